@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of meson. `make help` lists what there is.
+
+BUILD ?= build
+BUILD_INSTALL ?= build-install
+PREFIX ?= /usr/local
+DESTDIR ?=
+export BUILD
+
+# The system's meson with the system's python, whatever else comes first in PATH.
+MESON = PATH="/usr/bin:/bin:$$PATH" meson
+NINJA = PATH="/usr/bin:/bin:$$PATH" ninja
+
+all: $(BUILD)/build.ninja
+	@$(NINJA) -C $(BUILD)
+	@ln -sfn src/cli/mayfly $(BUILD)/mayfly
+
+$(BUILD)/build.ninja:
+	@scripts/setup --check build
+	$(MESON) setup $(BUILD)
+
+# The packages that are missing, then a real program recorded and its report.
+demo:
+	@scripts/setup build demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)
+
+# All tests. The last line is "N passed, N failed, N skipped".
+test:
+	@scripts/setup build test
+	@$(MAKE) --no-print-directory all
+	@tests/run $(BUILD)
+
+# Measures and writes bench/RESULTS.md.
+bench:
+	@scripts/setup build test
+	@$(MAKE) --no-print-directory all
+	@bench/run $(BUILD)
+
+# make install [PREFIX=/usr/local] [DESTDIR=/where/a/package/is/built]
+install:
+	@scripts/setup --check build
+	@$(MESON) setup $(if $(wildcard $(BUILD_INSTALL)/build.ninja),--reconfigure) \
+		--prefix="$(PREFIX)" -Dtests=false -Dbench=false $(BUILD_INSTALL)
+	@$(NINJA) -C $(BUILD_INSTALL)
+	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
+
+format:
+	clang-format-14 -i $$(find include src tests bench examples -name '*.[ch]')
+
+clean:
+	rm -rf $(BUILD) $(BUILD_INSTALL) build-asan build-fuzz
+
+help:
+	@echo 'make            build $(BUILD)/mayfly'
+	@echo 'make demo       install what is missing, build, record a program, print its report'
+	@echo 'make test       install what is missing, build, run all tests'
+	@echo 'make bench      measure; writes bench/RESULTS.md'
+	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make format     clang-format all sources'
+	@echo 'make clean      remove what was built'
+
+.PHONY: all demo test bench install format clean help
