@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly/trace.h: reading traces.
+ *
+ * A trace is a sequence of sampled (or all) allocations and the frees of those blocks, with the
+ * stacks that allocated them and all names needed to print them. The library works on a trace that
+ * the caller has in memory (mapped, read, received): it does no input or output, starts no threads
+ * and has no global state. A trace is untrusted: every function is safe on any bytes.
+ *
+ * Units: bytes, and nanoseconds since the start of the program (int64_t, so that "before" exists).
+ * Ownership: what a function returns by pointer to const belongs to the trace or result it came
+ * from and lives as long as that. Threads: one trace may be read by several threads once opened;
+ * a cursor or a result belongs to one. No function is async-signal-safe.
+ * Errors: functions that can fail return 0 or a negative enum mayfly_error.
+ */
+#ifndef MAYFLY_TRACE_H
+#define MAYFLY_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MAYFLY_ERRORS(X)                                                                         \
+	X(MAYFLY_OK, 0, "no error")                                                              \
+	X(MAYFLY_E_MEMORY, -1, "out of memory")                                                  \
+	X(MAYFLY_E_NOT_A_TRACE, -2, "not a mayfly trace")                                        \
+	X(MAYFLY_E_VERSION, -3, "made by a newer mayfly; this one cannot read it")               \
+	X(MAYFLY_E_DAMAGED, -4, "damaged")                                                       \
+	X(MAYFLY_E_EMPTY, -5, "holds nothing: it was cut off before the first events")           \
+	X(MAYFLY_E_RANGE, -6, "argument out of range")                                           \
+	X(MAYFLY_E_TOO_LARGE, -7, "larger than this reader allows")
+
+enum mayfly_error {
+#define MAYFLY_X(name, value, text) name = value,
+	MAYFLY_ERRORS(MAYFLY_X)
+#undef MAYFLY_X
+};
+
+/* A sentence fragment for people, never NULL. */
+const char *mayfly_error_text(int error);
+
+struct mayfly_trace;
+
+/* Opens a trace of `size` bytes at `data`, which must stay there, unchanged, until close. A trace
+ * that was cut off or damaged opens as far as it is whole; see mayfly_info.complete. */
+int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace);
+void mayfly_trace_close(struct mayfly_trace *trace);
+
+/* ---- what the trace is ---- */
+
+enum mayfly_mode { MAYFLY_SAMPLED = 0, MAYFLY_EXACT = 1 };
+enum mayfly_sampler { MAYFLY_STRATIFIED = 0, MAYFLY_POISSON = 1 };
+
+/* Why the recording ended. */
+enum mayfly_ending {
+	MAYFLY_END_UNKNOWN = 0, /* nobody watched the program (preloaded by hand) */
+	MAYFLY_END_EXITED = 1,	/* ending_code: exit status */
+	MAYFLY_END_KILLED = 2,	/* ending_code: signal number */
+	MAYFLY_END_OFF = 3,	/* the agent stopped itself before the program ended: see off_text */
+	MAYFLY_END_EXEC = 4,	/* the process went on with another program */
+};
+
+struct mayfly_info {
+	uint32_t format_version;
+	uint32_t mode;	    /* enum mayfly_mode */
+	uint32_t sampler;   /* enum mayfly_sampler */
+	uint32_t pid, parent_pid;
+	uint64_t interval_bytes; /* at the start of the recording */
+	int64_t start_real_ns;	 /* CLOCK_REALTIME of time 0 */
+	int64_t duration_ns;	 /* time of the end */
+	uint32_t ending;	 /* enum mayfly_ending */
+	int32_t ending_code;
+	uint64_t seed;		    /* 0: seeded by the kernel */
+	uint64_t samples, frees;    /* events in the trace; samples counts inherited ones too */
+	uint64_t inherited;	    /* samples that a forked child took over from its parent */
+	uint64_t truncated_stacks;  /* samples whose root part is unknown */
+	uint64_t dropped_samples, dropped_frees;
+	uint64_t nested_blocks, nested_bytes; /* allocated by signal handlers inside the agent */
+	size_t command_count;		      /* argv */
+	const char *const *command;
+	const char *program; /* path of the executable */
+	const char *version; /* of the mayfly that wrote the trace */
+	const char *off_text; /* why the agent stopped, or "" */
+	const char *note;     /* one line for the user, or "" */
+	size_t modules, threads, strings, nodes, frames, frames_symbolized;
+	uint64_t file_bytes;
+	bool complete; /* the trace was finished and nothing of it is damaged */
+	bool spool;    /* this is what an agent left behind, finalised while opening */
+};
+
+const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
+
+struct mayfly_module {
+	const char *path;
+	const uint8_t *build_id;
+	size_t build_id_length;
+	uint64_t start, end, bias; /* as mapped in the process */
+	int64_t from_ns, to_ns;	   /* first seen; unloaded, or INT64_MAX */
+	const char *problem;	   /* why it has no symbols, or "" */
+};
+
+struct mayfly_thread {
+	uint32_t tid;
+	const char *name; /* the last one it had, "" when unknown */
+};
+
+/* A place in a program's code that was on a stack. Several places when functions were inlined. */
+struct mayfly_location {
+	const char *function; /* demangled; "" when unknown */
+	const char *file;     /* "" when unknown */
+	uint32_t line;	      /* 0 when unknown */
+	bool inlined;	      /* into the next location of the frame */
+};
+
+enum mayfly_frame_kind {
+	MAYFLY_FRAME_CODE = 0,
+	MAYFLY_FRAME_TRUNCATED = 1, /* the stack goes on towards the root, unknown */
+	MAYFLY_FRAME_ELIDED = 2,    /* `address` frames of a very deep stack were left out */
+};
+
+struct mayfly_frame {
+	uint32_t kind;	 /* enum mayfly_frame_kind */
+	uint32_t module; /* index, or UINT32_MAX when in none */
+	uint64_t address; /* the ELF file's virtual address of the call (return address - 1), or the
+			     process's address when in no module */
+	size_t locations; /* at least 1 for CODE */
+	const struct mayfly_location *location; /* innermost first */
+};
+
+/* A node of the calling-context tree. Node 0 is the root and has no frame; a parent's number is
+ * below its children's. */
+struct mayfly_node {
+	uint32_t parent;
+	uint32_t frame;
+};
+
+/* NULL, or {0} for nodes, when out of range. */
+const struct mayfly_module *mayfly_trace_module(const struct mayfly_trace *trace, size_t index);
+const struct mayfly_thread *mayfly_trace_thread(const struct mayfly_trace *trace, size_t index);
+const struct mayfly_frame *mayfly_trace_frame(const struct mayfly_trace *trace, size_t index);
+struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t index);
+
+/* ---- events, in time order ---- */
+
+enum mayfly_event_kind { MAYFLY_ALLOC = 0, MAYFLY_FREE = 1 };
+
+#define MAYFLY_FLAG_REALLOC 1u	 /* this event is one half of a realloc */
+#define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
+#define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
+
+struct mayfly_event {
+	uint32_t kind;
+	uint32_t flags;
+	int64_t time_ns;
+	uint32_t thread;  /* index; of the one that frees for a FREE */
+	uint64_t sample;  /* which block: counted from 0 in order of allocation events */
+	/* The block. Filled for both kinds. */
+	uint32_t node;
+	uint32_t alloc_thread;
+	uint64_t size;		/* bytes asked for */
+	uint32_t hits;		/* sampled points in it; 0: recorded with weight 1 */
+	uint64_t interval;	/* bytes, in force when it was allocated */
+	int64_t alloc_time_ns;
+	double weight_bytes;	/* what it counts for: doc/FORMAT.md, "Weights" */
+	double weight_blocks;
+};
+
+struct mayfly_cursor;
+int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **cursor);
+/* 1: *event is the next one; 0: no more; negative: error. */
+int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
+void mayfly_cursor_close(struct mayfly_cursor *cursor);
+
+/* ---- estimates ---- */
+
+/* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high. */
+struct mayfly_figure {
+	double estimate, stderror, low, high;
+};
+
+struct mayfly_estimate {
+	struct mayfly_figure bytes, blocks;
+	uint64_t samples; /* how many sampled blocks it stands on */
+};
+
+/* ---- questions ---- */
+
+enum mayfly_metric {
+	MAYFLY_LIVE,	  /* live at query.at */
+	MAYFLY_PEAK,	  /* live at the moment when the estimate of live bytes was largest */
+	MAYFLY_ALLOCATED, /* allocated in [from, to) */
+	MAYFLY_LEAKED,	  /* allocated in [from, to) and never freed */
+	MAYFLY_TEMPORARY, /* allocated in [from, to), freed by its thread before the next one */
+};
+
+enum mayfly_by {
+	MAYFLY_BY_FUNCTION,
+	MAYFLY_BY_LINE,
+	MAYFLY_BY_STACK,
+	MAYFLY_BY_MODULE,
+	MAYFLY_BY_THREAD,   /* that allocated */
+	MAYFLY_BY_SIZE,	    /* classes (2^(k-1), 2^k]; row.low/high are their bounds in bytes */
+	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX */
+};
+
+enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
+
+#define MAYFLY_AT_END INT64_MAX
+#define MAYFLY_AT_PEAK (INT64_MAX - 1)
+
+/* Matches a text: 1 yes, 0 no. Called once for each distinct function, file and module name. */
+struct mayfly_match {
+	int (*matches)(void *context, const char *text);
+	void *context;
+};
+
+struct mayfly_query {
+	enum mayfly_metric metric;
+	enum mayfly_by by;
+	enum mayfly_sort sort;
+	int64_t at_ns;		/* LIVE: a time, MAYFLY_AT_END or MAYFLY_AT_PEAK */
+	int64_t from_ns, to_ns; /* only blocks allocated in [from, to); 0 and INT64_MAX: all */
+	uint64_t min_size, max_size;	       /* 0 and UINT64_MAX: all */
+	int64_t min_lifetime_ns, max_lifetime_ns; /* 0 and INT64_MAX: all; never freed = infinite */
+	struct mayfly_match focus;  /* keep stacks with a matching function, file or module */
+	struct mayfly_match ignore; /* drop stacks with a matching one */
+	struct mayfly_match hide;   /* take matching frames out of the stacks */
+	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
+};
+
+/* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
+void mayfly_query_defaults(struct mayfly_query *query);
+
+struct mayfly_row {
+	/* The key; what the grouping does not have is "", 0 or NULL. */
+	const char *function, *file, *module;
+	uint32_t line;
+	uint32_t thread; /* index */
+	int64_t low, high;
+	const struct mayfly_place *stack; /* leaf first */
+	size_t stack_length;
+	struct mayfly_estimate self;  /* blocks allocated by this key directly */
+	struct mayfly_estimate total; /* and by what it calls; each block once */
+};
+
+struct mayfly_place { /* one line of a printed stack */
+	const char *function, *file, *module;
+	uint32_t line;
+	uint64_t address; /* of the frame, for places without a function */
+	uint32_t kind;	  /* enum mayfly_frame_kind */
+	bool inlined;
+};
+
+struct mayfly_result {
+	int64_t time_ns; /* LIVE, PEAK: the moment; others: the end of the window */
+	struct mayfly_estimate total;
+	size_t rows;
+	const struct mayfly_row *row; /* sorted; all of them */
+};
+
+int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     struct mayfly_result **result);
+void mayfly_result_free(struct mayfly_result *result);
+
+struct mayfly_summary {
+	struct mayfly_estimate allocated, peak, live_at_end, temporary;
+	int64_t peak_time_ns;
+};
+
+int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary);
+
+/* Live bytes at `points` evenly spaced times from 0 to the end: each the largest of its step. */
+int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

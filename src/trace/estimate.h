@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From samples to figures with their uncertainty. Weight each sample first, then sum.
+ *
+ * The rules and where they come from: doc/INTERNALS.md, "Estimates" and "Uncertainty".
+ */
+#ifndef MAYFLY_ESTIMATE_H
+#define MAYFLY_ESTIMATE_H
+
+#include <mayfly/trace.h>
+
+/* A running sum of samples. All zero is the empty sum; two sums add field by field. */
+struct tally {
+	double exact_bytes, exact_blocks;     /* recorded with weight 1 */
+	double sampled_bytes, sampled_blocks; /* weighted */
+	double variance_bytes, variance_blocks;
+	double seen_bytes;     /* unweighted bytes of the sampled ones */
+	uint32_t seen_blocks;  /* how many sampled ones */
+	uint32_t exact_count;
+	double largest_interval; /* R of the coarsest sample */
+	double heaviest_block;	 /* the largest weight in blocks of a sample */
+};
+
+/* One block of `size` bytes as the trace has it: hits 0 = weight 1. */
+void tally_add(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+	       uint32_t hits);
+void tally_remove(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+		  uint32_t hits);
+void tally_merge(struct tally *into, const struct tally *from);
+void sample_weight(enum mayfly_sampler sampler, uint64_t interval, uint64_t size, uint32_t hits,
+		   double *bytes, double *blocks);
+
+/* trace_interval: R of the trace, for the upper end of a sum of nothing (3 R). */
+struct mayfly_estimate tally_estimate(const struct tally *t, uint64_t trace_interval);
+
+/* The quantile q of the gamma distribution with this shape and scale 1. */
+double gamma_quantile(double q, double shape);
+
+#endif

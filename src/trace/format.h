@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trace file: numbers that writer and reader share. doc/FORMAT.md is the normative description.
+ *
+ *	+--------+------+------+------+------+------+------+------+- -+------+---------+
+ *	| header | INFO | STRS | MODS | THRD | FRMS | TREE | EVNT |   | indx | trailer |
+ *	+--------+------+------+------+------+------+------+------+- -+------+---------+
+ *
+ *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
+ *		then the bytes; plainly they are varints and columns as the type has them
+ *	column: varint id, varint coding, varint length, that many bytes
+ */
+#ifndef MAYFLY_FORMAT_H
+#define MAYFLY_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_MAGIC	    "MAYFLYTR" /* 8 bytes, no terminating zero in the file */
+#define TRACE_VERSION	    1u
+#define TRACE_HEADER_BYTES  24u
+#define TRACE_CHUNK_BYTES   16u /* of a chunk's header */
+#define TRACE_END_MAGIC	    "MAYFLYND"
+#define TRACE_TRAILER_BYTES 24u
+
+/* A reader must refuse a trace with a feature bit that it does not know. None is defined yet. */
+#define TRACE_FEATURES_KNOWN 0u
+
+/* A type whose first letter is a capital must be understood, others may be skipped. */
+#define TRACE_TYPE(a, b, c, d) \
+	((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+#define TRACE_INFO	   TRACE_TYPE('I', 'N', 'F', 'O')
+#define TRACE_STRINGS	   TRACE_TYPE('S', 'T', 'R', 'S')
+#define TRACE_MODULES	   TRACE_TYPE('M', 'O', 'D', 'S')
+#define TRACE_THREADS	   TRACE_TYPE('T', 'H', 'R', 'D')
+#define TRACE_FRAMES	   TRACE_TYPE('F', 'R', 'M', 'S')
+#define TRACE_TREE	   TRACE_TYPE('T', 'R', 'E', 'E')
+#define TRACE_EVENTS	   TRACE_TYPE('E', 'V', 'N', 'T')
+#define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
+#define TRACE_ESSENTIAL(t) (!((t) & 0x20))
+
+#define TRACE_CHUNK_EVENTS 262144u /* the most that one chunk may have */
+#define TRACE_MAX_DEPTH	   4096u   /* of the tree */
+#define TRACE_MAX_INTERVAL 40u	   /* log2 */
+#define TRACE_MAX_RANK	   64u	   /* of a frame in the list of those that followed another */
+
+/* How a column's numbers are coded. */
+enum trace_coding {
+	CODING_CONSTANT = 0, /* one varint: all are this */
+	CODING_VARINT = 1,   /* a stream of varints */
+	CODING_PLANES = 2,   /* b width; for each byte of the numbers, low first, a stream */
+	CODING_BUCKETS = 3,  /* b mantissa; stream of classes (bytes); stream of the rest (bits) */
+	CODING_RUNS = 4,     /* varint runs; two nested columns without id: values, lengths - 1 */
+	CODING_BYTES = 5,    /* a stream of bytes, no numbers */
+};
+
+/* Odd ids must be understood, even ones may be skipped. An absent column is all zero. */
+enum trace_column {
+	COLUMN_STRING_BYTES = 1, /* STRS */
+
+	COLUMN_MODULE_PATH = 1, /* MODS */
+	COLUMN_MODULE_PROBLEM = 2,
+	COLUMN_MODULE_START = 3,
+	COLUMN_MODULE_SIZE = 5,
+	COLUMN_MODULE_BIAS = 7,
+	COLUMN_MODULE_FROM = 9,
+	COLUMN_MODULE_TO = 11,
+	COLUMN_MODULE_BUILD_ID_LENGTH = 13,
+	COLUMN_MODULE_BUILD_ID = 15,
+
+	COLUMN_THREAD_TID = 1, /* THRD */
+	COLUMN_THREAD_NAME = 3,
+
+	COLUMN_FRAME_KIND = 1, /* FRMS */
+	COLUMN_FRAME_MODULE = 3,
+	COLUMN_FRAME_ADDRESS = 5,
+	COLUMN_FRAME_LOCATIONS = 7,
+	COLUMN_LOCATION_FUNCTION = 9,
+	COLUMN_LOCATION_FILE = 11,
+	COLUMN_LOCATION_LINE = 13,
+	COLUMN_LOCATION_INLINED = 15,
+
+	COLUMN_CHAIN_PARENT = 1, /* TREE */
+	COLUMN_CHAIN_LENGTH = 3,
+	COLUMN_NODE_RANK = 5,
+	COLUMN_NODE_FRAME = 7,
+
+	COLUMN_EVENT_KIND = 1, /* EVNT */
+	COLUMN_EVENT_TIME = 3,
+	COLUMN_ALLOC_SITE = 5,
+	COLUMN_ALLOC_NODE = 7,
+	COLUMN_ALLOC_SIZE = 9,
+	COLUMN_ALLOC_NEW_SIZE = 11,
+	COLUMN_ALLOC_THREAD = 13,
+	COLUMN_ALLOC_HITS = 15,
+	COLUMN_ALLOC_INTERVAL = 17,
+	COLUMN_ALLOC_FLAGS = 19,
+	COLUMN_FREE_RANK = 21,	/* one of these three */
+	COLUMN_FREE_BACK = 23,
+	COLUMN_FREE_STEP = 25,
+	COLUMN_FREE_OLD = 27,
+	COLUMN_FREE_THREAD = 29,
+	COLUMN_FREE_FLAGS = 31,
+};
+
+/* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
+ * a text (t). Odd ids must be understood. */
+enum trace_field {
+	FIELD_MODE = 1,	   /* u */
+	FIELD_SAMPLER = 3, /* u */
+	FIELD_PID = 2,	   /* u */
+	FIELD_PARENT_PID = 4,
+	FIELD_INTERVAL = 6,	 /* u, bytes */
+	FIELD_START_REAL = 8,	 /* s */
+	FIELD_DURATION = 10,	 /* s */
+	FIELD_ENDING = 12,	 /* u */
+	FIELD_ENDING_CODE = 14,	 /* s */
+	FIELD_SEED = 16,	 /* u */
+	FIELD_TRUNCATED = 18,	 /* u */
+	FIELD_LOST_SAMPLES = 20, /* u */
+	FIELD_LOST_FREES = 22,	 /* u */
+	FIELD_NESTED_BLOCKS = 24,
+	FIELD_NESTED_BYTES = 26,
+	FIELD_ARGUMENT = 28, /* t, one for each of argv */
+	FIELD_PROGRAM = 30,  /* t */
+	FIELD_WRITER = 32,   /* t, version of mayfly */
+	FIELD_OFF_TEXT = 34, /* t */
+	FIELD_NOTE = 36,     /* t */
+	FIELD_COMPLETE = 38, /* u */
+	FIELD_SPOOL = 40,    /* u */
+};
+
+/* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */
+uint32_t trace_checksum(uint32_t crc, const void *data, size_t size);
+
+/* The number of the class of a value under CODING_BUCKETS, and how many low bits are left over. */
+static inline unsigned bucket_rest(uint64_t value, unsigned mantissa)
+{
+	unsigned length = value ? 64 - (unsigned)__builtin_clzll(value) : 0;
+
+	return length > mantissa + 1 ? length - 1 - mantissa : 0;
+}
+
+#endif

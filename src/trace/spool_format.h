@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The spool: what the agent leaves in a file while the program runs.
+ *
+ * One file per process image. A header, then packets of equal size:
+ *
+ *   +--------------------+----------+----------+----------+- - -
+ *   | struct spool_header| packet 0 | packet 1 | packet 2 |
+ *   | + strings          |          |          |          |
+ *   +--------------------+----------+----------+----------+- - -
+ *   0             header_bytes      +packet_bytes ...
+ *
+ * The agent maps the file shared, so whatever it has stored survives SIGKILL. A packet is claimed
+ * by an atomic add on packets_claimed and is from then on written by one writer only; `used` is
+ * stored with release order after each whole record, so the first `used` bytes of a packet's body
+ * are valid records at every instant. Each packet can be decoded without any other: its state
+ * (stack, address cache, last time, last id) starts empty.
+ *
+ * All integers are little endian. doc/FORMAT.md is the normative description; this header is what
+ * both sides compile. Times are in ticks of the clock that header.clock names.
+ */
+#ifndef MAYFLY_SPOOL_FORMAT_H
+#define MAYFLY_SPOOL_FORMAT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SPOOL_MAGIC "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
+#define SPOOL_VERSION 1u
+#define SPOOL_HEADER_BYTES 65536u
+#define SPOOL_PACKET_BYTES 65536u
+#define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
+
+/* A reader must refuse a spool with a feature bit that it does not know. None is defined yet. */
+#define SPOOL_FEATURES_KNOWN 0u
+
+enum spool_state {
+	SPOOL_WAITING = 0, /* made by the recorder, no agent has taken it yet */
+	SPOOL_RUNNING = 1, /* an agent writes, or wrote until its process ended */
+	SPOOL_OFF = 2,	   /* the agent gave up at off_ticks: see off_reason, off_text */
+};
+
+enum spool_off_reason {
+	SPOOL_OFF_NONE = 0,
+	SPOOL_OFF_NO_SPACE = 1,	  /* the file could not be extended */
+	SPOOL_OFF_NO_MEMORY = 2,  /* the agent could not map memory of its own */
+	SPOOL_OFF_LIBC = 3,	  /* a libc without _dl_find_object */
+	SPOOL_OFF_SANDBOX = 4,	  /* reserved space used up inside a seccomp sandbox */
+	SPOOL_OFF_OWN_MALLOC = 5, /* the program defines malloc itself; the hooks are never called */
+	SPOOL_OFF_FORK = 6,	  /* a forked child that is not followed */
+};
+
+enum spool_clock {
+	SPOOL_CLOCK_TSC = 0,	   /* invariant TSC; each packet carries a (ticks, ns) pair */
+	SPOOL_CLOCK_MONOTONIC = 1, /* ticks are CLOCK_MONOTONIC nanoseconds */
+};
+
+enum spool_sampler {
+	SPOOL_STRATIFIED = 0, /* doc/FORMAT.md, "Weights" */
+	SPOOL_POISSON = 1,
+};
+
+/* Fields marked (a) are written by the agent while the program runs, (c) by a controlling process;
+ * all others are constant once state has left SPOOL_WAITING. */
+struct spool_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t header_bytes;
+	uint32_t packet_bytes;
+	uint32_t features;
+
+	uint32_t pid;
+	uint32_t parent_pid;
+	uint64_t start_real_ns; /* CLOCK_REALTIME when the agent started */
+	uint64_t start_mono_ns; /* CLOCK_MONOTONIC at the same moment */
+	uint64_t start_ticks;	/* the clock's ticks at the same moment */
+	uint32_t clock;		/* enum spool_clock */
+	uint32_t sampler;	/* enum spool_sampler */
+	uint32_t interval_log2; /* at the start; records carry changes */
+	uint32_t image;		/* 0 for the first program image of this pid, 1 after an exec, ... */
+	uint64_t seed;		/* non-zero when the run was seeded for a test */
+
+	/* A forked child: samples whose id is below first_sample_id and that were live in the
+	 * parent at fork_ticks are live here too. They are in the parent's spool. */
+	uint64_t first_sample_id; /* 0 unless forked */
+	uint64_t fork_ticks;
+	uint32_t fork_parent_pid; /* 0 unless forked */
+	uint32_t parent_spool_length;
+	uint32_t parent_spool_offset; /* path of the parent's spool, in the header's strings */
+
+	uint32_t command_offset; /* argv, each argument with its terminating zero */
+	uint32_t command_length;
+	uint32_t command_truncated; /* 1 when argv did not fit */
+	uint32_t exe_offset;	    /* path of the executable */
+	uint32_t exe_length;
+	uint32_t note_offset; /* one line for the user ("unknown key 'x' in MAYFLY"), or length 0 */
+	uint32_t note_length;
+
+	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
+	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
+	_Atomic uint32_t control_interval_log2;		  /* (c) */
+	_Atomic uint32_t recorder_pid;			  /* (c) who extends the file; 0 nobody */
+
+	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
+	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */
+	_Atomic uint32_t off_errno;	     /* (a) errno that led there, or 0 */
+	uint32_t pad0;
+	_Atomic uint64_t off_ticks; /* (a) */
+	char off_text[112];	    /* (a) for the user, zero-terminated */
+
+	_Alignas(64) _Atomic uint64_t packets_claimed; /* (a) may exceed packets_reserved: see drops */
+	_Atomic uint64_t packets_reserved;	       /* (a)(c) packets whose disk blocks exist */
+	_Atomic uint64_t next_sample_id;	       /* (a) */
+	_Atomic uint64_t frees;			       /* (a) frees of samples */
+	_Atomic uint64_t truncated_stacks;	       /* (a) */
+	_Atomic uint64_t dropped_samples;	       /* (a) samples that could not be written */
+	_Atomic uint64_t dropped_frees;		       /* (a) */
+	_Atomic uint64_t nested_blocks; /* (a) blocks allocated by a signal handler that had
+					   interrupted the sample path: not part of the estimate */
+	_Atomic uint64_t nested_bytes;	/* (a) */
+	_Atomic int64_t live_bytes;	/* (a) sum of the weights of live samples, for progress */
+	_Atomic uint64_t live_samples;	/* (a) */
+	_Atomic uint64_t last_ticks;	/* (a) of the latest event, about */
+
+	/* Calibration: the same moment on both clocks, or 0, 0. Used beside those of the packets. */
+	_Alignas(64) _Atomic uint64_t end_ticks; /* (a) when the program left through exit() */
+	_Atomic uint64_t end_mono_ns;
+};
+
+/* The first 64 bytes of each packet. Its body of `used` bytes follows. */
+struct spool_packet {
+	uint32_t magic;	      /* SPOOL_PACKET_MAGIC; 0 in a packet that was never begun */
+	uint32_t writer;      /* packets of one writer are in order; writers outlive threads */
+	_Atomic uint32_t used; /* bytes of whole records behind this header */
+	uint32_t tid;	      /* the thread at the start; SPOOL_THREAD records change it */
+	uint64_t ticks;	      /* time base of the first record */
+	uint64_t mono_ns;     /* CLOCK_MONOTONIC at `ticks`: calibrates the TSC */
+	uint32_t interval_log2;
+	uint32_t pad0;
+	/* A later pair of both clocks, renewed about each second; 0, 0 at first. */
+	_Atomic uint64_t late_ticks, late_mono_ns;
+	uint64_t pad1;
+};
+
+/*
+ * Records: a tag byte, then fields. u = unsigned LEB128, s = zigzag LEB128, b = one byte,
+ * q = 8 bytes. "time" is s: ticks since the previous time in this packet (packet.ticks at first).
+ * "id" is s: difference to the previous id in this packet (header.first_sample_id at first).
+ *
+ *   SAMPLE    b flags, time, id, u size, u hits, u pop, u push, push x frame
+ *             The stack is the packet's current stack without its `pop` leaf-most frames, then
+ *             with `push` frames added towards the leaf (root-most of them first).
+ *             hits: sampled points in the block; 0 when the block is recorded with weight 1
+ *             (stratified sampler, size >= interval). Poisson: 1.
+ *   FREE      b flags, time, id
+ *   THREAD    u tid, u length, name: this packet's following records are this thread's
+ *   INTERVAL  b log2: in force for this packet's following samples
+ *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
+ *   GONE      time, q start: the module that was mapped at start is no longer
+ *   LOST      time, u samples: that many samples of this thread were dropped before this point
+ *
+ * frame: u16 (2 bytes). Below SPOOL_CACHE_SIZE: the address in that cache slot of this packet.
+ *        0xffff: q address follows, which enters the cache at slot spool_cache_slot(address).
+ * Addresses are return addresses; for a frame that a signal interrupted, its pc + 1. So
+ * "address - 1" is the place to look up, always.
+ * Addresses with bit 63 set are marks, made by SPOOL_MARK(kind, count).
+ */
+enum spool_tag {
+	SPOOL_PAD = 0, /* ends the packet */
+	SPOOL_SAMPLE = 1,
+	SPOOL_FREE = 2,
+	SPOOL_THREAD = 3,
+	SPOOL_INTERVAL = 4,
+	SPOOL_MODULE = 5,
+	SPOOL_GONE = 6,
+	SPOOL_LOST = 7,
+};
+
+#define SPOOL_FLAG_REALLOC 1u	/* SAMPLE, FREE: part of a realloc of a sampled block */
+#define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
+
+#define SPOOL_CACHE_BITS 11
+#define SPOOL_CACHE_SIZE (1u << SPOOL_CACHE_BITS)
+#define SPOOL_FRAME_LITERAL 0xffffu
+
+static inline uint32_t spool_cache_slot(uint64_t address)
+{
+	return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> (64 - SPOOL_CACHE_BITS));
+}
+
+#define SPOOL_MARK_BIT (1ull << 63)
+#define SPOOL_MARK_TRUNCATED 1u /* root-most frame: the walk could not go on, the rest is unknown */
+#define SPOOL_MARK_ELIDED 2u	/* `count` frames between the root part and the leaf part left out */
+#define SPOOL_MARK(kind, count) \
+	(SPOOL_MARK_BIT | (uint64_t)(kind) << 56 | ((uint64_t)(count) & 0xffffffffu))
+#define SPOOL_MARK_KIND(address) ((uint32_t)((address) >> 56 & 0x7f))
+#define SPOOL_MARK_COUNT(address) ((uint32_t)(address))
+
+/* The largest stack of one SAMPLE record, marks included; see walk.h. */
+#define SPOOL_MAX_FRAMES 2048u
+
+#endif
