@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: all that runs inside the profiled process.
+ *
+ *   program calls malloc ──> hooks.c ── size < self.sampler.left ──> the real malloc
+ *                               │ else (once per interval and thread)
+ *                               ├─> sampler.c   is it sampled, how often?
+ *                               ├─> walk.c      the stack, from the table of frame rules (cfi.c)
+ *                               ├─> live.c      remember the block until it is freed
+ *                               └─> spool.c     append a record to this thread's packet
+ *
+ * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
+ * locks, no threads, no signals. errno is what the real function left. Any failure leads to one
+ * state, off (agent_off), in which the hooks only forward.
+ */
+#ifndef MAYFLY_AGENT_H
+#define MAYFLY_AGENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler.h"
+#include "trace/spool_format.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define EXPORT __attribute__((visibility("default")))
+#define COLD __attribute__((noinline, cold))
+
+/* The functions underneath. Each starts as a resolver, so it can be called at any time. */
+struct real {
+	void *(*malloc)(size_t);
+	void (*free)(void *);
+	void *(*calloc)(size_t, size_t);
+	void *(*realloc)(void *, size_t);
+	void *(*memalign)(size_t, size_t);
+	void *(*aligned_alloc)(size_t, size_t);
+	int (*posix_memalign)(void **, size_t, size_t);
+	void *(*valloc)(size_t);
+	void *(*pvalloc)(size_t);
+	size_t (*malloc_usable_size)(void *);
+	int (*dlclose)(void *);
+	int (*prctl)(int, unsigned long, unsigned long, unsigned long, unsigned long);
+};
+extern struct real real;
+
+struct writer; /* spool.h */
+
+enum thread_state {
+	THREAD_NEW = 0,	   /* zero-initialised: has not reached the slow path yet */
+	THREAD_ACTIVE = 1, /* sampler runs; writer is acquired with the first event */
+	THREAD_EXITING = 2, /* its destructor has run: borrows a writer for each further event */
+};
+
+enum busy {
+	BUSY_NOT = 0,
+	BUSY_SAMPLING = 1,
+	BUSY_AGENT = 2, /* starting, forking: allocations are ours and do not count */
+};
+
+#define DEFERRED_FREES 64
+
+struct deferred_free {
+	uintptr_t block;
+	uint64_t ticks;
+	uint64_t before_id; /* only a sample older than this is meant */
+};
+
+/* Per thread, initial-exec TLS. The sampler comes first: its `left` is the hooks' countdown. */
+struct thread {
+	struct sampler sampler;
+	struct writer *writer;
+	uint32_t tid;
+	uint32_t number; /* unique in the process, from 1 */
+	uint32_t control_generation;
+	uint8_t state; /* enum thread_state */
+	uint8_t dormant; /* left counts down to the next look at the control words only */
+	/* enum busy. On the sample path a signal handler that allocates meanwhile passes straight
+	 * through; the sampled blocks that it frees are put here and handled when the path ends. */
+	volatile uint8_t busy;
+	volatile uint32_t deferred_count;
+	struct deferred_free deferred[DEFERRED_FREES];
+};
+extern __thread struct thread self __attribute__((tls_model("initial-exec")));
+
+/* agent.c */
+enum agent_state {
+	AGENT_NEW = 0,	/* nothing done yet: allocations pass unseen */
+	AGENT_ON = 1,	/* the spool is there */
+	AGENT_OFF = 2,	/* for good */
+};
+extern _Atomic uint32_t agent_state;
+
+struct agent_config {
+	char output[4096]; /* pattern of the spool's path, absolute; "%p" is the pid */
+	uint32_t interval_log2;
+	uint32_t sampler;
+	uint32_t target_pid; /* 0 any; else other processes are traced only with follow */
+	uint64_t seed;	     /* 0: from the kernel */
+	bool follow, dormant;
+	char note[256]; /* unknown keys */
+};
+extern struct agent_config agent_config;
+
+/* Brings the agent up when the process is far enough for it. True when it is on. */
+bool agent_start(void);
+
+/* The one end of every failure. reason: enum spool_off_reason; error: errno or 0. */
+void agent_off(uint32_t reason, int error, const char *text);
+
+/* Prepares self for its first event, applies changed control words, notices a fork. False when
+ * nothing is to be recorded now; self.sampler.left has been set to a sensible countdown. */
+bool agent_thread_ready(void);
+
+/* True while switched off by its control words: nothing is sampled, frees of samples still count. */
+bool agent_dormant(void);
+
+/* True once when this process is a fork()ed copy that the agent has not adapted to yet. */
+bool agent_forked(void);
+
+uint64_t agent_ticks(void);
+bool agent_clock_is_tsc(void);
+
+/* A lock for short sections of the sample path. False when it could not be had in about 100 ms:
+ * its holder has been killed or jumped out of a signal handler; the agent then goes off. */
+struct agent_lock {
+	_Atomic uint32_t held;
+};
+bool agent_lock(struct agent_lock *lock);
+void agent_unlock(struct agent_lock *lock);
+
+/* environment.c */
+void environment_hide(void);
+void environment_start(void);
+
+/* Set before a seccomp filter goes live: no system call is made by the agent from then on. */
+extern _Atomic uint32_t agent_sandboxed;
+void agent_enter_sandbox(void);
+
+#endif

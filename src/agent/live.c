@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampled blocks that are live now: see live.h.
+ *
+ *   free(p) ──> filter bit clear? ──> not ours (no lock, two loads)
+ *                    │ set
+ *                    └──> table, open addressing, linear probing, under one lock;
+ *                         first a look without the lock, valid when `changes` stood still
+ *
+ * A bit that has become useless stays set until a rebuild. Filters are built beside the one in use
+ * and published by two stores: bits, then mask. A reader loads mask, then bits, so it can combine
+ * an old mask with new bits but never the reverse; the new array is therefore filled for both.
+ * Arrays that were replaced stay mapped: a reader may still be looking at them. They alternate
+ * between two areas of each size, so this costs at most twice the largest one.
+ */
+#include "live.h"
+
+#include <sys/mman.h>
+
+#include "cpu.h"
+
+#define TABLE_MIN 1024u
+
+/* What is in force before live_init: one clear bit, so that no block is ever looked up. */
+static _Atomic uint64_t empty_filter[1];
+struct live_filter live_filter = {0, empty_filter};
+
+static struct agent_lock lock;
+static struct live_block *table;
+static size_t table_size, table_used;
+static _Atomic uint32_t changes; /* odd while the table is being changed */
+
+struct area {
+	_Atomic uint64_t *bits;
+	size_t words;
+};
+static struct area areas[2];
+static unsigned current_area;
+static bool no_filter;	/* interval 1: every free is looked up */
+static size_t bits_set; /* insertions since the last rebuild: an upper bound of set bits */
+
+static void *map(size_t bytes)
+{
+	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return sys_failed(p) ? NULL : (void *)p;
+}
+
+static size_t home(uintptr_t block)
+{
+	return (size_t)((uint64_t)block * 0xd6e8feb86659fd93u >> 20) & (table_size - 1);
+}
+
+static void set_bit(_Atomic uint64_t *bits, uint64_t bit)
+{
+	uint64_t word = atomic_load_explicit(&bits[bit >> 6], memory_order_relaxed);
+
+	/* Only under the lock: no read-modify-write needed. */
+	atomic_store_explicit(&bits[bit >> 6], word | 1ull << (bit & 63), memory_order_release);
+}
+
+/* A filter for `live` blocks, without the bits of blocks that are gone. False: keep the old. */
+static bool rebuild_filter(size_t live)
+{
+	unsigned log2 = LIVE_FILTER_BITS_LOG2_MIN;
+
+	if (no_filter)
+		return true;
+	uint64_t old_mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
+
+	/* 64 bits for each live sample when built, refilled at 32: one in 32 frees of other blocks
+	 * takes the slow path at worst. */
+	while (log2 < LIVE_FILTER_BITS_LOG2_MAX && (1ull << log2) < 64 * (uint64_t)live)
+		log2++;
+	uint64_t mask = (1ull << log2) - 1;
+	/* Never smaller: a reader could combine the old, larger mask with the new, smaller array. */
+	if (mask < old_mask)
+		mask = old_mask;
+
+	struct area *area = &areas[!current_area];
+	size_t words = (mask + 1) / 64;
+	if (area->words < words) {
+		if (agent_sandboxed)
+			return false;
+		_Atomic uint64_t *bits = map(words * sizeof(*bits));
+		if (!bits)
+			return false;
+		area->bits = bits; /* the smaller one stays mapped for late readers */
+		area->words = words;
+	} else {
+		for (size_t i = 0; i < area->words; i++)
+			atomic_store_explicit(&area->bits[i], 0, memory_order_relaxed);
+	}
+	for (size_t i = 0; i < table_size; i++) {
+		if (table[i].block) {
+			uint64_t hash = live_hash(table[i].block);
+			set_bit(area->bits, hash & mask);
+			set_bit(area->bits, hash & old_mask);
+		}
+	}
+	atomic_store_explicit(&live_filter.bits, area->bits, memory_order_release);
+	atomic_store_explicit(&live_filter.mask, mask, memory_order_release);
+	current_area = !current_area;
+	bits_set = table_used;
+	return true;
+}
+
+static void put(const struct live_block *added)
+{
+	size_t i = home(added->block);
+
+	while (table[i].block)
+		i = (i + 1) & (table_size - 1);
+	table[i] = *added;
+}
+
+static bool grow_table(void)
+{
+	struct live_block *old = table;
+	size_t old_size = table_size;
+
+	if (agent_sandboxed)
+		return false;
+	struct live_block *larger = map(2 * old_size * sizeof(*larger));
+	if (!larger)
+		return false;
+	table = larger;
+	table_size = 2 * old_size;
+	for (size_t i = 0; i < old_size; i++) {
+		if (old[i].block)
+			put(&old[i]);
+	}
+	/* Unmapping could pull it from under a look without the lock; give back the memory only. */
+	sys_madvise(old, old_size * sizeof(*old), MADV_DONTNEED);
+	return true;
+}
+
+bool live_init(bool every)
+{
+	no_filter = every;
+	if (every)
+		atomic_store(&empty_filter[0], ~0ull);
+	table = map(TABLE_MIN * sizeof(*table));
+	table_size = TABLE_MIN;
+	table_used = 0;
+	bits_set = 0;
+	return table && rebuild_filter(0);
+}
+
+static size_t find(uintptr_t block)
+{
+	for (size_t i = home(block), n = 0; n < table_size; i = (i + 1) & (table_size - 1), n++) {
+		if (!table[i].block)
+			return SIZE_MAX;
+		if (table[i].block == block)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+/* Closes the gap at i so that every entry stays reachable from its home. */
+static void take_out(size_t i)
+{
+	size_t hole = i;
+
+	for (;;) {
+		i = (i + 1) & (table_size - 1);
+		if (!table[i].block)
+			break;
+		size_t wanted = home(table[i].block);
+		/* Can the entry at i move to the hole? Only when its home is not in (hole, i]. */
+		if (((i - wanted) & (table_size - 1)) >= ((i - hole) & (table_size - 1))) {
+			table[hole] = table[i];
+			hole = i;
+		}
+	}
+	table[hole].block = 0;
+	table_used--;
+}
+
+bool live_add(const struct live_block *added, struct live_block *stale)
+{
+	bool found = false;
+
+	if (!agent_lock(&lock))
+		return false;
+	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+	size_t i = find(added->block);
+	if (i != SIZE_MAX) {
+		*stale = table[i];
+		table[i] = *added;
+		found = true;
+	} else if (4 * (table_used + 1) <= 3 * table_size || grow_table()) {
+		put(added);
+		table_used++;
+		uint64_t mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
+		set_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
+			live_hash(added->block) & mask);
+		if (!no_filter && 32 * ++bits_set > mask + 1 &&
+		    (mask + 1 < 1ull << LIVE_FILTER_BITS_LOG2_MAX || bits_set > 2 * table_used))
+			rebuild_filter(table_used);
+	} else {
+		*stale = *added; /* no room: let it go at once, the trace shows it as freed */
+		found = true;
+	}
+	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+	agent_unlock(&lock);
+	return found;
+}
+
+/* The look without the lock: true when the block is certainly not in the table. */
+static bool surely_absent(uintptr_t block)
+{
+	uint32_t before = atomic_load_explicit(&changes, memory_order_acquire);
+
+	if (before & 1)
+		return false;
+	size_t size = table_size;
+	struct live_block *at = table;
+	size_t i = (size_t)((uint64_t)block * 0xd6e8feb86659fd93u >> 20) & (size - 1);
+	bool found = false;
+	/* table and size are read once each; checked by `changes` before they are trusted. */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&changes, memory_order_relaxed) != before)
+		return false;
+	for (size_t n = 0; n < size; i = (i + 1) & (size - 1), n++) {
+		uintptr_t there = __atomic_load_n(&at[i].block, __ATOMIC_RELAXED);
+		if (!there)
+			break;
+		if (there == block) {
+			found = true;
+			break;
+		}
+	}
+	atomic_thread_fence(memory_order_acquire);
+	return !found && atomic_load_explicit(&changes, memory_order_relaxed) == before;
+}
+
+bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed)
+{
+	bool found = false;
+
+	if (surely_absent(block))
+		return false;
+	if (!agent_lock(&lock))
+		return false;
+	size_t i = find(block);
+	if (i != SIZE_MAX && table[i].id < before_id) {
+		*removed = table[i];
+		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+		take_out(i);
+		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+		found = true;
+	}
+	agent_unlock(&lock);
+	return found;
+}
+
+void live_clear(void)
+{
+	/* No array can be freed or cleared under a reader; an empty one with a mask of 0 is valid
+	 * with whatever mask a reader has loaded only for mask 0, so clear bits, not pointers. */
+	_Atomic uint64_t *bits = atomic_load_explicit(&live_filter.bits, memory_order_relaxed);
+	uint64_t mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
+
+	for (uint64_t i = 0; i < (mask + 64) / 64; i++)
+		atomic_store_explicit(&bits[i], 0, memory_order_relaxed);
+}
+
+void live_lock(void)
+{
+	agent_lock(&lock);
+}
+
+void live_unlock(void)
+{
+	agent_unlock(&lock);
+}
+
+void live_reset_lock(void)
+{
+	atomic_store(&lock.held, 0);
+	atomic_store(&changes, atomic_load(&changes) & ~1u);
+}

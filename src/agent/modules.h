@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loaded objects whose code was seen on a stack, found without the loader's lock.
+ *
+ * Written by whichever thread first meets an address of the object; readers take no lock.
+ */
+#ifndef MAYFLY_MODULES_H
+#define MAYFLY_MODULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dl_find_object;
+
+struct module {
+	uint64_t start, end; /* mapped range of the object */
+	uint64_t bias;	     /* address = bias + the ELF file's virtual address */
+	const char *path;    /* a copy that lives as long as the object; main program: its real path */
+	const uint8_t *build_id;
+	size_t build_id_length;
+};
+
+/* Reads the program's path. Called by walk_init(). */
+void modules_init(void);
+
+/* In the child of a fork: the thread that was changing the table may not exist here. */
+void modules_forked(void);
+
+/* Notes the object that `found` describes. true: it takes the place of another one that has been
+ * unloaded, so what is known of addresses in its range is void. Signal safe, lock-free to the
+ * point that a thread which finds the table busy returns false and the object is noted by a later
+ * call. Calls agent_module_seen()/agent_module_gone() for each change. */
+bool modules_note(const struct dl_find_object *found);
+
+/* After a dlclose: drops the objects that are no longer mapped. */
+void modules_check(void);
+
+/* Calls seen() for each object known now (a forked child writes them to its own spool). */
+void modules_each(void (*seen)(const struct module *));
+
+/* Implemented by the spool writer (agent); tests bring their own. */
+void agent_module_seen(const struct module *m);
+void agent_module_gone(uint64_t start);
+
+#endif

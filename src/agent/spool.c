@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing the spool: see spool.h, and trace/spool_format.h for the layout of the file.
+ *
+ * The file is mapped in windows, the first large enough for most runs. Its disk blocks are reserved
+ * before they are touched (a store into a hole of a full disk would be a SIGBUS), normally by the
+ * recorder, which looks on from outside; when nobody does, by the thread that needs the next
+ * packet. No descriptor stays open: the file is opened again for each extension.
+ */
+#include "spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "modules.h"
+
+#define WINDOW_PACKETS 64u /* 4 MiB of address space at a time */
+#define WINDOWS 4096u
+#define EXTEND_PACKETS 16u
+
+struct spool_header *spool_header;
+
+static _Atomic(uint8_t *) windows[WINDOWS];
+static char path[4096 + 64];
+static struct agent_lock extend_lock; /* protects the file's size and the windows */
+static struct agent_lock pool_lock;   /* protects pool */
+static struct writer *pool;
+static _Atomic uint32_t writers;
+
+/* ---- the file ---- */
+
+static size_t packet_offset(uint64_t index)
+{
+	return SPOOL_HEADER_BYTES + (size_t)index * SPOOL_PACKET_BYTES;
+}
+
+/* RLIMIT_FSIZE must be asked first: going beyond it raises SIGXFSZ in the program. */
+static int reserve(int fd, size_t from, size_t to)
+{
+	uint64_t limit = sys_soft_limit(RLIMIT_FSIZE);
+
+	if (limit && limit < to)
+		return EFBIG;
+	long result = sys_fallocate(fd, 0, (long)from, (long)(to - from));
+	if (!sys_failed(result))
+		return 0;
+	if (result != -EOPNOTSUPP && result != -ENOSYS)
+		return (int)-result;
+	/* A filesystem without fallocate: write zeros where the file does not reach yet. */
+	static const uint8_t zeros[4096];
+	long size = sys_lseek(fd, 0, SEEK_END);
+	if (sys_failed(size))
+		return (int)-size;
+	for (size_t at = (size_t)size > from ? (size_t)size : from; at < to;) {
+		size_t n = to - at < sizeof(zeros) ? to - at : sizeof(zeros);
+		long written = sys_pwrite(fd, zeros, n, (long)at);
+		if (sys_failed(written) || written == 0)
+			return written ? (int)-written : ENOSPC;
+		at += (size_t)written;
+	}
+	return 0;
+}
+
+static uint8_t *map_window(int fd, uint32_t window)
+{
+	size_t offset = packet_offset((uint64_t)window * WINDOW_PACKETS);
+	long p = sys_mmap(NULL, (size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, fd, (long)offset);
+
+	return sys_failed(p) ? NULL : (uint8_t *)p;
+}
+
+/* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
+static int extend(uint64_t index)
+{
+	uint32_t window = (uint32_t)(index / WINDOW_PACKETS);
+	int error = 0;
+
+	if (window >= WINDOWS)
+		return EFBIG;
+	if (!agent_lock(&extend_lock))
+		return EDEADLK;
+	bool mapped = atomic_load(&windows[window]) != NULL;
+	uint64_t reserved = atomic_load(&spool_header->packets_reserved);
+	if (!mapped || index >= reserved) {
+		if (agent_sandboxed) {
+			error = EPERM;
+		} else {
+			long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+			if (sys_failed(fd)) {
+				error = (int)-fd;
+			} else {
+				if (index >= reserved) {
+					uint64_t to = index + EXTEND_PACKETS;
+					error = reserve((int)fd, packet_offset(reserved),
+							packet_offset(to));
+					if (error) { /* perhaps there is room for just one */
+						to = index + 1;
+						error = reserve((int)fd, packet_offset(reserved),
+								packet_offset(to));
+					}
+					/* The recorder may have gone further meanwhile. */
+					while (!error && reserved < to &&
+					       !atomic_compare_exchange_weak(
+						       &spool_header->packets_reserved, &reserved,
+						       to))
+						;
+				}
+				if (!error && !mapped) {
+					uint8_t *p = map_window((int)fd, window);
+					if (p)
+						atomic_store(&windows[window], p);
+					else
+						error = ENOMEM;
+				}
+				sys_close((int)fd);
+			}
+		}
+	}
+	agent_unlock(&extend_lock);
+	return error;
+}
+
+static void *packet_at(uint64_t index)
+{
+	uint8_t *window = index / WINDOW_PACKETS < WINDOWS
+				  ? atomic_load(&windows[index / WINDOW_PACKETS])
+				  : NULL;
+
+	return window ? window + (size_t)(index % WINDOW_PACKETS) * SPOOL_PACKET_BYTES : NULL;
+}
+
+/* ---- opening ---- */
+
+static size_t append_number(char *out, uint64_t n)
+{
+	char digits[24];
+	size_t length = 0, i = 0;
+
+	do
+		digits[length++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (length)
+		out[i++] = digits[--length];
+	return i;
+}
+
+/* "%p" becomes the pid. With `suffix`, ".PID.K" goes before a final ".spool". */
+static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
+{
+	const char *in = agent_config.output;
+	size_t n = 0, length = strlen(in);
+	size_t stem = length;
+
+	if (suffix && length > 6 && !memcmp(in + length - 6, ".spool", 6))
+		stem = length - 6;
+	for (size_t i = 0; i < length && n < sizeof(path) - 60; i++) {
+		if (suffix && i == stem) {
+			out[n++] = '.';
+			n += append_number(out + n, pid);
+			out[n++] = '.';
+			n += append_number(out + n, k);
+		}
+		if (in[i] == '%' && in[i + 1] == 'p') {
+			n += append_number(out + n, pid);
+			i++;
+		} else {
+			out[n++] = in[i];
+		}
+	}
+	if (suffix && stem == length) {
+		out[n++] = '.';
+		n += append_number(out + n, pid);
+		out[n++] = '.';
+		n += append_number(out + n, k);
+	}
+	out[n] = 0;
+}
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Reads a small /proc file or link; returns its length. */
+static size_t read_text(const char *name, char *out, size_t size, bool link, bool *more)
+{
+	size_t n = 0;
+
+	*more = false;
+	if (link) {
+		long length = sys_readlinkat(AT_FDCWD, name, out, size);
+		return sys_failed(length) ? 0 : (size_t)length;
+	}
+	long fd = sys_openat(AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
+	if (sys_failed(fd))
+		return 0;
+	while (n < size) {
+		long got = sys_read((int)fd, out + n, size - n);
+		if (sys_failed(got) || got == 0)
+			break;
+		n += (size_t)got;
+	}
+	if (n == size) {
+		char next;
+		*more = sys_read((int)fd, &next, 1) == 1;
+	}
+	sys_close((int)fd);
+	return n;
+}
+
+static void fill_header(struct spool_header *h, uint32_t image)
+{
+	char *base = (char *)h;
+	size_t at = sizeof(*h);
+	bool more;
+
+	memcpy(h->magic, SPOOL_MAGIC, 8);
+	h->version = SPOOL_VERSION;
+	h->header_bytes = SPOOL_HEADER_BYTES;
+	h->packet_bytes = SPOOL_PACKET_BYTES;
+	h->features = 0;
+	h->pid = (uint32_t)sys_getpid();
+	h->parent_pid = (uint32_t)sys_getppid();
+	h->clock = agent_clock_is_tsc() ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;
+	h->start_real_ns = clock_ns(CLOCK_REALTIME);
+	h->start_mono_ns = clock_ns(CLOCK_MONOTONIC);
+	h->start_ticks = agent_ticks();
+	h->sampler = agent_config.sampler;
+	h->interval_log2 = agent_config.interval_log2;
+	h->image = image;
+	h->seed = agent_config.seed;
+
+	size_t note = strlen(agent_config.note);
+	memcpy(base + at, agent_config.note, note);
+	h->note_offset = (uint32_t)at;
+	h->note_length = (uint32_t)note;
+	at += note;
+	h->exe_offset = (uint32_t)at;
+	h->exe_length = (uint32_t)read_text("/proc/self/exe", base + at, 4096, true, &more);
+	at += h->exe_length;
+	h->command_offset = (uint32_t)at;
+	h->command_length = (uint32_t)read_text("/proc/self/cmdline", base + at,
+						SPOOL_HEADER_BYTES - at - 8192, false, &more);
+	h->command_truncated = more;
+}
+
+/* The spool that the recorder made for us, if it is still waiting; else one of our own. */
+static long open_file(uint32_t *image, bool *fresh, uint32_t pid)
+{
+	make_path(path, false, pid, 0);
+	*fresh = false;
+	*image = 0;
+	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
+		struct spool_header *h =
+			(void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+					 MAP_SHARED, (int)fd, 0);
+		long size = sys_lseek((int)fd, 0, SEEK_END);
+		if (!sys_failed((long)h) && size >= (long)SPOOL_HEADER_BYTES &&
+		    !memcmp(h->magic, SPOOL_MAGIC, 8) && h->version == SPOOL_VERSION &&
+		    h->packet_bytes == SPOOL_PACKET_BYTES) {
+			uint32_t waiting = SPOOL_WAITING;
+			if (atomic_compare_exchange_strong(&h->state, &waiting, SPOOL_RUNNING)) {
+				spool_header = h;
+				return fd;
+			}
+		}
+		if (!sys_failed((long)h))
+			sys_munmap(h, SPOOL_HEADER_BYTES);
+	}
+	if (!sys_failed(fd))
+		sys_close((int)fd);
+	*fresh = true;
+	if (fd == -ENOENT) {
+		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd != -EEXIST)
+			return fd;
+	}
+	for (uint32_t k = 0; k < 10000; k++) {
+		make_path(path, true, pid, k);
+		*image = k + (agent_config.target_pid == pid);
+		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd != -EEXIST)
+			return fd;
+	}
+	return fd;
+}
+
+static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_id,
+		       uint64_t fork_ticks, uint32_t *reason, int *error)
+{
+	uint32_t image, pid = (uint32_t)sys_getpid();
+	bool fresh;
+
+	*reason = SPOOL_OFF_NO_SPACE;
+	long fd = open_file(&image, &fresh, pid);
+	if (sys_failed(fd)) {
+		*error = (int)-fd;
+		return false;
+	}
+	if (fresh) {
+		*error = reserve((int)fd, 0, packet_offset(EXTEND_PACKETS));
+		struct spool_header *h =
+			*error ? NULL
+			       : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+						  MAP_SHARED, (int)fd, 0);
+		if (!h || sys_failed((long)h)) {
+			if (!*error)
+				*error = ENOMEM;
+			sys_close((int)fd);
+			sys_unlinkat(AT_FDCWD, path, 0);
+			return false;
+		}
+		atomic_store(&h->packets_reserved, EXTEND_PACKETS);
+		atomic_store(&h->control_enabled, !agent_config.dormant);
+		atomic_store(&h->control_interval_log2, agent_config.interval_log2);
+		spool_header = h;
+	}
+	uint8_t *window = map_window((int)fd, 0);
+	sys_close((int)fd);
+	if (!window) {
+		*reason = SPOOL_OFF_NO_MEMORY;
+		*error = ENOMEM;
+		return false;
+	}
+	atomic_store(&windows[0], window);
+	struct spool_header *h = spool_header;
+	fill_header(h, image);
+	h->first_sample_id = first_id;
+	h->fork_ticks = fork_ticks;
+	h->fork_parent_pid = parent_pid;
+	if (parent) {
+		size_t length = strlen(parent);
+		h->parent_spool_offset = h->command_offset + h->command_length;
+		h->parent_spool_length = (uint32_t)length;
+		memcpy((char *)h + h->parent_spool_offset, parent, length);
+	}
+	atomic_store(&h->next_sample_id, first_id);
+	atomic_store(&h->state, SPOOL_RUNNING);
+	return true;
+}
+
+bool spool_open(uint32_t *reason, int *error)
+{
+	return open_spool(NULL, 0, 0, 0, reason, error);
+}
+
+bool spool_open_child(uint32_t *reason, int *error)
+{
+	static char parent[sizeof(path)];
+	uint64_t id = atomic_load(&spool_header->next_sample_id);
+	uint32_t parent_pid = spool_header->pid;
+
+	memcpy(parent, path, sizeof(path));
+	spool_forget();
+	return open_spool(parent, parent_pid, id, agent_ticks(), reason, error);
+}
+
+/* ---- packets ---- */
+
+static struct spool_packet *claim(uint64_t *index)
+{
+	for (;;) {
+		uint64_t next = atomic_load(&spool_header->packets_claimed);
+		if (next >= atomic_load(&spool_header->packets_reserved) || !packet_at(next)) {
+			int error = extend(next);
+			if (error) {
+				agent_off(error == EPERM   ? SPOOL_OFF_SANDBOX
+					  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
+							    : SPOOL_OFF_NO_SPACE,
+					  error, "the spool could not be extended");
+				return NULL;
+			}
+			continue;
+		}
+		if (atomic_compare_exchange_weak(&spool_header->packets_claimed, &next, next + 1)) {
+			*index = next;
+			return packet_at(next);
+		}
+	}
+}
+
+static void put_u(struct writer *w, uint64_t value)
+{
+	while (value >= 0x80) {
+		*w->at++ = (uint8_t)value | 0x80;
+		value >>= 7;
+	}
+	*w->at++ = (uint8_t)value;
+}
+
+static void put_s(struct writer *w, int64_t value)
+{
+	put_u(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+}
+
+static void put_q(struct writer *w, uint64_t value)
+{
+	memcpy(w->at, &value, 8);
+	w->at += 8;
+}
+
+static void put_time(struct writer *w, uint64_t ticks)
+{
+	put_s(w, (int64_t)(ticks - w->last_ticks));
+	w->last_ticks = ticks;
+}
+
+static void put_id(struct writer *w, uint64_t id)
+{
+	put_s(w, (int64_t)(id - w->last_id));
+	w->last_id = id;
+}
+
+/* Makes what was put since the last commit part of the spool. */
+static void commit(struct writer *w)
+{
+	atomic_store_explicit(&w->packet->used,
+			      (uint32_t)(w->at - (uint8_t *)w->packet - sizeof(*w->packet)),
+			      memory_order_release);
+}
+
+static void put_thread(struct writer *w)
+{
+	size_t length = strnlen(w->name, sizeof(w->name));
+
+	*w->at++ = SPOOL_THREAD;
+	put_u(w, w->tid);
+	put_u(w, length);
+	memcpy(w->at, w->name, length);
+	w->at += length;
+}
+
+static bool begin_packet(struct writer *w)
+{
+	uint64_t index;
+	struct spool_packet *p = claim(&index);
+
+	w->packet = p;
+	if (!p)
+		return false;
+	w->last_ticks = w->clock_ticks = agent_ticks();
+	p->mono_ns = clock_ns(CLOCK_MONOTONIC);
+	p->ticks = w->last_ticks;
+	p->writer = w->number;
+	p->tid = w->tid;
+	p->interval_log2 = w->interval_log2;
+	atomic_store_explicit(&p->late_ticks, 0, memory_order_relaxed);
+	atomic_store_explicit(&p->late_mono_ns, 0, memory_order_relaxed);
+	w->last_id = spool_header->first_sample_id;
+	w->at = (uint8_t *)(p + 1);
+	w->end = (uint8_t *)p + SPOOL_PACKET_BYTES;
+	w->depth = 0;
+	w->stack_known = false;
+	memset(w->cache, 0, sizeof(w->cache));
+	atomic_store_explicit(&p->used, 0, memory_order_relaxed);
+	__atomic_store_n(&p->magic, SPOOL_PACKET_MAGIC, __ATOMIC_RELEASE);
+	atomic_store_explicit(&spool_header->last_ticks, w->last_ticks, memory_order_relaxed);
+	put_thread(w);
+	commit(w);
+	return true;
+}
+
+/* Room for `bytes` more in the packet, or a new packet. */
+static bool room(struct writer *w, size_t bytes)
+{
+	if (w->packet && (size_t)(w->end - w->at) >= bytes)
+		return true;
+	return begin_packet(w);
+}
+
+#define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
+#define FRAME_BYTES 10u
+
+static void put_frame(struct writer *w, uint64_t address)
+{
+	uint32_t slot = spool_cache_slot(address);
+	uint16_t code = (uint16_t)slot;
+
+	if (w->cache[slot] == address) {
+		memcpy(w->at, &code, 2);
+		w->at += 2;
+		return;
+	}
+	w->cache[slot] = address;
+	code = SPOOL_FRAME_LITERAL;
+	memcpy(w->at, &code, 2);
+	w->at += 2;
+	put_q(w, address);
+}
+
+/* About once a second (a TSC makes 1 to 5 G ticks) a clock pair, so that ticks can be told in
+ * nanoseconds however the program ends. */
+static void note_clock(struct writer *w, uint64_t ticks)
+{
+	if (ticks - w->clock_ticks < 3000000000u || agent_sandboxed)
+		return;
+	w->clock_ticks = ticks;
+	uint64_t mono = clock_ns(CLOCK_MONOTONIC);
+	atomic_store_explicit(&w->packet->late_mono_ns, mono, memory_order_relaxed);
+	atomic_store_explicit(&w->packet->late_ticks, agent_ticks(), memory_order_relaxed);
+}
+
+void spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+		  uint32_t flags)
+{
+	const struct walk *walk = &w->walk;
+	uint32_t interval_log2 = self.sampler.interval_log2;
+	uint32_t common = w->stack_known ? walk->common : 0;
+
+	if (!room(w, 2 * RECORD_BYTES + (size_t)(walk->depth - common) * FRAME_BYTES)) {
+		w->lost++;
+		atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+		return;
+	}
+	if (!w->stack_known)
+		common = 0; /* a new packet has begun */
+	if (w->interval_log2 != interval_log2) {
+		w->interval_log2 = interval_log2;
+		*w->at++ = SPOOL_INTERVAL;
+		*w->at++ = (uint8_t)interval_log2;
+	}
+	if (w->lost) {
+		*w->at++ = SPOOL_LOST;
+		put_time(w, ticks);
+		put_u(w, w->lost);
+		w->lost = 0;
+	}
+	*w->at++ = SPOOL_SAMPLE;
+	*w->at++ = (uint8_t)flags;
+	put_time(w, ticks);
+	put_id(w, id);
+	put_u(w, size);
+	put_u(w, hits);
+	put_u(w, w->depth - common);
+	put_u(w, walk->depth - common);
+	for (uint32_t i = common; i < walk->depth; i++)
+		put_frame(w, walk->frames[i].address);
+	w->depth = walk->depth;
+	w->stack_known = true;
+	note_clock(w, ticks);
+	commit(w);
+	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
+	if (walk->truncated)
+		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+}
+
+void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags)
+{
+	if (!room(w, RECORD_BYTES)) {
+		atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
+		return;
+	}
+	*w->at++ = SPOOL_FREE;
+	*w->at++ = (uint8_t)flags;
+	put_time(w, ticks);
+	put_id(w, id);
+	commit(w);
+}
+
+/* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
+ * packet may have to change for it, which loses nothing: the sample being made follows later. */
+void agent_module_seen(const struct module *m)
+{
+	struct writer *w = self.writer;
+	size_t length = strnlen(m->path, PATH_MAX - 1);
+	char folder[PATH_MAX];
+	size_t before = 0;
+	size_t id_length = m->build_id_length <= 32 ? m->build_id_length : 0;
+
+	/* A library found by a relative path: later nobody knows relative to what. */
+	if (m->path[0] != '/' && memchr(m->path, '/', length) && !agent_sandboxed &&
+	    sys_getcwd(folder, sizeof(folder) - 1) > 0) {
+		before = strlen(folder);
+		folder[before++] = '/';
+	}
+	if (!w || !room(w, RECORD_BYTES + before + length + id_length))
+		return;
+	*w->at++ = SPOOL_MODULE;
+	put_time(w, agent_ticks());
+	put_q(w, m->start);
+	put_q(w, m->end);
+	put_q(w, m->bias);
+	put_u(w, before + length);
+	memcpy(w->at, folder, before);
+	w->at += before;
+	memcpy(w->at, m->path, length);
+	w->at += length;
+	put_u(w, id_length);
+	memcpy(w->at, m->build_id, id_length);
+	w->at += id_length;
+	commit(w);
+}
+
+void agent_module_gone(uint64_t start)
+{
+	struct writer *w = self.writer;
+
+	if (!w || !room(w, RECORD_BYTES))
+		return;
+	*w->at++ = SPOOL_GONE;
+	put_time(w, agent_ticks());
+	put_q(w, start);
+	commit(w);
+}
+
+/* ---- writers ---- */
+
+static void read_name(struct writer *w)
+{
+	memset(w->name, 0, sizeof(w->name));
+	if (!agent_sandboxed)
+		sys_prctl(PR_GET_NAME, (long)w->name, 0, 0);
+	w->name[sizeof(w->name) - 1] = 0;
+}
+
+struct writer *spool_acquire(void)
+{
+	if (!agent_lock(&pool_lock))
+		return NULL;
+	struct writer *w = pool;
+	if (w)
+		pool = w->next;
+	agent_unlock(&pool_lock);
+	if (!w) {
+		if (agent_sandboxed)
+			return NULL;
+		long p = sys_mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_failed(p))
+			return NULL;
+		w = (void *)p;
+		w->number = atomic_fetch_add(&writers, 1) + 1;
+	}
+	w->tid = self.tid;
+	w->interval_log2 = self.sampler.interval_log2;
+	walk_forget(&w->walk);
+	w->stack_known = false;
+	read_name(w);
+	if (w->packet && room(w, RECORD_BYTES)) {
+		put_thread(w);
+		/* The packet's interval is that of its last user: say ours. */
+		*w->at++ = SPOOL_INTERVAL;
+		*w->at++ = (uint8_t)w->interval_log2;
+		commit(w);
+	}
+	return w;
+}
+
+/* A name given after the thread's first sample is recorded when the thread ends. */
+static void last_name(struct writer *w)
+{
+	char before[sizeof(w->name)];
+
+	memcpy(before, w->name, sizeof(before));
+	read_name(w);
+	if (memcmp(before, w->name, sizeof(before)) && w->packet && room(w, RECORD_BYTES)) {
+		put_thread(w);
+		commit(w);
+	}
+}
+
+void spool_release(struct writer *w)
+{
+	if (self.state != THREAD_EXITING)
+		last_name(w);
+	if (!agent_lock(&pool_lock))
+		return;
+	w->next = pool;
+	pool = w;
+	agent_unlock(&pool_lock);
+}
+
+/* ---- fork and exit ---- */
+
+void spool_lock(void)
+{
+	agent_lock(&extend_lock);
+	agent_lock(&pool_lock);
+}
+
+void spool_unlock(void)
+{
+	agent_unlock(&pool_lock);
+	agent_unlock(&extend_lock);
+}
+
+/* The child must not touch the parent's packets: drop every mapping of them. Writers of threads
+ * that do not exist here are lost memory, as their stacks are. */
+void spool_forget(void)
+{
+	pool = NULL;
+	atomic_store(&pool_lock.held, 0);
+	atomic_store(&extend_lock.held, 0);
+	if (self.writer) {
+		self.writer->packet = NULL;
+		self.writer->stack_known = false;
+	}
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		uint8_t *window = atomic_load(&windows[i]);
+		if (window)
+			sys_munmap(window, (size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES);
+		atomic_store(&windows[i], NULL);
+	}
+	if (spool_header)
+		sys_munmap(spool_header, SPOOL_HEADER_BYTES);
+	spool_header = NULL;
+}
+
+void spool_end(void)
+{
+	if (!spool_header)
+		return;
+	if (self.writer && !self.busy)
+		last_name(self.writer);
+	uint64_t mono = clock_ns(CLOCK_MONOTONIC);
+	atomic_store(&spool_header->end_ticks, agent_ticks());
+	atomic_store(&spool_header->end_mono_ns, mono);
+}

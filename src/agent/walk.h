@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stack capture.
+ *
+ * walk_capture() follows the call stack through .eh_frame rules kept in a process-wide table from
+ * return address to an 8-byte rule, filled on demand, and through what it knows of the thread's
+ * previous walk: every stack word that the previous walk read is read again, from the root; as far
+ * as they are unchanged the outer frames are the same (a walk is a pure function of its start and
+ * of the words it reads).
+ *
+ * Signal safety: may run in a signal handler as long as one struct walk is not used by two
+ * captures at once. No locks shared with the loader, no malloc, no libc call that can block.
+ * Never faults: every read lies in memory known to be mapped.
+ */
+#ifndef MAYFLY_WALK_H
+#define MAYFLY_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is kept of a stack: all frames up to WALK_KEEP; of deeper ones the WALK_ROOT root-most and
+ * the rest leaf-most, with one SPOOL_MARK_ELIDED mark between them. */
+#define WALK_KEEP 2047u
+#define WALK_ROOT 512u
+
+/* CPU state in the caller of the hook, right after its call instruction returned. */
+struct walk_start {
+	uintptr_t pc; /* return address */
+	uintptr_t sp;
+	uintptr_t bp;
+};
+
+struct walk_frame {
+	uint64_t address; /* return address (pc + 1 where a signal interrupted) or SPOOL_MARK */
+	uintptr_t cfa;	  /* the private part: what verification needs */
+	uintptr_t bp;
+	uintptr_t bp_slot;
+};
+
+/* One per writer, zero-initialised by its owner (mmap), never shared between threads at a time. */
+struct walk {
+	uint32_t depth;	    /* frames of the latest capture */
+	uint32_t common;    /* of them, root-most ones equal to those of the capture before it */
+	uint32_t truncated; /* 1 when frames[0] is a SPOOL_MARK_TRUNCATED mark */
+	/* private */
+	uint32_t reusable;
+	uint32_t generation;
+	uintptr_t stack_low, stack_high;
+	struct walk_frame frames[WALK_KEEP + 1]; /* frames[0] is the root */
+	struct walk_frame scratch[WALK_KEEP + 1];
+};
+
+/* Makes the tables. is_main_thread-independent. false: no memory or no _dl_find_object. */
+bool walk_init(void);
+
+/* Forgets the previous walk (another thread takes over the struct, the child of a fork). */
+void walk_forget(struct walk *w);
+
+/* Captures. frames[0 .. depth) is the stack from the root to the leaf; frames inside this library
+ * are left out. Returns w->common. The caller encodes frames[common .. depth). */
+uint32_t walk_capture(struct walk *w, const struct walk_start *start);
+
+/* Call before and after the real dlclose: rules of unmapped code must not be used again. */
+void walk_code_changed(void);
+
+/* After this no system call is made (a seccomp sandbox was installed): a stack whose bounds are
+ * not known yet is captured as its leaf frame and a truncation mark. */
+void walk_enter_sandbox(void);
+
+#endif
