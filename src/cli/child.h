@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program run as if mayfly were not there: same terminal, process group, descriptors, signal mask
+ * and dispositions; signals for mayfly reach it; when it stops, mayfly stops; its end is reported.
+ *
+ *	child_fork()	the process exists and waits (its number names the files)
+ *	child_run()	it becomes the program
+ *	child_signals()	whenever child.signals is readable, until child.ended
+ */
+#ifndef MAYFLY_CHILD_H
+#define MAYFLY_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct child {
+	pid_t pid;
+	int signals;	/* signalfd */
+	int go, failed; /* pipes */
+	sigset_t mask;	/* as mayfly was started with */
+	struct sigaction chld, xfsz, pipe;
+	struct rlimit file_size, files; /* as mayfly was started with */
+	int stop_signal;		/* it has stopped: call child_stop_too() */
+	bool stopped;
+	bool ended;
+	int status;	  /* of waitpid() */
+	int64_t ended_ns; /* CLOCK_MONOTONIC */
+	bool interrupted; /* a signal that asks to end came since this was last set to false */
+};
+
+/* Starts a process that waits for child_run(). In the new process, and only then, prepare(context)
+ * is called before it becomes argv; it may change the environment. 0 or an errno. */
+int child_fork(struct child *c, char **argv, void (*prepare)(void *context), void *context);
+
+/* 0: the program runs. Otherwise the errno of execvp(); the process is gone. */
+int child_run(struct child *c);
+
+/* Instead of child_run(): the process goes away. */
+void child_cancel(struct child *c);
+
+/* Takes the signals that are there: forwards, notes that the child stopped or ended. */
+void child_signals(struct child *c);
+
+/* The child has stopped for job control: so does mayfly, until somebody continues it. */
+void child_stop_too(struct child *c);
+
+/* After the end: signals have their usual effect on mayfly again, except for those that the program
+ * was sent and mayfly has no use for. */
+void child_release_signals(struct child *c);
+
+/* What the shell would show: the exit status, or 128 + the signal. */
+int child_exit_status(const struct child *c);
+
+#endif

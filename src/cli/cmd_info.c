@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly info: what a trace is, and how good. */
+#include "cli.h"
+#include "json.h"
+#include "open_trace.h"
+#include "output.h"
+#include "places.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const char usage_text[] =
+    "Usage: mayfly info [OPTIONS] FILE\n"
+    "\n"
+    "Shows what a trace is: the program, times, how it was sampled, what it holds, what was\n"
+    "lost, and for which modules there are no symbols.\n"
+    "\n"
+    "  --modules    all modules, not only those without symbols\n"
+    "  --json       one JSON object\n"
+    "  --wide       long lines stay whole\n"
+    "  -h, --help   this text\n";
+
+#define TEXT_BYTES   4096
+#define MOST_THREADS 8 /* that are named */
+
+static void print_program(const struct output *o, const struct mayfly_info *info)
+{
+	char line[TEXT_BYTES], fitted[TEXT_BYTES], time[64], duration[FIGURE_TEXT], ending[128];
+	size_t room = (size_t)o->width - FIELD_INDENT;
+
+	command_line(line, sizeof(line), info);
+	print_field(o, "Program", "%s", line_fit(fitted, sizeof(fitted), o, line, room));
+	if (*info->program)
+		print_field(o, "Executable", "%s",
+			    line_fit(fitted, sizeof(fitted), o, info->program, room));
+	print_field(o, "Process", "%" PRIu32 ", parent %" PRIu32, info->pid, info->parent_pid);
+	print_field(o, "Started", "%s", start_text(time, sizeof(time), info));
+	print_field(o, "Duration", "%s; %s",
+		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
+		    ending_text(ending, sizeof(ending), info));
+}
+
+static void print_sampling(const struct output *o, const struct mayfly_info *info)
+{
+	char interval[FIGURE_TEXT], seed[64] = "";
+
+	if (info->seed)
+		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
+	if (info->mode == MAYFLY_EXACT)
+		print_field(o, "Mode", "exact: every allocation");
+	else
+		print_field(o, "Mode", "sampled, 1 byte in %s, %s%s",
+			    text_bytes(interval, sizeof(interval), (double)info->interval_bytes),
+			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
+}
+
+static void print_events(const struct output *o, const struct mayfly_trace *trace,
+			 const struct mayfly_info *info)
+{
+	char inherited[96] = "", size[FIGURE_TEXT];
+
+	if (info->inherited)
+		snprintf(inherited, sizeof(inherited),
+			 " (%" PRIu64 " of them inherited at the fork)", info->inherited);
+	print_field(o, info->mode == MAYFLY_EXACT ? "Allocations" : "Samples", "%" PRIu64 "%s",
+		    info->samples, inherited);
+	print_field(o, "Frees", "%" PRIu64, info->frees);
+	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
+		    trace_stacks(trace), info->frames, info->frames_symbolized);
+	print_field(o, "File", "%s, format %" PRIu32 ", by mayfly %s",
+		    text_bytes(size, sizeof(size), (double)info->file_bytes), info->format_version,
+		    *info->version ? info->version : "of unknown version");
+}
+
+static void print_one_figure(const struct output *o, const char *name,
+			     const struct mayfly_estimate *e, const char *more)
+{
+	char figure[FIGURE_TEXT], blocks[FIGURE_TEXT];
+
+	print_field(o, name, "%s, %s blocks%s",
+		    text_figure(figure, sizeof(figure), o, &e->bytes, e->samples),
+		    text_count(blocks, sizeof(blocks), e->blocks.estimate), more);
+}
+
+static void print_figures(const struct output *o, const struct mayfly_summary *s)
+{
+	char more[96], time[FIGURE_TEXT];
+
+	print_one_figure(o, "Allocated", &s->allocated, "");
+	snprintf(more, sizeof(more), ", at %s",
+		 text_duration(time, sizeof(time), (double)s->peak_time_ns));
+	print_one_figure(o, "Peak", &s->peak, more);
+	print_one_figure(o, "Live at end", &s->live_at_end, "");
+}
+
+static void print_threads(const struct output *o, const struct mayfly_trace *trace,
+			  const struct mayfly_info *info)
+{
+	char list[1024] = "", name[128];
+	size_t used = 0;
+
+	for (size_t i = 0; i < info->threads && i < MOST_THREADS; i++) {
+		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
+		int added;
+
+		text_clean(name, sizeof(name), t->name);
+		added = snprintf(list + used, sizeof(list) - used, "%s%s%s%" PRIu32 "%s",
+				 i ? ", " : "", name, *name ? " (" : "", t->tid, *name ? ")" : "");
+		used += added > 0 ? (size_t)added : 0;
+	}
+	if (info->threads > MOST_THREADS)
+		snprintf(list + used, sizeof(list) - used, ", ...");
+	print_field(o, "Threads", "%zu: %s", info->threads, list);
+}
+
+static bool put_module(struct table *t, const struct mayfly_module *m, const struct output *o)
+{
+	char id[65] = "-", text[TEXT_BYTES];
+
+	for (size_t i = 0; i < m->build_id_length && i < 32; i++)
+		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
+	text_clean(text, sizeof(text), m->path);
+	return table_cell(t, o->wide ? text : path_base(text)) &&
+	       table_cell(t, (snprintf(id + (o->wide ? 64 : 12), 1, "%s", ""), id)) &&
+	       table_cell(t,
+			  *m->problem ? text_clean(text, sizeof(text), m->problem) : "has symbols");
+}
+
+static bool print_modules(const struct output *o, const struct mayfly_trace *trace,
+			  const struct mayfly_info *info, bool all)
+{
+	static const struct column columns[] = {{"MODULE", false, 0, STYLE_PLAIN},
+						{"BUILD-ID", false, 1, STYLE_DIM},
+						{"SYMBOLS", false, 0, STYLE_PLAIN}};
+	struct table *t = table_new(columns, 3);
+	size_t without = 0, shown = 0;
+
+	for (size_t i = 0; t && i < info->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(trace, i);
+
+		without += *m->problem != 0;
+		if (!all && !*m->problem)
+			continue;
+		shown++;
+		if (!put_module(t, m, o)) {
+			table_free(t);
+			return false;
+		}
+	}
+	if (!t)
+		return false;
+	if (without)
+		print_field(o, "Modules", "%zu, %zu without symbols", info->modules, without);
+	else
+		print_field(o, "Modules", "%zu, all with symbols", info->modules);
+	print_notes(o, info);
+	if (shown) {
+		putchar('\n');
+		table_print(t, o, 0);
+	}
+	table_free(t);
+	return true;
+}
+
+static int print_text(const struct output *o, const struct opened_trace *file,
+		      const struct mayfly_summary *s, bool all_modules)
+{
+	print_program(o, file->info);
+	print_sampling(o, file->info);
+	print_events(o, file->trace, file->info);
+	print_figures(o, s);
+	print_threads(o, file->trace, file->info);
+	if (!print_modules(o, file->trace, file->info, all_modules))
+		return cli_error("out of memory");
+	return cli_finish();
+}
+
+int cmd_info(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
+						     {"modules", no_argument, NULL, 'm'},
+						     {"wide", no_argument, NULL, 'w'},
+						     {"help", no_argument, NULL, 'h'},
+						     {NULL, 0, NULL, 0}};
+	struct output out = output_detect();
+	struct opened_trace file;
+	struct mayfly_summary summary;
+	bool json = false, modules = false;
+	int option, status;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'j':
+			json = true;
+			break;
+		case 'm':
+			modules = true;
+			break;
+		case 'w':
+			out.wide = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return cli_finish();
+		default:
+			return cli_bad_option(option, argv);
+		}
+	}
+	if (optind == argc)
+		return cli_usage("no trace named");
+	if (optind + 1 < argc)
+		return cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
+	if (!open_trace(argv[optind], &file))
+		return CLI_FAILED;
+	status = mayfly_trace_summary(file.trace, &summary);
+	if (status)
+		status = cli_error("%s: %s", argv[optind], mayfly_error_text(status));
+	else if (json)
+		status = json_print(json_info(file.trace, &summary, trace_stacks(file.trace)));
+	else
+		status = print_text(&out, &file, &summary, modules);
+	close_trace(&file);
+	return status;
+}

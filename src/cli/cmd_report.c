@@ -1,0 +1,1051 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly report: where the memory is.
+ *
+ * options -> struct mayfly_query -> rows -> ranked rows, and one line for those that are too
+ * uncertain to be ranked -> a table, a list of stacks, or JSON.
+ */
+#include "cli.h"
+#include "json.h"
+#include "open_trace.h"
+#include "options.h"
+#include "output.h"
+#include "places.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage_text[] =
+    "Usage: mayfly report [OPTIONS] FILE\n"
+    "\n"
+    "Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
+    "FILE is a trace, or what was left behind by a recording that was killed; - reads\n"
+    "standard input.\n"
+    "\n"
+    "What to show:\n"
+    "  --metric METRIC      live, peak (default), allocated, leaked or temporary\n"
+    "  --by KEY             function (default), line, stack, module, thread, size or lifetime\n"
+    "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
+    "  --at TIME|peak|end   the moment for --metric live (default end)\n"
+    "  --from TIME, --to TIME   only blocks allocated in this time\n"
+    "\n"
+    "Which blocks (RE: POSIX extended regular expression; options may be repeated):\n"
+    "  --focus RE           only stacks with a matching function, file or module\n"
+    "  --ignore RE          no stacks with a matching function, file or module\n"
+    "  --hide RE            leave matching frames out of the stacks\n"
+    "  --thread NAME|TID    only what this thread allocated (RE for names)\n"
+    "  --min-size B, --max-size B           only blocks of this size\n"
+    "  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
+    "\n"
+    "How to show it:\n"
+    "  --top N              rows to show (default 20; 0: all)\n"
+    "  --all                all rows, also those with too few samples to rank\n"
+    "  --depth N            frames to show of each stack (default 24; 0: all)\n"
+    "  --all-frames         also operator new, malloc and other allocator frames\n"
+    "  --wide               names in full, lines as long as they get\n"
+    "  --json               one JSON object\n"
+    "  -h, --help           this text\n"
+    "\n"
+    "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n";
+
+static const char *const metric_names[] = {"live",   "peak",	  "allocated",
+					   "leaked", "temporary", NULL};
+static const char *const by_names[] = {"function", "line", "stack",    "module",
+				       "thread",   "size", "lifetime", NULL};
+static const char *const sort_names[] = {"self", "total", NULL};
+
+#define DEFAULT_TOP	20
+#define DEFAULT_DEPTH	24
+#define OVERVIEW_ROWS	12 /* of the function table below the summary */
+#define OVERVIEW_STACKS 5
+#define OVERVIEW_DEPTH	10
+#define SPARKLINE_STEPS 48
+#define NAME_BYTES	4096 /* for one name on a line */
+
+struct report {
+	struct opened_trace file;
+	struct output out;
+	struct mayfly_query query;
+	struct pattern focus, ignore, hide, thread;
+	struct hidden_frames hidden;
+	bool metric_given, by_given, sort_given, filtered; /* by options */
+	bool at_given, window_given;
+	bool all, all_frames, json;
+	bool top_given, depth_given;
+	size_t top, depth;
+};
+
+/* ---- options ---- */
+
+enum {
+	OPT_METRIC = 256,
+	OPT_BY,
+	OPT_SORT,
+	OPT_AT,
+	OPT_FROM,
+	OPT_TO,
+	OPT_FOCUS,
+	OPT_IGNORE,
+	OPT_HIDE,
+	OPT_THREAD,
+	OPT_MIN_SIZE,
+	OPT_MAX_SIZE,
+	OPT_MIN_LIFETIME,
+	OPT_MAX_LIFETIME,
+	OPT_TOP,
+	OPT_ALL,
+	OPT_DEPTH,
+	OPT_ALL_FRAMES,
+	OPT_WIDE,
+	OPT_JSON,
+};
+
+static const struct option long_options[] = {
+    {"metric", required_argument, NULL, OPT_METRIC},
+    {"by", required_argument, NULL, OPT_BY},
+    {"sort", required_argument, NULL, OPT_SORT},
+    {"at", required_argument, NULL, OPT_AT},
+    {"from", required_argument, NULL, OPT_FROM},
+    {"to", required_argument, NULL, OPT_TO},
+    {"focus", required_argument, NULL, OPT_FOCUS},
+    {"ignore", required_argument, NULL, OPT_IGNORE},
+    {"hide", required_argument, NULL, OPT_HIDE},
+    {"thread", required_argument, NULL, OPT_THREAD},
+    {"min-size", required_argument, NULL, OPT_MIN_SIZE},
+    {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+    {"min-lifetime", required_argument, NULL, OPT_MIN_LIFETIME},
+    {"max-lifetime", required_argument, NULL, OPT_MAX_LIFETIME},
+    {"top", required_argument, NULL, OPT_TOP},
+    {"all", no_argument, NULL, OPT_ALL},
+    {"depth", required_argument, NULL, OPT_DEPTH},
+    {"all-frames", no_argument, NULL, OPT_ALL_FRAMES},
+    {"wide", no_argument, NULL, OPT_WIDE},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static bool set_moment(struct report *r, const char *text)
+{
+	r->at_given = true;
+	if (strcmp(text, "peak") == 0)
+		r->query.at_ns = MAYFLY_AT_PEAK;
+	else if (strcmp(text, "end") == 0)
+		r->query.at_ns = MAYFLY_AT_END;
+	else
+		return option_time("--at", text, &r->query.at_ns);
+	return true;
+}
+
+/* Options that choose what is measured. */
+static bool set_question(struct report *r, int option, const char *value)
+{
+	struct mayfly_query *q = &r->query;
+	int choice = 0;
+	bool good = true;
+
+	switch (option) {
+	case OPT_METRIC:
+		r->metric_given = true;
+		good = option_choice("--metric", value, metric_names, &choice);
+		q->metric = (enum mayfly_metric)choice;
+		break;
+	case OPT_BY:
+		r->by_given = true;
+		good = option_choice("--by", value, by_names, &choice);
+		q->by = (enum mayfly_by)choice;
+		break;
+	case OPT_SORT:
+		r->sort_given = true;
+		good = option_choice("--sort", value, sort_names, &choice);
+		q->sort = (enum mayfly_sort)choice;
+		break;
+	case OPT_AT:
+		good = set_moment(r, value);
+		break;
+	case OPT_FROM:
+		r->window_given = true;
+		good = option_time("--from", value, &q->from_ns);
+		break;
+	case OPT_TO:
+		r->window_given = true;
+		good = option_time("--to", value, &q->to_ns);
+		break;
+	}
+	return good;
+}
+
+/* Options that choose blocks and frames. */
+static bool set_filter(struct report *r, int option, const char *value)
+{
+	struct mayfly_query *q = &r->query;
+
+	r->filtered = true;
+	switch (option) {
+	case OPT_FOCUS:
+		return pattern_add(&r->focus, "--focus", value);
+	case OPT_IGNORE:
+		return pattern_add(&r->ignore, "--ignore", value);
+	case OPT_HIDE:
+		return pattern_add(&r->hide, "--hide", value);
+	case OPT_THREAD:
+		return pattern_add_thread(&r->thread, "--thread", value);
+	case OPT_MIN_SIZE:
+		return option_bytes("--min-size", value, &q->min_size);
+	case OPT_MAX_SIZE:
+		return option_bytes("--max-size", value, &q->max_size);
+	case OPT_MIN_LIFETIME:
+		return option_time("--min-lifetime", value, &q->min_lifetime_ns);
+	case OPT_MAX_LIFETIME:
+		return option_time("--max-lifetime", value, &q->max_lifetime_ns);
+	}
+	return false;
+}
+
+static bool set_presentation(struct report *r, int option, const char *value)
+{
+	switch (option) {
+	case OPT_TOP:
+		r->top_given = true;
+		return option_count("--top", value, &r->top);
+	case OPT_DEPTH:
+		r->depth_given = true;
+		return option_count("--depth", value, &r->depth);
+	case OPT_ALL:
+		r->all = true;
+		break;
+	case OPT_ALL_FRAMES:
+		r->all_frames = true;
+		break;
+	case OPT_WIDE:
+		r->out.wide = true;
+		break;
+	case OPT_JSON:
+		r->json = true;
+		break;
+	}
+	return true;
+}
+
+/* Options that contradict one another. */
+static bool check_question(struct report *r)
+{
+	struct mayfly_query *q = &r->query;
+
+	if (r->at_given && !r->metric_given)
+		q->metric = MAYFLY_LIVE;
+	if (r->at_given && q->metric != MAYFLY_LIVE) {
+		cli_usage("--at: goes with --metric live, not with --metric %s",
+			  metric_names[q->metric]);
+		return false;
+	}
+	if (q->from_ns >= q->to_ns) {
+		cli_usage("--from: must be before --to");
+		return false;
+	}
+	if (q->min_size > q->max_size) {
+		cli_usage("--min-size: must not be above --max-size");
+		return false;
+	}
+	if (q->min_lifetime_ns > q->max_lifetime_ns) {
+		cli_usage("--min-lifetime: must not be above --max-lifetime");
+		return false;
+	}
+	return true;
+}
+
+/* Returns true when the command is to go on; else *status is its exit status. */
+static bool parse(struct report *r, int argc, char **argv, int *status)
+{
+	int option;
+
+	opterr = 0;
+	*status = CLI_USAGE;
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		bool good;
+
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			*status = cli_finish();
+			return false;
+		}
+		if (option == '?' || option == ':') {
+			*status = cli_bad_option(option, argv);
+			return false;
+		}
+		if (option <= OPT_TO)
+			good = set_question(r, option, optarg);
+		else if (option <= OPT_MAX_LIFETIME)
+			good = set_filter(r, option, optarg);
+		else
+			good = set_presentation(r, option, optarg);
+		if (!good)
+			return false;
+	}
+	if (!check_question(r))
+		return false;
+	if (optind == argc)
+		cli_usage("no trace named");
+	else if (optind + 1 < argc)
+		cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
+	return optind + 1 == argc;
+}
+
+static void set_matches(struct report *r)
+{
+	r->hidden.all_frames = r->all_frames;
+	r->hidden.pattern = &r->hide;
+	r->query.focus = pattern_match(&r->focus);
+	r->query.ignore = pattern_match(&r->ignore);
+	r->query.thread = pattern_match(&r->thread);
+	r->query.hide = hidden_frames_match(&r->hidden);
+}
+
+/* ---- ranking ---- */
+
+/* A sum of rows whose blocks are distinct. */
+struct sum {
+	size_t rows;
+	uint64_t samples;
+	double bytes, variance, seen;
+};
+
+/* Rows in the order in which they are shown, and what was left out. */
+struct ranking {
+	const struct mayfly_row **row;
+	size_t rows;
+	struct sum few;	 /* too few samples to be ranked */
+	struct sum more; /* ranked, but beyond --top */
+};
+
+static const struct mayfly_estimate *sorted_by(const struct report *r, const struct mayfly_row *row)
+{
+	return r->query.sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
+}
+
+static enum sureness sureness_of(const struct report *r, const struct mayfly_row *row)
+{
+	const struct mayfly_estimate *e = sorted_by(r, row);
+
+	return figure_sureness(&e->bytes, e->samples);
+}
+
+static void sum_add(struct sum *sum, const struct mayfly_estimate *e)
+{
+	sum->rows++;
+	sum->samples += estimate_samples(e);
+	sum->bytes += e->bytes.estimate;
+	sum->variance += e->bytes.stderror * e->bytes.stderror;
+	sum->seen += e->bytes.estimate > 0 ? e->bytes.low : 0;
+}
+
+static struct mayfly_figure sum_figure(const struct sum *sum)
+{
+	double stderror = sqrt(sum->variance);
+	double low = sum->bytes - 2 * stderror;
+	struct mayfly_figure f = {sum->bytes, stderror, low > sum->seen ? low : sum->seen,
+				  sum->bytes + 2 * stderror};
+
+	return f;
+}
+
+/* Classes of a size or of lifetimes make a histogram: all of them, in their own order. */
+static bool is_histogram(const struct report *r)
+{
+	return r->query.by == MAYFLY_BY_SIZE || r->query.by == MAYFLY_BY_LIFETIME;
+}
+
+static int compare_class(const void *a, const void *b)
+{
+	const struct mayfly_row *x = *(const struct mayfly_row *const *)a;
+	const struct mayfly_row *y = *(const struct mayfly_row *const *)b;
+
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	return (x->high > y->high) - (x->high < y->high);
+}
+
+static bool any_sure(const struct report *r, const struct mayfly_result *result)
+{
+	for (size_t i = 0; i < result->rows; i++)
+		if (sureness_of(r, &result->row[i]) >= FIGURE_RANGE)
+			return true;
+	return false;
+}
+
+static void rank_row(const struct report *r, struct ranking *ranking, const struct mayfly_row *row,
+		     size_t top, bool few_too)
+{
+	enum sureness sure = sureness_of(r, row);
+	const struct mayfly_estimate *e = sorted_by(r, row);
+
+	if (!r->all && !(e->bytes.estimate > 0))
+		return; /* on stacks only: allocates nothing itself, as far as was seen */
+	if (!few_too && sure < FIGURE_RANGE)
+		sum_add(&ranking->few, e);
+	else if (top && ranking->rows >= top)
+		sum_add(&ranking->more, e);
+	else
+		ranking->row[ranking->rows++] = row;
+}
+
+static bool rank(const struct report *r, const struct mayfly_result *result, size_t top,
+		 struct ranking *ranking)
+{
+	/* --top 0 asks for all; and rows that nobody can rank are better than none. */
+	bool few_too = r->all || top == 0 || is_histogram(r) || !any_sure(r, result);
+
+	*ranking = (struct ranking){0};
+	ranking->row = calloc(result->rows + 1, sizeof(*ranking->row));
+	if (!ranking->row)
+		return false;
+	if (r->all || is_histogram(r))
+		top = 0;
+	for (size_t i = 0; i < result->rows; i++)
+		rank_row(r, ranking, &result->row[i], top, few_too);
+	if (is_histogram(r) && !r->sort_given)
+		qsort(ranking->row, ranking->rows, sizeof(*ranking->row), compare_class);
+	return true;
+}
+
+/* ---- text ---- */
+
+static const char *samples_word(uint64_t samples)
+{
+	return samples == 1 ? "sample" : "samples";
+}
+
+/* A figure in a sentence. */
+static char *say_figure(char *buffer, size_t size, const struct output *o,
+			const struct mayfly_estimate *e)
+{
+	char text[FIGURE_TEXT];
+
+	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
+		return text_figure(buffer, size, o, &e->bytes, e->samples);
+	snprintf(buffer, size, "seen, %" PRIu64 " %s, at most %s", e->samples,
+		 samples_word(e->samples), text_bytes(text, sizeof(text), e->bytes.high));
+	return buffer;
+}
+
+static void print_program(const struct report *r)
+{
+	char line[NAME_BYTES], fitted[NAME_BYTES];
+
+	command_line(line, sizeof(line), r->file.info);
+	print_field(
+	    &r->out, "Program", "%s",
+	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
+}
+
+static void print_recorded(const struct report *r)
+{
+	const struct mayfly_info *info = r->file.info;
+	char start[64], duration[FIGURE_TEXT], ending[128];
+
+	print_field(&r->out, "Recorded", "%s, %s; %s", start_text(start, sizeof(start), info),
+		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
+		    ending_text(ending, sizeof(ending), info));
+	if (info->mode == MAYFLY_EXACT)
+		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
+			    info->samples, info->frees);
+	else
+		print_field(&r->out, "Sampled",
+			    "1 byte in %s (%s): %" PRIu64 " %s, %" PRIu64 " freed",
+			    text_bytes(duration, sizeof(duration), (double)info->interval_bytes),
+			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified",
+			    info->samples, samples_word(info->samples), info->frees);
+}
+
+static void print_estimate(const struct output *o, const char *name,
+			   const struct mayfly_estimate *e, const char *more)
+{
+	char text[128], blocks[FIGURE_TEXT];
+
+	say_figure(text, sizeof(text), o, e);
+	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	if (!(e->bytes.estimate > 0))
+		print_field(o, name, "%s", text);
+	else
+		print_field(o, name, "%s in %s %s%s", text, blocks,
+			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more);
+}
+
+static void print_timeline(const struct report *r)
+{
+	size_t room = (size_t)r->out.width - FIELD_INDENT - 14; /* the time stands behind it */
+	size_t steps = room < SPARKLINE_STEPS ? room : SPARKLINE_STEPS;
+	double live[SPARKLINE_STEPS];
+	char line[SPARKLINE_STEPS * 4 + 1], end[FIGURE_TEXT];
+
+	if (!r->out.utf8 || r->file.info->duration_ns <= 0 ||
+	    mayfly_timeline(r->file.trace, steps, live) != 0)
+		return;
+	text_sparkline(line, sizeof(line), &r->out, live, steps);
+	print_styled(&r->out, STYLE_BOLD, "Live bytes");
+	printf("%*s", (int)(FIELD_INDENT - strlen("Live bytes")), "");
+	print_styled(&r->out, STYLE_BAR, line);
+	printf("  0..%s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
+}
+
+static int print_summary(const struct report *r)
+{
+	struct mayfly_summary s;
+	char more[128], time[FIGURE_TEXT], percent[FIGURE_TEXT];
+	int error = mayfly_trace_summary(r->file.trace, &s);
+
+	if (error)
+		return cli_error("%s", mayfly_error_text(error));
+	print_program(r);
+	print_recorded(r);
+	print_estimate(&r->out, "Allocated", &s.allocated, "");
+	snprintf(more, sizeof(more), ", at %s",
+		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
+	print_estimate(&r->out, "Peak", &s.peak, more);
+	print_estimate(&r->out, "Live at end", &s.live_at_end, "");
+	snprintf(more, sizeof(more), ", %s of all allocated",
+		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
+			      s.allocated.bytes.estimate));
+	print_estimate(&r->out, "Temporary", &s.temporary, more);
+	print_timeline(r);
+	print_notes(&r->out, r->file.info);
+	return CLI_OK;
+}
+
+/* "Live at the peak (1.82 s)" */
+static void metric_text(char *buffer, size_t size, const struct report *r,
+			const struct mayfly_result *result)
+{
+	const struct mayfly_query *q = &r->query;
+	char time[FIGURE_TEXT], from[FIGURE_TEXT];
+
+	text_duration(time, sizeof(time), (double)result->time_ns);
+	switch (q->metric) {
+	case MAYFLY_PEAK:
+		snprintf(buffer, size, "Live at the peak (%s)", time);
+		break;
+	case MAYFLY_LIVE:
+		snprintf(buffer, size,
+			 q->at_ns == MAYFLY_AT_PEAK  ? "Live at the peak (%s)"
+			 : q->at_ns == MAYFLY_AT_END ? "Live at the end (%s)"
+						     : "Live at %s",
+			 time);
+		break;
+	case MAYFLY_ALLOCATED:
+		snprintf(buffer, size, "Allocated");
+		break;
+	case MAYFLY_LEAKED:
+		snprintf(buffer, size, "Never freed");
+		break;
+	case MAYFLY_TEMPORARY:
+		snprintf(buffer, size, "Temporary (freed before the thread allocated again)");
+		break;
+	}
+	if (r->window_given) {
+		size_t used = strlen(buffer);
+
+		text_duration(from, sizeof(from), (double)q->from_ns);
+		if (q->to_ns < r->file.info->duration_ns)
+			text_duration(time, sizeof(time), (double)q->to_ns);
+		else
+			snprintf(time, sizeof(time), "the end");
+		snprintf(buffer + used, size - used, ", allocated from %s to %s", from, time);
+	}
+}
+
+static void print_title(const struct report *r, const struct mayfly_result *result)
+{
+	const struct mayfly_estimate *e = &result->total;
+	bool exact = r->file.info->mode == MAYFLY_EXACT;
+	uint64_t count = estimate_samples(e);
+	char metric[256], figure[128];
+
+	metric_text(metric, sizeof(metric), r, result);
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s, %" PRIu64 " %s%s%s", metric,
+		      by_names[r->query.by], say_figure(figure, sizeof(figure), &r->out, e), count,
+		      exact ? "block" : "sample", count == 1 ? "" : "s",
+		      r->filtered ? ", filtered" : "");
+}
+
+static void print_rest(const struct report *r, const struct ranking *ranking)
+{
+	bool sums = r->query.sort == MAYFLY_SORT_SELF; /* totals overlap: no sum */
+	char text[128];
+
+	if (ranking->more.rows) {
+		struct mayfly_figure f = sum_figure(&ranking->more);
+		struct mayfly_estimate e = {.bytes = f, .samples = ranking->more.samples};
+
+		print_wrapped(&r->out, STYLE_DIM, 2, "  %zu more%s%s (--top 0 shows all)",
+			      ranking->more.rows, sums ? ": " : "",
+			      sums ? say_figure(text, sizeof(text), &r->out, &e) : "");
+	}
+	if (ranking->few.rows) {
+		struct mayfly_figure f = sum_figure(&ranking->few);
+		struct mayfly_estimate e = {.bytes = f, .samples = ranking->few.samples};
+
+		print_wrapped(&r->out, STYLE_DIM, 2,
+			      "  %zu %s with fewer than 4 samples%s%s (--all shows them)",
+			      ranking->few.rows, ranking->few.rows == 1 ? "other" : "others",
+			      !sums		       ? " each"
+			      : ranking->few.rows == 1 ? ": "
+						       : ", together ",
+			      sums ? say_figure(text, sizeof(text), &r->out, &e) : "");
+	}
+}
+
+/* ---- tables ---- */
+
+/* The grouping's own columns come last. */
+static void row_key(char *buffer, size_t size, const struct report *r, const struct mayfly_row *row)
+{
+	const struct mayfly_thread *thread;
+	char low[FIGURE_TEXT], high[FIGURE_TEXT];
+
+	switch (r->query.by) {
+	case MAYFLY_BY_MODULE:
+		snprintf(buffer, size, "%s",
+			 *row->module ? r->out.wide ? row->module : path_base(row->module)
+				      : "[no module]");
+		break;
+	case MAYFLY_BY_THREAD:
+		thread = mayfly_trace_thread(r->file.trace, row->thread);
+		if (thread && *thread->name)
+			snprintf(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
+		else
+			snprintf(buffer, size, "%" PRIu32, thread ? thread->tid : 0);
+		break;
+	case MAYFLY_BY_SIZE:
+		if (row->high <= 1)
+			snprintf(buffer, size, "up to 1 B");
+		else
+			snprintf(buffer, size, "%s to %s",
+				 text_bytes(low, sizeof(low), (double)row->low),
+				 text_bytes(high, sizeof(high), (double)row->high));
+		break;
+	case MAYFLY_BY_LIFETIME:
+		if (row->high == INT64_MAX)
+			snprintf(buffer, size, "never freed");
+		else if (row->low <= 0)
+			snprintf(buffer, size, "below %s",
+				 text_duration(high, sizeof(high), (double)row->high));
+		else
+			snprintf(buffer, size, "%s to %s",
+				 text_duration(low, sizeof(low), (double)row->low),
+				 text_duration(high, sizeof(high), (double)row->high));
+		break;
+	default:
+		row_name(buffer, size, row);
+		break;
+	}
+}
+
+/* Value, error, percent. */
+static bool put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
+			 const struct mayfly_estimate *whole)
+{
+	const struct mayfly_figure *f = &e->bytes;
+	char value[FIGURE_TEXT], error[FIGURE_TEXT], percent[FIGURE_TEXT] = "";
+
+	text_figure_value(value, sizeof(value), f, e->samples);
+	text_figure_error(error, sizeof(error), &r->out, f, e->samples);
+	if (figure_sureness(f, e->samples) >= FIGURE_RANGE)
+		text_percent(percent, sizeof(percent), f->estimate, whole->bytes.estimate);
+	return table_cell(t, value) && table_cell(t, error) && table_cell(t, percent);
+}
+
+#define BAR_COLUMNS 10
+
+static bool has_total(const struct report *r)
+{
+	return r->query.by == MAYFLY_BY_FUNCTION || r->query.by == MAYFLY_BY_LINE ||
+	       r->query.by == MAYFLY_BY_MODULE;
+}
+
+/* A location wider than this would leave nothing for the function. */
+#define LOCATION_COLUMNS 36
+
+static bool put_row(struct table *t, const struct report *r, const struct mayfly_row *row,
+		    const struct mayfly_result *result)
+{
+	const struct mayfly_estimate *first = sorted_by(r, row);
+	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
+	bool few = sureness_of(r, row) < FIGURE_RANGE;
+	char text[NAME_BYTES], fitted[NAME_BYTES];
+
+	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
+		 result->total.bytes.estimate, BAR_COLUMNS);
+	if (!put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
+	    (has_total(r) && !put_estimate(t, r, second, &result->total)) ||
+	    !table_cell(t, text_count(text, sizeof(text), first->blocks.estimate)))
+		return false;
+	snprintf(text, sizeof(text), "%" PRIu64, estimate_samples(first));
+	if (r->file.info->mode != MAYFLY_EXACT && !table_cell(t, text))
+		return false;
+	if (r->query.by == MAYFLY_BY_LINE) {
+		location_text(text, sizeof(text), row->file, row->line, row->module, r->out.wide);
+		if (!table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
+					    (size_t)r->out.width / 3 < LOCATION_COLUMNS
+						? (size_t)r->out.width / 3
+						: LOCATION_COLUMNS)))
+			return false;
+	}
+	row_key(text, sizeof(text), r, row);
+	return table_cell(t, text);
+}
+
+#define MOST_COLUMNS 11
+
+static size_t set_columns(struct column *c, const struct report *r)
+{
+	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
+					     "THREAD",	 "SIZE",     "LIFETIME"};
+	bool total_first = r->query.sort == MAYFLY_SORT_TOTAL;
+	bool exact = r->file.info->mode == MAYFLY_EXACT;
+	const char *first = total_first ? "TOTAL" : "SELF";
+	size_t n = 0;
+
+	c[n++] = (struct column){has_total(r) ? first : "BYTES", true, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+	c[n++] = (struct column){"%", true, 1, STYLE_PLAIN, false};
+	c[n++] = (struct column){"", false, 5, STYLE_BAR, false};
+	if (has_total(r)) {
+		const char *second = total_first ? "SELF" : "TOTAL";
+
+		c[n++] = (struct column){second, true, 2, STYLE_PLAIN, false};
+		c[n++] = (struct column){"", false, 2, STYLE_DIM, true};
+		c[n++] = (struct column){"%", true, 6, STYLE_PLAIN, false};
+	}
+	c[n++] = (struct column){"BLOCKS", true, exact ? 3 : 7, STYLE_PLAIN, false};
+	if (!exact)
+		c[n++] = (struct column){"SAMPLES", true, 3, STYLE_DIM, false};
+	if (r->query.by == MAYFLY_BY_LINE)
+		c[n++] = (struct column){"LINE", false, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){titles[r->query.by], false, 0, STYLE_PLAIN, false};
+	return n;
+}
+
+static bool print_table(const struct report *r, const struct mayfly_result *result,
+			const struct ranking *ranking)
+{
+	struct column columns[MOST_COLUMNS];
+	struct table *t = table_new(columns, set_columns(columns, r));
+
+	for (size_t i = 0; t && i < ranking->rows; i++) {
+		if (!put_row(t, r, ranking->row[i], result)) {
+			table_free(t);
+			return false;
+		}
+	}
+	if (!t)
+		return false;
+	if (ranking->rows)
+		table_print(t, &r->out, 0);
+	table_free(t);
+	return true;
+}
+
+/* ---- stacks ---- */
+
+#define STACK_INDENT 5
+
+static void print_place(const struct report *r, const struct mayfly_place *place)
+{
+	char name[NAME_BYTES], fitted[NAME_BYTES], location[NAME_BYTES], shown[NAME_BYTES];
+	size_t room = (size_t)r->out.width - STACK_INDENT, used = 0;
+	const char *inlined = place->inlined ? " (inlined)" : "";
+
+	place_name(name, sizeof(name), place);
+	location[0] = 0;
+	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
+		location_text(location, sizeof(location), place->file, place->line, place->module,
+			      r->out.wide);
+	line_fit(shown, sizeof(shown), &r->out, location, room / 2);
+	if (*shown)
+		used += 2 + text_columns(shown);
+	used += strlen(inlined);
+	printf("%*s", STACK_INDENT, "");
+	print_styled(
+	    &r->out, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
+	    name_fit(fitted, sizeof(fitted), &r->out, name, room > used ? room - used : 1));
+	if (*shown) {
+		fputs("  ", stdout);
+		print_styled(&r->out, STYLE_DIM, shown);
+	}
+	print_styled(&r->out, STYLE_DIM, inlined);
+	putchar('\n');
+}
+
+static void print_stack(const struct report *r, const struct mayfly_row *row, size_t depth)
+{
+	size_t shown = row->stack_length;
+
+	/* A line that says "1 more" takes the place of what it leaves out. */
+	if (depth && shown > depth + 1)
+		shown = depth;
+	for (size_t i = 0; i < shown; i++)
+		print_place(r, &row->stack[i]);
+	if (row->stack_length == 0)
+		printf("%*s[no frames]\n", STACK_INDENT, "");
+	if (shown < row->stack_length) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "[%zu more frames]", row->stack_length - shown);
+		printf("%*s", STACK_INDENT, "");
+		print_styled(&r->out, STYLE_DIM, text);
+		putchar('\n');
+	}
+}
+
+/* "  1. 12.3 MB +-18 %, 7.1 %, 2.1 k blocks, 24 samples" */
+static void print_stack_title(const struct report *r, size_t number,
+			      const struct mayfly_estimate *e, const struct mayfly_estimate *whole)
+{
+	char figure[128], percent[FIGURE_TEXT], blocks[FIGURE_TEXT], samples[64] = "", line[400];
+	uint64_t count = estimate_samples(e);
+
+	say_figure(figure, sizeof(figure), &r->out, e);
+	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
+	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	if (r->file.info->mode != MAYFLY_EXACT)
+		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
+	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
+		snprintf(line, sizeof(line), "%3zu. %s", number, figure);
+	else
+		snprintf(line, sizeof(line), "%3zu. %s, %s, %s block%s%s", number, figure, percent,
+			 blocks, strcmp(blocks, "1") == 0 ? "" : "s", samples);
+	print_styled(&r->out, STYLE_BOLD, line);
+	putchar('\n');
+}
+
+static void print_stacks(const struct report *r, const struct mayfly_result *result,
+			 const struct ranking *ranking, size_t depth)
+{
+	bool rest = ranking->more.rows || ranking->few.rows;
+
+	for (size_t i = 0; i < ranking->rows; i++) {
+		print_stack_title(r, i + 1, &ranking->row[i]->self, &result->total);
+		print_stack(r, ranking->row[i], depth);
+		if (i + 1 < ranking->rows || rest)
+			putchar('\n');
+	}
+}
+
+static int print_answer(const struct report *r, size_t top, size_t depth)
+{
+	struct mayfly_result *result;
+	struct ranking ranking;
+	bool printed = true;
+	int error = mayfly_query_run(r->file.trace, &r->query, &result);
+
+	if (error)
+		return cli_error("%s", mayfly_error_text(error));
+	if (!rank(r, result, top, &ranking)) {
+		mayfly_result_free(result);
+		return cli_error("out of memory");
+	}
+	print_title(r, result);
+	if (!(result->total.bytes.estimate > 0)) {
+		puts(r->filtered || r->window_given ? "  No block fits these options."
+						    : "  No block was sampled.");
+	} else {
+		if (r->query.by == MAYFLY_BY_STACK)
+			print_stacks(r, result, &ranking, depth);
+		else
+			printed = print_table(r, result, &ranking);
+		print_rest(r, &ranking);
+	}
+	free(ranking.row);
+	mayfly_result_free(result);
+	return printed ? CLI_OK : cli_error("out of memory");
+}
+
+static void print_legend(const struct report *r)
+{
+	if (r->file.info->mode == MAYFLY_EXACT)
+		return;
+	putchar('\n');
+	print_wrapped(&r->out, STYLE_DIM, 0,
+		      "%s and a..b: 95 %% interval; <=: its upper end. 1 KB is 1024 B.",
+		      r->out.utf8 ? "±" : "+-");
+}
+
+/* Without options: the summary, and the two tables that are asked for most. */
+static int print_overview(struct report *r)
+{
+	int status = print_summary(r);
+
+	if (status)
+		return status;
+	putchar('\n');
+	status = print_answer(r, r->top_given ? r->top : OVERVIEW_ROWS, 0);
+	if (status)
+		return status;
+	putchar('\n');
+	r->query.by = MAYFLY_BY_STACK;
+	status = print_answer(r, r->top_given ? r->top : OVERVIEW_STACKS,
+			      r->depth_given ? r->depth : OVERVIEW_DEPTH);
+	return status;
+}
+
+static bool is_overview(const struct report *r)
+{
+	return !r->metric_given && !r->by_given && !r->sort_given && !r->at_given &&
+	       !r->window_given && !r->filtered;
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_place(const struct mayfly_place *place)
+{
+	char name[NAME_BYTES];
+
+	place_name(name, sizeof(name), place);
+	return json_pack("{s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
+			 json_text_or_null(place->file), "line",
+			 place->line ? json_unsigned(place->line) : json_null(), "module",
+			 json_text_or_null(place->module), "inlined", (int)place->inlined);
+}
+
+static json_t *json_stack(const struct mayfly_row *row)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < row->stack_length; i++) {
+		if (json_array_append_new(list, json_place(&row->stack[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *json_bound(int64_t value)
+{
+	return value == INT64_MAX ? json_null() : json_integer(value);
+}
+
+static json_t *json_row(const struct report *r, const struct mayfly_row *row)
+{
+	json_t *self = json_estimate(&row->self), *total = json_estimate(&row->total);
+	const struct mayfly_thread *thread;
+	char name[NAME_BYTES];
+
+	switch (r->query.by) {
+	case MAYFLY_BY_FUNCTION:
+	case MAYFLY_BY_LINE:
+		row_name(name, sizeof(name), row);
+		return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "function", json_text(name),
+				 "file", json_text_or_null(row->file), "line",
+				 row->line ? json_unsigned(row->line) : json_null(), "module",
+				 json_text_or_null(row->module), "self", self, "total", total);
+	case MAYFLY_BY_STACK:
+		return json_pack("{s:o, s:o, s:o}", "stack", json_stack(row), "self", self, "total",
+				 total);
+	case MAYFLY_BY_MODULE:
+		return json_pack("{s:o, s:o, s:o}", "module", json_text_or_null(row->module),
+				 "self", self, "total", total);
+	case MAYFLY_BY_THREAD:
+		thread = mayfly_trace_thread(r->file.trace, row->thread);
+		return json_pack(
+		    "{s:o, s:o, s:o, s:o}", "thread", json_text(thread ? thread->name : ""), "tid",
+		    json_unsigned(thread ? thread->tid : 0), "self", self, "total", total);
+	case MAYFLY_BY_SIZE:
+		return json_pack("{s:{s:o, s:o}, s:o, s:o}", "size", "low", json_bound(row->low),
+				 "high", json_bound(row->high), "self", self, "total", total);
+	case MAYFLY_BY_LIFETIME:
+		return json_pack("{s:{s:o, s:o}, s:o, s:o}", "lifetime", "low_ns",
+				 json_bound(row->low), "high_ns", json_bound(row->high), "self",
+				 self, "total", total);
+	}
+	return NULL;
+}
+
+static json_t *json_rows(const struct report *r, const struct mayfly_result *result)
+{
+	size_t count = result->rows;
+	json_t *list = json_array();
+
+	if (r->top_given && r->top && r->top < count)
+		count = r->top;
+	for (size_t i = 0; list && i < count; i++) {
+		if (json_array_append_new(list, json_row(r, &result->row[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static bool add_context(const struct report *r, json_t *object)
+{
+	struct mayfly_summary s;
+
+	return mayfly_trace_summary(r->file.trace, &s) == 0 &&
+	       json_object_set_new(object, "summary", json_summary(&s)) == 0 &&
+	       json_object_set_new(object, "info",
+				   json_info(r->file.trace, &s, trace_stacks(r->file.trace))) == 0;
+}
+
+static int print_json(const struct report *r)
+{
+	struct mayfly_result *result;
+	json_t *object;
+	int error = mayfly_query_run(r->file.trace, &r->query, &result);
+
+	if (error)
+		return cli_error("%s", mayfly_error_text(error));
+	object = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "metric",
+			   metric_names[r->query.metric], "by", by_names[r->query.by], "sort",
+			   sort_names[r->query.sort], "time_ns", (json_int_t)result->time_ns,
+			   "total", json_estimate(&result->total), "rows", json_rows(r, result));
+	mayfly_result_free(result);
+	if (object && !r->by_given && !add_context(r, object)) {
+		json_decref(object);
+		object = NULL;
+	}
+	return json_print(object);
+}
+
+/* ---- the command ---- */
+
+static int run(struct report *r)
+{
+	int status;
+
+	if (r->json)
+		return print_json(r);
+	if (is_overview(r))
+		status = print_overview(r);
+	else
+		status = print_answer(r, r->top, r->depth);
+	if (status)
+		return status;
+	print_legend(r);
+	return cli_finish();
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct report r = {.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH};
+	int status;
+
+	mayfly_query_defaults(&r.query);
+	r.out = output_detect();
+	if (parse(&r, argc, argv, &status)) {
+		status = CLI_FAILED;
+		set_matches(&r);
+		if (open_trace(argv[optind], &r.file)) {
+			status = run(&r);
+			close_trace(&r.file);
+		}
+	}
+	pattern_free(&r.focus);
+	pattern_free(&r.ignore);
+	pattern_free(&r.hide);
+	pattern_free(&r.thread);
+	return status;
+}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of mayfly's commands and options for bash.
+
+_mayfly()
+{
+	local current=$2 previous=$3 command= i word
+	local record="--output --force --interval --sampler --follow --debug-dir --progress
+		--quiet --help"
+	local report="--metric --by --sort --at --from --to --focus --ignore --hide --thread
+		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+		--all-frames --wide --json --help"
+	local info="--modules --wide --json --help"
+	local dump="--no-stacks --json --help"
+
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		if [[ $word != -* ]]; then
+			command=$word
+			break
+		fi
+	done
+	case $command in
+	"")
+		COMPREPLY=($(compgen -W "record report info dump help version --help --version" \
+			-- "$current"))
+		return
+		;;
+	help)
+		COMPREPLY=($(compgen -W "record report info dump" -- "$current"))
+		return
+		;;
+	record)
+		# Behind -- or the program's name, the program's own arguments.
+		for ((i++; i < COMP_CWORD; i++)); do
+			word=${COMP_WORDS[i]}
+			case $word in
+			-o | -i | --output | --interval | --sampler | --debug-dir)
+				((i++))
+				;;
+			--)
+				if ((i + 1 < COMP_CWORD)); then
+					compopt -o default
+					return
+				fi
+				COMPREPLY=($(compgen -c -- "$current"))
+				return
+				;;
+			-* | =)
+				;;
+			*)
+				compopt -o default
+				return
+				;;
+			esac
+		done
+		;;
+	esac
+	case $previous in
+	--metric)
+		COMPREPLY=($(compgen -W "live peak allocated leaked temporary" -- "$current"))
+		return
+		;;
+	--by)
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime" \
+			-- "$current"))
+		return
+		;;
+	--sort)
+		COMPREPLY=($(compgen -W "self total" -- "$current"))
+		return
+		;;
+	--at)
+		COMPREPLY=($(compgen -W "peak end" -- "$current"))
+		return
+		;;
+	--sampler)
+		COMPREPLY=($(compgen -W "stratified poisson" -- "$current"))
+		return
+		;;
+	--debug-dir)
+		COMPREPLY=($(compgen -d -- "$current"))
+		return
+		;;
+	--interval | -i | --from | --to | --focus | --ignore | --hide | --thread | --min-size | \
+		--max-size | --min-lifetime | --max-lifetime | --top | --depth)
+		return
+		;;
+	esac
+	if [[ $current == -* ]]; then
+		case $command in
+		record | report | info | dump)
+			COMPREPLY=($(compgen -W "${!command}" -- "$current"))
+			;;
+		esac
+	elif [[ $command == record && $previous != -o && $previous != --output ]]; then
+		COMPREPLY=($(compgen -c -- "$current"))
+	else
+		compopt -o filenames 2>/dev/null
+		COMPREPLY=($(compgen -f -- "$current"))
+	fi
+}
+
+complete -F _mayfly mayfly

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mayfly program: finds the command and runs it. */
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int cmd_help(int argc, char **argv);
+static int cmd_version(int argc, char **argv);
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+    {"record", cmd_record, "run a program and write a trace of its memory"},
+    {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
+    {"info", cmd_info, "what a trace is: program, times, counts, quality"},
+    {"dump", cmd_dump, "every event of a trace, one a line"},
+    {"help", cmd_help, "this list, or the help of one command"},
+    {"version", cmd_version, "the version of mayfly"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+/* For messages: the command that runs, "" before one is known. */
+static const char *current_command = "";
+
+static void say(const char *format, va_list arguments)
+{
+	fflush(stdout);
+	vfprintf(stderr, format, arguments);
+}
+
+int cli_error(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fputs("mayfly: ", stderr);
+	say(format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+	return CLI_FAILED;
+}
+
+int cli_usage(const char *format, ...)
+{
+	const char *space = *current_command ? " " : "";
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "mayfly%s%s: ", space, current_command);
+	say(format, arguments);
+	fprintf(stderr, " (see 'mayfly%s%s --help')\n", space, current_command);
+	va_end(arguments);
+	return CLI_USAGE;
+}
+
+int cli_bad_option(int result, char **argv)
+{
+	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
+	const char *argument = optind > 0 ? argv[optind - 1] : "";
+	bool has_value = strchr(argument, '=') != NULL;
+	bool is_long =
+	    strncmp(argument, "--", 2) == 0 && (result == ':' || optopt == 0 || has_value);
+	char letter[3] = {'-', (char)optopt, 0};
+	const char *name = is_long ? argument : letter;
+	int length = (int)strcspn(name, "=");
+
+	if (result == ':')
+		return cli_usage("option '%.*s' needs a value", length, name);
+	if (is_long && optopt)
+		return cli_usage("option '%.*s' takes no value", length, name);
+	return cli_usage("unknown option '%.*s'", length, name);
+}
+
+int cli_finish(void)
+{
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
+	return CLI_OK;
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+#define LONGEST_GUESS 32
+
+/* How many letters must be put in, taken out, changed or swapped with the next to get from one
+ * word to the other (Damerau and Levenshtein). */
+static size_t distance(const char *a, const char *b)
+{
+	size_t rows[3][LONGEST_GUESS + 1];
+	size_t *before = rows[0], *last = rows[1], *now = rows[2];
+	size_t length = strlen(b);
+
+	if (length > LONGEST_GUESS || strlen(a) > LONGEST_GUESS)
+		return LONGEST_GUESS;
+	for (size_t j = 0; j <= length; j++)
+		last[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		now[0] = i;
+		for (size_t j = 1; j <= length; j++) {
+			size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+
+			if (last[j] + 1 < best)
+				best = last[j] + 1;
+			if (now[j - 1] + 1 < best)
+				best = now[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1 < best)
+				best = before[j - 2] + 1;
+			now[j] = best;
+		}
+		size_t *free_row = before;
+
+		before = last;
+		last = now;
+		now = free_row;
+	}
+	return last[length];
+}
+
+static int unknown_command(const char *name)
+{
+	const struct command *nearest = NULL;
+	size_t least = 4; /* more than 3 changes is no typing error */
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		size_t d = distance(name, commands[i].name);
+
+		if (d < least && d < strlen(commands[i].name)) {
+			least = d;
+			nearest = &commands[i];
+		}
+	}
+	if (nearest)
+		return cli_usage("there is no command '%s'; did you mean '%s'?", name,
+				 nearest->name);
+	return cli_usage("there is no command '%s'", name);
+}
+
+static void print_help(FILE *to)
+{
+	fputs("Usage: mayfly COMMAND [OPTIONS] [ARGUMENTS]\n"
+	      "\n"
+	      "mayfly finds out where a program's memory is: what is live, what was live at the\n"
+	      "peak, what leaks, what dies young.\n"
+	      "\n"
+	      "Commands:\n",
+	      to);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+	fputs("\n"
+	      "Start with:\n"
+	      "  mayfly record -o my.mayfly -- my-program its-arguments\n"
+	      "  mayfly report my.mayfly\n"
+	      "\n"
+	      "'mayfly COMMAND --help' lists a command's options; 'man mayfly' says more.\n",
+	      to);
+}
+
+static int cmd_help(int argc, char **argv)
+{
+	char option[] = "--help";
+	char *arguments[] = {NULL, option, NULL};
+	const struct command *command;
+
+	current_command = "";
+	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
+		print_help(stdout);
+		return cli_finish();
+	}
+	command = find_command(argv[1]);
+	if (!command)
+		return unknown_command(argv[1]);
+	if (command->run == cmd_help || command->run == cmd_version) {
+		print_help(stdout);
+		return cli_finish();
+	}
+	current_command = command->name;
+	arguments[0] = argv[1];
+	return command->run(2, arguments);
+}
+
+static int cmd_version(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "--help") == 0)
+		return cmd_help(1, argv);
+	if (argc > 1)
+		return cli_usage("takes no arguments");
+	puts("mayfly " MAYFLY_VERSION);
+	return cli_finish();
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	setlocale(LC_CTYPE, "");
+	if (argc < 2) {
+		print_help(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return cmd_help(1, argv);
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+		return cmd_version(1, argv);
+	if (argv[1][0] == '-')
+		return cli_usage("unknown option '%s'", argv[1]);
+	command = find_command(argv[1]);
+	if (!command)
+		return unknown_command(argv[1]);
+	current_command = command->name;
+	return command->run(argc - 1, argv + 1);
+}

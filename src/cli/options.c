@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of options. */
+#include "options.h"
+
+#include "cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A decimal number without sign, space, hexadecimal, "inf" or "nan", all of which strtod takes. */
+static bool read_number(const char *text, double *value, const char **end)
+{
+	char *after;
+
+	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
+		return false;
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		return false;
+	*value = strtod(text, &after);
+	*end = after;
+	return after != text && isfinite(*value);
+}
+
+static bool unit_of_bytes(const char *suffix, double *factor)
+{
+	static const char letters[] = "KMGT";
+	const char *letter;
+
+	*factor = 1;
+	if (*suffix == 0 || strcasecmp(suffix, "B") == 0)
+		return true;
+	letter = strchr(letters, toupper((unsigned char)*suffix));
+	if (!letter)
+		return false;
+	for (const char *l = letters; l <= letter; l++)
+		*factor *= 1024;
+	suffix++;
+	return *suffix == 0 || strcasecmp(suffix, "B") == 0 || strcasecmp(suffix, "iB") == 0;
+}
+
+/* Whole numbers beyond 2^53 must not lose digits on the way through double. */
+static bool whole_number(const char *text, uint64_t *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return *end == 0 && errno == 0;
+}
+
+bool option_bytes(const char *option, const char *text, uint64_t *bytes)
+{
+	const char *suffix;
+	double number, factor;
+
+	if (whole_number(text, bytes))
+		return true;
+	if (!read_number(text, &number, &suffix) || !unit_of_bytes(suffix, &factor) ||
+	    number * factor >= 0x1p64) {
+		cli_usage("%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
+			  option, text);
+		return false;
+	}
+	*bytes = (uint64_t)(number * factor);
+	return true;
+}
+
+bool option_time(const char *option, const char *text, int64_t *ns)
+{
+	static const struct {
+		const char *suffix;
+		double ns;
+	} units[] = {{"", 1e9},	  {"s", 1e9},  {"ms", 1e6},  {"us", 1e3},
+		     {"ns", 1.0}, {"m", 60e9}, {"h", 3600e9}};
+	const char *suffix;
+	double number;
+
+	if (read_number(text, &number, &suffix)) {
+		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+			if (strcmp(suffix, units[i].suffix) != 0)
+				continue;
+			if (number * units[i].ns >= 0x1p62)
+				break;
+			*ns = (int64_t)llround(number * units[i].ns);
+			return true;
+		}
+	}
+	cli_usage("%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as in 250ms",
+		  option, text);
+	return false;
+}
+
+bool option_count(const char *option, const char *text, size_t *count)
+{
+	uint64_t value;
+
+	if (!whole_number(text, &value) || value > SIZE_MAX / 2) {
+		cli_usage("%s: '%s' is not a whole number", option, text);
+		return false;
+	}
+	*count = (size_t)value;
+	return true;
+}
+
+bool option_choice(const char *option, const char *text, const char *const *choices, int *index)
+{
+	char list[256] = "";
+	size_t used = 0;
+
+	for (int i = 0; choices[i]; i++) {
+		const char *comma = i == 0 ? "" : choices[i + 1] ? ", " : " or ";
+
+		if (strcmp(choices[i], text) == 0) {
+			*index = i;
+			return true;
+		}
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", comma,
+						 choices[i]);
+	}
+	cli_usage("%s: '%s' is none of %s", option, text, list);
+	return false;
+}
+
+bool pattern_add(struct pattern *p, const char *option, const char *text)
+{
+	regex_t *grown = realloc(p->expression, (p->count + 1) * sizeof(*grown));
+	char reason[128];
+	int error;
+
+	if (!grown) {
+		cli_error("out of memory");
+		return false;
+	}
+	p->expression = grown;
+	error = regcomp(&grown[p->count], text, REG_EXTENDED | REG_NOSUB);
+	if (error) {
+		regerror(error, &grown[p->count], reason, sizeof(reason));
+		cli_usage("%s: '%s' is not a regular expression: %s", option, text, reason);
+		return false;
+	}
+	p->count++;
+	return true;
+}
+
+bool pattern_add_thread(struct pattern *p, const char *option, const char *text)
+{
+	char number[32];
+
+	if (*text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 24) {
+		snprintf(number, sizeof(number), "^%s$", text);
+		text = number;
+	}
+	return pattern_add(p, option, text);
+}
+
+bool pattern_matches(const struct pattern *p, const char *text)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (regexec(&p->expression[i], text, 0, NULL, 0) == 0)
+			return true;
+	return false;
+}
+
+void pattern_free(struct pattern *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		regfree(&p->expression[i]);
+	free(p->expression);
+	*p = (struct pattern){0};
+}
+
+static int match(void *context, const char *text)
+{
+	return pattern_matches(context, text);
+}
+
+struct mayfly_match pattern_match(struct pattern *p)
+{
+	struct mayfly_match m = {p->count ? match : NULL, p};
+
+	return m;
+}

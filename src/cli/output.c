@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text for people. */
+#include "output.h"
+
+#include <ctype.h>
+#include <langinfo.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define PIPE_WIDTH    100 /* when nobody says how wide the reader's lines are */
+#define LEAST_WIDTH   40
+#define LARGEST_WIDTH 1000
+#define NAME_BYTES    65536 /* a longer name is cut */
+#define LINE_BYTES    8192
+
+struct output output_detect(void)
+{
+	struct output o = {.width = PIPE_WIDTH};
+	const char *columns = getenv("COLUMNS");
+	const char *no_colour = getenv("NO_COLOR");
+	const char *terminal = getenv("TERM");
+	bool is_terminal = isatty(STDOUT_FILENO);
+	struct winsize window;
+
+	if (is_terminal)
+		o.width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
+			      ? window.ws_col
+			      : 80;
+	if (columns && atoi(columns) > 0)
+		o.width = atoi(columns);
+	if (o.width < LEAST_WIDTH)
+		o.width = LEAST_WIDTH;
+	if (o.width > LARGEST_WIDTH)
+		o.width = LARGEST_WIDTH;
+	o.colour =
+	    is_terminal && !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0;
+	o.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	return o;
+}
+
+/* ---- figures ---- */
+
+/* Three significant digits, never four: what rounds to 1000 is the caller's next unit. */
+static char *three_digits(char *buffer, size_t size, double value)
+{
+	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+
+	if (value == floor(value) && value < 1000)
+		decimals = 0;
+	snprintf(buffer, size, "%.*f", decimals, value);
+	return buffer;
+}
+
+static double scaled(double value, double step, size_t last, size_t *unit)
+{
+	for (*unit = 0; *unit < last && value >= 999.5; ++*unit)
+		value /= step;
+	return value;
+}
+
+static char *with_unit(char *buffer, size_t size, double value, double step,
+		       const char *const *units, size_t last)
+{
+	char digits[FIGURE_TEXT];
+	size_t unit;
+
+	if (!(value >= 0)) /* also not a number */
+		value = 0;
+	value = scaled(value, step, last, &unit);
+	if (unit == 0)
+		value = round(value);
+	three_digits(digits, sizeof(digits), value);
+	/* Where a column is aligned, "2.00 MB" among "2.13 MB" reads better than "2 MB". */
+	if (unit > 0 && !strchr(digits, '.') && value < 99.95)
+		snprintf(digits, sizeof(digits), "%.*f", value < 9.995 ? 2 : 1, value);
+	snprintf(buffer, size, "%s%s%s", digits, *units[unit] ? " " : "", units[unit]);
+	return buffer;
+}
+
+static const char *const byte_units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+
+char *text_bytes(char *buffer, size_t size, double bytes)
+{
+	return with_unit(buffer, size, bytes, 1024, byte_units, 6);
+}
+
+char *text_count(char *buffer, size_t size, double count)
+{
+	static const char *const units[] = {"", "k", "M", "G", "T"};
+
+	if (count > 0 && count < 0.5)
+		count = 1; /* an estimate of part of a block is still a block that was there */
+	return with_unit(buffer, size, count, 1000, units, 4);
+}
+
+char *text_duration(char *buffer, size_t size, double ns)
+{
+	static const char *const units[] = {"ns", "us", "ms", "s"};
+
+	if (ns < 600e9)
+		return with_unit(buffer, size, ns, 1000, units, 3);
+	if (ns < 7200e9)
+		snprintf(buffer, size, "%.0f min", ns / 60e9);
+	else
+		snprintf(buffer, size, "%.1f h", ns / 3600e9);
+	return buffer;
+}
+
+char *text_percent(char *buffer, size_t size, double part, double whole)
+{
+	double percent = whole > 0 ? 100 * part / whole : 0;
+
+	if (!(percent > 0))
+		snprintf(buffer, size, "0 %%");
+	else if (percent < 0.095)
+		snprintf(buffer, size, "<0.1 %%");
+	else if (percent < 99.95)
+		snprintf(buffer, size, "%.1f %%", percent);
+	else
+		snprintf(buffer, size, "%.0f %%", percent);
+	return buffer;
+}
+
+static double half_interval(const struct mayfly_figure *f)
+{
+	return (f->high - f->low) / 2;
+}
+
+uint64_t estimate_samples(const struct mayfly_estimate *e)
+{
+	if (e->samples == 0 && e->bytes.stderror <= 0 && e->blocks.estimate > 0)
+		return (uint64_t)llround(e->blocks.estimate);
+	return e->samples;
+}
+
+enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
+{
+	if (!(f->estimate > 0))
+		return f->high > 0 ? FIGURE_NOTHING : FIGURE_EXACT;
+	if (f->stderror <= 0)
+		return FIGURE_EXACT;
+	/* Few samples can be sure enough when most of the figure was recorded exactly. */
+	if (samples >= 10 || half_interval(f) <= 0.7 * f->estimate)
+		return FIGURE_GOOD;
+	return samples >= 4 ? FIGURE_RANGE : FIGURE_FEW;
+}
+
+static char *text_range(char *buffer, size_t size, double low, double high)
+{
+	char first[FIGURE_TEXT], second[FIGURE_TEXT];
+	char *unit_low, *unit_high;
+
+	text_bytes(first, sizeof(first), low);
+	text_bytes(second, sizeof(second), high);
+	unit_low = strchr(first, ' ');
+	unit_high = strchr(second, ' ');
+	if (unit_low && unit_high && strcmp(unit_low, unit_high) == 0)
+		*unit_low = 0;
+	snprintf(buffer, size, "%s..%s", first, second);
+	return buffer;
+}
+
+char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples)
+{
+	char value[FIGURE_TEXT];
+
+	switch (figure_sureness(f, samples)) {
+	case FIGURE_NOTHING:
+		snprintf(buffer, size, "< %s", text_bytes(value, sizeof(value), f->high));
+		break;
+	case FIGURE_FEW:
+		snprintf(buffer, size, "<= %s", text_bytes(value, sizeof(value), f->high));
+		break;
+	case FIGURE_RANGE:
+		text_range(buffer, size, f->low, f->high);
+		break;
+	default:
+		text_bytes(buffer, size, f->estimate);
+	}
+	return buffer;
+}
+
+char *text_figure_error(char *buffer, size_t size, const struct output *o,
+			const struct mayfly_figure *f, uint64_t samples)
+{
+	double percent;
+
+	buffer[0] = 0;
+	if (figure_sureness(f, samples) != FIGURE_GOOD)
+		return buffer;
+	percent = 100 * half_interval(f) / f->estimate;
+	snprintf(buffer, size, "%s%.*f %%", o->utf8 ? "±" : "+-", percent < 0.95 ? 1 : 0, percent);
+	return buffer;
+}
+
+char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,
+		  uint64_t samples)
+{
+	char error[FIGURE_TEXT];
+
+	text_figure_value(buffer, size, f, samples);
+	text_figure_error(error, sizeof(error), o, f, samples);
+	if (*error) {
+		size_t used = strlen(buffer);
+
+		snprintf(buffer + used, size - used, " %s", error);
+	}
+	return buffer;
+}
+
+/* ---- names ---- */
+
+/* Bytes of the valid UTF-8 character at `s`, 0 when there is none. */
+static size_t character_length(const unsigned char *s)
+{
+	uint32_t code;
+	size_t length;
+
+	if (*s < 0x80)
+		return 1;
+	if (*s >= 0xc2 && *s <= 0xdf)
+		length = 2;
+	else if ((*s & 0xf0) == 0xe0)
+		length = 3;
+	else if (*s >= 0xf0 && *s <= 0xf4)
+		length = 4;
+	else
+		return 0;
+	code = *s & (0xffu >> (length + 1));
+	for (size_t i = 1; i < length; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	/* Overlong, surrogates, too large, and the C1 controls that terminals obey. */
+	if ((length == 3 && code < 0x800) || (length == 4 && code < 0x10000) || code > 0x10ffff ||
+	    (code >= 0xd800 && code < 0xe000) || code < 0xa0)
+		return 0;
+	return length;
+}
+
+char *text_clean(char *buffer, size_t size, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t used = 0;
+
+	while (*s) {
+		size_t length = character_length(s);
+		bool bad = length == 0 || *s < 0x20 || *s == 0x7f;
+
+		if (bad)
+			length = 1;
+		if (used + length >= size)
+			break;
+		if (bad)
+			buffer[used] = '?';
+		else
+			memcpy(buffer + used, s, length);
+		used += length;
+		s += length;
+	}
+	buffer[used] = 0;
+	return buffer;
+}
+
+size_t text_columns(const char *text)
+{
+	size_t columns = 0;
+
+	for (; *text; text++)
+		columns += (*text & 0xc0) != 0x80;
+	return columns;
+}
+
+/* Length of the operator's name at `s` when it holds brackets ("operator<<", "operator()"). */
+static size_t operator_length(const char *s)
+{
+	static const char *const names[] = {
+	    "<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">", NULL};
+
+	if (strncmp(s, "operator", 8) != 0)
+		return 0;
+	for (size_t i = 0; names[i]; i++)
+		if (strncmp(s + 8, names[i], strlen(names[i])) == 0)
+			return 8 + strlen(names[i]);
+	return 0;
+}
+
+#define ANONYMOUS "(anonymous namespace)"
+
+/* Bytes at `s` that are no bracket although they hold one; 0 when there are none. */
+static size_t literal_length(const char *s, bool word_start)
+{
+	size_t length;
+
+	if (word_start && (length = operator_length(s)) > 0)
+		return length;
+	if (strncmp(s, "->", 2) == 0)
+		return 2;
+	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
+		return strlen(ANONYMOUS);
+	return 0;
+}
+
+#define NO_LEVEL 1000u
+
+/*
+ * Copies a name without what is inside parentheses, and without what is inside angle brackets that
+ * are nested at least `level` deep. Returns the deepest nesting of angle brackets.
+ *
+ *	level:	    1       2                      (no level)
+ *		a<...>::f() a<b<...>, d>::f()      a<b<c>, d>::f()
+ */
+static unsigned collapse(char *buffer, size_t size, const char *name, unsigned level,
+			 const char *inside)
+{
+	unsigned depth = 0, deepest = 0, parentheses = 0;
+	size_t used = 0;
+
+	for (const char *s = name; *s && used + 8 < size;) {
+		bool word_start = s == name || !(isalnum((unsigned char)s[-1]) || s[-1] == '_');
+		size_t literal = literal_length(s, word_start);
+		size_t length = literal ? literal : 1;
+		bool hidden = depth >= level || parentheses > 0;
+
+		if (!literal && *s == '<' && s != name) {
+			depth++;
+			if (parentheses == 0 && depth > deepest)
+				deepest = depth;
+		} else if (!literal && *s == '>' && depth > 0) {
+			if (depth-- == level && parentheses == 0)
+				used += (size_t)snprintf(buffer + used, size - used, "%s", inside);
+			hidden = depth >= level || parentheses > 0;
+		} else if (!literal && *s == '(' && depth < level) {
+			parentheses++;
+		} else if (!literal && *s == ')' && parentheses > 0 && depth < level) {
+			parentheses--;
+			hidden = parentheses > 0;
+		}
+		for (size_t i = 0; !hidden && i < length && used + 8 < size; i++)
+			buffer[used++] = s[i];
+		s += length;
+	}
+	buffer[used] = 0;
+	return deepest;
+}
+
+char *name_plain(char *buffer, size_t size, const char *name)
+{
+	collapse(buffer, size, name, 1, "");
+	return buffer;
+}
+
+/* Keeps both ends, the end more: it says which function it is. */
+static void cut_middle(char *text, const struct output *o, size_t columns)
+{
+	const char *mark = o->utf8 ? "…" : "...";
+	size_t mark_columns = o->utf8 ? 1 : 3;
+	size_t all = text_columns(text);
+	size_t keep = columns > mark_columns ? columns - mark_columns : 0;
+	size_t head = keep * 2 / 5, tail = keep - head, column = 0;
+	char *to = text, *from = text;
+
+	if (all <= columns)
+		return;
+	for (; *from && (column < head || (*from & 0xc0) == 0x80); from++, to++)
+		column += (from[1] & 0xc0) != 0x80;
+	from = to;
+	for (column = head; *from && column < all - tail; from++)
+		column += (from[1] & 0xc0) != 0x80;
+	/* What is left out is longer than the mark in columns, but maybe not in bytes. */
+	if ((size_t)(from - to) >= strlen(mark)) {
+		memcpy(to, mark, strlen(mark));
+		to += strlen(mark);
+	}
+	memmove(to, from, strlen(from) + 1);
+}
+
+char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns)
+{
+	char clean[NAME_BYTES];
+	unsigned level;
+
+	text_clean(clean, sizeof(clean), name);
+	snprintf(buffer, size, "%s", clean);
+	if (o->wide || text_columns(buffer) <= columns)
+		return buffer;
+	level = collapse(buffer, size, clean, NO_LEVEL, "...");
+	while (text_columns(buffer) > columns && level > 0)
+		collapse(buffer, size, clean, level--, "...");
+	cut_middle(buffer, o, columns);
+	return buffer;
+}
+
+const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *path_tail(const char *path)
+{
+	const char *base = path_base(path);
+
+	if (base - path < 2)
+		return path;
+	for (const char *s = base - 2; s > path; s--)
+		if (*s == '/')
+			return s + 1;
+	return path;
+}
+
+/* ---- bars ---- */
+
+char *text_bar(char *buffer, size_t size, const struct output *o, double part, double whole,
+	       int columns)
+{
+	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+	double share = whole > 0 ? part / whole : 0;
+	size_t used = 0;
+	long units;
+
+	if (!(share > 0))
+		share = 0;
+	if (share > 1)
+		share = 1;
+	buffer[0] = 0;
+	units = lround(share * columns * (o->utf8 ? 8 : 1));
+	for (; units >= (o->utf8 ? 8 : 1); units -= o->utf8 ? 8 : 1)
+		used += (size_t)snprintf(buffer + used, used < size ? size - used : 0, "%s",
+					 o->utf8 ? "█" : "#");
+	if (units > 0 && used < size)
+		snprintf(buffer + used, size - used, "%s", eighths[units]);
+	return buffer;
+}
+
+char *text_sparkline(char *buffer, size_t size, const struct output *o, const double *value,
+		     size_t count)
+{
+	static const char *const utf8[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	double largest = 0;
+	size_t used = 0;
+
+	buffer[0] = 0;
+	for (size_t i = 0; i < count; i++)
+		if (value[i] > largest)
+			largest = value[i];
+	for (size_t i = 0; o->utf8 && i < count && used + 4 < size; i++) {
+		double share = largest > 0 && value[i] > 0 ? value[i] / largest : 0;
+		long level = share > 0 ? 1 + lround(share * 7) : 0;
+
+		used += (size_t)snprintf(buffer + used, size - used, "%s", utf8[level]);
+	}
+	return buffer;
+}
+
+/* ---- lines ---- */
+
+void print_styled(const struct output *o, enum style style, const char *text)
+{
+	static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[36m", "\033[33m"};
+
+	if (o->colour && style != STYLE_PLAIN && *text)
+		printf("%s%s\033[0m", codes[style], text);
+	else
+		fputs(text, stdout);
+}
+
+/* Prints words from column `column` on; changes text. */
+static void print_words(const struct output *o, enum style style, int indent, int column,
+			char *text)
+{
+	char line[LINE_BYTES];
+	bool first = true;
+	size_t used = 0;
+
+	for (char *save, *word = strtok_r(text, " ", &save); word;
+	     word = strtok_r(NULL, " ", &save)) {
+		int columns = (int)text_columns(word);
+
+		if (!first && column + 1 + columns > o->width) {
+			print_styled(o, style, line);
+			printf("\n%*s", indent, "");
+			column = indent;
+			used = 0;
+		} else if (!first) {
+			used += (size_t)snprintf(line + used, sizeof(line) - used, " ");
+			column++;
+		}
+		used += (size_t)snprintf(line + used, sizeof(line) - used, "%s", word);
+		column += columns;
+		first = false;
+	}
+	if (used)
+		print_styled(o, style, line);
+	putchar('\n');
+}
+
+void print_wrapped(const struct output *o, enum style style, int indent, const char *format, ...)
+{
+	char text[LINE_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	printf("%*s", indent, "");
+	print_words(o, style, indent, indent, text);
+}
+
+void print_field(const struct output *o, const char *name, const char *format, ...)
+{
+	char text[LINE_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	print_styled(o, STYLE_BOLD, name);
+	printf("%*s", (int)(FIELD_INDENT - text_columns(name)), "");
+	print_words(o, STYLE_PLAIN, FIELD_INDENT, FIELD_INDENT, text);
+}
+
+/* ---- tables ---- */
+
+struct table {
+	const struct column *column;
+	size_t columns;
+	char **cell;
+	size_t cells, room;
+};
+
+#define GAP 2 /* between columns */
+
+struct table *table_new(const struct column *columns, size_t count)
+{
+	struct table *t = calloc(1, sizeof(*t));
+
+	if (t) {
+		t->column = columns;
+		t->columns = count;
+	}
+	return t;
+}
+
+bool table_cell(struct table *t, const char *text)
+{
+	if (t->cells == t->room) {
+		size_t room = t->room ? t->room * 2 : 64;
+		char **grown = realloc(t->cell, room * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		t->cell = grown;
+		t->room = room;
+	}
+	t->cell[t->cells] = strdup(text);
+	return t->cell[t->cells] && ++t->cells;
+}
+
+void table_free(struct table *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->cells; i++)
+		free(t->cell[i]);
+	free(t->cell);
+	free(t);
+}
+
+static size_t column_width(const struct table *t, size_t column)
+{
+	size_t width = text_columns(t->column[column].title);
+
+	for (size_t i = column; i < t->cells; i += t->columns) {
+		size_t columns = text_columns(t->cell[i]);
+
+		if (columns > width)
+			width = columns;
+	}
+	return width;
+}
+
+static size_t gap_before(const struct table *t, size_t column)
+{
+	return column == 0 ? 0 : t->column[column].close ? 1 : GAP;
+}
+
+/* Decides which columns are printed: width 0 is not. Returns what is left for the last one. */
+static size_t fit_columns(const struct table *t, const struct output *o, int indent, size_t *width)
+{
+	size_t last = t->columns - 1, wanted = (size_t)o->width * 2 / 5;
+
+	for (size_t i = 0; i < t->columns; i++)
+		width[i] = column_width(t, i);
+	if (wanted > width[last])
+		wanted = width[last];
+	for (;;) {
+		size_t used = (size_t)indent + gap_before(t, last);
+		int drop = 0;
+
+		for (size_t i = 0; i < last; i++) {
+			used += width[i] ? gap_before(t, i) + width[i] : 0;
+			if (width[i] && t->column[i].drop > drop)
+				drop = t->column[i].drop;
+		}
+		if (used + wanted <= (size_t)o->width || drop == 0 || o->wide)
+			return used < (size_t)o->width ? (size_t)o->width - used : 1;
+		for (size_t i = 0; i < last; i++)
+			if (t->column[i].drop == drop)
+				width[i] = 0;
+	}
+}
+
+static void print_cell(const struct output *o, const struct column *c, enum style style,
+		       const char *text, size_t width)
+{
+	int padding = (int)(width - text_columns(text));
+
+	if (c->right)
+		printf("%*s", padding, "");
+	print_styled(o, style, text);
+	if (!c->right)
+		printf("%*s", padding, "");
+}
+
+/* row: an index, or -1 for the titles. */
+static void print_line(const struct table *t, const struct output *o, int indent,
+		       const size_t *width, size_t left, long row)
+{
+	const struct column *last = &t->column[t->columns - 1];
+	char *const *cell = row < 0 ? NULL : &t->cell[(size_t)row * t->columns];
+	char name[NAME_BYTES];
+
+	printf("%*s", indent, "");
+	for (size_t i = 0; i + 1 < t->columns; i++) {
+		const struct column *c = &t->column[i];
+
+		if (!width[i])
+			continue;
+		printf("%*s", (int)gap_before(t, i), "");
+		print_cell(o, c, cell ? c->style : STYLE_BOLD, cell ? cell[i] : c->title, width[i]);
+	}
+	printf("%*s", (int)gap_before(t, t->columns - 1), "");
+	print_styled(
+	    o, cell ? last->style : STYLE_BOLD,
+	    name_fit(name, sizeof(name), o, cell ? cell[t->columns - 1] : last->title, left));
+	putchar('\n');
+}
+
+void table_print(const struct table *t, const struct output *o, int indent)
+{
+	size_t width[16] = {0};
+	size_t left;
+
+	if (t->columns == 0 || t->columns > 16)
+		return;
+	left = fit_columns(t, o, indent, width);
+	print_line(t, o, indent, width, left, -1);
+	for (size_t row = 0; row < t->cells / t->columns; row++)
+		print_line(t, o, indent, width, left, (long)row);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text for people: units, names, bars and tables that fit the terminal.
+ *
+ * Text functions write into a caller's buffer of `size` bytes and return it.
+ */
+#ifndef MAYFLY_OUTPUT_H
+#define MAYFLY_OUTPUT_H
+
+#include <mayfly/trace.h>
+#include <stdio.h>
+
+struct output {
+	int width;   /* columns */
+	bool colour; /* a terminal, and NO_COLOR is not set */
+	bool utf8;   /* bars, the plus-minus sign and ellipses may be UTF-8 */
+	bool wide;   /* names in full, lines may exceed the width */
+};
+
+/* Looks at standard output, COLUMNS, NO_COLOR and the locale (which must have been set). */
+struct output output_detect(void);
+
+#define FIGURE_TEXT 64 /* enough for every text of one figure */
+
+/* Three significant digits: "12.3 MB" (1024-based), "1.23 s", "4.56 M". */
+char *text_bytes(char *buffer, size_t size, double bytes);
+char *text_duration(char *buffer, size_t size, double ns);
+char *text_count(char *buffer, size_t size, double count);
+char *text_percent(char *buffer, size_t size, double part, double whole);
+
+/* How sure a figure is, which decides how it is shown. */
+enum sureness {
+	FIGURE_NOTHING, /* no sample: "< 1.5 MB" */
+	FIGURE_FEW,	/* "seen, 2 samples, at most 3.8 MB" */
+	FIGURE_RANGE,	/* "1.1..6.2 MB" */
+	FIGURE_GOOD,	/* "12.3 MB +-18 %" */
+	FIGURE_EXACT,	/* "12.3 MB" */
+};
+
+/* How many recorded blocks an estimate stands on, also when all of them count with weight 1. */
+uint64_t estimate_samples(const struct mayfly_estimate *e);
+
+enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples);
+char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,
+		  uint64_t samples);
+/* Its two halves, to align them in columns: "12.3 MB" and "+-18 %", which may be "". */
+char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples);
+char *text_figure_error(char *buffer, size_t size, const struct output *o,
+			const struct mayfly_figure *f, uint64_t samples);
+
+/* What is printed comes from an untrusted file: control characters and broken UTF-8 become '?'. */
+char *text_clean(char *buffer, size_t size, const char *text);
+size_t text_columns(const char *text);
+
+/* A C++ or Rust name in at most `columns`: without parameters, then with template arguments
+ * collapsed from the inside, then without its middle; as little of that as needed. */
+char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
+/* The name without parameters and with all template arguments as "<>", to compare it. */
+char *name_plain(char *buffer, size_t size, const char *name);
+
+const char *path_base(const char *path);
+/* The last two components. */
+const char *path_tail(const char *path);
+
+/* A bar of `part` of `whole` in at most `columns`. */
+char *text_bar(char *buffer, size_t size, const struct output *o, double part, double whole,
+	       int columns);
+char *text_sparkline(char *buffer, size_t size, const struct output *o, const double *value,
+		     size_t count);
+
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_BAR, STYLE_NOTE };
+
+/* Writes text in a style, plain when there is no colour. */
+void print_styled(const struct output *o, enum style style, const char *text);
+/* Words filled into the width, further lines indented by `indent`. */
+void print_wrapped(const struct output *o, enum style style, int indent, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A field of a summary: its name, and its value from column FIELD_INDENT on, wrapped there. */
+#define FIELD_INDENT 13
+void print_field(const struct output *o, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * A table. The last column takes the rest of the line and is shortened like a name; when it would
+ * get too little, those with the highest `drop` go first (0 stays).
+ */
+struct column {
+	const char *title;
+	bool right;
+	int drop;
+	enum style style;
+	bool close; /* to the column before it */
+};
+
+struct table;
+struct table *table_new(const struct column *columns, size_t count);
+/* Cells fill the rows from left to right. */
+bool table_cell(struct table *t, const char *text);
+void table_print(const struct table *t, const struct output *o, int indent);
+void table_free(struct table *t);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the things of a trace are called: frames, locations, programs, endings; and which frames are
+ * not worth showing. Text functions write into the caller's buffer and return it.
+ */
+#ifndef MAYFLY_PLACES_H
+#define MAYFLY_PLACES_H
+
+#include "options.h"
+#include "output.h"
+
+/* "function", or "module+0x1234" when it is unknown, or "[stack cut]", "[12 frames left out]". */
+char *place_name(char *buffer, size_t size, const struct mayfly_place *place);
+char *row_name(char *buffer, size_t size, const struct mayfly_row *row);
+char *frame_name(char *buffer, size_t size, const struct mayfly_trace *trace,
+		 const struct mayfly_frame *frame, const struct mayfly_location *location);
+
+/* "folder/file.c:12", the whole path when `wide`; the module when the file is unknown. */
+char *location_text(char *buffer, size_t size, const char *file, uint32_t line, const char *module,
+		    bool wide);
+
+char *command_line(char *buffer, size_t size, const struct mayfly_info *info);
+char *start_text(char *buffer, size_t size, const struct mayfly_info *info);
+char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);
+
+/* Shortens a line that is no name: cleaned, its end left out. */
+char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns);
+
+/* What lowers the quality of a trace, a field each; nothing when there is nothing to say. */
+void print_notes(const struct output *o, const struct mayfly_info *info);
+
+/* How many distinct stacks allocated. */
+size_t trace_stacks(const struct mayfly_trace *trace);
+
+/* Frames that are left out of all stacks: those that match the user's pattern and, unless
+ * all_frames, those of the allocator's interface (operator new, std::allocator, malloc). */
+struct hidden_frames {
+	struct pattern *pattern;
+	bool all_frames;
+};
+
+struct mayfly_match hidden_frames_match(struct hidden_frames *hidden);
+
+#endif
