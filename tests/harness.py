@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Python tests share: test cases that print TAP, and running mayfly.
+
+A test file defines functions marked @case and ends with main(). A case fails by any exception
+(use check() and same() for readable ones) and is skipped by raising Skip.
+The build directory is in MAYFLY_BUILD (default: build, next to tests).
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("MAYFLY_BUILD", os.path.join(SOURCE, "build")))
+MAYFLY = os.path.join(BUILD, "src", "cli", "mayfly")
+AGENT = os.path.join(BUILD, "src", "agent", "libmayfly.so")
+PROGRAMS = os.path.join(BUILD, "tests")
+LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+TIMEOUT = 120
+
+_cases = []
+
+
+class Skip(Exception):
+    """This cannot be tested here; the argument says why."""
+
+
+def case(function):
+    _cases.append((function.__name__, function))
+    return function
+
+
+def cases(arguments):
+    """One case for each argument: @cases(["a", "b"]) def each(word): ..."""
+    def add(function):
+        for argument in arguments:
+            name = "%s %s" % (function.__name__, argument)
+            _cases.append((name, lambda argument=argument: function(argument)))
+        return function
+    return add
+
+
+def check(condition, *message):
+    if not condition:
+        raise AssertionError(" ".join(str(m) for m in message) or "check failed")
+
+
+def same(got, expected, what=""):
+    if got != expected:
+        raise AssertionError("%s: got %s, expected %s" % (what, shorten(got), shorten(expected)))
+
+
+def shorten(value, limit=3000):
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "... (%d characters)" % len(text)
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program, path="/usr/bin:/bin:/usr/sbin:/sbin"):
+            raise Skip(program + " is not installed")
+
+
+def main():
+    """Runs the cases whose name contains one of the words of the command line, or all."""
+    words = sys.argv[1:]
+    chosen = [c for c in _cases if not words or any(word in c[0] for word in words)]
+    failures = 0
+    print("1..%d" % len(chosen))
+    for number, (name, function) in enumerate(chosen, 1):
+        try:
+            function()
+            print("ok %d - %s" % (number, name))
+        except Skip as skip:
+            print("ok %d - %s # SKIP %s" % (number, name, skip))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            failures += 1
+            text = str(error) if isinstance(error, AssertionError) and str(error) \
+                else traceback.format_exc()
+            print("not ok %d - %s" % (number, name))
+            for line in text.splitlines():
+                print("# " + line)
+        sys.stdout.flush()
+    sys.exit(1 if failures else 0)
+
+
+class Folder:
+    """A temporary folder, removed at the end of a `with`."""
+
+    def __init__(self):
+        self.path = None
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="mayfly-test.")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def __truediv__(self, name):
+        return os.path.join(self.path, name)
+
+    def files(self, pattern="*"):
+        return sorted(glob.glob(os.path.join(self.path, pattern)))
+
+
+def environment(**changes):
+    """A plain environment: what leads a program to other files or modes is left out."""
+    result = {k: v for k, v in os.environ.items()
+              if not k.startswith(("LD_", "MAYFLY", "PYTHON", "MALLOC_", "ASAN_", "UBSAN_", "GIT_", "RUST_"))
+              and k not in ("TERM", "COLUMNS", "LINES")}
+    result["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin"
+    result["LC_ALL"] = "C.UTF-8"
+    for name, value in changes.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+class Run:
+    """A finished program: out, err (bytes), code (128+N when signal N ended it, as in a shell)."""
+
+    def __init__(self, out, err, code):
+        self.out, self.err, self.code = out, err, code
+
+    def __repr__(self):
+        return "exit status %d, output %s, errors %s" % (self.code, shorten(self.out, 1500),
+                                                         shorten(self.err, 1500))
+
+
+def run(command, env=None, cwd=None, stdin=b"", timeout=TIMEOUT, preexec_fn=None):
+    process = subprocess.Popen(command, env=env or environment(), cwd=cwd, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True, preexec_fn=preexec_fn)
+    try:
+        out, err = process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise AssertionError("still running after %d s: %s\noutput so far: %s %s" % (
+            timeout, " ".join(command), shorten(out), shorten(err)))
+    code = process.returncode
+    return Run(out, err, 128 - code if code < 0 else code)
+
+
+def record(command, trace, *options, **how):
+    """Runs command under mayfly record. How: as run()."""
+    return run([MAYFLY, "record", "-o", trace, *options, "--", *command], **how)
+
+
+def unchanged(command, trace, *options, normalise=lambda text: text, **how):
+    """Runs command with and without mayfly and checks that the program behaves the same."""
+    plain = run(command, **how)
+    watched = record(command, trace, *options, **how)
+    same(watched.code, plain.code, "exit status (%r)" % watched)
+    same(normalise(watched.out), normalise(plain.out), "output")
+    same(normalise(watched.err), normalise(plain.err), "error output")
+    return watched
+
+
+def as_json(*arguments):
+    result = run([MAYFLY, *arguments])
+    check(result.code == 0, "mayfly", " ".join(arguments), result)
+    return json.loads(result.out)
+
+
+def info(trace):
+    return as_json("info", "--json", trace)
+
+
+def report(trace, *options):
+    return as_json("report", "--json", *options, trace)
+
+
+def sane(trace, samples=1, allow_drops=False):
+    """Checks that a trace holds together; returns its info."""
+    check(os.path.exists(trace), "no trace", trace)
+    facts = info(trace)
+    check(facts["samples"] >= samples, "only", facts["samples"], "samples, expected", samples)
+    check(facts["frees"] <= facts["samples"], "more frees than samples", facts)
+    check(facts["duration_ns"] >= 0, "ends before it begins", facts)
+    if not allow_drops:
+        same(facts["dropped_samples"], 0, "dropped samples")
+    live = report(trace, "--metric", "live")
+    peak = report(trace, "--metric", "peak")
+    allocated = report(trace, "--metric", "allocated")
+    live, peak, allocated = (r["total"]["bytes"]["estimate"] for r in (live, peak, allocated))
+    slack = 1 + allocated * 1e-9
+    check(0 <= live <= peak + slack, "live at the end", live, "is above the peak", peak)
+    check(peak <= allocated + slack, "peak", peak, "is above allocated", allocated)
+    if facts["interval_bytes"] == 1 and not allow_drops:
+        remaining = report(trace, "--metric", "live")["total"]["samples"]
+        same(facts["frees"], facts["samples"] - remaining, "frees, given samples and live at end")
+    dump = run([MAYFLY, "dump", trace])
+    check(dump.code == 0, "dump:", dump.err)
+    return facts
+
+
+def rows(trace, *options):
+    """{function: row} of a report by function."""
+    return {row["function"]: row for row in report(trace, "--by", "function", *options)["rows"]}
+
+
+def program(name):
+    path = os.path.join(PROGRAMS, name)
+    if not os.path.exists(path):
+        raise Skip(name + " was not built")
+    return path
+
+
+def library(name):
+    path = LIBRARIES + name
+    if not os.path.exists(path):
+        raise Skip(name + " is not installed")
+    return path
+
+
+def functions_of(trace, *options):
+    text = json.dumps(report(trace, "--by", "function", *options)["rows"])
+    return set(re.findall(r'"function": "([^"]*)"', text))

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * make_trace KIND FILE: writes a trace with known contents, for the tests of the commands.
+ *
+ *	sampled	 a run of 2 s at 64 KiB with rows of every sureness: see tell()
+ *	exact	 the same blocks, each recorded with weight 1
+ *	strange	 names that are long, broken or hostile
+ *	none	 a run without a sample
+ *	deep	 one stack of 500 frames
+ */
+#include "trace/recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS	      1000000ll
+#define INTERVAL_LOG2 16u
+
+static struct recording *r;
+static uint32_t demo, stripped, library;
+static bool exact;
+
+static uint32_t string(const char *text)
+{
+	return recording_string(r, text, strlen(text));
+}
+
+static uint32_t module(const char *path, const char *problem, uint64_t start)
+{
+	struct recording_module m = {.path = string(path),
+				     .problem = string(problem),
+				     .build_id = {0xab, 0xcd, 1, 2},
+				     .build_id_length = 20,
+				     .start = start,
+				     .end = start + 0x100000,
+				     .bias = start,
+				     .to_ns = INT64_MAX};
+
+	return recording_module(r, &m);
+}
+
+/* A frame with one function, or with none (function ""). */
+static uint32_t frame(uint32_t in, uint64_t address, const char *function, const char *file,
+		      uint32_t line)
+{
+	struct recording_location l = {string(function), string(file), line, false};
+	uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, in, address);
+
+	r->frame[f].first_location = recording_location(r, &l);
+	r->frame[f].locations = 1;
+	r->info.frames_symbolized += *function != 0;
+	return f;
+}
+
+/* A frame with a function that was inlined into another. */
+static uint32_t frame_of_two(uint32_t in, uint64_t address, const char *inner, const char *outer)
+{
+	struct recording_location l[2] = {
+	    {string(inner), string("/src/demo/lib/inline.h"), 7, true},
+	    {string(outer), string("/src/demo/lib/outer.c"), 70, false}};
+	uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, in, address);
+
+	r->frame[f].first_location = recording_location(r, &l[0]);
+	recording_location(r, &l[1]);
+	r->frame[f].locations = 2;
+	r->info.frames_symbolized++;
+	return f;
+}
+
+static uint32_t below(uint32_t parent, uint32_t f)
+{
+	return recording_node(r, parent, f);
+}
+
+struct blocks {
+	unsigned count;
+	uint64_t size;
+	uint32_t hits;
+	int64_t life_ms; /* 0: never freed */
+	uint8_t free_flags;
+	uint32_t thread;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct recording_sample *x = a, *y = b;
+
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+/* The blocks of one stack, 10 ms apart. */
+static void allocate(uint32_t node, int64_t start_ms, struct blocks b)
+{
+	for (unsigned i = 0; i < b.count; i++) {
+		int64_t time = (start_ms + 10 * (int64_t)i) * MS;
+		struct recording_sample s = {.time_ns = time,
+					     .free_ns =
+						 b.life_ms ? time + b.life_ms * MS : INT64_MAX,
+					     .size = b.size,
+					     .node = node,
+					     .thread = b.thread,
+					     .free_thread = b.thread,
+					     .hits = exact ? 0 : b.hits,
+					     .interval_log2 = exact ? 0 : INTERVAL_LOG2,
+					     .free_flags = b.free_flags};
+
+		recording_sample(r, &s);
+		r->info.samples++;
+		r->info.frees += b.life_ms != 0;
+	}
+}
+
+static void set_command(const char *const *words, size_t count)
+{
+	r->command = calloc(count ? count : 1, sizeof(*r->command));
+	for (size_t i = 0; i < count; i++)
+		r->command[i] = string(words[i]);
+	r->command_count = count;
+}
+
+static void begin(void)
+{
+	static const char *const words[] = {"/opt/demo/bin/demo", "--input", "two words.txt"};
+
+	r->info.format_version = 1;
+	r->info.mode = exact ? MAYFLY_EXACT : MAYFLY_SAMPLED;
+	r->info.pid = 4242;
+	r->info.parent_pid = 4241;
+	r->info.interval_bytes = exact ? 1 : 1u << INTERVAL_LOG2;
+	r->info.start_real_ns = 1700000000123456789;
+	r->info.duration_ns = 2000 * MS;
+	r->info.ending = MAYFLY_END_EXITED;
+	r->info.ending_code = 3;
+	r->info.complete = true;
+	r->program = string("/opt/demo/bin/demo");
+	set_command(words, 3);
+	recording_thread(r, 4242, string("demo"));
+	recording_thread(r, 4250, string("worker"));
+	demo = module("/opt/demo/bin/demo", "", 0x400000);
+	stripped = module("/opt/demo/lib/libstripped.so", "no symbols in the file", 0x7f0000000000);
+	library = module("/opt/demo/lib/libcxx_demo.so", "", 0x7f1000000000);
+}
+
+static void tell(void)
+{
+	static const char template_name[] =
+	    "std::vector<std::pair<int, std::map<std::string, std::vector<long>>>, "
+	    "my::pool_allocator<std::pair<int, int>>>::_M_realloc_insert<std::pair<int, int>>("
+	    "__gnu_cxx::__normal_iterator<int*, std::vector<int>>, std::pair<int, int>&&)";
+	uint32_t main_node = below(0, frame(demo, 0x1000, "main", "/src/demo/main.c", 10));
+	uint32_t parse = below(main_node, frame(demo, 0x1100, "parse", "/src/demo/parse.c", 20));
+	uint32_t node, cut;
+
+	/* good, freed after 300 ms; range; few; seen once */
+	allocate(below(parse, frame(demo, 0x1200, "grow_table", "/src/demo/parse.c", 31)), 0,
+		 (struct blocks){.count = 60, .size = 4000, .hits = 1, .life_ms = 300});
+	allocate(below(parse, frame(demo, 0x1300, "medium_row", "/src/demo/parse.c", 41)), 100,
+		 (struct blocks){.count = 6, .size = 1000, .hits = 1});
+	allocate(below(parse, frame(demo, 0x1400, "rare_row", "/src/demo/parse.c", 51)), 100,
+		 (struct blocks){.count = 2, .size = 500, .hits = 1});
+	allocate(below(parse, frame(demo, 0x1500, "rarest_row", "/src/demo/parse.c", 61)), 100,
+		 (struct blocks){.count = 1, .size = 500, .hits = 1});
+	/* large: recorded exactly */
+	allocate(below(main_node, frame(demo, 0x1600, "load_file", "/src/demo/main.c", 12)), 50,
+		 (struct blocks){.count = 1, .size = 3 << 20, .hits = 0, .thread = 1});
+	/* no name; C++ below operator new; a long name; inlined; cut; temporary */
+	allocate(below(main_node, frame(stripped, 0x1230, "", "", 0)), 100,
+		 (struct blocks){.count = 12, .size = 64, .hits = 1});
+	node = below(main_node, frame(library, 0x2000, "make_node(int)", "/src/cxx/node.cc", 5));
+	node = below(node, frame(library, 0x2100, "operator new(unsigned long)", "", 0));
+	allocate(node, 200, (struct blocks){.count = 15, .size = 48, .hits = 1, .thread = 1});
+	allocate(below(parse, frame(library, 0x2200, template_name, "/src/cxx/table.cc", 99)), 150,
+		 (struct blocks){.count = 20, .size = 20000, .hits = 1});
+	node = below(main_node, frame_of_two(demo, 0x1700, "inline_push", "outer_push"));
+	allocate(node, 300, (struct blocks){.count = 14, .size = 256, .hits = 1});
+	cut = below(0, recording_frame(r, MAYFLY_FRAME_TRUNCATED, RECORDING_NONE, 0));
+	node = below(cut, frame(demo, 0x1800, "rootless", "/src/demo/rootless.c", 1));
+	allocate(node, 400, (struct blocks){.count = 11, .size = 128, .hits = 1});
+	r->info.truncated_stacks = 11;
+	allocate(below(parse, frame(demo, 0x1900, "scratch", "/src/demo/parse.c", 71)), 500,
+		 (struct blocks){.count = 30,
+				 .size = 100,
+				 .hits = 1,
+				 .life_ms = 1,
+				 .free_flags = MAYFLY_FLAG_TEMPORARY});
+}
+
+static void tell_strange(void)
+{
+	static const char *const words[] = {"/bin/\033[31mred", "two\nlines", "", "\xff\xfe"};
+	char *long_name = malloc(60001);
+	uint32_t node;
+
+	free(r->command);
+	set_command(words, 4);
+	r->note = string("a note\nof two lines \033[2J");
+	r->thread[0].name = string("\033]0;title\a");
+	node = below(0, frame(demo, 1, "escape\033[2J\rname", "/a/b\033[1m.c", 1));
+	allocate(node, 0, (struct blocks){.count = 20, .size = 100, .hits = 1});
+	allocate(below(node, frame(demo, 2, "broken\xff\xc0\x80utf8", "\xfe", 2)), 1,
+		 (struct blocks){.count = 20, .size = 100, .hits = 1});
+	allocate(below(node, frame(demo, 3, "<[u8; 4] as Größe>::maß", "/ü/ß.rs", 3)), 2,
+		 (struct blocks){.count = 20, .size = 100, .hits = 1});
+	memset(long_name, 'x', 60000);
+	long_name[60000] = 0;
+	allocate(below(node, frame(demo, 4, long_name, long_name, 4)), 3,
+		 (struct blocks){.count = 20, .size = 100, .hits = 1});
+	memset(long_name, '<', 60000);
+	allocate(below(node, frame(demo, 5, long_name, "(", 4)), 4,
+		 (struct blocks){.count = 20, .size = 100, .hits = 1});
+	allocate(below(node, frame(RECORDING_NONE, 6, "", "", 0)), 5,
+		 (struct blocks){.count = 20, .size = 100, .hits = 1});
+	allocate(0, 6, (struct blocks){.count = 20, .size = UINT64_MAX, .hits = 0});
+	free(long_name);
+}
+
+static void tell_deep(void)
+{
+	uint32_t node = 0;
+
+	for (unsigned i = 0; i < 500; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "level_%u", i);
+		node = below(node, frame(demo, 0x1000 + i, name, "/src/deep.c", i + 1));
+		if (i == 250)
+			node = below(node,
+				     recording_frame(r, MAYFLY_FRAME_ELIDED, RECORDING_NONE, 12));
+	}
+	allocate(node, 0, (struct blocks){.count = 40, .size = 100, .hits = 1});
+}
+
+static int write_file(const char *path)
+{
+	uint8_t *bytes;
+	size_t size;
+	FILE *file;
+	int error = trace_encode(r, 0, &bytes, &size);
+
+	if (error) {
+		fprintf(stderr, "make_trace: %s\n", mayfly_error_text(error));
+		return 1;
+	}
+	file = fopen(path, "wb");
+	if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) {
+		perror(path);
+		return 1;
+	}
+	free(bytes);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argc == 3 ? argv[1] : "";
+	int status;
+
+	exact = strcmp(kind, "exact") == 0;
+	r = recording_new();
+	if (!r)
+		return 1;
+	begin();
+	if (strcmp(kind, "sampled") == 0 || exact)
+		tell();
+	else if (strcmp(kind, "strange") == 0)
+		tell_strange();
+	else if (strcmp(kind, "deep") == 0)
+		tell_deep();
+	else if (strcmp(kind, "none") != 0) {
+		fprintf(stderr, "usage: make_trace sampled|exact|strange|none|deep FILE\n");
+		return 2;
+	}
+	if (r->samples)
+		qsort(r->sample, r->samples, sizeof(*r->sample), compare_times);
+	status = write_file(argv[2]);
+	recording_free(r);
+	return status;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes spools for tests, by doc/FORMAT.md and not by the agent's code. Packets are small, so that
+ * few records fill several. A writer per thread; each call appends one record.
+ */
+#ifndef MAYFLY_SPOOL_WRITER_H
+#define MAYFLY_SPOOL_WRITER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/spool_format.h"
+#include "trace/varint.h"
+
+#define WRITER_PACKET_BYTES 4096u
+#define WRITER_STRINGS	    1024u /* offset of the strings in the header */
+
+struct spool_file {
+	uint8_t *data;
+	size_t size;
+	uint32_t strings; /* used, from WRITER_STRINGS */
+	uint32_t writers;
+	double ticks_per_ns; /* of the imitated clock */
+};
+
+struct spool_writer {
+	struct spool_file *file;
+	size_t packet; /* offset; 0 none */
+	uint32_t number, tid, interval_log2;
+	uint64_t ticks, id;
+	uint64_t cache[SPOOL_CACHE_SIZE];
+	uint64_t stack[SPOOL_MAX_FRAMES];
+	uint32_t depth;
+};
+
+static inline struct spool_header *spool_file_header(struct spool_file *f)
+{
+	return (struct spool_header *)f->data;
+}
+
+static inline uint32_t spool_file_text(struct spool_file *f, const char *text, uint32_t length)
+{
+	uint32_t at = WRITER_STRINGS + f->strings;
+
+	memcpy(f->data + at, text, length);
+	f->strings += length;
+	return at;
+}
+
+static inline struct spool_file *spool_file_new(uint32_t clock, double ticks_per_ns)
+{
+	struct spool_file *f = calloc(1, sizeof(*f));
+	struct spool_header *h;
+
+	f->size = 4096;
+	f->data = aligned_alloc(64, f->size);
+	memset(f->data, 0, f->size);
+	f->ticks_per_ns = ticks_per_ns;
+	h = spool_file_header(f);
+	memcpy(h->magic, SPOOL_MAGIC, 8);
+	h->version = SPOOL_VERSION;
+	h->header_bytes = 4096;
+	h->packet_bytes = WRITER_PACKET_BYTES;
+	h->pid = 100;
+	h->parent_pid = 50;
+	h->start_real_ns = 1700000000000000000u;
+	h->start_mono_ns = 5000000000u;
+	h->start_ticks = clock == SPOOL_CLOCK_TSC ? 777000000000u : h->start_mono_ns;
+	h->clock = clock;
+	h->interval_log2 = 19;
+	h->exe_length = 8;
+	h->exe_offset = spool_file_text(f, "/bin/prg", 8);
+	h->command_length = 8;
+	h->command_offset = spool_file_text(f, "prg\0-x\0", 8);
+	h->command_length = 7;
+	atomic_store(&h->state, SPOOL_RUNNING);
+	return f;
+}
+
+static inline void spool_file_free(struct spool_file *f)
+{
+	free(f->data);
+	free(f);
+}
+
+/* The ticks of a moment `ns` after the start. */
+static inline uint64_t spool_ticks(const struct spool_file *f, int64_t ns)
+{
+	const struct spool_header *h = (const struct spool_header *)f->data;
+
+	return h->start_ticks + (uint64_t)(int64_t)((double)ns * f->ticks_per_ns);
+}
+
+static inline struct spool_writer *spool_writer_new(struct spool_file *f, uint32_t tid)
+{
+	struct spool_writer *w = calloc(1, sizeof(*w));
+
+	w->file = f;
+	w->number = f->writers++;
+	w->tid = tid;
+	w->interval_log2 = spool_file_header(f)->interval_log2;
+	return w;
+}
+
+static inline struct spool_packet *spool_writer_packet(struct spool_writer *w)
+{
+	return (struct spool_packet *)(w->file->data + w->packet);
+}
+
+static inline void spool_writer_begin(struct spool_writer *w, int64_t ns)
+{
+	struct spool_file *f = w->file;
+	uint8_t *bigger = aligned_alloc(64, f->size + WRITER_PACKET_BYTES);
+	struct spool_packet *p;
+
+	memcpy(bigger, f->data, f->size);
+	memset(bigger + f->size, 0, WRITER_PACKET_BYTES);
+	free(f->data);
+	f->data = bigger;
+	w->packet = f->size;
+	f->size += WRITER_PACKET_BYTES;
+	p = spool_writer_packet(w);
+	p->magic = SPOOL_PACKET_MAGIC;
+	p->writer = w->number;
+	p->tid = w->tid;
+	p->ticks = w->ticks = spool_ticks(f, ns);
+	p->mono_ns = spool_file_header(f)->start_mono_ns + (uint64_t)ns;
+	p->interval_log2 = w->interval_log2;
+	w->id = spool_file_header(f)->first_sample_id;
+	w->depth = 0;
+	memset(w->cache, 0, sizeof(w->cache));
+	atomic_fetch_add(&spool_file_header(f)->packets_claimed, 1);
+	atomic_fetch_add(&spool_file_header(f)->packets_reserved, 1);
+}
+
+/* A record while it is built. */
+struct spool_record {
+	uint8_t bytes[32768];
+	size_t used;
+};
+
+static inline void record_u(struct spool_record *r, uint64_t value)
+{
+	r->used += varint_store(r->bytes + r->used, value);
+}
+
+static inline void record_fixed(struct spool_record *r, uint64_t value, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		r->bytes[r->used++] = (uint8_t)(value >> (8 * i));
+}
+
+static inline void record_bytes(struct spool_record *r, const void *data, size_t size)
+{
+	memcpy(r->bytes + r->used, data, size);
+	r->used += size;
+}
+
+/* Makes sure that a record of `most` bytes fits into the packet. */
+static inline void spool_writer_room(struct spool_writer *w, size_t most, int64_t ns)
+{
+	size_t body = WRITER_PACKET_BYTES - sizeof(struct spool_packet);
+
+	if (!w->packet || spool_writer_packet(w)->used + most > body)
+		spool_writer_begin(w, ns);
+}
+
+static inline void spool_writer_put(struct spool_writer *w, const struct spool_record *r)
+{
+	struct spool_packet *p = spool_writer_packet(w);
+
+	memcpy((uint8_t *)(p + 1) + p->used, r->bytes, r->used);
+	p->used += (uint32_t)r->used;
+}
+
+static inline void record_time(struct spool_writer *w, struct spool_record *r, int64_t ns)
+{
+	uint64_t ticks = spool_ticks(w->file, ns);
+
+	record_u(r, varint_zigzag((int64_t)(ticks - w->ticks)));
+	w->ticks = ticks;
+}
+
+static inline void record_id(struct spool_writer *w, struct spool_record *r, uint64_t id)
+{
+	record_u(r, varint_zigzag((int64_t)(id - w->id)));
+	w->id = id;
+}
+
+/* stack: root-most first */
+static inline void spool_writer_sample(struct spool_writer *w, int64_t ns, uint64_t id,
+				       uint64_t size, uint32_t hits, uint8_t flags,
+				       const uint64_t *stack, uint32_t depth)
+{
+	struct spool_record *r = calloc(1, sizeof(*r));
+	uint32_t same = 0;
+
+	spool_writer_room(w, 60 + 10 * (size_t)depth, ns);
+	while (same < depth && same < w->depth && w->stack[same] == stack[same])
+		same++;
+	record_fixed(r, SPOOL_SAMPLE, 1);
+	record_fixed(r, flags, 1);
+	record_time(w, r, ns);
+	record_id(w, r, id);
+	record_u(r, size);
+	record_u(r, hits);
+	record_u(r, w->depth - same);
+	record_u(r, depth - same);
+	for (uint32_t i = same; i < depth; i++) {
+		uint32_t slot = spool_cache_slot(stack[i]);
+
+		w->stack[i] = stack[i];
+		if (w->cache[slot] == stack[i]) {
+			record_fixed(r, slot, 2);
+			continue;
+		}
+		w->cache[slot] = stack[i];
+		record_fixed(r, SPOOL_FRAME_LITERAL, 2);
+		record_fixed(r, stack[i], 8);
+	}
+	w->depth = depth;
+	spool_writer_put(w, r);
+	free(r);
+}
+
+static inline void spool_writer_free(struct spool_writer *w, int64_t ns, uint64_t id, uint8_t flags)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_FREE, 1);
+	record_fixed(&r, flags, 1);
+	record_time(w, &r, ns);
+	record_id(w, &r, id);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_thread(struct spool_writer *w, int64_t ns, uint32_t tid,
+				       const char *name)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 40 + strlen(name), ns);
+	record_fixed(&r, SPOOL_THREAD, 1);
+	record_u(&r, tid);
+	record_u(&r, strlen(name));
+	record_bytes(&r, name, strlen(name));
+	w->tid = tid;
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_interval(struct spool_writer *w, int64_t ns, uint32_t log2)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_INTERVAL, 1);
+	record_fixed(&r, log2, 1);
+	w->interval_log2 = log2;
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_module(struct spool_writer *w, int64_t ns, const char *path,
+				       uint64_t start, uint64_t end, uint64_t bias)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 100 + strlen(path), ns);
+	record_fixed(&r, SPOOL_MODULE, 1);
+	record_time(w, &r, ns);
+	record_fixed(&r, start, 8);
+	record_fixed(&r, end, 8);
+	record_fixed(&r, bias, 8);
+	record_u(&r, strlen(path));
+	record_bytes(&r, path, strlen(path));
+	record_u(&r, 4);
+	record_bytes(&r, "\x12\x34\x56\x78", 4);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_gone(struct spool_writer *w, int64_t ns, uint64_t start)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_GONE, 1);
+	record_time(w, &r, ns);
+	record_fixed(&r, start, 8);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_lost(struct spool_writer *w, int64_t ns, uint64_t samples)
+{
+	struct spool_record r = {.used = 0};
+
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_LOST, 1);
+	record_time(w, &r, ns);
+	record_u(&r, samples);
+	spool_writer_put(w, &r);
+}
+
+#endif

@@ -1,0 +1,701 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that read traces: their options, errors, texts and JSON, on traces of known contents
+that make_trace writes."""
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unicodedata
+
+from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program,
+                     run, same)
+
+METRICS = ["live", "peak", "allocated", "leaked", "temporary"]
+KEYS = ["function", "line", "stack", "module", "thread", "size", "lifetime"]
+COMMANDS = ["record", "report", "info", "dump"]
+KINDS = ["sampled", "exact", "strange", "none", "deep"]
+
+folder = Folder()
+folder.__enter__()
+_made = {}
+
+
+def trace(kind="sampled"):
+    if kind not in _made:
+        path = folder / (kind + ".mayfly")
+        result = run([program("make_trace"), kind, path])
+        same(result.code, 0, "make_trace %r" % result)
+        _made[kind] = path
+    return _made[kind]
+
+
+def mayfly(*arguments, code=0, **changes):
+    """Runs mayfly; checks the exit status and that standard error is empty just when it is 0."""
+    stdin = changes.pop("stdin", b"")
+    result = run([MAYFLY, *arguments], env=environment(**changes), stdin=stdin)
+    same(result.code, code, "exit status of mayfly %s (%r)" % (" ".join(arguments), result))
+    same(bool(result.err), code != 0, "something on standard error of %s (%r)" % (arguments, result))
+    result.text = result.out.decode("utf-8")
+    result.message = result.err.decode("utf-8", "replace")
+    return result
+
+
+def failing(*arguments, code, said, **changes):
+    """An error is one line that begins with mayfly and holds all of `said`."""
+    result = mayfly(*arguments, code=code, **changes)
+    same(result.message.count("\n"), 1, "lines of %r" % result.message)
+    check(result.message.startswith("mayfly"), result.message)
+    for word in said:
+        check(word in result.message, repr(word), "is not in", repr(result.message))
+    same(result.text, "", "standard output")
+
+
+def columns(line):
+    return sum(0 if unicodedata.combining(c) else 1 for c in line)
+
+
+def as_json(*arguments):
+    return json.loads(mayfly(*arguments).text)
+
+
+def report(*options, kind="sampled"):
+    return as_json("report", "--json", *options, trace(kind))
+
+
+# ---- help, version, commands ----
+
+@case
+def help_names_all_commands():
+    for arguments in (["help"], ["--help"], ["-h"]):
+        text = mayfly(*arguments).text
+        for command in COMMANDS + ["help", "version"]:
+            check(re.search("^  %s +[a-z]" % command, text, re.M), command, "not in", text)
+
+
+@cases(COMMANDS)
+def help_of(command):
+    text = mayfly(command, "--help").text
+    check(text.startswith("Usage: mayfly %s " % command), text)
+    same(mayfly("help", command).text, text, "mayfly help " + command)
+    same(mayfly(command, "-h").text, text, "mayfly %s -h" % command)
+    check(max(map(columns, text.splitlines())) <= 92, "a line is too long")
+
+
+@case
+def version():
+    text = mayfly("--version").text
+    check(re.fullmatch(r"mayfly \d+\.\d+\.\d+\n", text), text)
+    same(mayfly("version").text, text, "mayfly version")
+
+
+@case
+def no_command():
+    result = mayfly(code=2)
+    check("Usage:" in result.message, result.message)
+
+
+@case
+def unknown_command():
+    failing("reprot", trace(), code=2, said=["reprot", "did you mean 'report'?"])
+    failing("inof", code=2, said=["did you mean 'info'?"])
+    failing("help", "dmup", code=2, said=["did you mean 'dump'?"])
+    result = mayfly("quadrilateral", code=2)
+    check("did you mean" not in result.message, result.message)
+    failing("--frobnicate", code=2, said=["--frobnicate"])
+
+
+@case
+def help_lists_the_options_that_exist():
+    """Every option of the help is taken, and the man page and the completion know it."""
+    completion = open(os.path.join(SOURCE, "src/cli/completion/mayfly.bash")).read()
+    for command in COMMANDS:
+        page = open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)).read()
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", mayfly(command, "--help").text))
+        for option in options:
+            check("*%s*" % option in page, option, "is not in the man page of", command)
+            check(option in completion, option, "is not in the completion")
+
+
+# ---- files that are no traces ----
+
+@cases(["report", "info", "dump"])
+def bad_files(command):
+    with open(trace(), "rb") as f:
+        good = f.read()
+    garbage, empty, cut = folder / "garbage", folder / "empty", folder / "cut"
+    with open(garbage, "wb") as f:
+        f.write(b"\x7fELF" + bytes(range(256)) * 40)
+    open(empty, "w").close()
+    with open(cut, "wb") as f:
+        f.write(good[:20])
+    failing(command, folder / "missing", code=1, said=["missing: no such file"])
+    failing(command, folder.path, code=1, said=[folder.path + ": is a folder"])
+    failing(command, garbage, code=1, said=["garbage: not a mayfly trace"])
+    failing(command, empty, code=1, said=["empty: empty file"])
+    failing(command, cut, code=1, said=["cut: "])
+    failing(command, "/dev/null", code=1, said=["/dev/null: empty file"])
+    failing(command, code=2, said=["no trace named"])
+    failing(command, trace(), "other", code=2, said=["'other'"])
+    if os.geteuid() != 0:
+        os.chmod(garbage, 0)
+        failing(command, garbage, code=1, said=["garbage: permission denied"])
+
+
+@cases(["report", "info", "dump"])
+def cut_files(command):
+    """A trace that ends anywhere is read as far as it is whole, or refused; nothing else."""
+    with open(trace(), "rb") as f:
+        good = f.read()
+    cut = folder / "cut"
+    readable = 0
+    for end in range(0, len(good), max(1, len(good) // 60)):
+        with open(cut, "wb") as f:
+            f.write(good[:end])
+        result = run([MAYFLY, command, cut])
+        check(result.code in (0, 1), end, "bytes:", result)
+        check(result.err.count(b"\n") == (result.code != 0), end, "bytes:", result)
+        readable += result.code == 0
+    check(readable > 0, "no part of the trace can be read")
+
+
+@cases(["report", "info", "dump"])
+def changed_files(command):
+    """A damaged byte anywhere is no crash."""
+    with open(trace(), "rb") as f:
+        good = f.read()
+    damaged = folder / "damaged"
+    for at in range(0, len(good), max(1, len(good) // 60)):
+        bad = bytearray(good)
+        bad[at] ^= 0x55
+        with open(damaged, "wb") as f:
+            f.write(bad)
+        result = run([MAYFLY, command, damaged])
+        check(result.code in (0, 1), "byte", at, result)
+
+
+@cases(["report", "info", "dump"])
+def standard_input(command):
+    with open(trace(), "rb") as f:
+        data = f.read()
+    same(mayfly(command, "-", stdin=data).text, mayfly(command, trace()).text, "from a pipe")
+    failing(command, "-", stdin=b"no trace", code=1, said=["-: not a mayfly trace"])
+    failing(command, "-", stdin=b"", code=1, said=["-: empty"])
+
+
+@cases(["report", "info", "dump"])
+def full_disk(command):
+    if not os.path.exists("/dev/full"):
+        raise Skip("no /dev/full")
+    for options in ([], ["--json"]):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([MAYFLY, command, *options, trace()], stdout=full,
+                                    stderr=subprocess.PIPE, env=environment())
+        same(result.returncode, 1, "exit status with %s" % options)
+        check(b"mayfly: standard output: No space left" in result.stderr, result.stderr)
+
+
+# ---- options ----
+
+@case
+def bad_options():
+    for arguments, said in [
+            (["--metric", "most"], ["--metric", "'most'", "peak"]),
+            (["--by", "colour"], ["--by", "'colour'", "lifetime"]),
+            (["--sort", "name"], ["--sort", "'name'", "self or total"]),
+            (["--top", "many"], ["--top", "'many'"]),
+            (["--top", "-1"], ["--top", "'-1'"]),
+            (["--at", "noon"], ["--at", "'noon'"]),
+            (["--from", "5parsec"], ["--from", "'5parsec'"]),
+            (["--to", "1e400"], ["--to", "'1e400'"]),
+            (["--from", "2", "--to", "1"], ["--from"]),
+            (["--min-size", "12Q"], ["--min-size", "'12Q'"]),
+            (["--max-size", ""], ["--max-size", "''"]),
+            (["--max-size", "-5"], ["--max-size", "'-5'"]),
+            (["--max-size", "99999999999G"], ["--max-size", "'99999999999G'"]),
+            (["--max-size", "0x10"], ["--max-size", "'0x10'"]),
+            (["--min-lifetime", "nan"], ["--min-lifetime", "'nan'"]),
+            (["--max-lifetime", "inf"], ["--max-lifetime", "'inf'"]),
+            (["--min-size", "2K", "--max-size", "1K"], ["--min-size"]),
+            (["--min-lifetime", "2s", "--max-lifetime", "1s"], ["--min-lifetime"]),
+            (["--focus", "("], ["--focus", "'('"]),
+            (["--ignore", "["], ["--ignore", "'['"]),
+            (["--hide", "a{2"], ["--hide", "'a{2'"]),
+            (["--thread", "*("], ["--thread", "'*('"]),
+            (["--at", "1s", "--metric", "leaked"], ["--at", "leaked"]),
+            (["--frobnicate"], ["--frobnicate"]),
+            (["--json=yes"], ["--json", "no value"]),
+            (["-q"], ["-q"]),
+            (["--json", "-qx"], ["'-q'"])]:
+        failing("report", *arguments, trace(), code=2, said=said + ["mayfly report"])
+    failing("report", trace(), "--top", code=2, said=["--top", "needs a value"])
+    failing("info", "--by", trace(), code=2, said=["--by", "mayfly info"])
+    failing("dump", "--metric", trace(), code=2, said=["--metric", "mayfly dump"])
+
+
+@case
+def sizes_and_times_of_options():
+    def total(*options):
+        """How many blocks fit, of the exact trace."""
+        answer = report("--metric", "allocated", *options, kind="exact")
+        return answer["total"]["blocks"]["estimate"]
+
+    same(total(), 172, "all samples")
+    same(total("--min-size", "3M"), 1, "--min-size 3M")
+    same(total("--min-size", "3MiB"), 1, "--min-size 3MiB")
+    same(total("--min-size", "3145729"), 0, "--min-size 3145729")
+    same(total("--min-size", "0.5K", "--max-size", "1000"), 6, "--min-size 0.5K")
+    same(total("--max-size", "48"), 15, "--max-size 48")
+    for time in ("100ms", "0.1", "0.1s", "100000us", "100000000ns"):
+        same(total("--from", time, "--to", "101ms"), 5, "--from " + time)
+    same(total("--from", "1m"), 0, "--from 1m")
+    same(total("--to", "1h"), 172, "--to 1h")
+    same(total("--max-lifetime", "1ms"), 30, "--max-lifetime 1ms")
+    same(total("--min-lifetime", "2ms", "--max-lifetime", "1s"), 60, "--min-lifetime 2ms")
+    same(total("--min-lifetime", "1s"), 82, "--min-lifetime 1s: never freed")
+    same(total("--thread", "worker"), 16, "--thread worker")
+    same(total("--thread", "4250"), 16, "--thread 4250")
+    same(total("--thread", "425"), 0, "--thread 425 is not 4250")
+    same(total("--focus", "grow_table"), 60, "--focus")
+    same(total("--focus", "grow_table", "--focus", "rare_row"), 62, "--focus twice")
+    same(total("--focus", "^parse$"), 119, "--focus a caller")
+    same(total("--ignore", "^parse$"), 53, "--ignore")
+    same(total("--focus", "libstripped"), 12, "--focus a module")
+    same(total("--focus", r"node\.cc$"), 15, "--focus a file")
+
+
+# ---- report ----
+
+def check_figure(f, exact):
+    same(sorted(f), ["estimate", "high", "low", "stderr"], "keys of a figure")
+    check(all(isinstance(v, int) for v in f.values()), f)
+    check(0 <= f["low"] <= f["high"], f)
+    if exact:
+        same((f["stderr"], f["low"], f["high"]), (0, f["estimate"], f["estimate"]), "exact figure")
+
+
+def check_estimate(e, exact=False):
+    same(sorted(e), ["blocks", "bytes", "samples"], "keys of an estimate")
+    check_figure(e["bytes"], exact)
+    check_figure(e["blocks"], exact)
+    check(isinstance(e["samples"], int), e)
+
+
+ROW_KEYS = {"function": ["function", "file", "line", "module"], "stack": ["stack"],
+            "line": ["function", "file", "line", "module"], "module": ["module"],
+            "thread": ["thread", "tid"], "size": ["size"], "lifetime": ["lifetime"]}
+
+
+@cases(["%s %s %s" % (kind, metric, by) for kind in ("sampled", "exact", "strange", "none", "deep")
+        for metric in METRICS for by in KEYS])
+def report_json(case_name):
+    kind, metric, by = case_name.split()
+    for sort in ("self", "total"):
+        answer = report("--metric", metric, "--by", by, "--sort", sort, kind=kind)
+        same((answer["metric"], answer["by"]), (metric, by), "metric and by")
+        check(isinstance(answer["time_ns"], int), answer["time_ns"])
+        exact = kind == "exact"
+        check_estimate(answer["total"], exact)
+        for row in answer["rows"]:
+            same(sorted(row), sorted(ROW_KEYS[by] + ["self", "total"]), "keys of a row")
+            check_estimate(row["self"], exact)
+            check_estimate(row["total"], exact)
+            check(row["self"]["samples"] <= row["total"]["samples"], row)
+            if by == "stack":
+                for place in row["stack"]:
+                    same(sorted(place), ["file", "function", "inlined", "line", "module"], "place")
+        parts = sum(row["self"]["bytes"]["estimate"] for row in answer["rows"])
+        whole = answer["total"]["bytes"]["estimate"]
+        check(abs(parts - whole) <= len(answer["rows"]) or whole == 2 ** 63 - 1,
+              "the rows sum up to", parts, "of", whole)
+        order = [row[sort]["bytes"]["estimate"] for row in answer["rows"]]
+        same(order, sorted(order, reverse=True), "order")
+        text = mayfly("report", "--metric", metric, "--by", by, "--sort", sort, trace(kind)).text
+        check(" by %s: " % by in text.replace("\n", " "), text)
+
+
+@case
+def report_json_known_figures():
+    rows = {row["function"]: row for row in report("--metric", "allocated")["rows"]}
+    same(rows["grow_table"]["self"]["bytes"]["estimate"], 60 * 65536, "grow_table")
+    same(rows["grow_table"]["self"]["blocks"]["estimate"], round(60 * 65536 / 4000), "blocks")
+    same(rows["load_file"]["self"]["bytes"],
+         {"estimate": 3 << 20, "stderr": 0, "low": 3 << 20, "high": 3 << 20}, "load_file")
+    same(rows["parse"]["self"]["samples"], 0, "parse allocates nothing itself")
+    same(rows["parse"]["total"]["bytes"]["estimate"], 119 * 65536, "parse")
+    same(rows["main"]["total"]["bytes"]["estimate"], 160 * 65536 + (3 << 20),
+         "main: all but the cut stacks")
+    same(rows["grow_table"]["file"], "/src/demo/parse.c", "file")
+    check("libstripped.so+0x1230" in rows, sorted(rows))
+    leaked = report("--metric", "leaked")["total"]["bytes"]["estimate"]
+    same(leaked, 81 * 65536 + (3 << 20), "leaked")
+    same(report("--metric", "temporary")["total"]["bytes"]["estimate"], 30 * 65536, "temporary")
+    same(report("--metric", "live", "--at", "95ms")["total"]["bytes"]["estimate"],
+         10 * 65536 + (3 << 20), "live at 95 ms")
+    same(report("--at", "95ms")["metric"], "live", "--at alone")
+    peak = report("--metric", "peak")
+    same(report("--at", "peak")["total"], peak["total"], "--at peak and --metric peak")
+    same(report("--at", "%dns" % peak["time_ns"])["total"], peak["total"], "--at the peak's time")
+    exact = report("--metric", "allocated", kind="exact")
+    same(exact["total"]["bytes"]["estimate"],
+         60 * 4000 + 6 * 1000 + 3 * 500 + (3 << 20) + 12 * 64 + 15 * 48 + 20 * 20000 + 14 * 256 +
+         11 * 128 + 30 * 100, "exact")
+
+
+@case
+def report_json_context():
+    without = report()
+    check("summary" in without and "info" in without, sorted(without))
+    for name in ("allocated", "peak", "live_at_end", "temporary"):
+        check_estimate(without["summary"][name])
+    same(without["info"]["samples"], 172, "info.samples")
+    check("summary" not in report("--by", "function"), "summary with --by")
+    same(len(report("--top", "3")["rows"]), 3, "--top 3")
+
+
+@case
+def allocator_frames_are_hidden():
+    def first(*options):
+        rows = report("--metric", "allocated", "--by", "stack", "--focus", "make_node", *options)
+        return [place["function"] for place in rows["rows"][0]["stack"]]
+
+    same(first(), ["make_node(int)", "main"], "stack")
+    same(first("--all-frames"), ["operator new(unsigned long)", "make_node(int)", "main"],
+         "stack with --all-frames")
+    same(first("--hide", "^make_node"), ["main"], "stack with --hide")
+
+
+@case
+def inlined_frames_are_marked():
+    rows = report("--metric", "allocated", "--by", "stack", "--focus", "inline_push")["rows"]
+    same([(p["function"], p["inlined"]) for p in rows[0]["stack"]],
+         [("inline_push", True), ("outer_push", False), ("main", False)], "stack")
+    text = mayfly("report", "--by", "stack", "--focus", "inline_push", trace()).text
+    check(re.search(r"inline_push +lib/inline\.h:7 \(inlined\)\n", text), text)
+
+
+@case
+def text_shows_uncertainty():
+    text = mayfly("report", "--metric", "allocated", trace()).text
+    check(re.search(r"^3\.75 MB ±\d+ % .* grow_table$", text, re.M), text)
+    check(re.search(r"^\S+\.\.\S+ KB .* medium_row$", text, re.M), text)
+    check(re.search(r"^3\.00 MB  .* load_file$", text, re.M), text)
+    check("rare" not in text, "rows with too few samples are shown:", text)
+    check(re.search(r"^  2 others with fewer than 4 samples, together ", text, re.M), text)
+    everything = mayfly("report", "--metric", "allocated", "--top", "0", trace()).text
+    check(re.search(r"^<= \d.* rare_row$", everything, re.M), everything)
+    check(re.search(r"^<= \d.* rarest_row$", everything, re.M), everything)
+    stacks = mayfly("report", "--metric", "allocated", "--by", "stack", "--all", trace()).text
+    check(re.search(r"^ *\d+\. seen, 2 samples, at most \d", stacks, re.M), stacks)
+    check(re.search(r"^ *\d+\. seen, 1 sample, at most \d", stacks, re.M), stacks)
+    nothing = mayfly("report", "--focus", "no such function", trace()).text
+    check(re.search(r": < 192 KB, 0 samples, filtered\n  No block fits", nothing), nothing)
+
+
+@case
+def exact_text_has_no_uncertainty():
+    for options in ([], ["--metric", "allocated"], ["--by", "stack"], ["--sort", "total"]):
+        text = mayfly("report", *options, trace("exact")).text
+        for mark in ("±", "..", "<=", "seen,"):
+            check(mark not in text.replace("...", ""), repr(mark), "in", text)
+        check(" rarest_row" in text or "--top" in text or options == [], text)
+
+
+@case
+def text_and_json_agree():
+    def size(value):
+        for unit in ("B", "KB", "MB", "GB"):
+            if value < 999.5:
+                return "%.3g" % value, unit
+            value /= 1024
+        raise AssertionError(value)
+
+    for kind in ("sampled", "exact"):
+        for sort in ("self", "total"):
+            answer = report("--metric", "allocated", "--sort", sort, kind=kind)
+            text = mayfly("report", "--metric", "allocated", "--sort", sort, "--wide",
+                          trace(kind)).text
+            sure = [row for row in answer["rows"] if row[sort]["samples"] >= 10]
+            check(len(sure) >= 6 or kind == "exact", len(sure))
+            for row in sure:
+                line = [l for l in text.splitlines() if l.endswith("  " + row["function"])]
+                same(len(line), 1, "lines of " + row["function"])
+                number, unit = re.match(r"([\d.]+) (\w+)", line[0]).groups()
+                expected = size(row[sort]["bytes"]["estimate"])
+                same((float(number), unit), (float(expected[0]), expected[1]), row["function"])
+                if kind == "sampled":
+                    f = row[sort]["bytes"]
+                    half = 100 * (f["high"] - f["low"]) / 2 / f["estimate"]
+                    shown = re.search(r"±([\d.]+) %", line[0])
+                    if f["stderr"]:
+                        check(abs(float(shown.group(1)) - half) <= 0.6, line[0], half)
+
+
+@case
+def top_limits_rows():
+    text = mayfly("report", "--metric", "allocated", "--top", "2", trace()).text
+    rows = re.findall(r"^[\d<].*$", text, re.M)
+    same(len(rows), 2, "rows")
+    check(re.search(r"^  \d+ more: .* \(--top 0 shows all\)$", text, re.M), text)
+    stacks = mayfly("report", "--by", "stack", "--top", "2", trace()).text
+    same(len(re.findall(r"^ *\d+\. ", stacks, re.M)), 2, "stacks")
+
+
+@case
+def depth_limits_stacks():
+    def frames(*options):
+        text = mayfly("report", "--by", "stack", *options, trace("deep")).text
+        return len(re.findall(r"^     level_", text, re.M)), text
+
+    same(frames("--depth", "0")[0], 500, "frames with --depth 0")
+    check("\n     [12 frames left out]\n" in frames("--depth", "0")[1], "no mark")
+    count, text = frames("--depth", "7")
+    same(count, 7, "frames with --depth 7")
+    check("[494 more frames]" in text, text)
+
+
+@case
+def cut_stacks_are_marked():
+    text = mayfly("report", "--by", "stack", "--focus", "rootless", trace()).text
+    check(re.search(r"rootless  demo/rootless\.c:1\n     \[stack cut\]\n", text), text)
+
+
+@case
+def overview_and_tables():
+    overview = mayfly("report", trace()).text
+    for field in ("Program", "Recorded", "Sampled", "Allocated", "Peak", "Live at end",
+                  "Temporary", "Live bytes", "Truncated"):
+        check(re.search("^%s  " % field, overview, re.M), field, "is not in", overview)
+    check("demo --input 'two words.txt'" in overview, overview)
+    check("exit status 3" in overview, overview)
+    check("Live at the peak (" in overview and " by stack: " in overview, overview)
+    check("Dropped" not in overview and "Stopped" not in overview, overview)
+    check("Program" not in mayfly("report", "--by", "function", trace()).text, "summary with --by")
+
+
+@case
+def histograms_are_in_order():
+    text = mayfly("report", "--metric", "allocated", "--by", "size", trace()).text
+    # 48 and 64, 100 and 128, 256, 500, 1000, 4000, 20000 bytes, 3 MB
+    same(re.findall(r"(\S+ \S+) to (\S+ \S+)$", text, re.M),
+         [("32 B", "64 B"), ("64 B", "128 B"), ("128 B", "256 B"), ("256 B", "512 B"),
+          ("512 B", "1.00 KB"), ("2.00 KB", "4.00 KB"), ("16.0 KB", "32.0 KB"),
+          ("2.00 MB", "4.00 MB")], "classes")
+    text = mayfly("report", "--metric", "allocated", "--by", "lifetime", trace()).text
+    check(re.search("ms\n.*never freed$", text, re.M), text)
+
+
+@case
+def nothing_recorded():
+    for options in [[]] + [["--by", by] for by in KEYS]:
+        text = mayfly("report", *options, trace("none")).text
+        check("No block was sampled." in text, text)
+    mayfly("info", trace("none"))
+    same(mayfly("dump", trace("none")).text, "", "dump")
+
+
+# ---- lines, colours, characters ----
+
+@cases(["%s %d %s" % (kind, width, locale) for kind in KINDS for width in (60, 80, 200)
+        for locale in ("C", "C.UTF-8")])
+def lines_fit(case_name):
+    kind, width, locale = case_name.split()
+    invocations = [["report"], ["report", "--all"], ["info"], ["info", "--modules"]]
+    invocations += [["report", "--metric", "allocated", "--by", by] for by in KEYS]
+    invocations += [["report", "--top", "0", "--sort", "total", "--by", by] for by in KEYS]
+    for arguments in invocations:
+        text = mayfly(*arguments, trace(kind), COLUMNS=width and str(width), LC_ALL=locale).out
+        lines = text.decode("utf-8").splitlines()
+        longest = max(lines, key=columns)
+        check(columns(longest) <= int(width), " ".join(arguments), "prints a line of",
+              columns(longest), "columns:", longest)
+        for line in lines:
+            check(line == line.rstrip() or not line.rstrip(), "a line ends in spaces:", repr(line))
+
+
+@cases(KINDS)
+def no_escapes_in_pipes(kind):
+    for arguments in (["report"], ["report", "--by", "stack", "--depth", "0"], ["info"], ["dump"],
+                      ["report", "--by", "thread"], ["report", "--by", "line", "--wide"],
+                      ["info", "--modules", "--wide"]):
+        out = mayfly(*arguments, trace(kind), TERM="xterm-256color").out
+        bad = [b for b in out if (b < 32 and b != 10) or b == 127]
+        check(not bad, arguments, "prints control characters", bad[:5])
+        out.decode("utf-8")  # an exception is a failure
+
+
+@case
+def ascii_locale():
+    for arguments in (["report"], ["report", "--by", "stack"], ["info"]):
+        out = mayfly(*arguments, trace(), LC_ALL="C").out
+        check(all(b < 128 for b in out), arguments, "prints more than ASCII in the C locale")
+    check(b"3.75 MB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
+
+
+def on_terminal(arguments, width, **changes):
+    """What mayfly prints on a terminal of this width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    process = subprocess.Popen([MAYFLY, *arguments], stdin=slave, stdout=slave, stderr=slave,
+                               env=environment(TERM="xterm", **changes))
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        text += part
+    os.close(master)
+    same(process.wait(), 0, "exit status (%r)" % text)
+    return text.decode("utf-8").replace("\r\n", "\n")
+
+
+@case
+def terminal():
+    colour = re.compile("\033\\[[0-9;]*m")
+    text = on_terminal(["report", trace()], 72)
+    check(colour.search(text), "no colour on a terminal")
+    plain = colour.sub("", text)
+    check("\033" not in plain, repr(plain))
+    same(plain, mayfly("report", trace(), COLUMNS="72").text, "text without colours")
+    check("\033" not in on_terminal(["report", trace()], 72, NO_COLOR="1"), "NO_COLOR")
+    check("\033" not in on_terminal(["report", trace()], 72, TERM="dumb"), "TERM=dumb")
+    check(colour.search(on_terminal(["report", trace()], 72, NO_COLOR="")), "NO_COLOR empty")
+
+
+@case
+def names_are_shortened_as_needed():
+    narrow = mayfly("report", "--metric", "allocated", trace(), COLUMNS="80").text
+    check("_M_realloc_insert" in narrow, narrow)
+    middle = mayfly("report", "--metric", "allocated", trace(), COLUMNS="130").text
+    check(re.search(r"std::vector<.*\.\.\..*>::_M_realloc_insert<.*>\(\.*\)?", middle), middle)
+    wide = mayfly("report", "--metric", "allocated", "--wide", trace(), COLUMNS="80").text
+    check("std::pair<int, int>&&)" in wide and "__normal_iterator<int*," in wide, wide)
+    check("/src/demo/parse.c:31" in mayfly("report", "--by", "line", "--wide", trace()).text, "path")
+    check("demo/parse.c:31" in mayfly("report", "--by", "line", trace()).text, "short path")
+
+
+# ---- info ----
+
+INFO_KEYS = {"format_version": int, "command": list, "pid": int, "start_time": str,
+             "duration_ns": int, "mode": str, "interval_bytes": int, "samples": int, "frees": int,
+             "stacks": int, "frames": int, "frames_symbolized": int, "truncated_stacks": int,
+             "dropped_samples": int, "allocated": dict, "peak": dict, "peak_time_ns": int,
+             "file_bytes": int, "threads": int, "modules": int}
+
+
+@cases(KINDS)
+def info_json(kind):
+    facts = as_json("info", "--json", trace(kind))
+    for key, kind_of_value in INFO_KEYS.items():
+        check(isinstance(facts.get(key), kind_of_value), key, "is", facts.get(key))
+    check_estimate(facts["allocated"], kind == "exact")
+    check_estimate(facts["peak"], kind == "exact")
+    same(facts["file_bytes"], os.path.getsize(trace(kind)), "file_bytes")
+    same(facts["mode"], "exact" if kind == "exact" else "sampled", "mode")
+    same(facts["threads"], len(facts["thread_list"]), "threads")
+    same(facts["modules"], len(facts["module_list"]), "modules")
+
+
+@case
+def info_json_known():
+    facts = as_json("info", "--json", trace())
+    same(facts["command"], ["/opt/demo/bin/demo", "--input", "two words.txt"], "command")
+    same(facts["start_time"], "2023-11-14T22:13:20.123Z", "start_time")
+    same((facts["pid"], facts["duration_ns"], facts["interval_bytes"]), (4242, 2 * 10 ** 9, 65536),
+         "pid, duration, interval")
+    same((facts["samples"], facts["frees"], facts["stacks"]), (172, 90, 11), "counts")
+    same((facts["frames"], facts["frames_symbolized"]), (15, 13), "frames")
+    same(facts["ending"], {"reason": "exited", "code": 3}, "ending")
+    same(facts["truncated_stacks"], 11, "truncated stacks")
+
+
+@case
+def info_text():
+    text = mayfly("info", trace(), TZ="UTC").text
+    for line in (r"Program      demo --input 'two words\.txt'", r"Process      4242, parent 4241",
+                 r"Started      2023-11-14 22:13:20 UTC", r"Duration     2\.00 s; exit status 3",
+                 r"Mode         sampled, 1 byte in 64\.0 KB, stratified", r"Samples      172",
+                 r"Frees        90", r"Threads      2: demo \(4242\), worker \(4250\)",
+                 r"Modules      3, 1 without symbols",
+                 r"libstripped\.so +abcd0102\w* +no symbols in the file"):
+        check(re.search("^" + line, text, re.M), line, "is not in", text)
+    check("libcxx_demo" not in text, text)
+    check("libcxx_demo.so" in mayfly("info", "--modules", trace()).text, "--modules")
+    check("/opt/demo/lib/libcxx_demo.so" in mayfly("info", "--modules", "--wide", trace()).text,
+          "--wide")
+    hint = mayfly("info", trace("deep"), COLUMNS="200").text
+    check(re.search(r"^Hint +an interval of 64\.0 KB gave only 40 samples; .* -i 2K$", hint, re.M),
+          hint)
+
+
+# ---- dump ----
+
+DUMP_LINE = re.compile(r"(\d+\.\d{9}) (alloc|free) (\d+) #(\d+) size=(\d+) weight=(\d+) "
+                       r"flags=([rti]+|-)(?: (.+))?")
+
+
+@case
+def dump_text():
+    lines = mayfly("dump", trace()).text.splitlines()
+    events = [DUMP_LINE.fullmatch(line) for line in lines]
+    check(all(events), [line for line, event in zip(lines, events) if not event][:3])
+    events = [event.groups() for event in events]
+    same(len(events), 172 + 90, "events")
+    times = [float(event[0]) for event in events]
+    same(times, sorted(times), "order")
+    allocated = {event[3]: event for event in events if event[1] == "alloc"}
+    freed = {event[3]: event for event in events if event[1] == "free"}
+    same((len(allocated), len(freed)), (172, 90), "distinct blocks")
+    for number, event in freed.items():
+        same(event[4], allocated[number][4], "size of block " + number)
+        check(float(event[0]) > float(allocated[number][0]), "freed before it was allocated")
+        same(event[7], None, "stack of a free")
+    same(sum(int(event[5]) for event in allocated.values()), 171 * 65536 + (3 << 20), "weights")
+    same(sum(event[6] == "t" for event in freed.values()), 30, "temporary")
+    stacks = {event[7] for event in allocated.values()}
+    check("main;parse;grow_table" in stacks, stacks)
+    check("main;outer_push;inline_push" in stacks, stacks)
+    check("main;libstripped.so+0x1230" in stacks, stacks)
+    check("[stack cut];rootless" in stacks, stacks)
+    check("main;make_node(int);operator new(unsigned long)" in stacks, stacks)
+    check(";" not in mayfly("dump", "--no-stacks", trace()).text, "--no-stacks")
+
+
+@cases(KINDS)
+def dump_json(kind):
+    lines = mayfly("dump", trace(kind)).text.splitlines()
+    objects = [json.loads(line) for line in
+               mayfly("dump", "--json", trace(kind)).text.splitlines()]
+    same(len(objects), len(lines), "events")
+    for line, o in zip(lines, objects):
+        event = DUMP_LINE.fullmatch(line).groups()
+        same((o["event"], o["tid"], o["sample"], o["size"]),
+             (event[1], int(event[2]), int(event[3]), min(int(event[4]), 2 ** 63 - 1)),
+             line)
+        same(o["time_ns"], round(float(event[0]) * 1e9), line)
+        same("stack" in o, o["event"] == "alloc", line)
+        if "stack" in o and o["stack"]:
+            same(";".join(o["stack"]), event[7], "stack")
+
+
+@case
+def many_readers_quit_early():
+    """A reader that closes the pipe ends mayfly quietly."""
+    shell = '"$0" dump "$1" | head -n 1; "$0" report --all "$1" | head -n 1'
+    result = run(["/bin/bash", "-c", shell, MAYFLY, trace("deep")])
+    same((result.code, result.err), (0, b""), "quiet end")
+    same(result.out.count(b"\n"), 2, "lines")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        folder.__exit__()

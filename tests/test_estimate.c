@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Are the figures right? Allocation streams with known truth go through the sampler thousands of
+ * times; the estimates must have no bias and the 95 % intervals must hold the truth as often as
+ * they say, whatever the number of samples that a row happened to get.
+ */
+#include "agent/sampler.h"
+#include "test.h"
+#include "trace/estimate.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the gamma distribution ---- */
+
+static double relative(double a, double b)
+{
+	return fabs(a - b) / fabs(b);
+}
+
+/* Chi-square with k degrees of freedom is twice a gamma of shape k / 2. */
+static void test_gamma_quantile(void)
+{
+	static const struct {
+		double q, shape, value;
+	} known[] = {
+	    {0.025, 0.5, 0.00049103455858763}, {0.975, 0.5, 2.5119430936574},
+	    {0.95, 1, 2.995732273554},	       {0.025, 2, 0.24220927854396},
+	    {0.975, 2, 5.5716433909389},       {0.025, 4, 1.0898653736263},
+	    {0.975, 5, 10.241588675404},       {0.93, 2, 4.3332141172365},
+	    {0.5, 10, 9.6687146147141},	       {0.025, 10, 4.7953886961324},
+	    {0.975, 11, 18.390356042018},      {0.025, 50, 37.110963737462},
+	    {0.975, 51, 65.918766664337},      {0.025, 1.37, 0.080904603040219},
+	    {0.975, 123.456, 146.1644562263},  {0.95, 3.3, 6.7408200952212},
+	    {0.001, 7.5, 1.7413422329645},     {0.999, 7.5, 18.848649109177},
+	    {0.025, 1000, 938.9730184077},     {0.975, 1001, 1063.9521360163},
+	    {0.025, 4999, 4861.3730486666},    {0.975, 6000, 6152.7630790715},
+	    {0.5, 0.1, 0.00059339110446023},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		double x = gamma_quantile(known[i].q, known[i].shape);
+
+		CHECK(relative(x, known[i].value) < 1e-8, "q %g shape %g: %.12g, not %.12g",
+		      known[i].q, known[i].shape, x, known[i].value);
+	}
+	/* An exponential, in closed form, and far into both tails. */
+	for (double q = 1e-9; q < 1; q = q < 0.5 ? q * 3 : 1 - (1 - q) / 3) {
+		CHECK(relative(gamma_quantile(q, 1), -log1p(-q)) < 1e-8, "q %g", q);
+		if (1 - q < 1e-9)
+			break;
+	}
+	CHECK(gamma_quantile(0, 2) == 0 && isinf(gamma_quantile(1, 2)));
+	for (double shape = 0.01; shape < 1e9; shape *= 1.37) {
+		double low = gamma_quantile(0.025, shape), high = gamma_quantile(0.975, shape);
+
+		CHECK(low >= 0 && low < shape && high > 0 && high > low, "shape %g", shape);
+	}
+}
+
+/* The same numbers as in printed chi-square tables: twice the gamma quantile of shape k / 2. */
+static void test_chi_square(void)
+{
+	static const struct {
+		double q;
+		int freedom;
+		double value; /* as printed, three decimals */
+	} table[] = {
+	    {0.95, 1, 3.841},	 {0.975, 1, 5.024},   {0.05, 2, 0.103},	     {0.95, 2, 5.991},
+	    {0.025, 10, 3.247},	 {0.975, 10, 20.483}, {0.95, 10, 18.307},    {0.025, 30, 16.791},
+	    {0.975, 30, 46.979}, {0.99, 20, 37.566},  {0.975, 100, 129.561}, {0.025, 100, 74.222},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		double x = 2 * gamma_quantile(table[i].q, table[i].freedom / 2.0);
+
+		CHECK(fabs(x - table[i].value) < 6e-4, "%g, %d: %.6f", table[i].q, table[i].freedom,
+		      x);
+	}
+}
+
+/* ---- sums ---- */
+
+static void test_weights(void)
+{
+	double bytes, blocks;
+
+	sample_weight(MAYFLY_STRATIFIED, 4096, 100, 2, &bytes, &blocks);
+	CHECK(bytes == 8192 && relative(blocks, 81.92) < 1e-14);
+	sample_weight(MAYFLY_STRATIFIED, 4096, 10000, 0, &bytes, &blocks);
+	CHECK(bytes == 10000 && blocks == 1);
+	sample_weight(MAYFLY_POISSON, 4096, 4096, 1, &bytes, &blocks);
+	CHECK(relative(blocks, 1 / (1 - exp(-1))) < 1e-14 &&
+	      relative(bytes, 4096 * blocks) < 1e-14);
+	sample_weight(MAYFLY_POISSON, 1, 77, 0, &bytes, &blocks);
+	CHECK(bytes == 77 && blocks == 1);
+	/* Nonsense from a damaged trace gives numbers all the same. */
+	sample_weight(MAYFLY_POISSON, 0, 0, 1, &bytes, &blocks);
+	CHECK(isfinite(bytes) && isfinite(blocks));
+	sample_weight(MAYFLY_STRATIFIED, 1ull << 40, 0, UINT32_MAX, &bytes, &blocks);
+	CHECK(isfinite(bytes) && isfinite(blocks));
+}
+
+static void test_sums(void)
+{
+	struct tally t = {0}, part = {0}, whole = {0};
+	struct mayfly_estimate e;
+
+	/* Only exact blocks, everything recorded: no doubt is left. */
+	tally_add(&t, MAYFLY_STRATIFIED, 1, 100, 0);
+	tally_add(&t, MAYFLY_STRATIFIED, 1, 0, 0);
+	e = tally_estimate(&t, 1);
+	CHECK(e.bytes.estimate == 100 && e.bytes.low == 100 && e.bytes.high == 100);
+	CHECK(e.blocks.estimate == 2 && e.blocks.stderror == 0 && e.samples == 0);
+	/* The same in a sampled trace: small blocks may be unseen. */
+	e = tally_estimate(&t, 4096);
+	CHECK(e.bytes.low == 100 && e.bytes.high == 100 + 3 * 4096);
+	/* Sums of parts, and taking away again. */
+	for (uint32_t i = 1; i < 50; i++) {
+		tally_add(i % 3 ? &part : &t, MAYFLY_STRATIFIED, 4096, i * 64, 1 + i % 2);
+		tally_add(&whole, MAYFLY_STRATIFIED, 4096, i * 64, 1 + i % 2);
+	}
+	tally_remove(&t, MAYFLY_STRATIFIED, 1, 100, 0);
+	tally_remove(&t, MAYFLY_STRATIFIED, 1, 0, 0);
+	tally_merge(&part, &t);
+	CHECK(part.sampled_bytes == whole.sampled_bytes && part.exact_count == 0);
+	CHECK(relative(part.variance_blocks, whole.variance_blocks) < 1e-12);
+	CHECK(part.seen_bytes == whole.seen_bytes && part.seen_blocks == whole.seen_blocks);
+	for (uint32_t i = 1; i < 50; i++)
+		tally_remove(&part, MAYFLY_STRATIFIED, 4096, i * 64, 1 + i % 2);
+	CHECK(part.sampled_bytes == 0 && part.sampled_blocks == 0 && part.variance_bytes == 0);
+}
+
+/* low <= estimate <= high, whatever comes in. */
+static void test_order(void)
+{
+	uint64_t random = 1;
+
+	for (int i = 0; i < 20000; i++) {
+		struct tally t = {0};
+		struct mayfly_estimate e;
+		enum mayfly_sampler kind = i % 2 ? MAYFLY_POISSON : MAYFLY_STRATIFIED;
+		int n = i % 17;
+
+		for (int k = 0; k < n; k++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			tally_add(&t, kind, 1ull << (random >> 59), random >> 33 >> (random >> 60),
+				  (uint32_t)(random >> 20) & 3);
+		}
+		e = tally_estimate(&t, 65536);
+		CHECK(e.bytes.low <= e.bytes.estimate && e.bytes.estimate <= e.bytes.high);
+		CHECK(e.blocks.low <= e.blocks.estimate && e.blocks.estimate <= e.blocks.high);
+		CHECK(isfinite(e.bytes.high) && isfinite(e.blocks.high));
+		CHECK(e.bytes.stderror >= 0 && e.blocks.stderror >= 0 && e.bytes.low >= 0);
+	}
+}
+
+/* ---- streams with known truth ---- */
+
+enum { SITES = 84, THREADS = 4, RUNS = 500, BATCHES = 2 };
+
+enum law { FIXED, AROUND, SPREAD, PAGES, HUGE, LARGE, STRINGS, LAWS };
+
+struct block {
+	uint32_t size;
+	uint16_t site;
+	bool live; /* at the moment that "live" asks about */
+};
+
+struct truth {
+	double bytes, blocks;
+	double variance_bytes, variance_blocks; /* of the estimate, an upper bound */
+};
+
+struct stream {
+	struct block *block[THREADS];
+	size_t blocks[THREADS];
+	struct truth truth[2][SITES]; /* allocated, live */
+};
+
+static uint64_t random_state;
+
+static uint64_t random_bits(void)
+{
+	uint64_t z = random_state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static double random_unit(void)
+{
+	return (double)(random_bits() >> 11) * 0x1p-53;
+}
+
+/*
+ * Sizes from 1 byte to 64 MB, as nodes, strings, buffers and mixtures have them. In the powers of
+ * two that `site` chooses FIXED has one size, AROUND half of it to one and a half times it.
+ */
+static uint32_t random_size(int site, double interval)
+{
+	double u = random_unit(), middle = 16 << site / LAWS * 5 % 12;
+
+	switch ((enum law)(site % LAWS)) {
+	case FIXED:
+		return (uint32_t)middle;
+	case AROUND:
+		return 1 + (uint32_t)(middle * (0.5 + u));
+	case SPREAD:
+		return (uint32_t)(16 * pow(256, u));
+	case PAGES:
+		return (uint32_t)(1024 * (1 + 3 * u));
+	case HUGE:
+		return (uint32_t)(interval / 8 * pow(67108864 / (interval / 8), u));
+	case LARGE:
+		return (uint32_t)(interval * (0.1 + 0.8 * u));
+	default:
+		return 1 + (uint32_t)(200 * u * u * u);
+	}
+}
+
+/* How many samples each site may expect: 1 to 150, but no more blocks than there is time for. */
+static double site_blocks(int site, double interval)
+{
+	double samples = pow(150, (site * 11 % SITES) / (SITES - 1.0)), mean = 0;
+
+	for (int i = 0; i < 4000; i++)
+		mean += fmin(random_size(site, interval), interval) / 4000.0;
+	return fmin(samples * interval / mean, 60000);
+}
+
+static void add_truth(struct truth *t, int sampler, double r, double z)
+{
+	double p = sampler == SAMPLER_POISSON ? -expm1(-z / r) : fmin(z / r, 1);
+	double v = sampler == SAMPLER_POISSON ? (1 - p) / p : (1 - p + p * p / 3) / p;
+
+	t->bytes += z;
+	t->blocks += 1;
+	if (sampler == SAMPLER_POISSON || z < r) {
+		t->variance_bytes += v * z * z;
+		t->variance_blocks += v;
+	}
+}
+
+/*
+ * The threads allocate at the same time from a random mixture of the sites, some in bursts. Blocks
+ * die after a random time, quickly at some sites and never at others; "live" is after two thirds.
+ */
+static void make_stream(struct stream *s, int sampler, double interval, uint64_t seed)
+{
+	double share[SITES], sum = 0;
+
+	random_state = seed;
+	memset(s, 0, sizeof(*s));
+	for (int i = 0; i < SITES; i++)
+		share[i] = sum += site_blocks(i, interval) / THREADS;
+	for (int t = 0; t < THREADS; t++) {
+		size_t count = (size_t)sum;
+		int site = -1;
+
+		s->block[t] = malloc(count * sizeof(struct block));
+		s->blocks[t] = count;
+		for (size_t k = 0; k < count; k++) {
+			double u = random_unit() * sum, born = (double)k / (double)count, death;
+			struct block *b = &s->block[t][k];
+
+			if (site < 0 || random_unit() > (site % 2 ? 0.9 : 0.2))
+				for (site = 0; site < SITES - 1 && share[site] < u; site++)
+					;
+			b->site = (uint16_t)site;
+			b->size = random_size(site, interval);
+			death = site % 3 == 0 ? 2 : born - log(random_unit()) / (site % 3 * 1.2);
+			b->live = born < 2.0 / 3 && death >= 2.0 / 3;
+			for (int live = 0; live <= b->live; live++)
+				add_truth(&s->truth[live][site], sampler, interval, b->size);
+		}
+	}
+}
+
+static void free_stream(struct stream *s)
+{
+	for (int t = 0; t < THREADS; t++)
+		free(s->block[t]);
+}
+
+/* One run of the program: a sampler for each thread, sums for each site. */
+static void run_stream(const struct stream *s, int sampler, uint32_t interval_log2,
+		       struct tally tally[2][SITES])
+{
+	memset(tally, 0, sizeof(struct tally[2][SITES]));
+	for (int t = 0; t < THREADS; t++) {
+		struct sampler state;
+
+		sampler_init(&state, (uint32_t)sampler, interval_log2, random_bits());
+		for (size_t k = 0; k < s->blocks[t]; k++) {
+			const struct block *b = &s->block[t][k];
+			int32_t hits;
+
+			if (b->size < state.left) {
+				state.left -= b->size;
+				continue;
+			}
+			hits = sampler_take(&state, b->size);
+			for (int live = 0; hits != SAMPLER_SKIP && live <= b->live; live++)
+				tally_add(&tally[live][b->site], (enum mayfly_sampler)sampler,
+					  1ull << interval_log2, b->size, (uint32_t)hits);
+		}
+	}
+}
+
+enum { CLASSES = 6 };
+static const char *const class_name[CLASSES] = {"0", "1", "2-3", "4-9", "10-29", "30+"};
+
+static int class_of(uint64_t samples)
+{
+	return samples > 29  ? 5
+	       : samples > 9 ? 4
+	       : samples > 3 ? 3
+	       : samples > 1 ? 2
+			     : (int)samples;
+}
+
+struct coverage {
+	double rows, inside[2]; /* bytes, blocks */
+};
+
+struct study {
+	struct coverage coverage[2][CLASSES]; /* allocated, live */
+	double error[BATCHES][2][SITES][2];   /* sum of estimate - truth */
+};
+
+static void judge(struct study *study, int batch, const struct stream *s,
+		  struct tally tally[2][SITES], uint64_t interval)
+{
+	for (int live = 0; live < 2; live++) {
+		for (int i = 0; i < SITES; i++) {
+			const struct truth *truth = &s->truth[live][i];
+			struct mayfly_estimate e = tally_estimate(&tally[live][i], interval);
+			struct coverage *c = &study->coverage[live][class_of(e.samples)];
+
+			study->error[batch][live][i][0] += e.bytes.estimate - truth->bytes;
+			study->error[batch][live][i][1] += e.blocks.estimate - truth->blocks;
+			if (truth->blocks == 0)
+				continue;
+			c->rows++;
+			c->inside[0] += e.bytes.low <= truth->bytes && truth->bytes <= e.bytes.high;
+			c->inside[1] +=
+			    e.blocks.low <= truth->blocks && truth->blocks <= e.blocks.high;
+		}
+	}
+}
+
+static double standard_errors(double sum, double variance, int runs)
+{
+	return variance > 0 ? sum / sqrt(variance * runs) : fabs(sum) > 0.5 ? INFINITY : 0;
+}
+
+/*
+ * The mean error of each figure, in standard errors of the mean. Of so many figures some are beyond
+ * 3 by chance (1 in 370): one counts as biased when it is beyond in both batches or in all runs
+ * together beyond 4, and the whole as biased when more than 1 in 100 are beyond 3.
+ */
+static void check_bias(const struct study *study, const struct stream *s, const char *name)
+{
+	int figures = 0, beyond = 0;
+	double worst = 0;
+
+	for (int i = 0; i < 2 * SITES * 2; i++) {
+		int live = i / 2 / SITES, site = i / 2 % SITES, blocks = i % 2;
+		const struct truth *t = &s->truth[live][site];
+		double variance = blocks ? t->variance_blocks : t->variance_bytes;
+		double first = study->error[0][live][site][blocks];
+		double second = study->error[1][live][site][blocks];
+		double z = standard_errors(first + second, variance, BATCHES * RUNS);
+
+		figures++;
+		beyond += fabs(z) > 3;
+		worst = fmax(worst, fabs(z));
+		CHECK(fabs(z) < 4, "%s: site %d %s %s: %.2f standard errors", name, site,
+		      live ? "live" : "allocated", blocks ? "blocks" : "bytes", z);
+		CHECK(fabs(standard_errors(first, variance, RUNS)) < 3 ||
+			  fabs(standard_errors(second, variance, RUNS)) < 3,
+		      "%s: site %d", name, site);
+	}
+	CHECK(beyond * 100 <= figures, "%s: %d of %d beyond 3 standard errors", name, beyond,
+	      figures);
+	printf("# %s: mean error over %d runs: %d of %d figures beyond 3 standard errors, worst "
+	       "%.2f\n",
+	       name, BATCHES * RUNS, beyond, figures, worst);
+}
+
+static void check_coverage(const struct study *study, const char *name)
+{
+	for (int live = 0; live < 2; live++) {
+		for (int c = 0; c < CLASSES; c++) {
+			const struct coverage *k = &study->coverage[live][c];
+			double bytes = 100 * k->inside[0] / k->rows;
+			double blocks = 100 * k->inside[1] / k->rows;
+
+			printf(
+			    "# %s %-9s samples %-5s rows %6.0f: bytes %5.1f %% blocks %5.1f %%\n",
+			    name, live ? "live" : "allocated", class_name[c], k->rows, bytes,
+			    blocks);
+			CHECK(k->rows > 1000, "%s: too few rows with %s samples", name,
+			      class_name[c]);
+			CHECK(bytes >= 90 && (c == 0 || bytes <= 99), "%s bytes", name);
+			CHECK(blocks >= 90 && (c == 0 || blocks <= 99), "%s blocks", name);
+		}
+	}
+}
+
+static void run_study(int sampler, uint32_t interval_log2, uint64_t seed)
+{
+	static struct study study;
+	static struct stream stream;
+	static struct tally tally[2][SITES];
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s %d KiB", sampler ? "poisson" : "stratified",
+		 1 << interval_log2 >> 10);
+	memset(&study, 0, sizeof(study));
+	make_stream(&stream, sampler, (double)(1ull << interval_log2), seed);
+	for (int run = 0; run < BATCHES * RUNS; run++) {
+		run_stream(&stream, sampler, interval_log2, tally);
+		judge(&study, run / RUNS, &stream, tally, 1ull << interval_log2);
+	}
+	check_bias(&study, &stream, name);
+	check_coverage(&study, name);
+	free_stream(&stream);
+}
+
+static void test_stratified_64k(void)
+{
+	run_study(SAMPLER_STRATIFIED, 16, 1);
+}
+
+static void test_stratified_512k(void)
+{
+	run_study(SAMPLER_STRATIFIED, 19, 2);
+}
+
+static void test_poisson_64k(void)
+{
+	run_study(SAMPLER_POISSON, 16, 3);
+}
+
+static void test_poisson_512k(void)
+{
+	run_study(SAMPLER_POISSON, 19, 4);
+}
+
+int main(void)
+{
+	RUN(test_gamma_quantile);
+	RUN(test_chi_square);
+	RUN(test_weights);
+	RUN(test_sums);
+	RUN(test_order);
+	RUN(test_stratified_64k);
+	RUN(test_stratified_512k);
+	RUN(test_poisson_64k);
+	RUN(test_poisson_512k);
+	DONE();
+}

@@ -1,0 +1,350 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Figures against programs that know them (tests/programs/known.c), and against heaptrack.
+
+At interval 1 each figure must equal the truth to the byte. When sampling, the estimates must be
+unbiased and their intervals must hold as often as they promise. Runs are seeded: a failure is a
+fault and not bad luck.
+"""
+import json
+import math
+import os
+import random
+import re
+import subprocess
+
+from harness import (Folder, case, cases, check, environment, info, main, need,
+                     program, record, report, run, same, sane)
+
+
+def known_run(trace, seed, threads, operations, *options, agent_seed=None):
+    """Records known; returns {function: {metric: [bytes, blocks]}} as the program knows it."""
+    variables = environment(MAYFLY="seed=%d" % agent_seed) if agent_seed else environment()
+    result = record([program("known"), str(seed), str(threads), str(operations)], trace, *options,
+                    env=variables)
+    same((result.code, result.err), (0, b""), "known")
+    return json.loads(result.out)
+
+
+def self_rows(trace, metric):
+    """{function: row} of the functions of known that call the allocator."""
+    found = {}
+    for row in report(trace, "--metric", metric, "--by", "function")["rows"]:
+        if re.fullmatch(r"site_\d+|resize_\d+|peak_site", row["function"]):
+            check(row["function"] not in found, "two rows for", row["function"])
+            found[row["function"]] = row
+    return found
+
+
+def compare_exactly(trace, truth):
+    # Nothing is freed at exit, so what leaked is what is live at the end.
+    for metric, key in (("allocated", "allocated"), ("live", "live"), ("peak", "peak"),
+                        ("leaked", "live"), ("temporary", "temporary")):
+        found = self_rows(trace, metric)
+        for name, figures in truth.items():
+            expected = figures[key]
+            if expected[1] == 0 and name not in found:
+                continue
+            check(name in found, metric, "of", name, "is missing; expected", expected)
+            own = found[name]["self"]
+            got = [own["bytes"]["estimate"], own["blocks"]["estimate"]]
+            same(got, expected, "%s of %s" % (metric, name))
+            for figure in (own["bytes"], own["blocks"]):
+                same((figure["stderr"], figure["low"], figure["high"]),
+                     (0, figure["estimate"], figure["estimate"]), "uncertainty at interval 1")
+            same(own["samples"], expected[1], "samples in %s of %s" % (metric, name))
+
+
+@cases(range(4))
+def exact_one_thread(seed):
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", seed, 1, 30000, "-i", "1")
+        sane(here / "t.mayfly", 30000)
+        compare_exactly(here / "t.mayfly", truth)
+
+
+@cases(range(4))
+def exact_eight_threads(seed):
+    """Eight threads free one another's blocks, through realloc chains and after their ends."""
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", seed, 8, 10000, "-i", "1")
+        facts = sane(here / "t.mayfly", 80000)
+        compare_exactly(here / "t.mayfly", truth)
+        blocks = sum(figures["allocated"][1] for figures in truth.values())
+        freed = blocks - sum(figures["live"][1] for figures in truth.values())
+        check(facts["samples"] >= blocks, "samples", facts["samples"], "of", blocks)
+        # Each free once: those of others (the loader's, stdio's) are what live tells of them.
+        others = report(here / "t.mayfly", "--metric", "allocated")["total"]["samples"] - blocks
+        others_live = report(here / "t.mayfly", "--metric", "live")["total"]["samples"] - \
+            sum(figures["live"][1] for figures in truth.values())
+        same(facts["frees"], freed + others - others_live, "frees")
+        check(facts["threads"] >= 8, facts)
+
+
+@case
+def exact_option():
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 9, 2, 5000, "--exact")
+        same(info(here / "t.mayfly")["mode"], "exact", "mode")
+        compare_exactly(here / "t.mayfly", truth)
+
+
+@case
+def exact_poisson():
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 9, 2, 5000, "-i", "1", "--sampler", "poisson")
+        compare_exactly(here / "t.mayfly", truth)
+
+
+@case
+def exact_stacks():
+    """Rows by stack and by line sum to the rows by function; totals of callers hold."""
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 5, 3, 5000, "-i", "1")
+        sums = {}
+        for row in report(here / "t.mayfly", "--metric", "allocated", "--by", "stack")["rows"]:
+            leaf = row["stack"][0]["function"]
+            entry = sums.setdefault(leaf, [0, 0])
+            entry[0] += row["self"]["bytes"]["estimate"]
+            entry[1] += row["self"]["blocks"]["estimate"]
+            names = [place["function"] for place in row["stack"]]
+            if leaf.startswith("site_"):
+                check("go_on" in names and names[-1] not in names[:3], names)
+                check("one_operation" in names or "allocate" in names or "work" in names, names)
+        for name, figures in truth.items():
+            if figures["allocated"][1]:
+                same(sums.get(name), figures["allocated"], "sum of the stacks of " + name)
+        own = [name for name in truth]
+        total = sum(truth[name]["allocated"][0] for name in own)
+        callers = {row["function"]: row for row in
+                   report(here / "t.mayfly", "--metric", "allocated", "--sort", "total")["rows"]}
+        same(callers["work"]["total"]["bytes"]["estimate"], total, "total of work()")
+        for row in report(here / "t.mayfly", "--metric", "allocated", "--by", "size")["rows"]:
+            check(row["self"]["samples"] > 0, row)
+        by_thread = report(here / "t.mayfly", "--metric", "allocated", "--by", "thread")
+        same(len(by_thread["rows"]), 3, "threads")
+        same(sum(row["self"]["bytes"]["estimate"] for row in by_thread["rows"]),
+             by_thread["total"]["bytes"]["estimate"], "sum over threads")
+
+
+class Series:
+    """Estimates of one figure in many runs, against its truth."""
+
+    def __init__(self):
+        self.errors = []
+        self.truths = []
+
+    def add(self, estimate, truth):
+        self.errors.append(estimate - truth)
+        self.truths.append(truth)
+
+    def z(self):
+        """The mean error in standard errors, these estimated from the runs themselves."""
+        n = len(self.errors)
+        mean = sum(self.errors) / n
+        spread = math.sqrt(sum((e - mean) ** 2 for e in self.errors) / (n - 1))
+        smallest = 1e-9 * max(self.truths) + 1e-9
+        return mean / (max(spread, smallest) / math.sqrt(n))
+
+
+RUNS = 40
+CLASSES = ((1, 1), (2, 3), (4, 9), (10, 29), (30, 10 ** 9))
+
+
+def study(sampler, interval, metrics):
+    """Runs known many times under different seeds of the agent. Returns ({(metric, function, unit):
+    Series}, {class of sample counts: [held, all]})."""
+    series, coverage = {}, {c: [0, 0] for c in CLASSES}
+    with Folder() as here:
+        for number in range(1, RUNS + 1):
+            trace = here / "t.mayfly"
+            truth = known_run(trace, 77, 1, 20000, "-i", interval, "--sampler", sampler,
+                              agent_seed=number)
+            for metric, key in metrics:
+                found = self_rows(trace, metric)
+                for name, figures in truth.items():
+                    own = found[name]["self"] if name in found else None
+                    for position, unit in enumerate(("bytes", "blocks")):
+                        estimate = own[unit]["estimate"] if own else 0
+                        series.setdefault((metric, name, unit), Series()).add(
+                            estimate, figures[key][position])
+                        if not own or own["samples"] == 0:
+                            continue
+                        held = own[unit]["low"] <= figures[key][position] <= own[unit]["high"]
+                        for least, most in CLASSES:
+                            if least <= own["samples"] <= most:
+                                coverage[least, most][0] += held
+                                coverage[least, most][1] += 1
+            os.unlink(trace)
+    return series, coverage
+
+
+@cases(["stratified 64K", "poisson 64K", "stratified 512K"])
+def estimates(what):
+    sampler, interval = what.split()
+    series, coverage = study(sampler, interval, (("allocated", "allocated"), ("live", "live")))
+    scores = {key: s.z() for key, s in series.items()
+              if max(s.truths) > 0 and len(set(s.errors)) > 1}
+    # A site seen in few of the runs has no normal distribution: it is judged in the sum below.
+    firm = {key: z for key, z in scores.items()
+            if sum(e > -t for e, t in zip(series[key].errors, series[key].truths)) >= 20}
+    check(len(firm) >= 20, "too few sites to judge:", len(firm))
+    bad = {key: round(z, 2) for key, z in firm.items() if abs(z) > 3}
+    # Of 1,000 unbiased means 2.7 lie outside of 3 standard errors; more by t's heavier tails.
+    check(len(bad) <= max(1, 0.015 * len(firm)), len(bad), "of", len(firm), "are biased:", bad)
+    check(all(abs(z) < 5.5 for z in firm.values()), "biased:", bad)
+    for metric in ("allocated", "live"):
+        for unit in ("bytes", "blocks"):
+            total = Series()
+            chosen = [s for (m, _, u), s in series.items() if (m, u) == (metric, unit)]
+            for number in range(RUNS):
+                total.add(sum(s.errors[number] + s.truths[number] for s in chosen),
+                          sum(s.truths[number] for s in chosen))
+            check(abs(total.z()) <= 3, "sum of", metric, unit, "is biased:", total.z())
+    print("# coverage of the 95 %% intervals, %s: %s" % (what, ", ".join(
+        "%d-%d samples %.3f of %d" % (*c, held / number, number)
+        for c, (held, number) in coverage.items() if number)))
+    for c, (held, number) in coverage.items():
+        # 3 standard errors of the share itself are allowed below .90.
+        if number >= 100:
+            least = 0.90 - 3 * math.sqrt(0.9 * 0.1 / number)
+            check(held / number >= least, "the interval of", c, "samples held in", held, "of",
+                  number)
+
+
+@case
+def seeds_repeat():
+    """The same seed gives the same samples; another one gives others."""
+    with Folder() as here:
+        results = []
+        for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+            known_run(here / name, 3, 1, 5000, "-i", "64K", agent_seed=seed)
+            rows = self_rows(here / name, "allocated")
+            results.append({name: row["self"] for name, row in rows.items()})
+        same(results[0], results[1], "two runs with one seed")
+        check(results[0] != results[2], "two seeds, the same samples")
+
+
+@case
+def large_blocks_are_exact():
+    """Blocks of the interval or more are recorded always and exactly."""
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 4, 1, 20000, "-i", "1K")
+        found = self_rows(here / "t.mayfly", "allocated")
+        # Sites 12 .. 16 allocate from 2 KiB on, of their usual sizes.
+        for number in (13, 14, 15, 16):
+            rows_ = report(here / "t.mayfly", "--metric", "allocated", "--min-size", "1024",
+                           "--focus", "^site_%d$" % number)["total"]
+            same(rows_["bytes"]["stderr"], 0, "standard error")
+            del rows_
+        same(found["peak_site"]["self"]["bytes"]["estimate"], truth["peak_site"]["allocated"][0],
+             "the largest block")
+        same(found["peak_site"]["self"]["bytes"]["stderr"], 0, "its standard error")
+
+
+# ---- heaptrack ----
+
+class Heaptrack:
+    """The events of a heaptrack file, each with its stack as function names, leaf first."""
+
+    def __init__(self, command, folder):
+        path = os.path.join(folder, "heaptrack")
+        result = run(["heaptrack", "-o", path, *command])
+        check(result.code == 0, "heaptrack", result)
+        self.output = result.out
+        files = [name for name in os.listdir(folder) if name.startswith("heaptrack.")]
+        same(len(files), 1, "files of heaptrack")
+        path = os.path.join(folder, files[0])
+        unpack = {"zst": ["zstd", "-dc"], "gz": ["gzip", "-dc"]}[files[0].rsplit(".", 1)[1]]
+        need(unpack[0])
+        text = subprocess.run([*unpack, path], stdout=subprocess.PIPE, check=True).stdout
+        self.read(text.decode("utf-8", "replace"))
+
+    def read(self, text):
+        strings, places, traces, infos = [None], [None], [None], []
+        self.allocated = {}  # stack -> [bytes, blocks]
+        self.frees = 0
+        live = self.peak = 0
+        for line in text.splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "s":
+                # "length text" since version 3 of the format, "text" before.
+                word, space, behind = rest.partition(" ")
+                strings.append(behind if space and re.fullmatch("[0-9a-f]+", word) and
+                               int(word, 16) == len(behind.encode()) else rest)
+            elif kind == "i":
+                numbers = [int(n, 16) for n in rest.split()]
+                places.append(strings[numbers[2]] if len(numbers) > 2 else "")
+            elif kind == "t":
+                place, parent = (int(n, 16) for n in rest.split())
+                traces.append((place, parent))
+            elif kind == "a":
+                infos.append([int(n, 16) for n in rest.split()])
+            elif kind == "+":
+                size, trace = infos[int(rest, 16)]
+                entry = self.allocated.setdefault(trace, [0, 0])
+                entry[0] += size
+                entry[1] += 1
+                live += size
+                self.peak = max(self.peak, live)
+            elif kind == "-":
+                self.frees += 1
+                live -= infos[int(rest, 16)][0]
+        self.live = live
+        self.names = {}
+        for trace in self.allocated:
+            names, at = [], trace
+            while at:
+                place, at = traces[at]
+                names.append(places[place])
+            self.names[trace] = names
+
+
+@case
+def heaptrack_agrees():
+    """Calls, bytes, leaks and peak of one program, as heaptrack records them: equal to the byte,
+    but for what heaptrack cannot see and what it brings along itself:
+
+    - heaptrack 1.4 does not see memalign();
+    - its library is C++, so the process has libstdc++, whose start allocates a reserve for
+      exceptions: the one allocation outside of the program's functions.
+    """
+    need("heaptrack")
+    with Folder() as here:
+        command = [program("known"), "21", "1", "30000"]
+        other = Heaptrack(command, here.path)
+        truth = known_run(here / "t.mayfly", 21, 1, 30000, "-i", "1")
+        compare_exactly(here / "t.mayfly", truth)
+        theirs, rest = {}, {}
+        for trace, (size, blocks) in other.allocated.items():
+            names = other.names[trace]
+            own = [name for name in names[:2] if name in truth]
+            entry = (theirs if own else rest).setdefault(own[0] if own else tuple(names), [0, 0])
+            entry[0] += size
+            entry[1] += blocks
+        unseen = [name for name in truth if name not in theirs and truth[name]["allocated"][1]]
+        check(all(re.fullmatch(r"site_\d+", name) and int(name[5:]) % 7 == 3 for name in unseen),
+              "heaptrack has not seen", unseen)
+        for name, got in theirs.items():
+            same(got, truth[name]["allocated"], "heaptrack's " + name)
+        check(all("_dl_init" in names for names in rest) and len(rest) <= 1,
+              "heaptrack has more than libstdc++'s reserve:", rest)
+        reserve = sum(size for size, _ in rest.values())
+
+        def expected(key):
+            return sum(f[key][0] for name, f in truth.items() if name not in unseen) + reserve
+
+        same(other.peak, expected("peak"), "heaptrack's peak")
+        same(other.live, expected("live"), "heaptrack's leaks")
+        for metric, key in (("peak", "peak"), ("leaked", "live"), ("allocated", "allocated")):
+            whole = report(here / "t.mayfly", "--metric", metric)
+            others = sum(row["self"]["bytes"]["estimate"] for row in whole["rows"]
+                         if row["function"] not in truth)
+            same(whole["total"]["bytes"]["estimate"],
+                 expected(key) - reserve + sum(truth[name][key][0] for name in unseen) + others,
+                 "mayfly's " + metric)
+            check(others <= 4096, "mayfly has", others, "bytes outside of the program")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""make install: what lands where, that it works from there, and that others can build on it."""
+import glob
+import os
+import re
+import shutil
+
+from harness import BUILD, Folder, SOURCE, case, check, environment, info, main, need, program, run, \
+    same
+
+_installed = {}
+
+
+def install():
+    """Installs once, as a packager would: PREFIX=/usr and a DESTDIR. Returns the DESTDIR."""
+    if "staged" not in _installed:
+        here = Folder().__enter__()
+        _installed["folder"] = here
+        stage, prefix = here / "stage", here / "prefix"
+        for arguments in (["PREFIX=/usr", "DESTDIR=" + stage], ["PREFIX=" + prefix]):
+            result = run(["make", "-C", SOURCE, "--no-print-directory", "install",
+                          "BUILD_INSTALL=" + (here / "build"), *arguments], timeout=280)
+            check(result.code == 0, "make install", arguments, result.err.decode()[-2000:],
+                  result.out.decode()[-2000:])
+        _installed.update(staged=stage, prefix=prefix)
+    return _installed["staged"], _installed["prefix"]
+
+
+def files_below(folder):
+    found = []
+    for path, _, names in os.walk(folder):
+        found += [os.path.relpath(os.path.join(path, name), folder) for name in names]
+    return sorted(found)
+
+
+@case
+def files():
+    stage, _ = install()
+    found = files_below(stage)
+    for pattern in (r"usr/bin/mayfly", r"usr/lib/.*libmayfly\.so", r"usr/include/mayfly/trace\.h",
+                    r"usr/lib/.*pkgconfig/mayfly\.pc", r"usr/lib/.*libmayfly-trace\.(a|so)",
+                    r"usr/share/man/man1/mayfly\.1(\.gz)?", r"usr/share/man/man1/mayfly-record\.1.*",
+                    r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",
+                    r"usr/share/man/man1/mayfly-dump\.1.*"):
+        check(any(re.fullmatch(pattern, name) for name in found), pattern, "not among", found)
+    for name in found:
+        check(name.startswith("usr/"), name, "is outside of the prefix")
+        check(not re.search(r"(test|bench)_|ugly|known", name), name, "should not be installed")
+    for name in found:
+        mode = os.stat(os.path.join(stage, name)).st_mode & 0o777
+        check(mode & 0o444 == 0o444 and not mode & 0o022, name, oct(mode))
+
+
+@case
+def no_build_paths():
+    stage, _ = install()
+    for name in files_below(stage):
+        with open(os.path.join(stage, name), "rb") as file:
+            content = file.read()
+        if name.endswith(".pc") or name.startswith("usr/share/man"):
+            check(stage.encode() not in content and SOURCE.encode() not in content,
+                  name, "names the folder that it was built in")
+
+
+def record_with(mayfly, trace):
+    result = run([mayfly, "record", "-i", "1", "-o", trace, "--", program("ugly"), "churn", "2000"],
+                 cwd="/")
+    same((result.code, result.err), (0, b""), "record")
+    check(info(trace)["samples"] >= 2000, "samples")
+    result = run([mayfly, "report", trace])
+    check(result.code == 0 and b"churn" in result.out, result)
+
+
+@case
+def works_from_its_prefix():
+    _, prefix = install()
+    with Folder() as here:
+        record_with(os.path.join(prefix, "bin", "mayfly"), here / "t.mayfly")
+        # And when found in PATH, or by a link.
+        os.symlink(os.path.join(prefix, "bin", "mayfly"), here / "link")
+        record_with(here / "link", here / "l.mayfly")
+        variables = environment(PATH=os.path.join(prefix, "bin") + ":/usr/bin:/bin")
+        result = run(["mayfly", "--version"], env=variables)
+        check(result.code == 0 and re.match(rb"mayfly \d+\.\d+", result.out), result)
+
+
+@case
+def works_when_moved():
+    """From the folder that it was staged in, and from the build tree."""
+    stage, _ = install()
+    with Folder() as here:
+        shutil.copytree(stage, here / "elsewhere")
+        record_with(here / "elsewhere/usr/bin/mayfly", here / "t.mayfly")
+        record_with(os.path.join(BUILD, "src", "cli", "mayfly"), here / "b.mayfly")
+
+
+READER = r"""
+#include <mayfly/trace.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	struct mayfly_trace *trace;
+	FILE *file = argc > 1 ? fopen(argv[1], "rb") : NULL;
+	char *data = (char *)malloc(1 << 26);
+	size_t size = file && data ? fread(data, 1, 1 << 26, file) : 0;
+	int error = mayfly_trace_open(data, size, &trace);
+
+	if (error) {
+		printf("%s\n", mayfly_error_text(error));
+		return 1;
+	}
+	printf("%llu\n", (unsigned long long)mayfly_trace_info(trace)->samples);
+	mayfly_trace_close(trace);
+	free(data);
+	fclose(file);
+	return 0;
+}
+"""
+
+
+@case
+def readers_build_with_pkg_config():
+    """A C and a C++ program against the installed library, shared and static."""
+    need("pkg-config", "gcc")
+    _, prefix = install()
+    places = glob.glob(os.path.join(prefix, "lib", "**", "pkgconfig"), recursive=True)
+    check(places, "no pkgconfig folder in", prefix)
+    variables = environment(PKG_CONFIG_PATH=places[0])
+
+    def ask(*arguments):
+        result = run(["pkg-config", *arguments, "mayfly"], env=variables)
+        check(result.code == 0, "pkg-config", result)
+        return result.out.decode().split()
+
+    check(re.match(r"\d+\.\d+", ask("--modversion")[0]), "version")
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        record_with(os.path.join(prefix, "bin", "mayfly"), trace)
+        expected = b"%d\n" % info(trace)["samples"]
+        for compiler, suffix in (("gcc", "c"), ("g++", "cc")):
+            source = here / ("reader." + suffix)
+            with open(source, "w") as file:
+                file.write(READER)
+            result = run([compiler, source, "-o", here / "reader", *ask("--cflags"),
+                          *ask("--libs", "--static")])
+            check(result.code == 0, compiler, result)
+            result = run([here / "reader", trace],
+                         env=environment(LD_LIBRARY_PATH=os.path.dirname(places[0])))
+            same((result.code, result.out), (0, expected), "the reader")
+            result = run([here / "reader", source],
+                         env=environment(LD_LIBRARY_PATH=os.path.dirname(places[0])))
+            same((result.code, result.out), (1, b"not a mayfly trace\n"), "of another file")
+
+
+@case
+def clean_up():
+    if "folder" in _installed:
+        _installed["folder"].__exit__()
+
+
+if __name__ == "__main__":
+    main()

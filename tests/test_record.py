@@ -1,0 +1,1134 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mayfly record` as a parent process: exit status, signals, terminals, files and their names, exec and
+child processes, and what is left when something is killed or the disk is full."""
+import errno
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+import harness
+from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info, main, need,
+                     record, run, same)
+
+# What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
+# printed when a program waits for what the test does to it.
+SOURCE = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen[65];
+static void *volatile block;
+
+static void on_signal(int number) { seen[number]++; }
+
+__attribute__((noinline)) void *the_allocator(size_t size)
+{
+	block = malloc(size);
+	return block;
+}
+
+static void blocks(int count, size_t size)
+{
+	for (int i = 0; i < count; i++) {
+		void *p = the_allocator(size);
+		memset(p, i, size);
+		if (i % 2)
+			free(p);
+	}
+}
+
+static void ready(void) { puts("ready"); fflush(stdout); }
+
+/* Counts signals until SIGUSR2, then gives a moment for ones that come twice. */
+static int count_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+	for (int i = 0; i < 6; i++)
+		signal(numbers[i], on_signal);
+	blocks(10, 1 << 20);
+	ready();
+	while (!seen[SIGUSR2])
+		usleep(10000);
+	usleep(100000);
+	printf("INT %d QUIT %d TERM %d HUP %d USR1 %d USR2 %d\n", seen[SIGINT], seen[SIGQUIT],
+	       seen[SIGTERM], seen[SIGHUP], seen[SIGUSR1], seen[SIGUSR2]);
+	return 9;
+}
+
+/* Allocates a little at a time until the file is there. */
+static int until(const char *file)
+{
+	blocks(100, 100000);
+	ready();
+	while (access(file, F_OK)) {
+		blocks(10, 100000);
+		usleep(5000);
+	}
+	blocks(100, 100000);
+	return 5;
+}
+
+static int forks(int count)
+{
+	blocks(20, 1 << 20);
+	for (int i = 0; i < count; i++) {
+		if (!fork()) {
+			blocks(30 + i, 1 << 20);
+			_exit(0);
+		}
+	}
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
+
+static int leave_child(const char *file)
+{
+	blocks(20, 1 << 20);
+	pid_t child = fork();
+	if (child)
+		return child < 0;
+	blocks(30, 1 << 20);
+	ready();
+	while (access(file, F_OK))
+		usleep(10000);
+	blocks(10, 1 << 20);
+	_exit(0);
+}
+
+static int descriptors(const char *file)
+{
+	FILE *out = fopen(file, "w");
+	blocks(10, 1 << 20);
+	for (int fd = 0; fd < 20; fd++)
+		if (fd != fileno(out) && fcntl(fd, F_GETFD) >= 0)
+			fprintf(out, "%d ", fd);
+	fclose(out);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	if (!strcmp(what, "blocks")) {
+		blocks(atoi(argv[2]), (size_t)atol(argv[3]));
+		puts("done");
+		return 0;
+	}
+	if (!strcmp(what, "signals"))
+		return count_signals();
+	if (!strcmp(what, "until"))
+		return until(argv[2]);
+	if (!strcmp(what, "forks"))
+		return forks(atoi(argv[2]));
+	if (!strcmp(what, "leave"))
+		return leave_child(argv[2]);
+	if (!strcmp(what, "descriptors"))
+		return descriptors(argv[2]);
+	if (!strcmp(what, "kill")) {
+		blocks(50, 1 << 20);
+		raise(atoi(argv[2]));
+	}
+	return 2;
+}
+"""
+
+_built = {}
+
+
+def compiled(*flags):
+    """The program, built once for these flags."""
+    need("gcc")
+    if flags not in _built:
+        folder = tempfile.mkdtemp(prefix="mayfly-test.")
+        path = os.path.join(folder, "prog")
+        done = run(["gcc", "-g", "-O1", "-fno-builtin", "-w", *flags, "-x", "c", "-", "-o", path], stdin=SOURCE.encode())
+        if done.code and "-static" in flags:
+            raise Skip("no static C library")
+        check(done.code == 0, "compiling:", done)
+        os.chmod(folder, 0o755)
+        _built[flags] = path
+    return _built[flags]
+
+
+def wait_until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, "waited in vain:", what)
+        time.sleep(0.01)
+
+
+class Started:
+    """A mayfly record that runs; its program has printed "ready"."""
+
+    def __init__(self, here, command, *options, env=None, trace="t.mayfly", preexec_fn=None):
+        self.process = subprocess.Popen(
+            [MAYFLY, "record", "-o", here / trace, *options, "--", *command], cwd=here.path,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True, env=env or environment(), preexec_fn=preexec_fn)
+        line = self.process.stdout.readline()
+        check(line == b"ready\n", "the program did not start:", line, self.process.poll())
+
+    def child(self):
+        """The program's pid: mayfly has no other child."""
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
+            return int(file.read().split()[0])
+
+    def end(self):
+        out, err = self.process.communicate(timeout=harness.TIMEOUT)
+        code = self.process.returncode
+        return harness.Run(out, err, 128 - code if code < 0 else code)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.communicate()
+
+
+class Terminal:
+    """mayfly in the foreground of a terminal of its own, as a shell with job control starts it. The
+    shell is a process between: it waits for mayfly and tells what it sees through a pipe."""
+
+    def __init__(self, command, cwd, stdout=None, columns=200):
+        self.text = b""
+        report, told = os.pipe()
+        self.shell, self.master = pty.fork()
+        if not self.shell:
+            try:
+                self._be_shell(command, cwd, stdout, told)
+            finally:
+                os._exit(99)
+        os.close(told)
+        self.report = os.fdopen(report, "r")
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+
+    @staticmethod
+    def _be_shell(command, cwd, stdout, told):
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        job = os.fork()
+        if not job:
+            os.setpgid(0, 0)
+            os.tcsetpgrp(0, os.getpid())
+            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+            os.chdir(cwd)
+            if stdout:
+                os.dup2(os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 1)
+            os.execve(command[0], command, environment(TERM="xterm"))
+        while True:
+            _, status = os.waitpid(job, os.WUNTRACED)
+            if os.WIFSTOPPED(status):
+                os.tcsetpgrp(0, os.getpgrp())
+                os.write(told, b"stopped %d\n" % os.WSTOPSIG(status))
+                while True:  # "fg" comes as a line on the terminal
+                    if os.read(0, 1) == b"\n":
+                        break
+                os.tcsetpgrp(0, job)
+                os.killpg(job, signal.SIGCONT)
+                continue
+            code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            os.write(told, b"ended %d\n" % code)
+            os._exit(0)
+
+    def pump(self, seconds):
+        """Reads what was printed, for so long or until something comes."""
+        if select.select([self.master], [], [], seconds)[0]:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                time.sleep(seconds)
+                return
+            self.text += data
+
+    def expect(self, text, seconds=20):
+        end = time.monotonic() + seconds
+        while text not in self.text:
+            check(time.monotonic() < end, "not printed:", text, "but", self.text)
+            self.pump(0.05)
+
+    def type(self, data):
+        os.write(self.master, data)
+
+    def told(self, expected, seconds=30):
+        """The shell's next line."""
+        end = time.monotonic() + seconds
+        while not select.select([self.report], [], [], 0)[0]:
+            check(time.monotonic() < end, "the shell saw nothing; expected", expected, self.text)
+            self.pump(0.05)
+        same(self.report.readline(), expected + "\n", "what the shell saw")
+        while select.select([self.master], [], [], 0.1)[0]:
+            before = len(self.text)
+            self.pump(0)
+            if len(self.text) == before:
+                break
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in list(descendants(self.shell)) + [self.shell]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        os.waitpid(self.shell, 0)
+        os.close(self.master)
+        self.report.close()
+
+
+def descendants(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+            children = [int(word) for word in file.read().split()]
+    except OSError:
+        return
+    for child in children:
+        yield child
+        yield from descendants(child)
+
+
+def state_of(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def only_trace(here, *names):
+    """No spool and no temporary file is left."""
+    same([os.path.basename(f) for f in here.files()], sorted(names), "files")
+
+
+# ---- exit status and errors ----
+
+@cases([0, 1, 42, 125, 255])
+def exit_status(code):
+    with Folder() as here:
+        done = record(["sh", "-c", "exit %d" % code], here / "t.mayfly")
+        same(done.code, code)
+        same((done.out, done.err), (b"", b""), "mayfly's output away from a terminal")
+        only_trace(here, "t.mayfly")
+
+
+@cases([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def killed_by(number):
+    with Folder() as here:
+        done = record([compiled(), "kill", str(int(number))], here / "t.mayfly")
+        same(done.code, 128 + number)
+        facts = info(here / "t.mayfly")
+        check(facts["samples"] >= 40, facts)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def not_found():
+    with Folder() as here:
+        done = record(["no-such-program-there"], here / "t.mayfly")
+        same(done.code, 127)
+        same(done.err, b"mayfly: cannot run 'no-such-program-there': not found\n")
+        done = record(["./no/such"], here / "t.mayfly", cwd=here.path)
+        same(done.code, 127)
+        with open(here / "script", "w") as file:
+            file.write("#!/no/such/interpreter\n")
+        os.chmod(here / "script", 0o755)
+        done = record([here / "script"], here / "t.mayfly")
+        same(done.code, 127)
+        check(b"/no/such/interpreter" in done.err, done)
+        only_trace(here, "script")
+
+
+@case
+def not_executable():
+    with Folder() as here:
+        with open(here / "data", "w") as file:
+            file.write("data\n")
+        for path in (here / "data", here.path):
+            done = record([path], here / "t.mayfly")
+            same(done.code, 126, path)
+            same(len(done.err.splitlines()), 1, done)
+        only_trace(here, "data")
+
+
+@cases([[], ["--no-such-option", "true"], ["-i", "0", "true"], ["-i", "x", "true"], ["-i", "2T", "true"],
+        ["--sampler", "x", "true"], ["-o"], ["-o", "", "true"], ["--ocaml", "true"], ["--exact", "true"],
+        ["-x", "true"]])
+def wrong_usage(arguments):
+    with Folder() as here:
+        done = run([MAYFLY, "record", *arguments], cwd=here.path)
+        same(done.code, 125)
+        same((len(done.err.splitlines()), done.out), (1, b""), done)
+        only_trace(here)
+
+
+@case
+def exact_says_what_to_do():
+    done = run([MAYFLY, "record", "--exact", "true"])
+    check(b"-i 1" in done.err, done)
+
+
+@case
+def help_text():
+    done = run([MAYFLY, "record", "--help"])
+    same((done.code, done.err), (0, b""))
+    for option in (b"--output", b"--interval", b"--sampler", b"--follow", b"--quiet"):
+        check(option in done.out, option, "is missing")
+
+
+@case
+def options_end_at_the_command():
+    with Folder() as here:
+        done = run([MAYFLY, "record", "-o", here / "t.mayfly", "--ocaml=off", "echo", "-q", "--", "-o"])
+        same((done.code, done.out), (0, b"-q -- -o\n"))
+
+
+@cases([("600K", 1 << 19), ("800K", 1 << 20), ("1", 1), ("3", 4), ("512K", 1 << 19), ("1T", 1 << 40)])
+def interval(pair):
+    with Folder() as here:
+        done = record([compiled(), "blocks", "10", "100"], here / "t.mayfly", "-i", pair[0])
+        same((done.code, done.err), (0, b""))
+        same(info(here / "t.mayfly")["interval_bytes"], pair[1])
+
+
+@case
+def settings_of_the_user():
+    """MAYFLY's keys go on to the agent; options win over them."""
+    with Folder() as here:
+        env = environment(MAYFLY="interval=64K,seed=7,output=/nowhere/x")
+        for name in ("a", "b"):
+            done = record([compiled(), "blocks", "1000", "5000"], here / name, env=env)
+            same((done.code, done.err), (0, b""))
+        a, b = info(here / "a"), info(here / "b")
+        same(a["interval_bytes"], 65536)
+        same(a["samples"], b["samples"], "samples of two runs with one seed")
+        done = record(["true"], here / "c", "-i", "1M", env=env)
+        same((done.code, info(here / "c")["interval_bytes"]), (0, 1 << 20))
+
+
+@case
+def preload_order():
+    with Folder() as here:
+        mine = harness.library("libjemalloc.so.2")
+        done = record(["printenv", "LD_PRELOAD"], here / "t.mayfly", env=environment(LD_PRELOAD=mine))
+        agent = os.path.realpath(AGENT)
+        cxx = agent.replace("libmayfly.so", "libmayfly-cxx.so")
+        same(done.out.decode(), "%s:%s:%s\n" % (agent, cxx, mine))
+        harmless = harness.library("libz.so.1")
+        done = record(["printenv", "LD_PRELOAD"], here / "t2.mayfly", env=environment(LD_PRELOAD=harmless))
+        same(done.out.decode(), "%s:%s\n" % (agent, harmless))
+
+
+@case
+def linked_with_an_allocator():
+    """An executable that needs an allocator library with its own operator new."""
+    with Folder() as here:
+        library = harness.library("libjemalloc.so.2")
+        done = run(["gcc", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", library, "-o", here / "p"],
+                   stdin=b'#include <stdio.h>\n#include <stdlib.h>\n'
+                         b'int main(void) { puts(getenv("LD_PRELOAD")); return 0; }\n')
+        same(done.code, 0, done)
+        done = record([here / "p"], here / "t.mayfly")
+        check(b"libmayfly.so:" in done.out and b"libmayfly-cxx.so" in done.out, done)
+
+
+# ---- the output file ----
+
+@case
+def default_name():
+    with Folder() as here:
+        done = run([MAYFLY, "record", "--", "sh", "-c", "echo $$"], cwd=here.path)
+        same((done.code, done.err), (0, b""))
+        only_trace(here, "mayfly.sh.%d.mayfly" % int(done.out))
+        same(info(here.files()[0])["pid"], int(done.out))
+
+
+@case
+def refuses_other_files():
+    with Folder() as here:
+        with open(here / "main.c", "w") as file:
+            file.write("int main(void) { return 0; }\n")
+        done = record(["touch", here / "ran"], here / "main.c")
+        same(done.code, 125)
+        check(b"main.c" in done.err and b"--force" in done.err and len(done.err.splitlines()) == 1, done)
+        with open(here / "main.c") as file:
+            same(file.read(), "int main(void) { return 0; }\n")
+        only_trace(here, "main.c")
+        same(record(["true"], here / "main.c", "--force").code, 0)
+        info(here / "main.c")
+        for path in (here.path, "/dev/null"):
+            done = record(["touch", here / "ran"], path, "--force")
+            same((done.code, len(done.err.splitlines())), (125, 1), path)
+        check(stat.S_ISCHR(os.stat("/dev/null").st_mode), "/dev/null is gone")
+        only_trace(here, "main.c")
+
+
+@case
+def replaces_traces():
+    with Folder() as here:
+        open(here / "t", "w").close()  # as mktemp makes it
+        for count in (10, 100):
+            done = record([compiled(), "blocks", str(count), "100"], here / "t", "-i", "1")
+            same((done.code, done.err), (0, b""))
+            check(count <= info(here / "t")["samples"] < count + 50, info(here / "t"))
+        only_trace(here, "t")
+
+
+@case
+def replaces_through_links():
+    with Folder() as here:
+        open(here / "real", "w").close()
+        os.symlink("real", here / "link")
+        same(record(["true"], here / "link").code, 0)
+        check(os.path.islink(here / "link"), "the link is gone")
+        info(here / "real")
+
+
+@case
+def refuses_old_spools():
+    with Folder() as here:
+        for name in ("t.mayfly.spool", "t.mayfly.123456.0.spool"):
+            with open(here / name, "wb") as file:
+                file.write(b"MAYFLYSP" + bytes(70000))
+            done = record(["touch", here / "ran"], here / "t.mayfly")
+            same((done.code, len(done.err.splitlines())), (125, 1), done)
+            check(name.encode() in done.err, done)
+            only_trace(here, name)
+            same(record(["true"], here / "t.mayfly", "--force").code, 0)
+            only_trace(here, "t.mayfly")
+            os.unlink(here / "t.mayfly")
+
+
+@case
+def folder_missing():
+    with Folder() as here:
+        done = record(["touch", here / "ran"], here / "no/t.mayfly")
+        same((done.code, len(done.err.splitlines())), (125, 1), done)
+        only_trace(here)
+
+
+def as_nobody():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def reachable_by_others(path):
+    """Whether other users may go there; a build below somebody's home is often out of reach."""
+    while path != "/":
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
+@case
+def folder_not_writable():
+    if os.getuid() == 0 and not reachable_by_others(MAYFLY):
+        raise Skip("other users may not run " + MAYFLY)
+    with Folder() as here:
+        os.chmod(here.path, 0o555)
+        done = record(["true"], here / "t.mayfly", preexec_fn=as_nobody if os.getuid() == 0 else None)
+        same((done.code, len(done.err.splitlines())), (125, 1), done)
+        check(b"Permission denied" in done.err, done)
+
+
+@cases(["a,b", "with space", "100%", "%p", "%2c", "ünïcode", "a=b", "-x", "tab\there", "new\nline", "it's"])
+def odd_names(name):
+    with Folder() as here:
+        os.mkdir(here / name)
+        trace = os.path.join(here.path, name, name)
+        same(record([compiled(), "blocks", "50", "1000000"], trace).code, 0)
+        check(info(trace)["samples"] >= 40, info(trace))
+        same(os.listdir(here / name), [name])
+        # Relative to a folder with such a name, too.
+        done = run([MAYFLY, "record", "--output=" + name + "2", compiled(), "blocks", "50", "1000000"],
+                   cwd=here / name)
+        same(done.code, 0, done)
+        same(sorted(os.listdir(here / name)), sorted([name, name + "2"]))
+
+
+@case
+def program_changes_folder():
+    """A relative output is where mayfly was started, wherever the program goes."""
+    with Folder() as here:
+        done = run([MAYFLY, "record", "-o", "t", "--", "sh", "-c", "cd /; exec %s blocks 50 1000000" % compiled()],
+                   cwd=here.path)
+        same((done.code, done.err), (0, b""))
+        only_trace(here, "t")
+
+
+# ---- signals ----
+
+@case
+def signals_are_forwarded():
+    with Folder() as here, Started(here, [compiled(), "signals"]) as started:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT, signal.SIGQUIT,
+                       signal.SIGUSR2):
+            os.kill(started.process.pid, number)
+            time.sleep(0.05)
+        done = started.end()
+        same((done.code, done.out, done.err), (9, b"INT 1 QUIT 1 TERM 1 HUP 1 USR1 1 USR2 1\n", b""))
+        check(info(here / "t.mayfly")["samples"] >= 10, "samples")
+        only_trace(here, "t.mayfly")
+
+
+@case
+def group_signal_once_from_the_program():
+    """The program signals its process group: it must not get the signal back from mayfly."""
+    with Folder() as here:
+        script = "trap 'n=$((n+1))' TERM; n=0; kill -TERM 0; sleep 0.3; echo $n"
+        done = record(["bash", "-c", script], here / "t.mayfly")
+        same((done.code, done.out), (0, b"1\n"), done)
+
+
+@case
+def term_ends_program_and_is_recorded():
+    with Folder() as here, Started(here, [compiled(), "until", here / "never"]) as started:
+        started.process.send_signal(signal.SIGTERM)
+        done = started.end()
+        same((done.code, done.err), (143, b""))
+        check(info(here / "t.mayfly")["samples"] >= 10, "samples")
+
+
+@case
+def signal_state_is_preserved():
+    """What mayfly was started with: ignored and blocked signals."""
+    def setup():
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGRTMIN})
+
+    with Folder() as here:
+        command = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"]
+        plain = run(command, preexec_fn=setup)
+        watched = record(command, here / "t.mayfly", preexec_fn=setup)
+        same((watched.code, watched.out), (0, plain.out))
+
+
+@case
+def limits_are_preserved():
+    import resource
+
+    def setup():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (5, 100))
+
+    with Folder() as here:
+        done = record(["sh", "-c", "ulimit -f -n; ulimit -n"], here / "t.mayfly", preexec_fn=setup)
+        same((done.code, done.out.split()[-1]), (0, b"5"), done)
+        done = record(["sh", "-c", "ulimit -f"], here / "u.mayfly", preexec_fn=setup)
+        same((done.code, done.out), (0, b"16\n"), done)
+
+
+@case
+def ignored_children_still_have_a_status():
+    with Folder() as here:
+        done = record(["sh", "-c", "exit 42"], here / "t.mayfly",
+                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        same(done.code, 42)
+
+
+@case
+def ctrl_c_ends_both():
+    with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", compiled(), "until", "x"],
+                                    here.path) as terminal:
+        terminal.expect(b"ready")
+        terminal.type(b"\x03")
+        terminal.told("ended 130")
+        check(b"samples of" in terminal.text and b"mayfly report t.mayfly" in terminal.text, terminal.text)
+        check(info(here / "t.mayfly")["samples"] >= 10, "samples")
+        only_trace(here, "t.mayfly")
+
+
+@case
+def ctrl_c_reaches_program_once():
+    with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", compiled(), "signals"],
+                                    here.path) as terminal:
+        terminal.expect(b"ready")
+        for key in (b"\x03", b"\x1c", b"\x03"):
+            terminal.type(key)
+            time.sleep(0.1)
+        mayfly = next(descendants(terminal.shell))
+        os.kill(mayfly, signal.SIGUSR2)
+        terminal.told("ended 9")
+        check(b"INT 2 QUIT 1 TERM 0 HUP 0 USR1 0 USR2 1" in terminal.text, terminal.text)
+        info(here / "t.mayfly")
+
+
+def stop_and_continue(stop):
+    with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", compiled(), "until", "go"],
+                                    here.path) as terminal:
+        terminal.expect(b"ready")
+        mayfly, program = list(descendants(terminal.shell))[:2]
+        for _ in range(3):
+            stop(terminal, mayfly, program)
+            terminal.told("stopped %d" % signal.SIGTSTP)
+            same((state_of(mayfly), state_of(program)), ("T", "T"), "states")
+            terminal.type(b"\n")
+            wait_until(lambda: state_of(mayfly) != "T" and state_of(program) != "T", "both continue")
+            time.sleep(0.2)
+        open(here / "go", "w").close()
+        terminal.told("ended 5")
+        check(info(here / "t.mayfly")["samples"] >= 10, "samples")
+
+
+@case
+def ctrl_z_stops_both_and_fg_continues():
+    stop_and_continue(lambda terminal, mayfly, program: terminal.type(b"\x1a"))
+
+
+@case
+def tstp_for_mayfly_stops_both():
+    stop_and_continue(lambda terminal, mayfly, program: os.kill(mayfly, signal.SIGTSTP))
+
+
+@case
+def program_that_stops_itself():
+    stop_and_continue(lambda terminal, mayfly, program: os.kill(program, signal.SIGTSTP))
+
+
+@case
+def program_that_ignores_ctrl_z():
+    """mayfly must not stop alone: the shell would take the terminal from a program that runs."""
+    script = "trap '' TSTP; echo ready; sleep 1; exit 6"
+    with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", "bash", "-c", script],
+                                    here.path) as terminal:
+        terminal.expect(b"ready")
+        terminal.type(b"\x1a")
+        terminal.told("ended 6")
+
+
+@case
+def program_held_from_elsewhere():
+    """SIGSTOP and SIGCONT for the program alone, without a terminal: mayfly goes on watching."""
+    with Folder() as here, Started(here, [compiled(), "until", here / "go"]) as started:
+        program = started.child()
+        os.kill(program, signal.SIGSTOP)
+        wait_until(lambda: state_of(program) == "T", "the program stops")
+        time.sleep(0.3)
+        check(state_of(started.process.pid) != "T", "mayfly stopped too")
+        os.kill(program, signal.SIGCONT)
+        open(here / "go", "w").close()
+        same(started.end().code, 5)
+
+
+# ---- what is shown on a terminal ----
+
+@case
+def last_line_on_a_terminal():
+    with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", compiled(), "blocks", "3000",
+                                     "1000000"], here.path) as terminal:
+        terminal.told("ended 0")
+        lines = terminal.text.decode().split("\r\n")
+        same(lines[0], "done")
+        check(re.fullmatch(r"mayfly: [\d,]+ samples of \S+ in \S+ \w+ -> t\.mayfly \([^)]*B\); "
+                           r"next: mayfly report t\.mayfly", lines[1]), lines)
+        check(re.match(r"mayfly: [34],\d\d\d samples", lines[1]), lines)
+        check("\033" not in terminal.text.decode(), "a progress line although the program prints there", lines)
+
+
+@case
+def quiet():
+    with Folder() as here, Terminal([MAYFLY, "record", "-q", "-o", "t.mayfly", "--", "true"],
+                                    here.path) as terminal:
+        terminal.told("ended 0")
+        same(terminal.text, b"")
+
+
+@case
+def rounded_interval_is_told():
+    with Folder() as here, Terminal([MAYFLY, "record", "-i", "600K", "-o", "t", "--", "true"],
+                                    here.path) as terminal:
+        terminal.told("ended 0")
+        check(b"600 KB" in terminal.text and b"512 KB" in terminal.text, terminal.text)
+
+
+@cases(["redirected", "--progress"])
+def progress_line(how):
+    with Folder() as here:
+        redirected = how == "redirected"
+        command = [MAYFLY, "record", "-o", "t.mayfly", *([] if redirected else [how]), "--", compiled(),
+                   "until", "go"]
+        with Terminal(command, here.path, stdout=here / "out" if redirected else None, columns=60) as terminal:
+            time.sleep(1.2)
+            open(here / "go", "w").close()
+            terminal.told("ended 5")
+            drawn = re.findall(rb"\r\033\[Kmayfly: ([^\r\033]*)", terminal.text)
+            check(3 <= len(drawn) <= 8, "drawn", len(drawn), "times", terminal.text)
+            check(re.match(rb"[\d.]+ m?s  \d+ samples  live about [\d.]+ [KM]?B$", drawn[-1]), drawn)
+            check(all(len(line) < 60 for line in drawn), "too wide", drawn)
+            # The line is gone before anything else is printed.
+            check(re.search(rb"\r\033\[Kmayfly: \d+ samples of ", terminal.text), terminal.text)
+
+
+# ---- programs that cannot be recorded ----
+
+@case
+def static_program():
+    with Folder() as here:
+        done = record([compiled("-static"), "blocks", "10", "100"], here / "t.mayfly")
+        same((done.code, done.out), (0, b"done\n"))
+        same(len(done.err.splitlines()), 1, done)
+        check(b"statically" in done.err, done)
+        only_trace(here)
+        done = record([compiled("-static"), "kill", "9"], here / "t.mayfly")
+        same(done.code, 137)
+        only_trace(here)
+
+
+@case
+def script_with_a_static_interpreter():
+    with Folder() as here:
+        with open(here / "script", "w") as file:
+            file.write("#!%s blocks\n" % compiled("-static"))
+        os.chmod(here / "script", 0o755)
+        done = record([here / "script"], here / "t.mayfly")
+        check(b"script for" in done.err and b"statically" in done.err, done)
+        only_trace(here, "script")
+
+
+@case
+def static_program_that_becomes_another():
+    """LD_PRELOAD goes on through it, so the next one is recorded."""
+    with Folder() as here:
+        source = b'#include <unistd.h>\nint main(int c, char **v) { execv(v[1], v + 1); return 1; }\n'
+        done = run(["gcc", "-static", "-x", "c", "-", "-o", here / "p"], stdin=source)
+        if done.code:
+            raise Skip("no static C library")
+        done = record([here / "p", compiled(), "blocks", "50", "1000000"], here / "t.mayfly")
+        same((done.code, done.out), (0, b"done\n"))
+        check(info(here / "t.mayfly")["samples"] >= 40, "samples")
+
+
+@case
+def setuid_program():
+    if os.getuid() != 0:
+        raise Skip("needs root")
+    if not reachable_by_others(MAYFLY):
+        raise Skip("other users may not run " + MAYFLY)
+    with Folder() as here:
+        os.chmod(here.path, 0o777)
+        shutil.copy(compiled(), here / "prog")
+        os.chmod(here / "prog", 0o4755)
+        if os.statvfs(here / "prog").f_flag & os.ST_NOSUID:
+            raise Skip("temporary folder is mounted nosuid")
+        done = record([here / "prog", "blocks", "10", "100"], here / "t.mayfly", preexec_fn=as_nobody)
+        same((done.code, done.out), (0, b"done\n"))
+        same(len(done.err.splitlines()), 1, done)
+        check(b"set-user-ID" in done.err, done)
+        only_trace(here, "prog")
+        # Root's own set-user-ID program does not change who it is: it is recorded.
+        done = record([here / "prog", "blocks", "50", "1000000"], here / "r.mayfly")
+        same((done.code, done.err), (0, b""))
+        only_trace(here, "prog", "r.mayfly")
+
+
+@case
+def program_without_the_agent():
+    """Nothing shows beforehand that this one will not load it."""
+    with Folder() as here:
+        done = record(["env", "-u", "LD_PRELOAD", compiled(), "blocks", "10", "100"], here / "t.mayfly")
+        same((done.code, done.out), (0, b"done\n"))
+        # env itself has been recorded.
+        check(info(here / "t.mayfly")["command"][0] == "env", info(here / "t.mayfly"))
+
+
+# ---- exec and child processes ----
+
+@case
+def exec_chain():
+    with Folder() as here:
+        script = "exec sh -c 'exec %s blocks 60 1000000'" % compiled()
+        done = record(["sh", "-c", script], here / "t.mayfly")
+        same((done.code, done.out, done.err), (0, b"done\n", b""))
+        facts = info(here / "t.mayfly")
+        same(facts["command"], [compiled(), "blocks", "60", "1000000"])
+        check(55 <= facts["samples"] <= 70, facts)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def exec_of_a_failing_program():
+    """exec that fails: the first image goes on."""
+    with Folder() as here:
+        script = "exec ./nothing 2>/dev/null; exit 3"
+        done = record(["bash", "-c", "shopt -s execfail; " + script], here / "t.mayfly", cwd=here.path)
+        same(done.code, 3)
+        same(info(here / "t.mayfly")["command"][0], "bash")
+        only_trace(here, "t.mayfly")
+
+
+@case
+def children_are_not_followed_by_default():
+    with Folder() as here:
+        done = record([compiled(), "forks", "3"], here / "t.mayfly")
+        same((done.code, done.err), (0, b""))
+        only_trace(here, "t.mayfly")
+        check(18 <= info(here / "t.mayfly")["samples"] <= 25, info(here / "t.mayfly"))
+
+
+@case
+def follow_forks():
+    with Folder() as here:
+        done = record([compiled(), "forks", "3"], here / "t.mayfly", "--follow")
+        same((done.code, done.err), (0, b""))
+        traces = here.files()
+        same(len(traces), 4, traces)
+        main_pid = info(here / "t.mayfly")["pid"]
+        counts = []
+        for trace in traces:
+            facts = info(trace)
+            if trace == here / "t.mayfly":
+                continue
+            same(os.path.basename(trace), "t.%d.mayfly" % facts["pid"])
+            check(facts["pid"] != main_pid, facts)
+            counts.append(facts["samples"])
+        # 10 of the parent's blocks were live at the fork: they come first in the child's trace.
+        same(len(counts), 3)
+        for count, own in zip(sorted(counts), (30, 31, 32)):
+            check(own + 10 <= count <= own + 15, counts)
+
+
+@case
+def follow_programs():
+    with Folder() as here:
+        program = compiled()
+        script = "%s blocks 40 1000000 & %s blocks 80 1000000 & wait" % (program, program)
+        done = record(["sh", "-c", script], here / "out", "-f")
+        same((done.code, done.err), (0, b""))
+        by_command = {" ".join(info(trace)["command"]): info(trace) for trace in here.files()}
+        for count in (40, 80):
+            facts = by_command["%s blocks %d 1000000" % (program, count)]
+            check(count - 2 <= facts["samples"] <= count + 10, facts)
+            check(os.path.exists(here / ("out.%d" % facts["pid"])), here.files())
+        check(not here.files("*spool*"), here.files())
+
+
+@case
+def follow_waits_for_children():
+    with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
+        time.sleep(0.3)
+        check(started.process.poll() is None, "did not wait")
+        same(here.files("*.mayfly"), [], "a trace too early")
+        open(here / "go", "w").close()
+        done = started.end()
+        same(done.code, 0)
+        same(len(here.files("t.*.mayfly")), 1, here.files())
+        check(not here.files("*spool*"), here.files())
+
+
+@case
+def follow_stops_waiting_when_interrupted():
+    with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
+        time.sleep(0.3)
+        started.process.send_signal(signal.SIGINT)
+        line = started.process.stderr.readline()
+        check(b"waiting for 1 child process" in line, line)
+        line = started.process.stderr.readline()
+        check(b"still runs" in line, line)
+        started.process.wait(harness.TIMEOUT)
+        same(started.process.returncode, 0)
+        info(here / "t.mayfly")
+        spools = here.files("t.mayfly.*.0.spool")
+        same(len(spools), 1, here.files())
+        # Its parent's spool stays too, so that what it inherited is not lost.
+        check(os.path.exists(here / "t.mayfly.spool"), here.files())
+        check(info(spools[0])["samples"] >= 39, info(spools[0]))
+        open(here / "go", "w").close()
+        wait_until(lambda: info(spools[0])["samples"] >= 49, "the child goes on")
+
+
+# ---- killed, full ----
+
+@case
+def mayfly_is_killed():
+    """The program runs on and the spool keeps everything."""
+    with Folder() as here, Started(here, [compiled(), "until", here / "go"]) as started:
+        program = started.child()
+        started.process.kill()
+        started.process.wait()
+        facts = info(here / "t.mayfly.spool")
+        check(facts["samples"] >= 10, facts)
+        check(os.path.exists("/proc/%d" % program), "the program is gone")
+        wait_until(lambda: info(here / "t.mayfly.spool")["samples"] > facts["samples"] + 2, "more samples")
+        open(here / "go", "w").close()
+        wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        facts = info(here / "t.mayfly.spool")
+        names = harness.functions_of(here / "t.mayfly.spool", "--metric", "allocated")
+        check("the_allocator" in names, names)
+        only_trace(here, "go", "t.mayfly.spool")
+
+
+@case
+def mayfly_is_killed_while_the_spool_grows():
+    """The agent reserves space itself when nobody else does."""
+    with Folder() as here, Started(here, [compiled(), "until", here / "go"], "-i", "1") as started:
+        program = started.child()
+        started.process.kill()
+        started.process.wait()
+        open(here / "go", "w").close()
+        wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        facts = info(here / "t.mayfly.spool")
+        same(facts["dropped_samples"], 0)
+        check(facts["samples"] >= 210, facts)
+
+
+@case
+def many_samples():
+    """Far more than was reserved at first, at full speed."""
+    with Folder() as here:
+        done = record([compiled(), "blocks", "1000000", "16"], here / "t.mayfly", "-i", "1")
+        same((done.code, done.out, done.err), (0, b"done\n", b""))
+        facts = info(here / "t.mayfly")
+        same(facts["dropped_samples"], 0)
+        check(1000000 <= facts["samples"] <= 1000100, facts)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def program_is_killed():
+    with Folder() as here, Started(here, [compiled(), "until", "x"]) as started:
+        os.kill(started.child(), signal.SIGKILL)
+        same(started.end().code, 137)
+        check(info(here / "t.mayfly")["samples"] >= 10, info(here / "t.mayfly"))
+        only_trace(here, "t.mayfly")
+
+
+class SmallDisk:
+    """A file system of so many KiB."""
+
+    def __init__(self, kib):
+        self.kib = kib
+
+    def __enter__(self):
+        if os.getuid() != 0:
+            raise Skip("needs root to mount a small file system")
+        self.here = Folder().__enter__()
+        done = run(["mount", "-t", "tmpfs", "-o", "size=%dk" % self.kib, "mayfly-test", self.here.path])
+        if done.code:
+            os.rmdir(self.here.path)
+            raise Skip("cannot mount a tmpfs here: %r" % done.err)
+        return self.here
+
+    def __exit__(self, *_):
+        run(["umount", "-l", self.here.path])
+        os.rmdir(self.here.path)
+
+
+@case
+def disk_full_while_running():
+    with SmallDisk(8192) as here:
+        done = record([compiled(), "blocks", "3000000", "16"], here / "t.mayfly", "-i", "1")
+        same((done.code, done.out), (0, b"done\n"), done)
+        check(1 <= len(done.err.splitlines()) <= 3, done)
+        check(b"space" in done.err, done)
+        facts = info(here / "t.mayfly")
+        check(facts["samples"] >= 50000, facts)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def disk_full_at_the_start():
+    with SmallDisk(512) as here:
+        with open(here / "filler", "wb") as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+                    file.flush()
+            except OSError:
+                pass
+        done = record(["true"], here / "t.mayfly")
+        same((done.code, len(done.err.splitlines())), (125, 1), done)
+        check(b"No space left" in done.err, done)
+        check(not os.path.exists(here / "t.mayfly.spool"), "the spool stays")
+
+
+@case
+def disk_nearly_full():
+    """Less than is reserved usually is enough to start with."""
+    with SmallDisk(600) as here:
+        done = record([compiled(), "blocks", "50", "1000000"], here / "t.mayfly")
+        same((done.code, done.out), (0, b"done\n"), done)
+        check(info(here / "t.mayfly")["samples"] >= 40, done)
+
+
+# ---- descriptors ----
+
+@case
+def input_is_passed_through():
+    with Folder() as here:
+        data = bytes(range(256)) * 1000
+        done = record(["cat"], here / "t.mayfly", stdin=data)
+        same((done.code, done.out == data), (0, True))
+
+
+@cases(["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", "7</dev/null"])
+def descriptors(redirection):
+    """The program has exactly those that it has without mayfly."""
+    with Folder() as here:
+        program = compiled()
+        plain = run(["sh", "-c", "exec %s descriptors %s %s" % (program, here / "plain", redirection)])
+        watched = run(["sh", "-c", "exec %s record -o %s -- %s descriptors %s %s" % (
+            MAYFLY, here / "t.mayfly", program, here / "watched", redirection)])
+        same((watched.code, plain.code), (0, 0), watched)
+        with open(here / "plain") as a, open(here / "watched") as b:
+            same(b.read(), a.read(), "open descriptors")
+        only_trace(here, "plain", "t.mayfly", "watched")
+
+
+@case
+def environment_is_passed_through():
+    with Folder() as here:
+        plain = run(["env", "-0"]).out.split(b"\0")
+        watched = record(["env", "-0"], here / "t.mayfly").out.split(b"\0")
+        extra = [line for line in watched if line not in plain]
+        same([line.split(b"=")[0] for line in sorted(extra)], [b"LD_PRELOAD", b"MAYFLY"])
+        same([line for line in plain if line not in watched], [])
+
+
+@case
+def debug_folder():
+    """--debug-dir is searched for separate debug files."""
+    need("objcopy", "strip", "readelf")
+    with Folder() as here:
+        done = run(["gcc", "-g", "-O1", "-fno-builtin", "-w", "-Wl,--build-id", "-x", "c", "-", "-o", here / "prog"],
+                   stdin=SOURCE.encode())
+        same(done.code, 0, done)
+        notes = run(["readelf", "-n", here / "prog"]).out.decode()
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", notes).group(1)
+        os.makedirs(here / ("debug/.build-id/" + build_id[:2]))
+        debug = here / ("debug/.build-id/%s/%s.debug" % (build_id[:2], build_id[2:]))
+        same(run(["objcopy", "--only-keep-debug", here / "prog", debug]).code, 0)
+        same(run(["strip", here / "prog"]).code, 0)
+        for name, options in (("without", []), ("with", ["--debug-dir", here / "debug"])):
+            record([here / "prog", "blocks", "50", "1000000"], here / name, *options)
+            names = harness.functions_of(here / name, "--metric", "allocated")
+            same("the_allocator" in names, name == "with", (name, names))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        for built in _built.values():
+            shutil.rmtree(os.path.dirname(built), ignore_errors=True)

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampler by itself: what doc/INTERNALS.md, "Estimates", promises of it. */
+#include "agent/sampler.h"
+#include "test.h"
+
+#include <math.h>
+
+/* As the hook does it. SAMPLER_SKIP on the fast path too. */
+static int32_t allocate(struct sampler *s, uint64_t size)
+{
+	if (size < s->left) {
+		s->left -= size;
+		return SAMPLER_SKIP;
+	}
+	return sampler_take(s, size);
+}
+
+static uint64_t test_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/*
+ * Points per byte. Stratified: n strata have n points, give or take the one at each end. Poisson:
+ * n +- sqrt(n); a block counts once, so blocks must be small against the interval.
+ */
+static void test_mean(void)
+{
+	for (uint32_t log2 = 1; log2 <= 20; log2++) {
+		for (uint64_t seed = 0; seed < 8; seed++) {
+			uint64_t random = seed, bytes = 0, hits[2] = {0};
+			uint64_t interval = 1ull << log2, limit = interval * 2000;
+			struct sampler s[2];
+
+			sampler_init(&s[0], SAMPLER_STRATIFIED, log2, seed);
+			sampler_init(&s[1], SAMPLER_POISSON, log2, seed);
+			while (bytes < limit) {
+				/* Poisson: single bytes, or blocks of a thousandth of R. */
+				uint64_t z = 1 + test_random(&random) % (1 + interval / 500);
+				int32_t n;
+
+				if (z >= interval)
+					z = 1;
+				bytes += z;
+				n = allocate(&s[0], z);
+				CHECK(n == SAMPLER_SKIP || n > 0);
+				hits[0] += n > 0 ? (uint64_t)n : 0;
+				n = allocate(&s[1], z);
+				CHECK(n == SAMPLER_SKIP || n == 1);
+				hits[1] += n == 1;
+				CHECK(s[0].left <= interval && s[1].left <= interval);
+				CHECK(s[0].left > 0 && s[1].left > 0);
+			}
+			CHECK(fabs((double)hits[0] - (double)bytes / (double)interval) <= 1.01,
+			      "log2 %u: %g strata, %g points", log2,
+			      (double)bytes / (double)interval, (double)hits[0]);
+			if (log2 >= 9) /* below, a byte can have more than one point */
+				CHECK(fabs((double)hits[1] - 2000) < 5 * sqrt(2000), "log2 %u: %g",
+				      log2, (double)hits[1]);
+		}
+	}
+}
+
+/* Single bytes: each stratum has exactly one, anywhere in it with the same chance. */
+static void test_strata(void)
+{
+	enum { BITS = 4, R = 1 << BITS, STRATA = 64000 };
+	uint32_t count[R] = {0};
+	struct sampler s;
+	double chi_square = 0;
+
+	sampler_init(&s, SAMPLER_STRATIFIED, BITS, 12345);
+	for (int i = 0; i < STRATA; i++) {
+		int hits = 0;
+
+		for (int u = 0; u < R; u++) {
+			if (allocate(&s, 1) == 1) {
+				count[u]++;
+				hits++;
+			}
+		}
+		CHECK(hits == 1, "stratum %d has %d points", i, hits);
+	}
+	for (int u = 0; u < R; u++) {
+		double excess = (double)count[u] - STRATA / R;
+
+		chi_square += excess * excess / (STRATA / R);
+	}
+	CHECK(chi_square < 37.7, "chi-square %g", chi_square); /* 99.9 % of 15 degrees */
+}
+
+/* The places of the points do not depend on how the bytes are cut into blocks. */
+static void test_cutting(void)
+{
+	uint64_t random = 7;
+	struct sampler bytes, blocks;
+
+	sampler_init(&bytes, SAMPLER_STRATIFIED, 10, 99);
+	sampler_init(&blocks, SAMPLER_STRATIFIED, 10, 99);
+	for (int i = 0; i < 20000; i++) {
+		uint64_t size = test_random(&random) % 1024;
+		int32_t expected = 0, hits;
+
+		for (uint64_t b = 0; b < size; b++)
+			expected += allocate(&bytes, 1) == 1;
+		hits = allocate(&blocks, size);
+		CHECK(hits == (expected > 0 ? expected : SAMPLER_SKIP), "%d points, not %d", hits,
+		      expected);
+		CHECK(bytes.left == blocks.left && bytes.carried == blocks.carried);
+		CHECK(sampler_position(&bytes) == sampler_position(&blocks));
+	}
+}
+
+/* Blocks of R or more are all recorded and are not on the line. */
+static void test_giants(void)
+{
+	static const uint64_t giants[] = {4096, 4097, 1 << 20, 1ull << 40, 1ull << 62, 1ull << 63};
+	struct sampler with, without;
+	uint64_t random = 3;
+
+	sampler_init(&with, SAMPLER_STRATIFIED, 12, 5);
+	sampler_init(&without, SAMPLER_STRATIFIED, 12, 5);
+	for (int i = 0; i < 20000; i++) {
+		uint64_t size = test_random(&random) % 4096, left = with.left;
+		uint64_t position = sampler_position(&with);
+
+		CHECK(allocate(&with, giants[i % 6]) == 0);
+		CHECK(with.left == left && sampler_position(&with) != position);
+		CHECK(allocate(&with, size) == allocate(&without, size));
+		CHECK(with.left == without.left);
+	}
+}
+
+static void test_interval_one(void)
+{
+	static const uint64_t sizes[] = {0, 1, 16, 1 << 20, 1ull << 63};
+
+	for (uint32_t kind = 0; kind < 2; kind++) {
+		struct sampler s;
+
+		sampler_init(&s, kind, 0, 1);
+		for (int i = 0; i < 1000; i++) {
+			uint64_t position = sampler_position(&s);
+
+			CHECK(allocate(&s, sizes[i % 5]) == 0);
+			CHECK(s.left == 0 && sampler_position(&s) != position);
+		}
+	}
+}
+
+/* The chance of a block is 1 - exp(-Z/R), for sizes from far below R to far above. */
+static void test_poisson(void)
+{
+	static const uint64_t sizes[] = {1, 100, 1024, 4096, 5000, 16384, 40960};
+	struct sampler s;
+
+	sampler_init(&s, SAMPLER_POISSON, 12, 77);
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+		int n = 400000, hits = 0;
+		double p = -expm1(-(double)sizes[k] / 4096), deviation;
+
+		for (int i = 0; i < n; i++) {
+			int32_t taken = allocate(&s, sizes[k]);
+
+			CHECK(taken == 1 || taken == SAMPLER_SKIP);
+			CHECK(s.left > 0 && s.left <= 4096);
+			hits += taken == 1;
+		}
+		deviation = (hits - n * p) / sqrt(n * p * (1 - p));
+		CHECK(fabs(deviation) < 4, "size %d: %.2f standard deviations", (int)sizes[k],
+		      deviation);
+	}
+	CHECK(allocate(&s, 1ull << 63) == 1);
+	CHECK(s.left > 0 && s.left <= 4096);
+}
+
+/*
+ * Gaps of the Poisson sampler are exponential. R is so large that the whole numbers do not show:
+ * moments of E = gap / R and of ln E, whose mean is -0.5772... and whose variance is pi^2 / 6,
+ * which a wrong logarithm would shift.
+ */
+static void test_exponential(void)
+{
+	const int n = 400000;
+	double sum = 0, squares = 0, logs = 0, log_squares = 0;
+	struct sampler s;
+
+	sampler_init(&s, SAMPLER_POISSON, 40, 4711);
+	for (int i = 0; i < n; i++) {
+		double gap = (double)(s.left + s.carried) * 0x1p-40;
+
+		sum += gap;
+		squares += gap * gap;
+		logs += log(gap);
+		log_squares += log(gap) * log(gap);
+		CHECK(sampler_take(&s, s.left + s.carried) == 1);
+	}
+	CHECK(fabs(sum / n - 1) < 4 / sqrt(n), "mean %g", sum / n);
+	CHECK(fabs(squares / n - 2) < 4 * sqrt(20.0 / n), "second moment %g", squares / n);
+	CHECK(fabs(logs / n + 0.5772156649) < 4 * 1.2825 / sqrt(n), "mean log %g", logs / n);
+	CHECK(fabs(log_squares / n - 1.9781119906) < 4 * 5.2 / sqrt(n), "log^2 %g",
+	      log_squares / n);
+}
+
+/* sampler_position changes with every allocation of a byte or more, and with nothing else. */
+static void test_position(void)
+{
+	for (uint32_t kind = 0; kind < 2; kind++) {
+		struct sampler s;
+		uint64_t random = 1;
+
+		sampler_init(&s, kind, 8, 3);
+		for (int i = 0; i < 200000; i++) {
+			uint64_t before = sampler_position(&s);
+			uint64_t size = test_random(&random) % 300;
+
+			if (i % 1000 == 999) {
+				sampler_set_interval(&s, (uint32_t)(test_random(&random) % 12));
+				CHECK(sampler_position(&s) == before);
+			}
+			allocate(&s, size);
+			CHECK(size == 0 || sampler_position(&s) != before);
+		}
+	}
+}
+
+/* Another seed is another run; the same seed is the same run. */
+static void test_seed(void)
+{
+	struct sampler a, b, c;
+	int differs = 0;
+
+	for (uint32_t kind = 0; kind < 2; kind++) {
+		sampler_init(&a, kind, 12, 0);
+		sampler_init(&b, kind, 12, 0);
+		sampler_init(&c, kind, 12, 1);
+		for (int i = 0; i < 10000; i++) {
+			int32_t taken = allocate(&a, 100);
+
+			CHECK(taken == allocate(&b, 100));
+			differs += taken != allocate(&c, 100);
+		}
+		CHECK(differs > 100);
+	}
+}
+
+/* Changes of the interval in mid-stream leave no bias: hits x R of the moment adds up to bytes. */
+static void test_changes(void)
+{
+	const int runs = 4000;
+	double sum = 0, squares = 0, truth = 0;
+
+	for (int run = 0; run < runs; run++) {
+		struct sampler s;
+		double estimate = 0;
+
+		truth = 0;
+		sampler_init(&s, SAMPLER_STRATIFIED, 10, (uint64_t)run);
+		for (int i = 0; i < 300; i++) {
+			int32_t hits = allocate(&s, 100);
+
+			truth += 100;
+			if (hits > 0)
+				estimate += hits * (double)(1ull << s.interval_log2);
+			if (i % 37 == 36)
+				sampler_set_interval(&s, 9 + (uint32_t)(i / 37) % 4);
+		}
+		sum += estimate - truth;
+		squares += (estimate - truth) * (estimate - truth);
+	}
+	CHECK(fabs(sum / runs) < 3 * sqrt(squares / runs / runs), "bias %g of %g", sum / runs,
+	      truth);
+}
+
+int main(void)
+{
+	RUN(test_mean);
+	RUN(test_strata);
+	RUN(test_cutting);
+	RUN(test_giants);
+	RUN(test_interval_one);
+	RUN(test_poisson);
+	RUN(test_exponential);
+	RUN(test_position);
+	RUN(test_seed);
+	RUN(test_changes);
+	DONE();
+}

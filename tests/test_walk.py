@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""walk_capture() against glibc's backtrace() in real programs, by the preload library walk_oracle."""
+import os
+import subprocess
+import tempfile
+
+from harness import Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE
+
+ORACLE = os.path.join(PROGRAMS, "walk_oracle.so")
+PROGRAM = os.path.join(PROGRAMS, "walk_program")
+PLUGINS = [os.path.join(PROGRAMS, "walk_plugin_%d.so" % i) for i in (1, 2)]
+TIMEOUT = 120
+WANTED = 300000
+
+PYTHON_WORK = """
+import ast, json, re, threading
+def work(n):
+    text = json.dumps([{"key": i, "value": [str(i)] * 3} for i in range(n)], indent=1)
+    check = json.loads(text)
+    tree = ast.parse("\\n".join("def f%d(a, b=%d): return [a + x for x in b]" % (i, i)
+                                for i in range(n // 20)))
+    found = re.findall(r'"(\\d+)"', text)
+    assert len(check) == n and len(tree.body) == n // 20 and len(found) == 3 * n
+threads = [threading.Thread(target=work, args=(1500,)) for _ in range(2)]
+[t.start() for t in threads]
+work(6000)
+[t.join() for t in threads]
+"""
+
+total = 0
+
+
+def run(command, every=1, **variables):
+    """Runs a program under the oracle: the sums of what its processes counted."""
+    global total
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "counts")
+        environment = dict(os.environ, LD_PRELOAD=ORACLE, ORACLE_OUT=out, ORACLE_EVERY=str(every),
+                           **variables)
+        done = subprocess.run(command, env=environment, cwd=folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=TIMEOUT)
+        text = done.stdout.decode("utf-8", "replace")
+        same(done.returncode, 0, "status, with output " + text)
+        counts = {"output": text}
+        with open(out) as lines:
+            for line in lines:
+                for word in line.split():
+                    name, value = word.split("=")
+                    if name != "depths":
+                        counts[name] = counts.get(name, 0) + int(value)
+    print("# %(stacks)d stacks, %(frames)d frames, %(shared)d shared, %(truncated)d truncated, "
+          "%(elided)d elided, %(signals)d signal frames" % counts)
+    same(counts["mismatches"], 0, "mismatches, with output " + text)
+    same(counts["wrong_common"], 0, "wrong common prefixes")
+    same(counts["errno_changed"], 0, "changes of errno")
+    total += counts["stacks"]
+    return counts
+
+
+@case
+def frames():
+    counts = run([PROGRAM, "frames"])
+    same(counts["truncated"], 0, "truncated")
+    check(counts["stacks"] > 50000, "few stacks")
+    check(counts["shared"] > counts["frames"] // 2, "nothing is reused")
+
+
+@case
+def threads_and_deep_recursion():
+    counts = run([PROGRAM, "threads"])
+    same(counts["truncated"], 0, "truncated")
+    check(counts["elided"] > 500, "few elided stacks")
+
+
+@case
+def two_libraries_at_one_address():
+    counts = run([PROGRAM, "plugins"] + PLUGINS)
+    output = dict(word.split("=") for word in counts["output"].split())
+    check(int(output["same"]) > 300, "the libraries did not share an address")
+    same(counts["truncated"], 0, "truncated")
+    check(counts["seen"] > 390 and counts["gone"] > 390, "modules not followed", counts)
+
+
+@case
+def coroutines():
+    counts = run([PROGRAM, "coroutines"])
+    same(counts["truncated"], 0, "truncated")
+
+
+@case
+def signals():
+    counts = run([PROGRAM, "signals"])
+    same(counts["truncated"], 0, "truncated")
+    check(counts["signals"] > 10000, "few signal frames")
+
+
+@case
+def code_without_rules():
+    counts = run([PROGRAM, "jit"])
+    check(counts["truncated"] >= 1000, "not truncated")
+
+
+@case
+def sandbox():
+    counts = run([PROGRAM, "sandbox"])
+    check(counts["truncated"] > 1000, "stacks of unknown bounds were walked")
+
+
+@case
+def python():
+    need("/usr/bin/python3")
+    counts = run(["/usr/bin/python3", "-c", PYTHON_WORK], every=2, PYTHONMALLOC="malloc")
+    same(counts["truncated"], 0, "truncated")
+
+
+@cases(["-O0", "-O1"])
+def clang(level):
+    need("clang-14")
+    counts = run(["clang-14", "-std=c++17", level, "-c", "-o", "out.o",
+                  os.path.join(SOURCE, "tests", "programs", "templates.cc")], every=24)
+    same(counts["truncated"], 0, "truncated")
+
+
+@case
+def enough_stacks():
+    if total < 1000:
+        raise Skip("few of the cases were chosen")
+    print("# %d stacks" % total)
+    check(total >= WANTED, total, "stacks")
+
+
+main()

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program full of stacks that are hard to walk; every allocation is a sample of the oracle.
+ * Usage: walk_program part [plugin 1] [plugin 2]; see main for the parts.
+ */
+#include <alloca.h>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+#include <map>
+#include <pthread.h>
+#include <stdexcept>
+#include <string>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <thread>
+#include <ucontext.h>
+#include <unistd.h>
+#include <vector>
+
+#define NOINLINE __attribute__((noinline))
+
+static volatile unsigned sink;
+
+static NOINLINE void allocate(unsigned size)
+{
+	void *volatile block = malloc(size % 512 + 1);
+
+	sink += size;
+	free(block);
+}
+
+/* ---- frames: templates of many sizes, calling one another in a pseudo-random order ---- */
+
+static unsigned random_state = 1;
+
+static unsigned next_random()
+{
+	random_state = random_state * 1664525u + 1013904223u;
+	return random_state >> 8;
+}
+
+static void descend(unsigned depth);
+
+template <unsigned Size> static NOINLINE void plain_frame(unsigned depth)
+{
+	volatile char room[Size];
+
+	room[Size / 2] = (char)depth;
+	descend(depth);
+	sink += (unsigned)room[Size / 2];
+}
+
+static NOINLINE void alloca_frame(unsigned depth)
+{
+	volatile char *room = (volatile char *)alloca(depth % 7 * 100 + 16);
+
+	room[3] = (char)depth;
+	descend(depth);
+	sink += (unsigned)room[3];
+}
+
+static NOINLINE void aligned_frame(unsigned depth)
+{
+	alignas(128) volatile char room[256];
+
+	room[3] = (char)depth;
+	descend(depth);
+	sink += (unsigned)room[3];
+}
+
+/* Needs both a base pointer and more alignment than the ABI has. */
+static NOINLINE void aligned_alloca_frame(unsigned depth)
+{
+	alignas(64) volatile char room[64];
+	volatile char *more = (volatile char *)alloca(depth % 5 * 64 + 32);
+
+	room[3] = more[5] = (char)depth;
+	descend(depth);
+	sink += (unsigned)room[3] + (unsigned)more[5];
+}
+
+static NOINLINE void function_frame(unsigned depth)
+{
+	std::string text(depth % 60, 'x');
+	std::function<void(unsigned)> f = [text](unsigned d) {
+		sink += (unsigned)text.size();
+		descend(d);
+	};
+
+	f(depth);
+}
+
+static NOINLINE void sort_frame(unsigned depth)
+{
+	unsigned values[4] = {depth, depth + 3, depth + 1, depth + 2};
+	bool first = true;
+
+	std::sort(values, values + 4, [&](unsigned a, unsigned b) {
+		if (first) {
+			first = false;
+			descend(depth);
+		}
+		return a < b;
+	});
+	sink += values[0];
+}
+
+static unsigned qsort_depth;
+static bool qsort_first;
+
+static int compare(const void *a, const void *b)
+{
+	if (qsort_first) {
+		qsort_first = false;
+		descend(qsort_depth);
+	}
+	return *(const char *)a - *(const char *)b;
+}
+
+static NOINLINE void qsort_frame(unsigned depth)
+{
+	char values[6] = {3, 1, 2, 6, 5, 4};
+
+	qsort_depth = depth;
+	qsort_first = true;
+	qsort(values, 6, 1, compare);
+}
+
+struct Failure : std::runtime_error {
+	using std::runtime_error::runtime_error;
+};
+
+static NOINLINE void exception_frame(unsigned depth)
+{
+	std::vector<unsigned> owned(depth % 20 + 1);
+
+	try {
+		descend(depth);
+		if (depth % 3 == 0)
+			throw Failure("a text that is too long for the small string");
+	} catch (const std::exception &e) {
+		allocate((unsigned)strlen(e.what()));
+	}
+	sink += owned[0];
+}
+
+static NOINLINE void map_frame(unsigned depth)
+{
+	static std::map<std::string, unsigned> names;
+
+	names["key number " + std::to_string(depth)]++;
+	if (names.size() > 100)
+		names.clear();
+	descend(depth);
+}
+
+static void (*const kinds[])(unsigned) = {
+	plain_frame<24>,    plain_frame<40>,   plain_frame<200>,     plain_frame<1000>,
+	plain_frame<33000>, plain_frame<5000>, alloca_frame,	     aligned_frame,
+	function_frame,	    sort_frame,	       exception_frame,	     map_frame,
+	qsort_frame,	    plain_frame<88>,   aligned_alloca_frame, plain_frame<300000>,
+};
+
+static void descend(unsigned depth)
+{
+	allocate(depth);
+	if (depth > 0)
+		kinds[next_random() % (sizeof(kinds) / sizeof(kinds[0]))](depth - 1);
+	allocate(depth + 100);
+}
+
+static void frames()
+{
+	for (unsigned i = 0; i < 2500; i++)
+		descend(next_random() % 40);
+}
+
+/* ---- threads, with recursion deeper than what is kept ---- */
+
+static NOINLINE void recurse(unsigned depth, unsigned step)
+{
+	volatile unsigned here = depth;
+
+	if (depth % step == 0 || (step > 50 && depth < 20))
+		allocate(depth);
+	if (depth > 0)
+		recurse(depth - 1, step);
+	if (depth % step == 1)
+		allocate(depth);
+	sink += here;
+}
+
+static NOINLINE void recurse_other(unsigned depth, unsigned step)
+{
+	volatile unsigned here[3] = {depth};
+
+	recurse(depth, step);
+	sink += here[0];
+}
+
+static void deep_thread(unsigned number)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		recurse(3500 - number, 311);
+		recurse_other(2020 + i * 7, 101);
+		recurse(300, 7);
+		recurse(2030 + number, 97);
+	}
+}
+
+static void threads()
+{
+	for (unsigned round = 0; round < 3; round++) {
+		std::vector<std::thread> all;
+
+		for (unsigned i = 0; i < 4; i++)
+			all.emplace_back(deep_thread, i);
+		for (std::thread &t : all)
+			t.join();
+	}
+	deep_thread(5);
+}
+
+/* ---- dlopen and dlclose of two objects at the same address ---- */
+
+static void *allocate_for_plugin(unsigned depth)
+{
+	allocate(depth);
+	return nullptr;
+}
+
+static int plugins(const char *const *paths)
+{
+	unsigned same = 0, wrong = 0;
+	void *last = nullptr;
+
+	for (unsigned i = 0; i < 400; i++) {
+		void *handle = dlopen(paths[i % 2], RTLD_NOW);
+		if (!handle) {
+			fprintf(stderr, "%s\n", dlerror());
+			return 1;
+		}
+		auto run = (void (*)(void *(*)(unsigned), unsigned))dlsym(handle, "plugin_run");
+		auto number = (unsigned (*)())dlsym(handle, "plugin_number");
+
+		same += (void *)run == last;
+		last = (void *)run;
+		wrong += number() != i % 2 + 1;
+		for (unsigned depth = 0; depth < 30; depth++)
+			run(allocate_for_plugin, depth);
+		dlclose(handle);
+	}
+	printf("same=%u wrong=%u\n", same, wrong);
+	return wrong != 0;
+}
+
+/* ---- coroutines ---- */
+
+static const unsigned coroutine_count = 6;
+static ucontext_t scheduler, coroutines[coroutine_count];
+
+static NOINLINE void yield_deep(unsigned number, unsigned depth)
+{
+	volatile unsigned here = depth;
+
+	allocate(depth);
+	if (depth > 0)
+		yield_deep(number, depth - 1);
+	else
+		swapcontext(&coroutines[number], &scheduler);
+	allocate(depth + here);
+}
+
+static void coroutine(unsigned number)
+{
+	for (unsigned i = 0; i < 40; i++) {
+		yield_deep(number, (number * 7 + i) % 50);
+		descend(i % 6);
+	}
+}
+
+static const size_t coroutine_stack = 8 << 20;
+
+static void coroutine_round()
+{
+	void *stacks[coroutine_count];
+
+	for (unsigned i = 0; i < coroutine_count; i++) {
+		stacks[i] = mmap(nullptr, coroutine_stack, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		getcontext(&coroutines[i]);
+		coroutines[i].uc_stack.ss_sp = stacks[i];
+		coroutines[i].uc_stack.ss_size = coroutine_stack;
+		coroutines[i].uc_link = &scheduler;
+		makecontext(&coroutines[i], (void (*)())coroutine, 1, i);
+	}
+	for (unsigned turn = 0; turn < 41; turn++) {
+		for (unsigned i = 0; i < coroutine_count; i++) {
+			swapcontext(&scheduler, &coroutines[i]);
+			allocate(turn);
+		}
+	}
+	/* What the last walk read may be gone now. */
+	for (unsigned i = 0; i < coroutine_count; i++) {
+		munmap(stacks[i], coroutine_stack);
+		recurse(20, 1);
+	}
+}
+
+static void coroutines_of_all()
+{
+	coroutine_round();
+	coroutine_round();
+	std::thread(coroutine_round).join();
+}
+
+/* ---- signals ---- */
+
+static void on_signal(int number)
+{
+	recurse((unsigned)number % 9 + 3, 1);
+}
+
+static NOINLINE void raise_deep(unsigned depth, int number)
+{
+	volatile unsigned here = depth;
+
+	if (depth % 4 == 0)
+		raise(number);
+	if (depth > 0)
+		raise_deep(depth - 1, number);
+	allocate(depth);
+	sink += here;
+}
+
+static void on_two_signals(int)
+{
+	raise_deep(5, SIGUSR2);
+}
+
+/* Interrupted at any instruction: prologues, epilogues, the procedure linkage table. */
+static NOINLINE unsigned leaf(unsigned a)
+{
+	return a * 3 + 1;
+}
+
+static NOINLINE unsigned busy_work(unsigned depth)
+{
+	char text[32];
+
+	if (depth == 0)
+		return leaf((unsigned)strtoul("123", nullptr, 10));
+	snprintf(text, sizeof(text), "%u", depth);
+	return leaf(busy_work(depth - 1)) + (unsigned)strlen(text);
+}
+
+static volatile unsigned alarms;
+
+static void on_alarm(int)
+{
+	alarms = alarms + 1;
+	recurse(5, 1);
+}
+
+static void handle(int number, void (*handler)(int), bool alternate)
+{
+	struct sigaction action = {};
+
+	action.sa_handler = handler;
+	action.sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0);
+	sigaction(number, &action, nullptr);
+}
+
+static void set_alternate(void *memory, size_t size)
+{
+	stack_t stack = {};
+
+	stack.ss_sp = memory;
+	stack.ss_size = size;
+	sigaltstack(&stack, nullptr);
+}
+
+static void signal_thread()
+{
+	const size_t size = 1 << 17;
+	void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char on_stack[1 << 17];
+
+	for (unsigned i = 0; i < 40; i++) {
+		/* Outside the stack, and then inside it. */
+		if (i % 2)
+			set_alternate(memory, size);
+		else
+			set_alternate(on_stack, sizeof(on_stack));
+		raise_deep(30, SIGUSR1);
+		raise_deep(20, SIGUSR2);
+		raise_deep(10, SIGHUP);
+	}
+	stack_t off = {};
+	off.ss_flags = SS_DISABLE;
+	sigaltstack(&off, nullptr);
+	munmap(memory, size);
+	raise_deep(50, SIGUSR2);
+}
+
+static void signals()
+{
+	struct itimerval often = {{0, 200}, {0, 200}}, never = {};
+
+	handle(SIGUSR1, on_signal, true);
+	handle(SIGUSR2, on_signal, false);
+	handle(SIGHUP, on_two_signals, true);
+	signal_thread();
+	std::thread(signal_thread).join();
+	handle(SIGALRM, on_alarm, false);
+	setitimer(ITIMER_REAL, &often, nullptr);
+	while (alarms < 1500)
+		sink += busy_work(alarms % 20);
+	setitimer(ITIMER_REAL, &never, nullptr);
+}
+
+/* ---- code without any rules: the stack ends there ---- */
+
+static void jit()
+{
+	/* sub $8, %rsp; mov %rdi, %rax; mov $5, %edi; call *%rax; add $8, %rsp; ret */
+	static const unsigned char code[] = "\x48\x83\xec\x08\x48\x89\xf8\xbf\x05\x00\x00"
+					    "\x00\xff\xd0\x48\x83\xc4\x08\xc3";
+	void *memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy(memory, code, sizeof(code));
+	for (unsigned i = 0; i < 1000; i++)
+		((void (*)(void (*)(unsigned)))memory)(allocate);
+}
+
+/* ---- inside a sandbox nothing may be asked of the kernel ---- */
+
+static void sandbox()
+{
+	auto enter = (void (*)())dlsym(RTLD_DEFAULT, "oracle_enter_sandbox");
+
+	recurse(50, 1);
+	if (enter)
+		enter();
+	recurse(60, 1);
+	coroutine_round();
+	std::thread(deep_thread, 1).join();
+}
+
+int main(int argc, char **argv)
+{
+	std::string part = argc > 1 ? argv[1] : "";
+
+	if (part == "frames")
+		frames();
+	else if (part == "threads")
+		threads();
+	else if (part == "plugins" && argc == 4)
+		return plugins(argv + 2);
+	else if (part == "coroutines")
+		coroutines_of_all();
+	else if (part == "signals")
+		signals();
+	else if (part == "jit")
+		jit();
+	else if (part == "sandbox")
+		sandbox();
+	else
+		return 2;
+	return 0;
+}
