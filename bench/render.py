@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results as Markdown."""
+
+import macro
+import measure
+import micro
+
+
+def table(head, rows):
+    """First column to the left, the others to the right."""
+    lines = ["| " + " | ".join(head) + " |",
+             "|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return lines + [""]
+
+
+def spread(values, form="%.3f"):
+    """median [smallest-largest]"""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return form % values[0]
+    return "%s [%s-%s]" % tuple(form % v for v in (measure.median(values), min(values), max(values)))
+
+
+def size(n):
+    if n is None:
+        return "-"
+    if abs(n) < 10000:
+        return "%d B" % n
+    if abs(n) < 10 << 20:
+        return "%.1f KiB" % (n / 1024)
+    return "%.1f MiB" % (n / (1 << 20))
+
+
+def quiet(foreign):
+    foreign = [f for f in foreign if f is not None]
+    if not foreign:
+        return ""
+    text = "Other processes kept %.2f CPUs busy meanwhile (median; worst %.2f)." % (
+        measure.median(foreign), max(foreign))
+    if measure.median(foreign) > 0.2:
+        text += " **The machine was not quiet: trust the medians of paired ratios at most.**"
+    return text
+
+
+def heading(title, part):
+    lines = ["## " + title, "", "%s; %d round(s)%s." % (
+        part["date"], part["data"].get("rounds", 1), ", quick" if part["quick"] else "")]
+    if part["stale"]:
+        lines[-1] += " **Of an earlier build of the agent than the sections above or below.**"
+    return lines
+
+
+# ---- micro
+
+def render_micro(part):
+    data = part["data"]
+    lines = heading("malloc and free", part) + [
+        quiet(data["foreign"]), "",
+        "Nanoseconds of thread CPU time per malloc and free: median of the rounds [smallest-largest],"
+        " each round the median of its batches. *tight*: 32 bytes, over and over. *hostile*: random"
+        " replacement among 2^20 live blocks of 16 to 143 bytes. *added*: median of the differences"
+        " within each round against the row named in *above*.", ""]
+    loads = data["loads"]
+    head = ["", "above"]
+    for load in loads:
+        head += ["%s, %d thread%s" % (load["mode"], load["threads"], "s"[:load["threads"] > 1]),
+                 "added"]
+    rows = []
+    labels = {v["name"]: v["label"] for v in data["variants"]}
+    for v in data["variants"]:
+        why = v["missing"] or data["failed"].get(v["name"])
+        if why:
+            rows.append([v["label"], ""] + [why] + [""] * (2 * len(loads) - 1))
+            continue
+        row = [v["label"], labels.get(v["base"], "")]
+        for load in loads:
+            row.append(spread(load["median"].get(v["name"], []), "%.2f"))
+            differences = micro.added(load, v["name"], v["base"]) if v["base"] else []
+            row.append("%+.2f" % measure.median(differences) if differences else "")
+        rows.append(row)
+    lines += table(head, rows)
+    lines += ["The same by each run's fastest batch, which the rest of the machine disturbs least:", ""]
+    head = [""] + [h for load in loads for h in (
+        "%s, %d" % (load["mode"], load["threads"]), "added")]
+    rows = []
+    for v in data["variants"]:
+        if v["missing"] or v["name"] in data["failed"]:
+            continue
+        row = [v["label"]]
+        for load in loads:
+            values = load["min"].get(v["name"], [])
+            row.append("%.2f" % measure.median(values) if values else "-")
+            differences = micro.added(load, v["name"], v["base"], "min") if v["base"] else []
+            row.append("%+.2f" % measure.median(differences) if differences else "")
+        rows.append(row)
+    return lines + table(head, rows)
+
+
+# ---- macro
+
+COMPARED = [("mayfly", "native"), ("mayfly-record", "native"), ("jemalloc-prof", "jemalloc"),
+            ("tcmalloc-sampling", "tcmalloc"), ("heaptrack-in-process", "native"),
+            ("heaptrack", "native"), ("native-again", "native")]
+HEADS = ["mayfly, in the process", "mayfly record (with recorder)", "jemalloc prof / jemalloc",
+         "tcmalloc sampling / tcmalloc", "heaptrack, in the process", "heaptrack (with interpreter)",
+         "native again (noise)"]
+
+
+def present(data):
+    return [p for p in data["programs"] if "absent" not in p]
+
+
+def ratio_cell(program, name, base, key):
+    if name in program["missing"]:
+        return program["missing"][name]
+    if name in program["failed"]:
+        return "failed: " + program["failed"][name][:80]
+    return spread(macro.ratios(program, name, base, key))
+
+
+def mean_cell(data, name, base, key):
+    """Geometric mean of the programs' medians, when every program has the variant; the worst."""
+    medians = []
+    for program in present(data):
+        values = macro.ratios(program, name, base, key)
+        if not values:
+            return "-", "-"
+        medians.append(measure.median(values))
+    if not medians:
+        return "-", "-"
+    return "%.3f" % measure.geometric_mean(medians), "%.3f" % max(medians)
+
+
+def ratio_table(data, key):
+    rows = []
+    for program in data["programs"]:
+        if "absent" in program:
+            rows.append([program["name"], program["absent"]] + [""] * len(COMPARED))
+            continue
+        native = [run[key] for run in program["runs"]["native"]]
+        value = size(measure.median(native)) if key == "rss_bytes" else \
+            "%.2f s" % measure.median(native)
+        rows.append([program["name"], value] + [
+            ratio_cell(program, name, base, key) for name, base in COMPARED])
+    means = [mean_cell(data, name, base, key) for name, base in COMPARED]
+    rows.append(["**geometric mean**", ""] + ["**%s**" % mean for mean, _ in means])
+    rows.append(["worst", ""] + [worst for _, worst in means])
+    return table(["", "native"] + HEADS, rows)
+
+
+def best_ratio(program, name, base, key):
+    """Smallest over smallest: what is left when every disturbance is."""
+    runs, bases = program["runs"].get(name, []), program["runs"].get(base, [])
+    if base == "native" and name != "native-again":
+        bases = bases + program["runs"].get("native-again", [])
+    if not runs or not bases:
+        return None
+    return min(r[key] for r in runs) / min(r[key] for r in bases)
+
+
+def best_table(data):
+    rows = []
+    columns = [[] for _ in COMPARED]
+    for program in present(data):
+        row = [program["name"]]
+        for column, (name, base) in zip(columns, COMPARED):
+            value = best_ratio(program, name, base, "cpu_s")
+            row.append("%.3f" % value if value else "-")
+            column.append(value)
+        rows.append(row)
+    rows.append(["**geometric mean**"] + [
+        "**%.3f**" % measure.geometric_mean(c) if c and all(c) else "-" for c in columns])
+    return table([""] + HEADS, rows)
+
+
+def last_info(program, name):
+    for run in reversed(program["runs"].get(name, [])):
+        if run.get("info", {}).get("samples"):
+            return run["info"]
+    return None
+
+
+def file_bytes(program, name):
+    values = [run["file_bytes"] for run in program["runs"].get(name, []) if "file_bytes" in run]
+    return measure.median(values) if values else None
+
+
+def bytes_per_sample(program):
+    values = [run["file_bytes"] / run["info"]["samples"]
+              for run in program["runs"].get("mayfly-record", [])
+              if run.get("info", {}).get("samples") and "file_bytes" in run]
+    return measure.median(values) if values else None
+
+
+def size_table(data):
+    rows = []
+    for program in present(data):
+        info = last_info(program, "mayfly-record")
+        per = bytes_per_sample(program)
+        rows.append([
+            program["name"], size(file_bytes(program, "mayfly-record")),
+            info["samples"] if info else "-", "%.1f" % per if per else "-",
+            info.get("stacks", "-") if info else "-", info.get("frames", "-") if info else "-",
+            info.get("truncated_stacks", "-") if info else "-",
+            info.get("dropped_samples", "-") if info else "-",
+            size(file_bytes(program, "mayfly")), size(file_bytes(program, "jemalloc-prof")),
+            size(file_bytes(program, "heaptrack")), size(file_bytes(program, "heaptrack-in-process"))])
+    return table(["", "trace", "samples", "bytes per sample", "stacks", "frames", "truncated",
+                  "dropped", "spool", "jemalloc prof", "heaptrack", "heaptrack raw"], rows)
+
+
+def added_memory_table(data):
+    rows = []
+    for program in present(data):
+        row = [program["name"]]
+        for name, base in COMPARED:
+            runs, bases = program["runs"].get(name, []), program["runs"].get(base, [])
+            pairs = [r["rss_bytes"] - b["rss_bytes"] for r in runs for b in bases
+                     if r["round"] == b["round"]]
+            row.append("%+.1f" % (measure.median(pairs) / (1 << 20)) if pairs else "-")
+        rows.append(row)
+    return table([""] + HEADS, rows)
+
+
+def reading_table(data):
+    def cells(entry):
+        if not entry:
+            return ["-", "-", "-"]
+        if entry["failed"] is not None:
+            return ["failed: " + entry["failed"][:60], "", ""]
+        return ["%.2f s" % entry["wall_s"], size(entry["rss_bytes"]), size(entry["file_bytes"])]
+    rows = [[p["name"]] + cells(p["reading"].get("mayfly-record")) + cells(p["reading"].get("mayfly"))
+            + cells(p["reading"].get("heaptrack")) for p in present(data)]
+    return table(["", "mayfly report", "RSS", "trace", "the same of a spool", "RSS", "spool",
+                  "heaptrack_print", "RSS", "file (exact)"], rows)
+
+
+def live_text(live):
+    if live["failed"]:
+        return "Memory at 10,000 live samples: " + live["failed"]
+    def value(name, key):
+        return measure.median([run[key] for run in live[name]])
+    return ("%s live samples (%d live blocks of %d bytes, interval %s): resident memory %s, without"
+            " mayfly %s: **%+.2f MiB**, of which anonymous %+.2f MiB, the rest is the file mapping"
+            " of the spool and the agent's code." % (
+                live["samples"] if live["samples"] is not None else "?", live["blocks"], live["size"],
+                live["interval"], size(value("mayfly", "rss")), size(value("native", "rss")),
+                (value("mayfly", "rss") - value("native", "rss")) / (1 << 20),
+                (value("mayfly", "anonymous") - value("native", "anonymous")) / (1 << 20)))
+
+
+def differing_output(data):
+    """Programs whose standard output was not that of the native run."""
+    found = []
+    for program in present(data):
+        expected = {run["digest"] for run in program["runs"].get("native", [])}
+        for name in ("mayfly", "mayfly-record"):
+            if any(run["digest"] not in expected for run in program["runs"].get(name, [])):
+                found.append("%s (%s)" % (program["name"], name))
+    return found
+
+
+def render_macro(part):
+    data = part["data"]
+    foreign = [run["foreign"] for p in present(data) for runs in p["runs"].values() for run in runs]
+    lines = heading("Programs", part) + [
+        quiet(foreign), "",
+        "Sampling interval %sB everywhere. Each cell: median of the ratios within each round"
+        " [smallest-largest]. heaptrack records every allocation, in %d round(s)." % (
+            data["interval"].replace("K", " Ki"), data["heaptrack_rounds"]), ""]
+    lines += ["- **%s**: %s" % (p["name"], p["what"]) for p in data["programs"]]
+    wrong = differing_output(data)
+    lines += ["", "Standard output with mayfly equals that without: " + (
+        "**no: %s**" % ", ".join(wrong) if wrong else "yes, in every run."), ""]
+    lines += ["### CPU time, user and system", ""] + ratio_table(data, "cpu_s")
+    lines += ["The same as smallest over smallest of all rounds:", ""] + best_table(data)
+    lines += ["### Wall time", ""] + ratio_table(data, "wall_s")
+    lines += ["### Peak resident memory", ""] + ratio_table(data, "rss_bytes")
+    lines += ["The same as MiB added (median of the differences within each round):", ""]
+    lines += added_memory_table(data) + [live_text(data["live"]), ""]
+    lines += ["### Files", ""] + size_table(data)
+    lines += ["### From a file to the first report", "",
+              "Median, from the start of the process to its end.", ""] + reading_table(data)
+    return lines
+
+
+def render_text(title):
+    """capture and symbols: programs of their own that print their tables."""
+    def render(part):
+        data = part["data"]
+        lines = heading(title, part) + [quiet([data["foreign"]] if "foreign" in data else []), ""]
+        if data.get("failed"):
+            return lines + [data["failed"], ""]
+        return lines + ["```"] + data["text"].rstrip().splitlines() + ["```", ""]
+    return render
+
+
+PARTS = [("micro", render_micro), ("capture", render_text("Stack capture")),
+         ("macro", render_macro), ("symbols", render_text("Symbols"))]
+
+
+# ---- targets
+
+def target_rows(parts):
+    rows = []
+    if "micro" in parts:
+        data = parts["micro"]["data"]
+        tight = data["loads"][0]
+        for name, what in (("mayfly", "sampling at 512 KiB"), ("mayfly-dormant", "dormant")):
+            values = micro.added(tight, name, "forward")
+            fastest = micro.added(tight, name, "forward", "min")
+            rows.append(["malloc and free, tight, 1 thread: added to a forwarding preload, " + what,
+                         "<= 0.6 ns", "%+.2f ns (fastest batches %+.2f)" % (
+                             measure.median(values), measure.median(fastest)) if values else "-"])
+    if "macro" in parts:
+        data = parts["macro"]["data"]
+        mean, worst = mean_cell(data, "mayfly", "native", "cpu_s")
+        noise, noisiest = mean_cell(data, "native-again", "native", "cpu_s")
+        rows.append(["CPU of real programs at 512 KiB, in the process (geometric mean; worst)",
+                     "<= 1.01; <= 1.02", "%s; %s" % (mean, worst)])
+        rows.append(["the same of native against native: the noise", "1; 1",
+                     "%s; %s" % (noise, noisiest)])
+        mean, worst = mean_cell(data, "mayfly-record", "native", "cpu_s")
+        rows.append(["with the recorder and its symbolising", "-", "%s; %s" % (mean, worst)])
+        for name, base, label in (("jemalloc-prof", "jemalloc", "jemalloc prof"),
+                                  ("tcmalloc-sampling", "tcmalloc", "tcmalloc sampling"),
+                                  ("heaptrack-in-process", "native", "heaptrack, in the process")):
+            rows.append(["for comparison: " + label, "-",
+                         "%s; %s" % mean_cell(data, name, base, "cpu_s")])
+        mean, worst = mean_cell(data, "mayfly", "native", "rss_bytes")
+        rows.append(["peak resident memory, sampling (geometric mean; worst)", "<= 1.02",
+                     "%s; %s" % (mean, worst)])
+        live = data["live"]
+        if not live["failed"]:
+            grown = measure.median([r["rss"] for r in live["mayfly"]]) - \
+                measure.median([r["rss"] for r in live["native"]])
+            rows.append(["resident memory added at %s live samples" % live["samples"], "<= 4 MiB",
+                         "%.2f MiB" % (grown / (1 << 20))])
+        per = [(bytes_per_sample(p), p["name"]) for p in present(data)]
+        per = [entry for entry in per if entry[0]]
+        if per:
+            rows.append(["trace bytes per sampled block, all included", "<= 15; <= 28 with C++ debug"
+                         " info", "; ".join("%s %.1f" % (name, value) for value, name in per)])
+        reading = [(p["reading"]["mayfly-record"]["wall_s"], p["name"]) for p in present(data)
+                   if "mayfly-record" in p["reading"]]
+        if reading:
+            rows.append(["mayfly report on these traces, slowest", "<= 0.3 s",
+                         "%.2f s (%s)" % max(reading)])
+    return rows
+
+
+def render(parts, machine, commands):
+    lines = ["# Benchmark results", "",
+             "Written by `bench/run`; how it measures is in [README.md](README.md). All figures are"
+             " ratios or differences within one run, paired by round.", ""]
+    lines += table(["", ""], machine)
+    lines += ["Commands:", "", "```"] + commands + ["```", ""]
+    rows = target_rows(parts)
+    if rows:
+        lines += ["## Targets", ""] + table(["what", "target", "reached"], rows)
+    for name, renderer in PARTS:
+        if name in parts:
+            lines += renderer(parts[name])
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines) + "\n"
