@@ -45,25 +45,35 @@ static void add_site(struct sites *s, uint64_t address)
 	s->address[s->count++] = address;
 }
 
-/* Calls by relative displacement whose target is in the same section; a byte e8 of something else
- * seldom looks so. */
-static void find_calls(struct sites *s, const uint8_t *code, uint64_t size, uint64_t address)
+/* Calls by relative displacement whose target is code too; a byte e8 of something else seldom
+ * looks so. */
+static void find_calls(struct sites *s, const uint8_t *code, uint64_t size, uint64_t address,
+		       uint64_t low, uint64_t high)
 {
 	for (uint64_t i = 0; i + 5 <= size; i++) {
+		uint64_t target = address + i + 5;
 		int32_t displacement;
 
 		if (code[i] != 0xe8)
 			continue;
 		memcpy(&displacement, code + i + 1, sizeof(displacement));
-		if ((uint64_t)((int64_t)i + 5 + displacement) < size)
+		target += (uint64_t)(int64_t)displacement;
+		if (target >= low && target < high)
 			add_site(s, address + i + 4);
 	}
+}
+
+static bool is_code(Elf_Scn *section, GElf_Shdr *header)
+{
+	return gelf_getshdr(section, header) && header->sh_flags & SHF_EXECINSTR;
 }
 
 static int find_sites(const char *path, struct sites *s)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t low = UINT64_MAX, high = 0;
 	Elf_Scn *section = NULL;
+	GElf_Shdr header;
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
@@ -71,14 +81,17 @@ static int find_sites(const char *path, struct sites *s)
 	if (!elf)
 		return -1;
 	while ((section = elf_nextscn(elf, section))) {
-		GElf_Shdr header;
-		Elf_Data *data;
-
-		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR))
+		if (!is_code(section, &header))
 			continue;
-		data = elf_rawdata(section, NULL);
+		low = header.sh_addr < low ? header.sh_addr : low;
+		if (header.sh_addr + header.sh_size > high)
+			high = header.sh_addr + header.sh_size;
+	}
+	while ((section = elf_nextscn(elf, section))) {
+		Elf_Data *data = is_code(section, &header) ? elf_rawdata(section, NULL) : NULL;
+
 		if (data && data->d_buf)
-			find_calls(s, data->d_buf, data->d_size, header.sh_addr);
+			find_calls(s, data->d_buf, data->d_size, header.sh_addr, low, high);
 	}
 	elf_end(elf);
 	close(fd);

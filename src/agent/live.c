@@ -7,11 +7,15 @@
  *                    └──> table, open addressing, linear probing, under one lock;
  *                         first a look without the lock, valid when `changes` stood still
  *
- * A bit that has become useless stays set until a rebuild. Filters are built beside the one in use
- * and published by two stores: bits, then mask. A reader loads mask, then bits, so it can combine
- * an old mask with new bits but never the reverse; the new array is therefore filled for both.
- * Arrays that were replaced stay mapped: a reader may still be looking at them. They alternate
- * between two areas of each size, so this costs at most twice the largest one.
+ * Filter and table use the same hash, each some low bits of it, the table never more than the filter:
+ * so all blocks of one bit are in one run of the table, and removing a block can tell at once whether
+ * its bit may be cleared. That matters: a program that allocates and frees in a loop gets the same
+ * few addresses again and again, and a bit left behind would send each of those frees the slow way.
+ *
+ * A filter that has become too full is replaced by a larger one: bits first, then mask. A reader loads
+ * mask, then bits, so it can combine the old mask with the new bits but never the reverse; the
+ * new array is therefore filled for both masks. Replaced arrays stay mapped, for late readers; all
+ * together are smaller than the one in use.
  */
 #include "live.h"
 
@@ -30,14 +34,7 @@ static struct live_block *table;
 static size_t table_size, table_used;
 static _Atomic uint32_t changes; /* odd while the table is being changed */
 
-struct area {
-	_Atomic uint64_t *bits;
-	size_t words;
-};
-static struct area areas[2];
-static unsigned current_area;
 static bool no_filter;	/* interval 1: every free is looked up */
-static size_t bits_set; /* insertions since the last rebuild: an upper bound of set bits */
 
 static void *map(size_t bytes)
 {
@@ -48,60 +45,45 @@ static void *map(size_t bytes)
 
 static size_t home(uintptr_t block)
 {
-	return (size_t)((uint64_t)block * 0xd6e8feb86659fd93u >> 20) & (table_size - 1);
+	return (size_t)live_hash(block) & (table_size - 1);
 }
 
-static void set_bit(_Atomic uint64_t *bits, uint64_t bit)
+/* Only under the lock: no read-modify-write needed. */
+static void change_bit(_Atomic uint64_t *bits, uint64_t bit, bool set)
 {
 	uint64_t word = atomic_load_explicit(&bits[bit >> 6], memory_order_relaxed);
+	uint64_t one = 1ull << (bit & 63);
 
-	/* Only under the lock: no read-modify-write needed. */
-	atomic_store_explicit(&bits[bit >> 6], word | 1ull << (bit & 63), memory_order_release);
+	atomic_store_explicit(&bits[bit >> 6], set ? word | one : word & ~one,
+			      memory_order_release);
 }
 
-/* A filter for `live` blocks, without the bits of blocks that are gone. False: keep the old. */
-static bool rebuild_filter(size_t live)
+static uint64_t filter_mask(void)
 {
-	unsigned log2 = LIVE_FILTER_BITS_LOG2_MIN;
+	return atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
+}
 
-	if (no_filter)
-		return true;
-	uint64_t old_mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
+/* A filter with 64 bits for each live sample. False: the old one stays. */
+static bool grow_filter(void)
+{
+	uint64_t old_mask = filter_mask(), mask = (1ull << LIVE_FILTER_BITS_LOG2_MIN) - 1;
 
-	/* 64 bits for each live sample when built, refilled at 32: one in 32 frees of other blocks
-	 * takes the slow path at worst. */
-	while (log2 < LIVE_FILTER_BITS_LOG2_MAX && (1ull << log2) < 64 * (uint64_t)live)
-		log2++;
-	uint64_t mask = (1ull << log2) - 1;
-	/* Never smaller: a reader could combine the old, larger mask with the new, smaller array. */
-	if (mask < old_mask)
-		mask = old_mask;
-
-	struct area *area = &areas[!current_area];
-	size_t words = (mask + 1) / 64;
-	if (area->words < words) {
-		if (agent_sandboxed)
-			return false;
-		_Atomic uint64_t *bits = map(words * sizeof(*bits));
-		if (!bits)
-			return false;
-		area->bits = bits; /* the smaller one stays mapped for late readers */
-		area->words = words;
-	} else {
-		for (size_t i = 0; i < area->words; i++)
-			atomic_store_explicit(&area->bits[i], 0, memory_order_relaxed);
-	}
+	while (mask < (1ull << LIVE_FILTER_BITS_LOG2_MAX) - 1 && mask < 64 * (uint64_t)table_used)
+		mask = 2 * mask + 1;
+	if (mask <= old_mask || agent_sandboxed)
+		return false;
+	_Atomic uint64_t *bits = map((mask + 1) / 8);
+	if (!bits)
+		return false;
 	for (size_t i = 0; i < table_size; i++) {
 		if (table[i].block) {
 			uint64_t hash = live_hash(table[i].block);
-			set_bit(area->bits, hash & mask);
-			set_bit(area->bits, hash & old_mask);
+			change_bit(bits, hash & mask, true);
+			change_bit(bits, hash & old_mask, true);
 		}
 	}
-	atomic_store_explicit(&live_filter.bits, area->bits, memory_order_release);
+	atomic_store_explicit(&live_filter.bits, bits, memory_order_release);
 	atomic_store_explicit(&live_filter.mask, mask, memory_order_release);
-	current_area = !current_area;
-	bits_set = table_used;
 	return true;
 }
 
@@ -143,8 +125,7 @@ bool live_init(bool every)
 	table = map(TABLE_MIN * sizeof(*table));
 	table_size = TABLE_MIN;
 	table_used = 0;
-	bits_set = 0;
-	return table && rebuild_filter(0);
+	return table && (every || grow_filter());
 }
 
 static size_t find(uintptr_t block)
@@ -158,10 +139,25 @@ static size_t find(uintptr_t block)
 	return SIZE_MAX;
 }
 
+/* Is another live block behind the same bit? It would be in the same run of the table. */
+static bool bit_is_shared(uintptr_t block, uint64_t bit)
+{
+	for (size_t i = home(block); table[i].block; i = (i + 1) & (table_size - 1)) {
+		if (table[i].block != block && (live_hash(table[i].block) & filter_mask()) == bit)
+			return true;
+	}
+	return false;
+}
+
 /* Closes the gap at i so that every entry stays reachable from its home. */
 static void take_out(size_t i)
 {
+	uint64_t bit = live_hash(table[i].block) & filter_mask();
 	size_t hole = i;
+
+	if (!no_filter && !bit_is_shared(table[i].block, bit))
+		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed), bit,
+			   false);
 
 	for (;;) {
 		i = (i + 1) & (table_size - 1);
@@ -193,12 +189,12 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	} else if (4 * (table_used + 1) <= 3 * table_size || grow_table()) {
 		put(added);
 		table_used++;
-		uint64_t mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
-		set_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
-			live_hash(added->block) & mask);
-		if (!no_filter && 32 * ++bits_set > mask + 1 &&
-		    (mask + 1 < 1ull << LIVE_FILTER_BITS_LOG2_MAX || bits_set > 2 * table_used))
-			rebuild_filter(table_used);
+		if (!no_filter) {
+			change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
+				   live_hash(added->block) & filter_mask(), true);
+			if (32 * table_used > filter_mask() + 1)
+				grow_filter();
+		}
 	} else {
 		*stale = *added; /* no room: let it go at once, the trace shows it as freed */
 		found = true;
@@ -217,7 +213,7 @@ static bool surely_absent(uintptr_t block)
 		return false;
 	size_t size = table_size;
 	struct live_block *at = table;
-	size_t i = (size_t)((uint64_t)block * 0xd6e8feb86659fd93u >> 20) & (size - 1);
+	size_t i = (size_t)live_hash(block) & (size - 1);
 	bool found = false;
 	/* table and size are read once each; checked by `changes` before they are trusted. */
 	atomic_thread_fence(memory_order_acquire);

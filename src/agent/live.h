@@ -21,7 +21,7 @@ struct live_block {
 #define LIVE_FILTER_BITS_LOG2_MIN 16
 #define LIVE_FILTER_BITS_LOG2_MAX 26
 
-/* Readers load mask before bits; the rebuilder stores bits before mask (see live.c). */
+/* Readers load mask before bits; who replaces them stores bits before mask (see live.c). */
 struct live_filter {
 	_Atomic uint64_t mask; /* bits in the filter - 1 */
 	_Atomic(_Atomic uint64_t *) bits;

@@ -114,7 +114,7 @@ enum elf_file_status elf_file_open(struct elf_file *f, const char *path)
 	}
 	f->size = (size_t)status.st_size;
 	/* Writable: libelf notes in the section headers what it has decompressed. */
-	f->image = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	f->image = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	close(fd);
 	if (f->image == MAP_FAILED) {
 		memset(f, 0, sizeof(*f));

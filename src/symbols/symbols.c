@@ -229,6 +229,8 @@ static void dwarf_found(void *context, size_t i, const struct symbol *list, size
 	const char *name = list[count - 1].function;
 	struct symbol *copy;
 
+	if (r->answered[i])
+		return;
 	if (!prefer_match(name, m)) {
 		give(r, i, list, count);
 		return;
