@@ -31,7 +31,7 @@ work(6000)
 total = 0
 
 
-def run(command, every=1, **variables):
+def run(command, every=1, shorter=False, **variables):
     """Runs a program under the oracle: the sums of what its processes counted."""
     global total
     with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +54,8 @@ def run(command, every=1, **variables):
     same(counts["mismatches"], 0, "mismatches, with output " + text)
     same(counts["wrong_common"], 0, "wrong common prefixes")
     same(counts["errno_changed"], 0, "changes of errno")
+    if not shorter:
+        same(counts["shorter"], 0, "stacks that backtrace() follows further")
     total += counts["stacks"]
     return counts
 
@@ -64,6 +66,14 @@ def frames():
     same(counts["truncated"], 0, "truncated")
     check(counts["stacks"] > 50000, "few stacks")
     check(counts["shared"] > counts["frames"] // 2, "nothing is reused")
+
+
+@case
+def segments_with_holes_between():
+    if not os.path.exists(PROGRAM + "_holes"):
+        raise Skip("walk_program_holes is not built")
+    counts = run([PROGRAM + "_holes", "frames"])
+    same(counts["truncated"], 0, "truncated")
 
 
 @case
@@ -103,7 +113,7 @@ def code_without_rules():
 
 @case
 def sandbox():
-    counts = run([PROGRAM, "sandbox"])
+    counts = run([PROGRAM, "sandbox"], shorter=True)
     check(counts["truncated"] > 1000, "stacks of unknown bounds were walked")
 
 

@@ -8,8 +8,9 @@
  *
  * What must be equal: all addresses from the caller of malloc to the root, but that a frame which a
  * signal interrupted is pc + 1 here and pc there. Of elided stacks the leaf and the root part, and
- * the number left out. Of truncated stacks the part there is (they are counted). And the common
- * prefix with the capture before must be what it says, no less and no more.
+ * the number left out. Of truncated stacks the part there is; counted as `shorter` where
+ * backtrace() went on. And the common prefix with the capture before must be what it says, no less
+ * and no more.
  */
 #include "agent/cpu.h"
 #include "agent/modules.h"
@@ -37,6 +38,11 @@ void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
 
+/* The allocator underneath may be another one than glibc's. */
+static void *(*next_malloc)(size_t) = __libc_malloc;
+static void *(*next_calloc)(size_t, size_t) = __libc_calloc;
+static void *(*next_realloc)(void *, size_t) = __libc_realloc;
+
 /* The last capture, kept to check `common`. */
 struct last {
 	uint32_t depth;
@@ -55,7 +61,7 @@ static _Thread_local uint32_t countdown;
 static bool ready;
 static uint32_t every = 1;
 static _Atomic uint64_t stacks, mismatches, truncated, elided, signals, shared, frames, gone, seen;
-static _Atomic uint64_t wrong_common, errno_changed, bins[BINS];
+static _Atomic uint64_t shorter, wrong_common, errno_changed, bins[BINS];
 static _Atomic uint32_t described;
 
 void agent_module_seen(const struct module *m)
@@ -102,8 +108,10 @@ static int compare(const struct walk *w, void *const *theirs, int n)
 	while (at-- > 0) {
 		uint64_t ours = w->frames[at].address;
 
-		if (ours == SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0))
+		if (ours == SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0)) {
+			atomic_fetch_add(&shorter, i < n);
 			return at == 0 && w->truncated ? -1 : i;
+		}
 		if (SPOOL_MARK_KIND(ours) == SPOOL_MARK_ELIDED && ours & SPOOL_MARK_BIT) {
 			i += (int)SPOOL_MARK_COUNT(ours);
 			continue;
@@ -207,6 +215,22 @@ static __attribute__((noinline)) void check_from_here(const struct walk_start *c
 	check_common(s);
 }
 
+static void find_allocator(void)
+{
+	static bool done;
+	void *found;
+
+	if (done)
+		return;
+	done = true;
+	if ((found = dlsym(RTLD_NEXT, "malloc")))
+		next_malloc = (void *(*)(size_t))(uintptr_t)found;
+	if ((found = dlsym(RTLD_NEXT, "calloc")))
+		next_calloc = (void *(*)(size_t, size_t))(uintptr_t)found;
+	if ((found = dlsym(RTLD_NEXT, "realloc")))
+		next_realloc = (void *(*)(void *, size_t))(uintptr_t)found;
+}
+
 static inline bool is_turn(void)
 {
 	if (!ready || busy || countdown-- > 1)
@@ -234,7 +258,8 @@ EXPORT void *malloc(size_t size)
 	cpu_caller(start.pc, start.sp, start.bp);
 	if (is_turn())
 		take_turn(&start);
-	return __libc_malloc(size);
+	find_allocator();
+	return next_malloc(size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
@@ -244,7 +269,8 @@ EXPORT void *calloc(size_t n, size_t size)
 	cpu_caller(start.pc, start.sp, start.bp);
 	if (is_turn())
 		take_turn(&start);
-	return __libc_calloc(n, size);
+	find_allocator();
+	return next_calloc(n, size);
 }
 
 EXPORT void *realloc(void *block, size_t size)
@@ -254,7 +280,8 @@ EXPORT void *realloc(void *block, size_t size)
 	cpu_caller(start.pc, start.sp, start.bp);
 	if (is_turn())
 		take_turn(&start);
-	return __libc_realloc(block, size);
+	find_allocator();
+	return next_realloc(block, size);
 }
 
 EXPORT int dlclose(void *handle)
@@ -297,12 +324,13 @@ static __attribute__((destructor)) void end(void)
 	ready = false;
 	if (!path)
 		return;
-	length = snprintf(line, sizeof(line),
-			  "stacks=%lu mismatches=%lu truncated=%lu elided=%lu signals=%lu "
-			  "wrong_common=%lu errno_changed=%lu seen=%lu gone=%lu frames=%lu "
-			  "shared=%lu depths=",
-			  stacks, mismatches, truncated, elided, signals, wrong_common,
-			  errno_changed, seen, gone, frames, shared);
+	length =
+	    snprintf(line, sizeof(line),
+		     "stacks=%lu mismatches=%lu truncated=%lu elided=%lu signals=%lu "
+		     "shorter=%lu wrong_common=%lu errno_changed=%lu seen=%lu gone=%lu frames=%lu "
+		     "shared=%lu depths=",
+		     stacks, mismatches, truncated, elided, signals, shorter, wrong_common,
+		     errno_changed, seen, gone, frames, shared);
 	for (int i = 0; i < BINS; i++)
 		length += snprintf(line + length, sizeof(line) - (size_t)length, "%s%lu",
 				   i ? "," : "", bins[i]);

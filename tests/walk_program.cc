@@ -174,10 +174,80 @@ static void descend(unsigned depth)
 	allocate(depth + 100);
 }
 
+/*
+ * Stacks that differ only in where a frame begins: what one of them takes more, the next one takes
+ * less, so all inner frames lie at the same addresses, and the words that the other stack had
+ * there are still in the unused room. Only the base pointers tell them apart.
+ */
+static NOINLINE void shifted_leaf(unsigned size)
+{
+	allocate(size);
+	sink += size;
+}
+
+static NOINLINE void shifted_saver(unsigned size)
+{
+	volatile char *room = (volatile char *)alloca(size % 2 * 64 + 32);
+
+	room[0] = 1;
+	shifted_leaf(size);
+	sink += (unsigned)room[0];
+}
+
+static NOINLINE void shifted_plain(unsigned size)
+{
+	volatile char room[48];
+
+	room[0] = 1;
+	shifted_saver(size);
+	sink += (unsigned)room[0];
+}
+
+static NOINLINE void shifted_inner(unsigned room_size, unsigned size)
+{
+	volatile char *room = (volatile char *)alloca(room_size);
+
+	room[0] = 1;
+	switch (size % 3) {
+	case 0:
+		shifted_leaf(size);
+		break;
+	case 1:
+		shifted_saver(size);
+		break;
+	default:
+		shifted_plain(size);
+	}
+	sink += (unsigned)room[0];
+}
+
+static NOINLINE void shifted_outer(unsigned shift, unsigned size)
+{
+	volatile char *room = (volatile char *)alloca(shift + 16);
+
+	room[0] = 1;
+	switch (shift) {
+	case 0:
+		shifted_inner(1024, size);
+		break;
+	case 256:
+		shifted_inner(768, size + 3);
+		break;
+	case 512:
+		shifted_inner(512, size + 6);
+		break;
+	default:
+		shifted_inner(256, size + 9);
+	}
+	sink += (unsigned)room[0];
+}
+
 static void frames()
 {
 	for (unsigned i = 0; i < 2500; i++)
 		descend(next_random() % 40);
+	for (unsigned i = 0; i < 20000; i++)
+		shifted_outer(next_random() % 4 * 256, next_random() % 12);
 }
 
 /* ---- threads, with recursion deeper than what is kept ---- */

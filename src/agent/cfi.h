@@ -50,7 +50,7 @@ struct cfi_rule {
 	struct cfi_place ra, bp;
 };
 
-/* An object as mapped: its range, and its .eh_frame_hdr inside. */
+/* The mapped range that holds an object's .eh_frame and .eh_frame_hdr. */
 struct cfi_object {
 	const uint8_t *start, *end;
 	const uint8_t *header; /* NULL: it has none */

@@ -25,6 +25,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define NODES_MAX     4096
 #define RECENT_BITS   8
@@ -42,7 +43,8 @@ extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 struct node {
 	_Atomic uint64_t start, end;
 	_Atomic(const struct link_map *) map;
-	_Atomic uint64_t fingerprint; /* of what the loader and the object's own bytes say */
+	_Atomic uint64_t words;	      /* of what the loader says, quick to get */
+	_Atomic uint64_t fingerprint; /* of that, the path and the build-id */
 	_Atomic bool live;
 	uint64_t bias;
 	char *path;
@@ -61,6 +63,13 @@ static _Alignas(64) char arena[ARENA_BYTES];
 static size_t arena_used;
 static char program_path[PATH_BYTES];
 
+struct headers {
+	const Elf64_Phdr *first;
+	unsigned count;
+};
+
+static struct headers program_headers;
+
 /* What is known of an object before it has a node. */
 struct description {
 	const struct dl_find_object *found;
@@ -76,29 +85,24 @@ void modules_init(void)
 	long length = sys_readlinkat(AT_FDCWD, "/proc/self/exe", program_path, PATH_BYTES - 1);
 
 	program_path[sys_failed(length) ? 0 : length] = 0;
+	program_headers.first = (const Elf64_Phdr *)getauxval(AT_PHDR);
+	program_headers.count = (unsigned)getauxval(AT_PHNUM);
 }
 
 /* ---- the object's own bytes ---- */
 
-static bool inside(const struct dl_find_object *found, uint64_t address, uint64_t length)
+/* The readable segment that holds this range of the file's addresses. */
+static const Elf64_Phdr *segment_of(const struct headers *headers, uint64_t vaddr, uint64_t length)
 {
-	uint64_t start = (uintptr_t)found->dlfo_map_start, end = (uintptr_t)found->dlfo_map_end;
-
-	return address >= start && address <= end && length <= end - address;
-}
-
-/* Is this range of addresses in a readable segment? */
-static bool is_loaded(const Elf64_Phdr *headers, unsigned n, uint64_t vaddr, uint64_t length)
-{
-	for (unsigned i = 0; i < n; i++) {
-		const Elf64_Phdr *h = &headers[i];
+	for (unsigned i = 0; i < headers->count; i++) {
+		const Elf64_Phdr *h = &headers->first[i];
 
 		if (h->p_type == PT_LOAD && h->p_flags & PF_R && vaddr >= h->p_vaddr &&
 		    vaddr - h->p_vaddr <= h->p_filesz &&
 		    length <= h->p_filesz - (vaddr - h->p_vaddr))
-			return true;
+			return h;
 	}
-	return false;
+	return NULL;
 }
 
 static bool find_in_notes(const uint8_t *note, uint64_t left, struct description *d)
@@ -129,32 +133,71 @@ static bool find_in_notes(const uint8_t *note, uint64_t left, struct description
 	return false;
 }
 
-/* The ELF header, where there is one, is the first thing of the first page that is mapped. */
+/* The program headers behind the ELF header that lies at base, in a page that is mapped. */
+static bool headers_at(const uint8_t *base, struct headers *h)
+{
+	const Elf64_Ehdr *elf = (const Elf64_Ehdr *)base;
+
+	if ((uintptr_t)base % FIRST_PAGE != 0 ||
+	    __builtin_memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_phentsize != sizeof(*h->first) ||
+	    elf->e_phoff > FIRST_PAGE || elf->e_phoff % 8 != 0 ||
+	    elf->e_phnum > (FIRST_PAGE - elf->e_phoff) / sizeof(*h->first))
+		return false;
+	h->first = (const Elf64_Phdr *)(base + elf->e_phoff);
+	h->count = elf->e_phnum;
+	return true;
+}
+
+/* What the loader calls an object's range is all of it where its segments have no holes between
+ * them: then it begins with the ELF header. Otherwise it is one segment. */
+static bool find_headers(const struct dl_find_object *found, struct headers *h)
+{
+	const struct link_map *map = found->dlfo_link_map;
+	struct dl_find_object first;
+
+	if (map->l_name && map->l_name[0] == 0 && program_headers.first) {
+		*h = program_headers;
+		return true;
+	}
+	if (headers_at(found->dlfo_map_start, h))
+		return true;
+	return map->l_addr != 0 && _dl_find_object((void *)map->l_addr, &first) == 0 &&
+	       first.dlfo_link_map == map && headers_at((const uint8_t *)map->l_addr, h);
+}
+
 static void find_build_id(struct description *d)
 {
-	const struct dl_find_object *found = d->found;
-	const uint8_t *base = found->dlfo_map_start;
-	const Elf64_Ehdr *elf = (const Elf64_Ehdr *)base;
-	const Elf64_Phdr *headers;
-	uint64_t bias = found->dlfo_link_map->l_addr;
+	uint64_t bias = d->found->dlfo_link_map->l_addr;
+	struct headers headers;
 
-	if (!inside(found, (uintptr_t)base, FIRST_PAGE) ||
-	    __builtin_memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
-	    elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_phentsize != sizeof(*headers) ||
-	    elf->e_phoff > FIRST_PAGE || elf->e_phoff % 8 != 0 ||
-	    elf->e_phnum > (FIRST_PAGE - elf->e_phoff) / sizeof(*headers))
+	if (!find_headers(d->found, &headers))
 		return;
-	headers = (const Elf64_Phdr *)(base + elf->e_phoff);
-	for (unsigned i = 0; i < elf->e_phnum; i++) {
-		const Elf64_Phdr *h = &headers[i];
+	for (unsigned i = 0; i < headers.count; i++) {
+		const Elf64_Phdr *h = &headers.first[i];
 
 		if (h->p_type != PT_NOTE || h->p_filesz > NOTE_MAX ||
-		    !is_loaded(headers, elf->e_phnum, h->p_vaddr, h->p_filesz) ||
-		    !inside(found, bias + h->p_vaddr, h->p_filesz))
+		    !segment_of(&headers, h->p_vaddr, h->p_filesz))
 			continue;
 		if (find_in_notes((const uint8_t *)(bias + h->p_vaddr), h->p_filesz, d))
 			return;
 	}
+}
+
+bool modules_segment(const struct dl_find_object *found, uint64_t address, uint64_t *start,
+		     uint64_t *end)
+{
+	uint64_t bias = found->dlfo_link_map->l_addr;
+	const Elf64_Phdr *segment = NULL;
+	struct headers headers;
+
+	if (find_headers(found, &headers))
+		segment = segment_of(&headers, address - bias, 0);
+	if (!segment)
+		return false;
+	*start = bias + segment->p_vaddr;
+	*end = *start + segment->p_filesz;
+	return true;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -177,6 +220,14 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t length)
 	return mix(hash, word);
 }
 
+static uint64_t words_of(const struct dl_find_object *found)
+{
+	const struct link_map *map = found->dlfo_link_map;
+	uint64_t hash = mix((uintptr_t)map->l_ld, (uintptr_t)found->dlfo_eh_frame);
+
+	return mix(hash, (uintptr_t)map->l_name);
+}
+
 static void describe(const struct dl_find_object *found, struct description *d)
 {
 	const struct link_map *map = found->dlfo_link_map;
@@ -187,8 +238,7 @@ static void describe(const struct dl_find_object *found, struct description *d)
 	while (d->path_length < PATH_BYTES - 1 && d->path[d->path_length])
 		d->path_length++;
 	find_build_id(d);
-	d->fingerprint = mix((uintptr_t)map->l_ld, (uintptr_t)found->dlfo_eh_frame);
-	d->fingerprint = mix_bytes(d->fingerprint, d->path, d->path_length);
+	d->fingerprint = mix_bytes(words_of(found), d->path, d->path_length);
 	d->fingerprint = mix_bytes(d->fingerprint, d->build_id, d->build_id_length);
 }
 
@@ -199,17 +249,31 @@ static _Atomic(struct node *) *recent_of(uint64_t start)
 	return &recent[(start >> 12) * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
 
-static bool is_node_of(struct node *node, const struct description *d)
+static bool is_there(struct node *node, const struct dl_find_object *found)
 {
-	const struct dl_find_object *found = d->found;
-
 	return atomic_load_explicit(&node->live, memory_order_acquire) &&
 	       atomic_load_explicit(&node->start, memory_order_relaxed) ==
 		   (uintptr_t)found->dlfo_map_start &&
 	       atomic_load_explicit(&node->end, memory_order_relaxed) ==
 		   (uintptr_t)found->dlfo_map_end &&
-	       atomic_load_explicit(&node->map, memory_order_relaxed) == found->dlfo_link_map &&
+	       atomic_load_explicit(&node->map, memory_order_relaxed) == found->dlfo_link_map;
+}
+
+static bool is_node_of(struct node *node, const struct description *d)
+{
+	return is_there(node, d->found) &&
 	       atomic_load_explicit(&node->fingerprint, memory_order_relaxed) == d->fingerprint;
+}
+
+/* The usual answer, without a look at the object's own bytes, which may be far from any cache.
+ * Two objects that are alike in all this are told apart after a dlclose, by modules_check(). */
+static bool is_recent(const struct dl_find_object *found)
+{
+	struct node *node =
+	    atomic_load_explicit(recent_of((uintptr_t)found->dlfo_map_start), memory_order_acquire);
+
+	return node && is_there(node, found) &&
+	       atomic_load_explicit(&node->words, memory_order_relaxed) == words_of(found);
 }
 
 static bool is_known(const struct description *d)
@@ -326,6 +390,7 @@ static bool enter(const struct description *d)
 	atomic_store_explicit(&node->start, start, memory_order_relaxed);
 	atomic_store_explicit(&node->end, (uintptr_t)found->dlfo_map_end, memory_order_relaxed);
 	atomic_store_explicit(&node->map, found->dlfo_link_map, memory_order_relaxed);
+	atomic_store_explicit(&node->words, words_of(found), memory_order_relaxed);
 	atomic_store_explicit(&node->fingerprint, d->fingerprint, memory_order_relaxed);
 	atomic_store_explicit(&node->live, true, memory_order_release);
 	atomic_store_explicit(recent_of(start), node, memory_order_release);
@@ -395,6 +460,8 @@ bool modules_note(const struct dl_find_object *found)
 	struct description d;
 	bool replaced = false;
 
+	if (is_recent(found))
+		return false;
 	describe(found, &d);
 	if (is_known(&d))
 		return false;

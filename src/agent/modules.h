@@ -14,7 +14,7 @@
 struct dl_find_object;
 
 struct module {
-	uint64_t start, end; /* mapped range of the object */
+	uint64_t start, end; /* mapped range of the object, or of its code if there are holes */
 	uint64_t bias;	     /* address = bias + the ELF file's virtual address */
 	const char *path;    /* a copy that lives as long as the object; main program: its real path */
 	const uint8_t *build_id;
@@ -32,6 +32,11 @@ void modules_forked(void);
  * point that a thread which finds the table busy returns false and the object is noted by a later
  * call. Calls agent_module_seen()/agent_module_gone() for each change. */
 bool modules_note(const struct dl_find_object *found);
+
+/* The readable segment of the object that holds an address. The range in `found` is only one
+ * segment, that of the code, when the object's segments have holes between them. */
+bool modules_segment(const struct dl_find_object *found, uint64_t address, uint64_t *start,
+		     uint64_t *end);
 
 /* After a dlclose: drops the objects that are no longer mapped. */
 void modules_check(void);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -220,6 +221,27 @@ static size_t read_text(const char *name, char *out, size_t size, bool link, boo
 	return n;
 }
 
+/*
+ * The program under the name that it was started by: redis-server, where the kernel says
+ * redis-check-rdb, to which that is a link. program_link is what modules.c knows it by.
+ */
+static char program_link[PATH_MAX], program_name[PATH_MAX];
+
+static void name_program(void)
+{
+	const char *started_as = (const char *)getauxval(AT_EXECFN);
+	bool more;
+	size_t length = read_text("/proc/self/exe", program_link, PATH_MAX - 1, true, &more);
+
+	program_link[length] = 0;
+	/* For a script the kernel's word is the script; the program is its interpreter. */
+	if (started_as && started_as[0] == '/' && strlen(started_as) < PATH_MAX &&
+	    sys_same_file(started_as, "/proc/self/exe"))
+		strcpy(program_name, started_as);
+	else
+		strcpy(program_name, program_link);
+}
+
 static void fill_header(struct spool_header *h, uint32_t image)
 {
 	char *base = (char *)h;
@@ -247,8 +269,10 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->note_offset = (uint32_t)at;
 	h->note_length = (uint32_t)note;
 	at += note;
+	name_program();
 	h->exe_offset = (uint32_t)at;
-	h->exe_length = (uint32_t)read_text("/proc/self/exe", base + at, 4096, true, &more);
+	h->exe_length = (uint32_t)strlen(program_name);
+	memcpy(base + at, program_name, h->exe_length);
 	at += h->exe_length;
 	h->command_offset = (uint32_t)at;
 	h->command_length = (uint32_t)read_text("/proc/self/cmdline", base + at,
@@ -575,13 +599,14 @@ void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags)
 void agent_module_seen(const struct module *m)
 {
 	struct writer *w = self.writer;
-	size_t length = strnlen(m->path, PATH_MAX - 1);
+	const char *path_seen = strcmp(m->path, program_link) ? m->path : program_name;
+	size_t length = strnlen(path_seen, PATH_MAX - 1);
 	char folder[PATH_MAX];
 	size_t before = 0;
 	size_t id_length = m->build_id_length <= 32 ? m->build_id_length : 0;
 
 	/* A library found by a relative path: later nobody knows relative to what. */
-	if (m->path[0] != '/' && memchr(m->path, '/', length) && !agent_sandboxed &&
+	if (path_seen[0] != '/' && memchr(path_seen, '/', length) && !agent_sandboxed &&
 	    sys_getcwd(folder, sizeof(folder) - 1) > 0) {
 		before = strlen(folder);
 		folder[before++] = '/';
@@ -596,7 +621,7 @@ void agent_module_seen(const struct module *m)
 	put_u(w, before + length);
 	memcpy(w->at, folder, before);
 	w->at += before;
-	memcpy(w->at, m->path, length);
+	memcpy(w->at, path_seen, length);
 	w->at += length;
 	put_u(w, id_length);
 	memcpy(w->at, m->build_id, id_length);

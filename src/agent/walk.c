@@ -51,6 +51,7 @@
 #define MAIN_STACK_MOST	  (64ul << 30)
 #define THREAD_STACK_MOST (64ul << 20)
 #define FRAME_BYTES_MOST  (64ul << 20) /* the largest frame followed on a stack without bounds */
+#define PROBE_AHEAD	  (256ul << 10)
 #define FRAMES_MOST	  1000000u
 #define SWITCHES_MOST	  64u
 
@@ -343,9 +344,9 @@ static bool find_object(uintptr_t pc, struct dl_find_object *found)
 }
 
 /* Is that what the instructions at pc are? */
-static bool is_code(const struct cfi_object *object, uintptr_t pc, const char *code)
+static bool is_code(const struct dl_find_object *found, uintptr_t pc, const char *code)
 {
-	uintptr_t end = (uintptr_t)object->end;
+	uintptr_t end = (uintptr_t)found->dlfo_map_end;
 
 	return pc <= end && end - pc >= CPU_CODE_BYTES &&
 	       __builtin_memcmp((const void *)pc, code, CPU_CODE_BYTES) == 0;
@@ -353,15 +354,21 @@ static bool is_code(const struct cfi_object *object, uintptr_t pc, const char *c
 
 static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct cfi_rule *rule)
 {
-	struct cfi_object object = {found->dlfo_map_start, found->dlfo_map_end,
-				    found->dlfo_eh_frame};
+	uint64_t header = (uintptr_t)found->dlfo_eh_frame;
+	uint64_t start = (uintptr_t)found->dlfo_map_start, end = (uintptr_t)found->dlfo_map_end;
+	struct cfi_object object = {.header = NULL};
 
+	if ((header >= start && header < end) || modules_segment(found, header, &start, &end)) {
+		object.start = (const uint8_t *)start;
+		object.end = (const uint8_t *)end;
+		object.header = found->dlfo_eh_frame;
+	}
 	cfi_find(&object, pc - 1, rule);
 	/* Only the kernel's signal frame has a known layout. */
-	if (rule->kind == CFI_SIGNAL && !is_code(&object, pc, CPU_SIGRETURN_CODE))
+	if (rule->kind == CFI_SIGNAL && !is_code(found, pc, CPU_SIGRETURN_CODE))
 		rule->kind = CFI_UNKNOWN;
 	/* glibc leaves the root of a makecontext() stack without a rule. */
-	if (rule->kind == CFI_UNKNOWN && is_code(&object, pc, CPU_CONTEXT_CODE))
+	if (rule->kind == CFI_UNKNOWN && is_code(found, pc, CPU_CONTEXT_CODE))
 		rule->kind = CFI_ROOT;
 }
 
@@ -405,7 +412,8 @@ static bool on_main_stack(uintptr_t sp)
 
 /* The stack of a thread that glibc made ends at the thread's control block, and is one mapping.
  * Other stacks may lie below it, but not without a hole between: so pages are tried from the top
- * down, each one once, and what was reached is kept. */
+ * down, each one once, and what was reached is kept. Some more below sp are tried at once, as no
+ * trial is possible any more inside a sandbox. */
 static bool on_thread_stack(struct walk *w, uintptr_t sp)
 {
 	uintptr_t top = cpu_thread_pointer();
@@ -418,12 +426,9 @@ static bool on_thread_stack(struct walk *w, uintptr_t sp)
 		w->stack_low = top & -PAGE;
 		w->stack_high = top;
 	}
-	while (w->stack_low > sp) {
-		if (!can_read(w->stack_low - 8))
-			return false;
+	while (w->stack_low > sp - PROBE_AHEAD && can_read(w->stack_low - 8))
 		w->stack_low -= PAGE;
-	}
-	return true;
+	return w->stack_low <= sp;
 }
 
 /* Finds out about the stack that p->sp points into. */
