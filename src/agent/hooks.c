@@ -503,9 +503,11 @@ static COLD void *slow_realloc(void *block, size_t size)
 
 static inline bool covered(size_t size)
 {
-	if (UNLIKELY(size >= self.sampler.left))
+	uint64_t left = self.sampler.left;
+
+	if (UNLIKELY(cpu_subtract_reaches(&left, size)))
 		return false;
-	self.sampler.left -= size;
+	self.sampler.left = left;
 	return true;
 }
 
