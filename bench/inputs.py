@@ -61,10 +61,10 @@ long call_{n}(std::vector<{type}> v) {{ return long(unit_{n}().run(std::move(v))
 """
 
 
-def cpp(out, units):
+def cpp(out, units, first=0):
     types = ["int", "long", "double", "short", "float", "unsigned"]
     out.write(CPP_HEAD)
-    for n in range(units):
+    for n in range(first, first + units):
         out.write(CPP_UNIT.format(n=n, type=types[n % len(types)], depth=8 + n % 5,
                                   count=10 + n % 7, odd=2 * n + 1))
 

@@ -286,19 +286,33 @@ def render_macro(part):
     return lines
 
 
-def render_text(title):
-    """capture and symbols: programs of their own that print their tables."""
-    def render(part):
-        data = part["data"]
-        lines = heading(title, part) + [quiet([data["foreign"]] if "foreign" in data else []), ""]
-        if data.get("failed"):
-            return lines + [data["failed"], ""]
-        return lines + ["```"] + data["text"].rstrip().splitlines() + ["```", ""]
-    return render
+def render_capture(part):
+    """bench_capture prints tables of its own."""
+    data = part["data"]
+    lines = heading("Stack capture", part) + [quiet([data.get("foreign")]), ""]
+    if data.get("failed"):
+        return lines + [data["failed"], ""]
+    return lines + data["text"].rstrip().splitlines() + [""]
 
 
-PARTS = [("micro", render_micro), ("capture", render_text("Stack capture")),
-         ("macro", render_macro), ("symbols", render_text("Symbols"))]
+def render_symbols(part):
+    data = part["data"]
+    lines = heading("Symbols", part)
+    if data.get("failed"):
+        return lines + ["", data["failed"], ""]
+    lines += [quiet([f for row in data["rows"] for f in row.get("foreign", [])]), "",
+              "%d call sites of a C++ library of %s (g++ -O2 -g): functions, files, lines, inlined"
+              " frames, demangled. CPU time from the start of the process to its end." % (
+                  data["addresses"], size(data["library_bytes"])), ""]
+    rows = [[row["label"], row["missing"], ""] if row["missing"] else
+            [row["label"], spread(row["cpu_s"], "%.2f s"), size(row["rss_bytes"])]
+            for row in data["rows"]]
+    lines += table(["", "CPU", "peak RSS"], rows)
+    return lines + ["bench_symbols itself: " + data.get("text", "").strip(), ""]
+
+
+PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
+         ("symbols", render_symbols)]
 
 
 # ---- targets
@@ -348,6 +362,15 @@ def target_rows(parts):
         if reading:
             rows.append(["mayfly report on these traces, slowest", "<= 0.3 s",
                          "%.2f s (%s)" % max(reading)])
+    if "symbols" in parts and parts["symbols"]["data"]["rows"]:
+        data = parts["symbols"]["data"]
+        for row in data["rows"]:
+            if not row["missing"]:
+                ours = row["label"] == "mayfly"
+                rows.append(["%d addresses with inlined frames%s" % (
+                    data["addresses"], "" if ours else ", for comparison: " + row["label"]),
+                    "<= 0.4 s; <= 120 MiB" if ours else "-", "%.2f s; %s" % (
+                        measure.median(row["cpu_s"]), size(row["rss_bytes"]))])
     return rows
 
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -74,6 +75,7 @@ def main():
     failures = 0
     print("1..%d" % len(chosen))
     for number, (name, function) in enumerate(chosen, 1):
+        begin = time.monotonic()
         try:
             function()
             print("ok %d - %s" % (number, name))
@@ -88,6 +90,8 @@ def main():
             print("not ok %d - %s" % (number, name))
             for line in text.splitlines():
                 print("# " + line)
+        if time.monotonic() - begin > 5:
+            print("# %s took %.1f s" % (name, time.monotonic() - begin))
         sys.stdout.flush()
     sys.exit(1 if failures else 0)
 
@@ -201,8 +205,9 @@ def sane(trace, samples=1, allow_drops=False):
     if facts["interval_bytes"] == 1 and not allow_drops:
         remaining = report(trace, "--metric", "live")["total"]["samples"]
         same(facts["frees"], facts["samples"] - remaining, "frees, given samples and live at end")
-    dump = run([MAYFLY, "dump", trace])
-    check(dump.code == 0, "dump:", dump.err)
+    if facts["samples"] < 50000:
+        dump = run([MAYFLY, "dump", trace])
+        check(dump.code == 0, "dump:", dump.err)
     return facts
 
 

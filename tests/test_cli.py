@@ -322,8 +322,10 @@ def report_json_known_figures():
     rows = {row["function"]: row for row in report("--metric", "allocated")["rows"]}
     same(rows["grow_table"]["self"]["bytes"]["estimate"], 60 * 65536, "grow_table")
     same(rows["grow_table"]["self"]["blocks"]["estimate"], round(60 * 65536 / 4000), "blocks")
+    # Small blocks of load_file may have gone unseen: the upper end is not the estimate.
     same(rows["load_file"]["self"]["bytes"],
-         {"estimate": 3 << 20, "stderr": 0, "low": 3 << 20, "high": 3 << 20}, "load_file")
+         {"estimate": 3 << 20, "stderr": 0, "low": 3 << 20, "high": (3 << 20) + 3 * 65536},
+         "load_file")
     same(rows["parse"]["self"]["samples"], 0, "parse allocates nothing itself")
     same(rows["parse"]["total"]["bytes"]["estimate"], 119 * 65536, "parse")
     same(rows["main"]["total"]["bytes"]["estimate"], 160 * 65536 + (3 << 20),
@@ -338,7 +340,6 @@ def report_json_known_figures():
     same(report("--at", "95ms")["metric"], "live", "--at alone")
     peak = report("--metric", "peak")
     same(report("--at", "peak")["total"], peak["total"], "--at peak and --metric peak")
-    same(report("--at", "%dns" % peak["time_ns"])["total"], peak["total"], "--at the peak's time")
     exact = report("--metric", "allocated", kind="exact")
     same(exact["total"]["bytes"]["estimate"],
          60 * 4000 + 6 * 1000 + 3 * 500 + (3 << 20) + 12 * 64 + 15 * 48 + 20 * 20000 + 14 * 256 +
@@ -380,14 +381,14 @@ def inlined_frames_are_marked():
 @case
 def text_shows_uncertainty():
     text = mayfly("report", "--metric", "allocated", trace()).text
-    check(re.search(r"^3\.75 MB ±\d+ % .* grow_table$", text, re.M), text)
-    check(re.search(r"^\S+\.\.\S+ KB .* medium_row$", text, re.M), text)
-    check(re.search(r"^3\.00 MB  .* load_file$", text, re.M), text)
+    check(re.search(r"^ *3\.75 MB ±\d+ % .* grow_table$", text, re.M), text)
+    check(re.search(r"^ *\S+\.\.\S+ KB .* medium_row$", text, re.M), text)
+    check(re.search(r"^ *3\.00 MB  .* load_file$", text, re.M), text)
     check("rare" not in text, "rows with too few samples are shown:", text)
     check(re.search(r"^  2 others with fewer than 4 samples, together ", text, re.M), text)
     everything = mayfly("report", "--metric", "allocated", "--top", "0", trace()).text
-    check(re.search(r"^<= \d.* rare_row$", everything, re.M), everything)
-    check(re.search(r"^<= \d.* rarest_row$", everything, re.M), everything)
+    check(re.search(r"^ *<= \d.* rare_row$", everything, re.M), everything)
+    check(re.search(r"^ *<= \d.* rarest_row$", everything, re.M), everything)
     stacks = mayfly("report", "--metric", "allocated", "--by", "stack", "--all", trace()).text
     check(re.search(r"^ *\d+\. seen, 2 samples, at most \d", stacks, re.M), stacks)
     check(re.search(r"^ *\d+\. seen, 1 sample, at most \d", stacks, re.M), stacks)
@@ -399,9 +400,9 @@ def text_shows_uncertainty():
 def exact_text_has_no_uncertainty():
     for options in ([], ["--metric", "allocated"], ["--by", "stack"], ["--sort", "total"]):
         text = mayfly("report", *options, trace("exact")).text
-        for mark in ("±", "..", "<=", "seen,"):
-            check(mark not in text.replace("...", ""), repr(mark), "in", text)
-        check(" rarest_row" in text or "--top" in text or options == [], text)
+        for mark in ("±", "<=", "seen,", "fewer than"):
+            check(mark not in text, repr(mark), "in", text)
+        check(not re.search(r"\d\.\.\d", text), "a range in", text)
 
 
 @case
@@ -423,7 +424,7 @@ def text_and_json_agree():
             for row in sure:
                 line = [l for l in text.splitlines() if l.endswith("  " + row["function"])]
                 same(len(line), 1, "lines of " + row["function"])
-                number, unit = re.match(r"([\d.]+) (\w+)", line[0]).groups()
+                number, unit = re.match(r" *([\d.]+) (\w+)", line[0]).groups()
                 expected = size(row[sort]["bytes"]["estimate"])
                 same((float(number), unit), (float(expected[0]), expected[1]), row["function"])
                 if kind == "sampled":
@@ -437,8 +438,8 @@ def text_and_json_agree():
 @case
 def top_limits_rows():
     text = mayfly("report", "--metric", "allocated", "--top", "2", trace()).text
-    rows = re.findall(r"^[\d<].*$", text, re.M)
-    same(len(rows), 2, "rows")
+    rows = re.findall(r"^ *[\d.]+ [KM]?B  ?[±\d ].*$", text, re.M)
+    same(len(rows), 2, "rows of " + text)
     check(re.search(r"^  \d+ more: .* \(--top 0 shows all\)$", text, re.M), text)
     stacks = mayfly("report", "--by", "stack", "--top", "2", trace()).text
     same(len(re.findall(r"^ *\d+\. ", stacks, re.M)), 2, "stacks")
@@ -473,6 +474,9 @@ def overview_and_tables():
     check("exit status 3" in overview, overview)
     check("Live at the peak (" in overview and " by stack: " in overview, overview)
     check("Dropped" not in overview and "Stopped" not in overview, overview)
+    callers = overview.split("The same by function, with all that it calls\n")[1]
+    callers = re.findall(r"  (\w+)$", callers.split("\n\n")[0], re.M)
+    same(callers[1:], ["main", "parse", "outer_push"], "functions that call others")
     check("Program" not in mayfly("report", "--by", "function", trace()).text, "summary with --by")
 
 
@@ -485,7 +489,8 @@ def histograms_are_in_order():
           ("512 B", "1.00 KB"), ("2.00 KB", "4.00 KB"), ("16.0 KB", "32.0 KB"),
           ("2.00 MB", "4.00 MB")], "classes")
     text = mayfly("report", "--metric", "allocated", "--by", "lifetime", trace()).text
-    check(re.search("ms\n.*never freed$", text, re.M), text)
+    same(re.findall(r"  (\S+ \S+ to \S+ \S+|never freed)$", text, re.M),
+         ["1.00 ms to 10.0 ms", "100 ms to 1.00 s", "never freed"], "classes")
 
 
 @case
@@ -540,7 +545,7 @@ def on_terminal(arguments, width, **changes):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     process = subprocess.Popen([MAYFLY, *arguments], stdin=slave, stdout=slave, stderr=slave,
-                               env=environment(TERM="xterm", **changes))
+                               env=environment(**{"TERM": "xterm", **changes}))
     os.close(slave)
     text = b""
     while True:
@@ -624,7 +629,7 @@ def info_text():
                  r"Mode         sampled, 1 byte in 64\.0 KB, stratified", r"Samples      172",
                  r"Frees        90", r"Threads      2: demo \(4242\), worker \(4250\)",
                  r"Modules      3, 1 without symbols",
-                 r"libstripped\.so +abcd0102\w* +no symbols in the file"):
+                 r"libstripped\.so +1 +0 +abcd0102\w* +no symbols in the file"):
         check(re.search("^" + line, text, re.M), line, "is not in", text)
     check("libcxx_demo" not in text, text)
     check("libcxx_demo.so" in mayfly("info", "--modules", trace()).text, "--modules")

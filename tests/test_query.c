@@ -849,7 +849,7 @@ static double now_ms(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* others may be busy */
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
@@ -874,7 +874,8 @@ static void test_speed(void)
 			rows = result->rows;
 			mayfly_result_free(result);
 		}
-		printf("# by %d: %.2f ms, %zu rows, %zu nodes\n", by, best, rows, r->nodes);
+		printf("# by %d: %.2f ms of processor time, %zu rows, %zu nodes\n", by, best, rows,
+		       r->nodes);
 		/* 10 ms is the aim; a slow or busy machine and the sanitizers get more. */
 		CHECK(best < 200, "by %d: %g ms", by, best);
 	}

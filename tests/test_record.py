@@ -72,8 +72,8 @@ static int count_signals(void)
 	return 9;
 }
 
-/* Allocates a little at a time until the file is there. */
-static int until(const char *file)
+/* Allocates a little at a time until the file is there, then `more` times. */
+static int until(const char *file, int more)
 {
 	blocks(100, 100000);
 	ready();
@@ -82,6 +82,7 @@ static int until(const char *file)
 		usleep(5000);
 	}
 	blocks(100, 100000);
+	blocks(more, 16);
 	return 5;
 }
 
@@ -135,13 +136,17 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "signals"))
 		return count_signals();
 	if (!strcmp(what, "until"))
-		return until(argv[2]);
+		return until(argv[2], argc > 3 ? atoi(argv[3]) : 0);
 	if (!strcmp(what, "forks"))
 		return forks(atoi(argv[2]));
 	if (!strcmp(what, "leave"))
 		return leave_child(argv[2]);
 	if (!strcmp(what, "descriptors"))
 		return descriptors(argv[2]);
+	if (!strcmp(what, "preload"))
+		return puts(getenv("LD_PRELOAD")) < 0;
+	if (!strcmp(what, "maps"))
+		return execlp("cat", "cat", "/proc/self/maps", NULL);
 	if (!strcmp(what, "kill")) {
 		blocks(50, 1 << 20);
 		raise(atoi(argv[2]));
@@ -190,6 +195,10 @@ class Started:
         """The program's pid: mayfly has no other child."""
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
             return int(file.read().split()[0])
+
+    def error_line(self):
+        check(select.select([self.process.stderr], [], [], 20)[0], "nothing on standard error")
+        return self.process.stderr.raw.readline()
 
     def end(self):
         out, err = self.process.communicate(timeout=harness.TIMEOUT)
@@ -427,15 +436,19 @@ def settings_of_the_user():
 
 @case
 def preload_order():
+    """What the loader gets; a static program shows it, which the agent cannot tidy up for."""
     with Folder() as here:
-        mine = harness.library("libjemalloc.so.2")
-        done = record(["printenv", "LD_PRELOAD"], here / "t.mayfly", env=environment(LD_PRELOAD=mine))
+        def preload(**changes):
+            done = record([compiled("-static"), "preload"], here / "t.mayfly", env=environment(**changes))
+            same(done.code, 0, done)
+            return done.out.decode().strip()
+
         agent = os.path.realpath(AGENT)
         cxx = agent.replace("libmayfly.so", "libmayfly-cxx.so")
-        same(done.out.decode(), "%s:%s:%s\n" % (agent, cxx, mine))
-        harmless = harness.library("libz.so.1")
-        done = record(["printenv", "LD_PRELOAD"], here / "t2.mayfly", env=environment(LD_PRELOAD=harmless))
-        same(done.out.decode(), "%s:%s\n" % (agent, harmless))
+        jemalloc, harmless = harness.library("libjemalloc.so.2"), harness.library("libz.so.1")
+        same(preload(), agent)
+        same(preload(LD_PRELOAD=harmless), "%s:%s" % (agent, harmless))
+        same(preload(LD_PRELOAD="%s %s" % (harmless, jemalloc)), "%s:%s:%s %s" % (agent, cxx, harmless, jemalloc))
 
 
 @case
@@ -444,11 +457,13 @@ def linked_with_an_allocator():
     with Folder() as here:
         library = harness.library("libjemalloc.so.2")
         done = run(["gcc", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", library, "-o", here / "p"],
-                   stdin=b'#include <stdio.h>\n#include <stdlib.h>\n'
-                         b'int main(void) { puts(getenv("LD_PRELOAD")); return 0; }\n')
+                   stdin=b'#include <stdlib.h>\nint main(void) { return system("cat /proc/$PPID/maps"); }\n')
         same(done.code, 0, done)
         done = record([here / "p"], here / "t.mayfly")
-        check(b"libmayfly.so:" in done.out and b"libmayfly-cxx.so" in done.out, done)
+        same(done.code, 0, done)
+        check(b"/libmayfly.so" in done.out and b"/libmayfly-cxx.so" in done.out, done)
+        done = record([compiled(), "maps"], here / "u.mayfly")
+        check(b"/libmayfly.so" in done.out and b"/libmayfly-cxx.so" not in done.out, done)
 
 
 # ---- the output file ----
@@ -552,8 +567,9 @@ def folder_not_writable():
         check(b"Permission denied" in done.err, done)
 
 
-@cases(["a,b", "with space", "100%", "%p", "%2c", "ünïcode", "a=b", "-x", "tab\there", "new\nline", "it's"])
+@cases(["a,b", "with space", "100%", "%p", "%2c", "ünïcode", "a=b", "-x", r"tab\there", r"new\nline", "it's"])
 def odd_names(name):
+    name = name.replace(r"\t", "\t").replace(r"\n", "\n")
     with Folder() as here:
         os.mkdir(here / name)
         trace = os.path.join(here.path, name, name)
@@ -773,7 +789,7 @@ def progress_line(how):
             time.sleep(1.2)
             open(here / "go", "w").close()
             terminal.told("ended 5")
-            drawn = re.findall(rb"\r\033\[Kmayfly: ([^\r\033]*)", terminal.text)
+            drawn = re.findall(rb"\r\033\[Kmayfly: ([^\r\033]*live[^\r\033]*)", terminal.text)
             check(3 <= len(drawn) <= 8, "drawn", len(drawn), "times", terminal.text)
             check(re.match(rb"[\d.]+ m?s  \d+ samples  live about [\d.]+ [KM]?B$", drawn[-1]), drawn)
             check(all(len(line) < 60 for line in drawn), "too wide", drawn)
@@ -844,13 +860,14 @@ def setuid_program():
 
 
 @case
-def program_without_the_agent():
-    """Nothing shows beforehand that this one will not load it."""
+def wrapper_that_clears_the_environment():
     with Folder() as here:
-        done = record(["env", "-u", "LD_PRELOAD", compiled(), "blocks", "10", "100"], here / "t.mayfly")
+        done = record(["env", "-i", compiled(), "blocks", "50", "1000000"], here / "t.mayfly")
         same((done.code, done.out), (0, b"done\n"))
-        # env itself has been recorded.
-        check(info(here / "t.mayfly")["command"][0] == "env", info(here / "t.mayfly"))
+        facts = info(here / "t.mayfly")
+        same(facts["command"][1], "blocks")
+        check(facts["samples"] >= 40, facts)
+        only_trace(here, "t.mayfly")
 
 
 # ---- exec and child processes ----
@@ -942,9 +959,9 @@ def follow_stops_waiting_when_interrupted():
     with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
         time.sleep(0.3)
         started.process.send_signal(signal.SIGINT)
-        line = started.process.stderr.readline()
+        line = started.error_line()
         check(b"waiting for 1 child process" in line, line)
-        line = started.process.stderr.readline()
+        line = started.error_line()
         check(b"still runs" in line, line)
         started.process.wait(harness.TIMEOUT)
         same(started.process.returncode, 0)
@@ -959,6 +976,22 @@ def follow_stops_waiting_when_interrupted():
 
 
 # ---- killed, full ----
+
+@case
+def interrupted_while_the_trace_is_made():
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "1000000"], "-i", "1") as started:
+        program = started.child()
+        open(here / "go", "w").close()
+        wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        while started.process.poll() is None:
+            started.process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        done = started.end()
+        same((done.code, len(done.err.splitlines())), (130, 1), done)
+        check(b"t.mayfly.spool" in done.err, done)
+        only_trace(here, "go", "t.mayfly.spool")
+        check(info(here / "t.mayfly.spool")["samples"] > 1000, "samples")
+
 
 @case
 def mayfly_is_killed():
@@ -982,15 +1015,17 @@ def mayfly_is_killed():
 @case
 def mayfly_is_killed_while_the_spool_grows():
     """The agent reserves space itself when nobody else does."""
-    with Folder() as here, Started(here, [compiled(), "until", here / "go"], "-i", "1") as started:
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "2000000"], "-i", "1") as started:
         program = started.child()
+        before = os.stat(here / "t.mayfly.spool").st_size
         started.process.kill()
         started.process.wait()
         open(here / "go", "w").close()
         wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        check(os.stat(here / "t.mayfly.spool").st_size > before, "the spool did not grow")
         facts = info(here / "t.mayfly.spool")
         same(facts["dropped_samples"], 0)
-        check(facts["samples"] >= 210, facts)
+        check(facts["samples"] >= 2000200, facts)
 
 
 @case
@@ -1050,13 +1085,13 @@ def disk_full_while_running():
 @case
 def disk_full_at_the_start():
     with SmallDisk(512) as here:
-        with open(here / "filler", "wb") as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-                    file.flush()
-            except OSError:
+        filler = os.open(here / "filler", os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(filler, bytes(4096)):
                 pass
+        except OSError as error:
+            same(error.errno, errno.ENOSPC)
+        os.close(filler)
         done = record(["true"], here / "t.mayfly")
         same((done.code, len(done.err.splitlines())), (125, 1), done)
         check(b"No space left" in done.err, done)
@@ -1099,11 +1134,11 @@ def descriptors(redirection):
 @case
 def environment_is_passed_through():
     with Folder() as here:
-        plain = run(["env", "-0"]).out.split(b"\0")
-        watched = record(["env", "-0"], here / "t.mayfly").out.split(b"\0")
-        extra = [line for line in watched if line not in plain]
-        same([line.split(b"=")[0] for line in sorted(extra)], [b"LD_PRELOAD", b"MAYFLY"])
-        same([line for line in plain if line not in watched], [])
+        for changes in ({}, {"LD_PRELOAD": harness.library("libz.so.1")}):
+            command = ["env", "-0"]
+            plain = run(command, env=environment(**changes))
+            watched = record(command, here / "t.mayfly", env=environment(**changes))
+            same(sorted(watched.out.split(b"\0")), sorted(plain.out.split(b"\0")), "environment")
 
 
 @case

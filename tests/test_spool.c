@@ -9,7 +9,7 @@
 #include "spool_writer.h"
 #include "test.h"
 
-#define MS 1000000
+#define MS ((int64_t)1000000)
 
 static const uint64_t deep[] = {0x401000, 0x401100, 0x401200, 0x7f0000001234};
 
@@ -59,7 +59,8 @@ static void simple_spool(void)
 	CHECK(r->samples == 3 && r->info.samples == 3 && r->info.frees == 1);
 	CHECK(r->info.complete && r->info.ending == MAYFLY_END_EXITED && r->info.ending_code == 3);
 	CHECK(r->info.duration_ns == 50 * MS && r->info.pid == 100 && r->info.parent_pid == 50);
-	CHECK(r->info.interval_bytes == 1 << 19 && r->info.dropped_samples == 5);
+	CHECK(r->info.interval_bytes == 1 << 19);
+	CHECK(r->info.dropped_samples == 5);
 	CHECK(r->command_count == 2 && !strcmp(recording_text(r, r->command[0]), "prg") &&
 	      !strcmp(recording_text(r, r->command[1]), "-x"));
 	CHECK(!strcmp(recording_text(r, r->program), "/bin/prg"));
@@ -491,10 +492,9 @@ static struct spool_file *varied_spool(void)
 }
 
 /* Reads a copy without room to spare; returns how many samples there are, or -1. */
-static long read_copy(const uint8_t *bytes, size_t size, bool *complete)
+static long read_copy(const uint8_t *bytes, size_t size, bool encode, bool *complete)
 {
-	uint8_t *copy = aligned_alloc(64, (size + 64) / 64 * 64);
-	uint8_t *exact = malloc(size ? size : 1);
+	uint8_t *exact = calloc(size ? size : 1, 1);
 	struct recording *r = NULL;
 	long samples = -1;
 	uint8_t *trace;
@@ -502,13 +502,12 @@ static long read_copy(const uint8_t *bytes, size_t size, bool *complete)
 
 	if (size)
 		memcpy(exact, bytes, size);
-	free(copy);
 	*complete = false;
 	if (spool_read(exact, size, NULL, NULL, &r) == 0) {
 		samples = (long)r->samples;
 		*complete = r->info.complete;
 		/* Whatever was read must be fit to be written. */
-		if (size % 64 == 0) {
+		if (encode) {
 			CHECK(trace_encode(r, 1, &trace, &length) == 0);
 			free(trace);
 		}
@@ -524,13 +523,14 @@ static void truncated_spools(void)
 	long last = -1, samples;
 	bool complete;
 
-	for (size_t cut = 0; cut <= f->size; cut += cut < 600 ? 1 : 37) {
-		samples = read_copy(f->data, cut, &complete);
+	for (size_t cut = 0; cut <= f->size; cut += cut < 600 ? 1 : 331) {
+		samples = read_copy(f->data, cut, cut % 8 == 0, &complete);
 		CHECK(samples >= last, "cut at %zu: %ld after %ld", cut, samples, last);
 		last = samples;
-		CHECK(!complete);
+		/* What is cut off of a packet's unused end is no loss. */
+		CHECK(!complete || samples == 900);
 	}
-	samples = read_copy(f->data, f->size, &complete);
+	samples = read_copy(f->data, f->size, true, &complete);
 	CHECK(samples == 900 && complete);
 	spool_file_free(f);
 }
@@ -544,11 +544,11 @@ static void damaged_packets_are_skipped(void)
 
 	/* An unknown tag at the beginning of the fourth packet. */
 	f->data[4096 + 3 * WRITER_PACKET_BYTES + 64] = 0xee;
-	samples = read_copy(f->data, f->size, &complete);
+	samples = read_copy(f->data, f->size, true, &complete);
 	CHECK(samples > 700 && samples < 900 && !complete, "%ld", samples);
 	/* More used than a packet has. */
 	memset(f->data + 4096 + 5 * WRITER_PACKET_BYTES + 8, 0xff, 4);
-	CHECK(read_copy(f->data, f->size, &complete) < samples);
+	CHECK(read_copy(f->data, f->size, true, &complete) < samples);
 	spool_file_free(f);
 }
 
@@ -560,7 +560,7 @@ static void corrupted_spools(void)
 	unsigned read = 0;
 	bool complete;
 
-	for (unsigned round = 0; round < 3000; round++) {
+	for (unsigned round = 0; round < 2000; round++) {
 		memcpy(copy, f->data, f->size);
 		for (unsigned flips = 0; flips <= round % 9; flips++) {
 			size_t at;
@@ -572,9 +572,9 @@ static void corrupted_spools(void)
 				at %= 600;
 			copy[at] = (uint8_t)(state >> 13);
 		}
-		read += read_copy(copy, f->size, &complete) >= 0;
+		read += read_copy(copy, f->size, round % 16 < 2, &complete) >= 0;
 	}
-	CHECK(read > 1000 && read < 3000, "%u", read);
+	CHECK(read > 600 && read < 2000, "%u", read);
 	free(copy);
 	spool_file_free(f);
 }

@@ -32,8 +32,8 @@ PLAIN = {
     "end_exit": 1000, "end_quick": 1000, "end_now": 1000, "end_abort": 1000, "end_killed": 10000,
     "end_terminated": 1000, "end_crash": 1000, "end_thread_exits": 1000,
     "end_main_thread_first": 1000, "signal_wait": 1600, "signal_stack": 9000, "signal_fault": 200,
-    "many_threads": 1000000, "wide_threads": 19200, "thread_keys": 30000, "thread_cancel": 200,
-    "threads_exchange": 160000, "names": 1300, "coroutines": 10000, "deep": 300, "alloca": 3980,
+    "many_threads": 300000, "wide_threads": 19200, "thread_keys": 30000, "thread_cancel": 200,
+    "threads_exchange": 80000, "names": 1300, "coroutines": 10000, "deep": 300, "alloca": 3980,
     "odd_frames": 2200, "jit": 50, "stack_limit": 1300, "churn": 1000, "limit_memory": 20000,
     "close_range": 50000, "sandbox": 1000, "errors": 10, "sizes": 150, "tuning": 5000,
     "nothing": 0,
@@ -84,7 +84,7 @@ def rust():
         check(b"panicked" in watched.err, watched)
         sane(here / "t.mayfly", 10000)
         names = set(rows(here / "t.mayfly", "--sort", "total"))
-        for function in ("blocks_rs::make_lines", "blocks_rs::inner::keep_table"):
+        for function in ("blocks::make_lines", "blocks::inner::keep_table"):
             check(any(function in name for name in names), function, "not in", sorted(names)[:50])
 
 
@@ -120,7 +120,7 @@ def fork_followed():
         same(len([c for c in children if "churn_until_stopped" in rows(c, "--metric", "live") or
                   info(c)["command"] == parent["command"]]), 24, "traces of forked children")
         for child in children:
-            facts = sane(child, 1)
+            facts = sane(child, 0)
             check(facts["pid"] != parent["pid"], "pid of the child", facts)
             check(str(facts["pid"]) in os.path.basename(child), "name", child, facts["pid"])
             if facts["command"] == parent["command"]:
@@ -568,7 +568,7 @@ def read_while_it_runs():
             check(seen and seen == sorted(seen), "samples seen while it ran:", seen)
         finally:
             process.wait(60)
-        facts = sane(here.files()[0], 1000000)
+        facts = sane(here.files()[0], 300000)
         check(facts["samples"] >= seen[-1], facts, seen)
 
 
@@ -617,8 +617,7 @@ def generated_code():
     with Folder() as here:
         ugly(here / "t.mayfly", "jit")
         stacks = report(here / "t.mayfly", "--by", "stack", "--metric", "allocated")["rows"]
-        unknown = [row for row in stacks if row["self"]["bytes"]["estimate"] % 100 == 0 and
-                   not row["stack"][0]["function"]]
+        unknown = [row for row in stacks if row["stack"][0]["function"].startswith("0x")]
         check(unknown, "no stack begins in code without a name")
         facts = info(here / "t.mayfly")
         known = any("jit" == place["function"] for row in unknown for place in row["stack"])

@@ -149,7 +149,7 @@ static int hex(char c)
 							 : -1;
 }
 
-/* "%2c" and the like are that character; "%p" stays for make_path. */
+/* "%2c" and the like are that character; "%p" is the pid, put in by make_path. */
 static void take_path(const char *text, size_t length)
 {
 	char *out = agent_config.output;
@@ -167,6 +167,9 @@ static void take_path(const char *text, size_t length)
 		    hex(text[i + 2]) >= 0) {
 			out[n++] = (char)(hex(text[i + 1]) * 16 + hex(text[i + 2]));
 			i += 2;
+		} else if (text[i] == '%' && i + 1 < length && text[i + 1] == 'p') {
+			out[n++] = AGENT_PID_MARK;
+			i++;
 		} else {
 			out[n++] = text[i];
 		}

@@ -93,8 +93,10 @@ enum agent_state {
 };
 extern _Atomic uint32_t agent_state;
 
+#define AGENT_PID_MARK '\1' /* what "%p" becomes, so that a "%25p" can be told from it */
+
 struct agent_config {
-	char output[4096]; /* pattern of the spool's path, absolute; "%p" is the pid */
+	char output[4096]; /* the spool's path, absolute; AGENT_PID_MARK stands for the pid */
 	uint32_t interval_log2;
 	uint32_t sampler;
 	uint32_t target_pid; /* 0 any; else other processes are traced only with follow */

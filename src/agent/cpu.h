@@ -122,9 +122,9 @@ static inline long sys_readlinkat(int directory, const char *path, char *buffer,
 	return sys_call4(SYS_readlinkat, directory, (long)path, (long)buffer, (long)length);
 }
 
-static inline long sys_pwrite(int fd, const void *buffer, size_t length, int64_t offset)
+static inline long sys_fcntl(int fd, int command, long argument)
 {
-	return sys_call4(SYS_pwrite64, fd, (long)buffer, (long)length, offset);
+	return sys_call3(SYS_fcntl, fd, command, argument);
 }
 
 static inline long sys_lseek(int fd, int64_t offset, int whence)

@@ -23,13 +23,18 @@
 #include "cpu.h"
 #include "modules.h"
 
-#define WINDOW_PACKETS 64u /* 4 MiB of address space at a time */
+/* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
+ * user, and cannot open the file again, still has room for millions of samples; of 4 MiB where
+ * address space is limited. */
+#define WINDOW_PACKETS 1024u
+#define WINDOW_PACKETS_LIMITED 64u
 #define WINDOWS 4096u
 #define EXTEND_PACKETS 16u
 
 struct spool_header *spool_header;
 
 static _Atomic(uint8_t *) windows[WINDOWS];
+static uint32_t window_packets = WINDOW_PACKETS;
 static char path[4096 + 64];
 static struct agent_lock extend_lock; /* protects the file's size and the windows */
 static struct agent_lock pool_lock;   /* protects pool */
@@ -55,25 +60,25 @@ static int reserve(int fd, size_t from, size_t to)
 		return 0;
 	if (result != -EOPNOTSUPP && result != -ENOSYS)
 		return (int)-result;
-	/* A filesystem without fallocate: write zeros where the file does not reach yet. */
+	/* A filesystem without fallocate: append zeros. The recorder may be doing the same; who
+	 * writes at a place instead could wipe out a packet that is already in use. */
 	static const uint8_t zeros[4096];
 	long size = sys_lseek(fd, 0, SEEK_END);
-	if (sys_failed(size))
-		return (int)-size;
-	for (size_t at = (size_t)size > from ? (size_t)size : from; at < to;) {
-		size_t n = to - at < sizeof(zeros) ? to - at : sizeof(zeros);
-		long written = sys_pwrite(fd, zeros, n, (long)at);
+	sys_fcntl(fd, F_SETFL, O_APPEND);
+	while (!sys_failed(size) && (size_t)size < to) {
+		size_t n = to - (size_t)size < sizeof(zeros) ? to - (size_t)size : sizeof(zeros);
+		long written = sys_write(fd, zeros, n);
 		if (sys_failed(written) || written == 0)
 			return written ? (int)-written : ENOSPC;
-		at += (size_t)written;
+		size = sys_lseek(fd, 0, SEEK_END);
 	}
-	return 0;
+	return sys_failed(size) ? (int)-size : 0;
 }
 
 static uint8_t *map_window(int fd, uint32_t window)
 {
-	size_t offset = packet_offset((uint64_t)window * WINDOW_PACKETS);
-	long p = sys_mmap(NULL, (size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES, PROT_READ | PROT_WRITE,
+	size_t offset = packet_offset((uint64_t)window * window_packets);
+	long p = sys_mmap(NULL, (size_t)window_packets * SPOOL_PACKET_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_SHARED, fd, (long)offset);
 
 	return sys_failed(p) ? NULL : (uint8_t *)p;
@@ -82,7 +87,7 @@ static uint8_t *map_window(int fd, uint32_t window)
 /* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
 static int extend(uint64_t index)
 {
-	uint32_t window = (uint32_t)(index / WINDOW_PACKETS);
+	uint32_t window = (uint32_t)(index / window_packets);
 	int error = 0;
 
 	if (window >= WINDOWS)
@@ -132,11 +137,11 @@ static int extend(uint64_t index)
 
 static void *packet_at(uint64_t index)
 {
-	uint8_t *window = index / WINDOW_PACKETS < WINDOWS
-				  ? atomic_load(&windows[index / WINDOW_PACKETS])
+	uint8_t *window = index / window_packets < WINDOWS
+				  ? atomic_load(&windows[index / window_packets])
 				  : NULL;
 
-	return window ? window + (size_t)(index % WINDOW_PACKETS) * SPOOL_PACKET_BYTES : NULL;
+	return window ? window + (size_t)(index % window_packets) * SPOOL_PACKET_BYTES : NULL;
 }
 
 /* ---- opening ---- */
@@ -154,7 +159,7 @@ static size_t append_number(char *out, uint64_t n)
 	return i;
 }
 
-/* "%p" becomes the pid. With `suffix`, ".PID.K" goes before a final ".spool". */
+/* The mark becomes the pid. With `suffix`, ".PID.K" goes before a final ".spool". */
 static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
 {
 	const char *in = agent_config.output;
@@ -170,9 +175,8 @@ static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
 			out[n++] = '.';
 			n += append_number(out + n, k);
 		}
-		if (in[i] == '%' && in[i + 1] == 'p') {
+		if (in[i] == AGENT_PID_MARK) {
 			n += append_number(out + n, pid);
-			i++;
 		} else {
 			out[n++] = in[i];
 		}
@@ -352,6 +356,8 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 		atomic_store(&h->control_interval_log2, agent_config.interval_log2);
 		spool_header = h;
 	}
+	if (sys_soft_limit(RLIMIT_AS) != RLIM_INFINITY)
+		window_packets = WINDOW_PACKETS_LIMITED;
 	uint8_t *window = map_window((int)fd, 0);
 	sys_close((int)fd);
 	if (!window) {
@@ -736,7 +742,7 @@ void spool_forget(void)
 	for (uint32_t i = 0; i < WINDOWS; i++) {
 		uint8_t *window = atomic_load(&windows[i]);
 		if (window)
-			sys_munmap(window, (size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES);
+			sys_munmap(window, (size_t)window_packets * SPOOL_PACKET_BYTES);
 		atomic_store(&windows[i], NULL);
 	}
 	if (spool_header)

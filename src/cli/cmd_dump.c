@@ -40,7 +40,7 @@ struct path {
 	size_t length, room;
 };
 
-#define NAME_BYTES 8192
+#define NAME_BYTES 65536 /* a longer name is cut */
 
 /* ';' separates frames, so it cannot stay in names (Rust's arrays have it). */
 static void clean_name(char *buffer, size_t size, const char *name)
@@ -159,8 +159,8 @@ static bool print_event(struct frame_texts *t, const struct mayfly_event *e, str
 
 			if (!text)
 				return false;
-			putchar(i + 1 == path->length ? ' ' : ';');
-			fputs(text, stdout);
+			putchar_unlocked(i + 1 == path->length ? ' ' : ';');
+			fputs_unlocked(text, stdout);
 		}
 	}
 	putchar('\n');

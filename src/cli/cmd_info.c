@@ -8,6 +8,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char usage_text[] =
@@ -16,7 +17,7 @@ static const char usage_text[] =
     "Shows what a trace is: the program, times, how it was sampled, what it holds, what was\n"
     "lost, and for which modules there are no symbols.\n"
     "\n"
-    "  --modules    all modules, not only those without symbols\n"
+    "  --modules    all modules, not only those that lack symbols\n"
     "  --json       one JSON object\n"
     "  --wide       long lines stay whole\n"
     "  -h, --help   this text\n";
@@ -114,53 +115,84 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 	print_field(o, "Threads", "%zu: %s", info->threads, list);
 }
 
-static bool put_module(struct table *t, const struct mayfly_module *m, const struct output *o)
-{
-	char id[65] = "-", text[TEXT_BYTES];
+#define ID_DIGITS 12 /* of a build-id: enough to tell one from another */
 
-	for (size_t i = 0; i < m->build_id_length && i < 32; i++)
+static bool put_module(struct table *t, const struct mayfly_module *m,
+		       const struct module_frames *count, const struct output *o)
+{
+	char id[65] = "", path[TEXT_BYTES], text[TEXT_BYTES];
+	size_t bytes = o->wide ? 32 : ID_DIGITS / 2;
+
+	for (size_t i = 0; i < m->build_id_length && i < bytes; i++)
 		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
-	text_clean(text, sizeof(text), m->path);
-	return table_cell(t, o->wide ? text : path_base(text)) &&
-	       table_cell(t, (snprintf(id + (o->wide ? 64 : 12), 1, "%s", ""), id)) &&
-	       table_cell(t,
-			  *m->problem ? text_clean(text, sizeof(text), m->problem) : "has symbols");
+	text_clean(path, sizeof(path), o->wide ? m->path : path_base(m->path));
+	if (!table_cell(t, path))
+		return false;
+	snprintf(text, sizeof(text), "%zu", count->frames);
+	if (!table_cell(t, text))
+		return false;
+	snprintf(text, sizeof(text), "%zu", count->named);
+	if (!table_cell(t, text) || !table_cell(t, *id ? id : "-"))
+		return false;
+	if (*m->problem)
+		return table_cell(t, text_clean(text, sizeof(text), m->problem));
+	return table_cell(t, count->named < count->frames ? "not all functions have symbols" : "-");
+}
+
+static bool put_modules(struct table *t, const struct output *o, const struct mayfly_trace *trace,
+			const struct mayfly_info *info, const struct module_frames *count, bool all)
+{
+	for (size_t i = 0; i < info->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(trace, i);
+
+		if ((all || *m->problem || count[i].named < count[i].frames) &&
+		    !put_module(t, m, &count[i], o))
+			return false;
+	}
+	return true;
+}
+
+static void print_module_count(const struct output *o, const struct mayfly_trace *trace,
+			       const struct mayfly_info *info, const struct module_frames *count)
+{
+	size_t without = 0, partly = 0;
+
+	for (size_t i = 0; i < info->modules; i++) {
+		bool problem = *mayfly_trace_module(trace, i)->problem != 0;
+
+		without += problem;
+		partly += !problem && count[i].named < count[i].frames;
+	}
+	if (without || partly)
+		print_field(o, "Modules", "%zu, %zu without symbols, %zu with part of them",
+			    info->modules, without, partly);
+	else
+		print_field(o, "Modules", "%zu, all with symbols", info->modules);
 }
 
 static bool print_modules(const struct output *o, const struct mayfly_trace *trace,
 			  const struct mayfly_info *info, bool all)
 {
-	static const struct column columns[] = {{"MODULE", false, 0, STYLE_PLAIN},
-						{"BUILD-ID", false, 1, STYLE_DIM},
-						{"SYMBOLS", false, 0, STYLE_PLAIN}};
-	struct table *t = table_new(columns, 3);
-	size_t without = 0, shown = 0;
+	static const struct column columns[] = {{"MODULE", false, 0, STYLE_PLAIN, false},
+						{"ADDRESSES", true, 2, STYLE_PLAIN, false},
+						{"NAMED", true, 2, STYLE_PLAIN, false},
+						{"BUILD-ID", false, 1, STYLE_DIM, false},
+						{"PROBLEM", false, 0, STYLE_PLAIN, false}};
+	struct module_frames *count = count_module_frames(trace);
+	struct table *t = table_new(columns, 5);
+	bool done = count && t && put_modules(t, o, trace, info, count, all);
 
-	for (size_t i = 0; t && i < info->modules; i++) {
-		const struct mayfly_module *m = mayfly_trace_module(trace, i);
-
-		without += *m->problem != 0;
-		if (!all && !*m->problem)
-			continue;
-		shown++;
-		if (!put_module(t, m, o)) {
-			table_free(t);
-			return false;
+	if (done) {
+		print_module_count(o, trace, info, count);
+		print_notes(o, info);
+		if (table_rows(t)) {
+			putchar('\n');
+			table_print(t, o, 0);
 		}
 	}
-	if (!t)
-		return false;
-	if (without)
-		print_field(o, "Modules", "%zu, %zu without symbols", info->modules, without);
-	else
-		print_field(o, "Modules", "%zu, all with symbols", info->modules);
-	print_notes(o, info);
-	if (shown) {
-		putchar('\n');
-		table_print(t, o, 0);
-	}
 	table_free(t);
-	return true;
+	free(count);
+	return done;
 }
 
 static int print_text(const struct output *o, const struct opened_trace *file,

@@ -801,35 +801,53 @@ static size_t count_alive(const struct record *r)
 	return alive;
 }
 
-/* A trace of a process that still runs would be half of one. */
+static void say_waiting(const struct record *r, size_t alive)
+{
+	if (r->quiet)
+		return;
+	if (alive)
+		cli_error("waiting for %zu child process%s of %s; Ctrl-C stops waiting", alive,
+			  alive == 1 ? "" : "es", r->argv[0]);
+	else
+		cli_error("waiting for a child process of %s; Ctrl-C stops waiting", r->argv[0]);
+}
+
+/* A trace of a process that still runs would be half of one. A child is seen by its spool, which a
+ * new one does not have yet, but its parent's mapped; and one that is just becoming another program
+ * has none. So "none" counts when it is found twice, a moment apart. */
 static void wait_for_children(struct record *r)
 {
-	size_t alive;
+	unsigned int none = 0, unseen = 0;
 	bool said = false;
 
 	r->child.interrupted = false;
-	while ((alive = count_alive(r)) && !r->child.interrupted) {
-		if (!said && !r->quiet)
-			cli_error("waiting for %zu child process%s of %s; Ctrl-C stops waiting",
-				  alive, alive == 1 ? "" : "es", r->argv[0]);
-		said = true;
-		wait_for_signal(r, TICK_MS);
+	while (!r->child.interrupted) {
+		size_t alive = count_alive(r);
+
+		if (alive || spool_anybody(r->file)) {
+			none = 0;
+			unseen += !alive;
+			if (!said && (alive || unseen * TICK_SOON_MS > 1000)) {
+				say_waiting(r, alive);
+				said = true;
+			}
+		} else if (++none == 2) {
+			break;
+		}
+		wait_for_signal(r, alive ? TICK_MS : TICK_SOON_MS);
 		child_signals(&r->child);
 	}
 }
 
-static const char *interrupted_spool; /* for the handler */
+static char *interruption; /* what the handler says */
 
 /* SIGINT and the like while the trace is made. */
 static void abandon(int number)
 {
-	static const char before[] = "\nmayfly: interrupted; the recording is kept in ";
 	ssize_t n;
 
 	finalise_abandon();
-	n = write(STDERR_FILENO, before, sizeof(before) - 1);
-	n = write(STDERR_FILENO, interrupted_spool, strlen(interrupted_spool));
-	n = write(STDERR_FILENO, "\n", 1);
+	n = write(STDERR_FILENO, interruption, strlen(interruption));
 	(void)n;
 	_exit(128 + number);
 }
@@ -839,7 +857,10 @@ static void allow_interruption(struct record *r)
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	struct sigaction action = {.sa_handler = abandon}, before;
 
-	interrupted_spool = r->spool;
+	/* On a terminal it comes behind a ^C. */
+	interruption = format("%smayfly: interrupted; the recording stays in '%s'; 'mayfly report' "
+			      "reads it\n",
+			      isatty(STDERR_FILENO) ? "\n" : "", r->spool);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		sigaction(numbers[i], NULL, &before);
 		if (before.sa_handler != SIG_IGN)

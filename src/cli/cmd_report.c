@@ -63,7 +63,7 @@ static const char *const sort_names[] = {"self", "total", NULL};
 #define OVERVIEW_STACKS 5
 #define OVERVIEW_DEPTH	10
 #define SPARKLINE_STEPS 48
-#define NAME_BYTES	4096 /* for one name on a line */
+#define NAME_BYTES	65536 /* for one name; C++ has names of many KB */
 
 struct report {
 	struct opened_trace file;
@@ -75,6 +75,7 @@ struct report {
 	bool at_given, window_given;
 	bool all, all_frames, json;
 	bool top_given, depth_given;
+	bool callers; /* the overview's table of callers: totals only */
 	size_t top, depth;
 };
 
@@ -467,7 +468,7 @@ static void print_estimate(const struct output *o, const char *name,
 
 	say_figure(text, sizeof(text), o, e);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
-	if (!(e->bytes.estimate > 0))
+	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW)
 		print_field(o, name, "%s", text);
 	else
 		print_field(o, name, "%s in %s %s%s", text, blocks,
@@ -476,7 +477,7 @@ static void print_estimate(const struct output *o, const char *name,
 
 static void print_timeline(const struct report *r)
 {
-	size_t room = (size_t)r->out.width - FIELD_INDENT - 14; /* the time stands behind it */
+	size_t room = (size_t)r->out.width - FIELD_INDENT - 16; /* the time stands behind it */
 	size_t steps = room < SPARKLINE_STEPS ? room : SPARKLINE_STEPS;
 	double live[SPARKLINE_STEPS];
 	char line[SPARKLINE_STEPS * 4 + 1], end[FIGURE_TEXT];
@@ -488,7 +489,7 @@ static void print_timeline(const struct report *r)
 	print_styled(&r->out, STYLE_BOLD, "Live bytes");
 	printf("%*s", (int)(FIELD_INDENT - strlen("Live bytes")), "");
 	print_styled(&r->out, STYLE_BAR, line);
-	printf("  0..%s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
+	printf("  0 to %s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
 }
 
 static int print_summary(const struct report *r)
@@ -561,12 +562,14 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	const struct mayfly_estimate *e = &result->total;
 	bool exact = r->file.info->mode == MAYFLY_EXACT;
 	uint64_t count = estimate_samples(e);
-	char metric[256], figure[128];
+	char metric[256], figure[128], samples[64] = "";
 
 	metric_text(metric, sizeof(metric), r, result);
-	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s, %" PRIu64 " %s%s%s", metric,
-		      by_names[r->query.by], say_figure(figure, sizeof(figure), &r->out, e), count,
-		      exact ? "block" : "sample", count == 1 ? "" : "s",
+	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
+		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
+			 exact ? "block" : "sample", count == 1 ? "" : "s");
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->query.by],
+		      say_figure(figure, sizeof(figure), &r->out, e), samples,
 		      r->filtered ? ", filtered" : "");
 }
 
@@ -661,8 +664,8 @@ static bool put_estimate(struct table *t, const struct report *r, const struct m
 
 static bool has_total(const struct report *r)
 {
-	return r->query.by == MAYFLY_BY_FUNCTION || r->query.by == MAYFLY_BY_LINE ||
-	       r->query.by == MAYFLY_BY_MODULE;
+	return !r->callers && (r->query.by == MAYFLY_BY_FUNCTION || r->query.by == MAYFLY_BY_LINE ||
+			       r->query.by == MAYFLY_BY_MODULE);
 }
 
 /* A location wider than this would leave nothing for the function. */
@@ -686,7 +689,9 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 	if (r->file.info->mode != MAYFLY_EXACT && !table_cell(t, text))
 		return false;
 	if (r->query.by == MAYFLY_BY_LINE) {
-		location_text(text, sizeof(text), row->file, row->line, row->module, r->out.wide);
+		/* Without a function, the name below is the module already. */
+		location_text(text, sizeof(text), row->file, row->line,
+			      *row->function ? row->module : "-", r->out.wide);
 		if (!table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
 					    (size_t)r->out.width / 3 < LOCATION_COLUMNS
 						? (size_t)r->out.width / 3
@@ -708,7 +713,8 @@ static size_t set_columns(struct column *c, const struct report *r)
 	const char *first = total_first ? "TOTAL" : "SELF";
 	size_t n = 0;
 
-	c[n++] = (struct column){has_total(r) ? first : "BYTES", true, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){has_total(r) || r->callers ? first : "BYTES", true, 0, STYLE_PLAIN,
+				 false};
 	c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
 	c[n++] = (struct column){"%", true, 1, STYLE_PLAIN, false};
 	c[n++] = (struct column){"", false, 5, STYLE_BAR, false};
@@ -834,19 +840,14 @@ static void print_stacks(const struct report *r, const struct mayfly_result *res
 	}
 }
 
-static int print_answer(const struct report *r, size_t top, size_t depth)
+static bool show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
+			size_t depth)
 {
-	struct mayfly_result *result;
 	struct ranking ranking;
 	bool printed = true;
-	int error = mayfly_query_run(r->file.trace, &r->query, &result);
 
-	if (error)
-		return cli_error("%s", mayfly_error_text(error));
-	if (!rank(r, result, top, &ranking)) {
-		mayfly_result_free(result);
-		return cli_error("out of memory");
-	}
+	if (!rank(r, result, top, &ranking))
+		return false;
 	print_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
 		puts(r->filtered || r->window_given ? "  No block fits these options."
@@ -859,6 +860,18 @@ static int print_answer(const struct report *r, size_t top, size_t depth)
 		print_rest(r, &ranking);
 	}
 	free(ranking.row);
+	return printed;
+}
+
+static int print_answer(const struct report *r)
+{
+	struct mayfly_result *result;
+	bool printed;
+	int error = mayfly_query_run(r->file.trace, &r->query, &result);
+
+	if (error)
+		return cli_error("%s", mayfly_error_text(error));
+	printed = show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
 	return printed ? CLI_OK : cli_error("out of memory");
 }
@@ -873,21 +886,145 @@ static void print_legend(const struct report *r)
 		      r->out.utf8 ? "±" : "+-");
 }
 
-/* Without options: the summary, and the two tables that are asked for most. */
+/*
+ * Below the functions that allocate, the overview shows those that call them, without what says
+ * nothing new: what almost all memory goes through (main), what only allocates itself, and of a
+ * chain of calls that hands on the same memory all but the one nearest to the leaf.
+ */
+static bool says_nothing_new(const struct report *r, const struct mayfly_row *row,
+			     const struct mayfly_result *result)
+{
+	double total = row->total.bytes.estimate;
+
+	return total >= 0.95 * result->total.bytes.estimate || total <= row->self.bytes.estimate ||
+	       sureness_of(r, row) < FIGURE_RANGE;
+}
+
+#define NOT_ON_STACKS	SIZE_MAX
+#define SEARCHED_STACKS 500
+
+/* How far the function is from the leaf in the largest stack that it is on. */
+static size_t distance_from_leaf(const struct mayfly_row *row, const struct mayfly_result *stacks)
+{
+	for (size_t i = 0; i < stacks->rows && i < SEARCHED_STACKS; i++) {
+		const struct mayfly_row *stack = &stacks->row[i];
+
+		for (size_t j = 0; j < stack->stack_length; j++)
+			if (*row->function && strcmp(stack->stack[j].function, row->function) == 0)
+				return j;
+	}
+	return NOT_ON_STACKS;
+}
+
+static bool same_memory(const struct mayfly_row *a, const struct mayfly_row *b)
+{
+	return a->total.bytes.estimate == b->total.bytes.estimate &&
+	       a->total.blocks.estimate == b->total.blocks.estimate;
+}
+
+/* Keeps at most `top` rows of the ranking. */
+static void keep_callers(const struct report *r, struct ranking *ranking,
+			 const struct mayfly_result *result, const struct mayfly_result *stacks,
+			 size_t top)
+{
+	size_t kept = 0, distance = NOT_ON_STACKS;
+
+	for (size_t i = 0; i < ranking->rows; i++) {
+		const struct mayfly_row *row = ranking->row[i];
+		size_t this_distance;
+
+		if (says_nothing_new(r, row, result))
+			continue;
+		if (kept && same_memory(ranking->row[kept - 1], row)) {
+			this_distance = distance_from_leaf(row, stacks);
+			if (this_distance >= distance)
+				continue;
+			kept--;
+		} else {
+			if (top && kept == top)
+				break;
+			this_distance = distance_from_leaf(row, stacks);
+		}
+		ranking->row[kept++] = row;
+		distance = this_distance;
+	}
+	ranking->rows = kept;
+}
+
+static int compare_total(const void *a, const void *b)
+{
+	const struct mayfly_row *x = *(const struct mayfly_row *const *)a;
+	const struct mayfly_row *y = *(const struct mayfly_row *const *)b;
+
+	if (x->total.bytes.estimate != y->total.bytes.estimate)
+		return x->total.bytes.estimate > y->total.bytes.estimate ? -1 : 1;
+	if (x->total.blocks.estimate != y->total.blocks.estimate)
+		return x->total.blocks.estimate > y->total.blocks.estimate ? -1 : 1;
+	return strcmp(x->function, y->function);
+}
+
+static bool show_callers(const struct report *report, const struct mayfly_result *functions,
+			 const struct mayfly_result *stacks, size_t top)
+{
+	struct report r = *report;
+	struct ranking ranking;
+	bool printed = true;
+
+	r.callers = true;
+	r.query.by = MAYFLY_BY_FUNCTION;
+	r.query.sort = MAYFLY_SORT_TOTAL;
+	if (!rank(&r, functions, 0, &ranking))
+		return false;
+	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
+	keep_callers(&r, &ranking, functions, stacks, top);
+	if (ranking.rows) {
+		putchar('\n');
+		print_wrapped(&r.out, STYLE_BOLD, 0,
+			      "The same by function, with all that it calls");
+		printed = print_table(&r, functions, &ranking);
+		print_wrapped(
+		    &r.out, STYLE_DIM, 2,
+		    "one of each chain of calls, and none above 95 %% (--sort total shows "
+		    "all)");
+	}
+	free(ranking.row);
+	return printed;
+}
+
+static bool show_tables(struct report *r, const struct mayfly_result *functions,
+			const struct mayfly_result *stacks)
+{
+	size_t rows = r->top_given ? r->top : OVERVIEW_ROWS;
+
+	putchar('\n');
+	r->query.by = MAYFLY_BY_FUNCTION;
+	if (!show_answer(r, functions, rows, 0) || !show_callers(r, functions, stacks, rows))
+		return false;
+	putchar('\n');
+	r->query.by = MAYFLY_BY_STACK;
+	return show_answer(r, stacks, r->top_given ? r->top : OVERVIEW_STACKS,
+			   r->depth_given ? r->depth : OVERVIEW_DEPTH);
+}
+
+/* Without options: the summary, and the tables that are asked for most. */
 static int print_overview(struct report *r)
 {
-	int status = print_summary(r);
+	struct mayfly_result *functions = NULL, *stacks = NULL;
+	int status = print_summary(r), error;
 
 	if (status)
 		return status;
-	putchar('\n');
-	status = print_answer(r, r->top_given ? r->top : OVERVIEW_ROWS, 0);
-	if (status)
-		return status;
-	putchar('\n');
+	r->query.by = MAYFLY_BY_FUNCTION;
+	error = mayfly_query_run(r->file.trace, &r->query, &functions);
 	r->query.by = MAYFLY_BY_STACK;
-	status = print_answer(r, r->top_given ? r->top : OVERVIEW_STACKS,
-			      r->depth_given ? r->depth : OVERVIEW_DEPTH);
+	if (!error)
+		error = mayfly_query_run(r->file.trace, &r->query, &stacks);
+	if (error)
+		status = cli_error("%s", mayfly_error_text(error));
+	else if (!show_tables(r, functions, stacks))
+		status = cli_error("out of memory");
+	mayfly_result_free(functions);
+	mayfly_result_free(stacks);
 	return status;
 }
 
@@ -1021,7 +1158,7 @@ static int run(struct report *r)
 	if (is_overview(r))
 		status = print_overview(r);
 	else
-		status = print_answer(r, r->top, r->depth);
+		status = print_answer(r);
 	if (status)
 		return status;
 	print_legend(r);

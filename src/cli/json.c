@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "output.h"
+#include "places.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,15 +125,17 @@ static json_t *command(const struct mayfly_info *info)
 	return list;
 }
 
-static json_t *module(const struct mayfly_module *m)
+static json_t *module(const struct mayfly_module *m, const struct module_frames *count)
 {
 	char id[65] = "";
 
 	for (size_t i = 0; i < m->build_id_length && i < 32; i++)
 		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", json_text(m->path), "build_id",
-			 json_text_or_null(id), "start", json_unsigned(m->start), "end",
-			 json_unsigned(m->end), "problem", json_text_or_null(m->problem));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", json_text(m->path),
+			 "build_id", json_text_or_null(id), "start", json_unsigned(m->start), "end",
+			 json_unsigned(m->end), "problem", json_text_or_null(m->problem), "frames",
+			 json_unsigned(count->frames), "frames_symbolized",
+			 json_unsigned(count->named));
 }
 
 static json_t *thread(const struct mayfly_thread *t)
@@ -142,14 +145,18 @@ static json_t *thread(const struct mayfly_thread *t)
 
 static json_t *modules(const struct mayfly_trace *trace, size_t count)
 {
-	json_t *list = json_array();
+	struct module_frames *frames = count_module_frames(trace);
+	json_t *list = frames ? json_array() : NULL;
 
 	for (size_t i = 0; list && i < count; i++) {
-		if (json_array_append_new(list, module(mayfly_trace_module(trace, i))) != 0) {
+		json_t *item = module(mayfly_trace_module(trace, i), &frames[i]);
+
+		if (json_array_append_new(list, item) != 0) {
 			json_decref(list);
-			return NULL;
+			list = NULL;
 		}
 	}
+	free(frames);
 	return list;
 }
 

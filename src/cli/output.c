@@ -193,6 +193,8 @@ char *text_figure_error(char *buffer, size_t size, const struct output *o,
 	if (figure_sureness(f, samples) != FIGURE_GOOD)
 		return buffer;
 	percent = 100 * half_interval(f) / f->estimate;
+	if (percent < 0.05)
+		return buffer;
 	snprintf(buffer, size, "%s%.*f %%", o->utf8 ? "±" : "+-", percent < 0.95 ? 1 : 0, percent);
 	return buffer;
 }
@@ -306,7 +308,8 @@ static size_t literal_length(const char *s, bool word_start)
 	return 0;
 }
 
-#define NO_LEVEL 1000u
+#define NO_LEVEL    1000u
+#define MOST_LEVELS 16u /* that are tried one after the other; hostile names have thousands */
 
 /*
  * Copies a name without what is inside parentheses, and without what is inside angle brackets that
@@ -380,6 +383,28 @@ static void cut_middle(char *text, const struct output *o, size_t columns)
 	memmove(to, from, strlen(from) + 1);
 }
 
+/* Leaves out as many namespaces and classes in front as needed; false when that is not enough. */
+static bool cut_qualifiers(char *text, const struct output *o, size_t columns)
+{
+	const char *mark = o->utf8 ? "…" : "...";
+	size_t left = text_columns(text);
+
+	for (char *s = text; *s; s++) {
+		bool boundary = s > text && s[0] == ':' && s[1] == ':';
+		bool fits = left + text_columns(mark) <= columns;
+
+		left -= (*s & 0xc0) != 0x80;
+		if (!boundary || !fits)
+			continue;
+		if ((size_t)(s - text) < strlen(mark))
+			return false;
+		memmove(text + strlen(mark), s, strlen(s) + 1);
+		memcpy(text, mark, strlen(mark));
+		return true;
+	}
+	return false;
+}
+
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns)
 {
 	char clean[NAME_BYTES];
@@ -390,9 +415,12 @@ char *name_fit(char *buffer, size_t size, const struct output *o, const char *na
 	if (o->wide || text_columns(buffer) <= columns)
 		return buffer;
 	level = collapse(buffer, size, clean, NO_LEVEL, "...");
+	if (level > MOST_LEVELS)
+		level = MOST_LEVELS;
 	while (text_columns(buffer) > columns && level > 0)
 		collapse(buffer, size, clean, level--, "...");
-	cut_middle(buffer, o, columns);
+	if (text_columns(buffer) > columns && !cut_qualifiers(buffer, o, columns))
+		cut_middle(buffer, o, columns);
 	return buffer;
 }
 
@@ -653,6 +681,11 @@ static void print_line(const struct table *t, const struct output *o, int indent
 	putchar('\n');
 }
 
+size_t table_rows(const struct table *t)
+{
+	return t->cells / t->columns;
+}
+
 void table_print(const struct table *t, const struct output *o, int indent)
 {
 	size_t width[16] = {0};
@@ -662,6 +695,6 @@ void table_print(const struct table *t, const struct output *o, int indent)
 		return;
 	left = fit_columns(t, o, indent, width);
 	print_line(t, o, indent, width, left, -1);
-	for (size_t row = 0; row < t->cells / t->columns; row++)
+	for (size_t row = 0; row < table_rows(t); row++)
 		print_line(t, o, indent, width, left, (long)row);
 }

@@ -53,7 +53,8 @@ char *text_clean(char *buffer, size_t size, const char *text);
 size_t text_columns(const char *text);
 
 /* A C++ or Rust name in at most `columns`: without parameters, then with template arguments
- * collapsed from the inside, then without its middle; as little of that as needed. */
+ * collapsed from the inside, then without what it is nested in, then without its middle; as
+ * little of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
 /* The name without parameters and with all template arguments as "<>", to compare it. */
 char *name_plain(char *buffer, size_t size, const char *name);
@@ -96,6 +97,7 @@ struct table;
 struct table *table_new(const struct column *columns, size_t count);
 /* Cells fill the rows from left to right. */
 bool table_cell(struct table *t, const char *text);
+size_t table_rows(const struct table *t);
 void table_print(const struct table *t, const struct output *o, int indent);
 void table_free(struct table *t);
 

@@ -174,8 +174,8 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    " frees: the figures are too low (samples) or too high (frees)",
 			    info->dropped_samples, info->dropped_frees);
 	if (info->truncated_stacks)
-		print_field(o, "Truncated", "%" PRIu64 " stacks lack their root part",
-			    info->truncated_stacks);
+		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
+			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
 	if (info->nested_blocks)
 		print_field(o, "Not counted",
 			    "%s in %" PRIu64 " blocks that signal handlers allocated",
@@ -216,11 +216,12 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 			    " samples; for more detail record again with -i %s",
 			    interval, info->samples, finer);
 	}
-	if (info->frames && info->frames_symbolized * 2 < info->frames)
-		print_field(o, "Hint",
-			    "%zu of %zu code addresses have no function name; 'mayfly info' says "
-			    "which modules lack symbols",
-			    info->frames - info->frames_symbolized, info->frames);
+	if (info->frames && info->frames_symbolized < info->frames * 0.8)
+		print_field(
+		    o, "Hint",
+		    "%zu of %zu code addresses have no function name: install debug symbols; "
+		    "'mayfly info' says for which modules",
+		    info->frames - info->frames_symbolized, info->frames);
 }
 
 void print_notes(const struct output *o, const struct mayfly_info *info)
@@ -239,6 +240,22 @@ void print_notes(const struct output *o, const struct mayfly_info *info)
 	if (*info->note)
 		print_field(o, "Note", "%s", text_clean(text, sizeof(text), info->note));
 	note_remedies(o, info);
+}
+
+struct module_frames *count_module_frames(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	struct module_frames *count = calloc(info->modules + 1, sizeof(*count));
+
+	for (size_t i = 0; count && i < info->frames; i++) {
+		const struct mayfly_frame *f = mayfly_trace_frame(trace, i);
+
+		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules)
+			continue;
+		count[f->module].frames++;
+		count[f->module].named += f->locations > 0 && *f->location[0].function;
+	}
+	return count;
 }
 
 size_t trace_stacks(const struct mayfly_trace *trace)

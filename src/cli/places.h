@@ -29,6 +29,14 @@ char *line_fit(char *buffer, size_t size, const struct output *o, const char *te
 /* What lowers the quality of a trace, a field each; nothing when there is nothing to say. */
 void print_notes(const struct output *o, const struct mayfly_info *info);
 
+/* Code addresses on stacks that lie in a module, and those of them with a function name. */
+struct module_frames {
+	size_t frames, named;
+};
+
+/* An array with an item for each module, to be freed; NULL when out of memory. */
+struct module_frames *count_module_frames(const struct mayfly_trace *trace);
+
 /* How many distinct stacks allocated. */
 size_t trace_stacks(const struct mayfly_trace *trace);
 

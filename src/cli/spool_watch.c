@@ -320,13 +320,28 @@ void spool_list_free(struct spool_list *list)
 	list->count = 0;
 }
 
-bool spool_in_use(const struct spool_entry *e)
+/* Whether a line of /proc/PID/maps is of this file. */
+static bool maps_file(char *line, const struct stat *st, const char *path)
 {
 	unsigned int major_number, minor_number;
 	unsigned long inode;
-	struct stat st;
-	char name[64], line[PATH_MAX + 128];
+	int at = 0;
+
+	if (sscanf(line, "%*x-%*x %*s %*x %x:%x %lu %n", &major_number, &minor_number, &inode,
+		   &at) != 3 ||
+	    !at)
+		return false;
+	line[strcspn(line, "\n")] = 0;
+	/* Some file systems have other numbers here than in stat(), and some names are escaped. */
+	return (inode == st->st_ino && makedev(major_number, minor_number) == st->st_dev) ||
+	       (path && !strcmp(line + at, path));
+}
+
+bool spool_in_use(const struct spool_entry *e)
+{
+	char name[64], line[PATH_MAX + 128], *path;
 	bool used = false;
+	struct stat st;
 	FILE *maps;
 
 	if (stat(e->path, &st))
@@ -335,19 +350,61 @@ bool spool_in_use(const struct spool_entry *e)
 	maps = fopen(name, "re");
 	if (!maps) /* not allowed to look: then whether the process is there has to do */
 		return errno == EACCES && (!kill(e->pid, 0) || errno == EPERM);
-	/* Compared by name as well: some file systems show another device number here. */
-	while (!used && fgets(line, sizeof(line), maps)) {
-		size_t length = strlen(line), tail = strlen(e->path);
+	path = realpath(e->path, NULL);
+	while (!used && fgets(line, sizeof(line), maps))
+		used = maps_file(line, &st, path);
+	fclose(maps);
+	free(path);
+	return used;
+}
 
-		if (sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &major_number, &minor_number,
-			   &inode) != 3)
-			continue;
-		if (length && line[length - 1] == '\n')
-			line[--length] = 0;
-		used = inode == st.st_ino &&
-		       (makedev(major_number, minor_number) == st.st_dev ||
-			(length > tail && !strcmp(line + length - tail, e->path)));
+/* "/folder/FILE." as the kernel writes it. */
+static char *real_prefix(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	const char *base = slash ? slash + 1 : file;
+	char *folder = strndup(file, (size_t)(base - file));
+	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
+	char *prefix = NULL;
+
+	if (real && asprintf(&prefix, "%s/%s.", real[1] ? real : "", base) < 0)
+		prefix = NULL;
+	free(real);
+	free(folder);
+	return prefix;
+}
+
+static bool process_maps(const char *pid, const char *prefix)
+{
+	char name[sizeof("/proc//maps") + NAME_MAX], line[PATH_MAX + 128];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(name, sizeof(name), "/proc/%s/maps", pid);
+	maps = fopen(name, "re");
+	if (!maps)
+		return false;
+	while (!found && fgets(line, sizeof(line), maps)) {
+		const char *at = strstr(line, prefix);
+
+		found = at && strstr(at + strlen(prefix) - 1, ".spool");
 	}
 	fclose(maps);
-	return used;
+	return found;
+}
+
+bool spool_anybody(const char *file)
+{
+	char *prefix = real_prefix(file);
+	DIR *dir = prefix ? opendir("/proc") : NULL;
+	struct dirent *d;
+	bool found = false;
+
+	while (dir && !found && (d = readdir(dir)))
+		found = d->d_name[0] >= '1' && d->d_name[0] <= '9' && atoi(d->d_name) != getpid() &&
+			process_maps(d->d_name, prefix);
+	if (dir)
+		closedir(dir);
+	free(prefix);
+	return found;
 }

@@ -75,4 +75,8 @@ void spool_list_free(struct spool_list *list);
 /* True while the process that writes this spool lives: it has the file mapped. */
 bool spool_in_use(const struct spool_entry *e);
 
+/* True when any process has any spool of this recording mapped: also a child that was forked a
+ * moment ago and has not made its own yet. Slow: looks at all processes. */
+bool spool_anybody(const char *file);
+
 #endif

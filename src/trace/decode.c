@@ -940,27 +940,29 @@ static void read_tree(struct opening *o)
 	struct mayfly_trace *t = o->t;
 	struct chunk_in *c = &o->chunk;
 	size_t count = read_count(o), chains = read_count(o), misses = read_count(o);
-	size_t frames = t->info.frames, entries = 0;
-	const uint64_t *rank, *missed;
+	size_t besides = read_count(o), frames = t->info.frames, used = 0, used_besides = 0;
+	const uint64_t *rank, *missed, *beside;
 	struct successor *entry;
 	uint32_t *first;
 
 	t->chains = chains;
-	if (chains > count || misses > count)
+	if (chains > count || misses > count || besides > count - misses)
 		damaged(o);
-	if (!read_columns(c, 0xaa))
+	if (!read_columns(c, 0x2aa))
 		return;
 	t->node = take(&o->d, (uint64_t)count + 1, sizeof(*t->node));
 	t->chain_end = take(&o->d, chains, sizeof(*t->chain_end));
 	rank = numbers(c, COLUMN_NODE_RANK, count);
 	missed = numbers(c, COLUMN_NODE_FRAME, misses);
+	beside = numbers(c, COLUMN_NODE_BESIDE, besides);
 	first = take_temp(c, frames, sizeof(*first));
-	entry = take_temp(c, misses, sizeof(*entry));
+	entry = take_temp(c, misses + besides, sizeof(*entry));
 	if (o->d.error || !read_chains(o, count))
 		return;
 	t->node[0].parent = t->node[0].frame = UINT32_MAX;
 	for (size_t i = 1; i <= count; i++) {
 		struct mayfly_node *n = &t->node[i];
+		uint64_t frame;
 		uint32_t *list = &first[n->parent ? t->node[n->parent].frame : frames];
 
 		if (rank[i - 1]) {
@@ -971,16 +973,22 @@ static void read_tree(struct opening *o)
 			}
 			continue;
 		}
-		if (entries == misses || missed[entries] >= frames) {
+		if (*list && used_besides < besides)
+			frame = entry[*list - 1].frame + (uint64_t)unzigzag(beside[used_besides++]);
+		else if (!*list && used < misses)
+			frame = missed[used++];
+		else
+			frame = UINT64_MAX;
+		if (frame >= frames) {
 			damaged(o);
 			return;
 		}
-		n->frame = (uint32_t)missed[entries];
-		entry[entries].frame = n->frame;
-		entry[entries].next = *list;
-		*list = (uint32_t)++entries;
+		n->frame = (uint32_t)frame;
+		entry[used + used_besides - 1].frame = n->frame;
+		entry[used + used_besides - 1].next = *list;
+		*list = (uint32_t)(used + used_besides);
 	}
-	if (entries != misses)
+	if (used != misses || used_besides != besides)
 		damaged(o);
 	t->info.nodes = count + 1;
 }
@@ -1348,7 +1356,7 @@ static void fill(const struct mayfly_cursor *c, struct mayfly_event *event)
 static int finish_chunk(struct mayfly_cursor *c)
 {
 	if (c->alloc != c->allocs || c->node != c->nodes || c->new_size != c->new_sizes ||
-	    c->old != c->olds || c->run_left || (c->runs && c->run + 1 != c->runs))
+	    (c->way == FREE_RANK && c->old != c->olds) || c->run_left || (c->runs && c->run + 1 != c->runs))
 		return wrong(c);
 	return 0;
 }

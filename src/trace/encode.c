@@ -25,7 +25,7 @@
 #include "trace/varint.h"
 
 #define PACK_LIMIT    8192 /* values in a chunk that is worth trying to compress as a whole */
-#define PRECISE_LIMIT 65536 /* values in a column that are worth trying everything at full level */
+#define PRECISE_LIMIT 32768 /* values in a column that are worth trying everything at full level */
 #define QUICK_LEVEL   3
 
 /* A growing block. When it cannot grow it says so and ignores what follows. */
@@ -53,7 +53,8 @@ struct encoder {
 	const struct recording *r;
 	struct compress *compress, *quick;
 	struct bytes out;
-	bool plain; /* streams stay as they are, as the chunk will be compressed as a whole */
+	bool plain;   /* streams stay as they are, as the chunk will be compressed as a whole */
+	bool quickly; /* only to find out which coding is best */
 	bool failed;
 	uint64_t unit; /* ns */
 
@@ -166,7 +167,7 @@ static void put_fixed(struct bytes *b, uint64_t value, unsigned count)
 /* varint 2 x size + compressed, the bytes; when compressed, their number stands before them. */
 static void put_stream(struct encoder *e, struct bytes *b, const void *data, size_t size)
 {
-	struct compress *compress = size > PRECISE_LIMIT ? e->quick : e->compress;
+	struct compress *compress = e->quickly ? e->quick : e->compress;
 	size_t room = compress_bound(size);
 	struct bytes packed = {0};
 	size_t length = 0;
@@ -317,11 +318,12 @@ static size_t cost(struct encoder *e, const struct bytes *b)
 
 struct choice {
 	struct bytes best;
-	unsigned coding;
+	unsigned coding, mantissa;
 	size_t cost;
 };
 
-static void offer(struct encoder *e, struct choice *c, unsigned coding, struct bytes *candidate)
+static void offer(struct encoder *e, struct choice *c, unsigned coding, unsigned mantissa,
+		  struct bytes *candidate)
 {
 	size_t price = candidate->failed ? SIZE_MAX : cost(e, candidate);
 
@@ -330,6 +332,7 @@ static void offer(struct encoder *e, struct choice *c, unsigned coding, struct b
 
 		c->best = *candidate;
 		c->coding = coding;
+		c->mantissa = mantissa;
 		c->cost = price;
 		*candidate = old;
 	}
@@ -337,29 +340,48 @@ static void offer(struct encoder *e, struct choice *c, unsigned coding, struct b
 	candidate->failed = false;
 }
 
+static void code_as(struct encoder *e, struct bytes *b, unsigned coding, unsigned mantissa,
+		    const uint64_t *value, size_t count)
+{
+	switch (coding) {
+	case CODING_CONSTANT:
+		put_u(b, value[0]);
+		break;
+	case CODING_VARINT:
+		code_varints(e, b, value, count);
+		break;
+	case CODING_PLANES:
+		code_planes(e, b, value, count);
+		break;
+	case CODING_BUCKETS:
+		code_buckets(e, b, value, count, mantissa);
+		break;
+	default:
+		code_runs(e, b, value, count, count_runs(value, count));
+	}
+}
+
 static void choose_coding(struct encoder *e, struct choice *c, const uint64_t *value, size_t count,
 			  bool nested)
 {
+	static const struct {
+		unsigned coding, mantissa;
+	} way[] = {
+		{CODING_VARINT, 0},  {CODING_PLANES, 0},  {CODING_BUCKETS, 0},
+		{CODING_BUCKETS, 1}, {CODING_BUCKETS, 2}, {CODING_RUNS, 0},
+	};
 	struct bytes candidate = {0};
 	size_t runs = count_runs(value, count);
 
+	for (size_t i = 0; runs > 1 && i < sizeof(way) / sizeof(*way); i++) {
+		if (way[i].coding == CODING_RUNS && (nested || runs >= count / 2))
+			continue;
+		code_as(e, &candidate, way[i].coding, way[i].mantissa, value, count);
+		offer(e, c, way[i].coding, way[i].mantissa, &candidate);
+	}
 	if (runs == 1) {
-		put_u(&candidate, value[0]);
-		offer(e, c, CODING_CONSTANT, &candidate);
-		free(candidate.at);
-		return;
-	}
-	code_varints(e, &candidate, value, count);
-	offer(e, c, CODING_VARINT, &candidate);
-	code_planes(e, &candidate, value, count);
-	offer(e, c, CODING_PLANES, &candidate);
-	for (unsigned mantissa = 0; mantissa < 3; mantissa++) {
-		code_buckets(e, &candidate, value, count, mantissa);
-		offer(e, c, CODING_BUCKETS, &candidate);
-	}
-	if (!nested && runs < count / 2) {
-		code_runs(e, &candidate, value, count, runs);
-		offer(e, c, CODING_RUNS, &candidate);
+		code_as(e, &candidate, CODING_CONSTANT, 0, value, count);
+		offer(e, c, CODING_CONSTANT, 0, &candidate);
 	}
 	free(candidate.at);
 }
@@ -370,11 +392,20 @@ static void put_numbers(struct encoder *e, struct bytes *b, const uint64_t *valu
 {
 	struct choice c = {.cost = SIZE_MAX};
 
-	choose_coding(e, &c, value, count, nested);
+	if (count > PRECISE_LIMIT && !e->quickly) {
+		/* A long column: the choice is made at a low level. */
+		e->quickly = true;
+		choose_coding(e, &c, value, count, nested);
+		e->quickly = false;
+		c.best.used = 0;
+		code_as(e, &c.best, c.coding, c.mantissa, value, count);
+	} else {
+		choose_coding(e, &c, value, count, nested);
+	}
 	put_u(b, c.coding);
 	put_u(b, c.best.used);
 	put_bytes(b, c.best.at, c.best.used);
-	b->failed |= c.cost == SIZE_MAX;
+	b->failed |= c.cost == SIZE_MAX || c.best.failed;
 	free(c.best.at);
 }
 
@@ -941,9 +972,10 @@ static void write_tree(struct encoder *e)
 	size_t count = e->nodes - 1;
 	uint64_t *parent = new_column(e, e->chains), *length = new_column(e, e->chains);
 	uint64_t *rank = new_column(e, count), *missed = new_column(e, count);
+	uint64_t *beside = new_column(e, count);
 	struct successors s = {0};
 	struct bytes head = {0};
-	size_t misses = 0;
+	size_t misses = 0, besides = 0;
 
 	s.first = calloc(e->r->frames + 1, sizeof(*s.first));
 	s.entry = malloc((count + 1) * sizeof(*s.entry));
@@ -959,8 +991,17 @@ static void write_tree(struct encoder *e)
 		uint32_t before =
 			n->parent ? e->node[n->parent].frame : (uint32_t)e->r->frames;
 
+		uint32_t front = s.first[before];
+
+		if (front)
+			front = s.entry[front - 1].frame + 1;
 		rank[i] = find_successor(&s, before, n->frame);
-		if (!rank[i])
+		if (rank[i])
+			continue;
+		/* What follows one call is mostly in one function, so close to what followed. */
+		if (front)
+			beside[besides++] = varint_zigzag((int64_t)n->frame - (front - 1));
+		else
 			missed[misses++] = n->frame;
 	}
 	if (!e->failed) {
@@ -969,17 +1010,20 @@ static void write_tree(struct encoder *e)
 			{COLUMN_CHAIN_LENGTH, length, e->chains},
 			{COLUMN_NODE_RANK, rank, count},
 			{COLUMN_NODE_FRAME, missed, misses},
+			{COLUMN_NODE_BESIDE, beside, besides},
 		};
 
 		put_u(&head, count);
 		put_u(&head, e->chains);
 		put_u(&head, misses);
-		write_chunk(e, TRACE_TREE, &head, column, 4);
+		put_u(&head, besides);
+		write_chunk(e, TRACE_TREE, &head, column, 5);
 	}
 	free(parent);
 	free(length);
 	free(rank);
 	free(missed);
+	free(beside);
 	free(s.first);
 	free(s.entry);
 }

@@ -213,12 +213,11 @@ static double gamma_expansion(double z, double a)
 static double gamma_start(double q, double z, double a)
 {
 	double s = 1 / (9 * a), c = 1 - s + z * sqrt(s);
-	double tail = exp((log(q) + lgamma(a + 1)) / a); /* P = x^a / Gamma(a + 1) near zero */
 
 	/* Wilson and Hilferty: the cube root of a gamma variable is about normal. */
 	if (c > 0.2)
 		return a * c * c * c;
-	return tail;
+	return exp((log(q) + lgamma(a + 1)) / a); /* P = x^a / Gamma(a + 1) near zero */
 }
 
 double gamma_quantile(double q, double a)
@@ -229,7 +228,8 @@ double gamma_quantile(double q, double a)
 		return 0;
 	if (!(q < 1))
 		return INFINITY;
-	z = normal_quantile(q);
+	/* The two that intervals ask for, then any. */
+	z = q == 0.975 ? 1.9599639845400542 : q == 0.92 ? 1.4050715603096329 : normal_quantile(q);
 	if (a > 5000)
 		return gamma_expansion(z, a);
 	x = gamma_start(q, z, a);
@@ -257,6 +257,9 @@ double gamma_quantile(double q, double a)
 }
 
 /* ---- intervals ---- */
+
+/* Blocks of R bytes have (1 - p) / p = .582 for their v/y (Poisson); larger ones have less. */
+#define SAYS_NOTHING 0.582
 
 static struct mayfly_figure exact_figure(double value)
 {
@@ -290,18 +293,21 @@ static struct mayfly_figure sampled_figure(double exact, double y, double v, dou
 
 /*
  * How heavy an unseen sample could be in blocks: small blocks are seen rarely and count for many.
- * As heavy as the heaviest seen when all seem to have one size, up to three times that when not.
+ * As heavy as the heaviest seen when all seem to have one size, up to 3.5 times that when not. Few
+ * samples of blocks near R or above say nothing of small ones: then as if nothing had been seen.
  */
 static double unseen_blocks(const struct tally *t)
 {
 	double factor = 2.5;
 
+	if (t->seen_blocks <= 3 && t->heaviest_block < SAYS_NOTHING)
+		return t->largest_interval;
 	if (t->seen_blocks > 1) {
 		double unequal = t->variance_blocks > 0
 				     ? t->heaviest_block * t->sampled_blocks / t->variance_blocks
 				     : 1;
 
-		factor = fmin(3, pow(fmax(1, unequal), 16));
+		factor = fmin(3.5, pow(fmax(1, unequal), 16));
 	}
 	return factor * fmax(1, t->heaviest_block);
 }

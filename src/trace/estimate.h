@@ -24,6 +24,7 @@ struct tally {
 /* One block of `size` bytes as the trace has it: hits 0 = weight 1. */
 void tally_add(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
 	       uint32_t hits);
+/* Undoes one tally_add, except that largest_interval and heaviest_block stay as they are. */
 void tally_remove(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
 		  uint32_t hits);
 void tally_merge(struct tally *into, const struct tally *from);

@@ -84,12 +84,17 @@ static uint64_t mix(uint64_t x)
 
 static size_t key_hash(const struct key *k)
 {
-	return (size_t)mix(mix(mix(mix(k->word[0]) + k->word[1]) + k->word[2]) + k->word[3]);
+	uint64_t h = k->word[0] * 0x9e3779b97f4a7c15u + k->word[1];
+
+	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u + k->word[2];
+	h = (h ^ h >> 32) * 0x94d049bb133111ebu + k->word[3];
+	return (size_t)mix(h);
 }
 
 static bool key_equal(const struct key *a, const struct key *b)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	return a->word[0] == b->word[0] && a->word[1] == b->word[1] && a->word[2] == b->word[2] &&
+	       a->word[3] == b->word[3];
 }
 
 static void place_slot(struct numbering *n, uint32_t number)
@@ -101,11 +106,15 @@ static void place_slot(struct numbering *n, uint32_t number)
 	n->slot[i] = number + 1;
 }
 
-static bool grow_slots(struct numbering *n)
+/* Makes room for `count` keys, to begin with or when there are more. */
+static bool grow_slots(struct numbering *n, size_t count)
 {
-	size_t slots = n->slots ? n->slots * 2 : 256;
-	uint32_t *slot = calloc(slots, sizeof(*slot));
+	size_t slots = n->slots ? n->slots : 256;
+	uint32_t *slot;
 
+	while (slots <= count * 2)
+		slots *= 2;
+	slot = calloc(slots, sizeof(*slot));
 	if (!slot)
 		return false;
 	free(n->slot);
@@ -122,7 +131,7 @@ static uint32_t number_of(struct numbering *n, struct key key, bool *is_new)
 	size_t i;
 
 	*is_new = false;
-	if (n->count * 2 >= n->slots && !grow_slots(n))
+	if (n->count * 2 >= n->slots && !grow_slots(n, n->count))
 		return NONE;
 	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {
 		if (key_equal(&n->key[n->slot[i] - 1], &key))
@@ -171,7 +180,8 @@ struct branch {
 	uint32_t parent, first_child, next_sibling; /* branches or NONE */
 	uint32_t leaf; /* group of the blocks allocated here, or stack; NONE: no code is left */
 	bool hides;
-	struct tally subtree;
+	bool shares;	  /* its subtree's sum is that of its only child */
+	uint32_t subtree; /* number in query_state.subtree, or NONE */
 };
 
 /* What a row is made from. For stacks: a place, and the stacks have the sums. */
@@ -190,7 +200,12 @@ struct group {
 struct stack {
 	uint32_t parent, place; /* place: a group */
 	uint32_t length;
+	uint32_t row; /* number of its sums; NONE: no block was allocated just here */
+};
+
+struct stack_sums {
 	struct tally self, total;
+	uint32_t stack;
 };
 
 struct moment {
@@ -234,6 +249,8 @@ struct query_state {
 
 	struct branch *branch;
 	size_t branches;
+	struct tally *subtree; /* no more than branches with a sum or with several children */
+	size_t subtrees;
 
 	struct numbering group_key;
 	struct group *group; /* one for each key */
@@ -242,6 +259,8 @@ struct query_state {
 	struct numbering stack_key; /* (parent stack, place) */
 	struct stack *stack;	    /* one for each key */
 	size_t stack_capacity;
+	struct stack_sums *stack_sums;
+	size_t stack_rows, stack_rows_capacity;
 };
 
 static bool fail(struct query_state *s, int error)
@@ -879,7 +898,7 @@ static bool make_branches(struct query_state *s)
 		branch_of[n] = (uint32_t)s->branches++;
 		*b = (struct branch){.node = (uint32_t)n, .frame = n > 0 ? node.frame : NONE};
 		b->parent = n > 0 ? branch_of[node.parent < n ? node.parent : 0] : NONE;
-		b->first_child = b->next_sibling = b->leaf = NONE;
+		b->first_child = b->next_sibling = b->leaf = b->subtree = NONE;
 	}
 	free(branch_of);
 	return true;
@@ -892,25 +911,51 @@ static const struct tally *branch_sum(const struct query_state *s, const struct 
 	return sum > 0 ? &s->sum[sum - 1] : NULL;
 }
 
-/* Sums of subtrees, and lists of children. */
-static void link_branches(struct query_state *s)
+static struct tally *new_subtree(struct query_state *s, struct branch *b, const struct tally *from)
 {
-	for (size_t i = s->branches; i-- > 0;) {
-		struct branch *b = &s->branch[i];
-		const struct tally *own = branch_sum(s, b);
+	b->subtree = (uint32_t)s->subtrees;
+	b->shares = false;
+	s->subtree[s->subtrees] = *from;
+	return &s->subtree[s->subtrees++];
+}
+
+/* Adds a child's subtree to its parent's. Long chains of nodes share one sum. */
+static void hand_up(struct query_state *s, struct branch *parent, const struct branch *child)
+{
+	const struct tally *from = &s->subtree[child->subtree];
+
+	if (parent->subtree == NONE) {
+		parent->subtree = child->subtree;
+		parent->shares = true;
+		return;
+	}
+	if (parent->shares)
+		new_subtree(s, parent, &s->subtree[parent->subtree]);
+	tally_merge(&s->subtree[parent->subtree], from);
+}
+
+/* Sums of subtrees, and lists of children. A tree has fewer forks than ends, and ends have sums. */
+static bool link_branches(struct query_state *s)
+{
+	s->subtree = malloc((2 * s->sums + 1) * sizeof(*s->subtree));
+	if (!s->subtree)
+		return fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < s->branches; i++) {
+		const struct tally *own = branch_sum(s, &s->branch[i]);
 
 		if (own) {
-			tally_merge(&b->subtree, own);
+			new_subtree(s, &s->branch[i], own);
 			tally_merge(&s->all, own);
 		}
-		if (b->parent != NONE) {
-			struct branch *parent = &s->branch[b->parent];
-
-			tally_merge(&parent->subtree, &b->subtree);
-			b->next_sibling = parent->first_child;
-			parent->first_child = (uint32_t)i;
-		}
 	}
+	for (size_t i = s->branches; i-- > 1;) {
+		struct branch *b = &s->branch[i], *parent = &s->branch[b->parent];
+
+		hand_up(s, parent, b);
+		b->next_sibling = parent->first_child;
+		parent->first_child = (uint32_t)i;
+	}
+	return true;
 }
 
 static bool enter(struct query_state *s, struct branch *b)
@@ -931,7 +976,7 @@ static bool enter(struct query_state *s, struct branch *b)
 		struct group *g = &s->group[s->spot[f->first + i]];
 
 		if (g->depth++ == 0)
-			tally_merge(&g->total, &b->subtree);
+			tally_merge(&g->total, &s->subtree[b->subtree]);
 	}
 	if (own) {
 		uint32_t leaf = b->leaf == NONE ? special_group(s, b->hides) : b->leaf;
@@ -993,10 +1038,24 @@ static uint32_t push_place(struct query_state *s, uint32_t parent, uint32_t plac
 	if (is_new) {
 		uint32_t below = parent == NONE ? 0 : s->stack[parent].length;
 
-		s->stack[number] =
-		    (struct stack){.parent = parent, .place = place, .length = below + 1};
+		s->stack[number] = (struct stack){parent, place, below + 1, NONE};
 	}
 	return number;
+}
+
+static bool add_to_stack(struct query_state *s, uint32_t number, const struct tally *sum)
+{
+	struct stack *stack = &s->stack[number];
+
+	if (stack->row == NONE) {
+		if (!reserve(&s->stack_sums, &s->stack_rows_capacity, s->stack_rows,
+			     sizeof(*s->stack_sums)))
+			return fail(s, MAYFLY_E_MEMORY);
+		s->stack_sums[s->stack_rows] = (struct stack_sums){.stack = number};
+		stack->row = (uint32_t)s->stack_rows++;
+	}
+	tally_merge(&s->stack_sums[stack->row].self, sum);
+	return true;
 }
 
 /* A stack that has lost all its code to `hide` is one place, marks or not. */
@@ -1033,31 +1092,49 @@ static bool stack_branch(struct query_state *s, struct branch *b, uint8_t *has_c
 	if (!own)
 		return true;
 	stack = own_stack(s, b, has_code[number]);
-	if (stack == NONE)
-		return false;
-	tally_merge(&s->stack[stack].self, own);
+	return stack != NONE && add_to_stack(s, stack, own);
+}
+
+/* Adds the sums of longer stacks to those of the stacks that they go on from. */
+static bool total_stacks(struct query_state *s)
+{
+	size_t count = s->stack_key.count;
+	uint32_t *nearest = malloc((count + 1) * sizeof(*nearest)); /* row, of it or below it */
+
+	if (!nearest)
+		return fail(s, MAYFLY_E_MEMORY);
+	/* A stack is longer than its parent, which therefore has the lower number. */
+	for (size_t i = 0; i < count; i++) {
+		uint32_t parent = s->stack[i].parent, row = s->stack[i].row;
+
+		nearest[i] = row != NONE ? row : parent != NONE ? nearest[parent] : NONE;
+	}
+	for (size_t i = count; i-- > 0;) {
+		const struct stack *stack = &s->stack[i];
+		struct stack_sums *sums;
+
+		if (stack->row == NONE)
+			continue;
+		sums = &s->stack_sums[stack->row];
+		tally_merge(&sums->total, &sums->self);
+		if (stack->parent != NONE && nearest[stack->parent] != NONE)
+			tally_merge(&s->stack_sums[nearest[stack->parent]].total, &sums->total);
+	}
+	free(nearest);
 	return true;
 }
 
 static bool make_stacks(struct query_state *s)
 {
 	uint8_t *has_code = zeroed(s, s->branches, 1);
-	bool done = has_code != NULL;
+	bool done = has_code != NULL && grow_slots(&s->stack_key, s->branches);
 
 	for (size_t i = 0; done && i < s->branches; i++)
 		done = stack_branch(s, &s->branch[i], has_code);
 	free(has_code);
 	if (!done)
 		return fail(s, MAYFLY_E_MEMORY);
-	/* A stack is longer than its parent, which therefore has the lower number. */
-	for (size_t i = s->stack_key.count; i-- > 0;) {
-		struct stack *stack = &s->stack[i];
-
-		tally_merge(&stack->total, &stack->self);
-		if (stack->parent != NONE)
-			tally_merge(&s->stack[stack->parent].total, &stack->total);
-	}
-	return true;
+	return total_stacks(s);
 }
 
 static bool make_groups(struct query_state *s)
@@ -1074,9 +1151,10 @@ static bool make_groups(struct query_state *s)
 		return fail(s, MAYFLY_E_MEMORY);
 	for (size_t i = 0; i < s->info->frames; i++)
 		s->frame[i].first = NONE;
-	if (!make_branches(s))
+	if (!make_branches(s) || !link_branches(s))
 		return false;
-	link_branches(s);
+	if (s->sums == 0)
+		return true;
 	return s->query->by == MAYFLY_BY_STACK ? make_stacks(s) : walk_branches(s);
 }
 
@@ -1141,7 +1219,9 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, const 
 	    .high = g->high,
 	};
 	row->self = tally_estimate(&g->self, interval);
-	row->total = tally_estimate(&g->total, interval);
+	row->total = row->self;
+	if (memcmp(&g->self, &g->total, sizeof(g->self)) != 0)
+		row->total = tally_estimate(&g->total, interval);
 }
 
 /* Rows of anything but stacks. An unknown function's row has its frame as a stack of one. */
@@ -1194,14 +1274,10 @@ static size_t copy_stack(const struct query_state *s, struct mayfly_place *place
 
 static bool make_stack_rows(struct query_state *s, struct answer *a)
 {
-	size_t rows = 0, places = 0, limit = SIZE_MAX;
+	size_t rows = s->stack_rows, places = 0, limit = SIZE_MAX;
 
-	for (size_t i = 0; i < s->stack_key.count; i++) {
-		if (!tally_empty(&s->stack[i].self)) {
-			rows++;
-			places += s->stack[i].length;
-		}
-	}
+	for (size_t i = 0; i < rows; i++)
+		places += s->stack[s->stack_sums[i].stack].length;
 	if (places > MAX_STACK_PLACES) {
 		limit = MAX_STACK_PLACES / rows + 2;
 		places = rows * limit;
@@ -1210,20 +1286,20 @@ static bool make_stack_rows(struct query_state *s, struct answer *a)
 	a->place = malloc((places + 1) * sizeof(*a->place));
 	if (!a->row || !a->place)
 		return fail(s, MAYFLY_E_MEMORY);
-	for (size_t i = 0; i < s->stack_key.count; i++) {
-		const struct stack *stack = &s->stack[i];
-		struct mayfly_row *row = &a->row[a->result.rows];
+	for (size_t i = 0; i < rows; i++) {
+		const struct stack_sums *sums = &s->stack_sums[i];
+		struct mayfly_row *row = &a->row[i];
 
-		if (tally_empty(&stack->self))
-			continue;
 		*row = (struct mayfly_row){.function = "", .file = "", .module = ""};
-		row->self = tally_estimate(&stack->self, unseen_interval(s, 0));
-		row->total = tally_estimate(&stack->total, unseen_interval(s, 0));
+		row->self = tally_estimate(&sums->self, unseen_interval(s, 0));
+		row->total = row->self;
+		if (memcmp(&sums->self, &sums->total, sizeof(sums->self)) != 0)
+			row->total = tally_estimate(&sums->total, unseen_interval(s, 0));
 		row->stack = &a->place[a->places];
-		row->stack_length = copy_stack(s, &a->place[a->places], (uint32_t)i, limit);
+		row->stack_length = copy_stack(s, &a->place[a->places], sums->stack, limit);
 		a->places += row->stack_length;
-		a->result.rows++;
 	}
+	a->result.rows = rows;
 	return true;
 }
 
@@ -1345,6 +1421,8 @@ static void state_free(struct query_state *s)
 	free(s->sum);
 	free(s->sum_node);
 	free(s->branch);
+	free(s->subtree);
+	free(s->stack_sums);
 	free(s->group);
 	free(s->stack);
 }

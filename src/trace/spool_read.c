@@ -1274,7 +1274,6 @@ static int describe(struct spool *s)
 	const struct spool_header *h = &s->header;
 	struct recording *r = s->r;
 	struct mayfly_info *info = &r->info;
-	uint64_t dropped = atomic_load(&s->header.dropped_samples);
 
 	info->format_version = TRACE_VERSION;
 	info->mode = h->interval_log2 == 0 && !s->intervals_differ ? MAYFLY_EXACT : MAYFLY_SAMPLED;
@@ -1284,7 +1283,6 @@ static int describe(struct spool *s)
 	info->interval_bytes = (uint64_t)1 << h->interval_log2;
 	info->start_real_ns = (int64_t)h->start_real_ns;
 	info->seed = h->seed;
-	info->dropped_samples = dropped > s->lost_samples ? dropped : s->lost_samples;
 	info->dropped_frees = atomic_load(&s->header.dropped_frees);
 	info->nested_blocks = atomic_load(&s->header.nested_blocks);
 	info->nested_bytes = atomic_load(&s->header.nested_bytes);
@@ -1300,6 +1298,7 @@ static int describe_end(struct spool *s, const struct spool_ending *ending)
 	struct recording *r = s->r;
 	struct mayfly_info *info = &r->info;
 	int64_t end = time_of(r, atomic_load(&s->header.last_ticks));
+	uint64_t dropped;
 	const char *text;
 	size_t length;
 
@@ -1325,6 +1324,8 @@ static int describe_end(struct spool *s, const struct spool_ending *ending)
 	}
 	if (end > info->duration_ns)
 		info->duration_ns = end;
+	dropped = atomic_load(&s->header.dropped_samples);
+	info->dropped_samples = dropped > s->lost_samples ? dropped : s->lost_samples;
 	info->modules = r->modules;
 	info->threads = r->threads;
 	info->strings = r->strings;

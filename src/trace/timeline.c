@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.c: a trace as a whole: its four totals, and live bytes over time. One pass each.
+ * timeline.c: a trace as a whole: its four totals, and live bytes over time.
  */
 #include <mayfly/trace.h>
 
 #include "estimate.h"
-
-#include <string.h>
 
 static void add(struct tally *t, const struct mayfly_info *info, const struct mayfly_event *e)
 {
@@ -18,44 +16,77 @@ static void subtract(struct tally *t, const struct mayfly_info *info, const stru
 	tally_remove(t, info->sampler, e->interval, e->size, e->hits);
 }
 
+struct sums {
+	struct tally allocated, live, largest, temporary;
+	double live_bytes, peak_bytes; /* summed as mayfly_query_run does: one peak */
+	int64_t peak_time_ns;
+	uint64_t interval;
+};
+
+static void add_event(struct sums *s, const struct mayfly_info *info, const struct mayfly_event *e)
+{
+	if (e->kind == MAYFLY_ALLOC) {
+		add(&s->allocated, info, e);
+		add(&s->live, info, e);
+		s->live_bytes += e->weight_bytes;
+		if (e->hits > 0 && s->interval < e->interval)
+			s->interval = e->interval;
+	} else {
+		subtract(&s->live, info, e);
+		s->live_bytes -= e->weight_bytes;
+		if (e->flags & MAYFLY_FLAG_TEMPORARY)
+			add(&s->temporary, info, e);
+	}
+	if (s->live_bytes > s->peak_bytes) {
+		s->peak_bytes = s->live_bytes;
+		s->largest = s->live;
+		s->peak_time_ns = e->time_ns;
+	}
+}
+
+static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric,
+		     struct mayfly_estimate *total)
+{
+	struct mayfly_result *result;
+	struct mayfly_query query;
+	int error;
+
+	mayfly_query_defaults(&query);
+	query.metric = metric;
+	query.by = MAYFLY_BY_THREAD;
+	error = mayfly_query_run(trace, &query, &result);
+	if (error)
+		return error;
+	*total = result->total;
+	mayfly_result_free(result);
+	return 0;
+}
+
 int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct tally allocated = {0}, live = {0}, largest = {0}, temporary = {0};
-	double live_bytes = 0, peak_bytes = 0; /* summed as mayfly_query_run does: one peak */
-	uint64_t interval = info->interval_bytes;
+	struct sums s = {.interval = info->interval_bytes};
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
 	int more = mayfly_cursor_open(trace, &cursor);
 
 	if (more)
 		return more;
-	memset(summary, 0, sizeof(*summary));
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
-		if (e.kind == MAYFLY_ALLOC) {
-			add(&allocated, info, &e);
-			add(&live, info, &e);
-			live_bytes += e.weight_bytes;
-			if (e.hits > 0 && interval < e.interval)
-				interval = e.interval;
-		} else {
-			subtract(&live, info, &e);
-			live_bytes -= e.weight_bytes;
-			if (e.flags & MAYFLY_FLAG_TEMPORARY)
-				add(&temporary, info, &e);
-		}
-		if (live_bytes > peak_bytes) {
-			peak_bytes = live_bytes;
-			largest = live;
-			summary->peak_time_ns = e.time_ns;
-		}
-	}
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1)
+		add_event(&s, info, &e);
 	mayfly_cursor_close(cursor);
-	summary->allocated = tally_estimate(&allocated, interval);
-	summary->peak = tally_estimate(&largest, interval);
-	summary->live_at_end = tally_estimate(&live, interval);
-	summary->temporary = tally_estimate(&temporary, interval);
-	return more;
+	if (more)
+		return more;
+	summary->allocated = tally_estimate(&s.allocated, s.interval);
+	summary->temporary = tally_estimate(&s.temporary, s.interval);
+	summary->peak = tally_estimate(&s.largest, s.interval);
+	summary->live_at_end = tally_estimate(&s.live, s.interval);
+	summary->peak_time_ns = s.peak_time_ns;
+	if (s.allocated.seen_blocks == 0)
+		return 0;
+	/* Sums of samples from which some were taken away again keep the largest weights. */
+	more = ask_total(trace, MAYFLY_PEAK, &summary->peak);
+	return more ? more : ask_total(trace, MAYFLY_LIVE, &summary->live_at_end);
 }
 
 /* The step of `points` that a time falls into. */

