@@ -55,15 +55,16 @@ def compare_exactly(trace, truth):
             same(own["samples"], expected[1], "samples in %s of %s" % (metric, name))
 
 
-@cases(range(4))
+@cases(range(3))
 def exact_one_thread(seed):
     with Folder() as here:
         truth = known_run(here / "t.mayfly", seed, 1, 30000, "-i", "1")
-        sane(here / "t.mayfly", 30000)
+        facts = sane(here / "t.mayfly", 30000)
+        same((facts["mode"], facts["interval_bytes"]), ("exact", 1), "mode and interval")
         compare_exactly(here / "t.mayfly", truth)
 
 
-@cases(range(4))
+@cases(range(3))
 def exact_eight_threads(seed):
     """Eight threads free one another's blocks, through realloc chains and after their ends."""
     with Folder() as here:
@@ -79,14 +80,6 @@ def exact_eight_threads(seed):
             sum(figures["live"][1] for figures in truth.values())
         same(facts["frees"], freed + others - others_live, "frees")
         check(facts["threads"] >= 8, facts)
-
-
-@case
-def exact_option():
-    with Folder() as here:
-        truth = known_run(here / "t.mayfly", 9, 2, 5000, "--exact")
-        same(info(here / "t.mayfly")["mode"], "exact", "mode")
-        compare_exactly(here / "t.mayfly", truth)
 
 
 @case
@@ -133,10 +126,12 @@ class Series:
     def __init__(self):
         self.errors = []
         self.truths = []
+        self.uncertain = 0  # runs in which some of it was estimated, not recorded exactly
 
-    def add(self, estimate, truth):
+    def add(self, estimate, truth, uncertain=True):
         self.errors.append(estimate - truth)
         self.truths.append(truth)
+        self.uncertain += uncertain
 
     def z(self):
         """The mean error in standard errors, these estimated from the runs themselves."""
@@ -167,7 +162,8 @@ def study(sampler, interval, metrics):
                     for position, unit in enumerate(("bytes", "blocks")):
                         estimate = own[unit]["estimate"] if own else 0
                         series.setdefault((metric, name, unit), Series()).add(
-                            estimate, figures[key][position])
+                            estimate, figures[key][position],
+                            bool(own) and own[unit]["stderr"] > 0)
                         if not own or own["samples"] == 0:
                             continue
                         held = own[unit]["low"] <= figures[key][position] <= own[unit]["high"]
@@ -183,11 +179,11 @@ def study(sampler, interval, metrics):
 def estimates(what):
     sampler, interval = what.split()
     series, coverage = study(sampler, interval, (("allocated", "allocated"), ("live", "live")))
-    scores = {key: s.z() for key, s in series.items()
-              if max(s.truths) > 0 and len(set(s.errors)) > 1}
-    # A site seen in few of the runs has no normal distribution: it is judged in the sum below.
-    firm = {key: z for key, z in scores.items()
-            if sum(e > -t for e, t in zip(series[key].errors, series[key].truths)) >= 20}
+    # The mean of 40 runs is near a normal distribution where most runs have samples, and these
+    # have similar weights: not for the blocks of resize_n, which are of all sizes. What is not
+    # judged by itself is judged in the sums below.
+    firm = {key: s.z() for key, s in series.items()
+            if s.uncertain >= 20 and not (key[1].startswith("resize") and key[2] == "blocks")}
     check(len(firm) >= 20, "too few sites to judge:", len(firm))
     bad = {key: round(z, 2) for key, z in firm.items() if abs(z) > 3}
     # Of 1,000 unbiased means 2.7 lie outside of 3 standard errors; more by t's heavier tails.
@@ -196,7 +192,7 @@ def estimates(what):
     for metric in ("allocated", "live"):
         for unit in ("bytes", "blocks"):
             total = Series()
-            chosen = [s for (m, _, u), s in series.items() if (m, u) == (metric, unit)]
+            chosen = [s for (m, name, u), s in series.items() if (m, u) == (metric, unit)]
             for number in range(RUNS):
                 total.add(sum(s.errors[number] + s.truths[number] for s in chosen),
                           sum(s.truths[number] for s in chosen))
@@ -335,7 +331,8 @@ def heaptrack_agrees():
             return sum(f[key][0] for name, f in truth.items() if name not in unseen) + reserve
 
         same(other.peak, expected("peak"), "heaptrack's peak")
-        same(other.live, expected("live"), "heaptrack's leaks")
+        # Its library has libc free what libraries keep, when it ends: the reserve is no leak.
+        same(other.live, expected("live") - reserve, "heaptrack's leaks")
         for metric, key in (("peak", "peak"), ("leaked", "live"), ("allocated", "allocated")):
             whole = report(here / "t.mayfly", "--metric", metric)
             others = sum(row["self"]["bytes"]["estimate"] for row in whole["rows"]

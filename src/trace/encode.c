@@ -1442,7 +1442,7 @@ static int check_tree(const struct recording *r)
  * about as long. */
 static uint64_t choose_unit(void)
 {
-	return 1000;
+	return 2000;
 }
 
 static void encode(struct encoder *e)
