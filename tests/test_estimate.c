@@ -111,7 +111,7 @@ static void test_sums(void)
 	tally_add(&t, MAYFLY_STRATIFIED, 1, 0, 0);
 	e = tally_estimate(&t, 1);
 	CHECK(e.bytes.estimate == 100 && e.bytes.low == 100 && e.bytes.high == 100);
-	CHECK(e.blocks.estimate == 2 && e.blocks.stderror == 0 && e.samples == 0);
+	CHECK(e.blocks.estimate == 2 && e.blocks.stderror == 0 && e.samples == 2);
 	/* The same in a sampled trace: small blocks may be unseen. */
 	e = tally_estimate(&t, 4096);
 	CHECK(e.bytes.low == 100 && e.bytes.high == 100 + 3 * 4096);
@@ -337,7 +337,7 @@ static void judge(struct study *study, int batch, const struct stream *s,
 		for (int i = 0; i < SITES; i++) {
 			const struct truth *truth = &s->truth[live][i];
 			struct mayfly_estimate e = tally_estimate(&tally[live][i], interval);
-			struct coverage *c = &study->coverage[live][class_of(e.samples)];
+			struct coverage *c = &study->coverage[live][class_of(tally[live][i].seen_blocks)];
 
 			study->error[batch][live][i][0] += e.bytes.estimate - truth->bytes;
 			study->error[batch][live][i][1] += e.blocks.estimate - truth->blocks;

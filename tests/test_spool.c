@@ -199,8 +199,8 @@ static void addresses_are_used_again(void)
 	for (size_t i = 0; i < r->samples && i < 6; i++) {
 		const struct recording_frame *frame = leaf(r, i);
 		const char *path = frame->module == RECORDING_NONE
-					   ? ""
-					   : recording_text(r, r->module[frame->module].path);
+				       ? ""
+				       : recording_text(r, r->module[frame->module].path);
 
 		if (i == 2) /* a.so comes back at 500: the first that is mapped there later */
 			CHECK(frame->module != RECORDING_NONE &&
@@ -437,9 +437,9 @@ static void children_inherit(void)
 	CHECK(child->sample[0].flags == (MAYFLY_FLAG_INHERITED | MAYFLY_FLAG_REALLOC));
 	/* The same stack from both processes is one node; the old library came along. */
 	CHECK(child->sample[0].node == child->sample[3].node);
-	CHECK(leaf(child, 1)->module != RECORDING_NONE &&
-	      !strcmp(recording_text(child, child->module[leaf(child, 1)->module].path),
-		      "/old.so"));
+	CHECK(
+	    leaf(child, 1)->module != RECORDING_NONE &&
+	    !strcmp(recording_text(child, child->module[leaf(child, 1)->module].path), "/old.so"));
 	recording_free(child);
 
 	/* Without its parent the frees of what it inherited mean nothing. */

@@ -16,7 +16,7 @@
 
 #include "test.h"
 
-#define UNIT 1000
+#define UNIT 2000 /* doc/FORMAT.md, "Units" */
 
 /* ---- random recordings ---- */
 
@@ -57,8 +57,8 @@ static uint64_t any64(void)
 static uint32_t random_string(struct recording *r, const char *prefix)
 {
 	char text[80];
-	int length = snprintf(text, sizeof(text), "%s_%llu\xff::<>", prefix,
-			      (unsigned long long)below(30));
+	int length =
+	    snprintf(text, sizeof(text), "%s_%llu\xff::<>", prefix, (unsigned long long)below(30));
 
 	return below(6) ? recording_string(r, text, (size_t)length) : 0;
 }
@@ -67,14 +67,14 @@ static void add_modules(struct recording *r, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct recording_module m = {
-			.path = random_string(r, "/usr/lib/lib"),
-			.problem = below(5) ? 0 : random_string(r, "no symbols"),
-			.build_id_length = (uint32_t)below(33),
-			.start = any64(),
-			.end = any64(),
-			.bias = any64(),
-			.from_ns = (int64_t)below(1000000000),
-			.to_ns = below(2) ? INT64_MAX : (int64_t)below(4000000000),
+		    .path = random_string(r, "/usr/lib/lib"),
+		    .problem = below(5) ? 0 : random_string(r, "no symbols"),
+		    .build_id_length = (uint32_t)below(33),
+		    .start = any64(),
+		    .end = any64(),
+		    .bias = any64(),
+		    .from_ns = (int64_t)below(1000000000),
+		    .to_ns = below(2) ? INT64_MAX : (int64_t)below(4000000000),
 		};
 
 		for (uint32_t k = 0; k < m.build_id_length; k++)
@@ -86,8 +86,8 @@ static void add_modules(struct recording *r, size_t count)
 static void add_frames(struct recording *r, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		uint32_t module = r->modules && below(9) ? (uint32_t)below(r->modules)
-							 : RECORDING_NONE;
+		uint32_t module =
+		    r->modules && below(9) ? (uint32_t)below(r->modules) : RECORDING_NONE;
 		uint32_t kind = below(20) ? MAYFLY_FRAME_CODE : (uint32_t)below(3);
 		uint32_t index = recording_frame(r, kind, module, any64());
 		size_t locations = below(4);
@@ -98,10 +98,10 @@ static void add_frames(struct recording *r, size_t count)
 		r->frame[index].locations = (uint32_t)locations;
 		for (size_t k = 0; k < locations; k++) {
 			struct recording_location l = {
-				.function = random_string(r, "function"),
-				.file = random_string(r, "file.c"),
-				.line = (uint32_t)any64(),
-				.inlined = below(2),
+			    .function = random_string(r, "function"),
+			    .file = random_string(r, "file.c"),
+			    .line = (uint32_t)any64(),
+			    .inlined = below(2),
 			};
 
 			recording_location(r, &l);
@@ -129,14 +129,14 @@ static void add_samples(struct recording *r, size_t count)
 
 	for (size_t i = 0; i < count; i++) {
 		struct recording_sample s = {
-			.time_ns = now,
-			.free_ns = INT64_MAX,
-			.size = any64(),
-			.node = (uint32_t)below(r->nodes),
-			.thread = (uint32_t)below(r->threads),
-			.hits = below(3) ? 1 : (uint32_t)any64(),
-			.interval_log2 = (uint8_t)(below(10) ? 19 : below(41)),
-			.flags = (uint8_t)(below(10) ? 0 : below(8)),
+		    .time_ns = now,
+		    .free_ns = INT64_MAX,
+		    .size = any64(),
+		    .node = (uint32_t)below(r->nodes),
+		    .thread = (uint32_t)below(r->threads),
+		    .hits = below(3) ? 1 : (uint32_t)any64(),
+		    .interval_log2 = (uint8_t)(below(10) ? 19 : below(41)),
+		    .flags = (uint8_t)(below(10) ? 0 : below(8)),
 		};
 
 		if (below(3)) {
@@ -208,8 +208,8 @@ static bool same_locations(const struct recording *r, const struct recording_fra
 			   const struct mayfly_frame *got)
 {
 	if (!want->locations && want->kind == MAYFLY_FRAME_CODE)
-		return got->locations == 1 && !*got->location->function &&
-		       !*got->location->file && !got->location->line && !got->location->inlined;
+		return got->locations == 1 && !*got->location->function && !*got->location->file &&
+		       !got->location->line && !got->location->inlined;
 	if (got->locations != want->locations)
 		return false;
 	for (size_t i = 0; i < got->locations; i++) {
@@ -523,7 +523,7 @@ static void every_truncation_is_read(void)
 
 		CHECK(!complete, "cut at %zu", cut);
 		CHECK(error == 0 || error == MAYFLY_E_EMPTY ||
-			      (cut < 8 && error == MAYFLY_E_NOT_A_TRACE),
+			  (cut < 8 && error == MAYFLY_E_NOT_A_TRACE),
 		      "cut at %zu: %s", cut, mayfly_error_text(error));
 		CHECK(events >= last && events <= all);
 		last = events;
@@ -582,8 +582,8 @@ static void corruptions_are_read(void)
 		for (uint64_t flips = 1 + below(8); flips; flips--) {
 			size_t at = below(size);
 
-			copy[at] = below(2) ? (uint8_t)random64()
-					    : copy[at] ^ (uint8_t)(1u << below(8));
+			copy[at] =
+			    below(2) ? (uint8_t)random64() : copy[at] ^ (uint8_t)(1u << below(8));
 		}
 		if (round % 4)
 			repair(copy, size);
@@ -669,15 +669,17 @@ static uint64_t skewed(uint64_t limit)
 }
 
 /*
- * What a compiler at 512 KiB gives: 6,057 samples, about 33,000 nodes over 4,068 call sites in 1,373
- * functions. Stacks are walks through a random call graph, each going on from the one before.
+ * What a compiler at 512 KiB gives: 6,057 samples, about 33,000 nodes over 4,068 call sites in
+ * 1,373 functions. Stacks are walks through a random call graph, each going on from the one before.
  */
 static struct recording *compiler_recording(bool named)
 {
 	enum { SITES = 4068, FUNCTIONS = 1373, SAMPLES = 6057, DEPTH = 62 };
 	struct recording *r = recording_new();
-	struct recording_module m = {.start = 0x7f1200000000, .end = 0x7f1208000000,
-				     .bias = 0x7f1200000000, .to_ns = INT64_MAX,
+	struct recording_module m = {.start = 0x7f1200000000,
+				     .end = 0x7f1208000000,
+				     .bias = 0x7f1200000000,
+				     .to_ns = INT64_MAX,
 				     .build_id_length = 20};
 	uint32_t name[FUNCTIONS], size_of[SITES], stack[DEPTH + 1] = {0};
 	uint64_t address = 0x600000;
@@ -689,9 +691,9 @@ static struct recording *compiler_recording(bool named)
 	recording_module(r, &m);
 	recording_thread(r, 4711, recording_string(r, "clang", 5));
 	for (size_t i = 0; i < FUNCTIONS; i++) {
-		static const char *const word[] = {"clang::", "llvm::", "Parse", "Sema", "Act",
-						   "Decl", "Expr", "Type", "Build", "On",
-						   "(clang::", "const", "unsigned", "Visit"};
+		static const char *const word[] = {"clang::",  "llvm::", "Parse",    "Sema",  "Act",
+						   "Decl",     "Expr",	 "Type",     "Build", "On",
+						   "(clang::", "const",	 "unsigned", "Visit"};
 		char text[200] = "";
 
 		for (size_t k = 4 + below(9); k; k--)

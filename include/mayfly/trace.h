@@ -184,7 +184,7 @@ struct mayfly_figure {
 
 struct mayfly_estimate {
 	struct mayfly_figure bytes, blocks;
-	uint64_t samples; /* how many sampled blocks it stands on */
+	uint64_t samples; /* how many recorded blocks it stands on, those of weight 1 too */
 };
 
 /* ---- questions ---- */

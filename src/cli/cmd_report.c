@@ -337,7 +337,7 @@ static enum sureness sureness_of(const struct report *r, const struct mayfly_row
 static void sum_add(struct sum *sum, const struct mayfly_estimate *e)
 {
 	sum->rows++;
-	sum->samples += estimate_samples(e);
+	sum->samples += e->samples;
 	sum->bytes += e->bytes.estimate;
 	sum->variance += e->bytes.stderror * e->bytes.stderror;
 	sum->seen += e->bytes.estimate > 0 ? e->bytes.low : 0;
@@ -561,7 +561,7 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 {
 	const struct mayfly_estimate *e = &result->total;
 	bool exact = r->file.info->mode == MAYFLY_EXACT;
-	uint64_t count = estimate_samples(e);
+	uint64_t count = e->samples;
 	char metric[256], figure[128], samples[64] = "";
 
 	metric_text(metric, sizeof(metric), r, result);
@@ -685,7 +685,7 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 	    (has_total(r) && !put_estimate(t, r, second, &result->total)) ||
 	    !table_cell(t, text_count(text, sizeof(text), first->blocks.estimate)))
 		return false;
-	snprintf(text, sizeof(text), "%" PRIu64, estimate_samples(first));
+	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
 	if (r->file.info->mode != MAYFLY_EXACT && !table_cell(t, text))
 		return false;
 	if (r->query.by == MAYFLY_BY_LINE) {
@@ -811,7 +811,7 @@ static void print_stack_title(const struct report *r, size_t number,
 			      const struct mayfly_estimate *e, const struct mayfly_estimate *whole)
 {
 	char figure[128], percent[FIGURE_TEXT], blocks[FIGURE_TEXT], samples[64] = "", line[400];
-	uint64_t count = estimate_samples(e);
+	uint64_t count = e->samples;
 
 	say_figure(figure, sizeof(figure), &r->out, e);
 	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);

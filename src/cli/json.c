@@ -87,7 +87,7 @@ static json_t *figure(const struct mayfly_figure *f)
 json_t *json_estimate(const struct mayfly_estimate *e)
 {
 	return json_pack("{s:o, s:o, s:o}", "bytes", figure(&e->bytes), "blocks",
-			 figure(&e->blocks), "samples", json_unsigned(estimate_samples(e)));
+			 figure(&e->blocks), "samples", json_unsigned(e->samples));
 }
 
 json_t *json_summary(const struct mayfly_summary *s)

@@ -130,13 +130,6 @@ static double half_interval(const struct mayfly_figure *f)
 	return (f->high - f->low) / 2;
 }
 
-uint64_t estimate_samples(const struct mayfly_estimate *e)
-{
-	if (e->samples == 0 && e->bytes.stderror <= 0 && e->blocks.estimate > 0)
-		return (uint64_t)llround(e->blocks.estimate);
-	return e->samples;
-}
-
 enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
 {
 	if (!(f->estimate > 0))

@@ -37,8 +37,6 @@ enum sureness {
 	FIGURE_EXACT,	/* "12.3 MB" */
 };
 
-/* How many recorded blocks an estimate stands on, also when all of them count with weight 1. */
-uint64_t estimate_samples(const struct mayfly_estimate *e);
 
 enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples);
 char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,

@@ -86,7 +86,7 @@ struct chunk_in {
 
 static const char *const error_text[] = {
 #define MAYFLY_X(name, value, text) [-(value)] = text,
-	MAYFLY_ERRORS(MAYFLY_X)
+    MAYFLY_ERRORS(MAYFLY_X)
 #undef MAYFLY_X
 };
 
@@ -1045,9 +1045,9 @@ static void read_event_columns(struct mayfly_cursor *c)
 	struct chunk_in *in = &c->chunk;
 	size_t frees = c->events - c->allocs;
 	const unsigned place[] = {
-		[FREE_BACK] = COLUMN_FREE_BACK,
-		[FREE_STEP] = COLUMN_FREE_STEP,
-		[FREE_RANK] = COLUMN_FREE_RANK,
+	    [FREE_BACK] = COLUMN_FREE_BACK,
+	    [FREE_STEP] = COLUMN_FREE_STEP,
+	    [FREE_RANK] = COLUMN_FREE_RANK,
 	};
 
 	c->kind = numbers(in, COLUMN_EVENT_KIND, c->runs);
@@ -1356,7 +1356,8 @@ static void fill(const struct mayfly_cursor *c, struct mayfly_event *event)
 static int finish_chunk(struct mayfly_cursor *c)
 {
 	if (c->alloc != c->allocs || c->node != c->nodes || c->new_size != c->new_sizes ||
-	    (c->way == FREE_RANK && c->old != c->olds) || c->run_left || (c->runs && c->run + 1 != c->runs))
+	    (c->way == FREE_RANK && c->old != c->olds) || c->run_left ||
+	    (c->runs && c->run + 1 != c->runs))
 		return wrong(c);
 	return 0;
 }
@@ -1426,8 +1427,8 @@ static void check_events(struct opening *o)
 		while (!error && c->event < c->events) {
 			error = step(c, &event);
 			frees += event.kind == MAYFLY_FREE;
-			inherited += event.kind == MAYFLY_ALLOC &&
-				     event.flags & MAYFLY_FLAG_INHERITED;
+			inherited +=
+			    event.kind == MAYFLY_ALLOC && event.flags & MAYFLY_FLAG_INHERITED;
 		}
 		if (!error)
 			error = finish_chunk(c);
@@ -1490,8 +1491,7 @@ static bool check_trailer(const struct mayfly_trace *t, size_t index, size_t end
 
 	varint_fixed(&in, 4);
 	return t->size - end == TRACE_TRAILER_BYTES && offset == index &&
-	       crc == trace_checksum(0, t->data + end, 8) &&
-	       memcmp(in.at, TRACE_END_MAGIC, 8) == 0;
+	       crc == trace_checksum(0, t->data + end, 8) && memcmp(in.at, TRACE_END_MAGIC, 8) == 0;
 }
 
 static void read_table(struct opening *o, const struct chunk_header *h)

@@ -24,9 +24,16 @@
 #include "trace/format.h"
 #include "trace/varint.h"
 
-#define PACK_LIMIT    8192 /* values in a chunk that is worth trying to compress as a whole */
-#define PRECISE_LIMIT 32768 /* values in a column that are worth trying everything at full level */
-#define QUICK_LEVEL   3
+#define PACK_LIMIT    8192  /* values in a chunk that is worth trying to compress as a whole */
+#define PRECISE_LIMIT 32768 /* values in a column that are worth trying everything at full level   \
+			     */
+#define QUICK_LEVEL 3
+
+/*
+ * Times are the largest part of a sampled trace's events, and their low bits do not compress: each
+ * bit less is 0.25 bytes less per sampled block. 2 us is about what taking a sample costs.
+ */
+#define UNIT_NS 2000
 
 /* A growing block. When it cannot grow it says so and ignores what follows. */
 struct bytes {
@@ -66,7 +73,7 @@ struct encoder {
 	uint32_t *frame_order, *frame_number; /* new -> old, old -> new */
 	uint32_t *node_number;		      /* old -> new; RECORDING_NONE: not yet */
 	struct mayfly_node *node;	      /* in new order, frames renumbered */
-	uint32_t *node_chain; /* new node -> the chain that it ends, or RECORDING_NONE */
+	uint32_t *node_chain;  /* new node -> the chain that it ends, or RECORDING_NONE */
 	uint32_t *chain_start; /* first node of each, and the end of the last */
 	size_t nodes, chains, sample_chains; /* the latter: those that samples made */
 
@@ -89,9 +96,9 @@ uint32_t trace_checksum(uint32_t crc, const void *data, size_t size)
 {
 	/* The polynomial 0xedb88320, four bits at a time. */
 	static const uint32_t step[16] = {
-		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-		0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	    0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+	    0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+	    0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
 	};
 	const uint8_t *at = data;
 
@@ -367,8 +374,8 @@ static void choose_coding(struct encoder *e, struct choice *c, const uint64_t *v
 	static const struct {
 		unsigned coding, mantissa;
 	} way[] = {
-		{CODING_VARINT, 0},  {CODING_PLANES, 0},  {CODING_BUCKETS, 0},
-		{CODING_BUCKETS, 1}, {CODING_BUCKETS, 2}, {CODING_RUNS, 0},
+	    {CODING_VARINT, 0},	 {CODING_PLANES, 0},  {CODING_BUCKETS, 0},
+	    {CODING_BUCKETS, 1}, {CODING_BUCKETS, 2}, {CODING_RUNS, 0},
 	};
 	struct bytes candidate = {0};
 	size_t runs = count_runs(value, count);
@@ -621,7 +628,7 @@ static const struct recording_location *locations_of(const struct encoder *e, si
 	const struct recording_frame *f = &e->r->frame[e->frame_order[i]];
 
 	*count = f->locations;
-	return e->r->location + f->first_location;
+	return f->locations ? &e->r->location[f->first_location] : NULL;
 }
 
 static size_t count_locations(const struct encoder *e)
@@ -674,7 +681,7 @@ static void number_strings(struct encoder *e)
 static void write_strings(struct encoder *e)
 {
 	struct column column = {
-		.id = COLUMN_STRING_BYTES, .bytes = e->text.at, .size = e->text.used};
+	    .id = COLUMN_STRING_BYTES, .bytes = e->text.at, .size = e->text.used};
 	struct bytes head = {0};
 
 	e->failed |= e->text.failed;
@@ -712,24 +719,23 @@ static void write_modules(struct encoder *e)
 		v[SIZE * count] = m->end - m->start;
 		v[BIAS * count] = varint_zigzag((int64_t)(m->bias - m->start));
 		v[FROM * count] = varint_zigzag(from);
-		v[TO * count] = m->to_ns == INT64_MAX
-					? 0
-					: varint_zigzag(units(e, m->to_ns) - from) + 1;
+		v[TO * count] =
+		    m->to_ns == INT64_MAX ? 0 : varint_zigzag(units(e, m->to_ns) - from) + 1;
 		v[ID_LENGTH * count] = m->build_id_length;
 		put_bytes(&ids, m->build_id, m->build_id_length);
 		start = m->start;
 	}
 	{
 		const struct column column[] = {
-			{COLUMN_MODULE_PATH, e->module_path, count},
-			{COLUMN_MODULE_PROBLEM, e->module_problem, count},
-			{COLUMN_MODULE_START, value + START * count, count},
-			{COLUMN_MODULE_SIZE, value + SIZE * count, count},
-			{COLUMN_MODULE_BIAS, value + BIAS * count, count},
-			{COLUMN_MODULE_FROM, value + FROM * count, count},
-			{COLUMN_MODULE_TO, value + TO * count, count},
-			{COLUMN_MODULE_BUILD_ID_LENGTH, value + ID_LENGTH * count, count},
-			{COLUMN_MODULE_BUILD_ID, NULL, 0, ids.at, ids.used},
+		    {COLUMN_MODULE_PATH, e->module_path, count},
+		    {COLUMN_MODULE_PROBLEM, e->module_problem, count},
+		    {COLUMN_MODULE_START, value + START * count, count},
+		    {COLUMN_MODULE_SIZE, value + SIZE * count, count},
+		    {COLUMN_MODULE_BIAS, value + BIAS * count, count},
+		    {COLUMN_MODULE_FROM, value + FROM * count, count},
+		    {COLUMN_MODULE_TO, value + TO * count, count},
+		    {COLUMN_MODULE_BUILD_ID_LENGTH, value + ID_LENGTH * count, count},
+		    {COLUMN_MODULE_BUILD_ID, NULL, 0, ids.at, ids.used},
 		};
 
 		put_u(&head, count);
@@ -756,8 +762,8 @@ static void write_threads(struct encoder *e)
 	}
 	{
 		const struct column column[] = {
-			{COLUMN_THREAD_TID, tid, count},
-			{COLUMN_THREAD_NAME, e->thread_name, count},
+		    {COLUMN_THREAD_TID, tid, count},
+		    {COLUMN_THREAD_NAME, e->thread_name, count},
 		};
 
 		put_u(&head, count);
@@ -855,14 +861,14 @@ static void write_frames(struct encoder *e)
 	}
 	if (!e->failed) {
 		const struct column column[] = {
-			{COLUMN_FRAME_KIND, kind, count},
-			{COLUMN_FRAME_MODULE, module, count},
-			{COLUMN_FRAME_ADDRESS, address, count},
-			{COLUMN_FRAME_LOCATIONS, listed, count},
-			{COLUMN_LOCATION_FUNCTION, e->function, locations},
-			{COLUMN_LOCATION_FILE, e->file, locations},
-			{COLUMN_LOCATION_LINE, c.line, locations},
-			{COLUMN_LOCATION_INLINED, c.inlined, locations},
+		    {COLUMN_FRAME_KIND, kind, count},
+		    {COLUMN_FRAME_MODULE, module, count},
+		    {COLUMN_FRAME_ADDRESS, address, count},
+		    {COLUMN_FRAME_LOCATIONS, listed, count},
+		    {COLUMN_LOCATION_FUNCTION, e->function, locations},
+		    {COLUMN_LOCATION_FILE, e->file, locations},
+		    {COLUMN_LOCATION_LINE, c.line, locations},
+		    {COLUMN_LOCATION_INLINED, c.inlined, locations},
 		};
 
 		put_u(&head, count);
@@ -940,7 +946,7 @@ struct successor {
 };
 
 struct successors {
-	uint32_t *first;		    /* of each frame: entry + 1, 0 none */
+	uint32_t *first; /* of each frame: entry + 1, 0 none */
 	struct successor *entry;
 	size_t entries;
 };
@@ -988,8 +994,7 @@ static void write_tree(struct encoder *e)
 	}
 	for (size_t i = 0; !e->failed && i < count; i++) {
 		const struct mayfly_node *n = &e->node[i + 1];
-		uint32_t before =
-			n->parent ? e->node[n->parent].frame : (uint32_t)e->r->frames;
+		uint32_t before = n->parent ? e->node[n->parent].frame : (uint32_t)e->r->frames;
 
 		uint32_t front = s.first[before];
 
@@ -1006,11 +1011,11 @@ static void write_tree(struct encoder *e)
 	}
 	if (!e->failed) {
 		const struct column column[] = {
-			{COLUMN_CHAIN_PARENT, parent, e->chains},
-			{COLUMN_CHAIN_LENGTH, length, e->chains},
-			{COLUMN_NODE_RANK, rank, count},
-			{COLUMN_NODE_FRAME, missed, misses},
-			{COLUMN_NODE_BESIDE, beside, besides},
+		    {COLUMN_CHAIN_PARENT, parent, e->chains},
+		    {COLUMN_CHAIN_LENGTH, length, e->chains},
+		    {COLUMN_NODE_RANK, rank, count},
+		    {COLUMN_NODE_FRAME, missed, misses},
+		    {COLUMN_NODE_BESIDE, beside, besides},
 		};
 
 		put_u(&head, count);
@@ -1058,7 +1063,7 @@ static void list_events(struct encoder *e)
 		if (s->free_ns == INT64_MAX)
 			continue;
 		e->event[e->events++] = (struct event){
-			s->free_ns > s->time_ns ? s->free_ns : s->time_ns, (uint32_t)i, true};
+		    s->free_ns > s->time_ns ? s->free_ns : s->time_ns, (uint32_t)i, true};
 	}
 	qsort(e->event, e->events, sizeof(*e->event), compare_event);
 }
@@ -1152,8 +1157,7 @@ static void add_free(struct event_columns *c, uint32_t sample)
 	if (number >= c->first_sample) {
 		size_t local = (size_t)(number - c->first_sample);
 
-		c->rank[c->frees] =
-			1 + (uint64_t)(live_up_to(c, c->allocs) - live_up_to(c, local));
+		c->rank[c->frees] = 1 + (uint64_t)(live_up_to(c, c->allocs) - live_up_to(c, local));
 		live_add(c, local, (uint32_t)-1);
 	} else {
 		c->rank[c->frees] = 0;
@@ -1201,8 +1205,8 @@ static size_t coded_size(struct encoder *e, const struct column *c, size_t colum
 static size_t choose_free_columns(struct event_columns *c, struct column *to)
 {
 	const struct column rank[2] = {
-		{COLUMN_FREE_RANK, c->rank, c->frees},
-		{COLUMN_FREE_OLD, c->old, c->olds},
+	    {COLUMN_FREE_RANK, c->rank, c->frees},
+	    {COLUMN_FREE_OLD, c->old, c->olds},
 	};
 	const struct column back = {COLUMN_FREE_BACK, c->back, c->frees};
 	const struct column step = {COLUMN_FREE_STEP, c->step, c->frees};
@@ -1227,18 +1231,18 @@ static void write_event_chunk(struct event_columns *c, uint64_t first_chain)
 {
 	enum { FREE_BACK, FREE_STEP, FREE_RANK };
 	struct column column[17] = {
-		{COLUMN_EVENT_KIND, c->kind, c->runs},
-		{COLUMN_EVENT_TIME, c->time, c->events},
-		{COLUMN_ALLOC_SITE, c->site, c->allocs},
-		{COLUMN_ALLOC_NODE, c->node, c->nodes},
-		{COLUMN_ALLOC_SIZE, c->size, c->allocs},
-		{COLUMN_ALLOC_NEW_SIZE, c->new_size, c->new_sizes},
-		{COLUMN_ALLOC_THREAD, c->thread, c->allocs},
-		{COLUMN_ALLOC_HITS, c->hits, c->allocs},
-		{COLUMN_ALLOC_INTERVAL, c->interval, c->allocs},
-		{COLUMN_ALLOC_FLAGS, c->flags, c->allocs},
-		{COLUMN_FREE_THREAD, c->free_thread, c->frees},
-		{COLUMN_FREE_FLAGS, c->free_flags, c->frees},
+	    {COLUMN_EVENT_KIND, c->kind, c->runs},
+	    {COLUMN_EVENT_TIME, c->time, c->events},
+	    {COLUMN_ALLOC_SITE, c->site, c->allocs},
+	    {COLUMN_ALLOC_NODE, c->node, c->nodes},
+	    {COLUMN_ALLOC_SIZE, c->size, c->allocs},
+	    {COLUMN_ALLOC_NEW_SIZE, c->new_size, c->new_sizes},
+	    {COLUMN_ALLOC_THREAD, c->thread, c->allocs},
+	    {COLUMN_ALLOC_HITS, c->hits, c->allocs},
+	    {COLUMN_ALLOC_INTERVAL, c->interval, c->allocs},
+	    {COLUMN_ALLOC_FLAGS, c->flags, c->allocs},
+	    {COLUMN_FREE_THREAD, c->free_thread, c->frees},
+	    {COLUMN_FREE_FLAGS, c->free_flags, c->frees},
 	};
 	size_t columns = 12 + choose_free_columns(c, column + 12);
 	uint64_t way = column[12].id == COLUMN_FREE_BACK   ? FREE_BACK
@@ -1263,9 +1267,9 @@ static void write_event_chunk(struct event_columns *c, uint64_t first_chain)
 static bool new_event_columns(struct event_columns *c, struct encoder *e)
 {
 	uint64_t **column[] = {
-		&c->kind,   &c->time,  &c->site,     &c->node, &c->size, &c->new_size,
-		&c->thread, &c->hits,  &c->interval, &c->flags, &c->rank, &c->back,
-		&c->step,   &c->old,   &c->free_thread, &c->free_flags,
+	    &c->kind,	&c->time, &c->site,	   &c->node,	   &c->size, &c->new_size,
+	    &c->thread, &c->hits, &c->interval,	   &c->flags,	   &c->rank, &c->back,
+	    &c->step,	&c->old,  &c->free_thread, &c->free_flags,
 	};
 
 	c->e = e;
@@ -1428,21 +1432,13 @@ static int check_tree(const struct recording *r)
 	for (size_t i = 1; i < r->nodes && !error; i++) {
 		const struct mayfly_node *n = &r->node[i];
 
-		if (n->parent >= i || n->frame >= r->frames ||
-		    depth[n->parent] >= TRACE_MAX_DEPTH)
+		if (n->parent >= i || n->frame >= r->frames || depth[n->parent] >= TRACE_MAX_DEPTH)
 			error = MAYFLY_E_RANGE;
 		else
 			depth[i] = (uint16_t)(depth[n->parent] + 1);
 	}
 	free(depth);
 	return error;
-}
-
-/* The unit of time: 1 us; a sampled trace has nothing finer to tell, as the sample itself takes
- * about as long. */
-static uint64_t choose_unit(void)
-{
-	return 2000;
 }
 
 static void encode(struct encoder *e)
@@ -1492,7 +1488,7 @@ static void free_encoder(struct encoder *e)
 
 int trace_encode(const struct recording *r, int level, uint8_t **bytes, size_t *size)
 {
-	struct encoder e = {.r = r, .unit = choose_unit()};
+	struct encoder e = {.r = r, .unit = UNIT_NS};
 	int error;
 
 	*bytes = NULL;

@@ -27,7 +27,7 @@
 #define TRACE_FEATURES_KNOWN 0u
 
 /* A type whose first letter is a capital must be understood, others may be skipped. */
-#define TRACE_TYPE(a, b, c, d) \
+#define TRACE_TYPE(a, b, c, d)                                                                     \
 	((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 #define TRACE_INFO	   TRACE_TYPE('I', 'N', 'F', 'O')
 #define TRACE_STRINGS	   TRACE_TYPE('S', 'T', 'R', 'S')
@@ -37,7 +37,7 @@
 #define TRACE_TREE	   TRACE_TYPE('T', 'R', 'E', 'E')
 #define TRACE_EVENTS	   TRACE_TYPE('E', 'V', 'N', 'T')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
-#define TRACE_ESSENTIAL(t) (!((t) & 0x20))
+#define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
 #define TRACE_CHUNK_EVENTS 262144u /* the most that one chunk may have */
 #define TRACE_MAX_DEPTH	   4096u   /* of the tree */
@@ -96,7 +96,7 @@ enum trace_column {
 	COLUMN_ALLOC_HITS = 15,
 	COLUMN_ALLOC_INTERVAL = 17,
 	COLUMN_ALLOC_FLAGS = 19,
-	COLUMN_FREE_RANK = 21,	/* one of these three */
+	COLUMN_FREE_RANK = 21, /* one of these three */
 	COLUMN_FREE_BACK = 23,
 	COLUMN_FREE_STEP = 25,
 	COLUMN_FREE_OLD = 27,

@@ -174,6 +174,8 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	const char *zero = length ? memchr(text, 0, length) : NULL;
 	size_t slot, mask;
 
+	if (!length)
+		text = "";
 	if (zero)
 		length = (size_t)(zero - text);
 	if (!rehash(r, &r->string_hash, &r->string_hash_size, r->strings, hash_string_at))
@@ -223,9 +225,9 @@ uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, ui
 	if (!grow((void **)&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
 		return RECORDING_NONE;
 	r->frame[r->frames] = (struct recording_frame){
-		.kind = kind,
-		.module = module,
-		.address = address,
+	    .kind = kind,
+	    .module = module,
+	    .address = address,
 	};
 	r->frame_hash[slot] = (uint32_t)++r->frames;
 	return (uint32_t)(r->frames - 1);

@@ -20,11 +20,11 @@
 #include "trace/spool_format.h"
 #include "trace/varint.h"
 
-#define MAX_INTERVAL_LOG2  40
-#define MAX_PACKET_BYTES   (1u << 30)
-#define LATEST_NS	   ((int64_t)1 << 62)
-#define DEFAULT_TICKS	   2.5 /* per ns, when a spool says nothing better */
-#define RECENT_FRAMES	   4096
+#define MAX_INTERVAL_LOG2 40
+#define MAX_PACKET_BYTES  (1u << 30)
+#define LATEST_NS	  ((int64_t)1 << 62)
+#define DEFAULT_TICKS	  2.5 /* per ns, when a spool says nothing better */
+#define RECENT_FRAMES	  4096
 
 struct packet {
 	const uint8_t *body;
@@ -87,8 +87,8 @@ struct spool {
 	uint64_t lost_samples;
 
 	struct recording *r;
-	int64_t *change_ns; /* sorted: an epoch lies between two of them */
-	uint32_t *by_start; /* modules by (start, from) */
+	int64_t *change_ns;   /* sorted: an epoch lies between two of them */
+	uint32_t *by_start;   /* modules by (start, from) */
 	uint64_t *end_before; /* the largest end of by_start[0..i] */
 	struct recent_frame *recent;
 };
@@ -104,7 +104,7 @@ struct replay {
 
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	uint8_t cached[SPOOL_CACHE_SIZE];
-	uint64_t address[SPOOL_MAX_FRAMES]; /* root-most first */
+	uint64_t address[SPOOL_MAX_FRAMES];  /* root-most first */
 	uint32_t node[SPOOL_MAX_FRAMES + 1]; /* node[i + 1] is of address[0..i] */
 	uint32_t depth, sound;		     /* nodes are right up to `sound` frames */
 	size_t epoch;
@@ -392,8 +392,8 @@ static int64_t time_of(const struct recording *r, uint64_t ticks)
 		return 0;
 	if (!r->clocks)
 		return ticks - r->start_ticks > (uint64_t)LATEST_NS
-			       ? LATEST_NS
-			       : (int64_t)(ticks - r->start_ticks);
+			   ? LATEST_NS
+			   : (int64_t)(ticks - r->start_ticks);
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
@@ -436,13 +436,13 @@ static bool same_module(const struct change *a, const struct change *b)
 static bool add_module(struct spool *s, const struct change *c)
 {
 	struct recording_module m = {
-		.path = recording_string(s->r, (const char *)c->path, c->path_length),
-		.start = c->start,
-		.end = c->end,
-		.bias = c->bias,
-		.from_ns = c->ns,
-		.to_ns = INT64_MAX,
-		.build_id_length = (uint32_t)c->build_id_length,
+	    .path = recording_string(s->r, (const char *)c->path, c->path_length),
+	    .start = c->start,
+	    .end = c->end,
+	    .bias = c->bias,
+	    .from_ns = c->ns,
+	    .to_ns = INT64_MAX,
+	    .build_id_length = (uint32_t)c->build_id_length,
 	};
 
 	memcpy(m.build_id, c->build_id, c->build_id_length);
@@ -614,12 +614,12 @@ static bool add_naming(struct spool *s, const struct replay *p, const uint8_t *n
 	if (!room(&s->naming, s->namings, &s->naming_size, sizeof(*s->naming)))
 		return false;
 	s->naming[s->namings] = (struct naming){
-		.tid = p->tid,
-		.index = RECORDING_NONE,
-		.ticks = p->ticks,
-		.name = name,
-		.length = length,
-		.order = s->namings,
+	    .tid = p->tid,
+	    .index = RECORDING_NONE,
+	    .ticks = p->ticks,
+	    .name = name,
+	    .length = length,
+	    .order = s->namings,
 	};
 	s->namings++;
 	return true;
@@ -1228,13 +1228,13 @@ static int count_samples(struct recording *r)
 static const char *off_reason_text(uint32_t reason)
 {
 	static const char *const text[] = {
-		[SPOOL_OFF_NONE] = "unknown reason",
-		[SPOOL_OFF_NO_SPACE] = "no space left for the recording",
-		[SPOOL_OFF_NO_MEMORY] = "out of memory",
-		[SPOOL_OFF_LIBC] = "this C library is not supported",
-		[SPOOL_OFF_SANDBOX] = "the program's sandbox forbids extending the recording",
-		[SPOOL_OFF_OWN_MALLOC] = "the program has its own malloc",
-		[SPOOL_OFF_FORK] = "forked children are not followed",
+	    [SPOOL_OFF_NONE] = "unknown reason",
+	    [SPOOL_OFF_NO_SPACE] = "no space left for the recording",
+	    [SPOOL_OFF_NO_MEMORY] = "out of memory",
+	    [SPOOL_OFF_LIBC] = "this C library is not supported",
+	    [SPOOL_OFF_SANDBOX] = "the program's sandbox forbids extending the recording",
+	    [SPOOL_OFF_OWN_MALLOC] = "the program has its own malloc",
+	    [SPOOL_OFF_FORK] = "forked children are not followed",
 	};
 
 	return text[reason < sizeof(text) / sizeof(*text) ? reason : 0];

@@ -238,12 +238,12 @@ static void release(struct worker *w, uint32_t index)
 
 /* ---- the program ---- */
 
-/* Around 2^(site % 17); now and then up to 64 MB. */
+/* Around 2^(site % 17); every eighth site now and then up to 64 MB. */
 static size_t choose_size(struct worker *w, uint32_t number)
 {
 	size_t middle = (size_t)1 << number % 17;
 
-	if (next_random(w) % 2000 == 0)
+	if (number % 8 == 7 && next_random(w) % 250 == 0)
 		return 1 + next_random(w) % ((size_t)1 << (14 + next_random(w) % 13));
 	return 1 + (middle / 2 + next_random(w) % (middle + 1));
 }
