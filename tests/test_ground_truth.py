@@ -148,8 +148,8 @@ CLASSES = ((1, 1), (2, 3), (4, 9), (10, 29), (30, 10 ** 9))
 
 def study(sampler, interval, metrics):
     """Runs known many times under different seeds of the agent. Returns ({(metric, function, unit):
-    Series}, {class of sample counts: [held, all]})."""
-    series, coverage = {}, {c: [0, 0] for c in CLASSES}
+    Series}, {class of sample counts: [held, all]}, [held, all] of block counts of mixed sizes)."""
+    series, coverage, mixed = {}, {c: [0, 0] for c in CLASSES}, [0, 0]
     with Folder() as here:
         for number in range(1, RUNS + 1):
             trace = here / "t.mayfly"
@@ -167,12 +167,16 @@ def study(sampler, interval, metrics):
                         if not own or own["samples"] == 0:
                             continue
                         held = own[unit]["low"] <= figures[key][position] <= own[unit]["high"]
+                        if unit == "blocks" and allocates_all_sizes(name):
+                            mixed[0] += held
+                            mixed[1] += 1
+                            continue
                         for least, most in CLASSES:
                             if least <= own["samples"] <= most:
                                 coverage[least, most][0] += held
                                 coverage[least, most][1] += 1
             os.unlink(trace)
-    return series, coverage
+    return series, coverage, mixed
 
 
 def allocates_all_sizes(function):
@@ -183,7 +187,7 @@ def allocates_all_sizes(function):
 @cases(["stratified 64K", "poisson 64K", "stratified 512K"])
 def estimates(what):
     sampler, interval = what.split()
-    series, coverage = study(sampler, interval, (("allocated", "allocated"), ("live", "live")))
+    series, coverage, mixed = study(sampler, interval, (("allocated", "allocated"), ("live", "live")))
     # The mean of 40 runs is near a normal distribution where most runs have samples, and these
     # have similar weights: not for the number of blocks in functions that allocate all sizes.
     # These are what the sums are of, too: one with a part that one run in 1,000 sees is not normal.
@@ -205,6 +209,10 @@ def estimates(what):
     print("# coverage of the 95 %% intervals, %s: %s" % (what, ", ".join(
         "%d-%d samples %.3f of %d" % (*c, held / number, number)
         for c, (held, number) in coverage.items() if number)))
+    # Of few sampled blocks nothing tells how many others there are of sizes that nobody saw: 1 byte
+    # to 64 MB in one function. The count's interval is no promise there; the bytes' is.
+    print("# of the number of blocks where sizes are of all magnitudes: %.3f of %d" %
+          (mixed[0] / mixed[1], mixed[1]))
     for c, (held, number) in coverage.items():
         # 3 standard errors of the share itself are allowed below .90.
         if number >= 100:

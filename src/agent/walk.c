@@ -52,6 +52,7 @@
 #define THREAD_STACK_MOST (64ul << 20)
 #define FRAME_BYTES_MOST  (64ul << 20) /* the largest frame followed on a stack without bounds */
 #define PROBE_AHEAD	  (256ul << 10)
+#define ENTRY_FRAME_MOST  64u
 #define FRAMES_MOST	  1000000u
 #define SWITCHES_MOST	  64u
 
@@ -617,6 +618,14 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 		return step_signal(p) ? GO_ON : CUT;
 	case CODE_WIDE:
 		return step_wide(p) ? GO_ON : CUT;
+	case CODE_UNKNOWN:
+		/* The loader's entry code has no CFI, but nothing called it: its frame is the first
+		 * thing on the main stack. */
+		if (main_stack_end - p->sp <= ENTRY_FRAME_MOST) {
+			p->out++;
+			return AT_ROOT;
+		}
+		break;
 	}
 	return CUT;
 }

@@ -131,6 +131,13 @@ static bool room(void *array, size_t used, size_t *size, size_t item)
 	return true;
 }
 
+/* qsort() must not be given the NULL of an array that never got an item. */
+static void sort(void *items, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+	if (count)
+		qsort(items, count, size, compare);
+}
+
 /* ---- the header and the list of packets ---- */
 
 bool spool_recognise(const void *data, size_t size)
@@ -294,7 +301,7 @@ static int median_slope(struct recording *r, double *ticks_per_ns)
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 1; i < r->clocks; i++)
 		slopes[i - 1] = slope(&r->clock[i - 1], &r->clock[i]);
-	qsort(slopes, r->clocks - 1, sizeof(*slopes), compare_double);
+	sort(slopes, r->clocks - 1, sizeof(*slopes), compare_double);
 	*ticks_per_ns = slopes[(r->clocks - 1) / 2];
 	free(slopes);
 	return 0;
@@ -353,7 +360,7 @@ static int build_clock(struct spool *s, const struct spool_ending *ending)
 	}
 	if (ending && ending->end_ticks)
 		add_clock_point(s, ending->end_ticks, ending->end_mono_ns);
-	qsort(r->clock, r->clocks, sizeof(*r->clock), compare_clock);
+	sort(r->clock, r->clocks, sizeof(*r->clock), compare_clock);
 	r->ticks_per_ns = DEFAULT_TICKS;
 	if (r->clock[r->clocks - 1].ns < steady_gap) {
 		/* Too short for anything but the whole line. */
@@ -457,7 +464,7 @@ static int build_modules(struct spool *s)
 
 	for (size_t i = 0; i < s->changes; i++)
 		s->change[i].ns = time_of(r, s->change[i].ticks);
-	qsort(s->change, s->changes, sizeof(*s->change), compare_change);
+	sort(s->change, s->changes, sizeof(*s->change), compare_change);
 	for (size_t i = 0; i < s->changes; i++) {
 		const struct change *c = &s->change[i];
 
@@ -499,7 +506,7 @@ static int index_modules(struct spool *s)
 	}
 	for (size_t i = 0; i < s->changes; i++)
 		s->change_ns[i] = s->change[i].ns;
-	qsort(s->change_ns, s->changes, sizeof(*s->change_ns), compare_int64);
+	sort(s->change_ns, s->changes, sizeof(*s->change_ns), compare_int64);
 	return 0;
 }
 
@@ -571,7 +578,7 @@ static void settle_threads(struct spool *s)
 {
 	size_t kept = 0;
 
-	qsort(s->naming, s->namings, sizeof(*s->naming), compare_naming);
+	sort(s->naming, s->namings, sizeof(*s->naming), compare_naming);
 	for (size_t i = 0; i < s->namings; i++) {
 		struct naming n = s->naming[i];
 
@@ -1167,8 +1174,8 @@ static int match_frees(struct spool *s)
 		list[i].id = r->sample[i].id;
 		list[i].sample = i;
 	}
-	qsort(list, r->samples, sizeof(*list), compare_identity);
-	qsort(s->freeing, s->freeings, sizeof(*s->freeing), compare_freeing);
+	sort(list, r->samples, sizeof(*list), compare_identity);
+	sort(s->freeing, s->freeings, sizeof(*s->freeing), compare_freeing);
 	for (size_t i = 0; i < s->freeings; i++) {
 		const struct freeing *f = &s->freeing[i];
 		struct recording_sample *sample = find_sample(r, list, f->id);
@@ -1371,7 +1378,7 @@ static int read_spool(struct spool *s, struct replay *p, const struct spool_endi
 		error = inherit(s, parent);
 	if (error)
 		return error;
-	qsort(s->r->sample, s->r->samples, sizeof(*s->r->sample), compare_sample);
+	sort(s->r->sample, s->r->samples, sizeof(*s->r->sample), compare_sample);
 	error = match_frees(s);
 	if (error)
 		return error;
