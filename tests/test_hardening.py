@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit tests under the address and undefined-behaviour sanitizers, and each fuzz target for a
+while, from small real inputs. Builds of their own, beside the one under test."""
+import glob
+import os
+import re
+import subprocess
+
+from harness import (BUILD, SOURCE, Skip, case, cases, check, environment, main, need, run)
+
+UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
+                    for path in glob.glob(os.path.join(SOURCE, "tests", "test_*.c")))
+FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
+                      for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "10000"))
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
+
+
+def built(folder, targets, *options, **compilers):
+    """The folder of a build with these options, brought up to date."""
+    env = environment(**compilers)
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
+        result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false", *options],
+                     env=env, timeout=300)
+        check(result.code == 0, "meson:", result)
+    result = run(["ninja", "-C", folder, *targets], env=env, timeout=900)
+    check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
+    return folder
+
+
+@cases(UNIT_TESTS)
+def sanitizers(name):
+    need("meson", "ninja", "gcc")
+    folder = built(BUILD + "-asan", ["tests/test_" + name], "-Db_sanitize=address,undefined")
+    env = environment(ASAN_OPTIONS="detect_leaks=1:abort_on_error=1",
+                      UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
+                      MAYFLY_BUILD=BUILD, MAYFLY_SOURCE=SOURCE)
+    result = run([os.path.join(folder, "tests", "test_" + name)], env=env, timeout=600,
+                 cwd=os.path.join(folder, "tests"))
+    failed = [line for line in result.out.decode(errors="replace").splitlines()
+              if line.startswith(("not ok", "#"))]
+    check(result.code == 0, "\n".join(failed[:40]), result.err.decode(errors="replace")[-4000:])
+
+
+@cases(FUZZ_TARGETS)
+def fuzzing(name):
+    need("meson", "ninja", "clang-14")
+    if not glob.glob("/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a"):
+        raise Skip("libclang-rt-14-dev is not installed")
+    folder = built(BUILD + "-fuzz", ["tests/fuzz_" + name], "-Dfuzz=true",
+                   "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                   "-Dc_args=-fsanitize=fuzzer-no-link", CC="clang-14", CXX="clang++-14")
+    corpus = os.path.join(folder, "corpus", name)
+    os.makedirs(corpus, exist_ok=True)
+    result = run([os.path.join(SOURCE, "tests", "make_corpus"), "fuzz_" + name, corpus, BUILD],
+                 timeout=300)
+    check(result.code == 0, "make_corpus:", result)
+    check(os.listdir(corpus), "no input to begin with")
+    result = run([os.path.join(folder, "tests", "fuzz_" + name), "-runs=%d" % INPUTS,
+                  "-max_total_time=%d" % SECONDS, "-timeout=20", "-rss_limit_mb=2048",
+                  "-max_len=65536", "-print_final_stats=1", "-artifact_prefix=%s-" % corpus,
+                  corpus], timeout=SECONDS + 300)
+    check(result.code == 0, "an input that fails is in %s-*:" % corpus,
+          result.err.decode(errors="replace")[-4000:])
+    inputs = re.search(rb"number_of_executed_units: *(\d+)", result.err)
+    print("# %s: %s inputs" % (name, inputs.group(1).decode() if inputs else "?"))
+    check(inputs and int(inputs.group(1)) > 0, "nothing was run")
+
+
+main()
