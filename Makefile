@@ -4,6 +4,8 @@
 BUILD ?= build
 BUILD_INSTALL ?= build-install
 PREFIX ?= /usr/local
+# Where Debian has libraries, asked of gcc: meson's guess depends on what else is installed.
+LIBDIR ?= lib/$(shell gcc -print-multiarch 2>/dev/null)
 DESTDIR ?=
 export BUILD
 
@@ -37,11 +39,11 @@ bench:
 	@$(MAKE) --no-print-directory all
 	@bench/run $(BUILD)
 
-# make install [PREFIX=/usr/local] [DESTDIR=/where/a/package/is/built]
+# make install [PREFIX=/usr/local] [LIBDIR=lib/x86_64-linux-gnu] [DESTDIR=/where/a/package/is/built]
 install:
 	@scripts/setup --check build
 	@$(MESON) setup $(if $(wildcard $(BUILD_INSTALL)/build.ninja),--reconfigure) \
-		--prefix="$(PREFIX)" -Dtests=false -Dbench=false $(BUILD_INSTALL)
+		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Dtests=false -Dbench=false $(BUILD_INSTALL)
 	@$(NINJA) -C $(BUILD_INSTALL)
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
 

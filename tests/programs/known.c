@@ -80,12 +80,12 @@ static void die(const char *why)
 /* Keeps a call from becoming a jump, so that each function is on the stack. */
 #define STAY(value) __asm__ volatile("" : "+r"(value) : : "memory")
 
-#define FOR_SITES(X)                                                                               \
-	X(0)                                                                                       \
-	X(1)                                                                                       \
-	X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17)    \
-	    X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)    \
-		X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39)
+/* clang-format off */
+#define FOR_SITES(X)                                                                             \
+	X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)    \
+	X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29)      \
+	X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39)
+/* clang-format on */
 
 #define DEFINE_SITE(n)                                                                             \
 	__attribute__((noinline)) static void *site_##n(size_t size)                               \
