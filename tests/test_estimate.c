@@ -337,7 +337,8 @@ static void judge(struct study *study, int batch, const struct stream *s,
 		for (int i = 0; i < SITES; i++) {
 			const struct truth *truth = &s->truth[live][i];
 			struct mayfly_estimate e = tally_estimate(&tally[live][i], interval);
-			struct coverage *c = &study->coverage[live][class_of(tally[live][i].seen_blocks)];
+			struct coverage *c =
+			    &study->coverage[live][class_of(tally[live][i].seen_blocks)];
 
 			study->error[batch][live][i][0] += e.bytes.estimate - truth->bytes;
 			study->error[batch][live][i][1] += e.blocks.estimate - truth->blocks;

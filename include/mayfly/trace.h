@@ -24,14 +24,14 @@
 extern "C" {
 #endif
 
-#define MAYFLY_ERRORS(X)                                                                         \
-	X(MAYFLY_OK, 0, "no error")                                                              \
-	X(MAYFLY_E_MEMORY, -1, "out of memory")                                                  \
-	X(MAYFLY_E_NOT_A_TRACE, -2, "not a mayfly trace")                                        \
-	X(MAYFLY_E_VERSION, -3, "made by a newer mayfly; this one cannot read it")               \
-	X(MAYFLY_E_DAMAGED, -4, "damaged")                                                       \
-	X(MAYFLY_E_EMPTY, -5, "holds nothing: it was cut off before the first events")           \
-	X(MAYFLY_E_RANGE, -6, "argument out of range")                                           \
+#define MAYFLY_ERRORS(X)                                                                           \
+	X(MAYFLY_OK, 0, "no error")                                                                \
+	X(MAYFLY_E_MEMORY, -1, "out of memory")                                                    \
+	X(MAYFLY_E_NOT_A_TRACE, -2, "not a mayfly trace")                                          \
+	X(MAYFLY_E_VERSION, -3, "made by a newer mayfly; this one cannot read it")                 \
+	X(MAYFLY_E_DAMAGED, -4, "damaged")                                                         \
+	X(MAYFLY_E_EMPTY, -5, "holds nothing: it was cut off before the first events")             \
+	X(MAYFLY_E_RANGE, -6, "argument out of range")                                             \
 	X(MAYFLY_E_TOO_LARGE, -7, "larger than this reader allows")
 
 enum mayfly_error {
@@ -60,30 +60,30 @@ enum mayfly_ending {
 	MAYFLY_END_UNKNOWN = 0, /* nobody watched the program (preloaded by hand) */
 	MAYFLY_END_EXITED = 1,	/* ending_code: exit status */
 	MAYFLY_END_KILLED = 2,	/* ending_code: signal number */
-	MAYFLY_END_OFF = 3,	/* the agent stopped itself before the program ended: see off_text */
-	MAYFLY_END_EXEC = 4,	/* the process went on with another program */
+	MAYFLY_END_OFF = 3,  /* the agent stopped itself before the program ended: see off_text */
+	MAYFLY_END_EXEC = 4, /* the process went on with another program */
 };
 
 struct mayfly_info {
 	uint32_t format_version;
-	uint32_t mode;	    /* enum mayfly_mode */
-	uint32_t sampler;   /* enum mayfly_sampler */
+	uint32_t mode;	  /* enum mayfly_mode */
+	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
 	uint64_t interval_bytes; /* at the start of the recording */
 	int64_t start_real_ns;	 /* CLOCK_REALTIME of time 0 */
 	int64_t duration_ns;	 /* time of the end */
 	uint32_t ending;	 /* enum mayfly_ending */
 	int32_t ending_code;
-	uint64_t seed;		    /* 0: seeded by the kernel */
-	uint64_t samples, frees;    /* events in the trace; samples counts inherited ones too */
-	uint64_t inherited;	    /* samples that a forked child took over from its parent */
-	uint64_t truncated_stacks;  /* samples whose root part is unknown */
+	uint64_t seed;		   /* 0: seeded by the kernel */
+	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */
+	uint64_t inherited;	   /* samples that a forked child took over from its parent */
+	uint64_t truncated_stacks; /* samples whose root part is unknown */
 	uint64_t dropped_samples, dropped_frees;
 	uint64_t nested_blocks, nested_bytes; /* allocated by signal handlers inside the agent */
 	size_t command_count;		      /* argv */
 	const char *const *command;
-	const char *program; /* path of the executable */
-	const char *version; /* of the mayfly that wrote the trace */
+	const char *program;  /* path of the executable */
+	const char *version;  /* of the mayfly that wrote the trace */
 	const char *off_text; /* why the agent stopped, or "" */
 	const char *note;     /* one line for the user, or "" */
 	size_t modules, threads, strings, nodes, frames, frames_symbolized;
@@ -123,8 +123,8 @@ enum mayfly_frame_kind {
 };
 
 struct mayfly_frame {
-	uint32_t kind;	 /* enum mayfly_frame_kind */
-	uint32_t module; /* index, or UINT32_MAX when in none */
+	uint32_t kind;	  /* enum mayfly_frame_kind */
+	uint32_t module;  /* index, or UINT32_MAX when in none */
 	uint64_t address; /* the ELF file's virtual address of the call (return address - 1), or the
 			     process's address when in no module */
 	size_t locations; /* at least 1 for CODE */
@@ -148,7 +148,7 @@ struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t in
 
 enum mayfly_event_kind { MAYFLY_ALLOC = 0, MAYFLY_FREE = 1 };
 
-#define MAYFLY_FLAG_REALLOC 1u	 /* this event is one half of a realloc */
+#define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
 
@@ -156,16 +156,16 @@ struct mayfly_event {
 	uint32_t kind;
 	uint32_t flags;
 	int64_t time_ns;
-	uint32_t thread;  /* index; of the one that frees for a FREE */
-	uint64_t sample;  /* which block: counted from 0 in order of allocation events */
+	uint32_t thread; /* index; of the one that frees for a FREE */
+	uint64_t sample; /* which block: counted from 0 in order of allocation events */
 	/* The block. Filled for both kinds. */
 	uint32_t node;
 	uint32_t alloc_thread;
-	uint64_t size;		/* bytes asked for */
-	uint32_t hits;		/* sampled points in it; 0: recorded with weight 1 */
-	uint64_t interval;	/* bytes, in force when it was allocated */
+	uint64_t size;	   /* bytes asked for */
+	uint32_t hits;	   /* sampled points in it; 0: recorded with weight 1 */
+	uint64_t interval; /* bytes, in force when it was allocated */
 	int64_t alloc_time_ns;
-	double weight_bytes;	/* what it counts for: doc/FORMAT.md, "Weights" */
+	double weight_bytes; /* what it counts for: doc/FORMAT.md, "Weights" */
 	double weight_blocks;
 };
 
@@ -177,7 +177,8 @@ void mayfly_cursor_close(struct mayfly_cursor *cursor);
 
 /* ---- estimates ---- */
 
-/* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high. */
+/* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high.
+ */
 struct mayfly_figure {
 	double estimate, stderror, low, high;
 };
@@ -204,12 +205,13 @@ enum mayfly_by {
 	MAYFLY_BY_MODULE,
 	MAYFLY_BY_THREAD,   /* that allocated */
 	MAYFLY_BY_SIZE,	    /* classes (2^(k-1), 2^k]; row.low/high are their bounds in bytes */
-	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX */
+	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX
+			     */
 };
 
 enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
 
-#define MAYFLY_AT_END INT64_MAX
+#define MAYFLY_AT_END  INT64_MAX
 #define MAYFLY_AT_PEAK (INT64_MAX - 1)
 
 /* Matches a text: 1 yes, 0 no. Called once for each distinct function, file and module name. */
@@ -222,9 +224,9 @@ struct mayfly_query {
 	enum mayfly_metric metric;
 	enum mayfly_by by;
 	enum mayfly_sort sort;
-	int64_t at_ns;		/* LIVE: a time, MAYFLY_AT_END or MAYFLY_AT_PEAK */
-	int64_t from_ns, to_ns; /* only blocks allocated in [from, to); 0 and INT64_MAX: all */
-	uint64_t min_size, max_size;	       /* 0 and UINT64_MAX: all */
+	int64_t at_ns;		     /* LIVE: a time, MAYFLY_AT_END or MAYFLY_AT_PEAK */
+	int64_t from_ns, to_ns;	     /* only blocks allocated in [from, to); 0 and INT64_MAX: all */
+	uint64_t min_size, max_size; /* 0 and UINT64_MAX: all */
 	int64_t min_lifetime_ns, max_lifetime_ns; /* 0 and INT64_MAX: all; never freed = infinite */
 	struct mayfly_match focus;  /* keep stacks with a matching function, file or module */
 	struct mayfly_match ignore; /* drop stacks with a matching one */

@@ -144,9 +144,9 @@ static bool parse_number(const char *text, size_t length, uint64_t *out)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f'
-							 ? (c | 0x20) - 'a' + 10
-							 : -1;
+	return c >= '0' && c <= '9'			? c - '0'
+	       : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+							: -1;
 }
 
 /* "%2c" and the like are that character; "%p" is the pid, put in by make_path. */
@@ -206,8 +206,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "interval")) {
 		good = parse_interval(value, length, &agent_config.interval_log2);
 	} else if (word(key, key_length, "sampler")) {
-		agent_config.sampler = word(value, length, "poisson") ? SPOOL_POISSON
-								      : SPOOL_STRATIFIED;
+		agent_config.sampler =
+		    word(value, length, "poisson") ? SPOOL_POISSON : SPOOL_STRATIFIED;
 		good = agent_config.sampler || word(value, length, "stratified");
 	} else if (word(key, key_length, "pid")) {
 		good = parse_number(value, length, &number);
@@ -258,9 +258,9 @@ static bool choose_tsc(void)
 
 	if (!cpu_ticks_are_invariant())
 		return false;
-	long fd = sys_openat(AT_FDCWD,
-			     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-			     O_RDONLY | O_CLOEXEC, 0);
+	long fd =
+	    sys_openat(AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		       O_RDONLY | O_CLOEXEC, 0);
 	if (sys_failed(fd))
 		return true;
 	long got = sys_read((int)fd, name, sizeof(name) - 1);
@@ -500,8 +500,9 @@ __attribute__((constructor)) static void loaded(void)
 		environment_start();
 		pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 		if (!hooks_are_called())
-			agent_off(SPOOL_OFF_OWN_MALLOC, 0,
-				  "the program brings its own malloc, which cannot be seen from here");
+			agent_off(
+			    SPOOL_OFF_OWN_MALLOC, 0,
+			    "the program brings its own malloc, which cannot be seen from here");
 		self.busy = BUSY_NOT;
 	}
 	errno = error;

@@ -24,10 +24,10 @@
 #include "sampler.h"
 #include "trace/spool_format.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define EXPORT __attribute__((visibility("default")))
-#define COLD __attribute__((noinline, cold))
+#define EXPORT	    __attribute__((visibility("default")))
+#define COLD	    __attribute__((noinline, cold))
 
 /* The functions underneath. Each starts as a resolver, so it can be called at any time. */
 struct real {
@@ -49,8 +49,8 @@ extern struct real real;
 struct writer; /* spool.h */
 
 enum thread_state {
-	THREAD_NEW = 0,	   /* zero-initialised: has not reached the slow path yet */
-	THREAD_ACTIVE = 1, /* sampler runs; writer is acquired with the first event */
+	THREAD_NEW = 0,	    /* zero-initialised: has not reached the slow path yet */
+	THREAD_ACTIVE = 1,  /* sampler runs; writer is acquired with the first event */
 	THREAD_EXITING = 2, /* its destructor has run: borrows a writer for each further event */
 };
 
@@ -75,7 +75,7 @@ struct thread {
 	uint32_t tid;
 	uint32_t number; /* unique in the process, from 1 */
 	uint32_t control_generation;
-	uint8_t state; /* enum thread_state */
+	uint8_t state;	 /* enum thread_state */
 	uint8_t dormant; /* left counts down to the next look at the control words only */
 	/* enum busy. On the sample path a signal handler that allocates meanwhile passes straight
 	 * through; the sampled blocks that it frees are put here and handled when the path ends. */
@@ -87,9 +87,9 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 
 /* agent.c */
 enum agent_state {
-	AGENT_NEW = 0,	/* nothing done yet: allocations pass unseen */
-	AGENT_ON = 1,	/* the spool is there */
-	AGENT_OFF = 2,	/* for good */
+	AGENT_NEW = 0, /* nothing done yet: allocations pass unseen */
+	AGENT_ON = 1,  /* the spool is there */
+	AGENT_OFF = 2, /* for good */
 };
 extern _Atomic uint32_t agent_state;
 
@@ -116,7 +116,8 @@ void agent_off(uint32_t reason, int error, const char *text);
  * nothing is to be recorded now; self.sampler.left has been set to a sensible countdown. */
 bool agent_thread_ready(void);
 
-/* True while switched off by its control words: nothing is sampled, frees of samples still count. */
+/* True while switched off by its control words: nothing is sampled, frees of samples still count.
+ */
 bool agent_dormant(void);
 
 /* True once when this process is a fork()ed copy that the agent has not adapted to yet. */

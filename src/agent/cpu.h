@@ -188,12 +188,13 @@ static inline long sys_gettid(void)
 	return sys_call3(SYS_gettid, 0, 0, 0);
 }
 
-/* The soft limit of this process, or 0 when it cannot be read. */
+/* The soft limit of this process; RLIM_INFINITY, all ones, when it cannot be read. */
 static inline uint64_t sys_soft_limit(int resource)
 {
-	uint64_t limit[2] = {0, 0};
+	uint64_t limit[2];
 
-	sys_call4(SYS_prlimit64, 0, resource, 0, (long)limit);
+	if (sys_failed(sys_call4(SYS_prlimit64, 0, resource, 0, (long)limit)))
+		return UINT64_MAX;
 	return limit[0];
 }
 

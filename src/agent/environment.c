@@ -5,8 +5,9 @@
  * `mayfly record` gets the agent into the program by LD_PRELOAD and MAYFLY. Unless children are
  * followed, both are taken out of the environment as soon as the agent has read them, so that the
  * program, and all that it starts, find what they would find without us. Only when the recorded
- * process itself goes on with another program (a wrapper script's exec, env, nice) are they put back, for
- * that one exec. In a vfork child the process id differs from ours, so its exec passes untouched.
+ * process itself goes on with another program (a wrapper script's exec, env, nice) are they put
+ * back, for that one exec. In a vfork child the process id differs from ours, so its exec passes
+ * untouched.
  */
 #include "agent.h"
 
@@ -19,8 +20,8 @@
 
 #include "cpu.h"
 
-#define PRELOAD "LD_PRELOAD="
-#define SETTINGS "MAYFLY="
+#define PRELOAD	     "LD_PRELOAD="
+#define SETTINGS     "MAYFLY="
 #define MOST_ENTRIES 20000u
 
 static char our_preload[8192];	/* "LD_PRELOAD=" and our libraries */
@@ -109,21 +110,21 @@ static bool goes_on(void)
 }
 
 /* env with what is ours put back, in the caller's frame: it may be about to run out of memory. */
-#define WITH_OURS(env)                                                                           \
-	do {                                                                                     \
-		size_t entries_ = 0;                                                             \
-		const char *theirs_ = NULL;                                                      \
-		while ((env) && (env)[entries_] && entries_ < MOST_ENTRIES) {                    \
-			if (!strncmp((env)[entries_], PRELOAD, sizeof(PRELOAD) - 1))             \
-				theirs_ = (env)[entries_] + sizeof(PRELOAD) - 1;                 \
-			entries_++;                                                              \
-		}                                                                                \
-		if (goes_on() && entries_ < MOST_ENTRIES) {                                      \
-			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));              \
-			char *both_ = alloca(sizeof(our_preload) + 2 +                           \
-					     (theirs_ ? strlen(theirs_) : 0));                   \
-			(env) = put_ours(larger_, both_, (env), theirs_);                        \
-		}                                                                                \
+#define WITH_OURS(env)                                                                             \
+	do {                                                                                       \
+		size_t entries_ = 0;                                                               \
+		const char *theirs_ = NULL;                                                        \
+		while ((env) && (env)[entries_] && entries_ < MOST_ENTRIES) {                      \
+			if (!strncmp((env)[entries_], PRELOAD, sizeof(PRELOAD) - 1))               \
+				theirs_ = (env)[entries_] + sizeof(PRELOAD) - 1;                   \
+			entries_++;                                                                \
+		}                                                                                  \
+		if (goes_on() && entries_ < MOST_ENTRIES) {                                        \
+			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));                \
+			char *both_ =                                                              \
+			    alloca(sizeof(our_preload) + 2 + (theirs_ ? strlen(theirs_) : 0));     \
+			(env) = put_ours(larger_, both_, (env), theirs_);                          \
+		}                                                                                  \
 	} while (0)
 
 static char *const *put_ours(char **larger, char *both, char *const *env, const char *theirs)
@@ -201,17 +202,17 @@ EXPORT int execveat(int fd, const char *path, char *const argv[], char *const en
 }
 
 /* The arguments of the execl family as an array in the caller's frame. */
-#define GATHER(argv, first)                                                                      \
-	va_list list_;                                                                           \
-	size_t count_ = 1;                                                                       \
-	va_start(list_, first);                                                                  \
-	while (va_arg(list_, char *))                                                            \
-		count_++;                                                                        \
-	va_end(list_);                                                                           \
-	char **argv = alloca((count_ + 1) * sizeof(*argv));                                      \
-	va_start(list_, first);                                                                  \
-	argv[0] = (char *)(uintptr_t)(first);                                                    \
-	for (size_t i_ = 1; i_ <= count_; i_++)                                                  \
+#define GATHER(argv, first)                                                                        \
+	va_list list_;                                                                             \
+	size_t count_ = 1;                                                                         \
+	va_start(list_, first);                                                                    \
+	while (va_arg(list_, char *))                                                              \
+		count_++;                                                                          \
+	va_end(list_);                                                                             \
+	char **argv = alloca((count_ + 1) * sizeof(*argv));                                        \
+	va_start(list_, first);                                                                    \
+	argv[0] = (char *)(uintptr_t)(first);                                                      \
+	for (size_t i_ = 1; i_ <= count_; i_++)                                                    \
 		argv[i_] = va_arg(list_, char *);
 
 EXPORT int execl(const char *path, const char *first, ...)

@@ -110,18 +110,18 @@ static int first_prctl(int option, unsigned long a, unsigned long b, unsigned lo
 }
 
 struct real real = {
-	.malloc = first_malloc,
-	.free = first_free,
-	.calloc = first_calloc,
-	.realloc = first_realloc,
-	.memalign = first_memalign,
-	.aligned_alloc = first_aligned_alloc,
-	.posix_memalign = first_posix_memalign,
-	.valloc = first_valloc,
-	.pvalloc = first_pvalloc,
-	.malloc_usable_size = first_malloc_usable_size,
-	.dlclose = first_dlclose,
-	.prctl = first_prctl,
+    .malloc = first_malloc,
+    .free = first_free,
+    .calloc = first_calloc,
+    .realloc = first_realloc,
+    .memalign = first_memalign,
+    .aligned_alloc = first_aligned_alloc,
+    .posix_memalign = first_posix_memalign,
+    .valloc = first_valloc,
+    .pvalloc = first_pvalloc,
+    .malloc_usable_size = first_malloc_usable_size,
+    .dlclose = first_dlclose,
+    .prctl = first_prctl,
 };
 
 /* What an allocator lacks. Such a call fails as for a size that cannot be had. */
@@ -177,10 +177,10 @@ static void *next(const char *name, void *otherwise)
 }
 
 /* The compiler knows no conversion between object and function pointers; POSIX does. */
-#define RESOLVE(field, otherwise)                                                                \
-	do {                                                                                     \
-		void *p = next(#field, (void *)(otherwise));                                     \
-		memcpy(&found.field, &p, sizeof(p));                                             \
+#define RESOLVE(field, otherwise)                                                                  \
+	do {                                                                                       \
+		void *p = next(#field, (void *)(otherwise));                                       \
+		memcpy(&found.field, &p, sizeof(p));                                               \
 	} while (0)
 
 static void resolve(void)
@@ -270,16 +270,16 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	}
 	walk_capture(&w->walk, at);
 	uint64_t ticks = agent_ticks();
-	uint64_t id = atomic_fetch_add_explicit(&spool_header->next_sample_id, 1,
-						memory_order_relaxed);
+	uint64_t id =
+	    atomic_fetch_add_explicit(&spool_header->next_sample_id, 1, memory_order_relaxed);
 	uint64_t interval = 1ull << self.sampler.interval_log2;
 	uint64_t weight = hits && size < interval ? hits * interval : size;
 	struct live_block live = {
-		.block = (uintptr_t)block,
-		.id = id,
-		.position = sampler_position(&self.sampler),
-		.thread = self.number,
-		.weight = (float)weight,
+	    .block = (uintptr_t)block,
+	    .id = id,
+	    .position = sampler_position(&self.sampler),
+	    .thread = self.number,
+	    .weight = (float)weight,
 	};
 
 	spool_sample(w, ticks, id, size, hits, flags);
@@ -389,8 +389,8 @@ static void put_back(const struct live_block *b)
 	}
 }
 
-#define CALLER(at)                                                                               \
-	struct walk_start at;                                                                    \
+#define CALLER(at)                                                                                 \
+	struct walk_start at;                                                                      \
 	cpu_caller(at.pc, at.sp, at.bp)
 
 /* ---- slow paths: the caller's frame is the program's ---- */

@@ -7,15 +7,16 @@
  *                    └──> table, open addressing, linear probing, under one lock;
  *                         first a look without the lock, valid when `changes` stood still
  *
- * Filter and table use the same hash, each some low bits of it, the table never more than the filter:
- * so all blocks of one bit are in one run of the table, and removing a block can tell at once whether
- * its bit may be cleared. That matters: a program that allocates and frees in a loop gets the same
- * few addresses again and again, and a bit left behind would send each of those frees the slow way.
+ * Filter and table use the same hash, each some low bits of it, the table never more than the
+ * filter: so all blocks of one bit are in one run of the table, and removing a block can tell at
+ * once whether its bit may be cleared. That matters: a program that allocates and frees in a loop
+ * gets the same few addresses again and again, and a bit left behind would send each of those frees
+ * the slow way.
  *
- * A filter that has become too full is replaced by a larger one: bits first, then mask. A reader loads
- * mask, then bits, so it can combine the old mask with the new bits but never the reverse; the
- * new array is therefore filled for both masks. Replaced arrays stay mapped, for late readers; all
- * together are smaller than the one in use.
+ * A filter that has become too full is replaced by a larger one: bits first, then mask. A reader
+ * loads mask, then bits, so it can combine the old mask with the new bits but never the reverse;
+ * the new array is therefore filled for both masks. Replaced arrays stay mapped, for late readers;
+ * all together are smaller than the one in use.
  */
 #include "live.h"
 
@@ -34,7 +35,7 @@ static struct live_block *table;
 static size_t table_size, table_used;
 static _Atomic uint32_t changes; /* odd while the table is being changed */
 
-static bool no_filter;	/* interval 1: every free is looked up */
+static bool no_filter; /* interval 1: every free is looked up */
 
 static void *map(size_t bytes)
 {

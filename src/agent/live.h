@@ -11,8 +11,8 @@
 #include "agent.h"
 
 struct live_block {
-	uintptr_t block; /* 0: empty slot */
-	uint64_t id;	 /* of the sample */
+	uintptr_t block;   /* 0: empty slot */
+	uint64_t id;	   /* of the sample */
 	uint64_t position; /* sampler_position of the allocating thread after the allocation */
 	uint32_t thread;   /* self.number of the allocating thread */
 	float weight;	   /* bytes it stands for, for the progress line */
@@ -40,8 +40,8 @@ static inline bool live_maybe(const void *block)
 	uint64_t bit = live_hash((uintptr_t)block) & mask;
 	_Atomic uint64_t *bits = atomic_load_explicit(&live_filter.bits, memory_order_relaxed);
 
-	return UNLIKELY(atomic_load_explicit(&bits[bit >> 6], memory_order_relaxed) >>
-				(bit & 63) & 1);
+	return UNLIKELY(atomic_load_explicit(&bits[bit >> 6], memory_order_relaxed) >> (bit & 63) &
+			1);
 }
 
 /* every: nearly all blocks are sampled (interval 1), so no filter is kept and live_maybe is always

@@ -7,10 +7,9 @@
  *	nodes[0 .. count) --> node: range, bias, link map, fingerprint, path, build-id; live or not
  *
  * Readers compare a node's words with what the loader says and take no lock. One writer at a time
- * holds `busy`; who finds it taken leaves the object's address in pending[], which the holder
- * empties before and after it lets go, so that nothing is missed. Nodes are never given back, but
- * one of an unloaded object is used again: a reader who meets it half written sees a difference
- * and becomes a writer, which is right in any case.
+ * holds `busy`; who finds it taken waits, with its object safe on its own stack. Nodes are never
+ * given back, but one of an unloaded object is used again: a reader who meets it half written sees
+ * a difference and becomes a writer, which is right in any case.
  *
  * Memory is a fixed arena in .bss (untouched pages cost nothing): no system call, so that new
  * objects can be noted inside a sandbox as well.
@@ -29,7 +28,7 @@
 
 #define NODES_MAX     4096
 #define RECENT_BITS   8
-#define PENDING_MAX   16
+#define PATIENCE      1000000u /* looks at a taken lock: some 50 ms */
 #define ARENA_BYTES   (1u << 20)
 #define BUILD_ID_MAX  64
 #define PATH_BYTES    4096
@@ -56,7 +55,6 @@ struct node {
 static _Atomic(struct node *) nodes[NODES_MAX];
 static _Atomic uint32_t count;
 static _Atomic(struct node *) recent[1u << RECENT_BITS];
-static _Atomic uint64_t pending[PENDING_MAX];
 static _Atomic bool busy;
 
 static _Alignas(64) char arena[ARENA_BYTES];
@@ -400,57 +398,14 @@ static bool enter(const struct description *d)
 
 /* ---- the lock ---- */
 
-static void leave_pending(uint64_t start)
-{
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		uint64_t empty = 0;
-
-		if (atomic_compare_exchange_strong(&pending[i], &empty, start) || empty == start)
-			return;
-	}
-}
-
 static bool try_lock(void)
 {
 	return !atomic_exchange_explicit(&busy, true, memory_order_acquire);
 }
 
-static bool drain_pending(void)
+static void unlock(void)
 {
-	bool replaced = false;
-
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		uint64_t start = atomic_exchange(&pending[i], 0);
-		struct dl_find_object found;
-		struct description d;
-
-		if (start == 0 || _dl_find_object((void *)start, &found) != 0)
-			continue;
-		describe(&found, &d);
-		if (!is_known(&d))
-			replaced |= enter(&d);
-	}
-	return replaced;
-}
-
-static bool has_pending(void)
-{
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		if (atomic_load(&pending[i]) != 0)
-			return true;
-	}
-	return false;
-}
-
-static bool unlock(void)
-{
-	bool replaced = false;
-
-	do {
-		replaced |= drain_pending();
-		atomic_store(&busy, false);
-	} while (has_pending() && try_lock());
-	return replaced;
+	atomic_store(&busy, false);
 }
 
 /* ---- interface ---- */
@@ -465,27 +420,31 @@ bool modules_note(const struct dl_find_object *found)
 	describe(found, &d);
 	if (is_known(&d))
 		return false;
-	if (!try_lock()) {
-		leave_pending((uintptr_t)found->dlfo_map_start);
-		/* The holder may have gone without seeing it. */
-		return try_lock() ? unlock() : false;
+	/* The object has code on this thread's stack, so it stays mapped while we wait. */
+	for (unsigned i = 0; !try_lock(); i++) {
+		if (i == PATIENCE)
+			return false;
+		cpu_relax();
 	}
 	if (!is_known(&d))
 		replaced = enter(&d);
-	return unlock() || replaced;
+	unlock();
+	return replaced;
 }
 
-/* Is the node's object still what the loader has there? */
+/* Is the node's object still what the loader has there? Only the loader's own words are compared:
+ * another thread may be unmapping the object itself right now. One that has taken its place with
+ * all the same words is found out when its code is first met. */
 static bool is_mapped(struct node *node)
 {
 	uint64_t start = atomic_load_explicit(&node->start, memory_order_relaxed);
 	struct dl_find_object found;
-	struct description d;
 
-	if (_dl_find_object((void *)start, &found) != 0)
-		return false;
-	describe(&found, &d);
-	return is_node_of(node, &d);
+	return _dl_find_object((void *)start, &found) == 0 &&
+	       (uintptr_t)found.dlfo_map_start == start &&
+	       (uintptr_t)found.dlfo_map_end ==
+		   atomic_load_explicit(&node->end, memory_order_relaxed) &&
+	       found.dlfo_link_map == atomic_load_explicit(&node->map, memory_order_relaxed);
 }
 
 void modules_check(void)

@@ -16,7 +16,7 @@ struct dl_find_object;
 struct module {
 	uint64_t start, end; /* mapped range of the object, or of its code if there are holes */
 	uint64_t bias;	     /* address = bias + the ELF file's virtual address */
-	const char *path;    /* a copy that lives as long as the object; main program: its real path */
+	const char *path; /* a copy that lives as long as the object; main program: its real path */
 	const uint8_t *build_id;
 	size_t build_id_length;
 };
@@ -28,9 +28,9 @@ void modules_init(void);
 void modules_forked(void);
 
 /* Notes the object that `found` describes. true: it takes the place of another one that has been
- * unloaded, so what is known of addresses in its range is void. Signal safe, lock-free to the
- * point that a thread which finds the table busy returns false and the object is noted by a later
- * call. Calls agent_module_seen()/agent_module_gone() for each change. */
+ * unloaded, so what is known of addresses in its range is void. A thread that finds
+ * the table busy waits for some 50 ms at most; then the object is noted by a later call. Calls
+ * agent_module_seen()/agent_module_gone() for each change. */
 bool modules_note(const struct dl_find_object *found);
 
 /* The readable segment of the object that holds an address. The range in `found` is only one

@@ -40,11 +40,11 @@ static inline bool through_malloc(void)
 }
 
 /* The next definition of the same operator, looked up once. */
-#define NEXT(type, name)                                                                         \
-	static __typeof__(type) next;                                                            \
-	if (!next) {                                                                             \
-		void *found = dlsym(RTLD_NEXT, name);                                            \
-		memcpy(&next, &found, sizeof(found));                                            \
+#define NEXT(type, name)                                                                           \
+	static __typeof__(type) next;                                                              \
+	if (!next) {                                                                               \
+		void *found = dlsym(RTLD_NEXT, name);                                              \
+		memcpy(&next, &found, sizeof(found));                                              \
 	}
 
 static void *aligned(size_t size, size_t alignment)
@@ -57,64 +57,64 @@ static void *aligned(size_t size, size_t alignment)
 }
 
 /* When memory runs out the next operator decides: new handler, exception or NULL. */
-#define NEW(symbol)                                                                              \
-	void *symbol(size_t size);                                                               \
-	EXPORT void *symbol(size_t size)                                                         \
-	{                                                                                        \
-		void *block = through_malloc() ? malloc(size ? size : 1) : NULL;                 \
-		if (__builtin_expect(block != NULL, 1))                                          \
-			return block;                                                            \
-		NEXT(void *(*)(size_t), #symbol)                                                 \
-		return next ? next(size) : NULL;                                                 \
+#define NEW(symbol)                                                                                \
+	void *symbol(size_t size);                                                                 \
+	EXPORT void *symbol(size_t size)                                                           \
+	{                                                                                          \
+		void *block = through_malloc() ? malloc(size ? size : 1) : NULL;                   \
+		if (__builtin_expect(block != NULL, 1))                                            \
+			return block;                                                              \
+		NEXT(void *(*)(size_t), #symbol)                                                   \
+		return next ? next(size) : NULL;                                                   \
 	}
 
-#define NEW_NOTHROW(symbol)                                                                      \
-	void *symbol(size_t size, const void *nothrow);                                          \
-	EXPORT void *symbol(size_t size, const void *nothrow)                                    \
-	{                                                                                        \
-		void *block = through_malloc() ? malloc(size ? size : 1) : NULL;                 \
-		if (__builtin_expect(block != NULL, 1))                                          \
-			return block;                                                            \
-		NEXT(void *(*)(size_t, const void *), #symbol)                                   \
-		return next ? next(size, nothrow) : NULL;                                        \
+#define NEW_NOTHROW(symbol)                                                                        \
+	void *symbol(size_t size, const void *nothrow);                                            \
+	EXPORT void *symbol(size_t size, const void *nothrow)                                      \
+	{                                                                                          \
+		void *block = through_malloc() ? malloc(size ? size : 1) : NULL;                   \
+		if (__builtin_expect(block != NULL, 1))                                            \
+			return block;                                                              \
+		NEXT(void *(*)(size_t, const void *), #symbol)                                     \
+		return next ? next(size, nothrow) : NULL;                                          \
 	}
 
-#define NEW_ALIGNED(symbol)                                                                      \
-	void *symbol(size_t size, size_t alignment);                                             \
-	EXPORT void *symbol(size_t size, size_t alignment)                                       \
-	{                                                                                        \
-		void *block = through_malloc() ? aligned(size, alignment) : NULL;                \
-		if (__builtin_expect(block != NULL, 1))                                          \
-			return block;                                                            \
-		NEXT(void *(*)(size_t, size_t), #symbol)                                         \
-		return next ? next(size, alignment) : NULL;                                      \
+#define NEW_ALIGNED(symbol)                                                                        \
+	void *symbol(size_t size, size_t alignment);                                               \
+	EXPORT void *symbol(size_t size, size_t alignment)                                         \
+	{                                                                                          \
+		void *block = through_malloc() ? aligned(size, alignment) : NULL;                  \
+		if (__builtin_expect(block != NULL, 1))                                            \
+			return block;                                                              \
+		NEXT(void *(*)(size_t, size_t), #symbol)                                           \
+		return next ? next(size, alignment) : NULL;                                        \
 	}
 
-#define NEW_ALIGNED_NOTHROW(symbol)                                                              \
-	void *symbol(size_t size, size_t alignment, const void *nothrow);                        \
-	EXPORT void *symbol(size_t size, size_t alignment, const void *nothrow)                  \
-	{                                                                                        \
-		void *block = through_malloc() ? aligned(size, alignment) : NULL;                \
-		if (__builtin_expect(block != NULL, 1))                                          \
-			return block;                                                            \
-		NEXT(void *(*)(size_t, size_t, const void *), #symbol)                           \
-		return next ? next(size, alignment, nothrow) : NULL;                             \
+#define NEW_ALIGNED_NOTHROW(symbol)                                                                \
+	void *symbol(size_t size, size_t alignment, const void *nothrow);                          \
+	EXPORT void *symbol(size_t size, size_t alignment, const void *nothrow)                    \
+	{                                                                                          \
+		void *block = through_malloc() ? aligned(size, alignment) : NULL;                  \
+		if (__builtin_expect(block != NULL, 1))                                            \
+			return block;                                                              \
+		NEXT(void *(*)(size_t, size_t, const void *), #symbol)                             \
+		return next ? next(size, alignment, nothrow) : NULL;                               \
 	}
 
 /* The forms of delete differ in hints that free() does not need; a next one gets them all. */
-#define DELETE(symbol)                                                                           \
-	void symbol(void *block, size_t a, size_t b);                                            \
-	EXPORT void symbol(void *block, size_t a, size_t b)                                      \
-	{                                                                                        \
-		if (through_malloc()) {                                                          \
-			free(block);                                                             \
-			return;                                                                  \
-		}                                                                                \
-		NEXT(void (*)(void *, size_t, size_t), #symbol)                                  \
-		if (next)                                                                        \
-			next(block, a, b);                                                       \
-		else                                                                             \
-			free(block);                                                             \
+#define DELETE(symbol)                                                                             \
+	void symbol(void *block, size_t a, size_t b);                                              \
+	EXPORT void symbol(void *block, size_t a, size_t b)                                        \
+	{                                                                                          \
+		if (through_malloc()) {                                                            \
+			free(block);                                                               \
+			return;                                                                    \
+		}                                                                                  \
+		NEXT(void (*)(void *, size_t, size_t), #symbol)                                    \
+		if (next)                                                                          \
+			next(block, a, b);                                                         \
+		else                                                                               \
+			free(block);                                                               \
 	}
 
 NEW(_Znwm)

@@ -26,10 +26,10 @@
 /* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
  * user, and cannot open the file again, still has room for millions of samples; of 4 MiB where
  * address space is limited. */
-#define WINDOW_PACKETS 1024u
+#define WINDOW_PACKETS	       1024u
 #define WINDOW_PACKETS_LIMITED 64u
-#define WINDOWS 4096u
-#define EXTEND_PACKETS 16u
+#define WINDOWS		       4096u
+#define EXTEND_PACKETS	       16u
 
 struct spool_header *spool_header;
 
@@ -51,9 +51,7 @@ static size_t packet_offset(uint64_t index)
 /* RLIMIT_FSIZE must be asked first: going beyond it raises SIGXFSZ in the program. */
 static int reserve(int fd, size_t from, size_t to)
 {
-	uint64_t limit = sys_soft_limit(RLIMIT_FSIZE);
-
-	if (limit && limit < to)
+	if (sys_soft_limit(RLIMIT_FSIZE) < to)
 		return EFBIG;
 	long result = sys_fallocate(fd, 0, (long)from, (long)(to - from));
 	if (!sys_failed(result))
@@ -116,8 +114,7 @@ static int extend(uint64_t index)
 					/* The recorder may have gone further meanwhile. */
 					while (!error && reserved < to &&
 					       !atomic_compare_exchange_weak(
-						       &spool_header->packets_reserved, &reserved,
-						       to))
+						   &spool_header->packets_reserved, &reserved, to))
 						;
 				}
 				if (!error && !mapped) {
@@ -137,9 +134,8 @@ static int extend(uint64_t index)
 
 static void *packet_at(uint64_t index)
 {
-	uint8_t *window = index / window_packets < WINDOWS
-				  ? atomic_load(&windows[index / window_packets])
-				  : NULL;
+	uint8_t *window =
+	    index / window_packets < WINDOWS ? atomic_load(&windows[index / window_packets]) : NULL;
 
 	return window ? window + (size_t)(index % window_packets) * SPOOL_PACKET_BYTES : NULL;
 }
@@ -292,9 +288,8 @@ static long open_file(uint32_t *image, bool *fresh, uint32_t pid)
 	*image = 0;
 	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
-		struct spool_header *h =
-			(void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-					 MAP_SHARED, (int)fd, 0);
+		struct spool_header *h = (void *)sys_mmap(
+		    NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
 		long size = sys_lseek((int)fd, 0, SEEK_END);
 		if (!sys_failed((long)h) && size >= (long)SPOOL_HEADER_BYTES &&
 		    !memcmp(h->magic, SPOOL_MAGIC, 8) && h->version == SPOOL_VERSION &&
@@ -341,9 +336,9 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	if (fresh) {
 		*error = reserve((int)fd, 0, packet_offset(EXTEND_PACKETS));
 		struct spool_header *h =
-			*error ? NULL
-			       : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-						  MAP_SHARED, (int)fd, 0);
+		    *error ? NULL
+			   : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+					      MAP_SHARED, (int)fd, 0);
 		if (!h || sys_failed((long)h)) {
 			if (!*error)
 				*error = ENOMEM;
@@ -407,7 +402,7 @@ static struct spool_packet *claim(uint64_t *index)
 		if (next >= atomic_load(&spool_header->packets_reserved) || !packet_at(next)) {
 			int error = extend(next);
 			if (error) {
-				agent_off(error == EPERM   ? SPOOL_OFF_SANDBOX
+				agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
 					  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
 							    : SPOOL_OFF_NO_SPACE,
 					  error, "the spool could not be extended");
@@ -512,7 +507,7 @@ static bool room(struct writer *w, size_t bytes)
 }
 
 #define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
-#define FRAME_BYTES 10u
+#define FRAME_BYTES  10u
 
 static void put_frame(struct writer *w, uint64_t address)
 {

@@ -20,10 +20,10 @@ struct writer {
 	uint8_t *at, *end;	     /* in the packet's body */
 	uint64_t last_ticks, last_id, clock_ticks;
 	uint32_t interval_log2;
-	uint32_t depth;	     /* frames of the packet's current stack */
-	bool stack_known;    /* the packet's stack is the walk's latest capture */
-	uint32_t lost;	     /* samples dropped since the last record */
-	char name[16];	     /* of the thread, as last recorded */
+	uint32_t depth;	  /* frames of the packet's current stack */
+	bool stack_known; /* the packet's stack is the walk's latest capture */
+	uint32_t lost;	  /* samples dropped since the last record */
+	char name[16];	  /* of the thread, as last recorded */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };

@@ -246,15 +246,22 @@ static int take_options(struct record *r, int argc, char **argv)
 	return -1;
 }
 
+/* Where the build was told to install; another build system may leave that open. */
+#ifndef MAYFLY_PREFIX
+#define MAYFLY_PREFIX "/usr/local"
+#define MAYFLY_LIBDIR "lib"
+#endif
+
 /* ---- what the program finds in its environment ---- */
 
 /* The agent: beside mayfly, in the tree where it was built, or where it was installed. */
 static char *find_agent(const char *name)
 {
-	static const char *const places[] = {"", "../agent/", "../lib/mayfly/",
-#ifdef MAYFLY_LIBDIR
-					     MAYFLY_LIBDIR "/mayfly/",
-#endif
+	static const char *const places[] = {"",
+					     "../agent/",
+					     "../" MAYFLY_LIBDIR "/mayfly/",
+					     "../lib/mayfly/",
+					     MAYFLY_PREFIX "/" MAYFLY_LIBDIR "/mayfly/",
 					     NULL};
 	char self[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -571,6 +578,9 @@ static void set_environment(void *context)
 
 	r->child.pid = getpid();
 	choose_names(r);
+	/* Another C library would refuse to start with our agent. */
+	if (*r->program.why)
+		return;
 	settings = make_settings(r);
 	if (setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))
 		cli_error("out of memory; the program runs without the agent");

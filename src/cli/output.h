@@ -37,7 +37,6 @@ enum sureness {
 	FIGURE_EXACT,	/* "12.3 MB" */
 };
 
-
 enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples);
 char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,
 		  uint64_t samples);

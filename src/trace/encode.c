@@ -24,9 +24,10 @@
 #include "trace/format.h"
 #include "trace/varint.h"
 
-#define PACK_LIMIT    8192  /* values in a chunk that is worth trying to compress as a whole */
-#define PRECISE_LIMIT 32768 /* values in a column that are worth trying everything at full level   \
-			     */
+#define PACK_LIMIT 8192 /* values in a chunk that is worth trying to compress as a whole */
+#define PRECISE_LIMIT                                                                              \
+	32768 /* values in a column that are worth trying everything at full level                 \
+	       */
 #define QUICK_LEVEL 3
 
 /*

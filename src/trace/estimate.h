@@ -14,8 +14,8 @@ struct tally {
 	double exact_bytes, exact_blocks;     /* recorded with weight 1 */
 	double sampled_bytes, sampled_blocks; /* weighted */
 	double variance_bytes, variance_blocks;
-	double seen_bytes;     /* unweighted bytes of the sampled ones */
-	uint32_t seen_blocks;  /* how many sampled ones */
+	double seen_bytes;    /* unweighted bytes of the sampled ones */
+	uint32_t seen_blocks; /* how many sampled ones */
 	uint32_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */

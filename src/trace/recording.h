@@ -33,7 +33,7 @@ struct recording_location {
 struct recording_frame {
 	uint32_t kind; /* enum mayfly_frame_kind */
 	uint32_t module;
-	uint64_t address; /* as in struct mayfly_frame */
+	uint64_t address;		    /* as in struct mayfly_frame */
 	uint32_t first_location, locations; /* 0 locations until symbolised */
 };
 
@@ -46,7 +46,7 @@ struct recording_sample {
 	uint32_t hits;
 	uint8_t interval_log2;
 	uint8_t flags, free_flags; /* MAYFLY_FLAG_... */
-	uint64_t id;		   /* in the spool: how a forked child's spool names it; not coded */
+	uint64_t id; /* in the spool: how a forked child's spool names it; not coded */
 };
 
 /* Ticks and time were read together. Between two points time runs straight. */
@@ -112,7 +112,7 @@ const char *recording_text(const struct recording *r, uint32_t string);
 
 /* ---- spool_read.c ---- */
 
-struct spool_ending { /* what the recorder knows and the spool does not */
+struct spool_ending {	 /* what the recorder knows and the spool does not */
 	uint32_t ending; /* enum mayfly_ending */
 	int32_t code;
 	int64_t duration_ns; /* since spool start, 0 when unknown: then the last event's time */
@@ -133,7 +133,8 @@ bool spool_recognise(const void *data, size_t size);
 
 /* ---- encode.c ---- */
 
-/* The trace file as one malloc'ed block. level: zstd's, 0 for the default (19 up to 1 M samples). */
+/* The trace file as one malloc'ed block. level: zstd's, 0 for the default (19 up to 1 M samples).
+ */
 int trace_encode(const struct recording *r, int level, uint8_t **bytes, size_t *size);
 
 #endif

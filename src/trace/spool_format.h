@@ -25,8 +25,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SPOOL_MAGIC "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
-#define SPOOL_VERSION 1u
+#define SPOOL_MAGIC	   "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
+#define SPOOL_VERSION	   1u
 #define SPOOL_HEADER_BYTES 65536u
 #define SPOOL_PACKET_BYTES 65536u
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
@@ -42,12 +42,13 @@ enum spool_state {
 
 enum spool_off_reason {
 	SPOOL_OFF_NONE = 0,
-	SPOOL_OFF_NO_SPACE = 1,	  /* the file could not be extended */
-	SPOOL_OFF_NO_MEMORY = 2,  /* the agent could not map memory of its own */
-	SPOOL_OFF_LIBC = 3,	  /* a libc without _dl_find_object */
-	SPOOL_OFF_SANDBOX = 4,	  /* reserved space used up inside a seccomp sandbox */
-	SPOOL_OFF_OWN_MALLOC = 5, /* the program defines malloc itself; the hooks are never called */
-	SPOOL_OFF_FORK = 6,	  /* a forked child that is not followed */
+	SPOOL_OFF_NO_SPACE = 1,	 /* the file could not be extended */
+	SPOOL_OFF_NO_MEMORY = 2, /* the agent could not map memory of its own */
+	SPOOL_OFF_LIBC = 3,	 /* a libc without _dl_find_object */
+	SPOOL_OFF_SANDBOX = 4,	 /* reserved space used up inside a seccomp sandbox */
+	SPOOL_OFF_OWN_MALLOC =
+	    5,		    /* the program defines malloc itself; the hooks are never called */
+	SPOOL_OFF_FORK = 6, /* a forked child that is not followed */
 };
 
 enum spool_clock {
@@ -77,8 +78,8 @@ struct spool_header {
 	uint32_t clock;		/* enum spool_clock */
 	uint32_t sampler;	/* enum spool_sampler */
 	uint32_t interval_log2; /* at the start; records carry changes */
-	uint32_t image;		/* 0 for the first program image of this pid, 1 after an exec, ... */
-	uint64_t seed;		/* non-zero when the run was seeded for a test */
+	uint32_t image; /* 0 for the first program image of this pid, 1 after an exec, ... */
+	uint64_t seed;	/* non-zero when the run was seeded for a test */
 
 	/* A forked child: samples whose id is below first_sample_id and that were live in the
 	 * parent at fork_ticks are live here too. They are in the parent's spool. */
@@ -108,33 +109,35 @@ struct spool_header {
 	_Atomic uint64_t off_ticks; /* (a) */
 	char off_text[112];	    /* (a) for the user, zero-terminated */
 
-	_Alignas(64) _Atomic uint64_t packets_claimed; /* (a) may exceed packets_reserved: see drops */
-	_Atomic uint64_t packets_reserved;	       /* (a)(c) packets whose disk blocks exist */
-	_Atomic uint64_t next_sample_id;	       /* (a) */
-	_Atomic uint64_t frees;			       /* (a) frees of samples */
-	_Atomic uint64_t truncated_stacks;	       /* (a) */
-	_Atomic uint64_t dropped_samples;	       /* (a) samples that could not be written */
-	_Atomic uint64_t dropped_frees;		       /* (a) */
-	_Atomic uint64_t nested_blocks; /* (a) blocks allocated by a signal handler that had
-					   interrupted the sample path: not part of the estimate */
-	_Atomic uint64_t nested_bytes;	/* (a) */
-	_Atomic int64_t live_bytes;	/* (a) sum of the weights of live samples, for progress */
-	_Atomic uint64_t live_samples;	/* (a) */
-	_Atomic uint64_t last_ticks;	/* (a) of the latest event, about */
+	_Alignas(64) _Atomic uint64_t
+	    packets_claimed;		   /* (a) may exceed packets_reserved: see drops */
+	_Atomic uint64_t packets_reserved; /* (a)(c) packets whose disk blocks exist */
+	_Atomic uint64_t next_sample_id;   /* (a) */
+	_Atomic uint64_t frees;		   /* (a) frees of samples */
+	_Atomic uint64_t truncated_stacks; /* (a) */
+	_Atomic uint64_t dropped_samples;  /* (a) samples that could not be written */
+	_Atomic uint64_t dropped_frees;	   /* (a) */
+	_Atomic uint64_t nested_blocks;	   /* (a) blocks allocated by a signal handler that had
+					      interrupted the sample path: not part of the estimate */
+	_Atomic uint64_t nested_bytes;	   /* (a) */
+	_Atomic int64_t live_bytes;    /* (a) sum of the weights of live samples, for progress */
+	_Atomic uint64_t live_samples; /* (a) */
+	_Atomic uint64_t last_ticks;   /* (a) of the latest event, about */
 
-	/* Calibration: the same moment on both clocks, or 0, 0. Used beside those of the packets. */
+	/* Calibration: the same moment on both clocks, or 0, 0. Used beside those of the packets.
+	 */
 	_Alignas(64) _Atomic uint64_t end_ticks; /* (a) when the program left through exit() */
 	_Atomic uint64_t end_mono_ns;
 };
 
 /* The first 64 bytes of each packet. Its body of `used` bytes follows. */
 struct spool_packet {
-	uint32_t magic;	      /* SPOOL_PACKET_MAGIC; 0 in a packet that was never begun */
-	uint32_t writer;      /* packets of one writer are in order; writers outlive threads */
+	uint32_t magic;	       /* SPOOL_PACKET_MAGIC; 0 in a packet that was never begun */
+	uint32_t writer;       /* packets of one writer are in order; writers outlive threads */
 	_Atomic uint32_t used; /* bytes of whole records behind this header */
-	uint32_t tid;	      /* the thread at the start; SPOOL_THREAD records change it */
-	uint64_t ticks;	      /* time base of the first record */
-	uint64_t mono_ns;     /* CLOCK_MONOTONIC at `ticks`: calibrates the TSC */
+	uint32_t tid;	       /* the thread at the start; SPOOL_THREAD records change it */
+	uint64_t ticks;	       /* time base of the first record */
+	uint64_t mono_ns;      /* CLOCK_MONOTONIC at `ticks`: calibrates the TSC */
 	uint32_t interval_log2;
 	uint32_t pad0;
 	/* A later pair of both clocks, renewed about each second; 0, 0 at first. */
@@ -176,11 +179,11 @@ enum spool_tag {
 	SPOOL_LOST = 7,
 };
 
-#define SPOOL_FLAG_REALLOC 1u	/* SAMPLE, FREE: part of a realloc of a sampled block */
+#define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 
-#define SPOOL_CACHE_BITS 11
-#define SPOOL_CACHE_SIZE (1u << SPOOL_CACHE_BITS)
+#define SPOOL_CACHE_BITS    11
+#define SPOOL_CACHE_SIZE    (1u << SPOOL_CACHE_BITS)
 #define SPOOL_FRAME_LITERAL 0xffffu
 
 static inline uint32_t spool_cache_slot(uint64_t address)
@@ -189,11 +192,13 @@ static inline uint32_t spool_cache_slot(uint64_t address)
 }
 
 #define SPOOL_MARK_BIT (1ull << 63)
-#define SPOOL_MARK_TRUNCATED 1u /* root-most frame: the walk could not go on, the rest is unknown */
-#define SPOOL_MARK_ELIDED 2u	/* `count` frames between the root part and the leaf part left out */
-#define SPOOL_MARK(kind, count) \
-	(SPOOL_MARK_BIT | (uint64_t)(kind) << 56 | ((uint64_t)(count) & 0xffffffffu))
-#define SPOOL_MARK_KIND(address) ((uint32_t)((address) >> 56 & 0x7f))
+#define SPOOL_MARK_TRUNCATED                                                                       \
+	1u		     /* root-most frame: the walk could not go on, the rest is unknown     \
+			      */
+#define SPOOL_MARK_ELIDED 2u /* `count` frames between the root part and the leaf part left out */
+#define SPOOL_MARK(kind, count)                                                                    \
+	(SPOOL_MARK_BIT | (uint64_t)(kind) << 56 | ((uint64_t)(count)&0xffffffffu))
+#define SPOOL_MARK_KIND(address)  ((uint32_t)((address) >> 56 & 0x7f))
 #define SPOOL_MARK_COUNT(address) ((uint32_t)(address))
 
 /* The largest stack of one SAMPLE record, marks included; see walk.h. */
