@@ -578,8 +578,7 @@ static void set_environment(void *context)
 
 	r->child.pid = getpid();
 	choose_names(r);
-	/* Another C library would refuse to start with our agent. */
-	if (*r->program.why)
+	if (r->program.breaks)
 		return;
 	settings = make_settings(r);
 	if (setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))

@@ -206,6 +206,7 @@ static void check_elf(struct program *p, const struct image *i)
 	loader = string_at(i, ph->p_offset);
 	if (loader && strstr(loader, "ld-musl")) {
 		set_why(p, "it uses the musl C library, and the agent needs glibc");
+		p->breaks = true;
 		return;
 	}
 	check_libraries(p, i, e);

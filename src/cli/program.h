@@ -16,6 +16,7 @@ struct program {
 	/* Why the agent cannot be loaded, to follow the program's name and a colon; "" when it can.
 	 */
 	char why[256];
+	bool breaks;	 /* it would not even start with the agent in LD_PRELOAD */
 	bool brings_new; /* it is linked with an allocator library that has its own operator new */
 };
 

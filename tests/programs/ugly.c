@@ -707,12 +707,19 @@ static int threads_exchange(void)
 	return 0;
 }
 
+/* Gets its name after its first allocation, as threads named by others do. */
+static void *renamed(void *number)
+{
+	free(malloc(100));
+	pthread_setname_np(pthread_self(), "ugly second");
+	return churn_some(number);
+}
+
 static int names(void)
 {
 	prctl(PR_SET_NAME, "ugly main");
 	pthread_t thread;
-	start(&thread, churn_some, 1);
-	pthread_setname_np(thread, "ugly second");
+	start(&thread, renamed, 1);
 	pthread_join(thread, NULL);
 	churn(1000, 3);
 	char name[16];
