@@ -380,8 +380,8 @@ def not_executable():
 
 
 @cases([[], ["--no-such-option", "true"], ["-i", "0", "true"], ["-i", "x", "true"], ["-i", "2T", "true"],
-        ["--sampler", "x", "true"], ["-o"], ["-o", "", "true"], ["--ocaml", "true"], ["--exact", "true"],
-        ["-x", "true"]])
+        ["--sampler", "x", "true"], ["-o"], ["-o", "", "true"], ["--ocaml", "true"],
+        ["-x", "-i", "64", "true"]])
 def wrong_usage(arguments):
     with Folder() as here:
         done = run([MAYFLY, "record", *arguments], cwd=here.path)
@@ -390,10 +390,14 @@ def wrong_usage(arguments):
         only_trace(here)
 
 
-@case
-def exact_says_what_to_do():
-    done = run([MAYFLY, "record", "--exact", "true"])
-    check(b"-i 1" in done.err, done)
+@cases(["-x", "--exact"])
+def exact(option):
+    with Folder() as here:
+        done = record([compiled(), "blocks", "50", "1000"], here / "t.mayfly", option)
+        same((done.code, done.out), (0, b"done\n"))
+        facts = info(here / "t.mayfly")
+        same((facts["mode"], facts["interval_bytes"]), ("exact", 1))
+        check(facts["samples"] >= 50, facts["samples"])
 
 
 @case

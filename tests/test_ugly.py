@@ -279,6 +279,18 @@ def static_program():
 
 
 @case
+def address_sanitizer():
+    """Its runtime ends a program in which another library was loaded before it."""
+    with Folder() as here:
+        made = run(["gcc", "-fsanitize=address", "-x", "c", "-", "-o", here / "p"],
+                   stdin=b"#include <stdlib.h>\n#include <stdio.h>\n"
+                         b"int main(void) { free(malloc(100000)); puts(\"fine\"); return 3; }\n")
+        if made.code:
+            raise Skip("gcc has no AddressSanitizer here")
+        not_watched([here / "p"])
+
+
+@case
 def musl_program():
     not_watched([program("musl"), "x"])
 

@@ -205,6 +205,11 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		take_path(value, length);
 	} else if (word(key, key_length, "interval")) {
 		good = parse_interval(value, length, &agent_config.interval_log2);
+	} else if (word(key, key_length, "exact")) {
+		if (word(value, length, "1") || word(value, length, "yes"))
+			agent_config.interval_log2 = 0;
+	} else if (word(key, key_length, "ocaml")) {
+		good = word(value, length, "off"); /* OCaml's own heap is not recorded yet */
 	} else if (word(key, key_length, "sampler")) {
 		agent_config.sampler =
 		    word(value, length, "poisson") ? SPOOL_POISSON : SPOOL_STRATIFIED;
@@ -469,8 +474,10 @@ bool agent_forked(void)
 
 static void after_fork_child(void)
 {
-	if (same_process && atomic_load(&agent_state) != AGENT_NEW)
+	if (same_process && atomic_load(&agent_state) != AGENT_NEW) {
+		*same_process = 0; /* on a kernel that does not wipe */
 		agent_forked();
+	}
 	self.busy = busy_before_fork;
 }
 

@@ -18,7 +18,7 @@ struct live_block {
 	float weight;	   /* bytes it stands for, for the progress line */
 };
 
-#define LIVE_FILTER_BITS_LOG2_MIN 16
+#define LIVE_FILTER_BITS_LOG2_MIN 13
 #define LIVE_FILTER_BITS_LOG2_MAX 26
 
 /* Readers load mask before bits; who replaces them stores bits before mask (see live.c). */

@@ -58,7 +58,7 @@ struct record {
 	const char *debug_dir;
 	uint32_t interval_log2;
 	int sampler; /* enum spool_sampler */
-	bool interval_given, sampler_given;
+	bool interval_given, sampler_given, exact;
 	bool force, follow, quiet, progress;
 	char **argv;
 
@@ -114,6 +114,7 @@ static const char help[] =
     "      --force             replace FILE even when it is no trace\n"
     "  -i, --interval BYTES    mean bytes between samples (512K); taken to the nearest power of\n"
     "                          two; K, M and G are powers of 1024\n"
+    "  -x, --exact             record every allocation, which is the same as -i 1\n"
     "      --sampler NAME      stratified or poisson (stratified)\n"
     "  -f, --follow            also record child processes: FILE with .PID before its suffix\n"
     "      --debug-dir DIR     look for separate debug files in DIR/.build-id too\n"
@@ -193,9 +194,8 @@ static int take_option(struct record *r, int option, char **argv)
 			   ? -1
 			   : RECORD_FAILED;
 	case 'x':
-		cli_usage("exact recording is not in this version; "
-			  "-i 1 records every allocation through the sampler");
-		return RECORD_FAILED;
+		r->exact = true;
+		return -1;
 	case 'f':
 		r->follow = true;
 		return -1;
@@ -234,6 +234,12 @@ static int take_options(struct record *r, int argc, char **argv)
 		if (status >= 0)
 			return status;
 	}
+	if (r->exact && r->interval_given) {
+		cli_usage("--exact records every allocation; it does not go with --interval");
+		return RECORD_FAILED;
+	}
+	if (r->exact)
+		r->interval_log2 = 0;
 	if (optind >= argc) {
 		cli_usage("which program? 'mayfly record -- COMMAND ARGUMENTS'");
 		return RECORD_FAILED;
@@ -361,7 +367,7 @@ static bool take_user_settings(struct record *r)
 		const char *value = strchr(setting, '=');
 
 		if (is_key(setting, length, "interval")) {
-			if (!r->interval_given)
+			if (!r->interval_given && !r->exact)
 				good = take_interval(r, "interval in MAYFLY", value + 1);
 		} else if (is_key(setting, length, "sampler")) {
 			if (!r->sampler_given)

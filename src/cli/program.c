@@ -177,6 +177,13 @@ static void check_libraries(struct program *p, const struct image *i, const Elf6
 		name = string_at(i, strings + offset);
 		if (name && program_library_brings_new(name))
 			p->brings_new = true;
+		if (name &&
+		    (!strncmp(name, "libasan.so", 10) || !strncmp(name, "libhwasan.so", 12))) {
+			/* Its runtime ends the program when another library is loaded first. */
+			set_why(p,
+				"it is built with AddressSanitizer, which brings its own malloc");
+			p->breaks = true;
+		}
 	}
 }
 

@@ -25,10 +25,9 @@
 #include "trace/varint.h"
 
 #define PACK_LIMIT 8192 /* values in a chunk that is worth trying to compress as a whole */
-#define PRECISE_LIMIT                                                                              \
-	32768 /* values in a column that are worth trying everything at full level                 \
-	       */
-#define QUICK_LEVEL 3
+/* Values in a column that are worth trying everything at full level. */
+#define PRECISE_LIMIT 32768
+#define QUICK_LEVEL   3
 
 /*
  * Times are the largest part of a sampled trace's events, and their low bits do not compress: each
@@ -1500,7 +1499,7 @@ int trace_encode(const struct recording *r, int level, uint8_t **bytes, size_t *
 	if (error)
 		return error;
 	if (!level)
-		level = r->samples <= 1000000 ? 19 : 9;
+		level = r->samples <= 50000 ? 19 : r->samples <= 300000 ? 9 : 3;
 	e.compress = compress_new(level);
 	e.quick = compress_new(level < QUICK_LEVEL ? level : QUICK_LEVEL);
 	e.failed = !e.compress || !e.quick;

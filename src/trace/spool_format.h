@@ -191,11 +191,11 @@ static inline uint32_t spool_cache_slot(uint64_t address)
 	return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> (64 - SPOOL_CACHE_BITS));
 }
 
-#define SPOOL_MARK_BIT (1ull << 63)
-#define SPOOL_MARK_TRUNCATED                                                                       \
-	1u		     /* root-most frame: the walk could not go on, the rest is unknown     \
-			      */
-#define SPOOL_MARK_ELIDED 2u /* `count` frames between the root part and the leaf part left out */
+/* Kinds of marks: TRUNCATED, the root-most frame: the walk could not go on, the rest is unknown;
+ * ELIDED: `count` frames between the root part and the leaf part were left out. */
+#define SPOOL_MARK_BIT	     (1ull << 63)
+#define SPOOL_MARK_TRUNCATED 1u
+#define SPOOL_MARK_ELIDED    2u
 #define SPOOL_MARK(kind, count)                                                                    \
 	(SPOOL_MARK_BIT | (uint64_t)(kind) << 56 | ((uint64_t)(count)&0xffffffffu))
 #define SPOOL_MARK_KIND(address)  ((uint32_t)((address) >> 56 & 0x7f))

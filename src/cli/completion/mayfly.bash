@@ -4,7 +4,7 @@
 _mayfly()
 {
 	local current=$2 previous=$3 command= i word
-	local record="--output --force --interval --sampler --follow --debug-dir --progress
+	local record="--output --force --interval --exact --sampler --follow --debug-dir --progress
 		--quiet --help"
 	local report="--metric --by --sort --at --from --to --focus --ignore --hide --thread
 		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
