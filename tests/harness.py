@@ -25,6 +25,10 @@ PROGRAMS = os.path.join(BUILD, "tests")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 TIMEOUT = 120
 
+# Whoever started us in the background may have these ignored, and programs would inherit that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
 _cases = []
 
 

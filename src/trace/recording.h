@@ -133,8 +133,8 @@ bool spool_recognise(const void *data, size_t size);
 
 /* ---- encode.c ---- */
 
-/* The trace file as one malloc'ed block. level: zstd's; 0 chooses: 19 for small traces, less for large
- * ones, so that writing takes about as long as reading the spool. */
+/* The trace file as one malloc'ed block. level: zstd's; 0 chooses: 19 for small traces, less for
+ * large ones, so that writing takes about as long as reading the spool. */
 int trace_encode(const struct recording *r, int level, uint8_t **bytes, size_t *size);
 
 #endif
