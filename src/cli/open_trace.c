@@ -150,7 +150,8 @@ static void say_not_opened(const char *path, int error)
 /* Turns the loaded spool into the trace that the recorder would have made of it. */
 static int finalise(const char *path, struct opened_trace *opened)
 {
-	struct finalise_options options = {.path = strcmp(path, "-") ? path : NULL};
+	/* Nobody keeps the result: no time for compressing it well. */
+	struct finalise_options options = {.path = strcmp(path, "-") ? path : NULL, .level = 1};
 	struct finalised made;
 	int error = finalise_spool(opened->data, opened->size, &options, &made);
 

@@ -26,7 +26,7 @@
 
 #define PACK_LIMIT 8192 /* values in a chunk that is worth trying to compress as a whole */
 /* Values in a column that are worth trying everything at full level. */
-#define PRECISE_LIMIT 32768
+#define PRECISE_LIMIT 2048
 #define QUICK_LEVEL   3
 
 /*
