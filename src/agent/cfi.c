@@ -65,35 +65,37 @@ static uint8_t take_byte(struct cursor *c)
 	return (uint8_t)take_fixed(c, 1);
 }
 
-static uint64_t take_uleb(struct cursor *c)
+/* LEB128. *last: its last byte, whose bit 6 is the sign of signed ones; *bits: how many it has. */
+static uint64_t take_leb(struct cursor *c, uint8_t *last, unsigned *bits)
 {
 	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
 
+	*bits = 0;
 	do {
-		byte = take_byte(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
+		*last = take_byte(c);
+		if (*bits < 64)
+			value |= (uint64_t)(*last & 0x7f) << *bits;
+		*bits += 7;
+	} while (*last & 0x80);
 	return value;
+}
+
+static uint64_t take_uleb(struct cursor *c)
+{
+	unsigned bits;
+	uint8_t last;
+
+	return take_leb(c, &last, &bits);
 }
 
 static int64_t take_sleb(struct cursor *c)
 {
-	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
+	unsigned bits;
+	uint8_t last;
+	uint64_t value = take_leb(c, &last, &bits);
 
-	do {
-		byte = take_byte(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (byte & 0x40 && shift < 64)
-		value |= ~0ull << shift;
+	if (last & 0x40 && bits < 64)
+		value |= ~0ull << bits;
 	return (int64_t)value;
 }
 

@@ -240,10 +240,8 @@ int cmd_info(int argc, char **argv)
 			return cli_bad_option(option, argv);
 		}
 	}
-	if (optind == argc)
-		return cli_usage("no trace named");
-	if (optind + 1 < argc)
-		return cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
+	if (!one_trace_named(argc, argv))
+		return CLI_USAGE;
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
 	status = mayfly_trace_summary(file.trace, &summary);

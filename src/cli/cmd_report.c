@@ -286,13 +286,7 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	if (!check_question(r))
-		return false;
-	if (optind == argc)
-		cli_usage("no trace named");
-	else if (optind + 1 < argc)
-		cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
-	return optind + 1 == argc;
+	return check_question(r) && one_trace_named(argc, argv);
 }
 
 static void set_matches(struct report *r)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,15 @@ static int finalise(const char *path, struct opened_trace *opened)
 	opened->data = made.bytes;
 	opened->size = made.size;
 	return MAYFLY_OK;
+}
+
+bool one_trace_named(int argc, char **argv)
+{
+	if (optind == argc)
+		cli_usage("no trace named");
+	else if (optind + 1 < argc)
+		cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
+	return optind + 1 == argc;
 }
 
 bool open_trace(const char *path, struct opened_trace *opened)

@@ -17,6 +17,9 @@ struct opened_trace {
 	bool mapped;
 };
 
+/* Is exactly one file left behind the options, at optind? False after saying what is wrong. */
+bool one_trace_named(int argc, char **argv);
+
 /* False after saying in one line on stderr what is wrong. */
 bool open_trace(const char *path, struct opened_trace *opened);
 void close_trace(struct opened_trace *opened);
