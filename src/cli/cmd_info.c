@@ -136,7 +136,9 @@ static bool put_module(struct table *t, const struct mayfly_module *m,
 		return false;
 	if (*m->problem)
 		return table_cell(t, text_clean(text, sizeof(text), m->problem));
-	return table_cell(t, count->named < count->frames ? "not all functions have symbols" : "-");
+	return table_cell(t, count->named == count->frames ? "-"
+			     : count->named		   ? "not all functions have symbols"
+					    : "none of these functions has a symbol");
 }
 
 static bool put_modules(struct table *t, const struct output *o, const struct mayfly_trace *trace,
@@ -158,10 +160,11 @@ static void print_module_count(const struct output *o, const struct mayfly_trace
 	size_t without = 0, partly = 0;
 
 	for (size_t i = 0; i < info->modules; i++) {
-		bool problem = *mayfly_trace_module(trace, i)->problem != 0;
+		bool lacks = count[i].named < count[i].frames;
+		bool none = *mayfly_trace_module(trace, i)->problem || (lacks && !count[i].named);
 
-		without += problem;
-		partly += !problem && count[i].named < count[i].frames;
+		without += none;
+		partly += lacks && !none;
 	}
 	if (without || partly)
 		print_field(o, "Modules", "%zu, %zu without symbols, %zu with part of them",

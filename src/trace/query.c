@@ -1314,14 +1314,24 @@ static int compare_text(const char *a, const char *b)
 	return a == b ? 0 : strcmp(a, b);
 }
 
-static int compare_places(const struct mayfly_place *a, const struct mayfly_place *b)
+static int compare_three(const char *a1, const char *b1, const char *a2, const char *b2,
+			 const char *a3, const char *b3)
 {
-	int order = compare_text(a->function, b->function);
+	int order = compare_text(a1, b1);
 
 	if (order == 0)
-		order = compare_text(a->file, b->file);
-	if (order == 0)
-		order = compare_text(a->module, b->module);
+		order = compare_text(a2, b2);
+	return order ? order : compare_text(a3, b3);
+}
+
+/* What places and rows both have. */
+#define COMPARE_NAMES(a, b)                                                                        \
+	compare_three((a)->function, (b)->function, (a)->file, (b)->file, (a)->module, (b)->module)
+
+static int compare_places(const struct mayfly_place *a, const struct mayfly_place *b)
+{
+	int order = COMPARE_NAMES(a, b);
+
 	if (order != 0)
 		return order;
 	COMPARE(a->line, b->line);
@@ -1333,12 +1343,8 @@ static int compare_places(const struct mayfly_place *a, const struct mayfly_plac
 
 static int compare_names(const struct mayfly_row *a, const struct mayfly_row *b)
 {
-	int order = compare_text(a->function, b->function);
+	int order = COMPARE_NAMES(a, b);
 
-	if (order == 0)
-		order = compare_text(a->file, b->file);
-	if (order == 0)
-		order = compare_text(a->module, b->module);
 	if (order != 0)
 		return order;
 	COMPARE(a->line, b->line);
