@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From traces of mayfly to Memtrace's files.
+ *
+ * Memtrace knows one chance r for each word of the whole run, and takes each sample of a block for
+ * 1 / r words. So r is that of the trace's shortest interval, and a block that stands for `bytes`
+ * gets
+ *
+ *	n = bytes / 8 * r	samples
+ *
+ * rounded up or down by a coin, so that sums stay unbiased. A block that gets none is left out;
+ *that can only be one that the trace has with a weight below that of a sample.
+ *
+ * A frame's code is half of its address in the process, as OCaml's codes are; where two frames
+ * would get the same one, the later gets a number that no address is.
+ */
+#include "convert/memtrace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_BYTES   8
+#define CODE_MADE_UP ((int64_t)1 << 61) /* above all addresses, and still 63 bits with its sign */
+
+struct export
+{
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	struct memtrace_writer *writer;
+	double rate;
+	bool exact; /* rate 1 */
+
+	int64_t *code;	   /* by frame */
+	uint32_t *by_code; /* hash table: frame + 1 */
+	size_t by_code_size;
+
+	int64_t *stack; /* of last_node, main first */
+	size_t stack_size, depth;
+	uint32_t last_node;
+	uint64_t *left_out; /* samples, ascending */
+	size_t left_outs, left_out_size;
+
+	struct memtrace_location *location; /* of the frame asked for last */
+	size_t location_size;
+	char text[64];
+};
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* ---- codes and what they mean ---- */
+
+static size_t find_code(const struct export *x, int64_t code)
+{
+	size_t at = mix((uint64_t)code) & (x->by_code_size - 1);
+
+	while (x->by_code[at] && x->code[x->by_code[at] - 1] != code)
+		at = (at + 1) & (x->by_code_size - 1);
+	return at;
+}
+
+static int64_t wanted_code(const struct export *x, const struct mayfly_frame *f)
+{
+	const struct mayfly_module *m = mayfly_trace_module(x->trace, f->module);
+	uint64_t address = f->address + (m ? m->bias : 0);
+
+	if (f->kind != MAYFLY_FRAME_CODE)
+		return 0;
+	return (int64_t)address >> 1;
+}
+
+static int number_frames(struct export *x)
+{
+	size_t frames = x->info->frames;
+
+	x->by_code_size = 64;
+	while (x->by_code_size < frames * 2)
+		x->by_code_size *= 2;
+	x->code = calloc(frames + 1, sizeof(*x->code));
+	x->by_code = calloc(x->by_code_size, sizeof(*x->by_code));
+	if (!x->code || !x->by_code)
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < frames; i++) {
+		const struct mayfly_frame *f = mayfly_trace_frame(x->trace, i);
+		int64_t code = f ? wanted_code(x, f) : 0;
+
+		if (!code || (code >= CODE_MADE_UP && (uint64_t)(code - CODE_MADE_UP) < frames) ||
+		    x->by_code[find_code(x, code)])
+			code = CODE_MADE_UP + (int64_t)i;
+		x->code[i] = code;
+		x->by_code[find_code(x, code)] = (uint32_t)i + 1;
+	}
+	return 0;
+}
+
+static const char *or_else(const char *text, const char *other)
+{
+	return *text ? text : other;
+}
+
+/* Frames that stand for what is not known of a stack say so where a function's name would be. */
+static const struct memtrace_location *locate_gap(struct export *x, const struct mayfly_frame *f)
+{
+	if (f->kind == MAYFLY_FRAME_ELIDED)
+		snprintf(x->text, sizeof(x->text), "[%llu-frames-left-out]",
+			 (unsigned long long)f->address);
+	else
+		snprintf(x->text, sizeof(x->text), "[unknown-callers]");
+	x->location[0] = (struct memtrace_location){.function = x->text, .file = "<unknown>"};
+	return x->location;
+}
+
+static bool reserve_locations(struct export *x, size_t count)
+{
+	struct memtrace_location *bigger;
+
+	if (count <= x->location_size)
+		return true;
+	bigger = reallocarray(x->location, count, sizeof(*bigger));
+	if (!bigger)
+		return false;
+	x->location = bigger;
+	x->location_size = count;
+	return true;
+}
+
+static const struct memtrace_location *locate(void *context, int64_t code, size_t *count)
+{
+	struct export *x = context;
+	uint32_t index = x->by_code[find_code(x, code)];
+	const struct mayfly_frame *f = index ? mayfly_trace_frame(x->trace, index - 1) : NULL;
+	const struct mayfly_module *m = f ? mayfly_trace_module(x->trace, f->module) : NULL;
+
+	*count = 0;
+	if (!f || !reserve_locations(x, f->locations + 1))
+		return NULL;
+	if (f->kind != MAYFLY_FRAME_CODE) {
+		*count = 1;
+		return locate_gap(x, f);
+	}
+	/* Nothing known: Memtrace then prints the code, as it does for such frames of its own. */
+	if (!f->locations || (!*f->location[0].function && !*f->location[0].file))
+		return NULL;
+	*count = f->locations;
+	for (size_t i = 0; i < f->locations; i++) {
+		const struct mayfly_location *l = &f->location[f->locations - 1 - i];
+
+		x->location[i] = (struct memtrace_location){
+		    .function = or_else(l->function, "??"),
+		    .file = or_else(l->file, m ? or_else(m->path, "<unknown>") : "<unknown>"),
+		    .line = l->line};
+	}
+	return x->location;
+}
+
+/* ---- rate and samples ---- */
+
+static int choose_rate(struct export *x)
+{
+	uint64_t shortest = UINT64_MAX;
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int result = mayfly_cursor_open(x->trace, &cursor);
+
+	if (result)
+		return result;
+	while ((result = mayfly_cursor_next(cursor, &e)) == 1)
+		if (e.kind == MAYFLY_ALLOC && e.interval < shortest)
+			shortest = e.interval;
+	mayfly_cursor_close(cursor);
+	if (result)
+		return result;
+	if (shortest == UINT64_MAX)
+		shortest = x->info->interval_bytes;
+	x->exact = shortest <= WORD_BYTES;
+	x->rate = x->exact ? 1 : (double)WORD_BYTES / (double)shortest;
+	return 0;
+}
+
+static uint64_t words(uint64_t size)
+{
+	return size / WORD_BYTES + (size % WORD_BYTES != 0);
+}
+
+static int64_t count_samples(const struct export *x, const struct mayfly_event *e)
+{
+	double samples = e->weight_bytes / WORD_BYTES * x->rate, whole = floor(samples);
+
+	/* Every block of a trace of all blocks stays, also those of a part of a word, or of none.
+	 */
+	if (x->exact && e->hits == 0)
+		return words(e->size) ? (int64_t)words(e->size) : 1;
+	if (!(samples < 0x1p60))
+		return (int64_t)1 << 60;
+	if ((double)(mix(e->sample) >> 11) * 0x1p-53 < samples - whole)
+		whole++;
+	return (int64_t)whole;
+}
+
+/* ---- events ---- */
+
+static int find_stack(struct export *x, uint32_t node)
+{
+	size_t count = 0;
+
+	if (node == x->last_node)
+		return 0;
+	for (uint32_t n = node; n; n = mayfly_trace_node(x->trace, n).parent)
+		count++;
+	if (count > x->stack_size) {
+		int64_t *bigger = reallocarray(x->stack, count * 2, sizeof(*bigger));
+
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		x->stack = bigger;
+		x->stack_size = count * 2;
+	}
+	x->last_node = node;
+	x->depth = count;
+	for (uint32_t n = node; n;) {
+		struct mayfly_node at = mayfly_trace_node(x->trace, n);
+
+		x->stack[--count] = at.frame < x->info->frames ? x->code[at.frame] : CODE_MADE_UP;
+		n = at.parent;
+	}
+	return 0;
+}
+
+static int leave_out(struct export *x, uint64_t sample)
+{
+	if (x->left_outs == x->left_out_size) {
+		size_t size = x->left_out_size ? x->left_out_size * 2 : 64;
+		uint64_t *bigger = reallocarray(x->left_out, size, sizeof(*bigger));
+
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		x->left_out = bigger;
+		x->left_out_size = size;
+	}
+	x->left_out[x->left_outs++] = sample;
+	return 0;
+}
+
+/* A block's id is how many blocks before it were not left out; -1: it was. */
+static int64_t find_id(const struct export *x, uint64_t sample)
+{
+	size_t from = 0, to = x->left_outs;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (x->left_out[middle] < sample)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	if (from < x->left_outs && x->left_out[from] == sample)
+		return -1;
+	return (int64_t)(sample - from);
+}
+
+static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t time_us)
+{
+	int64_t samples = count_samples(x, e), id;
+	int error;
+
+	if (samples < 1)
+		return leave_out(x, e->sample);
+	error = find_stack(x, e->node);
+	if (error)
+		return error;
+	return memtrace_writer_alloc(x->writer, time_us, (int64_t)words(e->size), samples,
+				     MEMTRACE_EXTERNAL, x->stack, x->depth, &id);
+}
+
+static int write_event(struct export *x, const struct mayfly_event *e)
+{
+	int64_t time_us = e->time_ns > 0 ? e->time_ns / 1000 : 0, id;
+
+	if (e->kind == MAYFLY_ALLOC)
+		return write_alloc(x, e, time_us);
+	id = find_id(x, e->sample);
+	return id < 0 ? 0 : memtrace_writer_collect(x->writer, time_us, id);
+}
+
+static int write_events(struct export *x)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int error = mayfly_cursor_open(x->trace, &cursor), result;
+
+	if (error)
+		return error;
+	while (!error && (result = mayfly_cursor_next(cursor, &e)) != 0)
+		error = result < 0 ? result : write_event(x, &e);
+	mayfly_cursor_close(cursor);
+	return error ? error : memtrace_writer_finish(x->writer);
+}
+
+static int export(struct export *x, const char *purpose, trace_sink *sink, void *context)
+{
+	struct memtrace_info info = {.word_size = WORD_BYTES * 8,
+				     .executable = x->info->program,
+				     .host = "",
+				     .runtime_parameters = "",
+				     .context = purpose,
+				     .pid = x->info->pid,
+				     .start_us = x->info->start_real_ns / 1000};
+	int error = number_frames(x);
+
+	if (!error)
+		error = choose_rate(x);
+	if (error)
+		return error;
+	info.sample_rate = x->rate;
+	error = memtrace_writer_new(&info, locate, x, sink, context, &x->writer);
+	return error ? error : write_events(x);
+}
+
+int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, trace_sink *sink,
+			void *context)
+{
+	struct export x = {.trace = trace, .info = mayfly_trace_info(trace)};
+	int error = export(&x, purpose, sink, context);
+
+	memtrace_writer_free(x.writer);
+	free(x.code);
+	free(x.by_code);
+	free(x.stack);
+	free(x.left_out);
+	free(x.location);
+	return error;
+}

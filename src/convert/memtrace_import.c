@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From Memtrace's files to traces of mayfly.
+ *
+ * Sizes are those in memory: (words + header) times the word size; blocks outside the OCaml heap
+ * have no header.
+ *
+ * Weights. OCaml chooses each word with the same chance, the rate r. A block of w words is in the
+ * file with the probability 1 - (1 - r)^w. A Poisson sampler with the interval
+ *
+ *	R = -(bytes of a word) / ln(1 - r)
+ *
+ * has a block with just that probability, so blocks are given out as samples of one. (That a block
+ * was chosen several times, "samples", is kept as hits, but the weight does not need it, and is
+ *less noisy without.) At rate 1 all blocks are there, with weight 1.
+ *
+ * Intervals in a trace are powers of two and R is not. So each block gets the next lower or the
+ * next higher one, by a coin that makes its mean weight the right one. No block is lost; the
+ * standard error grows by 6 % at most, and the error bars contain that.
+ *
+ * Domains of version 3 write independently of each other, so events are collected first and then
+ * sorted by time. Codes get frames without a module, whose address is the code shifted left by 1
+ * (which is where OCaml's runtime has the description of the call).
+ */
+#include "convert/memtrace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH_MAX   ((int64_t)1 << 48)
+#define TIME_MAX_US  (INT64_MAX / 4000)
+#define INTERVAL_MAX 40 /* log2 */
+
+/* Nodes that a file may make: far more than real ones do, as its bytes can name 85 frames each. */
+#define NODES_FREE     (1u << 20)
+#define NODES_PER_BYTE 16
+
+struct block {
+	int64_t id;
+	struct trace_block b;
+	uint64_t serial;
+	bool written, freed;
+};
+
+struct event {
+	int64_t time_us;
+	uint64_t order;
+	int64_t id;	/* of a free; resolved to a block below */
+	uint64_t block; /* NO_BLOCK for a free whose block is not known yet */
+	uint32_t thread;
+	bool free;
+};
+
+#define NO_BLOCK UINT64_MAX
+
+/* The nodes of a domain's last stack, so that the next one begins where they differ. */
+struct path {
+	uint32_t thread;
+	uint32_t *node;
+	size_t size;
+};
+
+struct import {
+	struct memtrace_reader *r;
+	const struct memtrace_info *info;
+	struct recording *tables;
+	struct memtrace_converted *counts;
+	uint64_t nodes_max;
+
+	bool exact;
+	double interval; /* R */
+	unsigned interval_log2;
+
+	struct path *path; /* by domain_index */
+	size_t paths;
+	struct block *block;
+	size_t blocks, blocks_size;
+	struct event *event;
+	size_t events, events_size;
+	bool sorted;
+	uint64_t *by_id; /* hash table: number of the block + 1 */
+	size_t by_id_size;
+	int64_t last_us;
+};
+
+static bool grow(void *array, size_t used, size_t *size, size_t item)
+{
+	size_t want = *size ? *size + *size / 2 : 256;
+	void *old, *bigger;
+
+	if (used < *size)
+		return true;
+	memcpy(&old, array, sizeof(old));
+	bigger = reallocarray(old, want, item);
+	if (!bigger)
+		return false;
+	memcpy(array, &bigger, sizeof(bigger));
+	*size = want;
+	return true;
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* ---- weights ---- */
+
+static int choose_interval(struct import *c)
+{
+	double rate = c->info->sample_rate, word = c->info->word_size / 8.0;
+	int exponent;
+
+	c->exact = rate >= 1;
+	if (c->exact)
+		return 0;
+	if (!(rate > 0))
+		return MAYFLY_E_DAMAGED;
+	c->interval = -word / log1p(-rate);
+	if (c->interval < 1)
+		c->interval = 1;
+	frexp(c->interval, &exponent); /* 2^(exponent - 1) <= interval < 2^exponent */
+	if (exponent > INTERVAL_MAX)
+		return MAYFLY_E_RANGE;
+	c->interval_log2 = (unsigned)exponent - 1;
+	return 0;
+}
+
+static double weight(double size, double interval)
+{
+	return size / -expm1(-size / interval);
+}
+
+/* One of the two powers of two around R, so that the mean weight is that of R. */
+static uint8_t draw_interval(const struct import *c, uint64_t size, int64_t id)
+{
+	double lower = ldexp(1, (int)c->interval_log2), z = size ? (double)size : 1;
+	double light = weight(z, lower), heavy = weight(z, 2 * lower);
+	double share = (weight(z, c->interval) - light) / (heavy - light);
+	double coin = (double)(mix((uint64_t)id) >> 11) * 0x1p-53;
+
+	return (uint8_t)(c->interval_log2 + (heavy > light && coin < share));
+}
+
+/* ---- stacks ---- */
+
+static int find_path(struct import *c, const struct memtrace_event *e, struct path **path)
+{
+	while (c->paths <= e->domain_index) {
+		struct path *bigger = reallocarray(c->path, c->paths + 1, sizeof(*bigger));
+
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		c->path = bigger;
+		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
+	}
+	*path = &c->path[e->domain_index];
+	if ((*path)->thread == RECORDING_NONE) {
+		char name[32] = "";
+		uint32_t text;
+
+		if (e->domain)
+			snprintf(name, sizeof(name), "domain %u", e->domain);
+		text = recording_string(c->tables, name, strlen(name));
+		(*path)->thread = recording_thread(
+		    c->tables, e->domain ? e->domain : (uint32_t)c->info->pid, text);
+		if (text == RECORDING_NONE || (*path)->thread == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+static int find_node(struct import *c, struct path *path, const struct memtrace_event *e,
+		     uint32_t *node)
+{
+	size_t at = e->shared;
+	uint32_t frame;
+
+	if (e->depth > path->size) {
+		size_t size = e->depth + e->depth / 2 + 64;
+		uint32_t *bigger = reallocarray(path->node, size, sizeof(*bigger));
+
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		path->node = bigger;
+		path->size = size;
+	}
+	*node = at ? path->node[at - 1] : 0;
+	for (; at < e->depth; at++) {
+		frame = recording_frame(c->tables, MAYFLY_FRAME_CODE, RECORDING_NONE,
+					(uint64_t)e->stack[at] << 1);
+		*node = frame == RECORDING_NONE ? RECORDING_NONE
+						: recording_node(c->tables, *node, frame);
+		if (*node == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+		if (c->tables->nodes > c->nodes_max)
+			return MAYFLY_E_TOO_LARGE;
+		path->node[at] = *node;
+	}
+	return 0;
+}
+
+/* Innermost first here, innermost last there. */
+static bool name_frame(struct recording *t, struct recording_frame *f,
+		       const struct memtrace_location *l, size_t count)
+{
+	struct recording_location place = {0};
+	uint32_t index = 0;
+
+	f->locations = (uint32_t)(count ? count : 1);
+	for (size_t i = f->locations; i-- > 0;) {
+		if (count) {
+			place.function = recording_string(t, l[i].function, strlen(l[i].function));
+			place.file = recording_string(t, l[i].file, strlen(l[i].file));
+			place.line = l[i].line;
+		}
+		place.inlined = i > 0;
+		index = recording_location(t, &place);
+		if (place.function == RECORDING_NONE || place.file == RECORDING_NONE ||
+		    index == RECORDING_NONE)
+			return false;
+	}
+	f->first_location = index + 1 - f->locations;
+	t->info.frames_symbolized += count != 0;
+	return true;
+}
+
+static int name_frames(struct import *c)
+{
+	struct recording *t = c->tables;
+
+	for (size_t i = 0; i < t->frames; i++) {
+		int64_t code = (int64_t)t->frame[i].address >> 1;
+		const struct memtrace_location *l;
+		size_t count;
+
+		l = memtrace_locate(c->r, code, &count);
+		if (!name_frame(t, &t->frame[i], l, count))
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+/* ---- collecting events ---- */
+
+static int add_event(struct import *c, struct event e)
+{
+	if (!grow(&c->event, c->events, &c->events_size, sizeof(*c->event)))
+		return MAYFLY_E_MEMORY;
+	if (c->events && c->event[c->events - 1].time_us > e.time_us)
+		c->sorted = false;
+	if (c->last_us < e.time_us)
+		c->last_us = e.time_us;
+	e.order = c->events;
+	c->event[c->events++] = e;
+	return 0;
+}
+
+static int add_block(struct import *c, struct path *path, const struct memtrace_event *e)
+{
+	struct block b = {.id = e->id, .b.thread = path->thread};
+	int error = find_node(c, path, e, &b.b.node);
+
+	if (error)
+		return error;
+	if (e->length < 0 || e->length > LENGTH_MAX)
+		return MAYFLY_E_DAMAGED;
+	b.b.size =
+	    (uint64_t)(e->length + (e->source != MEMTRACE_EXTERNAL)) * (c->info->word_size / 8);
+	if (!c->exact) {
+		b.b.hits = e->samples < 1	     ? 1
+			   : e->samples > UINT32_MAX ? UINT32_MAX
+						     : (uint32_t)e->samples;
+		b.b.interval_log2 = draw_interval(c, b.b.size, e->id);
+	}
+	if (!grow(&c->block, c->blocks, &c->blocks_size, sizeof(*c->block)))
+		return MAYFLY_E_MEMORY;
+	c->block[c->blocks] = b;
+	return add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});
+}
+
+static int add(struct import *c, const struct memtrace_event *e)
+{
+	struct path *path;
+	int error = find_path(c, e, &path);
+
+	if (error)
+		return error;
+	if (e->time_us > TIME_MAX_US || e->time_us < 0)
+		return MAYFLY_E_DAMAGED;
+	if (e->kind == MEMTRACE_ALLOC)
+		return add_block(c, path, e);
+	if (e->kind == MEMTRACE_PROMOTE) {
+		c->counts->promotions++;
+		return 0;
+	}
+	return add_event(c, (struct event){.time_us = e->time_us,
+					   .id = e->id,
+					   .block = NO_BLOCK,
+					   .thread = path->thread,
+					   .free = true});
+}
+
+/* ---- which block a free is of ---- */
+
+static size_t find_id(const struct import *c, int64_t id)
+{
+	size_t at = mix((uint64_t)id) & (c->by_id_size - 1);
+
+	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
+		at = (at + 1) & (c->by_id_size - 1);
+	return at;
+}
+
+/* A free counts once, and not before its block was allocated. */
+static int resolve_frees(struct import *c)
+{
+	c->by_id_size = 256;
+	while (c->by_id_size < c->blocks * 2)
+		c->by_id_size *= 2;
+	c->by_id = calloc(c->by_id_size, sizeof(*c->by_id));
+	if (!c->by_id)
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < c->events; i++) {
+		size_t at;
+
+		if (c->event[i].free)
+			continue;
+		at = find_id(c, c->block[c->event[i].block].id);
+		if (!c->by_id[at])
+			c->by_id[at] = c->event[i].block + 1;
+	}
+	for (size_t i = 0; i < c->events; i++)
+		if (c->event[i].free)
+			c->event[i].block = c->by_id[find_id(c, c->event[i].id)] - 1;
+	return 0;
+}
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	if (x->time_us != y->time_us)
+		return x->time_us < y->time_us ? -1 : 1;
+	if (x->free != y->free)
+		return x->free ? 1 : -1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* ---- writing ---- */
+
+static int write_event(struct import *c, struct trace_writer *w, const struct event *e)
+{
+	struct block *b;
+	int error;
+
+	if (e->block == NO_BLOCK) {
+		c->counts->unmatched++;
+		return 0;
+	}
+	b = &c->block[e->block];
+	if (!e->free) {
+		error = trace_writer_alloc(w, e->time_us * 1000, &b->b, &b->serial);
+		b->written = true;
+		c->counts->blocks++;
+		return error;
+	}
+	if (!b->written || b->freed) {
+		c->counts->unmatched++;
+		return 0;
+	}
+	b->freed = true;
+	c->counts->frees++;
+	return trace_writer_free(w, e->time_us * 1000, b->serial, &b->b, e->thread, 0);
+}
+
+static int write_all(struct import *c, trace_sink *sink, void *context)
+{
+	struct trace_writer_options options = {
+	    .mode = c->exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
+	    .sampler = MAYFLY_POISSON,
+	    .interval_log2 = c->interval_log2,
+	};
+	struct trace_writer *w = trace_writer_new(&options, c->tables, sink, context);
+	int error = w ? 0 : MAYFLY_E_MEMORY;
+
+	for (size_t i = 0; i < c->events && !error; i++)
+		error = write_event(c, w, &c->event[i]);
+	if (!error)
+		error = trace_writer_finish(w);
+	trace_writer_free_all(w);
+	return error;
+}
+
+static int describe(struct import *c, const char *problem)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(c->r);
+	const struct memtrace_info *from = c->info;
+	struct recording *t = c->tables;
+	char note[256];
+	size_t used;
+
+	used = (size_t)snprintf(note, sizeof(note), "converted from a Memtrace file");
+	if (skipped.wrong_pid + skipped.misplaced + skipped.truncated)
+		used += (size_t)snprintf(
+		    note + used, sizeof(note) - used, "; %llu of its packets could not be used",
+		    (unsigned long long)(skipped.wrong_pid + skipped.misplaced +
+					 skipped.truncated));
+	if (*problem)
+		snprintf(note + used, sizeof(note) - used, "; it is damaged: %s", problem);
+	t->program = recording_string(t, from->executable, strlen(from->executable));
+	t->note = recording_string(t, note, strlen(note));
+	t->command = malloc(sizeof(*t->command));
+	if (t->program == RECORDING_NONE || t->note == RECORDING_NONE || !t->command)
+		return MAYFLY_E_MEMORY;
+	t->command[0] = t->program;
+	t->command_count = 1;
+	t->info.pid = (uint32_t)from->pid;
+	t->info.interval_bytes = c->exact ? 1 : (uint64_t)1 << c->interval_log2;
+	if (from->start_us >= 0 && from->start_us <= TIME_MAX_US)
+		t->info.start_real_ns = from->start_us * 1000;
+	t->info.duration_ns = c->last_us * 1000;
+	t->info.ending = MAYFLY_END_UNKNOWN;
+	t->info.complete = !*problem && !skipped.truncated;
+	return 0;
+}
+
+static bool is_of_memory(int error)
+{
+	return error == MAYFLY_E_MEMORY || error == MAYFLY_E_TOO_LARGE;
+}
+
+/* Collects events up to the end, or to where the file is damaged. */
+static int collect(struct import *c, const char **problem)
+{
+	struct memtrace_event e;
+	int result, error;
+
+	while ((result = memtrace_next(c->r, &e)) == 1) {
+		error = add(c, &e);
+		if (is_of_memory(error))
+			return error;
+		if (error) {
+			*problem = "an event with an impossible number";
+			return 0;
+		}
+	}
+	if (is_of_memory(result))
+		return result;
+	*problem = memtrace_problem(c->r);
+	return 0;
+}
+
+static int convert(struct import *c, trace_sink *sink, void *context)
+{
+	const char *problem = "";
+	int error;
+
+	if (c->info->word_size != 32 && c->info->word_size != 64)
+		return MAYFLY_E_DAMAGED;
+	error = choose_interval(c);
+	if (!error)
+		error = collect(c, &problem);
+	if (!error)
+		error = resolve_frees(c);
+	if (!error && !c->sorted)
+		qsort(c->event, c->events, sizeof(*c->event), compare_events);
+	if (!error)
+		error = name_frames(c);
+	if (!error)
+		error = describe(c, problem);
+	if (!error)
+		error = write_all(c, sink, context);
+	return error;
+}
+
+int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
+		      struct memtrace_converted *converted)
+{
+	struct import c = {.r = r,
+			   .info = memtrace_info(r),
+			   .tables = recording_new(),
+			   .counts = converted,
+			   .nodes_max = NODES_FREE + memtrace_size(r) * NODES_PER_BYTE,
+			   .sorted = true};
+	int error;
+
+	*converted = (struct memtrace_converted){0};
+	error = c.tables ? convert(&c, sink, context) : MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < c.paths; i++)
+		free(c.path[i].node);
+	free(c.path);
+	free(c.block);
+	free(c.event);
+	free(c.by_id);
+	recording_free(c.tables);
+	return error;
+}

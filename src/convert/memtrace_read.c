@@ -1,0 +1,768 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading Memtrace's files, event by event.
+ *
+ *	reader ----> packet at hand, meaning of codes (one hash table for the file)
+ *	  |
+ *	  +--> domain, one for each that has packets:
+ *		cache		slot[bucket] = code, next[bucket] = bucket predicted after it
+ *		stack		of the last allocation; the next one keeps its first frames
+ *		names		the 31 most recent files; for each, its 31 most recent functions
+ *
+ * Names stay where they are in the file's bytes, which end each with a zero.
+ */
+#include "convert/memtrace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/memtrace_format.h"
+
+/* No real stack comes near; a damaged file can make one grow by 85 frames for each of its bytes. */
+#define FRAMES_MAX (1u << 22)
+/* Frames that one codeword can stand for. */
+#define CODEWORD_FRAMES 256
+
+/* Domains cost 170 KiB each, and a packet of 68 bytes can begin one. */
+#define DOMAINS_FREE	 256
+#define BYTES_PER_DOMAIN 8192
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+struct file_name {
+	const char *name;
+	unsigned functions; /* which list of functions is its own */
+};
+
+struct domain {
+	unsigned number;
+	int64_t last_us;
+	int64_t *stack;
+	size_t depth, stack_size;
+
+	unsigned files; /* names in use, of all and in each list of functions */
+	struct file_name file[NAMES];
+	unsigned functions[NAMES];
+	const char *function[NAMES][NAMES];
+
+	int64_t slot[CACHE_SIZE];
+	uint16_t next[CACHE_SIZE];
+};
+
+struct meaning {
+	int64_t code;
+	uint32_t first, count; /* of locations; first: ABSENT in a free place */
+};
+
+#define ABSENT UINT32_MAX
+
+struct packet {
+	unsigned version, domain;
+	int64_t begin_us, end_us;
+	int64_t pid, id_begin, id_end;
+	uint32_t check_bucket, check_next;
+	int64_t check_slot;
+	size_t header, size; /* bytes, `size` with the header */
+};
+
+struct memtrace_reader {
+	const uint8_t *data;
+	size_t size;
+	struct memtrace_info info;
+
+	struct input file;   /* packets that are to come */
+	struct input events; /* of the packet at hand that are to come */
+	bool in_packet;
+	struct packet packet;
+	int64_t next_id;
+	unsigned domain_index;
+
+	struct domain **domain;
+	unsigned domains, domains_max;
+	uint16_t *domain_of; /* by number: index + 1, 0 for none */
+
+	struct memtrace_location *location;
+	size_t locations, locations_size;
+	struct meaning *meaning; /* hash table, open addressing */
+	size_t meanings, meanings_size;
+
+	struct memtrace_skipped skipped;
+	int error;
+	const char *problem;
+};
+
+/* ---- numbers and texts ---- */
+
+static size_t left(const struct input *in)
+{
+	return (size_t)(in->end - in->at);
+}
+
+static uint64_t get(struct input *in, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, in->at, bytes);
+	in->at += bytes;
+	return value;
+}
+
+/* OCaml's integers have 63 bits. */
+static int64_t int63(uint64_t value)
+{
+	return (int64_t)(value << 1) >> 1;
+}
+
+static bool get_vint(struct input *in, int64_t *value)
+{
+	unsigned first, bytes;
+
+	if (!left(in))
+		return false;
+	first = *in->at++;
+	if (first < VINT_16) {
+		*value = first;
+		return true;
+	}
+	bytes = first == VINT_16 ? 2 : first == VINT_32 ? 4 : 8;
+	if (left(in) < bytes)
+		return false;
+	*value = (int64_t)get(in, bytes);
+	if (bytes == 4)
+		*value = (int32_t)*value;
+	*value = int63((uint64_t)*value);
+	return true;
+}
+
+static const char *get_text(struct input *in)
+{
+	const uint8_t *text = in->at, *zero = memchr(text, 0, left(in));
+
+	if (!zero)
+		return NULL;
+	in->at = zero + 1;
+	return (const char *)text;
+}
+
+static int fail(struct memtrace_reader *r, int error, const char *problem)
+{
+	r->error = error;
+	r->problem = problem;
+	return error;
+}
+
+static int damaged(struct memtrace_reader *r, const char *problem)
+{
+	return fail(r, MAYFLY_E_DAMAGED, problem);
+}
+
+/* ---- what codes mean ---- */
+
+static size_t hash_code(int64_t code)
+{
+	return (size_t)(((uint64_t)code * 0x9e3779b97f4a7c15u) >> 20);
+}
+
+static struct meaning *find_meaning(const struct memtrace_reader *r, int64_t code)
+{
+	size_t at = hash_code(code) & (r->meanings_size - 1);
+
+	while (r->meaning[at].first != ABSENT && r->meaning[at].code != code)
+		at = (at + 1) & (r->meanings_size - 1);
+	return &r->meaning[at];
+}
+
+static int grow_meanings(struct memtrace_reader *r)
+{
+	size_t old_size = r->meanings_size, size = old_size ? old_size * 2 : 256;
+	struct meaning *old = r->meaning, *fresh = malloc(size * sizeof(*fresh));
+
+	if (!fresh)
+		return fail(r, MAYFLY_E_MEMORY, "");
+	memset(fresh, 0xff, size * sizeof(*fresh));
+	r->meaning = fresh;
+	r->meanings_size = size;
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i].first != ABSENT)
+			*find_meaning(r, old[i].code) = old[i];
+	free(old);
+	return 0;
+}
+
+const struct memtrace_location *memtrace_locate(const struct memtrace_reader *r, int64_t code,
+						size_t *count)
+{
+	const struct meaning *m = r->meanings ? find_meaning(r, code) : NULL;
+
+	*count = m && m->first != ABSENT ? m->count : 0;
+	return *count ? r->location + m->first : NULL;
+}
+
+static bool same_location(const struct memtrace_location *a, const struct memtrace_location *b)
+{
+	return a->line == b->line && a->start_char == b->start_char && a->end_char == b->end_char &&
+	       strcmp(a->file, b->file) == 0 && strcmp(a->function, b->function) == 0;
+}
+
+/* Gives the last `count` locations to the code, or drops them when it has the same ones. */
+static int define(struct memtrace_reader *r, int64_t code, size_t count)
+{
+	size_t first = r->locations - count;
+	struct meaning *m;
+
+	if (r->meanings >= r->meanings_size / 2 && grow_meanings(r))
+		return r->error;
+	m = find_meaning(r, code);
+	if (m->first == ABSENT) {
+		*m = (struct meaning){code, (uint32_t)first, (uint32_t)count};
+		r->meanings++;
+		return 0;
+	}
+	if (m->count != count)
+		return damaged(r, "two meanings of one location code");
+	for (size_t i = 0; i < count; i++)
+		if (!same_location(&r->location[m->first + i], &r->location[first + i]))
+			return damaged(r, "two meanings of one location code");
+	r->locations = first;
+	return 0;
+}
+
+static struct memtrace_location *new_location(struct memtrace_reader *r)
+{
+	if (r->locations == r->locations_size) {
+		size_t size = r->locations_size ? r->locations_size * 2 : 256;
+		struct memtrace_location *bigger;
+
+		if (size >= ABSENT) {
+			fail(r, MAYFLY_E_TOO_LARGE, "");
+			return NULL;
+		}
+		bigger = realloc(r->location, size * sizeof(*bigger));
+		if (!bigger) {
+			fail(r, MAYFLY_E_MEMORY, "");
+			return NULL;
+		}
+		r->location = bigger;
+		r->locations_size = size;
+	}
+	return &r->location[r->locations++];
+}
+
+/* The name that `code` stands for in the list of files, brought to its front. */
+static const struct file_name *file_name(struct domain *d, struct input *in, unsigned code)
+{
+	struct file_name name;
+
+	if (code == NAME_NEW) {
+		name.name = get_text(in);
+		if (!name.name)
+			return NULL;
+		/*
+		 * When the list is full the new name gets the functions of the one that falls out,
+		 * with what is in them: writers of version 1 count on it by accident, later ones
+		 * only use what they have put in front of that themselves.
+		 */
+		name.functions = d->files < NAMES ? d->files++ : d->file[NAMES - 1].functions;
+		code = d->files - 1;
+	} else {
+		if (code >= d->files)
+			return NULL;
+		name = d->file[code];
+	}
+	memmove(&d->file[1], &d->file[0], code * sizeof(name));
+	d->file[0] = name;
+	return &d->file[0];
+}
+
+static const char *function_name(struct domain *d, struct input *in, unsigned list, unsigned code)
+{
+	const char *name;
+
+	if (code == NAME_NEW) {
+		name = get_text(in);
+		if (!name)
+			return NULL;
+		if (d->functions[list] < NAMES)
+			d->functions[list]++;
+		code = d->functions[list] - 1;
+	} else {
+		if (code >= d->functions[list])
+			return NULL;
+		name = d->function[list][code];
+	}
+	memmove(&d->function[list][1], &d->function[list][0], code * sizeof(name));
+	d->function[list][0] = name;
+	return name;
+}
+
+static uint32_t take_bits(uint64_t *word, unsigned bits)
+{
+	uint32_t value = (uint32_t)(*word & ((1u << bits) - 1));
+
+	*word >>= bits;
+	return value;
+}
+
+static int read_location(struct memtrace_reader *r, struct domain *d, struct input *in)
+{
+	const struct file_name *file;
+	struct memtrace_location *l;
+	unsigned count;
+	uint64_t word;
+	int64_t code;
+
+	if (left(in) < 9)
+		return damaged(r, "a location that is cut off");
+	code = int63(get(in, 8));
+	count = (unsigned)get(in, 1);
+	for (unsigned i = 0; i < count; i++) {
+		if (left(in) < 6)
+			return damaged(r, "a location that is cut off");
+		word = get(in, 6);
+		l = new_location(r);
+		if (!l)
+			return r->error;
+		l->line = take_bits(&word, LINE_BITS);
+		l->start_char = take_bits(&word, START_BITS);
+		l->end_char = take_bits(&word, END_BITS);
+		file = file_name(d, in, take_bits(&word, NAME_BITS));
+		l->file = file ? file->name : NULL;
+		l->function =
+		    file ? function_name(d, in, file->functions, take_bits(&word, NAME_BITS))
+			 : NULL;
+		if (!l->function) {
+			r->locations--;
+			return damaged(r, "a location without a name");
+		}
+	}
+	return define(r, code, count);
+}
+
+/* ---- stacks ---- */
+
+/* Room for what one codeword can add behind `depth` frames. */
+static int reserve_frames(struct memtrace_reader *r, struct domain *d, size_t depth)
+{
+	size_t size = d->stack_size ? d->stack_size * 2 : 4 * CODEWORD_FRAMES;
+	int64_t *bigger;
+
+	if (d->stack_size - depth >= CODEWORD_FRAMES)
+		return 0;
+	if (size > FRAMES_MAX)
+		return fail(r, MAYFLY_E_TOO_LARGE, "a stack of millions of frames");
+	bigger = realloc(d->stack, size * sizeof(*bigger));
+	if (!bigger)
+		return fail(r, MAYFLY_E_MEMORY, "");
+	d->stack = bigger;
+	d->stack_size = size;
+	return 0;
+}
+
+/* Decodes frames to d->stack[depth] and on; returns the new depth, or SIZE_MAX. */
+static size_t decode_frames(struct memtrace_reader *r, struct domain *d, struct input *in,
+			    size_t depth, unsigned codewords)
+{
+	unsigned at = 0, bucket, tag, predicted;
+
+	while (codewords--) {
+		if (left(in) < 2 || reserve_frames(r, d, depth))
+			return SIZE_MAX;
+		bucket = (unsigned)get(in, 2);
+		tag = bucket & 3;
+		bucket >>= 2;
+		d->next[at] = (uint16_t)bucket;
+		at = bucket;
+		if (tag == TAG_MISS) {
+			if (left(in) < 8)
+				return SIZE_MAX;
+			d->slot[bucket] = int63(get(in, 8));
+			d->stack[depth++] = d->slot[bucket];
+			continue;
+		}
+		predicted = tag;
+		if (tag == TAG_HIT_N) {
+			if (!left(in))
+				return SIZE_MAX;
+			predicted = *in->at++;
+		}
+		d->stack[depth++] = d->slot[at];
+		while (predicted--) {
+			at = d->next[at];
+			d->stack[depth++] = d->slot[at];
+		}
+	}
+	return depth;
+}
+
+static int read_stack(struct memtrace_reader *r, struct domain *d, struct input *in,
+		      unsigned codewords, struct memtrace_event *e)
+{
+	/* An over-long prefix: what is decoded only serves to keep the cache as the writer has it,
+	 * and goes where it does no harm, behind the old stack. */
+	bool known = (uint64_t)e->common_prefix <= d->depth;
+	size_t depth;
+
+	e->shared = known ? (size_t)e->common_prefix : d->depth;
+	depth = decode_frames(r, d, in, e->shared, codewords);
+	if (depth == SIZE_MAX)
+		return r->error ? r->error : damaged(r, "a stack that is cut off");
+	if (known)
+		d->depth = depth;
+	e->stack = d->stack;
+	e->depth = d->depth;
+	return 1;
+}
+
+static int read_alloc(struct memtrace_reader *r, struct domain *d, struct input *in, unsigned code,
+		      struct memtrace_event *e)
+{
+	unsigned count_bytes = 1;
+
+	e->kind = MEMTRACE_ALLOC;
+	e->id = r->next_id;
+	r->next_id = (int64_t)((uint64_t)r->next_id + 1);
+	e->length = (int64_t)code - EVENT_SHORT_ALLOC;
+	e->samples = 1;
+	e->source = MEMTRACE_MINOR;
+	if (code == EVENT_ALLOC) {
+		count_bytes = 2;
+		if (!get_vint(in, &e->length) || !get_vint(in, &e->samples) || !left(in))
+			return damaged(r, "an allocation that is cut off");
+		if (*in->at > MEMTRACE_EXTERNAL)
+			return damaged(r, "an allocation of unknown source");
+		e->source = (enum memtrace_source) * in->at++;
+	}
+	if (!get_vint(in, &e->common_prefix) || left(in) < count_bytes)
+		return damaged(r, "an allocation that is cut off");
+	if (e->common_prefix < 0)
+		return damaged(r, "a stack with a negative prefix");
+	return read_stack(r, d, in, (unsigned)get(in, count_bytes), e);
+}
+
+/* ---- packets ---- */
+
+/* 0: not a whole header; else the bytes of the header. */
+static size_t read_header(const struct input *file, struct packet *p)
+{
+	struct input in = *file;
+
+	if (left(&in) < HEADER_BYTES)
+		return 0;
+	p->version = (unsigned)in.at[28] | (unsigned)in.at[29] << 8;
+	p->header = HEADER_BYTES + (p->version >= 3 ? 2 : 0);
+	if (left(&in) < p->header)
+		return 0;
+	in.at += 4;
+	p->size = get(&in, 4) / 8;
+	p->begin_us = (int64_t)get(&in, 8);
+	p->end_us = (int64_t)get(&in, 8);
+	in.at += 4 + 2; /* duration of a flush; version */
+	p->pid = (int64_t)get(&in, 8);
+	p->domain = p->version >= 3 ? (unsigned)get(&in, 2) : 0;
+	p->check_bucket = (uint32_t)get(&in, 2);
+	p->check_next = (uint32_t)get(&in, 2);
+	p->check_slot = int63(get(&in, 8));
+	p->id_begin = int63(get(&in, 8));
+	p->id_end = int63(get(&in, 8));
+	return p->header;
+}
+
+static bool has_magic(const struct input *in)
+{
+	struct input copy = *in;
+
+	return left(in) >= 4 && get(&copy, 4) == PACKET_MAGIC;
+}
+
+static int check_header(struct memtrace_reader *r, const struct packet *p)
+{
+	if (p->version < 1 || p->version > MEMTRACE_NEWEST)
+		return fail(r, MAYFLY_E_VERSION, "made by a version of Memtrace that is not known");
+	if (p->size < p->header || p->size > INT32_MAX / 8)
+		return damaged(r, "a packet of impossible size");
+	if (p->begin_us > p->end_us)
+		return damaged(r, "a packet that ends before it begins");
+	if (p->id_begin > p->id_end)
+		return damaged(r, "a packet whose block ids run backwards");
+	return 0;
+}
+
+static int find_domain(struct memtrace_reader *r, unsigned number)
+{
+	struct domain *d;
+
+	if (r->domain_of[number]) {
+		r->domain_index = r->domain_of[number] - 1u;
+		return 0;
+	}
+	if (r->domains == r->domains_max)
+		return fail(r, MAYFLY_E_TOO_LARGE, "too many domains for its size");
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return fail(r, MAYFLY_E_MEMORY, "");
+	d->number = number;
+	d->last_us = r->info.start_us;
+	r->domain_index = r->domains;
+	r->domain[r->domains++] = d;
+	r->domain_of[number] = (uint16_t)r->domains;
+	return 0;
+}
+
+/* Whether to read this packet of a version up to 2: there, all packets are one sequence. */
+static bool in_sequence(const struct memtrace_reader *r, const struct packet *p)
+{
+	int64_t last = r->domains ? r->domain[0]->last_us : r->info.start_us;
+
+	return p->version >= 3 || (last <= p->begin_us && r->next_id == p->id_begin);
+}
+
+static bool cache_agrees(const struct domain *d, const struct packet *p)
+{
+	return p->check_bucket == CACHE_NO_CHECK ||
+	       (p->check_bucket < CACHE_SIZE && d->next[p->check_bucket] == p->check_next &&
+		d->slot[p->check_bucket] == p->check_slot);
+}
+
+/* Goes to the next packet that is to be read. 1, 0 at the end, or an error. */
+static int next_packet(struct memtrace_reader *r)
+{
+	struct packet *p = &r->packet;
+
+	while (left(&r->file)) {
+		if (!read_header(&r->file, p)) {
+			r->skipped.truncated++;
+			return 0;
+		}
+		if (!has_magic(&r->file))
+			return damaged(r, "not a packet where one should begin");
+		if (check_header(r, p))
+			return r->error;
+		if (!in_sequence(r, p)) {
+			r->skipped.misplaced++;
+		} else if (p->pid != r->info.pid) {
+			r->skipped.wrong_pid++;
+		} else if (p->size <= left(&r->file)) {
+			r->events.at = r->file.at + p->header;
+			r->file.at += p->size;
+			r->events.end = r->file.at;
+			r->next_id = p->id_begin;
+			if (find_domain(r, p->domain))
+				return r->error;
+			if (!cache_agrees(r->domain[r->domain_index], p))
+				return damaged(r, "the stack cache is not what the writer had");
+			r->in_packet = true;
+			return 1;
+		}
+		if (p->size > left(&r->file)) {
+			r->skipped.truncated++;
+			return 0;
+		}
+		r->file.at += p->size;
+	}
+	return 0;
+}
+
+static bool event_time(const struct packet *p, uint32_t word, int64_t *time_us)
+{
+	uint64_t begin = (uint64_t)p->begin_us, low = word & TIME_MASK;
+
+	if (low < (begin & TIME_MASK))
+		low += (uint64_t)TIME_MASK + 1;
+	*time_us = (int64_t)((begin & ~(uint64_t)TIME_MASK) + low);
+	return p->begin_us <= *time_us && *time_us <= p->end_us;
+}
+
+static int read_of_block(struct memtrace_reader *r, struct input *in, unsigned code,
+			 struct memtrace_event *e)
+{
+	int64_t delta;
+
+	e->kind = code == EVENT_PROMOTE ? MEMTRACE_PROMOTE : MEMTRACE_COLLECT;
+	if (!get_vint(in, &delta))
+		return damaged(r, "an event that is cut off");
+	if (delta < 0 && (code == EVENT_PROMOTE || r->packet.version < 3))
+		return damaged(r, "an event of a block that does not exist yet");
+	e->id = int63((uint64_t)r->next_id - 1 - (uint64_t)delta);
+	return 1;
+}
+
+/* 1: an event for the caller; 0: a location, which is ours. */
+static int read_event(struct memtrace_reader *r, struct memtrace_event *e)
+{
+	struct domain *d = r->domain[r->domain_index];
+	struct input *in = &r->events;
+	int64_t time_us;
+	uint32_t word;
+	unsigned code;
+
+	if (left(in) < 4)
+		return damaged(r, "an event that is cut off");
+	word = (uint32_t)get(in, 4);
+	code = word >> TIME_BITS;
+	if (!event_time(&r->packet, word, &time_us))
+		return damaged(r, "an event outside its packet's time");
+	if (time_us < d->last_us)
+		return damaged(r, "times that run backwards");
+	d->last_us = time_us;
+	e->time_us = (int64_t)((uint64_t)time_us - (uint64_t)r->info.start_us);
+	e->domain_index = r->domain_index;
+	e->domain = d->number;
+	if (code == EVENT_LOCATION)
+		return read_location(r, d, in);
+	if (code == EVENT_PROMOTE || code == EVENT_COLLECT)
+		return read_of_block(r, in, code, e);
+	if (code == EVENT_ALLOC ||
+	    (code > EVENT_SHORT_ALLOC && code <= EVENT_SHORT_ALLOC + SHORT_LENGTH_MAX))
+		return read_alloc(r, d, in, code, e);
+	return damaged(r, "an unknown kind of event");
+}
+
+int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event)
+{
+	int result;
+
+	if (r->error)
+		return r->error;
+	for (;;) {
+		if (!r->in_packet) {
+			result = next_packet(r);
+			if (result <= 0)
+				return result;
+		}
+		while (left(&r->events)) {
+			result = read_event(r, event);
+			if (result)
+				return result;
+		}
+		r->in_packet = false;
+		if (r->next_id != r->packet.id_end)
+			return damaged(r, "a packet with another number of blocks than it says");
+	}
+}
+
+/* ---- opening ---- */
+
+static int read_info(struct memtrace_reader *r, const struct packet *p, struct input in)
+{
+	struct memtrace_info *info = &r->info;
+	int64_t time_us;
+	uint32_t word;
+
+	if (left(&in) < 4 + 8 + 1)
+		return damaged(r, "no description of the trace at its beginning");
+	word = (uint32_t)get(&in, 4);
+	if (word >> TIME_BITS != EVENT_INFO || !event_time(p, word, &time_us) ||
+	    time_us != p->begin_us)
+		return damaged(r, "no description of the trace at its beginning");
+	info->version = p->version;
+	info->start_us = p->begin_us;
+	memcpy(&info->sample_rate, in.at, 8);
+	in.at += 8;
+	info->word_size = (unsigned)get(&in, 1);
+	info->executable = get_text(&in);
+	info->host = info->executable ? get_text(&in) : NULL;
+	info->runtime_parameters = info->host ? get_text(&in) : NULL;
+	if (!info->runtime_parameters || left(&in) < 8)
+		return damaged(r, "a description of the trace that is cut off");
+	info->pid = (int64_t)get(&in, 8);
+	info->context = p->version >= 2 ? get_text(&in) : "";
+	if (!info->context || left(&in))
+		return damaged(r, "a description of the trace that is cut off");
+	return 0;
+}
+
+static int read_beginning(struct memtrace_reader *r)
+{
+	struct packet *p = &r->packet;
+	struct input in;
+
+	if (!r->size)
+		return fail(r, MAYFLY_E_EMPTY, "");
+	if (!memtrace_recognise(r->data, r->size))
+		return fail(r, MAYFLY_E_NOT_A_TRACE, "");
+	if (!read_header(&r->file, p))
+		return fail(r, MAYFLY_E_EMPTY, "");
+	if (check_header(r, p))
+		return r->error;
+	if (p->size > left(&r->file))
+		return fail(r, MAYFLY_E_EMPTY, "");
+	in.at = r->file.at + p->header;
+	r->file.at += p->size;
+	in.end = r->file.at;
+	return read_info(r, p, in);
+}
+
+bool memtrace_recognise(const void *data, size_t size)
+{
+	const uint8_t *bytes = data;
+	struct input in = {bytes, bytes + size};
+
+	return has_magic(&in);
+}
+
+int memtrace_open(const void *data, size_t size, struct memtrace_reader **reader)
+{
+	struct memtrace_reader *r = calloc(1, sizeof(*r));
+	int error;
+
+	*reader = NULL;
+	if (!r)
+		return MAYFLY_E_MEMORY;
+	r->data = data;
+	r->size = size;
+	r->file.at = r->data;
+	r->file.end = r->file.at + size;
+	r->problem = "";
+	error = read_beginning(r);
+	if (!error) {
+		r->domains_max = size / BYTES_PER_DOMAIN < UINT16_MAX - DOMAINS_FREE
+				     ? (unsigned)(DOMAINS_FREE + size / BYTES_PER_DOMAIN)
+				     : UINT16_MAX;
+		r->domain = calloc(r->domains_max, sizeof(*r->domain));
+		r->domain_of = calloc(UINT16_MAX + 1, sizeof(*r->domain_of));
+		error = r->domain && r->domain_of ? 0 : MAYFLY_E_MEMORY;
+	}
+	if (error) {
+		memtrace_close(r);
+		return error;
+	}
+	*reader = r;
+	return 0;
+}
+
+void memtrace_close(struct memtrace_reader *r)
+{
+	if (!r)
+		return;
+	for (unsigned i = 0; i < r->domains; i++) {
+		free(r->domain[i]->stack);
+		free(r->domain[i]);
+	}
+	free(r->domain);
+	free(r->domain_of);
+	free(r->location);
+	free(r->meaning);
+	free(r);
+}
+
+const struct memtrace_info *memtrace_info(const struct memtrace_reader *r)
+{
+	return &r->info;
+}
+
+uint64_t memtrace_size(const struct memtrace_reader *r)
+{
+	return r->size;
+}
+
+struct memtrace_skipped memtrace_skipped(const struct memtrace_reader *r)
+{
+	return r->skipped;
+}
+
+const char *memtrace_problem(const struct memtrace_reader *r)
+{
+	return r->problem;
+}

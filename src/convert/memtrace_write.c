@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing Memtrace's files. All choices that the format leaves open (which bucket, how many
+ * predictions, when a packet ends) are made as Memtrace's own writer makes them, so that the same
+ * events give the same bytes.
+ *
+ *	alloc -> stack -> common prefix with the last one -> cache -> codewords -> packet
+ *						| miss
+ *						+-> pending codes
+ *	flush:	pending codes -> their locations, in packets of their own; then the packet of events
+ *
+ * The names of files and functions are coded by their places in lists of the 31 most recent ones:
+ *
+ *	file[0] "list.ml"  -> function[0] "Stdlib__List.map", function[1] "Stdlib__List.iter", ...
+ *	file[1] "array.ml" -> ...
+ */
+#include "convert/memtrace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/memtrace_format.h"
+
+#define WRITTEN_VERSION 2
+#define PACKET_BYTES	32768
+#define PACKET_TIME_US	30000000 /* less than the 2^25 us that an event's time can span */
+#define EVENT_BYTES	100	 /* more than all of an event but its stack */
+#define STACK_BYTES	4096
+#define CODEWORD_BYTES	10 /* the largest: a miss with its code */
+#define LOCATION_BYTES	4096
+#define LOCATIONS_MAX	255
+#define INFO_TEXT_BYTES 8000 /* so that all four fit into a packet */
+
+/* Codes that a packet ends for; those of one more stack can come on top. */
+#define PENDING_ENOUGH 128
+#define PENDING_MAX    (PENDING_ENOUGH + 1 + STACK_BYTES / CODEWORD_BYTES + 1)
+
+#define CHECK_FIRST 4242
+#define CHECK_STEP  5413
+
+#define PREDICTIONS_MAX 255
+
+struct packet {
+	uint8_t bytes[PACKET_BYTES];
+	size_t used;
+};
+
+struct file {
+	char *name;
+	unsigned functions;
+	char *function[NAMES];
+};
+
+struct memtrace_writer {
+	memtrace_locator *locate;
+	void *locate_context;
+	trace_sink *sink;
+	void *sink_context;
+	int error;
+
+	int64_t pid, start_us, begin_us, end_us; /* of the packet */
+	int64_t begin_id, next_id;
+	struct packet events, locations;
+
+	int64_t *last; /* stack */
+	size_t last_depth, last_size;
+	int64_t pending[PENDING_MAX];
+	size_t pendings;
+
+	unsigned check_bucket;
+	int64_t slot[CACHE_SIZE];
+	int64_t date[CACHE_SIZE]; /* block id of its last use */
+	uint16_t next[CACHE_SIZE];
+
+	unsigned files;
+	struct file *file[NAMES];
+};
+
+/* ---- bytes ---- */
+
+static void put(struct packet *p, uint64_t value, unsigned bytes)
+{
+	memcpy(p->bytes + p->used, &value, bytes);
+	p->used += bytes;
+}
+
+static void put_vint(struct packet *p, int64_t value)
+{
+	if (value >= 0 && value < VINT_16) {
+		put(p, (uint64_t)value, 1);
+	} else if (value >= 0 && value <= UINT16_MAX) {
+		put(p, VINT_16, 1);
+		put(p, (uint64_t)value, 2);
+	} else if (value >= INT32_MIN && value <= INT32_MAX) {
+		put(p, VINT_32, 1);
+		put(p, (uint64_t)value, 4);
+	} else {
+		put(p, VINT_64, 1);
+		put(p, (uint64_t)value, 8);
+	}
+}
+
+/* With its zero. */
+static void put_text(struct packet *p, const char *text, size_t most)
+{
+	size_t length = strnlen(text, most);
+
+	memcpy(p->bytes + p->used, text, length);
+	p->bytes[p->used + length] = 0;
+	p->used += length + 1;
+}
+
+/* ---- packets ---- */
+
+static void begin_packet(const struct memtrace_writer *w, struct packet *p)
+{
+	p->used = 0;
+	put(p, PACKET_MAGIC, 4);
+	put(p, 0, 4); /* size, times and block ids: end_packet() */
+	put(p, 0, 8);
+	put(p, 0, 8);
+	put(p, 0, 4);
+	put(p, WRITTEN_VERSION, 2);
+	put(p, (uint64_t)w->pid, 8);
+	put(p, CACHE_NO_CHECK, 2);
+	put(p, 0, 2);
+	put(p, 0, 8);
+	put(p, 0, 8);
+	put(p, 0, 8);
+}
+
+/* Lets readers find out whether their cache is as it was here. */
+static void put_check(struct memtrace_writer *w, struct packet *p)
+{
+	unsigned bucket = w->check_bucket;
+	size_t used = p->used;
+
+	w->check_bucket = (bucket + CHECK_STEP) % CACHE_SIZE;
+	p->used = 38;
+	put(p, bucket, 2);
+	put(p, w->next[bucket], 2);
+	put(p, (uint64_t)w->slot[bucket], 8);
+	p->used = used;
+}
+
+static int end_packet(struct memtrace_writer *w, struct packet *p, int64_t end_us, int64_t end_id)
+{
+	size_t size = p->used;
+
+	p->used = 4;
+	put(p, size * 8, 4);
+	put(p, (uint64_t)w->begin_us, 8);
+	put(p, (uint64_t)end_us, 8);
+	p->used = 50;
+	put(p, (uint64_t)w->begin_id, 8);
+	put(p, (uint64_t)end_id, 8);
+	if (!w->error)
+		w->error = w->sink(w->sink_context, p->bytes, size);
+	return w->error;
+}
+
+static void put_event(struct packet *p, unsigned code, int64_t time_us)
+{
+	put(p, code << TIME_BITS | ((uint32_t)time_us & TIME_MASK), 4);
+}
+
+static int write_info(struct memtrace_writer *w, const struct memtrace_info *info)
+{
+	struct packet *p = &w->events;
+
+	begin_packet(w, p);
+	put_event(p, EVENT_INFO, w->start_us);
+	memcpy(p->bytes + p->used, &info->sample_rate, 8);
+	p->used += 8;
+	put(p, info->word_size, 1);
+	put_text(p, info->executable, INFO_TEXT_BYTES);
+	put_text(p, info->host, INFO_TEXT_BYTES);
+	put_text(p, info->runtime_parameters, INFO_TEXT_BYTES);
+	put(p, (uint64_t)info->pid, 8);
+	put_text(p, info->context, INFO_TEXT_BYTES);
+	return end_packet(w, p, w->start_us, 0);
+}
+
+/* ---- locations ---- */
+
+static void free_file(struct file *f)
+{
+	if (!f)
+		return;
+	for (unsigned i = 0; i < f->functions; i++)
+		free(f->function[i]);
+	free(f->name);
+	free(f);
+}
+
+/* The name's place before it moves to the front, NAME_NEW when it had none; -1: no memory. */
+static int code_file(struct memtrace_writer *w, const char *name)
+{
+	struct file *f;
+	unsigned at = 0;
+
+	while (at < w->files && strcmp(w->file[at]->name, name) != 0)
+		at++;
+	if (at < w->files) {
+		f = w->file[at];
+		memmove(&w->file[1], &w->file[0], at * sizeof(f));
+		w->file[0] = f;
+		return (int)at;
+	}
+	f = calloc(1, sizeof(*f));
+	if (f)
+		f->name = strdup(name);
+	if (!f || !f->name) {
+		free_file(f);
+		return -1;
+	}
+	if (w->files == NAMES)
+		free_file(w->file[--w->files]);
+	memmove(&w->file[1], &w->file[0], w->files * sizeof(f));
+	w->file[0] = f;
+	w->files++;
+	return NAME_NEW;
+}
+
+static int code_function(struct file *f, const char *name)
+{
+	char *copy;
+	unsigned at = 0;
+
+	while (at < f->functions && strcmp(f->function[at], name) != 0)
+		at++;
+	if (at < f->functions) {
+		copy = f->function[at];
+		memmove(&f->function[1], &f->function[0], at * sizeof(copy));
+		f->function[0] = copy;
+		return (int)at;
+	}
+	copy = strdup(name);
+	if (!copy)
+		return -1;
+	if (f->functions == NAMES)
+		free(f->function[--f->functions]);
+	memmove(&f->function[1], &f->function[0], f->functions * sizeof(copy));
+	f->function[0] = copy;
+	f->functions++;
+	return NAME_NEW;
+}
+
+static uint64_t at_most(uint64_t value, unsigned bits)
+{
+	uint64_t most = (1u << bits) - 1;
+
+	return value < most ? value : most;
+}
+
+static int put_location(struct memtrace_writer *w, struct packet *p,
+			const struct memtrace_location *l)
+{
+	int file = code_file(w, l->file);
+	int function = file < 0 ? -1 : code_function(w->file[0], l->function);
+	uint64_t word;
+
+	if (function < 0)
+		return MAYFLY_E_MEMORY;
+	word = at_most(l->line, LINE_BITS) | at_most(l->start_char, START_BITS) << LINE_BITS |
+	       at_most(l->end_char, END_BITS) << (LINE_BITS + START_BITS) |
+	       (uint64_t)file << (LINE_BITS + START_BITS + END_BITS) |
+	       (uint64_t)function << (LINE_BITS + START_BITS + END_BITS + NAME_BITS);
+	put(p, word, 6);
+	if (file == NAME_NEW)
+		put_text(p, l->file, LOCATION_BYTES);
+	if (function == NAME_NEW)
+		put_text(p, l->function, LOCATION_BYTES);
+	return 0;
+}
+
+/* Whether they fit even when no name is in the lists. */
+static bool locations_fit(const struct memtrace_location *l, size_t count)
+{
+	size_t bytes = 8 + 1;
+
+	if (count > LOCATIONS_MAX)
+		return false;
+	for (size_t i = 0; i < count && bytes <= LOCATION_BYTES; i++)
+		bytes += 6 + strlen(l[i].file) + 1 + strlen(l[i].function) + 1;
+	return bytes <= LOCATION_BYTES;
+}
+
+static int put_code(struct memtrace_writer *w, struct packet *p, int64_t code)
+{
+	static const struct memtrace_location unknown = {"??", "<unknown>", 1, 1, 1};
+	const struct memtrace_location *l;
+	size_t count = 0;
+	int error = 0;
+
+	l = w->locate(w->locate_context, code, &count);
+	if (!l)
+		count = 0;
+	if (!locations_fit(l, count)) {
+		l = &unknown;
+		count = 1;
+	}
+	put_event(p, EVENT_LOCATION, w->begin_us);
+	put(p, (uint64_t)code, 8);
+	put(p, count, 1);
+	for (size_t i = 0; i < count && !error; i++)
+		error = put_location(w, p, &l[i]);
+	return error;
+}
+
+static int write_locations(struct memtrace_writer *w)
+{
+	struct packet *p = &w->locations;
+	size_t done = 0;
+
+	while (done < w->pendings && !w->error) {
+		begin_packet(w, p);
+		while (done < w->pendings && PACKET_BYTES - p->used > LOCATION_BYTES && !w->error)
+			w->error = put_code(w, p, w->pending[done++]);
+		if (!w->error)
+			end_packet(w, p, w->begin_us, w->begin_id);
+	}
+	w->pendings = 0;
+	return w->error;
+}
+
+/* ---- events ---- */
+
+static int flush_at(struct memtrace_writer *w, int64_t now_us)
+{
+	if (write_locations(w) || end_packet(w, &w->events, w->end_us, w->next_id))
+		return w->error;
+	w->begin_us = now_us;
+	w->end_us = now_us;
+	w->begin_id = w->next_id;
+	begin_packet(w, &w->events);
+	put_check(w, &w->events);
+	return 0;
+}
+
+static int begin_event(struct memtrace_writer *w, unsigned code, int64_t time_us)
+{
+	int64_t now_us = (int64_t)((uint64_t)w->start_us + (uint64_t)time_us);
+
+	if (now_us < w->end_us)
+		now_us = w->end_us;
+	if (PACKET_BYTES - w->events.used < EVENT_BYTES + STACK_BYTES ||
+	    w->pendings > PENDING_ENOUGH ||
+	    (uint64_t)now_us - (uint64_t)w->begin_us > PACKET_TIME_US) {
+		if (flush_at(w, now_us))
+			return w->error;
+	}
+	w->end_us = now_us;
+	put_event(&w->events, code, now_us);
+	return 0;
+}
+
+static unsigned hash(int64_t code, uint64_t factor, unsigned shift)
+{
+	uint64_t product = (uint64_t)code * factor & (UINT64_MAX >> 1);
+
+	return (unsigned)(product >> shift) & (CACHE_SIZE - 1);
+}
+
+/* The bucket that has the code, or the one of the two that it may have that is longer unused. */
+static bool find_bucket(const struct memtrace_writer *w, int64_t code, unsigned *bucket)
+{
+	unsigned first = hash(code, 0x4983723, 11), second = hash(code, 0xfdea731, 21);
+
+	if (w->slot[first] == code) {
+		*bucket = first;
+		return true;
+	}
+	if (w->slot[second] == code) {
+		*bucket = second;
+		return true;
+	}
+	*bucket = w->date[first] < w->date[second] ? first : second;
+	return false;
+}
+
+static void put_hit(struct packet *p, unsigned bucket, unsigned predictions)
+{
+	put(p, bucket << 2 | (predictions < TAG_HIT_N ? predictions : TAG_HIT_N), 2);
+	if (predictions >= TAG_HIT_N)
+		put(p, predictions, 1);
+}
+
+/* Codes stack[at] and on, as far as they fit; returns how many codewords that takes. */
+static unsigned put_stack(struct memtrace_writer *w, const int64_t *stack, size_t at, size_t depth)
+{
+	struct packet *p = &w->events;
+	size_t limit = p->used + STACK_BYTES - CODEWORD_BYTES;
+	unsigned codewords = 0, from = 0, bucket, predictions;
+	bool known = false;
+
+	while (at < depth && (known || p->used <= limit)) {
+		int64_t code = stack[at++];
+
+		/* After 255 predictions the next one begins another run, at its predicted bucket.
+		 */
+		if (!known)
+			known = find_bucket(w, code, &bucket);
+		w->date[bucket] = w->next_id;
+		w->next[from] = (uint16_t)bucket;
+		from = bucket;
+		codewords++;
+		if (!known) {
+			w->slot[bucket] = code;
+			w->pending[w->pendings++] = code;
+			put(p, bucket << 2 | TAG_MISS, 2);
+			put(p, (uint64_t)code, 8);
+			continue;
+		}
+		known = false;
+		for (predictions = 0; at < depth && p->used + 2 <= limit; predictions++, at++) {
+			if (w->slot[w->next[from]] != stack[at])
+				break;
+			if (predictions == PREDICTIONS_MAX) {
+				known = true;
+				break;
+			}
+			from = w->next[from];
+		}
+		put_hit(p, bucket, predictions);
+		bucket = w->next[from];
+	}
+	return codewords;
+}
+
+static size_t common_prefix(const struct memtrace_writer *w, const int64_t *stack, size_t depth)
+{
+	size_t most = depth < w->last_depth ? depth : w->last_depth, at = 0;
+
+	while (at < most && w->last[at] == stack[at])
+		at++;
+	return at;
+}
+
+static int remember_stack(struct memtrace_writer *w, const int64_t *stack, size_t from,
+			  size_t depth)
+{
+	if (depth > w->last_size) {
+		size_t size = depth + depth / 2 + 64;
+		int64_t *bigger = realloc(w->last, size * sizeof(*bigger));
+
+		if (!bigger)
+			return w->error = MAYFLY_E_MEMORY;
+		w->last = bigger;
+		w->last_size = size;
+	}
+	if (depth > from)
+		memcpy(w->last + from, stack + from, (depth - from) * sizeof(*stack));
+	w->last_depth = depth;
+	return 0;
+}
+
+static bool codes_valid(const int64_t *stack, size_t from, size_t depth)
+{
+	for (size_t i = from; i < depth; i++)
+		if (!stack[i] || (int64_t)((uint64_t)stack[i] << 1) >> 1 != stack[i])
+			return false;
+	return true;
+}
+
+int memtrace_writer_alloc(struct memtrace_writer *w, int64_t time_us, int64_t length,
+			  int64_t samples, enum memtrace_source source, const int64_t *stack,
+			  size_t depth, int64_t *id)
+{
+	size_t prefix = common_prefix(w, stack, depth), count_at;
+	bool small = length >= 1 && length <= SHORT_LENGTH_MAX && source == MEMTRACE_MINOR &&
+		     samples == 1 && depth - prefix <= UINT8_MAX;
+	struct packet *p = &w->events;
+	unsigned codewords;
+
+	if (w->error)
+		return w->error;
+	if (!codes_valid(stack, prefix, depth))
+		return MAYFLY_E_RANGE;
+	if (remember_stack(w, stack, prefix, depth) ||
+	    begin_event(w, small ? EVENT_SHORT_ALLOC + (unsigned)length : EVENT_ALLOC, time_us))
+		return w->error;
+	if (!small) {
+		put_vint(p, length);
+		put_vint(p, samples);
+		put(p, (uint64_t)source, 1);
+	}
+	put_vint(p, (int64_t)prefix);
+	count_at = p->used;
+	put(p, 0, small ? 1 : 2);
+	codewords = put_stack(w, stack, prefix, depth);
+	memcpy(p->bytes + count_at, &codewords, small ? 1 : 2);
+	*id = w->next_id++;
+	return 0;
+}
+
+static int put_of_block(struct memtrace_writer *w, unsigned code, int64_t time_us, int64_t id)
+{
+	if (w->error)
+		return w->error;
+	if (id < 0 || id >= w->next_id)
+		return MAYFLY_E_RANGE;
+	if (begin_event(w, code, time_us))
+		return w->error;
+	put_vint(&w->events, w->next_id - 1 - id);
+	return 0;
+}
+
+int memtrace_writer_promote(struct memtrace_writer *w, int64_t time_us, int64_t id)
+{
+	return put_of_block(w, EVENT_PROMOTE, time_us, id);
+}
+
+int memtrace_writer_collect(struct memtrace_writer *w, int64_t time_us, int64_t id)
+{
+	return put_of_block(w, EVENT_COLLECT, time_us, id);
+}
+
+int memtrace_writer_flush(struct memtrace_writer *w)
+{
+	return w->error ? w->error : flush_at(w, w->end_us);
+}
+
+/* Memtrace's own writer ends every file with the packet at hand, be it empty. */
+int memtrace_writer_finish(struct memtrace_writer *w)
+{
+	return memtrace_writer_flush(w);
+}
+
+int memtrace_writer_new(const struct memtrace_info *info, memtrace_locator *locate,
+			void *locate_context, trace_sink *sink, void *sink_context,
+			struct memtrace_writer **writer)
+{
+	struct memtrace_writer *w = calloc(1, sizeof(*w));
+	int error;
+
+	*writer = NULL;
+	if (!w)
+		return MAYFLY_E_MEMORY;
+	w->locate = locate;
+	w->locate_context = locate_context;
+	w->sink = sink;
+	w->sink_context = sink_context;
+	w->pid = info->pid;
+	w->start_us = w->begin_us = w->end_us = info->start_us;
+	w->check_bucket = CHECK_FIRST;
+	error = write_info(w, info);
+	if (error) {
+		memtrace_writer_free(w);
+		return error;
+	}
+	begin_packet(w, &w->events);
+	*writer = w;
+	return 0;
+}
+
+void memtrace_writer_free(struct memtrace_writer *w)
+{
+	if (!w)
+		return;
+	for (unsigned i = 0; i < w->files; i++)
+		free_file(w->file[i]);
+	free(w->last);
+	free(w);
+}
