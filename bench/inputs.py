@@ -148,3 +148,55 @@ def make(folder, name, writer, *arguments):
             writer(out, *arguments)
         os.rename(path + ".part", path)
     return path
+
+
+def smt(out, jobs, machines):
+    """A job shop with just enough time: each machine works on one job at a time."""
+    random = Random(3)
+    length = {(j, m): 1 + random.next(30) for j in range(jobs) for m in range(machines)}
+    limit = sum(length.values()) * 13 // machines // 10
+    out.write("(set-logic QF_LIA)\n")
+    for j, m in length:
+        out.write("(declare-fun s%d_%d () Int)\n(assert (>= s%d_%d 0))\n" % (j, m, j, m))
+    for j in range(jobs):
+        order = list(range(machines))
+        for i in range(machines - 1, 0, -1):
+            k = random.next(i + 1)
+            order[i], order[k] = order[k], order[i]
+        for a, b in zip(order, order[1:]):
+            out.write("(assert (>= s%d_%d (+ s%d_%d %d)))\n" % (j, b, j, a, length[j, a]))
+        out.write("(assert (<= (+ s%d_%d %d) %d))\n" % (j, order[-1], length[j, order[-1]], limit))
+    for m in range(machines):
+        for a in range(jobs):
+            for b in range(a):
+                out.write("(assert (or (>= s%d_%d (+ s%d_%d %d)) (>= s%d_%d (+ s%d_%d %d))))\n" % (
+                    a, m, b, m, length[b, m], b, m, a, m, length[a, m]))
+    out.write("(check-sat)\n")
+
+
+def git_history(out, commits, files):
+    """For git fast-import: each commit changes some lines of some files, some it moves."""
+    random = Random(4)
+    names = ["part%d/file%d.txt" % (i % 7, i) for i in range(files)]
+    text = [["line %d of %d: %x" % (k, i, random.next(1 << 30)) for k in range(150 + random.next(400))]
+            for i in range(files)]
+
+    def data(content):
+        out.write("data %d\n%s\n" % (len(content), content))
+    for n in range(commits):
+        out.write("commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n" % (1500000000 + n))
+        data("change %d" % n)
+        for i in range(files) if n == 0 else sorted({random.next(files) for _ in range(6)}):
+            lines = text[i]
+            for _ in range(1 + random.next(20)):
+                at = random.next(len(lines))
+                if random.next(3):
+                    lines[at] = "changed in %d: %x" % (n, random.next(1 << 30))
+                else:
+                    lines.insert(at, "new in %d: %x" % (n, random.next(1 << 30)))
+            if n and random.next(40) == 0:
+                moved = "part%d/moved%d-%d.txt" % (random.next(7), n, i)
+                out.write("R %s %s\n" % (names[i], moved))
+                names[i] = moved
+            out.write("M 644 inline %s\n" % names[i])
+            data("\n".join(lines) + "\n")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results as Markdown."""
 
+import estimators
 import macro
 import measure
 import micro
@@ -311,8 +312,120 @@ def render_symbols(part):
     return lines + ["bench_symbols itself: " + data.get("text", "").strip(), ""]
 
 
+# ---- exact
+
+def exact_ratios(program, name, key):
+    """name: a variant; key: of its runs. Against both native runs of the same round."""
+    native = {}
+    base = {"in_process_cpu_s": "cpu_s", "in_process_rss_bytes": "rss_bytes"}.get(key, key)
+    for one in ("native", "native-again"):
+        for run in program["runs"].get(one, []):
+            native.setdefault(run["round"], []).append(run[base])
+    return [run[key] / measure.geometric_mean(native[run["round"]])
+            for run in program["runs"].get(name, []) if native.get(run["round"])]
+
+
+EXACT_CPU = [("mayfly, in the process", "exact", "in_process_cpu_s"),
+             ("mayfly record -x (with recorder)", "exact", "cpu_s"),
+             ("heaptrack, in the process", "heaptrack-in-process", "cpu_s"),
+             ("heaptrack (with interpreter)", "heaptrack", "cpu_s"),
+             ("native again (noise)", "native-again", "cpu_s")]
+EXACT_RSS = [("mayfly, in the process", "exact", "in_process_rss_bytes"),
+             ("heaptrack, in the process", "heaptrack-in-process", "rss_bytes")]
+
+
+def exact_mean(data, name, key):
+    medians = [measure.median(values) for values in (
+        exact_ratios(p, name, key) for p in present(data)) if values]
+    if not medians or len(medians) < len(present(data)):
+        return "-", "-"
+    return "%.2f" % measure.geometric_mean(medians), "%.2f" % max(medians)
+
+
+def exact_ratio_table(data, columns, native_key):
+    rows = []
+    for program in data["programs"]:
+        if "absent" in program:
+            rows.append([program["name"], program["absent"]] + [""] * len(columns))
+            continue
+        native = measure.median([run[native_key] for run in program["runs"]["native"]])
+        rows.append([program["name"], size(native) if native_key == "rss_bytes" else "%.2f s" % native]
+                    + [program["missing"].get(name) or program["failed"].get(name, "")[:60]
+                       or spread(exact_ratios(program, name, key), "%.2f")
+                       for _, name, key in columns])
+    means = [exact_mean(data, name, key) for _, name, key in columns]
+    rows.append(["**geometric mean**", ""] + ["**%s**" % mean for mean, _ in means])
+    rows.append(["worst", ""] + [worst for _, worst in means])
+    return table(["", "native"] + [label for label, _, _ in columns], rows)
+
+
+def per_allocation(program, tool):
+    found = program.get(tool)
+    return found["file_bytes"] / found["allocations"] if found and found["allocations"] else None
+
+
+def exact_size_table(data):
+    rows = []
+    for program in present(data):
+        ours, theirs = per_allocation(program, "mayfly"), per_allocation(program, "heaptrack")
+        def cells(entry):
+            if not entry or entry["failed"]:
+                return ["-", "-"]
+            return ["%.2f s" % entry["wall_s"], size(entry["rss_bytes"])]
+        rows.append([program["name"],
+                     "%.3f" % ours if ours else "-", "%.3f" % theirs if theirs else "-"]
+                    + cells(program["reading"].get("exact"))
+                    + cells(program["reading"].get("heaptrack")))
+    ours = [per_allocation(p, "mayfly") for p in present(data)]
+    theirs = [per_allocation(p, "heaptrack") for p in present(data)]
+    if ours and all(ours) and all(theirs):
+        rows.append(["**geometric mean**", "**%.3f**" % measure.geometric_mean(ours),
+                     "**%.3f**" % measure.geometric_mean(theirs), "", "", "", ""])
+    return table(["", "bytes per allocation", "heaptrack", "mayfly report", "RSS",
+                  "heaptrack_print", "RSS"], rows)
+
+
+SAME = [("allocations", "allocations"), ("allocated_bytes", "allocated"), ("peak_bytes", "peak"),
+        ("leaked_bytes", "leaked")]
+
+
+def exact_same_table(data):
+    rows = []
+    for program in present(data):
+        ours, theirs = program.get("mayfly"), program.get("heaptrack")
+        if not ours or not theirs:
+            continue
+        rows.append([program["name"]] + ["%d (%+d)" % (ours[key], ours[key] - theirs[key])
+                                         for key, _ in SAME] + [ours["dropped"]])
+    return table([""] + [label for _, label in SAME] + ["dropped"], rows)
+
+
+def render_exact(part):
+    data = part["data"]
+    foreign = [run["foreign"] for p in present(data) for runs in p["runs"].values() for run in runs]
+    lines = heading("Every allocation", part) + [
+        quiet(foreign), "",
+        "`mayfly record -x` against heaptrack. Each cell: median of the ratios within each round"
+        " [smallest-largest]; heaptrack in %d round(s). *In the process* is the program's own CPU"
+        " time while the recorder runs beside it." % data["heaptrack_rounds"], ""]
+    lines += ["- **%s**: %s" % (p["name"], p["what"]) for p in data["programs"]]
+    lines += ["", "### CPU time, user and system", ""] + exact_ratio_table(data, EXACT_CPU, "cpu_s")
+    lines += ["### Peak resident memory of the program", ""] + \
+        exact_ratio_table(data, EXACT_RSS, "rss_bytes")
+    lines += ["### Files, and the first report from them", ""] + exact_size_table(data)
+    lines += ["### The same figures", "",
+              "Bytes and blocks that mayfly counts (difference to the sums over heaptrack's file of"
+              " another run of the same program).", ""] + exact_same_table(data)
+    return lines
+
+
+def render_estimators(part):
+    return estimators.render(part, heading, table, size)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
-         ("symbols", render_symbols)]
+         ("exact", render_exact), ("symbols", render_symbols),
+         ("estimators", render_estimators)]
 
 
 # ---- targets
@@ -362,6 +475,30 @@ def target_rows(parts):
         if reading:
             rows.append(["mayfly report on these traces, slowest", "<= 0.3 s",
                          "%.2f s (%s)" % max(reading)])
+    if "exact" in parts:
+        data = parts["exact"]["data"]
+        for label, name, key, target in (
+                ("exact: CPU, in the process", "exact", "in_process_cpu_s", "<= 1.20; <= 1.45"),
+                ("exact: CPU, with the recorder", "exact", "cpu_s", "<= 1.5"),
+                ("for comparison: heaptrack, in the process", "heaptrack-in-process", "cpu_s", "-"),
+                ("for comparison: heaptrack, with its interpreter", "heaptrack", "cpu_s", "-"),
+                ("exact: peak resident memory of the program", "exact", "in_process_rss_bytes",
+                 "<= 1.10"),
+                ("for comparison: heaptrack", "heaptrack-in-process", "rss_bytes", "-")):
+            rows.append([label + " (geometric mean; worst)", target,
+                         "%s; %s" % exact_mean(data, name, key)])
+        ours = [per_allocation(p, "mayfly") for p in present(data)]
+        theirs = [per_allocation(p, "heaptrack") for p in present(data)]
+        if ours and all(ours) and all(theirs):
+            rows.append(["exact: bytes per allocation with its free, all included (geometric mean)",
+                         "<= 0.75", "%.3f (heaptrack %.3f)" % (
+                             measure.geometric_mean(ours), measure.geometric_mean(theirs))])
+        reading = [(p["reading"]["exact"]["wall_s"], p["reading"]["exact"]["rss_bytes"], p["name"])
+                   for p in present(data) if "exact" in p["reading"]]
+        if reading:
+            rows.append(["exact: mayfly report, slowest", "<= 0.3 s; <= 64 MiB (clang)",
+                         "; ".join("%s %.2f s, %s" % (name, wall, size(rss))
+                                   for wall, rss, name in reading)])
     if "symbols" in parts and parts["symbols"]["data"]["rows"]:
         data = parts["symbols"]["data"]
         for row in data["rows"]:
