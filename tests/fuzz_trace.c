@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: opens any bytes as a trace, goes through it, and asks the common questions. */
+/* Fuzz target: opens any bytes as a trace, goes through its events and sums, and asks the common
+ * questions. */
 #include <mayfly/trace.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/format.h"
+#include "trace/sums.h"
 
 #include "fuzz_main.h"
 
@@ -30,36 +32,70 @@ static void repair(uint8_t *bytes, size_t size)
 	}
 }
 
-static void walk(const struct mayfly_trace *t)
+/* What the tables have. */
+static void look(const struct mayfly_trace *t)
 {
 	const struct mayfly_info *info = mayfly_trace_info(t);
-	struct mayfly_cursor *c;
-	struct mayfly_event e;
 	size_t sum = strlen(info->program) + strlen(info->note) + strlen(info->off_text);
 	volatile size_t sink;
-	int result;
 
 	for (size_t i = 0; i < info->command_count; i++)
 		sum += strlen(info->command[i]);
-	for (size_t i = 0; i < info->modules; i++)
-		sum += strlen(mayfly_trace_module(t, i)->path);
+	for (size_t i = 0; i < info->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(t, i);
+
+		sum += strlen(m->path) + strlen(m->problem);
+		for (size_t k = 0; k < m->build_id_length; k++)
+			sum += m->build_id[k];
+	}
+	for (size_t i = 0; i < info->threads; i++)
+		sum += strlen(mayfly_trace_thread(t, i)->name);
 	for (size_t i = 0; i < info->frames; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(t, i);
 
 		for (size_t k = 0; k < f->locations; k++)
 			sum += f->location[k].function[0] + f->location[k].file[0];
 	}
+	for (size_t i = 1; i < info->nodes; i++)
+		if (mayfly_trace_node(t, i).parent >= i ||
+		    mayfly_trace_node(t, i).frame >= info->frames)
+			abort();
 	sink = sum;
 	(void)sink;
+}
+
+static void walk(const struct mayfly_trace *t)
+{
+	const struct mayfly_info *info = mayfly_trace_info(t);
+	struct mayfly_cursor *c;
+	struct mayfly_event e;
+	int64_t last = INT64_MIN;
+
 	if (mayfly_cursor_open(t, &c))
 		return;
-	while ((result = mayfly_cursor_next(c, &e)) == 1)
-		if (e.node >= info->nodes || e.thread >= info->threads || e.sample >= info->samples)
+	while (mayfly_cursor_next(c, &e) == 1) {
+		if (e.node >= info->nodes || e.thread >= info->threads ||
+		    e.alloc_thread >= info->threads || e.sample >= info->samples ||
+		    e.time_ns < last || e.time_ns > info->duration_ns)
 			abort();
-	/* Opening has been through all events: what it accepted is sound. */
-	if (result < 0 && result != MAYFLY_E_MEMORY)
-		abort();
+		last = e.time_ns;
+	}
 	mayfly_cursor_close(c);
+}
+
+static void walk_sums(const struct mayfly_trace *t)
+{
+	struct sums_cursor *s;
+	struct sums_part part;
+
+	if (sums_cursor_open(t, &s))
+		return;
+	while (sums_cursor_next(s, &part) == 1)
+		for (size_t i = 0; i < part.nodes; i++)
+			if (part.node[i] >= mayfly_trace_info(t)->nodes ||
+			    (i && part.node[i] <= part.node[i - 1]))
+				abort();
+	sums_cursor_close(s);
 }
 
 static void ask(const struct mayfly_trace *t)
@@ -91,7 +127,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(copy, data, size);
 	repair(copy, size);
 	if (mayfly_trace_open(copy, size, &t) == 0) {
+		look(t);
 		walk(t);
+		walk_sums(t);
 		if (mayfly_trace_info(t)->samples < 20000)
 			ask(t);
 		mayfly_trace_close(t);

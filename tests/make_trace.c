@@ -7,16 +7,19 @@
  *	strange	 names that are long, broken or hostile
  *	none	 a run without a sample
  *	deep	 one stack of 500 frames
+ *	groups	 the blocks of `sampled`, in several groups
+ *	snapshots the blocks of `exact`, as counters of each half second
+ *	lossy	 the blocks of `exact`, with others said to be lost
+ *	thinned	 the blocks of `sampled`, some of them at twice the interval
  */
-#include "trace/recording.h"
+#include "history.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MS	      1000000ll
 #define INTERVAL_LOG2 16u
 
+static struct history history;
 static struct recording *r;
 static uint32_t demo, stripped, library;
 static bool exact;
@@ -49,7 +52,6 @@ static uint32_t frame(uint32_t in, uint64_t address, const char *function, const
 
 	r->frame[f].first_location = recording_location(r, &l);
 	r->frame[f].locations = 1;
-	r->info.frames_symbolized += *function != 0;
 	return f;
 }
 
@@ -64,7 +66,6 @@ static uint32_t frame_of_two(uint32_t in, uint64_t address, const char *inner, c
 	r->frame[f].first_location = recording_location(r, &l[0]);
 	recording_location(r, &l[1]);
 	r->frame[f].locations = 2;
-	r->info.frames_symbolized++;
 	return f;
 }
 
@@ -82,32 +83,24 @@ struct blocks {
 	uint32_t thread;
 };
 
-static int compare_times(const void *a, const void *b)
-{
-	const struct recording_sample *x = a, *y = b;
-
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
-
 /* The blocks of one stack, 10 ms apart. */
 static void allocate(uint32_t node, int64_t start_ms, struct blocks b)
 {
 	for (unsigned i = 0; i < b.count; i++) {
 		int64_t time = (start_ms + 10 * (int64_t)i) * MS;
-		struct recording_sample s = {.time_ns = time,
-					     .free_ns =
-						 b.life_ms ? time + b.life_ms * MS : INT64_MAX,
-					     .size = b.size,
-					     .node = node,
-					     .thread = b.thread,
-					     .free_thread = b.thread,
-					     .hits = exact ? 0 : b.hits,
-					     .interval_log2 = exact ? 0 : INTERVAL_LOG2,
-					     .free_flags = b.free_flags};
+		struct history_block h = {
+		    .time_ns = time,
+		    .free_ns = b.life_ms ? time + b.life_ms * MS : INT64_MAX,
+		    .block = {.size = b.size,
+			      .node = node,
+			      .thread = b.thread,
+			      .hits = exact ? 0 : b.hits,
+			      .interval_log2 = exact ? 0 : INTERVAL_LOG2},
+		    .free_thread = b.thread,
+		    .free_flags = b.free_flags,
+		};
 
-		recording_sample(r, &s);
-		r->info.samples++;
-		r->info.frees += b.life_ms != 0;
+		history_add(&history, &h);
 	}
 }
 
@@ -123,8 +116,6 @@ static void begin(void)
 {
 	static const char *const words[] = {"/opt/demo/bin/demo", "--input", "two words.txt"};
 
-	r->info.format_version = 1;
-	r->info.mode = exact ? MAYFLY_EXACT : MAYFLY_SAMPLED;
 	r->info.pid = 4242;
 	r->info.parent_pid = 4241;
 	r->info.interval_bytes = exact ? 1 : 1u << INTERVAL_LOG2;
@@ -231,12 +222,27 @@ static void tell_deep(void)
 	allocate(node, 0, (struct blocks){.count = 40, .size = 100, .hits = 1});
 }
 
-static int write_file(const char *path)
+/* Blocks are numbered in the order of their times. */
+static int compare_times(const void *a, const void *b)
 {
+	const struct history_block *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->block.node > y->block.node) - (x->block.node < y->block.node);
+}
+
+static int write_file(const char *path, int64_t snapshot_ns, size_t flush)
+{
+	const struct trace_writer_options options = {
+	    .mode = exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
+	    .interval_log2 = exact ? 0 : INTERVAL_LOG2,
+	    .snapshot_ns = snapshot_ns,
+	};
 	uint8_t *bytes;
 	size_t size;
 	FILE *file;
-	int error = trace_encode(r, 0, &bytes, &size);
+	int error = history_write(&history, &options, flush, &bytes, &size);
 
 	if (error) {
 		fprintf(stderr, "make_trace: %s\n", mayfly_error_text(error));
@@ -251,29 +257,62 @@ static int write_file(const char *path)
 	return 0;
 }
 
+static void tell_lossy(void)
+{
+	tell();
+	r->info.dropped_samples = 5;
+	r->info.dropped_frees = 2;
+}
+
+static void tell_thinned(void)
+{
+	tell();
+	for (size_t i = 0; i < history.blocks; i += 3)
+		if (history.block[i].block.hits) {
+			history.block[i].block.interval_log2++;
+			history.block[i].block.flags |= MAYFLY_FLAG_THINNED;
+		}
+	r->info.thinned = true;
+}
+
+static const struct kind {
+	const char *name;
+	void (*tell)(void);
+	bool exact;
+	int64_t snapshot_ns;
+	size_t flush;
+} kinds[] = {
+    {"sampled", tell, false, 0, 0},	    {"exact", tell, true, 0, 0},
+    {"strange", tell_strange, false, 0, 0}, {"none", NULL, false, 0, 0},
+    {"deep", tell_deep, false, 0, 0},	    {"groups", tell, false, 0, 40},
+    {"snapshots", tell, true, 500 * MS, 0}, {"lossy", tell_lossy, true, 0, 0},
+    {"thinned", tell_thinned, false, 0, 0},
+};
+
 int main(int argc, char **argv)
 {
-	const char *kind = argc == 3 ? argv[1] : "";
+	const struct kind *kind = NULL;
 	int status;
 
-	exact = strcmp(kind, "exact") == 0;
-	r = recording_new();
+	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(argv[1], kinds[i].name) == 0)
+			kind = &kinds[i];
+	if (!kind) {
+		fprintf(stderr, "usage: make_trace "
+				"sampled|exact|strange|none|deep|groups|snapshots|"
+				"lossy|thinned FILE\n");
+		return 2;
+	}
+	exact = kind->exact;
+	r = history.r = recording_new();
 	if (!r)
 		return 1;
 	begin();
-	if (strcmp(kind, "sampled") == 0 || exact)
-		tell();
-	else if (strcmp(kind, "strange") == 0)
-		tell_strange();
-	else if (strcmp(kind, "deep") == 0)
-		tell_deep();
-	else if (strcmp(kind, "none") != 0) {
-		fprintf(stderr, "usage: make_trace sampled|exact|strange|none|deep FILE\n");
-		return 2;
-	}
-	if (r->samples)
-		qsort(r->sample, r->samples, sizeof(*r->sample), compare_times);
-	status = write_file(argv[2]);
-	recording_free(r);
+	if (kind->tell)
+		kind->tell();
+	if (history.blocks)
+		qsort(history.block, history.blocks, sizeof(*history.block), compare_times);
+	status = write_file(argv[2], kind->snapshot_ns, kind->flush);
+	history_free(&history);
 	return status;
 }

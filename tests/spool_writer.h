@@ -15,22 +15,30 @@
 #include "trace/spool_format.h"
 #include "trace/varint.h"
 
+#define WRITER_HEADER_BYTES 8192u
 #define WRITER_PACKET_BYTES 4096u
-#define WRITER_STRINGS	    1024u /* offset of the strings in the header */
+#define WRITER_STRINGS	    7168u /* offset of the strings in the header */
+#define WRITER_MOST_BYTES   (8u << 20)
 
 struct spool_file {
-	uint8_t *data;
-	size_t size;
+	uint8_t *data; /* stays where it is */
+	size_t size, most;
+	uint32_t packet_bytes;
 	uint32_t strings; /* used, from WRITER_STRINGS */
 	uint32_t writers;
 	double ticks_per_ns; /* of the imitated clock */
+	/* Packets that may be used again: the reader's done() puts them here. */
+	uint64_t recycled[1024];
+	size_t recycled_count;
 };
 
 struct spool_writer {
 	struct spool_file *file;
 	size_t packet; /* offset; 0 none */
 	uint32_t number, tid, interval_log2;
-	uint64_t ticks, id;
+	uint32_t used; /* of the packet; committed or not */
+	bool hold;     /* do not commit */
+	uint64_t ticks, id, turned;
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	uint64_t stack[SPOOL_MAX_FRAMES];
 	uint32_t depth;
@@ -50,20 +58,23 @@ static inline uint32_t spool_file_text(struct spool_file *f, const char *text, u
 	return at;
 }
 
-static inline struct spool_file *spool_file_new(uint32_t clock, double ticks_per_ns)
+static inline struct spool_file *spool_file_sized(uint32_t clock, double ticks_per_ns,
+						  uint32_t packet_bytes, size_t most)
 {
 	struct spool_file *f = calloc(1, sizeof(*f));
 	struct spool_header *h;
 
-	f->size = 4096;
-	f->data = aligned_alloc(64, f->size);
+	f->size = WRITER_HEADER_BYTES;
+	f->most = most;
+	f->packet_bytes = packet_bytes;
+	f->data = aligned_alloc(64, most);
 	memset(f->data, 0, f->size);
 	f->ticks_per_ns = ticks_per_ns;
 	h = spool_file_header(f);
 	memcpy(h->magic, SPOOL_MAGIC, 8);
 	h->version = SPOOL_VERSION;
-	h->header_bytes = 4096;
-	h->packet_bytes = WRITER_PACKET_BYTES;
+	h->header_bytes = WRITER_HEADER_BYTES;
+	h->packet_bytes = packet_bytes;
 	h->pid = 100;
 	h->parent_pid = 50;
 	h->start_real_ns = 1700000000000000000u;
@@ -78,6 +89,11 @@ static inline struct spool_file *spool_file_new(uint32_t clock, double ticks_per
 	h->command_length = 7;
 	atomic_store(&h->state, SPOOL_RUNNING);
 	return f;
+}
+
+static inline struct spool_file *spool_file_new(uint32_t clock, double ticks_per_ns)
+{
+	return spool_file_sized(clock, ticks_per_ns, WRITER_PACKET_BYTES, WRITER_MOST_BYTES);
 }
 
 static inline void spool_file_free(struct spool_file *f)
@@ -110,30 +126,46 @@ static inline struct spool_packet *spool_writer_packet(struct spool_writer *w)
 	return (struct spool_packet *)(w->file->data + w->packet);
 }
 
+/* A packet that is used again, or one more. 0: the file is full. */
+static inline size_t spool_file_packet(struct spool_file *f)
+{
+	struct spool_header *h = spool_file_header(f);
+	size_t at = f->size;
+
+	if (f->recycled_count)
+		return WRITER_HEADER_BYTES + f->recycled[--f->recycled_count] * f->packet_bytes;
+	if (at + f->packet_bytes > f->most)
+		abort();
+	memset(f->data + at, 0, f->packet_bytes);
+	f->size += f->packet_bytes;
+	atomic_fetch_add(&h->packets_claimed, 1);
+	atomic_fetch_add(&h->packets_reserved, 1);
+	return at;
+}
+
 static inline void spool_writer_begin(struct spool_writer *w, int64_t ns)
 {
 	struct spool_file *f = w->file;
-	uint8_t *bigger = aligned_alloc(64, f->size + WRITER_PACKET_BYTES);
+	struct spool_header *h = spool_file_header(f);
 	struct spool_packet *p;
 
-	memcpy(bigger, f->data, f->size);
-	memset(bigger + f->size, 0, WRITER_PACKET_BYTES);
-	free(f->data);
-	f->data = bigger;
-	w->packet = f->size;
-	f->size += WRITER_PACKET_BYTES;
+	w->packet = spool_file_packet(f);
 	p = spool_writer_packet(w);
-	p->magic = SPOOL_PACKET_MAGIC;
 	p->writer = w->number;
 	p->tid = w->tid;
 	p->ticks = w->ticks = spool_ticks(f, ns);
-	p->mono_ns = spool_file_header(f)->start_mono_ns + (uint64_t)ns;
+	p->mono_ns = h->start_mono_ns + (uint64_t)ns;
 	p->interval_log2 = w->interval_log2;
-	w->id = spool_file_header(f)->first_sample_id;
+	p->sequence = atomic_fetch_add(&h->claims, 1) + 1;
+	atomic_store(&p->late_ticks, 0);
+	atomic_store(&p->late_mono_ns, 0);
+	atomic_store(&p->used, 0);
+	p->magic = SPOOL_PACKET_MAGIC;
+	w->id = h->first_sample_id;
+	w->turned = 0;
+	w->used = 0;
 	w->depth = 0;
 	memset(w->cache, 0, sizeof(w->cache));
-	atomic_fetch_add(&spool_file_header(f)->packets_claimed, 1);
-	atomic_fetch_add(&spool_file_header(f)->packets_reserved, 1);
 }
 
 /* A record while it is built. */
@@ -162,18 +194,25 @@ static inline void record_bytes(struct spool_record *r, const void *data, size_t
 /* Makes sure that a record of `most` bytes fits into the packet. */
 static inline void spool_writer_room(struct spool_writer *w, size_t most, int64_t ns)
 {
-	size_t body = WRITER_PACKET_BYTES - sizeof(struct spool_packet);
+	size_t body = w->file->packet_bytes - sizeof(struct spool_packet);
 
-	if (!w->packet || spool_writer_packet(w)->used + most > body)
+	if (!w->packet || w->used + most > body)
 		spool_writer_begin(w, ns);
+}
+
+static inline void spool_writer_commit(struct spool_writer *w)
+{
+	w->hold = false;
+	if (w->packet)
+		atomic_store(&spool_writer_packet(w)->used, w->used);
 }
 
 static inline void spool_writer_put(struct spool_writer *w, const struct spool_record *r)
 {
-	struct spool_packet *p = spool_writer_packet(w);
-
-	memcpy((uint8_t *)(p + 1) + p->used, r->bytes, r->used);
-	p->used += (uint32_t)r->used;
+	memcpy((uint8_t *)(spool_writer_packet(w) + 1) + w->used, r->bytes, r->used);
+	w->used += (uint32_t)r->used;
+	if (!w->hold)
+		spool_writer_commit(w);
 }
 
 static inline void record_time(struct spool_writer *w, struct spool_record *r, int64_t ns)
@@ -190,25 +229,10 @@ static inline void record_id(struct spool_writer *w, struct spool_record *r, uin
 	w->id = id;
 }
 
-/* stack: root-most first */
-static inline void spool_writer_sample(struct spool_writer *w, int64_t ns, uint64_t id,
-				       uint64_t size, uint32_t hits, uint8_t flags,
-				       const uint64_t *stack, uint32_t depth)
+/* The frames of a stack from `same` on, which becomes the packet's. */
+static inline void record_frames(struct spool_writer *w, struct spool_record *r, uint32_t same,
+				 const uint64_t *stack, uint32_t depth)
 {
-	struct spool_record *r = calloc(1, sizeof(*r));
-	uint32_t same = 0;
-
-	spool_writer_room(w, 60 + 10 * (size_t)depth, ns);
-	while (same < depth && same < w->depth && w->stack[same] == stack[same])
-		same++;
-	record_fixed(r, SPOOL_SAMPLE, 1);
-	record_fixed(r, flags, 1);
-	record_time(w, r, ns);
-	record_id(w, r, id);
-	record_u(r, size);
-	record_u(r, hits);
-	record_u(r, w->depth - same);
-	record_u(r, depth - same);
 	for (uint32_t i = same; i < depth; i++) {
 		uint32_t slot = spool_cache_slot(stack[i]);
 
@@ -222,14 +246,130 @@ static inline void spool_writer_sample(struct spool_writer *w, int64_t ns, uint6
 		record_fixed(r, stack[i], 8);
 	}
 	w->depth = depth;
-	spool_writer_put(w, r);
-	free(r);
 }
+
+static inline uint32_t spool_writer_same(const struct spool_writer *w, const uint64_t *stack,
+					 uint32_t depth)
+{
+	uint32_t same = 0;
+
+	while (same < depth && same < w->depth && w->stack[same] == stack[same])
+		same++;
+	return same;
+}
+
+/* stack: root-most first */
+static inline void spool_writer_sample(struct spool_writer *w, int64_t ns, uint64_t id,
+				       uint64_t size, uint32_t hits, uint8_t flags,
+				       const uint64_t *stack, uint32_t depth)
+{
+	struct spool_record r;
+	uint32_t same;
+
+	r.used = 0;
+	spool_writer_room(w, 60 + 10 * (size_t)depth, ns);
+	same = spool_writer_same(w, stack, depth);
+	record_fixed(&r, SPOOL_SAMPLE, 1);
+	record_fixed(&r, flags, 1);
+	record_time(w, &r, ns);
+	record_id(w, &r, id);
+	record_u(&r, size);
+	record_u(&r, hits);
+	record_u(&r, w->depth - same);
+	record_u(&r, depth - same);
+	record_frames(w, &r, same, stack, depth);
+	spool_writer_put(w, &r);
+}
+
+/* ---- exact ---- */
+
+/* The code of the narrowest field for a value. */
+static inline unsigned field_code(uint64_t value)
+{
+	return value >> 32 ? 3 : value >> 16 ? 2 : value >> 8 ? 1 : 0;
+}
+
+/* First byte, time, address. `more`: bits 4 to 6 of the first byte. */
+static inline void record_exact(struct spool_writer *w, struct spool_record *r, int64_t ns,
+				uint64_t address, unsigned more)
+{
+	uint64_t ticks = spool_ticks(w->file, ns), turned = SPOOL_TURN(address);
+	uint64_t time = varint_zigzag((int64_t)(ticks - w->ticks));
+	uint64_t step = varint_zigzag((int64_t)(turned - w->turned));
+
+	w->ticks = ticks;
+	w->turned = turned;
+	record_fixed(r, SPOOL_EXACT_RECORD | field_code(time) | field_code(step) << 2 | more, 1);
+	record_fixed(r, time, 1u << field_code(time));
+	record_fixed(r, step, 1u << field_code(step));
+}
+
+static inline void spool_writer_alloc(struct spool_writer *w, int64_t ns, uint64_t address,
+				      uint64_t size, uint8_t flags, const uint64_t *stack,
+				      uint32_t depth)
+{
+	struct spool_record r;
+	uint32_t same, pop, push;
+
+	r.used = 0;
+	spool_writer_room(w, 40 + 10 * (size_t)depth, ns);
+	same = spool_writer_same(w, stack, depth);
+	pop = w->depth - same;
+	push = depth - same;
+	record_exact(w, &r, ns, address, field_code(size) << 4);
+	record_fixed(&r, size, 1u << field_code(size));
+	record_fixed(
+	    &r, (pop < 63 ? pop : 63) | (push < 63 ? push : 63) << 6 | (unsigned)flags << 12, 2);
+	if (pop >= 63)
+		record_fixed(&r, pop, 2);
+	if (push >= 63)
+		record_fixed(&r, push, 2);
+	record_frames(w, &r, same, stack, depth);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_release(struct spool_writer *w, int64_t ns, uint64_t address,
+					uint8_t flags)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 40, ns);
+	record_exact(w, &r, ns, address, SPOOL_EXACT_RELEASE | (unsigned)flags << 4);
+	spool_writer_put(w, &r);
+}
+
+/* The realloc before this failed. */
+static inline void spool_writer_undo(struct spool_writer *w, int64_t ns)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 40, ns);
+	record_exact(w, &r, ns, 0x1230, 0);
+	record_fixed(&r, 0, 1);
+	record_fixed(&r, 5u | 7u << 6 | SPOOL_FLAG_UNDO << 12, 2);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_fork(struct spool_writer *w, int64_t ns)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_FORK, 1);
+	record_time(w, &r, ns);
+	spool_writer_put(w, &r);
+}
+
+/* ---- others ---- */
 
 static inline void spool_writer_free(struct spool_writer *w, int64_t ns, uint64_t id, uint8_t flags)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 40, ns);
 	record_fixed(&r, SPOOL_FREE, 1);
 	record_fixed(&r, flags, 1);
@@ -241,8 +381,9 @@ static inline void spool_writer_free(struct spool_writer *w, int64_t ns, uint64_
 static inline void spool_writer_thread(struct spool_writer *w, int64_t ns, uint32_t tid,
 				       const char *name)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 40 + strlen(name), ns);
 	record_fixed(&r, SPOOL_THREAD, 1);
 	record_u(&r, tid);
@@ -254,8 +395,9 @@ static inline void spool_writer_thread(struct spool_writer *w, int64_t ns, uint3
 
 static inline void spool_writer_interval(struct spool_writer *w, int64_t ns, uint32_t log2)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 40, ns);
 	record_fixed(&r, SPOOL_INTERVAL, 1);
 	record_fixed(&r, log2, 1);
@@ -266,8 +408,9 @@ static inline void spool_writer_interval(struct spool_writer *w, int64_t ns, uin
 static inline void spool_writer_module(struct spool_writer *w, int64_t ns, const char *path,
 				       uint64_t start, uint64_t end, uint64_t bias)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 100 + strlen(path), ns);
 	record_fixed(&r, SPOOL_MODULE, 1);
 	record_time(w, &r, ns);
@@ -283,8 +426,9 @@ static inline void spool_writer_module(struct spool_writer *w, int64_t ns, const
 
 static inline void spool_writer_gone(struct spool_writer *w, int64_t ns, uint64_t start)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 40, ns);
 	record_fixed(&r, SPOOL_GONE, 1);
 	record_time(w, &r, ns);
@@ -292,14 +436,17 @@ static inline void spool_writer_gone(struct spool_writer *w, int64_t ns, uint64_
 	spool_writer_put(w, &r);
 }
 
-static inline void spool_writer_lost(struct spool_writer *w, int64_t ns, uint64_t samples)
+static inline void spool_writer_lost(struct spool_writer *w, int64_t ns, uint64_t samples,
+				     uint64_t frees)
 {
-	struct spool_record r = {.used = 0};
+	struct spool_record r;
 
+	r.used = 0;
 	spool_writer_room(w, 40, ns);
 	record_fixed(&r, SPOOL_LOST, 1);
 	record_time(w, &r, ns);
 	record_u(&r, samples);
+	record_u(&r, frees);
 	spool_writer_put(w, &r);
 }
 

@@ -226,6 +226,9 @@ def bad_options():
             (["--hide", "a{2"], ["--hide", "'a{2'"]),
             (["--thread", "*("], ["--thread", "'*('"]),
             (["--at", "1s", "--metric", "leaked"], ["--at", "leaked"]),
+            (["--series", "0"], ["--series", "'0'"]),
+            (["--series", "10001"], ["--series", "'10001'", "10000"]),
+            (["--series", "x"], ["--series", "'x'"]),
             (["--frobnicate"], ["--frobnicate"]),
             (["--json=yes"], ["--json", "no value"]),
             (["-q"], ["-q"]),
@@ -403,6 +406,198 @@ def exact_text_has_no_uncertainty():
         for mark in ("±", "<=", "seen,", "fewer than"):
             check(mark not in text, repr(mark), "in", text)
         check(not re.search(r"\d\.\.\d", text), "a range in", text)
+
+
+# ---- series ----
+
+NUMBERS = ["live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks"]
+
+
+@cases(["%s %s %s" % (kind, by, sort) for kind in ("sampled", "exact") for by in KEYS
+        for sort in ("self", "total")])
+def series_agree_with_questions(case_name):
+    """The last moment is the end: what the questions for it say."""
+    kind, by, sort = case_name.split()
+    options = ["--by", by, "--sort", sort]
+    series = report("--series", "4", "--top", "0", "--metric", "allocated", *options, kind=kind)
+    same(series["times_ns"], [500000000, 1000000000, 1500000000, 2000000000], "times")
+    for row in series["rows"] + [series["others"]]:
+        for name in NUMBERS:
+            same(len(row[name]), 4, name)
+        same(row["allocated_bytes"], sorted(row["allocated_bytes"]), "allocated")
+    questions = {"live_bytes": report("--at", "end", *options, kind=kind),
+                 "allocated_bytes": report("--metric", "allocated", *options, kind=kind)}
+    for name, answer in questions.items():
+        at_end = sorted(row[sort]["bytes"]["estimate"] for row in answer["rows"])
+        found = sorted(row[name][-1] for row in series["rows"])
+        same([n for n in found if n], [n for n in at_end if n], name)
+    for i, time in enumerate(["500ms", "1s", "1.5s"]):
+        whole = report("--at", time, *options, kind=kind)["total"]["bytes"]["estimate"]
+        parts = sum(row["live_bytes"][i] for row in series["rows"] + [series["others"]])
+        if sort == "self":
+            check(abs(parts - whole) <= len(series["rows"]), "live at", time, parts, whole)
+        else:
+            check(parts >= whole, "live at", time, parts, whole)
+
+
+@case
+def series_known_figures():
+    series = report("--series", "3", "--top", "2", kind="exact")
+    same([row["function"] for row in series["rows"]],
+         ["load_file", "std::vector<std::pair<int, std::map<std::string, std::vector<long>>>, "
+          "my::pool_allocator<std::pair<int, int>>>::_M_realloc_insert<std::pair<int, int>>("
+          "__gnu_cxx::__normal_iterator<int*, std::vector<int>>, std::pair<int, int>&&)"], "rows")
+    same(series["rows"][0]["live_bytes"], [3 << 20] * 3, "load_file")
+    same(series["rows"][1]["live_blocks"], [20] * 3, "all 20 in the first 400 ms")
+    others = series["others"]
+    same(others["live_bytes"][2], 6 * 1000 + 3 * 500 + 12 * 64 + 15 * 48 + 14 * 256 + 11 * 128,
+         "others")
+    same(others["allocated_blocks"][2], 172 - 21, "others")
+    window = report("--series", "2", "--from", "100ms", "--to", "300ms", "--top", "1",
+                    kind="exact")
+    same(window["times_ns"], [200000000, 300000000], "window")
+    failing("report", "--series", "2", "--from", "1h", trace(), code=1, said=["--from", "ended"])
+
+
+@case
+def series_text():
+    text = mayfly("report", "--series", "12", trace("exact"), LC_ALL="C.UTF-8").text
+    check(text.startswith("Live by function at 12 moments, 167 ms to 2.00 s"), text)
+    check(re.search(r"^3\.00 MB  █{12}  3\.00 MB  load_file$", text, re.M), text)
+    check(re.search(r"^ 117 KB  ▅██▆▂ +0 B  grow_table$", text, re.M), text)
+    check("[all others]" in mayfly("report", "--series", "5", "--top", "1", trace("exact")).text,
+          "others")
+    plain = mayfly("report", "--series", "3", "--top", "1", trace("exact"), LC_ALL="C").text
+    check(plain.isascii(), plain)
+    check("  1. at most 3.00 MB, last 3.00 MB  load_file\n     3.00 MB, 3.00 MB, 3.00 MB\n" in plain,
+          plain)
+    stacks = mayfly("report", "--series", "4", "--by", "stack", "--top", "1", trace("exact"),
+                    LC_ALL="C.UTF-8").text
+    check(re.search(r"  1\. at most 3\.00 MB, last 3\.00 MB  ████\n     load_file  .*\n     main ",
+                    stacks), stacks)
+    wide = mayfly("report", "--series", "900", trace("exact"), COLUMNS="80").text
+    check(max(columns(line) for line in wide.splitlines()) <= 80, "lines of a long series")
+    check("Nothing was live" in mayfly("report", "--series", "3", trace("none")).text, "none")
+
+
+# ---- snapshots, losses, thinning ----
+
+@case
+def snapshots_say_what_events_say():
+    """At the ends of intervals, snapshots and events agree."""
+    for options in (["--metric", "allocated"], ["--metric", "leaked"], ["--metric", "temporary"],
+                    ["--at", "end"]):
+        for by in ("function", "line", "stack", "module"):
+            for extra in ([], ["--focus", "parse"], ["--ignore", "libcxx"], ["--hide", "main"]):
+                asked = ["--by", by, *options, *extra]
+                same(report(*asked, kind="snapshots"), report(*asked, kind="exact"), asked)
+    same(report("--at", "1000ms", kind="snapshots")["total"],
+         report("--at", "999ms", kind="exact")["total"], "at the end of an interval")
+    window = ["--metric", "allocated", "--from", "500ms"]
+    same(report(*window, kind="snapshots")["total"], report(*window, kind="exact")["total"],
+         "window")
+
+
+@case
+def snapshots_round_times_up():
+    answer = report("--at", "120ms", kind="snapshots")
+    same(answer["time_ns"], 500000000, "rounded time")
+    same(answer["total"], report("--at", "499ms", kind="exact")["total"], "total")
+    text = mayfly("report", "--at", "120ms", trace("snapshots")).text
+    check(text.startswith("Live at 500 ms by function"), text)
+    check("rounded up to the next snapshot, every 500 ms" in text, text)
+    check("rounded" not in mayfly("report", "--at", "500ms", trace("snapshots")).text, "at an end")
+    text = mayfly("report", "--metric", "allocated", "--from", "1ms", trace("snapshots")).text
+    check("allocated from 500 ms to the end" in text and "rounded up" in text, text)
+    series = report("--series", "5", "--top", "1", kind="snapshots")
+    same(series["times_ns"], [500000000, 1000000000, 1500000000, 2000000000, 2000000000], "series")
+
+
+@case
+def snapshots_know_no_blocks():
+    for options, word in [(["--by", "thread"], "--by thread"), (["--by", "size"], "--by size"),
+                          (["--by", "lifetime"], "--by lifetime"), (["--thread", "1"], "--thread"),
+                          (["--min-size", "2"], "--min-size"), (["--max-size", "2"], "--max-size"),
+                          (["--min-lifetime", "2s"], "--min-lifetime"),
+                          (["--max-lifetime", "2s"], "--max-lifetime"),
+                          (["--metric", "leaked", "--from", "1s"], "--from"),
+                          (["--by", "size", "--series", "3"], "--by size")]:
+        for more in ([], ["--json"]):
+            failing("report", *options, *more, trace("snapshots"), code=1,
+                    said=[word, "--snapshots", "record with --exact"])
+
+
+@case
+def snapshots_text():
+    text = mayfly("report", trace("snapshots"), COLUMNS="120").text
+    check(re.search(r"^Exact +every allocation: 172, 90 freed$", text, re.M), text)
+    check(re.search(r"^Snapshots +every 500 ms, 2 with changes$", text, re.M), text)
+    check(re.search(r"^Highest +3\.51 MB for a time between two snapshots$", text, re.M), text)
+    check(re.search(r"^Peak .* at 500 ms$", text, re.M), text)
+    for mark in ("±", "<=", "SAMPLES"):
+        check(mark not in text, repr(mark), "in", text)
+    text = mayfly("info", trace("snapshots"), COLUMNS="120").text
+    check(re.search(r"^Mode +exact: every allocation$", text, re.M), text)
+    check(re.search(r"^Snapshots +every 500 ms, 2 with changes: .*not single blocks$", text, re.M),
+          text)
+    facts = as_json("info", "--json", trace("snapshots"))
+    same((facts["snapshot_ns"], facts["snapshots"], facts["thinned"], facts["mode"]),
+         (500000000, 2, False, "exact"), "info")
+    same((facts["samples"], facts["frees"], facts["stacks"]), (172, 90, 11), "counts")
+    same(as_json("info", "--json", trace("exact"))["snapshot_ns"], 0, "no snapshots")
+
+
+COUNTS = re.compile(r"(\d+\.\d{9}) (\d+\.\d{9}) counts #(\d+) allocs=(\d+) alloc_bytes=(\d+) "
+                    r"frees=(\d+) free_bytes=(\d+) temps=(\d+) temp_bytes=(\d+)(?: (.+))?")
+
+
+@case
+def dump_of_snapshots():
+    lines = mayfly("dump", trace("snapshots")).text.splitlines()
+    parts = [COUNTS.fullmatch(line) for line in lines]
+    check(all(parts), [line for line, part in zip(lines, parts) if not part][:3])
+    parts = [part.groups() for part in parts]
+    same(sum(int(part[3]) for part in parts), 172, "allocations")
+    same(sum(int(part[5]) for part in parts), 90, "frees")
+    same(sum(int(part[7]) for part in parts), 30, "temporary")
+    grown = [part for part in parts if part[9] == "main;parse;grow_table"]
+    same([(part[0], part[1]) for part in grown],
+         [("0.000000000", "0.500000000"), ("0.500000000", "1.000000000")], "intervals")
+    same(sum(int(part[4]) for part in grown), 60 * 4000, "bytes of grow_table")
+    same(sum(int(part[6]) for part in grown), 60 * 4000, "freed bytes of grow_table")
+    objects = [json.loads(line) for line in
+               mayfly("dump", "--json", trace("snapshots")).text.splitlines()]
+    same(len(objects), len(parts), "objects")
+    for part, o in zip(parts, objects):
+        same([o[name] for name in ("node", "allocs", "alloc_bytes", "frees", "free_bytes", "temps",
+                                   "temp_bytes")], [int(n) for n in part[2:9]], "counters")
+        same(";".join(o["stack"]), part[9], "stack")
+        same((o["from_ns"], o["to_ns"]),
+             (round(float(part[0]) * 1e9), round(float(part[1]) * 1e9)), "interval")
+    check(";" not in mayfly("dump", "--no-stacks", trace("snapshots")).text, "--no-stacks")
+
+
+@case
+def losses_of_exact_traces():
+    for command in ("report", "info"):
+        text = mayfly(command, trace("lossy"), COLUMNS="300").text
+        lines = re.findall(r"^Dropped .*", text, re.M)
+        same(len(lines), 1, "warnings in %r" % text)
+        for word in ("5 allocations", "2 frees", "lower bound", "--max-spool"):
+            check(word in lines[0], repr(word), "is not in", lines[0])
+        check("Dropped" not in mayfly(command, trace("exact")).text, "no losses")
+
+
+@case
+def thinned_traces():
+    for command in ("report", "info"):
+        text = mayfly(command, trace("thinned"), COLUMNS="300").text
+        lines = re.findall(r"^Thinned .*", text, re.M)
+        same(len(lines), 1, "notes in %r" % text)
+        check("--max-size" in lines[0] and "errors" in lines[0], lines[0])
+        check("Thinned" not in mayfly(command, trace()).text, "not thinned")
+        check("1 byte in 64.0 KB at the start, in up to 128 KB later" in text, text)
+    same(as_json("info", "--json", trace("thinned"))["thinned"], True, "thinned")
 
 
 @case

@@ -83,6 +83,29 @@ def exact_eight_threads(seed):
 
 
 @case
+def exact_while_it_runs():
+    """Far more than the spool may hold: it is read while the program runs."""
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 11, 8, 100000, "-x")
+        facts = sane(here / "t.mayfly", 800000)
+        same(facts["mode"], "exact")
+        compare_exactly(here / "t.mayfly", truth)
+
+
+@case
+def snapshots_are_exact():
+    """Counters at intervals instead of events: the sums at the end are the same."""
+    with Folder() as here:
+        truth = known_run(here / "t.mayfly", 12, 8, 30000, "--snapshots", "0.05")
+        for metric, key in (("allocated", "allocated"), ("live", "live"), ("leaked", "live")):
+            found = self_rows(here / "t.mayfly", metric)
+            for name, figures in truth.items():
+                own = found[name]["self"] if name in found else None
+                got = [own["bytes"]["estimate"], own["blocks"]["estimate"]] if own else [0, 0]
+                same(got, figures[key], "%s of %s" % (metric, name))
+
+
+@case
 def exact_poisson():
     with Folder() as here:
         truth = known_run(here / "t.mayfly", 9, 2, 5000, "-i", "1", "--sampler", "poisson")
@@ -219,6 +242,73 @@ def estimates(what):
             least = 0.90 - 3 * math.sqrt(0.9 * 0.1 / number)
             check(held / number >= least, "the interval of", c, "samples held in", held, "of",
                   number)
+
+
+def judge(series, what):
+    """Is the mean of many runs the truth?"""
+    for key, one in series.items():
+        check(abs(one.z()) <= 4, what, key, "is biased:", round(one.z(), 2), "standard errors of the mean")
+
+
+@cases(["-x", "-i 64"])
+def thinned(options):
+    """--max-size: what is left of the samples, with their new weights, is unbiased, and its intervals
+    hold."""
+    series, held, all_ = {}, 0, 0
+    with Folder() as here:
+        for number in range(1, 17):
+            trace = here / "t.mayfly"
+            truth = known_run(trace, 55, 2, 20000, *options.split(), "--max-size", "64K", agent_seed=number)
+            facts = info(trace)
+            check(facts["thinned"] and facts["file_bytes"] <= 65536, facts)
+            for metric in ("allocated", "live"):
+                found = self_rows(trace, metric)
+                sums = [0, 0, 0, 0]
+                for name, figures in truth.items():
+                    own = found[name]["self"] if name in found else None
+                    for position, unit in enumerate(("bytes", "blocks")):
+                        sums[2 * position] += own[unit]["estimate"] if own else 0
+                        sums[2 * position + 1] += figures[metric][position]
+                    if own and own["samples"] >= 4 and not allocates_all_sizes(name):
+                        all_ += 1
+                        held += own["bytes"]["low"] <= figures[metric][0] <= own["bytes"]["high"]
+                for position, unit in enumerate(("bytes", "blocks")):
+                    series.setdefault((metric, unit), Series()).add(*sums[2 * position:2 * position + 2])
+            os.unlink(trace)
+    judge(series, "thinned")
+    print("# the 95 %% intervals of %d rows: %.3f hold" % (all_, held / all_))
+    check(all_ >= 100 and held / all_ >= 0.9, held, "of", all_, "intervals hold")
+
+
+@case
+def overhead():
+    """--overhead with a program whose rate of allocation changes by 100: the interval follows, and
+    the estimates stay unbiased."""
+    series, held, runs, samples = {}, 0, 16, []
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        for number in range(runs):
+            options = ["-i", "256"] + (["--overhead", "1"] if number else [])
+            env = environment(MAYFLY="seed=%d" % (number + 1))
+            done = record([program("phases"), "3", "4"], trace, *options, env=env)
+            same((done.code, done.err), (0, b""), "phases")
+            truth = json.loads(done.out)
+            samples.append(info(trace)["samples"])
+            rows_ = {row["function"]: row["self"] for row in report(trace, "--metric", "allocated")["rows"]}
+            for name, figures in truth.items():
+                for position, unit in enumerate(("bytes", "blocks")):
+                    true = figures["allocated"][position]
+                    figure = rows_[name][unit]
+                    if not number:
+                        continue
+                    series.setdefault((name, unit), Series()).add(figure["estimate"], true)
+                    held += figure["low"] <= true <= figure["high"]
+            os.unlink(trace)
+    print("# samples without and with a budget: %s" % samples)
+    check(max(samples[1:]) < samples[0] / 2, "the interval did not follow:", samples)
+    check(min(samples[1:]) > 100, "hardly any samples:", samples)
+    judge(series, "with a budget")
+    check(held >= 0.88 * 4 * (runs - 1), held, "intervals hold of", 4 * (runs - 1))
 
 
 @case

@@ -31,6 +31,7 @@ SOURCE = r"""
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t seen[65];
@@ -86,6 +87,83 @@ static int until(const char *file, int more)
 	return 5;
 }
 
+static void *deep(int depth, size_t size)
+{
+	void *p = depth ? deep(depth - 1, size) : the_allocator(size);
+	__asm__ volatile("" : "+r"(p) : : "memory");
+	return p;
+}
+
+/* Allocates and frees for so long and so often at least, from stacks of all depths, with 1,000 blocks
+ * live, and has some rest now and then. Says how many. */
+static int churn(double seconds, long least, int rest)
+{
+	static void *live[1000];
+	struct timespec t;
+	double end = 0;
+	long count = 0;
+
+	ready();
+	for (;;) {
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		double now = t.tv_sec + t.tv_nsec / 1e9;
+		if (!end)
+			end = now + seconds;
+		if (now > end && count >= least)
+			break;
+		for (int i = 0; i < 1000; i++) {
+			free(live[i]);
+			live[i] = deep(i * 7 % 40, 16 + i % 64);
+		}
+		count += 1000;
+		usleep(rest);
+	}
+	printf("%ld\n", count);
+	return 0;
+}
+
+/* Blocks of random sizes with random lives; says how many bytes and blocks, and of them live ones. */
+static int at_random(long count)
+{
+	static struct { void *block; long size; } slot[4096];
+	unsigned long x = 88172645463325252ul;
+	long bytes = 0, live = 0, live_blocks = 0;
+
+	for (long i = 0; i < count; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		int at = x >> 20 & 4095;
+		if (slot[at].block)
+			live -= slot[at].size, live_blocks--;
+		free(slot[at].block);
+		slot[at].size = 1 + (x >> 40 & 255);
+		slot[at].block = the_allocator(slot[at].size);
+		bytes += slot[at].size;
+		live += slot[at].size, live_blocks++;
+	}
+	printf("%ld %ld %ld %ld\n", bytes, count, live, live_blocks);
+	return 0;
+}
+
+/* The child frees what it has inherited, and allocates `more` blocks. */
+static int inherit(int blocks_before, int more)
+{
+	void **kept = malloc(blocks_before * sizeof(*kept));
+	for (int i = 0; i < blocks_before; i++)
+		kept[i] = the_allocator(100);
+	for (int child = 0; child < 3; child++) {
+		if (!fork()) {
+			for (int i = 0; i < blocks_before; i++)
+				free(kept[i]);
+			blocks(more, 16);
+			_exit(0);
+		}
+	}
+	blocks(more, 16);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
+
 static int forks(int count)
 {
 	blocks(20, 1 << 20);
@@ -137,6 +215,12 @@ int main(int argc, char **argv)
 		return count_signals();
 	if (!strcmp(what, "until"))
 		return until(argv[2], argc > 3 ? atoi(argv[3]) : 0);
+	if (!strcmp(what, "churn"))
+		return churn(atof(argv[2]), argc > 3 ? atol(argv[3]) : 0, argc > 4 ? atoi(argv[4]) : 500);
+	if (!strcmp(what, "random"))
+		return at_random(atol(argv[2]));
+	if (!strcmp(what, "inherit"))
+		return inherit(atoi(argv[2]), atoi(argv[3]));
 	if (!strcmp(what, "forks"))
 		return forks(atoi(argv[2]));
 	if (!strcmp(what, "leave"))
@@ -381,7 +465,11 @@ def not_executable():
 
 @cases([[], ["--no-such-option", "true"], ["-i", "0", "true"], ["-i", "x", "true"], ["-i", "2T", "true"],
         ["--sampler", "x", "true"], ["-o"], ["-o", "", "true"], ["--ocaml", "true"],
-        ["-x", "-i", "64", "true"]])
+        ["-x", "-i", "64", "true"], ["--overhead", "1", "-x", "true"], ["--overhead", "1", "-i", "1", "true"],
+        ["--overhead", "0", "true"], ["--overhead", "60", "true"], ["--overhead", "-1", "true"], ["--overhead", "x", "true"],
+        ["--snapshots", "0", "true"], ["--snapshots", "-1", "true"], ["--snapshots", "1", "-i", "64K", "true"],
+        ["--snapshots", "1", "--overhead", "1", "true"], ["--snapshots", "1", "--max-size", "1M", "true"],
+        ["--max-size", "1", "true"], ["--max-size", "x", "true"], ["--max-spool", "64K", "true"]])
 def wrong_usage(arguments):
     with Folder() as here:
         done = run([MAYFLY, "record", *arguments], cwd=here.path)
@@ -404,7 +492,8 @@ def exact(option):
 def help_text():
     done = run([MAYFLY, "record", "--help"])
     same((done.code, done.err), (0, b""))
-    for option in (b"--output", b"--interval", b"--sampler", b"--follow", b"--quiet"):
+    for option in (b"--output", b"--interval", b"--sampler", b"--follow", b"--quiet", b"--exact", b"--snapshots",
+                   b"--overhead", b"--max-size", b"--max-spool"):
         check(option in done.out, option, "is missing")
 
 
@@ -981,20 +1070,33 @@ def follow_stops_waiting_when_interrupted():
 
 # ---- killed, full ----
 
+def hold(process):
+    """Stops a process; returns when it has."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: state_of(process.pid) == "T", "the stop")
+
+
 @case
 def interrupted_while_the_trace_is_made():
-    with Folder() as here, Started(here, [compiled(), "until", here / "go", "1000000"], "-i", "1") as started:
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "4000000"], "-x") as started:
         program = started.child()
+        hold(started.process)
         open(here / "go", "w").close()
-        wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        wait_until(lambda: state_of(program) == "Z", "the program's end")
+        started.process.send_signal(signal.SIGCONT)
         while started.process.poll() is None:
             started.process.send_signal(signal.SIGINT)
             time.sleep(0.01)
         done = started.end()
         same((done.code, len(done.err.splitlines())), (130, 1), done)
         check(b"t.mayfly.spool" in done.err, done)
-        only_trace(here, "go", "t.mayfly.spool")
-        check(info(here / "t.mayfly.spool")["samples"] > 1000, "samples")
+        check(here / "t.mayfly.spool" in here.files(), here.files())
+        if os.path.exists(here / "t.mayfly.part"):
+            check(b"t.mayfly.part" in done.err, done)
+            samples = sum(info(here / name)["samples"] for name in ("t.mayfly.part", "t.mayfly.spool"))
+        else:
+            samples = info(here / "t.mayfly.spool")["samples"]
+        check(samples > 4000000, samples)
 
 
 @case
@@ -1019,7 +1121,7 @@ def mayfly_is_killed():
 @case
 def mayfly_is_killed_while_the_spool_grows():
     """The agent reserves space itself when nobody else does."""
-    with Folder() as here, Started(here, [compiled(), "until", here / "go", "2000000"], "-i", "1") as started:
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "6000000"], "-i", "1") as started:
         program = started.child()
         before = os.stat(here / "t.mayfly.spool").st_size
         started.process.kill()
@@ -1029,7 +1131,7 @@ def mayfly_is_killed_while_the_spool_grows():
         check(os.stat(here / "t.mayfly.spool").st_size > before, "the spool did not grow")
         facts = info(here / "t.mayfly.spool")
         same(facts["dropped_samples"], 0)
-        check(facts["samples"] >= 2000200, facts)
+        check(facts["samples"] >= 6000200, facts)
 
 
 @case
@@ -1041,6 +1143,211 @@ def many_samples():
         facts = info(here / "t.mayfly")
         same(facts["dropped_samples"], 0)
         check(1000000 <= facts["samples"] <= 1000100, facts)
+        only_trace(here, "t.mayfly")
+
+
+def memory_of(pid, field):
+    with open("/proc/%d/status" % pid) as file:
+        return int(re.search(field + r":\s*(\d+) kB", file.read()).group(1)) << 10
+
+
+@case
+def spool_and_memory_stay_small():
+    """However much a program allocates: it is read while it runs."""
+    with Folder() as here, Started(here, [compiled(), "churn", "3", "3000000"], "-x") as started:
+        spool = memory = 0
+        program = started.child()
+        time.sleep(0.5)
+        before = memory_of(started.process.pid, "VmRSS")
+        try:
+            while state_of(program) not in "ZX":
+                spool = max(spool, os.stat(here / "t.mayfly.spool").st_blocks * 512)
+                memory = memory_of(started.process.pid, "VmRSS")
+                time.sleep(0.05)
+        except FileNotFoundError:
+            pass
+        done = started.end()
+        same((done.code, done.err), (0, b""))
+        count = int(done.out)
+        facts = info(here / "t.mayfly")
+        same((facts["mode"], facts["dropped_samples"]), ("exact", 0))
+        check(count <= facts["samples"] <= count + 100, count, facts["samples"])
+        # Of 40 frames on average a third change, of 2 bytes each; and a free.
+        written = 34 * count
+        print("# %d allocations: spool at most %d MiB, memory %d then %d MiB" % (
+            count, spool >> 20, before >> 20, memory >> 20))
+        check(spool <= 64 << 20 and 1.3 * spool <= written, "the spool grew to", spool, "of", written)
+        check(memory <= 128 << 20, "mayfly's memory grew to", memory)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def recorder_that_is_held():
+    """It cannot read along: the spool grows to its limit, the program goes on, drops are counted."""
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "4000000"], "-x", "--max-spool",
+                                   "4M") as started:
+        program = started.child()
+        hold(started.process)
+        open(here / "go", "w").close()
+        wait_until(lambda: state_of(program) == "Z", "the program's end")
+        size = os.stat(here / "t.mayfly.spool").st_size
+        check(size <= (4 << 20) + 65536, "the spool has", size)
+        started.process.send_signal(signal.SIGCONT)
+        done = started.end()
+        same((done.code, len(done.err.splitlines())), (5, 1), done)
+        check(b"dropped" in done.err and b"--max-spool" in done.err, done)
+        facts = info(here / "t.mayfly")
+        check(facts["dropped_samples"] > 1000000, facts)
+        total = facts["samples"] + facts["dropped_samples"]
+        check(4000200 <= total <= 4010000, "recorded and dropped:", total)
+        only_trace(here, "go", "t.mayfly")
+
+
+@case
+def recorder_catches_up():
+    """What it could not read at once is read later, nothing is lost."""
+    with Folder() as here, Started(here, [compiled(), "until", here / "go", "4000000"], "-x") as started:
+        program = started.child()
+        hold(started.process)
+        open(here / "go", "w").close()
+        wait_until(lambda: state_of(program) == "Z", "the program's end")
+        started.process.send_signal(signal.SIGCONT)
+        done = started.end()
+        same((done.code, done.err), (5, b""))
+        facts = info(here / "t.mayfly")
+        same(facts["dropped_samples"], 0)
+        check(facts["samples"] >= 4000200, facts)
+        only_trace(here, "go", "t.mayfly")
+
+
+@case
+def mayfly_is_killed_while_it_reads():
+    """The part of the trace that is there and the rest of the spool are readable, and hold all."""
+    with Folder() as here, Started(here, [compiled(), "churn", "2"], "-x") as started:
+        program = started.child()
+        part, spool = here / "t.mayfly.part", here / "t.mayfly.spool"
+        wait_until(lambda: os.path.exists(part) and os.stat(part).st_size > 0, "the first part")
+        started.process.kill()
+        started.process.wait()
+        wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        count = int(started.process.stdout.read())
+        first, rest = info(part), info(spool)
+        check(not first["complete"], "complete")
+        check(first["samples"] >= 100000, first)
+        check(rest["samples"] >= 1000, rest)
+        same(rest["dropped_samples"], 0)
+        # A packet that was read in part is in both.
+        check(count <= first["samples"] + rest["samples"] <= count + 500000, count, first, rest)
+        names = harness.functions_of(spool, "--metric", "allocated")
+        check("the_allocator" in names, names)
+        run([MAYFLY, "report", part])
+        only_trace(here, "t.mayfly.part", "t.mayfly.spool")
+        done = record(["true"], here / "t.mayfly")
+        same((done.code, len(done.err.splitlines())), (125, 1), done)
+        same(record(["true"], here / "t.mayfly", "--force").code, 0)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def follow_forks_exactly():
+    """What a child has inherited, and frees, is known in its trace, read while all run."""
+    with Folder() as here:
+        done = record([compiled(), "inherit", "100000", "300000"], here / "t.mayfly", "-x", "--follow")
+        same((done.code, done.err), (0, b""))
+        traces = here.files()
+        same(len(traces), 4, traces)
+        for trace in traces:
+            facts = info(trace)
+            same((facts["mode"], facts["dropped_samples"]), ("exact", 0))
+            check(400000 <= facts["samples"] <= 400100, trace, facts)
+            live = harness.report(trace, "--metric", "live")["total"]["blocks"]["estimate"]
+            child = trace != here / "t.mayfly"
+            check(0 <= live - (150000 if child else 250000) <= 100, trace, live)
+        only_trace(here, *[os.path.basename(trace) for trace in traces])
+
+
+@case
+def exec_in_exact_mode():
+    """Only the last image counts; with --follow each has a trace."""
+    with Folder() as here:
+        command = ["sh", "-c", "exec %s blocks 1000000 16" % compiled()]
+        done = record(command, here / "t.mayfly", "-x")
+        same((done.code, done.out, done.err), (0, b"done\n", b""))
+        check(1000000 <= info(here / "t.mayfly")["samples"] <= 1000100, "samples")
+        only_trace(here, "t.mayfly")
+        done = record(command, here / "t.mayfly", "-x", "-f")
+        same((done.code, done.out, done.err), (0, b"done\n", b""))
+        check(1000000 <= info(here / "t.mayfly")["samples"] <= 1000100, "samples")
+        same(len(here.files("t.*.0.mayfly")), 1, here.files())
+
+
+def within(trace, out):
+    """What a thinned trace says of the program "random" is as near to the truth as it promises."""
+    bytes_, blocks_, live, live_blocks = (int(word) for word in out.split())
+    for metric, truth in (("allocated", (bytes_, blocks_)), ("live", (live, live_blocks))):
+        total = harness.report(trace, "--metric", metric, "--focus", "the_allocator")["total"]
+        for unit, true in zip(("bytes", "blocks"), truth):
+            figure = total[unit]
+            check(figure["stderr"] > 0, metric, unit, figure)
+            # 4 standard errors, and for few samples what the interval says.
+            check(abs(figure["estimate"] - true) <= 4 * figure["stderr"] or
+                  figure["low"] <= true <= figure["high"], metric, unit, "is", true, "but", figure)
+
+
+@cases(["-x 128K", "-x 1M", "-x 3M", "-i 16 256K", "-i 64 64K"])
+def max_size(what):
+    """The trace stays within it, and what it tells within what it promises."""
+    *options, size = what.split()
+    limit = int(size[:-1]) << (10 if size[-1] == "K" else 20)
+    with Folder() as here:
+        done = record([compiled(), "random", "2000000"], here / "t.mayfly", *options, "--max-size", size)
+        same((done.code, done.err), (0, b""))
+        facts = info(here / "t.mayfly")
+        length = os.stat(here / "t.mayfly").st_size
+        check(limit / 8 <= length <= limit, "a trace of", length, "bytes with a limit of", limit)
+        same((facts["complete"], facts["mode"], facts["thinned"]), (True, "sampled", True))
+        within(here / "t.mayfly", done.out)
+        only_trace(here, "t.mayfly")
+
+
+@case
+def max_size_that_is_not_reached():
+    with Folder() as here:
+        done = record([compiled(), "blocks", "1000", "48"], here / "t.mayfly", "-x", "--max-size", "64K")
+        same((done.code, done.err), (0, b""))
+        facts = info(here / "t.mayfly")
+        same(facts["mode"], "exact")
+        check(facts["samples"] >= 1000, facts)
+
+
+@case
+def snapshots_far_apart():
+    """The spool need not wait for the next one."""
+    with Folder() as here, Started(here, [compiled(), "churn", "0", "1000000", "3000"], "--snapshots", "1h",
+                                   "--max-spool", "12M") as started:
+        done = started.end()
+        same((done.code, done.err), (0, b""))
+        facts = info(here / "t.mayfly")
+        same((facts["dropped_samples"], facts["complete"]), (0, True))
+        total = harness.report(here / "t.mayfly", "--metric", "allocated", "--focus", "the_allocator")["total"]
+        same(total["blocks"]["estimate"], int(done.out))
+
+
+@case
+def snapshots():
+    with Folder() as here:
+        done = record([compiled(), "churn", "1.5"], here / "t.mayfly", "--snapshots", "0.1")
+        same((done.code, done.err), (0, b""))
+        count = int(done.out.split()[1])
+        facts = info(here / "t.mayfly")
+        same(facts["mode"], "exact")
+        check(os.stat(here / "t.mayfly").st_size < 100000, here.files())
+        options = ("--focus", "the_allocator")
+        for metric, least in (("allocated", count), ("live", 1000)):
+            total = harness.report(here / "t.mayfly", "--metric", metric, *options)["total"]
+            same(total["blocks"]["estimate"], least, metric)
+        same(harness.report(here / "t.mayfly", "--metric", "live", *options)["total"]["bytes"]["estimate"],
+             sum(16 + i % 64 for i in range(1000)))
         only_trace(here, "t.mayfly")
 
 
@@ -1075,15 +1382,50 @@ class SmallDisk:
 
 
 @case
-def disk_full_while_running():
-    with SmallDisk(8192) as here:
-        done = record([compiled(), "blocks", "3000000", "16"], here / "t.mayfly", "-i", "1")
-        same((done.code, done.out), (0, b"done\n"), done)
+def disk_full_while_mayfly_is_held():
+    """The spool takes all space that there is. It makes room for its trace in the end."""
+    with SmallDisk(8192) as here, Started(here, [compiled(), "until", here / "go", "3000000"], "-x") as started:
+        program = started.child()
+        hold(started.process)
+        open(here / "go", "w").close()
+        wait_until(lambda: state_of(program) == "Z", "the program's end")
+        started.process.send_signal(signal.SIGCONT)
+        done = started.end()
+        same(done.code, 5, done)
         check(1 <= len(done.err.splitlines()) <= 3, done)
-        check(b"space" in done.err, done)
+        check(b"space" in done.err or b"dropped" in done.err, done)
         facts = info(here / "t.mayfly")
         check(facts["samples"] >= 50000, facts)
+        check(facts["complete"], facts)
+        only_trace(here, "go", "t.mayfly")
+
+
+@case
+def small_disk_is_enough():
+    """The spool would not fit on it as a whole."""
+    with SmallDisk(12288) as here:
+        done = record([compiled(), "churn", "1"], here / "t.mayfly", "-x")
+        same(done.code, 0, done)
+        count = int(done.out.split()[1])
+        facts = info(here / "t.mayfly")
+        lost = count - facts["samples"]
+        check(lost <= 0 or done.err, "lost without a word:", lost, done)
+        check(facts["complete"], facts)
         only_trace(here, "t.mayfly")
+
+
+@case
+def disk_too_small_for_the_trace():
+    """The program ends as it would, what there is stays readable, and a line says so."""
+    with SmallDisk(4096) as here:
+        done = record([compiled(), "churn", "3"], here / "t.mayfly", "-x")
+        check(done.code in (0, 125), done)
+        check(done.out.startswith(b"ready\n") and int(done.out.split()[1]) > 0, done)
+        check(1 <= len(done.err.splitlines()) <= 4, done)
+        check(b"space" in done.err or b"dropped" in done.err, done)
+        names = [name for name in here.files() if not name.endswith(".spool")]
+        check(names, here.files())
+        check(info(names[0])["samples"] >= 50000, info(names[0]))
 
 
 @case

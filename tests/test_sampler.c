@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* As the hook does it. SAMPLER_SKIP on the fast path too. */
 static int32_t allocate(struct sampler *s, uint64_t size)
@@ -276,6 +277,211 @@ static void test_changes(void)
 	      truth);
 }
 
+/*
+ * The budget. A thread that allocates by bursts: 100 times as fast for a while, then slowly again.
+ * Time is counted in ticks: each allocation takes some, each sample takes more.
+ */
+enum { SITES = 5, CYCLES = 3, SEEDS = 100 };
+
+#define GAP_BURST   20u
+#define GAP_CALM    (100 * GAP_BURST)
+#define SAMPLE_COST 100u
+#define WINDOW	    200000u
+#define SHARE	    100u /* 1 % */
+#define LEAST_LOG2  12u
+
+struct simulation {
+	struct sampler s;
+	struct sampler_budget b;
+	uint64_t now, cost;
+	double truth[SITES], estimate[SITES];
+	uint32_t longest_log2; /* of the intervals that were chosen */
+};
+
+static double weight(const struct sampler *s, uint64_t size, int32_t hits)
+{
+	double interval = (double)(1ull << s->interval_log2), z = (double)size;
+
+	if (hits == 0)
+		return z;
+	return s->kind == SAMPLER_POISSON ? z / -expm1(-z / interval) : hits * interval;
+}
+
+/* 0: small blocks; 1: of a page, always weight 1 or nearly; 2: both; 3: in bursts; 4: in calm. */
+static void one_block(struct simulation *sim, bool burst, uint64_t random)
+{
+	uint32_t site = (uint32_t)(random % 4);
+	uint64_t size = site == 0   ? 16 + (random >> 8) % 50
+			: site == 1 ? 4000 + (random >> 8) % 200
+			: site == 2 ? 1 + ((random >> 8) & 0xffff) * ((random >> 24) & 0xff) / 2048
+				    : 100 + (random >> 8) % 1000;
+	struct sampler *s = &sim->s;
+	int32_t hits = SAMPLER_SKIP;
+
+	site += site == 3 && !burst;
+	sim->now += burst ? GAP_BURST : GAP_CALM;
+	sim->truth[site] += (double)size;
+	if (size < s->left) {
+		s->left -= size;
+		return;
+	}
+	hits = sampler_take(s, size);
+	if (hits != SAMPLER_SKIP) {
+		sim->estimate[site] += weight(s, size, hits);
+		sim->now += SAMPLE_COST;
+		sim->cost += SAMPLE_COST;
+		sampler_charge(s, &sim->b, SAMPLE_COST, hits ? sampler_position(s) : 0);
+	}
+	sampler_look(s, &sim->b, sim->now, WINDOW, SHARE, LEAST_LOG2, size, hits);
+	if (s->interval_log2 > sim->longest_log2)
+		sim->longest_log2 = s->interval_log2;
+}
+
+static void phase(struct simulation *sim, bool burst, uint32_t blocks, uint64_t *random)
+{
+	for (uint32_t i = 0; i < blocks; i++)
+		one_block(sim, burst, test_random(random));
+}
+
+static void simulate(struct simulation *sim, uint32_t kind, uint64_t seed)
+{
+	uint64_t random = 4711; /* the program does the same each time */
+
+	*sim = (struct simulation){.now = 1};
+	sampler_init(&sim->s, kind, LEAST_LOG2, seed);
+	for (int i = 0; i < CYCLES; i++) {
+		phase(sim, true, 150000, &random);
+		CHECK(sim->s.interval_log2 >= LEAST_LOG2 + 6, "burst: interval 2^%u",
+		      sim->s.interval_log2);
+		phase(sim, false, 15000, &random);
+		CHECK(sim->s.interval_log2 <= LEAST_LOG2 + 3, "calm again: interval 2^%u",
+		      sim->s.interval_log2);
+	}
+}
+
+static void test_budget(void)
+{
+	static struct simulation sim;
+
+	for (uint32_t kind = SAMPLER_STRATIFIED; kind <= SAMPLER_POISSON; kind++) {
+		double sum[SITES] = {0}, square[SITES] = {0}, spent = 0;
+
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			simulate(&sim, kind, seed);
+			spent += (double)sim.cost / (double)sim.now;
+			CHECK(sim.longest_log2 < 26, "interval 2^%u", sim.longest_log2);
+			for (int i = 0; i < SITES; i++) {
+				double error = sim.estimate[i] / sim.truth[i] - 1;
+
+				sum[i] += error;
+				square[i] += error * error;
+			}
+		}
+		/* Without a limit it would be above one half. */
+		CHECK(spent / SEEDS < 3.0 * SHARE / SAMPLER_SHARE_ONE, "share %g", spent / SEEDS);
+		for (int i = 0; i < SITES; i++) {
+			double mean = sum[i] / SEEDS;
+			double sigma = sqrt((square[i] / SEEDS - mean * mean) / SEEDS);
+
+			CHECK(fabs(mean) <= 3 * sigma, "kind %u site %d: off by %g, sigma %g", kind,
+			      i, mean, sigma);
+			CHECK(sigma < 0.06, "kind %u site %d: sigma %g", kind, i, sigma);
+		}
+	}
+}
+
+/* Windows so short that nearly every look changes the interval, now up, now down: changes that knew
+ * of the point of the stratum that they cut off would show. */
+static void test_budget_often(void)
+{
+	const int seeds = 3000, blocks = 20000;
+	double sum = 0, square = 0;
+	uint64_t changes = 0;
+
+	for (int seed = 0; seed < seeds; seed++) {
+		struct sampler_budget b = {0};
+		struct sampler s;
+		uint64_t now = 1;
+		double estimate = 0, error;
+
+		sampler_init(&s, SAMPLER_STRATIFIED, 19, (uint64_t)seed);
+		for (int i = 0; i < blocks; i++) {
+			uint32_t before = s.interval_log2;
+			int32_t hits;
+
+			now += GAP_BURST;
+			if (1000 < s.left) {
+				s.left -= 1000;
+				continue;
+			}
+			hits = sampler_take(&s, 1000);
+			if (hits != SAMPLER_SKIP) {
+				estimate += weight(&s, 1000, hits);
+				sampler_charge(&s, &b, 100, hits ? sampler_position(&s) : 0);
+			}
+			sampler_look(&s, &b, now, 2500, 100, 14, 1000, hits);
+			changes += s.interval_log2 != before;
+		}
+		error = estimate / (1000.0 * blocks) - 1;
+		sum += error;
+		square += error * error;
+	}
+	CHECK(changes > 20u * (uint64_t)seeds, "%g changes", (double)changes / seeds);
+	CHECK(fabs(sum / seeds) <= 3 * sqrt(square) / seeds, "off by %g, sigma %g", sum / seeds,
+	      sqrt(square) / seeds);
+	CHECK(sqrt(square) / seeds < 0.01);
+}
+
+/* A thread that hardly allocates any more still comes down, and no further than the least. */
+static void test_budget_comes_down(void)
+{
+	struct sampler_budget b = {0};
+	struct sampler s;
+	uint64_t now = 1, bytes = 0;
+
+	sampler_init(&s, SAMPLER_STRATIFIED, 28, 1);
+	sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
+	for (; s.interval_log2 > LEAST_LOG2; bytes += 64) {
+		now += 1000;
+		if (allocate(&s, 64) != SAMPLER_SKIP)
+			sampler_charge(&s, &b, SAMPLE_COST, sampler_position(&s));
+		sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
+		CHECK(bytes < 1 << 20, "still at 2^%u", s.interval_log2);
+		if (bytes >= 1 << 20)
+			return;
+	}
+	for (int i = 0; i < 100000; i++) {
+		now += WINDOW;
+		allocate(&s, 64);
+		sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
+		CHECK(s.interval_log2 == LEAST_LOG2);
+	}
+	sampler_end_budget(&s, &b);
+	CHECK(b.start == 0 && s.check == UINT64_MAX);
+}
+
+/* Nothing but blocks of weight 1, and interval 1 to begin with: looks come all the same. */
+static void test_budget_large(void)
+{
+	struct sampler_budget b = {0};
+	struct sampler s;
+	uint64_t now = 1;
+
+	sampler_init(&s, SAMPLER_STRATIFIED, 0, 1);
+	for (int i = 0; i < 1000000 && s.interval_log2 < SAMPLER_BUDGET_MOST; i++) {
+		int32_t hits = allocate(&s, 1 << 20);
+
+		now += 100;
+		if (hits != SAMPLER_SKIP) {
+			now += SAMPLE_COST;
+			sampler_charge(&s, &b, SAMPLE_COST, hits ? sampler_position(&s) : 0);
+		}
+		sampler_look(&s, &b, now, WINDOW, SHARE, 0, 1 << 20, hits);
+	}
+	CHECK(s.interval_log2 > 20 && s.interval_log2 < SAMPLER_BUDGET_MOST, "interval 2^%u",
+	      s.interval_log2);
+}
+
 int main(void)
 {
 	RUN(test_mean);
@@ -288,5 +494,9 @@ int main(void)
 	RUN(test_position);
 	RUN(test_seed);
 	RUN(test_changes);
+	RUN(test_budget);
+	RUN(test_budget_often);
+	RUN(test_budget_comes_down);
+	RUN(test_budget_large);
 	DONE();
 }

@@ -1,41 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading spools: times, threads, modules, frees, forks; and cut off and damaged ones. */
+/*
+ * Reading spools: times, threads, modules, frees, forks; while they grow, with packets used again;
+ * cut off and damaged ones. The events go to the imitation of writer_double.h.
+ */
 #include <mayfly/trace.h>
 
 #include <string.h>
 
-#include "trace/recording.h"
+#include "trace/spool_stream.h"
 
 #include "spool_writer.h"
 #include "test.h"
+#include "writer_double.h"
 
 #define MS ((int64_t)1000000)
 
 static const uint64_t deep[] = {0x401000, 0x401100, 0x401200, 0x7f0000001234};
 
-static struct recording *read_file(struct spool_file *f, const struct spool_ending *ending,
-				   const struct recording *parent)
-{
-	struct recording *r = NULL;
-	int error = spool_read(f->data, f->size, ending, parent, &r);
+/* A spool, what was made of it, and the stream in between. */
+struct reading {
+	struct spool_file *f;
+	struct recording *t;
+	struct trace_writer *w;
+	struct spool_stream *s;
+	size_t done; /* calls of done() */
+	bool wipe;   /* done() gives the packet back to the writers */
+	size_t cut;  /* not 0: the file ends here */
+};
 
-	CHECK(error == 0, "%s", mayfly_error_text(error));
-	return r ? r : recording_new();
+static const void *file_at(void *context, uint64_t offset, size_t bytes)
+{
+	const struct reading *r = context;
+	size_t size = r->cut ? r->cut - 1 : r->f->size;
+
+	return offset <= size && bytes <= size - offset ? r->f->data + offset : NULL;
 }
 
-static const struct recording_frame *leaf(const struct recording *r, size_t sample)
+static void file_done(void *context, uint64_t index)
+{
+	struct reading *r = context;
+	struct spool_packet *p =
+	    (struct spool_packet *)(r->f->data + WRITER_HEADER_BYTES + index * r->f->packet_bytes);
+
+	CHECK(p->magic == SPOOL_PACKET_MAGIC);
+	r->done++;
+	if (!r->wipe)
+		return;
+	memset(p, 0xdd, r->f->packet_bytes);
+	p->magic = 0;
+	r->f->recycled[r->f->recycled_count++] = index;
+}
+
+static void reading_free(struct reading *r)
+{
+	spool_stream_close(r->s);
+	trace_writer_free_all(r->w);
+	recording_free(r->t);
+	free(r);
+}
+
+/* NULL, and the error, when it cannot be opened. */
+static struct reading *open_file(struct spool_file *f, const struct spool_stream_options *options,
+				 size_t cut, int *error)
+{
+	struct reading *r = calloc(1, sizeof(*r));
+	struct spool_source source = {r, file_at, file_done};
+	struct trace_writer_options writer_options = {0};
+
+	r->f = f;
+	r->cut = cut;
+	r->t = recording_new();
+	*error = spool_stream_writer_options(&source, &writer_options);
+	r->w = trace_writer_new(&writer_options, r->t, NULL, NULL);
+	if (!*error)
+		*error = spool_stream_open(&source, options, r->t, r->w, &r->s);
+	if (!*error)
+		return r;
+	CHECK(!r->s);
+	reading_free(r);
+	return NULL;
+}
+
+static struct reading *open_online(struct spool_file *f)
+{
+	struct spool_stream_options options = {.online = true, .keep_forks = true};
+	int error;
+	struct reading *r = open_file(f, &options, 0, &error);
+
+	CHECK(r, "%s", mayfly_error_text(error));
+	return r;
+}
+
+/* A round at this moment of the spool's clock, whole. */
+static void round_at(struct reading *r, int64_t ns)
+{
+	bool more = true;
+
+	while (more)
+		CHECK(spool_stream_advance(r->s, spool_ticks(r->f, ns),
+					   spool_file_header(r->f)->start_mono_ns + (uint64_t)ns,
+					   &more) == 0);
+}
+
+static void finish(struct reading *r, const struct spool_ending *ending)
+{
+	CHECK(spool_stream_finish(r->s, ending) == 0);
+	CHECK(r->t->info.samples == r->w->samples && r->t->info.frees == r->w->frees);
+}
+
+static struct reading *read_child(struct spool_file *f, const struct spool_ending *ending,
+				  struct reading *parent)
+{
+	struct spool_stream_options options = {.parent = parent ? parent->s : NULL,
+					       .keep_forks = true};
+	int error;
+	struct reading *r = open_file(f, &options, 0, &error);
+
+	CHECK(r, "%s", mayfly_error_text(error));
+	if (!r)
+		abort();
+	finish(r, ending);
+	return r;
+}
+
+static struct reading *read_file(struct spool_file *f, const struct spool_ending *ending)
+{
+	return read_child(f, ending, NULL);
+}
+
+static uint64_t unknown(const struct reading *r)
+{
+	struct spool_stream_status status;
+
+	spool_stream_status(r->s, &status);
+	CHECK(status.allocations == r->w->samples && status.frees == r->w->frees);
+	CHECK(status.live_blocks == r->w->samples - r->w->frees && status.memory_bytes);
+	return status.unknown_frees;
+}
+
+static const struct recording_frame *leaf(const struct reading *r, size_t sample)
 {
 	static const struct recording_frame none;
-	uint32_t node = r->sample[sample].node;
+	uint32_t node = r->w->sample[sample].block.node;
 
-	return node ? &r->frame[r->node[node].frame] : &none;
+	return node ? &r->t->frame[r->t->node[node].frame] : &none;
 }
 
-static size_t depth_of(const struct recording *r, uint32_t node)
+static size_t depth_of(const struct recording *t, uint32_t node)
 {
 	size_t depth = 0;
 
-	for (; node; node = r->node[node].parent)
+	for (; node; node = t->node[node].parent)
 		depth++;
 	return depth;
 }
@@ -44,8 +159,8 @@ static void simple_spool(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w = spool_writer_new(f, 100);
-	struct spool_ending ending = {MAYFLY_END_EXITED, 3, 50 * MS};
-	struct recording *r;
+	struct spool_ending ending = {MAYFLY_END_EXITED, 3, 50 * MS, 0, 0};
+	struct reading *r;
 
 	spool_writer_module(w, 1, "/bin/prg", 0x400000, 0x500000, 0x1000);
 	spool_writer_thread(w, 1, 100, "prg");
@@ -54,29 +169,34 @@ static void simple_spool(void)
 	spool_writer_free(w, 30 * MS, 0, SPOOL_FLAG_TEMPORARY);
 	spool_writer_interval(w, 31 * MS, 10);
 	spool_writer_sample(w, 40 * MS, 2, 7, 1, 0, deep, 0);
-	spool_writer_lost(w, 41 * MS, 5);
-	r = read_file(f, &ending, NULL);
-	CHECK(r->samples == 3 && r->info.samples == 3 && r->info.frees == 1);
-	CHECK(r->info.complete && r->info.ending == MAYFLY_END_EXITED && r->info.ending_code == 3);
-	CHECK(r->info.duration_ns == 50 * MS && r->info.pid == 100 && r->info.parent_pid == 50);
-	CHECK(r->info.interval_bytes == 1 << 19);
-	CHECK(r->info.dropped_samples == 5);
-	CHECK(r->command_count == 2 && !strcmp(recording_text(r, r->command[0]), "prg") &&
-	      !strcmp(recording_text(r, r->command[1]), "-x"));
-	CHECK(!strcmp(recording_text(r, r->program), "/bin/prg"));
-	CHECK(r->sample[0].time_ns == 10 * MS && r->sample[0].free_ns == 30 * MS);
-	CHECK(r->sample[0].free_flags == MAYFLY_FLAG_TEMPORARY && r->sample[0].size == 100);
-	CHECK(r->sample[1].flags == MAYFLY_FLAG_REALLOC && r->sample[1].hits == 0);
-	CHECK(r->sample[1].free_ns == INT64_MAX && r->sample[1].interval_log2 == 19);
-	CHECK(r->sample[2].interval_log2 == 10 && r->sample[2].node == 0);
-	CHECK(depth_of(r, r->sample[0].node) == 4 && depth_of(r, r->sample[1].node) == 3);
-	CHECK(r->node[r->sample[0].node].parent == r->sample[1].node);
+	spool_writer_lost(w, 41 * MS, 5, 7);
+	r = read_file(f, &ending);
+	CHECK(r->w->samples == 3 && r->t->info.samples == 3 && r->t->info.frees == 1);
+	CHECK(r->t->info.complete && r->t->info.ending == MAYFLY_END_EXITED &&
+	      r->t->info.ending_code == 3);
+	CHECK(r->t->info.duration_ns == 50 * MS && r->t->info.pid == 100 &&
+	      r->t->info.parent_pid == 50);
+	CHECK(r->t->info.interval_bytes == 1 << 19);
+	CHECK(r->t->info.dropped_samples == 5 && r->t->info.dropped_frees == 7);
+	CHECK(r->t->command_count == 2 && !strcmp(recording_text(r->t, r->t->command[0]), "prg") &&
+	      !strcmp(recording_text(r->t, r->t->command[1]), "-x"));
+	CHECK(!strcmp(recording_text(r->t, r->t->program), "/bin/prg"));
+	CHECK(r->w->sample[0].time_ns == 10 * MS && r->w->sample[0].free_ns == 30 * MS);
+	CHECK(r->w->sample[0].free_flags == MAYFLY_FLAG_TEMPORARY &&
+	      r->w->sample[0].block.size == 100);
+	CHECK(r->w->sample[1].block.flags == MAYFLY_FLAG_REALLOC &&
+	      r->w->sample[1].block.hits == 0);
+	CHECK(r->w->sample[1].free_ns == INT64_MAX && r->w->sample[1].block.interval_log2 == 19);
+	CHECK(r->w->sample[2].block.interval_log2 == 10 && r->w->sample[2].block.node == 0);
+	CHECK(depth_of(r->t, r->w->sample[0].block.node) == 4 &&
+	      depth_of(r->t, r->w->sample[1].block.node) == 3);
+	CHECK(r->t->node[r->w->sample[0].block.node].parent == r->w->sample[1].block.node);
 	CHECK(leaf(r, 1)->module == 0 && leaf(r, 1)->address == 0x401200 - 1 - 0x1000);
 	CHECK(leaf(r, 0)->module == RECORDING_NONE && leaf(r, 0)->address == 0x7f0000001233);
-	CHECK(r->threads == 1 && r->thread[0].tid == 100 &&
-	      !strcmp(recording_text(r, r->thread[0].name), "prg"));
-	CHECK(r->module[0].build_id_length == 4 && r->module[0].to_ns == INT64_MAX);
-	recording_free(r);
+	CHECK(r->t->threads == 1 && r->t->thread[0].tid == 100 &&
+	      !strcmp(recording_text(r->t, r->t->thread[0].name), "prg"));
+	CHECK(r->t->module[0].build_id_length == 4 && r->t->module[0].to_ns == INT64_MAX);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -87,7 +207,7 @@ static void threads_are_merged(void)
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w[2] = {spool_writer_new(f, 100), spool_writer_new(f, 101)};
 	enum { EACH = 3000 };
-	struct recording *r;
+	struct reading *r;
 	size_t crossed = 0;
 
 	for (uint64_t i = 0; i < EACH; i++)
@@ -101,24 +221,24 @@ static void threads_are_merged(void)
 			if (i >= 10) /* the other one's */
 				spool_writer_free(w[k], now + 100, 2 * (i - 10) + !k, 0);
 		}
-	r = read_file(f, NULL, NULL);
-	CHECK(r->samples == 2 * EACH && r->info.frees == 2 * (EACH - 10));
-	CHECK(r->unknown_frees == 0 && r->threads == 2);
-	for (size_t i = 0; i < r->samples; i++) {
-		const struct recording_sample *s = &r->sample[i];
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 2 * EACH && r->t->info.frees == 2 * (EACH - 10));
+	CHECK(unknown(r) == 0 && r->t->threads == 2);
+	for (size_t i = 0; i < r->w->samples; i++) {
+		const struct sample *s = &r->w->sample[i];
 
-		CHECK(s->id == i && s->size == 16 + i / 2);
-		CHECK(r->thread[s->thread].tid == 100 + i % 2);
-		CHECK(depth_of(r, s->node) == (i / 2 % 5 ? i / 2 % 4 : 4));
+		CHECK(s->block.size == 16 + i / 2);
+		CHECK(r->t->thread[s->block.thread].tid == 100 + i % 2);
+		CHECK(depth_of(r->t, s->block.node) == (i / 2 % 5 ? i / 2 % 4 : 4));
 		if (s->free_ns == INT64_MAX)
 			continue;
-		CHECK(r->thread[s->free_thread].tid == 100 + (i + 1) % 2);
+		CHECK(r->t->thread[s->free_thread].tid == 100 + (i + 1) % 2);
 		CHECK(s->free_ns == s->time_ns + 10100 + (i % 2 ? -500 : 500));
 		crossed++;
 	}
 	CHECK(crossed == 2 * (EACH - 10));
-	CHECK(r->info.duration_ns == (EACH - 1) * 1000 + 600);
-	recording_free(r);
+	CHECK(r->t->info.duration_ns == (EACH - 1) * 1000 + 600);
+	reading_free(r);
 	free(w[0]);
 	free(w[1]);
 	spool_file_free(f);
@@ -129,16 +249,16 @@ static void odd_frees(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w = spool_writer_new(f, 100);
-	struct recording *r;
+	struct reading *r;
 
 	spool_writer_sample(w, 1000, 0, 8, 1, 0, deep, 2);
 	spool_writer_free(w, 900, 0, 0);
 	spool_writer_free(w, 2000, 77, 0);
 	spool_writer_free(w, 2100, 0, 0);
-	r = read_file(f, NULL, NULL);
-	CHECK(r->samples == 1 && r->sample[0].free_ns == 1000);
-	CHECK(r->unknown_frees == 2 && r->info.frees == 1);
-	recording_free(r);
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 1 && r->w->sample[0].free_ns == 1000);
+	CHECK(unknown(r) == 2 && r->t->info.frees == 1);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -148,7 +268,7 @@ static void thread_names(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w = spool_writer_new(f, 200), *v = spool_writer_new(f, 300);
-	struct recording *r;
+	struct reading *r;
 
 	spool_writer_thread(w, 10, 200, "early");
 	spool_writer_sample(w, 20, 0, 8, 1, 0, deep, 1);
@@ -157,13 +277,15 @@ static void thread_names(void)
 	spool_writer_thread(v, 50, 300, "idle");
 	spool_writer_begin(w, 60);
 	spool_writer_thread(w, 60, 200, "late");
-	r = read_file(f, NULL, NULL);
-	CHECK(r->threads == 2);
-	CHECK(r->thread[r->sample[0].thread].tid == 200);
-	CHECK(!strcmp(recording_text(r, r->thread[r->sample[0].thread].name), "late"));
-	CHECK(r->thread[r->sample[1].thread].tid == 201);
-	CHECK(!strcmp(recording_text(r, r->thread[r->sample[1].thread].name), "other"));
-	recording_free(r);
+	r = read_file(f, NULL);
+	CHECK(r->t->threads == 2);
+	CHECK(r->t->thread[r->w->sample[0].block.thread].tid == 200);
+	CHECK(
+	    !strcmp(recording_text(r->t, r->t->thread[r->w->sample[0].block.thread].name), "late"));
+	CHECK(r->t->thread[r->w->sample[1].block.thread].tid == 201);
+	CHECK(!strcmp(recording_text(r->t, r->t->thread[r->w->sample[1].block.thread].name),
+		      "other"));
+	reading_free(r);
 	free(w);
 	free(v);
 	spool_file_free(f);
@@ -176,7 +298,7 @@ static void addresses_are_used_again(void)
 	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
 	const uint64_t stack[] = {0x400500, 0x10000200};
 	const char *want[] = {"/a.so", "/a.so", "", "/b.so", "/b.so", "/a.so"};
-	struct recording *r;
+	struct reading *r;
 
 	spool_writer_module(w, 0, "/bin/prg", 0x400000, 0x500000, 0x400000);
 	/* Seen by a sample just before the agent noticed it. */
@@ -194,24 +316,24 @@ static void addresses_are_used_again(void)
 	spool_writer_gone(v, 400, 0x0ffff000);
 	spool_writer_module(v, 500, "/a.so", 0x10000000, 0x10001000, 0x10000000);
 	spool_writer_sample(w, 550, 5, 8, 1, 0, stack, 2);
-	r = read_file(f, NULL, NULL);
-	CHECK(r->samples == 6 && r->modules == 4, "%zu %zu", r->samples, r->modules);
-	for (size_t i = 0; i < r->samples && i < 6; i++) {
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 6 && r->t->modules == 4, "%zu %zu", r->w->samples, r->t->modules);
+	for (size_t i = 0; i < r->w->samples && i < 6; i++) {
 		const struct recording_frame *frame = leaf(r, i);
 		const char *path = frame->module == RECORDING_NONE
 				       ? ""
-				       : recording_text(r, r->module[frame->module].path);
+				       : recording_text(r->t, r->t->module[frame->module].path);
 
 		if (i == 2) /* a.so comes back at 500: the first that is mapped there later */
 			CHECK(frame->module != RECORDING_NONE &&
-			      r->module[frame->module].from_ns == 500);
+			      r->t->module[frame->module].from_ns == 500);
 		else
 			CHECK(!strcmp(path, want[i]), "%zu is in %s", i, path);
-		CHECK(depth_of(r, r->sample[i].node) == 2);
+		CHECK(depth_of(r->t, r->w->sample[i].block.node) == 2);
 	}
 	CHECK(leaf(r, 1)->address == 0x1ff && leaf(r, 3)->address == 0x11ff);
 	CHECK(leaf(r, 1)->module != leaf(r, 5)->module);
-	recording_free(r);
+	reading_free(r);
 	free(w);
 	free(v);
 	spool_file_free(f);
@@ -223,19 +345,19 @@ static void marks(void)
 	struct spool_writer *w = spool_writer_new(f, 100);
 	const uint64_t cut[] = {SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0), 0x401000};
 	const uint64_t elided[] = {0x401000, SPOOL_MARK(SPOOL_MARK_ELIDED, 5000), 0x402000};
-	struct recording *r;
+	struct reading *r;
 	uint32_t node;
 
 	spool_writer_sample(w, 10, 0, 8, 1, 0, cut, 2);
 	spool_writer_sample(w, 20, 1, 8, 1, 0, elided, 3);
-	r = read_file(f, NULL, NULL);
-	CHECK(r->info.truncated_stacks == 1);
-	node = r->node[r->sample[0].node].parent;
-	CHECK(r->frame[r->node[node].frame].kind == MAYFLY_FRAME_TRUNCATED);
-	node = r->node[r->sample[1].node].parent;
-	CHECK(r->frame[r->node[node].frame].kind == MAYFLY_FRAME_ELIDED);
-	CHECK(r->frame[r->node[node].frame].address == 5000);
-	recording_free(r);
+	r = read_file(f, NULL);
+	CHECK(r->t->info.truncated_stacks == 1);
+	node = r->t->node[r->w->sample[0].block.node].parent;
+	CHECK(r->t->frame[r->t->node[node].frame].kind == MAYFLY_FRAME_TRUNCATED);
+	node = r->t->node[r->w->sample[1].block.node].parent;
+	CHECK(r->t->frame[r->t->node[node].frame].kind == MAYFLY_FRAME_ELIDED);
+	CHECK(r->t->frame[r->t->node[node].frame].address == 5000);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -254,7 +376,7 @@ static void tsc_is_calibrated(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_TSC, 2.7123456789);
 	struct spool_writer *w = spool_writer_new(f, 100);
-	struct recording *r;
+	struct reading *r;
 
 	for (uint64_t i = 0; i < 600; i++) {
 		spool_writer_begin(w, (int64_t)i * 100 * MS + 33);
@@ -262,11 +384,11 @@ static void tsc_is_calibrated(void)
 			spool_writer_packet(w)->mono_ns += 3 * MS;
 		spool_writer_sample(w, (int64_t)i * 100 * MS + 12345678, i, 8, 1, 0, deep, 1);
 	}
-	r = read_file(f, NULL, NULL);
-	CHECK(r->samples == 600);
-	for (size_t i = 0; i < r->samples; i++)
-		close_to(r->sample[i].time_ns, (int64_t)i * 100 * MS + 12345678, 10);
-	recording_free(r);
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 600);
+	for (size_t i = 0; i < r->w->samples; i++)
+		close_to(r->w->sample[i].time_ns, (int64_t)i * 100 * MS + 12345678, 10);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -276,7 +398,7 @@ static void tsc_after_sleep(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_TSC, 2);
 	struct spool_writer *w = spool_writer_new(f, 100);
-	struct recording *r;
+	struct reading *r;
 
 	for (uint64_t i = 0; i < 200; i++) {
 		/* From packet 100 on, ticks are an hour further than ns. */
@@ -287,11 +409,11 @@ static void tsc_after_sleep(void)
 		spool_writer_packet(w)->mono_ns -= (uint64_t)slept;
 		spool_writer_sample(w, now + slept + 5 * MS, i, 8, 1, 0, deep, 1);
 	}
-	r = read_file(f, NULL, NULL);
-	for (size_t i = 0; i < r->samples; i++)
+	r = read_file(f, NULL);
+	for (size_t i = 0; i < r->w->samples; i++)
 		if (i != 99) /* nobody knows where between two packets it slept */
-			close_to(r->sample[i].time_ns, (int64_t)i * 100 * MS + 5 * MS, 100);
-	recording_free(r);
+			close_to(r->w->sample[i].time_ns, (int64_t)i * 100 * MS + 5 * MS, 100);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -301,24 +423,24 @@ static void short_tsc_runs(void)
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_TSC, 3);
 	struct spool_writer *w = spool_writer_new(f, 100);
 	struct spool_ending ending = {.ending = MAYFLY_END_EXITED};
-	struct recording *r;
+	struct reading *r;
 
 	/* One packet 100 us after the start, then a second of samples. */
 	spool_writer_begin(w, 100000);
 	for (uint64_t i = 0; i < 10; i++)
 		spool_writer_sample(w, (int64_t)i * 100 * MS + 200000, i, 8, 1, 0, deep, 1);
-	r = read_file(f, &ending, NULL);
-	for (size_t i = 0; i < r->samples; i++)
-		close_to(r->sample[i].time_ns, (int64_t)i * 100 * MS + 200000, 1000);
-	recording_free(r);
+	r = read_file(f, &ending);
+	for (size_t i = 0; i < r->w->samples; i++)
+		close_to(r->w->sample[i].time_ns, (int64_t)i * 100 * MS + 200000, 1000);
+	reading_free(r);
 	/* The packet's pair is off by 50 us: only the recorder's pair saves the day. */
 	spool_writer_packet(w)->mono_ns += 50000;
 	ending.end_ticks = spool_ticks(f, 2000 * MS);
 	ending.end_mono_ns = spool_file_header(f)->start_mono_ns + 2000 * (uint64_t)MS;
-	r = read_file(f, &ending, NULL);
-	for (size_t i = 0; i < r->samples; i++)
-		close_to(r->sample[i].time_ns, (int64_t)i * 100 * MS + 200000, 1000);
-	recording_free(r);
+	r = read_file(f, &ending);
+	for (size_t i = 0; i < r->w->samples; i++)
+		close_to(r->w->sample[i].time_ns, (int64_t)i * 100 * MS + 200000, 1000);
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
 }
@@ -329,9 +451,9 @@ static void off_ends_the_recording(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w = spool_writer_new(f, 100);
-	struct spool_ending ending = {MAYFLY_END_EXITED, 0, 900 * MS};
+	struct spool_ending ending = {MAYFLY_END_EXITED, 0, 900 * MS, 0, 0};
 	struct spool_header *h;
-	struct recording *r;
+	struct reading *r;
 
 	spool_writer_sample(w, 10 * MS, 0, 8, 1, 0, deep, 1);
 	h = spool_file_header(f);
@@ -339,42 +461,86 @@ static void off_ends_the_recording(void)
 	atomic_store(&h->off_ticks, spool_ticks(f, 70 * MS));
 	atomic_store(&h->off_reason, SPOOL_OFF_NO_SPACE);
 	strcpy(h->off_text, "disk full");
-	r = read_file(f, &ending, NULL);
-	CHECK(r->info.ending == MAYFLY_END_OFF && r->info.duration_ns == 70 * MS);
-	CHECK(!strcmp(recording_text(r, r->off_text), "disk full"));
-	recording_free(r);
+	r = read_file(f, &ending);
+	CHECK(r->t->info.ending == MAYFLY_END_OFF && r->t->info.duration_ns == 70 * MS);
+	CHECK(!strcmp(recording_text(r->t, r->t->off_text), "disk full"));
+	reading_free(r);
 	h->off_text[0] = 0;
-	r = read_file(f, &ending, NULL);
-	CHECK(*recording_text(r, r->off_text));
-	recording_free(r);
+	r = read_file(f, &ending);
+	CHECK(*recording_text(r->t, r->t->off_text));
+	reading_free(r);
 	free(w);
 	spool_file_free(f);
+}
+
+/* Opens and closes. */
+static int open_error(struct spool_file *f)
+{
+	struct spool_stream_options options = {0};
+	int error;
+	struct reading *r = open_file(f, &options, 0, &error);
+
+	if (r)
+		reading_free(r);
+	return error;
 }
 
 static void headers_are_checked(void)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_header *h = spool_file_header(f);
-	struct recording *r;
+	struct reading *r;
 
 	atomic_store(&h->state, SPOOL_WAITING);
-	CHECK(spool_read(f->data, f->size, NULL, NULL, &r) == MAYFLY_E_EMPTY && !r);
+	CHECK(open_error(f) == MAYFLY_E_EMPTY);
 	atomic_store(&h->state, SPOOL_RUNNING);
-	h->version = 2;
-	CHECK(spool_read(f->data, f->size, NULL, NULL, &r) == MAYFLY_E_VERSION);
 	h->version = 1;
+	CHECK(open_error(f) == MAYFLY_E_VERSION);
+	h->version = SPOOL_VERSION;
 	h->features = 4;
-	CHECK(spool_read(f->data, f->size, NULL, NULL, &r) == MAYFLY_E_VERSION);
+	CHECK(open_error(f) == MAYFLY_E_VERSION);
 	h->features = 0;
-	h->packet_bytes = 64;
-	CHECK(spool_read(f->data, f->size, NULL, NULL, &r) == MAYFLY_E_DAMAGED);
+	h->packet_bytes = 1024;
+	CHECK(open_error(f) == MAYFLY_E_DAMAGED);
+	h->packet_bytes = WRITER_PACKET_BYTES + 8;
+	CHECK(open_error(f) == MAYFLY_E_DAMAGED);
 	h->packet_bytes = WRITER_PACKET_BYTES;
+	h->mode = 2;
+	CHECK(open_error(f) == MAYFLY_E_DAMAGED);
+	h->mode = SPOOL_SAMPLED;
 	h->magic[0] = 'X';
-	CHECK(spool_read(f->data, f->size, NULL, NULL, &r) == MAYFLY_E_NOT_A_TRACE);
+	CHECK(open_error(f) == MAYFLY_E_NOT_A_TRACE);
 	h->magic[0] = 'M';
-	r = read_file(f, NULL, NULL);
-	CHECK(r->samples == 0 && r->info.complete);
-	recording_free(r);
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 0 && r->t->info.complete && !*recording_text(r->t, r->t->note));
+	reading_free(r);
+	/* What the recorder has taken out is told of. */
+	atomic_store(&h->consumed_packets, 3);
+	r = read_file(f, NULL);
+	CHECK(strstr(recording_text(r->t, r->t->note), "beside it"));
+	reading_free(r);
+	spool_file_free(f);
+}
+
+/* The sink is full: the error comes back from every call. */
+static void errors_stick(void)
+{
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r = open_online(f);
+
+	spool_writer_sample(w, 1000, 0, 8, 1, 0, deep, 2);
+	round_at(r, 2000);
+	CHECK(r->w->samples == 1);
+	r->w->error = 28;
+	spool_writer_sample(w, 3000, 1, 8, 1, 0, deep, 2);
+	CHECK(spool_stream_advance(r->s, spool_ticks(f, 4000), 0, NULL) == 28);
+	r->w->error = 0;
+	CHECK(spool_stream_advance(r->s, spool_ticks(f, 5000), 0, NULL) == 28);
+	CHECK(spool_stream_finish(r->s, NULL) == 28);
+	CHECK(r->w->samples == 1);
+	reading_free(r);
+	free(w);
 	spool_file_free(f);
 }
 
@@ -386,7 +552,7 @@ static void children_inherit(void)
 	struct spool_file *g = spool_file_new(SPOOL_CLOCK_TSC, 2.5);
 	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(g, 200);
 	struct spool_header *h;
-	struct recording *parent, *child;
+	struct reading *parent, *child;
 	const uint64_t fork_ns = 500 * MS;
 	size_t inherited = 0;
 
@@ -400,12 +566,17 @@ static void children_inherit(void)
 	spool_writer_sample(w, 30 * MS, 2, 1002, 1, 0, deep, 2);
 	spool_writer_sample(w, 40 * MS, 3, 1003, 1, 0, deep, 2);
 	spool_writer_free(w, 50 * MS, 3, 0);
-	for (int i = 2; i < 100; i++) /* for the clock */
+	for (int i = 2; i < 100; i++) { /* for the clock */
 		spool_writer_begin(w, i * 100 * MS);
+		if (i == 5)
+			spool_writer_fork(w, (int64_t)fork_ns);
+		else
+			spool_writer_thread(w, i * 100 * MS, 100, "parent");
+	}
 	spool_writer_sample(w, 9990 * MS, 4, 1004, 1, 0, deep, 3);
 	spool_writer_free(w, 9991 * MS, 2, 0);
-	parent = read_file(f, NULL, NULL);
-	CHECK(parent->samples == 5 && parent->sample[2].free_ns != INT64_MAX);
+	parent = read_file(f, NULL);
+	CHECK(parent->w->samples == 5 && parent->w->sample[2].free_ns != INT64_MAX);
 
 	h = spool_file_header(g);
 	h->fork_ticks = spool_ticks(f, (int64_t)fork_ns);
@@ -419,48 +590,672 @@ static void children_inherit(void)
 	spool_writer_free(v, 2 * MS, 0, 0);
 	spool_writer_free(v, 3 * MS, 4, 0);
 	spool_writer_free(v, 4 * MS, 3, 0);
-	child = read_file(g, NULL, parent);
-	CHECK(child->samples == 4 && child->info.inherited == 3, "%zu", child->samples);
-	CHECK(child->unknown_frees == 1 && child->info.frees == 2);
-	for (size_t i = 0; i < child->samples; i++) {
-		const struct recording_sample *s = &child->sample[i];
+	child = read_child(g, NULL, parent);
+	CHECK(child->w->samples == 4 && child->t->info.inherited == 3, "%zu", child->w->samples);
+	CHECK(unknown(child) == 1 && child->t->info.frees == 2);
+	for (size_t i = 0; i < child->w->samples; i++) {
+		const struct sample *s = &child->w->sample[i];
 
-		CHECK(s->id == (i < 3 ? i : 4));
-		if (!(s->flags & MAYFLY_FLAG_INHERITED))
+		if (!(s->block.flags & MAYFLY_FLAG_INHERITED))
 			continue;
 		inherited++;
-		CHECK(s->time_ns == 0 && s->size == 1000 + s->id);
-		CHECK(child->thread[s->thread].tid == 100);
+		CHECK(s->time_ns == 0 && s->block.size == 1000 + i);
+		CHECK(child->t->thread[s->block.thread].tid == 100);
+		CHECK(!strcmp(recording_text(child->t, child->t->thread[s->block.thread].name),
+			      "parent"));
 	}
 	CHECK(inherited == 3);
-	CHECK(child->sample[0].free_ns != INT64_MAX && child->sample[2].free_ns == INT64_MAX);
-	CHECK(child->sample[0].flags == (MAYFLY_FLAG_INHERITED | MAYFLY_FLAG_REALLOC));
+	CHECK(child->w->sample[0].free_ns != INT64_MAX && child->w->sample[2].free_ns == INT64_MAX);
+	CHECK(child->w->sample[0].block.flags == (MAYFLY_FLAG_INHERITED | MAYFLY_FLAG_REALLOC));
 	/* The same stack from both processes is one node; the old library came along. */
-	CHECK(child->sample[0].node == child->sample[3].node);
-	CHECK(
-	    leaf(child, 1)->module != RECORDING_NONE &&
-	    !strcmp(recording_text(child, child->module[leaf(child, 1)->module].path), "/old.so"));
-	recording_free(child);
+	CHECK(child->w->sample[0].block.node == child->w->sample[3].block.node);
+	CHECK(leaf(child, 1)->module != RECORDING_NONE &&
+	      !strcmp(recording_text(child->t, child->t->module[leaf(child, 1)->module].path),
+		      "/old.so"));
+	CHECK(child->t->modules == 2);
+	reading_free(child);
 
-	/* Without its parent the frees of what it inherited mean nothing. */
-	child = read_file(g, NULL, NULL);
-	CHECK(child->samples == 1 && child->unknown_frees == 2);
-	recording_free(child);
-	recording_free(parent);
+	/* The fork has been taken; without it the frees of what was inherited mean nothing. */
+	child = read_child(g, NULL, parent);
+	CHECK(child->w->samples == 1 && unknown(child) == 2);
+	reading_free(child);
+	reading_free(parent);
 	free(w);
 	free(v);
 	spool_file_free(f);
 	spool_file_free(g);
 }
 
+/* Exact: blocks of the parent by their addresses; many forks, of which the latest are kept. */
+static void exact_children_inherit(void)
+{
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	const uint64_t cut[] = {SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0), 0x401000};
+	struct reading *parent;
+
+	spool_file_header(f)->mode = SPOOL_EXACT;
+	for (uint64_t i = 0; i < 100; i++) {
+		spool_writer_alloc(w, (int64_t)i * 100, 0x10000 + 16 * i, i, 0, i ? deep : cut,
+				   i ? 3 : 2);
+		spool_writer_fork(w, (int64_t)i * 100 + 50);
+	}
+	spool_writer_release(w, 20000, 0x10000, 0);
+	parent = open_online(f);
+	round_at(parent, 30000);
+	for (uint64_t i = 0; i < 100; i += 33) {
+		struct spool_file *g = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+		struct spool_writer *v = spool_writer_new(g, 200);
+		struct spool_header *h = spool_file_header(g);
+		struct reading *child;
+
+		h->mode = SPOOL_EXACT;
+		h->fork_ticks = spool_ticks(f, (int64_t)i * 100 + 50);
+		h->start_ticks = h->start_mono_ns = h->fork_ticks + 10;
+		h->fork_parent_pid = 100;
+		spool_writer_alloc(v, 10, 0x900000, 5, 0, deep, 3);
+		spool_writer_release(v, 20, 0x10000, 0);
+		spool_writer_release(v, 30, 0x900000, 0);
+		child = read_child(g, NULL, parent);
+		if (i == 0 || i == 33) { /* forgotten */
+			CHECK(child->w->samples == 1 && unknown(child) == 1);
+		} else {
+			CHECK(child->w->samples == i + 2 && unknown(child) == 0);
+			CHECK(child->t->info.inherited == i + 1 && child->w->frees == 2);
+			CHECK(child->t->info.truncated_stacks == 1);
+			CHECK(child->w->sample[0].free_ns == 20);
+			/* It was the parent's thread that had allocated it. */
+			CHECK(child->w->sample[0].free_flags == 0);
+			CHECK(child->w->sample[i].block.size == i);
+			CHECK(child->w->sample[i].block.node == child->w->sample[i + 1].block.node);
+			CHECK(child->w->sample[i + 1].free_flags == MAYFLY_FLAG_TEMPORARY);
+		}
+		reading_free(child);
+		free(v);
+		spool_file_free(g);
+	}
+	reading_free(parent);
+	free(w);
+	spool_file_free(f);
+}
+
+/* ---- exact ---- */
+
+static struct spool_file *exact_file(void)
+{
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+
+	spool_file_header(f)->mode = SPOOL_EXACT;
+	spool_file_header(f)->interval_log2 = 0;
+	return f;
+}
+
+static void exact_spool(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r;
+	const struct sample *s;
+
+	spool_writer_module(w, 1, "/bin/prg", 0x400000, 0x500000, 0x1000);
+	spool_writer_alloc(w, 10, 0x7000, 24, 0, deep, 4);
+	spool_writer_alloc(w, 20, 0x8000, 5000000000u, 0, deep, 2);
+	spool_writer_release(w, 30, 0x8000, 0);		  /* 1: temporary */
+	spool_writer_release(w, 40, 0x7000, 0);		  /* 0: not, 1 came between */
+	spool_writer_alloc(w, 50, 0x7000, 1, 0, deep, 0); /* 2 */
+	spool_writer_release(v, 60, 0x7000, 0);		  /* another thread */
+	spool_writer_release(v, 70, 0x7000, 0);		  /* unknown */
+	spool_writer_alloc(v, 80, 0x9000, 7, 0, deep, 3); /* 3 */
+	spool_writer_release(v, 90, 0x9000, SPOOL_FLAG_REALLOC);
+	spool_writer_alloc(v, 100, 0xa000, 8, SPOOL_FLAG_REALLOC, deep, 3); /* 4 */
+	spool_writer_release(v, 110, 0xa000, SPOOL_FLAG_REALLOC);
+	spool_writer_undo(v, 120);				  /* stays */
+	spool_writer_alloc(w, 125, 0xb000, 9, 0, deep, 3);	  /* 5 */
+	spool_writer_release(v, 130, 0xa000, SPOOL_FLAG_REALLOC); /* realloc to nothing */
+	spool_writer_release(v, 140, 0xb000, SPOOL_FLAG_REALLOC); /* nothing follows */
+	r = read_file(f, NULL);
+	s = r->w->sample;
+	CHECK(r->w->samples == 6 && r->w->frees == 6 && unknown(r) == 1);
+	CHECK(r->t->info.mode == MAYFLY_EXACT && r->t->info.complete);
+	CHECK(s[0].time_ns == 10 && s[0].free_ns == 40 && !s[0].free_flags &&
+	      s[0].block.size == 24);
+	CHECK(s[1].free_ns == 30 && s[1].free_flags == MAYFLY_FLAG_TEMPORARY);
+	CHECK(s[1].block.size == 5000000000u);
+	CHECK(s[2].free_ns == 60 && !s[2].free_flags && s[2].block.node == 0);
+	CHECK(r->t->thread[s[2].free_thread].tid == 101);
+	CHECK(s[3].free_ns == 90);
+	CHECK(s[3].free_flags == (MAYFLY_FLAG_REALLOC | MAYFLY_FLAG_TEMPORARY));
+	CHECK(s[4].time_ns == 100 && s[4].block.flags == MAYFLY_FLAG_REALLOC);
+	CHECK(s[4].free_ns == 130 && s[4].block.node == s[3].block.node);
+	CHECK(s[5].free_ns == 140 && s[5].free_flags == MAYFLY_FLAG_REALLOC);
+	CHECK(depth_of(r->t, s[0].block.node) == 4 && depth_of(r->t, s[3].block.node) == 3);
+	CHECK(leaf(r, 1)->module == 0 && leaf(r, 1)->address == 0x401100 - 1 - 0x1000);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
+/* Stacks that need more than the 6 bits of pop and push. */
+static void exact_deep_stacks(void)
+{
+	struct spool_file *f = spool_file_sized(SPOOL_CLOCK_MONOTONIC, 1, 65536, 1 << 20);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	const uint32_t depths[] = {62, 0, 63, 64, 1, 2048, 2000, 5, 130};
+	uint64_t stack[SPOOL_MAX_FRAMES];
+	struct reading *r;
+
+	spool_file_header(f)->mode = SPOOL_EXACT;
+	for (uint32_t i = 0; i < SPOOL_MAX_FRAMES; i++)
+		stack[i] = 0x400000 + i % 97 * 16;
+	for (uint32_t i = 0; i < 9; i++)
+		spool_writer_alloc(w, i, 0x1000 + i, 1, 0, stack, depths[i]);
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 9 && r->t->info.complete);
+	for (uint32_t i = 0; i < 9 && i < r->w->samples; i++) {
+		uint32_t node = r->w->sample[i].block.node;
+
+		CHECK(depth_of(r->t, node) == depths[i]);
+		for (uint32_t k = depths[i]; node && k--; node = r->t->node[node].parent)
+			CHECK(r->t->frame[r->t->node[node].frame].address == stack[k] - 1);
+	}
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* An address that is live is allocated again; a RELEASE that belongs to an older block. */
+static void missed_and_late_frees(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r;
+	const struct sample *s;
+
+	/* The free went past the hooks; the new block is freed in its time. */
+	spool_writer_alloc(w, 10000, 0x1000, 1, 0, deep, 1);
+	spool_writer_alloc(w, 20000, 0x1000, 2, 0, deep, 1);
+	spool_writer_release(w, 30000, 0x1000, 0);
+	/* The clocks of two CPUs are at odds: v's free of block 2 comes 300 ns late. */
+	spool_writer_alloc(w, 40000, 0x2000, 3, 0, deep, 1);
+	spool_writer_alloc(w, 50000, 0x2000, 4, 0, deep, 1);
+	spool_writer_release(v, 50300, 0x2000, 0);
+	spool_writer_release(v, 50900, 0x2000, 0); /* of block 3, that soon */
+	/* A microsecond is the most. */
+	spool_writer_alloc(w, 60000, 0x3000, 5, 0, deep, 1);
+	spool_writer_alloc(w, 70000, 0x3000, 6, 0, deep, 1);
+	spool_writer_release(v, 71500, 0x3000, 0);
+	/* A signal handler's free, which was written late. */
+	spool_writer_alloc(w, 80000, 0x4000, 7, 0, deep, 1);
+	spool_writer_release(w, 79000, 0x4000, 0);
+	r = read_file(f, NULL);
+	s = r->w->sample;
+	CHECK(r->w->samples == 7 && r->w->frees == 6 && unknown(r) == 1);
+	CHECK(s[0].free_ns == 20000 && s[0].free_flags == 0);
+	CHECK(s[1].free_ns == 30000 && s[1].free_flags == MAYFLY_FLAG_TEMPORARY);
+	CHECK(s[2].free_ns == 50000 && s[3].free_ns == 50900);
+	CHECK(s[4].free_ns == 70000 && s[5].free_ns == 71500);
+	CHECK(s[6].time_ns == 80000 && s[6].free_ns == INT64_MAX);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
+/* A realloc whose outcome is not there yet holds its writer, and nobody else. */
+static void reallocs_wait(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r = open_online(f);
+
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_alloc(w, 11, 0x2000, 2, 0, deep, 1);
+	spool_writer_release(w, 20, 0x1000, SPOOL_FLAG_REALLOC);
+	spool_writer_alloc(v, 30, 0x3000, 3, 0, deep, 1);
+	round_at(r, 100);
+	CHECK(r->w->samples == 3 && r->w->frees == 0);
+	spool_writer_undo(w, 120);
+	round_at(r, 200);
+	CHECK(r->w->frees == 0);
+	spool_writer_release(w, 220, 0x2000, SPOOL_FLAG_REALLOC);
+	round_at(r, 300);
+	CHECK(r->w->frees == 0);
+	/* The outcome is in the writer's next packet, which begins with its thread's name. */
+	spool_writer_begin(w, 320);
+	round_at(r, 400);
+	spool_writer_thread(w, 330, 100, "w");
+	round_at(r, 500);
+	CHECK(r->w->frees == 0);
+	spool_writer_alloc(w, 510, 0x2000, 4, SPOOL_FLAG_REALLOC, deep, 1);
+	round_at(r, 600);
+	CHECK(r->w->frees == 1 && r->w->samples == 4);
+	CHECK(r->w->sample[1].free_ns == 500 &&
+	      r->w->sample[1].free_flags == (MAYFLY_FLAG_REALLOC | MAYFLY_FLAG_TEMPORARY));
+	spool_writer_release(w, 610, 0x1000, SPOOL_FLAG_REALLOC);
+	spool_writer_begin(w, 620);
+	spool_writer_thread(w, 620, 100, "w");
+	spool_writer_undo(w, 630);
+	spool_writer_release(w, 640, 0x2000, SPOOL_FLAG_REALLOC);
+	round_at(r, 700);
+	CHECK(r->w->frees == 1);
+	finish(r, NULL);
+	CHECK(r->w->frees == 2 && r->w->sample[0].free_ns == INT64_MAX);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
+/* What was committed only after the round that it belonged to comes at the time then reached. */
+static void late_commits(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r = open_online(f);
+
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_alloc(v, 15, 0x1100, 1, 0, deep, 1);
+	w->hold = true;
+	spool_writer_alloc(w, 20, 0x2000, 2, 0, deep, 1);
+	spool_writer_alloc(v, 150, 0x3000, 3, 0, deep, 1);
+	round_at(r, 100);
+	CHECK(r->w->samples == 2, "%zu", r->w->samples);
+	spool_writer_commit(w);
+	spool_writer_release(v, 160, 0x2000, 0);
+	round_at(r, 155);
+	CHECK(r->w->samples == 4 && r->w->frees == 0);
+	CHECK(r->w->sample[2].time_ns == 100 && r->w->sample[2].block.size == 2);
+	CHECK(r->w->sample[3].time_ns == 150);
+	finish(r, NULL);
+	CHECK(r->w->frees == 1 && r->w->sample[2].free_ns == 160);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
+/* A packet that was begun after the search for packets began waits with all that come after it. */
+static void packets_keep_their_order(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r = open_online(f);
+	struct spool_packet *second;
+
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_begin(w, 20);
+	second = spool_writer_packet(w);
+	spool_writer_alloc(w, 20, 0x2000, 2, 0, deep, 1);
+	spool_writer_begin(w, 30);
+	spool_writer_alloc(w, 30, 0x3000, 3, 0, deep, 1);
+	/* The search sees the third packet, but not yet the second, nor its claim. */
+	second->magic = 0;
+	atomic_fetch_sub(&spool_file_header(f)->claims, 2);
+	round_at(r, 100);
+	CHECK(r->w->samples == 1);
+	second->magic = SPOOL_PACKET_MAGIC;
+	atomic_fetch_add(&spool_file_header(f)->claims, 2);
+	round_at(r, 200);
+	CHECK(r->w->samples == 3);
+	for (uint64_t i = 0; i < 3; i++)
+		CHECK(r->w->sample[i].block.size == i + 1);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* A packet is given back when its writer has a later one and its events are written; and only
+ * then. */
+static void packets_are_given_back(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct spool_stream_status status;
+	struct reading *r = open_online(f);
+
+	r->wipe = true;
+	r->w->chunk_events = 4;
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_alloc(w, 11, 0x2000, 1, 0, deep, 1);
+	round_at(r, 100);
+	spool_writer_begin(w, 110);
+	round_at(r, 200);
+	CHECK(r->done == 0); /* two events of four */
+	spool_writer_alloc(w, 210, 0x3000, 1, 0, deep, 1);
+	round_at(r, 300);
+	CHECK(r->done == 0);
+	spool_writer_alloc(w, 310, 0x4000, 1, 0, deep, 1);
+	spool_stream_status(r->s, &status);
+	CHECK(status.held_packets == 2);
+	round_at(r, 400);
+	CHECK(r->done == 1 && f->recycled_count == 1 && f->recycled[0] == 0);
+	/* The second one is in use although its events are written. */
+	round_at(r, 500);
+	CHECK(r->done == 1);
+	/* The first place is taken again. */
+	spool_writer_begin(w, 510);
+	CHECK(f->recycled_count == 0 && w->packet == WRITER_HEADER_BYTES);
+	for (uint64_t i = 0; i < 8; i++)
+		spool_writer_release(w, 520 + (int64_t)i, 0x1000 * (i + 1), 0);
+	round_at(r, 600);
+	CHECK(r->w->frees == 4 && r->done == 2, "%zu", r->done);
+	finish(r, NULL);
+	CHECK(r->t->info.complete);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* ---- histories ---- */
+
+static uint64_t chance_state;
+
+static uint32_t chance(uint32_t limit)
+{
+	chance_state = chance_state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(chance_state >> 33) % limit;
+}
+
+#define PLACES	600u
+#define THREADS 5u
+
+/* What should come of a history: kept beside it as it is made. */
+struct model {
+	struct event *event; /* in order */
+	size_t events;
+	struct sample *sample; /* block.thread: the tid; block.node: of which stack */
+	size_t samples;
+	uint32_t live[PLACES];	/* sample + 1 */
+	uint32_t last[THREADS]; /* sample + 1, of the thread's latest allocation */
+	uint64_t unknown;
+};
+
+/* Stacks are many, share their beginnings, and can be made again from their number. */
+static uint32_t model_stack(uint32_t number, uint64_t *stack)
+{
+	uint32_t depth = number % 41;
+
+	for (uint32_t k = 0; k < depth; k++)
+		stack[k] = 0x400000 + k * 256 + (k < 5 ? 0 : number >> k % 8 & 15);
+	return depth;
+}
+
+static void model_alloc(struct model *m, int64_t ns, uint32_t place, uint64_t size, uint32_t thread,
+			uint32_t stack, uint32_t flags)
+{
+	m->sample[m->samples] = (struct sample){
+	    .block = {.size = size, .node = stack, .thread = thread, .flags = (uint8_t)flags},
+	    .time_ns = ns,
+	    .free_ns = INT64_MAX,
+	};
+	m->event[m->events++] = (struct event){ns, m->samples++, false};
+	m->live[place] = m->last[thread] = (uint32_t)m->samples;
+}
+
+static void model_free(struct model *m, int64_t ns, uint32_t place, uint32_t thread, uint32_t flags)
+{
+	struct sample *s;
+
+	if (!m->live[place]) {
+		m->unknown++;
+		return;
+	}
+	s = &m->sample[m->live[place] - 1];
+	s->free_ns = ns;
+	s->free_thread = thread;
+	s->free_flags = flags;
+	if (s->block.thread == thread && m->last[thread] == m->live[place])
+		s->free_flags |= MAYFLY_FLAG_TEMPORARY;
+	m->event[m->events++] = (struct event){ns, m->live[place] - 1, true};
+	m->live[place] = 0;
+}
+
+static uint64_t place_address(uint32_t place)
+{
+	return 0x555500000000u + place * 0x30u;
+}
+
+/* One thing that happens: an allocation, a free, a realloc that succeeds or fails. */
+static int64_t model_step(struct model *m, struct spool_writer **w, int64_t now)
+{
+	uint32_t t = chance(THREADS), place = chance(PLACES), other = chance(PLACES);
+	uint32_t number = chance(3000), kind = chance(100);
+	uint64_t stack[64], size = chance(1000000) >> chance(20);
+	uint32_t depth = model_stack(number, stack);
+
+	if (kind < 5) { /* fails, if there is a block */
+		spool_writer_release(w[t], now, place_address(place), SPOOL_FLAG_REALLOC);
+		spool_writer_undo(w[t], now + 1);
+	} else if (kind < 25) {
+		spool_writer_release(w[t], now, place_address(place), SPOOL_FLAG_REALLOC);
+		model_free(m, now, place, t, MAYFLY_FLAG_REALLOC);
+		if (m->live[other])
+			other = place;
+		spool_writer_alloc(w[t], now + 3, place_address(other), size, SPOOL_FLAG_REALLOC,
+				   stack, depth);
+		model_alloc(m, now + 3, other, size, t, number, MAYFLY_FLAG_REALLOC);
+	} else if (m->live[place] || kind < 30) {
+		spool_writer_release(w[t], now, place_address(place), 0);
+		model_free(m, now, place, t, 0);
+	} else {
+		spool_writer_alloc(w[t], now, place_address(place), size, 0, stack, depth);
+		model_alloc(m, now, place, size, t, number, 0);
+		if (chance(3) == 0) { /* at once */
+			spool_writer_release(w[t], now + 2, place_address(place), 0);
+			model_free(m, now + 2, place, t, 0);
+		}
+	}
+	return now + 5 + chance(chance(50) ? 30 : 3000);
+}
+
+static bool same_stack(const struct reading *r, uint32_t node, uint32_t number)
+{
+	uint64_t stack[64];
+	uint32_t depth = model_stack(number, stack);
+
+	for (; depth && node; node = r->t->node[node].parent)
+		if (r->t->frame[r->t->node[node].frame].address != stack[--depth] - 1)
+			return false;
+	return !depth && !node;
+}
+
+static void compare_model(const struct reading *r, const struct model *m)
+{
+	CHECK(r->w->events == m->events && r->w->samples == m->samples, "%zu %zu, not %zu %zu",
+	      r->w->events, r->w->samples, m->events, m->samples);
+	for (size_t i = 0; i < r->w->events && i < m->events; i++)
+		CHECK(r->w->event[i].time_ns == m->event[i].time_ns &&
+		      r->w->event[i].serial == m->event[i].serial &&
+		      r->w->event[i].is_free == m->event[i].is_free);
+	for (size_t i = 0; i < r->w->samples && i < m->samples; i++) {
+		const struct sample *got = &r->w->sample[i], *want = &m->sample[i];
+
+		CHECK(got->time_ns == want->time_ns && got->free_ns == want->free_ns);
+		CHECK(got->block.size == want->block.size && got->block.flags == want->block.flags);
+		CHECK(got->free_flags == want->free_flags);
+		CHECK(r->t->thread[got->block.thread].tid == 100 + want->block.thread);
+		if (want->free_ns != INT64_MAX)
+			CHECK(r->t->thread[got->free_thread].tid == 100 + want->free_thread);
+		CHECK(same_stack(r, got->block.node, want->block.node));
+	}
+	CHECK(unknown(r) == m->unknown);
+}
+
+/* Random histories, read while they are made and afterwards: the same comes of both. */
+static void history(uint32_t steps, bool recycle)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w[THREADS];
+	struct model m = {0};
+	struct reading *online = open_online(f), *whole;
+	int64_t now = 100;
+
+	online->w->chunk_events = 100 + chance(1000);
+	online->wipe = recycle;
+	m.event = calloc(3 * steps + 1, sizeof(*m.event));
+	m.sample = calloc(3 * steps + 1, sizeof(*m.sample));
+	for (uint32_t t = 0; t < THREADS; t++)
+		w[t] = spool_writer_new(f, 100 + t);
+	for (uint32_t i = 0; i < steps; i++) {
+		now = model_step(&m, w, now);
+		if (chance(20) == 0) /* all that is there, or not quite */
+			round_at(online, now - (int64_t)chance(400));
+	}
+	finish(online, NULL);
+	compare_model(online, &m);
+	CHECK(online->t->info.complete);
+	if (recycle) { /* the file is far smaller than what went through it */
+		CHECK(online->done > 2 * (f->size - WRITER_HEADER_BYTES) / WRITER_PACKET_BYTES,
+		      "%zu of %zu", online->done, f->size / WRITER_PACKET_BYTES);
+	} else {
+		whole = read_file(f, NULL);
+		compare_model(whole, &m);
+		reading_free(whole);
+	}
+	reading_free(online);
+	for (uint32_t t = 0; t < THREADS; t++)
+		free(w[t]);
+	free(m.event);
+	free(m.sample);
+	spool_file_free(f);
+}
+
+static void histories(void)
+{
+	chance_state = 1;
+	for (uint32_t i = 0; i < 12; i++)
+		history(i == 0 ? 40000 : 3000, false);
+}
+
+static void histories_in_used_packets(void)
+{
+	chance_state = 2;
+	for (uint32_t i = 0; i < 12; i++)
+		history(i == 0 ? 60000 : 20000, true);
+}
+
+/* Anything at all: late commits, frees of anything by anybody, addresses allocated twice. No order
+ * is promised between these, but that each call makes sense, which the imitation checks. */
+static void wild_histories(void)
+{
+	chance_state = 3;
+	for (uint32_t i = 0; i < 25; i++) {
+		struct spool_file *f = exact_file();
+		struct spool_writer *w[THREADS];
+		struct reading *r = open_online(f);
+		uint64_t allocated = 0;
+		int64_t now = 1000;
+
+		r->w->chunk_events = 1 + chance(2000);
+		r->wipe = i % 2;
+		for (uint32_t t = 0; t < THREADS; t++)
+			w[t] = spool_writer_new(f, 100 + t);
+		for (uint32_t k = 0; k < 5000; k++) {
+			struct spool_writer *v = w[chance(THREADS)];
+			uint64_t address = place_address(chance(50));
+			int64_t then = now - (int64_t)(chance(10) ? 0 : chance(1000));
+			uint32_t kind = chance(20);
+
+			/* A packet must not end with records held back. */
+			if (chance(10) == 0 && v->packet &&
+			    v->used + 700 < WRITER_PACKET_BYTES - sizeof(struct spool_packet))
+				v->hold = true;
+			else
+				spool_writer_commit(v);
+			if (v->used + 600 > WRITER_PACKET_BYTES - sizeof(struct spool_packet))
+				spool_writer_commit(v);
+			if (kind < 10) {
+				spool_writer_alloc(v, then, address, k, kind & 1, deep, kind % 5);
+				allocated++;
+			} else if (kind < 19) {
+				spool_writer_release(v, then, address, kind & 1);
+			} else {
+				spool_writer_lost(v, then, 1, 1);
+			}
+			now += chance(200);
+			if (chance(30) == 0)
+				round_at(r, now);
+		}
+		for (uint32_t t = 0; t < THREADS; t++)
+			spool_writer_commit(w[t]);
+		finish(r, NULL);
+		CHECK(r->w->samples == allocated && r->t->info.complete);
+		CHECK(r->t->info.dropped_samples > 0);
+		reading_free(r);
+		for (uint32_t t = 0; t < THREADS; t++)
+			free(w[t]);
+		spool_file_free(f);
+	}
+}
+
+/* Dropped records: nobody knows what the thread did in between. */
+static void lost_records(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r;
+
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_lost(w, 20, 3, 4);
+	spool_writer_release(w, 30, 0x1000, 0);
+	atomic_store(&spool_file_header(f)->dropped_frees, 9);
+	r = read_file(f, NULL);
+	CHECK(r->w->frees == 1 && r->w->sample[0].free_flags == 0);
+	CHECK(r->t->info.dropped_samples == 3 && r->t->info.dropped_frees == 9);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* ---- thinned traces ---- */
+
+static uint64_t keep_even(void *context, uint64_t serial)
+{
+	(void)context;
+	return serial % 2 ? TRACE_THINNED : serial / 2;
+}
+
+static void blocks_are_renumbered(void)
+{
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r = open_online(f);
+	struct trace_writer *old, *fresh;
+	uint64_t serial;
+
+	for (uint64_t i = 0; i < 10; i++)
+		spool_writer_sample(w, 10 + (int64_t)i, i, 100 + i, 1, 0, deep, 1);
+	round_at(r, 100);
+	old = r->w;
+	fresh = trace_writer_new(&old->options, r->t, NULL, NULL);
+	for (size_t i = 0; i < 10; i += 2)
+		trace_writer_alloc(fresh, old->sample[i].time_ns, &old->sample[i].block, &serial);
+	spool_stream_renumber(r->s, fresh, keep_even, NULL);
+	for (uint64_t i = 0; i < 10; i += 3)
+		spool_writer_free(w, 200 + (int64_t)i, i, 0);
+	spool_writer_sample(w, 300, 10, 110, 1, 0, deep, 1);
+	spool_writer_free(w, 310, 10, 0);
+	CHECK(spool_stream_finish(r->s, NULL) == 0);
+	CHECK(old->frees == 0 && fresh->samples == 6 && fresh->frees == 3);
+	CHECK(fresh->sample[0].free_ns == 200 && fresh->sample[3].free_ns == 206);
+	CHECK(fresh->sample[5].free_ns == 310);
+	r->w = fresh;
+	trace_writer_free_all(old);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* ---- damage ---- */
 
-static struct spool_file *varied_spool(void)
+static struct spool_file *varied_spool(bool exact)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_TSC, 2.5);
 	struct spool_writer *w[3];
 	uint64_t id = 0, state = 1;
 
+	spool_file_header(f)->mode = exact ? SPOOL_EXACT : SPOOL_SAMPLED;
 	for (uint32_t k = 0; k < 3; k++) {
 		w[k] = spool_writer_new(f, 100 + k);
 		spool_writer_thread(w[k], k, 100 + k, "worker");
@@ -468,15 +1263,20 @@ static struct spool_file *varied_spool(void)
 	}
 	for (int64_t i = 0; i < 900; i++) {
 		struct spool_writer *v = w[i % 3];
-		uint64_t stack[40];
+		uint64_t stack[40], size = (uint64_t)i * 3;
 		uint32_t depth = 1 + (uint32_t)(i * 7 % 40);
 
 		for (uint32_t k = 0; k < depth; k++) {
 			state = state * 6364136223846793005u + 1442695040888963407u;
 			stack[k] = 0x400000 + k * 4096 + (state >> 60);
 		}
-		spool_writer_sample(v, i * 100000, id++, (uint64_t)i * 3, 1, 0, stack, depth);
-		if (i > 20 && i % 3)
+		if (exact)
+			spool_writer_alloc(v, i * 100000, id++ * 16, size, 0, stack, depth);
+		else
+			spool_writer_sample(v, i * 100000, id++, size, 1, 0, stack, depth);
+		if (i > 20 && i % 3 && exact)
+			spool_writer_release(v, i * 100000 + 50, (id - 15) * 16, i % 2);
+		else if (i > 20 && i % 3)
 			spool_writer_free(v, i * 100000 + 50, id - 15, 2);
 		if (i % 100 == 50)
 			spool_writer_interval(v, i * 100000 + 60, 12 + (uint32_t)(i / 100));
@@ -485,113 +1285,144 @@ static struct spool_file *varied_spool(void)
 		if (i % 100 == 90)
 			spool_writer_module(v, i * 100000 + 80, "/lib/y.so", 0x400000, 0x490000,
 					    0x400000);
+		if (i % 300 == 299)
+			spool_writer_fork(v, i * 100000 + 90);
 	}
 	for (size_t k = 0; k < 3; k++)
 		free(w[k]);
 	return f;
 }
 
-/* Reads a copy without room to spare; returns how many samples there are, or -1. */
-static long read_copy(const uint8_t *bytes, size_t size, bool encode, bool *complete)
+/* Reads a copy that ends with the allocation; returns how many samples there are, or -1. */
+static long read_copy(const uint8_t *bytes, size_t size, bool *complete)
 {
-	uint8_t *exact = calloc(size ? size : 1, 1);
-	struct recording *r = NULL;
+	struct spool_stream_options options = {.keep_forks = true};
+	struct spool_file f = {.packet_bytes = WRITER_PACKET_BYTES};
+	uint8_t *data;
+	struct reading *r, *child;
 	long samples = -1;
-	uint8_t *trace;
-	size_t length;
+	int error;
 
+	/* The very size, for an address sanitizer to see what lies behind. */
+	if (posix_memalign((void **)&data, 64, size + 1))
+		abort();
+	f.data = data;
+	f.size = size;
 	if (size)
-		memcpy(exact, bytes, size);
+		memcpy(f.data, bytes, size);
 	*complete = false;
-	if (spool_read(exact, size, NULL, NULL, &r) == 0) {
-		samples = (long)r->samples;
-		*complete = r->info.complete;
-		/* Whatever was read must be fit to be written. */
-		if (encode) {
-			CHECK(trace_encode(r, 1, &trace, &length) == 0);
-			free(trace);
-		}
+	r = open_file(&f, &options, size + 1, &error);
+	if (r) {
+		finish(r, NULL);
+		samples = (long)r->w->samples;
+		*complete = r->t->info.complete;
+		/* Also as a child of itself. */
+		options.parent = r->s;
+		child = open_file(&f, &options, size + 1, &error);
+		CHECK(child);
+		finish(child, NULL);
+		reading_free(child);
+		reading_free(r);
 	}
-	recording_free(r);
-	free(exact);
+	free(data);
 	return samples;
 }
 
 static void truncated_spools(void)
 {
-	struct spool_file *f = varied_spool();
-	long last = -1, samples;
-	bool complete;
+	for (int exact = 0; exact < 2; exact++) {
+		struct spool_file *f = varied_spool(exact);
+		long last = -1, samples;
+		bool complete;
 
-	for (size_t cut = 0; cut <= f->size; cut += cut < 600 ? 1 : 331) {
-		samples = read_copy(f->data, cut, cut % 8 == 0, &complete);
-		CHECK(samples >= last, "cut at %zu: %ld after %ld", cut, samples, last);
-		last = samples;
-		/* What is cut off of a packet's unused end is no loss. */
-		CHECK(!complete || samples == 900);
+		for (size_t cut = 0; cut <= f->size; cut += cut < 600 ? 1 : 331) {
+			samples = read_copy(f->data, cut, &complete);
+			CHECK(samples >= last, "cut at %zu: %ld after %ld", cut, samples, last);
+			last = samples;
+			/* What is cut off of a packet's unused end is no loss. */
+			CHECK(!complete || samples == 900);
+		}
+		samples = read_copy(f->data, f->size, &complete);
+		CHECK(samples == 900 && complete);
+		spool_file_free(f);
 	}
-	samples = read_copy(f->data, f->size, true, &complete);
-	CHECK(samples == 900 && complete);
-	spool_file_free(f);
 }
 
-/* One packet is wrong: it is left out, the others are read. */
-static void damaged_packets_are_skipped(void)
+/* One packet is wrong: what is behind the damage is left out, other packets are read. */
+static void damaged_packets_end_there(void)
 {
-	struct spool_file *f = varied_spool();
-	bool complete;
-	long samples;
+	for (int exact = 0; exact < 2; exact++) {
+		struct spool_file *f = varied_spool(exact);
+		uint8_t *fourth = f->data + WRITER_HEADER_BYTES + 3 * WRITER_PACKET_BYTES;
+		long samples, more;
+		bool complete;
 
-	/* An unknown tag at the beginning of the fourth packet. */
-	f->data[4096 + 3 * WRITER_PACKET_BYTES + 64] = 0xee;
-	samples = read_copy(f->data, f->size, true, &complete);
-	CHECK(samples > 700 && samples < 900 && !complete, "%ld", samples);
-	/* More used than a packet has. */
-	memset(f->data + 4096 + 5 * WRITER_PACKET_BYTES + 8, 0xff, 4);
-	CHECK(read_copy(f->data, f->size, true, &complete) < samples);
-	spool_file_free(f);
+		/* An unknown tag at the beginning of the fourth packet. */
+		fourth[64] = 0x2e;
+		samples = read_copy(f->data, f->size, &complete);
+		CHECK(samples > 700 && samples < 900 && !complete, "%ld", samples);
+		/* More used than a packet has. */
+		memset(f->data + WRITER_HEADER_BYTES + 5 * WRITER_PACKET_BYTES + 8, 0xff, 4);
+		more = read_copy(f->data, f->size, &complete);
+		CHECK(more < samples && more > 600, "%ld", more);
+		spool_file_free(f);
+	}
 }
 
 static void corrupted_spools(void)
 {
-	struct spool_file *f = varied_spool();
-	uint8_t *copy = malloc(f->size);
 	uint64_t state = 99;
-	unsigned read = 0;
-	bool complete;
 
-	for (unsigned round = 0; round < 2000; round++) {
-		memcpy(copy, f->data, f->size);
-		for (unsigned flips = 0; flips <= round % 9; flips++) {
-			size_t at;
+	for (int exact = 0; exact < 2; exact++) {
+		struct spool_file *f = varied_spool(exact);
+		uint8_t *copy = malloc(f->size);
+		unsigned read = 0;
+		bool complete;
 
-			state = state * 6364136223846793005u + 1442695040888963407u;
-			at = (size_t)(state >> 20) % f->size;
-			/* Every second time in the header or the first packet's. */
-			if (round % 2)
-				at %= 600;
-			copy[at] = (uint8_t)(state >> 13);
+		for (unsigned round = 0; round < 800; round++) {
+			memcpy(copy, f->data, f->size);
+			for (unsigned flips = 0; flips <= round % 9; flips++) {
+				size_t at;
+
+				state = state * 6364136223846793005u + 1442695040888963407u;
+				at = (size_t)(state >> 20) % f->size;
+				/* Every second time in the header or the first packet's. */
+				if (round % 2)
+					at = at % 600 + (at % 2 ? WRITER_HEADER_BYTES : 0);
+				copy[at] = (uint8_t)(state >> 13);
+			}
+			read += read_copy(copy, f->size, &complete) >= 0;
 		}
-		read += read_copy(copy, f->size, round % 16 < 2, &complete) >= 0;
+		CHECK(read > 300 && read < 800, "%u", read);
+		free(copy);
+		spool_file_free(f);
 	}
-	CHECK(read > 600 && read < 2000, "%u", read);
-	free(copy);
-	spool_file_free(f);
 }
 
-/* The library opens a spool like a trace. */
-static void spools_open_as_traces(void)
+/* The program, which can write everywhere, spoils packets while they are read. */
+static void spoiled_while_read(void)
 {
-	struct spool_file *f = varied_spool();
-	struct mayfly_trace *t = NULL;
+	chance_state = 5;
+	for (uint32_t i = 0; i < 40; i++) {
+		struct spool_file *f = varied_spool(i % 2);
+		struct reading *r = open_online(f);
 
-	CHECK(mayfly_trace_open(f->data, f->size, &t) == 0);
-	if (t) {
-		CHECK(mayfly_trace_info(t)->spool && mayfly_trace_info(t)->samples == 900);
-		CHECK(mayfly_trace_info(t)->file_bytes == f->size);
+		for (int64_t k = 1; k < 30; k++) {
+			bool more;
+
+			CHECK(spool_stream_advance(r->s, spool_ticks(f, k * 3 * MS),
+						   5000000000u + (uint64_t)(k * 3 * MS),
+						   &more) == 0);
+			for (unsigned flips = 0; flips < i % 7; flips++) {
+				size_t at = chance((uint32_t)(f->size - WRITER_HEADER_BYTES));
+
+				f->data[WRITER_HEADER_BYTES + at] = (uint8_t)chance(256);
+			}
+		}
+		finish(r, NULL);
+		reading_free(r);
+		spool_file_free(f);
 	}
-	mayfly_trace_close(t);
-	spool_file_free(f);
 }
 
 int main(void)
@@ -607,10 +1438,24 @@ int main(void)
 	RUN(short_tsc_runs);
 	RUN(off_ends_the_recording);
 	RUN(headers_are_checked);
+	RUN(errors_stick);
 	RUN(children_inherit);
+	RUN(exact_children_inherit);
+	RUN(exact_spool);
+	RUN(exact_deep_stacks);
+	RUN(missed_and_late_frees);
+	RUN(reallocs_wait);
+	RUN(late_commits);
+	RUN(packets_keep_their_order);
+	RUN(packets_are_given_back);
+	RUN(histories);
+	RUN(histories_in_used_packets);
+	RUN(wild_histories);
+	RUN(lost_records);
+	RUN(blocks_are_renumbered);
 	RUN(truncated_spools);
-	RUN(damaged_packets_are_skipped);
+	RUN(damaged_packets_end_there);
 	RUN(corrupted_spools);
-	RUN(spools_open_as_traces);
+	RUN(spoiled_while_read);
 	DONE();
 }

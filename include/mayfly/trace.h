@@ -28,11 +28,12 @@ extern "C" {
 	X(MAYFLY_OK, 0, "no error")                                                                \
 	X(MAYFLY_E_MEMORY, -1, "out of memory")                                                    \
 	X(MAYFLY_E_NOT_A_TRACE, -2, "not a mayfly trace")                                          \
-	X(MAYFLY_E_VERSION, -3, "made by a newer mayfly; this one cannot read it")                 \
+	X(MAYFLY_E_VERSION, -3, "made by another version of mayfly; this one cannot read it")      \
 	X(MAYFLY_E_DAMAGED, -4, "damaged")                                                         \
 	X(MAYFLY_E_EMPTY, -5, "holds nothing: it was cut off before the first events")             \
 	X(MAYFLY_E_RANGE, -6, "argument out of range")                                             \
-	X(MAYFLY_E_TOO_LARGE, -7, "larger than this reader allows")
+	X(MAYFLY_E_TOO_LARGE, -7, "larger than this reader allows")                                \
+	X(MAYFLY_E_ABSENT, -8, "the trace does not hold what this needs")
 
 enum mayfly_error {
 #define MAYFLY_X(name, value, text) name = value,
@@ -70,9 +71,14 @@ struct mayfly_info {
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
 	uint64_t interval_bytes; /* at the start of the recording */
-	int64_t start_real_ns;	 /* CLOCK_REALTIME of time 0 */
-	int64_t duration_ns;	 /* time of the end */
-	uint32_t ending;	 /* enum mayfly_ending */
+	/* Not 0: the trace has per-stack counters at each such interval and no events. Queries by
+	 * thread, size or lifetime, or with such filters, are MAYFLY_E_ABSENT, as are cursors;
+	 * times are rounded up to the end of an interval. */
+	int64_t snapshot_ns;
+	bool thinned; /* samples were dropped, and their weights raised, to keep within a size */
+	int64_t start_real_ns; /* CLOCK_REALTIME of time 0 */
+	int64_t duration_ns;   /* time of the end */
+	uint32_t ending;       /* enum mayfly_ending */
 	int32_t ending_code;
 	uint64_t seed;		   /* 0: seeded by the kernel */
 	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */
@@ -151,6 +157,7 @@ enum mayfly_event_kind { MAYFLY_ALLOC = 0, MAYFLY_FREE = 1 };
 #define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
+#define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
 
 struct mayfly_event {
 	uint32_t kind;
@@ -232,6 +239,8 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
+	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
+			      stacks than anybody reads. */
 };
 
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
@@ -261,7 +270,8 @@ struct mayfly_result {
 	int64_t time_ns; /* LIVE, PEAK: the moment; others: the end of the window */
 	struct mayfly_estimate total;
 	size_t rows;
-	const struct mayfly_row *row; /* sorted; all of them */
+	size_t all_rows;	      /* more than rows when query.stack_rows left some out */
+	const struct mayfly_row *row; /* sorted; all of them, but for query.stack_rows */
 };
 
 int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
@@ -275,8 +285,35 @@ struct mayfly_summary {
 
 int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary);
 
-/* Live bytes at `points` evenly spaced times from 0 to the end: each the largest of its step. */
+/* Live bytes at `points` evenly spaced times from 0 to the end: each the largest of its step. Of
+ * snapshots and of large exact traces, between the ends of an interval or of a chunk of events, a
+ * straight line. */
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
+
+/*
+ * Rows over time: for each of `points` evenly spaced moments (moment i is (i + 1) / points of the
+ * way from query.from_ns, or 0, to query.to_ns, or the end), what each row has live then, and what
+ * it has allocated in all up to then. Grouping, filters and order are the query's; its metric
+ * decides how rows are sorted, and how many there are: the first `rows` and one more, the sum of
+ * the others, whose key is empty. Estimates without their errors.
+ *
+ * The window says which moments: what is live or was allocated counts wherever it was allocated.
+ * Rows are sorted as mayfly_query_run() does, for LIVE and PEAK without the window. In a trace of
+ * snapshots moments are rounded up to the end of an interval. With totals, the others are what
+ * goes through none of the first `rows`.
+ */
+struct mayfly_series {
+	size_t points, rows;	      /* rows includes the one for the others, which is the last */
+	const int64_t *time_ns;	      /* [points] */
+	const struct mayfly_row *row; /* [rows], as mayfly_query_run() gives them */
+	/* [rows][points]: number of row r at point i stands at r * points + i. Of the row itself
+	 * (self), or with MAYFLY_SORT_TOTAL of its total. */
+	const double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
+};
+
+int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		      size_t points, size_t rows, struct mayfly_series **series);
+void mayfly_series_free(struct mayfly_series *series);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,7 @@
 #include "cpu.h"
 #include "live.h"
 #include "modules.h"
+#include "path.h"
 #include "spool.h"
 #include "walk.h"
 
@@ -32,15 +33,14 @@ _Atomic uint32_t agent_state;
 _Atomic uint32_t agent_sandboxed;
 struct agent_config agent_config = {.interval_log2 = 19};
 
-static bool use_tsc;
+bool agent_exact;
+bool agent_use_tsc;
+volatile uint32_t *agent_same_process;
 static _Atomic uint32_t starting;
-static _Atomic uint32_t threads;
+_Atomic uint32_t agent_threads;
 static uint64_t seed;
 static pthread_key_t exit_key;
 static bool exit_key_made;
-
-/* A page that fork() hands to the child as zeros: finds forks that ran no fork handler. */
-static volatile uint32_t *same_process;
 
 /* Far enough that an allocation never gets here again, near enough not to overflow. */
 #define LEFT_FOREVER (1ull << 62)
@@ -51,15 +51,10 @@ uint64_t agent_ticks(void)
 {
 	struct timespec t;
 
-	if (LIKELY(use_tsc))
+	if (LIKELY(agent_use_tsc))
 		return cpu_ticks();
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-bool agent_clock_is_tsc(void)
-{
-	return use_tsc;
 }
 
 bool agent_lock(struct agent_lock *lock)
@@ -100,14 +95,35 @@ void agent_off(uint32_t reason, int error, const char *text)
 
 /* ---- configuration ---- */
 
-/* "512K" -> log2 of the nearest power of two. */
-static bool parse_interval(const char *text, size_t length, uint32_t *log2)
+/*
+ * The variable MAYFLY holds settings, KEY=VALUE, with commas between:
+ *
+ *	output=PATH	   the spool; %p in it is the pid, %2c and the like a character
+ *	interval=BYTES	   a sample in so many bytes on average; 1: exact
+ *	exact=1		   every allocation and free
+ *	sampler=NAME	   stratified or poisson
+ *	overhead=PERCENT   the share of a thread's time that samples may cost; the interval grows to
+ *			   keep to it. 1, 0.5, ...; not in exact mode
+ *	max_spool=BYTES	   the most that the spool's packets may take; what does not fit is dropped
+ *	start=dormant	   records nothing until it is told to
+ *	follow=1	   children, too
+ *	pid=N		   only this process, unless children are followed
+ *	seed=N		   of the sampler, for tests
+ *	ocaml=off	   accepted
+ *
+ * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
+ * the one that it makes. BYTES may end with K, M or G.
+ */
+
+/* "512K" -> 524288, between 1 and `most`. */
+static bool parse_bytes(const char *text, size_t length, uint64_t most, uint64_t *bytes)
 {
 	uint64_t value = 0;
+	unsigned shift = 0;
 	size_t i = 0;
 
 	for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-		if (value > 1ull << 44)
+		if (value > 1ull << 60)
 			return false;
 		value = value * 10 + (uint64_t)(text[i] - '0');
 	}
@@ -118,10 +134,46 @@ static bool parse_interval(const char *text, size_t length, uint32_t *log2)
 		const char *unit = strchr(units, text[i] | 0x20);
 		if (!unit || !*unit)
 			return false;
-		value <<= 10 * (unit - units + 1);
+		shift = 10 * (unsigned)(unit - units + 1);
 		i++;
 	}
-	if (i != length || value > 1ull << 40)
+	if (i != length || value > most >> shift)
+		return false;
+	*bytes = value << shift;
+	return true;
+}
+
+/* "0.5" -> 50, in 1/10000; more than 0, at most 100 %. */
+static bool parse_percent(const char *text, size_t length, uint32_t *share)
+{
+	uint32_t value = 0, digits = 0, decimals = 0;
+	bool point = false;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '.' && !point) {
+			point = true;
+			continue;
+		}
+		if (text[i] < '0' || text[i] > '9' || value > SAMPLER_SHARE_ONE || decimals == 2)
+			return false;
+		value = value * 10 + (uint32_t)(text[i] - '0');
+		digits++;
+		decimals += point;
+	}
+	for (; decimals < 2; decimals++)
+		value *= 10;
+	if (digits == 0 || value == 0 || value > SAMPLER_SHARE_ONE)
+		return false;
+	*share = value;
+	return true;
+}
+
+/* The log2 of the nearest power of two. */
+static bool parse_interval(const char *text, size_t length, uint32_t *log2)
+{
+	uint64_t value;
+
+	if (!parse_bytes(text, length, 1ull << 40, &value))
 		return false;
 	uint32_t below = 63 - (uint32_t)__builtin_clzll(value);
 	/* Nearest on the scale of the numbers themselves: 3 -> 4, 5 -> 4, 6 -> 8. */
@@ -208,6 +260,10 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "exact")) {
 		if (word(value, length, "1") || word(value, length, "yes"))
 			agent_config.interval_log2 = 0;
+	} else if (word(key, key_length, "overhead")) {
+		good = parse_percent(value, length, &agent_config.overhead);
+	} else if (word(key, key_length, "max_spool")) {
+		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
 	} else if (word(key, key_length, "ocaml")) {
 		good = word(value, length, "off"); /* OCaml's own heap is not recorded yet */
 	} else if (word(key, key_length, "sampler")) {
@@ -279,8 +335,8 @@ static bool make_same_process(void)
 
 	if (sys_failed(p))
 		return false;
-	same_process = (uint32_t *)p;
-	*same_process = 1;
+	agent_same_process = (uint32_t *)p;
+	*agent_same_process = 1;
 	sys_madvise((void *)p, 4096, MADV_WIPEONFORK);
 	return true;
 }
@@ -303,7 +359,7 @@ static void start(void)
 		finish_start(AGENT_OFF);
 		return;
 	}
-	use_tsc = choose_tsc();
+	agent_use_tsc = choose_tsc();
 	seed = agent_config.seed;
 	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = cpu_ticks();
@@ -312,7 +368,11 @@ static void start(void)
 		return;
 	}
 	bool walking = walk_init();
-	bool tables = walking && live_init(agent_config.interval_log2 == 0);
+	bool tables = walking && (agent_config.interval_log2 ? live_init() : true);
+	if (agent_config.interval_log2 == 0) {
+		live_every();
+		agent_exact = true;
+	}
 	finish_start(AGENT_ON);
 	if (!walking)
 		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
@@ -348,7 +408,9 @@ static void apply_control(void)
 	uint32_t interval = atomic_load(&spool_header->control_interval_log2);
 
 	self.control_generation = generation;
-	if (interval <= 40 && interval != self.sampler.interval_log2)
+	if (self.budget.start && !atomic_load(&spool_header->control_overhead))
+		sampler_end_budget(&self.sampler, &self.budget);
+	if (!agent_exact && interval <= 40 && interval != self.sampler.interval_log2)
 		sampler_set_interval(&self.sampler, interval);
 }
 
@@ -356,12 +418,12 @@ static void thread_begin(void)
 {
 	uint32_t interval = atomic_load(&spool_header->control_interval_log2);
 
-	self.number = atomic_fetch_add(&threads, 1) + 1;
+	self.number = atomic_fetch_add(&agent_threads, 1) + 1;
 	self.tid = agent_sandboxed ? 0 : (uint32_t)sys_gettid();
 	self.control_generation = atomic_load(&spool_header->control_generation);
 	self.state = THREAD_ACTIVE;
 	sampler_init(&self.sampler, agent_config.sampler,
-		     interval <= 40 ? interval : agent_config.interval_log2,
+		     interval <= 40 && !agent_exact ? interval : agent_config.interval_log2,
 		     mix(seed + 0x9e3779b97f4a7c15u * self.number));
 	if (exit_key_made)
 		pthread_setspecific(exit_key, &self);
@@ -374,7 +436,7 @@ bool agent_thread_ready(void)
 		self.sampler.left = atomic_load(&agent_state) == AGENT_OFF ? LEFT_FOREVER : 0;
 		return false;
 	}
-	if (UNLIKELY(!*same_process))
+	if (UNLIKELY(!*agent_same_process))
 		agent_forked();
 	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
 		self.sampler.left = LEFT_FOREVER;
@@ -403,7 +465,7 @@ static void thread_exit(void *unused)
 	if (self.busy)
 		return;
 	self.busy = BUSY_SAMPLING;
-	if (self.writer && atomic_load(&agent_state) == AGENT_ON && *same_process)
+	if (self.writer && atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
 		spool_release(self.writer);
 	self.writer = NULL;
 	self.state = THREAD_EXITING;
@@ -416,15 +478,25 @@ static void thread_exit(void *unused)
  * hold the locks itself; the child gives them back by force. */
 static __thread uint8_t busy_before_fork __attribute__((tls_model("initial-exec")));
 static __thread bool locked_for_fork __attribute__((tls_model("initial-exec")));
+static uint64_t fork_ticks; /* of the FORK record; 0: there is none. Written under the locks. */
 
+/* The FORK record stands where the locks are held, as near to the fork as can be. */
 static void before_fork(void)
 {
+	bool announce = false;
+
 	busy_before_fork = self.busy;
 	locked_for_fork = !self.busy && atomic_load(&agent_state) == AGENT_ON;
 	self.busy = BUSY_AGENT;
+	if (locked_for_fork && agent_config.follow && agent_thread_ready()) {
+		if (!self.writer)
+			self.writer = spool_acquire();
+		announce = self.writer && spool_fork_room(self.writer);
+	}
 	if (locked_for_fork) {
 		live_lock();
 		spool_lock();
+		fork_ticks = announce ? spool_fork(self.writer) : 0;
 	}
 }
 
@@ -434,6 +506,7 @@ static void after_fork_parent(void)
 		spool_unlock();
 		live_unlock();
 	}
+	path_give_back_writer();
 	self.busy = busy_before_fork;
 }
 
@@ -442,8 +515,9 @@ bool agent_forked(void)
 	uint32_t reason;
 	int error;
 	uint32_t wiped = 0;
+	uint64_t ticks = locked_for_fork ? fork_ticks : 0;
 
-	if (!__atomic_compare_exchange_n((uint32_t *)same_process, &wiped, 1, false,
+	if (!__atomic_compare_exchange_n((uint32_t *)agent_same_process, &wiped, 1, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return false;
 	live_reset_lock();
@@ -456,7 +530,7 @@ bool agent_forked(void)
 		return true;
 	}
 	self.tid = (uint32_t)sys_gettid();
-	if (!spool_open_child(&reason, &error)) {
+	if (!spool_open_child(ticks, &reason, &error)) {
 		spool_forget();
 		live_clear();
 		atomic_store(&agent_state, AGENT_OFF);
@@ -474,10 +548,11 @@ bool agent_forked(void)
 
 static void after_fork_child(void)
 {
-	if (same_process && atomic_load(&agent_state) != AGENT_NEW) {
-		*same_process = 0; /* on a kernel that does not wipe */
+	if (agent_same_process && atomic_load(&agent_state) != AGENT_NEW) {
+		*agent_same_process = 0; /* on a kernel that does not wipe */
 		agent_forked();
 	}
+	path_give_back_writer();
 	self.busy = busy_before_fork;
 }
 
@@ -517,6 +592,6 @@ __attribute__((constructor)) static void loaded(void)
 
 __attribute__((destructor)) static void unloaded(void)
 {
-	if (atomic_load(&agent_state) == AGENT_ON && *same_process)
+	if (atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
 		spool_end();
 }

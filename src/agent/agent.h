@@ -9,6 +9,8 @@
  *                               ├─> live.c      remember the block until it is freed
  *                               └─> spool.c     append a record to this thread's packet
  *
+ * In exact mode each allocation and each free takes the shorter way through exact.c.
+ *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals. errno is what the real function left. Any failure leads to one
  * state, off (agent_off), in which the hooks only forward.
@@ -28,6 +30,7 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define EXPORT	    __attribute__((visibility("default")))
 #define COLD	    __attribute__((noinline, cold))
+#define HOT	    __attribute__((hot))
 
 /* The functions underneath. Each starts as a resolver, so it can be called at any time. */
 struct real {
@@ -71,6 +74,7 @@ struct deferred_free {
 /* Per thread, initial-exec TLS. The sampler comes first: its `left` is the hooks' countdown. */
 struct thread {
 	struct sampler sampler;
+	struct sampler_budget budget;
 	struct writer *writer;
 	uint32_t tid;
 	uint32_t number; /* unique in the process, from 1 */
@@ -93,6 +97,9 @@ enum agent_state {
 };
 extern _Atomic uint32_t agent_state;
 
+/* Every allocation and free is recorded, by address (SPOOL_EXACT). Set at the start, for good. */
+extern bool agent_exact;
+
 #define AGENT_PID_MARK '\1' /* what "%p" becomes, so that a "%25p" can be told from it */
 
 struct agent_config {
@@ -100,6 +107,8 @@ struct agent_config {
 	uint32_t interval_log2;
 	uint32_t sampler;
 	uint32_t target_pid; /* 0 any; else other processes are traced only with follow */
+	uint32_t overhead;   /* share of a thread's time for samples, in 1/10000; 0: no limit */
+	uint64_t max_spool;  /* bytes of packets; 0: no limit */
 	uint64_t seed;	     /* 0: from the kernel */
 	bool follow, dormant;
 	char note[256]; /* unknown keys */
@@ -123,8 +132,13 @@ bool agent_dormant(void);
 /* True once when this process is a fork()ed copy that the agent has not adapted to yet. */
 bool agent_forked(void);
 
+/* A page that fork() hands to the child as zeros: finds forks that ran no fork handler. */
+extern volatile uint32_t *agent_same_process;
+
 uint64_t agent_ticks(void);
-bool agent_clock_is_tsc(void);
+extern bool agent_use_tsc; /* ticks are cpu_ticks() */
+
+extern _Atomic uint32_t agent_threads; /* that were ever seen */
 
 /* A lock for short sections of the sample path. False when it could not be had in about 100 ms:
  * its holder has been killed or jumped out of a signal handler; the agent then goes off. */

@@ -292,6 +292,15 @@ static inline uint64_t cpu_ticks(void)
 	return __builtin_ia32_rdtsc();
 }
 
+/* Not before all earlier loads are done: another thread's store that one of them has seen happened
+ * before. */
+static inline uint64_t cpu_ticks_in_order(void)
+{
+	unsigned processor;
+
+	return __builtin_ia32_rdtscp(&processor);
+}
+
 /* Does the counter run at one rate on all cores and in all sleep states? */
 static inline bool cpu_ticks_are_invariant(void)
 {
@@ -299,6 +308,8 @@ static inline bool cpu_ticks_are_invariant(void)
 
 	if (!__get_cpuid(0x80000000u, &a, &b, &c, &d) || a < 0x80000007u)
 		return false;
+	if (!__get_cpuid(0x80000001u, &a, &b, &c, &d) || !(d & 1u << 27))
+		return false; /* no rdtscp */
 	return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & 1u << 8);
 }
 

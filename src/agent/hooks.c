@@ -20,8 +20,10 @@
 #include <sys/prctl.h>
 
 #include "cpu.h"
+#include "exact.h"
 #include "live.h"
 #include "modules.h"
+#include "path.h"
 #include "spool.h"
 #include "walk.h"
 
@@ -217,7 +219,7 @@ static void resolve(void)
 /* ---- the sample path ---- */
 
 /* A signal handler allocates while this thread is on the sample path. */
-static void count_nested(size_t size)
+void path_count_nested(size_t size)
 {
 	if (self.busy != BUSY_SAMPLING || atomic_load(&agent_state) != AGENT_ON)
 		return;
@@ -225,15 +227,23 @@ static void count_nested(size_t size)
 	atomic_fetch_add_explicit(&spool_header->nested_bytes, size, memory_order_relaxed);
 }
 
-static struct writer *borrow_writer(void)
+bool path_defer_free(void *block)
 {
-	if (!self.writer)
-		self.writer = spool_acquire();
-	return self.writer;
+	uint32_t n = self.deferred_count;
+
+	if (n >= DEFERRED_FREES) {
+		atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
+		return false;
+	}
+	self.deferred[n].block = (uintptr_t)block;
+	self.deferred[n].ticks = agent_ticks();
+	self.deferred[n].before_id = atomic_load(&spool_header->next_sample_id);
+	self.deferred_count = n + 1;
+	return true;
 }
 
 /* A thread past its destructor cannot keep a writer: nobody would take it back. */
-static void give_back_writer(void)
+void path_give_back_writer(void)
 {
 	if (UNLIKELY(self.state == THREAD_EXITING) && self.writer) {
 		spool_release(self.writer);
@@ -243,7 +253,7 @@ static void give_back_writer(void)
 
 static void write_free(const struct live_block *b, uint64_t ticks, uint32_t flags)
 {
-	struct writer *w = borrow_writer();
+	struct writer *w = path_writer();
 
 	atomic_fetch_sub_explicit(&spool_header->live_bytes, (int64_t)b->weight,
 				  memory_order_relaxed);
@@ -261,11 +271,16 @@ static void write_free(const struct live_block *b, uint64_t ticks, uint32_t flag
 static void write_sample(void *block, size_t size, uint32_t hits, const struct walk_start *at,
 			 uint32_t flags)
 {
-	struct writer *w = borrow_writer();
+	struct writer *w = path_writer();
 	struct live_block stale;
 
 	if (!w) {
 		atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+		return;
+	}
+	/* Without a packet no walk: it would be in vain. */
+	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
+		spool_drop_sample(w);
 		return;
 	}
 	walk_capture(&w->walk, at);
@@ -282,7 +297,8 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	    .weight = (float)weight,
 	};
 
-	spool_sample(w, ticks, id, size, hits, flags);
+	if (!spool_sample(w, ticks, id, size, hits, flags))
+		return;
 	atomic_fetch_add_explicit(&spool_header->live_bytes, (int64_t)live.weight,
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
@@ -290,40 +306,66 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 		write_free(&stale, ticks, 0);
 }
 
-/* Leaves the sample path, after what signal handlers have freed meanwhile. */
-static void leave(void)
+COLD void path_finish(void)
 {
-	while (UNLIKELY(self.deferred_count)) {
+	while (self.deferred_count) {
 		struct deferred_free d = self.deferred[--self.deferred_count];
 		struct live_block b;
-		if (live_remove(d.block, d.before_id, &b))
+		if (agent_exact)
+			exact_deferred(&d);
+		else if (live_remove(d.block, d.before_id, &b))
 			write_free(&b, d.ticks, 0);
 	}
-	give_back_writer();
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	self.busy = BUSY_NOT;
+	path_give_back_writer();
 }
 
-static bool enter(void)
+/* The share of this thread's time that samples may cost; 0: no limit. */
+static uint32_t budget_share(void)
 {
-	if (UNLIKELY(self.busy))
-		return false;
-	self.busy = BUSY_SAMPLING;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return true;
+	return atomic_load_explicit(&spool_header->control_overhead, memory_order_relaxed);
 }
 
-/* The program has got `block`; the countdown did not cover it. */
+/* What was begun at `began` is over. A thread that was taken off the CPU meanwhile has not worked
+ * all that time. */
+static uint64_t charge(uint64_t began, uint64_t since)
+{
+	uint64_t now = agent_ticks(), cost = now - began;
+	uint64_t most = agent_use_tsc ? 150000 : 50000; /* some 50 us */
+
+	sampler_charge(&self.sampler, &self.budget, cost < most ? cost : most, since);
+	return now;
+}
+
+static COLD void look_at_budget(uint64_t began, size_t size, int32_t hits)
+{
+	uint64_t window = agent_use_tsc ? 1ull << 26 : 20000000; /* some 20 ms */
+	uint32_t least = atomic_load(&spool_header->control_interval_log2);
+	uint64_t now = charge(began, hits ? sampler_position(&self.sampler) : 0);
+
+	sampler_look(&self.sampler, &self.budget, now, window, budget_share(),
+		     least <= 40 ? least : agent_config.interval_log2, size, hits);
+}
+
+/* The program has got `block`; the countdown did not cover it. In exact mode only the very first
+ * allocation comes here. */
 static void sample(void *block, size_t size, const struct walk_start *at, uint32_t flags)
 {
 	int error = errno;
 
-	if (!enter()) {
-		count_nested(size);
+	if (!path_enter()) {
+		path_count_nested(size);
 		return;
 	}
-	if (agent_thread_ready() && !agent_dormant()) {
+	if (!agent_thread_ready()) {
+		/* Too early, or off. */
+	} else if (UNLIKELY(agent_exact)) {
+		exact_allocated(block, size, at, flags);
+	} else if (!agent_dormant()) {
 		struct sampler *s = &self.sampler;
+		bool budget = UNLIKELY(budget_share());
+		uint64_t began = budget ? agent_ticks() : 0;
+		int32_t hits = SAMPLER_SKIP;
+
 		if (UNLIKELY(self.dormant)) {
 			self.dormant = 0; /* awake again: a countdown to a real point */
 			sampler_set_interval(s, s->interval_log2);
@@ -331,12 +373,14 @@ static void sample(void *block, size_t size, const struct walk_start *at, uint32
 		if (size < s->left) { /* the thread's first allocation, or just awake */
 			s->left -= size;
 		} else {
-			int32_t hits = sampler_take(s, size);
+			hits = sampler_take(s, size);
 			if (hits != SAMPLER_SKIP)
 				write_sample(block, size, (uint32_t)hits, at, flags);
 		}
+		if (budget)
+			look_at_budget(began, size, hits);
 	}
-	leave();
+	path_leave();
 	errno = error;
 }
 
@@ -347,22 +391,13 @@ static bool take_live(void *block, struct live_block *taken)
 	bool found = false;
 	int error = errno;
 
-	if (!enter()) {
-		uint32_t n = self.deferred_count;
-		if (n < DEFERRED_FREES) {
-			self.deferred[n].block = (uintptr_t)block;
-			self.deferred[n].ticks = agent_ticks();
-			self.deferred[n].before_id = atomic_load(&spool_header->next_sample_id);
-			self.deferred_count = n + 1;
-		} else {
-			atomic_fetch_add_explicit(&spool_header->dropped_frees, 1,
-						  memory_order_relaxed);
-		}
+	if (!path_enter()) {
+		path_defer_free(block);
 		return false;
 	}
 	if (agent_thread_ready())
 		found = live_remove((uintptr_t)block, UINT64_MAX, taken);
-	leave();
+	path_leave();
 	errno = error;
 	return found;
 }
@@ -371,10 +406,15 @@ static void report_free(const struct live_block *b, uint32_t flags)
 {
 	int error = errno;
 
-	if (enter()) {
-		if (atomic_load(&agent_state) == AGENT_ON)
-			write_free(b, agent_ticks(), flags);
-		leave();
+	if (path_enter()) {
+		if (atomic_load(&agent_state) == AGENT_ON) {
+			uint64_t ticks = agent_ticks();
+
+			write_free(b, ticks, flags);
+			if (UNLIKELY(budget_share()) && self.budget.start)
+				charge(ticks, b->thread == self.number ? b->position : 0);
+		}
+		path_leave();
 	}
 	errno = error;
 }
@@ -383,9 +423,9 @@ static void put_back(const struct live_block *b)
 {
 	struct live_block stale;
 
-	if (enter()) {
+	if (path_enter()) {
 		live_add(b, &stale);
-		leave();
+		path_leave();
 	}
 }
 
@@ -515,13 +555,15 @@ EXPORT void *malloc(size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.malloc(size);
-	return slow_malloc(size);
+	return agent_exact ? exact_malloc(size) : slow_malloc(size);
 }
 
 EXPORT void free(void *block)
 {
 	if (LIKELY(!live_maybe(block)))
 		real.free(block);
+	else if (agent_exact)
+		exact_free(block);
 	else
 		slow_free(block);
 }
@@ -533,14 +575,14 @@ EXPORT void *calloc(size_t count, size_t size)
 	/* An overflow fails in the real function; it must not count. */
 	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) || LIKELY(covered(bytes)))
 		return real.calloc(count, size);
-	return slow_calloc(count, size);
+	return agent_exact ? exact_calloc(count, size) : slow_calloc(count, size);
 }
 
 EXPORT void *realloc(void *block, size_t size)
 {
 	if (LIKELY(!live_maybe(block) && covered(size)))
 		return real.realloc(block, size);
-	return slow_realloc(block, size);
+	return agent_exact ? exact_realloc(block, size) : slow_realloc(block, size);
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size)
@@ -553,42 +595,44 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
 	}
 	if (LIKELY(!live_maybe(block) && covered(bytes)))
 		return real.realloc(block, bytes);
-	return slow_realloc(block, bytes);
+	return agent_exact ? exact_realloc(block, bytes) : slow_realloc(block, bytes);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.memalign(alignment, size);
-	return slow_memalign(alignment, size);
+	return agent_exact ? exact_memalign(alignment, size) : slow_memalign(alignment, size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.aligned_alloc(alignment, size);
-	return slow_aligned_alloc(alignment, size);
+	return agent_exact ? exact_aligned_alloc(alignment, size)
+			   : slow_aligned_alloc(alignment, size);
 }
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.posix_memalign(out, alignment, size);
-	return slow_posix_memalign(out, alignment, size);
+	return agent_exact ? exact_posix_memalign(out, alignment, size)
+			   : slow_posix_memalign(out, alignment, size);
 }
 
 EXPORT void *valloc(size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.valloc(size);
-	return slow_valloc(size);
+	return agent_exact ? exact_valloc(size) : slow_valloc(size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
 	if (LIKELY(covered(size)))
 		return real.pvalloc(size);
-	return slow_pvalloc(size);
+	return agent_exact ? exact_pvalloc(size) : slow_pvalloc(size);
 }
 
 EXPORT size_t malloc_usable_size(void *block)
@@ -605,6 +649,8 @@ EXPORT void free_sized(void *block, size_t size)
 	(void)size;
 	if (LIKELY(!live_maybe(block)))
 		real.free(block);
+	else if (agent_exact)
+		exact_free(block);
 	else
 		slow_free(block);
 }
@@ -614,6 +660,8 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 	(void)alignment, (void)size;
 	if (LIKELY(!live_maybe(block)))
 		real.free(block);
+	else if (agent_exact)
+		exact_free(block);
 	else
 		slow_free(block);
 }
@@ -632,10 +680,10 @@ EXPORT int dlclose(void *handle)
 	if (on) {
 		int error = errno;
 		walk_code_changed();
-		if (enter()) {
-			if (agent_thread_ready() && borrow_writer())
+		if (path_enter()) {
+			if (agent_thread_ready() && path_writer())
 				modules_check();
-			leave();
+			path_leave();
 		}
 		errno = error;
 	}

@@ -35,8 +35,6 @@ static struct live_block *table;
 static size_t table_size, table_used;
 static _Atomic uint32_t changes; /* odd while the table is being changed */
 
-static bool no_filter; /* interval 1: every free is looked up */
-
 static void *map(size_t bytes)
 {
 	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -118,15 +116,17 @@ static bool grow_table(void)
 	return true;
 }
 
-bool live_init(bool every)
+bool live_init(void)
 {
-	no_filter = every;
-	if (every)
-		atomic_store(&empty_filter[0], ~0ull);
 	table = map(TABLE_MIN * sizeof(*table));
 	table_size = TABLE_MIN;
 	table_used = 0;
-	return table && (every || grow_filter());
+	return table && grow_filter();
+}
+
+void live_every(void)
+{
+	atomic_store(&empty_filter[0], ~0ull);
 }
 
 static size_t find(uintptr_t block)
@@ -156,7 +156,7 @@ static void take_out(size_t i)
 	uint64_t bit = live_hash(table[i].block) & filter_mask();
 	size_t hole = i;
 
-	if (!no_filter && !bit_is_shared(table[i].block, bit))
+	if (!bit_is_shared(table[i].block, bit))
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed), bit,
 			   false);
 
@@ -190,12 +190,10 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	} else if (4 * (table_used + 1) <= 3 * table_size || grow_table()) {
 		put(added);
 		table_used++;
-		if (!no_filter) {
-			change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
-				   live_hash(added->block) & filter_mask(), true);
-			if (32 * table_used > filter_mask() + 1)
-				grow_filter();
-		}
+		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
+			   live_hash(added->block) & filter_mask(), true);
+		if (32 * table_used > filter_mask() + 1)
+			grow_filter();
 	} else {
 		*stale = *added; /* no room: let it go at once, the trace shows it as freed */
 		found = true;

@@ -44,9 +44,10 @@ static inline bool live_maybe(const void *block)
 			1);
 }
 
-/* every: nearly all blocks are sampled (interval 1), so no filter is kept and live_maybe is always
- * true. */
-bool live_init(bool every);
+bool live_init(void);
+
+/* Instead: live_maybe is always true, nothing is ever added (exact mode). */
+void live_every(void);
 
 /* Adds a block. When the table still has one at the same address, its free was missed (it bypassed
  * the hooks): it is handed back in *stale and true is returned. */

@@ -17,6 +17,8 @@
  */
 #include "sampler.h"
 
+#include <stdbool.h>
+
 /* xoshiro256** of Blackman and Vigna, seeded as they advise with splitmix64. */
 static uint64_t rotate_left(uint64_t x, unsigned int bits)
 {
@@ -93,14 +95,16 @@ static uint64_t draw_exponential(struct sampler *s)
 	return (uint64_t)way + 1;
 }
 
-/* Puts as much of a way into left as may be there. Returns how much. */
-static uint64_t hand_out(struct sampler *s, uint64_t way)
+/* Puts as much of a way, which begins at `position`, into left as may be there. */
+static void hand_out(struct sampler *s, uint64_t position, uint64_t way)
 {
-	uint64_t interval = 1ull << s->interval_log2;
+	uint64_t most = 1ull << s->interval_log2;
 
-	s->left = way < interval ? way : interval;
+	if (position < s->check && s->check - position < most)
+		most = s->check - position;
+	s->left = way < most ? way : most;
 	s->carried = way - s->left;
-	return s->left;
+	s->handed = position + s->left;
 }
 
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
@@ -108,18 +112,16 @@ void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 	uint64_t position = sampler_position(s);
 
 	s->interval_log2 = interval_log2;
-	s->left = 0;
-	s->carried = 0;
 	s->point = 0;
 	if (interval_log2 == 0) {
 		/* Nothing to count down: every block is recorded. */
+		hand_out(s, position, 0);
 	} else if (s->kind == SAMPLER_POISSON) {
-		hand_out(s, draw_exponential(s));
+		hand_out(s, position, draw_exponential(s));
 	} else {
 		s->point = draw_point(s);
-		hand_out(s, s->point + 1);
+		hand_out(s, position, s->point + 1);
 	}
-	s->handed = position + s->left;
 }
 
 void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint64_t seed)
@@ -127,6 +129,7 @@ void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint
 	s->kind = kind;
 	s->left = 0;
 	s->handed = 0;
+	s->check = UINT64_MAX;
 	seed_random(s, seed);
 	sampler_set_interval(s, interval_log2);
 }
@@ -144,7 +147,7 @@ static int32_t take_poisson(struct sampler *s, uint64_t size)
 	} else {
 		way -= size;
 	}
-	s->handed = position + hand_out(s, way);
+	hand_out(s, position, way);
 	return hits;
 }
 
@@ -163,7 +166,7 @@ static int32_t take_stratified(struct sampler *s, uint64_t size)
 			s->carried = interval - s->point + point;
 			s->point = point;
 		}
-		s->handed += hand_out(s, s->carried);
+		hand_out(s, s->handed, s->carried);
 		if (size < s->left)
 			break;
 		size -= s->left;
@@ -185,4 +188,111 @@ int32_t sampler_take(struct sampler *s, uint64_t size)
 		return 0;
 	}
 	return take_stratified(s, size);
+}
+
+/* ---- the budget ---- */
+
+/* How many bytes there are between looks. A look costs some 50 ns. */
+#define LOOK_BYTES (256u << 10)
+
+#define WAIT_MOST (1ull << 40) /* longer waits are taken for this, so that nothing overflows */
+
+/* The position where the stratum at hand ends. The next point lies in it, or in the one behind. */
+static uint64_t stratum_end(const struct sampler *s)
+{
+	uint64_t position = sampler_position(s), interval = 1ull << s->interval_log2;
+	int64_t next = (int64_t)(s->left + s->carried - 1 - s->point);
+
+	if (s->kind == SAMPLER_POISSON || s->interval_log2 == 0)
+		return position; /* the way to the next point has no memory; there is no way */
+	return position + (uint64_t)(next > 0 ? next : next + (int64_t)interval);
+}
+
+static void close_strata(struct sampler *s, struct sampler_budget *b)
+{
+	if (sampler_position(s) >= b->open_ends) {
+		b->spent += b->open;
+		b->open = 0;
+	}
+}
+
+void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, uint64_t since)
+{
+	uint64_t end = stratum_end(s);
+
+	close_strata(s, b);
+	if (since + (1ull << s->interval_log2) <= end) {
+		b->spent += cost;
+		return;
+	}
+	b->open += cost;
+	b->open_ends = end;
+}
+
+static void next_check(struct sampler *s, struct sampler_budget *b, uint64_t check)
+{
+	b->large = 0;
+	s->check = check;
+	hand_out(s, sampler_position(s), s->left + s->carried);
+}
+
+static void new_window(struct sampler_budget *b, uint64_t now)
+{
+	b->start = now;
+	b->spent = 0;
+}
+
+/* What the interval should be, from what the window has cost up to now. */
+static uint32_t choose_interval(const struct sampler *s, const struct sampler_budget *b,
+				uint64_t elapsed, uint64_t window, uint32_t share,
+				uint32_t least_log2)
+{
+	uint64_t spent = b->spent * SAMPLER_SHARE_ONE, allowed = elapsed * share;
+	uint32_t log2 = s->interval_log2;
+
+	if (spent > allowed)
+		return log2 < SAMPLER_BUDGET_MOST ? log2 + 1 : log2;
+	/* A step for each window that has passed; halving doubles what it would have cost. */
+	for (uint64_t steps = elapsed / window; steps && log2 > least_log2 && 4 * spent < allowed;
+	     steps--) {
+		log2--;
+		spent *= 2;
+	}
+	return log2;
+}
+
+void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uint64_t window,
+		  uint32_t share, uint32_t least_log2, uint64_t size, int32_t hits)
+{
+	uint64_t look = least_log2 > 18 ? 1ull << least_log2 : LOOK_BYTES;
+
+	if (b->start == 0) {
+		new_window(b, now);
+		next_check(s, b, sampler_position(s) + look);
+		return;
+	}
+	if (hits == 0)
+		b->large += size;
+	if (sampler_position(s) < s->check && b->large < look)
+		return;
+	close_strata(s, b);
+
+	uint64_t elapsed = now - b->start < WAIT_MOST ? now - b->start : WAIT_MOST;
+	/* A whole window's budget may be used up early. */
+	bool early = elapsed < window;
+	if (!early || b->spent * SAMPLER_SHARE_ONE > window * share) {
+		uint32_t log2 =
+		    choose_interval(s, b, early ? window : elapsed, window, share, least_log2);
+
+		new_window(b, now);
+		if (log2 != s->interval_log2)
+			sampler_set_interval(s, log2);
+	}
+	next_check(s, b, sampler_position(s) + look);
+}
+
+void sampler_end_budget(struct sampler *s, struct sampler_budget *b)
+{
+	b->start = 0;
+	next_check(s, b, UINT64_MAX);
 }

@@ -22,6 +22,7 @@ struct sampler {
 	uint64_t carried; /* stratified, Poisson: rest of the gap, not yet handed out in left */
 	uint64_t point;	  /* stratified: place of the last point in its stratum, [0, interval) */
 	uint64_t handed;  /* all that was ever put into left, plus 1 per weight-1 block */
+	uint64_t check; /* left is used up at this position at the latest; UINT64_MAX: never mind */
 	uint64_t random[4];
 	uint32_t kind;
 	uint32_t interval_log2;
@@ -33,7 +34,11 @@ struct sampler {
  * is recorded with weight 1, also those of 0 bytes, whatever the kind. */
 void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint64_t seed);
 
-/* Another interval from now on; a fresh first point, which keeps the estimates unbiased. */
+/*
+ * Another interval from now on, with a fresh first point. Estimates stay unbiased as long as
+ * nothing that led to the change depends on where the point of the stratum at hand lies: whether it
+ * was hit already or not, the rest of it is given up.
+ */
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2);
 
 /* The slow path: size >= s->left. SAMPLER_SKIP: not sampled after all. 0: record with weight 1.
@@ -46,5 +51,41 @@ static inline uint64_t sampler_position(const struct sampler *s)
 {
 	return s->handed - s->left;
 }
+
+/*
+ * A thread's budget: the share of its time that samples may cost. The interval is doubled when a
+ * window of time was more expensive, halved when it was four times cheaper.
+ *
+ *	window          |<------------------------------>|<---------- ...
+ *	looks (bytes)   |    |    |    |    |    |    |  |
+ *	strata          |-----x-------|----------x---|----   x: a sample, which costs time
+ *
+ * Looks come at fixed distances in the thread's bytes, whatever is sampled, and count the cost of
+ * finished strata only. So a change depends on no point of the stratum that it cuts off.
+ */
+struct sampler_budget {
+	uint64_t start;	    /* of the window, in ticks; 0: not begun */
+	uint64_t spent;	    /* in this window, by finished strata */
+	uint64_t open;	    /* by strata that were not finished when it was counted */
+	uint64_t open_ends; /* the position where they are */
+	uint64_t large;	    /* bytes of weight-1 blocks since the last look */
+};
+
+#define SAMPLER_SHARE_ONE   10000u /* shares are in 1/10000 */
+#define SAMPLER_BUDGET_MOST 30u	   /* log2 of the longest interval that is chosen */
+
+/* Something has cost so many ticks. since: the sampler_position when it was brought about; 0 for
+ * what had to come, wherever the points lie. */
+void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, uint64_t since);
+
+/*
+ * After each slow path. now: ticks, not 0; window: in ticks; share: of the time; least_log2: the
+ * shortest interval. size, hits: of the block that came, hits as sampler_take gave them.
+ */
+void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uint64_t window,
+		  uint32_t share, uint32_t least_log2, uint64_t size, int32_t hits);
+
+/* No budget any more: the countdown goes to the next point again. */
+void sampler_end_budget(struct sampler *s, struct sampler_budget *b);
 
 #endif

@@ -255,7 +255,7 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->features = 0;
 	h->pid = (uint32_t)sys_getpid();
 	h->parent_pid = (uint32_t)sys_getppid();
-	h->clock = agent_clock_is_tsc() ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;
+	h->clock = agent_use_tsc ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;
 	h->start_real_ns = clock_ns(CLOCK_REALTIME);
 	h->start_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	h->start_ticks = agent_ticks();
@@ -263,6 +263,7 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->interval_log2 = agent_config.interval_log2;
 	h->image = image;
 	h->seed = agent_config.seed;
+	h->mode = agent_config.interval_log2 ? SPOOL_SAMPLED : SPOOL_EXACT;
 
 	size_t note = strlen(agent_config.note);
 	memcpy(base + at, agent_config.note, note);
@@ -349,6 +350,10 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 		atomic_store(&h->packets_reserved, EXTEND_PACKETS);
 		atomic_store(&h->control_enabled, !agent_config.dormant);
 		atomic_store(&h->control_interval_log2, agent_config.interval_log2);
+		atomic_store(&h->control_overhead, agent_config.overhead);
+		if (agent_config.max_spool)
+			atomic_store(&h->control_max_packets,
+				     (agent_config.max_spool - 1) / SPOOL_PACKET_BYTES + 1);
 		spool_header = h;
 	}
 	if (sys_soft_limit(RLIMIT_AS) != RLIM_INFINITY)
@@ -382,7 +387,7 @@ bool spool_open(uint32_t *reason, int *error)
 	return open_spool(NULL, 0, 0, 0, reason, error);
 }
 
-bool spool_open_child(uint32_t *reason, int *error)
+bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
 {
 	static char parent[sizeof(path)];
 	uint64_t id = atomic_load(&spool_header->next_sample_id);
@@ -390,31 +395,62 @@ bool spool_open_child(uint32_t *reason, int *error)
 
 	memcpy(parent, path, sizeof(path));
 	spool_forget();
-	return open_spool(parent, parent_pid, id, agent_ticks(), reason, error);
+	return open_spool(parent, parent_pid, id, fork_ticks ? fork_ticks : agent_ticks(), reason,
+			  error);
 }
 
 /* ---- packets ---- */
 
-static struct spool_packet *claim(uint64_t *index)
+static bool make_usable(uint64_t index)
 {
+	int error = extend(index);
+
+	if (error)
+		agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
+			  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
+					    : SPOOL_OFF_NO_SPACE,
+			  error, "the spool could not be extended");
+	return !error;
+}
+
+/* A packet that the recorder has given back: its disk blocks and its pages are there already. */
+static struct spool_packet *claim_recycled(void)
+{
+	struct spool_header *h = spool_header;
+	uint64_t tail = atomic_load_explicit(&h->recycled_tail, memory_order_relaxed);
+
 	for (;;) {
-		uint64_t next = atomic_load(&spool_header->packets_claimed);
-		if (next >= atomic_load(&spool_header->packets_reserved) || !packet_at(next)) {
-			int error = extend(next);
-			if (error) {
-				agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
-					  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
-							    : SPOOL_OFF_NO_SPACE,
-					  error, "the spool could not be extended");
-				return NULL;
-			}
+		if (tail == atomic_load_explicit(&h->recycled_head, memory_order_acquire))
+			return NULL;
+		uint64_t index =
+		    atomic_load_explicit(&h->recycled[tail % SPOOL_RECYCLED], memory_order_relaxed);
+		if (!atomic_compare_exchange_weak(&h->recycled_tail, &tail, tail + 1))
 			continue;
-		}
-		if (atomic_compare_exchange_weak(&spool_header->packets_claimed, &next, next + 1)) {
-			*index = next;
-			return packet_at(next);
+		if (index >= atomic_load(&h->packets_reserved))
+			return NULL; /* the ring was not written by a recorder */
+		return packet_at(index) || make_usable(index) ? packet_at(index) : NULL;
+	}
+}
+
+/* NULL: agent_off, or the spool has reached its limit and nothing has been given back yet. */
+static struct spool_packet *claim(void)
+{
+	struct spool_header *h = spool_header;
+	struct spool_packet *p = claim_recycled();
+
+	while (!p) {
+		uint64_t next = atomic_load(&h->packets_claimed);
+		uint64_t most = atomic_load_explicit(&h->control_max_packets, memory_order_relaxed);
+		if (most && next >= most)
+			return NULL;
+		if (next >= atomic_load(&h->packets_reserved) || !packet_at(next)) {
+			if (!make_usable(next))
+				return NULL;
+		} else if (atomic_compare_exchange_weak(&h->packets_claimed, &next, next + 1)) {
+			p = packet_at(next);
 		}
 	}
+	return p;
 }
 
 static void put_u(struct writer *w, uint64_t value)
@@ -449,14 +485,6 @@ static void put_id(struct writer *w, uint64_t id)
 	w->last_id = id;
 }
 
-/* Makes what was put since the last commit part of the spool. */
-static void commit(struct writer *w)
-{
-	atomic_store_explicit(&w->packet->used,
-			      (uint32_t)(w->at - (uint8_t *)w->packet - sizeof(*w->packet)),
-			      memory_order_release);
-}
-
 static void put_thread(struct writer *w)
 {
 	size_t length = strnlen(w->name, sizeof(w->name));
@@ -468,12 +496,23 @@ static void put_thread(struct writer *w)
 	w->at += length;
 }
 
+static void put_lost(struct writer *w)
+{
+	*w->at++ = SPOOL_LOST;
+	put_time(w, w->last_ticks);
+	put_u(w, w->lost_samples);
+	put_u(w, w->lost_frees);
+	w->lost_samples = w->lost_frees = 0;
+}
+
+/* A record that finds no packet leaves the writer without one, so that what was lost is told at the
+ * start of the next. */
 static bool begin_packet(struct writer *w)
 {
-	uint64_t index;
-	struct spool_packet *p = claim(&index);
+	struct spool_packet *p = claim();
 
 	w->packet = p;
+	w->at = w->end = NULL;
 	if (!p)
 		return false;
 	w->last_ticks = w->clock_ticks = agent_ticks();
@@ -484,7 +523,10 @@ static bool begin_packet(struct writer *w)
 	p->interval_log2 = w->interval_log2;
 	atomic_store_explicit(&p->late_ticks, 0, memory_order_relaxed);
 	atomic_store_explicit(&p->late_mono_ns, 0, memory_order_relaxed);
+	p->pad0 = 0;
+	p->sequence = 1 + atomic_fetch_add(&spool_header->claims, 1);
 	w->last_id = spool_header->first_sample_id;
+	w->last_address = 0;
 	w->at = (uint8_t *)(p + 1);
 	w->end = (uint8_t *)p + SPOOL_PACKET_BYTES;
 	w->depth = 0;
@@ -494,7 +536,9 @@ static bool begin_packet(struct writer *w)
 	__atomic_store_n(&p->magic, SPOOL_PACKET_MAGIC, __ATOMIC_RELEASE);
 	atomic_store_explicit(&spool_header->last_ticks, w->last_ticks, memory_order_relaxed);
 	put_thread(w);
-	commit(w);
+	if (w->lost_samples || w->lost_frees)
+		put_lost(w);
+	spool_commit(w);
 	return true;
 }
 
@@ -506,62 +550,64 @@ static bool room(struct writer *w, size_t bytes)
 	return begin_packet(w);
 }
 
-#define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
-#define FRAME_BYTES  10u
+/* Set when a module's record found no room: all are written again as soon as there is some. */
+static _Atomic bool module_missed;
 
-static void put_frame(struct writer *w, uint64_t address)
+COLD bool spool_make_room(struct writer *w, size_t bytes)
 {
-	uint32_t slot = spool_cache_slot(address);
-	uint16_t code = (uint16_t)slot;
+	int error = errno;
+	bool good = room(w, bytes);
 
-	if (w->cache[slot] == address) {
-		memcpy(w->at, &code, 2);
-		w->at += 2;
-		return;
+	if (good && UNLIKELY(atomic_load_explicit(&module_missed, memory_order_relaxed))) {
+		atomic_store(&module_missed, false);
+		modules_each(agent_module_seen);
+		good = room(w, bytes);
 	}
-	w->cache[slot] = address;
-	code = SPOOL_FRAME_LITERAL;
-	memcpy(w->at, &code, 2);
-	w->at += 2;
-	put_q(w, address);
+	errno = error;
+	return good;
 }
 
-/* About once a second (a TSC makes 1 to 5 G ticks) a clock pair, so that ticks can be told in
- * nanoseconds however the program ends. */
-static void note_clock(struct writer *w, uint64_t ticks)
+void spool_drop_sample(struct writer *w)
 {
-	if (ticks - w->clock_ticks < 3000000000u || agent_sandboxed)
+	w->lost_samples++;
+	atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+}
+
+void spool_drop_free(struct writer *w)
+{
+	w->lost_frees++;
+	atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
+}
+
+#define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
+
+COLD void spool_note_clock(struct writer *w)
+{
+	w->clock_ticks = agent_ticks();
+	if (agent_sandboxed)
 		return;
-	w->clock_ticks = ticks;
 	uint64_t mono = clock_ns(CLOCK_MONOTONIC);
 	atomic_store_explicit(&w->packet->late_mono_ns, mono, memory_order_relaxed);
 	atomic_store_explicit(&w->packet->late_ticks, agent_ticks(), memory_order_relaxed);
+	atomic_store_explicit(&spool_header->last_ticks, w->clock_ticks, memory_order_relaxed);
 }
 
-void spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
 		  uint32_t flags)
 {
 	const struct walk *walk = &w->walk;
 	uint32_t interval_log2 = self.sampler.interval_log2;
-	uint32_t common = w->stack_known ? walk->common : 0;
+	uint32_t common;
 
-	if (!room(w, 2 * RECORD_BYTES + (size_t)(walk->depth - common) * FRAME_BYTES)) {
-		w->lost++;
-		atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
-		return;
+	if (!spool_stack_room(w, 2 * RECORD_BYTES)) {
+		spool_drop_sample(w);
+		return false;
 	}
-	if (!w->stack_known)
-		common = 0; /* a new packet has begun */
+	common = spool_common(w);
 	if (w->interval_log2 != interval_log2) {
 		w->interval_log2 = interval_log2;
 		*w->at++ = SPOOL_INTERVAL;
 		*w->at++ = (uint8_t)interval_log2;
-	}
-	if (w->lost) {
-		*w->at++ = SPOOL_LOST;
-		put_time(w, ticks);
-		put_u(w, w->lost);
-		w->lost = 0;
 	}
 	*w->at++ = SPOOL_SAMPLE;
 	*w->at++ = (uint8_t)flags;
@@ -572,27 +618,28 @@ void spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, 
 	put_u(w, w->depth - common);
 	put_u(w, walk->depth - common);
 	for (uint32_t i = common; i < walk->depth; i++)
-		put_frame(w, walk->frames[i].address);
+		w->at = spool_put_frame(w, w->at, walk->frames[i].address);
 	w->depth = walk->depth;
 	w->stack_known = true;
-	note_clock(w, ticks);
-	commit(w);
+	spool_check_clock(w, ticks);
+	spool_commit(w);
 	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
 	if (walk->truncated)
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+	return true;
 }
 
 void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags)
 {
-	if (!room(w, RECORD_BYTES)) {
-		atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
+	if (!spool_room(w, RECORD_BYTES)) {
+		spool_drop_free(w);
 		return;
 	}
 	*w->at++ = SPOOL_FREE;
 	*w->at++ = (uint8_t)flags;
 	put_time(w, ticks);
 	put_id(w, id);
-	commit(w);
+	spool_commit(w);
 }
 
 /* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
@@ -612,8 +659,10 @@ void agent_module_seen(const struct module *m)
 		before = strlen(folder);
 		folder[before++] = '/';
 	}
-	if (!w || !room(w, RECORD_BYTES + before + length + id_length))
+	if (!w || !room(w, RECORD_BYTES + before + length + id_length)) {
+		atomic_store(&module_missed, true);
 		return;
+	}
 	*w->at++ = SPOOL_MODULE;
 	put_time(w, agent_ticks());
 	put_q(w, m->start);
@@ -627,7 +676,7 @@ void agent_module_seen(const struct module *m)
 	put_u(w, id_length);
 	memcpy(w->at, m->build_id, id_length);
 	w->at += id_length;
-	commit(w);
+	spool_commit(w);
 }
 
 void agent_module_gone(uint64_t start)
@@ -639,7 +688,7 @@ void agent_module_gone(uint64_t start)
 	*w->at++ = SPOOL_GONE;
 	put_time(w, agent_ticks());
 	put_q(w, start);
-	commit(w);
+	spool_commit(w);
 }
 
 /* ---- writers ---- */
@@ -680,7 +729,7 @@ struct writer *spool_acquire(void)
 		/* The packet's interval is that of its last user: say ours. */
 		*w->at++ = SPOOL_INTERVAL;
 		*w->at++ = (uint8_t)w->interval_log2;
-		commit(w);
+		spool_commit(w);
 	}
 	return w;
 }
@@ -694,7 +743,7 @@ static void last_name(struct writer *w)
 	read_name(w);
 	if (memcmp(before, w->name, sizeof(before)) && w->packet && room(w, RECORD_BYTES)) {
 		put_thread(w);
-		commit(w);
+		spool_commit(w);
 	}
 }
 
@@ -710,6 +759,21 @@ void spool_release(struct writer *w)
 }
 
 /* ---- fork and exit ---- */
+
+bool spool_fork_room(struct writer *w)
+{
+	return room(w, RECORD_BYTES);
+}
+
+uint64_t spool_fork(struct writer *w)
+{
+	uint64_t ticks = agent_ticks();
+
+	*w->at++ = SPOOL_FORK;
+	put_time(w, ticks);
+	spool_commit(w);
+	return ticks;
+}
 
 void spool_lock(void)
 {
@@ -732,6 +796,8 @@ void spool_forget(void)
 	atomic_store(&extend_lock.held, 0);
 	if (self.writer) {
 		self.writer->packet = NULL;
+		self.writer->at = self.writer->end = NULL;
+		self.writer->lost_samples = self.writer->lost_frees = 0;
 		self.writer->stack_known = false;
 	}
 	for (uint32_t i = 0; i < WINDOWS; i++) {

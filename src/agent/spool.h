@@ -9,39 +9,112 @@
 #ifndef MAYFLY_SPOOL_H
 #define MAYFLY_SPOOL_H
 
+#include <string.h>
+
 #include "agent.h"
 #include "walk.h"
 
 struct writer {
-	struct writer *next; /* in the pool */
-	uint32_t number;
-	uint32_t tid;
-	struct spool_packet *packet; /* NULL: none claimed */
+	struct spool_packet *packet; /* NULL: none, and at == end */
 	uint8_t *at, *end;	     /* in the packet's body */
 	uint64_t last_ticks, last_id, clock_ticks;
+	uint64_t last_address; /* SPOOL_TURN()ed */
+	uint32_t depth;	       /* frames of the packet's current stack */
+	bool stack_known;      /* the packet's stack is the walk's latest capture */
 	uint32_t interval_log2;
-	uint32_t depth;	  /* frames of the packet's current stack */
-	bool stack_known; /* the packet's stack is the walk's latest capture */
-	uint32_t lost;	  /* samples dropped since the last record */
-	char name[16];	  /* of the thread, as last recorded */
+	uint32_t lost_samples, lost_frees; /* dropped since the last record */
+	struct writer *next;		   /* in the pool */
+	uint32_t number;
+	uint32_t tid;
+	char name[16]; /* of the thread, as last recorded */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };
 
 /* Opens (or makes) the spool named by agent_config.output. False: *reason, *error say why. */
 bool spool_open(uint32_t *reason, int *error);
-/* The child of a fork: a spool of its own that refers to the parent's. */
-bool spool_open_child(uint32_t *reason, int *error);
+/* The child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
+bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 extern struct spool_header *spool_header;
 
 struct writer *spool_acquire(void);	   /* NULL: no memory */
 void spool_release(struct writer *writer); /* also writes the thread's last name */
 
-void spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+/* Room for a record of `bytes` more, in the packet or in a new one, whose state is then empty.
+ * False: the record must be dropped. May be asked again with the next one; errno is kept. */
+bool spool_make_room(struct writer *w, size_t bytes);
+
+static inline bool spool_room(struct writer *w, size_t bytes)
+{
+	return LIKELY((size_t)(w->end - w->at) >= bytes) || spool_make_room(w, bytes);
+}
+
+#define SPOOL_FRAME_BYTES 10u /* the most that a frame takes */
+
+/* Root-most frames of the walk's latest capture that the packet's current stack has, too. */
+static inline uint32_t spool_common(const struct writer *w)
+{
+	return w->stack_known ? w->walk.common : 0;
+}
+
+/* Room for `bytes` and the frames of the latest capture. A new packet knows none of them. */
+static inline bool spool_stack_room(struct writer *w, size_t bytes)
+{
+	size_t frames = w->walk.depth - spool_common(w);
+
+	return LIKELY((size_t)(w->end - w->at) >= bytes + frames * SPOOL_FRAME_BYTES) ||
+	       (spool_make_room(w, bytes + frames * SPOOL_FRAME_BYTES) &&
+		spool_room(w, bytes + (w->walk.depth - spool_common(w)) * SPOOL_FRAME_BYTES));
+}
+
+void spool_drop_sample(struct writer *w);
+void spool_drop_free(struct writer *w);
+
+/* False: dropped. */
+bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
 		  uint32_t flags);
 void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
 
-/* Fork: nobody writes between the two; the child drops what it inherited. */
+/* About once a second a clock pair, so that ticks can be told in nanoseconds however the program
+ * ends. A TSC makes 1 to 5 G ticks. */
+#define SPOOL_CLOCK_TICKS 3000000000u
+void spool_note_clock(struct writer *w);
+
+static inline void spool_check_clock(struct writer *w, uint64_t ticks)
+{
+	if (UNLIKELY(ticks - w->clock_ticks >= SPOOL_CLOCK_TICKS))
+		spool_note_clock(w);
+}
+
+/* Makes what was put since the last commit part of the spool. */
+static inline void spool_commit(struct writer *w)
+{
+	atomic_store_explicit(&w->packet->used,
+			      (uint32_t)(w->at - (uint8_t *)w->packet - sizeof(*w->packet)),
+			      memory_order_release);
+}
+
+static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t address)
+{
+	uint32_t slot = spool_cache_slot(address);
+	uint16_t code = (uint16_t)slot;
+
+	if (UNLIKELY(w->cache[slot] != address)) {
+		w->cache[slot] = address;
+		__builtin_memcpy(at + 2, &address, 8);
+		code = SPOOL_FRAME_LITERAL;
+		__builtin_memcpy(at, &code, 2);
+		return at + 10;
+	}
+	__builtin_memcpy(at, &code, 2);
+	return at + 2;
+}
+
+/* Fork: a FORK record's ticks, or 0 when it could not be written. spool_fork_room() makes room for
+ * it before the locks are taken. Nobody extends between lock and unlock; the child drops what it
+ * inherited. */
+bool spool_fork_room(struct writer *w);
+uint64_t spool_fork(struct writer *w);
 void spool_lock(void);
 void spool_unlock(void);
 void spool_forget(void);

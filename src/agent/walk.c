@@ -24,10 +24,12 @@
  * address is the one in force at address - 1; a frame that a signal interrupted is entered as
  * pc + 1, so that one key serves both.
  *
- * frames[] of struct walk is both the captured stack and what the next walk verifies. Its private
+ * frames[] of struct walk is the captured stack, and where the next walk may join it. Its private
  * words: cfa = the boundary's sp, so the return address itself lies at cfa - 8; bp = the base
  * pointer, and bp_slot = the address that it was restored from by the frame inside, with bit 0 set
  * where it matters: where the rules outside would use this base pointer before restoring another.
+ * words[] lists all stack words that frames[] follows from, with their values, in one row: what the
+ * next walk verifies.
  */
 #include "agent/walk.h"
 
@@ -433,7 +435,7 @@ static bool on_thread_stack(struct walk *w, uintptr_t sp)
 }
 
 /* Finds out about the stack that p->sp points into. */
-static bool enter_stack(struct pass *p)
+static __attribute__((noinline)) bool enter_stack(struct pass *p)
 {
 	struct walk *w = p->w;
 
@@ -443,6 +445,10 @@ static bool enter_stack(struct pass *p)
 	if (on_main_stack(p->sp)) {
 		p->native = true;
 		p->high = main_stack_end;
+		if (cpu_thread_pointer() == main_thread) {
+			w->stack_low = main_stack_end - main_stack_limit;
+			w->stack_high = main_stack_end;
+		}
 	} else if ((p->sp >= w->stack_low && p->sp < w->stack_high) || on_thread_stack(w, p->sp)) {
 		p->native = true;
 		p->high = w->stack_high & -8ul;
@@ -482,7 +488,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *value)
 /* ---- steps that are not plain ---- */
 
 /* The frames walked so far. */
-static uint32_t walked(const struct pass *p)
+static inline uint32_t walked(const struct pass *p)
 {
 	return (uint32_t)(p->out - p->w->scratch) + p->laps * WALK_ROOT;
 }
@@ -663,7 +669,7 @@ static inline void set(uintptr_t *place, uintptr_t value)
  *
  * true: joined the verified part of the last walk. false: came to an end, see p.
  */
-static bool run(struct pass *p)
+static inline bool run(struct pass *p)
 {
 	uintptr_t pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot, high = p->high;
 	uintptr_t join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
@@ -766,27 +772,27 @@ cut:
 
 /* How many boundaries of the last walk, from the root, still hold: all words that were read to get
  * from one to the next have the same values. The loads do not depend on one another. */
-static uint32_t verify(const struct walk *w, uintptr_t sp)
+static inline uint32_t verify(const struct walk *w, uintptr_t sp)
 {
 	const struct walk_frame *f = w->frames;
-	uint32_t n = w->reusable, i = 0;
+	const struct walk_word *word = w->words, *end, *end4;
+	uint32_t n = w->reusable;
 
 	/* Only what lies above the stack pointer is sure to be mapped, and alive. */
 	while (n && (f[n - 1].cfa - 8 < sp || ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
 		n--;
-#define CHANGED(frame)                                                                             \
-	((*(const uintptr_t *)((frame)->cfa - 8) ^ (frame)->address) |                             \
-	 (*((frame)->bp_slot > 7 ? (const uintptr_t *)((frame)->bp_slot & -8ul) : &(frame)->bp) ^  \
-	  (frame)->bp))
-	for (; i + 4 <= n; i += 4) {
-		if (UNLIKELY(CHANGED(&f[i]) | CHANGED(&f[i + 1]) | CHANGED(&f[i + 2]) |
-			     CHANGED(&f[i + 3])))
+	if (n == 0)
+		return 0;
+	end = word + w->words_end[n - 1];
+#define CHANGED(i) (*(const uintptr_t *)word[i].at ^ word[i].value)
+	for (end4 = end - 4; word <= end4; word += 4) {
+		if (UNLIKELY(CHANGED(0) | CHANGED(1) | CHANGED(2) | CHANGED(3)))
 			break;
 	}
-	while (i < n && !CHANGED(&f[i]))
-		i++;
+	while (word < end && !CHANGED(0))
+		word++;
 #undef CHANGED
-	return i;
+	return word == end ? n : w->word_frame[word - w->words];
 }
 
 /* Leaves out the frames of this library at the leaf end. */
@@ -824,10 +830,12 @@ struct sink {
 	uint32_t at, old_depth;
 };
 
+/* Words are not needed behind a mark: nothing there is joined. */
 static void put(struct sink *s, const struct walk_frame *frame)
 {
 	struct walk *w = s->w;
 
+	w->words_end[s->at] = s->at ? w->words_end[s->at - 1] : 0;
 	if (w->common == s->at && s->at < s->old_depth &&
 	    w->frames[s->at].address == frame->address)
 		w->common++;
@@ -841,14 +849,37 @@ static void put_mark(struct sink *s, uint64_t mark)
 	put(s, &frame);
 }
 
+static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uintptr_t at,
+				uintptr_t value)
+{
+	w->words[k].at = at;
+	w->words[k].value = value;
+	w->word_frame[k] = (uint16_t)frame;
+	return k + 1;
+}
+
+/* The words of frames[i]: its return address, and its base pointer where that matters and came
+ * from memory. */
+static inline void put_words(struct walk *w, uint32_t i)
+{
+	const struct walk_frame *f = &w->frames[i];
+	uint32_t k = i ? w->words_end[i - 1] : 0;
+
+	k = put_word(w, k, i, f->cfa - 8, f->address);
+	if (f->bp_slot > 7)
+		k = put_word(w, k, i, f->bp_slot & -8ul, f->bp);
+	w->words_end[i] = (uint16_t)k;
+}
+
 /* Puts scratch frames that lie one behind the other, last[0] the root-most. Works out from the
  * outside in where the base pointer matters: to a frame that uses it, or that leaves it as it is
  * for one outside. Returns the slot that the inner-most of them names. */
-static uintptr_t put_run(struct sink *s, const struct walk_frame *last, uint32_t count,
-			 uintptr_t outer_slot)
+static inline __attribute__((always_inline)) uintptr_t
+put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t outer_slot)
 {
 	struct walk *w = s->w;
 	struct walk_frame *out = &w->frames[s->at];
+	uint32_t at = s->at;
 	uintptr_t matters = s->at ? out[-1].bp_slot & 1 : 0;
 
 	if (w->common == s->at) {
@@ -868,6 +899,7 @@ static uintptr_t put_run(struct sink *s, const struct walk_frame *last, uint32_t
 		out->cfa = last->cfa;
 		out->bp = last->bp;
 		out->bp_slot = (slot | 1) & -matters;
+		put_words(w, at++);
 		outer_slot = slot;
 	}
 	return outer_slot;
@@ -890,7 +922,7 @@ static void put_walked(struct sink *s, uint32_t from, uint32_t to, uintptr_t out
 }
 
 /* Joins `kept` root frames of the last walk with the n walked ones. */
-static void assemble(struct pass *p, uint32_t kept, uint32_t n)
+static inline void assemble(struct pass *p, uint32_t kept, uint32_t n)
 {
 	const uint32_t leaf = WALK_KEEP - WALK_ROOT;
 	struct walk *w = p->w;
@@ -899,7 +931,10 @@ static void assemble(struct pass *p, uint32_t kept, uint32_t n)
 	struct sink s = {w, stay, w->depth};
 
 	w->common = stay;
-	if (LIKELY(total <= WALK_KEEP)) {
+	if (LIKELY(total <= WALK_KEEP && n <= leaf)) {
+		if (n)
+			put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
+	} else if (total <= WALK_KEEP) {
 		put_walked(&s, 0, n, p->bp_slot);
 	} else {
 		if (stay < WALK_ROOT)
@@ -912,7 +947,7 @@ static void assemble(struct pass *p, uint32_t kept, uint32_t n)
 	w->depth = s.at;
 }
 
-static void finish(struct pass *p, bool joined)
+static inline void finish(struct pass *p, bool joined)
 {
 	struct walk *w = p->w;
 	uint32_t kept = joined ? p->join : 0, n;
@@ -926,6 +961,7 @@ static void finish(struct pass *p, bool joined)
 	if (joined) {
 		last = &w->frames[kept - 1];
 		last->bp_slot = last->bp_slot & 1 ? p->bp_slot | 1 : 0;
+		put_words(w, kept - 1);
 	}
 	n = walked(p);
 	assemble(p, kept, n);
@@ -940,8 +976,7 @@ static void finish(struct pass *p, bool joined)
 
 /* ---- interface ---- */
 
-/* A first try, or a second one after the code changed under it. */
-static bool begin(struct pass *p, struct walk *w, const struct walk_start *start)
+static inline bool begin(struct pass *p, struct walk *w, const struct walk_start *start)
 {
 	uint32_t now = atomic_load_explicit(&generation, memory_order_acquire);
 
@@ -952,7 +987,14 @@ static bool begin(struct pass *p, struct walk *w, const struct walk_start *start
 	}
 	*p = (struct pass){.w = w, .pc = start->pc, .sp = start->sp, .bp = start->bp};
 	p->out = w->scratch;
-	if (!enter_stack(p) || !skip_own(p)) {
+	/* Mostly it is the stack of the last walk. */
+	if (LIKELY(p->sp - w->stack_low < w->stack_high - w->stack_low && p->sp % 8 == 0)) {
+		p->native = true;
+		p->high = w->stack_high & -8ul;
+	} else if (!enter_stack(p)) {
+		p->truncated = true;
+	}
+	if (UNLIKELY(p->truncated || !skip_own(p))) {
 		p->out->address = p->pc;
 		p->out->cfa = p->out->bp = p->out->bp_slot = 0;
 		p->out++;
@@ -964,15 +1006,42 @@ static bool begin(struct pass *p, struct walk *w, const struct walk_start *start
 	return true;
 }
 
-uint32_t walk_capture(struct walk *w, const struct walk_start *start)
+static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct walk_start *start)
 {
 	struct pass p;
-	bool joined = begin(&p, w, start) && run(&p);
+	bool joined;
+	int tries = 0;
 
-	if (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation))
+	/* Once more when the code changed meanwhile. One loop, so that all is inlined here. */
+	do
 		joined = begin(&p, w, start) && run(&p);
+	while (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
+	       tries++ == 0);
 	finish(&p, joined);
 	return w->common;
+}
+
+/* The call comes from where the last one came from, and nothing has changed outside: a loop. The
+ * inner-most boundary is the call's own, given by start; verify() goes up to the one before. */
+static inline bool same_again(struct walk *w, const struct walk_start *start)
+{
+	uint32_t n = w->reusable;
+	struct walk_frame *last = &w->frames[n - 1];
+
+	if (n == 0 || n != w->depth || last->cfa != start->sp || last->address != start->pc ||
+	    ((last->bp_slot & 1) && last->bp != start->bp) ||
+	    w->generation != atomic_load_explicit(&generation, memory_order_acquire) ||
+	    verify(w, start->sp) != n - 1)
+		return false;
+	w->common = n;
+	return true;
+}
+
+uint32_t walk_capture(struct walk *w, const struct walk_start *start)
+{
+	if (same_again(w, start))
+		return w->common;
+	return capture(w, start);
 }
 
 void walk_forget(struct walk *w)

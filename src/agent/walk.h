@@ -38,6 +38,11 @@ struct walk_frame {
 	uintptr_t bp_slot;
 };
 
+/* A word that a walk has read, and what it held. */
+struct walk_word {
+	uintptr_t at, value;
+};
+
 /* One per writer, zero-initialised by its owner (mmap), never shared between threads at a time. */
 struct walk {
 	uint32_t depth;	    /* frames of the latest capture */
@@ -49,6 +54,10 @@ struct walk {
 	uintptr_t stack_low, stack_high;
 	struct walk_frame frames[WALK_KEEP + 1]; /* frames[0] is the root */
 	struct walk_frame scratch[WALK_KEEP + 1];
+	/* The words behind frames[], from the root: one or two of each frame. */
+	uint16_t words_end[WALK_KEEP + 1];	/* of frames[0 .. i]: words[0 .. words_end[i]) */
+	uint16_t word_frame[2 * WALK_KEEP + 2]; /* whose word it is */
+	struct walk_word words[2 * WALK_KEEP + 2];
 };
 
 /* Makes the tables. is_main_thread-independent. false: no memory or no _dl_find_object. */

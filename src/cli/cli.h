@@ -19,6 +19,7 @@ int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 
 /* One line on stderr, "mayfly: ..."; returns CLI_FAILED. */
 int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mayfly dump: every event, one a line. */
+/* mayfly dump: every event, one a line; of snapshots, every counter. */
 #include "cli.h"
 #include "json.h"
 #include "open_trace.h"
 #include "output.h"
 #include "places.h"
+
+#include "trace/sums.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -22,6 +24,13 @@ static const char usage_text[] =
     "SAMPLE numbers the blocks. weight is how many bytes of the program the block stands for.\n"
     "FLAGS: r part of a realloc, t temporary, i inherited from the parent process, - none.\n"
     "STACK: functions from the root to the leaf, separated by ';', to the end of the line.\n"
+    "\n"
+    "A trace of snapshots has no events. Of it, prints what each stack did in each interval:\n"
+    "\n"
+    "  FROM TO counts #NODE allocs=N alloc_bytes=BYTES frees=N free_bytes=BYTES\n"
+    "      temps=N temp_bytes=BYTES STACK    (all on one line)\n"
+    "\n"
+    "NODE numbers the stacks. temps: those of the frees that were of temporary blocks.\n"
     "\n"
     "  --no-stacks  without STACK\n"
     "  --json       one JSON object a line\n"
@@ -137,32 +146,44 @@ static uint32_t tid_of(const struct mayfly_trace *trace, uint32_t thread)
 	return t ? t->tid : 0;
 }
 
+static void print_seconds(int64_t time_ns)
+{
+	/* Only what a forked child inherited may be before its start. */
+	uint64_t ns = time_ns < 0 ? -(uint64_t)time_ns : (uint64_t)time_ns;
+
+	printf("%s%" PRIu64 ".%09" PRIu64, time_ns < 0 ? "-" : "", ns / 1000000000,
+	       ns % 1000000000);
+}
+
+/* Root to leaf, with a space in front. */
+static bool print_node(struct frame_texts *t, uint32_t node, struct path *path)
+{
+	if (!read_path(t->trace, node, path))
+		return false;
+	if (path->length == 0)
+		fputs(" [no stack]", stdout);
+	for (size_t i = path->length; i-- > 0;) {
+		const char *text = frame_text(t, path->frame[i]);
+
+		if (!text)
+			return false;
+		putchar_unlocked(i + 1 == path->length ? ' ' : ';');
+		fputs_unlocked(text, stdout);
+	}
+	return true;
+}
+
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
 			bool stacks)
 {
-	/* Only what a forked child inherited may be before its start. */
-	uint64_t ns = e->time_ns < 0 ? -(uint64_t)e->time_ns : (uint64_t)e->time_ns;
 	char flags[8];
 
-	printf("%s%" PRIu64 ".%09" PRIu64 " %s %" PRIu32 " #%" PRIu64 " size=%" PRIu64
-	       " weight=%.0f flags=%s",
-	       e->time_ns < 0 ? "-" : "", ns / 1000000000, ns % 1000000000,
+	print_seconds(e->time_ns);
+	printf(" %s %" PRIu32 " #%" PRIu64 " size=%" PRIu64 " weight=%.0f flags=%s",
 	       e->kind == MAYFLY_ALLOC ? "alloc" : "free", tid_of(t->trace, e->thread), e->sample,
 	       e->size, e->weight_bytes, flags_text(e->flags, flags));
-	if (e->kind == MAYFLY_ALLOC && stacks) {
-		if (!read_path(t->trace, e->node, path))
-			return false;
-		if (path->length == 0)
-			fputs(" [no stack]", stdout);
-		for (size_t i = path->length; i-- > 0;) {
-			const char *text = frame_text(t, path->frame[i]);
-
-			if (!text)
-				return false;
-			putchar_unlocked(i + 1 == path->length ? ' ' : ';');
-			fputs_unlocked(text, stdout);
-		}
-	}
+	if (e->kind == MAYFLY_ALLOC && stacks && !print_node(t, e->node, path))
+		return false;
 	putchar('\n');
 	return true;
 }
@@ -203,31 +224,119 @@ static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e
 	return o && json_print_line(o) == CLI_OK;
 }
 
-static int dump(const struct opened_trace *file, bool json, bool stacks)
+/* ---- snapshots ---- */
+
+/* What one stack did in one interval. */
+struct counts {
+	int64_t from_ns, to_ns;
+	uint32_t node;
+	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+};
+
+static bool print_counts(struct frame_texts *t, const struct counts *c, struct path *path,
+			 bool stacks)
 {
-	struct frame_texts texts = {file->trace, NULL, file->info->frames};
-	struct path path = {0};
-	struct mayfly_cursor *cursor;
-	struct mayfly_event event;
-	bool printed = true;
-	int more = mayfly_cursor_open(file->trace, &cursor);
+	print_seconds(c->from_ns);
+	putchar(' ');
+	print_seconds(c->to_ns);
+	printf(" counts #%" PRIu32 " allocs=%" PRIu64 " alloc_bytes=%" PRIu64 " frees=%" PRIu64
+	       " free_bytes=%" PRIu64 " temps=%" PRIu64 " temp_bytes=%" PRIu64,
+	       c->node, c->allocs, c->alloc_bytes, c->frees, c->free_bytes, c->temps,
+	       c->temp_bytes);
+	if (stacks && !print_node(t, c->node, path))
+		return false;
+	putchar('\n');
+	return true;
+}
+
+static bool print_counts_json(struct frame_texts *t, const struct counts *c, struct path *path,
+			      bool stacks)
+{
+	json_t *o = json_pack(
+	    "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "from_ns", (json_int_t)c->from_ns,
+	    "to_ns", (json_int_t)c->to_ns, "node", json_unsigned(c->node), "allocs",
+	    json_unsigned(c->allocs), "alloc_bytes", json_unsigned(c->alloc_bytes), "frees",
+	    json_unsigned(c->frees), "free_bytes", json_unsigned(c->free_bytes), "temps",
+	    json_unsigned(c->temps), "temp_bytes", json_unsigned(c->temp_bytes));
+
+	if (o && stacks &&
+	    (!read_path(t->trace, c->node, path) ||
+	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
+		json_decref(o);
+		return false;
+	}
+	return o && json_print_line(o) == CLI_OK;
+}
+
+/* ---- the command ---- */
+
+struct dump {
+	struct frame_texts texts;
+	struct path path;
+	bool json, stacks;
+	bool printed; /* nothing has gone wrong but, perhaps, reading */
+};
+
+static void dump_part(struct dump *d, const struct sums_part *part)
+{
+	for (size_t i = 0; d->printed && !ferror(stdout) && i < part->nodes; i++) {
+		struct counts c = {part->from_ns,	part->to_ns,	      part->node[i],
+				   part->allocs[i],	part->alloc_bytes[i], part->frees[i],
+				   part->free_bytes[i], part->temps[i],	      part->temp_bytes[i]};
+
+		d->printed = d->json ? print_counts_json(&d->texts, &c, &d->path, d->stacks)
+				     : print_counts(&d->texts, &c, &d->path, d->stacks);
+	}
+}
+
+/* Both return what reading came to: 0, or a negative error. */
+static int dump_snapshots(struct dump *d)
+{
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = sums_cursor_open(d->texts.trace, &cursor);
 
 	if (more)
-		return cli_error("%s", mayfly_error_text(more));
-	texts.text = calloc(texts.frames + 1, sizeof(*texts.text));
-	printed = texts.text != NULL;
-	while (printed && !ferror(stdout) && (more = mayfly_cursor_next(cursor, &event)) == 1)
-		printed = json ? print_event_json(&texts, &event, &path, stacks)
-			       : print_event(&texts, &event, &path, stacks);
+		return more;
+	while (d->printed && !ferror(stdout) && (more = sums_cursor_next(cursor, &part)) == 1)
+		dump_part(d, &part);
+	sums_cursor_close(cursor);
+	return more < 0 ? more : 0;
+}
+
+static int dump_events(struct dump *d)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+	int more = mayfly_cursor_open(d->texts.trace, &cursor);
+
+	if (more)
+		return more;
+	while (d->printed && !ferror(stdout) && (more = mayfly_cursor_next(cursor, &event)) == 1)
+		d->printed = d->json ? print_event_json(&d->texts, &event, &d->path, d->stacks)
+				     : print_event(&d->texts, &event, &d->path, d->stacks);
 	mayfly_cursor_close(cursor);
-	for (size_t i = 0; texts.text && i < texts.frames; i++)
-		free(texts.text[i]);
-	free(texts.text);
-	free(path.frame);
-	if (!printed && !ferror(stdout))
+	return more < 0 ? more : 0;
+}
+
+static int dump(const struct opened_trace *file, bool json, bool stacks)
+{
+	struct dump d = {.json = json, .stacks = stacks};
+	int error = 0;
+
+	d.texts = (struct frame_texts){file->trace, NULL, file->info->frames};
+	d.texts.text = calloc(d.texts.frames + 1, sizeof(*d.texts.text));
+	d.printed = d.texts.text != NULL;
+	if (d.printed)
+		error = file->info->snapshot_ns ? dump_snapshots(&d) : dump_events(&d);
+	for (size_t i = 0; d.texts.text && i < d.texts.frames; i++)
+		free(d.texts.text[i]);
+	free(d.texts.text);
+	free(d.path.frame);
+	if (!d.printed && !ferror(stdout))
 		return cli_error("out of memory");
-	if (more < 0)
-		return cli_error("the rest of the events: %s", mayfly_error_text(more));
+	if (error)
+		return cli_error("the rest of the events: %s", mayfly_error_text(error));
 	return cli_finish();
 }
 

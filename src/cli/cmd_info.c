@@ -42,18 +42,24 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 		    ending_text(ending, sizeof(ending), info));
 }
 
-static void print_sampling(const struct output *o, const struct mayfly_info *info)
+static void print_sampling(const struct output *o, const struct mayfly_trace *trace,
+			   const struct mayfly_info *info)
 {
-	char interval[FIGURE_TEXT], seed[64] = "";
+	char text[192], seed[64] = "";
 
 	if (info->seed)
 		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
-	if (info->mode == MAYFLY_EXACT)
+	if (trace_is_exact(info))
 		print_field(o, "Mode", "exact: every allocation");
 	else
-		print_field(o, "Mode", "sampled, 1 byte in %s, %s%s",
-			    text_bytes(interval, sizeof(interval), (double)info->interval_bytes),
+		print_field(o, "Mode", "sampled, %s, %s%s",
+			    interval_text(text, sizeof(text), trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
+	if (info->snapshot_ns)
+		print_field(o, "Snapshots",
+			    "every %s, %zu with changes: counters of each stack, not single blocks",
+			    text_duration(text, sizeof(text), (double)info->snapshot_ns),
+			    trace_snapshots(trace));
 }
 
 static void print_events(const struct output *o, const struct mayfly_trace *trace,
@@ -64,7 +70,7 @@ static void print_events(const struct output *o, const struct mayfly_trace *trac
 	if (info->inherited)
 		snprintf(inherited, sizeof(inherited),
 			 " (%" PRIu64 " of them inherited at the fork)", info->inherited);
-	print_field(o, info->mode == MAYFLY_EXACT ? "Allocations" : "Samples", "%" PRIu64 "%s",
+	print_field(o, trace_is_exact(info) ? "Allocations" : "Samples", "%" PRIu64 "%s",
 		    info->samples, inherited);
 	print_field(o, "Frees", "%" PRIu64, info->frees);
 	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
@@ -202,7 +208,7 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 		      const struct mayfly_summary *s, bool all_modules)
 {
 	print_program(o, file->info);
-	print_sampling(o, file->info);
+	print_sampling(o, file->trace, file->info);
 	print_events(o, file->trace, file->info);
 	print_figures(o, s);
 	print_threads(o, file->trace, file->info);

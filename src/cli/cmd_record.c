@@ -3,12 +3,14 @@
  * mayfly record: runs a program with the agent in it and makes a trace of what it leaves behind.
  *
  *	options ──> child waits ──> FILE.spool ──> child becomes the program
- *	                                              │  every tick: reserve space, progress line
+ *	                                              │  now and then: reserve space, read packets,
+ *	                                              │  write FILE.part, progress line
  *	                                              ▼
- *	           FILE <── finalise_spool() <── it has ended (and, with --follow, its children)
+ *	    FILE <── FILE.part <── names <── it has ended (and, with --follow, its children)
  *
- * Whatever happens to mayfly meanwhile, the spools stay and every command reads them. They are
- * removed when the traces made from them are complete.
+ * Each image of each process has a spool and a recorder (recorder.h) of its own. Whatever happens
+ * to mayfly meanwhile, spools and parts stay and every command reads them. The spools are removed
+ * when the traces made from them are complete.
  */
 #include "cli.h"
 
@@ -28,16 +30,13 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 #include "child.h"
-#include "finalise.h"
 #include "options.h"
 #include "output.h"
 #include "program.h"
-#include "spool_watch.h"
+#include "recorder.h"
+#include "symbols/symbols.h"
 
 /* As env, nohup, timeout and others that run a command. */
 enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 };
@@ -45,10 +44,19 @@ enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 
 #define DEFAULT_INTERVAL_LOG2 19
 #define MAX_INTERVAL_LOG2     40
 
+#define DEFAULT_MAX_SPOOL (8ull << 30)
+#define LEAST_MAX_SIZE	  (64ull << 10)
+#define LEAST_SNAPSHOT_NS 1000000ll
+
+#define MOST_ANCESTORS 64 /* of a child of a child of ... */
+
 #define TICK_SOON_MS 50
 #define TICK_MS	     200
 #define START_NS     1000000000ll /* frequent ticks at first */
 #define PROGRESS_NS  200000000ll
+#define FIND_NS	     100000000ll  /* spools of other images and processes */
+#define SWEEP_NS     1000000000ll /* processes that have ended */
+#define BEHIND_NS    500000000ll  /* the recorder's being late that is worth a word */
 
 static const char *const sampler_names[] = {"stratified", "poisson", NULL};
 
@@ -60,20 +68,25 @@ struct record {
 	int sampler; /* enum spool_sampler */
 	bool interval_given, sampler_given, exact;
 	bool force, follow, quiet, progress;
+	int64_t snapshot_ns;
+	uint64_t max_size, max_spool; /* 0: not given */
+	uint32_t overhead;	      /* 1/10000; 0: not given */
 	char **argv;
 
 	struct program program;
 	struct child child;
-	struct spool_watch watch;
+	struct recorder **recorder; /* the first is of the program as it was started */
+	size_t recorders;
+	struct symbols *symbols;
 	char *file;	     /* the trace, as the user wrote it */
 	char *spool;	     /* beside it */
 	char *folder;	     /* in which mayfly was started */
 	char *preload;	     /* LD_PRELOAD */
 	char *user_settings; /* ",key=value..." of MAYFLY that go on to the agent */
 	int64_t start_ns;
-	int64_t progress_ns;  /* when the line was last drawn; 0: there is none */
-	char *image_spool;    /* of the program image that runs now */
-	unsigned long images; /* that followed the first */
+	int64_t progress_ns; /* when the line was last drawn; 0: there is none */
+	int64_t found_ns, swept_ns;
+	unsigned long images; /* of the program that followed the first */
 };
 
 static int64_t now_ns(void)
@@ -115,6 +128,11 @@ static const char help[] =
     "  -i, --interval BYTES    mean bytes between samples (512K); taken to the nearest power of\n"
     "                          two; K, M and G are powers of 1024\n"
     "  -x, --exact             record every allocation, which is the same as -i 1\n"
+    "      --snapshots SECONDS keep counters for each stack at each such interval, no events;\n"
+    "                          of every allocation\n"
+    "      --overhead PERCENT  raise the interval where samples would cost more time than that\n"
+    "      --max-size BYTES    keep the trace below this by keeping fewer samples\n"
+    "      --max-spool BYTES   what may wait for being read (8G); more is dropped and counted\n"
     "      --sampler NAME      stratified or poisson (stratified)\n"
     "  -f, --follow            also record child processes: FILE with .PID before its suffix\n"
     "      --debug-dir DIR     look for separate debug files in DIR/.build-id too\n"
@@ -152,6 +170,44 @@ static bool take_interval(struct record *r, const char *option, const char *text
 	return true;
 }
 
+static bool take_least(const char *option, const char *text, uint64_t least, uint64_t *bytes)
+{
+	char figure[FIGURE_TEXT];
+
+	if (!option_bytes(option, text, bytes))
+		return false;
+	if (*bytes >= least)
+		return true;
+	cli_usage("%s: '%s' is too little; it must be %s or more", option, text,
+		  text_bytes(figure, sizeof(figure), (double)least));
+	return false;
+}
+
+static bool take_snapshots(struct record *r, const char *text)
+{
+	if (!option_time("--snapshots", text, &r->snapshot_ns))
+		return false;
+	if (r->snapshot_ns >= LEAST_SNAPSHOT_NS)
+		return true;
+	cli_usage("--snapshots: '%s' is too short; it must be 1ms or more", text);
+	return false;
+}
+
+static bool take_overhead(struct record *r, const char *option, const char *text)
+{
+	char *end = NULL;
+	double percent = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+
+	if (end && *end == '%')
+		end++;
+	if (!end || *end || !(percent >= 0.01 && percent <= 50)) {
+		cli_usage("%s: '%s' is no percentage from 0.01 to 50", option, text);
+		return false;
+	}
+	r->overhead = (uint32_t)(percent * 100 + 0.5);
+	return true;
+}
+
 /* Options that later versions have; scripts get an answer that says so. */
 static bool take_ocaml(const char *value)
 {
@@ -161,13 +217,27 @@ static bool take_ocaml(const char *value)
 	return false;
 }
 
-enum { OPTION_SAMPLER = 256, OPTION_FORCE, OPTION_OCAML, OPTION_DEBUG_DIR, OPTION_PROGRESS };
+enum {
+	OPTION_SAMPLER = 256,
+	OPTION_FORCE,
+	OPTION_OCAML,
+	OPTION_DEBUG_DIR,
+	OPTION_PROGRESS,
+	OPTION_SNAPSHOTS,
+	OPTION_OVERHEAD,
+	OPTION_MAX_SIZE,
+	OPTION_MAX_SPOOL,
+};
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"interval", required_argument, NULL, 'i'},
     {"sampler", required_argument, NULL, OPTION_SAMPLER},
     {"exact", no_argument, NULL, 'x'},
+    {"snapshots", required_argument, NULL, OPTION_SNAPSHOTS},
+    {"overhead", required_argument, NULL, OPTION_OVERHEAD},
+    {"max-size", required_argument, NULL, OPTION_MAX_SIZE},
+    {"max-spool", required_argument, NULL, OPTION_MAX_SPOOL},
     {"follow", no_argument, NULL, 'f'},
     {"ocaml", optional_argument, NULL, OPTION_OCAML},
     {"force", no_argument, NULL, OPTION_FORCE},
@@ -196,6 +266,19 @@ static int take_option(struct record *r, int option, char **argv)
 	case 'x':
 		r->exact = true;
 		return -1;
+	case OPTION_SNAPSHOTS:
+		return take_snapshots(r, optarg) ? -1 : RECORD_FAILED;
+	case OPTION_OVERHEAD:
+		return take_overhead(r, "--overhead", optarg) ? -1 : RECORD_FAILED;
+	case OPTION_MAX_SIZE:
+		return take_least("--max-size", optarg, LEAST_MAX_SIZE, &r->max_size)
+			   ? -1
+			   : RECORD_FAILED;
+	case OPTION_MAX_SPOOL:
+		return take_least("--max-spool", optarg,
+				  (uint64_t)SPOOL_LEAST_PACKETS * SPOOL_PACKET_BYTES, &r->max_spool)
+			   ? -1
+			   : RECORD_FAILED;
 	case 'f':
 		r->follow = true;
 		return -1;
@@ -222,6 +305,33 @@ static int take_option(struct record *r, int option, char **argv)
 	}
 }
 
+/* What does not go together. */
+static bool options_agree(struct record *r)
+{
+	if (r->exact && r->interval_given && r->interval_log2) {
+		cli_usage("--exact records every allocation; it does not go with --interval");
+		return false;
+	}
+	if (r->snapshot_ns && r->interval_given && r->interval_log2) {
+		cli_usage("--snapshots counts every allocation; it does not go with --interval");
+		return false;
+	}
+	if (r->snapshot_ns && r->max_size) {
+		cli_usage("--snapshots keeps no events that --max-size could thin out; "
+			  "choose a longer interval");
+		return false;
+	}
+	if (r->exact || r->snapshot_ns)
+		r->interval_log2 = 0;
+	if (r->overhead && !r->interval_log2) {
+		cli_usage(
+		    "--overhead adapts the interval of a sampler; %s records every allocation",
+		    r->snapshot_ns ? "--snapshots" : "--exact, or --interval 1,");
+		return false;
+	}
+	return true;
+}
+
 static int take_options(struct record *r, int argc, char **argv)
 {
 	int option, status;
@@ -234,12 +344,8 @@ static int take_options(struct record *r, int argc, char **argv)
 		if (status >= 0)
 			return status;
 	}
-	if (r->exact && r->interval_given) {
-		cli_usage("--exact records every allocation; it does not go with --interval");
+	if (!options_agree(r))
 		return RECORD_FAILED;
-	}
-	if (r->exact)
-		r->interval_log2 = 0;
 	if (optind >= argc) {
 		cli_usage("which program? 'mayfly record -- COMMAND ARGUMENTS'");
 		return RECORD_FAILED;
@@ -353,12 +459,41 @@ static bool is_key(const char *setting, size_t length, const char *key)
 	       setting[strlen(key)] == '=';
 }
 
-/* The user's own settings go on to the agent, except for those that the recorder gives. Interval
- * and sampler are taken from there when no option says otherwise. */
+/* A setting that is the recorder's, too: it counts when no option says otherwise. */
+static bool take_user_setting(struct record *r, const char *setting, const char *value, bool *taken)
+{
+	size_t length = strlen(setting);
+	bool free_mode = !r->interval_given && !r->exact && !r->snapshot_ns;
+
+	*taken = true;
+	if (is_key(setting, length, "interval"))
+		return !free_mode || take_interval(r, "interval in MAYFLY", value);
+	if (is_key(setting, length, "exact")) {
+		if (free_mode && !r->overhead && (!strcmp(value, "1") || !strcmp(value, "yes")))
+			r->interval_log2 = 0;
+		return true;
+	}
+	if (is_key(setting, length, "sampler"))
+		return r->sampler_given ||
+		       option_choice("sampler in MAYFLY", value, sampler_names, &r->sampler);
+	if (is_key(setting, length, "overhead"))
+		return r->overhead || !r->interval_log2 ||
+		       take_overhead(r, "overhead in MAYFLY", value);
+	if (is_key(setting, length, "max_spool"))
+		return r->max_spool ||
+		       take_least("max_spool in MAYFLY", value,
+				  (uint64_t)SPOOL_LEAST_PACKETS * SPOOL_PACKET_BYTES,
+				  &r->max_spool);
+	*taken = is_key(setting, length, "output") || is_key(setting, length, "pid") ||
+		 is_key(setting, length, "follow");
+	return true;
+}
+
+/* The user's own settings go on to the agent, except for those that the recorder gives. */
 static bool take_user_settings(struct record *r)
 {
 	const char *text = getenv("MAYFLY");
-	bool good = true;
+	bool good = true, taken;
 
 	r->user_settings = format("%s", "");
 	while (text && *text && good) {
@@ -366,15 +501,8 @@ static bool take_user_settings(struct record *r)
 		char *setting = format("%.*s", (int)length, text), *longer;
 		const char *value = strchr(setting, '=');
 
-		if (is_key(setting, length, "interval")) {
-			if (!r->interval_given && !r->exact)
-				good = take_interval(r, "interval in MAYFLY", value + 1);
-		} else if (is_key(setting, length, "sampler")) {
-			if (!r->sampler_given)
-				good = option_choice("sampler in MAYFLY", value + 1, sampler_names,
-						     &r->sampler);
-		} else if (length && !is_key(setting, length, "output") &&
-			   !is_key(setting, length, "pid") && !is_key(setting, length, "follow")) {
+		good = take_user_setting(r, setting, value ? value + 1 : "", &taken);
+		if (length && !taken) {
 			longer = format("%s,%s", r->user_settings, setting);
 			free(r->user_settings);
 			r->user_settings = longer;
@@ -382,6 +510,10 @@ static bool take_user_settings(struct record *r)
 		free(setting);
 		text += length + (text[length] == ',');
 	}
+	if (!r->interval_log2)
+		r->exact = true;
+	if (!r->max_spool)
+		r->max_spool = DEFAULT_MAX_SPOOL;
 	return good;
 }
 
@@ -390,11 +522,15 @@ static char *make_settings(const struct record *r)
 {
 	char *path =
 	    *r->spool == '/' ? format("%s", r->spool) : format("%s/%s", r->folder, r->spool);
-	char *escaped = escape(path), *settings;
+	char *escaped = escape(path), *settings, overhead[64] = "";
 
-	settings = format("output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d%s", escaped,
-			  1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,
-			  r->follow, r->user_settings);
+	if (r->overhead)
+		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
+			 r->overhead % 100);
+	settings = format(
+	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s",
+	    escaped, 1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,
+	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;
@@ -410,7 +546,12 @@ static void choose_names(struct record *r)
 	r->file = r->output ? format("%s", r->output)
 			    : format("mayfly.%s.%ld.mayfly", name, (long)r->child.pid);
 	r->spool = format("%s.spool", r->file);
-	r->image_spool = format("%s", r->spool);
+}
+
+/* FILE.PID.K.spool becomes FILE.PID.K.part. */
+static char *part_name(const char *spool)
+{
+	return format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
 }
 
 /* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
@@ -464,6 +605,19 @@ static bool refuse_old_spool(const char *path)
 	return false;
 }
 
+static bool clear_old_part(const struct record *r, const char *spool)
+{
+	char *part = part_name(spool);
+	bool good = true;
+
+	if (r->force)
+		unlink(part);
+	else if (!access(part, F_OK))
+		good = refuse_old_spool(part);
+	free(part);
+	return good;
+}
+
 /* Spools that an earlier recording of the same name left would be taken for this one's. */
 static bool clear_old_spools(const struct record *r)
 {
@@ -475,22 +629,81 @@ static bool clear_old_spools(const struct record *r)
 	if (!spool_list_read(&list, r->file))
 		return false;
 	for (size_t i = 0; i < list.count && good; i++) {
-		if (r->force && !spool_in_use(&list.entry[i]))
-			unlink(list.entry[i].path);
-		else
+		if (!r->force || spool_in_use(&list.entry[i])) {
 			good = refuse_old_spool(list.entry[i].path);
+		} else {
+			unlink(list.entry[i].path);
+			good = clear_old_part(r, list.entry[i].path);
+		}
 	}
 	spool_list_free(&list);
-	return good;
+	return good && (!access(r->spool, F_OK) || clear_old_part(r, r->spool));
+}
+
+/* ---- recorders ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static struct recorder *find_recorder(const struct record *r, const char *spool)
+{
+	for (size_t i = 0; i < r->recorders; i++)
+		if (!strcmp(base_name(r->recorder[i]->spool), base_name(spool)))
+			return r->recorder[i];
+	return NULL;
+}
+
+static struct recorder *add_recorder(struct record *r, const char *spool, pid_t pid)
+{
+	struct recorder_options options = {.snapshot_ns = r->snapshot_ns,
+					   .max_size = r->max_size,
+					   .symbols = r->symbols,
+					   .follow = r->follow};
+	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
+	char *part = part_name(spool);
+	struct recorder *made = NULL;
+
+	if (grown) {
+		r->recorder = grown;
+		made = recorder_new(spool, part, pid, &options);
+	}
+	free(part);
+	if (!made) {
+		cli_error("out of memory; '%s' is not read while %s runs", spool, r->argv[0]);
+		return NULL;
+	}
+	grown[r->recorders++] = made;
+	return made;
 }
 
 static bool make_spool(struct record *r)
 {
+	struct spool_settings settings = {
+	    .sampler = (uint32_t)r->sampler,
+	    .interval_log2 = r->interval_log2,
+	    .exact = r->exact,
+	    .overhead = r->overhead,
+	    .max_packets = r->max_spool / SPOOL_PACKET_BYTES,
+	};
+	struct symbols_options symbols = {.debug_dir = r->debug_dir};
+	struct recorder *first;
 	int error;
 
+	r->symbols = symbols_new(&symbols);
+	if (!r->symbols) {
+		cli_error("out of memory");
+		return false;
+	}
 	if (!check_output(r) || !clear_old_spools(r))
 		return false;
-	error = spool_watch_create(&r->watch, r->spool, (uint32_t)r->sampler, r->interval_log2);
+	first = add_recorder(r, r->spool, r->child.pid);
+	if (!first)
+		return false;
+	error = recorder_create(first, &settings);
 	if (error == EEXIST)
 		return refuse_old_spool(r->spool);
 	if (error) {
@@ -498,6 +711,248 @@ static bool make_spool(struct record *r)
 		return false;
 	}
 	return true;
+}
+
+/* Of a forked child: the recorder of the process that it came from. NULL when there is none. */
+static struct recorder *parent_of(const struct record *r, const struct recorder *child)
+{
+	char *name = r->follow ? spool_parent_name(child->spool) : NULL;
+	struct recorder *parent = name ? find_recorder(r, name) : NULL;
+
+	free(name);
+	return parent != child ? parent : NULL;
+}
+
+static bool is_parent(const struct record *r, const struct recorder *one)
+{
+	for (size_t i = 0; i < r->recorders; i++)
+		if (r->recorder[i] != one && r->recorder[i]->state != RECORDER_FINISHED &&
+		    parent_of(r, r->recorder[i]) == one)
+			return true;
+	return false;
+}
+
+static uint64_t fork_ticks(const struct recorder *one)
+{
+	struct spool_glance g;
+
+	return spool_glance(one->spool, &g) ? g.fork_ticks : 0;
+}
+
+static int compare_forks(const void *a, const void *b)
+{
+	uint64_t x = fork_ticks(*(struct recorder *const *)a);
+	uint64_t y = fork_ticks(*(struct recorder *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+/* The forked children that have not been begun, by the time of the fork. NULL: none. */
+static struct recorder **idle_children(const struct record *r, const struct recorder *parent,
+				       size_t *count)
+{
+	struct recorder **list = r->follow ? calloc(r->recorders, sizeof(*list)) : NULL;
+
+	*count = 0;
+	for (size_t i = 0; list && i < r->recorders; i++)
+		if (r->recorder[i]->state == RECORDER_IDLE &&
+		    parent_of(r, r->recorder[i]) == parent)
+			list[(*count)++] = r->recorder[i];
+	if (*count)
+		qsort(list, *count, sizeof(*list), compare_forks);
+	return list;
+}
+
+/* Begins to read a spool. What a forked child has inherited, its parent's stream keeps only for a
+ * while, so children begin as soon as their parent has come to the fork. */
+static void begin_reading(const struct record *r, struct recorder *one, struct recorder *parent)
+{
+	struct recorder **child;
+	size_t children;
+
+	if (!recorder_begin(one, parent))
+		return;
+	child = idle_children(r, one, &children);
+	for (size_t i = 0; i < children; i++) {
+		recorder_read_until(one, fork_ticks(child[i]) + 1);
+		begin_reading(r, child[i], one);
+	}
+	free(child);
+}
+
+/* The ancestors first. */
+static void begin_with_ancestors(const struct record *r, struct recorder *one, unsigned int depth)
+{
+	struct recorder *parent = parent_of(r, one);
+
+	if (parent && parent->state == RECORDER_IDLE && depth < MOST_ANCESTORS)
+		begin_with_ancestors(r, parent, depth + 1);
+	if (one->state == RECORDER_IDLE)
+		begin_reading(r, one, parent && parent->stream ? parent : NULL);
+}
+
+static bool is_last_image(const struct record *r, const struct recorder *one)
+{
+	for (size_t i = r->recorders; i-- && r->recorder[i] != one;)
+		if (r->recorder[i]->pid == one->pid)
+			return false;
+	return true;
+}
+
+/* What only the recorder knows about how this image ended. */
+static struct spool_ending ending_of(const struct record *r, const struct recorder *one, bool last)
+{
+	const struct spool_header *h = one->watch.header;
+	const struct child *c = &r->child;
+	struct spool_ending e = {.ending = MAYFLY_END_UNKNOWN};
+
+	if (!last) {
+		e.ending = MAYFLY_END_EXEC;
+	} else if (one->pid == c->pid) {
+		bool killed = WIFSIGNALED(c->status);
+
+		e.ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
+		e.code = killed ? WTERMSIG(c->status) : WEXITSTATUS(c->status);
+		if (h && c->ended_ns > (int64_t)h->start_mono_ns)
+			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
+	}
+	if (h && h->clock == SPOOL_CLOCK_TSC)
+		recorder_clock(h, &e.end_ticks, &e.end_mono_ns);
+	return e;
+}
+
+/* Its image is gone while other processes run on: what has been begun is completed now, so that
+ * many processes, one after the other, do not add up. */
+static void retire(const struct record *r, struct recorder *one, bool last)
+{
+	struct spool_ending ending = ending_of(r, one, last);
+
+	if (one->state == RECORDER_READING && (r->follow || last)) {
+		one->keep_stream = r->follow;
+		recorder_finish(one, NULL, &ending);
+	} else if (one->state == RECORDER_READING) {
+		recorder_drop(one);
+	}
+	recorder_detach(one);
+}
+
+/* After an exec the program goes on in the spool of the new image. */
+static void find_image(struct record *r)
+{
+	char *next = format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);
+	struct recorder *made;
+	struct spool_glance g;
+
+	if (spool_glance(next, &g) && g.state != SPOOL_WAITING) {
+		r->images++;
+		made = add_recorder(r, next, r->child.pid);
+		if (made)
+			recorder_attach(made);
+		for (size_t i = 0; made && i + 1 < r->recorders; i++)
+			if (r->recorder[i]->pid == r->child.pid)
+				retire(r, r->recorder[i], false);
+	}
+	free(next);
+}
+
+/* A new child of a process that is being read. */
+static void begin_after_parent(const struct record *r, struct recorder *child)
+{
+	struct recorder *parent = parent_of(r, child);
+
+	if (!parent || !parent->stream)
+		return;
+	if (parent->state == RECORDER_READING)
+		recorder_read_until(parent, fork_ticks(child) + 1);
+	begin_reading(r, child, parent);
+}
+
+static void find_children(struct record *r)
+{
+	struct spool_list list;
+	struct recorder *made;
+
+	if (!spool_list_read(&list, r->file))
+		return;
+	for (size_t i = 0; i < list.count; i++) {
+		const struct spool_entry *e = &list.entry[i];
+
+		if (e->pid == r->child.pid || e->glance.state == SPOOL_WAITING ||
+		    find_recorder(r, e->path))
+			continue;
+		made = add_recorder(r, e->path, e->pid);
+		if (!made)
+			break;
+		if (!recorder_attach(made))
+			begin_after_parent(r, made);
+		for (size_t j = 0; j + 1 < r->recorders; j++)
+			if (r->recorder[j]->pid == e->pid)
+				retire(r, r->recorder[j], false);
+	}
+	spool_list_free(&list);
+}
+
+/* Processes that have ended. A stream is kept for a while longer: a child that was forked last may
+ * not have its spool yet. */
+static void sweep(struct record *r)
+{
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		if (one->pid == r->child.pid)
+			continue;
+		if (one->state == RECORDER_FINISHED && one->keep_stream && ++one->sweeps > 2 &&
+		    !is_parent(r, one))
+			recorder_forget(one);
+		else if (one->state < RECORDER_FINISHED && one->watch.header && kill(one->pid, 0) &&
+			 errno == ESRCH)
+			retire(r, one, is_last_image(r, one));
+	}
+}
+
+static void clear_progress(struct record *r);
+
+static void tick(struct record *r, struct recorder *one)
+{
+	int error = recorder_tick(one);
+
+	if (!error)
+		return;
+	clear_progress(r);
+	cli_error("cannot extend '%s': %s; what mayfly cannot read in time is dropped", one->spool,
+		  strerror(error));
+}
+
+/* Looks after all spools. Returns the milliseconds after which to do so again. */
+static unsigned int serve(struct record *r)
+{
+	int64_t now = now_ns();
+	unsigned int wait = TICK_MS;
+	bool more = false;
+
+	if (now - r->found_ns >= FIND_NS) {
+		r->found_ns = now;
+		find_image(r);
+		if (r->follow)
+			find_children(r);
+	}
+	if (now - r->swept_ns >= SWEEP_NS) {
+		r->swept_ns = now;
+		sweep(r);
+	}
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		tick(r, one);
+		if (recorder_is_due(one))
+			begin_with_ancestors(r, one, 0);
+		more |= recorder_round(one);
+		if (recorder_wait(one) < wait)
+			wait = recorder_wait(one);
+	}
+	if (wait > TICK_SOON_MS && now - r->start_ns < START_NS)
+		wait = TICK_SOON_MS;
+	return more ? 0 : wait;
 }
 
 /* ---- the progress line ---- */
@@ -532,40 +987,52 @@ static bool wants_progress(const struct record *r)
 	return !r->quiet && isatty(STDERR_FILENO) && (r->progress || !isatty(STDOUT_FILENO));
 }
 
-/* After an exec the counters are in the spool of the new image. */
-static void find_image(struct record *r)
+/* Of the image that runs now: "1,234 samples  live about 12 MB". NULL: there is nothing to say. */
+static char *counts_text(const struct record *r)
 {
-	char *next = format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);
+	const struct recorder *one = NULL;
+	char live[FIGURE_TEXT], *count, *text;
+	struct spool_glance g;
+	bool exact;
 
-	if (access(next, F_OK)) {
-		free(next);
-		return;
+	for (size_t i = 0; i < r->recorders; i++)
+		if (r->recorder[i]->pid == r->child.pid)
+			one = r->recorder[i];
+	if (!one || !one->watch.header)
+		return NULL;
+	spool_glance_at(one->watch.header, &g);
+	exact = g.exact;
+	if (g.state == SPOOL_WAITING)
+		return NULL;
+	if (exact) {
+		g.samples = one->status.allocations;
+		g.live_bytes = (int64_t)one->status.live_bytes;
 	}
-	free(r->image_spool);
-	r->image_spool = next;
-	r->images++;
+	count = count_text(g.samples);
+	text = format("%s %s  live %s%s%s", count, exact ? "allocations" : "samples",
+		      exact ? "" : "about ",
+		      text_bytes(live, sizeof(live), g.live_bytes > 0 ? (double)g.live_bytes : 0),
+		      g.dropped ? "  (some dropped)" : "");
+	free(count);
+	return text;
 }
 
 static void show_progress(struct record *r)
 {
-	char time[FIGURE_TEXT], live[FIGURE_TEXT], line[256];
-	struct spool_glance g;
+	char time[FIGURE_TEXT], line[256];
 	struct winsize window;
 	int64_t now = now_ns();
 	int columns = 80;
-	char *samples;
+	char *counts;
 
 	if (now - r->progress_ns < PROGRESS_NS)
 		return;
-	find_image(r);
-	if (!spool_glance(r->image_spool, &g) || g.state == SPOOL_WAITING)
+	counts = counts_text(r);
+	if (!counts)
 		return;
-	samples = count_text(g.samples);
-	snprintf(line, sizeof(line), "mayfly: %s  %s samples  live about %s%s",
-		 text_duration(time, sizeof(time), (double)(now - r->start_ns)), samples,
-		 text_bytes(live, sizeof(live), g.live_bytes > 0 ? (double)g.live_bytes : 0),
-		 g.dropped ? "  (some dropped)" : "");
-	free(samples);
+	snprintf(line, sizeof(line), "mayfly: %s  %s",
+		 text_duration(time, sizeof(time), (double)(now - r->start_ns)), counts);
+	free(counts);
 	/* A line that wraps could not be taken back. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
 		columns = window.ws_col;
@@ -592,17 +1059,6 @@ static void set_environment(void *context)
 	free(settings);
 }
 
-static void tick(struct record *r)
-{
-	int error = spool_watch_tick(&r->watch);
-
-	if (error) {
-		clear_progress(r);
-		cli_error("cannot extend '%s': %s; the recording ends where the space does",
-			  r->spool, strerror(error));
-	}
-}
-
 static void wait_for_signal(const struct record *r, int milliseconds)
 {
 	struct pollfd poll_fd = {.fd = r->child.signals, .events = POLLIN};
@@ -614,11 +1070,10 @@ static void watch_program(struct record *r)
 {
 	bool progress = wants_progress(r);
 	struct child *c = &r->child;
+	int wait = 1;
 
 	while (!c->ended) {
-		bool soon = r->watch.busy || now_ns() - r->start_ns < START_NS;
-
-		wait_for_signal(r, soon ? TICK_SOON_MS : TICK_MS);
+		wait_for_signal(r, wait);
 		child_signals(c);
 		if (c->ended)
 			break;
@@ -627,7 +1082,7 @@ static void watch_program(struct record *r)
 			child_stop_too(c);
 			continue;
 		}
-		tick(r);
+		wait = (int)serve(r);
 		if (progress)
 			show_progress(r);
 	}
@@ -652,7 +1107,7 @@ static int say_not_started(const struct record *r, int error)
 
 static void drop_spool(struct record *r)
 {
-	spool_watch_close(&r->watch);
+	recorder_drop(r->recorder[0]);
 	unlink(r->spool);
 }
 
@@ -699,7 +1154,7 @@ struct piece {
 	bool wanted; /* becomes a trace */
 	bool alive;  /* its process still writes */
 	bool kept;   /* the spool must stay */
-	struct finalised made;
+	struct recorder *recorder;
 };
 
 struct pieces {
@@ -723,7 +1178,6 @@ static void free_pieces(struct pieces *list)
 	for (size_t i = 0; i < list->count; i++) {
 		free(list->piece[i].spool);
 		free(list->piece[i].trace);
-		free(list->piece[i].made.bytes);
 	}
 	free(list->piece);
 	*list = (struct pieces){0};
@@ -742,7 +1196,7 @@ static char *name_with(const char *file, const char *tail)
 }
 
 /* A process's last image gets its plain name. Of the ones before, which exec replaced, only those
- * with samples are worth a file, and only with --follow. */
+ * with samples are worth a file, and only with --follow. In exact mode all have some. */
 static void name_pieces(const struct record *r, struct pieces *list)
 {
 	unsigned int image = 0;
@@ -755,7 +1209,7 @@ static void name_pieces(const struct record *r, struct pieces *list)
 		if (i && list->piece[i - 1].pid != p->pid)
 			image = 0;
 		p->last = i + 1 == list->count || list->piece[i + 1].pid != p->pid;
-		p->wanted = p->last || (r->follow && p->glance.samples);
+		p->wanted = p->last || (r->follow && (p->glance.samples || p->glance.exact));
 		if (p->last && is_main)
 			tail = format("%s", "");
 		else if (p->last)
@@ -770,7 +1224,7 @@ static void name_pieces(const struct record *r, struct pieces *list)
 
 /* All spools of this recording that an agent has taken: those of the program first, in the order of
  * its images, then those of each child. */
-static bool collect_pieces(const struct record *r, struct pieces *list)
+static bool collect_pieces(struct record *r, struct pieces *list)
 {
 	struct spool_list others;
 	struct spool_glance g;
@@ -794,11 +1248,19 @@ static bool collect_pieces(const struct record *r, struct pieces *list)
 		}
 	}
 	spool_list_free(&others);
-	if (good)
-		name_pieces(r, list);
-	else
+	if (!good) {
 		free_pieces(list);
-	return good;
+		return false;
+	}
+	name_pieces(r, list);
+	for (size_t i = 0; i < list->count; i++) {
+		struct piece *p = &list->piece[i];
+
+		p->recorder = find_recorder(r, p->spool);
+		if (!p->recorder)
+			p->recorder = add_recorder(r, p->spool, p->pid);
+	}
+	return true;
 }
 
 static size_t count_alive(const struct record *r)
@@ -827,6 +1289,19 @@ static void say_waiting(const struct record *r, size_t alive)
 		cli_error("waiting for a child process of %s; Ctrl-C stops waiting", r->argv[0]);
 }
 
+/* Looks after the spools for so long, or until a signal comes. */
+static void read_for(struct record *r, int milliseconds)
+{
+	int64_t end = now_ns() + milliseconds * 1000000ll, left;
+
+	while (!r->child.interrupted && (left = end - now_ns()) > 0) {
+		int wait = (int)serve(r), most = (int)(left / 1000000) + 1;
+
+		wait_for_signal(r, wait < most ? wait : most);
+		child_signals(&r->child);
+	}
+}
+
 /* A trace of a process that still runs would be half of one. A child is seen by its spool, which a
  * new one does not have yet, but its parent's mapped; and one that is just becoming another program
  * has none. So "none" counts when it is found twice, a moment apart. */
@@ -849,9 +1324,17 @@ static void wait_for_children(struct record *r)
 		} else if (++none == 2) {
 			break;
 		}
-		wait_for_signal(r, alive ? TICK_MS : TICK_SOON_MS);
-		child_signals(&r->child);
+		read_for(r, alive ? TICK_MS : TICK_SOON_MS);
 	}
+}
+
+/* Where a recording is that did not become a trace. */
+static char *places_text(const struct recorder *one)
+{
+	if (recorder_has_part(one))
+		return format("'%s' and, from there on, '%s'; 'mayfly report' reads both",
+			      one->part_path, one->spool);
+	return format("'%s'; 'mayfly report' reads it", one->spool);
 }
 
 static char *interruption; /* what the handler says */
@@ -861,7 +1344,7 @@ static void abandon(int number)
 {
 	ssize_t n;
 
-	finalise_abandon();
+	recorder_abandon();
 	n = write(STDERR_FILENO, interruption, strlen(interruption));
 	(void)n;
 	_exit(128 + number);
@@ -871,11 +1354,12 @@ static void allow_interruption(struct record *r)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	struct sigaction action = {.sa_handler = abandon}, before;
+	char *places = places_text(r->recorder[0]);
 
 	/* On a terminal it comes behind a ^C. */
-	interruption = format("%smayfly: interrupted; the recording stays in '%s'; 'mayfly report' "
-			      "reads it\n",
-			      isatty(STDERR_FILENO) ? "\n" : "", r->spool);
+	interruption = format("%smayfly: interrupted; the recording stays in %s\n",
+			      isatty(STDERR_FILENO) ? "\n" : "", places);
+	free(places);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		sigaction(numbers[i], NULL, &before);
 		if (before.sa_handler != SIG_IGN)
@@ -884,73 +1368,81 @@ static void allow_interruption(struct record *r)
 	child_release_signals(&r->child);
 }
 
-/* What only the recorder knows about how this image ended. */
-static struct spool_ending ending_of(const struct record *r, const struct piece *p,
-				     const struct spool_header *h)
+static struct piece *piece_of(struct pieces *list, const struct recorder *one)
 {
-	const struct child *c = &r->child;
-	struct spool_ending e = {.ending = MAYFLY_END_UNKNOWN};
-
-	if (!p->last) {
-		e.ending = MAYFLY_END_EXEC;
-	} else if (p->pid == c->pid) {
-		bool killed = WIFSIGNALED(c->status);
-
-		e.ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
-		e.code = killed ? WTERMSIG(c->status) : WEXITSTATUS(c->status);
-		if (c->ended_ns > (int64_t)h->start_mono_ns)
-			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
-	}
-#if defined(__x86_64__)
-	if (h->clock == SPOOL_CLOCK_TSC) {
-		e.end_ticks = __rdtsc();
-		e.end_mono_ns = (uint64_t)now_ns();
-	}
-#endif
-	return e;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->piece[i].recorder == one)
+			return &list->piece[i];
+	return NULL;
 }
 
-static bool finalise_piece(const struct record *r, struct piece *p)
+/* Reads all that is left of a spool, and before its end the spools of its forked children: each
+ * takes over what is live at its fork. */
+static void finish_recorder(struct record *r, struct pieces *list, struct recorder *one,
+			    struct recorder *parent)
 {
-	struct finalise_options options = {.path = p->spool, .debug_dir = r->debug_dir};
+	struct piece *p = piece_of(list, one);
 	struct spool_ending ending;
-	int fd = open(p->spool, O_RDONLY | O_CLOEXEC);
-	void *data = MAP_FAILED;
-	struct stat st;
+	struct recorder **child;
+	size_t children;
+
+	if (one->state >= RECORDER_FINISHED || !p || p->alive || !p->wanted)
+		return;
+	if (!one->watch.header)
+		recorder_attach(one); /* it says so itself when that fails */
+	ending = ending_of(r, one, p->last);
+	if (!recorder_begin_last(one, parent, &ending))
+		return;
+	child = idle_children(r, one, &children);
+	for (size_t i = 0; i < children; i++) {
+		recorder_read_until(one, fork_ticks(child[i]) + 1);
+		finish_recorder(r, list, child[i], one);
+	}
+	free(child);
+	recorder_finish(one, parent, &ending);
+}
+
+/* All, ancestors first. */
+static void finish_recorders(struct record *r, struct pieces *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct recorder *one = list->piece[i].recorder, *parent;
+
+		for (unsigned int depth = 0; one && depth < MOST_ANCESTORS; depth++) {
+			parent = parent_of(r, one);
+			if (!parent || parent->state != RECORDER_IDLE)
+				break;
+			one = parent;
+		}
+		parent = one ? parent_of(r, one) : NULL;
+		if (one)
+			finish_recorder(r, list, one, parent && parent->stream ? parent : NULL);
+	}
+	/* What is left has an ancestor that still runs, or was none of ours. */
+	for (size_t i = 0; i < list->count; i++)
+		if (list->piece[i].recorder)
+			finish_recorder(r, list, list->piece[i].recorder, NULL);
+}
+
+static bool name_trace(const struct piece *p)
+{
+	struct recorder *one = p->recorder;
 	int error;
 
-	if (fd < 0 || fstat(fd, &st) || st.st_size < (off_t)sizeof(struct spool_header) ||
-	    (data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
-		cli_error("cannot read '%s': %s", p->spool, strerror(errno));
-		if (fd >= 0)
-			close(fd);
+	if (!one)
+		return false; /* said */
+	if (one->state != RECORDER_FINISHED) {
+		if (one->error > 0)
+			cli_error("cannot write '%s': %s", p->trace, strerror(one->error));
+		else
+			cli_error("'%s': %s", p->spool, mayfly_error_text(one->error));
 		return false;
 	}
-	close(fd);
-	ending = ending_of(r, p, data);
-	options.ending = &ending;
-	error = finalise_spool(data, (size_t)st.st_size, &options, &p->made);
-	munmap(data, (size_t)st.st_size);
-	if (error) {
-		cli_error("'%s': %s", p->spool, mayfly_error_text(error));
-		return false;
-	}
-	error = finalise_try_write(p->trace, p->made.bytes, p->made.size);
-	/* Other processes' recordings may need this spool for what they inherited. */
-	if ((error == ENOSPC || error == EDQUOT) && !r->follow)
-		error = finalise_reuse_spool(p->spool, p->trace, p->made.bytes, p->made.size);
-	free(p->made.bytes);
-	p->made.bytes = NULL;
+	error = recorder_become(one, p->trace);
 	if (error)
-		cli_error("cannot write '%s': %s", p->trace, strerror(error));
+		cli_error("cannot write '%s': %s; it is complete in '%s'", p->trace,
+			  strerror(error), one->part_path);
 	return !error;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* A spool that stays needs its ancestors' spools too: they have the samples that it inherited. */
@@ -976,29 +1468,51 @@ static void keep_ancestors(struct pieces *list)
 	}
 }
 
+static void say_alive(const struct piece *p)
+{
+	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
+
+	cli_error("process %ld still runs; its recording stays in %s", (long)p->pid, places);
+	free(places);
+}
+
+static void say_kept(const struct piece *p)
+{
+	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
+
+	cli_error("the recording stays in %s", places);
+	free(places);
+}
+
 /* Makes the traces, then removes the spools. False when one failed: its spool stays. */
 static bool finalise_pieces(struct record *r, struct pieces *list)
 {
 	bool all = true;
 
+	finish_recorders(r, list);
 	for (size_t i = 0; i < list->count; i++) {
 		struct piece *p = &list->piece[i];
 
 		if (p->alive) {
 			p->kept = true;
-			cli_error("process %ld still runs; its recording stays in '%s'",
-				  (long)p->pid, p->spool);
-		} else if (p->wanted && !finalise_piece(r, p)) {
-			p->kept = true;
+			say_alive(p);
+		} else if (p->wanted && !name_trace(p)) {
 			all = false;
-			cli_error("the recording stays in '%s'; 'mayfly report' reads it",
-				  p->spool);
+			if (p->recorder && p->recorder->state == RECORDER_FINISHED)
+				continue; /* its part is complete */
+			p->kept = true;
+			say_kept(p);
 		}
 	}
 	keep_ancestors(list);
-	for (size_t i = 0; i < list->count; i++)
-		if (!list->piece[i].kept)
-			unlink(list->piece[i].spool);
+	for (size_t i = 0; i < list->count; i++) {
+		struct piece *p = &list->piece[i];
+
+		if (p->recorder && !p->wanted)
+			recorder_drop(p->recorder);
+		if (!p->kept)
+			unlink(p->spool);
+	}
 	return all;
 }
 
@@ -1029,56 +1543,99 @@ static char *children_text(const struct record *r, const struct pieces *list)
 	return text;
 }
 
-/* What the program did before it became another one, and what was dropped, and why it ended early;
- * each begins with "; ". */
+/* What the program did before it became another one: "; ..." or "". */
+static char *earlier_text(const struct record *r, const struct pieces *list)
+{
+	uint64_t earlier = 0;
+	bool exact = false;
+	char *count, *text;
+
+	for (size_t i = 0; i < list->count && !r->follow; i++) {
+		const struct piece *p = &list->piece[i];
+
+		if (p->pid != r->child.pid || p->last)
+			continue;
+		earlier += p->glance.samples;
+		exact |= p->glance.exact;
+	}
+	if (exact)
+		return format(
+		    "; what was allocated before an exec is left out (--follow keeps it)");
+	if (!earlier)
+		return format("%s", "");
+	count = count_text(earlier);
+	text = format("; %s samples from before an exec left out (--follow keeps them)", count);
+	free(count);
+	return text;
+}
+
+/* What the agent could not hand over, and what helps: "; ..." or "". */
+static char *dropped_text(const struct record *r, const struct recorder *one)
+{
+	char *count, *text, spool[FIGURE_TEXT];
+
+	if (!one->dropped)
+		return format("%s", "");
+	count = count_text(one->dropped);
+	if (r->exact)
+		text = format("; %s allocation%s dropped, as mayfly could not keep up: raise "
+			      "--max-spool (%s), or sample with -i",
+			      count, one->dropped == 1 ? "" : "s",
+			      text_bytes(spool, sizeof(spool), (double)r->max_spool));
+	else
+		text = format("; %s samples dropped", count);
+	free(count);
+	return text;
+}
+
+/* Reading went on for a while after the program's end: "; ..." or "". */
+static char *behind_text(const struct record *r, const struct recorder *one)
+{
+	char late[FIGURE_TEXT], rate[FIGURE_TEXT];
+	double events = (double)(one->status.allocations + one->status.frees);
+
+	if (!r->exact || one->late_ns < BEHIND_NS || !one->read_ns)
+		return format("%s", "");
+	return format("; mayfly was behind by %s, it reads %s events a second",
+		      text_duration(late, sizeof(late), (double)one->late_ns),
+		      text_count(rate, sizeof(rate), events / ((double)one->read_ns / 1e9)));
+}
+
+/* All that is to be said of how it went; each begins with "; ". */
 static char *remarks_text(const struct record *r, const struct pieces *list, const struct piece *p)
 {
-	char *lost = NULL, *dropped = NULL, *text;
-	uint64_t earlier = 0;
+	char *earlier = earlier_text(r, list), *dropped = dropped_text(r, p->recorder);
+	char *behind = behind_text(r, p->recorder), *text;
 	char reason[2 * sizeof(p->glance.off_text)];
+	bool off = p->glance.state == SPOOL_OFF;
 
-	for (size_t i = 0; i < list->count && !r->follow; i++)
-		if (list->piece[i].pid == r->child.pid && !list->piece[i].last)
-			earlier += list->piece[i].glance.samples;
-	if (earlier) {
-		char *count = count_text(earlier);
-
-		lost = format("; %s samples from before an exec left out (--follow keeps them)",
-			      count);
-		free(count);
-	}
-	if (p->made.dropped) {
-		char *count = count_text(p->made.dropped);
-
-		dropped = format("; %s samples dropped", count);
-		free(count);
-	}
-	text = format("%s%s%s%s", lost ? lost : "", dropped ? dropped : "",
-		      p->glance.state == SPOOL_OFF ? "; recording stopped early: " : "",
-		      p->glance.state == SPOOL_OFF
-			  ? text_clean(reason, sizeof(reason), p->glance.off_text)
-			  : "");
-	free(lost);
+	text =
+	    format("%s%s%s%s%s", earlier, dropped, behind, off ? "; recording stopped early: " : "",
+		   off ? text_clean(reason, sizeof(reason), p->glance.off_text) : "");
+	free(earlier);
 	free(dropped);
+	free(behind);
 	return text;
 }
 
 static void say_result(const struct record *r, const struct pieces *list, const struct piece *p)
 {
 	char time[FIGURE_TEXT], size[FIGURE_TEXT], name[256];
-	char *samples = count_text(p->made.samples), *children = children_text(r, list);
+	const struct recorder *one = p->recorder;
+	char *count = count_text(one->status.allocations), *children = children_text(r, list);
 	char *remarks = remarks_text(r, list, p);
 
 	/* Away from a terminal only what went wrong is said: the program's own messages stay as
 	 * they are without mayfly. */
-	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF)
+	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF || one->dropped)
 		cli_error(
-		    "%s sample%s of %s in %s -> %s (%s)%s%s; next: mayfly report %s", samples,
-		    p->made.samples == 1 ? "" : "s", text_clean(name, sizeof(name), r->argv[0]),
+		    "%s %s%s of %s in %s -> %s (%s)%s%s; next: mayfly report %s", count,
+		    r->exact ? "allocation" : "sample", one->status.allocations == 1 ? "" : "s",
+		    text_clean(name, sizeof(name), r->argv[0]),
 		    text_duration(time, sizeof(time), (double)(r->child.ended_ns - r->start_ns)),
-		    p->trace, text_bytes(size, sizeof(size), (double)p->made.size), children,
+		    p->trace, text_bytes(size, sizeof(size), (double)one->trace_bytes), children,
 		    remarks, p->trace);
-	free(samples);
+	free(count);
 	free(children);
 	free(remarks);
 }
@@ -1104,6 +1661,8 @@ static int finish(struct record *r)
 	struct pieces list;
 	bool good;
 
+	r->found_ns = 0;
+	serve(r);
 	if (r->follow)
 		wait_for_children(r);
 	allow_interruption(r);
@@ -1119,7 +1678,6 @@ static int finish(struct record *r)
 		say_result(r, &list, main_one);
 	else if (!main_one)
 		say_not_attached(r);
-	spool_watch_close(&r->watch);
 	free_pieces(&list);
 	return good ? status : RECORD_FAILED;
 }
@@ -1164,6 +1722,9 @@ int cmd_record(int argc, char **argv)
 	free(r.spool);
 	free(r.preload);
 	free(r.user_settings);
-	free(r.image_spool);
+	for (size_t i = 0; i < r.recorders; i++)
+		recorder_free(r.recorder[i]);
+	free(r.recorder);
+	symbols_free(r.symbols);
 	return status;
 }

@@ -31,6 +31,7 @@ static const char usage_text[] =
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
+    "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
     "\n"
     "Which blocks (RE: POSIX extended regular expression; options may be repeated):\n"
     "  --focus RE           only stacks with a matching function, file or module\n"
@@ -64,6 +65,7 @@ static const char *const sort_names[] = {"self", "total", NULL};
 #define OVERVIEW_DEPTH	10
 #define SPARKLINE_STEPS 48
 #define NAME_BYTES	65536 /* for one name; C++ has names of many KB */
+#define MOST_MOMENTS	10000 /* of a series */
 
 struct report {
 	struct opened_trace file;
@@ -76,7 +78,9 @@ struct report {
 	bool all, all_frames, json;
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
+	bool exact;   /* figures have no error */
 	size_t top, depth;
+	size_t series; /* moments; 0: none */
 };
 
 /* ---- options ---- */
@@ -88,6 +92,7 @@ enum {
 	OPT_AT,
 	OPT_FROM,
 	OPT_TO,
+	OPT_SERIES,
 	OPT_FOCUS,
 	OPT_IGNORE,
 	OPT_HIDE,
@@ -111,6 +116,7 @@ static const struct option long_options[] = {
     {"at", required_argument, NULL, OPT_AT},
     {"from", required_argument, NULL, OPT_FROM},
     {"to", required_argument, NULL, OPT_TO},
+    {"series", required_argument, NULL, OPT_SERIES},
     {"focus", required_argument, NULL, OPT_FOCUS},
     {"ignore", required_argument, NULL, OPT_IGNORE},
     {"hide", required_argument, NULL, OPT_HIDE},
@@ -139,6 +145,16 @@ static bool set_moment(struct report *r, const char *text)
 	else
 		return option_time("--at", text, &r->query.at_ns);
 	return true;
+}
+
+static bool set_series(struct report *r, const char *text)
+{
+	if (!option_count("--series", text, &r->series))
+		return false;
+	if (r->series >= 1 && r->series <= MOST_MOMENTS)
+		return true;
+	cli_usage("--series: '%s' is not a number of moments from 1 to %d", text, MOST_MOMENTS);
+	return false;
 }
 
 /* Options that choose what is measured. */
@@ -174,6 +190,9 @@ static bool set_question(struct report *r, int option, const char *value)
 	case OPT_TO:
 		r->window_given = true;
 		good = option_time("--to", value, &q->to_ns);
+		break;
+	case OPT_SERIES:
+		good = set_series(r, value);
 		break;
 	}
 	return good;
@@ -277,7 +296,7 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 			*status = cli_bad_option(option, argv);
 			return false;
 		}
-		if (option <= OPT_TO)
+		if (option <= OPT_SERIES)
 			good = set_question(r, option, optarg);
 		else if (option <= OPT_MAX_LIFETIME)
 			good = set_filter(r, option, optarg);
@@ -297,6 +316,44 @@ static void set_matches(struct report *r)
 	r->query.ignore = pattern_match(&r->ignore);
 	r->query.thread = pattern_match(&r->thread);
 	r->query.hide = hidden_frames_match(&r->hidden);
+}
+
+/* ---- what the trace cannot answer ---- */
+
+/* Of what was asked, what a trace of snapshots does not hold; NULL: nothing. */
+static const char *asks_for_blocks(const struct report *r)
+{
+	const struct mayfly_query *q = &r->query;
+
+	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
+		return q->by == MAYFLY_BY_THREAD ? "--by thread"
+		       : q->by == MAYFLY_BY_SIZE ? "--by size"
+						 : "--by lifetime";
+	if (q->thread.matches)
+		return "--thread";
+	if (q->min_size > 0 || q->max_size < UINT64_MAX)
+		return q->min_size > 0 ? "--min-size" : "--max-size";
+	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
+		return q->min_lifetime_ns > 0 ? "--min-lifetime" : "--max-lifetime";
+	if (r->window_given && q->metric != MAYFLY_ALLOCATED)
+		return "--from or --to with this metric";
+	return NULL;
+}
+
+static int say_failed(const struct report *r, int error)
+{
+	const char *what = asks_for_blocks(r);
+
+	if (error == MAYFLY_E_TOO_LARGE && r->series)
+		return cli_error("--series %zu: too many rows; ask for fewer with --top",
+				 r->series);
+	if (error == MAYFLY_E_RANGE && r->series)
+		return cli_error("--from: the program had ended by then");
+	if (error != MAYFLY_E_ABSENT || !what)
+		return cli_error("%s", mayfly_error_text(error));
+	return cli_error("this trace holds per-stack counters (--snapshots), not single blocks, "
+			 "which %s needs; record with --exact for that",
+			 what);
 }
 
 /* ---- ranking ---- */
@@ -387,6 +444,22 @@ static void rank_row(const struct report *r, struct ranking *ranking, const stru
 		ranking->row[ranking->rows++] = row;
 }
 
+/* Stacks that the answer left out: what the others do not have. */
+static void add_left_out(struct ranking *ranking, const struct mayfly_result *result)
+{
+	double bytes = result->total.bytes.estimate;
+	uint64_t samples = result->total.samples;
+
+	for (size_t i = 0; i < result->rows; i++) {
+		bytes -= result->row[i].self.bytes.estimate;
+		samples -= result->row[i].self.samples;
+	}
+	ranking->more.rows += result->all_rows - result->rows;
+	ranking->more.bytes += bytes;
+	ranking->more.seen += bytes;
+	ranking->more.samples += samples;
+}
+
 static bool rank(const struct report *r, const struct mayfly_result *result, size_t top,
 		 struct ranking *ranking)
 {
@@ -401,6 +474,8 @@ static bool rank(const struct report *r, const struct mayfly_result *result, siz
 		top = 0;
 	for (size_t i = 0; i < result->rows; i++)
 		rank_row(r, ranking, &result->row[i], top, few_too);
+	if (result->all_rows > result->rows)
+		add_left_out(ranking, result);
 	if (is_histogram(r) && !r->sort_given)
 		qsort(ranking->row, ranking->rows, sizeof(*ranking->row), compare_class);
 	return true;
@@ -439,20 +514,23 @@ static void print_program(const struct report *r)
 static void print_recorded(const struct report *r)
 {
 	const struct mayfly_info *info = r->file.info;
-	char start[64], duration[FIGURE_TEXT], ending[128];
+	char start[64], duration[FIGURE_TEXT], ending[128], interval[192];
 
 	print_field(&r->out, "Recorded", "%s, %s; %s", start_text(start, sizeof(start), info),
 		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
 		    ending_text(ending, sizeof(ending), info));
-	if (info->mode == MAYFLY_EXACT)
+	if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
 	else
-		print_field(&r->out, "Sampled",
-			    "1 byte in %s (%s): %" PRIu64 " %s, %" PRIu64 " freed",
-			    text_bytes(duration, sizeof(duration), (double)info->interval_bytes),
+		print_field(&r->out, "Sampled", "%s (%s): %" PRIu64 " %s, %" PRIu64 " freed",
+			    interval_text(interval, sizeof(interval), r->file.trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified",
 			    info->samples, samples_word(info->samples), info->frees);
+	if (info->snapshot_ns)
+		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
+			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),
+			    trace_snapshots(r->file.trace));
 }
 
 static void print_estimate(const struct output *o, const char *name,
@@ -486,6 +564,18 @@ static void print_timeline(const struct report *r)
 	printf("  0 to %s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
 }
 
+/* Between snapshots no stack is known, but how much was live at most. */
+static void print_highest(const struct report *r, const struct mayfly_summary *s)
+{
+	char bytes[FIGURE_TEXT];
+	double highest;
+
+	if (r->file.info->snapshot_ns && mayfly_timeline(r->file.trace, 1, &highest) == 0 &&
+	    highest > s->peak.bytes.estimate)
+		print_field(&r->out, "Highest", "%s for a time between two snapshots",
+			    text_bytes(bytes, sizeof(bytes), highest));
+}
+
 static int print_summary(const struct report *r)
 {
 	struct mayfly_summary s;
@@ -500,6 +590,7 @@ static int print_summary(const struct report *r)
 	snprintf(more, sizeof(more), ", at %s",
 		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
 	print_estimate(&r->out, "Peak", &s.peak, more);
+	print_highest(r, &s);
 	print_estimate(&r->out, "Live at end", &s.live_at_end, "");
 	snprintf(more, sizeof(more), ", %s of all allocated",
 		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
@@ -508,6 +599,18 @@ static int print_summary(const struct report *r)
 	print_timeline(r);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;
+}
+
+/* A time as a trace of snapshots sees it: query.h of the library rounds the same way. */
+static int64_t rounded_time(const struct report *r, int64_t ns)
+{
+	int64_t step = r->file.info->snapshot_ns, end = r->file.info->duration_ns;
+	int64_t rest;
+
+	if (step <= 0 || ns <= 0 || ns >= end)
+		return ns;
+	rest = step - 1 - (ns - 1) % step;
+	return rest < end - ns ? ns + rest : end;
 }
 
 /* "Live at the peak (1.82 s)" */
@@ -542,19 +645,34 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 	if (r->window_given) {
 		size_t used = strlen(buffer);
 
-		text_duration(from, sizeof(from), (double)q->from_ns);
+		text_duration(from, sizeof(from), (double)rounded_time(r, q->from_ns));
 		if (q->to_ns < r->file.info->duration_ns)
-			text_duration(time, sizeof(time), (double)q->to_ns);
+			text_duration(time, sizeof(time), (double)rounded_time(r, q->to_ns));
 		else
 			snprintf(time, sizeof(time), "the end");
 		snprintf(buffer + used, size - used, ", allocated from %s to %s", from, time);
 	}
 }
 
+/* Times that were asked for lie between two snapshots. */
+static void print_rounding(const struct report *r)
+{
+	const struct mayfly_query *q = &r->query;
+	bool at = q->metric == MAYFLY_LIVE && rounded_time(r, q->at_ns) != q->at_ns;
+	bool window = q->metric == MAYFLY_ALLOCATED && (rounded_time(r, q->from_ns) != q->from_ns ||
+							rounded_time(r, q->to_ns) != q->to_ns);
+	char step[FIGURE_TEXT];
+
+	if (at || window)
+		print_wrapped(&r->out, STYLE_DIM, 2,
+			      "times are rounded up to the next snapshot, every %s",
+			      text_duration(step, sizeof(step), (double)r->file.info->snapshot_ns));
+}
+
 static void print_title(const struct report *r, const struct mayfly_result *result)
 {
 	const struct mayfly_estimate *e = &result->total;
-	bool exact = r->file.info->mode == MAYFLY_EXACT;
+	bool exact = r->exact;
 	uint64_t count = e->samples;
 	char metric[256], figure[128], samples[64] = "";
 
@@ -565,6 +683,7 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->query.by],
 		      say_figure(figure, sizeof(figure), &r->out, e), samples,
 		      r->filtered ? ", filtered" : "");
+	print_rounding(r);
 }
 
 static void print_rest(const struct report *r, const struct ranking *ranking)
@@ -680,7 +799,7 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 	    !table_cell(t, text_count(text, sizeof(text), first->blocks.estimate)))
 		return false;
 	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
-	if (r->file.info->mode != MAYFLY_EXACT && !table_cell(t, text))
+	if (!r->exact && !table_cell(t, text))
 		return false;
 	if (r->query.by == MAYFLY_BY_LINE) {
 		/* Without a function, the name below is the module already. */
@@ -703,7 +822,7 @@ static size_t set_columns(struct column *c, const struct report *r)
 	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
 					     "THREAD",	 "SIZE",     "LIFETIME"};
 	bool total_first = r->query.sort == MAYFLY_SORT_TOTAL;
-	bool exact = r->file.info->mode == MAYFLY_EXACT;
+	bool exact = r->exact;
 	const char *first = total_first ? "TOTAL" : "SELF";
 	size_t n = 0;
 
@@ -810,7 +929,7 @@ static void print_stack_title(const struct report *r, size_t number,
 	say_figure(figure, sizeof(figure), &r->out, e);
 	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
-	if (r->file.info->mode != MAYFLY_EXACT)
+	if (!r->exact)
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
 	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
 		snprintf(line, sizeof(line), "%3zu. %s", number, figure);
@@ -845,6 +964,7 @@ static bool show_answer(const struct report *r, const struct mayfly_result *resu
 	print_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
 		puts(r->filtered || r->window_given ? "  No block fits these options."
+		     : r->exact			    ? "  No block was recorded."
 						    : "  No block was sampled.");
 	} else {
 		if (r->query.by == MAYFLY_BY_STACK)
@@ -857,14 +977,22 @@ static bool show_answer(const struct report *r, const struct mayfly_result *resu
 	return printed;
 }
 
-static int print_answer(const struct report *r)
+/* Exact traces have very many stacks, and those that are shown are the first ones. */
+static size_t stacks_needed(const struct report *r, size_t rows)
+{
+	return r->exact && !r->all ? rows : 0;
+}
+
+static int print_answer(struct report *r)
 {
 	struct mayfly_result *result;
 	bool printed;
-	int error = mayfly_query_run(r->file.trace, &r->query, &result);
+	int error;
 
+	r->query.stack_rows = stacks_needed(r, r->top);
+	error = mayfly_query_run(r->file.trace, &r->query, &result);
 	if (error)
-		return cli_error("%s", mayfly_error_text(error));
+		return say_failed(r, error);
 	printed = show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
 	return printed ? CLI_OK : cli_error("out of memory");
@@ -872,7 +1000,7 @@ static int print_answer(const struct report *r)
 
 static void print_legend(const struct report *r)
 {
-	if (r->file.info->mode == MAYFLY_EXACT)
+	if (r->exact)
 		return;
 	putchar('\n');
 	print_wrapped(&r->out, STYLE_DIM, 0,
@@ -1011,10 +1139,12 @@ static int print_overview(struct report *r)
 	r->query.by = MAYFLY_BY_FUNCTION;
 	error = mayfly_query_run(r->file.trace, &r->query, &functions);
 	r->query.by = MAYFLY_BY_STACK;
+	r->query.stack_rows = stacks_needed(
+	    r, r->top_given && (!r->top || r->top > SEARCHED_STACKS) ? r->top : SEARCHED_STACKS);
 	if (!error)
 		error = mayfly_query_run(r->file.trace, &r->query, &stacks);
 	if (error)
-		status = cli_error("%s", mayfly_error_text(error));
+		status = say_failed(r, error);
 	else if (!show_tables(r, functions, stacks))
 		status = cli_error("out of memory");
 	mayfly_result_free(functions);
@@ -1025,7 +1155,7 @@ static int print_overview(struct report *r)
 static bool is_overview(const struct report *r)
 {
 	return !r->metric_given && !r->by_given && !r->sort_given && !r->at_given &&
-	       !r->window_given && !r->filtered;
+	       !r->window_given && !r->filtered && !r->series;
 }
 
 /* ---- JSON ---- */
@@ -1121,14 +1251,16 @@ static bool add_context(const struct report *r, json_t *object)
 				   json_info(r->file.trace, &s, trace_stacks(r->file.trace))) == 0;
 }
 
-static int print_json(const struct report *r)
+static int print_json(struct report *r)
 {
 	struct mayfly_result *result;
 	json_t *object;
-	int error = mayfly_query_run(r->file.trace, &r->query, &result);
+	int error;
 
+	r->query.stack_rows = stacks_needed(r, r->top_given ? r->top : 0);
+	error = mayfly_query_run(r->file.trace, &r->query, &result);
 	if (error)
-		return cli_error("%s", mayfly_error_text(error));
+		return say_failed(r, error);
 	object = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "metric",
 			   metric_names[r->query.metric], "by", by_names[r->query.by], "sort",
 			   sort_names[r->query.sort], "time_ns", (json_int_t)result->time_ns,
@@ -1141,12 +1273,268 @@ static int print_json(const struct report *r)
 	return json_print(object);
 }
 
+static json_t *json_numbers(const double *value, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < count; i++) {
+		if (json_array_append_new(list, json_integer((json_int_t)llround(value[i]))) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+/* Adds the numbers of row number `row` to its object. */
+static json_t *add_numbers(json_t *object, const struct mayfly_series *s, size_t row)
+{
+	size_t first = row * s->points;
+
+	if (object &&
+	    json_object_set_new(object, "live_bytes",
+				json_numbers(s->live_bytes + first, s->points)) == 0 &&
+	    json_object_set_new(object, "live_blocks",
+				json_numbers(s->live_blocks + first, s->points)) == 0 &&
+	    json_object_set_new(object, "allocated_bytes",
+				json_numbers(s->allocated_bytes + first, s->points)) == 0 &&
+	    json_object_set_new(object, "allocated_blocks",
+				json_numbers(s->allocated_blocks + first, s->points)) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static json_t *json_series_rows(const struct report *r, const struct mayfly_series *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i + 1 < s->rows; i++) {
+		json_t *row = add_numbers(json_row(r, &s->row[i]), s, i);
+
+		if (json_array_append_new(list, row) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *json_times(const struct mayfly_series *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < s->points; i++) {
+		if (json_array_append_new(list, json_integer(s->time_ns[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int print_json_series(const struct report *r, const struct mayfly_series *s)
+{
+	return json_print(json_pack(
+	    "{s:s, s:s, s:s, s:o, s:o, s:o}", "metric", metric_names[r->query.metric], "by",
+	    by_names[r->query.by], "sort", sort_names[r->query.sort], "times_ns", json_times(s),
+	    "rows", json_series_rows(r, s), "others", add_numbers(json_object(), s, s->rows - 1)));
+}
+
+/* ---- series ---- */
+
+/*
+ * Rows are scaled each by its own largest, which stands before it: the shape is what a series is
+ * asked for, and among rows of very different size one scale would leave most of them empty.
+ */
+static double largest_of(const struct mayfly_series *s, size_t row)
+{
+	double largest = 0;
+
+	for (size_t i = 0; i < s->points; i++)
+		if (s->live_bytes[row * s->points + i] > largest)
+			largest = s->live_bytes[row * s->points + i];
+	return largest;
+}
+
+#define SERIES_OTHERS 60 /* columns that are not for the moments */
+
+/* Bars need a terminal that has them, and room. */
+static bool has_bars(const struct report *r)
+{
+	return r->out.utf8 && (r->out.wide || r->series + SERIES_OTHERS <= (size_t)r->out.width);
+}
+
+static void series_name(char *buffer, size_t size, const struct report *r,
+			const struct mayfly_series *s, size_t row)
+{
+	if (row + 1 == s->rows)
+		snprintf(buffer, size, "[all others]");
+	else
+		row_key(buffer, size, r, &s->row[row]);
+}
+
+/* A name with its source line, where that is the key. */
+static void series_key(char *buffer, size_t size, const struct report *r,
+		       const struct mayfly_series *s, size_t row)
+{
+	char location[NAME_BYTES];
+	size_t used;
+
+	series_name(buffer, size, r, s, row);
+	used = strlen(buffer);
+	if (r->query.by != MAYFLY_BY_LINE || row + 1 == s->rows || !s->row[row].line)
+		return;
+	location_text(location, sizeof(location), s->row[row].file, s->row[row].line, "-",
+		      r->out.wide);
+	snprintf(buffer + used, size - used, " %s", location);
+}
+
+static bool put_series(struct table *t, const struct report *r, const struct mayfly_series *s,
+		       size_t row)
+{
+	char text[NAME_BYTES];
+	const double *live = s->live_bytes + row * s->points;
+
+	if (!table_cell(t, text_bytes(text, sizeof(text), largest_of(s, row))) ||
+	    !table_cell(t, text_sparkline(text, sizeof(text), &r->out, live, s->points)) ||
+	    !table_cell(t, text_bytes(text, sizeof(text), live[s->points - 1])))
+		return false;
+	series_key(text, sizeof(text), r, s, row);
+	return table_cell(t, text);
+}
+
+static bool print_bars(const struct report *r, const struct mayfly_series *s)
+{
+	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
+					     "THREAD",	 "SIZE",     "LIFETIME"};
+	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
+				   {"LIVE", false, 0, STYLE_BAR, false},
+				   {"LAST", true, 1, STYLE_PLAIN, false},
+				   {titles[r->query.by], false, 0, STYLE_PLAIN, false}};
+	struct table *t = table_new(columns, 4);
+	bool done = t != NULL;
+
+	for (size_t i = 0; done && i < s->rows; i++)
+		if (largest_of(s, i) > 0)
+			done = put_series(t, r, s, i);
+	if (done && table_rows(t))
+		table_print(t, &r->out, 0);
+	table_free(t);
+	return done;
+}
+
+/* Numbers, filled into lines. */
+static void print_numbers(const struct report *r, const double *value, size_t count)
+{
+	char bytes[FIGURE_TEXT];
+	int column = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *comma = i + 1 < count ? "," : "";
+		int columns =
+		    (int)strlen(text_bytes(bytes, sizeof(bytes), value[i])) + (int)strlen(comma);
+
+		if (column > 0 && column + 1 + columns > r->out.width) {
+			putchar('\n');
+			column = 0;
+		}
+		printf("%*s%s%s", column ? 1 : STACK_INDENT, "", bytes, comma);
+		column += columns + (column ? 1 : STACK_INDENT);
+	}
+	putchar('\n');
+}
+
+/* A stack, or a row where there is no room for bars: a line of its own, then what it has live. */
+static void print_series_row(const struct report *r, const struct mayfly_series *s, size_t row)
+{
+	const double *live = s->live_bytes + row * s->points;
+	bool stack = r->query.by == MAYFLY_BY_STACK && row + 1 < s->rows;
+	char name[NAME_BYTES] = "", fitted[NAME_BYTES], number[32], figures[256];
+	char line[MOST_MOMENTS * 4 + 1], largest[FIGURE_TEXT], last[FIGURE_TEXT];
+
+	snprintf(number, sizeof(number), "%3zu. ", row + 1);
+	print_styled(&r->out, STYLE_BOLD, number);
+	snprintf(figures, sizeof(figures), "at most %s, last %s  ",
+		 text_bytes(largest, sizeof(largest), largest_of(s, row)),
+		 text_bytes(last, sizeof(last), live[s->points - 1]));
+	print_styled(&r->out, STYLE_BOLD, figures);
+	if (!stack)
+		series_key(name, sizeof(name), r, s, row);
+	if (has_bars(r))
+		print_styled(&r->out, STYLE_BAR,
+			     text_sparkline(line, sizeof(line), &r->out, live, s->points));
+	else
+		fputs(name_fit(fitted, sizeof(fitted), &r->out, name,
+			       (size_t)r->out.width > strlen(figures) + 6
+				   ? (size_t)r->out.width - strlen(figures) - 6
+				   : 1),
+		      stdout);
+	printf("%s%s\n", has_bars(r) && *name ? "  " : "", has_bars(r) ? name : "");
+	if (!has_bars(r))
+		print_numbers(r, live, s->points);
+	if (stack)
+		print_stack(r, &s->row[row], r->depth);
+}
+
+static void print_series_title(const struct report *r, const struct mayfly_series *s)
+{
+	char first[FIGURE_TEXT], last[FIGURE_TEXT];
+	bool one = s->points == 1;
+
+	text_duration(first, sizeof(first), (double)s->time_ns[0]);
+	text_duration(last, sizeof(last), (double)s->time_ns[s->points - 1]);
+	print_wrapped(&r->out, STYLE_BOLD, 0, "Live by %s at %zu %s, %s%s%s; sorted by %s%s",
+		      by_names[r->query.by], s->points, one ? "moment" : "moments", first,
+		      one ? "" : " to ", one ? "" : last, metric_names[r->query.metric],
+		      r->filtered ? "; filtered" : "");
+}
+
+static int print_series_text(const struct report *r, const struct mayfly_series *s)
+{
+	bool any = false;
+
+	print_series_title(r, s);
+	for (size_t i = 0; i < s->rows; i++)
+		any |= largest_of(s, i) > 0;
+	if (!any)
+		puts("  Nothing was live at these moments.");
+	else if (has_bars(r) && r->query.by != MAYFLY_BY_STACK) {
+		if (!print_bars(r, s))
+			return cli_error("out of memory");
+		any = false;
+	}
+	for (size_t i = 0; any && i < s->rows; i++) {
+		if (largest_of(s, i) > 0)
+			print_series_row(r, s, i);
+	}
+	return cli_finish();
+}
+
+static int print_series(struct report *r)
+{
+	struct mayfly_series *s;
+	int error, status;
+
+	r->query.stack_rows = stacks_needed(r, r->top);
+	error =
+	    mayfly_series_run(r->file.trace, &r->query, r->series, r->top ? r->top : SIZE_MAX, &s);
+	if (error)
+		return say_failed(r, error);
+	status = r->json ? print_json_series(r, s) : print_series_text(r, s);
+	mayfly_series_free(s);
+	return status;
+}
+
 /* ---- the command ---- */
 
 static int run(struct report *r)
 {
 	int status;
 
+	r->exact = trace_is_exact(r->file.info);
+	if (r->series)
+		return print_series(r);
 	if (r->json)
 		return print_json(r);
 	if (is_overview(r))

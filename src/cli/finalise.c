@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "symbols/symbols.h"
 #include "trace/spool_format.h"
+#include "trace/spool_stream.h"
 
 /* A child of a child of ...: each level's spool is read for the samples that were inherited. Deeper
  * than this, or in a circle that a hostile file describes, the inherited samples stay unknown. */
@@ -133,24 +134,18 @@ static int resolve_module(struct symbols *session, struct recording *r, size_t i
 	return adding.out_of_memory ? MAYFLY_E_MEMORY : 0;
 }
 
-int finalise_symbols(struct recording *r, const char *debug_dir)
+int finalise_symbols(struct recording *r, struct symbols *session)
 {
-	struct symbols_options options = {.debug_dir = debug_dir};
-	struct symbols *session;
 	uint32_t *order;
 	size_t *begin;
 	int error = 0;
 
 	if (!group_frames(r, &order, &begin))
 		return MAYFLY_E_MEMORY;
-	session = symbols_new(&options);
-	if (!session)
-		error = MAYFLY_E_MEMORY;
 	for (size_t m = 0; m < r->modules && !error; m++)
 		if (begin[m + 1] > begin[m])
 			error = resolve_module(session, r, m, order + begin[m],
 					       begin[m + 1] - begin[m]);
-	symbols_free(session);
 	free(order);
 	free(begin);
 	return error;
@@ -217,72 +212,207 @@ static bool map_parent(const char *child, const char *parent, struct mapping *ma
 	return false;
 }
 
-static int read_with_ancestors(const void *data, size_t size, const char *path,
-			       const struct spool_ending *ending, unsigned int depth,
-			       struct recording **out)
-{
-	struct recording *parent = NULL;
+/* A spool in memory and what is made of it. */
+struct conversion {
 	struct mapping map;
-	char *wanted = NULL, *name;
+	struct spool_source source;
+	struct recording *tables;
+	struct trace_writer *writer;
+	struct spool_stream *stream;
+	struct mapping parent_map;
+	struct conversion *parent;
+};
+
+static const void *mapping_at(void *context, uint64_t offset, size_t bytes)
+{
+	const struct mapping *map = context;
+
+	if (offset > map->size || bytes > map->size - offset)
+		return NULL;
+	return (const uint8_t *)map->data + offset;
+}
+
+static void conversion_free(struct conversion *c)
+{
+	if (!c)
+		return;
+	spool_stream_close(c->stream);
+	trace_writer_free_all(c->writer);
+	recording_free(c->tables);
+	conversion_free(c->parent);
+	if (c->parent_map.data)
+		munmap(c->parent_map.data, c->parent_map.size);
+	free(c);
+}
+
+static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
+		       unsigned int depth);
+
+/* The parent's spool, read up to the fork. Not being able to read it costs the inherited blocks, no
+ * more. */
+static void open_parent(struct conversion *c, const char *path, unsigned int depth)
+{
+	struct spool_header h;
+	char *wanted, *name;
+	bool more = true;
 	int error;
 
-	if (depth < MAX_ANCESTORS && spool_recognise(data, size))
-		wanted = parent_path(data, size);
-	if (wanted && map_parent(path, wanted, &map, &name)) {
-		/* Not being able to read it costs the inherited samples, no more. */
-		if (spool_recognise(map.data, map.size) &&
-		    read_with_ancestors(map.data, map.size, name, NULL, depth + 1, &parent))
-			parent = NULL;
-		munmap(map.data, map.size);
-		free(name);
+	wanted = depth < MAX_ANCESTORS ? parent_path(c->map.data, c->map.size) : NULL;
+	if (!wanted || !map_parent(path, wanted, &c->parent_map, &name)) {
+		free(wanted);
+		return;
 	}
 	free(wanted);
-	error = spool_read(data, size, ending, parent, out);
-	recording_free(parent);
+	memcpy(&h, c->map.data, sizeof(h));
+	c->parent = calloc(1, sizeof(*c->parent));
+	if (c->parent) {
+		c->parent->map = c->parent_map;
+		error = open_stream(c->parent, name, NULL, depth + 1);
+		while (!error && more && h.fork_ticks < UINT64_MAX)
+			error = spool_stream_advance(c->parent->stream, h.fork_ticks + 1, 0, &more);
+		if (error) {
+			conversion_free(c->parent);
+			c->parent = NULL;
+		}
+	}
+	free(name);
+}
+
+/* What `mayfly record` had taken out of the spool when it was cut off: FILE.part beside FILE.spool.
+ * NULL when there is none. */
+static struct mayfly_trace *open_part(const struct mapping *spool, const char *path,
+				      struct mapping *map)
+{
+	size_t stem = path ? strlen(path) : 0;
+	struct mayfly_trace *trace;
+	struct spool_header h;
+	char *part;
+
+	if (spool->size < sizeof(h) || stem < 6 || strcmp(path + stem - 6, ".spool") != 0)
+		return NULL;
+	memcpy(&h, spool->data, sizeof(h));
+	if (!atomic_load(&h.consumed_packets) ||
+	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
+		return NULL;
+	if (!map_file(part, map)) {
+		free(part);
+		return NULL;
+	}
+	free(part);
+	if (!mayfly_trace_open(map->data, map->size, &trace))
+		return trace;
+	munmap(map->data, map->size);
+	return NULL;
+}
+
+/* Without a writer only what is live is followed, for a child. */
+static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
+		       unsigned int depth)
+{
+	struct spool_stream_options options = {.keep_forks = !c->writer, .ending = ending};
+	struct mayfly_trace *before;
+	struct mapping part;
+	int error;
+
+	c->source = (struct spool_source){&c->map, mapping_at, NULL};
+	open_parent(c, path, depth);
+	options.parent = c->parent ? c->parent->stream : NULL;
+	if (!c->tables)
+		c->tables = recording_new();
+	if (!c->tables)
+		return MAYFLY_E_MEMORY;
+	before = open_part(&c->map, path, &part);
+	options.before = before;
+	error = spool_stream_open(&c->source, &options, c->tables, c->writer, &c->stream);
+	if (before) {
+		mayfly_trace_close(before);
+		munmap(part.data, part.size);
+	}
 	return error;
+}
+
+static int add_symbols(struct recording *r, const char *debug_dir)
+{
+	struct symbols_options options = {.debug_dir = debug_dir};
+	struct symbols *session = symbols_new(&options);
+	int error = session ? finalise_symbols(r, session) : MAYFLY_E_MEMORY;
+
+	symbols_free(session);
+	return error;
+}
+
+/* Everything but the trace's end. */
+static int convert(struct conversion *c, const struct finalise_options *options,
+		   struct trace_buffer *buffer)
+{
+	struct trace_writer_options writer_options = {.level = options->level};
+	int error;
+
+	c->source = (struct spool_source){&c->map, mapping_at, NULL};
+	error = spool_stream_writer_options(&c->source, &writer_options);
+	if (error)
+		return error;
+	c->tables = recording_new();
+	if (c->tables)
+		c->writer = trace_writer_new(&writer_options, c->tables, trace_buffer_sink, buffer);
+	if (!c->writer)
+		return MAYFLY_E_MEMORY;
+	error = open_stream(c, options->path, options->ending, 0);
+	if (!error)
+		error = spool_stream_finish(c->stream, options->ending);
+	if (!error && !options->no_symbols)
+		error = add_symbols(c->tables, options->debug_dir);
+	return error;
+}
+
+/* What `mayfly record` had taken out when it was cut off is in another file. */
+static void note_consumed(struct recording *r, const void *data, size_t size)
+{
+	static const char text[] = "the recorder was cut off; the time before is in the .part file "
+				   "beside this one";
+	struct spool_header h;
+	uint32_t note;
+
+	if (size < sizeof(h) || r->note)
+		return;
+	memcpy(&h, data, sizeof(h));
+	if (!atomic_load(&h.consumed_packets))
+		return;
+	note = recording_string(r, text, sizeof(text) - 1);
+	if (note != RECORDING_NONE)
+		r->note = note;
 }
 
 int finalise_spool(const void *data, size_t size, const struct finalise_options *options,
 		   struct finalised *out)
 {
 	static const struct finalise_options defaults;
-	struct spool_ending unknown = {0};
-	struct recording *r = NULL;
+	struct trace_buffer buffer = {0};
+	struct conversion *c = calloc(1, sizeof(*c));
 	int error;
 
 	memset(out, 0, sizeof(*out));
+	if (!c)
+		return MAYFLY_E_MEMORY;
 	if (!options)
 		options = &defaults;
-	error = read_with_ancestors(data, size, options->path,
-				    options->ending ? options->ending : &unknown, 0, &r);
-	if (error)
-		return error;
-	if (!options->no_symbols)
-		error = finalise_symbols(r, options->debug_dir);
-	if (!error)
-		error = trace_encode(r, options->level, &out->bytes, &out->size);
-	if (error) {
-		memset(out, 0, sizeof(*out));
-	} else {
-		out->samples = r->samples;
-		out->dropped = r->info.dropped_samples;
-		out->modules = r->modules;
-		for (size_t i = 0; i < r->modules; i++)
-			out->modules_without_symbols += r->module[i].problem != 0;
+	c->map = (struct mapping){(void *)(uintptr_t)data, size};
+	error = convert(c, options, &buffer);
+	if (!error) {
+		note_consumed(c->tables, data, size);
+		error = trace_writer_finish(c->writer);
 	}
-	recording_free(r);
-	return error;
+	conversion_free(c);
+	if (error) {
+		free(buffer.bytes);
+		return error < 0 ? error : MAYFLY_E_MEMORY; /* the sink's only error */
+	}
+	out->bytes = buffer.bytes;
+	out->size = buffer.used;
+	return 0;
 }
 
 /* ---- files ---- */
-
-static char temporary[PATH_MAX]; /* "" when there is none */
-
-void finalise_abandon(void)
-{
-	if (temporary[0])
-		unlink(temporary);
-}
 
 static int write_all(int fd, const char *bytes, size_t size)
 {
@@ -314,33 +444,26 @@ static int write_to(int fd, const void *bytes, size_t size)
 
 static int write_replacing(const char *path, const void *bytes, size_t size)
 {
+	char *temporary;
 	int fd, error;
 
-	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid()) >=
-	    sizeof(temporary)) {
-		temporary[0] = 0;
-		errno = ENAMETOOLONG;
+	if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
+		errno = ENOMEM;
 		return -1;
 	}
+	unlink(temporary); /* of a process that was killed */
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0 && errno == EEXIST && !unlink(temporary)) /* of a process that was killed */
-		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		temporary[0] = 0;
-		return -1;
-	}
-	if (write_to(fd, bytes, size) || rename(temporary, path)) {
+	error = fd < 0 ? errno : 0;
+	if (!error && (write_to(fd, bytes, size) || rename(temporary, path))) {
 		error = errno;
 		unlink(temporary);
-		temporary[0] = 0;
-		errno = error;
-		return -1;
 	}
-	temporary[0] = 0;
-	return 0;
+	free(temporary);
+	errno = error;
+	return error ? -1 : 0;
 }
 
-int finalise_try_write(const char *path, const void *bytes, size_t size)
+int finalise_write(const char *path, const void *bytes, size_t size)
 {
 	char *real = NULL;
 	struct stat st;
@@ -353,38 +476,9 @@ int finalise_try_write(const char *path, const void *bytes, size_t size)
 		real = realpath(path, NULL);
 		failed = write_replacing(real ? real : path, bytes, size);
 	}
-	error = failed ? errno : 0;
+	error = errno;
 	free(real);
-	return error;
-}
-
-int finalise_write(const char *path, const void *bytes, size_t size)
-{
-	int error = finalise_try_write(path, bytes, size);
-
-	if (!error)
-		return 0;
-	fprintf(stderr, "mayfly: cannot write '%s': %s\n", path, strerror(error));
-	return -1;
-}
-
-int finalise_reuse_spool(const char *spool, const char *path, const void *bytes, size_t size)
-{
-	int fd = open(spool, O_WRONLY | O_CLOEXEC);
-	struct stat st;
-	int error;
-
-	if (fd < 0)
-		return errno;
-	/* Only within the blocks that it has can writing not fail. */
-	if (fstat(fd, &st) || (uint64_t)st.st_size < size || (uint64_t)st.st_blocks * 512 < size) {
-		close(fd);
-		return ENOSPC;
-	}
-	if (write_all(fd, bytes, size) || ftruncate(fd, (off_t)size)) {
-		error = errno;
-		close(fd);
-		return error;
-	}
-	return close(fd) || rename(spool, path) ? errno : 0;
+	if (failed)
+		cli_error("cannot write '%s': %s", path, strerror(error));
+	return failed ? -1 : 0;
 }

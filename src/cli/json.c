@@ -200,6 +200,8 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "sampler",
 		   json_string(i->sampler == MAYFLY_POISSON ? "poisson" : "stratified")) &&
 	       set(o, "interval_bytes", json_unsigned(i->interval_bytes)) &&
+	       set(o, "snapshot_ns", json_integer(i->snapshot_ns)) &&
+	       set(o, "thinned", json_boolean(i->thinned)) &&
 	       set(o, "seed", json_unsigned(i->seed));
 }
 
@@ -227,6 +229,7 @@ json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary 
 
 	if (o && set_what(o, info) && set_counts(o, info) &&
 	    set(o, "stacks", json_unsigned(stacks)) &&
+	    set(o, "snapshots", json_unsigned(trace_snapshots(trace))) &&
 	    set(o, "allocated", json_estimate(&s->allocated)) &&
 	    set(o, "peak", json_estimate(&s->peak)) &&
 	    set(o, "peak_time_ns", json_integer(s->peak_time_ns)) &&

@@ -22,6 +22,7 @@ static const struct command {
     {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
     {"info", cmd_info, "what a trace is: program, times, counts, quality"},
     {"dump", cmd_dump, "every event of a trace, one a line"},
+    {"plan", cmd_plan, "from an exact trace: what each sampling interval gives and costs"},
     {"help", cmd_help, "this list, or the help of one command"},
     {"version", cmd_version, "the version of mayfly"},
 };

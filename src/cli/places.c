@@ -2,6 +2,8 @@
 /* How the things of a trace are called. */
 #include "places.h"
 
+#include "trace/sums.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -162,17 +164,88 @@ char *line_fit(char *buffer, size_t size, const struct output *o, const char *te
 	return buffer;
 }
 
+/* ---- how it was recorded ---- */
+
+bool trace_is_exact(const struct mayfly_info *info)
+{
+	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
+}
+
+size_t trace_snapshots(const struct mayfly_trace *trace)
+{
+	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
+}
+
+/* The largest interval that was in force; 0: nothing was sampled. */
+static uint64_t largest_interval(const struct mayfly_trace *trace)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+	uint64_t largest = 0;
+
+	if (mayfly_cursor_open(trace, &cursor) != 0)
+		return 0;
+	while (mayfly_cursor_next(cursor, &event) == 1)
+		if (event.kind == MAYFLY_ALLOC && event.interval > largest)
+			largest = event.interval;
+	mayfly_cursor_close(cursor);
+	return largest;
+}
+
+char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	char first[FIGURE_TEXT], last[FIGURE_TEXT];
+	uint64_t largest = largest_interval(trace);
+
+	text_bytes(first, sizeof(first), (double)info->interval_bytes);
+	if (largest > info->interval_bytes)
+		snprintf(buffer, size, "1 byte in %s at the start, in up to %s later", first,
+			 text_bytes(last, sizeof(last), (double)largest));
+	else
+		snprintf(buffer, size, "1 byte in %s", first);
+	return buffer;
+}
+
 /* ---- notes ---- */
+
+/* With every allocation recorded, losses are the one thing that can make figures wrong. */
+static void note_lost_records(const struct output *o, const struct mayfly_info *info)
+{
+	if (info->dropped_samples && info->dropped_frees)
+		print_field(o, "Dropped",
+			    "%" PRIu64 " allocations and %" PRIu64
+			    " frees are missing: what is allocated is a lower bound, what is live "
+			    "may be too high or too low; record with more --max-spool",
+			    info->dropped_samples, info->dropped_frees);
+	else if (info->dropped_samples)
+		print_field(o, "Dropped",
+			    "%" PRIu64 " allocations are missing: all figures are lower bounds; "
+			    "record with more --max-spool",
+			    info->dropped_samples);
+	else
+		print_field(o, "Dropped",
+			    "%" PRIu64 " frees are missing: what is live or leaked is too high; "
+			    "record with more --max-spool",
+			    info->dropped_frees);
+}
 
 static void note_losses(const struct output *o, const struct mayfly_info *info)
 {
 	char bytes[FIGURE_TEXT];
 
-	if (info->dropped_samples || info->dropped_frees)
+	if ((info->dropped_samples || info->dropped_frees) && trace_is_exact(info))
+		note_lost_records(o, info);
+	else if (info->dropped_samples || info->dropped_frees)
 		print_field(o, "Dropped",
 			    "%" PRIu64 " samples, %" PRIu64
 			    " frees: the figures are too low (samples) or too high (frees)",
 			    info->dropped_samples, info->dropped_frees);
+	if (info->thinned)
+		print_field(o, "Thinned",
+			    "part of the samples was dropped to keep within --max-size, and the "
+			    "others count for them: the figures are right on average, their errors "
+			    "show the price");
 	if (info->truncated_stacks)
 		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
 			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
@@ -258,24 +331,46 @@ struct module_frames *count_module_frames(const struct mayfly_trace *trace)
 	return count;
 }
 
+static void mark_nodes_of_events(const struct mayfly_trace *trace, bool *seen, size_t nodes)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+
+	if (mayfly_cursor_open(trace, &cursor) != 0)
+		return;
+	while (mayfly_cursor_next(cursor, &event) == 1)
+		if (event.kind == MAYFLY_ALLOC && event.node < nodes)
+			seen[event.node] = true;
+	mayfly_cursor_close(cursor);
+}
+
+static void mark_nodes_of_counters(const struct mayfly_trace *trace, bool *seen, size_t nodes)
+{
+	struct sums_cursor *cursor;
+	struct sums_part part;
+
+	if (sums_cursor_open(trace, &cursor) != 0)
+		return;
+	while (sums_cursor_next(cursor, &part) == 1)
+		for (size_t i = 0; i < part.nodes; i++)
+			if (part.allocs[i] && part.node[i] < nodes)
+				seen[part.node[i]] = true;
+	sums_cursor_close(cursor);
+}
+
 size_t trace_stacks(const struct mayfly_trace *trace)
 {
 	size_t nodes = mayfly_trace_info(trace)->nodes, stacks = 0;
 	bool *seen = calloc(nodes + 1, sizeof(*seen));
-	struct mayfly_cursor *cursor;
-	struct mayfly_event event;
 
 	if (!seen)
 		return 0;
-	if (mayfly_cursor_open(trace, &cursor) == 0) {
-		while (mayfly_cursor_next(cursor, &event) == 1) {
-			if (event.kind != MAYFLY_ALLOC || event.node >= nodes || seen[event.node])
-				continue;
-			seen[event.node] = true;
-			stacks++;
-		}
-		mayfly_cursor_close(cursor);
-	}
+	if (trace_sums_parts(trace))
+		mark_nodes_of_counters(trace, seen, nodes);
+	else
+		mark_nodes_of_events(trace, seen, nodes);
+	for (size_t i = 0; i < nodes; i++)
+		stacks += seen[i];
 	free(seen);
 	return stacks;
 }

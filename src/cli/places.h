@@ -23,6 +23,13 @@ char *command_line(char *buffer, size_t size, const struct mayfly_info *info);
 char *start_text(char *buffer, size_t size, const struct mayfly_info *info);
 char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);
 
+/* Whether each block counts for itself, so that figures have no error. */
+bool trace_is_exact(const struct mayfly_info *info);
+/* How many intervals a trace of snapshots has counters for; 0 of other traces. */
+size_t trace_snapshots(const struct mayfly_trace *trace);
+/* "1 byte in 512 KB", and how far the interval was raised. */
+char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace);
+
 /* Shortens a line that is no name: cleaned, its end left out. */
 char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns);
 

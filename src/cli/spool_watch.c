@@ -12,8 +12,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIRST_PACKETS 32 /* 2 MiB */
@@ -22,6 +24,33 @@
  */
 #define BUSY_INTERVAL_LOG2 12
 #define BUSY_AHEAD	   256
+#define EXACT_AHEAD	   256
+
+/* Packets in the ring beyond these lose their disk blocks, and the program's memory their pages. */
+#define RING_KEEPS 128
+
+/* What a look should find: enough to be worth waking up for, little enough to be still in a cache.
+ */
+#define PACKETS_A_LOOK 16
+#define MOST_WAIT_MS   200
+#define EXACT_WAIT_MS  100
+
+#define WINDOW_PACKETS 1024u
+#define WINDOW_BYTES   ((size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES)
+
+/* Left free on the disk, or half of what is free: the trace needs some space, too. */
+#define MARGIN_BYTES  (4u << 20)
+#define PAUSE_TICKS   32
+#define MOST_PACKETS  (1u << 22) /* 256 GiB */
+#define BITS_IN_CHUNK (8u * 4096)
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static off_t packets_end(uint64_t packets)
 {
@@ -71,13 +100,48 @@ static void publish(struct spool_header *h, uint64_t packets)
 		;
 }
 
+/* How many of so many packets there is space for, with some left for others. */
+static uint64_t affordable(int fd, uint64_t packets)
+{
+	struct statvfs st;
+	uint64_t available, margin;
+
+	if (fstatvfs(fd, &st) || !st.f_blocks)
+		return packets;
+	available = (uint64_t)st.f_bavail * st.f_frsize;
+	margin = available / 2 < MARGIN_BYTES ? available / 2 : MARGIN_BYTES;
+	available = (available - margin) / SPOOL_PACKET_BYTES;
+	return packets < available ? packets : available;
+}
+
+/* The agent must not go where the disk ends: there it would have to give up. It drops what has no
+ * place instead, until packets come back. */
+static void set_limit(struct spool_watch *w, uint64_t packets)
+{
+	uint64_t most = w->max_packets;
+
+	if (!most || packets < most)
+		most = packets;
+	if (atomic_load(&w->header->control_max_packets) != most)
+		atomic_store(&w->header->control_max_packets, most);
+}
+
 /* Reserves up to `packets` in all; when the space is short, as much of it as there is. */
 static int reserve(struct spool_watch *w, uint64_t packets)
 {
-	uint64_t have = atomic_load(&w->header->packets_reserved);
-	uint64_t more = packets > have ? packets - have : 0;
+	uint64_t have = atomic_load(&w->header->packets_reserved), more;
 	int error = 0;
 
+	if (w->max_packets && packets > w->max_packets)
+		packets = w->max_packets;
+	if (packets <= have)
+		return 0;
+	more = affordable(w->fd, MOST_PACKETS);
+	set_limit(w, have + more);
+	if (more > packets - have)
+		more = packets - have;
+	if (!more)
+		return ENOSPC;
 	for (; more; more /= 2) {
 		error = reserve_range(w->fd, packets_end(have), packets_end(have + more));
 		if (!error) {
@@ -86,45 +150,62 @@ static int reserve(struct spool_watch *w, uint64_t packets)
 		}
 		if (error != ENOSPC && error != EDQUOT && error != EFBIG)
 			break;
+		set_limit(w, have + more / 2);
 	}
 	return error;
 }
 
-static void fill_header(struct spool_header *h, uint32_t sampler, uint32_t interval_log2)
+static void fill_header(struct spool_header *h, const struct spool_settings *s)
 {
 	memcpy(h->magic, SPOOL_MAGIC, sizeof(h->magic));
 	h->version = SPOOL_VERSION;
 	h->header_bytes = SPOOL_HEADER_BYTES;
 	h->packet_bytes = SPOOL_PACKET_BYTES;
-	h->sampler = sampler;
-	h->interval_log2 = interval_log2;
+	h->sampler = s->sampler;
+	h->interval_log2 = s->interval_log2;
+	h->mode = s->exact ? SPOOL_EXACT : SPOOL_SAMPLED;
 	atomic_store(&h->control_enabled, 1);
-	atomic_store(&h->control_interval_log2, interval_log2);
+	atomic_store(&h->control_interval_log2, s->interval_log2);
+	atomic_store(&h->control_overhead, s->overhead);
+	atomic_store(&h->control_max_packets, s->max_packets);
 	atomic_store(&h->recorder_pid, (uint32_t)getpid());
 	atomic_store(&h->state, SPOOL_WAITING);
 }
 
-int spool_watch_create(struct spool_watch *w, const char *path, uint32_t sampler,
-		       uint32_t interval_log2)
+static int map_header(struct spool_watch *w)
 {
-	void *map;
+	void *map = mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+
+	if (map == MAP_FAILED)
+		return errno;
+	w->header = map;
+	w->begun_at = now_ns();
+	w->wait_ms = 1;
+	return 0;
+}
+
+static void choose_ahead(struct spool_watch *w)
+{
+	w->least_ahead = w->header->mode == SPOOL_EXACT			  ? EXACT_AHEAD
+			 : w->header->interval_log2 <= BUSY_INTERVAL_LOG2 ? BUSY_AHEAD
+									  : LEAST_AHEAD;
+}
+
+int spool_watch_create(struct spool_watch *w, const char *path, const struct spool_settings *s)
+{
 	int error;
 
 	memset(w, 0, sizeof(*w));
-	w->least_ahead = interval_log2 <= BUSY_INTERVAL_LOG2 ? BUSY_AHEAD : LEAST_AHEAD;
 	w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (w->fd < 0)
 		return errno;
 	error = reserve_range(w->fd, 0, SPOOL_HEADER_BYTES);
+	if (!error)
+		error = map_header(w);
 	if (!error) {
-		map = mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
-		if (map == MAP_FAILED)
-			error = errno;
-		else
-			w->header = map;
-	}
-	if (!error) {
-		fill_header(w->header, sampler, interval_log2);
+		w->max_packets = s->max_packets;
+		fill_header(w->header, s);
+		choose_ahead(w);
 		error = reserve(w, w->least_ahead > FIRST_PACKETS ? w->least_ahead : FIRST_PACKETS);
 		/* Less will do to begin with. */
 		if (error && atomic_load(&w->header->packets_reserved))
@@ -137,38 +218,233 @@ int spool_watch_create(struct spool_watch *w, const char *path, uint32_t sampler
 	return error;
 }
 
-int spool_watch_tick(struct spool_watch *w)
+int spool_watch_open(struct spool_watch *w, const char *path)
 {
-	uint64_t claimed = atomic_load(&w->header->packets_claimed);
-	uint64_t used = claimed - w->claimed, ahead = w->least_ahead;
-	uint64_t reserved;
+	struct stat st;
 	int error = 0;
 
-	w->claimed = claimed;
-	w->busy = used > w->least_ahead / 4;
+	memset(w, 0, sizeof(*w));
+	w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (w->fd < 0)
+		return errno;
+	if (fstat(w->fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)SPOOL_HEADER_BYTES)
+		error = EINVAL;
+	if (!error)
+		error = map_header(w);
+	if (!error &&
+	    (memcmp(w->header->magic, SPOOL_MAGIC, sizeof(w->header->magic)) ||
+	     w->header->version != SPOOL_VERSION || w->header->header_bytes != SPOOL_HEADER_BYTES ||
+	     w->header->packet_bytes != SPOOL_PACKET_BYTES))
+		error = EINVAL;
+	if (!error) {
+		w->max_packets = atomic_load(&w->header->control_max_packets);
+		choose_ahead(w);
+		atomic_store(&w->header->recorder_pid, (uint32_t)getpid());
+	} else {
+		spool_watch_close(w);
+	}
+	return error;
+}
+
+/* ---- packets ---- */
+
+const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes)
+{
+	uint64_t end, index, window;
+	struct stat st;
+
+	if (__builtin_add_overflow(offset, bytes, &end))
+		return NULL;
+	if (end <= SPOOL_HEADER_BYTES)
+		return (const uint8_t *)w->header + offset;
+	if (offset < SPOOL_HEADER_BYTES)
+		return NULL;
+	if (end > w->file_bytes) {
+		if (fstat(w->fd, &st) || end > (uint64_t)st.st_size)
+			return NULL;
+		w->file_bytes = (uint64_t)st.st_size;
+	}
+	offset -= SPOOL_HEADER_BYTES;
+	index = offset / SPOOL_PACKET_BYTES;
+	window = index / WINDOW_PACKETS;
+	if (index / 8 < w->in_hole_bytes && w->in_hole[index / 8] >> index % 8 & 1)
+		return NULL;
+	if (offset % WINDOW_BYTES + bytes > WINDOW_BYTES)
+		return NULL;
+	if (window >= w->windows) {
+		uint8_t **grown = realloc(w->window, (window + 1) * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		memset(grown + w->windows, 0, (window + 1 - w->windows) * sizeof(*grown));
+		w->window = grown;
+		w->windows = window + 1;
+	}
+	if (!w->window[window]) {
+		void *map = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd,
+				 packets_end(window * WINDOW_PACKETS));
+
+		if (map == MAP_FAILED)
+			return NULL;
+		w->window[window] = map;
+	}
+	return w->window[window] + offset % WINDOW_BYTES;
+}
+
+static uint64_t ring_holds(const struct spool_header *h)
+{
+	return atomic_load(&h->recycled_head) - atomic_load(&h->recycled_tail);
+}
+
+static void push(struct spool_header *h, uint32_t index)
+{
+	uint64_t head = atomic_load_explicit(&h->recycled_head, memory_order_relaxed);
+
+	atomic_store_explicit(&h->recycled[head % SPOOL_RECYCLED], index, memory_order_relaxed);
+	atomic_store_explicit(&h->recycled_head, head + 1, memory_order_release);
+}
+
+static bool make_hole_room(struct spool_watch *w, uint64_t index)
+{
+	if (w->holes == w->hole_room) {
+		size_t room = w->hole_room ? 2 * w->hole_room : 256;
+		uint32_t *grown = realloc(w->hole, room * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		w->hole = grown;
+		w->hole_room = room;
+	}
+	if (index / 8 >= w->in_hole_bytes) {
+		size_t bytes = (index / BITS_IN_CHUNK + 1) * (BITS_IN_CHUNK / 8);
+		uint8_t *grown = realloc(w->in_hole, bytes);
+
+		if (!grown)
+			return false;
+		memset(grown + w->in_hole_bytes, 0, bytes - w->in_hole_bytes);
+		w->in_hole = grown;
+		w->in_hole_bytes = bytes;
+	}
+	return true;
+}
+
+void spool_watch_punch(struct spool_watch *w, uint64_t index)
+{
+	if (!make_hole_room(w, index))
+		return; /* only its space is lost */
+	if (!w->kept &&
+	    fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, packets_end(index),
+		      SPOOL_PACKET_BYTES) &&
+	    errno != EINTR)
+		w->kept = true;
+	w->in_hole[index / 8] |= (uint8_t)(1u << index % 8);
+	w->hole[w->holes++] = (uint32_t)index;
+}
+
+void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse)
+{
+	struct spool_packet *packet =
+	    (void *)(uintptr_t)spool_watch_at(w, (uint64_t)packets_end(index), sizeof(*packet));
+
+	if (!packet)
+		return;
+	__atomic_store_n(&packet->magic, 0, __ATOMIC_RELEASE);
+	atomic_fetch_add(&w->header->consumed_packets, 1);
+	if (!reuse)
+		return;
+	if (ring_holds(w->header) < RING_KEEPS)
+		push(w->header, (uint32_t)index);
+	else
+		spool_watch_punch(w, index);
+}
+
+/* Packets from holes, with disk blocks again, go back into the ring. */
+static int fill_ring(struct spool_watch *w, uint64_t packets)
+{
+	while (packets && w->holes && ring_holds(w->header) < SPOOL_RECYCLED) {
+		uint32_t index = w->hole[w->holes - 1];
+		int error = 0;
+
+		if (!w->kept)
+			error = affordable(w->fd, 1) ? reserve_range(w->fd, packets_end(index),
+								     packets_end(index + 1))
+						     : ENOSPC;
+		if (error)
+			return error;
+		w->holes--;
+		w->in_hole[index / 8] &= (uint8_t) ~(1u << index % 8);
+		push(w->header, index);
+		packets--;
+	}
+	return 0;
+}
+
+/* How soon to look again, by how fast packets are begun. */
+static uint64_t measure(struct spool_watch *w)
+{
+	unsigned int most = w->header->mode == SPOOL_EXACT ? EXACT_WAIT_MS : MOST_WAIT_MS;
+	uint64_t begun = atomic_load(&w->header->claims), now = now_ns();
+	uint64_t used = begun - w->begun, passed = now - w->begun_at;
+	uint64_t wait = used ? passed / 1000000 * PACKETS_A_LOOK / used : 2ull * w->wait_ms;
+
+	w->begun = begun;
+	w->begun_at = now;
+	w->wait_ms = wait < 1 ? 1 : wait > most ? most : (unsigned int)wait;
+	return used;
+}
+
+int spool_watch_tick(struct spool_watch *w)
+{
+	struct spool_header *h = w->header;
+	uint64_t used = measure(w), ahead = w->least_ahead;
+	uint64_t claimed = atomic_load(&h->packets_claimed);
+	uint64_t reserved, available;
+	int error = 0;
+
 	if (ahead < 2 * used && used < UINT32_MAX)
 		ahead = 2 * used;
-	if (w->full || atomic_load(&w->header->state) != SPOOL_RUNNING)
+	if (atomic_load(&h->state) != SPOOL_RUNNING)
 		return 0;
-	reserved = atomic_load(&w->header->packets_reserved);
+	if (w->pause) {
+		w->pause--;
+		return 0;
+	}
+	reserved = atomic_load(&h->packets_reserved);
 	/* Claims run past the end when packets are missing; a damaged count must not fill the disk.
 	 */
 	if (claimed > reserved)
 		claimed = reserved;
-	if (reserved - claimed < ahead)
-		error = reserve(w, claimed + 2 * ahead);
-	if (error)
-		w->full = true;
+	available = reserved - claimed + ring_holds(h);
+	if (available >= ahead - ahead / 4)
+		return 0;
+	if (w->holes) {
+		error = fill_ring(w, 2 * ahead - available);
+		available = reserved - claimed + ring_holds(h);
+	}
+	if (available < ahead && !error)
+		error = reserve(w, reserved + 2 * ahead - available);
+	if (!error)
+		return 0;
+	w->pause = PAUSE_TICKS;
+	if (w->full)
+		return 0;
+	w->full = true;
 	return error;
 }
 
 void spool_watch_close(struct spool_watch *w)
 {
+	for (size_t i = 0; i < w->windows; i++)
+		if (w->window[i])
+			munmap(w->window[i], WINDOW_BYTES);
+	free(w->window);
+	free(w->hole);
+	free(w->in_hole);
 	if (w->header)
 		munmap(w->header, SPOOL_HEADER_BYTES);
-	w->header = NULL;
 	if (w->fd >= 0)
 		close(w->fd);
+	memset(w, 0, sizeof(*w));
 	w->fd = -1;
 }
 
@@ -184,6 +460,9 @@ void spool_glance_at(const struct spool_header *h, struct spool_glance *g)
 	g->start_mono_ns = (int64_t)h->start_mono_ns;
 	g->samples = next > h->first_sample_id ? next - h->first_sample_id : 0;
 	g->dropped = atomic_load(&h->dropped_samples);
+	g->begun = atomic_load(&h->claims);
+	g->fork_ticks = h->fork_ticks;
+	g->exact = h->mode == SPOOL_EXACT;
 	g->live_bytes = atomic_load(&h->live_bytes);
 	memcpy(g->off_text, h->off_text, sizeof(g->off_text));
 	g->off_text[sizeof(g->off_text) - 1] = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compression of blocks of memory. compress.c is the only file that knows which library does it. */
+/*
+ * Compression of blocks of memory, and memory that is used again from chunk to chunk: fresh pages
+ * cost more than decoding does. compress.c is the only file that knows which library compresses.
+ */
 #ifndef MAYFLY_COMPRESS_H
 #define MAYFLY_COMPRESS_H
 
@@ -21,5 +24,10 @@ size_t compress_block(struct compress *c, void *to, size_t room, const void *fro
 /* True when `from` was sound and became exactly `size` bytes. */
 bool compress_expand(struct compress *c, void *to, size_t size, const void *from,
 		     size_t compressed);
+
+/* Memory of `size` bytes, with any contents unless `zeroed`; NULL when there is none.
+ * compress_free() frees what was given back, so give it back before. */
+void *compress_take(struct compress *c, size_t size, bool zeroed);
+void compress_give_back(struct compress *c, void *memory);
 
 #endif

@@ -314,7 +314,7 @@ static double unseen_blocks(const struct tally *t)
 
 struct mayfly_estimate tally_estimate(const struct tally *t, uint64_t trace_interval)
 {
-	struct mayfly_estimate e = {.samples = (uint64_t)t->seen_blocks + t->exact_count};
+	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
 
 	if (t->seen_blocks > 0) {
 		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes, t->variance_bytes,

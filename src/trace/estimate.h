@@ -16,7 +16,7 @@ struct tally {
 	double variance_bytes, variance_blocks;
 	double seen_bytes;    /* unweighted bytes of the sampled ones */
 	uint32_t seen_blocks; /* how many sampled ones */
-	uint32_t exact_count;
+	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
 };

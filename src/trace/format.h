@@ -2,10 +2,12 @@
 /*
  * The trace file: numbers that writer and reader share. doc/FORMAT.md is the normative description.
  *
- *	+--------+------+------+------+------+------+------+------+- -+------+---------+
- *	| header | INFO | STRS | MODS | THRD | FRMS | TREE | EVNT |   | indx | trailer |
- *	+--------+------+------+------+------+------+------+------+- -+------+---------+
+ *	+--------+------+-------+-------+- -+------+------+---------+
+ *	| header | INFO | group | group |   | INFO | indx | trailer |
+ *	+--------+------+-------+-------+- -+------+------+---------+
  *
+ *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
+ *		NAME in one of them; EVNT; now and then SUMS
  *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
  *		then the bytes; plainly they are varints and columns as the type has them
  *	column: varint id, varint coding, varint length, that many bytes
@@ -17,7 +19,7 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC	    "MAYFLYTR" /* 8 bytes, no terminating zero in the file */
-#define TRACE_VERSION	    1u
+#define TRACE_VERSION	    2u
 #define TRACE_HEADER_BYTES  24u
 #define TRACE_CHUNK_BYTES   16u /* of a chunk's header */
 #define TRACE_END_MAGIC	    "MAYFLYND"
@@ -36,13 +38,18 @@
 #define TRACE_FRAMES	   TRACE_TYPE('F', 'R', 'M', 'S')
 #define TRACE_TREE	   TRACE_TYPE('T', 'R', 'E', 'E')
 #define TRACE_EVENTS	   TRACE_TYPE('E', 'V', 'N', 'T')
+#define TRACE_NAMES	   TRACE_TYPE('N', 'A', 'M', 'E')
+#define TRACE_SUMS	   TRACE_TYPE('S', 'U', 'M', 'S')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
 #define TRACE_CHUNK_EVENTS 262144u /* the most that one chunk may have */
 #define TRACE_MAX_DEPTH	   4096u   /* of the tree */
 #define TRACE_MAX_INTERVAL 40u	   /* log2 */
+#define TRACE_MAX_HITS	   0x3fffffffu
 #define TRACE_MAX_RANK	   64u	   /* of a frame in the list of those that followed another */
+#define TRACE_LATEST_NS	   ((int64_t)1 << 62) /* times lie within +-this */
+#define TRACE_UNIT_NS	   2000 /* of times in sampled traces, and of modules, as written */
 
 /* How a column's numbers are coded. */
 enum trace_coding {
@@ -52,6 +59,7 @@ enum trace_coding {
 	CODING_BUCKETS = 3,  /* b mantissa; stream of classes (bytes); stream of the rest (bits) */
 	CODING_RUNS = 4,     /* varint runs; two nested columns without id: values, lengths - 1 */
 	CODING_BYTES = 5,    /* a stream of bytes, no numbers */
+	CODING_SPLIT = 6,    /* b limit; stream of min(v, limit); a nested column of v - limit */
 };
 
 /* Odd ids must be understood, even ones may be skipped. An absent column is all zero. */
@@ -59,12 +67,10 @@ enum trace_column {
 	COLUMN_STRING_BYTES = 1, /* STRS */
 
 	COLUMN_MODULE_PATH = 1, /* MODS */
-	COLUMN_MODULE_PROBLEM = 2,
 	COLUMN_MODULE_START = 3,
 	COLUMN_MODULE_SIZE = 5,
 	COLUMN_MODULE_BIAS = 7,
 	COLUMN_MODULE_FROM = 9,
-	COLUMN_MODULE_TO = 11,
 	COLUMN_MODULE_BUILD_ID_LENGTH = 13,
 	COLUMN_MODULE_BUILD_ID = 15,
 
@@ -74,6 +80,10 @@ enum trace_column {
 	COLUMN_FRAME_KIND = 1, /* FRMS */
 	COLUMN_FRAME_MODULE = 3,
 	COLUMN_FRAME_ADDRESS = 5,
+
+	COLUMN_MODULE_TO = 1, /* NAME */
+	COLUMN_MODULE_PROBLEM = 3,
+	COLUMN_THREAD_RENAMED = 5,
 	COLUMN_FRAME_LOCATIONS = 7,
 	COLUMN_LOCATION_FUNCTION = 9,
 	COLUMN_LOCATION_FILE = 11,
@@ -86,6 +96,17 @@ enum trace_column {
 	COLUMN_NODE_FRAME = 7,
 	COLUMN_NODE_BESIDE = 9,
 
+	COLUMN_SUM_CHAIN = 1, /* SUMS */
+	COLUMN_SUM_NODE = 3,
+	COLUMN_SUM_ALLOCS = 5,
+	COLUMN_SUM_SIZE = 7,
+	COLUMN_SUM_NEW_SIZE = 9,
+	COLUMN_SUM_REST = 11,
+	COLUMN_SUM_FREES = 13,
+	COLUMN_SUM_FREED = 15,
+	COLUMN_SUM_TEMPS = 17,
+	COLUMN_SUM_TEMP_BYTES = 19,
+
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,
 	COLUMN_ALLOC_SITE = 5,
@@ -96,12 +117,20 @@ enum trace_column {
 	COLUMN_ALLOC_HITS = 15,
 	COLUMN_ALLOC_INTERVAL = 17,
 	COLUMN_ALLOC_FLAGS = 19,
-	COLUMN_FREE_RANK = 21, /* one of these three */
+	COLUMN_FREE_RANK = 21,
 	COLUMN_FREE_BACK = 23,
 	COLUMN_FREE_STEP = 25,
-	COLUMN_FREE_OLD = 27,
+	COLUMN_FREE_LIFE = 27,
 	COLUMN_FREE_THREAD = 29,
 	COLUMN_FREE_FLAGS = 31,
+	COLUMN_EVENT_BITS = 33,
+	COLUMN_TIME_EVENTS = 35,
+	COLUMN_TIME_STEP = 37,
+	COLUMN_ALLOC_ID = 39,
+	COLUMN_PAIR_SITE = 41,
+	COLUMN_PAIR_SIZE = 43,
+	COLUMN_EVENT_THREAD = 45,
+	COLUMN_ALLOC_PAIR = 47,
 };
 
 /* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
@@ -109,6 +138,7 @@ enum trace_column {
 enum trace_field {
 	FIELD_MODE = 1,	   /* u */
 	FIELD_SAMPLER = 3, /* u */
+	FIELD_SNAPSHOT = 5, /* s, ns */
 	FIELD_PID = 2,	   /* u */
 	FIELD_PARENT_PID = 4,
 	FIELD_INTERVAL = 6,	 /* u, bytes */
@@ -122,13 +152,14 @@ enum trace_field {
 	FIELD_LOST_FREES = 22,	 /* u */
 	FIELD_NESTED_BLOCKS = 24,
 	FIELD_NESTED_BYTES = 26,
-	FIELD_ARGUMENT = 28, /* t, one for each of argv */
+	FIELD_COMMAND = 28, /* argv, each with a zero after it */
 	FIELD_PROGRAM = 30,  /* t */
 	FIELD_WRITER = 32,   /* t, version of mayfly */
 	FIELD_OFF_TEXT = 34, /* t */
 	FIELD_NOTE = 36,     /* t */
 	FIELD_COMPLETE = 38, /* u */
 	FIELD_SPOOL = 40,    /* u */
+	FIELD_THINNED = 42,  /* u */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

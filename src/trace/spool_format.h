@@ -11,10 +11,11 @@
  *   0             header_bytes      +packet_bytes ...
  *
  * The agent maps the file shared, so whatever it has stored survives SIGKILL. A packet is claimed
- * by an atomic add on packets_claimed and is from then on written by one writer only; `used` is
- * stored with release order after each whole record, so the first `used` bytes of a packet's body
- * are valid records at every instant. Each packet can be decoded without any other: its state
- * (stack, address cache, last time, last id) starts empty.
+ * by an atomic add on packets_claimed, or taken from the ring of those that the recorder has
+ * consumed, and is from then on written by one writer only; `used` is stored with release order
+ * after each whole record, so the first `used` bytes of a packet's body are valid records at every
+ * instant. Each packet can be decoded without any other: its state (stack, address cache, last
+ * time, last id) starts empty.
  *
  * All integers are little endian. doc/FORMAT.md is the normative description; this header is what
  * both sides compile. Times are in ticks of the clock that header.clock names.
@@ -26,10 +27,11 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC	   "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
-#define SPOOL_VERSION	   1u
+#define SPOOL_VERSION	   2u
 #define SPOOL_HEADER_BYTES 65536u
 #define SPOOL_PACKET_BYTES 65536u
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
+#define SPOOL_RECYCLED	   1024u
 
 /* A reader must refuse a spool with a feature bit that it does not know. None is defined yet. */
 #define SPOOL_FEATURES_KNOWN 0u
@@ -49,6 +51,12 @@ enum spool_off_reason {
 	SPOOL_OFF_OWN_MALLOC =
 	    5,		    /* the program defines malloc itself; the hooks are never called */
 	SPOOL_OFF_FORK = 6, /* a forked child that is not followed */
+};
+
+/* How blocks are named. */
+enum spool_mode {
+	SPOOL_SAMPLED = 0, /* SAMPLE and FREE: by the sample's id; the agent knows what is live */
+	SPOOL_EXACT = 1,   /* ALLOC and RELEASE: by address; who reads the spool matches them */
 };
 
 enum spool_clock {
@@ -80,9 +88,11 @@ struct spool_header {
 	uint32_t interval_log2; /* at the start; records carry changes */
 	uint32_t image; /* 0 for the first program image of this pid, 1 after an exec, ... */
 	uint64_t seed;	/* non-zero when the run was seeded for a test */
+	uint32_t mode;	/* enum spool_mode */
+	uint32_t pad1;
 
-	/* A forked child: samples whose id is below first_sample_id and that were live in the
-	 * parent at fork_ticks are live here too. They are in the parent's spool. */
+	/* A forked child that is followed: what was live at the FORK record of the parent's spool
+	 * whose time is fork_ticks is live here too. Sampled mode: ids go on from the parent's. */
 	uint64_t first_sample_id; /* 0 unless forked */
 	uint64_t fork_ticks;
 	uint32_t fork_parent_pid; /* 0 unless forked */
@@ -101,6 +111,15 @@ struct spool_header {
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
 	_Atomic uint32_t control_interval_log2;		  /* (c) */
 	_Atomic uint32_t recorder_pid;			  /* (c) who extends the file; 0 nobody */
+	/* (c) the share of a thread's time that samples may cost, in 1/10000; 0: the interval is
+	 * fixed. Else each thread doubles or halves its interval, never below the one above. */
+	_Atomic uint32_t control_overhead;
+	/* (c) packets that the file may have; 0 no limit. Beyond it records are dropped, counted.
+	 */
+	_Atomic uint64_t control_max_packets;
+	/* (c) packets that the recorder has taken out of the spool, because what they held is in
+	 * the trace that it writes. 0: the spool is whole. */
+	_Atomic uint64_t consumed_packets;
 
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */
@@ -128,6 +147,16 @@ struct spool_header {
 	 */
 	_Alignas(64) _Atomic uint64_t end_ticks; /* (a) when the program left through exit() */
 	_Atomic uint64_t end_mono_ns;
+
+	/* Packets that the recorder has consumed and gives back: a ring of their numbers. The
+	 * recorder stores a number, then adds 1 to recycled_head; who needs a packet takes the
+	 * number at recycled_tail, then adds 1 to that by compare-and-swap (and tries again if it
+	 * failed). The ring is full when head - tail is SPOOL_RECYCLED. A recycled packet's magic
+	 * is 0 until it is begun again. */
+	_Alignas(64) _Atomic uint64_t recycled_head; /* (c) */
+	_Alignas(64) _Atomic uint64_t recycled_tail; /* (a) */
+	_Alignas(64) _Atomic uint64_t claims;	     /* (a) gives packets their sequence */
+	_Alignas(64) _Atomic uint32_t recycled[SPOOL_RECYCLED];
 };
 
 /* The first 64 bytes of each packet. Its body of `used` bytes follows. */
@@ -142,7 +171,10 @@ struct spool_packet {
 	uint32_t pad0;
 	/* A later pair of both clocks, renewed about each second; 0, 0 at first. */
 	_Atomic uint64_t late_ticks, late_mono_ns;
-	uint64_t pad1;
+	/* Counted from 1 over all packets ever begun: as packets are used again, their order in the
+	 * file says nothing. A writer's packets in this order are its records in order; all but the
+	 * last are finished. */
+	uint64_t sequence;
 };
 
 /*
@@ -160,7 +192,28 @@ struct spool_packet {
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
  *   GONE      time, q start: the module that was mapped at start is no longer
- *   LOST      time, u samples: that many samples of this thread were dropped before this point
+ *   LOST      time, u samples, u frees: so many records of this thread were dropped before this
+ *   FORK      time: the process forks a child that will be followed; what is live is the child's
+ * too
+ *
+ * Exact mode has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
+ * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
+ *
+ *   first byte: bit 7 set; bit 6: 0 ALLOC, 1 RELEASE; bits 0-1 width of time; bits 2-3 width of
+ *               address; bits 4-5 ALLOC: width of size; RELEASE: flags (1 realloc)
+ *   time        zigzag of ticks since the previous time in this packet
+ *   address     zigzag of the difference of SPOOL_TURN(address) to the previous one in this packet
+ *               (0 at first)
+ *   ALLOC goes on with
+ *   size        bytes asked for
+ *   u16         pop (bits 0-5), push (bits 6-11), flags (bits 12-15)
+ *   u16 pop     only when those 6 bits are all set; then u16 push likewise
+ *   push x frame, as in SAMPLE
+ *
+ * A RELEASE with the realloc flag is written before the real realloc. What happened then stands in
+ * the writer's next record: an ALLOC with SPOOL_FLAG_REALLOC: it is the block's new place; an ALLOC
+ * with SPOOL_FLAG_UNDO: realloc failed, the release did not happen and neither did this ALLOC
+ * (its other fields mean nothing, no frames follow); any other record: the block is gone.
  *
  * frame: u16 (2 bytes). Below SPOOL_CACHE_SIZE: the address in that cache slot of this packet.
  *        0xffff: q address follows, which enters the cache at slot spool_cache_slot(address).
@@ -177,10 +230,18 @@ enum spool_tag {
 	SPOOL_MODULE = 5,
 	SPOOL_GONE = 6,
 	SPOOL_LOST = 7,
+	SPOOL_FORK = 8,
 };
+
+#define SPOOL_EXACT_RECORD  0x80u /* set in the first byte of ALLOC and RELEASE */
+#define SPOOL_EXACT_RELEASE 0x40u
+
+/* Blocks are aligned, so the low bits say nothing: they go to the top. */
+#define SPOOL_TURN(address) ((uint64_t)(address) >> 4 | (uint64_t)(address) << 60)
 
 #define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
+#define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
 
 #define SPOOL_CACHE_BITS    11
 #define SPOOL_CACHE_SIZE    (1u << SPOOL_CACHE_BITS)

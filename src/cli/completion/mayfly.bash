@@ -4,13 +4,15 @@
 _mayfly()
 {
 	local current=$2 previous=$3 command= i word
-	local record="--output --force --interval --exact --sampler --follow --debug-dir --progress
-		--quiet --help"
-	local report="--metric --by --sort --at --from --to --focus --ignore --hide --thread
+	local record="--output --force --interval --exact --snapshots --overhead --max-size
+		--max-spool --sampler --follow --debug-dir --progress --quiet --help"
+	local report="--metric --by --sort --at --from --to --series --focus --ignore --hide --thread
 		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --help"
+	local plan="--error --sampler --by --sort --metric --all-frames --cost --sample-bytes --time
+		--json --help"
 
 	COMPREPLY=()
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -22,12 +24,12 @@ _mayfly()
 	done
 	case $command in
 	"")
-		COMPREPLY=($(compgen -W "record report info dump help version --help --version" \
+		COMPREPLY=($(compgen -W "record report info dump plan help version --help --version" \
 			-- "$current"))
 		return
 		;;
 	help)
-		COMPREPLY=($(compgen -W "record report info dump" -- "$current"))
+		COMPREPLY=($(compgen -W "record report info dump plan" -- "$current"))
 		return
 		;;
 	record)
@@ -35,7 +37,8 @@ _mayfly()
 		for ((i++; i < COMP_CWORD; i++)); do
 			word=${COMP_WORDS[i]}
 			case $word in
-			-o | -i | --output | --interval | --sampler | --debug-dir)
+			-o | -i | --output | --interval | --sampler | --debug-dir | --snapshots | \
+				--overhead | --max-size | --max-spool)
 				((i++))
 				;;
 			--)
@@ -82,14 +85,14 @@ _mayfly()
 		COMPREPLY=($(compgen -d -- "$current"))
 		return
 		;;
-	--interval | -i | --from | --to | --focus | --ignore | --hide | --thread | --min-size | \
-		--max-size | --min-lifetime | --max-lifetime | --top | --depth)
+	--interval | -i | --from | --to | --series | --focus | --ignore | --hide | --thread | --min-size | \
+		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time)
 		return
 		;;
 	esac
 	if [[ $current == -* ]]; then
 		case $command in
-		record | report | info | dump)
+		record | report | info | dump | plan)
 			COMPREPLY=($(compgen -W "${!command}" -- "$current"))
 			;;
 		esac

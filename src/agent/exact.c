@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exact mode: see exact.h, and the end of the comment on records in trace/spool_format.h.
+ *
+ *   malloc ──> real malloc ──> walk the stack ──> read the clock ──> ALLOC record
+ *   free   ──> read the clock ──> RELEASE record ──> real free
+ *
+ * So on one address the times of all records are in order, whatever thread writes them: a block is
+ * known to nobody else before its ALLOC, and its address to no other block before its RELEASE.
+ */
+#include "exact.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "path.h"
+#include "spool.h"
+#include "walk.h"
+
+/* The fields of a record, and what is stored beyond the end of the last of them. */
+#define RELEASE_BYTES 32u
+#define ALLOC_BYTES   48u
+
+#define MORE 63u /* pop or push does not fit into its 6 bits */
+
+#define INLINE inline __attribute__((always_inline))
+
+/* ---- fields ---- */
+
+static inline uint64_t zigzag(uint64_t value)
+{
+	return value << 1 ^ (uint64_t)((int64_t)value >> 63);
+}
+
+/* A field of 1, 2, 4 or 8 bytes: always 8 are stored, the next field overwrites what is too much.
+ * The code of a width by the number of the top byte, two bits each, is 0 1 2 2 3 3 3 3. */
+static inline uint8_t *put_field(uint8_t *at, uint64_t value, uint32_t *code)
+{
+	uint32_t top = 63 - (uint32_t)__builtin_clzll(value | 1);
+	uint32_t width = 0xffa4u >> (top >> 2 & 14) & 3;
+
+	__builtin_memcpy(at, &value, 8);
+	*code = width;
+	return at + (1u << width);
+}
+
+static inline uint8_t *put_u16(uint8_t *at, uint32_t value)
+{
+	uint16_t word = (uint16_t)value;
+
+	__builtin_memcpy(at, &word, 2);
+	return at + 2;
+}
+
+/* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
+ * byte last. */
+static inline uint8_t *put_start(struct writer *w, uint64_t ticks, const void *block,
+				 uint32_t *first)
+{
+	uint64_t address = SPOOL_TURN((uintptr_t)block);
+	uint32_t time_width, address_width;
+	uint8_t *at = w->at + 1;
+
+	at = put_field(at, zigzag(ticks - w->last_ticks), &time_width);
+	at = put_field(at, zigzag(address - w->last_address), &address_width);
+	w->last_ticks = ticks;
+	w->last_address = address;
+	*first = SPOOL_EXACT_RECORD | time_width | address_width << 2;
+	return at;
+}
+
+/* As long as there is one thread, its records are in order however early the CPU reads the clock.
+ * A second thread is counted before it allocates; what it gives us to free is loaded before this
+ * looks at the count. */
+static inline uint64_t read_clock(void)
+{
+	if (UNLIKELY(!agent_use_tsc))
+		return agent_ticks();
+	if (LIKELY(atomic_load_explicit(&agent_threads, memory_order_acquire) <= 1))
+		return cpu_ticks();
+	return cpu_ticks_in_order();
+}
+
+/* ---- records ---- */
+
+static inline void put_release(struct writer *w, uint64_t ticks, const void *block, uint32_t flags)
+{
+	uint8_t *start = w->at;
+	uint32_t first;
+
+	w->at = put_start(w, ticks, block, &first);
+	*start = (uint8_t)(first | SPOOL_EXACT_RELEASE | flags << 4);
+	spool_check_clock(w, ticks);
+	spool_commit(w);
+}
+
+/* A packet that the recorder has read lies in another CPU's cache. */
+static inline void fetch_ahead(const uint8_t *at)
+{
+	__builtin_prefetch(at + 256, 1);
+}
+
+/* With the walk's latest capture. */
+static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block, uint64_t size,
+			     uint32_t flags)
+{
+	const struct walk *walk = &w->walk;
+	uint32_t common = spool_common(w), depth = walk->depth;
+	uint32_t pop = w->depth - common, push = depth - common;
+	uint8_t *start = w->at, *at;
+	uint32_t first, width;
+
+	fetch_ahead(start);
+	at = put_start(w, ticks, block, &first);
+	at = put_field(at, size, &width);
+	at =
+	    put_u16(at, (pop < MORE ? pop : MORE) | (push < MORE ? push : MORE) << 6 | flags << 12);
+	if (UNLIKELY(pop >= MORE))
+		at = put_u16(at, pop);
+	if (UNLIKELY(push >= MORE))
+		at = put_u16(at, push);
+	for (uint32_t i = common; i < depth; i++)
+		at = spool_put_frame(w, at, walk->frames[i].address);
+	*start = (uint8_t)(first | width << 4);
+	w->at = at;
+	w->depth = depth;
+	w->stack_known = true;
+	spool_check_clock(w, ticks);
+	spool_commit(w);
+}
+
+/* Differences of 0: whoever reads it may take its fields or leave them. */
+static void put_undo(struct writer *w)
+{
+	__builtin_memset(w->at, 0, 4);
+	w->at[0] = SPOOL_EXACT_RECORD;
+	w->at = put_u16(w->at + 4, SPOOL_FLAG_UNDO << 12);
+	spool_commit(w);
+}
+
+/* After a release for a realloc: the block is gone, and who knows when the next record would say
+ * so. Any record does; this one changes nothing. */
+static COLD void put_gone(struct writer *w)
+{
+	if (!spool_room(w, RELEASE_BYTES))
+		return;
+	*w->at++ = SPOOL_INTERVAL;
+	*w->at++ = 0;
+	spool_commit(w);
+}
+
+/* ---- the way there ---- */
+
+static COLD struct writer *prepare(void)
+{
+	int error = errno;
+	struct writer *w = agent_thread_ready() ? path_writer() : NULL;
+
+	errno = error;
+	return w;
+}
+
+/* This thread's writer, or NULL when nothing can be recorded now. */
+static inline struct writer *ready(void)
+{
+	struct writer *w = self.writer;
+
+	if (LIKELY(w && *agent_same_process &&
+		   atomic_load_explicit(&agent_state, memory_order_relaxed) == AGENT_ON))
+		return w;
+	return prepare();
+}
+
+static inline bool awake(void)
+{
+	return LIKELY(atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed));
+}
+
+static COLD void dropped(struct writer *w, bool is_free)
+{
+	if (is_free)
+		spool_drop_free(w);
+	else
+		spool_drop_sample(w);
+}
+
+static INLINE void record_alloc(void *block, size_t size, const struct walk_start *at,
+				uint32_t flags)
+{
+	struct writer *w = ready();
+
+	if (UNLIKELY(!w))
+		return;
+	if (UNLIKELY(!awake())) {
+		if (flags & SPOOL_FLAG_REALLOC)
+			put_gone(w);
+		return;
+	}
+	/* Without a packet no walk: it would be in vain. */
+	if (UNLIKELY(!spool_room(w, ALLOC_BYTES))) {
+		dropped(w, false);
+		return;
+	}
+	walk_capture(&w->walk, at);
+	if (UNLIKELY(!spool_stack_room(w, ALLOC_BYTES))) {
+		dropped(w, false);
+		return;
+	}
+	put_alloc(w, read_clock(), block, size, flags);
+	if (UNLIKELY(w->walk.truncated))
+		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+}
+
+void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags)
+{
+	record_alloc(block, size, at, flags);
+}
+
+static __attribute__((noinline)) void allocated(void *block, size_t size,
+						const struct walk_start *at, uint32_t flags)
+{
+	if (UNLIKELY(!block))
+		return;
+	if (UNLIKELY(!path_enter())) {
+		path_count_nested(size);
+		return;
+	}
+	record_alloc(block, size, at, flags);
+	path_leave();
+}
+
+static INLINE bool record_release(const void *block, uint64_t ticks, uint32_t flags, size_t room)
+{
+	struct writer *w = ready();
+
+	if (UNLIKELY(!w))
+		return false;
+	if (UNLIKELY(!spool_room(w, room))) {
+		dropped(w, true);
+		return false;
+	}
+	put_release(w, ticks, block, flags);
+	return true;
+}
+
+void exact_deferred(const struct deferred_free *d)
+{
+	record_release((void *)d->block, d->ticks, 0, RELEASE_BYTES);
+}
+
+/* ---- the hooks ---- */
+
+#define CALLER(at)                                                                                 \
+	struct walk_start at;                                                                      \
+	cpu_caller(at.pc, at.sp, at.bp)
+
+HOT void *exact_malloc(size_t size)
+{
+	CALLER(at);
+	void *block = real.malloc(size);
+
+	allocated(block, size, &at, 0);
+	return block;
+}
+
+HOT void *exact_calloc(size_t count, size_t size)
+{
+	CALLER(at);
+	void *block = real.calloc(count, size);
+
+	allocated(block, count * size, &at, 0);
+	return block;
+}
+
+void *exact_memalign(size_t alignment, size_t size)
+{
+	CALLER(at);
+	void *block = real.memalign(alignment, size);
+
+	allocated(block, size, &at, 0);
+	return block;
+}
+
+void *exact_aligned_alloc(size_t alignment, size_t size)
+{
+	CALLER(at);
+	void *block = real.aligned_alloc(alignment, size);
+
+	allocated(block, size, &at, 0);
+	return block;
+}
+
+int exact_posix_memalign(void **out, size_t alignment, size_t size)
+{
+	CALLER(at);
+	int result = real.posix_memalign(out, alignment, size);
+
+	if (!result)
+		allocated(*out, size, &at, 0);
+	return result;
+}
+
+void *exact_valloc(size_t size)
+{
+	CALLER(at);
+	void *block = real.valloc(size);
+
+	allocated(block, size, &at, 0);
+	return block;
+}
+
+void *exact_pvalloc(size_t size)
+{
+	CALLER(at);
+	void *block = real.pvalloc(size);
+
+	allocated(block, size, &at, 0);
+	return block;
+}
+
+HOT void exact_free(void *block)
+{
+	if (LIKELY(block)) {
+		if (LIKELY(path_enter())) {
+			record_release(block, read_clock(), 0, RELEASE_BYTES);
+			path_leave();
+		} else {
+			path_defer_free(block);
+		}
+	}
+	real.free(block);
+}
+
+/* The real realloc is about to free the block, perhaps. True: a record says so. */
+static bool release_for_realloc(void *block)
+{
+	bool written;
+
+	path_enter();
+	/* With room for what may have to follow at once. */
+	written =
+	    record_release(block, read_clock(), SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
+	/* Not path_leave(): the next record must be this writer's, and no other come between. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	self.busy = BUSY_NOT;
+	return written;
+}
+
+/* realloc has returned NULL: it failed, or the block is gone. */
+static COLD void end_of_realloc(bool released, bool failed)
+{
+	struct writer *w;
+
+	path_enter();
+	w = ready();
+	if (w && released) {
+		if (!failed)
+			put_gone(w);
+		else if (spool_room(w, ALLOC_BYTES))
+			put_undo(w);
+	}
+	path_leave();
+}
+
+/* In a signal handler that has interrupted the path. */
+static COLD void *nested_realloc(void *block, size_t size)
+{
+	bool deferred = path_defer_free(block);
+	void *result = real.realloc(block, size);
+
+	if (result)
+		path_count_nested(size);
+	else if (size && deferred)
+		self.deferred_count--;
+	return result;
+}
+
+HOT void *exact_realloc(void *block, size_t size)
+{
+	CALLER(at);
+	bool released;
+	void *result;
+
+	if (!block || size > PTRDIFF_MAX) {
+		result = real.realloc(block, size);
+		allocated(result, size, &at, 0);
+		return result;
+	}
+	if (UNLIKELY(self.busy))
+		return nested_realloc(block, size);
+	released = release_for_realloc(block);
+	result = real.realloc(block, size);
+	if (LIKELY(result))
+		allocated(result, size, &at, released ? SPOOL_FLAG_REALLOC : 0);
+	else
+		end_of_realloc(released, size != 0);
+	return result;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exact mode: every allocation and every free becomes a record, blocks are named by address.
+ *
+ * The hooks jump here when agent_exact is set. Nothing is looked up, nothing is shared between
+ * threads, no lock is taken; only a new packet, once in about two thousand records, leaves the
+ * thread's own memory.
+ */
+#ifndef MAYFLY_EXACT_H
+#define MAYFLY_EXACT_H
+
+#include "agent.h"
+
+/* In the place of the hooks: the caller's frame is the program's. */
+void *exact_malloc(size_t size);
+void *exact_calloc(size_t count, size_t size);
+void *exact_realloc(void *block, size_t size);
+void *exact_memalign(size_t alignment, size_t size);
+void *exact_aligned_alloc(size_t alignment, size_t size);
+int exact_posix_memalign(void **out, size_t alignment, size_t size);
+void *exact_valloc(size_t size);
+void *exact_pvalloc(size_t size);
+void exact_free(void *block);
+
+struct walk_start;
+struct deferred_free;
+
+/* For the first allocation of all, which finds out what mode it is. The block is there. */
+void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags);
+
+/* On the path: a free that a signal handler did. */
+void exact_deferred(const struct deferred_free *d);
+
+#endif

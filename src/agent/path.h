@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entering and leaving the sample path: what a thread does for itself between two calls of the
+ * program's. While self.busy is set, a signal handler that allocates or frees does not get in.
+ */
+#ifndef MAYFLY_PATH_H
+#define MAYFLY_PATH_H
+
+#include "agent.h"
+#include "spool.h"
+
+/* False: a signal handler, while the thread is on the path already. */
+static inline bool path_enter(void)
+{
+	if (UNLIKELY(self.busy))
+		return false;
+	self.busy = BUSY_SAMPLING;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* Handles what signal handlers have freed meanwhile; gives a borrowed writer back. */
+void path_finish(void);
+void path_give_back_writer(void);
+
+static inline void path_leave(void)
+{
+	if (UNLIKELY(self.deferred_count || self.state == THREAD_EXITING))
+		path_finish();
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	self.busy = BUSY_NOT;
+}
+
+static inline struct writer *path_writer(void)
+{
+	if (UNLIKELY(!self.writer))
+		self.writer = spool_acquire();
+	return self.writer;
+}
+
+/* A block allocated, or freed, by a handler that did not get in. False: too many frees. */
+void path_count_nested(size_t size);
+bool path_defer_free(void *block);
+
+#endif

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly plan: from an exact trace, what each sampling interval would give and cost. */
+#include "cli.h"
+#include "json.h"
+#include "open_trace.h"
+#include "options.h"
+#include "output.h"
+#include "places.h"
+
+#include "trace/plan.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage_text[] =
+    "Usage: mayfly plan [OPTIONS] FILE\n"
+    "\n"
+    "From an exact trace (mayfly record -x): how many samples each sampling interval would\n"
+    "give, what they would cost, and how far off the figures would be. Marks the coarsest\n"
+    "interval whose error is small enough.\n"
+    "\n"
+    "  --error PERCENT     the standard error wanted for the peak and for half of the top\n"
+    "                      rows (10)\n"
+    "  --sampler NAME      stratified, or poisson (stratified)\n"
+    "  --by GROUP          the rows: function, line, stack, module, thread, size (function)\n"
+    "  --sort ORDER        what of the rows: self, or total (self)\n"
+    "  --metric METRIC     of what: peak, or allocated (peak)\n"
+    "  --all-frames        also functions of the allocator's interface\n"
+    "  --cost TIME         CPU time of one sample and its free (1.5us)\n"
+    "  --sample-bytes N    bytes of trace for one sample and its free (10)\n"
+    "  --time TIME         how long the program runs without mayfly (as the trace was recorded)\n"
+    "  --json              one JSON object\n"
+    "  -h, --help          this text\n";
+
+/*
+ * What a sample costs beyond the hook that every allocation goes through anyway: draw, stack
+ * capture with cold caches, record, table of live blocks, and its free. bench/RESULTS.md,
+ * "Estimators", has what real programs were measured at.
+ */
+#define DEFAULT_COST_NS 1500
+/* Trace bytes for each sampled block, all included: bench/RESULTS.md, "Files". */
+#define DEFAULT_SAMPLE_BYTES 10
+#define DEFAULT_ERROR	     10.0 /* percent */
+
+struct settings {
+	double error; /* a share, not percent */
+	int sampler;  /* enum mayfly_sampler */
+	int64_t cost_ns, run_ns;
+	size_t sample_bytes;
+	bool all_frames, json;
+	struct mayfly_query query;
+};
+
+/* One interval as it is shown. Standard errors are relative to the true figure. */
+struct expectation {
+	uint64_t interval;
+	double samples, cost_ns, trace_bytes;
+	double peak, allocated, median, worst;
+	double row[PLAN_ROWS];
+};
+
+static double relative(double variance, double truth)
+{
+	return truth > 0 ? sqrt(variance) / truth : 0;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+static struct expectation expect(const struct plan *plan, size_t level, int sampler,
+				 const struct settings *set)
+{
+	const struct plan_scheme *s = &plan->scheme[level][sampler];
+	struct expectation e = {.interval = 1ull << (PLAN_FIRST_LOG2 + level)};
+	double sorted[PLAN_ROWS];
+
+	e.samples = s->samples;
+	e.cost_ns = s->samples * (double)set->cost_ns;
+	e.trace_bytes = s->samples * (double)set->sample_bytes;
+	e.peak = relative(s->peak_variance, (double)plan->peak_bytes);
+	e.allocated = relative(s->allocated_variance, (double)plan->allocated_bytes);
+	for (size_t r = 0; r < plan->rows; r++)
+		e.row[r] = relative(s->row_variance[r], (double)plan->row_bytes[r]);
+	memcpy(sorted, e.row, sizeof(sorted));
+	qsort(sorted, plan->rows, sizeof(*sorted), compare_doubles);
+	if (plan->rows) {
+		e.median = (sorted[(plan->rows - 1) / 2] + sorted[plan->rows / 2]) / 2;
+		e.worst = sorted[plan->rows - 1];
+	}
+	return e;
+}
+
+static double total_error(const struct expectation *e, const struct settings *set)
+{
+	return set->query.metric == MAYFLY_PEAK ? e->peak : e->allocated;
+}
+
+static bool good_enough(const struct expectation *e, const struct settings *set)
+{
+	return total_error(e, set) <= set->error && e->median <= set->error;
+}
+
+/* The coarsest interval that is good enough, itself and all finer ones; -1: none is. */
+static int recommended(const struct plan *plan, const struct settings *set)
+{
+	int best = -1;
+
+	for (size_t l = 0; l < PLAN_LEVELS; l++) {
+		struct expectation e = expect(plan, l, set->sampler, set);
+
+		if (!good_enough(&e, set))
+			break;
+		best = (int)l;
+	}
+	return best;
+}
+
+/* ---- text ---- */
+
+/* As record's -i takes it. */
+static char *interval_option(char *buffer, size_t size, uint64_t bytes)
+{
+	if (bytes >= 1 << 20)
+		snprintf(buffer, size, "%" PRIu64 "M", bytes >> 20);
+	else
+		snprintf(buffer, size, "%" PRIu64 "K", bytes >> 10);
+	return buffer;
+}
+
+/* Two significant digits; what is beyond the figure itself is not worth more. */
+static char *text_error(char *buffer, size_t size, double error)
+{
+	double percent = 100 * error;
+
+	if (percent < 0.05)
+		snprintf(buffer, size, "0 %%");
+	else if (percent < 9.95)
+		snprintf(buffer, size, "%.1f %%", percent);
+	else if (percent <= 99.5)
+		snprintf(buffer, size, "%.0f %%", percent);
+	else
+		snprintf(buffer, size, ">100 %%");
+	return buffer;
+}
+
+static const char *const by_names[] = {"function", "line", "stack", "module",
+				       "thread",   "size", NULL};
+static const char *const by_plural[] = {"functions", "lines",	"stacks",
+					"modules",   "threads", "size classes"};
+
+/* "half of the top 20 stacks", or with no word before it "the top 20 stacks" */
+static char *rows_text(char *buffer, size_t size, const struct plan *plan,
+		       const struct settings *set, const char *amount)
+{
+	if (plan->rows == 1)
+		snprintf(buffer, size, "the largest %s", by_names[set->query.by]);
+	else
+		snprintf(buffer, size, "%sthe top %zu %s", amount, plan->rows,
+			 by_plural[set->query.by]);
+	return buffer;
+}
+
+static bool put_row(struct table *t, const struct expectation *e, bool mark,
+		    const struct plan *plan, const struct settings *set)
+{
+	char text[FIGURE_TEXT], interval[FIGURE_TEXT / 2];
+	double run = (double)set->run_ns;
+
+	interval_option(interval, sizeof(interval), e->interval);
+	snprintf(text, sizeof(text), "%s%s", mark ? "> " : "", interval);
+	if (!table_cell(t, text))
+		return false;
+	if (!table_cell(t, text_count(text, sizeof(text), e->samples)) ||
+	    !table_cell(t, text_duration(text, sizeof(text), e->cost_ns)) ||
+	    !table_cell(t, text_percent(text, sizeof(text), e->cost_ns, run)) ||
+	    !table_cell(t, text_bytes(text, sizeof(text), e->trace_bytes)) ||
+	    !table_cell(t, text_error(text, sizeof(text), e->peak)) ||
+	    !table_cell(t, text_error(text, sizeof(text), e->allocated)))
+		return false;
+	if (plan->rows == 0)
+		return table_cell(t, "-") && table_cell(t, "-");
+	return table_cell(t, text_error(text, sizeof(text), e->median)) &&
+	       table_cell(t, text_error(text, sizeof(text), e->worst));
+}
+
+static bool print_table(const struct output *o, const struct plan *plan, const struct settings *set,
+			int best)
+{
+	static const struct column columns[] = {
+	    {"INTERVAL", true, 0, STYLE_BOLD, false},	{"SAMPLES", true, 0, STYLE_PLAIN, false},
+	    {"CPU", true, 2, STYLE_PLAIN, false},	{"OF RUN", true, 0, STYLE_PLAIN, false},
+	    {"TRACE", true, 1, STYLE_PLAIN, false},	{"PEAK", true, 0, STYLE_PLAIN, false},
+	    {"ALLOCATED", true, 0, STYLE_PLAIN, false}, {"ROW", true, 0, STYLE_PLAIN, false},
+	    {"WORST ROW", true, 0, STYLE_PLAIN, false}};
+	struct table *t = table_new(columns, 9);
+	bool done = t != NULL;
+
+	for (size_t l = 0; done && l < PLAN_LEVELS; l++) {
+		struct expectation e = expect(plan, l, set->sampler, set);
+
+		done = put_row(t, &e, (int)l == best, plan, set);
+	}
+	if (done)
+		table_print(t, o, 0);
+	table_free(t);
+	return done;
+}
+
+static void print_head(const struct output *o, const struct opened_trace *file,
+		       const struct plan *plan, const struct settings *set)
+{
+	char line[4096], fitted[4096], a[FIGURE_TEXT], b[FIGURE_TEXT], c[FIGURE_TEXT];
+	size_t room = (size_t)o->width - FIELD_INDENT;
+
+	command_line(line, sizeof(line), file->info);
+	print_field(o, "Program", "%s", line_fit(fitted, sizeof(fitted), o, line, room));
+	print_field(o, "Allocated", "%s in %s blocks",
+		    text_bytes(a, sizeof(a), (double)plan->allocated_bytes),
+		    text_count(b, sizeof(b), (double)plan->blocks));
+	print_field(o, "Peak", "%s in %s blocks, at %s",
+		    text_bytes(a, sizeof(a), (double)plan->peak_bytes),
+		    text_count(b, sizeof(b), (double)plan->peak_blocks),
+		    text_duration(c, sizeof(c), (double)plan->peak_ns));
+	print_field(o, "Sampler", "%s", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified");
+	print_notes(o, file->info);
+	putchar('\n');
+}
+
+static void print_sentence(const struct output *o, const struct plan *plan,
+			   const struct settings *set, int best)
+{
+	const char *figure = set->query.metric == MAYFLY_PEAK ? "peak" : "total allocated";
+	char interval[FIGURE_TEXT], total[FIGURE_TEXT], median[FIGURE_TEXT], share[FIGURE_TEXT];
+	char rows[2 * FIGURE_TEXT], wanted[FIGURE_TEXT];
+	struct expectation e;
+
+	snprintf(wanted, sizeof(wanted), "%g %%", 100 * set->error);
+	rows_text(rows, sizeof(rows), plan, set, "half of ");
+	if (best < 0) {
+		e = expect(plan, 0, set->sampler, set);
+		print_wrapped(o, STYLE_BOLD, 0,
+			      "No interval gives %s for the %s and for %s: even 4K leaves %s and "
+			      "%s. Record every allocation (-x), or ask for less (--error).",
+			      wanted, figure, rows,
+			      text_error(total, sizeof(total), total_error(&e, set)),
+			      text_error(median, sizeof(median), e.median));
+		return;
+	}
+	e = expect(plan, (size_t)best, set->sampler, set);
+	print_wrapped(o, STYLE_BOLD, 0,
+		      "Record with -i %s: it is the coarsest interval with a standard error of at "
+		      "most %s for "
+		      "the %s (%s) and for %s (%s). Cost: %s of the run.",
+		      interval_option(interval, sizeof(interval), e.interval), wanted, figure,
+		      text_error(total, sizeof(total), total_error(&e, set)), rows,
+		      text_error(median, sizeof(median), e.median),
+		      text_percent(share, sizeof(share), e.cost_ns, (double)set->run_ns));
+}
+
+static void print_explanation(const struct output *o, const struct plan *plan,
+			      const struct settings *set, bool own_time)
+{
+	char rows[2 * FIGURE_TEXT], cost[FIGURE_TEXT], run[FIGURE_TEXT];
+
+	putchar('\n');
+	print_wrapped(
+	    o, STYLE_DIM, 0,
+	    "PEAK, ALLOCATED, ROW, WORST ROW: standard error of the live bytes at the peak, of all "
+	    "bytes allocated, and the median and the largest one of %s by %s%s. "
+	    "Computed from the sequence of allocations in this trace, without approximation; a "
+	    "95 %% interval is twice as wide to each side.",
+	    rows_text(rows, sizeof(rows), plan, set, ""),
+	    set->query.metric == MAYFLY_PEAK ? "bytes live at the peak" : "bytes allocated",
+	    plan->rows < PLAN_ROWS ? " (no other has 1 % of the first one's)" : "");
+	print_wrapped(o, STYLE_DIM, 0,
+		      "CPU: %s for each sample. OF RUN: of %s%s. TRACE: %zu bytes for each sample.",
+		      text_duration(cost, sizeof(cost), (double)set->cost_ns),
+		      text_duration(run, sizeof(run), (double)set->run_ns),
+		      own_time ? ""
+			       : ", which includes recording every allocation; give --time for the "
+				 "program's own",
+		      set->sample_bytes);
+}
+
+static int print_text(const struct output *o, const struct opened_trace *file,
+		      const struct plan *plan, const struct settings *set, bool own_time)
+{
+	int best = recommended(plan, set);
+
+	print_head(o, file, plan, set);
+	if (!print_table(o, plan, set, best))
+		return cli_error("out of memory");
+	putchar('\n');
+	print_sentence(o, plan, set, best);
+	print_explanation(o, plan, set, own_time);
+	return cli_finish();
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_reals(const double *value, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < count; i++) {
+		if (json_array_append_new(list, json_real(value[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *json_scheme(const struct expectation *e, const struct plan *plan)
+{
+	return json_pack("{s:f, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", e->samples,
+			 "cost_ns", json_unsigned((uint64_t)llround(e->cost_ns)), "trace_bytes",
+			 json_unsigned((uint64_t)llround(e->trace_bytes)), "peak_error", e->peak,
+			 "allocated_error", e->allocated, "row_error_median", e->median,
+			 "row_error_worst", e->worst, "row_errors", json_reals(e->row, plan->rows));
+}
+
+static json_t *json_levels(const struct plan *plan, const struct settings *set)
+{
+	json_t *list = json_array();
+
+	for (size_t l = 0; list && l < PLAN_LEVELS; l++) {
+		struct expectation s = expect(plan, l, MAYFLY_STRATIFIED, set);
+		struct expectation p = expect(plan, l, MAYFLY_POISSON, set);
+		json_t *one = json_pack("{s:o, s:o, s:o}", "interval_bytes",
+					json_unsigned(s.interval), "stratified",
+					json_scheme(&s, plan), "poisson", json_scheme(&p, plan));
+
+		if (json_array_append_new(list, one) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *json_row(const struct mayfly_row *row, enum mayfly_by by, uint64_t bytes,
+			const struct mayfly_trace *trace)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(trace, row->thread);
+	char name[4096];
+
+	if (by == MAYFLY_BY_THREAD)
+		snprintf(name, sizeof(name), "%" PRIu32, thread ? thread->tid : 0);
+	else if (by == MAYFLY_BY_SIZE)
+		snprintf(name, sizeof(name), "%" PRId64, row->high);
+	else if (by == MAYFLY_BY_MODULE)
+		snprintf(name, sizeof(name), "%s", row->module);
+	else if (by == MAYFLY_BY_STACK && row->stack_length)
+		place_name(name, sizeof(name), &row->stack[0]);
+	else
+		row_name(name, sizeof(name), row);
+	return json_pack("{s:o, s:o, s:i, s:o}", "name", json_text(name), "file",
+			 json_text_or_null(row->file), "line", (int)row->line, "bytes",
+			 json_unsigned(bytes));
+}
+
+static json_t *json_rows(const struct mayfly_trace *trace, const struct mayfly_result *result,
+			 const struct plan *plan, enum mayfly_by by)
+{
+	json_t *list = json_array();
+
+	for (size_t r = 0; list && r < plan->rows; r++) {
+		json_t *row = json_row(&result->row[r], by, plan->row_bytes[r], trace);
+
+		if (json_array_append_new(list, row) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int print_json(const struct opened_trace *file, const struct mayfly_result *result,
+		      const struct plan *plan, const struct settings *set)
+{
+	int best = recommended(plan, set);
+	json_t *interval =
+	    best < 0 ? json_null() : json_unsigned(1ull << (PLAN_FIRST_LOG2 + (unsigned int)best));
+
+	return json_print(json_pack(
+	    "{s:s, s:f, s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o}",
+	    "sampler", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified", "wanted_error",
+	    set->error, "recommended_interval_bytes", interval, "by", by_names[set->query.by],
+	    "metric", set->query.metric == MAYFLY_PEAK ? "peak" : "allocated", "cost_ns",
+	    (json_int_t)set->cost_ns, "run_ns", (json_int_t)set->run_ns, "sample_bytes",
+	    json_unsigned(set->sample_bytes), "blocks", json_unsigned(plan->blocks),
+	    "allocated_bytes", json_unsigned(plan->allocated_bytes), "peak_bytes",
+	    json_unsigned(plan->peak_bytes), "peak_blocks", json_unsigned(plan->peak_blocks),
+	    "peak_time_ns", (json_int_t)plan->peak_ns, "rows",
+	    json_rows(file->trace, result, plan, set->query.by), "intervals",
+	    json_levels(plan, set)));
+}
+
+/* ---- the command ---- */
+
+static int not_exact(const char *path, const struct mayfly_info *info)
+{
+	if (info->snapshot_ns)
+		return cli_error("%s: has counters and no single allocations; plan needs all of "
+				 "them: record again with 'mayfly record -x'",
+				 path);
+	if (info->thinned)
+		return cli_error("%s: allocations were dropped to keep it small; plan needs all of "
+				 "them: record again with 'mayfly record -x'",
+				 path);
+	return cli_error("%s: is sampled; plan needs every allocation: record again with 'mayfly "
+			 "record -x'",
+			 path);
+}
+
+static int plan_trace(const struct opened_trace *file, const char *path, struct settings *set,
+		      const struct output *o)
+{
+	struct pattern nothing = {0};
+	struct hidden_frames hidden = {&nothing, set->all_frames};
+	struct mayfly_result *result;
+	bool own_time = set->run_ns > 0;
+	struct plan plan;
+	int status;
+
+	if (file->info->mode != MAYFLY_EXACT || file->info->thinned || file->info->snapshot_ns)
+		return not_exact(path, file->info);
+	set->query.hide = hidden_frames_match(&hidden);
+	status = mayfly_query_run(file->trace, &set->query, &result);
+	if (status)
+		return cli_error("%s: %s", path, mayfly_error_text(status));
+	if (!own_time)
+		set->run_ns = file->info->duration_ns;
+	status = plan_make(file->trace, &set->query, result, &plan);
+	if (status)
+		status = cli_error("%s: %s", path, mayfly_error_text(status));
+	else if (plan.blocks == 0)
+		status = cli_error("%s: holds no allocation", path);
+	else if (set->json)
+		status = print_json(file, result, &plan, set);
+	else
+		status = print_text(o, file, &plan, set, own_time);
+	mayfly_result_free(result);
+	return status;
+}
+
+static bool option_error(const char *text, double *error)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (*end == '%')
+		end++;
+	if (end == text || *end || !(percent > 0 && percent <= 1000)) {
+		cli_usage("--error: '%s' is not a percentage above 0, as in 5", text);
+		return false;
+	}
+	*error = percent / 100;
+	return true;
+}
+
+/* A plain number is nanoseconds here, not seconds as elsewhere. */
+static bool option_cost(const char *text, int64_t *ns)
+{
+	char with_unit[64];
+
+	if (*text && strspn(text, "0123456789.") == strlen(text) && strlen(text) < 32) {
+		snprintf(with_unit, sizeof(with_unit), "%sns", text);
+		text = with_unit;
+	}
+	return option_time("--cost", text, ns);
+}
+
+static bool option_run(const char *text, int64_t *ns)
+{
+	if (!option_time("--time", text, ns))
+		return false;
+	if (*ns > 0)
+		return true;
+	cli_usage("--time: '%s' is no time above 0", text);
+	return false;
+}
+
+static bool take_option(int option, struct settings *set)
+{
+	static const char *const samplers[] = {"stratified", "poisson", NULL};
+	static const char *const sorts[] = {"self", "total", NULL};
+	static const char *const metrics[] = {"peak", "allocated", NULL};
+	int index;
+
+	switch (option) {
+	case 'e':
+		return option_error(optarg, &set->error);
+	case 's':
+		return option_choice("--sampler", optarg, samplers, &set->sampler);
+	case 'b':
+		if (!option_choice("--by", optarg, by_names, &index))
+			return false;
+		set->query.by = (enum mayfly_by)index;
+		return true;
+	case 'o':
+		if (!option_choice("--sort", optarg, sorts, &index))
+			return false;
+		set->query.sort = (enum mayfly_sort)index;
+		return true;
+	case 'm':
+		if (!option_choice("--metric", optarg, metrics, &index))
+			return false;
+		set->query.metric = index ? MAYFLY_ALLOCATED : MAYFLY_PEAK;
+		return true;
+	case 'c':
+		return option_cost(optarg, &set->cost_ns);
+	case 't':
+		return option_run(optarg, &set->run_ns);
+	case 'n':
+		return option_count("--sample-bytes", optarg, &set->sample_bytes);
+	case 'a':
+		set->all_frames = true;
+		return true;
+	default:
+		set->json = true;
+		return true;
+	}
+}
+
+int cmd_plan(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"error", required_argument, NULL, 'e'},
+						     {"sampler", required_argument, NULL, 's'},
+						     {"by", required_argument, NULL, 'b'},
+						     {"sort", required_argument, NULL, 'o'},
+						     {"metric", required_argument, NULL, 'm'},
+						     {"cost", required_argument, NULL, 'c'},
+						     {"time", required_argument, NULL, 't'},
+						     {"sample-bytes", required_argument, NULL, 'n'},
+						     {"all-frames", no_argument, NULL, 'a'},
+						     {"json", no_argument, NULL, 'j'},
+						     {"help", no_argument, NULL, 'h'},
+						     {NULL, 0, NULL, 0}};
+	struct settings set = {.error = DEFAULT_ERROR / 100,
+			       .sampler = MAYFLY_STRATIFIED,
+			       .cost_ns = DEFAULT_COST_NS,
+			       .sample_bytes = DEFAULT_SAMPLE_BYTES};
+	struct output out = output_detect();
+	struct opened_trace file;
+	int option, status;
+
+	mayfly_query_defaults(&set.query);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(usage_text, stdout);
+			return cli_finish();
+		}
+		if (option == '?' || option == ':')
+			return cli_bad_option(option, argv);
+		if (!take_option(option, &set))
+			return CLI_USAGE;
+	}
+	if (!one_trace_named(argc, argv))
+		return CLI_USAGE;
+	if (!open_trace(argv[optind], &file))
+		return CLI_FAILED;
+	status = plan_trace(&file, argv[optind], &set, &out);
+	close_trace(&file);
+	return status;
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Going through the events of a trace, chunk by chunk.
+ *
+ *	EVNT chunk --events_read--> arrays --match frees--> batch --> one event after the other
+ *	                                      |
+ *	          blocks of this chunk, and of earlier ones what is still live:
+ *
+ *	shelf 0 (of chunk 0)  index in the chunk | 3 | 17 | 90 | ...	a free finds its shelf by
+ *the block              | . | x  | .  |	block's number, then its place, shelf 1 (of chunk 1)
+ *...					and marks it; a shelf that is half empty closes its gaps
+ *
+ * So memory is bounded by one chunk and what is live. Blocks are mostly freed in the order of their
+ * numbers, or against it, so the place beside the last one is tried first.
+ */
+#include "trace/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/estimate.h"
+#include "trace/format.h"
+
+#define GONE UINT32_MAX /* node of a block that was freed */
+
+struct shelf {
+	uint64_t first; /* number of the chunk's first block */
+	size_t count, live, room, hint;
+	uint32_t *index; /* ascending: number - first */
+	struct cursor_block *block;
+};
+
+struct mayfly_cursor {
+	const struct mayfly_trace *t;
+	uint64_t budget;
+	int error;
+	struct chunk_reader chunk;
+	size_t next_chunk, first_chunk;
+	uint64_t first_known; /* number of the first block that is known */
+
+	struct shelf *shelf; /* in the order of their chunks; none is empty but the last used */
+	size_t shelves, shelf_room, last_shelf;
+
+	struct cursor_batch b;
+	/* Of the chunk's allocations, and what its frees name: kept from chunk to chunk. */
+	struct cursor_block *own, *named;
+	int64_t *own_ns;
+	size_t own_room, named_room;
+	size_t event, alloc, freed;
+};
+
+static int fail(struct mayfly_cursor *c, int error)
+{
+	if (!c->error)
+		c->error = error;
+	return c->error;
+}
+
+static int wrong(struct mayfly_cursor *c)
+{
+	return fail(c, MAYFLY_E_DAMAGED);
+}
+
+/* ---- what is live from earlier chunks ---- */
+
+#define SHELF_ITEM (sizeof(uint32_t) + sizeof(struct cursor_block))
+
+static void free_shelf(struct mayfly_cursor *c, struct shelf *s)
+{
+	free(s->index);
+	free(s->block);
+	c->budget += (uint64_t)s->room * SHELF_ITEM;
+}
+
+/* Takes shelves without blocks out. */
+static void drop_empty(struct mayfly_cursor *c)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->shelves; i++) {
+		if (c->shelf[i].live)
+			c->shelf[kept++] = c->shelf[i];
+		else
+			free_shelf(c, &c->shelf[i]);
+	}
+	c->shelves = kept;
+	c->last_shelf = 0;
+}
+
+/* Closes the gaps of freed blocks. Memory that cannot shrink stays. */
+static void close_gaps(struct mayfly_cursor *c, struct shelf *s)
+{
+	uint32_t *index;
+	struct cursor_block *block;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->block[i].node == GONE)
+			continue;
+		s->index[kept] = s->index[i];
+		s->block[kept++] = s->block[i];
+	}
+	s->count = kept;
+	s->hint = 0;
+	index = realloc(s->index, (kept + 1) * sizeof(*index));
+	block = realloc(s->block, (kept + 1) * sizeof(*block));
+	if (index)
+		s->index = index;
+	if (block)
+		s->block = block;
+	if (index && block) {
+		c->budget += (uint64_t)(s->room - kept) * SHELF_ITEM;
+		s->room = kept;
+	}
+}
+
+static struct shelf *find_shelf(struct mayfly_cursor *c, uint64_t number)
+{
+	size_t low = 0, high = c->shelves, i = c->last_shelf;
+
+	if (i < high && number >= c->shelf[i].first &&
+	    (i + 1 == high || number < c->shelf[i + 1].first))
+		return &c->shelf[i];
+	while (low < high) {
+		i = low + (high - low) / 2;
+		if (c->shelf[i].first <= number)
+			low = i + 1;
+		else
+			high = i;
+	}
+	if (!low)
+		return NULL;
+	c->last_shelf = low - 1;
+	return &c->shelf[low - 1];
+}
+
+/* The place of a block on the shelf, s->count when it has none. */
+static size_t find_place(struct shelf *s, uint64_t index)
+{
+	size_t low = 0, high = s->count;
+
+	if (s->hint + 1 < high && s->index[s->hint + 1] == index)
+		return ++s->hint;
+	if (s->hint && s->hint <= high && s->index[s->hint - 1] == index)
+		return --s->hint;
+	while (low < high) {
+		size_t i = low + (high - low) / 2;
+
+		if (s->index[i] < index)
+			low = i + 1;
+		else
+			high = i;
+	}
+	if (low == s->count || s->index[low] != index)
+		return s->count;
+	return s->hint = low;
+}
+
+/* Takes a block out. False: it is not there. */
+static bool take_live(struct mayfly_cursor *c, uint64_t number, struct cursor_block *block)
+{
+	struct shelf *s = find_shelf(c, number);
+	size_t i = s ? find_place(s, number - s->first) : 0;
+
+	if (!s || i == s->count || s->block[i].node == GONE)
+		return false;
+	*block = s->block[i];
+	s->block[i].node = GONE;
+	s->live--;
+	if (s->count >= 64 && s->live < s->count / 2)
+		close_gaps(c, s);
+	return true;
+}
+
+/* ---- a chunk ---- */
+
+/* A shelf for `count` blocks. */
+static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
+{
+	uint64_t bytes = (uint64_t)count * SHELF_ITEM;
+	struct shelf *s;
+
+	drop_empty(c);
+	if (!trace_grow(&c->budget, &c->error, &c->shelf, &c->shelf_room, c->shelves, 1,
+			sizeof(*c->shelf)))
+		return NULL;
+	if (bytes > c->budget) {
+		fail(c, MAYFLY_E_TOO_LARGE);
+		return NULL;
+	}
+	s = &c->shelf[c->shelves];
+	*s = (struct shelf){.first = c->b.e.first_sample, .live = count, .room = count};
+	s->index = malloc((count + 1) * sizeof(*s->index));
+	s->block = malloc((count + 1) * sizeof(*s->block));
+	if (!s->index || !s->block) {
+		free(s->index);
+		free(s->block);
+		fail(c, MAYFLY_E_MEMORY);
+		return NULL;
+	}
+	c->budget -= bytes;
+	c->shelves++;
+	return s;
+}
+
+/* What is live of the chunk at hand goes to a shelf. */
+static int keep_live(struct mayfly_cursor *c)
+{
+	const struct event_batch *e = &c->b.e;
+	struct shelf *s;
+	size_t live = 0;
+
+	for (size_t i = 0; i < e->allocs; i++)
+		live += c->own[i].node != GONE;
+	s = live ? new_shelf(c, live) : NULL;
+	if (!s)
+		return c->error;
+	for (size_t i = 0; i < e->allocs; i++) {
+		if (c->own[i].node == GONE)
+			continue;
+		s->index[s->count] = (uint32_t)i;
+		s->block[s->count++] = c->own[i];
+	}
+	return 0;
+}
+
+static int match_free(struct mayfly_cursor *c, uint64_t number, size_t allocs,
+		      struct cursor_block *block)
+{
+	const struct event_batch *e = &c->b.e;
+	size_t i;
+
+	if (number < e->first_sample) {
+		if (take_live(c, number, block))
+			return 0;
+		if (number >= c->first_known)
+			return wrong(c);
+		*block = (struct cursor_block){.node = GONE};
+		return 0;
+	}
+	i = (size_t)(number - e->first_sample);
+	if (i >= allocs || c->own[i].node == GONE)
+		return wrong(c);
+	*block = c->own[i];
+	c->own[i].node = GONE;
+	return 0;
+}
+
+static void fill_block(const struct event_batch *e, size_t i, int64_t time_ns,
+		       struct cursor_block *block)
+{
+	*block = (struct cursor_block){
+	    .size = e->size[i],
+	    .time_ns = time_ns,
+	    .node = e->node[i],
+	    .thread = e->thread[i],
+	    .hits = e->hits[i],
+	    .interval_log2 = e->interval_log2[i],
+	    .flags = e->alloc_flags[i],
+	};
+}
+
+/* An array of at least `want` items whose contents do not matter. */
+static bool make_room(struct mayfly_cursor *c, void *array, size_t room, size_t want, size_t item)
+{
+	void **at = array;
+	uint64_t bytes = (uint64_t)want * item;
+
+	free(*at);
+	*at = NULL;
+	c->budget += (uint64_t)room * item;
+	if (bytes > c->budget) {
+		fail(c, MAYFLY_E_TOO_LARGE);
+		return false;
+	}
+	*at = malloc((size_t)bytes + 1);
+	if (!*at) {
+		fail(c, MAYFLY_E_MEMORY);
+		return false;
+	}
+	c->budget -= bytes;
+	return true;
+}
+
+static bool make_rooms(struct mayfly_cursor *c, size_t allocs, size_t frees)
+{
+	if (allocs > c->own_room || !c->own) {
+		size_t room = c->own_room;
+
+		c->own_room = 0;
+		if (!make_room(c, &c->own, room, allocs, sizeof(*c->own)) ||
+		    !make_room(c, &c->own_ns, room, allocs, sizeof(*c->own_ns)))
+			return false;
+		c->own_room = allocs;
+	}
+	if (frees > c->named_room || !c->named) {
+		size_t room = c->named_room;
+
+		c->named_room = 0;
+		if (!make_room(c, &c->named, room, frees, sizeof(*c->named)))
+			return false;
+		c->named_room = frees;
+	}
+	return true;
+}
+
+/* Finds the blocks that the chunk's frees name. */
+static int match(struct mayfly_cursor *c)
+{
+	const struct event_batch *e = &c->b.e;
+	size_t alloc = 0, freed = 0, frees = e->events - e->allocs;
+
+	if (!make_rooms(c, e->allocs, frees))
+		return c->error;
+	c->b.freed = c->named;
+	c->b.alloc_time_ns = c->own_ns;
+	for (size_t i = 0; i < e->events; i++) {
+		if (!e->is_free[i]) {
+			c->own_ns[alloc] = e->time_ns[i];
+			fill_block(e, alloc, e->time_ns[i], &c->own[alloc]);
+			alloc++;
+		} else {
+			if (match_free(c, e->freed[freed], alloc, &c->named[freed]))
+				return c->error;
+			freed++;
+		}
+	}
+	return 0;
+}
+
+/* What the index said of the chunk must be so. */
+static bool as_expected(const struct mayfly_cursor *c, const struct trace_chunk *chunk)
+{
+	const struct event_batch *e = &c->b.e;
+	size_t inherited = 0;
+
+	if (e->events != chunk->events || e->allocs != chunk->allocs ||
+	    e->first_sample != chunk->first_alloc)
+		return false;
+	for (size_t i = 0; i < e->allocs; i++)
+		inherited += (e->alloc_flags[i] & MAYFLY_FLAG_INHERITED) != 0;
+	return inherited == chunk->inherited;
+}
+
+/* Times of events may be rounded, those of chunks are not: the events lie between them. */
+static void bound_times(const struct event_batch *e, const struct trace_chunk *chunk)
+{
+	for (size_t i = 0; i < e->events && e->time_ns[i] < chunk->from_ns; i++)
+		e->time_ns[i] = chunk->from_ns;
+	for (size_t i = e->events; i > 0 && e->time_ns[i - 1] > chunk->to_ns; i--)
+		e->time_ns[i - 1] = chunk->to_ns;
+	if (e->events) {
+		e->time_ns[0] = chunk->from_ns;
+		e->time_ns[e->events - 1] = chunk->to_ns;
+	}
+}
+
+static int load_chunk(struct mayfly_cursor *c)
+{
+	const struct trace_chunk *chunk = &c->t->chunk[c->next_chunk];
+	const struct event_context context = trace_context(c->t, chunk);
+	struct chunk_header h;
+
+	if (keep_live(c))
+		return c->error;
+	chunk_end(&c->chunk);
+	memset(&c->b, 0, sizeof(c->b));
+	c->event = c->alloc = c->freed = 0;
+	c->next_chunk++;
+	if (chunk_find(c->t->data + chunk->offset, c->t->size - chunk->offset, false, &h))
+		return wrong(c);
+	if (!chunk_begin(&c->chunk, &h) || !events_read(&c->chunk, &context, &c->b.e))
+		return fail(c, c->chunk.error);
+	c->b.chunk = chunk;
+	if (!as_expected(c, chunk))
+		return wrong(c);
+	bound_times(&c->b.e, chunk);
+	return match(c);
+}
+
+int cursor_next_batch(struct mayfly_cursor *c, struct cursor_batch *batch)
+{
+	if (c->error)
+		return c->error;
+	if (c->next_chunk == c->t->chunks)
+		return 0;
+	if (load_chunk(c))
+		return c->error;
+	*batch = c->b;
+	return 1;
+}
+
+int cursor_start_at(struct mayfly_cursor *c, size_t chunk)
+{
+	if (c->next_chunk != c->first_chunk || c->b.chunk || chunk > c->t->chunks)
+		return MAYFLY_E_RANGE;
+	c->next_chunk = c->first_chunk = chunk;
+	if (chunk < c->t->chunks)
+		c->first_known = c->t->chunk[chunk].first_alloc;
+	return 0;
+}
+
+void cursor_live(const struct mayfly_cursor *c,
+		 void (*live)(void *context, uint64_t number, const struct cursor_block *block),
+		 void *context)
+{
+	for (size_t i = 0; i < c->shelves; i++) {
+		const struct shelf *s = &c->shelf[i];
+
+		for (size_t k = 0; k < s->count; k++)
+			if (s->block[k].node != GONE)
+				live(context, s->first + s->index[k], &s->block[k]);
+	}
+	for (size_t i = 0; i < c->b.e.allocs; i++)
+		if (c->own[i].node != GONE)
+			live(context, c->b.e.first_sample + i, &c->own[i]);
+}
+
+/* ---- one event after the other ---- */
+
+int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **cursor)
+{
+	struct mayfly_cursor *c;
+
+	*cursor = NULL;
+	if (trace->info.snapshot_ns)
+		return MAYFLY_E_ABSENT;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return MAYFLY_E_MEMORY;
+	c->t = trace;
+	c->budget = trace_budget(trace);
+	c->chunk.budget = &c->budget;
+	c->chunk.compress = compress_new(0);
+	if (!c->chunk.compress) {
+		mayfly_cursor_close(c);
+		return MAYFLY_E_MEMORY;
+	}
+	*cursor = c;
+	return 0;
+}
+
+static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
+		 struct mayfly_event *event)
+{
+	event->node = b->node;
+	event->alloc_thread = b->thread;
+	event->size = b->size;
+	event->hits = b->hits;
+	event->interval = (uint64_t)1 << b->interval_log2;
+	event->alloc_time_ns = b->time_ns;
+	if (!b->hits) { /* what exact traces are made of */
+		event->weight_bytes = (double)b->size;
+		event->weight_blocks = 1;
+		return;
+	}
+	sample_weight((enum mayfly_sampler)c->t->info.sampler, event->interval, b->size, b->hits,
+		      &event->weight_bytes, &event->weight_blocks);
+}
+
+int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
+{
+	const struct event_batch *e = &c->b.e;
+	struct cursor_block block;
+	size_t i;
+
+	if (c->error)
+		return c->error;
+	while (c->event == e->events) {
+		if (c->next_chunk == c->t->chunks)
+			return 0;
+		if (load_chunk(c))
+			return c->error;
+	}
+	event->time_ns = e->time_ns[c->event];
+	if (e->is_free[c->event++]) {
+		i = c->freed++;
+		event->kind = MAYFLY_FREE;
+		event->flags = e->free_flags[i];
+		event->thread = e->free_thread[i];
+		event->sample = e->freed[i];
+		fill(c, &c->b.freed[i], event);
+		return 1;
+	}
+	i = c->alloc++;
+	/* The cursor's own copy may say already that it will be freed. */
+	fill_block(e, i, c->b.alloc_time_ns[i], &block);
+	event->kind = MAYFLY_ALLOC;
+	event->flags = block.flags;
+	event->thread = block.thread;
+	event->sample = e->first_sample + i;
+	fill(c, &block, event);
+	return 1;
+}
+
+void mayfly_cursor_close(struct mayfly_cursor *c)
+{
+	if (!c)
+		return;
+	chunk_end(&c->chunk);
+	compress_free(c->chunk.compress);
+	for (size_t i = 0; i < c->shelves; i++)
+		free_shelf(c, &c->shelf[i]);
+	free(c->shelf);
+	free(c->own);
+	free(c->own_ns);
+	free(c->named);
+	free(c);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query_rows.c: the answer: rows made from groups or stacks, and sorted. */
+#include "query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Stacks of the answer hold at most this many places in all; beyond, each is cut at its root. */
+#define MAX_STACK_PLACES (4u << 20)
+
+/* What mayfly_result_free frees. */
+struct answer {
+	struct mayfly_result result; /* first: the caller's pointer is to it */
+	struct mayfly_row *row;
+	struct mayfly_place *place;
+	size_t places;
+};
+
+/* Rows are sorted by number; then they are put in order and get their stacks. */
+struct ranking {
+	struct query_state *s;
+	struct mayfly_row *row;
+	uint32_t *source; /* of each row: a group or a stack */
+	size_t rows;
+};
+
+static const char *group_text(const struct query_state *s, uint32_t text)
+{
+	return text == NONE ? "" : s->text[text].text;
+}
+
+static struct mayfly_place group_place(const struct query_state *s, const struct group *g)
+{
+	return (struct mayfly_place){
+	    .function = group_text(s, g->function),
+	    .file = group_text(s, g->file),
+	    .module = group_text(s, g->module),
+	    .line = g->line,
+	    .address = g->address,
+	    .kind = g->kind,
+	    .inlined = g->inlined,
+	};
+}
+
+static bool tally_empty(const struct tally *t)
+{
+	return t->seen_blocks == 0 && t->exact_count == 0;
+}
+
+/*
+ * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
+ * stratified sampler takes all blocks from its interval up.
+ */
+static uint64_t unseen_interval(const struct query_state *s, uint64_t smallest)
+{
+	if (smallest < s->query->min_size)
+		smallest = s->query->min_size;
+	if (s->info->sampler == MAYFLY_STRATIFIED && smallest >= s->largest_interval)
+		return 0;
+	return s->largest_interval;
+}
+
+static void make_row(const struct query_state *s, struct mayfly_row *row, const struct group *g)
+{
+	bool by_size = s->query->by == MAYFLY_BY_SIZE;
+	uint64_t interval = unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
+
+	*row = (struct mayfly_row){
+	    .function = group_text(s, g->function),
+	    .file = group_text(s, g->file),
+	    .module = group_text(s, g->module),
+	    .line = g->line,
+	    .thread = g->thread,
+	    .low = g->low,
+	    .high = g->high,
+	};
+	row->self = tally_estimate(&g->self, interval);
+	row->total = row->self;
+	if (memcmp(&g->self, &g->total, sizeof(g->self)) != 0)
+		row->total = tally_estimate(&g->total, interval);
+}
+
+#define COMPARE(a, b)                                                                              \
+	do {                                                                                       \
+		if ((a) != (b))                                                                    \
+			return (a) < (b) ? -1 : 1;                                                 \
+	} while (0)
+
+static bool ranking_begin(struct ranking *r, size_t rows)
+{
+	r->row = malloc((rows + 1) * sizeof(*r->row));
+	r->source = malloc((rows + 1) * sizeof(*r->source));
+	return (r->row && r->source) || query_fail(r->s, MAYFLY_E_MEMORY);
+}
+
+static bool make_rows(struct ranking *r)
+{
+	struct query_state *s = r->s;
+	size_t rows = 0;
+
+	for (size_t i = 0; i < s->group_key.count; i++)
+		rows += !tally_empty(&s->group[i].total);
+	if (!ranking_begin(r, rows))
+		return false;
+	for (size_t i = 0; i < s->group_key.count; i++) {
+		if (tally_empty(&s->group[i].total))
+			continue;
+		make_row(s, &r->row[r->rows], &s->group[i]);
+		r->source[r->rows++] = (uint32_t)i;
+	}
+	return true;
+}
+
+struct stack_order {
+	double first, second; /* bytes: by which rows are sorted, and the other ones */
+	uint32_t sums;
+};
+
+/* Stacks that are equal in that stay in the order of the tree: their names are far to seek. */
+static int compare_stacks(const void *x, const void *y)
+{
+	const struct stack_order *a = x, *b = y;
+
+	COMPARE(b->first, a->first);
+	COMPARE(b->second, a->second);
+	COMPARE(a->sums, b->sums);
+	return 0;
+}
+
+static double tally_bytes(const struct tally *t)
+{
+	return t->exact_bytes + t->sampled_bytes;
+}
+
+static struct stack_order *order_stacks(struct query_state *s)
+{
+	bool by_total = s->query->sort == MAYFLY_SORT_TOTAL;
+	struct stack_order *order = query_zeroed(s, s->stack_rows, sizeof(*order));
+
+	for (size_t i = 0; order && i < s->stack_rows; i++) {
+		double self = tally_bytes(&s->stack_sums[i].self);
+		double total = tally_bytes(&s->stack_sums[i].total);
+
+		order[i] = (struct stack_order){by_total ? total : self, by_total ? self : total,
+						(uint32_t)i};
+	}
+	if (order)
+		qsort(order, s->stack_rows, sizeof(*order), compare_stacks);
+	return order;
+}
+
+static void make_stack_row(struct query_state *s, struct mayfly_row *row,
+			   const struct stack_sums *sums)
+{
+	uint64_t interval = unseen_interval(s, 0);
+
+	*row = (struct mayfly_row){.function = "", .file = "", .module = ""};
+	row->self = tally_estimate(&sums->self, interval);
+	row->total = row->self;
+	if (memcmp(&sums->self, &sums->total, sizeof(sums->self)) != 0)
+		row->total = tally_estimate(&sums->total, interval);
+}
+
+/* Rows of stacks, in order; as many as are asked for. */
+static bool make_stack_rows(struct ranking *r)
+{
+	struct query_state *s = r->s;
+	struct stack_order *order = order_stacks(s);
+	size_t wanted = s->query->stack_rows, rows = s->stack_rows;
+
+	if (wanted && wanted < rows)
+		rows = wanted;
+	if (!order || !ranking_begin(r, rows)) {
+		free(order);
+		return false;
+	}
+	for (size_t i = 0; i < rows; i++) {
+		const struct stack_sums *sums = &s->stack_sums[order[i].sums];
+
+		make_stack_row(s, &r->row[i], sums);
+		r->source[i] = sums->stack;
+	}
+	free(order);
+	r->rows = rows;
+	s->ranked = r->source;
+	r->source = NULL;
+	return true;
+}
+
+/* ---- order ---- */
+
+static int compare_text(const char *a, const char *b)
+{
+	return a == b ? 0 : strcmp(a, b);
+}
+
+static int compare_three(const char *a1, const char *b1, const char *a2, const char *b2,
+			 const char *a3, const char *b3)
+{
+	int order = compare_text(a1, b1);
+
+	if (order == 0)
+		order = compare_text(a2, b2);
+	return order ? order : compare_text(a3, b3);
+}
+
+/* What places and rows both have. */
+#define COMPARE_NAMES(a, b)                                                                        \
+	compare_three((a)->function, (b)->function, (a)->file, (b)->file, (a)->module, (b)->module)
+
+static int compare_names(const struct mayfly_row *a, const struct mayfly_row *b)
+{
+	int order = COMPARE_NAMES(a, b);
+
+	if (order != 0)
+		return order;
+	COMPARE(a->line, b->line);
+	COMPARE(a->thread, b->thread);
+	COMPARE(a->low, b->low);
+	COMPARE(a->high, b->high);
+	return 0;
+}
+
+/* What rows of functions without a name differ in. */
+static int compare_groups(const struct query_state *s, uint32_t a, uint32_t b)
+{
+	COMPARE(s->group[a].by_address, s->group[b].by_address);
+	COMPARE(s->group[a].address, s->group[b].address);
+	return 0;
+}
+
+static int compare_rows(const void *x, const void *y, void *ranking)
+{
+	const struct ranking *r = ranking;
+	uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+	const struct mayfly_row *a = &r->row[i], *b = &r->row[k];
+	int order;
+
+	if (r->s->query->sort == MAYFLY_SORT_TOTAL)
+		COMPARE(b->total.bytes.estimate, a->total.bytes.estimate);
+	COMPARE(b->self.bytes.estimate, a->self.bytes.estimate);
+	COMPARE(b->total.bytes.estimate, a->total.bytes.estimate);
+	order = compare_names(a, b);
+	if (order != 0)
+		return order;
+	order = compare_groups(r->s, r->source[i], r->source[k]);
+	if (order != 0)
+		return order;
+	COMPARE(i, k);
+	return 0;
+}
+
+/* Row number `order[i]` comes i-th: moves each along its cycle, in place. */
+static void put_in_order(struct ranking *r, uint32_t *order)
+{
+	for (size_t i = 0; i < r->rows; i++) {
+		struct mayfly_row first = r->row[i];
+		size_t at = i;
+
+		if (order[i] == NONE)
+			continue;
+		while (order[at] != i) {
+			size_t from = order[at];
+
+			r->row[at] = r->row[from];
+			order[at] = NONE;
+			at = from;
+		}
+		r->row[at] = first;
+		order[at] = NONE;
+	}
+}
+
+static bool sort_rows(struct ranking *r)
+{
+	uint32_t *order = malloc((r->rows + 1) * sizeof(*order));
+	uint32_t *ranked = malloc((r->rows + 1) * sizeof(*ranked));
+
+	if (!order || !ranked) {
+		free(order);
+		free(ranked);
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	}
+	for (size_t i = 0; i < r->rows; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, r->rows, sizeof(*order), compare_rows, r);
+	for (size_t i = 0; i < r->rows; i++)
+		ranked[i] = r->source[order[i]];
+	put_in_order(r, order);
+	free(order);
+	r->s->ranked = ranked;
+	return true;
+}
+
+/* ---- stacks ---- */
+
+/* Copies a stack leaf first, at most `limit` places; a mark says what was cut. */
+static size_t copy_stack(const struct query_state *s, struct mayfly_place *place, uint32_t stack,
+			 size_t limit)
+{
+	size_t count = 0;
+
+	for (; stack != NONE; stack = s->stack[stack].parent) {
+		if (count + 1 >= limit && s->stack[stack].length > 1) {
+			place[count++] = (struct mayfly_place){
+			    .function = "",
+			    .file = "",
+			    .module = "",
+			    .kind = MAYFLY_FRAME_ELIDED,
+			    .address = s->stack[stack].length,
+			};
+			break;
+		}
+		place[count++] = group_place(s, &s->group[s->stack[stack].place]);
+	}
+	return count;
+}
+
+static bool make_stacks(struct query_state *s, struct answer *a)
+{
+	size_t rows = a->result.rows, places = 0, limit = SIZE_MAX;
+
+	for (size_t i = 0; i < rows; i++)
+		places += s->stack[s->ranked[i]].length;
+	if (places > MAX_STACK_PLACES) {
+		limit = MAX_STACK_PLACES / rows + 2;
+		places = rows * limit;
+	}
+	a->place = malloc((places + 1) * sizeof(*a->place));
+	if (!a->place)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < rows; i++) {
+		struct mayfly_row *row = &a->row[i];
+
+		row->stack = &a->place[a->places];
+		row->stack_length = copy_stack(s, &a->place[a->places], s->ranked[i], limit);
+		a->places += row->stack_length;
+	}
+	return true;
+}
+
+/* An unknown function's row has its frame as a stack of one. */
+static bool make_addresses(struct query_state *s, struct answer *a)
+{
+	a->place = malloc((a->result.rows + 1) * sizeof(*a->place));
+	if (!a->place)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < a->result.rows; i++) {
+		const struct group *g = &s->group[s->ranked[i]];
+
+		if (!g->by_address || s->query->by == MAYFLY_BY_MODULE)
+			continue;
+		a->place[a->places] = group_place(s, g);
+		a->row[i].stack = &a->place[a->places++];
+		a->row[i].stack_length = 1;
+	}
+	return true;
+}
+
+/* ---- the answer ---- */
+
+static int64_t answer_time(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (query_at_peak(q))
+		return s->peak.time_ns;
+	if (q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END)
+		return query_rounded(s, q->at_ns);
+	if (q->metric != MAYFLY_LIVE && q->to_ns < s->info->duration_ns)
+		return query_rounded(s, q->to_ns);
+	return s->info->duration_ns;
+}
+
+struct mayfly_result *query_make_result(struct query_state *s)
+{
+	bool stacks = s->query->by == MAYFLY_BY_STACK;
+	struct answer *a = query_zeroed(s, 1, sizeof(*a));
+	struct ranking r = {.s = s};
+	bool done;
+
+	if (!a)
+		return NULL;
+	done = stacks ? make_stack_rows(&r) : make_rows(&r) && sort_rows(&r);
+	free(r.source);
+	a->row = r.row;
+	a->result.row = r.row;
+	a->result.rows = r.rows;
+	a->result.all_rows = stacks ? s->stack_rows : r.rows;
+	if (!done || !(stacks ? make_stacks(s, a) : make_addresses(s, a))) {
+		mayfly_result_free(&a->result);
+		return NULL;
+	}
+	a->result.time_ns = answer_time(s);
+	a->result.total = tally_estimate(&s->all, unseen_interval(s, 0));
+	return &a->result;
+}
+
+void mayfly_result_free(struct mayfly_result *result)
+{
+	struct answer *a = (struct answer *)result;
+
+	if (!a)
+		return;
+	free(a->row);
+	free(a->place);
+	free(a);
+}

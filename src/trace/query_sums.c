@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_sums.c: what a query asks for, summed by slot.
+ *
+ * From the per-stack counters (sums.h) when they say it, which needs a glance at each part:
+ *
+ *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
+ *	                                       ^ peak
+ *	 allocated, leaked, temporary, live at the end:  all parts
+ *	 live at the peak:                               the parts up to it
+ *
+ * Else in one pass over the events. Most of what a filter wants to know of a block is known when it
+ * is allocated; how long it lived is known at its free, or at the end of the events. So a block
+ * counts as never freed from its allocation on, and at its free this is taken back and it counts as
+ * what it is:
+ *
+ *	allocated at 5, freed at 9, asked: by lifetime, of what is live at 7
+ *	    5: slot "never freed" +1    9: slot "never freed" -1, slot "1 to 10 ns" +1
+ *
+ * In an exact trace sums are whole numbers, so taking back is exact, and a pass can end at the
+ *asked moment. Estimates know more than can be taken back (the heaviest sample): there, blocks that
+ *are never freed are added when all events have been seen, from the cursor, which knows them.
+ */
+#include "parts.h"
+#include "query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- slots ---- */
+
+#define SIZE_CLASSES	 65 /* by bits of (size - 1) */
+#define LIFETIME_CLASSES 21 /* decades from 10 ns; the last two: from 10^18 ns; never freed */
+
+size_t query_slots(const struct query_state *s)
+{
+	switch (s->query->by) {
+	case MAYFLY_BY_THREAD:
+		return s->info->threads + 1;
+	case MAYFLY_BY_SIZE:
+		return SIZE_CLASSES;
+	case MAYFLY_BY_LIFETIME:
+		return LIFETIME_CLASSES;
+	default:
+		return s->info->nodes ? s->info->nodes : 1;
+	}
+}
+
+static uint32_t size_class(uint64_t size)
+{
+	return size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
+}
+
+static uint32_t lifetime_class(int64_t lifetime)
+{
+	uint32_t class = 0;
+
+	if (lifetime == FOREVER)
+		return LIFETIME_CLASSES - 1;
+	for (int64_t high = 10; lifetime >= high; high *= 10) {
+		class ++;
+		if (high > INT64_MAX / 10)
+			break;
+	}
+	return class;
+}
+
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, int64_t lifetime)
+{
+	switch (s->query->by) {
+	case MAYFLY_BY_THREAD:
+		return b->thread < s->info->threads ? b->thread : (uint32_t)s->info->threads;
+	case MAYFLY_BY_SIZE:
+		return size_class(b->size);
+	case MAYFLY_BY_LIFETIME:
+		return lifetime_class(lifetime);
+	default:
+		return b->node < s->slots ? b->node : 0;
+	}
+}
+
+static struct group size_group(uint32_t bits)
+{
+	struct group g = {.low = bits > 0 ? (int64_t)(1ull << (bits - 1)) : 0};
+
+	g.high = bits < 63 ? (int64_t)(1ull << bits) : INT64_MAX;
+	if (bits == 64)
+		g.low = INT64_MAX;
+	return g;
+}
+
+static struct group lifetime_group(uint32_t class)
+{
+	struct group g = {.low = INT64_MAX, .high = INT64_MAX};
+
+	if (class == LIFETIME_CLASSES - 1)
+		return g;
+	g.low = 0;
+	g.high = 10;
+	for (uint32_t i = 0; i < class; i++) {
+		g.low = g.high;
+		g.high = g.high > INT64_MAX / 10 ? INT64_MAX - 1 : g.high * 10;
+	}
+	return g;
+}
+
+uint32_t query_slot_group(struct query_state *s, uint32_t slot)
+{
+	struct key key = {{s->query->by, slot}};
+	struct group g = {.thread = slot};
+
+	if (s->query->by == MAYFLY_BY_SIZE)
+		g = size_group(slot);
+	else if (s->query->by == MAYFLY_BY_LIFETIME)
+		g = lifetime_group(slot);
+	return query_group(s, key, &g);
+}
+
+/* The sum of a slot, made when there is none. */
+static struct tally *slot_tally(struct query_state *s, uint32_t slot)
+{
+	if (s->slot_sum[slot] == 0) {
+		if (!array_reserve(&s->sum, &s->sum_capacity, s->sums, sizeof(*s->sum)) ||
+		    !array_reserve(&s->sum_slot, &s->sum_slot_capacity, s->sums, sizeof(slot))) {
+			query_fail(s, MAYFLY_E_MEMORY);
+			return NULL;
+		}
+		s->sum[s->sums] = (struct tally){0};
+		s->sum_slot[s->sums] = slot;
+		s->slot_sum[slot] = (uint32_t)++s->sums;
+	}
+	return &s->sum[s->slot_sum[slot] - 1];
+}
+
+/* ---- which blocks ---- */
+
+int64_t query_lifetime(const struct cursor_block *b, int64_t free_ns)
+{
+	return free_ns > b->time_ns ? free_ns - b->time_ns : 0;
+}
+
+bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
+{
+	return lifetime >= q->min_lifetime_ns && lifetime <= q->max_lifetime_ns;
+}
+
+bool query_keeps(const struct query_state *s, const struct cursor_block *b)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (b->size < q->min_size || b->size > q->max_size)
+		return false;
+	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
+		return false;
+	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
+}
+
+static bool in_window(const struct mayfly_query *q, int64_t time_ns)
+{
+	return time_ns >= q->from_ns && (time_ns < q->to_ns || q->to_ns == INT64_MAX);
+}
+
+/* ---- whole numbers ---- */
+
+/* Sums of an exact trace while they are made. Wrap around, and back again when all is added. */
+struct plain {
+	uint64_t blocks, bytes;
+};
+
+struct plain_sums {
+	struct query_state *s;
+	struct plain *plain; /* [0] takes what memory has no room for; then it failed anyway */
+	uint32_t *slot;
+	size_t count, plain_room, slot_room;
+};
+
+/* The sum of a slot; s->slot_sum has its number while sums are made. */
+static struct plain *plain_sum(struct plain_sums *p, uint32_t slot)
+{
+	uint32_t *number = &p->s->slot_sum[slot];
+
+	if (*number)
+		return &p->plain[*number];
+	if (!array_reserve(&p->plain, &p->plain_room, p->count + 1, sizeof(*p->plain)) ||
+	    !array_reserve(&p->slot, &p->slot_room, p->count + 1, sizeof(slot))) {
+		query_fail(p->s, MAYFLY_E_MEMORY);
+		return &p->plain[0];
+	}
+	*number = (uint32_t)++p->count;
+	p->plain[p->count] = (struct plain){0};
+	p->slot[p->count] = slot;
+	return &p->plain[p->count];
+}
+
+static struct plain_sums *plain_begin(struct query_state *s)
+{
+	struct plain_sums *p = query_zeroed(s, 1, sizeof(*p));
+
+	if (p && !array_reserve(&p->plain, &p->plain_room, 0, sizeof(*p->plain))) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		free(p);
+		return NULL;
+	}
+	if (p)
+		p->s = s;
+	return p;
+}
+
+static void plain_end(struct plain_sums *p)
+{
+	if (!p)
+		return;
+	free(p->plain);
+	free(p->slot);
+	free(p);
+}
+
+/* From plain sums to tallies, of what is there, in the order of slots. */
+static bool take_plain(struct plain_sums *p)
+{
+	struct query_state *s = p->s;
+
+	for (size_t i = 0; !s->error && i < s->slots; i++) {
+		const struct plain *sum = &p->plain[s->slot_sum[i]];
+		struct tally *t;
+
+		if (!s->slot_sum[i])
+			continue;
+		s->slot_sum[i] = 0;
+		if ((int64_t)sum->blocks <= 0)
+			continue;
+		t = slot_tally(s, (uint32_t)i);
+		if (!t)
+			return false;
+		t->exact_count = sum->blocks;
+		t->exact_blocks = (double)sum->blocks;
+		t->exact_bytes = (int64_t)sum->bytes < 0 ? 0 : (double)sum->bytes;
+	}
+	return !s->error;
+}
+
+/* ---- events ---- */
+
+struct gather {
+	struct query_state *s;
+	struct plain_sums *plain; /* exact */
+	uint64_t events, samples; /* up to the asked moment */
+	bool lifetimes;		  /* are asked for */
+	bool forever;		  /* blocks that are never freed may count */
+	bool past;		  /* the moment has passed */
+};
+
+static bool add_block(struct gather *g, const struct cursor_block *b, int64_t lifetime)
+{
+	uint32_t slot = query_slot(g->s, b, lifetime);
+	struct tally *t;
+
+	if (g->plain) {
+		struct plain *sum = plain_sum(g->plain, slot);
+
+		sum->blocks++;
+		sum->bytes += b->size;
+		return true;
+	}
+	t = slot_tally(g->s, slot);
+	if (t)
+		tally_add(t, g->s->info->sampler, 1ull << b->interval_log2, b->size, b->hits);
+	return t != NULL;
+}
+
+/* A block that was allocated up to the asked moment, as one that is never freed. */
+static bool add_forever(struct gather *g, const struct cursor_block *b)
+{
+	if (!g->forever || !in_window(g->s->query, b->time_ns) || !query_keeps(g->s, b))
+		return true;
+	return add_block(g, b, FOREVER);
+}
+
+/* Allocations count at once when their frees say nothing more, or can take that back. */
+static bool counts_at_once(const struct gather *g)
+{
+	return g->plain || (g->s->query->metric == MAYFLY_ALLOCATED && !g->lifetimes);
+}
+
+static bool take_alloc(struct gather *g, const struct cursor_block *b)
+{
+	uint64_t interval = 1ull << b->interval_log2;
+
+	if (b->hits > 0 && g->s->largest_interval < interval)
+		g->s->largest_interval = interval;
+	return g->past || !counts_at_once(g) || add_forever(g, b);
+}
+
+/* Whether a block that is freed now counts, were it for its metric alone. */
+static bool metric_has_freed(const struct gather *g, uint32_t flags)
+{
+	switch (g->s->query->metric) {
+	case MAYFLY_LIVE:
+	case MAYFLY_PEAK:
+		return g->past;
+	case MAYFLY_TEMPORARY:
+		return flags & MAYFLY_FLAG_TEMPORARY;
+	case MAYFLY_ALLOCATED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool take_free(struct gather *g, const struct cursor_block *b, int64_t time_ns,
+		      uint64_t number, uint32_t flags)
+{
+	const struct mayfly_query *q = g->s->query;
+	int64_t lifetime;
+
+	if ((q->metric == MAYFLY_ALLOCATED && !g->lifetimes) || number >= g->samples ||
+	    !in_window(q, b->time_ns) || !query_keeps(g->s, b))
+		return true;
+	if (g->plain && g->forever) {
+		struct plain *sum = plain_sum(g->plain, query_slot(g->s, b, FOREVER));
+
+		sum->blocks--;
+		sum->bytes -= b->size;
+	}
+	lifetime = query_lifetime(b, time_ns);
+	if (metric_has_freed(g, flags) && query_lifetime_fits(q, lifetime))
+		return add_block(g, b, lifetime);
+	return true;
+}
+
+static bool has_passed(const struct gather *g, int64_t time_ns)
+{
+	const struct mayfly_query *q = g->s->query;
+
+	if (query_at_peak(q))
+		return g->events >= g->s->peak.events;
+	return q->metric == MAYFLY_LIVE && time_ns > q->at_ns;
+}
+
+/* What comes later says nothing new: of samples, it says which intervals were in force. */
+static bool is_done(const struct gather *g)
+{
+	return g->past && g->plain && !g->lifetimes;
+}
+
+static bool take_batch(struct gather *g, const struct cursor_batch *b)
+{
+	size_t alloc = 0, freed = 0;
+	bool taken = true;
+
+	for (size_t i = 0; taken && i < b->e.events; i++) {
+		g->past = g->past || has_passed(g, b->e.time_ns[i]);
+		if (is_done(g))
+			break;
+		if (!g->past) {
+			g->events++;
+			g->samples += !b->e.is_free[i];
+		}
+		if (b->e.is_free[i]) {
+			taken = take_free(g, &b->freed[freed], b->e.time_ns[i], b->e.freed[freed],
+					  b->e.free_flags[freed]);
+			freed++;
+		} else {
+			struct cursor_block block = query_block(b, alloc++);
+
+			taken = take_alloc(g, &block);
+		}
+	}
+	return taken;
+}
+
+static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+{
+	struct gather *g = context;
+
+	if (number < g->samples && !g->s->error)
+		add_forever(g, block);
+}
+
+static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
+{
+	struct cursor_batch batch;
+	int more = 1;
+
+	while (!is_done(g) && (more = cursor_next_batch(cursor, &batch)) == 1) {
+		if (!take_batch(g, &batch))
+			return false;
+	}
+	if (more < 0)
+		return query_fail(g->s, more);
+	if (g->plain)
+		return take_plain(g->plain);
+	if (!counts_at_once(g))
+		cursor_live(cursor, take_live, g);
+	return !g->s->error;
+}
+
+static bool sum_events(struct query_state *s)
+{
+	struct gather g = {.s = s};
+	struct mayfly_cursor *cursor;
+	int error = mayfly_cursor_open(s->trace, &cursor);
+	bool done;
+
+	if (error)
+		return query_fail(s, error);
+	g.lifetimes = query_by_lifetime(s->query);
+	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
+	if (s->exact)
+		g.plain = plain_begin(s);
+	done = (g.plain || !s->exact) && take_events(&g, cursor);
+	mayfly_cursor_close(cursor);
+	plain_end(g.plain);
+	return done;
+}
+
+/* The moment when the estimate of all live bytes is largest. Filters do not move it. */
+static bool find_peak(struct query_state *s)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	double live = 0, peak = 0;
+	uint64_t events = 0;
+	int more = mayfly_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		events++;
+		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
+		if (live > peak) {
+			peak = live;
+			s->peak = (struct moment){events, e.time_ns};
+		}
+	}
+	mayfly_cursor_close(cursor);
+	return more == 0 || query_fail(s, more);
+}
+
+/* ---- counters ---- */
+
+/* Filters and groups that counters know nothing of. */
+static bool asks_for_blocks(const struct mayfly_query *q)
+{
+	return !query_by_node(q) || q->min_size > 0 || q->max_size < UINT64_MAX ||
+	       query_by_lifetime(q) || q->thread.matches;
+}
+
+static bool has_window(const struct mayfly_query *q)
+{
+	return q->from_ns > 0 || q->to_ns < INT64_MAX;
+}
+
+static bool at_time(const struct mayfly_query *q)
+{
+	return q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END && q->at_ns != MAYFLY_AT_PEAK;
+}
+
+/* Counters know of no moments between the ends of their parts: in snapshots nobody else does. */
+static bool counters_say(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (asks_for_blocks(q))
+		return false;
+	if (s->info->snapshot_ns)
+		return !has_window(q) || q->metric == MAYFLY_ALLOCATED;
+	return !has_window(q) && !at_time(q);
+}
+
+/* Adds what the metric counts; the totals of the part are those of all nodes. */
+static void add_part(struct plain_sums *p, const struct sums_part *part)
+{
+	const struct query_state *s = p->s;
+	enum mayfly_metric metric = s->query->metric;
+
+	for (size_t i = 0; i < part->nodes; i++) {
+		uint32_t node = part->node[i] < s->slots ? part->node[i] : 0;
+		struct plain *sum;
+
+		if (s->node_kept && !s->node_kept[node])
+			continue;
+		sum = plain_sum(p, node);
+		if (metric == MAYFLY_TEMPORARY) {
+			sum->blocks += part->temps[i];
+			sum->bytes += part->temp_bytes[i];
+			continue;
+		}
+		sum->blocks += part->allocs[i];
+		sum->bytes += part->alloc_bytes[i];
+		if (metric == MAYFLY_ALLOCATED)
+			continue;
+		sum->blocks -= part->frees[i];
+		sum->bytes -= part->free_bytes[i];
+	}
+}
+
+/* Windows and times of snapshots are rounded up to the end of an interval. */
+static bool part_counts(const struct query_state *s, const struct sums_part *part)
+{
+	const struct mayfly_query *q = s->query;
+
+	return part->from_ns >= q->from_ns && part->from_ns < q->to_ns &&
+	       (!at_time(q) || part->from_ns < q->at_ns);
+}
+
+static bool is_peak(struct query_state *s, const struct parts_totals *totals, uint64_t most,
+		    const struct sums_part *part)
+{
+	if (!query_at_peak(s->query) || parts_left(totals->alloc_bytes, totals->free_bytes) != most)
+		return false;
+	s->peak = (struct moment){part->end_event, part->to_ns};
+	return true;
+}
+
+static bool add_parts(struct query_state *s, struct plain_sums *plain)
+{
+	bool windows = at_time(s->query) || has_window(s->query), peak = false;
+	uint64_t most = parts_peak_bytes(s->trace);
+	struct parts_totals totals = {0};
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = sums_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	if (query_at_peak(s->query) && most == 0)
+		peak = true; /* nothing was ever live */
+	while (!peak && (more = sums_cursor_next(cursor, &part)) == 1) {
+		if (windows && !part_counts(s, &part))
+			continue;
+		add_part(plain, &part);
+		parts_add(&totals, &part);
+		peak = is_peak(s, &totals, most, &part);
+	}
+	sums_cursor_close(cursor);
+	return more >= 0 || query_fail(s, more);
+}
+
+static bool sum_parts(struct query_state *s)
+{
+	struct plain_sums *plain = plain_begin(s);
+	bool done = plain && add_parts(s, plain) && take_plain(plain);
+
+	plain_end(plain);
+	return done;
+}
+
+bool query_sum(struct query_state *s)
+{
+	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
+	struct parts_peak peak;
+	int error;
+
+	s->slots = query_slots(s);
+	s->slot_sum = query_zeroed(s, s->slots, sizeof(*s->slot_sum));
+	if (!s->slot_sum)
+		return false;
+	if (s->info->snapshot_ns && !counters)
+		return query_fail(s, MAYFLY_E_ABSENT);
+	if (counters && s->exact && (has_parts || s->info->snapshot_ns))
+		return sum_parts(s);
+	if (!query_at_peak(s->query))
+		return sum_events(s);
+	if (!s->exact || !has_parts)
+		return find_peak(s) && sum_events(s);
+	error = parts_find_peak(s->trace, &peak);
+	if (error)
+		return query_fail(s, error);
+	s->peak = (struct moment){peak.events, peak.time_ns};
+	return sum_events(s);
+}

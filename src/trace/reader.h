@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace that is open, as the files that read traces see it.
+ *
+ *	reader.c	opening: finds the chunks, counts, cuts off what is damaged
+ *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
+ *	cursor.c	events, chunk after chunk
+ *	sums.c		per-stack counters, chunk after chunk
+ */
+#ifndef MAYFLY_READER_H
+#define MAYFLY_READER_H
+
+#include <mayfly/trace.h>
+
+#include "trace/columns.h"
+#include "trace/events.h"
+
+/* A chunk of events or, in a trace of snapshots, of sums. */
+struct trace_chunk {
+	uint64_t offset; /* of the chunk's header in the file */
+	uint64_t events, allocs, inherited;
+	uint64_t first_event, first_alloc; /* how many came before */
+	int64_t from_ns, to_ns;		   /* of its first and last event */
+	/* Exact traces: live bytes at the end of the chunk, and the largest at any of its events.
+	 */
+	uint64_t live_bytes, largest_bytes;
+	/* The tables at this point. */
+	uint32_t nodes, threads, frames, chains, first_chain;
+};
+
+/* A SUMS chunk. */
+struct trace_sums {
+	uint64_t offset;
+	uint32_t nodes, chains, frames; /* at this point */
+};
+
+struct mayfly_trace {
+	const uint8_t *data;
+	size_t size;
+	uint8_t *owned; /* the trace made of a spool */
+	struct mayfly_info info;
+
+	const char **string; /* [strings]; string[0] is "" */
+	size_t strings, string_room;
+	const char **command;
+	struct mayfly_module *module;
+	size_t module_room;
+	struct mayfly_thread *thread;
+	size_t thread_room;
+	struct mayfly_frame *frame;
+	size_t frame_room;
+	struct mayfly_location *location;
+	struct mayfly_node *node;
+	size_t node_room;
+	uint32_t *chain_end; /* the last node of each chain */
+	size_t chains, chain_room;
+	void **block; /* memory that the above point into: texts, build-ids */
+	size_t blocks, block_room;
+
+	struct trace_chunk *chunk;
+	size_t chunks, chunk_room;
+	struct trace_sums *sums;
+	size_t sums_chunks, sums_room;
+	size_t parts; /* in all of them */
+};
+
+/* All memory that depends on the file comes from a budget: of opening, and of each walk. */
+uint64_t trace_budget(const struct mayfly_trace *t);
+
+/* Memory that grows with the file and stays: *room items of which `used` are in use become at
+ * least used + more. New memory is zero. False: *error is set. */
+bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
+		size_t item);
+
+/* What events_read() needs to know of the tables at a chunk. */
+struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
+
+/* How many parts the trace has (sums.h): counted from the heads of SUMS, or by going through. */
+int sums_count(const struct mayfly_trace *t, size_t *parts);
+
+/* ---- opening, tables_read.c ---- */
+
+struct successor;
+
+struct table_reader {
+	struct mayfly_trace *t;
+	struct chunk_reader chunk; /* the one at hand */
+	uint64_t budget;
+	uint32_t next_string;
+	bool named;
+
+	uint16_t *depth; /* of each node */
+	size_t depth_room;
+	uint32_t *successors; /* of the root, of frame 0, ... : entry + 1 */
+	size_t successors_room;
+	struct successor *entry;
+	size_t entries, entry_room;
+};
+
+/* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
+ * False: it is of another type. */
+bool tables_read(struct table_reader *r, uint32_t type);
+void tables_read_end(struct table_reader *r);
+
+#endif

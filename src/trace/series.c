@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * series.c: the rows of an answer over time.
+ *
+ * First the question is answered, which says which rows there are. Then each slot (query.h) gets
+ * the list of shown rows that its blocks count for: one, or with totals one for each shown row on
+ * the stack. Lists share their ends, as stacks do:
+ *
+ *	main            -> [main]
+ *	 +- parse       -> [parse] -> [main]
+ *	 |   +- grow    -> as parse, when grow has no row that is shown
+ *	 +- load        -> [load] -> [main]
+ *
+ * One pass over the events puts the change that each makes into the first moment that sees it; in
+ * the end changes are added up from moment to moment. Memory does not follow the events.
+ */
+#include "query.h"
+#include "sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_NUMBERS (1u << 24) /* rows times points */
+
+struct cell {
+	uint32_t row, next; /* next: a cell or NONE */
+};
+
+/* What mayfly_series_free frees. */
+struct answer {
+	struct mayfly_series series;  /* first: the caller's pointer is to it */
+	struct mayfly_result *result; /* the rows point into it */
+	struct mayfly_row *row;
+	int64_t *time_ns;
+	double *numbers;
+};
+
+struct run {
+	struct query_state *s;
+	struct answer *a;
+	size_t points, rows; /* rows without the one for the others, which has this number */
+	int64_t *bound;	     /* of the moments; the last is INT64_MAX when it is the end */
+	uint32_t *head;	     /* slot -> first cell, or NONE: counts for the others */
+	struct cell *cell;
+	size_t cells, cell_room;
+	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
+	size_t sources;
+	double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
+	int64_t *live_count, *allocated_count; /* of samples: sums of none are 0 */
+	size_t at;			       /* the first moment that sees the event at hand */
+};
+
+/* ---- which rows a slot counts for ---- */
+
+static uint32_t row_of(const struct run *r, uint32_t source)
+{
+	return source < r->sources ? r->row_of[source] : NONE;
+}
+
+/* `list` with a row in front, when that is shown and not on it yet. False: out of memory. */
+static bool extend(struct run *r, uint32_t *list, uint32_t row)
+{
+	if (row == NONE)
+		return true;
+	for (uint32_t i = *list; i != NONE; i = r->cell[i].next) {
+		if (r->cell[i].row == row)
+			return true;
+	}
+	if (r->cells >= NONE || !array_reserve(&r->cell, &r->cell_room, r->cells, sizeof(*r->cell)))
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	r->cell[r->cells] = (struct cell){row, *list};
+	*list = (uint32_t)r->cells++;
+	return true;
+}
+
+/* Rows on the way to a node. Those of its parent are known. */
+static bool list_path(struct run *r, const struct branch *b, uint32_t *list)
+{
+	const struct branch *parent = b->parent == NONE ? NULL : &r->s->branch[b->parent];
+	const struct frame_spots *f = query_frame(r->s, b->frame);
+
+	if (!f)
+		return false;
+	if (parent && parent->leaf != NONE)
+		*list = r->head[parent->node];
+	for (uint32_t i = 0; i < f->count; i++) {
+		if (!extend(r, list, row_of(r, r->s->spot[f->first + i])))
+			return false;
+	}
+	return true;
+}
+
+static bool list_function(struct run *r, const struct branch *b, uint32_t *list)
+{
+	uint32_t group = b->leaf;
+
+	if (group != NONE && r->s->query->sort == MAYFLY_SORT_TOTAL)
+		return list_path(r, b, list);
+	if (group == NONE)
+		group = query_special_group(r->s, b->hides);
+	return group != NONE && extend(r, list, row_of(r, group));
+}
+
+static bool list_stack(struct run *r, const struct branch *b, uint32_t *list)
+{
+	uint32_t stack = query_own_stack(r->s, b);
+
+	if (stack == NONE)
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	if (r->s->query->sort == MAYFLY_SORT_SELF)
+		return extend(r, list, row_of(r, stack));
+	for (; stack != NONE; stack = r->s->stack[stack].parent) {
+		if (!extend(r, list, row_of(r, stack)))
+			return false;
+	}
+	return true;
+}
+
+static bool list_slot(struct run *r, uint32_t slot, uint32_t *list)
+{
+	uint32_t group;
+
+	/* All nodes are branches, in the same order. */
+	if (r->s->query->by == MAYFLY_BY_STACK)
+		return list_stack(r, &r->s->branch[slot], list);
+	if (query_by_node(r->s->query))
+		return list_function(r, &r->s->branch[slot], list);
+	group = query_slot_group(r->s, slot);
+	return group != NONE && extend(r, list, row_of(r, group));
+}
+
+static bool list_slots(struct run *r)
+{
+	struct query_state *s = r->s;
+
+	r->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
+	r->row_of = malloc((r->sources + 1) * sizeof(*r->row_of));
+	r->head = malloc((s->slots + 1) * sizeof(*r->head));
+	if (!r->row_of || !r->head)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memset(r->row_of, 0xff, (r->sources + 1) * sizeof(*r->row_of));
+	memset(r->head, 0xff, (s->slots + 1) * sizeof(*r->head));
+	for (size_t i = 0; i < r->rows; i++)
+		r->row_of[s->ranked[i]] = (uint32_t)i;
+	for (size_t i = 0; i < s->slots; i++) {
+		uint32_t list = NONE;
+
+		if (!list_slot(r, (uint32_t)i, &list))
+			return false;
+		r->head[i] = list;
+	}
+	return true;
+}
+
+/* ---- changes ---- */
+
+struct change {
+	double bytes, blocks;
+	int64_t count;
+};
+
+static struct change change_of(const struct run *r, const struct cursor_block *b, int sign)
+{
+	struct change c = {(double)b->size, 1, sign};
+
+	if (b->hits)
+		sample_weight(r->s->info->sampler, 1ull << b->interval_log2, b->size, b->hits,
+			      &c.bytes, &c.blocks);
+	c.bytes *= sign;
+	c.blocks *= sign;
+	return c;
+}
+
+static void change_row(struct run *r, size_t i, const struct change *c, bool allocated)
+{
+	r->live_bytes[i] += c->bytes;
+	r->live_blocks[i] += c->blocks;
+	r->live_count[i] += c->count;
+	if (!allocated)
+		return;
+	r->allocated_bytes[i] += c->bytes;
+	r->allocated_blocks[i] += c->blocks;
+	r->allocated_count[i] += c->count;
+}
+
+/* Changes what is live from a moment on, and what was allocated too. */
+static void change(struct run *r, uint32_t slot, size_t point, struct change c, bool allocated)
+{
+	uint32_t list = r->head[slot];
+
+	if (point >= r->points)
+		return;
+	if (list == NONE)
+		change_row(r, r->rows * r->points + point, &c, allocated);
+	for (; list != NONE; list = r->cell[list].next)
+		change_row(r, r->cell[list].row * r->points + point, &c, allocated);
+}
+
+/* The first moment that sees an event of this time. */
+static size_t point_of(const struct run *r, int64_t time_ns)
+{
+	size_t low = 0, high = r->points;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (r->bound[middle] < time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* An allocation counts at once as a block that is never freed. */
+static void take_alloc(struct run *r, const struct cursor_block *b)
+{
+	const struct mayfly_query *q = r->s->query;
+
+	if (query_keeps(r->s, b) && query_lifetime_fits(q, FOREVER))
+		change(r, query_slot(r->s, b, FOREVER), r->at, change_of(r, b, 1), true);
+}
+
+/* When lifetimes are asked for, the free takes that back; then it counts as what it is. */
+static void take_free(struct run *r, const struct cursor_block *b, int64_t time_ns, bool lifetimes)
+{
+	const struct mayfly_query *q = r->s->query;
+	int64_t lifetime = query_lifetime(b, time_ns);
+	uint32_t slot;
+	size_t born;
+
+	if (!query_keeps(r->s, b))
+		return;
+	slot = query_slot(r->s, b, lifetime);
+	if (!lifetimes) {
+		change(r, slot, r->at, change_of(r, b, -1), false);
+		return;
+	}
+	born = point_of(r, b->time_ns);
+	if (query_lifetime_fits(q, FOREVER))
+		change(r, query_slot(r->s, b, FOREVER), born, change_of(r, b, -1), true);
+	if (query_lifetime_fits(q, lifetime)) {
+		change(r, slot, born, change_of(r, b, 1), true);
+		change(r, slot, r->at, change_of(r, b, -1), false);
+	}
+}
+
+static void take_batch(struct run *r, const struct cursor_batch *b, bool lifetimes)
+{
+	size_t alloc = 0, freed = 0;
+
+	for (size_t i = 0; i < b->e.events; i++) {
+		while (r->at < r->points && r->bound[r->at] < b->e.time_ns[i])
+			r->at++;
+		if (b->e.is_free[i]) {
+			take_free(r, &b->freed[freed++], b->e.time_ns[i], lifetimes);
+		} else {
+			struct cursor_block block = query_block(b, alloc++);
+
+			take_alloc(r, &block);
+		}
+	}
+}
+
+static bool take_events(struct run *r)
+{
+	bool lifetimes = query_by_lifetime(r->s->query);
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	/* Later frees say how long blocks lived. */
+	while ((r->at < r->points || lifetimes) && (more = cursor_next_batch(cursor, &batch)) == 1)
+		take_batch(r, &batch, lifetimes);
+	mayfly_cursor_close(cursor);
+	return more >= 0 || query_fail(r->s, more);
+}
+
+static void take_part(struct run *r, const struct sums_part *part)
+{
+	for (size_t i = 0; i < part->nodes; i++) {
+		uint32_t node = part->node[i] < r->s->slots ? part->node[i] : 0;
+		struct change born = {(double)part->alloc_bytes[i], (double)part->allocs[i],
+				      (int64_t)part->allocs[i]};
+		struct change died = {-(double)part->free_bytes[i], -(double)part->frees[i],
+				      -(int64_t)part->frees[i]};
+
+		if (r->s->node_kept && !r->s->node_kept[node])
+			continue;
+		change(r, node, r->at, born, true);
+		change(r, node, r->at, died, false);
+	}
+}
+
+/* Moments are ends of intervals here: set_times(). */
+static bool take_parts(struct run *r)
+{
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = sums_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	while ((more = sums_cursor_next(cursor, &part)) == 1) {
+		while (r->at < r->points && r->bound[r->at] <= part.from_ns)
+			r->at++;
+		if (r->at == r->points)
+			break;
+		take_part(r, &part);
+	}
+	sums_cursor_close(cursor);
+	return more >= 0 || query_fail(r->s, more);
+}
+
+/* ---- the answer ---- */
+
+static void add_up(const struct run *r, double *value, const int64_t *changes)
+{
+	for (size_t row = 0; row <= r->rows; row++) {
+		double sum = 0;
+		int64_t count = 0;
+
+		for (size_t i = row * r->points; i < (row + 1) * r->points; i++) {
+			sum += value[i];
+			count += changes[i];
+			if (count <= 0)
+				sum = 0; /* no rounding errors are left behind */
+			value[i] = sum > 0 ? sum : 0;
+		}
+	}
+}
+
+static void set_times(struct run *r)
+{
+	const struct mayfly_query *q = r->s->query;
+	int64_t end = q->to_ns < r->s->info->duration_ns ? q->to_ns : r->s->info->duration_ns;
+
+	for (size_t i = 0; i < r->points; i++) {
+		__int128 way = (__int128)(end - q->from_ns) * (__int128)(i + 1);
+
+		r->bound[i] =
+		    query_rounded(r->s, q->from_ns + (int64_t)(way / (__int128)r->points));
+		r->a->time_ns[i] = r->bound[i];
+	}
+	if (q->to_ns >= r->s->info->duration_ns)
+		r->bound[r->points - 1] = INT64_MAX;
+}
+
+static bool make_numbers(struct run *r)
+{
+	size_t numbers = (r->rows + 1) * r->points;
+	struct mayfly_series *series = &r->a->series;
+
+	r->a->time_ns = query_zeroed(r->s, r->points, sizeof(*r->a->time_ns));
+	r->a->numbers = query_zeroed(r->s, numbers, 4 * sizeof(double));
+	r->bound = query_zeroed(r->s, r->points, sizeof(*r->bound));
+	r->live_count = query_zeroed(r->s, numbers, sizeof(*r->live_count));
+	r->allocated_count = query_zeroed(r->s, numbers, sizeof(*r->allocated_count));
+	if (!r->a->time_ns || !r->a->numbers || !r->bound || !r->live_count || !r->allocated_count)
+		return false;
+	series->time_ns = r->a->time_ns;
+	series->live_bytes = r->live_bytes = r->a->numbers;
+	series->live_blocks = r->live_blocks = r->a->numbers + numbers;
+	series->allocated_bytes = r->allocated_bytes = r->a->numbers + 2 * numbers;
+	series->allocated_blocks = r->allocated_blocks = r->a->numbers + 3 * numbers;
+	return true;
+}
+
+static bool fill_numbers(struct run *r)
+{
+	set_times(r);
+	if (r->s->info->snapshot_ns ? !take_parts(r) : !take_events(r))
+		return false;
+	add_up(r, r->live_bytes, r->live_count);
+	add_up(r, r->live_blocks, r->live_count);
+	add_up(r, r->allocated_bytes, r->allocated_count);
+	add_up(r, r->allocated_blocks, r->allocated_count);
+	return true;
+}
+
+static struct mayfly_figure rest_of(double whole, double part)
+{
+	double rest = whole > part ? whole - part : 0;
+
+	return (struct mayfly_figure){.estimate = rest, .low = rest, .high = rest};
+}
+
+/* The shown rows, and one for the others. */
+static bool make_rows(struct run *r)
+{
+	const struct mayfly_result *result = r->a->result;
+	struct mayfly_row *rest;
+	double bytes = 0, blocks = 0;
+	uint64_t samples = 0;
+
+	r->a->row = query_zeroed(r->s, r->rows + 1, sizeof(*r->a->row));
+	if (!r->a->row)
+		return false;
+	for (size_t i = 0; i < r->rows; i++) {
+		r->a->row[i] = result->row[i];
+		bytes += result->row[i].self.bytes.estimate;
+		blocks += result->row[i].self.blocks.estimate;
+		samples += result->row[i].self.samples;
+	}
+	rest = &r->a->row[r->rows];
+	rest->function = rest->file = rest->module = "";
+	rest->self.bytes = rest_of(result->total.bytes.estimate, bytes);
+	rest->self.blocks = rest_of(result->total.blocks.estimate, blocks);
+	rest->self.samples = result->total.samples > samples ? result->total.samples - samples : 0;
+	rest->total = rest->self;
+	r->a->series.points = r->points;
+	r->a->series.rows = r->rows + 1;
+	r->a->series.row = r->a->row;
+	return true;
+}
+
+static void run_end(struct run *r)
+{
+	free(r->bound);
+	free(r->head);
+	free(r->cell);
+	free(r->row_of);
+	free(r->live_count);
+	free(r->allocated_count);
+}
+
+/* What is live at a moment is asked of all blocks: there, the window says which moments alone. */
+static struct mayfly_query ranking_query(const struct mayfly_query *query)
+{
+	struct mayfly_query q = *query;
+
+	if (q.metric == MAYFLY_LIVE || q.metric == MAYFLY_PEAK) {
+		q.from_ns = 0;
+		q.to_ns = INT64_MAX;
+	}
+	return q;
+}
+
+static int run_series(struct query_state *s, const struct mayfly_trace *trace,
+		      const struct mayfly_query *query, size_t points, size_t rows,
+		      struct answer *a)
+{
+	struct mayfly_query ranking = ranking_query(query);
+	struct run r = {.s = s, .a = a, .points = points};
+	bool done;
+
+	a->result = query_answer(s, trace, &ranking);
+	if (!a->result)
+		return s->error;
+	s->query = query;
+	r.rows = rows < a->result->rows ? rows : a->result->rows;
+	if (r.rows + 1 > MOST_NUMBERS / points)
+		return MAYFLY_E_TOO_LARGE;
+	done = make_numbers(&r) && make_rows(&r) && query_whole_tree(s) && list_slots(&r) &&
+	       fill_numbers(&r);
+	run_end(&r);
+	return done ? s->error : s->error ? s->error : MAYFLY_E_MEMORY;
+}
+
+int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		      size_t points, size_t rows, struct mayfly_series **series)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	struct query_state s = {0};
+	struct answer *a;
+	int error;
+
+	if (points == 0 || points > MOST_NUMBERS || query->from_ns >= query->to_ns ||
+	    query->from_ns < 0 || query->from_ns > info->duration_ns)
+		return MAYFLY_E_RANGE;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return MAYFLY_E_MEMORY;
+	error = run_series(&s, trace, query, points, rows, a);
+	query_end(&s);
+	if (error)
+		mayfly_series_free(&a->series);
+	else
+		*series = &a->series;
+	return error;
+}
+
+void mayfly_series_free(struct mayfly_series *series)
+{
+	struct answer *a = (struct answer *)series;
+
+	if (!a)
+		return;
+	mayfly_result_free(a->result);
+	free(a->row);
+	free(a->time_ns);
+	free(a->numbers);
+	free(a);
+}

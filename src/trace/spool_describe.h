@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a spool's header says of the recording as a whole: into tables->info and its texts. */
+#ifndef MAYFLY_SPOOL_DESCRIBE_H
+#define MAYFLY_SPOOL_DESCRIBE_H
+
+#include "trace/tick_clock.h"
+#include "trace/spool_format.h"
+#include "trace/spool_stream.h"
+
+/* 0 or MAYFLY_E_MEMORY. beginning_missing: packets of it are in a trace already. */
+int spool_describe(const struct spool_source *source, const struct spool_header *copy,
+		   bool beginning_missing, struct recording *tables);
+
+struct spool_totals { /* that the stream has counted */
+	uint64_t allocations, frees, inherited, truncated;
+	uint64_t lost_samples, lost_frees;
+	int64_t last_ns; /* the latest event */
+	bool damaged;
+};
+
+int spool_describe_end(const struct spool_header *mapped, struct tick_clock *clock,
+		       const struct spool_ending *ending, const struct spool_totals *totals,
+		       struct recording *tables);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a spool to a trace, while the spool is being written or afterwards.
+ *
+ *	packets of many writers --merge by time--> allocations, frees --match--> trace_writer
+ *
+ * The stream reads each packet once, keeps only what is live (by address or id), the tables and
+ * what the writer holds of the chunk at hand, so its memory does not grow with the length of the
+ * run.
+ *
+ * Order. One call of spool_stream_advance() is a round. Its caller reads the spool's clock BEFORE
+ * it calls; only records older than that are taken, all others wait for a later round. A record
+ * that was committed too late for its time is taken in the next round, with its time moved up to
+ * where the history is by then. So nothing is seen before what caused it: an allocation is
+ * committed before anybody can know the block, a free before the block is really freed.
+ */
+#ifndef MAYFLY_SPOOL_STREAM_H
+#define MAYFLY_SPOOL_STREAM_H
+
+#include "trace/recording.h"
+#include "trace/writer.h"
+
+/* How the stream reads the spool's bytes. No function may fail otherwise than by NULL. */
+struct spool_source {
+	void *context;
+	/* `bytes` bytes at `offset` in the file, that stay readable until the stream is closed or,
+	 * for a packet, until it was given to done(); NULL when the file does not have them. */
+	const void *(*at)(void *context, uint64_t offset, size_t bytes);
+	/* Packet `index` is wholly consumed and its events are in chunks that the trace_writer has
+	 * handed to its sink. May be NULL. Not called for a packet that still can grow. */
+	void (*done)(void *context, uint64_t index);
+};
+
+struct spool_ending {	 /* what the recorder knows and the spool does not */
+	uint32_t ending; /* enum mayfly_ending */
+	int32_t code;
+	int64_t duration_ns; /* since spool start, 0 when unknown: then the last event's time */
+	/* The spool's clock and CLOCK_MONOTONIC read together by the recorder, late in the run on
+	 * the machine that recorded: makes the times of short TSC recordings precise. Or both 0. */
+	uint64_t end_ticks, end_mono_ns;
+};
+
+struct spool_stream_options {
+	/* Live watching: the caller gives clock pairs with each round. Else (false) the spool is
+	 * whole and no longer grows: its own clock pairs are collected first. */
+	bool online;
+	/* Of a forked child: the stream of its parent, which has been advanced past the fork, or
+	 * NULL. What was live in it at the fork is live here. */
+	struct spool_stream *parent;
+	const struct spool_ending *ending; /* of a whole spool, when it is known; or NULL */
+	/* Of a spool from which packets were consumed: the trace that they became, for the modules
+	 * that it names; or NULL. */
+	const struct mayfly_trace *before;
+	/* Packets are done() once they are read, also when their events are not in the sink yet: for
+	 * snapshots, which may come once in hours. */
+	bool release_early;
+	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
+};
+
+struct spool_stream;
+
+/* The tables and the writer are the caller's and outlive the stream. The writer's options must be
+ * those that spool_stream_writer_options() gave. 0 or a negative enum mayfly_error. A spool that no
+ * agent has taken yet (state waiting) is MAYFLY_E_EMPTY. */
+int spool_stream_open(const struct spool_source *source, const struct spool_stream_options *options,
+		      struct recording *tables, struct trace_writer *writer,
+		      struct spool_stream **stream);
+
+/* Fills in what the spool's header says of mode, sampler and interval. */
+int spool_stream_writer_options(const struct spool_source *source,
+				struct trace_writer_options *options);
+
+/* One round: consumes the records older than `ticks` (of a whole spool, 0: all). mono_ns:
+ * CLOCK_MONOTONIC at `ticks`, only used online. *more (may be NULL): the round stopped early, after about a chunk of events,
+ * so that the caller can look at other things; call again. */
+int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_ns, bool *more);
+
+/* The last round, after the program's end: consumes all that is there and fills in tables->info
+ * (counts, ending, duration, drops). The caller then adds symbols and calls trace_writer_finish().
+ * ending may be NULL. */
+int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending);
+
+/* For the progress line and bounds: at the latest round. */
+struct spool_stream_status {
+	int64_t time_ns;
+	uint64_t allocations, frees; /* handed to the writer */
+	uint64_t unknown_frees; /* ignored: of blocks from before the start, or nested ones */
+	uint64_t live_blocks;
+	uint64_t live_bytes;   /* their sizes; sampled: their weights */
+	uint64_t dropped;      /* records, by the agent */
+	uint64_t held_packets; /* consumed in part or whole, not yet done() */
+	uint64_t memory_bytes; /* of the stream and the tables, about */
+};
+void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status);
+
+/* After trace_thin() (thin.h) has rewritten the trace: live blocks get their new numbers, the
+ * events from now on go to `writer`. renumber(context, serial) gives TRACE_THINNED for a dropped
+ * block. */
+void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
+			   uint64_t (*renumber)(void *context, uint64_t serial), void *context);
+
+/* Blocks that come from now on are thinned to this interval (thin_block() and thin_coin() of
+ * thin.h) before they are handed over; the frees of those that were dropped are not. */
+void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t seed);
+
+void spool_stream_close(struct spool_stream *s);
+
+/* True when data begins like a spool. */
+bool spool_recognise(const void *data, size_t size);
+
+/* A spool that lies whole in memory becomes the bytes of a trace without symbols (NULL names);
+ * symbolise, when not NULL, may add them to the tables before they are written. parent_* may be
+ * NULL: the parent's spool, for a forked child. *bytes is malloc'ed. */
+int spool_convert(const void *data, size_t size, const void *parent_data, size_t parent_size,
+		  const struct spool_ending *ending, int level,
+		  void (*symbolise)(void *context, struct recording *tables), void *context,
+		  uint8_t **bytes, size_t *bytes_size);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counting the history up for SUMS, and writing it. Used by the writer, and by the reader where a
+ * trace was cut off before its SUMS came.
+ *
+ *	events of a span of chunks: |--------- before ---------|------ after ------|
+ *	                                                       ^ the largest live bytes so far
+ *
+ * The two become parts (sums.h) when the span ends. When a chunk reaches a new maximum, what came
+ * after the old one joins `before`. So a span has at most two parts, and a state at the peak.
+ */
+#ifndef MAYFLY_SUMS_BUILD_H
+#define MAYFLY_SUMS_BUILD_H
+
+#include "trace/columns.h"
+#include "trace/events.h"
+#include "trace/sums.h"
+
+/* A span ends with the chunk that makes it this long. */
+#define SUMS_SPAN_EVENTS (4 * 262144u)
+
+struct sums_entry {
+	uint32_t node;
+	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+};
+
+struct sums_build {
+	uint32_t *place; /* of each node: its entry + 1, or 0 */
+	size_t places;
+	struct sums_entry *entry;
+	size_t entries, room;
+	uint64_t events, largest_bytes;
+	int64_t from_ns, to_ns;
+};
+
+struct sums_span {
+	struct sums_build before, after;
+	uint64_t live_bytes, most_bytes; /* now, and ever */
+	uint64_t end_event;
+};
+
+/* One chunk of events; of each free, the block's node and size. */
+struct sums_events {
+	const struct event_batch *batch;
+	const uint32_t *free_node;
+	const uint64_t *free_size;
+	/* Results: live bytes at the end, and the largest. */
+	uint64_t live_bytes, largest_bytes;
+};
+
+/* The functions that return bool: false when out of memory. nodes: numbers are below. */
+bool sums_add_chunk(struct sums_span *s, struct sums_events *events, size_t nodes);
+bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
+	      size_t nodes);
+void sums_clear(struct sums_build *b);
+void sums_sort(struct sums_build *b);
+void sums_free(struct sums_span *s);
+
+struct sums_tables {
+	const struct mayfly_node *node;
+	const uint32_t *chain_end;
+	size_t chains, frames;
+};
+
+/* Appends the SUMS chunk of up to two parts, those without events left out, and clears them. */
+bool sums_write(struct sums_build *const part[2], const struct sums_tables *tables,
+		struct column_writer *columns, struct bytes *out);
+
+#endif

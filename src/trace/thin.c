@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Thinning a trace. Which blocks stay is one bit for each of its allocations, from which the new
+ * number of a block follows: how many bits before it are set.
+ *
+ *	bits	1 0 0 1 1 ... | 0 1 ...		one word for 64 blocks
+ *	before	0             | 37		set bits before each word
+ */
+#include "trace/thin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/cursor.h"
+#include "trace/recording.h"
+
+/* ---- the rule ---- */
+
+uint64_t thin_coin(uint64_t seed, uint64_t serial)
+{
+	uint64_t z = seed ^ (serial + 1) * 0x9e3779b97f4a7c15u;
+
+	for (unsigned i = 0; i < 2; i++) {
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+		z ^= z >> 31;
+		z += seed;
+	}
+	return z;
+}
+
+/* The chance of a block to have a point of a Poisson process. */
+static double poisson_chance(uint64_t size, uint32_t interval_log2)
+{
+	return -expm1(-ldexp((double)(size ? size : 1), -(int)interval_log2));
+}
+
+/* The chance that the block stays; *hits: what it then has. */
+static double keep_chance(uint32_t sampler, uint32_t interval_log2, const struct trace_block *b,
+			  uint32_t *hits)
+{
+	double size = b->size ? (double)b->size : 1; /* as weights count it */
+
+	*hits = b->hits ? b->hits : 1;
+	if (sampler == MAYFLY_POISSON)
+		return poisson_chance(b->size, interval_log2) /
+		       (b->hits ? poisson_chance(b->size, b->interval_log2) : 1);
+	if (b->hits)
+		return ldexp(1, (int)b->interval_log2 - (int)interval_log2);
+	if (size < ldexp(1, (int)interval_log2))
+		return ldexp(size, -(int)interval_log2);
+	*hits = 0;
+	return 1;
+}
+
+bool thin_block(uint32_t sampler, uint32_t interval_log2, uint64_t coin, struct trace_block *block)
+{
+	double chance;
+	uint32_t hits;
+
+	if (block->interval_log2 >= interval_log2)
+		return true;
+	chance = keep_chance(sampler, interval_log2, block, &hits);
+	/* 53 bits of the coin: all that a double holds. */
+	if (ldexp((double)(coin >> 11), -53) >= chance)
+		return false;
+	block->hits = hits;
+	block->interval_log2 = (uint8_t)interval_log2;
+	if (hits)
+		block->flags |= MAYFLY_FLAG_THINNED;
+	return true;
+}
+
+/* ---- new numbers ---- */
+
+struct thin_map {
+	uint64_t *bits, *before;
+	uint64_t blocks;
+};
+
+static struct thin_map *new_map(uint64_t blocks)
+{
+	struct thin_map *map = calloc(1, sizeof(*map));
+
+	if (!map)
+		return NULL;
+	map->blocks = blocks;
+	map->bits = calloc(blocks / 64 + 1, sizeof(*map->bits));
+	map->before = calloc(blocks / 64 + 1, sizeof(*map->before));
+	if (!map->bits || !map->before) {
+		thin_map_free(map);
+		return NULL;
+	}
+	return map;
+}
+
+void thin_map_free(struct thin_map *map)
+{
+	if (!map)
+		return;
+	free(map->bits);
+	free(map->before);
+	free(map);
+}
+
+uint64_t thin_map_serial(const struct thin_map *map, uint64_t serial)
+{
+	uint64_t word = serial / 64, bit = 1ull << serial % 64;
+
+	if (serial >= map->blocks || !(map->bits[word] & bit))
+		return TRACE_THINNED;
+	return map->before[word] + (uint64_t)__builtin_popcountll(map->bits[word] & (bit - 1));
+}
+
+/* Blocks come in the order of their numbers; `number` is the new one. */
+static void note_block(struct thin_map *map, uint64_t serial, bool kept, uint64_t number)
+{
+	if (serial % 64 == 0)
+		map->before[serial / 64] = number;
+	if (kept)
+		map->bits[serial / 64] |= 1ull << serial % 64;
+}
+
+/* ---- copying ---- */
+
+struct thinning {
+	const struct mayfly_trace *trace;
+	uint32_t interval_log2;
+	uint64_t seed;
+	struct trace_writer *to;
+	struct thin_map *map;
+	uint32_t *node; /* of the trace -> of the tables */
+	uint64_t kept;
+};
+
+/* The tables have all nodes already; this finds where. */
+static int find_nodes(struct thinning *t)
+{
+	const struct mayfly_trace *trace = t->trace;
+	struct recording *tables = trace_writer_tables(t->to);
+
+	t->node = malloc(trace->info.nodes * sizeof(*t->node));
+	if (!t->node)
+		return MAYFLY_E_MEMORY;
+	t->node[0] = 0;
+	for (size_t i = 1; i < trace->info.nodes; i++) {
+		const struct mayfly_node *n = &trace->node[i];
+		const struct mayfly_frame *f = &trace->frame[n->frame];
+		uint32_t frame = recording_frame(tables, f->kind, f->module, f->address);
+
+		t->node[i] = frame == RECORDING_NONE
+				 ? RECORDING_NONE
+				 : recording_node(tables, t->node[n->parent], frame);
+		if (t->node[i] == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+static int copy_alloc(struct thinning *t, const struct cursor_batch *b, size_t i)
+{
+	uint64_t serial = b->e.first_sample + i, number;
+	struct trace_block block = {
+	    .size = b->e.size[i],
+	    .node = t->node[b->e.node[i]],
+	    .thread = b->e.thread[i],
+	    .hits = b->e.hits[i],
+	    .interval_log2 = b->e.interval_log2[i],
+	    .flags = b->e.alloc_flags[i],
+	};
+	bool keep = thin_block(t->trace->info.sampler, t->interval_log2, thin_coin(t->seed, serial),
+			       &block);
+
+	note_block(t->map, serial, keep, t->kept);
+	if (!keep)
+		return 0;
+	t->kept++;
+	return trace_writer_alloc(t->to, b->alloc_time_ns[i], &block, &number);
+}
+
+static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i, int64_t time_ns)
+{
+	uint64_t number = thin_map_serial(t->map, b->e.freed[i]);
+	struct trace_block block = {.size = b->freed[i].size, .node = t->node[b->freed[i].node]};
+
+	return trace_writer_free(t->to, time_ns, number, &block, b->e.free_thread[i],
+				 b->e.free_flags[i]);
+}
+
+static int copy_batch(struct thinning *t, const struct cursor_batch *b)
+{
+	size_t alloc = 0, freed = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < b->e.events && !error; i++)
+		error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
+					: copy_alloc(t, b, alloc++);
+	return error;
+}
+
+static int copy_events(struct thinning *t)
+{
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	int error = mayfly_cursor_open(t->trace, &cursor), result;
+
+	while (!error) {
+		result = cursor_next_batch(cursor, &batch);
+		if (result <= 0) {
+			error = result;
+			break;
+		}
+		error = copy_batch(t, &batch);
+	}
+	mayfly_cursor_close(cursor);
+	return error;
+}
+
+int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
+	       struct trace_writer *to, struct thin_map **map)
+{
+	struct thinning t = {
+	    .trace = trace, .interval_log2 = interval_log2, .seed = seed, .to = to};
+	int error;
+
+	*map = NULL;
+	if (trace_writer_allocs(to))
+		return MAYFLY_E_RANGE;
+	t.map = new_map(trace->info.samples);
+	error = t.map ? find_nodes(&t) : MAYFLY_E_MEMORY;
+	if (!error)
+		error = copy_events(&t);
+	free(t.node);
+	if (error)
+		thin_map_free(t.map);
+	else
+		*map = t.map;
+	return error;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Thinning: keeping fewer samples with larger weights, so that a trace stays within a budget and
+ * its estimates stay unbiased. doc/FORMAT.md, "Weights", says how.
+ *
+ * To go from interval R to R' = 2^k R a sample is kept
+ *	- surely, when its size is R' or more (it stays, or becomes, exact: hits 0);
+ *	- with the probability R / R', when it has hits (its hits stay, its interval becomes R');
+ *	- with the probability size / R', when it was exact with R <= size < R' (then hits = 1);
+ *	- Poisson: with p(size, R') / p(size, R).
+ * Blocks of every allocation (R = 1, hits 0) are the second last case.
+ */
+#ifndef MAYFLY_THIN_H
+#define MAYFLY_THIN_H
+
+#include <mayfly/trace.h>
+
+#include "trace/writer.h"
+
+/* Decides on one block, by the `coin`, uniform in 64 bits. False: it is dropped. Else block->hits,
+ * interval_log2 and flags (MAYFLY_FLAG_THINNED) are those that it has from now on. Does nothing to
+ * a block whose interval is at least that. */
+bool thin_block(uint32_t sampler, uint32_t interval_log2, uint64_t coin, struct trace_block *block);
+
+/* A good coin for block number `serial` of a recording. */
+uint64_t thin_coin(uint64_t seed, uint64_t serial);
+
+struct thin_map; /* old serial -> new serial */
+
+/* Copies the events of `trace` to `to`, thinned. `to` is new, of mode MAYFLY_SAMPLED, and has the
+ * tables that `trace` was written from; stacks are looked up in them. Each thinning of a trace
+ * needs another seed. 0, a negative enum mayfly_error or what the sink said. */
+int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
+	       struct trace_writer *to, struct thin_map **map);
+uint64_t thin_map_serial(const struct thin_map *map, uint64_t serial); /* TRACE_THINNED: dropped */
+void thin_map_free(struct thin_map *map);
+
+#endif

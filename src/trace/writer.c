@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a trace piece by piece. See writer.h, and doc/FORMAT.md for the file.
+ *
+ *	alloc, free --> batch (columns of one chunk) --full--> tables' new rows, EVNT --> sink
+ *	                  |                                                  |
+ *	                  +--> live bytes, span of counters --span full--> SUMS
+ *
+ * The header and the first INFO wait for the first chunk: a trace of one chunk then has all of
+ * INFO, and all strings, in one place.
+ */
+#include "trace/writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/events.h"
+#include "trace/format.h"
+#include "trace/sums_build.h"
+#include "trace/tables.h"
+
+#define LEVEL_SMALL  19
+#define LEVEL_MEDIUM 9
+#define LEVEL_FAST   3
+#define SMALL_TRACE  50000 /* allocations */
+#define MEDIUM_TRACE 300000
+#define SMALL_NAMES  ((size_t)1 << 20) /* bytes of strings */
+
+struct index_entry {
+	uint64_t offset, events, allocs, inherited;
+	int64_t from_ns, to_ns;
+	uint64_t live_bytes, largest_bytes;
+};
+
+struct trace_writer {
+	struct trace_writer_options options;
+	trace_sink *sink;
+	void *context;
+	struct table_writer tables;
+	struct recording *r;
+	int error; /* the first one, or what the sink said */
+
+	struct column_writer *columns;
+	struct event_coder *coder;
+	struct bytes out;
+	uint64_t bytes;	   /* given to the sink */
+	struct bytes info; /* the first INFO's fields */
+	bool begun;
+
+	struct event_batch batch; /* of room for TRACE_CHUNK_EVENTS */
+	uint32_t *free_node;
+	uint64_t *free_size;
+	uint64_t inherited;   /* in this chunk */
+	int64_t unit, now_ns; /* times are rounded down to units */
+
+	struct sums_span span;
+	uint64_t span_events;
+	int64_t snapshot_from_ns; /* of the interval at hand */
+
+	struct index_entry *index;
+	size_t chunks, chunk_room;
+	uint64_t allocs, frees;
+	bool thinned;
+};
+
+static int fail(struct trace_writer *w, int error)
+{
+	if (!w->error)
+		w->error = error;
+	return w->error;
+}
+
+/* ---- memory ---- */
+
+static bool new_batch(struct trace_writer *w)
+{
+	struct event_batch *b = &w->batch;
+	const size_t room = TRACE_CHUNK_EVENTS;
+
+	/* Memory that no event has reached costs nothing. */
+	b->is_free = malloc(room * sizeof(*b->is_free));
+	b->time_ns = malloc(room * sizeof(*b->time_ns));
+	b->node = malloc(room * sizeof(*b->node));
+	b->thread = malloc(room * sizeof(*b->thread));
+	b->size = malloc(room * sizeof(*b->size));
+	b->hits = malloc(room * sizeof(*b->hits));
+	b->interval_log2 = malloc(room * sizeof(*b->interval_log2));
+	b->alloc_flags = malloc(room * sizeof(*b->alloc_flags));
+	b->freed = malloc(room * sizeof(*b->freed));
+	b->free_thread = malloc(room * sizeof(*b->free_thread));
+	b->free_flags = malloc(room * sizeof(*b->free_flags));
+	w->free_node = malloc(room * sizeof(*w->free_node));
+	w->free_size = malloc(room * sizeof(*w->free_size));
+	return b->is_free && b->time_ns && b->node && b->thread && b->size && b->hits &&
+	       b->interval_log2 && b->alloc_flags && b->freed && b->free_thread && b->free_flags &&
+	       w->free_node && w->free_size;
+}
+
+static void free_batch(struct trace_writer *w)
+{
+	struct event_batch *b = &w->batch;
+
+	free(b->is_free);
+	free(b->time_ns);
+	free(b->node);
+	free(b->thread);
+	free(b->size);
+	free(b->hits);
+	free(b->interval_log2);
+	free(b->alloc_flags);
+	free(b->freed);
+	free(b->free_thread);
+	free(b->free_flags);
+	free(w->free_node);
+	free(w->free_size);
+}
+
+struct trace_writer *trace_writer_new(const struct trace_writer_options *options,
+				      struct recording *tables, trace_sink *sink, void *context)
+{
+	struct trace_writer *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->options = *options;
+	w->r = tables;
+	w->sink = sink;
+	w->context = context;
+	w->unit = options->mode == MAYFLY_EXACT || options->snapshot_ns ? 1 : TRACE_UNIT_NS;
+	w->now_ns = INT64_MIN;
+	if (!tables_begin(&w->tables, tables) || (!options->snapshot_ns && !new_batch(w))) {
+		trace_writer_free_all(w);
+		return NULL;
+	}
+	return w;
+}
+
+void trace_writer_free_all(struct trace_writer *w)
+{
+	if (!w)
+		return;
+	tables_free(&w->tables);
+	event_coder_free(w->coder);
+	column_writer_free(w->columns);
+	bytes_free(&w->out);
+	bytes_free(&w->info);
+	free_batch(w);
+	sums_free(&w->span);
+	free(w->index);
+	free(w);
+}
+
+/* ---- output ---- */
+
+static int give(struct trace_writer *w)
+{
+	if (w->tables.error)
+		return fail(w, w->tables.error);
+	if (w->out.failed)
+		return fail(w, MAYFLY_E_MEMORY);
+	if (!w->error && w->out.used)
+		w->error = w->sink(w->context, w->out.at, w->out.used);
+	if (!w->error)
+		w->bytes += w->out.used;
+	w->out.used = 0;
+	return w->error;
+}
+
+/* Where the next chunk will stand. */
+static uint64_t offset(const struct trace_writer *w)
+{
+	return w->bytes + w->out.used;
+}
+
+/* ---- INFO ---- */
+
+/* The field of this id in the first INFO, NULL when it has none. */
+static const uint8_t *field_before(const struct bytes *before, unsigned id, size_t *length)
+{
+	struct varint_in in = varint_begin(before->at, before->used);
+
+	while (varint_left(&in)) {
+		uint64_t here = varint_u(&in), size = varint_u(&in);
+		const uint8_t *bytes = varint_bytes(&in, size);
+
+		*length = (size_t)size;
+		if (here == id)
+			return bytes;
+	}
+	return NULL;
+}
+
+/* A field that differs from what the first INFO has. */
+static void put_field(struct bytes *b, const struct bytes *before, unsigned id, const void *data,
+		      size_t length)
+{
+	size_t old_length = 0;
+	const uint8_t *old = field_before(before, id, &old_length);
+	bool nothing =
+	    length == 0 || (length == 1 && *(const uint8_t *)data == 0 && id != FIELD_COMMAND);
+
+	if (old ? old_length == length && memcmp(old, data, length) == 0 : nothing)
+		return;
+	bytes_put_u(b, id);
+	bytes_put_u(b, length);
+	bytes_put(b, data, length);
+}
+
+struct info_writer {
+	const struct trace_writer *w;
+	struct bytes fields;
+};
+
+static void field_u(struct info_writer *i, unsigned id, uint64_t value)
+{
+	uint8_t coded[10];
+
+	put_field(&i->fields, &i->w->info, id, coded, varint_store(coded, value));
+}
+
+static void field_s(struct info_writer *i, unsigned id, int64_t value)
+{
+	field_u(i, id, varint_zigzag(value));
+}
+
+static void field_text(struct info_writer *i, unsigned id, const char *text)
+{
+	put_field(&i->fields, &i->w->info, id, text, strlen(text));
+}
+
+static void field_string(struct info_writer *i, unsigned id, uint32_t string)
+{
+	field_text(i, id, recording_text(i->w->r, string));
+}
+
+/* The arguments stand together, so that they can be replaced together. */
+static void field_command(struct info_writer *i)
+{
+	const struct recording *r = i->w->r;
+	struct bytes b = {0};
+
+	for (size_t k = 0; k < r->command_count; k++) {
+		const char *text = recording_text(r, r->command[k]);
+
+		bytes_put(&b, text, strlen(text) + 1);
+	}
+	put_field(&i->fields, &i->w->info, FIELD_COMMAND, b.at ? b.at : (uint8_t *)"", b.used);
+	i->fields.failed |= b.failed;
+	bytes_free(&b);
+}
+
+static void put_info(struct info_writer *i)
+{
+	const struct trace_writer *w = i->w;
+	const struct mayfly_info *info = &w->r->info;
+
+	field_u(i, FIELD_MODE, w->options.mode);
+	field_u(i, FIELD_SAMPLER, w->options.sampler);
+	field_s(i, FIELD_SNAPSHOT, w->options.snapshot_ns);
+	field_u(i, FIELD_PID, info->pid);
+	field_u(i, FIELD_PARENT_PID, info->parent_pid);
+	field_u(i, FIELD_INTERVAL,
+		info->interval_bytes ? info->interval_bytes
+				     : (uint64_t)1 << w->options.interval_log2);
+	field_s(i, FIELD_START_REAL, info->start_real_ns);
+	field_s(i, FIELD_DURATION, info->duration_ns);
+	field_u(i, FIELD_ENDING, info->ending);
+	field_s(i, FIELD_ENDING_CODE, info->ending_code);
+	field_u(i, FIELD_SEED, info->seed);
+	field_u(i, FIELD_TRUNCATED, info->truncated_stacks);
+	field_u(i, FIELD_LOST_SAMPLES, info->dropped_samples);
+	field_u(i, FIELD_LOST_FREES, info->dropped_frees);
+	field_u(i, FIELD_NESTED_BLOCKS, info->nested_blocks);
+	field_u(i, FIELD_NESTED_BYTES, info->nested_bytes);
+	field_command(i);
+	field_string(i, FIELD_PROGRAM, w->r->program);
+	field_text(i, FIELD_WRITER, MAYFLY_VERSION);
+	field_string(i, FIELD_OFF_TEXT, w->r->off_text);
+	field_string(i, FIELD_NOTE, w->r->note);
+	field_u(i, FIELD_COMPLETE, info->complete);
+	field_u(i, FIELD_SPOOL, info->spool);
+	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
+}
+
+/* Writes the fields of INFO that differ from the first one's. */
+static void write_info(struct trace_writer *w)
+{
+	struct info_writer i = {.w = w};
+
+	put_info(&i);
+	w->out.failed |= i.fields.failed;
+	if (i.fields.used || !w->info.used)
+		chunk_write(w->columns, &w->out, TRACE_INFO, &i.fields, NULL, 0);
+	if (w->info.used)
+		bytes_free(&i.fields);
+	else
+		w->info = i.fields;
+}
+
+/* ---- the beginning ---- */
+
+static int level(const struct trace_writer *w, bool last)
+{
+	if (w->options.level)
+		return w->options.level;
+	if (!last)
+		return w->options.mode == MAYFLY_EXACT ? LEVEL_FAST : LEVEL_MEDIUM;
+	return w->allocs <= SMALL_TRACE	   ? LEVEL_SMALL
+	       : w->allocs <= MEDIUM_TRACE ? LEVEL_MEDIUM
+					   : LEVEL_FAST;
+}
+
+static void begin(struct trace_writer *w, bool last)
+{
+	struct bytes *b = &w->out;
+
+	if (w->begun)
+		return;
+	w->begun = true;
+	w->columns = column_writer_new(level(w, last));
+	w->coder = w->columns ? event_coder_new(w->columns) : NULL;
+	if (!w->coder) {
+		fail(w, MAYFLY_E_MEMORY);
+		return;
+	}
+	bytes_put(b, TRACE_MAGIC, 8);
+	bytes_put_fixed(b, TRACE_VERSION, 4);
+	bytes_put_fixed(b, TRACE_HEADER_BYTES, 4);
+	bytes_put_fixed(b, 0, 4);
+	if (!b->failed)
+		bytes_put_fixed(b, trace_checksum(0, b->at, b->used), 4);
+	write_info(w);
+}
+
+/* ---- groups ---- */
+
+static struct index_entry *new_entry(struct trace_writer *w)
+{
+	size_t room = w->chunk_room * 2 + 16;
+	struct index_entry *bigger;
+
+	if (w->chunks == w->chunk_room) {
+		bigger = realloc(w->index, room * sizeof(*bigger));
+		if (!bigger) {
+			fail(w, MAYFLY_E_MEMORY);
+			return NULL;
+		}
+		w->index = bigger;
+		w->chunk_room = room;
+	}
+	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
+	return &w->index[w->chunks];
+}
+
+static void write_sums(struct trace_writer *w)
+{
+	struct sums_build *const part[2] = {&w->span.before, &w->span.after};
+	const struct sums_tables tables = {w->tables.node, w->tables.chain_end, w->tables.chains,
+					   w->tables.frames};
+
+	w->span_events = 0;
+	if (!w->error && !sums_write(part, &tables, w->columns, &w->out))
+		fail(w, MAYFLY_E_MEMORY);
+}
+
+static void count_sums(struct trace_writer *w, struct index_entry *entry)
+{
+	struct sums_events e = {&w->batch, w->free_node, w->free_size, 0, 0};
+
+	if (w->options.mode != MAYFLY_EXACT)
+		return;
+	if (!sums_add_chunk(&w->span, &e, w->tables.nodes))
+		fail(w, MAYFLY_E_MEMORY);
+	entry->live_bytes = e.live_bytes;
+	entry->largest_bytes = e.largest_bytes;
+	w->span_events += w->batch.events;
+}
+
+static void write_events(struct trace_writer *w, size_t first_chain)
+{
+	const struct event_context context = {
+	    .chain_end = w->tables.chain_end,
+	    .chains = w->tables.chains,
+	    .first_chain = first_chain,
+	    .node = w->tables.node,
+	    .nodes = w->tables.nodes - 1,
+	    .threads = (uint32_t)w->tables.threads,
+	    .frames = (uint32_t)w->tables.frames,
+	    .exact = w->options.mode == MAYFLY_EXACT,
+	};
+	struct event_batch *b = &w->batch;
+	struct index_entry *entry;
+
+	if (!b->events || w->error)
+		return;
+	entry = new_entry(w);
+	if (!entry)
+		return;
+	entry->events = b->events;
+	entry->allocs = b->allocs;
+	entry->inherited = w->inherited;
+	entry->from_ns = b->time_ns[0];
+	entry->to_ns = b->time_ns[b->events - 1];
+	count_sums(w, entry);
+	events_write(w->coder, &context, b, &w->out);
+	b->events = b->allocs = 0;
+	b->first_sample = w->allocs;
+	w->inherited = 0;
+	w->chunks++;
+}
+
+/* Ends the chunk at hand. last: with names, and all that is left. */
+static int write_group(struct trace_writer *w, bool last)
+{
+	size_t first_chain = w->tables.chains_written;
+	struct column_writer *columns;
+	int for_names;
+
+	if (w->error || (!last && !w->batch.events))
+		return w->error;
+	for_names = w->begun && !w->options.level
+			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
+			: 0;
+	begin(w, last);
+	if (w->error)
+		return w->error;
+	columns = last && for_names ? column_writer_new(for_names) : w->columns;
+	if (!columns)
+		return fail(w, MAYFLY_E_MEMORY);
+	tables_write(&w->tables, columns, &w->out, last);
+	if (columns != w->columns)
+		column_writer_free(columns);
+	if (w->tables.error)
+		return fail(w, w->tables.error);
+	write_events(w, first_chain);
+	if (last || w->span_events >= SUMS_SPAN_EVENTS)
+		write_sums(w);
+	return give(w);
+}
+
+/* ---- snapshots ---- */
+
+/* Writes the interval that ends at to_ns, unless nothing has happened in it. */
+static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
+{
+	struct sums_build *b = &w->span.after;
+	struct index_entry *entry;
+
+	begin(w, last);
+	if (!w->error)
+		tables_write(&w->tables, w->columns, &w->out, last);
+	if (w->tables.error)
+		return fail(w, w->tables.error);
+	entry = w->error || !b->events ? NULL : new_entry(w);
+	if (entry) {
+		b->from_ns = w->snapshot_from_ns;
+		b->to_ns = to_ns;
+		entry->events = b->events;
+		for (size_t i = 0; i < b->entries; i++)
+			entry->allocs += b->entry[i].allocs;
+		entry->inherited = w->inherited;
+		entry->from_ns = b->from_ns;
+		entry->to_ns = to_ns;
+		entry->live_bytes = w->span.live_bytes;
+		entry->largest_bytes = b->largest_bytes;
+		write_sums(w);
+		w->inherited = 0;
+		w->chunks++;
+	}
+	return give(w);
+}
+
+/* The intervals that end at or before this time are over. */
+static int close_snapshots(struct trace_writer *w, int64_t time_ns)
+{
+	int64_t step = w->options.snapshot_ns, end;
+
+	if (!step || w->error)
+		return w->error;
+	end = w->snapshot_from_ns + step;
+	if (time_ns < end)
+		return 0;
+	if (w->span.after.events)
+		write_snapshot(w, end, false);
+	w->snapshot_from_ns = time_ns - time_ns % step;
+	return w->error;
+}
+
+static int add_to_snapshot(struct trace_writer *w, uint32_t node, uint64_t size, bool is_free,
+			   bool temporary)
+{
+	struct sums_span *s = &w->span;
+
+	if (!sums_add(&s->after, node, size, is_free, temporary, w->tables.nodes))
+		return fail(w, MAYFLY_E_MEMORY);
+	s->live_bytes = is_free ? s->live_bytes - size : s->live_bytes + size;
+	if (s->after.largest_bytes < s->live_bytes)
+		s->after.largest_bytes = s->live_bytes;
+	return 0;
+}
+
+/* ---- events ---- */
+
+static int64_t round_time(struct trace_writer *w, int64_t ns)
+{
+	if (ns > TRACE_LATEST_NS)
+		ns = TRACE_LATEST_NS;
+	if (ns < -TRACE_LATEST_NS)
+		ns = -TRACE_LATEST_NS;
+	ns = (ns / w->unit - (ns % w->unit < 0)) * w->unit;
+	if (ns < w->now_ns)
+		ns = w->now_ns;
+	w->now_ns = ns;
+	return ns;
+}
+
+int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
+		       uint64_t *serial)
+{
+	bool exact = w->options.mode == MAYFLY_EXACT || w->options.snapshot_ns;
+	struct event_batch *b = &w->batch;
+	size_t i = b->allocs;
+	uint32_t node;
+
+	*serial = w->options.snapshot_ns ? 0 : w->allocs;
+	if (w->error)
+		return w->error;
+	if (block->thread >= w->r->threads || block->interval_log2 > TRACE_MAX_INTERVAL ||
+	    block->hits > TRACE_MAX_HITS || (exact && (block->hits || block->interval_log2)))
+		return fail(w, MAYFLY_E_RANGE);
+	time_ns = round_time(w, time_ns);
+	if (close_snapshots(w, time_ns))
+		return w->error;
+	node = tables_node(&w->tables, block->node);
+	if (node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	w->allocs++;
+	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
+	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
+	if (w->options.snapshot_ns)
+		return add_to_snapshot(w, node, block->size, false, false);
+	b->is_free[b->events] = 0;
+	b->time_ns[b->events++] = time_ns;
+	b->node[i] = node;
+	b->thread[i] = block->thread;
+	b->size[i] = block->size;
+	b->hits[i] = block->hits;
+	b->interval_log2[i] = block->interval_log2;
+	b->alloc_flags[i] = block->flags;
+	b->allocs++;
+	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
+		      const struct trace_block *block, uint32_t thread, uint32_t flags)
+{
+	struct event_batch *b = &w->batch;
+	size_t i = b->events - b->allocs;
+	uint32_t node;
+
+	if (w->error || serial == TRACE_THINNED)
+		return w->error;
+	if (thread >= w->r->threads || flags > UINT8_MAX || serial >= w->allocs)
+		return fail(w, MAYFLY_E_RANGE);
+	time_ns = round_time(w, time_ns);
+	if (close_snapshots(w, time_ns))
+		return w->error;
+	node = tables_node(&w->tables, block->node);
+	if (node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	w->frees++;
+	if (w->options.snapshot_ns)
+		return add_to_snapshot(w, node, block->size, true, flags & MAYFLY_FLAG_TEMPORARY);
+	b->is_free[b->events] = 1;
+	b->time_ns[b->events++] = time_ns;
+	b->freed[i] = serial;
+	b->free_thread[i] = thread;
+	b->free_flags[i] = (uint8_t)flags;
+	w->free_node[i] = node;
+	w->free_size[i] = block->size;
+	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+int trace_writer_time(struct trace_writer *w, int64_t time_ns)
+{
+	if (!w->options.snapshot_ns || w->error)
+		return w->error;
+	return close_snapshots(w, round_time(w, time_ns));
+}
+
+int trace_writer_flush(struct trace_writer *w)
+{
+	return w->options.snapshot_ns ? w->error : write_group(w, false);
+}
+
+/* ---- the end ---- */
+
+static void write_index(struct trace_writer *w)
+{
+	uint64_t at = offset(w), last = 0;
+	struct bytes head = {0}, trailer = {0};
+	int64_t time = 0;
+
+	bytes_put_u(&head, w->chunks);
+	bytes_put_u(&head, (uint64_t)w->unit);
+	for (size_t i = 0; i < w->chunks; i++) {
+		const struct index_entry *e = &w->index[i];
+
+		bytes_put_u(&head, e->offset - last);
+		bytes_put_u(&head, e->events);
+		bytes_put_u(&head, e->allocs);
+		bytes_put_u(&head, e->inherited);
+		bytes_put_s(&head, e->from_ns / w->unit - time);
+		bytes_put_u(&head, (uint64_t)(e->to_ns / w->unit - e->from_ns / w->unit));
+		if (w->options.mode == MAYFLY_EXACT || w->options.snapshot_ns) {
+			bytes_put_u(&head, e->live_bytes);
+			bytes_put_u(&head, e->largest_bytes);
+		}
+		last = e->offset;
+		time = e->to_ns / w->unit;
+	}
+	w->out.failed |= head.failed;
+	chunk_write(w->columns, &w->out, TRACE_INDEX, &head, NULL, 0);
+	bytes_put_fixed(&trailer, at, 8);
+	if (!trailer.failed)
+		bytes_put_fixed(&trailer, trace_checksum(0, trailer.at, 8), 4);
+	bytes_put_fixed(&trailer, 0, 4);
+	bytes_put(&trailer, TRACE_END_MAGIC, 8);
+	w->out.failed |= trailer.failed;
+	bytes_put(&w->out, trailer.at, trailer.used);
+	bytes_free(&head);
+	bytes_free(&trailer);
+}
+
+int trace_writer_finish(struct trace_writer *w)
+{
+	int64_t end = w->r->info.duration_ns;
+
+	if (w->options.snapshot_ns) {
+		close_snapshots(w, end);
+		if (end < w->now_ns)
+			end = w->now_ns;
+		write_snapshot(w, end, true);
+	} else {
+		write_group(w, true);
+	}
+	if (w->error)
+		return w->error;
+	write_info(w);
+	write_index(w);
+	return give(w);
+}
+
+uint64_t trace_writer_bytes(const struct trace_writer *w)
+{
+	return w->bytes;
+}
+
+uint64_t trace_writer_chunks(const struct trace_writer *w)
+{
+	return w->chunks;
+}
+
+uint64_t trace_writer_allocs(const struct trace_writer *w)
+{
+	return w->allocs;
+}
+
+struct recording *trace_writer_tables(const struct trace_writer *w)
+{
+	return w->r;
+}
+
+int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
+{
+	struct trace_buffer *b = buffer;
+	size_t room = b->size ? b->size : 4096;
+	uint8_t *bigger;
+
+	while (room - b->used < size) {
+		if (room > SIZE_MAX / 4)
+			return ENOMEM;
+		room *= 2;
+	}
+	if (room != b->size) {
+		bigger = realloc(b->bytes, room);
+		if (!bigger)
+			return ENOMEM;
+		b->bytes = bigger;
+		b->size = room;
+	}
+	memcpy(b->bytes + b->used, bytes, size);
+	b->used += size;
+	return 0;
+}

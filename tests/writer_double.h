@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace_writer that keeps what it is given, instead of the real one: for tests of what makes
+ * events. It checks each call: times never fall, blocks exist, are freed once and as allocated,
+ * nodes and threads are in the tables. A chunk is as small as the test wants.
+ */
+#ifndef MAYFLY_WRITER_DOUBLE_H
+#define MAYFLY_WRITER_DOUBLE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/writer.h"
+
+#include "test.h"
+
+struct sample {
+	struct trace_block block;
+	int64_t time_ns, free_ns; /* free_ns INT64_MAX: never */
+	uint32_t free_thread, free_flags;
+};
+
+struct event {
+	int64_t time_ns;
+	uint64_t serial;
+	bool is_free;
+};
+
+struct trace_writer {
+	struct trace_writer_options options;
+	struct recording *tables;
+	struct sample *sample;
+	struct event *event;
+	size_t samples, sample_size, frees, events, event_size;
+	size_t chunk_events, in_chunk;
+	uint64_t chunks;
+	int64_t now_ns;
+	int error; /* to be returned from now on */
+};
+
+struct trace_writer *trace_writer_new(const struct trace_writer_options *options,
+				      struct recording *tables, trace_sink *sink, void *context)
+{
+	struct trace_writer *w = calloc(1, sizeof(*w));
+
+	(void)sink;
+	(void)context;
+	w->options = *options;
+	w->tables = tables;
+	w->chunk_events = 262144;
+	return w;
+}
+
+static void double_event(struct trace_writer *w, int64_t time_ns, uint64_t serial, bool is_free)
+{
+	CHECK(time_ns >= w->now_ns, "%lld after %lld", (long long)time_ns, (long long)w->now_ns);
+	w->now_ns = time_ns;
+	if (w->events == w->event_size) {
+		w->event_size = 2 * w->event_size + 64;
+		w->event = realloc(w->event, w->event_size * sizeof(*w->event));
+	}
+	w->event[w->events++] = (struct event){time_ns, serial, is_free};
+	if (++w->in_chunk >= w->chunk_events) {
+		w->in_chunk = 0;
+		w->chunks++;
+	}
+}
+
+int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
+		       uint64_t *serial)
+{
+	CHECK(block->node < w->tables->nodes && block->thread < w->tables->threads);
+	CHECK(w->options.mode != MAYFLY_EXACT || (!block->hits && !block->interval_log2));
+	if (w->error)
+		return w->error;
+	if (w->samples == w->sample_size) {
+		w->sample_size = 2 * w->sample_size + 64;
+		w->sample = realloc(w->sample, w->sample_size * sizeof(*w->sample));
+	}
+	*serial = w->samples;
+	w->sample[w->samples++] = (struct sample){*block, time_ns, INT64_MAX, RECORDING_NONE, 0};
+	double_event(w, time_ns, *serial, false);
+	return 0;
+}
+
+int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
+		      const struct trace_block *block, uint32_t thread, uint32_t flags)
+{
+	struct sample *s;
+
+	if (w->error)
+		return w->error;
+	CHECK(serial < w->samples && thread < w->tables->threads);
+	if (serial >= w->samples)
+		return 0;
+	s = &w->sample[serial];
+	CHECK(s->free_ns == INT64_MAX, "%llu is freed twice", (unsigned long long)serial);
+	CHECK(s->block.size == block->size && s->block.node == block->node &&
+	      s->block.thread == block->thread && s->block.hits == block->hits &&
+	      s->block.interval_log2 == block->interval_log2 && s->block.flags == block->flags);
+	s->free_ns = time_ns;
+	s->free_thread = thread;
+	s->free_flags = flags;
+	w->frees++;
+	double_event(w, time_ns, serial, true);
+	return 0;
+}
+
+int trace_writer_time(struct trace_writer *w, int64_t time_ns)
+{
+	CHECK(time_ns >= w->now_ns);
+	w->now_ns = time_ns;
+	return w->error;
+}
+
+int trace_writer_flush(struct trace_writer *w)
+{
+	w->chunks += w->in_chunk != 0;
+	w->in_chunk = 0;
+	return w->error;
+}
+
+int trace_writer_finish(struct trace_writer *w)
+{
+	return w->error;
+}
+
+void trace_writer_free_all(struct trace_writer *w)
+{
+	if (!w)
+		return;
+	free(w->sample);
+	free(w->event);
+	free(w);
+}
+
+uint64_t trace_writer_bytes(const struct trace_writer *w)
+{
+	return w->events;
+}
+
+uint64_t trace_writer_chunks(const struct trace_writer *w)
+{
+	return w->chunks;
+}
+
+uint64_t trace_writer_allocs(const struct trace_writer *w)
+{
+	return w->samples;
+}
+
+/* For spool_convert(), which this program does not call with it. */
+int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
+{
+	(void)buffer;
+	(void)bytes;
+	(void)size;
+	return 1;
+}
+
+#endif
