@@ -254,6 +254,12 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_THINNED:
 		info->thinned = u != 0;
 		break;
+	case FIELD_CPU:
+		info->program_cpu_ns = u;
+		break;
+	case FIELD_RESIDENT:
+		info->program_max_rss_bytes = u;
+		break;
 	default:
 		if (id & 1)
 			fail(o, MAYFLY_E_VERSION);
@@ -280,7 +286,7 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_THINNED || id & 1))
+		if (number.bad && (id <= FIELD_RESIDENT || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
