@@ -42,8 +42,7 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 		    ending_text(ending, sizeof(ending), info));
 	if (info->program_cpu_ns)
 		print_field(o, "Used", "%s of CPU time, at most %s of memory, the agent included",
-			    text_duration(duration, sizeof(duration),
-					  (double)info->program_cpu_ns),
+			    text_duration(duration, sizeof(duration), (double)info->program_cpu_ns),
 			    text_bytes(time, sizeof(time), (double)info->program_max_rss_bytes));
 }
 
