@@ -11,6 +11,7 @@
  */
 #include "trace/writer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@
 
 #define LEVEL_SMALL  19
 #define LEVEL_MEDIUM 9
-#define LEVEL_FAST   3
+#define LEVEL_FAST   1
 #define SMALL_TRACE  50000 /* allocations */
 #define MEDIUM_TRACE 300000
 #define SMALL_NAMES  ((size_t)1 << 20) /* bytes of strings */
@@ -280,8 +281,6 @@ static void put_info(struct info_writer *i)
 	field_u(i, FIELD_COMPLETE, info->complete);
 	field_u(i, FIELD_SPOOL, info->spool);
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
-	field_u(i, FIELD_CPU, info->program_cpu_ns);
-	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
 }
 
 /* Writes the fields of INFO that differ from the first one's. */
@@ -503,13 +502,14 @@ static int add_to_snapshot(struct trace_writer *w, uint32_t node, uint64_t size,
 
 /* ---- events ---- */
 
-static int64_t round_time(struct trace_writer *w, int64_t ns)
+static inline int64_t round_time(struct trace_writer *w, int64_t ns)
 {
 	if (ns > TRACE_LATEST_NS)
 		ns = TRACE_LATEST_NS;
 	if (ns < -TRACE_LATEST_NS)
 		ns = -TRACE_LATEST_NS;
-	ns = (ns / w->unit - (ns % w->unit < 0)) * w->unit;
+	if (w->unit != 1) /* a division takes long */
+		ns = (ns / w->unit - (ns % w->unit < 0)) * w->unit;
 	if (ns < w->now_ns)
 		ns = w->now_ns;
 	w->now_ns = ns;
@@ -531,7 +531,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	    block->hits > TRACE_MAX_HITS || (exact && (block->hits || block->interval_log2)))
 		return fail(w, MAYFLY_E_RANGE);
 	time_ns = round_time(w, time_ns);
-	if (close_snapshots(w, time_ns))
+	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
 		return w->error;
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
@@ -565,7 +565,7 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	if (thread >= w->r->threads || flags > UINT8_MAX || serial >= w->allocs)
 		return fail(w, MAYFLY_E_RANGE);
 	time_ns = round_time(w, time_ns);
-	if (close_snapshots(w, time_ns))
+	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
 		return w->error;
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
@@ -681,13 +681,13 @@ int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
 
 	while (room - b->used < size) {
 		if (room > SIZE_MAX / 4)
-			return MAYFLY_E_MEMORY;
+			return ENOMEM;
 		room *= 2;
 	}
 	if (room != b->size) {
 		bigger = realloc(b->bytes, room);
 		if (!bigger)
-			return MAYFLY_E_MEMORY;
+			return ENOMEM;
 		b->bytes = bigger;
 		b->size = room;
 	}
