@@ -1039,7 +1039,7 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 	uint64_t ticks = w->ticks, turned = w->turned, due, place;
 	uint32_t thread = this_thread(s, w);
 
-	while (*records && w->limit - at >= FAST_BYTES && at < end) {
+	while (*records && w->limit - at >= (ptrdiff_t)FAST_BYTES && at < end) {
 		uint8_t tag = *at;
 		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
 		struct waiting *e;
