@@ -435,6 +435,9 @@ static void apply_waiting(struct spool_stream *s)
 	size_t count = s->waiting_count;
 
 	s->waiting_count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (s->waiting[i].release)
+			live_prefetch(&s->live, s->waiting[i].key);
 	for (size_t i = 0; i < count && !s->error; i++) {
 		if (s->waiting[i].release)
 			exact_release(s, &s->waiting[i]);
@@ -443,7 +446,7 @@ static void apply_waiting(struct spool_stream *s)
 	}
 }
 
-/* An event is applied a little later, when its place in the table has come into the cache. */
+/* An event is applied a little later, when its slot and block have come into the cache. */
 static inline struct waiting *add_waiting(struct spool_stream *s, struct writer *w,
 					  uint64_t address, uint32_t flags)
 {
@@ -456,7 +459,7 @@ static inline struct waiting *add_waiting(struct spool_stream *s, struct writer 
 	e->key = key_of(address);
 	e->thread = this_thread(s, w);
 	e->flags = flags;
-	live_prefetch(&s->live, e->key);
+	live_prefetch_slot(&s->live, e->key);
 	return e;
 }
 
@@ -894,7 +897,7 @@ static void keep_fork(struct spool_stream *s, uint64_t ticks)
 		fail(s, MAYFLY_E_MEMORY);
 		return;
 	}
-	for (size_t i = 0; i < s->live.size; i++)
+	for (size_t i = 0; i < s->live.high; i++)
 		if (s->live.block[i].key)
 			f->block[f->blocks++] = s->live.block[i];
 	qsort(f->block, f->blocks, sizeof(*f->block), compare_serial);
@@ -933,7 +936,9 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 		b = live_put(&s->live, old->key, &there);
 		if (!b || s->error)
 			return MAYFLY_E_MEMORY;
-		*b = *old;
+		b->serial = old->serial;
+		b->size = old->size;
+		b->ticks = old->ticks; /* or sample */
 		b->flags = (old->flags & MAYFLY_FLAG_REALLOC) | MAYFLY_FLAG_INHERITED;
 		b->thread = index_thread(s, t->tid);
 		b->node = heritage_node(h, old->node);
@@ -1091,7 +1096,7 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 		e->key = key_of(turned << 4 | turned >> 60);
 		e->thread = thread;
 		s->waiting_count++;
-		live_prefetch(&s->live, e->key);
+		live_prefetch_slot(&s->live, e->key);
 		at = next;
 		--*records;
 	}
@@ -1474,7 +1479,7 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 	    .live_bytes = s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0,
 	    .dropped = atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees),
 	    .held_packets = s->packets.held,
-	    .memory_bytes = sizeof(*s) + s->live.size * sizeof(*s->live.block) +
+	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
 			    s->fork_blocks * sizeof(*s->live.block) +
 			    s->stacks.addresses_size * sizeof(*s->stacks.address) +
 			    s->packets.held * sizeof(struct spool_queued) + tables_bytes(s->tables),
@@ -1493,7 +1498,7 @@ void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 {
 	s->trace = writer;
 	s->stacks.writer = writer;
-	for (size_t i = 0; i < s->live.size; i++) {
+	for (size_t i = 0; i < s->live.high; i++) {
 		struct live_block *b = &s->live.block[i];
 
 		if (b->key && b->serial != LIVE_THINNED)
