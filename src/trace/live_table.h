@@ -112,16 +112,7 @@ static inline uint32_t *live_slot(const struct live_table *t, uint64_t key)
 	return leaf ? &t->leaf[leaf - 1].slot[live_slot_number(key)] : NULL;
 }
 
-/* A block with this key will be looked up soon: first its slot comes into the cache ... */
-static inline void live_prefetch_slot(const struct live_table *t, uint64_t key)
-{
-	const uint32_t *slot = live_slot(t, key);
-
-	if (slot)
-		__builtin_prefetch(slot, 1);
-}
-
-/* ... then itself, which may lie across two cache lines. */
+/* The block with this key, which may lie across two cache lines, will be looked up soon. */
 static inline void live_prefetch(const struct live_table *t, uint64_t key)
 {
 	const uint32_t *slot = live_slot(t, key);
