@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results as Markdown."""
 
+import codec
 import estimators
 import macro
 import measure
@@ -444,9 +445,15 @@ def render_samples(part):
     return lines + table([""] + [p["name"] for p in data["programs"]], rows)
 
 
+# ---- codec
+
+def render_codec(part):
+    return heading("Coding, beside Memtrace", part) + [""] + codec.render(part["data"], table)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
-         ("estimators", render_estimators)]
+         ("estimators", render_estimators), ("codec", render_codec)]
 
 
 # ---- targets
