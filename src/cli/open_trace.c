@@ -201,8 +201,6 @@ static bool open_foreign(const char *path, const struct import_format *format,
 
 	if (error) {
 		free(buffer.bytes);
-		if (error > 0)
-			cli_error("out of memory"); /* the sink's only error */
 		return false;
 	}
 	opened->foreign = format->name;
@@ -278,8 +276,8 @@ bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace
 	}
 	opened->info = mayfly_trace_info(opened->trace);
 	/* Opening has read all of it once; hardly anything of that is read again. */
-	if (opened->mapped)
-		madvise(opened->data, opened->size, MADV_DONTNEED);
+	if (opened->file.mapped)
+		madvise(opened->file.data, opened->file.size, MADV_DONTNEED);
 	return true;
 }
 
