@@ -445,6 +445,7 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 {
 	event->node = b->node;
 	event->alloc_thread = b->thread;
+	event->heap = MAYFLY_FLAG_HEAP(b->flags);
 	event->size = b->size;
 	event->hits = b->hits;
 	event->interval = (uint64_t)1 << b->interval_log2;
@@ -454,7 +455,7 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 		event->weight_blocks = 1;
 		return;
 	}
-	sample_weight((enum mayfly_sampler)c->t->info.sampler, event->interval, b->size, b->hits,
+	sample_weight(estimate_sampler(c->t->info.sampler, b->flags), event->interval, b->size, b->hits,
 		      &event->weight_bytes, &event->weight_blocks);
 }
 

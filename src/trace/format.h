@@ -89,6 +89,8 @@ enum trace_column {
 	COLUMN_LOCATION_FILE = 11,
 	COLUMN_LOCATION_LINE = 13,
 	COLUMN_LOCATION_INLINED = 15,
+	COLUMN_LOCATION_FIRST = 16,
+	COLUMN_LOCATION_LENGTH = 18,
 
 	COLUMN_CHAIN_PARENT = 1, /* TREE */
 	COLUMN_CHAIN_LENGTH = 3,
@@ -160,6 +162,7 @@ enum trace_field {
 	FIELD_COMPLETE = 38, /* u */
 	FIELD_SPOOL = 40,    /* u */
 	FIELD_THINNED = 42,  /* u */
+	FIELD_OCAML_INTERVAL = 44, /* u, bytes */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

@@ -22,7 +22,7 @@ void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
 
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_LIFETIME &&
+	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_HEAP &&
 	       q->sort <= MAYFLY_SORT_TOTAL;
 }
 

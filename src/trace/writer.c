@@ -280,6 +280,7 @@ static void put_info(struct info_writer *i)
 	field_string(i, FIELD_NOTE, w->r->note);
 	field_u(i, FIELD_COMPLETE, info->complete);
 	field_u(i, FIELD_SPOOL, info->spool);
+	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
 }
 
