@@ -275,6 +275,7 @@ static int64_t weight(uint64_t hits)
 	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) << interval_log2);
 }
 
+static bool started;
 static bool sampling = true; /* false: the program has Memprof for itself now */
 
 /* NONE: the block is not followed any further. */
@@ -552,8 +553,10 @@ static const char *start_sampling(void)
 	runtime.start((value)&rate.number, frames, (value)&tracker.function);
 	if (redirect(&patch_start, (void *)(uintptr_t)runtime.start,
 		     (void *)(uintptr_t)yield_start) &&
-	    redirect(&patch_stop, (void *)(uintptr_t)runtime.stop, (void *)(uintptr_t)yield_stop))
+	    redirect(&patch_stop, (void *)(uintptr_t)runtime.stop, (void *)(uintptr_t)yield_stop)) {
+		started = true;
 		return NULL;
+	}
 	if (patch_stop.at) /* the second one failed */
 		write_code(patch_start.at, patch_start.original);
 	runtime.stop(NONE);
@@ -579,7 +582,7 @@ static bool settle(const void *caller)
 	const char *why;
 	void **state;
 
-	if (!look_up("caml_startup", NULL))
+	if (!look_up("caml_main", NULL))
 		return true;
 	why = objection();
 	if (!why) {
@@ -614,6 +617,8 @@ void ocaml_forked(void)
 	if (known)
 		memset(known, 0, known_size * sizeof(*known));
 	known_used = 0;
+	if (started && sampling)
+		atomic_store(&spool_header->ocaml_interval_log2, interval_log2);
 }
 
 EXPORT off_t lseek(int fd, off_t offset, int whence)
