@@ -155,7 +155,11 @@ struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t in
 
 /* ---- events, in time order ---- */
 
-enum mayfly_event_kind { MAYFLY_ALLOC = 0, MAYFLY_FREE = 1 };
+enum mayfly_event_kind {
+	MAYFLY_ALLOC = 0,
+	MAYFLY_FREE = 1,
+	MAYFLY_PROMOTE = 2, /* from OCaml's minor to its major heap; only when asked for */
+};
 
 #define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
@@ -182,7 +186,7 @@ struct mayfly_event {
 	int64_t time_ns;
 	uint32_t thread; /* index; of the one that frees for a FREE */
 	uint64_t sample; /* which block: counted from 0 in order of allocation events */
-	/* The block. Filled for both kinds. */
+	/* The block. Filled for all kinds. */
 	uint32_t node;
 	uint32_t alloc_thread;
 	uint32_t heap;	   /* enum mayfly_heap */
@@ -196,6 +200,8 @@ struct mayfly_event {
 
 struct mayfly_cursor;
 int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **cursor);
+/* Before the first event: promotions are wanted, too. */
+void mayfly_cursor_promotions(struct mayfly_cursor *cursor);
 /* 1: *event is the next one; 0: no more; negative: error. */
 int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
 void mayfly_cursor_close(struct mayfly_cursor *cursor);

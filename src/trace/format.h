@@ -40,6 +40,7 @@
 #define TRACE_EVENTS	   TRACE_TYPE('E', 'V', 'N', 'T')
 #define TRACE_NAMES	   TRACE_TYPE('N', 'A', 'M', 'E')
 #define TRACE_SUMS	   TRACE_TYPE('S', 'U', 'M', 'S')
+#define TRACE_PROMOTIONS   TRACE_TYPE('p', 'r', 'o', 'm')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
@@ -108,6 +109,10 @@ enum trace_column {
 	COLUMN_SUM_FREED = 15,
 	COLUMN_SUM_TEMPS = 17,
 	COLUMN_SUM_TEMP_BYTES = 19,
+
+	COLUMN_PROMOTION_EVENT = 1, /* prom */
+	COLUMN_PROMOTION_BLOCK = 3,
+	COLUMN_PROMOTION_TIME = 5,
 
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,

@@ -887,12 +887,20 @@ static void read_place(struct spool_stream *s, struct writer *w, struct varint_i
 
 static void read_promote(struct spool_stream *s, struct writer *w, struct varint_in *in)
 {
+	const struct live_block *b;
+	int error;
+
 	varint_s(in);
 	next_id(w, in);
 	if (in->bad)
 		return;
 	w->ticks = w->due;
-	(void)s;
+	b = live_find(&s->live, id_key(w->id));
+	if (!b || !s->trace || b->serial == LIVE_THINNED)
+		return;
+	error = trace_writer_promote(s->trace, moment(s, w->ticks), b->serial);
+	if (error)
+		fail(s, error);
 }
 
 /* Nothing more is known of the blocks in OCaml's heaps: for the trace they end here. */

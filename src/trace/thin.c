@@ -192,12 +192,19 @@ static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i,
 
 static int copy_batch(struct thinning *t, const struct cursor_batch *b)
 {
-	size_t alloc = 0, freed = 0;
+	size_t alloc = 0, freed = 0, promoted = 0;
 	int error = 0;
 
-	for (size_t i = 0; i < b->e.events && !error; i++)
-		error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
-					: copy_alloc(t, b, alloc++);
+	for (size_t i = 0; i <= b->e.events && !error; i++) {
+		for (; promoted < b->promotions && b->promotion[promoted].event <= i && !error;
+		     promoted++)
+			error = trace_writer_promote(
+			    t->to, b->promotion[promoted].time_ns,
+			    thin_map_serial(t->map, b->promotion[promoted].number));
+		if (i < b->e.events && !error)
+			error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
+						: copy_alloc(t, b, alloc++);
+	}
 	return error;
 }
 
@@ -207,6 +214,8 @@ static int copy_events(struct thinning *t)
 	struct cursor_batch batch;
 	int error = mayfly_cursor_open(t->trace, &cursor), result;
 
+	if (!error)
+		mayfly_cursor_promotions(cursor);
 	while (!error) {
 		result = cursor_next_batch(cursor, &batch);
 		if (result <= 0) {
