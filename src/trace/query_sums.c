@@ -451,7 +451,7 @@ static bool find_peak(struct query_state *s)
 /* Filters and groups that counters know nothing of. */
 static bool asks_for_blocks(const struct mayfly_query *q)
 {
-	return !query_by_node(q) || q->min_size > 0 || q->max_size < UINT64_MAX ||
+	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
 	       query_by_lifetime(q) || q->thread.matches;
 }
 

@@ -7,7 +7,7 @@ _mayfly()
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
 		--max-spool --sampler --follow --debug-dir --progress --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --focus --ignore --hide --thread
-		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+		--heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --help"
@@ -65,7 +65,7 @@ _mayfly()
 		return
 		;;
 	--by)
-		COMPREPLY=($(compgen -W "function line stack module thread size lifetime" \
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap" \
 			-- "$current"))
 		return
 		;;
