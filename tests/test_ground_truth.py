@@ -263,17 +263,17 @@ def thinned(options):
             check(facts["thinned"] and facts["file_bytes"] <= 65536, facts)
             for metric in ("allocated", "live"):
                 found = self_rows(trace, metric)
-                sums = [0, 0, 0, 0]
+                estimate, true = 0, 0
                 for name, figures in truth.items():
                     own = found[name]["self"] if name in found else None
-                    for position, unit in enumerate(("bytes", "blocks")):
-                        sums[2 * position] += own[unit]["estimate"] if own else 0
-                        sums[2 * position + 1] += figures[metric][position]
+                    estimate += own["bytes"]["estimate"] if own else 0
+                    true += figures[metric][0]
                     if own and own["samples"] >= 4 and not allocates_all_sizes(name):
                         all_ += 1
                         held += own["bytes"]["low"] <= figures[metric][0] <= own["bytes"]["high"]
-                for position, unit in enumerate(("bytes", "blocks")):
-                    series.setdefault((metric, unit), Series()).add(*sums[2 * position:2 * position + 2])
+                # The number of blocks is mostly that of small ones, which one run in a hundred
+                # sees at this budget: 16 runs say nothing of its mean. test_thin.c has 1,500.
+                series.setdefault(metric, Series()).add(estimate, true)
             os.unlink(trace)
     judge(series, "thinned")
     print("# the 95 %% intervals of %d rows: %.3f hold" % (all_, held / all_))

@@ -5,12 +5,13 @@ they are known to allocate lies in the intervals of the estimates, places and na
 programs that cannot be recorded run on with a note that says why."""
 import functools
 import glob
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 
-from harness import (Folder, MAYFLY, SOURCE, Skip, as_json, case, cases, check, environment, info,
+from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info,
                      main, record, report, rows, run, same, sane, unchanged)
 
 WORD = 8
@@ -175,6 +176,30 @@ def marshalled():
         # Twice a list of strings (3 + 2 words each; those above 99999999 do not occur).
         low, high = interval(found["total"])
         check(high > 2 * 200000 * 5 * WORD, found["total"])
+
+
+@case
+def promotions():
+    with Folder() as here:
+        done = record([program(), "promotions", "1000000"], here / "t.mayfly", "--ocaml=1e-3")
+        minor, promoted, major = (float(word) for word in done.err.split()[:3])
+        found = report(here / "t.mayfly", "--heap", "ocaml-minor", "--metric", "allocated")
+        holds(found["total"], minor * WORD, "what the minor heap got")
+        direct = report(here / "t.mayfly", "--heap", "ocaml-major", "--metric", "allocated")
+        low, high = interval(direct["total"])
+        check(low <= (major - promoted) * WORD <= high, "major heap", major - promoted, low, high)
+        dump = run([MAYFLY, "dump", "--json", here / "t.mayfly"], timeout=300).out
+        events = [json.loads(line) for line in dump.splitlines()]
+        weights = [e["weight_bytes"] for e in events if e.get("event") == "promote"]
+        error = 3 * (sum(w * w for w in weights) ** 0.5)
+        check(abs(sum(weights) - promoted * WORD) < error, sum(weights), "and not", promoted * WORD,
+              "+-", error)
+        state = {}
+        for e in events:
+            if e.get("event") == "promote":
+                same(state.get(e["sample"]), "alloc", "a promoted block")
+            if "event" in e:
+                state[e["sample"]] = e["event"]
 
 
 # ---- the program is not disturbed ----

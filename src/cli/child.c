@@ -166,15 +166,18 @@ void child_cancel(struct child *c)
 static void look(struct child *c)
 {
 	struct timespec now;
+	struct rusage usage;
 	int status;
 	pid_t pid;
 
-	while (!c->ended && (pid = waitpid(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED))) {
+	while (!c->ended &&
+	       (pid = wait4(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage))) {
 		if (pid < 0) {
 			if (errno == EINTR)
 				continue;
 			/* Somebody else has reaped it; how it ended is not known. */
 			status = 0;
+			usage = (struct rusage){0};
 			c->ended = true;
 		} else if (WIFSTOPPED(status)) {
 			c->stopped = true;
@@ -189,6 +192,7 @@ static void look(struct child *c)
 		c->ended = true;
 		c->ended_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
 		c->status = status;
+		c->usage = usage;
 	}
 }
 

@@ -40,6 +40,10 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 	print_field(o, "Duration", "%s; %s",
 		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
 		    ending_text(ending, sizeof(ending), info));
+	if (info->program_cpu_ns)
+		print_field(o, "Used", "%s of CPU time, at most %s of memory, the agent included",
+			    text_duration(duration, sizeof(duration), (double)info->program_cpu_ns),
+			    text_bytes(time, sizeof(time), (double)info->program_max_rss_bytes));
 }
 
 static void print_sampling(const struct output *o, const struct mayfly_trace *trace,

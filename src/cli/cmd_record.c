@@ -829,6 +829,11 @@ static bool is_last_image(const struct record *r, const struct recorder *one)
 	return true;
 }
 
+static uint64_t nanoseconds(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
 /* What only the recorder knows about how this image ended. */
 static struct spool_ending ending_of(const struct record *r, const struct recorder *one, bool last)
 {
@@ -843,6 +848,8 @@ static struct spool_ending ending_of(const struct record *r, const struct record
 
 		e.ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
 		e.code = killed ? WTERMSIG(c->status) : WEXITSTATUS(c->status);
+		e.cpu_ns = nanoseconds(c->usage.ru_utime) + nanoseconds(c->usage.ru_stime);
+		e.max_rss_bytes = (uint64_t)c->usage.ru_maxrss * 1024;
 		if (h && c->ended_ns > (int64_t)h->start_mono_ns)
 			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
 	}
@@ -1657,7 +1664,8 @@ static void say_result(const struct record *r, const struct pieces *list, const 
 
 	/* Away from a terminal only what went wrong is said: the program's own messages stay as
 	 * they are without mayfly. */
-	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF || one->dropped)
+	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
+	    (one->dropped && r->exact))
 		cli_error(
 		    "%s %s%s of %s in %s -> %s (%s)%s%s; next: mayfly report %s", count,
 		    r->exact ? "allocation" : "sample", one->status.allocations == 1 ? "" : "s",

@@ -194,6 +194,8 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "parent_pid", json_unsigned(i->parent_pid)) &&
 	       set(o, "start_time", real_time(i->start_real_ns)) &&
 	       set(o, "duration_ns", json_integer(i->duration_ns)) && set(o, "ending", ending(i)) &&
+	       set(o, "program_cpu_ns", json_unsigned(i->program_cpu_ns)) &&
+	       set(o, "program_max_rss_bytes", json_unsigned(i->program_max_rss_bytes)) &&
 	       set(o, "off_text", json_text_or_null(i->off_text)) &&
 	       set(o, "note", json_text_or_null(i->note)) &&
 	       set(o, "mode", json_string(i->mode == MAYFLY_EXACT ? "exact" : "sampled")) &&

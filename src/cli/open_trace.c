@@ -197,6 +197,9 @@ bool open_trace(const char *path, struct opened_trace *opened)
 		return false;
 	}
 	opened->info = mayfly_trace_info(opened->trace);
+	/* Opening has read all of it once; hardly anything of that is read again. */
+	if (opened->mapped)
+		madvise(opened->data, opened->size, MADV_DONTNEED);
 	return true;
 }
 

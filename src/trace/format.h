@@ -48,7 +48,7 @@
 #define TRACE_MAX_DEPTH	   4096u   /* of the tree */
 #define TRACE_MAX_INTERVAL 40u	   /* log2 */
 #define TRACE_MAX_HITS	   0x3fffffffu
-#define TRACE_MAX_RANK	   64u	   /* of a frame in the list of those that followed another */
+#define TRACE_MAX_RANK	   64u /* of a frame in the list of those that followed another */
 #define TRACE_LATEST_NS	   ((int64_t)1 << 62) /* times lie within +-this */
 #define TRACE_UNIT_NS	   2000 /* of times in sampled traces, and of modules, as written */
 
@@ -143,10 +143,10 @@ enum trace_column {
 /* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
  * a text (t). Odd ids must be understood. */
 enum trace_field {
-	FIELD_MODE = 1,	   /* u */
-	FIELD_SAMPLER = 3, /* u */
+	FIELD_MODE = 1,	    /* u */
+	FIELD_SAMPLER = 3,  /* u */
 	FIELD_SNAPSHOT = 5, /* s, ns */
-	FIELD_PID = 2,	   /* u */
+	FIELD_PID = 2,	    /* u */
 	FIELD_PARENT_PID = 4,
 	FIELD_INTERVAL = 6,	 /* u, bytes */
 	FIELD_START_REAL = 8,	 /* s */
@@ -159,7 +159,7 @@ enum trace_field {
 	FIELD_LOST_FREES = 22,	 /* u */
 	FIELD_NESTED_BLOCKS = 24,
 	FIELD_NESTED_BYTES = 26,
-	FIELD_COMMAND = 28, /* argv, each with a zero after it */
+	FIELD_COMMAND = 28,  /* argv, each with a zero after it */
 	FIELD_PROGRAM = 30,  /* t */
 	FIELD_WRITER = 32,   /* t, version of mayfly */
 	FIELD_OFF_TEXT = 34, /* t */
@@ -167,7 +167,9 @@ enum trace_field {
 	FIELD_COMPLETE = 38, /* u */
 	FIELD_SPOOL = 40,    /* u */
 	FIELD_THINNED = 42,  /* u */
-	FIELD_OCAML_INTERVAL = 44, /* u, bytes */
+	FIELD_CPU = 44,      /* u, ns */
+	FIELD_RESIDENT = 46, /* u, bytes */
+	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

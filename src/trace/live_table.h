@@ -50,8 +50,8 @@ static inline uint64_t live_hash(uint64_t key)
 
 static inline size_t live_place(const struct live_table *t, uint64_t key)
 {
-	size_t place = (size_t)((unsigned __int128)live_hash(key >> 8) * t->size >> 64) +
-		       (key >> 4 & 15);
+	size_t place =
+	    (size_t)((unsigned __int128)live_hash(key >> 8) * t->size >> 64) + (key >> 4 & 15);
 
 	return place < t->size ? place : place - t->size;
 }

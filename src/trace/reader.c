@@ -56,8 +56,8 @@ uint64_t trace_budget(const struct mayfly_trace *t)
 	return BUDGET_BASE + BUDGET_TIMES * (uint64_t)t->size;
 }
 
-bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
-		size_t item)
+static bool grow_array(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		       uint64_t more, size_t item, bool zeroed)
 {
 	void **at = array;
 	uint64_t want, size, bytes;
@@ -83,11 +83,24 @@ bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t 
 		*error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	memset(bigger + *room * item, 0, (size_t)bytes);
+	if (zeroed)
+		memset(bigger + *room * item, 0, (size_t)bytes);
 	*budget -= bytes;
 	*at = bigger;
 	*room = (size_t)size;
 	return true;
+}
+
+bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
+		size_t item)
+{
+	return grow_array(budget, error, array, room, used, more, item, true);
+}
+
+bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		      uint64_t more, size_t item)
+{
+	return grow_array(budget, error, array, room, used, more, item, false);
 }
 
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk)
@@ -257,6 +270,12 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_THINNED:
 		info->thinned = u != 0;
 		break;
+	case FIELD_CPU:
+		info->program_cpu_ns = u;
+		break;
+	case FIELD_RESIDENT:
+		info->program_max_rss_bytes = u;
+		break;
 	default:
 		if (id & 1)
 			fail(o, MAYFLY_E_VERSION);
@@ -283,7 +302,7 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_THINNED || id & 1))
+		if (number.bad && (id <= FIELD_RESIDENT || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)

@@ -174,6 +174,8 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	if (ending) {
 		info->ending = ending->ending;
 		info->ending_code = ending->code;
+		info->program_cpu_ns = ending->cpu_ns;
+		info->program_max_rss_bytes = ending->max_rss_bytes;
 		if (ending->duration_ns > 0)
 			end = ending->duration_ns;
 	}

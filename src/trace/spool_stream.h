@@ -38,6 +38,7 @@ struct spool_ending {	 /* what the recorder knows and the spool does not */
 	/* The spool's clock and CLOCK_MONOTONIC read together by the recorder, late in the run on
 	 * the machine that recorded: makes the times of short TSC recordings precise. Or both 0. */
 	uint64_t end_ticks, end_mono_ns;
+	uint64_t cpu_ns, max_rss_bytes; /* see struct mayfly_info; 0 unknown */
 };
 
 struct spool_stream_options {
@@ -51,8 +52,8 @@ struct spool_stream_options {
 	/* Of a spool from which packets were consumed: the trace that they became, for the modules
 	 * that it names; or NULL. */
 	const struct mayfly_trace *before;
-	/* Packets are done() once they are read, also when their events are not in the sink yet: for
-	 * snapshots, which may come once in hours. */
+	/* Packets are done() once they are read, also when their events are not in the sink yet:
+	 * for snapshots, which may come once in hours. */
 	bool release_early;
 	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
 };
@@ -71,8 +72,8 @@ int spool_stream_writer_options(const struct spool_source *source,
 				struct trace_writer_options *options);
 
 /* One round: consumes the records older than `ticks` (of a whole spool, 0: all). mono_ns:
- * CLOCK_MONOTONIC at `ticks`, only used online. *more (may be NULL): the round stopped early, after about a chunk of events,
- * so that the caller can look at other things; call again. */
+ * CLOCK_MONOTONIC at `ticks`, only used online. *more (may be NULL): the round stopped early, after
+ * about a chunk of events, so that the caller can look at other things; call again. */
 int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_ns, bool *more);
 
 /* The last round, after the program's end: consumes all that is there and fills in tables->info
@@ -84,7 +85,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 struct spool_stream_status {
 	int64_t time_ns;
 	uint64_t allocations, frees; /* handed to the writer */
-	uint64_t unknown_frees; /* ignored: of blocks from before the start, or nested ones */
+	uint64_t unknown_frees;	     /* ignored: of blocks from before the start, or nested ones */
 	uint64_t live_blocks;
 	uint64_t live_bytes;   /* their sizes; sampled: their weights */
 	uint64_t dropped;      /* records, by the agent */

@@ -11,7 +11,6 @@
  */
 #include "trace/writer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -292,6 +291,8 @@ static void put_info(struct info_writer *i)
 	field_u(i, FIELD_SPOOL, info->spool);
 	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
+	field_u(i, FIELD_CPU, info->program_cpu_ns);
+	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
 }
 
 /* Writes the fields of INFO that differ from the first one's. */
@@ -756,13 +757,13 @@ int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
 
 	while (room - b->used < size) {
 		if (room > SIZE_MAX / 4)
-			return ENOMEM;
+			return MAYFLY_E_MEMORY;
 		room *= 2;
 	}
 	if (room != b->size) {
 		bigger = realloc(b->bytes, room);
 		if (!bigger)
-			return ENOMEM;
+			return MAYFLY_E_MEMORY;
 		b->bytes = bigger;
 		b->size = room;
 	}

@@ -17,8 +17,8 @@
 
 #include "trace/recording.h"
 
-/* Takes the bytes that follow; 0, or an error of the caller's (positive), which sticks: the writer
- * then returns it from every call. */
+/* Takes the bytes that follow; 0, an error of the caller's (positive), or a negative enum
+ * mayfly_error. It sticks: the writer then returns it from every call. */
 typedef int trace_sink(void *context, const void *bytes, size_t size);
 
 struct trace_writer_options {
@@ -74,7 +74,7 @@ uint64_t trace_writer_chunks(const struct trace_writer *w);
 uint64_t trace_writer_allocs(const struct trace_writer *w);
 struct recording *trace_writer_tables(const struct trace_writer *w);
 
-/* A sink into memory. */
+/* A sink into memory. Out of memory is MAYFLY_E_MEMORY. */
 struct trace_buffer {
 	uint8_t *bytes; /* malloc'ed; the caller frees it */
 	size_t used, size;
