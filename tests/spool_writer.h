@@ -281,6 +281,59 @@ static inline void spool_writer_sample(struct spool_writer *w, int64_t ns, uint6
 	spool_writer_put(w, &r);
 }
 
+/* ---- OCaml ---- */
+
+static inline void spool_writer_promote(struct spool_writer *w, int64_t ns, uint64_t id)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_PROMOTE, 1);
+	record_time(w, &r, ns);
+	record_id(w, &r, id);
+	spool_writer_put(w, &r);
+}
+
+struct spool_writer_place {
+	const char *function, *file;
+	uint32_t line, first, last;
+};
+
+static inline void spool_writer_place(struct spool_writer *w, int64_t ns, uint64_t address,
+				      const struct spool_writer_place *place, uint32_t count)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 2000, ns);
+	record_fixed(&r, SPOOL_PLACE, 1);
+	record_time(w, &r, ns);
+	record_fixed(&r, address, 8);
+	record_u(&r, count);
+	for (uint32_t i = 0; i < count; i++) {
+		record_u(&r, strlen(place[i].function));
+		record_bytes(&r, place[i].function, strlen(place[i].function));
+		record_u(&r, strlen(place[i].file));
+		record_bytes(&r, place[i].file, strlen(place[i].file));
+		record_u(&r, place[i].line);
+		record_u(&r, place[i].first);
+		record_u(&r, place[i].last);
+	}
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_heap_end(struct spool_writer *w, int64_t ns)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 40, ns);
+	record_fixed(&r, SPOOL_HEAP_END, 1);
+	record_time(w, &r, ns);
+	spool_writer_put(w, &r);
+}
+
 /* ---- exact ---- */
 
 /* The code of the narrowest field for a value. */

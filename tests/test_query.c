@@ -1293,7 +1293,7 @@ static void test_matchers_asked_once(void)
 	CHECK(asked > 5 && asked <= 7 + 3 + 3, "%d", asked);
 	CHECK(result->rows == 0 && result->total.bytes.estimate == 0);
 	mayfly_result_free(result);
-	q.by = (enum mayfly_by)7;
+	q.by = (enum mayfly_by)(MAYFLY_BY_HEAP + 1);
 	CHECK(mayfly_query_run(o.trace, &q, &result) == MAYFLY_E_RANGE);
 	close_opened(&o);
 	free_source(&source);

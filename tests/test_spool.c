@@ -201,6 +201,46 @@ static void simple_spool(void)
 	spool_file_free(f);
 }
 
+/* Blocks of all heaps, places that the program tells, an end before the program's. */
+static void ocaml_heaps(void)
+{
+	static const struct spool_writer_place place[] = {
+	    {"Stdlib__List.map", "list.ml", 92, 20, 31}, {"Main.go__On", "main.ml", 7, 0, 0}};
+	static const uint64_t stack[] = {0x401000, 0x401200};
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	const struct recording_location *l;
+	struct reading *r;
+
+	atomic_store(&spool_file_header(f)->ocaml_interval_log2, 12);
+	spool_writer_module(w, 1, "/bin/prg", 0x400000, 0x500000, 0x1000);
+	spool_writer_place(w, 2 * MS, 0x401200, place, 2);
+	for (unsigned i = 0; i < 4; i++)
+		spool_writer_sample(w, (10 + i) * MS, i, 24, 1,
+				    (uint8_t)(i << SPOOL_FLAG_HEAP_SHIFT), stack, 2);
+	spool_writer_promote(w, 20 * MS, 1);
+	spool_writer_promote(w, 21 * MS, 77); /* no such block */
+	spool_writer_free(w, 22 * MS, 2, 0);
+	spool_writer_heap_end(w, 23 * MS);
+	r = read_file(f, NULL);
+	CHECK(r->t->info.complete && r->t->info.ocaml_interval_bytes == 4096);
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK(MAYFLY_FLAG_HEAP(r->w->sample[i].block.flags) == i);
+		CHECK(r->w->sample[i].block.interval_log2 == (i ? 12 : 19));
+	}
+	CHECK(r->w->sample[1].promoted_ns == 20 * MS && !r->w->sample[3].promoted_ns);
+	CHECK(r->w->sample[0].free_ns == INT64_MAX && r->w->sample[2].free_ns == 22 * MS);
+	CHECK(r->w->sample[1].free_ns == 23 * MS && r->w->sample[3].free_ns == 23 * MS);
+	CHECK(leaf(r, 1) == leaf(r, 0) && leaf(r, 1)->locations == 2 && leaf(r, 1)->module == 0);
+	l = &r->t->location[leaf(r, 1)->first_location];
+	CHECK(!strcmp(recording_text(r->t, l->function), "Stdlib.List.map") && l->inlined);
+	CHECK(l->line == 92 && l->first_char == 20 && l->last_char == 31);
+	CHECK(!strcmp(recording_text(r->t, l[1].function), "Main.go__On") && !l[1].inlined);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* Two threads, whose packets are in the file one after the other, free each other's blocks. */
 static void threads_are_merged(void)
 {
@@ -1428,6 +1468,7 @@ static void spoiled_while_read(void)
 int main(void)
 {
 	RUN(simple_spool);
+	RUN(ocaml_heaps);
 	RUN(threads_are_merged);
 	RUN(odd_frees);
 	RUN(thread_names);

@@ -921,6 +921,16 @@ static void test_demangle(void)
 	    {"_Znwm", "operator new(unsigned long)"},
 	    {"_Zbad", "_Zbad"},
 	    {"_start", "_start"},
+	    {"camlStdlib__list__map_455", "Stdlib.List.map"},
+	    {"camlStdlib__map__add_280", "Stdlib.Map.add"},
+	    {"camlStdlib__$5e_130", "Stdlib.(^)"},
+	    {"camlMain__fun_300", "Main.(fun)"},
+	    {"camlMain__entry", "Main"},
+	    {"camlDune__exe__Main__with_two__parts_7", "Dune__exe.Main.with_two__parts"},
+	    {"camlLibrary__Unit__f$27_1234", "Library.Unit.f'"},
+	    {"caml_alloc_shr", "caml_alloc_shr"},
+	    {"camlM", "camlM"},
+	    {"camlM__", "camlM__"},
 	    {"i", "i"},
 	};
 	struct demangle *d = demangle_new();

@@ -18,6 +18,7 @@ struct sample {
 	struct trace_block block;
 	int64_t time_ns, free_ns; /* free_ns INT64_MAX: never */
 	uint32_t free_thread, free_flags;
+	int64_t promoted_ns; /* 0: never */
 };
 
 struct event {
@@ -78,7 +79,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 		w->sample = realloc(w->sample, w->sample_size * sizeof(*w->sample));
 	}
 	*serial = w->samples;
-	w->sample[w->samples++] = (struct sample){*block, time_ns, INT64_MAX, RECORDING_NONE, 0};
+	w->sample[w->samples++] = (struct sample){*block, time_ns, INT64_MAX, RECORDING_NONE, 0, 0};
 	double_event(w, time_ns, *serial, false);
 	return 0;
 }
@@ -104,6 +105,16 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	w->frees++;
 	double_event(w, time_ns, serial, true);
 	return 0;
+}
+
+int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
+{
+	CHECK(time_ns >= w->now_ns);
+	w->now_ns = time_ns;
+	CHECK(serial < w->samples && w->sample[serial].free_ns == INT64_MAX);
+	if (serial < w->samples)
+		w->sample[serial].promoted_ns = time_ns;
+	return w->error;
 }
 
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)

@@ -71,6 +71,8 @@ struct mayfly_info {
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
 	uint64_t interval_bytes; /* at the start of the recording */
+	/* Of blocks in the heaps of OCaml: 8 / (samples per word); 0: they are not recorded. */
+	uint64_t ocaml_interval_bytes;
 	/* Not 0: the trace has per-stack counters at each such interval and no events. Queries by
 	 * thread, size or lifetime, or with such filters, are MAYFLY_E_ABSENT, as are cursors;
 	 * times are rounded up to the end of an interval. */
@@ -121,6 +123,7 @@ struct mayfly_location {
 	const char *function; /* demangled; "" when unknown */
 	const char *file;     /* "" when unknown */
 	uint32_t line;	      /* 0 when unknown */
+	uint32_t first_char, last_char; /* of the expression, from the line's start; 0: unknown */
 	bool inlined;	      /* into the next location of the frame */
 };
 
@@ -154,12 +157,30 @@ struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t in
 
 /* ---- events, in time order ---- */
 
-enum mayfly_event_kind { MAYFLY_ALLOC = 0, MAYFLY_FREE = 1 };
+enum mayfly_event_kind {
+	MAYFLY_ALLOC = 0,
+	MAYFLY_FREE = 1,
+	MAYFLY_PROMOTE = 2, /* from OCaml's minor to its major heap; only when asked for */
+};
 
 #define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
 #define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
+/* ALLOC: enum mayfly_heap, in two bits */
+#define MAYFLY_FLAG_HEAP_SHIFT	4
+#define MAYFLY_FLAG_HEAP_MASK	0x30u
+#define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 3u)
+
+/* Where a block is. What lies in the heaps of OCaml lies in memory that the runtime has from
+ * malloc, mostly; both are recorded. */
+enum mayfly_heap {
+	MAYFLY_HEAP_MALLOC = 0,
+	MAYFLY_HEAP_OCAML_MINOR = 1, /* allocated in the minor heap */
+	MAYFLY_HEAP_OCAML_MAJOR = 2, /* allocated in the major heap */
+	MAYFLY_HEAP_EXTERNAL = 3,    /* outside both, held by an OCaml block (Bigarray) */
+	MAYFLY_HEAPS = 4,
+};
 
 struct mayfly_event {
 	uint32_t kind;
@@ -167,10 +188,11 @@ struct mayfly_event {
 	int64_t time_ns;
 	uint32_t thread; /* index; of the one that frees for a FREE */
 	uint64_t sample; /* which block: counted from 0 in order of allocation events */
-	/* The block. Filled for both kinds. */
+	/* The block. Filled for all kinds. */
 	uint32_t node;
 	uint32_t alloc_thread;
-	uint64_t size;	   /* bytes asked for */
+	uint32_t heap;	   /* enum mayfly_heap */
+	uint64_t size;	   /* bytes asked for; of OCaml blocks, with their header */
 	uint32_t hits;	   /* sampled points in it; 0: recorded with weight 1 */
 	uint64_t interval; /* bytes, in force when it was allocated */
 	int64_t alloc_time_ns;
@@ -180,6 +202,8 @@ struct mayfly_event {
 
 struct mayfly_cursor;
 int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **cursor);
+/* Before the first event: promotions are wanted, too. */
+void mayfly_cursor_promotions(struct mayfly_cursor *cursor);
 /* 1: *event is the next one; 0: no more; negative: error. */
 int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
 void mayfly_cursor_close(struct mayfly_cursor *cursor);
@@ -216,6 +240,7 @@ enum mayfly_by {
 	MAYFLY_BY_SIZE,	    /* classes (2^(k-1), 2^k]; row.low/high are their bounds in bytes */
 	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX
 			     */
+	MAYFLY_BY_HEAP,	    /* row.low: enum mayfly_heap */
 };
 
 enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
@@ -241,6 +266,7 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
+	uint32_t heaps; /* keep blocks in these: 1 << enum mayfly_heap each; 0: all */
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */
 };

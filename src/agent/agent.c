@@ -23,6 +23,7 @@
 #include "cpu.h"
 #include "live.h"
 #include "modules.h"
+#include "ocaml.h"
 #include "path.h"
 #include "spool.h"
 #include "walk.h"
@@ -109,7 +110,9 @@ void agent_off(uint32_t reason, int error, const char *text)
  *	follow=1	   children, too
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
- *	ocaml=off	   accepted
+ *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off; taken
+ *			   to the nearest 8/2^k, 1 being the most
+ *	ocaml_frames=N	   the most frames of an OCaml stack (128), leaf-most ones first
  *
  * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
  * the one that it makes. BYTES may end with K, M or G.
@@ -229,7 +232,7 @@ static void take_path(const char *text, size_t length)
 	out[n] = 0;
 }
 
-static void add_note(const char *before, const char *text, size_t length)
+void agent_add_note(const char *before, const char *text, size_t length)
 {
 	char *out = agent_config.note;
 	size_t n = strlen(out), room = sizeof(agent_config.note) - 1 - n;
@@ -265,7 +268,9 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "max_spool")) {
 		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
 	} else if (word(key, key_length, "ocaml")) {
-		good = word(value, length, "off"); /* OCaml's own heap is not recorded yet */
+		good = ocaml_take_rate(value, length);
+	} else if (word(key, key_length, "ocaml_frames")) {
+		good = parse_number(value, length, &number) && ocaml_take_frames(number);
 	} else if (word(key, key_length, "sampler")) {
 		agent_config.sampler =
 		    word(value, length, "poisson") ? SPOOL_POISSON : SPOOL_STRATIFIED;
@@ -281,10 +286,10 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		agent_config.dormant = word(value, length, "dormant");
 		good = agent_config.dormant || word(value, length, "on");
 	} else {
-		add_note("unknown key in MAYFLY: ", key, key_length);
+		agent_add_note("unknown key in MAYFLY: ", key, key_length);
 	}
 	if (!good)
-		add_note("bad value in MAYFLY: ", key, (size_t)(value + length - key));
+		agent_add_note("bad value in MAYFLY: ", key, (size_t)(value + length - key));
 }
 
 static void configure(void)
@@ -305,7 +310,7 @@ static void configure(void)
 			take_setting(text, (size_t)(equals - text), equals + 1,
 				     (size_t)(text + length - equals - 1));
 		else if (length)
-			add_note("unknown key in MAYFLY: ", text, length);
+			agent_add_note("unknown key in MAYFLY: ", text, length);
 		text += length + (text[length] == ',');
 	}
 }
@@ -543,6 +548,7 @@ bool agent_forked(void)
 		self.writer = spool_acquire();
 	}
 	modules_each(agent_module_seen);
+	ocaml_forked();
 	return true;
 }
 

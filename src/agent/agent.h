@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "sampler.h"
 #include "trace/spool_format.h"
@@ -46,6 +47,7 @@ struct real {
 	size_t (*malloc_usable_size)(void *);
 	int (*dlclose)(void *);
 	int (*prctl)(int, unsigned long, unsigned long, unsigned long, unsigned long);
+	off_t (*lseek)(int, off_t, int);
 };
 extern struct real real;
 
@@ -111,9 +113,12 @@ struct agent_config {
 	uint64_t max_spool;  /* bytes of packets; 0: no limit */
 	uint64_t seed;	     /* 0: from the kernel */
 	bool follow, dormant;
-	char note[256]; /* unknown keys */
+	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */
 };
 extern struct agent_config agent_config;
+
+/* One more remark: `before` and then `text`. */
+void agent_add_note(const char *before, const char *text, size_t length);
 
 /* Brings the agent up when the process is far enough for it. True when it is on. */
 bool agent_start(void);

@@ -111,6 +111,12 @@ static int first_prctl(int option, unsigned long a, unsigned long b, unsigned lo
 	return real.prctl(option, a, b, c, d);
 }
 
+static off_t first_lseek(int fd, off_t offset, int whence)
+{
+	resolve();
+	return real.lseek(fd, offset, whence);
+}
+
 struct real real = {
     .malloc = first_malloc,
     .free = first_free,
@@ -124,6 +130,7 @@ struct real real = {
     .malloc_usable_size = first_malloc_usable_size,
     .dlclose = first_dlclose,
     .prctl = first_prctl,
+    .lseek = first_lseek,
 };
 
 /* What an allocator lacks. Such a call fails as for a size that cannot be had. */
@@ -171,6 +178,17 @@ static int none_prctl(int option, unsigned long a, unsigned long b, unsigned lon
 	return (int)result;
 }
 
+static off_t none_lseek(int fd, off_t offset, int whence)
+{
+	long result = sys_lseek(fd, offset, whence);
+
+	if (sys_failed(result)) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
 static void *next(const char *name, void *otherwise)
 {
 	void *found = dlsym(RTLD_NEXT, name);
@@ -212,6 +230,7 @@ static void resolve(void)
 	RESOLVE(malloc_usable_size, none_usable);
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
+	RESOLVE(lseek, none_lseek);
 	real = found;
 	errno = error;
 }

@@ -268,8 +268,8 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	size_t note = strlen(agent_config.note);
 	memcpy(base + at, agent_config.note, note);
 	h->note_offset = (uint32_t)at;
-	h->note_length = (uint32_t)note;
-	at += note;
+	atomic_store(&h->note_length, (uint32_t)note);
+	at += sizeof(agent_config.note); /* it may grow */
 	name_program();
 	h->exe_offset = (uint32_t)at;
 	h->exe_length = (uint32_t)strlen(program_name);
@@ -530,7 +530,7 @@ static bool begin_packet(struct writer *w)
 	w->at = (uint8_t *)(p + 1);
 	w->end = (uint8_t *)p + SPOOL_PACKET_BYTES;
 	w->depth = 0;
-	w->stack_known = false;
+	w->stack_known = w->ocaml_known = false;
 	memset(w->cache, 0, sizeof(w->cache));
 	atomic_store_explicit(&p->used, 0, memory_order_relaxed);
 	__atomic_store_n(&p->magic, SPOOL_PACKET_MAGIC, __ATOMIC_RELEASE);
@@ -621,6 +621,7 @@ bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, 
 		w->at = spool_put_frame(w, w->at, walk->frames[i].address);
 	w->depth = walk->depth;
 	w->stack_known = true;
+	w->ocaml_known = false;
 	spool_check_clock(w, ticks);
 	spool_commit(w);
 	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
@@ -640,6 +641,117 @@ void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags)
 	put_time(w, ticks);
 	put_id(w, id);
 	spool_commit(w);
+}
+
+static void note_truncated(const uint64_t *stack, uint32_t depth)
+{
+	if (depth && stack[0] & SPOOL_MARK_BIT)
+		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+}
+
+/* Root-most frames that the packet's current stack has, too. */
+static uint32_t ocaml_common(const struct writer *w, const uint64_t *stack, uint32_t depth)
+{
+	uint32_t n = 0, most = w->ocaml_known ? w->ocaml_depth : 0;
+
+	while (n < depth && n < most && stack[n] == w->ocaml_stack[n])
+		n++;
+	return n;
+}
+
+bool spool_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint64_t hits,
+			uint32_t heap, const uint64_t *stack, uint32_t depth)
+{
+	uint32_t common;
+
+	if (!spool_room(w, RECORD_BYTES + depth * SPOOL_FRAME_BYTES)) {
+		spool_drop_sample(w);
+		return false;
+	}
+	common = ocaml_common(w, stack, depth);
+	*w->at++ = SPOOL_SAMPLE;
+	*w->at++ = (uint8_t)(heap << SPOOL_FLAG_HEAP_SHIFT);
+	put_time(w, ticks);
+	put_id(w, id);
+	put_u(w, size);
+	put_u(w, hits);
+	put_u(w, w->depth - common);
+	put_u(w, depth - common);
+	for (uint32_t i = common; i < depth; i++)
+		w->at = spool_put_frame(w, w->at, stack[i]);
+	memcpy(w->ocaml_stack + common, stack + common, (depth - common) * sizeof(*stack));
+	w->depth = w->ocaml_depth = depth;
+	w->ocaml_known = true;
+	w->stack_known = false;
+	spool_check_clock(w, ticks);
+	spool_commit(w);
+	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
+	note_truncated(stack, depth);
+	return true;
+}
+
+void spool_promote(struct writer *w, uint64_t ticks, uint64_t id)
+{
+	if (!spool_room(w, RECORD_BYTES))
+		return;
+	*w->at++ = SPOOL_PROMOTE;
+	put_time(w, ticks);
+	put_id(w, id);
+	spool_commit(w);
+}
+
+void spool_heap_end(struct writer *w, uint64_t ticks)
+{
+	if (!spool_room(w, RECORD_BYTES))
+		return;
+	*w->at++ = SPOOL_HEAP_END;
+	put_time(w, ticks);
+	spool_commit(w);
+}
+
+#define TEXT_MOST 512u /* bytes of a function's or a file's name */
+
+static void put_text(struct writer *w, const char *text)
+{
+	size_t length = text ? strnlen(text, TEXT_MOST) : 0;
+
+	put_u(w, length);
+	memcpy(w->at, text, length);
+	w->at += length;
+}
+
+void spool_place(struct writer *w, uint64_t ticks, uint64_t address,
+		 const struct spool_place *place, uint32_t count)
+{
+	size_t bytes = RECORD_BYTES;
+
+	for (uint32_t i = 0; i < count; i++)
+		bytes += RECORD_BYTES + strnlen(place[i].function, TEXT_MOST) +
+			 strnlen(place[i].file, TEXT_MOST);
+	if (!spool_room(w, bytes))
+		return;
+	*w->at++ = SPOOL_PLACE;
+	put_time(w, ticks);
+	put_q(w, address);
+	put_u(w, count);
+	for (uint32_t i = 0; i < count; i++) {
+		put_text(w, place[i].function);
+		put_text(w, place[i].file);
+		put_u(w, place[i].line);
+		put_u(w, place[i].first);
+		put_u(w, place[i].last);
+	}
+	spool_commit(w);
+}
+
+void spool_note(const char *text)
+{
+	struct spool_header *h = spool_header;
+
+	agent_add_note(text, "", 0);
+	memcpy((char *)h + h->note_offset, agent_config.note, sizeof(agent_config.note));
+	atomic_store_explicit(&h->note_length, (uint32_t)strlen(agent_config.note),
+			      memory_order_release);
 }
 
 /* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
@@ -798,7 +910,8 @@ void spool_forget(void)
 		self.writer->packet = NULL;
 		self.writer->at = self.writer->end = NULL;
 		self.writer->lost_samples = self.writer->lost_frees = 0;
-		self.writer->stack_known = false;
+		self.writer->stack_known = self.writer->ocaml_known = false;
+		self.writer->ocaml_depth = 0;
 	}
 	for (uint32_t i = 0; i < WINDOWS; i++) {
 		uint8_t *window = atomic_load(&windows[i]);

@@ -27,6 +27,9 @@ struct writer {
 	uint32_t number;
 	uint32_t tid;
 	char name[16]; /* of the thread, as last recorded */
+	bool ocaml_known; /* the packet's stack is ocaml_stack */
+	uint32_t ocaml_depth;
+	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };
@@ -109,6 +112,22 @@ static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t a
 	__builtin_memcpy(at, &code, 2);
 	return at + 2;
 }
+
+/* A block in a heap of OCaml's; heap: enum spool_heap. The stack is given from its root. */
+bool spool_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint64_t hits,
+			uint32_t heap, const uint64_t *stack, uint32_t depth);
+void spool_promote(struct writer *w, uint64_t ticks, uint64_t id);
+void spool_heap_end(struct writer *w, uint64_t ticks);
+
+struct spool_place {
+	const char *function, *file;
+	uint32_t line, first, last;
+};
+void spool_place(struct writer *w, uint64_t ticks, uint64_t address,
+		 const struct spool_place *place, uint32_t count);
+
+/* One more remark for the user. */
+void spool_note(const char *text);
 
 /* Fork: a FORK record's ticks, or 0 when it could not be written. spool_fork_room() makes room for
  * it before the locks are taken. Nobody extends between lock and unlock; the child drops what it

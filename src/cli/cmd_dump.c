@@ -175,6 +175,11 @@ static bool print_node(struct frame_texts *t, uint32_t node, struct path *path)
 	return true;
 }
 
+static const char *kind_text(uint32_t kind)
+{
+	return kind == MAYFLY_ALLOC ? "alloc" : kind == MAYFLY_FREE ? "free" : "promote";
+}
+
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
 			bool stacks)
 {
@@ -182,8 +187,10 @@ static bool print_event(struct frame_texts *t, const struct mayfly_event *e, str
 
 	print_seconds(e->time_ns);
 	printf(" %s %" PRIu32 " #%" PRIu64 " size=%" PRIu64 " weight=%.0f flags=%s",
-	       e->kind == MAYFLY_ALLOC ? "alloc" : "free", tid_of(t->trace, e->thread), e->sample,
+	       kind_text(e->kind), tid_of(t->trace, e->thread), e->sample,
 	       e->size, e->weight_bytes, flags_text(e->flags, flags));
+	if (e->heap)
+		printf(" heap=%s", heap_name(e->heap));
 	if (e->kind == MAYFLY_ALLOC && stacks && !print_node(t, e->node, path))
 		return false;
 	putchar('\n');
@@ -209,8 +216,8 @@ static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e
 			     bool stacks)
 {
 	json_t *o = json_pack(
-	    "{s:I, s:s, s:o, s:o, s:o, s:f, s:f, s:b, s:b, s:b}", "time_ns", (json_int_t)e->time_ns,
-	    "event", e->kind == MAYFLY_ALLOC ? "alloc" : "free", "tid",
+	    "{s:I, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:b, s:b, s:b}", "time_ns", (json_int_t)e->time_ns,
+	    "event", kind_text(e->kind), "heap", heap_name(e->heap), "tid",
 	    json_unsigned(tid_of(t->trace, e->thread)), "sample", json_unsigned(e->sample), "size",
 	    json_unsigned(e->size), "weight_bytes", e->weight_bytes, "weight_blocks",
 	    e->weight_blocks, "realloc", (e->flags & MAYFLY_FLAG_REALLOC) != 0, "temporary",
@@ -314,6 +321,7 @@ static int dump_events(struct dump *d)
 
 	if (more)
 		return more;
+	mayfly_cursor_promotions(cursor);
 	while (d->printed && !ferror(stdout) && (more = mayfly_cursor_next(cursor, &event)) == 1)
 		d->printed = d->json ? print_event_json(&d->texts, &event, &d->path, d->stacks)
 				     : print_event(&d->texts, &event, &d->path, d->stacks);

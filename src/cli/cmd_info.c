@@ -59,6 +59,10 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 		print_field(o, "Mode", "sampled, %s, %s%s",
 			    interval_text(text, sizeof(text), trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
+	if (info->ocaml_interval_bytes)
+		print_field(o, "OCaml heap", "sampled, %.3g per word: 1 byte in %s",
+			    8.0 / (double)info->ocaml_interval_bytes,
+			    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
 	if (info->snapshot_ns)
 		print_field(o, "Snapshots",
 			    "every %s, %zu with changes: counters of each stack, not single blocks",
@@ -89,6 +93,34 @@ static void print_events(const struct output *o, const struct opened_trace *file
 			    text_bytes(size, sizeof(size), (double)info->file_bytes),
 			    info->format_version,
 			    *info->version ? info->version : "of unknown version");
+}
+
+/* Of each heap, when there is more than malloc's. */
+static void print_heaps(const struct output *o, const struct mayfly_trace *trace,
+			const struct mayfly_info *info)
+{
+	struct mayfly_query query;
+	struct mayfly_result *result;
+	char text[512] = "", bytes[FIGURE_TEXT];
+	size_t used = 0;
+
+	if (!info->ocaml_interval_bytes)
+		return;
+	mayfly_query_defaults(&query);
+	query.metric = MAYFLY_ALLOCATED;
+	query.by = MAYFLY_BY_HEAP;
+	if (mayfly_query_run(trace, &query, &result) != 0)
+		return;
+	for (size_t i = 0; i < result->rows && used < sizeof(text) - 1; i++) {
+		const struct mayfly_row *row = &result->row[i];
+		int n = snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64 " samples (%s)",
+				 i ? ", " : "", heap_name((uint32_t)row->low), row->self.samples,
+				 text_bytes(bytes, sizeof(bytes), row->self.bytes.estimate));
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+	mayfly_result_free(result);
+	print_field(o, "Heaps", "%s", text);
 }
 
 static void print_one_figure(const struct output *o, const char *name,
@@ -221,6 +253,7 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	print_program(o, file->info);
 	print_sampling(o, file->trace, file->info);
 	print_events(o, file);
+	print_heaps(o, file->trace, file->info);
 	print_figures(o, s);
 	print_threads(o, file->trace, file->info);
 	if (!print_modules(o, file->trace, file->info, all_modules))

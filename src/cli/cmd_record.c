@@ -67,6 +67,8 @@ struct record {
 	uint32_t interval_log2;
 	int sampler; /* enum spool_sampler */
 	bool interval_given, sampler_given, exact;
+	bool ocaml, ocaml_off; /* --ocaml was given, with off */
+	double ocaml_rate;     /* 0: the agent's own */
 	bool force, follow, quiet, progress;
 	int64_t snapshot_ns;
 	uint64_t max_size, max_spool; /* 0: not given */
@@ -134,6 +136,8 @@ static const char help[] =
     "      --max-size BYTES    keep the trace below this by keeping fewer samples\n"
     "      --max-spool BYTES   what may wait for being read (8G); more is dropped and counted\n"
     "      --sampler NAME      stratified or poisson (stratified)\n"
+    "      --ocaml[=RATE|off]  the heap of native OCaml 4.13 programs, too: samples for each word\n"
+    "                          (1e-5); this is so anyway when the program is one\n"
     "  -f, --follow            also record child processes: FILE with .PID before its suffix\n"
     "      --debug-dir DIR     look for separate debug files in DIR/.build-id too\n"
     "      --progress          show a progress line even when COMMAND's output is a terminal\n"
@@ -208,13 +212,28 @@ static bool take_overhead(struct record *r, const char *option, const char *text
 	return true;
 }
 
-/* Options that later versions have; scripts get an answer that says so. */
-static bool take_ocaml(const char *value)
+/* "off", a rate, or nothing, which asks for what is done anyway. */
+static bool take_ocaml(struct record *r, const char *value)
 {
-	if (value && !strcmp(value, "off"))
+	char *end;
+	double rate;
+
+	r->ocaml = true;
+	if (!value)
 		return true;
-	cli_usage("--ocaml: OCaml's own heap is not recorded in this version; only --ocaml=off");
-	return false;
+	if (!strcmp(value, "off")) {
+		r->ocaml_off = true;
+		return true;
+	}
+	rate = strtod(value, &end);
+	if (end == value || *end || !(rate >= 1e-11 && rate <= 1)) {
+		cli_usage("--ocaml: '%s' is neither a rate from 1e-11 to 1 (samples for each word) "
+			  "nor off",
+			  value);
+		return false;
+	}
+	r->ocaml_rate = rate;
+	return true;
 }
 
 enum {
@@ -283,7 +302,7 @@ static int take_option(struct record *r, int option, char **argv)
 		r->follow = true;
 		return -1;
 	case OPTION_OCAML:
-		return take_ocaml(optarg) ? -1 : RECORD_FAILED;
+		return take_ocaml(r, optarg) ? -1 : RECORD_FAILED;
 	case OPTION_FORCE:
 		r->force = true;
 		return -1;
@@ -323,6 +342,11 @@ static bool options_agree(struct record *r)
 	}
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
+	if (r->ocaml && !r->ocaml_off && !r->interval_log2) {
+		cli_usage("--ocaml samples the heap of OCaml; it does not go with every allocation "
+			  "(--exact, --interval 1, --snapshots)");
+		return false;
+	}
 	if (r->overhead && !r->interval_log2) {
 		cli_usage(
 		    "--overhead adapts the interval of a sampler; %s records every allocation",
@@ -485,7 +509,8 @@ static bool take_user_setting(struct record *r, const char *setting, const char 
 				  (uint64_t)SPOOL_LEAST_PACKETS * SPOOL_PACKET_BYTES,
 				  &r->max_spool);
 	*taken = is_key(setting, length, "output") || is_key(setting, length, "pid") ||
-		 is_key(setting, length, "follow");
+		 is_key(setting, length, "follow") ||
+		 (r->ocaml && is_key(setting, length, "ocaml"));
 	return true;
 }
 
@@ -522,15 +547,20 @@ static char *make_settings(const struct record *r)
 {
 	char *path =
 	    *r->spool == '/' ? format("%s", r->spool) : format("%s/%s", r->folder, r->spool);
-	char *escaped = escape(path), *settings, overhead[64] = "";
+	char *escaped = escape(path), *settings, overhead[64] = "", ocaml[64] = "";
 
 	if (r->overhead)
 		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
 			 r->overhead % 100);
+	if (r->ocaml_off)
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
+	else if (r->ocaml_rate > 0)
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.6e", r->ocaml_rate);
 	settings = format(
-	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s",
+	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s",
 	    escaped, 1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,
-	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, r->user_settings);
+	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml,
+	    r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;

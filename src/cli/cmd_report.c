@@ -28,7 +28,8 @@ static const char usage_text[] =
     "\n"
     "What to show:\n"
     "  --metric METRIC      live, peak (default), allocated, leaked or temporary\n"
-    "  --by KEY             function (default), line, stack, module, thread, size or lifetime\n"
+    "  --by KEY             function (default), line, stack, module, thread, size, lifetime\n"
+    "                       or heap\n"
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
@@ -39,6 +40,8 @@ static const char usage_text[] =
     "  --ignore RE          no stacks with a matching function, file or module\n"
     "  --hide RE            leave matching frames out of the stacks\n"
     "  --thread NAME|TID    only what this thread allocated (RE for names)\n"
+    "  --heap LIST          only blocks in these: malloc, ocaml (both heaps of OCaml), ocaml-minor,\n"
+    "                       ocaml-major, external (held by OCaml blocks), with commas between\n"
     "  --min-size B, --max-size B           only blocks of this size\n"
     "  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
     "\n"
@@ -56,7 +59,7 @@ static const char usage_text[] =
 static const char *const metric_names[] = {"live",   "peak",	  "allocated",
 					   "leaked", "temporary", NULL};
 static const char *const by_names[] = {"function", "line", "stack",    "module",
-				       "thread",   "size", "lifetime", NULL};
+				       "thread",   "size", "lifetime", "heap",	 NULL};
 static const char *const sort_names[] = {"self", "total", NULL};
 
 #define DEFAULT_TOP	20
@@ -98,6 +101,7 @@ enum {
 	OPT_IGNORE,
 	OPT_HIDE,
 	OPT_THREAD,
+	OPT_HEAP,
 	OPT_MIN_SIZE,
 	OPT_MAX_SIZE,
 	OPT_MIN_LIFETIME,
@@ -122,6 +126,7 @@ static const struct option long_options[] = {
     {"ignore", required_argument, NULL, OPT_IGNORE},
     {"hide", required_argument, NULL, OPT_HIDE},
     {"thread", required_argument, NULL, OPT_THREAD},
+    {"heap", required_argument, NULL, OPT_HEAP},
     {"min-size", required_argument, NULL, OPT_MIN_SIZE},
     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
     {"min-lifetime", required_argument, NULL, OPT_MIN_LIFETIME},
@@ -199,6 +204,38 @@ static bool set_question(struct report *r, int option, const char *value)
 	return good;
 }
 
+static bool set_heaps(const char *list, uint32_t *heaps)
+{
+	static const struct {
+		const char *name;
+		uint32_t heaps;
+	} known[] = {
+	    {"malloc", 1u << MAYFLY_HEAP_MALLOC},
+	    {"ocaml", 1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR},
+	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
+	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
+	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
+	};
+	const char *at = list;
+
+	do {
+		size_t length = strcspn(at, ","), i;
+
+		for (i = 0; i < sizeof(known) / sizeof(*known); i++)
+			if (strlen(known[i].name) == length && !memcmp(known[i].name, at, length))
+				break;
+		if (i == sizeof(known) / sizeof(*known)) {
+			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
+				  "ocaml-major, external",
+				  (int)length, at);
+			return false;
+		}
+		*heaps |= known[i].heaps;
+		at += length;
+	} while (*at++);
+	return true;
+}
+
 /* Options that choose blocks and frames. */
 static bool set_filter(struct report *r, int option, const char *value)
 {
@@ -214,6 +251,8 @@ static bool set_filter(struct report *r, int option, const char *value)
 		return pattern_add(&r->hide, "--hide", value);
 	case OPT_THREAD:
 		return pattern_add_thread(&r->thread, "--thread", value);
+	case OPT_HEAP:
+		return set_heaps(value, &q->heaps);
 	case OPT_MIN_SIZE:
 		return option_bytes("--min-size", value, &q->min_size);
 	case OPT_MAX_SIZE:
@@ -326,12 +365,16 @@ static const char *asks_for_blocks(const struct report *r)
 {
 	const struct mayfly_query *q = &r->query;
 
-	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
-		return q->by == MAYFLY_BY_THREAD ? "--by thread"
-		       : q->by == MAYFLY_BY_SIZE ? "--by size"
-						 : "--by lifetime";
+	if (q->by == MAYFLY_BY_THREAD)
+		return "--by thread";
+	if (q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
+		return q->by == MAYFLY_BY_SIZE ? "--by size" : "--by lifetime";
+	if (q->by == MAYFLY_BY_HEAP)
+		return "--by heap";
 	if (q->thread.matches)
 		return "--thread";
+	if (q->heaps)
+		return "--heap";
 	if (q->min_size > 0 || q->max_size < UINT64_MAX)
 		return q->min_size > 0 ? "--min-size" : "--max-size";
 	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
@@ -754,6 +797,9 @@ static void row_key(char *buffer, size_t size, const struct report *r, const str
 				 text_duration(low, sizeof(low), (double)row->low),
 				 text_duration(high, sizeof(high), (double)row->high));
 		break;
+	case MAYFLY_BY_HEAP:
+		snprintf(buffer, size, "%s", heap_name((uint32_t)row->low));
+		break;
 	default:
 		row_name(buffer, size, row);
 		break;
@@ -821,7 +867,7 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 static size_t set_columns(struct column *c, const struct report *r)
 {
 	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
-					     "THREAD",	 "SIZE",     "LIFETIME"};
+					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
 	bool total_first = r->query.sort == MAYFLY_SORT_TOTAL;
 	bool exact = r->exact;
 	const char *first = total_first ? "TOTAL" : "SELF";
@@ -1222,6 +1268,9 @@ static json_t *json_row(const struct report *r, const struct mayfly_row *row)
 		return json_pack("{s:{s:o, s:o}, s:o, s:o}", "lifetime", "low_ns",
 				 json_bound(row->low), "high_ns", json_bound(row->high), "self",
 				 self, "total", total);
+	case MAYFLY_BY_HEAP:
+		return json_pack("{s:s, s:o, s:o}", "heap", heap_name((uint32_t)row->low), "self",
+				 self, "total", total);
 	}
 	return NULL;
 }
@@ -1408,7 +1457,7 @@ static bool put_series(struct table *t, const struct report *r, const struct may
 static bool print_bars(const struct report *r, const struct mayfly_series *s)
 {
 	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
-					     "THREAD",	 "SIZE",     "LIFETIME"};
+					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
 	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
 				   {"LIVE", false, 0, STYLE_BAR, false},
 				   {"LAST", true, 1, STYLE_PLAIN, false},

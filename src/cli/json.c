@@ -202,6 +202,10 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "sampler",
 		   json_string(i->sampler == MAYFLY_POISSON ? "poisson" : "stratified")) &&
 	       set(o, "interval_bytes", json_unsigned(i->interval_bytes)) &&
+	       set(o, "ocaml_interval_bytes", json_unsigned(i->ocaml_interval_bytes)) &&
+	       set(o, "ocaml_rate",
+		   i->ocaml_interval_bytes ? json_real(8.0 / (double)i->ocaml_interval_bytes)
+					   : json_null()) &&
 	       set(o, "snapshot_ns", json_integer(i->snapshot_ns)) &&
 	       set(o, "thinned", json_boolean(i->thinned)) &&
 	       set(o, "seed", json_unsigned(i->seed));

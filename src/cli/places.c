@@ -166,6 +166,14 @@ char *line_fit(char *buffer, size_t size, const struct output *o, const char *te
 
 /* ---- how it was recorded ---- */
 
+const char *heap_name(uint32_t heap)
+{
+	static const char *const name[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
+						       "external"};
+
+	return name[heap < MAYFLY_HEAPS ? heap : 0];
+}
+
 bool trace_is_exact(const struct mayfly_info *info)
 {
 	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
@@ -186,7 +194,8 @@ static uint64_t largest_interval(const struct mayfly_trace *trace)
 	if (mayfly_cursor_open(trace, &cursor) != 0)
 		return 0;
 	while (mayfly_cursor_next(cursor, &event) == 1)
-		if (event.kind == MAYFLY_ALLOC && event.interval > largest)
+		if (event.kind == MAYFLY_ALLOC && event.heap == MAYFLY_HEAP_MALLOC &&
+		    event.interval > largest)
 			largest = event.interval;
 	mayfly_cursor_close(cursor);
 	return largest;

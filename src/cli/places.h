@@ -24,6 +24,7 @@ char *start_text(char *buffer, size_t size, const struct mayfly_info *info);
 char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);
 
 /* Whether each block counts for itself, so that figures have no error. */
+const char *heap_name(uint32_t heap); /* enum mayfly_heap; as options say it */
 bool trace_is_exact(const struct mayfly_info *info);
 /* How many intervals a trace of snapshots has counters for; 0 of other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);

@@ -14,6 +14,8 @@
 
 #include <libiberty/demangle.h>
 
+#include "trace/ocaml_names.h"
+
 #define BLOCK_SIZE ((size_t)64 << 10)
 
 /* libiberty refuses names longer than 1 KiB unless told not to limit itself, and then needs some
@@ -175,6 +177,14 @@ static char *readable_copy(const char *name, size_t length)
 {
 	int options = DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO | DMGL_RET_DROP;
 
+	if (!strncmp(name, "caml", 4)) {
+		char *out = malloc(length + 8);
+
+		if (out && ocaml_demangle(name, length, out, length + 8))
+			return out;
+		free(out);
+		return NULL;
+	}
 	/* Anything else is a plain C name, which some old mangling styles would misread. */
 	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2) && strncmp(name, "___Z", 4))
 		return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The strings of a symbols session: every name and path is kept once, in one arena, until the
- * session ends. Also readable names for C++ and Rust symbols.
+ * session ends. Also readable names for C++, Rust and OCaml symbols.
  */
 #ifndef MAYFLY_DEMANGLE_H
 #define MAYFLY_DEMANGLE_H

@@ -330,8 +330,13 @@ static const char *function_name(struct dwarf *d, Dwarf_Die *die, int level)
 			break;
 		at = next;
 	}
-	if (!result && name && *name)
-		result = qualified_name(d, &at, name, level);
+	if (!result && name && *name) {
+		/* The assembler's own DWARF has symbols for names: OCaml's, mangled. */
+		if (!strncmp(name, "caml", 4))
+			result = demangle_name(d->names, name);
+		else
+			result = qualified_name(d, &at, name, level);
+	}
 	if (result) {
 		memo_put(&d->memo, die->addr, result);
 		memo_put(&d->memo, at.addr, result);

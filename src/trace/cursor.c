@@ -47,6 +47,9 @@ struct mayfly_cursor {
 	int64_t *own_ns;
 	size_t own_room, named_room;
 	size_t own_live; /* of own[], after the chunk */
+	struct cursor_promotion *promotion;
+	size_t promotion_room, promoted;
+	bool wants_promotions;
 	size_t event, alloc, freed;
 };
 
@@ -365,6 +368,90 @@ static void bound_times(const struct event_batch *e, const struct trace_chunk *c
 	}
 }
 
+/* ---- promotions ---- */
+
+/* The block as it is before the frees of the chunk at hand. False: it is not live. */
+static bool look_at_block(struct mayfly_cursor *c, struct cursor_promotion *p)
+{
+	const struct event_batch *e = &c->b.e;
+	struct shelf *s;
+	size_t i;
+
+	if (p->number >= e->first_sample) {
+		i = (size_t)(p->number - e->first_sample);
+		if (i >= e->allocs)
+			return false;
+		fill_block(e, i, 0, &p->block); /* its time is filled in later */
+		return true;
+	}
+	s = find_shelf(c, p->number);
+	i = s ? find_place(s, p->number - s->first) : 0;
+	if (!s || i == s->count || s->block[i].node == GONE)
+		return false;
+	p->block = s->block[i];
+	return true;
+}
+
+/* Between the events that it lies between. */
+static int64_t bound_promotion(const struct event_batch *e, size_t event, int64_t time_ns)
+{
+	if (event < e->events && time_ns > e->time_ns[event])
+		time_ns = e->time_ns[event];
+	if (event && time_ns < e->time_ns[event - 1])
+		time_ns = e->time_ns[event - 1];
+	return time_ns;
+}
+
+/* The chunk that r has begun. Those of blocks that are not known are left out. */
+static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
+{
+	uint64_t count = varint_u(&r->head), unit = varint_u(&r->head), at = 0;
+	const struct event_batch *e = &c->b.e;
+	const uint64_t *event, *block, *time;
+	int64_t time_ns = e->events ? e->time_ns[0] : 0;
+	uint64_t number = 0;
+
+	if (count > TRACE_CHUNK_EVENTS || !unit || unit > TRACE_UNIT_NS ||
+	    !chunk_columns(r, 0x2a))
+		return;
+	event = chunk_numbers(r, COLUMN_PROMOTION_EVENT, (size_t)count);
+	block = chunk_numbers(r, COLUMN_PROMOTION_BLOCK, (size_t)count);
+	time = chunk_numbers(r, COLUMN_PROMOTION_TIME, (size_t)count);
+	if (r->error || (count > c->promotion_room &&
+			 !make_room(c, &c->promotion, c->promotion_room, (size_t)count,
+				    sizeof(*c->promotion))))
+		return;
+	if (count > c->promotion_room)
+		c->promotion_room = (size_t)count;
+	for (uint64_t i = 0; i < count; i++) {
+		struct cursor_promotion *p = &c->promotion[c->b.promotions];
+		uint64_t step = (time[i] >> 1 ^ -(time[i] & 1)) * unit;
+
+		at = event[i] <= e->events - at ? at + event[i] : e->events;
+		number += block[i] >> 1 ^ -(block[i] & 1);
+		time_ns = bound_promotion(e, (size_t)at, (int64_t)((uint64_t)time_ns + step));
+		*p = (struct cursor_promotion){.event = at, .number = number, .time_ns = time_ns};
+		c->b.promotions += look_at_block(c, p);
+	}
+}
+
+/* A chunk of promotions stands right behind that of the events. */
+static void load_promotions(struct mayfly_cursor *c, const struct chunk_header *events)
+{
+	const uint8_t *at = events->bytes + events->stored;
+	struct chunk_reader r = {.compress = c->chunk.compress, .budget = &c->budget};
+	struct chunk_header h;
+
+	c->promoted = 0;
+	if (chunk_find(at, (size_t)(c->t->data + c->t->size - at), true, &h) ||
+	    h.type != TRACE_PROMOTIONS)
+		return;
+	if (chunk_begin(&r, &h))
+		read_promotions(c, &r);
+	chunk_end(&r);
+	c->b.promotion = c->promotion;
+}
+
 static int load_chunk(struct mayfly_cursor *c)
 {
 	const struct trace_chunk *chunk = &c->t->chunk[c->next_chunk];
@@ -385,7 +472,17 @@ static int load_chunk(struct mayfly_cursor *c)
 	if (!as_expected(c, chunk))
 		return wrong(c);
 	bound_times(&c->b.e, chunk);
-	return match(c);
+	if (c->wants_promotions)
+		load_promotions(c, &h);
+	if (match(c))
+		return c->error;
+	for (size_t i = 0; i < c->b.promotions; i++) {
+		struct cursor_promotion *p = &c->promotion[i];
+
+		if (p->number >= c->b.e.first_sample)
+			p->block.time_ns = c->own_ns[p->number - c->b.e.first_sample];
+	}
+	return 0;
 }
 
 int cursor_next_batch(struct mayfly_cursor *c, struct cursor_batch *batch)
@@ -455,6 +552,7 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 {
 	event->node = b->node;
 	event->alloc_thread = b->thread;
+	event->heap = MAYFLY_FLAG_HEAP(b->flags);
 	event->size = b->size;
 	event->hits = b->hits;
 	event->interval = (uint64_t)1 << b->interval_log2;
@@ -464,8 +562,31 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 		event->weight_blocks = 1;
 		return;
 	}
-	sample_weight((enum mayfly_sampler)c->t->info.sampler, event->interval, b->size, b->hits,
+	sample_weight(estimate_sampler(c->t->info.sampler, b->flags), event->interval, b->size, b->hits,
 		      &event->weight_bytes, &event->weight_blocks);
+}
+
+void mayfly_cursor_promotions(struct mayfly_cursor *c)
+{
+	c->wants_promotions = true;
+}
+
+/* False: an event comes first. */
+static bool next_promotion(struct mayfly_cursor *c, struct mayfly_event *event)
+{
+	const struct cursor_promotion *p = &c->promotion[c->promoted];
+
+	if (c->promoted == c->b.promotions || p->event > c->event)
+		return false;
+	c->promoted++;
+	*event = (struct mayfly_event){
+	    .kind = MAYFLY_PROMOTE,
+	    .time_ns = p->time_ns,
+	    .thread = p->block.thread,
+	    .sample = p->number,
+	};
+	fill(c, &p->block, event);
+	return true;
 }
 
 int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
@@ -476,11 +597,15 @@ int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
 
 	if (c->error)
 		return c->error;
+	if (next_promotion(c, event))
+		return 1;
 	while (c->event == e->events) {
 		if (c->next_chunk == c->t->chunks)
 			return 0;
 		if (load_chunk(c))
 			return c->error;
+		if (next_promotion(c, event))
+			return 1;
 	}
 	event->time_ns = e->time_ns[c->event];
 	if (e->is_free[c->event++]) {
@@ -515,5 +640,6 @@ void mayfly_cursor_close(struct mayfly_cursor *c)
 	free(c->own);
 	free(c->own_ns);
 	free(c->named);
+	free(c->promotion);
 	free(c);
 }

@@ -26,12 +26,22 @@ struct cursor_block {
 	uint8_t interval_log2, flags;
 };
 
+/* A block that moves to OCaml's major heap after `event` events of the chunk. */
+struct cursor_promotion {
+	size_t event;
+	uint64_t number;
+	int64_t time_ns;
+	struct cursor_block block;
+};
+
 /* One chunk. The arrays are valid until the next call. */
 struct cursor_batch {
 	struct event_batch e;
 	const struct cursor_block *freed; /* of each free; its number is e.freed[] */
 	const int64_t *alloc_time_ns;	  /* of each allocation */
 	const struct trace_chunk *chunk;
+	const struct cursor_promotion *promotion; /* after mayfly_cursor_promotions() */
+	size_t promotions;
 };
 
 /* 1: *batch is the next chunk; 0: no more; negative: error. Not to be mixed with

@@ -29,6 +29,11 @@ static struct weight weigh(enum mayfly_sampler sampler, uint64_t interval, uint6
 	if (hits == 0) {
 		w.bytes = (double)size;
 		w.blocks = 1;
+	} else if (sampler == ESTIMATE_WORDS) {
+		w.bytes = hits * r;
+		w.blocks = hits * (r / z);
+		w.variance_bytes = hits * r * r;
+		w.variance_blocks = hits * (r / z) * (r / z);
 	} else if (sampler == MAYFLY_POISSON) {
 		double p = interval > 0 ? -expm1(-z / r) : 1;
 

@@ -9,6 +9,15 @@
 
 #include <mayfly/trace.h>
 
+/* Of blocks in the heaps of OCaml: a Bernoulli trial on each word, hits of which succeeded. */
+#define ESTIMATE_WORDS ((enum mayfly_sampler)2)
+
+/* How a block with these flags of its allocation was sampled. */
+static inline enum mayfly_sampler estimate_sampler(uint32_t sampler, uint32_t flags)
+{
+	return flags & MAYFLY_FLAG_HEAP_MASK ? ESTIMATE_WORDS : (enum mayfly_sampler)sampler;
+}
+
 /* A running sum of samples. All zero is the empty sum; two sums add field by field. */
 struct tally {
 	double exact_bytes, exact_blocks;     /* recorded with weight 1 */

@@ -40,6 +40,7 @@
 #define TRACE_EVENTS	   TRACE_TYPE('E', 'V', 'N', 'T')
 #define TRACE_NAMES	   TRACE_TYPE('N', 'A', 'M', 'E')
 #define TRACE_SUMS	   TRACE_TYPE('S', 'U', 'M', 'S')
+#define TRACE_PROMOTIONS   TRACE_TYPE('p', 'r', 'o', 'm')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
@@ -89,6 +90,8 @@ enum trace_column {
 	COLUMN_LOCATION_FILE = 11,
 	COLUMN_LOCATION_LINE = 13,
 	COLUMN_LOCATION_INLINED = 15,
+	COLUMN_LOCATION_FIRST = 16,
+	COLUMN_LOCATION_LENGTH = 18,
 
 	COLUMN_CHAIN_PARENT = 1, /* TREE */
 	COLUMN_CHAIN_LENGTH = 3,
@@ -106,6 +109,10 @@ enum trace_column {
 	COLUMN_SUM_FREED = 15,
 	COLUMN_SUM_TEMPS = 17,
 	COLUMN_SUM_TEMP_BYTES = 19,
+
+	COLUMN_PROMOTION_EVENT = 1, /* prom */
+	COLUMN_PROMOTION_BLOCK = 3,
+	COLUMN_PROMOTION_TIME = 5,
 
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,
@@ -162,6 +169,7 @@ enum trace_field {
 	FIELD_THINNED = 42,  /* u */
 	FIELD_CPU = 44,	     /* u, ns */
 	FIELD_RESIDENT = 46, /* u, bytes */
+	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

@@ -60,7 +60,7 @@ struct tally query_tally(const struct query_state *s, const struct sums *sums, s
 
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_LIFETIME &&
+	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_HEAP &&
 	       q->sort <= MAYFLY_SORT_TOTAL;
 }
 

@@ -12,7 +12,7 @@
  *
  *	by function, line, module, stack	the node that allocated
  *	by thread				the thread that allocated
- *	by size, lifetime			the number of the class
+ *	by size, lifetime, heap			the number of the class
  *
  * From the sums per node to rows:
  *
@@ -195,6 +195,13 @@ static inline bool query_by_node(const struct mayfly_query *q)
 {
 	return q->by == MAYFLY_BY_FUNCTION || q->by == MAYFLY_BY_LINE || q->by == MAYFLY_BY_STACK ||
 	       q->by == MAYFLY_BY_MODULE;
+}
+
+/* Whether blocks in heaps of OCaml may count. */
+static inline bool query_of_ocaml(const struct query_state *s)
+{
+	return s->info->ocaml_interval_bytes &&
+	       (!s->query->heaps || s->query->heaps >> MAYFLY_HEAP_OCAML_MINOR);
 }
 
 static inline bool query_at_peak(const struct mayfly_query *q)

@@ -52,13 +52,14 @@ static bool is_empty(const struct query_state *s, size_t group)
 
 /*
  * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
- * stratified sampler takes all blocks from its interval up.
+ * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
  */
 static uint64_t unseen_interval(const struct query_state *s, uint64_t smallest)
 {
 	if (smallest < s->query->min_size)
 		smallest = s->query->min_size;
-	if (s->info->sampler == MAYFLY_STRATIFIED && smallest >= s->largest_interval)
+	if (s->info->sampler == MAYFLY_STRATIFIED && smallest >= s->largest_interval &&
+	    !query_of_ocaml(s))
 		return 0;
 	return s->largest_interval;
 }

@@ -41,6 +41,8 @@ size_t query_slots(const struct query_state *s)
 		return SIZE_CLASSES;
 	case MAYFLY_BY_LIFETIME:
 		return LIFETIME_CLASSES;
+	case MAYFLY_BY_HEAP:
+		return MAYFLY_HEAPS;
 	default:
 		return s->info->nodes ? s->info->nodes : 1;
 	}
@@ -74,6 +76,8 @@ uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, i
 		return size_class(b->size);
 	case MAYFLY_BY_LIFETIME:
 		return lifetime_class(lifetime);
+	case MAYFLY_BY_HEAP:
+		return MAYFLY_FLAG_HEAP(b->flags);
 	default:
 		return b->node < s->slots ? b->node : 0;
 	}
@@ -113,6 +117,8 @@ uint32_t query_slot_group(struct query_state *s, uint32_t slot)
 		g = size_group(slot);
 	else if (s->query->by == MAYFLY_BY_LIFETIME)
 		g = lifetime_group(slot);
+	else if (s->query->by == MAYFLY_BY_HEAP)
+		g = (struct group){.low = slot, .high = slot};
 	return query_group(s, key, &g);
 }
 
@@ -265,6 +271,8 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 
 	if (b->size < q->min_size || b->size > q->max_size)
 		return false;
+	if (q->heaps && !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1))
+		return false;
 	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
 		return false;
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
@@ -301,7 +309,8 @@ static bool add_block(struct gather *g, const struct cursor_block *b, int64_t li
 	}
 	t = slot_tally(g->s, slot);
 	if (t)
-		tally_add(t, g->s->info->sampler, 1ull << b->interval_log2, b->size, b->hits);
+		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
+			  1ull << b->interval_log2, b->size, b->hits);
 	return t != NULL;
 }
 
@@ -476,7 +485,7 @@ static bool find_peak(struct query_state *s)
 /* Filters and groups that counters know nothing of. */
 static bool asks_for_blocks(const struct mayfly_query *q)
 {
-	return !query_by_node(q) || q->min_size > 0 || q->max_size < UINT64_MAX ||
+	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
 	       query_by_lifetime(q) || q->thread.matches;
 }
 

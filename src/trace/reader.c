@@ -228,6 +228,9 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_INTERVAL:
 		info->interval_bytes = u;
 		break;
+	case FIELD_OCAML_INTERVAL:
+		info->ocaml_interval_bytes = u;
+		break;
 	case FIELD_START_REAL:
 		info->start_real_ns = s;
 		break;

@@ -30,6 +30,7 @@ struct recording_location {
 	uint32_t function, file; /* strings */
 	uint32_t line;
 	bool inlined;
+	uint32_t first_char, last_char;
 };
 
 struct recording_frame {

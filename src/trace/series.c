@@ -193,7 +193,8 @@ static struct change change_of(const struct run *r, const struct cursor_block *b
 	struct change c = {(double)b->size, 1, sign};
 
 	if (b->hits)
-		sample_weight(r->s->info->sampler, 1ull << b->interval_log2, b->size, b->hits,
+		sample_weight(estimate_sampler(r->s->info->sampler, b->flags),
+			      1ull << b->interval_log2, b->size, b->hits,
 			      &c.bytes, &c.blocks);
 	c.bytes *= sign;
 	c.blocks *= sign;

@@ -139,13 +139,29 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-int spool_describe_end(const struct spool_header *mapped, struct tick_clock *clock,
+/* What is known only when the program has begun, or later still. */
+static int describe_late(const struct spool_source *source, const struct spool_header *mapped,
+			 bool beginning_missing, struct recording *tables)
+{
+	uint32_t ocaml_log2 = atomic_load(&mapped->ocaml_interval_log2);
+	struct spool_header copy;
+
+	if (ocaml_log2 && ocaml_log2 <= TRACE_MAX_INTERVAL)
+		tables->info.ocaml_interval_bytes = (uint64_t)1 << ocaml_log2;
+	memcpy(&copy, mapped, sizeof(copy));
+	return describe_note(source, &copy, beginning_missing, tables);
+}
+
+int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
+		       struct tick_clock *clock,
 		       const struct spool_ending *ending, const struct spool_totals *totals,
 		       struct recording *tables)
 {
 	struct mayfly_info *info = &tables->info;
 	int64_t end = tick_clock_ns(clock, atomic_load(&mapped->last_ticks));
 
+	if (describe_late(source, mapped, totals->beginning_missing, tables))
+		return MAYFLY_E_MEMORY;
 	info->samples = totals->allocations;
 	info->frees = totals->frees;
 	info->inherited = totals->inherited;

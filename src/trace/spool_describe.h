@@ -15,10 +15,10 @@ struct spool_totals { /* that the stream has counted */
 	uint64_t allocations, frees, inherited, truncated;
 	uint64_t lost_samples, lost_frees;
 	int64_t last_ns; /* the latest event */
-	bool damaged;
+	bool damaged, beginning_missing;
 };
 
-int spool_describe_end(const struct spool_header *mapped, struct tick_clock *clock,
+int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped, struct tick_clock *clock,
 		       const struct spool_ending *ending, const struct spool_totals *totals,
 		       struct recording *tables);
 

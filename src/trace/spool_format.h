@@ -89,7 +89,8 @@ struct spool_header {
 	uint32_t image; /* 0 for the first program image of this pid, 1 after an exec, ... */
 	uint64_t seed;	/* non-zero when the run was seeded for a test */
 	uint32_t mode;	/* enum spool_mode */
-	uint32_t pad1;
+	/* (a) of the blocks in the heaps of OCaml, once they are recorded; 0: they are not */
+	_Atomic uint32_t ocaml_interval_log2;
 
 	/* A forked child that is followed: what was live at the FORK record of the parent's spool
 	 * whose time is fork_ticks is live here too. Sampled mode: ids go on from the parent's. */
@@ -105,7 +106,7 @@ struct spool_header {
 	uint32_t exe_offset;	    /* path of the executable */
 	uint32_t exe_length;
 	uint32_t note_offset; /* one line for the user ("unknown key 'x' in MAYFLY"), or length 0 */
-	uint32_t note_length;
+	_Atomic uint32_t note_length; /* (a) it may grow, by whole remarks */
 
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
@@ -182,7 +183,7 @@ struct spool_packet {
  * q = 8 bytes. "time" is s: ticks since the previous time in this packet (packet.ticks at first).
  * "id" is s: difference to the previous id in this packet (header.first_sample_id at first).
  *
- *   SAMPLE    b flags, time, id, u size, u hits, u pop, u push, push x frame
+ *   SAMPLE    b flags (bits 4-5: enum spool_heap), time, id, u size, u hits, u pop, u push, push x frame
  *             The stack is the packet's current stack without its `pop` leaf-most frames, then
  *             with `push` frames added towards the leaf (root-most of them first).
  *             hits: sampled points in the block; 0 when the block is recorded with weight 1
@@ -195,6 +196,13 @@ struct spool_packet {
  *   LOST      time, u samples, u frees: so many records of this thread were dropped before this
  *   FORK      time: the process forks a child that will be followed; what is live is the child's
  * too
+ *   PROMOTE   time, id: the OCaml block has been moved from the minor to the major heap
+ *   PLACE     time, q address, u count, count x (u length, function, u length, file, u line, u first
+ *             character, u last character): where the code of a frame with this address is, as the
+ *             runtime knows it; innermost first, each inlined into the next one. Once for each
+ *             address of an OCaml stack, before the first sample with it. (Of an allocating OCaml
+ *             function the address is that of its debug information, plus 1.)
+ *   HEAP_END  time: blocks of the heaps of OCaml are not recorded from here on, neither their end
  *
  * Exact mode has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
  * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
@@ -231,6 +239,9 @@ enum spool_tag {
 	SPOOL_GONE = 6,
 	SPOOL_LOST = 7,
 	SPOOL_FORK = 8,
+	SPOOL_PROMOTE = 9,
+	SPOOL_PLACE = 10,
+	SPOOL_HEAP_END = 11,
 };
 
 #define SPOOL_EXACT_RECORD  0x80u /* set in the first byte of ALLOC and RELEASE */
@@ -242,6 +253,19 @@ enum spool_tag {
 #define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 #define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
+
+/* SAMPLE, bits 4-5 of the flags. For all but the first, the interval is the header's
+ * ocaml_interval_log2 and hits are those of a Bernoulli trial on each word. */
+#define SPOOL_FLAG_HEAP_SHIFT 4
+enum spool_heap {
+	SPOOL_HEAP_MALLOC = 0,
+	SPOOL_HEAP_MINOR = 1,	 /* of OCaml */
+	SPOOL_HEAP_MAJOR = 2,	 /* of OCaml, allocated there directly */
+	SPOOL_HEAP_EXTERNAL = 3, /* what an OCaml block holds outside both heaps */
+};
+
+#define SPOOL_OCAML_FRAMES 1024u /* the most that a stack of OCaml's may have */
+#define SPOOL_OCAML_PLACES 32u	 /* of one frame */
 
 #define SPOOL_CACHE_BITS    11
 #define SPOOL_CACHE_SIZE    (1u << SPOOL_CACHE_BITS)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/ocaml_names.h"
+
 #define MOST_RANGES                                                                                \
 	16384u /* beyond, modules are not looked up: only a damaged spool has so many              \
 		*/
@@ -455,6 +457,68 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 	return STACK_DONE;
 }
 
+/* ---- places ---- */
+
+/* A text of the record as a string of the tables. */
+static uint32_t read_text(struct spool_stacks *t, struct varint_in *in)
+{
+	uint64_t length = varint_u(in);
+	const uint8_t *text = varint_bytes(in, length);
+
+	return text && length ? recording_string(t->tables, (const char *)text, (size_t)length) : 0;
+}
+
+/* OCaml writes A__B for what programs call A.B. */
+static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
+{
+	uint64_t length = varint_u(in);
+	const uint8_t *text = varint_bytes(in, length);
+	char name[2048];
+
+	if (!text || !length || length >= sizeof(name))
+		return 0;
+	memcpy(name, text, (size_t)length);
+	return recording_string(t->tables, name, ocaml_join_modules(name, (size_t)length));
+}
+
+static uint32_t read_number(struct varint_in *in)
+{
+	uint64_t number = varint_u(in);
+
+	return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct varint_in *in)
+{
+	uint64_t count = varint_u(in);
+	uint32_t frame, first = (uint32_t)t->tables->locations;
+
+	if (in->bad || count > SPOOL_OCAML_PLACES || address & SPOOL_MARK_BIT)
+		return STACK_DAMAGED;
+	frame = find_frame(t, address);
+	if (frame == RECORDING_NONE)
+		return STACK_MEMORY;
+	for (uint64_t i = 0; i < count; i++) {
+		struct recording_location l = {
+		    .function = read_function(t, in),
+		    .file = read_text(t, in),
+		    .inlined = i + 1 < count,
+		};
+
+		l.line = read_number(in);
+		l.first_char = read_number(in);
+		l.last_char = read_number(in);
+		if (in->bad)
+			return STACK_DAMAGED;
+		if (l.function == RECORDING_NONE || l.file == RECORDING_NONE ||
+		    recording_location(t->tables, &l) == RECORDING_NONE)
+			return STACK_MEMORY;
+	}
+	t->tables->frame[frame].first_location = first;
+	t->tables->frame[frame].locations = (uint32_t)count;
+	return STACK_DONE;
+}
+
 /* ---- forks ---- */
 
 /* Each made when first needed: a child inherits few of them. */
@@ -516,17 +580,46 @@ static uint32_t heritage_module(struct stacks_heritage *h, uint32_t module)
 	return h->module[module];
 }
 
+/* Places that the parent's runtime has told; the child's does not tell them again before it meets
+ * them. */
+static bool heritage_locations(struct stacks_heritage *h, const struct recording_frame *from,
+			       uint32_t frame)
+{
+	struct recording *r = h->child->tables;
+	uint32_t first = (uint32_t)r->locations;
+
+	if (!from->locations || r->frame[frame].locations)
+		return true;
+	for (uint32_t i = 0; i < from->locations; i++) {
+		struct recording_location l = h->parent->location[from->first_location + i];
+		const char *function = recording_text(h->parent, l.function);
+		const char *file = recording_text(h->parent, l.file);
+
+		l.function = recording_string(r, function, strlen(function));
+		l.file = recording_string(r, file, strlen(file));
+		if (l.function == RECORDING_NONE || l.file == RECORDING_NONE ||
+		    recording_location(r, &l) == RECORDING_NONE)
+			return false;
+	}
+	r->frame[frame].first_location = first;
+	r->frame[frame].locations = from->locations;
+	return true;
+}
+
 static uint32_t heritage_frame(struct stacks_heritage *h, uint32_t frame)
 {
 	const struct recording_frame *f = &h->parent->frame[frame];
-	uint32_t module = RECORDING_NONE;
+	uint32_t module = RECORDING_NONE, copy;
 
 	if (f->module != RECORDING_NONE) {
 		module = heritage_module(h, f->module);
 		if (module == RECORDING_NONE)
 			return RECORDING_NONE;
 	}
-	return recording_frame(h->child->tables, f->kind, module, f->address);
+	copy = recording_frame(h->child->tables, f->kind, module, f->address);
+	if (copy == RECORDING_NONE || !heritage_locations(h, f, copy))
+		return RECORDING_NONE;
+	return copy;
 }
 
 /* Climbs to the first known one, then makes nodes on the way back. */

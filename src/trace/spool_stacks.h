@@ -88,6 +88,9 @@ enum stack_result { STACK_DONE, STACK_DAMAGED, STACK_MEMORY };
 enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, uint64_t pop,
 			       uint64_t push, struct varint_in *in);
 
+/* The rest of a PLACE record: what the program's own runtime says of the code at this address. */
+enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct varint_in *in);
+
 static inline uint32_t stack_node(const struct spool_stack *s)
 {
 	return s->depth ? s->frame[s->depth - 1].node : 0;

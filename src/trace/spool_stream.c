@@ -301,7 +301,7 @@ static double weight(const struct spool_stream *s, const struct live_block *b)
 
 	if (s->exact || !b->sample.hits)
 		return (double)b->size;
-	sample_weight((enum mayfly_sampler)s->header.sampler,
+	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags),
 		      (uint64_t)1 << b->sample.interval_log2, b->size, b->sample.hits, &bytes,
 		      &blocks);
 	return bytes;
@@ -730,11 +730,17 @@ static void next_id(struct writer *w, struct varint_in *in)
 static void read_sample(struct spool_stream *s, struct writer *w, struct varint_in *in)
 {
 	uint8_t flags = varint_byte(in);
+	uint32_t heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 3, interval_log2 = w->interval_log2;
 	uint64_t size, hits, pop, push;
 	enum stack_result result;
 	struct trace_block block;
 	struct live_block *b;
 	int64_t ns;
+
+	if (heap != SPOOL_HEAP_MALLOC)
+		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
+	if (interval_log2 > TRACE_MAX_INTERVAL)
+		varint_fail(in);
 
 	varint_s(in); /* its time, which is w->due */
 	next_id(w, in);
@@ -754,13 +760,14 @@ static void read_sample(struct spool_stream *s, struct writer *w, struct varint_
 	}
 	ns = moment(s, w->ticks);
 	b = new_block(s, id_key(w->id), ns, this_thread(s, w),
-		      flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0);
+		      (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+			  heap << MAYFLY_FLAG_HEAP_SHIFT);
 	if (!b)
 		return;
 	b->size = size;
 	b->node = stack_node(&w->stack);
 	b->sample.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
-	b->sample.interval_log2 = w->interval_log2;
+	b->sample.interval_log2 = interval_log2;
 	s->truncated += stack_truncated(&w->stack);
 	block = trace_block(s, b);
 	hand_alloc(s, ns, b, &block);
@@ -863,6 +870,67 @@ static void read_lost(struct spool_stream *s, struct writer *w, struct varint_in
 		s->last_key[w->thread] = 0;
 }
 
+static void read_place(struct spool_stream *s, struct writer *w, struct varint_in *in)
+{
+	enum stack_result result;
+	uint64_t address;
+
+	varint_s(in);
+	address = varint_fixed(in, 8);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	result = stacks_place(&s->stacks, address, in);
+	if (result == STACK_MEMORY)
+		fail(s, MAYFLY_E_MEMORY);
+	if (result == STACK_DAMAGED)
+		varint_fail(in);
+}
+
+static void read_promote(struct spool_stream *s, struct writer *w, struct varint_in *in)
+{
+	const struct live_block *b;
+	int error;
+
+	varint_s(in);
+	next_id(w, in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	b = live_find(&s->live, id_key(w->id));
+	if (!b || !s->trace || b->serial == LIVE_THINNED)
+		return;
+	error = trace_writer_promote(s->trace, moment(s, w->ticks), b->serial);
+	if (error)
+		fail(s, error);
+}
+
+/* Nothing more is known of the blocks in OCaml's heaps: for the trace they end here. */
+static void read_heap_end(struct spool_stream *s, struct writer *w, struct varint_in *in)
+{
+	int64_t ns;
+
+	varint_s(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	ns = moment(s, w->ticks);
+	for (size_t i = 0, size = s->live.size; i < s->live.size && !s->error;) {
+		struct live_block *b = &s->live.block[i];
+
+		if (!b->key || !(b->flags & MAYFLY_FLAG_HEAP_MASK)) {
+			i++;
+			continue;
+		}
+		hand_free(s, ns, b, this_thread(s, w), 0);
+		live_remove(&s->live, b); /* the run behind it moves up, perhaps to here */
+		if (s->live.size != size) { /* the table has shrunk: all have moved */
+			size = s->live.size;
+			i = 0;
+		}
+	}
+}
+
 /* ---- forks ---- */
 
 static int compare_serial(const void *a, const void *b)
@@ -939,7 +1007,8 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 		b->serial = old->serial;
 		b->size = old->size;
 		b->ticks = old->ticks; /* or sample */
-		b->flags = (old->flags & MAYFLY_FLAG_REALLOC) | MAYFLY_FLAG_INHERITED;
+		b->flags = (old->flags & (MAYFLY_FLAG_REALLOC | MAYFLY_FLAG_HEAP_MASK)) |
+			   MAYFLY_FLAG_INHERITED;
 		b->thread = index_thread(s, t->tid);
 		b->node = heritage_node(h, old->node);
 		if (b->node == RECORDING_NONE)
@@ -1013,6 +1082,15 @@ static void read_tagged(struct spool_stream *s, struct writer *w, uint8_t tag)
 		break;
 	case SPOOL_FORK:
 		read_fork(s, w, &in);
+		break;
+	case SPOOL_PLACE:
+		read_place(s, w, &in);
+		break;
+	case SPOOL_PROMOTE:
+		read_promote(s, w, &in);
+		break;
+	case SPOOL_HEAP_END:
+		read_heap_end(s, w, &in);
 		break;
 	default:
 		varint_fail(&in);
@@ -1450,8 +1528,10 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .lost_frees = s->lost_frees,
 	    .last_ns = s->now_ns,
 	    .damaged = s->packets.damaged,
+	    .beginning_missing = s->beginning_missing,
 	};
-	error = spool_describe_end(s->packets.header, &s->clock, ending, &totals, s->tables);
+	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending, &totals,
+				   s->tables);
 	if (!error && s->trace)
 		error = trace_writer_time(s->trace, s->tables->info.duration_ns);
 	return error;

@@ -519,6 +519,7 @@ static void write_tree(struct batch *b)
 
 struct name_columns {
 	uint64_t *to, *problem, *renamed, *listed, *function, *file, *line, *inlined;
+	uint64_t *first, *length; /* characters */
 	uint32_t *frame; /* all frames in use, sorted */
 	size_t locations;
 };
@@ -573,6 +574,8 @@ static void name_lines(struct batch *b, struct name_columns *c)
 
 	c->line = new_column(b, c->locations);
 	c->inlined = new_column(b, c->locations);
+	c->first = new_column(b, c->locations);
+	c->length = new_column(b, c->locations);
 	if (!last)
 		fail(w, MAYFLY_E_MEMORY);
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
@@ -583,6 +586,9 @@ static void name_lines(struct batch *b, struct name_columns *c)
 			last[l[k].file] = l[k].line;
 			/* What is expected: all but the outermost one. */
 			c->inlined[used] = l[k].inlined != (k + 1 < count);
+			c->first[used] = l[k].first_char;
+			c->length[used] =
+			    varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
 		}
 	}
 	free(last);
@@ -642,6 +648,8 @@ static void write_names(struct batch *b, const struct name_columns *c)
 	    {COLUMN_LOCATION_FILE, c->file, c->locations},
 	    {COLUMN_LOCATION_LINE, c->line, c->locations},
 	    {COLUMN_LOCATION_INLINED, c->inlined, c->locations},
+	    {COLUMN_LOCATION_FIRST, c->first, c->locations},
+	    {COLUMN_LOCATION_LENGTH, c->length, c->locations},
 	};
 	struct bytes head = {0};
 
@@ -649,7 +657,7 @@ static void write_names(struct batch *b, const struct name_columns *c)
 		return;
 	bytes_put_u(&head, c->locations);
 	bytes_put_u(&head, TRACE_UNIT_NS);
-	write_chunk(b, TRACE_NAMES, &head, column, 8);
+	write_chunk(b, TRACE_NAMES, &head, column, 10);
 }
 
 /* ---- a group ---- */

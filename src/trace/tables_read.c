@@ -427,6 +427,8 @@ static void read_locations(struct table_reader *r, size_t count)
 	const uint32_t *file = string_column(r, COLUMN_LOCATION_FILE, count);
 	const uint64_t *line = chunk_numbers(c, COLUMN_LOCATION_LINE, count);
 	const uint64_t *inlined = chunk_numbers(c, COLUMN_LOCATION_INLINED, count);
+	const uint64_t *first = chunk_numbers(c, COLUMN_LOCATION_FIRST, count);
+	const uint64_t *length = chunk_numbers(c, COLUMN_LOCATION_LENGTH, count);
 	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
 
 	t->location = keep(r, count, sizeof(*t->location));
@@ -437,6 +439,8 @@ static void read_locations(struct table_reader *r, size_t count)
 		l->file = t->string[file[i]];
 		last[file[i]] += (uint32_t)unzigzag(line[i]);
 		l->line = last[file[i]];
+		l->first_char = (uint32_t)first[i];
+		l->last_char = l->first_char + (uint32_t)unzigzag(length[i]);
 		l->inlined = inlined[i] != 0; /* so far: differs from what is expected */
 	}
 }
@@ -510,7 +514,7 @@ static void read_names(struct table_reader *r)
 	if (r->named)
 		damaged(r);
 	r->named = true;
-	if (!chunk_columns(&r->chunk, 0xaaaa))
+	if (!chunk_columns(&r->chunk, 0x5aaaa))
 		return;
 	read_module_names(r, unit);
 	read_thread_names(r);

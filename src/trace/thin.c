@@ -43,6 +43,8 @@ static double keep_chance(uint32_t sampler, uint32_t interval_log2, const struct
 	double size = b->size ? (double)b->size : 1; /* as weights count it */
 
 	*hits = b->hits ? b->hits : 1;
+	if (b->flags & MAYFLY_FLAG_HEAP_MASK)
+		return ldexp(1, (int)b->interval_log2 - (int)interval_log2);
 	if (sampler == MAYFLY_POISSON)
 		return poisson_chance(b->size, interval_log2) /
 		       (b->hits ? poisson_chance(b->size, b->interval_log2) : 1);
@@ -190,12 +192,19 @@ static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i,
 
 static int copy_batch(struct thinning *t, const struct cursor_batch *b)
 {
-	size_t alloc = 0, freed = 0;
+	size_t alloc = 0, freed = 0, promoted = 0;
 	int error = 0;
 
-	for (size_t i = 0; i < b->e.events && !error; i++)
-		error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
-					: copy_alloc(t, b, alloc++);
+	for (size_t i = 0; i <= b->e.events && !error; i++) {
+		for (; promoted < b->promotions && b->promotion[promoted].event <= i && !error;
+		     promoted++)
+			error = trace_writer_promote(
+			    t->to, b->promotion[promoted].time_ns,
+			    thin_map_serial(t->map, b->promotion[promoted].number));
+		if (i < b->e.events && !error)
+			error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
+						: copy_alloc(t, b, alloc++);
+	}
 	return error;
 }
 
@@ -205,6 +214,8 @@ static int copy_events(struct thinning *t)
 	struct cursor_batch batch;
 	int error = mayfly_cursor_open(t->trace, &cursor), result;
 
+	if (!error)
+		mayfly_cursor_promotions(cursor);
 	while (!error) {
 		result = cursor_next_batch(cursor, &batch);
 		if (result <= 0) {

@@ -13,12 +13,14 @@
 
 static void add(struct tally *t, const struct mayfly_info *info, const struct mayfly_event *e)
 {
-	tally_add(t, info->sampler, e->interval, e->size, e->hits);
+	tally_add(t, estimate_sampler(info->sampler, e->heap << MAYFLY_FLAG_HEAP_SHIFT),
+		  e->interval, e->size, e->hits);
 }
 
 static void subtract(struct tally *t, const struct mayfly_info *info, const struct mayfly_event *e)
 {
-	tally_remove(t, info->sampler, e->interval, e->size, e->hits);
+	tally_remove(t, estimate_sampler(info->sampler, e->heap << MAYFLY_FLAG_HEAP_SHIFT),
+		     e->interval, e->size, e->hits);
 }
 
 struct sums {

@@ -32,6 +32,13 @@ struct index_entry {
 	uint64_t live_bytes, largest_bytes;
 };
 
+/* A block that moves to OCaml's major heap, when so many events of the chunk have been. */
+struct promotion {
+	size_t event;
+	uint64_t block;
+	int64_t time_ns;
+};
+
 struct trace_writer {
 	struct trace_writer_options options;
 	trace_sink *sink;
@@ -51,6 +58,8 @@ struct trace_writer {
 	uint32_t *free_node;
 	uint64_t *free_size;
 	uint64_t inherited;   /* in this chunk */
+	struct promotion *promotion; /* of this chunk */
+	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
 
 	struct sums_span span;
@@ -113,6 +122,7 @@ static void free_batch(struct trace_writer *w)
 	free(b->free_flags);
 	free(w->free_node);
 	free(w->free_size);
+	free(w->promotion);
 }
 
 struct trace_writer *trace_writer_new(const struct trace_writer_options *options,
@@ -279,6 +289,7 @@ static void put_info(struct info_writer *i)
 	field_string(i, FIELD_NOTE, w->r->note);
 	field_u(i, FIELD_COMPLETE, info->complete);
 	field_u(i, FIELD_SPOOL, info->spool);
+	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
 	field_u(i, FIELD_CPU, info->program_cpu_ns);
 	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
@@ -378,6 +389,41 @@ static void count_sums(struct trace_writer *w, struct index_entry *entry)
 	w->span_events += w->batch.events;
 }
 
+/* What is true of the chunk of events before it. */
+static void write_promotions(struct trace_writer *w)
+{
+	size_t count = w->promotions;
+	uint64_t *number = calloc(3 * count + 1, sizeof(*number));
+	uint64_t *event = number, *block = number + count, *time = number + 2 * count;
+	const struct column column[] = {
+	    {COLUMN_PROMOTION_EVENT, event, count},
+	    {COLUMN_PROMOTION_BLOCK, block, count},
+	    {COLUMN_PROMOTION_TIME, time, count},
+	};
+	struct promotion last = {.time_ns = w->batch.time_ns[0]};
+	struct bytes head = {0};
+
+	if (!number) {
+		fail(w, MAYFLY_E_MEMORY);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct promotion *p = &w->promotion[i];
+
+		event[i] = p->event - last.event;
+		block[i] = varint_zigzag((int64_t)(p->block - last.block));
+		time[i] = varint_zigzag((p->time_ns - last.time_ns) / w->unit);
+		last = *p;
+	}
+	bytes_put_u(&head, count);
+	bytes_put_u(&head, (uint64_t)w->unit);
+	w->out.failed |= head.failed;
+	chunk_write(w->columns, &w->out, TRACE_PROMOTIONS, &head, column, 3);
+	bytes_free(&head);
+	free(number);
+	w->promotions = 0;
+}
+
 static void write_events(struct trace_writer *w, size_t first_chain)
 {
 	const struct event_context context = {
@@ -405,6 +451,8 @@ static void write_events(struct trace_writer *w, size_t first_chain)
 	entry->to_ns = b->time_ns[b->events - 1];
 	count_sums(w, entry);
 	events_write(w->coder, &context, b, &w->out);
+	if (w->promotions)
+		write_promotions(w);
 	b->events = b->allocs = 0;
 	b->first_sample = w->allocs;
 	w->inherited = 0;
@@ -582,6 +630,34 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	w->free_node[i] = node;
 	w->free_size[i] = block->size;
 	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+/* Those after the last event of all are left out: there is no chunk that they could belong to. */
+int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
+{
+	struct promotion *bigger;
+	size_t room = w->promotion_room ? 2 * w->promotion_room : 1024;
+
+	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
+		return w->error;
+	if (serial >= w->allocs)
+		return fail(w, MAYFLY_E_RANGE);
+	if (w->promotions == TRACE_CHUNK_EVENTS) {
+		if (!w->batch.events)
+			return 0;
+		if (write_group(w, false))
+			return w->error;
+	}
+	if (w->promotions == w->promotion_room) {
+		bigger = realloc(w->promotion, room * sizeof(*bigger));
+		if (!bigger)
+			return fail(w, MAYFLY_E_MEMORY);
+		w->promotion = bigger;
+		w->promotion_room = room;
+	}
+	w->promotion[w->promotions++] =
+	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
+	return 0;
 }
 
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)

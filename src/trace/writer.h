@@ -53,6 +53,9 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 		      const struct trace_block *block, uint32_t thread, uint32_t flags);
 
+/* The block is moved to OCaml's major heap. */
+int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial);
+
 /* Time has come to this without events: closes snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 

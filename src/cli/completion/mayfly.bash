@@ -5,9 +5,9 @@ _mayfly()
 {
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
-		--max-spool --sampler --follow --debug-dir --progress --quiet --help"
+		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --focus --ignore --hide --thread
-		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+		--heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --like-memtrace --help"
@@ -67,7 +67,7 @@ _mayfly()
 		return
 		;;
 	--by)
-		COMPREPLY=($(compgen -W "function line stack module thread size lifetime" \
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap" \
 			-- "$current"))
 		return
 		;;

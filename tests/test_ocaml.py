@@ -1,0 +1,361 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""OCaml programs (tests/programs/ocaml.ml) under `mayfly record`: what they do is the same, what
+they are known to allocate lies in the intervals of the estimates, places and names are right, and
+programs that cannot be recorded run on with a note that says why."""
+import functools
+import glob
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info,
+                     main, record, report, rows, run, same, sane, unchanged)
+
+WORD = 8
+
+
+@functools.lru_cache(maxsize=None)
+def tools():
+    path = shutil.which("ocamlfind")
+    if not path:
+        raise Skip("OCaml (ocaml-findlib) is not installed")
+    version = subprocess.run([path, "ocamlopt", "-version"], capture_output=True, text=True).stdout
+    return path, version.strip()
+
+
+def supported():
+    found = tools()[1]
+    if not found.startswith("4.13."):
+        raise Skip("this OCaml is " + found + ", recorded is 4.13")
+
+
+@functools.lru_cache(maxsize=None)
+def folder():
+    return tempfile.TemporaryDirectory(prefix="mayfly-ocaml-")
+
+
+@functools.lru_cache(maxsize=None)
+def built(name, kind="ocamlopt", options=()):
+    """tests/programs/ocaml.ml with its stubs, compiled; None: it does not compile so."""
+    supported()
+    out = os.path.join(folder().name, name)
+    work = out + ".d"
+    os.mkdir(work)
+    for source in ("ocaml_stubs.c", "ocaml.ml"):
+        shutil.copy(os.path.join(SOURCE, "tests", "programs", source), work)
+    done = subprocess.run([tools()[0], kind, "-thread", "-package", "unix,threads.posix",
+                           "-linkpkg", "-g", *options, "ocaml_stubs.c", "ocaml.ml", "-o", out],
+                          cwd=work, capture_output=True, text=True)
+    if done.returncode and not options:
+        raise AssertionError(done.stderr)
+    return out if not done.returncode else None
+
+
+def program():
+    return built("ocaml.exe")
+
+
+def interval(row, slack=1.5):
+    low, high, middle = (row["bytes"][k] for k in ("low", "high", "estimate"))
+    return middle - slack * (middle - low), middle + slack * (high - middle)
+
+
+def holds(row, expected, what):
+    low, high = interval(row)
+    check(low <= expected <= high, what, "is", expected, "and not in", low, high)
+
+
+def ocaml(trace, *options):
+    return rows(trace, "--heap", "ocaml", "--metric", "allocated", "--all", *options)
+
+
+# ---- known sizes ----
+
+@cases(["1e-2", "1e-3", "1e-4"])
+def lists(rate):
+    n = 100000
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        watched = unchanged([program(), "lists", str(n)], trace, "--ocaml=" + rate)
+        same(watched.code, 0, "exit status")
+        facts = sane(trace)
+        check(0.6 * float(rate) < facts["ocaml_rate"] < 1.5 * float(rate), facts["ocaml_rate"])
+        found = ocaml(trace)
+        mapped = found["Stdlib.List.map"]
+        holds(mapped["self"], 3 * WORD * n, "List.map")
+        check(mapped["file"] and mapped["file"].endswith("list.ml"), mapped)
+        [count] = [row for name, row in found.items() if name.endswith(".count")]
+        holds(count["self"], 3 * WORD * n, "count")
+        check(count["file"].endswith("ocaml.ml"), count)
+        blocks = mapped["self"]["blocks"]
+        check(blocks["low"] * 0.9 <= n <= blocks["high"] * 1.1, "blocks", blocks)
+
+
+@case
+def tables():
+    n = 100000
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        unchanged([program(), "tables", str(n)], trace, "--ocaml=1e-3")
+        found = ocaml(trace)
+        add = found["Stdlib.Map.Make.add"]
+        # n insertions into a tree of up to n: between log2 n / 2 and 1.5 log2 n copies each.
+        check(n * 6 * WORD * 8 < add["total"]["bytes"]["estimate"] < n * 6 * WORD * 26, add)
+        resize = report(trace, "--heap", "ocaml-major", "--metric", "allocated")
+        # The table's array doubles up to 65536 words, with a second one to fill it by.
+        holds(resize["total"], 2 * sum(WORD * (1 + (16 << k)) for k in range(5, 13)), "table")
+
+
+@case
+def bigarrays():
+    n = 500
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        unchanged([program(), "bigarrays", str(n)], trace, "--ocaml=1e-3")
+        external = report(trace, "--heap", "external", "--metric", "allocated")
+        # Channels are custom blocks with memory outside the heap, too.
+        low, high = interval(external["total"])
+        check(low <= n * 65536 + 8 * 65536 and high >= n * 65536, external["total"])
+        live = report(trace, "--heap", "external", "--metric", "live")["total"]["bytes"]
+        check(live["estimate"] < 20 * 65536, "collected arrays count as live", live)
+        plain = report(trace, "--heap", "malloc", "--metric", "allocated")["total"]
+        check(plain["bytes"]["high"] > n * 65536, "malloc has them, too", plain)
+
+
+@case
+def exceptions():
+    with Folder() as here:
+        unchanged([program(), "exceptions", "20000"], here / "t.mayfly", "--ocaml=1e-2")
+        found = ocaml(here / "t.mayfly")
+        [search] = [row for name, row in found.items() if name.endswith(".search")]
+        # Found (4 words) and its string (4 words), each time.
+        holds(search["total"], 20000 * (4 + 4) * WORD, "search")
+
+
+@case
+def threads():
+    n = 20000
+    with Folder() as here:
+        unchanged([program(), "threads", str(n)], here / "t.mayfly", "--ocaml=1e-3")
+        facts = sane(here / "t.mayfly")
+        check(facts["threads"] >= 4, facts["threads"], "threads")
+        found = ocaml(here / "t.mayfly")
+        [arrays] = [row for name, row in found.items() if name.endswith(".make_arrays")]
+        holds(arrays["total"], 4 * n * 301 * WORD, "arrays")
+
+
+@case
+def mixed_with_c():
+    n = 500
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        unchanged([program(), "mixed", str(n)], trace, "-i", "16K", "--ocaml=1e-2")
+        c = rows(trace, "--heap", "malloc", "--metric", "allocated")["take"]
+        holds(c["self"], n * 10 * 10000, "C blocks")
+        strings = [row for name, row in ocaml(trace).items() if name.endswith(".mixed")]
+        low = n * 1008
+        check(strings and strings[0]["total"]["bytes"]["high"] > low, strings)
+        # A C stack goes on into OCaml, with names of OCaml's.
+        stacks = report(trace, "--heap", "malloc", "--by", "stack", "--metric", "allocated")["rows"]
+        stack = next(s["stack"] for s in stacks if s["stack"][0]["function"] == "take")
+        names = [place["function"] for place in stack]
+        check("stub_blocks" in names, names)
+        check("Ocaml.mixed" in names, names)
+        heaps = {row["heap"]: row for row in report(trace, "--by", "heap")["rows"]}
+        check({"malloc", "ocaml-minor"} <= set(heaps), heaps)
+
+
+@case
+def marshalled():
+    with Folder() as here:
+        unchanged([program(), "marshal", "200000"], here / "t.mayfly", "--ocaml=1e-3")
+        found = report(here / "t.mayfly", "--heap", "ocaml", "--metric", "allocated")
+        # Twice a list of strings (3 + 2 words each; those above 99999999 do not occur).
+        low, high = interval(found["total"])
+        check(high > 2 * 200000 * 5 * WORD, found["total"])
+
+
+@case
+def promotions():
+    with Folder() as here:
+        done = record([program(), "promotions", "1000000"], here / "t.mayfly", "--ocaml=1e-3")
+        minor, promoted, major = (float(word) for word in done.err.split()[:3])
+        found = report(here / "t.mayfly", "--heap", "ocaml-minor", "--metric", "allocated")
+        holds(found["total"], minor * WORD, "what the minor heap got")
+        direct = report(here / "t.mayfly", "--heap", "ocaml-major", "--metric", "allocated")
+        low, high = interval(direct["total"])
+        check(low <= (major - promoted) * WORD <= high, "major heap", major - promoted, low, high)
+        dump = run([MAYFLY, "dump", "--json", here / "t.mayfly"], timeout=300).out
+        events = [json.loads(line) for line in dump.splitlines()]
+        weights = [e["weight_bytes"] for e in events if e.get("event") == "promote"]
+        error = 3 * (sum(w * w for w in weights) ** 0.5)
+        check(abs(sum(weights) - promoted * WORD) < error, sum(weights), "and not", promoted * WORD,
+              "+-", error)
+        state = {}
+        for e in events:
+            if e.get("event") == "promote":
+                same(state.get(e["sample"]), "alloc", "a promoted block")
+            if "event" in e:
+                state[e["sample"]] = e["event"]
+
+
+# ---- the program is not disturbed ----
+
+@cases(["lists", "tables", "bigarrays", "exceptions", "threads", "mixed", "collections", "marshal"])
+def rate_1e_2(name):
+    n = {"lists": 20000, "tables": 5000, "bigarrays": 300, "collections": 4000}.get(name, 2000)
+    with Folder() as here:
+        unchanged([program(), name, str(n)], here / "t.mayfly", "--ocaml=1e-2")
+        sane(here / "t.mayfly")
+
+
+@case
+def every_word():
+    with Folder() as here:
+        unchanged([program(), "collections", "1500"], here / "t.mayfly", "--ocaml=1")
+        sane(here / "t.mayfly", 1000)
+
+
+@case
+def fails():
+    with Folder() as here:
+        watched = unchanged([program(), "fails", "100000"], here / "t.mayfly", "--ocaml=1e-3")
+        same(watched.code, 2, "exit status")
+        check(b"at the end" in (watched.err if isinstance(watched.err, bytes)
+                                else watched.err.encode()), watched)
+        sane(here / "t.mayfly", 10)
+
+
+@cases(["alone", "followed"])
+def forks(how):
+    options = ["--follow"] if how == "followed" else []
+    with Folder() as here:
+        unchanged([program(), "forks", "100000"], here / "t.mayfly", "--ocaml=1e-3", *options)
+        traces = sorted(glob.glob(here / "*.mayfly"))
+        same(len(traces), 2 if options else 1, "traces %r" % traces)
+        for name in traces:
+            found = ocaml(name)
+            holds(found["Stdlib.List.map"]["self"], 100000 * 3 * WORD, name)
+
+
+@case
+def stripped():
+    with Folder() as here:
+        bare = here / "bare"
+        shutil.copy(program(), bare)
+        subprocess.run(["strip", bare], check=True)
+        unchanged([bare, "lists", "100000"], here / "t.mayfly", "--ocaml=1e-3")
+        found = ocaml(here / "t.mayfly")
+        holds(found["Stdlib.List.map"]["self"], 100000 * 3 * WORD, "List.map")
+
+
+@case
+def frees_are_told():
+    """Nothing but the last list is live when all else has been collected."""
+    with Folder() as here:
+        unchanged([program(), "collections", "4000"], here / "t.mayfly", "--ocaml=1e-2")
+        facts = info(here / "t.mayfly")
+        check(facts["frees"] > facts["samples"] / 2, facts["frees"], facts["samples"])
+
+
+# ---- what is not recorded says so ----
+
+def note_of(trace):
+    return info(trace)["note"] or ""
+
+
+@case
+def bytecode():
+    supported()
+    with Folder() as here:
+        with open(here / "b.ml", "w") as f:
+            f.write("let () = print_int (List.length (List.init 100000 string_of_int))")
+        done = subprocess.run([tools()[0], "ocamlc", "-o", here / "b.byte", here / "b.ml"])
+        same(done.returncode, 0, "ocamlc")
+        unchanged(["ocamlrun", here / "b.byte"], here / "t.mayfly")
+        check("bytecode" in note_of(here / "t.mayfly"), note_of(here / "t.mayfly"))
+        same(info(here / "t.mayfly")["ocaml_rate"], None, "rate")
+
+
+@case
+def statically_linked():
+    out = built("ocaml.static", options=("-ccopt", "-static"))
+    if not out:
+        raise Skip("static linking does not work here")
+    with Folder() as here:
+        plain = run([out, "lists", "1000"])
+        watched = record([out, "lists", "1000"], here / "t.mayfly")
+        same((watched.code, watched.out), (plain.code, plain.out), "behaviour")
+
+
+@case
+def memtrace_is_asked_for():
+    with Folder() as here:
+        env = environment(MEMTRACE=here / "m.ctf")
+        unchanged([program(), "lists", "1000"], here / "t.mayfly", env=env)
+        check("MEMTRACE" in note_of(here / "t.mayfly"), note_of(here / "t.mayfly"))
+
+
+@case
+def program_uses_memprof():
+    with Folder() as here:
+        watched = unchanged([program(), "own_memprof", "10000"], here / "t.mayfly", "--ocaml=1e-2")
+        same(watched.code, 0, "exit status")
+        check("Gc.Memprof itself" in note_of(here / "t.mayfly"), note_of(here / "t.mayfly"))
+        live = report(here / "t.mayfly", "--heap", "ocaml,external", "--metric", "live")
+        same(live["total"]["samples"], 0, "OCaml blocks after the end of their recording")
+
+
+@case
+def exact_says_so():
+    with Folder() as here:
+        unchanged([program(), "lists", "1000"], here / "t.mayfly", "-x")
+        check("every allocation" in note_of(here / "t.mayfly"), note_of(here / "t.mayfly"))
+        refused = run([MAYFLY, "record", "-x", "--ocaml=1e-3", program(), "lists", "1"])
+        same(refused.code, 125, "exit status")
+
+
+@case
+def off():
+    with Folder() as here:
+        unchanged([program(), "lists", "100000"], here / "t.mayfly", "--ocaml=off")
+        facts = info(here / "t.mayfly")
+        same((facts["ocaml_rate"], facts["note"]), (None, None), "rate, note")
+
+
+# ---- real programs ----
+
+@case
+def compiler():
+    supported()
+    compiler_path = shutil.which("ocamlopt.opt")
+    if not compiler_path:
+        raise Skip("ocamlopt.opt is not installed")
+    with Folder() as here:
+        source = here / "big.ml"
+        with open(source, "w") as f:
+            for i in range(800):
+                f.write("let f%d x = match x with | Some (y, z) when y > %d -> List.map "
+                        "(fun k -> k + y * %d) z | _ -> [ %d ]\n" % (i, i, i, i))
+        for k in ("o", "cmx", "cmi"):
+            if os.path.exists(here / ("big." + k)):
+                os.unlink(here / ("big." + k))
+        same(run([compiler_path, "-c", source]).code, 0, "without")
+        plain = open(here / "big.o", "rb").read()
+        watched = record([compiler_path, "-c", source], here / "t.mayfly", "--ocaml=1e-4")
+        same(watched.code, 0, "exit status")
+        check(open(here / "big.o", "rb").read() == plain, "another object file")
+        found = ocaml(here / "t.mayfly", "--top", "0")
+        placed = [r for r in found.values() if r["file"] and r["file"].endswith(".ml")]
+        check(len(placed) > 20, "functions with a place:", len(placed), "of", len(found))
+        lines = report(here / "t.mayfly", "--heap", "ocaml", "--by", "line", "--metric",
+                       "allocated")["rows"]
+        check(any(r["line"] for r in lines), lines[:3])
+        same([r for r in found if r.startswith("caml") and "__" in r], [], "unreadable names")
+
+
+if __name__ == "__main__":
+    main()
