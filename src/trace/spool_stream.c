@@ -915,17 +915,15 @@ static void read_heap_end(struct spool_stream *s, struct writer *w, struct varin
 		return;
 	w->ticks = w->due;
 	ns = moment(s, w->ticks);
-	for (size_t i = 0, size = s->live.size; i < s->live.size && !s->error;) {
-		struct live_block *b = &s->live.block[i];
+	for (size_t i = 0, size = s->live.block_size; i < s->live.high && !s->error;) {
+		struct live_block *b = &s->live.block[i++];
 
-		if (!b->key || !(b->flags & MAYFLY_FLAG_HEAP_MASK)) {
-			i++;
+		if (!b->key || !(b->flags & MAYFLY_FLAG_HEAP_MASK))
 			continue;
-		}
 		hand_free(s, ns, b, this_thread(s, w), 0);
-		live_remove(&s->live, b); /* the run behind it moves up, perhaps to here */
-		if (s->live.size != size) { /* the table has shrunk: all have moved */
-			size = s->live.size;
+		live_remove(&s->live, b);
+		if (s->live.block_size != size) { /* the table has shrunk: all have moved */
+			size = s->live.block_size;
 			i = 0;
 		}
 	}
