@@ -921,7 +921,7 @@ static void read_heap_end(struct spool_stream *s, struct writer *w, struct varin
 			continue;
 		}
 		hand_free(s, ns, b, this_thread(s, w), 0);
-		live_remove(&s->live, b); /* the run behind it moves up, perhaps to here */
+		live_remove(&s->live, b);   /* the run behind it moves up, perhaps to here */
 		if (s->live.size != size) { /* the table has shrunk: all have moved */
 			size = s->live.size;
 			i = 0;
@@ -1117,7 +1117,7 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 	uint64_t ticks = w->ticks, turned = w->turned, due, place;
 	uint32_t thread = this_thread(s, w);
 
-	while (*records && w->limit - at >= FAST_BYTES && at < end) {
+	while (*records && (size_t)(w->limit - at) >= FAST_BYTES && at < end) {
 		uint8_t tag = *at;
 		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
 		struct waiting *e;
@@ -1523,8 +1523,8 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .damaged = s->packets.damaged,
 	    .beginning_missing = s->beginning_missing,
 	};
-	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending, &totals,
-				   s->tables);
+	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending,
+				   &totals, s->tables);
 	if (!error && s->trace)
 		error = trace_writer_time(s->trace, s->tables->info.duration_ns);
 	return error;
