@@ -120,11 +120,11 @@ struct mayfly_thread {
 
 /* A place in a program's code that was on a stack. Several places when functions were inlined. */
 struct mayfly_location {
-	const char *function; /* demangled; "" when unknown */
-	const char *file;     /* "" when unknown */
-	uint32_t line;	      /* 0 when unknown */
+	const char *function;		/* demangled; "" when unknown */
+	const char *file;		/* "" when unknown */
+	uint32_t line;			/* 0 when unknown */
 	uint32_t first_char, last_char; /* of the expression, from the line's start; 0: unknown */
-	bool inlined;	      /* into the next location of the frame */
+	bool inlined;			/* into the next location of the frame */
 };
 
 enum mayfly_frame_kind {
@@ -266,7 +266,7 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
-	uint32_t heaps; /* keep blocks in these: 1 << enum mayfly_heap each; 0: all */
+	uint32_t heaps;		    /* keep blocks in these: 1 << enum mayfly_heap each; 0: all */
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */
 };

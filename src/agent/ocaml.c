@@ -43,16 +43,16 @@
 
 typedef intptr_t value;
 
-#define INT_VALUE(n)	     ((value)((uintptr_t)(n) << 1 | 1))
-#define VALUE_INT(v)	     ((intptr_t)(v) >> 1)
-#define IS_BLOCK(v)	     (!((v)&1))
-#define FIELD(v, i)	     (((const value *)(v))[i])
-#define WORDS(v)	     ((size_t)((const uintptr_t *)(v))[-1] >> 10)
-#define HEADER(words, tag)   ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
-#define NONE		     INT_VALUE(0)
-#define TAG_CLOSURE	     247u
-#define TAG_DOUBLE	     253u
-#define CLOSURE_INFO_1	     ((value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
+#define INT_VALUE(n)	   ((value)((uintptr_t)(n) << 1 | 1))
+#define VALUE_INT(v)	   ((intptr_t)(v) >> 1)
+#define IS_BLOCK(v)	   (!((v)&1))
+#define FIELD(v, i)	   (((const value *)(v))[i])
+#define WORDS(v)	   ((size_t)((const uintptr_t *)(v))[-1] >> 10)
+#define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
+#define NONE		   INT_VALUE(0)
+#define TAG_CLOSURE	   247u
+#define TAG_DOUBLE	   253u
+#define CLOSURE_INFO_1	   ((value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
 
 enum source { SOURCE_NORMAL = 0, SOURCE_MARSHAL = 1, SOURCE_CUSTOM = 2 };
 
@@ -77,11 +77,11 @@ static struct {
 
 /* ---- settings ---- */
 
-#define INTERVAL_LEAST 3u  /* a word: each block is sampled, as often as it has words */
+#define INTERVAL_LEAST 3u /* a word: each block is sampled, as often as it has words */
 #define INTERVAL_MOST  40u
 
 static bool wanted = true;
-static uint32_t interval_log2 = 20;  /* 2^20 bytes: the nearest to a rate of 1e-5 per word */
+static uint32_t interval_log2 = 20; /* 2^20 bytes: the nearest to a rate of 1e-5 per word */
 static uint32_t most_frames = 128;
 
 /* "1e-5", "0.001", "1". */
@@ -570,8 +570,7 @@ static bool same_object(const void *a, const void *b)
 	struct dl_find_object x, y;
 
 	return !_dl_find_object((void *)(uintptr_t)a, &x) &&
-	       !_dl_find_object((void *)(uintptr_t)b, &y) &&
-	       x.dlfo_link_map == y.dlfo_link_map;
+	       !_dl_find_object((void *)(uintptr_t)b, &y) && x.dlfo_link_map == y.dlfo_link_map;
 }
 
 static _Atomic bool settled; /* nothing is left to be found out */

@@ -26,7 +26,7 @@ struct writer {
 	struct writer *next;		   /* in the pool */
 	uint32_t number;
 	uint32_t tid;
-	char name[16]; /* of the thread, as last recorded */
+	char name[16];	  /* of the thread, as last recorded */
 	bool ocaml_known; /* the packet's stack is ocaml_stack */
 	uint32_t ocaml_depth;
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */

@@ -187,8 +187,8 @@ static bool print_event(struct frame_texts *t, const struct mayfly_event *e, str
 
 	print_seconds(e->time_ns);
 	printf(" %s %" PRIu32 " #%" PRIu64 " size=%" PRIu64 " weight=%.0f flags=%s",
-	       kind_text(e->kind), tid_of(t->trace, e->thread), e->sample,
-	       e->size, e->weight_bytes, flags_text(e->flags, flags));
+	       kind_text(e->kind), tid_of(t->trace, e->thread), e->sample, e->size, e->weight_bytes,
+	       flags_text(e->flags, flags));
 	if (e->heap)
 		printf(" heap=%s", heap_name(e->heap));
 	if (e->kind == MAYFLY_ALLOC && stacks && !print_node(t, e->node, path))
@@ -215,14 +215,14 @@ static json_t *json_stack(struct frame_texts *t, const struct path *path)
 static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
 			     bool stacks)
 {
-	json_t *o = json_pack(
-	    "{s:I, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:b, s:b, s:b}", "time_ns", (json_int_t)e->time_ns,
-	    "event", kind_text(e->kind), "heap", heap_name(e->heap), "tid",
-	    json_unsigned(tid_of(t->trace, e->thread)), "sample", json_unsigned(e->sample), "size",
-	    json_unsigned(e->size), "weight_bytes", e->weight_bytes, "weight_blocks",
-	    e->weight_blocks, "realloc", (e->flags & MAYFLY_FLAG_REALLOC) != 0, "temporary",
-	    (e->flags & MAYFLY_FLAG_TEMPORARY) != 0, "inherited",
-	    (e->flags & MAYFLY_FLAG_INHERITED) != 0);
+	json_t *o = json_pack("{s:I, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:b, s:b, s:b}", "time_ns",
+			      (json_int_t)e->time_ns, "event", kind_text(e->kind), "heap",
+			      heap_name(e->heap), "tid", json_unsigned(tid_of(t->trace, e->thread)),
+			      "sample", json_unsigned(e->sample), "size", json_unsigned(e->size),
+			      "weight_bytes", e->weight_bytes, "weight_blocks", e->weight_blocks,
+			      "realloc", (e->flags & MAYFLY_FLAG_REALLOC) != 0, "temporary",
+			      (e->flags & MAYFLY_FLAG_TEMPORARY) != 0, "inherited",
+			      (e->flags & MAYFLY_FLAG_INHERITED) != 0);
 
 	if (o && e->kind == MAYFLY_ALLOC && stacks &&
 	    (!read_path(t->trace, e->node, path) ||

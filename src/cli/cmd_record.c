@@ -559,8 +559,7 @@ static char *make_settings(const struct record *r)
 	settings = format(
 	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s",
 	    escaped, 1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,
-	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml,
-	    r->user_settings);
+	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;

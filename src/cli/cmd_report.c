@@ -40,7 +40,8 @@ static const char usage_text[] =
     "  --ignore RE          no stacks with a matching function, file or module\n"
     "  --hide RE            leave matching frames out of the stacks\n"
     "  --thread NAME|TID    only what this thread allocated (RE for names)\n"
-    "  --heap LIST          only blocks in these: malloc, ocaml (both heaps of OCaml), ocaml-minor,\n"
+    "  --heap LIST          only blocks in these: malloc, ocaml (both heaps of OCaml), "
+    "ocaml-minor,\n"
     "                       ocaml-major, external (held by OCaml blocks), with commas between\n"
     "  --min-size B, --max-size B           only blocks of this size\n"
     "  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
@@ -58,8 +59,8 @@ static const char usage_text[] =
 
 static const char *const metric_names[] = {"live",   "peak",	  "allocated",
 					   "leaked", "temporary", NULL};
-static const char *const by_names[] = {"function", "line", "stack",    "module",
-				       "thread",   "size", "lifetime", "heap",	 NULL};
+static const char *const by_names[] = {"function", "line",     "stack", "module", "thread",
+				       "size",	   "lifetime", "heap",	NULL};
 static const char *const sort_names[] = {"self", "total", NULL};
 
 #define DEFAULT_TOP	20
@@ -866,7 +867,7 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 
 static size_t set_columns(struct column *c, const struct report *r)
 {
-	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
+	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	 "MODULE",
 					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
 	bool total_first = r->query.sort == MAYFLY_SORT_TOTAL;
 	bool exact = r->exact;
@@ -1456,7 +1457,7 @@ static bool put_series(struct table *t, const struct report *r, const struct may
 
 static bool print_bars(const struct report *r, const struct mayfly_series *s)
 {
-	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	"MODULE",
+	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	 "MODULE",
 					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
 	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
 				   {"LIVE", false, 0, STYLE_BAR, false},

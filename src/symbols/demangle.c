@@ -14,7 +14,7 @@
 
 #include <libiberty/demangle.h>
 
-#include "trace/ocaml_names.h"
+#include "symbols/ocaml_names.h"
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 

@@ -411,15 +411,14 @@ static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 	int64_t time_ns = e->events ? e->time_ns[0] : 0;
 	uint64_t number = 0;
 
-	if (count > TRACE_CHUNK_EVENTS || !unit || unit > TRACE_UNIT_NS ||
-	    !chunk_columns(r, 0x2a))
+	if (count > TRACE_CHUNK_EVENTS || !unit || unit > TRACE_UNIT_NS || !chunk_columns(r, 0x2a))
 		return;
 	event = chunk_numbers(r, COLUMN_PROMOTION_EVENT, (size_t)count);
 	block = chunk_numbers(r, COLUMN_PROMOTION_BLOCK, (size_t)count);
 	time = chunk_numbers(r, COLUMN_PROMOTION_TIME, (size_t)count);
-	if (r->error || (count > c->promotion_room &&
-			 !make_room(c, &c->promotion, c->promotion_room, (size_t)count,
-				    sizeof(*c->promotion))))
+	if (r->error ||
+	    (count > c->promotion_room &&
+	     !make_room(c, &c->promotion, c->promotion_room, (size_t)count, sizeof(*c->promotion))))
 		return;
 	if (count > c->promotion_room)
 		c->promotion_room = (size_t)count;
@@ -562,8 +561,8 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 		event->weight_blocks = 1;
 		return;
 	}
-	sample_weight(estimate_sampler(c->t->info.sampler, b->flags), event->interval, b->size, b->hits,
-		      &event->weight_bytes, &event->weight_blocks);
+	sample_weight(estimate_sampler(c->t->info.sampler, b->flags), event->interval, b->size,
+		      b->hits, &event->weight_bytes, &event->weight_blocks);
 }
 
 void mayfly_cursor_promotions(struct mayfly_cursor *c)

@@ -159,16 +159,16 @@ enum trace_field {
 	FIELD_LOST_FREES = 22,	 /* u */
 	FIELD_NESTED_BLOCKS = 24,
 	FIELD_NESTED_BYTES = 26,
-	FIELD_COMMAND = 28,  /* argv, each with a zero after it */
-	FIELD_PROGRAM = 30,  /* t */
-	FIELD_WRITER = 32,   /* t, version of mayfly */
-	FIELD_OFF_TEXT = 34, /* t */
-	FIELD_NOTE = 36,     /* t */
-	FIELD_COMPLETE = 38, /* u */
-	FIELD_SPOOL = 40,    /* u */
-	FIELD_THINNED = 42,  /* u */
-	FIELD_CPU = 44,	     /* u, ns */
-	FIELD_RESIDENT = 46, /* u, bytes */
+	FIELD_COMMAND = 28,	   /* argv, each with a zero after it */
+	FIELD_PROGRAM = 30,	   /* t */
+	FIELD_WRITER = 32,	   /* t, version of mayfly */
+	FIELD_OFF_TEXT = 34,	   /* t */
+	FIELD_NOTE = 36,	   /* t */
+	FIELD_COMPLETE = 38,	   /* u */
+	FIELD_SPOOL = 40,	   /* u */
+	FIELD_THINNED = 42,	   /* u */
+	FIELD_CPU = 44,		   /* u, ns */
+	FIELD_RESIDENT = 46,	   /* u, bytes */
 	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
 };
 

@@ -153,9 +153,8 @@ static int describe_late(const struct spool_source *source, const struct spool_h
 }
 
 int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
-		       struct tick_clock *clock,
-		       const struct spool_ending *ending, const struct spool_totals *totals,
-		       struct recording *tables)
+		       struct tick_clock *clock, const struct spool_ending *ending,
+		       const struct spool_totals *totals, struct recording *tables)
 {
 	struct mayfly_info *info = &tables->info;
 	int64_t end = tick_clock_ns(clock, atomic_load(&mapped->last_ticks));

@@ -18,8 +18,8 @@ struct spool_totals { /* that the stream has counted */
 	bool damaged, beginning_missing;
 };
 
-int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped, struct tick_clock *clock,
-		       const struct spool_ending *ending, const struct spool_totals *totals,
-		       struct recording *tables);
+int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
+		       struct tick_clock *clock, const struct spool_ending *ending,
+		       const struct spool_totals *totals, struct recording *tables);
 
 #endif

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/ocaml_names.h"
-
 #define MOST_RANGES                                                                                \
 	16384u /* beyond, modules are not looked up: only a damaged spool has so many              \
 		*/
@@ -468,7 +466,25 @@ static uint32_t read_text(struct spool_stacks *t, struct varint_in *in)
 	return text && length ? recording_string(t->tables, (const char *)text, (size_t)length) : 0;
 }
 
-/* OCaml writes A__B for what programs call A.B. */
+/* OCaml has Stdlib__List.map for what programs call Stdlib.List.map. Changes the name in place; its
+ * new length. What comes after the module's '.' is the program's own. */
+static size_t join_modules(char *name, size_t length)
+{
+	size_t used = 0, i = 0;
+
+	while (i < length && name[i] != '.') {
+		if (used && i + 2 < length && name[i] == '_' && name[i + 1] == '_' &&
+		    name[i + 2] >= 'A' && name[i + 2] <= 'Z') {
+			name[used++] = '.';
+			i += 2;
+		} else {
+			name[used++] = name[i++];
+		}
+	}
+	memmove(name + used, name + i, length - i);
+	return used + length - i;
+}
+
 static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 {
 	uint64_t length = varint_u(in);
@@ -478,7 +494,7 @@ static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 	if (!text || !length || length >= sizeof(name))
 		return 0;
 	memcpy(name, text, (size_t)length);
-	return recording_string(t->tables, name, ocaml_join_modules(name, (size_t)length));
+	return recording_string(t->tables, name, join_modules(name, (size_t)length));
 }
 
 static uint32_t read_number(struct varint_in *in)

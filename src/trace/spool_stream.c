@@ -1528,8 +1528,8 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .damaged = s->packets.damaged,
 	    .beginning_missing = s->beginning_missing,
 	};
-	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending, &totals,
-				   s->tables);
+	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending,
+				   &totals, s->tables);
 	if (!error && s->trace)
 		error = trace_writer_time(s->trace, s->tables->info.duration_ns);
 	return error;

@@ -520,7 +520,7 @@ static void write_tree(struct batch *b)
 struct name_columns {
 	uint64_t *to, *problem, *renamed, *listed, *function, *file, *line, *inlined;
 	uint64_t *first, *length; /* characters */
-	uint32_t *frame; /* all frames in use, sorted */
+	uint32_t *frame;	  /* all frames in use, sorted */
 	size_t locations;
 };
 
@@ -587,8 +587,7 @@ static void name_lines(struct batch *b, struct name_columns *c)
 			/* What is expected: all but the outermost one. */
 			c->inlined[used] = l[k].inlined != (k + 1 < count);
 			c->first[used] = l[k].first_char;
-			c->length[used] =
-			    varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
+			c->length[used] = varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
 		}
 	}
 	free(last);

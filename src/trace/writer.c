@@ -57,7 +57,7 @@ struct trace_writer {
 	struct event_batch batch; /* of room for TRACE_CHUNK_EVENTS */
 	uint32_t *free_node;
 	uint64_t *free_size;
-	uint64_t inherited;   /* in this chunk */
+	uint64_t inherited;	     /* in this chunk */
 	struct promotion *promotion; /* of this chunk */
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */

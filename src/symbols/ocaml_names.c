@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readable names of OCaml's: see ocaml_names.h. */
-#include "trace/ocaml_names.h"
+/* Readable forms of OCaml's symbols: see ocaml_names.h. */
+#include "symbols/ocaml_names.h"
 
 #include <string.h>
 
@@ -19,24 +19,6 @@ static bool digit(char c)
 static bool letter(char c)
 {
 	return upper(c) || (c >= 'a' && c <= 'z') || c == '_';
-}
-
-size_t ocaml_join_modules(char *name, size_t length)
-{
-	size_t used = 0, i = 0;
-
-	/* The module's name only: what comes after its '.' is the program's own. */
-	while (i < length && name[i] != '.') {
-		if (used && i + 2 < length && name[i] == '_' && name[i + 1] == '_' &&
-		    upper(name[i + 2])) {
-			name[used++] = '.';
-			i += 2;
-		} else {
-			name[used++] = name[i++];
-		}
-	}
-	memmove(name + used, name + i, length - i);
-	return used + length - i;
 }
 
 struct part {
