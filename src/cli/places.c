@@ -259,6 +259,10 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    "part of the samples was dropped to keep within --max-size, and the "
 			    "others count for them: the figures are right on average, their errors "
 			    "show the price");
+	if (info->ocaml_interval_bytes)
+		print_field(o, "Heaps",
+			    "OCaml's heaps lie in blocks that malloc gave, so memory counts twice "
+			    "where both are summed: --heap ocaml or --heap malloc shows one");
 	if (info->truncated_stacks)
 		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
 			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
