@@ -103,6 +103,8 @@ def info_says_where_it_comes_from():
     text = mayfly("info", memtrace_file()).text
     check(re.search("^File .*, of Memtrace$", text, re.M), text)
     check("Mode         sampled, 1 byte in 7.81 KB, Poisson\n" in text, text)
+    # Nobody can record it again with mayfly's options.
+    check("record again" not in text, text)
 
 
 @case

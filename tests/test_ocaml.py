@@ -250,6 +250,12 @@ def stripped():
         unchanged([bare, "lists", "100000"], here / "t.mayfly", "--ocaml=1e-3")
         found = ocaml(here / "t.mayfly")
         holds(found["Stdlib.List.map"]["self"], 100000 * 3 * WORD, "List.map")
+        # The runtime's own functions have lost their names; the labels around the units of the
+        # standard library, which lies before it, are no names for them.
+        unchanged([bare, "lists", "1000"], here / "all.mayfly", "-x")
+        dump = run([MAYFLY, "dump", here / "all.mayfly"])
+        check(b"caml_startup" in dump.out and b"code_end" not in dump.out
+              and b"code_begin" not in dump.out, dump)
 
 
 @case

@@ -113,8 +113,9 @@ static void print_heaps(const struct output *o, const struct mayfly_trace *trace
 		return;
 	for (size_t i = 0; i < result->rows && used < sizeof(text) - 1; i++) {
 		const struct mayfly_row *row = &result->row[i];
-		int n = snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64 " samples (%s)",
+		int n = snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64 " %s (%s)",
 				 i ? ", " : "", heap_name((uint32_t)row->low), row->self.samples,
+				 samples_word(row->self.samples),
 				 text_bytes(bytes, sizeof(bytes), row->self.bytes.estimate));
 
 		used += n > 0 ? (size_t)n : 0;

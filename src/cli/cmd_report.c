@@ -527,11 +527,6 @@ static bool rank(const struct report *r, const struct mayfly_result *result, siz
 
 /* ---- text ---- */
 
-static const char *samples_word(uint64_t samples)
-{
-	return samples == 1 ? "sample" : "samples";
-}
-
 /* A figure in a sentence. */
 static char *say_figure(char *buffer, size_t size, const struct output *o,
 			const struct mayfly_estimate *e)
@@ -558,18 +553,22 @@ static void print_program(const struct report *r)
 static void print_recorded(const struct report *r)
 {
 	const struct mayfly_info *info = r->file.info;
-	char start[64], duration[FIGURE_TEXT], ending[128], interval[192];
+	char start[64], duration[FIGURE_TEXT], ending[128], interval[192], ocaml[64] = "";
 
 	print_field(&r->out, "Recorded", "%s, %s; %s", start_text(start, sizeof(start), info),
 		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
 		    ending_text(ending, sizeof(ending), info));
+	if (info->ocaml_interval_bytes)
+		snprintf(
+		    ocaml, sizeof(ocaml), ", OCaml's heap 1 in %s",
+		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
 	if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
 	else
-		print_field(&r->out, "Sampled", "%s (%s): %" PRIu64 " %s, %" PRIu64 " freed",
+		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
-			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified",
+			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", ocaml,
 			    info->samples, samples_word(info->samples), info->frees);
 	if (info->snapshot_ns)
 		print_field(&r->out, "Snapshots", "every %s, %zu with changes",

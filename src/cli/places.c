@@ -220,6 +220,11 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 	return buffer;
 }
 
+const char *samples_word(uint64_t samples)
+{
+	return samples == 1 ? "sample" : "samples";
+}
+
 /* ---- notes ---- */
 
 /* With every allocation recorded, losses are the one thing that can make figures wrong. */
@@ -260,7 +265,7 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    "others count for them: the figures are right on average, their errors "
 			    "show the price");
 	if (info->ocaml_interval_bytes)
-		print_field(o, "Heaps",
+		print_field(o, "Overlap",
 			    "OCaml's heaps lie in blocks that malloc gave, so memory counts twice "
 			    "where both are summed: --heap ocaml or --heap malloc shows one");
 	if (info->truncated_stacks)
@@ -298,7 +303,10 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 {
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
-	if (info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
+	/* No power of two: converted from another tool's file. */
+	bool recorded = !(info->interval_bytes & (info->interval_bytes - 1));
+
+	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 		text_option_bytes(finer, sizeof(finer), finer_interval(info));
 		print_field(o, "Hint",

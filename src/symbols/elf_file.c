@@ -445,6 +445,17 @@ static uint64_t *section_ends(const struct elf_file *f, size_t *count)
 	return end;
 }
 
+/* The labels around the code of an OCaml unit: what follows the last one is of somebody else. */
+static bool bounds_ocaml_unit(const char *name)
+{
+	static const char begin[] = "__code_begin", end[] = "__code_end";
+	size_t length = strlen(name);
+
+	return !strncmp(name, "caml", 4) &&
+	       ((length >= sizeof(begin) && !strcmp(name + length - strlen(begin), begin)) ||
+		(length >= sizeof(end) && !strcmp(name + length - strlen(end), end)));
+}
+
 static bool is_code_name(const GElf_Sym *symbol, const char *name)
 {
 	switch (GELF_ST_TYPE(symbol->st_info)) {
@@ -453,7 +464,7 @@ static bool is_code_name(const GElf_Sym *symbol, const char *name)
 		return name[0] != 0;
 	case STT_NOTYPE:
 		/* Not the mapping symbols ($x) and labels (.L1) of assemblers. */
-		return name[0] != 0 && name[0] != '$' && name[0] != '.';
+		return name[0] != 0 && name[0] != '$' && name[0] != '.' && !bounds_ocaml_unit(name);
 	default:
 		return false;
 	}
