@@ -573,9 +573,12 @@ void mayfly_cursor_promotions(struct mayfly_cursor *c)
 /* False: an event comes first. */
 static bool next_promotion(struct mayfly_cursor *c, struct mayfly_event *event)
 {
-	const struct cursor_promotion *p = &c->promotion[c->promoted];
+	const struct cursor_promotion *p;
 
-	if (c->promoted == c->b.promotions || p->event > c->event)
+	if (c->promoted == c->b.promotions)
+		return false;
+	p = &c->promotion[c->promoted];
+	if (p->event > c->event)
 		return false;
 	c->promoted++;
 	*event = (struct mayfly_event){

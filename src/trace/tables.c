@@ -187,16 +187,16 @@ static uint64_t *module_paths(struct batch *b)
 static void write_modules(struct batch *b, const uint64_t *path)
 {
 	struct table_writer *w = b->w;
-	const struct recording_module *first = w->r->module + w->modules;
+	const struct recording_module *module = w->r->module;
 	size_t count = w->r->modules - w->modules;
 	uint64_t *start = new_column(b, count), *size = new_column(b, count);
 	uint64_t *bias = new_column(b, count), *from = new_column(b, count);
 	uint64_t *id_length = new_column(b, count);
 	struct bytes head = {0}, ids = {0};
-	uint64_t last = w->modules ? first[-1].start : 0;
+	uint64_t last = w->modules ? module[w->modules - 1].start : 0;
 
 	for (size_t i = 0; !w->error && i < count; i++) {
-		const struct recording_module *m = &first[i];
+		const struct recording_module *m = &module[w->modules + i];
 
 		start[i] = varint_zigzag((int64_t)(m->start - last));
 		size[i] = m->end - m->start;
@@ -246,15 +246,17 @@ static uint64_t *thread_names(struct batch *b)
 static void write_threads(struct batch *b, const uint64_t *name)
 {
 	struct table_writer *w = b->w;
-	const struct recording_thread *first = w->r->thread + w->threads;
+	const struct recording_thread *thread = w->r->thread;
 	size_t count = w->r->threads - w->threads;
 	uint64_t *tid = new_column(b, count);
-	uint32_t last = w->threads ? first[-1].tid : 0;
+	uint32_t last = w->threads ? thread[w->threads - 1].tid : 0;
 	struct bytes head = {0};
 
 	for (size_t i = 0; !w->error && i < count; i++) {
-		tid[i] = varint_zigzag((int64_t)first[i].tid - last);
-		last = first[i].tid;
+		uint32_t tid_now = thread[w->threads + i].tid;
+
+		tid[i] = varint_zigzag((int64_t)tid_now - last);
+		last = tid_now;
 	}
 	if (count) {
 		const struct column column[] = {
