@@ -343,6 +343,26 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 		      size_t points, size_t rows, struct mayfly_series **series);
 void mayfly_series_free(struct mayfly_series *series);
 
+/* ---- sums of nodes: what exports are made of ---- */
+
+struct mayfly_node_sum {
+	uint32_t node; /* that allocated */
+	struct mayfly_estimate self;
+};
+
+struct mayfly_node_sums {
+	int64_t time_ns; /* as in struct mayfly_result */
+	struct mayfly_estimate total;
+	size_t count;
+	const struct mayfly_node_sum *sum; /* by ascending node; only nodes with blocks */
+};
+
+/* The question's metric, moment, window and filters hold; `by`, `sort`, `stack_rows` and `hide` do
+ * not: whoever prints stacks leaves frames out himself. */
+int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			 struct mayfly_node_sums **sums);
+void mayfly_node_sums_free(struct mayfly_node_sums *sums);
+
 #ifdef __cplusplus
 }
 #endif

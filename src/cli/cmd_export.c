@@ -63,10 +63,12 @@ static int convert(const char *path, const struct mayfly_trace *trace,
 		   const struct export_format *format, struct target *target)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct export_options options = {""};
+	struct mayfly_query everything;
+	struct export_options options = {"", &everything};
 	char purpose[4096];
 	int error;
 
+	mayfly_query_defaults(&everything);
 	/* The name alone is there anyway. */
 	if (info->command_count > 1)
 		options.purpose = command_line(purpose, sizeof(purpose), info);

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "output.h"
 #include "places.h"
+#include "question.h"
 #include "trace/query_two.h"
 
 #include <getopt.h>
@@ -34,17 +35,7 @@ static const char usage_text[] =
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
-    "\n"
-    "Which blocks (RE: POSIX extended regular expression; options may be repeated):\n"
-    "  --focus RE           only stacks with a matching function, file or module\n"
-    "  --ignore RE          no stacks with a matching function, file or module\n"
-    "  --hide RE            leave matching frames out of the stacks\n"
-    "  --thread NAME|TID    only what this thread allocated (RE for names)\n"
-    "  --heap LIST          only blocks of these heaps: malloc, ocaml (minor and major),\n"
-    "                       ocaml-minor, ocaml-major, external (held by OCaml blocks)\n"
-    "  --min-size B, --max-size B           only blocks of this size\n"
-    "  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
-    "\n"
+    "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"
     "  --all                all rows, also those with too few samples to rank\n"
@@ -55,12 +46,6 @@ static const char usage_text[] =
     "  -h, --help           this text\n"
     "\n"
     "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n";
-
-static const char *const metric_names[] = {"live",   "peak",	  "allocated",
-					   "leaked", "temporary", NULL};
-static const char *const by_names[] = {"function", "line",     "stack", "module", "thread",
-				       "size",	   "lifetime", "heap",	NULL};
-static const char *const sort_names[] = {"self", "total", NULL};
 
 #define DEFAULT_TOP	20
 #define DEFAULT_DEPTH	24
@@ -74,12 +59,8 @@ static const char *const sort_names[] = {"self", "total", NULL};
 struct report {
 	struct opened_trace file;
 	struct output out;
-	struct mayfly_query query;
-	struct pattern focus, ignore, hide, thread;
-	struct hidden_frames hidden;
-	bool metric_given, by_given, sort_given, filtered; /* by options */
-	bool at_given, window_given;
-	bool all, all_frames, json;
+	struct question q;
+	bool all, json;
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
@@ -90,68 +71,27 @@ struct report {
 /* ---- options ---- */
 
 enum {
-	OPT_METRIC = 256,
-	OPT_BY,
-	OPT_SORT,
-	OPT_AT,
-	OPT_FROM,
-	OPT_TO,
-	OPT_SERIES,
-	OPT_FOCUS,
-	OPT_IGNORE,
-	OPT_HIDE,
-	OPT_THREAD,
-	OPT_HEAP,
-	OPT_MIN_SIZE,
-	OPT_MAX_SIZE,
-	OPT_MIN_LIFETIME,
-	OPT_MAX_LIFETIME,
+	OPT_SERIES = 256,
 	OPT_TOP,
 	OPT_ALL,
 	OPT_DEPTH,
-	OPT_ALL_FRAMES,
 	OPT_WIDE,
 	OPT_JSON,
 };
 
 static const struct option long_options[] = {
-    {"metric", required_argument, NULL, OPT_METRIC},
-    {"by", required_argument, NULL, OPT_BY},
-    {"sort", required_argument, NULL, OPT_SORT},
-    {"at", required_argument, NULL, OPT_AT},
-    {"from", required_argument, NULL, OPT_FROM},
-    {"to", required_argument, NULL, OPT_TO},
+    QUESTION_METRIC_OPTIONS,
+    QUESTION_ROW_OPTIONS,
+    QUESTION_FILTER_OPTIONS,
     {"series", required_argument, NULL, OPT_SERIES},
-    {"focus", required_argument, NULL, OPT_FOCUS},
-    {"ignore", required_argument, NULL, OPT_IGNORE},
-    {"hide", required_argument, NULL, OPT_HIDE},
-    {"thread", required_argument, NULL, OPT_THREAD},
-    {"heap", required_argument, NULL, OPT_HEAP},
-    {"min-size", required_argument, NULL, OPT_MIN_SIZE},
-    {"max-size", required_argument, NULL, OPT_MAX_SIZE},
-    {"min-lifetime", required_argument, NULL, OPT_MIN_LIFETIME},
-    {"max-lifetime", required_argument, NULL, OPT_MAX_LIFETIME},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
-    {"all-frames", no_argument, NULL, OPT_ALL_FRAMES},
     {"wide", no_argument, NULL, OPT_WIDE},
     {"json", no_argument, NULL, OPT_JSON},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
-
-static bool set_moment(struct report *r, const char *text)
-{
-	r->at_given = true;
-	if (strcmp(text, "peak") == 0)
-		r->query.at_ns = MAYFLY_AT_PEAK;
-	else if (strcmp(text, "end") == 0)
-		r->query.at_ns = MAYFLY_AT_END;
-	else
-		return option_time("--at", text, &r->query.at_ns);
-	return true;
-}
 
 static bool set_series(struct report *r, const char *text)
 {
@@ -163,111 +103,11 @@ static bool set_series(struct report *r, const char *text)
 	return false;
 }
 
-/* Options that choose what is measured. */
-static bool set_question(struct report *r, int option, const char *value)
-{
-	struct mayfly_query *q = &r->query;
-	int choice = 0;
-	bool good = true;
-
-	switch (option) {
-	case OPT_METRIC:
-		r->metric_given = true;
-		good = option_choice("--metric", value, metric_names, &choice);
-		q->metric = (enum mayfly_metric)choice;
-		break;
-	case OPT_BY:
-		r->by_given = true;
-		good = option_choice("--by", value, by_names, &choice);
-		q->by = (enum mayfly_by)choice;
-		break;
-	case OPT_SORT:
-		r->sort_given = true;
-		good = option_choice("--sort", value, sort_names, &choice);
-		q->sort = (enum mayfly_sort)choice;
-		break;
-	case OPT_AT:
-		good = set_moment(r, value);
-		break;
-	case OPT_FROM:
-		r->window_given = true;
-		good = option_time("--from", value, &q->from_ns);
-		break;
-	case OPT_TO:
-		r->window_given = true;
-		good = option_time("--to", value, &q->to_ns);
-		break;
-	case OPT_SERIES:
-		good = set_series(r, value);
-		break;
-	}
-	return good;
-}
-
-static bool set_heaps(const char *list, uint32_t *heaps)
-{
-	static const struct {
-		const char *name;
-		uint32_t heaps;
-	} known[] = {
-	    {"malloc", 1u << MAYFLY_HEAP_MALLOC},
-	    {"ocaml", 1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR},
-	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
-	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
-	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
-	};
-	const char *at = list;
-
-	do {
-		size_t length = strcspn(at, ","), i;
-
-		for (i = 0; i < sizeof(known) / sizeof(*known); i++)
-			if (strlen(known[i].name) == length && !memcmp(known[i].name, at, length))
-				break;
-		if (i == sizeof(known) / sizeof(*known)) {
-			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
-				  "ocaml-major, external",
-				  (int)length, at);
-			return false;
-		}
-		*heaps |= known[i].heaps;
-		at += length;
-	} while (*at++);
-	return true;
-}
-
-/* Options that choose blocks and frames. */
-static bool set_filter(struct report *r, int option, const char *value)
-{
-	struct mayfly_query *q = &r->query;
-
-	r->filtered = true;
-	switch (option) {
-	case OPT_FOCUS:
-		return pattern_add(&r->focus, "--focus", value);
-	case OPT_IGNORE:
-		return pattern_add(&r->ignore, "--ignore", value);
-	case OPT_HIDE:
-		return pattern_add(&r->hide, "--hide", value);
-	case OPT_THREAD:
-		return pattern_add_thread(&r->thread, "--thread", value);
-	case OPT_HEAP:
-		return set_heaps(value, &q->heaps);
-	case OPT_MIN_SIZE:
-		return option_bytes("--min-size", value, &q->min_size);
-	case OPT_MAX_SIZE:
-		return option_bytes("--max-size", value, &q->max_size);
-	case OPT_MIN_LIFETIME:
-		return option_time("--min-lifetime", value, &q->min_lifetime_ns);
-	case OPT_MAX_LIFETIME:
-		return option_time("--max-lifetime", value, &q->max_lifetime_ns);
-	}
-	return false;
-}
-
 static bool set_presentation(struct report *r, int option, const char *value)
 {
 	switch (option) {
+	case OPT_SERIES:
+		return set_series(r, value);
 	case OPT_TOP:
 		r->top_given = true;
 		return option_count("--top", value, &r->top);
@@ -277,42 +117,12 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_ALL:
 		r->all = true;
 		break;
-	case OPT_ALL_FRAMES:
-		r->all_frames = true;
-		break;
 	case OPT_WIDE:
 		r->out.wide = true;
 		break;
 	case OPT_JSON:
 		r->json = true;
 		break;
-	}
-	return true;
-}
-
-/* Options that contradict one another. */
-static bool check_question(struct report *r)
-{
-	struct mayfly_query *q = &r->query;
-
-	if (r->at_given && !r->metric_given)
-		q->metric = MAYFLY_LIVE;
-	if (r->at_given && q->metric != MAYFLY_LIVE) {
-		cli_usage("--at: goes with --metric live, not with --metric %s",
-			  metric_names[q->metric]);
-		return false;
-	}
-	if (q->from_ns >= q->to_ns) {
-		cli_usage("--from: must be before --to");
-		return false;
-	}
-	if (q->min_size > q->max_size) {
-		cli_usage("--min-size: must not be above --max-size");
-		return false;
-	}
-	if (q->min_lifetime_ns > q->max_lifetime_ns) {
-		cli_usage("--min-lifetime: must not be above --max-lifetime");
-		return false;
 	}
 	return true;
 }
@@ -336,57 +146,21 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 			*status = cli_bad_option(option, argv);
 			return false;
 		}
-		if (option <= OPT_SERIES)
-			good = set_question(r, option, optarg);
-		else if (option <= OPT_MAX_LIFETIME)
-			good = set_filter(r, option, optarg);
+		if (question_has(option))
+			good = question_set(&r->q, option, optarg);
 		else
 			good = set_presentation(r, option, optarg);
 		if (!good)
 			return false;
 	}
-	return check_question(r) && one_trace_named(argc, argv);
-}
-
-static void set_matches(struct report *r)
-{
-	r->hidden.all_frames = r->all_frames;
-	r->hidden.pattern = &r->hide;
-	r->query.focus = pattern_match(&r->focus);
-	r->query.ignore = pattern_match(&r->ignore);
-	r->query.thread = pattern_match(&r->thread);
-	r->query.hide = hidden_frames_match(&r->hidden);
+	return question_check(&r->q) && one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
 
-/* Of what was asked, what a trace of snapshots does not hold; NULL: nothing. */
-static const char *asks_for_blocks(const struct report *r)
-{
-	const struct mayfly_query *q = &r->query;
-
-	if (q->by == MAYFLY_BY_THREAD)
-		return "--by thread";
-	if (q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
-		return q->by == MAYFLY_BY_SIZE ? "--by size" : "--by lifetime";
-	if (q->by == MAYFLY_BY_HEAP)
-		return "--by heap";
-	if (q->thread.matches)
-		return "--thread";
-	if (q->heaps)
-		return "--heap";
-	if (q->min_size > 0 || q->max_size < UINT64_MAX)
-		return q->min_size > 0 ? "--min-size" : "--max-size";
-	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
-		return q->min_lifetime_ns > 0 ? "--min-lifetime" : "--max-lifetime";
-	if (r->window_given && q->metric != MAYFLY_ALLOCATED)
-		return "--from or --to with this metric";
-	return NULL;
-}
-
 static int say_failed(const struct report *r, int error)
 {
-	const char *what = asks_for_blocks(r);
+	const char *what = question_needs_blocks(&r->q);
 
 	if (error == MAYFLY_E_TOO_LARGE && r->series)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
@@ -419,7 +193,7 @@ struct ranking {
 
 static const struct mayfly_estimate *sorted_by(const struct report *r, const struct mayfly_row *row)
 {
-	return r->query.sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
+	return r->q.query.sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
 }
 
 static enum sureness sureness_of(const struct report *r, const struct mayfly_row *row)
@@ -451,7 +225,7 @@ static struct mayfly_figure sum_figure(const struct sum *sum)
 /* Classes of a size or of lifetimes make a histogram: all of them, in their own order. */
 static bool is_histogram(const struct report *r)
 {
-	return r->query.by == MAYFLY_BY_SIZE || r->query.by == MAYFLY_BY_LIFETIME;
+	return r->q.query.by == MAYFLY_BY_SIZE || r->q.query.by == MAYFLY_BY_LIFETIME;
 }
 
 static int compare_class(const void *a, const void *b)
@@ -520,7 +294,7 @@ static bool rank(const struct report *r, const struct mayfly_result *result, siz
 		rank_row(r, ranking, &result->row[i], top, few_too);
 	if (result->all_rows > result->rows)
 		add_left_out(ranking, result);
-	if (is_histogram(r) && !r->sort_given)
+	if (is_histogram(r) && !r->q.sort_given)
 		qsort(ranking->row, ranking->rows, sizeof(*ranking->row), compare_class);
 	return true;
 }
@@ -660,7 +434,7 @@ static int64_t rounded_time(const struct report *r, int64_t ns)
 static void metric_text(char *buffer, size_t size, const struct report *r,
 			const struct mayfly_result *result)
 {
-	const struct mayfly_query *q = &r->query;
+	const struct mayfly_query *q = &r->q.query;
 	char time[FIGURE_TEXT], from[FIGURE_TEXT];
 
 	text_duration(time, sizeof(time), (double)result->time_ns);
@@ -685,7 +459,7 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 		snprintf(buffer, size, "Temporary (freed before the thread allocated again)");
 		break;
 	}
-	if (r->window_given) {
+	if (r->q.window_given) {
 		size_t used = strlen(buffer);
 
 		text_duration(from, sizeof(from), (double)rounded_time(r, q->from_ns));
@@ -700,7 +474,7 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 /* Times that were asked for lie between two snapshots. */
 static void print_rounding(const struct report *r)
 {
-	const struct mayfly_query *q = &r->query;
+	const struct mayfly_query *q = &r->q.query;
 	bool at = q->metric == MAYFLY_LIVE && rounded_time(r, q->at_ns) != q->at_ns;
 	bool window = q->metric == MAYFLY_ALLOCATED && (rounded_time(r, q->from_ns) != q->from_ns ||
 							rounded_time(r, q->to_ns) != q->to_ns);
@@ -723,15 +497,15 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
-	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->query.by],
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->q.query.by],
 		      say_figure(figure, sizeof(figure), &r->out, e), samples,
-		      r->filtered ? ", filtered" : "");
+		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
 }
 
 static void print_rest(const struct report *r, const struct ranking *ranking)
 {
-	bool sums = r->query.sort == MAYFLY_SORT_SELF; /* totals overlap: no sum */
+	bool sums = r->q.query.sort == MAYFLY_SORT_SELF; /* totals overlap: no sum */
 	char text[128];
 
 	if (ranking->more.rows) {
@@ -764,7 +538,7 @@ static void row_key(char *buffer, size_t size, const struct report *r, const str
 	const struct mayfly_thread *thread;
 	char low[FIGURE_TEXT], high[FIGURE_TEXT];
 
-	switch (r->query.by) {
+	switch (r->q.query.by) {
 	case MAYFLY_BY_MODULE:
 		snprintf(buffer, size, "%s",
 			 *row->module ? r->out.wide ? row->module : path_base(row->module)
@@ -823,8 +597,9 @@ static bool put_estimate(struct table *t, const struct report *r, const struct m
 
 static bool has_total(const struct report *r)
 {
-	return !r->callers && (r->query.by == MAYFLY_BY_FUNCTION || r->query.by == MAYFLY_BY_LINE ||
-			       r->query.by == MAYFLY_BY_MODULE);
+	return !r->callers &&
+	       (r->q.query.by == MAYFLY_BY_FUNCTION || r->q.query.by == MAYFLY_BY_LINE ||
+		r->q.query.by == MAYFLY_BY_MODULE);
 }
 
 /* A location wider than this would leave nothing for the function. */
@@ -847,7 +622,7 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
 	if (!r->exact && !table_cell(t, text))
 		return false;
-	if (r->query.by == MAYFLY_BY_LINE) {
+	if (r->q.query.by == MAYFLY_BY_LINE) {
 		/* Without a function, the name below is the module already. */
 		location_text(text, sizeof(text), row->file, row->line,
 			      *row->function ? row->module : "-", r->out.wide);
@@ -867,7 +642,7 @@ static size_t set_columns(struct column *c, const struct report *r)
 {
 	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	 "MODULE",
 					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
-	bool total_first = r->query.sort == MAYFLY_SORT_TOTAL;
+	bool total_first = r->q.query.sort == MAYFLY_SORT_TOTAL;
 	bool exact = r->exact;
 	const char *first = total_first ? "TOTAL" : "SELF";
 	size_t n = 0;
@@ -887,9 +662,9 @@ static size_t set_columns(struct column *c, const struct report *r)
 	c[n++] = (struct column){"BLOCKS", true, exact ? 3 : 7, STYLE_PLAIN, false};
 	if (!exact)
 		c[n++] = (struct column){"SAMPLES", true, 3, STYLE_DIM, false};
-	if (r->query.by == MAYFLY_BY_LINE)
+	if (r->q.query.by == MAYFLY_BY_LINE)
 		c[n++] = (struct column){"LINE", false, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){titles[r->query.by], false, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){titles[r->q.query.by], false, 0, STYLE_PLAIN, false};
 	return n;
 }
 
@@ -914,56 +689,6 @@ static bool print_table(const struct report *r, const struct mayfly_result *resu
 }
 
 /* ---- stacks ---- */
-
-#define STACK_INDENT 5
-
-static void print_place(const struct report *r, const struct mayfly_place *place)
-{
-	char name[NAME_BYTES], fitted[NAME_BYTES], location[NAME_BYTES], shown[NAME_BYTES];
-	size_t room = (size_t)r->out.width - STACK_INDENT, used = 0;
-	const char *inlined = place->inlined ? " (inlined)" : "";
-
-	place_name(name, sizeof(name), place);
-	location[0] = 0;
-	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
-		location_text(location, sizeof(location), place->file, place->line, place->module,
-			      r->out.wide);
-	line_fit(shown, sizeof(shown), &r->out, location, room / 2);
-	if (*shown)
-		used += 2 + text_columns(shown);
-	used += strlen(inlined);
-	printf("%*s", STACK_INDENT, "");
-	print_styled(
-	    &r->out, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
-	    name_fit(fitted, sizeof(fitted), &r->out, name, room > used ? room - used : 1));
-	if (*shown) {
-		fputs("  ", stdout);
-		print_styled(&r->out, STYLE_DIM, shown);
-	}
-	print_styled(&r->out, STYLE_DIM, inlined);
-	putchar('\n');
-}
-
-static void print_stack(const struct report *r, const struct mayfly_row *row, size_t depth)
-{
-	size_t shown = row->stack_length;
-
-	/* A line that says "1 more" takes the place of what it leaves out. */
-	if (depth && shown > depth + 1)
-		shown = depth;
-	for (size_t i = 0; i < shown; i++)
-		print_place(r, &row->stack[i]);
-	if (row->stack_length == 0)
-		printf("%*s[no frames]\n", STACK_INDENT, "");
-	if (shown < row->stack_length) {
-		char text[64];
-
-		snprintf(text, sizeof(text), "[%zu more frames]", row->stack_length - shown);
-		printf("%*s", STACK_INDENT, "");
-		print_styled(&r->out, STYLE_DIM, text);
-		putchar('\n');
-	}
-}
 
 /* "  1. 12.3 MB +-18 %, 7.1 %, 2.1 k blocks, 24 samples" */
 static void print_stack_title(const struct report *r, size_t number,
@@ -993,7 +718,7 @@ static void print_stacks(const struct report *r, const struct mayfly_result *res
 
 	for (size_t i = 0; i < ranking->rows; i++) {
 		print_stack_title(r, i + 1, &ranking->row[i]->self, &result->total);
-		print_stack(r, ranking->row[i], depth);
+		print_stack(&r->out, ranking->row[i]->stack, ranking->row[i]->stack_length, depth);
 		if (i + 1 < ranking->rows || rest)
 			putchar('\n');
 	}
@@ -1009,11 +734,11 @@ static bool show_answer(const struct report *r, const struct mayfly_result *resu
 		return false;
 	print_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
-		puts(r->filtered || r->window_given ? "  No block fits these options."
-		     : r->exact			    ? "  No block was recorded."
-						    : "  No block was sampled.");
+		puts(r->q.filtered || r->q.window_given ? "  No block fits these options."
+		     : r->exact				? "  No block was recorded."
+							: "  No block was sampled.");
 	} else {
-		if (r->query.by == MAYFLY_BY_STACK)
+		if (r->q.query.by == MAYFLY_BY_STACK)
 			print_stacks(r, result, &ranking, depth);
 		else
 			printed = print_table(r, result, &ranking);
@@ -1035,8 +760,8 @@ static int print_answer(struct report *r)
 	bool printed;
 	int error;
 
-	r->query.stack_rows = stacks_needed(r, r->top);
-	error = mayfly_query_run(r->file.trace, &r->query, &result);
+	r->q.query.stack_rows = stacks_needed(r, r->top);
+	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
 	if (error)
 		return say_failed(r, error);
 	printed = show_answer(r, result, r->top, r->depth);
@@ -1139,8 +864,8 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 	bool printed = true;
 
 	r.callers = true;
-	r.query.by = MAYFLY_BY_FUNCTION;
-	r.query.sort = MAYFLY_SORT_TOTAL;
+	r.q.query.by = MAYFLY_BY_FUNCTION;
+	r.q.query.sort = MAYFLY_SORT_TOTAL;
 	if (!rank(&r, functions, 0, &ranking))
 		return false;
 	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
@@ -1165,11 +890,11 @@ static bool show_tables(struct report *r, const struct mayfly_result *functions,
 	size_t rows = r->top_given ? r->top : OVERVIEW_ROWS;
 
 	putchar('\n');
-	r->query.by = MAYFLY_BY_FUNCTION;
+	r->q.query.by = MAYFLY_BY_FUNCTION;
 	if (!show_answer(r, functions, rows, 0) || !show_callers(r, functions, stacks, rows))
 		return false;
 	putchar('\n');
-	r->query.by = MAYFLY_BY_STACK;
+	r->q.query.by = MAYFLY_BY_STACK;
 	return show_answer(r, stacks, r->top_given ? r->top : OVERVIEW_STACKS,
 			   r->depth_given ? r->depth : OVERVIEW_DEPTH);
 }
@@ -1183,7 +908,7 @@ static int print_overview(struct report *r)
 
 	if (status)
 		return status;
-	query[0] = query[1] = r->query;
+	query[0] = query[1] = r->q.query;
 	query[0].by = MAYFLY_BY_FUNCTION;
 	query[1].by = MAYFLY_BY_STACK;
 	query[1].stack_rows = stacks_needed(
@@ -1200,8 +925,8 @@ static int print_overview(struct report *r)
 
 static bool is_overview(const struct report *r)
 {
-	return !r->metric_given && !r->by_given && !r->sort_given && !r->at_given &&
-	       !r->window_given && !r->filtered && !r->series;
+	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
+	       !r->q.window_given && !r->q.filtered && !r->series;
 }
 
 /* ---- JSON ---- */
@@ -1241,7 +966,7 @@ static json_t *json_row(const struct report *r, const struct mayfly_row *row)
 	const struct mayfly_thread *thread;
 	char name[NAME_BYTES];
 
-	switch (r->query.by) {
+	switch (r->q.query.by) {
 	case MAYFLY_BY_FUNCTION:
 	case MAYFLY_BY_LINE:
 		row_name(name, sizeof(name), row);
@@ -1306,16 +1031,16 @@ static int print_json(struct report *r)
 	json_t *object;
 	int error;
 
-	r->query.stack_rows = stacks_needed(r, r->top_given ? r->top : 0);
-	error = mayfly_query_run(r->file.trace, &r->query, &result);
+	r->q.query.stack_rows = stacks_needed(r, r->top_given ? r->top : 0);
+	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
 	if (error)
 		return say_failed(r, error);
 	object = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "metric",
-			   metric_names[r->query.metric], "by", by_names[r->query.by], "sort",
-			   sort_names[r->query.sort], "time_ns", (json_int_t)result->time_ns,
+			   metric_names[r->q.query.metric], "by", by_names[r->q.query.by], "sort",
+			   sort_names[r->q.query.sort], "time_ns", (json_int_t)result->time_ns,
 			   "total", json_estimate(&result->total), "rows", json_rows(r, result));
 	mayfly_result_free(result);
-	if (object && !r->by_given && !add_context(r, object)) {
+	if (object && !r->q.by_given && !add_context(r, object)) {
 		json_decref(object);
 		object = NULL;
 	}
@@ -1385,8 +1110,8 @@ static json_t *json_times(const struct mayfly_series *s)
 static int print_json_series(const struct report *r, const struct mayfly_series *s)
 {
 	return json_print(json_pack(
-	    "{s:s, s:s, s:s, s:o, s:o, s:o}", "metric", metric_names[r->query.metric], "by",
-	    by_names[r->query.by], "sort", sort_names[r->query.sort], "times_ns", json_times(s),
+	    "{s:s, s:s, s:s, s:o, s:o, s:o}", "metric", metric_names[r->q.query.metric], "by",
+	    by_names[r->q.query.by], "sort", sort_names[r->q.query.sort], "times_ns", json_times(s),
 	    "rows", json_series_rows(r, s), "others", add_numbers(json_object(), s, s->rows - 1)));
 }
 
@@ -1432,7 +1157,7 @@ static void series_key(char *buffer, size_t size, const struct report *r,
 
 	series_name(buffer, size, r, s, row);
 	used = strlen(buffer);
-	if (r->query.by != MAYFLY_BY_LINE || row + 1 == s->rows || !s->row[row].line)
+	if (r->q.query.by != MAYFLY_BY_LINE || row + 1 == s->rows || !s->row[row].line)
 		return;
 	location_text(location, sizeof(location), s->row[row].file, s->row[row].line, "-",
 		      r->out.wide);
@@ -1460,7 +1185,7 @@ static bool print_bars(const struct report *r, const struct mayfly_series *s)
 	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
 				   {"LIVE", false, 0, STYLE_BAR, false},
 				   {"LAST", true, 1, STYLE_PLAIN, false},
-				   {titles[r->query.by], false, 0, STYLE_PLAIN, false}};
+				   {titles[r->q.query.by], false, 0, STYLE_PLAIN, false}};
 	struct table *t = table_new(columns, 4);
 	bool done = t != NULL;
 
@@ -1498,7 +1223,7 @@ static void print_numbers(const struct report *r, const double *value, size_t co
 static void print_series_row(const struct report *r, const struct mayfly_series *s, size_t row)
 {
 	const double *live = s->live_bytes + row * s->points;
-	bool stack = r->query.by == MAYFLY_BY_STACK && row + 1 < s->rows;
+	bool stack = r->q.query.by == MAYFLY_BY_STACK && row + 1 < s->rows;
 	char name[NAME_BYTES] = "", fitted[NAME_BYTES], number[32], figures[256];
 	char line[MOST_MOMENTS * 4 + 1], largest[FIGURE_TEXT], last[FIGURE_TEXT];
 
@@ -1523,7 +1248,7 @@ static void print_series_row(const struct report *r, const struct mayfly_series 
 	if (!has_bars(r))
 		print_numbers(r, live, s->points);
 	if (stack)
-		print_stack(r, &s->row[row], r->depth);
+		print_stack(&r->out, s->row[row].stack, s->row[row].stack_length, r->depth);
 }
 
 static void print_series_title(const struct report *r, const struct mayfly_series *s)
@@ -1534,9 +1259,9 @@ static void print_series_title(const struct report *r, const struct mayfly_serie
 	text_duration(first, sizeof(first), (double)s->time_ns[0]);
 	text_duration(last, sizeof(last), (double)s->time_ns[s->points - 1]);
 	print_wrapped(&r->out, STYLE_BOLD, 0, "Live by %s at %zu %s, %s%s%s; sorted by %s%s",
-		      by_names[r->query.by], s->points, one ? "moment" : "moments", first,
-		      one ? "" : " to ", one ? "" : last, metric_names[r->query.metric],
-		      r->filtered ? "; filtered" : "");
+		      by_names[r->q.query.by], s->points, one ? "moment" : "moments", first,
+		      one ? "" : " to ", one ? "" : last, metric_names[r->q.query.metric],
+		      r->q.filtered ? "; filtered" : "");
 }
 
 static int print_series_text(const struct report *r, const struct mayfly_series *s)
@@ -1548,7 +1273,7 @@ static int print_series_text(const struct report *r, const struct mayfly_series 
 		any |= largest_of(s, i) > 0;
 	if (!any)
 		puts("  Nothing was live at these moments.");
-	else if (has_bars(r) && r->query.by != MAYFLY_BY_STACK) {
+	else if (has_bars(r) && r->q.query.by != MAYFLY_BY_STACK) {
 		if (!print_bars(r, s))
 			return cli_error("out of memory");
 		any = false;
@@ -1565,9 +1290,9 @@ static int print_series(struct report *r)
 	struct mayfly_series *s;
 	int error, status;
 
-	r->query.stack_rows = stacks_needed(r, r->top);
-	error =
-	    mayfly_series_run(r->file.trace, &r->query, r->series, r->top ? r->top : SIZE_MAX, &s);
+	r->q.query.stack_rows = stacks_needed(r, r->top);
+	error = mayfly_series_run(r->file.trace, &r->q.query, r->series, r->top ? r->top : SIZE_MAX,
+				  &s);
 	if (error)
 		return say_failed(r, error);
 	status = r->json ? print_json_series(r, s) : print_series_text(r, s);
@@ -1601,19 +1326,15 @@ int cmd_report(int argc, char **argv)
 	struct report r = {.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH};
 	int status;
 
-	mayfly_query_defaults(&r.query);
+	question_init(&r.q);
 	r.out = output_detect();
 	if (parse(&r, argc, argv, &status)) {
 		status = CLI_FAILED;
-		set_matches(&r);
 		if (open_trace(argv[optind], &r.file)) {
 			status = run(&r);
 			close_trace(&r.file);
 		}
 	}
-	pattern_free(&r.focus);
-	pattern_free(&r.ignore);
-	pattern_free(&r.hide);
-	pattern_free(&r.thread);
+	question_free(&r.q);
 	return status;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_BYTES  4096
-#define FEW_SAMPLES 100 /* fewer say little about anything but the total */
+#define NAME_BYTES  65536 /* for one name; C++ has names of many KB */
+#define FEW_SAMPLES 100	  /* fewer say little about anything but the total */
 
 /* ---- frames ---- */
 
@@ -505,4 +505,54 @@ struct mayfly_match hidden_frames_match(struct hidden_frames *hidden)
 	if (hidden->all_frames && hidden->pattern->count == 0)
 		m.matches = NULL;
 	return m;
+}
+
+/* ---- stacks ---- */
+
+static void print_place(const struct output *o, const struct mayfly_place *place)
+{
+	char name[NAME_BYTES], fitted[NAME_BYTES], location[NAME_BYTES], shown[NAME_BYTES];
+	size_t room = (size_t)o->width - STACK_INDENT, used = 0;
+	const char *inlined = place->inlined ? " (inlined)" : "";
+
+	place_name(name, sizeof(name), place);
+	location[0] = 0;
+	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
+		location_text(location, sizeof(location), place->file, place->line, place->module,
+			      o->wide);
+	line_fit(shown, sizeof(shown), o, location, room / 2);
+	if (*shown)
+		used += 2 + text_columns(shown);
+	used += strlen(inlined);
+	printf("%*s", STACK_INDENT, "");
+	print_styled(o, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
+		     name_fit(fitted, sizeof(fitted), o, name, room > used ? room - used : 1));
+	if (*shown) {
+		fputs("  ", stdout);
+		print_styled(o, STYLE_DIM, shown);
+	}
+	print_styled(o, STYLE_DIM, inlined);
+	putchar('\n');
+}
+
+void print_stack(const struct output *o, const struct mayfly_place *stack, size_t length,
+		 size_t depth)
+{
+	size_t shown = length;
+
+	/* A line that says "1 more" takes the place of what it leaves out. */
+	if (depth && shown > depth + 1)
+		shown = depth;
+	for (size_t i = 0; i < shown; i++)
+		print_place(o, &stack[i]);
+	if (length == 0)
+		printf("%*s[no frames]\n", STACK_INDENT, "");
+	if (shown < length) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "[%zu more frames]", length - shown);
+		printf("%*s", STACK_INDENT, "");
+		print_styled(o, STYLE_DIM, text);
+		putchar('\n');
+	}
 }

@@ -49,6 +49,12 @@ struct module_frames *count_module_frames(const struct mayfly_trace *trace);
 /* How many distinct stacks allocated. */
 size_t trace_stacks(const struct mayfly_trace *trace);
 
+#define STACK_INDENT 5
+/* Prints a stack, leaf first, a line for each place; only the first `depth`, and how many more
+ * there are; 0: all. */
+void print_stack(const struct output *o, const struct mayfly_place *stack, size_t length,
+		 size_t depth);
+
 /* Frames that are left out of all stacks: those that match the user's pattern and, unless
  * all_frames, those of the allocator's interface (operator new, std::allocator, malloc). */
 struct hidden_frames {

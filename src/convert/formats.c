@@ -66,8 +66,11 @@ static const struct import_format imports[] = {
 };
 
 static const struct export_format exports[] = {
-    {"memtrace", ".ctf", "Memtrace, version 2: for its tools and viewer", false, true,
-     export_memtrace},
+    {.name = "memtrace",
+     .suffix = ".ctf",
+     .help = "Memtrace, version 2: for its tools and viewer",
+     .events = true,
+     .convert = export_memtrace},
     {NULL},
 };
 

@@ -35,16 +35,31 @@ const struct import_format *import_recognise(const void *data, size_t size);
 
 struct export_options {
 	const char *purpose; /* one line on what the trace is of, "" for none */
+	/* What the user asked for: formats of one metric write this one, those of several the
+	 * window and the filters. Never NULL. */
+	const struct mayfly_query *query;
+};
+
+enum export_shape {
+	EXPORT_STREAM, /* one file, written from its start to its end: convert() */
+	EXPORT_FILE,   /* one file that a library writes by itself: convert_at() */
+	EXPORT_FOLDER, /* several files: convert_at() */
 };
 
 struct export_format {
 	const char *name;   /* as the user says it */
-	const char *suffix; /* of files: ".ctf" */
+	const char *suffix; /* of files and folders: ".ctf" */
 	const char *help;
+	enum export_shape shape;
 	bool text;   /* fit for a terminal */
 	bool events; /* is made of single events, which traces of snapshots do not have */
+	/* Memory does not grow with the number of events but for what is live. */
 	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
 		       trace_sink *sink, void *context);
+	/* path: an empty file, or an empty folder, under a temporary name. Returns as convert()
+	 * does: 0, an errno, or a negative enum mayfly_error. */
+	int (*convert_at)(const struct mayfly_trace *trace, const struct export_options *options,
+			  const char *path);
 };
 
 /* NULL when there is none of this name. */

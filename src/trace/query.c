@@ -77,26 +77,30 @@ void mayfly_query_defaults(struct mayfly_query *query)
 	};
 }
 
-struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
-				   const struct mayfly_query *query)
+bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
+		 const struct mayfly_query *query)
 {
-	struct mayfly_result *result = NULL;
-
 	s->trace = trace;
 	s->query = query;
 	s->info = mayfly_trace_info(trace);
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
-	if (!query_valid(query)) {
-		query_fail(s, MAYFLY_E_RANGE);
-		return NULL;
-	}
+	if (!query_valid(query))
+		return query_fail(s, MAYFLY_E_RANGE);
 	query_text(s, ""); /* is number 0 */
 	if (!query_sums_reserve(s, &s->all, 1))
-		return NULL;
+		return false;
 	query_sum_clear(s, &s->all, 0);
-	if (!s->error && query_filter_nodes(s) && query_filter_threads(s) && query_sum(s) &&
-	    query_make_groups(s) && !s->error)
+	return !s->error && query_filter_nodes(s) && query_filter_threads(s) && query_sum(s) &&
+	       !s->error;
+}
+
+struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
+				   const struct mayfly_query *query)
+{
+	struct mayfly_result *result = NULL;
+
+	if (query_begin(s, trace, query) && query_make_groups(s) && !s->error)
 		result = query_make_result(s);
 	if (s->error) {
 		mayfly_result_free(result);

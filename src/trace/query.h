@@ -6,6 +6,7 @@
  *	query_sums.c	what is asked for, summed by slot: a node, a thread, or a class
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
+ *	query_nodes.c	or the sums of nodes themselves
  *	series.c	rows over time
  *
  * A slot is what blocks are summed by before there are rows:
@@ -173,6 +174,9 @@ static inline void query_sum_clear(const struct query_state *s, struct sums *sum
 		sums->tally[i] = (struct tally){0};
 }
 
+/* The first steps of an answer, up to the sums. */
+bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
+		 const struct mayfly_query *query);
 /* The answer belongs to the caller; so does the state, also when there is no answer. */
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
 				   const struct mayfly_query *query);
@@ -317,6 +321,12 @@ bool query_make_groups(struct query_state *s);
 
 /* ---- query_rows.c ---- */
 
+/*
+ * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
+ * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
+ */
+uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest);
+int64_t query_answer_time(const struct query_state *s);
 struct mayfly_result *query_make_result(struct query_state *s);
 
 #endif

@@ -50,11 +50,7 @@ static bool is_empty(const struct query_state *s, size_t group)
 	return t.seen_blocks == 0 && t.exact_count == 0;
 }
 
-/*
- * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
- * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
- */
-static uint64_t unseen_interval(const struct query_state *s, uint64_t smallest)
+uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest)
 {
 	if (smallest < s->query->min_size)
 		smallest = s->query->min_size;
@@ -80,7 +76,7 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, size_t
 {
 	const struct group *g = &s->group[group];
 	bool by_size = s->query->by == MAYFLY_BY_SIZE;
-	uint64_t interval = unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
+	uint64_t interval = query_unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
 
 	*row = (struct mayfly_row){
 	    .function = group_text(s, g->function),
@@ -212,7 +208,8 @@ static bool make_stack_rows(struct ranking *r)
 	}
 	for (size_t i = 0; i < rows; i++) {
 		r->row[i] = (struct mayfly_row){.function = "", .file = "", .module = ""};
-		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack, unseen_interval(s, 0));
+		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack,
+			    query_unseen_interval(s, 0));
 		r->source[i] = order[i].stack;
 	}
 	free(order);
@@ -426,7 +423,7 @@ static bool make_addresses(struct query_state *s, struct answer *a)
 
 /* ---- the answer ---- */
 
-static int64_t answer_time(const struct query_state *s)
+int64_t query_answer_time(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
@@ -459,9 +456,9 @@ struct mayfly_result *query_make_result(struct query_state *s)
 		mayfly_result_free(&a->result);
 		return NULL;
 	}
-	a->result.time_ns = answer_time(s);
+	a->result.time_ns = query_answer_time(s);
 	all = query_tally(s, &s->all, 0);
-	a->result.total = tally_estimate(&all, unseen_interval(s, 0));
+	a->result.total = tally_estimate(&all, query_unseen_interval(s, 0));
 	return &a->result;
 }
 

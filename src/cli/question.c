@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to a query. */
+#include "question.h"
+
+#include "cli.h"
+
+#include <string.h>
+
+const char *const metric_names[] = {"live", "peak", "allocated", "leaked", "temporary", NULL};
+const char *const by_names[] = {"function", "line",	"stack", "module", "thread",
+				"size",	    "lifetime", "heap",	 NULL};
+const char *const sort_names[] = {"self", "total", NULL};
+
+void question_init(struct question *q)
+{
+	*q = (struct question){0};
+	mayfly_query_defaults(&q->query);
+}
+
+void question_free(struct question *q)
+{
+	pattern_free(&q->focus);
+	pattern_free(&q->ignore);
+	pattern_free(&q->hide);
+	pattern_free(&q->thread);
+}
+
+bool question_has(int option)
+{
+	return option >= QUESTION_METRIC && option < QUESTION_END;
+}
+
+static bool set_moment(struct question *q, const char *text)
+{
+	q->at_given = true;
+	if (strcmp(text, "peak") == 0)
+		q->query.at_ns = MAYFLY_AT_PEAK;
+	else if (strcmp(text, "end") == 0)
+		q->query.at_ns = MAYFLY_AT_END;
+	else
+		return option_time("--at", text, &q->query.at_ns);
+	return true;
+}
+
+static bool set_metric(struct question *q, const char *value)
+{
+	int choice;
+
+	q->metric_given = true;
+	if (!option_choice("--metric", value, metric_names, &choice))
+		return false;
+	q->query.metric = (enum mayfly_metric)choice;
+	return true;
+}
+
+static bool set_by(struct question *q, const char *value)
+{
+	int choice;
+
+	q->by_given = true;
+	if (!option_choice("--by", value, by_names, &choice))
+		return false;
+	q->query.by = (enum mayfly_by)choice;
+	return true;
+}
+
+static bool set_sort(struct question *q, const char *value)
+{
+	int choice;
+
+	q->sort_given = true;
+	if (!option_choice("--sort", value, sort_names, &choice))
+		return false;
+	q->query.sort = (enum mayfly_sort)choice;
+	return true;
+}
+
+static bool set_heaps(const char *list, uint32_t *heaps)
+{
+	static const struct {
+		const char *name;
+		uint32_t heaps;
+	} known[] = {
+	    {"malloc", 1u << MAYFLY_HEAP_MALLOC},
+	    {"ocaml", 1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR},
+	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
+	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
+	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
+	};
+	const char *at = list;
+
+	do {
+		size_t length = strcspn(at, ","), i;
+
+		for (i = 0; i < sizeof(known) / sizeof(*known); i++)
+			if (strlen(known[i].name) == length && !memcmp(known[i].name, at, length))
+				break;
+		if (i == sizeof(known) / sizeof(*known)) {
+			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
+				  "ocaml-major, external",
+				  (int)length, at);
+			return false;
+		}
+		*heaps |= known[i].heaps;
+		at += length;
+	} while (*at++);
+	return true;
+}
+
+/* Options that choose blocks and frames. */
+static bool set_filter(struct question *q, int option, const char *value)
+{
+	struct mayfly_query *query = &q->query;
+
+	q->filtered = true;
+	switch (option) {
+	case QUESTION_FOCUS:
+		return pattern_add(&q->focus, "--focus", value);
+	case QUESTION_IGNORE:
+		return pattern_add(&q->ignore, "--ignore", value);
+	case QUESTION_HIDE:
+		return pattern_add(&q->hide, "--hide", value);
+	case QUESTION_THREAD:
+		return pattern_add_thread(&q->thread, "--thread", value);
+	case QUESTION_HEAP:
+		return set_heaps(value, &query->heaps);
+	case QUESTION_MIN_SIZE:
+		return option_bytes("--min-size", value, &query->min_size);
+	case QUESTION_MAX_SIZE:
+		return option_bytes("--max-size", value, &query->max_size);
+	case QUESTION_MIN_LIFETIME:
+		return option_time("--min-lifetime", value, &query->min_lifetime_ns);
+	case QUESTION_MAX_LIFETIME:
+		return option_time("--max-lifetime", value, &query->max_lifetime_ns);
+	}
+	return false;
+}
+
+bool question_set(struct question *q, int option, const char *value)
+{
+	switch (option) {
+	case QUESTION_METRIC:
+		return set_metric(q, value);
+	case QUESTION_BY:
+		return set_by(q, value);
+	case QUESTION_SORT:
+		return set_sort(q, value);
+	case QUESTION_AT:
+		return set_moment(q, value);
+	case QUESTION_FROM:
+		q->window_given = true;
+		return option_time("--from", value, &q->query.from_ns);
+	case QUESTION_TO:
+		q->window_given = true;
+		return option_time("--to", value, &q->query.to_ns);
+	case QUESTION_ALL_FRAMES:
+		q->hidden.all_frames = true;
+		return true;
+	}
+	return set_filter(q, option, value);
+}
+
+static void set_matches(struct question *q)
+{
+	q->hidden.pattern = &q->hide;
+	q->query.focus = pattern_match(&q->focus);
+	q->query.ignore = pattern_match(&q->ignore);
+	q->query.thread = pattern_match(&q->thread);
+	q->query.hide = hidden_frames_match(&q->hidden);
+}
+
+bool question_check(struct question *question)
+{
+	struct mayfly_query *q = &question->query;
+
+	if (question->at_given && !question->metric_given)
+		q->metric = MAYFLY_LIVE;
+	if (question->at_given && q->metric != MAYFLY_LIVE) {
+		cli_usage("--at: goes with --metric live, not with --metric %s",
+			  metric_names[q->metric]);
+		return false;
+	}
+	if (q->from_ns >= q->to_ns) {
+		cli_usage("--from: must be before --to");
+		return false;
+	}
+	if (q->min_size > q->max_size) {
+		cli_usage("--min-size: must not be above --max-size");
+		return false;
+	}
+	if (q->min_lifetime_ns > q->max_lifetime_ns) {
+		cli_usage("--min-lifetime: must not be above --max-lifetime");
+		return false;
+	}
+	set_matches(question);
+	return true;
+}
+
+const char *question_needs_blocks(const struct question *question)
+{
+	const struct mayfly_query *q = &question->query;
+
+	if (q->by == MAYFLY_BY_THREAD)
+		return "--by thread";
+	if (q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
+		return q->by == MAYFLY_BY_SIZE ? "--by size" : "--by lifetime";
+	if (q->by == MAYFLY_BY_HEAP)
+		return "--by heap";
+	if (q->thread.matches)
+		return "--thread";
+	if (q->heaps)
+		return "--heap";
+	if (q->min_size > 0 || q->max_size < UINT64_MAX)
+		return q->min_size > 0 ? "--min-size" : "--max-size";
+	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
+		return q->min_lifetime_ns > 0 ? "--min-lifetime" : "--max-lifetime";
+	if (question->window_given && q->metric != MAYFLY_ALLOCATED)
+		return "--from or --to with this metric";
+	return NULL;
+}
