@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A spool becomes a trace: see finalise.h. Also how a file is written whole or not at all. */
+/* A spool becomes a trace: see finalise.h. */
 #include "finalise.h"
 
 #include <fcntl.h>
