@@ -68,7 +68,9 @@ static uint64_t draw_point(struct sampler *s)
 	return draw(s) >> (64 - s->step_log2);
 }
 
-/* Blocks that live alike, mostly: the same caller, the same size to a quarter of a power of two. */
+/* Blocks that live alike, mostly: the same caller, the same size to a quarter of a power of two. Of
+ * the caller the place in its page, which is the same wherever the program is loaded: so a seed
+ * gives the same samples in each run. */
 static uint8_t class_of(uint64_t size, uintptr_t caller)
 {
 	if (size > 8) {
@@ -77,7 +79,7 @@ static uint8_t class_of(uint64_t size, uintptr_t caller)
 		size = (uint64_t)(shift + 1) << 3 | size >> shift;
 	}
 	/* The product's top bits depend on all bits. */
-	return (uint8_t)(((uint64_t)caller << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56);
+	return (uint8_t)(((uint64_t)(caller & 0xfff) << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56);
 }
 
 /* A point has fallen into a block of the class. Is it the one of its group that is taken? */

@@ -25,8 +25,7 @@
  *	variance = sum over strata of S bytes, b (S - b)
  *	         + sum over strata of R bytes of a class, (1 - 1/n) b (R - b)
  *
- * Classes are those of the sampler, but for which of them share one of its 256 turns by accident:
- * that depends on where the program is loaded.
+ * Classes are those of the sampler, but for which of them share one of its 256 turns by accident.
  *
  * Poisson. Blocks are independent: variance = sum of Z^2 (1 - p) / p with p = 1 - exp(-Z/R).
  *
