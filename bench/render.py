@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results as Markdown."""
 
+import codec
 import estimators
 import macro
 import measure
 import micro
+import samples
 
 
 def table(head, rows):
@@ -423,9 +425,35 @@ def render_estimators(part):
     return estimators.render(part, heading, table, size)
 
 
+# ---- samples
+
+def render_samples(part):
+    data = part["data"]
+    lines = heading("Bytes per sample", part) + [
+        "", "What a file holds for each sample, all included: stacks, times, and what is needed to read"
+        " it. mayfly's files have the names; perf's need the binaries. Median of the runs [smallest-largest],"
+        " and the number of samples. Picture: [bytes-per-sample.svg](../doc/bytes-per-sample.svg).", ""]
+    rows = []
+    for label in data["order"]:
+        row = [label]
+        for program in data["programs"]:
+            points = program["points"].get(label)
+            row.append("%s; %d" % (spread([size / n for n, size in points], "%.1f"),
+                                   samples.median_samples(points)) if points
+                       else program["failed"].get(label, "-")[:60])
+        rows.append(row)
+    return lines + table([""] + [p["name"] for p in data["programs"]], rows)
+
+
+# ---- codec
+
+def render_codec(part):
+    return heading("Coding, beside Memtrace", part) + [""] + codec.render(part["data"], table)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
-         ("exact", render_exact), ("symbols", render_symbols),
-         ("estimators", render_estimators)]
+         ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
+         ("estimators", render_estimators), ("codec", render_codec)]
 
 
 # ---- targets

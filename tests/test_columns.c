@@ -264,7 +264,7 @@ static void several_columns(void)
 	size_t size;
 
 	bytes_put_u(&head, 77);
-	CHECK(columns_size(w, column, 4) > 20);
+	CHECK(columns_size(w, column, 4, 0) > 20);
 	chunk_write(w, &out, TYPE, &head, column, 4);
 	CHECK(column_written(w, 7) > 11 && column_written(w, 5) == 0);
 	begin_reading(&g);

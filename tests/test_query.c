@@ -8,6 +8,7 @@
 #include "test.h"
 #include "trace/cursor.h"
 #include "trace/estimate.h"
+#include "trace/query_two.h"
 #include "trace/sums.h"
 #include "trace/writer.h"
 
@@ -844,14 +845,9 @@ static void test_questions(void)
 
 /* ---- counters against events ---- */
 
-static void check_same_answer(const struct mayfly_trace *trace, const struct mayfly_query *q)
+static void check_same_rows(const struct mayfly_query *q, const struct mayfly_result *a,
+			    const struct mayfly_result *b)
 {
-	struct mayfly_query by_events = *q;
-	struct mayfly_result *a, *b;
-
-	by_events.max_size = UINT64_MAX - 1; /* counters know of no sizes */
-	CHECK(mayfly_query_run(trace, q, &a) == 0);
-	CHECK(mayfly_query_run(trace, &by_events, &b) == 0);
 	CHECK(a->time_ns == b->time_ns, "metric %d: %lld, %lld", q->metric, (long long)a->time_ns,
 	      (long long)b->time_ns);
 	CHECK(a->rows == b->rows, "metric %d by %d: %zu, %zu", q->metric, q->by, a->rows, b->rows);
@@ -865,6 +861,17 @@ static void check_same_answer(const struct mayfly_trace *trace, const struct may
 		CHECK(memcmp(&a->row[i].self, &b->row[i].self, sizeof(a->row[i].self)) == 0);
 		CHECK(memcmp(&a->row[i].total, &b->row[i].total, sizeof(a->row[i].total)) == 0);
 	}
+}
+
+static void check_same_answer(const struct mayfly_trace *trace, const struct mayfly_query *q)
+{
+	struct mayfly_query by_events = *q;
+	struct mayfly_result *a, *b;
+
+	by_events.max_size = UINT64_MAX - 1; /* counters know of no sizes */
+	CHECK(mayfly_query_run(trace, q, &a) == 0);
+	CHECK(mayfly_query_run(trace, &by_events, &b) == 0);
+	check_same_rows(q, a, b);
 	mayfly_result_free(a);
 	mayfly_result_free(b);
 }
@@ -899,6 +906,42 @@ static void test_counters_and_events_agree(void)
 		free_source(&source);
 	}
 	CHECK(parts > 150, "%zu parts", parts);
+}
+
+/* ---- two questions at once ---- */
+
+static void check_two(const struct mayfly_trace *trace, const struct mayfly_query query[2])
+{
+	struct mayfly_result *together[2], *alone;
+
+	CHECK(query_run_two(trace, query, together) == 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(mayfly_query_run(trace, &query[i], &alone) == 0);
+		check_same_rows(&query[i], alone, together[i]);
+		CHECK(alone->all_rows == together[i]->all_rows);
+		mayfly_result_free(alone);
+		mayfly_result_free(together[i]);
+	}
+}
+
+static void test_two_questions_at_once(void)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct source source = random_source(seed);
+		struct opened o = open_source(&source, 0, 40);
+		struct mayfly_result *none[2];
+		struct mayfly_query q[2];
+
+		q[0] = q[1] = random_query(mayfly_trace_info(o.trace));
+		q[0].by = (enum mayfly_by)below(4);
+		q[1].by = (enum mayfly_by)below(4);
+		q[1].stack_rows = below(2) ? below(20) : 0;
+		check_two(o.trace, q);
+		q[1].by = MAYFLY_BY_SIZE;
+		CHECK(query_run_two(o.trace, q, none) == MAYFLY_E_RANGE && !none[0] && !none[1]);
+		close_opened(&o);
+		free_source(&source);
+	}
 }
 
 /* ---- snapshots ---- */
@@ -1459,6 +1502,7 @@ int main(void)
 {
 	RUN(test_questions);
 	RUN(test_counters_and_events_agree);
+	RUN(test_two_questions_at_once);
 	RUN(test_snapshots);
 	RUN(test_series);
 	RUN(test_series_of_snapshots);

@@ -80,7 +80,7 @@ struct mayfly_info {
 	int64_t duration_ns;   /* time of the end */
 	uint32_t ending;       /* enum mayfly_ending */
 	int32_t ending_code;
-	uint64_t seed;		   /* 0: seeded by the kernel */
+	uint64_t seed; /* 0: seeded by the kernel */
 	/* Of the program and the children that it waited for, the agent included; 0: unknown. */
 	uint64_t program_cpu_ns, program_max_rss_bytes;
 	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */

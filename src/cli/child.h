@@ -26,10 +26,10 @@ struct child {
 	int stop_signal;		/* it has stopped: call child_stop_too() */
 	bool stopped;
 	bool ended;
-	int status;	  /* of wait4() */
+	int status;	     /* of wait4() */
 	struct rusage usage; /* likewise: with the children that it waited for */
-	int64_t ended_ns; /* CLOCK_MONOTONIC */
-	bool interrupted; /* a signal that asks to end came since this was last set to false */
+	int64_t ended_ns;    /* CLOCK_MONOTONIC */
+	bool interrupted;    /* a signal that asks to end came since this was last set to false */
 };
 
 /* Starts a process that waits for child_run(). In the new process, and only then, prepare(context)

@@ -6,6 +6,7 @@
 #include "output.h"
 #include "places.h"
 
+#include "convert/memtrace.h"
 #include "trace/sums.h"
 
 #include <getopt.h>
@@ -32,9 +33,10 @@ static const char usage_text[] =
     "\n"
     "NODE numbers the stacks. temps: those of the frees that were of temporary blocks.\n"
     "\n"
-    "  --no-stacks  without STACK\n"
-    "  --json       one JSON object a line\n"
-    "  -h, --help   this text\n";
+    "  --no-stacks      without STACK\n"
+    "  --json           one JSON object a line\n"
+    "  --like-memtrace  what Memtrace's own tool prints of such a file; traces are converted\n"
+    "  -h, --help       this text\n";
 
 /* Names of frames as they are printed, made when first used. */
 struct frame_texts {
@@ -340,14 +342,103 @@ static int dump(const struct opened_trace *file, bool json, bool stacks)
 	return cli_finish();
 }
 
+/* ---- as Memtrace does ---- */
+
+static int to_stdout(void *context, const void *bytes, size_t size)
+{
+	(void)context;
+	return fwrite_unlocked(bytes, 1, size, stdout) == size ? 0 : 1;
+}
+
+static int print_memtrace_events(struct memtrace_reader *r)
+{
+	struct memtrace_event event;
+	int more;
+
+	while ((more = memtrace_next(r, &event)) == 1) {
+		more = memtrace_print(r, &event, to_stdout, NULL);
+		if (more)
+			break;
+	}
+	return more;
+}
+
+static void say_left_out(const char *path, const struct memtrace_reader *r)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(r);
+
+	if (skipped.wrong_pid + skipped.misplaced + skipped.truncated)
+		cli_error("%s: left out: %" PRIu64 " packets of other processes, %" PRIu64
+			  " that do not follow the ones before, %" PRIu64 " cut off",
+			  path, skipped.wrong_pid, skipped.misplaced, skipped.truncated);
+}
+
+static int print_memtrace(const char *path, const void *data, size_t size)
+{
+	struct memtrace_reader *r;
+	int error = memtrace_open(data, size, &r), status;
+
+	if (error)
+		return cli_error("%s: a Memtrace file: %s", path, mayfly_error_text(error));
+	error = print_memtrace_events(r);
+	status = cli_finish();
+	if (error < 0 && *memtrace_problem(r))
+		status = cli_error("%s: damaged: %s; what comes before that is printed", path,
+				   memtrace_problem(r));
+	else if (error < 0)
+		status =
+		    cli_error("%s: the rest of the events: %s", path, mayfly_error_text(error));
+	say_left_out(path, r);
+	memtrace_close(r);
+	return status;
+}
+
+static int print_as_memtrace(const char *path, const struct opened_trace *file)
+{
+	struct trace_buffer made = {0};
+	int error, status;
+
+	if (file->info->snapshot_ns)
+		return cli_error("%s: a trace of snapshots has no single blocks; 'mayfly dump' "
+				 "without --like-memtrace prints its counters",
+				 path);
+	error = memtrace_from_trace(file->trace, "", trace_buffer_sink, &made);
+	if (error)
+		status = cli_error("%s: %s", path,
+				   mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
+	else
+		status = print_memtrace(path, made.bytes, made.used);
+	free(made.bytes);
+	return status;
+}
+
+static int dump_like_memtrace(const char *path)
+{
+	struct opened_trace opened;
+	struct loaded_file file;
+	int status = CLI_FAILED;
+
+	if (!load_file(path, &file))
+		return CLI_FAILED;
+	if (memtrace_recognise(file.data, file.size)) {
+		status = print_memtrace(path, file.data, file.size);
+		unload_file(&file);
+	} else if (open_loaded(path, &file, &opened)) {
+		status = print_as_memtrace(path, &opened);
+		close_trace(&opened);
+	}
+	return status;
+}
+
 int cmd_dump(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
 						     {"no-stacks", no_argument, NULL, 'n'},
+						     {"like-memtrace", no_argument, NULL, 'm'},
 						     {"help", no_argument, NULL, 'h'},
 						     {NULL, 0, NULL, 0}};
 	struct opened_trace file;
-	bool json = false, stacks = true;
+	bool json = false, stacks = true, like_memtrace = false;
 	int option, status;
 
 	opterr = 0;
@@ -359,6 +450,9 @@ int cmd_dump(int argc, char **argv)
 		case 'n':
 			stacks = false;
 			break;
+		case 'm':
+			like_memtrace = true;
+			break;
 		case 'h':
 			fputs(usage_text, stdout);
 			return cli_finish();
@@ -368,6 +462,10 @@ int cmd_dump(int argc, char **argv)
 	}
 	if (!one_trace_named(argc, argv))
 		return CLI_USAGE;
+	if (like_memtrace && (json || !stacks))
+		return cli_usage("--like-memtrace goes with no other option");
+	if (like_memtrace)
+		return dump_like_memtrace(argv[optind]);
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
 	status = dump(&file, json, stacks);

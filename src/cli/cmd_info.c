@@ -42,8 +42,7 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 		    ending_text(ending, sizeof(ending), info));
 	if (info->program_cpu_ns)
 		print_field(o, "Used", "%s of CPU time, at most %s of memory, the agent included",
-			    text_duration(duration, sizeof(duration),
-					  (double)info->program_cpu_ns),
+			    text_duration(duration, sizeof(duration), (double)info->program_cpu_ns),
 			    text_bytes(time, sizeof(time), (double)info->program_max_rss_bytes));
 }
 
@@ -67,9 +66,10 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 			    trace_snapshots(trace));
 }
 
-static void print_events(const struct output *o, const struct mayfly_trace *trace,
-			 const struct mayfly_info *info)
+static void print_events(const struct output *o, const struct opened_trace *file)
 {
+	const struct mayfly_trace *trace = file->trace;
+	const struct mayfly_info *info = file->info;
 	char inherited[96] = "", size[FIGURE_TEXT];
 
 	if (info->inherited)
@@ -80,9 +80,15 @@ static void print_events(const struct output *o, const struct mayfly_trace *trac
 	print_field(o, "Frees", "%" PRIu64, info->frees);
 	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
 		    trace_stacks(trace), info->frames, info->frames_symbolized);
-	print_field(o, "File", "%s, format %" PRIu32 ", by mayfly %s",
-		    text_bytes(size, sizeof(size), (double)info->file_bytes), info->format_version,
-		    *info->version ? info->version : "of unknown version");
+	if (file->foreign)
+		print_field(o, "File", "%s, of %s",
+			    text_bytes(size, sizeof(size), (double)file->foreign_bytes),
+			    file->foreign);
+	else
+		print_field(o, "File", "%s, format %" PRIu32 ", by mayfly %s",
+			    text_bytes(size, sizeof(size), (double)info->file_bytes),
+			    info->format_version,
+			    *info->version ? info->version : "of unknown version");
 }
 
 static void print_one_figure(const struct output *o, const char *name,
@@ -214,12 +220,27 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 {
 	print_program(o, file->info);
 	print_sampling(o, file->trace, file->info);
-	print_events(o, file->trace, file->info);
+	print_events(o, file);
 	print_figures(o, s);
 	print_threads(o, file->trace, file->info);
 	if (!print_modules(o, file->trace, file->info, all_modules))
 		return cli_error("out of memory");
 	return cli_finish();
+}
+
+static int print_json(const struct opened_trace *file, const struct mayfly_summary *s)
+{
+	json_t *o = json_info(file->trace, s, trace_stacks(file->trace));
+	json_t *from = file->foreign ? json_string(file->foreign) : json_null();
+
+	/* Of the file that was named, not of the trace that was made of it in memory. */
+	if (o && (json_object_set_new(o, "converted_from", from) ||
+		  (file->foreign &&
+		   json_object_set_new(o, "file_bytes", json_unsigned(file->foreign_bytes))))) {
+		json_decref(o);
+		o = NULL;
+	}
+	return json_print(o);
 }
 
 int cmd_info(int argc, char **argv)
@@ -262,7 +283,7 @@ int cmd_info(int argc, char **argv)
 	if (status)
 		status = cli_error("%s: %s", argv[optind], mayfly_error_text(status));
 	else if (json)
-		status = json_print(json_info(file.trace, &summary, trace_stacks(file.trace)));
+		status = print_json(&file, &summary);
 	else
 		status = print_text(&out, &file, &summary, modules);
 	close_trace(&file);

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "output.h"
 #include "places.h"
+#include "trace/query_two.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -1131,24 +1132,24 @@ static bool show_tables(struct report *r, const struct mayfly_result *functions,
 /* Without options: the summary, and the tables that are asked for most. */
 static int print_overview(struct report *r)
 {
-	struct mayfly_result *functions = NULL, *stacks = NULL;
+	struct mayfly_result *result[2];
+	struct mayfly_query query[2];
 	int status = print_summary(r), error;
 
 	if (status)
 		return status;
-	r->query.by = MAYFLY_BY_FUNCTION;
-	error = mayfly_query_run(r->file.trace, &r->query, &functions);
-	r->query.by = MAYFLY_BY_STACK;
-	r->query.stack_rows = stacks_needed(
+	query[0] = query[1] = r->query;
+	query[0].by = MAYFLY_BY_FUNCTION;
+	query[1].by = MAYFLY_BY_STACK;
+	query[1].stack_rows = stacks_needed(
 	    r, r->top_given && (!r->top || r->top > SEARCHED_STACKS) ? r->top : SEARCHED_STACKS);
-	if (!error)
-		error = mayfly_query_run(r->file.trace, &r->query, &stacks);
+	error = query_run_two(r->file.trace, query, result);
 	if (error)
-		status = say_failed(r, error);
-	else if (!show_tables(r, functions, stacks))
+		return say_failed(r, error);
+	if (!show_tables(r, result[0], result[1]))
 		status = cli_error("out of memory");
-	mayfly_result_free(functions);
-	mayfly_result_free(stacks);
+	mayfly_result_free(result[0]);
+	mayfly_result_free(result[1]);
 	return status;
 }
 

@@ -28,7 +28,7 @@ static void on_bus_error(int signal_number)
 	_exit(CLI_FAILED);
 }
 
-static bool read_all(int fd, struct opened_trace *opened)
+static bool read_all(int fd, struct loaded_file *file)
 {
 	size_t room = 0;
 	uint8_t *data = NULL;
@@ -36,7 +36,7 @@ static bool read_all(int fd, struct opened_trace *opened)
 	for (;;) {
 		ssize_t got;
 
-		if (opened->size == room) {
+		if (file->size == room) {
 			uint8_t *grown;
 
 			room = room ? room * 2 : 1u << 20;
@@ -48,7 +48,7 @@ static bool read_all(int fd, struct opened_trace *opened)
 			}
 			data = grown;
 		}
-		got = read(fd, data + opened->size, room - opened->size);
+		got = read(fd, data + file->size, room - file->size);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
@@ -60,13 +60,13 @@ static bool read_all(int fd, struct opened_trace *opened)
 		}
 		if (got == 0)
 			break;
-		opened->size += (size_t)got;
+		file->size += (size_t)got;
 	}
-	opened->data = data;
+	file->data = data;
 	return true;
 }
 
-static bool map_file(int fd, size_t size, struct opened_trace *opened)
+static bool map_file(int fd, size_t size, struct loaded_file *file)
 {
 	void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	struct sigaction action = {.sa_handler = on_bus_error};
@@ -74,14 +74,14 @@ static bool map_file(int fd, size_t size, struct opened_trace *opened)
 	if (data == MAP_FAILED)
 		return false;
 	sigaction(SIGBUS, &action, NULL);
-	opened->data = data;
-	opened->size = size;
-	opened->mapped = true;
+	file->data = data;
+	file->size = size;
+	file->mapped = true;
 	return true;
 }
 
 /* Fills data and size; false with errno. */
-static bool load(const char *path, struct opened_trace *opened)
+static bool load(const char *path, struct loaded_file *file)
 {
 	bool standard_input = strcmp(path, "-") == 0;
 	int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -95,10 +95,9 @@ static bool load(const char *path, struct opened_trace *opened)
 		if (S_ISDIR(status.st_mode))
 			errno = EISDIR;
 		else if (S_ISREG(status.st_mode) && status.st_size > 0 && !standard_input)
-			loaded =
-			    map_file(fd, (size_t)status.st_size, opened) || read_all(fd, opened);
+			loaded = map_file(fd, (size_t)status.st_size, file) || read_all(fd, file);
 		else
-			loaded = read_all(fd, opened);
+			loaded = read_all(fd, file);
 	}
 	error = errno;
 	if (!standard_input)
@@ -107,13 +106,13 @@ static bool load(const char *path, struct opened_trace *opened)
 	return loaded;
 }
 
-static void unload(struct opened_trace *opened)
+void unload_file(struct loaded_file *file)
 {
-	if (opened->mapped)
-		munmap(opened->data, opened->size);
+	if (file->mapped)
+		munmap(file->data, file->size);
 	else
-		free(opened->data);
-	*opened = (struct opened_trace){0};
+		free(file->data);
+	*file = (struct loaded_file){0};
 }
 
 static void say_unreadable(const char *path, int error)
@@ -149,19 +148,67 @@ static void say_not_opened(const char *path, int error)
 }
 
 /* Turns the loaded spool into the trace that the recorder would have made of it. */
-static int finalise(const char *path, struct opened_trace *opened)
+static int finalise(const char *path, struct loaded_file *file)
 {
 	/* Nobody keeps the result: no time for compressing it well. */
 	struct finalise_options options = {.path = strcmp(path, "-") ? path : NULL, .level = 1};
 	struct finalised made;
-	int error = finalise_spool(opened->data, opened->size, &options, &made);
+	int error = finalise_spool(file->data, file->size, &options, &made);
 
 	if (error)
 		return error;
-	unload(opened);
-	opened->data = made.bytes;
-	opened->size = made.size;
+	unload_file(file);
+	file->data = made.bytes;
+	file->size = made.size;
 	return MAYFLY_OK;
+}
+
+/* ---- files of other tools ---- */
+
+static void say_not_converted(const char *path, const struct import_format *format, int error,
+			      const struct import_report *report)
+{
+	if (*report->problem)
+		cli_error("%s: a %s file, %s", path, format->name, report->problem);
+	else
+		cli_error("%s: a %s file: %s", path, format->name, mayfly_error_text(error));
+}
+
+int convert_foreign(const char *path, const struct import_format *format,
+		    const struct loaded_file *file, trace_sink *sink, void *context)
+{
+	struct import_report report = {"", ""};
+	int error = format->convert(file->data, file->size, sink, context, &report);
+
+	if (error > 0)
+		return error;
+	if (error) {
+		say_not_converted(path, format, error, &report);
+		return error;
+	}
+	if (*report.problem)
+		cli_error("%s: damaged: %s; what comes before that is used", path, report.problem);
+	if (*report.left_out)
+		cli_error("%s: left out: %s", path, report.left_out);
+	return 0;
+}
+
+static bool open_foreign(const char *path, const struct import_format *format,
+			 struct opened_trace *opened)
+{
+	struct trace_buffer buffer = {0};
+	int error = convert_foreign(path, format, &opened->file, trace_buffer_sink, &buffer);
+
+	if (error) {
+		free(buffer.bytes);
+		return false;
+	}
+	opened->foreign = format->name;
+	opened->foreign_bytes = opened->file.size;
+	unload_file(&opened->file);
+	opened->file.data = buffer.bytes;
+	opened->file.size = buffer.used;
+	return true;
 }
 
 bool one_trace_named(int argc, char **argv)
@@ -173,35 +220,76 @@ bool one_trace_named(int argc, char **argv)
 	return optind + 1 == argc;
 }
 
-bool open_trace(const char *path, struct opened_trace *opened)
+bool is_trace(const struct loaded_file *file)
 {
-	int error = MAYFLY_OK;
+	struct mayfly_trace *trace;
+	int error;
 
-	*opened = (struct opened_trace){0};
-	if (!load(path, opened)) {
+	if (spool_recognise(file->data, file->size))
+		return true;
+	error = mayfly_trace_open(file->data, file->size, &trace);
+	if (!error)
+		mayfly_trace_close(trace);
+	return error != MAYFLY_E_NOT_A_TRACE;
+}
+
+bool load_file(const char *path, struct loaded_file *file)
+{
+	*file = (struct loaded_file){0};
+	if (!load(path, file)) {
 		say_unreadable(path, errno);
 		return false;
 	}
-	if (opened->size == 0) {
+	if (file->size == 0) {
 		cli_error("%s: empty file; record again", path);
-		unload(opened);
+		unload_file(file);
 		return false;
 	}
-	if (spool_recognise(opened->data, opened->size))
-		error = finalise(path, opened);
+	return true;
+}
+
+/* False after a line on stderr. */
+static bool make_trace(const char *path, struct opened_trace *opened)
+{
+	struct loaded_file *file = &opened->file;
+	const struct import_format *format = import_recognise(file->data, file->size);
+	int error = MAYFLY_OK;
+
+	if (format && !open_foreign(path, format, opened))
+		return false;
+	if (spool_recognise(file->data, file->size))
+		error = finalise(path, file);
 	if (!error)
-		error = mayfly_trace_open(opened->data, opened->size, &opened->trace);
-	if (error) {
+		error = mayfly_trace_open(file->data, file->size, &opened->trace);
+	if (error)
 		say_not_opened(path, error);
-		unload(opened);
+	return !error;
+}
+
+bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace *opened)
+{
+	*opened = (struct opened_trace){.file = *file};
+	*file = (struct loaded_file){0};
+	if (!make_trace(path, opened)) {
+		unload_file(&opened->file);
 		return false;
 	}
 	opened->info = mayfly_trace_info(opened->trace);
+	/* Opening has read all of it once; hardly anything of that is read again. */
+	if (opened->file.mapped)
+		madvise(opened->file.data, opened->file.size, MADV_DONTNEED);
 	return true;
+}
+
+bool open_trace(const char *path, struct opened_trace *opened)
+{
+	struct loaded_file file;
+
+	return load_file(path, &file) && open_loaded(path, &file, opened);
 }
 
 void close_trace(struct opened_trace *opened)
 {
 	mayfly_trace_close(opened->trace);
-	unload(opened);
+	unload_file(&opened->file);
 }

@@ -1,27 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening the file that a command was given: a trace, a spool that an agent left behind (finalised
- * in memory), or standard input ("-").
+ * in memory), a file of another tool (converted in memory), or standard input ("-").
  */
 #ifndef MAYFLY_OPEN_TRACE_H
 #define MAYFLY_OPEN_TRACE_H
 
 #include <mayfly/trace.h>
 
+#include "convert/formats.h"
+
+struct loaded_file {
+	void *data;
+	size_t size;
+	bool mapped; /* not read */
+};
+
 struct opened_trace {
 	struct mayfly_trace *trace;
 	const struct mayfly_info *info;
-	/* private */
-	void *data;
-	size_t size;
-	bool mapped;
+	const char *foreign;	 /* whose file it was converted from, or NULL */
+	uint64_t foreign_bytes;	 /* size of that */
+	struct loaded_file file; /* that the trace is in */
 };
 
 /* Is exactly one file left behind the options, at optind? False after saying what is wrong. */
 bool one_trace_named(int argc, char **argv);
 
-/* False after saying in one line on stderr what is wrong. */
+/* False after saying in one line on stderr what is wrong. What could not be used of another tool's
+ * file is said on stderr too. */
 bool open_trace(const char *path, struct opened_trace *opened);
 void close_trace(struct opened_trace *opened);
+
+/* ---- the same in steps, for commands that want the file as it is ---- */
+
+/* A file that is not empty. False after a line on stderr. */
+bool load_file(const char *path, struct loaded_file *file);
+void unload_file(struct loaded_file *file);
+bool is_trace(const struct loaded_file *file); /* or a spool; damaged or not */
+/* Takes the file over, also when it fails. */
+bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace *opened);
+
+/* Converts another tool's file. Says on stderr what could not be used of it. 0; an error of the
+ * sink's (positive); or a negative enum mayfly_error, after a line on stderr. */
+int convert_foreign(const char *path, const struct import_format *format,
+		    const struct loaded_file *file, trace_sink *sink, void *context);
 
 #endif

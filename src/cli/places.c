@@ -197,9 +197,13 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	char first[FIGURE_TEXT], last[FIGURE_TEXT];
 	uint64_t largest = largest_interval(trace);
+	/* No power of two: what was converted from another tool's file takes turns with the two
+	 * around it, and nothing was raised. */
+	bool as_told =
+	    info->interval_bytes & (info->interval_bytes - 1) && largest / 2 < info->interval_bytes;
 
 	text_bytes(first, sizeof(first), (double)info->interval_bytes);
-	if (largest > info->interval_bytes)
+	if (largest > info->interval_bytes && !as_told)
 		snprintf(buffer, size, "1 byte in %s at the start, in up to %s later", first,
 			 text_bytes(last, sizeof(last), (double)largest));
 	else

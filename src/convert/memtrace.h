@@ -132,6 +132,8 @@ struct memtrace_converted {
 	uint64_t blocks, frees;
 	uint64_t promotions; /* which a trace of mayfly does not hold */
 	uint64_t unmatched;  /* promotions and collections of blocks that are not in the file */
+	const char
+	    *problem; /* what is wrong with a file of which only a part was converted, or "" */
 };
 
 /* Reads to the end and writes a trace. What a damaged file holds before the damage is converted:

@@ -9,7 +9,11 @@
  *	n = bytes / 8 * r	samples
  *
  * rounded up or down by a coin, so that sums stay unbiased. A block that gets none is left out;
- *that can only be one that the trace has with a weight below that of a sample.
+ * that can only be one that the trace has with a weight below that of a sample.
+ *
+ * A trace that was converted from Memtrace's format has an interval that is no power of two, the
+ * mean of the two that its blocks have (memtrace_import.c). It gets its rate and its numbers of
+ * samples back.
  *
  * A frame's code is half of its address in the process, as OCaml's codes are; where two frames
  * would get the same one, the later gets a number that no address is.
@@ -31,6 +35,7 @@ struct export
 	struct memtrace_writer *writer;
 	double rate;
 	bool exact; /* rate 1 */
+	bool kept;  /* rate and samples as Memtrace had them */
 
 	int64_t *code;	   /* by frame */
 	uint32_t *by_code; /* hash table: frame + 1 */
@@ -162,9 +167,17 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 
 /* ---- rate and samples ---- */
 
+static bool is_of_memtrace(const struct mayfly_info *info, uint64_t shortest, uint64_t longest)
+{
+	uint64_t interval = info->interval_bytes;
+
+	return info->sampler == MAYFLY_POISSON && (interval & (interval - 1)) &&
+	       shortest > interval / 2 && longest / 2 < interval;
+}
+
 static int choose_rate(struct export *x)
 {
-	uint64_t shortest = UINT64_MAX;
+	uint64_t shortest = UINT64_MAX, longest = 0;
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
 	int result = mayfly_cursor_open(x->trace, &cursor);
@@ -172,15 +185,21 @@ static int choose_rate(struct export *x)
 	if (result)
 		return result;
 	while ((result = mayfly_cursor_next(cursor, &e)) == 1)
-		if (e.kind == MAYFLY_ALLOC && e.interval < shortest)
-			shortest = e.interval;
+		if (e.kind == MAYFLY_ALLOC) {
+			shortest = e.interval < shortest ? e.interval : shortest;
+			longest = e.interval > longest ? e.interval : longest;
+		}
 	mayfly_cursor_close(cursor);
 	if (result)
 		return result;
 	if (shortest == UINT64_MAX)
 		shortest = x->info->interval_bytes;
-	x->exact = shortest <= WORD_BYTES;
-	x->rate = x->exact ? 1 : (double)WORD_BYTES / (double)shortest;
+	x->kept = is_of_memtrace(x->info, shortest, longest);
+	x->exact = !x->kept && shortest <= WORD_BYTES;
+	if (x->kept)
+		x->rate = -expm1(-(double)WORD_BYTES / (double)x->info->interval_bytes);
+	else
+		x->rate = x->exact ? 1 : (double)WORD_BYTES / (double)shortest;
 	return 0;
 }
 
@@ -193,6 +212,8 @@ static int64_t count_samples(const struct export *x, const struct mayfly_event *
 {
 	double samples = e->weight_bytes / WORD_BYTES * x->rate, whole = floor(samples);
 
+	if (x->kept)
+		return e->hits ? (int64_t)e->hits : 1;
 	/* Every block of a trace of all blocks stays, also those of a part of a word, or of none.
 	 */
 	if (x->exact && e->hits == 0)

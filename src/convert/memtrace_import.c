@@ -24,6 +24,7 @@
  */
 #include "convert/memtrace.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -397,22 +398,40 @@ static int write_all(struct import *c, trace_sink *sink, void *context)
 	return error;
 }
 
-static int describe(struct import *c, const char *problem)
+/* What the file says of itself and a trace has no field for. */
+static void write_note(const struct import *c, char *note, size_t size)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(c->r);
+	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
+	const struct memtrace_info *from = c->info;
+	FILE *f = fmemopen(note, size, "w");
+
+	*note = 0;
+	if (!f)
+		return;
+	fprintf(f, "converted from a Memtrace file, version %u, rate %g per word", from->version,
+		from->sample_rate);
+	if (*from->host)
+		fprintf(f, ", host %.64s", from->host);
+	if (*from->context)
+		fprintf(f, ", context %.256s", from->context);
+	if (*from->runtime_parameters)
+		fprintf(f, ", OCAMLRUNPARAM %.256s", from->runtime_parameters);
+	if (lost)
+		fprintf(f, "; %" PRIu64 " of its packets could not be used", lost);
+	if (*c->counts->problem)
+		fprintf(f, "; it is damaged: %s", c->counts->problem);
+	fclose(f);
+}
+
+static int describe(struct import *c)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	const struct memtrace_info *from = c->info;
 	struct recording *t = c->tables;
-	char note[256];
-	size_t used;
+	char note[1024];
 
-	used = (size_t)snprintf(note, sizeof(note), "converted from a Memtrace file");
-	if (skipped.wrong_pid + skipped.misplaced + skipped.truncated)
-		used += (size_t)snprintf(
-		    note + used, sizeof(note) - used, "; %llu of its packets could not be used",
-		    (unsigned long long)(skipped.wrong_pid + skipped.misplaced +
-					 skipped.truncated));
-	if (*problem)
-		snprintf(note + used, sizeof(note) - used, "; it is damaged: %s", problem);
+	write_note(c, note, sizeof(note));
 	t->program = recording_string(t, from->executable, strlen(from->executable));
 	t->note = recording_string(t, note, strlen(note));
 	t->command = malloc(sizeof(*t->command));
@@ -421,12 +440,12 @@ static int describe(struct import *c, const char *problem)
 	t->command[0] = t->program;
 	t->command_count = 1;
 	t->info.pid = (uint32_t)from->pid;
-	t->info.interval_bytes = c->exact ? 1 : (uint64_t)1 << c->interval_log2;
+	t->info.interval_bytes = c->exact ? 1 : (uint64_t)(c->interval + 0.5);
 	if (from->start_us >= 0 && from->start_us <= TIME_MAX_US)
 		t->info.start_real_ns = from->start_us * 1000;
 	t->info.duration_ns = c->last_us * 1000;
 	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete = !*problem && !skipped.truncated;
+	t->info.complete = !*c->counts->problem && !skipped.truncated;
 	return 0;
 }
 
@@ -436,7 +455,7 @@ static bool is_of_memory(int error)
 }
 
 /* Collects events up to the end, or to where the file is damaged. */
-static int collect(struct import *c, const char **problem)
+static int collect(struct import *c)
 {
 	struct memtrace_event e;
 	int result, error;
@@ -446,26 +465,25 @@ static int collect(struct import *c, const char **problem)
 		if (is_of_memory(error))
 			return error;
 		if (error) {
-			*problem = "an event with an impossible number";
+			c->counts->problem = "an event with an impossible number";
 			return 0;
 		}
 	}
 	if (is_of_memory(result))
 		return result;
-	*problem = memtrace_problem(c->r);
+	c->counts->problem = memtrace_problem(c->r);
 	return 0;
 }
 
 static int convert(struct import *c, trace_sink *sink, void *context)
 {
-	const char *problem = "";
 	int error;
 
 	if (c->info->word_size != 32 && c->info->word_size != 64)
 		return MAYFLY_E_DAMAGED;
 	error = choose_interval(c);
 	if (!error)
-		error = collect(c, &problem);
+		error = collect(c);
 	if (!error)
 		error = resolve_frees(c);
 	if (!error && !c->sorted)
@@ -473,7 +491,7 @@ static int convert(struct import *c, trace_sink *sink, void *context)
 	if (!error)
 		error = name_frames(c);
 	if (!error)
-		error = describe(c, problem);
+		error = describe(c);
 	if (!error)
 		error = write_all(c, sink, context);
 	return error;
@@ -490,7 +508,7 @@ int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context
 			   .sorted = true};
 	int error;
 
-	*converted = (struct memtrace_converted){0};
+	*converted = (struct memtrace_converted){.problem = ""};
 	error = c.tables ? convert(&c, sink, context) : MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < c.paths; i++)
 		free(c.path[i].node);

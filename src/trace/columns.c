@@ -20,10 +20,13 @@
 
 #define PACK_LIMIT     8192 /* values in a chunk that is worth trying to compress as a whole */
 #define LONG_COLUMN    2048 /* values, from which on a choice is made at QUICK_LEVEL */
+#define SHORT_COLUMN   64   /* values, from which on a choice is kept, if any is */
 #define QUICK_LEVEL    3
 #define SAMPLE	       32768 /* values that a choice for more than twice as many looks at */
-#define MEMORIES       64    /* choices kept: a table by hash, the last one wins */
-#define MEMORY_AGE     24    /* chunks after which a choice is made anew */
+#define QUICK_SAMPLE   8192  /* likewise, where choices are kept */
+#define FIRST_LOOK     1024  /* values of a sample that rule out most codings */
+#define MEMORIES       256   /* choices kept: a table by hash, the last one wins */
+#define MEMORY_AGE     32    /* chunks after which a choice is made anew */
 #define ALWAYS_INLINE  inline __attribute__((always_inline))
 #define CODING_UNKNOWN 256u
 #define PLANES_MOST    8
@@ -32,9 +35,12 @@
 
 /* ---- writing ---- */
 
+/* What stands inside a column: the values and lengths of runs, or the large numbers. */
+enum place { WHOLE, RUN_VALUES, RUN_LENGTHS, LARGE, PLACES };
+
 struct memory {
 	uint32_t type;
-	unsigned id, age;
+	unsigned id, place, age;
 	unsigned coding, parameter;
 	double cost; /* bytes per value, when it was chosen */
 };
@@ -43,9 +49,12 @@ struct column_writer {
 	struct compress *compress, *quick;
 	bool plain;   /* streams stay as they are, as the chunk will be compressed as a whole */
 	bool quickly; /* only to find out which coding is best */
-	bool remember;
-	uint32_t type; /* of the chunk at hand */
+	bool remember, choosing;
+	uint32_t type; /* of the chunk at hand, or a way of columns_size() */
+	unsigned id;   /* of the column at hand */
 	size_t written[COLUMNS_MOST];
+	uint64_t *list; /* of runs, or of large numbers */
+	size_t list_room;
 	struct bytes packed, stream, stream_2, by_stream, whole, whole_packed;
 	struct bytes best[2], candidate[2]; /* of a column, and of one nested in it */
 	struct memory memory[MEMORIES];
@@ -73,6 +82,7 @@ void column_writer_free(struct column_writer *w)
 		return;
 	compress_free(w->compress);
 	compress_free(w->quick);
+	free(w->list);
 	bytes_free(&w->packed);
 	bytes_free(&w->stream);
 	bytes_free(&w->stream_2);
@@ -112,6 +122,16 @@ static void begin_stream(struct bytes *stream)
 	stream->failed = false;
 }
 
+/* All bits that any of the numbers has. */
+static uint64_t all_bits(const uint64_t *value, size_t count)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < count; i++)
+		all |= value[i];
+	return all;
+}
+
 static void code_varints(struct column_writer *w, struct bytes *b, const uint64_t *value,
 			 size_t count)
 {
@@ -123,20 +143,24 @@ static void code_varints(struct column_writer *w, struct bytes *b, const uint64_
 		b->failed = true;
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		to += varint_store(to, value[i]);
+	if (all_bits(value, count) < 0x80) {
+		for (size_t i = 0; i < count; i++)
+			to[i] = (uint8_t)value[i];
+		to += count;
+	} else {
+		for (size_t i = 0; i < count; i++)
+			to += varint_store(to, value[i]);
+	}
 	put_stream(w, b, w->stream.at, (size_t)(to - w->stream.at));
 }
 
 static void code_planes(struct column_writer *w, struct bytes *b, const uint64_t *value,
 			size_t count)
 {
-	uint64_t all = 0;
+	uint64_t all = all_bits(value, count);
 	unsigned width = 1;
 	uint8_t *plane;
 
-	for (size_t i = 0; i < count; i++)
-		all |= value[i];
 	while (width < PLANES_MOST && all >> (8 * width))
 		width++;
 	begin_stream(&w->stream);
@@ -215,32 +239,43 @@ static size_t count_runs(const uint64_t *value, size_t count)
 }
 
 static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t *value,
-			size_t count, unsigned id, bool nested);
+			size_t count, enum place place);
+
+/* Room for numbers that are to be nested in a column. One column at a time has such. */
+static uint64_t *get_list(struct column_writer *w, size_t count)
+{
+	uint64_t *bigger;
+
+	if (count > w->list_room) {
+		bigger = realloc(w->list, count * sizeof(*bigger));
+		if (!bigger)
+			return NULL;
+		w->list = bigger;
+		w->list_room = count;
+	}
+	return w->list;
+}
 
 static void code_runs(struct column_writer *w, struct bytes *b, const uint64_t *value, size_t count)
 {
-	size_t runs = count_runs(value, count), run = 0;
-	uint64_t *list = malloc(2 * runs * sizeof(*list));
+	uint64_t *of = get_list(w, 2 * count), *length;
+	size_t run = 0, begin = 0;
 
-	if (!list) {
+	if (!of) {
 		b->failed = true;
 		return;
 	}
-	list[0] = value[0];
-	list[runs] = 0;
-	for (size_t i = 1; i < count; i++) {
-		if (value[i] == value[i - 1]) {
-			list[runs + run]++;
+	length = of + count;
+	for (size_t i = 1; i <= count; i++) {
+		if (i < count && value[i] == value[i - 1])
 			continue;
-		}
-		run++;
-		list[run] = value[i];
-		list[runs + run] = 0;
+		of[run] = value[begin];
+		length[run++] = i - begin - 1;
+		begin = i;
 	}
-	bytes_put_u(b, runs);
-	put_numbers(w, b, list, runs, 0, true);
-	put_numbers(w, b, list + runs, runs, 0, true);
-	free(list);
+	bytes_put_u(b, run);
+	put_numbers(w, b, of, run, RUN_VALUES);
+	put_numbers(w, b, length, run, RUN_LENGTHS);
 }
 
 /* What a candidate costs: in a chunk that is compressed as a whole, about what it does alone. */
@@ -281,31 +316,26 @@ static void offer(struct column_writer *w, struct choice *c, unsigned coding, un
 static void code_split(struct column_writer *w, struct bytes *b, const uint64_t *value,
 		       size_t count, unsigned limit)
 {
-	uint64_t *large;
+	uint64_t *large = get_list(w, count + 1);
 	uint8_t *small;
 	size_t larges = 0;
 
-	for (size_t i = 0; i < count; i++)
-		larges += value[i] >= limit;
-	large = malloc((larges + 1) * sizeof(*large));
 	begin_stream(&w->stream);
 	small = bytes_extend(&w->stream, count);
 	if (!large || !small) {
 		b->failed = true;
-		free(large);
 		return;
 	}
-	larges = 0;
+	/* Without jumps; what does not count is written over. */
 	for (size_t i = 0; i < count; i++) {
 		small[i] = (uint8_t)(value[i] < limit ? value[i] : limit);
-		if (value[i] >= limit)
-			large[larges++] = value[i] - limit;
+		large[larges] = value[i] - limit;
+		larges += value[i] >= limit;
 	}
 	bytes_put_fixed(b, limit, 1);
 	put_stream(w, b, small, count);
 	if (larges)
-		put_numbers(w, b, large, larges, 0, true);
-	free(large);
+		put_numbers(w, b, large, larges, LARGE);
 }
 
 static void code_as(struct column_writer *w, struct bytes *b, unsigned coding, unsigned parameter,
@@ -332,18 +362,66 @@ static void code_as(struct column_writer *w, struct bytes *b, unsigned coding, u
 	}
 }
 
+/* Codings that may be the shortest. */
+struct way {
+	unsigned coding, parameter;
+};
+
+static const struct way ways[] = {
+    {CODING_VARINT, 0},	 {CODING_PLANES, 0},  {CODING_BUCKETS, 0},
+    {CODING_BUCKETS, 1}, {CODING_BUCKETS, 2}, {CODING_RUNS, 0},
+    {CODING_SPLIT, 8},	 {CODING_SPLIT, 32},  {CODING_SPLIT, 255},
+};
+#define WAYS (sizeof(ways) / sizeof(*ways))
+
+static unsigned possible_ways(uint64_t all, size_t runs, size_t count, bool nested)
+{
+	unsigned possible = 0;
+
+	for (size_t i = 0; i < WAYS; i++) {
+		const struct way *way = &ways[i];
+
+		if (nested && way->coding >= CODING_RUNS)
+			continue;
+		if (way->coding == CODING_RUNS && runs >= count / 2)
+			continue;
+		if (way->coding == CODING_SPLIT && all < way->parameter)
+			continue;
+		if (way->coding == CODING_PLANES && all < 0x80)
+			continue; /* the same stream as that of varints */
+		possible |= 1u << i;
+	}
+	return possible;
+}
+
+/* Of these ways, those that are not much longer than the best for a few of the values. */
+static unsigned rule_out(struct column_writer *w, struct choice *c, unsigned possible,
+			 const uint64_t *value, size_t count)
+{
+	size_t price[WAYS], least = SIZE_MAX;
+
+	value += (count - FIRST_LOOK) / 2;
+	for (size_t i = 0; i < WAYS; i++) {
+		if (!(possible >> i & 1))
+			continue;
+		code_as(w, c->candidate, ways[i].coding, ways[i].parameter, value, FIRST_LOOK);
+		price[i] = c->candidate->failed ? SIZE_MAX : cost(w, c->candidate);
+		if (price[i] < least)
+			least = price[i];
+		begin_stream(c->candidate);
+	}
+	for (size_t i = 0; i < WAYS; i++)
+		if (possible >> i & 1 && price[i] > least + least / 5)
+			possible &= ~(1u << i);
+	return possible;
+}
+
 static void choose_coding(struct column_writer *w, struct choice *c, const uint64_t *value,
 			  size_t count, bool nested)
 {
-	static const struct {
-		unsigned coding, parameter;
-	} way[] = {
-	    {CODING_VARINT, 0},	 {CODING_PLANES, 0},  {CODING_BUCKETS, 0},
-	    {CODING_BUCKETS, 1}, {CODING_BUCKETS, 2}, {CODING_RUNS, 0},
-	    {CODING_SPLIT, 8},	 {CODING_SPLIT, 32},  {CODING_SPLIT, 255},
-	};
+	const bool choosing = w->choosing;
 	size_t runs = count_runs(value, count);
-	uint64_t all = 0;
+	unsigned possible;
 
 	if (runs == 1) {
 		code_as(w, c->best, CODING_CONSTANT, 0, value, count);
@@ -351,34 +429,31 @@ static void choose_coding(struct column_writer *w, struct choice *c, const uint6
 		c->cost = c->best->used;
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		all |= value[i];
-	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
-		if (nested && way[i].coding >= CODING_RUNS)
+	w->choosing = true;
+	possible = possible_ways(all_bits(value, count), runs, count, nested);
+	if (w->remember && count >= 4 * FIRST_LOOK)
+		possible = rule_out(w, c, possible, value, count);
+	for (size_t i = 0; i < WAYS; i++) {
+		if (!(possible >> i & 1))
 			continue;
-		if (way[i].coding == CODING_RUNS && runs >= count / 2)
-			continue;
-		if (way[i].coding == CODING_SPLIT && all < way[i].parameter)
-			continue;
-		if (way[i].coding == CODING_PLANES && all < 0x80)
-			continue; /* the same stream as that of varints */
-		code_as(w, c->candidate, way[i].coding, way[i].parameter, value, count);
-		offer(w, c, way[i].coding, way[i].parameter);
+		code_as(w, c->candidate, ways[i].coding, ways[i].parameter, value, count);
+		offer(w, c, ways[i].coding, ways[i].parameter);
 	}
+	w->choosing = choosing;
 }
 
-static struct memory *find_memory(struct column_writer *w, unsigned id)
+static struct memory *find_memory(struct column_writer *w, enum place place)
 {
-	return &w->memory[(w->type * 31 + id) % MEMORIES];
+	return &w->memory[(w->type * 31 + w->id * PLACES + place) % MEMORIES];
 }
 
-/* Codes a long column in the way that was best before. False: choose anew. */
+/* Codes a column in the way that was best before. False: choose anew. */
 static bool code_as_before(struct column_writer *w, struct choice *c, const uint64_t *value,
-			   size_t count, unsigned id)
+			   size_t count, enum place place)
 {
-	struct memory *m = find_memory(w, id);
+	struct memory *m = find_memory(w, place);
 
-	if (m->type != w->type || m->id != id || m->age++ >= MEMORY_AGE ||
+	if (m->type != w->type || m->id != w->id || m->place != place || m->age++ >= MEMORY_AGE ||
 	    m->coding == CODING_CONSTANT)
 		return false;
 	if (m->coding == CODING_RUNS && count_runs(value, count) >= count / 2)
@@ -393,43 +468,35 @@ static bool code_as_before(struct column_writer *w, struct choice *c, const uint
 	return true;
 }
 
+/* Chooses by a sample of a long column, at QUICK_LEVEL. */
 static void choose_long(struct column_writer *w, struct choice *c, const uint64_t *value,
-			size_t count, unsigned id, bool nested)
+			size_t count, bool nested)
 {
-	bool keep = w->remember && id && !w->plain;
+	const size_t sample = w->remember ? QUICK_SAMPLE : SAMPLE;
+	const bool quickly = w->quickly;
 
-	if (keep && code_as_before(w, c, value, count, id))
-		return;
-	if (count < 2 * SAMPLE && w->quickly) {
+	if (count < 2 * sample && quickly) {
 		choose_coding(w, c, value, count, nested);
-	} else {
-		const bool quickly = w->quickly;
-
-		w->quickly = true;
-		if (count < 2 * SAMPLE)
-			choose_coding(w, c, value, count, nested);
-		else
-			choose_coding(w, c, value + (count - SAMPLE) / 2, SAMPLE, nested);
-		w->quickly = quickly;
-		if (c->coding == CODING_CONSTANT && count_runs(value, count) > 1)
-			c->coding = nested ? CODING_VARINT : CODING_RUNS;
-		begin_stream(c->best);
-		code_as(w, c->best, c->coding, c->parameter, value, count);
+		return;
 	}
-	if (keep)
-		*find_memory(w, id) = (struct memory){
-		    .type = w->type,
-		    .id = id,
-		    .coding = c->coding,
-		    .parameter = c->parameter,
-		    .cost = (double)c->best->used / (double)count,
-		};
+	w->quickly = true;
+	if (count < 2 * sample)
+		choose_coding(w, c, value, count, nested);
+	else
+		choose_coding(w, c, value + (count - sample) / 2, sample, nested);
+	w->quickly = quickly;
+	if (c->coding == CODING_CONSTANT && count_runs(value, count) > 1)
+		c->coding = nested ? CODING_VARINT : CODING_RUNS;
+	begin_stream(c->best);
+	code_as(w, c->best, c->coding, c->parameter, value, count);
 }
 
 /* varint coding, varint length, that many bytes */
 static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t *value,
-			size_t count, unsigned id, bool nested)
+			size_t count, enum place place)
 {
+	const bool nested = place != WHOLE;
+	const bool keep = w->remember && !w->plain && !w->choosing && count > SHORT_COLUMN;
 	struct choice c = {
 	    .best = &w->best[nested],
 	    .candidate = &w->candidate[nested],
@@ -438,10 +505,21 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 
 	begin_stream(c.best);
 	begin_stream(c.candidate);
-	if (count > LONG_COLUMN)
-		choose_long(w, &c, value, count, id, nested);
-	else
-		choose_coding(w, &c, value, count, nested);
+	if (!keep || !code_as_before(w, &c, value, count, place)) {
+		if (count > LONG_COLUMN)
+			choose_long(w, &c, value, count, nested);
+		else
+			choose_coding(w, &c, value, count, nested);
+		if (keep)
+			*find_memory(w, place) = (struct memory){
+			    .type = w->type,
+			    .id = w->id,
+			    .place = place,
+			    .coding = c.coding,
+			    .parameter = c.parameter,
+			    .cost = (double)c.best->used / (double)count,
+			};
+	}
 	bytes_put_u(b, c.coding);
 	bytes_put_u(b, c.best->used);
 	bytes_put(b, c.best->at, c.best->used);
@@ -471,7 +549,8 @@ static void put_column(struct column_writer *w, struct bytes *b, const struct co
 		b->failed |= coded->failed;
 	} else if (!all_zero(c->value, c->count)) {
 		bytes_put_u(b, c->id);
-		put_numbers(w, b, c->value, c->count, c->id, false);
+		w->id = c->id;
+		put_numbers(w, b, c->value, c->count, WHOLE);
 	}
 	if (!w->quickly && !w->plain && c->id < COLUMNS_MOST)
 		w->written[c->id] = b->used - before;
@@ -552,11 +631,13 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 		put_chunk(out, type, &w->by_stream, 0);
 }
 
-size_t columns_size(struct column_writer *w, const struct column *column, size_t columns)
+size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,
+		    uint32_t way)
 {
 	struct bytes *b = &w->by_stream;
 
 	begin_stream(b);
+	w->type = way;
 	w->quickly = true;
 	for (size_t i = 0; i < columns; i++)
 		put_column(w, b, &column[i]);

@@ -32,8 +32,10 @@ void column_writer_free(struct column_writer *w);
 void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 		 const struct bytes *head, const struct column *column, size_t columns);
 
-/* How long a set of columns would be, about: to choose between ways of saying the same. */
-size_t columns_size(struct column_writer *w, const struct column *column, size_t columns);
+/* How long a set of columns would be, about: to choose between ways of saying the same. way: a
+ * small number; how columns are coded best is kept for each. */
+size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,
+		    uint32_t way);
 
 /* How long this column of the chunk written last is, 0 when absent. */
 size_t column_written(const struct column_writer *w, unsigned id);

@@ -46,6 +46,7 @@ struct mayfly_cursor {
 	struct cursor_block *own, *named;
 	int64_t *own_ns;
 	size_t own_room, named_room;
+	size_t own_live; /* of own[], after the chunk */
 	size_t event, alloc, freed;
 };
 
@@ -207,12 +208,8 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 static int keep_live(struct mayfly_cursor *c)
 {
 	const struct event_batch *e = &c->b.e;
-	struct shelf *s;
-	size_t live = 0;
+	struct shelf *s = c->own_live ? new_shelf(c, c->own_live) : NULL;
 
-	for (size_t i = 0; i < e->allocs; i++)
-		live += c->own[i].node != GONE;
-	s = live ? new_shelf(c, live) : NULL;
 	if (!s)
 		return c->error;
 	for (size_t i = 0; i < e->allocs; i++) {
@@ -243,6 +240,7 @@ static int match_free(struct mayfly_cursor *c, uint64_t number, size_t allocs,
 		return wrong(c);
 	*block = c->own[i];
 	c->own[i].node = GONE;
+	c->own_live--;
 	return 0;
 }
 
@@ -304,6 +302,16 @@ static bool make_rooms(struct mayfly_cursor *c, size_t allocs, size_t frees)
 	return true;
 }
 
+#define AHEAD 16 /* frees, for the processor to fetch what they will need */
+
+static void look_ahead(const struct mayfly_cursor *c, size_t freed, size_t frees)
+{
+	const struct event_batch *e = &c->b.e;
+
+	if (freed + AHEAD < frees && e->freed[freed + AHEAD] >= e->first_sample)
+		__builtin_prefetch(&c->own[e->freed[freed + AHEAD] - e->first_sample], 1);
+}
+
 /* Finds the blocks that the chunk's frees name. */
 static int match(struct mayfly_cursor *c)
 {
@@ -314,12 +322,14 @@ static int match(struct mayfly_cursor *c)
 		return c->error;
 	c->b.freed = c->named;
 	c->b.alloc_time_ns = c->own_ns;
+	c->own_live = e->allocs;
 	for (size_t i = 0; i < e->events; i++) {
 		if (!e->is_free[i]) {
 			c->own_ns[alloc] = e->time_ns[i];
 			fill_block(e, alloc, e->time_ns[i], &c->own[alloc]);
 			alloc++;
 		} else {
+			look_ahead(c, freed, frees);
 			if (match_free(c, e->freed[freed], alloc, &c->named[freed]))
 				return c->error;
 			freed++;
@@ -365,7 +375,7 @@ static int load_chunk(struct mayfly_cursor *c)
 		return c->error;
 	chunk_end(&c->chunk);
 	memset(&c->b, 0, sizeof(c->b));
-	c->event = c->alloc = c->freed = 0;
+	c->event = c->alloc = c->freed = c->own_live = 0;
 	c->next_chunk++;
 	if (chunk_find(c->t->data + chunk->offset, c->t->size - chunk->offset, false, &h))
 		return wrong(c);

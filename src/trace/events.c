@@ -35,12 +35,15 @@
 #define MANY_EVENTS	 32768	/* in a chunk after which choices are kept */
 #define ERROR_UNITS	 5	/* units of time that times of exact traces may be wrong by */
 #define TRIAL_CHUNKS	 16	/* chunks until all ways are tried again */
+#define TRIAL_PART	 16	/* a trial looks at this part of a large chunk */
 #define COLUMNS_KNOWN	 UINT64_C(0x0000aaaaaaaaaaaa) /* odd ids to 47 */
 #define ROOM_FOR_COLUMNS 24
 
 enum { FORM_DIRECT, FORM_SITES, FORM_PAIRS, FORMS };
 enum { WAY_BACK, WAY_STEP, WAY_RANK, WAY_RANK_BACK, WAY_LIFE, WAYS };
 enum { KINDS_RUNS, KINDS_BITS, KINDS };
+enum question { FORM, WAY, KIND, QUESTIONS }; /* what a writer decides */
+#define MOST_WAYS 8			      /* of any of them */
 
 static uint64_t unzigzag(uint64_t value)
 {
@@ -90,22 +93,20 @@ static inline void live_remove(struct live_stack *s, size_t at)
 		s->block[at] = s->block[at + 1];
 }
 
-/* Takes off the dead ones among the youngest, down to and with the live one at this rank. */
+/* Takes off the dead ones among the youngest, down to the live one at this rank. */
 static void live_clean(struct live_stack *s, size_t rank)
 {
-	size_t at = s->count;
+	size_t from = s->count, live = 0, to;
 
-	while (at) {
-		uint32_t index = s->block[--at];
-
-		if (live_is_dead(s, index)) {
-			live_remove(s, at);
-		} else if (!rank--) {
-			s->dead_most = index;
-			return;
-		}
+	while (from && live <= rank)
+		live += !live_is_dead(s, s->block[--from]);
+	to = from;
+	for (size_t at = from; at < s->count; at++) {
+		s->block[to] = s->block[at];
+		to += !live_is_dead(s, s->block[at]);
 	}
-	s->dead_most = 0;
+	s->dead_most = live > rank ? s->block[from] : 0;
+	s->count = to;
 }
 
 /* Takes off the block that has `rank` live ones above it. False: there are not so many. */
@@ -126,8 +127,13 @@ static size_t live_find(struct live_stack *s, uint32_t index)
 {
 	size_t rank = 0;
 
+	if (s->count >= RANK_ESCAPE && s->block[s->count - RANK_ESCAPE] > index &&
+	    s->block[s->count - RANK_ESCAPE] >= s->dead_most) {
+		live_mark(s, index); /* so many live ones are above it */
+		return RANK_ESCAPE;
+	}
 	if (index < s->dead_most)
-		live_clean(s, RANK_ESCAPE);
+		live_clean(s, 4 * RANK_ESCAPE); /* the next time is far */
 	while (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] > index)
 		rank++;
 	if (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] == index) {
@@ -185,7 +191,7 @@ struct event_coder {
 	uint32_t chunk;
 	int64_t error;	 /* of times */
 	int64_t last_ns; /* time of the last event, as it will be read */
-	struct decision kinds, form, way;
+	struct decision decision[QUESTIONS];
 	bool failed;
 };
 
@@ -315,18 +321,19 @@ static bool wanted(const struct decision *d, unsigned way)
 	return !d->left || d->best == way;
 }
 
-/* What an alternative costs, in large chunks only for a quarter of each of its columns. */
-static size_t size_of_sample(struct event_coder *c, const struct alternative *a, bool large)
+/* What an alternative costs, in large chunks only for a part of each of its columns. */
+static size_t size_of_sample(struct event_coder *c, const struct alternative *a, bool large,
+			     enum question question, unsigned way)
 {
 	struct alternative sample = *a;
 
 	for (size_t i = 0; large && i < a->columns; i++) {
 		struct column *column = &sample.column[i];
 
-		column->value += column->count / 8 * 3;
-		column->count = (column->count + 3) / 4;
+		column->value += column->count / TRIAL_PART * (TRIAL_PART / 2);
+		column->count = (column->count + TRIAL_PART - 1) / TRIAL_PART;
 	}
-	return columns_size(c->columns, sample.column, sample.columns);
+	return columns_size(c->columns, sample.column, sample.columns, question * MOST_WAYS + way);
 }
 
 static unsigned note_columns(struct decision *d, const struct alternative *a)
@@ -337,9 +344,10 @@ static unsigned note_columns(struct decision *d, const struct alternative *a)
 	return d->best;
 }
 
-static unsigned decide(struct event_coder *c, struct decision *d, const struct alternative *a,
+static unsigned decide(struct event_coder *c, enum question question, const struct alternative *a,
 		       unsigned count, bool remember)
 {
+	struct decision *d = &c->decision[question];
 	size_t least = SIZE_MAX;
 
 	if (d->left) {
@@ -351,7 +359,7 @@ static unsigned decide(struct event_coder *c, struct decision *d, const struct a
 
 		if (!a[i].possible)
 			continue;
-		size = size_of_sample(c, &a[i], remember);
+		size = size_of_sample(c, &a[i], remember, question, i);
 		if (least == SIZE_MAX || size < least) {
 			least = size;
 			d->best = i;
@@ -481,22 +489,18 @@ static int64_t put_line(struct event_columns *e, const struct event_batch *b, in
 	struct broken_line l = {unit, base * unit, 0, 0, 1e300};
 
 	for (size_t i = 1; i < b->events;) {
-		double gap = ns_between(l.now, b->time_ns[i]);
-		double scale = 1 / (double)(i - l.event);
-		double low = (gap - within) * scale, high = (gap + within) * scale;
+		double gap = ns_between(l.now, b->time_ns[i]), events = (double)(i - l.event);
+		double low = gap - within, high = gap + within > 0 ? gap + within : 0;
 
-		if (high < 0)
-			high = 0;
-		if (low < l.low)
-			low = l.low;
-		if (high > l.high)
-			high = l.high;
-		if (low > high) {
+		/* Few events make the slopes narrower, and only those need a division. */
+		if (low > l.high * events || high < l.low * events) {
 			end_part(e, b, &l, i - 1);
 			continue;
 		}
-		l.low = low;
-		l.high = high;
+		if (low > l.low * events)
+			l.low = low / events;
+		if (high < l.high * events)
+			l.high = high / events;
 		/* Far away a double is no longer exact to the nanosecond. */
 		if (gap > 1e15 && i - l.event == 1)
 			end_part(e, b, &l, i);
@@ -562,16 +566,17 @@ static inline size_t size_place(const struct event_context *x, uint32_t node)
 	return node ? x->node[node].frame : x->frames;
 }
 
-static void put_size(struct event_columns *e, size_t i, struct recent_sizes *r, uint64_t size)
+/* Without jumps, as sizes are hard to foretell: a new one that does not count is written over. */
+static inline void put_size(struct event_columns *e, size_t i, struct recent_sizes *r,
+			    uint64_t size)
 {
-	uint64_t last = r->last;
+	const uint64_t last = r->last, before = r->before;
+	const bool other = size != last, new = other &(size != before);
 
-	e->size[i] = size == last ? 0 : size == r->before ? 1 : 2;
-	if (size == last)
-		return;
-	if (size != r->before)
-		e->new_size[e->new_sizes++] = size;
-	r->before = last;
+	e->size[i] = (uint64_t)other + new;
+	e->new_size[e->new_sizes] = size;
+	e->new_sizes += new;
+	r->before = other ? last : before;
 	r->last = size;
 }
 
@@ -592,6 +597,38 @@ static void put_direct(struct event_coder *c, struct event_columns *e,
 	}
 }
 
+static bool all_zero(const void *data, size_t size)
+{
+	const uint8_t *at = data;
+	uint64_t all = 0;
+
+	for (; size >= 8 && !all; size -= 8, at += 8)
+		all |= bytes_load(at);
+	while (size--)
+		all |= *at++;
+	return !all;
+}
+
+/* What is mostly zero in exact traces. */
+static void put_rare(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
+{
+	if (!all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+		for (size_t i = 0; i < b->allocs; i++)
+			e->hits[i] = b->hits[i];
+	if (!all_zero(b->interval_log2, b->allocs))
+		for (size_t i = 0; i < b->allocs; i++)
+			e->interval[i] = b->interval_log2[i];
+	if (all_zero(b->alloc_flags, b->allocs))
+		return;
+	memset(c->site_flags, 0, e->sites);
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint8_t *last = &c->site_flags[e->id[i]];
+
+		e->flags[i] = b->alloc_flags[i] ^ *last;
+		*last = b->alloc_flags[i];
+	}
+}
+
 /* The chunk's sites, numbered as they come. */
 static void put_sites(struct event_coder *c, struct event_columns *e, const struct event_context *x,
 		      const struct event_batch *b)
@@ -604,14 +641,9 @@ static void put_sites(struct event_coder *c, struct event_columns *e, const stru
 		if (n->chunk != c->chunk) {
 			n->chunk = c->chunk;
 			n->id = (uint32_t)e->sites;
-			c->site_flags[e->sites] = 0;
 			put_site(e, x, &next_chain, b->node[i]);
 		}
 		e->id[i] = n->id;
-		e->flags[i] = b->alloc_flags[i] ^ c->site_flags[n->id];
-		c->site_flags[n->id] = b->alloc_flags[i];
-		e->hits[i] = b->hits[i];
-		e->interval[i] = b->interval_log2[i];
 	}
 }
 
@@ -681,22 +713,29 @@ static void put_ranks(struct event_coder *c, struct event_columns *e, const stru
 	}
 }
 
-static void put_places(struct event_columns *e, const struct event_batch *b)
+/* Each way alone, without jumps, as kinds are hard to foretell: what does not count is written
+ * over. */
+static void put_back(struct event_columns *e, const struct event_batch *b)
 {
+	const size_t all_frees = b->events - b->allocs;
+	uint64_t newest = b->first_sample - 1;
+	size_t frees = 0;
+
+	for (size_t i = 0; i < b->events && frees < all_frees; i++) {
+		e->back[frees] = newest - b->freed[frees];
+		frees += b->is_free[i] != 0;
+		newest += !b->is_free[i];
+	}
+}
+
+static void put_steps(struct event_columns *e, const struct event_batch *b)
+{
+	const size_t all_frees = b->events - b->allocs;
 	uint64_t last = b->first_sample;
-	size_t allocs = 0, frees = 0;
 
-	for (size_t i = 0; i < b->events; i++) {
-		uint64_t number;
-
-		if (!b->is_free[i]) {
-			allocs++;
-			continue;
-		}
-		number = b->freed[frees];
-		e->back[frees] = b->first_sample + allocs - 1 - number;
-		e->step[frees++] = varint_zigzag((int64_t)(number - last));
-		last = number;
+	for (size_t i = 0; i < all_frees; i++) {
+		e->step[i] = varint_zigzag((int64_t)(b->freed[i] - last));
+		last = b->freed[i];
 	}
 }
 
@@ -766,6 +805,13 @@ static inline bool realloc_follows(const struct event_batch *b, size_t event, si
 	       (!b->is_free[event + 1] & !!(b->alloc_flags[allocs] & MAYFLY_FLAG_REALLOC));
 }
 
+/* False: all are of thread 0, and their column is left out. */
+static bool many_threads(const struct event_batch *b)
+{
+	return !all_zero(b->thread, b->allocs * sizeof(*b->thread)) ||
+	       !all_zero(b->free_thread, (b->events - b->allocs) * sizeof(*b->free_thread));
+}
+
 static void put_threads(struct event_coder *c, struct event_columns *e,
 			const struct event_context *x, const struct event_batch *b)
 {
@@ -790,6 +836,26 @@ static void put_threads(struct event_coder *c, struct event_columns *e,
 		e->free_flags[frees] = b->free_flags[frees] ^
 				       expected_free_flags(realloc_follows(b, i, allocs), is_last);
 		frees++;
+	}
+}
+
+/* The same for a chunk of thread 0 only. Without jumps, as kinds are hard to foretell; columns have
+ * room for one number more. */
+static void put_one_thread(struct event_columns *e, const struct event_batch *b)
+{
+	uint64_t last = b->first_sample - 1;
+	size_t allocs = 0, frees = 0;
+	const size_t all_frees = b->events - b->allocs;
+
+	for (size_t i = 0; i < b->events && frees < all_frees; i++) {
+		const bool is_free = b->is_free[i];
+		bool is_last = allocs && b->freed[frees] == last;
+
+		e->free_flags[frees] = b->free_flags[frees] ^
+				       expected_free_flags(realloc_follows(b, i, allocs), is_last);
+		frees += is_free;
+		allocs += !is_free;
+		last += !is_free;
 	}
 }
 
@@ -855,19 +921,21 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 		add_column(&form[FORM_DIRECT], COLUMN_ALLOC_NEW_SIZE, e->new_size, e->new_sizes);
 	} else {
 		put_sites(c, e, x, b);
-		if (wanted(&c->form, FORM_SITES)) {
+		put_rare(c, e, b);
+		if (wanted(&c->decision[FORM], FORM_SITES)) {
 			put_sizes(c, e, b);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_ID, e->id, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_SIZE, e->size, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_NEW_SIZE, e->new_size,
 				   e->new_sizes);
 		}
-		if (wanted(&c->form, FORM_PAIRS) && put_pairs(c, e, b, !c->form.left)) {
+		if (wanted(&c->decision[FORM], FORM_PAIRS) &&
+		    put_pairs(c, e, b, !c->decision[FORM].left)) {
 			add_column(&form[FORM_PAIRS], COLUMN_ALLOC_PAIR, e->pair_id, b->allocs);
 			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SITE, e->pair_site, e->pairs);
 			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SIZE, e->pair_size, e->pairs);
 		}
-		h->form = decide(c, &c->form, form, FORMS, to->remember);
+		h->form = decide(c, FORM, form, FORMS, to->remember);
 	}
 	h->sites = e->sites;
 	h->nodes = e->nodes;
@@ -876,9 +944,12 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 	use_column(to, COLUMN_ALLOC_SITE, e->site, e->sites);
 	use_column(to, COLUMN_ALLOC_NODE, e->node, e->nodes);
 	use_alternative(to, &form[h->form]);
-	use_column(to, COLUMN_ALLOC_HITS, e->hits, b->allocs);
-	use_column(to, COLUMN_ALLOC_INTERVAL, e->interval, b->allocs);
-	use_column(to, COLUMN_ALLOC_FLAGS, e->flags, b->allocs);
+	if (h->form == FORM_DIRECT || !all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+		use_column(to, COLUMN_ALLOC_HITS, e->hits, b->allocs);
+	if (h->form == FORM_DIRECT || !all_zero(b->interval_log2, b->allocs))
+		use_column(to, COLUMN_ALLOC_INTERVAL, e->interval, b->allocs);
+	if (h->form == FORM_DIRECT || !all_zero(b->alloc_flags, b->allocs))
+		use_column(to, COLUMN_ALLOC_FLAGS, e->flags, b->allocs);
 }
 
 /* The kinds of all events, for the ways that do not foretell frees. */
@@ -888,15 +959,15 @@ static void choose_kinds(struct event_coder *c, struct event_columns *e,
 {
 	struct alternative kinds[KINDS] = {0};
 
-	if (wanted(&c->kinds, KINDS_RUNS)) {
+	if (wanted(&c->decision[KIND], KINDS_RUNS)) {
 		put_runs(e, b);
 		add_column(&kinds[KINDS_RUNS], COLUMN_EVENT_KIND, e->runs, e->run_count);
 	}
-	if (wanted(&c->kinds, KINDS_BITS)) {
+	if (wanted(&c->decision[KIND], KINDS_BITS)) {
 		put_bits(e, b);
 		add_column(&kinds[KINDS_BITS], COLUMN_EVENT_BITS, e->bits, e->bit_bytes);
 	}
-	h->kinds = decide(c, &c->kinds, kinds, KINDS, remember);
+	h->kinds = decide(c, KIND, kinds, KINDS, remember);
 	h->runs = h->kinds == KINDS_RUNS ? e->run_count : 0;
 	*chosen = kinds[h->kinds];
 }
@@ -905,27 +976,33 @@ static void write_frees(struct event_coder *c, struct event_columns *e, const st
 			struct event_head *h, struct chunk_columns *to)
 {
 	const size_t frees = b->events - b->allocs;
-	struct alternative way[WAYS] = {0}, kinds;
+	struct alternative way[WAYS] = {0}, kinds = {0};
 
-	choose_kinds(c, e, b, to->remember, h, &kinds);
+	/* WAY_LIFE says kinds by itself. */
+	if (!c->decision[WAY].left || c->decision[WAY].best != WAY_LIFE)
+		choose_kinds(c, e, b, to->remember, h, &kinds);
+	else
+		c->decision[KIND].columns = 0;
 	for (unsigned i = 0; i < WAY_LIFE; i++)
 		way[i] = kinds;
-	if (wanted(&c->way, WAY_BACK) || wanted(&c->way, WAY_STEP))
-		put_places(e, b);
+	if (wanted(&c->decision[WAY], WAY_BACK))
+		put_back(e, b);
+	if (wanted(&c->decision[WAY], WAY_STEP))
+		put_steps(e, b);
 	add_column(&way[WAY_BACK], COLUMN_FREE_BACK, e->back, frees);
 	add_column(&way[WAY_STEP], COLUMN_FREE_STEP, e->step, frees);
-	if (wanted(&c->way, WAY_RANK) || wanted(&c->way, WAY_RANK_BACK))
+	if (wanted(&c->decision[WAY], WAY_RANK) || wanted(&c->decision[WAY], WAY_RANK_BACK))
 		put_ranks(c, e, b);
 	add_column(&way[WAY_RANK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK], COLUMN_FREE_STEP, e->escape_step, e->escapes);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_BACK, e->escape_back, e->escapes);
-	if (wanted(&c->way, WAY_LIFE))
+	if (wanted(&c->decision[WAY], WAY_LIFE))
 		put_lives(c, e, b);
 	add_column(&way[WAY_LIFE], COLUMN_FREE_LIFE, e->life, b->allocs);
 	add_column(&way[WAY_LIFE], COLUMN_EVENT_KIND, e->life_runs, e->life_run_count);
 	add_column(&way[WAY_LIFE], COLUMN_FREE_STEP, e->old_step, e->olds);
-	h->way = decide(c, &c->way, way, WAYS, to->remember);
+	h->way = decide(c, WAY, way, WAYS, to->remember);
 	if (h->way == WAY_LIFE) {
 		h->kinds = KINDS_RUNS;
 		h->runs = e->life_run_count;
@@ -988,10 +1065,14 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		choose_unit(c, b, &h);
 	if (x->exact) {
 		c->last_ns = put_line(&e, b, (int64_t)h.unit, h.base);
-		put_threads(c, &e, x, b);
 		use_column(&to, COLUMN_TIME_STEP, e.time, e.segments);
 		use_column(&to, COLUMN_TIME_EVENTS, e.time_events, e.segments);
-		use_column(&to, COLUMN_EVENT_THREAD, e.thread, b->events);
+		if (many_threads(b)) {
+			put_threads(c, &e, x, b);
+			use_column(&to, COLUMN_EVENT_THREAD, e.thread, b->events);
+		} else {
+			put_one_thread(&e, b);
+		}
 	} else {
 		put_times(&e, b, SAMPLED_UNIT);
 		put_direct_threads(&e, b);
@@ -1005,9 +1086,8 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 	chunk_write(c->columns, out, TRACE_EVENTS, &c->head, to.column, to.count);
 	if (!to.remember)
 		return;
-	check_decision(c, &c->kinds, b->events);
-	check_decision(c, &c->way, b->events);
-	check_decision(c, &c->form, b->events);
+	for (unsigned i = 0; i < QUESTIONS; i++)
+		check_decision(c, &c->decision[i], b->events);
 	adapt_error(c, out->used - before);
 }
 

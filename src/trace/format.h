@@ -160,7 +160,7 @@ enum trace_field {
 	FIELD_COMPLETE = 38, /* u */
 	FIELD_SPOOL = 40,    /* u */
 	FIELD_THINNED = 42,  /* u */
-	FIELD_CPU = 44,      /* u, ns */
+	FIELD_CPU = 44,	     /* u, ns */
 	FIELD_RESIDENT = 46, /* u, bytes */
 };
 

@@ -2,12 +2,16 @@
 /*
  * The blocks that are live, by address or by sample id.
  *
- *	key --hash--> place in [0, size)
- *	| b | . | a | a' | . | c | . | . |	open addressing, linear probing; nothing marks a
- *	                                	deleted block: the run behind it moves up
+ *	key:	| region (48 bits)	| leaf (7)	| slot (5)	| 4 |
+ *		  |			  |		  |
+ *		  hash --> region: leaf[128] --> leaf: slot[32] --> block -> block -> ...
+ *						    those whose keys differ in the last 4 bits
  *
- * The place is the hash scaled to the size, so blocks lie in the order of their hashes: growing and
- * shrinking are one pass over both arrays. The size follows the number of blocks.
+ * What is allocated or freed together lies together, so the parts of this table that are looked at
+ * one after the other do too: a hash of the keys alone would have a cache miss for each block.
+ * Regions, leaves and blocks are numbers in arrays that grow. Free blocks and leaves are used
+ *again, the last one first. When few blocks are left, all is built anew, so memory follows their
+ *number.
  */
 #ifndef MAYFLY_LIVE_TABLE_H
 #define MAYFLY_LIVE_TABLE_H
@@ -16,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 40 bytes: a program may have many millions. */
+/* 48 bytes: a program may have many millions. */
 struct live_block {
-	uint64_t key;	      /* 0: free place */
+	uint64_t key;	      /* 0: a free one */
 	uint64_t serial : 56; /* in the trace; LIVE_THINNED: not there */
 	uint64_t flags : 8;   /* MAYFLY_FLAG_... of the allocation, LIVE_OVERLAPPED */
 	uint64_t size;
@@ -30,40 +34,93 @@ struct live_block {
 			uint32_t interval_log2;
 		} sample;
 	};
+	uint32_t next; /* of the same slot, or of the free ones; index + 1, 0: none */
 };
 
 #define LIVE_OVERLAPPED 0x80u /* its address was live: the free of the block before was missed */
 #define LIVE_THINNED	(((uint64_t)1 << 56) - 1)
 
+#define LIVE_LEAVES 128u /* of a region */
+#define LIVE_SLOTS  32u	 /* of a leaf */
+
+struct live_leaf {
+	uint32_t slot[LIVE_SLOTS]; /* first block: index + 1, 0: none. Of a free leaf, slot[0] is
+				      the next one */
+};
+
+struct live_region {
+	uint32_t leaf[LIVE_LEAVES]; /* index + 1, 0: none */
+	uint8_t slots[LIVE_LEAVES]; /* in use, of each leaf */
+	uint32_t leaves;	    /* 0: goes when the hash is made anew */
+};
+
+/* A slot of the hash; region: index + 1, 0: free. */
+struct live_entry {
+	uint64_t number;
+	uint32_t region;
+};
+
 struct live_table {
-	struct live_block *block;
-	size_t size, used;
+	struct live_block *block; /* [high], of which some are free (key 0) */
+	struct live_leaf *leaf;
+	struct live_region *region;
+	struct live_entry *entry;
+	size_t used; /* live blocks */
+	size_t high, block_size, leaves, leaf_size, regions, region_size, entries;
+	uint32_t free_block, free_leaf; /* index + 1, 0: none */
 };
 
 /* Keys must not be 0. */
-static inline uint64_t live_hash(uint64_t key)
+static inline uint64_t live_region_number(uint64_t key)
 {
-	key *= 0x9e3779b97f4a7c15u;
-	key ^= key >> 32;
-	return key * 0xd6e8feb86659fd93u;
+	return key >> 16;
 }
 
-static inline size_t live_place(const struct live_table *t, uint64_t key)
+static inline size_t live_leaf_number(uint64_t key)
 {
-	size_t place =
-	    (size_t)((unsigned __int128)live_hash(key >> 8) * t->size >> 64) + (key >> 4 & 15);
-
-	return place < t->size ? place : place - t->size;
+	return key >> 9 & (LIVE_LEAVES - 1);
 }
 
-/* A block with this key will be looked up soon. It may lie across two cache lines. */
+static inline size_t live_slot_number(uint64_t key)
+{
+	return key >> 4 & (LIVE_SLOTS - 1);
+}
+
+static inline size_t live_hash(const struct live_table *t, uint64_t number)
+{
+	return (size_t)((number * 0x9e3779b97f4a7c15u) >> 32) & (t->entries - 1);
+}
+
+static inline struct live_region *live_region(const struct live_table *t, uint64_t number)
+{
+	size_t i;
+
+	if (!t->entries)
+		return NULL;
+	for (i = live_hash(t, number); t->entry[i].region; i = (i + 1) & (t->entries - 1))
+		if (t->entry[i].number == number)
+			return &t->region[t->entry[i].region - 1];
+	return NULL;
+}
+
+/* Where the first block of the key's slot is named; NULL: there is no such leaf. */
+static inline uint32_t *live_slot(const struct live_table *t, uint64_t key)
+{
+	const struct live_region *region = live_region(t, live_region_number(key));
+	uint32_t leaf = region ? region->leaf[live_leaf_number(key)] : 0;
+
+	return leaf ? &t->leaf[leaf - 1].slot[live_slot_number(key)] : NULL;
+}
+
+/* The block with this key, which may lie across two cache lines, will be looked up soon. */
 static inline void live_prefetch(const struct live_table *t, uint64_t key)
 {
+	const uint32_t *slot = live_slot(t, key);
 	const struct live_block *b;
 
-	if (!t->size)
+	if (!slot || !*slot)
 		return;
-	b = &t->block[live_place(t, key)];
+	b = &t->block[*slot - 1];
 	__builtin_prefetch(b, 1);
 	__builtin_prefetch((const char *)(b + 1) - 1, 1);
 }
@@ -71,40 +128,22 @@ static inline void live_prefetch(const struct live_table *t, uint64_t key)
 /* The block with this key, or NULL. */
 static inline struct live_block *live_find(const struct live_table *t, uint64_t key)
 {
-	size_t i;
+	const uint32_t *slot = live_slot(t, key);
+	uint32_t index = slot ? *slot : 0;
 
-	if (!t->used)
-		return NULL;
-	for (i = live_place(t, key); t->block[i].key; i = i + 1 == t->size ? 0 : i + 1)
-		if (t->block[i].key == key)
-			return &t->block[i];
-	return NULL;
+	while (index && t->block[index - 1].key != key)
+		index = t->block[index - 1].next;
+	return index ? &t->block[index - 1] : NULL;
 }
 
-/* Room for one more block; false: no memory. Blocks move. */
-bool live_grow(struct live_table *t);
+/* The block with this key: *there, or one whose other fields but `next` the caller fills in. NULL:
+ * no memory. Blocks move. */
+struct live_block *live_put(struct live_table *t, uint64_t key, bool *there);
 
-/* The block with this key: *there, or one whose other fields the caller fills in. NULL: no memory.
- * Blocks move. */
-static inline struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
-{
-	size_t i;
-
-	/* At most 5/8 full (a new block then looks at four places), then 5/12. */
-	if (t->used >= t->size / 8 * 5 && !live_grow(t))
-		return NULL;
-	for (i = live_place(t, key); t->block[i].key; i = i + 1 == t->size ? 0 : i + 1)
-		if (t->block[i].key == key) {
-			*there = true;
-			return &t->block[i];
-		}
-	*there = false;
-	t->block[i].key = key;
-	t->used++;
-	return &t->block[i];
-}
-
+/* Blocks move. */
 void live_remove(struct live_table *t, struct live_block *block);
+
+size_t live_bytes(const struct live_table *t); /* of memory */
 void live_free(struct live_table *t);
 
 #endif

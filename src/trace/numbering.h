@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing arrays, and numbers for keys: what queries keep their state in. */
+/* Growing arrays, numbers for keys, ranks in sets: what queries keep their state in. */
 #ifndef MAYFLY_NUMBERING_H
 #define MAYFLY_NUMBERING_H
 
@@ -31,5 +31,50 @@ bool numbering_grow(struct numbering *n, size_t count);
 void numbering_free(struct numbering *n);
 
 uint64_t numbering_mix(uint64_t x); /* a good hash of a number */
+
+/*
+ * A set of numbers below a limit. A number's rank is how many smaller ones are in the set, so that
+ * arrays have an item for each member instead of one for each number:
+ *
+ *	bits	. 1 . . 1 1 . .
+ *	rank	  0     1 2
+ */
+struct rank_set {
+	uint64_t *bits;
+	uint32_t *before; /* for each word of bits: how many there are in front of it */
+	size_t words, count;
+};
+
+bool rank_set_begin(struct rank_set *r, size_t limit);
+/* When all have been added: makes the ranks. */
+void rank_set_count(struct rank_set *r);
+void rank_set_free(struct rank_set *r);
+
+static inline void rank_set_add(struct rank_set *r, size_t number)
+{
+	r->bits[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static inline bool rank_set_has(const struct rank_set *r, size_t number)
+{
+	return r->bits[number / 64] >> number % 64 & 1;
+}
+
+/* How many bits are set. Not every x86-64 has an instruction for it. */
+static inline uint32_t count_bits(uint64_t x)
+{
+	x -= x >> 1 & 0x5555555555555555u;
+	x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+	return (uint32_t)(x * 0x0101010101010101u >> 56);
+}
+
+/* Of any number below the limit, also one that is not in the set. */
+static inline uint32_t rank_set_rank(const struct rank_set *r, size_t number)
+{
+	uint64_t below = r->bits[number / 64] & (((uint64_t)1 << number % 64) - 1);
+
+	return r->before[number / 64] + count_bits(below);
+}
 
 #endif

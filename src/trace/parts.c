@@ -55,26 +55,24 @@ uint64_t parts_peak_bytes(const struct mayfly_trace *trace)
 int parts_find_peak(const struct mayfly_trace *trace, struct parts_peak *peak)
 {
 	uint64_t most = parts_peak_bytes(trace);
-	struct parts_totals totals = {0};
-	struct sums_cursor *cursor;
 	struct sums_part part;
-	int more = 0;
+	int found;
 
 	*peak = (struct parts_peak){0};
 	if (most == 0)
 		return 0;
-	more = sums_cursor_open(trace, &cursor);
-	if (more)
-		return more;
-	while ((more = sums_cursor_next(cursor, &part)) == 1) {
-		parts_add(&totals, &part);
-		if (parts_left(totals.alloc_bytes, totals.free_bytes) == most) {
-			*peak = (struct parts_peak){part.end_event, part.to_ns};
-			break;
+	for (size_t i = 0; trace->info.snapshot_ns && i < trace->chunks; i++) {
+		const struct trace_chunk *c = &trace->chunk[i];
+
+		if (c->live_bytes == most) {
+			*peak = (struct parts_peak){c->first_event + c->events, c->to_ns};
+			return 0;
 		}
 	}
-	sums_cursor_close(cursor);
-	return more < 0 ? more : 0;
+	found = sums_find_peak(trace, most, &part);
+	if (found == 1)
+		*peak = (struct parts_peak){part.end_event, part.to_ns};
+	return found < 0 ? found : 0;
 }
 
 int parts_scan(const struct mayfly_trace *trace, struct parts_view *view)

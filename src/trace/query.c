@@ -2,6 +2,8 @@
 /* query.c: one question to a trace. query.h says how the answer is found. */
 #include "query.h"
 
+#include "query_two.h"
+
 #include <stdlib.h>
 
 bool query_fail(struct query_state *s, int error)
@@ -19,6 +21,42 @@ void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
 		query_fail(s, MAYFLY_E_MEMORY);
 	return p;
 }
+
+/* ---- sums ---- */
+
+bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count)
+{
+	bool done;
+
+	if (count <= sums->room)
+		return true;
+	done = s->exact ? array_reserve(&sums->plain, &sums->room, count - 1, sizeof(*sums->plain))
+			: array_reserve(&sums->tally, &sums->room, count - 1, sizeof(*sums->tally));
+	return done || query_fail(s, MAYFLY_E_MEMORY);
+}
+
+void query_sums_free(struct sums *sums)
+{
+	free(sums->plain);
+	free(sums->tally);
+	*sums = (struct sums){0};
+}
+
+struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i)
+{
+	const struct plain *p;
+
+	if (!s->exact)
+		return sums->tally[i];
+	p = &sums->plain[i];
+	return (struct tally){
+	    .exact_count = p->blocks,
+	    .exact_blocks = (double)p->blocks,
+	    .exact_bytes = (int64_t)p->bytes < 0 ? 0 : (double)p->bytes,
+	};
+}
+
+/* ---- the question ---- */
 
 static bool query_valid(const struct mayfly_query *q)
 {
@@ -54,6 +92,9 @@ struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_tr
 		return NULL;
 	}
 	query_text(s, ""); /* is number 0 */
+	if (!query_sums_reserve(s, &s->all, 1))
+		return NULL;
+	query_sum_clear(s, &s->all, 0);
 	if (!s->error && query_filter_nodes(s) && query_filter_threads(s) && query_sum(s) &&
 	    query_make_groups(s) && !s->error)
 		result = query_make_result(s);
@@ -64,26 +105,68 @@ struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_tr
 	return result;
 }
 
-void query_end(struct query_state *s)
+/* Forgets all but the names and the sums. */
+static void forget_rows(struct query_state *s)
 {
-	numbering_free(&s->text_address);
 	numbering_free(&s->group_key);
-	free(s->text);
-	free(s->text_hash);
+	s->group_key = (struct numbering){0};
+	free(s->group);
 	free(s->frame);
 	free(s->spot);
-	free(s->node_kept);
-	free(s->thread_kept);
-	free(s->slot_sum);
-	free(s->sum);
-	free(s->sum_slot);
-	free(s->branch);
-	free(s->subtree);
-	free(s->stack_sums);
-	free(s->group);
 	free(s->stack);
 	free(s->stack_slot);
+	free(s->stack_bits);
 	free(s->ranked);
+	s->group = NULL;
+	s->frame = NULL;
+	s->spot = s->stack_slot = s->ranked = NULL;
+	s->stack = NULL;
+	s->stack_bits = NULL;
+	s->group_capacity = s->spots = s->spot_capacity = 0;
+	s->stacks = s->stack_capacity = s->stack_slots = 0;
+	query_sums_free(&s->group_sums);
+	query_sums_free(&s->stack_sums);
+}
+
+void query_end(struct query_state *s)
+{
+	forget_rows(s);
+	numbering_free(&s->text_address);
+	free(s->text);
+	free(s->text_hash);
+	free(s->node_kept);
+	free(s->thread_kept);
+	query_sums_free(&s->all);
+	rank_set_free(&s->ends);
+	numbering_free(&s->between);
+	query_sums_free(&s->sum);
+	free(s->sum_at);
+	rank_set_free(&s->summed);
+	free(s->summed_at);
+}
+
+int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],
+		  struct mayfly_result *result[2])
+{
+	struct query_state s = {0};
+
+	result[0] = result[1] = NULL;
+	if (!query_by_node(&query[0]) || !query_by_node(&query[1]))
+		return MAYFLY_E_RANGE;
+	result[0] = query_answer(&s, trace, &query[0]);
+	if (result[0]) {
+		forget_rows(&s);
+		s.query = &query[1];
+		if (query_make_groups(&s) && !s.error)
+			result[1] = query_make_result(&s);
+	}
+	query_end(&s);
+	if (s.error) {
+		mayfly_result_free(result[0]);
+		mayfly_result_free(result[1]);
+		result[0] = result[1] = NULL;
+	}
+	return s.error;
 }
 
 int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,

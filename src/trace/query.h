@@ -23,10 +23,12 @@
  *	 |   |   +- parse   `parse` only.
  *	 +- start_thread
  *
- * For rows that are stacks, the tree is built again from places instead of frames, so that nodes
- * that print the same become one.
+ * For rows that are stacks, nodes that print the same become one: a walk knows a hash of all places
+ * from the root, and equal hashes (64 bits) are equal stacks.
  *
- * Nothing here costs more than (nodes + places + events), except names of equal rows in a sort.
+ * A large trace has millions of nodes, so there is no memory for each of them but bits: sums are
+ * kept by chain, and what a walk knows of a node by its depth. Nothing here costs more than (nodes
+ *+ places + events), except names of equal rows in a sort.
  */
 #ifndef MAYFLY_QUERY_H
 #define MAYFLY_QUERY_H
@@ -52,41 +54,36 @@ struct text {
 struct frame_spots {
 	uint32_t first, count; /* in query_state.spot, innermost first; first NONE: not yet made */
 	bool hides;	       /* something of it was hidden */
+	bool has_code;	       /* a spot is a place in code, no mark */
 };
 
-/* A node that a kept block's stack goes through; parents first, 0 is the root. */
-struct branch {
-	uint32_t node, frame;
-	uint32_t parent, first_child, next_sibling; /* branches or NONE */
-	uint32_t leaf; /* group of the blocks allocated here, or stack; NONE: no code is left */
-	bool hides;
-	bool has_code;	  /* on the way to it; for stacks */
-	bool shares;	  /* its subtree's sum is that of its only child */
-	uint32_t subtree; /* number in query_state.subtree, or NONE */
-};
-
-/* What a row is made from. For stacks: a place, and the stacks have the sums. */
+/* What a row is made from; its sums are in query_state.group_sums. For stacks: a place. */
 struct group {
-	struct tally self, total;
 	uint32_t function, file, module; /* texts; NONE: not all the same */
 	uint32_t line, thread;
 	int64_t low, high;
 	uint64_t address; /* of the frame when by_address, of the mark */
 	uint32_t kind;
 	bool by_address, inlined;
-	uint32_t depth; /* how many nodes of the path to the root have a place of this row */
 };
 
-/* A printed stack: its leaf and the stack without it. */
+/* A printed stack at which blocks were allocated; its sums are in query_state.stack_sums. */
 struct stack {
-	uint32_t parent, place; /* place: a group */
-	uint32_t length;
-	uint32_t row; /* number of its sums; NONE: no block was allocated just here */
+	uint64_t hash;	  /* of its places: stacks with the same one are the same */
+	uint32_t node;	  /* the first that prints so; the places are found from here */
+	uint32_t special; /* NONE, or the only place: no code is left */
 };
 
-struct stack_sums {
-	struct tally self, total;
-	uint32_t stack;
+/* Sums of blocks: whole numbers when every block counts for itself, else tallies. The whole ones
+ * wrap around, and back again when all is added. */
+struct plain {
+	uint64_t blocks, bytes;
+};
+
+struct sums {
+	struct plain *plain;
+	struct tally *tally;
+	size_t room;
 };
 
 /* A moment between two events. */
@@ -100,8 +97,7 @@ struct query_state {
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
 	int error;
-	bool exact;	 /* every block counts for itself: sums are whole numbers */
-	bool whole_tree; /* branches for all nodes, also those without a sum */
+	bool exact; /* every block counts for itself: sums are whole numbers */
 
 	uint64_t largest_interval;
 	struct moment peak;
@@ -121,29 +117,29 @@ struct query_state {
 	/* which blocks are kept by their node, by their thread; NULL: all */
 	uint8_t *node_kept, *thread_kept;
 
-	/* the sums */
-	struct tally all;
+	/* The sums. By node, most are of the last nodes of chains (reader.h), so a sum has the
+	 * number of its chain, or one behind them all. */
+	struct sums all; /* [1] */
 	size_t slots;
-	uint32_t *slot_sum; /* slot -> number in sum + 1 */
-	struct tally *sum;
-	uint32_t *sum_slot;
-	size_t sums, sum_capacity, sum_slot_capacity;
-
-	struct branch *branch;
-	size_t branches;
-	struct tally *subtree; /* no more than branches with a sum or with several children */
-	size_t subtrees;
+	struct rank_set ends;	  /* the root, and the last nodes of chains */
+	struct numbering between; /* other nodes */
+	struct sums sum;	  /* whole numbers: by the number of the sum; tallies: by sum_at */
+	uint32_t *sum_at;	  /* number of a sum -> number of its tally + 1 */
+	size_t sums, sum_at_room, tallies;
+	struct rank_set summed; /* slots with blocks ... */
+	uint32_t *summed_at;	/* [rank]: where their sum stands in `sum` */
 
 	struct numbering group_key;
 	struct group *group; /* one for each key */
 	size_t group_capacity;
+	struct sums group_sums; /* of group g: self at 2 g, total at 2 g + 1 */
 
-	struct stack *stack; /* one for each (parent stack, place) */
+	struct stack *stack;
 	size_t stacks, stack_capacity;
-	uint32_t *stack_slot; /* open addressing: number + 1, or 0 */
-	size_t stack_slots;   /* a power of two */
-	struct stack_sums *stack_sums;
-	size_t stack_rows, stack_rows_capacity;
+	uint32_t *stack_slot;	/* open addressing: number + 1, or 0 */
+	size_t stack_slots;	/* a power of two */
+	uint64_t *stack_bits;	/* 8 for each slot, by hash: most hashes are of no stack */
+	struct sums stack_sums; /* as group_sums */
 
 	uint32_t *ranked; /* row of the answer -> group or stack */
 };
@@ -151,6 +147,31 @@ struct query_state {
 /* Both keep the first error; false, so that a caller can pass it on. */
 bool query_fail(struct query_state *s, int error);
 void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
+
+/* Makes room for `count` sums; new ones are to be cleared. */
+bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count);
+void query_sums_free(struct sums *sums);
+/* What is never less than nothing. */
+struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i);
+
+static inline void query_sum_add(const struct query_state *s, struct sums *to, size_t i,
+				 const struct sums *from, size_t k)
+{
+	if (s->exact) {
+		to->plain[i].blocks += from->plain[k].blocks;
+		to->plain[i].bytes += from->plain[k].bytes;
+	} else {
+		tally_merge(&to->tally[i], &from->tally[k]);
+	}
+}
+
+static inline void query_sum_clear(const struct query_state *s, struct sums *sums, size_t i)
+{
+	if (s->exact)
+		sums->plain[i] = (struct plain){0};
+	else
+		sums->tally[i] = (struct tally){0};
+}
 
 /* The answer belongs to the caller; so does the state, also when there is no answer. */
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
@@ -211,8 +232,14 @@ bool query_filter_threads(struct query_state *s);
 uint32_t query_group(struct query_state *s, struct key key, const struct group *fresh);
 /* The group of blocks with no code on their stack, from the start or because all is hidden. */
 uint32_t query_special_group(struct query_state *s, bool hides);
+const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index);
 /* NULL: out of memory. */
-const struct frame_spots *query_frame(struct query_state *s, uint32_t index);
+static inline const struct frame_spots *query_frame(struct query_state *s, uint32_t index)
+{
+	if (index < s->info->frames && s->frame[index].first != NONE)
+		return &s->frame[index];
+	return query_make_frame(s, index);
+}
 bool query_frames_begin(struct query_state *s);
 
 /* ---- query_sums.c ---- */
@@ -225,19 +252,61 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b);
 /* Below query_slots(). */
 size_t query_slots(const struct query_state *s);
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, int64_t lifetime);
+/* The sum of a slot while whole numbers are made; NULL: out of memory. */
+struct plain *query_plain(struct query_state *s, uint32_t slot);
 /* The group of a slot that is no node. */
 uint32_t query_slot_group(struct query_state *s, uint32_t slot);
 int64_t query_lifetime(const struct cursor_block *b, int64_t free_ns);
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
 
+/* Where the sum of a slot stands in s->sum, NONE when it has no blocks. */
+static inline uint32_t query_summed(const struct query_state *s, uint32_t slot)
+{
+	if (!rank_set_has(&s->summed, slot))
+		return NONE;
+	return s->summed_at[rank_set_rank(&s->summed, slot)];
+}
+
 /* ---- query_tree.c ---- */
+
+/* A node on the way from the root to the node at hand. */
+struct level {
+	const struct frame_spots *frame;
+	uint64_t hash; /* of the printed stack up to here */
+	uint32_t node;
+	uint32_t leaf; /* group of the blocks allocated here; NONE: no place is left */
+	bool hides, has_code;
+};
+
+struct tree_walk {
+	struct query_state *s;
+	bool whole;			    /* all nodes, also those without a sum below */
+	bool (*enter)(struct tree_walk *w); /* false: s->error */
+	void (*leave)(struct tree_walk *w); /* or NULL */
+	void *context;
+	struct level *level; /* [depth] is the node at hand, [0] the root */
+	struct sums below;   /* of level k at k: for the callbacks */
+	size_t depth;
+};
+
+/* Goes to all nodes with a sum and to those above them, depth first; once for each walk. */
+bool query_walk(struct tree_walk *walk, size_t walks);
+
+/* The hash of a stack that has one place more towards the leaf; that of no places is 0. */
+static inline uint64_t query_push(uint64_t hash, uint32_t place)
+{
+	hash = (hash ^ place) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
+	return (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
+}
+
+/* The stack with this hash, NONE. */
+uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
+/* The only place that is left of a stack without code, marks or not; NONE: there is more. False:
+ * out of memory. */
+bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
 
 /* From sums to groups, or to stacks. */
 bool query_make_groups(struct query_state *s);
-/* When the answer has been made: makes branches, with their leaves, of all nodes. */
-bool query_whole_tree(struct query_state *s);
-/* The stack of blocks allocated at a branch. NONE: out of memory. */
-uint32_t query_own_stack(struct query_state *s, const struct branch *b);
 
 /* ---- query_rows.c ---- */
 

@@ -120,13 +120,17 @@ uint32_t query_group(struct query_state *s, struct key key, const struct group *
 	bool is_new;
 	uint32_t number;
 
-	if (!array_reserve(&s->group, &s->group_capacity, s->group_key.count, sizeof(*s->group)) ||
+	if (!query_sums_reserve(s, &s->group_sums, 2 * s->group_key.count + 2) ||
+	    !array_reserve(&s->group, &s->group_capacity, s->group_key.count, sizeof(*s->group)) ||
 	    (number = numbering_of(&s->group_key, key, &is_new)) == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return NONE;
 	}
-	if (is_new)
+	if (is_new) {
 		s->group[number] = *fresh;
+		query_sum_clear(s, &s->group_sums, 2 * (size_t)number);
+		query_sum_clear(s, &s->group_sums, 2 * (size_t)number + 1);
+	}
 	return number;
 }
 
@@ -246,16 +250,17 @@ static bool make_frame(struct query_state *s, struct frame_spots *f, uint32_t in
 		/* A mark is a line of a printed stack and nothing else. */
 		return s->query->by != MAYFLY_BY_STACK || add_spot(s, f, &mark);
 	}
-	if (frame->locations == 0)
-		return add_location(s, f, frame, &unknown_location);
+	if (frame->locations == 0 && !add_location(s, f, frame, &unknown_location))
+		return false;
 	for (size_t i = 0; i < frame->locations; i++) {
 		if (!add_location(s, f, frame, &frame->location[i]))
 			return false;
 	}
+	f->has_code = f->count > 0;
 	return true;
 }
 
-const struct frame_spots *query_frame(struct query_state *s, uint32_t index)
+const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index)
 {
 	static const struct frame_spots nothing = {0};
 

@@ -42,9 +42,12 @@ static struct mayfly_place group_place(const struct query_state *s, const struct
 	};
 }
 
-static bool tally_empty(const struct tally *t)
+/* Whether no block counts for the group, or for what it calls. */
+static bool is_empty(const struct query_state *s, size_t group)
 {
-	return t->seen_blocks == 0 && t->exact_count == 0;
+	struct tally t = query_tally(s, &s->group_sums, 2 * group + 1);
+
+	return t.seen_blocks == 0 && t.exact_count == 0;
 }
 
 /*
@@ -60,8 +63,21 @@ static uint64_t unseen_interval(const struct query_state *s, uint64_t smallest)
 	return s->largest_interval;
 }
 
-static void make_row(const struct query_state *s, struct mayfly_row *row, const struct group *g)
+/* Of the group or stack that has the sums 2 i and 2 i + 1. */
+static void set_figures(const struct query_state *s, struct mayfly_row *row,
+			const struct sums *sums, size_t i, uint64_t interval)
 {
+	struct tally self = query_tally(s, sums, 2 * i), total = query_tally(s, sums, 2 * i + 1);
+
+	row->self = tally_estimate(&self, interval);
+	row->total = row->self;
+	if (memcmp(&self, &total, sizeof(self)) != 0)
+		row->total = tally_estimate(&total, interval);
+}
+
+static void make_row(const struct query_state *s, struct mayfly_row *row, size_t group)
+{
+	const struct group *g = &s->group[group];
 	bool by_size = s->query->by == MAYFLY_BY_SIZE;
 	uint64_t interval = unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
 
@@ -74,10 +90,7 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, const 
 	    .low = g->low,
 	    .high = g->high,
 	};
-	row->self = tally_estimate(&g->self, interval);
-	row->total = row->self;
-	if (memcmp(&g->self, &g->total, sizeof(g->self)) != 0)
-		row->total = tally_estimate(&g->total, interval);
+	set_figures(s, row, &s->group_sums, group, interval);
 }
 
 #define COMPARE(a, b)                                                                              \
@@ -99,13 +112,13 @@ static bool make_rows(struct ranking *r)
 	size_t rows = 0;
 
 	for (size_t i = 0; i < s->group_key.count; i++)
-		rows += !tally_empty(&s->group[i].total);
+		rows += !is_empty(s, i);
 	if (!ranking_begin(r, rows))
 		return false;
 	for (size_t i = 0; i < s->group_key.count; i++) {
-		if (tally_empty(&s->group[i].total))
+		if (is_empty(s, i))
 			continue;
-		make_row(s, &r->row[r->rows], &s->group[i]);
+		make_row(s, &r->row[r->rows], i);
 		r->source[r->rows++] = (uint32_t)i;
 	}
 	return true;
@@ -113,7 +126,7 @@ static bool make_rows(struct ranking *r)
 
 struct stack_order {
 	double first, second; /* bytes: by which rows are sorted, and the other ones */
-	uint32_t sums;
+	uint32_t node, stack;
 };
 
 /* Stacks that are equal in that stay in the order of the tree: their names are far to seek. */
@@ -123,62 +136,83 @@ static int compare_stacks(const void *x, const void *y)
 
 	COMPARE(b->first, a->first);
 	COMPARE(b->second, a->second);
-	COMPARE(a->sums, b->sums);
+	COMPARE(a->node, b->node);
 	return 0;
 }
 
-static double tally_bytes(const struct tally *t)
+static double sum_bytes(const struct query_state *s, size_t i)
 {
-	return t->exact_bytes + t->sampled_bytes;
+	const struct tally t = query_tally(s, &s->stack_sums, i);
+
+	return t.exact_bytes + t.sampled_bytes;
 }
 
-static struct stack_order *order_stacks(struct query_state *s)
+static struct stack_order order_of(const struct query_state *s, size_t i)
 {
+	double self = sum_bytes(s, 2 * i), total = sum_bytes(s, 2 * i + 1);
 	bool by_total = s->query->sort == MAYFLY_SORT_TOTAL;
-	struct stack_order *order = query_zeroed(s, s->stack_rows, sizeof(*order));
 
-	for (size_t i = 0; order && i < s->stack_rows; i++) {
-		double self = tally_bytes(&s->stack_sums[i].self);
-		double total = tally_bytes(&s->stack_sums[i].total);
-
-		order[i] = (struct stack_order){by_total ? total : self, by_total ? self : total,
-						(uint32_t)i};
-	}
-	if (order)
-		qsort(order, s->stack_rows, sizeof(*order), compare_stacks);
-	return order;
+	return (struct stack_order){by_total ? total : self, by_total ? self : total,
+				    s->stack[i].node, (uint32_t)i};
 }
 
-static void make_stack_row(struct query_state *s, struct mayfly_row *row,
-			   const struct stack_sums *sums)
+/* Puts an item into a heap of `count` others that has the last one of the order on top, from a
+ * place that is free. */
+static void sift_down(struct stack_order *heap, size_t count, size_t at, struct stack_order item)
 {
-	uint64_t interval = unseen_interval(s, 0);
+	for (;;) {
+		size_t child = 2 * at + 1;
 
-	*row = (struct mayfly_row){.function = "", .file = "", .module = ""};
-	row->self = tally_estimate(&sums->self, interval);
-	row->total = row->self;
-	if (memcmp(&sums->self, &sums->total, sizeof(sums->self)) != 0)
-		row->total = tally_estimate(&sums->total, interval);
+		if (child + 1 < count && compare_stacks(&heap[child + 1], &heap[child]) > 0)
+			child++;
+		if (child >= count || compare_stacks(&heap[child], &item) <= 0)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = item;
+}
+
+/* The first `rows` stacks, sorted: there are many more than are asked for. */
+static struct stack_order *order_stacks(struct query_state *s, size_t rows)
+{
+	struct stack_order *order = query_zeroed(s, rows, sizeof(*order));
+
+	if (!order || !rows)
+		return order;
+	for (size_t i = 0; i < rows; i++)
+		order[i] = order_of(s, i);
+	if (rows < s->stacks)
+		for (size_t i = rows / 2; i-- > 0;)
+			sift_down(order, rows, i, order[i]);
+	for (size_t i = rows; i < s->stacks; i++) {
+		struct stack_order item = order_of(s, i);
+
+		if (compare_stacks(&item, &order[0]) < 0)
+			sift_down(order, rows, 0, item);
+	}
+	qsort(order, rows, sizeof(*order), compare_stacks);
+	return order;
 }
 
 /* Rows of stacks, in order; as many as are asked for. */
 static bool make_stack_rows(struct ranking *r)
 {
 	struct query_state *s = r->s;
-	struct stack_order *order = order_stacks(s);
-	size_t wanted = s->query->stack_rows, rows = s->stack_rows;
+	size_t wanted = s->query->stack_rows, rows = s->stacks;
+	struct stack_order *order;
 
 	if (wanted && wanted < rows)
 		rows = wanted;
+	order = order_stacks(s, rows);
 	if (!order || !ranking_begin(r, rows)) {
 		free(order);
 		return false;
 	}
 	for (size_t i = 0; i < rows; i++) {
-		const struct stack_sums *sums = &s->stack_sums[order[i].sums];
-
-		make_stack_row(s, &r->row[i], sums);
-		r->source[i] = sums->stack;
+		r->row[i] = (struct mayfly_row){.function = "", .file = "", .module = ""};
+		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack, unseen_interval(s, 0));
+		r->source[i] = order[i].stack;
 	}
 	free(order);
 	r->rows = rows;
@@ -229,10 +263,16 @@ static int compare_groups(const struct query_state *s, uint32_t a, uint32_t b)
 	return 0;
 }
 
-static int compare_rows(const void *x, const void *y, void *ranking)
+/* Says for itself of what it is a row: qsort() hands on nothing else. */
+struct row_order {
+	const struct ranking *ranking;
+	uint32_t row;
+};
+
+static int compare_rows(const void *x, const void *y)
 {
-	const struct ranking *r = ranking;
-	uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+	const struct ranking *r = ((const struct row_order *)x)->ranking;
+	uint32_t i = ((const struct row_order *)x)->row, k = ((const struct row_order *)y)->row;
 	const struct mayfly_row *a = &r->row[i], *b = &r->row[k];
 	int order;
 
@@ -250,30 +290,30 @@ static int compare_rows(const void *x, const void *y, void *ranking)
 	return 0;
 }
 
-/* Row number `order[i]` comes i-th: moves each along its cycle, in place. */
-static void put_in_order(struct ranking *r, uint32_t *order)
+/* Row number `order[i].row` comes i-th: moves each along its cycle, in place. */
+static void put_in_order(struct ranking *r, struct row_order *order)
 {
 	for (size_t i = 0; i < r->rows; i++) {
 		struct mayfly_row first = r->row[i];
 		size_t at = i;
 
-		if (order[i] == NONE)
+		if (order[i].row == NONE)
 			continue;
-		while (order[at] != i) {
-			size_t from = order[at];
+		while (order[at].row != i) {
+			size_t from = order[at].row;
 
 			r->row[at] = r->row[from];
-			order[at] = NONE;
+			order[at].row = NONE;
 			at = from;
 		}
 		r->row[at] = first;
-		order[at] = NONE;
+		order[at].row = NONE;
 	}
 }
 
 static bool sort_rows(struct ranking *r)
 {
-	uint32_t *order = malloc((r->rows + 1) * sizeof(*order));
+	struct row_order *order = malloc((r->rows + 1) * sizeof(*order));
 	uint32_t *ranked = malloc((r->rows + 1) * sizeof(*ranked));
 
 	if (!order || !ranked) {
@@ -282,10 +322,10 @@ static bool sort_rows(struct ranking *r)
 		return query_fail(r->s, MAYFLY_E_MEMORY);
 	}
 	for (size_t i = 0; i < r->rows; i++)
-		order[i] = (uint32_t)i;
-	qsort_r(order, r->rows, sizeof(*order), compare_rows, r);
+		order[i] = (struct row_order){r, (uint32_t)i};
+	qsort(order, r->rows, sizeof(*order), compare_rows);
 	for (size_t i = 0; i < r->rows; i++)
-		ranked[i] = r->source[order[i]];
+		ranked[i] = r->source[order[i].row];
 	put_in_order(r, order);
 	free(order);
 	r->s->ranked = ranked;
@@ -294,24 +334,50 @@ static bool sort_rows(struct ranking *r)
 
 /* ---- stacks ---- */
 
-/* Copies a stack leaf first, at most `limit` places; a mark says what was cut. */
-static size_t copy_stack(const struct query_state *s, struct mayfly_place *place, uint32_t stack,
-			 size_t limit)
+/* How many places a stack has from a node on to the root. */
+static size_t count_places(struct query_state *s, uint32_t node)
 {
 	size_t count = 0;
 
-	for (; stack != NONE; stack = s->stack[stack].parent) {
-		if (count + 1 >= limit && s->stack[stack].length > 1) {
-			place[count++] = (struct mayfly_place){
-			    .function = "",
-			    .file = "",
-			    .module = "",
-			    .kind = MAYFLY_FRAME_ELIDED,
-			    .address = s->stack[stack].length,
-			};
-			break;
+	for (; node; node = s->trace->node[node].parent) {
+		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+
+		count += f ? f->count : 0;
+	}
+	return count;
+}
+
+static size_t stack_length(struct query_state *s, uint32_t stack)
+{
+	return s->stack[stack].special == NONE ? count_places(s, s->stack[stack].node) : 1;
+}
+
+/* Copies a stack leaf first, at most `limit` places; a mark says what was cut. */
+static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint32_t stack,
+			 size_t limit)
+{
+	size_t length = stack_length(s, stack), count = 0;
+
+	if (s->stack[stack].special != NONE) {
+		place[0] = group_place(s, &s->group[s->stack[stack].special]);
+		return 1;
+	}
+	for (uint32_t node = s->stack[stack].node; node; node = s->trace->node[node].parent) {
+		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+
+		for (uint32_t i = 0; f && i < f->count; i++) {
+			if (count + 1 >= limit && length - count > 1) {
+				place[count] = (struct mayfly_place){
+				    .function = "",
+				    .file = "",
+				    .module = "",
+				    .kind = MAYFLY_FRAME_ELIDED,
+				    .address = length - count,
+				};
+				return count + 1;
+			}
+			place[count++] = group_place(s, &s->group[s->spot[f->first + i]]);
 		}
-		place[count++] = group_place(s, &s->group[s->stack[stack].place]);
 	}
 	return count;
 }
@@ -321,7 +387,7 @@ static bool make_stacks(struct query_state *s, struct answer *a)
 	size_t rows = a->result.rows, places = 0, limit = SIZE_MAX;
 
 	for (size_t i = 0; i < rows; i++)
-		places += s->stack[s->ranked[i]].length;
+		places += stack_length(s, s->ranked[i]);
 	if (places > MAX_STACK_PLACES) {
 		limit = MAX_STACK_PLACES / rows + 2;
 		places = rows * limit;
@@ -377,6 +443,7 @@ struct mayfly_result *query_make_result(struct query_state *s)
 	bool stacks = s->query->by == MAYFLY_BY_STACK;
 	struct answer *a = query_zeroed(s, 1, sizeof(*a));
 	struct ranking r = {.s = s};
+	struct tally all;
 	bool done;
 
 	if (!a)
@@ -386,13 +453,14 @@ struct mayfly_result *query_make_result(struct query_state *s)
 	a->row = r.row;
 	a->result.row = r.row;
 	a->result.rows = r.rows;
-	a->result.all_rows = stacks ? s->stack_rows : r.rows;
+	a->result.all_rows = stacks ? s->stacks : r.rows;
 	if (!done || !(stacks ? make_stacks(s, a) : make_addresses(s, a))) {
 		mayfly_result_free(&a->result);
 		return NULL;
 	}
 	a->result.time_ns = answer_time(s);
-	a->result.total = tally_estimate(&s->all, unseen_interval(s, 0));
+	all = query_tally(s, &s->all, 0);
+	a->result.total = tally_estimate(&all, unseen_interval(s, 0));
 	return &a->result;
 }
 

@@ -116,20 +116,135 @@ uint32_t query_slot_group(struct query_state *s, uint32_t slot)
 	return query_group(s, key, &g);
 }
 
+/* ---- sums of slots ---- */
+
+/* The number of a slot's sum, NONE: out of memory. */
+static uint32_t sum_number(struct query_state *s, uint32_t slot)
+{
+	struct key key = {{slot}};
+	uint32_t number;
+	bool is_new;
+
+	if (!query_by_node(s->query))
+		return slot;
+	if (rank_set_has(&s->ends, slot))
+		return rank_set_rank(&s->ends, slot);
+	number = numbering_of(&s->between, key, &is_new);
+	if (number == NONE || number >= NONE - 1 - s->ends.count) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NONE;
+	}
+	number += (uint32_t)s->ends.count;
+	if (!is_new)
+		return number;
+	if (s->exact ? !query_sums_reserve(s, &s->sum, (size_t)number + 1)
+		     : !array_reserve(&s->sum_at, &s->sum_at_room, number, sizeof(*s->sum_at))) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NONE;
+	}
+	if (s->exact)
+		query_sum_clear(s, &s->sum, number);
+	else
+		s->sum_at[number] = 0;
+	s->sums = (size_t)number + 1;
+	return number;
+}
+
+static uint32_t slot_of_sum(const struct query_state *s, size_t number)
+{
+	if (!query_by_node(s->query))
+		return (uint32_t)number;
+	if (number >= s->ends.count)
+		return (uint32_t)s->between.key[number - s->ends.count].word[0];
+	return number ? s->trace->chain_end[number - 1] : 0;
+}
+
+struct plain *query_plain(struct query_state *s, uint32_t slot)
+{
+	uint32_t number = sum_number(s, slot);
+
+	return number == NONE ? NULL : &s->sum.plain[number];
+}
+
 /* The sum of a slot, made when there is none. */
 static struct tally *slot_tally(struct query_state *s, uint32_t slot)
 {
-	if (s->slot_sum[slot] == 0) {
-		if (!array_reserve(&s->sum, &s->sum_capacity, s->sums, sizeof(*s->sum)) ||
-		    !array_reserve(&s->sum_slot, &s->sum_slot_capacity, s->sums, sizeof(slot))) {
-			query_fail(s, MAYFLY_E_MEMORY);
+	uint32_t number = sum_number(s, slot);
+
+	if (number == NONE)
+		return NULL;
+	if (s->sum_at[number] == 0) {
+		if (!query_sums_reserve(s, &s->sum, s->tallies + 1))
 			return NULL;
-		}
-		s->sum[s->sums] = (struct tally){0};
-		s->sum_slot[s->sums] = slot;
-		s->slot_sum[slot] = (uint32_t)++s->sums;
+		query_sum_clear(s, &s->sum, s->tallies);
+		s->sum_at[number] = (uint32_t)++s->tallies;
 	}
-	return &s->sum[s->slot_sum[slot] - 1];
+	return &s->sum.tally[s->sum_at[number] - 1];
+}
+
+static bool sums_begin(struct query_state *s)
+{
+	const struct mayfly_trace *t = s->trace;
+
+	s->sums = s->slots;
+	if (query_by_node(s->query)) {
+		if (!rank_set_begin(&s->ends, s->slots))
+			return query_fail(s, MAYFLY_E_MEMORY);
+		rank_set_add(&s->ends, 0);
+		for (size_t i = 0; i < t->chains; i++)
+			rank_set_add(&s->ends, t->chain_end[i]);
+		rank_set_count(&s->ends);
+		s->sums = s->ends.count;
+	}
+	if (s->exact) {
+		s->sum.plain = query_zeroed(s, s->sums, sizeof(*s->sum.plain));
+		s->sum.room = s->sums;
+	} else {
+		s->sum_at = query_zeroed(s, s->sums, sizeof(*s->sum_at));
+		s->sum_at_room = s->sums;
+	}
+	return !s->error;
+}
+
+/* Whether a sum has blocks. Of a damaged trace it may have fewer than none. */
+static bool has_blocks(struct query_state *s, size_t number)
+{
+	struct plain *p;
+
+	if (!s->exact)
+		return s->sum_at[number] > 0;
+	p = &s->sum.plain[number];
+	if ((int64_t)p->bytes < 0)
+		p->bytes = 0;
+	return (int64_t)p->blocks > 0;
+}
+
+/* All has been added: which slots have blocks. */
+static bool sums_end(struct query_state *s)
+{
+	size_t count = 0;
+
+	if (!rank_set_begin(&s->summed, s->slots))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < s->sums; i++) {
+		if (!has_blocks(s, i))
+			continue;
+		rank_set_add(&s->summed, slot_of_sum(s, i));
+		count++;
+	}
+	rank_set_count(&s->summed);
+	s->summed_at = query_zeroed(s, count, sizeof(*s->summed_at));
+	for (size_t i = 0; s->summed_at && i < s->sums; i++) {
+		uint32_t at = s->exact ? (uint32_t)i : s->sum_at[i] - 1;
+
+		if (!has_blocks(s, i))
+			continue;
+		s->summed_at[rank_set_rank(&s->summed, slot_of_sum(s, i))] = at;
+		query_sum_add(s, &s->all, 0, &s->sum, at);
+	}
+	numbering_free(&s->between);
+	s->between = (struct numbering){0};
+	return !s->error;
 }
 
 /* ---- which blocks ---- */
@@ -160,90 +275,10 @@ static bool in_window(const struct mayfly_query *q, int64_t time_ns)
 	return time_ns >= q->from_ns && (time_ns < q->to_ns || q->to_ns == INT64_MAX);
 }
 
-/* ---- whole numbers ---- */
-
-/* Sums of an exact trace while they are made. Wrap around, and back again when all is added. */
-struct plain {
-	uint64_t blocks, bytes;
-};
-
-struct plain_sums {
-	struct query_state *s;
-	struct plain *plain; /* [0] takes what memory has no room for; then it failed anyway */
-	uint32_t *slot;
-	size_t count, plain_room, slot_room;
-};
-
-/* The sum of a slot; s->slot_sum has its number while sums are made. */
-static struct plain *plain_sum(struct plain_sums *p, uint32_t slot)
-{
-	uint32_t *number = &p->s->slot_sum[slot];
-
-	if (*number)
-		return &p->plain[*number];
-	if (!array_reserve(&p->plain, &p->plain_room, p->count + 1, sizeof(*p->plain)) ||
-	    !array_reserve(&p->slot, &p->slot_room, p->count + 1, sizeof(slot))) {
-		query_fail(p->s, MAYFLY_E_MEMORY);
-		return &p->plain[0];
-	}
-	*number = (uint32_t)++p->count;
-	p->plain[p->count] = (struct plain){0};
-	p->slot[p->count] = slot;
-	return &p->plain[p->count];
-}
-
-static struct plain_sums *plain_begin(struct query_state *s)
-{
-	struct plain_sums *p = query_zeroed(s, 1, sizeof(*p));
-
-	if (p && !array_reserve(&p->plain, &p->plain_room, 0, sizeof(*p->plain))) {
-		query_fail(s, MAYFLY_E_MEMORY);
-		free(p);
-		return NULL;
-	}
-	if (p)
-		p->s = s;
-	return p;
-}
-
-static void plain_end(struct plain_sums *p)
-{
-	if (!p)
-		return;
-	free(p->plain);
-	free(p->slot);
-	free(p);
-}
-
-/* From plain sums to tallies, of what is there, in the order of slots. */
-static bool take_plain(struct plain_sums *p)
-{
-	struct query_state *s = p->s;
-
-	for (size_t i = 0; !s->error && i < s->slots; i++) {
-		const struct plain *sum = &p->plain[s->slot_sum[i]];
-		struct tally *t;
-
-		if (!s->slot_sum[i])
-			continue;
-		s->slot_sum[i] = 0;
-		if ((int64_t)sum->blocks <= 0)
-			continue;
-		t = slot_tally(s, (uint32_t)i);
-		if (!t)
-			return false;
-		t->exact_count = sum->blocks;
-		t->exact_blocks = (double)sum->blocks;
-		t->exact_bytes = (int64_t)sum->bytes < 0 ? 0 : (double)sum->bytes;
-	}
-	return !s->error;
-}
-
 /* ---- events ---- */
 
 struct gather {
 	struct query_state *s;
-	struct plain_sums *plain; /* exact */
 	uint64_t events, samples; /* up to the asked moment */
 	bool lifetimes;		  /* are asked for */
 	bool forever;		  /* blocks that are never freed may count */
@@ -255,9 +290,11 @@ static bool add_block(struct gather *g, const struct cursor_block *b, int64_t li
 	uint32_t slot = query_slot(g->s, b, lifetime);
 	struct tally *t;
 
-	if (g->plain) {
-		struct plain *sum = plain_sum(g->plain, slot);
+	if (g->s->exact) {
+		struct plain *sum = query_plain(g->s, slot);
 
+		if (!sum)
+			return false;
 		sum->blocks++;
 		sum->bytes += b->size;
 		return true;
@@ -279,7 +316,7 @@ static bool add_forever(struct gather *g, const struct cursor_block *b)
 /* Allocations count at once when their frees say nothing more, or can take that back. */
 static bool counts_at_once(const struct gather *g)
 {
-	return g->plain || (g->s->query->metric == MAYFLY_ALLOCATED && !g->lifetimes);
+	return g->s->exact || (g->s->query->metric == MAYFLY_ALLOCATED && !g->lifetimes);
 }
 
 static bool take_alloc(struct gather *g, const struct cursor_block *b)
@@ -316,9 +353,11 @@ static bool take_free(struct gather *g, const struct cursor_block *b, int64_t ti
 	if ((q->metric == MAYFLY_ALLOCATED && !g->lifetimes) || number >= g->samples ||
 	    !in_window(q, b->time_ns) || !query_keeps(g->s, b))
 		return true;
-	if (g->plain && g->forever) {
-		struct plain *sum = plain_sum(g->plain, query_slot(g->s, b, FOREVER));
+	if (g->s->exact && g->forever) {
+		struct plain *sum = query_plain(g->s, query_slot(g->s, b, FOREVER));
 
+		if (!sum)
+			return false;
 		sum->blocks--;
 		sum->bytes -= b->size;
 	}
@@ -340,7 +379,7 @@ static bool has_passed(const struct gather *g, int64_t time_ns)
 /* What comes later says nothing new: of samples, it says which intervals were in force. */
 static bool is_done(const struct gather *g)
 {
-	return g->past && g->plain && !g->lifetimes;
+	return g->past && g->s->exact && !g->lifetimes;
 }
 
 static bool take_batch(struct gather *g, const struct cursor_batch *b)
@@ -388,8 +427,6 @@ static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
 	}
 	if (more < 0)
 		return query_fail(g->s, more);
-	if (g->plain)
-		return take_plain(g->plain);
 	if (!counts_at_once(g))
 		cursor_live(cursor, take_live, g);
 	return !g->s->error;
@@ -406,11 +443,8 @@ static bool sum_events(struct query_state *s)
 		return query_fail(s, error);
 	g.lifetimes = query_by_lifetime(s->query);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
-	if (s->exact)
-		g.plain = plain_begin(s);
-	done = (g.plain || !s->exact) && take_events(&g, cursor);
+	done = take_events(&g, cursor);
 	mayfly_cursor_close(cursor);
-	plain_end(g.plain);
 	return done;
 }
 
@@ -468,10 +502,9 @@ static bool counters_say(const struct query_state *s)
 	return !has_window(q) && !at_time(q);
 }
 
-/* Adds what the metric counts; the totals of the part are those of all nodes. */
-static void add_part(struct plain_sums *p, const struct sums_part *part)
+/* Adds what the metric counts. */
+static bool add_part(struct query_state *s, const struct sums_part *part)
 {
-	const struct query_state *s = p->s;
 	enum mayfly_metric metric = s->query->metric;
 
 	for (size_t i = 0; i < part->nodes; i++) {
@@ -480,7 +513,9 @@ static void add_part(struct plain_sums *p, const struct sums_part *part)
 
 		if (s->node_kept && !s->node_kept[node])
 			continue;
-		sum = plain_sum(p, node);
+		sum = query_plain(s, node);
+		if (!sum)
+			return false;
 		if (metric == MAYFLY_TEMPORARY) {
 			sum->blocks += part->temps[i];
 			sum->bytes += part->temp_bytes[i];
@@ -493,6 +528,7 @@ static void add_part(struct plain_sums *p, const struct sums_part *part)
 		sum->blocks -= part->frees[i];
 		sum->bytes -= part->free_bytes[i];
 	}
+	return true;
 }
 
 /* Windows and times of snapshots are rounded up to the end of an interval. */
@@ -504,58 +540,47 @@ static bool part_counts(const struct query_state *s, const struct sums_part *par
 	       (!at_time(q) || part->from_ns < q->at_ns);
 }
 
-static bool is_peak(struct query_state *s, const struct parts_totals *totals, uint64_t most,
+/* Whether the part ends at the peak. */
+static bool is_peak(struct query_state *s, const struct parts_peak *peak,
 		    const struct sums_part *part)
 {
-	if (!query_at_peak(s->query) || parts_left(totals->alloc_bytes, totals->free_bytes) != most)
+	if (!query_at_peak(s->query) || part->end_event < peak->events)
 		return false;
 	s->peak = (struct moment){part->end_event, part->to_ns};
 	return true;
 }
 
-static bool add_parts(struct query_state *s, struct plain_sums *plain)
+static bool sum_parts(struct query_state *s)
 {
-	bool windows = at_time(s->query) || has_window(s->query), peak = false;
-	uint64_t most = parts_peak_bytes(s->trace);
-	struct parts_totals totals = {0};
+	bool windows = at_time(s->query) || has_window(s->query), past = false;
+	struct parts_peak peak = {0};
 	struct sums_cursor *cursor;
 	struct sums_part part;
-	int more = sums_cursor_open(s->trace, &cursor);
+	int more = query_at_peak(s->query) ? parts_find_peak(s->trace, &peak) : 0;
 
+	if (!more)
+		more = sums_cursor_open(s->trace, &cursor);
 	if (more)
 		return query_fail(s, more);
-	if (query_at_peak(s->query) && most == 0)
-		peak = true; /* nothing was ever live */
-	while (!peak && (more = sums_cursor_next(cursor, &part)) == 1) {
+	if (query_at_peak(s->query) && peak.events == 0)
+		past = true; /* nothing was ever live */
+	while (!past && !s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
 		if (windows && !part_counts(s, &part))
 			continue;
-		add_part(plain, &part);
-		parts_add(&totals, &part);
-		peak = is_peak(s, &totals, most, &part);
+		add_part(s, &part);
+		past = is_peak(s, &peak, &part);
 	}
 	sums_cursor_close(cursor);
 	return more >= 0 || query_fail(s, more);
 }
 
-static bool sum_parts(struct query_state *s)
-{
-	struct plain_sums *plain = plain_begin(s);
-	bool done = plain && add_parts(s, plain) && take_plain(plain);
-
-	plain_end(plain);
-	return done;
-}
-
-bool query_sum(struct query_state *s)
+/* Fills the sums. */
+static bool gather(struct query_state *s)
 {
 	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
 	struct parts_peak peak;
 	int error;
 
-	s->slots = query_slots(s);
-	s->slot_sum = query_zeroed(s, s->slots, sizeof(*s->slot_sum));
-	if (!s->slot_sum)
-		return false;
 	if (s->info->snapshot_ns && !counters)
 		return query_fail(s, MAYFLY_E_ABSENT);
 	if (counters && s->exact && (has_parts || s->info->snapshot_ns))
@@ -569,4 +594,10 @@ bool query_sum(struct query_state *s)
 		return query_fail(s, error);
 	s->peak = (struct moment){peak.events, peak.time_ns};
 	return sum_events(s);
+}
+
+bool query_sum(struct query_state *s)
+{
+	s->slots = query_slots(s);
+	return sums_begin(s) && gather(s) && !s->error && sums_end(s);
 }

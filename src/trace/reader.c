@@ -56,8 +56,8 @@ uint64_t trace_budget(const struct mayfly_trace *t)
 	return BUDGET_BASE + BUDGET_TIMES * (uint64_t)t->size;
 }
 
-bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
-		size_t item)
+static bool grow_array(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		       uint64_t more, size_t item, bool zeroed)
 {
 	void **at = array;
 	uint64_t want, size, bytes;
@@ -83,11 +83,24 @@ bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t 
 		*error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	memset(bigger + *room * item, 0, (size_t)bytes);
+	if (zeroed)
+		memset(bigger + *room * item, 0, (size_t)bytes);
 	*budget -= bytes;
 	*at = bigger;
 	*room = (size_t)size;
 	return true;
+}
+
+bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
+		size_t item)
+{
+	return grow_array(budget, error, array, room, used, more, item, true);
+}
+
+bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		      uint64_t more, size_t item)
+{
+	return grow_array(budget, error, array, room, used, more, item, false);
 }
 
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk)

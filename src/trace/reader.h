@@ -72,6 +72,10 @@ uint64_t trace_budget(const struct mayfly_trace *t);
 bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
 		size_t item);
 
+/* The same; new memory may hold anything. Pages that nobody writes to cost nothing. */
+bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		      uint64_t more, size_t item);
+
 /* What events_read() needs to know of the tables at a chunk. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 

@@ -73,60 +73,81 @@ static bool extend(struct run *r, uint32_t *list, uint32_t row)
 	return true;
 }
 
-/* Rows on the way to a node. Those of its parent are known. */
-static bool list_path(struct run *r, const struct branch *b, uint32_t *list)
-{
-	const struct branch *parent = b->parent == NONE ? NULL : &r->s->branch[b->parent];
-	const struct frame_spots *f = query_frame(r->s, b->frame);
+/* What the walk knows of each level: the list of the shown rows on the way to it. */
+struct lists {
+	struct run *r;
+	uint32_t *way;
+	size_t room;
+};
 
-	if (!f)
+/* The rows of the places on the way, with those of a node added to those of its parent. */
+static bool list_way(struct tree_walk *w, struct lists *lists)
+{
+	struct query_state *s = w->s;
+	const struct frame_spots *f = w->level[w->depth].frame;
+	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
+	uint32_t list = w->depth ? lists->way[w->depth - 1] : NONE;
+
+	if (!array_reserve(&lists->way, &lists->room, w->depth, sizeof(*lists->way)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (uint32_t i = f->count; i-- > 0;) {
+		uint32_t source = s->spot[f->first + i];
+
+		if (s->query->by == MAYFLY_BY_STACK) {
+			hash = query_push(hash, source);
+			source = query_find_stack(s, hash);
+		}
+		if (!extend(lists->r, &list, row_of(lists->r, source)))
+			return false;
+	}
+	lists->way[w->depth] = list;
+	return true;
+}
+
+/* The row of the blocks that are allocated at the node at hand. */
+static bool find_own(struct tree_walk *w, uint32_t *source, bool *special)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t place;
+
+	if (s->query->by == MAYFLY_BY_STACK) {
+		if (!query_special_place(s, l, &place))
+			return false;
+		*special = place != NONE;
+		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
+		return true;
+	}
+	*special = l->leaf == NONE;
+	*source = *special ? query_special_group(s, l->hides) : l->leaf;
+	return !*special || *source != NONE;
+}
+
+static bool list_node(struct tree_walk *w)
+{
+	struct lists *lists = w->context;
+	struct run *r = lists->r;
+	uint32_t source, *list = &r->head[w->level[w->depth].node];
+	bool special, totals = w->s->query->sort == MAYFLY_SORT_TOTAL;
+
+	if ((totals && !list_way(w, lists)) || !find_own(w, &source, &special))
 		return false;
-	if (parent && parent->leaf != NONE)
-		*list = r->head[parent->node];
-	for (uint32_t i = 0; i < f->count; i++) {
-		if (!extend(r, list, row_of(r, r->s->spot[f->first + i])))
-			return false;
+	if (totals && !special) {
+		*list = lists->way[w->depth];
+		return true;
 	}
+	*list = row_of(r, source);
 	return true;
 }
 
-static bool list_function(struct run *r, const struct branch *b, uint32_t *list)
+static bool list_nodes(struct run *r)
 {
-	uint32_t group = b->leaf;
+	struct lists lists = {.r = r};
+	struct tree_walk w = {.s = r->s, .whole = true, .enter = list_node, .context = &lists};
+	bool done = query_walk(&w, 1);
 
-	if (group != NONE && r->s->query->sort == MAYFLY_SORT_TOTAL)
-		return list_path(r, b, list);
-	if (group == NONE)
-		group = query_special_group(r->s, b->hides);
-	return group != NONE && extend(r, list, row_of(r, group));
-}
-
-static bool list_stack(struct run *r, const struct branch *b, uint32_t *list)
-{
-	uint32_t stack = query_own_stack(r->s, b);
-
-	if (stack == NONE)
-		return query_fail(r->s, MAYFLY_E_MEMORY);
-	if (r->s->query->sort == MAYFLY_SORT_SELF)
-		return extend(r, list, row_of(r, stack));
-	for (; stack != NONE; stack = r->s->stack[stack].parent) {
-		if (!extend(r, list, row_of(r, stack)))
-			return false;
-	}
-	return true;
-}
-
-static bool list_slot(struct run *r, uint32_t slot, uint32_t *list)
-{
-	uint32_t group;
-
-	/* All nodes are branches, in the same order. */
-	if (r->s->query->by == MAYFLY_BY_STACK)
-		return list_stack(r, &r->s->branch[slot], list);
-	if (query_by_node(r->s->query))
-		return list_function(r, &r->s->branch[slot], list);
-	group = query_slot_group(r->s, slot);
-	return group != NONE && extend(r, list, row_of(r, group));
+	free(lists.way);
+	return done;
 }
 
 static bool list_slots(struct run *r)
@@ -140,14 +161,22 @@ static bool list_slots(struct run *r)
 		return query_fail(s, MAYFLY_E_MEMORY);
 	memset(r->row_of, 0xff, (r->sources + 1) * sizeof(*r->row_of));
 	memset(r->head, 0xff, (s->slots + 1) * sizeof(*r->head));
-	for (size_t i = 0; i < r->rows; i++)
-		r->row_of[s->ranked[i]] = (uint32_t)i;
-	for (size_t i = 0; i < s->slots; i++) {
-		uint32_t list = NONE;
+	for (size_t i = 0; i < r->rows; i++) {
+		uint32_t alone = NONE;
 
-		if (!list_slot(r, (uint32_t)i, &list))
+		r->row_of[s->ranked[i]] = (uint32_t)i;
+		/* The list of this row alone has its number. */
+		if (!extend(r, &alone, (uint32_t)i))
 			return false;
-		r->head[i] = list;
+	}
+	if (query_by_node(s->query))
+		return list_nodes(r);
+	for (size_t i = 0; i < s->slots; i++) {
+		uint32_t group = query_slot_group(s, (uint32_t)i);
+
+		if (group == NONE)
+			return false;
+		r->head[i] = row_of(r, group);
 	}
 	return true;
 }
@@ -453,8 +482,7 @@ static int run_series(struct query_state *s, const struct mayfly_trace *trace,
 	r.rows = rows < a->result->rows ? rows : a->result->rows;
 	if (r.rows + 1 > MOST_NUMBERS / points)
 		return MAYFLY_E_TOO_LARGE;
-	done = make_numbers(&r) && make_rows(&r) && query_whole_tree(s) && list_slots(&r) &&
-	       fill_numbers(&r);
+	done = make_numbers(&r) && make_rows(&r) && list_slots(&r) && fill_numbers(&r);
 	run_end(&r);
 	return done ? s->error : s->error ? s->error : MAYFLY_E_MEMORY;
 }

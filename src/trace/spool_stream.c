@@ -51,11 +51,11 @@ struct writer {
 	struct spool_stack stack;
 };
 
-/* An ALLOC or RELEASE that has been decoded. */
+/* An ALLOC or RELEASE that has been decoded. Its block is in the form that the writer takes: were
+ * it made just before, reading it would wait for the stores. */
 struct waiting {
-	uint64_t ticks, key, size;
-	uint32_t node, thread;
-	uint8_t flags;
+	uint64_t ticks, key;
+	struct trace_block block; /* RELEASE: only thread and flags */
 	bool release;
 };
 
@@ -319,23 +319,23 @@ static struct trace_block trace_block(const struct spool_stream *s, const struct
 	};
 }
 
-/* Hands over a block whose fields are set but its serial. */
-static void hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b)
+/* Hands over a block whose fields are set but its serial. block: the same for the writer. */
+static void hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
+		       struct trace_block *block)
 {
 	uint64_t serial = s->allocations;
 
 	s->live_bytes += weight(s, b);
 	s->allocations++;
 	if (s->trace) {
-		struct trace_block block = trace_block(s, b);
 		int error;
 
 		if (s->thin_log2 && !thin_block(s->header.sampler, s->thin_log2,
-						thin_coin(s->thin_seed, serial), &block)) {
+						thin_coin(s->thin_seed, serial), block)) {
 			b->serial = LIVE_THINNED;
 			return;
 		}
-		error = trace_writer_alloc(s->trace, ns, &block, &serial);
+		error = trace_writer_alloc(s->trace, ns, block, &serial);
 		if (error)
 			fail(s, error);
 	}
@@ -389,18 +389,18 @@ static struct live_block *new_block(struct spool_stream *s, uint64_t key, int64_
 	return b;
 }
 
-static void exact_alloc(struct spool_stream *s, const struct waiting *e)
+static void exact_alloc(struct spool_stream *s, struct waiting *e)
 {
 	int64_t ns = moment(s, e->ticks);
-	struct live_block *b = new_block(s, e->key, ns, e->thread, e->flags);
+	struct live_block *b = new_block(s, e->key, ns, e->block.thread, e->block.flags);
 
 	if (!b)
 		return;
-	b->size = e->size;
-	b->node = e->node;
+	b->size = e->block.size;
+	b->node = e->block.node;
 	b->ticks = e->ticks;
-	hand_alloc(s, ns, b);
-	s->last_key[e->thread] = e->key;
+	s->last_key[e->block.thread] = e->key;
+	hand_alloc(s, ns, b, &e->block);
 }
 
 /*
@@ -412,7 +412,7 @@ static void exact_alloc(struct spool_stream *s, const struct waiting *e)
 static void exact_release(struct spool_stream *s, const struct waiting *e)
 {
 	struct live_block *b = live_find(&s->live, e->key);
-	uint32_t flags = e->flags;
+	uint32_t flags = e->block.flags, thread = e->block.thread;
 
 	if (!b || e->ticks < b->ticks) {
 		s->unknown_frees++;
@@ -420,12 +420,12 @@ static void exact_release(struct spool_stream *s, const struct waiting *e)
 	}
 	if (b->flags & LIVE_OVERLAPPED) {
 		b->flags &= ~LIVE_OVERLAPPED;
-		if (e->thread != b->thread && e->ticks - b->ticks <= s->inversion_ticks)
+		if (thread != b->thread && e->ticks - b->ticks <= s->inversion_ticks)
 			return;
 	}
-	if (e->thread == b->thread && s->last_key[e->thread] == e->key)
+	if (thread == b->thread && s->last_key[thread] == e->key)
 		flags |= MAYFLY_FLAG_TEMPORARY;
-	hand_free(s, moment(s, e->ticks), b, e->thread, flags);
+	hand_free(s, moment(s, e->ticks), b, thread, flags);
 	live_remove(&s->live, b);
 }
 
@@ -435,6 +435,8 @@ static void apply_waiting(struct spool_stream *s)
 	size_t count = s->waiting_count;
 
 	s->waiting_count = 0;
+	for (size_t i = 0; i < count; i++)
+		live_prefetch(&s->live, s->waiting[i].key);
 	for (size_t i = 0; i < count && !s->error; i++) {
 		if (s->waiting[i].release)
 			exact_release(s, &s->waiting[i]);
@@ -443,7 +445,7 @@ static void apply_waiting(struct spool_stream *s)
 	}
 }
 
-/* An event is applied a little later, when its place in the table has come into the cache. */
+/* Events are applied many at a time: their slots and blocks come into the cache together. */
 static inline struct waiting *add_waiting(struct spool_stream *s, struct writer *w,
 					  uint64_t address, uint32_t flags)
 {
@@ -454,9 +456,7 @@ static inline struct waiting *add_waiting(struct spool_stream *s, struct writer 
 	e = &s->waiting[s->waiting_count++];
 	e->ticks = w->ticks;
 	e->key = key_of(address);
-	e->thread = this_thread(s, w);
-	e->flags = flags;
-	live_prefetch(&s->live, e->key);
+	e->block = (struct trace_block){.thread = this_thread(s, w), .flags = (uint8_t)flags};
 	return e;
 }
 
@@ -684,8 +684,8 @@ static void read_alloc(struct spool_stream *s, struct writer *w, const uint8_t *
 	e = add_waiting(s, w, turned << 4 | turned >> 60,
 			word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0);
 	e->release = false;
-	e->size = size;
-	e->node = stack_node(&w->stack);
+	e->block.size = size;
+	e->block.node = stack_node(&w->stack);
 	s->truncated += stack_truncated(&w->stack);
 }
 
@@ -732,6 +732,7 @@ static void read_sample(struct spool_stream *s, struct writer *w, struct varint_
 	uint8_t flags = varint_byte(in);
 	uint64_t size, hits, pop, push;
 	enum stack_result result;
+	struct trace_block block;
 	struct live_block *b;
 	int64_t ns;
 
@@ -761,7 +762,8 @@ static void read_sample(struct spool_stream *s, struct writer *w, struct varint_
 	b->sample.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
 	b->sample.interval_log2 = w->interval_log2;
 	s->truncated += stack_truncated(&w->stack);
-	hand_alloc(s, ns, b);
+	block = trace_block(s, b);
+	hand_alloc(s, ns, b, &block);
 }
 
 static void read_free(struct spool_stream *s, struct writer *w, struct varint_in *in)
@@ -894,7 +896,7 @@ static void keep_fork(struct spool_stream *s, uint64_t ticks)
 		fail(s, MAYFLY_E_MEMORY);
 		return;
 	}
-	for (size_t i = 0; i < s->live.size; i++)
+	for (size_t i = 0; i < s->live.high; i++)
 		if (s->live.block[i].key)
 			f->block[f->blocks++] = s->live.block[i];
 	qsort(f->block, f->blocks, sizeof(*f->block), compare_serial);
@@ -926,6 +928,7 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 		const struct live_block *old = &f->block[i];
 		const struct recording_thread *t = &parent->thread[old->thread];
 		const char *name = recording_text(parent, t->name);
+		struct trace_block block;
 		struct live_block *b;
 		bool there;
 
@@ -933,7 +936,9 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 		b = live_put(&s->live, old->key, &there);
 		if (!b || s->error)
 			return MAYFLY_E_MEMORY;
-		*b = *old;
+		b->serial = old->serial;
+		b->size = old->size;
+		b->ticks = old->ticks; /* or sample */
 		b->flags = (old->flags & MAYFLY_FLAG_REALLOC) | MAYFLY_FLAG_INHERITED;
 		b->thread = index_thread(s, t->tid);
 		b->node = heritage_node(h, old->node);
@@ -943,7 +948,8 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 			b->ticks = 0;
 		s->truncated += heritage_truncated(h, old->node);
 		s->inherited++;
-		hand_alloc(s, 0, b);
+		block = trace_block(s, b);
+		hand_alloc(s, 0, b, &block);
 	}
 	return s->error;
 }
@@ -1039,7 +1045,7 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 	uint64_t ticks = w->ticks, turned = w->turned, due, place;
 	uint32_t thread = this_thread(s, w);
 
-	while (*records && w->limit - at >= FAST_BYTES && at < end) {
+	while (*records && w->limit - at >= (ptrdiff_t)FAST_BYTES && at < end) {
 		uint8_t tag = *at;
 		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
 		struct waiting *e;
@@ -1063,7 +1069,7 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 			enum stack_result result;
 			struct varint_in in;
 
-			e->size = load_fast(next, size_code);
+			e->block.size = load_fast(next, size_code);
 			next += 1u << size_code;
 			word = (uint32_t)load_fast(next, 1);
 			next += 2;
@@ -1080,18 +1086,19 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 				break;
 			}
 			next = in.at;
-			e->node = stack_node(&w->stack);
-			e->flags = word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0;
+			e->block.node = stack_node(&w->stack);
+			e->block.flags = word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0;
 			s->truncated += stack_truncated(&w->stack);
 		}
 		if (e->release)
-			e->flags = 0;
+			e->block.flags = 0;
+		e->block.hits = 0;
+		e->block.interval_log2 = 0;
 		e->ticks = ticks = due;
 		turned = place;
 		e->key = key_of(turned << 4 | turned >> 60);
-		e->thread = thread;
+		e->block.thread = thread;
 		s->waiting_count++;
-		live_prefetch(&s->live, e->key);
 		at = next;
 		--*records;
 	}
@@ -1474,7 +1481,7 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 	    .live_bytes = s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0,
 	    .dropped = atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees),
 	    .held_packets = s->packets.held,
-	    .memory_bytes = sizeof(*s) + s->live.size * sizeof(*s->live.block) +
+	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
 			    s->fork_blocks * sizeof(*s->live.block) +
 			    s->stacks.addresses_size * sizeof(*s->stacks.address) +
 			    s->packets.held * sizeof(struct spool_queued) + tables_bytes(s->tables),
@@ -1493,7 +1500,7 @@ void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 {
 	s->trace = writer;
 	s->stacks.writer = writer;
-	for (size_t i = 0; i < s->live.size; i++) {
+	for (size_t i = 0; i < s->live.high; i++) {
 		struct live_block *b = &s->live.block[i];
 
 		if (b->key && b->serial != LIVE_THINNED)

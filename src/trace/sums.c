@@ -146,7 +146,7 @@ static bool read_head(struct sums_cursor *c)
 
 /* Nodes of one part from both kinds of entries, which ascend. */
 static bool merge_nodes(const struct sums_cursor *c, const struct trace_sums *s,
-			const struct part_head *h, const uint64_t *chain, const uint64_t *node,
+			const struct part_head *h, const uint32_t *chain, const uint32_t *node,
 			uint32_t *to)
 {
 	uint64_t next_chain = 0, next_node = 0, at_chain = UINT64_MAX, at_node = UINT64_MAX;
@@ -210,34 +210,35 @@ static uint64_t unzigzag(uint64_t u)
 
 static bool take_counters(struct sums_cursor *c, size_t count)
 {
-	c->all.node = chunk_memory(&c->chunk, count, sizeof(*c->all.node));
+	c->all.node = chunk_memory_dirty(&c->chunk, count, sizeof(*c->all.node));
 	for (size_t i = 0; i < 6; i++)
-		c->all.value[i] = chunk_memory(&c->chunk, count, sizeof(*c->all.value[i]));
+		if (i != 0 && i != 2)
+			c->all.value[i] = chunk_memory(&c->chunk, count, sizeof(*c->all.value[i]));
+	/* The counts of allocations and frees stay where their columns are, which belong to the
+	 * chunk as all this memory does. */
+	c->all.value[0] = (uint64_t *)chunk_numbers(&c->chunk, COLUMN_SUM_ALLOCS, count);
+	c->all.value[2] = (uint64_t *)chunk_numbers(&c->chunk, COLUMN_SUM_FREES, count);
+	for (size_t i = 0; !c->chunk.error && i < count; i++)
+		c->all.value[2][i] = c->all.value[0][i] - unzigzag(c->all.value[2][i]);
 	return !c->chunk.error;
 }
 
 struct sums_columns {
-	struct partial size, new_size, rest, freed, temps, temp_bytes;
+	const uint8_t *size;
+	size_t sizes, used_sizes;
+	struct partial new_size, rest, freed, temps, temp_bytes;
 };
 
 /* The columns whose lengths the counts of allocations and frees say. */
 static bool read_partial(struct sums_cursor *c, struct sums_columns *p, size_t count)
 {
-	const uint64_t *allocs = chunk_numbers(&c->chunk, COLUMN_SUM_ALLOCS, count);
-	const uint64_t *frees = chunk_numbers(&c->chunk, COLUMN_SUM_FREES, count);
-	size_t sized, news = 0, freed;
+	size_t sized = count_nonzero(c->all.value[0], count), news = 0;
+	size_t freed = count_nonzero(c->all.value[2], count);
 
-	if (!allocs || !frees)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		c->all.value[0][i] = allocs[i];
-		c->all.value[2][i] = allocs[i] - unzigzag(frees[i]);
-	}
-	sized = count_nonzero(c->all.value[0], count);
-	freed = count_nonzero(c->all.value[2], count);
-	p->size = partial(c, COLUMN_SUM_SIZE, sized);
-	for (size_t i = 0; p->size.value && i < sized; i++)
-		news += p->size.value[i] == 2;
+	p->size = chunk_numbers8(&c->chunk, COLUMN_SUM_SIZE, sized);
+	p->sizes = sized;
+	for (size_t i = 0; p->size && i < sized; i++)
+		news += p->size[i] == 2;
 	p->new_size = partial(c, COLUMN_SUM_NEW_SIZE, news);
 	p->rest = partial(c, COLUMN_SUM_REST, sized);
 	p->freed = partial(c, COLUMN_SUM_FREED, freed);
@@ -248,7 +249,7 @@ static bool read_partial(struct sums_cursor *c, struct sums_columns *p, size_t c
 
 static void read_size(struct sums_columns *p, struct recent_sizes *r)
 {
-	uint64_t code = next(&p->size), last = r->last;
+	uint64_t code = p->used_sizes < p->sizes ? p->size[p->used_sizes++] : 0, last = r->last;
 
 	if (!code)
 		return;
@@ -286,14 +287,14 @@ static void read_entry(struct sums_cursor *c, struct sums_columns *p, struct rec
 static bool read_nodes(struct sums_cursor *c, const struct trace_sums *s)
 {
 	size_t chains = 0, nodes = 0, used = 0;
-	const uint64_t *chain, *node;
+	const uint32_t *chain, *node;
 
 	for (size_t i = 0; i < c->parts; i++) {
 		chains += c->head[i].chains;
 		nodes += c->head[i].nodes;
 	}
-	chain = chunk_numbers(&c->chunk, COLUMN_SUM_CHAIN, chains);
-	node = chunk_numbers(&c->chunk, COLUMN_SUM_NODE, nodes);
+	chain = chunk_numbers32(&c->chunk, COLUMN_SUM_CHAIN, chains);
+	node = chunk_numbers32(&c->chunk, COLUMN_SUM_NODE, nodes);
 	if (!chain || !node || !take_counters(c, chains + nodes))
 		return false;
 	for (size_t i = 0; i < c->parts; i++) {
@@ -310,7 +311,7 @@ static bool read_nodes(struct sums_cursor *c, const struct trace_sums *s)
 
 static bool read_columns(struct sums_cursor *c, const struct trace_sums *s)
 {
-	struct sums_columns p;
+	struct sums_columns p = {0};
 	struct recent_sizes *recent;
 	size_t count = 0;
 
@@ -506,6 +507,48 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	c->first += part->nodes;
 	add_live(c, part);
 	return 1;
+}
+
+/* From the heads: a part in which live bytes reach a new maximum ends where they do. 1: found. */
+static int peak_of_heads(struct sums_cursor *c, uint64_t most, struct sums_part *part)
+{
+	for (size_t i = 0; i < c->t->sums_chunks; i++) {
+		uint64_t offset = c->t->sums[i].offset;
+		struct chunk_header h;
+		bool sound = !chunk_find(c->t->data + offset, c->t->size - offset, false, &h) &&
+			     chunk_begin(&c->chunk, &h) && read_head(c);
+
+		chunk_end(&c->chunk);
+		if (!sound)
+			return wrong(c);
+		for (size_t k = 0; k < c->parts; k++) {
+			part->end_event += c->head[k].events;
+			part->to_ns = c->head[k].to_ns;
+			if (c->head[k].largest_bytes == most)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+int sums_find_peak(const struct mayfly_trace *t, uint64_t most, struct sums_part *part)
+{
+	struct sums_cursor *c;
+	int result = sums_cursor_open(t, &c);
+
+	*part = (struct sums_part){0};
+	if (result)
+		return result;
+	result = peak_of_heads(c, most, part);
+	if (result == 0) {
+		/* It may be in events that no SUMS covers. */
+		c->parts = c->part = 0;
+		while ((result = sums_cursor_next(c, part)) == 1)
+			if (part->largest_bytes == most)
+				break;
+	}
+	sums_cursor_close(c);
+	return result;
 }
 
 /* The parts in the heads, and the events in them. False: a head is wrong. */

@@ -39,4 +39,8 @@ int sums_cursor_open(const struct mayfly_trace *trace, struct sums_cursor **curs
 int sums_cursor_next(struct sums_cursor *cursor, struct sums_part *part);
 void sums_cursor_close(struct sums_cursor *cursor);
 
+/* The first part of an exact trace in which so much is live: at its end. 1: found, and of *part,
+ * end_event and to_ns are set; 0: there is none; negative: error. */
+int sums_find_peak(const struct mayfly_trace *trace, uint64_t most, struct sums_part *part);
+
 #endif

@@ -27,13 +27,11 @@ static bool more_places(struct sums_build *b, size_t nodes)
 	return true;
 }
 
-static struct sums_entry *entry_of(struct sums_build *b, uint32_t node)
+static struct sums_entry *new_entry(struct sums_build *b, uint32_t node)
 {
 	struct sums_entry *bigger;
 	size_t room = b->room * 2 + 64;
 
-	if (b->place[node])
-		return &b->entry[b->place[node] - 1];
 	if (b->entries == b->room) {
 		bigger = realloc(b->entry, room * sizeof(*bigger));
 		if (!bigger)
@@ -46,6 +44,25 @@ static struct sums_entry *entry_of(struct sums_build *b, uint32_t node)
 	return &b->entry[b->entries - 1];
 }
 
+static inline void count_alloc(struct sums_entry *e, uint64_t size)
+{
+	e->allocs++;
+	e->alloc_bytes += size;
+}
+
+static inline void count_free(struct sums_entry *e, uint64_t size, bool temporary)
+{
+	e->frees++;
+	e->free_bytes += size;
+	e->temps += temporary;
+	e->temp_bytes += temporary ? size : 0;
+}
+
+static inline struct sums_entry *entry_of(struct sums_build *b, uint32_t node)
+{
+	return b->place[node] ? &b->entry[b->place[node] - 1] : new_entry(b, node);
+}
+
 bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
 	      size_t nodes)
 {
@@ -54,17 +71,10 @@ bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, 
 	if (!e)
 		return false;
 	b->events++;
-	if (!is_free) {
-		e->allocs++;
-		e->alloc_bytes += size;
-		return true;
-	}
-	e->frees++;
-	e->free_bytes += size;
-	if (temporary) {
-		e->temps++;
-		e->temp_bytes += size;
-	}
+	if (is_free)
+		count_free(e, size, temporary);
+	else
+		count_alloc(e, size);
 	return true;
 }
 
@@ -116,72 +126,106 @@ static bool join(struct sums_build *to, struct sums_build *from)
 	return true;
 }
 
-/* The first of the chunk's events with the largest live bytes; its index + 1, 0 for no events. */
-static size_t find_largest(struct sums_events *e, uint64_t live)
+/* The largest live bytes of a chunk, after how many events they come first, and the largest behind
+ * that. */
+struct summit {
+	uint64_t largest, behind;
+	size_t events;
+};
+
+static struct summit find_summit(struct sums_events *e, uint64_t live)
 {
 	const struct event_batch *b = e->batch;
-	size_t alloc = 0, freed = 0, at = 0;
+	const uint64_t *size = b->size, *freed = e->free_size;
+	struct summit s = {0};
 
-	e->largest_bytes = 0;
 	for (size_t i = 0; i < b->events; i++) {
-		if (b->is_free[i])
-			live -= e->free_size[freed++];
-		else
-			live += b->size[alloc++];
-		if (live > e->largest_bytes || !i) {
-			e->largest_bytes = live;
-			at = i + 1;
+		/* Without jumps, as kinds are hard to foretell. The arrays have room for one number
+		 * more. */
+		const bool is_free = b->is_free[i];
+
+		live += is_free ? -*freed : *size;
+		freed += is_free;
+		size += !is_free;
+		if (live > s.largest || !i) {
+			s.largest = live;
+			s.behind = 0;
+			s.events = i + 1;
+		} else {
+			s.behind = live > s.behind ? live : s.behind;
 		}
 	}
+	e->largest_bytes = s.largest;
 	e->live_bytes = live;
-	return at;
+	return s;
 }
 
 struct position {
 	size_t event, alloc, freed;
 };
 
-/* Counts the events from p to `end`. */
-static bool add_events(struct sums_span *s, struct sums_build *to, const struct sums_events *e,
-		       struct position *p, size_t end, size_t nodes)
+/* Counts the events from p to `end`, allocations first and then frees. */
+static bool add_events(struct sums_build *to, const struct sums_events *e, struct position *p,
+		       size_t end, size_t nodes)
 {
 	const struct event_batch *b = e->batch;
+	size_t frees = 0, last_alloc, last_freed;
 
-	for (; p->event < end; p->event++) {
-		bool added;
+	if (p->event == end)
+		return true;
+	if (!more_places(to, nodes))
+		return false;
+	if (!to->events)
+		to->from_ns = b->time_ns[p->event];
+	to->to_ns = b->time_ns[end - 1];
+	for (size_t i = p->event; i < end; i++)
+		frees += b->is_free[i] != 0;
+	last_freed = p->freed + frees;
+	last_alloc = p->alloc + (end - p->event - frees);
+	to->events += end - p->event;
+	for (; p->alloc < last_alloc; p->alloc++) {
+		struct sums_entry *entry = entry_of(to, b->node[p->alloc]);
 
-		if (!to->events)
-			to->from_ns = b->time_ns[p->event];
-		to->to_ns = b->time_ns[p->event];
-		if (b->is_free[p->event]) {
-			added = sums_add(to, e->free_node[p->freed], e->free_size[p->freed], true,
-					 b->free_flags[p->freed] & MAYFLY_FLAG_TEMPORARY, nodes);
-			s->live_bytes -= e->free_size[p->freed++];
-		} else {
-			added =
-			    sums_add(to, b->node[p->alloc], b->size[p->alloc], false, false, nodes);
-			s->live_bytes += b->size[p->alloc++];
-		}
-		if (!added)
+		if (!entry)
 			return false;
-		if (to->largest_bytes < s->live_bytes)
-			to->largest_bytes = s->live_bytes;
+		count_alloc(entry, b->size[p->alloc]);
 	}
+	for (; p->freed < last_freed; p->freed++) {
+		struct sums_entry *entry = entry_of(to, e->free_node[p->freed]);
+
+		if (!entry)
+			return false;
+		count_free(entry, e->free_size[p->freed],
+			   b->free_flags[p->freed] & MAYFLY_FLAG_TEMPORARY);
+	}
+	p->event = end;
 	return true;
+}
+
+static void raise_largest(struct sums_build *b, uint64_t bytes)
+{
+	if (b->largest_bytes < bytes)
+		b->largest_bytes = bytes;
 }
 
 bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
 {
-	size_t at = find_largest(e, s->live_bytes);
+	struct summit summit = find_summit(e, s->live_bytes);
 	struct position p = {0};
 
 	s->end_event += e->batch->events;
-	if (e->largest_bytes > s->most_bytes) {
-		s->most_bytes = e->largest_bytes;
-		if (!join(&s->before, &s->after) || !add_events(s, &s->before, e, &p, at, nodes))
+	s->live_bytes = e->live_bytes;
+	if (summit.largest > s->most_bytes) {
+		s->most_bytes = summit.largest;
+		if (!join(&s->before, &s->after) ||
+		    !add_events(&s->before, e, &p, summit.events, nodes))
 			return false;
+		raise_largest(&s->before, summit.largest);
+		raise_largest(&s->after, summit.behind);
+	} else {
+		raise_largest(&s->after, summit.largest);
 	}
-	return add_events(s, &s->after, e, &p, e->batch->events, nodes);
+	return add_events(&s->after, e, &p, e->batch->events, nodes);
 }
 
 static int compare_entry(const void *a, const void *b)

@@ -406,7 +406,7 @@ static bool append_chain(struct table_writer *w, const uint32_t *path, size_t le
 	return true;
 }
 
-uint32_t tables_node(struct table_writer *w, uint32_t node)
+uint32_t tables_new_node(struct table_writer *w, uint32_t node)
 {
 	uint32_t path[TRACE_MAX_DEPTH], at = node;
 	size_t length = 0;

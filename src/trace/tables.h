@@ -66,7 +66,15 @@ bool tables_begin(struct table_writer *w, const struct recording *r);
 void tables_free(struct table_writer *w);
 
 /* The file's number of a node of the tables, RECORDING_NONE when it cannot have one (w->error). */
-uint32_t tables_node(struct table_writer *w, uint32_t node);
+uint32_t tables_new_node(struct table_writer *w, uint32_t node);
+
+static inline uint32_t tables_node(struct table_writer *w, uint32_t node)
+{
+	/* Most have been seen before. */
+	if (node < w->node_number_room && w->node_number[node] != RECORDING_NONE && !w->error)
+		return w->node_number[node];
+	return tables_new_node(w, node);
+}
 
 /* Appends the chunks of all new rows. names: NAME too, after the others. */
 void tables_write(struct table_writer *w, struct column_writer *columns, struct bytes *out,

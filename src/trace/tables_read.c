@@ -21,6 +21,14 @@ static bool grow(struct table_reader *r, void *array, size_t *room, size_t used,
 	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
 }
 
+/* For what is large, and written to when it is read. */
+static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,
+		       uint64_t more, size_t item)
+{
+	return !r->chunk.error &&
+	       trace_grow_dirty(&r->budget, &r->chunk.error, array, room, used, more, item);
+}
+
 /* Memory that lives as long as the trace. */
 static void *keep(struct table_reader *r, uint64_t count, size_t item)
 {
@@ -289,8 +297,8 @@ static bool follow(uint32_t *first, struct successor *entry, uint64_t rank, uint
 static bool read_chains(struct table_reader *r, size_t chains, size_t count)
 {
 	struct mayfly_trace *t = r->t;
-	const uint64_t *parent = chunk_numbers(&r->chunk, COLUMN_CHAIN_PARENT, chains);
-	const uint64_t *length = chunk_numbers(&r->chunk, COLUMN_CHAIN_LENGTH, chains);
+	const uint32_t *parent = chunk_numbers32(&r->chunk, COLUMN_CHAIN_PARENT, chains);
+	const uint32_t *length = chunk_numbers32(&r->chunk, COLUMN_CHAIN_LENGTH, chains);
 	size_t next = t->info.nodes, end = next + count;
 
 	if (!parent || !length)
@@ -318,7 +326,9 @@ static bool read_chains(struct table_reader *r, size_t chains, size_t count)
 }
 
 struct node_columns {
-	const uint64_t *rank, *missed, *beside;
+	const uint8_t *rank;
+	const uint32_t *missed;
+	const uint64_t *beside;
 	size_t misses, besides, used, used_besides;
 };
 
@@ -348,9 +358,10 @@ static bool grow_tree(struct table_reader *r, size_t count, size_t chains, size_
 {
 	struct mayfly_trace *t = r->t;
 
-	return grow(r, &t->node, &t->node_room, t->info.nodes, count, sizeof(*t->node)) &&
-	       grow(r, &r->depth, &r->depth_room, t->info.nodes, count, sizeof(*r->depth)) &&
-	       grow(r, &t->chain_end, &t->chain_room, t->chains, chains, sizeof(*t->chain_end)) &&
+	return grow_dirty(r, &t->node, &t->node_room, t->info.nodes, count, sizeof(*t->node)) &&
+	       grow_dirty(r, &r->depth, &r->depth_room, t->info.nodes, count, sizeof(*r->depth)) &&
+	       grow_dirty(r, &t->chain_end, &t->chain_room, t->chains, chains,
+			  sizeof(*t->chain_end)) &&
 	       grow(r, &r->successors, &r->successors_room, 0, (uint64_t)t->info.frames + 1,
 		    sizeof(*r->successors)) &&
 	       grow(r, &r->entry, &r->entry_room, r->entries, entries, sizeof(*r->entry));
@@ -367,8 +378,8 @@ static void read_tree(struct table_reader *r)
 	if (!chunk_columns(&r->chunk, 0x2aa) ||
 	    !grow_tree(r, count, chains, c.misses + c.besides) || !read_chains(r, chains, count))
 		return;
-	c.rank = chunk_numbers(&r->chunk, COLUMN_NODE_RANK, count);
-	c.missed = chunk_numbers(&r->chunk, COLUMN_NODE_FRAME, c.misses);
+	c.rank = chunk_numbers8(&r->chunk, COLUMN_NODE_RANK, count);
+	c.missed = chunk_numbers32(&r->chunk, COLUMN_NODE_FRAME, c.misses);
 	c.beside = chunk_numbers(&r->chunk, COLUMN_NODE_BESIDE, c.besides);
 	for (size_t i = 0; !r->chunk.error && i < count; i++)
 		if (!read_node(r, &c, &t->node[t->info.nodes + i], c.rank[i]))

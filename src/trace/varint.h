@@ -17,6 +17,11 @@ struct varint_in {
 
 static inline struct varint_in varint_begin(const void *data, size_t size)
 {
+	/* Nothing may come without an address, on which no sum may be formed. */
+	static const uint8_t nothing = 0;
+
+	if (!data)
+		data = &nothing;
 	return (struct varint_in){.at = data, .end = (const uint8_t *)data + size};
 }
 

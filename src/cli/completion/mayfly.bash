@@ -10,7 +10,9 @@ _mayfly()
 		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
-	local dump="--no-stacks --json --help"
+	local dump="--no-stacks --json --like-memtrace --help"
+	local import="--output --force --help"
+	local export="--to --output --force --help"
 	local plan="--error --sampler --by --sort --metric --all-frames --cost --sample-bytes --time
 		--json --help"
 
@@ -24,12 +26,12 @@ _mayfly()
 	done
 	case $command in
 	"")
-		COMPREPLY=($(compgen -W "record report info dump plan help version --help --version" \
+		COMPREPLY=($(compgen -W "record report info dump plan import export help version --help --version" \
 			-- "$current"))
 		return
 		;;
 	help)
-		COMPREPLY=($(compgen -W "record report info dump plan" -- "$current"))
+		COMPREPLY=($(compgen -W "record report info dump plan import export" -- "$current"))
 		return
 		;;
 	record)
@@ -81,18 +83,24 @@ _mayfly()
 		COMPREPLY=($(compgen -W "stratified poisson" -- "$current"))
 		return
 		;;
+	--to)
+		if [[ $command == export ]]; then
+			COMPREPLY=($(compgen -W "memtrace" -- "$current"))
+		fi
+		return
+		;;
 	--debug-dir)
 		COMPREPLY=($(compgen -d -- "$current"))
 		return
 		;;
-	--interval | -i | --from | --to | --series | --focus | --ignore | --hide | --thread | --min-size | \
+	--interval | -i | --from | --series | --focus | --ignore | --hide | --thread | --min-size | \
 		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time)
 		return
 		;;
 	esac
 	if [[ $current == -* ]]; then
 		case $command in
-		record | report | info | dump | plan)
+		record | report | info | dump | plan | import | export)
 			COMPREPLY=($(compgen -W "${!command}" -- "$current"))
 			;;
 		esac

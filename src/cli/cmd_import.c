@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly import: a trace from another tool's file. */
+#include "cli.h"
+#include "convert/formats.h"
+#include "open_trace.h"
+#include "target.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage_text[] =
+    "Usage: mayfly import [OPTIONS] INPUT\n"
+    "\n"
+    "Makes a trace of a file that another tool wrote: Memtrace, versions 1 to 3.\n"
+    "All commands read such a file directly too; a trace is smaller and faster.\n"
+    "\n"
+    "  -o, --output FILE  the trace; default INPUT.mayfly; - is standard output\n"
+    "      --force        replace FILE when it exists\n"
+    "  -h, --help         this text\n";
+
+static int convert(const char *path, const struct loaded_file *file, const char *output, bool force)
+{
+	const struct import_format *format = import_recognise(file->data, file->size);
+	struct target target;
+	int error;
+
+	if (!format)
+		return cli_error("%s: not a file that can be imported", path);
+	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
+		return cli_error("a trace is nothing for a terminal; name a file with -o");
+	if (!target_open(&target, output, force))
+		return CLI_FAILED;
+	error = convert_foreign(path, format, file, target_sink, &target);
+	if (!error)
+		return target_finish(&target) ? CLI_OK : CLI_FAILED;
+	target_drop(&target, error > 0 ? error : 0);
+	return CLI_FAILED;
+}
+
+static int import(const char *path, const char *output, bool force)
+{
+	struct loaded_file file;
+	char *name = NULL;
+	int status;
+
+	if (!load_file(path, &file))
+		return CLI_FAILED;
+	if (is_trace(&file)) {
+		unload_file(&file);
+		return cli_error("%s: is a trace of mayfly already", path);
+	}
+	if (!output && strcmp(path, "-") != 0 && asprintf(&name, "%s.mayfly", path) < 0) {
+		unload_file(&file);
+		return cli_error("out of memory");
+	}
+	status = convert(path, &file, output ? output : name ? name : "-", force);
+	free(name);
+	unload_file(&file);
+	return status;
+}
+
+int cmd_import(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+						     {"force", no_argument, NULL, 'f'},
+						     {"help", no_argument, NULL, 'h'},
+						     {NULL, 0, NULL, 0}};
+	const char *output = NULL;
+	bool force = false;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'o':
+			output = optarg;
+			break;
+		case 'f':
+			force = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return cli_finish();
+		default:
+			return cli_bad_option(option, argv);
+		}
+	}
+	if (output && !*output)
+		return cli_usage("--output: the name is empty");
+	if (optind == argc)
+		return cli_usage("no input named");
+	if (optind + 1 < argc)
+		return cli_usage("one input at a time: '%s' is too many", argv[optind + 1]);
+	return import(argv[optind], output, force);
+}

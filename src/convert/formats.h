@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The foreign formats: a row of a table for each that can be read, and for each that can be
+ * written. Commands know the tables and no format.
+ */
+#ifndef MAYFLY_FORMATS_H
+#define MAYFLY_FORMATS_H
+
+#include <mayfly/trace.h>
+
+#include "trace/writer.h"
+
+/* ---- reading ---- */
+
+/* What the user should know of a file that was read, or why it could not be: phrases to follow the
+ * file's name and a colon, "" when there is nothing to say. */
+struct import_report {
+	char left_out[256];
+	char problem[128];
+};
+
+struct import_format {
+	const char *name;
+	bool (*recognise)(const void *data, size_t size);
+	/* Writes the trace. What a damaged file holds before the damage is converted: that is no
+	 * error, and the report says so. */
+	int (*convert)(const void *data, size_t size, trace_sink *sink, void *context,
+		       struct import_report *report);
+};
+
+/* The format that a file begins like, or NULL. */
+const struct import_format *import_recognise(const void *data, size_t size);
+
+/* ---- writing ---- */
+
+struct export_options {
+	const char *purpose; /* one line on what the trace is of, "" for none */
+};
+
+struct export_format {
+	const char *name;   /* as the user says it */
+	const char *suffix; /* of files: ".ctf" */
+	const char *help;
+	bool text;   /* fit for a terminal */
+	bool events; /* is made of single events, which traces of snapshots do not have */
+	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
+		       trace_sink *sink, void *context);
+};
+
+/* NULL when there is none of this name. */
+const struct export_format *export_find(const char *name);
+/* The table; ends with a row without name. */
+const struct export_format *export_formats(void);
+
+#endif
