@@ -147,6 +147,20 @@ static const char *not_taken(const struct export *x)
 	return NULL;
 }
 
+/* Each sample has its times: what is live at a moment is among them. */
+static bool set_metric_of_samples(struct export *x)
+{
+	struct mayfly_query *q = &x->q.query;
+
+	if (!x->q.metric_given && !x->q.at_given)
+		q->metric = MAYFLY_ALLOCATED;
+	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_LIVE)
+		return true;
+	cli_usage("--rows samples: has the times of each; goes with --metric allocated, leaked or "
+		  "temporary");
+	return false;
+}
+
 static bool check_options(struct export *x)
 {
 	const char *name;
@@ -162,6 +176,8 @@ static bool check_options(struct export *x)
 		cli_usage("%s: nothing that --to %s can follow", name, x->format->name);
 		return false;
 	}
+	if (x->samples && !set_metric_of_samples(x))
+		return false;
 	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric))) {
 		cli_usage("--metric %s: --to %s has no place for it",
 			  metric_names[x->q.query.metric], x->format->name);

@@ -2,6 +2,7 @@
 /* How the things of a trace are called. */
 #include "places.h"
 
+#include "convert/plain_name.h"
 #include "convert/shown_stacks.h"
 #include "trace/sums.h"
 

@@ -162,36 +162,50 @@ static int in_order(const void *a, const void *b)
 	return x->node < y->node ? 1 : x->node > y->node ? -1 : 0;
 }
 
-int call_tree_sort(struct call_tree *t, int value)
+double *call_tree_totals(const struct call_tree *t, int value)
 {
-	struct ranked *ranked = malloc(t->count * sizeof(*ranked));
-	size_t count = 0;
+	double *total = malloc(t->count * sizeof(*total));
 
-	free(t->total);
-	t->total = malloc(t->count * sizeof(*t->total));
-	if (!ranked || !t->total) {
-		free(ranked);
-		return MAYFLY_E_MEMORY;
-	}
-	for (size_t i = 0; i < t->count; i++) {
-		t->total[i] = t->node[i].self[value];
+	if (!total)
+		return NULL;
+	for (size_t i = 0; i < t->count; i++)
+		total[i] = t->node[i].self[value];
+	for (size_t i = t->count; i-- > 1;)
+		total[t->node[i].parent] += total[i];
+	return total;
+}
+
+/* In order: each goes in front of its siblings so far. */
+static void link_nodes(struct call_tree *t, const struct ranked *ranked, size_t count)
+{
+	for (size_t i = 0; i < t->count; i++)
 		t->node[i].child = t->node[i].sibling = CALL_NONE;
-	}
-	for (size_t i = t->count; i-- > 1;) {
-		if (!(t->total[i] > 0))
-			continue;
-		t->total[t->node[i].parent] += t->total[i];
-		ranked[count++] = (struct ranked){t->total[i], (uint32_t)i, t->node[i].parent};
-	}
-	qsort(ranked, count, sizeof(*ranked), in_order);
 	for (size_t i = 0; i < count; i++) {
 		struct call_node *node = &t->node[ranked[i].node];
 
 		node->sibling = t->node[node->parent].child;
 		t->node[node->parent].child = ranked[i].node;
 	}
+}
+
+int call_tree_sort(struct call_tree *t, int value)
+{
+	struct ranked *ranked = malloc(t->count * sizeof(*ranked));
+	double *total = call_tree_totals(t, value);
+	size_t count = 0;
+
+	free(t->total);
+	t->total = total;
+	if (ranked && total) {
+		for (size_t i = 1; i < t->count; i++)
+			if (total[i] > 0)
+				ranked[count++] =
+				    (struct ranked){total[i], (uint32_t)i, t->node[i].parent};
+		qsort(ranked, count, sizeof(*ranked), in_order);
+		link_nodes(t, ranked, count);
+	}
 	free(ranked);
-	return 0;
+	return ranked && total ? 0 : MAYFLY_E_MEMORY;
 }
 
 uint32_t call_tree_next(const struct call_tree *t, uint32_t node, size_t *left)

@@ -33,6 +33,8 @@ struct call_tree {
  * call_tree_free() is to be called in both cases. */
 int call_tree_make(struct call_tree *t, struct shown_stacks *s, struct stack_sums *sums,
 		   bool by_file);
+/* Of each node a value with all below; to be freed. NULL: out of memory. */
+double *call_tree_totals(const struct call_tree *t, int value);
 /* Makes totals of a value and links children, the largest first; those without any are left out.
  * 0 or a negative enum mayfly_error. */
 int call_tree_sort(struct call_tree *t, int value);
