@@ -53,8 +53,6 @@ size_t text_columns(const char *text);
  * collapsed from the inside, then without what it is nested in, then without its middle; as
  * little of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
-/* The name without parameters and with all template arguments as "<>", to compare it. */
-char *name_plain(char *buffer, size_t size, const char *name);
 
 const char *path_base(const char *path);
 /* The last two components. */
