@@ -5,10 +5,11 @@
  * what was allocated in all.
  *
  * gperftools: a row is a line. @ heapprofile: all was counted; heap_v2/N and heap/N: samples, of
- *one in N bytes (with heap, in N / 2).
+ *one in N bytes (with heap, in N / 2). Go has this form, too, and names instead of a map.
  *
  *	heap profile:   13:   104 [  20:   412] @ heap_v2/524288
  *	    2:    64 [     9:      372] @ 0x4005d3 0x4007be ...
+ *	#	0x4005d2	main.grow+0xa4		/src/hp.go:6		(Go's)
  *	MAPPED_LIBRARIES:
  *	00400000-00401000 r-xp 00000000 fe:00 332383    /usr/bin/a
  *
@@ -45,19 +46,10 @@
 /* Programs that are not moved when they are loaded lie below this, all others above. */
 #define FIXED_BELOW ((uint64_t)1 << 32)
 
-/* Of samples that do not say how many there are: what tcmalloc did at the time. */
-#define OLD_INTERVAL (128u << 10)
-
 /* Code that is mapped from a file. */
 struct mapping {
 	uint64_t start, end;
 	uint32_t module;
-};
-
-enum weighting {
-	COUNTED, /* nothing was sampled */
-	SAMPLED, /* with the chance 1 - exp(-size / interval) */
-	OLD_WAY, /* with the chance size / interval */
 };
 
 struct import {
@@ -65,13 +57,14 @@ struct import {
 	struct heap_profile profile;
 	struct import_report *report;
 	bool jemalloc;
-	enum weighting weighting;
-	uint64_t interval;
-	const char *kind; /* as the header calls it */
+	uint64_t interval; /* of samples; 0: everything was counted */
+	const char *kind;  /* as the header calls it */
 
 	struct mapping *map;
 	size_t maps, map_room;
 	bool has_map, has_all, has_total; /* has_all: what was allocated ever is known */
+	bool names;			  /* there are remarks */
+	uint32_t named;			  /* the frame that the last remark named */
 	bool row_open;			  /* jemalloc: a stack waits for its figures */
 	struct heap_figures total, sum;
 };
@@ -298,30 +291,12 @@ static bool add_overflows(uint64_t *sum, uint64_t more)
 	return __builtin_add_overflow(*sum, more, sum);
 }
 
-/* Samples of blocks that are smaller than the interval are as many as their bytes say. */
-static void weigh_old_way(const struct import *c, uint64_t *blocks, uint64_t *bytes)
-{
-	double ratio;
-
-	if (!*blocks || !*bytes)
-		return;
-	ratio = (double)*bytes / (double)*blocks / (double)c->interval;
-	if (ratio >= 1 || (double)*bytes / ratio >= 0x1p60)
-		return;
-	*blocks = (uint64_t)llround((double)*blocks / ratio);
-	*bytes = (uint64_t)llround((double)*bytes / ratio);
-}
-
 static int add_row(struct import *c, struct heap_figures f)
 {
 	if (add_overflows(&c->sum.live, f.live) || add_overflows(&c->sum.all, f.all) ||
 	    add_overflows(&c->sum.live_bytes, f.live_bytes) ||
 	    add_overflows(&c->sum.all_bytes, f.all_bytes))
 		return MAYFLY_E_DAMAGED;
-	if (c->weighting == OLD_WAY) {
-		weigh_old_way(c, &f.live, &f.live_bytes);
-		weigh_old_way(c, &f.all, &f.all_bytes);
-	}
 	c->has_all |= f.all != 0 || f.all_bytes != 0;
 	return heap_profile_row(&c->profile, &f);
 }
@@ -348,6 +323,62 @@ static int take_threads(struct import *c, const char *at)
 	return 0;
 }
 
+/* Adds a function, which the ones before are inlined into, to a frame. */
+static int name_frame(struct import *c, uint32_t frame, const struct recording_location *place)
+{
+	struct recording *t = c->profile.tables;
+	struct recording_frame *f = &t->frame[frame];
+	uint32_t index = recording_location(t, place);
+
+	if (index == NONE)
+		return MAYFLY_E_MEMORY;
+	if (f->locations)
+		t->location[index - 1].inlined = true;
+	else
+		f->first_location = index;
+	f->locations++;
+	c->named = frame;
+	return 0;
+}
+
+/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first, at an
+ * address that is the call's. Other remarks mean nothing. */
+static int take_name(struct import *c, const char *at)
+{
+	struct recording *t = c->profile.tables;
+	struct recording_location place = {0};
+	const char *name, *file, *end;
+	size_t frames = t->frames;
+	uint64_t address, line;
+	uint32_t frame;
+
+	c->names = true;
+	if (!hexadecimal(&at, &address) || *at != '\t')
+		return 0;
+	name = skip_space(at);
+	end = name + strcspn(name, "\t");
+	file = skip_space(end);
+	at = strrchr(file, ':');
+	while (end > name && *end != '+')
+		end--;
+	if (!at || end == name)
+		return 0;
+	if (heap_profile_spend(&c->profile, 256))
+		return MAYFLY_E_TOO_LARGE;
+	place.function = recording_string(t, name, (size_t)(end - name));
+	place.file = recording_string(t, file, (size_t)(at - file));
+	at++;
+	if (decimal(&at, &line) && line <= UINT32_MAX)
+		place.line = (uint32_t)line;
+	frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, address);
+	if (frame == NONE || place.function == NONE || place.file == NONE)
+		return MAYFLY_E_MEMORY;
+	/* On no stack, or named with an earlier one. */
+	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
+		return 0;
+	return name_frame(c, frame, &place);
+}
+
 static int take_line(struct import *c, const char *line)
 {
 	const char *at = skip_space(line);
@@ -364,24 +395,25 @@ static int take_line(struct import *c, const char *line)
 		c->row_open = true;
 		return add_stack(c, at + 1);
 	}
+	if (!c->jemalloc && *at == '#')
+		return take_name(c, at + 1);
 	if (c->jemalloc || !figures(&at, &f) || !sign(&at, '@'))
 		return MAYFLY_E_DAMAGED;
+	c->named = NONE;
 	error = add_stack(c, at);
 	return error ? error : add_row(c, f);
 }
 
 /* ---- the header ---- */
 
-static int take_period(struct import *c, const char *at, enum weighting weighting, uint64_t divide)
+/* At 1, every block is a sample. */
+static int take_period(struct import *c, const char *at, uint64_t divide)
 {
-	c->weighting = weighting;
-	if (!decimal(&at, &c->interval) || !c->interval)
-		c->interval = OLD_INTERVAL * divide;
-	c->interval /= divide;
-	if (c->interval > (uint64_t)1 << 50)
+	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
 		return MAYFLY_E_DAMAGED;
-	if (c->interval <= 1)
-		c->weighting = COUNTED;
+	c->interval /= divide;
+	if (c->interval == 1)
+		c->interval = 0;
 	return 0;
 }
 
@@ -392,7 +424,7 @@ static int take_header(struct import *c, const char *line)
 	if (strncmp(at, JEMALLOC, strlen(JEMALLOC)) == 0) {
 		c->jemalloc = true;
 		c->kind = "jemalloc";
-		return take_period(c, at + strlen(JEMALLOC), SAMPLED, 1);
+		return take_period(c, at + strlen(JEMALLOC), 1);
 	}
 	c->kind = "gperftools";
 	if (strncmp(at, GPERFTOOLS, strlen(GPERFTOOLS)) != 0)
@@ -401,13 +433,8 @@ static int take_header(struct import *c, const char *line)
 	if (!figures(&at, &c->total))
 		return MAYFLY_E_DAMAGED;
 	c->has_total = true;
-	if (!sign(&at, '@') || !*skip_space(at)) {
-		/* Before there were kinds: what was sampled did not know what was freed. */
-		bool sampled =
-		    c->total.live == c->total.all && c->total.live_bytes == c->total.all_bytes;
-
-		return sampled ? take_period(c, "", OLD_WAY, 1) : 0;
-	}
+	if (!sign(&at, '@'))
+		return 0;
 	at = skip_space(at);
 	slash = at + strcspn(at, "/");
 	if (strncmp(at, "growth", 6) == 0) {
@@ -416,9 +443,9 @@ static int take_header(struct import *c, const char *line)
 	}
 	if (strncmp(at, "heapprofile", 11) == 0 || !memmem(at, (size_t)(slash - at), "heap", 4))
 		return 0;
-	if (memmem(at, (size_t)(slash - at), "_v2", 3))
-		return take_period(c, *slash ? slash + 1 : "", SAMPLED, 1);
-	return take_period(c, *slash ? slash + 1 : "", OLD_WAY, 2);
+	if (!*slash)
+		return MAYFLY_E_DAMAGED;
+	return take_period(c, slash + 1, memmem(at, (size_t)(slash - at), "_v2", 3) ? 1 : 2);
 }
 
 /* ---- all of it ---- */
@@ -444,7 +471,7 @@ static int take_lines(struct import *c)
 			 c->lines.number);
 	else if (*c->lines.problem)
 		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
-	else if (!c->has_map || c->row_open)
+	else if ((!c->has_map && !c->names) || c->row_open)
 		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
 	return 0;
 }
@@ -471,7 +498,7 @@ static int describe(struct import *c)
 	struct recording *t = c->profile.tables;
 	char note[512], how[96] = "every block counted";
 
-	if (c->weighting != COUNTED)
+	if (c->interval)
 		snprintf(how, sizeof(how), "sampled at 1 in %" PRIu64 " bytes", c->interval);
 	snprintf(note, sizeof(note), "converted from a %s heap profile, %s%s%s%s%s", c->kind, how,
 		 *c->report->left_out ? "; left out " : "", c->report->left_out,
@@ -480,8 +507,8 @@ static int describe(struct import *c)
 	if (t->note == NONE)
 		return MAYFLY_E_MEMORY;
 	t->info.complete = !*c->report->problem;
-	c->profile.interval = c->weighting == COUNTED ? 0 : c->interval;
-	c->profile.plain_counts = c->weighting == SAMPLED;
+	c->profile.interval = c->interval;
+	c->profile.plain_counts = true;
 	c->profile.is_cut = heap_profile_is_allocator;
 	c->profile.absent |= MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND;
 	if (!c->has_all && !(c->profile.absent & MAYFLY_ABSENT_LIVE))

@@ -665,23 +665,52 @@ int pprof_import(const void *data, size_t size, const struct import_options *opt
 	return error;
 }
 
-/* The first field is a type of values: a message of one or two small numbers. Another of the
- * message's fields follows. */
-bool pprof_recognise(const void *data, size_t size)
+/* A type of values: a message of one or two small numbers. */
+static bool is_type(const struct protobuf_field *f)
 {
-	uint8_t bytes[64];
-	size_t used = packed_peek(data, size, bytes, sizeof(bytes));
-	struct protobuf in = protobuf_begin(bytes, used), type;
-	struct protobuf_field f, part;
+	struct protobuf in = protobuf_begin(f->bytes, f->size);
+	struct protobuf_field part;
 
-	if (used < 4 || bytes[0] != 0x0a || !protobuf_next(&in, &f) || f.size > 24 || !f.size)
+	if (!f->bytes || !f->size || f->size > 24)
 		return false;
-	type = protobuf_begin(f.bytes, f.size);
-	while (protobuf_next(&type, &part))
+	while (protobuf_next(&in, &part))
 		if (part.bytes || part.number > 2)
 			return false;
-	if (type.bad || !varint_left(&in.in))
-		return false;
-	return *in.in.at >> 3 >= 1 && *in.in.at >> 3 <= PROFILE_LAST &&
-	       ((*in.in.at & 7) == 0 || (*in.in.at & 7) == 2);
+	return !in.bad;
+}
+
+static bool is_profile_field(const struct protobuf_field *f)
+{
+	switch (f->number) {
+	case PROFILE_SAMPLE_TYPE:
+	case PROFILE_PERIOD_TYPE:
+		return is_type(f);
+	case PROFILE_COMMENT:
+		return true;
+	case PROFILE_SAMPLE:
+	case PROFILE_MAPPING:
+	case PROFILE_LOCATION:
+	case PROFILE_FUNCTION:
+	case PROFILE_STRING:
+		return f->bytes != NULL;
+	}
+	return f->number <= PROFILE_LAST && !f->bytes;
+}
+
+/* There is no magic number: the first fields must be ones of a profile, and a type of values among
+ * them. Go's begins with the period, others with that. */
+bool pprof_recognise(const void *data, size_t size)
+{
+	uint8_t bytes[512];
+	size_t used = packed_peek(data, size, bytes, sizeof(bytes));
+	struct protobuf in = protobuf_begin(bytes, used);
+	struct protobuf_field f;
+	bool found = false;
+
+	for (int i = 0; i < 8 && protobuf_next(&in, &f); i++) {
+		if (!is_profile_field(&f))
+			return false;
+		found |= f.number == PROFILE_SAMPLE_TYPE;
+	}
+	return found;
 }
