@@ -7,6 +7,8 @@
  */
 #include "report.h"
 
+#include "absent.h"
+
 #include "options.h"
 
 #include <getopt.h>
@@ -135,6 +137,12 @@ int report_failed(const struct report *r, int error)
 {
 	const char *what = question_needs_blocks(&r->q);
 
+	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
+		return CLI_FAILED;
+	if (error == MAYFLY_E_ABSENT && r->series && r->file.info->absent)
+		return cli_error("%s: the file that it comes from does not have times, which "
+				 "--series needs",
+				 r->path);
 	if (error == MAYFLY_E_TOO_LARGE && r->series)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
 				 r->series);
@@ -159,6 +167,7 @@ static int run(struct report *r)
 	int status;
 
 	r->exact = trace_is_exact(r->file.info);
+	question_fit(&r->q, r->file.info);
 	if (r->series)
 		return report_print_series(r);
 	if (r->json)
@@ -182,7 +191,8 @@ int cmd_report(int argc, char **argv)
 	r.out = output_detect();
 	if (parse(&r, argc, argv, &status)) {
 		status = CLI_FAILED;
-		if (open_trace(argv[optind], &r.file)) {
+		r.path = argv[optind];
+		if (open_trace(r.path, &r.file)) {
 			status = run(&r);
 			close_trace(&r.file);
 		}

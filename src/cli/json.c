@@ -2,6 +2,7 @@
 /* JSON of the things that several commands print. */
 #include "json.h"
 
+#include "absent.h"
 #include "cli.h"
 #include "output.h"
 #include "places.h"
@@ -244,8 +245,9 @@ json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary 
 	    set(o, "threads", json_unsigned(info->threads)) &&
 	    set(o, "thread_list", threads(trace, info->threads)) &&
 	    set(o, "modules", json_unsigned(info->modules)) &&
-	    set(o, "module_list", modules(trace, info->modules)))
-		return o;
+	    set(o, "module_list", modules(trace, info->modules)) &&
+	    set(o, "absent", json_absent(info->absent)))
+		return json_drop_absent(o, info->absent);
 	json_decref(o);
 	return NULL;
 }

@@ -23,6 +23,7 @@
 #define MOST_MOMENTS 10000 /* of a series */
 
 struct report {
+	const char *path;
 	struct opened_trace file;
 	struct output out;
 	struct question q;

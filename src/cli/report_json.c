@@ -2,6 +2,8 @@
 /* report_json.c: an answer as JSON. */
 #include "report.h"
 
+#include "absent.h"
+
 static json_t *json_place(const struct mayfly_place *place)
 {
 	char name[NAME_BYTES];
@@ -115,5 +117,5 @@ int report_print_json(struct report *r)
 		json_decref(object);
 		object = NULL;
 	}
-	return json_print(object);
+	return json_print(json_drop_absent(object, r->file.info->absent));
 }

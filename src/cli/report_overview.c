@@ -30,14 +30,24 @@ static void print_recorded(const struct report *r)
 	const struct mayfly_info *info = r->file.info;
 	char start[64], duration[FIGURE_TEXT], ending[128], interval[192], ocaml[64] = "";
 
-	print_field(&r->out, "Recorded", "%s, %s; %s", start_text(start, sizeof(start), info),
-		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
-		    ending_text(ending, sizeof(ending), info));
+	if (!(info->absent & (MAYFLY_ABSENT_START | MAYFLY_ABSENT_TIMES)))
+		print_field(&r->out, "Recorded", "%s, %s; %s",
+			    start_text(start, sizeof(start), info),
+			    text_duration(duration, sizeof(duration), (double)info->duration_ns),
+			    ending_text(ending, sizeof(ending), info));
+	else if (!(info->absent & MAYFLY_ABSENT_START))
+		print_field(&r->out, "Recorded", "%s", start_text(start, sizeof(start), info));
+	else if (!(info->absent & MAYFLY_ABSENT_TIMES))
+		print_field(&r->out, "Duration", "%s",
+			    text_duration(duration, sizeof(duration), (double)info->duration_ns));
 	if (info->ocaml_interval_bytes)
 		snprintf(
 		    ocaml, sizeof(ocaml), ", OCaml's heap 1 in %s",
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
-	if (r->exact)
+	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
+		print_field(&r->out, info->mode == MAYFLY_EXACT ? "Exact" : "Sampled", "%s",
+			    mode_text(interval, sizeof(interval), r->file.trace));
+	else if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
 	else
@@ -45,20 +55,22 @@ static void print_recorded(const struct report *r)
 			    interval_text(interval, sizeof(interval), r->file.trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", ocaml,
 			    info->samples, samples_word(info->samples), info->frees);
-	if (info->snapshot_ns)
+	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
 			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),
 			    trace_snapshots(r->file.trace));
 }
 
-static void print_estimate(const struct output *o, const char *name,
+static void print_estimate(const struct report *r, const char *name,
 			   const struct mayfly_estimate *e, const char *more)
 {
+	const struct output *o = &r->out;
 	char text[128], blocks[FIGURE_TEXT];
 
 	report_say_figure(text, sizeof(text), o, e);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
-	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW)
+	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
+	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s", text);
 	else
 		print_field(o, name, "%s in %s %s%s", text, blocks,
@@ -96,24 +108,31 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 
 static int print_summary(const struct report *r)
 {
+	uint32_t absent = r->file.info->absent;
 	struct mayfly_summary s;
 	char more[128], time[FIGURE_TEXT], percent[FIGURE_TEXT];
 	int error = mayfly_trace_summary(r->file.trace, &s);
 
 	if (error)
 		return cli_error("%s", mayfly_error_text(error));
-	print_program(r);
+	if (!(absent & MAYFLY_ABSENT_COMMAND))
+		print_program(r);
 	print_recorded(r);
-	print_estimate(&r->out, "Allocated", &s.allocated, "");
+	if (!(absent & MAYFLY_ABSENT_ALLOCATED))
+		print_estimate(r, "Allocated", &s.allocated, "");
 	snprintf(more, sizeof(more), ", at %s",
 		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
-	print_estimate(&r->out, "Peak", &s.peak, more);
-	print_highest(r, &s);
-	print_estimate(&r->out, "Live at end", &s.live_at_end, "");
+	if (!(absent & MAYFLY_ABSENT_PEAK)) {
+		print_estimate(r, "Peak", &s.peak, more);
+		print_highest(r, &s);
+	}
+	if (!(absent & MAYFLY_ABSENT_LIVE))
+		print_estimate(r, "Live at end", &s.live_at_end, "");
 	snprintf(more, sizeof(more), ", %s of all allocated",
 		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
 			      s.allocated.bytes.estimate));
-	print_estimate(&r->out, "Temporary", &s.temporary, more);
+	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
+		print_estimate(r, "Temporary", &s.temporary, more);
 	print_timeline(r);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;

@@ -37,6 +37,10 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 	const struct mayfly_query *q = &r->q.query;
 	char time[FIGURE_TEXT], from[FIGURE_TEXT];
 
+	if (r->file.info->absent & MAYFLY_ABSENT_TIMES && q->metric == MAYFLY_LIVE) {
+		snprintf(buffer, size, "Live"); /* the file's one moment */
+		return;
+	}
 	text_duration(time, sizeof(time), (double)result->time_ns);
 	switch (q->metric) {
 	case MAYFLY_PEAK:
@@ -94,7 +98,8 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	char metric[256], figure[128], samples[64] = "";
 
 	metric_text(metric, sizeof(metric), r, result);
-	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
+	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW &&
+	    !(r->file.info->absent & MAYFLY_ABSENT_BLOCKS))
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
 	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->q.query.by],
@@ -225,7 +230,9 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 		 result->total.bytes.estimate, BAR_COLUMNS);
 	if (!put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
 	    (has_total(r) && !put_estimate(t, r, second, &result->total)) ||
-	    !table_cell(t, text_count(text, sizeof(text), first->blocks.estimate)))
+	    !table_cell(t, r->file.info->absent & MAYFLY_ABSENT_BLOCKS
+			       ? "-"
+			       : text_count(text, sizeof(text), first->blocks.estimate)))
 		return false;
 	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
 	if (!r->exact && !table_cell(t, text))
@@ -310,6 +317,8 @@ static void print_stack_title(const struct report *r, size_t number,
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
 	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
 		snprintf(line, sizeof(line), "%3zu. %s", number, figure);
+	else if (r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
+		snprintf(line, sizeof(line), "%3zu. %s, %s", number, figure, percent);
 	else
 		snprintf(line, sizeof(line), "%3zu. %s, %s, %s block%s%s", number, figure, percent,
 			 blocks, strcmp(blocks, "1") == 0 ? "" : "s", samples);

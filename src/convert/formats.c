@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "convert/exports.h"
+#include "convert/heap_text.h"
+#include "convert/heaptrack.h"
 #include "convert/memtrace.h"
+#include "convert/pprof.h"
 
 /* ---- Memtrace ---- */
 
@@ -36,13 +39,14 @@ static void report_memtrace(const struct memtrace_reader *r,
 	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
 }
 
-static int import_memtrace(const void *data, size_t size, trace_sink *sink, void *context,
-			   struct import_report *report)
+static int import_memtrace(const void *data, size_t size, const struct import_options *options,
+			   trace_sink *sink, void *context, struct import_report *report)
 {
 	struct memtrace_converted converted;
 	struct memtrace_reader *r;
 	int error = memtrace_open(data, size, &r);
 
+	(void)options; /* names are in the file */
 	if (error == MAYFLY_E_VERSION)
 		snprintf(report->problem, sizeof(report->problem),
 			 "made by a newer version of Memtrace than is known here");
@@ -64,6 +68,9 @@ static int export_memtrace(const struct mayfly_trace *trace, const struct export
 
 static const struct import_format imports[] = {
     {"Memtrace", memtrace_recognise, import_memtrace},
+    {"heaptrack", heaptrack_recognise, heaptrack_import},
+    {"heap profile", heap_text_recognise, heap_text_import},
+    {"pprof", pprof_recognise, pprof_import},
 };
 
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)

@@ -19,13 +19,21 @@ struct import_report {
 	char problem[128];
 };
 
+/* What readers of foreign files need from outside. */
+struct import_options {
+	/* Adds names to code frames that lie in modules and have none, from the programs on this
+	 * machine; 0 or a negative enum mayfly_error. NULL: there is nobody to ask. */
+	int (*symbolise)(void *context, struct recording *tables);
+	void *context;
+};
+
 struct import_format {
-	const char *name;
+	const char *name; /* as in "a ... file" */
 	bool (*recognise)(const void *data, size_t size);
 	/* Writes the trace. What a damaged file holds before the damage is converted: that is no
-	 * error, and the report says so. */
-	int (*convert)(const void *data, size_t size, trace_sink *sink, void *context,
-		       struct import_report *report);
+	 * error, and the report says so. What the format does not have is marked absent. */
+	int (*convert)(const void *data, size_t size, const struct import_options *options,
+		       trace_sink *sink, void *context, struct import_report *report);
 };
 
 /* The format that a file begins like, or NULL. */
