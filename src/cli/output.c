@@ -408,7 +408,8 @@ char *text_sparkline(char *buffer, size_t size, const struct output *o, const do
 
 void print_styled(const struct output *o, enum style style, const char *text)
 {
-	static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[36m", "\033[33m"};
+	static const char *const codes[] = {"",		"\033[1m",  "\033[2m", "\033[36m",
+					    "\033[33m", "\033[31m", "\033[32m"};
 
 	if (o->colour && style != STYLE_PLAIN && *text)
 		printf("%s%s\033[0m", codes[style], text);
@@ -478,6 +479,8 @@ struct table {
 	size_t columns;
 	char **cell;
 	size_t cells, room;
+	enum style *row_style; /* [row_styles]; rows behind them are plain */
+	size_t row_styles;
 };
 
 #define GAP 2 /* between columns */
@@ -515,7 +518,32 @@ void table_free(struct table *t)
 	for (size_t i = 0; i < t->cells; i++)
 		free(t->cell[i]);
 	free(t->cell);
+	free(t->row_style);
 	free(t);
+}
+
+bool table_row_style(struct table *t, enum style style)
+{
+	size_t rows = (t->cells + t->columns - 1) / t->columns;
+	enum style *grown = realloc(t->row_style, rows * sizeof(*grown));
+
+	if (!grown)
+		return false;
+	t->row_style = grown;
+	while (t->row_styles < rows)
+		grown[t->row_styles++] = STYLE_PLAIN;
+	grown[rows - 1] = style;
+	return true;
+}
+
+/* A style of the column comes before that of the row. */
+static enum style cell_style(const struct table *t, const struct column *column, long row)
+{
+	if (row < 0)
+		return STYLE_BOLD;
+	if (column->style != STYLE_PLAIN || (size_t)row >= t->row_styles)
+		return column->style;
+	return t->row_style[row];
 }
 
 static size_t column_width(const struct table *t, size_t column)
@@ -589,11 +617,11 @@ static void print_line(const struct table *t, const struct output *o, int indent
 		if (!width[i])
 			continue;
 		printf("%*s", (int)gap_before(t, i), "");
-		print_cell(o, c, cell ? c->style : STYLE_BOLD, cell ? cell[i] : c->title, width[i]);
+		print_cell(o, c, cell_style(t, c, row), cell ? cell[i] : c->title, width[i]);
 	}
 	printf("%*s", (int)gap_before(t, t->columns - 1), "");
 	print_styled(
-	    o, cell ? last->style : STYLE_BOLD,
+	    o, cell_style(t, last, row),
 	    name_fit(name, sizeof(name), o, cell ? cell[t->columns - 1] : last->title, left));
 	putchar('\n');
 }
