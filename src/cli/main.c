@@ -22,6 +22,7 @@ static const struct command {
     {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
     {"leaks", cmd_leaks, "what was never freed, by stack"},
     {"diff", cmd_diff, "what changed from one trace to another, and whether it is chance"},
+    {"check", cmd_check, "fail when a program needs more memory than it may, for CI"},
     {"merge", cmd_merge, "one trace of many: runs, builds, hosts, intervals"},
     {"info", cmd_info, "what a trace is: program, times, counts, quality"},
     {"dump", cmd_dump, "every event of a trace, one a line"},

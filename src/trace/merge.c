@@ -55,13 +55,19 @@ struct source {
 	size_t serial_room;
 };
 
+/* When the next event of a source is: beside each other, as they are compared all the time. */
+struct turn {
+	int64_t time_ns;
+	uint32_t source;
+};
+
 struct trace_merge {
 	enum merge_align align;
 	enum merge_kind kind;
 	struct merge_tables tables;
 	struct source *source;
 	size_t sources, source_room;
-	uint32_t *heap; /* of sources: the one with the earliest event is first */
+	struct turn *heap; /* the source with the earliest event is first */
 	size_t heaped;
 	uint8_t *scratch;
 	size_t scratch_bytes;
@@ -443,33 +449,33 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 
 /* ---- the earliest event ---- */
 
-static int64_t next_time(const struct source *s)
+static struct turn turn_of(const struct trace_merge *m, uint32_t source)
 {
-	return s->offset_ns + (s->sums ? s->part.to_ns : s->event.time_ns);
+	const struct source *s = &m->source[source];
+
+	return (struct turn){s->offset_ns + (s->sums ? s->part.to_ns : s->event.time_ns), source};
 }
 
-static bool earlier(const struct trace_merge *m, uint32_t a, uint32_t b)
+static inline bool earlier(const struct turn *a, const struct turn *b)
 {
-	int64_t x = next_time(&m->source[a]), y = next_time(&m->source[b]);
-
-	return x != y ? x < y : a < b;
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->source < b->source;
 }
 
 static void sift(struct trace_merge *m, size_t at)
 {
-	uint32_t item = m->heap[at];
+	struct turn *heap = m->heap, item = heap[at];
 
 	for (;;) {
 		size_t child = 2 * at + 1;
 
-		if (child + 1 < m->heaped && earlier(m, m->heap[child + 1], m->heap[child]))
+		if (child + 1 < m->heaped && earlier(&heap[child + 1], &heap[child]))
 			child++;
-		if (child >= m->heaped || !earlier(m, m->heap[child], item))
+		if (child >= m->heaped || !earlier(&heap[child], &item))
 			break;
-		m->heap[at] = m->heap[child];
+		heap[at] = heap[child];
 		at = child;
 	}
-	m->heap[at] = item;
+	heap[at] = item;
 }
 
 /* 1: there is a next event or interval; 0: no more; negative: error. */
@@ -494,7 +500,7 @@ static int fill_heap(struct trace_merge *m)
 		if (more < 0)
 			return more;
 		if (more)
-			m->heap[m->heaped++] = (uint32_t)i;
+			m->heap[m->heaped++] = turn_of(m, (uint32_t)i);
 	}
 	for (size_t i = m->heaped / 2; i-- > 0;)
 		sift(m, i);
@@ -504,12 +510,15 @@ static int fill_heap(struct trace_merge *m)
 /* The first source has given its event; on to its next one. */
 static int next_in_heap(struct trace_merge *m)
 {
-	struct source *s = &m->source[m->heap[0]];
+	uint32_t source = m->heap[0].source;
+	struct source *s = &m->source[source];
 	int more = advance(s);
 
 	if (more < 0)
 		return more;
-	if (!more) {
+	if (more) {
+		m->heap[0] = turn_of(m, source);
+	} else {
 		free_source(s);
 		m->heap[0] = m->heap[--m->heaped];
 	}
@@ -569,7 +578,7 @@ static int write_all(struct trace_merge *m, struct trace_writer *w)
 	int error = fill_heap(m);
 
 	while (!error && m->heaped) {
-		struct source *s = &m->source[m->heap[0]];
+		struct source *s = &m->source[m->heap[0].source];
 
 		error = s->sums ? write_part(w, s) : write_event(w, s);
 		if (!error)
