@@ -146,7 +146,7 @@ static void run_program(int sampler, uint32_t interval_log2, const bool *doubled
 				state.left -= (uint32_t)size;
 				continue;
 			}
-			hits = sampler_take(&state, size);
+			hits = sampler_take(&state, size, (uintptr_t)site * 64);
 			if (hits != SAMPLER_SKIP)
 				tally_add(&tally[site], (enum mayfly_sampler)sampler,
 					  1ull << interval_log2, size, (uint32_t)hits);

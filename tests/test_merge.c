@@ -469,7 +469,7 @@ static struct history sample_host(int sampler, uint32_t interval_log2)
 		bool is_large = !done && left <= when;
 		uint64_t size = is_large ? 8u << 20 : 8;
 		/* Blocks that the sampler lets by, all at once. */
-		uint32_t skip = state.left > 8 ? (state.left - 1) / 8 : 0;
+		uint64_t skip = state.left > 8 ? (state.left - 1) / 8 : 0;
 		int32_t hits;
 
 		if (!is_large && skip) {
@@ -477,13 +477,14 @@ static struct history sample_host(int sampler, uint32_t interval_log2)
 
 			if (skip > until)
 				skip = until;
-			left -= skip;
+			left -= (uint32_t)skip;
 			state.left -= 8 * skip;
 			continue;
 		}
 		left -= !is_large;
 		done |= is_large;
-		hits = size < state.left ? SAMPLER_SKIP : sampler_take(&state, size);
+		hits = size < state.left ? SAMPLER_SKIP
+					 : sampler_take(&state, size, is_large ? 64 : 128);
 		if (size < state.left && hits == SAMPLER_SKIP && is_large)
 			state.left -= (uint32_t)size;
 		if (hits == SAMPLER_SKIP)

@@ -50,6 +50,7 @@ struct limit {
 	/* How far above the bound: estimate and interval. */
 	double excess, excess_low, excess_high;
 	bool exceeded;
+	bool blind;	     /* a converted trace does not say how certain its figures are */
 	struct guilt *guilt; /* the guilty stacks, [guilty] */
 	size_t guilty;
 };
@@ -75,8 +76,8 @@ static inline const struct mayfly_figure *limit_figure(const struct limit *limit
 /* The other verdict is possible, too. */
 static inline bool limit_straddles(const struct limit *limit)
 {
-	return limit->excess_low <= 0 && limit->excess_high > 0 &&
-	       limit->excess_low < limit->excess_high;
+	return limit->blind || (limit->excess_low <= 0 && limit->excess_high > 0 &&
+				limit->excess_low < limit->excess_high);
 }
 
 /* ---- check_output.c ---- */

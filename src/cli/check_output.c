@@ -59,7 +59,8 @@ static char *name_limit(const struct limit *limit)
 static char *verdict_text(const struct report *r, const struct limit *limit)
 {
 	char found[128], by[FIGURE_TEXT], *text = NULL;
-	const char *sure = !limit_straddles(limit) ? ""
+	const char *sure = limit->blind ? "; not certain: the file does not say how sure it is"
+			   : !limit_straddles(limit) ? ""
 			   : limit->exceeded
 			       ? "; not certain: the limit lies within the 95 % interval"
 			   : limit->excess > 0

@@ -7,6 +7,7 @@
  */
 #include "check.h"
 
+#include "absent.h"
 #include "options.h"
 #include "trace/diff.h"
 
@@ -223,7 +224,11 @@ static void judge(const struct check *c, struct limit *limit)
 		limit->excess_low = d.low;
 		limit->excess_high = d.high;
 	}
-	limit->exceeded = (c->confident ? limit->excess_low : limit->excess) > 0;
+	limit->blind = c->report.file.info->absent & MAYFLY_ABSENT_ERRORS ||
+		       (limit->relative && c->baseline.info->absent & MAYFLY_ABSENT_ERRORS);
+	limit->exceeded = limit->excess > 0;
+	if (c->confident)
+		limit->exceeded = limit->excess_low > 0 && !limit->blind;
 }
 
 static int compare_growth(const void *x, const void *y)
@@ -313,7 +318,10 @@ static int run(struct check *c)
 		int error = check_limit(c, &c->limits.item[i]);
 
 		if (error) {
-			cli_error("%s: %s", c->limits.item[i].where, mayfly_error_text(error));
+			r->q.query = query_of(c, &c->limits.item[i]);
+			if (error != MAYFLY_E_ABSENT || !c->baseline_path ||
+			    !absent_said(c->baseline_path, c->baseline.trace, &r->q))
+				report_failed(r, error);
 			return CLI_USAGE;
 		}
 		exceeded |= c->limits.item[i].exceeded;
@@ -340,6 +348,7 @@ static int open_and_run(struct check *c, const char *path)
 		return status;
 	if (c->baseline_path && !open_trace(c->baseline_path, &c->baseline))
 		return status;
+	c->report.path = path;
 	if (open_trace(path, &c->report.file)) {
 		status = run(c);
 		close_trace(&c->report.file);

@@ -7,6 +7,7 @@
  */
 #include "report.h"
 
+#include "absent.h"
 #include "options.h"
 #include "trace/diff.h"
 
@@ -66,10 +67,10 @@ enum { BEFORE, AFTER };
 struct comparison {
 	/* Both have the question; [BEFORE] owns it, and has the options. */
 	struct report side[2];
-	const char *path[2];
 	struct diff_per per;
 	bool per_given;
-	bool exact; /* both are */
+	bool exact;	 /* both are, or nobody knows */
+	uint32_t absent; /* in one of the traces */
 };
 
 /* ---- options ---- */
@@ -194,9 +195,22 @@ static char *text_relative(char *buffer, size_t size, const struct diff_figure *
 	return buffer;
 }
 
+/* A figure of the summary. */
+static struct diff_figure compare(const struct comparison *c, const struct mayfly_figure *a,
+				  uint64_t na, const struct mayfly_figure *b, uint64_t nb)
+{
+	struct diff_figure d = diff_compare(a, na, b, nb, c->per);
+
+	if (c->absent & MAYFLY_ABSENT_ERRORS && d.verdict != DIFF_SAME) {
+		d.verdict = DIFF_UNKNOWN;
+		d.p = d.adjusted = 1;
+	}
+	return d;
+}
+
 static const char *verdict_text(const struct diff_figure *d)
 {
-	static const char *const text[] = {"no change", "few samples", "within noise",
+	static const char *const text[] = {"no change", "few samples", "not tested", "within noise",
 					   "significant"};
 
 	return text[d->verdict];
@@ -248,7 +262,7 @@ static void print_total(const struct comparison *c, const char *name,
 			const struct mayfly_estimate *a, const struct mayfly_estimate *b)
 {
 	const struct output *o = &c->side[BEFORE].out;
-	struct diff_figure d = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
+	struct diff_figure d = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
 	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
 	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
 
@@ -272,15 +286,18 @@ static int print_summary(const struct comparison *c)
 		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
 
 		if (error)
-			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
 	}
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
 	if (c->per_given)
 		print_field(o, "Per", "%g before, %g after", c->per.before, c->per.after);
-	print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
-	print_total(c, "Peak", &s[0].peak, &s[1].peak);
-	print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	if (!(c->absent & MAYFLY_ABSENT_ALLOCATED))
+		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
+	if (!(c->absent & MAYFLY_ABSENT_PEAK))
+		print_total(c, "Peak", &s[0].peak, &s[1].peak);
+	if (!(c->absent & MAYFLY_ABSENT_LIVE))
+		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
 	putchar('\n');
 	return CLI_OK;
 }
@@ -301,7 +318,7 @@ static bool is_shown(const struct comparison *c, const struct diff_row *row)
 {
 	if (c->side[BEFORE].all)
 		return true;
-	return row->bytes.verdict == DIFF_REAL || row->bytes.verdict == DIFF_NOISE;
+	return row->bytes.verdict >= DIFF_UNKNOWN;
 }
 
 /* How many of the first rows are shown. */
@@ -445,9 +462,13 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 	}
 	if (rows == 0)
 		puts(c->exact ? "  No row changed." : "  No row has enough samples to compare.");
-	left = real + noise > rows ? real + noise - rows : 0;
+	left = real + noise + count_verdict(d, DIFF_UNKNOWN) - rows;
 	if (c->side[BEFORE].all)
 		left = d->rows - rows;
+	if (c->absent & MAYFLY_ABSENT_ERRORS)
+		print_wrapped(o, STYLE_DIM, 0,
+			      "These files do not say how certain their figures are, so which "
+			      "changes are chance is not known.");
 	if (left)
 		print_wrapped(o, STYLE_DIM, 2, "  %zu more (--top 0 shows all)", left);
 	if (few && !c->side[BEFORE].all)
@@ -499,7 +520,8 @@ static json_t *json_change(const struct comparison *c, const struct diff_figure 
 
 static const char *verdict_name(const struct diff_figure *f)
 {
-	static const char *const name[] = {"same", "few_samples", "noise", "significant"};
+	static const char *const name[] = {"same", "few_samples", "unknown", "noise",
+					   "significant"};
 
 	return name[f->verdict];
 }
@@ -514,10 +536,8 @@ static json_t *json_both(const struct comparison *c, const struct diff_figure *b
 static json_t *json_total(const struct comparison *c, const struct mayfly_estimate *a,
 			  const struct mayfly_estimate *b)
 {
-	struct diff_figure bytes =
-	    diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
-	struct diff_figure blocks =
-	    diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, c->per);
+	struct diff_figure bytes = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
+	struct diff_figure blocks = compare(c, &a->blocks, a->samples, &b->blocks, b->samples);
 
 	return json_both(c, &bytes, &blocks);
 }
@@ -570,7 +590,7 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
 
 		if (error)
-			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
 	}
 	summary = json_pack("{s:o, s:o, s:o}", "allocated",
 			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
@@ -593,8 +613,13 @@ static int run(struct comparison *c)
 
 	for (int i = 0; i < 2; i++)
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
-	c->exact = before->exact && after->exact;
+	c->absent = before->file.info->absent | after->file.info->absent;
+	c->exact = (before->exact && after->exact) || c->absent & MAYFLY_ABSENT_ERRORS;
 	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
+	if (error == MAYFLY_E_ABSENT &&
+	    (absent_said(before->path, before->file.trace, &before->q) ||
+	     absent_said(after->path, after->file.trace, &before->q)))
+		return CLI_FAILED;
 	if (error)
 		return report_failed(before, error);
 	status = before->json ? print_json(c, d) : print_text(c, d);
@@ -613,11 +638,11 @@ int cmd_diff(int argc, char **argv)
 	before->out = output_detect();
 	if (parse(&c, argc, argv, &status)) {
 		*after = *before;
-		c.path[BEFORE] = argv[optind];
-		c.path[AFTER] = argv[optind + 1];
+		before->path = argv[optind];
+		after->path = argv[optind + 1];
 		status = CLI_FAILED;
-		if (open_trace(c.path[BEFORE], &before->file)) {
-			if (open_trace(c.path[AFTER], &after->file)) {
+		if (open_trace(before->path, &before->file)) {
+			if (open_trace(after->path, &after->file)) {
 				status = run(&c);
 				close_trace(&after->file);
 			}

@@ -296,6 +296,7 @@ int cmd_leaks(int argc, char **argv)
 	r->q.query.by = MAYFLY_BY_STACK;
 	if (parse(&l, argc, argv, &status)) {
 		l.ignore = r->q.query.ignore;
+		r->path = argv[optind];
 		status = CLI_FAILED;
 		if ((l.no_default || suppressions_add_default(&l.suppressions)) &&
 		    open_trace(argv[optind], &r->file)) {

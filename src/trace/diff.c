@@ -242,6 +242,30 @@ static int compare_rows(const void *x, const void *y)
 	return a->after ? -1 : 1;
 }
 
+/* Without errors nothing can be tested. */
+static bool is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
+{
+	return (mayfly_trace_info(before)->absent | mayfly_trace_info(after)->absent) &
+	       MAYFLY_ABSENT_ERRORS;
+}
+
+static void forget_verdict(struct diff_figure *f)
+{
+	f->p = f->adjusted = 1;
+	if (f->verdict != DIFF_SAME)
+		f->verdict = DIFF_UNKNOWN;
+}
+
+static void forget_verdicts(struct trace_diff *d)
+{
+	forget_verdict(&d->bytes);
+	forget_verdict(&d->blocks);
+	for (size_t i = 0; i < d->rows; i++) {
+		forget_verdict(&d->row[i].bytes);
+		forget_verdict(&d->row[i].blocks);
+	}
+}
+
 /* ---- the answer ---- */
 
 static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
@@ -255,9 +279,11 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 	free(pair);
 	if (!done)
 		return MAYFLY_E_MEMORY;
-	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
 	d->bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per);
 	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
+	if (is_blind(before, after))
+		forget_verdicts(d);
+	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
 	return 0;
 }
 
