@@ -17,6 +17,15 @@
 
 #include "trace/numbering.h"
 
+/* Stacks come again and again: those of a node of this number, modulo the slots. */
+#define CACHE_SLOTS 4096u
+#define CACHE_BYTES 16384u /* longer ones are not kept */
+
+struct cached {
+	uint32_t node; /* 0: none */
+	struct trace_buffer text;
+};
+
 struct table {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
@@ -25,6 +34,7 @@ struct table {
 	struct out out;
 	char *text; /* of a stack */
 	size_t text_capacity;
+	struct cached *cache;	 /* of the last columns */
 	struct rank_set nodes;	 /* whose stacks pass the filters */
 	struct rank_set freed;	 /* samples */
 	struct rank_set threads; /* that pass the filters */
@@ -67,7 +77,7 @@ static bool join_lines(struct table *t, const uint32_t *path, size_t length, siz
 }
 
 /* The last columns of both tables. */
-static bool print_place(struct table *t, uint32_t node)
+static bool write_place(struct table *t, struct out *o, uint32_t node)
 {
 	const struct shown_line *leaf;
 	const struct mayfly_module *module = NULL;
@@ -80,19 +90,41 @@ static bool print_place(struct table *t, uint32_t node)
 		module =
 		    mayfly_trace_module(t->trace, mayfly_trace_frame(t->trace, path[0])->module);
 	leaf = &t->stacks.line[t->stacks.frame[path[0]].first];
-	out_csv(&t->out, shown_text(&t->stacks, leaf->name));
-	out_char(&t->out, ',');
-	out_csv(&t->out, shown_text(&t->stacks, leaf->file));
-	out_char(&t->out, ',');
+	out_csv(o, shown_text(&t->stacks, leaf->name));
+	out_char(o, ',');
+	out_csv(o, shown_text(&t->stacks, leaf->file));
+	out_char(o, ',');
 	if (leaf->line)
-		out_unsigned(&t->out, leaf->line);
-	out_char(&t->out, ',');
-	out_csv(&t->out, module ? module->path : "");
-	out_char(&t->out, ',');
-	out_unsigned(&t->out, depth);
-	out_char(&t->out, ',');
-	out_csv(&t->out, t->text);
-	out_text(&t->out, "\r\n");
+		out_unsigned(o, leaf->line);
+	out_char(o, ',');
+	out_csv(o, module ? module->path : "");
+	out_char(o, ',');
+	out_unsigned(o, depth);
+	out_char(o, ',');
+	out_csv(o, t->text);
+	out_text(o, "\r\n");
+	return true;
+}
+
+/* The same for who asks for the same nodes often. */
+static bool write_place_again(struct table *t, uint32_t node)
+{
+	struct cached *c = &t->cache[node % CACHE_SLOTS];
+	struct out o;
+
+	if (c->node != node || node == 0) {
+		c->node = 0;
+		c->text.used = 0;
+		out_begin(&o, trace_buffer_sink, &c->text);
+		if (!write_place(t, &o, node) || out_end(&o) != 0)
+			return false;
+		c->node = node;
+	}
+	out_bytes(&t->out, c->text.bytes, c->text.used);
+	if (c->text.size > CACHE_BYTES) {
+		free(c->text.bytes);
+		*c = (struct cached){0};
+	}
 	return true;
 }
 
@@ -143,7 +175,7 @@ static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
 		out_char(&t->out, ',');
 		print_errors(&t->out, &self->bytes);
 		print_errors(&t->out, &self->blocks);
-		good = print_place(t, ranked[i]->node);
+		good = write_place(t, &t->out, ranked[i]->node);
 	}
 	free(ranked);
 	return good;
@@ -179,7 +211,8 @@ static int choose(struct table *t)
 	struct mayfly_query q;
 	int error;
 
-	if (!rank_set_begin(&t->nodes, t->info->nodes + 1) ||
+	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
+	if (!t->cache || !rank_set_begin(&t->nodes, t->info->nodes + 1) ||
 	    !rank_set_begin(&t->freed, t->info->samples + 1) ||
 	    !rank_set_begin(&t->threads, t->info->threads + 1))
 		return MAYFLY_E_MEMORY;
@@ -246,7 +279,7 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
-	return print_place(t, e->node);
+	return write_place_again(t, e->node);
 }
 
 /* Samples that are freed, on the first way through the trace; the others on the second. */
@@ -289,7 +322,7 @@ static int through_events(struct table *t, bool second)
 
 static int samples_table(struct table *t)
 {
-	int error = choose(t);
+	int error = t->info->snapshot_ns ? MAYFLY_E_ABSENT : choose(t);
 
 	if (error)
 		return error;
@@ -316,6 +349,9 @@ int export_csv(const struct mayfly_trace *trace, const struct export_options *op
 	rank_set_free(&t.nodes);
 	rank_set_free(&t.freed);
 	rank_set_free(&t.threads);
+	for (size_t i = 0; t.cache && i < CACHE_SLOTS; i++)
+		free(t.cache[i].text.bytes);
+	free(t.cache);
 	free(t.text);
 	return error ? error : written;
 }
