@@ -208,7 +208,7 @@ static bool same_row(enum mayfly_by by, const struct mayfly_row *a, const struct
 		    a->stack[i].line != b->stack[i].line ||
 		    a->stack[i].inlined != b->stack[i].inlined ||
 		    a->stack[i].kind != b->stack[i].kind ||
-		    a->stack[i].address != b->stack[i].address)
+		    (!*a->stack[i].function && a->stack[i].address != b->stack[i].address))
 			return false;
 	return !strcmp(a->function, b->function) && a->thread == b->thread &&
 	       a->free_thread == b->free_thread && a->low == b->low && a->high == b->high;
@@ -257,7 +257,9 @@ static void check_class(const struct mayfly_trace *trace, const struct mayfly_qu
 		const struct mayfly_row *row = find_row(result, q.by, &h->row[i]);
 
 		if (!row) {
-			CHECK(cell->samples == 0);
+			/* A stack without blocks of its own is no row, whatever its total. */
+			CHECK(cell->samples == 0 || (total && q.by == MAYFLY_BY_STACK),
+			      "by %d: no row, %d blocks", q.by, (int)cell->samples);
 			continue;
 		}
 		CHECK(cell->samples == (total ? row->total : row->self).samples);
