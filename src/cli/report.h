@@ -84,6 +84,8 @@ char *report_say_figure(char *buffer, size_t size, const struct output *o,
 /* What a row is called, but for its source line. */
 void report_row_key(char *buffer, size_t size, const struct report *r,
 		    const struct mayfly_row *row);
+/* "function", "thread that frees": as sentences say it. */
+const char *report_by_text(const struct report *r);
 const char *report_key_title(const struct report *r);
 /* The same with the source line, where that is part of the key. others: the row for what is not
  * shown. */

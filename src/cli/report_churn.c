@@ -94,12 +94,15 @@ static bool print_rows(const struct report *r, const struct mayfly_churn *c)
 
 static int print_text(const struct report *r, const struct mayfly_churn *c)
 {
-	char metric[256], figure[128], live[FIGURE_TEXT];
+	char figure[128], live[FIGURE_TEXT], from[FIGURE_TEXT], to[FIGURE_TEXT], window[200] = "";
 
-	report_metric_text(metric, sizeof(metric), r, c->to_ns);
-	print_wrapped(&r->out, STYLE_BOLD, 0, "Churn by %s: %s, %s; %s live on average%s",
-		      by_names[r->q.query.by], metric,
-		      report_say_figure(figure, sizeof(figure), &r->out, &c->total),
+	if (r->q.window_given)
+		snprintf(window, sizeof(window), " from %s to %s",
+			 text_duration(from, sizeof(from), (double)c->from_ns),
+			 text_duration(to, sizeof(to), (double)c->to_ns));
+	print_wrapped(&r->out, STYLE_BOLD, 0,
+		      "Churn by %s: %s allocated%s, %s of it live on average%s", report_by_text(r),
+		      report_say_figure(figure, sizeof(figure), &r->out, &c->total), window,
 		      text_bytes(live, sizeof(live), c->mean_live_total),
 		      r->q.filtered ? "; filtered" : "");
 	if (!(c->total.bytes.estimate > 0)) {

@@ -146,12 +146,16 @@ static void print_scale(const struct report *r, const struct mayfly_histogram *h
 
 	if (finite == 0)
 		return;
-	class_text(first, sizeof(first), r, h, 0);
-	class_text(last, sizeof(last), r, h, finite - 1);
-	print_wrapped(&r->out, STYLE_DIM, 2, "bars: %s %s%s%s%s",
-		      r->classes == MAYFLY_BY_SIZE ? "powers of two," : "powers of ten,", first,
-		      finite > 1 ? ", and so on up to " : "", finite > 1 ? last : "",
-		      never ? "; the last bar: never freed" : "");
+	if (r->classes == MAYFLY_BY_SIZE) {
+		text_bytes(first, sizeof(first), (double)h->low[0]);
+		text_bytes(last, sizeof(last), (double)h->high[finite - 1]);
+	} else {
+		text_duration(first, sizeof(first), (double)h->low[0]);
+		text_duration(last, sizeof(last), (double)h->high[finite - 1]);
+	}
+	print_wrapped(&r->out, STYLE_DIM, 2, "a bar for each power of %s from %s to %s%s",
+		      r->classes == MAYFLY_BY_SIZE ? "two" : "ten", first, last,
+		      never ? "; the last one: never freed" : "");
 }
 
 static int print_text(const struct report *r, const struct mayfly_histogram *h)
@@ -159,7 +163,7 @@ static int print_text(const struct report *r, const struct mayfly_histogram *h)
 	char metric[256], figure[128];
 
 	report_metric_text(metric, sizeof(metric), r, h->time_ns);
-	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s, %s: %s%s", metric, by_names[r->q.query.by],
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s, %s: %s%s", metric, report_by_text(r),
 		      r->classes == MAYFLY_BY_SIZE ? "sizes" : "lifetimes",
 		      report_say_figure(figure, sizeof(figure), &r->out, &h->total),
 		      r->q.filtered ? ", filtered" : "");

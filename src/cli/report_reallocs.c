@@ -85,9 +85,9 @@ static int print_text(const struct report *r, const struct mayfly_reallocs *a)
 	char copied[FIGURE_TEXT], steps[FIGURE_TEXT], chains[FIGURE_TEXT];
 
 	print_wrapped(&r->out, STYLE_BOLD, 0,
-		      "Chains of realloc by %s of the last block: %s, %s reallocs, at most %s "
-		      "copied%s%s",
-		      by_names[r->q.query.by],
+		      "Chains of realloc by %s of the last block: %s chains, %s reallocs, at "
+		      "most %s copied%s%s",
+		      report_by_text(r),
 		      text_count(chains, sizeof(chains), (double)a->total.chains),
 		      text_count(steps, sizeof(steps), (double)a->total.steps),
 		      text_bytes(copied, sizeof(copied), (double)a->total.copied_bytes),

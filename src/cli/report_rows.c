@@ -98,7 +98,7 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
-	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->q.query.by],
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, report_by_text(r),
 		      report_say_figure(figure, sizeof(figure), &r->out, e), samples,
 		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
@@ -223,6 +223,15 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 		return;
 	location_text(location, sizeof(location), row->file, row->line, "-", r->out.wide);
 	snprintf(buffer + used, size - used, " %s", location);
+}
+
+const char *report_by_text(const struct report *r)
+{
+	if (r->q.query.by == MAYFLY_BY_FREEING_THREAD)
+		return "thread that freed";
+	if (r->q.query.by == MAYFLY_BY_THREADS)
+		return "threads that allocated and freed";
+	return by_names[r->q.query.by];
 }
 
 const char *report_key_title(const struct report *r)

@@ -122,7 +122,7 @@ static void print_series_title(const struct report *r, const struct mayfly_serie
 	text_duration(first, sizeof(first), (double)s->time_ns[0]);
 	text_duration(last, sizeof(last), (double)s->time_ns[s->points - 1]);
 	print_wrapped(&r->out, STYLE_BOLD, 0, "Live by %s at %zu %s, %s%s%s; sorted by %s%s",
-		      by_names[r->q.query.by], s->points, one ? "moment" : "moments", first,
+		      report_by_text(r), s->points, one ? "moment" : "moments", first,
 		      one ? "" : " to ", one ? "" : last, metric_names[r->q.query.metric],
 		      r->q.filtered ? "; filtered" : "");
 }

@@ -63,12 +63,16 @@ _mayfly()
 	esac
 	case $previous in
 	--metric)
-		COMPREPLY=($(compgen -W "live peak allocated leaked temporary" -- "$current"))
+		COMPREPLY=($(compgen -W "live peak allocated leaked temporary survived" -- "$current"))
 		return
 		;;
 	--by)
-		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap" \
-			-- "$current"))
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap \
+			freeing-thread threads" -- "$current"))
+		return
+		;;
+	--histogram)
+		COMPREPLY=($(compgen -W "size lifetime" -- "$current"))
 		return
 		;;
 	--sort)
