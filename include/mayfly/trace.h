@@ -51,6 +51,23 @@ struct mayfly_trace;
 int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace);
 void mayfly_trace_close(struct mayfly_trace *trace);
 
+/*
+ * Whoever has threads can lend them: chunks of events are decoded by tasks then, several ahead of
+ * the one that is looked at. Without this, the same work is done where it is needed.
+ */
+struct mayfly_helper {
+	void *context;
+	size_t tasks; /* at most this many for one cursor: each needs some MB */
+	/* Has task(argument) run on another thread, some time. NULL: it will not be run. */
+	void *(*start)(void *context, void (*task)(void *argument), void *argument);
+	/* Returns when the task is done, or will not be run; it is forgotten then. needed: it must
+	 * have been run; if it has not begun, here. */
+	void (*finish)(void *context, void *task, bool needed);
+};
+
+/* For all that is asked from now on. The helper must outlive the trace. */
+void mayfly_trace_help(struct mayfly_trace *trace, const struct mayfly_helper *helper);
+
 /* ---- what the trace is ---- */
 
 enum mayfly_mode { MAYFLY_SAMPLED = 0, MAYFLY_EXACT = 1 };

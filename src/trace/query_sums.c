@@ -9,17 +9,11 @@
  *	 allocated, leaked, temporary, live at the end:  all parts
  *	 live at the peak:                               the parts up to it
  *
- * Else in one pass over the events. Most of what a filter wants to know of a block is known when it
- * is allocated; how long it lived is known at its free, or at the end of the events. So a block
- * counts as never freed from its allocation on, and at its free this is taken back and it counts as
- * what it is:
- *
- *	allocated at 5, freed at 9, asked: by lifetime, of what is live at 7
- *	    5: slot "never freed" +1    9: slot "never freed" -1, slot "1 to 10 ns" +1
- *
- * In an exact trace sums are whole numbers, so taking back is exact, and a pass can end at the
- *asked moment. Estimates know more than can be taken back (the heaviest sample): there, blocks that
- *are never freed are added when all events have been seen, from the cursor, which knows them.
+ * Else in one pass over the events. In an exact trace sums are whole numbers: a block counts from
+ * its allocation on, its free takes that back, and a pass can end at the asked moment. Where it
+ * matters how long blocks live or who frees them, which is known at their free, they count then,
+ * and those that are never freed when all events have been seen, from the cursor, which knows them.
+ * So it is for estimates, too, which know more than can be taken back (the heaviest sample).
  */
 #include "parts.h"
 #include "query.h"
@@ -395,7 +389,7 @@ static bool add_forever(struct gather *g, const struct cursor_block *b)
 /* Allocations count at once when their frees say nothing more, or can take that back. */
 static bool counts_at_once(const struct gather *g)
 {
-	return g->s->exact || (g->s->query->metric == MAYFLY_ALLOCATED && !g->fates);
+	return !g->fates && (g->s->exact || g->s->query->metric == MAYFLY_ALLOCATED);
 }
 
 static bool take_alloc(struct gather *g, const struct cursor_block *b)
@@ -432,7 +426,7 @@ static bool take_free(struct gather *g, const struct cursor_block *b, int64_t ti
 	if ((q->metric == MAYFLY_ALLOCATED && !g->fates) || number >= g->samples ||
 	    !query_in_window(q, b->time_ns) || !query_keeps(g->s, b))
 		return true;
-	if (g->s->exact && g->forever) {
+	if (g->forever && counts_at_once(g)) {
 		struct plain *sum = query_plain(g->s, query_slot(g->s, b, NEVER_FREED));
 
 		if (!sum)
