@@ -60,7 +60,7 @@ struct tally query_tally(const struct query_state *s, const struct sums *sums, s
 
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_HEAP &&
+	return q->metric <= MAYFLY_SURVIVED && q->by <= MAYFLY_BY_THREADS &&
 	       q->sort <= MAYFLY_SORT_TOTAL;
 }
 
@@ -118,6 +118,13 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	s->trace = trace;
 	s->query = query;
 	s->info = mayfly_trace_info(trace);
+	if (query->metric == MAYFLY_SURVIVED) {
+		/* What is live at the end of the window, of what was allocated in it. */
+		s->own = *query;
+		s->own.metric = MAYFLY_LIVE;
+		s->own.at_ns = query->to_ns < s->info->duration_ns ? query->to_ns : MAYFLY_AT_END;
+		s->query = &s->own;
+	}
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
 	if (!query_valid(query))

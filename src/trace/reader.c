@@ -727,6 +727,11 @@ int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace
 	return open_bytes(data, size, trace);
 }
 
+void mayfly_trace_help(struct mayfly_trace *trace, const struct mayfly_helper *helper)
+{
+	trace->helper = *helper;
+}
+
 void mayfly_trace_close(struct mayfly_trace *t)
 {
 	if (!t)

@@ -6,8 +6,8 @@ _mayfly()
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
 		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
-	local report="--metric --by --sort --at --from --to --series --focus --ignore --hide --thread
-		--heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+	local report="--metric --by --sort --at --from --to --series --histogram --churn --reallocs
+		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --like-memtrace --help"
@@ -64,12 +64,16 @@ _mayfly()
 	esac
 	case $previous in
 	--metric)
-		COMPREPLY=($(compgen -W "live peak allocated leaked temporary" -- "$current"))
+		COMPREPLY=($(compgen -W "live peak allocated leaked temporary survived" -- "$current"))
 		return
 		;;
 	--by)
-		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap" \
-			-- "$current"))
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap \
+			freeing-thread threads" -- "$current"))
+		return
+		;;
+	--histogram)
+		COMPREPLY=($(compgen -W "size lifetime" -- "$current"))
 		return
 		;;
 	--sort)
