@@ -86,7 +86,7 @@ enum mayfly_absent {
 
 struct mayfly_info {
 	uint32_t format_version;
-	uint32_t absent; /* enum mayfly_absent; 0: all is known */
+	uint32_t absent;  /* enum mayfly_absent; 0: all is known */
 	uint32_t mode;	  /* enum mayfly_mode */
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;

@@ -413,9 +413,10 @@ static void heaptrack_deep(void)
 static void heaptrack_bombs(void)
 {
 	static const char *const repeated[] = {"t 1 0\n", "a 1 1\n", "+ 0\n", "i 5 1\n"};
+	static const size_t size_of[] = {24u << 20, 90u << 20, 90u << 20, 24u << 20};
 
 	for (size_t i = 0; i < 4; i++) {
-		size_t length = strlen(repeated[i]), size = (size_t)160 << 20;
+		size_t length = strlen(repeated[i]), size = size_of[i];
 		char *text = malloc(size + 1);
 		struct bytes packed;
 		struct made m;
