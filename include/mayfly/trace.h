@@ -231,9 +231,9 @@ void mayfly_cursor_close(struct mayfly_cursor *cursor);
 /* ---- estimates ---- */
 
 /* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high.
- */
+ * certain: the part of the estimate that was recorded with weight 1. */
 struct mayfly_figure {
-	double estimate, stderror, low, high;
+	double estimate, stderror, low, high, certain;
 };
 
 struct mayfly_estimate {
@@ -321,6 +321,7 @@ struct mayfly_place { /* one line of a printed stack */
 struct mayfly_result {
 	int64_t time_ns; /* LIVE, PEAK: the moment; others: the end of the window */
 	struct mayfly_estimate total;
+	struct mayfly_estimate nothing; /* of a row that is not there: what may have gone unseen */
 	size_t rows;
 	size_t all_rows;	      /* more than rows when query.stack_rows left some out */
 	const struct mayfly_row *row; /* sorted; all of them, but for query.stack_rows */

@@ -2,6 +2,8 @@
 /* How the things of a trace are called. */
 #include "places.h"
 
+#include "convert/plain_name.h"
+#include "convert/shown_stacks.h"
 #include "absent.h"
 
 #include "trace/sums.h"
@@ -17,26 +19,13 @@
 
 /* ---- frames ---- */
 
-static char *unknown_name(char *buffer, size_t size, const char *module, uint64_t address)
-{
-	if (module && *module)
-		snprintf(buffer, size, "%s+0x%" PRIx64, path_base(module), address);
-	else
-		snprintf(buffer, size, "0x%" PRIx64, address);
-	return buffer;
-}
-
 static char *name_of(char *buffer, size_t size, uint32_t kind, const char *function,
 		     const char *module, uint64_t address)
 {
-	if (kind == MAYFLY_FRAME_TRUNCATED)
-		snprintf(buffer, size, "[stack cut]");
-	else if (kind == MAYFLY_FRAME_ELIDED)
-		snprintf(buffer, size, "[%" PRIu64 " frames left out]", address);
-	else if (function && *function)
-		snprintf(buffer, size, "%s", function);
-	else
-		unknown_name(buffer, size, module, address);
+	char made[NAME_BYTES];
+
+	snprintf(buffer, size, "%s",
+		 frame_shown_name(made, sizeof(made), kind, function, module, address));
 	return buffer;
 }
 

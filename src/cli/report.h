@@ -96,7 +96,10 @@ int report_print_series(struct report *r);
 
 /* ---- report_json.c ---- */
 
+/* Each returns NULL when out of memory. The key alone; with its figures; all rows. */
+json_t *report_json_key(const struct report *r, const struct mayfly_row *row);
 json_t *report_json_row(const struct report *r, const struct mayfly_row *row);
+json_t *report_json_rows(const struct report *r, const struct mayfly_result *result);
 int report_print_json(struct report *r);
 
 #endif

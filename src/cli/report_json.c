@@ -4,38 +4,13 @@
 
 #include "absent.h"
 
-static json_t *json_place(const struct mayfly_place *place)
-{
-	char name[NAME_BYTES];
-
-	place_name(name, sizeof(name), place);
-	return json_pack("{s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
-			 json_text_or_null(place->file), "line",
-			 place->line ? json_unsigned(place->line) : json_null(), "module",
-			 json_text_or_null(place->module), "inlined", (int)place->inlined);
-}
-
-static json_t *json_stack(const struct mayfly_row *row)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < row->stack_length; i++) {
-		if (json_array_append_new(list, json_place(&row->stack[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
 static json_t *json_bound(int64_t value)
 {
 	return value == INT64_MAX ? json_null() : json_integer(value);
 }
 
-json_t *report_json_row(const struct report *r, const struct mayfly_row *row)
+json_t *report_json_key(const struct report *r, const struct mayfly_row *row)
 {
-	json_t *self = json_estimate(&row->self), *total = json_estimate(&row->total);
 	const struct mayfly_thread *thread;
 	char name[NAME_BYTES];
 
@@ -43,36 +18,42 @@ json_t *report_json_row(const struct report *r, const struct mayfly_row *row)
 	case MAYFLY_BY_FUNCTION:
 	case MAYFLY_BY_LINE:
 		row_name(name, sizeof(name), row);
-		return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "function", json_text(name),
-				 "file", json_text_or_null(row->file), "line",
+		return json_pack("{s:o, s:o, s:o, s:o}", "function", json_text(name), "file",
+				 json_text_or_null(row->file), "line",
 				 row->line ? json_unsigned(row->line) : json_null(), "module",
-				 json_text_or_null(row->module), "self", self, "total", total);
+				 json_text_or_null(row->module));
 	case MAYFLY_BY_STACK:
-		return json_pack("{s:o, s:o, s:o}", "stack", json_stack(row), "self", self, "total",
-				 total);
+		return json_pack("{s:o}", "stack", json_places(row->stack, row->stack_length));
 	case MAYFLY_BY_MODULE:
-		return json_pack("{s:o, s:o, s:o}", "module", json_text_or_null(row->module),
-				 "self", self, "total", total);
+		return json_pack("{s:o}", "module", json_text_or_null(row->module));
 	case MAYFLY_BY_THREAD:
 		thread = mayfly_trace_thread(r->file.trace, row->thread);
-		return json_pack(
-		    "{s:o, s:o, s:o, s:o}", "thread", json_text(thread ? thread->name : ""), "tid",
-		    json_unsigned(thread ? thread->tid : 0), "self", self, "total", total);
+		return json_pack("{s:o, s:o}", "thread", json_text(thread ? thread->name : ""),
+				 "tid", json_unsigned(thread ? thread->tid : 0));
 	case MAYFLY_BY_SIZE:
-		return json_pack("{s:{s:o, s:o}, s:o, s:o}", "size", "low", json_bound(row->low),
-				 "high", json_bound(row->high), "self", self, "total", total);
+		return json_pack("{s:{s:o, s:o}}", "size", "low", json_bound(row->low), "high",
+				 json_bound(row->high));
 	case MAYFLY_BY_LIFETIME:
-		return json_pack("{s:{s:o, s:o}, s:o, s:o}", "lifetime", "low_ns",
-				 json_bound(row->low), "high_ns", json_bound(row->high), "self",
-				 self, "total", total);
+		return json_pack("{s:{s:o, s:o}}", "lifetime", "low_ns", json_bound(row->low),
+				 "high_ns", json_bound(row->high));
 	case MAYFLY_BY_HEAP:
-		return json_pack("{s:s, s:o, s:o}", "heap", heap_name((uint32_t)row->low), "self",
-				 self, "total", total);
+		return json_pack("{s:s}", "heap", heap_name((uint32_t)row->low));
 	}
 	return NULL;
 }
 
-static json_t *json_rows(const struct report *r, const struct mayfly_result *result)
+json_t *report_json_row(const struct report *r, const struct mayfly_row *row)
+{
+	json_t *object = report_json_key(r, row);
+
+	if (json_object_set_new(object, "self", json_estimate(&row->self)) == 0 &&
+	    json_object_set_new(object, "total", json_estimate(&row->total)) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+json_t *report_json_rows(const struct report *r, const struct mayfly_result *result)
 {
 	size_t count = result->rows;
 	json_t *list = json_array();
@@ -108,10 +89,11 @@ int report_print_json(struct report *r)
 	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
 	if (error)
 		return report_failed(r, error);
-	object = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "metric",
-			   metric_names[r->q.query.metric], "by", by_names[r->q.query.by], "sort",
-			   sort_names[r->q.query.sort], "time_ns", (json_int_t)result->time_ns,
-			   "total", json_estimate(&result->total), "rows", json_rows(r, result));
+	object =
+	    json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "metric", metric_names[r->q.query.metric],
+		      "by", by_names[r->q.query.by], "sort", sort_names[r->q.query.sort], "time_ns",
+		      (json_int_t)result->time_ns, "total", json_estimate(&result->total), "rows",
+		      report_json_rows(r, result));
 	mayfly_result_free(result);
 	if (object && !r->q.by_given && !add_context(r, object)) {
 		json_decref(object);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/exports.h"
 #include "convert/heap_text.h"
 #include "convert/heaptrack.h"
 #include "convert/memtrace.h"
@@ -72,7 +73,50 @@ static const struct import_format imports[] = {
     {"pprof", pprof_recognise, pprof_import},
 };
 
+#define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
+
 static const struct export_format exports[] = {
+    {.name = "pprof",
+     .suffix = ".pb.gz",
+     .help = "pprof's profile.proto: for go tool pprof and viewers that read it",
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_pprof},
+    {.name = "heap_v2",
+     .suffix = ".heap",
+     .help = "heap profile of gperftools: for jeprof and google-pprof",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS & ~EXPORT_METRIC(MAYFLY_TEMPORARY),
+     .convert = export_heap_v2},
+    {.name = "folded",
+     .suffix = ".folded",
+     .help = "a line for each stack: for flamegraph.pl and inferno",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_folded},
+    {.name = "speedscope",
+     .suffix = ".speedscope.json",
+     .help = "for www.speedscope.app",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_speedscope},
+    {.name = "flamegraph",
+     .suffix = ".svg",
+     .help = "a picture to click through in any browser",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_flamegraph},
+    {.name = "csv",
+     .suffix = ".csv",
+     .help = "a table for spreadsheets",
+     .text = true,
+     .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_csv},
     {.name = "memtrace",
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
