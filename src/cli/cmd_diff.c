@@ -5,6 +5,7 @@
  * options -> one query to both traces -> rows side by side (trace/diff.h) -> three lines of a
  * summary, then a table, a list of stacks, or JSON.
  */
+#include "absent.h"
 #include "report.h"
 
 #include "options.h"
@@ -230,15 +231,22 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES], start[64];
 	char interval[192];
 
-	if (r->exact)
+	if (info->absent & MAYFLY_ABSENT_ERRORS)
+		mode_text(interval, sizeof(interval), r->file.trace);
+	else if (r->exact)
 		snprintf(interval, sizeof(interval), "exact, %" PRIu64 " allocations",
 			 info->samples);
 	else
 		snprintf(interval, sizeof(interval), "%s, %" PRIu64 " %s",
 			 interval_text(command, 160, r->file.trace), info->samples,
 			 samples_word(info->samples));
-	snprintf(line, sizeof(line), "%s, %s: %s", start_text(start, sizeof(start), info), interval,
-		 command_line(command, sizeof(command), info));
+	snprintf(line, sizeof(line), "%s%s%s%s%s",
+		 info->absent & MAYFLY_ABSENT_START ? "" : start_text(start, sizeof(start), info),
+		 info->absent & MAYFLY_ABSENT_START ? "" : ", ", interval,
+		 info->absent & MAYFLY_ABSENT_COMMAND ? "" : ": ",
+		 info->absent & MAYFLY_ABSENT_COMMAND
+		     ? ""
+		     : command_line(command, sizeof(command), info));
 	print_field(
 	    &r->out, name, "%s",
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
@@ -263,8 +271,15 @@ static void print_total(const struct comparison *c, const char *name,
 	    text_relative(percent, sizeof(percent), &d), more);
 }
 
+/* What one of the traces or both do not know. */
+static uint32_t absent(const struct comparison *c)
+{
+	return c->side[BEFORE].file.info->absent | c->side[AFTER].file.info->absent;
+}
+
 static int print_summary(const struct comparison *c)
 {
+	struct mayfly_info both = {.absent = absent(c)};
 	const struct output *o = &c->side[BEFORE].out;
 	struct mayfly_summary s[2];
 
@@ -278,9 +293,13 @@ static int print_summary(const struct comparison *c)
 	print_side(c, AFTER, "After");
 	if (c->per_given)
 		print_field(o, "Per", "%g before, %g after", c->per.before, c->per.after);
-	print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
-	print_total(c, "Peak", &s[0].peak, &s[1].peak);
-	print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	if (!(both.absent & MAYFLY_ABSENT_ALLOCATED))
+		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
+	if (!(both.absent & MAYFLY_ABSENT_PEAK))
+		print_total(c, "Peak", &s[0].peak, &s[1].peak);
+	if (!(both.absent & MAYFLY_ABSENT_LIVE))
+		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	print_absent(o, &both);
 	putchar('\n');
 	return CLI_OK;
 }
@@ -576,11 +595,12 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
 			    json_total(c, &s[0].peak, &s[1].peak), "live_at_end",
 			    json_total(c, &s[0].live_at_end, &s[1].live_at_end));
-	return json_print(json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
-				    metric_names[q->metric], "by", by_names[q->by], "sort",
-				    sort_names[q->sort], "per", "before", c->per.before, "after",
-				    c->per.after, "summary", summary, "total",
-				    json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)));
+	return json_print(json_drop_absent(
+	    json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
+		      metric_names[q->metric], "by", by_names[q->by], "sort", sort_names[q->sort],
+		      "per", "before", c->per.before, "after", c->per.after, "summary", summary,
+		      "total", json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)),
+	    absent(c)));
 }
 
 /* ---- the command ---- */
@@ -588,15 +608,23 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 static int run(struct comparison *c)
 {
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
+	struct mayfly_info both = {0};
 	struct trace_diff *d;
 	int error, status;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
+		c->side[i].path = c->path[i];
+	}
 	c->exact = before->exact && after->exact;
+	both.absent = absent(c);
+	question_fit(&before->q, &both);
+	after->q.query.metric = before->q.query.metric;
 	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
 	if (error)
-		return report_failed(before, error);
+		return report_failed(
+		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
+		    error);
 	status = before->json ? print_json(c, d) : print_text(c, d);
 	trace_diff_free(d);
 	return status;

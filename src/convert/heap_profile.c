@@ -243,7 +243,7 @@ static bool fit_for_events(const struct heap_profile *p)
 {
 	uint64_t blocks = 0;
 
-	if (!p->plain_counts || !p->interval || p->interval & (p->interval - 1) ||
+	if (!p->plain_counts || p->interval < 2 || p->interval & (p->interval - 1) ||
 	    p->interval > (uint64_t)1 << TRACE_MAX_INTERVAL)
 		return false;
 	for (size_t i = 0; i < p->rows; i++) {

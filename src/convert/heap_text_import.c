@@ -406,13 +406,14 @@ static int take_line(struct import *c, const char *line)
 
 /* ---- the header ---- */
 
-/* At 1, every block is a sample. */
+/* At 1, every block is a sample. (The tools weigh even those, and so does who writes for them with
+ * gperftools' header: then a block of one byte counts for 1.6.) */
 static int take_period(struct import *c, const char *at, uint64_t divide)
 {
 	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
 		return MAYFLY_E_DAMAGED;
 	c->interval /= divide;
-	if (c->interval == 1)
+	if (c->interval == 1 && c->jemalloc)
 		c->interval = 0;
 	return 0;
 }
