@@ -428,6 +428,59 @@ def import_makes_the_trace_that_commands_make(name):
          "from standard input")
 
 
+@cases(["jemalloc", "gperftools", "go", "pprof"])
+def exports_give_back_what_came_in(name):
+    path = all_files()[name]
+    for metric in ("live", "allocated"):
+        wanted = json.loads(mayfly("report", "--json", "--metric", metric, "--by", "module",
+                                   path).text)["total"]
+        for to, out in (("pprof", "back.pb.gz"), ("heap_v2", "back.heap")):
+            mayfly("export", "--force", "--to", to, "-o", folder / out, path)
+            got = json.loads(mayfly("report", "--json", "--metric", metric, "--by", "module",
+                                    folder / out).text)["total"]
+            for unit in ("bytes", "blocks"):
+                check(abs(got[unit]["estimate"] - wanted[unit]["estimate"]) <= 2, to, metric, got,
+                      wanted)
+    for to in ("folded", "speedscope", "flamegraph", "csv"):
+        mayfly("export", "--force", "--to", to, "-o", folder / "out", path)
+        check(os.path.getsize(folder / "out") > 100 or to == "folded", to)
+
+
+@case
+def exports_of_one_column():
+    """What is not known is no column of zeros."""
+    text = re.sub(r"\[.*?\]", "[0: 0]", profiles.JEMALLOC)
+    path = write("live.heap", text)
+    mayfly("export", "--to", "pprof", "-o", folder / "one.pb.gz", path)
+    raw = gzip.decompress(read(folder / "one.pb.gz"))
+    check(b"inuse_space" in raw and b"alloc_space" not in raw, raw[:200])
+    same(facts(folder / "one.pb.gz")["allocated"], None, "allocated")
+    mayfly("export", "--to", "speedscope", "-o", folder / "one.json", path)
+    same([p["name"] for p in json.loads(read(folder / "one.json"))["profiles"]],
+         ["live: bytes", "live: blocks"], "profiles")
+    result = mayfly("export", "--to", "folded", "--metric", "allocated", "-o", folder / "no", path,
+                    code=1, lines=1)
+    check("allocated and freed" in result.message, result.message)
+    check(not os.path.exists(folder / "no"), "a file was left behind")
+
+
+@case
+def profiles_can_be_compared():
+    before = write("before.heap", profiles.JEMALLOC)
+    after = write("after.heap", profiles.JEMALLOC.replace("10: 700 [17: 10000]",
+                                                          "1000: 70000 [1007: 79300]")
+                  .replace("13: 40700 [20: 50000]", "1003: 110000 [1010: 119300]"))
+    text = mayfly("diff", before, after).text
+    check("Change of live" in text and "significant" in text and "Peak" not in text, text)
+    got = json.loads(mayfly("diff", "--json", before, after).text)
+    same(got["metric"], "live", "metric")
+    same(got["summary"]["peak"], None, "peak")
+    result = mayfly("diff", "--metric", "peak", before, after, code=1, lines=1)
+    check("before.heap" in result.message and "the peak" in result.message, result.message)
+    leaks = json.loads(mayfly("leaks", "--json", after).text)
+    check(leaks["total"]["samples"] == 1003 and leaks["rows"], leaks)
+
+
 @case
 def unpacking_has_an_end():
     """A file that becomes GB of text or of tables: refused, and little memory is used."""

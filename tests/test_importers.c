@@ -600,7 +600,7 @@ static void growth_is_never_freed(void)
 static void names_of_go(void)
 {
 	struct made m = import_text(
-	    "heap profile: 1: 8 [1: 8] @ heap/2048\n1: 8 [1: 8] @ 0x11 0x21\n"
+	    "heap profile: 1: 8 [1: 8] @ heap/2048\n1: 8 [1: 8] @ 0x99 0x11 0x21 0x98\n"
 	    "#\t0x10\tmain.(*T).inner+0x1\t\t/s/a.go:5\n#\t0x10\tmain.outer+0x1\t\t/s/a.go:6\n"
 	    "#\t0x20\tmain.main+0x9\t\t/s/a.go:9\n\n# runtime.MemStats\n# Alloc = 5\n");
 	struct mayfly_result *r;
@@ -608,7 +608,7 @@ static void names_of_go(void)
 
 	CHECK(!m.error && !*m.report.problem, "(%s)", m.report.problem);
 	r = ask(&m, MAYFLY_LIVE, MAYFLY_BY_STACK, &error);
-	CHECK(r && r->rows == 1 && r->row[0].stack_length == 3);
+	CHECK(r && r->rows == 1 && r->row[0].stack_length == 4);
 	CHECK(strcmp(r->row[0].stack[0].function, "main.(*T).inner") == 0 &&
 	      r->row[0].stack[0].inlined && r->row[0].stack[0].line == 5);
 	CHECK(strcmp(r->row[0].stack[1].function, "main.outer") == 0 &&

@@ -128,9 +128,12 @@ static uint32_t cut(const struct heap_profile *p, const uint8_t *is_cut, const s
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; p->is_cut && i < row->depth; i++)
+	for (uint32_t i = 0; p->is_cut && i < row->depth; i++) {
 		if (is_cut[p->frame[row->first + i]])
 			count = i + 1;
+		else if (p->cut_only_leaves)
+			break;
+	}
 	return count;
 }
 
