@@ -244,15 +244,22 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES], start[64];
 	char interval[192];
 
-	if (r->exact)
+	if (info->absent & MAYFLY_ABSENT_ERRORS)
+		mode_text(interval, sizeof(interval), r->file.trace);
+	else if (r->exact)
 		snprintf(interval, sizeof(interval), "exact, %" PRIu64 " allocations",
 			 info->samples);
 	else
 		snprintf(interval, sizeof(interval), "%s, %" PRIu64 " %s",
 			 interval_text(command, 160, r->file.trace), info->samples,
 			 samples_word(info->samples));
-	snprintf(line, sizeof(line), "%s, %s: %s", start_text(start, sizeof(start), info), interval,
-		 command_line(command, sizeof(command), info));
+	snprintf(line, sizeof(line), "%s%s%s%s%s",
+		 info->absent & MAYFLY_ABSENT_START ? "" : start_text(start, sizeof(start), info),
+		 info->absent & MAYFLY_ABSENT_START ? "" : ", ", interval,
+		 info->absent & MAYFLY_ABSENT_COMMAND ? "" : ": ",
+		 info->absent & MAYFLY_ABSENT_COMMAND
+		     ? ""
+		     : command_line(command, sizeof(command), info));
 	print_field(
 	    &r->out, name, "%s",
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
@@ -279,6 +286,7 @@ static void print_total(const struct comparison *c, const char *name,
 
 static int print_summary(const struct comparison *c)
 {
+	struct mayfly_info both = {.absent = c->absent};
 	const struct output *o = &c->side[BEFORE].out;
 	struct mayfly_summary s[2];
 
@@ -298,6 +306,7 @@ static int print_summary(const struct comparison *c)
 		print_total(c, "Peak", &s[0].peak, &s[1].peak);
 	if (!(c->absent & MAYFLY_ABSENT_LIVE))
 		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	print_absent(o, &both);
 	putchar('\n');
 	return CLI_OK;
 }
@@ -596,11 +605,12 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
 			    json_total(c, &s[0].peak, &s[1].peak), "live_at_end",
 			    json_total(c, &s[0].live_at_end, &s[1].live_at_end));
-	return json_print(json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
-				    metric_names[q->metric], "by", by_names[q->by], "sort",
-				    sort_names[q->sort], "per", "before", c->per.before, "after",
-				    c->per.after, "summary", summary, "total",
-				    json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)));
+	return json_print(json_drop_absent(
+	    json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
+		      metric_names[q->metric], "by", by_names[q->by], "sort", sort_names[q->sort],
+		      "per", "before", c->per.before, "after", c->per.after, "summary", summary,
+		      "total", json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)),
+	    c->absent));
 }
 
 /* ---- the command ---- */
@@ -608,20 +618,26 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 static int run(struct comparison *c)
 {
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
+	struct mayfly_info both = {0};
 	struct trace_diff *d;
 	int error, status;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
-	c->absent = before->file.info->absent | after->file.info->absent;
+	}
+	both.absent = c->absent = before->file.info->absent | after->file.info->absent;
 	c->exact = (before->exact && after->exact) || c->absent & MAYFLY_ABSENT_ERRORS;
+	question_fit(&before->q, &both);
+	after->q.query.metric = before->q.query.metric;
 	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
 	if (error == MAYFLY_E_ABSENT &&
 	    (absent_said(before->path, before->file.trace, &before->q) ||
 	     absent_said(after->path, after->file.trace, &before->q)))
 		return CLI_FAILED;
 	if (error)
-		return report_failed(before, error);
+		return report_failed(
+		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
+		    error);
 	status = before->json ? print_json(c, d) : print_text(c, d);
 	trace_diff_free(d);
 	return status;

@@ -5,6 +5,7 @@
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
  */
+#include "absent.h"
 #include "report.h"
 
 #include "options.h"
@@ -249,10 +250,11 @@ static int print_json(const struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
 
-	return json_print(json_pack("{s:s, s:s, s:o, s:o, s:o}", "metric", "leaked", "by",
-				    by_names[r->q.query.by], "total", json_estimate(&result->total),
-				    "rows", report_json_rows(r, result), "suppressed",
-				    json_suppressed(&l->suppressions)));
+	return json_print(json_drop_absent(
+	    json_pack("{s:s, s:s, s:o, s:o, s:o}", "metric", "leaked", "by",
+		      by_names[r->q.query.by], "total", json_estimate(&result->total), "rows",
+		      report_json_rows(r, result), "suppressed", json_suppressed(&l->suppressions)),
+	    r->file.info->absent));
 }
 
 static int run(struct leaks *l)
@@ -298,8 +300,9 @@ int cmd_leaks(int argc, char **argv)
 		l.ignore = r->q.query.ignore;
 		r->path = argv[optind];
 		status = CLI_FAILED;
+		r->path = argv[optind];
 		if ((l.no_default || suppressions_add_default(&l.suppressions)) &&
-		    open_trace(argv[optind], &r->file)) {
+		    open_trace(r->path, &r->file)) {
 			if (l.suppressions.count)
 				r->q.query.ignore = (struct mayfly_match){is_ignored, &l};
 			status = run(&l);

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
-			  struct mayfly_query *other)
+bool export_two_questions(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			  struct mayfly_query *asked, struct mayfly_query *other)
 {
 	*asked = *other = *query;
 	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
+	if (other->metric == MAYFLY_PEAK && mayfly_query_absent(trace, other))
+		other->metric = MAYFLY_LIVE;
+	return !mayfly_query_absent(trace, other);
 }
 
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
@@ -20,6 +23,10 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *q
 		snprintf(buffer, size, "live at the peak, %.3f s", (double)time_ns / 1e9);
 		break;
 	case MAYFLY_LIVE:
+		if (!time_ns) { /* of profiles that know one moment */
+			snprintf(buffer, size, "live");
+			break;
+		}
 		snprintf(buffer, size, "live at %.3f s", (double)time_ns / 1e9);
 		break;
 	case MAYFLY_LEAKED:

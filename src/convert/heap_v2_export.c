@@ -196,13 +196,15 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 	struct heap_v2 h = {.trace = trace};
 	struct mayfly_query asked, other;
 	int error, written;
+	bool both;
 
-	export_two_questions(options->query, &asked, &other);
-	/* The place of what is live is the first one, whatever was asked for. */
+	both = export_two_questions(trace, options->query, &asked, &other);
+	/* The place of what is live is the first one, whatever was asked for. What is not known is
+	 * 0 there, as jemalloc has it. */
 	if (asked.metric == MAYFLY_ALLOCATED)
-		error = stack_sums_begin(&h.sums, trace, &other, &asked);
+		error = stack_sums_begin(&h.sums, trace, both ? &other : NULL, &asked);
 	else
-		error = stack_sums_begin(&h.sums, trace, &asked, &other);
+		error = stack_sums_begin(&h.sums, trace, &asked, both ? &other : NULL);
 	if (error)
 		return error;
 	out_begin(&h.out, sink, context);

@@ -176,10 +176,14 @@ static void write_types(struct pprof *p, enum mayfly_metric asked)
 
 	snprintf(objects, sizeof(objects), "%s_objects", name);
 	snprintf(space, sizeof(space), "%s_space", name);
-	write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_objects", "count");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_space", "bytes");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
+	if (p->sums.of[0]) {
+		write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_objects", "count");
+		write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_space", "bytes");
+	}
+	if (p->sums.of[1]) {
+		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
+		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
+	}
 	write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
 		     string(p, asked == MAYFLY_ALLOCATED ? "alloc_space" : space));
 	write_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
@@ -201,6 +205,8 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum)
 		uint64_t blocks = rounding_next(&p->rounding[2 * i], sum->of[i]->blocks.estimate);
 		uint64_t bytes = rounding_next(&p->rounding[2 * i + 1], sum->of[i]->bytes.estimate);
 
+		if (!p->sums.of[i])
+			continue;
 		protobuf_varint(&p->line, blocks);
 		protobuf_varint(&p->line, bytes);
 		all |= blocks | bytes;
@@ -324,20 +330,24 @@ static void comment(struct pprof *p, const char *text)
 static void write_comments(struct pprof *p, const struct export_options *options,
 			   const struct mayfly_query *asked)
 {
-	const struct mayfly_estimate *total = &p->sums.of[1]->total;
+	const struct mayfly_node_sums *sums = p->sums.of[asked ? 1 : 0];
+	const struct mayfly_estimate *total = &sums->total;
+	const char *name = asked ? asked_name(asked->metric) : "alloc";
 	char text[256], metric[128];
 
 	comment(p, export_title(options, p->trace));
 	comment(p, "made by mayfly " MAYFLY_VERSION);
-	export_metric_text(metric, sizeof(metric), asked, p->sums.of[1]->time_ns);
-	snprintf(text, sizeof(text), "%s: %s", asked_name(asked->metric), metric);
-	comment(p, text);
-	if (p->info->mode == MAYFLY_EXACT && !p->info->thinned)
+	if (asked) {
+		export_metric_text(metric, sizeof(metric), asked, sums->time_ns);
+		snprintf(text, sizeof(text), "%s: %s", name, metric);
+		comment(p, text);
+	}
+	if ((p->info->mode == MAYFLY_EXACT && !p->info->thinned) ||
+	    p->info->absent & MAYFLY_ABSENT_ERRORS)
 		return;
 	snprintf(text, sizeof(text),
 		 "estimates from %" PRIu64 " samples; %s_space is %.0f +- %.0f bytes (1 sigma)",
-		 total->samples, asked_name(asked->metric), total->bytes.estimate,
-		 total->bytes.stderror);
+		 total->samples, name, total->bytes.estimate, total->bytes.stderror);
 	comment(p, text);
 }
 
@@ -367,13 +377,15 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 static int convert(struct pprof *p, const struct export_options *options)
 {
 	struct mayfly_query asked, other;
-	const struct mayfly_query *allocated = &other, *second = &asked;
+	const struct mayfly_query *allocated, *second = &asked;
+	bool both;
 	int error;
 
-	export_two_questions(options->query, &asked, &other);
+	both = export_two_questions(p->trace, options->query, &asked, &other);
+	allocated = both ? &other : NULL;
 	if (asked.metric == MAYFLY_ALLOCATED) {
+		second = allocated;
 		allocated = &asked;
-		second = &other;
 	}
 	error = stack_sums_begin(&p->sums, p->trace, allocated, second);
 	if (!error)

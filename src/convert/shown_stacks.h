@@ -69,7 +69,7 @@ struct stack_sum {
 	const struct mayfly_estimate *of[STACK_COLUMNS]; /* never NULL */
 };
 
-/* The second question may be NULL. */
+/* Either question may be NULL: nothing is known of it. */
 int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
 		     const struct mayfly_query *first, const struct mayfly_query *second);
 bool stack_sums_next(struct stack_sums *s, struct stack_sum *sum);

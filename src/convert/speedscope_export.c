@@ -115,7 +115,8 @@ static int print_profile(struct speedscope *s, const char *metric, bool blocks, 
 	return 0;
 }
 
-static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
+static int print_file(struct speedscope *s, const char *name, int columns,
+		      char metric[STACK_COLUMNS][128])
 {
 	int error = 0;
 
@@ -125,7 +126,7 @@ static int print_file(struct speedscope *s, const char *name, char metric[STACK_
 	out_text(&s->out, ",\"activeProfileIndex\":0,\n");
 	print_frames(s);
 	out_text(&s->out, ",\n\"profiles\":[\n");
-	for (int i = 0; i < CALL_VALUES && !error; i++) {
+	for (int i = 0; i < 2 * columns && !error; i++) {
 		if (i > 0)
 			out_text(&s->out, ",\n");
 		error = print_profile(s, metric[i / 2], i % 2, i / 2);
@@ -140,14 +141,15 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	struct mayfly_query asked, other;
 	char metric[STACK_COLUMNS][128];
 	struct stack_sums sums;
+	bool both = export_two_questions(trace, options->query, &asked, &other);
 	int error;
 
-	export_two_questions(options->query, &asked, &other);
-	error = stack_sums_begin(&sums, trace, &asked, &other);
+	error = stack_sums_begin(&sums, trace, &asked, both ? &other : NULL);
 	if (error)
 		return error;
 	export_metric_text(metric[0], sizeof(metric[0]), &asked, sums.of[0]->time_ns);
-	export_metric_text(metric[1], sizeof(metric[1]), &other, sums.of[1]->time_ns);
+	if (both)
+		export_metric_text(metric[1], sizeof(metric[1]), &other, sums.of[1]->time_ns);
 	error = shown_begin(&s->stacks, trace, options->query);
 	if (!error)
 		error = call_tree_make(&s->tree, &s->stacks, &sums, true);
@@ -155,7 +157,7 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	if (!error && !number_frames(s))
 		error = MAYFLY_E_MEMORY;
 	if (!error)
-		error = print_file(s, export_title(options, trace), metric);
+		error = print_file(s, export_title(options, trace), both ? 2 : 1, metric);
 	return error;
 }
 

@@ -89,6 +89,7 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 		return MAYFLY_ABSENT_TEMPORARY;
 	case MAYFLY_LEAKED:
 		return MAYFLY_ABSENT_LIVE;
+	case MAYFLY_SURVIVED:
 	case MAYFLY_LIVE:
 		break;
 	}
@@ -103,11 +104,12 @@ uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayf
 
 	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_TIMES;
-	if (q->by == MAYFLY_BY_THREAD || q->thread.matches)
+	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_FREEING_THREAD ||
+	    q->by == MAYFLY_BY_THREADS || q->thread.matches)
 		needs |= MAYFLY_ABSENT_THREADS;
 	if (q->by == MAYFLY_BY_SIZE || q->min_size > 0 || q->max_size < UINT64_MAX)
 		needs |= MAYFLY_ABSENT_SIZES;
-	if (query_by_lifetime(q))
+	if (query_by_fate(q->by) || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_LIFETIMES;
 	return needs & mayfly_trace_info(trace)->absent;
 }

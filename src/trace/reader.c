@@ -305,7 +305,7 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_RESIDENT || id & 1))
+		if (number.bad && (id <= FIELD_ABSENT || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
