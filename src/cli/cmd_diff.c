@@ -483,11 +483,14 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 			      "  %zu %s with fewer than 6 samples in both together (--all shows "
 			      "them)",
 			      few, few == 1 ? "other" : "others");
-	if (!c->exact)
+	if (!c->exact && real)
 		print_wrapped(o, STYLE_DIM, 0,
-			      "%zu of %zu rows changed significantly: of such rows about 1 in 20 "
-			      "is chance. 95 %%: interval of the change.",
+			      "%zu of %zu tested rows changed significantly; of rows called so, "
+			      "about 1 in 20 is chance.",
 			      real, real + noise);
+	else if (!c->exact)
+		print_wrapped(o, STYLE_DIM, 0, "None of %zu tested rows changed significantly.",
+			      noise);
 }
 
 static int print_text(const struct comparison *c, const struct trace_diff *d)
