@@ -237,29 +237,31 @@ static char *side_text(char *buffer, size_t size, const struct output *o,
 
 /* ---- the summary ---- */
 
+/* "2026-11-21 10:49:00 UTC, 1 byte in 512 KB, 652 samples: demo --fast" */
 static void print_side(const struct comparison *c, int which, const char *name)
 {
 	const struct report *r = &c->side[which];
 	const struct mayfly_info *info = r->file.info;
-	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES], start[64];
-	char interval[192];
+	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES];
+	char start[64] = "", interval[192];
 
+	if (!(info->absent & MAYFLY_ABSENT_START))
+		start_text(start, sizeof(start), info);
 	if (info->absent & MAYFLY_ABSENT_ERRORS)
-		mode_text(interval, sizeof(interval), r->file.trace);
+		mode_text(command, sizeof(command), r->file.trace);
 	else if (r->exact)
-		snprintf(interval, sizeof(interval), "exact, %" PRIu64 " allocations",
-			 info->samples);
+		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s", info->samples,
+			 info->samples == 1 ? "allocation" : "allocations");
 	else
-		snprintf(interval, sizeof(interval), "%s, %" PRIu64 " %s",
-			 interval_text(command, 160, r->file.trace), info->samples,
+		snprintf(command, sizeof(command), "%s, %" PRIu64 " %s",
+			 interval_text(interval, sizeof(interval), r->file.trace), info->samples,
 			 samples_word(info->samples));
-	snprintf(line, sizeof(line), "%s%s%s%s%s",
-		 info->absent & MAYFLY_ABSENT_START ? "" : start_text(start, sizeof(start), info),
-		 info->absent & MAYFLY_ABSENT_START ? "" : ", ", interval,
-		 info->absent & MAYFLY_ABSENT_COMMAND ? "" : ": ",
-		 info->absent & MAYFLY_ABSENT_COMMAND
-		     ? ""
-		     : command_line(command, sizeof(command), info));
+	snprintf(interval, sizeof(interval), "%.190s", command);
+	if (info->absent & MAYFLY_ABSENT_COMMAND)
+		snprintf(command, sizeof(command), "%s", r->path);
+	else
+		command_line(command, sizeof(command), info);
+	snprintf(line, sizeof(line), "%s%s%s: %s", start, *start ? ", " : "", interval, command);
 	print_field(
 	    &r->out, name, "%s",
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
@@ -485,11 +487,14 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 			      "  %zu %s with fewer than 6 samples in both together (--all shows "
 			      "them)",
 			      few, few == 1 ? "other" : "others");
-	if (!c->exact)
+	if (!c->exact && real)
 		print_wrapped(o, STYLE_DIM, 0,
-			      "%zu of %zu rows changed significantly: of such rows about 1 in 20 "
-			      "is chance. 95 %%: interval of the change.",
+			      "%zu of %zu tested rows changed significantly; of rows called so, "
+			      "about 1 in 20 is chance.",
 			      real, real + noise);
+	else if (!c->exact)
+		print_wrapped(o, STYLE_DIM, 0, "None of %zu tested rows changed significantly.",
+			      noise);
 }
 
 static int print_text(const struct comparison *c, const struct trace_diff *d)

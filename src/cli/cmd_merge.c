@@ -17,9 +17,8 @@
 static const char usage_text[] =
     "Usage: mayfly merge [OPTIONS] -o OUT FILE...\n"
     "\n"
-    "Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each sample "
-    "keeps\n"
-    "its own weight, so the figures of OUT are the sums of those of the files.\n"
+    "Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each\n"
+    "sample keeps its own weight, so the figures of OUT are the sums of those of the files.\n"
     "\n"
     "  -o, --output OUT     the file; - is standard output\n"
     "      --align start|clock   times count from each trace's own start (default), or from the\n"
