@@ -218,12 +218,15 @@ static int say_failed(const struct export *x, const char *path, int error)
 {
 	const char *what = question_needs_blocks(&x->q);
 
-	if (error == MAYFLY_E_ABSENT && absent_said(path, x->file.trace, &x->q))
+	if (error == MAYFLY_E_ABSENT && x->format->metrics &&
+	    absent_said(path, x->file.trace, &x->q))
 		return CLI_FAILED;
+	if (error == MAYFLY_E_ABSENT && x->file.info->absent)
+		return cli_error("%s: the file that it comes from does not have single blocks, "
+				 "which this needs",
+				 path);
 	if (x->samples)
 		what = "--rows samples";
-	else if (!what && x->q.window_given)
-		what = "--from or --to with this format";
 	if (error != MAYFLY_E_ABSENT || !what)
 		return cli_error("%s: %s", path, mayfly_error_text(error));
 	return cli_error("%s: a trace of snapshots has no single blocks, which %s needs; record "

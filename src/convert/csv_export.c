@@ -151,9 +151,13 @@ static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
 	return ranked;
 }
 
-static void print_errors(struct out *o, const struct mayfly_figure *f)
+/* What the trace does not know stays empty. */
+static void print_errors(struct table *t, const struct mayfly_figure *f, uint32_t absent)
 {
-	out_format(o, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+	if (export_knows(t->trace, absent | MAYFLY_ABSENT_ERRORS))
+		out_format(&t->out, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+	else
+		out_text(&t->out, ",,,");
 }
 
 static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
@@ -169,12 +173,14 @@ static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
 
 		out_unsigned(&t->out, rounding_next(&bytes, self->bytes.estimate));
 		out_char(&t->out, ',');
-		out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS))
+			out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
 		out_char(&t->out, ',');
-		out_unsigned(&t->out, self->samples);
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_ERRORS))
+			out_unsigned(&t->out, self->samples);
 		out_char(&t->out, ',');
-		print_errors(&t->out, &self->bytes);
-		print_errors(&t->out, &self->blocks);
+		print_errors(t, &self->bytes, 0);
+		print_errors(t, &self->blocks, MAYFLY_ABSENT_BLOCKS);
 		good = write_place(t, &t->out, ranked[i]->node);
 	}
 	free(ranked);
@@ -195,6 +201,9 @@ static int stacks_table(struct table *t)
 }
 
 /* ---- a row for each sample ---- */
+
+#define SINGLE_BLOCKS                                                                              \
+	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
 
 static bool thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
 {
@@ -322,7 +331,8 @@ static int through_events(struct table *t, bool second)
 
 static int samples_table(struct table *t)
 {
-	int error = t->info->snapshot_ns ? MAYFLY_E_ABSENT : choose(t);
+	int error =
+	    t->info->snapshot_ns || t->info->absent & SINGLE_BLOCKS ? MAYFLY_E_ABSENT : choose(t);
 
 	if (error)
 		return error;

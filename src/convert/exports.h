@@ -14,15 +14,15 @@ export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, e
 
 /*
  * The questions of formats that hold two: what the user asked, and what was allocated. Who asked
- * for that gets what is live at the peak as the other, or at the end when no peak is known. False:
- * the trace knows nothing of the other one (mayfly_query_absent()).
+ * for that gets what is live at the peak as the other.
  */
-bool export_two_questions(const struct mayfly_trace *trace, const struct mayfly_query *query,
-			  struct mayfly_query *asked,
+void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
 			  struct mayfly_query *other);
 /* What a metric is called where people read it: "live at the peak, 1.234 s". */
-char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
-			 int64_t time_ns);
+char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			 const struct mayfly_query *query, int64_t time_ns);
+/* Whether a trace has these of enum mayfly_absent. */
+bool export_knows(const struct mayfly_trace *trace, uint32_t absent);
 /* What the trace is of: the command, or the program's name. */
 const char *export_title(const struct export_options *options, const struct mayfly_trace *trace);
 

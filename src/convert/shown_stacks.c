@@ -185,13 +185,14 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
 		     const struct mayfly_query *first, const struct mayfly_query *second)
 {
-	int error = 0;
+	int error;
 
 	*s = (struct stack_sums){0};
-	if (first)
-		error = mayfly_node_sums_run(trace, first, &s->of[0]);
+	error = mayfly_node_sums_run(trace, first, &s->of[0]);
 	if (!error && second)
 		error = mayfly_node_sums_run(trace, second, &s->of[1]);
+	if (error == MAYFLY_E_ABSENT && s->of[0])
+		error = 0;
 	if (error)
 		stack_sums_end(s);
 	return error;

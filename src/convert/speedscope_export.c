@@ -115,8 +115,8 @@ static int print_profile(struct speedscope *s, const char *metric, bool blocks, 
 	return 0;
 }
 
-static int print_file(struct speedscope *s, const char *name, int columns,
-		      char metric[STACK_COLUMNS][128])
+/* A metric without a name has no answer. */
+static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
 {
 	int error = 0;
 
@@ -126,10 +126,15 @@ static int print_file(struct speedscope *s, const char *name, int columns,
 	out_text(&s->out, ",\"activeProfileIndex\":0,\n");
 	print_frames(s);
 	out_text(&s->out, ",\n\"profiles\":[\n");
-	for (int i = 0; i < 2 * columns && !error; i++) {
+	for (int i = 0; i < CALL_VALUES && !error; i++) {
+		bool blocks = i % 2;
+
+		if (!*metric[i / 2] ||
+		    (blocks && !export_knows(s->stacks.trace, MAYFLY_ABSENT_BLOCKS)))
+			continue;
 		if (i > 0)
 			out_text(&s->out, ",\n");
-		error = print_profile(s, metric[i / 2], i % 2, i / 2);
+		error = print_profile(s, metric[i / 2], blocks, i / 2);
 	}
 	out_text(&s->out, "\n]}\n");
 	return error;
@@ -141,15 +146,17 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	struct mayfly_query asked, other;
 	char metric[STACK_COLUMNS][128];
 	struct stack_sums sums;
-	bool both = export_two_questions(trace, options->query, &asked, &other);
 	int error;
 
-	error = stack_sums_begin(&sums, trace, &asked, both ? &other : NULL);
+	export_two_questions(options->query, &asked, &other);
+	error = stack_sums_begin(&sums, trace, &asked, &other);
 	if (error)
 		return error;
-	export_metric_text(metric[0], sizeof(metric[0]), &asked, sums.of[0]->time_ns);
-	if (both)
-		export_metric_text(metric[1], sizeof(metric[1]), &other, sums.of[1]->time_ns);
+	export_metric_text(metric[0], sizeof(metric[0]), trace, &asked, sums.of[0]->time_ns);
+	*metric[1] = 0;
+	if (sums.of[1])
+		export_metric_text(metric[1], sizeof(metric[1]), trace, &other,
+				   sums.of[1]->time_ns);
 	error = shown_begin(&s->stacks, trace, options->query);
 	if (!error)
 		error = call_tree_make(&s->tree, &s->stacks, &sums, true);
@@ -157,7 +164,7 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	if (!error && !number_frames(s))
 		error = MAYFLY_E_MEMORY;
 	if (!error)
-		error = print_file(s, export_title(options, trace), both ? 2 : 1, metric);
+		error = print_file(s, export_title(options, trace), metric);
 	return error;
 }
 
