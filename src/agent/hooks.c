@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "allocator.h"
 #include "cpu.h"
 #include "exact.h"
 #include "live.h"
@@ -231,6 +232,7 @@ static void resolve(void)
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);
+	allocator_find(next, __libc_malloc && found.malloc == __libc_malloc);
 	real = found;
 	errno = error;
 }
@@ -323,6 +325,8 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
 	if (live_add(&live, &stale))
 		write_free(&stale, ticks, 0);
+	if (allocator_due(ticks))
+		allocator_look(w, ticks);
 }
 
 COLD void path_finish(void)

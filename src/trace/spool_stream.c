@@ -929,6 +929,53 @@ static void read_heap_end(struct spool_stream *s, struct writer *w, struct varin
 	}
 }
 
+/* The counters that an ALLOCATOR record's values become. */
+static const char *const allocator_counters[][SPOOL_ALLOCATOR_VALUES] = {
+    [SPOOL_OF_PROCESS] = {"self.resident", "self.resident_files"},
+    [SPOOL_OF_GLIBC] = {"glibc.arenas", "glibc.mmapped", "glibc.in_use", "glibc.free",
+			"glibc.fastbins", "glibc.top"},
+    [SPOOL_OF_JEMALLOC] = {"jemalloc.allocated", "jemalloc.active", "jemalloc.metadata",
+			   "jemalloc.resident", "jemalloc.mapped", "jemalloc.retained"},
+    [SPOOL_OF_MIMALLOC] = {"mimalloc.committed"},
+    [SPOOL_OF_TCMALLOC] = {"tcmalloc.allocated", "tcmalloc.heap", "tcmalloc.page_heap_free",
+			   "tcmalloc.page_heap_unmapped", "tcmalloc.central_free",
+			   "tcmalloc.transfer_free", "tcmalloc.thread_free"},
+};
+
+static void add_counter(struct spool_stream *s, int64_t ns, const char *name, uint64_t value)
+{
+	uint32_t string = recording_string(s->tables, name, strlen(name));
+	uint32_t unit = recording_string(s->tables, "bytes", 5);
+	int error = string == RECORDING_NONE || unit == RECORDING_NONE
+			? MAYFLY_E_MEMORY
+			: trace_writer_counter(s->trace, ns, string, unit, (double)value);
+
+	if (error)
+		fail(s, error);
+}
+
+static void read_allocator(struct spool_stream *s, struct writer *w, struct varint_in *in)
+{
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], whose, count;
+	int64_t ns;
+
+	varint_s(in);
+	whose = varint_u(in);
+	count = varint_u(in);
+	if (whose >= sizeof(allocator_counters) / sizeof(*allocator_counters) ||
+	    count > SPOOL_ALLOCATOR_VALUES)
+		varint_fail(in);
+	for (uint64_t i = 0; i < count && !in->bad; i++)
+		value[i] = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	ns = moment(s, w->ticks);
+	for (uint64_t i = 0; s->trace && i < count && !s->error; i++)
+		if (allocator_counters[whose][i])
+			add_counter(s, ns, allocator_counters[whose][i], value[i]);
+}
+
 /* ---- forks ---- */
 
 static int compare_serial(const void *a, const void *b)
@@ -1089,6 +1136,9 @@ static void read_tagged(struct spool_stream *s, struct writer *w, uint8_t tag)
 		break;
 	case SPOOL_HEAP_END:
 		read_heap_end(s, w, &in);
+		break;
+	case SPOOL_ALLOCATOR:
+		read_allocator(s, w, &in);
 		break;
 	default:
 		varint_fail(&in);

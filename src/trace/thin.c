@@ -228,6 +228,46 @@ static int copy_events(struct thinning *t)
 	return error;
 }
 
+/* One moment after the other, as they came: so they are told once for all counters. */
+static int copy_counters(struct thinning *t)
+{
+	const struct mayfly_trace *trace = t->trace;
+	struct recording *tables = trace_writer_tables(t->to);
+	size_t counters = trace->info.counters, left = 0;
+	size_t *next = calloc(counters + 1, sizeof(*next));
+	int error = next ? 0 : MAYFLY_E_MEMORY;
+
+	for (size_t i = 0; i < counters; i++)
+		left += mayfly_trace_counter(trace, i)->points;
+	while (left && !error) {
+		int64_t now = INT64_MAX;
+
+		for (size_t i = 0; i < counters; i++) {
+			const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
+
+			if (next[i] < c->points && c->time_ns[next[i]] < now)
+				now = c->time_ns[next[i]];
+		}
+		for (size_t i = 0; i < counters && !error; i++) {
+			const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
+			uint32_t name, unit;
+
+			if (next[i] == c->points || c->time_ns[next[i]] != now)
+				continue;
+			name = recording_string(tables, c->name, strlen(c->name));
+			unit = recording_string(tables, c->unit, strlen(c->unit));
+			error =
+			    name == RECORDING_NONE || unit == RECORDING_NONE
+				? MAYFLY_E_MEMORY
+				: trace_writer_counter(t->to, now, name, unit, c->value[next[i]]);
+			next[i]++;
+			left--;
+		}
+	}
+	free(next);
+	return error;
+}
+
 int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
 	       struct trace_writer *to, struct thin_map **map)
 {
@@ -242,6 +282,8 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 	error = t.map ? find_nodes(&t) : MAYFLY_E_MEMORY;
 	if (!error)
 		error = copy_events(&t);
+	if (!error)
+		error = copy_counters(&t);
 	free(t.node);
 	if (error)
 		thin_map_free(t.map);

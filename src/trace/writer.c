@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/counters.h"
 #include "trace/events.h"
 #include "trace/format.h"
 #include "trace/sums_build.h"
@@ -61,6 +62,8 @@ struct trace_writer {
 	struct promotion *promotion; /* of this chunk */
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
+
+	struct counter_writer counters;
 
 	struct sums_span span;
 	uint64_t span_events;
@@ -155,6 +158,7 @@ void trace_writer_free_all(struct trace_writer *w)
 	bytes_free(&w->out);
 	bytes_free(&w->info);
 	free_batch(w);
+	counters_free(&w->counters);
 	sums_free(&w->span);
 	free(w->index);
 	free(w);
@@ -485,6 +489,7 @@ static int write_group(struct trace_writer *w, bool last)
 	write_events(w, first_chain);
 	if (last || w->span_events >= SUMS_SPAN_EVENTS)
 		write_sums(w);
+	counters_write(&w->counters, w->r, w->columns, &w->out);
 	return give(w);
 }
 
@@ -517,6 +522,8 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 		w->inherited = 0;
 		w->chunks++;
 	}
+	if (!w->error)
+		counters_write(&w->counters, w->r, w->columns, &w->out);
 	return give(w);
 }
 
@@ -658,6 +665,24 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 	w->promotion[w->promotions++] =
 	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
 	return 0;
+}
+
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value)
+{
+	if (w->error)
+		return w->error;
+	if (name >= w->r->strings || unit >= w->r->strings)
+		return fail(w, MAYFLY_E_RANGE);
+	if (counters_due(&w->counters)) {
+		begin(w, false);
+		if (!w->error)
+			counters_write(&w->counters, w->r, w->columns, &w->out);
+		if (give(w))
+			return w->error;
+	}
+	return counters_add(&w->counters, time_ns, name, unit, value) ? 0
+								      : fail(w, MAYFLY_E_MEMORY);
 }
 
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)

@@ -56,6 +56,11 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 /* The block is moved to OCaml's major heap. */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial);
 
+/* A counter's value from this time on; times of one counter ascend, those of several need not. name
+ * and unit: strings of the tables. What is not a finite number is left out. */
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value);
+
 /* Time has come to this without events: closes snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The allocator's own view: see allocator.h. */
+#include "allocator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu.h"
+
+#define LONGEST_WAIT_NS	 1000000000ull
+#define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
+#define COST_SHARE	 1000	     /* it may cost a thousandth of the time */
+#define PAGE_BYTES	 4096u
+
+_Atomic uint64_t allocator_next;
+
+/* glibc's is declared since 2.33; the others are whatever allocator is underneath. */
+static struct mallinfo2 (*glibc_info)(void);
+static int (*jemalloc_control)(const char *, void *, size_t *, void *, size_t);
+static void (*mimalloc_info)(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *,
+			     size_t *);
+static int (*tcmalloc_property)(const char *, size_t *);
+
+void allocator_find(void *(*next)(const char *name, void *otherwise), bool is_libc)
+{
+	/* The compiler knows no conversion between object and function pointers; POSIX does. */
+#define FIND(function, name)                                                                       \
+	do {                                                                                       \
+		void *p = next(name, NULL);                                                        \
+		memcpy(&(function), &p, sizeof(p));                                                \
+	} while (0)
+	if (is_libc) {
+		FIND(glibc_info, "mallinfo2");
+		return;
+	}
+	FIND(jemalloc_control, "mallctl");
+	if (!jemalloc_control)
+		FIND(mimalloc_info, "mi_process_info");
+	if (!jemalloc_control && !mimalloc_info)
+		FIND(tcmalloc_property, "MallocExtension_GetNumericProperty");
+#undef FIND
+}
+
+/* ---- asking ---- */
+
+static uint32_t ask_glibc(uint64_t *value)
+{
+	struct mallinfo2 m = glibc_info();
+
+	value[0] = m.arena;
+	value[1] = m.hblkhd;
+	value[2] = m.uordblks;
+	value[3] = m.fordblks;
+	value[4] = m.fsmblks;
+	value[5] = m.keepcost;
+	return 6;
+}
+
+static uint32_t ask_jemalloc(uint64_t *value)
+{
+	static const char *const names[] = {"stats.allocated", "stats.active", "stats.metadata",
+					    "stats.resident",  "stats.mapped", "stats.retained"};
+	uint64_t epoch = 1;
+	size_t size = sizeof(epoch);
+	uint32_t n = sizeof(names) / sizeof(*names);
+
+	/* What it tells stands still until it is told to look again. */
+	if (jemalloc_control("epoch", &epoch, &size, &epoch, size))
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = 0;
+
+		size = sizeof(bytes);
+		if (jemalloc_control(names[i], &bytes, &size, NULL, 0))
+			bytes = 0;
+		value[i] = bytes;
+	}
+	return n;
+}
+
+static uint32_t ask_mimalloc(uint64_t *value)
+{
+	size_t elapsed, user, system, resident, most_resident, committed, most, faults;
+
+	mimalloc_info(&elapsed, &user, &system, &resident, &most_resident, &committed, &most,
+		      &faults);
+	value[0] = committed;
+	return 1;
+}
+
+static uint32_t ask_tcmalloc(uint64_t *value)
+{
+	static const char *const names[] = {
+	    "generic.current_allocated_bytes",	 "generic.heap_size",
+	    "tcmalloc.pageheap_free_bytes",	 "tcmalloc.pageheap_unmapped_bytes",
+	    "tcmalloc.central_cache_free_bytes", "tcmalloc.transfer_cache_free_bytes",
+	    "tcmalloc.thread_cache_free_bytes"};
+	uint32_t n = sizeof(names) / sizeof(*names);
+
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = 0;
+
+		if (!tcmalloc_property(names[i], &bytes))
+			bytes = 0;
+		value[i] = bytes;
+	}
+	return n;
+}
+
+/* No signal handler may come: it might allocate, and wait for the lock that we hold. */
+static uint32_t ask(uint64_t *value, uint32_t *count)
+{
+	uint64_t all = UINT64_MAX, before = 0;
+	uint32_t whose = SPOOL_OF_PROCESS;
+
+	*count = 0;
+	if (sys_failed(sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, 8)))
+		return whose;
+	if (glibc_info) {
+		whose = SPOOL_OF_GLIBC;
+		*count = ask_glibc(value);
+	} else if (jemalloc_control) {
+		whose = SPOOL_OF_JEMALLOC;
+		*count = ask_jemalloc(value);
+	} else if (mimalloc_info) {
+		whose = SPOOL_OF_MIMALLOC;
+		*count = ask_mimalloc(value);
+	} else if (tcmalloc_property) {
+		whose = SPOOL_OF_TCMALLOC;
+		*count = ask_tcmalloc(value);
+	}
+	sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, 8);
+	return whose;
+}
+
+/* ---- when ---- */
+
+static uint64_t mono_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The next time, after one that took `cost` ticks: soon at first, then each second, and more seldom
+ * where it takes long, as with very many free blocks. */
+static uint64_t next_look(uint64_t ticks, uint64_t cost)
+{
+	uint64_t passed = mono_ns() - spool_header->start_mono_ns;
+	uint64_t passed_ticks = ticks - spool_header->start_ticks;
+	uint64_t wait = passed / 4 < SHORTEST_WAIT_NS ? SHORTEST_WAIT_NS : passed / 4;
+
+	if (wait > LONGEST_WAIT_NS)
+		wait = LONGEST_WAIT_NS;
+	/* In ticks, as fast as they have come so far. */
+	if (!agent_use_tsc || !passed)
+		wait *= agent_use_tsc ? 3 : 1;
+	else
+		wait = (uint64_t)((unsigned __int128)wait * passed_ticks / passed);
+	return ticks + (wait > cost * COST_SHARE ? wait : cost * COST_SHARE);
+}
+
+static void look(struct writer *w, uint64_t ticks)
+{
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = agent_ticks();
+	uint32_t count, whose = ask(value, &count);
+
+	atomic_store(&allocator_next, next_look(began, agent_ticks() - began));
+	if (count)
+		spool_allocator(w, ticks, whose, value, count);
+}
+
+static bool may_ask(const struct writer *w)
+{
+	return !agent_sandboxed && !w->walk.interrupted && !w->walk.truncated;
+}
+
+COLD void allocator_look(struct writer *w, uint64_t ticks)
+{
+	uint64_t due = atomic_load(&allocator_next);
+	int error = errno;
+
+	if (ticks < due || !may_ask(w))
+		return;
+	/* One thread does it. */
+	if (atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
+		look(w, ticks);
+	errno = error;
+}
+
+void allocator_forked(void)
+{
+	atomic_store(&allocator_next, 0);
+}
+
+/* ---- the end ---- */
+
+static const char *read_number(const char *at, uint64_t *value)
+{
+	for (*value = 0; *at >= '0' && *at <= '9'; at++)
+		*value = *value * 10 + (uint64_t)(*at - '0');
+	return *at == ' ' ? at + 1 : at;
+}
+
+/* What the kernel counts; afterwards nobody can ask it. Size, resident, shared, in pages. */
+static bool read_resident(uint64_t *resident, uint64_t *of_files)
+{
+	char text[128] = "";
+	const char *at = text;
+	uint64_t size;
+	long fd = sys_openat(AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0), got;
+
+	if (sys_failed(fd))
+		return false;
+	got = sys_read((int)fd, text, sizeof(text) - 1);
+	sys_close((int)fd);
+	if (sys_failed(got))
+		return false;
+	at = read_number(at, &size);
+	at = read_number(at, resident);
+	read_number(at, of_files);
+	*resident *= PAGE_BYTES;
+	*of_files *= PAGE_BYTES;
+	return *resident != 0;
+}
+
+void allocator_end(struct writer *w)
+{
+	uint64_t value[2], ticks;
+	struct walk_start at;
+
+	cpu_here(at.pc, at.sp, at.bp);
+	walk_capture(&w->walk, &at);
+	w->stack_known = false;
+	if (!may_ask(w))
+		return;
+	ticks = agent_ticks();
+	look(w, ticks);
+	if (read_resident(&value[0], &value[1]))
+		spool_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The allocator's own view of its memory: how much it has from the kernel, how much of that is
+ * free. Asked for on the sample path, at most about once a second.
+ *
+ * Asking takes the allocator's locks, which this thread does not hold: the real function has
+ * returned or has not been called yet. Only a signal handler may have interrupted it, so none must
+ * be on the stack, and none may come while we ask.
+ */
+#ifndef MAYFLY_ALLOCATOR_H
+#define MAYFLY_ALLOCATOR_H
+
+#include "agent.h"
+#include "spool.h"
+
+/* While the real functions are looked up. next: as dlsym() with RTLD_NEXT; is_libc: malloc is the C
+ * library's. */
+void allocator_find(void *(*next)(const char *name, void *otherwise), bool is_libc);
+
+extern _Atomic uint64_t allocator_next; /* ticks when it is due */
+
+static inline bool allocator_due(uint64_t ticks)
+{
+	return UNLIKELY(ticks >= atomic_load_explicit(&allocator_next, memory_order_relaxed));
+}
+
+/* With the writer's latest capture, which is this call's stack. */
+void allocator_look(struct writer *w, uint64_t ticks);
+
+/* The program leaves by exit(). */
+void allocator_end(struct writer *w);
+
+/* In the child. */
+void allocator_forked(void);
+
+#endif
