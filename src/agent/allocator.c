@@ -18,38 +18,19 @@
 
 _Atomic uint64_t allocator_next;
 
-/* glibc's is declared since 2.33; the others are whatever allocator is underneath. */
-static struct mallinfo2 (*glibc_info)(void);
-static int (*jemalloc_control)(const char *, void *, size_t *, void *, size_t);
-static void (*mimalloc_info)(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *,
-			     size_t *);
-static int (*tcmalloc_property)(const char *, size_t *);
-
-void allocator_find(void *(*next)(const char *name, void *otherwise), bool is_libc)
-{
-	/* The compiler knows no conversion between object and function pointers; POSIX does. */
-#define FIND(function, name)                                                                       \
-	do {                                                                                       \
-		void *p = next(name, NULL);                                                        \
-		memcpy(&(function), &p, sizeof(p));                                                \
-	} while (0)
-	if (is_libc) {
-		FIND(glibc_info, "mallinfo2");
-		return;
-	}
-	FIND(jemalloc_control, "mallctl");
-	if (!jemalloc_control)
-		FIND(mimalloc_info, "mi_process_info");
-	if (!jemalloc_control && !mimalloc_info)
-		FIND(tcmalloc_property, "MallocExtension_GetNumericProperty");
-#undef FIND
-}
+/* Whatever allocator is underneath has its own; bound when the agent is loaded. A dlsym() that
+ * finds nothing would leave an error for the program's dlerror(). */
+extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
+extern void mi_process_info(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *,
+			    size_t *) __attribute__((weak));
+extern int MallocExtension_GetNumericProperty(const char *, size_t *) __attribute__((weak));
+extern struct mallinfo2 mallinfo2(void) __attribute__((weak));
 
 /* ---- asking ---- */
 
 static uint32_t ask_glibc(uint64_t *value)
 {
-	struct mallinfo2 m = glibc_info();
+	struct mallinfo2 m = mallinfo2();
 
 	value[0] = m.arena;
 	value[1] = m.hblkhd;
@@ -69,13 +50,13 @@ static uint32_t ask_jemalloc(uint64_t *value)
 	uint32_t n = sizeof(names) / sizeof(*names);
 
 	/* What it tells stands still until it is told to look again. */
-	if (jemalloc_control("epoch", &epoch, &size, &epoch, size))
+	if (mallctl("epoch", &epoch, &size, &epoch, size))
 		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		size_t bytes = 0;
 
 		size = sizeof(bytes);
-		if (jemalloc_control(names[i], &bytes, &size, NULL, 0))
+		if (mallctl(names[i], &bytes, &size, NULL, 0))
 			bytes = 0;
 		value[i] = bytes;
 	}
@@ -86,8 +67,8 @@ static uint32_t ask_mimalloc(uint64_t *value)
 {
 	size_t elapsed, user, system, resident, most_resident, committed, most, faults;
 
-	mimalloc_info(&elapsed, &user, &system, &resident, &most_resident, &committed, &most,
-		      &faults);
+	mi_process_info(&elapsed, &user, &system, &resident, &most_resident, &committed, &most,
+			&faults);
 	value[0] = committed;
 	return 1;
 }
@@ -104,7 +85,7 @@ static uint32_t ask_tcmalloc(uint64_t *value)
 	for (uint32_t i = 0; i < n; i++) {
 		size_t bytes = 0;
 
-		if (!tcmalloc_property(names[i], &bytes))
+		if (!MallocExtension_GetNumericProperty(names[i], &bytes))
 			bytes = 0;
 		value[i] = bytes;
 	}
@@ -120,18 +101,18 @@ static uint32_t ask(uint64_t *value, uint32_t *count)
 	*count = 0;
 	if (sys_failed(sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, 8)))
 		return whose;
-	if (glibc_info) {
-		whose = SPOOL_OF_GLIBC;
-		*count = ask_glibc(value);
-	} else if (jemalloc_control) {
+	if (mallctl) {
 		whose = SPOOL_OF_JEMALLOC;
 		*count = ask_jemalloc(value);
-	} else if (mimalloc_info) {
+	} else if (mi_process_info) {
 		whose = SPOOL_OF_MIMALLOC;
 		*count = ask_mimalloc(value);
-	} else if (tcmalloc_property) {
+	} else if (MallocExtension_GetNumericProperty) {
 		whose = SPOOL_OF_TCMALLOC;
 		*count = ask_tcmalloc(value);
+	} else if (mallinfo2) {
+		whose = SPOOL_OF_GLIBC;
+		*count = ask_glibc(value);
 	}
 	sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, 8);
 	return whose;
@@ -175,9 +156,18 @@ static void look(struct writer *w, uint64_t ticks)
 		spool_allocator(w, ticks, whose, value, count);
 }
 
-static bool may_ask(const struct writer *w)
+/* Not where a signal handler may have interrupted the allocator, nor where nobody knows. The walk's
+ * latest capture is not that of the packet's stack any more. */
+static bool may_ask(struct writer *w)
 {
-	return !agent_sandboxed && !w->walk.interrupted && !w->walk.truncated;
+	struct walk_start at;
+
+	if (agent_sandboxed)
+		return false;
+	cpu_here(at.pc, at.sp, at.bp);
+	walk_capture(&w->walk, &at);
+	w->stack_known = false;
+	return !w->walk.interrupted && !w->walk.truncated;
 }
 
 COLD void allocator_look(struct writer *w, uint64_t ticks)
@@ -185,11 +175,13 @@ COLD void allocator_look(struct writer *w, uint64_t ticks)
 	uint64_t due = atomic_load(&allocator_next);
 	int error = errno;
 
-	if (ticks < due || !may_ask(w))
+	/* One thread does it. Where it cannot be done, another try soon. */
+	if (ticks < due || !atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
 		return;
-	/* One thread does it. */
-	if (atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
+	if (may_ask(w))
 		look(w, ticks);
+	else
+		atomic_store(&allocator_next, next_look(ticks, 0));
 	errno = error;
 }
 
@@ -232,11 +224,7 @@ static bool read_resident(uint64_t *resident, uint64_t *of_files)
 void allocator_end(struct writer *w)
 {
 	uint64_t value[2], ticks;
-	struct walk_start at;
 
-	cpu_here(at.pc, at.sp, at.bp);
-	walk_capture(&w->walk, &at);
-	w->stack_known = false;
 	if (!may_ask(w))
 		return;
 	ticks = agent_ticks();

@@ -13,10 +13,6 @@
 #include "agent.h"
 #include "spool.h"
 
-/* While the real functions are looked up. next: as dlsym() with RTLD_NEXT; is_libc: malloc is the C
- * library's. */
-void allocator_find(void *(*next)(const char *name, void *otherwise), bool is_libc);
-
 extern _Atomic uint64_t allocator_next; /* ticks when it is due */
 
 static inline bool allocator_due(uint64_t ticks)
@@ -24,7 +20,7 @@ static inline bool allocator_due(uint64_t ticks)
 	return UNLIKELY(ticks >= atomic_load_explicit(&allocator_next, memory_order_relaxed));
 }
 
-/* With the writer's latest capture, which is this call's stack. */
+/* Not between a RELEASE for a realloc and what becomes of it. */
 void allocator_look(struct writer *w, uint64_t ticks);
 
 /* The program leaves by exit(). */

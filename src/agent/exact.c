@@ -328,7 +328,10 @@ HOT void exact_free(void *block)
 {
 	if (LIKELY(block)) {
 		if (LIKELY(path_enter())) {
-			record_release(block, read_clock(), 0, RELEASE_BYTES);
+			uint64_t ticks = read_clock();
+
+			if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
+				allocator_look(self.writer, ticks);
 			path_leave();
 		} else {
 			path_defer_free(block);

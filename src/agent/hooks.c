@@ -232,7 +232,6 @@ static void resolve(void)
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);
-	allocator_find(next, __libc_malloc && found.malloc == __libc_malloc);
 	real = found;
 	errno = error;
 }
@@ -434,6 +433,8 @@ static void report_free(const struct live_block *b, uint32_t flags)
 			uint64_t ticks = agent_ticks();
 
 			write_free(b, ticks, flags);
+			if (allocator_due(ticks) && self.writer)
+				allocator_look(self.writer, ticks);
 			if (UNLIKELY(budget_share()) && self.budget.start)
 				charge(ticks, b->thread == self.number ? b->position : 0);
 		}

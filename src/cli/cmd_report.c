@@ -12,6 +12,7 @@
 #include "output.h"
 #include "places.h"
 #include "question.h"
+#include "report_rss.h"
 #include "trace/query_two.h"
 
 #include <getopt.h>
@@ -35,6 +36,7 @@ static const char usage_text[] =
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
+    "  --rss                why RSS is larger than the heap: what it consists of\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"
@@ -66,6 +68,7 @@ struct report {
 	bool exact;   /* figures have no error */
 	size_t top, depth;
 	size_t series; /* moments; 0: none */
+	bool rss;
 };
 
 /* ---- options ---- */
@@ -77,6 +80,7 @@ enum {
 	OPT_DEPTH,
 	OPT_WIDE,
 	OPT_JSON,
+	OPT_RSS,
 };
 
 static const struct option long_options[] = {
@@ -84,6 +88,7 @@ static const struct option long_options[] = {
     QUESTION_ROW_OPTIONS,
     QUESTION_FILTER_OPTIONS,
     {"series", required_argument, NULL, OPT_SERIES},
+    {"rss", no_argument, NULL, OPT_RSS},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -123,8 +128,19 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_JSON:
 		r->json = true;
 		break;
+	case OPT_RSS:
+		r->rss = true;
+		break;
 	}
 	return true;
+}
+
+static bool asks_for_blocks(const struct report *r)
+{
+	const struct question *q = &r->q;
+
+	return q->filtered || q->metric_given || q->by_given || q->sort_given || q->at_given ||
+	       q->window_given || r->series;
 }
 
 /* Returns true when the command is to go on; else *status is its exit status. */
@@ -152,6 +168,10 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 			good = set_presentation(r, option, optarg);
 		if (!good)
 			return false;
+	}
+	if (r->rss && asks_for_blocks(r)) {
+		cli_usage("--rss is about all memory: no other question goes with it");
+		return false;
 	}
 	return question_check(&r->q) && one_trace_named(argc, argv);
 }
@@ -409,6 +429,7 @@ static int print_summary(const struct report *r)
 	print_estimate(&r->out, "Peak", &s.peak, more);
 	print_highest(r, &s);
 	print_estimate(&r->out, "Live at end", &s.live_at_end, "");
+	print_resident(&r->out, r->file.trace);
 	snprintf(more, sizeof(more), ", %s of all allocated",
 		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
 			      s.allocated.bytes.estimate));
@@ -1331,7 +1352,8 @@ int cmd_report(int argc, char **argv)
 	if (parse(&r, argc, argv, &status)) {
 		status = CLI_FAILED;
 		if (open_trace(argv[optind], &r.file)) {
-			status = run(&r);
+			status =
+			    r.rss ? report_rss(&r.file, argv[optind], &r.out, r.json) : run(&r);
 			close_trace(&r.file);
 		}
 	}
