@@ -161,14 +161,35 @@ struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t in
  * counters", says which ones mayfly itself records. */
 struct mayfly_counter {
 	const char *name;
-	const char *unit; /* "bytes", "ns", "" of plain numbers */
-	size_t points;	  /* at least 1 */
+	const char *unit;	/* "bytes", "ns", "" of plain numbers */
+	size_t points;		/* at least 1 */
 	const int64_t *time_ns; /* ascending, some may be equal */
 	const double *value;
 };
 
 /* Of mayfly_info.counters; NULL when out of range. */
 const struct mayfly_counter *mayfly_trace_counter(const struct mayfly_trace *trace, size_t index);
+
+/* ---- nearly empty pages, of traces of every allocation ---- */
+
+/* A page of memory is held by the stacks whose blocks lie in it, in proportion to their bytes. */
+struct mayfly_fragment {
+	uint32_t node;		/* that allocated */
+	uint64_t blocks, bytes; /* live */
+	uint64_t pages;		/* in which they lie, also partly */
+	uint64_t held_bytes; /* its share of all pages: held and not filled is held_bytes - bytes */
+};
+
+struct mayfly_fragmentation {
+	int64_t time_ns;
+	uint64_t blocks, bytes, pages, page_bytes; /* of all stacks */
+	size_t count;
+	const struct mayfly_fragment *fragment; /* by node; of very many stacks, the worst */
+};
+
+/* At the end, or near the peak: not more than some percent below it. NULL: not known. */
+const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
+							      bool at_end);
 
 /* ---- events, in time order ---- */
 

@@ -12,6 +12,7 @@
 #include "output.h"
 #include "places.h"
 #include "question.h"
+#include "report_fragmentation.h"
 #include "report_rss.h"
 #include "trace/query_two.h"
 
@@ -37,6 +38,7 @@ static const char usage_text[] =
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
     "  --rss                why RSS is larger than the heap: what it consists of\n"
+    "  --fragmentation      whose blocks hold nearly empty pages (recorded with --exact)\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"
@@ -68,7 +70,7 @@ struct report {
 	bool exact;   /* figures have no error */
 	size_t top, depth;
 	size_t series; /* moments; 0: none */
-	bool rss;
+	bool rss, fragmentation;
 };
 
 /* ---- options ---- */
@@ -81,6 +83,7 @@ enum {
 	OPT_WIDE,
 	OPT_JSON,
 	OPT_RSS,
+	OPT_FRAGMENTATION,
 };
 
 static const struct option long_options[] = {
@@ -89,6 +92,7 @@ static const struct option long_options[] = {
     QUESTION_FILTER_OPTIONS,
     {"series", required_argument, NULL, OPT_SERIES},
     {"rss", no_argument, NULL, OPT_RSS},
+    {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -131,6 +135,9 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_RSS:
 		r->rss = true;
 		break;
+	case OPT_FRAGMENTATION:
+		r->fragmentation = true;
+		break;
 	}
 	return true;
 }
@@ -169,8 +176,9 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	if (r->rss && asks_for_blocks(r)) {
-		cli_usage("--rss is about all memory: no other question goes with it");
+	if (r->rss + r->fragmentation + asks_for_blocks(r) > 1) {
+		cli_usage("%s: no other question and no filter goes with it",
+			  r->rss ? "--rss" : "--fragmentation");
 		return false;
 	}
 	return question_check(&r->q) && one_trace_named(argc, argv);
@@ -1342,6 +1350,17 @@ static int run(struct report *r)
 	return cli_finish();
 }
 
+static int answer(struct report *r, const char *name)
+{
+	struct fragmentation_request request = {name, &r->q.hidden, r->top, r->json};
+
+	if (r->rss)
+		return report_rss(&r->file, name, &r->out, r->json);
+	if (r->fragmentation)
+		return report_fragmentation(&r->file, &r->out, &request);
+	return run(r);
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct report r = {.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH};
@@ -1352,8 +1371,7 @@ int cmd_report(int argc, char **argv)
 	if (parse(&r, argc, argv, &status)) {
 		status = CLI_FAILED;
 		if (open_trace(argv[optind], &r.file)) {
-			status =
-			    r.rss ? report_rss(&r.file, argv[optind], &r.out, r.json) : run(&r);
+			status = answer(&r, argv[optind]);
 			close_trace(&r.file);
 		}
 	}

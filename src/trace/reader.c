@@ -20,6 +20,7 @@
 
 #include "trace/counters.h"
 #include "trace/cursor.h"
+#include "trace/fragments.h"
 #include "trace/format.h"
 #include "trace/spool_stream.h"
 #include "trace/sums.h"
@@ -423,6 +424,8 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 		o->damaged |= o->finished && !o->indexed;
 	} else if (h->type == TRACE_COUNTERS) {
 		counters_read(o->t, c);
+	} else if (h->type == TRACE_FRAGMENTS) {
+		fragments_read(o->t, c);
 	} else if (!tables_read(&o->tables, h->type) && TRACE_ESSENTIAL(h->type)) {
 		fail(o, MAYFLY_E_VERSION);
 	}
@@ -745,6 +748,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	free(t->chunk);
 	free(t->sums);
 	counters_close(t);
+	fragments_close(t);
 	free(t);
 }
 

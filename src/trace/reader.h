@@ -66,6 +66,7 @@ struct mayfly_trace {
 
 	struct trace_counter *counter;
 	size_t counter_room;
+	struct mayfly_fragmentation fragments[2]; /* enum fragments_kind */
 
 	struct trace_chunk *chunk;
 	size_t chunks, chunk_room;

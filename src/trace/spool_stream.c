@@ -21,6 +21,7 @@
 
 #include "trace/estimate.h"
 #include "trace/format.h"
+#include "trace/fragments.h"
 #include "trace/live_table.h"
 #include "trace/spool_describe.h"
 #include "trace/spool_format.h"
@@ -34,8 +35,11 @@
 #define MOST_WAITING  64u
 #define MOST_FORKS    64u
 #define MOST_FORK_BLOCKS                                                                           \
-	(4u << 20)	  /* in all forks together, but the newest is kept in any case             \
-			   */
+	(4u << 20) /* in all forks together, but the newest is kept in any case                    \
+		    */
+#define PEAK_OVER    0.98
+#define PEAK_HIGHER  1.1
+#define PEAK_LEAST   1048576.0
 #define INVERSION_NS 1000 /* by how much the ticks of two CPUs may be wrong */
 
 struct writer {
@@ -112,7 +116,8 @@ struct spool_stream {
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees;
 	double live_bytes;
-	uint32_t thin_log2; /* 0: all blocks are handed over */
+	double most_live, measured_live; /* largest so far, and when pages were last looked at */
+	uint32_t thin_log2;		 /* 0: all blocks are handed over */
 	uint64_t thin_seed;
 };
 
@@ -429,6 +434,35 @@ static void exact_release(struct spool_stream *s, const struct waiting *e)
 	live_remove(&s->live, b);
 }
 
+/* Which stacks hold nearly empty pages now. */
+static void measure_pages(struct spool_stream *s, enum fragments_kind kind)
+{
+	struct fragments f;
+	int error;
+
+	if (!s->exact || !s->trace || s->error)
+		return;
+	error = fragments_measure(&f, &s->live, s->tables->nodes, s->now_ns)
+		    ? trace_writer_fragments(s->trace, kind, &f)
+		    : MAYFLY_E_MEMORY;
+	fragments_free(&f);
+	if (error)
+		fail(s, error);
+}
+
+/* The peak is known when it is over: just after it pages are looked at. Not after each of many
+ * growing ones, and what never falls is looked at in the end. */
+static void watch_peak(struct spool_stream *s)
+{
+	if (s->live_bytes >= s->most_live) {
+		s->most_live = s->live_bytes;
+	} else if (s->live_bytes < PEAK_OVER * s->most_live && s->most_live >= PEAK_LEAST &&
+		   s->most_live > PEAK_HIGHER * s->measured_live) {
+		s->measured_live = s->most_live;
+		measure_pages(s, FRAGMENTS_PEAK);
+	}
+}
+
 /* Applies the events that wait. To be called before anything that depends on them. */
 static void apply_waiting(struct spool_stream *s)
 {
@@ -443,6 +477,8 @@ static void apply_waiting(struct spool_stream *s)
 		else
 			exact_alloc(s, &s->waiting[i]);
 	}
+	if (count)
+		watch_peak(s);
 }
 
 /* Events are applied many at a time: their slots and blocks come into the cache together. */
@@ -1565,6 +1601,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 			fail(s, error);
 	}
 	take(s, UINT64_MAX, UINT64_MAX);
+	measure_pages(s, FRAGMENTS_END);
 	if (s->error)
 		return s->error;
 	totals = (struct spool_totals){

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "trace/cursor.h"
+#include "trace/fragments.h"
 #include "trace/recording.h"
 
 /* ---- the rule ---- */
@@ -268,6 +269,29 @@ static int copy_counters(struct thinning *t)
 	return error;
 }
 
+static int copy_fragments(struct thinning *t)
+{
+	for (uint32_t kind = 0; kind < FRAGMENTS_KINDS; kind++) {
+		const struct mayfly_fragmentation *from = &t->trace->fragments[kind];
+		struct fragments f = {from->time_ns, from->blocks, from->bytes,
+				      from->pages,   NULL,	   from->count};
+		int error;
+
+		if (!from->fragment)
+			continue;
+		f.entry = malloc((from->count + 1) * sizeof(*f.entry));
+		if (!f.entry)
+			return MAYFLY_E_MEMORY;
+		memcpy(f.entry, from->fragment, from->count * sizeof(*f.entry));
+		for (size_t i = 0; i < f.entries; i++)
+			f.entry[i].node = t->node[f.entry[i].node];
+		error = trace_writer_fragments(t->to, kind, &f);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
 int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
 	       struct trace_writer *to, struct thin_map **map)
 {
@@ -284,6 +308,8 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 		error = copy_events(&t);
 	if (!error)
 		error = copy_counters(&t);
+	if (!error)
+		error = copy_fragments(&t);
 	free(t.node);
 	if (error)
 		thin_map_free(t.map);

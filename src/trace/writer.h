@@ -61,6 +61,11 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
 			 double value);
 
+/* Nearly empty pages at a moment (fragments.h, whose kind this is); entries' nodes are those of the
+ * tables. The last one of a kind counts. Takes f's entries over. */
+struct fragments;
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
+
 /* Time has come to this without events: closes snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 
