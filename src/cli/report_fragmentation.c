@@ -15,7 +15,9 @@
 #include "json.h"
 
 #define NAME_BYTES 65536
-#define SENTENCE   0.05 /* of the heap's pages that a place must waste for a sentence */
+/* What a place must leave empty for a sentence about it: of the heap's pages, and bytes. */
+#define SENTENCE_SHARE 0.05
+#define SENTENCE_BYTES (256 << 10)
 
 struct row {
 	const struct mayfly_frame *frame; /* NULL: none is known */
@@ -139,7 +141,7 @@ static char *place_text(char *buffer, size_t size, const struct fragmentation *f
 	if (*row->location->file || *row->location->function) {
 		location_text(location, sizeof(location), row->location->file, row->location->line,
 			      module ? module->path : "", f->out->wide);
-		snprintf(buffer + used, size - used, "  %s", location);
+		snprintf(buffer + used, size - used, "  %.*s", (int)(size - used) - 3, location);
 	}
 	return buffer;
 }
@@ -188,7 +190,8 @@ static void print_sentence(const struct fragmentation *f, const struct mayfly_fr
 	char place[NAME_BYTES], fitted[256], filled[FIGURE_TEXT], held[FIGURE_TEXT],
 	    live[FIGURE_TEXT];
 
-	if ((double)waste(row) < SENTENCE * (double)m->pages * (double)m->page_bytes)
+	if (waste(row) < SENTENCE_BYTES ||
+	    (double)waste(row) < SENTENCE_SHARE * (double)m->pages * (double)m->page_bytes)
 		return;
 	frame_name(place, sizeof(place), f->trace, row->frame, row->location);
 	print_wrapped(f->out, STYLE_BOLD, 0,

@@ -15,7 +15,8 @@
 #define MEGABYTE    ((size_t)1 << 20)
 #define THREADS	    16
 #define SMALL_BLOCK 1000
-#define SPARSE	    64 /* of so many blocks one stays */
+#define TINY_BLOCK  120 /* with its header 128 bytes, 32 in a page */
+#define SPARSE	    32	/* of so many blocks one stays */
 
 static size_t live; /* bytes that malloc has handed out */
 static pthread_barrier_t barrier;
@@ -103,21 +104,21 @@ static void with_threads(void *(*function)(void *), size_t bytes)
 		pthread_join(thread[i], NULL);
 }
 
-/* Small blocks, of which one in SPARSE stays. */
+/* Small blocks, of which one in SPARSE stays: one in each page. */
 static void **scatter(size_t bytes)
 {
-	size_t count = bytes / SMALL_BLOCK;
+	size_t count = bytes / TINY_BLOCK;
 	void **block = malloc(count * sizeof(*block));
 
 	live += count * sizeof(*block);
 	for (size_t i = 0; i < count; i++)
-		block[i] = memset(malloc(SMALL_BLOCK), 1, SMALL_BLOCK);
-	live += count * SMALL_BLOCK;
+		block[i] = memset(malloc(TINY_BLOCK), 1, TINY_BLOCK);
+	live += count * TINY_BLOCK;
 	for (size_t i = 0; i < count; i++) {
 		if (i % SPARSE == SPARSE - 1)
 			continue;
 		free(block[i]);
-		live -= SMALL_BLOCK;
+		live -= TINY_BLOCK;
 	}
 	return block;
 }
