@@ -11,10 +11,13 @@
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll
-#define COST_SHARE  1000 /* reading mappings may cost a thousandth of a CPU */
-#define EARLY_SHARE 50	 /* in the first second, a fiftieth */
-#define STATUS_PART 16	 /* of the time passed, until it is looked at again */
-#define MAPS_PART   4
+/* Reading mappings may cost so much of a CPU: 1/1000; in the first second, and the next ones, more.
+ */
+#define COST_SHARE  1000
+#define FIRST_SHARE 50
+#define EARLY_SHARE 300
+#define EARLY_PART                                                                                 \
+	8 /* of the time passed, until it is looked at again, while that is not a second */
 #define MANY_POINTS 16384u
 #define MOST_POINTS 65536u
 #define ARENA_BYTES (64ull << 20) /* glibc's arenas but the first begin at multiples of this */
@@ -402,12 +405,13 @@ static bool look_at_rollup(struct memory_watch *m, pid_t pid, int64_t now)
 
 /* When to do it again: after a second, or as long as it costs its share of the time. Early, when
  * the program has just begun, sooner. */
-static int64_t next_time(const struct memory_watch *m, int64_t now, int64_t cost, int64_t part)
+static int64_t next_time(const struct memory_watch *m, int64_t now, int64_t cost)
 {
 	int64_t passed = now - m->begun_ns;
-	bool early = passed < SECOND_NS;
-	int64_t wait = early ? passed / part : SECOND_NS;
-	int64_t least = cost * (early ? EARLY_SHARE : COST_SHARE);
+	int64_t wait = passed / EARLY_PART < SECOND_NS ? passed / EARLY_PART : SECOND_NS;
+	int64_t least = cost * (passed < SECOND_NS		  ? FIRST_SHARE
+				: passed < EARLY_PART * SECOND_NS ? EARLY_SHARE
+								  : COST_SHARE);
 
 	if (wait < SHORTEST_NS)
 		wait = SHORTEST_NS;
@@ -429,16 +433,16 @@ void memory_watch_look(struct memory_watch *m, pid_t pid, const char *spool)
 	}
 	if (now < m->next_ns)
 		return;
-	m->next_ns = next_time(m, now, 0, STATUS_PART);
+	m->next_ns = next_time(m, now, 0);
 	if (!look_at_status(m, pid, now))
 		return;
 	look_at_stat(m, pid, now);
 	before = thread_ns();
 	if (now >= m->maps_ns) {
 		look_at_mappings(m, pid, spool, now);
-		m->maps_ns = next_time(m, now, thread_ns() - before, MAPS_PART);
+		m->maps_ns = next_time(m, now, thread_ns() - before);
 	} else if (now >= m->rollup_ns && now - m->begun_ns > SECOND_NS) {
 		look_at_rollup(m, pid, now);
-		m->rollup_ns = next_time(m, now, thread_ns() - before, MAPS_PART);
+		m->rollup_ns = next_time(m, now, thread_ns() - before);
 	}
 }

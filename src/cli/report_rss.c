@@ -648,7 +648,8 @@ static json_t *json_moment(const struct rss *r, const struct moment *m)
 		   m->allocator_ns < 0 ? json_null() : json_integer(m->allocator_ns)) &&
 	       set(o, "arenas", json_integer((json_int_t)m->arenas)) &&
 	       set(o, "stacks", json_integer((json_int_t)m->stacks)) &&
-	       set(o, "advice", advise(r, m, line, sizeof(line)) ? json_string(line) : json_null());
+	       set(o, "advice",
+		   advise(r, m, line, sizeof(line)) != PARTS ? json_string(line) : json_null());
 	if (good && json_object_set(o, "parts", all) == 0) {
 		json_decref(all);
 		return o;

@@ -84,7 +84,8 @@ struct spool_stream {
 	struct recording *tables;
 	struct trace_writer *trace; /* NULL: only what is live is wanted */
 	bool exact, final;
-	bool settled; /* the clock of a whole spool */
+	bool settled;	 /* the clock of a whole spool */
+	bool unfinished; /* the round at hand was left early: the next call goes on with it */
 	bool beginning_missing;
 	int error; /* sticks */
 
@@ -1564,23 +1565,27 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
 		*more = false;
 	if (s->error || s->stopped)
 		return s->error;
-	if (s->options.online) {
+	/* The clock's line must stay for the rest of a round: it only reaches back to the one
+	 * before. */
+	if (s->options.online && !s->unfinished) {
 		if (ticks > s->ticks)
 			s->ticks = ticks;
 		if (!s->ticks)
 			return 0;
-		last = s->ticks - 1;
 		tick_clock_now(&s->clock, ticks, mono_ns);
 		error = packets_find(&s->packets, false, enqueue, s);
 		if (error)
 			fail(s, error);
 	}
 	settle_clock(s, NULL);
+	if (s->options.online)
+		last = s->ticks - 1;
 	goes_on = take(s, last, ROUND_RECORDS);
+	s->unfinished = goes_on;
 	if (!goes_on && s->options.online && !s->error)
 		reach_round(s);
 	if (more)
-		*more = goes_on;
+		*more = goes_on || (s->options.online && !s->error && ticks > s->ticks);
 	return s->error;
 }
 
