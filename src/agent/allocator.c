@@ -14,9 +14,14 @@
 #define LONGEST_WAIT_NS	 1000000000ull
 #define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
 #define COST_SHARE	 1000	     /* it may cost a thousandth of the time */
-#define PAGE_BYTES	 4096u
+/* After one that took some milliseconds: their square times this. */
+#define SLOW_WAIT_NS	  10000000000ull
+#define MOST_MILLISECONDS 1000
+#define SLOW_NS		  2000000
+#define PAGE_BYTES	  4096u
 
 _Atomic uint64_t allocator_next;
+static _Atomic uint64_t last_cost_ns;
 
 /* Whatever allocator is underneath has its own; bound when the agent is loaded. A dlsym() that
  * finds nothing would leave an error for the program's dlerror(). */
@@ -128,30 +133,50 @@ static uint64_t mono_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The next time, after one that took `cost` ticks: soon at first, then each second, and more seldom
- * where it takes long, as with very many free blocks. */
-static uint64_t next_look(uint64_t ticks, uint64_t cost)
+static uint64_t elapsed_ns(void)
 {
-	uint64_t passed = mono_ns() - spool_header->start_mono_ns;
-	uint64_t passed_ticks = ticks - spool_header->start_ticks;
-	uint64_t wait = passed / 4 < SHORTEST_WAIT_NS ? SHORTEST_WAIT_NS : passed / 4;
+	uint64_t start = spool_header->start_mono_ns, now = mono_ns();
 
+	return now > start ? now - start : 0;
+}
+
+/* In ticks, as fast as they have come so far. */
+static uint64_t to_ticks(uint64_t ns, uint64_t now)
+{
+	uint64_t passed = elapsed_ns();
+
+	if (!agent_use_tsc || !passed)
+		return agent_use_tsc ? 3 * ns : ns;
+	return (uint64_t)((unsigned __int128)ns * (now - spool_header->start_ticks) / passed);
+}
+
+/* The next time, after one that took so long: soon at first, then each second, and more seldom
+ * where it takes long: with very many free blocks all threads may have to wait for it, so that it
+ * is hardly ever done again. */
+static uint64_t next_look(uint64_t ticks, uint64_t cost_ns)
+{
+	uint64_t wait = elapsed_ns() / 4, milliseconds = cost_ns / 1000000;
+
+	if (wait < SHORTEST_WAIT_NS)
+		wait = SHORTEST_WAIT_NS;
 	if (wait > LONGEST_WAIT_NS)
 		wait = LONGEST_WAIT_NS;
-	/* In ticks, as fast as they have come so far. */
-	if (!agent_use_tsc || !passed)
-		wait *= agent_use_tsc ? 3 : 1;
-	else
-		wait = (uint64_t)((unsigned __int128)wait * passed_ticks / passed);
-	return ticks + (wait > cost * COST_SHARE ? wait : cost * COST_SHARE);
+	if (wait < cost_ns * COST_SHARE)
+		wait = cost_ns * COST_SHARE;
+	if (milliseconds > MOST_MILLISECONDS)
+		milliseconds = MOST_MILLISECONDS;
+	if (wait < milliseconds * milliseconds * SLOW_WAIT_NS)
+		wait = milliseconds * milliseconds * SLOW_WAIT_NS;
+	return ticks + to_ticks(wait, ticks);
 }
 
 static void look(struct writer *w, uint64_t ticks)
 {
-	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = agent_ticks();
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = mono_ns();
 	uint32_t count, whose = ask(value, &count);
 
-	atomic_store(&allocator_next, next_look(began, agent_ticks() - began));
+	last_cost_ns = mono_ns() - began;
+	atomic_store(&allocator_next, next_look(ticks, last_cost_ns));
 	if (count)
 		spool_allocator(w, ticks, whose, value, count);
 }
@@ -228,7 +253,8 @@ void allocator_end(struct writer *w)
 	if (!may_ask(w))
 		return;
 	ticks = agent_ticks();
-	look(w, ticks);
+	if (last_cost_ns < SLOW_NS)
+		look(w, ticks);
 	if (read_resident(&value[0], &value[1]))
 		spool_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
 }

@@ -4,7 +4,7 @@
  * which kind, page faults, CPU time. It is read from /proc, from outside; the process notices
  * nothing.
  *
- *	status, stat	some 50 us			each second
+ *	status, stat	some 20 us			each second
  *	smaps		each mapping: 0.1 to 100 ms	each second, more seldom where it takes long
  *	smaps_rollup	where smaps takes too long	PSS alone
  *

@@ -34,6 +34,7 @@ enum part {
 	LIVE,
 	OVERHEAD,
 	METADATA,
+	FRAGMENTED,
 	KEPT,
 	UNTOUCHED,
 	ANONYMOUS,
@@ -52,6 +53,7 @@ static const struct {
     [LIVE] = {"live", "live blocks"},
     [OVERHEAD] = {"allocator_overhead", "allocator: headers, rounding, caches"},
     [METADATA] = {"allocator_metadata", "allocator: its own tables"},
+    [FRAGMENTED] = {"allocator_fragmented", "allocator: free, in pages with live blocks"},
     [KEPT] = {"allocator_free", "allocator: free, kept for later"},
     [UNTOUCHED] = {"not_resident", "of these never touched, or given back"},
     [ANONYMOUS] = {"other_anonymous", "other anonymous memory"},
@@ -160,7 +162,7 @@ static int live_at(const struct mayfly_trace *trace, int64_t ns, struct mayfly_e
 
 /* What the allocator says it has. */
 struct view {
-	double in_use, metadata, kept, mapped_blocks;
+	double in_use, metadata, fragmented, kept, mapped_blocks;
 };
 
 static bool allocator_view(struct rss *r, struct moment *m, struct view *v)
@@ -190,9 +192,12 @@ static bool allocator_view(struct rss *r, struct moment *m, struct view *v)
 		v->kept = value_at(t, "glibc.free", ns);
 		m->top = value_at(t, "glibc.top", ns);
 	} else if (!strcmp(r->allocator, "jemalloc")) {
-		v->in_use = value_at(t, "jemalloc.active", ns);
+		double active = value_at(t, "jemalloc.active", ns); /* pages with live blocks */
+
+		v->in_use = value_at(t, "jemalloc.allocated", ns);
+		v->fragmented = active - v->in_use;
 		v->metadata = value_at(t, "jemalloc.metadata", ns);
-		v->kept = fmax(0, value_at(t, "jemalloc.resident", ns) - v->in_use - v->metadata);
+		v->kept = fmax(0, value_at(t, "jemalloc.resident", ns) - active - v->metadata);
 	} else if (!strcmp(r->allocator, "tcmalloc")) {
 		v->in_use = value_at(t, "tcmalloc.allocated", ns);
 		v->kept = value_at(t, "tcmalloc.page_heap_free", ns) +
@@ -236,13 +241,15 @@ static int split_anonymous(struct rss *r, struct moment *m, double heap, double 
 		error = live_at(r->trace, m->allocator_ns, &then);
 		m->part[OVERHEAD] = fmax(0, v.in_use - then.bytes.estimate);
 		m->part[METADATA] = v.metadata;
+		m->part[FRAGMENTED] = v.fragmented;
 		/* What was freed since then, it has; it may have given it back. */
 		m->part[KEPT] = v.kept + fmax(0, then.bytes.estimate - m->live.bytes.estimate);
 		if (!strcmp(r->allocator, "glibc") && m->mappings)
 			split_glibc(m, &v, heap, anonymous);
 	}
-	rest = heap + anonymous - m->part[LIVE] - m->part[OVERHEAD] - m->part[METADATA] -
-	       m->part[KEPT];
+	rest = heap + anonymous;
+	for (unsigned int i = LIVE; i <= KEPT; i++)
+		rest -= m->part[i];
 	m->part[ANONYMOUS] = fmax(m->part[ANONYMOUS], rest);
 	m->part[UNTOUCHED] = rest - m->part[ANONYMOUS];
 	return error;
@@ -400,6 +407,13 @@ static enum part advise(const struct rss *r, const struct moment *m, char *text,
 			 "%s is the allocator's overhead: small blocks have a header and are "
 			 "rounded up; fewer, larger ones cost less.",
 			 bytes);
+		break;
+	case FRAGMENTED:
+		snprintf(text, size,
+			 "%s are free in pages that still hold live blocks, so %s cannot give them "
+			 "back. Whose blocks those are: mayfly record --exact, then report "
+			 "--fragmentation.",
+			 bytes, r->allocator);
 		break;
 	case KEPT:
 		advise_kept(r, m, text, size);
