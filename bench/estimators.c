@@ -396,7 +396,6 @@ static uint64_t strata(const struct walk *w)
 	return (uint64_t)((double)w->l->length / w->interval) + 1;
 }
 
-/* The rule of src/agent/sampler.c. */
 static void rule_stratified(struct walk *w)
 {
 	for (uint64_t s = 0; s < strata(w); s++)
@@ -473,7 +472,8 @@ static void rule_corput(struct walk *w)
 
 /*
  * Two phases. First stratified at R / group; then each point belongs to a class of what the slow
- * path sees for nothing, and of `group` points of a class one is taken, at random.
+ * path sees for nothing, and of `group` points of a class one is taken, at random. By caller and
+ * size, of 16, with 256 classes, it is the rule of src/agent/sampler.c for R of 64 KiB or more.
  */
 enum class_kind { BY_NOTHING, BY_SIZE, BY_CALLER, BY_CALLER_SIZE, BY_CALLER_SIZE_DEPTH, BY_STACK };
 
@@ -541,9 +541,10 @@ static const struct rule {
 	int variant, group, classes;
 	bool shared; /* one countdown for all threads */
 } rules[] = {
-    {"stratified", rule_stratified, 0, 0, 0, false},
+    {"stratified", rule_classes, BY_CALLER_SIZE, 16, 256, false},
+    {"stratified, one class", rule_stratified, 0, 0, 0, false},
+    {"the same, one countdown for all threads", rule_stratified, 0, 0, 0, true},
     {"fixed stride", rule_stride, 0, 0, 0, false},
-    {"stratified, one countdown for all threads", rule_stratified, 0, 0, 0, true},
     {"antithetic pairs", rule_antithetic, 0, 0, 0, false},
     {"Latin hypercube of 4", rule_latin, 0, 4, 0, false},
     {"Latin hypercube of 16", rule_latin, 0, 16, 0, false},
@@ -555,9 +556,8 @@ static const struct rule {
     {"1 of 16 of a caller", rule_classes, BY_CALLER, 16, 256, false},
     {"1 of 4 of a caller and size class", rule_classes, BY_CALLER_SIZE, 4, 256, false},
     {"1 of 8 of a caller and size class", rule_classes, BY_CALLER_SIZE, 8, 256, false},
-    {"1 of 16 of a caller and size class", rule_classes, BY_CALLER_SIZE, 16, 256, false},
     {"1 of 32 of a caller and size class", rule_classes, BY_CALLER_SIZE, 32, 256, false},
-    {"the same, 1 of 16, 64 classes", rule_classes, BY_CALLER_SIZE, 16, 64, false},
+    {"1 of 16 of a caller and size class, 64 classes", rule_classes, BY_CALLER_SIZE, 16, 64, false},
     {"1 of 16 of a caller, size class and depth", rule_classes, BY_CALLER_SIZE_DEPTH, 16, 256,
      false},
     {"1 of 16 of a stack", rule_classes, BY_STACK, 16, 256, false},

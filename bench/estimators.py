@@ -152,12 +152,13 @@ EXPLANATION = """\
   number of points in a block is its weight (OCaml's estimator).
 - **optimum**: each size, or size and caller of malloc, with the chance that is best for live bytes
   when the program is known beforehand: a bound and not a rule.
-- **stratified**: one uniform point in each R bytes of a thread's blocks smaller than R. This is
-  mayfly's rule. All rules below it differ in where the points lie.
+- **stratified**: one uniform point in each R/16 bytes of a thread's blocks smaller than R; of 16
+  successive points in blocks of one class (caller of malloc, and size to a quarter of a power of two)
+  one, drawn at random. Classes are kept in a table of 256, by a hash. This is mayfly's rule.
+- **stratified, one class**: one uniform point in each R bytes; what mayfly does under `--overhead`.
 - **fixed stride**: the points are R apart. **antithetic**, **Latin hypercube**, **golden ratio**,
   **van der Corput**: the places in successive strata depend on each other.
-- **1 of 16 ...**: one point in each R/16 bytes; of 16 successive points in blocks of one class, one,
-  drawn at random. Classes are kept in a table of 256, by a hash.
+- **1 of n ...**: as stratified, with other groups or classes.
 """
 
 
@@ -248,5 +249,6 @@ def render_cost(data, table):
     return ["### What a sample costs", "",
             "Nanoseconds of CPU time of the process for each sample and its free: the difference"
             " between intervals of %s and %s, over the difference in samples. `mayfly plan --cost`"
-            " has this as its default, rounded up." % (data["fine"], data["coarse"]), ""] + \
+            " has this as its default, rounded up, and .5 us for the points that are not taken."
+            % (data["fine"], data["coarse"]), ""] + \
         table(["", "median", "smallest", "largest"], rows)

@@ -301,7 +301,7 @@ static void run_stream(const struct stream *s, int sampler, uint32_t interval_lo
 				state.left -= b->size;
 				continue;
 			}
-			hits = sampler_take(&state, b->size);
+			hits = sampler_take(&state, b->size, b->site * 64u);
 			for (int live = 0; hits != SAMPLER_SKIP && live <= b->live; live++)
 				tally_add(&tally[live][b->site], (enum mayfly_sampler)sampler,
 					  1ull << interval_log2, b->size, (uint32_t)hits);
@@ -391,8 +391,14 @@ static void check_bias(const struct study *study, const struct stream *s, const 
 	       name, BATCHES * RUNS, beyond, figures, worst);
 }
 
-static void check_coverage(const struct study *study, const char *name)
+/*
+ * Too wide intervals are a fault, too, where the variance that they are made from is the true one.
+ * That of the stratified sampler is an upper bound, since blocks of one class exclude each other.
+ */
+static void check_coverage(const struct study *study, int sampler, const char *name)
 {
+	double most = sampler == SAMPLER_POISSON ? 99 : 100;
+
 	for (int live = 0; live < 2; live++) {
 		for (int c = 0; c < CLASSES; c++) {
 			const struct coverage *k = &study->coverage[live][c];
@@ -405,8 +411,8 @@ static void check_coverage(const struct study *study, const char *name)
 			    blocks);
 			CHECK(k->rows > 1000, "%s: too few rows with %s samples", name,
 			      class_name[c]);
-			CHECK(bytes >= 90 && (c == 0 || bytes <= 99), "%s bytes", name);
-			CHECK(blocks >= 90 && (c == 0 || blocks <= 99), "%s blocks", name);
+			CHECK(bytes >= 90 && (c == 0 || bytes <= most), "%s bytes", name);
+			CHECK(blocks >= 90 && (c == 0 || blocks <= most), "%s blocks", name);
 		}
 	}
 }
@@ -427,7 +433,7 @@ static void run_study(int sampler, uint32_t interval_log2, uint64_t seed)
 		judge(&study, run / RUNS, &stream, tally, 1ull << interval_log2);
 	}
 	check_bias(&study, &stream, name);
-	check_coverage(&study, name);
+	check_coverage(&study, sampler, name);
 	free_stream(&stream);
 }
 

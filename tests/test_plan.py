@@ -111,15 +111,32 @@ def figures(planned, scheme):
     return result
 
 
+def class_of(block):
+    """What the sampler takes for alike: the caller, and the size to a quarter of a power of two."""
+    shift = max(block.size.bit_length() - 3, 0)
+    return block.function, shift, block.size >> shift
+
+
 def sample_stratified(lines, interval, chance):
-    """One run of the stratified sampler: (block, weight) of what it hits."""
+    """One run of the stratified sampler: (block, weight) of what it takes."""
+    step = max(4096, interval // 16)
+    group = interval // step
     for ends, line in lines:
         if not line:
             continue
-        for stratum in range(ends[-1] // interval + 1):
-            point = stratum * interval + chance.randrange(interval)
-            if point < ends[-1]:
-                yield line[bisect.bisect_right(ends, point)], interval
+        turns = {}
+        for stratum in range(ends[-1] // step + 1):
+            point = stratum * step + chance.randrange(step)
+            if point >= ends[-1]:
+                continue
+            block = line[bisect.bisect_right(ends, point)]
+            key = class_of(block)
+            seen, taken = turns.get(key, (0, 0))
+            if seen == 0:
+                taken = chance.randrange(group)
+            if seen == taken:
+                yield block, interval
+            turns[key] = (seen + 1) % group, taken
 
 
 def sample_poisson(everything, chance):
@@ -181,7 +198,7 @@ def simulate(sampler, interval, runs):
 def simulated(which):
     sampler, interval = which.split()
     interval = int(interval)
-    runs = 200 if sampler == "poisson" or interval < 16384 else 1000
+    runs = 200 if sampler == "poisson" or interval < 524288 else 1000
     found, samples = simulate(sampler, interval, runs)
     check(len(found) >= 8, "only", len(found), "figures")
     planned = level(plan_json(), interval)[sampler]["samples"]

@@ -198,6 +198,8 @@ def empty_pages():
         same(row["function"], "scatter", "function")
         near(row["blocks"], pages, 0.01, "blocks")
         near(row["bytes"], pages * 120, 0.01, "bytes")
+        hidden = as_json("report", "--fragmentation", "--json", "--hide", "scatter", trace)
+        same(hidden["end"]["rows"][0]["function"], "main", "function with another hidden")
         near(row["held_bytes"], pages * 4096, 0.02, "held")
         # At the peak the pages are full, but for the headers.
         peak = found["peak"]

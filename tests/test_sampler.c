@@ -5,15 +5,22 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
 /* As the hook does it. SAMPLER_SKIP on the fast path too. */
-static int32_t allocate(struct sampler *s, uint64_t size)
+static int32_t allocate_from(struct sampler *s, uint64_t size, uintptr_t caller)
 {
 	if (size < s->left) {
 		s->left -= size;
 		return SAMPLER_SKIP;
 	}
-	return sampler_take(s, size);
+	return sampler_take(s, size, caller);
+}
+
+static int32_t allocate(struct sampler *s, uint64_t size)
+{
+	return allocate_from(s, size, 0x401000);
 }
 
 static uint64_t test_random(uint64_t *state)
@@ -26,8 +33,9 @@ static uint64_t test_random(uint64_t *state)
 }
 
 /*
- * Points per byte. Stratified: n strata have n points, give or take the one at each end. Poisson:
- * n +- sqrt(n); a block counts once, so blocks must be small against the interval.
+ * Points per byte. Stratified: n strata have n points, give or take the one at each end; with
+ * classes, each class has an open group, whose point was taken or not. Poisson: n +- sqrt(n); a
+ * block counts once, so blocks must be small against the interval.
  */
 static void test_mean(void)
 {
@@ -35,6 +43,8 @@ static void test_mean(void)
 		for (uint64_t seed = 0; seed < 8; seed++) {
 			uint64_t random = seed, bytes = 0, hits[2] = {0};
 			uint64_t interval = 1ull << log2, limit = interval * 2000;
+			/* Sizes up to 2099 are in at most 41 classes. */
+			double slack = log2 <= SAMPLER_LEAST_STEP_LOG2 ? 1.01 : 42.01;
 			struct sampler s[2];
 
 			sampler_init(&s[0], SAMPLER_STRATIFIED, log2, seed);
@@ -56,7 +66,7 @@ static void test_mean(void)
 				CHECK(s[0].left <= interval && s[1].left <= interval);
 				CHECK(s[0].left > 0 && s[1].left > 0);
 			}
-			CHECK(fabs((double)hits[0] - (double)bytes / (double)interval) <= 1.01,
+			CHECK(fabs((double)hits[0] - (double)bytes / (double)interval) <= slack,
 			      "log2 %u: %g strata, %g points", log2,
 			      (double)bytes / (double)interval, (double)hits[0]);
 			if (log2 >= 9) /* below, a byte can have more than one point */
@@ -134,6 +144,158 @@ static void test_giants(void)
 		CHECK(allocate(&with, size) == allocate(&without, size));
 		CHECK(with.left == without.left);
 	}
+	/* Where points are R/16 apart, blocks from there to R may have many, and none is certain.
+	 */
+	sampler_init(&with, SAMPLER_STRATIFIED, 19, 5);
+	for (int i = 0; i < 20000; i++) {
+		int32_t hits = allocate(&with, 32768 + test_random(&random) % (524288 - 32768));
+
+		CHECK(hits == SAMPLER_SKIP || (hits >= 1 && hits <= 2), "%d hits", hits);
+		CHECK(with.left > 0 && with.left <= 65536 && with.carried == 0);
+		CHECK(allocate(&with, 524288) == 0);
+	}
+}
+
+/*
+ * One class only: of each 16 strata of R/16 bytes exactly one has a point that is taken, and each
+ * of the bytes with the same chance (in 16 bins here). R small: fewer and longer strata.
+ */
+static void test_groups(void)
+{
+	for (uint32_t log2 = 12; log2 <= 18; log2++) {
+		enum { GROUPS = 8000 };
+		uint64_t interval = 1ull << log2, block = interval / 64;
+		uint32_t count[16] = {0};
+		struct sampler s;
+		double chi_square = 0;
+
+		sampler_init(&s, SAMPLER_STRATIFIED, log2, log2);
+		for (int i = 0; i < GROUPS; i++) {
+			int hits = 0;
+
+			for (int u = 0; u < 64; u++) {
+				int32_t taken = allocate(&s, block);
+
+				if (taken == SAMPLER_SKIP)
+					continue;
+				hits += taken;
+				count[u / 4]++;
+			}
+			CHECK(hits == 1, "R 2^%u, group %d: %d are taken", log2, i, hits);
+		}
+		for (int u = 0; u < 16; u++) {
+			double excess = (double)count[u] - GROUPS / 16;
+
+			chi_square += excess * excess / (GROUPS / 16);
+		}
+		CHECK(chi_square < 37.7, "R 2^%u: chi-square %g", log2, chi_square);
+	}
+}
+
+/*
+ * Estimates of what different callers allocate, over many runs of the same program, in which
+ * limits and intervals change at fixed places. The mean is the truth; with classes the spread is
+ * smaller. What each step allocates:
+ *
+ *	PERIODIC    the callers in turn, with periods that divide R, R/16 and 4 KiB
+ *	BURSTS      long runs of one caller after the other
+ *	MIXED       a caller at random, sizes over a factor of 1,000
+ */
+enum pattern { PERIODIC, BURSTS, MIXED, PATTERNS };
+enum { CALLERS = 8 };
+
+struct step {
+	uint32_t caller, size;
+};
+
+static struct step program_step(enum pattern pattern, int i, uint64_t *random)
+{
+	uint64_t r = test_random(random);
+	uint32_t caller;
+
+	switch (pattern) {
+	case PERIODIC:
+		/* 64 KiB in 64 blocks of 1 KiB, one of which in 16 is of caller 0 */
+		caller = i % 16 == 0 ? 0 : 1 + (uint32_t)(i / 16) % (CALLERS - 1);
+		return (struct step){caller, 1024};
+	case BURSTS:
+		caller = (uint32_t)(i / 900) % CALLERS;
+		return (struct step){caller, 64u << caller};
+	default:
+		caller = (uint32_t)(r % CALLERS);
+		return (struct step){caller, 64u << (r >> 8) % 10};
+	}
+}
+
+enum change { NO_CHANGE, INTERVALS, BUDGETS, CHANGES };
+
+static void change_rule(struct sampler *s, enum change change, int i)
+{
+	struct sampler_budget b = {0};
+
+	if (change == NO_CHANGE || i % 3001 != 3000)
+		return;
+	if (change == INTERVALS)
+		sampler_set_interval(s, 13 + (uint32_t)(i / 3001) * 5 % 7);
+	else if (s->limited)
+		sampler_end_budget(s, &b);
+	else
+		sampler_begin_budget(s);
+}
+
+/* Fills squares[] with the mean squared errors of all callers. */
+static void study_pattern(enum pattern pattern, enum change change, bool limited, double *squares)
+{
+	enum { STEPS = 20000, STUDY_RUNS = 1000 };
+	double sum[CALLERS] = {0};
+
+	memset(squares, 0, CALLERS * sizeof(*squares));
+	for (uint64_t run = 0; run < STUDY_RUNS; run++) {
+		double error[CALLERS] = {0};
+		uint64_t random = 1; /* the program does the same each time */
+		struct sampler s;
+
+		sampler_init(&s, SAMPLER_STRATIFIED, 16, run * 2 + limited);
+		if (limited)
+			sampler_begin_budget(&s);
+		for (int i = 0; i < STEPS; i++) {
+			struct step step = program_step(pattern, i, &random);
+			int32_t hits = allocate_from(&s, step.size, 0x1000 + 16 * step.caller);
+
+			error[step.caller] -= step.size;
+			if (hits != SAMPLER_SKIP)
+				error[step.caller] +=
+				    hits ? hits * (double)(1ull << s.interval_log2) : step.size;
+			change_rule(&s, change, i);
+		}
+		for (int c = 0; c < CALLERS; c++) {
+			sum[c] += error[c] / STUDY_RUNS;
+			squares[c] += error[c] * error[c] / STUDY_RUNS;
+		}
+	}
+	for (int c = 0; c < CALLERS; c++)
+		CHECK(fabs(sum[c]) <= 3.5 * sqrt(squares[c] / STUDY_RUNS) + 1,
+		      "pattern %d change %d caller %d: off by %g, sigma %g", pattern, change, c,
+		      sum[c], sqrt(squares[c] / STUDY_RUNS));
+}
+
+static void test_classes(void)
+{
+	for (int pattern = 0; pattern < PATTERNS; pattern++) {
+		double squares[CALLERS], limited[CALLERS], ratio = 0;
+
+		study_pattern((enum pattern)pattern, INTERVALS, false, squares);
+		study_pattern((enum pattern)pattern, BUDGETS, false, squares);
+		study_pattern((enum pattern)pattern, NO_CHANGE, true, limited);
+		study_pattern((enum pattern)pattern, NO_CHANGE, false, squares);
+		for (int c = 0; c < CALLERS; c++)
+			ratio += sqrt(squares[c] / limited[c]) / CALLERS;
+		printf("# pattern %d: standard error %.2f of that without classes\n", pattern,
+		       ratio);
+		/* In bursts strata have one class anyway. */
+		CHECK(pattern == BURSTS ? ratio < 1.6 : ratio < 0.6, "pattern %d: %g", pattern,
+		      ratio);
+	}
 }
 
 static void test_interval_one(void)
@@ -198,7 +360,7 @@ static void test_exponential(void)
 		squares += gap * gap;
 		logs += log(gap);
 		log_squares += log(gap) * log(gap);
-		CHECK(sampler_take(&s, s.left + s.carried) == 1);
+		CHECK(sampler_take(&s, s.left + s.carried, 0) == 1);
 	}
 	CHECK(fabs(sum / n - 1) < 4 / sqrt(n), "mean %g", sum / n);
 	CHECK(fabs(squares / n - 2) < 4 * sqrt(20.0 / n), "second moment %g", squares / n);
@@ -325,7 +487,7 @@ static void one_block(struct simulation *sim, bool burst, uint64_t random)
 		s->left -= size;
 		return;
 	}
-	hits = sampler_take(s, size);
+	hits = sampler_take(s, size, site);
 	if (hits != SAMPLER_SKIP) {
 		sim->estimate[site] += weight(s, size, hits);
 		sim->now += SAMPLE_COST;
@@ -349,6 +511,7 @@ static void simulate(struct simulation *sim, uint32_t kind, uint64_t seed)
 
 	*sim = (struct simulation){.now = 1};
 	sampler_init(&sim->s, kind, LEAST_LOG2, seed);
+	sampler_begin_budget(&sim->s);
 	for (int i = 0; i < CYCLES; i++) {
 		phase(sim, true, 150000, &random);
 		CHECK(sim->s.interval_log2 >= LEAST_LOG2 + 6, "burst: interval 2^%u",
@@ -405,6 +568,7 @@ static void test_budget_often(void)
 		double estimate = 0, error;
 
 		sampler_init(&s, SAMPLER_STRATIFIED, 19, (uint64_t)seed);
+		sampler_begin_budget(&s);
 		for (int i = 0; i < blocks; i++) {
 			uint32_t before = s.interval_log2;
 			int32_t hits;
@@ -414,7 +578,7 @@ static void test_budget_often(void)
 				s.left -= 1000;
 				continue;
 			}
-			hits = sampler_take(&s, 1000);
+			hits = sampler_take(&s, 1000, 0x401000);
 			if (hits != SAMPLER_SKIP) {
 				estimate += weight(&s, 1000, hits);
 				sampler_charge(&s, &b, 100, hits ? sampler_position(&s) : 0);
@@ -440,6 +604,7 @@ static void test_budget_comes_down(void)
 	uint64_t now = 1, bytes = 0;
 
 	sampler_init(&s, SAMPLER_STRATIFIED, 28, 1);
+	sampler_begin_budget(&s);
 	sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
 	for (; s.interval_log2 > LEAST_LOG2; bytes += 64) {
 		now += 1000;
@@ -457,7 +622,7 @@ static void test_budget_comes_down(void)
 		CHECK(s.interval_log2 == LEAST_LOG2);
 	}
 	sampler_end_budget(&s, &b);
-	CHECK(b.start == 0 && s.check == UINT64_MAX);
+	CHECK(b.start == 0 && s.check == UINT64_MAX && !s.limited);
 }
 
 /* Nothing but blocks of weight 1, and interval 1 to begin with: looks come all the same. */
@@ -468,6 +633,7 @@ static void test_budget_large(void)
 	uint64_t now = 1;
 
 	sampler_init(&s, SAMPLER_STRATIFIED, 0, 1);
+	sampler_begin_budget(&s);
 	for (int i = 0; i < 1000000 && s.interval_log2 < SAMPLER_BUDGET_MOST; i++) {
 		int32_t hits = allocate(&s, 1 << 20);
 
@@ -488,6 +654,8 @@ int main(void)
 	RUN(test_strata);
 	RUN(test_cutting);
 	RUN(test_giants);
+	RUN(test_groups);
+	RUN(test_classes);
 	RUN(test_interval_one);
 	RUN(test_poisson);
 	RUN(test_exponential);

@@ -412,9 +412,12 @@ static void apply_control(void)
 {
 	uint32_t generation = atomic_load(&spool_header->control_generation);
 	uint32_t interval = atomic_load(&spool_header->control_interval_log2);
+	bool limited = atomic_load(&spool_header->control_overhead) != 0;
 
 	self.control_generation = generation;
-	if (self.budget.start && !atomic_load(&spool_header->control_overhead))
+	if (limited && !self.sampler.limited)
+		sampler_begin_budget(&self.sampler);
+	else if (!limited && self.sampler.limited)
 		sampler_end_budget(&self.sampler, &self.budget);
 	if (!agent_exact && interval <= 40 && interval != self.sampler.interval_log2)
 		sampler_set_interval(&self.sampler, interval);
@@ -431,6 +434,8 @@ static void thread_begin(void)
 	sampler_init(&self.sampler, agent_config.sampler,
 		     interval <= 40 && !agent_exact ? interval : agent_config.interval_log2,
 		     mix(seed + 0x9e3779b97f4a7c15u * self.number));
+	if (atomic_load(&spool_header->control_overhead))
+		sampler_begin_budget(&self.sampler);
 	if (exit_key_made)
 		pthread_setspecific(exit_key, &self);
 }

@@ -384,7 +384,7 @@ static void sample(void *block, size_t size, const struct walk_start *at, uint32
 		exact_allocated(block, size, at, flags);
 	} else if (!agent_dormant()) {
 		struct sampler *s = &self.sampler;
-		bool budget = UNLIKELY(budget_share());
+		bool budget = UNLIKELY(s->limited) && budget_share();
 		uint64_t began = budget ? agent_ticks() : 0;
 		int32_t hits = SAMPLER_SKIP;
 
@@ -395,7 +395,7 @@ static void sample(void *block, size_t size, const struct walk_start *at, uint32
 		if (size < s->left) { /* the thread's first allocation, or just awake */
 			s->left -= size;
 		} else {
-			hits = sampler_take(s, size);
+			hits = sampler_take(s, size, at->pc);
 			if (hits != SAMPLER_SKIP)
 				write_sample(block, size, (uint32_t)hits, at, flags);
 		}

@@ -3,14 +3,24 @@
  * sampler.c: which allocations to sample. doc/INTERNALS.md, "Estimates", says why these rules.
  *
  * The bytes that a thread allocates in blocks smaller than R = 2^interval_log2 form one long line.
- * Stratified: the line is cut into strata of R bytes, and each has one point, at a place u drawn
- * uniformly:
+ * Stratified: the line is cut into strata of S = R/16 bytes, and each has one point, at a place u
+ * drawn uniformly. Of 16 successive points in blocks of one class one is taken, drawn at random:
  *
  *	|........x..............|..x....................|..................x....|
- *	 <- u0 ->x<---- R - u0 ---->u1-> ...
+ *	 <- u0 ->x<---- S - u0 ---->u1-> ...
+ *	 class:  a                 b                                       a
+ *	 turn:   3 of 16           9 of 16: taken                          4 of 16
  *
- * So the way from one point to the next is (R - u) + u'. Blocks of R bytes or more are not on the
- * line: they are all recorded. Poisson: every block is on the line, the ways are exponential.
+ * So the way from one point to the next is (S - u) + u'. Unbiased: a byte is a point with the
+ * chance 1/S, and where the points lie alone says which class and turn each of them has. Which
+ * turn is taken is drawn independently of that, so each point is taken with the chance 1/16, each
+ * byte with 1/R. Blocks that live alike are of one class mostly, so the groups of 16 are like
+ * strata of R bytes of alike blocks only; doc/INTERNALS.md has what it gains. Points are at
+ * least 4 KiB apart, since each costs some time: groups are smaller when R < 64 KiB, and of 1 when
+ * R <= 4 KiB or the thread has a budget.
+ *
+ * Blocks of R bytes or more are not on the line: they are all recorded. Poisson: every block is on
+ * the line, the ways are exponential.
  *
  * `left` counts down to the next point, that byte included. It is never more than R, so that each
  * block of R bytes or more comes here; what is beyond R of a long way waits in `carried`.
@@ -52,10 +62,45 @@ static void seed_random(struct sampler *s, uint64_t seed)
 	}
 }
 
-/* Uniform in [0, R): R is a power of two, so the top bits are free of bias. */
+/* Uniform in [0, S): S is a power of two, so the top bits are free of bias. */
 static uint64_t draw_point(struct sampler *s)
 {
-	return draw(s) >> (64 - s->interval_log2);
+	return draw(s) >> (64 - s->step_log2);
+}
+
+/* Blocks that live alike, mostly: the same caller, the same size to a quarter of a power of two. Of
+ * the caller the place in its page, which is the same wherever the program is loaded: so a seed
+ * gives the same samples in each run. */
+static uint8_t class_of(uint64_t size, uintptr_t caller)
+{
+	if (size > 8) {
+		unsigned int shift = 61 - (unsigned int)__builtin_clzll(size);
+
+		size = (uint64_t)(shift + 1) << 3 | size >> shift;
+	}
+	/* The product's top bits depend on all bits. */
+	return (uint8_t)(((uint64_t)(caller & 0xfff) << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56);
+}
+
+/* A point has fallen into a block of the class. Is it the one of its group that is taken? */
+static bool take_turn(struct sampler *s, uint8_t *turn)
+{
+	uint32_t last = (1u << (s->interval_log2 - s->step_log2)) - 1;
+	uint32_t seen = *turn >> 4, taken = *turn & 15;
+
+	if (seen == 0 && last > 0)
+		taken = (uint32_t)(draw(s) >> 60) & last;
+	*turn = (uint8_t)(((seen + 1) & last) << 4 | taken);
+	return seen == taken;
+}
+
+static uint32_t choose_step(const struct sampler *s, uint32_t interval_log2)
+{
+	if (s->limited || interval_log2 <= SAMPLER_LEAST_STEP_LOG2)
+		return interval_log2;
+	if (interval_log2 <= SAMPLER_LEAST_STEP_LOG2 + SAMPLER_GROUP_LOG2)
+		return SAMPLER_LEAST_STEP_LOG2;
+	return interval_log2 - SAMPLER_GROUP_LOG2;
 }
 
 /*
@@ -112,6 +157,9 @@ void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 	uint64_t position = sampler_position(s);
 
 	s->interval_log2 = interval_log2;
+	s->step_log2 = choose_step(s, interval_log2);
+	for (uint32_t i = 0; i < SAMPLER_CLASSES; i++)
+		s->turn[i] = 0;
 	s->point = 0;
 	if (interval_log2 == 0) {
 		/* Nothing to count down: every block is recorded. */
@@ -127,6 +175,7 @@ void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint64_t seed)
 {
 	s->kind = kind;
+	s->limited = 0;
 	s->left = 0;
 	s->handed = 0;
 	s->check = UINT64_MAX;
@@ -151,9 +200,10 @@ static int32_t take_poisson(struct sampler *s, uint64_t size)
 	return hits;
 }
 
-static int32_t take_stratified(struct sampler *s, uint64_t size)
+static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t caller)
 {
-	uint64_t interval = 1ull << s->interval_log2;
+	uint8_t *turn = &s->turn[class_of(size, caller)];
+	uint64_t step = 1ull << s->step_log2;
 	int32_t hits = 0;
 
 	/* Now `size` is what remains of the block behind the end of left. */
@@ -162,8 +212,8 @@ static int32_t take_stratified(struct sampler *s, uint64_t size)
 		if (s->carried == 0) {
 			uint64_t point = draw_point(s);
 
-			hits++;
-			s->carried = interval - s->point + point;
+			hits += take_turn(s, turn);
+			s->carried = step - s->point + point;
 			s->point = point;
 		}
 		hand_out(s, s->handed, s->carried);
@@ -175,7 +225,7 @@ static int32_t take_stratified(struct sampler *s, uint64_t size)
 	return hits > 0 ? hits : SAMPLER_SKIP;
 }
 
-int32_t sampler_take(struct sampler *s, uint64_t size)
+int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller)
 {
 	if (s->interval_log2 == 0) {
 		s->handed++;
@@ -187,7 +237,7 @@ int32_t sampler_take(struct sampler *s, uint64_t size)
 		s->handed++;
 		return 0;
 	}
-	return take_stratified(s, size);
+	return take_stratified(s, size, caller);
 }
 
 /* ---- the budget ---- */
@@ -196,6 +246,12 @@ int32_t sampler_take(struct sampler *s, uint64_t size)
 #define LOOK_BYTES (256u << 10)
 
 #define WAIT_MOST (1ull << 40) /* longer waits are taken for this, so that nothing overflows */
+
+void sampler_begin_budget(struct sampler *s)
+{
+	s->limited = 1;
+	sampler_set_interval(s, s->interval_log2);
+}
 
 /* The position where the stratum at hand ends. The next point lies in it, or in the one behind. */
 static uint64_t stratum_end(const struct sampler *s)
@@ -294,5 +350,8 @@ void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uin
 void sampler_end_budget(struct sampler *s, struct sampler_budget *b)
 {
 	b->start = 0;
-	next_check(s, b, UINT64_MAX);
+	b->large = 0;
+	s->check = UINT64_MAX;
+	s->limited = 0;
+	sampler_set_interval(s, s->interval_log2);
 }

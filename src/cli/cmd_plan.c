@@ -29,7 +29,7 @@ static const char usage_text[] =
     "  --sort ORDER        what of the rows: self, or total (self)\n"
     "  --metric METRIC     of what: peak, or allocated (peak)\n"
     "  --all-frames        also functions of the allocator's interface\n"
-    "  --cost TIME         CPU time of one sample and its free (1.5us)\n"
+    "  --cost TIME         CPU time of one sample and its free (2us)\n"
     "  --sample-bytes N    bytes of trace for one sample and its free (10)\n"
     "  --time TIME         how long the program runs without mayfly (as the trace was recorded)\n"
     "  --json              one JSON object\n"
@@ -40,7 +40,7 @@ static const char usage_text[] =
  * capture with cold caches, record, table of live blocks, and its free. bench/RESULTS.md,
  * "Estimators", has what real programs were measured at.
  */
-#define DEFAULT_COST_NS 1500
+#define DEFAULT_COST_NS 2000
 /* Trace bytes for each sampled block, all included: bench/RESULTS.md, "Files". */
 #define DEFAULT_SAMPLE_BYTES 10
 #define DEFAULT_ERROR	     10.0 /* percent */
@@ -276,7 +276,7 @@ static void print_explanation(const struct output *o, const struct plan *plan,
 	    o, STYLE_DIM, 0,
 	    "PEAK, ALLOCATED, ROW, WORST ROW: standard error of the live bytes at the peak, of all "
 	    "bytes allocated, and the median and the largest one of %s by %s%s. "
-	    "Computed from the sequence of allocations in this trace, without approximation; a "
+	    "Computed from the sequence of allocations in this trace, not simulated; a "
 	    "95 %% interval is twice as wide to each side.",
 	    rows_text(rows, sizeof(rows), plan, set, ""),
 	    set->query.metric == MAYFLY_PEAK ? "bytes live at the peak" : "bytes allocated",

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A spool becomes a trace: see finalise.h. Also how a file is written whole or not at all. */
+/* A spool becomes a trace: see finalise.h. */
 #include "finalise.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
 #include "symbols/symbols.h"
 #include "trace/spool_format.h"
 #include "trace/spool_stream.h"
@@ -410,75 +408,4 @@ int finalise_spool(const void *data, size_t size, const struct finalise_options 
 	out->bytes = buffer.bytes;
 	out->size = buffer.used;
 	return 0;
-}
-
-/* ---- files ---- */
-
-static int write_all(int fd, const char *bytes, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0) {
-			if (errno == EINTR)
-				continue;
-			return -1;
-		}
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
-static int write_to(int fd, const void *bytes, size_t size)
-{
-	int error = 0;
-
-	if (write_all(fd, bytes, size))
-		error = errno;
-	if (close(fd) && !error)
-		error = errno;
-	errno = error;
-	return error ? -1 : 0;
-}
-
-static int write_replacing(const char *path, const void *bytes, size_t size)
-{
-	char *temporary;
-	int fd, error;
-
-	if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-		errno = ENOMEM;
-		return -1;
-	}
-	unlink(temporary); /* of a process that was killed */
-	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	error = fd < 0 ? errno : 0;
-	if (!error && (write_to(fd, bytes, size) || rename(temporary, path))) {
-		error = errno;
-		unlink(temporary);
-	}
-	free(temporary);
-	errno = error;
-	return error ? -1 : 0;
-}
-
-int finalise_write(const char *path, const void *bytes, size_t size)
-{
-	char *real = NULL;
-	struct stat st;
-	int fd, failed, error;
-
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		failed = fd < 0 || write_to(fd, bytes, size);
-	} else {
-		real = realpath(path, NULL);
-		failed = write_replacing(real ? real : path, bytes, size);
-	}
-	error = errno;
-	free(real);
-	if (failed)
-		cli_error("cannot write '%s': %s", path, strerror(error));
-	return failed ? -1 : 0;
 }

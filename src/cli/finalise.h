@@ -42,11 +42,4 @@ struct symbols;
  * objects on this machine. A module that is of no use gets its `problem`. */
 int finalise_symbols(struct recording *r, struct symbols *session);
 
-/*
- * Writes a whole file: into a temporary one in the same folder, which then takes the name, so that
- * nobody ever sees half a file. Follows symbolic links; something that is no regular file (a pipe,
- * /dev/stdout) is written to directly. Returns 0, or -1 after one line on stderr that names it.
- */
-int finalise_write(const char *path, const void *bytes, size_t size);
-
 #endif

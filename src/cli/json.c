@@ -2,6 +2,7 @@
 /* JSON of the things that several commands print. */
 #include "json.h"
 
+#include "absent.h"
 #include "cli.h"
 #include "output.h"
 #include "places.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define NAME_BYTES 65536 /* for one name; C++ has names of many KB */
 
 /* Replaces each byte that is not part of UTF-8 by U+FFFD; NULL when out of memory. */
 static char *valid_utf8(const char *text)
@@ -96,6 +99,30 @@ json_t *json_summary(const struct mayfly_summary *s)
 			 "peak", json_estimate(&s->peak), "peak_time_ns",
 			 (json_int_t)s->peak_time_ns, "live_at_end", json_estimate(&s->live_at_end),
 			 "temporary", json_estimate(&s->temporary));
+}
+
+static json_t *json_place(const struct mayfly_place *place)
+{
+	char name[NAME_BYTES];
+
+	place_name(name, sizeof(name), place);
+	return json_pack("{s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
+			 json_text_or_null(place->file), "line",
+			 place->line ? json_unsigned(place->line) : json_null(), "module",
+			 json_text_or_null(place->module), "inlined", (int)place->inlined);
+}
+
+json_t *json_places(const struct mayfly_place *place, size_t length)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < length; i++) {
+		if (json_array_append_new(list, json_place(&place[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
 }
 
 /* RFC 3339 in UTC with milliseconds. */
@@ -244,8 +271,9 @@ json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary 
 	    set(o, "threads", json_unsigned(info->threads)) &&
 	    set(o, "thread_list", threads(trace, info->threads)) &&
 	    set(o, "modules", json_unsigned(info->modules)) &&
-	    set(o, "module_list", modules(trace, info->modules)))
-		return o;
+	    set(o, "module_list", modules(trace, info->modules)) &&
+	    set(o, "absent", json_absent(info->absent)))
+		return json_drop_absent(o, info->absent);
 	json_decref(o);
 	return NULL;
 }

@@ -113,6 +113,7 @@ static bool set_filter(struct question *q, int option, const char *value)
 	struct mayfly_query *query = &q->query;
 
 	q->filtered = true;
+	q->chooses_blocks |= option != QUESTION_HIDE;
 	switch (option) {
 	case QUESTION_FOCUS:
 		return pattern_add(&q->focus, "--focus", value);
@@ -194,6 +195,14 @@ bool question_check(struct question *question)
 	}
 	set_matches(question);
 	return true;
+}
+
+void question_fit(struct question *q, const struct mayfly_info *info)
+{
+	if (q->metric_given || q->query.metric != MAYFLY_PEAK ||
+	    !(info->absent & MAYFLY_ABSENT_PEAK))
+		return;
+	q->query.metric = info->absent & MAYFLY_ABSENT_LIVE ? MAYFLY_ALLOCATED : MAYFLY_LIVE;
 }
 
 const char *question_needs_blocks(const struct question *question)

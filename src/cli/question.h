@@ -26,7 +26,8 @@ struct question {
 	struct pattern focus, ignore, hide, thread;
 	struct hidden_frames hidden;
 	bool metric_given, by_given, sort_given, at_given, window_given;
-	bool filtered; /* any of QUESTION_FILTER_OPTIONS but --all-frames */
+	bool filtered;	     /* any of QUESTION_FILTER_OPTIONS but --all-frames */
+	bool chooses_blocks; /* and but --hide */
 };
 
 enum question_option {
@@ -97,6 +98,10 @@ bool question_set(struct question *q, int option, const char *value);
 /* After all options, before q->query is used: finds those that contradict one another. False after
  * a line on stderr. q must stay where it is from now on. */
 bool question_check(struct question *q);
+
+/* When no metric was asked for, and the usual one is not known of this trace, another one. After
+ * question_check(). */
+void question_fit(struct question *q, const struct mayfly_info *info);
 
 /* Of what was asked, what a trace of snapshots does not hold: "--by thread"; NULL: nothing. */
 const char *question_needs_blocks(const struct question *q);

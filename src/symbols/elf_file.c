@@ -217,7 +217,7 @@ static Elf_Scn *find_section(const struct elf_file *f, const char *wanted)
 	return NULL;
 }
 
-bool elf_file_has_section(const struct elf_file *f, const char *name)
+static bool has_section(const struct elf_file *f, const char *name)
 {
 	Elf_Scn *section = find_section(f, name);
 	GElf_Shdr header;
@@ -228,7 +228,7 @@ bool elf_file_has_section(const struct elf_file *f, const char *name)
 
 bool elf_file_has_dwarf(const struct elf_file *f)
 {
-	return elf_file_has_section(f, ".debug_info") || elf_file_has_section(f, ".zdebug_info");
+	return has_section(f, ".debug_info") || has_section(f, ".zdebug_info");
 }
 
 /* ---- separate debug files ---- */

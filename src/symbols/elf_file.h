@@ -32,7 +32,6 @@ enum elf_file_status elf_file_open_vdso(struct elf_file *f); /* that of this pro
 void elf_file_close(struct elf_file *f);
 
 bool elf_file_has_build_id(const struct elf_file *f, const uint8_t *id, size_t length);
-bool elf_file_has_section(const struct elf_file *f, const char *name);
 bool elf_file_has_dwarf(const struct elf_file *f);
 
 /* Gives the pages read so far back to the system; they are read again when needed. */

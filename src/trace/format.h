@@ -186,6 +186,7 @@ enum trace_field {
 	FIELD_CPU = 44,		   /* u, ns */
 	FIELD_RESIDENT = 46,	   /* u, bytes */
 	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
+	FIELD_ABSENT = 50,	   /* u, enum mayfly_absent */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

@@ -13,7 +13,7 @@ static uint64_t sum(const uint64_t *value, size_t count)
 	return total;
 }
 
-void parts_add(struct parts_totals *totals, const struct sums_part *part)
+static void add_part(struct parts_totals *totals, const struct sums_part *part)
 {
 	totals->allocs += sum(part->allocs, part->nodes);
 	totals->alloc_bytes += sum(part->alloc_bytes, part->nodes);
@@ -27,7 +27,7 @@ static void look(struct parts_view *view, const struct sums_part *part, uint64_t
 {
 	uint64_t live;
 
-	parts_add(&view->end, part);
+	add_part(&view->end, part);
 	view->parts++;
 	live = parts_left(view->end.alloc_bytes, view->end.free_bytes);
 	if (live <= *largest)
@@ -37,7 +37,9 @@ static void look(struct parts_view *view, const struct sums_part *part, uint64_t
 	view->peak_time_ns = part->to_ns;
 }
 
-uint64_t parts_peak_bytes(const struct mayfly_trace *trace)
+/* Live bytes at the peak, from the index of the trace: a look at the end of a part tells the peak.
+ * Of snapshots, the most that is live when an interval ends. */
+static uint64_t peak_bytes(const struct mayfly_trace *trace)
 {
 	bool snapshots = trace->info.snapshot_ns != 0;
 	uint64_t most = 0;
@@ -54,7 +56,7 @@ uint64_t parts_peak_bytes(const struct mayfly_trace *trace)
 
 int parts_find_peak(const struct mayfly_trace *trace, struct parts_peak *peak)
 {
-	uint64_t most = parts_peak_bytes(trace);
+	uint64_t most = peak_bytes(trace);
 	struct sums_part part;
 	int found;
 

@@ -10,8 +10,6 @@ struct parts_totals {
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
 };
 
-void parts_add(struct parts_totals *totals, const struct sums_part *part);
-
 /* Blocks or bytes that are left, none when they seem to be fewer than none. */
 static inline uint64_t parts_left(uint64_t allocated, uint64_t freed)
 {
@@ -23,10 +21,6 @@ struct parts_view {
 	struct parts_totals end, peak; /* sums up to the end, and up to the peak */
 	int64_t peak_time_ns;
 };
-
-/* Live bytes at the peak, from the index of the trace: a look at the end of a part tells the peak.
- * Of snapshots, the most that is live when an interval ends. */
-uint64_t parts_peak_bytes(const struct mayfly_trace *trace);
 
 /* The first end of a part at which so much is live: at the peak. */
 struct parts_peak {

@@ -7,18 +7,30 @@
  *
  *	domain 0: all blocks   1: live at the peak   2...: the rows, under the query's metric
  *
- * Stratified. A thread's small blocks lie on a line that is cut into strata of R bytes with one
- * point each, independent of each other. If b of a stratum's R bytes are of a domain, the point
- * falls into it with the chance b/R and then counts R:
+ * Stratified. A thread's small blocks lie on a line that is cut into strata of S bytes with one
+ * point each, independent of each other. If b of a stratum's S bytes are of a domain, the point
+ * falls into it with the chance b/S. Were each point to count S, that would give
  *
- *	line     |aaa.bbbb...cccc|cc...dddddddd...|     variance = sum of R^2 (b/R) (1 - b/R)
- *	domain    ###     ####    ##   ########                  = sum of b (R - b)
+ *	line     |aaa.bbbb...cccc|cc...dddddddd...|     variance = sum of S^2 (b/S) (1 - b/S)
+ *	domain    ###     ####    ##   ########                  = sum of b (S - b)
  *	          b = 11          b = 10
+ *
+ * Then of each group of n = R/S points of a class one is taken. If k of them are of the domain,
+ * that adds S^2 k (n - k), as a draw of one of n. A group is worth about R bytes of its class, so
+ * the blocks of a class are a line of their own, cut into strata of R bytes. With b of those in the
+ * domain, k varies about n b/R, and what it adds is b (R - b) (1 - 1/n) on average, when points of
+ * the domain come at random among those of the class; when they come in one piece, it is up to
+ * 1/(n - 1) more. This mean stands for the groups here:
+ *
+ *	variance = sum over strata of S bytes, b (S - b)
+ *	         + sum over strata of R bytes of a class, (1 - 1/n) b (R - b)
+ *
+ * Classes are those of the sampler, but for which of them share one of its 256 turns by accident.
  *
  * Poisson. Blocks are independent: variance = sum of Z^2 (1 - p) / p with p = 1 - exp(-Z/R).
  *
  * Memory: what is live, a bit each (in pages that are freed when nothing of them is live), a few
- * kilobytes for each thread, four bytes for each node of the tree.
+ * kilobytes for each thread and for each of its classes, four bytes for each node of the tree.
  */
 #include "plan.h"
 
@@ -466,14 +478,27 @@ static int find_rows(struct row_finder *f)
 
 /* ---- pass 3: the sums ---- */
 
-/* The open stratum of a thread's line at one interval. */
+/* As in the sampler: how many points a group has, at most, and how near they may be. */
+#define CLASSES		256
+#define MOST_IN_GROUP	16
+#define LEAST_STEP_LOG2 12
+
+/* The open stratum of a line. */
 struct stratum {
-	uint64_t used; /* bytes of it, [0, R) */
-	uint64_t bytes[DOMAINS];
+	uint32_t used; /* bytes of it */
+	uint32_t bytes[DOMAINS];
 };
 
+_Static_assert(PLAN_FIRST_LOG2 + PLAN_LEVELS <= 32, "bytes of a stratum");
+
+/* What a thread allocates, at each interval: its points, or one class of its blocks. */
 struct line {
 	struct stratum level[PLAN_LEVELS];
+};
+
+struct thread {
+	struct line points;
+	struct line *class[CLASSES]; /* NULL: it has no blocks */
 };
 
 /* What a block of some size adds under Poisson: the same sizes come over and over. */
@@ -485,8 +510,9 @@ struct poisson_terms {
 #define TERM_SLOTS 512
 
 struct sums {
-	struct line **line; /* one for each thread that allocated, and one for inherited blocks */
-	size_t lines;
+	const struct mayfly_trace *trace;
+	struct thread **thread; /* that allocated, and one for inherited blocks */
+	size_t threads;
 	struct poisson_terms terms[TERM_SLOTS];
 	double samples[PLAN_LEVELS][2];
 	double variance[PLAN_LEVELS][2][DOMAINS];
@@ -497,49 +523,85 @@ static uint64_t interval_of(size_t level)
 	return 1ull << (PLAN_FIRST_LOG2 + level);
 }
 
-static void close_stratum(struct sums *s, size_t level, struct stratum *t)
+static uint64_t step_of(size_t level)
 {
-	double interval = (double)interval_of(level);
+	uint64_t step = interval_of(level) / MOST_IN_GROUP;
 
+	return step > 1ull << LEAST_STEP_LOG2 ? step : 1ull << LEAST_STEP_LOG2;
+}
+
+/* Strata of a level: their length, and what part of b (length - b) is counted. */
+struct strata {
+	size_t level;
+	uint64_t length;
+	double part;
+};
+
+static void close_stratum(struct sums *s, const struct strata *k, struct stratum *t)
+{
 	for (size_t d = 0; d < DOMAINS; d++) {
 		double b = (double)t->bytes[d];
 
-		s->variance[level][MAYFLY_STRATIFIED][d] += b * (interval - b);
+		s->variance[k->level][MAYFLY_STRATIFIED][d] +=
+		    k->part * b * ((double)k->length - b);
 	}
 	memset(t, 0, sizeof(*t));
 }
 
 /* Up to `size` bytes on the open stratum; returns how many it took. */
-static uint64_t fill_stratum(struct sums *s, size_t level, struct stratum *t, uint64_t size,
-			     uint32_t domains)
+static uint64_t fill_stratum(struct sums *s, const struct strata *k, struct stratum *t,
+			     uint64_t size, uint32_t domains)
 {
-	uint64_t room = interval_of(level) - t->used;
-	uint64_t part = size < room ? size : room;
+	uint64_t room = k->length - t->used;
+	uint32_t part = (uint32_t)(size < room ? size : room);
 
 	for (; domains; domains &= domains - 1)
 		t->bytes[__builtin_ctz(domains)] += part;
 	t->used += part;
 	if (part == room)
-		close_stratum(s, level, t);
+		close_stratum(s, k, t);
 	return part;
 }
 
-static void add_stratified(struct sums *s, size_t level, struct stratum *t, uint64_t size,
-			   uint32_t domains)
+/* The chance that none of the strata has its point in the block. */
+static double add_to_strata(struct sums *s, const struct strata *k, struct stratum *t,
+			    uint64_t size, uint32_t domains)
 {
-	double interval = (double)interval_of(level);
 	double missed = 1;
+
+	while (size > 0) {
+		uint64_t part = fill_stratum(s, k, t, size, domains);
+
+		missed *= 1 - (double)part / (double)k->length;
+		size -= part;
+	}
+	return missed;
+}
+
+static struct strata points_of(size_t level)
+{
+	return (struct strata){level, step_of(level), 1};
+}
+
+static struct strata groups_of(size_t level)
+{
+	uint64_t interval = interval_of(level);
+
+	return (struct strata){level, interval, 1 - (double)step_of(level) / (double)interval};
+}
+
+static void add_stratified(struct sums *s, size_t level, struct thread *t, struct line *class,
+			   uint64_t size, uint32_t domains)
+{
+	struct strata points = points_of(level), groups = groups_of(level);
+	double missed;
 
 	if (size >= interval_of(level)) { /* always recorded, and counts as it is */
 		s->samples[level][MAYFLY_STRATIFIED] += 1;
 		return;
 	}
-	while (size > 0) {
-		uint64_t part = fill_stratum(s, level, t, size, domains);
-
-		missed *= 1 - (double)part / interval;
-		size -= part;
-	}
+	add_to_strata(s, &points, &t->points.level[level], size, domains);
+	missed = add_to_strata(s, &groups, &class->level[level], size, domains);
 	s->samples[level][MAYFLY_STRATIFIED] += 1 - missed;
 }
 
@@ -570,29 +632,50 @@ static void add_poisson(struct sums *s, uint64_t size, uint32_t domains)
 	}
 }
 
-static struct line *line_of(struct sums *s, const struct mayfly_event *e)
+static struct thread *thread_of(struct sums *s, const struct mayfly_event *e)
 {
 	size_t index = e->alloc_thread;
 
 	/* The parent sampled these, before the threads here began. */
-	if (e->flags & MAYFLY_FLAG_INHERITED || index >= s->lines)
-		index = s->lines - 1;
-	if (!s->line[index])
-		s->line[index] = calloc(1, sizeof(*s->line[index]));
-	return s->line[index];
+	if (e->flags & MAYFLY_FLAG_INHERITED || index >= s->threads)
+		index = s->threads - 1;
+	if (!s->thread[index])
+		s->thread[index] = calloc(1, sizeof(*s->thread[index]));
+	return s->thread[index];
+}
+
+/* As in the sampler: the caller of the allocator, and the size to a quarter of a power of two. */
+static uint32_t class_of(const struct sums *s, const struct mayfly_event *e)
+{
+	uint64_t caller = 0, size = e->size;
+
+	if (e->node < mayfly_trace_info(s->trace)->nodes)
+		caller = mayfly_trace_node(s->trace, e->node).frame;
+	if (size > 8) {
+		unsigned int shift = 61 - (unsigned int)__builtin_clzll(size);
+
+		size = (uint64_t)(shift + 1) << 3 | size >> shift;
+	}
+	return (uint32_t)((caller << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56) % CLASSES;
 }
 
 static int add_block(struct sums *s, const struct mayfly_event *e, uint32_t domains)
 {
-	struct line *line;
+	struct thread *t;
+	struct line **class;
 
 	if (e->size == 0) /* has no byte that a point could fall on */
 		return 0;
-	line = line_of(s, e);
-	if (!line)
+	t = thread_of(s, e);
+	if (!t)
+		return MAYFLY_E_MEMORY;
+	class = &t->class[class_of(s, e)];
+	if (!*class)
+		*class = calloc(1, sizeof(**class));
+	if (!*class)
 		return MAYFLY_E_MEMORY;
 	for (size_t l = 0; l < PLAN_LEVELS; l++)
-		add_stratified(s, l, &line->level[l], e->size, domains);
+		add_stratified(s, l, t, *class, e->size, domains);
 	add_poisson(s, e->size, domains);
 	return 0;
 }
@@ -629,11 +712,23 @@ static int add_blocks(struct sums *s, const struct row_finder *f, const struct l
 }
 
 /* The last stratum of each line is not full. Its point may lie behind the end. */
-static void close_lines(struct sums *s)
+static void close_thread(struct sums *s, struct thread *t)
 {
-	for (size_t i = 0; i < s->lines; i++)
-		for (size_t l = 0; s->line[i] && l < PLAN_LEVELS; l++)
-			close_stratum(s, l, &s->line[i]->level[l]);
+	for (size_t l = 0; l < PLAN_LEVELS; l++) {
+		struct strata points = points_of(l), groups = groups_of(l);
+
+		close_stratum(s, &points, &t->points.level[l]);
+		for (size_t c = 0; c < CLASSES; c++)
+			if (t->class[c])
+				close_stratum(s, &groups, &t->class[c] -> level[l]);
+	}
+}
+
+static void free_thread(struct thread *t)
+{
+	for (size_t c = 0; c < CLASSES; c++)
+		free(t->class[c]);
+	free(t);
 }
 
 static void put_sums(const struct sums *s, struct plan *plan)
@@ -658,17 +753,21 @@ static int sum_up(const struct row_finder *f, const struct live_set *live, struc
 
 	if (!s)
 		return status;
-	s->lines = mayfly_trace_info(f->trace)->threads + 1;
-	s->line = calloc(s->lines, sizeof(struct line *));
-	if (s->line)
+	s->trace = f->trace;
+	s->threads = mayfly_trace_info(f->trace)->threads + 1;
+	s->thread = calloc(s->threads, sizeof(struct thread *));
+	if (s->thread)
 		status = add_blocks(s, f, live, plan);
-	if (status == 0) {
-		close_lines(s);
-		put_sums(s, plan);
+	for (size_t i = 0; s->thread && i < s->threads; i++) {
+		if (!s->thread[i])
+			continue;
+		if (status == 0)
+			close_thread(s, s->thread[i]);
+		free_thread(s->thread[i]);
 	}
-	for (size_t i = 0; s->line && i < s->lines; i++)
-		free(s->line[i]);
-	free(s->line);
+	if (status == 0)
+		put_sums(s, plan);
+	free(s->thread);
 	free(s);
 	return status;
 }

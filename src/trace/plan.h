@@ -5,7 +5,8 @@
  *
  * Nothing is simulated. Both samplers have a variance that can be written down when the whole
  * sequence of allocations is known (doc/INTERNALS.md, "Planning"), so what comes out is the true
- * standard error over repeated sampling of just this sequence.
+ * standard error over repeated sampling of just this sequence; of the stratified sampler to some
+ * percent.
  */
 #ifndef MAYFLY_PLAN_H
 #define MAYFLY_PLAN_H
@@ -19,7 +20,7 @@
 /* Rows with less than this share of the first one's bytes are not planned for. */
 #define PLAN_LEAST_SHARE 0.01
 
-/* One interval under one sampler. Variances are of estimates of bytes. */
+/* One interval under one sampler, without a budget. Variances are of estimates of bytes. */
 struct plan_scheme {
 	double samples; /* expected, blocks that are recorded for their size too */
 	double allocated_variance, peak_variance;
