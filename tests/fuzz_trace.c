@@ -3,6 +3,7 @@
  * questions. */
 #include <mayfly/trace.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,21 @@ static void look(const struct mayfly_trace *t)
 
 		for (size_t k = 0; k < f->locations; k++)
 			sum += f->location[k].function[0] + f->location[k].file[0];
+	}
+	for (size_t i = 0; i < info->counters; i++) {
+		const struct mayfly_counter *c = mayfly_trace_counter(t, i);
+
+		sum += strlen(c->name) + strlen(c->unit);
+		for (size_t k = 1; k < c->points; k++)
+			if (c->time_ns[k] < c->time_ns[k - 1] || !isfinite(c->value[k]))
+				abort();
+	}
+	for (int i = 0; i < 2; i++) {
+		const struct mayfly_fragmentation *f = mayfly_trace_fragmentation(t, i);
+
+		for (size_t k = 0; f && k < f->count; k++)
+			if (f->fragment[k].node >= info->nodes)
+				abort();
 	}
 	for (size_t i = 1; i < info->nodes; i++)
 		if (mayfly_trace_node(t, i).parent >= i ||

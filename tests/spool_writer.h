@@ -334,6 +334,22 @@ static inline void spool_writer_heap_end(struct spool_writer *w, int64_t ns)
 	spool_writer_put(w, &r);
 }
 
+static inline void spool_writer_allocator(struct spool_writer *w, int64_t ns, uint32_t whose,
+					  uint64_t count, const uint64_t *value)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 200, ns);
+	record_fixed(&r, SPOOL_ALLOCATOR, 1);
+	record_time(w, &r, ns);
+	record_u(&r, whose);
+	record_u(&r, count);
+	for (uint64_t i = 0; i < count && i < 10; i++)
+		record_u(&r, value[i]);
+	spool_writer_put(w, &r);
+}
+
 /* ---- exact ---- */
 
 /* The code of the narrowest field for a value. */

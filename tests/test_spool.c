@@ -1465,8 +1465,99 @@ static void spoiled_while_read(void)
 	}
 }
 
+/* What the allocator says becomes counters, whatever comes between. */
+static void allocators_figures(void)
+{
+	static const uint64_t values[] = {7, 1ull << 45, 9, 10, 11, 12, 13, 14, 15, 16};
+	static const char *const names[] = {"glibc.arenas", "glibc.mmapped",  "glibc.in_use",
+					    "glibc.free",   "glibc.fastbins", "glibc.top"};
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r;
+
+	spool_writer_alloc(w, 10, 0x7000, 24, 0, deep, 4);
+	spool_writer_allocator(w, 50, SPOOL_OF_GLIBC, 6, values);
+	spool_writer_release(w, 60, 0x7000, 0);
+	spool_writer_allocator(w, 70, SPOOL_OF_GLIBC, 8, values); /* two have no name here */
+	spool_writer_allocator(w, 80, SPOOL_OF_MIMALLOC, 0, values);
+	spool_writer_alloc(w, 90, 0x7000, 24, 0, deep, 4);
+	spool_writer_allocator(w, 95, SPOOL_OF_TCMALLOC + 1, 1, values); /* nobody's */
+	spool_writer_alloc(w, 99, 0x8000, 24, 0, deep, 4);
+	r = read_file(f, NULL);
+	CHECK(r->w->samples == 2 && r->w->frees == 1 && !r->t->info.complete);
+	CHECK(r->w->counters == 12);
+	for (size_t i = 0; i < 12; i++) {
+		CHECK(r->w->counter[i].time_ns == (i < 6 ? 50 : 70));
+		CHECK(r->w->counter[i].value == (double)values[i % 6]);
+		CHECK(!strcmp(recording_text(r->t, r->w->counter[i].name), names[i % 6]));
+		CHECK(!strcmp(recording_text(r->t, r->w->counter[i].unit), "bytes"));
+	}
+	/* One block of 24 bytes was live at the end. */
+	CHECK(r->w->measured[FRAGMENTS_END] == 1 && r->w->pages == 1);
+	CHECK(!r->w->measured[FRAGMENTS_PEAK]);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* Pages are looked at when a peak is over, not at each step on the way up. */
+static void pages_at_the_peak(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r;
+	int64_t ns = 0;
+
+	for (uint64_t i = 0; i < 1000; i++)
+		spool_writer_alloc(w, ++ns, 0x10000 + i * 8192, 4096, 0, deep, 1);
+	for (uint64_t i = 0; i < 500; i++)
+		spool_writer_release(w, ++ns, 0x10000 + i * 8192, 0);
+	r = read_file(f, NULL);
+	CHECK(r->w->measured[FRAGMENTS_PEAK] == 1 && r->w->measured[FRAGMENTS_END] == 1);
+	CHECK(r->w->pages == 500);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
+/* A round that is left early goes on later, with a later clock: times are what they were. */
+static void long_rounds_keep_their_times(void)
+{
+	const int64_t step = 1000, events = 300000;
+	struct spool_file *f =
+	    spool_file_sized(SPOOL_CLOCK_TSC, 2.5, WRITER_PACKET_BYTES, (size_t)64 << 20);
+	struct spool_writer *w;
+	struct reading *r;
+	int64_t at = events * step;
+	bool more = true;
+	size_t rounds = 0, wrong = 0;
+
+	spool_file_header(f)->mode = SPOOL_EXACT;
+	spool_file_header(f)->interval_log2 = 0;
+	w = spool_writer_new(f, 100);
+	for (int64_t i = 0; i < events; i++)
+		spool_writer_alloc(w, i * step, 0x10000 + (uint64_t)i * 16, 16, 0, deep, 1);
+	r = open_online(f);
+	for (; more; at += 100 * MS, rounds++)
+		CHECK(spool_stream_advance(r->s, spool_ticks(f, at),
+					   spool_file_header(f)->start_mono_ns + (uint64_t)at,
+					   &more) == 0);
+	CHECK(rounds > 2);
+	finish(r, NULL);
+	CHECK(r->w->samples == (size_t)events);
+	for (size_t i = 0; i < r->w->samples; i++)
+		wrong += llabs(r->w->sample[i].time_ns - (int64_t)i * step) > 10;
+	CHECK(!wrong, "%zu", wrong);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 int main(void)
 {
+	RUN(allocators_figures);
+	RUN(pages_at_the_peak);
+	RUN(long_rounds_keep_their_times);
 	RUN(simple_spool);
 	RUN(ocaml_heaps);
 	RUN(threads_are_merged);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/fragments.h"
 #include "trace/writer.h"
 
 #include "test.h"
@@ -33,6 +34,13 @@ struct trace_writer {
 	struct sample *sample;
 	struct event *event;
 	size_t samples, sample_size, frees, events, event_size;
+	struct {
+		int64_t time_ns;
+		uint32_t name, unit;
+		double value;
+	} counter[64];
+	size_t counters, measured[FRAGMENTS_KINDS];
+	uint64_t pages; /* of the latest measure */
 	size_t chunk_events, in_chunk;
 	uint64_t chunks;
 	int64_t now_ns;
@@ -114,6 +122,29 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 	CHECK(serial < w->samples && w->sample[serial].free_ns == INT64_MAX);
 	if (serial < w->samples)
 		w->sample[serial].promoted_ns = time_ns;
+	return w->error;
+}
+
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value)
+{
+	CHECK(name < w->tables->strings && unit < w->tables->strings);
+	if (w->counters < sizeof(w->counter) / sizeof(*w->counter)) {
+		w->counter[w->counters].time_ns = time_ns;
+		w->counter[w->counters].name = name;
+		w->counter[w->counters].unit = unit;
+		w->counter[w->counters++].value = value;
+	}
+	return w->error;
+}
+
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f)
+{
+	for (size_t i = 0; i < f->entries; i++)
+		CHECK(f->entry[i].node < w->tables->nodes);
+	w->measured[kind]++;
+	w->pages = f->pages;
+	fragments_free(f);
 	return w->error;
 }
 

@@ -133,7 +133,7 @@ struct mayfly_info {
 	const char *version;  /* of the mayfly that wrote the trace */
 	const char *off_text; /* why the agent stopped, or "" */
 	const char *note;     /* one line for the user, or "" */
-	size_t modules, threads, strings, nodes, frames, frames_symbolized;
+	size_t modules, threads, strings, nodes, frames, frames_symbolized, counters;
 	uint64_t file_bytes;
 	bool complete; /* the trace was finished and nothing of it is damaged */
 	bool spool;    /* this is what an agent left behind, finalised while opening */
@@ -191,6 +191,42 @@ const struct mayfly_module *mayfly_trace_module(const struct mayfly_trace *trace
 const struct mayfly_thread *mayfly_trace_thread(const struct mayfly_trace *trace, size_t index);
 const struct mayfly_frame *mayfly_trace_frame(const struct mayfly_trace *trace, size_t index);
 struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t index);
+
+/* ---- counters: what was measured beside the blocks ---- */
+
+/* A counter has its value from a point's time on, until the next point. doc/FORMAT.md, "Names of
+ * counters", says which ones mayfly itself records. */
+struct mayfly_counter {
+	const char *name;
+	const char *unit;	/* "bytes", "ns", "" of plain numbers */
+	size_t points;		/* at least 1 */
+	const int64_t *time_ns; /* ascending, some may be equal */
+	const double *value;
+};
+
+/* Of mayfly_info.counters; NULL when out of range. */
+const struct mayfly_counter *mayfly_trace_counter(const struct mayfly_trace *trace, size_t index);
+
+/* ---- nearly empty pages, of traces of every allocation ---- */
+
+/* A page of memory is held by the stacks whose blocks lie in it, in proportion to their bytes. */
+struct mayfly_fragment {
+	uint32_t node;		/* that allocated */
+	uint64_t blocks, bytes; /* live */
+	uint64_t pages;		/* in which they lie, also partly */
+	uint64_t held_bytes; /* its share of all pages: held and not filled is held_bytes - bytes */
+};
+
+struct mayfly_fragmentation {
+	int64_t time_ns;
+	uint64_t blocks, bytes, pages, page_bytes; /* of all stacks */
+	size_t count;
+	const struct mayfly_fragment *fragment; /* by node; of very many stacks, the worst */
+};
+
+/* At the end, or near the peak: not more than some percent below it. NULL: not known. */
+const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
+							      bool at_end);
 
 /* ---- events, in time order ---- */
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "allocator.h"
 #include "cpu.h"
 #include "live.h"
 #include "modules.h"
@@ -532,6 +533,7 @@ bool agent_forked(void)
 		return false;
 	live_reset_lock();
 	modules_forked();
+	allocator_forked();
 	if (!agent_config.follow || atomic_load(&agent_state) != AGENT_ON) {
 		/* Off without a word in the header: it is the parent's. */
 		spool_forget();
@@ -603,6 +605,15 @@ __attribute__((constructor)) static void loaded(void)
 
 __attribute__((destructor)) static void unloaded(void)
 {
-	if (atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
-		spool_end();
+	int error = errno;
+
+	if (atomic_load(&agent_state) != AGENT_ON || !*agent_same_process)
+		return;
+	if (path_enter()) {
+		if (agent_thread_ready() && path_writer())
+			allocator_end(self.writer);
+		path_leave();
+	}
+	spool_end();
+	errno = error;
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "allocator.h"
 #include "cpu.h"
 #include "path.h"
 #include "spool.h"
@@ -189,6 +190,7 @@ static INLINE void record_alloc(void *block, size_t size, const struct walk_star
 				uint32_t flags)
 {
 	struct writer *w = ready();
+	uint64_t ticks;
 
 	if (UNLIKELY(!w))
 		return;
@@ -207,9 +209,12 @@ static INLINE void record_alloc(void *block, size_t size, const struct walk_star
 		dropped(w, false);
 		return;
 	}
-	put_alloc(w, read_clock(), block, size, flags);
+	ticks = read_clock();
+	put_alloc(w, ticks, block, size, flags);
 	if (UNLIKELY(w->walk.truncated))
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+	if (allocator_due(ticks))
+		allocator_look(w, ticks);
 }
 
 void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags)
@@ -323,7 +328,10 @@ HOT void exact_free(void *block)
 {
 	if (LIKELY(block)) {
 		if (LIKELY(path_enter())) {
-			record_release(block, read_clock(), 0, RELEASE_BYTES);
+			uint64_t ticks = read_clock();
+
+			if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
+				allocator_look(self.writer, ticks);
 			path_leave();
 		} else {
 			path_defer_free(block);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "allocator.h"
 #include "cpu.h"
 #include "exact.h"
 #include "live.h"
@@ -323,6 +324,8 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
 	if (live_add(&live, &stale))
 		write_free(&stale, ticks, 0);
+	if (allocator_due(ticks))
+		allocator_look(w, ticks);
 }
 
 COLD void path_finish(void)
@@ -430,6 +433,8 @@ static void report_free(const struct live_block *b, uint32_t flags)
 			uint64_t ticks = agent_ticks();
 
 			write_free(b, ticks, flags);
+			if (allocator_due(ticks) && self.writer)
+				allocator_look(self.writer, ticks);
 			if (UNLIKELY(budget_share()) && self.budget.start)
 				charge(ticks, b->thread == self.number ? b->position : 0);
 		}

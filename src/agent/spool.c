@@ -709,6 +709,20 @@ void spool_heap_end(struct writer *w, uint64_t ticks)
 	spool_commit(w);
 }
 
+void spool_allocator(struct writer *w, uint64_t ticks, uint32_t whose, const uint64_t *value,
+		     uint32_t count)
+{
+	if (!spool_room(w, 2 * RECORD_BYTES))
+		return;
+	*w->at++ = SPOOL_ALLOCATOR;
+	put_time(w, ticks);
+	put_u(w, whose);
+	put_u(w, count);
+	for (uint32_t i = 0; i < count; i++)
+		put_u(w, value[i]);
+	spool_commit(w);
+}
+
 #define TEXT_MOST 512u /* bytes of a function's or a file's name */
 
 static void put_text(struct writer *w, const char *text)

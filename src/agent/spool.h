@@ -117,6 +117,9 @@ static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t a
 bool spool_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint64_t hits,
 			uint32_t heap, const uint64_t *stack, uint32_t depth);
 void spool_promote(struct writer *w, uint64_t ticks, uint64_t id);
+/* whose: enum spool_allocator */
+void spool_allocator(struct writer *w, uint64_t ticks, uint32_t whose, const uint64_t *value,
+		     uint32_t count);
 void spool_heap_end(struct writer *w, uint64_t ticks);
 
 struct spool_place {

@@ -522,6 +522,7 @@ static bool step_signal(struct pass *p)
 	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) || !advance(p))
 		return false;
 	set_barrier(p);
+	p->w->interrupted = 1;
 	p->pc = pc + 1;
 	p->sp = sp;
 	p->bp = bp;
@@ -985,6 +986,8 @@ static inline bool begin(struct pass *p, struct walk *w, const struct walk_start
 		w->reusable = 0;
 		w->depth = 0;
 	}
+	/* What is joined, or the same again, has no signal frame: that is a barrier. */
+	w->interrupted = 0;
 	*p = (struct pass){.w = w, .pc = start->pc, .sp = start->sp, .bp = start->bp};
 	p->out = w->scratch;
 	/* Mostly it is the stack of the last walk. */

@@ -45,9 +45,10 @@ struct walk_word {
 
 /* One per writer, zero-initialised by its owner (mmap), never shared between threads at a time. */
 struct walk {
-	uint32_t depth;	    /* frames of the latest capture */
-	uint32_t common;    /* of them, root-most ones equal to those of the capture before it */
-	uint32_t truncated; /* 1 when frames[0] is a SPOOL_MARK_TRUNCATED mark */
+	uint32_t depth;	      /* frames of the latest capture */
+	uint32_t common;      /* of them, root-most ones equal to those of the capture before it */
+	uint32_t truncated;   /* 1 when frames[0] is a SPOOL_MARK_TRUNCATED mark */
+	uint32_t interrupted; /* 1 when a signal handler is on the stack, as far as it is known */
 	/* private */
 	uint32_t reusable;
 	uint32_t generation;

@@ -5,6 +5,7 @@
 #include "open_trace.h"
 #include "output.h"
 #include "places.h"
+#include "report_rss.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -277,6 +278,7 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	print_events(o, file);
 	print_heaps(o, file->trace, file->info);
 	print_figures(o, file->info, s);
+	print_resident(o, file->trace);
 	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))
 		print_threads(o, file->trace, file->info);
 	if (!print_modules(o, file->trace, file->info, all_modules))

@@ -10,6 +10,8 @@
 #include "absent.h"
 
 #include "options.h"
+#include "report_fragmentation.h"
+#include "report_rss.h"
 
 #include <getopt.h>
 
@@ -32,6 +34,8 @@ static const char usage_text[] =
     "  --histogram size|lifetime   for each of the top rows, how its blocks are spread\n"
     "  --churn              how much each of the top rows allocates to keep how much alive\n"
     "  --reallocs           chains of realloc: how often blocks grow, and what is copied\n"
+    "  --rss                why RSS is larger than the heap: what it consists of\n"
+    "  --fragmentation      whose blocks hold nearly empty pages (recorded with --exact)\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"
@@ -59,6 +63,8 @@ enum {
 	OPT_DEPTH,
 	OPT_WIDE,
 	OPT_JSON,
+	OPT_RSS,
+	OPT_FRAGMENTATION,
 };
 
 static const struct option long_options[] = {
@@ -69,6 +75,8 @@ static const struct option long_options[] = {
     {"histogram", required_argument, NULL, OPT_HISTOGRAM},
     {"churn", no_argument, NULL, OPT_CHURN},
     {"reallocs", no_argument, NULL, OPT_REALLOCS},
+    {"rss", no_argument, NULL, OPT_RSS},
+    {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -128,6 +136,12 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_JSON:
 		r->json = true;
 		break;
+	case OPT_RSS:
+		r->rss = true;
+		break;
+	case OPT_FRAGMENTATION:
+		r->fragmentation = true;
+		break;
 	}
 	return true;
 }
@@ -156,6 +170,22 @@ static bool views_agree(struct report *r)
 	return true;
 }
 
+/* Questions about memory that go with no other one. Frames can be hidden from the second. */
+static bool memory_alone(const struct report *r)
+{
+	const struct question *q = &r->q;
+	bool rows = q->metric_given || q->by_given || q->sort_given || q->at_given ||
+		    q->window_given || r->series || r->histogram || r->churn || r->reallocs;
+	bool filtered = q->chooses_blocks || (r->rss && q->filtered);
+
+	if (r->rss + r->fragmentation == 0 ||
+	    (r->rss + r->fragmentation == 1 && !rows && !filtered))
+		return true;
+	cli_usage("%s: no other question and no filter goes with it",
+		  r->rss ? "--rss" : "--fragmentation");
+	return false;
+}
+
 /* Returns true when the command is to go on; else *status is its exit status. */
 static bool parse(struct report *r, int argc, char **argv, int *status)
 {
@@ -182,7 +212,8 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	return views_agree(r) && question_check(&r->q) && one_trace_named(argc, argv);
+	return memory_alone(r) && views_agree(r) && question_check(&r->q) &&
+	       one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
@@ -230,10 +261,15 @@ static bool is_overview(const struct report *r)
 
 static int run(struct report *r)
 {
+	const struct fragmentation_request pages = {r->path, &r->q.hidden, r->top, r->json};
 	int status;
 
 	r->exact = trace_is_exact(r->file.info);
 	question_fit(&r->q, r->file.info);
+	if (r->rss)
+		return report_rss(&r->file, r->path, &r->out, r->json);
+	if (r->fragmentation)
+		return report_fragmentation(&r->file, &r->out, &pages);
 	if (r->series)
 		return report_print_series(r);
 	if (r->histogram)

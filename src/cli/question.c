@@ -114,6 +114,7 @@ static bool set_filter(struct question *q, int option, const char *value)
 	struct mayfly_query *query = &q->query;
 
 	q->filtered = true;
+	q->chooses_blocks |= option != QUESTION_HIDE;
 	switch (option) {
 	case QUESTION_FOCUS:
 		return pattern_add(&q->focus, "--focus", value);

@@ -26,7 +26,8 @@ struct question {
 	struct pattern focus, ignore, hide, thread;
 	struct hidden_frames hidden;
 	bool metric_given, by_given, sort_given, at_given, window_given;
-	bool filtered; /* any of QUESTION_FILTER_OPTIONS but --all-frames */
+	bool filtered;	     /* any of QUESTION_FILTER_OPTIONS but --all-frames */
+	bool chooses_blocks; /* and but --hide */
 };
 
 enum question_option {

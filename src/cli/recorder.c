@@ -119,6 +119,7 @@ void recorder_free(struct recorder *r)
 	close_part(r, false);
 	if (r->watch.fd >= 0)
 		spool_watch_close(&r->watch);
+	memory_watch_free(&r->memory);
 	free(r->waiting);
 	free(r->spool);
 	free(r->part_path);
@@ -150,9 +151,15 @@ void recorder_forget(struct recorder *r)
 
 int recorder_tick(struct recorder *r)
 {
+	const struct spool_header *h = r->watch.header;
+
 	if (r->retry)
 		r->retry--;
-	return r->watch.header ? spool_watch_tick(&r->watch) : 0;
+	if (!h)
+		return 0;
+	if (atomic_load(&h->state) == SPOOL_RUNNING && r->state <= RECORDER_READING && !r->ending)
+		memory_watch_look(&r->memory, r->pid, r->spool);
+	return spool_watch_tick(&r->watch);
 }
 
 unsigned int recorder_wait(const struct recorder *r)
@@ -246,7 +253,8 @@ bool recorder_is_due(const struct recorder *r)
 
 	return r->state == RECORDER_IDLE && h && !r->retry &&
 	       atomic_load(&h->state) != SPOOL_WAITING &&
-	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full);
+	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
+		memory_watch_is_full(&r->memory));
 }
 
 static int open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -566,6 +574,12 @@ static int give_more(struct recorder *r)
 	return trace_writer_flush(r->writer);
 }
 
+static int hand_memory(struct recorder *r)
+{
+	return memory_watch_hand(&r->memory, (int64_t)r->watch.header->start_mono_ns, r->tables,
+				 r->writer);
+}
+
 bool recorder_round(struct recorder *r)
 {
 	uint64_t ticks = 0, mono_ns = 0, from = now_ns();
@@ -576,6 +590,8 @@ bool recorder_round(struct recorder *r)
 		return false;
 	recorder_clock(r->watch.header, &ticks, &mono_ns);
 	error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
+	if (!error)
+		error = hand_memory(r);
 	if (error)
 		return fail(r, error);
 	if (r->options.max_size)
@@ -632,6 +648,8 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 		if (!error && r->options.max_size)
 			keep_size(r);
 	}
+	if (!error)
+		error = hand_memory(r);
 	if (!error)
 		error = spool_stream_finish(r->stream, ending);
 	if (!error && r->options.max_size) {

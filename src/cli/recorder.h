@@ -15,6 +15,7 @@
 #ifndef MAYFLY_RECORDER_H
 #define MAYFLY_RECORDER_H
 
+#include "memory_watch.h"
 #include "part.h"
 #include "spool_watch.h"
 #include "trace/spool_stream.h"
@@ -43,6 +44,7 @@ struct recorder {
 	int error; /* negative: enum mayfly_error; positive: errno */
 
 	struct spool_watch watch;
+	struct memory_watch memory;
 	struct spool_source source;
 	struct recording *tables;
 	struct trace_writer *writer;

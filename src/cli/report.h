@@ -11,6 +11,8 @@
  *	report_churn.c		rows and what they keep alive of what they allocate
  *	report_reallocs.c	rows of chains of realloc
  *	report_json.c		rows as JSON
+ *	report_rss.c		what the resident memory consists of
+ *	report_fragmentation.c	whose blocks hold nearly empty pages
  */
 #ifndef MAYFLY_REPORT_H
 #define MAYFLY_REPORT_H
@@ -39,6 +41,7 @@ struct report {
 	/* Instead of plain rows; at most one of these and series. */
 	bool histogram, churn, reallocs;
 	enum mayfly_by classes; /* of the histogram */
+	bool rss, fragmentation;
 };
 
 /* ---- cmd_report.c ---- */

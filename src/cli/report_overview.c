@@ -2,6 +2,8 @@
 /* report_overview.c: what is shown when nothing is asked for. */
 #include "report.h"
 
+#include "report_rss.h"
+
 #include "trace/query_two.h"
 
 #include <inttypes.h>
@@ -128,6 +130,7 @@ static int print_summary(const struct report *r)
 	}
 	if (!(absent & MAYFLY_ABSENT_LIVE))
 		print_estimate(r, "Live at end", &s.live_at_end, "");
+	print_resident(&r->out, r->file.trace);
 	snprintf(more, sizeof(more), ", %s of all allocated",
 		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
 			      s.allocated.bytes.estimate));

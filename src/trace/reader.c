@@ -18,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/counters.h"
 #include "trace/cursor.h"
+#include "trace/fragments.h"
 #include "trace/format.h"
 #include "trace/spool_stream.h"
 #include "trace/sums.h"
@@ -423,6 +425,10 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 		o->finished = check_trailer(o->t, at, next);
 		o->indexed = o->finished && read_index(o);
 		o->damaged |= o->finished && !o->indexed;
+	} else if (h->type == TRACE_COUNTERS) {
+		counters_read(o->t, c);
+	} else if (h->type == TRACE_FRAGMENTS) {
+		fragments_read(o->t, c);
 	} else if (!tables_read(&o->tables, h->type) && TRACE_ESSENTIAL(h->type)) {
 		fail(o, MAYFLY_E_VERSION);
 	}
@@ -749,6 +755,8 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	free(t->chain_end);
 	free(t->chunk);
 	free(t->sums);
+	counters_close(t);
+	fragments_close(t);
 	free(t);
 }
 

@@ -34,6 +34,13 @@ struct trace_sums {
 	uint32_t nodes, chains, frames; /* at this point */
 };
 
+struct trace_counter {
+	struct mayfly_counter shown; /* points into: */
+	int64_t *time_ns;
+	double *value;
+	size_t time_room, value_room;
+};
+
 struct mayfly_trace {
 	const uint8_t *data;
 	size_t size;
@@ -57,6 +64,10 @@ struct mayfly_trace {
 	size_t chains, chain_room;
 	void **block; /* memory that the above point into: texts, build-ids */
 	size_t blocks, block_room;
+
+	struct trace_counter *counter;
+	size_t counter_room;
+	struct mayfly_fragmentation fragments[2]; /* enum fragments_kind */
 
 	struct trace_chunk *chunk;
 	size_t chunks, chunk_room;

@@ -199,6 +199,8 @@ struct spool_packet {
  * each address of an OCaml stack, before the first sample with it. (Of an allocating OCaml function
  * the address is that of its debug information, plus 1.) HEAP_END  time: blocks of the heaps of
  * OCaml are not recorded from here on, neither their end
+ *   ALLOCATOR time, u whose, u count, count x u value (at most SPOOL_ALLOCATOR_VALUES): what the
+ *             allocator, or the kernel, says of the process's memory; enum spool_allocator
  *
  * Exact mode has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
  * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
@@ -238,7 +240,22 @@ enum spool_tag {
 	SPOOL_PROMOTE = 9,
 	SPOOL_PLACE = 10,
 	SPOOL_HEAP_END = 11,
+	SPOOL_ALLOCATOR = 12,
 };
+
+/* ALLOCATOR: whose figures these are, and their order. All are bytes, but where said. */
+enum spool_allocator {
+	SPOOL_OF_PROCESS = 0, /* resident, resident and of a file or shared */
+	/* mallinfo2(): arena, hblkhd, uordblks, fordblks, fsmblks, keepcost */
+	SPOOL_OF_GLIBC = 1,
+	/* stats.allocated, active, metadata, resident, mapped, retained */
+	SPOOL_OF_JEMALLOC = 2,
+	SPOOL_OF_MIMALLOC = 3, /* committed */
+	/* in use by the program, heap size, free in the page heap, unmapped in the page heap, free
+	 * in the central, transfer and threads' caches */
+	SPOOL_OF_TCMALLOC = 4,
+};
+#define SPOOL_ALLOCATOR_VALUES 8u
 
 #define SPOOL_EXACT_RECORD  0x80u /* set in the first byte of ALLOC and RELEASE */
 #define SPOOL_EXACT_RELEASE 0x40u

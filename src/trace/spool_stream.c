@@ -21,6 +21,7 @@
 
 #include "trace/estimate.h"
 #include "trace/format.h"
+#include "trace/fragments.h"
 #include "trace/live_table.h"
 #include "trace/spool_describe.h"
 #include "trace/spool_format.h"
@@ -34,8 +35,11 @@
 #define MOST_WAITING  64u
 #define MOST_FORKS    64u
 #define MOST_FORK_BLOCKS                                                                           \
-	(4u << 20)	  /* in all forks together, but the newest is kept in any case             \
-			   */
+	(4u << 20) /* in all forks together, but the newest is kept in any case                    \
+		    */
+#define PEAK_OVER    0.98
+#define PEAK_HIGHER  1.1
+#define PEAK_LEAST   1048576.0
 #define INVERSION_NS 1000 /* by how much the ticks of two CPUs may be wrong */
 
 struct writer {
@@ -80,7 +84,8 @@ struct spool_stream {
 	struct recording *tables;
 	struct trace_writer *trace; /* NULL: only what is live is wanted */
 	bool exact, final;
-	bool settled; /* the clock of a whole spool */
+	bool settled;	 /* the clock of a whole spool */
+	bool unfinished; /* the round at hand was left early: the next call goes on with it */
 	bool beginning_missing;
 	int error; /* sticks */
 
@@ -112,7 +117,8 @@ struct spool_stream {
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees;
 	double live_bytes;
-	uint32_t thin_log2; /* 0: all blocks are handed over */
+	double most_live, measured_live; /* largest so far, and when pages were last looked at */
+	uint32_t thin_log2;		 /* 0: all blocks are handed over */
 	uint64_t thin_seed;
 };
 
@@ -429,6 +435,35 @@ static void exact_release(struct spool_stream *s, const struct waiting *e)
 	live_remove(&s->live, b);
 }
 
+/* Which stacks hold nearly empty pages now. */
+static void measure_pages(struct spool_stream *s, enum fragments_kind kind)
+{
+	struct fragments f;
+	int error;
+
+	if (!s->exact || !s->trace || s->error)
+		return;
+	error = fragments_measure(&f, &s->live, s->tables->nodes, s->now_ns)
+		    ? trace_writer_fragments(s->trace, kind, &f)
+		    : MAYFLY_E_MEMORY;
+	fragments_free(&f);
+	if (error)
+		fail(s, error);
+}
+
+/* The peak is known when it is over: just after it pages are looked at. Not after each of many
+ * growing ones, and what never falls is looked at in the end. */
+static void watch_peak(struct spool_stream *s)
+{
+	if (s->live_bytes >= s->most_live) {
+		s->most_live = s->live_bytes;
+	} else if (s->live_bytes < PEAK_OVER * s->most_live && s->most_live >= PEAK_LEAST &&
+		   s->most_live > PEAK_HIGHER * s->measured_live) {
+		s->measured_live = s->most_live;
+		measure_pages(s, FRAGMENTS_PEAK);
+	}
+}
+
 /* Applies the events that wait. To be called before anything that depends on them. */
 static void apply_waiting(struct spool_stream *s)
 {
@@ -443,6 +478,8 @@ static void apply_waiting(struct spool_stream *s)
 		else
 			exact_alloc(s, &s->waiting[i]);
 	}
+	if (count)
+		watch_peak(s);
 }
 
 /* Events are applied many at a time: their slots and blocks come into the cache together. */
@@ -929,6 +966,53 @@ static void read_heap_end(struct spool_stream *s, struct writer *w, struct varin
 	}
 }
 
+/* The counters that an ALLOCATOR record's values become. */
+static const char *const allocator_counters[][SPOOL_ALLOCATOR_VALUES] = {
+    [SPOOL_OF_PROCESS] = {"self.resident", "self.resident_files"},
+    [SPOOL_OF_GLIBC] = {"glibc.arenas", "glibc.mmapped", "glibc.in_use", "glibc.free",
+			"glibc.fastbins", "glibc.top"},
+    [SPOOL_OF_JEMALLOC] = {"jemalloc.allocated", "jemalloc.active", "jemalloc.metadata",
+			   "jemalloc.resident", "jemalloc.mapped", "jemalloc.retained"},
+    [SPOOL_OF_MIMALLOC] = {"mimalloc.committed"},
+    [SPOOL_OF_TCMALLOC] = {"tcmalloc.allocated", "tcmalloc.heap", "tcmalloc.page_heap_free",
+			   "tcmalloc.page_heap_unmapped", "tcmalloc.central_free",
+			   "tcmalloc.transfer_free", "tcmalloc.thread_free"},
+};
+
+static void add_counter(struct spool_stream *s, int64_t ns, const char *name, uint64_t value)
+{
+	uint32_t string = recording_string(s->tables, name, strlen(name));
+	uint32_t unit = recording_string(s->tables, "bytes", 5);
+	int error = string == RECORDING_NONE || unit == RECORDING_NONE
+			? MAYFLY_E_MEMORY
+			: trace_writer_counter(s->trace, ns, string, unit, (double)value);
+
+	if (error)
+		fail(s, error);
+}
+
+static void read_allocator(struct spool_stream *s, struct writer *w, struct varint_in *in)
+{
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], whose, count;
+	int64_t ns;
+
+	varint_s(in);
+	whose = varint_u(in);
+	count = varint_u(in);
+	if (whose >= sizeof(allocator_counters) / sizeof(*allocator_counters) ||
+	    count > SPOOL_ALLOCATOR_VALUES)
+		varint_fail(in);
+	for (uint64_t i = 0; i < count && !in->bad; i++)
+		value[i] = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	ns = moment(s, w->ticks);
+	for (uint64_t i = 0; s->trace && i < count && !s->error; i++)
+		if (allocator_counters[whose][i])
+			add_counter(s, ns, allocator_counters[whose][i], value[i]);
+}
+
 /* ---- forks ---- */
 
 static int compare_serial(const void *a, const void *b)
@@ -1089,6 +1173,9 @@ static void read_tagged(struct spool_stream *s, struct writer *w, uint8_t tag)
 		break;
 	case SPOOL_HEAP_END:
 		read_heap_end(s, w, &in);
+		break;
+	case SPOOL_ALLOCATOR:
+		read_allocator(s, w, &in);
 		break;
 	default:
 		varint_fail(&in);
@@ -1478,23 +1565,27 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
 		*more = false;
 	if (s->error || s->stopped)
 		return s->error;
-	if (s->options.online) {
+	/* The clock's line must stay for the rest of a round: it only reaches back to the one
+	 * before. */
+	if (s->options.online && !s->unfinished) {
 		if (ticks > s->ticks)
 			s->ticks = ticks;
 		if (!s->ticks)
 			return 0;
-		last = s->ticks - 1;
 		tick_clock_now(&s->clock, ticks, mono_ns);
 		error = packets_find(&s->packets, false, enqueue, s);
 		if (error)
 			fail(s, error);
 	}
 	settle_clock(s, NULL);
+	if (s->options.online)
+		last = s->ticks - 1;
 	goes_on = take(s, last, ROUND_RECORDS);
+	s->unfinished = goes_on;
 	if (!goes_on && s->options.online && !s->error)
 		reach_round(s);
 	if (more)
-		*more = goes_on;
+		*more = goes_on || (s->options.online && !s->error && ticks > s->ticks);
 	return s->error;
 }
 
@@ -1515,6 +1606,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 			fail(s, error);
 	}
 	take(s, UINT64_MAX, UINT64_MAX);
+	measure_pages(s, FRAGMENTS_END);
 	if (s->error)
 		return s->error;
 	totals = (struct spool_totals){

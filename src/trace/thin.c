@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "trace/cursor.h"
+#include "trace/fragments.h"
 #include "trace/recording.h"
 
 /* ---- the rule ---- */
@@ -228,6 +229,69 @@ static int copy_events(struct thinning *t)
 	return error;
 }
 
+/* One moment after the other, as they came: so they are told once for all counters. */
+static int copy_counters(struct thinning *t)
+{
+	const struct mayfly_trace *trace = t->trace;
+	struct recording *tables = trace_writer_tables(t->to);
+	size_t counters = trace->info.counters, left = 0;
+	size_t *next = calloc(counters + 1, sizeof(*next));
+	int error = next ? 0 : MAYFLY_E_MEMORY;
+
+	for (size_t i = 0; i < counters; i++)
+		left += mayfly_trace_counter(trace, i)->points;
+	while (left && !error) {
+		int64_t now = INT64_MAX;
+
+		for (size_t i = 0; i < counters; i++) {
+			const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
+
+			if (next[i] < c->points && c->time_ns[next[i]] < now)
+				now = c->time_ns[next[i]];
+		}
+		for (size_t i = 0; i < counters && !error; i++) {
+			const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
+			uint32_t name, unit;
+
+			if (next[i] == c->points || c->time_ns[next[i]] != now)
+				continue;
+			name = recording_string(tables, c->name, strlen(c->name));
+			unit = recording_string(tables, c->unit, strlen(c->unit));
+			error =
+			    name == RECORDING_NONE || unit == RECORDING_NONE
+				? MAYFLY_E_MEMORY
+				: trace_writer_counter(t->to, now, name, unit, c->value[next[i]]);
+			next[i]++;
+			left--;
+		}
+	}
+	free(next);
+	return error;
+}
+
+static int copy_fragments(struct thinning *t)
+{
+	for (uint32_t kind = 0; kind < FRAGMENTS_KINDS; kind++) {
+		const struct mayfly_fragmentation *from = &t->trace->fragments[kind];
+		struct fragments f = {from->time_ns, from->blocks, from->bytes,
+				      from->pages,   NULL,	   from->count};
+		int error;
+
+		if (!from->fragment)
+			continue;
+		f.entry = malloc((from->count + 1) * sizeof(*f.entry));
+		if (!f.entry)
+			return MAYFLY_E_MEMORY;
+		memcpy(f.entry, from->fragment, from->count * sizeof(*f.entry));
+		for (size_t i = 0; i < f.entries; i++)
+			f.entry[i].node = t->node[f.entry[i].node];
+		error = trace_writer_fragments(t->to, kind, &f);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
 int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
 	       struct trace_writer *to, struct thin_map **map)
 {
@@ -242,6 +306,10 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 	error = t.map ? find_nodes(&t) : MAYFLY_E_MEMORY;
 	if (!error)
 		error = copy_events(&t);
+	if (!error)
+		error = copy_counters(&t);
+	if (!error)
+		error = copy_fragments(&t);
 	free(t.node);
 	if (error)
 		thin_map_free(t.map);

@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/counters.h"
 #include "trace/events.h"
 #include "trace/format.h"
+#include "trace/fragments.h"
 #include "trace/sums_build.h"
 #include "trace/tables.h"
 
@@ -61,6 +63,10 @@ struct trace_writer {
 	struct promotion *promotion; /* of this chunk */
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
+
+	struct counter_writer counters;
+	struct fragments fragments[FRAGMENTS_KINDS]; /* waiting; with nodes of the file */
+	bool fragments_wait[FRAGMENTS_KINDS];
 
 	struct sums_span span;
 	uint64_t span_events;
@@ -155,6 +161,9 @@ void trace_writer_free_all(struct trace_writer *w)
 	bytes_free(&w->out);
 	bytes_free(&w->info);
 	free_batch(w);
+	counters_free(&w->counters);
+	for (size_t i = 0; i < FRAGMENTS_KINDS; i++)
+		fragments_free(&w->fragments[i]);
 	sums_free(&w->span);
 	free(w->index);
 	free(w);
@@ -460,6 +469,19 @@ static void write_events(struct trace_writer *w, size_t first_chain)
 	w->chunks++;
 }
 
+/* What was measured beside the events. */
+static void write_measured(struct trace_writer *w)
+{
+	counters_write(&w->counters, w->r, w->columns, &w->out);
+	for (uint32_t i = 0; i < FRAGMENTS_KINDS; i++) {
+		if (!w->fragments_wait[i])
+			continue;
+		fragments_write(&w->fragments[i], i, w->columns, &w->out);
+		fragments_free(&w->fragments[i]);
+		w->fragments_wait[i] = false;
+	}
+}
+
 /* Ends the chunk at hand. last: with names, and all that is left. */
 static int write_group(struct trace_writer *w, bool last)
 {
@@ -486,6 +508,7 @@ static int write_group(struct trace_writer *w, bool last)
 	write_events(w, first_chain);
 	if (last || w->span_events >= SUMS_SPAN_EVENTS)
 		write_sums(w);
+	write_measured(w);
 	return give(w);
 }
 
@@ -520,6 +543,8 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 		w->inherited = 0;
 		w->chunks++;
 	}
+	if (!w->error)
+		write_measured(w);
 	return give(w);
 }
 
@@ -701,6 +726,49 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 	w->promotion[w->promotions++] =
 	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
 	return 0;
+}
+
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value)
+{
+	if (w->error)
+		return w->error;
+	if (name >= w->r->strings || unit >= w->r->strings)
+		return fail(w, MAYFLY_E_RANGE);
+	if (counters_due(&w->counters)) {
+		begin(w, false);
+		if (!w->error)
+			counters_write(&w->counters, w->r, w->columns, &w->out);
+		if (give(w))
+			return w->error;
+	}
+	return counters_add(&w->counters, time_ns, name, unit, value) ? 0
+								      : fail(w, MAYFLY_E_MEMORY);
+}
+
+static int compare_fragments(const void *a, const void *b)
+{
+	const struct mayfly_fragment *x = a, *y = b;
+
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f)
+{
+	struct fragments *mine = &w->fragments[kind];
+
+	fragments_free(mine);
+	*mine = *f;
+	*f = (struct fragments){0};
+	for (size_t i = 0; i < mine->entries && !w->error; i++) {
+		mine->entry[i].node = tables_node(&w->tables, mine->entry[i].node);
+		if (mine->entry[i].node == RECORDING_NONE)
+			fail(w, w->tables.error);
+	}
+	if (mine->entries)
+		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
+	w->fragments_wait[kind] = true;
+	return w->error;
 }
 
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)

@@ -65,6 +65,16 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 /* The block is moved to OCaml's major heap. */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial);
 
+/* A counter's value from this time on; times of one counter ascend, those of several need not. name
+ * and unit: strings of the tables. What is not a finite number is left out. */
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value);
+
+/* Nearly empty pages at a moment (fragments.h, whose kind this is); entries' nodes are those of the
+ * tables. The last one of a kind counts. Takes f's entries over. */
+struct fragments;
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
+
 /* Time has come to this without events: closes snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The allocator's own view: see allocator.h. */
+#include "allocator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu.h"
+
+#define LONGEST_WAIT_NS	 1000000000ull
+#define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
+#define COST_SHARE	 1000	     /* it may cost a thousandth of the time */
+/* After one that took some milliseconds: their square times this. */
+#define SLOW_WAIT_NS	  10000000000ull
+#define MOST_MILLISECONDS 1000
+#define SLOW_NS		  2000000
+#define PAGE_BYTES	  4096u
+
+_Atomic uint64_t allocator_next;
+static _Atomic uint64_t last_cost_ns;
+
+/* Whatever allocator is underneath has its own; bound when the agent is loaded. A dlsym() that
+ * finds nothing would leave an error for the program's dlerror(). */
+extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
+extern void mi_process_info(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *,
+			    size_t *) __attribute__((weak));
+extern int MallocExtension_GetNumericProperty(const char *, size_t *) __attribute__((weak));
+extern struct mallinfo2 mallinfo2(void) __attribute__((weak));
+
+/* ---- asking ---- */
+
+static uint32_t ask_glibc(uint64_t *value)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	value[0] = m.arena;
+	value[1] = m.hblkhd;
+	value[2] = m.uordblks;
+	value[3] = m.fordblks;
+	value[4] = m.fsmblks;
+	value[5] = m.keepcost;
+	return 6;
+}
+
+static uint32_t ask_jemalloc(uint64_t *value)
+{
+	static const char *const names[] = {"stats.allocated", "stats.active", "stats.metadata",
+					    "stats.resident",  "stats.mapped", "stats.retained"};
+	uint64_t epoch = 1;
+	size_t size = sizeof(epoch);
+	uint32_t n = sizeof(names) / sizeof(*names);
+
+	/* What it tells stands still until it is told to look again. */
+	if (mallctl("epoch", &epoch, &size, &epoch, size))
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = 0;
+
+		size = sizeof(bytes);
+		if (mallctl(names[i], &bytes, &size, NULL, 0))
+			bytes = 0;
+		value[i] = bytes;
+	}
+	return n;
+}
+
+static uint32_t ask_mimalloc(uint64_t *value)
+{
+	size_t elapsed, user, system, resident, most_resident, committed, most, faults;
+
+	mi_process_info(&elapsed, &user, &system, &resident, &most_resident, &committed, &most,
+			&faults);
+	value[0] = committed;
+	return 1;
+}
+
+static uint32_t ask_tcmalloc(uint64_t *value)
+{
+	static const char *const names[] = {
+	    "generic.current_allocated_bytes",	 "generic.heap_size",
+	    "tcmalloc.pageheap_free_bytes",	 "tcmalloc.pageheap_unmapped_bytes",
+	    "tcmalloc.central_cache_free_bytes", "tcmalloc.transfer_cache_free_bytes",
+	    "tcmalloc.thread_cache_free_bytes"};
+	uint32_t n = sizeof(names) / sizeof(*names);
+
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = 0;
+
+		if (!MallocExtension_GetNumericProperty(names[i], &bytes))
+			bytes = 0;
+		value[i] = bytes;
+	}
+	return n;
+}
+
+/* No signal handler may come: it might allocate, and wait for the lock that we hold. */
+static uint32_t ask(uint64_t *value, uint32_t *count)
+{
+	uint64_t all = UINT64_MAX, before = 0;
+	uint32_t whose = SPOOL_OF_PROCESS;
+
+	*count = 0;
+	if (sys_failed(sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, 8)))
+		return whose;
+	if (mallctl) {
+		whose = SPOOL_OF_JEMALLOC;
+		*count = ask_jemalloc(value);
+	} else if (mi_process_info) {
+		whose = SPOOL_OF_MIMALLOC;
+		*count = ask_mimalloc(value);
+	} else if (MallocExtension_GetNumericProperty) {
+		whose = SPOOL_OF_TCMALLOC;
+		*count = ask_tcmalloc(value);
+	} else if (mallinfo2) {
+		whose = SPOOL_OF_GLIBC;
+		*count = ask_glibc(value);
+	}
+	sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, 8);
+	return whose;
+}
+
+/* ---- when ---- */
+
+static uint64_t mono_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t elapsed_ns(void)
+{
+	uint64_t start = spool_header->start_mono_ns, now = mono_ns();
+
+	return now > start ? now - start : 0;
+}
+
+/* In ticks, as fast as they have come so far. */
+static uint64_t to_ticks(uint64_t ns, uint64_t now)
+{
+	uint64_t passed = elapsed_ns();
+
+	if (!agent_use_tsc || !passed)
+		return agent_use_tsc ? 3 * ns : ns;
+	return (uint64_t)((unsigned __int128)ns * (now - spool_header->start_ticks) / passed);
+}
+
+/* The next time, after one that took so long: soon at first, then each second, and more seldom
+ * where it takes long: with very many free blocks all threads may have to wait for it, so that it
+ * is hardly ever done again. */
+static uint64_t next_look(uint64_t ticks, uint64_t cost_ns)
+{
+	uint64_t wait = elapsed_ns() / 4, milliseconds = cost_ns / 1000000;
+
+	if (wait < SHORTEST_WAIT_NS)
+		wait = SHORTEST_WAIT_NS;
+	if (wait > LONGEST_WAIT_NS)
+		wait = LONGEST_WAIT_NS;
+	if (wait < cost_ns * COST_SHARE)
+		wait = cost_ns * COST_SHARE;
+	if (milliseconds > MOST_MILLISECONDS)
+		milliseconds = MOST_MILLISECONDS;
+	if (wait < milliseconds * milliseconds * SLOW_WAIT_NS)
+		wait = milliseconds * milliseconds * SLOW_WAIT_NS;
+	return ticks + to_ticks(wait, ticks);
+}
+
+static void look(struct writer *w, uint64_t ticks)
+{
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = mono_ns();
+	uint32_t count, whose = ask(value, &count);
+
+	last_cost_ns = mono_ns() - began;
+	atomic_store(&allocator_next, next_look(ticks, last_cost_ns));
+	if (count)
+		spool_allocator(w, ticks, whose, value, count);
+}
+
+/* Not where a signal handler may have interrupted the allocator, nor where nobody knows. The walk's
+ * latest capture is not that of the packet's stack any more. */
+static bool may_ask(struct writer *w)
+{
+	struct walk_start at;
+
+	if (agent_sandboxed)
+		return false;
+	cpu_here(at.pc, at.sp, at.bp);
+	walk_capture(&w->walk, &at);
+	w->stack_known = false;
+	return !w->walk.interrupted && !w->walk.truncated;
+}
+
+COLD void allocator_look(struct writer *w, uint64_t ticks)
+{
+	uint64_t due = atomic_load(&allocator_next);
+	int error = errno;
+
+	/* One thread does it. Where it cannot be done, another try soon. */
+	if (ticks < due || !atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
+		return;
+	if (may_ask(w))
+		look(w, ticks);
+	else
+		atomic_store(&allocator_next, next_look(ticks, 0));
+	errno = error;
+}
+
+void allocator_forked(void)
+{
+	atomic_store(&allocator_next, 0);
+}
+
+/* ---- the end ---- */
+
+static const char *read_number(const char *at, uint64_t *value)
+{
+	for (*value = 0; *at >= '0' && *at <= '9'; at++)
+		*value = *value * 10 + (uint64_t)(*at - '0');
+	return *at == ' ' ? at + 1 : at;
+}
+
+/* What the kernel counts; afterwards nobody can ask it. Size, resident, shared, in pages. */
+static bool read_resident(uint64_t *resident, uint64_t *of_files)
+{
+	char text[128] = "";
+	const char *at = text;
+	uint64_t size;
+	long fd = sys_openat(AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0), got;
+
+	if (sys_failed(fd))
+		return false;
+	got = sys_read((int)fd, text, sizeof(text) - 1);
+	sys_close((int)fd);
+	if (sys_failed(got))
+		return false;
+	at = read_number(at, &size);
+	at = read_number(at, resident);
+	read_number(at, of_files);
+	*resident *= PAGE_BYTES;
+	*of_files *= PAGE_BYTES;
+	return *resident != 0;
+}
+
+void allocator_end(struct writer *w)
+{
+	uint64_t value[2], ticks;
+
+	if (!may_ask(w))
+		return;
+	ticks = agent_ticks();
+	if (last_cost_ns < SLOW_NS)
+		look(w, ticks);
+	if (read_resident(&value[0], &value[1]))
+		spool_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel says of a process that is recorded: how much memory is resident, in mappings of
+ * which kind, page faults, CPU time. It is read from /proc, from outside; the process notices
+ * nothing.
+ *
+ *	status, stat	some 20 us			each second
+ *	smaps		each mapping: 0.1 to 100 ms	each second, more seldom where it takes long
+ *	smaps_rollup	where smaps takes too long	PSS alone
+ *
+ * In the first second all of this comes sooner: a short program has something to tell, too.
+ * Points wait here until there is a trace to put them into.
+ */
+#ifndef MAYFLY_MEMORY_WATCH_H
+#define MAYFLY_MEMORY_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "trace/writer.h"
+
+#define MEMORY_COUNTERS 40 /* room for those of memory_watch.c */
+
+struct memory_point {
+	int64_t mono_ns;
+	uint32_t counter;
+	double value;
+};
+
+struct memory_watch {
+	bool begun;
+	int64_t begun_ns;		     /* on CLOCK_MONOTONIC, as all of these */
+	int64_t next_ns, maps_ns, rollup_ns; /* when each is due */
+	double last[MEMORY_COUNTERS]; /* what was put in last; a point says what has changed */
+	bool known[MEMORY_COUNTERS];
+	struct memory_point *point;
+	size_t points, room;
+};
+
+/* Reads what is due. spool: the name of the file that the agent has mapped there. */
+void memory_watch_look(struct memory_watch *m, pid_t pid, const char *spool);
+
+/* There is so much waiting that it should be written. */
+bool memory_watch_is_full(const struct memory_watch *m);
+
+/* Hands over what waits. start_mono_ns: time 0 of the trace. 0 or a negative enum mayfly_error. */
+int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct recording *tables,
+		      struct trace_writer *to);
+
+void memory_watch_free(struct memory_watch *m);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nearly empty pages by stack: see fragments.h, and doc/FORMAT.md, "frag". */
+#include "trace/fragments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/format.h"
+
+#define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */
+#define PAGE_SHIFT 12
+#define UNIT_NS	   1000
+
+/* ---- measuring ---- */
+
+struct place {
+	uint64_t number;
+	uint32_t region;
+};
+
+struct sum {
+	struct mayfly_fragment f;
+	double held;
+	uint64_t last_page;
+};
+
+/* What a stack has in the page at hand. */
+struct share {
+	uint32_t node;
+	uint64_t bytes;
+};
+
+struct measure {
+	struct sum *sum; /* [nodes] */
+	size_t nodes;
+	uint64_t page; /* at hand */
+	struct share *share;
+	size_t shares, share_room;
+	uint64_t page_bytes; /* of all shares */
+	uint64_t blocks, bytes, pages;
+	bool failed;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+static void end_page(struct measure *m)
+{
+	for (size_t i = 0; i < m->shares; i++) {
+		struct sum *s = &m->sum[m->share[i].node];
+
+		s->held +=
+		    (double)FRAGMENT_PAGE_BYTES * (double)m->share[i].bytes / (double)m->page_bytes;
+		s->f.pages += s->last_page != m->page;
+		s->last_page = m->page;
+	}
+	m->pages += m->shares != 0;
+	m->shares = 0;
+	m->page_bytes = 0;
+}
+
+static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t bytes)
+{
+	struct share *bigger;
+	size_t room = 2 * m->share_room + 64;
+
+	if (page != m->page)
+		end_page(m);
+	m->page = page;
+	m->page_bytes += bytes;
+	if (m->shares && m->share[m->shares - 1].node == node) {
+		m->share[m->shares - 1].bytes += bytes;
+		return;
+	}
+	if (m->shares == m->share_room) {
+		bigger = realloc(m->share, room * sizeof(*bigger));
+		if (!bigger) {
+			m->failed = true;
+			return;
+		}
+		m->share = bigger;
+		m->share_room = room;
+	}
+	m->share[m->shares++] = (struct share){node, bytes};
+}
+
+static void add_block(struct measure *m, const struct live_block *b)
+{
+	uint64_t size = b->size ? b->size : 1, end, first = b->key >> PAGE_SHIFT, last, head;
+
+	if (size > MOST_SIZE || __builtin_add_overflow(b->key, size, &end) || b->node >= m->nodes)
+		return;
+	last = (end - 1) >> PAGE_SHIFT;
+	head = ((first + 1) << PAGE_SHIFT) - b->key;
+	m->blocks++;
+	m->bytes += b->size;
+	m->sum[b->node].f.blocks++;
+	m->sum[b->node].f.bytes += b->size;
+	add_share(m, first, b->node, head < size ? head : size);
+	if (last == first)
+		return;
+	/* Those between are this block's alone. */
+	m->sum[b->node].held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
+	m->sum[b->node].f.pages += last - first - 1;
+	m->pages += last - first - 1;
+	add_share(m, last, b->node, end - (last << PAGE_SHIFT));
+}
+
+/* By ascending address, but for blocks less than 16 bytes apart. */
+static void add_region(struct measure *m, const struct live_table *t,
+		       const struct live_region *region)
+{
+	for (size_t i = 0; i < LIVE_LEAVES; i++) {
+		if (!region->leaf[i])
+			continue;
+		for (size_t k = 0; k < LIVE_SLOTS; k++) {
+			uint32_t b = t->leaf[region->leaf[i] - 1].slot[k];
+
+			for (; b && !m->failed; b = t->block[b - 1].next)
+				add_block(m, &t->block[b - 1]);
+		}
+	}
+}
+
+static bool go_through(struct measure *m, const struct live_table *t)
+{
+	struct place *place = malloc((t->regions + 1) * sizeof(*place));
+	size_t places = 0;
+
+	if (!place)
+		return false;
+	for (size_t i = 0; i < t->entries && places < t->regions; i++)
+		if (t->entry[i].region && t->region[t->entry[i].region - 1].leaves)
+			place[places++] =
+			    (struct place){t->entry[i].number, t->entry[i].region - 1};
+	if (places)
+		qsort(place, places, sizeof(*place), compare_places);
+	for (size_t i = 0; i < places; i++)
+		add_region(m, t, &t->region[place[i].region]);
+	end_page(m);
+	free(place);
+	return !m->failed;
+}
+
+static uint64_t waste(const struct mayfly_fragment *f)
+{
+	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
+}
+
+static int compare_waste(const void *a, const void *b)
+{
+	uint64_t x = waste(a), y = waste(b);
+
+	return (x < y) - (x > y);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct mayfly_fragment *x = a, *y = b;
+
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Stacks that waste something, those that waste most. */
+static bool choose(struct fragments *f, const struct measure *m)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < m->nodes; i++)
+		count += m->sum[i].f.blocks != 0;
+	f->entry = malloc((count + 1) * sizeof(*f->entry));
+	if (!f->entry)
+		return false;
+	for (size_t i = 0; i < m->nodes; i++) {
+		struct mayfly_fragment e = m->sum[i].f;
+
+		if (!e.blocks)
+			continue;
+		e.node = (uint32_t)i;
+		e.held_bytes = (uint64_t)(m->sum[i].held + 0.5);
+		f->entry[f->entries++] = e;
+	}
+	if (f->entries > FRAGMENTS_MOST) {
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_waste);
+		f->entries = FRAGMENTS_MOST;
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_nodes);
+	}
+	return true;
+}
+
+bool fragments_measure(struct fragments *f, const struct live_table *live, size_t nodes,
+		       int64_t time_ns)
+{
+	struct measure m = {.sum = calloc(nodes + 1, sizeof(*m.sum)), .nodes = nodes};
+	bool done = m.sum && go_through(&m, live);
+
+	*f = (struct fragments){
+	    .time_ns = time_ns, .blocks = m.blocks, .bytes = m.bytes, .pages = m.pages};
+	done = done && choose(f, &m);
+	free(m.share);
+	free(m.sum);
+	return done;
+}
+
+void fragments_free(struct fragments *f)
+{
+	free(f->entry);
+	*f = (struct fragments){0};
+}
+
+/* ---- the chunk ---- */
+
+void fragments_write(const struct fragments *f, enum fragments_kind kind,
+		     struct column_writer *columns, struct bytes *out)
+{
+	size_t n = f->entries;
+	uint64_t *number = malloc((5 * n + 1) * sizeof(*number));
+	struct bytes head = {0};
+	uint32_t next = 0;
+
+	if (!number) {
+		out->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct mayfly_fragment *e = &f->entry[i];
+
+		number[i] = e->node - next;
+		next = e->node + 1;
+		number[n + i] = e->blocks;
+		number[2 * n + i] = e->bytes;
+		number[3 * n + i] = e->pages;
+		number[4 * n + i] = e->held_bytes;
+	}
+	bytes_put_u(&head, kind);
+	bytes_put_u(&head, UNIT_NS);
+	bytes_put_s(&head, f->time_ns / UNIT_NS);
+	bytes_put_u(&head, FRAGMENT_PAGE_BYTES);
+	bytes_put_u(&head, f->blocks);
+	bytes_put_u(&head, f->bytes);
+	bytes_put_u(&head, f->pages);
+	bytes_put_u(&head, n);
+	const struct column column[] = {
+	    {COLUMN_FRAGMENT_NODE, number, n},		{COLUMN_FRAGMENT_BLOCKS, number + n, n},
+	    {COLUMN_FRAGMENT_BYTES, number + 2 * n, n}, {COLUMN_FRAGMENT_PAGES, number + 3 * n, n},
+	    {COLUMN_FRAGMENT_HELD, number + 4 * n, n},
+	};
+	out->failed |= head.failed;
+	chunk_write(columns, out, TRACE_FRAGMENTS, &head, column, sizeof(column) / sizeof(*column));
+	bytes_free(&head);
+	free(number);
+}
+
+static bool read_entries(struct mayfly_trace *t, struct chunk_reader *c,
+			 struct mayfly_fragment *entry, size_t count)
+{
+	const uint64_t *node = chunk_numbers(c, COLUMN_FRAGMENT_NODE, count);
+	const uint64_t *blocks = chunk_numbers(c, COLUMN_FRAGMENT_BLOCKS, count);
+	const uint64_t *bytes = chunk_numbers(c, COLUMN_FRAGMENT_BYTES, count);
+	const uint64_t *pages = chunk_numbers(c, COLUMN_FRAGMENT_PAGES, count);
+	const uint64_t *held = chunk_numbers(c, COLUMN_FRAGMENT_HELD, count);
+	uint64_t next = 0;
+
+	if (!node || !blocks || !bytes || !pages || !held)
+		return false;
+	for (size_t i = 0; i < count; i++, next++) {
+		if (node[i] >= t->info.nodes || (next += node[i]) >= t->info.nodes) {
+			chunk_fail(c, MAYFLY_E_DAMAGED);
+			return false;
+		}
+		entry[i] = (struct mayfly_fragment){(uint32_t)next, blocks[i], bytes[i], pages[i],
+						    held[i]};
+	}
+	return true;
+}
+
+void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
+{
+	uint64_t kind = varint_u(&c->head), unit = varint_u(&c->head), count;
+	struct mayfly_fragmentation f = {0};
+	struct mayfly_fragment *entry = NULL;
+	size_t room = 0;
+	int64_t time = varint_s(&c->head);
+
+	f.page_bytes = varint_u(&c->head);
+	f.blocks = varint_u(&c->head);
+	f.bytes = varint_u(&c->head);
+	f.pages = varint_u(&c->head);
+	count = varint_u(&c->head);
+	if (!chunk_columns(c, 0x2aa) || kind >= FRAGMENTS_KINDS)
+		return; /* a kind of moment that is not known here */
+	if (unit < 1 || unit > 1000000000 || !f.page_bytes || count > t->info.nodes ||
+	    __builtin_mul_overflow(time, (int64_t)unit, &f.time_ns) ||
+	    f.time_ns > TRACE_LATEST_NS || f.time_ns < -TRACE_LATEST_NS) {
+		chunk_fail(c, MAYFLY_E_DAMAGED);
+		return;
+	}
+	if (!trace_grow(c->budget, &c->error, &entry, &room, 0, count + 1, sizeof(*entry)))
+		return;
+	if (!read_entries(t, c, entry, (size_t)count)) {
+		free(entry);
+		return;
+	}
+	f.count = (size_t)count;
+	f.fragment = entry;
+	free((void *)(uintptr_t)t->fragments[kind].fragment);
+	t->fragments[kind] = f;
+}
+
+void fragments_close(struct mayfly_trace *t)
+{
+	for (size_t i = 0; i < FRAGMENTS_KINDS; i++)
+		free((void *)(uintptr_t)t->fragments[i].fragment);
+}
+
+const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
+							      bool at_end)
+{
+	const struct mayfly_fragmentation *peak = &trace->fragments[FRAGMENTS_PEAK];
+	const struct mayfly_fragmentation *end = &trace->fragments[FRAGMENTS_END];
+
+	if (at_end)
+		return end->fragment ? end : NULL;
+	/* What never fell was largest at the end. */
+	if (end->fragment && (!peak->fragment || end->bytes > peak->bytes))
+		return end;
+	return peak->fragment ? peak : NULL;
+}
