@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c and
+ * agent/ocaml_blocks.c). Here is what that code needs of the agent, which is not in the program:
+ *
+ *	agent_config	where the spool is to be
+ *	self		one writer, handed from thread to thread: the runtime lock is held
+ *	clock		CLOCK_MONOTONIC
+ *	locks		none: see library.h
+ */
+#include "library.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/modules.h"
+#include "agent/ocaml_blocks.h"
+#include "agent/spool.h"
+#include "agent/walk.h"
+
+struct thread self;
+struct agent_config agent_config;
+bool agent_use_tsc;
+_Atomic uint32_t agent_sandboxed;
+
+static bool off;
+static struct writer *writer;
+
+uint64_t agent_ticks(void)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool agent_lock(struct agent_lock *lock)
+{
+	(void)lock;
+	return true;
+}
+
+void agent_unlock(struct agent_lock *lock)
+{
+	(void)lock;
+}
+
+/* No C stacks are walked here. */
+void walk_forget(struct walk *w)
+{
+	(void)w;
+}
+
+void agent_off(uint32_t reason, int error, const char *text)
+{
+	struct spool_header *h = spool_header;
+
+	if (off)
+		return;
+	off = true;
+	h->off_reason = reason;
+	h->off_errno = (uint32_t)error;
+	h->off_ticks = agent_ticks();
+	strncpy(h->off_text, text, sizeof(h->off_text) - 1);
+	atomic_store(&h->state, SPOOL_OFF);
+}
+
+void agent_add_note(const char *before, const char *text, size_t length)
+{
+	char *out = agent_config.note;
+	size_t used = strlen(out), start = strlen(before);
+
+	if (used + start + length + 3 > sizeof(agent_config.note))
+		return;
+	if (used)
+		used += (size_t)(stpcpy(out + used, "; ") - (out + used));
+	memcpy(out + used, before, start);
+	memcpy(out + used + start, text, length);
+	out[used + start + length] = 0;
+}
+
+/* ---- blocks ---- */
+
+static uint32_t thread_id(void)
+{
+	static __thread uint32_t id;
+
+	if (__builtin_expect(!id, 0))
+		id = (uint32_t)sys_gettid();
+	return id;
+}
+
+/* The writer, as this thread's. NULL: no memory. */
+static struct writer *take_writer(void)
+{
+	self.tid = thread_id();
+	if (writer && __builtin_expect(writer->tid != self.tid, 0)) {
+		self.state = THREAD_EXITING; /* its name is not the writer's last thread's */
+		spool_release(writer);
+		writer = NULL;
+		self.state = THREAD_ACTIVE;
+	}
+	if (!writer)
+		writer = spool_acquire();
+	self.writer = writer;
+	return writer;
+}
+
+static bool allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
+{
+	struct writer *w;
+
+	if (off || !atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed))
+		return false;
+	w = take_writer();
+	if (!w) {
+		ocaml_blocks_drop();
+		return false;
+	}
+	return ocaml_blocks_allocated(
+	    w, block, outside ? SPOOL_HEAP_EXTERNAL : ocaml_blocks_heap(block), kept);
+}
+
+static void promoted(intptr_t kept)
+{
+	if (!off)
+		ocaml_blocks_promoted(take_writer(), kept);
+}
+
+static void collected(intptr_t kept)
+{
+	if (!off)
+		ocaml_blocks_collected(take_writer(), kept);
+}
+
+/* ---- the session ---- */
+
+static void forget(void)
+{
+	self.tid = (uint32_t)sys_gettid();
+	self.writer = writer;
+	spool_forget();
+	if (writer)
+		spool_release(writer); /* for the next session */
+	self.writer = writer = NULL;
+	ocaml_blocks_forget();
+}
+
+static const char *finish(void)
+{
+	static char text[sizeof(((struct spool_header *)0)->off_text)];
+
+	self.writer = writer;
+	text[0] = 0;
+	if (off)
+		memcpy(text, spool_header->off_text, sizeof(text) - 1);
+	spool_end();
+	forget();
+	return text[0] ? text : NULL;
+}
+
+static const struct library_sink sink = {allocated, promoted, collected, finish, forget};
+
+const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem)
+{
+	static const char scope[] = "recorded by the OCaml library: no blocks of malloc's";
+	uint32_t reason;
+	int error;
+
+	if (strlen(how->output) >= sizeof(agent_config.output)) {
+		*problem = strerror(ENAMETOOLONG);
+		return NULL;
+	}
+	memset(&agent_config, 0, sizeof(agent_config));
+	strcpy(agent_config.output, how->output);
+	agent_config.interval_log2 = 19;
+	agent_config.dormant = how->dormant;
+	agent_config.max_spool = how->max_bytes;
+	agent_add_note(scope, "", 0);
+	if (how->note[0])
+		agent_add_note(how->note, "", 0);
+	ocaml_blocks.interval_log2 = ocaml_blocks_interval(how->rate);
+	self.sampler.interval_log2 = agent_config.interval_log2;
+	off = false;
+	modules_init();
+	if (!spool_open(&reason, &error)) {
+		*problem = strerror(error);
+		return NULL;
+	}
+	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
+	modules_each(agent_module_seen);
+	return &sink;
+}
