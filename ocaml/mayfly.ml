@@ -197,14 +197,20 @@ let expand path =
 let refused = { number = 0; path = "" }
 let said = ref false
 
+let refuse fmt =
+  Printf.ksprintf
+    (fun text ->
+      if not !said then say text;
+      said := true)
+    fmt
+
 let start ?(format = Memtrace) ?(callstack_limit = default_callstack_limit) ?(context = "")
     ?(sampling_rate = default_sampling_rate) filename =
   check_rate sampling_rate;
   check_limit callstack_limit;
   match objection () with
   | Some why ->
-    if not !said then say (Printf.sprintf "the program is not traced to %s: %s" filename why);
-    said := true;
+    refuse "the program is not traced to %s: %s" filename why;
     refused
   | None -> (
     let rate = sampling_rate and limit = callstack_limit in
@@ -300,7 +306,7 @@ let variable name = match Sys.getenv_opt name with None | Some "" -> None | Some
 (* Tracing was asked for: what is in the way is said, and the program goes on. *)
 let attempt name f =
   match objection () with
-  | Some why -> say (Printf.sprintf "%s is set, but the program is not traced: %s" name why)
+  | Some why -> refuse "%s is set, but the program is not traced: %s" name why
   | None -> ( try ignore (f () : tracer) with Problem text -> say text)
 
 let request_memtrace ~context ~rate ~limit path =

@@ -92,9 +92,12 @@ CAMLprim value mayfly_ocaml_open_memtrace(value path, value executable, value pa
 	    .rate = Double_val(rate),
 	};
 
+	const struct library_sink *sink;
+
 	know_runtime();
 	session_in_spool = false;
-	return begin(to_memtrace_open(&how, &problem), how.rate, problem);
+	sink = to_memtrace_open(&how, &problem);
+	return begin(sink, how.rate, problem);
 }
 
 CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, value most,

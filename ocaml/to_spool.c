@@ -84,19 +84,14 @@ void agent_add_note(const char *before, const char *text, size_t length)
 
 /* ---- blocks ---- */
 
-static uint32_t thread_id(void)
-{
-	static __thread uint32_t id;
-
-	if (__builtin_expect(!id, 0))
-		id = (uint32_t)sys_gettid();
-	return id;
-}
+static __thread uint32_t thread; /* its id; 0: not asked for yet */
 
 /* The writer, as this thread's. NULL: no memory. */
 static struct writer *take_writer(void)
 {
-	self.tid = thread_id();
+	if (__builtin_expect(!thread, 0))
+		thread = (uint32_t)sys_gettid();
+	self.tid = thread;
 	if (writer && __builtin_expect(writer->tid != self.tid, 0)) {
 		self.state = THREAD_EXITING; /* its name is not the writer's last thread's */
 		spool_release(writer);
@@ -184,6 +179,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 		agent_add_note(how->note, "", 0);
 	ocaml_blocks.interval_log2 = ocaml_blocks_interval(how->rate);
 	self.sampler.interval_log2 = agent_config.interval_log2;
+	thread = 0; /* of the parent, perhaps */
 	off = false;
 	modules_init();
 	if (!spool_open(&reason, &error)) {
