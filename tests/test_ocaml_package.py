@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import (BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info,
+from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info,
                      main, record, report, rows, run, same, sane)
 
 WORD = 8
@@ -45,12 +45,12 @@ def prefix():
     if not version.startswith("4.13."):
         raise Skip("this OCaml is " + version + ", traced is 4.13")
     out = os.path.join(folder().name, "prefix")
+    before = sorted(os.listdir(SOURCE))
     done = run([os.path.join(SOURCE, "ocaml", "install"), os.path.join(folder().name, "build"), out,
                 ""])
     check(done.code == 0 and not done.err, "ocaml/install", done)
     check(out.encode() in done.out, "does not say where", done)
-    check(not os.path.exists(os.path.join(SOURCE, "_build")), "built in the source folder")
-    check(not os.path.exists(os.path.join(SOURCE, "mayfly.install")), "wrote into the source folder")
+    same(sorted(os.listdir(SOURCE)), before, "the source folder")
     return out
 
 
@@ -474,6 +474,18 @@ def under_record():
         holds(of(trace, "List.map", "--heap", "ocaml")["self"], 3 * WORD * n, "List.map")
         check(not info(trace)["note"], info(trace)["note"])
         same(here.files(), [trace], "files")
+
+
+@case
+def preloaded_by_hand():
+    """The variable asks both; the agent was first."""
+    with Folder() as here:
+        done = run([program(), "buffers", "200000"], env=environment(
+            LD_PRELOAD=AGENT, MAYFLY="output=%s,ocaml=0.0009765625" % (here / "s")))
+        same((done.code, done.err, here.files()), (0, b"", [here / "s"]), "program")
+        external = report(here / "s", "--heap", "external", "--metric", "allocated", "--focus",
+                          "buffers")
+        holds(external["total"], buffer_bytes(done)[0], "all buffers")
 
 
 @case
