@@ -250,7 +250,9 @@ let no_settings =
   }
 
 let rate_of text =
-  match float_of_string_opt text with Some rate when rate > 0. && rate <= 1. -> Some rate | _ -> None
+  match float_of_string_opt text with
+  | Some rate when rate > 0. && rate <= 1. -> Some rate
+  | _ -> None
 
 let number_of text =
   match int_of_string_opt text with Some n when n > 0 -> Some n | _ -> None

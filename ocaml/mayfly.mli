@@ -47,7 +47,8 @@ val trace_if_requested :
     variables it does nothing, and it costs nothing. Never raises because of the environment.
 
     {b Under [mayfly record]} (and with the agent preloaded by hand) the agent traces OCaml's heaps,
-    and this function starts no trace beside it; {!External} then reports to the agent.
+    at its own rate, and this function starts no trace beside it; {!External} then reports to the
+    agent.
 
     {b [MEMTRACE=FILE]}: writes a Memtrace file, format v002, in place of what [FILE] was. The
     sampling rate is [sampling_rate], or what the variable [MEMTRACE_RATE] says, or
@@ -146,8 +147,8 @@ module External : sig
 
   val alloc : bytes:int -> token option
   (** Call it when a block has been allocated. [None] for a block that is not followed any further:
-      for nearly all of them, and always when nothing is traced. Then it costs about as much as an
-      addition.
+      for nearly all of them, and always when nothing is traced. Then it costs a call and a
+      subtraction.
 
       @raise Invalid_argument if [bytes] is negative. *)
 

@@ -68,18 +68,25 @@ void agent_off(uint32_t reason, int error, const char *text)
 	atomic_store(&h->state, SPOOL_OFF);
 }
 
+static size_t append(char *out, size_t used, size_t size, const char *text, size_t length)
+{
+	size_t n = length < size - 1 - used ? length : size - 1 - used;
+
+	memcpy(out + used, text, n);
+	out[used + n] = 0;
+	return used + n;
+}
+
+/* What does not fit is cut off. */
 void agent_add_note(const char *before, const char *text, size_t length)
 {
 	char *out = agent_config.note;
-	size_t used = strlen(out), start = strlen(before);
+	size_t size = sizeof(agent_config.note), used = strlen(out);
 
-	if (used + start + length + 3 > sizeof(agent_config.note))
-		return;
 	if (used)
-		used += (size_t)(stpcpy(out + used, "; ") - (out + used));
-	memcpy(out + used, before, start);
-	memcpy(out + used + start, text, length);
-	out[used + start + length] = 0;
+		used = append(out, used, size, "; ", 2);
+	used = append(out, used, size, before, strlen(before));
+	append(out, used, size, text, length);
 }
 
 /* ---- blocks ---- */

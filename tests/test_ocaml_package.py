@@ -15,8 +15,8 @@ import signal
 import subprocess
 import tempfile
 
-from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info,
-                     main, record, report, rows, run, same, sane)
+from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment,
+                     info, main, record, report, rows, run, same, sane)
 
 WORD = 8
 FORMATS = ("MAYFLY", "MEMTRACE")
@@ -204,14 +204,15 @@ def bigarrays(kind):
             check(low <= (n + 8) * bytes_each and high >= n * bytes_each, found)
             live = report(here / "t", "--heap", "external", "--metric", "live")["total"]["bytes"]
             check(live["estimate"] < 20 * bytes_each, "collected arrays count as live", live)
-            same(report(here / "t", "--heap", "malloc", "--metric", "allocated")["total"]["samples"],
-                 0, "blocks of malloc's")
+            plain = report(here / "t", "--heap", "malloc", "--metric", "allocated")["total"]
+            same(plain["samples"], 0, "blocks of malloc's")
         else:
             found = [e for e in events(here / "t") if e[0] == "alloc_ext"]
             arrays = [e for e in found if e[3] == bytes_each // WORD]
             near(sum(e[2] for e in arrays), 1e-3, n * bytes_each / WORD, "arrays")
             gone = {e[1] for e in events(here / "t") if e[0] == "collect"}
-            check(len([e for e in arrays if e[1] not in gone]) < 20, "arrays that are not collected")
+            left = [e for e in arrays if e[1] not in gone]
+            check(len(left) < 20, "arrays that are not collected", left)
 
 
 @cases(FORMATS)
@@ -311,6 +312,42 @@ def by_dune():
 
 
 @case
+def in_a_workspace():
+    """The sources as a folder of the user's own workspace, whose path has a space in it."""
+    prefix()
+    with Folder() as here:
+        top = here / "a workspace"
+        for name in ("ocaml", "src", "include"):
+            shutil.copytree(os.path.join(SOURCE, name), os.path.join(top, "vendor/mayfly", name))
+        for name in ("dune", "dune-project"):
+            shutil.copy(os.path.join(SOURCE, name), os.path.join(top, "vendor/mayfly"))
+        put(os.path.join(top, "dune-project"), "(lang dune 2.0)\n")
+        put(os.path.join(top, "dune"), "(executable (name quiet) (libraries mayfly.auto))\n")
+        put(os.path.join(top, "quiet.ml"),
+            "let () = print_int (List.length (List.init 99999 succ))\n")
+        done = run(["dune", "build", "--root", ".", "--display", "quiet", "./quiet.exe"], cwd=top,
+                   env=environment(DUNE_CACHE="disabled", HOME=folder().name))
+        check(done.code == 0 and not done.err, "dune", done)
+        traced("MAYFLY", [os.path.join(top, "_build/default/quiet.exe")], here / "t", "1e-2", 1000)
+
+
+@case
+def plugins():
+    """A program that has never heard of it loads the library by Dynlink."""
+    prefix()
+    with Folder() as here:
+        put(here / "p.ml", "let () = for i = 1 to Array.length Sys.argv - 1 do\n"
+            "  Dynlink.loadfile Sys.argv.(i) done;\n"
+            "  print_int (List.length (List.init 99999 succ))\n")
+        done = run(["ocamlfind", "ocamlopt", "-package", "dynlink", "-linkpkg", "-linkall", "p.ml",
+                    "-o", "p"], cwd=here.path, env=with_library())
+        check(done.code == 0, done)
+        library = os.path.join(prefix(), "lib/ocaml/mayfly")
+        loaded = [os.path.join(library, name) for name in ("mayfly.cmxs", "auto/mayfly_auto.cmxs")]
+        traced("MEMTRACE", [here / "p", *loaded], here / "t", "1e-2", 1000)
+
+
+@case
 def depends_on_nothing():
     prefix()
     done = run(["ocamlfind", "query", "-r", "-p-format", "mayfly.auto"], env=with_library())
@@ -323,7 +360,8 @@ def cells(kind):
         watched, facts = traced(kind, [program(), "cells", "50000"], here / "t", "1e-2", 100)
         same(watched.out, b"cells 50000 names 42\n", "output")
         holds(of(here / "t", ".count")["self"], 50000 * 3 * WORD, "cells")
-        content = facts["note"] if kind == "MAYFLY" else open(here / "t", "rb").read().decode("latin1")
+        with open(here / "t", "rb") as file:
+            content = facts["note"] if kind == "MAYFLY" else file.read().decode("latin1")
         check("of the test" in content, "the context is not there")
 
 
@@ -416,7 +454,8 @@ def sessions():
 def wrong_arguments():
     with Folder() as here:
         done = run([program(), "invalid", "1", here / "t"])
-        same((done.code, done.out, done.err), (0, b"invalid\n" * 4 + b"file false\n", b""), "output")
+        same((done.code, done.out, done.err), (0, b"invalid\n" * 4 + b"file false\n", b""),
+             "output")
         done = run([program(), "unwritable", "1", here / "no/such/t"])
         check(done.code == 0 and b"no/such/t: No such file" in done.out, done)
 
@@ -464,10 +503,9 @@ def under_record():
                          cwd=here.path)
         same((watched.code, watched.err), (0, b""), "program")
         total, live = buffer_bytes(watched)
-        external = report(trace, "--heap", "external", "--metric", "allocated", "--focus", "buffers")
-        holds(external["total"], total, "all buffers")
-        holds(report(trace, "--heap", "external", "--metric", "live", "--focus", "buffers")["total"],
-              live, "live buffers")
+        for metric, expected in (("allocated", total), ("live", live)):
+            found = report(trace, "--heap", "external", "--focus", "buffers", "--metric", metric)
+            holds(found["total"], expected, metric)
         check(not info(trace)["note"], info(trace)["note"])
         watched = record([auto(), "lists", str(n)], trace, "--ocaml=1e-2", "--force", cwd=here.path)
         same((watched.code, watched.err), (0, b""), "program")
@@ -647,6 +685,24 @@ def memprof_is_in_use():
                    env=tracing("MEMTRACE", here / "t", "1e-2"))
         same((done.code, done.out, done.err), (0, b"stopped\n", b""), "program")
         holds(of(here / "t", ".count")["self"], 50000 * 3 * WORD, "cells until then")
+
+
+@case
+def limited_spool():
+    """What does not fit is dropped and counted; a long context is cut."""
+    with Folder() as here:
+        put(here / "p.ml", 'let context = String.make 5000 \'c\'\n'
+            'let () = Mayfly.trace_if_requested ~context ();\n'
+            '  print_int (List.length (List.init 99999 string_of_int))\n')
+        done = run(["ocamlfind", "ocamlopt", "-package", "mayfly", "-linkpkg", "p.ml", "-o", "p"],
+                   cwd=here.path, env=with_library())
+        check(done.code == 0, done)
+        done = run([here / "p"], env=environment(
+            MAYFLY="max_spool=128K,ocaml=1,output=" + (here / "s")))
+        same((done.code, done.out, done.err), (0, b"99999", b""), "program")
+        facts = sane(here / "s", 100, allow_drops=True)
+        check(facts["dropped_samples"] > 1000, facts["dropped_samples"])
+        check("context: cccc" in facts["note"], facts["note"])
 
 
 @case
