@@ -96,10 +96,12 @@ bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
 	int error = errno;
 	bool followed = false;
 
-	if (engine_running())
+	if (!engine_running())
+		engine_stop_inherited();
+	else if (!sink->failed())
 		followed = sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
 	else
-		engine_stop_inherited();
+		memprof_runtime.stop(NONE); /* allowed in a callback */
 	errno = error;
 	return followed;
 }

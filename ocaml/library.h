@@ -19,6 +19,7 @@ struct library_sink {
 	bool (*allocated)(const struct memprof_block *block, bool outside, intptr_t *kept);
 	void (*promoted)(intptr_t kept);
 	void (*collected)(intptr_t kept);
+	bool (*failed)(void); /* nothing more is recorded */
 	/* NULL, or why the file is not complete: static text, valid until the next session. */
 	const char *(*close)(void);
 	/* In the child of a fork: lets go of the file, which is the parent's. */

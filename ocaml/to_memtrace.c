@@ -201,6 +201,11 @@ static void collected(intptr_t kept)
 		fail(error);
 }
 
+static bool failed(void)
+{
+	return !writer;
+}
+
 /* ---- the session ---- */
 
 static void let_go(void)
@@ -222,7 +227,7 @@ static const char *finish(void)
 	return problem_text[0] ? problem_text : NULL;
 }
 
-static const struct library_sink sink = {allocated, promoted, collected, finish, let_go};
+static const struct library_sink sink = {allocated, promoted, collected, failed, finish, let_go};
 
 const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 					    const char **problem)

@@ -138,6 +138,11 @@ static void collected(intptr_t kept)
 		ocaml_blocks_collected(take_writer(), kept);
 }
 
+static bool failed(void)
+{
+	return off;
+}
+
 /* ---- the session ---- */
 
 static void forget(void)
@@ -164,7 +169,7 @@ static const char *finish(void)
 	return text[0] ? text : NULL;
 }
 
-static const struct library_sink sink = {allocated, promoted, collected, finish, forget};
+static const struct library_sink sink = {allocated, promoted, collected, failed, finish, forget};
 
 const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem)
 {
