@@ -7,7 +7,7 @@
  *	                                     └────> the agent       when `mayfly record` runs us
  *
  * All runs with OCaml's runtime lock held and lets no other OCaml code run meanwhile, so nothing
- * here needs a lock. Only primitives.c knows the runtime's headers.
+ * here needs a lock. Only primitives.c and refusing.c know the runtime's headers.
  */
 #ifndef MAYFLY_LIBRARY_H
 #define MAYFLY_LIBRARY_H

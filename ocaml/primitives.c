@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mayfly.ml calls, for runtimes that have been tested. refusing.c has the same names for all
- * others.
+ * What mayfly.ml calls, for runtimes that have been tested: see primitives.h.
  */
+#include "primitives.h"
+
 #include <caml/alloc.h>
-#include <caml/mlvalues.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,6 @@ static void know_runtime(void)
 	};
 }
 
-/* Why this program cannot be traced; "": it can. */
 CAMLprim value mayfly_ocaml_objection(value unit)
 {
 	(void)unit;
@@ -77,7 +76,6 @@ static value begin(const struct library_sink *sink, double rate, const char *pro
 	return caml_copy_string(problem);
 }
 
-/* The problem, or "". */
 CAMLprim value mayfly_ocaml_open_memtrace(value path, value executable, value parameters,
 					  value context, value rate)
 {
@@ -119,7 +117,6 @@ CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, val
 	return begin(sink, ocaml_blocks_rate(), problem);
 }
 
-/* Raises Failure when the runtime's sampler is in use. The rate that is in force. */
 CAMLprim value mayfly_ocaml_start(value frames)
 {
 	engine_stop_inherited();
@@ -128,13 +125,11 @@ CAMLprim value mayfly_ocaml_start(value frames)
 	return caml_copy_double(session_rate);
 }
 
-/* Raises Failure when the program has stopped it. */
 CAMLprim value mayfly_ocaml_stop(value unit)
 {
 	return engine_running() ? caml_memprof_stop(unit) : Val_unit;
 }
 
-/* Closes the file. Why it is not complete, or "". */
 CAMLprim value mayfly_ocaml_end(value unit)
 {
 	const char *problem = engine_end();
@@ -161,7 +156,6 @@ CAMLprim value mayfly_ocaml_gap_boxed(value rate)
 	return Val_long(engine_gap(Double_val(rate)));
 }
 
-/* What is kept of the block, or a negative number. The callstack's leaf is mayfly.ml's. */
 CAMLprim value mayfly_ocaml_allocated(value bytes, value hits, value callstack)
 {
 	struct memprof_block block = {

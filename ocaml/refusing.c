@@ -3,8 +3,9 @@
  * What mayfly.ml calls, where programs cannot be traced: bytecode, runtimes that have not been
  * tested, other CPUs. Says why, and does nothing.
  */
+#include "primitives.h"
+
 #include <caml/alloc.h>
-#include <caml/mlvalues.h>
 #include <caml/version.h>
 
 #ifndef __x86_64__

@@ -21,7 +21,7 @@
 #include "agent/spool.h"
 #include "agent/walk.h"
 
-struct thread self;
+AGENT_PER_THREAD struct thread self;
 struct agent_config agent_config;
 bool agent_use_tsc;
 _Atomic uint32_t agent_sandboxed;
