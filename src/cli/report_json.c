@@ -48,9 +48,8 @@ json_t *report_json_key(const struct report *r, const struct mayfly_row *row)
 				 json_thread_name(r, row->free_thread), "freeing_tid",
 				 json_thread_id(r, row->free_thread));
 	case MAYFLY_BY_THREADS:
-		return json_pack("{s:o, s:o, s:o, s:o}", "thread",
-				 json_thread_name(r, row->thread), "tid",
-				 json_thread_id(r, row->thread), "freeing_thread",
+		return json_pack("{s:o, s:o, s:o, s:o}", "thread", json_thread_name(r, row->thread),
+				 "tid", json_thread_id(r, row->thread), "freeing_thread",
 				 json_thread_name(r, row->free_thread), "freeing_tid",
 				 json_thread_id(r, row->free_thread));
 	case MAYFLY_BY_SIZE:
