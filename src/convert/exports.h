@@ -18,8 +18,7 @@ export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, e
  * the trace knows nothing of the other one (mayfly_query_absent()).
  */
 bool export_two_questions(const struct mayfly_trace *trace, const struct mayfly_query *query,
-			  struct mayfly_query *asked,
-			  struct mayfly_query *other);
+			  struct mayfly_query *asked, struct mayfly_query *other);
 /* What a metric is called where people read it: "live at the peak, 1.234 s". */
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
 			 int64_t time_ns);
