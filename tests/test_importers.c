@@ -389,6 +389,19 @@ static void heaptrack_damaged(void)
 	drop(&newer);
 }
 
+/* "python3 -c ..." has lines of its own. */
+static void heaptrack_command_of_many_lines(void)
+{
+	struct made m =
+	    import_text("v 10400 3\nX py -c \nimport a\ns = 5\n\n# b\nprint(1)\nI 1000 100\n"
+			"s 1 f\ni 5 0 1\nt 1 0\na 8 1\n+ 0\n");
+
+	CHECK(!m.error && !*m.report.problem && m.info->samples == 1, "(%s)", m.report.problem);
+	CHECK(m.info->command_count == 8 && strcmp(m.info->command[7], "print(1)") == 0, "(%zu)",
+	      m.info->command_count);
+	drop(&m);
+}
+
 /* A stack may be as deep as it likes; a trace's is not. */
 static void heaptrack_deep(void)
 {
@@ -893,6 +906,7 @@ int main(void)
 	RUN(heaptrack_versions);
 	RUN(heaptrack_packed);
 	RUN(heaptrack_damaged);
+	RUN(heaptrack_command_of_many_lines);
 	RUN(heaptrack_deep);
 	RUN(heaptrack_bombs);
 	RUN(jemalloc_samples);
