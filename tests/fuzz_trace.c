@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: opens any bytes as a trace, goes through its events and sums, and asks the common
- * questions. */
+/* Fuzz target: opens any bytes as a trace, goes through its events and sums, asks the common
+ * questions, compares it with itself and merges it with itself. */
 #include <mayfly/trace.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/diff.h"
 #include "trace/format.h"
+#include "trace/merge.h"
 #include "trace/sums.h"
 
 #include "fuzz_main.h"
@@ -132,6 +134,43 @@ static void ask(const struct mayfly_trace *t)
 	}
 }
 
+static void compare(const struct mayfly_trace *t)
+{
+	static const enum mayfly_by by[] = {MAYFLY_BY_FUNCTION, MAYFLY_BY_STACK, MAYFLY_BY_THREAD};
+	struct mayfly_query query;
+	struct trace_diff *diff;
+
+	for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++) {
+		mayfly_query_defaults(&query);
+		query.by = by[i];
+		query.metric = MAYFLY_ALLOCATED;
+		if (trace_diff_run(t, t, &query, (struct diff_per){1, 1}, &diff))
+			continue;
+		/* A trace is equal to itself. */
+		if (diff->bytes.change != 0)
+			abort();
+		trace_diff_free(diff);
+	}
+}
+
+static int count_bytes(void *context, const void *bytes, size_t size)
+{
+	(void)bytes;
+	*(size_t *)context += size;
+	return 0;
+}
+
+static void merge(const struct mayfly_trace *t)
+{
+	struct trace_merge *m = trace_merge_new(MERGE_BY_CLOCK);
+	size_t written = 0;
+	bool stay;
+
+	if (m && trace_merge_add(m, t, &stay) == 0 && trace_merge_add(m, t, &stay) == 0)
+		trace_merge_write(m, "", count_bytes, &written);
+	trace_merge_free(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mayfly_trace *t;
@@ -146,8 +185,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		look(t);
 		walk(t);
 		walk_sums(t);
-		if (mayfly_trace_info(t)->samples < 20000)
+		if (mayfly_trace_info(t)->samples < 20000) {
 			ask(t);
+			compare(t);
+			merge(t);
+		}
 		mayfly_trace_close(t);
 	}
 	free(copy);

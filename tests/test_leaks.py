@@ -104,6 +104,22 @@ def libc_is_suppressed():
 
 
 @case
+def the_cxx_library_is_suppressed():
+    """It keeps memory for exceptions; a C++ program that frees all has no leak."""
+    source, binary, path = (folder / name for name in ("clean.cc", "clean", "clean.mayfly"))
+    with open(source, "w") as file:
+        file.write("#include <iostream>\n#include <vector>\n"
+                   "int main() { std::vector<int> v(1000, 1); std::cout << v[3] << std::endl; }\n")
+    if run(["g++", "-O1", "-o", binary, source]).code:
+        raise Skip("no C++ compiler")
+    same(record([binary], path, "-x").code, 0)
+    same(json.loads(leaks("--json", path).out)["rows"], [])
+    same(run([MAYFLY, "check", "--max-leaked", "0", path]).code, 0, "check")
+    every = json.loads(leaks("--json", "--no-default-suppressions", path).out)
+    check(every["total"]["bytes"]["estimate"] >= 1024, every["total"])
+
+
+@case
 def the_list_can_be_read_back():
     """--print-suppressions prints what a file may hold; it does what the built-in list does."""
     path = folder / "printed"

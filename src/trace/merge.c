@@ -26,6 +26,8 @@
 #define LARGE_EVENTS 786432 /* from here on a cursor takes less memory than packing */
 #define SMALL_TRACE  50000  /* blocks: as the writer chooses its level of compression */
 #define MEDIUM_TRACE 300000
+#define LONGEST_NS   ((int64_t)1 << 60) /* between a trace's events: more is damage */
+#define LATEST_START ((int64_t)1 << 61) /* so that sums of times do not overflow */
 
 struct event {
 	uint32_t kind, thread, flags;
@@ -232,6 +234,8 @@ static int pack(struct trace_merge *m, struct source *s, const struct merge_map 
 		if (first)
 			s->start_ns = s->time_ns = e->time_ns;
 		first = false;
+		if ((uint64_t)e->time_ns - (uint64_t)s->start_ns > LONGEST_NS)
+			return MAYFLY_E_DAMAGED;
 		used += pack_event(m->scratch + used, s, e, exact);
 		s->time_ns += (e->time_ns - s->time_ns) / s->unit * s->unit;
 		s->allocs += e->kind == MAYFLY_ALLOC;
@@ -384,7 +388,11 @@ static int open_events(struct source *s, const struct mayfly_trace *trace)
 /* The times of the events of a source, from those of its trace. */
 static int64_t offset_of(const struct trace_merge *m, const struct mayfly_info *info)
 {
-	return m->align == MERGE_BY_CLOCK ? info->start_real_ns : 0;
+	int64_t start = info->start_real_ns;
+
+	if (m->align == MERGE_FROM_START || start < 0)
+		return 0;
+	return start < LATEST_START ? start : LATEST_START;
 }
 
 static int add_events(struct trace_merge *m, struct source *s, const struct mayfly_trace *trace,
@@ -591,7 +599,7 @@ static int write_all(struct trace_merge *m, struct trace_writer *w)
 /* Sources' clocks are absolute until all are known. */
 static void settle_times(struct trace_merge *m)
 {
-	int64_t first = m->align == MERGE_BY_CLOCK ? m->info.start_real_ns : 0;
+	int64_t first = offset_of(m, &m->info);
 
 	for (size_t i = 0; i < m->sources; i++)
 		m->source[i].offset_ns -= first;
