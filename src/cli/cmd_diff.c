@@ -179,7 +179,7 @@ static char *text_interval(char *buffer, size_t size, const struct diff_figure *
 	return buffer;
 }
 
-/* "+18 %", "new", "gone", "x12" */
+/* "+18 %", "new", "gone", "x12", "0 %" */
 static char *text_relative(char *buffer, size_t size, const struct diff_figure *d)
 {
 	double percent = 100 * d->change / d->before;
