@@ -314,6 +314,24 @@ def render_symbols(part):
     return lines + ["bench_symbols itself: " + data.get("text", "").strip(), ""]
 
 
+def render_queries(part):
+    data = part["data"]
+    lines = heading("Questions", part)
+    if data.get("failed"):
+        return lines + ["", data["failed"], ""]
+    lines += [quiet([f for trace in data["traces"] for row in trace["rows"]
+                     for f in row.get("foreign", [])]), "",
+              "`mayfly report` from the start of the process to its end; all processors may be used.", ""]
+    for trace in data["traces"]:
+        lines += ["### clang, %s: %d blocks, %s" % (trace["label"], trace["samples"],
+                                                    size(trace["bytes"])), ""]
+        rows = [[row["question"], row["missing"], "", ""] if row.get("missing") else
+                [row["question"], spread(row["wall_s"], "%.3f s"), spread(row["cpu_s"], "%.3f s"),
+                 size(row["rss_bytes"])] for row in trace["rows"]]
+        lines += table(["", "wall", "CPU", "peak RSS"], rows)
+    return lines
+
+
 # ---- exact
 
 def exact_ratios(program, name, key):
@@ -453,7 +471,7 @@ def render_codec(part):
 
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
-         ("estimators", render_estimators), ("codec", render_codec)]
+         ("queries", render_queries), ("estimators", render_estimators), ("codec", render_codec)]
 
 
 # ---- targets

@@ -42,8 +42,9 @@ static double bytes_of(const struct run *r, const struct cursor_block *b)
 static void take_block(struct run *r, const struct cursor_block *b, struct fate fate)
 {
 	const struct mayfly_query *q = r->s->query;
-	int64_t longest = r->a->churn.to_ns - b->time_ns;
-	int64_t lived = fate.lifetime < longest ? fate.lifetime : longest;
+	int64_t from_ns = r->a->churn.from_ns, to_ns = r->a->churn.to_ns;
+	int64_t died = fate.lifetime < to_ns - b->time_ns ? b->time_ns + fate.lifetime : to_ns;
+	int64_t lived = died - (b->time_ns > from_ns ? b->time_ns : from_ns);
 	uint32_t list;
 	double sum;
 
@@ -88,6 +89,7 @@ static bool take_events(struct run *r)
 
 	if (more)
 		return query_fail(r->s, more);
+	cursor_start_at(cursor, query_first_chunk(r->s));
 	/* What lives on after the window counts up to its end, whatever becomes of it. */
 	while ((more = cursor_next_batch(cursor, &batch)) == 1) {
 		take_batch(r, &batch);

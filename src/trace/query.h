@@ -301,6 +301,9 @@ bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
 /* Below query_slots(). */
 size_t query_slots(const struct query_state *s);
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
+/* The first chunk with a block that the window may keep. Frees before it are not needed then; those
+ * after it of blocks from before have node UINT32_MAX (cursor.h). */
+size_t query_first_chunk(const struct query_state *s);
 /* Of a class of sizes or lifetimes: its bounds, and how many there are. */
 struct group query_class_group(enum mayfly_by by, uint32_t class);
 size_t query_classes(enum mayfly_by by);

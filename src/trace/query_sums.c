@@ -342,9 +342,20 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
+/* Whether no filter, nor the window, leaves out anything. */
+static bool keeps_all(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	return !q->heaps && !s->thread_kept && !s->node_kept && q->min_size == 0 &&
+	       q->max_size == UINT64_MAX && q->from_ns == 0 && q->to_ns == INT64_MAX;
+}
+
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
 {
-	return time_ns >= q->from_ns && (time_ns < q->to_ns || q->to_ns == INT64_MAX);
+	/* What a forked child inherited may be of before time 0. */
+	return (time_ns >= q->from_ns || q->from_ns == 0) &&
+	       (time_ns < q->to_ns || q->to_ns == INT64_MAX);
 }
 
 /* ---- events ---- */
@@ -354,7 +365,10 @@ struct gather {
 	uint64_t events, samples; /* up to the asked moment */
 	bool fates;		  /* are asked for */
 	bool forever;		  /* blocks that are never freed may count */
-	bool past;		  /* the moment has passed */
+	bool at_once;  /* allocations count when they are seen: what becomes of them says nothing
+			  more, or can take that back */
+	bool all_kept; /* by the filters, but for lifetimes */
+	bool past;     /* the moment has passed */
 };
 
 static bool add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
@@ -378,27 +392,30 @@ static bool add_block(struct gather *g, const struct cursor_block *b, struct fat
 	return t != NULL;
 }
 
+static bool is_kept(const struct gather *g, const struct cursor_block *b)
+{
+	return g->all_kept || (query_in_window(g->s->query, b->time_ns) && query_keeps(g->s, b));
+}
+
 /* A block that was allocated up to the asked moment, as one that is never freed. */
 static bool add_forever(struct gather *g, const struct cursor_block *b)
 {
-	if (!g->forever || !query_in_window(g->s->query, b->time_ns) || !query_keeps(g->s, b))
+	if (!g->forever || !is_kept(g, b))
 		return true;
 	return add_block(g, b, NEVER_FREED);
 }
 
-/* Allocations count at once when their frees say nothing more, or can take that back. */
-static bool counts_at_once(const struct gather *g)
+static bool take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
 {
-	return !g->fates && (g->s->exact || g->s->query->metric == MAYFLY_ALLOCATED);
-}
+	uint64_t interval = 1ull << b->e.interval_log2[alloc];
+	struct cursor_block block;
 
-static bool take_alloc(struct gather *g, const struct cursor_block *b)
-{
-	uint64_t interval = 1ull << b->interval_log2;
-
-	if (b->hits > 0 && g->s->largest_interval < interval)
+	if (b->e.hits[alloc] > 0 && g->s->largest_interval < interval)
 		g->s->largest_interval = interval;
-	return g->past || !counts_at_once(g) || add_forever(g, b);
+	if (g->past || !g->at_once)
+		return true;
+	block = query_block(b, alloc);
+	return add_forever(g, &block);
 }
 
 /* Whether a block that is freed now counts, were it for its metric alone. */
@@ -411,42 +428,65 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 	case MAYFLY_TEMPORARY:
 		return flags & MAYFLY_FLAG_TEMPORARY;
 	case MAYFLY_ALLOCATED:
-		return true;
+		return !g->at_once; /* else it has been counted */
 	default:
 		return false;
 	}
 }
 
-static bool take_free(struct gather *g, const struct cursor_block *b, int64_t time_ns,
-		      uint64_t number, uint32_t thread, uint32_t flags)
+static bool take_back(struct gather *g, const struct cursor_block *b)
 {
-	const struct mayfly_query *q = g->s->query;
-	struct fate fate;
+	struct plain *sum = query_plain(g->s, query_slot(g->s, b, NEVER_FREED));
 
-	if ((q->metric == MAYFLY_ALLOCATED && !g->fates) || number >= g->samples ||
-	    !query_in_window(q, b->time_ns) || !query_keeps(g->s, b))
-		return true;
-	if (g->forever && counts_at_once(g)) {
-		struct plain *sum = query_plain(g->s, query_slot(g->s, b, NEVER_FREED));
-
-		if (!sum)
-			return false;
-		sum->blocks--;
-		sum->bytes -= b->size;
-	}
-	fate = query_fate(b, time_ns, thread);
-	if (metric_has_freed(g, flags) && query_lifetime_fits(q, fate.lifetime))
-		return add_block(g, b, fate);
+	if (!sum)
+		return false;
+	sum->blocks--;
+	sum->bytes -= b->size;
 	return true;
 }
 
-static bool has_passed(const struct gather *g, int64_t time_ns)
+static bool take_free(struct gather *g, const struct cursor_batch *b, size_t freed, int64_t time_ns)
 {
 	const struct mayfly_query *q = g->s->query;
+	const struct cursor_block *block = &b->freed[freed];
+	bool counts = metric_has_freed(g, b->e.free_flags[freed]);
+	bool back = g->at_once && g->forever && q->metric != MAYFLY_ALLOCATED;
+	struct fate fate;
 
-	if (query_at_peak(q))
-		return g->events >= g->s->peak.events;
-	return q->metric == MAYFLY_LIVE && time_ns > q->at_ns;
+	if ((!counts && !back) || block->node == NONE || b->e.freed[freed] >= g->samples ||
+	    !is_kept(g, block))
+		return true;
+	if (back && !take_back(g, block))
+		return false;
+	fate = query_fate(block, time_ns, b->e.free_thread[freed]);
+	return !counts || !query_lifetime_fits(q, fate.lifetime) || add_block(g, block, fate);
+}
+
+/* How many events of the batch there are up to the asked moment. */
+static size_t events_before(const struct gather *g, const struct cursor_batch *b)
+{
+	const struct mayfly_query *q = g->s->query;
+	size_t low = 0, high = b->e.events;
+
+	if (g->past)
+		return 0;
+	if (query_at_peak(q)) {
+		uint64_t peak = g->s->peak.events;
+		uint64_t left = peak > g->events ? peak - g->events : 0;
+
+		return left < high ? (size_t)left : high;
+	}
+	if (q->metric != MAYFLY_LIVE)
+		return high;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->e.time_ns[middle] <= q->at_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* What comes later says nothing new: of samples, it says which intervals were in force. */
@@ -457,28 +497,26 @@ static bool is_done(const struct gather *g)
 
 static bool take_batch(struct gather *g, const struct cursor_batch *b)
 {
-	size_t alloc = 0, freed = 0;
-	bool taken = true;
+	size_t alloc = 0, freed = 0, before = events_before(g, b);
 
-	for (size_t i = 0; taken && i < b->e.events; i++) {
-		g->past = g->past || has_passed(g, b->e.time_ns[i]);
+	for (size_t i = 0; i < b->e.events; i++) {
+		if (i == before)
+			g->past = true;
 		if (is_done(g))
 			break;
-		if (!g->past) {
-			g->events++;
-			g->samples += !b->e.is_free[i];
-		}
 		if (b->e.is_free[i]) {
-			taken = take_free(g, &b->freed[freed], b->e.time_ns[i], b->e.freed[freed],
-					  b->e.free_thread[freed], b->e.free_flags[freed]);
+			if (!take_free(g, b, freed, b->e.time_ns[i]))
+				return false;
 			freed++;
 		} else {
-			struct cursor_block block = query_block(b, alloc++);
-
-			taken = take_alloc(g, &block);
+			g->samples += !g->past;
+			if (!take_alloc(g, b, alloc))
+				return false;
+			alloc++;
 		}
 	}
-	return taken;
+	g->events += before;
+	return true;
 }
 
 static void take_live(void *context, uint64_t number, const struct cursor_block *block)
@@ -489,18 +527,57 @@ static void take_live(void *context, uint64_t number, const struct cursor_block 
 		add_forever(g, block);
 }
 
+/* Of samples, all say which intervals were in force. */
+size_t query_first_chunk(const struct query_state *s)
+{
+	const struct mayfly_trace *t = s->trace;
+	size_t low = 0, high = t->chunks;
+
+	while (s->exact && s->query->from_ns > 0 && low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->chunk[middle].to_ns < s->query->from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int start_in_window(struct gather *g, struct mayfly_cursor *cursor)
+{
+	size_t first = query_first_chunk(g->s);
+
+	if (first == 0 || first == g->s->trace->chunks)
+		return 0;
+	g->events = g->s->trace->chunk[first].first_event;
+	g->samples = g->s->trace->chunk[first].first_alloc;
+	return cursor_start_at(cursor, first);
+}
+
+/* Whether nothing that is behind the chunk can count. */
+static bool is_behind_window(const struct gather *g, const struct trace_chunk *chunk)
+{
+	return g->s->exact && g->at_once && g->s->query->metric == MAYFLY_ALLOCATED &&
+	       chunk->to_ns >= g->s->query->to_ns;
+}
+
 static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
 {
 	struct cursor_batch batch;
-	int more = 1;
+	int more = start_in_window(g, cursor);
 
+	if (more)
+		return query_fail(g->s, more);
 	while (!is_done(g) && (more = cursor_next_batch(cursor, &batch)) == 1) {
 		if (!take_batch(g, &batch))
 			return false;
+		if (is_behind_window(g, batch.chunk))
+			break;
 	}
 	if (more < 0)
 		return query_fail(g->s, more);
-	if (!counts_at_once(g))
+	if (!g->at_once)
 		cursor_live(cursor, take_live, g);
 	return !g->s->error;
 }
@@ -515,6 +592,8 @@ static bool sum_events(struct query_state *s)
 	if (error)
 		return query_fail(s, error);
 	g.fates = query_asks_fate(s);
+	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
+	g.all_kept = keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
 	done = take_events(&g, cursor);
 	mayfly_cursor_close(cursor);

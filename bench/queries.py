@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long every kind of question takes: of a trace of 10 M allocations, and of a sampled one."""
+
+import json
+import os
+import shutil
+
+import inputs
+import measure
+
+# What is asked of mayfly report. By what must be read for it: counters, events, or what becomes of
+# every block.
+QUESTIONS = [
+    ("summary and first tables", []),
+    ("leaked, by stack", ["--metric", "leaked", "--by", "stack"]),
+    ("live at half time", ["--at", None]),
+    ("allocated in the second quarter", ["--metric", "allocated", "--from", None, "--to", None]),
+    ("survived the second quarter", ["--metric", "survived", "--from", None, "--to", None]),
+    ("--focus and --hide, by line", ["--focus", "map", "--hide", "^std::", "--by", "line"]),
+    ("allocated, by size", ["--metric", "allocated", "--by", "size"]),
+    ("allocated, by thread", ["--metric", "allocated", "--by", "thread"]),
+    ("allocated, by lifetime", ["--metric", "allocated", "--by", "lifetime"]),
+    ("allocated, by threads", ["--metric", "allocated", "--by", "threads"]),
+    ("temporary, up to 1 ms", ["--metric", "temporary", "--max-lifetime", "1ms"]),
+    ("of 100 bytes and more, lived 1 ms",
+     ["--metric", "allocated", "--min-size", "100", "--min-lifetime", "1ms"]),
+    ("histograms of sizes", ["--metric", "allocated", "--histogram", "size"]),
+    ("histograms of lifetimes", ["--metric", "allocated", "--histogram", "lifetime"]),
+    ("series of 40", ["--series", "40"]),
+    ("churn", ["--churn"]),
+    ("chains of realloc", ["--reallocs"]),
+]
+
+
+def options_of(options, duration_ns):
+    """None stands for a time: the half, or the ends of the second quarter."""
+    times = {"--at": .5, "--from": .25, "--to": .5}
+    return [option if option is not None else
+            "%dns" % (duration_ns * times[options[i - 1]]) for i, option in enumerate(options)]
+
+
+def finished(process):
+    run = process.finish()
+    if run["status"]:
+        raise RuntimeError(run["complaint"])
+    return run
+
+
+def record(tools, source, work, name, options):
+    """A trace of clang. Its path."""
+    trace = os.path.join(work, name)
+    if not os.path.exists(trace):
+        finished(measure.Process(
+            tools.spawn, [tools.mayfly, "record", *options, "-o", trace + ".part", "--", "clang-14",
+                          "-std=c++17", "-O1", "-c", "-o", os.path.join(work, "out.o"), source],
+            {}, measure.CPUS, work))
+        os.rename(trace + ".part", trace)
+    return trace
+
+
+def duration(tools, trace, work):
+    process = measure.Process(tools.spawn, [tools.mayfly, "info", "--json", trace], {}, measure.CPUS, work)
+    finished(process)
+    facts = json.loads(process.output())
+    return facts["samples"], facts["duration_ns"]
+
+
+def ask(tools, trace, name, options, rounds, work, progress):
+    row = {"question": name, "wall_s": [], "cpu_s": [], "rss_bytes": 0, "foreign": []}
+    for number in range(rounds):
+        progress("queries: %s, round %d" % (name, number + 1))
+        run = measure.Process(tools.spawn, [tools.mayfly, "report", *options, trace], {}, measure.CPUS,
+                              work).finish()
+        if run["status"]:
+            return {"question": name, "missing": run["complaint"]}
+        row["wall_s"].append(run["wall_s"])
+        row["cpu_s"].append(run["cpu_s"])
+        row["foreign"].append(run["foreign"])
+        row["rss_bytes"] = max(row["rss_bytes"], run["rss_bytes"])
+    return row
+
+
+def measure_all(tools, rounds, quick, work, progress):
+    if not tools.has_mayfly() or not shutil.which("clang-14"):
+        return {"failed": "needs mayfly and clang-14"}
+    units = 6 if quick else 40
+    source = inputs.make(os.path.join(work, "inputs"), "queries%d.cc" % units, inputs.cpp, units)
+    result = {"rounds": rounds, "traces": []}
+    for label, file, options in (("every allocation", "exact%d.mayfly" % units, ["--exact"]),
+                                 ("sampled at 512 KiB", "sampled%d.mayfly" % units, [])):
+        progress("queries: recording")
+        trace = record(tools, source, work, file, options)
+        samples, nanoseconds = duration(tools, trace, work)
+        rows = [ask(tools, trace, name, options_of(question, nanoseconds), rounds, work, progress)
+                for name, question in QUESTIONS]
+        result["traces"].append({"label": label, "samples": samples, "bytes": os.path.getsize(trace),
+                                 "rows": rows})
+    return result
