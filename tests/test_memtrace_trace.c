@@ -375,7 +375,7 @@ static struct memtrace_reader *export(const struct mayfly_trace *t, struct trace
 	struct memtrace_reader *r = NULL;
 
 	*file = (struct trace_buffer){0};
-	CHECK(memtrace_from_trace(t, "purpose", trace_buffer_sink, file) == 0);
+	CHECK(memtrace_from_trace(t, "purpose", 0, trace_buffer_sink, file) == 0);
 	CHECK(memtrace_open(file->bytes, file->used, &r) == 0);
 	return r;
 }

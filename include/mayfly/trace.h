@@ -73,6 +73,10 @@ struct mayfly_info {
 	uint64_t interval_bytes; /* at the start of the recording */
 	/* Of blocks in the heaps of OCaml: 8 / (samples per word); 0: they are not recorded. */
 	uint64_t ocaml_interval_bytes;
+	double ocaml_rate; /* samples per word of 8 bytes, exactly */
+	/* Which heaps the blocks of the trace are in: 1 << enum mayfly_heap each; 0: unknown, the
+	 * trace was cut off. */
+	uint32_t heaps;
 	/* Not 0: the trace has per-stack counters at each such interval and no events. Queries by
 	 * thread, size or lifetime, or with such filters, are MAYFLY_E_ABSENT, as are cursors;
 	 * times are rounded up to the end of an interval. */
@@ -191,10 +195,10 @@ struct mayfly_event {
 	/* The block. Filled for all kinds. */
 	uint32_t node;
 	uint32_t alloc_thread;
-	uint32_t heap;	   /* enum mayfly_heap */
-	uint64_t size;	   /* bytes asked for; of OCaml blocks, with their header */
-	uint32_t hits;	   /* sampled points in it; 0: recorded with weight 1 */
-	uint64_t interval; /* bytes, in force when it was allocated */
+	uint32_t heap;	 /* enum mayfly_heap */
+	uint64_t size;	 /* bytes asked for; of OCaml blocks, with their header */
+	uint32_t hits;	 /* sampled points in it; 0: recorded with weight 1 */
+	double interval; /* bytes, in force when it was allocated */
 	int64_t alloc_time_ns;
 	double weight_bytes; /* what it counts for: doc/FORMAT.md, "Weights" */
 	double weight_blocks;

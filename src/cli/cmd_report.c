@@ -339,6 +339,12 @@ static void print_recorded(const struct report *r)
 	if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
+	else if (trace_is_ocaml_alone(info))
+		print_field(&r->out, "Sampled",
+			    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
+			    text_bytes(duration, sizeof(duration),
+				       (double)info->ocaml_interval_bytes),
+			    info->samples, samples_word(info->samples), info->frees);
 	else
 		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),

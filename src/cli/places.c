@@ -179,17 +179,22 @@ bool trace_is_exact(const struct mayfly_info *info)
 	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
 }
 
+bool trace_is_ocaml_alone(const struct mayfly_info *info)
+{
+	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
+}
+
 size_t trace_snapshots(const struct mayfly_trace *trace)
 {
 	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
 }
 
 /* The largest interval that was in force; 0: nothing was sampled. */
-static uint64_t largest_interval(const struct mayfly_trace *trace)
+static double largest_interval(const struct mayfly_trace *trace)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event event;
-	uint64_t largest = 0;
+	double largest = 0;
 
 	if (mayfly_cursor_open(trace, &cursor) != 0)
 		return 0;
@@ -205,14 +210,10 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	char first[FIGURE_TEXT], last[FIGURE_TEXT];
-	uint64_t largest = largest_interval(trace);
-	/* No power of two: what was converted from another tool's file takes turns with the two
-	 * around it, and nothing was raised. */
-	bool as_told =
-	    info->interval_bytes & (info->interval_bytes - 1) && largest / 2 < info->interval_bytes;
+	double largest = largest_interval(trace);
 
 	text_bytes(first, sizeof(first), (double)info->interval_bytes);
-	if (largest > info->interval_bytes && !as_told)
+	if (largest > (double)info->interval_bytes)
 		snprintf(buffer, size, "1 byte in %s at the start, in up to %s later", first,
 			 text_bytes(last, sizeof(last), (double)largest));
 	else
@@ -303,10 +304,8 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 {
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
-	/* No power of two: converted from another tool's file. */
-	bool recorded = !(info->interval_bytes & (info->interval_bytes - 1));
-
-	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
+	/* Nobody can record it again with these options. */
+	if (!trace_is_ocaml_alone(info) && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 		text_option_bytes(finer, sizeof(finer), finer_interval(info));
 		print_field(o, "Hint",

@@ -56,7 +56,7 @@ static int import_memtrace(const void *data, size_t size, trace_sink *sink, void
 static int export_memtrace(const struct mayfly_trace *trace, const struct export_options *options,
 			   trace_sink *sink, void *context)
 {
-	return memtrace_from_trace(trace, options->purpose, sink, context);
+	return memtrace_from_trace(trace, options->purpose, options->query->heaps, sink, context);
 }
 
 /* ---- the tables ---- */

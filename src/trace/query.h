@@ -100,7 +100,7 @@ struct query_state {
 	int error;
 	bool exact; /* every block counts for itself: sums are whole numbers */
 
-	uint64_t largest_interval;
+	double largest_interval;
 	struct moment peak;
 
 	/* texts, by address and by what they say */
@@ -325,7 +325,7 @@ bool query_make_groups(struct query_state *s);
  * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
  * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
  */
-uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest);
+double query_unseen_interval(const struct query_state *s, uint64_t smallest);
 int64_t query_answer_time(const struct query_state *s);
 struct mayfly_result *query_make_result(struct query_state *s);
 

@@ -310,7 +310,8 @@ static bool add_block(struct gather *g, const struct cursor_block *b, int64_t li
 	t = slot_tally(g->s, slot);
 	if (t)
 		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
-			  1ull << b->interval_log2, b->size, b->hits);
+			  trace_interval(g->s->trace, b->flags, b->interval_log2), b->size,
+			  b->hits);
 	return t != NULL;
 }
 
@@ -330,7 +331,7 @@ static bool counts_at_once(const struct gather *g)
 
 static bool take_alloc(struct gather *g, const struct cursor_block *b)
 {
-	uint64_t interval = 1ull << b->interval_log2;
+	double interval = trace_interval(g->s->trace, b->flags, b->interval_log2);
 
 	if (b->hits > 0 && g->s->largest_interval < interval)
 		g->s->largest_interval = interval;

@@ -39,6 +39,7 @@ struct mayfly_trace {
 	size_t size;
 	uint8_t *owned; /* the trace made of a spool */
 	struct mayfly_info info;
+	double ocaml_scale; /* what intervals of OCaml's heaps are, in powers of two: 1 to 2 */
 
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;
@@ -75,6 +76,14 @@ bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t 
 /* The same; new memory may hold anything. Pages that nobody writes to cost nothing. */
 bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
 		      uint64_t more, size_t item);
+
+/* The interval of a block whose flags and log2 these are. */
+static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags, uint32_t log2)
+{
+	double interval = (double)((uint64_t)1 << log2);
+
+	return flags & MAYFLY_FLAG_HEAP_MASK ? interval * t->ocaml_scale : interval;
+}
 
 /* What events_read() needs to know of the tables at a chunk. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);

@@ -302,8 +302,8 @@ static double weight(const struct spool_stream *s, const struct live_block *b)
 	if (s->exact || !b->sample.hits)
 		return (double)b->size;
 	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags),
-		      (uint64_t)1 << b->sample.interval_log2, b->size, b->sample.hits, &bytes,
-		      &blocks);
+		      (double)((uint64_t)1 << b->sample.interval_log2), b->size, b->sample.hits,
+		      &bytes, &blocks);
 	return bytes;
 }
 

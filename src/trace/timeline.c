@@ -27,7 +27,7 @@ struct sums {
 	struct tally allocated, live, largest, temporary;
 	double live_bytes, peak_bytes; /* summed as mayfly_query_run does: one peak */
 	int64_t peak_time_ns;
-	uint64_t interval;
+	double interval;
 };
 
 static void add_event(struct sums *s, const struct mayfly_info *info, const struct mayfly_event *e)
@@ -72,7 +72,7 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct sums s = {.interval = info->interval_bytes};
+	struct sums s = {.interval = (double)info->interval_bytes};
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
 	int more = mayfly_cursor_open(trace, &cursor);
@@ -96,7 +96,7 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	return more ? more : ask_total(trace, MAYFLY_LIVE, &summary->live_at_end);
 }
 
-static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, uint64_t interval)
+static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, double interval)
 {
 	struct tally t = {
 	    .exact_bytes = (double)bytes, .exact_blocks = (double)blocks, .exact_count = blocks};
@@ -104,7 +104,7 @@ static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, uint64_t 
 	return tally_estimate(&t, interval);
 }
 
-static struct mayfly_estimate left(const struct parts_totals *t, uint64_t interval)
+static struct mayfly_estimate left(const struct parts_totals *t, double interval)
 {
 	return counted(parts_left(t->alloc_bytes, t->free_bytes), parts_left(t->allocs, t->frees),
 		       interval);
@@ -113,7 +113,7 @@ static struct mayfly_estimate left(const struct parts_totals *t, uint64_t interv
 static void summary_of_parts(const struct mayfly_info *info, const struct parts_view *view,
 			     struct mayfly_summary *summary)
 {
-	uint64_t interval = info->interval_bytes;
+	double interval = (double)info->interval_bytes;
 
 	summary->allocated = counted(view->end.alloc_bytes, view->end.allocs, interval);
 	summary->temporary = counted(view->end.temp_bytes, view->end.temps, interval);
