@@ -177,7 +177,7 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 3u)
 
 /* Where a block is. What lies in the heaps of OCaml lies in memory that the runtime has from
- * malloc, mostly; both are recorded. */
+ * malloc, mostly; both are recorded (mayfly_query.heaps). */
 enum mayfly_heap {
 	MAYFLY_HEAP_MALLOC = 0,
 	MAYFLY_HEAP_OCAML_MINOR = 1, /* allocated in the minor heap */
@@ -270,7 +270,10 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
-	uint32_t heaps;		    /* keep blocks in these: 1 << enum mayfly_heap each; 0: all */
+	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once: without
+	 * the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded, without
+	 * external ones; BY_HEAP has them all. */
+	uint32_t heaps;
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */
 };
@@ -296,6 +299,7 @@ struct mayfly_place { /* one line of a printed stack */
 	uint64_t address; /* of the frame, for places without a function */
 	uint32_t kind;	  /* enum mayfly_frame_kind */
 	bool inlined;
+	uint32_t first_char, last_char; /* as in struct mayfly_location */
 };
 
 struct mayfly_result {

@@ -239,6 +239,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 
 	if (done) {
 		print_module_count(o, trace, info, count);
+		print_overlap(o, info, false);
 		print_notes(o, info);
 		if (table_rows(t)) {
 			putchar('\n');

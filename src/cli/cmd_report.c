@@ -399,6 +399,15 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 			    text_bytes(bytes, sizeof(bytes), highest));
 }
 
+/* Whether the rows have malloc's blocks and others, those that overlap, too. */
+static bool shows_twice(const struct mayfly_query *q)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	return q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
+			: q->by == MAYFLY_BY_HEAP;
+}
+
 static int print_summary(const struct report *r)
 {
 	struct mayfly_summary s;
@@ -420,6 +429,9 @@ static int print_summary(const struct report *r)
 			      s.allocated.bytes.estimate));
 	print_estimate(&r->out, "Temporary", &s.temporary, more);
 	print_timeline(r);
+	print_overlap(&r->out, r->file.info, false);
+	if (shows_twice(&r->q.query))
+		print_overlap(&r->out, r->file.info, true);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;
 }
@@ -942,9 +954,12 @@ static json_t *json_place(const struct mayfly_place *place)
 	char name[NAME_BYTES];
 
 	place_name(name, sizeof(name), place);
-	return json_pack("{s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
 			 json_text_or_null(place->file), "line",
-			 place->line ? json_unsigned(place->line) : json_null(), "module",
+			 place->line ? json_unsigned(place->line) : json_null(), "first_char",
+			 place->last_char ? json_unsigned(place->first_char) : json_null(),
+			 "last_char",
+			 place->last_char ? json_unsigned(place->last_char) : json_null(), "module",
 			 json_text_or_null(place->module), "inlined", (int)place->inlined);
 }
 

@@ -184,6 +184,23 @@ bool trace_is_ocaml_alone(const struct mayfly_info *info)
 	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
 }
 
+void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	if (!info->ocaml_interval_bytes ||
+	    (info->heaps && (!(info->heaps & malloc_heap) || !(info->heaps & ~malloc_heap))))
+		return;
+	if (twice)
+		print_field(o, "Overlap",
+			    "malloc's blocks include the memory that OCaml's heaps lie in, and "
+			    "external memory that malloc gave: do not add them up");
+	else
+		print_field(o, "Counted",
+			    "each byte once: as OCaml's block where there is one, else as "
+			    "malloc's; --by heap shows all heaps beside each other");
+}
+
 size_t trace_snapshots(const struct mayfly_trace *trace)
 {
 	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
@@ -265,10 +282,6 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    "part of the samples was dropped to keep within --max-size, and the "
 			    "others count for them: the figures are right on average, their errors "
 			    "show the price");
-	if (info->ocaml_interval_bytes)
-		print_field(o, "Overlap",
-			    "OCaml's heaps lie in blocks that malloc gave, so memory counts twice "
-			    "where both are summed: --heap ocaml or --heap malloc shows one");
 	if (info->truncated_stacks)
 		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
 			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
@@ -519,6 +532,12 @@ static void print_place(const struct output *o, const struct mayfly_place *place
 	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
 		location_text(location, sizeof(location), place->file, place->line, place->module,
 			      o->wide);
+	if (place->last_char && place->line) {
+		size_t end = strlen(location);
+
+		snprintf(location + end, sizeof(location) - end, ":%" PRIu32 "-%" PRIu32,
+			 place->first_char, place->last_char);
+	}
 	line_fit(shown, sizeof(shown), o, location, room / 2);
 	if (*shown)
 		used += 2 + text_columns(shown);

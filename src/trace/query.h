@@ -65,6 +65,7 @@ struct group {
 	int64_t low, high;
 	uint64_t address; /* of the frame when by_address, of the mark */
 	uint32_t kind;
+	uint32_t first_char, last_char; /* BY_STACK only */
 	bool by_address, inlined;
 };
 

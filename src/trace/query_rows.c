@@ -39,6 +39,8 @@ static struct mayfly_place group_place(const struct query_state *s, const struct
 	    .address = g->address,
 	    .kind = g->kind,
 	    .inlined = g->inlined,
+	    .first_char = g->first_char,
+	    .last_char = g->last_char,
 	};
 }
 

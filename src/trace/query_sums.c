@@ -271,7 +271,9 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 
 	if (b->size < q->min_size || b->size > q->max_size)
 		return false;
-	if (q->heaps && !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1))
+	if (q->heaps ? !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1)
+		     : q->by != MAYFLY_BY_HEAP &&
+			   !trace_counts(s->trace, MAYFLY_FLAG_HEAP(b->flags), b->node))
 		return false;
 	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
 		return false;
@@ -471,6 +473,8 @@ static bool find_peak(struct query_state *s)
 		return query_fail(s, more);
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
 		events++;
+		if (!trace_counts(s->trace, e.heap, e.node))
+			continue;
 		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
 		if (live > peak) {
 			peak = live;

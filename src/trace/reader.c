@@ -693,6 +693,8 @@ static int open_trace(struct opening *o)
 		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
 	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
 		error = sums_count(t, &t->parts);
+	if (!error)
+		error = overlap_find(t);
 	info->complete = o->finished && o->info_complete && !o->damaged;
 	return error;
 }
@@ -766,6 +768,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	free(t->chain_end);
 	free(t->chunk);
 	free(t->sums);
+	free(t->pool);
 	free(t);
 }
 

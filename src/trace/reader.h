@@ -41,6 +41,8 @@ struct mayfly_trace {
 	struct mayfly_info info;
 	double ocaml_scale; /* what intervals of OCaml's heaps are, in powers of two: 1 to 2 */
 
+	uint8_t *pool; /* of each node a bit: overlap.c; NULL: nothing is there twice */
+
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;
 	const char **command;
@@ -85,11 +87,25 @@ static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags
 	return flags & MAYFLY_FLAG_HEAP_MASK ? interval * t->ocaml_scale : interval;
 }
 
+/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more. */
+static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
+{
+	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
+		return true;
+	return heap == MAYFLY_HEAP_MALLOC &&
+	       !(node < t->info.nodes && t->pool[node / 8] >> node % 8 & 1);
+}
+
 /* What events_read() needs to know of the tables at a chunk. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 
 /* How many parts the trace has (sums.h): counted from the heads of SUMS, or by going through. */
 int sums_count(const struct mayfly_trace *t, size_t *parts);
+
+/* ---- opening, overlap.c ---- */
+
+/* Fills t->pool, when names and heaps are known. 0 or MAYFLY_E_MEMORY. */
+int overlap_find(struct mayfly_trace *t);
 
 /* ---- opening, tables_read.c ---- */
 

@@ -80,7 +80,8 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	if (more)
 		return more;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1)
-		add_event(&s, info, &e);
+		if (trace_counts(trace, e.heap, e.node))
+			add_event(&s, info, &e);
 	mayfly_cursor_close(cursor);
 	if (more)
 		return more;
@@ -181,6 +182,8 @@ static int steps_of_events(const struct mayfly_trace *trace, struct steps *s)
 	if (more)
 		return more;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		if (!trace_counts(trace, e.heap, e.node))
+			continue;
 		step_to(s, step_of(s, e.time_ns));
 		s->live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
 		step_raise(s, s->at, s->live);
