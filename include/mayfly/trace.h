@@ -327,6 +327,36 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
 
 /*
+ * What becomes of the blocks that are allocated in OCaml's minor heap: rows as mayfly_query_run()
+ * has them, by function, line, stack or module, of all such blocks that the query's filters keep
+ * (no filter by lifetime), sorted by what was allocated. A sample counts for its bytes. With the
+ * 95 % intervals of all figures. OCaml finds out that a block is dead when it collects.
+ */
+struct mayfly_quantile {
+	int64_t estimate_ns, low_ns, high_ns; /* INT64_MAX: later than the end of the recording */
+	uint64_t samples;		      /* that it is the quantile of; 0: there is none */
+};
+
+struct mayfly_survival_row {
+	const struct mayfly_row *key; /* NULL: of all rows together */
+	struct mayfly_estimate allocated;
+	struct mayfly_figure promoted;	/* share of it that was moved to the major heap, 0 to 1 */
+	struct mayfly_figure collected; /* share that was collected before that */
+	struct mayfly_quantile promotion_median, promotion_p90; /* from allocation to promotion */
+	struct mayfly_quantile lifetime_median;
+};
+
+struct mayfly_survival {
+	struct mayfly_survival_row all;
+	size_t rows;
+	const struct mayfly_survival_row *row;
+};
+
+int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			struct mayfly_survival **survival);
+void mayfly_survival_free(struct mayfly_survival *survival);
+
+/*
  * Rows over time: for each of `points` evenly spaced moments (moment i is (i + 1) / points of the
  * way from query.from_ns, or 0, to query.to_ns, or the end), what each row has live then, and what
  * it has allocated in all up to then. Grouping, filters and order are the query's; its metric

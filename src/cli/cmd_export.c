@@ -73,8 +73,15 @@ static int convert(const char *path, const struct mayfly_trace *trace,
 	if (info->command_count > 1)
 		options.purpose = command_line(purpose, sizeof(purpose), info);
 	error = format->convert(trace, &options, target_sink, target);
-	if (!error)
-		return target_finish(target) ? CLI_OK : CLI_FAILED;
+	if (!error) {
+		const char *left_out = format->left_out ? format->left_out(trace, &options) : NULL;
+
+		if (!target_finish(target))
+			return CLI_FAILED;
+		if (left_out)
+			cli_error("%s: left out: %s", path, left_out);
+		return CLI_OK;
+	}
 	target_drop(target, error > 0 ? error : 0);
 	if (error < 0)
 		cli_error("%s: %s", path, mayfly_error_text(error));

@@ -12,6 +12,7 @@
 #include "output.h"
 #include "places.h"
 #include "question.h"
+#include "report_survival.h"
 #include "trace/query_two.h"
 
 #include <getopt.h>
@@ -34,6 +35,9 @@ static const char usage_text[] =
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
+    "  --survival           of blocks in OCaml's minor heap: how many are promoted, how soon,\n"
+    "                       and how long they live; --by line (default), function, stack\n"
+    "                       or module\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
@@ -60,7 +64,7 @@ struct report {
 	struct opened_trace file;
 	struct output out;
 	struct question q;
-	bool all, json;
+	bool all, json, survival;
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
@@ -72,6 +76,7 @@ struct report {
 
 enum {
 	OPT_SERIES = 256,
+	OPT_SURVIVAL,
 	OPT_TOP,
 	OPT_ALL,
 	OPT_DEPTH,
@@ -84,6 +89,7 @@ static const struct option long_options[] = {
     QUESTION_ROW_OPTIONS,
     QUESTION_FILTER_OPTIONS,
     {"series", required_argument, NULL, OPT_SERIES},
+    {"survival", no_argument, NULL, OPT_SURVIVAL},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -108,6 +114,9 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	switch (option) {
 	case OPT_SERIES:
 		return set_series(r, value);
+	case OPT_SURVIVAL:
+		r->survival = true;
+		break;
 	case OPT_TOP:
 		r->top_given = true;
 		return option_count("--top", value, &r->top);
@@ -125,6 +134,41 @@ static bool set_presentation(struct report *r, int option, const char *value)
 		break;
 	}
 	return true;
+}
+
+static bool check_survival(struct report *r)
+{
+	enum mayfly_by by = r->q.query.by;
+
+	if (!r->survival)
+		return true;
+	if (!r->q.by_given)
+		r->q.query.by = MAYFLY_BY_LINE;
+	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
+		 by != MAYFLY_BY_MODULE)
+		return cli_usage("--survival: --by is line, function, stack or module"), false;
+	if (r->series || r->q.metric_given || r->q.sort_given || r->q.at_given)
+		return cli_usage("--survival goes with no --series, --metric, --at or --sort"),
+		       false;
+	if (r->q.query.min_lifetime_ns > 0 || r->q.query.max_lifetime_ns < INT64_MAX)
+		return cli_usage("--survival goes with no --min-lifetime or --max-lifetime"), false;
+	if (r->q.query.heaps)
+		return cli_usage("--survival is about OCaml's minor heap: no --heap"), false;
+	return true;
+}
+
+static int run_survival(struct report *r)
+{
+	const struct survival_options options = {
+	    .query = &r->q.query,
+	    .top = r->top,
+	    .depth = r->depth,
+	    .all = r->all,
+	    .json = r->json,
+	    .json_top = r->top_given,
+	};
+
+	return report_survival(&r->file, &r->out, &options);
 }
 
 /* Returns true when the command is to go on; else *status is its exit status. */
@@ -153,7 +197,7 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	return question_check(&r->q) && one_trace_named(argc, argv);
+	return question_check(&r->q) && check_survival(r) && one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
@@ -340,11 +384,11 @@ static void print_recorded(const struct report *r)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
 	else if (trace_is_ocaml_alone(info))
-		print_field(&r->out, "Sampled",
-			    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
-			    text_bytes(duration, sizeof(duration),
-				       (double)info->ocaml_interval_bytes),
-			    info->samples, samples_word(info->samples), info->frees);
+		print_field(
+		    &r->out, "Sampled",
+		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
+		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
+		    info->samples, samples_word(info->samples), info->frees);
 	else
 		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
@@ -949,33 +993,6 @@ static bool is_overview(const struct report *r)
 
 /* ---- JSON ---- */
 
-static json_t *json_place(const struct mayfly_place *place)
-{
-	char name[NAME_BYTES];
-
-	place_name(name, sizeof(name), place);
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
-			 json_text_or_null(place->file), "line",
-			 place->line ? json_unsigned(place->line) : json_null(), "first_char",
-			 place->last_char ? json_unsigned(place->first_char) : json_null(),
-			 "last_char",
-			 place->last_char ? json_unsigned(place->last_char) : json_null(), "module",
-			 json_text_or_null(place->module), "inlined", (int)place->inlined);
-}
-
-static json_t *json_stack(const struct mayfly_row *row)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < row->stack_length; i++) {
-		if (json_array_append_new(list, json_place(&row->stack[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
 static json_t *json_bound(int64_t value)
 {
 	return value == INT64_MAX ? json_null() : json_integer(value);
@@ -996,7 +1013,7 @@ static json_t *json_row(const struct report *r, const struct mayfly_row *row)
 				 row->line ? json_unsigned(row->line) : json_null(), "module",
 				 json_text_or_null(row->module), "self", self, "total", total);
 	case MAYFLY_BY_STACK:
-		return json_pack("{s:o, s:o, s:o}", "stack", json_stack(row), "self", self, "total",
+		return json_pack("{s:o, s:o, s:o}", "stack", json_row_stack(row), "self", self, "total",
 				 total);
 	case MAYFLY_BY_MODULE:
 		return json_pack("{s:o, s:o, s:o}", "module", json_text_or_null(row->module),
@@ -1328,6 +1345,8 @@ static int run(struct report *r)
 	int status;
 
 	r->exact = trace_is_exact(r->file.info);
+	if (r->survival)
+		return run_survival(r);
 	if (r->series)
 		return print_series(r);
 	if (r->json)

@@ -318,7 +318,8 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
 	/* Nobody can record it again with these options. */
-	if (!trace_is_ocaml_alone(info) && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
+	if (!trace_is_ocaml_alone(info) && info->mode == MAYFLY_SAMPLED &&
+	    info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 		text_option_bytes(finer, sizeof(finer), finer_interval(info));
 		print_field(o, "Hint",

@@ -59,6 +59,16 @@ static int export_memtrace(const struct mayfly_trace *trace, const struct export
 	return memtrace_from_trace(trace, options->purpose, options->query->heaps, sink, context);
 }
 
+static const char *left_out_of_memtrace(const struct mayfly_trace *trace,
+					const struct export_options *options)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	if (!(info->heaps & ~memtrace_heaps(info, options->query->heaps)) || options->query->heaps)
+		return NULL;
+	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
+}
+
 /* ---- the tables ---- */
 
 static const struct import_format imports[] = {
@@ -70,7 +80,8 @@ static const struct export_format exports[] = {
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
      .events = true,
-     .convert = export_memtrace},
+     .convert = export_memtrace,
+     .left_out = left_out_of_memtrace},
     {NULL},
 };
 

@@ -56,6 +56,10 @@ struct export_format {
 	/* Memory does not grow with the number of events but for what is live. */
 	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
 		       trace_sink *sink, void *context);
+	/* What the user should know of that is not in the file, a phrase; NULL: nothing. May be
+	 * NULL itself. */
+	const char *(*left_out)(const struct mayfly_trace *trace,
+				const struct export_options *options);
 	/* path: an empty file, or an empty folder, under a temporary name. Returns as convert()
 	 * does: 0, an errno, or a negative enum mayfly_error. */
 	int (*convert_at)(const struct mayfly_trace *trace, const struct export_options *options,

@@ -8,6 +8,7 @@
  *	query_rows.c	rows, sorted
  *	query_nodes.c	or the sums of nodes themselves
  *	series.c	rows over time
+ *	survival.c	what became of blocks in OCaml's minor heap
  *
  * A slot is what blocks are summed by before there are rows:
  *
@@ -316,6 +317,10 @@ uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
 /* The only place that is left of a stack without code, marks or not; NONE: there is more. False:
  * out of memory. */
 bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
+
+/* The group or stack of the blocks that are allocated at the node at hand. special: it is no place
+ * of the node's. Once there are rows. */
+bool query_own(struct tree_walk *w, uint32_t *source, bool *special);
 
 /* From sums to groups, or to stacks. */
 bool query_make_groups(struct query_state *s);
