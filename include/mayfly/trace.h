@@ -270,9 +270,9 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
-	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once: without
-	 * the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded, without
-	 * external ones; BY_HEAP has them all. */
+	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once:
+	 * without the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded,
+	 * without external ones; BY_HEAP has them all. */
 	uint32_t heaps;
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */

@@ -1013,8 +1013,8 @@ static json_t *json_row(const struct report *r, const struct mayfly_row *row)
 				 row->line ? json_unsigned(row->line) : json_null(), "module",
 				 json_text_or_null(row->module), "self", self, "total", total);
 	case MAYFLY_BY_STACK:
-		return json_pack("{s:o, s:o, s:o}", "stack", json_row_stack(row), "self", self, "total",
-				 total);
+		return json_pack("{s:o, s:o, s:o}", "stack", json_row_stack(row), "self", self,
+				 "total", total);
 	case MAYFLY_BY_MODULE:
 		return json_pack("{s:o, s:o, s:o}", "module", json_text_or_null(row->module),
 				 "self", self, "total", total);

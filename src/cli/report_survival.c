@@ -360,7 +360,9 @@ int report_survival(const struct opened_trace *file, const struct output *o,
 	if (file->info->snapshot_ns)
 		return cli_error("this trace holds per-stack counters (--snapshots), not single "
 				 "blocks, which --survival needs");
-	if (file->info->heaps && !(file->info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
+	/* A trace that was cut off does not say which heaps it has. */
+	if ((file->info->heaps || file->info->complete) &&
+	    !(file->info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
 		return cli_error("this trace has no blocks of OCaml's minor heap, which --survival "
 				 "is about");
 	error = mayfly_survival_run(file->trace, options->query, &survival);

@@ -131,7 +131,7 @@ void memtrace_writer_free(struct memtrace_writer *w); /* NULL is allowed */
 struct memtrace_converted {
 	uint64_t blocks, frees;
 	uint64_t promotions;
-	uint64_t unmatched;  /* promotions and collections of blocks that are not in the file */
+	uint64_t unmatched; /* promotions and collections of blocks that are not in the file */
 	const char
 	    *problem; /* what is wrong with a file of which only a part was converted, or "" */
 };

@@ -87,7 +87,8 @@ static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags
 	return flags & MAYFLY_FLAG_HEAP_MASK ? interval * t->ocaml_scale : interval;
 }
 
-/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more. */
+/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more.
+ */
 static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
 {
 	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
