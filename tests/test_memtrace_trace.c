@@ -128,16 +128,25 @@ static void files_become_traces(void)
 	CHECK(info->mode == MAYFLY_SAMPLED && info->sampler == MAYFLY_POISSON && info->pid == 99);
 	CHECK(info->start_real_ns == 1600000000000000 * US && !strcmp(info->program, "/bin/caml"));
 	CHECK(info->samples == 3 && info->frees == 2 && info->complete);
+	CHECK(info->ocaml_rate == 1e-3 && info->ocaml_interval_bytes == 8000);
+	CHECK(info->heaps == (1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR |
+			      1u << MAYFLY_HEAP_EXTERNAL));
 	CHECK(strstr(info->note, "Memtrace") && info->duration_ns == 7000 * US);
 	CHECK(mayfly_cursor_open(t, &cursor) == 0);
+	mayfly_cursor_promotions(cursor);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 80 && e.hits == 1);
-	CHECK(llabs(e.time_ns - 1000 * US) < 2 * US);
+	CHECK(e.time_ns == 1000 * US && e.heap == MAYFLY_HEAP_OCAML_MINOR);
+	CHECK(e.interval == 8000 && e.weight_bytes == 8000 && e.weight_blocks == 100);
 	check_node(t, e.node, stack, 3);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 8008 && e.hits == 3);
+	CHECK(e.heap == MAYFLY_HEAP_OCAML_MAJOR && e.weight_bytes == 24000);
 	check_node(t, e.node, stack, 2);
-	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 56);
+	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 56 &&
+	      e.heap == MAYFLY_HEAP_EXTERNAL);
+	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_PROMOTE && e.sample == 0);
+	CHECK(e.time_ns == 4000 * US);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_FREE && e.sample == 0);
-	CHECK(llabs(e.time_ns - 5000 * US) < 2 * US);
+	CHECK(e.time_ns == 5000 * US);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_FREE && e.sample == 2);
 	CHECK(mayfly_cursor_next(cursor, &e) == 0);
 	mayfly_cursor_close(cursor);
