@@ -155,6 +155,60 @@ static void files_become_traces(void)
 	free(file.bytes);
 }
 
+/* Deeper than a trace's tree: both ends are kept, what is between them is counted, and what comes
+ * after is not disturbed. */
+static void deep_stacks_are_shortened(void)
+{
+	enum { DEEP = 9000, MOST = 4096 };
+	static int64_t stack[DEEP];
+	struct memtrace_converted counts;
+	struct trace_buffer file = {0}, bytes;
+	struct memtrace_writer *w = begin_file(&file, 1e-3);
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	struct mayfly_trace *t;
+	int64_t id;
+
+	for (int i = 0; i < DEEP; i++)
+		stack[i] = 1 + i % 3;
+	for (size_t depth = MOST - 1; depth <= MOST + 2; depth++)
+		memtrace_writer_alloc(w, 1, 9, 1, MEMTRACE_MINOR, stack, depth, &id);
+	memtrace_writer_alloc(w, 2, 9, 1, MEMTRACE_MINOR, stack, DEEP, &id);
+	memtrace_writer_alloc(w, 3, 9, 1, MEMTRACE_MINOR, stack, 3000, &id);
+	end_file(w);
+	t = import(&file, &bytes, &counts);
+	CHECK(mayfly_cursor_open(t, &cursor) == 0);
+	for (size_t depth = MOST - 1; depth <= MOST; depth++) {
+		CHECK(mayfly_cursor_next(cursor, &e) == 1);
+		check_node(t, e.node, stack, depth);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		size_t depth = i < 2 ? MOST + 1 + i : DEEP, found = 0, elided = 0;
+
+		CHECK(mayfly_cursor_next(cursor, &e) == 1);
+		for (uint32_t n = e.node; n; n = mayfly_trace_node(t, n).parent) {
+			const struct mayfly_frame *f =
+			    mayfly_trace_frame(t, mayfly_trace_node(t, n).frame);
+
+			if (f->kind == MAYFLY_FRAME_ELIDED) {
+				CHECK(found == MOST - MOST / 2 - 1);
+				elided = f->address;
+			} else {
+				CHECK(f->address >> 1 ==
+				      (uint64_t)stack[depth - 1 - elided - found++]);
+			}
+		}
+		CHECK(found == MOST - 1 && elided == depth - found);
+	}
+	CHECK(mayfly_cursor_next(cursor, &e) == 1);
+	check_node(t, e.node, stack, 3000);
+	CHECK(mayfly_cursor_next(cursor, &e) == 0);
+	mayfly_cursor_close(cursor);
+	mayfly_trace_close(t);
+	free(bytes.bytes);
+	free(file.bytes);
+}
+
 static void rate_1_is_exact(void)
 {
 	static const int64_t stack[] = {3};
@@ -727,6 +781,7 @@ static void damage_does_no_harm(void)
 int main(void)
 {
 	RUN(files_become_traces);
+	RUN(deep_stacks_are_shortened);
 	RUN(rate_1_is_exact);
 	RUN(impossible_rates_are_refused);
 	RUN(damaged_files_are_converted);

@@ -540,7 +540,7 @@ static const char *objection(void)
 		       "itself";
 	if (agent_exact)
 		return "OCaml blocks are not recorded: they are sampled, and this is a recording "
-		       "of every allocation";
+		       "of every allocation; record without --exact for them";
 	return NULL;
 }
 

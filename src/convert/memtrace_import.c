@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/format.h"
+
 #define WORD_BYTES   8 /* that rates of traces are told by */
 #define LENGTH_MAX   ((int64_t)1 << 48)
 #define TIME_MAX_US  (INT64_MAX / 4000)
@@ -56,7 +58,7 @@ struct event {
 struct path {
 	uint32_t thread;
 	uint32_t *node;
-	size_t size;
+	size_t size, known; /* known: as many of its nodes, from the root, are here */
 };
 
 struct import {
@@ -154,34 +156,58 @@ static int find_path(struct import *c, const struct memtrace_event *e, struct pa
 	return 0;
 }
 
+static int go_down(struct import *c, uint32_t kind, uint64_t address, uint32_t *node)
+{
+	uint32_t frame = recording_frame(c->tables, kind, RECORDING_NONE, address);
+
+	if (frame == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	*node = recording_node(c->tables, *node, frame);
+	if (*node == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
+}
+
+static bool reserve_path(struct path *path, size_t depth)
+{
+	size_t size = depth + depth / 2 + 64;
+	uint32_t *bigger;
+
+	if (depth <= path->size)
+		return true;
+	bigger = reallocarray(path->node, size, sizeof(*bigger));
+	if (!bigger)
+		return false;
+	path->node = bigger;
+	path->size = size;
+	return true;
+}
+
+/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
 static int find_node(struct import *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
-	size_t at = e->shared;
-	uint32_t frame;
+	bool deep = e->depth > TRACE_MAX_DEPTH;
+	size_t head = deep ? TRACE_MAX_DEPTH / 2 : e->depth;
+	size_t at = e->shared < path->known ? e->shared : path->known;
+	int error = 0;
 
-	if (e->depth > path->size) {
-		size_t size = e->depth + e->depth / 2 + 64;
-		uint32_t *bigger = reallocarray(path->node, size, sizeof(*bigger));
-
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		path->node = bigger;
-		path->size = size;
-	}
+	if (!reserve_path(path, head))
+		return MAYFLY_E_MEMORY;
+	at = at < head ? at : head;
 	*node = at ? path->node[at - 1] : 0;
-	for (; at < e->depth; at++) {
-		frame = recording_frame(c->tables, MAYFLY_FRAME_CODE, RECORDING_NONE,
-					(uint64_t)e->stack[at] << 1);
-		*node = frame == RECORDING_NONE ? RECORDING_NONE
-						: recording_node(c->tables, *node, frame);
-		if (*node == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
-		if (c->tables->nodes > c->nodes_max)
-			return MAYFLY_E_TOO_LARGE;
+	for (; at < head && !error; at++) {
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
 		path->node[at] = *node;
 	}
-	return 0;
+	path->known = head;
+	if (deep && !error) {
+		at = e->depth - (TRACE_MAX_DEPTH - head - 1);
+		error = go_down(c, MAYFLY_FRAME_ELIDED, at - head, node);
+	}
+	for (; at < e->depth && !error; at++)
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
+	return error;
 }
 
 /* Innermost first here, innermost last there. */
@@ -220,6 +246,8 @@ static int name_frames(struct import *c)
 		const struct memtrace_location *l;
 		size_t count;
 
+		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
+			continue;
 		l = memtrace_locate(c->r, code, &count);
 		if (!name_frame(t, &t->frame[i], l, count))
 			return MAYFLY_E_MEMORY;
