@@ -242,6 +242,12 @@ def each_byte_once():
     check("caml_alloc_for_heap" not in found, "the runtime's chunks are in the default rows")
     text = run([MAYFLY, "report", trace]).out
     check(b"\nCounted " in text and b"Overlap" not in text, text[:2000])
+    for options in (["--by", "heap"], ["--heap", "all"], ["--heap", "ocaml,malloc"]):
+        text = run([MAYFLY, "report", *options, trace]).out
+        check(b"\nOverlap " in text, text[-1000:])
+    for options in (["--by", "line"], ["--heap", "ocaml"], ["--heap", "malloc"]):
+        text = run([MAYFLY, "report", *options, trace]).out
+        check(b"\nOverlap " not in text, text[-1000:])
 
 
 # ---- survival ----

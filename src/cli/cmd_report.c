@@ -443,15 +443,6 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 			    text_bytes(bytes, sizeof(bytes), highest));
 }
 
-/* Whether the rows have malloc's blocks and others, those that overlap, too. */
-static bool shows_twice(const struct mayfly_query *q)
-{
-	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
-
-	return q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
-			: q->by == MAYFLY_BY_HEAP;
-}
-
 static int print_summary(const struct report *r)
 {
 	struct mayfly_summary s;
@@ -474,8 +465,6 @@ static int print_summary(const struct report *r)
 	print_estimate(&r->out, "Temporary", &s.temporary, more);
 	print_timeline(r);
 	print_overlap(&r->out, r->file.info, false);
-	if (shows_twice(&r->q.query))
-		print_overlap(&r->out, r->file.info, true);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;
 }
@@ -816,6 +805,15 @@ static size_t stacks_needed(const struct report *r, size_t rows)
 	return r->exact && !r->all ? rows : 0;
 }
 
+/* Whether the rows have malloc's blocks and others, those that overlap, too. */
+static bool shows_twice(const struct mayfly_query *q)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	return q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
+			: q->by == MAYFLY_BY_HEAP;
+}
+
 static int print_answer(struct report *r)
 {
 	struct mayfly_result *result;
@@ -828,6 +826,10 @@ static int print_answer(struct report *r)
 		return say_failed(r, error);
 	printed = show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
+	if (shows_twice(&r->q.query) && trace_overlaps(r->file.info)) {
+		putchar('\n');
+		print_overlap(&r->out, r->file.info, true);
+	}
 	return printed ? CLI_OK : cli_error("out of memory");
 }
 

@@ -184,12 +184,18 @@ bool trace_is_ocaml_alone(const struct mayfly_info *info)
 	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
 }
 
-void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
+bool trace_overlaps(const struct mayfly_info *info)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
 
-	if (!info->ocaml_interval_bytes ||
-	    (info->heaps && (!(info->heaps & malloc_heap) || !(info->heaps & ~malloc_heap))))
+	/* A trace that was cut off does not say which heaps it has. */
+	return info->ocaml_interval_bytes &&
+	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & ~malloc_heap));
+}
+
+void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
+{
+	if (!trace_overlaps(info))
 		return;
 	if (twice)
 		print_field(o, "Overlap",
