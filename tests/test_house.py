@@ -183,7 +183,7 @@ def clang_compiles_without_warnings():
              "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wundef", "-Wvla",
              "-Wno-missing-field-initializers", "-fsyntax-only",
              "-I" + os.path.join(SOURCE, "include"), "-I" + os.path.join(SOURCE, "src"), "-I" + BUILD,
-             "-I" + os.path.join(BUILD, "src", "cli")]
+             "-I" + os.path.join(BUILD, "src", "cli"), "-I" + os.path.join(BUILD, "src", "convert")]
     bad = []
     for path in sorted(glob.glob(os.path.join(SOURCE, "src", "*", "*.c"))):
         result = run(["clang-14", *flags, path])

@@ -65,8 +65,28 @@ enum mayfly_ending {
 	MAYFLY_END_EXEC = 4, /* the process went on with another program */
 };
 
+/* What a trace does not know because the file it was converted from does not have it. Fields of
+ * mayfly_info that depend on it are 0, and mean nothing. */
+enum mayfly_absent {
+	MAYFLY_ABSENT_TIMES = 1u << 0,	   /* when anything happened; the duration, too */
+	MAYFLY_ABSENT_PEAK = 1u << 1,	   /* what was live at the peak */
+	MAYFLY_ABSENT_LIVE = 1u << 2,	   /* what is live at the end: frees are unknown */
+	MAYFLY_ABSENT_ALLOCATED = 1u << 3, /* what was freed before the end */
+	MAYFLY_ABSENT_TEMPORARY = 1u << 4,
+	MAYFLY_ABSENT_LIFETIMES = 1u << 5,
+	MAYFLY_ABSENT_SIZES = 1u << 6,	 /* of single blocks, only sums of each stack */
+	MAYFLY_ABSENT_THREADS = 1u << 7, /* which one allocated or freed; there is a nameless one */
+	MAYFLY_ABSENT_ERRORS = 1u << 8,	 /* how certain estimates are: stderror 0 is not meant */
+	MAYFLY_ABSENT_BLOCKS = 1u << 9,	 /* how many there are, only their bytes */
+	MAYFLY_ABSENT_PROCESS = 1u << 10, /* pid */
+	MAYFLY_ABSENT_START = 1u << 11,	  /* start_real_ns */
+	MAYFLY_ABSENT_COMMAND = 1u << 12,
+	MAYFLY_ABSENT_MODULES = 1u << 13, /* where they begin: addresses are the process's */
+};
+
 struct mayfly_info {
 	uint32_t format_version;
+	uint32_t absent;  /* enum mayfly_absent; 0: all is known */
 	uint32_t mode;	  /* enum mayfly_mode */
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
@@ -215,9 +235,9 @@ void mayfly_cursor_close(struct mayfly_cursor *cursor);
 /* ---- estimates ---- */
 
 /* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high.
- */
+ * certain: the part of the estimate that was recorded with weight 1. */
 struct mayfly_figure {
-	double estimate, stderror, low, high;
+	double estimate, stderror, low, high, certain;
 };
 
 struct mayfly_estimate {
@@ -281,6 +301,10 @@ struct mayfly_query {
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
 void mayfly_query_defaults(struct mayfly_query *query);
 
+/* Of what a converted trace does not have, what the query needs (enum mayfly_absent): if not 0, all
+ * functions that take queries return MAYFLY_E_ABSENT. */
+uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *query);
+
 struct mayfly_row {
 	/* The key; what the grouping does not have is "", 0 or NULL. */
 	const char *function, *file, *module;
@@ -305,6 +329,7 @@ struct mayfly_place { /* one line of a printed stack */
 struct mayfly_result {
 	int64_t time_ns; /* LIVE, PEAK: the moment; others: the end of the window */
 	struct mayfly_estimate total;
+	struct mayfly_estimate nothing; /* of a row that is not there: what may have gone unseen */
 	size_t rows;
 	size_t all_rows;	      /* more than rows when query.stack_rows left some out */
 	const struct mayfly_row *row; /* sorted; all of them, but for query.stack_rows */
@@ -314,6 +339,7 @@ int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query
 		     struct mayfly_result **result);
 void mayfly_result_free(struct mayfly_result *result);
 
+/* What info.absent says is unknown is 0. */
 struct mayfly_summary {
 	struct mayfly_estimate allocated, peak, live_at_end, temporary;
 	int64_t peak_time_ns;
@@ -323,7 +349,7 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 
 /* Live bytes at `points` evenly spaced times from 0 to the end: each the largest of its step. Of
  * snapshots and of large exact traces, between the ends of an interval or of a chunk of events, a
- * straight line. */
+ * straight line. MAYFLY_E_ABSENT when the trace has no times. */
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
 
 /*

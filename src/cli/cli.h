@@ -22,6 +22,10 @@ int cmd_dump(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_leaks(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 
 /* One line on stderr, "mayfly: ..."; returns CLI_FAILED. */
 int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

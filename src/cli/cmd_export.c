@@ -4,8 +4,10 @@
 #include "convert/formats.h"
 #include "open_trace.h"
 #include "places.h"
+#include "question.h"
 #include "target.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,39 @@ static const char usage_tail[] =
     "  -o, --output OUT   the file; default FILE with the format's suffix; - is standard\n"
     "                     output\n"
     "      --force        replace OUT when it exists\n"
-    "  -h, --help         this text\n";
+    "      --rows R       csv: a row for each of the stacks (default) or samples\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Which memory, in formats that are made of stacks:\n"
+    "  --metric M         peak (default): live at the largest total; live: at the end or\n"
+    "                     at --at; allocated; leaked; temporary. Formats that hold what was\n"
+    "                     allocated beside what is live take this for the latter.\n"
+    "  --at TIME          peak, end, or a time, such as 2.5s: with --metric live\n"
+    "  --from TIME, --to TIME   only what was allocated from then, up to then\n"
+    "\n" QUESTION_FILTER_HELP
+    "  --all-frames         show the allocator's own frames (operator new, malloc) too\n";
+
+struct export
+{
+	const struct export_format *format;
+	const char *output;
+	bool force, rows_given, samples;
+	struct question q;
+	struct opened_trace file;
+};
+
+enum { OPT_TO = 't', OPT_FORCE = 'f', OPT_ROWS = 'r' };
+
+static const struct option long_options[] = {{"to", required_argument, NULL, OPT_TO},
+					     {"output", required_argument, NULL, 'o'},
+					     {"force", no_argument, NULL, OPT_FORCE},
+					     {"rows", required_argument, NULL, OPT_ROWS},
+					     {"metric", required_argument, NULL, QUESTION_METRIC},
+					     {"at", required_argument, NULL, QUESTION_AT},
+					     {"from", required_argument, NULL, QUESTION_FROM},
+					     QUESTION_FILTER_OPTIONS,
+					     {"help", no_argument, NULL, 'h'},
+					     {NULL, 0, NULL, 0}};
 
 static int print_usage(void)
 {
@@ -31,6 +65,8 @@ static int print_usage(void)
 	fputs(usage_tail, stdout);
 	return cli_finish();
 }
+
+/* ---- options ---- */
 
 static int unknown_format(const char *name)
 {
@@ -46,6 +82,122 @@ static int unknown_format(const char *name)
 	return cli_usage("--to: '%s' is none of: %s", name, list);
 }
 
+/* A format, or the end of a window as in other commands: no format begins with a digit. */
+static bool set_to(struct export *x, const char *value)
+{
+	if (isdigit((unsigned char)*value))
+		return question_set(&x->q, QUESTION_TO, value);
+	x->format = export_find(value);
+	if (!x->format)
+		unknown_format(value);
+	return x->format != NULL;
+}
+
+static bool set_rows(struct export *x, const char *value)
+{
+	static const char *const rows[] = {"stacks", "samples", NULL};
+	int choice;
+
+	if (!option_choice("--rows", value, rows, &choice))
+		return false;
+	x->rows_given = true;
+	x->samples = choice == 1;
+	return true;
+}
+
+static bool set_option(struct export *x, int option, const char *value)
+{
+	switch (option) {
+	case OPT_TO:
+		return set_to(x, value);
+	case OPT_ROWS:
+		return set_rows(x, value);
+	case OPT_FORCE:
+		x->force = true;
+		return true;
+	case 'o':
+		x->output = value;
+		if (!*value)
+			cli_usage("--output: the name is empty");
+		return *value != 0;
+	}
+	return question_set(&x->q, option, value);
+}
+
+static bool only_by_heap(const struct question *q)
+{
+	const struct mayfly_query *b = &q->query;
+
+	return !q->focus.count && !q->ignore.count && !q->thread.count && b->min_size == 0 &&
+	       b->max_size == UINT64_MAX && b->min_lifetime_ns == 0 &&
+	       b->max_lifetime_ns == INT64_MAX;
+}
+
+/* Of the options given, one that the format does not heed; NULL: none. */
+static const char *not_taken(const struct export *x)
+{
+	unsigned int takes = x->format->takes;
+	const struct question *q = &x->q;
+
+	if (q->metric_given && !x->format->metrics)
+		return "--metric";
+	if (q->at_given && !(x->format->metrics & EXPORT_METRIC(MAYFLY_LIVE)))
+		return "--at";
+	if (q->window_given && !(takes & EXPORT_TAKES_BLOCKS))
+		return "--from or --to TIME";
+	if (q->hide.count && !(takes & EXPORT_TAKES_HIDE))
+		return "--hide";
+	if (q->hidden.all_frames && !(takes & EXPORT_TAKES_HIDE))
+		return "--all-frames";
+	if (q->filtered && !q->hide.count && !(takes & EXPORT_TAKES_BLOCKS) &&
+	    !(takes & EXPORT_TAKES_HEAPS && only_by_heap(q)))
+		return "a choice of blocks";
+	if (x->rows_given && !(takes & EXPORT_TAKES_ROWS))
+		return "--rows";
+	return NULL;
+}
+
+/* Each sample has its times: what is live at a moment is among them. */
+static bool set_metric_of_samples(struct export *x)
+{
+	struct mayfly_query *q = &x->q.query;
+
+	if (!x->q.metric_given && !x->q.at_given)
+		q->metric = MAYFLY_ALLOCATED;
+	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_LIVE)
+		return true;
+	cli_usage("--rows samples: has the times of each; goes with --metric allocated, leaked or "
+		  "temporary");
+	return false;
+}
+
+static bool check_options(struct export *x)
+{
+	const char *name;
+
+	if (!x->format) {
+		unknown_format(NULL);
+		return false;
+	}
+	if (!question_check(&x->q))
+		return false;
+	name = not_taken(x);
+	if (name) {
+		cli_usage("%s: nothing that --to %s can follow", name, x->format->name);
+		return false;
+	}
+	if (x->samples && !set_metric_of_samples(x))
+		return false;
+	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric))) {
+		cli_usage("--metric %s: --to %s has no place for it",
+			  metric_names[x->q.query.metric], x->format->name);
+		return false;
+	}
+	return true;
+}
+
+/* ---- writing ---- */
+
 /* The trace's name, with the format's suffix instead of ".mayfly". */
 static char *default_output(const char *path, const struct export_format *format)
 {
@@ -59,22 +211,49 @@ static char *default_output(const char *path, const struct export_format *format
 	return asprintf(&name, "%.*s%s", (int)length, path, format->suffix) < 0 ? NULL : name;
 }
 
-static int convert(const char *path, const struct mayfly_trace *trace,
-		   const struct export_format *format, struct target *target)
+static bool open_target(const struct export *x, struct target *target, const char *output)
 {
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct mayfly_query everything;
-	struct export_options options = {"", &everything};
+	switch (x->format->shape) {
+	case EXPORT_FILE:
+		return target_open_named(target, output, x->force);
+	case EXPORT_FOLDER:
+		return target_open_folder(target, output, x->format->landmark, x->force);
+	default:
+		return target_open(target, output, x->force);
+	}
+}
+
+static int say_failed(const struct export *x, const char *path, int error)
+{
+	const char *what = question_needs_blocks(&x->q);
+
+	if (x->samples)
+		what = "--rows samples";
+	if (error != MAYFLY_E_ABSENT || !what)
+		return cli_error("%s: %s", path, mayfly_error_text(error));
+	return cli_error("%s: a trace of snapshots has no single blocks, which %s needs; record "
+			 "without --snapshots",
+			 path, what);
+}
+
+static int convert(const struct export *x, const char *path, struct target *target)
+{
+	const struct export_format *format = x->format;
+	const struct mayfly_info *info = x->file.info;
+	struct export_options options = {"", &x->q.query, x->samples};
 	char purpose[4096];
 	int error;
 
-	mayfly_query_defaults(&everything);
 	/* The name alone is there anyway. */
 	if (info->command_count > 1)
 		options.purpose = command_line(purpose, sizeof(purpose), info);
-	error = format->convert(trace, &options, target_sink, target);
+	if (format->shape == EXPORT_STREAM)
+		error = format->convert(x->file.trace, &options, target_sink, target);
+	else
+		error = format->convert_at(x->file.trace, &options, target->temporary);
 	if (!error) {
-		const char *left_out = format->left_out ? format->left_out(trace, &options) : NULL;
+		const char *left_out =
+		    format->left_out ? format->left_out(x->file.trace, &options) : NULL;
 
 		if (!target_finish(target))
 			return CLI_FAILED;
@@ -83,79 +262,63 @@ static int convert(const char *path, const struct mayfly_trace *trace,
 		return CLI_OK;
 	}
 	target_drop(target, error > 0 ? error : 0);
-	if (error < 0)
-		cli_error("%s: %s", path, mayfly_error_text(error));
-	return CLI_FAILED;
+	return error < 0 ? say_failed(x, path, error) : CLI_FAILED;
 }
 
-static int export(const char *path, const struct export_format *format, const char *output,
-		  bool force)
+static int export(struct export *x, const char *path, const char *output)
 {
-	struct opened_trace file;
 	struct target target;
 	int status = CLI_FAILED;
 
-	if (strcmp(output, "-") == 0 && !format->text && isatty(STDOUT_FILENO))
+	if (strcmp(output, "-") == 0 && x->format->shape == EXPORT_STREAM && !x->format->text &&
+	    isatty(STDOUT_FILENO))
 		return cli_error("this format is nothing for a terminal; name a file with -o");
-	if (!open_trace(path, &file))
+	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
-	if (format->events && file.info->snapshot_ns)
+	if (x->format->events && x->file.info->snapshot_ns)
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "
 			  "of; record without --snapshots",
-			  path, format->name);
-	else if (target_open(&target, output, force))
-		status = convert(path, file.trace, format, &target);
-	close_trace(&file);
+			  path, x->format->name);
+	else if (open_target(x, &target, output))
+		status = convert(x, path, &target);
+	close_trace(&x->file);
 	return status;
 }
 
-static int export_to(const char *path, const struct export_format *format, const char *output,
-		     bool force)
+static int export_to(struct export *x, const char *path)
 {
-	char *name = output ? strdup(output) : default_output(path, format);
-	int status = name ? export(path, format, name, force) : cli_error("out of memory");
+	char *name = x->output ? strdup(x->output) : default_output(path, x->format);
+	int status = name ? export(x, path, name) : cli_error("out of memory");
 
 	free(name);
 	return status;
 }
 
-int cmd_export(int argc, char **argv)
+static int parse_and_export(struct export *x, int argc, char **argv)
 {
-	static const struct option long_options[] = {{"to", required_argument, NULL, 't'},
-						     {"output", required_argument, NULL, 'o'},
-						     {"force", no_argument, NULL, 'f'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
-	const struct export_format *format = NULL;
-	const char *output = NULL;
-	bool force = false;
 	int option;
 
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 't':
-			format = export_find(optarg);
-			if (!format)
-				return unknown_format(optarg);
-			break;
-		case 'o':
-			output = optarg;
-			break;
-		case 'f':
-			force = true;
-			break;
-		case 'h':
+		if (option == 'h')
 			return print_usage();
-		default:
+		if (option == '?' || option == ':')
 			return cli_bad_option(option, argv);
-		}
+		if (!set_option(x, option, optarg))
+			return CLI_USAGE;
 	}
-	if (!format)
-		return unknown_format(NULL);
-	if (output && !*output)
-		return cli_usage("--output: the name is empty");
-	if (!one_trace_named(argc, argv))
+	if (!check_options(x) || !one_trace_named(argc, argv))
 		return CLI_USAGE;
-	return export_to(argv[optind], format, output, force);
+	return export_to(x, argv[optind]);
+}
+
+int cmd_export(int argc, char **argv)
+{
+	struct export x = {0};
+	int status;
+
+	question_init(&x.q);
+	status = parse_and_export(&x, argc, argv);
+	question_free(&x.q);
+	return status;
 }

@@ -31,15 +31,20 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 	size_t room = (size_t)o->width - FIELD_INDENT;
 
 	command_line(line, sizeof(line), info);
-	print_field(o, "Program", "%s", line_fit(fitted, sizeof(fitted), o, line, room));
+	if (!(info->absent & MAYFLY_ABSENT_COMMAND))
+		print_field(o, "Program", "%s", line_fit(fitted, sizeof(fitted), o, line, room));
 	if (*info->program)
 		print_field(o, "Executable", "%s",
 			    line_fit(fitted, sizeof(fitted), o, info->program, room));
-	print_field(o, "Process", "%" PRIu32 ", parent %" PRIu32, info->pid, info->parent_pid);
-	print_field(o, "Started", "%s", start_text(time, sizeof(time), info));
-	print_field(o, "Duration", "%s; %s",
-		    text_duration(duration, sizeof(duration), (double)info->duration_ns),
-		    ending_text(ending, sizeof(ending), info));
+	if (!(info->absent & MAYFLY_ABSENT_PROCESS))
+		print_field(o, "Process", "%" PRIu32 ", parent %" PRIu32, info->pid,
+			    info->parent_pid);
+	if (!(info->absent & MAYFLY_ABSENT_START))
+		print_field(o, "Started", "%s", start_text(time, sizeof(time), info));
+	if (!(info->absent & MAYFLY_ABSENT_TIMES))
+		print_field(o, "Duration", "%s; %s",
+			    text_duration(duration, sizeof(duration), (double)info->duration_ns),
+			    ending_text(ending, sizeof(ending), info));
 	if (info->program_cpu_ns)
 		print_field(o, "Used", "%s of CPU time, at most %s of memory, the agent included",
 			    text_duration(duration, sizeof(duration), (double)info->program_cpu_ns),
@@ -53,7 +58,10 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 
 	if (info->seed)
 		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
-	if (trace_is_exact(info))
+	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
+		print_field(o, "Mode", "%s%s", info->mode == MAYFLY_EXACT ? "exact: " : "sampled, ",
+			    mode_text(text, sizeof(text), trace));
+	else if (trace_is_exact(info))
 		print_field(o, "Mode", "exact: every allocation");
 	else if (trace_is_ocaml_alone(info))
 		print_field(o, "Mode", "sampled, blocks of OCaml alone");
@@ -65,7 +73,7 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 		print_field(o, "OCaml heap", "sampled, %.3g per word: 1 byte in %s",
 			    info->ocaml_rate,
 			    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
-	if (info->snapshot_ns)
+	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(o, "Snapshots",
 			    "every %s, %zu with changes: counters of each stack, not single blocks",
 			    text_duration(text, sizeof(text), (double)info->snapshot_ns),
@@ -81,9 +89,15 @@ static void print_events(const struct output *o, const struct opened_trace *file
 	if (info->inherited)
 		snprintf(inherited, sizeof(inherited),
 			 " (%" PRIu64 " of them inherited at the fork)", info->inherited);
-	print_field(o, trace_is_exact(info) ? "Allocations" : "Samples", "%" PRIu64 "%s",
-		    info->samples, inherited);
-	print_field(o, "Frees", "%" PRIu64, info->frees);
+	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS)))
+		print_field(o,
+			    info->absent & MAYFLY_ABSENT_ALLOCATED ? "Blocks"
+			    : trace_is_exact(info)		   ? "Allocations"
+								   : "Samples",
+			    "%" PRIu64 "%s", info->samples, inherited);
+	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_LIVE |
+			      MAYFLY_ABSENT_ALLOCATED)))
+		print_field(o, "Frees", "%" PRIu64, info->frees);
 	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
 		    trace_stacks(trace), info->frames, info->frames_symbolized);
 	if (file->foreign)
@@ -126,25 +140,32 @@ static void print_heaps(const struct output *o, const struct mayfly_trace *trace
 	print_field(o, "Heaps", "%s", text);
 }
 
-static void print_one_figure(const struct output *o, const char *name,
-			     const struct mayfly_estimate *e, const char *more)
+static void print_one_figure(const struct output *o, const struct mayfly_info *info,
+			     const char *name, const struct mayfly_estimate *e, const char *more)
 {
 	char figure[FIGURE_TEXT], blocks[FIGURE_TEXT];
 
-	print_field(o, name, "%s, %s blocks%s",
-		    text_figure(figure, sizeof(figure), o, &e->bytes, e->samples),
-		    text_count(blocks, sizeof(blocks), e->blocks.estimate), more);
+	text_figure(figure, sizeof(figure), o, &e->bytes, e->samples);
+	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	if (info->absent & MAYFLY_ABSENT_BLOCKS)
+		print_field(o, name, "%s%s", figure, more);
+	else
+		print_field(o, name, "%s, %s blocks%s", figure, blocks, more);
 }
 
-static void print_figures(const struct output *o, const struct mayfly_summary *s)
+static void print_figures(const struct output *o, const struct mayfly_info *info,
+			  const struct mayfly_summary *s)
 {
 	char more[96], time[FIGURE_TEXT];
 
-	print_one_figure(o, "Allocated", &s->allocated, "");
+	if (!(info->absent & MAYFLY_ABSENT_ALLOCATED))
+		print_one_figure(o, info, "Allocated", &s->allocated, "");
 	snprintf(more, sizeof(more), ", at %s",
 		 text_duration(time, sizeof(time), (double)s->peak_time_ns));
-	print_one_figure(o, "Peak", &s->peak, more);
-	print_one_figure(o, "Live at end", &s->live_at_end, "");
+	if (!(info->absent & MAYFLY_ABSENT_PEAK))
+		print_one_figure(o, info, "Peak", &s->peak, more);
+	if (!(info->absent & MAYFLY_ABSENT_LIVE))
+		print_one_figure(o, info, "Live at end", &s->live_at_end, "");
 }
 
 static void print_threads(const struct output *o, const struct mayfly_trace *trace,
@@ -258,8 +279,9 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	print_sampling(o, file->trace, file->info);
 	print_events(o, file);
 	print_heaps(o, file->trace, file->info);
-	print_figures(o, s);
-	print_threads(o, file->trace, file->info);
+	print_figures(o, file->info, s);
+	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))
+		print_threads(o, file->trace, file->info);
 	if (!print_modules(o, file->trace, file->info, all_modules))
 		return cli_error("out of memory");
 	return cli_finish();

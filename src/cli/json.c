@@ -2,6 +2,7 @@
 /* JSON of the things that several commands print. */
 #include "json.h"
 
+#include "absent.h"
 #include "cli.h"
 #include "output.h"
 #include "places.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_BYTES 65536
+#define NAME_BYTES 65536 /* for one name; C++ has names of many KB */
 
 /* Replaces each byte that is not part of UTF-8 by U+FFFD; NULL when out of memory. */
 static char *valid_utf8(const char *text)
@@ -98,6 +99,33 @@ json_t *json_summary(const struct mayfly_summary *s)
 			 "peak", json_estimate(&s->peak), "peak_time_ns",
 			 (json_int_t)s->peak_time_ns, "live_at_end", json_estimate(&s->live_at_end),
 			 "temporary", json_estimate(&s->temporary));
+}
+
+static json_t *json_place(const struct mayfly_place *place)
+{
+	char name[NAME_BYTES];
+
+	place_name(name, sizeof(name), place);
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
+			 json_text_or_null(place->file), "line",
+			 place->line ? json_unsigned(place->line) : json_null(), "first_char",
+			 place->last_char ? json_unsigned(place->first_char) : json_null(),
+			 "last_char",
+			 place->last_char ? json_unsigned(place->last_char) : json_null(), "module",
+			 json_text_or_null(place->module), "inlined", (int)place->inlined);
+}
+
+json_t *json_places(const struct mayfly_place *place, size_t length)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < length; i++) {
+		if (json_array_append_new(list, json_place(&place[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
 }
 
 /* RFC 3339 in UTC with milliseconds. */
@@ -206,7 +234,8 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "interval_bytes", json_unsigned(i->interval_bytes)) &&
 	       set(o, "ocaml_interval_bytes", json_unsigned(i->ocaml_interval_bytes)) &&
 	       set(o, "ocaml_rate",
-		   i->ocaml_interval_bytes ? json_real(i->ocaml_rate) : json_null()) &&
+		   i->ocaml_interval_bytes ? json_real(8.0 / (double)i->ocaml_interval_bytes)
+					   : json_null()) &&
 	       set(o, "snapshot_ns", json_integer(i->snapshot_ns)) &&
 	       set(o, "thinned", json_boolean(i->thinned)) &&
 	       set(o, "seed", json_unsigned(i->seed));
@@ -245,8 +274,9 @@ json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary 
 	    set(o, "threads", json_unsigned(info->threads)) &&
 	    set(o, "thread_list", threads(trace, info->threads)) &&
 	    set(o, "modules", json_unsigned(info->modules)) &&
-	    set(o, "module_list", modules(trace, info->modules)))
-		return o;
+	    set(o, "module_list", modules(trace, info->modules)) &&
+	    set(o, "absent", json_absent(info->absent)))
+		return json_drop_absent(o, info->absent);
 	json_decref(o);
 	return NULL;
 }
@@ -273,33 +303,4 @@ int json_print(json_t *object)
 int json_print_line(json_t *object)
 {
 	return print(object, JSON_COMPACT);
-}
-
-/* ---- stacks ---- */
-
-static json_t *json_place(const struct mayfly_place *place)
-{
-	char name[NAME_BYTES];
-
-	place_name(name, sizeof(name), place);
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
-			 json_text_or_null(place->file), "line",
-			 place->line ? json_unsigned(place->line) : json_null(), "first_char",
-			 place->last_char ? json_unsigned(place->first_char) : json_null(),
-			 "last_char",
-			 place->last_char ? json_unsigned(place->last_char) : json_null(), "module",
-			 json_text_or_null(place->module), "inlined", (int)place->inlined);
-}
-
-json_t *json_row_stack(const struct mayfly_row *row)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < row->stack_length; i++) {
-		if (json_array_append_new(list, json_place(&row->stack[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
 }

@@ -11,10 +11,10 @@
 json_t *json_text(const char *text); /* bytes that are not UTF-8 become U+FFFD; "" stays "" */
 json_t *json_text_or_null(const char *text);
 json_t *json_unsigned(uint64_t value);
-/* Of a row by stack: an array of places, leaf first. */
-json_t *json_row_stack(const struct mayfly_row *row);
 json_t *json_estimate(const struct mayfly_estimate *e);
 json_t *json_summary(const struct mayfly_summary *s);
+/* A list of places. */
+json_t *json_places(const struct mayfly_place *place, size_t length);
 /* stacks: how many distinct ones allocated. */
 json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary *s, size_t stacks);
 

@@ -20,6 +20,8 @@ static const struct command {
 } commands[] = {
     {"record", cmd_record, "run a program and write a trace of its memory"},
     {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
+    {"leaks", cmd_leaks, "what was never freed, by stack"},
+    {"diff", cmd_diff, "what changed from one trace to another, and whether it is chance"},
     {"info", cmd_info, "what a trace is: program, times, counts, quality"},
     {"dump", cmd_dump, "every event of a trace, one a line"},
     {"plan", cmd_plan, "from an exact trace: what each sampling interval gives and costs"},

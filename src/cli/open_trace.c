@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "finalise.h"
+#include "symbols/symbols.h"
 #include "trace/recording.h"
 
 #include <errno.h>
@@ -174,11 +175,24 @@ static void say_not_converted(const char *path, const struct import_format *form
 		cli_error("%s: a %s file: %s", path, format->name, mayfly_error_text(error));
 }
 
+/* Only addresses, so from the programs and libraries on this machine. */
+static int symbolise(void *context, struct recording *tables)
+{
+	struct symbols_options none = {0};
+	struct symbols *session = symbols_new(&none);
+	int error = session ? finalise_symbols(tables, session) : MAYFLY_E_MEMORY;
+
+	(void)context;
+	symbols_free(session);
+	return error;
+}
+
 int convert_foreign(const char *path, const struct import_format *format,
 		    const struct loaded_file *file, trace_sink *sink, void *context)
 {
+	static const struct import_options options = {.symbolise = symbolise};
 	struct import_report report = {"", ""};
-	int error = format->convert(file->data, file->size, sink, context, &report);
+	int error = format->convert(file->data, file->size, &options, sink, context, &report);
 
 	if (error > 0)
 		return error;

@@ -2,6 +2,8 @@
 /* Text for people. */
 #include "output.h"
 
+#include "convert/plain_name.h"
+
 #include <ctype.h>
 #include <langinfo.h>
 #include <math.h>
@@ -271,85 +273,7 @@ size_t text_columns(const char *text)
 	return columns;
 }
 
-/* Length of the operator's name at `s` when it holds brackets ("operator<<", "operator()"). */
-static size_t operator_length(const char *s)
-{
-	static const char *const names[] = {
-	    "<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">", NULL};
-
-	if (strncmp(s, "operator", 8) != 0)
-		return 0;
-	for (size_t i = 0; names[i]; i++)
-		if (strncmp(s + 8, names[i], strlen(names[i])) == 0)
-			return 8 + strlen(names[i]);
-	return 0;
-}
-
-#define ANONYMOUS "(anonymous namespace)"
-
-/* Bytes at `s` that are no bracket although they hold one; 0 when there are none. */
-static size_t literal_length(const char *s, bool word_start)
-{
-	size_t length;
-
-	if (word_start && (length = operator_length(s)) > 0)
-		return length;
-	if (strncmp(s, "->", 2) == 0)
-		return 2;
-	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
-		return strlen(ANONYMOUS);
-	return 0;
-}
-
-#define NO_LEVEL    1000u
 #define MOST_LEVELS 16u /* that are tried one after the other; hostile names have thousands */
-
-/*
- * Copies a name without what is inside parentheses, and without what is inside angle brackets that
- * are nested at least `level` deep. Returns the deepest nesting of angle brackets.
- *
- *	level:	    1       2                      (no level)
- *		a<...>::f() a<b<...>, d>::f()      a<b<c>, d>::f()
- */
-static unsigned collapse(char *buffer, size_t size, const char *name, unsigned level,
-			 const char *inside)
-{
-	unsigned depth = 0, deepest = 0, parentheses = 0;
-	size_t used = 0;
-
-	for (const char *s = name; *s && used + 8 < size;) {
-		bool word_start = s == name || !(isalnum((unsigned char)s[-1]) || s[-1] == '_');
-		size_t literal = literal_length(s, word_start);
-		size_t length = literal ? literal : 1;
-		bool hidden = depth >= level || parentheses > 0;
-
-		if (!literal && *s == '<' && s != name) {
-			depth++;
-			if (parentheses == 0 && depth > deepest)
-				deepest = depth;
-		} else if (!literal && *s == '>' && depth > 0) {
-			if (depth-- == level && parentheses == 0)
-				used += (size_t)snprintf(buffer + used, size - used, "%s", inside);
-			hidden = depth >= level || parentheses > 0;
-		} else if (!literal && *s == '(' && depth < level) {
-			parentheses++;
-		} else if (!literal && *s == ')' && parentheses > 0 && depth < level) {
-			parentheses--;
-			hidden = parentheses > 0;
-		}
-		for (size_t i = 0; !hidden && i < length && used + 8 < size; i++)
-			buffer[used++] = s[i];
-		s += length;
-	}
-	buffer[used] = 0;
-	return deepest;
-}
-
-char *name_plain(char *buffer, size_t size, const char *name)
-{
-	collapse(buffer, size, name, 1, "");
-	return buffer;
-}
 
 /* Keeps both ends, the end more: it says which function it is. */
 static void cut_middle(char *text, const struct output *o, size_t columns)
@@ -407,11 +331,11 @@ char *name_fit(char *buffer, size_t size, const struct output *o, const char *na
 	snprintf(buffer, size, "%s", clean);
 	if (o->wide || text_columns(buffer) <= columns)
 		return buffer;
-	level = collapse(buffer, size, clean, NO_LEVEL, "...");
+	level = name_collapse(buffer, size, clean, NAME_NO_LEVEL, "...");
 	if (level > MOST_LEVELS)
 		level = MOST_LEVELS;
 	while (text_columns(buffer) > columns && level > 0)
-		collapse(buffer, size, clean, level--, "...");
+		name_collapse(buffer, size, clean, level--, "...");
 	if (text_columns(buffer) > columns && !cut_qualifiers(buffer, o, columns))
 		cut_middle(buffer, o, columns);
 	return buffer;
@@ -484,7 +408,8 @@ char *text_sparkline(char *buffer, size_t size, const struct output *o, const do
 
 void print_styled(const struct output *o, enum style style, const char *text)
 {
-	static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[36m", "\033[33m"};
+	static const char *const codes[] = {"",		"\033[1m",  "\033[2m", "\033[36m",
+					    "\033[33m", "\033[31m", "\033[32m"};
 
 	if (o->colour && style != STYLE_PLAIN && *text)
 		printf("%s%s\033[0m", codes[style], text);
@@ -554,6 +479,8 @@ struct table {
 	size_t columns;
 	char **cell;
 	size_t cells, room;
+	enum style *row_style; /* [row_styles]; rows behind them are plain */
+	size_t row_styles;
 };
 
 #define GAP 2 /* between columns */
@@ -591,7 +518,32 @@ void table_free(struct table *t)
 	for (size_t i = 0; i < t->cells; i++)
 		free(t->cell[i]);
 	free(t->cell);
+	free(t->row_style);
 	free(t);
+}
+
+bool table_row_style(struct table *t, enum style style)
+{
+	size_t rows = (t->cells + t->columns - 1) / t->columns;
+	enum style *grown = realloc(t->row_style, rows * sizeof(*grown));
+
+	if (!grown)
+		return false;
+	t->row_style = grown;
+	while (t->row_styles < rows)
+		grown[t->row_styles++] = STYLE_PLAIN;
+	grown[rows - 1] = style;
+	return true;
+}
+
+/* A style of the column comes before that of the row. */
+static enum style cell_style(const struct table *t, const struct column *column, long row)
+{
+	if (row < 0)
+		return STYLE_BOLD;
+	if (column->style != STYLE_PLAIN || (size_t)row >= t->row_styles)
+		return column->style;
+	return t->row_style[row];
 }
 
 static size_t column_width(const struct table *t, size_t column)
@@ -665,11 +617,11 @@ static void print_line(const struct table *t, const struct output *o, int indent
 		if (!width[i])
 			continue;
 		printf("%*s", (int)gap_before(t, i), "");
-		print_cell(o, c, cell ? c->style : STYLE_BOLD, cell ? cell[i] : c->title, width[i]);
+		print_cell(o, c, cell_style(t, c, row), cell ? cell[i] : c->title, width[i]);
 	}
 	printf("%*s", (int)gap_before(t, t->columns - 1), "");
 	print_styled(
-	    o, cell ? last->style : STYLE_BOLD,
+	    o, cell_style(t, last, row),
 	    name_fit(name, sizeof(name), o, cell ? cell[t->columns - 1] : last->title, left));
 	putchar('\n');
 }

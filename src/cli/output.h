@@ -53,8 +53,6 @@ size_t text_columns(const char *text);
  * collapsed from the inside, then without what it is nested in, then without its middle; as
  * little of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
-/* The name without parameters and with all template arguments as "<>", to compare it. */
-char *name_plain(char *buffer, size_t size, const char *name);
 
 const char *path_base(const char *path);
 /* The last two components. */
@@ -66,7 +64,15 @@ char *text_bar(char *buffer, size_t size, const struct output *o, double part, d
 char *text_sparkline(char *buffer, size_t size, const struct output *o, const double *value,
 		     size_t count);
 
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_BAR, STYLE_NOTE };
+enum style {
+	STYLE_PLAIN,
+	STYLE_BOLD,
+	STYLE_DIM,
+	STYLE_BAR,
+	STYLE_NOTE,
+	STYLE_MORE, /* it became more, which is rarely wanted */
+	STYLE_LESS,
+};
 
 /* Writes text in a style, plain when there is no colour. */
 void print_styled(const struct output *o, enum style style, const char *text);
@@ -94,6 +100,8 @@ struct table;
 struct table *table_new(const struct column *columns, size_t count);
 /* Cells fill the rows from left to right. */
 bool table_cell(struct table *t, const char *text);
+/* Plain cells of the row that the last cell belongs to are printed so. */
+bool table_row_style(struct table *t, enum style style);
 size_t table_rows(const struct table *t);
 void table_print(const struct table *t, const struct output *o, int indent);
 void table_free(struct table *t);

@@ -2,6 +2,10 @@
 /* How the things of a trace are called. */
 #include "places.h"
 
+#include "convert/plain_name.h"
+#include "convert/shown_stacks.h"
+#include "absent.h"
+
 #include "trace/sums.h"
 
 #include <ctype.h>
@@ -15,26 +19,13 @@
 
 /* ---- frames ---- */
 
-static char *unknown_name(char *buffer, size_t size, const char *module, uint64_t address)
-{
-	if (module && *module)
-		snprintf(buffer, size, "%s+0x%" PRIx64, path_base(module), address);
-	else
-		snprintf(buffer, size, "0x%" PRIx64, address);
-	return buffer;
-}
-
 static char *name_of(char *buffer, size_t size, uint32_t kind, const char *function,
 		     const char *module, uint64_t address)
 {
-	if (kind == MAYFLY_FRAME_TRUNCATED)
-		snprintf(buffer, size, "[stack cut]");
-	else if (kind == MAYFLY_FRAME_ELIDED)
-		snprintf(buffer, size, "[%" PRIu64 " frames left out]", address);
-	else if (function && *function)
-		snprintf(buffer, size, "%s", function);
-	else
-		unknown_name(buffer, size, module, address);
+	char made[NAME_BYTES];
+
+	snprintf(buffer, size, "%s",
+		 frame_shown_name(made, sizeof(made), kind, function, module, address));
 	return buffer;
 }
 
@@ -244,6 +235,28 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 	return buffer;
 }
 
+char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const char *what = info->absent & MAYFLY_ABSENT_LIVE	    ? "every allocation"
+			   : info->absent & MAYFLY_ABSENT_ALLOCATED ? "every live block"
+								    : "every allocation";
+	char interval[160] = "";
+
+	if (info->mode == MAYFLY_EXACT) {
+		snprintf(buffer, size, "%s", what);
+		return buffer;
+	}
+	if (info->interval_bytes > 1)
+		interval_text(interval, sizeof(interval), trace);
+	else
+		snprintf(interval, sizeof(interval), "how finely is not known");
+	snprintf(buffer, size, "%s%s", interval,
+		 info->absent & MAYFLY_ABSENT_ERRORS ? "; estimates as the file has them"
+						     : " (Poisson)");
+	return buffer;
+}
+
 const char *samples_word(uint64_t samples)
 {
 	return samples == 1 ? "sample" : "samples";
@@ -324,8 +337,9 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
 	/* Nobody can record it again with these options. */
-	if (!trace_is_ocaml_alone(info) && info->mode == MAYFLY_SAMPLED &&
-	    info->samples < FEW_SAMPLES) {
+	bool recorded = !trace_is_ocaml_alone(info) && !info->absent;
+
+	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 		text_option_bytes(finer, sizeof(finer), finer_interval(info));
 		print_field(o, "Hint",
@@ -354,6 +368,7 @@ void print_notes(const struct output *o, const struct mayfly_info *info)
 		print_field(o, "Incomplete",
 			    "the file was cut off or damaged; what is whole of it is shown");
 	note_losses(o, info);
+	print_absent(o, info);
 	if (*info->note)
 		print_field(o, "Note", "%s", text_clean(text, sizeof(text), info->note));
 	note_remedies(o, info);

@@ -36,6 +36,8 @@ void print_overlap(const struct output *o, const struct mayfly_info *info, bool 
 size_t trace_snapshots(const struct mayfly_trace *trace);
 /* "1 byte in 512 KB", and how far the interval was raised. */
 char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace);
+/* The same for traces that were converted and lack something. */
+char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace);
 const char *samples_word(uint64_t samples); /* "sample" or "samples" */
 
 /* Shortens a line that is no name: cleaned, its end left out. */

@@ -197,6 +197,14 @@ bool question_check(struct question *question)
 	return true;
 }
 
+void question_fit(struct question *q, const struct mayfly_info *info)
+{
+	if (q->metric_given || q->query.metric != MAYFLY_PEAK ||
+	    !(info->absent & MAYFLY_ABSENT_PEAK))
+		return;
+	q->query.metric = info->absent & MAYFLY_ABSENT_LIVE ? MAYFLY_ALLOCATED : MAYFLY_LIVE;
+}
+
 const char *question_needs_blocks(const struct question *question)
 {
 	const struct mayfly_query *q = &question->query;

@@ -99,6 +99,10 @@ bool question_set(struct question *q, int option, const char *value);
  * a line on stderr. q must stay where it is from now on. */
 bool question_check(struct question *q);
 
+/* When no metric was asked for, and the usual one is not known of this trace, another one. After
+ * question_check(). */
+void question_fit(struct question *q, const struct mayfly_info *info);
+
 /* Of what was asked, what a trace of snapshots does not hold: "--by thread"; NULL: nothing. */
 const char *question_needs_blocks(const struct question *q);
 

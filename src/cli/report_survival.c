@@ -3,22 +3,15 @@
  * mayfly report --survival: for each place that allocates in OCaml's minor heap, how much of that
  * is promoted, how soon, and how long blocks live.
  */
-#include "report_survival.h"
-
-#include "cli.h"
-#include "json.h"
-#include "places.h"
-#include "question.h"
+#include "report.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define NAME_BYTES	 65536
 #define LOCATION_COLUMNS 36
 
 struct view {
-	const struct output *o;
-	const struct survival_options *options;
+	const struct report *r;
 	const struct mayfly_survival *survival;
 };
 
@@ -78,11 +71,11 @@ static bool put_time(struct table *t, const struct mayfly_quantile *q)
 static bool put_location(struct table *t, const struct view *v, const struct mayfly_row *key)
 {
 	char text[NAME_BYTES], fitted[NAME_BYTES];
-	size_t room = (size_t)v->o->width / 4;
+	size_t room = (size_t)v->r->out.width / 4;
 
 	location_text(text, sizeof(text), key->file, key->line, *key->function ? key->module : "-",
-		      v->o->wide);
-	return table_cell(t, line_fit(fitted, sizeof(fitted), v->o, text,
+		      v->r->out.wide);
+	return table_cell(t, line_fit(fitted, sizeof(fitted), &v->r->out, text,
 				      room < LOCATION_COLUMNS ? room : LOCATION_COLUMNS));
 }
 
@@ -94,7 +87,7 @@ static bool put_row(struct table *t, const struct view *v, const struct mayfly_s
 	text_figure_value(text, sizeof(text), bytes, row->allocated.samples);
 	if (!table_cell(t, text))
 		return false;
-	text_figure_error(text, sizeof(text), v->o, bytes, row->allocated.samples);
+	text_figure_error(text, sizeof(text), &v->r->out, bytes, row->allocated.samples);
 	if (!table_cell(t, text) || !put_share(t, &row->promoted) ||
 	    !put_time(t, &row->promotion_median) || !put_time(t, &row->promotion_p90) ||
 	    !put_time(t, &row->lifetime_median) || !put_share(t, &row->collected))
@@ -102,7 +95,7 @@ static bool put_row(struct table *t, const struct view *v, const struct mayfly_s
 	snprintf(text, sizeof(text), "%" PRIu64, row->allocated.samples);
 	if (!table_cell(t, text))
 		return false;
-	if (v->options->query->by == MAYFLY_BY_LINE && !put_location(t, v, row->key))
+	if (v->r->q.query.by == MAYFLY_BY_LINE && !put_location(t, v, row->key))
 		return false;
 	row_name(text, sizeof(text), row->key);
 	return table_cell(t, text);
@@ -110,7 +103,7 @@ static bool put_row(struct table *t, const struct view *v, const struct mayfly_s
 
 static size_t set_columns(struct column *c, const struct view *v)
 {
-	enum mayfly_by by = v->options->query->by;
+	enum mayfly_by by = v->r->q.query.by;
 	size_t n = 0;
 
 	c[n++] = (struct column){"ALLOCATED", true, 0, STYLE_PLAIN, false};
@@ -144,8 +137,8 @@ static bool each_row(const struct view *v, struct rest *rest,
 		     bool (*show)(void *context, const struct mayfly_survival_row *row),
 		     void *context)
 {
-	size_t top = v->options->all ? 0 : v->options->top, shown = 0;
-	bool few_too = v->options->all || !top;
+	size_t top = v->r->all ? 0 : v->r->top, shown = 0;
+	bool few_too = v->r->all || !top;
 
 	*rest = (struct rest){0};
 	for (size_t i = 0; i < v->survival->rows; i++) {
@@ -197,7 +190,7 @@ static bool print_table(const struct view *v, struct rest *rest)
 	bool done = p.table && each_row(v, rest, show_in_table, &p);
 
 	if (done && table_rows(p.table))
-		table_print(p.table, v->o, 0);
+		table_print(p.table, &v->r->out, 0);
 	table_free(p.table);
 	return done;
 }
@@ -210,7 +203,8 @@ static void row_text(char *buffer, size_t size, const struct view *v,
 	char after[2][2 * FIGURE_TEXT + 2], life[2][2 * FIGURE_TEXT + 2];
 	bool good = row->promotion_median.samples > 0;
 
-	text_figure(figure, sizeof(figure), v->o, &row->allocated.bytes, row->allocated.samples);
+	text_figure(figure, sizeof(figure), &v->r->out, &row->allocated.bytes,
+		    row->allocated.samples);
 	share_texts(promoted[0], promoted[1], sizeof(promoted[0]), &row->promoted);
 	share_texts(young[0], young[1], sizeof(young[0]), &row->collected);
 	time_texts(after[0], after[1], sizeof(after[0]), &row->promotion_median);
@@ -232,8 +226,8 @@ static bool show_stack(void *context, const struct mayfly_survival_row *row)
 	row_text(text, sizeof(text), p->v, row);
 	if (p->number++)
 		putchar('\n');
-	print_wrapped(p->v->o, STYLE_BOLD, STACK_INDENT, "%3zu. %s", p->number, text);
-	print_stack(p->v->o, row->key->stack, row->key->stack_length, p->v->options->depth);
+	print_wrapped(&p->v->r->out, STYLE_BOLD, STACK_INDENT, "%3zu. %s", p->number, text);
+	print_stack(&p->v->r->out, row->key->stack, row->key->stack_length, p->v->r->depth);
 	return true;
 }
 
@@ -244,23 +238,23 @@ static int print_text(const struct view *v)
 	char text[1024];
 
 	row_text(text, sizeof(text), v, &v->survival->all);
-	print_wrapped(v->o, STYLE_BOLD, 0, "Allocated in OCaml's minor heap, by %s: %s",
-		      by_names[v->options->query->by], text);
+	print_wrapped(&v->r->out, STYLE_BOLD, 0, "Allocated in OCaml's minor heap, by %s: %s",
+		      by_names[v->r->q.query.by], text);
 	if (!v->survival->all.allocated.samples)
 		puts("  No such block was sampled.");
-	else if (v->options->query->by == MAYFLY_BY_STACK)
+	else if (v->r->q.query.by == MAYFLY_BY_STACK)
 		each_row(v, &rest, show_stack, &stacks);
 	else if (!print_table(v, &rest))
 		return cli_error("out of memory");
 	print_rest(&rest);
 	putchar('\n');
 	print_wrapped(
-	    v->o, STYLE_DIM, 0,
+	    &v->r->out, STYLE_DIM, 0,
 	    "PROMOTED: share of the bytes that reached the major heap; AFTER: the time by "
 	    "which half of that had, 90 %%: by which 90 %% had; LIFE: half of all bytes "
 	    "lived longer; DIED YOUNG: share that was collected in the minor heap. "
 	    "%sa..b: 95 %% interval; end: beyond the end of the program.",
-	    v->o->utf8 ? "±, " : "+-, ");
+	    v->r->out.utf8 ? "±, " : "+-, ");
 	return cli_finish();
 }
 
@@ -296,22 +290,6 @@ static json_t *json_figures(const struct mayfly_survival_row *row)
 			 json_quantile(&row->lifetime_median));
 }
 
-static bool add_key(json_t *o, enum mayfly_by by, const struct mayfly_row *key)
-{
-	char name[NAME_BYTES];
-
-	if (by == MAYFLY_BY_STACK)
-		return json_object_set_new(o, "stack", json_row_stack(key)) == 0;
-	if (by == MAYFLY_BY_MODULE)
-		return json_object_set_new(o, "module", json_text_or_null(key->module)) == 0;
-	row_name(name, sizeof(name), key);
-	return json_object_set_new(o, "function", json_text(name)) == 0 &&
-	       json_object_set_new(o, "file", json_text_or_null(key->file)) == 0 &&
-	       json_object_set_new(o, "line", key->line ? json_unsigned(key->line) : json_null()) ==
-		   0 &&
-	       json_object_set_new(o, "module", json_text_or_null(key->module)) == 0;
-}
-
 struct list {
 	const struct view *v;
 	json_t *rows;
@@ -320,56 +298,57 @@ struct list {
 static bool add_row(void *context, const struct mayfly_survival_row *row)
 {
 	struct list *l = context;
-	json_t *o = json_figures(row);
+	json_t *o = report_json_key(l->v->r, row->key), *figures = json_figures(row);
+	bool done = o && figures && json_object_update(o, figures) == 0;
 
-	if (o && add_key(o, l->v->options->query->by, row->key) &&
-	    json_array_append_new(l->rows, o) == 0)
-		return true;
+	json_decref(figures);
+	if (done)
+		return json_array_append_new(l->rows, o) == 0;
 	json_decref(o);
 	return false;
 }
 
 static int print_json(const struct view *v)
 {
-	struct survival_options options = *v->options;
-	struct view all = *v;
+	struct report all = *v->r;
+	struct view every = {&all, v->survival};
 	struct list l = {.v = v, .rows = json_array()};
 	json_t *total = json_figures(&v->survival->all);
 	struct rest rest;
 
-	all.options = &options;
-	options.all = !v->options->json_top;
-	if (!l.rows || !total || !each_row(&all, &rest, add_row, &l)) {
+	all.all = !v->r->top_given;
+	if (!l.rows || !total || !each_row(&every, &rest, add_row, &l)) {
 		json_decref(l.rows);
 		json_decref(total);
 		return cli_error("out of memory");
 	}
-	return json_print(json_pack("{s:s, s:o, s:o}", "by", by_names[options.query->by], "total",
+	return json_print(json_pack("{s:s, s:o, s:o}", "by", by_names[v->r->q.query.by], "total",
 				    total, "rows", l.rows));
 }
 
-/* ---- the command ---- */
+/* ---- the answer ---- */
 
-int report_survival(const struct opened_trace *file, const struct output *o,
-		    const struct survival_options *options)
+int report_print_survival(struct report *r)
 {
+	const struct mayfly_info *info = r->file.info;
 	struct mayfly_survival *survival;
-	struct view v = {.o = o, .options = options};
+	struct view v = {.r = r};
 	int error, status;
 
-	if (file->info->snapshot_ns)
-		return cli_error("this trace holds per-stack counters (--snapshots), not single "
-				 "blocks, which --survival needs");
+	if (info->snapshot_ns)
+		return cli_error("%s: a trace of snapshots has no single blocks, which --survival "
+				 "needs; record without --snapshots",
+				 r->path);
 	/* A trace that was cut off does not say which heaps it has. */
-	if ((file->info->heaps || file->info->complete) &&
-	    !(file->info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
-		return cli_error("this trace has no blocks of OCaml's minor heap, which --survival "
-				 "is about");
-	error = mayfly_survival_run(file->trace, options->query, &survival);
+	if ((info->heaps || info->complete) && !(info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
+		return cli_error("%s: has no blocks of OCaml's minor heap, which --survival is "
+				 "about",
+				 r->path);
+	error = mayfly_survival_run(r->file.trace, &r->q.query, &survival);
 	if (error)
-		return cli_error("%s", mayfly_error_text(error));
+		return report_failed(r, error);
 	v.survival = survival;
-	status = options->json ? print_json(&v) : print_text(&v);
+	status = r->json ? print_json(&v) : print_text(&v);
 	mayfly_survival_free(survival);
 	return status;
 }

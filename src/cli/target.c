@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are there whole or not at all: see target.h. */
+/* Files and folders that are there whole or not at all: see target.h. */
 #include "target.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,11 +21,32 @@ static bool failed(const struct target *t, int error)
 	return false;
 }
 
+/* Removes a folder of files. What is no plain file stays, and the folder with it. 0 or an errno. */
+static int remove_folder(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	int error = 0;
+
+	if (!folder)
+		return errno;
+	while ((entry = readdir(folder)) != NULL) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+			error = errno;
+	}
+	closedir(folder);
+	return rmdir(path) != 0 && !error ? errno : error;
+}
+
 static void forget(struct target *t)
 {
 	if (t->file && t->file != stdout)
 		fclose(t->file);
-	if (t->temporary)
+	if (t->temporary && t->folder)
+		remove_folder(t->temporary);
+	else if (t->temporary)
 		unlink(t->temporary);
 	free(t->temporary);
 	free(t->real);
@@ -107,6 +129,150 @@ bool target_open(struct target *t, const char *path, bool force)
 	return true;
 }
 
+/* ---- what is written by name ---- */
+
+/* A line on stderr why there is no folder or file by this name to be had. */
+static bool refuse(const char *format, const char *path)
+{
+	cli_error(format, path);
+	return false;
+}
+
+static bool open_failed(struct target *t, int error)
+{
+	failed(t, error);
+	forget(t);
+	return false;
+}
+
+bool target_open_named(struct target *t, const char *path, bool force)
+{
+	struct stat st;
+	bool exists = stat(path, &st) == 0;
+	int fd;
+
+	*t = (struct target){.path = path, .replace = force || exists};
+	if (strcmp(path, "-") == 0)
+		return refuse("this format cannot go to standard output%s; name a file with -o",
+			      "");
+	if (exists && S_ISDIR(st.st_mode))
+		return refuse("'%s' is a folder; name a file with -o", path);
+	if (exists && !S_ISREG(st.st_mode))
+		return refuse("'%s' is no plain file, which this format needs", path);
+	if (exists && st.st_size > 0 && !force)
+		return refuse("'%s' exists; use another name or --force", path);
+	t->real = exists ? realpath(path, NULL) : strdup(path);
+	t->temporary = t->real ? temporary_name(t) : NULL;
+	if (!t->temporary)
+		return open_failed(t, errno);
+	unlink(t->temporary);
+	fd = open(t->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		int error = errno;
+
+		/* Not ours: forget() must not remove it. */
+		free(t->temporary);
+		t->temporary = NULL;
+		return open_failed(t, error);
+	}
+	close(fd);
+	return true;
+}
+
+/* Whether a folder holds nothing; whether it is one that an export made: plain files alone, one of
+ * them the landmark. */
+static bool look_into(const char *path, const char *landmark, bool *empty, bool *ours)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	struct stat st;
+
+	*empty = true;
+	*ours = false;
+	if (!folder)
+		return false;
+	while ((entry = readdir(folder)) != NULL) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		*empty = false;
+		if (fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		    !S_ISREG(st.st_mode)) {
+			*ours = false;
+			break;
+		}
+		*ours |= strcmp(entry->d_name, landmark) == 0;
+	}
+	closedir(folder);
+	return true;
+}
+
+static bool may_replace_folder(const char *path, const char *landmark, bool force)
+{
+	bool empty, ours;
+
+	if (!look_into(path, landmark, &empty, &ours)) {
+		cli_error("cannot read '%s': %s", path, strerror(errno));
+		return false;
+	}
+	if (empty)
+		return true;
+	if (!force)
+		return refuse("'%s' exists; use another name or --force", path);
+	if (!ours)
+		return refuse("'%s' holds other things than such a trace; use another name", path);
+	return true;
+}
+
+bool target_open_folder(struct target *t, const char *path, const char *landmark, bool force)
+{
+	size_t length = strlen(path);
+	struct stat st;
+	bool exists = stat(path, &st) == 0;
+
+	*t = (struct target){.path = path, .folder = true, .replace = force || exists};
+	if (strcmp(path, "-") == 0)
+		return refuse("this format is a folder%s; name it with -o", "");
+	if (exists && !S_ISDIR(st.st_mode))
+		return refuse("'%s' is no folder, which this format is; use another name", path);
+	if (exists && !may_replace_folder(path, landmark, force))
+		return false;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	t->real = exists ? realpath(path, NULL) : strndup(path, length);
+	t->temporary = t->real ? temporary_name(t) : NULL;
+	if (!t->temporary)
+		return open_failed(t, errno);
+	remove_folder(t->temporary); /* of a process that was killed */
+	if (mkdir(t->temporary, 0777) != 0) {
+		int error = errno;
+
+		free(t->temporary);
+		t->temporary = NULL;
+		return open_failed(t, error);
+	}
+	return true;
+}
+
+/* rename() replaces an empty folder, and no other. */
+static int take_folder_name(struct target *t)
+{
+	if (t->replace ? rename(t->temporary, t->real)
+		       : renameat2(AT_FDCWD, t->temporary, AT_FDCWD, t->real, RENAME_NOREPLACE)) {
+		if (!t->replace && errno == EINVAL) /* as in take_name() */
+			return rename(t->temporary, t->real) ? errno : 0;
+		if (!t->replace || (errno != ENOTEMPTY && errno != EEXIST))
+			return errno;
+		/* forget() then removes the old one, which has the temporary name. */
+		return renameat2(AT_FDCWD, t->temporary, AT_FDCWD, t->real, RENAME_EXCHANGE) ? errno
+											     : 0;
+	}
+	free(t->temporary);
+	t->temporary = NULL;
+	return 0;
+}
+
+/* ---- the end ---- */
+
 int target_sink(void *target, const void *bytes, size_t size)
 {
 	struct target *t = target;
@@ -158,10 +324,10 @@ bool target_finish(struct target *t)
 	int error = 0;
 
 	errno = 0;
-	if (fflush(t->file) != 0 || ferror(t->file))
+	if (t->file && (fflush(t->file) != 0 || ferror(t->file)))
 		error = errno ? errno : EIO;
 	if (!error && t->real)
-		error = take_name(t);
+		error = t->folder ? take_folder_name(t) : take_name(t);
 	if (error)
 		failed(t, error);
 	forget(t);

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/exports.h"
+#include "convert/heap_text.h"
+#include "convert/heaptrack.h"
 #include "convert/memtrace.h"
+#include "convert/pprof.h"
 
 /* ---- Memtrace ---- */
 
@@ -35,13 +39,14 @@ static void report_memtrace(const struct memtrace_reader *r,
 	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
 }
 
-static int import_memtrace(const void *data, size_t size, trace_sink *sink, void *context,
-			   struct import_report *report)
+static int import_memtrace(const void *data, size_t size, const struct import_options *options,
+			   trace_sink *sink, void *context, struct import_report *report)
 {
 	struct memtrace_converted converted;
 	struct memtrace_reader *r;
 	int error = memtrace_open(data, size, &r);
 
+	(void)options; /* names are in the file */
 	if (error == MAYFLY_E_VERSION)
 		snprintf(report->problem, sizeof(report->problem),
 			 "made by a newer version of Memtrace than is known here");
@@ -73,13 +78,60 @@ static const char *left_out_of_memtrace(const struct mayfly_trace *trace,
 
 static const struct import_format imports[] = {
     {"Memtrace", memtrace_recognise, import_memtrace},
+    {"heaptrack", heaptrack_recognise, heaptrack_import},
+    {"heap profile", heap_text_recognise, heap_text_import},
+    {"pprof", pprof_recognise, pprof_import},
 };
 
+#define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
+
 static const struct export_format exports[] = {
+    {.name = "pprof",
+     .suffix = ".pb.gz",
+     .help = "pprof's profile.proto: for go tool pprof and viewers that read it",
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_pprof},
+    {.name = "heap_v2",
+     .suffix = ".heap",
+     .help = "heap profile of gperftools: for jeprof and google-pprof",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS & ~EXPORT_METRIC(MAYFLY_TEMPORARY),
+     .convert = export_heap_v2},
+    {.name = "folded",
+     .suffix = ".folded",
+     .help = "a line for each stack: for flamegraph.pl and inferno",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_folded},
+    {.name = "speedscope",
+     .suffix = ".speedscope.json",
+     .help = "for www.speedscope.app",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_speedscope},
+    {.name = "flamegraph",
+     .suffix = ".svg",
+     .help = "a picture to click through in any browser",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_flamegraph},
+    {.name = "csv",
+     .suffix = ".csv",
+     .help = "a table for spreadsheets",
+     .text = true,
+     .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_csv},
     {.name = "memtrace",
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
      .events = true,
+     .takes = EXPORT_TAKES_HEAPS,
      .convert = export_memtrace,
      .left_out = left_out_of_memtrace},
     {NULL},

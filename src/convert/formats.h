@@ -19,13 +19,21 @@ struct import_report {
 	char problem[128];
 };
 
+/* What readers of foreign files need from outside. */
+struct import_options {
+	/* Adds names to code frames that lie in modules and have none, from the programs on this
+	 * machine; 0 or a negative enum mayfly_error. NULL: there is nobody to ask. */
+	int (*symbolise)(void *context, struct recording *tables);
+	void *context;
+};
+
 struct import_format {
-	const char *name;
+	const char *name; /* as in "a ... file" */
 	bool (*recognise)(const void *data, size_t size);
 	/* Writes the trace. What a damaged file holds before the damage is converted: that is no
-	 * error, and the report says so. */
-	int (*convert)(const void *data, size_t size, trace_sink *sink, void *context,
-		       struct import_report *report);
+	 * error, and the report says so. What the format does not have is marked absent. */
+	int (*convert)(const void *data, size_t size, const struct import_options *options,
+		       trace_sink *sink, void *context, struct import_report *report);
 };
 
 /* The format that a file begins like, or NULL. */
@@ -36,9 +44,22 @@ const struct import_format *import_recognise(const void *data, size_t size);
 struct export_options {
 	const char *purpose; /* one line on what the trace is of, "" for none */
 	/* What the user asked for: formats of one metric write this one, those of several the
-	 * window and the filters. Never NULL. */
+	 * window and the filters. `hide` are the frames that stacks are shown without. Never NULL.
+	 */
 	const struct mayfly_query *query;
+	bool samples; /* a row for each sample instead of each stack */
 };
+
+/* Which of the user's options a format heeds; the others are refused. */
+enum export_takes {
+	EXPORT_TAKES_BLOCKS = 1u, /* the window, and filters of blocks and stacks */
+	EXPORT_TAKES_HIDE = 2u,	  /* frames that are left out */
+	EXPORT_TAKES_ROWS = 4u,	  /* export_options.samples */
+	EXPORT_TAKES_HEAPS = 8u,  /* query.heaps, and no other choice of blocks */
+};
+
+#define EXPORT_METRIC(metric) (1u << (metric))
+#define EXPORT_ALL_METRICS    0x1fu
 
 enum export_shape {
 	EXPORT_STREAM, /* one file, written from its start to its end: convert() */
@@ -51,8 +72,12 @@ struct export_format {
 	const char *suffix; /* of files and folders: ".ctf" */
 	const char *help;
 	enum export_shape shape;
-	bool text;   /* fit for a terminal */
-	bool events; /* is made of single events, which traces of snapshots do not have */
+	bool text;	      /* fit for a terminal */
+	bool events;	      /* is made of single events, which traces of snapshots do not have */
+	unsigned int takes;   /* enum export_takes */
+	unsigned int metrics; /* that can be asked for: EXPORT_METRIC() of each */
+	/* FOLDER: a file that each such folder holds. Only a folder that has it is replaced. */
+	const char *landmark;
 	/* Memory does not grow with the number of events but for what is live. */
 	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
 		       trace_sink *sink, void *context);

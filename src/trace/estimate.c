@@ -270,7 +270,7 @@ double gamma_quantile(double q, double a)
 
 static struct mayfly_figure exact_figure(double value)
 {
-	return (struct mayfly_figure){value, 0, value, value};
+	return (struct mayfly_figure){value, 0, value, value, value};
 }
 
 /*
@@ -285,7 +285,7 @@ static struct mayfly_figure sampled_figure(double exact, double y, double v, dou
 {
 	bool few = n <= 3;
 	double upper = few ? 0.92 : 0.975;
-	struct mayfly_figure f = {exact + y, sqrt(v), exact + seen, exact + y};
+	struct mayfly_figure f = {exact + y, sqrt(v), exact + seen, exact + y, exact};
 
 	if (!few && v > 0)
 		f.low = fmax(f.low, exact + v / y * gamma_quantile(0.025, y * y / v));

@@ -77,6 +77,41 @@ void mayfly_query_defaults(struct mayfly_query *query)
 	};
 }
 
+/* What the metric and its moment need. */
+static uint32_t metric_needs(const struct mayfly_query *q)
+{
+	switch (q->metric) {
+	case MAYFLY_PEAK:
+		return MAYFLY_ABSENT_PEAK;
+	case MAYFLY_ALLOCATED:
+		return MAYFLY_ABSENT_ALLOCATED;
+	case MAYFLY_TEMPORARY:
+		return MAYFLY_ABSENT_TEMPORARY;
+	case MAYFLY_LEAKED:
+		return MAYFLY_ABSENT_LIVE;
+	case MAYFLY_LIVE:
+		break;
+	}
+	if (q->at_ns == MAYFLY_AT_PEAK)
+		return MAYFLY_ABSENT_PEAK;
+	return MAYFLY_ABSENT_LIVE | (q->at_ns == MAYFLY_AT_END ? 0 : MAYFLY_ABSENT_TIMES);
+}
+
+uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *q)
+{
+	uint32_t needs = metric_needs(q);
+
+	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
+		needs |= MAYFLY_ABSENT_TIMES;
+	if (q->by == MAYFLY_BY_THREAD || q->thread.matches)
+		needs |= MAYFLY_ABSENT_THREADS;
+	if (q->by == MAYFLY_BY_SIZE || q->min_size > 0 || q->max_size < UINT64_MAX)
+		needs |= MAYFLY_ABSENT_SIZES;
+	if (query_by_lifetime(q))
+		needs |= MAYFLY_ABSENT_LIFETIMES;
+	return needs & mayfly_trace_info(trace)->absent;
+}
+
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 		 const struct mayfly_query *query)
 {
@@ -87,6 +122,8 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	s->largest_interval = s->info->interval_bytes;
 	if (!query_valid(query))
 		return query_fail(s, MAYFLY_E_RANGE);
+	if (mayfly_query_absent(trace, query))
+		return query_fail(s, MAYFLY_E_ABSENT);
 	query_text(s, ""); /* is number 0 */
 	if (!query_sums_reserve(s, &s->all, 1))
 		return false;

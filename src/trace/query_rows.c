@@ -443,7 +443,7 @@ struct mayfly_result *query_make_result(struct query_state *s)
 	bool stacks = s->query->by == MAYFLY_BY_STACK;
 	struct answer *a = query_zeroed(s, 1, sizeof(*a));
 	struct ranking r = {.s = s};
-	struct tally all;
+	struct tally all, none = {0};
 	bool done;
 
 	if (!a)
@@ -461,6 +461,7 @@ struct mayfly_result *query_make_result(struct query_state *s)
 	a->result.time_ns = query_answer_time(s);
 	all = query_tally(s, &s->all, 0);
 	a->result.total = tally_estimate(&all, query_unseen_interval(s, 0));
+	a->result.nothing = tally_estimate(&none, query_unseen_interval(s, 0));
 	return &a->result;
 }
 

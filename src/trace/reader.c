@@ -283,6 +283,9 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_RESIDENT:
 		info->program_max_rss_bytes = u;
 		break;
+	case FIELD_ABSENT:
+		info->absent = (uint32_t)u;
+		break;
 	default:
 		if (id & 1)
 			fail(o, MAYFLY_E_VERSION);

@@ -480,6 +480,8 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 	if (points == 0 || points > MOST_NUMBERS || query->from_ns >= query->to_ns ||
 	    query->from_ns < 0 || query->from_ns > info->duration_ns)
 		return MAYFLY_E_RANGE;
+	if (info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE))
+		return MAYFLY_E_ABSENT;
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return MAYFLY_E_MEMORY;

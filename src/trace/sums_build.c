@@ -78,6 +78,20 @@ bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, 
 	return true;
 }
 
+bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size_t nodes)
+{
+	struct sums_entry *e = more_places(b, nodes) ? entry_of(b, counts->node) : NULL;
+
+	if (!e)
+		return false;
+	b->events += counts->allocs + counts->frees;
+	e->allocs += counts->allocs;
+	e->alloc_bytes += counts->alloc_bytes;
+	e->frees += counts->frees;
+	e->free_bytes += counts->free_bytes;
+	return true;
+}
+
 void sums_clear(struct sums_build *b)
 {
 	for (size_t i = 0; i < b->entries; i++)

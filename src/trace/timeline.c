@@ -60,7 +60,7 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 
 	mayfly_query_defaults(&query);
 	query.metric = metric;
-	query.by = MAYFLY_BY_THREAD;
+	query.by = MAYFLY_BY_HEAP;
 	error = mayfly_query_run(trace, &query, &result);
 	if (error)
 		return error;
@@ -93,8 +93,11 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	if (s.allocated.seen_blocks == 0)
 		return 0;
 	/* Sums of samples from which some were taken away again keep the largest weights. */
-	more = ask_total(trace, MAYFLY_PEAK, &summary->peak);
-	return more ? more : ask_total(trace, MAYFLY_LIVE, &summary->live_at_end);
+	if (!(info->absent & MAYFLY_ABSENT_PEAK))
+		more = ask_total(trace, MAYFLY_PEAK, &summary->peak);
+	if (!more && !(info->absent & MAYFLY_ABSENT_LIVE))
+		more = ask_total(trace, MAYFLY_LIVE, &summary->live_at_end);
+	return more;
 }
 
 static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, double interval)
@@ -123,6 +126,23 @@ static void summary_of_parts(const struct mayfly_info *info, const struct parts_
 	summary->peak_time_ns = view->peak_time_ns;
 }
 
+/* Sums of what is not known mean nothing. */
+static void clear_absent(uint32_t absent, struct mayfly_summary *s)
+{
+	static const struct mayfly_estimate nothing;
+
+	if (absent & MAYFLY_ABSENT_ALLOCATED)
+		s->allocated = nothing;
+	if (absent & MAYFLY_ABSENT_LIVE)
+		s->live_at_end = nothing;
+	if (absent & MAYFLY_ABSENT_TEMPORARY)
+		s->temporary = nothing;
+	if (absent & MAYFLY_ABSENT_PEAK)
+		s->peak = nothing;
+	if (absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TIMES))
+		s->peak_time_ns = 0;
+}
+
 int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -131,10 +151,13 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 
 	if (error)
 		return error;
+	*summary = (struct mayfly_summary){0};
 	if (view.parts == 0 && info->snapshot_ns == 0)
-		return summary_of_events(trace, summary);
-	summary_of_parts(info, &view, summary);
-	return 0;
+		error = summary_of_events(trace, summary);
+	else
+		summary_of_parts(info, &view, summary);
+	clear_absent(info->absent, summary);
+	return error;
 }
 
 /* ---- live bytes over time ---- */
@@ -239,6 +262,8 @@ int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *liv
 
 	if (points == 0)
 		return MAYFLY_E_RANGE;
+	if (info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE))
+		return MAYFLY_E_ABSENT;
 	s.duration_ns = info->duration_ns;
 	live_bytes[0] = 0;
 	error = counted ? parts_find_peak(trace, &peak) : steps_of_events(trace, &s);

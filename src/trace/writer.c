@@ -306,6 +306,7 @@ static void put_info(struct info_writer *i)
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
 	field_u(i, FIELD_CPU, info->program_cpu_ns);
 	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
+	field_u(i, FIELD_ABSENT, info->absent);
 }
 
 /* Writes the fields of INFO that differ from the first one's. */
@@ -645,6 +646,43 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	w->free_node[i] = node;
 	w->free_size[i] = block->size;
 	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+static bool counts_fit(const struct trace_writer *w, const struct trace_counts *c)
+{
+	const uint64_t most = TRACE_COUNTS_MAX;
+
+	return w->options.snapshot_ns && c->allocs <= most && c->alloc_bytes <= most &&
+	       c->frees <= c->allocs && c->free_bytes <= c->alloc_bytes &&
+	       w->allocs + c->allocs <= most && w->span.live_bytes + c->alloc_bytes <= most;
+}
+
+int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
+		       const struct trace_counts *counts)
+{
+	struct sums_span *s = &w->span;
+	struct sums_entry e = {.allocs = counts->allocs,
+			       .alloc_bytes = counts->alloc_bytes,
+			       .frees = counts->frees,
+			       .free_bytes = counts->free_bytes};
+
+	if (w->error)
+		return w->error;
+	if (!counts_fit(w, counts))
+		return fail(w, MAYFLY_E_RANGE);
+	if (close_snapshots(w, round_time(w, time_ns)))
+		return w->error;
+	e.node = tables_node(&w->tables, node);
+	if (e.node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	if (!sums_add_counts(&s->after, &e, w->tables.nodes))
+		return fail(w, MAYFLY_E_MEMORY);
+	w->allocs += e.allocs;
+	w->frees += e.frees;
+	s->live_bytes += e.alloc_bytes - e.free_bytes;
+	if (s->after.largest_bytes < s->live_bytes)
+		s->after.largest_bytes = s->live_bytes;
+	return 0;
 }
 
 /* Those after the last event of all are left out: there is no chunk that they could belong to. */

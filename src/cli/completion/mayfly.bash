@@ -12,7 +12,8 @@ _mayfly()
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --like-memtrace --help"
 	local import="--output --force --help"
-	local export="--to --output --force --help"
+	local export="--to --output --force --rows --metric --at --from --focus --ignore --hide --thread
+		--heap --min-size --max-size --min-lifetime --max-lifetime --all-frames --help"
 	local plan="--error --sampler --by --sort --metric --all-frames --cost --sample-bytes --time
 		--json --help"
 
@@ -87,6 +88,10 @@ _mayfly()
 		if [[ $command == export ]]; then
 			COMPREPLY=($(compgen -W "memtrace" -- "$current"))
 		fi
+		return
+		;;
+	--rows)
+		COMPREPLY=($(compgen -W "stacks samples" -- "$current"))
 		return
 		;;
 	--debug-dir)

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly diff: what changed from one trace to another, and whether that may be chance.
+ *
+ * options -> one query to both traces -> rows side by side (trace/diff.h) -> three lines of a
+ * summary, then a table, a list of stacks, or JSON.
+ */
+#include "report.h"
+
+#include "options.h"
+#include "trace/diff.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage_text[] =
+    "Usage: mayfly diff [OPTIONS] BEFORE AFTER\n"
+    "\n"
+    "Shows what changed from one trace to another: how much, the 95 % interval of the change, and\n"
+    "whether it is significant or may be chance. Functions, lines and stacks are matched by name,\n"
+    "so that they are found again in a rebuilt program.\n"
+    "\n"
+    "What to show:\n"
+    "  --metric METRIC      peak (default), live, allocated, leaked or temporary\n"
+    "  --by KEY             function (default), line, stack, module, thread, size, lifetime\n"
+    "                       or heap\n"
+    "  --sort self|total    compare what a key allocates itself, or with all that it calls\n"
+    "  --at TIME|peak|end   the moment for --metric live (default end)\n"
+    "  --from TIME, --to TIME   only blocks allocated in this time\n"
+    "  --per N              divide all figures by N, as of requests served;\n"
+    "  --per N,M            by N before and by M after\n"
+    "\n" QUESTION_FILTER_HELP "\n"
+    "How to show it:\n"
+    "  --top N              rows to show (default 20; 0: all)\n"
+    "  --all                all rows, also those that did not change or have few samples\n"
+    "  --depth N            frames to show of each stack (default 24; 0: all)\n"
+    "  --all-frames         also operator new, malloc and other allocator frames\n"
+    "  --wide               names in full, lines as long as they get\n"
+    "  --json               one JSON object\n"
+    "  -h, --help           this text\n";
+
+#define DEFAULT_TOP   20
+#define DEFAULT_DEPTH 24
+
+enum { OPT_PER = 256, OPT_TOP, OPT_ALL, OPT_DEPTH, OPT_WIDE, OPT_JSON };
+
+static const struct option long_options[] = {
+    QUESTION_METRIC_OPTIONS,
+    QUESTION_ROW_OPTIONS,
+    QUESTION_FILTER_OPTIONS,
+    {"per", required_argument, NULL, OPT_PER},
+    {"top", required_argument, NULL, OPT_TOP},
+    {"all", no_argument, NULL, OPT_ALL},
+    {"depth", required_argument, NULL, OPT_DEPTH},
+    {"wide", no_argument, NULL, OPT_WIDE},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+enum { BEFORE, AFTER };
+
+struct comparison {
+	/* Both have the question; [BEFORE] owns it, and has the options. */
+	struct report side[2];
+	const char *path[2];
+	struct diff_per per;
+	bool per_given;
+	bool exact; /* both are */
+};
+
+/* ---- options ---- */
+
+static bool set_per(struct comparison *c, const char *text)
+{
+	char *end;
+
+	c->per_given = true;
+	c->per.before = c->per.after = strtod(text, &end);
+	if (end > text && *end == ',') {
+		text = end + 1;
+		c->per.after = strtod(text, &end);
+	}
+	if (end > text && !*end && c->per.before > 0 && c->per.after > 0 &&
+	    isfinite(c->per.before) && isfinite(c->per.after))
+		return true;
+	cli_usage("--per: '%s' is not a count above 0, nor two as in 1000,1200", text);
+	return false;
+}
+
+static bool set_option(struct comparison *c, int option, const char *value)
+{
+	struct report *r = &c->side[BEFORE];
+
+	switch (option) {
+	case OPT_PER:
+		return set_per(c, value);
+	case OPT_TOP:
+		r->top_given = true;
+		return option_count("--top", value, &r->top);
+	case OPT_DEPTH:
+		return option_count("--depth", value, &r->depth);
+	case OPT_ALL:
+		r->all = true;
+		break;
+	case OPT_WIDE:
+		r->out.wide = true;
+		break;
+	case OPT_JSON:
+		r->json = true;
+		break;
+	}
+	return true;
+}
+
+/* Returns true when the command is to go on; else *status is its exit status. */
+static bool parse(struct comparison *c, int argc, char **argv, int *status)
+{
+	struct question *q = &c->side[BEFORE].q;
+	int option;
+
+	opterr = 0;
+	*status = CLI_USAGE;
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		if (option == 'h' || option == '?' || option == ':') {
+			if (option == 'h')
+				fputs(usage_text, stdout);
+			*status = option == 'h' ? cli_finish() : cli_bad_option(option, argv);
+			return false;
+		}
+		if (!(question_has(option) ? question_set(q, option, optarg)
+					   : set_option(c, option, optarg)))
+			return false;
+	}
+	if (argc - optind != 2) {
+		cli_usage(argc - optind < 2 ? "which two traces? name BEFORE and AFTER"
+					    : "only two traces can be compared");
+		return false;
+	}
+	if (strcmp(argv[optind], "-") == 0 && strcmp(argv[optind + 1], "-") == 0) {
+		cli_usage("only one of the traces can come from standard input");
+		return false;
+	}
+	return question_check(q);
+}
+
+/* ---- figures as text ---- */
+
+/* "+12.3 MB" */
+static char *text_change(char *buffer, size_t size, double change)
+{
+	char bytes[FIGURE_TEXT];
+
+	snprintf(buffer, size, "%s%s",
+		 change > 0   ? "+"
+		 : change < 0 ? "-"
+			      : "",
+		 text_bytes(bytes, sizeof(bytes), fabs(change)));
+	return buffer;
+}
+
+/* "+8.1..+16 MB" */
+static char *text_interval(char *buffer, size_t size, const struct diff_figure *d)
+{
+	char low[FIGURE_TEXT], high[FIGURE_TEXT];
+	char *unit_low, *unit_high;
+
+	text_change(low, sizeof(low), d->low);
+	text_change(high, sizeof(high), d->high);
+	unit_low = strchr(low, ' ');
+	unit_high = strchr(high, ' ');
+	if (unit_low && unit_high && strcmp(unit_low, unit_high) == 0)
+		*unit_low = 0;
+	snprintf(buffer, size, "%s..%s", low, high);
+	return buffer;
+}
+
+/* "+18 %", "new", "gone", "x12" */
+static char *text_relative(char *buffer, size_t size, const struct diff_figure *d)
+{
+	double percent = 100 * d->change / d->before;
+
+	if (d->before <= 0 || d->after <= 0)
+		snprintf(buffer, size, "%s", d->after > 0 ? "new" : d->before > 0 ? "gone" : "");
+	else if (d->after >= 10 * d->before)
+		snprintf(buffer, size, "x%.0f", d->after / d->before);
+	else if (d->change == 0)
+		snprintf(buffer, size, "0 %%");
+	else
+		snprintf(buffer, size, "%+.*f %%", fabs(percent) < 9.95 ? 1 : 0, percent);
+	return buffer;
+}
+
+static const char *verdict_text(const struct diff_figure *d)
+{
+	static const char *const text[] = {"no change", "few samples", "within noise",
+					   "significant"};
+
+	return text[d->verdict];
+}
+
+static enum style verdict_style(const struct diff_figure *d)
+{
+	if (d->verdict != DIFF_REAL)
+		return STYLE_DIM;
+	return d->change > 0 ? STYLE_MORE : STYLE_LESS;
+}
+
+/* An estimate, divided by what it is counted per. */
+static char *side_text(char *buffer, size_t size, const struct output *o,
+		       const struct mayfly_figure *f, uint64_t samples, double per, bool with_error)
+{
+	struct mayfly_figure one = {f->estimate / per, f->stderror / per, f->low / per,
+				    f->high / per, f->certain / per};
+
+	if (with_error)
+		return text_figure(buffer, size, o, &one, samples);
+	return text_figure_value(buffer, size, &one, samples);
+}
+
+/* ---- the summary ---- */
+
+static void print_side(const struct comparison *c, int which, const char *name)
+{
+	const struct report *r = &c->side[which];
+	const struct mayfly_info *info = r->file.info;
+	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES], start[64];
+	char interval[192];
+
+	if (r->exact)
+		snprintf(interval, sizeof(interval), "exact, %" PRIu64 " allocations",
+			 info->samples);
+	else
+		snprintf(interval, sizeof(interval), "%s, %" PRIu64 " %s",
+			 interval_text(command, 160, r->file.trace), info->samples,
+			 samples_word(info->samples));
+	snprintf(line, sizeof(line), "%s, %s: %s", start_text(start, sizeof(start), info), interval,
+		 command_line(command, sizeof(command), info));
+	print_field(
+	    &r->out, name, "%s",
+	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
+}
+
+static void print_total(const struct comparison *c, const char *name,
+			const struct mayfly_estimate *a, const struct mayfly_estimate *b)
+{
+	const struct output *o = &c->side[BEFORE].out;
+	struct diff_figure d = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
+	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
+	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
+
+	text_interval(interval, sizeof(interval), &d);
+	if (!c->exact)
+		snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(&d));
+	print_field(
+	    o, name, "%s -> %s: %s (%s)%s",
+	    side_text(before, sizeof(before), o, &a->bytes, a->samples, c->per.before, true),
+	    side_text(after, sizeof(after), o, &b->bytes, b->samples, c->per.after, true),
+	    text_change(change, sizeof(change), d.change),
+	    text_relative(percent, sizeof(percent), &d), more);
+}
+
+static int print_summary(const struct comparison *c)
+{
+	const struct output *o = &c->side[BEFORE].out;
+	struct mayfly_summary s[2];
+
+	for (int i = 0; i < 2; i++) {
+		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
+
+		if (error)
+			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+	}
+	print_side(c, BEFORE, "Before");
+	print_side(c, AFTER, "After");
+	if (c->per_given)
+		print_field(o, "Per", "%g before, %g after", c->per.before, c->per.after);
+	print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
+	print_total(c, "Peak", &s[0].peak, &s[1].peak);
+	print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	putchar('\n');
+	return CLI_OK;
+}
+
+/* ---- rows ---- */
+
+static const struct report *report_of(const struct comparison *c, const struct diff_row *row)
+{
+	return &c->side[row->after ? AFTER : BEFORE];
+}
+
+static const struct mayfly_row *row_of(const struct diff_row *row)
+{
+	return row->after ? row->after : row->before;
+}
+
+static bool is_shown(const struct comparison *c, const struct diff_row *row)
+{
+	if (c->side[BEFORE].all)
+		return true;
+	return row->bytes.verdict == DIFF_REAL || row->bytes.verdict == DIFF_NOISE;
+}
+
+/* How many of the first rows are shown. */
+static size_t shown_rows(const struct comparison *c, const struct trace_diff *d)
+{
+	size_t count = 0, top = c->side[BEFORE].top;
+
+	while (count < d->rows && is_shown(c, &d->row[count]) && (!top || count < top))
+		count++;
+	return count;
+}
+
+static size_t count_verdict(const struct trace_diff *d, enum diff_verdict verdict)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < d->rows; i++)
+		count += d->row[i].bytes.verdict == verdict;
+	return count;
+}
+
+/* The name, and the line: that of before, too, when it has moved. */
+static void key_text(char *buffer, size_t size, const struct comparison *c,
+		     const struct diff_row *row)
+{
+	const struct report *r = report_of(c, row);
+	const struct mayfly_row *key = row_of(row);
+	char place[NAME_BYTES], moved[32] = "";
+	size_t used;
+
+	report_row_key(buffer, size, r, key);
+	if (r->q.query.by != MAYFLY_BY_LINE || !key->line)
+		return;
+	if (row->before && row->after && row->before->line != row->after->line)
+		snprintf(moved, sizeof(moved), " (was %" PRIu32 ")", row->before->line);
+	used = strlen(buffer);
+	location_text(place, sizeof(place), key->file, key->line, key->module, r->out.wide);
+	snprintf(buffer + used, size - used, "  %.*s%s", 4096, place, moved);
+}
+
+static bool put_row(struct table *t, const struct comparison *c, const struct diff_row *row,
+		    const struct trace_diff *d)
+{
+	const struct output *o = &c->side[BEFORE].out;
+	bool total = c->side[BEFORE].q.query.sort == MAYFLY_SORT_TOTAL;
+	const struct mayfly_estimate *a = &d->before->nothing, *b = &d->after->nothing;
+	const struct diff_figure *f = &row->bytes;
+	char text[NAME_BYTES];
+
+	if (row->before)
+		a = total ? &row->before->total : &row->before->self;
+	if (row->after)
+		b = total ? &row->after->total : &row->after->self;
+	if (!table_cell(t, text_change(text, sizeof(text), f->change)) ||
+	    (!c->exact && !table_cell(t, text_interval(text, sizeof(text), f))) ||
+	    !table_cell(t, text_relative(text, sizeof(text), f)) ||
+	    !table_cell(
+		t, side_text(text, sizeof(text), o, &a->bytes, a->samples, c->per.before, false)) ||
+	    !table_cell(
+		t, side_text(text, sizeof(text), o, &b->bytes, b->samples, c->per.after, false)) ||
+	    (!c->exact && !table_cell(t, verdict_text(f))))
+		return false;
+	key_text(text, sizeof(text), c, row);
+	return table_cell(t, text) && table_row_style(t, verdict_style(f));
+}
+
+static bool print_table(const struct comparison *c, const struct trace_diff *d, size_t rows)
+{
+	struct column column[8];
+	size_t n = 0;
+	struct table *t;
+	bool done = true;
+
+	column[n++] = (struct column){"CHANGE", true, 0, STYLE_PLAIN, false};
+	if (!c->exact)
+		column[n++] = (struct column){"95 %", false, 2, STYLE_PLAIN, true};
+	column[n++] = (struct column){"%", true, 3, STYLE_PLAIN, false};
+	column[n++] = (struct column){"BEFORE", true, 4, STYLE_PLAIN, false};
+	column[n++] = (struct column){"AFTER", true, 4, STYLE_PLAIN, false};
+	if (!c->exact)
+		column[n++] = (struct column){"", false, 0, STYLE_PLAIN, false};
+	column[n++] =
+	    (struct column){report_key_title(&c->side[BEFORE]), false, 0, STYLE_PLAIN, false};
+	t = table_new(column, n);
+	for (size_t i = 0; t && done && i < rows; i++)
+		done = put_row(t, c, &d->row[i], d);
+	if (t && done && rows)
+		table_print(t, &c->side[BEFORE].out, 0);
+	table_free(t);
+	return t && done;
+}
+
+static void print_stacks(const struct comparison *c, const struct trace_diff *d, size_t rows)
+{
+	const struct report *r = &c->side[BEFORE];
+
+	for (size_t i = 0; i < rows; i++) {
+		const struct diff_row *row = &d->row[i];
+		const struct diff_figure *f = &row->bytes;
+		char change[FIGURE_TEXT], interval[2 * FIGURE_TEXT], percent[FIGURE_TEXT];
+		char before[FIGURE_TEXT], after[FIGURE_TEXT], line[512], more[4 * FIGURE_TEXT] = "";
+
+		text_interval(interval, sizeof(interval), f);
+		if (!c->exact)
+			snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(f));
+		snprintf(line, sizeof(line), "%3zu. %s (%s), %s -> %s%s", i + 1,
+			 text_change(change, sizeof(change), f->change),
+			 text_relative(percent, sizeof(percent), f),
+			 text_bytes(before, sizeof(before), f->before),
+			 text_bytes(after, sizeof(after), f->after), more);
+		print_styled(&r->out, verdict_style(f), line);
+		putchar('\n');
+		print_stack(&r->out, row_of(row)->stack, row_of(row)->stack_length, r->depth);
+		putchar('\n');
+	}
+}
+
+static void print_title(const struct comparison *c, const struct trace_diff *d)
+{
+	const struct report *r = &c->side[BEFORE];
+	const struct diff_figure *f = &d->bytes;
+	char change[FIGURE_TEXT], percent[FIGURE_TEXT];
+	const char *total = r->q.query.sort == MAYFLY_SORT_TOTAL ? ", with all that it calls" : "";
+
+	print_wrapped(&r->out, STYLE_BOLD, 0, "Change of %s by %s%s: %s (%s)%s%s%s",
+		      metric_names[r->q.query.metric], by_names[r->q.query.by], total,
+		      text_change(change, sizeof(change), f->change),
+		      text_relative(percent, sizeof(percent), f), c->exact ? "" : ", ",
+		      c->exact ? "" : verdict_text(f), r->q.filtered ? ", filtered" : "");
+}
+
+static void print_rest(const struct comparison *c, const struct trace_diff *d, size_t rows)
+{
+	const struct output *o = &c->side[BEFORE].out;
+	size_t real = count_verdict(d, DIFF_REAL), noise = count_verdict(d, DIFF_NOISE);
+	size_t few = count_verdict(d, DIFF_FEW), left;
+
+	if (d->rows == 0) {
+		puts("  No block fits, in neither trace.");
+		return;
+	}
+	if (rows == 0)
+		puts(c->exact ? "  No row changed." : "  No row has enough samples to compare.");
+	left = real + noise > rows ? real + noise - rows : 0;
+	if (c->side[BEFORE].all)
+		left = d->rows - rows;
+	if (left)
+		print_wrapped(o, STYLE_DIM, 2, "  %zu more (--top 0 shows all)", left);
+	if (few && !c->side[BEFORE].all)
+		print_wrapped(o, STYLE_DIM, 2,
+			      "  %zu %s with fewer than 6 samples in both together (--all shows "
+			      "them)",
+			      few, few == 1 ? "other" : "others");
+	if (!c->exact)
+		print_wrapped(o, STYLE_DIM, 0,
+			      "%zu of %zu rows changed significantly: of such rows about 1 in 20 "
+			      "is chance. 95 %%: interval of the change.",
+			      real, real + noise);
+}
+
+static int print_text(const struct comparison *c, const struct trace_diff *d)
+{
+	size_t rows = shown_rows(c, d);
+	int status = print_summary(c);
+
+	if (status)
+		return status;
+	print_title(c, d);
+	if (c->side[BEFORE].q.query.by == MAYFLY_BY_STACK)
+		print_stacks(c, d, rows);
+	else if (!print_table(c, d, rows))
+		return cli_error("out of memory");
+	print_rest(c, d, rows);
+	return cli_finish();
+}
+
+/* ---- JSON ---- */
+
+/* Whole bytes, unless they are divided by something. */
+static json_t *json_value(const struct comparison *c, double value)
+{
+	if (c->per_given)
+		return json_real(value);
+	return json_integer(fabs(value) < 0x1p62 ? (json_int_t)llround(value) : 0);
+}
+
+static json_t *json_change(const struct comparison *c, const struct diff_figure *f)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f}", "before",
+			 json_value(c, f->before), "after", json_value(c, f->after), "change",
+			 json_value(c, f->change), "stderr", json_value(c, f->stderror), "low",
+			 json_value(c, f->low), "high", json_value(c, f->high), "p", f->p,
+			 "adjusted_p", f->adjusted);
+}
+
+static const char *verdict_name(const struct diff_figure *f)
+{
+	static const char *const name[] = {"same", "few_samples", "noise", "significant"};
+
+	return name[f->verdict];
+}
+
+static json_t *json_both(const struct comparison *c, const struct diff_figure *bytes,
+			 const struct diff_figure *blocks)
+{
+	return json_pack("{s:s, s:o, s:o}", "verdict", verdict_name(bytes), "bytes",
+			 json_change(c, bytes), "blocks", json_change(c, blocks));
+}
+
+static json_t *json_total(const struct comparison *c, const struct mayfly_estimate *a,
+			  const struct mayfly_estimate *b)
+{
+	struct diff_figure bytes =
+	    diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
+	struct diff_figure blocks =
+	    diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, c->per);
+
+	return json_both(c, &bytes, &blocks);
+}
+
+static json_t *json_side(const struct comparison *c, const struct mayfly_row *row)
+{
+	bool total = c->side[BEFORE].q.query.sort == MAYFLY_SORT_TOTAL;
+
+	return row ? json_estimate(total ? &row->total : &row->self) : json_null();
+}
+
+static json_t *json_row(const struct comparison *c, const struct diff_row *row)
+{
+	json_t *object = report_json_key(report_of(c, row), row_of(row));
+	bool moved = c->side[BEFORE].q.query.by == MAYFLY_BY_LINE && row->before && row->after;
+
+	if (json_object_set_new(object, "before", json_side(c, row->before)) == 0 &&
+	    json_object_set_new(object, "after", json_side(c, row->after)) == 0 &&
+	    (!moved ||
+	     json_object_set_new(object, "line_before", json_unsigned(row->before->line)) == 0) &&
+	    json_object_set_new(object, "change", json_both(c, &row->bytes, &row->blocks)) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static json_t *json_rows(const struct comparison *c, const struct trace_diff *d)
+{
+	size_t count = d->rows, top = c->side[BEFORE].top;
+	json_t *list = json_array();
+
+	if (c->side[BEFORE].top_given && top && top < count)
+		count = top;
+	for (size_t i = 0; list && i < count; i++) {
+		if (json_array_append_new(list, json_row(c, &d->row[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int print_json(const struct comparison *c, const struct trace_diff *d)
+{
+	const struct mayfly_query *q = &c->side[BEFORE].q.query;
+	struct mayfly_summary s[2];
+	json_t *summary;
+
+	for (int i = 0; i < 2; i++) {
+		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
+
+		if (error)
+			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+	}
+	summary = json_pack("{s:o, s:o, s:o}", "allocated",
+			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
+			    json_total(c, &s[0].peak, &s[1].peak), "live_at_end",
+			    json_total(c, &s[0].live_at_end, &s[1].live_at_end));
+	return json_print(json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
+				    metric_names[q->metric], "by", by_names[q->by], "sort",
+				    sort_names[q->sort], "per", "before", c->per.before, "after",
+				    c->per.after, "summary", summary, "total",
+				    json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)));
+}
+
+/* ---- the command ---- */
+
+static int run(struct comparison *c)
+{
+	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
+	struct trace_diff *d;
+	int error, status;
+
+	for (int i = 0; i < 2; i++)
+		c->side[i].exact = trace_is_exact(c->side[i].file.info);
+	c->exact = before->exact && after->exact;
+	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
+	if (error)
+		return report_failed(before, error);
+	status = before->json ? print_json(c, d) : print_text(c, d);
+	trace_diff_free(d);
+	return status;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct comparison c = {.per = {1, 1},
+			       .side = {{.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH}}};
+	struct report *before = &c.side[BEFORE], *after = &c.side[AFTER];
+	int status;
+
+	question_init(&before->q);
+	before->out = output_detect();
+	if (parse(&c, argc, argv, &status)) {
+		*after = *before;
+		c.path[BEFORE] = argv[optind];
+		c.path[AFTER] = argv[optind + 1];
+		status = CLI_FAILED;
+		if (open_trace(c.path[BEFORE], &before->file)) {
+			if (open_trace(c.path[AFTER], &after->file)) {
+				status = run(&c);
+				close_trace(&after->file);
+			}
+			close_trace(&before->file);
+		}
+	}
+	question_free(&before->q);
+	return status;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly report, in parts:
+ *
+ *	cmd_report.c		options, and which of these answers
+ *	report_overview.c	nothing was asked for: a summary and the first tables
+ *	report_rank.c		rows -> ranked rows, and one line for those that are too uncertain
+ *	report_rows.c		a table or a list of stacks
+ *	report_series.c		rows over time
+ *	report_json.c		rows as JSON
+ *	report_survival.c	what becomes of blocks in OCaml's minor heap
+ */
+#ifndef MAYFLY_REPORT_H
+#define MAYFLY_REPORT_H
+
+#include "cli.h"
+#include "json.h"
+#include "open_trace.h"
+#include "output.h"
+#include "places.h"
+#include "question.h"
+
+#define NAME_BYTES   65536 /* for one name; C++ has names of many KB */
+#define MOST_MOMENTS 10000 /* of a series */
+
+struct report {
+	const char *path;
+	struct opened_trace file;
+	struct output out;
+	struct question q;
+	bool all, json, survival;
+	bool top_given, depth_given;
+	bool callers; /* the overview's table of callers: totals only */
+	bool exact;   /* figures have no error */
+	size_t top, depth;
+	size_t series; /* moments; 0: none */
+};
+
+/* ---- cmd_report.c ---- */
+
+/* Says why a question has no answer; returns an exit status. */
+int report_failed(const struct report *r, int error);
+
+/* ---- report_overview.c ---- */
+
+int report_print_overview(struct report *r);
+
+/* ---- report_rank.c ---- */
+
+/* A sum of rows whose blocks are distinct. */
+struct sum {
+	size_t rows;
+	uint64_t samples;
+	double bytes, variance, seen;
+};
+
+/* Rows in the order in which they are shown, and what was left out. */
+struct ranking {
+	const struct mayfly_row **row;
+	size_t rows;
+	struct sum few;	 /* too few samples to be ranked */
+	struct sum more; /* ranked, but beyond --top */
+};
+
+const struct mayfly_estimate *report_sorted_by(const struct report *r,
+					       const struct mayfly_row *row);
+enum sureness report_sureness(const struct report *r, const struct mayfly_row *row);
+struct mayfly_figure report_sum_figure(const struct sum *sum);
+/* Classes of a size or of lifetimes make a histogram: all of them, in their own order. */
+bool report_has_classes(const struct report *r);
+/* False: out of memory. ranking->row is to be freed. */
+bool report_rank(const struct report *r, const struct mayfly_result *result, size_t top,
+		 struct ranking *ranking);
+
+/* ---- report_rows.c ---- */
+
+/* A figure in a sentence. */
+char *report_say_figure(char *buffer, size_t size, const struct output *o,
+			const struct mayfly_estimate *e);
+/* What a row is called, but for its source line. */
+void report_row_key(char *buffer, size_t size, const struct report *r,
+		    const struct mayfly_row *row);
+const char *report_key_title(const struct report *r);
+/* False: out of memory. */
+bool report_print_table(const struct report *r, const struct mayfly_result *result,
+			const struct ranking *ranking);
+bool report_show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
+			size_t depth);
+/* Exact traces have very many stacks, and those that are shown are the first ones. */
+size_t report_stacks_needed(const struct report *r, size_t rows);
+int report_print_answer(struct report *r);
+void report_print_legend(const struct report *r);
+
+/* ---- report_series.c ---- */
+
+int report_print_series(struct report *r);
+
+/* ---- report_json.c ---- */
+
+/* Each returns NULL when out of memory. The key alone; with its figures; all rows. */
+json_t *report_json_key(const struct report *r, const struct mayfly_row *row);
+json_t *report_json_row(const struct report *r, const struct mayfly_row *row);
+json_t *report_json_rows(const struct report *r, const struct mayfly_result *result);
+int report_print_json(struct report *r);
+
+/* ---- report_survival.c ---- */
+
+int report_print_survival(struct report *r);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which leaks nobody wants to hear of: lists in the syntax of LeakSanitizer.
+ *
+ *	# a comment
+ *	leak:libfontconfig
+ *	leak:^my_cache_*_init$
+ *
+ * A stack is suppressed when the name of a function, a source file or a module on it holds a
+ * pattern: anywhere, unless ^ ties it to the beginning or $ to the end; * stands for anything.
+ */
+#ifndef MAYFLY_SUPPRESSIONS_H
+#define MAYFLY_SUPPRESSIONS_H
+
+#include <mayfly/trace.h>
+#include <stddef.h>
+
+struct suppression {
+	char *pattern;
+	const char *file; /* NULL: of the list that is built in */
+	size_t line;
+	/* What it suppressed. A stack counts for the first pattern on the way from its leaf. */
+	size_t stacks;
+	uint64_t samples;
+	double bytes, blocks;
+};
+
+struct suppressions {
+	struct suppression *item;
+	size_t count, room;
+};
+
+#define SUPPRESSIONS_NONE SIZE_MAX
+
+/* What libc, the dynamic loader and the C++ library keep until the end of every program. */
+extern const char suppressions_default[];
+
+/* Both return false after a line on stderr. The name of the file must stay. */
+bool suppressions_add_default(struct suppressions *s);
+bool suppressions_add_file(struct suppressions *s, const char *path);
+void suppressions_free(struct suppressions *s);
+
+bool suppression_fits(const char *pattern, const char *text);
+/* The first pattern that fits; SUPPRESSIONS_NONE. */
+size_t suppressions_find(const struct suppressions *s, const char *text);
+/* As a query takes it, to ignore what is suppressed. */
+struct mayfly_match suppressions_match(struct suppressions *s);
+
+/* Fills what each has suppressed of the answer. 0 or a negative enum mayfly_error. */
+int suppressions_account(struct suppressions *s, const struct mayfly_trace *trace,
+			 const struct mayfly_query *query);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables for spreadsheets, as RFC 4180 has them: a row for each stack, the largest first, or for
+ * each sample, in the order of their frees and then those that were never freed. Line ends are CR
+ * LF, the first row has the names of the columns.
+ *
+ * Whether a stack passes the user's filters is asked of a query that has no others: a stack that
+ * it has a sum for, passes.
+ */
+#include "convert/exports.h"
+#include "convert/out.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/numbering.h"
+
+struct table {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct mayfly_query *query;
+	struct shown_stacks stacks;
+	struct out out;
+	char *text; /* of a stack */
+	size_t text_capacity;
+	struct rank_set nodes;	 /* whose stacks pass the filters */
+	struct rank_set freed;	 /* samples */
+	struct rank_set threads; /* that pass the filters */
+};
+
+/* ---- places ---- */
+
+static bool add_text(struct table *t, size_t *length, const char *text, char escaped)
+{
+	size_t more = strlen(text);
+
+	if (!array_reserve(&t->text, &t->text_capacity, *length + more + 1, 1))
+		return false;
+	for (size_t i = 0; i < more; i++)
+		t->text[*length + i] = text[i] == escaped ? ':' : text[i];
+	*length += more;
+	t->text[*length] = 0;
+	return true;
+}
+
+/* "leaf;caller;main" in t->text; false: out of memory. */
+static bool join_lines(struct table *t, const uint32_t *path, size_t length, size_t *depth)
+{
+	size_t used = 0;
+
+	*depth = 0;
+	for (size_t i = 0; i < length; i++) {
+		const struct shown_frame *f = &t->stacks.frame[path[i]];
+
+		for (uint32_t k = 0; k < f->count; k++) {
+			const char *name =
+			    shown_text(&t->stacks, t->stacks.line[f->first + k].name);
+
+			if (!add_text(t, &used, ++*depth > 1 ? ";" : "", 0) ||
+			    !add_text(t, &used, name, ';'))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The last columns of both tables. */
+static bool print_place(struct table *t, uint32_t node)
+{
+	const struct shown_line *leaf;
+	const struct mayfly_module *module = NULL;
+	const uint32_t *path;
+	size_t length = shown_path(&t->stacks, node, &path), depth;
+
+	if (!length || !join_lines(t, path, length, &depth))
+		return false;
+	if (path[0] < t->info->frames)
+		module =
+		    mayfly_trace_module(t->trace, mayfly_trace_frame(t->trace, path[0])->module);
+	leaf = &t->stacks.line[t->stacks.frame[path[0]].first];
+	out_csv(&t->out, shown_text(&t->stacks, leaf->name));
+	out_char(&t->out, ',');
+	out_csv(&t->out, shown_text(&t->stacks, leaf->file));
+	out_char(&t->out, ',');
+	if (leaf->line)
+		out_unsigned(&t->out, leaf->line);
+	out_char(&t->out, ',');
+	out_csv(&t->out, module ? module->path : "");
+	out_char(&t->out, ',');
+	out_unsigned(&t->out, depth);
+	out_char(&t->out, ',');
+	out_csv(&t->out, t->text);
+	out_text(&t->out, "\r\n");
+	return true;
+}
+
+/* ---- a row for each stack ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct mayfly_node_sum *x = *(const struct mayfly_node_sum *const *)a;
+	const struct mayfly_node_sum *y = *(const struct mayfly_node_sum *const *)b;
+
+	if (x->self.bytes.estimate != y->self.bytes.estimate)
+		return x->self.bytes.estimate > y->self.bytes.estimate ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
+{
+	const struct mayfly_node_sum **ranked = malloc((sums->count + 1) * sizeof(*ranked));
+
+	for (size_t i = 0; ranked && i < sums->count; i++)
+		ranked[i] = &sums->sum[i];
+	if (ranked)
+		qsort(ranked, sums->count, sizeof(*ranked), by_bytes);
+	return ranked;
+}
+
+static void print_errors(struct out *o, const struct mayfly_figure *f)
+{
+	out_format(o, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+}
+
+static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
+{
+	const struct mayfly_node_sum **ranked = rank(sums);
+	struct rounding bytes = {0}, blocks = {0};
+	bool good = ranked != NULL;
+
+	out_text(&t->out, "bytes,blocks,samples,bytes_stderr,bytes_low,bytes_high,blocks_stderr,"
+			  "blocks_low,blocks_high,function,file,line,module,depth,stack\r\n");
+	for (size_t i = 0; good && i < sums->count; i++) {
+		const struct mayfly_estimate *self = &ranked[i]->self;
+
+		out_unsigned(&t->out, rounding_next(&bytes, self->bytes.estimate));
+		out_char(&t->out, ',');
+		out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
+		out_char(&t->out, ',');
+		out_unsigned(&t->out, self->samples);
+		out_char(&t->out, ',');
+		print_errors(&t->out, &self->bytes);
+		print_errors(&t->out, &self->blocks);
+		good = print_place(t, ranked[i]->node);
+	}
+	free(ranked);
+	return good;
+}
+
+static int stacks_table(struct table *t)
+{
+	struct mayfly_node_sums *sums;
+	int error = mayfly_node_sums_run(t->trace, t->query, &sums);
+
+	if (error)
+		return error;
+	if (!print_stacks(t, sums))
+		error = MAYFLY_E_MEMORY;
+	mayfly_node_sums_free(sums);
+	return error;
+}
+
+/* ---- a row for each sample ---- */
+
+static bool thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%" PRIu32, thread->tid);
+	return !match->matches || match->matches(match->context, thread->name) ||
+	       match->matches(match->context, number);
+}
+
+static int choose(struct table *t)
+{
+	struct mayfly_node_sums *sums;
+	struct mayfly_query q;
+	int error;
+
+	if (!rank_set_begin(&t->nodes, t->info->nodes + 1) ||
+	    !rank_set_begin(&t->freed, t->info->samples + 1) ||
+	    !rank_set_begin(&t->threads, t->info->threads + 1))
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < t->info->threads; i++)
+		if (thread_fits(&t->query->thread, mayfly_trace_thread(t->trace, i)))
+			rank_set_add(&t->threads, i);
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	q.focus = t->query->focus;
+	q.ignore = t->query->ignore;
+	error = mayfly_node_sums_run(t->trace, &q, &sums);
+	if (error)
+		return error;
+	for (size_t i = 0; i < sums->count; i++)
+		rank_set_add(&t->nodes, sums->sum[i].node);
+	mayfly_node_sums_free(sums);
+	return 0;
+}
+
+static bool block_fits(const struct table *t, const struct mayfly_event *e)
+{
+	const struct mayfly_query *q = t->query;
+
+	return e->size >= q->min_size && e->size <= q->max_size && e->alloc_time_ns >= q->from_ns &&
+	       (e->alloc_time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
+	       (!q->heaps || q->heaps >> e->heap & 1) && e->node < t->info->nodes &&
+	       rank_set_has(&t->nodes, e->node) &&
+	       (!q->thread.matches ||
+		(e->alloc_thread < t->info->threads && rank_set_has(&t->threads, e->alloc_thread)));
+}
+
+static bool lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
+{
+	return lifetime >= q->min_lifetime_ns && lifetime <= q->max_lifetime_ns;
+}
+
+static void print_thread(struct table *t, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(t->trace, index);
+
+	if (thread)
+		out_unsigned(&t->out, thread->tid);
+	out_char(&t->out, ',');
+	out_csv(&t->out, thread ? thread->name : "");
+	out_char(&t->out, ',');
+}
+
+static const char *const heap_names[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
+						     "external"};
+
+/* `freed`: or NULL, when it never was. */
+static bool print_sample(struct table *t, const struct mayfly_event *e,
+			 const struct mayfly_event *freed)
+{
+	out_format(&t->out, "%" PRIu64 ",%" PRId64 ",", e->sample, e->alloc_time_ns);
+	print_thread(t, e->alloc_thread);
+	out_format(&t->out, "%s,%" PRIu64 ",%.15g,%.15g,",
+		   heap_names[e->heap < MAYFLY_HEAPS ? e->heap : 0], e->size, e->weight_bytes,
+		   e->weight_blocks);
+	if (freed) {
+		out_format(&t->out, "%" PRId64 ",%" PRId64 ",", freed->time_ns,
+			   freed->time_ns - e->alloc_time_ns);
+		print_thread(t, freed->thread);
+	} else {
+		out_text(&t->out, ",,,,");
+	}
+	return print_place(t, e->node);
+}
+
+/* Samples that are freed, on the first way through the trace; the others on the second. */
+static bool take_event(struct table *t, const struct mayfly_event *e, bool second)
+{
+	const struct mayfly_query *q = t->query;
+
+	if (e->kind == MAYFLY_FREE && !second) {
+		if (e->sample < t->info->samples)
+			rank_set_add(&t->freed, e->sample);
+		if (q->metric == MAYFLY_LEAKED ||
+		    (q->metric == MAYFLY_TEMPORARY && !(e->flags & MAYFLY_FLAG_TEMPORARY)) ||
+		    !lifetime_fits(q, e->time_ns - e->alloc_time_ns) || !block_fits(t, e))
+			return true;
+		return print_sample(t, e, e);
+	}
+	if (e->kind != MAYFLY_ALLOC || !second || e->sample >= t->info->samples ||
+	    rank_set_has(&t->freed, e->sample) || q->metric == MAYFLY_TEMPORARY ||
+	    !lifetime_fits(q, INT64_MAX) || !block_fits(t, e))
+		return true;
+	return print_sample(t, e, NULL);
+}
+
+static int through_events(struct table *t, bool second)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int result = mayfly_cursor_open(t->trace, &cursor);
+
+	if (result)
+		return result;
+	while (!t->out.error && (result = mayfly_cursor_next(cursor, &e)) == 1)
+		if (!take_event(t, &e, second)) {
+			result = MAYFLY_E_MEMORY;
+			break;
+		}
+	mayfly_cursor_close(cursor);
+	return result < 0 ? result : 0;
+}
+
+static int samples_table(struct table *t)
+{
+	int error = choose(t);
+
+	if (error)
+		return error;
+	out_text(&t->out, "sample,time_ns,thread,thread_name,heap,size,weight_bytes,weight_blocks,"
+			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,function,file,"
+			  "line,module,depth,stack\r\n");
+	error = through_events(t, false);
+	return error ? error : through_events(t, true);
+}
+
+int export_csv(const struct mayfly_trace *trace, const struct export_options *options,
+	       trace_sink *sink, void *context)
+{
+	struct table t = {
+	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
+	int error, written;
+
+	out_begin(&t.out, sink, context);
+	error = shown_begin(&t.stacks, trace, options->query);
+	if (!error)
+		error = options->samples ? samples_table(&t) : stacks_table(&t);
+	written = out_end(&t.out);
+	shown_end(&t.stacks);
+	rank_set_free(&t.nodes);
+	rank_set_free(&t.freed);
+	rank_set_free(&t.threads);
+	free(t.text);
+	return error ? error : written;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the exports of stacks and sums share: see exports.h. */
+#include "convert/exports.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
+			  struct mayfly_query *other)
+{
+	*asked = *other = *query;
+	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
+}
+
+char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
+			 int64_t time_ns)
+{
+	switch (query->metric) {
+	case MAYFLY_PEAK:
+		snprintf(buffer, size, "live at the peak, %.3f s", (double)time_ns / 1e9);
+		break;
+	case MAYFLY_LIVE:
+		snprintf(buffer, size, "live at %.3f s", (double)time_ns / 1e9);
+		break;
+	case MAYFLY_LEAKED:
+		snprintf(buffer, size, "never freed");
+		break;
+	case MAYFLY_TEMPORARY:
+		snprintf(buffer, size, "temporary");
+		break;
+	default:
+		snprintf(buffer, size, "allocated");
+	}
+	return buffer;
+}
+
+const char *export_title(const struct export_options *options, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const char *name = info->command_count ? info->command[0] : info->program;
+	const char *slash = strrchr(name, '/');
+
+	if (*options->purpose)
+		return options->purpose;
+	name = slash ? slash + 1 : name;
+	return *name ? name : "unknown program";
+}

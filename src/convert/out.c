@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text on its way to a sink: see out.h. */
+#include "convert/out.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+void out_begin(struct out *o, trace_sink *sink, void *context)
+{
+	o->sink = sink;
+	o->context = context;
+	o->error = 0;
+	o->used = 0;
+}
+
+static void flush(struct out *o)
+{
+	if (!o->error && o->used > 0)
+		o->error = o->sink(o->context, o->buffer, o->used);
+	o->used = 0;
+}
+
+int out_end(struct out *o)
+{
+	flush(o);
+	return o->error;
+}
+
+void out_bytes(struct out *o, const void *bytes, size_t size)
+{
+	if (size > sizeof(o->buffer) - o->used)
+		flush(o);
+	if (size <= sizeof(o->buffer)) {
+		memcpy(o->buffer + o->used, bytes, size);
+		o->used += size;
+	} else if (!o->error) {
+		o->error = o->sink(o->context, bytes, size);
+	}
+}
+
+void out_text(struct out *o, const char *text)
+{
+	out_bytes(o, text, strlen(text));
+}
+
+void out_char(struct out *o, char c)
+{
+	out_bytes(o, &c, 1);
+}
+
+void out_unsigned(struct out *o, uint64_t value)
+{
+	char digits[20], *at = digits + sizeof(digits);
+
+	do
+		*--at = (char)('0' + value % 10);
+	while ((value /= 10) > 0);
+	out_bytes(o, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+void out_format(struct out *o, const char *format, ...)
+{
+	char line[1024];
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	if (length > 0)
+		out_bytes(o, line,
+			  (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+}
+
+/* ---- characters ---- */
+
+size_t utf8_length(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	unsigned int least, value;
+	size_t length;
+
+	if (s[0] < 0x80)
+		return s[0] != 0;
+	if (s[0] < 0xc2 || s[0] > 0xf4)
+		return 0;
+	length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
+	value = s[0] & (0x7fu >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		value = value << 6 | (s[i] & 0x3fu);
+	}
+	if (value < least || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
+		return 0;
+	return length;
+}
+
+static bool is_control(char c)
+{
+	return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+/* Writes characters as long as they mean nothing special, and returns where they end. */
+static const char *plain(struct out *o, const char *text, const char *special)
+{
+	const char *end = text;
+	size_t length;
+
+	while (*end && !is_control(*end) && !strchr(special, *end) &&
+	       (length = utf8_length(end)) > 0)
+		end += length;
+	out_bytes(o, text, (size_t)(end - text));
+	return end;
+}
+
+void out_json(struct out *o, const char *text)
+{
+	out_char(o, '"');
+	for (text = plain(o, text, "\"\\"); *text; text = plain(o, text, "\"\\")) {
+		if (*text == '"' || *text == '\\')
+			out_format(o, "\\%c", *text);
+		else if (is_control(*text))
+			out_format(o, "\\u%04x", (unsigned int)*text);
+		else
+			out_text(o, REPLACEMENT);
+		text++;
+	}
+	out_char(o, '"');
+}
+
+void out_xml(struct out *o, const char *text)
+{
+	static const char special[] = "<>&\"'";
+
+	for (text = plain(o, text, special); *text; text = plain(o, text, special)) {
+		if (*text == '\t' || *text == '\n' || *text == '\r')
+			out_char(o, ' ');
+		else if (is_control(*text) || !strchr(special, *text))
+			out_text(o, REPLACEMENT); /* XML has no way to say other controls */
+		else
+			out_format(o, "&#%d;", *text);
+		text++;
+	}
+}
+
+void out_csv(struct out *o, const char *text)
+{
+	bool quoted = text[strcspn(text, ",\"\r\n")] != 0;
+
+	if (quoted)
+		out_char(o, '"');
+	for (text = plain(o, text, "\""); *text; text = plain(o, text, "\"")) {
+		if (*text == '"')
+			out_text(o, "\"\"");
+		else if (is_control(*text))
+			out_char(o, *text);
+		else
+			out_text(o, REPLACEMENT);
+		text++;
+	}
+	if (quoted)
+		out_char(o, '"');
+}
+
+void out_folded(struct out *o, const char *text)
+{
+	for (text = plain(o, text, ";"); *text; text = plain(o, text, ";")) {
+		if (*text == ';')
+			out_char(o, ':');
+		else if (is_control(*text))
+			out_char(o, ' ');
+		else
+			out_text(o, REPLACEMENT);
+		text++;
+	}
+}

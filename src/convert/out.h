@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text and bytes on their way to a sink, with the quoting that formats of text need. What is not
+ * UTF-8 becomes U+FFFD. Functions return nothing: after an error they do nothing, and out_end()
+ * tells.
+ */
+#ifndef MAYFLY_OUT_H
+#define MAYFLY_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/writer.h"
+
+struct out {
+	trace_sink *sink;
+	void *context;
+	int error; /* the sink's */
+	size_t used;
+	char buffer[16384];
+};
+
+void out_begin(struct out *o, trace_sink *sink, void *context);
+/* Gives the rest to the sink. 0 or the sink's error. */
+int out_end(struct out *o);
+
+void out_bytes(struct out *o, const void *bytes, size_t size);
+void out_text(struct out *o, const char *text);
+void out_char(struct out *o, char c);
+void out_unsigned(struct out *o, uint64_t value);
+void out_format(struct out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void out_json(struct out *o, const char *text); /* with its quotes */
+void out_xml(struct out *o, const char *text);	/* of an element or attribute */
+void out_csv(struct out *o, const char *text);	/* RFC 4180: in quotes where it has to be */
+/* A frame of a folded stack: ';' separates frames there, and a line's end stacks. */
+void out_folded(struct out *o, const char *text);
+
+/* Bytes of the character of UTF-8 that text begins with; 0: it begins with none. */
+size_t utf8_length(const char *text);
+
+#endif
