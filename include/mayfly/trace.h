@@ -231,6 +231,9 @@ void mayfly_cursor_promotions(struct mayfly_cursor *cursor);
 /* 1: *event is the next one; 0: no more; negative: error. */
 int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
 void mayfly_cursor_close(struct mayfly_cursor *cursor);
+/* Whether the block counts where all heaps are summed; false: its memory is in the trace once more
+ * (mayfly_query.heaps). */
+bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event);
 
 /* ---- estimates ---- */
 

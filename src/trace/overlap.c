@@ -38,6 +38,11 @@ static bool makes_pools(const struct mayfly_frame *frame)
 	return false;
 }
 
+bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event)
+{
+	return trace_counts(trace, event->heap, event->node);
+}
+
 int overlap_find(struct mayfly_trace *t)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC, heaps = t->info.heaps;
