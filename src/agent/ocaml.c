@@ -77,20 +77,30 @@ static struct {
 
 /* ---- settings ---- */
 
-#define INTERVAL_LEAST 3u /* a word: each block is sampled, as often as it has words */
-#define INTERVAL_MOST  40u
+#define INTERVAL_MOST 40u /* log2 */
 
 static bool wanted = true;
-static uint32_t interval_log2 = 20; /* 2^20 bytes: the nearest to a rate of 1e-5 per word */
+static double wanted_rate = 1e-5; /* samples for each word */
+static uint32_t interval_log2;	  /* of the bytes for each sample, rounded down */
+static uint64_t interval_bytes;
 static uint32_t most_frames = 128;
 
-/* "1e-5", "0.001", "1". */
+static double power_of_ten(unsigned int n)
+{
+	double power = 1;
+
+	for (; n; n--)
+		power *= 10;
+	return power;
+}
+
+/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
 static bool parse_rate(const char *text, size_t length, double *rate)
 {
-	double number = 0, scale = 1;
+	int exponent = 0, decimals = 0;
 	bool point = false;
+	double number = 0;
 	size_t i = 0, digits = 0;
-	int exponent = 0;
 
 	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
 	     i++) {
@@ -99,7 +109,7 @@ static bool parse_rate(const char *text, size_t length, double *rate)
 			continue;
 		}
 		number = number * 10 + (text[i] - '0');
-		scale *= point ? 10 : 1;
+		decimals += point;
 		if (++digits > 30)
 			return false;
 	}
@@ -111,26 +121,38 @@ static bool parse_rate(const char *text, size_t length, double *rate)
 			exponent = exponent * 10 + (text[i] - '0');
 		if (i == first)
 			return false;
-		for (; exponent; exponent--)
-			number = negative ? number / 10 : number * 10;
+		exponent = negative ? -exponent : exponent;
 	}
-	*rate = number / scale;
+	exponent -= decimals;
+	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
+			     : number * power_of_ten((unsigned int)exponent);
 	return digits && i == length && *rate > 0 && *rate <= 1;
 }
 
+static void set_interval(void)
+{
+	double bytes = sizeof(value) / wanted_rate;
+
+	interval_log2 = 0;
+	while (interval_log2 < INTERVAL_MOST && bytes >= (double)(2ull << interval_log2))
+		interval_log2++;
+	interval_bytes = (uint64_t)bytes;
+}
+
+/* Rates so small that there would be no sample become the smallest. */
 bool ocaml_take_rate(const char *text, size_t length)
 {
-	double rate, bytes;
+	double least = sizeof(value) / (double)(1ull << INTERVAL_MOST);
 
 	wanted = !(length == 3 && !memcmp(text, "off", 3));
 	if (!wanted || (length == 2 && !memcmp(text, "on", 2)))
 		return true;
-	if (!parse_rate(text, length, &rate))
+	if (!parse_rate(text, length, &wanted_rate)) {
+		wanted_rate = 1e-5;
 		return false;
-	bytes = sizeof(value) / rate;
-	interval_log2 = INTERVAL_LEAST;
-	while (interval_log2 < INTERVAL_MOST && bytes >= 1.5 * (double)(1ull << interval_log2))
-		interval_log2++;
+	}
+	if (wanted_rate < least)
+		wanted_rate = least;
 	return true;
 }
 
@@ -272,7 +294,7 @@ static value keep(value kept)
 
 static int64_t weight(uint64_t hits)
 {
-	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) << interval_log2);
+	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) * interval_bytes);
 }
 
 static bool started;
@@ -544,12 +566,22 @@ static const char *objection(void)
 	return NULL;
 }
 
+static void tell_rate(void)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &wanted_rate, sizeof(bits));
+	atomic_store(&spool_header->ocaml_rate, bits);
+	atomic_store(&spool_header->ocaml_interval_log2, interval_log2);
+}
+
 static const char *start_sampling(void)
 {
 	value frames = INT_VALUE(most_frames + 1);
 
-	rate.number = (double)sizeof(value) / (double)(1ull << interval_log2);
-	atomic_store(&spool_header->ocaml_interval_log2, interval_log2);
+	set_interval();
+	rate.number = wanted_rate;
+	tell_rate();
 	runtime.start((value)&rate.number, frames, (value)&tracker.function);
 	if (redirect(&patch_start, (void *)(uintptr_t)runtime.start,
 		     (void *)(uintptr_t)yield_start) &&
@@ -617,7 +649,7 @@ void ocaml_forked(void)
 		memset(known, 0, known_size * sizeof(*known));
 	known_used = 0;
 	if (started && sampling)
-		atomic_store(&spool_header->ocaml_interval_log2, interval_log2);
+		tell_rate();
 }
 
 EXPORT off_t lseek(int fd, off_t offset, int whence)

@@ -202,6 +202,7 @@ static void row_text(char *buffer, size_t size, const struct view *v,
 	char figure[FIGURE_TEXT], promoted[2][FIGURE_TEXT], young[2][FIGURE_TEXT];
 	char after[2][2 * FIGURE_TEXT + 2], life[2][2 * FIGURE_TEXT + 2];
 	bool good = row->promotion_median.samples > 0;
+	bool to_end = row->lifetime_median.estimate_ns == INT64_MAX;
 
 	text_figure(figure, sizeof(figure), &v->r->out, &row->allocated.bytes,
 		    row->allocated.samples);
@@ -210,12 +211,12 @@ static void row_text(char *buffer, size_t size, const struct view *v,
 	time_texts(after[0], after[1], sizeof(after[0]), &row->promotion_median);
 	time_texts(life[0], life[1], sizeof(life[0]), &row->lifetime_median);
 	snprintf(buffer, size,
-		 "%s, %s promoted (%s)%s%s%s%s%s, half live longer than %s, %s died "
+		 "%s, %s promoted (%s)%s%s%s%s%s, half live %s %s, %s died "
 		 "young, %" PRIu64 " %s",
 		 figure, promoted[0], *promoted[1] ? promoted[1] : "exact",
 		 good ? ", half of that within " : "", after[0], *after[1] ? " (" : "", after[1],
-		 *after[1] ? ")" : "", life[0], young[0], row->allocated.samples,
-		 samples_word(row->allocated.samples));
+		 *after[1] ? ")" : "", to_end ? "to the" : "longer than", life[0], young[0],
+		 row->allocated.samples, samples_word(row->allocated.samples));
 }
 
 static bool show_stack(void *context, const struct mayfly_survival_row *row)
