@@ -234,8 +234,7 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "interval_bytes", json_unsigned(i->interval_bytes)) &&
 	       set(o, "ocaml_interval_bytes", json_unsigned(i->ocaml_interval_bytes)) &&
 	       set(o, "ocaml_rate",
-		   i->ocaml_interval_bytes ? json_real(i->ocaml_rate)
-					   : json_null()) &&
+		   i->ocaml_interval_bytes ? json_real(i->ocaml_rate) : json_null()) &&
 	       set(o, "snapshot_ns", json_integer(i->snapshot_ns)) &&
 	       set(o, "thinned", json_boolean(i->thinned)) &&
 	       set(o, "seed", json_unsigned(i->seed));
