@@ -95,7 +95,7 @@ static struct trace_buffer to_memtrace(struct trace_buffer from)
 		return from;
 	if (mayfly_trace_open(from.bytes, from.used, &trace))
 		die("neither a trace nor a Memtrace file");
-	if (memtrace_from_trace(trace, "", trace_buffer_sink, &to))
+	if (memtrace_from_trace(trace, "", 0, trace_buffer_sink, &to))
 		die("cannot be converted");
 	mayfly_trace_close(trace);
 	free(from.bytes);

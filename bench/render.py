@@ -6,6 +6,7 @@ import estimators
 import macro
 import measure
 import micro
+import ocaml
 import samples
 
 
@@ -469,9 +470,14 @@ def render_codec(part):
     return heading("Coding, beside Memtrace", part) + [""] + codec.render(part["data"], table)
 
 
+def render_ocaml(part):
+    return ocaml.render(part, heading, table, spread, quiet)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
-         ("queries", render_queries), ("estimators", render_estimators), ("codec", render_codec)]
+         ("queries", render_queries), ("estimators", render_estimators), ("codec", render_codec),
+         ("ocaml", render_ocaml)]
 
 
 # ---- targets
@@ -554,6 +560,8 @@ def target_rows(parts):
                     data["addresses"], "" if ours else ", for comparison: " + row["label"]),
                     "<= 0.4 s; <= 120 MiB" if ours else "-", "%.2f s; %s" % (
                         measure.median(row["cpu_s"]), size(row["rss_bytes"]))])
+    if "ocaml" in parts:
+        rows += ocaml.target_rows(parts["ocaml"]["data"])
     return rows
 
 

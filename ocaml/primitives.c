@@ -114,7 +114,7 @@ CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, val
 	know_runtime();
 	session_in_spool = true;
 	sink = to_spool_open(&how, &problem);
-	return begin(sink, ocaml_blocks_rate(), problem);
+	return begin(sink, ocaml_blocks.rate, problem);
 }
 
 CAMLprim value mayfly_ocaml_start(value frames)

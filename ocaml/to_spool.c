@@ -189,7 +189,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 	agent_add_note(scope, "", 0);
 	if (how->note[0])
 		agent_add_note(how->note, "", 0);
-	ocaml_blocks.interval_log2 = ocaml_blocks_interval(how->rate);
+	ocaml_blocks_set_rate(how->rate);
 	self.sampler.interval_log2 = agent_config.interval_log2;
 	thread = 0; /* of the parent, perhaps */
 	off = false;
@@ -198,7 +198,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 		*problem = strerror(error);
 		return NULL;
 	}
-	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
+	ocaml_blocks_tell_rate();
 	modules_each(agent_module_seen);
 	return &sink;
 }

@@ -84,7 +84,7 @@ static void convert(struct memtrace_reader *r)
 		if (mayfly_trace_info(t)->samples != counts.blocks ||
 		    mayfly_trace_info(t)->frees != counts.frees)
 			abort();
-		memtrace_from_trace(t, "fuzz", to_count, &written);
+		memtrace_from_trace(t, "fuzz", 0, to_count, &written);
 		mayfly_trace_close(t);
 	}
 	free(out.bytes);

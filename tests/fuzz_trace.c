@@ -121,6 +121,7 @@ static void ask(const struct mayfly_trace *t)
 	struct mayfly_result *result;
 	struct mayfly_summary summary;
 	struct mayfly_query query;
+	struct mayfly_survival *survival;
 	double points[16];
 
 	mayfly_trace_summary(t, &summary);
@@ -131,6 +132,8 @@ static void ask(const struct mayfly_trace *t)
 		query.metric = (enum mayfly_metric)(by % 5);
 		if (mayfly_query_run(t, &query, &result) == 0)
 			mayfly_result_free(result);
+		if (mayfly_survival_run(t, &query, &survival) == 0)
+			mayfly_survival_free(survival);
 	}
 }
 

@@ -309,7 +309,8 @@ def report_json(case_name):
             check(row["self"]["samples"] <= row["total"]["samples"], row)
             if by == "stack":
                 for place in row["stack"]:
-                    same(sorted(place), ["file", "function", "inlined", "line", "module"], "place")
+                    same(sorted(place), ["file", "first_char", "function", "inlined",
+                                         "last_char", "line", "module"], "place")
         parts = sum(row["self"]["bytes"]["estimate"] for row in answer["rows"])
         whole = answer["total"]["bytes"]["estimate"]
         check(abs(parts - whole) <= len(answer["rows"]) or whole == 2 ** 63 - 1,

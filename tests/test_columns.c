@@ -433,6 +433,7 @@ static void new_world(struct world *w, size_t room, bool exact)
 	for (uint32_t i = 0; i < CHAINS; i++)
 		w->chain_end[i] = (i + 1) * 3;
 	w->x = (struct event_context){
+	    .unit_ns = 2000,
 	    .chain_end = w->chain_end,
 	    .chains = CHAINS,
 	    .node = w->node,

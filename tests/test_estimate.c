@@ -198,6 +198,48 @@ static double random_unit(void)
  * Sizes from 1 byte to 64 MB, as nodes, strings, buffers and mixtures have them. In the powers of
  * two that `site` chooses FIXED has one size, AROUND half of it to one and a half times it.
  */
+/* OCaml's sampler: each word by itself, at rates whose intervals are no powers of two. The sum is
+ * right on average, and so is the variance that it claims, up to every word, where none is left. */
+static void test_words(void)
+{
+	static const double rates[] = {0.003, 0.1, 0.7, 1};
+	enum { BLOCKS = 200, TIMES = 400 };
+
+	for (unsigned r = 0; r < 4; r++) {
+		double sum = 0, squares = 0, claimed = 0, true_bytes = 0, mean, variance;
+
+		random_state = r + 1;
+		for (int i = 0; i < BLOCKS; i++)
+			true_bytes += 8.0 * (1 + i % 40);
+		for (int run = 0; run < TIMES; run++) {
+			struct tally t = {0};
+
+			for (int i = 0; i < BLOCKS; i++) {
+				uint32_t hits = 0, words = 1 + (uint32_t)i % 40;
+
+				for (uint32_t k = 0; k < words; k++)
+					hits += random_unit() < rates[r];
+				if (hits)
+					tally_add(&t, ESTIMATE_WORDS, 8 / rates[r], 8 * words,
+						  hits);
+			}
+			sum += t.sampled_bytes;
+			squares += t.sampled_bytes * t.sampled_bytes;
+			claimed += t.variance_bytes / TIMES;
+		}
+		mean = sum / TIMES;
+		variance = squares / TIMES - mean * mean;
+		if (rates[r] == 1) {
+			CHECK(mean == true_bytes && claimed == 0);
+			continue;
+		}
+		CHECK(fabs(mean - true_bytes) < 4 * sqrt(variance / TIMES), "rate %g: %g, not %g",
+		      rates[r], mean, true_bytes);
+		CHECK(fabs(claimed / variance - 1) < 5 * sqrt(2.0 / TIMES), "rate %g: %g, not %g",
+		      rates[r], claimed, variance);
+	}
+}
+
 static uint32_t random_size(int site, double interval)
 {
 	double u = random_unit(), middle = 16 << site / LAWS * 5 % 12;
@@ -464,6 +506,7 @@ int main(void)
 	RUN(test_weights);
 	RUN(test_sums);
 	RUN(test_order);
+	RUN(test_words);
 	RUN(test_stratified_64k);
 	RUN(test_stratified_512k);
 	RUN(test_poisson_64k);

@@ -128,17 +128,80 @@ static void files_become_traces(void)
 	CHECK(info->mode == MAYFLY_SAMPLED && info->sampler == MAYFLY_POISSON && info->pid == 99);
 	CHECK(info->start_real_ns == 1600000000000000 * US && !strcmp(info->program, "/bin/caml"));
 	CHECK(info->samples == 3 && info->frees == 2 && info->complete);
+	CHECK(info->ocaml_rate == 1e-3 && info->ocaml_interval_bytes == 8000);
+	CHECK(info->heaps == (1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR |
+			      1u << MAYFLY_HEAP_EXTERNAL));
 	CHECK(strstr(info->note, "Memtrace") && info->duration_ns == 7000 * US);
 	CHECK(mayfly_cursor_open(t, &cursor) == 0);
+	mayfly_cursor_promotions(cursor);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 80 && e.hits == 1);
-	CHECK(llabs(e.time_ns - 1000 * US) < 2 * US);
+	CHECK(e.time_ns == 1000 * US && e.heap == MAYFLY_HEAP_OCAML_MINOR);
+	CHECK(e.interval == 8000 && e.weight_bytes == 8000 && e.weight_blocks == 100);
 	check_node(t, e.node, stack, 3);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 8008 && e.hits == 3);
+	CHECK(e.heap == MAYFLY_HEAP_OCAML_MAJOR && e.weight_bytes == 24000);
 	check_node(t, e.node, stack, 2);
-	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 56);
+	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.size == 56 &&
+	      e.heap == MAYFLY_HEAP_EXTERNAL);
+	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_PROMOTE && e.sample == 0);
+	CHECK(e.time_ns == 4000 * US);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_FREE && e.sample == 0);
-	CHECK(llabs(e.time_ns - 5000 * US) < 2 * US);
+	CHECK(e.time_ns == 5000 * US);
 	CHECK(mayfly_cursor_next(cursor, &e) == 1 && e.kind == MAYFLY_FREE && e.sample == 2);
+	CHECK(mayfly_cursor_next(cursor, &e) == 0);
+	mayfly_cursor_close(cursor);
+	mayfly_trace_close(t);
+	free(bytes.bytes);
+	free(file.bytes);
+}
+
+/* Deeper than a trace's tree: both ends are kept, what is between them is counted, and what comes
+ * after is not disturbed. */
+static void deep_stacks_are_shortened(void)
+{
+	enum { DEEP = 9000, MOST = 4096 };
+	static int64_t stack[DEEP];
+	struct memtrace_converted counts;
+	struct trace_buffer file = {0}, bytes;
+	struct memtrace_writer *w = begin_file(&file, 1e-3);
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	struct mayfly_trace *t;
+	int64_t id;
+
+	for (int i = 0; i < DEEP; i++)
+		stack[i] = 1 + i % 3;
+	for (size_t depth = MOST - 1; depth <= MOST + 2; depth++)
+		memtrace_writer_alloc(w, 1, 9, 1, MEMTRACE_MINOR, stack, depth, &id);
+	memtrace_writer_alloc(w, 2, 9, 1, MEMTRACE_MINOR, stack, DEEP, &id);
+	memtrace_writer_alloc(w, 3, 9, 1, MEMTRACE_MINOR, stack, 3000, &id);
+	end_file(w);
+	t = import(&file, &bytes, &counts);
+	CHECK(mayfly_cursor_open(t, &cursor) == 0);
+	for (size_t depth = MOST - 1; depth <= MOST; depth++) {
+		CHECK(mayfly_cursor_next(cursor, &e) == 1);
+		check_node(t, e.node, stack, depth);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		size_t depth = i < 2 ? MOST + 1 + i : DEEP, found = 0, elided = 0;
+
+		CHECK(mayfly_cursor_next(cursor, &e) == 1);
+		for (uint32_t n = e.node; n; n = mayfly_trace_node(t, n).parent) {
+			const struct mayfly_frame *f =
+			    mayfly_trace_frame(t, mayfly_trace_node(t, n).frame);
+
+			if (f->kind == MAYFLY_FRAME_ELIDED) {
+				CHECK(found == MOST - MOST / 2 - 1);
+				elided = f->address;
+			} else {
+				CHECK(f->address >> 1 ==
+				      (uint64_t)stack[depth - 1 - elided - found++]);
+			}
+		}
+		CHECK(found == MOST - 1 && elided == depth - found);
+	}
+	CHECK(mayfly_cursor_next(cursor, &e) == 1);
+	check_node(t, e.node, stack, 3000);
 	CHECK(mayfly_cursor_next(cursor, &e) == 0);
 	mayfly_cursor_close(cursor);
 	mayfly_trace_close(t);
@@ -375,7 +438,7 @@ static struct memtrace_reader *export(const struct mayfly_trace *t, struct trace
 	struct memtrace_reader *r = NULL;
 
 	*file = (struct trace_buffer){0};
-	CHECK(memtrace_from_trace(t, "purpose", trace_buffer_sink, file) == 0);
+	CHECK(memtrace_from_trace(t, "purpose", 0, trace_buffer_sink, file) == 0);
 	CHECK(memtrace_open(file->bytes, file->used, &r) == 0);
 	return r;
 }
@@ -718,6 +781,7 @@ static void damage_does_no_harm(void)
 int main(void)
 {
 	RUN(files_become_traces);
+	RUN(deep_stacks_are_shortened);
 	RUN(rate_1_is_exact);
 	RUN(impossible_rates_are_refused);
 	RUN(damaged_files_are_converted);

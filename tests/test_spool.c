@@ -5,6 +5,7 @@
  */
 #include <mayfly/trace.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "trace/spool_stream.h"
@@ -239,6 +240,46 @@ static void ocaml_heaps(void)
 	reading_free(r);
 	free(w);
 	spool_file_free(f);
+}
+
+/* The rate counts when it goes with the intervals of the samples, whatever else the header holds.
+ */
+static void ocaml_rates(void)
+{
+	static const struct {
+		uint32_t log2;
+		double rate, expected;
+	} cases[] = {
+	    {19, 1e-5, 1e-5},
+	    {3, 1, 1},
+	    {4, 0.3, 0.3},
+	    {12, 0, 8 / 4096.0},
+	    {12, 1e-5, 8 / 4096.0},
+	    {12, NAN, 8 / 4096.0},
+	    {12, -1e-3, 8 / 4096.0},
+	    {12, 1e-320, 8 / 4096.0},
+	    {12, INFINITY, 8 / 4096.0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+		struct spool_writer *w = spool_writer_new(f, 100);
+		struct reading *r;
+		uint64_t bits;
+
+		memcpy(&bits, &cases[i].rate, sizeof(bits));
+		atomic_store(&spool_file_header(f)->ocaml_interval_log2, cases[i].log2);
+		atomic_store(&spool_file_header(f)->ocaml_rate, bits);
+		spool_writer_sample(w, MS, 1, 24, 1, SPOOL_HEAP_MINOR << SPOOL_FLAG_HEAP_SHIFT,
+				    deep, 1);
+		r = read_file(f, NULL);
+		CHECK(r->t->info.ocaml_rate == cases[i].expected, "%zu: %g", i,
+		      r->t->info.ocaml_rate);
+		CHECK(r->t->info.ocaml_interval_bytes == (uint64_t)(8 / cases[i].expected + 0.5));
+		reading_free(r);
+		free(w);
+		spool_file_free(f);
+	}
 }
 
 /* Two threads, whose packets are in the file one after the other, free each other's blocks. */
@@ -1560,6 +1601,7 @@ int main(void)
 	RUN(long_rounds_keep_their_times);
 	RUN(simple_spool);
 	RUN(ocaml_heaps);
+	RUN(ocaml_rates);
 	RUN(threads_are_merged);
 	RUN(odd_frees);
 	RUN(thread_names);

@@ -110,6 +110,10 @@ struct mayfly_info {
 	uint64_t interval_bytes; /* at the start of the recording */
 	/* Of blocks in the heaps of OCaml: 8 / (samples per word); 0: they are not recorded. */
 	uint64_t ocaml_interval_bytes;
+	double ocaml_rate; /* samples per word of 8 bytes, exactly */
+	/* Which heaps the blocks of the trace are in: 1 << enum mayfly_heap each; 0: unknown, the
+	 * trace was cut off. */
+	uint32_t heaps;
 	/* Not 0: the trace has per-stack counters at each such interval and no events. Queries by
 	 * thread, size or lifetime, or with such filters, are MAYFLY_E_ABSENT, as are cursors;
 	 * times are rounded up to the end of an interval. */
@@ -246,7 +250,7 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 3u)
 
 /* Where a block is. What lies in the heaps of OCaml lies in memory that the runtime has from
- * malloc, mostly; both are recorded. */
+ * malloc, mostly; both are recorded (mayfly_query.heaps). */
 enum mayfly_heap {
 	MAYFLY_HEAP_MALLOC = 0,
 	MAYFLY_HEAP_OCAML_MINOR = 1, /* allocated in the minor heap */
@@ -264,10 +268,10 @@ struct mayfly_event {
 	/* The block. Filled for all kinds. */
 	uint32_t node;
 	uint32_t alloc_thread;
-	uint32_t heap;	   /* enum mayfly_heap */
-	uint64_t size;	   /* bytes asked for; of OCaml blocks, with their header */
-	uint32_t hits;	   /* sampled points in it; 0: recorded with weight 1 */
-	uint64_t interval; /* bytes, in force when it was allocated */
+	uint32_t heap;	 /* enum mayfly_heap */
+	uint64_t size;	 /* bytes asked for; of OCaml blocks, with their header */
+	uint32_t hits;	 /* sampled points in it; 0: recorded with weight 1 */
+	double interval; /* bytes, in force when it was allocated */
 	int64_t alloc_time_ns;
 	double weight_bytes; /* what it counts for: doc/FORMAT.md, "Weights" */
 	double weight_blocks;
@@ -280,6 +284,9 @@ void mayfly_cursor_promotions(struct mayfly_cursor *cursor);
 /* 1: *event is the next one; 0: no more; negative: error. */
 int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
 void mayfly_cursor_close(struct mayfly_cursor *cursor);
+/* Whether the block counts where all heaps are summed; false: its memory is in the trace once more
+ * (mayfly_query.heaps). */
+bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event);
 
 /* ---- estimates ---- */
 
@@ -343,7 +350,10 @@ struct mayfly_query {
 	struct mayfly_match ignore; /* drop stacks with a matching one */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
 	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
-	uint32_t heaps;		    /* keep blocks in these: 1 << enum mayfly_heap each; 0: all */
+	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once:
+	 * without the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded,
+	 * without external ones; BY_HEAP has them all. */
+	uint32_t heaps;
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */
 };
@@ -374,6 +384,7 @@ struct mayfly_place { /* one line of a printed stack */
 	uint64_t address; /* of the frame, for places without a function */
 	uint32_t kind;	  /* enum mayfly_frame_kind */
 	bool inlined;
+	uint32_t first_char, last_char; /* as in struct mayfly_location */
 };
 
 struct mayfly_result {
@@ -401,6 +412,36 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
  * snapshots and of large exact traces, between the ends of an interval or of a chunk of events, a
  * straight line. MAYFLY_E_ABSENT when the trace has no times. */
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
+
+/*
+ * What becomes of the blocks that are allocated in OCaml's minor heap: rows as mayfly_query_run()
+ * has them, by function, line, stack or module, of all such blocks that the query's filters keep
+ * (no filter by lifetime), sorted by what was allocated. A sample counts for its bytes. With the
+ * 95 % intervals of all figures. OCaml finds out that a block is dead when it collects.
+ */
+struct mayfly_quantile {
+	int64_t estimate_ns, low_ns, high_ns; /* INT64_MAX: later than the end of the recording */
+	uint64_t samples;		      /* that it is the quantile of; 0: there is none */
+};
+
+struct mayfly_survival_row {
+	const struct mayfly_row *key; /* NULL: of all rows together */
+	struct mayfly_estimate allocated;
+	struct mayfly_figure promoted;	/* share of it that was moved to the major heap, 0 to 1 */
+	struct mayfly_figure collected; /* share that was collected before that */
+	struct mayfly_quantile promotion_median, promotion_p90; /* from allocation to promotion */
+	struct mayfly_quantile lifetime_median;
+};
+
+struct mayfly_survival {
+	struct mayfly_survival_row all;
+	size_t rows;
+	const struct mayfly_survival_row *row;
+};
+
+int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			struct mayfly_survival **survival);
+void mayfly_survival_free(struct mayfly_survival *survival);
 
 /*
  * Rows over time: for each of `points` evenly spaced moments (moment i is (i + 1) / points of the

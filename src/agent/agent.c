@@ -111,9 +111,8 @@ void agent_off(uint32_t reason, int error, const char *text)
  *	follow=1	   children, too
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
- *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off;
- *taken to the nearest 8/2^k, 1 being the most ocaml_frames=N	   the most frames of an OCaml stack
- *(128), leaf-most ones first
+ *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
+ *	ocaml_frames=N	   the most frames of an OCaml stack (128), leaf-most ones first
  *
  * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
  * the one that it makes. BYTES may end with K, M or G.

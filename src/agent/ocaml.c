@@ -40,13 +40,22 @@
 
 static bool wanted = true;
 
-/* "1e-5", "0.001", "1". */
+static double power_of_ten(unsigned int n)
+{
+	double power = 1;
+
+	for (; n; n--)
+		power *= 10;
+	return power;
+}
+
+/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
 static bool parse_rate(const char *text, size_t length, double *rate)
 {
-	double number = 0, scale = 1;
+	int exponent = 0, decimals = 0;
 	bool point = false;
+	double number = 0;
 	size_t i = 0, digits = 0;
-	int exponent = 0;
 
 	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
 	     i++) {
@@ -55,7 +64,7 @@ static bool parse_rate(const char *text, size_t length, double *rate)
 			continue;
 		}
 		number = number * 10 + (text[i] - '0');
-		scale *= point ? 10 : 1;
+		decimals += point;
 		if (++digits > 30)
 			return false;
 	}
@@ -67,10 +76,11 @@ static bool parse_rate(const char *text, size_t length, double *rate)
 			exponent = exponent * 10 + (text[i] - '0');
 		if (i == first)
 			return false;
-		for (; exponent; exponent--)
-			number = negative ? number / 10 : number * 10;
+		exponent = negative ? -exponent : exponent;
 	}
-	*rate = number / scale;
+	exponent -= decimals;
+	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
+			     : number * power_of_ten((unsigned int)exponent);
 	return digits && i == length && *rate > 0 && *rate <= 1;
 }
 
@@ -83,7 +93,7 @@ bool ocaml_take_rate(const char *text, size_t length)
 		return true;
 	if (!parse_rate(text, length, &rate))
 		return false;
-	ocaml_blocks.interval_log2 = ocaml_blocks_interval(rate);
+	ocaml_blocks_set_rate(rate);
 	return true;
 }
 
@@ -153,7 +163,7 @@ void memprof_collected(intptr_t kept)
 
 static double service_rate(void)
 {
-	return started && sampling ? ocaml_blocks_rate() : 0;
+	return started && sampling ? ocaml_blocks.rate : 0;
 }
 
 static bool service_allocated(const struct memprof_block *block, intptr_t *kept)
@@ -283,14 +293,14 @@ static const char *objection(void)
 		       "itself";
 	if (agent_exact)
 		return "OCaml blocks are not recorded: they are sampled, and this is a recording "
-		       "of every allocation";
+		       "of every allocation; record without --exact for them";
 	return NULL;
 }
 
 static const char *start_sampling(void)
 {
-	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
-	memprof_start(ocaml_blocks_rate(), ocaml_blocks_frames());
+	ocaml_blocks_tell_rate();
+	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames());
 	if (redirect(&patch_start, (void *)(uintptr_t)memprof_runtime.start,
 		     (void *)(uintptr_t)yield_start) &&
 	    redirect(&patch_stop, (void *)(uintptr_t)memprof_runtime.stop,
@@ -356,7 +366,7 @@ void ocaml_forked(void)
 {
 	ocaml_blocks_forget();
 	if (started && sampling)
-		atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
+		ocaml_blocks_tell_rate();
 }
 
 EXPORT off_t lseek(int fd, off_t offset, int whence)

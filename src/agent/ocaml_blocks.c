@@ -11,19 +11,37 @@
 #include "agent/cpu.h"
 #include "agent/modules.h"
 
+#define INTERVAL_MOST 40u /* log2 */
+
 struct ocaml_blocks ocaml_blocks = {
-    .interval_log2 = 20, /* 2^20 bytes: the nearest to a rate of 1e-5 per word */
+    .rate = 1e-5,
+    .interval_log2 = 19,
+    .interval_bytes = 800000,
     .frames = 128,
 };
 
-uint32_t ocaml_blocks_interval(double rate)
+void ocaml_blocks_set_rate(double rate)
 {
-	double bytes = sizeof(value) / rate;
-	uint32_t log2 = OCAML_INTERVAL_LEAST;
+	double least = sizeof(value) / (double)(1ull << INTERVAL_MOST), bytes;
+	uint32_t log2 = 0;
 
-	while (log2 < OCAML_INTERVAL_MOST && bytes >= 1.5 * (double)(1ull << log2))
+	if (rate < least)
+		rate = least;
+	bytes = sizeof(value) / rate;
+	while (log2 < INTERVAL_MOST && bytes >= (double)(2ull << log2))
 		log2++;
-	return log2;
+	ocaml_blocks.rate = rate;
+	ocaml_blocks.interval_log2 = log2;
+	ocaml_blocks.interval_bytes = (uint64_t)bytes;
+}
+
+void ocaml_blocks_tell_rate(void)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &ocaml_blocks.rate, sizeof(bits));
+	atomic_store(&spool_header->ocaml_rate, bits);
+	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
 }
 
 /* ---- places ---- */
@@ -139,7 +157,7 @@ static uint32_t take_stack(struct writer *w, const struct memprof_block *block)
 
 static int64_t weight(uint64_t hits)
 {
-	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) << ocaml_blocks.interval_log2);
+	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) * ocaml_blocks.interval_bytes);
 }
 
 static uint64_t id_of(intptr_t kept)

@@ -10,27 +10,22 @@
 
 /* Set before the first block. */
 struct ocaml_blocks {
-	uint32_t interval_log2;
-	uint32_t frames; /* of a stack; of more than these, the leaf-most ones are kept */
+	double rate;		 /* samples for each word: ocaml_blocks_set_rate() */
+	uint32_t interval_log2;	 /* of the bytes for each sample, rounded down */
+	uint64_t interval_bytes; /* rounded down */
+	uint32_t frames;	 /* of a stack; of more than these, the leaf-most ones are kept */
 };
 extern struct ocaml_blocks ocaml_blocks;
 
-#define OCAML_INTERVAL_LEAST 3u /* a word: each block is sampled, as often as it has words */
-#define OCAML_INTERVAL_MOST  40u
-
-/* The log2 of the interval whose rate is nearest; rate: samples for each word, above 0, to 1. */
-uint32_t ocaml_blocks_interval(double rate);
+/* rate: above 0, to 1. Rates so small that there would be no sample become the smallest. */
+void ocaml_blocks_set_rate(double rate);
+/* Into the spool's header: from now on OCaml's blocks are recorded. */
+void ocaml_blocks_tell_rate(void);
 
 /* How many frames to ask the runtime for: one more tells that there are more. */
 static inline uint32_t ocaml_blocks_frames(void)
 {
 	return ocaml_blocks.frames + 1;
-}
-
-/* What is the chance of a word. */
-static inline double ocaml_blocks_rate(void)
-{
-	return (double)sizeof(value) / (double)(1ull << ocaml_blocks.interval_log2);
 }
 
 /* *kept is for the two others. False: the block is not recorded, or its sample was dropped. */

@@ -410,7 +410,7 @@ static int print_as_memtrace(const char *path, const struct opened_trace *file)
 		return cli_error("%s: a trace of snapshots has no single blocks; 'mayfly dump' "
 				 "without --like-memtrace prints its counters",
 				 path);
-	error = memtrace_from_trace(file->trace, "", trace_buffer_sink, &made);
+	error = memtrace_from_trace(file->trace, "", 0, trace_buffer_sink, &made);
 	if (error)
 		status = cli_error("%s: %s", path,
 				   mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));

@@ -125,6 +125,15 @@ static bool set_option(struct export *x, int option, const char *value)
 	return question_set(&x->q, option, value);
 }
 
+static bool only_by_heap(const struct question *q)
+{
+	const struct mayfly_query *b = &q->query;
+
+	return !q->focus.count && !q->ignore.count && !q->thread.count && b->min_size == 0 &&
+	       b->max_size == UINT64_MAX && b->min_lifetime_ns == 0 &&
+	       b->max_lifetime_ns == INT64_MAX;
+}
+
 /* Of the options given, one that the format does not heed; NULL: none. */
 static const char *not_taken(const struct export *x)
 {
@@ -141,7 +150,8 @@ static const char *not_taken(const struct export *x)
 		return "--hide";
 	if (q->hidden.all_frames && !(takes & EXPORT_TAKES_HIDE))
 		return "--all-frames";
-	if (q->filtered && !q->hide.count && !(takes & EXPORT_TAKES_BLOCKS))
+	if (q->filtered && !q->hide.count && !(takes & EXPORT_TAKES_BLOCKS) &&
+	    !(takes & EXPORT_TAKES_HEAPS && only_by_heap(q)))
 		return "a choice of blocks";
 	if (x->rows_given && !(takes & EXPORT_TAKES_ROWS))
 		return "--rows";
@@ -249,8 +259,16 @@ static int convert(const struct export *x, const char *path, struct target *targ
 		error = format->convert(x->file.trace, &options, target_sink, target);
 	else
 		error = format->convert_at(x->file.trace, &options, target->temporary);
-	if (!error)
-		return target_finish(target) ? CLI_OK : CLI_FAILED;
+	if (!error) {
+		const char *left_out =
+		    format->left_out ? format->left_out(x->file.trace, &options) : NULL;
+
+		if (!target_finish(target))
+			return CLI_FAILED;
+		if (left_out)
+			cli_error("%s: left out: %s", path, left_out);
+		return CLI_OK;
+	}
 	target_drop(target, error > 0 ? error : 0);
 	return error < 0 ? say_failed(x, path, error) : CLI_FAILED;
 }

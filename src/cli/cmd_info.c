@@ -64,13 +64,15 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 			    mode_text(text, sizeof(text), trace));
 	else if (trace_is_exact(info))
 		print_field(o, "Mode", "exact: every allocation");
+	else if (trace_is_ocaml_alone(info))
+		print_field(o, "Mode", "sampled, blocks of OCaml alone");
 	else
 		print_field(o, "Mode", "sampled, %s, %s%s",
 			    interval_text(text, sizeof(text), trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
 	if (info->ocaml_interval_bytes)
 		print_field(o, "OCaml heap", "sampled, %.3g per word: 1 byte in %s",
-			    8.0 / (double)info->ocaml_interval_bytes,
+			    info->ocaml_rate,
 			    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(o, "Snapshots",
@@ -259,6 +261,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 
 	if (done) {
 		print_module_count(o, trace, info, count);
+		print_overlap(o, info, false);
 		print_notes(o, info);
 		if (table_rows(t)) {
 			putchar('\n');

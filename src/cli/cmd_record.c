@@ -555,7 +555,7 @@ static char *make_settings(const struct record *r)
 	if (r->ocaml_off)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
 	else if (r->ocaml_rate > 0)
-		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.6e", r->ocaml_rate);
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.15g", r->ocaml_rate);
 	settings = format(
 	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s",
 	    escaped, 1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,

@@ -30,6 +30,9 @@ static const char usage_text[] =
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
+    "  --survival           of blocks in OCaml's minor heap: how many are promoted, how soon,\n"
+    "                       and how long they live; --by line (default), function, stack\n"
+    "                       or module\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
     "  --histogram size|lifetime   for each of the top rows, how its blocks are spread\n"
     "  --churn              how much each of the top rows allocates to keep how much alive\n"
@@ -58,6 +61,7 @@ enum {
 	OPT_HISTOGRAM,
 	OPT_CHURN,
 	OPT_REALLOCS,
+	OPT_SURVIVAL,
 	OPT_TOP,
 	OPT_ALL,
 	OPT_DEPTH,
@@ -77,6 +81,7 @@ static const struct option long_options[] = {
     {"reallocs", no_argument, NULL, OPT_REALLOCS},
     {"rss", no_argument, NULL, OPT_RSS},
     {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
+    {"survival", no_argument, NULL, OPT_SURVIVAL},
     {"top", required_argument, NULL, OPT_TOP},
     {"all", no_argument, NULL, OPT_ALL},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -121,6 +126,9 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_REALLOCS:
 		r->reallocs = true;
 		break;
+	case OPT_SURVIVAL:
+		r->survival = true;
+		break;
 	case OPT_TOP:
 		r->top_given = true;
 		return option_count("--top", value, &r->top);
@@ -151,8 +159,10 @@ static bool views_agree(struct report *r)
 {
 	const char *view = r->churn ? "--churn" : "--reallocs";
 
-	if ((r->series > 0) + r->histogram + r->churn + r->reallocs > 1) {
-		cli_usage("--series, --histogram, --churn, --reallocs: only one of them at a time");
+	if ((r->series > 0) + r->histogram + r->churn + r->reallocs + r->survival > 1) {
+		cli_usage(
+		    "--series, --histogram, --churn, --reallocs, --survival: only one of them at "
+		    "a time");
 		return false;
 	}
 	if (!r->churn && !r->reallocs)
@@ -175,7 +185,8 @@ static bool memory_alone(const struct report *r)
 {
 	const struct question *q = &r->q;
 	bool rows = q->metric_given || q->by_given || q->sort_given || q->at_given ||
-		    q->window_given || r->series || r->histogram || r->churn || r->reallocs;
+		    q->window_given || r->series || r->histogram || r->churn || r->reallocs ||
+		    r->survival;
 	bool filtered = q->chooses_blocks || (r->rss && q->filtered);
 
 	if (r->rss + r->fragmentation == 0 ||
@@ -184,6 +195,27 @@ static bool memory_alone(const struct report *r)
 	cli_usage("%s: no other question and no filter goes with it",
 		  r->rss ? "--rss" : "--fragmentation");
 	return false;
+}
+
+static bool check_survival(struct report *r)
+{
+	enum mayfly_by by = r->q.query.by;
+
+	if (!r->survival)
+		return true;
+	if (!r->q.by_given)
+		r->q.query.by = MAYFLY_BY_LINE;
+	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
+		 by != MAYFLY_BY_MODULE)
+		return cli_usage("--survival: --by is line, function, stack or module"), false;
+	if (r->series || r->q.metric_given || r->q.sort_given || r->q.at_given)
+		return cli_usage("--survival goes with no --series, --metric, --at or --sort"),
+		       false;
+	if (r->q.query.min_lifetime_ns > 0 || r->q.query.max_lifetime_ns < INT64_MAX)
+		return cli_usage("--survival goes with no --min-lifetime or --max-lifetime"), false;
+	if (r->q.query.heaps)
+		return cli_usage("--survival is about OCaml's minor heap: no --heap"), false;
+	return true;
 }
 
 /* Returns true when the command is to go on; else *status is its exit status. */
@@ -212,7 +244,7 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	return memory_alone(r) && views_agree(r) && question_check(&r->q) &&
+	return memory_alone(r) && views_agree(r) && question_check(&r->q) && check_survival(r) &&
 	       one_trace_named(argc, argv);
 }
 
@@ -270,6 +302,8 @@ static int run(struct report *r)
 		return report_rss(&r->file, r->path, &r->out, r->json);
 	if (r->fragmentation)
 		return report_fragmentation(&r->file, &r->out, &pages);
+	if (r->survival)
+		return report_print_survival(r);
 	if (r->series)
 		return report_print_series(r);
 	if (r->histogram)

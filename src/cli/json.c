@@ -106,9 +106,12 @@ static json_t *json_place(const struct mayfly_place *place)
 	char name[NAME_BYTES];
 
 	place_name(name, sizeof(name), place);
-	return json_pack("{s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "function", json_text(name), "file",
 			 json_text_or_null(place->file), "line",
-			 place->line ? json_unsigned(place->line) : json_null(), "module",
+			 place->line ? json_unsigned(place->line) : json_null(), "first_char",
+			 place->last_char ? json_unsigned(place->first_char) : json_null(),
+			 "last_char",
+			 place->last_char ? json_unsigned(place->last_char) : json_null(), "module",
 			 json_text_or_null(place->module), "inlined", (int)place->inlined);
 }
 
@@ -231,8 +234,7 @@ static bool set_what(json_t *o, const struct mayfly_info *i)
 	       set(o, "interval_bytes", json_unsigned(i->interval_bytes)) &&
 	       set(o, "ocaml_interval_bytes", json_unsigned(i->ocaml_interval_bytes)) &&
 	       set(o, "ocaml_rate",
-		   i->ocaml_interval_bytes ? json_real(8.0 / (double)i->ocaml_interval_bytes)
-					   : json_null()) &&
+		   i->ocaml_interval_bytes ? json_real(i->ocaml_rate) : json_null()) &&
 	       set(o, "snapshot_ns", json_integer(i->snapshot_ns)) &&
 	       set(o, "thinned", json_boolean(i->thinned)) &&
 	       set(o, "seed", json_unsigned(i->seed));

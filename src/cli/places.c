@@ -170,17 +170,45 @@ bool trace_is_exact(const struct mayfly_info *info)
 	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
 }
 
+bool trace_is_ocaml_alone(const struct mayfly_info *info)
+{
+	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
+}
+
+bool trace_overlaps(const struct mayfly_info *info)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	/* A trace that was cut off does not say which heaps it has. */
+	return info->ocaml_interval_bytes &&
+	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & ~malloc_heap));
+}
+
+void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
+{
+	if (!trace_overlaps(info))
+		return;
+	if (twice)
+		print_field(o, "Overlap",
+			    "malloc's blocks include the memory that OCaml's heaps lie in, and "
+			    "external memory that malloc gave: do not add them up");
+	else
+		print_field(o, "Counted",
+			    "each byte once: as OCaml's block where there is one, else as "
+			    "malloc's; --by heap shows all heaps beside each other");
+}
+
 size_t trace_snapshots(const struct mayfly_trace *trace)
 {
 	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
 }
 
 /* The largest interval that was in force; 0: nothing was sampled. */
-static uint64_t largest_interval(const struct mayfly_trace *trace)
+static double largest_interval(const struct mayfly_trace *trace)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event event;
-	uint64_t largest = 0;
+	double largest = 0;
 
 	if (mayfly_cursor_open(trace, &cursor) != 0)
 		return 0;
@@ -196,14 +224,10 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	char first[FIGURE_TEXT], last[FIGURE_TEXT];
-	uint64_t largest = largest_interval(trace);
-	/* No power of two: what was converted from another tool's file takes turns with the two
-	 * around it, and nothing was raised. */
-	bool as_told =
-	    info->interval_bytes & (info->interval_bytes - 1) && largest / 2 < info->interval_bytes;
+	double largest = largest_interval(trace);
 
 	text_bytes(first, sizeof(first), (double)info->interval_bytes);
-	if (largest > info->interval_bytes && !as_told)
+	if (largest > (double)info->interval_bytes)
 		snprintf(buffer, size, "1 byte in %s at the start, in up to %s later", first,
 			 text_bytes(last, sizeof(last), (double)largest));
 	else
@@ -277,10 +301,6 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    "part of the samples was dropped to keep within --max-size, and the "
 			    "others count for them: the figures are right on average, their errors "
 			    "show the price");
-	if (info->ocaml_interval_bytes)
-		print_field(o, "Overlap",
-			    "OCaml's heaps lie in blocks that malloc gave, so memory counts twice "
-			    "where both are summed: --heap ocaml or --heap malloc shows one");
 	if (info->truncated_stacks)
 		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
 			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
@@ -316,8 +336,8 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 {
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
-	/* No power of two: converted from another tool's file. */
-	bool recorded = !(info->interval_bytes & (info->interval_bytes - 1)) && !info->absent;
+	/* Nobody can record it again with these options. */
+	bool recorded = !trace_is_ocaml_alone(info) && !info->absent;
 
 	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
@@ -534,6 +554,12 @@ static void print_place(const struct output *o, const struct mayfly_place *place
 	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
 		location_text(location, sizeof(location), place->file, place->line, place->module,
 			      o->wide);
+	if (place->last_char && place->line) {
+		size_t end = strlen(location);
+
+		snprintf(location + end, sizeof(location) - end, ":%" PRIu32 "-%" PRIu32,
+			 place->first_char, place->last_char);
+	}
 	line_fit(shown, sizeof(shown), o, location, room / 2);
 	if (*shown)
 		used += 2 + text_columns(shown);

@@ -26,6 +26,12 @@ char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);
 /* Whether each block counts for itself, so that figures have no error. */
 const char *heap_name(uint32_t heap); /* enum mayfly_heap; as options say it */
 bool trace_is_exact(const struct mayfly_info *info);
+/* Whether no block of it is of malloc: a file of Memtrace's. */
+bool trace_is_ocaml_alone(const struct mayfly_info *info);
+/* Whether it has blocks of malloc that OCaml's blocks lie in. */
+bool trace_overlaps(const struct mayfly_info *info);
+/* For traces of OCaml's heaps and malloc's: what is summed. twice: all blocks of both. */
+void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice);
 /* How many intervals a trace of snapshots has counters for; 0 of other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);
 /* "1 byte in 512 KB", and how far the interval was raised. */

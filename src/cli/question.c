@@ -82,6 +82,7 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 		const char *name;
 		uint32_t heaps;
 	} known[] = {
+	    {"all", (1u << MAYFLY_HEAPS) - 1},
 	    {"malloc", 1u << MAYFLY_HEAP_MALLOC},
 	    {"ocaml", 1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR},
 	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
@@ -98,7 +99,7 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 				break;
 		if (i == sizeof(known) / sizeof(*known)) {
 			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
-				  "ocaml-major, external",
+				  "ocaml-major, external, all",
 				  (int)length, at);
 			return false;
 		}

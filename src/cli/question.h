@@ -80,7 +80,8 @@ enum question_option {
 	"  --hide RE            leave matching frames out of the stacks\n"                         \
 	"  --thread NAME|TID    only what this thread allocated (RE for names)\n"                  \
 	"  --heap LIST          only blocks of these heaps: malloc, ocaml (minor and major),\n"    \
-	"                       ocaml-minor, ocaml-major, external (held by OCaml blocks)\n"       \
+	"                       ocaml-minor, ocaml-major, external (held by OCaml blocks),\n"      \
+	"                       all (also memory that is recorded twice: see the man page)\n"      \
 	"  --min-size B, --max-size B           only blocks of this size\n"                        \
 	"  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
 

@@ -339,8 +339,8 @@ static int count_kept(const struct mayfly_trace *trace, double kept[MAX_LOG2 + 1
 	while ((more = mayfly_cursor_next(cursor, &e)) > 0) {
 		if (e.kind != MAYFLY_ALLOC)
 			continue;
-		if (e.hits && e.size < e.interval) {
-			sampled[63 - __builtin_clzll(e.interval | 1)]++;
+		if (e.hits && (double)e.size < e.interval) {
+			sampled[63 - __builtin_clzll((uint64_t)e.interval | 1)]++;
 		} else {
 			unsigned int log2 = 63u - (unsigned int)__builtin_clzll(e.size | 1);
 

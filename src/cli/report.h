@@ -13,6 +13,7 @@
  *	report_json.c		rows as JSON
  *	report_rss.c		what the resident memory consists of
  *	report_fragmentation.c	whose blocks hold nearly empty pages
+ *	report_survival.c	what becomes of blocks in OCaml's minor heap
  */
 #ifndef MAYFLY_REPORT_H
 #define MAYFLY_REPORT_H
@@ -32,7 +33,7 @@ struct report {
 	struct opened_trace file;
 	struct output out;
 	struct question q;
-	bool all, json;
+	bool all, json, survival;
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
@@ -130,5 +131,9 @@ json_t *report_json_key(const struct report *r, const struct mayfly_row *row);
 json_t *report_json_row(const struct report *r, const struct mayfly_row *row);
 json_t *report_json_rows(const struct report *r, const struct mayfly_result *result);
 int report_print_json(struct report *r);
+
+/* ---- report_survival.c ---- */
+
+int report_print_survival(struct report *r);
 
 #endif

@@ -52,6 +52,12 @@ static void print_recorded(const struct report *r)
 	else if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
 			    info->samples, info->frees);
+	else if (trace_is_ocaml_alone(info))
+		print_field(
+		    &r->out, "Sampled",
+		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
+		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
+		    info->samples, samples_word(info->samples), info->frees);
 	else
 		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
@@ -137,6 +143,7 @@ static int print_summary(const struct report *r)
 	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
 		print_estimate(r, "Temporary", &s.temporary, more);
 	print_timeline(r);
+	print_overlap(&r->out, r->file.info, false);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;
 }

@@ -436,6 +436,17 @@ size_t report_stacks_needed(const struct report *r, size_t rows)
 	return r->exact && !r->all ? rows : 0;
 }
 
+/* Whether the rows have malloc's blocks and others, those that overlap, too. */
+static bool shows_twice(const struct report *r)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+	const struct mayfly_query *q = &r->q.query;
+
+	return trace_overlaps(r->file.info) &&
+	       (q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
+			 : q->by == MAYFLY_BY_HEAP);
+}
+
 int report_print_answer(struct report *r)
 {
 	struct mayfly_result *result;
@@ -448,6 +459,10 @@ int report_print_answer(struct report *r)
 		return report_failed(r, error);
 	printed = report_show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
+	if (shows_twice(r)) {
+		putchar('\n');
+		print_overlap(&r->out, r->file.info, true);
+	}
 	return printed ? CLI_OK : cli_error("out of memory");
 }
 

@@ -247,8 +247,8 @@ static bool block_fits(const struct table *t, const struct mayfly_event *e)
 
 	return e->size >= q->min_size && e->size <= q->max_size && e->alloc_time_ns >= q->from_ns &&
 	       (e->alloc_time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
-	       (!q->heaps || q->heaps >> e->heap & 1) && e->node < t->info->nodes &&
-	       rank_set_has(&t->nodes, e->node) &&
+	       (q->heaps ? q->heaps >> e->heap & 1 : mayfly_event_counts(t->trace, e)) &&
+	       e->node < t->info->nodes && rank_set_has(&t->nodes, e->node) &&
 	       (!q->thread.matches ||
 		(e->alloc_thread < t->info->threads && rank_set_has(&t->threads, e->alloc_thread)));
 }

@@ -61,7 +61,17 @@ static int import_memtrace(const void *data, size_t size, const struct import_op
 static int export_memtrace(const struct mayfly_trace *trace, const struct export_options *options,
 			   trace_sink *sink, void *context)
 {
-	return memtrace_from_trace(trace, options->purpose, sink, context);
+	return memtrace_from_trace(trace, options->purpose, options->query->heaps, sink, context);
+}
+
+static const char *left_out_of_memtrace(const struct mayfly_trace *trace,
+					const struct export_options *options)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	if (!(info->heaps & ~memtrace_heaps(info, options->query->heaps)) || options->query->heaps)
+		return NULL;
+	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
 }
 
 /* ---- the tables ---- */
@@ -121,7 +131,9 @@ static const struct export_format exports[] = {
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
      .events = true,
-     .convert = export_memtrace},
+     .takes = EXPORT_TAKES_HEAPS,
+     .convert = export_memtrace,
+     .left_out = left_out_of_memtrace},
     {NULL},
 };
 

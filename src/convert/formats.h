@@ -55,6 +55,7 @@ enum export_takes {
 	EXPORT_TAKES_BLOCKS = 1u, /* the window, and filters of blocks and stacks */
 	EXPORT_TAKES_HIDE = 2u,	  /* frames that are left out */
 	EXPORT_TAKES_ROWS = 4u,	  /* export_options.samples */
+	EXPORT_TAKES_HEAPS = 8u,  /* query.heaps, and no other choice of blocks */
 };
 
 #define EXPORT_METRIC(metric) (1u << (metric))
@@ -80,6 +81,10 @@ struct export_format {
 	/* Memory does not grow with the number of events but for what is live. */
 	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
 		       trace_sink *sink, void *context);
+	/* What the user should know of that is not in the file, a phrase; NULL: nothing. May be
+	 * NULL itself. */
+	const char *(*left_out)(const struct mayfly_trace *trace,
+				const struct export_options *options);
 	/* path: an empty file, or an empty folder, under a temporary name. Returns as convert()
 	 * does: 0, an errno, or a negative enum mayfly_error. */
 	int (*convert_at)(const struct mayfly_trace *trace, const struct export_options *options,

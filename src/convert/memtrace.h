@@ -130,8 +130,8 @@ void memtrace_writer_free(struct memtrace_writer *w); /* NULL is allowed */
 
 struct memtrace_converted {
 	uint64_t blocks, frees;
-	uint64_t promotions; /* which a trace of mayfly does not hold */
-	uint64_t unmatched;  /* promotions and collections of blocks that are not in the file */
+	uint64_t promotions;
+	uint64_t unmatched; /* promotions and collections of blocks that are not in the file */
 	const char
 	    *problem; /* what is wrong with a file of which only a part was converted, or "" */
 };
@@ -141,10 +141,15 @@ struct memtrace_converted {
 int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
 		      struct memtrace_converted *converted);
 
-/* Writes the blocks of a trace: lengths in words rounded up, source external. Memtrace's estimates
- * from the samples are those of the trace's weights, except for the roundings. `purpose` is the
- * file's context string, "" for none. */
-int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, trace_sink *sink,
-			void *context);
+/*
+ * Writes the blocks of these heaps (1 << enum mayfly_heap each; 0: OCaml's, or where the trace has
+ * none, malloc's). Those of OCaml's heaps as the trace has them, with its rate. Of malloc's lengths
+ * in words rounded up, source external; Memtrace's estimates from the samples are those of the
+ * trace's weights, except for the roundings. `purpose` is the file's context string, "" for none.
+ */
+int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, uint32_t heaps,
+			trace_sink *sink, void *context);
+/* The heaps that 0 stands for, or what was asked for. */
+uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked);
 
 #endif

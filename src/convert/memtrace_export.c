@@ -3,17 +3,14 @@
  * From traces of mayfly to Memtrace's files.
  *
  * Memtrace knows one chance r for each word of the whole run, and takes each sample of a block for
- * 1 / r words. So r is that of the trace's shortest interval, and a block that stands for `bytes`
- * gets
+ * 1 / r words. That is how blocks in OCaml's heaps are sampled, so they get their rate and their
+ * numbers of samples as they are. Any other block, which stands for `bytes`, gets
  *
  *	n = bytes / 8 * r	samples
  *
- * rounded up or down by a coin, so that sums stay unbiased. A block that gets none is left out;
- * that can only be one that the trace has with a weight below that of a sample.
- *
- * A trace that was converted from Memtrace's format has an interval that is no power of two, the
- * mean of the two that its blocks have (memtrace_import.c). It gets its rate and its numbers of
- * samples back.
+ * rounded up or down by a coin, so that sums stay unbiased; r is then that of the shortest
+ *interval. A block that gets none is left out; that can only be one that the trace has with a
+ *weight below that of a sample.
  *
  * A frame's code is half of its address in the process, as OCaml's codes are; where two frames
  * would get the same one, the later gets a number that no address is.
@@ -35,7 +32,8 @@ struct export
 	struct memtrace_writer *writer;
 	double rate;
 	bool exact; /* rate 1 */
-	bool kept;  /* rate and samples as Memtrace had them */
+	bool kept;  /* rate and samples as the trace has them */
+	uint32_t heaps;
 
 	int64_t *code;	   /* by frame */
 	uint32_t *by_code; /* hash table: frame + 1 */
@@ -160,64 +158,90 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 		x->location[i] = (struct memtrace_location){
 		    .function = or_else(l->function, "??"),
 		    .file = or_else(l->file, m ? or_else(m->path, "<unknown>") : "<unknown>"),
-		    .line = l->line};
+		    .line = l->line,
+		    .start_char = l->first_char,
+		    .end_char = l->last_char};
 	}
 	return x->location;
 }
 
 /* ---- rate and samples ---- */
 
-static bool is_of_memtrace(const struct mayfly_info *info, uint64_t shortest, uint64_t longest)
-{
-	uint64_t interval = info->interval_bytes;
+/* What there is to know of the blocks that are to be written. */
+struct survey {
+	double shortest, longest; /* intervals of those that were sampled */
+	bool words;		  /* all are in OCaml's heaps, and sampled */
+	bool any;
+};
 
-	return info->sampler == MAYFLY_POISSON && (interval & (interval - 1)) &&
-	       shortest > interval / 2 && longest / 2 < interval;
+static bool is_wanted(const struct export *x, const struct mayfly_event *e)
+{
+	return x->heaps >> e->heap & 1;
 }
 
-static int choose_rate(struct export *x)
+static int look_at_blocks(const struct export *x, struct survey *s)
 {
-	uint64_t shortest = UINT64_MAX, longest = 0;
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
 	int result = mayfly_cursor_open(x->trace, &cursor);
 
+	*s = (struct survey){.shortest = INFINITY, .words = true};
 	if (result)
 		return result;
-	while ((result = mayfly_cursor_next(cursor, &e)) == 1)
-		if (e.kind == MAYFLY_ALLOC) {
-			shortest = e.interval < shortest ? e.interval : shortest;
-			longest = e.interval > longest ? e.interval : longest;
-		}
+	while ((result = mayfly_cursor_next(cursor, &e)) == 1) {
+		if (e.kind != MAYFLY_ALLOC || !is_wanted(x, &e))
+			continue;
+		s->any = true;
+		s->words = s->words && e.heap != MAYFLY_HEAP_MALLOC && e.hits;
+		s->shortest = fmin(s->shortest, e.interval);
+		s->longest = fmax(s->longest, e.interval);
+	}
 	mayfly_cursor_close(cursor);
-	if (result)
-		return result;
-	if (shortest == UINT64_MAX)
-		shortest = x->info->interval_bytes;
-	x->kept = is_of_memtrace(x->info, shortest, longest);
-	x->exact = !x->kept && shortest <= WORD_BYTES;
-	if (x->kept)
-		x->rate = -expm1(-(double)WORD_BYTES / (double)x->info->interval_bytes);
-	else
-		x->rate = x->exact ? 1 : (double)WORD_BYTES / (double)shortest;
+	return result;
+}
+
+static int choose_rate(struct export *x)
+{
+	double rate = x->info->ocaml_rate;
+	struct survey s;
+	int error = look_at_blocks(x, &s);
+
+	if (error)
+		return error;
+	if (!s.any) {
+		x->rate = rate > 0 ? fmin(rate, 1)
+				   : fmin(WORD_BYTES / (double)x->info->interval_bytes, 1);
+		return 0;
+	}
+	x->kept = s.words && s.shortest == s.longest && s.shortest >= WORD_BYTES;
+	x->exact = !x->kept && s.shortest <= WORD_BYTES;
+	x->rate = x->exact ? 1 : WORD_BYTES / s.shortest;
+	/* Not thinned: the rate itself, which a division may have rounded. */
+	if (x->kept && WORD_BYTES / rate == s.shortest)
+		x->rate = rate;
 	return 0;
 }
 
-static uint64_t words(uint64_t size)
+/* Memtrace does not count the header of a block. */
+static uint64_t words(const struct mayfly_event *e)
 {
-	return size / WORD_BYTES + (size % WORD_BYTES != 0);
+	uint64_t words = e->size / WORD_BYTES + (e->size % WORD_BYTES != 0);
+	bool header = e->heap == MAYFLY_HEAP_OCAML_MINOR || e->heap == MAYFLY_HEAP_OCAML_MAJOR;
+
+	return words - (header && words);
 }
 
 static int64_t count_samples(const struct export *x, const struct mayfly_event *e)
 {
 	double samples = e->weight_bytes / WORD_BYTES * x->rate, whole = floor(samples);
+	uint64_t all = e->size / WORD_BYTES + (e->size % WORD_BYTES != 0);
 
 	if (x->kept)
-		return e->hits ? (int64_t)e->hits : 1;
+		return (int64_t)e->hits;
 	/* Every block of a trace of all blocks stays, also those of a part of a word, or of none.
 	 */
 	if (x->exact && e->hits == 0)
-		return words(e->size) ? (int64_t)words(e->size) : 1;
+		return all ? (int64_t)all : 1;
 	if (!(samples < 0x1p60))
 		return (int64_t)1 << 60;
 	if ((double)(mix(e->sample) >> 11) * 0x1p-53 < samples - whole)
@@ -289,7 +313,13 @@ static int64_t find_id(const struct export *x, uint64_t sample)
 
 static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t time_us)
 {
-	int64_t samples = count_samples(x, e), id;
+	static const enum memtrace_source sources[MAYFLY_HEAPS] = {
+	    [MAYFLY_HEAP_MALLOC] = MEMTRACE_EXTERNAL,
+	    [MAYFLY_HEAP_OCAML_MINOR] = MEMTRACE_MINOR,
+	    [MAYFLY_HEAP_OCAML_MAJOR] = MEMTRACE_MAJOR,
+	    [MAYFLY_HEAP_EXTERNAL] = MEMTRACE_EXTERNAL,
+	};
+	int64_t samples = is_wanted(x, e) ? count_samples(x, e) : 0, id;
 	int error;
 
 	if (samples < 1)
@@ -297,8 +327,8 @@ static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t t
 	error = find_stack(x, e->node);
 	if (error)
 		return error;
-	return memtrace_writer_alloc(x->writer, time_us, (int64_t)words(e->size), samples,
-				     MEMTRACE_EXTERNAL, x->stack, x->depth, &id);
+	return memtrace_writer_alloc(x->writer, time_us, (int64_t)words(e), samples,
+				     sources[e->heap], x->stack, x->depth, &id);
 }
 
 static int write_event(struct export *x, const struct mayfly_event *e)
@@ -308,7 +338,10 @@ static int write_event(struct export *x, const struct mayfly_event *e)
 	if (e->kind == MAYFLY_ALLOC)
 		return write_alloc(x, e, time_us);
 	id = find_id(x, e->sample);
-	return id < 0 ? 0 : memtrace_writer_collect(x->writer, time_us, id);
+	if (id < 0)
+		return 0;
+	return e->kind == MAYFLY_PROMOTE ? memtrace_writer_promote(x->writer, time_us, id)
+					 : memtrace_writer_collect(x->writer, time_us, id);
 }
 
 static int write_events(struct export *x)
@@ -319,6 +352,7 @@ static int write_events(struct export *x)
 
 	if (error)
 		return error;
+	mayfly_cursor_promotions(cursor);
 	while (!error && (result = mayfly_cursor_next(cursor, &e)) != 0)
 		error = result < 0 ? result : write_event(x, &e);
 	mayfly_cursor_close(cursor);
@@ -345,11 +379,23 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 	return error ? error : write_events(x);
 }
 
-int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, trace_sink *sink,
-			void *context)
+uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
+{
+	const uint32_t all = (1u << MAYFLY_HEAPS) - 1, ocaml = all - (1u << MAYFLY_HEAP_MALLOC);
+
+	if (asked)
+		return asked;
+	return info->heaps & ocaml ? ocaml : all;
+}
+
+int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, uint32_t heaps,
+			trace_sink *sink, void *context)
 {
 	struct export x = {.trace = trace, .info = mayfly_trace_info(trace)};
-	int error = export(&x, purpose, sink, context);
+	int error;
+
+	x.heaps = memtrace_heaps(x.info, heaps);
+	error = export(&x, purpose, sink, context);
 
 	memtrace_writer_free(x.writer);
 	free(x.code);

@@ -5,18 +5,10 @@
  * Sizes are those in memory: (words + header) times the word size; blocks outside the OCaml heap
  * have no header.
  *
- * Weights. OCaml chooses each word with the same chance, the rate r. A block of w words is in the
- * file with the probability 1 - (1 - r)^w. A Poisson sampler with the interval
- *
- *	R = -(bytes of a word) / ln(1 - r)
- *
- * has a block with just that probability, so blocks are given out as samples of one. (That a block
- * was chosen several times, "samples", is kept as hits, but the weight does not need it, and is
- *less noisy without.) At rate 1 all blocks are there, with weight 1.
- *
- * Intervals in a trace are powers of two and R is not. So each block gets the next lower or the
- * next higher one, by a coin that makes its mean weight the right one. No block is lost; the
- * standard error grows by 6 % at most, and the error bars contain that.
+ * Weights. OCaml chooses each word with the same chance r, and so does the trace: a block that was
+ * chosen n times has n hits, and the interval is the bytes of a word / r. That need be no power of
+ * two: what is beyond one is the same for all blocks, and stands in the trace once (doc/FORMAT.md,
+ * "OCaml"). At rate 1 all blocks are there, with weight 1.
  *
  * Domains of version 3 write independently of each other, so events are collected first and then
  * sorted by time. Codes get frames without a module, whose address is the code shifted left by 1
@@ -30,9 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/format.h"
+
+#define WORD_BYTES   8 /* that rates of traces are told by */
 #define LENGTH_MAX   ((int64_t)1 << 48)
 #define TIME_MAX_US  (INT64_MAX / 4000)
 #define INTERVAL_MAX 40 /* log2 */
+#define HITS_MAX     0x3fffffff
 
 /* Nodes that a file may make: far more than real ones do, as its bytes can name 85 frames each. */
 #define NODES_FREE     (1u << 20)
@@ -45,13 +41,15 @@ struct block {
 	bool written, freed;
 };
 
+enum change { ALLOCATED, PROMOTED, FREED };
+
 struct event {
 	int64_t time_us;
 	uint64_t order;
-	int64_t id;	/* of a free; resolved to a block below */
-	uint64_t block; /* NO_BLOCK for a free whose block is not known yet */
+	int64_t id;	/* of the block when it is freed or promoted: resolved below */
+	uint64_t block; /* NO_BLOCK: not known yet */
 	uint32_t thread;
-	bool free;
+	enum change change;
 };
 
 #define NO_BLOCK UINT64_MAX
@@ -60,7 +58,7 @@ struct event {
 struct path {
 	uint32_t thread;
 	uint32_t *node;
-	size_t size;
+	size_t size, known; /* known: as many of its nodes, from the root, are here */
 };
 
 struct import {
@@ -71,7 +69,7 @@ struct import {
 	uint64_t nodes_max;
 
 	bool exact;
-	double interval; /* R */
+	double interval; /* bytes for each sample */
 	unsigned interval_log2;
 
 	struct path *path; /* by domain_index */
@@ -122,30 +120,12 @@ static int choose_interval(struct import *c)
 		return 0;
 	if (!(rate > 0))
 		return MAYFLY_E_DAMAGED;
-	c->interval = -word / log1p(-rate);
-	if (c->interval < 1)
-		c->interval = 1;
+	c->interval = word / rate;
 	frexp(c->interval, &exponent); /* 2^(exponent - 1) <= interval < 2^exponent */
 	if (exponent > INTERVAL_MAX)
 		return MAYFLY_E_RANGE;
 	c->interval_log2 = (unsigned)exponent - 1;
 	return 0;
-}
-
-static double weight(double size, double interval)
-{
-	return size / -expm1(-size / interval);
-}
-
-/* One of the two powers of two around R, so that the mean weight is that of R. */
-static uint8_t draw_interval(const struct import *c, uint64_t size, int64_t id)
-{
-	double lower = ldexp(1, (int)c->interval_log2), z = size ? (double)size : 1;
-	double light = weight(z, lower), heavy = weight(z, 2 * lower);
-	double share = (weight(z, c->interval) - light) / (heavy - light);
-	double coin = (double)(mix((uint64_t)id) >> 11) * 0x1p-53;
-
-	return (uint8_t)(c->interval_log2 + (heavy > light && coin < share));
 }
 
 /* ---- stacks ---- */
@@ -176,34 +156,58 @@ static int find_path(struct import *c, const struct memtrace_event *e, struct pa
 	return 0;
 }
 
+static int go_down(struct import *c, uint32_t kind, uint64_t address, uint32_t *node)
+{
+	uint32_t frame = recording_frame(c->tables, kind, RECORDING_NONE, address);
+
+	if (frame == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	*node = recording_node(c->tables, *node, frame);
+	if (*node == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
+}
+
+static bool reserve_path(struct path *path, size_t depth)
+{
+	size_t size = depth + depth / 2 + 64;
+	uint32_t *bigger;
+
+	if (depth <= path->size)
+		return true;
+	bigger = reallocarray(path->node, size, sizeof(*bigger));
+	if (!bigger)
+		return false;
+	path->node = bigger;
+	path->size = size;
+	return true;
+}
+
+/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
 static int find_node(struct import *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
-	size_t at = e->shared;
-	uint32_t frame;
+	bool deep = e->depth > TRACE_MAX_DEPTH;
+	size_t head = deep ? TRACE_MAX_DEPTH / 2 : e->depth;
+	size_t at = e->shared < path->known ? e->shared : path->known;
+	int error = 0;
 
-	if (e->depth > path->size) {
-		size_t size = e->depth + e->depth / 2 + 64;
-		uint32_t *bigger = reallocarray(path->node, size, sizeof(*bigger));
-
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		path->node = bigger;
-		path->size = size;
-	}
+	if (!reserve_path(path, head))
+		return MAYFLY_E_MEMORY;
+	at = at < head ? at : head;
 	*node = at ? path->node[at - 1] : 0;
-	for (; at < e->depth; at++) {
-		frame = recording_frame(c->tables, MAYFLY_FRAME_CODE, RECORDING_NONE,
-					(uint64_t)e->stack[at] << 1);
-		*node = frame == RECORDING_NONE ? RECORDING_NONE
-						: recording_node(c->tables, *node, frame);
-		if (*node == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
-		if (c->tables->nodes > c->nodes_max)
-			return MAYFLY_E_TOO_LARGE;
+	for (; at < head && !error; at++) {
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
 		path->node[at] = *node;
 	}
-	return 0;
+	path->known = head;
+	if (deep && !error) {
+		at = e->depth - (TRACE_MAX_DEPTH - head - 1);
+		error = go_down(c, MAYFLY_FRAME_ELIDED, at - head, node);
+	}
+	for (; at < e->depth && !error; at++)
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
+	return error;
 }
 
 /* Innermost first here, innermost last there. */
@@ -219,6 +223,8 @@ static bool name_frame(struct recording *t, struct recording_frame *f,
 			place.function = recording_string(t, l[i].function, strlen(l[i].function));
 			place.file = recording_string(t, l[i].file, strlen(l[i].file));
 			place.line = l[i].line;
+			place.first_char = l[i].start_char;
+			place.last_char = l[i].end_char;
 		}
 		place.inlined = i > 0;
 		index = recording_location(t, &place);
@@ -240,6 +246,8 @@ static int name_frames(struct import *c)
 		const struct memtrace_location *l;
 		size_t count;
 
+		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
+			continue;
 		l = memtrace_locate(c->r, code, &count);
 		if (!name_frame(t, &t->frame[i], l, count))
 			return MAYFLY_E_MEMORY;
@@ -262,6 +270,20 @@ static int add_event(struct import *c, struct event e)
 	return 0;
 }
 
+static uint8_t heap_flags(enum memtrace_source source)
+{
+	uint32_t heap = source == MEMTRACE_MINOR   ? MAYFLY_HEAP_OCAML_MINOR
+			: source == MEMTRACE_MAJOR ? MAYFLY_HEAP_OCAML_MAJOR
+						   : MAYFLY_HEAP_EXTERNAL;
+
+	return (uint8_t)(heap << MAYFLY_FLAG_HEAP_SHIFT);
+}
+
+static uint32_t count_hits(int64_t samples)
+{
+	return samples < 1 ? 1 : samples > HITS_MAX ? HITS_MAX : (uint32_t)samples;
+}
+
 static int add_block(struct import *c, struct path *path, const struct memtrace_event *e)
 {
 	struct block b = {.id = e->id, .b.thread = path->thread};
@@ -273,11 +295,10 @@ static int add_block(struct import *c, struct path *path, const struct memtrace_
 		return MAYFLY_E_DAMAGED;
 	b.b.size =
 	    (uint64_t)(e->length + (e->source != MEMTRACE_EXTERNAL)) * (c->info->word_size / 8);
+	b.b.flags = heap_flags(e->source);
 	if (!c->exact) {
-		b.b.hits = e->samples < 1	     ? 1
-			   : e->samples > UINT32_MAX ? UINT32_MAX
-						     : (uint32_t)e->samples;
-		b.b.interval_log2 = draw_interval(c, b.b.size, e->id);
+		b.b.hits = count_hits(e->samples);
+		b.b.interval_log2 = (uint8_t)c->interval_log2;
 	}
 	if (!grow(&c->block, c->blocks, &c->blocks_size, sizeof(*c->block)))
 		return MAYFLY_E_MEMORY;
@@ -296,18 +317,15 @@ static int add(struct import *c, const struct memtrace_event *e)
 		return MAYFLY_E_DAMAGED;
 	if (e->kind == MEMTRACE_ALLOC)
 		return add_block(c, path, e);
-	if (e->kind == MEMTRACE_PROMOTE) {
-		c->counts->promotions++;
-		return 0;
-	}
-	return add_event(c, (struct event){.time_us = e->time_us,
-					   .id = e->id,
-					   .block = NO_BLOCK,
-					   .thread = path->thread,
-					   .free = true});
+	return add_event(c,
+			 (struct event){.time_us = e->time_us,
+					.id = e->id,
+					.block = NO_BLOCK,
+					.thread = path->thread,
+					.change = e->kind == MEMTRACE_PROMOTE ? PROMOTED : FREED});
 }
 
-/* ---- which block a free is of ---- */
+/* ---- which block is promoted or freed ---- */
 
 static size_t find_id(const struct import *c, int64_t id)
 {
@@ -318,8 +336,8 @@ static size_t find_id(const struct import *c, int64_t id)
 	return at;
 }
 
-/* A free counts once, and not before its block was allocated. */
-static int resolve_frees(struct import *c)
+/* The first block with an id is the one that is meant. */
+static int resolve_blocks(struct import *c)
 {
 	c->by_id_size = 256;
 	while (c->by_id_size < c->blocks * 2)
@@ -330,14 +348,14 @@ static int resolve_frees(struct import *c)
 	for (size_t i = 0; i < c->events; i++) {
 		size_t at;
 
-		if (c->event[i].free)
+		if (c->event[i].change != ALLOCATED)
 			continue;
 		at = find_id(c, c->block[c->event[i].block].id);
 		if (!c->by_id[at])
 			c->by_id[at] = c->event[i].block + 1;
 	}
 	for (size_t i = 0; i < c->events; i++)
-		if (c->event[i].free)
+		if (c->event[i].change != ALLOCATED)
 			c->event[i].block = c->by_id[find_id(c, c->event[i].id)] - 1;
 	return 0;
 }
@@ -348,8 +366,8 @@ static int compare_events(const void *a, const void *b)
 
 	if (x->time_us != y->time_us)
 		return x->time_us < y->time_us ? -1 : 1;
-	if (x->free != y->free)
-		return x->free ? 1 : -1;
+	if ((x->change == ALLOCATED) != (y->change == ALLOCATED))
+		return x->change == ALLOCATED ? -1 : 1;
 	return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -365,7 +383,7 @@ static int write_event(struct import *c, struct trace_writer *w, const struct ev
 		return 0;
 	}
 	b = &c->block[e->block];
-	if (!e->free) {
+	if (e->change == ALLOCATED) {
 		error = trace_writer_alloc(w, e->time_us * 1000, &b->b, &b->serial);
 		b->written = true;
 		c->counts->blocks++;
@@ -374,6 +392,10 @@ static int write_event(struct import *c, struct trace_writer *w, const struct ev
 	if (!b->written || b->freed) {
 		c->counts->unmatched++;
 		return 0;
+	}
+	if (e->change == PROMOTED) {
+		c->counts->promotions++;
+		return trace_writer_promote(w, e->time_us * 1000, b->serial);
 	}
 	b->freed = true;
 	c->counts->frees++;
@@ -386,6 +408,7 @@ static int write_all(struct import *c, trace_sink *sink, void *context)
 	    .mode = c->exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
 	    .sampler = MAYFLY_POISSON,
 	    .interval_log2 = c->interval_log2,
+	    .unit_ns = 1000,
 	};
 	struct trace_writer *w = trace_writer_new(&options, c->tables, sink, context);
 	int error = w ? 0 : MAYFLY_E_MEMORY;
@@ -441,6 +464,11 @@ static int describe(struct import *c)
 	t->command_count = 1;
 	t->info.pid = (uint32_t)from->pid;
 	t->info.interval_bytes = c->exact ? 1 : (uint64_t)(c->interval + 0.5);
+	if (!c->exact) {
+		t->info.ocaml_interval_bytes = t->info.interval_bytes;
+		t->info.ocaml_rate = from->word_size == 8 * WORD_BYTES ? from->sample_rate
+								       : WORD_BYTES / c->interval;
+	}
 	if (from->start_us >= 0 && from->start_us <= TIME_MAX_US)
 		t->info.start_real_ns = from->start_us * 1000;
 	t->info.duration_ns = c->last_us * 1000;
@@ -485,7 +513,7 @@ static int convert(struct import *c, trace_sink *sink, void *context)
 	if (!error)
 		error = collect(c);
 	if (!error)
-		error = resolve_frees(c);
+		error = resolve_blocks(c);
 	if (!error && !c->sorted)
 		qsort(c->event, c->events, sizeof(*c->event), compare_events);
 	if (!error)

@@ -35,7 +35,8 @@ static double bytes_of(const struct run *r, const struct cursor_block *b)
 
 	if (b->hits)
 		sample_weight(estimate_sampler(r->s->info->sampler, b->flags),
-			      1ull << b->interval_log2, b->size, b->hits, &bytes, &blocks);
+			      trace_interval(r->s->trace, b->flags, b->interval_log2), b->size,
+			      b->hits, &bytes, &blocks);
 	return bytes;
 }
 

@@ -9,6 +9,8 @@
 
 /* ---- weights ---- */
 
+#define WORD 8.0 /* bytes, of OCaml */
+
 struct weight {
 	double bytes, blocks;
 	double variance_bytes, variance_blocks;
@@ -20,10 +22,9 @@ static double positive(uint64_t size)
 	return size > 0 ? (double)size : 1;
 }
 
-static struct weight weigh(enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
-			   uint32_t hits)
+static struct weight weigh(enum mayfly_sampler sampler, double r, uint64_t size, uint32_t hits)
 {
-	double r = (double)interval, z = positive(size);
+	double z = positive(size);
 	struct weight w = {0};
 
 	if (hits == 0) {
@@ -32,10 +33,11 @@ static struct weight weigh(enum mayfly_sampler sampler, uint64_t interval, uint6
 	} else if (sampler == ESTIMATE_WORDS) {
 		w.bytes = hits * r;
 		w.blocks = hits * (r / z);
-		w.variance_bytes = hits * r * r;
-		w.variance_blocks = hits * (r / z) * (r / z);
+		/* At one sample per word nothing is left to chance. */
+		w.variance_bytes = hits * r * r * fmax(0, 1 - WORD / r);
+		w.variance_blocks = hits * (r / z) * (r / z) * fmax(0, 1 - WORD / r);
 	} else if (sampler == MAYFLY_POISSON) {
-		double p = interval > 0 ? -expm1(-z / r) : 1;
+		double p = r > 0 ? -expm1(-z / r) : 1;
 
 		w.bytes = z / p;
 		w.blocks = 1 / p;
@@ -56,7 +58,7 @@ static struct weight weigh(enum mayfly_sampler sampler, uint64_t interval, uint6
 	return w;
 }
 
-void sample_weight(enum mayfly_sampler sampler, uint64_t interval, uint64_t size, uint32_t hits,
+void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
 		   double *bytes, double *blocks)
 {
 	struct weight w = weigh(sampler, interval, size, hits);
@@ -67,7 +69,7 @@ void sample_weight(enum mayfly_sampler sampler, uint64_t interval, uint64_t size
 
 /* ---- sums ---- */
 
-void tally_add(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits)
 {
 	struct weight w = weigh(sampler, interval, size, hits);
@@ -84,13 +86,13 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, 
 	t->variance_blocks += w.variance_blocks;
 	t->seen_bytes += (double)size;
 	t->seen_blocks++;
-	if (t->largest_interval < (double)interval)
-		t->largest_interval = (double)interval;
+	if (t->largest_interval < interval)
+		t->largest_interval = interval;
 	if (t->heaviest_block < w.variance_blocks / w.blocks)
 		t->heaviest_block = w.variance_blocks / w.blocks;
 }
 
-void tally_remove(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 		  uint32_t hits)
 {
 	struct weight w = weigh(sampler, interval, size, hits);
@@ -317,7 +319,7 @@ static double unseen_blocks(const struct tally *t)
 	return factor * fmax(1, t->heaviest_block);
 }
 
-struct mayfly_estimate tally_estimate(const struct tally *t, uint64_t trace_interval)
+struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval)
 {
 	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
 
@@ -332,8 +334,8 @@ struct mayfly_estimate tally_estimate(const struct tally *t, uint64_t trace_inte
 	e.blocks = exact_figure(t->exact_blocks);
 	if (trace_interval > 1) {
 		/* Not seen is less than 3 R with 95 %: e^-3 = .05. A block has at least a byte. */
-		e.bytes.high += 3 * (double)trace_interval;
-		e.blocks.high += 3 * (double)trace_interval;
+		e.bytes.high += 3 * trace_interval;
+		e.blocks.high += 3 * trace_interval;
 	}
 	return e;
 }

@@ -31,17 +31,17 @@ struct tally {
 };
 
 /* One block of `size` bytes as the trace has it: hits 0 = weight 1. */
-void tally_add(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits);
 /* Undoes one tally_add, except that largest_interval and heaviest_block stay as they are. */
-void tally_remove(struct tally *t, enum mayfly_sampler sampler, uint64_t interval, uint64_t size,
+void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 		  uint32_t hits);
 void tally_merge(struct tally *into, const struct tally *from);
-void sample_weight(enum mayfly_sampler sampler, uint64_t interval, uint64_t size, uint32_t hits,
+void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
 		   double *bytes, double *blocks);
 
 /* trace_interval: R of the trace, for the upper end of a sum of nothing (3 R). */
-struct mayfly_estimate tally_estimate(const struct tally *t, uint64_t trace_interval);
+struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval);
 
 /* The quantile q of the gamma distribution with this shape and scale 1. */
 double gamma_quantile(double q, double shape);

@@ -28,7 +28,6 @@
 #include "trace/format.h"
 
 #define UNIT_MOST	 1000000000u
-#define SAMPLED_UNIT	 2000	/* ns; each bit less costs 0.25 bytes per sampled block */
 #define FINEST_ERROR	 10000	/* ns, of times in exact traces */
 #define COARSEST_ERROR	 640000 /* at most this; doubled from the finest */
 #define RANK_ESCAPE	 64	/* a block deeper than this is named otherwise */
@@ -1059,8 +1058,8 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		return;
 	}
 	write_allocs(c, &e, x, b, &h, &to);
-	h.unit = h.error = SAMPLED_UNIT;
-	h.base = to_units(b->time_ns[0], SAMPLED_UNIT);
+	h.unit = h.error = x->unit_ns;
+	h.base = to_units(b->time_ns[0], x->unit_ns);
 	if (x->exact)
 		choose_unit(c, b, &h);
 	if (x->exact) {
@@ -1074,7 +1073,7 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 			put_one_thread(&e, b);
 		}
 	} else {
-		put_times(&e, b, SAMPLED_UNIT);
+		put_times(&e, b, x->unit_ns);
 		put_direct_threads(&e, b);
 		use_column(&to, COLUMN_EVENT_TIME, e.time, b->events);
 		use_column(&to, COLUMN_ALLOC_THREAD, e.thread, b->allocs);

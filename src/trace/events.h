@@ -36,7 +36,8 @@ struct event_context {
 	size_t nodes;	  /* without the root: numbers 1 to nodes */
 	uint32_t threads; /* numbers below */
 	uint32_t frames;
-	bool exact; /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
+	uint32_t unit_ns; /* written: times are whole numbers of this, but those of exact traces */
+	bool exact;	  /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
 };
 
 struct event_coder; /* scratch memory of a writer */

@@ -187,6 +187,8 @@ enum trace_field {
 	FIELD_RESIDENT = 46,	   /* u, bytes */
 	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
 	FIELD_ABSENT = 50,	   /* u, enum mayfly_absent */
+	FIELD_OCAML_RATE = 52,	   /* u, the bits of a double */
+	FIELD_HEAPS = 54,	   /* u, bits */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

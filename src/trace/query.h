@@ -12,6 +12,7 @@
  *	histogram.c	rows by class
  *	churn.c		rows and their mean live bytes
  *	reallocs.c	rows of chains of realloc
+ *	survival.c	what became of blocks in OCaml's minor heap
  *
  * A slot is what blocks are summed by before there are rows:
  *
@@ -78,6 +79,7 @@ struct group {
 	int64_t low, high;
 	uint64_t address; /* of the frame when by_address, of the mark */
 	uint32_t kind;
+	uint32_t first_char, last_char; /* BY_STACK only */
 	bool by_address, inlined;
 };
 
@@ -122,7 +124,7 @@ struct query_state {
 	bool (*fill)(struct query_state *s); /* instead of query_sums.c's passes; or NULL */
 	void *fill_context;
 
-	uint64_t largest_interval;
+	double largest_interval;
 	struct moment peak;
 
 	/* texts, by address and by what they say */
@@ -360,6 +362,10 @@ uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
  * out of memory. */
 bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
 
+/* The group or stack of the blocks that are allocated at the node at hand. special: it is no place
+ * of the node's. Once there are rows. */
+bool query_own(struct tree_walk *w, uint32_t *source, bool *special);
+
 /* From sums to groups, or to stacks. */
 bool query_make_groups(struct query_state *s);
 
@@ -400,7 +406,7 @@ struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_r
  * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
  * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
  */
-uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest);
+double query_unseen_interval(const struct query_state *s, uint64_t smallest);
 int64_t query_answer_time(const struct query_state *s);
 struct mayfly_result *query_make_result(struct query_state *s);
 

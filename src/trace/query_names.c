@@ -143,8 +143,10 @@ static uint64_t pair(uint32_t low, uint32_t high)
 static struct key place_key(const struct group *p, enum mayfly_by by)
 {
 	if (by == MAYFLY_BY_STACK)
-		return (struct key){{pair(p->kind, p->inlined), pair(p->function, p->file),
-				     pair(p->module, p->line), p->address}};
+		return (struct key){
+		    {pair(p->kind, p->inlined), pair(p->function, p->file),
+		     pair(p->module, p->line),
+		     p->last_char ? pair(p->first_char, p->last_char) : p->address}};
 	if (by == MAYFLY_BY_MODULE)
 		return (struct key){{by, p->module}};
 	if (p->by_address)
@@ -221,6 +223,9 @@ static bool add_location(struct query_state *s, struct frame_spots *f,
 	if (place.function == 0) {
 		place.by_address = true;
 		place.address = frame->address;
+	} else if (s->query->by == MAYFLY_BY_STACK) {
+		place.first_char = location->first_char;
+		place.last_char = location->last_char;
 	}
 	return add_spot(s, f, &place);
 }

@@ -39,6 +39,8 @@ static struct mayfly_place group_place(const struct query_state *s, const struct
 	    .address = g->address,
 	    .kind = g->kind,
 	    .inlined = g->inlined,
+	    .first_char = g->first_char,
+	    .last_char = g->last_char,
 	};
 }
 
@@ -50,11 +52,11 @@ static bool is_empty(const struct query_state *s, size_t group)
 	return t.seen_blocks == 0 && t.exact_count == 0;
 }
 
-uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest)
+double query_unseen_interval(const struct query_state *s, uint64_t smallest)
 {
 	if (smallest < s->query->min_size)
 		smallest = s->query->min_size;
-	if (s->info->sampler == MAYFLY_STRATIFIED && smallest >= s->largest_interval &&
+	if (s->info->sampler == MAYFLY_STRATIFIED && (double)smallest >= s->largest_interval &&
 	    !query_of_ocaml(s))
 		return 0;
 	return s->largest_interval;
@@ -62,7 +64,7 @@ uint64_t query_unseen_interval(const struct query_state *s, uint64_t smallest)
 
 /* Of the group or stack that has the sums 2 i and 2 i + 1. */
 static void set_figures(const struct query_state *s, struct mayfly_row *row,
-			const struct sums *sums, size_t i, uint64_t interval)
+			const struct sums *sums, size_t i, double interval)
 {
 	struct tally self = query_tally(s, sums, 2 * i), total = query_tally(s, sums, 2 * i + 1);
 
@@ -76,7 +78,7 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, size_t
 {
 	const struct group *g = &s->group[group];
 	bool by_size = s->query->by == MAYFLY_BY_SIZE;
-	uint64_t interval = query_unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
+	double interval = query_unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
 
 	*row = (struct mayfly_row){
 	    .function = group_text(s, g->function),

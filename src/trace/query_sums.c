@@ -335,7 +335,9 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 
 	if (b->size < q->min_size || b->size > q->max_size)
 		return false;
-	if (q->heaps && !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1))
+	if (q->heaps ? !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1)
+		     : q->by != MAYFLY_BY_HEAP &&
+			   !trace_counts(s->trace, MAYFLY_FLAG_HEAP(b->flags), b->node))
 		return false;
 	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
 		return false;
@@ -388,7 +390,8 @@ static bool add_block(struct gather *g, const struct cursor_block *b, struct fat
 	t = slot_tally(g->s, slot);
 	if (t)
 		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
-			  1ull << b->interval_log2, b->size, b->hits);
+			  trace_interval(g->s->trace, b->flags, b->interval_log2), b->size,
+			  b->hits);
 	return t != NULL;
 }
 
@@ -407,7 +410,8 @@ static bool add_forever(struct gather *g, const struct cursor_block *b)
 
 static bool take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
 {
-	uint64_t interval = 1ull << b->e.interval_log2[alloc];
+	double interval =
+	    trace_interval(g->s->trace, b->e.alloc_flags[alloc], b->e.interval_log2[alloc]);
 	struct cursor_block block;
 
 	if (b->e.hits[alloc] > 0 && g->s->largest_interval < interval)
@@ -613,6 +617,8 @@ static bool find_peak(struct query_state *s)
 		return query_fail(s, more);
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
 		events++;
+		if (!trace_counts(s->trace, e.heap, e.node))
+			continue;
 		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
 		if (live > peak) {
 			peak = live;

@@ -497,3 +497,23 @@ bool query_make_groups(struct query_state *s)
 		return false;
 	return s->query->by == MAYFLY_BY_STACK ? make_stacks(s) : make_node_groups(s);
 }
+
+/* ---- from a node to its row ---- */
+
+bool query_own(struct tree_walk *w, uint32_t *source, bool *special)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t place;
+
+	if (s->query->by == MAYFLY_BY_STACK) {
+		if (!query_special_place(s, l, &place))
+			return false;
+		*special = place != NONE;
+		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
+		return true;
+	}
+	*special = l->leaf == NONE;
+	*source = *special ? query_special_group(s, l->hides) : l->leaf;
+	return !*special || *source != NONE;
+}

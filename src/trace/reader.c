@@ -15,6 +15,7 @@
  */
 #include "trace/reader.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,6 +234,12 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_OCAML_INTERVAL:
 		info->ocaml_interval_bytes = u;
 		break;
+	case FIELD_OCAML_RATE:
+		memcpy(&info->ocaml_rate, &u, sizeof(u));
+		break;
+	case FIELD_HEAPS:
+		info->heaps = (uint32_t)u & ((1u << MAYFLY_HEAPS) - 1);
+		break;
 	case FIELD_START_REAL:
 		info->start_real_ns = s;
 		break;
@@ -287,6 +294,23 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	}
 }
 
+/* Intervals of OCaml's heaps are 2^k times a number from 1 to 2, the same for the whole trace. */
+static void read_ocaml_rate(struct opening *o)
+{
+	struct mayfly_info *info = &o->t->info;
+	int exponent;
+
+	o->t->ocaml_scale = 1;
+	if (!info->ocaml_interval_bytes)
+		info->ocaml_rate = 0;
+	else if (info->ocaml_rate == 0)
+		info->ocaml_rate = 8 / (double)info->ocaml_interval_bytes;
+	else if (!(info->ocaml_rate > 1e-12 && info->ocaml_rate <= 2))
+		fail(o, MAYFLY_E_DAMAGED);
+	else
+		o->t->ocaml_scale = 2 * frexp(8 / info->ocaml_rate, &exponent);
+}
+
 static void read_info(struct opening *o)
 {
 	struct varint_in *in = &o->tables.chunk.head;
@@ -307,13 +331,14 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_ABSENT || id & 1))
+		if (number.bad && (id <= FIELD_HEAPS || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
 		fail(o, MAYFLY_E_DAMAGED);
 	if (info->interval_bytes == 0)
 		info->interval_bytes = 1;
+	read_ocaml_rate(o);
 }
 
 /* ---- chunks of events and sums ---- */
@@ -677,6 +702,8 @@ static int open_trace(struct opening *o)
 		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
 	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
 		error = sums_count(t, &t->parts);
+	if (!error)
+		error = overlap_find(t);
 	info->complete = o->finished && o->info_complete && !o->damaged;
 	return error;
 }
@@ -757,6 +784,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	free(t->sums);
 	counters_close(t);
 	fragments_close(t);
+	free(t->pool);
 	free(t);
 }
 

@@ -47,6 +47,9 @@ struct mayfly_trace {
 	uint8_t *owned; /* the trace made of a spool */
 	struct mayfly_info info;
 	struct mayfly_helper helper; /* all zero: none */
+	double ocaml_scale; /* what intervals of OCaml's heaps are, in powers of two: 1 to 2 */
+
+	uint8_t *pool; /* of each node a bit: overlap.c; NULL: nothing is there twice */
 
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;
@@ -88,11 +91,34 @@ bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t 
 bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
 		      uint64_t more, size_t item);
 
+/* The interval of a block whose flags and log2 these are. */
+static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags, uint32_t log2)
+{
+	double interval = (double)((uint64_t)1 << log2);
+
+	return flags & MAYFLY_FLAG_HEAP_MASK ? interval * t->ocaml_scale : interval;
+}
+
+/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more.
+ */
+static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
+{
+	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
+		return true;
+	return heap == MAYFLY_HEAP_MALLOC &&
+	       !(node < t->info.nodes && t->pool[node / 8] >> node % 8 & 1);
+}
+
 /* What events_read() needs to know of the tables at a chunk. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 
 /* How many parts the trace has (sums.h): counted from the heads of SUMS, or by going through. */
 int sums_count(const struct mayfly_trace *t, size_t *parts);
+
+/* ---- opening, overlap.c ---- */
+
+/* Fills t->pool, when names and heaps are known. 0 or MAYFLY_E_MEMORY. */
+int overlap_find(struct mayfly_trace *t);
 
 /* ---- opening, tables_read.c ---- */
 

@@ -48,7 +48,8 @@ static struct change change_of(const struct run *r, const struct cursor_block *b
 
 	if (b->hits)
 		sample_weight(estimate_sampler(r->s->info->sampler, b->flags),
-			      1ull << b->interval_log2, b->size, b->hits, &c.bytes, &c.blocks);
+			      trace_interval(r->s->trace, b->flags, b->interval_log2), b->size,
+			      b->hits, &c.bytes, &c.blocks);
 	c.bytes *= sign;
 	c.blocks *= sign;
 	return c;

@@ -139,15 +139,31 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+double spool_ocaml_rate(const struct spool_header *mapped)
+{
+	uint32_t log2 = atomic_load(&mapped->ocaml_interval_log2);
+	uint64_t bits = atomic_load(&mapped->ocaml_rate);
+	double rate, interval, least;
+
+	if (!log2 || log2 > TRACE_MAX_INTERVAL)
+		return 0;
+	least = (double)((uint64_t)1 << log2);
+	memcpy(&rate, &bits, sizeof(rate));
+	interval = rate > 0 ? 8 / rate : 0;
+	return interval >= least && interval < 2 * least ? rate : 8 / least;
+}
+
 /* What is known only when the program has begun, or later still. */
 static int describe_late(const struct spool_source *source, const struct spool_header *mapped,
 			 bool beginning_missing, struct recording *tables)
 {
-	uint32_t ocaml_log2 = atomic_load(&mapped->ocaml_interval_log2);
+	double rate = spool_ocaml_rate(mapped);
 	struct spool_header copy;
 
-	if (ocaml_log2 && ocaml_log2 <= TRACE_MAX_INTERVAL)
-		tables->info.ocaml_interval_bytes = (uint64_t)1 << ocaml_log2;
+	if (rate > 0) {
+		tables->info.ocaml_rate = rate;
+		tables->info.ocaml_interval_bytes = (uint64_t)(8 / rate + 0.5);
+	}
 	memcpy(&copy, mapped, sizeof(copy));
 	return describe_note(source, &copy, beginning_missing, tables);
 }

@@ -22,4 +22,8 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 		       struct tick_clock *clock, const struct spool_ending *ending,
 		       const struct spool_totals *totals, struct recording *tables);
 
+/* Samples for each word of OCaml's heaps; 0: they are not recorded, so far. The interval of the
+ * samples is 8 / that, and its log2, rounded down, the header's. */
+double spool_ocaml_rate(const struct spool_header *mapped);
+
 #endif

@@ -107,6 +107,9 @@ struct spool_header {
 	uint32_t exe_length;
 	uint32_t note_offset; /* one line for the user ("unknown key 'x' in MAYFLY"), or length 0 */
 	_Atomic uint32_t note_length; /* (a) it may grow, by whole remarks */
+	/* (a) samples for each word of the heaps of OCaml, the bits of a double; before
+	 * ocaml_interval_log2, which is that of 8 / rate, rounded down */
+	_Atomic uint64_t ocaml_rate;
 
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */

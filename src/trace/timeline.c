@@ -7,6 +7,7 @@
 
 #include "estimate.h"
 #include "parts.h"
+#include "query.h"
 #include "reader.h"
 
 /* ---- totals ---- */
@@ -23,14 +24,15 @@ static void subtract(struct tally *t, const struct mayfly_info *info, const stru
 		     e->interval, e->size, e->hits);
 }
 
-struct sums {
+struct running {
 	struct tally allocated, live, largest, temporary;
 	double live_bytes, peak_bytes; /* summed as mayfly_query_run does: one peak */
 	int64_t peak_time_ns;
-	uint64_t interval;
+	double interval;
 };
 
-static void add_event(struct sums *s, const struct mayfly_info *info, const struct mayfly_event *e)
+static void add_event(struct running *s, const struct mayfly_info *info,
+		      const struct mayfly_event *e)
 {
 	if (e->kind == MAYFLY_ALLOC) {
 		add(&s->allocated, info, e);
@@ -51,28 +53,28 @@ static void add_event(struct sums *s, const struct mayfly_info *info, const stru
 	}
 }
 
+/* What a question by any kind of rows would call its total, without the rows. */
 static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric,
 		     struct mayfly_estimate *total)
 {
-	struct mayfly_result *result;
+	struct query_state s = {0};
 	struct mayfly_query query;
-	int error;
 
 	mayfly_query_defaults(&query);
 	query.metric = metric;
-	query.by = MAYFLY_BY_HEAP;
-	error = mayfly_query_run(trace, &query, &result);
-	if (error)
-		return error;
-	*total = result->total;
-	mayfly_result_free(result);
-	return 0;
+	if (query_begin(&s, trace, &query)) {
+		struct tally all = query_tally(&s, &s.all, 0);
+
+		*total = tally_estimate(&all, query_unseen_interval(&s, 0));
+	}
+	query_end(&s);
+	return s.error;
 }
 
 static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct sums s = {.interval = info->interval_bytes};
+	struct running s = {.interval = (double)info->interval_bytes};
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
 	int more = mayfly_cursor_open(trace, &cursor);
@@ -80,7 +82,8 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	if (more)
 		return more;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1)
-		add_event(&s, info, &e);
+		if (trace_counts(trace, e.heap, e.node))
+			add_event(&s, info, &e);
 	mayfly_cursor_close(cursor);
 	if (more)
 		return more;
@@ -99,7 +102,7 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	return more;
 }
 
-static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, uint64_t interval)
+static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, double interval)
 {
 	struct tally t = {
 	    .exact_bytes = (double)bytes, .exact_blocks = (double)blocks, .exact_count = blocks};
@@ -107,7 +110,7 @@ static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, uint64_t 
 	return tally_estimate(&t, interval);
 }
 
-static struct mayfly_estimate left(const struct parts_totals *t, uint64_t interval)
+static struct mayfly_estimate left(const struct parts_totals *t, double interval)
 {
 	return counted(parts_left(t->alloc_bytes, t->free_bytes), parts_left(t->allocs, t->frees),
 		       interval);
@@ -116,7 +119,7 @@ static struct mayfly_estimate left(const struct parts_totals *t, uint64_t interv
 static void summary_of_parts(const struct mayfly_info *info, const struct parts_view *view,
 			     struct mayfly_summary *summary)
 {
-	uint64_t interval = info->interval_bytes;
+	double interval = (double)info->interval_bytes;
 
 	summary->allocated = counted(view->end.alloc_bytes, view->end.allocs, interval);
 	summary->temporary = counted(view->end.temp_bytes, view->end.temps, interval);
@@ -204,6 +207,8 @@ static int steps_of_events(const struct mayfly_trace *trace, struct steps *s)
 	if (more)
 		return more;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		if (!trace_counts(trace, e.heap, e.node))
+			continue;
 		step_to(s, step_of(s, e.time_ns));
 		s->live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
 		step_raise(s, s->at, s->live);

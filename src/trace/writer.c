@@ -75,6 +75,7 @@ struct trace_writer {
 	struct index_entry *index;
 	size_t chunks, chunk_room;
 	uint64_t allocs, frees;
+	uint32_t heaps; /* MAYFLY_HEAP_... of the blocks, a bit each */
 	bool thinned;
 };
 
@@ -142,7 +143,9 @@ struct trace_writer *trace_writer_new(const struct trace_writer_options *options
 	w->r = tables;
 	w->sink = sink;
 	w->context = context;
-	w->unit = options->mode == MAYFLY_EXACT || options->snapshot_ns ? 1 : TRACE_UNIT_NS;
+	w->unit = options->unit_ns ? options->unit_ns : TRACE_UNIT_NS;
+	if (options->snapshot_ns || (options->mode == MAYFLY_EXACT && !options->unit_ns))
+		w->unit = 1;
 	w->now_ns = INT64_MIN;
 	if (!tables_begin(&w->tables, tables) || (!options->snapshot_ns && !new_batch(w))) {
 		trace_writer_free_all(w);
@@ -268,6 +271,14 @@ static void field_command(struct info_writer *i)
 	bytes_free(&b);
 }
 
+static uint64_t double_bits(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
 static void put_info(struct info_writer *i)
 {
 	const struct trace_writer *w = i->w;
@@ -299,6 +310,8 @@ static void put_info(struct info_writer *i)
 	field_u(i, FIELD_COMPLETE, info->complete);
 	field_u(i, FIELD_SPOOL, info->spool);
 	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
+	field_u(i, FIELD_OCAML_RATE, double_bits(info->ocaml_rate));
+	field_u(i, FIELD_HEAPS, w->heaps);
 	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
 	field_u(i, FIELD_CPU, info->program_cpu_ns);
 	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
@@ -444,7 +457,8 @@ static void write_events(struct trace_writer *w, size_t first_chain)
 	    .nodes = w->tables.nodes - 1,
 	    .threads = (uint32_t)w->tables.threads,
 	    .frames = (uint32_t)w->tables.frames,
-	    .exact = w->options.mode == MAYFLY_EXACT,
+	    .exact = w->options.mode == MAYFLY_EXACT && !w->options.unit_ns,
+	    .unit_ns = w->options.unit_ns ? w->options.unit_ns : TRACE_UNIT_NS,
 	};
 	struct event_batch *b = &w->batch;
 	struct index_entry *entry;
@@ -614,6 +628,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	if (node == RECORDING_NONE)
 		return fail(w, w->tables.error);
 	w->allocs++;
+	w->heaps |= 1u << MAYFLY_FLAG_HEAP(block->flags);
 	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
 	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
 	if (w->options.snapshot_ns)

@@ -27,6 +27,8 @@ struct trace_writer_options {
 	uint32_t interval_log2;
 	/* Per-stack counters at each such interval instead of events; 0: events. */
 	int64_t snapshot_ns;
+	/* Times are whole numbers of this; 0: chosen by the mode. */
+	uint32_t unit_ns;
 	int level; /* of compression; 0: chosen by size */
 };
 

@@ -7,6 +7,7 @@ _mayfly()
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
 		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --histogram --churn --reallocs
+		--survival --rss --fragmentation
 		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OCaml's heap: what the agent costs an unmodified program at several rates, and the bytes that a
+sampled block takes in the trace, beside Memtrace's coding of the same events."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import measure
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RATES = ["off", "1e-6", "1e-5", "1e-4", "1e-3"]
+TARGETS = {"1e-5": 1.01, "1e-4": 1.10}
+SIZED = ["1e-5", "1e-4", "1e-3"]
+
+
+def compile_program(name, work):
+    """None when OCaml is not here, or the wrong one."""
+    out = os.path.join(work, name + ".exe")
+    source = os.path.join(work, name + ".ml")
+    if not os.path.exists(out):
+        shutil.copy(os.path.join(HERE, name + ".ml"), source)
+        done = subprocess.run(["ocamlopt", "-g", source, "-o", out], cwd=work, capture_output=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    return out
+
+
+def large_source(work, functions):
+    path = os.path.join(work, "big.ml")
+    with open(path, "w") as f:
+        for i in range(functions):
+            f.write("let f%d x = match x with | Some (y, z) when y > %d -> List.map "
+                    "(fun k -> k + y * %d) z | _ -> [ %d ]\n" % (i, i, i, i))
+    return path
+
+
+def programs(work, quick):
+    return [
+        ("deep", "maps, tables and lists, 800 calls down (ocaml_deep.ml)",
+         lambda: [compile_program("ocaml_deep", work), "2" if quick else "10"]),
+        ("shallow", "lists, some dozen calls down (ocaml_shallow.ml)",
+         lambda: [compile_program("ocaml_shallow", work), "20" if quick else "150"]),
+        ("ocamlopt", "ocamlopt.opt -c of a large file",
+         lambda: [shutil.which("ocamlopt.opt"), "-c", large_source(work, 300 if quick else 2000)]),
+    ]
+
+
+def spawn(tools, command, env, work):
+    return measure.Process(tools.spawn, command, env, measure.CPUS[-1:], work).finish()
+
+
+def clear(work):
+    for name in os.listdir(work):
+        if name.endswith(".spool"):
+            os.unlink(os.path.join(work, name))
+
+
+def ways(tools, work):
+    result = [("native", {}), ("native again", {})]
+    for rate in RATES:
+        options = "output=%s,ocaml=%s" % (os.path.join(work, "bench.%p.spool"), rate)
+        result.append((rate, {"LD_PRELOAD": tools.agent, "MAYFLY": options}))
+    return result
+
+
+def measure_cost(tools, name, command, rounds, work, progress):
+    runs = {}
+    digest = None
+    for number in range(rounds):
+        for label, env in measure.rotated(ways(tools, work), number):
+            progress("%s: %s, round %d of %d" % (name, label, number + 1, rounds))
+            run = spawn(tools, command, env, work)
+            clear(work)
+            if run["status"]:
+                raise RuntimeError("%s: status %d: %s" % (label, run["status"], run["complaint"]))
+            digest = digest or run["digest"]
+            if run["digest"] != digest:
+                raise RuntimeError("%s: another output than without mayfly" % label)
+            runs.setdefault(label, []).append(
+                {key: run[key] for key in ("cpu_s", "rss_bytes", "foreign")})
+    return runs
+
+
+def said(command, work):
+    done = subprocess.run(command, cwd=work, capture_output=True, env=dict(os.environ, LC_ALL="C"))
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    return done.stdout
+
+
+def measure_size(tools, name, command, rate, work, progress):
+    """Bytes of the trace, and of Memtrace's file of the same blocks."""
+    progress("%s: file at %s" % (name, rate))
+    trace, export = os.path.join(work, "t.mayfly"), os.path.join(work, "t.ctf")
+    for path in (trace, export):
+        if os.path.exists(path):
+            os.unlink(path)
+    said([tools.mayfly, "record", "--quiet", "-o", trace, "--ocaml=" + rate, "--"] + command, work)
+    facts = json.loads(said([tools.mayfly, "info", "--json", trace], work))
+    heaps = json.loads(said([tools.mayfly, "report", "--json", "--by", "heap", "--metric",
+                             "allocated", trace], work))["rows"]
+    blocks = sum(row["self"]["samples"] for row in heaps if row["heap"] != "malloc")
+    said([tools.mayfly, "export", "--to", "memtrace", "-o", export, trace], work)
+    return {"blocks": blocks, "malloc_blocks": facts["samples"] - blocks,
+            "bytes": facts["file_bytes"], "memtrace_bytes": os.path.getsize(export)}
+
+
+def measure_all(tools, rounds, quick, work, progress):
+    results = {"rounds": rounds, "programs": []}
+    if not shutil.which("ocamlopt.opt"):
+        return dict(results, failed="ocamlopt.opt is not installed")
+    work = os.path.join(work, "quick" if quick else "full")
+    os.makedirs(work, exist_ok=True)
+    for name, what, make in programs(work, quick):
+        entry = {"name": name, "what": what, "runs": {}, "sizes": {}}
+        results["programs"].append(entry)
+        try:
+            command = make()
+            entry["runs"] = measure_cost(tools, name, command, rounds, work, progress)
+            for rate in SIZED:
+                entry["sizes"][rate] = measure_size(tools, name, command, rate, work, progress)
+        except RuntimeError as error:
+            entry["failed"] = str(error)
+    return results
+
+
+# ---- as text
+
+def ratios(entry, label, key):
+    """To the mean of both native runs of the round; of "native again" to "native"."""
+    values = []
+    for number, run in enumerate(entry["runs"].get(label, [])):
+        first = entry["runs"]["native"][number][key]
+        again = entry["runs"]["native again"][number][key]
+        values.append(run[key] / (first if label == "native again" else (first + again) / 2))
+    return values
+
+
+def smallest(entry, label, key):
+    runs = entry["runs"]
+    floor = min(run[key] for run in runs["native"] + runs["native again"])
+    return min(run[key] for run in runs[label]) / floor
+
+
+def foreign(data):
+    return [run["foreign"] for p in data["programs"] for runs in p["runs"].values() for run in runs]
+
+
+def cost_table(data, key, table, spread):
+    rows = []
+    for label in RATES + ["native again"]:
+        row = [label]
+        for p in data["programs"]:
+            values = ratios(p, label, key)
+            row.append("%s; %.3f" % (spread(values), smallest(p, label, key)) if values
+                       else p.get("failed", "-")[:60])
+        rows.append(row)
+    return table([""] + [p["name"] for p in data["programs"]], rows)
+
+
+def size_table(data, table):
+    rows = []
+    for rate in SIZED:
+        row = [rate]
+        for p in data["programs"]:
+            s = p["sizes"].get(rate)
+            row.append("%.1f; %.1f; %d" % (s["bytes"] / (s["blocks"] + s["malloc_blocks"]),
+                                           s["memtrace_bytes"] / s["blocks"], s["blocks"])
+                       if s and s["blocks"] else "-")
+        rows.append(row)
+    return table([""] + [p["name"] for p in data["programs"]], rows)
+
+
+def render(part, heading, table, spread, quiet):
+    data = part["data"]
+    lines = heading("OCaml", part)
+    if "failed" in data:
+        return lines + ["", data["failed"], ""]
+    lines += [quiet(foreign(data)), "",
+              "Unmodified programs with the agent preloaded, malloc sampled at 512 KiB, OCaml's heap"
+              " at rates per word; *off*: malloc alone. Median of the ratios within each round to the"
+              " mean of two runs without the agent [smallest-largest]; then smallest over smallest.",
+              ""]
+    lines += ["- **%s**: %s" % (p["name"], p["what"]) for p in data["programs"]]
+    lines += ["", "### CPU time, user and system", ""] + cost_table(data, "cpu_s", table, spread)
+    lines += ["### Peak resident memory", ""] + cost_table(data, "rss_bytes", table, spread)
+    lines += ["### Bytes in the file for each sampled block", "",
+              "`mayfly record`, all included; the same blocks as a Memtrace file"
+              " (`mayfly export --to memtrace`); how many OCaml blocks.", ""]
+    return lines + size_table(data, table)
+
+
+def target_rows(data):
+    rows = []
+    for rate, target in TARGETS.items():
+        found = [(measure.median(ratios(p, rate, "cpu_s")), smallest(p, rate, "cpu_s"), p["name"])
+                 for p in data["programs"] if ratios(p, rate, "cpu_s")]
+        if found:
+            rows.append(["OCaml: CPU at %s (median; smallest over smallest)" % rate,
+                         "< %.2f" % target,
+                         ", ".join("%s %.3f; %.3f" % (name, a, b) for a, b, name in found)])
+    for rate in ("1e-5", "1e-4"):
+        found = [(p["sizes"][rate], p["name"]) for p in data["programs"]
+                 if p["sizes"].get(rate, {}).get("blocks")]
+        if found:
+            rows.append(["OCaml: bytes per sampled block at %s, of Memtrace's" % rate, "<= 0.5",
+                         ", ".join("%s %.2f" % (
+                             name, s["bytes"] / (s["blocks"] + s["malloc_blocks"])
+                             / (s["memtrace_bytes"] / s["blocks"])) for s, name in found)])
+    return rows
