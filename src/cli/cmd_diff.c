@@ -185,7 +185,7 @@ static char *text_relative(char *buffer, size_t size, const struct diff_figure *
 	double percent = 100 * d->change / d->before;
 
 	if (d->before <= 0 || d->after <= 0)
-		snprintf(buffer, size, "%s", d->after > 0 ? "new" : d->before > 0 ? "gone" : "");
+		snprintf(buffer, size, "%s", d->after > 0 ? "new" : d->before > 0 ? "gone" : "0 %");
 	else if (d->after >= 10 * d->before)
 		snprintf(buffer, size, "x%.0f", d->after / d->before);
 	else if (d->change == 0)
