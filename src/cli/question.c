@@ -218,7 +218,7 @@ const char *question_needs_blocks(const struct question *question)
 	if (q->by == MAYFLY_BY_HEAP)
 		return "--by heap";
 	if (q->by == MAYFLY_BY_FREEING_THREAD || q->by == MAYFLY_BY_THREADS)
-		return by_names[q->by];
+		return q->by == MAYFLY_BY_THREADS ? "--by threads" : "--by freeing-thread";
 	if (q->thread.matches)
 		return "--thread";
 	if (q->heaps)
