@@ -9,6 +9,7 @@ import exact
 import macro
 import measure
 
+PATIENCE_S = 120  # with jeprof, which takes long over so many addresses
 FORMATS = ["pprof", "heap_v2", "folded", "speedscope", "flamegraph", "csv"]
 
 
@@ -21,13 +22,14 @@ def commands(tools, trace, heaptrack, work):
         found.append(("mayfly export --to " + name,
                       [tools.mayfly, "export", "--force", "--to", name, "-o", made(name), trace],
                       made(name)))
+    # Some GB: nobody needs them on a disk.
     found.append(("mayfly export --to csv --rows samples",
-                  [tools.mayfly, "export", "--force", "--to", "csv", "--rows", "samples", "-o",
-                   made("samples"), trace], made("samples")))
+                  [tools.mayfly, "export", "--to", "csv", "--rows", "samples", "-o", "/dev/null",
+                   trace], None))
     found.append(("go tool pprof -top, of ours",
                   ["go", "tool", "pprof", "-symbolize=none", "-top", made("pprof")], None))
     clang = os.path.realpath(shutil.which("clang-14") or "clang-14")
-    found.append(("jeprof --text, of ours", ["jeprof", "--text", clang, made("heap_v2")], None))
+    found.append(("jeprof --text, of ours", ["timeout", str(PATIENCE_S), "jeprof", "--text", clang, made("heap_v2")], None))
     if heaptrack:
         print_it = [tools.heaptrack_print or "heaptrack_print", "-f", heaptrack]
         found.append(("heaptrack_print", print_it, None))
@@ -62,7 +64,8 @@ def measure_all(tools, rounds, quick, work, progress):
         record(tools, program, present["heaptrack"], work)
     result.update(exact.info(tools, trace))
     for label, command, output in commands(tools, trace, heaptrack, work):
-        row = {"label": label, "missing": None if shutil.which(command[0]) else "not installed",
+        row = {"label": label, "missing": None if shutil.which(command[command[0] == "timeout" and 2])
+               else "not installed",
                "cpu_s": [], "foreign": []}
         result["rows"].append(row)
         # The others' tools take their time: once.
@@ -71,7 +74,8 @@ def measure_all(tools, rounds, quick, work, progress):
             progress("exports: %s, round %d" % (label, number + 1))
             run = measure.Process(tools.spawn, command, {"HOME": work}, measure.CPUS, work).finish()
             if run["status"]:
-                row["missing"] = run["complaint"]
+                row["missing"] = "stopped after %d s" % PATIENCE_S if run["status"] == 124 \
+                    else run["complaint"]
                 break
             row["cpu_s"].append(run["cpu_s"])
             row["foreign"].append(run["foreign"])
