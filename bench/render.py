@@ -333,6 +333,22 @@ def render_queries(part):
     return lines
 
 
+# ---- exports
+
+def render_exports(part):
+    data = part["data"]
+    lines = heading("Exports", part)
+    if data.get("failed"):
+        return lines + ["", data["failed"], ""]
+    lines += [quiet([f for row in data["rows"] for f in row["foreign"]]), "",
+              "An exact trace of %s: %.2f M allocations, %d stacks. CPU time, from the start of the"
+              " process to its end." % (data["what"], data["samples"] / 1e6, data["stacks"]), ""]
+    rows = [[row["label"], row["missing"], "", ""] if row["missing"] else
+            [row["label"], spread(row["cpu_s"], "%.2f s"), size(row["rss_bytes"]),
+             size(row["bytes"]) if "bytes" in row else ""] for row in data["rows"]]
+    return lines + table(["", "CPU", "peak RSS", "output"], rows)
+
+
 # ---- exact
 
 def exact_ratios(program, name, key):
@@ -476,8 +492,8 @@ def render_ocaml(part):
 
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
-         ("queries", render_queries), ("estimators", render_estimators), ("codec", render_codec),
-         ("ocaml", render_ocaml)]
+         ("queries", render_queries), ("exports", render_exports),
+         ("estimators", render_estimators), ("codec", render_codec), ("ocaml", render_ocaml)]
 
 
 # ---- targets

@@ -35,7 +35,7 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *t
 		snprintf(buffer, size, "never freed");
 		break;
 	case MAYFLY_TEMPORARY:
-		snprintf(buffer, size, "temporary");
+		snprintf(buffer, size, "freed before the next allocation");
 		break;
 	default:
 		snprintf(buffer, size, "allocated");
