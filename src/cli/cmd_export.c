@@ -219,6 +219,8 @@ static int say_failed(const struct export *x, const char *path, int error)
 
 	if (x->samples)
 		what = "--rows samples";
+	else if (!what && x->q.window_given)
+		what = "--from or --to with this format";
 	if (error != MAYFLY_E_ABSENT || !what)
 		return cli_error("%s: %s", path, mayfly_error_text(error));
 	return cli_error("%s: a trace of snapshots has no single blocks, which %s needs; record "

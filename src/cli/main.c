@@ -26,7 +26,7 @@ static const struct command {
     {"dump", cmd_dump, "every event of a trace, one a line"},
     {"plan", cmd_plan, "from an exact trace: what each sampling interval gives and costs"},
     {"import", cmd_import, "a trace from another tool's file: Memtrace"},
-    {"export", cmd_export, "a trace as another tool's file: Memtrace"},
+    {"export", cmd_export, "a trace as another tool's file: pprof, flame graph, csv, ..."},
     {"help", cmd_help, "this list, or the help of one command"},
     {"version", cmd_version, "the version of mayfly"},
 };

@@ -289,7 +289,7 @@ static int through_events(struct table *t, bool second)
 
 static int samples_table(struct table *t)
 {
-	int error = choose(t);
+	int error = t->info->snapshot_ns ? MAYFLY_E_ABSENT : choose(t);
 
 	if (error)
 		return error;

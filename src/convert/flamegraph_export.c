@@ -157,29 +157,35 @@ static bool choose_colours(struct flamegraph *f)
 
 /* ---- frames ---- */
 
+static size_t letters_of(const char *text)
+{
+	size_t letters = 0;
+
+	for (size_t length; *text; text += length ? length : 1, letters++)
+		length = utf8_length(text);
+	return letters;
+}
+
+/* What a name is nested in goes first, as it says less than the rest. */
 static void print_label(struct out *o, const char *label, double width)
 {
-	int letters = (int)((width - 6) / CHAR);
-	size_t at = 0;
-	int shown = 0;
+	size_t room = width > 6 ? (size_t)((width - 6) / CHAR) : 0, at = 0;
+	const char *inner;
 	char cut[512];
 
-	if (letters < 3)
+	if (room < 3)
 		return;
-	while (label[at] && shown < letters && at + 8 < sizeof(cut)) {
-		size_t length = utf8_length(label + at);
-
-		at += length ? length : 1;
-		shown++;
-	}
-	if (!label[at]) {
+	while (letters_of(label) > room && (inner = strstr(label, "::")) != NULL)
+		label = inner + 2;
+	if (letters_of(label) <= room) {
 		out_xml(o, label);
 		return;
 	}
-	/* One less, for the mark. */
-	do
-		at--;
-	while (at > 0 && (label[at] & 0xc0) == 0x80);
+	for (size_t i = 0; i + 1 < room && at + 8 < sizeof(cut); i++) {
+		size_t length = utf8_length(label + at);
+
+		at += length ? length : 1;
+	}
 	memcpy(cut, label, at);
 	cut[at] = 0;
 	out_xml(o, cut);

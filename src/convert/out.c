@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
 void out_begin(struct out *o, trace_sink *sink, void *context)
 {
 	o->sink = sink;
@@ -128,7 +126,7 @@ void out_json(struct out *o, const char *text)
 		else if (is_control(*text))
 			out_format(o, "\\u%04x", (unsigned int)*text);
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 	out_char(o, '"');
@@ -142,7 +140,7 @@ void out_xml(struct out *o, const char *text)
 		if (*text == '\t' || *text == '\n' || *text == '\r')
 			out_char(o, ' ');
 		else if (is_control(*text) || !strchr(special, *text))
-			out_text(o, REPLACEMENT); /* XML has no way to say other controls */
+			out_text(o, UTF8_REPLACEMENT); /* XML has no way to say other controls */
 		else
 			out_format(o, "&#%d;", *text);
 		text++;
@@ -161,7 +159,7 @@ void out_csv(struct out *o, const char *text)
 		else if (is_control(*text))
 			out_char(o, *text);
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 	if (quoted)
@@ -176,7 +174,7 @@ void out_folded(struct out *o, const char *text)
 		else if (is_control(*text))
 			out_char(o, ' ');
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 }

@@ -236,6 +236,6 @@ uint64_t rounding_next(struct rounding *r, double value)
 	if (value > 0)
 		r->sum += value;
 	sum = round(r->sum);
-	r->given = sum >= 0x1p63 ? (uint64_t)1 << 63 : (uint64_t)sum;
+	r->given = sum >= 0x1p63 ? INT64_MAX : (uint64_t)sum;
 	return r->given - before;
 }

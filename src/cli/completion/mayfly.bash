@@ -86,7 +86,8 @@ _mayfly()
 		;;
 	--to)
 		if [[ $command == export ]]; then
-			COMPREPLY=($(compgen -W "memtrace" -- "$current"))
+			COMPREPLY=($(compgen -W "pprof heap_v2 folded speedscope flamegraph csv memtrace" \
+				-- "$current"))
 		fi
 		return
 		;;
