@@ -664,25 +664,30 @@ def sqlite_totals(name):
 
 @cases(["known-exact", "known-sampled", "sampled", "snapshots"])
 def sqlite_by_function(name):
+    """The view adds samples up; the table has what report says, with errors."""
     db = database(name)
     found = {row[0]: row[1:] for row in db.execute(
         "SELECT function, allocated_bytes, peak_bytes, end_bytes FROM by_function")}
-    above = {row[0]: row[1:] for row in db.execute(
-        "SELECT function, allocated_bytes, peak_bytes, end_bytes FROM by_function_total")}
     for column, metric in enumerate(("allocated", "peak", "live")):
-        self_sums, total_sums = collections.Counter(), collections.Counter()
+        own = collections.Counter()
         rows = report(trace(name), "--metric", metric, "--by", "function")["rows"]
         check(len(rows) > 3, rows)
+        table = {}
         for row in rows:
-            self_sums[row["function"]] += row["self"]["bytes"]["estimate"]
-            total_sums[row["function"]] += row["total"]["bytes"]["estimate"]
-        for function in self_sums:
-            if not function or function.startswith("["):
-                continue
-            if self_sums[function]:
-                check(function in found, function, "is not in", sorted(found))
-                close(found[function][column], self_sums[function], "%s, %s" % (metric, function))
-            close(above[function][column], total_sums[function], "%s, total of %s" % (metric, function))
+            own[row["function"]] += row["self"]["bytes"]["estimate"]
+            table[(row["function"], row["file"], row["module"])] = [
+                round(row[part][unit][which]) for part in ("self", "total")
+                for unit in ("bytes", "blocks") for which in ("estimate", "stderr")]
+        for function, size in own.items():
+            if size and not function.startswith("["):
+                close(found[function][column], size, "%s, %s" % (metric, function))
+        got = {row[:3]: [round(n) for n in row[3:]] for row in db.execute(
+            "SELECT function, file, module, bytes, bytes_error, blocks, blocks_error, total_bytes,"
+            " total_bytes_error, total_blocks, total_blocks_error FROM functions"
+            " WHERE metric = ?", (metric,))}
+        for key, numbers_of in table.items():
+            if not key[0].startswith("["):
+                same(got[key], numbers_of, "%s, %s" % (metric, key[0]))
 
 
 @case

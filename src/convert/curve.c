@@ -101,7 +101,7 @@ void curve_free(struct curve *c)
 	*c = (struct curve){0};
 }
 
-static const char *name_of(const struct mayfly_row *r, char *buffer, size_t size)
+const char *curve_function_name(const struct mayfly_row *r, char *buffer, size_t size)
 {
 	/* A row without a function has its address in its only place. */
 	const struct mayfly_place *place = r->stack_length > 0 ? &r->stack[0] : NULL;
@@ -127,7 +127,7 @@ const char *curve_row_name(const struct curve *c, size_t row, char *buffer, size
 
 	if (row + 1 == c->series->rows)
 		return "(others)";
-	name = name_of(r, buffer, size);
+	name = curve_function_name(r, buffer, size);
 	/* Functions of one name in several files are several rows. */
 	for (size_t i = 0; i < row; i++)
 		same += is_same(&c->series->row[i], r);

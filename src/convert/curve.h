@@ -41,7 +41,9 @@ void curve_free(struct curve *curve);
 /* Whether the query asks for some of the blocks only. */
 bool curve_of_part(const struct mayfly_query *query);
 
-/* A name for a row of the series: the function's, or what is known instead. */
+/* What a row by function is called: the function, or its address when that is unknown. */
+const char *curve_function_name(const struct mayfly_row *row, char *buffer, size_t size);
+/* The same for a row of the series: distinct, and one for the others. */
 const char *curve_row_name(const struct curve *curve, size_t row, char *buffer, size_t size);
 
 #endif

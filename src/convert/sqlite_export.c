@@ -515,6 +515,53 @@ static void put_counters(struct database *d)
 	curve_free(&curve);
 }
 
+static void bind_estimate(struct database *d, const struct mayfly_estimate *e)
+{
+	bind_real(d, e->bytes.estimate);
+	bind_real(d, e->bytes.stderror);
+	bind_real(d, e->blocks.estimate);
+	bind_real(d, e->blocks.stderror);
+	bind_unsigned(d, e->samples);
+}
+
+static void put_metric(struct database *d, enum mayfly_metric metric, const char *name)
+{
+	struct mayfly_query query = *d->query;
+	struct mayfly_result *result;
+	char buffer[4096];
+
+	if (d->error)
+		return;
+	query.metric = metric;
+	query.by = MAYFLY_BY_FUNCTION;
+	d->error = mayfly_query_run(d->trace, &query, &result);
+	if (d->error)
+		return;
+	for (size_t i = 0; i < result->rows && !d->error; i++) {
+		const struct mayfly_row *row = &result->row[i];
+
+		bind_text(d, name);
+		bind_text(d, curve_function_name(row, buffer, sizeof(buffer)));
+		bind_text(d, row->file);
+		bind_text(d, row->module);
+		bind_estimate(d, &row->self);
+		bind_estimate(d, &row->total);
+		end_row(d);
+	}
+	mayfly_result_free(result);
+}
+
+/* With what functions call: that would be slow to ask a database for. */
+static void put_functions(struct database *d)
+{
+	begin_rows(d, "INSERT INTO functions VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	put_metric(d, MAYFLY_PEAK, "peak");
+	put_metric(d, MAYFLY_LIVE, "live");
+	put_metric(d, MAYFLY_ALLOCATED, "allocated");
+	put_metric(d, MAYFLY_TEMPORARY, "temporary");
+	end_rows(d);
+}
+
 static void put_fact(struct database *d, const char *name, const char *text)
 {
 	bind_text(d, name);
@@ -573,6 +620,7 @@ static void fill(struct database *d, const char *purpose)
 	put_frames(d);
 	put_stacks(d);
 	put_counters(d);
+	put_functions(d);
 	if (d->info->snapshot_ns) {
 		put_intervals(d);
 	} else if (!d->error) {

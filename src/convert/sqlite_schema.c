@@ -34,6 +34,9 @@ const char sqlite_tables[] =
     "CREATE TABLE intervals(from_ns INTEGER, to_ns INTEGER, stack INTEGER, at_peak INTEGER,"
     " blocks INTEGER, bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
     " temporary_blocks INTEGER, temporary_bytes INTEGER);"
+    "CREATE TABLE functions(metric TEXT, function TEXT, file TEXT, module TEXT, bytes REAL,"
+    " bytes_error REAL, blocks REAL, blocks_error REAL, samples INTEGER, total_bytes REAL,"
+    " total_bytes_error REAL, total_blocks REAL, total_blocks_error REAL, total_samples INTEGER);"
     "CREATE TABLE counters(time_ns INTEGER, name TEXT, value REAL);";
 
 /* What every stack has to a question, from single blocks or from counters; a trace has one of
@@ -96,12 +99,4 @@ const char sqlite_views[] = BY_STACK(
 	"  y.line, m.path AS module"
 	" FROM up JOIN stacks AS s ON s.stack = up.at JOIN frames AS f ON f.frame = s.frame"
 	" JOIN symbols AS y ON y.symbol BETWEEN f.first_symbol AND f.first_symbol + f.symbols - 1"
-	" LEFT JOIN modules AS m USING(module) WHERE NOT y.hidden;"
-
-	/* With all that they call: a function counts once for each stack that it is on. */
-	"CREATE VIEW by_function_total AS"
-	" SELECT f.function, sum(a.bytes) AS allocated_bytes, total(p.bytes) AS peak_bytes,"
-	" total(e.bytes) AS end_bytes"
-	" FROM (SELECT DISTINCT stack, function FROM stack_functions) AS f"
-	" JOIN allocated AS a USING(stack) LEFT JOIN live_at_peak AS p USING(stack)"
-	" LEFT JOIN live_at_end AS e USING(stack) GROUP BY f.function ORDER BY peak_bytes DESC;";
+	" LEFT JOIN modules AS m USING(module) WHERE NOT y.hidden;";
