@@ -8,7 +8,6 @@ import collections
 import json
 import os
 import re
-import resource
 import sqlite3
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
@@ -86,6 +85,22 @@ class Live:
         """With events at from_ns and at to_ns."""
         first, last = bisect.bisect_left(self.times, from_ns), bisect.bisect_right(self.times, to_ns)
         return max(self.bytes[first:last + 1])
+
+
+def ocaml():
+    """A trace with blocks in OCaml's heaps, some of which were promoted."""
+    if "ocaml" not in kept:
+        need("ocamlopt.opt")
+        source = folder / "lists.ml"
+        with open(source, "w", encoding="ascii") as file:
+            file.write("".join("let f%d x = List.map (fun y -> (y, %d)) x\n" % (i, i)
+                               for i in range(60)))
+        path = folder / "ocaml.mayfly"
+        done = record(["ocamlopt.opt", "-c", source], path, "--ocaml=1e-3")
+        check(done.code == 0, done)
+        kept["ocaml"] = path
+    check(any(e["event"] == "promote" for e in dump("ocaml")), "nothing was promoted")
+    return dump("ocaml")
 
 
 # ---- all formats ----
@@ -544,6 +559,26 @@ def perfetto_tracks():
         if want["event"] == "alloc":
             leaf = p.functions(first(event, 56))[-1]
             check(leaf in whole_places(want["stack"]), leaf, "is not in", want["stack"])
+
+
+@case
+def heaps_of_ocaml():
+    """Promotions are events and rows; each heap is told apart; Perfetto has a profile of its own."""
+    kinds = collections.Counter(e["event"] for e in ocaml())
+    heaps = collections.Counter(e["heap"] for e in ocaml() if e["event"] == "alloc")
+    check(len(heaps) > 2, heaps)
+    events = collections.Counter(e[1] for e in babeltrace(export("ctf", "ocaml")))
+    same({k: events[k] for k in kinds}, dict(kinds), "events of CTF")
+    db = database("ocaml")
+    same(sorted(db.execute("SELECT sample, time_ns FROM promotions")),
+         sorted((e["sample"], e["time_ns"]) for e in ocaml() if e["event"] == "promote"), "promotions")
+    same(dict(db.execute("SELECT heap, count(*) FROM samples GROUP BY heap")), dict(heaps), "heaps")
+    dumps = Perfetto(export("perfetto", "ocaml")).dumps
+    same({heap for _, heap in dumps}, {"libc.malloc", "ocaml"}, "profiles")
+    for name, chosen in (("libc.malloc", "malloc"), ("ocaml", "ocaml,external")):
+        rows = [r for (_, heap), r in dumps.items() if heap == name][-1]
+        close(sum(r[0] - r[1] for r in rows.values()),
+              total("ocaml", "live", "--heap", chosen)["bytes"]["estimate"], name, len(rows) / 2 + 1)
 
 
 # ---- Massif ----
