@@ -24,7 +24,8 @@ static const char usage_tail[] =
     "  -o, --output OUT   the file; default FILE with the format's suffix; - is standard\n"
     "                     output\n"
     "      --force        replace OUT when it exists\n"
-    "      --rows R       csv: a row for each of the stacks (default) or samples\n"
+    "      --rows R       csv: a row for each of the stacks (default) or samples; chrome and\n"
+    "                     perfetto: with the samples\n"
     "  -h, --help         this text\n"
     "\n"
     "Which memory, in formats that are made of stacks:\n"
@@ -237,6 +238,8 @@ static int say_failed(const struct export *x, const char *path, int error)
 				 path);
 	if (x->samples)
 		what = "--rows samples";
+	else if (!what && x->q.window_given)
+		what = "--from or --to with this format";
 	if (error != MAYFLY_E_ABSENT || !what)
 		return cli_error("%s: %s", path, mayfly_error_text(error));
 	return cli_error("%s: a trace of snapshots has no single blocks, which %s needs; record "

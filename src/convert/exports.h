@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exports that are made of stacks and sums; each a convert() of struct export_format. */
+/* The exports, each a convert() or a convert_at() of struct export_format; and what those share
+ * that are made of stacks and sums. */
 #ifndef MAYFLY_EXPORTS_H
 #define MAYFLY_EXPORTS_H
 
@@ -10,7 +11,13 @@ typedef int export_convert(const struct mayfly_trace *trace, const struct export
 			   trace_sink *sink, void *context);
 
 export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, export_flamegraph,
-    export_csv;
+    export_csv, export_chrome, export_perfetto, export_massif;
+
+typedef int export_convert_at(const struct mayfly_trace *trace,
+			      const struct export_options *options, const char *path);
+
+#define CTF_METADATA "metadata" /* a file that each folder of CTF has */
+export_convert_at export_ctf, export_sqlite;
 
 /*
  * The questions of formats that hold two: what the user asked, and what was allocated. Who asked

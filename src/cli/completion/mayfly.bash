@@ -101,8 +101,8 @@ _mayfly()
 		;;
 	--to)
 		if [[ $command == export ]]; then
-			COMPREPLY=($(compgen -W "pprof heap_v2 folded speedscope flamegraph csv memtrace" \
-				-- "$current"))
+			COMPREPLY=($(compgen -W "pprof heap_v2 folded speedscope flamegraph csv chrome \
+				perfetto massif ctf sqlite memtrace" -- "$current"))
 		fi
 		return
 		;;

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Perfetto's trace format: protocol buffers, packet after packet.
+ *
+ *	ClockSnapshot			all clocks are CLOCK_REALTIME here
+ *	TrackDescriptor ...		the process, its threads, counters
+ *	TrackEvent ...			live heap, live blocks, allocated, the largest functions
+ *	ProfilePacket ...		the heap by stack at MOMENTS times and at the peak: flame
+ *graphs TrackEvent ...			with options->samples: each sample, with its stack
+ *
+ * A ProfilePacket holds what each stack has allocated and freed since the start; readers take
+ * differences and what is not freed, and drop a stack whose sums go down. Ours are estimates at
+ * several moments, rounded one by one, so sums are kept from going down; what is live stays right.
+ *
+ * Field numbers are those of protos/perfetto/trace of the Perfetto project.
+ */
+#include "convert/exports.h"
+
+#include "convert/curve.h"
+#include "convert/out.h"
+#include "convert/perfetto_stacks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS	      1000
+#define FUNCTIONS     12
+#define MOMENTS	      10
+#define PACKET_BYTES  (256u << 10) /* of one dump: more goes into the next packet */
+#define SOME_TIME     1000000000   /* instead of an unknown start: readers leave out time 0 */
+#define TRACK_PROCESS 1
+#define TRACK_COUNTER 100   /* and up */
+#define TRACK_THREAD  10000 /* and up */
+
+enum { TRACE_PACKET = 1 };
+enum { /* TracePacket */
+       PACKET_CLOCKS = 6,
+       PACKET_TIME = 8,
+       PACKET_SEQUENCE = 10,
+       PACKET_TRACK_EVENT = 11,
+       PACKET_INTERNED = 12,
+       PACKET_FLAGS = 13,
+       PACKET_PROFILE = 37,
+       PACKET_TRACK = 60,
+};
+enum { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
+enum { SNAPSHOT_CLOCK = 1, CLOCK_ID = 1, CLOCK_TIME = 2 };
+enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_COARSE = 4, BOOTTIME = 6 };
+enum { /* TrackDescriptor */
+       TRACK_UUID = 1,
+       TRACK_NAME = 2,
+       TRACK_OF_PROCESS = 3,
+       TRACK_OF_THREAD = 4,
+       TRACK_PARENT = 5,
+       TRACK_OF_COUNTER = 8,
+};
+enum { PROCESS_PID = 1, PROCESS_COMMAND = 2, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, UNIT_COUNT = 2, UNIT_BYTES = 3 };
+enum { /* TrackEvent */
+       EVENT_ANNOTATION = 4,
+       EVENT_TYPE = 9,
+       EVENT_TRACK = 11,
+       EVENT_CATEGORY = 22,
+       EVENT_NAME = 23,
+       EVENT_COUNTER = 30,
+       EVENT_STACK = 56,
+};
+enum { TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum { ANNOTATION_UNSIGNED = 3, ANNOTATION_NAME = 10 };
+enum { PROFILE_DUMPS = 5, PROFILE_CONTINUED = 6, PROFILE_INDEX = 7 };
+enum { /* ProcessHeapSamples */
+       DUMP_PID = 1,
+       DUMP_SAMPLE = 2,
+       DUMP_FROM_STARTUP = 3,
+       DUMP_TIME = 9,
+       DUMP_HEAP = 11,
+       DUMP_INTERVAL = 12,
+       DUMP_FIRST_INTERVAL = 13,
+};
+enum {
+	SAMPLE_STACK = 1,
+	SAMPLE_ALLOCATED = 2,
+	SAMPLE_FREED = 3,
+	SAMPLE_ALLOCS = 5,
+	SAMPLE_FREES = 6
+};
+
+/* What a stack had at the dump before. */
+struct dumped {
+	uint64_t allocated, freed, allocs, frees;
+};
+
+struct heap {
+	const char *name; /* that of the first is known to readers */
+	bool used;
+	uint32_t heaps; /* of the trace: as in struct mayfly_query */
+	struct dumped *dumped;
+};
+
+struct perfetto {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct mayfly_query *query;
+	struct perfetto_stacks stacks;
+	struct out out;
+	struct protobuf packet, message, inner, dump;
+	uint32_t pid;
+	uint64_t zero; /* of our times */
+	uint64_t profiles;
+	struct heap heap[2];
+};
+
+/* ---- packets ---- */
+
+static uint64_t time_of(const struct perfetto *p, int64_t ns)
+{
+	if (ns < 0 && -(uint64_t)ns > p->zero)
+		return 0;
+	return p->zero + (uint64_t)ns;
+}
+
+static void begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
+{
+	protobuf_clear(&p->packet);
+	protobuf_unsigned(&p->packet, PACKET_TIME, time_of(p, time_ns));
+	protobuf_unsigned(&p->packet, PACKET_SEQUENCE, 1);
+	if (flags)
+		protobuf_unsigned(&p->packet, PACKET_FLAGS, flags);
+	protobuf_clear(&p->message);
+}
+
+/* The packet's message is p->message. */
+static int end_packet(struct perfetto *p, uint32_t field)
+{
+	struct protobuf head = {0};
+
+	protobuf_message(&p->packet, field, &p->message);
+	protobuf_varint(&head, TRACE_PACKET << 3 | 2);
+	protobuf_varint(&head, p->packet.size);
+	if (!head.failed && !p->packet.failed) {
+		out_bytes(&p->out, head.data, head.size);
+		out_bytes(&p->out, p->packet.data, p->packet.size);
+	}
+	head.failed |= p->packet.failed;
+	protobuf_free(&head);
+	return head.failed || p->packet.failed ? MAYFLY_E_MEMORY : p->out.error;
+}
+
+/* What stacks have that is new goes with the packet that needs it first. */
+static void add_interned(struct perfetto *p)
+{
+	if (p->stacks.fresh.size)
+		protobuf_message(&p->packet, PACKET_INTERNED, &p->stacks.fresh);
+	protobuf_clear(&p->stacks.fresh);
+}
+
+static int put_clocks(struct perfetto *p)
+{
+	static const uint32_t clocks[] = {REALTIME, MONOTONIC, MONOTONIC_COARSE, BOOTTIME};
+
+	begin_packet(p, 0, FLAG_CLEARED);
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		protobuf_clear(&p->inner);
+		protobuf_unsigned(&p->inner, CLOCK_ID, clocks[i]);
+		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
+		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
+	}
+	return end_packet(p, PACKET_CLOCKS);
+}
+
+/* ---- tracks ---- */
+
+static int put_process(struct perfetto *p)
+{
+	const char *slash = strrchr(p->info->program, '/');
+
+	begin_packet(p, 0, 0);
+	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_PROCESS);
+	protobuf_clear(&p->inner);
+	protobuf_unsigned(&p->inner, PROCESS_PID, p->pid);
+	for (size_t i = 0; i < p->info->command_count; i++)
+		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
+	protobuf_text(&p->inner, PROCESS_NAME, slash ? slash + 1 : p->info->program);
+	protobuf_message(&p->message, TRACK_OF_PROCESS, &p->inner);
+	return end_packet(p, PACKET_TRACK);
+}
+
+static int put_threads(struct perfetto *p)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < p->info->threads; i++) {
+		const struct mayfly_thread *t = mayfly_trace_thread(p->trace, i);
+
+		begin_packet(p, 0, 0);
+		protobuf_unsigned(&p->message, TRACK_UUID, TRACK_THREAD + i);
+		protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
+		protobuf_clear(&p->inner);
+		protobuf_unsigned(&p->inner, THREAD_PID, p->pid);
+		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
+		protobuf_text(&p->inner, THREAD_NAME, t->name);
+		protobuf_message(&p->message, TRACK_OF_THREAD, &p->inner);
+		error = end_packet(p, PACKET_TRACK);
+	}
+	return error;
+}
+
+static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, unsigned unit)
+{
+	begin_packet(p, 0, 0);
+	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_COUNTER + track);
+	protobuf_text(&p->message, TRACK_NAME, name);
+	protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
+	protobuf_clear(&p->inner);
+	protobuf_unsigned(&p->inner, COUNTER_UNIT, unit);
+	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
+	return end_packet(p, PACKET_TRACK);
+}
+
+enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
+
+static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
+{
+	char name[4096], text[4096 + 32];
+	int error = put_counter_track(p, LIVE_BYTES, "live heap", UNIT_BYTES);
+
+	if (!error)
+		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", UNIT_COUNT);
+	if (!error)
+		error = put_counter_track(p, ALLOCATED_BYTES, "allocated", UNIT_BYTES);
+	for (size_t row = 0; !error && row < curve->series->rows; row++) {
+		snprintf(text, sizeof(text), "live heap of %s",
+			 curve_row_name(curve, row, name, sizeof(name)));
+		error = put_counter_track(p, FIRST_FUNCTION + row, text, UNIT_BYTES);
+	}
+	return error;
+}
+
+/* ---- counters ---- */
+
+static uint64_t whole(double value)
+{
+	return value > 0 ? value < 0x1p63 ? (uint64_t)llround(value) : INT64_MAX : 0;
+}
+
+static int put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
+{
+	begin_packet(p, time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_COUNTER + track);
+	protobuf_unsigned(&p->message, EVENT_COUNTER, whole(value));
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
+{
+	const struct curve_step *step = &curve->step[i];
+	const struct mayfly_series *s = curve->series;
+	bool last = i + 1 == curve->steps;
+	/* Largest of the step, from its start on. */
+	int error = put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
+
+	if (!error && curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
+		error = put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
+	if (!error && last)
+		error = put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
+	if (!error)
+		error = put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
+	if (!error)
+		error = put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
+	for (size_t row = 0; !error && row < s->rows; row++)
+		error = put_counter(p, step->to_ns, FIRST_FUNCTION + row,
+				    s->live_bytes[row * s->points + i]);
+	return error;
+}
+
+/* ---- heap dumps ---- */
+
+/* More is allocated than before, and more freed; what is left is `live`. */
+static void keep_up(uint64_t *allocated, uint64_t *freed, double now_allocated, double now_live)
+{
+	uint64_t live = whole(now_live), before = *freed;
+
+	if (whole(now_allocated) > *allocated)
+		*allocated = whole(now_allocated);
+	*freed = *allocated > live ? *allocated - live : 0;
+	if (*freed < before)
+		*freed = before;
+	*allocated = *freed + live;
+}
+
+static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns)
+{
+	uint64_t interval = p->info->interval_bytes;
+
+	if (h == &p->heap[1])
+		interval = p->info->ocaml_interval_bytes;
+	protobuf_clear(&p->dump);
+	protobuf_unsigned(&p->dump, DUMP_PID, p->pid);
+	protobuf_unsigned(&p->dump, DUMP_FROM_STARTUP, 1);
+	protobuf_unsigned(&p->dump, DUMP_TIME, time_of(p, time_ns));
+	protobuf_text(&p->dump, DUMP_HEAP, h->name);
+	protobuf_unsigned(&p->dump, DUMP_INTERVAL, interval);
+	protobuf_unsigned(&p->dump, DUMP_FIRST_INTERVAL, interval);
+}
+
+static int end_dump(struct perfetto *p, int64_t time_ns, bool continued)
+{
+	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_message(&p->message, PROFILE_DUMPS, &p->dump);
+	if (continued)
+		protobuf_unsigned(&p->message, PROFILE_CONTINUED, 1);
+	protobuf_unsigned(&p->message, PROFILE_INDEX, p->profiles++);
+	return end_packet(p, PACKET_PROFILE);
+}
+
+static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_sum *sum)
+{
+	uint32_t node = sum->node < p->info->nodes ? sum->node : 0;
+	struct dumped *d = &h->dumped[node];
+	uint64_t stack = perfetto_stack(&p->stacks, node);
+
+	keep_up(&d->allocated, &d->freed, sum->of[0]->bytes.estimate, sum->of[1]->bytes.estimate);
+	keep_up(&d->allocs, &d->frees, sum->of[0]->blocks.estimate, sum->of[1]->blocks.estimate);
+	protobuf_clear(&p->inner);
+	protobuf_unsigned(&p->inner, SAMPLE_STACK, stack);
+	protobuf_unsigned(&p->inner, SAMPLE_ALLOCATED, d->allocated);
+	protobuf_unsigned(&p->inner, SAMPLE_FREED, d->freed);
+	protobuf_unsigned(&p->inner, SAMPLE_ALLOCS, d->allocs);
+	protobuf_unsigned(&p->inner, SAMPLE_FREES, d->frees);
+	protobuf_message(&p->dump, DUMP_SAMPLE, &p->inner);
+	return stack > 0;
+}
+
+static int put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums, int64_t time_ns)
+{
+	struct stack_sum sum;
+	int error = 0;
+
+	begin_dump(p, h, time_ns);
+	while (!error && stack_sums_next(sums, &sum)) {
+		if (p->dump.size + p->stacks.fresh.size > PACKET_BYTES) {
+			error = end_dump(p, time_ns, true);
+			begin_dump(p, h, time_ns);
+		}
+		if (!error && !add_sample(p, h, &sum))
+			error = MAYFLY_E_MEMORY;
+	}
+	return error ? error : end_dump(p, time_ns, false);
+}
+
+struct moment {
+	int64_t time_ns;
+	bool peak;
+};
+
+static int put_dump(struct perfetto *p, struct heap *h, const struct moment *at)
+{
+	struct mayfly_query allocated = *p->query, live = *p->query;
+	struct stack_sums sums;
+	int error;
+
+	allocated.metric = MAYFLY_ALLOCATED;
+	live.metric = MAYFLY_LIVE;
+	allocated.heaps = live.heaps = h->heaps;
+	live.at_ns = at->peak ? MAYFLY_AT_PEAK : at->time_ns;
+	live.from_ns = allocated.from_ns = 0;
+	live.to_ns = INT64_MAX;
+	/* Up to and with the moment; snapshots count up to the end of an interval, which it is. */
+	allocated.to_ns = at->time_ns + (p->info->snapshot_ns == 0 && at->time_ns < INT64_MAX);
+	error = stack_sums_begin(&sums, p->trace, &allocated, &live);
+	if (error)
+		return error;
+	error = put_sums(p, h, &sums, at->time_ns);
+	stack_sums_end(&sums);
+	return error;
+}
+
+/* Ends of equal parts of the run, and the peak. */
+static size_t choose_moments(const struct perfetto *p, const struct curve *curve,
+			     struct moment moments[MOMENTS + 1])
+{
+	struct moment peak = {curve->peak_ns, true};
+	bool want_peak = curve->peak.bytes.estimate > 0 && peak.time_ns >= p->query->from_ns;
+	size_t count = 0;
+
+	for (int i = 1; i <= MOMENTS; i++) {
+		int64_t time_ns = curve->step[curve->steps * (size_t)i / MOMENTS - 1].to_ns;
+
+		if (want_peak && peak.time_ns <= time_ns) {
+			moments[count++] = peak;
+			want_peak = false;
+		}
+		if (i == MOMENTS || count == 0 || moments[count - 1].time_ns < time_ns)
+			moments[count++] = (struct moment){time_ns, false};
+	}
+	return count;
+}
+
+static int put_dumps(struct perfetto *p, const struct curve *curve)
+{
+	struct moment moments[MOMENTS + 1];
+	size_t count = choose_moments(p, curve, moments);
+	int error = 0;
+
+	for (size_t i = 0; !error && i < count; i++)
+		for (size_t h = 0; !error && h < sizeof(p->heap) / sizeof(p->heap[0]); h++)
+			if (p->heap[h].used)
+				error = put_dump(p, &p->heap[h], &moments[i]);
+	return error;
+}
+
+static bool begin_heaps(struct perfetto *p)
+{
+	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
+	uint32_t ocaml = ((1u << MAYFLY_HEAPS) - 1) & ~native;
+
+	p->heap[0] = (struct heap){.name = "libc.malloc", .used = !asked || (asked & native)};
+	p->heap[1] = (struct heap){.name = "ocaml", .heaps = asked ? asked & ocaml : ocaml};
+	/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
+	if (p->info->ocaml_interval_bytes) {
+		p->heap[0].heaps = native;
+		p->heap[1].used = p->heap[1].heaps != 0;
+	} else {
+		p->heap[0].heaps = asked;
+	}
+	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++) {
+		if (!p->heap[i].used)
+			continue;
+		p->heap[i].dumped = calloc(p->info->nodes + 1, sizeof(*p->heap[i].dumped));
+		if (!p->heap[i].dumped)
+			return false;
+	}
+	return true;
+}
+
+/* ---- samples ---- */
+
+static void annotate(struct perfetto *p, const char *name, uint64_t value)
+{
+	protobuf_clear(&p->inner);
+	protobuf_text(&p->inner, ANNOTATION_NAME, name);
+	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static int put_sample(struct perfetto *p, const struct mayfly_event *e)
+{
+	static const char *const kinds[] = {"alloc", "free", "promote"};
+	uint64_t stack = e->kind == MAYFLY_ALLOC ? perfetto_stack(&p->stacks, e->node) : 0;
+
+	if (e->kind == MAYFLY_ALLOC && !stack)
+		return MAYFLY_E_MEMORY;
+	begin_packet(p, e->time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_THREAD + e->thread);
+	protobuf_text(&p->message, EVENT_CATEGORY, "heap");
+	protobuf_text(&p->message, EVENT_NAME, kinds[e->kind]);
+	annotate(p, "sample", e->sample);
+	annotate(p, "size", e->size);
+	annotate(p, "weight", whole(e->weight_bytes));
+	if (stack)
+		protobuf_unsigned(&p->message, EVENT_STACK, stack);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_samples(struct perfetto *p)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int error = mayfly_cursor_open(p->trace, &cursor), more;
+
+	if (error)
+		return error;
+	mayfly_cursor_promotions(cursor);
+	while (!error && (more = mayfly_cursor_next(cursor, &e)) != 0)
+		error = more < 0 ? more : put_sample(p, &e);
+	mayfly_cursor_close(cursor);
+	return error;
+}
+
+/* ---- all of it ---- */
+
+static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
+{
+	int error = put_clocks(p);
+
+	if (!error)
+		error = put_process(p);
+	if (!error)
+		error = put_threads(p);
+	if (!error)
+		error = put_counter_tracks(p, curve);
+	for (size_t i = 0; !error && i < curve->steps; i++)
+		error = put_step(p, curve, i);
+	if (!error)
+		error = put_dumps(p, curve);
+	return error || !samples ? error : put_samples(p);
+}
+
+static void end_perfetto(struct perfetto *p)
+{
+	perfetto_stacks_end(&p->stacks);
+	protobuf_free(&p->packet);
+	protobuf_free(&p->message);
+	protobuf_free(&p->inner);
+	protobuf_free(&p->dump);
+	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++)
+		free(p->heap[i].dumped);
+}
+
+int export_perfetto(const struct mayfly_trace *trace, const struct export_options *options,
+		    trace_sink *sink, void *context)
+{
+	struct perfetto p = {
+	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
+	struct curve curve;
+	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve), written;
+
+	if (error)
+		return error;
+	p.pid = p.info->pid ? p.info->pid : 1;
+	p.zero = p.info->start_real_ns > 0 ? (uint64_t)p.info->start_real_ns : SOME_TIME;
+	out_begin(&p.out, sink, context);
+	error = perfetto_stacks_begin(&p.stacks, trace, options->query);
+	if (!error)
+		error = begin_heaps(&p) ? put_all(&p, &curve, options->samples) : MAYFLY_E_MEMORY;
+	written = out_end(&p.out);
+	end_perfetto(&p);
+	curve_free(&curve);
+	return error ? error : written;
+}

@@ -1,0 +1,823 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exports over time and of single events: chrome, perfetto, ctf, massif, sqlite. What other programs
+(babeltrace2, protoc, ms_print, sqlite3) read in them is compared with report and dump, or computed
+anew here from every event."""
+import bisect
+import collections
+import json
+import os
+import re
+import sqlite3
+
+from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
+                     record, report, run, same)
+
+FORMATS = ["chrome", "perfetto", "ctf", "massif", "sqlite"]
+MADE = ["sampled", "exact", "strange", "none", "deep", "lossy", "thinned", "snapshots"]
+folder = Folder()
+kept = {}
+
+
+def trace(name):
+    """`exact` and `sampled` are of a real program with threads, the others made up."""
+    if name not in kept:
+        path = folder / (name + ".mayfly")
+        if name.startswith("known"):
+            options = {"known-exact": ["-x"], "known-sampled": ["-i", "2K"],
+                       "known-snapshots": ["-x", "--snapshots", "1ms"]}[name]
+            done = record([program("known"), "7", "4", "1500"], path, *options)
+        else:
+            done = run([os.path.join(PROGRAMS, "make_trace"), name, path])
+        check(done.code == 0, done)
+        kept[name] = path
+    return kept[name]
+
+
+def export(to, name, *options):
+    path = folder / ("%s.%s" % (name, to))
+    done = run([MAYFLY, "export", "--to", to, "--force", "-o", path, *options, trace(name)])
+    check(done.code == 0 and not done.err and not done.out, to, name, done)
+    return path
+
+
+def dump(name):
+    """Every event, as a dictionary."""
+    key = "dump " + name
+    if key not in kept:
+        done = run([MAYFLY, "dump", "--json", trace(name)])
+        check(done.code == 0, done)
+        kept[key] = [json.loads(line) for line in done.out.splitlines()]
+    return kept[key]
+
+
+def whole_places(stack):
+    """Dump has the functions that were inlined at one address in one word."""
+    return [place for frame in stack for place in frame.split(";")]
+
+
+def total(name, metric, *options):
+    return report(trace(name), "--metric", metric, *options)["total"]
+
+
+def close(got, expected, what, slack=0.6):
+    check(abs(got - expected) <= slack + abs(expected) * 1e-9, what + ":", got, "instead of", expected)
+
+
+class Live:
+    """Live bytes and blocks after each event, and the largest within a span of time."""
+
+    def __init__(self, name):
+        self.times, self.bytes, self.blocks, self.allocated = [], [0], [0], [0]
+        for event in dump(name):
+            if event["event"] == "promote":
+                continue
+            sign = 1 if event["event"] == "alloc" else -1
+            self.times.append(event["time_ns"])
+            self.bytes.append(self.bytes[-1] + sign * event["weight_bytes"])
+            self.blocks.append(self.blocks[-1] + sign * event["weight_blocks"])
+            self.allocated.append(self.allocated[-1] + max(sign, 0) * event["weight_bytes"])
+
+    def at(self, values, ns):
+        return values[bisect.bisect_right(self.times, ns)]
+
+    def largest(self, from_ns, to_ns):
+        """With events at from_ns and at to_ns."""
+        first, last = bisect.bisect_left(self.times, from_ns), bisect.bisect_right(self.times, to_ns)
+        return max(self.bytes[first:last + 1])
+
+
+def ocaml():
+    """A trace with blocks in OCaml's heaps, some of which were promoted."""
+    if "ocaml" not in kept:
+        need("ocamlopt.opt")
+        source = folder / "lists.ml"
+        with open(source, "w", encoding="ascii") as file:
+            file.write("".join("let f%d x = List.map (fun y -> (y, %d)) x\n" % (i, i)
+                               for i in range(60)))
+        path = folder / "ocaml.mayfly"
+        done = record(["ocamlopt.opt", "-c", source], path, "--ocaml=1e-3")
+        check(done.code == 0, done)
+        kept["ocaml"] = path
+    check(any(e["event"] == "promote" for e in dump("ocaml")), "nothing was promoted")
+    return dump("ocaml")
+
+
+# ---- all formats ----
+
+@cases(FORMATS)
+def every_kind_of_trace(to):
+    for name in MADE:
+        if name == "snapshots" and to == "ctf":
+            continue
+        path = export(to, name)
+        check(os.path.exists(path), path)
+
+
+@case
+def ctf_needs_events():
+    path = folder / "no.ctf"
+    done = run([MAYFLY, "export", "--to", "ctf", "-o", path, trace("snapshots")])
+    check(done.code == 1 and done.err.count(b"\n") == 1 and b"single blocks" in done.err, done)
+    check(not os.path.exists(path), path, "is there")
+
+
+@cases(FORMATS)
+def a_file_that_cannot_be_written(to):
+    """One line that says why; nothing is left behind."""
+    with Folder() as place:
+        path = os.path.join(place.path, "missing", "out")
+        done = run([MAYFLY, "export", "--to", to, "-o", path, trace("exact")])
+        check(done.code == 1 and done.err.count(b"\n") == 1 and b"missing" in done.err, done)
+        same(place.files(), [], "files")
+
+
+@cases(FORMATS)
+def memory_is_bounded(to):
+    """Ten times the events need hardly more memory."""
+    def peak_memory(operations):
+        path = folder / ("many-%d.mayfly" % operations)
+        if not os.path.exists(path):
+            done = record([program("known"), "7", "2", str(operations)], path, "-x")
+            check(done.code == 0, done)
+        out = folder / "many.out"
+        script = ("import os, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+                  "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = run(["/usr/bin/python3", "-c", script, MAYFLY, "export", "--to", to, "--force", "-o",
+                    out, path])
+        check(done.code == 0, done)
+        run(["rm", "-rf", out])
+        return int(done.out)
+    few, many = peak_memory(3000), peak_memory(30000)
+    check(many < few + 24000, "KiB of memory:", few, "for few events,", many, "for many")
+
+
+# ---- CTF ----
+
+EVENT = re.compile(r"\[(-?\d+)\.(\d{9})\] \([^)]*\) (\w+): \{ tid = (\d+), thread = \"(.*?)\" \}, \{ (.*) \}$")
+
+
+def babeltrace(path):
+    need("babeltrace2")
+    done = run(["babeltrace2", "--clock-seconds", path])
+    check(done.code == 0, done)
+    same(done.err, b"", "what babeltrace2 complains of")
+    events = []
+    for line in done.out.decode("utf-8", "replace").splitlines():
+        match = EVENT.match(line)
+        check(match, "no event:", line)
+        seconds, rest, kind, tid, thread, fields = match.groups()
+        events.append((int(seconds) * 10**9 + int(rest), kind, int(tid), thread, fields))
+    return events
+
+
+def number(fields, name):
+    match = re.search(r"(?:^|, )%s = ([-+.0-9a-fxe]+)" % name, fields)
+    check(match, "no", name, "in", fields)
+    return float(match.group(1)) if "." in match.group(1) or "e+" in match.group(1) \
+        else int(match.group(1), 0)
+
+
+def numbers(fields, name):
+    text = re.search(r"%s = \[ ?(.*?) ?\]{1}(?:$|, [a-z])" % name, fields)
+    return [int(n, 0) for n in re.findall(r"\[\d+\] = (\w+)", text.group(1))]
+
+
+@cases(["known-exact", "known-sampled", "exact", "sampled", "strange"])
+def ctf_has_every_event(name):
+    """Times, threads, numbers and stacks are those of dump, in its order for each thread."""
+    start = info(trace(name))
+    events = babeltrace(export("ctf", name))
+    expected, got = collections.defaultdict(list), collections.defaultdict(list)
+    zero = min([e[0] for e in events]) - dump(name)[0]["time_ns"]
+    check(0 <= abs(zero - start_ns(start)) < 10**6, "time 0", zero, start["start_time"])
+    frames, stacks, weights = {}, {0: ["[no stack]"]}, {}
+    for time, kind, tid, _, fields in events:
+        if kind == "frame":
+            places = re.findall(r'function = "((?:[^"\\]|\\.)*)", file', fields)
+            frames[number(fields, "frame")] = places
+        elif kind == "stack":
+            stack = number(fields, "stack")
+            check(stack not in stacks, "stack", stack, "twice")
+            way = numbers(fields, "frames")
+            same(len(numbers(fields, "addresses")), len(way), "addresses of a stack")
+            stacks[stack] = [place for frame in way for place in frames[frame]][::-1]
+        elif kind != "module":
+            row = [time - zero, kind, number(fields, "sample"), number(fields, "size")]
+            if kind == "alloc":
+                row += [stacks[number(fields, "stack")]]
+            weights[row[2]] = number(fields, "weight_bytes")
+            got[tid].append(row)
+    for event in dump(name):
+        row = [event["time_ns"], event["event"], event["sample"], event["size"]]
+        if event["event"] == "alloc":
+            row += [whole_places(event["stack"]) or ["[no stack]"]]
+        # babeltrace2 prints six digits.
+        check(abs(weights[event["sample"]] / event["weight_bytes"] - 1) < 1e-5, event)
+        expected[event["tid"]].append(row)
+    same(sorted(got), sorted(expected), "threads")
+    for tid in expected:
+        for one_got, one_expected in zip(got[tid], expected[tid]):
+            if name == "strange":  # names that text cannot show as they are; JSON's integers end
+                one_got[3], one_expected[3] = min(one_got[3], 2**63 - 1), one_expected[3]
+                del one_got[4:], one_expected[4:]
+            same(one_got, one_expected, "event of thread %d" % tid)
+        same(len(got[tid]), len(expected[tid]), "events of thread %d" % tid)
+
+
+def start_ns(facts):
+    done = run(["date", "-d", facts["start_time"], "+%s%N"])
+    return int(done.out)
+
+
+@case
+def ctf_packets_follow_one_another():
+    """More than a packet for each thread, and counts as the counter sink has them."""
+    need("babeltrace2")
+    path = export("ctf", "known-exact")
+    streams = [f for f in os.listdir(path) if f.startswith("thread-")]
+    check(len(streams) >= 4, streams)
+    for stream in streams:
+        with open(os.path.join(path, stream), "rb") as file:
+            data = file.read()
+        at, numbers_seen, last = 0, [], 0
+        while at < len(data):
+            begin, end, content, size, sequence = (int.from_bytes(data[at + k:at + k + 8], "little")
+                                                   for k in (32, 40, 48, 56, 64))
+            same(data[at:at + 4], b"\xc1\x1f\xfc\xc1", "magic")
+            check(last <= begin <= end, "times of packets", last, begin, end)
+            same(content, size, "sizes")
+            numbers_seen.append(sequence)
+            at, last = at + size // 8, end
+        same(at, len(data), "size of " + stream)
+        same(numbers_seen, list(range(len(numbers_seen))), "packets")
+    done = run(["babeltrace2", "--component", "sink.utils.counter", path])
+    counted = int(re.findall(r"(\d+) Event messages", done.out.decode())[-1])
+    tables = len([e for e in babeltrace(path) if e[1] in ("module", "frame", "stack")])
+    same(counted - tables, len(dump("known-exact")), "events")
+
+
+@case
+def ctf_long_silence():
+    """Events that are farther apart than the short form of times can tell (134 ms)."""
+    path = folder / "silence.mayfly"
+    done = record(["/bin/sh", "-c", "a=1; sleep 0.3; b=$a$a; c=$(echo $b)"], path, "-x")
+    check(done.code == 0, done)
+    kept["silence"] = path
+    expected = [e["time_ns"] for e in dump("silence")]
+    check(max(b - a for a, b in zip(expected, expected[1:])) > 1 << 28, "no long gap in", expected)
+    got = [e[0] for e in babeltrace(export("ctf", "silence")) if e[1] in ("alloc", "free")]
+    same([t - got[0] for t in got], [t - expected[0] for t in expected], "times")
+
+
+# ---- chrome ----
+
+def chrome(name, *options):
+    with open(export("chrome", name, *options), encoding="utf-8") as file:
+        text = file.read()
+    check(text.startswith('{"'), "Perfetto would not know", text[:20])
+    result = json.loads(text)
+    for event in result["traceEvents"]:
+        check(event["ph"] in ("M", "C", "i"), event)
+        check(isinstance(event["pid"], int) and event["pid"] > 0 and event["name"], event)
+        check(event["ph"] == "M" or isinstance(event["ts"], (int, float)), event)
+    return result["traceEvents"]
+
+
+def counter(events, name):
+    """[(ns, value)] of a counter with one series."""
+    return [(round(e["ts"] * 1000), list(e["args"].values())[0]) for e in events
+            if e["ph"] == "C" and e["name"] == name]
+
+
+@cases(["known-exact", "exact", "sampled", "thinned"])
+def chrome_counters_lose_no_spike(name):
+    """Drawn as steps, the counter is never below what was live, and its top is the peak."""
+    events = chrome(name)
+    live, points = Live(name), counter(events, "live heap")
+    top = total(name, "peak")
+    close(max(v for _, v in points), top["bytes"]["estimate"], "top")
+    close(points[-1][1], total(name, "live")["bytes"]["estimate"], "end")
+    peak = [e for e in events if e["ph"] == "i" and e["name"] == "peak"]
+    same(len(peak), 1, "peaks")
+    close(peak[0]["args"]["live bytes"], top["bytes"]["estimate"], "peak")
+    close(peak[0]["args"]["standard error"], top["bytes"]["stderr"], "error of the peak")
+    same(round(peak[0]["ts"] * 1000), report(trace(name))["time_ns"], "time of the peak")
+    times = [t for t, _ in points]
+    same(times, sorted(times), "times")
+    steps = collections.OrderedDict()
+    for ns, value in points:
+        steps[ns] = max(value, steps.get(ns, 0))
+    bounds = list(steps)
+    for begin, end in zip(bounds, bounds[1:]):
+        # The peak is a point of its own inside a step: before it, the step says no less.
+        check(steps[begin] >= live.largest(begin + 1, end - 1) - 1, "from", begin, "to", end,
+              "is drawn", steps[begin], "below", live.largest(begin + 1, end - 1))
+    for ns, value in counter(events, "live blocks"):
+        close(value, live.at(live.blocks, ns), "live blocks at %d" % ns)
+    for ns, value in counter(events, "allocated"):
+        close(value, live.at(live.allocated, ns), "allocated at %d" % ns)
+
+
+@cases(["known-exact", "sampled", "snapshots"])
+def chrome_functions_add_up(name):
+    events = chrome(name)
+    rows = [e for e in events if e["name"] == "live heap by function"]
+    check(rows and rows[0]["args"], "no functions")
+    last = rows[-1]["args"]
+    close(sum(last.values()), total(name, "live")["bytes"]["estimate"], "sum", len(last))
+    ends = {r["function"]: r["self"]["bytes"]["estimate"]
+            for r in report(trace(name), "--metric", "live", "--by", "function")["rows"]}
+    for function, value in last.items():
+        if function != "(others)" and not function.startswith("["):
+            close(value, ends.get(function, 0), function)
+
+
+@case
+def chrome_samples():
+    events = [e for e in chrome("known-sampled", "--rows", "samples")
+              if e["name"] in ("alloc", "free")]
+    expected = dump("known-sampled")
+    same(len(events), len(expected), "samples")
+    for got, want in zip(events, expected):
+        same((got["name"], round(got["ts"] * 1000), got["tid"], got["args"]["sample"],
+              got["args"]["size"]), (want["event"], want["time_ns"], want["tid"], want["sample"],
+                                     want["size"]), "sample")
+        close(got["args"]["weight"], want["weight_bytes"], "weight")
+        if want["event"] == "alloc":
+            leaf = [p for p in whole_places(want["stack"]) if p in got["args"]["stack"]]
+            same(got["args"]["stack"], leaf, "stack")
+            check(leaf, "no function is left of", want["stack"])
+
+
+@case
+def chrome_of_a_part():
+    """Filters and a window: a part of the blocks, a part of the time."""
+    events = chrome("known-exact", "--min-size", "1000")
+    at_end = total("known-exact", "live", "--min-size", "1000")["bytes"]["estimate"]
+    close(counter(events, "live heap")[-1][1], at_end, "end")
+    end = info(trace("known-exact"))["duration_ns"]
+    points = counter(chrome("known-exact", "--from", "%dns" % (end // 4), "--to", "%dns" % (end // 2)),
+                     "live blocks")
+    check(points[0][0] > end // 4 and abs(points[-1][0] - end // 2) < 10, points[0], points[-1])
+    live = Live("known-exact")
+    for ns, value in points:
+        close(value, live.at(live.blocks, ns), "live blocks at %d" % ns)
+
+
+@case
+def chrome_is_bounded():
+    """However many events, some thousand points."""
+    size = os.path.getsize(export("chrome", "known-exact"))
+    check(size < 2 << 20, size)
+
+
+# ---- Perfetto ----
+
+def messages(data):
+    """[(field, value)] of a protocol buffer."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 128:
+                return value, at
+    at, result = 0, []
+    while at < len(data):
+        key, at = varint(at)
+        if key & 7 == 0:
+            value, at = varint(at)
+        elif key & 7 == 1:
+            value, at = data[at:at + 8], at + 8
+        else:
+            check(key & 7 == 2, "wire type", key & 7)
+            length, at = varint(at)
+            value, at = data[at:at + length], at + length
+            same(len(value), length, "bytes of a message")
+        result.append((key >> 3, value))
+    return result
+
+
+def first(fields, number_of, default=None):
+    return next((v for n, v in fields if n == number_of), default)
+
+
+class Perfetto:
+    """What an importer makes of it."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            packets = [messages(value) for _, value in messages(file.read())]
+        self.tracks, self.counters, self.instants = {}, collections.defaultdict(list), []
+        self.dumps = collections.OrderedDict()  # (time, heap) -> {stack: (allocated, freed, n, n)}
+        names, files, self.frames, self.stacks, self.mappings, ids, paths = {}, {}, {}, {}, {}, {}, {}
+        self.flags, index, clocks, continued = [], 0, {}, 0
+        for packet in packets:
+            time = first(packet, 8)
+            self.flags.append(first(packet, 13, 0))
+            for field, value in packet:
+                if field == 6:
+                    clocks.update((first(c, 1), first(c, 2)) for c in
+                                  (messages(v) for n, v in messages(value) if n == 1))
+                    self.zero = clocks[4]
+                elif field == 60:
+                    track = messages(value)
+                    self.tracks[first(track, 1)] = track
+                elif field == 12:
+                    check(self.flags[-1] & 2 or first(packet, 37) is None, "stale state")
+                    for kind, item in messages(value):
+                        item = messages(item)
+                        table = {5: names, 18: files, 17: paths, 16: ids, 6: self.frames,
+                                 7: self.stacks, 19: self.mappings}[kind]
+                        check(first(item, 1) > 0 and first(item, 1) not in table, kind, item)
+                        table[first(item, 1)] = item
+                elif field == 11:
+                    event = messages(value)
+                    if first(event, 9) == 4:
+                        self.counters[first(event, 11)].append((time - self.zero, first(event, 30)))
+                    else:
+                        self.instants.append((time - self.zero, event))
+                elif field == 37:
+                    profile = messages(value)
+                    same(first(profile, 7), index, "number of a profile")
+                    index += 1
+                    for process in (messages(v) for n, v in profile if n == 5):
+                        key = first(process, 9) - self.zero, first(process, 11).decode()
+                        if not continued:
+                            self.dumps.pop(key, None)
+                        rows = self.dumps.setdefault(key, {})
+                        for sample in (messages(v) for n, v in process if n == 2):
+                            check(first(sample, 1) not in rows, "a stack twice", sample)
+                            rows[first(sample, 1)] = [first(sample, n, 0) for n in (2, 3, 5, 6)]
+                    continued = first(profile, 6, 0)
+        same(set(clocks), {1, 3, 4, 6}, "clocks")
+        same(self.flags[0], 1, "flags of the first packet")
+        self.name = {iid: first(item, 2).decode("utf-8", "replace") for iid, item in names.items()}
+        for frame in self.frames.values():
+            check(first(frame, 2) in names, "no name", frame)
+            check(first(frame, 5, 0) == 0 or first(frame, 5) in files, "no file", frame)
+            mapping = first(frame, 3, 0)
+            check(mapping == 0 or (mapping in self.mappings and first(frame, 4) is not None), frame)
+        for mapping in self.mappings.values():
+            check(first(mapping, 7) in paths and first(mapping, 2, 0) in list(ids) + [0], mapping)
+        for stack in self.stacks.values():
+            check(all(v in self.frames for n, v in stack if n == 2), "no frame", stack)
+
+    def functions(self, stack):
+        """Root first."""
+        return [self.name[first(self.frames[v], 2)] for n, v in self.stacks[stack] if n == 2]
+
+    def track(self, name):
+        found = [u for u, t in self.tracks.items() if first(t, 2, b"").decode() == name]
+        same(len(found), 1, "tracks named " + name)
+        return found[0]
+
+
+@cases(["known-exact", "known-sampled", "sampled", "deep", "snapshots"])
+def perfetto_schema(name):
+    """protoc reads it with the published numbers of fields, and there is no other field."""
+    need("protoc")
+    options = [] if name in ("deep", "snapshots") else ["--rows", "samples"]
+    with open(export("perfetto", name, *options), "rb") as file:
+        data = file.read()
+    done = run(["protoc", "-I" + os.path.join(SOURCE, "tests"), "--decode=perfetto.protos.Trace",
+                "perfetto.proto"], stdin=data)
+    check(done.code == 0, done.err)
+    same(done.err, b"", "what protoc complains of")
+    unknown = re.findall(rb"^ *\d+[: ].*$", done.out, re.M)
+    same(unknown[:5], [], "unknown fields")
+    same(done.out.count(b"\npacket {") + 1, len(messages(data)), "packets")
+
+
+@cases(["known-exact", "known-sampled", "sampled", "snapshots", "known-snapshots"])
+def perfetto_dumps(name):
+    """What is not freed in each dump is what is live then; sums never go down; the peak is one."""
+    p = Perfetto(export("perfetto", name))
+    peak = report(trace(name))
+    before = {}
+    check(len(p.dumps) >= (10 if name.startswith("known") else 4), list(p.dumps))
+    for (time, heap), rows in p.dumps.items():
+        same(heap, "libc.malloc", "heap")
+        at = "peak" if time == peak["time_ns"] else "%dns" % time
+        expected = total(name, "live", "--at", at)
+        slack = len(rows) / 2 + 1
+        close(sum(r[0] - r[1] for r in rows.values()), expected["bytes"]["estimate"],
+              "live at " + at, slack)
+        close(sum(r[2] - r[3] for r in rows.values()), expected["blocks"]["estimate"],
+              "live blocks at " + at, slack)
+        for stack, row in rows.items():
+            check(all(new >= old for new, old in zip(row, before.get(stack, row))), "goes down", row)
+        before.update(rows)
+    check(peak["time_ns"] in [time for time, _ in p.dumps], "no dump at the peak")
+    everything = total(name, "allocated")
+    last = list(p.dumps.values())[-1]
+    close(sum(r[0] for r in last.values()), everything["bytes"]["estimate"], "allocated",
+          len(last) + everything["bytes"]["estimate"] * 1e-3)
+
+
+@case
+def perfetto_stacks():
+    """The functions of a dump are those of report."""
+    name = "known-exact"
+    p = Perfetto(export("perfetto", name))
+    found = collections.Counter()
+    for stack, row in p.dumps[(report(trace(name))["time_ns"], "libc.malloc")].items():
+        if row[0] > row[1]:
+            found[p.functions(stack)[-1]] += row[0] - row[1]
+    expected = {r["function"]: r["self"]["bytes"]["estimate"]
+                for r in report(trace(name), "--by", "function")["rows"]
+                if r["self"]["bytes"]["estimate"] and r["function"]}
+    check(len(expected) > 10, expected)
+    for function, value in expected.items():
+        same(found[function], value, function)
+    build_ids = [first(m, 2, 0) for m in p.mappings.values()]
+    check(any(build_ids), "no build id")
+
+
+@case
+def perfetto_tracks():
+    name = "known-sampled"
+    p = Perfetto(export("perfetto", name, "--rows", "samples"))
+    facts = info(trace(name))
+    processes = [messages(first(t, 3)) for t in p.tracks.values() if first(t, 3)]
+    same([first(t, 1) for t in processes], [facts["pid"]], "pids")
+    tids = sorted(first(messages(first(t, 4)), 2) for t in p.tracks.values() if first(t, 4))
+    same(tids, sorted({e["tid"] for e in dump(name)} | set(tids)), "threads")
+    top = max(v for _, v in p.counters[p.track("live heap")])
+    close(top, total(name, "peak")["bytes"]["estimate"], "top")
+    live = Live(name)
+    for ns, value in p.counters[p.track("live blocks")]:
+        close(value, live.at(live.blocks, ns), "live blocks at %d" % ns)
+    same(len(p.instants), len(dump(name)), "samples")
+    for (time, event), want in zip(p.instants, dump(name)):
+        same((time, first(event, 23).decode()), (want["time_ns"], want["event"]), "sample")
+        notes = {first(a, 10).decode(): first(a, 3) for a in
+                 (messages(v) for n, v in event if n == 4)}
+        same((notes["sample"], notes["size"]), (want["sample"], want["size"]), "annotations")
+        if want["event"] == "alloc":
+            leaf = p.functions(first(event, 56))[-1]
+            check(leaf in whole_places(want["stack"]), leaf, "is not in", want["stack"])
+
+
+@case
+def heaps_of_ocaml():
+    """Promotions are events and rows; each heap is told apart; Perfetto has a profile of its own."""
+    kinds = collections.Counter(e["event"] for e in ocaml())
+    heaps = collections.Counter(e["heap"] for e in ocaml() if e["event"] == "alloc")
+    check(len(heaps) > 2, heaps)
+    events = collections.Counter(e[1] for e in babeltrace(export("ctf", "ocaml")))
+    same({k: events[k] for k in kinds}, dict(kinds), "events of CTF")
+    db = database("ocaml")
+    same(sorted(db.execute("SELECT sample, time_ns FROM promotions")),
+         sorted((e["sample"], e["time_ns"]) for e in ocaml() if e["event"] == "promote"), "promotions")
+    same(dict(db.execute("SELECT heap, count(*) FROM samples GROUP BY heap")), dict(heaps), "heaps")
+    dumps = Perfetto(export("perfetto", "ocaml")).dumps
+    same({heap for _, heap in dumps}, {"libc.malloc", "ocaml"}, "profiles")
+    for name, chosen in (("libc.malloc", "malloc"), ("ocaml", "ocaml,external")):
+        rows = [r for (_, heap), r in dumps.items() if heap == name][-1]
+        close(sum(r[0] - r[1] for r in rows.values()),
+              total("ocaml", "live", "--heap", chosen)["bytes"]["estimate"], name, len(rows) / 2 + 1)
+
+
+# ---- Massif ----
+
+def massif(path):
+    """[(ms, bytes, kind, tree)]; a tree is (bytes, text, [trees])."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    check(lines[2] == "time_unit: ms", lines[:3])
+    position, snapshots = 3, []
+
+    def tree(depth):
+        nonlocal position
+        match = re.match(r"^( *)n(\d+): (\d+) (.*)$", lines[position])
+        check(match and len(match.group(1)) == depth, depth, lines[position])
+        position += 1
+        return (int(match.group(3)), match.group(4),
+                [tree(depth + 1) for _ in range(int(match.group(2)))])
+    while position < len(lines):
+        same(lines[position + 1], "snapshot=%d" % len(snapshots), "number")
+        values = dict(line.split("=") for line in lines[position + 3:position + 8])
+        position += 8
+        found = None if values["heap_tree"] == "empty" else tree(0)
+        snapshots.append((float(values["time"]), int(values["mem_heap_B"]), values["heap_tree"], found))
+    return snapshots
+
+
+def check_tree(node, depth=0):
+    size, text, callers = node
+    check(depth <= 30, "deep", text)
+    if callers:
+        below = sum(c[0] for c in callers)
+        check(below <= size + len(callers), "callers of", text, "have", below, "of", size)
+        named = [c[0] for c in callers if " place" not in c[1]]
+        same(named, sorted(named, reverse=True), "order of the callers of " + text)
+    for caller in callers:
+        check_tree(caller, depth + 1)
+
+
+@cases(["known-exact", "known-sampled", "sampled", "snapshots", "deep"])
+def massif_totals(name):
+    """Every snapshot is what is live then, as report says; trees add up."""
+    snapshots = massif(export("massif", name))
+    times = [s[0] for s in snapshots]
+    same(times, sorted(times), "times")
+    peaks = [s for s in snapshots if s[2] == "peak"]
+    same(len(peaks), 1, "peaks")
+    close(peaks[0][1], total(name, "peak")["bytes"]["estimate"], "peak")
+    close(snapshots[-1][1], total(name, "live")["bytes"]["estimate"], "end")
+    check(peaks[0][1] >= max(s[1] for s in snapshots) - 1, "more than the peak")
+    trees = [s for s in snapshots if s[3]]
+    for _, size, _, tree in trees:
+        close(tree[0], size, "tree", 1)
+        check_tree(tree)
+    if name != "snapshots":
+        live = Live(name)
+        for ms, size, kind, _ in snapshots[1:]:
+            if kind != "peak":
+                close(size, live.at(live.bytes, round(ms * 1e6)), "at %f ms" % ms)
+
+
+@case
+def massif_tree_by_function():
+    """The top of the tree at the peak is report --by line, where it is large enough."""
+    name = "known-exact"
+    peak = [s for s in massif(export("massif", name)) if s[2] == "peak"][0]
+    found = collections.Counter()
+    for size, text, _ in peak[3][2]:
+        found[re.sub(r"^0x\w+: | \([^()]*\)$", "", text)] += size
+    expected = collections.Counter()
+    for row in report(trace(name), "--by", "line")["rows"]:
+        size = row["self"]["bytes"]["estimate"]
+        if size >= peak[1] * .01:
+            expected[row["function"]] += size
+    for function, size in expected.items():
+        check(found[function] >= size, function, found, "instead of", size)
+
+
+@cases(["known-exact", "sampled", "none", "snapshots"])
+def massif_ms_print(name):
+    need("ms_print")
+    path = export("massif", name)
+    done = run(["ms_print", path])
+    check(done.code == 0 and not done.err, done)
+    if name == "none":
+        return
+    text = done.out.decode()
+    peak = round(total(name, "peak")["bytes"]["estimate"])
+    check("{:,}".format(peak) in text, "the peak", peak, "is not in", text[:3000])
+    check("(peak)" in text, text[:3000])
+
+
+# ---- SQLite ----
+
+def database(name, *options):
+    return sqlite3.connect(export("sqlite", name, *options))
+
+
+def one(db, query):
+    return db.execute(query).fetchone()[0]
+
+
+@cases(["known-exact", "known-sampled", "exact", "sampled", "thinned", "snapshots",
+        "known-snapshots"])
+def sqlite_totals(name):
+    db = database(name)
+    same(one(db, "PRAGMA integrity_check"), "ok", "integrity")
+    for view, metric in (("live_at_end", "live"), ("live_at_peak", "peak"),
+                         ("allocated", "allocated"), ("temporary", "temporary")):
+        got = db.execute("SELECT total(bytes), total(blocks), total(samples) FROM " + view).fetchone()
+        want = total(name, metric)
+        close(got[0], want["bytes"]["estimate"], view)
+        close(got[1], want["blocks"]["estimate"], view + ", blocks")
+        same(int(got[2]), want["samples"], view + ", samples")
+    same(one(db, "SELECT value FROM info WHERE name = 'peak_ns'"), report(trace(name))["time_ns"],
+         "time of the peak")
+
+
+@cases(["known-exact", "known-sampled", "sampled", "snapshots"])
+def sqlite_by_function(name):
+    """The view adds samples up; the table has what report says, with errors."""
+    db = database(name)
+    found = {row[0]: row[1:] for row in db.execute(
+        "SELECT function, allocated_bytes, peak_bytes, end_bytes FROM by_function")}
+    for column, metric in enumerate(("allocated", "peak", "live")):
+        own = collections.Counter()
+        rows = report(trace(name), "--metric", metric, "--by", "function")["rows"]
+        check(len(rows) > 3, rows)
+        table = {}
+        for row in rows:
+            own[row["function"]] += row["self"]["bytes"]["estimate"]
+            table[(row["function"], row["file"], row["module"])] = [
+                round(row[part][unit][which]) for part in ("self", "total")
+                for unit in ("bytes", "blocks") for which in ("estimate", "stderr")]
+        for function, size in own.items():
+            if size and not function.startswith("["):
+                close(found[function][column], size, "%s, %s" % (metric, function))
+        got = {row[:3]: [round(n) for n in row[3:]] for row in db.execute(
+            "SELECT function, file, module, bytes, bytes_error, blocks, blocks_error, total_bytes,"
+            " total_bytes_error, total_blocks, total_blocks_error FROM functions"
+            " WHERE metric = ?", (metric,))}
+        for key, numbers_of in table.items():
+            if not key[0].startswith("["):
+                same(got[key], numbers_of, "%s, %s" % (metric, key[0]))
+
+
+@case
+def sqlite_every_sample():
+    name = "known-sampled"
+    db = database(name)
+    got = {}
+    query = """SELECT sample, samples.time_ns, t.tid, size, bytes, blocks, realloc, free_ns, u.tid,
+               temporary, s.stack FROM samples JOIN threads AS t USING(thread)
+               LEFT JOIN threads AS u ON u.thread = free_thread JOIN stacks AS s USING(stack)"""
+    for row in db.execute(query):
+        got[row[0]] = row[1:]
+    expected = {}
+    for e in dump(name):
+        if e["event"] == "alloc":
+            expected[e["sample"]] = [e["time_ns"], e["tid"], e["size"], e["weight_bytes"],
+                                     e["weight_blocks"], e["realloc"], None, None, 0]
+        else:
+            expected[e["sample"]][6:] = [e["time_ns"], e["tid"], e["temporary"]]
+    same(sorted(got), sorted(expected), "samples")
+    for sample, row in expected.items():
+        same(list(got[sample][:9]), row, "sample %d" % sample)
+    places = collections.defaultdict(list)
+    for stack, function in db.execute("SELECT stack, function FROM stack_functions"
+                                      " ORDER BY stack, depth DESC, inline_depth DESC"):
+        places[stack].append(function)
+    for e in dump(name):
+        if e["event"] == "alloc":
+            shown = places[got[e["sample"]][9]]
+            whole = whole_places(e["stack"])
+            check(shown, "nothing is left of", whole)
+            same([f for f in whole if f in shown], shown, "functions")
+
+
+@case
+def sqlite_standard_error():
+    """The root of the sum of variances, where there are samples enough."""
+    name = "known-sampled"
+    db = database(name)
+    got = one(db, "SELECT sum(bytes_variance) FROM samples") ** .5
+    want = total(name, "allocated")["bytes"]["stderr"]
+    check(abs(got / want - 1) < .02, got, want)
+
+
+@cases(["known-exact", "known-sampled"])
+def sqlite_sizes_and_threads(name):
+    db = database(name)
+    sizes = collections.Counter()
+    threads = collections.Counter()
+    for e in dump(name):
+        if e["event"] == "alloc":
+            high = 1
+            while high < e["size"]:
+                high *= 2
+            sizes[high if e["size"] else 0] += e["weight_bytes"]
+            threads[e["tid"]] += e["weight_bytes"]
+    for high, size in db.execute("SELECT high, allocated_bytes FROM by_size").fetchall():
+        close(size, sizes.pop(high), "size %d" % high)
+    same(+sizes, collections.Counter(), "other sizes")
+    for tid, size in db.execute("SELECT tid, allocated_bytes FROM by_thread").fetchall():
+        close(size, threads.pop(tid), "thread %d" % tid)
+    same(+threads, collections.Counter(), "other threads")
+
+
+@case
+def sqlite_counters():
+    name = "known-exact"
+    db, live = database(name), Live(name)
+    rows = db.execute("SELECT time_ns, value FROM counters WHERE name = 'live_bytes'").fetchall()
+    check(len(rows) == 1000, len(rows))
+    for ns, value in rows:
+        close(value, live.at(live.bytes, ns), "at %d" % ns)
+    close(one(db, "SELECT max(value) FROM counters WHERE name = 'largest_live_bytes'"),
+          total(name, "peak")["bytes"]["estimate"], "largest")
+
+
+@case
+def manual_examples():
+    """Each query of the manual page runs and finds something."""
+    with open(os.path.join(SOURCE, "doc", "man", "mayfly-export.1.scd"), encoding="utf-8") as file:
+        page = file.read()
+    queries = re.findall(r"^\t?(?:SELECT|WITH)[^;]*;", page, re.M)
+    check(len(queries) >= 5, "only", len(queries), "examples")
+    db = database("known-exact")
+    for query in queries:
+        check(db.execute(query).fetchall(), "nothing for", query)
+
+
+@case
+def sqlite_names_are_text():
+    """Names that are no UTF-8 do not stop readers."""
+    db = database("strange")
+    for table in ("symbols", "modules", "threads", "info"):
+        check(db.execute("SELECT * FROM " + table).fetchall(), table, "is empty")
+
+
+with folder:
+    main()
