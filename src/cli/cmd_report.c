@@ -31,7 +31,7 @@ static const char usage_text[] =
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
     "  --rss                why RSS is larger than the heap: what it consists of\n"
-    "  --fragmentation      whose blocks hold nearly empty pages (recorded with --exact)\n"
+    "  --fragmentation      whose blocks hold nearly empty pages, of exact traces\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"

@@ -6,7 +6,7 @@ _mayfly()
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
 		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
-	local report="--metric --by --sort --at --from --to --series --focus --ignore --hide --thread
+	local report="--metric --by --sort --at --from --to --series --rss --fragmentation --focus --ignore --hide --thread
 		--heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
