@@ -46,9 +46,10 @@ install:
 		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Dtests=false -Dbench=false $(BUILD_INSTALL)
 	@$(NINJA) -C $(BUILD_INSTALL)
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
+	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"
 
 format:
-	clang-format-14 -i $$(find include src tests bench examples -name '*.[ch]')
+	clang-format-14 -i $$(find include src ocaml tests bench examples -name '*.[ch]')
 
 clean:
 	rm -rf $(BUILD) $(BUILD_INSTALL) build-asan build-fuzz

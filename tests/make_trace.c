@@ -5,6 +5,7 @@
  *	sampled	 a run of 2 s at 64 KiB with rows of every sureness: see tell()
  *	exact	 the same blocks, each recorded with weight 1
  *	strange	 names that are long, broken or hostile
+ *	quotes	 names with all that formats of text take for something else
  *	none	 a run without a sample
  *	deep	 one stack of 500 frames
  *	groups	 the blocks of `sampled`, in several groups
@@ -206,6 +207,27 @@ static void tell_strange(void)
 	free(long_name);
 }
 
+static void tell_quotes(void)
+{
+	static const char *const names[] = {"comma, \"quoted\"; semicolon",
+					    "two\nlines\r",
+					    "<&>'\\ ]]>",
+					    "\xff;\t\x7f broken",
+					    "=1+1",
+					    " 42",
+					    "\\u0041 \\n"};
+	static const char *const words[] = {"/bin/\"x\"", "<&>", "]]>", "\xff"};
+	uint32_t node = below(0, frame(demo, 0x100, "main", "a \"b\",c;d.c", 1));
+
+	free(r->command);
+	set_command(words, 4);
+	r->thread[0].name = string("thread, \"0\"");
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		node = below(node, frame(demo, 0x200 + i, names[i], names[i], i));
+		allocate(node, i, (struct blocks){.count = 20, .size = 100 + i, .hits = 1});
+	}
+}
+
 static void tell_deep(void)
 {
 	uint32_t node = 0;
@@ -284,9 +306,9 @@ static const struct kind {
 } kinds[] = {
     {"sampled", tell, false, 0, 0},	    {"exact", tell, true, 0, 0},
     {"strange", tell_strange, false, 0, 0}, {"none", NULL, false, 0, 0},
-    {"deep", tell_deep, false, 0, 0},	    {"groups", tell, false, 0, 40},
-    {"snapshots", tell, true, 500 * MS, 0}, {"lossy", tell_lossy, true, 0, 0},
-    {"thinned", tell_thinned, false, 0, 0},
+    {"quotes", tell_quotes, false, 0, 0},   {"deep", tell_deep, false, 0, 0},
+    {"groups", tell, false, 0, 40},	    {"snapshots", tell, true, 500 * MS, 0},
+    {"lossy", tell_lossy, true, 0, 0},	    {"thinned", tell_thinned, false, 0, 0},
 };
 
 int main(int argc, char **argv)
@@ -299,7 +321,7 @@ int main(int argc, char **argv)
 			kind = &kinds[i];
 	if (!kind) {
 		fprintf(stderr, "usage: make_trace "
-				"sampled|exact|strange|none|deep|groups|snapshots|"
+				"sampled|exact|strange|quotes|none|deep|groups|snapshots|"
 				"lossy|thinned FILE\n");
 		return 2;
 	}

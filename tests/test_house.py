@@ -193,7 +193,7 @@ def clang_compiles_without_warnings():
 
 
 def sources():
-    for folder in ("include", "src", "tests", "bench", "examples"):
+    for folder in ("include", "src", "ocaml", "tests", "bench", "examples"):
         for path, _, names in os.walk(os.path.join(SOURCE, folder)):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cc")):

@@ -44,6 +44,8 @@ def files():
                     r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",
                     r"usr/share/man/man1/mayfly-dump\.1.*"):
         check(any(re.fullmatch(pattern, name) for name in found), pattern, "not among", found)
+    tools = [shutil.which(name, path="/usr/bin") for name in ("ocamlfind", "ocamlopt", "dune")]
+    check(("usr/lib/ocaml/mayfly/META" in found) == all(tools), "the OCaml library", tools)
     for name in found:
         check(name.startswith("usr/"), name, "is outside of the prefix")
         check(not re.search(r"(test|bench)_|ugly|known", name), name, "should not be installed")
@@ -58,7 +60,7 @@ def no_build_paths():
     for name in files_below(stage):
         with open(os.path.join(stage, name), "rb") as file:
             content = file.read()
-        if name.endswith(".pc") or name.startswith("usr/share/man"):
+        if name.endswith((".pc", "META", "dune-package")) or name.startswith("usr/share/man"):
             check(stage.encode() not in content and SOURCE.encode() not in content,
                   name, "names the folder that it was built in")
 

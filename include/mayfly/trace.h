@@ -51,6 +51,23 @@ struct mayfly_trace;
 int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace);
 void mayfly_trace_close(struct mayfly_trace *trace);
 
+/*
+ * Whoever has threads can lend them: chunks of events are decoded by tasks then, several ahead of
+ * the one that is looked at. Without this, the same work is done where it is needed.
+ */
+struct mayfly_helper {
+	void *context;
+	size_t tasks; /* at most this many for one cursor: each needs some MB */
+	/* Has task(argument) run on another thread, some time. NULL: it will not be run. */
+	void *(*start)(void *context, void (*task)(void *argument), void *argument);
+	/* Returns when the task is done, or will not be run; it is forgotten then. needed: it must
+	 * have been run; if it has not begun, here. */
+	void (*finish)(void *context, void *task, bool needed);
+};
+
+/* For all that is asked from now on. The helper must outlive the trace. */
+void mayfly_trace_help(struct mayfly_trace *trace, const struct mayfly_helper *helper);
+
 /* ---- what the trace is ---- */
 
 enum mayfly_mode { MAYFLY_SAMPLED = 0, MAYFLY_EXACT = 1 };
@@ -285,6 +302,7 @@ enum mayfly_metric {
 	MAYFLY_ALLOCATED, /* allocated in [from, to) */
 	MAYFLY_LEAKED,	  /* allocated in [from, to) and never freed */
 	MAYFLY_TEMPORARY, /* allocated in [from, to), freed by its thread before the next one */
+	MAYFLY_SURVIVED,  /* allocated in [from, to) and still live at `to` */
 };
 
 enum mayfly_by {
@@ -297,6 +315,9 @@ enum mayfly_by {
 	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX
 			     */
 	MAYFLY_BY_HEAP,	    /* row.low: enum mayfly_heap */
+	MAYFLY_BY_FREEING_THREAD, /* row.free_thread */
+	MAYFLY_BY_THREADS, /* pairs: that allocated, that freed; MAYFLY_E_TOO_LARGE when a trace has
+			      thousands of threads */
 };
 
 enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
@@ -338,7 +359,8 @@ struct mayfly_row {
 	/* The key; what the grouping does not have is "", 0 or NULL. */
 	const char *function, *file, *module;
 	uint32_t line;
-	uint32_t thread; /* index */
+	uint32_t thread;      /* index */
+	uint32_t free_thread; /* index; UINT32_MAX: never freed */
 	int64_t low, high;
 	const struct mayfly_place *stack; /* leaf first */
 	size_t stack_length;
@@ -404,6 +426,72 @@ struct mayfly_series {
 int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		      size_t points, size_t rows, struct mayfly_series **series);
 void mayfly_series_free(struct mayfly_series *series);
+
+/*
+ * Histograms: of each of the first `rows` rows, and of the sum of the others, whose key is empty,
+ * how its blocks are spread over the classes of MAYFLY_BY_SIZE or MAYFLY_BY_LIFETIME. Everything in
+ * the query holds; with MAYFLY_SORT_TOTAL rows count as with their totals, and the others are what
+ * goes through none of the rows. Not in traces of snapshots.
+ */
+struct mayfly_histogram {
+	int64_t time_ns; /* as in struct mayfly_result */
+	struct mayfly_estimate total;
+	size_t rows, classes;	      /* rows includes the one for the others, which is the last */
+	const struct mayfly_row *row; /* [rows], as mayfly_query_run() gives them */
+	/* [classes], ascending, from the first to the last that has a block: as in struct
+	 * mayfly_row. The class of what is never freed is there when it has blocks. */
+	const int64_t *low, *high;
+	const struct mayfly_estimate *cell; /* [rows][classes] */
+};
+
+int mayfly_histogram_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			 enum mayfly_by classes, size_t rows, struct mayfly_histogram **histogram);
+void mayfly_histogram_free(struct mayfly_histogram *histogram);
+
+/*
+ * Churn: how much was allocated to keep how much alive. Of each of the first `rows` rows of what
+ * was allocated in [from, to), and of the others as in a histogram, the mean over this time of its
+ * live bytes. allocated / mean live is how often each live byte was replaced, and (to - from) *
+ * mean live / allocated how long a byte lived. metric and at_ns of the query are not used. Not in
+ * traces of snapshots.
+ */
+struct mayfly_churn {
+	int64_t from_ns, to_ns; /* within the trace */
+	struct mayfly_estimate total;
+	double mean_live_total;
+	size_t rows;
+	const struct mayfly_row *row;
+	const double *mean_live; /* [rows] bytes */
+};
+
+int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     size_t rows, struct mayfly_churn **churn);
+void mayfly_churn_free(struct mayfly_churn *churn);
+
+/*
+ * Chains of realloc: blocks of which each took over what was in the one before. A chain belongs to
+ * its last block: that one's stack, thread, size, lifetime and time of allocation say to which row
+ * it belongs and whether the filters and the window keep it. metric and at_ns of the query are not
+ * used. Rows are sorted by bytes copied, and their estimates are of these and of chains. Only
+ * traces of every allocation know chains: others are MAYFLY_E_ABSENT.
+ */
+struct mayfly_growth {
+	uint64_t chains, steps;		  /* steps: calls of realloc */
+	uint64_t longest;		  /* most steps of a chain */
+	uint64_t copied_bytes;		  /* at most: realloc may leave a block where it is */
+	uint64_t first_bytes, last_bytes; /* sizes of first and last blocks, summed */
+};
+
+struct mayfly_reallocs {
+	struct mayfly_growth total;
+	size_t rows; /* includes the one for the others, which is the last */
+	const struct mayfly_row *row;
+	const struct mayfly_growth *growth; /* [rows] */
+};
+
+int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			size_t rows, struct mayfly_reallocs **reallocs);
+void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
 
 /* ---- sums of nodes: what exports are made of ---- */
 

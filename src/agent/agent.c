@@ -29,7 +29,7 @@
 #include "spool.h"
 #include "walk.h"
 
-__thread struct thread self __attribute__((tls_model("initial-exec")));
+AGENT_PER_THREAD struct thread self;
 
 _Atomic uint32_t agent_state;
 _Atomic uint32_t agent_sandboxed;

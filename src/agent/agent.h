@@ -89,7 +89,10 @@ struct thread {
 	volatile uint32_t deferred_count;
 	struct deferred_free deferred[DEFERRED_FREES];
 };
-extern __thread struct thread self __attribute__((tls_model("initial-exec")));
+#ifndef AGENT_PER_THREAD /* the OCaml library has one for all: it runs under the runtime's lock */
+#define AGENT_PER_THREAD __thread __attribute__((tls_model("initial-exec")))
+#endif
+extern AGENT_PER_THREAD struct thread self;
 
 /* agent.c */
 enum agent_state {

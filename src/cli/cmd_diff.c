@@ -7,6 +7,7 @@
  */
 #include "report.h"
 
+#include "absent.h"
 #include "options.h"
 #include "trace/diff.h"
 
@@ -66,10 +67,10 @@ enum { BEFORE, AFTER };
 struct comparison {
 	/* Both have the question; [BEFORE] owns it, and has the options. */
 	struct report side[2];
-	const char *path[2];
 	struct diff_per per;
 	bool per_given;
-	bool exact; /* both are */
+	bool exact;	 /* both are, or nobody knows */
+	uint32_t absent; /* in one of the traces */
 };
 
 /* ---- options ---- */
@@ -194,9 +195,22 @@ static char *text_relative(char *buffer, size_t size, const struct diff_figure *
 	return buffer;
 }
 
+/* A figure of the summary. */
+static struct diff_figure compare(const struct comparison *c, const struct mayfly_figure *a,
+				  uint64_t na, const struct mayfly_figure *b, uint64_t nb)
+{
+	struct diff_figure d = diff_compare(a, na, b, nb, c->per);
+
+	if (c->absent & MAYFLY_ABSENT_ERRORS && d.verdict != DIFF_SAME) {
+		d.verdict = DIFF_UNKNOWN;
+		d.p = d.adjusted = 1;
+	}
+	return d;
+}
+
 static const char *verdict_text(const struct diff_figure *d)
 {
-	static const char *const text[] = {"no change", "few samples", "within noise",
+	static const char *const text[] = {"no change", "few samples", "not tested", "within noise",
 					   "significant"};
 
 	return text[d->verdict];
@@ -223,22 +237,31 @@ static char *side_text(char *buffer, size_t size, const struct output *o,
 
 /* ---- the summary ---- */
 
+/* "2026-11-21 10:49:00 UTC, 1 byte in 512 KB, 652 samples: demo --fast" */
 static void print_side(const struct comparison *c, int which, const char *name)
 {
 	const struct report *r = &c->side[which];
 	const struct mayfly_info *info = r->file.info;
-	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES], start[64];
-	char interval[192];
+	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES];
+	char start[64] = "", interval[192];
 
-	if (r->exact)
-		snprintf(interval, sizeof(interval), "exact, %" PRIu64 " allocations",
-			 info->samples);
+	if (!(info->absent & MAYFLY_ABSENT_START))
+		start_text(start, sizeof(start), info);
+	if (info->absent & MAYFLY_ABSENT_ERRORS)
+		mode_text(command, sizeof(command), r->file.trace);
+	else if (r->exact)
+		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s", info->samples,
+			 info->samples == 1 ? "allocation" : "allocations");
 	else
-		snprintf(interval, sizeof(interval), "%s, %" PRIu64 " %s",
-			 interval_text(command, 160, r->file.trace), info->samples,
+		snprintf(command, sizeof(command), "%s, %" PRIu64 " %s",
+			 interval_text(interval, sizeof(interval), r->file.trace), info->samples,
 			 samples_word(info->samples));
-	snprintf(line, sizeof(line), "%s, %s: %s", start_text(start, sizeof(start), info), interval,
-		 command_line(command, sizeof(command), info));
+	snprintf(interval, sizeof(interval), "%.190s", command);
+	if (info->absent & MAYFLY_ABSENT_COMMAND)
+		snprintf(command, sizeof(command), "%s", r->path);
+	else
+		command_line(command, sizeof(command), info);
+	snprintf(line, sizeof(line), "%s%s%s: %s", start, *start ? ", " : "", interval, command);
 	print_field(
 	    &r->out, name, "%s",
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
@@ -248,7 +271,7 @@ static void print_total(const struct comparison *c, const char *name,
 			const struct mayfly_estimate *a, const struct mayfly_estimate *b)
 {
 	const struct output *o = &c->side[BEFORE].out;
-	struct diff_figure d = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
+	struct diff_figure d = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
 	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
 	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
 
@@ -265,6 +288,7 @@ static void print_total(const struct comparison *c, const char *name,
 
 static int print_summary(const struct comparison *c)
 {
+	struct mayfly_info both = {.absent = c->absent};
 	const struct output *o = &c->side[BEFORE].out;
 	struct mayfly_summary s[2];
 
@@ -272,15 +296,19 @@ static int print_summary(const struct comparison *c)
 		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
 
 		if (error)
-			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
 	}
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
 	if (c->per_given)
 		print_field(o, "Per", "%g before, %g after", c->per.before, c->per.after);
-	print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
-	print_total(c, "Peak", &s[0].peak, &s[1].peak);
-	print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	if (!(c->absent & MAYFLY_ABSENT_ALLOCATED))
+		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
+	if (!(c->absent & MAYFLY_ABSENT_PEAK))
+		print_total(c, "Peak", &s[0].peak, &s[1].peak);
+	if (!(c->absent & MAYFLY_ABSENT_LIVE))
+		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+	print_absent(o, &both);
 	putchar('\n');
 	return CLI_OK;
 }
@@ -301,7 +329,7 @@ static bool is_shown(const struct comparison *c, const struct diff_row *row)
 {
 	if (c->side[BEFORE].all)
 		return true;
-	return row->bytes.verdict == DIFF_REAL || row->bytes.verdict == DIFF_NOISE;
+	return row->bytes.verdict >= DIFF_UNKNOWN;
 }
 
 /* How many of the first rows are shown. */
@@ -445,9 +473,13 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 	}
 	if (rows == 0)
 		puts(c->exact ? "  No row changed." : "  No row has enough samples to compare.");
-	left = real + noise > rows ? real + noise - rows : 0;
+	left = real + noise + count_verdict(d, DIFF_UNKNOWN) - rows;
 	if (c->side[BEFORE].all)
 		left = d->rows - rows;
+	if (c->absent & MAYFLY_ABSENT_ERRORS)
+		print_wrapped(o, STYLE_DIM, 0,
+			      "These files do not say how certain their figures are, so which "
+			      "changes are chance is not known.");
 	if (left)
 		print_wrapped(o, STYLE_DIM, 2, "  %zu more (--top 0 shows all)", left);
 	if (few && !c->side[BEFORE].all)
@@ -455,11 +487,14 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 			      "  %zu %s with fewer than 6 samples in both together (--all shows "
 			      "them)",
 			      few, few == 1 ? "other" : "others");
-	if (!c->exact)
+	if (!c->exact && real)
 		print_wrapped(o, STYLE_DIM, 0,
-			      "%zu of %zu rows changed significantly: of such rows about 1 in 20 "
-			      "is chance. 95 %%: interval of the change.",
+			      "%zu of %zu tested rows changed significantly; of rows called so, "
+			      "about 1 in 20 is chance.",
 			      real, real + noise);
+	else if (!c->exact)
+		print_wrapped(o, STYLE_DIM, 0, "None of %zu tested rows changed significantly.",
+			      noise);
 }
 
 static int print_text(const struct comparison *c, const struct trace_diff *d)
@@ -499,7 +534,8 @@ static json_t *json_change(const struct comparison *c, const struct diff_figure 
 
 static const char *verdict_name(const struct diff_figure *f)
 {
-	static const char *const name[] = {"same", "few_samples", "noise", "significant"};
+	static const char *const name[] = {"same", "few_samples", "unknown", "noise",
+					   "significant"};
 
 	return name[f->verdict];
 }
@@ -514,10 +550,8 @@ static json_t *json_both(const struct comparison *c, const struct diff_figure *b
 static json_t *json_total(const struct comparison *c, const struct mayfly_estimate *a,
 			  const struct mayfly_estimate *b)
 {
-	struct diff_figure bytes =
-	    diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, c->per);
-	struct diff_figure blocks =
-	    diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, c->per);
+	struct diff_figure bytes = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
+	struct diff_figure blocks = compare(c, &a->blocks, a->samples, &b->blocks, b->samples);
 
 	return json_both(c, &bytes, &blocks);
 }
@@ -570,17 +604,18 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
 
 		if (error)
-			return cli_error("%s: %s", c->path[i], mayfly_error_text(error));
+			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
 	}
 	summary = json_pack("{s:o, s:o, s:o}", "allocated",
 			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
 			    json_total(c, &s[0].peak, &s[1].peak), "live_at_end",
 			    json_total(c, &s[0].live_at_end, &s[1].live_at_end));
-	return json_print(json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
-				    metric_names[q->metric], "by", by_names[q->by], "sort",
-				    sort_names[q->sort], "per", "before", c->per.before, "after",
-				    c->per.after, "summary", summary, "total",
-				    json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)));
+	return json_print(json_drop_absent(
+	    json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
+		      metric_names[q->metric], "by", by_names[q->by], "sort", sort_names[q->sort],
+		      "per", "before", c->per.before, "after", c->per.after, "summary", summary,
+		      "total", json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)),
+	    c->absent));
 }
 
 /* ---- the command ---- */
@@ -588,15 +623,26 @@ static int print_json(const struct comparison *c, const struct trace_diff *d)
 static int run(struct comparison *c)
 {
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
+	struct mayfly_info both = {0};
 	struct trace_diff *d;
 	int error, status;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
-	c->exact = before->exact && after->exact;
+	}
+	both.absent = c->absent = before->file.info->absent | after->file.info->absent;
+	c->exact = (before->exact && after->exact) || c->absent & MAYFLY_ABSENT_ERRORS;
+	question_fit(&before->q, &both);
+	after->q.query.metric = before->q.query.metric;
 	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
+	if (error == MAYFLY_E_ABSENT &&
+	    (absent_said(before->path, before->file.trace, &before->q) ||
+	     absent_said(after->path, after->file.trace, &before->q)))
+		return CLI_FAILED;
 	if (error)
-		return report_failed(before, error);
+		return report_failed(
+		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
+		    error);
 	status = before->json ? print_json(c, d) : print_text(c, d);
 	trace_diff_free(d);
 	return status;
@@ -613,11 +659,11 @@ int cmd_diff(int argc, char **argv)
 	before->out = output_detect();
 	if (parse(&c, argc, argv, &status)) {
 		*after = *before;
-		c.path[BEFORE] = argv[optind];
-		c.path[AFTER] = argv[optind + 1];
+		before->path = argv[optind];
+		after->path = argv[optind + 1];
 		status = CLI_FAILED;
-		if (open_trace(c.path[BEFORE], &before->file)) {
-			if (open_trace(c.path[AFTER], &after->file)) {
+		if (open_trace(before->path, &before->file)) {
+			if (open_trace(after->path, &after->file)) {
 				status = run(&c);
 				close_trace(&after->file);
 			}

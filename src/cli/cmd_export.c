@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly export: a trace as another tool's file. */
+#include "absent.h"
 #include "cli.h"
 #include "convert/formats.h"
 #include "open_trace.h"
@@ -217,6 +218,13 @@ static int say_failed(const struct export *x, const char *path, int error)
 {
 	const char *what = question_needs_blocks(&x->q);
 
+	if (error == MAYFLY_E_ABSENT && x->format->metrics &&
+	    absent_said(path, x->file.trace, &x->q))
+		return CLI_FAILED;
+	if (error == MAYFLY_E_ABSENT && x->file.info->absent)
+		return cli_error("%s: the file that it comes from does not have single blocks, "
+				 "which this needs",
+				 path);
 	if (x->samples)
 		what = "--rows samples";
 	if (error != MAYFLY_E_ABSENT || !what)
@@ -257,6 +265,7 @@ static int export(struct export *x, const char *path, const char *output)
 		return cli_error("this format is nothing for a terminal; name a file with -o");
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
+	question_fit(&x->q, x->file.info);
 	if (x->format->events && x->file.info->snapshot_ns)
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "
 			  "of; record without --snapshots",

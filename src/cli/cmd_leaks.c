@@ -5,6 +5,7 @@
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
  */
+#include "absent.h"
 #include "report.h"
 
 #include "options.h"
@@ -19,12 +20,11 @@ static const char usage_text[] =
     "Usage: mayfly leaks [OPTIONS] FILE\n"
     "\n"
     "Shows which blocks were never freed, by the stack that allocated them. Whether the program\n"
-    "still had pointers to them is not known: what it keeps on purpose until the end is here too.\n"
+    "still had pointers to them is not known: what it keeps on purpose is shown, too.\n"
     "\n"
     "What is left out:\n"
-    "  --suppressions LIST      leave out stacks that a pattern of this file matches; its lines "
-    "are\n"
-    "                           leak:PATTERN, as LeakSanitizer's; may be repeated\n"
+    "  --suppressions LIST      leave out stacks that a pattern of this file matches: lines\n"
+    "                           of leak:PATTERN, as LeakSanitizer's; may be repeated\n"
     "  --no-default-suppressions   do not leave out what libc keeps\n"
     "  --print-suppressions     print the list that is built in\n"
     "\n" QUESTION_FILTER_HELP "  --from TIME, --to TIME   only blocks allocated in this time\n"
@@ -249,10 +249,11 @@ static int print_json(const struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
 
-	return json_print(json_pack("{s:s, s:s, s:o, s:o, s:o}", "metric", "leaked", "by",
-				    by_names[r->q.query.by], "total", json_estimate(&result->total),
-				    "rows", report_json_rows(r, result), "suppressed",
-				    json_suppressed(&l->suppressions)));
+	return json_print(json_drop_absent(
+	    json_pack("{s:s, s:s, s:o, s:o, s:o}", "metric", "leaked", "by",
+		      by_names[r->q.query.by], "total", json_estimate(&result->total), "rows",
+		      report_json_rows(r, result), "suppressed", json_suppressed(&l->suppressions)),
+	    r->file.info->absent));
 }
 
 static int run(struct leaks *l)
@@ -296,9 +297,11 @@ int cmd_leaks(int argc, char **argv)
 	r->q.query.by = MAYFLY_BY_STACK;
 	if (parse(&l, argc, argv, &status)) {
 		l.ignore = r->q.query.ignore;
+		r->path = argv[optind];
 		status = CLI_FAILED;
+		r->path = argv[optind];
 		if ((l.no_default || suppressions_add_default(&l.suppressions)) &&
-		    open_trace(argv[optind], &r->file)) {
+		    open_trace(r->path, &r->file)) {
 			if (l.suppressions.count)
 				r->q.query.ignore = (struct mayfly_match){is_ignored, &l};
 			status = run(&l);

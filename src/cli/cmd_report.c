@@ -23,13 +23,17 @@ static const char usage_text[] =
     "standard input.\n"
     "\n"
     "What to show:\n"
-    "  --metric METRIC      live, peak (default), allocated, leaked or temporary\n"
-    "  --by KEY             function (default), line, stack, module, thread, size, lifetime\n"
-    "                       or heap\n"
+    "  --metric METRIC      live, peak (default), allocated, leaked, temporary or survived\n"
+    "                       (allocated from --from on and still live at --to)\n"
+    "  --by KEY             function (default), line, stack, module, thread, size, lifetime,\n"
+    "                       heap, freeing-thread or threads (that allocated, that freed)\n"
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
     "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
+    "  --histogram size|lifetime   for each of the top rows, how its blocks are spread\n"
+    "  --churn              how much each of the top rows allocates to keep how much alive\n"
+    "  --reallocs           chains of realloc: how often blocks grow, and what is copied\n"
     "  --rss                why RSS is larger than the heap: what it consists of\n"
     "  --fragmentation      whose blocks hold nearly empty pages, of exact traces\n"
     "\n" QUESTION_FILTER_HELP "\n"
@@ -51,6 +55,9 @@ static const char usage_text[] =
 
 enum {
 	OPT_SERIES = 256,
+	OPT_HISTOGRAM,
+	OPT_CHURN,
+	OPT_REALLOCS,
 	OPT_TOP,
 	OPT_ALL,
 	OPT_DEPTH,
@@ -65,6 +72,9 @@ static const struct option long_options[] = {
     QUESTION_ROW_OPTIONS,
     QUESTION_FILTER_OPTIONS,
     {"series", required_argument, NULL, OPT_SERIES},
+    {"histogram", required_argument, NULL, OPT_HISTOGRAM},
+    {"churn", no_argument, NULL, OPT_CHURN},
+    {"reallocs", no_argument, NULL, OPT_REALLOCS},
     {"rss", no_argument, NULL, OPT_RSS},
     {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
     {"top", required_argument, NULL, OPT_TOP},
@@ -86,11 +96,31 @@ static bool set_series(struct report *r, const char *text)
 	return false;
 }
 
+static bool set_histogram(struct report *r, const char *text)
+{
+	static const char *const names[] = {"size", "lifetime", NULL};
+	int choice;
+
+	r->histogram = true;
+	if (!option_choice("--histogram", text, names, &choice))
+		return false;
+	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
+	return true;
+}
+
 static bool set_presentation(struct report *r, int option, const char *value)
 {
 	switch (option) {
 	case OPT_SERIES:
 		return set_series(r, value);
+	case OPT_HISTOGRAM:
+		return set_histogram(r, value);
+	case OPT_CHURN:
+		r->churn = true;
+		break;
+	case OPT_REALLOCS:
+		r->reallocs = true;
+		break;
 	case OPT_TOP:
 		r->top_given = true;
 		return option_count("--top", value, &r->top);
@@ -116,12 +146,36 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	return true;
 }
 
+/* What --churn and --reallocs show is no matter of a metric. */
+static bool views_agree(struct report *r)
+{
+	const char *view = r->churn ? "--churn" : "--reallocs";
+
+	if ((r->series > 0) + r->histogram + r->churn + r->reallocs > 1) {
+		cli_usage("--series, --histogram, --churn, --reallocs: only one of them at a time");
+		return false;
+	}
+	if (!r->churn && !r->reallocs)
+		return true;
+	if (r->q.at_given) {
+		cli_usage("%s is of a time, not of a moment: use --from and --to instead of --at",
+			  view);
+		return false;
+	}
+	if (r->q.metric_given && (r->reallocs || r->q.query.metric != MAYFLY_ALLOCATED)) {
+		cli_usage("%s goes without --metric %s", view, metric_names[r->q.query.metric]);
+		return false;
+	}
+	r->q.query.metric = MAYFLY_ALLOCATED;
+	return true;
+}
+
 /* Questions about memory that go with no other one. Frames can be hidden from the second. */
 static bool memory_alone(const struct report *r)
 {
 	const struct question *q = &r->q;
 	bool rows = q->metric_given || q->by_given || q->sort_given || q->at_given ||
-		    q->window_given || r->series;
+		    q->window_given || r->series || r->histogram || r->churn || r->reallocs;
 	bool filtered = q->chooses_blocks || (r->rss && q->filtered);
 
 	if (r->rss + r->fragmentation == 0 ||
@@ -158,14 +212,18 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	return memory_alone(r) && question_check(&r->q) && one_trace_named(argc, argv);
+	return memory_alone(r) && views_agree(r) && question_check(&r->q) &&
+	       one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
 
 int report_failed(const struct report *r, int error)
 {
-	const char *what = question_needs_blocks(&r->q);
+	const char *what = r->histogram	 ? "--histogram"
+			   : r->churn	 ? "--churn"
+			   : r->reallocs ? "--reallocs"
+					 : question_needs_blocks(&r->q);
 
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
@@ -176,8 +234,17 @@ int report_failed(const struct report *r, int error)
 	if (error == MAYFLY_E_TOO_LARGE && r->series)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
 				 r->series);
-	if (error == MAYFLY_E_RANGE && r->series)
+	if (error == MAYFLY_E_TOO_LARGE && r->q.query.by == MAYFLY_BY_THREADS)
+		return cli_error("--by threads: %zu threads make too many pairs; use --by thread "
+				 "or --by freeing-thread",
+				 r->file.info->threads);
+	if (error == MAYFLY_E_TOO_LARGE && r->histogram)
+		return cli_error("--histogram: too many rows; ask for fewer with --top");
+	if (error == MAYFLY_E_RANGE && (r->series || r->churn))
 		return cli_error("--from: the program had ended by then");
+	if (error == MAYFLY_E_ABSENT && r->reallocs && !r->file.info->snapshot_ns)
+		return cli_error("--reallocs needs every allocation, and this trace has samples: "
+				 "record with --exact for that");
 	if (error != MAYFLY_E_ABSENT || !what)
 		return cli_error("%s", mayfly_error_text(error));
 	return cli_error("this trace holds per-stack counters (--snapshots), not single blocks, "
@@ -187,7 +254,7 @@ int report_failed(const struct report *r, int error)
 static bool is_overview(const struct report *r)
 {
 	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
-	       !r->q.window_given && !r->q.filtered && !r->series;
+	       !r->q.window_given && !r->q.filtered;
 }
 
 /* ---- the command ---- */
@@ -205,6 +272,12 @@ static int run(struct report *r)
 		return report_fragmentation(&r->file, &r->out, &pages);
 	if (r->series)
 		return report_print_series(r);
+	if (r->histogram)
+		return report_print_histogram(r);
+	if (r->churn)
+		return report_print_churn(r);
+	if (r->reallocs)
+		return report_print_reallocs(r);
 	if (r->json)
 		return report_print_json(r);
 	if (is_overview(r))

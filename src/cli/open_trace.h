@@ -22,6 +22,7 @@ struct opened_trace {
 	const char *foreign;	 /* whose file it was converted from, or NULL */
 	uint64_t foreign_bytes;	 /* size of that */
 	struct loaded_file file; /* that the trace is in */
+	struct helpers *helpers; /* that decode it, or NULL */
 };
 
 /* Is exactly one file left behind the options, at optind? False after saying what is wrong. */

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-const char *const metric_names[] = {"live", "peak", "allocated", "leaked", "temporary", NULL};
-const char *const by_names[] = {"function", "line",	"stack", "module", "thread",
-				"size",	    "lifetime", "heap",	 NULL};
+const char *const metric_names[] = {"live",	 "peak",     "allocated", "leaked",
+				    "temporary", "survived", NULL};
+const char *const by_names[] = {"function", "line", "stack",	      "module",	 "thread", "size",
+				"lifetime", "heap", "freeing-thread", "threads", NULL};
 const char *const sort_names[] = {"self", "total", NULL};
 
 void question_init(struct question *q)
@@ -215,6 +216,8 @@ const char *question_needs_blocks(const struct question *question)
 		return q->by == MAYFLY_BY_SIZE ? "--by size" : "--by lifetime";
 	if (q->by == MAYFLY_BY_HEAP)
 		return "--by heap";
+	if (q->by == MAYFLY_BY_FREEING_THREAD || q->by == MAYFLY_BY_THREADS)
+		return by_names[q->by];
 	if (q->thread.matches)
 		return "--thread";
 	if (q->heaps)

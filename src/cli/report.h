@@ -7,6 +7,9 @@
  *	report_rank.c		rows -> ranked rows, and one line for those that are too uncertain
  *	report_rows.c		a table or a list of stacks
  *	report_series.c		rows over time
+ *	report_histogram.c	rows by class of size or lifetime
+ *	report_churn.c		rows and what they keep alive of what they allocate
+ *	report_reallocs.c	rows of chains of realloc
  *	report_json.c		rows as JSON
  *	report_rss.c		what the resident memory consists of
  *	report_fragmentation.c	whose blocks hold nearly empty pages
@@ -35,6 +38,9 @@ struct report {
 	bool exact;   /* figures have no error */
 	size_t top, depth;
 	size_t series; /* moments; 0: none */
+	/* Instead of plain rows; at most one of these and series. */
+	bool histogram, churn, reallocs;
+	enum mayfly_by classes; /* of the histogram */
 	bool rss, fragmentation;
 };
 
@@ -82,7 +88,21 @@ char *report_say_figure(char *buffer, size_t size, const struct output *o,
 /* What a row is called, but for its source line. */
 void report_row_key(char *buffer, size_t size, const struct report *r,
 		    const struct mayfly_row *row);
+/* "function", "thread that frees": as sentences say it. */
+const char *report_by_text(const struct report *r);
 const char *report_key_title(const struct report *r);
+/* The same with the source line, where that is part of the key. others: the row for what is not
+ * shown. */
+void report_full_key(char *buffer, size_t size, const struct report *r,
+		     const struct mayfly_row *row, bool others);
+/* "Live at the peak (1.82 s)", with the window. */
+void report_metric_text(char *buffer, size_t size, const struct report *r, int64_t time_ns);
+/* Value, error, percent: three cells. */
+bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
+			 const struct mayfly_estimate *whole);
+/* Rows by stack have their number in the table; the stacks stand below it. */
+void report_print_numbered_stacks(const struct report *r, const struct mayfly_row *row,
+				  size_t rows);
 /* False: out of memory. */
 bool report_print_table(const struct report *r, const struct mayfly_result *result,
 			const struct ranking *ranking);
@@ -96,6 +116,12 @@ void report_print_legend(const struct report *r);
 /* ---- report_series.c ---- */
 
 int report_print_series(struct report *r);
+
+/* ---- report_histogram.c, report_churn.c, report_reallocs.c ---- */
+
+int report_print_histogram(struct report *r);
+int report_print_churn(struct report *r);
+int report_print_reallocs(struct report *r);
 
 /* ---- report_json.c ---- */
 

@@ -9,9 +9,23 @@ static json_t *json_bound(int64_t value)
 	return value == INT64_MAX ? json_null() : json_integer(value);
 }
 
+/* Null: nobody. */
+static json_t *json_thread_name(const struct report *r, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
+
+	return index == UINT32_MAX ? json_null() : json_text(thread ? thread->name : "");
+}
+
+static json_t *json_thread_id(const struct report *r, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
+
+	return index == UINT32_MAX ? json_null() : json_unsigned(thread ? thread->tid : 0);
+}
+
 json_t *report_json_key(const struct report *r, const struct mayfly_row *row)
 {
-	const struct mayfly_thread *thread;
 	char name[NAME_BYTES];
 
 	switch (r->q.query.by) {
@@ -27,9 +41,17 @@ json_t *report_json_key(const struct report *r, const struct mayfly_row *row)
 	case MAYFLY_BY_MODULE:
 		return json_pack("{s:o}", "module", json_text_or_null(row->module));
 	case MAYFLY_BY_THREAD:
-		thread = mayfly_trace_thread(r->file.trace, row->thread);
-		return json_pack("{s:o, s:o}", "thread", json_text(thread ? thread->name : ""),
-				 "tid", json_unsigned(thread ? thread->tid : 0));
+		return json_pack("{s:o, s:o}", "thread", json_thread_name(r, row->thread), "tid",
+				 json_thread_id(r, row->thread));
+	case MAYFLY_BY_FREEING_THREAD:
+		return json_pack("{s:o, s:o}", "freeing_thread",
+				 json_thread_name(r, row->free_thread), "freeing_tid",
+				 json_thread_id(r, row->free_thread));
+	case MAYFLY_BY_THREADS:
+		return json_pack("{s:o, s:o, s:o, s:o}", "thread", json_thread_name(r, row->thread),
+				 "tid", json_thread_id(r, row->thread), "freeing_thread",
+				 json_thread_name(r, row->free_thread), "freeing_tid",
+				 json_thread_id(r, row->free_thread));
 	case MAYFLY_BY_SIZE:
 		return json_pack("{s:{s:o, s:o}}", "size", "low", json_bound(row->low), "high",
 				 json_bound(row->high));

@@ -30,9 +30,7 @@ static int64_t rounded_time(const struct report *r, int64_t ns)
 	return rest < end - ns ? ns + rest : end;
 }
 
-/* "Live at the peak (1.82 s)" */
-static void metric_text(char *buffer, size_t size, const struct report *r,
-			const struct mayfly_result *result)
+void report_metric_text(char *buffer, size_t size, const struct report *r, int64_t time_ns)
 {
 	const struct mayfly_query *q = &r->q.query;
 	char time[FIGURE_TEXT], from[FIGURE_TEXT];
@@ -41,7 +39,7 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 		snprintf(buffer, size, "Live"); /* the file's one moment */
 		return;
 	}
-	text_duration(time, sizeof(time), (double)result->time_ns);
+	text_duration(time, sizeof(time), (double)time_ns);
 	switch (q->metric) {
 	case MAYFLY_PEAK:
 		snprintf(buffer, size, "Live at the peak (%s)", time);
@@ -61,6 +59,9 @@ static void metric_text(char *buffer, size_t size, const struct report *r,
 		break;
 	case MAYFLY_TEMPORARY:
 		snprintf(buffer, size, "Temporary (freed before the thread allocated again)");
+		break;
+	case MAYFLY_SURVIVED:
+		snprintf(buffer, size, "Still live at %s", time);
 		break;
 	}
 	if (r->q.window_given) {
@@ -97,12 +98,12 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 	uint64_t count = e->samples;
 	char metric[256], figure[128], samples[64] = "";
 
-	metric_text(metric, sizeof(metric), r, result);
+	report_metric_text(metric, sizeof(metric), r, result->time_ns);
 	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW &&
 	    !(r->file.info->absent & MAYFLY_ABSENT_BLOCKS))
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
-	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, by_names[r->q.query.by],
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, report_by_text(r),
 		      report_say_figure(figure, sizeof(figure), &r->out, e), samples,
 		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
@@ -137,11 +138,32 @@ static void print_rest(const struct report *r, const struct ranking *ranking)
 
 /* ---- tables ---- */
 
+static void thread_name(char *buffer, size_t size, const struct report *r, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
+
+	if (thread && *thread->name)
+		snprintf(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
+	else if (thread)
+		snprintf(buffer, size, "%" PRIu32, thread->tid);
+	else
+		snprintf(buffer, size, "[unknown thread]");
+}
+
+static void freeing_name(char *buffer, size_t size, const struct report *r,
+			 const struct mayfly_row *row)
+{
+	if (row->free_thread == UINT32_MAX)
+		snprintf(buffer, size, "never freed");
+	else
+		thread_name(buffer, size, r, row->free_thread);
+}
+
 /* The grouping's own columns come last. */
 void report_row_key(char *buffer, size_t size, const struct report *r, const struct mayfly_row *row)
 {
-	const struct mayfly_thread *thread;
 	char low[FIGURE_TEXT], high[FIGURE_TEXT];
+	size_t used;
 
 	switch (r->q.query.by) {
 	case MAYFLY_BY_MODULE:
@@ -150,11 +172,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 				      : "[no module]");
 		break;
 	case MAYFLY_BY_THREAD:
-		thread = mayfly_trace_thread(r->file.trace, row->thread);
-		if (thread && *thread->name)
-			snprintf(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
-		else
-			snprintf(buffer, size, "%" PRIu32, thread ? thread->tid : 0);
+		thread_name(buffer, size, r, row->thread);
 		break;
 	case MAYFLY_BY_SIZE:
 		if (row->high <= 1)
@@ -175,6 +193,16 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 				 text_duration(low, sizeof(low), (double)row->low),
 				 text_duration(high, sizeof(high), (double)row->high));
 		break;
+	case MAYFLY_BY_FREEING_THREAD:
+		freeing_name(buffer, size, r, row);
+		break;
+	case MAYFLY_BY_THREADS:
+		thread_name(buffer, size, r, row->thread);
+		used = strlen(buffer);
+		snprintf(buffer + used, size - used, "%s", r->out.utf8 ? " → " : " -> ");
+		used = strlen(buffer);
+		freeing_name(buffer + used, size - used, r, row);
+		break;
 	case MAYFLY_BY_HEAP:
 		snprintf(buffer, size, "%s", heap_name((uint32_t)row->low));
 		break;
@@ -184,16 +212,43 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 	}
 }
 
+void report_full_key(char *buffer, size_t size, const struct report *r,
+		     const struct mayfly_row *row, bool others)
+{
+	char location[NAME_BYTES];
+	size_t used;
+
+	if (others) {
+		snprintf(buffer, size, "[all others]");
+		return;
+	}
+	report_row_key(buffer, size, r, row);
+	used = strlen(buffer);
+	if (r->q.query.by != MAYFLY_BY_LINE || !row->line)
+		return;
+	location_text(location, sizeof(location), row->file, row->line, "-", r->out.wide);
+	snprintf(buffer + used, size - used, " %s", location);
+}
+
+const char *report_by_text(const struct report *r)
+{
+	if (r->q.query.by == MAYFLY_BY_FREEING_THREAD)
+		return "thread that freed";
+	if (r->q.query.by == MAYFLY_BY_THREADS)
+		return "threads that allocated and freed";
+	return by_names[r->q.query.by];
+}
+
 const char *report_key_title(const struct report *r)
 {
-	static const char *const titles[] = {"FUNCTION", "FUNCTION", "",	 "MODULE",
-					     "THREAD",	 "SIZE",     "LIFETIME", "HEAP"};
+	static const char *const titles[] = {
+	    "FUNCTION", "FUNCTION", "",	    "MODULE",	"THREAD",
+	    "SIZE",	"LIFETIME", "HEAP", "FREED BY", "ALLOCATED BY, FREED BY"};
 
 	return titles[r->q.query.by];
 }
 
-/* Value, error, percent. */
-static bool put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
+bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
 			 const struct mayfly_estimate *whole)
 {
 	const struct mayfly_figure *f = &e->bytes;
@@ -228,8 +283,8 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 
 	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
 		 result->total.bytes.estimate, BAR_COLUMNS);
-	if (!put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
-	    (has_total(r) && !put_estimate(t, r, second, &result->total)) ||
+	if (!report_put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
+	    (has_total(r) && !report_put_estimate(t, r, second, &result->total)) ||
 	    !table_cell(t, r->file.info->absent & MAYFLY_ABSENT_BLOCKS
 			       ? "-"
 			       : text_count(text, sizeof(text), first->blocks.estimate)))
@@ -336,6 +391,19 @@ static void print_stacks(const struct report *r, const struct mayfly_result *res
 		print_stack(&r->out, ranking->row[i]->stack, ranking->row[i]->stack_length, depth);
 		if (i + 1 < ranking->rows || rest)
 			putchar('\n');
+	}
+}
+
+void report_print_numbered_stacks(const struct report *r, const struct mayfly_row *row, size_t rows)
+{
+	char title[32];
+
+	for (size_t i = 0; i < rows; i++) {
+		putchar('\n');
+		snprintf(title, sizeof(title), "%3zu.", i + 1);
+		print_styled(&r->out, STYLE_BOLD, title);
+		putchar('\n');
+		print_stack(&r->out, row[i].stack, row[i].stack_length, r->depth);
 	}
 }
 

@@ -29,31 +29,6 @@ static bool has_bars(const struct report *r)
 	return r->out.utf8 && (r->out.wide || r->series + SERIES_OTHERS <= (size_t)r->out.width);
 }
 
-static void series_name(char *buffer, size_t size, const struct report *r,
-			const struct mayfly_series *s, size_t row)
-{
-	if (row + 1 == s->rows)
-		snprintf(buffer, size, "[all others]");
-	else
-		report_row_key(buffer, size, r, &s->row[row]);
-}
-
-/* A name with its source line, where that is the key. */
-static void series_key(char *buffer, size_t size, const struct report *r,
-		       const struct mayfly_series *s, size_t row)
-{
-	char location[NAME_BYTES];
-	size_t used;
-
-	series_name(buffer, size, r, s, row);
-	used = strlen(buffer);
-	if (r->q.query.by != MAYFLY_BY_LINE || row + 1 == s->rows || !s->row[row].line)
-		return;
-	location_text(location, sizeof(location), s->row[row].file, s->row[row].line, "-",
-		      r->out.wide);
-	snprintf(buffer + used, size - used, " %s", location);
-}
-
 static bool put_series(struct table *t, const struct report *r, const struct mayfly_series *s,
 		       size_t row)
 {
@@ -64,7 +39,7 @@ static bool put_series(struct table *t, const struct report *r, const struct may
 	    !table_cell(t, text_sparkline(text, sizeof(text), &r->out, live, s->points)) ||
 	    !table_cell(t, text_bytes(text, sizeof(text), live[s->points - 1])))
 		return false;
-	series_key(text, sizeof(text), r, s, row);
+	report_full_key(text, sizeof(text), r, &s->row[row], row + 1 == s->rows);
 	return table_cell(t, text);
 }
 
@@ -122,7 +97,7 @@ static void print_series_row(const struct report *r, const struct mayfly_series 
 		 text_bytes(last, sizeof(last), live[s->points - 1]));
 	print_styled(&r->out, STYLE_BOLD, figures);
 	if (!stack)
-		series_key(name, sizeof(name), r, s, row);
+		report_full_key(name, sizeof(name), r, &s->row[row], row + 1 == s->rows);
 	if (has_bars(r))
 		print_styled(&r->out, STYLE_BAR,
 			     text_sparkline(line, sizeof(line), &r->out, live, s->points));
@@ -147,7 +122,7 @@ static void print_series_title(const struct report *r, const struct mayfly_serie
 	text_duration(first, sizeof(first), (double)s->time_ns[0]);
 	text_duration(last, sizeof(last), (double)s->time_ns[s->points - 1]);
 	print_wrapped(&r->out, STYLE_BOLD, 0, "Live by %s at %zu %s, %s%s%s; sorted by %s%s",
-		      by_names[r->q.query.by], s->points, one ? "moment" : "moments", first,
+		      report_by_text(r), s->points, one ? "moment" : "moments", first,
 		      one ? "" : " to ", one ? "" : last, metric_names[r->q.query.metric],
 		      r->q.filtered ? "; filtered" : "");
 }

@@ -17,6 +17,15 @@
 
 #include "trace/numbering.h"
 
+/* Stacks come again and again: those of a node of this number, modulo the slots. */
+#define CACHE_SLOTS 4096u
+#define CACHE_BYTES 16384u /* longer ones are not kept */
+
+struct cached {
+	uint32_t node; /* 0: none */
+	struct trace_buffer text;
+};
+
 struct table {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
@@ -25,6 +34,7 @@ struct table {
 	struct out out;
 	char *text; /* of a stack */
 	size_t text_capacity;
+	struct cached *cache;	 /* of the last columns */
 	struct rank_set nodes;	 /* whose stacks pass the filters */
 	struct rank_set freed;	 /* samples */
 	struct rank_set threads; /* that pass the filters */
@@ -67,7 +77,7 @@ static bool join_lines(struct table *t, const uint32_t *path, size_t length, siz
 }
 
 /* The last columns of both tables. */
-static bool print_place(struct table *t, uint32_t node)
+static bool write_place(struct table *t, struct out *o, uint32_t node)
 {
 	const struct shown_line *leaf;
 	const struct mayfly_module *module = NULL;
@@ -80,19 +90,41 @@ static bool print_place(struct table *t, uint32_t node)
 		module =
 		    mayfly_trace_module(t->trace, mayfly_trace_frame(t->trace, path[0])->module);
 	leaf = &t->stacks.line[t->stacks.frame[path[0]].first];
-	out_csv(&t->out, shown_text(&t->stacks, leaf->name));
-	out_char(&t->out, ',');
-	out_csv(&t->out, shown_text(&t->stacks, leaf->file));
-	out_char(&t->out, ',');
+	out_csv(o, shown_text(&t->stacks, leaf->name));
+	out_char(o, ',');
+	out_csv(o, shown_text(&t->stacks, leaf->file));
+	out_char(o, ',');
 	if (leaf->line)
-		out_unsigned(&t->out, leaf->line);
-	out_char(&t->out, ',');
-	out_csv(&t->out, module ? module->path : "");
-	out_char(&t->out, ',');
-	out_unsigned(&t->out, depth);
-	out_char(&t->out, ',');
-	out_csv(&t->out, t->text);
-	out_text(&t->out, "\r\n");
+		out_unsigned(o, leaf->line);
+	out_char(o, ',');
+	out_csv(o, module ? module->path : "");
+	out_char(o, ',');
+	out_unsigned(o, depth);
+	out_char(o, ',');
+	out_csv(o, t->text);
+	out_text(o, "\r\n");
+	return true;
+}
+
+/* The same for who asks for the same nodes often. */
+static bool write_place_again(struct table *t, uint32_t node)
+{
+	struct cached *c = &t->cache[node % CACHE_SLOTS];
+	struct out o;
+
+	if (c->node != node || node == 0) {
+		c->node = 0;
+		c->text.used = 0;
+		out_begin(&o, trace_buffer_sink, &c->text);
+		if (!write_place(t, &o, node) || out_end(&o) != 0)
+			return false;
+		c->node = node;
+	}
+	out_bytes(&t->out, c->text.bytes, c->text.used);
+	if (c->text.size > CACHE_BYTES) {
+		free(c->text.bytes);
+		*c = (struct cached){0};
+	}
 	return true;
 }
 
@@ -119,9 +151,13 @@ static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
 	return ranked;
 }
 
-static void print_errors(struct out *o, const struct mayfly_figure *f)
+/* What the trace does not know stays empty. */
+static void print_errors(struct table *t, const struct mayfly_figure *f, uint32_t absent)
 {
-	out_format(o, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+	if (export_knows(t->trace, absent | MAYFLY_ABSENT_ERRORS))
+		out_format(&t->out, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+	else
+		out_text(&t->out, ",,,");
 }
 
 static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
@@ -137,13 +173,15 @@ static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
 
 		out_unsigned(&t->out, rounding_next(&bytes, self->bytes.estimate));
 		out_char(&t->out, ',');
-		out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS))
+			out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
 		out_char(&t->out, ',');
-		out_unsigned(&t->out, self->samples);
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_ERRORS))
+			out_unsigned(&t->out, self->samples);
 		out_char(&t->out, ',');
-		print_errors(&t->out, &self->bytes);
-		print_errors(&t->out, &self->blocks);
-		good = print_place(t, ranked[i]->node);
+		print_errors(t, &self->bytes, 0);
+		print_errors(t, &self->blocks, MAYFLY_ABSENT_BLOCKS);
+		good = write_place(t, &t->out, ranked[i]->node);
 	}
 	free(ranked);
 	return good;
@@ -164,6 +202,9 @@ static int stacks_table(struct table *t)
 
 /* ---- a row for each sample ---- */
 
+#define SINGLE_BLOCKS                                                                              \
+	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
+
 static bool thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
 {
 	char number[16];
@@ -179,7 +220,8 @@ static int choose(struct table *t)
 	struct mayfly_query q;
 	int error;
 
-	if (!rank_set_begin(&t->nodes, t->info->nodes + 1) ||
+	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
+	if (!t->cache || !rank_set_begin(&t->nodes, t->info->nodes + 1) ||
 	    !rank_set_begin(&t->freed, t->info->samples + 1) ||
 	    !rank_set_begin(&t->threads, t->info->threads + 1))
 		return MAYFLY_E_MEMORY;
@@ -246,7 +288,7 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
-	return print_place(t, e->node);
+	return write_place_again(t, e->node);
 }
 
 /* Samples that are freed, on the first way through the trace; the others on the second. */
@@ -289,7 +331,8 @@ static int through_events(struct table *t, bool second)
 
 static int samples_table(struct table *t)
 {
-	int error = choose(t);
+	int error =
+	    t->info->snapshot_ns || t->info->absent & SINGLE_BLOCKS ? MAYFLY_E_ABSENT : choose(t);
 
 	if (error)
 		return error;
@@ -316,6 +359,9 @@ int export_csv(const struct mayfly_trace *trace, const struct export_options *op
 	rank_set_free(&t.nodes);
 	rank_set_free(&t.freed);
 	rank_set_free(&t.threads);
+	for (size_t i = 0; t.cache && i < CACHE_SLOTS; i++)
+		free(t.cache[i].text.bytes);
+	free(t.cache);
 	free(t.text);
 	return error ? error : written;
 }

@@ -12,15 +12,24 @@ void export_two_questions(const struct mayfly_query *query, struct mayfly_query 
 	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
 }
 
-char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
-			 int64_t time_ns)
+bool export_knows(const struct mayfly_trace *trace, uint32_t absent)
 {
+	return !(mayfly_trace_info(trace)->absent & absent);
+}
+
+char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			 const struct mayfly_query *query, int64_t time_ns)
+{
+	char moment[64] = "";
+
+	if (export_knows(trace, MAYFLY_ABSENT_TIMES))
+		snprintf(moment, sizeof(moment), ", %.3f s", (double)time_ns / 1e9);
 	switch (query->metric) {
 	case MAYFLY_PEAK:
-		snprintf(buffer, size, "live at the peak, %.3f s", (double)time_ns / 1e9);
+		snprintf(buffer, size, "live at the peak%s", moment);
 		break;
 	case MAYFLY_LIVE:
-		snprintf(buffer, size, "live at %.3f s", (double)time_ns / 1e9);
+		snprintf(buffer, size, "live%s", moment);
 		break;
 	case MAYFLY_LEAKED:
 		snprintf(buffer, size, "never freed");

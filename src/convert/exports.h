@@ -19,8 +19,10 @@ export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, e
 void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
 			  struct mayfly_query *other);
 /* What a metric is called where people read it: "live at the peak, 1.234 s". */
-char *export_metric_text(char *buffer, size_t size, const struct mayfly_query *query,
-			 int64_t time_ns);
+char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			 const struct mayfly_query *query, int64_t time_ns);
+/* Whether a trace has these of enum mayfly_absent. */
+bool export_knows(const struct mayfly_trace *trace, uint32_t absent);
 /* What the trace is of: the command, or the program's name. */
 const char *export_title(const struct export_options *options, const struct mayfly_trace *trace);
 

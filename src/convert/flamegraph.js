@@ -18,6 +18,14 @@
   var background = document.getElementById("background"), height = +svg.getAttribute("height");
   var at = frames[0], bare = details.textContent;
 
+  // What a name is nested in goes first, as it says less than the rest.
+  function fit(label, letters) {
+    if (letters < 3) return "";
+    for (var at; label.length > letters && (at = label.indexOf("::")) >= 0;)
+      label = label.slice(at + 2);
+    return label.length <= letters ? label : label.slice(0, letters - 1) + "\u2026";
+  }
+
   function layout() {
     var all = Math.max(400, window.innerWidth || 1200), room = all - 2 * MARGIN;
     var end = at.begin + at.width;
@@ -38,8 +46,7 @@
       f.rect.setAttribute("x", MARGIN + x);
       f.rect.setAttribute("width", Math.max(width - 0.5, 0.1));
       f.text.setAttribute("x", MARGIN + x + 3);
-      f.text.textContent = letters < 3 ? "" : f.label.length <= letters ? f.label
-        : f.label.slice(0, letters - 1) + "\u2026";
+      f.text.textContent = fit(f.label, letters);
     });
     reset.style.display = at === frames[0] ? "none" : "";
   }

@@ -38,6 +38,7 @@ struct flamegraph {
 	struct shown_stacks stacks;
 	struct call_tree tree;
 	struct out out;
+	bool counts;	 /* of blocks are known */
 	double *blocks;	 /* totals of nodes */
 	uint8_t *colour; /* of modules: COLOURED and above have none */
 	uint32_t coloured[COLOURED];
@@ -70,12 +71,14 @@ static char *bytes_text(char *buffer, size_t size, double bytes)
 static char *figures_text(char *buffer, size_t size, const struct flamegraph *f, uint32_t node)
 {
 	double all = f->tree.total[0], own = f->tree.node[node].self[CALL_BYTES(0)];
-	char bytes[32], own_bytes[32];
+	char bytes[32], own_bytes[32], blocks[64] = "";
 
-	snprintf(buffer, size, "%s (%.1f %%) in %.0f %s, of its own %s",
+	if (f->counts)
+		snprintf(blocks, sizeof(blocks), " in %.0f %s", f->blocks[node],
+			 round(f->blocks[node]) == 1 ? "block" : "blocks");
+	snprintf(buffer, size, "%s (%.1f %%)%s, of its own %s",
 		 bytes_text(bytes, sizeof(bytes), f->tree.total[node]),
-		 all > 0 ? f->tree.total[node] / all * 100 : 0, f->blocks[node],
-		 round(f->blocks[node]) == 1 ? "block" : "blocks",
+		 all > 0 ? f->tree.total[node] / all * 100 : 0, blocks,
 		 bytes_text(own_bytes, sizeof(own_bytes), own));
 	return buffer;
 }
@@ -157,29 +160,35 @@ static bool choose_colours(struct flamegraph *f)
 
 /* ---- frames ---- */
 
+static size_t letters_of(const char *text)
+{
+	size_t letters = 0;
+
+	for (size_t length; *text; text += length ? length : 1, letters++)
+		length = utf8_length(text);
+	return letters;
+}
+
+/* What a name is nested in goes first, as it says less than the rest. */
 static void print_label(struct out *o, const char *label, double width)
 {
-	int letters = (int)((width - 6) / CHAR);
-	size_t at = 0;
-	int shown = 0;
+	size_t room = width > 6 ? (size_t)((width - 6) / CHAR) : 0, at = 0;
+	const char *inner;
 	char cut[512];
 
-	if (letters < 3)
+	if (room < 3)
 		return;
-	while (label[at] && shown < letters && at + 8 < sizeof(cut)) {
-		size_t length = utf8_length(label + at);
-
-		at += length ? length : 1;
-		shown++;
-	}
-	if (!label[at]) {
+	while (letters_of(label) > room && (inner = strstr(label, "::")) != NULL)
+		label = inner + 2;
+	if (letters_of(label) <= room) {
 		out_xml(o, label);
 		return;
 	}
-	/* One less, for the mark. */
-	do
-		at--;
-	while (at > 0 && (label[at] & 0xc0) == 0x80);
+	for (size_t i = 0; i + 1 < room && at + 8 < sizeof(cut); i++) {
+		size_t length = utf8_length(label + at);
+
+		at += length ? length : 1;
+	}
 	memcpy(cut, label, at);
 	cut[at] = 0;
 	out_xml(o, cut);
@@ -335,19 +344,20 @@ static int print_picture(struct flamegraph *f, const char *title, const char *wh
 }
 
 /* "live at the peak, 1.234 s: 7.95 MB +- 13 % in 93900 blocks" */
-static void say_what(char *buffer, size_t size, const struct mayfly_query *query,
-		     const struct mayfly_node_sums *sums)
+static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace,
+		     const struct mayfly_query *query, const struct mayfly_node_sums *sums)
 {
 	const struct mayfly_figure *bytes = &sums->total.bytes;
-	char metric[128], value[32], error[32] = "";
+	char metric[128], value[32], error[32] = "", blocks[64] = "";
 
 	if (bytes->estimate > 0 && bytes->stderror > 0)
 		snprintf(error, sizeof(error), " \xc2\xb1%.2g %%",
 			 2 * bytes->stderror / bytes->estimate * 100);
-	snprintf(buffer, size, "%s: %s%s in %.0f blocks",
-		 export_metric_text(metric, sizeof(metric), query, sums->time_ns),
-		 bytes_text(value, sizeof(value), bytes->estimate), error,
-		 sums->total.blocks.estimate);
+	if (export_knows(trace, MAYFLY_ABSENT_BLOCKS))
+		snprintf(blocks, sizeof(blocks), " in %.0f blocks", sums->total.blocks.estimate);
+	snprintf(buffer, size, "%s: %s%s%s",
+		 export_metric_text(metric, sizeof(metric), trace, query, sums->time_ns),
+		 bytes_text(value, sizeof(value), bytes->estimate), error, blocks);
 }
 
 static int convert(struct flamegraph *f, const struct mayfly_trace *trace,
@@ -359,7 +369,8 @@ static int convert(struct flamegraph *f, const struct mayfly_trace *trace,
 
 	if (error)
 		return error;
-	say_what(what, sizeof(what), options->query, sums.of[0]);
+	say_what(what, sizeof(what), trace, options->query, sums.of[0]);
+	f->counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
 	error = shown_begin(&f->stacks, trace, options->query);
 	if (!error)
 		error = call_tree_make(&f->tree, &f->stacks, &sums, false);

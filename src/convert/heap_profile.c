@@ -128,9 +128,12 @@ static uint32_t cut(const struct heap_profile *p, const uint8_t *is_cut, const s
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; p->is_cut && i < row->depth; i++)
+	for (uint32_t i = 0; p->is_cut && i < row->depth; i++) {
 		if (is_cut[p->frame[row->first + i]])
 			count = i + 1;
+		else if (p->cut_only_leaves)
+			break;
+	}
 	return count;
 }
 
@@ -243,7 +246,7 @@ static bool fit_for_events(const struct heap_profile *p)
 {
 	uint64_t blocks = 0;
 
-	if (!p->plain_counts || !p->interval || p->interval & (p->interval - 1) ||
+	if (!p->plain_counts || p->interval < 2 || p->interval & (p->interval - 1) ||
 	    p->interval > (uint64_t)1 << TRACE_MAX_INTERVAL)
 		return false;
 	for (size_t i = 0; i < p->rows; i++) {

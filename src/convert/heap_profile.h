@@ -40,6 +40,7 @@ struct heap_profile {
 	 */
 	bool (*is_cut)(const void *context, const struct recording *tables, uint32_t frame);
 	const void *cut_context;
+	bool cut_only_leaves; /* not those leafwards of other such frames */
 };
 
 /* size: of the input. False: out of memory. */

@@ -64,6 +64,7 @@ struct import {
 	size_t maps, map_room;
 	bool has_map, has_all, has_total; /* has_all: what was allocated ever is known */
 	bool names;			  /* there are remarks */
+	bool named_any;			  /* and of them, names */
 	uint32_t named;			  /* the frame that the last remark named */
 	bool row_open;			  /* jemalloc: a stack waits for its figures */
 	struct heap_figures total, sum;
@@ -338,6 +339,7 @@ static int name_frame(struct import *c, uint32_t frame, const struct recording_l
 		f->first_location = index;
 	f->locations++;
 	c->named = frame;
+	c->named_any = true;
 	return 0;
 }
 
@@ -406,13 +408,14 @@ static int take_line(struct import *c, const char *line)
 
 /* ---- the header ---- */
 
-/* At 1, every block is a sample. */
+/* At 1, every block is a sample. (The tools weigh even those, and so does who writes for them with
+ * gperftools' header: then a block of one byte counts for 1.6.) */
 static int take_period(struct import *c, const char *at, uint64_t divide)
 {
 	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
 		return MAYFLY_E_DAMAGED;
 	c->interval /= divide;
-	if (c->interval == 1)
+	if (c->interval == 1 && c->jemalloc)
 		c->interval = 0;
 	return 0;
 }
@@ -493,6 +496,13 @@ static void say_left_out(struct import *c)
 			 c->kind, c->total.all_bytes - c->sum.all_bytes, c->total.all_bytes);
 }
 
+/* Go gives no names to frames of its runtime from the leaf on. */
+static bool is_runtime(const void *context, const struct recording *t, uint32_t frame)
+{
+	(void)context;
+	return !t->frame[frame].locations;
+}
+
 static int describe(struct import *c)
 {
 	struct recording *t = c->profile.tables;
@@ -509,7 +519,8 @@ static int describe(struct import *c)
 	t->info.complete = !*c->report->problem;
 	c->profile.interval = c->interval;
 	c->profile.plain_counts = true;
-	c->profile.is_cut = heap_profile_is_allocator;
+	c->profile.cut_only_leaves = c->named_any;
+	c->profile.is_cut = c->named_any ? is_runtime : heap_profile_is_allocator;
 	c->profile.absent |= MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND;
 	if (!c->has_all && !(c->profile.absent & MAYFLY_ABSENT_LIVE))
 		c->profile.absent |= MAYFLY_ABSENT_ALLOCATED;

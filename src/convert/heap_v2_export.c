@@ -39,6 +39,8 @@ struct heap_v2 {
 	const struct mayfly_trace *trace;
 	struct shown_stacks stacks;
 	struct stack_sums sums;
+	int allocated; /* column of the sums; the other is what is live */
+	bool counts;   /* of blocks are known; else each stack has one */
 	struct out out;
 };
 
@@ -78,7 +80,8 @@ static struct pair whole_pair(const struct owed *owed)
 	return pair;
 }
 
-static struct pair give(struct owed *owed, const struct mayfly_estimate *estimate)
+static struct pair give(const struct heap_v2 *h, struct owed *owed,
+			const struct mayfly_estimate *estimate)
 {
 	struct pair pair;
 	double f;
@@ -86,7 +89,7 @@ static struct pair give(struct owed *owed, const struct mayfly_estimate *estimat
 	/* The tools divide by the bytes: blocks of nothing cannot be said. */
 	if (!(estimate->bytes.estimate > 0))
 		return (struct pair){0, 0};
-	owed->blocks += estimate->blocks.estimate;
+	owed->blocks += h->counts ? estimate->blocks.estimate : 1;
 	owed->bytes += estimate->bytes.estimate;
 	pair = whole_pair(owed);
 	if (pair.blocks == 0)
@@ -136,8 +139,8 @@ static int print_stacks(struct heap_v2 *h)
 
 	stack_sums_rewind(&h->sums);
 	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair lives = give(&live, sum.of[0]);
-		struct pair all = give(&allocated, sum.of[1]);
+		struct pair lives = give(h, &live, sum.of[!h->allocated]);
+		struct pair all = give(h, &allocated, sum.of[h->allocated]);
 		const uint32_t *path;
 		size_t length;
 
@@ -161,7 +164,8 @@ static void print_header(struct heap_v2 *h)
 
 	stack_sums_rewind(&h->sums);
 	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair a = give(&live, sum.of[0]), b = give(&allocated, sum.of[1]);
+		struct pair a = give(h, &live, sum.of[!h->allocated]);
+		struct pair b = give(h, &allocated, sum.of[h->allocated]);
 
 		lives.blocks += a.blocks;
 		lives.bytes += a.bytes;
@@ -198,11 +202,9 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 	int error, written;
 
 	export_two_questions(options->query, &asked, &other);
-	/* The place of what is live is the first one, whatever was asked for. */
-	if (asked.metric == MAYFLY_ALLOCATED)
-		error = stack_sums_begin(&h.sums, trace, &other, &asked);
-	else
-		error = stack_sums_begin(&h.sums, trace, &asked, &other);
+	h.allocated = asked.metric != MAYFLY_ALLOCATED;
+	h.counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
+	error = stack_sums_begin(&h.sums, trace, &asked, &other);
 	if (error)
 		return error;
 	out_begin(&h.out, sink, context);

@@ -92,7 +92,8 @@ struct import {
 	struct pointer *pointer;
 	size_t pointers, pointer_room; /* a power of two */
 
-	uint64_t last; /* kind or address that the last event allocated ... */
+	bool in_command; /* its lines may go on */
+	uint64_t last;	 /* kind or address that the last event allocated ... */
 	bool last_was_alloc;
 };
 
@@ -502,13 +503,13 @@ static int begin_version(struct import *c, const char *at)
 }
 
 /* Arguments stand with a space between them; those with a space inside cannot be told apart. */
-static int set_command(struct import *c, char *text)
+static int add_words(struct import *c, char *text)
 {
 	struct recording *t = c->tables;
 	char *save = NULL;
 
-	if (t->command)
-		return BAD;
+	if (spend(c, 64 * (uint64_t)strlen(text)))
+		return MAYFLY_E_TOO_LARGE;
 	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		uint32_t *bigger = reallocarray(t->command, t->command_count + 1, sizeof(*bigger));
 
@@ -520,6 +521,14 @@ static int set_command(struct import *c, char *text)
 			return MAYFLY_E_MEMORY;
 	}
 	return 0;
+}
+
+static int set_command(struct import *c, char *text)
+{
+	if (c->tables->command)
+		return BAD;
+	c->in_command = true;
+	return add_words(c, text);
 }
 
 static int set_time(struct import *c, uint64_t ms)
@@ -607,8 +616,16 @@ static int take_lines(struct import *c)
 	size_t length;
 	char *line;
 
-	while (!error && (line = packed_lines_next(&c->lines, &length)))
+	while (!error && (line = packed_lines_next(&c->lines, &length))) {
+		char kind = *line;
+
 		error = take_line(c, line, length);
+		/* An argument with several lines. */
+		if (error == BAD && c->in_command)
+			error = add_words(c, line);
+		else if (kind != 'X' && kind != '#' && kind)
+			c->in_command = false;
+	}
 	if (c->lines.error)
 		return c->lines.error;
 	if (error == MAYFLY_E_VERSION)

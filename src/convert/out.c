@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
 void out_begin(struct out *o, trace_sink *sink, void *context)
 {
 	o->sink = sink;
@@ -101,20 +99,56 @@ size_t utf8_length(const char *text)
 	return length;
 }
 
-static bool is_control(char c)
+/* What a byte may mean, a bit for each. */
+enum byte_kind {
+	IN_JSON = 1,
+	IN_XML = 2,
+	IN_CSV = 4,
+	IN_FOLDED = 8,
+	CONTROL = 16,
+	LONG = 32, /* part of a character of several bytes, maybe */
+	END = 64,
+};
+
+static const uint8_t kinds[256] = {
+    [0] = END,
+    [1 ... 31] = CONTROL,
+    [127] = CONTROL,
+    [128 ... 255] = LONG,
+    ['"'] = IN_JSON | IN_XML | IN_CSV,
+    ['\\'] = IN_JSON,
+    ['<'] = IN_XML,
+    ['>'] = IN_XML,
+    ['&'] = IN_XML,
+    ['\''] = IN_XML,
+    [';'] = IN_FOLDED,
+};
+
+static uint8_t kind_of(const char *text)
 {
-	return (unsigned char)c < ' ' || c == 0x7f;
+	return kinds[(unsigned char)*text];
 }
 
 /* Writes characters as long as they mean nothing special, and returns where they end. */
-static const char *plain(struct out *o, const char *text, const char *special)
+static const char *plain(struct out *o, const char *text, enum byte_kind special)
 {
 	const char *end = text;
-	size_t length;
 
-	while (*end && !is_control(*end) && !strchr(special, *end) &&
-	       (length = utf8_length(end)) > 0)
-		end += length;
+	for (;; end++) {
+		uint8_t kind = kind_of(end);
+		size_t length;
+
+		if (kind == 0)
+			continue;
+		if (kind & ((unsigned int)special | CONTROL | END))
+			break;
+		if (kind & LONG) {
+			length = utf8_length(end);
+			if (length == 0)
+				break;
+			end += length - 1;
+		}
+	}
 	out_bytes(o, text, (size_t)(end - text));
 	return end;
 }
@@ -122,13 +156,13 @@ static const char *plain(struct out *o, const char *text, const char *special)
 void out_json(struct out *o, const char *text)
 {
 	out_char(o, '"');
-	for (text = plain(o, text, "\"\\"); *text; text = plain(o, text, "\"\\")) {
+	for (text = plain(o, text, IN_JSON); *text; text = plain(o, text, IN_JSON)) {
 		if (*text == '"' || *text == '\\')
 			out_format(o, "\\%c", *text);
-		else if (is_control(*text))
+		else if (kind_of(text) & CONTROL)
 			out_format(o, "\\u%04x", (unsigned int)*text);
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 	out_char(o, '"');
@@ -136,13 +170,11 @@ void out_json(struct out *o, const char *text)
 
 void out_xml(struct out *o, const char *text)
 {
-	static const char special[] = "<>&\"'";
-
-	for (text = plain(o, text, special); *text; text = plain(o, text, special)) {
+	for (text = plain(o, text, IN_XML); *text; text = plain(o, text, IN_XML)) {
 		if (*text == '\t' || *text == '\n' || *text == '\r')
 			out_char(o, ' ');
-		else if (is_control(*text) || !strchr(special, *text))
-			out_text(o, REPLACEMENT); /* XML has no way to say other controls */
+		else if (!(kind_of(text) & IN_XML))
+			out_text(o, UTF8_REPLACEMENT); /* XML has no way to say other controls */
 		else
 			out_format(o, "&#%d;", *text);
 		text++;
@@ -155,13 +187,13 @@ void out_csv(struct out *o, const char *text)
 
 	if (quoted)
 		out_char(o, '"');
-	for (text = plain(o, text, "\""); *text; text = plain(o, text, "\"")) {
+	for (text = plain(o, text, IN_CSV); *text; text = plain(o, text, IN_CSV)) {
 		if (*text == '"')
 			out_text(o, "\"\"");
-		else if (is_control(*text))
+		else if (kind_of(text) & CONTROL)
 			out_char(o, *text);
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 	if (quoted)
@@ -170,13 +202,13 @@ void out_csv(struct out *o, const char *text)
 
 void out_folded(struct out *o, const char *text)
 {
-	for (text = plain(o, text, ";"); *text; text = plain(o, text, ";")) {
+	for (text = plain(o, text, IN_FOLDED); *text; text = plain(o, text, IN_FOLDED)) {
 		if (*text == ';')
 			out_char(o, ':');
-		else if (is_control(*text))
+		else if (kind_of(text) & CONTROL)
 			out_char(o, ' ');
 		else
-			out_text(o, REPLACEMENT);
+			out_text(o, UTF8_REPLACEMENT);
 		text++;
 	}
 }

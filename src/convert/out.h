@@ -37,6 +37,7 @@ void out_csv(struct out *o, const char *text);	/* RFC 4180: in quotes where it h
 /* A frame of a folded stack: ';' separates frames there, and a line's end stacks. */
 void out_folded(struct out *o, const char *text);
 
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 /* Bytes of the character of UTF-8 that text begins with; 0: it begins with none. */
 size_t utf8_length(const char *text);
 

@@ -82,6 +82,8 @@ struct pprof {
 	const struct mayfly_info *info;
 	struct shown_stacks stacks;
 	struct stack_sums sums;
+	int allocated; /* column of the sums; the other is what is live */
+	bool counts;   /* of blocks are known */
 	struct texts strings;
 	struct numbering functions;
 	uint8_t *used; /* of each frame, and the specials behind them */
@@ -162,50 +164,65 @@ static void write_value_type(struct pprof *p, uint32_t field, const char *type, 
 }
 
 /* What the figures besides those of allocations are called. */
-static const char *asked_name(enum mayfly_metric metric)
+static const char *live_name(enum mayfly_metric metric)
 {
 	return metric == MAYFLY_LEAKED	    ? "leaked"
 	       : metric == MAYFLY_TEMPORARY ? "temporary"
 					    : "inuse";
 }
 
-static void write_types(struct pprof *p, enum mayfly_metric asked)
+/* "alloc_objects" and "alloc_space", as far as they are known. */
+static void write_types_of(struct pprof *p, const char *name, int column)
 {
-	const char *name = asked_name(asked);
 	char objects[32], space[32];
 
 	snprintf(objects, sizeof(objects), "%s_objects", name);
 	snprintf(space, sizeof(space), "%s_space", name);
-	write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_objects", "count");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, "alloc_space", "bytes");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
-	write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
-	write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
-		     string(p, asked == MAYFLY_ALLOCATED ? "alloc_space" : space));
+	if (p->sums.of[column] && p->counts)
+		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
+	if (p->sums.of[column])
+		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
+	if (column == 0) /* what was asked for */
+		write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, space));
+}
+
+static void write_types(struct pprof *p, const struct mayfly_query *live)
+{
+	write_types_of(p, "alloc", p->allocated);
+	write_types_of(p, live_name(live->metric), !p->allocated);
 	write_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(p, PROFILE_PERIOD,
 		     p->info->interval_bytes ? (int64_t)p->info->interval_bytes : 1);
 }
 
-/* Column 0 is what was allocated. False: nothing to write. */
+/* The values of one column, in the order of the types. False: they are 0. */
+static bool add_values(struct pprof *p, const struct stack_sum *sum, int column)
+{
+	uint64_t blocks, bytes;
+
+	if (!p->sums.of[column])
+		return false;
+	blocks = rounding_next(&p->rounding[2 * column], sum->of[column]->blocks.estimate);
+	bytes = rounding_next(&p->rounding[2 * column + 1], sum->of[column]->bytes.estimate);
+	if (p->counts)
+		protobuf_varint(&p->line, blocks);
+	protobuf_varint(&p->line, bytes);
+	return blocks | bytes;
+}
+
+/* False: nothing to write. */
 static bool make_sample(struct pprof *p, const struct stack_sum *sum)
 {
 	const uint32_t *path;
 	size_t length = shown_path(&p->stacks, sum->node, &path);
-	uint64_t all = 0;
+	bool any;
 
 	if (!length)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
 	protobuf_clear(&p->line);
-	for (int i = 0; i < STACK_COLUMNS; i++) {
-		uint64_t blocks = rounding_next(&p->rounding[2 * i], sum->of[i]->blocks.estimate);
-		uint64_t bytes = rounding_next(&p->rounding[2 * i + 1], sum->of[i]->bytes.estimate);
-
-		protobuf_varint(&p->line, blocks);
-		protobuf_varint(&p->line, bytes);
-		all |= blocks | bytes;
-	}
-	if (!all)
+	any = add_values(p, sum, p->allocated);
+	any |= add_values(p, sum, !p->allocated);
+	if (!any)
 		return false;
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
 	protobuf_clear(&p->line);
@@ -322,40 +339,51 @@ static void comment(struct pprof *p, const char *text)
 }
 
 static void write_comments(struct pprof *p, const struct export_options *options,
-			   const struct mayfly_query *asked)
+			   const struct mayfly_query *live)
 {
-	const struct mayfly_estimate *total = &p->sums.of[1]->total;
+	const struct mayfly_node_sums *asked = p->sums.of[0], *lives = p->sums.of[!p->allocated];
+	const char *name = live_name(live->metric);
 	char text[256], metric[128];
 
-	comment(p, export_title(options, p->trace));
+	if (export_knows(p->trace, MAYFLY_ABSENT_COMMAND))
+		comment(p, export_title(options, p->trace));
 	comment(p, "made by mayfly " MAYFLY_VERSION);
-	export_metric_text(metric, sizeof(metric), asked, p->sums.of[1]->time_ns);
-	snprintf(text, sizeof(text), "%s: %s", asked_name(asked->metric), metric);
-	comment(p, text);
-	if (p->info->mode == MAYFLY_EXACT && !p->info->thinned)
+	if (lives) {
+		export_metric_text(metric, sizeof(metric), p->trace, live, lives->time_ns);
+		snprintf(text, sizeof(text), "%s: %s", name, metric);
+		comment(p, text);
+	}
+	if ((p->info->mode == MAYFLY_EXACT && !p->info->thinned) ||
+	    !export_knows(p->trace, MAYFLY_ABSENT_ERRORS))
 		return;
 	snprintf(text, sizeof(text),
 		 "estimates from %" PRIu64 " samples; %s_space is %.0f +- %.0f bytes (1 sigma)",
-		 total->samples, asked_name(asked->metric), total->bytes.estimate,
-		 total->bytes.stderror);
+		 asked->total.samples, p->allocated ? name : "alloc", asked->total.bytes.estimate,
+		 asked->total.bytes.stderror);
 	comment(p, text);
 }
 
+static void write_times(struct pprof *p)
+{
+	if (p->info->start_real_ns > 0)
+		write_number(p, PROFILE_TIME_NANOS, p->info->start_real_ns);
+	if (export_knows(p->trace, MAYFLY_ABSENT_TIMES))
+		write_number(p, PROFILE_DURATION_NANOS, p->info->duration_ns);
+}
+
 static void write_profile(struct pprof *p, const struct export_options *options,
-			  const struct mayfly_query *asked)
+			  const struct mayfly_query *live)
 {
 	string(p, ""); /* number 0 */
-	write_types(p, options->query->metric);
+	write_types(p, live);
 	write_samples(p);
 	for (size_t i = 0; i < p->info->frames + SHOWN_SPECIALS && !p->zip.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
 	write_functions(p);
 	write_mappings(p);
-	if (p->info->start_real_ns > 0)
-		write_number(p, PROFILE_TIME_NANOS, p->info->start_real_ns);
-	write_number(p, PROFILE_DURATION_NANOS, p->info->duration_ns);
-	write_comments(p, options, asked);
+	write_times(p);
+	write_comments(p, options, live);
 	for (size_t i = 0; i < p->strings.count; i++) {
 		protobuf_clear(&p->part);
 		protobuf_text(&p->part, PROFILE_STRING, p->strings.text[i]);
@@ -367,15 +395,12 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 static int convert(struct pprof *p, const struct export_options *options)
 {
 	struct mayfly_query asked, other;
-	const struct mayfly_query *allocated = &other, *second = &asked;
 	int error;
 
 	export_two_questions(options->query, &asked, &other);
-	if (asked.metric == MAYFLY_ALLOCATED) {
-		allocated = &asked;
-		second = &other;
-	}
-	error = stack_sums_begin(&p->sums, p->trace, allocated, second);
+	p->allocated = asked.metric != MAYFLY_ALLOCATED;
+	p->counts = export_knows(p->trace, MAYFLY_ABSENT_BLOCKS);
+	error = stack_sums_begin(&p->sums, p->trace, &asked, &other);
 	if (!error)
 		error = shown_begin(&p->stacks, p->trace, options->query);
 	if (error)
@@ -383,7 +408,7 @@ static int convert(struct pprof *p, const struct export_options *options)
 	p->used = calloc(p->info->frames + SHOWN_SPECIALS, 1);
 	if (!p->used)
 		return MAYFLY_E_MEMORY;
-	write_profile(p, options, second);
+	write_profile(p, options, p->allocated ? &asked : &other);
 	return p->zip.error;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/out.h"
+
 enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 
 void protobuf_clear(struct protobuf *p)
@@ -95,9 +97,26 @@ void protobuf_bytes(struct protobuf *p, uint32_t field, const void *bytes, size_
 	p->size += size;
 }
 
+/* Readers refuse text that is not UTF-8. */
 void protobuf_text(struct protobuf *p, uint32_t field, const char *text)
 {
-	protobuf_bytes(p, field, text, strlen(text));
+	const char *at = text;
+	size_t size = 0, length;
+
+	for (; *at; at += length ? length : 1) {
+		length = utf8_length(at);
+		size += length ? length : strlen(UTF8_REPLACEMENT);
+	}
+	tag(p, field, BYTES);
+	protobuf_varint(p, size);
+	if (!reserve(p, size))
+		return;
+	for (at = text; *at; at += length ? length : 1) {
+		length = utf8_length(at);
+		size = length ? length : strlen(UTF8_REPLACEMENT);
+		memcpy(p->data + p->size, length ? at : UTF8_REPLACEMENT, size);
+		p->size += size;
+	}
 }
 
 void protobuf_message(struct protobuf *p, uint32_t field, const struct protobuf *inner)

@@ -28,6 +28,7 @@ void protobuf_signed(struct protobuf *p, uint32_t field, int64_t value); /* int6
 void protobuf_double(struct protobuf *p, uint32_t field, double value);
 void protobuf_fixed64(struct protobuf *p, uint32_t field, uint64_t value);
 void protobuf_bytes(struct protobuf *p, uint32_t field, const void *bytes, size_t size);
+/* What is not UTF-8 becomes U+FFFD. */
 void protobuf_text(struct protobuf *p, uint32_t field, const char *text);
 /* A message, or a packed field; `inner` is left as it is. */
 void protobuf_message(struct protobuf *p, uint32_t field, const struct protobuf *inner);

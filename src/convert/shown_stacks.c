@@ -191,6 +191,8 @@ int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
 	error = mayfly_node_sums_run(trace, first, &s->of[0]);
 	if (!error && second)
 		error = mayfly_node_sums_run(trace, second, &s->of[1]);
+	if (error == MAYFLY_E_ABSENT && s->of[0])
+		error = 0;
 	if (error)
 		stack_sums_end(s);
 	return error;
@@ -236,6 +238,6 @@ uint64_t rounding_next(struct rounding *r, double value)
 	if (value > 0)
 		r->sum += value;
 	sum = round(r->sum);
-	r->given = sum >= 0x1p63 ? (uint64_t)1 << 63 : (uint64_t)sum;
+	r->given = sum >= 0x1p63 ? INT64_MAX : (uint64_t)sum;
 	return r->given - before;
 }

@@ -60,7 +60,7 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 
 /* What one or two questions say of each node, by ascending node. */
 struct stack_sums {
-	struct mayfly_node_sums *of[STACK_COLUMNS];
+	struct mayfly_node_sums *of[STACK_COLUMNS]; /* NULL: there is no answer */
 	size_t at[STACK_COLUMNS];
 };
 
@@ -69,7 +69,7 @@ struct stack_sum {
 	const struct mayfly_estimate *of[STACK_COLUMNS]; /* never NULL */
 };
 
-/* The second question may be NULL. */
+/* The second question may be NULL, or one that the trace cannot answer. */
 int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
 		     const struct mayfly_query *first, const struct mayfly_query *second);
 bool stack_sums_next(struct stack_sums *s, struct stack_sum *sum);

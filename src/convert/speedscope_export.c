@@ -115,6 +115,7 @@ static int print_profile(struct speedscope *s, const char *metric, bool blocks, 
 	return 0;
 }
 
+/* A metric without a name has no answer. */
 static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
 {
 	int error = 0;
@@ -126,9 +127,14 @@ static int print_file(struct speedscope *s, const char *name, char metric[STACK_
 	print_frames(s);
 	out_text(&s->out, ",\n\"profiles\":[\n");
 	for (int i = 0; i < CALL_VALUES && !error; i++) {
+		bool blocks = i % 2;
+
+		if (!*metric[i / 2] ||
+		    (blocks && !export_knows(s->stacks.trace, MAYFLY_ABSENT_BLOCKS)))
+			continue;
 		if (i > 0)
 			out_text(&s->out, ",\n");
-		error = print_profile(s, metric[i / 2], i % 2, i / 2);
+		error = print_profile(s, metric[i / 2], blocks, i / 2);
 	}
 	out_text(&s->out, "\n]}\n");
 	return error;
@@ -146,8 +152,11 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	error = stack_sums_begin(&sums, trace, &asked, &other);
 	if (error)
 		return error;
-	export_metric_text(metric[0], sizeof(metric[0]), &asked, sums.of[0]->time_ns);
-	export_metric_text(metric[1], sizeof(metric[1]), &other, sums.of[1]->time_ns);
+	export_metric_text(metric[0], sizeof(metric[0]), trace, &asked, sums.of[0]->time_ns);
+	*metric[1] = 0;
+	if (sums.of[1])
+		export_metric_text(metric[1], sizeof(metric[1]), trace, &other,
+				   sums.of[1]->time_ns);
 	error = shown_begin(&s->stacks, trace, options->query);
 	if (!error)
 		error = call_tree_make(&s->tree, &s->stacks, &sums, true);

@@ -2,7 +2,7 @@
 /*
  * Going through the events of a trace, chunk by chunk.
  *
- *	EVNT chunk --events_read--> arrays --match frees--> batch --> one event after the other
+ *	EVNT chunk --decode.c--> arrays --match early frees--> batch --> one event after the other
  *	                                      |
  *	          blocks of this chunk, and of earlier ones what is still live:
  *
@@ -18,10 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/decode.h"
 #include "trace/estimate.h"
 #include "trace/format.h"
 
-#define GONE UINT32_MAX /* node of a block that was freed */
+#define GONE BLOCK_GONE
 
 struct shelf {
 	uint64_t first; /* number of the chunk's first block */
@@ -34,7 +35,11 @@ struct mayfly_cursor {
 	const struct mayfly_trace *t;
 	uint64_t budget;
 	int error;
-	struct chunk_reader chunk;
+	/* Chunk k is decoded by decoder k modulo their number; those of next_chunk to started have
+	 * been begun. */
+	struct decoder *decoder;
+	size_t decoders, started;
+	struct decoder *at; /* of the chunk at hand */
 	size_t next_chunk, first_chunk;
 	uint64_t first_known; /* number of the first block that is known */
 
@@ -42,11 +47,6 @@ struct mayfly_cursor {
 	size_t shelves, shelf_room, last_shelf;
 
 	struct cursor_batch b;
-	/* Of the chunk's allocations, and what its frees name: kept from chunk to chunk. */
-	struct cursor_block *own, *named;
-	int64_t *own_ns;
-	size_t own_room, named_room;
-	size_t own_live; /* of own[], after the chunk */
 	struct cursor_promotion *promotion;
 	size_t promotion_room, promoted;
 	bool wants_promotions;
@@ -63,6 +63,65 @@ static int fail(struct mayfly_cursor *c, int error)
 static int wrong(struct mayfly_cursor *c)
 {
 	return fail(c, MAYFLY_E_DAMAGED);
+}
+
+/* ---- decoders ---- */
+
+static void run_decoder(void *decoder)
+{
+	decoder_run(decoder);
+}
+
+/* Memory of a decoder that cannot be had is an error of its chunk. */
+static void start_decoder(struct mayfly_cursor *c)
+{
+	struct decoder *d = &c->decoder[c->started % c->decoders];
+	const struct mayfly_helper *helper = &c->t->helper;
+
+	if (!d->t && !decoder_begin(d, c->t))
+		d->error = MAYFLY_E_MEMORY;
+	d->chunk = &c->t->chunk[c->started++];
+	if (!d->error && helper->start && c->started - 1 > c->next_chunk)
+		d->task = helper->start(helper->context, run_decoder, d);
+}
+
+/* One chunk ahead at first, more the longer it goes on: many cursors go through a few chunks. */
+static void start_decoders(struct mayfly_cursor *c)
+{
+	size_t ahead = c->next_chunk - c->first_chunk;
+
+	if (ahead >= c->decoders)
+		ahead = c->decoders - 1;
+	while (c->started < c->t->chunks && c->started <= c->next_chunk + ahead)
+		start_decoder(c);
+}
+
+/* The next chunk's, done. */
+static struct decoder *take_decoder(struct mayfly_cursor *c)
+{
+	struct decoder *d = &c->decoder[c->next_chunk % c->decoders];
+	const struct mayfly_helper *helper = &c->t->helper;
+
+	if (d->task)
+		helper->finish(helper->context, d->task, true);
+	else if (!d->error)
+		decoder_run(d);
+	d->task = NULL;
+	return d;
+}
+
+static void free_decoders(struct mayfly_cursor *c)
+{
+	const struct mayfly_helper *helper = &c->t->helper;
+
+	for (size_t i = 0; i < c->decoders; i++) {
+		struct decoder *d = &c->decoder[i];
+
+		if (d->task)
+			helper->finish(helper->context, d->task, false);
+		decoder_end(d);
+	}
+	free(c->decoder);
 }
 
 /* ---- what is live from earlier chunks ---- */
@@ -211,161 +270,36 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 static int keep_live(struct mayfly_cursor *c)
 {
 	const struct event_batch *e = &c->b.e;
-	struct shelf *s = c->own_live ? new_shelf(c, c->own_live) : NULL;
+	const struct decoder *d = c->at;
+	struct shelf *s = d && d->own_live ? new_shelf(c, d->own_live) : NULL;
 
 	if (!s)
 		return c->error;
 	for (size_t i = 0; i < e->allocs; i++) {
-		if (c->own[i].node == GONE)
+		if (d->own[i].node == GONE)
 			continue;
 		s->index[s->count] = (uint32_t)i;
-		s->block[s->count++] = c->own[i];
+		s->block[s->count++] = d->own[i];
 	}
 	return 0;
 }
 
-static int match_free(struct mayfly_cursor *c, uint64_t number, size_t allocs,
-		      struct cursor_block *block)
+/* Finds the blocks from before that the chunk's frees name. */
+static int match_early(struct mayfly_cursor *c)
 {
-	const struct event_batch *e = &c->b.e;
-	size_t i;
+	struct decoder *d = c->at;
 
-	if (number < e->first_sample) {
+	for (size_t i = 0; i < d->earlies; i++) {
+		uint64_t number = d->e.freed[d->early[i]];
+		struct cursor_block *block = &d->named[d->early[i]];
+
 		if (take_live(c, number, block))
-			return 0;
+			continue;
 		if (number >= c->first_known)
 			return wrong(c);
 		*block = (struct cursor_block){.node = GONE};
-		return 0;
-	}
-	i = (size_t)(number - e->first_sample);
-	if (i >= allocs || c->own[i].node == GONE)
-		return wrong(c);
-	*block = c->own[i];
-	c->own[i].node = GONE;
-	c->own_live--;
-	return 0;
-}
-
-static void fill_block(const struct event_batch *e, size_t i, int64_t time_ns,
-		       struct cursor_block *block)
-{
-	*block = (struct cursor_block){
-	    .size = e->size[i],
-	    .time_ns = time_ns,
-	    .node = e->node[i],
-	    .thread = e->thread[i],
-	    .hits = e->hits[i],
-	    .interval_log2 = e->interval_log2[i],
-	    .flags = e->alloc_flags[i],
-	};
-}
-
-/* An array of at least `want` items whose contents do not matter. */
-static bool make_room(struct mayfly_cursor *c, void *array, size_t room, size_t want, size_t item)
-{
-	void **at = array;
-	uint64_t bytes = (uint64_t)want * item;
-
-	free(*at);
-	*at = NULL;
-	c->budget += (uint64_t)room * item;
-	if (bytes > c->budget) {
-		fail(c, MAYFLY_E_TOO_LARGE);
-		return false;
-	}
-	*at = malloc((size_t)bytes + 1);
-	if (!*at) {
-		fail(c, MAYFLY_E_MEMORY);
-		return false;
-	}
-	c->budget -= bytes;
-	return true;
-}
-
-static bool make_rooms(struct mayfly_cursor *c, size_t allocs, size_t frees)
-{
-	if (allocs > c->own_room || !c->own) {
-		size_t room = c->own_room;
-
-		c->own_room = 0;
-		if (!make_room(c, &c->own, room, allocs, sizeof(*c->own)) ||
-		    !make_room(c, &c->own_ns, room, allocs, sizeof(*c->own_ns)))
-			return false;
-		c->own_room = allocs;
-	}
-	if (frees > c->named_room || !c->named) {
-		size_t room = c->named_room;
-
-		c->named_room = 0;
-		if (!make_room(c, &c->named, room, frees, sizeof(*c->named)))
-			return false;
-		c->named_room = frees;
-	}
-	return true;
-}
-
-#define AHEAD 16 /* frees, for the processor to fetch what they will need */
-
-static void look_ahead(const struct mayfly_cursor *c, size_t freed, size_t frees)
-{
-	const struct event_batch *e = &c->b.e;
-
-	if (freed + AHEAD < frees && e->freed[freed + AHEAD] >= e->first_sample)
-		__builtin_prefetch(&c->own[e->freed[freed + AHEAD] - e->first_sample], 1);
-}
-
-/* Finds the blocks that the chunk's frees name. */
-static int match(struct mayfly_cursor *c)
-{
-	const struct event_batch *e = &c->b.e;
-	size_t alloc = 0, freed = 0, frees = e->events - e->allocs;
-
-	if (!make_rooms(c, e->allocs, frees))
-		return c->error;
-	c->b.freed = c->named;
-	c->b.alloc_time_ns = c->own_ns;
-	c->own_live = e->allocs;
-	for (size_t i = 0; i < e->events; i++) {
-		if (!e->is_free[i]) {
-			c->own_ns[alloc] = e->time_ns[i];
-			fill_block(e, alloc, e->time_ns[i], &c->own[alloc]);
-			alloc++;
-		} else {
-			look_ahead(c, freed, frees);
-			if (match_free(c, e->freed[freed], alloc, &c->named[freed]))
-				return c->error;
-			freed++;
-		}
 	}
 	return 0;
-}
-
-/* What the index said of the chunk must be so. */
-static bool as_expected(const struct mayfly_cursor *c, const struct trace_chunk *chunk)
-{
-	const struct event_batch *e = &c->b.e;
-	size_t inherited = 0;
-
-	if (e->events != chunk->events || e->allocs != chunk->allocs ||
-	    e->first_sample != chunk->first_alloc)
-		return false;
-	for (size_t i = 0; i < e->allocs; i++)
-		inherited += (e->alloc_flags[i] & MAYFLY_FLAG_INHERITED) != 0;
-	return inherited == chunk->inherited;
-}
-
-/* Times of events may be rounded, those of chunks are not: the events lie between them. */
-static void bound_times(const struct event_batch *e, const struct trace_chunk *chunk)
-{
-	for (size_t i = 0; i < e->events && e->time_ns[i] < chunk->from_ns; i++)
-		e->time_ns[i] = chunk->from_ns;
-	for (size_t i = e->events; i > 0 && e->time_ns[i - 1] > chunk->to_ns; i--)
-		e->time_ns[i - 1] = chunk->to_ns;
-	if (e->events) {
-		e->time_ns[0] = chunk->from_ns;
-		e->time_ns[e->events - 1] = chunk->to_ns;
-	}
 }
 
 /* ---- promotions ---- */
@@ -381,7 +315,7 @@ static bool look_at_block(struct mayfly_cursor *c, struct cursor_promotion *p)
 		i = (size_t)(p->number - e->first_sample);
 		if (i >= e->allocs)
 			return false;
-		fill_block(e, i, 0, &p->block); /* its time is filled in later */
+		decode_block(e, i, 0, &p->block); /* its time is filled in later */
 		return true;
 	}
 	s = find_shelf(c, p->number);
@@ -416,9 +350,9 @@ static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 	event = chunk_numbers(r, COLUMN_PROMOTION_EVENT, (size_t)count);
 	block = chunk_numbers(r, COLUMN_PROMOTION_BLOCK, (size_t)count);
 	time = chunk_numbers(r, COLUMN_PROMOTION_TIME, (size_t)count);
-	if (r->error ||
-	    (count > c->promotion_room &&
-	     !make_room(c, &c->promotion, c->promotion_room, (size_t)count, sizeof(*c->promotion))))
+	if (r->error || (count > c->promotion_room &&
+			 !decode_room(&c->budget, &c->error, &c->promotion, c->promotion_room,
+				      (size_t)count, sizeof(*c->promotion))))
 		return;
 	if (count > c->promotion_room)
 		c->promotion_room = (size_t)count;
@@ -438,7 +372,7 @@ static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 static void load_promotions(struct mayfly_cursor *c, const struct chunk_header *events)
 {
 	const uint8_t *at = events->bytes + events->stored;
-	struct chunk_reader r = {.compress = c->chunk.compress, .budget = &c->budget};
+	struct chunk_reader r = {.compress = c->at->reader.compress, .budget = &c->budget};
 	struct chunk_header h;
 
 	c->promoted = 0;
@@ -451,35 +385,39 @@ static void load_promotions(struct mayfly_cursor *c, const struct chunk_header *
 	c->b.promotion = c->promotion;
 }
 
+static void fill_batch(struct mayfly_cursor *c)
+{
+	const struct decoder *d = c->at;
+
+	c->b.e = d->e;
+	c->b.freed = d->named;
+	c->b.alloc_time_ns = d->own_ns;
+	c->b.chunk = d->chunk;
+}
+
 static int load_chunk(struct mayfly_cursor *c)
 {
-	const struct trace_chunk *chunk = &c->t->chunk[c->next_chunk];
-	const struct event_context context = trace_context(c->t, chunk);
-	struct chunk_header h;
-
 	if (keep_live(c))
 		return c->error;
-	chunk_end(&c->chunk);
 	memset(&c->b, 0, sizeof(c->b));
-	c->event = c->alloc = c->freed = c->own_live = 0;
+	c->event = c->alloc = c->freed = 0;
+	if (c->at)
+		decoder_clear(c->at);
+	start_decoders(c);
+	c->at = take_decoder(c);
 	c->next_chunk++;
-	if (chunk_find(c->t->data + chunk->offset, c->t->size - chunk->offset, false, &h))
-		return wrong(c);
-	if (!chunk_begin(&c->chunk, &h) || !events_read(&c->chunk, &context, &c->b.e))
-		return fail(c, c->chunk.error);
-	c->b.chunk = chunk;
-	if (!as_expected(c, chunk))
-		return wrong(c);
-	bound_times(&c->b.e, chunk);
+	if (c->at->error)
+		return fail(c, c->at->error);
+	fill_batch(c);
 	if (c->wants_promotions)
-		load_promotions(c, &h);
-	if (match(c))
+		load_promotions(c, &c->at->header);
+	if (c->error || match_early(c))
 		return c->error;
 	for (size_t i = 0; i < c->b.promotions; i++) {
 		struct cursor_promotion *p = &c->promotion[i];
 
 		if (p->number >= c->b.e.first_sample)
-			p->block.time_ns = c->own_ns[p->number - c->b.e.first_sample];
+			p->block.time_ns = c->b.alloc_time_ns[p->number - c->b.e.first_sample];
 	}
 	return 0;
 }
@@ -500,7 +438,7 @@ int cursor_start_at(struct mayfly_cursor *c, size_t chunk)
 {
 	if (c->next_chunk != c->first_chunk || c->b.chunk || chunk > c->t->chunks)
 		return MAYFLY_E_RANGE;
-	c->next_chunk = c->first_chunk = chunk;
+	c->next_chunk = c->first_chunk = c->started = chunk;
 	if (chunk < c->t->chunks)
 		c->first_known = c->t->chunk[chunk].first_alloc;
 	return 0;
@@ -518,8 +456,8 @@ void cursor_live(const struct mayfly_cursor *c,
 				live(context, s->first + s->index[k], &s->block[k]);
 	}
 	for (size_t i = 0; i < c->b.e.allocs; i++)
-		if (c->own[i].node != GONE)
-			live(context, c->b.e.first_sample + i, &c->own[i]);
+		if (c->at->own[i].node != GONE)
+			live(context, c->b.e.first_sample + i, &c->at->own[i]);
 }
 
 /* ---- one event after the other ---- */
@@ -536,10 +474,10 @@ int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **
 		return MAYFLY_E_MEMORY;
 	c->t = trace;
 	c->budget = trace_budget(trace);
-	c->chunk.budget = &c->budget;
-	c->chunk.compress = compress_new(0);
-	if (!c->chunk.compress) {
-		mayfly_cursor_close(c);
+	c->decoders = trace->helper.start ? trace->helper.tasks + 1 : 1;
+	c->decoder = calloc(c->decoders, sizeof(*c->decoder));
+	if (!c->decoder) {
+		free(c);
 		return MAYFLY_E_MEMORY;
 	}
 	*cursor = c;
@@ -621,7 +559,7 @@ int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
 	}
 	i = c->alloc++;
 	/* The cursor's own copy may say already that it will be freed. */
-	fill_block(e, i, c->b.alloc_time_ns[i], &block);
+	decode_block(e, i, c->b.alloc_time_ns[i], &block);
 	event->kind = MAYFLY_ALLOC;
 	event->flags = block.flags;
 	event->thread = block.thread;
@@ -634,14 +572,10 @@ void mayfly_cursor_close(struct mayfly_cursor *c)
 {
 	if (!c)
 		return;
-	chunk_end(&c->chunk);
-	compress_free(c->chunk.compress);
+	free_decoders(c);
 	for (size_t i = 0; i < c->shelves; i++)
 		free_shelf(c, &c->shelf[i]);
 	free(c->shelf);
-	free(c->own);
-	free(c->own_ns);
-	free(c->named);
 	free(c->promotion);
 	free(c);
 }

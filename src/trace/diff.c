@@ -28,48 +28,66 @@ static struct side side_of(const struct mayfly_figure *f, double per)
 }
 
 /*
- * The variance of the change, supposing that there is none: what was sampled in both traces then
- * differs by what is certain, and the most likely such pair of means is the root of a quadratic.
- * Estimating each side's variance by itself instead would call chance what is not: a side without
- * samples would have none.
+ * What was sampled of a, supposing that nothing changed: what was sampled of both then differs by
+ * what is certain, and the most likely such pair of means is the root of a quadratic. Taking each
+ * side's variance from itself instead would call real what is chance: a side without samples would
+ * have none. A side that is exact is known; the other one has its mean, too.
  */
-static double null_variance(const struct side *a, const struct side *b)
+static double null_mean(const struct side *a, const struct side *b)
 {
 	double shift = b->certain - a->certain;
-	double rate = 1 / a->weight + 1 / b->weight;
-	double middle = rate * shift + a->count + b->count;
-	double root = sqrt(fmax(0, middle * middle - 4 * rate * a->count * shift));
-	double mean = (middle + root) / (2 * rate);
+	double rate, middle, root;
 
-	return a->weight * mean + b->weight * fmax(0, mean - shift);
+	if (b->weight <= 0)
+		return fmax(0, shift);
+	if (a->weight <= 0)
+		return 0;
+	rate = 1 / a->weight + 1 / b->weight;
+	middle = rate * shift + a->count + b->count;
+	root = sqrt(fmax(0, middle * middle - 4 * rate * a->count * shift));
+	return (middle + root) / (2 * rate);
 }
 
-/* Of a side that is exact the mean is known; the other one has it too. */
-static double half_known_variance(const struct side *sampled, const struct side *exact)
+/* Twice by how much the logarithm of the likelihood of a count is larger at its best mean. */
+static double deviance(const struct side *s, double mean)
 {
-	return sampled->weight * fmax(0, exact->certain - sampled->certain);
+	double expected = s->weight > 0 ? mean / s->weight : 0;
+
+	if (s->count <= 0)
+		return 2 * expected;
+	if (expected <= 0)
+		return s->weight > 0 ? INFINITY : 0;
+	return fmax(0, 2 * (s->count * log(s->count / expected) - s->count + expected));
 }
 
 /* Below so many samples, of both sides, nothing is said. */
 #define FEWEST 6
 
-static double change_p(const struct side *a, const struct side *b, double change, uint64_t n)
+static bool has_few(const struct side *a, const struct side *b, double change, uint64_t n)
 {
-	double weight = fmax(a->weight, b->weight), v;
+	return n < FEWEST && fabs(change) < FEWEST * fmax(a->weight, b->weight);
+}
 
-	if (weight <= 0)
-		return change == 0;
-	if (n < FEWEST && fabs(change) < FEWEST * weight)
+/*
+ * Two tests of the same, of which the less certain counts. That of scores trusts rare samples of a
+ * coarse interval too much when the other side is fine; that of likelihoods trusts a side with none
+ * too much. Where one of them is wrong the other is right.
+ */
+static double change_p(const struct side *a, const struct side *b, double change)
+{
+	double shift = b->certain - a->certain, mean, v, score, likelihood;
+
+	if (change == 0)
 		return 1;
-	if (a->weight > 0 && b->weight > 0)
-		v = null_variance(a, b);
-	else if (a->weight > 0)
-		v = half_known_variance(a, b);
-	else
-		v = half_known_variance(b, a);
+	if (a->weight <= 0 && b->weight <= 0)
+		return 0;
+	mean = null_mean(a, b);
+	v = a->weight * mean + b->weight * fmax(0, mean - shift);
 	if (v <= 0)
-		return change == 0;
-	return erfc(fabs(change) / sqrt(2 * v));
+		return 0;
+	score = fabs(change) / sqrt(v);
+	likelihood = sqrt(deviance(a, mean) + deviance(b, fmax(0, mean - shift)));
+	return erfc(fmin(score, likelihood) * M_SQRT1_2);
 }
 
 struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_before,
@@ -92,13 +110,14 @@ struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_b
 				 (before->high - before->estimate) / per.before);
 	d.high = d.change + hypot((after->high - after->estimate) / per.after,
 				  (before->estimate - before->low) / per.before);
-	d.p = d.adjusted = change_p(&a, &b, d.change, n);
 	if (exact)
 		d.verdict = d.change != 0 ? DIFF_REAL : DIFF_SAME;
-	else if (n < FEWEST && fabs(d.change) < FEWEST * fmax(a.weight, b.weight))
-		d.verdict = DIFF_FEW;
 	else
-		d.verdict = d.p <= DIFF_LEVEL ? DIFF_REAL : DIFF_NOISE;
+		d.verdict = has_few(&a, &b, d.change, n) ? DIFF_FEW : DIFF_NOISE;
+	d.p = d.verdict == DIFF_FEW ? 1 : change_p(&a, &b, d.change);
+	d.adjusted = d.p;
+	if (d.verdict == DIFF_NOISE && d.p <= DIFF_LEVEL)
+		d.verdict = DIFF_REAL;
 	return d;
 }
 
@@ -223,6 +242,30 @@ static int compare_rows(const void *x, const void *y)
 	return a->after ? -1 : 1;
 }
 
+/* Without errors nothing can be tested. */
+static bool is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
+{
+	return (mayfly_trace_info(before)->absent | mayfly_trace_info(after)->absent) &
+	       MAYFLY_ABSENT_ERRORS;
+}
+
+static void forget_verdict(struct diff_figure *f)
+{
+	f->p = f->adjusted = 1;
+	if (f->verdict != DIFF_SAME)
+		f->verdict = DIFF_UNKNOWN;
+}
+
+static void forget_verdicts(struct trace_diff *d)
+{
+	forget_verdict(&d->bytes);
+	forget_verdict(&d->blocks);
+	for (size_t i = 0; i < d->rows; i++) {
+		forget_verdict(&d->row[i].bytes);
+		forget_verdict(&d->row[i].blocks);
+	}
+}
+
 /* ---- the answer ---- */
 
 static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
@@ -236,9 +279,11 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 	free(pair);
 	if (!done)
 		return MAYFLY_E_MEMORY;
-	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
 	d->bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per);
 	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
+	if (is_blind(before, after))
+		forget_verdicts(d);
+	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
 	return 0;
 }
 

@@ -14,10 +14,11 @@
 #include <mayfly/trace.h>
 
 enum diff_verdict {
-	DIFF_SAME,  /* no change at all */
-	DIFF_FEW,   /* too few samples to say anything */
-	DIFF_NOISE, /* may be chance */
-	DIFF_REAL,  /* significant; of exact traces: a change */
+	DIFF_SAME,    /* no change at all */
+	DIFF_FEW,     /* too few samples to say anything */
+	DIFF_UNKNOWN, /* a converted trace does not say how certain its figures are */
+	DIFF_NOISE,   /* may be chance */
+	DIFF_REAL,    /* significant; of exact traces: a change */
 };
 
 /* A figure of both traces, each divided by what it is counted per. */

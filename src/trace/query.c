@@ -60,7 +60,7 @@ struct tally query_tally(const struct query_state *s, const struct sums *sums, s
 
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_TEMPORARY && q->by <= MAYFLY_BY_HEAP &&
+	return q->metric <= MAYFLY_SURVIVED && q->by <= MAYFLY_BY_THREADS &&
 	       q->sort <= MAYFLY_SORT_TOTAL;
 }
 
@@ -89,6 +89,7 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 		return MAYFLY_ABSENT_TEMPORARY;
 	case MAYFLY_LEAKED:
 		return MAYFLY_ABSENT_LIVE;
+	case MAYFLY_SURVIVED:
 	case MAYFLY_LIVE:
 		break;
 	}
@@ -103,11 +104,12 @@ uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayf
 
 	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_TIMES;
-	if (q->by == MAYFLY_BY_THREAD || q->thread.matches)
+	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_FREEING_THREAD ||
+	    q->by == MAYFLY_BY_THREADS || q->thread.matches)
 		needs |= MAYFLY_ABSENT_THREADS;
 	if (q->by == MAYFLY_BY_SIZE || q->min_size > 0 || q->max_size < UINT64_MAX)
 		needs |= MAYFLY_ABSENT_SIZES;
-	if (query_by_lifetime(q))
+	if (query_by_fate(q->by) || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_LIFETIMES;
 	return needs & mayfly_trace_info(trace)->absent;
 }
@@ -118,6 +120,13 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	s->trace = trace;
 	s->query = query;
 	s->info = mayfly_trace_info(trace);
+	if (query->metric == MAYFLY_SURVIVED) {
+		/* What is live at the end of the window, of what was allocated in it. */
+		s->own = *query;
+		s->own.metric = MAYFLY_LIVE;
+		s->own.at_ns = query->to_ns < s->info->duration_ns ? query->to_ns : MAYFLY_AT_END;
+		s->query = &s->own;
+	}
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
 	if (!query_valid(query))

@@ -7,13 +7,18 @@
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
  *	query_nodes.c	or the sums of nodes themselves
+ *	query_shown.c	which rows of an answer each slot counts for, for what shows more of them:
  *	series.c	rows over time
+ *	histogram.c	rows by class
+ *	churn.c		rows and their mean live bytes
+ *	reallocs.c	rows of chains of realloc
  *
  * A slot is what blocks are summed by before there are rows:
  *
  *	by function, line, module, stack	the node that allocated
  *	by thread				the thread that allocated
  *	by size, lifetime, heap			the number of the class
+ *	by freeing thread, threads		the thread that freed, the pair
  *
  * From the sums per node to rows:
  *
@@ -44,6 +49,14 @@
 
 #define FOREVER INT64_MAX /* the lifetime of a block that is never freed */
 
+/* What became of a block. */
+struct fate {
+	int64_t lifetime;
+	uint32_t thread; /* that freed it */
+};
+
+#define NEVER_FREED ((struct fate){FOREVER, NONE})
+
 struct text {
 	const char *text;
 	uint32_t same; /* the first text that reads the same */
@@ -61,7 +74,7 @@ struct frame_spots {
 /* What a row is made from; its sums are in query_state.group_sums. For stacks: a place. */
 struct group {
 	uint32_t function, file, module; /* texts; NONE: not all the same */
-	uint32_t line, thread;
+	uint32_t line, thread, free_thread;
 	int64_t low, high;
 	uint64_t address; /* of the frame when by_address, of the mark */
 	uint32_t kind;
@@ -98,7 +111,16 @@ struct query_state {
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
 	int error;
-	bool exact; /* every block counts for itself: sums are whole numbers */
+	struct mayfly_query own; /* what `query` points to when it is not the caller's */
+	bool exact;		 /* every block counts for itself: sums are whole numbers */
+
+	/* What differs for some answers. A histogram: slots are those of the query, a class, for
+	 * each of the sites that the slots of another grouping make. */
+	const uint32_t *site_of; /* slot of that grouping -> site */
+	enum mayfly_by site_by;
+	size_t sites;
+	bool (*fill)(struct query_state *s); /* instead of query_sums.c's passes; or NULL */
+	void *fill_context;
 
 	uint64_t largest_interval;
 	struct moment peak;
@@ -213,10 +235,25 @@ static inline bool query_at_peak(const struct mayfly_query *q)
 	return q->metric == MAYFLY_PEAK || (q->metric == MAYFLY_LIVE && q->at_ns == MAYFLY_AT_PEAK);
 }
 
-static inline bool query_by_lifetime(const struct mayfly_query *q)
+/* Slots are a number of nodes, or of pairs: most of them are of nothing. */
+static inline bool query_sparse(const struct mayfly_query *q)
 {
-	return q->by == MAYFLY_BY_LIFETIME || q->min_lifetime_ns > 0 ||
-	       q->max_lifetime_ns < INT64_MAX;
+	return query_by_node(q) || q->by == MAYFLY_BY_THREADS;
+}
+
+static inline bool query_by_fate(enum mayfly_by by)
+{
+	return by == MAYFLY_BY_LIFETIME || by == MAYFLY_BY_FREEING_THREAD ||
+	       by == MAYFLY_BY_THREADS;
+}
+
+/* Whether it matters what becomes of blocks. */
+static inline bool query_asks_fate(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	return query_by_fate(q->by) || (s->site_of && query_by_fate(s->site_by)) ||
+	       q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX;
 }
 
 /* In a trace of snapshots, a time stands for the end of the interval that it is in. */
@@ -260,14 +297,18 @@ bool query_sum(struct query_state *s);
 
 /* Whether the filters of the query keep a block, but for its lifetime and the window. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
+bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
 /* Below query_slots(). */
 size_t query_slots(const struct query_state *s);
-uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, int64_t lifetime);
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
+/* Of a class of sizes or lifetimes: its bounds, and how many there are. */
+struct group query_class_group(enum mayfly_by by, uint32_t class);
+size_t query_classes(enum mayfly_by by);
 /* The sum of a slot while whole numbers are made; NULL: out of memory. */
 struct plain *query_plain(struct query_state *s, uint32_t slot);
 /* The group of a slot that is no node. */
 uint32_t query_slot_group(struct query_state *s, uint32_t slot);
-int64_t query_lifetime(const struct cursor_block *b, int64_t free_ns);
+struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread);
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
 
 /* Where the sum of a slot stands in s->sum, NONE when it has no blocks. */
@@ -318,6 +359,37 @@ bool query_special_place(struct query_state *s, const struct level *level, uint3
 
 /* From sums to groups, or to stacks. */
 bool query_make_groups(struct query_state *s);
+
+/* ---- query_shown.c ---- */
+
+/*
+ * Which of the first rows of an answer each slot counts for: a list of rows, one at most or, with
+ * totals, one for each shown row on the stack. Lists share their ends, as stacks do:
+ *
+ *	main            -> [main]
+ *	 +- parse       -> [parse] -> [main]
+ *	 |   +- grow    -> as parse, when grow has no row that is shown
+ *	 +- load        -> [load] -> [main]
+ */
+struct shown_cell {
+	uint32_t row, next; /* next: a cell, or NONE */
+};
+
+struct shown {
+	size_t rows;
+	uint32_t *head; /* slot -> first cell; NONE: counts for the others */
+	struct shown_cell *cell;
+	size_t cells, room;
+	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
+	size_t sources;
+};
+
+/* After query_make_result(): `rows` is how many of its rows are shown. */
+bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown);
+void query_shown_free(struct shown *shown);
+/* The shown rows and the one for the others, to be freed; NULL: out of memory. */
+struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
+				    size_t rows);
 
 /* ---- query_rows.c ---- */
 

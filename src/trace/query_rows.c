@@ -84,6 +84,7 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, size_t
 	    .module = group_text(s, g->module),
 	    .line = g->line,
 	    .thread = g->thread,
+	    .free_thread = g->free_thread,
 	    .low = g->low,
 	    .high = g->high,
 	};
@@ -248,6 +249,7 @@ static int compare_names(const struct mayfly_row *a, const struct mayfly_row *b)
 		return order;
 	COMPARE(a->line, b->line);
 	COMPARE(a->thread, b->thread);
+	COMPARE(a->free_thread, b->free_thread);
 	COMPARE(a->low, b->low);
 	COMPARE(a->high, b->high);
 	return 0;

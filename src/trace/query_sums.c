@@ -9,17 +9,11 @@
  *	 allocated, leaked, temporary, live at the end:  all parts
  *	 live at the peak:                               the parts up to it
  *
- * Else in one pass over the events. Most of what a filter wants to know of a block is known when it
- * is allocated; how long it lived is known at its free, or at the end of the events. So a block
- * counts as never freed from its allocation on, and at its free this is taken back and it counts as
- * what it is:
- *
- *	allocated at 5, freed at 9, asked: by lifetime, of what is live at 7
- *	    5: slot "never freed" +1    9: slot "never freed" -1, slot "1 to 10 ns" +1
- *
- * In an exact trace sums are whole numbers, so taking back is exact, and a pass can end at the
- *asked moment. Estimates know more than can be taken back (the heaviest sample): there, blocks that
- *are never freed are added when all events have been seen, from the cursor, which knows them.
+ * Else in one pass over the events. In an exact trace sums are whole numbers: a block counts from
+ * its allocation on, its free takes that back, and a pass can end at the asked moment. Where it
+ * matters how long blocks live or who frees them, which is known at their free, they count then,
+ * and those that are never freed when all events have been seen, from the cursor, which knows them.
+ * So it is for estimates, too, which know more than can be taken back (the heaviest sample).
  */
 #include "parts.h"
 #include "query.h"
@@ -29,23 +23,41 @@
 
 /* ---- slots ---- */
 
-#define SIZE_CLASSES	 65 /* by bits of (size - 1) */
+#define MOST_SLOTS	 (1u << 24) /* that are no nodes */
+#define SIZE_CLASSES	 65	    /* by bits of (size - 1) */
 #define LIFETIME_CLASSES 21 /* decades from 10 ns; the last two: from 10^18 ns; never freed */
 
-size_t query_slots(const struct query_state *s)
+/* Threads that allocated: one more, the unknown one. That freed: and one for nobody. */
+#define THREADS(s)	   ((s)->info->threads + 1)
+#define FREEING_THREADS(s) ((s)->info->threads + 2)
+
+size_t query_classes(enum mayfly_by by)
+{
+	return by == MAYFLY_BY_SIZE ? SIZE_CLASSES : LIFETIME_CLASSES;
+}
+
+static size_t own_slots(const struct query_state *s)
 {
 	switch (s->query->by) {
 	case MAYFLY_BY_THREAD:
-		return s->info->threads + 1;
+		return THREADS(s);
+	case MAYFLY_BY_FREEING_THREAD:
+		return FREEING_THREADS(s);
+	case MAYFLY_BY_THREADS:
+		return THREADS(s) * FREEING_THREADS(s);
 	case MAYFLY_BY_SIZE:
-		return SIZE_CLASSES;
 	case MAYFLY_BY_LIFETIME:
-		return LIFETIME_CLASSES;
+		return query_classes(s->query->by);
 	case MAYFLY_BY_HEAP:
 		return MAYFLY_HEAPS;
 	default:
 		return s->info->nodes ? s->info->nodes : 1;
 	}
+}
+
+size_t query_slots(const struct query_state *s)
+{
+	return s->site_of ? own_slots(s) * s->sites : own_slots(s);
 }
 
 static uint32_t size_class(uint64_t size)
@@ -67,20 +79,46 @@ static uint32_t lifetime_class(int64_t lifetime)
 	return class;
 }
 
-uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, int64_t lifetime)
+static uint32_t known_thread(const struct query_state *s, uint32_t thread)
 {
-	switch (s->query->by) {
+	return thread < s->info->threads ? thread : (uint32_t)s->info->threads;
+}
+
+static uint32_t freeing_slot(const struct query_state *s, struct fate fate)
+{
+	return fate.lifetime == FOREVER ? (uint32_t)s->info->threads + 1
+					: known_thread(s, fate.thread);
+}
+
+static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
+			       const struct cursor_block *b, struct fate fate)
+{
+	switch (by) {
 	case MAYFLY_BY_THREAD:
-		return b->thread < s->info->threads ? b->thread : (uint32_t)s->info->threads;
+		return known_thread(s, b->thread);
+	case MAYFLY_BY_FREEING_THREAD:
+		return freeing_slot(s, fate);
+	case MAYFLY_BY_THREADS:
+		return known_thread(s, b->thread) * (uint32_t)FREEING_THREADS(s) +
+		       freeing_slot(s, fate);
 	case MAYFLY_BY_SIZE:
 		return size_class(b->size);
 	case MAYFLY_BY_LIFETIME:
-		return lifetime_class(lifetime);
+		return lifetime_class(fate.lifetime);
 	case MAYFLY_BY_HEAP:
 		return MAYFLY_FLAG_HEAP(b->flags);
 	default:
-		return b->node < s->slots ? b->node : 0;
+		return b->node < s->info->nodes ? b->node : 0;
 	}
+}
+
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate)
+{
+	uint32_t slot = slot_by(s, s->query->by, b, fate);
+
+	if (s->site_of)
+		slot += s->site_of[slot_by(s, s->site_by, b, fate)] * (uint32_t)own_slots(s);
+	return slot;
 }
 
 static struct group size_group(uint32_t bits)
@@ -108,17 +146,42 @@ static struct group lifetime_group(uint32_t class)
 	return g;
 }
 
+struct group query_class_group(enum mayfly_by by, uint32_t class)
+{
+	return by == MAYFLY_BY_SIZE ? size_group(class) : lifetime_group(class);
+}
+
+/* The last one is nobody. */
+static uint32_t freeing_thread(const struct query_state *s, uint32_t slot)
+{
+	return slot == s->info->threads + 1 ? NONE : slot;
+}
+
+static struct group slot_group(const struct query_state *s, uint32_t slot)
+{
+	uint32_t freeing = (uint32_t)FREEING_THREADS(s);
+
+	switch (s->query->by) {
+	case MAYFLY_BY_SIZE:
+	case MAYFLY_BY_LIFETIME:
+		return query_class_group(s->query->by, slot);
+	case MAYFLY_BY_HEAP:
+		return (struct group){.low = slot, .high = slot};
+	case MAYFLY_BY_FREEING_THREAD:
+		return (struct group){.free_thread = freeing_thread(s, slot)};
+	case MAYFLY_BY_THREADS:
+		return (struct group){.thread = slot / freeing,
+				      .free_thread = freeing_thread(s, slot % freeing)};
+	default:
+		return (struct group){.thread = slot};
+	}
+}
+
 uint32_t query_slot_group(struct query_state *s, uint32_t slot)
 {
 	struct key key = {{s->query->by, slot}};
-	struct group g = {.thread = slot};
+	struct group g = slot_group(s, slot);
 
-	if (s->query->by == MAYFLY_BY_SIZE)
-		g = size_group(slot);
-	else if (s->query->by == MAYFLY_BY_LIFETIME)
-		g = lifetime_group(slot);
-	else if (s->query->by == MAYFLY_BY_HEAP)
-		g = (struct group){.low = slot, .high = slot};
 	return query_group(s, key, &g);
 }
 
@@ -131,7 +194,7 @@ static uint32_t sum_number(struct query_state *s, uint32_t slot)
 	uint32_t number;
 	bool is_new;
 
-	if (!query_by_node(s->query))
+	if (!query_sparse(s->query))
 		return slot;
 	if (rank_set_has(&s->ends, slot))
 		return rank_set_rank(&s->ends, slot);
@@ -158,7 +221,7 @@ static uint32_t sum_number(struct query_state *s, uint32_t slot)
 
 static uint32_t slot_of_sum(const struct query_state *s, size_t number)
 {
-	if (!query_by_node(s->query))
+	if (!query_sparse(s->query))
 		return (uint32_t)number;
 	if (number >= s->ends.count)
 		return (uint32_t)s->between.key[number - s->ends.count].word[0];
@@ -193,11 +256,12 @@ static bool sums_begin(struct query_state *s)
 	const struct mayfly_trace *t = s->trace;
 
 	s->sums = s->slots;
-	if (query_by_node(s->query)) {
+	if (query_sparse(s->query)) {
 		if (!rank_set_begin(&s->ends, s->slots))
 			return query_fail(s, MAYFLY_E_MEMORY);
-		rank_set_add(&s->ends, 0);
-		for (size_t i = 0; i < t->chains; i++)
+		if (query_by_node(s->query))
+			rank_set_add(&s->ends, 0);
+		for (size_t i = 0; query_by_node(s->query) && i < t->chains; i++)
 			rank_set_add(&s->ends, t->chain_end[i]);
 		rank_set_count(&s->ends);
 		s->sums = s->ends.count;
@@ -255,9 +319,9 @@ static bool sums_end(struct query_state *s)
 
 /* ---- which blocks ---- */
 
-int64_t query_lifetime(const struct cursor_block *b, int64_t free_ns)
+struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread)
 {
-	return free_ns > b->time_ns ? free_ns - b->time_ns : 0;
+	return (struct fate){free_ns > b->time_ns ? free_ns - b->time_ns : 0, thread};
 }
 
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
@@ -278,7 +342,7 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
-static bool in_window(const struct mayfly_query *q, int64_t time_ns)
+bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
 {
 	return time_ns >= q->from_ns && (time_ns < q->to_ns || q->to_ns == INT64_MAX);
 }
@@ -288,14 +352,14 @@ static bool in_window(const struct mayfly_query *q, int64_t time_ns)
 struct gather {
 	struct query_state *s;
 	uint64_t events, samples; /* up to the asked moment */
-	bool lifetimes;		  /* are asked for */
+	bool fates;		  /* are asked for */
 	bool forever;		  /* blocks that are never freed may count */
 	bool past;		  /* the moment has passed */
 };
 
-static bool add_block(struct gather *g, const struct cursor_block *b, int64_t lifetime)
+static bool add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
 {
-	uint32_t slot = query_slot(g->s, b, lifetime);
+	uint32_t slot = query_slot(g->s, b, fate);
 	struct tally *t;
 
 	if (g->s->exact) {
@@ -317,15 +381,15 @@ static bool add_block(struct gather *g, const struct cursor_block *b, int64_t li
 /* A block that was allocated up to the asked moment, as one that is never freed. */
 static bool add_forever(struct gather *g, const struct cursor_block *b)
 {
-	if (!g->forever || !in_window(g->s->query, b->time_ns) || !query_keeps(g->s, b))
+	if (!g->forever || !query_in_window(g->s->query, b->time_ns) || !query_keeps(g->s, b))
 		return true;
-	return add_block(g, b, FOREVER);
+	return add_block(g, b, NEVER_FREED);
 }
 
 /* Allocations count at once when their frees say nothing more, or can take that back. */
 static bool counts_at_once(const struct gather *g)
 {
-	return g->s->exact || (g->s->query->metric == MAYFLY_ALLOCATED && !g->lifetimes);
+	return !g->fates && (g->s->exact || g->s->query->metric == MAYFLY_ALLOCATED);
 }
 
 static bool take_alloc(struct gather *g, const struct cursor_block *b)
@@ -354,25 +418,25 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 }
 
 static bool take_free(struct gather *g, const struct cursor_block *b, int64_t time_ns,
-		      uint64_t number, uint32_t flags)
+		      uint64_t number, uint32_t thread, uint32_t flags)
 {
 	const struct mayfly_query *q = g->s->query;
-	int64_t lifetime;
+	struct fate fate;
 
-	if ((q->metric == MAYFLY_ALLOCATED && !g->lifetimes) || number >= g->samples ||
-	    !in_window(q, b->time_ns) || !query_keeps(g->s, b))
+	if ((q->metric == MAYFLY_ALLOCATED && !g->fates) || number >= g->samples ||
+	    !query_in_window(q, b->time_ns) || !query_keeps(g->s, b))
 		return true;
-	if (g->s->exact && g->forever) {
-		struct plain *sum = query_plain(g->s, query_slot(g->s, b, FOREVER));
+	if (g->forever && counts_at_once(g)) {
+		struct plain *sum = query_plain(g->s, query_slot(g->s, b, NEVER_FREED));
 
 		if (!sum)
 			return false;
 		sum->blocks--;
 		sum->bytes -= b->size;
 	}
-	lifetime = query_lifetime(b, time_ns);
-	if (metric_has_freed(g, flags) && query_lifetime_fits(q, lifetime))
-		return add_block(g, b, lifetime);
+	fate = query_fate(b, time_ns, thread);
+	if (metric_has_freed(g, flags) && query_lifetime_fits(q, fate.lifetime))
+		return add_block(g, b, fate);
 	return true;
 }
 
@@ -388,7 +452,7 @@ static bool has_passed(const struct gather *g, int64_t time_ns)
 /* What comes later says nothing new: of samples, it says which intervals were in force. */
 static bool is_done(const struct gather *g)
 {
-	return g->past && g->s->exact && !g->lifetimes;
+	return g->past && g->s->exact && !g->fates;
 }
 
 static bool take_batch(struct gather *g, const struct cursor_batch *b)
@@ -406,7 +470,7 @@ static bool take_batch(struct gather *g, const struct cursor_batch *b)
 		}
 		if (b->e.is_free[i]) {
 			taken = take_free(g, &b->freed[freed], b->e.time_ns[i], b->e.freed[freed],
-					  b->e.free_flags[freed]);
+					  b->e.free_thread[freed], b->e.free_flags[freed]);
 			freed++;
 		} else {
 			struct cursor_block block = query_block(b, alloc++);
@@ -450,7 +514,7 @@ static bool sum_events(struct query_state *s)
 
 	if (error)
 		return query_fail(s, error);
-	g.lifetimes = query_by_lifetime(s->query);
+	g.fates = query_asks_fate(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
 	done = take_events(&g, cursor);
 	mayfly_cursor_close(cursor);
@@ -483,10 +547,12 @@ static bool find_peak(struct query_state *s)
 /* ---- counters ---- */
 
 /* Filters and groups that counters know nothing of. */
-static bool asks_for_blocks(const struct mayfly_query *q)
+static bool asks_for_blocks(const struct query_state *s)
 {
+	const struct mayfly_query *q = s->query;
+
 	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
-	       query_by_lifetime(q) || q->thread.matches;
+	       query_asks_fate(s) || q->thread.matches;
 }
 
 static bool has_window(const struct mayfly_query *q)
@@ -504,7 +570,7 @@ static bool counters_say(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
-	if (asks_for_blocks(q))
+	if (asks_for_blocks(s))
 		return false;
 	if (s->info->snapshot_ns)
 		return !has_window(q) || q->metric == MAYFLY_ALLOCATED;
@@ -583,7 +649,7 @@ static bool sum_parts(struct query_state *s)
 	return more >= 0 || query_fail(s, more);
 }
 
-/* Fills the sums. */
+/* From counters, or from events. */
 static bool gather(struct query_state *s)
 {
 	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
@@ -608,5 +674,7 @@ static bool gather(struct query_state *s)
 bool query_sum(struct query_state *s)
 {
 	s->slots = query_slots(s);
-	return sums_begin(s) && gather(s) && !s->error && sums_end(s);
+	if (!query_by_node(s->query) && s->slots > MOST_SLOTS)
+		return query_fail(s, MAYFLY_E_TOO_LARGE);
+	return sums_begin(s) && (s->fill ? s->fill(s) : gather(s)) && !s->error && sums_end(s);
 }

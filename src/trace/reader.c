@@ -307,7 +307,7 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_RESIDENT || id & 1))
+		if (number.bad && (id <= FIELD_ABSENT || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
@@ -731,6 +731,11 @@ int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace
 	if (spool_recognise(data, size))
 		return open_spool(data, size, trace);
 	return open_bytes(data, size, trace);
+}
+
+void mayfly_trace_help(struct mayfly_trace *trace, const struct mayfly_helper *helper)
+{
+	trace->helper = *helper;
 }
 
 void mayfly_trace_close(struct mayfly_trace *t)

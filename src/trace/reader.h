@@ -46,6 +46,7 @@ struct mayfly_trace {
 	size_t size;
 	uint8_t *owned; /* the trace made of a spool */
 	struct mayfly_info info;
+	struct mayfly_helper helper; /* all zero: none */
 
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;

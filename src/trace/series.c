@@ -2,17 +2,10 @@
 /*
  * series.c: the rows of an answer over time.
  *
- * First the question is answered, which says which rows there are. Then each slot (query.h) gets
- * the list of shown rows that its blocks count for: one, or with totals one for each shown row on
- * the stack. Lists share their ends, as stacks do:
- *
- *	main            -> [main]
- *	 +- parse       -> [parse] -> [main]
- *	 |   +- grow    -> as parse, when grow has no row that is shown
- *	 +- load        -> [load] -> [main]
- *
- * One pass over the events puts the change that each makes into the first moment that sees it; in
- * the end changes are added up from moment to moment. Memory does not follow the events.
+ * First the question is answered, which says which rows there are, and for which of them each slot
+ * counts (query.h). One pass over the events puts the change that each makes into the first moment
+ * that sees it; in the end changes are added up from moment to moment. Memory does not follow the
+ * events.
  */
 #include "query.h"
 #include "sums.h"
@@ -21,10 +14,6 @@
 #include <string.h>
 
 #define MOST_NUMBERS (1u << 24) /* rows times points */
-
-struct cell {
-	uint32_t row, next; /* next: a cell or NONE */
-};
 
 /* What mayfly_series_free frees. */
 struct answer {
@@ -40,146 +29,11 @@ struct run {
 	struct answer *a;
 	size_t points, rows; /* rows without the one for the others, which has this number */
 	int64_t *bound;	     /* of the moments; the last is INT64_MAX when it is the end */
-	uint32_t *head;	     /* slot -> first cell, or NONE: counts for the others */
-	struct cell *cell;
-	size_t cells, cell_room;
-	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
-	size_t sources;
+	struct shown shown;
 	double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
 	int64_t *live_count, *allocated_count; /* of samples: sums of none are 0 */
 	size_t at;			       /* the first moment that sees the event at hand */
 };
-
-/* ---- which rows a slot counts for ---- */
-
-static uint32_t row_of(const struct run *r, uint32_t source)
-{
-	return source < r->sources ? r->row_of[source] : NONE;
-}
-
-/* `list` with a row in front, when that is shown and not on it yet. False: out of memory. */
-static bool extend(struct run *r, uint32_t *list, uint32_t row)
-{
-	if (row == NONE)
-		return true;
-	for (uint32_t i = *list; i != NONE; i = r->cell[i].next) {
-		if (r->cell[i].row == row)
-			return true;
-	}
-	if (r->cells >= NONE || !array_reserve(&r->cell, &r->cell_room, r->cells, sizeof(*r->cell)))
-		return query_fail(r->s, MAYFLY_E_MEMORY);
-	r->cell[r->cells] = (struct cell){row, *list};
-	*list = (uint32_t)r->cells++;
-	return true;
-}
-
-/* What the walk knows of each level: the list of the shown rows on the way to it. */
-struct lists {
-	struct run *r;
-	uint32_t *way;
-	size_t room;
-};
-
-/* The rows of the places on the way, with those of a node added to those of its parent. */
-static bool list_way(struct tree_walk *w, struct lists *lists)
-{
-	struct query_state *s = w->s;
-	const struct frame_spots *f = w->level[w->depth].frame;
-	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
-	uint32_t list = w->depth ? lists->way[w->depth - 1] : NONE;
-
-	if (!array_reserve(&lists->way, &lists->room, w->depth, sizeof(*lists->way)))
-		return query_fail(s, MAYFLY_E_MEMORY);
-	for (uint32_t i = f->count; i-- > 0;) {
-		uint32_t source = s->spot[f->first + i];
-
-		if (s->query->by == MAYFLY_BY_STACK) {
-			hash = query_push(hash, source);
-			source = query_find_stack(s, hash);
-		}
-		if (!extend(lists->r, &list, row_of(lists->r, source)))
-			return false;
-	}
-	lists->way[w->depth] = list;
-	return true;
-}
-
-/* The row of the blocks that are allocated at the node at hand. */
-static bool find_own(struct tree_walk *w, uint32_t *source, bool *special)
-{
-	struct query_state *s = w->s;
-	const struct level *l = &w->level[w->depth];
-	uint32_t place;
-
-	if (s->query->by == MAYFLY_BY_STACK) {
-		if (!query_special_place(s, l, &place))
-			return false;
-		*special = place != NONE;
-		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
-		return true;
-	}
-	*special = l->leaf == NONE;
-	*source = *special ? query_special_group(s, l->hides) : l->leaf;
-	return !*special || *source != NONE;
-}
-
-static bool list_node(struct tree_walk *w)
-{
-	struct lists *lists = w->context;
-	struct run *r = lists->r;
-	uint32_t source, *list = &r->head[w->level[w->depth].node];
-	bool special, totals = w->s->query->sort == MAYFLY_SORT_TOTAL;
-
-	if ((totals && !list_way(w, lists)) || !find_own(w, &source, &special))
-		return false;
-	if (totals && !special) {
-		*list = lists->way[w->depth];
-		return true;
-	}
-	*list = row_of(r, source);
-	return true;
-}
-
-static bool list_nodes(struct run *r)
-{
-	struct lists lists = {.r = r};
-	struct tree_walk w = {.s = r->s, .whole = true, .enter = list_node, .context = &lists};
-	bool done = query_walk(&w, 1);
-
-	free(lists.way);
-	return done;
-}
-
-static bool list_slots(struct run *r)
-{
-	struct query_state *s = r->s;
-
-	r->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
-	r->row_of = malloc((r->sources + 1) * sizeof(*r->row_of));
-	r->head = malloc((s->slots + 1) * sizeof(*r->head));
-	if (!r->row_of || !r->head)
-		return query_fail(s, MAYFLY_E_MEMORY);
-	memset(r->row_of, 0xff, (r->sources + 1) * sizeof(*r->row_of));
-	memset(r->head, 0xff, (s->slots + 1) * sizeof(*r->head));
-	for (size_t i = 0; i < r->rows; i++) {
-		uint32_t alone = NONE;
-
-		r->row_of[s->ranked[i]] = (uint32_t)i;
-		/* The list of this row alone has its number. */
-		if (!extend(r, &alone, (uint32_t)i))
-			return false;
-	}
-	if (query_by_node(s->query))
-		return list_nodes(r);
-	for (size_t i = 0; i < s->slots; i++) {
-		uint32_t group = query_slot_group(s, (uint32_t)i);
-
-		if (group == NONE)
-			return false;
-		r->head[i] = row_of(r, group);
-	}
-	return true;
-}
 
 /* ---- changes ---- */
 
@@ -215,14 +69,14 @@ static void change_row(struct run *r, size_t i, const struct change *c, bool all
 /* Changes what is live from a moment on, and what was allocated too. */
 static void change(struct run *r, uint32_t slot, size_t point, struct change c, bool allocated)
 {
-	uint32_t list = r->head[slot];
+	uint32_t list = r->shown.head[slot];
 
 	if (point >= r->points)
 		return;
 	if (list == NONE)
 		change_row(r, r->rows * r->points + point, &c, allocated);
-	for (; list != NONE; list = r->cell[list].next)
-		change_row(r, r->cell[list].row * r->points + point, &c, allocated);
+	for (; list != NONE; list = r->shown.cell[list].next)
+		change_row(r, r->shown.cell[list].row * r->points + point, &c, allocated);
 }
 
 /* The first moment that sees an event of this time. */
@@ -247,34 +101,33 @@ static void take_alloc(struct run *r, const struct cursor_block *b)
 	const struct mayfly_query *q = r->s->query;
 
 	if (query_keeps(r->s, b) && query_lifetime_fits(q, FOREVER))
-		change(r, query_slot(r->s, b, FOREVER), r->at, change_of(r, b, 1), true);
+		change(r, query_slot(r->s, b, NEVER_FREED), r->at, change_of(r, b, 1), true);
 }
 
-/* When lifetimes are asked for, the free takes that back; then it counts as what it is. */
-static void take_free(struct run *r, const struct cursor_block *b, int64_t time_ns, bool lifetimes)
+/* When fates are asked for, the free takes that back; then it counts as what it is. */
+static void take_free(struct run *r, const struct cursor_block *b, struct fate fate, bool fates)
 {
 	const struct mayfly_query *q = r->s->query;
-	int64_t lifetime = query_lifetime(b, time_ns);
 	uint32_t slot;
 	size_t born;
 
 	if (!query_keeps(r->s, b))
 		return;
-	slot = query_slot(r->s, b, lifetime);
-	if (!lifetimes) {
+	slot = query_slot(r->s, b, fate);
+	if (!fates) {
 		change(r, slot, r->at, change_of(r, b, -1), false);
 		return;
 	}
 	born = point_of(r, b->time_ns);
 	if (query_lifetime_fits(q, FOREVER))
-		change(r, query_slot(r->s, b, FOREVER), born, change_of(r, b, -1), true);
-	if (query_lifetime_fits(q, lifetime)) {
+		change(r, query_slot(r->s, b, NEVER_FREED), born, change_of(r, b, -1), true);
+	if (query_lifetime_fits(q, fate.lifetime)) {
 		change(r, slot, born, change_of(r, b, 1), true);
 		change(r, slot, r->at, change_of(r, b, -1), false);
 	}
 }
 
-static void take_batch(struct run *r, const struct cursor_batch *b, bool lifetimes)
+static void take_batch(struct run *r, const struct cursor_batch *b, bool fates)
 {
 	size_t alloc = 0, freed = 0;
 
@@ -282,7 +135,12 @@ static void take_batch(struct run *r, const struct cursor_batch *b, bool lifetim
 		while (r->at < r->points && r->bound[r->at] < b->e.time_ns[i])
 			r->at++;
 		if (b->e.is_free[i]) {
-			take_free(r, &b->freed[freed++], b->e.time_ns[i], lifetimes);
+			const struct cursor_block *block = &b->freed[freed];
+
+			take_free(r, block,
+				  query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]),
+				  fates);
+			freed++;
 		} else {
 			struct cursor_block block = query_block(b, alloc++);
 
@@ -293,7 +151,7 @@ static void take_batch(struct run *r, const struct cursor_batch *b, bool lifetim
 
 static bool take_events(struct run *r)
 {
-	bool lifetimes = query_by_lifetime(r->s->query);
+	bool fates = query_asks_fate(r->s);
 	struct mayfly_cursor *cursor;
 	struct cursor_batch batch;
 	int more = mayfly_cursor_open(r->s->trace, &cursor);
@@ -301,8 +159,8 @@ static bool take_events(struct run *r)
 	if (more)
 		return query_fail(r->s, more);
 	/* Later frees say how long blocks lived. */
-	while ((r->at < r->points || lifetimes) && (more = cursor_next_batch(cursor, &batch)) == 1)
-		take_batch(r, &batch, lifetimes);
+	while ((r->at < r->points || fates) && (more = cursor_next_batch(cursor, &batch)) == 1)
+		take_batch(r, &batch, fates);
 	mayfly_cursor_close(cursor);
 	return more >= 0 || query_fail(r->s, more);
 }
@@ -409,48 +267,20 @@ static bool fill_numbers(struct run *r)
 	return true;
 }
 
-static struct mayfly_figure rest_of(double whole, double part)
-{
-	double rest = whole > part ? whole - part : 0;
-
-	return (struct mayfly_figure){.estimate = rest, .low = rest, .high = rest};
-}
-
 /* The shown rows, and one for the others. */
 static bool make_rows(struct run *r)
 {
-	const struct mayfly_result *result = r->a->result;
-	struct mayfly_row *rest;
-	double bytes = 0, blocks = 0;
-	uint64_t samples = 0;
-
-	r->a->row = query_zeroed(r->s, r->rows + 1, sizeof(*r->a->row));
-	if (!r->a->row)
-		return false;
-	for (size_t i = 0; i < r->rows; i++) {
-		r->a->row[i] = result->row[i];
-		bytes += result->row[i].self.bytes.estimate;
-		blocks += result->row[i].self.blocks.estimate;
-		samples += result->row[i].self.samples;
-	}
-	rest = &r->a->row[r->rows];
-	rest->function = rest->file = rest->module = "";
-	rest->self.bytes = rest_of(result->total.bytes.estimate, bytes);
-	rest->self.blocks = rest_of(result->total.blocks.estimate, blocks);
-	rest->self.samples = result->total.samples > samples ? result->total.samples - samples : 0;
-	rest->total = rest->self;
+	r->a->row = query_shown_rows(r->s, r->a->result, r->rows);
 	r->a->series.points = r->points;
 	r->a->series.rows = r->rows + 1;
 	r->a->series.row = r->a->row;
-	return true;
+	return r->a->row != NULL;
 }
 
 static void run_end(struct run *r)
 {
 	free(r->bound);
-	free(r->head);
-	free(r->cell);
-	free(r->row_of);
+	query_shown_free(&r->shown);
 	free(r->live_count);
 	free(r->allocated_count);
 }
@@ -482,7 +312,8 @@ static int run_series(struct query_state *s, const struct mayfly_trace *trace,
 	r.rows = rows < a->result->rows ? rows : a->result->rows;
 	if (r.rows + 1 > MOST_NUMBERS / points)
 		return MAYFLY_E_TOO_LARGE;
-	done = make_numbers(&r) && make_rows(&r) && list_slots(&r) && fill_numbers(&r);
+	done = make_numbers(&r) && make_rows(&r) && query_shown_make(s, r.rows, &r.shown) &&
+	       fill_numbers(&r);
 	run_end(&r);
 	return done ? s->error : s->error ? s->error : MAYFLY_E_MEMORY;
 }

@@ -89,6 +89,8 @@ bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size
 	e->alloc_bytes += counts->alloc_bytes;
 	e->frees += counts->frees;
 	e->free_bytes += counts->free_bytes;
+	e->temps += counts->temps;
+	e->temp_bytes += counts->temp_bytes;
 	return true;
 }
 

@@ -52,7 +52,7 @@ struct sums_events {
 bool sums_add_chunk(struct sums_span *s, struct sums_events *events, size_t nodes);
 bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
 	      size_t nodes);
-/* Many blocks of one node at once, none of them temporary. */
+/* Many blocks of one node at once. */
 bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size_t nodes);
 void sums_clear(struct sums_build *b);
 void sums_sort(struct sums_build *b);

@@ -527,6 +527,8 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 		return fail(w, w->tables.error);
 	entry = w->error || !b->events ? NULL : new_entry(w);
 	if (entry) {
+		if (b->largest_bytes < w->span.live_bytes)
+			b->largest_bytes = w->span.live_bytes;
 		b->from_ns = w->snapshot_from_ns;
 		b->to_ns = to_ns;
 		entry->events = b->events;
@@ -663,8 +665,9 @@ static bool counts_fit(const struct trace_writer *w, const struct trace_counts *
 	const uint64_t most = TRACE_COUNTS_MAX;
 
 	return w->options.snapshot_ns && c->allocs <= most && c->alloc_bytes <= most &&
-	       c->frees <= c->allocs && c->free_bytes <= c->alloc_bytes &&
-	       w->allocs + c->allocs <= most && w->span.live_bytes + c->alloc_bytes <= most;
+	       w->allocs + c->allocs <= most && w->span.live_bytes + c->alloc_bytes <= most &&
+	       c->frees <= w->allocs - w->frees + c->allocs &&
+	       c->free_bytes <= w->span.live_bytes + c->alloc_bytes;
 }
 
 int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
@@ -674,7 +677,9 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 	struct sums_entry e = {.allocs = counts->allocs,
 			       .alloc_bytes = counts->alloc_bytes,
 			       .frees = counts->frees,
-			       .free_bytes = counts->free_bytes};
+			       .free_bytes = counts->free_bytes,
+			       .temps = counts->temps,
+			       .temp_bytes = counts->temp_bytes};
 
 	if (w->error)
 		return w->error;
@@ -685,13 +690,13 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 	e.node = tables_node(&w->tables, node);
 	if (e.node == RECORDING_NONE)
 		return fail(w, w->tables.error);
+	if (s->after.events == 0)
+		s->after.largest_bytes = s->live_bytes;
 	if (!sums_add_counts(&s->after, &e, w->tables.nodes))
 		return fail(w, MAYFLY_E_MEMORY);
 	w->allocs += e.allocs;
 	w->frees += e.frees;
 	s->live_bytes += e.alloc_bytes - e.free_bytes;
-	if (s->after.largest_bytes < s->live_bytes)
-		s->after.largest_bytes = s->live_bytes;
 	return 0;
 }
 

@@ -53,9 +53,10 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 		      const struct trace_block *block, uint32_t thread, uint32_t flags);
 
-/* With snapshots: what one node's blocks add up to, where single ones are not known. */
+/* With snapshots: what one node's blocks add up to in an interval, where single ones are not known.
+ * How much was live between the ends of intervals is then not known either. */
 struct trace_counts {
-	uint64_t allocs, alloc_bytes, frees, free_bytes;
+	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
 };
 #define TRACE_COUNTS_MAX ((uint64_t)1 << 60) /* of all blocks, and of all bytes */
 int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,

@@ -6,14 +6,24 @@ _mayfly()
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
 		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
-	local report="--metric --by --sort --at --from --to --series --rss --fragmentation --focus --ignore --hide --thread
-		--heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+	local report="--metric --by --sort --at --from --to --series --rss --fragmentation --histogram --churn --reallocs
+		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --like-memtrace --help"
 	local import="--output --force --help"
 	local export="--to --output --force --rows --metric --at --from --focus --ignore --hide --thread
 		--heap --min-size --max-size --min-lifetime --max-lifetime --all-frames --help"
+	local leaks="--suppressions --no-default-suppressions --print-suppressions --exit-code --by --from
+		--to --focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime
+		--max-lifetime --top --all --depth --all-frames --wide --json --help"
+	local diff="--metric --by --sort --at --from --to --per --focus --ignore --hide --thread --heap
+		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth --all-frames
+		--wide --json --help"
+	local merge="--output --align --force --help"
+	local check="--max-peak --max-allocated --max-leaked --max-blocks --limits --baseline
+		--max-increase --confident --suppressions --no-default-suppressions --junit --top
+		--all-frames --wide --json --help"
 	local plan="--error --sampler --by --sort --metric --all-frames --cost --sample-bytes --time
 		--json --help"
 
@@ -27,12 +37,12 @@ _mayfly()
 	done
 	case $command in
 	"")
-		COMPREPLY=($(compgen -W "record report info dump plan import export help version --help --version" \
+		COMPREPLY=($(compgen -W "record report leaks diff check merge info dump plan import export help version --help --version" \
 			-- "$current"))
 		return
 		;;
 	help)
-		COMPREPLY=($(compgen -W "record report info dump plan import export" -- "$current"))
+		COMPREPLY=($(compgen -W "record report leaks diff check merge info dump plan import export" -- "$current"))
 		return
 		;;
 	record)
@@ -64,12 +74,16 @@ _mayfly()
 	esac
 	case $previous in
 	--metric)
-		COMPREPLY=($(compgen -W "live peak allocated leaked temporary" -- "$current"))
+		COMPREPLY=($(compgen -W "live peak allocated leaked temporary survived" -- "$current"))
 		return
 		;;
 	--by)
-		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap" \
-			-- "$current"))
+		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap \
+			freeing-thread threads" -- "$current"))
+		return
+		;;
+	--histogram)
+		COMPREPLY=($(compgen -W "size lifetime" -- "$current"))
 		return
 		;;
 	--sort)
@@ -86,7 +100,8 @@ _mayfly()
 		;;
 	--to)
 		if [[ $command == export ]]; then
-			COMPREPLY=($(compgen -W "memtrace" -- "$current"))
+			COMPREPLY=($(compgen -W "pprof heap_v2 folded speedscope flamegraph csv memtrace" \
+				-- "$current"))
 		fi
 		return
 		;;
@@ -94,18 +109,23 @@ _mayfly()
 		COMPREPLY=($(compgen -W "stacks samples" -- "$current"))
 		return
 		;;
+	--align)
+		COMPREPLY=($(compgen -W "start clock" -- "$current"))
+		return
+		;;
 	--debug-dir)
 		COMPREPLY=($(compgen -d -- "$current"))
 		return
 		;;
 	--interval | -i | --from | --series | --focus | --ignore | --hide | --thread | --min-size | \
-		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time)
+		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time | \
+		--exit-code | --per | --max-peak | --max-allocated | --max-leaked | --max-blocks | --max-increase)
 		return
 		;;
 	esac
 	if [[ $current == -* ]]; then
 		case $command in
-		record | report | info | dump | plan | import | export)
+		record | report | leaks | diff | check | merge | info | dump | plan | import | export)
 			COMPREPLY=($(compgen -W "${!command}" -- "$current"))
 			;;
 		esac

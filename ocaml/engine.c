@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands between OCaml's sampler and the file: the session, forks, and memory outside the
+ * heaps.
+ *
+ *	no session ── engine_begin() ──> session ── engine_end() ──> no session
+ *	                                    └── fork, in the child ──────^
+ *
+ * A fork is noticed at the next event, by a page that the kernel wipes in the child: handlers of
+ * libc's would miss children that are made without it.
+ */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent/ocaml_service.h"
+
+static const struct library_sink *sink; /* NULL: no session */
+static bool inherited;			/* the runtime still samples for the parent's session */
+
+/* ---- forks ---- */
+
+static volatile uint32_t *same_process; /* NULL until the first session */
+static bool wiped;			/* by the kernel, in children */
+static pid_t session_pid;
+
+static bool make_same_process(void)
+{
+	if (!same_process) {
+		void *p =
+		    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return false;
+		same_process = p;
+		wiped = madvise(p, 4096, MADV_WIPEONFORK) == 0;
+	}
+	*same_process = 1;
+	session_pid = getpid();
+	return true;
+}
+
+static bool is_child(void)
+{
+	return wiped ? !*same_process : getpid() != session_pid;
+}
+
+bool engine_running(void)
+{
+	if (sink && __builtin_expect(is_child(), 0)) {
+		sink->abandon();
+		sink = NULL;
+		inherited = true;
+	}
+	return sink != NULL;
+}
+
+void engine_stop_inherited(void)
+{
+	if (engine_running() || !inherited)
+		return;
+	inherited = false;
+	memprof_runtime.stop(NONE);
+}
+
+/* ---- sessions ---- */
+
+bool engine_begin(const struct library_sink *to)
+{
+	if (!make_same_process()) {
+		to->close();
+		return false;
+	}
+	sink = to;
+	return true;
+}
+
+const char *engine_end(void)
+{
+	const struct library_sink *ended = engine_running() ? sink : NULL;
+
+	sink = NULL;
+	return ended ? ended->close() : NULL;
+}
+
+/* ---- what the runtime tells ---- */
+
+bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
+{
+	int error = errno;
+	bool followed = false;
+
+	if (!engine_running())
+		engine_stop_inherited();
+	else if (!sink->failed())
+		followed = sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
+	else
+		memprof_runtime.stop(NONE); /* allowed in a callback */
+	errno = error;
+	return followed;
+}
+
+void memprof_promoted(intptr_t kept)
+{
+	int error = errno;
+
+	if (engine_running())
+		sink->promoted(kept);
+	errno = error;
+}
+
+void memprof_collected(intptr_t kept)
+{
+	int error = errno;
+
+	if (engine_running())
+		sink->collected(kept);
+	errno = error;
+}
+
+/* ---- the agent ---- */
+
+static const struct ocaml_service *agent(void)
+{
+	static const struct ocaml_service *(*service)(uint32_t version);
+	static bool looked;
+
+	if (!looked) {
+		void *p = dlsym(RTLD_DEFAULT, OCAML_SERVICE_NAME);
+
+		memcpy(&service, &p, sizeof(service));
+		looked = true;
+	}
+	return service ? service(OCAML_SERVICE_VERSION) : NULL;
+}
+
+double engine_agent_rate(void)
+{
+	const struct ocaml_service *a = agent();
+
+	return a ? a->rate() : -1;
+}
+
+uint32_t engine_agent_frames(void)
+{
+	const struct ocaml_service *a = agent();
+
+	return a ? a->frames() : 0;
+}
+
+/* ---- memory outside the heaps ---- */
+
+bool engine_allocated_outside(const struct memprof_block *block, intptr_t *kept)
+{
+	const struct ocaml_service *a;
+
+	if (engine_running())
+		return sink->allocated(block, true, kept);
+	a = agent();
+	return a && a->allocated(block, kept);
+}
+
+void engine_freed_outside(intptr_t kept)
+{
+	const struct ocaml_service *a;
+
+	if (engine_running()) {
+		sink->collected(kept);
+		return;
+	}
+	a = agent();
+	if (a)
+		a->freed(kept);
+}
+
+/* splitmix64 */
+static uint64_t draw(void)
+{
+	static uint64_t state;
+	uint64_t z;
+
+	if (!state && getrandom(&state, sizeof(state), GRND_NONBLOCK) != sizeof(state))
+		state = (uint64_t)(uintptr_t)&z ^ (uint64_t)getpid() << 40;
+	z = state += 0x9e3779b97f4a7c15u;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+int64_t engine_gap(double rate)
+{
+	double uniform = ((double)(draw() >> 11) + 0.5) * 0x1p-53, gap;
+
+	if (rate >= 1)
+		return 1;
+	gap = 1 + floor(log(uniform) / log1p(-rate)); /* geometric */
+	return gap < 0x1p52 ? (int64_t)gap : (int64_t)1 << 52;
+}

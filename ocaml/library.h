@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The C half of the OCaml library `mayfly`.
+ *
+ *	mayfly.ml ──> primitives.c ──> engine.c ──> to_memtrace.c   a Memtrace file
+ *	runtime   ──> agent/memprof.c ──┘    ├────> to_spool.c      a spool of mayfly's
+ *	                                     └────> the agent       when `mayfly record` runs us
+ *
+ * All runs with OCaml's runtime lock held and lets no other OCaml code run meanwhile, so nothing
+ * here needs a lock. Only primitives.c and refusing.c know the runtime's headers.
+ */
+#ifndef MAYFLY_LIBRARY_H
+#define MAYFLY_LIBRARY_H
+
+#include "agent/memprof.h"
+
+/* Where a session's blocks go. As memprof_allocated() and the others. */
+struct library_sink {
+	bool (*allocated)(const struct memprof_block *block, bool outside, intptr_t *kept);
+	void (*promoted)(intptr_t kept);
+	void (*collected)(intptr_t kept);
+	bool (*failed)(void); /* nothing more is recorded */
+	/* NULL, or why the file is not complete: static text, valid until the next session. */
+	const char *(*close)(void);
+	/* In the child of a fork: lets go of the file, which is the parent's. */
+	void (*abandon)(void);
+};
+
+struct library_memtrace {
+	const char *path, *executable, *host, *parameters, *context;
+	double rate;
+};
+
+struct library_spool {
+	const char *output; /* absolute; AGENT_PID_MARK stands for the pid */
+	const char *note;
+	double rate;	    /* taken to the nearest that a spool can have */
+	uint64_t max_bytes; /* 0: no limit */
+	bool dormant;
+};
+
+/* Each opens its file; NULL: *problem says why not. */
+const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
+					    const char **problem);
+const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem);
+
+/* The most frames that a stack may have in a file of the format. */
+#define TO_MEMTRACE_FRAMES 400u /* more, and the format could lose the leaf */
+#define TO_SPOOL_FRAMES	   1024u
+
+/*
+ * engine.c. A session goes from engine_begin() to engine_end(), or to a fork: the child has none.
+ * Between the two the runtime's sampler is started by the caller.
+ */
+bool engine_begin(const struct library_sink *sink); /* false: no memory; the sink is closed */
+bool engine_running(void);
+const char *engine_end(void); /* as library_sink.close */
+
+/* What a fork has left running in the runtime; before it is started anew. */
+void engine_stop_inherited(void);
+
+bool engine_allocated_outside(const struct memprof_block *block, intptr_t *kept);
+void engine_freed_outside(intptr_t kept);
+
+/* What follows the last sampled word up to the next, itself included. */
+int64_t engine_gap(double rate);
+
+/* The rate at which the agent records OCaml's heaps; 0: it does not; negative: there is none. */
+double engine_agent_rate(void);
+uint32_t engine_agent_frames(void); /* what to ask the runtime for, of a stack */
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What mayfly.ml calls, for runtimes that have been tested: see primitives.h.
+ */
+#include "primitives.h"
+
+#include <caml/alloc.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "library.h"
+
+#include "agent/ocaml_blocks.h"
+
+/* caml/memprof.h and caml/backtrace_prim.h show these to the runtime alone. */
+extern value caml_memprof_start(value rate, value frames, value tracker);
+extern value caml_memprof_stop(value unit);
+extern void *caml_debuginfo_extract(uintptr_t slot);
+extern void *caml_debuginfo_next(void *debuginfo);
+extern void caml_debuginfo_location(void *debuginfo, struct memprof_location *location);
+
+static void know_runtime(void)
+{
+	memprof_runtime = (struct memprof_runtime){
+	    .start = caml_memprof_start,
+	    .stop = caml_memprof_stop,
+	    .debuginfo = caml_debuginfo_extract,
+	    .debuginfo_next = caml_debuginfo_next,
+	    .debuginfo_location = caml_debuginfo_location,
+	};
+}
+
+CAMLprim value mayfly_ocaml_objection(value unit)
+{
+	(void)unit;
+	return caml_copy_string("");
+}
+
+CAMLprim value mayfly_ocaml_pid(value unit)
+{
+	(void)unit;
+	return Val_long(getpid());
+}
+
+CAMLprim value mayfly_ocaml_hide(value name)
+{
+	unsetenv(String_val(name));
+	return Val_unit;
+}
+
+CAMLprim value mayfly_ocaml_agent_rate(value unit)
+{
+	(void)unit;
+	return caml_copy_double(engine_agent_rate());
+}
+
+CAMLprim value mayfly_ocaml_agent_frames(value unit)
+{
+	(void)unit;
+	return Val_long(engine_agent_frames());
+}
+
+/* ---- sessions ---- */
+
+static double session_rate;
+static bool session_in_spool;
+
+static value begin(const struct library_sink *sink, double rate, const char *problem)
+{
+	if (sink && !engine_begin(sink))
+		problem = strerror(ENOMEM);
+	session_rate = rate;
+	return caml_copy_string(problem);
+}
+
+CAMLprim value mayfly_ocaml_open_memtrace(value path, value executable, value parameters,
+					  value context, value rate)
+{
+	struct utsname names;
+	const char *problem = "";
+	struct library_memtrace how = {
+	    .path = String_val(path),
+	    .executable = String_val(executable),
+	    .host = uname(&names) ? "" : names.nodename,
+	    .parameters = String_val(parameters),
+	    .context = String_val(context),
+	    .rate = Double_val(rate),
+	};
+
+	const struct library_sink *sink;
+
+	know_runtime();
+	session_in_spool = false;
+	sink = to_memtrace_open(&how, &problem);
+	return begin(sink, how.rate, problem);
+}
+
+CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, value most,
+				       value dormant)
+{
+	const char *problem = "";
+	struct library_spool how = {
+	    .output = String_val(output),
+	    .note = String_val(note),
+	    .rate = Double_val(rate),
+	    .max_bytes = (uint64_t)Long_val(most),
+	    .dormant = Bool_val(dormant),
+	};
+	const struct library_sink *sink;
+
+	know_runtime();
+	session_in_spool = true;
+	sink = to_spool_open(&how, &problem);
+	return begin(sink, ocaml_blocks_rate(), problem);
+}
+
+CAMLprim value mayfly_ocaml_start(value frames)
+{
+	engine_stop_inherited();
+	ocaml_blocks.frames = (uint32_t)Long_val(frames);
+	memprof_start(session_rate, session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames);
+	return caml_copy_double(session_rate);
+}
+
+CAMLprim value mayfly_ocaml_stop(value unit)
+{
+	return engine_running() ? caml_memprof_stop(unit) : Val_unit;
+}
+
+CAMLprim value mayfly_ocaml_end(value unit)
+{
+	const char *problem = engine_end();
+
+	(void)unit;
+	return caml_copy_string(problem ? problem : "");
+}
+
+CAMLprim value mayfly_ocaml_running(value unit)
+{
+	(void)unit;
+	return Val_bool(engine_running());
+}
+
+/* ---- memory outside the heaps ---- */
+
+CAMLprim intnat mayfly_ocaml_gap(double rate)
+{
+	return engine_gap(rate);
+}
+
+CAMLprim value mayfly_ocaml_gap_boxed(value rate)
+{
+	return Val_long(engine_gap(Double_val(rate)));
+}
+
+CAMLprim value mayfly_ocaml_allocated(value bytes, value hits, value callstack)
+{
+	struct memprof_block block = {
+	    .hits = (uint64_t)Long_val(hits),
+	    .bytes = (uint64_t)Long_val(bytes),
+	    .words = ((uint64_t)Long_val(bytes) + sizeof(value) - 1) / sizeof(value),
+	    .source = MEMPROF_CUSTOM,
+	    .callstack = callstack,
+	    .skip = 1,
+	};
+	intptr_t kept;
+
+	return Val_long(engine_allocated_outside(&block, &kept) ? kept : -1);
+}
+
+CAMLprim value mayfly_ocaml_freed(value kept)
+{
+	engine_freed_outside(Long_val(kept));
+	return Val_unit;
+}

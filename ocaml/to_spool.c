@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c and
+ * agent/ocaml_blocks.c). Here is what that code needs of the agent, which is not in the program:
+ *
+ *	agent_config	where the spool is to be
+ *	self		one writer, handed from thread to thread: the runtime lock is held
+ *	clock		CLOCK_MONOTONIC
+ *	locks		none: see library.h
+ */
+#include "library.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/modules.h"
+#include "agent/ocaml_blocks.h"
+#include "agent/spool.h"
+#include "agent/walk.h"
+
+AGENT_PER_THREAD struct thread self;
+struct agent_config agent_config;
+bool agent_use_tsc;
+_Atomic uint32_t agent_sandboxed;
+
+static bool off;
+static struct writer *writer;
+
+uint64_t agent_ticks(void)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool agent_lock(struct agent_lock *lock)
+{
+	(void)lock;
+	return true;
+}
+
+void agent_unlock(struct agent_lock *lock)
+{
+	(void)lock;
+}
+
+/* No C stacks are walked here. */
+void walk_forget(struct walk *w)
+{
+	(void)w;
+}
+
+void agent_off(uint32_t reason, int error, const char *text)
+{
+	struct spool_header *h = spool_header;
+
+	if (off)
+		return;
+	off = true;
+	h->off_reason = reason;
+	h->off_errno = (uint32_t)error;
+	h->off_ticks = agent_ticks();
+	strncpy(h->off_text, text, sizeof(h->off_text) - 1);
+	atomic_store(&h->state, SPOOL_OFF);
+}
+
+static size_t append(char *out, size_t used, size_t size, const char *text, size_t length)
+{
+	size_t n = length < size - 1 - used ? length : size - 1 - used;
+
+	memcpy(out + used, text, n);
+	out[used + n] = 0;
+	return used + n;
+}
+
+/* What does not fit is cut off. */
+void agent_add_note(const char *before, const char *text, size_t length)
+{
+	char *out = agent_config.note;
+	size_t size = sizeof(agent_config.note), used = strlen(out);
+
+	if (used)
+		used = append(out, used, size, "; ", 2);
+	used = append(out, used, size, before, strlen(before));
+	append(out, used, size, text, length);
+}
+
+/* ---- blocks ---- */
+
+static __thread uint32_t thread; /* its id; 0: not asked for yet */
+
+/* The writer, as this thread's. NULL: no memory. */
+static struct writer *take_writer(void)
+{
+	if (__builtin_expect(!thread, 0))
+		thread = (uint32_t)sys_gettid();
+	self.tid = thread;
+	if (writer && __builtin_expect(writer->tid != self.tid, 0)) {
+		self.state = THREAD_EXITING; /* its name is not the writer's last thread's */
+		spool_release(writer);
+		writer = NULL;
+		self.state = THREAD_ACTIVE;
+	}
+	if (!writer)
+		writer = spool_acquire();
+	self.writer = writer;
+	return writer;
+}
+
+static bool allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
+{
+	struct writer *w;
+
+	if (off || !atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed))
+		return false;
+	w = take_writer();
+	if (!w) {
+		ocaml_blocks_drop();
+		return false;
+	}
+	return ocaml_blocks_allocated(
+	    w, block, outside ? SPOOL_HEAP_EXTERNAL : ocaml_blocks_heap(block), kept);
+}
+
+static void promoted(intptr_t kept)
+{
+	if (!off)
+		ocaml_blocks_promoted(take_writer(), kept);
+}
+
+static void collected(intptr_t kept)
+{
+	if (!off)
+		ocaml_blocks_collected(take_writer(), kept);
+}
+
+static bool failed(void)
+{
+	return off;
+}
+
+/* ---- the session ---- */
+
+static void forget(void)
+{
+	self.tid = (uint32_t)sys_gettid();
+	self.writer = writer;
+	spool_forget();
+	if (writer)
+		spool_release(writer); /* for the next session */
+	self.writer = writer = NULL;
+	ocaml_blocks_forget();
+}
+
+static const char *finish(void)
+{
+	static char text[sizeof(((struct spool_header *)0)->off_text)];
+
+	self.writer = writer;
+	text[0] = 0;
+	if (off)
+		memcpy(text, spool_header->off_text, sizeof(text) - 1);
+	spool_end();
+	forget();
+	return text[0] ? text : NULL;
+}
+
+static const struct library_sink sink = {allocated, promoted, collected, failed, finish, forget};
+
+const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem)
+{
+	static const char scope[] = "recorded by the OCaml library: no blocks of malloc's";
+	uint32_t reason;
+	int error;
+
+	if (strlen(how->output) >= sizeof(agent_config.output)) {
+		*problem = strerror(ENAMETOOLONG);
+		return NULL;
+	}
+	memset(&agent_config, 0, sizeof(agent_config));
+	strcpy(agent_config.output, how->output);
+	agent_config.interval_log2 = 19;
+	agent_config.dormant = how->dormant;
+	agent_config.max_spool = how->max_bytes;
+	agent_add_note(scope, "", 0);
+	if (how->note[0])
+		agent_add_note(how->note, "", 0);
+	ocaml_blocks.interval_log2 = ocaml_blocks_interval(how->rate);
+	self.sampler.interval_log2 = agent_config.interval_log2;
+	thread = 0; /* of the parent, perhaps */
+	off = false;
+	modules_init();
+	if (!spool_open(&reason, &error)) {
+		*problem = strerror(error);
+		return NULL;
+	}
+	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
+	modules_each(agent_module_seen);
+	return &sink;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OCaml's own sampler (Gc.Memprof), driven from C: shared by the agent (ocaml.c) and the OCaml
+ * library (ocaml/), which find the runtime's functions each in its way and record what they are
+ * told.
+ *
+ *	runtime samples a block ──> tracker's closure ──> thunk ──> memprof_allocated()
+ *	                            moved to the major heap  ───────> memprof_promoted()
+ *	                            collected                ───────> memprof_collected()
+ *
+ * The callbacks run with the runtime lock held, one at a time, so what is static here needs no lock
+ * of its own. They allocate nothing in the OCaml heap and raise nothing, so neither the collector
+ * nor another OCaml thread runs while one does. What they return is a static block, that the
+ * runtime reads before it calls the next one.
+ */
+#ifndef MAYFLY_MEMPROF_H
+#define MAYFLY_MEMPROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef intptr_t value; /* as OCaml 4 has them on 64-bit machines */
+
+#define INT_VALUE(n) ((value)((uintptr_t)(n) << 1 | 1))
+#define VALUE_INT(v) ((intptr_t)(v) >> 1)
+#define FIELD(v, i)  (((const value *)(v))[i])
+#define WORDS(v)     ((size_t)((const uintptr_t *)(v))[-1] >> 10)
+#define NONE	     INT_VALUE(0) /* unit, too */
+
+/* struct caml_loc_info of caml/backtrace.h */
+struct memprof_location {
+	int valid, is_raise;
+	const char *file, *function;
+	int line, first, last;
+	int inlined;
+};
+
+/* The runtime's functions, filled in by whoever starts. */
+struct memprof_runtime {
+	value (*start)(value rate, value frames, value tracker);
+	value (*stop)(value unit);
+	void *(*debuginfo)(uintptr_t slot);
+	void *(*debuginfo_next)(void *debuginfo);
+	void (*debuginfo_location)(void *debuginfo, struct memprof_location *location);
+};
+extern struct memprof_runtime memprof_runtime;
+
+enum memprof_source { MEMPROF_NORMAL = 0, MEMPROF_MARSHAL = 1, MEMPROF_CUSTOM = 2 };
+
+struct memprof_block {
+	uint64_t hits;	/* of its words, those that were chosen */
+	uint64_t bytes; /* with the header; of a custom block, what it holds outside the heaps */
+	uint64_t words; /* without the header */
+	enum memprof_source source;
+	bool major;	 /* allocated in the major heap */
+	value callstack; /* see memprof_slot() */
+	size_t skip;	 /* frames at its leaf that are not the program's */
+};
+
+/* Starts the runtime's sampler; raises in OCaml when it runs already. frames: the most of a
+ * callstack. */
+void memprof_start(double rate, uint32_t frames);
+
+/*
+ * Implemented by who records. *kept comes back with what happens to the block later; the runtime
+ * stores it as an OCaml integer, so it has 63 bits. False: the block is not followed.
+ */
+bool memprof_allocated(const struct memprof_block *block, intptr_t *kept);
+void memprof_promoted(intptr_t kept);
+void memprof_collected(intptr_t kept);
+
+/*
+ * Each frame of a callstack, which begins at the leaf, comes as a slot: the frame's descriptor,
+ * whose first word is the return address, or, of the allocating function itself, the place's debug
+ * information with bit 1 set.
+ */
+static inline size_t memprof_frames(value callstack)
+{
+	return WORDS(callstack);
+}
+
+static inline uintptr_t memprof_slot(value callstack, size_t i)
+{
+	return (uintptr_t)VALUE_INT(FIELD(callstack, i)) << 1;
+}
+
+/* An address like those of C stacks ("address - 1 is the place"); 0: there is none. */
+uint64_t memprof_address(uintptr_t slot);
+
+/* What the runtime knows of a slot: the place in the source, innermost first when functions were
+ * inlined; how many. */
+uint32_t memprof_places(uintptr_t slot, struct memprof_location *place, uint32_t most);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly merge: many traces as one. trace/merge.h does it; this opens and closes files. */
+#include "cli.h"
+#include "open_trace.h"
+#include "options.h"
+#include "output.h"
+#include "target.h"
+#include "trace/merge.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char usage_text[] =
+    "Usage: mayfly merge [OPTIONS] -o OUT FILE...\n"
+    "\n"
+    "Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each\n"
+    "sample keeps its own weight, so the figures of OUT are the sums of those of the files.\n"
+    "\n"
+    "  -o, --output OUT     the file; - is standard output\n"
+    "      --align start|clock   times count from each trace's own start (default), or from the\n"
+    "                       earliest start, by the clocks of the hosts\n"
+    "      --force          replace OUT when it exists\n"
+    "  -h, --help           this text\n";
+
+struct merging {
+	struct trace_merge *merge;
+	enum merge_align align;
+	char **path;
+	size_t files;
+	struct opened_trace *open; /* those that must stay */
+	size_t opened;
+	struct stat *seen; /* of each file */
+	/* The first file that is not exact decides what fits; else the first. */
+	const char *kind_path;
+	enum merge_kind kind;
+};
+
+static const char *kind_text(enum merge_kind kind)
+{
+	static const char *const text[] = {"is exact", "was sampled (stratified)",
+					   "was sampled (Poisson)", "holds snapshots"};
+
+	return text[kind];
+}
+
+static int say_mixed(const struct merging *m, const char *path, enum merge_kind kind)
+{
+	if (kind == MERGE_SNAPSHOTS || m->kind == MERGE_SNAPSHOTS)
+		return cli_error("%s %s and %s %s: traces of snapshots have no single blocks; "
+				 "merge them with their own kind only",
+				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
+	return cli_error(
+	    "%s %s and %s %s: samples of both kinds weigh differently; merge them with "
+	    "their own kind only",
+	    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+}
+
+/* Its memory would count twice. */
+static bool named_before(struct merging *m, size_t file)
+{
+	struct stat *st = &m->seen[file];
+
+	if (stat(m->path[file], st) != 0 || !S_ISREG(st->st_mode))
+		st->st_ino = 0;
+	for (size_t i = 0; i < file && st->st_ino; i++) {
+		if (m->seen[i].st_ino == st->st_ino && m->seen[i].st_dev == st->st_dev) {
+			cli_error("%s is named twice%s%s: it would count twice", m->path[file],
+				  strcmp(m->path[i], m->path[file]) ? ", before as " : "",
+				  strcmp(m->path[i], m->path[file]) ? m->path[i] : "");
+			return true;
+		}
+	}
+	return false;
+}
+
+static int add_opened(struct merging *m, const char *path, struct opened_trace *file)
+{
+	enum merge_kind kind = merge_kind_of(file->info);
+	bool stay = false;
+	int error;
+
+	if (m->kind_path && !merge_fits(m->kind, kind)) {
+		close_trace(file);
+		return say_mixed(m, path, kind);
+	}
+	if (!m->kind_path || m->kind == MERGE_EXACT) {
+		m->kind = kind;
+		m->kind_path = path;
+	}
+	error = trace_merge_add(m->merge, file->trace, &stay);
+	if (stay)
+		m->open[m->opened++] = *file;
+	else
+		close_trace(file);
+	return error ? cli_error("%s: %s", path, mayfly_error_text(error)) : CLI_OK;
+}
+
+static int add_file(struct merging *m, size_t file)
+{
+	struct opened_trace opened;
+
+	if (named_before(m, file) || !open_trace(m->path[file], &opened))
+		return CLI_FAILED;
+	return add_opened(m, m->path[file], &opened);
+}
+
+static void make_note(const struct merging *m, char *note, size_t size)
+{
+	char finest[FIGURE_TEXT], coarsest[FIGURE_TEXT], intervals[3 * FIGURE_TEXT] = "";
+	uint64_t low, high;
+
+	trace_merge_intervals(m->merge, &low, &high);
+	if (high > low)
+		snprintf(intervals, sizeof(intervals), ", sampled 1 byte in %s to %s",
+			 text_bytes(finest, sizeof(finest), (double)low),
+			 text_bytes(coarsest, sizeof(coarsest), (double)high));
+	snprintf(note, size,
+		 "merged from %zu %s%s; times count from %s, and what a process held at its end "
+		 "stays live until the end of all",
+		 m->files, m->files == 1 ? "trace" : "traces", intervals,
+		 m->align == MERGE_BY_CLOCK ? "the earliest start" : "each one's own start");
+}
+
+static int write_merged(struct merging *m, const char *output, bool force)
+{
+	struct target target;
+	char note[512];
+	int error;
+
+	if (!target_open(&target, output, force))
+		return CLI_FAILED;
+	make_note(m, note, sizeof(note));
+	error = trace_merge_write(m->merge, note, target_sink, &target);
+	if (!error)
+		return target_finish(&target) ? CLI_OK : CLI_FAILED;
+	target_drop(&target, error > 0 ? error : 0);
+	return error < 0 ? cli_error("%s: %s", output, mayfly_error_text(error)) : CLI_FAILED;
+}
+
+static int merge(struct merging *m, const char *output, bool force)
+{
+	int status = CLI_OK;
+
+	m->merge = trace_merge_new(m->align);
+	m->open = calloc(m->files, sizeof(*m->open));
+	m->seen = calloc(m->files, sizeof(*m->seen));
+	if (!m->merge || !m->open || !m->seen)
+		status = cli_error("out of memory");
+	for (size_t i = 0; i < m->files && status == CLI_OK; i++)
+		status = add_file(m, i);
+	if (status == CLI_OK)
+		status = write_merged(m, output, force);
+	trace_merge_free(m->merge);
+	while (m->opened)
+		close_trace(&m->open[--m->opened]);
+	free(m->open);
+	free(m->seen);
+	return status;
+}
+
+static bool set_align(struct merging *m, const char *value)
+{
+	static const char *const names[] = {"start", "clock", NULL};
+	int choice;
+
+	if (!option_choice("--align", value, names, &choice))
+		return false;
+	m->align = choice ? MERGE_BY_CLOCK : MERGE_FROM_START;
+	return true;
+}
+
+int cmd_merge(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+						     {"align", required_argument, NULL, 'a'},
+						     {"force", no_argument, NULL, 'f'},
+						     {"help", no_argument, NULL, 'h'},
+						     {NULL, 0, NULL, 0}};
+	struct merging m = {0};
+	const char *output = NULL;
+	bool force = false;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'o':
+			output = optarg;
+			break;
+		case 'a':
+			if (!set_align(&m, optarg))
+				return CLI_USAGE;
+			break;
+		case 'f':
+			force = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return cli_finish();
+		default:
+			return cli_bad_option(option, argv);
+		}
+	}
+	if (!output || !*output)
+		return cli_usage("where to? name the merged trace with -o");
+	if (optind == argc)
+		return cli_usage("no traces named");
+	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
+		return cli_error("a trace is nothing for a terminal; name a file with -o");
+	m.path = argv + optind;
+	m.files = (size_t)(argc - optind);
+	return merge(&m, output, force);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many traces -> one. Each block keeps its own interval and hits, so it is weighted first and
+ *summed then, however differently the traces were sampled.
+ *
+ *	trace 0 -- tables --> unified by what they say (merge_tables.h)
+ *	  |
+ *	  +-- events, packed ------+
+ *	trace 1 -- events, packed -+--> by time: the earliest of all --> trace_writer
+ *	trace 2 -- cursor ---------+
+ *
+ * A small trace is packed into some ten bytes an event and can be closed; a large one, whose cursor
+ * takes less memory than that, stays open. Traces of snapshots go interval by interval.
+ */
+#ifndef MAYFLY_MERGE_H
+#define MAYFLY_MERGE_H
+
+#include "trace/writer.h"
+
+/* What goes together: exact with either kind of sampling, the others only with their own kind. */
+enum merge_kind {
+	MERGE_EXACT,
+	MERGE_STRATIFIED,
+	MERGE_POISSON,
+	MERGE_SNAPSHOTS,
+};
+
+enum merge_kind merge_kind_of(const struct mayfly_info *info);
+bool merge_fits(enum merge_kind a, enum merge_kind b);
+
+enum merge_align {
+	MERGE_FROM_START, /* times count from each trace's own start */
+	MERGE_BY_CLOCK,	  /* from the earliest start */
+};
+
+struct trace_merge;
+struct trace_merge *trace_merge_new(enum merge_align align);
+/* *stay: the trace must stay open until trace_merge_free(). 0; MAYFLY_E_RANGE: its kind does not
+ * fit; or another negative enum mayfly_error. After one the merge can only be freed. */
+int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, bool *stay);
+/* Once. note: a line for who reads the trace. 0, what the sink said, or a negative enum
+ * mayfly_error. */
+int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink, void *context);
+void trace_merge_free(struct trace_merge *m);
+
+/* Intervals of the sampled traces: the finest and the coarsest; both 1: there is none. */
+void trace_merge_intervals(const struct trace_merge *m, uint64_t *finest, uint64_t *coarsest);
+
+#endif

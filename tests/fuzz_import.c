@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: any bytes as a file of another tool. The first byte says which reader gets the rest,
+ * or that they are to find out. What is made of it opens, and answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/formats.h"
+#include "convert/heap_text.h"
+#include "convert/heaptrack.h"
+#include "convert/pprof.h"
+
+#include "fuzz_main.h"
+
+static int convert(const uint8_t *data, size_t size, struct trace_buffer *out,
+		   struct import_report *report)
+{
+	static const struct import_options options;
+	const struct import_format *format;
+
+	switch (*data) {
+	case 'h':
+		return heaptrack_import(data + 1, size - 1, &options, trace_buffer_sink, out,
+					report);
+	case 't':
+		return heap_text_import(data + 1, size - 1, &options, trace_buffer_sink, out,
+					report);
+	case 'p':
+		return pprof_import(data + 1, size - 1, &options, trace_buffer_sink, out, report);
+	}
+	format = import_recognise(data, size);
+	if (!format)
+		return MAYFLY_E_NOT_A_TRACE;
+	return format->convert(data, size, &options, trace_buffer_sink, out, report);
+}
+
+static void ask(const struct mayfly_trace *t, enum mayfly_metric metric, enum mayfly_by by)
+{
+	struct mayfly_result *result;
+	struct mayfly_query q;
+	uint32_t absent;
+	int error;
+
+	mayfly_query_defaults(&q);
+	q.metric = metric;
+	q.by = by;
+	absent = mayfly_query_absent(t, &q);
+	error = mayfly_query_run(t, &q, &result);
+	if (absent ? error != MAYFLY_E_ABSENT : error && error != MAYFLY_E_TOO_LARGE)
+		abort();
+	if (!error)
+		mayfly_result_free(result);
+}
+
+static void read_it(const struct trace_buffer *out)
+{
+	struct mayfly_summary s;
+	struct mayfly_trace *t;
+
+	if (mayfly_trace_open(out->bytes, out->used, &t))
+		abort();
+	if (mayfly_trace_summary(t, &s))
+		abort();
+	ask(t, MAYFLY_LIVE, MAYFLY_BY_STACK);
+	ask(t, MAYFLY_PEAK, MAYFLY_BY_FUNCTION);
+	ask(t, MAYFLY_ALLOCATED, MAYFLY_BY_LINE);
+	ask(t, MAYFLY_TEMPORARY, MAYFLY_BY_MODULE);
+	mayfly_trace_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct import_report report = {"", ""};
+	struct trace_buffer out = {0};
+	uint8_t *exact;
+
+	if (!size)
+		return 0;
+	exact = malloc(size);
+	if (!exact)
+		return 0;
+	memcpy(exact, data, size);
+	if (convert(exact, size, &out, &report) == 0)
+		read_it(&out);
+	free(out.bytes);
+	free(exact);
+	return 0;
+}

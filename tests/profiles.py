@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Small files of other tools, written here from the descriptions of their formats, and readers of
+such files that have nothing in common with mayfly's. Run as a program: seeds for fuzz_import."""
+import gzip
+import os
+import re
+import sys
+
+HEAPTRACK = """v 10400 3
+X prog one two
+I 1000 5e2990
+s 4 /x/a
+s 4 main
+s 3 f.c
+s 5 outer
+s 5 inner
+i 401001 1 2 3 a
+t 1 0
+i 401101 1 5 3 14 4 3 15
+t 2 1
+a 10 1
++ 0
+c a
+R 5d8
+a 64 2
++ 1
+- 1
++ 0
+- 0
+c 14
+# strings: 5
+# ips: 2
+"""
+
+HEAPTRACK_0 = """v 10000
+s /x/a
+s main
+i 401001 1 2
+t 1 0
+c 0
++ 20 1 5000
++ 30 1 6000
+- 5000
+- 7000
+"""
+
+JEMALLOC = """heap_v2/4096
+  t*: 13: 40700 [20: 50000]
+  t0: 13: 40700 [20: 50000]
+@ 0x7f0000001235 0x402001
+  t*: 10: 700 [17: 10000]
+  t0: 10: 700 [17: 10000]
+@ 0x403001 0x402001 0x401001
+  t*: 3: 40000 [3: 40000]
+  t0: 3: 40000 [3: 40000]
+
+MAPPED_LIBRARIES:
+00400000-00500000 r-xp 00000000 fe:00 1    /x/fixed
+7f0000000000-7f0000001000 r--p 00000000 fe:00 1    /x/lib.so
+7f0000001000-7f0000002000 r-xp 00001000 fe:00 1    /x/lib.so
+7ffc3da4f000-7ffc3da70000 rw-p 00000000 00:00 0    [stack]
+"""
+
+GPERFTOOLS = """heap profile:      2:      300 [  7:     1000] @ heapprofile
+     1:      200 [     3:      600] @ 0x401001 0x402001
+     1:      100 [     4:      400] @ 0x403001
+
+MAPPED_LIBRARIES:
+00400000-00500000 r-xp 00000000 fe:00 1    /x/fixed
+"""
+
+GO = """heap profile: 1: 8 [1: 8] @ heap/2048
+1: 8 [1: 8] @ 0x11 0x21
+#\t0x10\tmain.inner+0x1\t\t/s/a.go:5
+#\t0x10\tmain.outer+0x1\t\t/s/a.go:6
+#\t0x20\tmain.main+0x9\t\t/s/a.go:9
+
+# runtime.MemStats
+"""
+
+
+# ---- protocol buffers ----
+
+def varint(value):
+    out = bytearray()
+    value &= (1 << 64) - 1
+    while value >= 0x80:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def field(number, value):
+    """An int, bytes, or a list of ints (packed)."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, list):
+        value = b"".join(varint(v) for v in value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def pprof(types, samples, period=524288, drop="", comment="", time=1700000000000000000):
+    """samples: a list of (stack, values); a stack is a list of frames, leaf first, and a frame a
+    list of (function, file, line), innermost first."""
+    texts = [""]
+
+    def text(value):
+        if value not in texts:
+            texts.append(value)
+        return texts.index(value)
+
+    places, functions, rows = [], [], b""
+    for stack, values in samples:
+        ids = []
+        for frame in stack:
+            if frame not in places:
+                places.append(frame)
+            ids.append(places.index(frame) + 1)
+        rows += field(2, field(1, ids) + field(2, values))
+    locations = b""
+    for number, frame in enumerate(places, 1):
+        lines = b""
+        for function, file, line in frame:
+            if (function, file) not in functions:
+                functions.append((function, file))
+            lines += field(4, field(1, functions.index((function, file)) + 1) + field(2, line))
+        locations += field(4, field(1, number) + field(3, 0x1000 * number) + lines)
+    out = b"".join(field(1, field(1, text(name)) + field(2, text(unit))) for name, unit in types)
+    out += rows + locations
+    for number, (function, file) in enumerate(functions, 1):
+        out += field(5, field(1, number) + field(2, text(function)) + field(4, text(file)))
+    last = field(7, text(drop)) if drop else b""
+    last += field(9, time) + field(11, field(1, text("space")) + field(2, text("bytes")))
+    last += field(12, period)
+    if comment:
+        last += field(13, [text(comment)])
+    return out + b"".join(field(6, value.encode()) for value in texts) + last
+
+
+HEAP_TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"),
+              ("inuse_space", "bytes")]
+
+
+def small_pprof():
+    main, both = [("main", "f.c", 9)], [("inner", "f.c", 20), ("outer", "f.c", 21)]
+    return pprof(HEAP_TYPES, [([both, main], [10, 1000, 4, 400]), ([main], [5, 50, 0, 0])],
+                 comment="made")
+
+
+# ---- readers ----
+
+def heaptrack_facts(text):
+    """What a heaptrack file of version 1 or later adds up to: a dictionary."""
+    kinds, live, peak, when, now = [], 0, 0, 0, 0
+    allocs = frees = temporary = 0
+    last = None
+    for line in text.splitlines():
+        words = line.split(" ")
+        if words[0] == "a":
+            kinds.append(int(words[1], 16))
+        elif words[0] == "+":
+            last = int(words[1], 16)
+            allocs += 1
+            live += kinds[last]
+            if live > peak:
+                peak, when = live, now
+        elif words[0] == "-":
+            kind = int(words[1], 16)
+            frees += 1
+            live -= kinds[kind]
+            temporary += kind == last
+            last = None
+        elif words[0] == "c":
+            now = int(words[1], 16)
+    return {"allocs": allocs, "frees": frees, "live": live, "peak": peak, "peak_ms": when,
+            "temporary": temporary, "ms": now}
+
+
+def text_rows(text):
+    """The rows of a heap profile: [(live, live_bytes, all, all_bytes, addresses)]."""
+    figures = r"(\d+):\s+(\d+)\s+\[\s*(\d+):\s+(\d+)\]"
+    rows = []
+    if text.startswith("heap_v2"):
+        for stack, rest in re.findall(r"^@ (.*)\n  t\*: (.*)$", text, re.M):
+            rows.append([int(n) for n in re.match(figures.replace(r"\s+", r"\s*"), rest).groups()]
+                        + [stack.split()])
+    else:
+        for match in re.finditer(r"^\s*" + figures + r" @ (0x.*)$", text, re.M):
+            rows.append([int(n) for n in match.groups()[:4]] + [match.group(5).split()])
+    return rows
+
+
+def main():
+    for name, first, data in (("heaptrack", b"h", HEAPTRACK.encode()),
+                              ("heaptrack_0", b"h", HEAPTRACK_0.encode()),
+                              ("jemalloc", b"t", JEMALLOC.encode()),
+                              ("gperftools", b"t", GPERFTOOLS.encode()),
+                              ("go", b"t", GO.encode()),
+                              ("pprof", b"p", small_pprof()),
+                              ("pprof.gz", b"", gzip.compress(small_pprof(), mtime=0))):
+        with open(os.path.join(sys.argv[1], name), "wb") as f:
+            f.write(first + data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a merged trace the sum of its parts? Made-up histories are merged, and every question to the
+ * result must have the sum of the answers of the parts. And the example of jemalloc's document: one
+ * site of 8 bytes, a million times, one of 8 MB, once, sampled at different intervals.
+ */
+#include "agent/sampler.h"
+#include "history.h"
+#include "test.h"
+#include "trace/merge.h"
+
+#include <math.h>
+
+static uint64_t random_state = 7;
+
+static uint64_t random_bits(void)
+{
+	uint64_t z = random_state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* ---- making and merging ---- */
+
+struct made {
+	uint8_t *bytes;
+	size_t size;
+	struct mayfly_trace *trace;
+};
+
+static void make(struct made *m, const struct history *h,
+		 const struct trace_writer_options *options, size_t flush)
+{
+	CHECK(history_write(h, options, flush, &m->bytes, &m->size) == 0);
+	CHECK(mayfly_trace_open(m->bytes, m->size, &m->trace) == 0);
+}
+
+static void drop(struct made *m, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		mayfly_trace_close(m[i].trace);
+		free(m[i].bytes);
+	}
+}
+
+static struct made merge(const struct made *part, size_t parts, enum merge_align align)
+{
+	struct trace_merge *m = trace_merge_new(align);
+	struct trace_buffer buffer = {0};
+	struct made made = {0};
+	bool stay;
+
+	for (size_t i = 0; i < parts; i++)
+		CHECK(trace_merge_add(m, part[i].trace, &stay) == 0);
+	CHECK(trace_merge_write(m, "merged", trace_buffer_sink, &buffer) == 0);
+	trace_merge_free(m);
+	made.bytes = buffer.bytes;
+	made.size = buffer.used;
+	CHECK(mayfly_trace_open(made.bytes, made.size, &made.trace) == 0);
+	return made;
+}
+
+/* A frame at an address of module 0 that has this name. */
+static uint32_t add_frame(struct recording *r, uint64_t address, const char *function,
+			  uint32_t line)
+{
+	struct recording_location l = {.line = line};
+	uint32_t frame = recording_frame(r, MAYFLY_FRAME_CODE, 0, address);
+
+	if (!function)
+		return frame;
+	l.function = recording_string(r, function, strlen(function));
+	l.file = recording_string(r, "file.c", 6);
+	r->frame[frame].first_location = recording_location(r, &l);
+	r->frame[frame].locations = 1;
+	return frame;
+}
+
+static void add_module(struct recording *r, uint8_t build)
+{
+	struct recording_module module = {
+	    .build_id = {build}, .build_id_length = 20, .to_ns = INT64_MAX};
+
+	module.path = recording_string(r, "/bin/program", 12);
+	recording_module(r, &module);
+}
+
+#define SITES	 6
+#define SPAN_NS	 1000000000
+#define STEP_NS	 100000000
+#define MICROSEC 2000 /* the unit of times in sampled traces */
+
+/* main -> one of the sites; some blocks have no stack. Sampled at random intervals, or exact. */
+static struct history make_history(size_t blocks, bool exact, uint8_t build)
+{
+	static const char *const names[SITES] = {"read", "parse", "print", "grow", "copy", NULL};
+	struct history h = {.r = recording_new()};
+	uint32_t node[SITES + 1] = {0}, caller, name;
+
+	add_module(h.r, build);
+	caller = recording_node(h.r, 0, add_frame(h.r, build * 4096u, "main", 1));
+	for (uint32_t i = 0; i < SITES; i++)
+		node[i + 1] = recording_node(
+		    h.r, caller, add_frame(h.r, build * 4096u + 16 * i + 16, names[i], 10 + i));
+	name = recording_string(h.r, "worker", 6);
+	for (uint32_t i = 0; i < 3; i++)
+		recording_thread(h.r, build * 100u + i, i ? name : 0);
+	for (size_t i = 0; i < blocks; i++) {
+		struct history_block b = {
+		    .time_ns = (int64_t)(i * (SPAN_NS / MICROSEC) / blocks) * MICROSEC,
+		    .free_ns = INT64_MAX,
+		    .free_thread = (uint32_t)(random_bits() % 3),
+		};
+
+		if (random_bits() % 4)
+			b.free_ns = b.time_ns + (int64_t)(random_bits() % 100000) * MICROSEC;
+		if (b.free_ns != INT64_MAX && random_bits() % 8 == 0)
+			b.free_flags = MAYFLY_FLAG_TEMPORARY;
+		b.block = (struct trace_block){
+		    .size = 1 + random_bits() % 10000,
+		    .node = node[random_bits() % (SITES + 1)],
+		    .thread = (uint32_t)(random_bits() % 3),
+		};
+		if (!exact) {
+			b.block.hits = (uint32_t)(random_bits() % 3);
+			b.block.interval_log2 = (uint8_t)(12 + random_bits() % 4);
+		}
+		history_add(&h, &b);
+	}
+	h.r->info.duration_ns = SPAN_NS;
+	h.r->info.start_real_ns = build * (int64_t)SPAN_NS;
+	h.r->info.interval_bytes = exact ? 1 : 4096;
+	h.r->info.complete = true;
+	return h;
+}
+
+/* ---- sums ---- */
+
+/* Rows without a function are told apart by their address. */
+static uint64_t address_of(const struct mayfly_row *row)
+{
+	return row->stack_length ? row->stack[0].address : 0;
+}
+
+static const struct mayfly_row *find_row(const struct mayfly_result *r,
+					 const struct mayfly_row *like)
+{
+	for (size_t i = 0; i < r->rows; i++)
+		if (strcmp(r->row[i].function, like->function) == 0 &&
+		    r->row[i].line == like->line && r->row[i].low == like->low &&
+		    r->row[i].high == like->high && address_of(&r->row[i]) == address_of(like))
+			return &r->row[i];
+	return NULL;
+}
+
+static bool about(double a, double b)
+{
+	return fabs(a - b) <= 1e-9 * (1 + fabs(a) + fabs(b));
+}
+
+struct expected {
+	double bytes, blocks, variance;
+	uint64_t samples;
+};
+
+static void add(struct expected *to, const struct mayfly_estimate *e)
+{
+	to->bytes += e->bytes.estimate;
+	to->blocks += e->blocks.estimate;
+	to->variance += e->bytes.stderror * e->bytes.stderror;
+	to->samples += e->samples;
+}
+
+static void same(const struct expected *x, const struct mayfly_estimate *e, const char *what)
+{
+	CHECK(about(x->bytes, e->bytes.estimate), "%s: %g, not %g", what, e->bytes.estimate,
+	      x->bytes);
+	CHECK(about(x->blocks, e->blocks.estimate), "%s", what);
+	CHECK(about(sqrt(x->variance), e->bytes.stderror), "%s: %g, not %g", what,
+	      e->bytes.stderror, sqrt(x->variance));
+	CHECK(x->samples == e->samples, "%s", what);
+}
+
+/* Every row of the merged trace is the sum of the rows of the parts, and there are no others. */
+static void check_query(const struct made *part, size_t parts, const struct made *all,
+			const struct mayfly_query *q, const char *what)
+{
+	struct mayfly_result *of[8], *sum;
+	struct expected total = {0};
+
+	CHECK(mayfly_query_run(all->trace, q, &sum) == 0);
+	for (size_t k = 0; k < parts; k++) {
+		CHECK(mayfly_query_run(part[k].trace, q, &of[k]) == 0);
+		add(&total, &of[k]->total);
+		for (size_t i = 0; i < of[k]->rows; i++)
+			CHECK(find_row(sum, &of[k]->row[i]), "%s", what);
+	}
+	same(&total, &sum->total, what);
+	for (size_t i = 0; i < sum->rows; i++) {
+		struct expected x = {0};
+
+		for (size_t k = 0; k < parts; k++) {
+			const struct mayfly_row *row = find_row(of[k], &sum->row[i]);
+
+			if (row)
+				add(&x, &row->self);
+		}
+		same(&x, &sum->row[i].self, what);
+	}
+	for (size_t k = 0; k < parts; k++)
+		mayfly_result_free(of[k]);
+	mayfly_result_free(sum);
+}
+
+/* Exact traces do not keep times to the nanosecond, large ones still less. */
+enum what { SMALL, LARGE, SNAPSHOTS };
+
+static void check_sums(const struct made *part, size_t parts, const struct made *all,
+		       enum what what)
+{
+	struct mayfly_query q;
+
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_LINE;
+	check_query(part, parts, all, &q, "allocated");
+	q.metric = MAYFLY_TEMPORARY;
+	check_query(part, parts, all, &q, "temporary");
+	q.metric = MAYFLY_LEAKED;
+	check_query(part, parts, all, &q, "leaked");
+	q.metric = MAYFLY_LIVE;
+	for (q.at_ns = STEP_NS; what != LARGE && q.at_ns <= SPAN_NS; q.at_ns += STEP_NS)
+		check_query(part, parts, all, &q, "live");
+	if (what == SNAPSHOTS)
+		return;
+	q.at_ns = MAYFLY_AT_END;
+	q.by = MAYFLY_BY_SIZE;
+	check_query(part, parts, all, &q, "by size");
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_LIFETIME;
+	if (mayfly_trace_info(all->trace)->mode != MAYFLY_EXACT)
+		check_query(part, parts, all, &q, "by lifetime");
+}
+
+static void check_counts(const struct made *part, size_t parts, const struct made *all)
+{
+	const struct mayfly_info *info = mayfly_trace_info(all->trace);
+	uint64_t samples = 0, frees = 0;
+
+	for (size_t i = 0; i < parts; i++) {
+		samples += mayfly_trace_info(part[i].trace)->samples;
+		frees += mayfly_trace_info(part[i].trace)->frees;
+	}
+	CHECK(info->samples == samples && info->frees == frees);
+	CHECK(info->complete && strcmp(info->note, "merged") == 0);
+}
+
+static void merge_histories(bool exact_too, bool sampled_too)
+{
+	const struct trace_writer_options sampled = {.interval_log2 = 12},
+					  exact = {.mode = MAYFLY_EXACT};
+	struct made part[4], all;
+	const struct mayfly_info *info;
+
+	for (uint8_t i = 0; i < 4; i++) {
+		bool is_exact = i % 2 ? exact_too : !sampled_too;
+		struct history h = make_history(3000 + 500 * i, is_exact, (uint8_t)(1 + i / 2));
+
+		make(&part[i], &h, is_exact ? &exact : &sampled, i % 3 ? 700 : 0);
+		history_free(&h);
+	}
+	all = merge(part, 4, MERGE_FROM_START);
+	check_counts(part, 4, &all);
+	check_sums(part, 4, &all, SMALL);
+	info = mayfly_trace_info(all.trace);
+	CHECK(info->mode == (sampled_too ? MAYFLY_SAMPLED : MAYFLY_EXACT));
+	/* Two builds: one stack for each name, two for what has none. */
+	CHECK(info->modules == 2, "%zu modules", info->modules);
+	CHECK(info->nodes == 1 + 1 + (SITES - 1) + 2, "%zu nodes", info->nodes);
+	/* The unnamed ones of two processes; the first and the second worker. */
+	CHECK(info->threads == 2 + 2, "%zu threads", info->threads);
+	drop(part, 4);
+	drop(&all, 1);
+}
+
+static void test_sampled(void)
+{
+	merge_histories(false, true);
+}
+
+static void test_exact(void)
+{
+	merge_histories(true, false);
+}
+
+static void test_mixed(void)
+{
+	merge_histories(true, true);
+}
+
+/* Larger than what is packed: read event by event. */
+static void test_large(void)
+{
+	const struct trace_writer_options exact = {.mode = MAYFLY_EXACT, .level = 1};
+	struct made part[2], all;
+
+	for (uint8_t i = 0; i < 2; i++) {
+		struct history h = make_history(i ? 1000 : 450000, true, 1);
+
+		make(&part[i], &h, &exact, 0);
+		history_free(&h);
+	}
+	CHECK(mayfly_trace_info(part[0].trace)->samples + mayfly_trace_info(part[0].trace)->frees >
+	      786432);
+	all = merge(part, 2, MERGE_FROM_START);
+	check_counts(part, 2, &all);
+	check_sums(part, 2, &all, LARGE);
+	drop(part, 2);
+	drop(&all, 1);
+}
+
+static void test_snapshots(void)
+{
+	struct made part[3], all;
+
+	for (uint8_t i = 0; i < 3; i++) {
+		const struct trace_writer_options options = {
+		    .mode = MAYFLY_EXACT, .snapshot_ns = i == 2 ? STEP_NS / 5 : STEP_NS};
+		struct history h = make_history(4000, true, (uint8_t)(1 + i));
+
+		make(&part[i], &h, &options, 0);
+		history_free(&h);
+	}
+	all = merge(part, 3, MERGE_FROM_START);
+	CHECK(mayfly_trace_info(all.trace)->snapshot_ns == STEP_NS);
+	check_counts(part, 3, &all);
+	check_sums(part, 3, &all, SNAPSHOTS);
+	drop(part, 3);
+	drop(&all, 1);
+}
+
+static void test_kinds(void)
+{
+	const struct trace_writer_options options[] = {
+	    {.mode = MAYFLY_EXACT},
+	    {.interval_log2 = 12},
+	    {.interval_log2 = 12, .sampler = MAYFLY_POISSON},
+	    {.mode = MAYFLY_EXACT, .snapshot_ns = STEP_NS}};
+	static const bool fits[4][4] = {
+	    {true, true, true, false},
+	    {true, true, false, false},
+	    {true, false, true, false},
+	    {false, false, false, true},
+	};
+	struct made part[4];
+	bool stay;
+
+	for (int i = 0; i < 4; i++) {
+		struct history h = make_history(100, i % 3 == 0, 1);
+
+		make(&part[i], &h, &options[i], 0);
+		history_free(&h);
+	}
+	for (int i = 0; i < 4; i++) {
+		for (int k = 0; k < 4; k++) {
+			struct trace_merge *m = trace_merge_new(MERGE_FROM_START);
+
+			CHECK(trace_merge_add(m, part[i].trace, &stay) == 0);
+			CHECK((trace_merge_add(m, part[k].trace, &stay) == 0) == fits[i][k],
+			      "%d %d", i, k);
+			trace_merge_free(m);
+		}
+	}
+	drop(part, 4);
+}
+
+/* By the clock the second process starts when the first has ended: its blocks come later. */
+static void test_clock(void)
+{
+	const struct trace_writer_options exact = {.mode = MAYFLY_EXACT};
+	struct made part[2], all;
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	uint64_t before = 0, after = 0, first;
+
+	for (uint8_t i = 0; i < 2; i++) {
+		struct history h = make_history(1000, true, (uint8_t)(1 + i));
+
+		make(&part[i], &h, &exact, 0);
+		history_free(&h);
+	}
+	all = merge(part, 2, MERGE_BY_CLOCK);
+	first = mayfly_trace_info(part[0].trace)->samples;
+	CHECK(mayfly_trace_info(all.trace)->duration_ns ==
+	      SPAN_NS + mayfly_trace_info(part[1].trace)->duration_ns);
+	CHECK(mayfly_trace_info(all.trace)->start_real_ns == SPAN_NS);
+	CHECK(mayfly_cursor_open(all.trace, &cursor) == 0);
+	while (mayfly_cursor_next(cursor, &e) == 1) {
+		if (e.kind != MAYFLY_ALLOC)
+			continue;
+		before += e.time_ns < SPAN_NS;
+		after += e.time_ns >= SPAN_NS;
+	}
+	CHECK(before == first && after == mayfly_trace_info(part[1].trace)->samples);
+	mayfly_cursor_close(cursor);
+	drop(part, 2);
+	drop(&all, 1);
+}
+
+/* Of a module without a build-id that was built again, the same address says something else. */
+static void test_same_address(void)
+{
+	const struct trace_writer_options exact = {.mode = MAYFLY_EXACT};
+	static const char *const names[] = {"before", "after"};
+	struct made part[2], all;
+	struct mayfly_query q;
+	struct mayfly_result *result;
+
+	for (int i = 0; i < 2; i++) {
+		struct history h = {.r = recording_new()};
+		struct history_block b = {.free_ns = INT64_MAX, .block = {.size = 10}};
+
+		add_module(h.r, 0);
+		h.r->module[0].build_id_length = 0;
+		b.block.node = recording_node(h.r, 0, add_frame(h.r, 4096, names[i], 1));
+		recording_thread(h.r, 1, 0);
+		history_add(&h, &b);
+		make(&part[i], &h, &exact, 0);
+		history_free(&h);
+	}
+	all = merge(part, 2, MERGE_FROM_START);
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_LEAKED;
+	CHECK(mayfly_query_run(all.trace, &q, &result) == 0);
+	CHECK(result->rows == 2 && result->total.bytes.estimate == 20);
+	for (size_t i = 0; i < result->rows; i++)
+		CHECK(result->row[i].self.bytes.estimate == 10);
+	mayfly_result_free(result);
+	drop(part, 2);
+	drop(&all, 1);
+}
+
+/* ---- 8 bytes a million times, 8 MB once ---- */
+
+#define SMALL_BLOCKS 1000000
+#define HOSTS	     6
+#define STUDIES	     160
+
+/* One host's trace, sampled at this interval. */
+static struct history sample_host(int sampler, uint32_t interval_log2)
+{
+	struct history h = {.r = recording_new()};
+	uint32_t small, large, left = SMALL_BLOCKS, when = (uint32_t)(random_bits() % SMALL_BLOCKS);
+	struct history_block b = {.free_ns = INT64_MAX};
+	struct sampler state;
+	bool done = false;
+
+	add_module(h.r, 1);
+	small = recording_node(h.r, 0, add_frame(h.r, 1, "small", 1));
+	large = recording_node(h.r, 0, add_frame(h.r, 2, "large", 1));
+	recording_thread(h.r, 1, 0);
+	h.r->info.duration_ns = SPAN_NS;
+	h.r->info.interval_bytes = (uint64_t)1 << interval_log2;
+	sampler_init(&state, (uint32_t)sampler, interval_log2, random_bits());
+	b.block.interval_log2 = (uint8_t)interval_log2;
+	while (left || !done) {
+		bool is_large = !done && left <= when;
+		uint64_t size = is_large ? 8u << 20 : 8;
+		/* Blocks that the sampler lets by, all at once. */
+		uint64_t skip = state.left > 8 ? (state.left - 1) / 8 : 0;
+		int32_t hits;
+
+		if (!is_large && skip) {
+			uint32_t until = done || left <= when ? left : left - when;
+
+			if (skip > until)
+				skip = until;
+			left -= (uint32_t)skip;
+			state.left -= 8 * skip;
+			continue;
+		}
+		left -= !is_large;
+		done |= is_large;
+		hits = size < state.left ? SAMPLER_SKIP
+					 : sampler_take(&state, size, is_large ? 64 : 128);
+		if (size < state.left && hits == SAMPLER_SKIP && is_large)
+			state.left -= (uint32_t)size;
+		if (hits == SAMPLER_SKIP)
+			continue;
+		b.time_ns = (int64_t)(SMALL_BLOCKS - left) * 100;
+		b.block.size = size;
+		b.block.hits = (uint32_t)hits;
+		b.block.node = is_large ? large : small;
+		history_add(&h, &b);
+	}
+	return h;
+}
+
+struct site {
+	double sum, variance, covered, blocks, runs;
+};
+
+static void add_site(struct site *s, const struct mayfly_result *result, const char *name,
+		     double truth)
+{
+	const struct mayfly_estimate *e = &result->nothing;
+
+	for (size_t i = 0; i < result->rows; i++)
+		if (strcmp(result->row[i].function, name) == 0)
+			e = &result->row[i].self;
+	s->sum += e->bytes.estimate;
+	s->blocks += e->blocks.estimate;
+	s->variance += e->bytes.stderror * e->bytes.stderror;
+	s->covered += e->bytes.low <= truth && truth <= e->bytes.high;
+	s->runs++;
+}
+
+/* All hosts, with different intervals, as one trace; many times. */
+static void study_example(int sampler)
+{
+	const double small_truth = 8.0 * SMALL_BLOCKS * HOSTS, large_truth = 8388608.0 * HOSTS;
+	struct site small = {0}, large = {0};
+	double error;
+
+	for (int run = 0; run < STUDIES; run++) {
+		struct made part[HOSTS], all;
+		struct mayfly_query q;
+		struct mayfly_result *result;
+
+		for (uint32_t i = 0; i < HOSTS; i++) {
+			const struct trace_writer_options options = {
+			    .sampler = (uint32_t)sampler, .interval_log2 = 18 + i % 4, .level = 1};
+			struct history h = sample_host(sampler, options.interval_log2);
+
+			make(&part[i], &h, &options, 0);
+			history_free(&h);
+		}
+		all = merge(part, HOSTS, MERGE_FROM_START);
+		mayfly_query_defaults(&q);
+		q.metric = MAYFLY_ALLOCATED;
+		CHECK(mayfly_query_run(all.trace, &q, &result) == 0);
+		add_site(&small, result, "small", small_truth);
+		add_site(&large, result, "large", large_truth);
+		mayfly_result_free(result);
+		drop(part, HOSTS);
+		drop(&all, 1);
+	}
+	error = sqrt(small.variance) / small.runs;
+	printf("# 8 bytes: mean %.4f of the truth (standard error %.4f), covered %.3f; blocks "
+	       "%.4f\n",
+	       small.sum / small.runs / small_truth, error / small_truth,
+	       small.covered / small.runs, small.blocks / small.runs / (small_truth / 8));
+	CHECK(fabs(small.sum / small.runs - small_truth) <= 3.5 * error);
+	CHECK(about(small.blocks * 8, small.sum) || sampler == SAMPLER_POISSON);
+	CHECK(small.covered >= 0.92 * small.runs, "%g of %g", small.covered, small.runs);
+	printf("# 8 MB: mean %.4f of the truth, covered %.3f\n",
+	       large.sum / large.runs / large_truth, large.covered / large.runs);
+	error = sqrt(large.variance) / large.runs;
+	CHECK(fabs(large.sum / large.runs - large_truth) <= 3.5 * error + 1);
+	CHECK(large.covered >= 0.9 * large.runs, "%g of %g", large.covered, large.runs);
+}
+
+static void test_example_stratified(void)
+{
+	study_example(SAMPLER_STRATIFIED);
+}
+
+static void test_example_poisson(void)
+{
+	study_example(SAMPLER_POISSON);
+}
+
+int main(void)
+{
+	RUN(test_sampled);
+	RUN(test_exact);
+	RUN(test_mixed);
+	RUN(test_large);
+	RUN(test_snapshots);
+	RUN(test_kinds);
+	RUN(test_clock);
+	RUN(test_same_address);
+	RUN(test_example_stratified);
+	RUN(test_example_poisson);
+	DONE();
+}
