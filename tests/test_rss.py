@@ -153,9 +153,9 @@ def long_recordings():
     need("python3")
     with Folder() as here:
         trace = here / "trace.mayfly"
-        text = ("import random\nx = {}\nfor i in range(200000):\n"
+        text = ("import random\nx = {}\nfor i in range(120000):\n"
                 "    x[random.randrange(20000)] = bytes(random.randrange(3000))\n")
-        result = record(["python3", "-c", text], trace, "--exact", "--max-size", "64K",
+        result = record(["python3", "-c", text], trace, "--exact", "--max-size", "256K",
                         env=environment(PYTHONMALLOC="malloc"))
         check(result.code == 0, result)
         report = as_json("report", "--rss", "--json", trace)

@@ -38,7 +38,7 @@ static const char usage_text[] =
     "  --churn              how much each of the top rows allocates to keep how much alive\n"
     "  --reallocs           chains of realloc: how often blocks grow, and what is copied\n"
     "  --rss                why RSS is larger than the heap: what it consists of\n"
-    "  --fragmentation      whose blocks hold nearly empty pages (recorded with --exact)\n"
+    "  --fragmentation      whose blocks hold nearly empty pages, of exact traces\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"

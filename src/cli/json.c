@@ -252,6 +252,7 @@ static bool set_counts(json_t *o, const struct mayfly_info *i)
 	       set(o, "dropped_frees", json_unsigned(i->dropped_frees)) &&
 	       set(o, "nested_blocks", json_unsigned(i->nested_blocks)) &&
 	       set(o, "nested_bytes", json_unsigned(i->nested_bytes)) &&
+	       set(o, "counters", json_unsigned(i->counters)) &&
 	       set(o, "file_bytes", json_unsigned(i->file_bytes)) &&
 	       set(o, "complete", json_boolean(i->complete)) &&
 	       set(o, "spool", json_boolean(i->spool));
