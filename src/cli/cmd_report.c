@@ -8,7 +8,6 @@
 #include "report.h"
 
 #include "absent.h"
-
 #include "options.h"
 #include "report_fragmentation.h"
 #include "report_rss.h"
@@ -91,11 +90,63 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
+/* ---- views ---- */
+
+/* Options of a question that not every view takes. */
+enum takes {
+	TAKES_METRIC = 1u << 0,
+	TAKES_BY = 1u << 1,
+	TAKES_SORT = 1u << 2,
+	TAKES_AT = 1u << 3,
+	TAKES_WINDOW = 1u << 4,
+	TAKES_HEAP = 1u << 5,
+	TAKES_LIFETIME = 1u << 6,
+	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two */
+	TAKES_HIDE = 1u << 8,
+	TAKES_ALL = (1u << 9) - 1,
+};
+
+static int print_rows(struct report *r);
+static int print_rss(struct report *r);
+static int print_fragmentation(struct report *r);
+
+static const struct view_kind {
+	const char *option;
+	unsigned takes;	     /* enum takes */
+	bool only_allocated; /* it is no matter of a metric: all that is allocated */
+	bool needs_blocks;   /* each with its own size and times */
+	int (*print)(struct report *r);
+} views[] = {
+    [VIEW_ROWS] = {"", TAKES_ALL, .print = print_rows},
+    [VIEW_SERIES] = {"--series", TAKES_ALL, .print = report_print_series},
+    [VIEW_HISTOGRAM] = {"--histogram", TAKES_ALL, .needs_blocks = true,
+			.print = report_print_histogram},
+    [VIEW_CHURN] = {"--churn", TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
+		    .needs_blocks = true, .print = report_print_churn},
+    [VIEW_REALLOCS] = {"--reallocs", TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
+		       .needs_blocks = true, .print = report_print_reallocs},
+    [VIEW_SURVIVAL] = {"--survival", TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_HIDE,
+		       .print = report_print_survival},
+    [VIEW_RSS] = {"--rss", 0, .print = print_rss},
+    [VIEW_FRAGMENTATION] = {"--fragmentation", TAKES_HIDE, .print = print_fragmentation},
+};
+
+static bool set_view(struct report *r, enum report_view view)
+{
+	if (r->view != VIEW_ROWS && r->view != view) {
+		cli_usage("%s and %s: only one of them at a time", views[r->view].option,
+			  views[view].option);
+		return false;
+	}
+	r->view = view;
+	return true;
+}
+
 static bool set_series(struct report *r, const char *text)
 {
-	if (!option_count("--series", text, &r->series))
+	if (!set_view(r, VIEW_SERIES) || !option_count("--series", text, &r->moments))
 		return false;
-	if (r->series >= 1 && r->series <= MOST_MOMENTS)
+	if (r->moments >= 1 && r->moments <= MOST_MOMENTS)
 		return true;
 	cli_usage("--series: '%s' is not a number of moments from 1 to %d", text, MOST_MOMENTS);
 	return false;
@@ -106,8 +157,7 @@ static bool set_histogram(struct report *r, const char *text)
 	static const char *const names[] = {"size", "lifetime", NULL};
 	int choice;
 
-	r->histogram = true;
-	if (!option_choice("--histogram", text, names, &choice))
+	if (!set_view(r, VIEW_HISTOGRAM) || !option_choice("--histogram", text, names, &choice))
 		return false;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
 	return true;
@@ -121,14 +171,15 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_HISTOGRAM:
 		return set_histogram(r, value);
 	case OPT_CHURN:
-		r->churn = true;
-		break;
+		return set_view(r, VIEW_CHURN);
 	case OPT_REALLOCS:
-		r->reallocs = true;
-		break;
+		return set_view(r, VIEW_REALLOCS);
 	case OPT_SURVIVAL:
-		r->survival = true;
-		break;
+		return set_view(r, VIEW_SURVIVAL);
+	case OPT_RSS:
+		return set_view(r, VIEW_RSS);
+	case OPT_FRAGMENTATION:
+		return set_view(r, VIEW_FRAGMENTATION);
 	case OPT_TOP:
 		r->top_given = true;
 		return option_count("--top", value, &r->top);
@@ -144,77 +195,53 @@ static bool set_presentation(struct report *r, int option, const char *value)
 	case OPT_JSON:
 		r->json = true;
 		break;
-	case OPT_RSS:
-		r->rss = true;
-		break;
-	case OPT_FRAGMENTATION:
-		r->fragmentation = true;
-		break;
 	}
 	return true;
 }
 
-/* What --churn and --reallocs show is no matter of a metric. */
-static bool views_agree(struct report *r)
+/* Whether the view takes what was asked with it. */
+static bool view_fits(struct report *r)
 {
-	const char *view = r->churn ? "--churn" : "--reallocs";
+	const struct view_kind *view = &views[r->view];
+	struct question *q = &r->q;
+	bool metric_said = view->only_allocated && q->query.metric == MAYFLY_ALLOCATED;
+	const struct {
+		bool given;
+		unsigned takes;
+		const char *text;
+	} options[] = {
+	    {q->metric_given && !metric_said, TAKES_METRIC, "--metric"},
+	    {q->by_given, TAKES_BY, "--by"},
+	    {q->sort_given, TAKES_SORT, "--sort"},
+	    {q->at_given, TAKES_AT,
+	     view->takes & TAKES_WINDOW ? "--at: choose a time with --from and --to" : "--at"},
+	    {q->window_given, TAKES_WINDOW, "--from and --to"},
+	    {q->query.heaps != 0, TAKES_HEAP, "--heap"},
+	    {q->query.min_lifetime_ns > 0 || q->query.max_lifetime_ns < INT64_MAX, TAKES_LIFETIME,
+	     "--min-lifetime and --max-lifetime"},
+	    {q->chooses_blocks, TAKES_FILTERS, "options that choose blocks"},
+	    {q->filtered && !q->chooses_blocks, TAKES_HIDE, "--hide"},
+	};
 
-	if ((r->series > 0) + r->histogram + r->churn + r->reallocs + r->survival > 1) {
-		cli_usage(
-		    "--series, --histogram, --churn, --reallocs, --survival: only one of them at "
-		    "a time");
-		return false;
-	}
-	if (!r->churn && !r->reallocs)
-		return true;
-	if (r->q.at_given) {
-		cli_usage("%s is of a time, not of a moment: use --from and --to instead of --at",
-			  view);
-		return false;
-	}
-	if (r->q.metric_given && (r->reallocs || r->q.query.metric != MAYFLY_ALLOCATED)) {
-		cli_usage("%s goes without --metric %s", view, metric_names[r->q.query.metric]);
-		return false;
-	}
-	r->q.query.metric = MAYFLY_ALLOCATED;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+		if (options[i].given && options[i].takes & ~view->takes)
+			return cli_usage("%s goes without %s", view->option, options[i].text),
+			       false;
+	if (view->only_allocated)
+		q->query.metric = MAYFLY_ALLOCATED;
 	return true;
 }
 
-/* Questions about memory that go with no other one. Frames can be hidden from the second. */
-static bool memory_alone(const struct report *r)
+/* Rows of --survival are places in the program. */
+static bool survival_key_fits(struct question *q)
 {
-	const struct question *q = &r->q;
-	bool rows = q->metric_given || q->by_given || q->sort_given || q->at_given ||
-		    q->window_given || r->series || r->histogram || r->churn || r->reallocs ||
-		    r->survival;
-	bool filtered = q->chooses_blocks || (r->rss && q->filtered);
+	enum mayfly_by by = q->query.by;
 
-	if (r->rss + r->fragmentation == 0 ||
-	    (r->rss + r->fragmentation == 1 && !rows && !filtered))
-		return true;
-	cli_usage("%s: no other question and no filter goes with it",
-		  r->rss ? "--rss" : "--fragmentation");
-	return false;
-}
-
-static bool check_survival(struct report *r)
-{
-	enum mayfly_by by = r->q.query.by;
-
-	if (!r->survival)
-		return true;
-	if (!r->q.by_given)
-		r->q.query.by = MAYFLY_BY_LINE;
+	if (!q->by_given)
+		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
 		return cli_usage("--survival: --by is line, function, stack or module"), false;
-	if (r->series || r->q.metric_given || r->q.sort_given || r->q.at_given)
-		return cli_usage("--survival goes with no --series, --metric, --at or --sort"),
-		       false;
-	if (r->q.query.min_lifetime_ns > 0 || r->q.query.max_lifetime_ns < INT64_MAX)
-		return cli_usage("--survival goes with no --min-lifetime or --max-lifetime"), false;
-	if (r->q.query.heaps)
-		return cli_usage("--survival is about OCaml's minor heap: no --heap"), false;
 	return true;
 }
 
@@ -244,37 +271,35 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 		if (!good)
 			return false;
 	}
-	return memory_alone(r) && views_agree(r) && question_check(&r->q) && check_survival(r) &&
-	       one_trace_named(argc, argv);
+	return view_fits(r) && (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) &&
+	       question_check(&r->q) && one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
 
 int report_failed(const struct report *r, int error)
 {
-	const char *what = r->histogram	 ? "--histogram"
-			   : r->churn	 ? "--churn"
-			   : r->reallocs ? "--reallocs"
-					 : question_needs_blocks(&r->q);
+	const struct view_kind *view = &views[r->view];
+	const char *what = view->needs_blocks ? view->option : question_needs_blocks(&r->q);
 
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
-	if (error == MAYFLY_E_ABSENT && r->series && r->file.info->absent)
+	if (error == MAYFLY_E_ABSENT && r->view == VIEW_SERIES && r->file.info->absent)
 		return cli_error("%s: the file that it comes from does not have times, which "
 				 "--series needs",
 				 r->path);
-	if (error == MAYFLY_E_TOO_LARGE && r->series)
+	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_SERIES)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
-				 r->series);
+				 r->moments);
 	if (error == MAYFLY_E_TOO_LARGE && r->q.query.by == MAYFLY_BY_THREADS)
 		return cli_error("--by threads: %zu threads make too many pairs; use --by thread "
 				 "or --by freeing-thread",
 				 r->file.info->threads);
-	if (error == MAYFLY_E_TOO_LARGE && r->histogram)
+	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_HISTOGRAM)
 		return cli_error("--histogram: too many rows; ask for fewer with --top");
-	if (error == MAYFLY_E_RANGE && (r->series || r->churn))
+	if (error == MAYFLY_E_RANGE && (r->view == VIEW_SERIES || r->view == VIEW_CHURN))
 		return cli_error("--from: the program had ended by then");
-	if (error == MAYFLY_E_ABSENT && r->reallocs && !r->file.info->snapshot_ns)
+	if (error == MAYFLY_E_ABSENT && r->view == VIEW_REALLOCS && !r->file.info->snapshot_ns)
 		return cli_error("--reallocs needs every allocation, and this trace has samples: "
 				 "record with --exact for that");
 	if (error != MAYFLY_E_ABSENT || !what)
@@ -283,35 +308,19 @@ int report_failed(const struct report *r, int error)
 			 "which %s needs; record with --exact for that",
 			 what);
 }
+
+/* ---- the command ---- */
+
 static bool is_overview(const struct report *r)
 {
 	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
 	       !r->q.window_given && !r->q.filtered;
 }
 
-/* ---- the command ---- */
-
-static int run(struct report *r)
+static int print_rows(struct report *r)
 {
-	const struct fragmentation_request pages = {r->path, &r->q.hidden, r->top, r->json};
 	int status;
 
-	r->exact = trace_is_exact(r->file.info);
-	question_fit(&r->q, r->file.info);
-	if (r->rss)
-		return report_rss(&r->file, r->path, &r->out, r->json);
-	if (r->fragmentation)
-		return report_fragmentation(&r->file, &r->out, &pages);
-	if (r->survival)
-		return report_print_survival(r);
-	if (r->series)
-		return report_print_series(r);
-	if (r->histogram)
-		return report_print_histogram(r);
-	if (r->churn)
-		return report_print_churn(r);
-	if (r->reallocs)
-		return report_print_reallocs(r);
 	if (r->json)
 		return report_print_json(r);
 	if (is_overview(r))
@@ -322,6 +331,25 @@ static int run(struct report *r)
 		return status;
 	report_print_legend(r);
 	return cli_finish();
+}
+
+static int print_rss(struct report *r)
+{
+	return report_rss(&r->file, r->path, &r->out, r->json);
+}
+
+static int print_fragmentation(struct report *r)
+{
+	const struct fragmentation_request pages = {r->path, &r->q.hidden, r->top, r->json};
+
+	return report_fragmentation(&r->file, &r->out, &pages);
+}
+
+static int run(struct report *r)
+{
+	r->exact = trace_is_exact(r->file.info);
+	question_fit(&r->q, r->file.info);
+	return views[r->view].print(r);
 }
 
 int cmd_report(int argc, char **argv)

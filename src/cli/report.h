@@ -28,21 +28,31 @@
 #define NAME_BYTES   65536 /* for one name; C++ has names of many KB */
 #define MOST_MOMENTS 10000 /* of a series */
 
+/* What is shown. */
+enum report_view {
+	VIEW_ROWS, /* or the overview, when nothing was asked for */
+	VIEW_SERIES,
+	VIEW_HISTOGRAM,
+	VIEW_CHURN,
+	VIEW_REALLOCS,
+	VIEW_SURVIVAL,
+	VIEW_RSS,
+	VIEW_FRAGMENTATION,
+};
+
 struct report {
 	const char *path;
 	struct opened_trace file;
 	struct output out;
 	struct question q;
-	bool all, json, survival;
+	enum report_view view;
+	bool all, json;
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
 	size_t top, depth;
-	size_t series; /* moments; 0: none */
-	/* Instead of plain rows; at most one of these and series. */
-	bool histogram, churn, reallocs;
+	size_t moments;		/* of the series */
 	enum mayfly_by classes; /* of the histogram */
-	bool rss, fragmentation;
 };
 
 /* ---- cmd_report.c ---- */

@@ -26,7 +26,7 @@ static double largest_of(const struct mayfly_series *s, size_t row)
 /* Bars need a terminal that has them, and room. */
 static bool has_bars(const struct report *r)
 {
-	return r->out.utf8 && (r->out.wide || r->series + SERIES_OTHERS <= (size_t)r->out.width);
+	return r->out.utf8 && (r->out.wide || r->moments + SERIES_OTHERS <= (size_t)r->out.width);
 }
 
 static bool put_series(struct table *t, const struct report *r, const struct mayfly_series *s,
@@ -224,8 +224,8 @@ int report_print_series(struct report *r)
 	int error, status;
 
 	r->q.query.stack_rows = report_stacks_needed(r, r->top);
-	error = mayfly_series_run(r->file.trace, &r->q.query, r->series, r->top ? r->top : SIZE_MAX,
-				  &s);
+	error = mayfly_series_run(r->file.trace, &r->q.query, r->moments,
+				  r->top ? r->top : SIZE_MAX, &s);
 	if (error)
 		return report_failed(r, error);
 	status = r->json ? print_json_series(r, s) : print_series_text(r, s);
