@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * helpers.c: a queue of tasks and some threads that take them from it, oldest first.
+ * decode_threads.c: a queue of tasks and some threads that take them from it, oldest first.
  *
  * Whoever waits for a task that nobody has begun runs it: so there is never a wait for threads that
  * are busy with something else, or could not be started.
  */
-#include "helpers.h"
+#include "decode_threads.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ struct task {
 	struct task *next; /* in the queue */
 };
 
-struct helpers {
+struct decode_threads {
 	pthread_mutex_t lock;
 	pthread_cond_t work, done; /* there is something in the queue, or the end; a task is done */
 	struct task *first, *last; /* the queue */
@@ -33,7 +33,7 @@ struct helpers {
 	bool ending;
 };
 
-static struct task *take_first(struct helpers *h)
+static struct task *take_first(struct decode_threads *h)
 {
 	struct task *t = h->first;
 
@@ -46,7 +46,7 @@ static struct task *take_first(struct helpers *h)
 
 static void *work(void *context)
 {
-	struct helpers *h = context;
+	struct decode_threads *h = context;
 
 	pthread_mutex_lock(&h->lock);
 	for (;;) {
@@ -68,7 +68,7 @@ static void *work(void *context)
 }
 
 /* One more, as long as there can be. Signals are for the thread that was there before. */
-static void add_thread(struct helpers *h)
+static void add_thread(struct decode_threads *h)
 {
 	sigset_t all, before;
 
@@ -85,7 +85,7 @@ static void add_thread(struct helpers *h)
 
 static void *start(void *context, void (*run)(void *argument), void *argument)
 {
-	struct helpers *h = context;
+	struct decode_threads *h = context;
 	struct task *t = malloc(sizeof(*t));
 
 	if (!t)
@@ -103,7 +103,7 @@ static void *start(void *context, void (*run)(void *argument), void *argument)
 	return t;
 }
 
-static void take_out(struct helpers *h, struct task *task)
+static void take_out(struct decode_threads *h, struct task *task)
 {
 	struct task *before = NULL;
 
@@ -119,7 +119,7 @@ static void take_out(struct helpers *h, struct task *task)
 
 static void finish(void *context, void *task, bool needed)
 {
-	struct helpers *h = context;
+	struct decode_threads *h = context;
 	struct task *t = task;
 	bool here;
 
@@ -143,12 +143,12 @@ static size_t other_processors(void)
 	return count > 1 ? (size_t)count - 1 : 0;
 }
 
-struct helpers *helpers_lend(struct mayfly_trace *trace)
+struct decode_threads *decode_threads_lend(struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct mayfly_helper helper = {.start = start, .finish = finish};
 	size_t others = other_processors();
-	struct helpers *h;
+	struct decode_threads *h;
 
 	if (!others || info->snapshot_ns || info->samples + info->frees < SMALL_EVENTS)
 		return NULL;
@@ -165,7 +165,7 @@ struct helpers *helpers_lend(struct mayfly_trace *trace)
 	return h;
 }
 
-void helpers_free(struct helpers *h)
+void decode_threads_free(struct decode_threads *h)
 {
 	if (!h)
 		return;

@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "finalise.h"
-#include "helpers.h"
+#include "decode_threads.h"
 #include "symbols/symbols.h"
 #include "trace/recording.h"
 
@@ -290,7 +290,7 @@ bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace
 		return false;
 	}
 	opened->info = mayfly_trace_info(opened->trace);
-	opened->helpers = helpers_lend(opened->trace);
+	opened->threads = decode_threads_lend(opened->trace);
 	/* Opening has read all of it once; hardly anything of that is read again. */
 	if (opened->file.mapped)
 		madvise(opened->file.data, opened->file.size, MADV_DONTNEED);
@@ -307,6 +307,6 @@ bool open_trace(const char *path, struct opened_trace *opened)
 void close_trace(struct opened_trace *opened)
 {
 	mayfly_trace_close(opened->trace);
-	helpers_free(opened->helpers);
+	decode_threads_free(opened->threads);
 	unload_file(&opened->file);
 }

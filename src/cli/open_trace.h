@@ -19,10 +19,10 @@ struct loaded_file {
 struct opened_trace {
 	struct mayfly_trace *trace;
 	const struct mayfly_info *info;
-	const char *foreign;	 /* whose file it was converted from, or NULL */
-	uint64_t foreign_bytes;	 /* size of that */
-	struct loaded_file file; /* that the trace is in */
-	struct helpers *helpers; /* that decode it, or NULL */
+	const char *foreign;		/* whose file it was converted from, or NULL */
+	uint64_t foreign_bytes;		/* size of that */
+	struct loaded_file file;	/* that the trace is in */
+	struct decode_threads *threads; /* that decode it, or NULL */
 };
 
 /* Is exactly one file left behind the options, at optind? False after saying what is wrong. */
