@@ -2,10 +2,9 @@
 /* How the things of a trace are called. */
 #include "places.h"
 
+#include "absent.h"
 #include "convert/plain_name.h"
 #include "convert/shown_stacks.h"
-#include "absent.h"
-
 #include "trace/sums.h"
 
 #include <ctype.h>
