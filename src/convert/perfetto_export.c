@@ -26,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/varint.h"
+
 #define STEPS	      1000
 #define FUNCTIONS     12
 #define MOMENTS	      10
@@ -107,7 +109,7 @@ struct perfetto {
 	const struct mayfly_query *query;
 	struct perfetto_stacks stacks;
 	struct out out;
-	struct protobuf packet, message, inner, dump;
+	struct bytes packet, message, inner, dump;
 	uint32_t pid;
 	uint64_t zero; /* of our times */
 	uint64_t profiles;
@@ -125,37 +127,36 @@ static uint64_t time_of(const struct perfetto *p, int64_t ns)
 
 static void begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
 {
-	protobuf_clear(&p->packet);
+	p->packet.used = 0;
 	protobuf_unsigned(&p->packet, PACKET_TIME, time_of(p, time_ns));
 	protobuf_unsigned(&p->packet, PACKET_SEQUENCE, 1);
 	if (flags)
 		protobuf_unsigned(&p->packet, PACKET_FLAGS, flags);
-	protobuf_clear(&p->message);
+	p->message.used = 0;
 }
 
 /* The packet's message is p->message. */
 static int end_packet(struct perfetto *p, uint32_t field)
 {
-	struct protobuf head = {0};
+	uint8_t head[2 * 10];
+	size_t size;
 
 	protobuf_message(&p->packet, field, &p->message);
-	protobuf_varint(&head, TRACE_PACKET << 3 | 2);
-	protobuf_varint(&head, p->packet.size);
-	if (!head.failed && !p->packet.failed) {
-		out_bytes(&p->out, head.data, head.size);
-		out_bytes(&p->out, p->packet.data, p->packet.size);
-	}
-	head.failed |= p->packet.failed;
-	protobuf_free(&head);
-	return head.failed || p->packet.failed ? MAYFLY_E_MEMORY : p->out.error;
+	if (p->packet.failed)
+		return MAYFLY_E_MEMORY;
+	size = varint_store(head, TRACE_PACKET << 3 | 2);
+	size += varint_store(head + size, p->packet.used);
+	out_bytes(&p->out, head, size);
+	out_bytes(&p->out, p->packet.at, p->packet.used);
+	return p->out.error;
 }
 
 /* What stacks have that is new goes with the packet that needs it first. */
 static void add_interned(struct perfetto *p)
 {
-	if (p->stacks.fresh.size)
+	if (p->stacks.fresh.used)
 		protobuf_message(&p->packet, PACKET_INTERNED, &p->stacks.fresh);
-	protobuf_clear(&p->stacks.fresh);
+	p->stacks.fresh.used = 0;
 }
 
 static int put_clocks(struct perfetto *p)
@@ -164,7 +165,7 @@ static int put_clocks(struct perfetto *p)
 
 	begin_packet(p, 0, FLAG_CLEARED);
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
-		protobuf_clear(&p->inner);
+		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, CLOCK_ID, clocks[i]);
 		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
 		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
@@ -180,7 +181,7 @@ static int put_process(struct perfetto *p)
 
 	begin_packet(p, 0, 0);
 	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_PROCESS);
-	protobuf_clear(&p->inner);
+	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, PROCESS_PID, p->pid);
 	for (size_t i = 0; i < p->info->command_count; i++)
 		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
@@ -199,7 +200,7 @@ static int put_threads(struct perfetto *p)
 		begin_packet(p, 0, 0);
 		protobuf_unsigned(&p->message, TRACK_UUID, TRACK_THREAD + i);
 		protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
-		protobuf_clear(&p->inner);
+		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, THREAD_PID, p->pid);
 		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
 		protobuf_text(&p->inner, THREAD_NAME, t->name);
@@ -215,7 +216,7 @@ static int put_counter_track(struct perfetto *p, uint64_t track, const char *nam
 	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_COUNTER + track);
 	protobuf_text(&p->message, TRACK_NAME, name);
 	protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
-	protobuf_clear(&p->inner);
+	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, COUNTER_UNIT, unit);
 	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
 	return end_packet(p, PACKET_TRACK);
@@ -299,7 +300,7 @@ static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns
 
 	if (h == &p->heap[1])
 		interval = p->info->ocaml_interval_bytes;
-	protobuf_clear(&p->dump);
+	p->dump.used = 0;
 	protobuf_unsigned(&p->dump, DUMP_PID, p->pid);
 	protobuf_unsigned(&p->dump, DUMP_FROM_STARTUP, 1);
 	protobuf_unsigned(&p->dump, DUMP_TIME, time_of(p, time_ns));
@@ -327,7 +328,7 @@ static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_su
 
 	keep_up(&d->allocated, &d->freed, sum->of[0]->bytes.estimate, sum->of[1]->bytes.estimate);
 	keep_up(&d->allocs, &d->frees, sum->of[0]->blocks.estimate, sum->of[1]->blocks.estimate);
-	protobuf_clear(&p->inner);
+	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, SAMPLE_STACK, stack);
 	protobuf_unsigned(&p->inner, SAMPLE_ALLOCATED, d->allocated);
 	protobuf_unsigned(&p->inner, SAMPLE_FREED, d->freed);
@@ -344,7 +345,7 @@ static int put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums,
 
 	begin_dump(p, h, time_ns);
 	while (!error && stack_sums_next(sums, &sum)) {
-		if (p->dump.size + p->stacks.fresh.size > PACKET_BYTES) {
+		if (p->dump.used + p->stacks.fresh.used > PACKET_BYTES) {
 			error = end_dump(p, time_ns, true);
 			begin_dump(p, h, time_ns);
 		}
@@ -443,7 +444,7 @@ static bool begin_heaps(struct perfetto *p)
 
 static void annotate(struct perfetto *p, const char *name, uint64_t value)
 {
-	protobuf_clear(&p->inner);
+	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, name);
 	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
@@ -507,10 +508,10 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 static void end_perfetto(struct perfetto *p)
 {
 	perfetto_stacks_end(&p->stacks);
-	protobuf_free(&p->packet);
-	protobuf_free(&p->message);
-	protobuf_free(&p->inner);
-	protobuf_free(&p->dump);
+	bytes_free(&p->packet);
+	bytes_free(&p->message);
+	bytes_free(&p->inner);
+	bytes_free(&p->dump);
 	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++)
 		free(p->heap[i].dumped);
 }

@@ -74,15 +74,15 @@ void perfetto_stacks_end(struct perfetto_stacks *s)
 	free(s->name_known);
 	free(s->file_known);
 	free(s->line_frame);
-	protobuf_free(&s->fresh);
-	protobuf_free(&s->inner);
-	protobuf_free(&s->ids);
+	bytes_free(&s->fresh);
+	bytes_free(&s->inner);
+	bytes_free(&s->ids);
 }
 
 static uint64_t add_string(struct perfetto_stacks *s, uint32_t field, uint64_t iid,
 			   const void *bytes, size_t size)
 {
-	protobuf_clear(&s->inner);
+	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, STRING_IID, iid);
 	protobuf_bytes(&s->inner, STRING_STR, bytes, size);
 	protobuf_message(&s->fresh, field, &s->inner);
@@ -114,7 +114,7 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 	add_string(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
 	if (m->build_id_length)
 		add_string(s, DATA_BUILD_IDS, iid, m->build_id, m->build_id_length);
-	protobuf_clear(&s->inner);
+	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, MAPPING_IID, iid);
 	if (m->build_id_length)
 		protobuf_unsigned(&s->inner, MAPPING_BUILD_ID, iid);
@@ -139,7 +139,7 @@ static void add_line(struct perfetto_stacks *s, uint32_t number)
 	if (*shown_text(&s->shown, line->file))
 		file = add_text(s, DATA_SOURCE_PATHS, s->file_known, line->file);
 	mapping = code ? add_mapping(s, f->module) : 0;
-	protobuf_clear(&s->inner);
+	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, FRAME_IID, (uint64_t)number + 1);
 	protobuf_unsigned(&s->inner, FRAME_FUNCTION, name);
 	if (mapping)
@@ -166,7 +166,7 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t node)
 	length = shown_path(&s->shown, node, &path);
 	if (!length)
 		return 0;
-	protobuf_clear(&s->ids);
+	s->ids.used = 0;
 	protobuf_unsigned(&s->ids, CALLSTACK_IID, iid);
 	while (length-- > 0) {
 		const struct shown_frame *f = &s->shown.frame[path[length]];

@@ -20,8 +20,8 @@ struct perfetto_stacks {
 	struct shown_stacks shown;
 	uint8_t *stack_known, *line_known, *module_known; /* bits: was it written */
 	uint8_t *name_known, *file_known;		  /* of texts */
-	struct protobuf fresh; /* InternedData: what is new since the caller took it */
-	struct protobuf inner, ids;
+	struct bytes fresh; /* InternedData: what is new since the caller took it */
+	struct bytes inner, ids;
 	uint32_t *line_frame; /* of a shown line: its frame in the trace */
 };
 

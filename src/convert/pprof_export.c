@@ -87,7 +87,7 @@ struct pprof {
 	struct texts strings;
 	struct numbering functions;
 	uint8_t *used; /* of each frame, and the specials behind them */
-	struct protobuf message, part, line;
+	struct bytes message, part, line;
 	struct rounding rounding[2 * STACK_COLUMNS];
 	struct zip zip;
 };
@@ -134,17 +134,17 @@ static void write_message(struct pprof *p, uint32_t field)
 {
 	if (p->message.failed || p->part.failed || p->line.failed)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
-	protobuf_clear(&p->part);
+	p->part.used = 0;
 	protobuf_message(&p->part, field, &p->message);
-	protobuf_clear(&p->message);
-	zip_write(&p->zip, p->part.data, p->part.size, Z_NO_FLUSH);
+	p->message.used = 0;
+	zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
 }
 
 static void write_number(struct pprof *p, uint32_t field, int64_t value)
 {
-	protobuf_clear(&p->part);
+	p->part.used = 0;
 	protobuf_signed(&p->part, field, value);
-	zip_write(&p->zip, p->part.data, p->part.size, Z_NO_FLUSH);
+	zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
 }
 
 static uint32_t string(struct pprof *p, const char *text)
@@ -205,8 +205,8 @@ static bool add_values(struct pprof *p, const struct stack_sum *sum, int column)
 	blocks = rounding_next(&p->rounding[2 * column], sum->of[column]->blocks.estimate);
 	bytes = rounding_next(&p->rounding[2 * column + 1], sum->of[column]->bytes.estimate);
 	if (p->counts)
-		protobuf_varint(&p->line, blocks);
-	protobuf_varint(&p->line, bytes);
+		bytes_put_u(&p->line, blocks);
+	bytes_put_u(&p->line, bytes);
 	return blocks | bytes;
 }
 
@@ -219,16 +219,16 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum)
 
 	if (!length)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
-	protobuf_clear(&p->line);
+	p->line.used = 0;
 	any = add_values(p, sum, p->allocated);
 	any |= add_values(p, sum, !p->allocated);
 	if (!any)
 		return false;
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
-	protobuf_clear(&p->line);
+	p->line.used = 0;
 	for (size_t i = 0; i < length; i++) {
 		p->used[path[i]] = 1;
-		protobuf_varint(&p->line, (uint64_t)path[i] + 1);
+		bytes_put_u(&p->line, (uint64_t)path[i] + 1);
 	}
 	protobuf_message(&p->message, SAMPLE_LOCATION, &p->line);
 	return true;
@@ -273,7 +273,7 @@ static void write_location(struct pprof *p, uint32_t index)
 	for (uint32_t i = 0; i < shown->count; i++) {
 		const struct shown_line *line = &p->stacks.line[shown->first + i];
 
-		protobuf_clear(&p->line);
+		p->line.used = 0;
 		protobuf_unsigned(&p->line, LINE_FUNCTION, function_id(p, line));
 		protobuf_unsigned(&p->line, LINE_LINE, line->line);
 		protobuf_message(&p->message, LOCATION_LINE, &p->line);
@@ -385,9 +385,9 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 	write_times(p);
 	write_comments(p, options, live);
 	for (size_t i = 0; i < p->strings.count; i++) {
-		protobuf_clear(&p->part);
+		p->part.used = 0;
 		protobuf_text(&p->part, PROFILE_STRING, p->strings.text[i]);
-		zip_write(&p->zip, p->part.data, p->part.size, Z_NO_FLUSH);
+		zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
 	}
 	zip_write(&p->zip, "", 0, Z_FINISH);
 }
@@ -430,9 +430,9 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 	shown_end(&p->stacks);
 	texts_free(&p->strings);
 	numbering_free(&p->functions);
-	protobuf_free(&p->message);
-	protobuf_free(&p->part);
-	protobuf_free(&p->line);
+	bytes_free(&p->message);
+	bytes_free(&p->part);
+	bytes_free(&p->line);
 	free(p->used);
 	free(p);
 	return error;
