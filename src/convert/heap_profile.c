@@ -19,7 +19,7 @@
 bool heap_profile_begin(struct heap_profile *p, size_t size)
 {
 	*p = (struct heap_profile){.tables = recording_new(),
-				   .memory = MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE};
+				   .budget = {MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE}};
 	return p->tables && recording_thread(p->tables, 0, 0) != NONE;
 }
 
@@ -30,37 +30,10 @@ void heap_profile_end(struct heap_profile *p)
 	free(p->row);
 }
 
-int heap_profile_spend(struct heap_profile *p, uint64_t bytes)
-{
-	if (bytes > p->memory)
-		return MAYFLY_E_TOO_LARGE;
-	p->memory -= bytes;
-	return 0;
-}
-
-static int grow(struct heap_profile *p, void *array, size_t used, size_t *room, size_t item)
-{
-	size_t want = *room ? *room * 2 : 256;
-	void *old, *bigger;
-	int error;
-
-	if (used < *room)
-		return 0;
-	error = heap_profile_spend(p, (want - *room) * item);
-	if (error)
-		return error;
-	memcpy(&old, array, sizeof(old));
-	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return MAYFLY_E_MEMORY;
-	memcpy(array, &bigger, sizeof(bigger));
-	*room = want;
-	return 0;
-}
-
 int heap_profile_frame(struct heap_profile *p, uint32_t frame)
 {
-	int error = grow(p, &p->frame, p->frames, &p->frame_room, sizeof(*p->frame));
+	int error =
+	    budget_grow(&p->budget, &p->frame, p->frames, &p->frame_room, sizeof(*p->frame));
 
 	if (!error)
 		p->frame[p->frames++] = frame;
@@ -69,7 +42,7 @@ int heap_profile_frame(struct heap_profile *p, uint32_t frame)
 
 int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 {
-	int error = grow(p, &p->row, p->rows, &p->row_room, sizeof(*p->row));
+	int error = budget_grow(&p->budget, &p->row, p->rows, &p->row_room, sizeof(*p->row));
 
 	if (error)
 		return error;
@@ -275,7 +248,7 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 		const struct heap_row *row = &p->row[i];
 		uint32_t node;
 
-		error = heap_profile_spend(p, 64 * (uint64_t)row->depth);
+		error = budget_spend(&p->budget, 64 * (uint64_t)row->depth);
 		if (error)
 			break;
 		node = node_of(p, is_cut, row);

@@ -10,6 +10,7 @@
 #ifndef MAYFLY_HEAP_PROFILE_H
 #define MAYFLY_HEAP_PROFILE_H
 
+#include "convert/budget.h"
 #include "convert/formats.h"
 #include "trace/recording.h"
 
@@ -26,8 +27,8 @@ struct heap_row {
 
 struct heap_profile {
 	struct recording *tables;
-	uint64_t memory; /* that may still be used */
-	uint32_t *frame; /* of all rows, one stack after the other */
+	struct budget budget; /* of the tables and of what its reader has */
+	uint32_t *frame;      /* of all rows, one stack after the other */
 	size_t frames, frame_room, row_first;
 	struct heap_row *row;
 	size_t rows, row_room;
@@ -46,9 +47,6 @@ struct heap_profile {
 /* size: of the input. False: out of memory. */
 bool heap_profile_begin(struct heap_profile *p, size_t size);
 void heap_profile_end(struct heap_profile *p);
-
-/* Memory for so many bytes more of the tables: 0 or MAYFLY_E_TOO_LARGE. */
-int heap_profile_spend(struct heap_profile *p, uint64_t bytes);
 
 /* A stack, frame by frame from the leaf, then its row. 0 or a negative enum mayfly_error. */
 int heap_profile_frame(struct heap_profile *p, uint32_t frame);

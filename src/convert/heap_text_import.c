@@ -150,7 +150,7 @@ static int find_module(struct import *c, const char *path, size_t length, uint64
 	*module = (uint32_t)t->modules - 1;
 	if (t->modules && t->module[*module].path == fresh.path)
 		return 0;
-	error = heap_profile_spend(&c->profile, 512);
+	error = budget_spend(&c->profile.budget, 512);
 	if (error)
 		return error;
 	fresh.bias = start < FIXED_BELOW || start < offset ? 0 : start - offset;
@@ -160,20 +160,11 @@ static int find_module(struct import *c, const char *path, size_t length, uint64
 
 static int add_mapping(struct import *c, struct mapping m)
 {
-	size_t room = c->map_room ? c->map_room * 2 : 64;
-	struct mapping *bigger;
-	int error;
+	int error =
+	    budget_grow(&c->profile.budget, &c->map, c->maps, &c->map_room, sizeof(*c->map));
 
-	if (c->maps == c->map_room) {
-		error = heap_profile_spend(&c->profile, (room - c->map_room) * sizeof(m));
-		if (error)
-			return error;
-		bigger = reallocarray(c->map, room, sizeof(m));
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		c->map = bigger;
-		c->map_room = room;
-	}
+	if (error)
+		return error;
 	c->map[c->maps++] = m;
 	return 0;
 }
@@ -263,7 +254,7 @@ static int add_address(struct import *c, uint64_t address)
 	uint64_t call = address ? address - 1 : 0;
 	const struct mapping *m = find_mapping(c, call);
 	uint32_t frame;
-	int error = heap_profile_spend(&c->profile, 96);
+	int error = budget_spend(&c->profile.budget, 96);
 
 	if (error)
 		return error;
@@ -365,7 +356,7 @@ static int take_name(struct import *c, const char *at)
 		end--;
 	if (!at || end == name)
 		return 0;
-	if (heap_profile_spend(&c->profile, 256))
+	if (budget_spend(&c->profile.budget, 256))
 		return MAYFLY_E_TOO_LARGE;
 	place.function = recording_string(t, name, (size_t)(end - name));
 	place.file = recording_string(t, file, (size_t)(at - file));

@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/budget.h"
 #include "convert/packed.h"
 #include "trace/format.h"
 
@@ -73,7 +74,7 @@ struct import {
 	struct import_report *report;
 	struct recording *tables;
 	struct trace_writer *writer;
-	uint64_t memory; /* that may still be used */
+	struct budget budget;
 	uint64_t version;
 	uint64_t page_bytes, most_pages;
 	int64_t now_ns;
@@ -96,38 +97,6 @@ struct import {
 	uint64_t last;	 /* kind or address that the last event allocated ... */
 	bool last_was_alloc;
 };
-
-/* ---- memory ---- */
-
-static int spend(struct import *c, uint64_t bytes)
-{
-	if (bytes > c->memory)
-		return MAYFLY_E_TOO_LARGE;
-	c->memory -= bytes;
-	return 0;
-}
-
-/* Room for one more item; new memory is zero. */
-static int grow(struct import *c, void *array, size_t used, size_t *room, size_t item)
-{
-	size_t want = *room ? *room + *room / 2 : 256;
-	void *old, *bigger;
-	int error;
-
-	if (used < *room)
-		return 0;
-	error = spend(c, (want - *room) * item);
-	if (error)
-		return error;
-	memcpy(&old, array, sizeof(old));
-	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return MAYFLY_E_MEMORY;
-	memset((char *)bigger + *room * item, 0, (want - *room) * item);
-	memcpy(array, &bigger, sizeof(bigger));
-	*room = want;
-	return 0;
-}
 
 /* ---- numbers ---- */
 
@@ -187,9 +156,10 @@ static int add_string(struct import *c, const char *at, size_t length)
 		if (stated != length)
 			return BAD;
 	}
-	error = grow(c, &c->string, c->strings, &c->string_room, sizeof(*c->string));
+	error =
+	    budget_grow(&c->budget, &c->string, c->strings, &c->string_room, sizeof(*c->string));
 	if (!error)
-		error = spend(c, 2 * length + 32);
+		error = budget_spend(&c->budget, 2 * length + 32);
 	if (error)
 		return error;
 	c->string[c->strings] = recording_string(c->tables, at, length);
@@ -217,11 +187,12 @@ static int find_module(struct import *c, uint64_t number, uint32_t *module)
 	if (!string_of(c, number, &fresh.path))
 		return BAD;
 	while (!error && c->module_room < number)
-		error = grow(c, &c->module, c->module_room, &c->module_room, sizeof(*c->module));
+		error = budget_grow(&c->budget, &c->module, c->module_room, &c->module_room,
+				    sizeof(*c->module));
 	if (error)
 		return error;
 	if (!c->module[number - 1]) {
-		error = spend(c, 512);
+		error = budget_spend(&c->budget, 512);
 		if (error)
 			return error;
 		*module = recording_module(c->tables, &fresh);
@@ -249,7 +220,7 @@ static int name_place(struct import *c, const char *at, uint32_t frame)
 		if (!string_of(c, function, &place.function) || !string_of(c, file, &place.file))
 			return BAD;
 		place.line = line > UINT32_MAX ? 0 : (uint32_t)line;
-		if (spend(c, 2 * sizeof(place)))
+		if (budget_spend(&c->budget, 2 * sizeof(place)))
 			return MAYFLY_E_TOO_LARGE;
 		if (count)
 			t->location[index].inlined = true;
@@ -281,9 +252,10 @@ static int add_place(struct import *c, const char *at)
 		return BAD;
 	error = find_module(c, number, &module);
 	if (!error)
-		error = grow(c, &c->place, c->places, &c->place_room, sizeof(*c->place));
+		error = budget_grow(&c->budget, &c->place, c->places, &c->place_room,
+				    sizeof(*c->place));
 	if (!error)
-		error = spend(c, 96);
+		error = budget_spend(&c->budget, 96);
 	if (error)
 		return error;
 	frame = recording_frame(c->tables, MAYFLY_FRAME_CODE, module, address ? address - 1 : 0);
@@ -304,9 +276,9 @@ static int add_stack(struct import *c, const char *at)
 		return BAD;
 	if (caller)
 		parent = c->stack[caller - 1];
-	error = grow(c, &c->stack, c->stacks, &c->stack_room, sizeof(*c->stack));
+	error = budget_grow(&c->budget, &c->stack, c->stacks, &c->stack_room, sizeof(*c->stack));
 	if (!error)
-		error = spend(c, 96);
+		error = budget_spend(&c->budget, 96);
 	if (error)
 		return error;
 	s = &c->stack[c->stacks];
@@ -328,7 +300,7 @@ static int add_kind(struct import *c, const char *at)
 
 	if (!two(at, &size, &stack) || stack > c->stacks)
 		return BAD;
-	error = grow(c, &c->kind, c->kinds, &c->kind_room, sizeof(*c->kind));
+	error = budget_grow(&c->budget, &c->kind, c->kinds, &c->kind_room, sizeof(*c->kind));
 	if (error)
 		return error;
 	c->kind[c->kinds++] =
@@ -378,7 +350,8 @@ static int alloc_kind(struct import *c, uint64_t number)
 	if (number >= c->kinds)
 		return BAD;
 	if (at == NONE) {
-		error = grow(c, &c->live, c->lives, &c->live_room, sizeof(*c->live));
+		error =
+		    budget_grow(&c->budget, &c->live, c->lives, &c->live_room, sizeof(*c->live));
 		if (error)
 			return error;
 		if (c->lives >= NONE)
@@ -438,7 +411,7 @@ static int grow_pointers(struct import *c)
 		live += old[i].live;
 	while (want < 4 * (live + 1))
 		want *= 2;
-	error = want > room ? spend(c, (want - room) * sizeof(*old)) : 0;
+	error = want > room ? budget_spend(&c->budget, (want - room) * sizeof(*old)) : 0;
 	if (error)
 		return error;
 	c->pointer = calloc(want, sizeof(*old));
@@ -508,7 +481,7 @@ static int add_words(struct import *c, char *text)
 	struct recording *t = c->tables;
 	char *save = NULL;
 
-	if (spend(c, 64 * (uint64_t)strlen(text)))
+	if (budget_spend(&c->budget, 64 * (uint64_t)strlen(text)))
 		return MAYFLY_E_TOO_LARGE;
 	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		uint32_t *bigger = reallocarray(t->command, t->command_count + 1, sizeof(*bigger));
@@ -707,7 +680,7 @@ int heaptrack_import(const void *data, size_t size, const struct import_options 
 	int error = MAYFLY_E_MEMORY;
 
 	(void)options; /* names are in the file */
-	c.memory = MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE;
+	c.budget.left = MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE;
 	if (c.tables)
 		c.writer = trace_writer_new(&how, c.tables, sink, context);
 	if (c.writer && packed_lines_open(&c.lines, data, size))

@@ -16,9 +16,8 @@
 #ifndef MAYFLY_MEMTRACE_FORMAT_H
 #define MAYFLY_MEMTRACE_FORMAT_H
 
-#define PACKET_MAGIC  0xc1fc1fc1u
-#define HEADER_BYTES  66 /* one field more, of 2 bytes, from version 3 on */
-#define DOMAIN_OFFSET 38
+#define PACKET_MAGIC 0xc1fc1fc1u
+#define HEADER_BYTES 66 /* one field more, of 2 bytes, from version 3 on */
 
 #define TIME_BITS 25
 #define TIME_MASK ((1u << TIME_BITS) - 1)

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "trace/format.h"
+#include "trace/numbering.h"
 
 #define WORD_BYTES   8 /* that rates of traces are told by */
 #define LENGTH_MAX   ((int64_t)1 << 48)
@@ -83,22 +84,6 @@ struct import {
 	size_t by_id_size;
 	int64_t last_us;
 };
-
-static bool grow(void *array, size_t used, size_t *size, size_t item)
-{
-	size_t want = *size ? *size + *size / 2 : 256;
-	void *old, *bigger;
-
-	if (used < *size)
-		return true;
-	memcpy(&old, array, sizeof(old));
-	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return false;
-	memcpy(array, &bigger, sizeof(bigger));
-	*size = want;
-	return true;
-}
 
 static uint64_t mix(uint64_t x)
 {
@@ -259,7 +244,7 @@ static int name_frames(struct import *c)
 
 static int add_event(struct import *c, struct event e)
 {
-	if (!grow(&c->event, c->events, &c->events_size, sizeof(*c->event)))
+	if (!array_reserve(&c->event, &c->events_size, c->events, sizeof(*c->event)))
 		return MAYFLY_E_MEMORY;
 	if (c->events && c->event[c->events - 1].time_us > e.time_us)
 		c->sorted = false;
@@ -300,7 +285,7 @@ static int add_block(struct import *c, struct path *path, const struct memtrace_
 		b.b.hits = count_hits(e->samples);
 		b.b.interval_log2 = (uint8_t)c->interval_log2;
 	}
-	if (!grow(&c->block, c->blocks, &c->blocks_size, sizeof(*c->block)))
+	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block)))
 		return MAYFLY_E_MEMORY;
 	c->block[c->blocks] = b;
 	return add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});

@@ -107,26 +107,6 @@ struct import {
 	uint64_t negative; /* samples that are left out */
 };
 
-static int grow(struct import *c, void *array, size_t used, size_t *room, size_t item)
-{
-	size_t want = *room ? *room * 2 : 64;
-	void *old, *bigger;
-	int error;
-
-	if (used < *room)
-		return 0;
-	error = heap_profile_spend(&c->profile, (want - *room) * item);
-	if (error)
-		return error;
-	memcpy(&old, array, sizeof(old));
-	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return MAYFLY_E_MEMORY;
-	memcpy(array, &bigger, sizeof(bigger));
-	*room = want;
-	return 0;
-}
-
 /* ---- tables ---- */
 
 /* The value of a field of a message, 0 when it is not there. */
@@ -144,7 +124,8 @@ static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 
 static int add_item(struct import *c, struct items *items, const struct protobuf_field *f)
 {
-	int error = grow(c, &items->item, items->count, &items->room, sizeof(*items->item));
+	int error = budget_grow(&c->profile.budget, &items->item, items->count, &items->room,
+				sizeof(*items->item));
 
 	if (!error)
 		items->item[items->count++] =
@@ -181,7 +162,7 @@ static uint32_t intern(struct import *c, uint64_t number)
 {
 	if (number >= c->strings)
 		return 0;
-	if (heap_profile_spend(&c->profile, c->string[number].size / 16 + 1))
+	if (budget_spend(&c->profile.budget, c->string[number].size / 16 + 1))
 		return NONE;
 	return recording_string(c->profile.tables, (const char *)c->string[number].bytes,
 				c->string[number].size);
@@ -198,7 +179,8 @@ static int take_comment(void *context, uint64_t value)
 
 static int take_string(struct import *c, const struct protobuf_field *f)
 {
-	int error = grow(c, &c->string, c->strings, &c->string_room, sizeof(*c->string));
+	int error = budget_grow(&c->profile.budget, &c->string, c->strings, &c->string_room,
+				sizeof(*c->string));
 
 	if (!error)
 		c->string[c->strings++] = (struct text){f->bytes, f->size};
@@ -207,7 +189,8 @@ static int take_string(struct import *c, const struct protobuf_field *f)
 
 static int take_type(struct import *c, const struct protobuf_field *f)
 {
-	int error = grow(c, &c->type, c->types, &c->type_room, sizeof(*c->type));
+	int error =
+	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
 
 	if (!error)
 		c->type[c->types++] = number_in(f->bytes, f->size, 1);
@@ -328,7 +311,7 @@ static int find_module(struct import *c, uint64_t id, uint32_t *module)
 		m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
 		if (build_id < c->strings)
 			set_build_id(&m, &c->string[build_id]);
-		if (heap_profile_spend(&c->profile, 512))
+		if (budget_spend(&c->profile.budget, 512))
 			return MAYFLY_E_TOO_LARGE;
 		item->made = recording_module(c->profile.tables, &m);
 		if (item->made == NONE)
@@ -351,7 +334,7 @@ static int add_line(struct import *c, const struct protobuf_field *f, uint32_t *
 	}
 	if (place.function == NONE || place.file == NONE)
 		return MAYFLY_E_TOO_LARGE;
-	if (heap_profile_spend(&c->profile, 64))
+	if (budget_spend(&c->profile.budget, 64))
 		return MAYFLY_E_TOO_LARGE;
 	*index = recording_location(c->profile.tables, &place);
 	return *index == NONE ? MAYFLY_E_MEMORY : 0;
@@ -393,7 +376,7 @@ static int make_frame(struct import *c, struct item *location)
 	int error = find_module(c, number_in(location->bytes, location->size, 2), &module);
 
 	if (!error)
-		error = heap_profile_spend(&c->profile, 96);
+		error = budget_spend(&c->profile.budget, 96);
 	if (error)
 		return error;
 	if (module != NONE && address)
