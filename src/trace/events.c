@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "trace/format.h"
+#include "trace/varint.h"
 
 #define UNIT_MOST	 1000000000u
 #define FINEST_ERROR	 10000	/* ns, of times in exact traces */
@@ -43,11 +44,6 @@ enum { WAY_BACK, WAY_STEP, WAY_RANK, WAY_RANK_BACK, WAY_LIFE, WAYS };
 enum { KINDS_RUNS, KINDS_BITS, KINDS };
 enum question { FORM, WAY, KIND, QUESTIONS }; /* what a writer decides */
 #define MOST_WAYS 8			      /* of any of them */
-
-static uint64_t unzigzag(uint64_t value)
-{
-	return value >> 1 ^ -(value & 1);
-}
 
 /* ---- what both sides keep while they go through the events ---- */
 
@@ -1356,7 +1352,7 @@ static bool read_expected_hits(struct event_reader *e)
 		return false;
 	for (size_t i = 0; i < b->allocs; i++) {
 		uint64_t expected = b->size[i] < (uint64_t)1 << b->interval_log2[i];
-		uint64_t value = unzigzag(change[i]) + expected;
+		uint64_t value = varint_unzigzag(change[i]) + expected;
 
 		if (value > UINT32_MAX)
 			return wrong(e);
@@ -1470,7 +1466,8 @@ static bool read_places(struct event_reader *e)
 		return false;
 	/* Without jumps, as kinds are hard to foretell; arrays have one item more than needed. */
 	for (size_t i = 0; i < e->b->events; i++) {
-		uint64_t number = back ? next - 1 - place[frees] : last + unzigzag(place[frees]);
+		uint64_t number =
+		    back ? next - 1 - place[frees] : last + varint_unzigzag(place[frees]);
 
 		last = is_free[i] ? number : last;
 		freed[frees] = last;
@@ -1514,7 +1511,8 @@ static bool read_ranks(struct event_reader *e)
 		}
 		if (*rank++ > RANK_ESCAPE || used == olds)
 			return wrong(e);
-		last = back ? first + pushed - 1 - place[used] : last + unzigzag(place[used]);
+		last =
+		    back ? first + pushed - 1 - place[used] : last + varint_unzigzag(place[used]);
 		used++;
 		if (last >= first + pushed)
 			return wrong(e);
@@ -1558,7 +1556,7 @@ static bool read_lives(struct event_reader *e, uint8_t *kind)
 		if (kind[i]) {
 			if (frees == e->frees || old == olds)
 				return wrong(e);
-			last += unzigzag(step[old++]);
+			last += varint_unzigzag(step[old++]);
 			if (last >= first)
 				return wrong(e);
 			e->b->freed[frees++] = last;

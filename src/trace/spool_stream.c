@@ -522,11 +522,6 @@ static inline uint64_t load_field(const uint8_t *at, unsigned code, const uint8_
 	return value;
 }
 
-static inline uint64_t unzigzag(uint64_t value)
-{
-	return value >> 1 ^ -(value & 1);
-}
-
 /* When the record at hand is due. False: it is damaged. */
 static inline bool read_due(struct writer *w)
 {
@@ -534,7 +529,7 @@ static inline bool read_due(struct writer *w)
 	struct varint_in in;
 
 	if (tag & SPOOL_EXACT_RECORD) {
-		w->due = w->ticks + unzigzag(load_field(w->at + 1, tag & 3, w->limit));
+		w->due = w->ticks + varint_unzigzag(load_field(w->at + 1, tag & 3, w->limit));
 		return true;
 	}
 	w->due = w->ticks;
@@ -732,7 +727,7 @@ static bool read_exact(struct spool_stream *s, struct writer *w, uint8_t tag)
 {
 	const uint8_t *at = w->at + 1 + (1u << (tag & 3));
 	unsigned width = tag >> 2 & 3;
-	uint64_t turned = w->turned + unzigzag(load_field(at, width, w->limit));
+	uint64_t turned = w->turned + varint_unzigzag(load_field(at, width, w->limit));
 	enum outcome outcome = GONE;
 	bool realloced;
 
@@ -1214,11 +1209,11 @@ static void run_exact(struct spool_stream *s, struct writer *w, uint64_t last, u
 		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
 		struct waiting *e;
 
-		due = ticks + unzigzag(load_fast(at + 1, tag & 3));
+		due = ticks + varint_unzigzag(load_fast(at + 1, tag & 3));
 		if (!(tag & SPOOL_EXACT_RECORD) || due > last)
 			break;
 		next = at + 1 + width;
-		place = turned + unzigzag(load_fast(next, tag >> 2 & 3));
+		place = turned + varint_unzigzag(load_fast(next, tag >> 2 & 3));
 		next += place_width;
 		if (s->waiting_count == MOST_WAITING)
 			apply_waiting(s);

@@ -15,6 +15,7 @@
 #include "trace/format.h"
 #include "trace/reader.h"
 #include "trace/sums_build.h"
+#include "trace/varint.h"
 
 #define MOST_PARTS 2
 
@@ -203,11 +204,6 @@ static size_t count_nonzero(const uint64_t *value, size_t count)
 	return found;
 }
 
-static uint64_t unzigzag(uint64_t u)
-{
-	return u >> 1 ^ -(u & 1);
-}
-
 static bool take_counters(struct sums_cursor *c, size_t count)
 {
 	c->all.node = chunk_memory_dirty(&c->chunk, count, sizeof(*c->all.node));
@@ -219,7 +215,7 @@ static bool take_counters(struct sums_cursor *c, size_t count)
 	c->all.value[0] = (uint64_t *)chunk_numbers(&c->chunk, COLUMN_SUM_ALLOCS, count);
 	c->all.value[2] = (uint64_t *)chunk_numbers(&c->chunk, COLUMN_SUM_FREES, count);
 	for (size_t i = 0; !c->chunk.error && i < count; i++)
-		c->all.value[2][i] = c->all.value[0][i] - unzigzag(c->all.value[2][i]);
+		c->all.value[2][i] = c->all.value[0][i] - varint_unzigzag(c->all.value[2][i]);
 	return !c->chunk.error;
 }
 
@@ -272,7 +268,7 @@ static void read_entry(struct sums_cursor *c, struct sums_columns *p, struct rec
 	if (!frees)
 		return;
 	expected = frees == allocs ? value[1][i] : frees * r->last;
-	value[3][i] = expected + unzigzag(next(&p->freed));
+	value[3][i] = expected + varint_unzigzag(next(&p->freed));
 	if (!allocs && value[3][i] != expected) {
 		r->before = r->last;
 		r->last = value[3][i] / frees;
@@ -281,7 +277,7 @@ static void read_entry(struct sums_cursor *c, struct sums_columns *p, struct rec
 	if (!value[4][i])
 		return;
 	expected = value[4][i] == frees ? value[3][i] : value[4][i] * r->last;
-	value[5][i] = expected + unzigzag(next(&p->temp_bytes));
+	value[5][i] = expected + varint_unzigzag(next(&p->temp_bytes));
 }
 
 static bool read_nodes(struct sums_cursor *c, const struct trace_sums *s)

@@ -8,6 +8,7 @@
 
 #include "trace/format.h"
 #include "trace/reader.h"
+#include "trace/varint.h"
 
 static void damaged(struct table_reader *r)
 {
@@ -52,11 +53,6 @@ static size_t read_count(struct table_reader *r, size_t before)
 		return 0;
 	}
 	return (size_t)count;
-}
-
-static int64_t unzigzag(uint64_t u)
-{
-	return (int64_t)(u >> 1 ^ -(u & 1));
 }
 
 /* ---- strings ---- */
@@ -195,11 +191,11 @@ static void read_modules(struct table_reader *r)
 	for (size_t i = 0; i < count; i++) {
 		m[i].path = t->string[path[i]];
 		m[i].problem = "";
-		m[i].start = last + (uint64_t)unzigzag(start[i]);
+		m[i].start = last + varint_unzigzag(start[i]);
 		last = m[i].start;
 		m[i].end = m[i].start + size[i];
-		m[i].bias = m[i].start + (uint64_t)unzigzag(bias[i]);
-		m[i].from_ns = to_ns(r, unzigzag(from[i]), unit);
+		m[i].bias = m[i].start + varint_unzigzag(bias[i]);
+		m[i].from_ns = to_ns(r, (int64_t)varint_unzigzag(from[i]), unit);
 		m[i].to_ns = INT64_MAX;
 	}
 	read_build_ids(r, m, count);
@@ -224,7 +220,7 @@ static void read_threads(struct table_reader *r)
 	thread = t->thread + t->info.threads;
 	last = t->info.threads ? thread[-1].tid : 0;
 	for (size_t i = 0; i < count; i++) {
-		last += (uint32_t)unzigzag(tid[i]);
+		last += (uint32_t)varint_unzigzag(tid[i]);
 		thread[i].tid = last;
 		thread[i].name = t->string[name[i]];
 	}
@@ -342,8 +338,7 @@ static bool read_node(struct table_reader *r, struct node_columns *c, struct may
 	if (rank)
 		return rank <= TRACE_MAX_RANK && follow(list, r->entry, rank, &n->frame);
 	if (*list && c->used_besides < c->besides)
-		frame =
-		    r->entry[*list - 1].frame + (uint64_t)unzigzag(c->beside[c->used_besides++]);
+		frame = r->entry[*list - 1].frame + varint_unzigzag(c->beside[c->used_besides++]);
 	else if (!*list && c->used < c->misses)
 		frame = c->missed[c->used++];
 	if (frame >= t->info.frames)
@@ -404,7 +399,7 @@ static void read_module_names(struct table_reader *r, uint64_t unit)
 
 		m->problem = t->string[problem[i]];
 		if (to[i])
-			m->to_ns = m->from_ns + to_ns(r, unzigzag(to[i] - 1), unit);
+			m->to_ns = m->from_ns + to_ns(r, (int64_t)varint_unzigzag(to[i] - 1), unit);
 	}
 }
 
@@ -437,10 +432,10 @@ static void read_locations(struct table_reader *r, size_t count)
 
 		l->function = t->string[function[i]];
 		l->file = t->string[file[i]];
-		last[file[i]] += (uint32_t)unzigzag(line[i]);
+		last[file[i]] += (uint32_t)varint_unzigzag(line[i]);
 		l->line = last[file[i]];
 		l->first_char = (uint32_t)first[i];
-		l->last_char = l->first_char + (uint32_t)unzigzag(length[i]);
+		l->last_char = l->first_char + (uint32_t)varint_unzigzag(length[i]);
 		l->inlined = inlined[i] != 0; /* so far: differs from what is expected */
 	}
 }

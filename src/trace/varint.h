@@ -73,11 +73,20 @@ static inline uint64_t varint_u(struct varint_in *in)
 	return varint_fail(in);
 }
 
+static inline uint64_t varint_zigzag(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+/* As unsigned, in which sums may wrap. */
+static inline uint64_t varint_unzigzag(uint64_t value)
+{
+	return value >> 1 ^ -(value & 1);
+}
+
 static inline int64_t varint_s(struct varint_in *in)
 {
-	uint64_t value = varint_u(in);
-
-	return (int64_t)(value >> 1 ^ -(value & 1));
+	return (int64_t)varint_unzigzag(varint_u(in));
 }
 
 /* A run of bytes, NULL when there are not so many. */
@@ -91,11 +100,6 @@ static inline const uint8_t *varint_bytes(struct varint_in *in, uint64_t count)
 	}
 	in->at += count;
 	return bytes;
-}
-
-static inline uint64_t varint_zigzag(int64_t value)
-{
-	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
 /* Stores at most 10 bytes, returns how many. */
