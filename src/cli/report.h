@@ -85,8 +85,6 @@ const struct mayfly_estimate *report_sorted_by(const struct report *r,
 					       const struct mayfly_row *row);
 enum sureness report_sureness(const struct report *r, const struct mayfly_row *row);
 struct mayfly_figure report_sum_figure(const struct sum *sum);
-/* Classes of a size or of lifetimes make a histogram: all of them, in their own order. */
-bool report_has_classes(const struct report *r);
 /* False: out of memory. ranking->row is to be freed. */
 bool report_rank(const struct report *r, const struct mayfly_result *result, size_t top,
 		 struct ranking *ranking);

@@ -36,7 +36,7 @@ struct mayfly_figure report_sum_figure(const struct sum *sum)
 	return f;
 }
 
-bool report_has_classes(const struct report *r)
+static bool has_classes(const struct report *r)
 {
 	return r->q.query.by == MAYFLY_BY_SIZE || r->q.query.by == MAYFLY_BY_LIFETIME;
 }
@@ -95,19 +95,19 @@ bool report_rank(const struct report *r, const struct mayfly_result *result, siz
 		 struct ranking *ranking)
 {
 	/* --top 0 asks for all; and rows that nobody can rank are better than none. */
-	bool few_too = r->all || top == 0 || report_has_classes(r) || !any_sure(r, result);
+	bool few_too = r->all || top == 0 || has_classes(r) || !any_sure(r, result);
 
 	*ranking = (struct ranking){0};
 	ranking->row = calloc(result->rows + 1, sizeof(*ranking->row));
 	if (!ranking->row)
 		return false;
-	if (r->all || report_has_classes(r))
+	if (r->all || has_classes(r))
 		top = 0;
 	for (size_t i = 0; i < result->rows; i++)
 		rank_row(r, ranking, &result->row[i], top, few_too);
 	if (result->all_rows > result->rows)
 		add_left_out(ranking, result);
-	if (report_has_classes(r) && !r->q.sort_given)
+	if (has_classes(r) && !r->q.sort_given)
 		qsort(ranking->row, ranking->rows, sizeof(*ranking->row), compare_class);
 	return true;
 }

@@ -93,7 +93,7 @@ static const char *find_piece(const char *from, const char *piece, size_t length
 
 /* The pieces between asterisks, each at the first place that is left to it; one that is tied to
  * the end stands there. */
-bool suppression_fits(const char *pattern, const char *text)
+static bool fits(const char *pattern, const char *text)
 {
 	bool tied = *pattern == '^';
 	const char *at = text;
@@ -124,7 +124,7 @@ bool suppression_fits(const char *pattern, const char *text)
 size_t suppressions_find(const struct suppressions *s, const char *text)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (suppression_fits(s->item[i].pattern, text))
+		if (fits(s->item[i].pattern, text))
 			return i;
 	return SUPPRESSIONS_NONE;
 }

@@ -40,7 +40,6 @@ bool suppressions_add_default(struct suppressions *s);
 bool suppressions_add_file(struct suppressions *s, const char *path);
 void suppressions_free(struct suppressions *s);
 
-bool suppression_fits(const char *pattern, const char *text);
 /* The first pattern that fits; SUPPRESSIONS_NONE. */
 size_t suppressions_find(const struct suppressions *s, const char *text);
 /* As a query takes it, to ignore what is suppressed. */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool curve_of_part(const struct mayfly_query *q)
+/* Whether the query asks for some of the blocks only. */
+static bool is_of_part(const struct mayfly_query *q)
 {
 	return q->focus.matches || q->ignore.matches || q->thread.matches || q->heaps ||
 	       q->from_ns > 0 || q->to_ns < INT64_MAX || q->min_size > 0 ||
@@ -87,7 +88,7 @@ int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *quer
 		fill_steps(c, query);
 		error = find_peak(c, trace, query);
 	}
-	if (!error && !curve_of_part(query))
+	if (!error && !is_of_part(query))
 		error = fill_largest(c, trace);
 	if (error)
 		curve_free(c);

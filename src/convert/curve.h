@@ -38,9 +38,6 @@ int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *quer
 	       size_t rows, struct curve *curve);
 void curve_free(struct curve *curve);
 
-/* Whether the query asks for some of the blocks only. */
-bool curve_of_part(const struct mayfly_query *query);
-
 /* What a row by function is called: the function, or its address when that is unknown. */
 const char *curve_function_name(const struct mayfly_row *row, char *buffer, size_t size);
 /* The same for a row of the series: distinct, and one for the others. */

@@ -43,7 +43,17 @@ static bool begin(struct packed *p)
 	return p->packing == PLAIN || inflateInit2(&p->gzip, GZIP_BITS) == Z_OK;
 }
 
-struct packed *packed_open(const void *data, size_t size)
+static void close_packed(struct packed *p)
+{
+	if (!p)
+		return;
+	ZSTD_freeDStream(p->zstd);
+	if (p->packing == GZIP)
+		inflateEnd(&p->gzip);
+	free(p);
+}
+
+static struct packed *open_packed(const void *data, size_t size)
 {
 	struct packed *p = calloc(1, sizeof(*p));
 
@@ -57,23 +67,8 @@ struct packed *packed_open(const void *data, size_t size)
 		return p;
 	if (p->packing == GZIP)
 		p->packing = PLAIN; /* there is nothing to end */
-	packed_close(p);
+	close_packed(p);
 	return NULL;
-}
-
-void packed_close(struct packed *p)
-{
-	if (!p)
-		return;
-	ZSTD_freeDStream(p->zstd);
-	if (p->packing == GZIP)
-		inflateEnd(&p->gzip);
-	free(p);
-}
-
-const char *packed_problem(const struct packed *p)
-{
-	return p->problem;
 }
 
 static size_t read_plain(struct packed *p, void *to, size_t size)
@@ -157,7 +152,7 @@ static size_t read_gzip(struct packed *p, void *to, size_t size)
 	return (size_t)(z->next_out - (Bytef *)to);
 }
 
-size_t packed_read(struct packed *p, void *to, size_t size)
+static size_t read_packed(struct packed *p, void *to, size_t size)
 {
 	if (*p->problem || !size)
 		return 0;
@@ -173,14 +168,14 @@ size_t packed_read(struct packed *p, void *to, size_t size)
 
 size_t packed_peek(const void *data, size_t size, void *to, size_t want)
 {
-	struct packed *p = packed_open(data, size);
+	struct packed *p = open_packed(data, size);
 	size_t used = 0, more = 1;
 
 	while (p && more && used < want) {
-		more = packed_read(p, (char *)to + used, want - used);
+		more = read_packed(p, (char *)to + used, want - used);
 		used += more;
 	}
-	packed_close(p);
+	close_packed(p);
 	return used;
 }
 
@@ -205,7 +200,7 @@ static int widen(uint8_t **bytes, size_t *room, size_t most)
 int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size_t *used,
 	       const char **problem)
 {
-	struct packed *p = packed_open(data, size);
+	struct packed *p = open_packed(data, size);
 	size_t room = 0, more = 1;
 	int error = p ? 0 : MAYFLY_E_MEMORY;
 
@@ -217,12 +212,12 @@ int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size
 			error = widen(bytes, &room, most);
 		if (error)
 			break;
-		more = packed_read(p, *bytes + *used, room - *used);
+		more = read_packed(p, *bytes + *used, room - *used);
 		*used += more;
 	}
 	if (!error)
-		*problem = packed_problem(p);
-	packed_close(p);
+		*problem = p->problem;
+	close_packed(p);
 	if (!error)
 		return 0;
 	free(*bytes);
@@ -234,7 +229,7 @@ int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size
 
 bool packed_lines_open(struct packed_lines *l, const void *data, size_t size)
 {
-	*l = (struct packed_lines){.packed = packed_open(data, size), .problem = ""};
+	*l = (struct packed_lines){.packed = open_packed(data, size), .problem = ""};
 	if (l->packed) {
 		l->room = 256 << 10;
 		l->buffer = malloc(l->room + 1);
@@ -248,7 +243,7 @@ bool packed_lines_open(struct packed_lines *l, const void *data, size_t size)
 
 void packed_lines_close(struct packed_lines *l)
 {
-	packed_close(l->packed);
+	close_packed(l->packed);
 	free(l->buffer);
 	l->packed = NULL;
 	l->buffer = NULL;
@@ -277,10 +272,10 @@ static bool fill(struct packed_lines *l)
 		l->buffer = bigger;
 		l->room *= 2;
 	}
-	more = packed_read(l->packed, l->buffer + l->end, l->room - l->end);
+	more = read_packed(l->packed, l->buffer + l->end, l->room - l->end);
 	l->end += more;
 	if (!more)
-		l->problem = packed_problem(l->packed);
+		l->problem = l->packed->problem;
 	return more > 0;
 }
 

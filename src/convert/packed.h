@@ -11,23 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct packed;
-
-/* data stays the caller's. NULL: out of memory. */
-struct packed *packed_open(const void *data, size_t size);
-void packed_close(struct packed *p); /* NULL is allowed */
-
-/* The next bytes, up to `size`; 0: no more. */
-size_t packed_read(struct packed *p, void *to, size_t size);
-
-/* Why there is no more: "" when the input is at its end; else "cut off" or "cannot be unpacked". */
-const char *packed_problem(const struct packed *p);
-
 /* The first bytes; how many there are, up to `size`. For recognising what it is. */
 size_t packed_peek(const void *data, size_t size, void *to, size_t want);
 
 /* All of it in memory, when that is no more than `most` bytes. 0, MAYFLY_E_MEMORY or
- * MAYFLY_E_TOO_LARGE. *bytes is the caller's; *problem as of packed_problem(). */
+ * MAYFLY_E_TOO_LARGE. *bytes is the caller's; *problem says why there is no more: "" when the
+ * input is at its end; else "cut off" or "cannot be unpacked". */
 int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size_t *used,
 	       const char **problem);
 

@@ -57,14 +57,11 @@ static void place_slot(struct numbering *n, uint32_t number)
 	n->slot[i] = number + 1;
 }
 
-bool numbering_grow(struct numbering *n, size_t count)
+static bool grow_slots(struct numbering *n)
 {
-	size_t slots = n->slots ? n->slots : 256;
-	uint32_t *slot;
+	size_t slots = n->slots ? n->slots * 2 : 256;
+	uint32_t *slot = calloc(slots, sizeof(*slot));
 
-	while (slots <= count * 2)
-		slots *= 2;
-	slot = calloc(slots, sizeof(*slot));
 	if (!slot)
 		return false;
 	free(n->slot);
@@ -80,7 +77,7 @@ uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 	size_t i;
 
 	*is_new = false;
-	if (n->count * 2 >= n->slots && !numbering_grow(n, n->count))
+	if (n->count * 2 >= n->slots && !grow_slots(n))
 		return NUMBERING_NONE;
 	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {
 		if (key_equal(&n->key[n->slot[i] - 1], &key))

@@ -26,8 +26,6 @@ struct numbering {
 
 /* The number of a key; *is_new when it was not there. NUMBERING_NONE: out of memory. */
 uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new);
-/* Makes room for `count` keys, to begin with or when there are more. */
-bool numbering_grow(struct numbering *n, size_t count);
 void numbering_free(struct numbering *n);
 
 uint64_t numbering_mix(uint64_t x); /* a good hash of a number */
