@@ -161,6 +161,11 @@ def run(command, env=None, cwd=None, stdin=b"", timeout=TIMEOUT, preexec_fn=None
     return Run(out, err, 128 - code if code < 0 else code)
 
 
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
 def record(command, trace, *options, **how):
     """Runs command under mayfly record. How: as run()."""
     return run([MAYFLY, "record", "-o", trace, *options, "--", *command], **how)
@@ -174,6 +179,16 @@ def unchanged(command, trace, *options, normalise=lambda text: text, **how):
     same(normalise(watched.out), normalise(plain.out), "output")
     same(normalise(watched.err), normalise(plain.err), "error output")
     return watched
+
+
+def mayfly(*arguments, code=0, lines=0, stdin=b""):
+    """Runs mayfly; checks the exit status and how many lines it says on standard error."""
+    result = run([MAYFLY, *arguments], stdin=stdin)
+    same(result.code, code, "exit status of mayfly %s (%r)" % (" ".join(arguments), result))
+    same(result.err.count(b"\n"), lines, "lines on standard error of %s (%r)" % (arguments, result))
+    result.text = result.out.decode("utf-8", "replace")
+    result.message = result.err.decode("utf-8", "replace")
+    return result
 
 
 def as_json(*arguments):

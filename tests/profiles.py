@@ -101,6 +101,35 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
+def messages(data):
+    """[(field, value)] of a message of protocol buffers: numbers and bytes."""
+    at, found = 0, []
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+    while at < len(data):
+        key = number()
+        if key & 7 == 0:
+            found.append((key >> 3, number()))
+        elif key & 7 == 2:
+            length = number()
+            if at + length > len(data):
+                raise ValueError("a field beyond the end")
+            found.append((key >> 3, data[at:at + length]))
+            at += length
+        else:
+            raise ValueError("wire type %d" % (key & 7))
+    return found
+
+
 def pprof(types, samples, period=524288, drop="", comment="", time=1700000000000000000):
     """samples: a list of (stack, values); a stack is a list of frames, leaf first, and a frame a
     list of (function, file, line), innermost first."""

@@ -16,6 +16,7 @@ import xml.etree.ElementTree
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, environment, main, need,
                      program, record, report, run, same)
+from profiles import messages
 
 FORMATS = ["pprof", "heap_v2", "folded", "speedscope", "flamegraph", "csv"]
 SUFFIXES = {"pprof": ".pb.gz", "heap_v2": ".heap", "folded": ".folded",
@@ -67,33 +68,6 @@ def total_of(path, *options):
 
 
 # ---- readers, which know the formats from their descriptions ----
-
-def messages(data):
-    """[(field, value)] of a message of protocol buffers: numbers and bytes."""
-    at, found = 0, []
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            found.append((key >> 3, varint()))
-        else:
-            same(key & 7, 2, "wire type")
-            length = varint()
-            check(at + length <= len(data), "a field beyond the end")
-            found.append((key >> 3, data[at:at + length]))
-            at += length
-    return found
-
 
 def packed(data):
     return [value for _, value in messages(b"".join(b"\x08" + v for v in

@@ -12,6 +12,7 @@ import sqlite3
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
                      record, report, run, same)
+from profiles import messages
 
 FORMATS = ["chrome", "perfetto", "ctf", "massif", "sqlite"]
 MADE = ["sampled", "exact", "strange", "none", "deep", "lossy", "thinned", "snapshots"]
@@ -373,32 +374,6 @@ def chrome_is_bounded():
 
 
 # ---- Perfetto ----
-
-def messages(data):
-    """[(field, value)] of a protocol buffer."""
-    def varint(at):
-        value = shift = 0
-        while True:
-            value |= (data[at] & 127) << shift
-            shift += 7
-            at += 1
-            if data[at - 1] < 128:
-                return value, at
-    at, result = 0, []
-    while at < len(data):
-        key, at = varint(at)
-        if key & 7 == 0:
-            value, at = varint(at)
-        elif key & 7 == 1:
-            value, at = data[at:at + 8], at + 8
-        else:
-            check(key & 7 == 2, "wire type", key & 7)
-            length, at = varint(at)
-            value, at = data[at:at + length], at + length
-            same(len(value), length, "bytes of a message")
-        result.append((key >> 3, value))
-    return result
-
 
 def first(fields, number_of, default=None):
     return next((v for n, v in fields if n == number_of), default)

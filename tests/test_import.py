@@ -12,22 +12,12 @@ import shutil
 
 import profiles
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, Skip, case, cases, check, environment, main,
-                     need, report, run, same)
+                     mayfly, need, read, report, run, same)
 
 JQ_PROGRAM = '[range(20000)|{a:.,b:"x\\(.)"}]|group_by(.a%7)|length'
 
 folder = Folder()
 folder.__enter__()
-
-
-def mayfly(*arguments, code=0, lines=0, stdin=b""):
-    """Runs mayfly; checks the exit status and how many lines it says on standard error."""
-    result = run([MAYFLY, *arguments], stdin=stdin)
-    same(result.code, code, "exit status of mayfly %s (%r)" % (" ".join(arguments), result))
-    same(result.err.count(b"\n"), lines, "lines on standard error of %s (%r)" % (arguments, result))
-    result.text = result.out.decode("utf-8", "replace")
-    result.message = result.err.decode("utf-8", "replace")
-    return result
 
 
 def facts(path, **how):
@@ -39,11 +29,6 @@ def write(name, data):
     with open(path, "wb") as f:
         f.write(data if isinstance(data, bytes) else data.encode())
     return path
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def self_bytes(path, *options):

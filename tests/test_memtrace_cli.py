@@ -11,7 +11,7 @@ import struct
 import subprocess
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, Skip, case, cases, check, environment, main,
-                     program, record, run, same)
+                     mayfly, program, read, record, run, same)
 
 TOOL = os.path.join(PROGRAMS, "memtrace_tool")
 DATA = os.environ.get("MAYFLY_DATA", os.path.join(SOURCE, "..", "shared", "data"))
@@ -36,16 +36,6 @@ def native_trace(kind="sampled"):
     return path
 
 
-def mayfly(*arguments, code=0, lines=0, stdin=b""):
-    """Runs mayfly; checks the exit status and how many lines it says on standard error."""
-    result = run([MAYFLY, *arguments], stdin=stdin)
-    same(result.code, code, "exit status of mayfly %s (%r)" % (" ".join(arguments), result))
-    same(result.err.count(b"\n"), lines, "lines on standard error of %s (%r)" % (arguments, result))
-    result.text = result.out.decode("utf-8", "replace")
-    result.message = result.err.decode("utf-8", "replace")
-    return result
-
-
 def failing(*arguments, code, said, stdin=b""):
     result = mayfly(*arguments, code=code, lines=1, stdin=stdin)
     check(result.message.startswith("mayfly"), result.message)
@@ -56,11 +46,6 @@ def failing(*arguments, code, said, stdin=b""):
 
 def facts(path):
     return json.loads(mayfly("info", "--json", path).text)
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def write(name, data):
