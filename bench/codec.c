@@ -43,7 +43,7 @@ static struct {
 	unsigned interval_log2;
 } input;
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "bench_codec: %s\n", what);
 	exit(1);
