@@ -240,6 +240,25 @@ def bad_options():
 
 
 @case
+def views_refuse_what_they_do_not_take():
+    for arguments, said in [
+            (["--series", "3", "--churn"], ["--series", "--churn", "one of them"]),
+            (["--rss", "--fragmentation"], ["--rss", "--fragmentation", "one of them"]),
+            (["--churn", "--metric", "live"], ["--churn", "--metric"]),
+            (["--churn", "--at", "1s"], ["--churn", "--at", "--from"]),
+            (["--reallocs", "--at", "peak"], ["--reallocs", "--at", "--from"]),
+            (["--survival", "--by", "size"], ["--survival", "function"]),
+            (["--survival", "--sort", "self"], ["--survival", "--sort"]),
+            (["--survival", "--max-lifetime", "1s"], ["--survival", "--max-lifetime"]),
+            (["--survival", "--heap", "malloc"], ["--survival", "--heap"]),
+            (["--rss", "--by", "line"], ["--rss", "--by"]),
+            (["--rss", "--to", "1s"], ["--rss", "--to"]),
+            (["--rss", "--hide", "x"], ["--rss", "--hide"]),
+            (["--fragmentation", "--min-size", "1K"], ["--fragmentation", "choose blocks"])]:
+        failing("report", *arguments, trace(), code=2, said=said + ["mayfly report"])
+
+
+@case
 def sizes_and_times_of_options():
     def total(*options):
         """How many blocks fit, of the exact trace."""
