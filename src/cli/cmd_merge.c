@@ -37,6 +37,9 @@ struct merging {
 	/* The first file that is not exact decides what fits; else the first. */
 	const char *kind_path;
 	enum merge_kind kind;
+	/* The first one that has a rate of OCaml's heaps. */
+	const char *ocaml_path;
+	double ocaml_rate;
 };
 
 static const char *kind_text(enum merge_kind kind)
@@ -57,6 +60,14 @@ static int say_mixed(const struct merging *m, const char *path, enum merge_kind 
 	    "%s %s and %s %s: samples of both kinds weigh differently; merge them with "
 	    "their own kind only",
 	    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+}
+
+static int say_rates(const struct merging *m, const char *path, const struct mayfly_info *info)
+{
+	return cli_error("%s has OCaml's heaps at a rate of %g per word, %s at %g: only rates that "
+			 "are equal, or 2, 4, 8... times each other, can be merged; record with "
+			 "the same --ocaml=RATE",
+			 m->ocaml_path, m->ocaml_rate, path, info->ocaml_rate);
 }
 
 /* Its memory would count twice. */
@@ -86,6 +97,15 @@ static int add_opened(struct merging *m, const char *path, struct opened_trace *
 	if (m->kind_path && !merge_fits(m->kind, kind)) {
 		close_trace(file);
 		return say_mixed(m, path, kind);
+	}
+	if (!trace_merge_rates_fit(m->merge, file->trace)) {
+		say_rates(m, path, file->info);
+		close_trace(file);
+		return CLI_FAILED;
+	}
+	if (!m->ocaml_path && file->info->ocaml_rate > 0) {
+		m->ocaml_path = path;
+		m->ocaml_rate = file->info->ocaml_rate;
 	}
 	if (!m->kind_path || m->kind == MERGE_EXACT) {
 		m->kind = kind;
