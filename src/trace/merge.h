@@ -40,7 +40,8 @@ enum merge_align {
 
 struct trace_merge *trace_merge_new(enum merge_align align);
 /* *stay: the trace must stay open until trace_merge_free(). 0; MAYFLY_E_RANGE: its kind or
- * rate does not fit; or another negative enum mayfly_error. After one the merge can only be freed. */
+ * rate does not fit; or another negative enum mayfly_error. After one the merge can only be freed.
+ */
 int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, bool *stay);
 /* Once. note: a line for who reads the trace. 0, what the sink said, or a negative enum
  * mayfly_error. */
