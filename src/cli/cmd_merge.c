@@ -40,6 +40,10 @@ struct merging {
 	/* The first one that has a rate of OCaml's heaps. */
 	const char *ocaml_path;
 	double ocaml_rate;
+	/* The first one with memory around OCaml's heaps and without OCaml's blocks, or of OCaml's
+	 * alone; and the heaps of all. */
+	const char *around_path;
+	uint32_t heaps;
 };
 
 static const char *kind_text(enum merge_kind kind)
@@ -103,6 +107,9 @@ static int add_opened(struct merging *m, const char *path, struct opened_trace *
 		close_trace(file);
 		return CLI_FAILED;
 	}
+	if (!m->around_path && trace_merge_would_hide(file->trace))
+		m->around_path = path;
+	m->heaps |= file->info->heaps;
 	if (!m->ocaml_path && file->info->ocaml_rate > 0) {
 		m->ocaml_path = path;
 		m->ocaml_rate = file->info->ocaml_rate;
@@ -161,6 +168,17 @@ static int write_merged(struct merging *m, const char *output, bool force)
 	return error < 0 ? cli_error("%s: %s", output, mayfly_error_text(error)) : CLI_FAILED;
 }
 
+/* Sums count OCaml's blocks in place of the memory that they lie in. */
+static void say_left_out(const struct merging *m)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	if (m->around_path && m->heaps & malloc_heap && m->heaps & ~malloc_heap)
+		cli_error("%s has memory around OCaml's heaps without the blocks in it: sums of "
+			  "the merged trace leave it out; with --heap all they have it",
+			  m->around_path);
+}
+
 static int merge(struct merging *m, const char *output, bool force)
 {
 	int status = CLI_OK;
@@ -174,6 +192,8 @@ static int merge(struct merging *m, const char *output, bool force)
 		status = add_file(m, i);
 	if (status == CLI_OK)
 		status = write_merged(m, output, force);
+	if (status == CLI_OK)
+		say_left_out(m);
 	trace_merge_free(m->merge);
 	while (m->opened)
 		close_trace(&m->open[--m->opened]);

@@ -112,6 +112,11 @@ bool trace_merge_rates_fit(const struct trace_merge *m, const struct mayfly_trac
 	return !m->ocaml_scale || !has_ocaml(&trace->info) || m->ocaml_scale == trace->ocaml_scale;
 }
 
+bool trace_merge_would_hide(const struct mayfly_trace *trace)
+{
+	return overlap_would_hide(trace);
+}
+
 struct trace_merge *trace_merge_new(enum merge_align align)
 {
 	struct trace_merge *m = calloc(1, sizeof(*m));

@@ -32,6 +32,9 @@ bool merge_fits(enum merge_kind a, enum merge_kind b);
  * rates that differ by another factor than 2, 4, 8, ... do not go together. */
 struct trace_merge;
 bool trace_merge_rates_fit(const struct trace_merge *m, const struct mayfly_trace *trace);
+/* Whether blocks that count in sums of the trace do not once it is merged with others that have
+ * blocks of OCaml's and of malloc's: memory that may be in such a trace twice. */
+bool trace_merge_would_hide(const struct mayfly_trace *trace);
 
 enum merge_align {
 	MERGE_FROM_START, /* times count from each trace's own start */
