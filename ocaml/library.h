@@ -34,7 +34,7 @@ struct library_memtrace {
 struct library_spool {
 	const char *output; /* absolute; AGENT_PID_MARK stands for the pid */
 	const char *note;
-	double rate;	    /* taken to the nearest that a spool can have */
+	double rate;	    /* above 0, at most 1 */
 	uint64_t max_bytes; /* 0: no limit */
 	bool dormant;
 };

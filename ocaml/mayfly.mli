@@ -60,8 +60,8 @@ val trace_if_requested :
 
     - [output=FILE]: the spool, by default [mayfly.%p.spool]. [%p] is the process id. A file that
       exists is kept: the spool then gets the process id and a number before its suffix.
-    - [ocaml=RATE]: the sampling rate, by default 1e-5, unless [sampling_rate] says another;
-      taken to the nearest [1/2{^n}]. [ocaml=off]: no trace.
+    - [ocaml=RATE]: the sampling rate, by default 1e-5, unless [sampling_rate] says another.
+      [ocaml=off]: no trace.
     - [ocaml_frames=N]: the callstack limit, unless [callstack_limit] says another.
     - [max_spool=BYTES] (K, M, G): the most that the spool may take.
     - [pid=N]: only in this process.

@@ -672,6 +672,25 @@ def sqlite_totals(name):
          "time of the peak")
 
 
+@case
+def sqlite_of_ocaml():
+    """OCaml's samples have the weight of their rate, and no byte counts twice."""
+    ocaml()
+    db = database("ocaml")
+    for view, metric in (("live_at_end", "live"), ("live_at_peak", "peak"), ("allocated", "allocated")):
+        close(one(db, "SELECT total(bytes) FROM " + view),
+              total("ocaml", metric)["bytes"]["estimate"], view)
+    close(one(db, "SELECT value FROM info WHERE name = 'peak_bytes'"),
+          total("ocaml", "peak")["bytes"]["estimate"], "peak of info")
+    for view in "by_size", "by_thread":
+        close(one(db, "SELECT total(peak_bytes) FROM " + view),
+              total("ocaml", "peak")["bytes"]["estimate"], view)
+    for heap in "malloc", "ocaml-minor":
+        close(one(db, "SELECT total(bytes) FROM samples WHERE heap = '%s'" % heap),
+              total("ocaml", "allocated", "--heap", heap)["bytes"]["estimate"], heap)
+    check(one(db, "SELECT count(*) FROM samples WHERE NOT counted") > 0, "nothing is there twice")
+
+
 @cases(["known-exact", "known-sampled", "sampled", "snapshots"])
 def sqlite_by_function(name):
     """The view adds samples up; the table has what report says, with errors."""

@@ -376,6 +376,139 @@ static void test_kinds(void)
 	drop(part, 4);
 }
 
+/* ---- blocks of OCaml's heaps ---- */
+
+struct ocaml_sums {
+	double bytes;
+	uint64_t blocks, promotions;
+};
+
+/* Of the rate, some thinned to twice and four times its interval; every third is promoted. rate 0:
+ * malloc's blocks only. *sums: what the trace shall say. */
+static void make_ocaml(struct made *m, double rate, size_t blocks, struct ocaml_sums *sums)
+{
+	const struct trace_writer_options options = {.interval_log2 = 12};
+	struct recording *r = recording_new();
+	struct trace_buffer buffer = {0};
+	struct trace_writer *w = trace_writer_new(&options, r, trace_buffer_sink, &buffer);
+	unsigned k = rate > 0 ? (unsigned)floor(log2(8 / rate)) : 12;
+
+	r->info.interval_bytes = 4096;
+	r->info.ocaml_rate = rate;
+	r->info.ocaml_interval_bytes = rate > 0 ? (uint64_t)(8 / rate + 0.5) : 0;
+	r->info.duration_ns = SPAN_NS;
+	r->info.complete = true;
+	recording_thread(r, 1, 0);
+	*sums = (struct ocaml_sums){.blocks = blocks};
+	for (size_t i = 0; i < blocks; i++) {
+		int64_t time_ns = (int64_t)i * 10 * MICROSEC;
+		struct trace_block b = {.size = 16 + 8 * (i % 5),
+					.hits = 1 + i % 7 / 6,
+					.interval_log2 = (uint8_t)(k + (rate > 0 ? i % 3 : 0))};
+		uint64_t serial;
+
+		if (rate > 0)
+			b.flags = 1u << MAYFLY_FLAG_HEAP_SHIFT;
+		sums->bytes += b.hits * (rate > 0 ? 8 / rate * (1 << i % 3) : 4096);
+		CHECK(trace_writer_alloc(w, time_ns, &b, &serial) == 0);
+		if (rate > 0 && i % 3 == 0) {
+			sums->promotions++;
+			CHECK(trace_writer_promote(w, time_ns + MICROSEC, serial) == 0);
+		}
+		if (i % 2)
+			CHECK(trace_writer_free(w, time_ns + 2 * MICROSEC, serial, &b, 0, 0) == 0);
+	}
+	CHECK(trace_writer_finish(w) == 0);
+	trace_writer_free_all(w);
+	recording_free(r);
+	m->bytes = buffer.bytes;
+	m->size = buffer.used;
+	CHECK(mayfly_trace_open(m->bytes, m->size, &m->trace) == 0);
+}
+
+static void check_ocaml(const struct made *m, const struct ocaml_sums *want)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	struct ocaml_sums got = {0};
+	struct mayfly_query query = {.metric = MAYFLY_ALLOCATED,
+				     .by = MAYFLY_BY_HEAP,
+				     .max_size = UINT64_MAX,
+				     .to_ns = INT64_MAX,
+				     .max_lifetime_ns = INT64_MAX};
+	struct mayfly_result *result;
+
+	CHECK(mayfly_cursor_open(m->trace, &cursor) == 0);
+	mayfly_cursor_promotions(cursor);
+	while (mayfly_cursor_next(cursor, &e) == 1) {
+		got.promotions += e.kind == MAYFLY_PROMOTE;
+		got.blocks += e.kind == MAYFLY_ALLOC;
+		got.bytes += e.kind == MAYFLY_ALLOC ? e.weight_bytes : 0;
+	}
+	mayfly_cursor_close(cursor);
+	CHECK(about(got.bytes, want->bytes), "%g, not %g", got.bytes, want->bytes);
+	CHECK(got.blocks == want->blocks && got.promotions == want->promotions);
+	CHECK(mayfly_query_run(m->trace, &query, &result) == 0);
+	CHECK(about(result->total.bytes.estimate, want->bytes));
+	mayfly_result_free(result);
+}
+
+static void merge_ocaml(const double *rate, const size_t *blocks, size_t parts, double merged,
+			uint32_t heaps)
+{
+	struct made part[3], all;
+	struct ocaml_sums one, sums = {0};
+
+	for (size_t i = 0; i < parts; i++) {
+		make_ocaml(&part[i], rate[i], blocks[i], &one);
+		check_ocaml(&part[i], &one);
+		sums.bytes += one.bytes;
+		sums.blocks += one.blocks;
+		sums.promotions += one.promotions;
+	}
+	all = merge(part, parts, MERGE_FROM_START);
+	check_ocaml(&all, &sums);
+	CHECK(mayfly_trace_info(all.trace)->ocaml_rate == merged);
+	CHECK(mayfly_trace_info(all.trace)->heaps == heaps);
+	drop(part, parts);
+	drop(&all, 1);
+}
+
+static void test_ocaml(void)
+{
+	/* The last ones are so large that they are merged by cursors. */
+	merge_ocaml((double[]){1e-5, 1e-5}, (size_t[]){1000, 500}, 2, 1e-5, 2);
+	merge_ocaml((double[]){4e-4, 1e-4, 2e-4}, (size_t[]){700, 800, 900}, 3, 1e-4, 2);
+	merge_ocaml((double[]){0, 3e-3, 0}, (size_t[]){500, 1000, 700}, 3, 3e-3, 3);
+	merge_ocaml((double[]){1, 1.0 / 1024}, (size_t[]){500, 700}, 2, 1.0 / 1024, 2);
+	merge_ocaml((double[]){1e-6, 1e-6}, (size_t[]){600000, 500}, 2, 1e-6, 2);
+}
+
+/* Without one number that all intervals are a power of two times of. */
+static void test_ocaml_rates(void)
+{
+	static const double rate[] = {1e-5, 3e-5, 2e-5};
+	struct made part[3];
+	struct ocaml_sums sums;
+	bool stay;
+
+	for (int i = 0; i < 3; i++)
+		make_ocaml(&part[i], rate[i], 10, &sums);
+	for (int i = 0; i < 3; i++) {
+		for (int k = 0; k < 3; k++) {
+			struct trace_merge *m = trace_merge_new(MERGE_FROM_START);
+			bool fit = i == k || i + k == 2; /* 1e-5 and 2e-5 */
+
+			CHECK(trace_merge_add(m, part[i].trace, &stay) == 0);
+			CHECK(trace_merge_rates_fit(m, part[k].trace) == fit, "%d %d", i, k);
+			CHECK(trace_merge_add(m, part[k].trace, &stay) ==
+			      (fit ? 0 : MAYFLY_E_RANGE));
+			trace_merge_free(m);
+		}
+	}
+	drop(part, 3);
+}
+
 /* By the clock the second process starts when the first has ended: its blocks come later. */
 static void test_clock(void)
 {
@@ -580,6 +713,8 @@ int main(void)
 	RUN(test_large);
 	RUN(test_snapshots);
 	RUN(test_kinds);
+	RUN(test_ocaml);
+	RUN(test_ocaml_rates);
 	RUN(test_clock);
 	RUN(test_same_address);
 	RUN(test_example_stratified);

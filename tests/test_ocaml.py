@@ -334,6 +334,34 @@ def off():
 
 # ---- real programs ----
 
+def allocated(trace, *heap):
+    return report(trace, "--metric", "allocated", *heap)["total"]["bytes"]["estimate"]
+
+
+@case
+def merged():
+    """Traces of the same rate, or of twice it, add up; of another, they are refused. A line tells
+    when a trace without OCaml's blocks has their memory."""
+    with Folder() as here:
+        part = {rate: here / (rate + ".mayfly") for rate in ("1e-3", "2e-3", "3e-3", "off")}
+        for rate, path in part.items():
+            same(record([program(), "lists", "100000"], path, "--ocaml=" + rate).code, 0, rate)
+        whole = here / "whole.mayfly"
+        done = run([MAYFLY, "merge", "-o", whole, part["1e-3"], part["2e-3"]])
+        same((done.code, done.err), (0, b""), "merge")
+        for heap in ((), ("--heap", "ocaml"), ("--heap", "malloc")):
+            want = sum(allocated(part[rate], *heap) for rate in ("1e-3", "2e-3"))
+            check(abs(allocated(whole, *heap) - want) <= 2 + 1e-9 * want, heap, want)
+        refused = run([MAYFLY, "merge", "-o", here / "no.mayfly", part["3e-3"], part["1e-3"]])
+        same(refused.code, 1, "other rates")
+        for word in "3e-3.mayfly", "1e-3.mayfly", "0.003", "--ocaml=RATE":
+            check(word in refused.err.decode(), word, "is not in", refused.err)
+        check(not os.path.exists(here / "no.mayfly"), "it was written")
+        done = run([MAYFLY, "merge", "--force", "-o", whole, part["off"], part["1e-3"]])
+        same(done.code, 0, "without blocks")
+        check(b"off.mayfly has memory around OCaml's heaps" in done.err, done.err)
+
+
 @case
 def compiler():
     supported()

@@ -243,8 +243,11 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	const struct report *r = &c->side[which];
 	const struct mayfly_info *info = r->file.info;
 	char command[NAME_BYTES], line[NAME_BYTES + 512], fitted[NAME_BYTES];
-	char start[64] = "", interval[192];
+	char start[64] = "", interval[192], ocaml[64] = "", bytes[FIGURE_TEXT];
 
+	if (info->ocaml_interval_bytes && !trace_is_ocaml_alone(info))
+		snprintf(ocaml, sizeof(ocaml), ", OCaml %s",
+			 text_bytes(bytes, sizeof(bytes), (double)info->ocaml_interval_bytes));
 	if (!(info->absent & MAYFLY_ABSENT_START))
 		start_text(start, sizeof(start), info);
 	if (info->absent & MAYFLY_ABSENT_ERRORS)
@@ -253,9 +256,9 @@ static void print_side(const struct comparison *c, int which, const char *name)
 		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s", info->samples,
 			 info->samples == 1 ? "allocation" : "allocations");
 	else
-		snprintf(command, sizeof(command), "%s, %" PRIu64 " %s",
-			 interval_text(interval, sizeof(interval), r->file.trace), info->samples,
-			 samples_word(info->samples));
+		snprintf(command, sizeof(command), "%s%s, %" PRIu64 " %s",
+			 interval_text(interval, sizeof(interval), r->file.trace), ocaml,
+			 info->samples, samples_word(info->samples));
 	snprintf(interval, sizeof(interval), "%.190s", command);
 	if (info->absent & MAYFLY_ABSENT_COMMAND)
 		snprintf(command, sizeof(command), "%s", r->path);

@@ -37,6 +37,13 @@ struct merging {
 	/* The first file that is not exact decides what fits; else the first. */
 	const char *kind_path;
 	enum merge_kind kind;
+	/* The first one that has a rate of OCaml's heaps. */
+	const char *ocaml_path;
+	double ocaml_rate;
+	/* The first one with memory around OCaml's heaps and without OCaml's blocks, or of OCaml's
+	 * alone; and the heaps of all. */
+	const char *around_path;
+	uint32_t heaps;
 };
 
 static const char *kind_text(enum merge_kind kind)
@@ -57,6 +64,14 @@ static int say_mixed(const struct merging *m, const char *path, enum merge_kind 
 	    "%s %s and %s %s: samples of both kinds weigh differently; merge them with "
 	    "their own kind only",
 	    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+}
+
+static int say_rates(const struct merging *m, const char *path, const struct mayfly_info *info)
+{
+	return cli_error("%s has OCaml's heaps at a rate of %g per word, %s at %g: only rates that "
+			 "are equal, or 2, 4, 8... times each other, can be merged; record with "
+			 "the same --ocaml=RATE",
+			 m->ocaml_path, m->ocaml_rate, path, info->ocaml_rate);
 }
 
 /* Its memory would count twice. */
@@ -86,6 +101,18 @@ static int add_opened(struct merging *m, const char *path, struct opened_trace *
 	if (m->kind_path && !merge_fits(m->kind, kind)) {
 		close_trace(file);
 		return say_mixed(m, path, kind);
+	}
+	if (!trace_merge_rates_fit(m->merge, file->trace)) {
+		say_rates(m, path, file->info);
+		close_trace(file);
+		return CLI_FAILED;
+	}
+	if (!m->around_path && trace_merge_would_hide(file->trace))
+		m->around_path = path;
+	m->heaps |= file->info->heaps;
+	if (!m->ocaml_path && file->info->ocaml_rate > 0) {
+		m->ocaml_path = path;
+		m->ocaml_rate = file->info->ocaml_rate;
 	}
 	if (!m->kind_path || m->kind == MERGE_EXACT) {
 		m->kind = kind;
@@ -141,6 +168,17 @@ static int write_merged(struct merging *m, const char *output, bool force)
 	return error < 0 ? cli_error("%s: %s", output, mayfly_error_text(error)) : CLI_FAILED;
 }
 
+/* Sums count OCaml's blocks in place of the memory that they lie in. */
+static void say_left_out(const struct merging *m)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	if (m->around_path && m->heaps & malloc_heap && m->heaps & ~malloc_heap)
+		cli_error("%s has memory around OCaml's heaps without the blocks in it: sums of "
+			  "the merged trace leave it out; with --heap all they have it",
+			  m->around_path);
+}
+
 static int merge(struct merging *m, const char *output, bool force)
 {
 	int status = CLI_OK;
@@ -154,6 +192,8 @@ static int merge(struct merging *m, const char *output, bool force)
 		status = add_file(m, i);
 	if (status == CLI_OK)
 		status = write_merged(m, output, force);
+	if (status == CLI_OK)
+		say_left_out(m);
 	trace_merge_free(m->merge);
 	while (m->opened)
 		close_trace(&m->open[--m->opened]);

@@ -22,6 +22,7 @@ static size_t operator_length(const char *s)
 }
 
 #define ANONYMOUS "(anonymous namespace)"
+#define CLOSURE	  ".(fun)" /* a function of OCaml without a name */
 
 /* Bytes at `s` that are no bracket although they hold one; 0 when there are none. */
 static size_t literal_length(const char *s, bool word_start)
@@ -34,6 +35,8 @@ static size_t literal_length(const char *s, bool word_start)
 		return 2;
 	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
 		return strlen(ANONYMOUS);
+	if (strncmp(s, CLOSURE, strlen(CLOSURE)) == 0)
+		return strlen(CLOSURE);
 	return 0;
 }
 

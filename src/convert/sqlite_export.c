@@ -14,6 +14,7 @@
 #include "convert/shown_stacks.h"
 #include "trace/cursor.h"
 #include "trace/estimate.h"
+#include "trace/reader.h"
 #include "trace/sums.h"
 
 #include <errno.h>
@@ -309,6 +310,8 @@ static void find_peak(struct database *d)
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
 		events++;
 		allocs += e.kind == MAYFLY_ALLOC;
+		if (!mayfly_event_counts(d->trace, &e))
+			continue;
 		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
 		if (live > most) {
 			most = live;
@@ -331,8 +334,8 @@ static void bind_weight(struct database *d, const struct cursor_block *b)
 {
 	struct tally t = {0};
 
-	tally_add(&t, estimate_sampler(d->info->sampler, b->flags), (uint64_t)1 << b->interval_log2,
-		  b->size, b->hits);
+	tally_add(&t, estimate_sampler(d->info->sampler, b->flags),
+		  trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
 	bind_real(d, t.exact_bytes + t.sampled_bytes);
 	bind_real(d, t.exact_blocks + t.sampled_blocks);
 	bind_real(d, t.variance_bytes);
@@ -368,6 +371,7 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 		bind_null(d);
 		bind_integer(d, 0);
 	}
+	bind_integer(d, trace_counts(d->trace, MAYFLY_FLAG_HEAP(b->flags), b->node));
 	end_row(d);
 }
 
@@ -403,7 +407,7 @@ static void put_samples(struct database *d)
 		d->error = more;
 		return;
 	}
-	begin_rows(d, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	begin_rows(d, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = cursor_next_batch(cursor, &batch)) == 1)
 		put_batch(d, &batch);
 	if (!d->error && more == 0)

@@ -29,7 +29,7 @@ const char sqlite_tables[] =
     " stack INTEGER, heap TEXT, size INTEGER, bytes REAL, blocks REAL,"
     " bytes_variance REAL, blocks_variance REAL, at_peak INTEGER, realloc INTEGER,"
     " inherited INTEGER, free_ns INTEGER, free_thread INTEGER, free_realloc INTEGER,"
-    " temporary INTEGER);"
+    " temporary INTEGER, counted INTEGER);"
     "CREATE TABLE promotions(sample INTEGER, time_ns INTEGER);"
     "CREATE TABLE intervals(from_ns INTEGER, to_ns INTEGER, stack INTEGER, at_peak INTEGER,"
     " blocks INTEGER, bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
@@ -48,11 +48,12 @@ const char sqlite_tables[] =
 	" UNION ALL SELECT stack, " bytes ", " blocks ", " blocks                                  \
 	" FROM intervals WHERE " intervals_where ") GROUP BY stack HAVING sum(blocks) > 0;"
 
-const char sqlite_views[] = BY_STACK(
-    "live_at_end", "free_ns IS NULL", "bytes - freed_bytes", "blocks - freed_blocks",
-    "1") BY_STACK("live_at_peak", "at_peak", "bytes - freed_bytes", "blocks - freed_blocks",
-		  "at_peak") BY_STACK("allocated", "1", "bytes", "blocks", "1")
-    BY_STACK("temporary", "temporary", "temporary_bytes", "temporary_blocks", "1")
+const char sqlite_views[] = BY_STACK("live_at_end", "counted AND free_ns IS NULL",
+				     "bytes - freed_bytes", "blocks - freed_blocks", "1")
+    BY_STACK("live_at_peak", "counted AND at_peak", "bytes - freed_bytes", "blocks - freed_blocks",
+	     "at_peak") BY_STACK("allocated", "counted", "bytes", "blocks",
+				 "1") BY_STACK("temporary", "counted AND temporary",
+					       "temporary_bytes", "temporary_blocks", "1")
 
 	"CREATE VIEW places AS"
 	" SELECT s.stack, y.function, y.file, y.line, m.path AS module"
@@ -79,7 +80,7 @@ const char sqlite_views[] = BY_STACK(
 	" total(CASE WHEN at_peak THEN bytes END) AS peak_bytes,"
 	" total(CASE WHEN free_ns IS NULL THEN bytes END) AS end_bytes, sum(n) AS samples"
 	" FROM (SELECT size, at_peak, free_ns, sum(bytes) AS bytes, sum(blocks) AS blocks,"
-	"  count(*) AS n FROM samples GROUP BY size, at_peak, free_ns IS NULL)"
+	"  count(*) AS n FROM samples WHERE counted GROUP BY size, at_peak, free_ns IS NULL)"
 	" JOIN class ON size > low AND size <= high GROUP BY low ORDER BY low;"
 
 	"CREATE VIEW by_thread AS"
@@ -87,7 +88,7 @@ const char sqlite_views[] = BY_STACK(
 	" total(CASE WHEN s.at_peak THEN s.bytes END) AS peak_bytes,"
 	" total(CASE WHEN s.free_ns IS NULL THEN s.bytes END) AS end_bytes,"
 	" total(CASE WHEN s.free_thread <> s.thread THEN s.bytes END) AS freed_by_others_bytes"
-	" FROM samples AS s JOIN threads AS t USING(thread) GROUP BY s.thread"
+	" FROM samples AS s JOIN threads AS t USING(thread) WHERE s.counted GROUP BY s.thread"
 	" ORDER BY allocated_bytes DESC;"
 
 	/* Every function on each stack that allocated, from the leaf (0) to the root. */

@@ -76,6 +76,7 @@ struct trace_merge {
 
 	struct mayfly_info info;
 	bool same_command, same_program; /* of all so far */
+	double ocaml_scale;		 /* 0: none has OCaml's blocks so far */
 	uint64_t least_interval;
 	int64_t end_ns;
 };
@@ -97,6 +98,23 @@ bool merge_fits(enum merge_kind a, enum merge_kind b)
 		return true;
 	return a != MERGE_SNAPSHOTS && b != MERGE_SNAPSHOTS &&
 	       (a == MERGE_EXACT || b == MERGE_EXACT);
+}
+
+static bool has_ocaml(const struct mayfly_info *info)
+{
+	/* A trace that was cut off does not say which heaps it has. */
+	return info->ocaml_interval_bytes &&
+	       (!info->heaps || info->heaps & ~(1u << MAYFLY_HEAP_MALLOC));
+}
+
+bool trace_merge_rates_fit(const struct trace_merge *m, const struct mayfly_trace *trace)
+{
+	return !m->ocaml_scale || !has_ocaml(&trace->info) || m->ocaml_scale == trace->ocaml_scale;
+}
+
+bool trace_merge_would_hide(const struct mayfly_trace *trace)
+{
+	return overlap_would_hide(trace);
 }
 
 struct trace_merge *trace_merge_new(enum merge_align align)
@@ -141,17 +159,20 @@ void trace_merge_free(struct trace_merge *m)
 
 /* ---- events of a cursor ---- */
 
+/* Of an interval that is 2^log2 or, in OCaml's heaps, that times the scale: 1 up to 2. */
+static uint8_t log2_of(double interval)
+{
+	return interval < 2 ? 0 : (uint8_t)(63 - __builtin_clzll((uint64_t)interval));
+}
+
 /* 1: source->event is the next one; 0: no more; negative: error. */
 static int cursor_event(struct source *s, const struct merge_map *map)
 {
 	struct mayfly_event e;
 	int more = mayfly_cursor_next(s->cursor, &e);
-	unsigned log2;
 
 	if (more != 1)
 		return more;
-	for (log2 = 0; (uint64_t)1 << log2 < e.interval; log2++)
-		;
 	s->event = (struct event){
 	    .kind = e.kind,
 	    .thread = map->thread[e.thread],
@@ -164,7 +185,7 @@ static int cursor_event(struct source *s, const struct merge_map *map)
 		    .node = map->node[e.node],
 		    .thread = map->thread[e.alloc_thread],
 		    .hits = e.hits,
-		    .interval_log2 = (uint8_t)log2,
+		    .interval_log2 = log2_of(e.interval),
 		    .flags = (uint8_t)e.flags,
 		},
 	};
@@ -324,6 +345,22 @@ static bool command_stays(const struct recording *r, const struct mayfly_info *i
 	return true;
 }
 
+/* The coarsest rate; all that have blocks of OCaml's have the same scale. */
+static void add_ocaml(struct trace_merge *m, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = &trace->info;
+	bool first = !m->ocaml_scale;
+
+	if (!has_ocaml(info))
+		return;
+	m->ocaml_scale = trace->ocaml_scale;
+	if (!first && m->info.ocaml_interval_bytes >= info->ocaml_interval_bytes)
+		return;
+	m->info.ocaml_interval_bytes = info->ocaml_interval_bytes;
+	/* Without a rate, as of traces that have none, the scale is 1. */
+	m->info.ocaml_rate = trace->ocaml_scale > 1 ? info->ocaml_rate : 0;
+}
+
 /* Times and sums; what only one process can have is kept while all have the same. */
 static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 {
@@ -332,6 +369,8 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 
 	if (m->sources == 0) {
 		*all = *info;
+		all->ocaml_interval_bytes = 0; /* of those that have OCaml's blocks: add_ocaml() */
+		all->ocaml_rate = 0;
 		m->same_program = m->same_command = true;
 		m->least_interval = info->interval_bytes;
 		return set_command(r, info);
@@ -348,8 +387,6 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 		all->interval_bytes = info->interval_bytes;
 	if (m->least_interval > info->interval_bytes)
 		m->least_interval = info->interval_bytes;
-	if (all->ocaml_interval_bytes < info->ocaml_interval_bytes)
-		all->ocaml_interval_bytes = info->ocaml_interval_bytes;
 	if (all->snapshot_ns < info->snapshot_ns)
 		all->snapshot_ns = info->snapshot_ns;
 	all->thinned |= info->thinned;
@@ -435,11 +472,12 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 	int error;
 
 	*stay = false;
-	if (m->sources && !merge_fits(m->kind, kind))
+	if ((m->sources && !merge_fits(m->kind, kind)) || !trace_merge_rates_fit(m, trace))
 		return MAYFLY_E_RANGE;
 	s = new_source(m);
 	if (!s || !add_info(m, info))
 		return MAYFLY_E_MEMORY;
+	add_ocaml(m, trace);
 	if (m->sources == 0 || m->kind == MERGE_EXACT)
 		m->kind = kind;
 	s->blocks = info->samples;

@@ -28,15 +28,23 @@ enum merge_kind {
 enum merge_kind merge_kind_of(const struct mayfly_info *info);
 bool merge_fits(enum merge_kind a, enum merge_kind b);
 
+/* Intervals of OCaml's blocks are powers of two times one number for all of a trace, its scale:
+ * rates that differ by another factor than 2, 4, 8, ... do not go together. */
+struct trace_merge;
+bool trace_merge_rates_fit(const struct trace_merge *m, const struct mayfly_trace *trace);
+/* Whether blocks that count in sums of the trace do not once it is merged with others that have
+ * blocks of OCaml's and of malloc's: memory that may be in such a trace twice. */
+bool trace_merge_would_hide(const struct mayfly_trace *trace);
+
 enum merge_align {
 	MERGE_FROM_START, /* times count from each trace's own start */
 	MERGE_BY_CLOCK,	  /* from the earliest start */
 };
 
-struct trace_merge;
 struct trace_merge *trace_merge_new(enum merge_align align);
-/* *stay: the trace must stay open until trace_merge_free(). 0; MAYFLY_E_RANGE: its kind does not
- * fit; or another negative enum mayfly_error. After one the merge can only be freed. */
+/* *stay: the trace must stay open until trace_merge_free(). 0; MAYFLY_E_RANGE: its kind or
+ * rate does not fit; or another negative enum mayfly_error. After one the merge can only be freed.
+ */
 int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, bool *stay);
 /* Once. note: a line for who reads the trace. 0, what the sink said, or a negative enum
  * mayfly_error. */

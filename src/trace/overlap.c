@@ -43,6 +43,16 @@ bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_e
 	return trace_counts(trace, event->heap, event->node);
 }
 
+bool overlap_would_hide(const struct mayfly_trace *t)
+{
+	if (t->pool)
+		return false;
+	for (size_t i = 0; i < t->info.frames; i++)
+		if (makes_pools(&t->frame[i]))
+			return true;
+	return t->info.heaps >> MAYFLY_HEAP_EXTERNAL & 1;
+}
+
 int overlap_find(struct mayfly_trace *t)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC, heaps = t->info.heaps;

@@ -120,6 +120,10 @@ int sums_count(const struct mayfly_trace *t, size_t *parts);
 /* Fills t->pool, when names and heaps are known. 0 or MAYFLY_E_MEMORY. */
 int overlap_find(struct mayfly_trace *t);
 
+/* Whether all of the trace's blocks count, but would not if others of OCaml's and of malloc's were
+ * in it, too: merged with them, its sums are smaller. */
+bool overlap_would_hide(const struct mayfly_trace *t);
+
 /* ---- opening, tables_read.c ---- */
 
 struct successor;
