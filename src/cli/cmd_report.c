@@ -250,6 +250,32 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 
 /* ---- what the trace cannot answer ---- */
 
+/* Views of a converted trace that need what its file does not have: then a line has said so. */
+static bool view_lacks(const struct report *r)
+{
+	uint32_t absent = r->file.info->absent;
+	const char *what;
+	char text[512];
+
+	if (r->churn || r->series) {
+		what = r->churn ? "--churn" : "--series";
+		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED;
+		if (r->series)
+			absent &= ~(uint32_t)MAYFLY_ABSENT_ALLOCATED;
+	} else if (r->histogram) {
+		what = "--histogram";
+		absent &=
+		    r->classes == MAYFLY_BY_SIZE ? MAYFLY_ABSENT_SIZES : MAYFLY_ABSENT_LIFETIMES;
+	} else {
+		what = "--reallocs";
+		absent &= r->reallocs ? MAYFLY_ABSENT_SIZES : 0;
+	}
+	if (absent)
+		cli_error("%s: the file that it comes from does not have %s, which %s needs",
+			  r->path, absent_text(text, sizeof(text), absent), what);
+	return absent;
+}
+
 int report_failed(const struct report *r, int error)
 {
 	const char *what = r->histogram	 ? "--histogram"
@@ -259,10 +285,8 @@ int report_failed(const struct report *r, int error)
 
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
-	if (error == MAYFLY_E_ABSENT && r->series && r->file.info->absent)
-		return cli_error("%s: the file that it comes from does not have times, which "
-				 "--series needs",
-				 r->path);
+	if ((error == MAYFLY_E_ABSENT || error == MAYFLY_E_RANGE) && view_lacks(r))
+		return CLI_FAILED;
 	if (error == MAYFLY_E_TOO_LARGE && r->series)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
 				 r->series);
