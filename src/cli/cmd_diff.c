@@ -469,7 +469,10 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 	const struct output *o = &c->side[BEFORE].out;
 	size_t real = count_verdict(d, DIFF_REAL), noise = count_verdict(d, DIFF_NOISE);
 	size_t few = count_verdict(d, DIFF_FEW), left;
+	bool blind[2];
 
+	for (int i = BEFORE; i <= AFTER; i++)
+		blind[i] = c->side[i].file.info->absent & MAYFLY_ABSENT_ERRORS;
 	if (d->rows == 0) {
 		puts("  No block fits, in neither trace.");
 		return;
@@ -481,8 +484,11 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 		left = d->rows - rows;
 	if (c->absent & MAYFLY_ABSENT_ERRORS)
 		print_wrapped(o, STYLE_DIM, 0,
-			      "These files do not say how certain their figures are, so which "
-			      "changes are chance is not known.");
+			      "%s how certain its figures are, so which changes are chance is not "
+			      "known.",
+			      blind[BEFORE] && blind[AFTER] ? "Neither file says"
+			      : blind[BEFORE]		    ? "The file before does not say"
+							    : "The file after does not say");
 	if (left)
 		print_wrapped(o, STYLE_DIM, 2, "  %zu more (--top 0 shows all)", left);
 	if (few && !c->side[BEFORE].all)
@@ -528,11 +534,14 @@ static json_t *json_value(const struct comparison *c, double value)
 
 static json_t *json_change(const struct comparison *c, const struct diff_figure *f)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f}", "before",
+	bool unknown = c->absent & MAYFLY_ABSENT_ERRORS;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "before",
 			 json_value(c, f->before), "after", json_value(c, f->after), "change",
 			 json_value(c, f->change), "stderr", json_value(c, f->stderror), "low",
-			 json_value(c, f->low), "high", json_value(c, f->high), "p", f->p,
-			 "adjusted_p", f->adjusted);
+			 json_value(c, f->low), "high", json_value(c, f->high), "p",
+			 unknown ? json_null() : json_real(f->p), "adjusted_p",
+			 unknown ? json_null() : json_real(f->adjusted));
 }
 
 static const char *verdict_name(const struct diff_figure *f)

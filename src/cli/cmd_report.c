@@ -8,6 +8,8 @@
 #include "report.h"
 
 #include "absent.h"
+
+#include "absent.h"
 #include "options.h"
 #include "report_fragmentation.h"
 #include "report_rss.h"
@@ -277,6 +279,28 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 
 /* ---- what the trace cannot answer ---- */
 
+/* Views of a converted trace that need what its file does not have: then a line has said so. */
+static bool view_lacks(const struct report *r)
+{
+	uint32_t absent = r->file.info->absent;
+	const char *what = views[r->view].option;
+	char text[512];
+
+	if (r->view == VIEW_CHURN)
+		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED;
+	else if (r->view == VIEW_SERIES)
+		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE;
+	else if (r->view == VIEW_HISTOGRAM)
+		absent &=
+		    r->classes == MAYFLY_BY_SIZE ? MAYFLY_ABSENT_SIZES : MAYFLY_ABSENT_LIFETIMES;
+	else
+		absent &= r->view == VIEW_REALLOCS ? MAYFLY_ABSENT_SIZES : 0;
+	if (absent)
+		cli_error("%s: the file that it comes from does not have %s, which %s needs",
+			  r->path, absent_text(text, sizeof(text), absent), what);
+	return absent;
+}
+
 int report_failed(const struct report *r, int error)
 {
 	const struct view_kind *view = &views[r->view];
@@ -284,10 +308,8 @@ int report_failed(const struct report *r, int error)
 
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
-	if (error == MAYFLY_E_ABSENT && r->view == VIEW_SERIES && r->file.info->absent)
-		return cli_error("%s: the file that it comes from does not have times, which "
-				 "--series needs",
-				 r->path);
+	if ((error == MAYFLY_E_ABSENT || error == MAYFLY_E_RANGE) && view_lacks(r))
+		return CLI_FAILED;
 	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_SERIES)
 		return cli_error("--series %zu: too many rows; ask for fewer with --top",
 				 r->moments);

@@ -30,6 +30,17 @@ static void on_bus_error(int signal_number)
 	_exit(CLI_FAILED);
 }
 
+/* What is read of a pipe or a device before it must be like a file that is known. */
+#define LOOKED_AT ((size_t)1 << 20)
+
+static bool is_known(const uint8_t *data, size_t size)
+{
+	const struct loaded_file begin = {.data = (uint8_t *)data, .size = size};
+
+	return is_trace(&begin) || import_recognise(data, size);
+}
+
+/* Devices as /dev/zero have no end: of what is no trace, only the beginning is read. */
 static bool read_all(int fd, struct loaded_file *file)
 {
 	size_t room = 0;
@@ -41,7 +52,9 @@ static bool read_all(int fd, struct loaded_file *file)
 		if (file->size == room) {
 			uint8_t *grown;
 
-			room = room ? room * 2 : 1u << 20;
+			if (room == LOOKED_AT && !is_known(data, room))
+				break;
+			room = room ? room * 2 : LOOKED_AT;
 			grown = room ? realloc(data, room) : NULL;
 			if (!grown) {
 				free(data);

@@ -39,6 +39,10 @@ void report_metric_text(char *buffer, size_t size, const struct report *r, int64
 		snprintf(buffer, size, "Live"); /* the file's one moment */
 		return;
 	}
+	if (r->file.info->absent & MAYFLY_ABSENT_TIMES && q->metric == MAYFLY_SURVIVED) {
+		snprintf(buffer, size, "Still live at the end");
+		return;
+	}
 	text_duration(time, sizeof(time), (double)time_ns);
 	switch (q->metric) {
 	case MAYFLY_PEAK:

@@ -593,9 +593,9 @@ static void print_times(const struct rss *r)
 	if (r->moments == 2) {
 		text_duration(end, sizeof(end), (double)r->moment[1].time_ns);
 		print_wrapped(r->out, STYLE_DIM, 0,
-			      "The peak is at %s, the end at %s: of %zu moments at which the "
+			      "The peak is at %s, the end at %s: of %zu moment%s at which the "
 			      "mappings were read, the one with most resident and the last.",
-			      peak, end, maps->points);
+			      peak, end, maps->points, maps->points == 1 ? "" : "s");
 	}
 	if (r->allocator && llabs(m->allocator_ns - m->time_ns) > FAR_NS)
 		print_wrapped(r->out, STYLE_DIM, 0, "%s was asked at %s for the peak.",

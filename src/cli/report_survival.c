@@ -336,6 +336,10 @@ int report_print_survival(struct report *r)
 	struct view v = {.r = r};
 	int error, status;
 
+	if (info->snapshot_ns && info->absent)
+		return cli_error("%s: the file that it comes from does not have single blocks, "
+				 "which --survival needs",
+				 r->path);
 	if (info->snapshot_ns)
 		return cli_error("%s: a trace of snapshots has no single blocks, which --survival "
 				 "needs; record without --snapshots",

@@ -13,6 +13,8 @@
 #define MEMORY_FREE	((uint64_t)128 << 20)
 #define MEMORY_PER_BYTE 64
 
+#define NODE_COST 128 /* in the tables of a recording, which double as they grow */
+
 /* Samples that become events of their own; error bars of more are of no use to anybody. */
 #define SAMPLES_MAX ((uint64_t)2 << 20)
 
@@ -246,15 +248,16 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 		is_cut[i] = p->is_cut(p->cut_context, p->tables, (uint32_t)i);
 	for (size_t i = 0; i < p->rows && !error; i++) {
 		const struct heap_row *row = &p->row[i];
-		uint32_t node;
+		size_t before = p->tables->nodes;
+		uint32_t node = node_of(p, is_cut, row);
 
-		error = budget_spend(&p->budget, 64 * (uint64_t)row->depth);
-		if (error)
-			break;
-		node = node_of(p, is_cut, row);
 		if (node == NONE)
 			error = MAYFLY_E_MEMORY;
-		else
+		/* Stacks share most of their nodes: those that are new cost memory, and a row
+		 * has at most TRACE_MAX_DEPTH of them. */
+		if (!error)
+			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
+		if (!error)
 			error =
 			    events ? write_samples(p, w, node, row) : write_counts(p, w, node, row);
 	}

@@ -70,6 +70,7 @@ struct import {
 	uint64_t nodes_max;
 
 	bool exact;
+	bool weighted;	 /* though the rate is 1, blocks stand for others */
 	double interval; /* bytes for each sample */
 	unsigned interval_log2;
 
@@ -102,7 +103,7 @@ static int choose_interval(struct import *c)
 
 	c->exact = rate >= 1;
 	if (c->exact)
-		return 0;
+		rate = 1;
 	if (!(rate > 0))
 		return MAYFLY_E_DAMAGED;
 	c->interval = word / rate;
@@ -281,10 +282,9 @@ static int add_block(struct import *c, struct path *path, const struct memtrace_
 	b.b.size =
 	    (uint64_t)(e->length + (e->source != MEMTRACE_EXTERNAL)) * (c->info->word_size / 8);
 	b.b.flags = heap_flags(e->source);
-	if (!c->exact) {
-		b.b.hits = count_hits(e->samples);
-		b.b.interval_log2 = (uint8_t)c->interval_log2;
-	}
+	b.b.hits = count_hits(e->samples);
+	b.b.interval_log2 = (uint8_t)c->interval_log2;
+	c->weighted |= c->exact && e->samples > e->length + 1;
 	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block)))
 		return MAYFLY_E_MEMORY;
 	c->block[c->blocks] = b;
@@ -387,6 +387,24 @@ static int write_event(struct import *c, struct trace_writer *w, const struct ev
 	return trace_writer_free(w, e->time_us * 1000, b->serial, &b->b, e->thread, 0);
 }
 
+/* A file of rate 1 may be made of traces some of which were sampled. Each block then counts as
+ * often as the file says; nobody knows which of them are samples, so not how certain sums are. */
+static void settle_weights(struct import *c)
+{
+	if (!c->exact)
+		return;
+	if (c->weighted) {
+		c->exact = false;
+		c->tables->info.absent |= MAYFLY_ABSENT_ERRORS;
+		return;
+	}
+	c->interval_log2 = 0;
+	for (size_t i = 0; i < c->blocks; i++) {
+		c->block[i].b.hits = 0;
+		c->block[i].b.interval_log2 = 0;
+	}
+}
+
 static int write_all(struct import *c, trace_sink *sink, void *context)
 {
 	struct trace_writer_options options = {
@@ -448,6 +466,7 @@ static int describe(struct import *c)
 	t->command[0] = t->program;
 	t->command_count = 1;
 	t->info.pid = (uint32_t)from->pid;
+	t->info.absent |= MAYFLY_ABSENT_TEMPORARY; /* collections are later than the last use */
 	t->info.interval_bytes = c->exact ? 1 : (uint64_t)(c->interval + 0.5);
 	if (!c->exact) {
 		t->info.ocaml_interval_bytes = t->info.interval_bytes;
@@ -503,6 +522,7 @@ static int convert(struct import *c, trace_sink *sink, void *context)
 		qsort(c->event, c->events, sizeof(*c->event), compare_events);
 	if (!error)
 		error = name_frames(c);
+	settle_weights(c);
 	if (!error)
 		error = describe(c);
 	if (!error)

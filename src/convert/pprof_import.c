@@ -486,6 +486,11 @@ static int say_not_of_memory(struct import *c)
 	char *text = c->report->problem;
 	size_t size = sizeof(c->report->problem), used;
 
+	/* Of a file that was cut off, these names may be what is missing. */
+	if (*text || c->strings <= 1) {
+		snprintf(text, size, "cut off before the names of its values; make it again");
+		return MAYFLY_E_DAMAGED;
+	}
 	snprintf(text, size, "but not of a heap; its values are");
 	for (size_t i = 0; i < c->types && i < 8; i++) {
 		const struct text *name = c->type[i] < c->strings ? &c->string[c->type[i]] : NULL;
