@@ -344,13 +344,14 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
-/* Whether no filter, nor the window, leaves out anything. */
+/* Whether neither a filter nor the window, nor what is in the trace twice, leaves out anything. */
 static bool keeps_all(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
-	return !q->heaps && !s->thread_kept && !s->node_kept && q->min_size == 0 &&
-	       q->max_size == UINT64_MAX && q->from_ns == 0 && q->to_ns == INT64_MAX;
+	return !s->trace->pool && !q->heaps && !s->thread_kept && !s->node_kept &&
+	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
+	       q->to_ns == INT64_MAX;
 }
 
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
