@@ -31,8 +31,7 @@ static const struct {
 #define THINGS (sizeof(things) / sizeof(*things))
 #define ANY    UINT32_MAX
 
-/* "the peak, threads" */
-static char *join_texts(char *buffer, size_t size, uint32_t absent)
+char *absent_text(char *buffer, size_t size, uint32_t absent)
 {
 	size_t used = 0;
 
@@ -54,7 +53,7 @@ void print_absent(const struct output *o, const struct mayfly_info *info)
 
 	if (info->absent)
 		print_field(o, "Unknown", "%s: the file that this comes from does not have them",
-			    join_texts(text, sizeof(text), info->absent));
+			    absent_text(text, sizeof(text), info->absent));
 }
 
 bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
@@ -66,7 +65,7 @@ bool absent_said(const char *path, const struct mayfly_trace *trace, const struc
 	if (!absent)
 		return false;
 	cli_error("%s: the file that it comes from does not have %s%s", path,
-		  join_texts(text, sizeof(text), absent),
+		  absent_text(text, sizeof(text), absent),
 		  absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
 			    MAYFLY_ABSENT_ALLOCATED)
 		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"

@@ -9,6 +9,9 @@
 #include "output.h"
 #include "question.h"
 
+/* "the peak, threads" */
+char *absent_text(char *buffer, size_t size, uint32_t absent);
+
 /* A line in a list of facts, when anything is absent. */
 void print_absent(const struct output *o, const struct mayfly_info *info);
 

@@ -8,8 +8,6 @@
 #include "report.h"
 
 #include "absent.h"
-
-#include "absent.h"
 #include "options.h"
 #include "report_fragmentation.h"
 #include "report_rss.h"

@@ -7,7 +7,8 @@
  *	+--------+------+-------+-------+- -+------+------+---------+
  *
  *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
- *		NAME in one of them; EVNT; now and then SUMS
+ *		NAME in one of them; EVNT, and prom where OCaml blocks were promoted; now and then
+ *		SUMS, cntr, frag
  *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
  *		then the bytes; plainly they are varints and columns as the type has them
  *	column: varint id, varint coding, varint length, that many bytes

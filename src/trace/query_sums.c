@@ -344,7 +344,7 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
-/* Whether no filter, nor the window, leaves out anything. */
+/* Whether neither a filter nor the window, nor what is in the trace twice, leaves out anything. */
 static bool keeps_all(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;

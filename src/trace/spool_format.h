@@ -186,22 +186,27 @@ struct spool_packet {
  * q = 8 bytes. "time" is s: ticks since the previous time in this packet (packet.ticks at first).
  * "id" is s: difference to the previous id in this packet (header.first_sample_id at first).
  *
- *   SAMPLE    b flags (bits 4-5: enum spool_heap), time, id, u size, u hits, u pop, u push, push x
- * frame The stack is the packet's current stack without its `pop` leaf-most frames, then with
- * `push` frames added towards the leaf (root-most of them first). hits: sampled points in the
- * block; 0 when the block is recorded with weight 1 (stratified sampler, size >= interval).
- * Poisson: 1. FREE      b flags, time, id THREAD    u tid, u length, name: this packet's following
- * records are this thread's INTERVAL  b log2: in force for this packet's following samples MODULE
- * time, q start, q end, q bias, u length, path, u length, build-id GONE      time, q start: the
- * module that was mapped at start is no longer LOST      time, u samples, u frees: so many records
- * of this thread were dropped before this FORK      time: the process forks a child that will be
- * followed; what is live is the child's too PROMOTE   time, id: the OCaml block has been moved from
- * the minor to the major heap PLACE     time, q address, u count, count x (u length, function, u
- * length, file, u line, u first character, u last character): where the code of a frame with this
- * address is, as the runtime knows it; innermost first, each inlined into the next one. Once for
- * each address of an OCaml stack, before the first sample with it. (Of an allocating OCaml function
- * the address is that of its debug information, plus 1.) HEAP_END  time: blocks of the heaps of
- * OCaml are not recorded from here on, neither their end
+ *   SAMPLE    b flags (bits 4-5: enum spool_heap), time, id, u size, u hits, u pop, u push,
+ *             push x frame
+ *             The stack is the packet's current stack without its `pop` leaf-most frames, then
+ *             with `push` frames added towards the leaf (root-most of them first). hits: sampled
+ *             points in the block; 0 when the block is recorded with weight 1 (stratified
+ *             sampler, size >= interval). Poisson: 1.
+ *   FREE      b flags, time, id
+ *   THREAD    u tid, u length, name: this packet's following records are this thread's
+ *   INTERVAL  b log2: in force for this packet's following samples
+ *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
+ *   GONE      time, q start: the module that was mapped at start is no longer
+ *   LOST      time, u samples, u frees: so many records of this thread were dropped before this
+ *   FORK      time: the process forks a child that will be followed; what is live is the child's
+ *             too
+ *   PROMOTE   time, id: the OCaml block has been moved from the minor to the major heap
+ *   PLACE     time, q address, u count, count x (u length, function, u length, file, u line,
+ *             u first character, u last character): where the code of a frame with this address
+ *             is, as the runtime knows it; innermost first, each inlined into the next one. Once
+ *             for each address of an OCaml stack, before the first sample with it. (Of an
+ *             allocating OCaml function the address is that of its debug information, plus 1.)
+ *   HEAP_END  time: blocks of the heaps of OCaml are not recorded from here on, neither their end
  *   ALLOCATOR time, u whose, u count, count x u value (at most SPOOL_ALLOCATOR_VALUES): what the
  *             allocator, or the kernel, says of the process's memory; enum spool_allocator
  *
