@@ -7,6 +7,7 @@
 #include "agent/sampler.h"
 #include "test.h"
 #include "trace/estimate.h"
+#include "trace/thin.h"
 
 #include <math.h>
 #include <string.h>
@@ -326,29 +327,95 @@ static void free_stream(struct stream *s)
 		free(s->block[t]);
 }
 
-/* One run of the program: a sampler for each thread, sums for each site. */
-static void run_stream(const struct stream *s, int sampler, uint32_t interval_log2,
-		       struct tally tally[2][SITES])
+/*
+ * How the samples of a trace come about. THINNED: recorded at a quarter of the interval and thinned
+ * in two steps. ADAPTIVE: the interval is the least, samples may cost a hundredth of the time; the
+ * threads are slow and fast by turns, so that it goes up and comes down again.
+ */
+enum way { PLAIN, THINNED, ADAPTIVE };
+
+struct study_plan {
+	int sampler;
+	uint32_t interval_log2;
+	enum way way;
+};
+
+#define SAMPLE_TICKS 1000u
+#define WINDOW_TICKS 100000u
+#define BUDGET_SHARE 100u /* of 10,000: a sample each 100,000 ticks */
+
+/* Ticks that pass before a block is allocated: one for each byte, or four. */
+static uint64_t pace(const struct stream *s, int thread, size_t k)
 {
-	memset(tally, 0, sizeof(struct tally[2][SITES]));
-	for (int t = 0; t < THREADS; t++) {
-		struct sampler state;
+	uint64_t size = s->block[thread][k].size;
 
-		sampler_init(&state, (uint32_t)sampler, interval_log2, random_bits());
-		for (size_t k = 0; k < s->blocks[t]; k++) {
-			const struct block *b = &s->block[t][k];
-			int32_t hits;
+	return k * 6 / s->blocks[thread] % 2 ? size : size / 4;
+}
 
-			if (b->size < state.left) {
-				state.left -= b->size;
-				continue;
-			}
-			hits = sampler_take(&state, b->size, b->site * 64u);
-			for (int live = 0; hits != SAMPLER_SKIP && live <= b->live; live++)
-				tally_add(&tally[live][b->site], (enum mayfly_sampler)sampler,
-					  1ull << interval_log2, b->size, (uint32_t)hits);
+struct run {
+	struct tally tally[2][SITES];
+	double largest_interval; /* of its samples: what no row has seen may have had it */
+};
+
+static void add_sample(struct run *run, const struct study_plan *plan, const struct block *b,
+		       uint32_t interval_log2, uint32_t hits)
+{
+	struct trace_block t = {
+	    .size = b->size, .hits = hits, .interval_log2 = (uint8_t)interval_log2};
+	bool kept = true;
+
+	for (uint32_t log2 = plan->interval_log2 - 1;
+	     plan->way == THINNED && kept && log2 <= plan->interval_log2; log2++)
+		kept = thin_block((uint32_t)plan->sampler, log2, random_bits(), &t);
+	if (!kept)
+		return;
+	run->largest_interval = fmax(run->largest_interval, exp2(t.interval_log2));
+	for (int live = 0; live <= b->live; live++)
+		tally_add(&run->tally[live][b->site], (enum mayfly_sampler)plan->sampler,
+			  exp2(t.interval_log2), b->size, t.hits);
+}
+
+static void run_thread(struct run *run, const struct stream *s, int thread,
+		       const struct study_plan *plan)
+{
+	uint32_t log2 = plan->interval_log2 - (plan->way == THINNED ? 2 : 0);
+	struct sampler_budget budget = {0};
+	struct sampler state;
+	uint64_t now = 1;
+
+	sampler_init(&state, (uint32_t)plan->sampler, log2, random_bits());
+	if (plan->way == ADAPTIVE)
+		sampler_begin_budget(&state);
+	for (size_t k = 0; k < s->blocks[thread]; k++) {
+		const struct block *b = &s->block[thread][k];
+		int32_t hits;
+
+		now += plan->way == ADAPTIVE ? pace(s, thread, k) : 0;
+		if (b->size < state.left) {
+			state.left -= b->size;
+			continue;
 		}
+		hits = sampler_take(&state, b->size, b->site * 64u);
+		if (hits != SAMPLER_SKIP)
+			add_sample(run, plan, b, state.interval_log2, (uint32_t)hits);
+		if (plan->way != ADAPTIVE)
+			continue;
+		if (hits != SAMPLER_SKIP) {
+			now += SAMPLE_TICKS;
+			sampler_charge(&state, &budget, SAMPLE_TICKS,
+				       hits ? sampler_position(&state) : 0);
+		}
+		sampler_look(&state, &budget, now, WINDOW_TICKS, BUDGET_SHARE, log2, b->size, hits);
 	}
+}
+
+/* One run of the program: a sampler for each thread, sums for each site. */
+static void run_stream(struct run *run, const struct stream *s, const struct study_plan *plan)
+{
+	memset(run, 0, sizeof(*run));
+	run->largest_interval = exp2(plan->interval_log2);
+	for (int t = 0; t < THREADS; t++)
+		run_thread(run, s, t, plan);
 }
 
 enum { CLASSES = 6 };
@@ -370,20 +437,34 @@ struct coverage {
 struct study {
 	struct coverage coverage[2][CLASSES]; /* allocated, live */
 	double error[BATCHES][2][SITES][2];   /* sum of estimate - truth */
+	double claimed[2][SITES][2];	      /* sum of the estimates' own variances */
+	double interval_log2;		      /* the mean of the runs' largest ones */
 };
 
-static void judge(struct study *study, int batch, const struct stream *s,
-		  struct tally tally[2][SITES], uint64_t interval)
+static void add_error(struct study *study, int batch, int live, int site,
+		      const struct mayfly_estimate *e, const struct truth *truth)
 {
+	double error[2] = {e->bytes.estimate - truth->bytes, e->blocks.estimate - truth->blocks};
+	double variance[2] = {e->bytes.stderror * e->bytes.stderror,
+			      e->blocks.stderror * e->blocks.stderror};
+
+	for (int figure = 0; figure < 2; figure++) {
+		study->error[batch][live][site][figure] += error[figure];
+		study->claimed[live][site][figure] += variance[figure];
+	}
+}
+
+static void judge(struct study *study, int batch, const struct stream *s, const struct run *run)
+{
+	study->interval_log2 += log2(run->largest_interval) / (BATCHES * RUNS);
 	for (int live = 0; live < 2; live++) {
 		for (int i = 0; i < SITES; i++) {
 			const struct truth *truth = &s->truth[live][i];
-			struct mayfly_estimate e = tally_estimate(&tally[live][i], interval);
-			struct coverage *c =
-			    &study->coverage[live][class_of(tally[live][i].seen_blocks)];
+			const struct tally *t = &run->tally[live][i];
+			struct mayfly_estimate e = tally_estimate(t, run->largest_interval);
+			struct coverage *c = &study->coverage[live][class_of(t->seen_blocks)];
 
-			study->error[batch][live][i][0] += e.bytes.estimate - truth->bytes;
-			study->error[batch][live][i][1] += e.blocks.estimate - truth->blocks;
+			add_error(study, batch, live, i, &e, truth);
 			if (truth->blocks == 0)
 				continue;
 			c->rows++;
@@ -402,9 +483,12 @@ static double standard_errors(double sum, double variance, int runs)
 /*
  * The mean error of each figure, in standard errors of the mean. Of so many figures some are beyond
  * 3 by chance (1 in 370): one counts as biased when it is beyond in both batches or in all runs
- * together beyond 4, and the whole as biased when more than 1 in 100 are beyond 3.
+ * together beyond 4, and the whole as biased when more than 1 in 100 are beyond 3. The variance of
+ * plain samples is known; that of others is what the estimates say themselves, on average, and at
+ * least that of the stream's interval, as the rare samples that weigh most may all be missing.
  */
-static void check_bias(const struct study *study, const struct stream *s, const char *name)
+static void check_bias(const struct study *study, const struct stream *s, enum way way,
+		       const char *name)
 {
 	int figures = 0, beyond = 0;
 	double worst = 0;
@@ -413,10 +497,15 @@ static void check_bias(const struct study *study, const struct stream *s, const 
 		int live = i / 2 / SITES, site = i / 2 % SITES, blocks = i % 2;
 		const struct truth *t = &s->truth[live][site];
 		double variance = blocks ? t->variance_blocks : t->variance_bytes;
+		double truth = blocks ? t->blocks : t->bytes;
 		double first = study->error[0][live][site][blocks];
 		double second = study->error[1][live][site][blocks];
-		double z = standard_errors(first + second, variance, BATCHES * RUNS);
+		double z;
 
+		if (way != PLAIN)
+			variance = fmax(variance + 1e-12 * truth * truth,
+					study->claimed[live][site][blocks] / (BATCHES * RUNS));
+		z = standard_errors(first + second, variance, BATCHES * RUNS);
 		figures++;
 		beyond += fabs(z) > 3;
 		worst = fmax(worst, fabs(z));
@@ -436,10 +525,11 @@ static void check_bias(const struct study *study, const struct stream *s, const 
 /*
  * Too wide intervals are a fault, too, where the variance that they are made from is the true one.
  * That of the stratified sampler is an upper bound, since blocks of one class exclude each other.
+ * Where the interval changed, rows are taken for ones of the largest.
  */
-static void check_coverage(const struct study *study, int sampler, const char *name)
+static void check_coverage(const struct study *study, int sampler, enum way way, const char *name)
 {
-	double most = sampler == SAMPLER_POISSON ? 99 : 100;
+	double most = sampler == SAMPLER_POISSON && way != ADAPTIVE ? 99 : 100;
 
 	for (int live = 0; live < 2; live++) {
 		for (int c = 0; c < CLASSES; c++) {
@@ -459,44 +549,69 @@ static void check_coverage(const struct study *study, int sampler, const char *n
 	}
 }
 
-static void run_study(int sampler, uint32_t interval_log2, uint64_t seed)
+static const char *const way_name[] = {"", "thinned ", "adaptive "};
+
+static void run_study(int sampler, uint32_t interval_log2, enum way way, uint64_t seed)
 {
+	const struct study_plan plan = {sampler, interval_log2, way};
 	static struct study study;
 	static struct stream stream;
-	static struct tally tally[2][SITES];
+	static struct run run;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s %d KiB", sampler ? "poisson" : "stratified",
-		 1 << interval_log2 >> 10);
+	snprintf(name, sizeof(name), "%s%s %d KiB", way_name[way],
+		 sampler ? "poisson" : "stratified", 1 << interval_log2 >> 10);
 	memset(&study, 0, sizeof(study));
-	make_stream(&stream, sampler, (double)(1ull << interval_log2), seed);
-	for (int run = 0; run < BATCHES * RUNS; run++) {
-		run_stream(&stream, sampler, interval_log2, tally);
-		judge(&study, run / RUNS, &stream, tally, 1ull << interval_log2);
+	make_stream(&stream, sampler, exp2(interval_log2 + (way == ADAPTIVE ? 1 : 0)), seed);
+	for (int i = 0; i < BATCHES * RUNS; i++) {
+		run_stream(&run, &stream, &plan);
+		judge(&study, i / RUNS, &stream, &run);
 	}
-	check_bias(&study, &stream, name);
-	check_coverage(&study, sampler, name);
+	check_bias(&study, &stream, way, name);
+	check_coverage(&study, sampler, way, name);
+	printf("# %s: largest interval 2^%.1f on average\n", name, study.interval_log2);
+	CHECK(way != ADAPTIVE || study.interval_log2 > interval_log2 + 1, "it hardly changed");
 	free_stream(&stream);
 }
 
 static void test_stratified_64k(void)
 {
-	run_study(SAMPLER_STRATIFIED, 16, 1);
+	run_study(SAMPLER_STRATIFIED, 16, PLAIN, 1);
 }
 
 static void test_stratified_512k(void)
 {
-	run_study(SAMPLER_STRATIFIED, 19, 2);
+	run_study(SAMPLER_STRATIFIED, 19, PLAIN, 2);
 }
 
 static void test_poisson_64k(void)
 {
-	run_study(SAMPLER_POISSON, 16, 3);
+	run_study(SAMPLER_POISSON, 16, PLAIN, 3);
 }
 
 static void test_poisson_512k(void)
 {
-	run_study(SAMPLER_POISSON, 19, 4);
+	run_study(SAMPLER_POISSON, 19, PLAIN, 4);
+}
+
+static void test_stratified_thinned(void)
+{
+	run_study(SAMPLER_STRATIFIED, 16, THINNED, 5);
+}
+
+static void test_poisson_thinned(void)
+{
+	run_study(SAMPLER_POISSON, 16, THINNED, 6);
+}
+
+static void test_stratified_adaptive(void)
+{
+	run_study(SAMPLER_STRATIFIED, 16, ADAPTIVE, 7);
+}
+
+static void test_poisson_adaptive(void)
+{
+	run_study(SAMPLER_POISSON, 16, ADAPTIVE, 8);
 }
 
 int main(void)
@@ -511,5 +626,9 @@ int main(void)
 	RUN(test_stratified_512k);
 	RUN(test_poisson_64k);
 	RUN(test_poisson_512k);
+	RUN(test_stratified_thinned);
+	RUN(test_poisson_thinned);
+	RUN(test_stratified_adaptive);
+	RUN(test_poisson_adaptive);
 	DONE();
 }

@@ -134,6 +134,33 @@ def short_program():
         check(report["moments"] and report["moments"][-1]["rss"] > 100000, report["moments"])
 
 
+def free_bytes(trace):
+    """What glibc said each time: (when, in ns, how many bytes are free)."""
+    counters = as_json("report", "--rss", "--json", trace)["counters"]
+    found = next(c for c in counters if c["name"] == "glibc.free")
+    return list(zip(found["time_ns"], found["value"]))
+
+
+MODES = {"sampled": ["-i", "512K"], "exact": ["--exact"]}
+
+
+@cases(MODES)
+def a_million_free_blocks(mode):
+    """glibc would go through all of them, which takes a fifth of a second and more: it is not asked
+    any more, in exact mode but for the end. With the blocks kept, it is."""
+    with Folder() as here:
+        trace = here / "trace.mayfly"
+        result = record([program("released"), "400"], trace, *MODES[mode])
+        check(result.code == 0, result)
+        check(int(result.out) < 40000, "a call took", result.out, "microseconds")
+        looks = free_bytes(trace)[:-1 if mode == "exact" else None]
+        check(len(looks) > 3 and max(value for _, value in looks) < 20 * MEGABYTE, looks)
+        result = record([program("released"), "400", "keep"], trace, "--force", *MODES[mode])
+        check(result.code == 0, result)
+        looks = free_bytes(trace)
+        check(looks[-1][0] > 0.9 * info(trace)["duration_ns"], "not asked any more", looks)
+
+
 @case
 def without_a_recorder():
     """A program that was preloaded by hand: the agent alone knows RSS at its end."""

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cpu.h"
+#include "path.h"
 
 #define LONGEST_WAIT_NS	 1000000000ull
 #define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
@@ -20,8 +21,16 @@
 #define SLOW_NS		  2000000
 #define PAGE_BYTES	  4096u
 
+/* What glibc takes for one free block: they are in a cache at first, and then they are not. */
+#define NEAR_BLOCKS   32768
+#define NEAR_BLOCK_NS 10
+#define FAR_BLOCK_NS  300
+/* Of an interval, one block in so many bytes may be free and no sample shows it. */
+#define UNSEEN_LOG2 7
+
 _Atomic uint64_t allocator_next;
-static _Atomic uint64_t last_cost_ns;
+static _Atomic uint64_t last_cost_ns, last_ticks;
+static _Atomic int64_t live_blocks, most_blocks; /* most: since the last look */
 
 /* Whatever allocator is underneath has its own; bound when the agent is loaded. A dlsym() that
  * finds nothing would leave an error for the program's dlerror(). */
@@ -150,32 +159,77 @@ static uint64_t to_ticks(uint64_t ns, uint64_t now)
 	return (uint64_t)((unsigned __int128)ns * (now - spool_header->start_ticks) / passed);
 }
 
-/* The next time, after one that took so long: soon at first, then each second, and more seldom
- * where it takes long: with very many free blocks all threads may have to wait for it, so that it
- * is hardly ever done again. */
+/* From one look to the next, where one takes so long. With very many free blocks all threads may
+ * have to wait for it, so that it is hardly ever done. */
+static uint64_t wait_of(uint64_t cost_ns)
+{
+	uint64_t wait = cost_ns * COST_SHARE, milliseconds = cost_ns / 1000000, slow;
+
+	if (milliseconds > MOST_MILLISECONDS)
+		milliseconds = MOST_MILLISECONDS;
+	slow = milliseconds * milliseconds * SLOW_WAIT_NS;
+	return wait > slow ? wait : slow;
+}
+
+/* The next time, after one that took so long: soon at first, then each second, or more seldom. */
 static uint64_t next_look(uint64_t ticks, uint64_t cost_ns)
 {
-	uint64_t wait = elapsed_ns() / 4, milliseconds = cost_ns / 1000000;
+	uint64_t wait = elapsed_ns() / 4, least = wait_of(cost_ns);
 
 	if (wait < SHORTEST_WAIT_NS)
 		wait = SHORTEST_WAIT_NS;
 	if (wait > LONGEST_WAIT_NS)
 		wait = LONGEST_WAIT_NS;
-	if (wait < cost_ns * COST_SHARE)
-		wait = cost_ns * COST_SHARE;
-	if (milliseconds > MOST_MILLISECONDS)
-		milliseconds = MOST_MILLISECONDS;
-	if (wait < milliseconds * milliseconds * SLOW_WAIT_NS)
-		wait = milliseconds * milliseconds * SLOW_WAIT_NS;
-	return ticks + to_ticks(wait, ticks);
+	return ticks + to_ticks(wait > least ? wait : least, ticks);
+}
+
+void allocator_blocks(int64_t change)
+{
+	int64_t live =
+	    atomic_fetch_add_explicit(&live_blocks, change, memory_order_relaxed) + change;
+	int64_t most = atomic_load_explicit(&most_blocks, memory_order_relaxed);
+
+	while (live > most && !atomic_compare_exchange_weak(&most_blocks, &most, live))
+		;
+}
+
+/*
+ * What a look is going to take: as long as the last one, and the time for as many free blocks as
+ * there are fewer live ones than there have been since. That many places are free at most: what
+ * was free before is in the last one's time, and free neighbours become one.
+ */
+static uint64_t expected_cost(void)
+{
+	uint64_t unseen = (1ull << self.sampler.interval_log2) >> UNSEEN_LOG2, ns;
+	int64_t fewer = atomic_load(&most_blocks) - atomic_load(&live_blocks);
+	uint64_t freed = unseen + (fewer > 0 ? (uint64_t)fewer : 0);
+
+	/* Others know the sums of their free memory. */
+	if (mallctl || mi_process_info || MallocExtension_GetNumericProperty)
+		return last_cost_ns;
+	ns = (freed < NEAR_BLOCKS ? freed : NEAR_BLOCKS) * NEAR_BLOCK_NS;
+	if (freed > NEAR_BLOCKS)
+		ns += (freed - NEAR_BLOCKS) * FAR_BLOCK_NS;
+	return last_cost_ns + ns;
+}
+
+/* The wait is as long as if the last look had taken what this one will. */
+static bool too_early(uint64_t ticks)
+{
+	uint64_t since = last_ticks ? last_ticks : spool_header->start_ticks;
+
+	return ticks < since + to_ticks(wait_of(expected_cost()), ticks);
 }
 
 static void look(struct writer *w, uint64_t ticks)
 {
 	/* Its own time: others may have had the CPU meanwhile. */
 	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	uint32_t count, whose = ask(value, &count);
+	uint32_t count, whose;
 
+	atomic_store(&most_blocks, atomic_load(&live_blocks));
+	whose = ask(value, &count);
+	last_ticks = ticks;
 	last_cost_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 	atomic_store(&allocator_next, next_look(ticks, last_cost_ns));
 	if (count)
@@ -204,7 +258,7 @@ COLD void allocator_look(struct writer *w, uint64_t ticks)
 	/* One thread does it. Where it cannot be done, another try soon. */
 	if (ticks < due || !atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
 		return;
-	if (may_ask(w))
+	if (!too_early(ticks) && may_ask(w))
 		look(w, ticks);
 	else
 		atomic_store(&allocator_next, next_look(ticks, 0));
@@ -254,7 +308,8 @@ void allocator_end(struct writer *w)
 	if (!may_ask(w))
 		return;
 	ticks = agent_ticks();
-	if (last_cost_ns < SLOW_NS)
+	/* In exact mode each of those blocks has cost as much before. */
+	if ((agent_exact ? last_cost_ns : expected_cost()) < SLOW_NS)
 		look(w, ticks);
 	if (read_resident(&value[0], &value[1]))
 		spool_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);

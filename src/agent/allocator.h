@@ -6,6 +6,9 @@
  * Asking takes the allocator's locks, which this thread does not hold: the real function has
  * returned or has not been called yet. Only a signal handler may have interrupted it, so none must
  * be on the stack, and none may come while we ask.
+ *
+ * glibc goes through all its free blocks, and who calls malloc meanwhile waits. What that would
+ * take is guessed before, from the blocks that have become fewer since it was asked last.
  */
 #ifndef MAYFLY_ALLOCATOR_H
 #define MAYFLY_ALLOCATOR_H
@@ -19,6 +22,9 @@ static inline bool allocator_due(uint64_t ticks)
 {
 	return UNLIKELY(ticks >= atomic_load_explicit(&allocator_next, memory_order_relaxed));
 }
+
+/* The program has so many blocks more, or fewer, as far as is known. Rarely: it is shared. */
+void allocator_blocks(int64_t change);
 
 /* Not between a RELEASE for a realloc and what becomes of it. */
 void allocator_look(struct writer *w, uint64_t ticks);

@@ -23,6 +23,8 @@
 #define RELEASE_BYTES 32u
 #define ALLOC_BYTES   48u
 
+#define TOLD_BLOCKS 256 /* so many at once */
+
 #define MORE 63u /* pop or push does not fit into its 6 bits */
 
 #define INLINE inline __attribute__((always_inline))
@@ -134,6 +136,7 @@ static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block
 /* Differences of 0: whoever reads it may take its fields or leave them. */
 static void put_undo(struct writer *w)
 {
+	w->new_blocks++;
 	__builtin_memset(w->at, 0, 4);
 	w->at[0] = SPOOL_EXACT_RECORD;
 	w->at = put_u16(w->at + 4, SPOOL_FLAG_UNDO << 12);
@@ -186,6 +189,16 @@ static COLD void dropped(struct writer *w, bool is_free)
 		spool_drop_sample(w);
 }
 
+/* Blocks more or fewer. Some hundred do not matter, and what threads share is slow. */
+static inline void count_block(struct writer *w, int64_t change)
+{
+	w->new_blocks += change;
+	if (UNLIKELY(w->new_blocks >= TOLD_BLOCKS || w->new_blocks <= -TOLD_BLOCKS)) {
+		allocator_blocks(w->new_blocks);
+		w->new_blocks = 0;
+	}
+}
+
 static INLINE void record_alloc(void *block, size_t size, const struct walk_start *at,
 				uint32_t flags)
 {
@@ -211,6 +224,7 @@ static INLINE void record_alloc(void *block, size_t size, const struct walk_star
 	}
 	ticks = read_clock();
 	put_alloc(w, ticks, block, size, flags);
+	count_block(w, 1);
 	if (UNLIKELY(w->walk.truncated))
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
 	if (allocator_due(ticks))
@@ -246,6 +260,7 @@ static INLINE bool record_release(const void *block, uint64_t ticks, uint32_t fl
 		return false;
 	}
 	put_release(w, ticks, block, flags);
+	count_block(w, -1);
 	return true;
 }
 

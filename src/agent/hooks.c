@@ -279,6 +279,7 @@ static void write_free(const struct live_block *b, uint64_t ticks, uint32_t flag
 				  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&spool_header->frees, 1, memory_order_relaxed);
+	allocator_blocks(-(int64_t)b->blocks);
 	if (!w) {
 		atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
 		return;
@@ -315,6 +316,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	    .position = sampler_position(&self.sampler),
 	    .thread = self.number,
 	    .weight = (float)weight,
+	    .blocks = (float)(size && weight > size ? weight / size : 1),
 	};
 
 	if (!spool_sample(w, ticks, id, size, hits, flags))
@@ -322,6 +324,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	atomic_fetch_add_explicit(&spool_header->live_bytes, (int64_t)live.weight,
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
+	allocator_blocks((int64_t)live.blocks);
 	if (live_add(&live, &stale))
 		write_free(&stale, ticks, 0);
 	if (allocator_due(ticks))

@@ -16,6 +16,7 @@ struct live_block {
 	uint64_t position; /* sampler_position of the allocating thread after the allocation */
 	uint32_t thread;   /* self.number of the allocating thread */
 	float weight;	   /* bytes it stands for, for the progress line */
+	float blocks;	   /* the same in blocks, for allocator.h */
 };
 
 #define LIVE_FILTER_BITS_LOG2_MIN 13

@@ -302,13 +302,14 @@ static struct mayfly_figure sampled_figure(double exact, double y, double v, dou
  * How heavy an unseen sample could be in blocks: small blocks are seen rarely and count for many.
  * As heavy as the heaviest seen when all seem to have one size, up to 3.5 times that when not. Few
  * samples of blocks near R or above say nothing of small ones: then as if nothing had been seen.
+ * Where another interval may have been in force, it is as much heavier.
  */
-static double unseen_blocks(const struct tally *t)
+static double unseen_blocks(const struct tally *t, double interval)
 {
 	double factor = 2.5;
 
 	if (t->seen_blocks <= 3 && t->heaviest_block < SAYS_NOTHING)
-		return t->largest_interval;
+		return interval;
 	if (t->seen_blocks > 1) {
 		double unequal = t->variance_blocks > 0
 				     ? t->heaviest_block * t->sampled_blocks / t->variance_blocks
@@ -316,7 +317,7 @@ static double unseen_blocks(const struct tally *t)
 
 		factor = fmin(3.5, pow(fmax(1, unequal), 16));
 	}
-	return factor * fmax(1, t->heaviest_block);
+	return factor * fmax(1, t->heaviest_block) * (interval / t->largest_interval);
 }
 
 struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval)
@@ -324,10 +325,13 @@ struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interv
 	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
 
 	if (t->seen_blocks > 0) {
+		/* The row's own samples may be of a time when more were taken. */
+		double unseen = fmax(t->largest_interval, trace_interval);
+
 		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes, t->variance_bytes,
-					 t->seen_bytes, t->seen_blocks, t->largest_interval);
+					 t->seen_bytes, t->seen_blocks, unseen);
 		e.blocks = sampled_figure(t->exact_blocks, t->sampled_blocks, t->variance_blocks,
-					  t->seen_blocks, t->seen_blocks, unseen_blocks(t));
+					  t->seen_blocks, t->seen_blocks, unseen_blocks(t, unseen));
 		return e;
 	}
 	e.bytes = exact_figure(t->exact_bytes);
