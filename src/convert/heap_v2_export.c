@@ -57,6 +57,12 @@ static double miss(const struct owed *owed, double blocks, double bytes)
 	return fabs(bytes * f - owed->bytes) + fabs(blocks * f - owed->blocks);
 }
 
+/* What is beyond all numbers of bytes, as sums of a damaged trace may be, is the largest. */
+static uint64_t whole(double x)
+{
+	return x < 0x1p63 ? (uint64_t)x : INT64_MAX;
+}
+
 /* The best of the whole numbers around the exact ones. */
 static struct pair whole_pair(const struct owed *owed)
 {
@@ -74,7 +80,7 @@ static struct pair whole_pair(const struct owed *owed)
 
 		if (missed < best) {
 			best = missed;
-			pair = (struct pair){(uint64_t)n, (uint64_t)s};
+			pair = (struct pair){whole(n), whole(s)};
 		}
 	}
 	return pair;

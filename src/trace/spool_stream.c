@@ -303,10 +303,11 @@ static inline int64_t moment(struct spool_stream *s, uint64_t ticks)
 
 static double weight(const struct spool_stream *s, const struct live_block *b)
 {
-	double interval = (double)((uint64_t)1 << b->sample.interval_log2), rate, bytes, blocks;
+	double interval, rate, bytes, blocks;
 
 	if (s->exact || !b->sample.hits)
 		return (double)b->size;
+	interval = (double)((uint64_t)1 << b->sample.interval_log2);
 	if (b->flags & MAYFLY_FLAG_HEAP_MASK && (rate = spool_ocaml_rate(s->packets.header)) > 0)
 		interval = 8 / rate;
 	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags), interval, b->size,
