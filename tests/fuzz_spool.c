@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "trace/spool_format.h"
-#include "trace/spool_stream.h"
+#include "trace/spool_convert.h"
 
 #include "fuzz_main.h"
 

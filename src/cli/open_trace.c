@@ -3,10 +3,11 @@
 #include "open_trace.h"
 
 #include "cli.h"
-#include "finalise.h"
 #include "decode_threads.h"
+#include "finalise.h"
 #include "symbols/symbols.h"
 #include "trace/recording.h"
+#include "trace/spool_packets.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -23,7 +23,8 @@
 #include "trace/cursor.h"
 #include "trace/fragments.h"
 #include "trace/format.h"
-#include "trace/spool_stream.h"
+#include "trace/spool_convert.h"
+#include "trace/spool_packets.h"
 #include "trace/sums.h"
 
 #define BUDGET_BASE  ((uint64_t)64 << 20)

@@ -27,6 +27,11 @@ size_t spool_readable(const struct spool_source *source, uint64_t offset, size_t
 	return low;
 }
 
+bool spool_recognise(const void *data, size_t size)
+{
+	return size >= 8 && memcmp(data, SPOOL_MAGIC, 8) == 0;
+}
+
 int spool_read_header(const struct spool_source *source, const struct spool_header **mapped,
 		      struct spool_header *copy)
 {

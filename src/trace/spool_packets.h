@@ -35,6 +35,9 @@ struct spool_packets {
 	bool damaged;
 };
 
+/* True when data begins like a spool. */
+bool spool_recognise(const void *data, size_t size);
+
 /* The header at its place, and a copy that the program can no longer change. 0 or an enum
  * mayfly_error: it is no spool, of another version, still waiting, damaged. */
 int spool_read_header(const struct spool_source *source, const struct spool_header **mapped,

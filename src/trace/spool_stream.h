@@ -56,6 +56,8 @@ struct spool_stream_options {
 	 * for snapshots, which may come once in hours. */
 	bool release_early;
 	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
+	/* Ticks of the only one to keep, after which nothing more is read; 0: none. */
+	uint64_t only_fork;
 };
 
 struct spool_stream;
@@ -105,16 +107,5 @@ void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t seed);
 
 void spool_stream_close(struct spool_stream *s);
-
-/* True when data begins like a spool. */
-bool spool_recognise(const void *data, size_t size);
-
-/* A spool that lies whole in memory becomes the bytes of a trace without symbols (NULL names);
- * symbolise, when not NULL, may add them to the tables before they are written. parent_* may be
- * NULL: the parent's spool, for a forked child. *bytes is malloc'ed. */
-int spool_convert(const void *data, size_t size, const void *parent_data, size_t parent_size,
-		  const struct spool_ending *ending, int level,
-		  void (*symbolise)(void *context, struct recording *tables), void *context,
-		  uint8_t **bytes, size_t *bytes_size);
 
 #endif
