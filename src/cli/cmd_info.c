@@ -243,7 +243,7 @@ static void print_module_count(const struct output *o, const struct mayfly_trace
 	if (without || partly)
 		print_field(o, "Modules", "%zu, %zu without symbols, %zu with part of them",
 			    info->modules, without, partly);
-	else
+	else if (info->modules)
 		print_field(o, "Modules", "%zu, all with symbols", info->modules);
 }
 
