@@ -511,6 +511,10 @@ def views_say_what_is_missing():
         result = mayfly("report", *view, path, code=1, lines=1)
         check("does not have " + lack in result.message and view[0] in result.message
               and "--snapshots" not in result.message, view, result.message)
+    for to, lack in (("chrome", "times"), ("massif", "times"), ("ctf", "single blocks"),
+                     ("memtrace", "single blocks")):
+        result = mayfly("export", "--to", to, "-o", folder / "lacking", path, code=1, lines=1)
+        check("does not have " + lack in result.message, to, result.message)
     cut = write("cut.pb", profiles.small_pprof()[:60])
     result = mayfly("report", cut, code=1, lines=1)
     check("cut off" in result.message and "not of a heap" not in result.message, result.message)
