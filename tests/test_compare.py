@@ -313,6 +313,18 @@ def check_at_the_limit(metric):
 
 
 @case
+def check_of_blocks_names_most_blocks():
+    """The guilty of a limit on blocks are the stacks with most blocks, not with most bytes."""
+    rows = report(trace("before"), "--metric", "allocated", "--by", "stack", "--top", "0")["rows"]
+    blocks = sorted((row["self"]["blocks"]["estimate"] for row in rows), reverse=True)
+    answer = json.loads(checked("--json", "--max-blocks", "1", "--top", "3", trace("before"),
+                                code=1).out)
+    same([g["self"]["blocks"]["estimate"] for g in answer["limits"][0]["stacks"]], blocks[:3])
+    text = checked("--max-blocks", "1", trace("before"), code=1).out.decode()
+    check("  1. %d blocks\n" % blocks[0] in text, text)
+
+
+@case
 def check_functions():
     path = limits("# of functions", "", "leaked 200K function ^grow$", "leaked 49999 function ^same$",
                   "  blocks\t150  function ^(grow|same)$", "peak 1G")

@@ -8,6 +8,7 @@ import collections
 import json
 import os
 import re
+import signal
 import sqlite3
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
@@ -803,6 +804,19 @@ def manual_examples():
     db = database("known-exact")
     for query in queries:
         check(db.execute(query).fetchall(), "nothing for", query)
+
+
+@cases(["sqlite", "ctf"])
+def signals_leave_nothing_behind(to):
+    """Here that of a file that grows too large; Ctrl-C is one like it."""
+    place = folder / ("ended-" + to)
+    os.mkdir(place)
+    source = trace("known-exact")
+    limited = ["/bin/sh", "-c", "ulimit -f 16; exec \"$@\"", "sh", MAYFLY, "export", "--to", to,
+               "-o", os.path.join(place, "out"), source]
+    done = run(limited)
+    same(done.code, 128 + signal.SIGXFSZ, "%r" % done)
+    same(os.listdir(place), [], "what is left")
 
 
 @case

@@ -467,6 +467,69 @@ def profiles_can_be_compared():
 
 
 @case
+def shared_nodes_cost_once():
+    """Many deep stacks that share nearly all of their nodes are a small tree."""
+    common = list(range(1, 1001))
+    types = b"".join(profiles.field(1, profiles.field(1, n) + profiles.field(2, n + 2))
+                     for n in (1, 2))
+    rows = b"".join(
+        profiles.field(2, profiles.field(1, [1001 + n] + common) + profiles.field(2, [1, 10]))
+        for n in range(4000))
+    places = b"".join(profiles.field(4, profiles.field(1, n) + profiles.field(3, 4096 * n))
+                      for n in range(1, 5001))
+    names = ("", "inuse_objects", "inuse_space", "count", "bytes")
+    raw = types + rows + places + b"".join(profiles.field(6, n.encode()) for n in names)
+    path = write("deep.pb.gz", gzip.compress(raw, 9))
+    check(os.path.getsize(path) < 1 << 20, "the input is small", os.path.getsize(path))
+    got = json.loads(mayfly("report", "--json", "--metric", "live", path).text)["total"]
+    same(got["bytes"]["estimate"], 40000, "bytes")
+    same(facts(path)["stacks"], 4000, "stacks")
+
+
+@case
+def views_say_what_is_missing():
+    """A converted profile is called neither a trace of --snapshots nor a program that had ended."""
+    path = write("views.pb", profiles.small_pprof())
+    for view, lack in ((["--churn"], "times"), (["--histogram", "size"], "sizes"),
+                       (["--histogram", "lifetime"], "lifetimes"), (["--reallocs"], "sizes"),
+                       (["--series", "3"], "times"), (["--survival"], "single blocks")):
+        result = mayfly("report", *view, path, code=1, lines=1)
+        check("does not have " + lack in result.message and view[0] in result.message
+              and "--snapshots" not in result.message, view, result.message)
+    for to, lack in (("chrome", "times"), ("massif", "times"), ("ctf", "single blocks"),
+                     ("memtrace", "single blocks")):
+        result = mayfly("export", "--to", to, "-o", folder / "lacking", path, code=1, lines=1)
+        check("does not have " + lack in result.message, to, result.message)
+    cut = write("cut.pb", profiles.small_pprof()[:60])
+    result = mayfly("report", cut, code=1, lines=1)
+    check("cut off" in result.message and "not of a heap" not in result.message, result.message)
+
+
+@case
+def devices_without_end():
+    """Only the beginning of what is no trace is read."""
+    for device in ("/dev/zero", "/dev/urandom"):
+        result = run(["/bin/sh", "-c", "ulimit -v 600000; exec \"$@\"", "sh", MAYFLY, "report",
+                      device])
+        same(result.code, 1, "exit status %r" % result)
+        check(b"not a mayfly trace" in result.err, result)
+
+
+@case
+def differences_nobody_can_judge():
+    """A side without errors makes the change's error, and its p, unknown."""
+    blind, sure = write("blind.pb", profiles.small_pprof()), write("sure.heap", profiles.JEMALLOC)
+    for pair, said in (((blind, sure), "before does not"), ((sure, blind), "after does not"),
+                       ((blind, blind), "Neither file")):
+        total = json.loads(mayfly("diff", "--json", *pair).text)["total"]
+        check(total["verdict"] in ("unknown", "same"), total)
+        for key in ("stderr", "low", "high", "p", "adjusted_p"):
+            same(total["bytes"][key], None, key)
+        text = mayfly("diff", "--all", *pair).text
+        check(said in text and "significant" not in text, said, text)
+
+
+@case
 def unpacking_has_an_end():
     """A file that becomes GB of text or of tables: refused, and little memory is used."""
     bomb = gzip.compress(profiles.HEAPTRACK.encode() + b"t 1 0\n" * 5000000, 6)

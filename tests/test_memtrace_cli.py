@@ -78,6 +78,21 @@ def import_makes_the_trace_that_commands_make():
 
 
 @case
+def samples_among_all_blocks_keep_their_weight():
+    """Exact and sampled traces, merged and exported: the file has rate 1, and blocks that stand for
+    others. Read again, the sums are those of the merged trace."""
+    path, exported = folder / "mixed.mayfly", folder / "mixed.ctf"
+    mayfly("merge", "-o", path, native_trace("sampled"), native_trace("exact"))
+    mayfly("export", "--to", "memtrace", "--heap", "all", "-o", exported, path)
+    query = ("report", "--json", "--heap", "all", "--metric", "allocated")
+    want = json.loads(mayfly(*query, path).text)["total"]["bytes"]
+    got = json.loads(mayfly(*query, exported).text)["total"]["bytes"]
+    check(abs(got["estimate"] - want["estimate"]) <= want["estimate"] / 100, got, want)
+    same(got["stderr"], None, "which blocks are samples is not in the file")
+    check("temporary" in facts(exported)["absent"], facts(exported)["absent"])
+
+
+@case
 def info_says_where_it_comes_from():
     found = facts(memtrace_file())
     same((found["pid"], found["samples"], found["mode"]), (1234, 300, "sampled"), "facts")

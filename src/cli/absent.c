@@ -64,10 +64,12 @@ bool absent_said(const char *path, const struct mayfly_trace *trace, const struc
 
 	if (!absent)
 		return false;
+	/* Who named no metric may have no option for it. */
 	cli_error("%s: the file that it comes from does not have %s%s", path,
 		  absent_text(text, sizeof(text), absent),
-		  absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
-			    MAYFLY_ABSENT_ALLOCATED)
+		  !q->metric_given ? ""
+		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
+			      MAYFLY_ABSENT_ALLOCATED)
 		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"
 						  : "; ask for --metric allocated")
 		      : "");

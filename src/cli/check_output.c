@@ -80,11 +80,15 @@ static char *verdict_text(const struct report *r, const struct limit *limit)
 
 static void print_place(FILE *to, const struct mayfly_place *place)
 {
-	char name[NAME_BYTES], location[NAME_BYTES];
+	char name[NAME_BYTES], location[NAME_BYTES] = "";
 
 	place_name(name, sizeof(name), place);
-	location_text(location, sizeof(location), place->file, place->line, place->module, false);
-	fprintf(to, "     %s  %s\n", name, location);
+	/* The name of a place without a function has its module already. */
+	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
+		location_text(location, sizeof(location), place->file, place->line, place->module,
+			      false);
+	fprintf(to, "     %s%s%s%s\n", name, *location ? "  " : "", location,
+		place->inlined ? " (inlined)" : "");
 }
 
 static char *stack_text(const struct mayfly_row *row)
@@ -98,7 +102,8 @@ static char *stack_text(const struct mayfly_row *row)
 	for (size_t k = 0; k < depth; k++)
 		print_place(to, &row->stack[k]);
 	if (depth < row->stack_length)
-		fprintf(to, "     ... %zu more\n", row->stack_length - depth);
+		fprintf(to, "     [%zu more frame%s]\n", row->stack_length - depth,
+			row->stack_length - depth == 1 ? "" : "s");
 	if (fclose(to) != 0) {
 		free(text);
 		return NULL;
@@ -123,16 +128,20 @@ bool check_add_guilt(const struct report *r, struct limit *limit, const struct m
 }
 
 /* "12.3 MB +-18 %", "+2.1 MB, now 12.3 MB +-18 %" */
-static char *guilt_title(char *buffer, size_t size, const struct report *r, const struct guilt *g)
+static char *guilt_title(char *buffer, size_t size, const struct report *r,
+			 const struct limit *limit, const struct guilt *g)
 {
 	char figure[128], change[FIGURE_TEXT];
+	const char *blocks = "";
 
-	report_say_figure(figure, sizeof(figure), &r->out, &g->estimate);
+	found_text(figure, sizeof(figure), r, limit, &g->estimate);
+	if (limit->metric == CHECK_BLOCKS)
+		blocks = strcmp(figure, "1") == 0 ? " block" : " blocks";
 	if (g->change > 0)
-		snprintf(buffer, size, "+%s, now %s", text_bytes(change, sizeof(change), g->change),
-			 figure);
+		snprintf(buffer, size, "+%s, now %s%s",
+			 amount(change, sizeof(change), limit, g->change), figure, blocks);
 	else
-		snprintf(buffer, size, "%s", figure);
+		snprintf(buffer, size, "%s%s", figure, blocks);
 	return buffer;
 }
 
@@ -158,7 +167,8 @@ static void print_guilt(const struct report *r, const struct limit *limit)
 	char title[256];
 
 	for (size_t i = 0; i < limit->guilty; i++) {
-		printf("%3zu. %s\n", i + 1, guilt_title(title, sizeof(title), r, &limit->guilt[i]));
+		printf("%3zu. %s\n", i + 1,
+		       guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
 		print_stack_lines(r, limit->guilt[i].text);
 	}
 }
@@ -198,10 +208,13 @@ static json_t *json_guilt(const struct limit *limit)
 	for (size_t i = 0; list && i < limit->guilty; i++) {
 		const struct guilt *g = &limit->guilt[i];
 		json_t *change = limit->relative ? json_number(g->change) : json_null();
+		bool blocks = limit->metric == CHECK_BLOCKS;
 
-		if (json_array_append_new(list, json_pack("{s:O, s:o, s:o}", "stack", g->places,
-							  "self", json_estimate(&g->estimate),
-							  "change_bytes", change)) != 0) {
+		if (json_array_append_new(
+			list, json_pack("{s:O, s:o, s:o, s:o}", "stack", g->places, "self",
+					json_estimate(&g->estimate), "change_bytes",
+					blocks ? json_null() : change, "change_blocks",
+					blocks ? change : json_null())) != 0) {
 			json_decref(list);
 			return NULL;
 		}
@@ -288,7 +301,7 @@ static void put_case(FILE *to, const struct report *r, const struct limit *limit
 		fputs("\">", to);
 		for (size_t i = 0; i < limit->guilty; i++) {
 			fprintf(to, "\n%3zu. ", i + 1);
-			put_xml(to, guilt_title(title, sizeof(title), r, &limit->guilt[i]));
+			put_xml(to, guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
 			fputc('\n', to);
 			put_xml(to, limit->guilt[i].text);
 		}

@@ -195,7 +195,9 @@ static struct mayfly_query query_of(struct check *c, struct limit *limit)
 
 	q.metric = metrics[limit->metric];
 	q.by = MAYFLY_BY_STACK;
-	q.stack_rows = c->report.top ? c->report.top : 1;
+	/* Rows come by bytes: those with the most blocks may be any of them. */
+	if (limit->metric != CHECK_BLOCKS)
+		q.stack_rows = c->report.top ? c->report.top : 1;
 	q.focus = pattern_match(&limit->focus);
 	if (limit->metric == CHECK_LEAKED)
 		q.ignore = suppressions_match(&c->suppressions);
@@ -237,6 +239,21 @@ static int compare_growth(const void *x, const void *y)
 	return (a->bytes.change < b->bytes.change) - (a->bytes.change > b->bytes.change);
 }
 
+static int compare_growth_of_blocks(const void *x, const void *y)
+{
+	const struct diff_row *a = x, *b = y;
+
+	return (a->blocks.change < b->blocks.change) - (a->blocks.change > b->blocks.change);
+}
+
+static int compare_blocks(const void *x, const void *y)
+{
+	const struct mayfly_row *const *a = x, *const *b = y;
+	double m = (*a)->self.blocks.estimate, n = (*b)->self.blocks.estimate;
+
+	return m != n ? (m < n) - (m > n) : (*a > *b) - (*a < *b);
+}
+
 /* The stacks that grew most, largest first. */
 static int find_growth(struct check *c, struct limit *limit, const struct mayfly_query *query)
 {
@@ -250,12 +267,34 @@ static int find_growth(struct check *c, struct limit *limit, const struct mayfly
 			       (struct diff_per){1, 1}, &d);
 	if (error)
 		return error;
-	qsort(d->row, d->rows, sizeof(*d->row), compare_growth);
-	for (size_t i = 0; done && i < d->rows && limit->guilty < c->report.top; i++)
-		if (d->row[i].after && d->row[i].bytes.change > 0)
-			done = check_add_guilt(&c->report, limit, d->row[i].after,
-					       d->row[i].bytes.change);
+	qsort(d->row, d->rows, sizeof(*d->row),
+	      limit->metric == CHECK_BLOCKS ? compare_growth_of_blocks : compare_growth);
+	for (size_t i = 0; done && i < d->rows && limit->guilty < c->report.top; i++) {
+		const struct diff_row *row = &d->row[i];
+		double change =
+		    limit->metric == CHECK_BLOCKS ? row->blocks.change : row->bytes.change;
+
+		if (row->after && change > 0)
+			done = check_add_guilt(&c->report, limit, row->after, change);
+	}
 	trace_diff_free(d);
+	return done ? 0 : MAYFLY_E_MEMORY;
+}
+
+/* The stacks with most blocks, the most first. */
+static int find_most_blocks(struct check *c, struct limit *limit,
+			    const struct mayfly_result *result)
+{
+	const struct mayfly_row **row = calloc(result->rows + 1, sizeof(*row));
+	bool done = row;
+
+	for (size_t i = 0; done && i < result->rows; i++)
+		row[i] = &result->row[i];
+	if (done)
+		qsort(row, result->rows, sizeof(*row), compare_blocks);
+	for (size_t i = 0; done && i < result->rows && i < c->report.top; i++)
+		done = check_add_guilt(&c->report, limit, row[i], 0);
+	free(row);
 	return done ? 0 : MAYFLY_E_MEMORY;
 }
 
@@ -266,6 +305,8 @@ static int find_guilt(struct check *c, struct limit *limit, const struct mayfly_
 		return 0;
 	if (limit->relative)
 		return find_growth(c, limit, query);
+	if (limit->metric == CHECK_BLOCKS)
+		return find_most_blocks(c, limit, result);
 	for (size_t i = 0; i < result->rows && i < c->report.top; i++)
 		if (!check_add_guilt(&c->report, limit, &result->row[i], 0))
 			return MAYFLY_E_MEMORY;

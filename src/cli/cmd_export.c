@@ -233,9 +233,14 @@ static int say_failed(const struct export *x, const char *path, int error)
 	    absent_said(path, x->file.trace, &x->q))
 		return CLI_FAILED;
 	if (error == MAYFLY_E_ABSENT && x->file.info->absent)
-		return cli_error("%s: the file that it comes from does not have single blocks, "
-				 "which this needs",
-				 path);
+		return cli_error("%s: the file that it comes from does not have %s, which %s files "
+				 "are made of",
+				 path,
+				 x->format->events || x->samples || what ||
+					 !(x->file.info->absent & MAYFLY_ABSENT_TIMES)
+				     ? "single blocks"
+				     : "times",
+				 x->format->name);
 	if (x->samples)
 		what = "--rows samples";
 	else if (!what && x->q.window_given)
@@ -287,7 +292,9 @@ static int export(struct export *x, const char *path, const char *output)
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
 	question_fit(&x->q, x->file.info);
-	if (x->format->events && x->file.info->snapshot_ns)
+	if (x->format->events && x->file.info->snapshot_ns && x->file.info->absent)
+		say_failed(x, path, MAYFLY_E_ABSENT);
+	else if (x->format->events && x->file.info->snapshot_ns)
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "
 			  "of; record without --snapshots",
 			  path, x->format->name);

@@ -196,11 +196,11 @@ static void print_suppressed(const struct leaks *l)
 	struct suppressed s = sum_suppressed(&l->suppressions);
 	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT];
 
+	text_count(blocks, sizeof(blocks), s.blocks);
 	if (s.stacks)
 		print_wrapped(&l->report.out, STYLE_DIM, 2,
 			      "  suppressed: %s in %s %s from %zu %s, by %zu of %zu patterns",
-			      text_bytes(bytes, sizeof(bytes), s.bytes),
-			      text_count(blocks, sizeof(blocks), s.blocks),
+			      text_bytes(bytes, sizeof(bytes), s.bytes), blocks,
 			      strcmp(blocks, "1") == 0 ? "block" : "blocks", s.stacks,
 			      s.stacks == 1 ? "stack" : "stacks", s.patterns,
 			      l->suppressions.count);

@@ -85,11 +85,13 @@ static int print_text(const struct report *r, const struct mayfly_reallocs *a)
 	char copied[FIGURE_TEXT], steps[FIGURE_TEXT], chains[FIGURE_TEXT];
 
 	print_wrapped(&r->out, STYLE_BOLD, 0,
-		      "Chains of realloc by %s of the last block: %s chains, %s reallocs, at "
-		      "most %s copied%s%s",
+		      "Chains of realloc by %s of the last block: %s chain%s, %s realloc%s, "
+		      "at most %s copied%s%s",
 		      report_by_text(r),
 		      text_count(chains, sizeof(chains), (double)a->total.chains),
+		      a->total.chains == 1 ? "" : "s",
 		      text_count(steps, sizeof(steps), (double)a->total.steps),
+		      a->total.steps == 1 ? "" : "s",
 		      text_bytes(copied, sizeof(copied), (double)a->total.copied_bytes),
 		      r->q.window_given ? "; those whose last block is of that time" : "",
 		      r->q.filtered ? "; filtered" : "");

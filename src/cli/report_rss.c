@@ -724,9 +724,11 @@ int report_rss(const struct opened_trace *file, const char *name, const struct o
 	int error;
 
 	if (!find(r.trace, "maps.resident") && !find(r.trace, "self.resident"))
-		return cli_error("%s: does not hold what was resident; 'mayfly record' records it "
-				 "of programs that run for some milliseconds",
-				 name);
+		return cli_error(
+		    "%s: does not hold what was resident; 'mayfly record' records it "
+		    "of programs that run for some milliseconds, 'mayfly merge' leaves "
+		    "it out",
+		    name);
 	error = find_moments(&r);
 	if (error)
 		return cli_error("%s: %s", name, mayfly_error_text(error));

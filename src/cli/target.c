@@ -5,9 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -40,8 +42,73 @@ static int remove_folder(const char *path)
 	return rmdir(path) != 0 && !error ? errno : error;
 }
 
+/* ---- what has a name goes when a signal ends mayfly ---- */
+
+/* Of the one target that somebody else writes to by its name. */
+static char *volatile unfinished;
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGXCPU};
+#define ENDINGS (sizeof(ending) / sizeof(*ending))
+
+/* readdir() may allocate, which no handler of a signal may do. */
+static void remove_entries(int folder)
+{
+	/* As getdents64(2) has it: inode, offset, length of the entry, type, name. */
+	enum { LENGTH_AT = 16, NAME_AT = 19 };
+	char buffer[4096];
+	long got;
+
+	while ((got = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0) {
+		for (long at = 0; at < got;) {
+			unsigned short length;
+
+			memcpy(&length, buffer + at + LENGTH_AT, sizeof(length));
+			unlinkat(folder, buffer + at + NAME_AT, 0);
+			at += length;
+		}
+	}
+}
+
+static void on_ending_signal(int signal_number)
+{
+	int folder = open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (folder >= 0) {
+		remove_entries(folder);
+		rmdir(unfinished);
+	} else {
+		unlink(unfinished);
+	}
+	/* SA_RESETHAND: now it ends mayfly, as soon as this returns. */
+	raise(signal_number);
+}
+
+static void watch_signals(char *temporary)
+{
+	struct sigaction action = {.sa_handler = on_ending_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction old;
+
+	unfinished = temporary;
+	for (size_t i = 0; i < ENDINGS; i++)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+			sigaction(ending[i], &action, NULL);
+}
+
+static void let_signals_be(void)
+{
+	struct sigaction old;
+
+	if (!unfinished)
+		return;
+	for (size_t i = 0; i < ENDINGS; i++)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler == on_ending_signal)
+			signal(ending[i], SIG_DFL);
+	unfinished = NULL;
+}
+
 static void forget(struct target *t)
 {
+	let_signals_be();
 	if (t->file && t->file != stdout)
 		fclose(t->file);
 	if (t->temporary && t->folder)
@@ -176,6 +243,7 @@ bool target_open_named(struct target *t, const char *path, bool force)
 		return open_failed(t, error);
 	}
 	close(fd);
+	watch_signals(t->temporary);
 	return true;
 }
 
@@ -250,6 +318,7 @@ bool target_open_folder(struct target *t, const char *path, const char *landmark
 		t->temporary = NULL;
 		return open_failed(t, error);
 	}
+	watch_signals(t->temporary);
 	return true;
 }
 
@@ -266,6 +335,7 @@ static int take_folder_name(struct target *t)
 		return renameat2(AT_FDCWD, t->temporary, AT_FDCWD, t->real, RENAME_EXCHANGE) ? errno
 											     : 0;
 	}
+	let_signals_be();
 	free(t->temporary);
 	t->temporary = NULL;
 	return 0;
@@ -314,6 +384,7 @@ static int take_name(struct target *t)
 		if (t->replace || errno != EINVAL || rename(t->temporary, t->real))
 			return errno;
 	}
+	let_signals_be();
 	free(t->temporary);
 	t->temporary = NULL;
 	return 0;

@@ -206,8 +206,10 @@ static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t
 {
 	struct share kept = whole(weighted(p, kept_of(p, &row->figures)));
 	struct share freed = whole(weighted(p, freed_of(p, &row->figures)));
-	struct trace_counts counts = {kept.blocks + freed.blocks, kept.bytes + freed.bytes,
-				      freed.blocks, freed.bytes};
+	struct trace_counts counts = {.allocs = kept.blocks + freed.blocks,
+				      .alloc_bytes = kept.bytes + freed.bytes,
+				      .frees = freed.blocks,
+				      .free_bytes = freed.bytes};
 
 	if (!counts.allocs)
 		return 0;
