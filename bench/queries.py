@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long every kind of question takes: of a trace of 10 M allocations, and of a sampled one."""
+"""How long every kind of question takes: of a trace of 10 M allocations, and of a sampled one. And to
+merge a thousand sampled traces."""
 
 import json
 import os
@@ -65,12 +66,11 @@ def duration(tools, trace, work):
     return facts["samples"], facts["duration_ns"]
 
 
-def ask(tools, trace, name, options, rounds, work, progress):
+def ask(tools, command, name, rounds, work, progress):
     row = {"question": name, "wall_s": [], "cpu_s": [], "rss_bytes": 0, "foreign": []}
     for number in range(rounds):
         progress("queries: %s, round %d" % (name, number + 1))
-        run = measure.Process(tools.spawn, [tools.mayfly, "report", *options, trace], {}, measure.CPUS,
-                              work).finish()
+        run = measure.Process(tools.spawn, [tools.mayfly, *command], {}, measure.CPUS, work).finish()
         if run["status"]:
             return {"question": name, "missing": run["complaint"]}
         row["wall_s"].append(run["wall_s"])
@@ -78,6 +78,27 @@ def ask(tools, trace, name, options, rounds, work, progress):
         row["foreign"].append(run["foreign"])
         row["rss_bytes"] = max(row["rss_bytes"], run["rss_bytes"])
     return row
+
+
+def measure_merge(tools, rounds, quick, source, work, progress):
+    """Copies of one trace: the same stacks, as in many runs of one program."""
+    progress("queries: recording")
+    trace = record(tools, source, work, "merged%d.mayfly" % quick, ["-i", "1M"])
+    samples, _ = duration(tools, trace, work)
+    count = 20 if quick else 1000
+    copies = os.path.join(work, "copies")
+    shutil.rmtree(copies, ignore_errors=True)
+    os.mkdir(copies)
+    try:
+        for number in range(count):
+            shutil.copyfile(trace, os.path.join(copies, "%d.mayfly" % number))
+        paths = [os.path.join(copies, "%d.mayfly" % number) for number in range(count)]
+        row = ask(tools, ["merge", "--force", "-o", os.path.join(work, "merged.out"), *paths],
+                  "mayfly merge", rounds, work, progress)
+    finally:
+        shutil.rmtree(copies)
+    return {"label": "%d traces at 1 MiB" % count, "samples": samples * count,
+            "bytes": os.path.getsize(trace) * count, "rows": [row]}
 
 
 def measure_all(tools, rounds, quick, work, progress):
@@ -91,8 +112,9 @@ def measure_all(tools, rounds, quick, work, progress):
         progress("queries: recording")
         trace = record(tools, source, work, file, options)
         samples, nanoseconds = duration(tools, trace, work)
-        rows = [ask(tools, trace, name, options_of(question, nanoseconds), rounds, work, progress)
-                for name, question in QUESTIONS]
+        rows = [ask(tools, ["report", *options_of(question, nanoseconds), trace], name, rounds, work,
+                    progress) for name, question in QUESTIONS]
         result["traces"].append({"label": label, "samples": samples, "bytes": os.path.getsize(trace),
                                  "rows": rows})
+    result["traces"].append(measure_merge(tools, rounds, quick, source, work, progress))
     return result

@@ -322,7 +322,8 @@ def render_queries(part):
         return lines + ["", data["failed"], ""]
     lines += [quiet([f for trace in data["traces"] for row in trace["rows"]
                      for f in row.get("foreign", [])]), "",
-              "`mayfly report` from the start of the process to its end; all processors may be used.", ""]
+              "`mayfly report`, and `merge`, from the start of the process to its end; all processors"
+              " may be used.", ""]
     for trace in data["traces"]:
         lines += ["### clang, %s: %d blocks, %s" % (trace["label"], trace["samples"],
                                                     size(trace["bytes"])), ""]
