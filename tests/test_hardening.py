@@ -14,7 +14,7 @@ FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
                       for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "10000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
 
 
 def built(folder, targets, *options, **compilers):
