@@ -43,22 +43,12 @@ static const char usage_text[] =
     "  --json               one JSON object\n"
     "  -h, --help           this text\n";
 
-#define DEFAULT_TOP   20
-#define DEFAULT_DEPTH 24
-
-enum { OPT_PER = 256, OPT_TOP, OPT_ALL, OPT_DEPTH, OPT_WIDE, OPT_JSON };
+enum { OPT_PER = 256 };
 
 static const struct option long_options[] = {
-    QUESTION_METRIC_OPTIONS,
-    QUESTION_ROW_OPTIONS,
-    QUESTION_FILTER_OPTIONS,
-    {"per", required_argument, NULL, OPT_PER},
-    {"top", required_argument, NULL, OPT_TOP},
-    {"all", no_argument, NULL, OPT_ALL},
-    {"depth", required_argument, NULL, OPT_DEPTH},
-    {"wide", no_argument, NULL, OPT_WIDE},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"help", no_argument, NULL, 'h'},
+    QUESTION_METRIC_OPTIONS, QUESTION_ROW_OPTIONS,
+    QUESTION_FILTER_OPTIONS, {"per", required_argument, NULL, OPT_PER},
+    REPORT_OPTIONS,	     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
 
@@ -92,31 +82,6 @@ static bool set_per(struct comparison *c, const char *text)
 	return false;
 }
 
-static bool set_option(struct comparison *c, int option, const char *value)
-{
-	struct report *r = &c->side[BEFORE];
-
-	switch (option) {
-	case OPT_PER:
-		return set_per(c, value);
-	case OPT_TOP:
-		r->top_given = true;
-		return option_count("--top", value, &r->top);
-	case OPT_DEPTH:
-		return option_count("--depth", value, &r->depth);
-	case OPT_ALL:
-		r->all = true;
-		break;
-	case OPT_WIDE:
-		r->out.wide = true;
-		break;
-	case OPT_JSON:
-		r->json = true;
-		break;
-	}
-	return true;
-}
-
 /* Returns true when the command is to go on; else *status is its exit status. */
 static bool parse(struct comparison *c, int argc, char **argv, int *status)
 {
@@ -132,8 +97,8 @@ static bool parse(struct comparison *c, int argc, char **argv, int *status)
 			*status = option == 'h' ? cli_finish() : cli_bad_option(option, argv);
 			return false;
 		}
-		if (!(question_has(option) ? question_set(q, option, optarg)
-					   : set_option(c, option, optarg)))
+		if (!(option == OPT_PER ? set_per(c, optarg)
+					: report_set(&c->side[BEFORE], option, optarg)))
 			return false;
 	}
 	if (argc - optind != 2) {
@@ -662,8 +627,8 @@ static int run(struct comparison *c)
 
 int cmd_diff(int argc, char **argv)
 {
-	struct comparison c = {.per = {1, 1},
-			       .side = {{.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH}}};
+	struct comparison c = {
+	    .per = {1, 1}, .side = {{.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}}};
 	struct report *before = &c.side[BEFORE], *after = &c.side[AFTER];
 	int status;
 

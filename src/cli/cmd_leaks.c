@@ -40,19 +40,11 @@ static const char usage_text[] =
     "  --json                   one JSON object\n"
     "  -h, --help               this text\n";
 
-#define DEFAULT_TOP   20
-#define DEFAULT_DEPTH 24
-
 enum {
 	OPT_SUPPRESSIONS = 256,
 	OPT_NO_DEFAULT,
 	OPT_PRINT,
 	OPT_EXIT_CODE,
-	OPT_TOP,
-	OPT_ALL,
-	OPT_DEPTH,
-	OPT_WIDE,
-	OPT_JSON,
 };
 
 static const struct option long_options[] = {
@@ -64,11 +56,7 @@ static const struct option long_options[] = {
     {"no-default-suppressions", no_argument, NULL, OPT_NO_DEFAULT},
     {"print-suppressions", no_argument, NULL, OPT_PRINT},
     {"exit-code", required_argument, NULL, OPT_EXIT_CODE},
-    {"top", required_argument, NULL, OPT_TOP},
-    {"all", no_argument, NULL, OPT_ALL},
-    {"depth", required_argument, NULL, OPT_DEPTH},
-    {"wide", no_argument, NULL, OPT_WIDE},
-    {"json", no_argument, NULL, OPT_JSON},
+    REPORT_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -96,8 +84,6 @@ static bool set_exit_code(struct leaks *l, const char *text)
 
 static bool set_option(struct leaks *l, int option, const char *value)
 {
-	struct report *r = &l->report;
-
 	switch (option) {
 	case OPT_SUPPRESSIONS:
 		return suppressions_add_file(&l->suppressions, value);
@@ -109,20 +95,6 @@ static bool set_option(struct leaks *l, int option, const char *value)
 		break;
 	case OPT_EXIT_CODE:
 		return set_exit_code(l, value);
-	case OPT_TOP:
-		r->top_given = true;
-		return option_count("--top", value, &r->top);
-	case OPT_DEPTH:
-		return option_count("--depth", value, &r->depth);
-	case OPT_ALL:
-		r->all = true;
-		break;
-	case OPT_WIDE:
-		r->out.wide = true;
-		break;
-	case OPT_JSON:
-		r->json = true;
-		break;
 	}
 	return true;
 }
@@ -155,8 +127,8 @@ static bool parse(struct leaks *l, int argc, char **argv, int *status)
 			return false;
 		}
 		*status = option == OPT_SUPPRESSIONS ? CLI_FAILED : CLI_USAGE;
-		good = question_has(option) ? question_set(&r->q, option, optarg)
-					    : set_option(l, option, optarg);
+		good = report_has(option) ? report_set(r, option, optarg)
+					  : set_option(l, option, optarg);
 		if (!good)
 			return false;
 	}
@@ -287,7 +259,7 @@ static int run(struct leaks *l)
 
 int cmd_leaks(int argc, char **argv)
 {
-	struct leaks l = {.report = {.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH}};
+	struct leaks l = {.report = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}};
 	struct report *r = &l.report;
 	int status;
 

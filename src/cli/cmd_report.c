@@ -50,9 +50,6 @@ static const char usage_text[] =
     "\n"
     "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n";
 
-#define DEFAULT_TOP   20
-#define DEFAULT_DEPTH 24
-
 /* ---- options ---- */
 
 enum {
@@ -61,11 +58,6 @@ enum {
 	OPT_CHURN,
 	OPT_REALLOCS,
 	OPT_SURVIVAL,
-	OPT_TOP,
-	OPT_ALL,
-	OPT_DEPTH,
-	OPT_WIDE,
-	OPT_JSON,
 	OPT_RSS,
 	OPT_FRAGMENTATION,
 };
@@ -81,11 +73,7 @@ static const struct option long_options[] = {
     {"rss", no_argument, NULL, OPT_RSS},
     {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
     {"survival", no_argument, NULL, OPT_SURVIVAL},
-    {"top", required_argument, NULL, OPT_TOP},
-    {"all", no_argument, NULL, OPT_ALL},
-    {"depth", required_argument, NULL, OPT_DEPTH},
-    {"wide", no_argument, NULL, OPT_WIDE},
-    {"json", no_argument, NULL, OPT_JSON},
+    REPORT_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -163,7 +151,36 @@ static bool set_histogram(struct report *r, const char *text)
 	return true;
 }
 
-static bool set_presentation(struct report *r, int option, const char *value)
+bool report_has(int option)
+{
+	return question_has(option) || (option >= REPORT_TOP && option < REPORT_OPTION_END);
+}
+
+bool report_set(struct report *r, int option, const char *value)
+{
+	switch (option) {
+	case REPORT_TOP:
+		r->top_given = true;
+		return option_count("--top", value, &r->top);
+	case REPORT_DEPTH:
+		r->depth_given = true;
+		return option_count("--depth", value, &r->depth);
+	case REPORT_ALL:
+		r->all = true;
+		break;
+	case REPORT_WIDE:
+		r->out.wide = true;
+		break;
+	case REPORT_JSON:
+		r->json = true;
+		break;
+	default:
+		return question_set(&r->q, option, value);
+	}
+	return true;
+}
+
+static bool set_option(struct report *r, int option, const char *value)
 {
 	switch (option) {
 	case OPT_SERIES:
@@ -180,21 +197,6 @@ static bool set_presentation(struct report *r, int option, const char *value)
 		return set_view(r, VIEW_RSS);
 	case OPT_FRAGMENTATION:
 		return set_view(r, VIEW_FRAGMENTATION);
-	case OPT_TOP:
-		r->top_given = true;
-		return option_count("--top", value, &r->top);
-	case OPT_DEPTH:
-		r->depth_given = true;
-		return option_count("--depth", value, &r->depth);
-	case OPT_ALL:
-		r->all = true;
-		break;
-	case OPT_WIDE:
-		r->out.wide = true;
-		break;
-	case OPT_JSON:
-		r->json = true;
-		break;
 	}
 	return true;
 }
@@ -264,10 +266,8 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 			*status = cli_bad_option(option, argv);
 			return false;
 		}
-		if (question_has(option))
-			good = question_set(&r->q, option, optarg);
-		else
-			good = set_presentation(r, option, optarg);
+		good = report_has(option) ? report_set(r, option, optarg)
+					  : set_option(r, option, optarg);
 		if (!good)
 			return false;
 	}
@@ -374,7 +374,7 @@ static int run(struct report *r)
 
 int cmd_report(int argc, char **argv)
 {
-	struct report r = {.top = DEFAULT_TOP, .depth = DEFAULT_DEPTH};
+	struct report r = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH};
 	int status;
 
 	question_init(&r.q);
