@@ -399,7 +399,7 @@ static enum part advise(const struct rss *r, const struct moment *m, char *text,
 				 "allocated and never written to.");
 		else
 			snprintf(text, size,
-				 "most of it is live heap: 'mayfly report' says whose.");
+				 "the largest part is live heap: 'mayfly report' says whose.");
 		break;
 	case OVERHEAD:
 	case METADATA:
