@@ -78,32 +78,18 @@ static char *verdict_text(const struct report *r, const struct limit *limit)
 	return text;
 }
 
-static void print_place(FILE *to, const struct mayfly_place *place)
+/* Names are as short as the line, in the JUnit file too; JSON has them whole. */
+static char *stack_text(const struct output *o, const struct mayfly_row *row)
 {
-	char name[NAME_BYTES], location[NAME_BYTES] = "";
-
-	place_name(name, sizeof(name), place);
-	/* The name of a place without a function has its module already. */
-	if (place->kind == MAYFLY_FRAME_CODE && *place->function)
-		location_text(location, sizeof(location), place->file, place->line, place->module,
-			      false);
-	fprintf(to, "     %s%s%s%s\n", name, *location ? "  " : "", location,
-		place->inlined ? " (inlined)" : "");
-}
-
-static char *stack_text(const struct mayfly_row *row)
-{
-	size_t size = 0, depth = row->stack_length < STACK_DEPTH ? row->stack_length : STACK_DEPTH;
+	struct output plain = *o;
 	char *text = NULL;
+	size_t size = 0;
 	FILE *to = open_memstream(&text, &size);
 
 	if (!to)
 		return NULL;
-	for (size_t k = 0; k < depth; k++)
-		print_place(to, &row->stack[k]);
-	if (depth < row->stack_length)
-		fprintf(to, "     [%zu more frame%s]\n", row->stack_length - depth,
-			row->stack_length - depth == 1 ? "" : "s");
+	plain.colour = false;
+	write_stack(to, &plain, row->stack, row->stack_length, STACK_DEPTH);
 	if (fclose(to) != 0) {
 		free(text);
 		return NULL;
@@ -121,7 +107,7 @@ bool check_add_guilt(const struct report *r, struct limit *limit, const struct m
 		return false;
 	limit->guilt = bigger;
 	g = &bigger[limit->guilty++];
-	*g = (struct guilt){row->self, change, stack_text(row), NULL};
+	*g = (struct guilt){row->self, change, stack_text(&r->out, row), NULL};
 	if (r->json)
 		g->places = json_places(row->stack, row->stack_length);
 	return g->text && (!r->json || g->places);
@@ -147,21 +133,6 @@ static char *guilt_title(char *buffer, size_t size, const struct report *r,
 
 /* ---- text ---- */
 
-static void print_stack_lines(const struct report *r, const char *text)
-{
-	char line[NAME_BYTES], fitted[NAME_BYTES];
-
-	while (*text) {
-		size_t length = strcspn(text, "\n");
-
-		snprintf(line, sizeof(line), "%.*s", (int)length, text);
-		puts(r->out.wide
-			 ? line
-			 : line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width));
-		text += length + (text[length] == '\n');
-	}
-}
-
 static void print_guilt(const struct report *r, const struct limit *limit)
 {
 	char title[256];
@@ -169,7 +140,7 @@ static void print_guilt(const struct report *r, const struct limit *limit)
 	for (size_t i = 0; i < limit->guilty; i++) {
 		printf("%3zu. %s\n", i + 1,
 		       guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
-		print_stack_lines(r, limit->guilt[i].text);
+		fputs(limit->guilt[i].text, stdout);
 	}
 }
 

@@ -406,15 +406,20 @@ char *text_sparkline(char *buffer, size_t size, const struct output *o, const do
 
 /* ---- lines ---- */
 
-void print_styled(const struct output *o, enum style style, const char *text)
+void write_styled(FILE *to, const struct output *o, enum style style, const char *text)
 {
 	static const char *const codes[] = {"",		"\033[1m",  "\033[2m", "\033[36m",
 					    "\033[33m", "\033[31m", "\033[32m"};
 
 	if (o->colour && style != STYLE_PLAIN && *text)
-		printf("%s%s\033[0m", codes[style], text);
+		fprintf(to, "%s%s\033[0m", codes[style], text);
 	else
-		fputs(text, stdout);
+		fputs(text, to);
+}
+
+void print_styled(const struct output *o, enum style style, const char *text)
+{
+	write_styled(stdout, o, style, text);
 }
 
 /* Prints words from column `column` on; changes text. */

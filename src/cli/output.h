@@ -75,6 +75,8 @@ enum style {
 };
 
 /* Writes text in a style, plain when there is no colour. */
+void write_styled(FILE *to, const struct output *o, enum style style, const char *text);
+/* On standard output. */
 void print_styled(const struct output *o, enum style style, const char *text);
 /* Words filled into the width, further lines indented by `indent`. */
 void print_wrapped(const struct output *o, enum style style, int indent, const char *format, ...)

@@ -542,7 +542,7 @@ struct mayfly_match hidden_frames_match(struct hidden_frames *hidden)
 
 /* ---- stacks ---- */
 
-static void print_place(const struct output *o, const struct mayfly_place *place)
+static void write_place(FILE *to, const struct output *o, const struct mayfly_place *place)
 {
 	char name[NAME_BYTES], fitted[NAME_BYTES], location[NAME_BYTES], shown[NAME_BYTES];
 	size_t room = (size_t)o->width - STACK_INDENT, used = 0;
@@ -563,18 +563,18 @@ static void print_place(const struct output *o, const struct mayfly_place *place
 	if (*shown)
 		used += 2 + text_columns(shown);
 	used += strlen(inlined);
-	printf("%*s", STACK_INDENT, "");
-	print_styled(o, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
+	fprintf(to, "%*s", STACK_INDENT, "");
+	write_styled(to, o, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
 		     name_fit(fitted, sizeof(fitted), o, name, room > used ? room - used : 1));
 	if (*shown) {
-		fputs("  ", stdout);
-		print_styled(o, STYLE_DIM, shown);
+		fputs("  ", to);
+		write_styled(to, o, STYLE_DIM, shown);
 	}
-	print_styled(o, STYLE_DIM, inlined);
-	putchar('\n');
+	write_styled(to, o, STYLE_DIM, inlined);
+	fputc('\n', to);
 }
 
-void print_stack(const struct output *o, const struct mayfly_place *stack, size_t length,
+void write_stack(FILE *to, const struct output *o, const struct mayfly_place *stack, size_t length,
 		 size_t depth)
 {
 	size_t shown = length;
@@ -583,15 +583,21 @@ void print_stack(const struct output *o, const struct mayfly_place *stack, size_
 	if (depth && shown > depth + 1)
 		shown = depth;
 	for (size_t i = 0; i < shown; i++)
-		print_place(o, &stack[i]);
+		write_place(to, o, &stack[i]);
 	if (length == 0)
-		printf("%*s[no frames]\n", STACK_INDENT, "");
+		fprintf(to, "%*s[no frames]\n", STACK_INDENT, "");
 	if (shown < length) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "[%zu more frames]", length - shown);
-		printf("%*s", STACK_INDENT, "");
-		print_styled(o, STYLE_DIM, text);
-		putchar('\n');
+		fprintf(to, "%*s", STACK_INDENT, "");
+		write_styled(to, o, STYLE_DIM, text);
+		fputc('\n', to);
 	}
+}
+
+void print_stack(const struct output *o, const struct mayfly_place *stack, size_t length,
+		 size_t depth)
+{
+	write_stack(stdout, o, stack, length, depth);
 }

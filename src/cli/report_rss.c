@@ -436,7 +436,7 @@ static enum part advise(const struct rss *r, const struct moment *m, char *text,
 		snprintf(text, size,
 			 "%s are pages of files, code among them: the kernel takes back those "
 			 "that were not changed when memory is short, and other processes may "
-			 "share them (process.proportional counts their share).",
+			 "share them (PSS counts only their share).",
 			 bytes);
 		break;
 	case SHARED:
