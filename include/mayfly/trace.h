@@ -130,6 +130,7 @@ struct mayfly_info {
 	uint64_t inherited;	   /* samples that a forked child took over from its parent */
 	uint64_t truncated_stacks; /* samples whose root part is unknown */
 	uint64_t dropped_samples, dropped_frees;
+	uint64_t dropped_events;	      /* track events that could not be recorded */
 	uint64_t nested_blocks, nested_bytes; /* allocated by signal handlers inside the agent */
 	size_t command_count;		      /* argv */
 	const char *const *command;
@@ -138,6 +139,8 @@ struct mayfly_info {
 	const char *off_text; /* why the agent stopped, or "" */
 	const char *note;     /* one line for the user, or "" */
 	size_t modules, threads, strings, nodes, frames, frames_symbolized, counters;
+	size_t track_types, label_sets; /* label_sets includes set 0, which is empty */
+	uint64_t track_events;
 	uint64_t file_bytes;
 	bool complete; /* the trace was finished and nothing of it is damaged */
 	bool spool;    /* this is what an agent left behind, finalised while opening */
@@ -244,10 +247,10 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
 #define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
-/* ALLOC: enum mayfly_heap, in two bits */
+/* ALLOC: enum mayfly_heap, in three bits */
 #define MAYFLY_FLAG_HEAP_SHIFT	4
-#define MAYFLY_FLAG_HEAP_MASK	0x30u
-#define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 3u)
+#define MAYFLY_FLAG_HEAP_MASK	0x70u
+#define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 7u)
 
 /* Where a block is. What lies in the heaps of OCaml lies in memory that the runtime has from
  * malloc, mostly; both are recorded (mayfly_query.heaps). */
@@ -256,7 +259,11 @@ enum mayfly_heap {
 	MAYFLY_HEAP_OCAML_MINOR = 1, /* allocated in the minor heap */
 	MAYFLY_HEAP_OCAML_MAJOR = 2, /* allocated in the major heap */
 	MAYFLY_HEAP_EXTERNAL = 3,    /* outside both, held by an OCaml block (Bigarray) */
-	MAYFLY_HEAPS = 4,
+	/* Of allocators of the program's own, as it told (mayfly.h): inside blocks of malloc, and
+	 * in memory that malloc does not know. The latter count where all heaps are summed. */
+	MAYFLY_HEAP_POOL = 4,
+	MAYFLY_HEAP_POOL_MAPPED = 5,
+	MAYFLY_HEAPS = 6,
 };
 
 struct mayfly_event {
@@ -275,6 +282,7 @@ struct mayfly_event {
 	int64_t alloc_time_ns;
 	double weight_bytes; /* what it counts for: doc/FORMAT.md, "Weights" */
 	double weight_blocks;
+	uint32_t labels; /* set that its thread had when it was allocated */
 };
 
 struct mayfly_cursor;
@@ -287,6 +295,84 @@ void mayfly_cursor_close(struct mayfly_cursor *cursor);
 /* Whether the block counts where all heaps are summed; false: its memory is in the trace once more
  * (mayfly_query.heaps). */
 bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event);
+
+/* ---- labels: what the program said of its allocations (request, tenant, phase) ---- */
+
+struct mayfly_label {
+	const char *key, *value;
+};
+
+#define MAYFLY_LABEL_SETS 1048576u
+
+/* The labels of a set, the outermost first; of a key that is there twice, the last counts. Set 0
+ * has none. NULL and *count 0 when out of range or empty. */
+const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace, size_t set,
+					       size_t *count);
+
+/* ---- track events: spans, instants and counters of threads ---- */
+
+enum mayfly_track_kind {
+	MAYFLY_TRACK_BEGIN = 0,
+	MAYFLY_TRACK_END = 1, /* of the thread's latest span of this type that is open */
+	MAYFLY_TRACK_INSTANT = 2,
+	MAYFLY_TRACK_COUNT = 3, /* the first value is the counter's */
+};
+enum mayfly_type_kind { MAYFLY_TYPE_SPAN = 0, MAYFLY_TYPE_INSTANT = 1, MAYFLY_TYPE_COUNTER = 2 };
+enum mayfly_field_type {
+	MAYFLY_FIELD_INT = 0,
+	MAYFLY_FIELD_UINT = 1,
+	MAYFLY_FIELD_FLOAT = 2,
+	MAYFLY_FIELD_TEXT = 3,
+	MAYFLY_FIELD_FLOW = 4, /* events with the same number belong together, in their order */
+};
+
+#define MAYFLY_TRACK_TYPES  65536u
+#define MAYFLY_TRACK_VALUES 4
+
+struct mayfly_track_field {
+	const char *name;
+	uint32_t type; /* enum mayfly_field_type */
+};
+
+struct mayfly_track_type {
+	const char *name;
+	const char *category; /* "" of the program's own; "ocaml", "process", "memory", "thread" */
+	const char *unit;     /* of a counter: "bytes", "ns", "" of plain numbers */
+	uint32_t kind;	      /* enum mayfly_type_kind */
+	size_t fields;	      /* at most MAYFLY_TRACK_VALUES; of a counter at least 1 */
+	struct mayfly_track_field field[MAYFLY_TRACK_VALUES];
+};
+
+/* Of mayfly_info.track_types; NULL when out of range. */
+const struct mayfly_track_type *mayfly_trace_track_type(const struct mayfly_trace *trace,
+							size_t index);
+
+union mayfly_value {
+	int64_t i;
+	uint64_t u; /* UINT, FLOW */
+	double f;
+	const char *text; /* never NULL */
+};
+
+struct mayfly_track_event {
+	uint32_t kind; /* enum mayfly_track_kind */
+	uint32_t type; /* index */
+	uint32_t thread;
+	uint32_t node;	 /* of its stack; 0: none */
+	int64_t time_ns; /* to the nanosecond */
+	/* How many events of the trace (those of a struct mayfly_cursor without promotions) came
+	 * before it: the one order of blocks and track events. 0 in traces of snapshots. */
+	uint64_t events_before;
+	size_t values; /* the type's fields; 0 of an END */
+	union mayfly_value value[MAYFLY_TRACK_VALUES];
+};
+
+/* In time order. Errors and ownership as of struct mayfly_cursor. An END without a BEGIN and a span
+ * that is open at the end occur: the recording may have begun or ended in between, or lost some. */
+struct mayfly_track_cursor;
+int mayfly_track_cursor_open(const struct mayfly_trace *trace, struct mayfly_track_cursor **cursor);
+int mayfly_track_cursor_next(struct mayfly_track_cursor *cursor, struct mayfly_track_event *event);
+void mayfly_track_cursor_close(struct mayfly_track_cursor *cursor);
 
 /* ---- estimates ---- */
 
@@ -323,6 +409,8 @@ enum mayfly_by {
 			     */
 	MAYFLY_BY_HEAP,	    /* row.low: enum mayfly_heap */
 	MAYFLY_BY_FREEING_THREAD, /* row.free_thread */
+	MAYFLY_BY_LABEL,   /* row.function: the value of query.label_key, or "key=value ..." of the
+			      whole set when that is NULL; "" without. Not of snapshots */
 	MAYFLY_BY_THREADS, /* pairs: that allocated, that freed; MAYFLY_E_TOO_LARGE when a trace has
 			      thousands of threads */
 };
@@ -354,6 +442,8 @@ struct mayfly_query {
 	 * without the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded,
 	 * without external ones; BY_HEAP has them all. */
 	uint32_t heaps;
+	const char *label_key;	   /* BY_LABEL */
+	struct mayfly_match label; /* keep blocks with a matching "key=value" */
 	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
 			      stacks than anybody reads. */
 };
@@ -533,6 +623,53 @@ struct mayfly_reallocs {
 int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 			size_t rows, struct mayfly_reallocs **reallocs);
 void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
+
+/*
+ * Spans: each type of span with how often and how long, and with the blocks that its thread
+ * allocated while it was open: those of spans inside it count too in `allocated`, not in `self`.
+ * Percentiles are of the durations of the spans that ended. Filters and window of the query choose
+ * the blocks (and the spans that begin in the window); metric, by, sort and at_ns are not used.
+ * `live` are the blocks allocated inside that are live at the end. In traces of snapshots the
+ * estimates are 0. Rows by total time, the longest first.
+ */
+struct mayfly_span_row {
+	uint32_t type;		   /* index */
+	const char *label;	   /* of query.label_key where the span began, or "" */
+	uint64_t count;		   /* that ended */
+	uint64_t open;		   /* that were open at the end */
+	int64_t total_ns, self_ns; /* self: without what spans inside it took */
+	int64_t min_ns, p50_ns, p90_ns, p99_ns, max_ns;
+	struct mayfly_estimate allocated, self_allocated, live;
+};
+
+struct mayfly_spans {
+	size_t rows;
+	const struct mayfly_span_row *row;
+	uint64_t unmatched; /* ENDs without a BEGIN */
+};
+
+int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     struct mayfly_spans **spans);
+void mayfly_spans_free(struct mayfly_spans *spans);
+
+/* Instants and counters by type: how many, of counters also their values. Only those in the query's
+ * window, and of its threads. */
+struct mayfly_track_sum {
+	uint32_t type;
+	uint64_t count;
+	int64_t first_ns, last_ns;
+	double min, mean, max, last,
+	    total; /* COUNTER: of the values; mean of the events, not over time */
+};
+
+struct mayfly_track_sums {
+	size_t rows; /* one for each type with events, instants and counters, by count */
+	const struct mayfly_track_sum *row;
+};
+
+int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			  struct mayfly_track_sums **sums);
+void mayfly_track_sums_free(struct mayfly_track_sums *sums);
 
 /* ---- sums of nodes: what exports are made of ---- */
 

@@ -36,6 +36,8 @@ json_t *report_json_key(const struct report *r, const struct mayfly_row *row)
 				 json_text_or_null(row->file), "line",
 				 row->line ? json_unsigned(row->line) : json_null(), "module",
 				 json_text_or_null(row->module));
+	case MAYFLY_BY_LABEL:
+		return json_pack("{s:o}", "label", json_text_or_null(row->function));
 	case MAYFLY_BY_STACK:
 		return json_pack("{s:o}", "stack", json_places(row->stack, row->stack_length));
 	case MAYFLY_BY_MODULE:

@@ -7,7 +7,8 @@
  *	+--------+------+-------+-------+- -+------+------+---------+
  *
  *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
- *		NAME in one of them; EVNT, and prom where OCaml blocks were promoted; now and then
+ *		NAME in one of them; type, labl: rows that are new; EVNT, and prom where OCaml
+ *		blocks were promoted; trak where something happened beside the blocks; now and then
  *		SUMS, cntr, frag
  *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
  *		then the bytes; plainly they are varints and columns as the type has them
@@ -44,6 +45,9 @@
 #define TRACE_PROMOTIONS   TRACE_TYPE('p', 'r', 'o', 'm')
 #define TRACE_COUNTERS	   TRACE_TYPE('c', 'n', 't', 'r')
 #define TRACE_FRAGMENTS	   TRACE_TYPE('f', 'r', 'a', 'g')
+#define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
+#define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
+#define TRACE_TRACK	   TRACE_TYPE('t', 'r', 'a', 'k')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
@@ -155,6 +159,28 @@ enum trace_column {
 	COLUMN_PAIR_SIZE = 43,
 	COLUMN_EVENT_THREAD = 45,
 	COLUMN_ALLOC_PAIR = 47,
+	COLUMN_ALLOC_LABELS = 50, /* set of labels; 0: none */
+
+	COLUMN_TYPE_NAME = 1, /* type: strings, and how many fields */
+	COLUMN_TYPE_KIND = 3,
+	COLUMN_TYPE_CATEGORY = 5,
+	COLUMN_TYPE_UNIT = 7,
+	COLUMN_TYPE_FIELDS = 9,
+	COLUMN_FIELD_NAME = 11, /* of all types' fields */
+	COLUMN_FIELD_TYPE = 13,
+
+	COLUMN_SET_LABELS = 1, /* labl: how many; then of all sets' labels, strings */
+	COLUMN_LABEL_KEY = 3,
+	COLUMN_LABEL_VALUE = 5,
+
+	COLUMN_TRACK_TYPE = 1, /* trak: type * 4 + enum mayfly_track_kind */
+	COLUMN_TRACK_TIME = 3, /* ns since the one before, zigzag for the first */
+	COLUMN_TRACK_AT = 5,   /* events of EVNT between the one before and this one */
+	COLUMN_TRACK_THREAD = 7,
+	COLUMN_TRACK_NODE = 9,	  /* of its stack; 0: none */
+	COLUMN_TRACK_NUMBER = 11, /* values of INT (zigzag), UINT and FLOW fields, in order */
+	COLUMN_TRACK_FLOAT = 13,  /* 8 bytes each */
+	COLUMN_TRACK_TEXT = 15,	  /* strings */
 };
 
 /* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
@@ -190,6 +216,7 @@ enum trace_field {
 	FIELD_ABSENT = 50,	   /* u, enum mayfly_absent */
 	FIELD_OCAML_RATE = 52,	   /* u, the bits of a double */
 	FIELD_HEAPS = 54,	   /* u, bits */
+	FIELD_LOST_EVENTS = 56,	   /* u */
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

@@ -51,6 +51,25 @@ struct recording_children {
 	uint32_t frame[RECORDING_LATEST], node[RECORDING_LATEST];
 };
 
+/* What track events of a type have: see struct mayfly_track_type. */
+#define RECORDING_FIELDS 4
+struct recording_track_type {
+	uint32_t kind;		       /* enum mayfly_type_kind */
+	uint32_t name, category, unit; /* strings */
+	uint32_t fields;
+	struct {
+		uint32_t type, name; /* enum mayfly_field_type; string */
+	} field[RECORDING_FIELDS];
+};
+
+struct recording_label {
+	uint32_t key, value; /* strings */
+};
+#define RECORDING_LABELS 16
+struct recording_labels {
+	uint32_t first, count; /* in label[] */
+};
+
 struct recording {
 	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
 	uint32_t *command;	 /* strings */
@@ -67,6 +86,13 @@ struct recording {
 	size_t locations;
 	struct mayfly_node *node; /* node[0] is the root; parents before children; distinct */
 	size_t nodes;
+
+	struct recording_track_type *track_type; /* distinct */
+	size_t track_types;
+	struct recording_labels *label_set; /* distinct; label_set[0] is empty */
+	size_t label_sets;
+	struct recording_label *label; /* of all sets */
+	size_t labels;
 
 	char *string_bytes; /* zero-terminated strings one after the other; string 0 is "" */
 	size_t string_bytes_used, string_bytes_size;
@@ -100,6 +126,11 @@ bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, 
 uint32_t recording_module(struct recording *r, const struct recording_module *m);
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
 uint32_t recording_location(struct recording *r, const struct recording_location *l);
+
+/* Of types and of sets of labels that are equal there is one. At most MAYFLY_TRACK_TYPES and
+ * MAYFLY_LABEL_SETS: RECORDING_NONE beyond that, too (the caller goes on without). */
+uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
+uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
 
 const char *recording_text(const struct recording *r, uint32_t string);
 

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC	   "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
-#define SPOOL_VERSION	   2u
+#define SPOOL_VERSION	   3u
 #define SPOOL_HEADER_BYTES 65536u
 #define SPOOL_PACKET_BYTES 65536u
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
@@ -140,6 +140,7 @@ struct spool_header {
 	_Atomic uint64_t truncated_stacks; /* (a) */
 	_Atomic uint64_t dropped_samples;  /* (a) samples that could not be written */
 	_Atomic uint64_t dropped_frees;	   /* (a) */
+	_Atomic uint64_t dropped_events;   /* (a) TRACK records */
 	_Atomic uint64_t nested_blocks;	   /* (a) blocks allocated by a signal handler that had
 					      interrupted the sample path: not part of the estimate */
 	_Atomic uint64_t nested_bytes;	   /* (a) */
@@ -186,7 +187,7 @@ struct spool_packet {
  * q = 8 bytes. "time" is s: ticks since the previous time in this packet (packet.ticks at first).
  * "id" is s: difference to the previous id in this packet (header.first_sample_id at first).
  *
- *   SAMPLE    b flags (bits 4-5: enum spool_heap), time, id, u size, u hits, u pop, u push,
+ *   SAMPLE    b flags (bits 4-6: enum spool_heap), time, id, u size, u hits, u pop, u push,
  *             push x frame
  *             The stack is the packet's current stack without its `pop` leaf-most frames, then
  *             with `push` frames added towards the leaf (root-most of them first). hits: sampled
@@ -197,7 +198,8 @@ struct spool_packet {
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
  *   GONE      time, q start: the module that was mapped at start is no longer
- *   LOST      time, u samples, u frees: so many records of this thread were dropped before this
+ *   LOST      time, u samples, u frees, u events: so many records of this thread were dropped
+ *             before this (events: TRACK records)
  *   FORK      time: the process forks a child that will be followed; what is live is the child's
  *             too
  *   PROMOTE   time, id: the OCaml block has been moved from the minor to the major heap
@@ -209,6 +211,27 @@ struct spool_packet {
  *   HEAP_END  time: blocks of the heaps of OCaml are not recorded from here on, neither their end
  *   ALLOCATOR time, u whose, u count, count x u value (at most SPOOL_ALLOCATOR_VALUES): what the
  *             allocator, or the kernel, says of the process's memory; enum spool_allocator
+ *
+ *   TYPE      u id, b kind (enum spool_type), u length, name, u length, category, u length, unit,
+ *             u fields (at most SPOOL_EVENT_VALUES), fields x (b enum spool_field, u length,
+ *             name): what events of type `id` are (0 < id < SPOOL_EVENT_TYPES)
+ *   LABEL     u id, u length, key, u length, value: what label `id` is
+ *   LABELS    u count (at most SPOOL_LABELS), count x u id: the labels of this packet's following
+ *             SAMPLE and ALLOC records, the outermost first. At the start of a packet: none
+ *
+ * TYPE and LABEL stand in each packet before the first record that needs them, so a packet can
+ * still be decoded without any other; ids are those of the process.
+ *
+ * TRACK is an event that is not about a block: a span begins or ends, something happens, a counter
+ * has a value. It is made to be written fast:
+ *
+ *   first byte: bit 7 clear, bit 6 set; bits 0-1: enum spool_track; bits 2-3: width of time, as
+ *               below; bit 4: a stack follows
+ *   time        zigzag of ticks since the previous time in this packet, 1 << width bytes
+ *   u16         type: id of a TYPE record
+ *   values      not of SPOOL_END: one for each field of the type, in order. INT, UINT, FLOAT and
+ *               FLOW: 8 bytes; TEXT: b length, that many bytes
+ *   stack       if bit 4 is set: u pop, u push, push x frame, as in SAMPLE
  *
  * Exact mode has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
  * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
@@ -249,7 +272,30 @@ enum spool_tag {
 	SPOOL_PLACE = 10,
 	SPOOL_HEAP_END = 11,
 	SPOOL_ALLOCATOR = 12,
+	SPOOL_TYPE = 13,
+	SPOOL_LABEL = 14,
+	SPOOL_LABELS = 15,
 };
+
+#define SPOOL_TRACK		0x40u /* set in the first byte of TRACK, with bit 7 clear */
+#define SPOOL_TRACK_WIDTH_SHIFT 2
+#define SPOOL_TRACK_STACK	0x10u
+/* Equal to enum mayfly_track_kind. SPOOL_END: of the thread's latest open span of this type. */
+enum spool_track { SPOOL_BEGIN = 0, SPOOL_END = 1, SPOOL_INSTANT = 2, SPOOL_COUNT = 3 };
+enum spool_type { SPOOL_TYPE_SPAN = 0, SPOOL_TYPE_INSTANT = 1, SPOOL_TYPE_COUNTER = 2 };
+/* Equal to enum mayfly_field_type. SPOOL_FLOW: events with the same number belong together. */
+enum spool_field {
+	SPOOL_INT = 0,
+	SPOOL_UINT = 1,
+	SPOOL_FLOAT = 2,
+	SPOOL_TEXT = 3,
+	SPOOL_FLOW = 4,
+};
+#define SPOOL_EVENT_TYPES  4096u
+#define SPOOL_EVENT_VALUES 4u
+#define SPOOL_LABELS	   16u /* on one thread at once */
+#define SPOOL_LABEL_IDS	   65536u
+#define SPOOL_TEXT_BYTES   255u /* of a text value, a name, a label's key or value */
 
 /* ALLOCATOR: whose figures these are, and their order. All are bytes, but where said. */
 enum spool_allocator {
@@ -275,15 +321,22 @@ enum spool_allocator {
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 #define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
 
-/* SAMPLE, bits 4-5 of the flags. For all but the first, the interval is the header's
+/* SAMPLE, bits 4-6 of the flags. For those of OCaml, the interval is the header's
  * ocaml_interval_log2 and hits are those of a Bernoulli trial on each word. */
 #define SPOOL_FLAG_HEAP_SHIFT 4
 enum spool_heap {
 	SPOOL_HEAP_MALLOC = 0,
-	SPOOL_HEAP_MINOR = 1,	 /* of OCaml */
-	SPOOL_HEAP_MAJOR = 2,	 /* of OCaml, allocated there directly */
-	SPOOL_HEAP_EXTERNAL = 3, /* what an OCaml block holds outside both heaps */
+	SPOOL_HEAP_MINOR = 1,	    /* of OCaml */
+	SPOOL_HEAP_MAJOR = 2,	    /* of OCaml, allocated there directly */
+	SPOOL_HEAP_EXTERNAL = 3,    /* what an OCaml block holds outside both heaps */
+	SPOOL_HEAP_POOL = 4,	    /* of an allocator of the program's, inside blocks of malloc */
+	SPOOL_HEAP_POOL_MAPPED = 5, /* the same, in memory that malloc does not know */
 };
+
+/* A block of a pool may begin where a block of malloc does: ALLOC and RELEASE have its address with
+ * one of these bits, which no address of a program has. */
+#define SPOOL_ADDRESS_POOL	  (1ull << 62)
+#define SPOOL_ADDRESS_POOL_MAPPED (1ull << 61)
 
 #define SPOOL_OCAML_FRAMES 1024u /* the most that a stack of OCaml's may have */
 #define SPOOL_OCAML_PLACES 32u	 /* of one frame */

@@ -83,6 +83,13 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
  * ending may be NULL. */
 int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending);
 
+/* What the recorder has seen itself (a thread that began, CPU time): a track event of thread `tid`
+ * at this moment of CLOCK_MONOTONIC, merged with those of the spool by time; one that is late
+ * counts as of now. value: as of struct trace_track, but TEXT: a const char *. All is copied. 0 or
+ * a negative enum mayfly_error. */
+int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, uint32_t kind,
+		      const struct mayfly_track_type *type, const uint64_t *value);
+
 /* For the progress line and bounds: at the latest round. */
 struct spool_stream_status {
 	int64_t time_ns;

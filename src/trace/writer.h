@@ -45,7 +45,8 @@ struct trace_block {
 	uint32_t node, thread; /* in the tables */
 	uint32_t hits;
 	uint8_t interval_log2;
-	uint8_t flags; /* MAYFLY_FLAG_... of the allocation */
+	uint8_t flags;	 /* MAYFLY_FLAG_... of the allocation */
+	uint32_t labels; /* set of the tables (recording_labels()); 0: none */
 };
 
 /* *serial: the block's number, counted from 0 over the whole trace; with snapshots, always 0. */
@@ -71,6 +72,20 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
  * and unit: strings of the tables. What is not a finite number is left out. */
 int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
 			 double value);
+
+/* Something beside the blocks: a span's begin or end, an instant, a counter's value. In one order
+ * with the blocks: it has happened after the latest event that was handed over. Its time is kept to
+ * the nanosecond, whatever the unit of times; one before that of the latest track event counts as
+ * that. With snapshots, too. */
+struct trace_track {
+	int64_t time_ns;
+	uint32_t kind;	       /* enum mayfly_track_kind */
+	uint32_t type;	       /* of the tables (recording_track_type()) */
+	uint32_t thread, node; /* in the tables; node 0: no stack */
+	const uint64_t *value; /* one for each field of the type; not of MAYFLY_TRACK_END */
+	/* INT and FLOAT: their bits; TEXT: a string of the tables */
+};
+int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
 
 /* Nearly empty pages at a moment (fragments.h, whose kind this is); entries' nodes are those of the
  * tables. The last one of a kind counts. Takes f's entries over. */
