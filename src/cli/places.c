@@ -158,8 +158,8 @@ char *line_fit(char *buffer, size_t size, const struct output *o, const char *te
 
 const char *heap_name(uint32_t heap)
 {
-	static const char *const name[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
-						       "external"};
+	static const char *const name[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
+						       "external", "pool",	  "pool-mapped"};
 
 	return name[heap < MAYFLY_HEAPS ? heap : 0];
 }
@@ -171,7 +171,7 @@ bool trace_is_exact(const struct mayfly_info *info)
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)
 {
-	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
+	return info->heaps && !(info->heaps & ~MAYFLY_HEAPS_OCAML);
 }
 
 bool trace_overlaps(const struct mayfly_info *info)
@@ -180,7 +180,7 @@ bool trace_overlaps(const struct mayfly_info *info)
 
 	/* A trace that was cut off does not say which heaps it has. */
 	return info->ocaml_interval_bytes &&
-	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & ~malloc_heap));
+	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & MAYFLY_HEAPS_OCAML));
 }
 
 void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)

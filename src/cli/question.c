@@ -88,6 +88,8 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
 	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
 	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
+	    {"pool", 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED},
+	    {"pool-mapped", 1u << MAYFLY_HEAP_POOL_MAPPED},
 	};
 	const char *at = list;
 
@@ -99,7 +101,7 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 				break;
 		if (i == sizeof(known) / sizeof(*known)) {
 			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
-				  "ocaml-major, external, all",
+				  "ocaml-major, external, pool, pool-mapped, all",
 				  (int)length, at);
 			return false;
 		}

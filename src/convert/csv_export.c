@@ -269,8 +269,8 @@ static void print_thread(struct table *t, uint32_t index)
 	out_char(&t->out, ',');
 }
 
-static const char *const heap_names[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
-						     "external"};
+static const char *const heap_names[MAYFLY_HEAPS] = {"malloc",	 "ocaml-minor", "ocaml-major",
+						     "external", "pool",	"pool-mapped"};
 
 /* `freed`: or NULL, when it never was. */
 static bool print_sample(struct table *t, const struct mayfly_event *e,

@@ -418,10 +418,12 @@ static int put_dumps(struct perfetto *p, const struct curve *curve)
 
 static bool begin_heaps(struct perfetto *p)
 {
-	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
-	uint32_t ocaml = ((1u << MAYFLY_HEAPS) - 1) & ~native;
+	const uint32_t ocaml = MAYFLY_HEAPS_OCAML;
+	uint32_t asked = p->query->heaps;
+	uint32_t native =
+	    asked ? asked & ~ocaml : 1u << MAYFLY_HEAP_MALLOC | 1u << MAYFLY_HEAP_POOL_MAPPED;
 
-	p->heap[0] = (struct heap){.name = "libc.malloc", .used = !asked || (asked & native)};
+	p->heap[0] = (struct heap){.name = "libc.malloc", .used = native != 0};
 	p->heap[1] = (struct heap){.name = "ocaml", .heaps = asked ? asked & ocaml : ocaml};
 	/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
 	if (p->info->ocaml_interval_bytes) {

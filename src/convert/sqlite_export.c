@@ -345,8 +345,8 @@ static void bind_weight(struct database *d, const struct cursor_block *b)
 static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
 		       const struct release *r)
 {
-	static const char *const heaps[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
-							"external"};
+	static const char *const heaps[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
+							"external", "pool",	   "pool-mapped"};
 
 	bind_unsigned(d, number);
 	bind_integer(d, b->time_ns);
