@@ -123,7 +123,7 @@ static bool metric_has(const struct mayfly_query *q, const struct recount *b)
 
 static void without_names(struct mayfly_query *q)
 {
-	q->focus = q->ignore = q->hide = q->thread = (struct mayfly_match){0};
+	q->focus = q->ignore = q->hide = q->thread = q->label = (struct mayfly_match){0};
 	q->at_ns = MAYFLY_AT_END;
 	if (q->metric == MAYFLY_PEAK)
 		q->metric = MAYFLY_ALLOCATED;

@@ -137,8 +137,8 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	if (!query_sums_reserve(s, &s->all, 1))
 		return false;
 	query_sum_clear(s, &s->all, 0);
-	return !s->error && query_filter_nodes(s) && query_filter_threads(s) && query_sum(s) &&
-	       !s->error;
+	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
+	       query_prepare_labels(s) && query_sum(s) && !s->error;
 }
 
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
@@ -186,6 +186,9 @@ void query_end(struct query_state *s)
 	free(s->text_hash);
 	free(s->node_kept);
 	free(s->thread_kept);
+	free(s->label_kept);
+	free(s->label_slot);
+	free(s->label_text);
 	query_sums_free(&s->all);
 	rank_set_free(&s->ends);
 	numbering_free(&s->between);
