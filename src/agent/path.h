@@ -25,12 +25,22 @@ static inline bool path_enter(void)
 void path_finish(void);
 void path_give_back_writer(void);
 
-static inline void path_leave(void)
+static inline bool path_has_work(void)
 {
-	if (UNLIKELY(self.deferred_count || self.state == THREAD_EXITING))
-		path_finish();
+	return UNLIKELY(self.deferred_count || self.state == THREAD_EXITING);
+}
+
+static inline void path_leave_quietly(void)
+{
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	self.busy = BUSY_NOT;
+}
+
+static inline void path_leave(void)
+{
+	if (path_has_work())
+		path_finish();
+	path_leave_quietly();
 }
 
 static inline struct writer *path_writer(void)

@@ -216,21 +216,15 @@ static bool put_type(struct writer *w, uint32_t number, size_t bytes)
 
 /* ---- events ---- */
 
-static inline uint64_t read_clock(void)
-{
-	return LIKELY(agent_use_tsc) ? cpu_ticks() : agent_ticks();
-}
-
 /* The first byte, time and type. */
-static INLINE uint8_t *put_start(struct writer *w, uint32_t kind, uint32_t number, uint32_t stack)
+static INLINE uint8_t *put_start(struct writer *w, uint32_t kind, uint32_t number, uint32_t stack,
+				 uint64_t ticks)
 {
-	uint64_t ticks = read_clock();
 	uint32_t width;
 	uint8_t *at = put_field(w->at + 1, zigzag(ticks - w->last_ticks), &width);
 
 	*w->at = (uint8_t)(SPOOL_TRACK | kind | width << SPOOL_TRACK_WIDTH_SHIFT | stack);
 	w->last_ticks = ticks;
-	spool_check_clock(w, ticks);
 	return put_u16(at, number);
 }
 
@@ -287,13 +281,14 @@ static bool write_event(struct writer *w, uint32_t kind, uint32_t number, const 
 	}
 	if (!spool_room(w, bytes) || (!w->type_said[number] && !put_type(w, number, bytes)))
 		return false;
-	at = put_start(w, kind, number, from ? SPOOL_TRACK_STACK : 0);
+	at = put_start(w, kind, number, from ? SPOOL_TRACK_STACK : 0, agent_ticks());
 	if (kind != SPOOL_END)
 		at = put_values(at, type, value);
 	if (from)
 		at = put_stack(w, at);
 	w->at = at;
 	spool_commit(w);
+	spool_check_clock(w, w->last_ticks);
 	return true;
 }
 
@@ -336,24 +331,6 @@ static uint32_t number_of(uint32_t *place)
 	return __atomic_load_n(place, __ATOMIC_RELAXED);
 }
 
-/* The careful way, on the path. */
-static COLD void add_event(uint32_t kind, const struct mayfly_event_type *type,
-			   const uint64_t *value)
-{
-	int error = errno;
-
-	if (agent_thread_ready() && awake()) {
-		uint32_t number = number_of(type->number);
-
-		if (!number) {
-			number = number_event_type(type);
-			__atomic_store_n(type->number, number, __ATOMIC_RELAXED);
-		}
-		record(kind, number, value, NULL);
-	}
-	errno = error;
-}
-
 void tracks_add(uint32_t kind, struct track_type *type, const uint64_t *values,
 		const struct walk_start *from)
 {
@@ -378,41 +355,95 @@ void tracks_add(uint32_t kind, struct track_type *type, const uint64_t *values,
 
 /* ---- the program's events ---- */
 
+static COLD void careful(uint32_t kind, const struct mayfly_event_type *type, uint64_t a,
+			 uint64_t b, uint64_t c, uint64_t d)
+{
+	uint64_t value[SPOOL_EVENT_VALUES] = {a, b, c, d};
+	int error = errno;
+
+	if (!path_enter()) {
+		drop_nested();
+		return;
+	}
+	if (agent_thread_ready() && awake()) {
+		uint32_t number = number_of(type->number);
+
+		if (!number) {
+			number = number_event_type(type);
+			__atomic_store_n(type->number, number, __ATOMIC_RELAXED);
+		}
+		record(kind, number, value, NULL);
+	}
+	path_leave();
+	errno = error;
+}
+
+/* The ends of the fast way that are not. */
+static COLD void leave_slowly(void)
+{
+	struct writer *w = self.writer;
+	int error = errno;
+
+	spool_check_clock(w, w->last_ticks);
+	path_leave();
+	errno = error;
+}
+
 /* Whether the packet at hand can take an event of numbers as it is. */
 static INLINE bool is_plain(const struct writer *w, uint32_t number)
 {
-	return LIKELY(w && on() && awake() && number < SPOOL_EVENT_TYPES &&
+	return LIKELY(w && agent_use_tsc && number < SPOOL_EVENT_TYPES &&
 		      (size_t)(w->end - w->at) >= EVENT_BYTES && w->type_said[number] &&
 		      !types[number].texts);
 }
 
+static INLINE uint8_t *put_number(uint8_t *at, uint64_t number)
+{
+	__builtin_memcpy(at, &number, 8);
+	return at + 8;
+}
+
+/* No call is made on the fast way but the last, so it needs no frame. */
 static INLINE void event(uint32_t kind, const struct mayfly_event_type *type, uint64_t a,
 			 uint64_t b, uint64_t c, uint64_t d)
 {
-	uint64_t value[SPOOL_EVENT_VALUES] = {a, b, c, d};
+	uint32_t number = number_of(type->number);
 	struct writer *w;
-	uint32_t number;
+	uint64_t ticks;
+	uint8_t *at;
 
+	if (UNLIKELY(!on())) {
+		careful(kind, type, a, b, c, d);
+		return;
+	}
+	if (UNLIKELY(!awake()))
+		return;
 	if (UNLIKELY(!path_enter())) {
 		drop_nested();
 		return;
 	}
 	w = self.writer;
-	number = number_of(type->number);
-	if (LIKELY(is_plain(w, number))) {
-		uint8_t *at = put_start(w, kind, number, 0);
-
-		if (kind != SPOOL_END) {
-			memcpy(at, value, sizeof(value));
-			at += 8 * types[number].fields;
-		}
-		__builtin_prefetch(at + 256, 1);
-		w->at = at;
-		spool_commit(w);
-	} else {
-		add_event(kind, type, value);
+	if (UNLIKELY(!is_plain(w, number))) {
+		path_leave_quietly();
+		careful(kind, type, a, b, c, d);
+		return;
 	}
-	path_leave();
+	ticks = cpu_ticks();
+	at = put_start(w, kind, number, 0, ticks);
+	if (kind == SPOOL_COUNT) {
+		at = put_number(at, a);
+	} else if (kind != SPOOL_END) {
+		put_number(put_number(put_number(put_number(at, a), b), c), d);
+		at += 8 * types[number].fields;
+	}
+	__builtin_prefetch(at + 256, 1);
+	w->at = at;
+	spool_commit(w);
+	if (UNLIKELY(ticks - w->clock_ticks >= SPOOL_CLOCK_TICKS || path_has_work())) {
+		leave_slowly();
+		return;
+	}
+	path_leave_quietly();
 }
 
 void tracks_span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
