@@ -633,6 +633,8 @@ void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
  * are the blocks allocated inside that are live at the end. In traces of snapshots the estimates
  * are 0. Rows by total time, the longest first. doc/FORMAT.md, "Spans", says what an END ends.
  */
+#define MAYFLY_SPAN_CLASSES 20 /* of durations, two in a decade */
+
 struct mayfly_span_row {
 	uint32_t type;		   /* index */
 	uint64_t count;		   /* that ended; what follows is of these */
@@ -640,6 +642,7 @@ struct mayfly_span_row {
 	int64_t total_ns, self_ns; /* self: while none that began later was open on the thread */
 	/* Of durations: to 0.4 %, exactly of up to some thousand spans and of the extremes. */
 	int64_t min_ns, p50_ns, p90_ns, p99_ns, max_ns;
+	uint64_t in_class[MAYFLY_SPAN_CLASSES]; /* how many are of this class: see below */
 	struct mayfly_estimate allocated, self_allocated, live;
 };
 
@@ -653,6 +656,8 @@ struct mayfly_spans {
 int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_spans **spans);
 void mayfly_spans_free(struct mayfly_spans *spans);
+/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: behind the last. */
+int64_t mayfly_span_class_ns(size_t class_number);
 
 /* Instants and counters by type: how many, of counters also their values. Only those in the query's
  * window, and of its threads. */

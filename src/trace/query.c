@@ -129,10 +129,6 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	}
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
-	if (!query_valid(query))
-		return query_fail(s, MAYFLY_E_RANGE);
-	if (mayfly_query_absent(trace, query))
-		return query_fail(s, MAYFLY_E_ABSENT);
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s);
 }
@@ -140,6 +136,10 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 		 const struct mayfly_query *query)
 {
+	if (!query_valid(query))
+		return query_fail(s, MAYFLY_E_RANGE);
+	if (mayfly_query_absent(trace, query))
+		return query_fail(s, MAYFLY_E_ABSENT);
 	if (!query_choose(s, trace, query) || !query_sums_reserve(s, &s->all, 1))
 		return false;
 	query_sum_clear(s, &s->all, 0);

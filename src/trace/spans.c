@@ -65,6 +65,7 @@ struct durations {
 struct sum {
 	uint64_t count, open;
 	int64_t total_ns, self_ns, min_ns, max_ns;
+	uint64_t in_class[MAYFLY_SPAN_CLASSES];
 	struct durations durations;
 	struct tally allocated, self, live;
 };
@@ -250,6 +251,28 @@ static bool add_class(struct run *r, struct durations *d, int64_t ns)
 	return true;
 }
 
+int64_t mayfly_span_class_ns(size_t number)
+{
+	int64_t decade = 100;
+
+	if (number == 0)
+		return 0;
+	if (number >= MAYFLY_SPAN_CLASSES)
+		return INT64_MAX;
+	for (size_t i = 2; i < number; i += 2)
+		decade *= 10;
+	return number % 2 ? decade : 3 * decade;
+}
+
+static size_t span_class(int64_t ns)
+{
+	size_t number = 0;
+
+	while (ns >= mayfly_span_class_ns(number + 1) && number + 1 < MAYFLY_SPAN_CLASSES)
+		number++;
+	return number;
+}
+
 static bool add_duration(struct run *r, struct sum *sum, int64_t ns)
 {
 	struct durations *d = &sum->durations;
@@ -260,6 +283,7 @@ static bool add_duration(struct run *r, struct sum *sum, int64_t ns)
 		sum->max_ns = ns;
 	sum->count++;
 	add_ns(&sum->total_ns, ns);
+	sum->in_class[span_class(ns)]++;
 	if (sum->count > MOST_TIMES)
 		return add_class(r, d, ns);
 	if (!make_room(r, &d->time, &d->room, d->times, sizeof(*d->time)))
@@ -590,6 +614,7 @@ static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
 	};
 	if (sum->count > 0 && sum->count <= MOST_TIMES)
 		qsort(sum->durations.time, sum->durations.times, sizeof(int64_t), compare_times);
+	memcpy(row->in_class, sum->in_class, sizeof(row->in_class));
 	row->p50_ns = percentile(sum, 50);
 	row->p90_ns = percentile(sum, 90);
 	row->p99_ns = percentile(sum, 99);
@@ -675,6 +700,9 @@ static bool run_spans(struct run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query)
 {
 	r->budget = trace_budget(trace);
+	/* What was recorded beside no blocks at all has spans, too. */
+	if (mayfly_query_absent(trace, query) & ~(uint32_t)MAYFLY_ABSENT_ALLOCATED)
+		return query_fail(r->s, MAYFLY_E_ABSENT);
 	if (!query_choose(r->s, trace, query) || !make_lanes(r))
 		return false;
 	return !has_spans(trace, r->s->info) || (join(r) && fill_rows(r));

@@ -2,8 +2,7 @@
 /*
  * track_sums.c: instants and counters, summed by type.
  *
- * A counter may stand for several events: then its value is the sum of theirs, and a field
- * "events" says how many they are.
+ * A counter may stand for several events that had the same value: a field "events" says how many.
  */
 #include "query.h"
 
@@ -44,16 +43,14 @@ static uint64_t events_of(const struct mayfly_track_event *e, const struct mayfl
 
 static void add_value(struct mayfly_track_sum *sum, double value, uint64_t events)
 {
-	double each = events ? value / (double)events : value;
-
-	if (!isfinite(value))
+	if (!isfinite(value) || !events)
 		return;
-	if (sum->count == 0 || each < sum->min)
-		sum->min = each;
-	if (sum->count == 0 || each > sum->max)
-		sum->max = each;
+	if (sum->count == 0 || value < sum->min)
+		sum->min = value;
+	if (sum->count == 0 || value > sum->max)
+		sum->max = value;
 	sum->last = value;
-	sum->total += value;
+	sum->total += value * (double)events;
 }
 
 static void take(struct mayfly_track_sum *sum, const struct mayfly_track_event *e,
@@ -118,6 +115,8 @@ static bool make_rows(struct query_state *s, struct answer *a)
 			continue;
 		sum->type = (uint32_t)i;
 		sum->mean = sum->total / (double)sum->count;
+		if (!isfinite(sum->total))
+			sum->total = sum->mean = 0; /* larger than any number */
 		a->row[rows++] = *sum;
 	}
 	if (rows)
