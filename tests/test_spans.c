@@ -484,18 +484,17 @@ struct made {
 	struct opened o;
 };
 
-static struct made begin_made(uint32_t mode, uint32_t interval_log2)
+static void begin_made(struct made *m, uint32_t mode, uint32_t interval_log2)
 {
 	struct trace_writer_options options = {
 	    .mode = mode, .interval_log2 = interval_log2, .level = 1};
-	struct made m = {.r = recording_new()};
 
-	recording_thread(m.r, 100, intern(m.r, "main"));
-	add_types(m.r);
-	m.r->info.complete = true;
-	m.r->info.interval_bytes = 1ull << interval_log2;
-	m.w = trace_writer_new(&options, m.r, trace_buffer_sink, &m.o.buffer);
-	return m;
+	*m = (struct made){.r = recording_new()};
+	recording_thread(m->r, 100, intern(m->r, "main"));
+	add_types(m->r);
+	m->r->info.complete = true;
+	m->r->info.interval_bytes = 1ull << interval_log2;
+	m->w = trace_writer_new(&options, m->r, trace_buffer_sink, &m->o.buffer);
 }
 
 static void end_made(struct made *m, int64_t duration_ns)
@@ -545,10 +544,11 @@ static void test_percentiles(void)
 	int64_t *time = calloc(MANY, sizeof(*time));
 
 	for (size_t c = 0; c < 4; c++) {
-		struct made m = begin_made(MAYFLY_EXACT, 0);
+		struct made m;
 		struct mayfly_spans *spans;
 		int64_t now = 0;
 
+		begin_made(&m, MAYFLY_EXACT, 0);
 		random_state = c;
 		for (size_t i = 0; i < counts[c]; i++) {
 			time[i] = (int64_t)(random_bits() >> (24 + below(40)));
@@ -585,11 +585,12 @@ static void test_classes(void)
 /* 5000 open spans of one type and one of another: 4096 are followed. */
 static void test_deep(void)
 {
-	struct made m = begin_made(MAYFLY_EXACT, 0);
+	struct made m;
 	struct mayfly_spans *spans;
 	uint64_t serial;
 	struct trace_block block = {.size = 100};
 
+	begin_made(&m, MAYFLY_EXACT, 0);
 	for (int i = 0; i < 5000; i++)
 		put_track(m.w, i, MAYFLY_TRACK_BEGIN, 1, 0, 0);
 	put_track(m.w, 5000, MAYFLY_TRACK_BEGIN, 0, 0, 0);
@@ -618,11 +619,12 @@ static void test_overlap(void)
 	    {10, MAYFLY_TRACK_BEGIN, 0}, {20, MAYFLY_TRACK_BEGIN, 1}, {50, MAYFLY_TRACK_END, 0},
 	    {90, MAYFLY_TRACK_END, 1},	 {95, MAYFLY_TRACK_END, 1},
 	};
-	struct made m = begin_made(MAYFLY_EXACT, 0);
+	struct made m;
 	struct mayfly_spans *spans;
 	struct trace_block block = {.size = 7};
 	uint64_t serial;
 
+	begin_made(&m, MAYFLY_EXACT, 0);
 	for (size_t i = 0; i < 5; i++) {
 		put_track(m.w, events[i].time_ns, events[i].kind, events[i].type, 0, 0);
 		CHECK(trace_writer_alloc(m.w, events[i].time_ns, &block, &serial) == 0);
@@ -756,9 +758,10 @@ static void test_estimates(void)
 	struct truth truth;
 
 	for (uint64_t run = 0; run < RUNS; run++) {
-		struct made m = begin_made(MAYFLY_SAMPLED, 14);
+		struct made m;
 		struct mayfly_spans *spans;
 
+		begin_made(&m, MAYFLY_SAMPLED, 14);
 		run_program(&m, run * 1000003 + 17, &truth);
 		end_made(&m, 1000000000);
 		spans = run_all(m.o.trace);
@@ -847,13 +850,14 @@ static void test_sums(void)
 /* One event that stands for several. */
 static void test_aggregated(void)
 {
-	struct made m = begin_made(MAYFLY_EXACT, 0);
+	struct made m;
 	struct recording_track_type t = {.kind = MAYFLY_TYPE_COUNTER, .fields = 2};
 	uint64_t values[] = {5, 100}, more[] = {7, 1};
 	struct trace_track event = {.time_ns = 1, .kind = MAYFLY_TRACK_COUNT, .value = values};
 	struct mayfly_track_sums *sums;
 	struct mayfly_query q;
 
+	begin_made(&m, MAYFLY_EXACT, 0);
 	t.name = intern(m.r, "asked");
 	t.field[0].type = t.field[1].type = MAYFLY_FIELD_UINT;
 	t.field[0].name = intern(m.r, "value");
