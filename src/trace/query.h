@@ -216,6 +216,7 @@ static inline struct cursor_block query_block(const struct cursor_batch *b, size
 	    .hits = b->e.hits[alloc],
 	    .interval_log2 = b->e.interval_log2[alloc],
 	    .flags = b->e.alloc_flags[alloc],
+	    .labels = b->e.labels ? b->e.labels[alloc] : 0,
 	};
 }
 
