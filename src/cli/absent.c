@@ -124,6 +124,7 @@ static const struct {
     {"inherited", ANY},
     {"dropped_samples", ANY},
     {"dropped_frees", ANY},
+    {"dropped_events", ANY},
     {"nested_blocks", ANY},
     {"nested_bytes", ANY},
     {"program_cpu_ns", ANY},
