@@ -75,6 +75,15 @@ static const char *left_out_of_memtrace(const struct mayfly_trace *trace,
 	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
 }
 
+static const char *left_out_of_ctf(const struct mayfly_trace *trace,
+				   const struct export_options *options)
+{
+	(void)options;
+	return mayfly_trace_info(trace)->snapshot_ns
+		   ? "blocks, as a trace of snapshots has none; its other events are in it"
+		   : NULL;
+}
+
 /* ---- the tables ---- */
 
 static const struct import_format imports[] = {
@@ -132,7 +141,7 @@ static const struct export_format exports[] = {
      .convert = export_csv},
     {.name = "chrome",
      .suffix = ".trace.json",
-     .help = "the heap over time: for chrome://tracing and ui.perfetto.dev",
+     .help = "the heap over time, spans: for chrome://tracing, ui.perfetto.dev",
      .text = true,
      .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
      .convert = export_chrome},
@@ -152,7 +161,9 @@ static const struct export_format exports[] = {
      .help = "folder of every event: for babeltrace2 and Trace Compass",
      .shape = EXPORT_FOLDER,
      .events = true,
+     .tracks = true,
      .landmark = CTF_METADATA,
+     .left_out = left_out_of_ctf,
      .convert_at = export_ctf},
     {.name = "sqlite",
      .suffix = ".sqlite",

@@ -80,6 +80,7 @@ struct export_format {
 	enum export_shape shape;
 	bool text;	      /* fit for a terminal */
 	bool events;	      /* is made of single events, which traces of snapshots do not have */
+	bool tracks;	      /* track events are among them: these a trace of snapshots may have */
 	unsigned int takes;   /* enum export_takes */
 	unsigned int metrics; /* that can be asked for: EXPORT_METRIC() of each */
 	/* FOLDER: a file that each such folder holds. Only a folder that has it is replaced. */
