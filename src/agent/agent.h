@@ -122,6 +122,7 @@ struct agent_config {
 	uint32_t target_pid; /* 0 any; else other processes are traced only with follow */
 	uint32_t overhead;   /* share of a thread's time for samples, in 1/10000; 0: no limit */
 	uint64_t max_spool;  /* bytes of packets; 0: no limit */
+	uint64_t map_events; /* the least bytes of a mapping that is recorded */
 	uint64_t seed;	     /* 0: from the kernel */
 	bool follow, dormant;
 	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */

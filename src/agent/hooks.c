@@ -27,6 +27,7 @@
 #include "live.h"
 #include "modules.h"
 #include "path.h"
+#include "process.h"
 #include "spool.h"
 #include "walk.h"
 
@@ -696,14 +697,16 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* ---- hooks that are not about memory ---- */
 
-/* Code that goes away takes its frame rules with it. dlopen needs no hook: new code is found when
- * it is first met, and a wrapper would change whose RUNPATH applies. */
+/* Code that goes away takes its frame rules with it. New code is found when it is first met. */
 EXPORT int dlclose(void *handle)
 {
+	CALLER(at);
 	bool on = atomic_load(&agent_state) == AGENT_ON;
 
-	if (on)
+	if (on) {
+		process_dlclose(handle, &at);
 		walk_code_changed();
+	}
 	int result = real.dlclose(handle);
 	if (on) {
 		int error = errno;
