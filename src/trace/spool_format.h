@@ -217,7 +217,8 @@ struct spool_packet {
  *             name): what events of type `id` are (0 < id < SPOOL_EVENT_TYPES)
  *   LABEL     u id, u length, key, u length, value: what label `id` is
  *   LABELS    u count (at most SPOOL_LABELS_MOST), count x u id: the labels of this packet's
- * following SAMPLE and ALLOC records, the outermost first. At the start of a packet: none
+ *             following SAMPLE and ALLOC records, the outermost first. At the start of a packet:
+ *             none
  *
  * TYPE and LABEL stand in each packet before the first record that needs them, so a packet can
  * still be decoded without any other; ids are those of the process.
