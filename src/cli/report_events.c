@@ -170,7 +170,7 @@ static void print_section(const struct view *v, const char *title)
 static char *window_text(char *buffer, size_t size, const struct report *r)
 {
 	const struct mayfly_query *q = &r->q.query;
-	char from[FIGURE_TEXT], to[FIGURE_TEXT];
+	char from[FIGURE_TEXT], to[FIGURE_TEXT] = "the end";
 
 	*buffer = 0;
 	if (!r->q.window_given)
@@ -178,8 +178,7 @@ static char *window_text(char *buffer, size_t size, const struct report *r)
 	text_duration(from, sizeof(from), (double)q->from_ns);
 	if (q->to_ns < r->file.info->duration_ns)
 		text_duration(to, sizeof(to), (double)q->to_ns);
-	snprintf(buffer, size, ", from %s to %s", from,
-		 q->to_ns < r->file.info->duration_ns ? to : "the end");
+	snprintf(buffer, size, ", from %s to %s", from, to);
 	return buffer;
 }
 
@@ -316,7 +315,7 @@ static void print_spans_legend(const struct view *v)
 static int print_spans_text(const struct view *v)
 {
 	uint64_t count = all_spans(v->spans);
-	char window[128];
+	char window[192];
 
 	print_wrapped(
 	    &v->r->out, STYLE_BOLD, 0, "Spans by %s: %" PRIu64 " of %zu %s%s%s", sort_text(v->r),
@@ -595,7 +594,7 @@ static void print_events_title(const struct view *v)
 {
 	const struct mayfly_info *info = v->r->file.info;
 	struct track_counts counts = counts_of(v);
-	char text[256], window[128], dropped[96] = "";
+	char text[256], window[192], dropped[96] = "";
 
 	track_counts_text(text, sizeof(text), &counts);
 	if (info->dropped_events)
