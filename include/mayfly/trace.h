@@ -99,6 +99,7 @@ enum mayfly_absent {
 	MAYFLY_ABSENT_START = 1u << 11,	  /* start_real_ns */
 	MAYFLY_ABSENT_COMMAND = 1u << 12,
 	MAYFLY_ABSENT_MODULES = 1u << 13, /* where they begin: addresses are the process's */
+	MAYFLY_ABSENT_ALLOCATIONS = 1u << 14, /* any block: there are track events only */
 };
 
 struct mayfly_info {

@@ -100,7 +100,7 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 
 uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *q)
 {
-	uint32_t needs = metric_needs(q);
+	uint32_t needs = metric_needs(q) | MAYFLY_ABSENT_ALLOCATIONS;
 
 	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_TIMES;
