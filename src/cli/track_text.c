@@ -197,7 +197,7 @@ char *track_type_name(char *buffer, size_t size, const struct mayfly_track_type 
 	return buffer;
 }
 
-char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
+char *text_labels(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
 {
 	size_t count, used = 0;
 	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
