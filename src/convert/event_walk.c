@@ -402,6 +402,14 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 	return buffer;
 }
 
+bool label_counts(const struct mayfly_label *label, size_t i, size_t count)
+{
+	for (size_t k = i + 1; k < count; k++)
+		if (strcmp(label[k].key, label[i].key) == 0)
+			return false;
+	return true;
+}
+
 const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
 {
 	size_t count, used = 0;
@@ -409,7 +417,8 @@ const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *tr
 
 	*buffer = 0;
 	for (size_t i = 0; i < count && used < size; i++)
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? " " : "",
-					 label[i].key, label[i].value);
+		if (label_counts(label, i, count))
+			used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s",
+						 used ? " " : "", label[i].key, label[i].value);
 	return buffer;
 }
