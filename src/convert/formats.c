@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/eventlog.h"
 #include "convert/exports.h"
 #include "convert/heap_text.h"
 #include "convert/heaptrack.h"
@@ -86,10 +87,12 @@ static const char *left_out_of_ctf(const struct mayfly_trace *trace,
 /* ---- the tables ---- */
 
 static const struct import_format imports[] = {
-    {"Memtrace", memtrace_recognise, import_memtrace},
-    {"heaptrack", heaptrack_recognise, heaptrack_import},
-    {"heap profile", heap_text_recognise, heap_text_import},
-    {"pprof", pprof_recognise, pprof_import},
+    /* Begins as Memtrace's do, which are CTF, too. */
+    {"OCaml eventlog", eventlog_recognise, eventlog_import, EVENTLOG_METADATA},
+    {"Memtrace", memtrace_recognise, import_memtrace, NULL},
+    {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
+    {"heap profile", heap_text_recognise, heap_text_import, NULL},
+    {"pprof", pprof_recognise, pprof_import, NULL},
 };
 
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
