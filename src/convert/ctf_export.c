@@ -334,7 +334,7 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 		bytes_put_fixed(b, flags_of(e), 1);
 	/* Not empty: babeltrace2 would show the text before again. */
 	if (e->kind == MAYFLY_ALLOC && c->labels)
-		put_string(b, e->labels ? labels_text(c->labels, LABELS_BYTES, c->trace, e->labels)
+		put_string(b, e->labels ? label_set_text(c->labels, LABELS_BYTES, c->trace, e->labels)
 					: "-");
 	return 0;
 }

@@ -410,7 +410,7 @@ bool label_counts(const struct mayfly_label *label, size_t i, size_t count)
 	return true;
 }
 
-const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
+const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
 {
 	size_t count, used = 0;
 	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
