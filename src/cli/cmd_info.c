@@ -6,6 +6,7 @@
 #include "output.h"
 #include "places.h"
 #include "report_rss.h"
+#include "track_text.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -116,12 +117,13 @@ static void print_events(const struct output *o, const struct opened_trace *file
 static void print_heaps(const struct output *o, const struct mayfly_trace *trace,
 			const struct mayfly_info *info)
 {
+	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
 	struct mayfly_query query;
 	struct mayfly_result *result;
 	char text[512] = "", bytes[FIGURE_TEXT];
 	size_t used = 0;
 
-	if (!info->ocaml_interval_bytes)
+	if (!info->ocaml_interval_bytes && !(info->heaps & pools))
 		return;
 	mayfly_query_defaults(&query);
 	query.metric = MAYFLY_ALLOCATED;
@@ -280,6 +282,7 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	print_sampling(o, file->trace, file->info);
 	print_events(o, file);
 	print_heaps(o, file->trace, file->info);
+	print_track_fields(o, file->trace, false);
 	print_figures(o, file->info, s);
 	print_resident(o, file->trace);
 	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))

@@ -74,6 +74,8 @@ struct record {
 	int64_t snapshot_ns;
 	uint64_t max_size, max_spool; /* 0: not given */
 	uint32_t overhead;	      /* 1/10000; 0: not given */
+	uint64_t map_events;	      /* 0: the agent's own */
+	bool map_events_off;
 	struct record_stream stream;
 	char **argv;
 
@@ -139,8 +141,16 @@ static const char help[] =
     "      --max-spool BYTES   what may wait for being read (8G); more is dropped and counted\n"
     "      --sampler NAME      stratified or poisson (stratified)\n"
     "      --ocaml[=RATE|off]  the heap of native OCaml 4.13 programs, too: samples for each word\n"
-    "                          (1e-5); this is so anyway when the program is "
-    "one\n" RECORD_STREAM_HELP
+    "                          (1e-5); this is so anyway when the program is one\n"
+    "      --map-events SIZE   record mmap, munmap and the like of SIZE bytes or more (1M), or\n"
+    "                          off\n"
+    "      --stream ADDRESS    send the trace to 'mayfly receive' at unix:PATH or HOST:PORT;\n"
+    "                          without -o only there\n"
+    "      --key FILE          the key that the receiver has, too; other machines need one\n"
+    "      --stream-buffer BYTES  of the trace that may wait in memory without -o (64M); then the\n"
+    "                          spool grows, up to --max-spool\n"
+    "      --stream-timeout TIME  how long a lost receiver is waited for at the end (10s)\n"
+    "      --spool-dir DIR     where the spool is without -o (/dev/shm)\n"
     "  -f, --follow            also record child processes: FILE with .PID before its suffix\n"
     "      --debug-dir DIR     look for separate debug files in DIR/.build-id too\n"
     "      --progress          show a progress line even when COMMAND's output is a terminal\n"
@@ -239,6 +249,12 @@ static bool take_ocaml(struct record *r, const char *value)
 	return true;
 }
 
+static bool take_map_events(struct record *r, const char *text)
+{
+	r->map_events_off = !strcmp(text, "off");
+	return r->map_events_off || take_least("--map-events", text, 1, &r->map_events);
+}
+
 enum {
 	OPTION_SAMPLER = 256,
 	OPTION_FORCE,
@@ -249,6 +265,7 @@ enum {
 	OPTION_OVERHEAD,
 	OPTION_MAX_SIZE,
 	OPTION_MAX_SPOOL,
+	OPTION_MAP_EVENTS,
 };
 
 static const struct option long_options[] = {
@@ -260,6 +277,7 @@ static const struct option long_options[] = {
     {"overhead", required_argument, NULL, OPTION_OVERHEAD},
     {"max-size", required_argument, NULL, OPTION_MAX_SIZE},
     {"max-spool", required_argument, NULL, OPTION_MAX_SPOOL},
+    {"map-events", required_argument, NULL, OPTION_MAP_EVENTS},
     {"follow", no_argument, NULL, 'f'},
     {"ocaml", optional_argument, NULL, OPTION_OCAML},
     {"force", no_argument, NULL, OPTION_FORCE},
@@ -302,6 +320,8 @@ static int take_option(struct record *r, int option, char **argv)
 				  (uint64_t)SPOOL_LEAST_PACKETS * SPOOL_PACKET_BYTES, &r->max_spool)
 			   ? -1
 			   : RECORD_FAILED;
+	case OPTION_MAP_EVENTS:
+		return take_map_events(r, optarg) ? -1 : RECORD_FAILED;
 	case 'f':
 		r->follow = true;
 		return -1;
@@ -529,7 +549,8 @@ static bool take_user_setting(struct record *r, const char *setting, const char 
 				  &r->max_spool);
 	*taken = is_key(setting, length, "output") || is_key(setting, length, "pid") ||
 		 is_key(setting, length, "follow") ||
-		 (r->ocaml && is_key(setting, length, "ocaml"));
+		 (r->ocaml && is_key(setting, length, "ocaml")) ||
+		 ((r->map_events || r->map_events_off) && is_key(setting, length, "map_events"));
 	return true;
 }
 
@@ -566,7 +587,7 @@ static char *make_settings(const struct record *r)
 {
 	char *path =
 	    *r->spool == '/' ? format("%s", r->spool) : format("%s/%s", r->folder, r->spool);
-	char *escaped = escape(path), *settings, overhead[64] = "", ocaml[64] = "";
+	char *escaped = escape(path), *settings, overhead[64] = "", ocaml[64] = "", maps[64] = "";
 
 	if (r->overhead)
 		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
@@ -575,10 +596,15 @@ static char *make_settings(const struct record *r)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
 	else if (r->ocaml_rate > 0)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.15g", r->ocaml_rate);
-	settings = format(
-	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s",
-	    escaped, 1ull << r->interval_log2, sampler_names[r->sampler], (long)r->child.pid,
-	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml, r->user_settings);
+	if (r->map_events_off)
+		snprintf(maps, sizeof(maps), ",map_events=off");
+	else if (r->map_events)
+		snprintf(maps, sizeof(maps), ",map_events=%" PRIu64, r->map_events);
+	settings = format("output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64
+			  "%s%s%s%s%s",
+			  escaped, 1ull << r->interval_log2, sampler_names[r->sampler],
+			  (long)r->child.pid, r->follow, r->max_spool, r->exact ? ",exact=1" : "",
+			  overhead, ocaml, maps, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;
@@ -1098,12 +1124,23 @@ static void wait_for_signal(const struct record *r, int milliseconds)
 	poll(&poll_fd, 1, milliseconds);
 }
 
+static void look_last(void *context)
+{
+	struct record *r = context;
+
+	for (size_t i = 0; i < r->recorders; i++)
+		if (r->recorder[i]->pid == r->child.pid && is_last_image(r, r->recorder[i]))
+			recorder_last(r->recorder[i]);
+}
+
 static void watch_program(struct record *r)
 {
 	bool progress = wants_progress(r);
 	struct child *c = &r->child;
 	int wait = 1;
 
+	c->ending = look_last;
+	c->context = r;
 	while (!c->ended) {
 		wait_for_signal(r, wait);
 		child_signals(c);

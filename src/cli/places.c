@@ -158,8 +158,8 @@ char *line_fit(char *buffer, size_t size, const struct output *o, const char *te
 
 const char *heap_name(uint32_t heap)
 {
-	static const char *const name[MAYFLY_HEAPS] = {"malloc", "ocaml-minor", "ocaml-major",
-						       "external"};
+	static const char *const name[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
+						       "external", "pool",	  "pool-mapped"};
 
 	return name[heap < MAYFLY_HEAPS ? heap : 0];
 }
@@ -171,7 +171,10 @@ bool trace_is_exact(const struct mayfly_info *info)
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)
 {
-	return info->heaps && !(info->heaps & 1u << MAYFLY_HEAP_MALLOC);
+	const uint32_t others =
+	    1u << MAYFLY_HEAP_MALLOC | 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
+
+	return info->heaps && !(info->heaps & others);
 }
 
 bool trace_overlaps(const struct mayfly_info *info)

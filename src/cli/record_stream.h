@@ -32,16 +32,6 @@ enum {
 		"spool-dir", required_argument, NULL, OPTION_SPOOL_DIR                             \
 	}
 
-#define RECORD_STREAM_HELP                                                                         \
-	"      --stream ADDRESS    send the trace to 'mayfly receive' at HOST:PORT or "            \
-	"unix:PATH;\n"                                                                             \
-	"                          without -o, only there\n"                                       \
-	"      --key FILE          the key that the receiver has, too; other machines need one\n"  \
-	"      --stream-buffer BYTES    of the trace that may wait in memory (64M); then\n"        \
-	"                          the spool grows, then samples are dropped and counted\n"        \
-	"      --stream-timeout TIME    for a receiver that is lost, after COMMAND's end (10s)\n"  \
-	"      --spool-dir DIR     where the spool is, without -o (/dev/shm)\n"
-
 struct record_stream {
 	const char *to; /* NULL: no stream */
 	const char *key_file;

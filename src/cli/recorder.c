@@ -125,6 +125,7 @@ void recorder_free(struct recorder *r)
 	if (r->watch.fd >= 0)
 		spool_watch_close(&r->watch);
 	memory_watch_free(&r->memory);
+	thread_watch_free(&r->threads);
 	free(r->waiting);
 	free(r->spool);
 	free(r->part_path);
@@ -154,17 +155,30 @@ void recorder_forget(struct recorder *r)
 	recorder_detach(r);
 }
 
+/* Its process is there, and an agent in it that records. */
+static bool is_watched(const struct recorder *r)
+{
+	return r->watch.header && atomic_load(&r->watch.header->state) == SPOOL_RUNNING &&
+	       r->state <= RECORDER_READING && !r->ending;
+}
+
 int recorder_tick(struct recorder *r)
 {
-	const struct spool_header *h = r->watch.header;
-
 	if (r->retry)
 		r->retry--;
-	if (!h)
+	if (!r->watch.header)
 		return 0;
-	if (atomic_load(&h->state) == SPOOL_RUNNING && r->state <= RECORDER_READING && !r->ending)
+	if (is_watched(r)) {
 		memory_watch_look(&r->memory, r->pid, r->spool);
+		thread_watch_look(&r->threads, r->pid);
+	}
 	return spool_watch_tick(&r->watch);
+}
+
+void recorder_last(struct recorder *r)
+{
+	if (is_watched(r))
+		thread_watch_last(&r->threads, r->pid);
 }
 
 unsigned int recorder_wait(const struct recorder *r)
@@ -272,7 +286,8 @@ bool recorder_is_due(const struct recorder *r)
 	return r->state == RECORDER_IDLE && h && !r->retry &&
 	       atomic_load(&h->state) != SPOOL_WAITING &&
 	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
-		memory_watch_is_full(&r->memory) || is_due_for_receiver(r));
+		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads) ||
+		is_due_for_receiver(r));
 }
 
 static int open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -630,6 +645,12 @@ static int hand_memory(struct recorder *r)
 				 r->writer);
 }
 
+/* Before the round that takes what is as old. */
+static int hand_threads(struct recorder *r)
+{
+	return thread_watch_hand(&r->threads, (int64_t)r->watch.header->start_mono_ns, r->stream);
+}
+
 bool recorder_round(struct recorder *r)
 {
 	uint64_t ticks = 0, mono_ns = 0, from = now_ns();
@@ -639,7 +660,9 @@ bool recorder_round(struct recorder *r)
 	if (r->state != RECORDER_READING || !can_write(r))
 		return false;
 	recorder_clock(r->watch.header, &ticks, &mono_ns);
-	error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
+	error = hand_threads(r);
+	if (!error)
+		error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
 	if (!error)
 		error = hand_memory(r);
 	if (error)
@@ -706,6 +729,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 
 	if (!r->offline)
 		recorder_clock(r->watch.header, &ticks, &mono_ns);
+	error = hand_threads(r);
 	while (more && !error) {
 		error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
 		if (!error && r->options.max_size)

@@ -18,6 +18,7 @@
 #include "memory_watch.h"
 #include "part.h"
 #include "spool_watch.h"
+#include "thread_watch.h"
 #include "trace/spool_stream.h"
 
 struct symbols;
@@ -50,6 +51,7 @@ struct recorder {
 
 	struct spool_watch watch;
 	struct memory_watch memory;
+	struct thread_watch threads;
 	struct spool_source source;
 	struct recording *tables;
 	struct trace_writer *writer;
@@ -91,6 +93,9 @@ void recorder_detach(struct recorder *r);
 
 /* 0, or the errno when space for the spool has run out for the first time. */
 int recorder_tick(struct recorder *r);
+
+/* The process has ended and nobody has waited for it yet. */
+void recorder_last(struct recorder *r);
 
 /* The spool is large enough for reading to begin, and it has not begun. */
 bool recorder_is_due(const struct recorder *r);

@@ -492,6 +492,7 @@ static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
 	event->heap = MAYFLY_FLAG_HEAP(b->flags);
 	event->size = b->size;
 	event->hits = b->hits;
+	event->labels = b->labels;
 	event->interval = trace_interval(c->t, b->flags, b->interval_log2);
 	event->alloc_time_ns = b->time_ns;
 	if (!b->hits) { /* what exact traces are made of */

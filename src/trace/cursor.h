@@ -18,12 +18,13 @@
 #include "trace/events.h"
 #include "trace/reader.h"
 
-/* A block that is freed, as it was allocated. */
+/* A block that is freed, as it was allocated. There are many: the last four share one word
+ * (TRACE_MAX_HITS, MAYFLY_LABEL_SETS, TRACE_MAX_INTERVAL). */
 struct cursor_block {
 	uint64_t size;
 	int64_t time_ns;
-	uint32_t node, thread, hits;
-	uint8_t interval_log2, flags;
+	uint32_t node, thread;
+	uint64_t hits : 30, labels : 20, interval_log2 : 6, flags : 8;
 };
 
 /* A block that moves to OCaml's major heap after `event` events of the chunk. */

@@ -124,6 +124,7 @@ void decode_block(const struct event_batch *e, size_t alloc, int64_t time_ns,
 	    .hits = e->hits[alloc],
 	    .interval_log2 = e->interval_log2[alloc],
 	    .flags = e->alloc_flags[alloc],
+	    .labels = e->labels ? e->labels[alloc] : 0,
 	};
 }
 

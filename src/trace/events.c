@@ -36,7 +36,7 @@
 #define ERROR_UNITS	 5	/* units of time that times of exact traces may be wrong by */
 #define TRIAL_CHUNKS	 16	/* chunks until all ways are tried again */
 #define TRIAL_PART	 16	/* a trial looks at this part of a large chunk */
-#define COLUMNS_KNOWN	 UINT64_C(0x0000aaaaaaaaaaaa) /* odd ids to 47 */
+#define COLUMNS_KNOWN	 (UINT64_C(0x0000aaaaaaaaaaaa) | UINT64_C(1) << COLUMN_ALLOC_LABELS)
 #define ROOM_FOR_COLUMNS 24
 
 enum { FORM_DIRECT, FORM_SITES, FORM_PAIRS, FORMS };
@@ -177,8 +177,8 @@ struct event_coder {
 	size_t number_size;
 	struct pair *pair; /* a hash table */
 	size_t pair_size;
-	uint32_t *stack, *event_of, *thread_last;
-	size_t stack_size, event_of_size, thread_last_size;
+	uint32_t *stack, *event_of, *thread_last, *thread_labels;
+	size_t stack_size, event_of_size, thread_last_size, thread_labels_size;
 	uint64_t *dead;
 	size_t dead_size;
 	uint8_t *site_flags;
@@ -195,7 +195,7 @@ struct event_columns {
 	uint64_t *runs, *bits, *time, *time_events, *site, *node, *id, *size, *new_size;
 	uint64_t *pair_id, *pair_site, *pair_size, *thread, *hits, *interval, *flags;
 	uint64_t *rank, *back, *step, *life, *life_runs, *escape_back, *escape_step, *old_step;
-	uint64_t *free_thread, *free_flags;
+	uint64_t *free_thread, *free_flags, *labels;
 	size_t run_count, bit_bytes, segments, sites, nodes, new_sizes, pairs, escapes;
 	size_t life_run_count, olds;
 };
@@ -223,6 +223,7 @@ void event_coder_free(struct event_coder *c)
 	free(c->stack);
 	free(c->event_of);
 	free(c->thread_last);
+	free(c->thread_labels);
 	free(c->dead);
 	free(c->site_flags);
 	free(c);
@@ -261,7 +262,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	    &e->pair_site,  &e->pair_size,   &e->thread,      &e->hits,	       &e->interval,
 	    &e->flags,	    &e->rank,	     &e->back,	      &e->step,	       &e->life,
 	    &e->life_runs,  &e->escape_back, &e->escape_step, &e->old_step,    &e->free_thread,
-	    &e->free_flags,
+	    &e->free_flags, &e->labels,
 	};
 	const size_t count = sizeof(column) / sizeof(*column), room = b->events + 2;
 	size_t table = 64;
@@ -279,6 +280,8 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	GROW(c, stack, b->allocs + 1, false);
 	GROW(c, dead, b->allocs / 64 + 1, false);
 	GROW(c, event_of, b->allocs + 1, false);
+	if (b->labelled)
+		GROW(c, thread_labels, x->threads + (size_t)1, false);
 	if (x->exact) {
 		GROW(c, number, x->nodes + 1, true);
 		GROW(c, thread_last, x->threads + (size_t)1, false);
@@ -854,6 +857,19 @@ static void put_one_thread(struct event_columns *e, const struct event_batch *b)
 	}
 }
 
+/* A thread's labels stay the same for many blocks. */
+static void put_labels(struct event_coder *c, struct event_columns *e,
+		       const struct event_context *x, const struct event_batch *b)
+{
+	memset(c->thread_labels, 0, x->threads * sizeof(*c->thread_labels));
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint32_t *last = &c->thread_labels[b->thread[i]];
+
+		e->labels[i] = b->labels[i] == *last ? 0 : 1 + (uint64_t)b->labels[i];
+		*last = b->labels[i];
+	}
+}
+
 /* ---- writing: the chunk ---- */
 
 /* What the head says besides the counts of the batch. */
@@ -1074,6 +1090,10 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		use_column(&to, COLUMN_EVENT_TIME, e.time, b->events);
 		use_column(&to, COLUMN_ALLOC_THREAD, e.thread, b->allocs);
 		use_column(&to, COLUMN_FREE_THREAD, e.free_thread, b->events - b->allocs);
+	}
+	if (b->labelled) {
+		put_labels(c, &e, x, b);
+		use_column(&to, COLUMN_ALLOC_LABELS, e.labels, b->allocs);
 	}
 	h.segments = e.segments;
 	write_frees(c, &e, b, &h, &to);
@@ -1354,7 +1374,7 @@ static bool read_expected_hits(struct event_reader *e)
 		uint64_t expected = b->size[i] < (uint64_t)1 << b->interval_log2[i];
 		uint64_t value = varint_unzigzag(change[i]) + expected;
 
-		if (value > UINT32_MAX)
+		if (value > TRACE_MAX_HITS)
 			return wrong(e);
 		hits[i] = (uint32_t)value;
 	}
@@ -1376,6 +1396,10 @@ static bool read_hits(struct event_reader *e)
 	if (e->h.form == FORM_DIRECT)
 		return read_expected_hits(e);
 	b->hits = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_HITS, b->allocs);
+	if (b->hits && e->r->column[COLUMN_ALLOC_HITS].present)
+		for (size_t i = 0; i < b->allocs; i++)
+			if (b->hits[i] > TRACE_MAX_HITS)
+				return wrong(e);
 	return b->hits != NULL;
 }
 
@@ -1676,6 +1700,27 @@ static bool read_threads(struct event_reader *e)
 	return true;
 }
 
+static bool read_labels(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	uint32_t *last;
+
+	if (!e->r->column[COLUMN_ALLOC_LABELS].present)
+		return true;
+	b->labels = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_LABELS, b->allocs);
+	last = chunk_memory(e->r, e->x->threads, sizeof(*last));
+	if (!b->labels || !last)
+		return false;
+	for (size_t i = 0; i < b->allocs; i++) {
+		if (b->labels[i] > e->x->label_sets)
+			return wrong(e);
+		if (b->labels[i])
+			last[b->thread[i]] = b->labels[i] - 1;
+		b->labels[i] = last[b->thread[i]];
+	}
+	return true;
+}
+
 bool events_read(struct chunk_reader *r, const struct event_context *x, struct event_batch *b)
 {
 	struct event_reader e = {.r = r, .x = x, .b = b};
@@ -1683,5 +1728,6 @@ bool events_read(struct chunk_reader *r, const struct event_context *x, struct e
 	memset(b, 0, sizeof(*b));
 	return read_head(&e) && chunk_columns(r, COLUMNS_KNOWN) && read_times(&e) &&
 	       read_allocs(&e) && read_frees(&e) &&
-	       (e.h.form == FORM_DIRECT ? read_direct_threads(&e) : read_threads(&e));
+	       (e.h.form == FORM_DIRECT ? read_direct_threads(&e) : read_threads(&e)) &&
+	       read_labels(&e);
 }

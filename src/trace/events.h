@@ -20,6 +20,8 @@ struct event_batch {
 	uint32_t *hits;		/* [allocs] */
 	uint8_t *interval_log2; /* [allocs] */
 	uint8_t *alloc_flags;	/* [allocs] */
+	uint32_t *labels;	/* [allocs], sets; read: NULL when all are 0 */
+	bool labelled;		/* written: some of them are not 0 */
 	uint64_t *freed;	/* [frees], numbers of allocations before */
 	uint32_t *free_thread;	/* [frees] */
 	uint8_t *free_flags;	/* [frees] */
@@ -31,11 +33,12 @@ struct event_batch {
 struct event_context {
 	const uint32_t *chain_end; /* last node of each chain, ascending */
 	size_t chains;
-	size_t first_chain; /* of those chains, the first one that this chunk's group has added */
+	size_t first_chain; /* of those chains, the first one that came after the chunk before */
 	const struct mayfly_node *node;
 	size_t nodes;	  /* without the root: numbers 1 to nodes */
 	uint32_t threads; /* numbers below */
 	uint32_t frames;
+	uint32_t label_sets; /* numbers below */
 	uint32_t unit_ns; /* written: times are whole numbers of this, but those of exact traces */
 	bool exact;	  /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
 };
@@ -49,9 +52,9 @@ void events_write(struct event_coder *c, const struct event_context *context,
 		  const struct event_batch *batch, struct bytes *out);
 
 /* Decodes the chunk that r has begun. The arrays belong to r until chunk_end(). False: r->error.
- * Checked: every node, thread, interval (0 to TRACE_MAX_INTERVAL), that times ascend within +-2^62,
- * that freed numbers are below first_sample + the allocations so far. Not checked: that no block is
- * freed twice. */
+ * Checked: every node, thread, set of labels, interval (0 to TRACE_MAX_INTERVAL), that times ascend
+ * within +-2^62, that freed numbers are below first_sample + the allocations so far. Not checked:
+ * that no block is freed twice. */
 bool events_read(struct chunk_reader *r, const struct event_context *context,
 		 struct event_batch *batch);
 

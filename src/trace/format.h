@@ -7,12 +7,11 @@
  *	+--------+------+-------+-------+- -+------+------+---------+
  *
  *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
- *		NAME in one of them; type, labl: rows that are new; EVNT, and prom where OCaml
- *		blocks were promoted; trak where something happened beside the blocks; now and then
- *		SUMS, cntr, frag
- *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
- *		then the bytes; plainly they are varints and columns as the type has them
- *	column: varint id, varint coding, varint length, that many bytes
+ *		NAME in one of them; text, type, labl: rows that are new; EVNT, and prom where
+ *		OCaml blocks were promoted; trak where something happened beside the blocks; now and
+ *then SUMS, cntr, frag chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32
+ *CRC-32, then the bytes; plainly they are varints and columns as the type has them column: varint
+ *id, varint coding, varint length, that many bytes
  */
 #ifndef MAYFLY_FORMAT_H
 #define MAYFLY_FORMAT_H
@@ -45,6 +44,7 @@
 #define TRACE_PROMOTIONS   TRACE_TYPE('p', 'r', 'o', 'm')
 #define TRACE_COUNTERS	   TRACE_TYPE('c', 'n', 't', 'r')
 #define TRACE_FRAGMENTS	   TRACE_TYPE('f', 'r', 'a', 'g')
+#define TRACE_TEXTS	   TRACE_TYPE('t', 'e', 'x', 't')
 #define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
 #define TRACE_TRACK	   TRACE_TYPE('t', 'r', 'a', 'k')
@@ -159,9 +159,11 @@ enum trace_column {
 	COLUMN_PAIR_SIZE = 43,
 	COLUMN_EVENT_THREAD = 45,
 	COLUMN_ALLOC_PAIR = 47,
-	COLUMN_ALLOC_LABELS = 50, /* set of labels; 0: none */
+	COLUMN_ALLOC_LABELS = 50, /* set of labels: 0 as its thread's last, else 1 + set */
 
-	COLUMN_TYPE_NAME = 1, /* type: strings, and how many fields */
+	COLUMN_TEXT_BYTES = 1, /* text: the strings of the three below, which have no others */
+
+	COLUMN_TYPE_NAME = 1, /* type: texts, each as zigzag of its step, and how many fields */
 	COLUMN_TYPE_KIND = 3,
 	COLUMN_TYPE_CATEGORY = 5,
 	COLUMN_TYPE_UNIT = 7,
@@ -169,18 +171,27 @@ enum trace_column {
 	COLUMN_FIELD_NAME = 11, /* of all types' fields */
 	COLUMN_FIELD_TYPE = 13,
 
-	COLUMN_SET_LABELS = 1, /* labl: how many; then of all sets' labels, strings */
+	COLUMN_SET_LABELS = 1, /* labl: how many; then of all sets' labels, texts as steps */
 	COLUMN_LABEL_KEY = 3,
 	COLUMN_LABEL_VALUE = 5,
 
 	COLUMN_TRACK_TYPE = 1, /* trak: type * 4 + enum mayfly_track_kind */
-	COLUMN_TRACK_TIME = 3, /* ns since the one before, zigzag for the first */
+	COLUMN_TRACK_TIME = 3, /* ns since the one before */
 	COLUMN_TRACK_AT = 5,   /* events of EVNT between the one before and this one */
 	COLUMN_TRACK_THREAD = 7,
 	COLUMN_TRACK_NODE = 9,	  /* of its stack; 0: none */
-	COLUMN_TRACK_NUMBER = 11, /* values of INT (zigzag), UINT and FLOW fields, in order */
-	COLUMN_TRACK_FLOAT = 13,  /* 8 bytes each */
-	COLUMN_TRACK_TEXT = 15,	  /* strings */
+	COLUMN_TRACK_NUMBER = 11, /* values, those of each field together, in the order of fields */
+	COLUMN_TRACK_FLOAT = 13,
+	COLUMN_TRACK_TEXT = 15, /* 0: the next new one, else 1 + its number */
+	COLUMN_TRACK_FORM = 17, /* enum trace_form, of the fields of all types */
+};
+
+/* How the values of a field stand in a trak chunk. */
+enum trace_form {
+	FORM_VALUE =
+	    0, /* NUMBER: INT as zigzag; FLOAT: bits that differ from the one before; TEXT */
+	FORM_STEP = 1,	/* NUMBER: zigzag of the difference to the one before; a FLOAT's is whole */
+	FORM_WHOLE = 2, /* NUMBER: zigzag of a FLOAT that is whole */
 };
 
 /* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or

@@ -26,6 +26,7 @@
 #include "trace/spool_convert.h"
 #include "trace/spool_packets.h"
 #include "trace/sums.h"
+#include "trace/tracks.h"
 
 #define BUDGET_BASE  ((uint64_t)64 << 20)
 #define BUDGET_TIMES 4096
@@ -117,6 +118,7 @@ struct event_context trace_context(const struct mayfly_trace *t, const struct tr
 	    .nodes = chunk->nodes - 1,
 	    .threads = chunk->threads,
 	    .frames = chunk->frames,
+	    .label_sets = (uint32_t)t->info.label_sets,
 	    .exact = t->info.mode == MAYFLY_EXACT,
 	};
 }
@@ -289,6 +291,9 @@ static void info_number(struct opening *o, uint64_t id, uint64_t u)
 	case FIELD_ABSENT:
 		info->absent = (uint32_t)u;
 		break;
+	case FIELD_LOST_EVENTS:
+		info->dropped_events = u;
+		break;
 	default:
 		if (id & 1)
 			fail(o, MAYFLY_E_VERSION);
@@ -332,7 +337,7 @@ static void read_info(struct opening *o)
 		number = varint_begin(field, (size_t)length);
 		/* What an unknown field holds is not looked at. */
 		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_HEAPS || id & 1))
+		if (number.bad && (id <= FIELD_LOST_EVENTS || id & 1))
 			fail(o, MAYFLY_E_DAMAGED);
 	}
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
@@ -455,7 +460,8 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 		counters_read(o->t, c);
 	} else if (h->type == TRACE_FRAGMENTS) {
 		fragments_read(o->t, c);
-	} else if (!tables_read(&o->tables, h->type) && TRACE_ESSENTIAL(h->type)) {
+	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
+		   TRACE_ESSENTIAL(h->type)) {
 		fail(o, MAYFLY_E_VERSION);
 	}
 	return !last;
@@ -557,6 +563,9 @@ static void cut(struct mayfly_trace *t, size_t count)
 		return;
 	while (t->sums_chunks && t->sums[t->sums_chunks - 1].offset >= t->chunk[count].offset)
 		t->sums_chunks--;
+	for (size_t i = 0; i < t->tracks; i++)
+		if (t->track[i].offset >= t->chunk[count].offset)
+			tracks_cut(t, i);
 	t->chunks = count;
 }
 
@@ -679,6 +688,8 @@ static int begin(struct opening *o)
 		return o->tables.chunk.error;
 	t->string[0] = "";
 	t->strings = 1;
+	if (!tracks_read_begin(&o->tables))
+		return o->tables.chunk.error;
 	t->node[0] = (struct mayfly_node){UINT32_MAX, UINT32_MAX};
 	info->nodes = 1;
 	return 0;
@@ -694,13 +705,15 @@ static int open_trace(struct opening *o)
 		error = read_chunks(o);
 	if (error)
 		return error;
-	if (!o->seen_info || (!t->chunks && !o->finished))
+	if (!o->seen_info || (!t->chunks && !t->tracks && !o->finished))
 		return o->stopped ? o->stopped : MAYFLY_E_DAMAGED;
 	info->strings = t->strings;
 	if (o->indexed)
 		add_up(o);
 	else
 		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
+	if (!error && !o->indexed)
+		o->damaged |= tracks_cut_unsound(t);
 	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
 		error = sums_count(t, &t->parts);
 	if (!error)
@@ -784,6 +797,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	free(t->chunk);
 	free(t->sums);
 	counters_close(t);
+	tracks_close(t);
 	fragments_close(t);
 	free(t->pool);
 	free(t);

@@ -6,6 +6,7 @@
  *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
  *	cursor.c	events, chunk after chunk
  *	sums.c		per-stack counters, chunk after chunk
+ *	track_read.c	track events and labels: tracks.h
  */
 #ifndef MAYFLY_READER_H
 #define MAYFLY_READER_H
@@ -32,6 +33,16 @@ struct trace_chunk {
 struct trace_sums {
 	uint64_t offset;
 	uint32_t nodes, chains, frames; /* at this point */
+};
+
+/* A chunk of track events. */
+struct trace_tracks {
+	uint64_t offset;
+	uint64_t events;
+};
+
+struct trace_labels {
+	size_t first, count; /* in label[] */
 };
 
 struct trace_counter {
@@ -71,6 +82,17 @@ struct mayfly_trace {
 	struct trace_counter *counter;
 	size_t counter_room;
 	struct mayfly_fragmentation fragments[2]; /* enum fragments_kind */
+
+	const char **text; /* of track events and labels; text[0] is "" */
+	size_t texts, text_room;
+	struct mayfly_track_type *track_type;
+	size_t track_type_room;
+	struct trace_labels *label_set; /* [info.label_sets]; the first is empty */
+	size_t label_set_room;
+	struct mayfly_label *label; /* of all sets */
+	size_t labels, label_room;
+	struct trace_tracks *track;
+	size_t tracks, track_room;
 
 	struct trace_chunk *chunk;
 	size_t chunks, chunk_room;
@@ -146,6 +168,8 @@ struct table_reader {
 /* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
  * False: it is of another type. */
 bool tables_read(struct table_reader *r, uint32_t type);
+/* Texts of a chunk, to be added to *text. */
+void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts, size_t *room);
 void tables_read_end(struct table_reader *r);
 
 #endif

@@ -7,7 +7,8 @@
  *	                        |       +-> string 2
  *	                        +---------> string 6
  *
- * Those of nodes hold (parent, frame, node).
+ * Those of nodes hold (parent, frame, node). Types of track events and sets of labels are distinct
+ * too.
  */
 #include "trace/recording.h"
 
@@ -133,6 +134,12 @@ struct recording *recording_new(void)
 	r->node[0].frame = RECORDING_NONE;
 	memset(&r->latest[0], 0xff, sizeof(*r->latest));
 	r->nodes = 1;
+	if (!grow((void **)&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
+		recording_free(r);
+		return NULL;
+	}
+	r->label_set[0] = (struct recording_labels){0};
+	r->label_sets = 1;
 	return r;
 }
 
@@ -152,6 +159,11 @@ void recording_free(struct recording *r)
 	free(r->node_hash);
 	free(r->latest);
 	free(r->frame_hash);
+	free(r->track_type);
+	free(r->track_type_hash);
+	free(r->label_set);
+	free(r->label_set_hash);
+	free(r->label);
 	free(r);
 }
 
@@ -174,26 +186,39 @@ static bool string_room(struct recording *r, size_t bytes)
 	return true;
 }
 
-uint32_t recording_string(struct recording *r, const char *text, size_t length)
+/* Where the text is, or would be, in the hash; its table has room. */
+static size_t string_slot(const struct recording *r, const char *text, size_t length)
+{
+	size_t mask = r->string_hash_size - 1, slot = hash_text(text, length) & mask;
+
+	for (; r->string_hash[slot]; slot = (slot + 1) & mask) {
+		const char *present = recording_text(r, r->string_hash[slot] - 1);
+
+		if (strncmp(present, text, length) == 0 && !present[length])
+			break;
+	}
+	return slot;
+}
+
+static size_t length_of(const char *text, size_t length)
 {
 	const char *zero = length ? memchr(text, 0, length) : NULL;
-	size_t slot, mask;
+
+	return zero ? (size_t)(zero - text) : length;
+}
+
+uint32_t recording_string(struct recording *r, const char *text, size_t length)
+{
+	size_t slot;
 
 	if (!length)
 		text = "";
-	if (zero)
-		length = (size_t)(zero - text);
+	length = length_of(text, length);
 	if (!rehash(r, &r->string_hash, &r->string_hash_size, r->strings, hash_string_at))
 		return RECORDING_NONE;
-	mask = r->string_hash_size - 1;
-	slot = hash_text(text, length) & mask;
-	for (; r->string_hash[slot]; slot = (slot + 1) & mask) {
-		uint32_t index = r->string_hash[slot] - 1;
-		const char *present = recording_text(r, index);
-
-		if (strncmp(present, text, length) == 0 && !present[length])
-			return index;
-	}
+	slot = string_slot(r, text, length);
+	if (r->string_hash[slot])
+		return r->string_hash[slot] - 1;
 	if (!grow((void **)&r->string_start, r->strings, &r->strings_size,
 		  sizeof(*r->string_start)) ||
 	    !string_room(r, length + 1))
@@ -205,6 +230,22 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	r->string_bytes_used += length + 1;
 	r->string_hash[slot] = (uint32_t)++r->strings;
 	return (uint32_t)(r->strings - 1);
+}
+
+uint32_t recording_event_text(struct recording *r, const char *text, size_t length)
+{
+	static const char more[] = "(more)";
+	size_t before = r->strings;
+	uint32_t string;
+
+	if (r->event_texts >= RECORDING_EVENT_TEXTS) {
+		length = length_of(text, length);
+		string = length ? r->string_hash[string_slot(r, text, length)] : 1;
+		return string ? string - 1 : recording_string(r, more, sizeof(more) - 1);
+	}
+	string = recording_string(r, text, length);
+	r->event_texts += r->strings - before;
+	return string;
 }
 
 const char *recording_text(const struct recording *r, uint32_t string)
@@ -362,4 +403,135 @@ uint32_t recording_location(struct recording *r, const struct recording_location
 		return RECORDING_NONE;
 	r->location[r->locations] = *l;
 	return (uint32_t)r->locations++;
+}
+
+/* ---- types of track events, sets of labels ---- */
+
+static uint64_t hash_type(const struct recording_track_type *t)
+{
+	uint64_t h = mix((uint64_t)t->kind << 32 | t->name);
+
+	h = mix(h ^ ((uint64_t)t->category << 32 | t->unit));
+	for (uint32_t i = 0; i < t->fields; i++)
+		h = mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
+	return h;
+}
+
+static uint64_t hash_type_at(const struct recording *r, uint32_t index)
+{
+	return hash_type(&r->track_type[index]);
+}
+
+static bool same_type(const struct recording_track_type *a, const struct recording_track_type *b)
+{
+	if (a->kind != b->kind || a->name != b->name || a->category != b->category ||
+	    a->unit != b->unit || a->fields != b->fields)
+		return false;
+	for (uint32_t i = 0; i < a->fields; i++)
+		if (a->field[i].type != b->field[i].type || a->field[i].name != b->field[i].name)
+			return false;
+	return true;
+}
+
+static bool type_can_be(const struct recording *r, const struct recording_track_type *t)
+{
+	if (t->kind > MAYFLY_TYPE_COUNTER || t->fields > RECORDING_FIELDS ||
+	    t->name >= r->strings || t->category >= r->strings || t->unit >= r->strings)
+		return false;
+	for (uint32_t i = 0; i < t->fields; i++)
+		if (t->field[i].type > MAYFLY_FIELD_FLOW || t->field[i].name >= r->strings)
+			return false;
+	return t->kind != MAYFLY_TYPE_COUNTER ||
+	       (t->fields && t->field[0].type <= MAYFLY_FIELD_FLOAT);
+}
+
+uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type)
+{
+	size_t slot, mask;
+
+	if (!type_can_be(r, type) ||
+	    !rehash(r, &r->track_type_hash, &r->track_type_hash_size, r->track_types, hash_type_at))
+		return RECORDING_NONE;
+	mask = r->track_type_hash_size - 1;
+	slot = hash_type(type) & mask;
+	for (; r->track_type_hash[slot]; slot = (slot + 1) & mask)
+		if (same_type(&r->track_type[r->track_type_hash[slot] - 1], type))
+			return r->track_type_hash[slot] - 1;
+	if (r->track_types == MAYFLY_TRACK_TYPES ||
+	    !grow((void **)&r->track_type, r->track_types, &r->track_type_size,
+		  sizeof(*r->track_type)))
+		return RECORDING_NONE;
+	r->track_type[r->track_types] = *type;
+	r->track_type_hash[slot] = (uint32_t)++r->track_types;
+	return (uint32_t)(r->track_types - 1);
+}
+
+static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
+{
+	uint64_t h = count;
+
+	for (uint32_t i = 0; i < count; i++)
+		h = mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
+	return h;
+}
+
+static uint64_t hash_labels_at(const struct recording *r, uint32_t index)
+{
+	const struct recording_labels *s = &r->label_set[index];
+
+	return hash_labels(s->count ? r->label + s->first : NULL, s->count);
+}
+
+static bool same_labels(const struct recording *r, uint32_t set,
+			const struct recording_label *label, uint32_t count)
+{
+	const struct recording_labels *s = &r->label_set[set];
+
+	if (s->count != count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (r->label[s->first + i].key != label[i].key ||
+		    r->label[s->first + i].value != label[i].value)
+			return false;
+	return true;
+}
+
+/* Appends the set. */
+static uint32_t new_labels(struct recording *r, const struct recording_label *label, uint32_t count)
+{
+	if (r->label_sets == MAYFLY_LABEL_SETS ||
+	    !grow((void **)&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
+		return RECORDING_NONE;
+	r->label_set[r->label_sets] = (struct recording_labels){(uint32_t)r->labels, count};
+	for (uint32_t i = 0; i < count; i++)
+		if (!grow((void **)&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
+			return RECORDING_NONE;
+		else
+			r->label[r->labels + i] = label[i];
+	r->labels += count;
+	return (uint32_t)r->label_sets++;
+}
+
+uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count)
+{
+	size_t slot, mask;
+	uint32_t set;
+
+	if (!count)
+		return 0;
+	if (count > RECORDING_LABELS ||
+	    !rehash(r, &r->label_set_hash, &r->label_set_hash_size, r->label_sets, hash_labels_at))
+		return RECORDING_NONE;
+	for (uint32_t i = 0; i < count; i++)
+		if (label[i].key >= r->strings || label[i].value >= r->strings)
+			return RECORDING_NONE;
+	mask = r->label_set_hash_size - 1;
+	slot = hash_labels(label, count) & mask;
+	for (; r->label_set_hash[slot]; slot = (slot + 1) & mask)
+		if (same_labels(r, r->label_set_hash[slot] - 1, label, count))
+			return r->label_set_hash[slot] - 1;
+	set = new_labels(r, label, count);
+	if (set != RECORDING_NONE)
+		r->label_set_hash[slot] = set + 1;
+	return set;
 }

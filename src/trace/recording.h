@@ -108,6 +108,10 @@ struct recording {
 	size_t latest_size;
 	uint32_t *frame_hash;
 	size_t node_hash_size, frame_hash_size;
+	size_t track_type_size, label_set_size, label_size;
+	uint32_t *track_type_hash, *label_set_hash;
+	size_t track_type_hash_size, label_set_hash_size;
+	size_t event_texts;
 };
 
 /* An empty recording with string 0 and node 0; NULL when out of memory. */
@@ -128,9 +132,16 @@ uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
 uint32_t recording_location(struct recording *r, const struct recording_location *l);
 
 /* Of types and of sets of labels that are equal there is one. At most MAYFLY_TRACK_TYPES and
- * MAYFLY_LABEL_SETS: RECORDING_NONE beyond that, too (the caller goes on without). */
+ * MAYFLY_LABEL_SETS: RECORDING_NONE beyond that, too (the caller goes on without), and for a type
+ * that can be none (a counter without a number), or more than RECORDING_LABELS labels. No labels:
+ * 0. */
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
+
+/* The string of a text value of a track event. Values may be different in each event, and strings
+ * stay: beyond RECORDING_EVENT_TEXTS of them, those that are new become "(more)". */
+#define RECORDING_EVENT_TEXTS 262144u
+uint32_t recording_event_text(struct recording *r, const char *text, size_t length);
 
 const char *recording_text(const struct recording *r, uint32_t string);
 

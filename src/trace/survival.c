@@ -105,6 +105,7 @@ static bool take_alloc(struct run *r, const struct mayfly_event *e)
 	    .thread = e->thread,
 	    .hits = e->hits,
 	    .flags = (uint8_t)(e->heap << MAYFLY_FLAG_HEAP_SHIFT),
+	    .labels = e->labels,
 	};
 	uint32_t row = e->node < r->s->slots ? r->row_at[e->node] : NONE;
 

@@ -57,12 +57,11 @@ static size_t read_count(struct table_reader *r, size_t before)
 
 /* ---- strings ---- */
 
-static void read_strings(struct table_reader *r)
+void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts, size_t *room)
 {
-	struct mayfly_trace *t = r->t;
-	size_t count = read_count(r, t->strings), size, found = 0, start = 0;
+	size_t count = read_count(r, *texts), size, found = 0, start = 0;
 	const uint8_t *bytes;
-	char *text;
+	char *kept;
 
 	if (!chunk_columns(&r->chunk, 1ull << COLUMN_STRING_BYTES))
 		return;
@@ -73,17 +72,17 @@ static void read_strings(struct table_reader *r)
 		damaged(r);
 		return;
 	}
-	text = keep(r, size, 1);
-	if (!text || !grow(r, &t->string, &t->string_room, t->strings, count, sizeof(*t->string)))
+	kept = keep(r, size, 1);
+	if (!kept || !grow(r, text, room, *texts, count, sizeof(**text)))
 		return;
-	memcpy(text, bytes, size);
+	memcpy(kept, bytes, size);
 	while (start < size && found < count) {
-		t->string[t->strings + found++] = text + start;
-		start += strlen(text + start) + 1;
+		(*text)[*texts + found++] = kept + start;
+		start += strlen(kept + start) + 1;
 	}
 	if (found != count || start != size)
 		damaged(r);
-	t->strings += found;
+	*texts += found;
 }
 
 /* A column of string references. The order of the calls is the order of numbering. */
@@ -525,7 +524,7 @@ bool tables_read(struct table_reader *r, uint32_t type)
 {
 	switch (type) {
 	case TRACE_STRINGS:
-		read_strings(r);
+		tables_read_texts(r, &r->t->string, &r->t->strings, &r->t->string_room);
 		break;
 	case TRACE_MODULES:
 		read_modules(r);

@@ -15,6 +15,7 @@
 #include "trace/cursor.h"
 #include "trace/fragments.h"
 #include "trace/recording.h"
+#include "trace/track_copy.h"
 
 /* ---- the rule ---- */
 
@@ -134,6 +135,7 @@ struct thinning {
 	struct trace_writer *to;
 	struct thin_map *map;
 	uint32_t *node; /* of the trace -> of the tables */
+	struct track_copy tracks;
 	uint64_t kept;
 };
 
@@ -171,6 +173,7 @@ static int copy_alloc(struct thinning *t, const struct cursor_batch *b, size_t i
 	    .hits = b->e.hits[i],
 	    .interval_log2 = b->e.interval_log2[i],
 	    .flags = b->e.alloc_flags[i],
+	    .labels = b->e.labels ? t->tracks.labels[b->e.labels[i]] : 0,
 	};
 	bool keep = thin_block(t->trace->info.sampler, t->interval_log2, thin_coin(t->seed, serial),
 			       &block);
@@ -191,6 +194,19 @@ static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i,
 				 b->e.free_flags[i]);
 }
 
+/* The track events that come before event number `events` of a block. */
+static int copy_tracks(struct thinning *t, uint64_t events)
+{
+	int error = 0;
+
+	while (t->tracks.more && t->tracks.next.events_before <= events && !error) {
+		const struct mayfly_track_event *e = &t->tracks.next;
+
+		error = track_copy_next(&t->tracks, t->to, e->thread, t->node[e->node], e->time_ns);
+	}
+	return error;
+}
+
 static int copy_batch(struct thinning *t, const struct cursor_batch *b)
 {
 	size_t alloc = 0, freed = 0, promoted = 0;
@@ -202,6 +218,8 @@ static int copy_batch(struct thinning *t, const struct cursor_batch *b)
 			error = trace_writer_promote(
 			    t->to, b->promotion[promoted].time_ns,
 			    thin_map_serial(t->map, b->promotion[promoted].number));
+		if (!error)
+			error = copy_tracks(t, b->chunk->first_event + i);
 		if (i < b->e.events && !error)
 			error = b->e.is_free[i] ? copy_free(t, b, freed++, b->e.time_ns[i])
 						: copy_alloc(t, b, alloc++);
@@ -226,7 +244,7 @@ static int copy_events(struct thinning *t)
 		error = copy_batch(t, &batch);
 	}
 	mayfly_cursor_close(cursor);
-	return error;
+	return error ? error : copy_tracks(t, UINT64_MAX);
 }
 
 /* One moment after the other, as they came: so they are told once for all counters. */
@@ -305,12 +323,15 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 	t.map = new_map(trace->info.samples);
 	error = t.map ? find_nodes(&t) : MAYFLY_E_MEMORY;
 	if (!error)
+		error = track_copy_begin(&t.tracks, trace, trace_writer_tables(to));
+	if (!error)
 		error = copy_events(&t);
 	if (!error)
 		error = copy_counters(&t);
 	if (!error)
 		error = copy_fragments(&t);
 	free(t.node);
+	track_copy_end(&t.tracks);
 	if (error)
 		thin_map_free(t.map);
 	else

@@ -20,6 +20,7 @@
 #include "trace/fragments.h"
 #include "trace/sums_build.h"
 #include "trace/tables.h"
+#include "trace/tracks.h"
 
 #define LEVEL_SMALL  19
 #define LEVEL_MEDIUM 9
@@ -46,6 +47,7 @@ struct trace_writer {
 	trace_sink *sink;
 	void *context;
 	struct table_writer tables;
+	size_t first_chain; /* that the latest chunk of events did not know */
 	struct recording *r;
 	int error; /* the first one, or what the sink said */
 
@@ -63,6 +65,9 @@ struct trace_writer {
 	struct promotion *promotion; /* of this chunk */
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
+	bool labelled;	      /* blocks of this chunk have labels */
+	struct track_writer tracks;
+	uint64_t track_events, groups; /* given to the sink */
 
 	struct counter_writer counters;
 	struct fragments fragments[FRAGMENTS_KINDS]; /* waiting; with nodes of the file */
@@ -124,6 +129,7 @@ static void free_batch(struct trace_writer *w)
 	free(b->hits);
 	free(b->interval_log2);
 	free(b->alloc_flags);
+	free(b->labels);
 	free(b->freed);
 	free(b->free_thread);
 	free(b->free_flags);
@@ -147,6 +153,7 @@ struct trace_writer *trace_writer_new(const struct trace_writer_options *options
 	if (options->snapshot_ns || (options->mode == MAYFLY_EXACT && !options->unit_ns))
 		w->unit = 1;
 	w->now_ns = INT64_MIN;
+	tracks_begin(&w->tracks, tables);
 	if (!tables_begin(&w->tables, tables) || (!options->snapshot_ns && !new_batch(w))) {
 		trace_writer_free_all(w);
 		return NULL;
@@ -159,6 +166,7 @@ void trace_writer_free_all(struct trace_writer *w)
 	if (!w)
 		return;
 	tables_free(&w->tables);
+	tracks_free(&w->tracks);
 	event_coder_free(w->coder);
 	column_writer_free(w->columns);
 	bytes_free(&w->out);
@@ -316,6 +324,7 @@ static void put_info(struct info_writer *i)
 	field_u(i, FIELD_CPU, info->program_cpu_ns);
 	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
 	field_u(i, FIELD_ABSENT, info->absent);
+	field_u(i, FIELD_LOST_EVENTS, info->dropped_events);
 }
 
 /* Writes the fields of INFO that differ from the first one's. */
@@ -447,12 +456,12 @@ static void write_promotions(struct trace_writer *w)
 	w->promotions = 0;
 }
 
-static void write_events(struct trace_writer *w, size_t first_chain)
+static void write_events(struct trace_writer *w)
 {
 	const struct event_context context = {
 	    .chain_end = w->tables.chain_end,
 	    .chains = w->tables.chains,
-	    .first_chain = first_chain,
+	    .first_chain = w->first_chain,
 	    .node = w->tables.node,
 	    .nodes = w->tables.nodes - 1,
 	    .threads = (uint32_t)w->tables.threads,
@@ -468,6 +477,7 @@ static void write_events(struct trace_writer *w, size_t first_chain)
 	entry = new_entry(w);
 	if (!entry)
 		return;
+	b->labelled = w->labelled;
 	entry->events = b->events;
 	entry->allocs = b->allocs;
 	entry->inherited = w->inherited;
@@ -480,7 +490,16 @@ static void write_events(struct trace_writer *w, size_t first_chain)
 	b->events = b->allocs = 0;
 	b->first_sample = w->allocs;
 	w->inherited = 0;
+	w->labelled = false;
+	w->first_chain = w->tables.chains_written;
 	w->chunks++;
+}
+
+/* What happened beside the events, after them. */
+static void write_tracks(struct trace_writer *w)
+{
+	w->track_events += w->tracks.events;
+	tracks_write_events(&w->tracks, w->columns, w->track_events <= SMALL_TRACE, &w->out);
 }
 
 /* What was measured beside the events. */
@@ -496,30 +515,41 @@ static void write_measured(struct trace_writer *w)
 	}
 }
 
-/* Ends the chunk at hand. last: with names, and all that is left. */
-static int write_group(struct trace_writer *w, bool last)
+/* The rows of all tables that are new. */
+static int write_tables(struct trace_writer *w, bool last)
 {
-	size_t first_chain = w->tables.chains_written;
 	struct column_writer *columns;
-	int for_names;
+	int for_names, error;
 
-	if (w->error || (!last && !w->batch.events))
-		return w->error;
-	for_names = w->begun && !w->options.level
+	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
 			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
 			: 0;
 	begin(w, last);
 	if (w->error)
 		return w->error;
+	error = tracks_number_nodes(&w->tracks, &w->tables);
 	columns = last && for_names ? column_writer_new(for_names) : w->columns;
-	if (!columns)
-		return fail(w, MAYFLY_E_MEMORY);
+	if (error || !columns)
+		return fail(w, error ? error : MAYFLY_E_MEMORY);
 	tables_write(&w->tables, columns, &w->out, last);
 	if (columns != w->columns)
 		column_writer_free(columns);
 	if (w->tables.error)
 		return fail(w, w->tables.error);
-	write_events(w, first_chain);
+	tracks_write_tables(&w->tracks, w->columns, &w->out);
+	return w->out.failed ? fail(w, MAYFLY_E_MEMORY) : 0;
+}
+
+/* Ends the chunk at hand. last: with names, and all that is left. */
+static int write_group(struct trace_writer *w, bool last)
+{
+	if (w->error || (!last && !w->batch.events && !w->tracks.events))
+		return w->error;
+	if (write_tables(w, last))
+		return w->error;
+	write_events(w);
+	write_tracks(w);
+	w->groups++;
 	if (last || w->span_events >= SUMS_SPAN_EVENTS)
 		write_sums(w);
 	write_measured(w);
@@ -534,12 +564,9 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 	struct sums_build *b = &w->span.after;
 	struct index_entry *entry;
 
-	begin(w, last);
-	if (!w->error)
-		tables_write(&w->tables, w->columns, &w->out, last);
-	if (w->tables.error)
-		return fail(w, w->tables.error);
-	entry = w->error || !b->events ? NULL : new_entry(w);
+	if (write_tables(w, last))
+		return w->error;
+	entry = !b->events ? NULL : new_entry(w);
 	if (entry) {
 		if (b->largest_bytes < w->span.live_bytes)
 			b->largest_bytes = w->span.live_bytes;
@@ -557,8 +584,21 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 		w->inherited = 0;
 		w->chunks++;
 	}
-	if (!w->error)
+	w->groups++;
+	if (!w->error) {
+		write_tracks(w);
 		write_measured(w);
+	}
+	return give(w);
+}
+
+/* Between two snapshots. */
+static int write_waiting_tracks(struct trace_writer *w)
+{
+	if (w->error || !w->tracks.events || write_tables(w, false))
+		return w->error;
+	write_tracks(w);
+	w->groups += !w->span.after.events; /* else they wait on */
 	return give(w);
 }
 
@@ -574,6 +614,8 @@ static int close_snapshots(struct trace_writer *w, int64_t time_ns)
 		return 0;
 	if (w->span.after.events)
 		write_snapshot(w, end, false);
+	else
+		write_waiting_tracks(w);
 	w->snapshot_from_ns = time_ns - time_ns % step;
 	return w->error;
 }
@@ -607,6 +649,20 @@ static inline int64_t round_time(struct trace_writer *w, int64_t ns)
 	return ns;
 }
 
+/* Block i of the chunk has labels, or may have. Those before the first one have none. */
+static bool note_labels(struct trace_writer *w, size_t i)
+{
+	struct event_batch *b = &w->batch;
+
+	if (w->labelled)
+		return true;
+	if (!b->labels)
+		b->labels = malloc(TRACE_CHUNK_EVENTS * sizeof(*b->labels));
+	if (b->labels)
+		memset(b->labels, 0, i * sizeof(*b->labels));
+	return w->labelled = b->labels != NULL;
+}
+
 int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
 		       uint64_t *serial)
 {
@@ -619,7 +675,8 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	if (w->error)
 		return w->error;
 	if (block->thread >= w->r->threads || block->interval_log2 > TRACE_MAX_INTERVAL ||
-	    block->hits > TRACE_MAX_HITS || (exact && (block->hits || block->interval_log2)))
+	    block->hits > TRACE_MAX_HITS || block->labels >= w->r->label_sets ||
+	    (exact && (block->hits || block->interval_log2)))
 		return fail(w, MAYFLY_E_RANGE);
 	time_ns = round_time(w, time_ns);
 	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
@@ -641,6 +698,11 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	b->hits[i] = block->hits;
 	b->interval_log2[i] = block->interval_log2;
 	b->alloc_flags[i] = block->flags;
+	if (block->labels || w->labelled) {
+		if (!note_labels(w, i))
+			return fail(w, MAYFLY_E_MEMORY);
+		b->labels[i] = block->labels;
+	}
 	b->allocs++;
 	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
 }
@@ -786,6 +848,19 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 	return w->error;
 }
 
+int trace_writer_track(struct trace_writer *w, const struct trace_track *event)
+{
+	int error;
+
+	if (w->error)
+		return w->error;
+	if (tracks_due(&w->tracks) &&
+	    (w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false)))
+		return w->error;
+	error = tracks_add(&w->tracks, event, w->options.snapshot_ns ? 0 : w->allocs + w->frees);
+	return error ? fail(w, error) : 0;
+}
+
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)
 {
 	if (!w->options.snapshot_ns || w->error)
@@ -795,7 +870,7 @@ int trace_writer_time(struct trace_writer *w, int64_t time_ns)
 
 int trace_writer_flush(struct trace_writer *w)
 {
-	return w->options.snapshot_ns ? w->error : write_group(w, false);
+	return w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false);
 }
 
 /* ---- the end ---- */
@@ -863,7 +938,7 @@ uint64_t trace_writer_bytes(const struct trace_writer *w)
 
 uint64_t trace_writer_chunks(const struct trace_writer *w)
 {
-	return w->chunks;
+	return w->groups;
 }
 
 uint64_t trace_writer_allocs(const struct trace_writer *w)

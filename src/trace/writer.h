@@ -83,7 +83,7 @@ struct trace_track {
 	uint32_t type;	       /* of the tables (recording_track_type()) */
 	uint32_t thread, node; /* in the tables; node 0: no stack */
 	const uint64_t *value; /* one for each field of the type; not of MAYFLY_TRACK_END */
-	/* INT and FLOAT: their bits; TEXT: a string of the tables */
+			       /* INT and FLOAT: their bits; TEXT: a string of the tables */
 };
 int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
 
@@ -104,8 +104,8 @@ int trace_writer_finish(struct trace_writer *w);
 void trace_writer_free_all(struct trace_writer *w); /* NULL is allowed */
 
 uint64_t trace_writer_bytes(const struct trace_writer *w); /* given to the sink so far */
-/* Chunks of events given to the sink so far. An event handed over while this was n is in the sink
- * once it is > n. */
+/* Groups of chunks given to the sink so far. An event, of a block or of a track, that was handed
+ * over while this was n is in the sink once it is > n. */
 uint64_t trace_writer_chunks(const struct trace_writer *w);
 uint64_t trace_writer_allocs(const struct trace_writer *w);
 struct recording *trace_writer_tables(const struct trace_writer *w);

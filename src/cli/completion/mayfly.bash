@@ -5,7 +5,7 @@ _mayfly()
 {
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
-		--max-spool --sampler --follow --ocaml --debug-dir --progress --quiet --help"
+		--max-spool --map-events --sampler --follow --ocaml --debug-dir --progress --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --histogram --churn --reallocs
 		--survival --rss --fragmentation
 		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
@@ -52,7 +52,7 @@ _mayfly()
 			word=${COMP_WORDS[i]}
 			case $word in
 			-o | -i | --output | --interval | --sampler | --debug-dir | --snapshots | \
-				--overhead | --max-size | --max-spool)
+				--overhead | --max-size | --max-spool | --map-events)
 				((i++))
 				;;
 			--)
