@@ -409,7 +409,7 @@ const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *tr
 
 	*buffer = 0;
 	for (size_t i = 0; i < count && used < size; i++)
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? " " : "",
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? ", " : "",
 					 label[i].key, label[i].value);
 	return buffer;
 }

@@ -129,7 +129,7 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 /* The value of a counter; false: it is no finite number. */
 bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 			 double *value);
-/* "request=7 tenant=b" of a set of labels; "" for none. */
+/* "request=7, tenant=b" of a set of labels; "" for none. */
 const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set);
 
 #endif

@@ -486,7 +486,7 @@ static void choose_heaps(struct perfetto *p)
 {
 	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
 	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
-	uint32_t ocaml = ((1u << MAYFLY_HEAPS) - 1) & ~native & ~pool;
+	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
 	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
 	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
 
