@@ -99,6 +99,7 @@ enum mayfly_absent {
 	MAYFLY_ABSENT_START = 1u << 11,	  /* start_real_ns */
 	MAYFLY_ABSENT_COMMAND = 1u << 12,
 	MAYFLY_ABSENT_MODULES = 1u << 13, /* where they begin: addresses are the process's */
+	MAYFLY_ABSENT_ALLOCATIONS = 1u << 14, /* any block: there are track events only */
 };
 
 struct mayfly_info {
@@ -638,19 +639,23 @@ void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
 
 /*
  * Spans: each type of span with how often and how long, and with the blocks that its thread
- * allocated while it was open: those of spans inside it count too in `allocated`, not in `self`.
- * Percentiles are of the durations of the spans that ended. Filters and window of the query choose
- * the blocks (and the spans that begin in the window); metric, by, sort and at_ns are not used.
- * `live` are the blocks allocated inside that are live at the end. In traces of snapshots the
- * estimates are 0. Rows by total time, the longest first.
+ * allocated while it was open: in `allocated` of every type that was open then, once of each, and
+ * in `self_allocated` of the latest. Times are sums over all spans, also those inside another of
+ * their type. Filters of the query choose the blocks, and its threads the spans; its window, blocks
+ * that are allocated and spans that begin in it; metric, by, sort and at_ns are not used. `live`
+ * are the blocks allocated inside that are live at the end. In traces of snapshots the estimates
+ * are 0. Rows by total time, the longest first. doc/FORMAT.md, "Spans", says what an END ends.
  */
+#define MAYFLY_SPAN_CLASSES 20 /* of durations, two in a decade */
+
 struct mayfly_span_row {
 	uint32_t type;		   /* index */
-	const char *label;	   /* of query.label_key where the span began, or "" */
-	uint64_t count;		   /* that ended */
+	uint64_t count;		   /* that ended; what follows is of these */
 	uint64_t open;		   /* that were open at the end */
-	int64_t total_ns, self_ns; /* self: without what spans inside it took */
+	int64_t total_ns, self_ns; /* self: while none that began later was open on the thread */
+	/* Of durations: to 0.4 %, exactly of up to some thousand spans and of the extremes. */
 	int64_t min_ns, p50_ns, p90_ns, p99_ns, max_ns;
+	uint64_t in_class[MAYFLY_SPAN_CLASSES]; /* how many are of this class: see below */
 	struct mayfly_estimate allocated, self_allocated, live;
 };
 
@@ -658,11 +663,14 @@ struct mayfly_spans {
 	size_t rows;
 	const struct mayfly_span_row *row;
 	uint64_t unmatched; /* ENDs without a BEGIN */
+	uint64_t ignored;   /* spans that too many were open above on their thread */
 };
 
 int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_spans **spans);
 void mayfly_spans_free(struct mayfly_spans *spans);
+/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: behind the last. */
+int64_t mayfly_span_class_ns(size_t class_number);
 
 /* Instants and counters by type: how many, of counters also their values. Only those in the query's
  * window, and of its threads. */

@@ -23,9 +23,11 @@
 #include "allocator.h"
 #include "cpu.h"
 #include "live.h"
+#include "mappings.h"
 #include "modules.h"
 #include "ocaml.h"
 #include "path.h"
+#include "process.h"
 #include "spool.h"
 #include "walk.h"
 
@@ -33,7 +35,7 @@ AGENT_PER_THREAD struct thread self;
 
 _Atomic uint32_t agent_state;
 _Atomic uint32_t agent_sandboxed;
-struct agent_config agent_config = {.interval_log2 = 19};
+struct agent_config agent_config = {.interval_log2 = 19, .map_events = 1 << 20};
 
 bool agent_exact;
 bool agent_use_tsc;
@@ -112,6 +114,8 @@ void agent_off(uint32_t reason, int error, const char *text)
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
  *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
+ *	map_events=BYTES   mmap, munmap and the like of so many bytes or more are recorded (1M), or
+ *			   off
  *	ocaml_frames=N	   the most frames of an OCaml stack (128), leaf-most ones first
  *
  * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
@@ -267,6 +271,12 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		good = parse_percent(value, length, &agent_config.overhead);
 	} else if (word(key, key_length, "max_spool")) {
 		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
+	} else if (word(key, key_length, "map_events")) {
+		if (word(value, length, "off"))
+			agent_config.map_events = MAPPINGS_OFF;
+		else
+			good =
+			    parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.map_events);
 	} else if (word(key, key_length, "ocaml")) {
 		good = ocaml_take_rate(value, length);
 	} else if (word(key, key_length, "ocaml_frames")) {
@@ -379,6 +389,7 @@ static void start(void)
 		agent_exact = true;
 	}
 	finish_start(AGENT_ON);
+	mappings_start(agent_config.map_events);
 	if (!walking)
 		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
 	else if (!tables)
@@ -588,6 +599,8 @@ __attribute__((constructor)) static void loaded(void)
 {
 	int error = errno;
 
+	mappings_look_up();
+	process_look_up();
 	if (agent_start()) {
 		self.busy = BUSY_AGENT;
 		exit_key_made = !pthread_key_create(&exit_key, thread_exit);

@@ -9,7 +9,9 @@
  *                               ├─> live.c      remember the block until it is freed
  *                               └─> spool.c     append a record to this thread's packet
  *
- * In exact mode each allocation and each free takes the shorter way through exact.c.
+ * In exact mode each allocation and each free takes the shorter way through exact.c. What a program
+ * says of itself (mayfly/mayfly.h) comes in by calls.c: events go to tracks.c, labels to labels.c,
+ * blocks of its own allocators to pools.c.
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals. errno is what the real function left. Any failure leads to one
@@ -88,6 +90,12 @@ struct thread {
 	volatile uint8_t busy;
 	volatile uint32_t deferred_count;
 	struct deferred_free deferred[DEFERRED_FREES];
+	/* See labels.h: those pushed and not popped, of which the first are kept; 0: not recorded
+	 */
+	volatile uint32_t labels;
+	volatile uint32_t label[SPOOL_LABELS_MOST];
+	uint32_t pool_label;	/* one more while a pool's block is recorded, or 0 */
+	uint64_t label_version; /* changes with each of these */
 };
 #ifndef AGENT_PER_THREAD /* the OCaml library has one for all: it runs under the runtime's lock */
 #define AGENT_PER_THREAD __thread __attribute__((tls_model("initial-exec")))
@@ -114,6 +122,7 @@ struct agent_config {
 	uint32_t target_pid; /* 0 any; else other processes are traced only with follow */
 	uint32_t overhead;   /* share of a thread's time for samples, in 1/10000; 0: no limit */
 	uint64_t max_spool;  /* bytes of packets; 0: no limit */
+	uint64_t map_events; /* the least bytes of a mapping that is recorded */
 	uint64_t seed;	     /* 0: from the kernel */
 	bool follow, dormant;
 	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */

@@ -199,12 +199,13 @@ static inline uint64_t sys_soft_limit(int resource)
 }
 
 /* Can the 8 bytes at this address be read? A sigprocmask with an unknown `how` fails in any case,
- * but reads the new mask first: EFAULT if it cannot. It needs no descriptor and no memory. */
+ * but reads the new mask first: EFAULT if it cannot. It needs no descriptor and no memory. NULL
+ * would mean no new mask. */
 static inline bool sys_readable(uintptr_t address)
 {
 	const long efault = -14;
 
-	return sys_call4(SYS_rt_sigprocmask, 0x7fff, (long)address, 0, 8) != efault;
+	return address && sys_call4(SYS_rt_sigprocmask, 0x7fff, (long)address, 0, 8) != efault;
 }
 
 /* ---- registers ---- */
@@ -270,6 +271,49 @@ static inline uintptr_t cpu_thread_pointer(void)
 		"	jmp *cpu_real_syscall(%rip)\n"                                                   \
 		"	.cfi_endproc\n"                                                                  \
 		".size syscall, . - syscall\n")
+
+/*
+ * A hook that leaves no frame: first(argument 1, argument 2, where the return address is), then a
+ * jump to *real with registers and stack as they came. For functions that look at who calls them
+ * (dlopen: whose RUNPATH) or return twice on one stack (vfork).
+ */
+#define CPU_JUMP_HOOK(name, real, first)                                                           \
+	__asm__(".text\n"                                                                          \
+		".globl " name "\n"                                                                \
+		".type " name ", @function\n" name ":\n"                                           \
+		"	.cfi_startproc\n"                                                                \
+		"	endbr64\n"                                                                       \
+		"	push %rdi\n"                                                                     \
+		"	push %rsi\n"                                                                     \
+		"	push %rdx\n"                                                                     \
+		"	.cfi_adjust_cfa_offset 24\n"                                                     \
+		"	lea 24(%rsp), %rdx\n"                                                            \
+		"	push %rcx\n"                                                                     \
+		"	push %r8\n"                                                                      \
+		"	push %r9\n"                                                                      \
+		"	sub $8, %rsp\n"                                                                  \
+		"	.cfi_adjust_cfa_offset 32\n"                                                     \
+		"	call " first "\n"                                                          \
+		"	add $8, %rsp\n"                                                                  \
+		"	pop %r9\n"                                                                       \
+		"	pop %r8\n"                                                                       \
+		"	pop %rcx\n"                                                                      \
+		"	pop %rdx\n"                                                                      \
+		"	pop %rsi\n"                                                                      \
+		"	pop %rdi\n"                                                                      \
+		"	.cfi_adjust_cfa_offset -56\n"                                                    \
+		"	jmp *" real "(%rip)\n"                                                     \
+		"	.cfi_endproc\n"                                                                  \
+		".size " name ", . - " name "\n")
+
+/* In `first` above, without arguments on the stack: the state in the caller of the hook. */
+#define cpu_jump_caller(return_address, pc_out, sp_out, bp_out)                                    \
+	do {                                                                                       \
+		const uintptr_t *cpu_frame_ = __builtin_frame_address(0);                          \
+		(bp_out) = cpu_frame_[0];                                                          \
+		(pc_out) = *(const uintptr_t *)(return_address);                                   \
+		(sp_out) = (uintptr_t)((const uintptr_t *)(return_address) + 1);                   \
+	} while (0)
 
 /* Makes the compiler hold the value in a register: what follows cannot become a branch on how it
  * was computed. */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "process.h"
 
 #define PRELOAD	     "LD_PRELOAD="
 #define SETTINGS     "MAYFLY="
@@ -102,10 +103,11 @@ void environment_start(void)
 	look_up();
 }
 
+/* In a sandbox nobody may be asked who this is. */
 static bool goes_on(void)
 {
 	look_up();
-	return our_settings[0] && our_preload[0] &&
+	return !agent_sandboxed && our_settings[0] && our_preload[0] &&
 	       (uint32_t)sys_getpid() == agent_config.target_pid;
 }
 
@@ -153,52 +155,71 @@ static int fails(void)
 	return -1;
 }
 
+/* An exec that succeeds does not come back. */
+static int failed(int result, const struct walk_start *at)
+{
+	process_exec_failed(at);
+	return result;
+}
+
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
+	WALK_CALLER(at);
 	char *const *env = envp;
 
 	WITH_OURS(env);
-	return next.execve ? next.execve(path, argv, env) : fails();
+	process_exec(path, &at);
+	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
+	WALK_CALLER(at);
 	char *const *env = environ;
 
 	WITH_OURS(env);
-	return next.execve ? next.execve(path, argv, env) : fails();
+	process_exec(path, &at);
+	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
+	WALK_CALLER(at);
 	char *const *env = envp;
 
 	WITH_OURS(env);
-	return next.execvpe ? next.execvpe(file, argv, env) : fails();
+	process_exec(file, &at);
+	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
+	WALK_CALLER(at);
 	char *const *env = environ;
 
 	WITH_OURS(env);
-	return next.execvpe ? next.execvpe(file, argv, env) : fails();
+	process_exec(file, &at);
+	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
+	WALK_CALLER(at);
 	char *const *env = envp;
 
 	WITH_OURS(env);
-	return next.fexecve ? next.fexecve(fd, argv, env) : fails();
+	process_exec_fd(fd, &at);
+	return failed(next.fexecve ? next.fexecve(fd, argv, env) : fails(), &at);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
+	WALK_CALLER(at);
 	char *const *env = envp;
 
 	WITH_OURS(env);
-	return next.execveat ? next.execveat(fd, path, argv, env, flags) : fails();
+	process_exec(path, &at);
+	return failed(next.execveat ? next.execveat(fd, path, argv, env, flags) : fails(), &at);
 }
 
 /* The arguments of the execl family as an array in the caller's frame. */

@@ -15,6 +15,8 @@
 
 #include "allocator.h"
 #include "cpu.h"
+#include "fields.h"
+#include "labels.h"
 #include "path.h"
 #include "spool.h"
 #include "walk.h"
@@ -28,33 +30,6 @@
 #define MORE 63u /* pop or push does not fit into its 6 bits */
 
 #define INLINE inline __attribute__((always_inline))
-
-/* ---- fields ---- */
-
-static inline uint64_t zigzag(uint64_t value)
-{
-	return value << 1 ^ (uint64_t)((int64_t)value >> 63);
-}
-
-/* A field of 1, 2, 4 or 8 bytes: always 8 are stored, the next field overwrites what is too much.
- * The code of a width by the number of the top byte, two bits each, is 0 1 2 2 3 3 3 3. */
-static inline uint8_t *put_field(uint8_t *at, uint64_t value, uint32_t *code)
-{
-	uint32_t top = 63 - (uint32_t)__builtin_clzll(value | 1);
-	uint32_t width = 0xffa4u >> (top >> 2 & 14) & 3;
-
-	__builtin_memcpy(at, &value, 8);
-	*code = width;
-	return at + (1u << width);
-}
-
-static inline uint8_t *put_u16(uint8_t *at, uint32_t value)
-{
-	uint16_t word = (uint16_t)value;
-
-	__builtin_memcpy(at, &word, 2);
-	return at + 2;
-}
 
 /* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
  * byte last. */
@@ -199,36 +174,39 @@ static inline void count_block(struct writer *w, int64_t change)
 	}
 }
 
-static INLINE void record_alloc(void *block, size_t size, const struct walk_start *at,
+/* False: not recorded. */
+static INLINE bool record_alloc(void *block, size_t size, const struct walk_start *at,
 				uint32_t flags)
 {
 	struct writer *w = ready();
 	uint64_t ticks;
 
 	if (UNLIKELY(!w))
-		return;
+		return false;
 	if (UNLIKELY(!awake())) {
 		if (flags & SPOOL_FLAG_REALLOC)
 			put_gone(w);
-		return;
+		return false;
 	}
 	/* Without a packet no walk: it would be in vain. */
 	if (UNLIKELY(!spool_room(w, ALLOC_BYTES))) {
 		dropped(w, false);
-		return;
+		return false;
 	}
 	walk_capture(&w->walk, at);
-	if (UNLIKELY(!spool_stack_room(w, ALLOC_BYTES))) {
+	if (UNLIKELY(!spool_stack_room(w, ALLOC_BYTES)) ||
+	    !labels_ready(w, ALLOC_BYTES + w->walk.depth * SPOOL_FRAME_BYTES)) {
 		dropped(w, false);
-		return;
+		return false;
 	}
 	ticks = read_clock();
 	put_alloc(w, ticks, block, size, flags);
 	count_block(w, 1);
 	if (UNLIKELY(w->walk.truncated))
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
-	if (allocator_due(ticks))
+	if (allocator_due(ticks) && !path_is_pool((uintptr_t)block))
 		allocator_look(w, ticks);
+	return true;
 }
 
 void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags)
@@ -353,6 +331,30 @@ HOT void exact_free(void *block)
 		}
 	}
 	real.free(block);
+}
+
+void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label)
+{
+	if (UNLIKELY(!path_enter())) {
+		path_count_nested(size);
+		return;
+	}
+	labels_set_pool(label);
+	if (record_alloc(block, size, at, 0))
+		self.writer->new_blocks--; /* the allocator knows nothing of it */
+	labels_set_pool(0);
+	path_leave();
+}
+
+void exact_pool_free(void *block)
+{
+	if (LIKELY(path_enter())) {
+		if (record_release(block, read_clock(), 0, RELEASE_BYTES))
+			self.writer->new_blocks++;
+		path_leave();
+	} else {
+		path_defer_free(block);
+	}
 }
 
 /* The real realloc is about to free the block, perhaps. True: a record says so. */

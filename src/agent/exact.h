@@ -25,6 +25,10 @@ void exact_free(void *block);
 struct walk_start;
 struct deferred_free;
 
+/* A block of a pool, by its address with SPOOL_ADDRESS_... in it; label: the pool's, or 0. */
+void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label);
+void exact_pool_free(void *block);
+
 /* For the first allocation of all, which finds out what mode it is. The block is there. */
 void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags);
 

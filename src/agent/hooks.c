@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,9 +23,11 @@
 #include "allocator.h"
 #include "cpu.h"
 #include "exact.h"
+#include "labels.h"
 #include "live.h"
 #include "modules.h"
 #include "path.h"
+#include "process.h"
 #include "spool.h"
 #include "walk.h"
 
@@ -310,13 +313,15 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	    atomic_fetch_add_explicit(&spool_header->next_sample_id, 1, memory_order_relaxed);
 	uint64_t interval = 1ull << self.sampler.interval_log2;
 	uint64_t weight = hits && size < interval ? hits * interval : size;
+	bool pool = path_is_pool((uintptr_t)block);
 	struct live_block live = {
 	    .block = (uintptr_t)block,
 	    .id = id,
 	    .position = sampler_position(&self.sampler),
 	    .thread = self.number,
-	    .weight = (float)weight,
-	    .blocks = (float)(size && weight > size ? weight / size : 1),
+	    /* What lies in blocks of malloc counts there. The allocator knows of no pool's. */
+	    .weight = (uintptr_t)block & SPOOL_ADDRESS_POOL ? 0 : (float)weight,
+	    .blocks = pool ? 0 : (float)(size && weight > size ? weight / size : 1),
 	};
 
 	if (!spool_sample(w, ticks, id, size, hits, flags))
@@ -327,7 +332,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	allocator_blocks((int64_t)live.blocks);
 	if (live_add(&live, &stale))
 		write_free(&stale, ticks, 0);
-	if (allocator_due(ticks))
+	if (allocator_due(ticks) && !pool)
 		allocator_look(w, ticks);
 }
 
@@ -371,9 +376,8 @@ static COLD void look_at_budget(uint64_t began, size_t size, int32_t hits)
 		     least <= 40 ? least : agent_config.interval_log2, size, hits);
 }
 
-/* The program has got `block`; the countdown did not cover it. In exact mode only the very first
- * allocation comes here. */
-static void sample(void *block, size_t size, const struct walk_start *at, uint32_t flags)
+void path_sample(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+		 uint32_t label)
 {
 	int error = errno;
 
@@ -381,6 +385,7 @@ static void sample(void *block, size_t size, const struct walk_start *at, uint32
 		path_count_nested(size);
 		return;
 	}
+	labels_set_pool(label);
 	if (!agent_thread_ready()) {
 		/* Too early, or off. */
 	} else if (UNLIKELY(agent_exact)) {
@@ -405,6 +410,7 @@ static void sample(void *block, size_t size, const struct walk_start *at, uint32
 		if (budget)
 			look_at_budget(began, size, hits);
 	}
+	labels_set_pool(0);
 	path_leave();
 	errno = error;
 }
@@ -436,7 +442,7 @@ static void report_free(const struct live_block *b, uint32_t flags)
 			uint64_t ticks = agent_ticks();
 
 			write_free(b, ticks, flags);
-			if (allocator_due(ticks) && self.writer)
+			if (allocator_due(ticks) && self.writer && !path_is_pool(b->block))
 				allocator_look(self.writer, ticks);
 			if (UNLIKELY(budget_share()) && self.budget.start)
 				charge(ticks, b->thread == self.number ? b->position : 0);
@@ -468,7 +474,7 @@ static COLD void *slow_malloc(size_t size)
 	void *block = real.malloc(size);
 
 	if (block)
-		sample(block, size, &at, 0);
+		path_sample(block, size, &at, 0, 0);
 	return block;
 }
 
@@ -478,7 +484,7 @@ static COLD void *slow_calloc(size_t count, size_t size)
 	void *block = real.calloc(count, size);
 
 	if (block)
-		sample(block, count * size, &at, 0);
+		path_sample(block, count * size, &at, 0, 0);
 	return block;
 }
 
@@ -488,7 +494,7 @@ static COLD void *slow_memalign(size_t alignment, size_t size)
 	void *block = real.memalign(alignment, size);
 
 	if (block)
-		sample(block, size, &at, 0);
+		path_sample(block, size, &at, 0, 0);
 	return block;
 }
 
@@ -498,7 +504,7 @@ static COLD void *slow_aligned_alloc(size_t alignment, size_t size)
 	void *block = real.aligned_alloc(alignment, size);
 
 	if (block)
-		sample(block, size, &at, 0);
+		path_sample(block, size, &at, 0, 0);
 	return block;
 }
 
@@ -508,7 +514,7 @@ static COLD int slow_posix_memalign(void **out, size_t alignment, size_t size)
 	int result = real.posix_memalign(out, alignment, size);
 
 	if (!result && *out)
-		sample(*out, size, &at, 0);
+		path_sample(*out, size, &at, 0, 0);
 	return result;
 }
 
@@ -518,7 +524,7 @@ static COLD void *slow_valloc(size_t size)
 	void *block = real.valloc(size);
 
 	if (block)
-		sample(block, size, &at, 0);
+		path_sample(block, size, &at, 0, 0);
 	return block;
 }
 
@@ -528,16 +534,22 @@ static COLD void *slow_pvalloc(size_t size)
 	void *block = real.pvalloc(size);
 
 	if (block)
-		sample(block, size, &at, 0);
+		path_sample(block, size, &at, 0, 0);
 	return block;
+}
+
+void path_free(void *block)
+{
+	struct live_block b;
+
+	if (take_live(block, &b))
+		report_free(&b, 0);
 }
 
 static COLD void slow_free(void *block)
 {
-	struct live_block b;
-
-	if (block && take_live(block, &b))
-		report_free(&b, 0);
+	if (block)
+		path_free(block);
 	real.free(block);
 }
 
@@ -562,25 +574,15 @@ static COLD void *slow_realloc(void *block, size_t size)
 	if (size < self.sampler.left)
 		self.sampler.left -= size;
 	else
-		sample(result, size, &at, block ? SPOOL_FLAG_REALLOC : 0);
+		path_sample(result, size, &at, block ? SPOOL_FLAG_REALLOC : 0, 0);
 	return result;
 }
 
 /* ---- the hooks ---- */
 
-static inline bool covered(size_t size)
-{
-	uint64_t left = self.sampler.left;
-
-	if (UNLIKELY(cpu_subtract_reaches(&left, size)))
-		return false;
-	self.sampler.left = left;
-	return true;
-}
-
 EXPORT void *malloc(size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.malloc(size);
 	return agent_exact ? exact_malloc(size) : slow_malloc(size);
 }
@@ -600,14 +602,14 @@ EXPORT void *calloc(size_t count, size_t size)
 	size_t bytes;
 
 	/* An overflow fails in the real function; it must not count. */
-	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) || LIKELY(covered(bytes)))
+	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) || LIKELY(path_covered(bytes)))
 		return real.calloc(count, size);
 	return agent_exact ? exact_calloc(count, size) : slow_calloc(count, size);
 }
 
 EXPORT void *realloc(void *block, size_t size)
 {
-	if (LIKELY(!live_maybe(block) && covered(size)))
+	if (LIKELY(!live_maybe(block) && path_covered(size)))
 		return real.realloc(block, size);
 	return agent_exact ? exact_realloc(block, size) : slow_realloc(block, size);
 }
@@ -620,21 +622,21 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (LIKELY(!live_maybe(block) && covered(bytes)))
+	if (LIKELY(!live_maybe(block) && path_covered(bytes)))
 		return real.realloc(block, bytes);
 	return agent_exact ? exact_realloc(block, bytes) : slow_realloc(block, bytes);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.memalign(alignment, size);
 	return agent_exact ? exact_memalign(alignment, size) : slow_memalign(alignment, size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.aligned_alloc(alignment, size);
 	return agent_exact ? exact_aligned_alloc(alignment, size)
 			   : slow_aligned_alloc(alignment, size);
@@ -642,7 +644,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.posix_memalign(out, alignment, size);
 	return agent_exact ? exact_posix_memalign(out, alignment, size)
 			   : slow_posix_memalign(out, alignment, size);
@@ -650,14 +652,14 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 
 EXPORT void *valloc(size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.valloc(size);
 	return agent_exact ? exact_valloc(size) : slow_valloc(size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
-	if (LIKELY(covered(size)))
+	if (LIKELY(path_covered(size)))
 		return real.pvalloc(size);
 	return agent_exact ? exact_pvalloc(size) : slow_pvalloc(size);
 }
@@ -695,14 +697,16 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* ---- hooks that are not about memory ---- */
 
-/* Code that goes away takes its frame rules with it. dlopen needs no hook: new code is found when
- * it is first met, and a wrapper would change whose RUNPATH applies. */
+/* Code that goes away takes its frame rules with it. New code is found when it is first met. */
 EXPORT int dlclose(void *handle)
 {
+	CALLER(at);
 	bool on = atomic_load(&agent_state) == AGENT_ON;
 
-	if (on)
+	if (on) {
+		process_dlclose(handle, &at);
 		walk_code_changed();
+	}
 	int result = real.dlclose(handle);
 	if (on) {
 		int error = errno;
@@ -724,6 +728,13 @@ void agent_enter_sandbox(void)
 	walk_enter_sandbox();
 }
 
+/* From here on, reading the time stamp counter would be the end of the thread: also in
+ * clock_gettime, and for strict mode, too. */
+static void lose_clock(void)
+{
+	agent_off(SPOOL_OFF_SANDBOX, 0, "the program has given up its right to read the clock");
+}
+
 EXPORT int prctl(int option, ...)
 {
 	unsigned long a[4];
@@ -735,19 +746,24 @@ EXPORT int prctl(int option, ...)
 	va_end(list);
 	if (option == PR_SET_SECCOMP && atomic_load(&agent_state) == AGENT_ON)
 		agent_enter_sandbox();
+	if ((option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_STRICT) ||
+	    (option == PR_SET_TSC && a[0] == PR_TSC_SIGSEGV))
+		lose_clock();
 	return real.prctl(option, a[0], a[1], a[2], a[3]);
 }
 
 /* hidden: named by the assembly of CPU_SYSCALL_HOOK only */
 __attribute__((visibility("hidden"))) void *cpu_real_syscall;
-__attribute__((visibility("hidden"))) void hook_syscall_first(long number);
+__attribute__((visibility("hidden"))) void hook_syscall_first(long number, long operation);
 
-void hook_syscall_first(long number)
+void hook_syscall_first(long number, long operation)
 {
 	if (!cpu_real_syscall)
 		cpu_real_syscall = dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_seccomp && atomic_load(&agent_state) == AGENT_ON)
 		agent_enter_sandbox();
+	if (number == SYS_seccomp && operation == SECCOMP_SET_MODE_STRICT)
+		lose_clock();
 }
 
 CPU_SYSCALL_HOOK;

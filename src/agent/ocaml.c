@@ -3,7 +3,8 @@
  * The OCaml heap of an unmodified native program.
  *
  *	Stdlib opens stdin ──> lseek (here) ──> is this an OCaml runtime that we know?
- *	                                           └─> memprof_start(rate, frames)
+ *	                                           ├─> memprof_start(rate, frames)
+ *	                                           └─> ocaml_gc_start()
  *	runtime samples a block ──> memprof.c ──> memprof_allocated() ──> ocaml_blocks.c ──> SAMPLE
  *	                                          memprof_promoted()  ──────────────────> PROMOTE
  *	                                          memprof_collected() ──────────────────> FREE
@@ -32,6 +33,7 @@
 #include "cpu.h"
 #include "memprof.h"
 #include "ocaml_blocks.h"
+#include "ocaml_gc.h"
 #include "ocaml_service.h"
 #include "path.h"
 #include "spool.h"
@@ -270,10 +272,18 @@ static void *look_up(const char *name, void *function)
  * functions that are always linked: caml_erfc came with 4.13, caml_ml_set_buffered with 4.14,
  * caml_domain_spawn with 5.0 (and the multicore branch of 4.12).
  */
+enum version { VERSION_OTHER, VERSION_4_13, VERSION_4_14 };
+
+static enum version find_version(void)
+{
+	if (!look_up("caml_erfc", NULL) || look_up("caml_domain_spawn", NULL))
+		return VERSION_OTHER;
+	return look_up("caml_ml_set_buffered", NULL) ? VERSION_4_14 : VERSION_4_13;
+}
+
 static bool is_tested_version(void)
 {
-	return look_up("caml_erfc", NULL) && !look_up("caml_ml_set_buffered", NULL) &&
-	       !look_up("caml_domain_spawn", NULL) &&
+	return find_version() == VERSION_4_13 &&
 	       look_up("caml_memprof_stop", &memprof_runtime.stop) &&
 	       look_up("caml_debuginfo_extract", &memprof_runtime.debuginfo) &&
 	       look_up("caml_debuginfo_next", &memprof_runtime.debuginfo_next) &&
@@ -316,6 +326,12 @@ static const char *start_sampling(void)
 	       "the program's own use of Gc.Memprof would need";
 }
 
+/* The hooks of the collector are the same in both versions. */
+static bool collector_is_known(void)
+{
+	return !look_up("caml_interprete", NULL) && find_version() != VERSION_OTHER;
+}
+
 static bool same_object(const void *a, const void *b)
 {
 	struct dl_find_object x, y;
@@ -326,23 +342,31 @@ static bool same_object(const void *a, const void *b)
 
 static _Atomic bool settled; /* nothing is left to be found out */
 
+/* Or does something of the program's call, before the runtime is up? */
+static bool runtime_is_up(const void *caller)
+{
+	void **state = look_up("Caml_state", NULL);
+
+	return state && *state && look_up("caml_memprof_start", &memprof_runtime.start) &&
+	       same_object(caller, (void *)(uintptr_t)memprof_runtime.start);
+}
+
 /* Looks whether lseek() was called by an OCaml runtime. True: it is settled for good. */
 static bool settle(const void *caller)
 {
 	const char *why;
-	void **state;
+	bool collector;
 
 	if (!look_up("caml_main", NULL))
 		return true;
 	why = objection();
-	if (!why) {
-		/* Something of the program's, before the runtime is up? */
-		state = look_up("Caml_state", NULL);
-		if (!state || !*state || !look_up("caml_memprof_start", &memprof_runtime.start) ||
-		    !same_object(caller, (void *)(uintptr_t)memprof_runtime.start))
-			return false;
+	collector = collector_is_known();
+	if ((!why || collector) && !runtime_is_up(caller))
+		return false;
+	if (collector)
+		ocaml_gc_start(find_version() == VERSION_4_13);
+	if (!why)
 		why = start_sampling();
-	}
 	if (why)
 		spool_note(why);
 	return true;

@@ -7,7 +7,9 @@
 #define MAYFLY_PATH_H
 
 #include "agent.h"
+#include "cpu.h"
 #include "spool.h"
+#include "walk.h"
 
 /* False: a signal handler, while the thread is on the path already. */
 static inline bool path_enter(void)
@@ -23,12 +25,22 @@ static inline bool path_enter(void)
 void path_finish(void);
 void path_give_back_writer(void);
 
-static inline void path_leave(void)
+static inline bool path_has_work(void)
 {
-	if (UNLIKELY(self.deferred_count || self.state == THREAD_EXITING))
-		path_finish();
+	return UNLIKELY(self.deferred_count || self.state == THREAD_EXITING);
+}
+
+static inline void path_leave_quietly(void)
+{
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	self.busy = BUSY_NOT;
+}
+
+static inline void path_leave(void)
+{
+	if (path_has_work())
+		path_finish();
+	path_leave_quietly();
 }
 
 static inline struct writer *path_writer(void)
@@ -37,6 +49,31 @@ static inline struct writer *path_writer(void)
 		self.writer = spool_acquire();
 	return self.writer;
 }
+
+/* Does the countdown cover the block? Then nothing else is to be done. */
+static inline bool path_covered(size_t size)
+{
+	uint64_t left = self.sampler.left;
+
+	if (UNLIKELY(cpu_subtract_reaches(&left, size)))
+		return false;
+	self.sampler.left = left;
+	return true;
+}
+
+/* Is the address that of a pool's block? The allocator below is not asked anything then: who knows
+ * what locks the pool holds. */
+static inline bool path_is_pool(uintptr_t block)
+{
+	return block & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED);
+}
+
+/* A block that the countdown did not cover, allocated with SPOOL_FLAG_... and a heap's bits, and
+ * with a label of its pool or 0. Only in exact mode the very first one comes here. */
+void path_sample(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+		 uint32_t label);
+/* A block that may be sampled is about to be freed. */
+void path_free(void *block);
 
 /* A block allocated, or freed, by a handler that did not get in. False: too many frees. */
 void path_count_nested(size_t size);

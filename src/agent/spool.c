@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "labels.h"
 #include "modules.h"
 
 /* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
@@ -502,7 +503,22 @@ static void put_lost(struct writer *w)
 	put_time(w, w->last_ticks);
 	put_u(w, w->lost_samples);
 	put_u(w, w->lost_frees);
-	w->lost_samples = w->lost_frees = 0;
+	put_u(w, w->lost_events);
+	w->lost_samples = w->lost_frees = w->lost_events = 0;
+}
+
+#define LABELS_UNKNOWN UINT64_MAX /* no version of a thread's */
+
+/* A new packet has no labels in force, and no TYPE and LABEL records. */
+static void forget_said(struct writer *w)
+{
+	w->label_count = 0;
+	w->label_version = LABELS_UNKNOWN;
+	if (w->types_said)
+		memset(w->type_said, 0, sizeof(w->type_said));
+	if (w->labels_said)
+		memset(w->label_said, 0, sizeof(w->label_said));
+	w->types_said = w->labels_said = false;
 }
 
 /* A record that finds no packet leaves the writer without one, so that what was lost is told at the
@@ -532,11 +548,12 @@ static bool begin_packet(struct writer *w)
 	w->depth = 0;
 	w->stack_known = w->ocaml_known = false;
 	memset(w->cache, 0, sizeof(w->cache));
+	forget_said(w);
 	atomic_store_explicit(&p->used, 0, memory_order_relaxed);
 	__atomic_store_n(&p->magic, SPOOL_PACKET_MAGIC, __ATOMIC_RELEASE);
 	atomic_store_explicit(&spool_header->last_ticks, w->last_ticks, memory_order_relaxed);
 	put_thread(w);
-	if (w->lost_samples || w->lost_frees)
+	if (w->lost_samples || w->lost_frees || w->lost_events)
 		put_lost(w);
 	spool_commit(w);
 	return true;
@@ -579,6 +596,13 @@ void spool_drop_free(struct writer *w)
 	atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
 }
 
+void spool_drop_event(struct writer *w)
+{
+	if (w)
+		w->lost_events++;
+	atomic_fetch_add_explicit(&spool_header->dropped_events, 1, memory_order_relaxed);
+}
+
 #define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
 
 COLD void spool_note_clock(struct writer *w)
@@ -599,7 +623,8 @@ bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, 
 	uint32_t interval_log2 = self.sampler.interval_log2;
 	uint32_t common;
 
-	if (!spool_stack_room(w, 2 * RECORD_BYTES)) {
+	if (!spool_stack_room(w, 2 * RECORD_BYTES) ||
+	    !labels_ready(w, 2 * RECORD_BYTES + walk->depth * SPOOL_FRAME_BYTES)) {
 		spool_drop_sample(w);
 		return false;
 	}
@@ -662,9 +687,10 @@ static uint32_t ocaml_common(const struct writer *w, const uint64_t *stack, uint
 bool spool_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint64_t hits,
 			uint32_t heap, const uint64_t *stack, uint32_t depth)
 {
+	size_t bytes = RECORD_BYTES + depth * SPOOL_FRAME_BYTES;
 	uint32_t common;
 
-	if (!spool_room(w, RECORD_BYTES + depth * SPOOL_FRAME_BYTES)) {
+	if (!spool_room(w, bytes) || !labels_ready(w, bytes)) {
 		spool_drop_sample(w);
 		return false;
 	}
@@ -846,6 +872,7 @@ struct writer *spool_acquire(void)
 		w->number = atomic_fetch_add(&writers, 1) + 1;
 	}
 	w->tid = self.tid;
+	w->label_version = LABELS_UNKNOWN;
 	w->interval_log2 = self.sampler.interval_log2;
 	walk_forget(&w->walk);
 	w->stack_known = false;
@@ -924,6 +951,7 @@ void spool_forget(void)
 		self.writer->packet = NULL;
 		self.writer->at = self.writer->end = NULL;
 		self.writer->lost_samples = self.writer->lost_frees = 0;
+		self.writer->lost_events = 0;
 		self.writer->stack_known = self.writer->ocaml_known = false;
 		self.writer->ocaml_depth = 0;
 	}

@@ -23,11 +23,18 @@ struct writer {
 	uint32_t depth;	       /* frames of the packet's current stack */
 	bool stack_known;      /* the packet's stack is the walk's latest capture */
 	uint32_t interval_log2;
-	uint32_t lost_samples, lost_frees; /* dropped since the last record */
-	struct writer *next;		   /* in the pool */
+	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
+	struct writer *next;				/* in the pool */
 	uint32_t number;
 	uint32_t tid;
-	char name[16];	  /* of the thread, as last recorded */
+	char name[16]; /* of the thread, as last recorded */
+	/* What is in force in the packet: labels (of self.label_version), and which TYPE and LABEL
+	 * records it has. */
+	uint64_t label_version;
+	uint32_t label[SPOOL_LABELS_MOST], label_count;
+	bool labels_said, types_said;
+	uint8_t label_said[SPOOL_LABEL_IDS / 8]; /* bits */
+	bool type_said[SPOOL_EVENT_TYPES];
 	bool ocaml_known; /* the packet's stack is ocaml_stack */
 	uint32_t ocaml_depth;
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
@@ -73,6 +80,7 @@ static inline bool spool_stack_room(struct writer *w, size_t bytes)
 
 void spool_drop_sample(struct writer *w);
 void spool_drop_free(struct writer *w);
+void spool_drop_event(struct writer *w); /* NULL: there is none */
 
 /* False: dropped. */
 bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,

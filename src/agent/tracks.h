@@ -29,6 +29,17 @@ struct track_type {
 	_Atomic uint32_t id;
 };
 
+/* An instant's type: so many fields, each {type, name}. */
+#define TRACK_INSTANT(variable, its_category, its_name, count, ...)                                \
+	static struct track_type variable = {                                                      \
+	    .name = its_name,                                                                      \
+	    .category = its_category,                                                              \
+	    .unit = "",                                                                            \
+	    .kind = SPOOL_TYPE_INSTANT,                                                            \
+	    .fields = count,                                                                       \
+	    .field = {__VA_ARGS__},                                                                \
+	}
+
 /* kind: enum spool_track. values: one for each field: the bits of a number, or a pointer to a text
  * that ends with a zero (SPOOL_TEXT_BYTES of it are taken, NULL is ""). from: where the stack
  * begins, or NULL for none. */

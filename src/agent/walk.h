@@ -61,6 +61,11 @@ struct walk {
 	struct walk_word words[2 * WALK_KEEP + 2];
 };
 
+/* In a hook: `at` is the state in its caller. With cpu.h. */
+#define WALK_CALLER(at)                                                                            \
+	struct walk_start at;                                                                      \
+	cpu_caller(at.pc, at.sp, at.bp)
+
 /* Makes the tables. is_main_thread-independent. false: no memory or no _dl_find_object. */
 bool walk_init(void);
 

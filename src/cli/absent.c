@@ -12,6 +12,7 @@ static const struct {
 	uint32_t bit;
 	const char *text, *name;
 } things[] = {
+    {MAYFLY_ABSENT_ALLOCATIONS, "allocations", "allocations"},
     {MAYFLY_ABSENT_TIMES, "times", "times"},
     {MAYFLY_ABSENT_PEAK, "the peak", "peak"},
     {MAYFLY_ABSENT_LIVE, "what was freed", "live"},
@@ -31,10 +32,18 @@ static const struct {
 #define THINGS (sizeof(things) / sizeof(*things))
 #define ANY    UINT32_MAX
 
+/* Where there are no blocks at all, it goes without saying that nothing is known of them. */
+#define OF_BLOCKS                                                                                  \
+	(MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED |                       \
+	 MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |                 \
+	 MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_MODULES)
+
 char *absent_text(char *buffer, size_t size, uint32_t absent)
 {
 	size_t used = 0;
 
+	if (absent & MAYFLY_ABSENT_ALLOCATIONS)
+		absent &= ~OF_BLOCKS;
 	*buffer = 0;
 	for (size_t i = 0; i < THINGS && used < size; i++) {
 		int added = 0;
@@ -67,7 +76,9 @@ bool absent_said(const char *path, const struct mayfly_trace *trace, const struc
 	/* Who named no metric may have no option for it. */
 	cli_error("%s: the file that it comes from does not have %s%s", path,
 		  absent_text(text, sizeof(text), absent),
-		  !q->metric_given ? ""
+		  absent & MAYFLY_ABSENT_ALLOCATIONS
+		      ? "; it has events: see 'mayfly report --events'"
+		  : !q->metric_given ? ""
 		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)
 		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"
@@ -91,6 +102,9 @@ static const struct {
     {"peak", MAYFLY_ABSENT_PEAK},
     {"live_at_end", MAYFLY_ABSENT_LIVE},
     {"allocated", MAYFLY_ABSENT_ALLOCATED},
+    {"mode", MAYFLY_ABSENT_ALLOCATIONS},
+    {"sampler", MAYFLY_ABSENT_ALLOCATIONS},
+    {"interval_bytes", MAYFLY_ABSENT_ALLOCATIONS},
     {"frees", MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED},
     {"temporary", MAYFLY_ABSENT_TEMPORARY},
     {"threads", MAYFLY_ABSENT_THREADS},
@@ -110,6 +124,7 @@ static const struct {
     {"inherited", ANY},
     {"dropped_samples", ANY},
     {"dropped_frees", ANY},
+    {"dropped_events", ANY},
     {"nested_blocks", ANY},
     {"nested_bytes", ANY},
     {"program_cpu_ns", ANY},

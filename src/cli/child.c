@@ -163,6 +163,17 @@ void child_cancel(struct child *c)
 	reap(c);
 }
 
+static void look_last(struct child *c)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (c->ended || !c->ending ||
+	    waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid)
+		return;
+	c->ending(c->context);
+	c->ending = NULL;
+}
+
 static void look(struct child *c)
 {
 	struct timespec now;
@@ -170,6 +181,7 @@ static void look(struct child *c)
 	int status;
 	pid_t pid;
 
+	look_last(c);
 	while (!c->ended &&
 	       (pid = wait4(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage))) {
 		if (pid < 0) {

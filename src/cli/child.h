@@ -29,7 +29,10 @@ struct child {
 	int status;	     /* of wait4() */
 	struct rusage usage; /* likewise: with the children that it waited for */
 	int64_t ended_ns;    /* CLOCK_MONOTONIC */
-	bool interrupted;    /* a signal that asks to end came since this was last set to false */
+	/* Called once, when it has ended and is still there to be looked at. May be NULL. */
+	void (*ending)(void *context);
+	void *context;
+	bool interrupted; /* a signal that asks to end came since this was last set to false */
 };
 
 /* Starts a process that waits for child_run(). In the new process, and only then, prepare(context)

@@ -5,7 +5,9 @@
 #include "open_trace.h"
 #include "output.h"
 #include "places.h"
+#include "track_text.h"
 
+#include "convert/event_walk.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 
@@ -24,9 +26,18 @@ static const char usage_text[] =
     "\n"
     "SAMPLE numbers the blocks. weight is how many bytes of the program the block stands for.\n"
     "FLAGS: r part of a realloc, t temporary, i inherited from the parent process, - none.\n"
+    "Behind them, heap=HEAP when it is not malloc's, and labels=\"KEY=VALUE, ...\" of an alloc.\n"
     "STACK: functions from the root to the leaf, separated by ';', to the end of the line.\n"
     "\n"
-    "A trace of snapshots has no events. Of it, prints what each stack did in each interval:\n"
+    "What happened beside the blocks stands between them, in the order in which it happened:\n"
+    "\n"
+    "  SECONDS begin|end|instant|count TID \"NAME\" category=\"CATEGORY\" FIELD=VALUE ...\n"
+    "      STACK    (all on one line)\n"
+    "\n"
+    "begin and end are of spans, count of counters. Texts are in double quotes, with \\\" and\n"
+    "\\\\ for a quote and a backslash.\n"
+    "\n"
+    "A trace of snapshots has no blocks. Of it, prints what each stack did in each interval:\n"
     "\n"
     "  FROM TO counts #NODE allocs=N alloc_bytes=BYTES frees=N free_bytes=BYTES\n"
     "      temps=N temp_bytes=BYTES STACK    (all on one line)\n"
@@ -180,6 +191,29 @@ static const char *kind_text(uint32_t kind)
 	return kind == MAYFLY_ALLOC ? "alloc" : kind == MAYFLY_FREE ? "free" : "promote";
 }
 
+/* In quotes, which it has none of then. */
+static void print_quoted(const char *text)
+{
+	char clean[NAME_BYTES];
+
+	text_clean(clean, sizeof(clean), text);
+	putchar('"');
+	for (const char *s = clean; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			putchar('\\');
+		putchar(*s);
+	}
+	putchar('"');
+}
+
+static void print_labels(const struct mayfly_trace *trace, uint32_t set)
+{
+	char text[16 * 1024];
+
+	fputs(" labels=", stdout);
+	print_quoted(label_set_text(text, sizeof(text), trace, set));
+}
+
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
 			bool stacks)
 {
@@ -191,6 +225,8 @@ static bool print_event(struct frame_texts *t, const struct mayfly_event *e, str
 	       flags_text(e->flags, flags));
 	if (e->heap)
 		printf(" heap=%s", heap_name(e->heap));
+	if (e->kind == MAYFLY_ALLOC && e->labels)
+		print_labels(t->trace, e->labels);
 	if (e->kind == MAYFLY_ALLOC && stacks && !print_node(t, e->node, path))
 		return false;
 	putchar('\n');
@@ -224,7 +260,111 @@ static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e
 			      (e->flags & MAYFLY_FLAG_TEMPORARY) != 0, "inherited",
 			      (e->flags & MAYFLY_FLAG_INHERITED) != 0);
 
+	if (o && e->kind == MAYFLY_ALLOC && e->labels &&
+	    json_object_set_new(o, "labels", json_labels(t->trace, e->labels)) != 0) {
+		json_decref(o);
+		return false;
+	}
 	if (o && e->kind == MAYFLY_ALLOC && stacks &&
+	    (!read_path(t->trace, e->node, path) ||
+	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
+		json_decref(o);
+		return false;
+	}
+	return o && json_print_line(o) == CLI_OK;
+}
+
+/* ---- beside the blocks ---- */
+
+static const char *track_kind(uint32_t kind)
+{
+	static const char *const names[] = {"begin", "end", "instant", "count"};
+
+	return names[kind < 4 ? kind : 2];
+}
+
+/* A field's name without what separates fields. */
+static void print_field_name(const char *text)
+{
+	char name[NAME_BYTES];
+
+	text_clean(name, sizeof(name), text);
+	for (char *s = name; *s; s++)
+		if (strchr(" =\"", *s))
+			*s = '_';
+	printf(" %s=", name);
+}
+
+static void print_value(const struct mayfly_track_type *type, const struct mayfly_track_event *e,
+			size_t i)
+{
+	print_field_name(type->field[i].name);
+	switch (type->field[i].type) {
+	case MAYFLY_FIELD_INT:
+		printf("%" PRId64, e->value[i].i);
+		break;
+	case MAYFLY_FIELD_UINT:
+	case MAYFLY_FIELD_FLOW:
+		printf("%" PRIu64, e->value[i].u);
+		break;
+	case MAYFLY_FIELD_FLOAT:
+		printf("%.17g", e->value[i].f);
+		break;
+	default:
+		print_quoted(e->value[i].text);
+		break;
+	}
+}
+
+static bool print_track(struct frame_texts *t, const struct mayfly_track_event *e,
+			struct path *path, bool stacks)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
+
+	print_seconds(e->time_ns);
+	printf(" %s %" PRIu32 " ", track_kind(e->kind), tid_of(t->trace, e->thread));
+	print_quoted(type->name);
+	if (*type->category) {
+		fputs(" category=", stdout);
+		print_quoted(type->category);
+	}
+	for (size_t i = 0; i < e->values; i++)
+		print_value(type, e, i);
+	if (stacks && e->node && !print_node(t, e->node, path))
+		return false;
+	putchar('\n');
+	return true;
+}
+
+static json_t *json_values(const struct mayfly_track_type *type, const struct mayfly_track_event *e)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; o && i < e->values; i++) {
+		json_t *name = json_text(type->field[i].name); /* keys must be UTF-8, too */
+		bool done = name && json_object_set_new(o, json_string_value(name),
+							json_track_value(type, e, i)) == 0;
+
+		json_decref(name);
+		if (!done) {
+			json_decref(o);
+			return NULL;
+		}
+	}
+	return o;
+}
+
+static bool print_track_json(struct frame_texts *t, const struct mayfly_track_event *e,
+			     struct path *path, bool stacks)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
+	json_t *o =
+	    json_pack("{s:I, s:s, s:o, s:o, s:o, s:o}", "time_ns", (json_int_t)e->time_ns, "event",
+		      track_kind(e->kind), "name", json_text(type->name), "category",
+		      json_text_or_null(type->category), "tid",
+		      json_unsigned(tid_of(t->trace, e->thread)), "values", json_values(type, e));
+
+	if (o && e->node && stacks &&
 	    (!read_path(t->trace, e->node, path) ||
 	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
 		json_decref(o);
@@ -284,7 +424,39 @@ struct dump {
 	struct path path;
 	bool json, stacks;
 	bool printed; /* nothing has gone wrong but, perhaps, reading */
+	struct mayfly_track_cursor *track;
+	struct mayfly_track_event next; /* when there is one */
+	bool more;
 };
+
+static int next_track(struct dump *d)
+{
+	int more = mayfly_track_cursor_next(d->track, &d->next);
+
+	d->more = more == 1;
+	return more < 0 ? more : 0;
+}
+
+static int begin_tracks(struct dump *d)
+{
+	int error = mayfly_track_cursor_open(d->texts.trace, &d->track);
+
+	return error ? error : next_track(d);
+}
+
+/* Those that happened before this number of events, and to this time. */
+static int dump_tracks(struct dump *d, uint64_t events, int64_t to_ns)
+{
+	int error = 0;
+
+	while (!error && d->more && d->printed && !ferror(stdout) &&
+	       d->next.events_before <= events && d->next.time_ns <= to_ns) {
+		d->printed = d->json ? print_track_json(&d->texts, &d->next, &d->path, d->stacks)
+				     : print_track(&d->texts, &d->next, &d->path, d->stacks);
+		error = next_track(d);
+	}
+	return error;
+}
 
 static void dump_part(struct dump *d, const struct sums_part *part)
 {
@@ -303,30 +475,59 @@ static int dump_snapshots(struct dump *d)
 {
 	struct sums_cursor *cursor;
 	struct sums_part part;
-	int more = sums_cursor_open(d->texts.trace, &cursor);
+	int error = 0, more = sums_cursor_open(d->texts.trace, &cursor);
 
 	if (more)
 		return more;
-	while (d->printed && !ferror(stdout) && (more = sums_cursor_next(cursor, &part)) == 1)
+	while (d->printed && !ferror(stdout) && (more = sums_cursor_next(cursor, &part)) == 1) {
+		error = dump_tracks(d, UINT64_MAX, part.from_ns);
+		if (error)
+			break;
 		dump_part(d, &part);
+	}
 	sums_cursor_close(cursor);
-	return more < 0 ? more : 0;
+	return error ? error : more < 0 ? more : 0;
+}
+
+static int dump_event(struct dump *d, const struct mayfly_event *event, uint64_t *events)
+{
+	int error = dump_tracks(d, *events, INT64_MAX);
+
+	*events += event->kind != MAYFLY_PROMOTE;
+	if (!error && d->printed)
+		d->printed = d->json ? print_event_json(&d->texts, event, &d->path, d->stacks)
+				     : print_event(&d->texts, event, &d->path, d->stacks);
+	return error;
 }
 
 static int dump_events(struct dump *d)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event event;
-	int more = mayfly_cursor_open(d->texts.trace, &cursor);
+	uint64_t events = 0;
+	int error = 0, more = mayfly_cursor_open(d->texts.trace, &cursor);
 
 	if (more)
 		return more;
 	mayfly_cursor_promotions(cursor);
-	while (d->printed && !ferror(stdout) && (more = mayfly_cursor_next(cursor, &event)) == 1)
-		d->printed = d->json ? print_event_json(&d->texts, &event, &d->path, d->stacks)
-				     : print_event(&d->texts, &event, &d->path, d->stacks);
+	while (!error && d->printed && !ferror(stdout) &&
+	       (more = mayfly_cursor_next(cursor, &event)) == 1)
+		error = dump_event(d, &event, &events);
 	mayfly_cursor_close(cursor);
-	return more < 0 ? more : 0;
+	return error ? error : more < 0 ? more : 0;
+}
+
+static int dump_all(struct dump *d)
+{
+	int error = begin_tracks(d);
+
+	if (!error)
+		error = mayfly_trace_info(d->texts.trace)->snapshot_ns ? dump_snapshots(d)
+								       : dump_events(d);
+	if (!error)
+		error = dump_tracks(d, UINT64_MAX, INT64_MAX);
+	mayfly_track_cursor_close(d->track);
+	return error;
 }
 
 static int dump(const struct opened_trace *file, bool json, bool stacks)
@@ -338,7 +539,7 @@ static int dump(const struct opened_trace *file, bool json, bool stacks)
 	d.texts.text = calloc(d.texts.frames + 1, sizeof(*d.texts.text));
 	d.printed = d.texts.text != NULL;
 	if (d.printed)
-		error = file->info->snapshot_ns ? dump_snapshots(&d) : dump_events(&d);
+		error = dump_all(&d);
 	for (size_t i = 0; d.texts.text && i < d.texts.frames; i++)
 		free(d.texts.text[i]);
 	free(d.texts.text);

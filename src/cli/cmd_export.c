@@ -281,6 +281,17 @@ static int convert(const struct export *x, const char *path, struct target *targ
 	return error < 0 ? say_failed(x, path, error) : CLI_FAILED;
 }
 
+/* Of single events, which a trace of snapshots has no others of than track events. */
+static bool has_events(const struct export *x)
+{
+	const struct export_format *f = x->format;
+
+	return !f->events ||
+	       (!x->file.info->snapshot_ns &&
+		!(x->file.info->absent & MAYFLY_ABSENT_ALLOCATIONS)) ||
+	       (f->tracks && x->file.info->track_events);
+}
+
 static int export(struct export *x, const char *path, const char *output)
 {
 	struct target target;
@@ -292,9 +303,9 @@ static int export(struct export *x, const char *path, const char *output)
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
 	question_fit(&x->q, x->file.info);
-	if (x->format->events && x->file.info->snapshot_ns && x->file.info->absent)
+	if (!has_events(x) && x->file.info->absent)
 		say_failed(x, path, MAYFLY_E_ABSENT);
-	else if (x->format->events && x->file.info->snapshot_ns)
+	else if (!has_events(x))
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "
 			  "of; record without --snapshots",
 			  path, x->format->name);

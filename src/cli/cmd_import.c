@@ -14,13 +14,14 @@
 static const char usage_text[] =
     "Usage: mayfly import [OPTIONS] INPUT\n"
     "\n"
-    "Makes a trace of a file that another tool wrote:\n"
+    "Makes a trace of a file, or a folder, that another tool wrote:\n"
     "\n"
     "  Memtrace     versions 1 to 3\n"
     "  heaptrack    all versions, .zst, .gz or plain\n"
     "  jemalloc     heap profiles (heap_v2)\n"
     "  gperftools   heap profiles, and Go's as text\n"
     "  pprof        heap profiles (profile.proto), .gz or plain\n"
+    "  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
     "\n"
     "All commands read such a file directly too; a trace is smaller and faster. What a file\n"
     "does not have is absent from the trace, not zero.\n"
@@ -48,11 +49,36 @@ static int convert(const char *path, const struct loaded_file *file, const char 
 	return CLI_FAILED;
 }
 
+/* INPUT.mayfly, beside a folder and not in it; NULL after a line on stderr. */
+static char *default_output(const char *path)
+{
+	size_t length = strlen(path);
+	const char *last;
+	char *name;
+
+	if (strcmp(path, "-") == 0)
+		return strdup("-");
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	last = memrchr(path, '/', length);
+	last = last ? last + 1 : path;
+	if (last == path + length ||
+	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last))) {
+		cli_error("%s: name the trace with -o", path);
+		return NULL;
+	}
+	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0) {
+		cli_error("out of memory");
+		return NULL;
+	}
+	return name;
+}
+
 static int import(const char *path, const char *output, bool force)
 {
 	struct loaded_file file;
 	char *name = NULL;
-	int status;
+	int status = CLI_FAILED;
 
 	if (!load_file(path, &file))
 		return CLI_FAILED;
@@ -60,11 +86,10 @@ static int import(const char *path, const char *output, bool force)
 		unload_file(&file);
 		return cli_error("%s: is a trace of mayfly already", path);
 	}
-	if (!output && strcmp(path, "-") != 0 && asprintf(&name, "%s.mayfly", path) < 0) {
-		unload_file(&file);
-		return cli_error("out of memory");
-	}
-	status = convert(path, &file, output ? output : name ? name : "-", force);
+	if (!output)
+		output = name = default_output(path);
+	if (output)
+		status = convert(path, &file, output, force);
 	free(name);
 	unload_file(&file);
 	return status;

@@ -6,6 +6,7 @@
 #include "output.h"
 #include "places.h"
 #include "report_rss.h"
+#include "track_text.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -59,7 +60,10 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 
 	if (info->seed)
 		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
-	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
+	if (info->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		print_field(o, "Mode", "events alone, no allocations");
+	else if (info->absent &
+		 (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
 		print_field(o, "Mode", "%s%s", info->mode == MAYFLY_EXACT ? "exact: " : "sampled, ",
 			    mode_text(text, sizeof(text), trace));
 	else if (trace_is_exact(info))
@@ -99,8 +103,9 @@ static void print_events(const struct output *o, const struct opened_trace *file
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)))
 		print_field(o, "Frees", "%" PRIu64, info->frees);
-	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
-		    trace_stacks(trace), info->frames, info->frames_symbolized);
+	if (!(info->absent & MAYFLY_ABSENT_ALLOCATIONS))
+		print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
+			    trace_stacks(trace), info->frames, info->frames_symbolized);
 	if (file->foreign)
 		print_field(o, "File", "%s, of %s",
 			    text_bytes(size, sizeof(size), (double)file->foreign_bytes),
@@ -116,12 +121,13 @@ static void print_events(const struct output *o, const struct opened_trace *file
 static void print_heaps(const struct output *o, const struct mayfly_trace *trace,
 			const struct mayfly_info *info)
 {
+	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
 	struct mayfly_query query;
 	struct mayfly_result *result;
 	char text[512] = "", bytes[FIGURE_TEXT];
 	size_t used = 0;
 
-	if (!info->ocaml_interval_bytes)
+	if (!info->ocaml_interval_bytes && !(info->heaps & pools))
 		return;
 	mayfly_query_defaults(&query);
 	query.metric = MAYFLY_ALLOCATED;
@@ -280,6 +286,7 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	print_sampling(o, file->trace, file->info);
 	print_events(o, file);
 	print_heaps(o, file->trace, file->info);
+	print_track_fields(o, file->trace, false);
 	print_figures(o, file->info, s);
 	print_resident(o, file->trace);
 	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))

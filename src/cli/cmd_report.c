@@ -11,6 +11,7 @@
 #include "options.h"
 #include "report_fragmentation.h"
 #include "report_rss.h"
+#include "track_text.h"
 
 #include <getopt.h>
 
@@ -25,7 +26,8 @@ static const char usage_text[] =
     "  --metric METRIC      live, peak (default), allocated, leaked, temporary or survived\n"
     "                       (allocated from --from on and still live at --to)\n"
     "  --by KEY             function (default), line, stack, module, thread, size, lifetime,\n"
-    "                       heap, freeing-thread or threads (that allocated, that freed)\n"
+    "                       heap, freeing-thread, threads (that allocated, that freed),\n"
+    "                       label (all of a block's) or label:KEY (the values of one key)\n"
     "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
     "  --at TIME|peak|end   the moment for --metric live (default end)\n"
     "  --from TIME, --to TIME   only blocks allocated in this time\n"
@@ -38,6 +40,10 @@ static const char usage_text[] =
     "  --reallocs           chains of realloc: how often blocks grow, and what is copied\n"
     "  --rss                why RSS is larger than the heap: what it consists of\n"
     "  --fragmentation      whose blocks hold nearly empty pages, of exact traces\n"
+    "  --spans              the program's spans: how often, how long, what is allocated inside\n"
+    "                       and what of it is still live; --sort total (default), self, count,\n"
+    "                       allocated or live\n"
+    "  --events             spans, instants and counters; pauses of OCaml's collector\n"
     "\n" QUESTION_FILTER_HELP "\n"
     "How to show it:\n"
     "  --top N              rows to show (default 20; 0: all)\n"
@@ -60,6 +66,8 @@ enum {
 	OPT_SURVIVAL,
 	OPT_RSS,
 	OPT_FRAGMENTATION,
+	OPT_SPANS,
+	OPT_EVENTS,
 };
 
 static const struct option long_options[] = {
@@ -73,6 +81,8 @@ static const struct option long_options[] = {
     {"rss", no_argument, NULL, OPT_RSS},
     {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
     {"survival", no_argument, NULL, OPT_SURVIVAL},
+    {"spans", no_argument, NULL, OPT_SPANS},
+    {"events", no_argument, NULL, OPT_EVENTS},
     REPORT_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -89,9 +99,10 @@ enum takes {
 	TAKES_WINDOW = 1u << 4,
 	TAKES_HEAP = 1u << 5,
 	TAKES_LIFETIME = 1u << 6,
-	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two */
+	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two and --thread */
 	TAKES_HIDE = 1u << 8,
-	TAKES_ALL = (1u << 9) - 1,
+	TAKES_THREAD = 1u << 9,
+	TAKES_ALL = (1u << 10) - 1,
 };
 
 static int print_rows(struct report *r);
@@ -113,10 +124,17 @@ static const struct view_kind {
 		    .needs_blocks = true, .print = report_print_churn},
     [VIEW_REALLOCS] = {"--reallocs", TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
 		       .needs_blocks = true, .print = report_print_reallocs},
-    [VIEW_SURVIVAL] = {"--survival", TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_HIDE,
+    [VIEW_SURVIVAL] = {"--survival",
+		       TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE,
 		       .print = report_print_survival},
     [VIEW_RSS] = {"--rss", 0, .print = print_rss},
     [VIEW_FRAGMENTATION] = {"--fragmentation", TAKES_HIDE, .print = print_fragmentation},
+    [VIEW_SPANS] = {"--spans",
+		    TAKES_SORT | TAKES_WINDOW | TAKES_HEAP | TAKES_LIFETIME | TAKES_FILTERS |
+			TAKES_THREAD,
+		    .print = report_print_spans},
+    [VIEW_EVENTS] = {"--events", TAKES_SORT | TAKES_WINDOW | TAKES_THREAD,
+		     .print = report_print_events},
 };
 
 static bool set_view(struct report *r, enum report_view view)
@@ -197,6 +215,10 @@ static bool set_option(struct report *r, int option, const char *value)
 		return set_view(r, VIEW_RSS);
 	case OPT_FRAGMENTATION:
 		return set_view(r, VIEW_FRAGMENTATION);
+	case OPT_SPANS:
+		return set_view(r, VIEW_SPANS);
+	case OPT_EVENTS:
+		return set_view(r, VIEW_EVENTS);
 	}
 	return true;
 }
@@ -221,7 +243,8 @@ static bool view_fits(struct report *r)
 	    {q->query.heaps != 0, TAKES_HEAP, "--heap"},
 	    {q->query.min_lifetime_ns > 0 || q->query.max_lifetime_ns < INT64_MAX, TAKES_LIFETIME,
 	     "--min-lifetime and --max-lifetime"},
-	    {q->chooses_blocks, TAKES_FILTERS, "options that choose blocks"},
+	    {q->chooses_more, TAKES_FILTERS, "options that choose blocks"},
+	    {q->thread.count > 0, TAKES_THREAD, "options that choose blocks"},
 	    {q->filtered && !q->chooses_blocks, TAKES_HIDE, "--hide"},
 	};
 
@@ -231,6 +254,21 @@ static bool view_fits(struct report *r)
 			       false;
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
+	return true;
+}
+
+/* What it may be depends on the view. */
+static bool set_sort(struct report *r, const char *text)
+{
+	bool spans = r->view == VIEW_SPANS || r->view == VIEW_EVENTS;
+
+	if (!text || !spans)
+		return !text || question_set(&r->q, QUESTION_SORT, text);
+	r->q.sort_given = true;
+	if (!report_set_span_sort(r, text))
+		return false;
+	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
+		return cli_usage("--sort %s goes with --spans, not with --events", text), false;
 	return true;
 }
 
@@ -250,6 +288,7 @@ static bool survival_key_fits(struct question *q)
 /* Returns true when the command is to go on; else *status is its exit status. */
 static bool parse(struct report *r, int argc, char **argv, int *status)
 {
+	const char *sort = NULL;
 	int option;
 
 	opterr = 0;
@@ -266,13 +305,18 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 			*status = cli_bad_option(option, argv);
 			return false;
 		}
+		if (option == QUESTION_SORT) {
+			sort = optarg;
+			continue;
+		}
 		good = report_has(option) ? report_set(r, option, optarg)
 					  : set_option(r, option, optarg);
 		if (!good)
 			return false;
 	}
-	return view_fits(r) && (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) &&
-	       question_check(&r->q) && one_trace_named(argc, argv);
+	return set_sort(r, sort) && view_fits(r) &&
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_check(&r->q) &&
+	       one_trace_named(argc, argv);
 }
 
 /* ---- what the trace cannot answer ---- */
@@ -365,9 +409,18 @@ static int print_fragmentation(struct report *r)
 	return report_fragmentation(&r->file, &r->out, &pages);
 }
 
+/* A trace without blocks has events alone: what nobody asked further of shows them. */
+static bool shows_events(const struct report *r)
+{
+	return trace_has_no_blocks(r->file.info) && r->file.info->track_events &&
+	       r->view == VIEW_ROWS && is_overview(r);
+}
+
 static int run(struct report *r)
 {
 	r->exact = trace_is_exact(r->file.info);
+	if (shows_events(r))
+		r->view = VIEW_EVENTS;
 	question_fit(&r->q, r->file.info);
 	return views[r->view].print(r);
 }

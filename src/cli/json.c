@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "output.h"
 #include "places.h"
+#include "track_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -258,12 +259,28 @@ static bool set_counts(json_t *o, const struct mayfly_info *i)
 	       set(o, "spool", json_boolean(i->spool));
 }
 
+/* Null: they could not be read to their end. */
+static bool set_tracks(json_t *o, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *i = mayfly_trace_info(trace);
+	struct track_counts counts;
+	bool known = count_tracks(trace, &counts) == 0;
+
+	return set(o, "track_events", json_unsigned(i->track_events)) &&
+	       set(o, "track_types", json_unsigned(i->track_types)) &&
+	       set(o, "spans", known ? json_unsigned(counts.spans) : json_null()) &&
+	       set(o, "instants", known ? json_unsigned(counts.instants) : json_null()) &&
+	       set(o, "counter_values", known ? json_unsigned(counts.values) : json_null()) &&
+	       set(o, "dropped_events", json_unsigned(i->dropped_events)) &&
+	       set(o, "label_sets", json_unsigned(counts.label_sets));
+}
+
 json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary *s, size_t stacks)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	json_t *o = json_object();
 
-	if (o && set_what(o, info) && set_counts(o, info) &&
+	if (o && set_what(o, info) && set_counts(o, info) && set_tracks(o, trace) &&
 	    set(o, "stacks", json_unsigned(stacks)) &&
 	    set(o, "snapshots", json_unsigned(trace_snapshots(trace))) &&
 	    set(o, "allocated", json_estimate(&s->allocated)) &&

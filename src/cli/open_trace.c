@@ -9,9 +9,11 @@
 #include "trace/recording.h"
 #include "trace/spool_packets.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +130,7 @@ void unload_file(struct loaded_file *file)
 		munmap(file->data, file->size);
 	else
 		free(file->data);
+	free(file->beside);
 	*file = (struct loaded_file){0};
 }
 
@@ -184,10 +187,13 @@ static int finalise(const char *path, struct loaded_file *file)
 static void say_not_converted(const char *path, const struct import_format *format, int error,
 			      const struct import_report *report)
 {
+	const char *article = strchr("AEIOaeio", *format->name) ? "an" : "a";
+
 	if (*report->problem)
-		cli_error("%s: a %s file, %s", path, format->name, report->problem);
+		cli_error("%s: %s %s file, %s", path, article, format->name, report->problem);
 	else
-		cli_error("%s: a %s file: %s", path, format->name, mayfly_error_text(error));
+		cli_error("%s: %s %s file: %s", path, article, format->name,
+			  mayfly_error_text(error));
 }
 
 /* Only addresses, so from the programs and libraries on this machine. */
@@ -205,7 +211,8 @@ static int symbolise(void *context, struct recording *tables)
 int convert_foreign(const char *path, const struct import_format *format,
 		    const struct loaded_file *file, trace_sink *sink, void *context)
 {
-	static const struct import_options options = {.symbolise = symbolise};
+	const struct import_options options = {
+	    .symbolise = symbolise, .beside = file->beside, .beside_size = file->beside_size};
 	struct import_report report = {"", ""};
 	int error = format->convert(file->data, file->size, &options, sink, context, &report);
 
@@ -262,9 +269,112 @@ bool is_trace(const struct loaded_file *file)
 	return error != MAYFLY_E_NOT_A_TRACE;
 }
 
+/* ---- files that belong together ---- */
+
+#define BESIDE_MAX ((size_t)1 << 20) /* bytes: it is text by people, for a few names */
+
+/* NULL: there is none, or nothing that can be it. */
+static void *read_beside(const char *folder, const char *name, size_t *size)
+{
+	char path[PATH_MAX];
+	struct stat status;
+	void *data = NULL;
+	ssize_t got = 0;
+	int fd;
+
+	*size = 0;
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+		return NULL;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+	    status.st_size <= (off_t)BESIDE_MAX)
+		data = malloc((size_t)status.st_size);
+	if (data)
+		got = read(fd, data, (size_t)status.st_size);
+	close(fd);
+	if (got > 0)
+		*size = (size_t)got;
+	return data;
+}
+
+static const struct import_format *recognise_at(const char *path)
+{
+	uint8_t begin[4096];
+	ssize_t got;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return NULL;
+	got = read(fd, begin, sizeof(begin));
+	close(fd);
+	return got > 0 ? import_recognise(begin, (size_t)got) : NULL;
+}
+
+/* The file in the folder that is of a format with one beside it. 0: none; above 1: several, and
+ * `path` is one of them. */
+static size_t find_in_folder(const char *folder, char *path, size_t size)
+{
+	char candidate[PATH_MAX];
+	struct dirent *entry;
+	DIR *d = opendir(folder);
+	size_t found = 0;
+
+	while (d && (entry = readdir(d))) {
+		const struct import_format *format;
+
+		if (entry->d_type == DT_DIR ||
+		    snprintf(candidate, sizeof(candidate), "%s/%s", folder, entry->d_name) >=
+			(int)sizeof(candidate))
+			continue;
+		format = recognise_at(candidate);
+		if (!format || !format->beside || strcmp(entry->d_name, format->beside) == 0)
+			continue;
+		snprintf(path, size, "%s", candidate);
+		found++;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static void load_beside(const char *path, struct loaded_file *file)
+{
+	const struct import_format *format = import_recognise(file->data, file->size);
+	const char *end = strrchr(path, '/');
+	char folder[PATH_MAX] = ".";
+
+	if (!format || !format->beside || strcmp(path, "-") == 0)
+		return;
+	if (end && end - path < (ptrdiff_t)sizeof(folder))
+		snprintf(folder, sizeof(folder), "%.*s", (int)(end - path + 1), path);
+	file->beside = read_beside(folder, format->beside, &file->beside_size);
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 bool load_file(const char *path, struct loaded_file *file)
 {
+	char inside[PATH_MAX];
+	size_t found;
+
 	*file = (struct loaded_file){0};
+	if (is_folder(path)) {
+		found = find_in_folder(path, inside, sizeof(inside));
+		if (found > 1)
+			cli_error("%s: is a folder with %zu files that can be read; name one of "
+				  "them",
+				  path, found);
+		else if (!found)
+			say_unreadable(path, EISDIR);
+		return found == 1 && load_file(inside, file);
+	}
 	if (!load(path, file)) {
 		say_unreadable(path, errno);
 		return false;
@@ -274,6 +384,7 @@ bool load_file(const char *path, struct loaded_file *file)
 		unload_file(file);
 		return false;
 	}
+	load_beside(path, file);
 	return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening the file that a command was given: a trace, a spool that an agent left behind (finalised
- * in memory), a file of another tool (converted in memory), or standard input ("-").
+ * in memory), a file of another tool (converted in memory), a folder that such a file is in with
+ * one that tells more of it, or standard input ("-").
  */
 #ifndef MAYFLY_OPEN_TRACE_H
 #define MAYFLY_OPEN_TRACE_H
@@ -13,7 +14,9 @@
 struct loaded_file {
 	void *data;
 	size_t size;
-	bool mapped; /* not read */
+	bool mapped;  /* not read */
+	void *beside; /* what import_format.beside holds; may be NULL */
+	size_t beside_size;
 };
 
 struct opened_trace {
@@ -35,7 +38,7 @@ void close_trace(struct opened_trace *opened);
 
 /* ---- the same in steps, for commands that want the file as it is ---- */
 
-/* A file that is not empty. False after a line on stderr. */
+/* A file that is not empty, or the one that a folder is about. False after a line on stderr. */
 bool load_file(const char *path, struct loaded_file *file);
 void unload_file(struct loaded_file *file);
 bool is_trace(const struct loaded_file *file); /* or a spool; damaged or not */

@@ -8,8 +8,8 @@
 
 const char *const metric_names[] = {"live",	 "peak",     "allocated", "leaked",
 				    "temporary", "survived", NULL};
-const char *const by_names[] = {"function", "line", "stack",	      "module",	 "thread", "size",
-				"lifetime", "heap", "freeing-thread", "threads", NULL};
+const char *const by_names[] = {"function", "line", "stack",	      "module", "thread",  "size",
+				"lifetime", "heap", "freeing-thread", "label",	"threads", NULL};
 const char *const sort_names[] = {"self", "total", NULL};
 
 void question_init(struct question *q)
@@ -24,6 +24,7 @@ void question_free(struct question *q)
 	pattern_free(&q->ignore);
 	pattern_free(&q->hide);
 	pattern_free(&q->thread);
+	pattern_free(&q->label);
 }
 
 bool question_has(int option)
@@ -59,6 +60,13 @@ static bool set_by(struct question *q, const char *value)
 	int choice;
 
 	q->by_given = true;
+	if (strncmp(value, "label:", strlen("label:")) == 0) {
+		q->query.by = MAYFLY_BY_LABEL;
+		q->query.label_key = value + strlen("label:");
+		return *q->query.label_key ||
+		       (cli_usage("--by label: no key behind the ':'"), false);
+	}
+	q->query.label_key = NULL;
 	if (!option_choice("--by", value, by_names, &choice))
 		return false;
 	q->query.by = (enum mayfly_by)choice;
@@ -88,7 +96,7 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
 	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
 	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
-	    {"pool", 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED},
+	    {"pool", 1u << MAYFLY_HEAP_POOL},
 	    {"pool-mapped", 1u << MAYFLY_HEAP_POOL_MAPPED},
 	};
 	const char *at = list;
@@ -118,6 +126,7 @@ static bool set_filter(struct question *q, int option, const char *value)
 
 	q->filtered = true;
 	q->chooses_blocks |= option != QUESTION_HIDE;
+	q->chooses_more |= option != QUESTION_HIDE && option != QUESTION_THREAD;
 	switch (option) {
 	case QUESTION_FOCUS:
 		return pattern_add(&q->focus, "--focus", value);
@@ -129,6 +138,8 @@ static bool set_filter(struct question *q, int option, const char *value)
 		return pattern_add_thread(&q->thread, "--thread", value);
 	case QUESTION_HEAP:
 		return set_heaps(value, &query->heaps);
+	case QUESTION_LABEL:
+		return pattern_add(&q->label, "--label", value);
 	case QUESTION_MIN_SIZE:
 		return option_bytes("--min-size", value, &query->min_size);
 	case QUESTION_MAX_SIZE:
@@ -171,6 +182,7 @@ static void set_matches(struct question *q)
 	q->query.focus = pattern_match(&q->focus);
 	q->query.ignore = pattern_match(&q->ignore);
 	q->query.thread = pattern_match(&q->thread);
+	q->query.label = pattern_match(&q->label);
 	q->query.hide = hidden_frames_match(&q->hidden);
 }
 
@@ -221,8 +233,12 @@ const char *question_needs_blocks(const struct question *question)
 		return "--by heap";
 	if (q->by == MAYFLY_BY_FREEING_THREAD || q->by == MAYFLY_BY_THREADS)
 		return q->by == MAYFLY_BY_THREADS ? "--by threads" : "--by freeing-thread";
+	if (q->by == MAYFLY_BY_LABEL)
+		return "--by label";
 	if (q->thread.matches)
 		return "--thread";
+	if (q->label.matches)
+		return "--label";
 	if (q->heaps)
 		return "--heap";
 	if (q->min_size > 0 || q->max_size < UINT64_MAX)

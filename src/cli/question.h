@@ -23,11 +23,12 @@
 
 struct question {
 	struct mayfly_query query;
-	struct pattern focus, ignore, hide, thread;
+	struct pattern focus, ignore, hide, thread, label;
 	struct hidden_frames hidden;
 	bool metric_given, by_given, sort_given, at_given, window_given;
 	bool filtered;	     /* any of QUESTION_FILTER_OPTIONS but --all-frames */
 	bool chooses_blocks; /* and but --hide */
+	bool chooses_more;   /* and but --thread */
 };
 
 enum question_option {
@@ -42,6 +43,7 @@ enum question_option {
 	QUESTION_HIDE,
 	QUESTION_THREAD,
 	QUESTION_HEAP,
+	QUESTION_LABEL,
 	QUESTION_MIN_SIZE,
 	QUESTION_MAX_SIZE,
 	QUESTION_MIN_LIFETIME,
@@ -65,6 +67,7 @@ enum question_option {
 	{"hide", required_argument, NULL, QUESTION_HIDE},                                          \
 	{"thread", required_argument, NULL, QUESTION_THREAD},                                      \
 	{"heap", required_argument, NULL, QUESTION_HEAP},                                          \
+	{"label", required_argument, NULL, QUESTION_LABEL},                                        \
 	{"min-size", required_argument, NULL, QUESTION_MIN_SIZE},                                  \
 	{"max-size", required_argument, NULL, QUESTION_MAX_SIZE},                                  \
 	{"min-lifetime", required_argument, NULL, QUESTION_MIN_LIFETIME},                          \
@@ -81,7 +84,9 @@ enum question_option {
 	"  --thread NAME|TID    only what this thread allocated (RE for names)\n"                  \
 	"  --heap LIST          only blocks of these heaps: malloc, ocaml (minor and major),\n"    \
 	"                       ocaml-minor, ocaml-major, external (held by OCaml blocks),\n"      \
-	"                       all (also memory that is recorded twice: see the man page)\n"      \
+	"                       pool, pool-mapped (of allocators of the program's own), all\n"     \
+	"                       (also memory that is recorded twice: see the man page)\n"          \
+	"  --label RE           only blocks with a label KEY=VALUE that matches\n"                 \
 	"  --min-size B, --max-size B           only blocks of this size\n"                        \
 	"  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
 

@@ -18,21 +18,27 @@
 #include "memory_watch.h"
 #include "part.h"
 #include "spool_watch.h"
+#include "thread_watch.h"
 #include "trace/spool_stream.h"
 
 struct symbols;
+struct stream_sender;
 
 struct recorder_options {
 	int64_t snapshot_ns;	 /* 0: events */
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
 	bool follow;		 /* forked children have spools of their own */
+	/* Gets the trace while it is made; NULL: nobody does. Of several recorders with the same
+	 * one, only one at a time may be reading, and before the next one it must be dropped. */
+	struct stream_sender *sender;
+	bool no_file; /* nobody else gets it */
 };
 
 enum recorder_state {
 	RECORDER_IDLE,	   /* nothing read so far */
 	RECORDER_READING,  /* rounds are going on */
-	RECORDER_FINISHED, /* FILE.part is complete */
+	RECORDER_FINISHED, /* FILE.part is complete, or all of it is on its way */
 	RECORDER_FAILED,   /* no more can be read; `error` says why */
 };
 
@@ -45,6 +51,7 @@ struct recorder {
 
 	struct spool_watch watch;
 	struct memory_watch memory;
+	struct thread_watch threads;
 	struct spool_source source;
 	struct recording *tables;
 	struct trace_writer *writer;
@@ -57,7 +64,8 @@ struct recorder {
 	bool keep_stream;  /* a child may need it */
 	uint64_t *waiting; /* packets whose events wait in memory for space on the disk */
 	size_t waits, wait_room;
-	unsigned int retry; /* rounds to go until writing is tried again */
+	unsigned int retry;  /* rounds to go until writing is tried again */
+	uint64_t flushed_ns; /* when a chunk was last ended early for the receiver */
 
 	uint32_t thin_log2; /* events are thinned to this interval; 0: not thinned */
 	uint64_t thin_next; /* thin when the file has grown to this */
@@ -85,6 +93,9 @@ void recorder_detach(struct recorder *r);
 
 /* 0, or the errno when space for the spool has run out for the first time. */
 int recorder_tick(struct recorder *r);
+
+/* The process has ended and nobody has waited for it yet. */
+void recorder_last(struct recorder *r);
 
 /* The spool is large enough for reading to begin, and it has not begun. */
 bool recorder_is_due(const struct recorder *r);

@@ -14,6 +14,7 @@
  *	report_rss.c		what the resident memory consists of
  *	report_fragmentation.c	whose blocks hold nearly empty pages
  *	report_survival.c	what becomes of blocks in OCaml's minor heap
+ *	report_events.c		spans and what they allocate; spans, instants and counters
  */
 #ifndef MAYFLY_REPORT_H
 #define MAYFLY_REPORT_H
@@ -38,6 +39,8 @@ enum report_view {
 	VIEW_SURVIVAL,
 	VIEW_RSS,
 	VIEW_FRAGMENTATION,
+	VIEW_SPANS,
+	VIEW_EVENTS,
 };
 
 struct report {
@@ -53,6 +56,7 @@ struct report {
 	size_t top, depth;
 	size_t moments;		/* of the series */
 	enum mayfly_by classes; /* of the histogram */
+	int span_sort;		/* of spans: report_set_span_sort() */
 };
 
 /* ---- cmd_report.c ---- */
@@ -170,5 +174,13 @@ int report_print_json(struct report *r);
 /* ---- report_survival.c ---- */
 
 int report_print_survival(struct report *r);
+
+/* ---- report_events.c ---- */
+
+/* --sort, which has more choices there. False after a line on stderr. */
+bool report_set_span_sort(struct report *r, const char *value);
+bool report_sorts_blocks(const struct report *r); /* by what spans allocate */
+int report_print_spans(struct report *r);
+int report_print_events(struct report *r);
 
 #endif

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "report_rss.h"
+#include "track_text.h"
 
 #include "trace/query_two.h"
 
@@ -143,6 +144,7 @@ static int print_summary(const struct report *r)
 	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
 		print_estimate(r, "Temporary", &s.temporary, more);
 	print_timeline(r);
+	print_track_fields(&r->out, r->file.trace, true);
 	print_overlap(&r->out, r->file.info, false);
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;

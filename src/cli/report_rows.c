@@ -210,6 +210,9 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 	case MAYFLY_BY_HEAP:
 		snprintf(buffer, size, "%s", heap_name((uint32_t)row->low));
 		break;
+	case MAYFLY_BY_LABEL:
+		snprintf(buffer, size, "%s", *row->function ? row->function : "[no label]");
+		break;
 	default:
 		row_name(buffer, size, row);
 		break;
@@ -240,14 +243,24 @@ const char *report_by_text(const struct report *r)
 		return "thread that freed";
 	if (r->q.query.by == MAYFLY_BY_THREADS)
 		return "threads that allocated and freed";
+	if (r->q.query.by == MAYFLY_BY_LABEL && r->q.query.label_key)
+		return r->q.query.label_key;
 	return by_names[r->q.query.by];
 }
 
 const char *report_key_title(const struct report *r)
 {
-	static const char *const titles[] = {
-	    "FUNCTION", "FUNCTION", "",	    "MODULE",	"THREAD",
-	    "SIZE",	"LIFETIME", "HEAP", "FREED BY", "ALLOCATED BY, FREED BY"};
+	static const char *const titles[] = {"FUNCTION",
+					     "FUNCTION",
+					     "",
+					     "MODULE",
+					     "THREAD",
+					     "SIZE",
+					     "LIFETIME",
+					     "HEAP",
+					     "FREED BY",
+					     "LABEL",
+					     "ALLOCATED BY, FREED BY"};
 
 	return titles[r->q.query.by];
 }

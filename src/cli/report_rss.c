@@ -21,6 +21,7 @@
 
 #include "cli.h"
 #include "json.h"
+#include "mapped.h"
 #include "places.h"
 
 #define SPARKLINE_STEPS 48
@@ -28,6 +29,7 @@
 #define WORTH_A_WORD	0.25 /* of RSS */
 #define MOSTLY		0.5
 #define LEAST_BYTES	(1u << 20)
+#define MAPPED_ROWS	8
 #define FAR_NS		1500000000ll
 
 enum part {
@@ -82,7 +84,8 @@ struct rss {
 	const char *allocator; /* or NULL */
 	struct moment moment[2];
 	size_t moments;
-	double highest; /* that the kernel knows of; 0: unknown */
+	struct mapped mapped; /* at these moments */
+	double highest;	      /* that the kernel knows of; 0: unknown */
 };
 
 /* ---- counters ---- */
@@ -421,8 +424,8 @@ static enum part advise(const struct rss *r, const struct moment *m, char *text,
 	case ANONYMOUS:
 		snprintf(text, size,
 			 "%s is anonymous memory that did not come from malloc: mapped by the "
-			 "program or by an allocator of its own%s.",
-			 bytes,
+			 "program or by an allocator of its own%s%s.",
+			 bytes, r->mapped.rows ? ", see below" : "",
 			 is_python(r->file->info) ? " (Python's is seen with PYTHONMALLOC=malloc)"
 						  : "");
 		break;
@@ -614,6 +617,71 @@ static void print_times(const struct rss *r)
 			      "other anonymous memory.");
 }
 
+/* "function  file.c:12". */
+static char *say_caller(char *buffer, size_t size, const struct rss *r,
+			const struct mapped_row *row)
+{
+	size_t length;
+
+	if (!row->frame) {
+		snprintf(buffer, size, "[no stack]");
+		return buffer;
+	}
+	frame_name(buffer, size, r->trace, row->frame, row->location);
+	length = strlen(buffer);
+	if (row->location && *row->location->file && length + 3 < size) {
+		strcpy(buffer + length, "  ");
+		location_text(buffer + length + 2, size - length - 2, row->location->file,
+			      row->location->line, "-", r->out->wide);
+	}
+	return buffer;
+}
+
+static bool put_mapped(struct table *t, const struct rss *r, const struct mapped_row *row)
+{
+	char text[1024];
+
+	for (size_t k = 0; k < r->moments; k++)
+		if (!table_cell(t, text_bytes(text, sizeof(text), (double)row->bytes[k])))
+			return false;
+	return table_cell(t, row->access) && table_cell(t, say_caller(text, sizeof(text), r, row));
+}
+
+static bool print_mapped(const struct rss *r)
+{
+	const struct column what[2] = {{"ACCESS", false, 0, STYLE_PLAIN, false},
+				       {"MAPPED BY", false, 0, STYLE_PLAIN, false}};
+	struct column columns[4] = {0};
+	size_t shown = r->mapped.rows < MAPPED_ROWS ? r->mapped.rows : MAPPED_ROWS;
+	bool done = true;
+	struct table *t;
+
+	if (!shown)
+		return true;
+	for (size_t k = 0; k < r->moments; k++)
+		columns[k] = (struct column){strcmp(r->moment[k].which, "peak") ? "AT THE END"
+										: "AT THE PEAK",
+					     true, 0, STYLE_PLAIN, false};
+	memcpy(columns + r->moments, what, sizeof(what));
+	t = table_new(columns, r->moments + 2);
+	done = t != NULL;
+	for (size_t i = 0; i < shown && done; i++)
+		done = put_mapped(t, r, &r->mapped.row[i]);
+	if (done) {
+		print_wrapped(
+		    r->out, STYLE_PLAIN, 0,
+		    "What the program itself has mapped, beside malloc, resident or not:");
+		table_print(t, r->out, 0);
+	}
+	table_free(t);
+	if (done && r->mapped.rows > shown)
+		print_wrapped(r->out, STYLE_DIM, 0, "%zu more with less.", r->mapped.rows - shown);
+	if (done && r->mapped.incomplete)
+		print_wrapped(r->out, STYLE_NOTE, 0, "Some events were lost; this may be wrong.");
+	putchar('\n');
+	return done;
+}
+
 static int print_text(const struct rss *r)
 {
 	char line[1024];
@@ -635,6 +703,8 @@ static int print_text(const struct rss *r)
 	}
 	if (any)
 		putchar('\n');
+	if (!print_mapped(r))
+		return cli_error("out of memory");
 	print_times(r);
 	return cli_finish();
 }
@@ -693,21 +763,48 @@ static json_t *json_counter(const struct mayfly_counter *c)
 			 json_text(c->unit), "time_ns", times, "value", values);
 }
 
+static json_t *json_mapped(const struct rss *r, const struct mapped_row *row)
+{
+	json_t *bytes = json_array(), *o = json_object();
+	char name[512];
+	bool good = bytes && o;
+
+	for (size_t k = 0; good && k < r->moments; k++)
+		good = !json_array_append_new(bytes, json_integer((json_int_t)row->bytes[k]));
+	if (row->frame)
+		frame_name(name, sizeof(name), r->trace, row->frame, row->location);
+	good = good && set(o, "access", json_text(row->access)) &&
+	       set(o, "function", row->frame ? json_text(name) : json_null()) &&
+	       set(o, "file", row->location ? json_text(row->location->file) : json_null()) &&
+	       set(o, "line", json_integer(row->location ? row->location->line : 0)) &&
+	       !json_object_set(o, "bytes", bytes);
+	json_decref(bytes);
+	if (good)
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
 static int print_json(const struct rss *r)
 {
 	json_t *o = json_object(), *moments = json_array(), *counters = json_array();
-	bool good = o && moments && counters;
+	json_t *mapped = json_array();
+	bool good = o && moments && counters && mapped;
 
 	for (size_t i = 0; good && i < r->moments; i++)
 		good = !json_array_append_new(moments, json_moment(r, &r->moment[i]));
+	for (size_t i = 0; good && i < r->mapped.rows; i++)
+		good = !json_array_append_new(mapped, json_mapped(r, &r->mapped.row[i]));
 	for (size_t i = 0; good && i < r->file->info->counters; i++)
 		good = !json_array_append_new(counters,
 					      json_counter(mayfly_trace_counter(r->trace, i)));
 	good = good &&
 	       set(o, "allocator", r->allocator ? json_string(r->allocator) : json_null()) &&
 	       set(o, "highest_rss", r->highest > 0 ? json_real(r->highest) : json_null()) &&
-	       !json_object_set(o, "moments", moments) && !json_object_set(o, "counters", counters);
+	       !json_object_set(o, "moments", moments) && !json_object_set(o, "mapped", mapped) &&
+	       !json_object_set(o, "counters", counters);
 	json_decref(moments);
+	json_decref(mapped);
 	json_decref(counters);
 	if (good)
 		return json_print(o);
@@ -721,7 +818,8 @@ int report_rss(const struct opened_trace *file, const char *name, const struct o
 	       bool json)
 {
 	struct rss r = {.file = file, .trace = file->trace, .out = out};
-	int error;
+	int64_t times[MAPPED_MOMENTS];
+	int error, status;
 
 	if (!find(r.trace, "maps.resident") && !find(r.trace, "self.resident"))
 		return cli_error(
@@ -730,9 +828,15 @@ int report_rss(const struct opened_trace *file, const char *name, const struct o
 		    "it out",
 		    name);
 	error = find_moments(&r);
+	for (size_t i = 0; i < r.moments; i++)
+		times[i] = r.moment[i].time_ns;
+	if (!error)
+		error = mapped_at(r.trace, times, r.moments, &r.mapped);
 	if (error)
 		return cli_error("%s: %s", name, mayfly_error_text(error));
-	return json ? print_json(&r) : print_text(&r);
+	status = json ? print_json(&r) : print_text(&r);
+	mapped_free(&r.mapped);
+	return status;
 }
 
 void print_resident(const struct output *out, const struct mayfly_trace *trace)

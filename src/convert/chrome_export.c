@@ -4,8 +4,13 @@
  *
  *	M	names of the process and its threads
  *	C	"live heap", "live blocks", "allocated": over time, STEPS points; "live heap by
- *		function": the functions that have the most at the peak, and the others
+ *		function": the functions that have the most at the peak, and the others; and what
+ *		was measured of the process
  *	i	"peak", and with options->samples each sample and its free
+ *	B E	spans, each inside the one before it on its thread: where spans overlap otherwise,
+ *		those above one that ends are closed with it and go on as new slices
+ *	i C	instants, on their thread; values of counters
+ *	s t f	flows: the first, next and last event of each, bound to the slice around it
  *
  * Times are microseconds since the program's start, with three decimals: no nanosecond is lost.
  * Perfetto's importer knows the file by its first two bytes, `{"`.
@@ -13,6 +18,7 @@
 #include "convert/exports.h"
 
 #include "convert/curve.h"
+#include "convert/event_walk.h"
 #include "convert/out.h"
 #include "convert/shown_stacks.h"
 
@@ -24,16 +30,20 @@
 #define STEPS	  1000
 #define FUNCTIONS 12
 
+#define OWN_CATEGORY "program" /* of what the program defined itself */
+
 struct chrome {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
-	struct shown_stacks stacks; /* of samples */
+	struct shown_stacks stacks; /* of samples and track events */
+	struct track_survey survey;
 	struct out out;
 	uint32_t pid;
 	bool any; /* an event was written */
 };
 
-/* Everything that all events have. The caller adds members, each after a comma, and calls end. */
+/* What all events have; name: or NULL. The caller adds members, each after a comma, and calls end.
+ */
 static void begin(struct chrome *c, const char *phase, const char *name)
 {
 	out_text(&c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
@@ -41,8 +51,10 @@ static void begin(struct chrome *c, const char *phase, const char *name)
 	out_text(&c->out, phase);
 	out_text(&c->out, "\",\"pid\":");
 	out_unsigned(&c->out, c->pid);
-	out_text(&c->out, ",\"name\":");
-	out_json(&c->out, name);
+	if (name) {
+		out_text(&c->out, ",\"name\":");
+		out_json(&c->out, name);
+	}
 }
 
 static void end(struct chrome *c)
@@ -69,6 +81,19 @@ static uint32_t tid_of(const struct chrome *c, uint32_t index)
 	const struct mayfly_thread *t = mayfly_trace_thread(c->trace, index);
 
 	return t ? t->tid : 0;
+}
+
+static void put_thread(struct chrome *c, uint32_t index)
+{
+	out_format(&c->out, ",\"tid\":%" PRIu32, tid_of(c, index));
+}
+
+/* Between two members. */
+static void comma(struct chrome *c, bool *any)
+{
+	if (*any)
+		out_char(&c->out, ',');
+	*any = true;
 }
 
 /* ---- names ---- */
@@ -169,7 +194,7 @@ static bool put_stack(struct chrome *c, uint32_t node)
 	const uint32_t *path;
 	size_t length = shown_path(&c->stacks, node, &path);
 
-	out_text(&c->out, ",\"stack\":[");
+	out_text(&c->out, "\"stack\":[");
 	for (size_t i = length; i-- > 0;) {
 		const struct shown_frame *f = &c->stacks.frame[path[i]];
 
@@ -184,6 +209,24 @@ static bool put_stack(struct chrome *c, uint32_t node)
 	return length > 0;
 }
 
+static void put_labels(struct chrome *c, uint32_t set)
+{
+	size_t count;
+	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
+	bool any = false;
+
+	out_text(&c->out, ",\"labels\":{");
+	for (size_t i = 0; i < count; i++) {
+		if (!label_counts(label, i, count))
+			continue;
+		comma(c, &any);
+		out_json(&c->out, label[i].key);
+		out_char(&c->out, ':');
+		out_json(&c->out, label[i].value);
+	}
+	out_char(&c->out, '}');
+}
+
 static bool write_sample(struct chrome *c, const struct mayfly_event *e)
 {
 	static const char *const kinds[] = {"alloc", "free", "promote"};
@@ -195,21 +238,23 @@ static bool write_sample(struct chrome *c, const struct mayfly_event *e)
 		   tid_of(c, e->thread), e->sample);
 	out_format(&c->out, ",\"size\":%" PRIu64 ",", e->size);
 	put_number(c, "weight", e->weight_bytes);
-	if (e->kind == MAYFLY_ALLOC)
+	if (e->labels)
+		put_labels(c, e->labels);
+	if (e->kind == MAYFLY_ALLOC) {
+		out_char(&c->out, ',');
 		done = put_stack(c, e->node);
+	}
 	out_char(&c->out, '}');
 	end(c);
 	return done;
 }
 
-static int write_samples(struct chrome *c, const struct mayfly_query *query)
+static int write_samples(struct chrome *c)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
-	int more = shown_begin(&c->stacks, c->trace, query);
+	int more = mayfly_cursor_open(c->trace, &cursor);
 
-	if (!more)
-		more = mayfly_cursor_open(c->trace, &cursor);
 	if (more)
 		return more;
 	mayfly_cursor_promotions(cursor);
@@ -220,6 +265,224 @@ static int write_samples(struct chrome *c, const struct mayfly_query *query)
 		}
 	mayfly_cursor_close(cursor);
 	return more < 0 ? more : 0;
+}
+
+/* ---- track events ---- */
+
+/* Numbers as they are: what JSON has none for is text. */
+static void put_value(struct chrome *c, uint32_t type, union mayfly_value value)
+{
+	if (type == MAYFLY_FIELD_INT)
+		out_format(&c->out, "%" PRId64, value.i);
+	else if (type == MAYFLY_FIELD_TEXT)
+		out_json(&c->out, value.text);
+	else if (type != MAYFLY_FIELD_FLOAT)
+		out_unsigned(&c->out, value.u);
+	else if (isfinite(value.f))
+		out_format(&c->out, "%.17g", value.f);
+	else
+		out_format(&c->out, "\"%f\"", value.f);
+}
+
+/* Up to where its arguments follow. */
+static void begin_track(struct chrome *c, const char *phase, const struct mayfly_track_event *e,
+			const char *name, int64_t time_ns)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+
+	begin(c, phase, name ? name : type->name);
+	out_text(&c->out, ",\"cat\":");
+	out_json(&c->out, *type->category ? type->category : OWN_CATEGORY);
+	put_time(c, time_ns);
+	put_thread(c, e->thread);
+}
+
+static bool has_field(const struct mayfly_track_type *type, const char *name)
+{
+	for (size_t i = 0; i < type->fields; i++)
+		if (strcmp(type->field[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* False: out of memory. */
+static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, bool again)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	bool any = false, done = true;
+
+	if (!e->values && !e->node && !again)
+		return true;
+	out_text(&c->out, ",\"args\":{");
+	for (size_t i = 0; i < e->values; i++) {
+		comma(c, &any);
+		out_json(&c->out, type->field[i].name);
+		out_char(&c->out, ':');
+		put_value(c, type->field[i].type, e->value[i]);
+	}
+	if (again) {
+		comma(c, &any);
+		out_text(&c->out, "\"continued\":true");
+	}
+	if (e->node && !has_field(type, "stack")) {
+		comma(c, &any);
+		done = put_stack(c, e->node);
+	}
+	out_char(&c->out, '}');
+	return done;
+}
+
+static bool begin_slice(struct chrome *c, const struct mayfly_track_event *e, int64_t time_ns,
+			bool again)
+{
+	bool done;
+
+	begin_track(c, "B", e, NULL, time_ns);
+	done = put_arguments(c, e, again);
+	end(c);
+	return done;
+}
+
+/* Of the innermost slice: it needs no name. */
+static void end_slice(struct chrome *c, uint32_t thread, int64_t time_ns)
+{
+	begin(c, "E", NULL);
+	put_time(c, time_ns);
+	put_thread(c, thread);
+	end(c);
+}
+
+/* Bound to the slice that its thread has at this time. */
+static void write_flows(struct chrome *c, const struct mayfly_track_event *e)
+{
+	static const char *const phases[] = {
+	    [FLOW_FIRST] = "s", [FLOW_NEXT] = "t", [FLOW_LAST] = "f"};
+	uint64_t flow;
+
+	for (size_t at = 0; track_flow(c->trace, e, &at, &flow);) {
+		enum flow_step step = track_survey_flow(&c->survey, flow);
+
+		if (step == FLOW_NONE)
+			continue;
+		begin(c, phases[step], "flow");
+		out_text(&c->out, ",\"cat\":\"flow\"");
+		put_time(c, e->time_ns);
+		put_thread(c, e->thread);
+		out_format(&c->out, ",\"id\":\"0x%" PRIx64 "\"%s", flow,
+			   step == FLOW_LAST ? ",\"bp\":\"e\"" : "");
+		end(c);
+	}
+}
+
+static bool write_end(struct chrome *c, const struct event_walk *w)
+{
+	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
+	bool done = true;
+
+	for (size_t i = 0; i < w->nesting.close; i++)
+		end_slice(c, w->track.thread, w->track.time_ns);
+	for (size_t i = w->nesting.first; done && w->nesting.reopen && i < stack->depth; i++)
+		if (!stack->span[i].cut)
+			done = begin_slice(c, &stack->span[i].begin, w->track.time_ns, true);
+	return done;
+}
+
+static bool write_begin(struct chrome *c, const struct event_walk *w)
+{
+	if (w->span.cut)
+		return true;
+	if (!begin_slice(c, &w->track, w->track.time_ns, false))
+		return false;
+	write_flows(c, &w->track);
+	return true;
+}
+
+/* A flow needs a slice: where there is none around an instant, it is one of no length itself. */
+static bool write_instant(struct chrome *c, const struct event_walk *w)
+{
+	const struct mayfly_track_event *e = &w->track;
+	uint64_t flow;
+	size_t at = 0;
+	bool done;
+
+	if (!event_walk_inside(w, e->thread) && track_flow(c->trace, e, &at, &flow)) {
+		if (!begin_slice(c, e, e->time_ns, false))
+			return false;
+		write_flows(c, e);
+		end_slice(c, e->thread, e->time_ns);
+		return true;
+	}
+	begin_track(c, "i", e, NULL, e->time_ns);
+	out_text(&c->out, ",\"s\":\"t\"");
+	done = put_arguments(c, e, false);
+	end(c);
+	write_flows(c, e);
+	return done;
+}
+
+/* A counter is the process's, and each of its arguments a line: the name tells threads apart, and
+ * what else an event has is no value. */
+static void write_count(struct chrome *c, const struct mayfly_track_event *e)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	char name[4096];
+	double value;
+
+	if (!track_counter_value(c->trace, e, &value))
+		return;
+	begin_track(c, "C", e, track_counter_name(name, sizeof(name), c->trace, &c->survey, e),
+		    e->time_ns);
+	out_text(&c->out, ",\"args\":{");
+	out_json(&c->out, *type->unit ? type->unit : "value");
+	out_char(&c->out, ':');
+	put_value(c, type->field[0].type, e->value[0]);
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static bool write_track(struct chrome *c, const struct event_walk *w)
+{
+	switch (w->track.kind) {
+	case MAYFLY_TRACK_BEGIN:
+		return write_begin(c, w);
+	case MAYFLY_TRACK_END:
+		return write_end(c, w);
+	case MAYFLY_TRACK_INSTANT:
+		return write_instant(c, w);
+	default:
+		write_count(c, &w->track);
+		return true;
+	}
+}
+
+static int write_tracks(struct chrome *c, const struct mayfly_query *query)
+{
+	struct event_walk walk;
+	int item;
+
+	if (!c->info->track_events)
+		return 0;
+	item = track_survey_begin(&c->survey, c->trace, query);
+	if (item)
+		return item;
+	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS);
+	while (!item && !c->out.error && (item = event_walk_next(&walk)) == WALK_TRACK)
+		item = write_track(c, &walk) ? 0 : MAYFLY_E_MEMORY;
+	event_walk_end(&walk);
+	return item;
+}
+
+/* What was measured of the process, and the recording's other counters. */
+static void write_measured(struct chrome *c, const struct mayfly_query *q)
+{
+	for (size_t i = 0; i < c->info->counters; i++) {
+		const struct mayfly_counter *m = mayfly_trace_counter(c->trace, i);
+
+		for (size_t k = 0; k < m->points && !c->out.error; k++)
+			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
+				write_counter(c, m->name, m->time_ns[k],
+					      *m->unit ? m->unit : "value", m->value[k]);
+	}
 }
 
 /* ---- all of it ---- */
@@ -250,10 +513,15 @@ int export_chrome(const struct mayfly_trace *trace, const struct export_options 
 	write_head(&c, options);
 	write_names(&c);
 	write_counters(&c, &curve);
-	if (options->samples)
-		error = write_samples(&c, options->query);
+	write_measured(&c, options->query);
+	error = shown_begin(&c.stacks, trace, options->query);
+	if (!error)
+		error = write_tracks(&c, options->query);
+	if (!error && options->samples)
+		error = write_samples(&c);
 	out_text(&c.out, "\n]}\n");
 	finished = out_end(&c.out);
+	track_survey_end(&c.survey);
 	shown_end(&c.stacks);
 	curve_free(&curve);
 	return error ? error : finished;

@@ -7,6 +7,7 @@
  * Whether a stack passes the user's filters is asked of a query that has no others: a stack that
  * it has a sum for, passes.
  */
+#include "convert/event_walk.h"
 #include "convert/exports.h"
 #include "convert/out.h"
 
@@ -38,6 +39,8 @@ struct table {
 	struct rank_set nodes;	 /* whose stacks pass the filters */
 	struct rank_set freed;	 /* samples */
 	struct rank_set threads; /* that pass the filters */
+	struct rank_set labels;	 /* sets that pass the filters */
+	char labels_text[16384];
 };
 
 /* ---- places ---- */
@@ -205,13 +208,25 @@ static int stacks_table(struct table *t)
 #define SINGLE_BLOCKS                                                                              \
 	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
 
-static bool thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
+/* A set passes when one of its labels does, as "key=value". */
+static bool choose_labels(struct table *t)
 {
-	char number[16];
+	const struct mayfly_match *match = &t->query->label;
+	char text[1024];
 
-	snprintf(number, sizeof(number), "%" PRIu32, thread->tid);
-	return !match->matches || match->matches(match->context, thread->name) ||
-	       match->matches(match->context, number);
+	if (!rank_set_begin(&t->labels, t->info->label_sets + 1))
+		return false;
+	for (size_t set = 0; match->matches && set < t->info->label_sets; set++) {
+		size_t count;
+		const struct mayfly_label *label = mayfly_trace_labels(t->trace, set, &count);
+
+		for (size_t i = 0; i < count; i++) {
+			snprintf(text, sizeof(text), "%s=%s", label[i].key, label[i].value);
+			if (match->matches(match->context, text))
+				rank_set_add(&t->labels, set);
+		}
+	}
+	return true;
 }
 
 static int choose(struct table *t)
@@ -223,10 +238,10 @@ static int choose(struct table *t)
 	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
 	if (!t->cache || !rank_set_begin(&t->nodes, t->info->nodes + 1) ||
 	    !rank_set_begin(&t->freed, t->info->samples + 1) ||
-	    !rank_set_begin(&t->threads, t->info->threads + 1))
+	    !rank_set_begin(&t->threads, t->info->threads + 1) || !choose_labels(t))
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < t->info->threads; i++)
-		if (thread_fits(&t->query->thread, mayfly_trace_thread(t->trace, i)))
+		if (export_thread_fits(&t->query->thread, mayfly_trace_thread(t->trace, i)))
 			rank_set_add(&t->threads, i);
 	mayfly_query_defaults(&q);
 	q.metric = MAYFLY_ALLOCATED;
@@ -248,6 +263,8 @@ static bool block_fits(const struct table *t, const struct mayfly_event *e)
 	return e->size >= q->min_size && e->size <= q->max_size && e->alloc_time_ns >= q->from_ns &&
 	       (e->alloc_time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
 	       (q->heaps ? q->heaps >> e->heap & 1 : mayfly_event_counts(t->trace, e)) &&
+	       (!q->label.matches ||
+		(e->labels < t->info->label_sets && rank_set_has(&t->labels, e->labels))) &&
 	       e->node < t->info->nodes && rank_set_has(&t->nodes, e->node) &&
 	       (!q->thread.matches ||
 		(e->alloc_thread < t->info->threads && rank_set_has(&t->threads, e->alloc_thread)));
@@ -288,6 +305,8 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
+	out_csv(&t->out, label_set_text(t->labels_text, sizeof(t->labels_text), t->trace, e->labels));
+	out_char(&t->out, ',');
 	return write_place_again(t, e->node);
 }
 
@@ -337,8 +356,8 @@ static int samples_table(struct table *t)
 	if (error)
 		return error;
 	out_text(&t->out, "sample,time_ns,thread,thread_name,heap,size,weight_bytes,weight_blocks,"
-			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,function,file,"
-			  "line,module,depth,stack\r\n");
+			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,labels,function,"
+			  "file,line,module,depth,stack\r\n");
 	error = through_events(t, false);
 	return error ? error : through_events(t, true);
 }
@@ -359,6 +378,7 @@ int export_csv(const struct mayfly_trace *trace, const struct export_options *op
 	rank_set_free(&t.nodes);
 	rank_set_free(&t.freed);
 	rank_set_free(&t.threads);
+	rank_set_free(&t.labels);
 	for (size_t i = 0; t.cache && i < CACHE_SLOTS; i++)
 		free(t.cache[i].text.bytes);
 	free(t.cache);

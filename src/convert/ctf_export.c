@@ -9,15 +9,17 @@
  * What an event refers to (stack, its frames, their modules) is an event of its own, written in the
  * same stream just before the first event of the whole trace that needs it, with the same time. So
  * names are written once, and memory is a bit for each stack and frame, and a packet for each
- * thread. A packet is given to its file when it is full; files are not kept open, since there may
- * be more threads than a process may have files.
+ * thread. Track events are merged with the thread's blocks by their times. A packet is given to its
+ *file when it is full; files are not kept open, since there may be more threads than a process may
+ *have files.
  *
- *	event:	| id 5 bits, time 27 bits | fields ...
+ *	event:	| id 5 bits, time 27 bits | fields ...		ids below 31
  *	or	| 31 5 bits, padding to a byte | id 32 | time 64 | fields ...
  */
 #include "convert/exports.h"
 
 #include "convert/ctf_metadata.h"
+#include "convert/event_walk.h"
 #include "convert/shown_stacks.h"
 #include "trace/bytes.h"
 
@@ -30,6 +32,7 @@
 #define PACKET_BYTES	 65536
 #define ALL_PACKET_BYTES (64u << 20) /* of all threads: with many, packets are smaller */
 #define LEAST_PACKET	 4096
+#define LABELS_BYTES	 (64u << 10) /* of a block's labels as text: all that a program can set */
 
 struct stream {
 	struct bytes packet; /* head and events so far; used 0: none is begun */
@@ -49,6 +52,12 @@ struct ctf {
 	uint8_t *node_written, *frame_written, *module_written; /* bits */
 	uint32_t *path;						/* of a node: frames, leaf first */
 	size_t path_room;
+	struct ctf_track_class *class; /* of each type of track events */
+	uint64_t discarded;	       /* said in packets from here on */
+	char *labels;		       /* NULL: blocks have none */
+	/* Through the same blocks in the order of events, not of times: which spans they are in. */
+	struct event_walk order;
+	bool has_spans;
 };
 
 static bool take_bit(uint8_t *bits, size_t i)
@@ -92,6 +101,7 @@ static void begin_packet(struct ctf *c, uint32_t thread, int64_t time_ns)
 	bytes_put_fixed(b, (uint64_t)time_ns, 8);
 	for (int i = 0; i < 3; i++)
 		bytes_put_fixed(b, 0, 8); /* AT_END_TIME, AT_CONTENT, AT_PACKET */
+	bytes_put_fixed(b, c->discarded, 8);
 	bytes_put_fixed(b, s->packets++, 8);
 	bytes_put_fixed(b, t ? t->tid : 0, 4);
 	put_string(b, t ? t->name : "");
@@ -158,7 +168,7 @@ static int end_packet(struct ctf *c, uint32_t thread)
 }
 
 /* Begins an event, and a packet when there is none. */
-static struct bytes *begin_event(struct ctf *c, uint32_t thread, enum ctf_event id, int64_t time_ns)
+static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, int64_t time_ns)
 {
 	struct stream *s = &c->stream[thread];
 	struct bytes *b = &s->packet;
@@ -167,8 +177,8 @@ static struct bytes *begin_event(struct ctf *c, uint32_t thread, enum ctf_event 
 		begin_packet(c, thread, time_ns);
 	if (time_ns < s->last_ns)
 		time_ns = s->last_ns;
-	if (time_ns - s->last_ns < INT64_C(1) << CTF_TIME_BITS) {
-		bytes_put_fixed(b, (uint32_t)id | (uint64_t)time_ns << CTF_ID_BITS, 4);
+	if (id < CTF_EXTENDED && time_ns - s->last_ns < INT64_C(1) << CTF_TIME_BITS) {
+		bytes_put_fixed(b, id | (uint64_t)time_ns << CTF_ID_BITS, 4);
 	} else {
 		bytes_put_fixed(b, CTF_EXTENDED, 1);
 		bytes_put_fixed(b, id, 4);
@@ -303,22 +313,31 @@ static uint8_t flags_of(const struct mayfly_event *e)
 	return flags;
 }
 
-static int write_event(struct ctf *c, const struct mayfly_event *e)
+static void put_span(struct bytes *b, const struct open_span *span)
+{
+	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
+}
+
+/* Has c->order at the block that is at hand. 0 or an error. */
+static int follow_order(struct ctf *c)
+{
+	int item = WALK_TRACK;
+
+	while (c->has_spans && item == WALK_TRACK)
+		item = event_walk_next(&c->order);
+	return item < 0 ? item : 0;
+}
+
+static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time_ns)
 {
 	static const enum ctf_event ids[] = {CTF_ALLOC, CTF_FREE, CTF_PROMOTE};
-	int64_t time_ns;
 	struct bytes *b;
+	int error = follow_order(c);
 
-	if (!c->begun && e->time_ns < 0)
-		c->zero_ns = e->time_ns;
-	c->begun = true;
-	time_ns = e->time_ns - c->zero_ns;
-	if (e->kind == MAYFLY_ALLOC) {
-		int error = write_stack(c, e->thread, time_ns, e->node);
-
-		if (error)
-			return error;
-	}
+	if (!error && e->kind == MAYFLY_ALLOC)
+		error = write_stack(c, e->thread, time_ns, e->node);
+	if (error)
+		return error;
 	b = begin_event(c, e->thread, ids[e->kind], time_ns);
 	bytes_put_fixed(b, e->sample, 8);
 	bytes_put_fixed(b, e->size, 8);
@@ -330,27 +349,135 @@ static int write_event(struct ctf *c, const struct mayfly_event *e)
 	}
 	if (e->kind != MAYFLY_PROMOTE)
 		bytes_put_fixed(b, flags_of(e), 1);
-	return b->used < c->packet_bytes ? 0 : end_packet(c, e->thread);
+	/* Not empty: babeltrace2 would show the text before again. */
+	if (e->kind == MAYFLY_ALLOC && c->labels)
+		put_string(b, e->labels
+				  ? label_set_text(c->labels, LABELS_BYTES, c->trace, e->labels)
+				  : "-");
+	if (e->kind == MAYFLY_ALLOC && c->has_spans)
+		put_span(b, event_walk_inside(&c->order, e->thread));
+	return 0;
 }
 
-static int write_events(struct ctf *c)
+static void put_value(struct bytes *b, uint32_t type, union mayfly_value value)
 {
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int error = mayfly_cursor_open(c->trace, &cursor), more;
+	if (type == MAYFLY_FIELD_TEXT)
+		put_string(b, value.text);
+	else if (type == MAYFLY_FIELD_FLOAT)
+		put_double(b, value.f);
+	else
+		bytes_put_fixed(b, value.u, 8);
+}
+
+static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_ns)
+{
+	const struct mayfly_track_event *e = &w->track;
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	bool end = e->kind == MAYFLY_TRACK_END;
+	struct bytes *b;
+	int error = write_stack(c, e->thread, time_ns, e->node);
 
 	if (error)
 		return error;
-	mayfly_cursor_promotions(cursor);
-	while (!error && (more = mayfly_cursor_next(cursor, &e)) != 0)
-		error = more < 0 ? more : write_event(c, &e);
-	mayfly_cursor_close(cursor);
-	/* A folder without any stream is no trace to readers. */
-	if (!error && !c->begun)
-		begin_packet(c, 0, 0);
+	b = begin_event(c, e->thread, c->class[e->type].id + end, time_ns);
+	for (size_t i = 0; i < type->fields && !end; i++)
+		put_value(b, type->field[i].type, e->value[i]);
+	if (c->class[e->type].has_stack && !end)
+		bytes_put_fixed(b, e->node, 4);
+	if (type->kind == MAYFLY_TYPE_SPAN)
+		put_span(b, &w->span);
+	return 0;
+}
+
+static int write_event(struct ctf *c, const struct event_walk *w, enum walk_item item)
+{
+	int64_t time_ns = item == WALK_BLOCK ? w->block.time_ns : w->track.time_ns;
+	uint32_t thread = item == WALK_BLOCK ? w->block.thread : w->track.thread;
+	int error;
+
+	if (!c->begun && time_ns < 0)
+		c->zero_ns = time_ns;
+	c->begun = true;
+	time_ns -= c->zero_ns;
+	error =
+	    item == WALK_BLOCK ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
+	if (error)
+		return error;
+	return c->stream[thread].packet.used < c->packet_bytes ? 0 : end_packet(c, thread);
+}
+
+/* A packet without events. */
+static int write_empty(struct ctf *c, int64_t time_ns)
+{
+	begin_packet(c, 0, time_ns);
+	return end_packet(c, 0);
+}
+
+/* How many events were lost is said by a packet more than by the one before it. Which threads' they
+ * were is unknown: at the end of one. */
+static int write_discarded(struct ctf *c)
+{
+	int64_t last_ns = 0;
+	uint64_t lost = c->info->dropped_samples + c->info->dropped_frees + c->info->dropped_events;
+	int error = 0;
+
+	if (!lost)
+		return 0;
+	for (uint32_t i = 0; i < c->info->threads + 1; i++)
+		if (c->stream[i].last_ns > last_ns)
+			last_ns = c->stream[i].last_ns;
+	if (c->stream[0].packets == 0)
+		error = write_empty(c, 0);
+	c->discarded = lost;
+	return error ? error : write_empty(c, last_ns);
+}
+
+/* A folder without any stream is no trace to readers. */
+static int end_streams(struct ctf *c)
+{
+	int error = c->begun ? 0 : write_empty(c, 0);
+
 	for (uint32_t i = 0; !error && i < c->info->threads + 1; i++)
 		error = end_packet(c, i);
-	return error;
+	return error ? error : write_discarded(c);
+}
+
+static int write_events(struct ctf *c, const struct mayfly_query *query)
+{
+	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
+	struct event_walk walk;
+	int item = event_walk_begin(&walk, c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED);
+
+	c->has_spans = ctf_has_spans(c->trace);
+	if (!item && c->has_spans)
+		item = event_walk_begin(&c->order, c->trace, query, all);
+
+	while (!item && (item = event_walk_next(&walk)) > 0)
+		item = write_event(c, &walk, (enum walk_item)item);
+	event_walk_end(&walk);
+	if (c->has_spans)
+		event_walk_end(&c->order);
+	return item ? item : end_streams(c);
+}
+
+/* Ids for the types, and which of them have stacks: others have no field for it. */
+static int make_classes(struct ctf *c, const struct mayfly_query *query)
+{
+	uint32_t id = CTF_FIRST_TRACK;
+	struct event_walk walk;
+	int item;
+
+	for (size_t i = 0; i < c->info->track_types; i++) {
+		c->class[i].id = id++;
+		id += mayfly_trace_track_type(c->trace, i)->kind == MAYFLY_TYPE_SPAN;
+	}
+	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS | WALK_UNMATCHED);
+	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK) {
+		c->class[walk.track.type].has_stack |= walk.track.node != 0;
+		item = 0;
+	}
+	event_walk_end(&walk);
+	return item;
 }
 
 static int write_metadata(const struct ctf *c, const char *purpose)
@@ -368,7 +495,7 @@ static int write_metadata(const struct ctf *c, const char *purpose)
 	if (!file)
 		return error;
 	out_begin(&out, to_file, file);
-	ctf_metadata(&out, c->info, purpose, c->uuid, c->zero_ns);
+	ctf_metadata(&out, c->trace, c->class, purpose, c->uuid, c->zero_ns);
 	error = out_end(&out);
 	if (fclose(file) != 0 && !error)
 		error = errno ? errno : EIO;
@@ -395,12 +522,18 @@ static int make_tables(struct ctf *c)
 	c->node_written = calloc(c->info->nodes / 8 + 1, 1);
 	c->frame_written = calloc(c->info->frames / 8 + 1, 1);
 	c->module_written = calloc(c->info->modules / 8 + 1, 1);
+	c->class = calloc(c->info->track_types + 1, sizeof(*c->class));
+	if (c->info->label_sets > 1) {
+		c->labels = malloc(LABELS_BYTES);
+		if (!c->labels)
+			return MAYFLY_E_MEMORY;
+	}
 	c->packet_bytes = ALL_PACKET_BYTES / (c->info->threads + 1);
 	if (c->packet_bytes > PACKET_BYTES)
 		c->packet_bytes = PACKET_BYTES;
 	if (c->packet_bytes < LEAST_PACKET)
 		c->packet_bytes = LEAST_PACKET;
-	return c->stream && c->node_written && c->frame_written && c->module_written
+	return c->stream && c->node_written && c->frame_written && c->module_written && c->class
 		   ? 0
 		   : MAYFLY_E_MEMORY;
 }
@@ -413,7 +546,9 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 
 	make_uuid(&c);
 	if (!error)
-		error = write_events(&c);
+		error = make_classes(&c, options->query);
+	if (!error)
+		error = write_events(&c, options->query);
 	if (!error)
 		error = write_metadata(&c, options->purpose);
 	for (size_t i = 0; c.stream && i < c.info->threads + 1; i++)
@@ -422,6 +557,8 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	free(c.node_written);
 	free(c.frame_written);
 	free(c.module_written);
+	free(c.class);
+	free(c.labels);
 	free(c.path);
 	return error;
 }

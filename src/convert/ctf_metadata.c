@@ -3,6 +3,7 @@
 #include "convert/ctf_metadata.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SECOND_NS 1000000000
@@ -12,6 +13,7 @@ static const char types[] =
     "typealias integer { size = 16; align = 8; signed = false; } := uint16_t;\n"
     "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
     "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
+    "typealias integer { size = 64; align = 8; signed = true; } := int64_t;\n"
     "typealias integer { size = 64; align = 8; signed = false; base = 16; } := address_t;\n"
     "typealias integer { size = 5; align = 1; signed = false; } := uint5_t;\n"
     "typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := float64_t;\n";
@@ -40,6 +42,7 @@ static const char streams[] = "typealias integer {\n"
 			      "		time64_t timestamp_end;\n"
 			      "		uint64_t content_size;\n"
 			      "		uint64_t packet_size;\n"
+			      "		uint64_t events_discarded;\n"
 			      "		uint64_t packet_seq_num;\n"
 			      "		uint32_t tid;\n"
 			      "		string thread;\n"
@@ -86,7 +89,9 @@ static const char events[] =
     "};\n"
     "\n"
     "/* weight: what the block stands for. stack: 0 for none. flags: 1 part of a realloc,\n"
-    "   2 temporary, 4 inherited from the parent process, 8 kept by chance when thinned. */\n"
+    "   2 temporary, 4 inherited from the parent process, 8 kept by chance when thinned.\n"
+    "   labels: key=value of each, - for none. span: the innermost one that its thread had open;\n"
+    "   times of blocks are rounded, so a block may stand in front of what began before it. */\n"
     "event {\n"
     "	name = \"alloc\"; id = 3; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -96,31 +101,35 @@ static const char events[] =
     "		float64_t weight_blocks;\n"
     "		uint32_t stack;\n"
     "		enum : uint8_t {\n"
-    "			malloc = 0, ocaml_minor = 1, ocaml_major = 2, external = 3\n"
+    "			malloc = 0, ocaml_minor = 1, ocaml_major = 2, external = 3,\n"
+    "			pool = 4, pool_mapped = 5\n"
     "		} heap;\n"
-    "		uint8_t flags;\n"
-    "	};\n"
-    "};\n"
-    "\n"
-    "event {\n"
-    "	name = \"free\"; id = 4; stream_id = 0;\n"
-    "	fields := struct {\n"
-    "		uint64_t sample;\n"
-    "		uint64_t size;\n"
-    "		float64_t weight_bytes;\n"
-    "		uint8_t flags;\n"
-    "	};\n"
-    "};\n"
-    "\n"
-    "/* From OCaml's minor to its major heap. */\n"
-    "event {\n"
-    "	name = \"promote\"; id = 5; stream_id = 0;\n"
-    "	fields := struct {\n"
-    "		uint64_t sample;\n"
-    "		uint64_t size;\n"
-    "		float64_t weight_bytes;\n"
-    "	};\n"
-    "};\n";
+    "		uint8_t flags;\n";
+static const char labels[] = "		string labels;\n";
+static const char span[] = "		uint64_t _span;\n";
+
+static const char other_events[] = "	};\n"
+				   "};\n"
+				   "\n"
+				   "event {\n"
+				   "	name = \"free\"; id = 4; stream_id = 0;\n"
+				   "	fields := struct {\n"
+				   "		uint64_t sample;\n"
+				   "		uint64_t size;\n"
+				   "		float64_t weight_bytes;\n"
+				   "		uint8_t flags;\n"
+				   "	};\n"
+				   "};\n"
+				   "\n"
+				   "/* From OCaml's minor to its major heap. */\n"
+				   "event {\n"
+				   "	name = \"promote\"; id = 5; stream_id = 0;\n"
+				   "	fields := struct {\n"
+				   "		uint64_t sample;\n"
+				   "		uint64_t size;\n"
+				   "		float64_t weight_bytes;\n"
+				   "	};\n"
+				   "};\n";
 
 static void put_uuid(struct out *out, const uint8_t uuid[CTF_UUID_BYTES])
 {
@@ -132,9 +141,8 @@ static void put_uuid(struct out *out, const uint8_t uuid[CTF_UUID_BYTES])
 }
 
 /* As in C, without escapes but for quotes: readers differ in the others. */
-static void put_string(struct out *out, const char *name, const char *text)
+static void put_quoted(struct out *out, const char *text)
 {
-	out_format(out, "	%s = \"", name);
 	for (; *text; text++) {
 		size_t length = utf8_length(text);
 
@@ -147,6 +155,12 @@ static void put_string(struct out *out, const char *name, const char *text)
 			text += length - 1;
 		}
 	}
+}
+
+static void put_string(struct out *out, const char *name, const char *text)
+{
+	out_format(out, "	%s = \"", name);
+	put_quoted(out, text);
 	out_text(out, "\";\n");
 }
 
@@ -182,9 +196,132 @@ static void put_clock(struct out *out, const uint8_t uuid[CTF_UUID_BYTES], int64
 	out_text(out, "	absolute = TRUE;\n};\n\n");
 }
 
-void ctf_metadata(struct out *out, const struct mayfly_info *info, const char *purpose,
+/* ---- track events ---- */
+
+/* An identifier for any name. The '_' in front, which readers take away, makes it none of TSDL's
+ * own words. */
+static void field_identifier(char *buffer, size_t size, const char *name)
+{
+	size_t used = 0;
+
+	buffer[used++] = '_';
+	for (; *name && used + 1 < size; name++) {
+		bool fits = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+			    (*name >= '0' && *name <= '9');
+
+		buffer[used++] = fits ? *name : '_';
+	}
+	buffer[used] = 0;
+}
+
+#define IDENTIFIER_BYTES 256
+
+/* Whether a field before this one, or our own, is called so. */
+static bool is_taken(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], size_t field)
+{
+	for (size_t i = 0; i < field; i++)
+		if (strcmp(identifier[i], identifier[field]) == 0)
+			return true;
+	return strcmp(identifier[field], "_stack") == 0 || strcmp(identifier[field], "_span") == 0;
+}
+
+#define MOST_TAKEN (MAYFLY_TRACK_VALUES + 1) /* the other fields' names, and our own */
+
+static void name_field(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], size_t field,
+		       const char *name)
+{
+	char *own = identifier[field];
+
+	field_identifier(own, IDENTIFIER_BYTES - MOST_TAKEN, *name ? name : "value");
+	while (is_taken(identifier, field))
+		strcat(own, "_");
+}
+
+bool ctf_has_spans(const struct mayfly_trace *trace)
+{
+	for (size_t i = 0; i < mayfly_trace_info(trace)->track_types; i++)
+		if (mayfly_trace_track_type(trace, i)->kind == MAYFLY_TYPE_SPAN)
+			return true;
+	return false;
+}
+
+static void put_fields(struct out *out, const struct mayfly_track_type *type, size_t fields,
+		       bool has_stack)
+{
+	static const char *const names[] = {
+	    [MAYFLY_FIELD_INT] = "int64_t",	[MAYFLY_FIELD_UINT] = "uint64_t",
+	    [MAYFLY_FIELD_FLOAT] = "float64_t", [MAYFLY_FIELD_TEXT] = "string",
+	    [MAYFLY_FIELD_FLOW] = "uint64_t",
+	};
+	char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES];
+
+	if (fields == 0 && !has_stack && type->kind != MAYFLY_TYPE_SPAN)
+		return;
+	out_text(out, "	fields := struct {\n");
+	for (size_t i = 0; i < fields; i++) {
+		name_field(identifier, i, type->field[i].name);
+		out_format(out, "		%s %s;\n", names[type->field[i].type],
+			   identifier[i]);
+	}
+	if (has_stack)
+		out_text(out, "		uint32_t _stack;\n");
+	if (type->kind == MAYFLY_TYPE_SPAN)
+		out_text(out, span);
+	out_text(out, "	};\n");
+}
+
+/* What the program did not define itself has its category in front, as providers do elsewhere; not
+ * "thread.start", which says so already. */
+static bool needs_category(const struct mayfly_track_type *type)
+{
+	size_t length = strlen(type->category);
+
+	return length &&
+	       (strncmp(type->name, type->category, length) != 0 || type->name[length] != '.');
+}
+
+static void put_class(struct out *out, const struct mayfly_track_type *type, uint32_t id,
+		      const char *suffix, size_t fields, bool has_stack)
+{
+	out_text(out, "\nevent {\n	name = \"");
+	if (needs_category(type)) {
+		put_quoted(out, type->category);
+		out_char(out, ':');
+	}
+	put_quoted(out, type->name);
+	out_format(out, "%s\"; id = %" PRIu32 "; stream_id = 0;\n", suffix, id);
+	put_fields(out, type, fields, has_stack);
+	out_text(out, "};\n");
+}
+
+static void put_track_classes(struct out *out, const struct mayfly_trace *trace,
+			      const struct ctf_track_class *class)
+{
+	size_t count = mayfly_trace_info(trace)->track_types;
+
+	if (count)
+		out_text(out,
+			 "\n/* What the program and its threads did beside: spans begin and end, "
+			 "the latest of its\n   thread first; instants; values of counters. stack: "
+			 "0 for none.\n   span: its number, from 1; 0 of an end without a "
+			 "begin. */\n");
+	for (size_t i = 0; i < count; i++) {
+		const struct mayfly_track_type *type = mayfly_trace_track_type(trace, i);
+		bool has_end = type->kind == MAYFLY_TYPE_SPAN;
+
+		put_class(out, type, class[i].id, has_end ? "_begin" : "", type->fields,
+			  class[i].has_stack);
+		if (has_end)
+			put_class(out, type, class[i].id + 1, "_end", 0, false);
+	}
+}
+
+void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
+		  const struct ctf_track_class *class, const char *purpose,
 		  const uint8_t uuid[CTF_UUID_BYTES], int64_t zero_ns)
 {
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
 	out_text(out, "/* CTF 1.8 */\n\n");
 	out_text(out, types);
 	out_text(out, "\ntrace {\n	major = 1;\n	minor = 8;\n	uuid = ");
@@ -200,4 +337,10 @@ void ctf_metadata(struct out *out, const struct mayfly_info *info, const char *p
 	put_clock(out, uuid, info->start_real_ns + zero_ns);
 	out_text(out, streams);
 	out_text(out, events);
+	if (info->label_sets > 1)
+		out_text(out, labels);
+	if (ctf_has_spans(trace))
+		out_text(out, span);
+	out_text(out, other_events);
+	put_track_classes(out, trace, class);
 }

@@ -24,7 +24,17 @@ enum ctf_event {
 	CTF_ALLOC = 3,
 	CTF_FREE = 4,
 	CTF_PROMOTE = 5,
+	CTF_FIRST_TRACK = 6, /* and up: of track events, see struct ctf_track_class */
 };
+
+/* The events of a type: a span's begin and end are two. */
+struct ctf_track_class {
+	uint32_t id;	/* of BEGIN, or of the only one; END has the next */
+	bool has_stack; /* an event of it has one */
+};
+
+/* Whether events of the trace have spans to name. */
+bool ctf_has_spans(const struct mayfly_trace *trace);
 
 /* Of flags in events. */
 #define CTF_FLAG_REALLOC   1u
@@ -32,8 +42,10 @@ enum ctf_event {
 #define CTF_FLAG_INHERITED 4u
 #define CTF_FLAG_THINNED   8u
 
-/* Time 0 of the streams is `zero_ns` after that of the trace: not above 0. */
-void ctf_metadata(struct out *out, const struct mayfly_info *info, const char *purpose,
+/* class: of each type of track events. Time 0 of the streams is `zero_ns` after that of the trace:
+ * not above 0. */
+void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
+		  const struct ctf_track_class *class, const char *purpose,
 		  const uint8_t uuid[CTF_UUID_BYTES], int64_t zero_ns);
 
 #endif

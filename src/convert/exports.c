@@ -2,6 +2,7 @@
 /* What the exports of stacks and sums share: see exports.h. */
 #include "convert/exports.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,15 @@ void export_two_questions(const struct mayfly_query *query, struct mayfly_query 
 bool export_knows(const struct mayfly_trace *trace, uint32_t absent)
 {
 	return !(mayfly_trace_info(trace)->absent & absent);
+}
+
+bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%" PRIu32, thread->tid);
+	return !match->matches || match->matches(match->context, thread->name) ||
+	       match->matches(match->context, number);
 }
 
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,

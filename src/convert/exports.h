@@ -30,6 +30,8 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *t
 			 const struct mayfly_query *query, int64_t time_ns);
 /* Whether a trace has these of enum mayfly_absent. */
 bool export_knows(const struct mayfly_trace *trace, uint32_t absent);
+/* Whether a filter by thread keeps this one: by its name or its number. */
+bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread);
 /* What the trace is of: the command, or the program's name. */
 const char *export_title(const struct export_options *options, const struct mayfly_trace *trace);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/eventlog.h"
 #include "convert/exports.h"
 #include "convert/heap_text.h"
 #include "convert/heaptrack.h"
@@ -74,13 +75,24 @@ static const char *left_out_of_memtrace(const struct mayfly_trace *trace,
 	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
 }
 
+static const char *left_out_of_ctf(const struct mayfly_trace *trace,
+				   const struct export_options *options)
+{
+	(void)options;
+	return mayfly_trace_info(trace)->snapshot_ns
+		   ? "blocks, as a trace of snapshots has none; its other events are in it"
+		   : NULL;
+}
+
 /* ---- the tables ---- */
 
 static const struct import_format imports[] = {
-    {"Memtrace", memtrace_recognise, import_memtrace},
-    {"heaptrack", heaptrack_recognise, heaptrack_import},
-    {"heap profile", heap_text_recognise, heap_text_import},
-    {"pprof", pprof_recognise, pprof_import},
+    /* Begins as Memtrace's do, which are CTF, too. */
+    {"OCaml eventlog", eventlog_recognise, eventlog_import, EVENTLOG_METADATA},
+    {"Memtrace", memtrace_recognise, import_memtrace, NULL},
+    {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
+    {"heap profile", heap_text_recognise, heap_text_import, NULL},
+    {"pprof", pprof_recognise, pprof_import, NULL},
 };
 
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
@@ -129,7 +141,7 @@ static const struct export_format exports[] = {
      .convert = export_csv},
     {.name = "chrome",
      .suffix = ".trace.json",
-     .help = "the heap over time: for chrome://tracing and ui.perfetto.dev",
+     .help = "the heap over time, spans: for chrome://tracing, ui.perfetto.dev",
      .text = true,
      .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
      .convert = export_chrome},
@@ -149,7 +161,9 @@ static const struct export_format exports[] = {
      .help = "folder of every event: for babeltrace2 and Trace Compass",
      .shape = EXPORT_FOLDER,
      .events = true,
+     .tracks = true,
      .landmark = CTF_METADATA,
+     .left_out = left_out_of_ctf,
      .convert_at = export_ctf},
     {.name = "sqlite",
      .suffix = ".sqlite",

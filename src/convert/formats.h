@@ -25,6 +25,9 @@ struct import_options {
 	 * machine; 0 or a negative enum mayfly_error. NULL: there is nobody to ask. */
 	int (*symbolise)(void *context, struct recording *tables);
 	void *context;
+	/* What is in the file import_format.beside; size 0: there is none. */
+	const void *beside;
+	size_t beside_size;
 };
 
 struct import_format {
@@ -34,6 +37,9 @@ struct import_format {
 	 * error, and the report says so. What the format does not have is marked absent. */
 	int (*convert)(const void *data, size_t size, const struct import_options *options,
 		       trace_sink *sink, void *context, struct import_report *report);
+	/* Name of a file that may stand beside such a file and tells more of it; the two in a
+	 * folder are then one input, too. NULL: there is none. */
+	const char *beside;
 };
 
 /* The format that a file begins like, or NULL. */
@@ -74,6 +80,7 @@ struct export_format {
 	enum export_shape shape;
 	bool text;	      /* fit for a terminal */
 	bool events;	      /* is made of single events, which traces of snapshots do not have */
+	bool tracks;	      /* track events are among them: these a trace of snapshots may have */
 	unsigned int takes;   /* enum export_takes */
 	unsigned int metrics; /* that can be asked for: EXPORT_METRIC() of each */
 	/* FOLDER: a file that each such folder holds. Only a folder that has it is replaced. */

@@ -4,9 +4,12 @@
  *
  *	ClockSnapshot			all clocks are CLOCK_REALTIME here
  *	TrackDescriptor ...		the process, its threads, counters
- *	TrackEvent ...			live heap, live blocks, allocated, the largest functions
+ *	TrackEvent ...			live heap, live blocks, allocated, the largest functions;
+ *					what was measured of the process
  *	ProfilePacket ...		the heap by stack at MOMENTS times and at the peak: flame
- *graphs TrackEvent ...			with options->samples: each sample, with its stack
+ *					graphs
+ *	TrackEvent ...			spans, instants and counters of threads
+ *	TrackEvent ...			with options->samples: each sample, with its stack
  *
  * A ProfilePacket holds what each stack has allocated and freed since the start; readers take
  * differences and what is not freed, and drop a stack whose sums go down. Ours are estimates at
@@ -17,6 +20,7 @@
 #include "convert/exports.h"
 
 #include "convert/curve.h"
+#include "convert/event_walk.h"
 #include "convert/out.h"
 #include "convert/perfetto_stacks.h"
 
@@ -26,16 +30,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/numbering.h"
 #include "trace/varint.h"
 
-#define STEPS	      1000
-#define FUNCTIONS     12
-#define MOMENTS	      10
-#define PACKET_BYTES  (256u << 10) /* of one dump: more goes into the next packet */
-#define SOME_TIME     1000000000   /* instead of an unknown start: readers leave out time 0 */
-#define TRACK_PROCESS 1
-#define TRACK_COUNTER 100   /* and up */
-#define TRACK_THREAD  10000 /* and up */
+#define STEPS	       1000
+#define FUNCTIONS      12
+#define MOMENTS	       10
+#define PACKET_BYTES   (256u << 10) /* of one dump: more goes into the next packet */
+#define SOME_TIME      1000000000   /* instead of an unknown start: readers leave out time 0 */
+#define TRACK_PROCESS  1
+#define TRACK_COUNTER  100		   /* and up */
+#define TRACK_THREAD   10000		   /* and up */
+#define TRACK_COUNTED  ((uint64_t)1 << 40) /* and up: counters that the program or a thread has */
+#define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, beside TRACK_COUNTER */
+#define OWN_CATEGORY   "program"	   /* of what the program defined itself */
 
 enum { TRACE_PACKET = 1 };
 enum { /* TracePacket */
@@ -61,18 +69,38 @@ enum { /* TrackDescriptor */
 };
 enum { PROCESS_PID = 1, PROCESS_COMMAND = 2, PROCESS_NAME = 6 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
-enum { COUNTER_UNIT = 3, UNIT_COUNT = 2, UNIT_BYTES = 3 };
+enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
+enum { UNIT_NS = 1, UNIT_COUNT = 2, UNIT_BYTES = 3 };
 enum { /* TrackEvent */
+       EVENT_CATEGORY_IID = 3,
        EVENT_ANNOTATION = 4,
        EVENT_TYPE = 9,
+       EVENT_NAME_IID = 10,
        EVENT_TRACK = 11,
        EVENT_CATEGORY = 22,
        EVENT_NAME = 23,
        EVENT_COUNTER = 30,
+       EVENT_DOUBLE_COUNTER = 44,
+       EVENT_FLOW = 47,
+       EVENT_LAST_FLOW = 48,
        EVENT_STACK = 56,
 };
-enum { TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
-enum { ANNOTATION_UNSIGNED = 3, ANNOTATION_NAME = 10 };
+enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum {
+	ANNOTATION_NAME_IID = 1,
+	ANNOTATION_BOOL = 2,
+	ANNOTATION_UNSIGNED = 3,
+	ANNOTATION_SIGNED = 4,
+	ANNOTATION_DOUBLE = 5,
+	ANNOTATION_TEXT = 6,
+	ANNOTATION_NAME = 10,
+};
+enum { /* InternedData, beside those of stacks */
+       DATA_CATEGORIES = 1,
+       DATA_EVENT_NAMES = 2,
+       DATA_ANNOTATION_NAMES = 3,
+};
+enum { STRING_IID = 1, STRING_STR = 2 };
 enum { PROFILE_DUMPS = 5, PROFILE_CONTINUED = 6, PROFILE_INDEX = 7 };
 enum { /* ProcessHeapSamples */
        DUMP_PID = 1,
@@ -113,7 +141,12 @@ struct perfetto {
 	uint32_t pid;
 	uint64_t zero; /* of our times */
 	uint64_t profiles;
-	struct heap heap[2];
+	struct heap heap[3];
+	struct track_survey survey;
+	struct texts names;  /* of types, categories and fields: number + 1 is their iid */
+	uint8_t *name_known; /* of each: bits of the fields of InternedData that have it */
+	size_t name_room;
+	struct numbering counters; /* of a type and thread */
 };
 
 /* ---- packets ---- */
@@ -210,16 +243,30 @@ static int put_threads(struct perfetto *p)
 	return error;
 }
 
-static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, unsigned unit)
+/* unit: "" of plain numbers. */
+static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
+			   const char *unit)
 {
 	begin_packet(p, 0, 0);
-	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_COUNTER + track);
+	protobuf_unsigned(&p->message, TRACK_UUID, track);
 	protobuf_text(&p->message, TRACK_NAME, name);
-	protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
+	protobuf_unsigned(&p->message, TRACK_PARENT, parent);
 	p->inner.used = 0;
-	protobuf_unsigned(&p->inner, COUNTER_UNIT, unit);
+	if (strcmp(unit, "bytes") == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_BYTES);
+	else if (strcmp(unit, "ns") == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_NS);
+	else if (*unit == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_COUNT);
+	else
+		protobuf_text(&p->inner, COUNTER_UNIT_NAME, unit);
 	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
 	return end_packet(p, PACKET_TRACK);
+}
+
+static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, const char *unit)
+{
+	return put_any_counter(p, TRACK_COUNTER + track, TRACK_PROCESS, name, unit);
 }
 
 enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
@@ -227,16 +274,19 @@ enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
 static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
 {
 	char name[4096], text[4096 + 32];
-	int error = put_counter_track(p, LIVE_BYTES, "live heap", UNIT_BYTES);
+	int error;
 
+	if (!curve->steps)
+		return 0;
+	error = put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
 	if (!error)
-		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", UNIT_COUNT);
+		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", "");
 	if (!error)
-		error = put_counter_track(p, ALLOCATED_BYTES, "allocated", UNIT_BYTES);
+		error = put_counter_track(p, ALLOCATED_BYTES, "allocated", "bytes");
 	for (size_t row = 0; !error && row < curve->series->rows; row++) {
 		snprintf(text, sizeof(text), "live heap of %s",
 			 curve_row_name(curve, row, name, sizeof(name)));
-		error = put_counter_track(p, FIRST_FUNCTION + row, text, UNIT_BYTES);
+		error = put_counter_track(p, FIRST_FUNCTION + row, text, "bytes");
 	}
 	return error;
 }
@@ -255,6 +305,24 @@ static int put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, doub
 	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_COUNTER + track);
 	protobuf_unsigned(&p->message, EVENT_COUNTER, whole(value));
 	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+/* What was measured of the process, and the recording's other counters. */
+static int put_measured(struct perfetto *p)
+{
+	const struct mayfly_query *q = p->query;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < p->info->counters; i++) {
+		const struct mayfly_counter *m = mayfly_trace_counter(p->trace, i);
+		uint64_t track = TRACK_MEASURED + i;
+
+		error = put_counter_track(p, track, m->name, m->unit);
+		for (size_t k = 0; !error && k < m->points; k++)
+			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
+				error = put_counter(p, m->time_ns[k], track, m->value[k]);
+	}
+	return error;
 }
 
 static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
@@ -390,7 +458,7 @@ static size_t choose_moments(const struct perfetto *p, const struct curve *curve
 	bool want_peak = curve->peak.bytes.estimate > 0 && peak.time_ns >= p->query->from_ns;
 	size_t count = 0;
 
-	for (int i = 1; i <= MOMENTS; i++) {
+	for (int i = 1; curve->steps && i <= MOMENTS; i++) {
 		int64_t time_ns = curve->step[curve->steps * (size_t)i / MOMENTS - 1].to_ns;
 
 		if (want_peak && peak.time_ns <= time_ns) {
@@ -416,22 +484,29 @@ static int put_dumps(struct perfetto *p, const struct curve *curve)
 	return error;
 }
 
+/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
+static void choose_heaps(struct perfetto *p)
+{
+	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
+	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
+	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
+	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
+	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
+
+	if (asked) {
+		pool &= asked;
+		ocaml &= asked;
+	}
+	p->heap[0] = (struct heap){.name = "libc.malloc",
+				   .used = !asked || (asked & native),
+				   .heaps = has_ocaml || has_pool ? native : asked};
+	p->heap[1] = (struct heap){.name = "ocaml", .used = has_ocaml && ocaml, .heaps = ocaml};
+	p->heap[2] = (struct heap){.name = "pool", .used = has_pool && pool, .heaps = pool};
+}
+
 static bool begin_heaps(struct perfetto *p)
 {
-	const uint32_t ocaml = MAYFLY_HEAPS_OCAML;
-	uint32_t asked = p->query->heaps;
-	uint32_t native =
-	    asked ? asked & ~ocaml : 1u << MAYFLY_HEAP_MALLOC | 1u << MAYFLY_HEAP_POOL_MAPPED;
-
-	p->heap[0] = (struct heap){.name = "libc.malloc", .used = native != 0};
-	p->heap[1] = (struct heap){.name = "ocaml", .heaps = asked ? asked & ocaml : ocaml};
-	/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
-	if (p->info->ocaml_interval_bytes) {
-		p->heap[0].heaps = native;
-		p->heap[1].used = p->heap[1].heaps != 0;
-	} else {
-		p->heap[0].heaps = asked;
-	}
+	choose_heaps(p);
 	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++) {
 		if (!p->heap[i].used)
 			continue;
@@ -442,6 +517,209 @@ static bool begin_heaps(struct perfetto *p)
 	return true;
 }
 
+/* ---- track events ---- */
+
+static bool make_room(struct perfetto *p, uint32_t number)
+{
+	size_t before = p->name_room;
+
+	if (!array_reserve(&p->name_known, &p->name_room, number, 1))
+		return false;
+	memset(p->name_known + before, 0, p->name_room - before);
+	return true;
+}
+
+/* The iid of a text, which goes with the next packet when it is new. 0: out of memory. */
+static uint64_t intern(struct perfetto *p, uint32_t field, const char *text)
+{
+	uint32_t number = texts_number(&p->names, text);
+	uint8_t *known;
+
+	if (number == TEXTS_FAILED || !make_room(p, number))
+		return 0;
+	known = &p->name_known[number];
+	if (!(*known >> field & 1)) {
+		*known |= (uint8_t)(1u << field);
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, STRING_IID, (uint64_t)number + 1);
+		protobuf_text(&p->inner, STRING_STR, text);
+		protobuf_message(&p->stacks.fresh, field, &p->inner);
+	}
+	return (uint64_t)number + 1;
+}
+
+/* What is new to readers has to be there before the packet that uses it is made. */
+struct track_iids {
+	uint64_t category, name, field[MAYFLY_TRACK_VALUES], continued;
+};
+
+static bool intern_type(struct perfetto *p, const struct mayfly_track_type *type, bool again,
+			struct track_iids *iid)
+{
+	const char *category = *type->category ? type->category : OWN_CATEGORY;
+	bool done;
+
+	iid->category = intern(p, DATA_CATEGORIES, category);
+	iid->name = intern(p, DATA_EVENT_NAMES, type->name);
+	done = iid->category && iid->name;
+	for (size_t i = 0; i < type->fields; i++) {
+		iid->field[i] = intern(p, DATA_ANNOTATION_NAMES, type->field[i].name);
+		done &= iid->field[i] != 0;
+	}
+	iid->continued = again ? intern(p, DATA_ANNOTATION_NAMES, "continued") : 0;
+	return done && !again == !iid->continued;
+}
+
+static void put_value(struct perfetto *p, uint64_t name, uint32_t type, union mayfly_value value)
+{
+	p->inner.used = 0;
+	protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, name);
+	if (type == MAYFLY_FIELD_INT)
+		protobuf_signed(&p->inner, ANNOTATION_SIGNED, value.i);
+	else if (type == MAYFLY_FIELD_FLOAT)
+		protobuf_double(&p->inner, ANNOTATION_DOUBLE, value.f);
+	else if (type == MAYFLY_FIELD_TEXT)
+		protobuf_text(&p->inner, ANNOTATION_TEXT, value.text);
+	else
+		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value.u);
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static void put_flows(struct perfetto *p, const struct mayfly_track_event *e)
+{
+	uint64_t flow;
+
+	for (size_t at = 0; track_flow(p->trace, e, &at, &flow);) {
+		enum flow_step step = track_survey_flow(&p->survey, flow);
+
+		if (step != FLOW_NONE)
+			protobuf_fixed(&p->message,
+				       step == FLOW_LAST ? EVENT_LAST_FLOW : EVENT_FLOW, flow);
+	}
+}
+
+static uint64_t thread_track(const struct perfetto *p, uint32_t thread)
+{
+	return thread < p->info->threads ? TRACK_THREAD + (uint64_t)thread : TRACK_PROCESS;
+}
+
+/* A slice begins, also again, or an instant. */
+static int put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
+		     int64_t time_ns, bool again)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
+	uint64_t stack = e->node ? perfetto_stack(&p->stacks, e->node) : 0;
+	struct track_iids iid;
+
+	if ((e->node && !stack) || !intern_type(p, type, again, &iid))
+		return MAYFLY_E_MEMORY;
+	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_unsigned(&p->message, EVENT_TYPE, event_type);
+	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, e->thread));
+	protobuf_unsigned(&p->message, EVENT_CATEGORY_IID, iid.category);
+	protobuf_unsigned(&p->message, EVENT_NAME_IID, iid.name);
+	for (size_t i = 0; i < e->values; i++)
+		put_value(p, iid.field[i], type->field[i].type, e->value[i]);
+	if (again) {
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, iid.continued);
+		protobuf_unsigned(&p->inner, ANNOTATION_BOOL, 1);
+		protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+	} else {
+		put_flows(p, e);
+	}
+	if (stack)
+		protobuf_unsigned(&p->message, EVENT_STACK, stack);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
+{
+	begin_packet(p, time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_END);
+	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, thread));
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_end(struct perfetto *p, const struct event_walk *w)
+{
+	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
+	int64_t time_ns = w->track.time_ns;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < w->nesting.close; i++)
+		error = end_slice(p, w->track.thread, time_ns);
+	for (size_t i = w->nesting.first; !error && w->nesting.reopen && i < stack->depth; i++)
+		if (!stack->span[i].cut)
+			error = put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
+	return error;
+}
+
+/* A counter of a thread is a track below the thread's. */
+static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
+	struct key key = {{1, e->type, e->thread}};
+	bool is_new, real = type->field[0].type == MAYFLY_FIELD_FLOAT;
+	uint64_t track;
+	uint32_t number;
+	double value;
+	int error = 0;
+
+	if (!track_counter_value(p->trace, e, &value))
+		return 0;
+	number = numbering_of(&p->counters, key, &is_new);
+	if (number == NUMBERING_NONE)
+		return MAYFLY_E_MEMORY;
+	track = TRACK_COUNTED + number;
+	if (is_new)
+		error =
+		    put_any_counter(p, track, thread_track(p, e->thread), type->name, type->unit);
+	if (error)
+		return error;
+	begin_packet(p, e->time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	protobuf_unsigned(&p->message, EVENT_TRACK, track);
+	if (real || (type->field[0].type != MAYFLY_FIELD_INT && e->value[0].u > INT64_MAX))
+		protobuf_double(&p->message, EVENT_DOUBLE_COUNTER, value);
+	else
+		protobuf_signed(&p->message, EVENT_COUNTER, e->value[0].i);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_track(struct perfetto *p, const struct event_walk *w)
+{
+	switch (w->track.kind) {
+	case MAYFLY_TRACK_BEGIN:
+		return w->span.cut ? 0
+				   : put_named(p, &w->track, TYPE_BEGIN, w->track.time_ns, false);
+	case MAYFLY_TRACK_END:
+		return put_end(p, w);
+	case MAYFLY_TRACK_INSTANT:
+		return put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
+	default:
+		return put_count(p, &w->track);
+	}
+}
+
+static int put_tracks(struct perfetto *p)
+{
+	struct event_walk walk;
+	int item;
+
+	if (!p->info->track_events)
+		return 0;
+	item = track_survey_begin(&p->survey, p->trace, p->query);
+	if (item)
+		return item;
+	item = event_walk_begin(&walk, p->trace, p->query, WALK_TRACKS);
+	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK)
+		item = put_track(p, &walk);
+	event_walk_end(&walk);
+	return item;
+}
+
 /* ---- samples ---- */
 
 static void annotate(struct perfetto *p, const char *name, uint64_t value)
@@ -449,6 +727,16 @@ static void annotate(struct perfetto *p, const char *name, uint64_t value)
 	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, name);
 	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static void annotate_labels(struct perfetto *p, uint32_t set)
+{
+	char text[16384];
+
+	p->inner.used = 0;
+	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
+	protobuf_text(&p->inner, ANNOTATION_TEXT, label_set_text(text, sizeof(text), p->trace, set));
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 
@@ -468,6 +756,8 @@ static int put_sample(struct perfetto *p, const struct mayfly_event *e)
 	annotate(p, "sample", e->sample);
 	annotate(p, "size", e->size);
 	annotate(p, "weight", whole(e->weight_bytes));
+	if (e->labels)
+		annotate_labels(p, e->labels);
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
 	return end_packet(p, PACKET_TRACK_EVENT);
@@ -503,7 +793,11 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 	for (size_t i = 0; !error && i < curve->steps; i++)
 		error = put_step(p, curve, i);
 	if (!error)
+		error = put_measured(p);
+	if (!error)
 		error = put_dumps(p, curve);
+	if (!error)
+		error = put_tracks(p);
 	return error || !samples ? error : put_samples(p);
 }
 
@@ -514,6 +808,10 @@ static void end_perfetto(struct perfetto *p)
 	bytes_free(&p->message);
 	bytes_free(&p->inner);
 	bytes_free(&p->dump);
+	track_survey_end(&p->survey);
+	texts_free(&p->names);
+	free(p->name_known);
+	numbering_free(&p->counters);
 	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++)
 		free(p->heap[i].dumped);
 }

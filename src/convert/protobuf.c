@@ -6,7 +6,7 @@
 
 #include "convert/out.h"
 
-enum wire_type { VARINT = 0, BYTES = 2 };
+enum wire_type { VARINT = 0, FIXED = 1, BYTES = 2 };
 
 static void tag(struct bytes *p, uint32_t field, enum wire_type type)
 {
@@ -22,6 +22,20 @@ void protobuf_unsigned(struct bytes *p, uint32_t field, uint64_t value)
 void protobuf_signed(struct bytes *p, uint32_t field, int64_t value)
 {
 	protobuf_unsigned(p, field, (uint64_t)value);
+}
+
+void protobuf_fixed(struct bytes *p, uint32_t field, uint64_t value)
+{
+	tag(p, field, FIXED);
+	bytes_put_fixed(p, value, 8);
+}
+
+void protobuf_double(struct bytes *p, uint32_t field, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	protobuf_fixed(p, field, bits);
 }
 
 void protobuf_bytes(struct bytes *p, uint32_t field, const void *bytes, size_t size)

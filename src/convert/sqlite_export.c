@@ -4,14 +4,17 @@
  *
  * A block's row is inserted when it is freed, or at the end, so that it is written once and nothing
  * has to be found again. Which blocks were live at the peak is known by then: a pass over the
- * events comes first that finds the event that reached it. Everything is one transaction into a
+ * events comes first that finds the event that reached it. Track events have a pass of their own
+ * (sqlite_tracks.c). Everything is one transaction into a
  * file that has no readers yet, so there is no journal, and SQLite's cache bounds the memory.
  */
 #include "convert/exports.h"
 
 #include "convert/curve.h"
-#include "convert/out.h"
 #include "convert/shown_stacks.h"
+#include "convert/sqlite_rows.h"
+#include "convert/sqlite_schema.h"
+#include "convert/sqlite_tracks.h"
 #include "trace/cursor.h"
 #include "trace/estimate.h"
 #include "trace/reader.h"
@@ -19,12 +22,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "convert/sqlite_schema.h"
 
 #define STEPS 1000
 
@@ -32,166 +32,42 @@ static const char settings[] = "PRAGMA page_size = 16384; PRAGMA journal_mode = 
 			       "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
 			       "PRAGMA cache_size = -32768; BEGIN;";
 
-struct database {
-	const struct mayfly_trace *trace;
-	const struct mayfly_info *info;
-	const struct mayfly_query *query;
-	sqlite3 *db;
-	sqlite3_stmt *insert;
-	int error;
-	int column; /* of the row at hand */
-	uint64_t allocs_at_peak, events_at_peak;
-	int64_t peak_ns;
-	double peak_bytes;
-	uint64_t events; /* so far */
-	int64_t *symbol; /* of a frame: that callers see first, -1 when all are hidden */
-	int64_t *leaf;	 /* of a node: the symbol of the place that allocates, -1 for none */
-};
-
-/* ---- SQLite ---- */
-
-static void fail(struct database *d, int code)
-{
-	if (d->error || code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
-		return;
-	if (code == SQLITE_NOMEM)
-		d->error = MAYFLY_E_MEMORY;
-	else if (code == SQLITE_TOOBIG)
-		d->error = MAYFLY_E_TOO_LARGE;
-	else
-		d->error = code == SQLITE_FULL ? ENOSPC : EIO;
-}
-
-static void run(struct database *d, const char *sql)
-{
-	if (!d->error)
-		fail(d, sqlite3_exec(d->db, sql, NULL, NULL, NULL));
-}
-
-/* Rows follow: begin_rows, { bind_... for each column, end_row } ..., end_rows. */
-static void begin_rows(struct database *d, const char *sql)
-{
-	if (!d->error)
-		fail(d, sqlite3_prepare_v2(d->db, sql, -1, &d->insert, NULL));
-	d->column = 0;
-}
-
-static void end_rows(struct database *d)
-{
-	sqlite3_finalize(d->insert);
-	d->insert = NULL;
-}
-
-static void end_row(struct database *d)
-{
-	if (!d->error)
-		fail(d, sqlite3_step(d->insert));
-	if (!d->error)
-		fail(d, sqlite3_reset(d->insert));
-	d->column = 0;
-}
-
-static void bind_integer(struct database *d, int64_t value)
-{
-	if (!d->error)
-		fail(d, sqlite3_bind_int64(d->insert, ++d->column, value));
-}
-
-/* SQLite's integers are signed: what is larger is a REAL. */
-static void bind_unsigned(struct database *d, uint64_t value)
-{
-	if (d->error)
-		return;
-	if (value <= INT64_MAX)
-		fail(d, sqlite3_bind_int64(d->insert, ++d->column, (int64_t)value));
-	else
-		fail(d, sqlite3_bind_double(d->insert, ++d->column, (double)value));
-}
-
-static void bind_real(struct database *d, double value)
-{
-	if (!d->error)
-		fail(d, sqlite3_bind_double(d->insert, ++d->column, value));
-}
-
-static void bind_null(struct database *d)
-{
-	if (!d->error)
-		fail(d, sqlite3_bind_null(d->insert, ++d->column));
-}
-
-/* A time that may be forever. */
-static void bind_time(struct database *d, int64_t ns)
-{
-	if (ns == INT64_MAX)
-		bind_null(d);
-	else
-		bind_integer(d, ns);
-}
-
-/* What is not UTF-8 becomes U+FFFD: readers would stop at it. "" is NULL. */
-static void bind_text(struct database *d, const char *text)
-{
-	size_t length = strlen(text), used = 0;
-	char *clean;
-
-	if (d->error)
-		return;
-	if (length == 0) {
-		bind_null(d);
-		return;
-	}
-	clean = malloc(length * 3 + 1);
-	if (!clean) {
-		d->error = MAYFLY_E_MEMORY;
-		return;
-	}
-	while (*text) {
-		size_t valid = utf8_length(text);
-
-		memcpy(clean + used, valid ? text : "\xef\xbf\xbd", valid ? valid : 3);
-		used += valid ? valid : 3;
-		text += valid ? valid : 1;
-	}
-	fail(d, sqlite3_bind_text64(d->insert, ++d->column, clean, used, free, SQLITE_UTF8));
-}
-
 /* ---- what samples refer to ---- */
 
 static void put_modules(struct database *d)
 {
-	begin_rows(d, "INSERT INTO modules VALUES(?,?,?,?,?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO modules VALUES(?,?,?,?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->modules && !d->error; i++) {
 		const struct mayfly_module *m = mayfly_trace_module(d->trace, i);
 		char hex[2 * 64 + 1] = "";
 
 		for (size_t k = 0; k < m->build_id_length && k < 64; k++)
 			snprintf(hex + 2 * k, 3, "%02x", m->build_id[k]);
-		bind_unsigned(d, i);
-		bind_text(d, m->path);
-		bind_text(d, hex);
-		bind_unsigned(d, m->start);
-		bind_unsigned(d, m->end);
-		bind_unsigned(d, m->bias);
-		bind_integer(d, m->from_ns);
-		bind_time(d, m->to_ns);
-		end_row(d);
+		database_bind_unsigned(d, i);
+		database_bind_text(d, m->path);
+		database_bind_text(d, hex);
+		database_bind_unsigned(d, m->start);
+		database_bind_unsigned(d, m->end);
+		database_bind_unsigned(d, m->bias);
+		database_bind_integer(d, m->from_ns);
+		database_bind_time(d, m->to_ns);
+		database_end_row(d);
 	}
-	end_rows(d);
+	database_end_rows(d);
 }
 
 static void put_threads(struct database *d)
 {
-	begin_rows(d, "INSERT INTO threads VALUES(?,?,?)");
+	database_begin_rows(d, "INSERT INTO threads VALUES(?,?,?)");
 	for (size_t i = 0; i < d->info->threads && !d->error; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(d->trace, i);
 
-		bind_unsigned(d, i);
-		bind_unsigned(d, t->tid);
-		bind_text(d, t->name);
-		end_row(d);
+		database_bind_unsigned(d, i);
+		database_bind_unsigned(d, t->tid);
+		database_bind_text(d, t->name);
+		database_end_row(d);
 	}
-	end_rows(d);
+	database_end_rows(d);
 }
 
 static bool is_hidden(const struct database *d, const char *function, const char *file,
@@ -210,24 +86,24 @@ static void put_symbol(struct database *d, int64_t number, const struct mayfly_f
 	const struct mayfly_module *m = mayfly_trace_module(d->trace, f->module);
 	char name[4096];
 
-	bind_integer(d, number);
-	bind_text(d, frame_shown_name(name, sizeof(name), f->kind, l ? l->function : "",
-				      m ? m->path : "", f->address));
-	bind_text(d, l ? l->file : "");
+	database_bind_integer(d, number);
+	database_bind_text(d, frame_shown_name(name, sizeof(name), f->kind, l ? l->function : "",
+					       m ? m->path : "", f->address));
+	database_bind_text(d, l ? l->file : "");
 	if (l && l->line)
-		bind_unsigned(d, l->line);
+		database_bind_unsigned(d, l->line);
 	else
-		bind_null(d);
-	bind_integer(d, l && l->inlined);
-	bind_integer(d, hidden);
-	end_row(d);
+		database_bind_null(d);
+	database_bind_integer(d, l && l->inlined);
+	database_bind_integer(d, hidden);
+	database_end_row(d);
 }
 
 static void put_symbols(struct database *d)
 {
 	int64_t number = 0;
 
-	begin_rows(d, "INSERT INTO symbols VALUES(?,?,?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO symbols VALUES(?,?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->frames && !d->error; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(d->trace, i);
 		const struct mayfly_module *m = mayfly_trace_module(d->trace, f->module);
@@ -244,52 +120,52 @@ static void put_symbols(struct database *d)
 				d->symbol[i] = number;
 		}
 	}
-	end_rows(d);
+	database_end_rows(d);
 }
 
 static void put_frames(struct database *d)
 {
 	int64_t number = 0;
 
-	begin_rows(d, "INSERT INTO frames VALUES(?,?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO frames VALUES(?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->frames && !d->error; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(d->trace, i);
 		size_t count = f->locations ? f->locations : 1;
 
-		bind_unsigned(d, i);
+		database_bind_unsigned(d, i);
 		if (f->module < d->info->modules)
-			bind_unsigned(d, f->module);
+			database_bind_unsigned(d, f->module);
 		else
-			bind_null(d);
-		bind_unsigned(d, f->address);
-		bind_integer(d, number);
-		bind_unsigned(d, count);
-		end_row(d);
+			database_bind_null(d);
+		database_bind_unsigned(d, f->address);
+		database_bind_integer(d, number);
+		database_bind_unsigned(d, count);
+		database_end_row(d);
 		number += (int64_t)count;
 	}
-	end_rows(d);
+	database_end_rows(d);
 }
 
 /* A parent's number is below its children's, so what it shows is known when they come. */
 static void put_stacks(struct database *d)
 {
-	begin_rows(d, "INSERT INTO stacks VALUES(?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO stacks VALUES(?,?,?,?)");
 	d->leaf[0] = -1;
 	for (size_t i = 1; i < d->info->nodes && !d->error; i++) {
 		struct mayfly_node n = mayfly_trace_node(d->trace, i);
 		int64_t own = n.frame < d->info->frames ? d->symbol[n.frame] : -1;
 
 		d->leaf[i] = own >= 0 ? own : n.parent < i ? d->leaf[n.parent] : -1;
-		bind_unsigned(d, i);
-		bind_unsigned(d, n.parent);
-		bind_unsigned(d, n.frame);
+		database_bind_unsigned(d, i);
+		database_bind_unsigned(d, n.parent);
+		database_bind_unsigned(d, n.frame);
 		if (d->leaf[i] < 0)
-			bind_null(d);
+			database_bind_null(d);
 		else
-			bind_integer(d, d->leaf[i]);
-		end_row(d);
+			database_bind_integer(d, d->leaf[i]);
+		database_end_row(d);
 	}
-	end_rows(d);
+	database_end_rows(d);
 }
 
 /* ---- samples ---- */
@@ -336,10 +212,10 @@ static void bind_weight(struct database *d, const struct cursor_block *b)
 
 	tally_add(&t, estimate_sampler(d->info->sampler, b->flags),
 		  trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
-	bind_real(d, t.exact_bytes + t.sampled_bytes);
-	bind_real(d, t.exact_blocks + t.sampled_blocks);
-	bind_real(d, t.variance_bytes);
-	bind_real(d, t.variance_blocks);
+	database_bind_real(d, t.exact_bytes + t.sampled_bytes);
+	database_bind_real(d, t.exact_blocks + t.sampled_blocks);
+	database_bind_real(d, t.variance_bytes);
+	database_bind_real(d, t.variance_blocks);
 }
 
 static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
@@ -348,31 +224,34 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 	static const char *const heaps[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
 							"external", "pool",	   "pool-mapped"};
 
-	bind_unsigned(d, number);
-	bind_integer(d, b->time_ns);
-	bind_unsigned(d, b->thread);
-	bind_unsigned(d, b->node);
+	database_bind_unsigned(d, number);
+	database_bind_integer(d, b->time_ns);
+	database_bind_unsigned(d, b->thread);
+	database_bind_unsigned(d, b->node);
 	if (!d->error)
-		fail(d, sqlite3_bind_text(d->insert, ++d->column, heaps[MAYFLY_FLAG_HEAP(b->flags)],
-					  -1, SQLITE_STATIC));
-	bind_unsigned(d, b->size);
+		database_fail(d, sqlite3_bind_text(d->insert, ++d->column,
+						   heaps[MAYFLY_FLAG_HEAP(b->flags)], -1,
+						   SQLITE_STATIC));
+	database_bind_unsigned(d, b->size);
 	bind_weight(d, b);
-	bind_integer(d, number < d->allocs_at_peak && (!r || d->events > d->events_at_peak));
-	bind_integer(d, (b->flags & MAYFLY_FLAG_REALLOC) != 0);
-	bind_integer(d, (b->flags & MAYFLY_FLAG_INHERITED) != 0);
+	database_bind_integer(d,
+			      number < d->allocs_at_peak && (!r || d->events > d->events_at_peak));
+	database_bind_integer(d, (b->flags & MAYFLY_FLAG_REALLOC) != 0);
+	database_bind_integer(d, (b->flags & MAYFLY_FLAG_INHERITED) != 0);
 	if (r) {
-		bind_integer(d, r->time_ns);
-		bind_unsigned(d, r->thread);
-		bind_integer(d, (r->flags & MAYFLY_FLAG_REALLOC) != 0);
-		bind_integer(d, (r->flags & MAYFLY_FLAG_TEMPORARY) != 0);
+		database_bind_integer(d, r->time_ns);
+		database_bind_unsigned(d, r->thread);
+		database_bind_integer(d, (r->flags & MAYFLY_FLAG_REALLOC) != 0);
+		database_bind_integer(d, (r->flags & MAYFLY_FLAG_TEMPORARY) != 0);
 	} else {
-		bind_null(d);
-		bind_null(d);
-		bind_null(d);
-		bind_integer(d, 0);
+		database_bind_null(d);
+		database_bind_null(d);
+		database_bind_null(d);
+		database_bind_integer(d, 0);
 	}
-	bind_integer(d, trace_counts(d->trace, MAYFLY_FLAG_HEAP(b->flags), b->node));
-	end_row(d);
+	database_bind_integer(d, trace_counts(d->trace, MAYFLY_FLAG_HEAP(b->flags), b->node));
+	database_bind_unsigned(d, b->labels);
+	database_end_row(d);
 }
 
 static void put_batch(struct database *d, const struct cursor_batch *b)
@@ -407,12 +286,12 @@ static void put_samples(struct database *d)
 		d->error = more;
 		return;
 	}
-	begin_rows(d, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = cursor_next_batch(cursor, &batch)) == 1)
 		put_batch(d, &batch);
 	if (!d->error && more == 0)
 		cursor_live(cursor, put_live, d);
-	end_rows(d);
+	database_end_rows(d);
 	mayfly_cursor_close(cursor);
 	if (more < 0 && !d->error)
 		d->error = more;
@@ -432,15 +311,15 @@ static void put_promotions(struct database *d)
 		return;
 	}
 	mayfly_cursor_promotions(cursor);
-	begin_rows(d, "INSERT INTO promotions VALUES(?,?)");
+	database_begin_rows(d, "INSERT INTO promotions VALUES(?,?)");
 	while (!d->error && (more = mayfly_cursor_next(cursor, &e)) == 1) {
 		if (e.kind != MAYFLY_PROMOTE)
 			continue;
-		bind_unsigned(d, e.sample);
-		bind_integer(d, e.time_ns);
-		end_row(d);
+		database_bind_unsigned(d, e.sample);
+		database_bind_integer(d, e.time_ns);
+		database_end_row(d);
 	}
-	end_rows(d);
+	database_end_rows(d);
 	mayfly_cursor_close(cursor);
 	if (more < 0 && !d->error)
 		d->error = more;
@@ -451,17 +330,17 @@ static void put_promotions(struct database *d)
 static void put_part(struct database *d, const struct sums_part *part)
 {
 	for (size_t i = 0; i < part->nodes && !d->error; i++) {
-		bind_integer(d, part->from_ns);
-		bind_integer(d, part->to_ns);
-		bind_unsigned(d, part->node[i]);
-		bind_integer(d, part->to_ns <= d->peak_ns);
-		bind_unsigned(d, part->allocs[i]);
-		bind_unsigned(d, part->alloc_bytes[i]);
-		bind_unsigned(d, part->frees[i]);
-		bind_unsigned(d, part->free_bytes[i]);
-		bind_unsigned(d, part->temps[i]);
-		bind_unsigned(d, part->temp_bytes[i]);
-		end_row(d);
+		database_bind_integer(d, part->from_ns);
+		database_bind_integer(d, part->to_ns);
+		database_bind_unsigned(d, part->node[i]);
+		database_bind_integer(d, part->to_ns <= d->peak_ns);
+		database_bind_unsigned(d, part->allocs[i]);
+		database_bind_unsigned(d, part->alloc_bytes[i]);
+		database_bind_unsigned(d, part->frees[i]);
+		database_bind_unsigned(d, part->free_bytes[i]);
+		database_bind_unsigned(d, part->temps[i]);
+		database_bind_unsigned(d, part->temp_bytes[i]);
+		database_end_row(d);
 	}
 }
 
@@ -475,10 +354,10 @@ static void put_intervals(struct database *d)
 		d->error = more;
 		return;
 	}
-	begin_rows(d, "INSERT INTO intervals VALUES(?,?,?,?,?,?,?,?,?,?)");
+	database_begin_rows(d, "INSERT INTO intervals VALUES(?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = sums_cursor_next(cursor, &part)) == 1)
 		put_part(d, &part);
-	end_rows(d);
+	database_end_rows(d);
 	sums_cursor_close(cursor);
 	if (more < 0 && !d->error)
 		d->error = more;
@@ -488,10 +367,21 @@ static void put_intervals(struct database *d)
 
 static void put_counter(struct database *d, int64_t time_ns, const char *name, double value)
 {
-	bind_integer(d, time_ns);
-	bind_text(d, name);
-	bind_real(d, value);
-	end_row(d);
+	database_bind_integer(d, time_ns);
+	database_bind_text(d, name);
+	database_bind_real(d, value);
+	database_end_row(d);
+}
+
+/* What was measured of the process, and the recording's other counters. */
+static void put_measured(struct database *d)
+{
+	for (size_t i = 0; i < d->info->counters && !d->error; i++) {
+		const struct mayfly_counter *m = mayfly_trace_counter(d->trace, i);
+
+		for (size_t k = 0; k < m->points && !d->error; k++)
+			put_counter(d, m->time_ns[k], m->name, m->value[k]);
+	}
 }
 
 static void put_counters(struct database *d)
@@ -505,7 +395,7 @@ static void put_counters(struct database *d)
 		return;
 	d->peak_ns = curve.peak_ns;
 	d->peak_bytes = curve.peak.bytes.estimate;
-	begin_rows(d, "INSERT INTO counters VALUES(?,?,?)");
+	database_begin_rows(d, "INSERT INTO counters VALUES(?,?,?)");
 	for (size_t i = 0; i < curve.steps && !d->error; i++) {
 		const struct curve_step *s = &curve.step[i];
 
@@ -515,17 +405,18 @@ static void put_counters(struct database *d)
 		put_counter(d, s->to_ns, "allocated_bytes", s->allocated_bytes);
 		put_counter(d, s->to_ns, "allocated_blocks", s->allocated_blocks);
 	}
-	end_rows(d);
+	put_measured(d);
+	database_end_rows(d);
 	curve_free(&curve);
 }
 
 static void bind_estimate(struct database *d, const struct mayfly_estimate *e)
 {
-	bind_real(d, e->bytes.estimate);
-	bind_real(d, e->bytes.stderror);
-	bind_real(d, e->blocks.estimate);
-	bind_real(d, e->blocks.stderror);
-	bind_unsigned(d, e->samples);
+	database_bind_real(d, e->bytes.estimate);
+	database_bind_real(d, e->bytes.stderror);
+	database_bind_real(d, e->blocks.estimate);
+	database_bind_real(d, e->blocks.stderror);
+	database_bind_unsigned(d, e->samples);
 }
 
 static void put_metric(struct database *d, enum mayfly_metric metric, const char *name)
@@ -544,13 +435,13 @@ static void put_metric(struct database *d, enum mayfly_metric metric, const char
 	for (size_t i = 0; i < result->rows && !d->error; i++) {
 		const struct mayfly_row *row = &result->row[i];
 
-		bind_text(d, name);
-		bind_text(d, curve_function_name(row, buffer, sizeof(buffer)));
-		bind_text(d, row->file);
-		bind_text(d, row->module);
+		database_bind_text(d, name);
+		database_bind_text(d, curve_function_name(row, buffer, sizeof(buffer)));
+		database_bind_text(d, row->file);
+		database_bind_text(d, row->module);
 		bind_estimate(d, &row->self);
 		bind_estimate(d, &row->total);
-		end_row(d);
+		database_end_row(d);
 	}
 	mayfly_result_free(result);
 }
@@ -558,33 +449,35 @@ static void put_metric(struct database *d, enum mayfly_metric metric, const char
 /* With what functions call: that would be slow to ask a database for. */
 static void put_functions(struct database *d)
 {
-	begin_rows(d, "INSERT INTO functions VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	if (d->info->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		return;
+	database_begin_rows(d, "INSERT INTO functions VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	put_metric(d, MAYFLY_PEAK, "peak");
 	put_metric(d, MAYFLY_LIVE, "live");
 	put_metric(d, MAYFLY_ALLOCATED, "allocated");
 	put_metric(d, MAYFLY_TEMPORARY, "temporary");
-	end_rows(d);
+	database_end_rows(d);
 }
 
 static void put_fact(struct database *d, const char *name, const char *text)
 {
-	bind_text(d, name);
-	bind_text(d, text);
-	end_row(d);
+	database_bind_text(d, name);
+	database_bind_text(d, text);
+	database_end_row(d);
 }
 
 static void put_number(struct database *d, const char *name, int64_t value)
 {
-	bind_text(d, name);
-	bind_integer(d, value);
-	end_row(d);
+	database_bind_text(d, name);
+	database_bind_integer(d, value);
+	database_end_row(d);
 }
 
 static void put_info(struct database *d, const char *purpose)
 {
 	const struct mayfly_info *info = d->info;
 
-	begin_rows(d, "INSERT INTO info VALUES(?,?)");
+	database_begin_rows(d, "INSERT INTO info VALUES(?,?)");
 	put_fact(d, "made_by", "mayfly " MAYFLY_VERSION);
 	put_fact(d, "recorded_by", info->version);
 	put_fact(d, "program", info->program);
@@ -602,22 +495,24 @@ static void put_info(struct database *d, const char *purpose)
 	put_number(d, "frees", (int64_t)info->frees);
 	put_number(d, "dropped_samples", (int64_t)info->dropped_samples);
 	put_number(d, "dropped_frees", (int64_t)info->dropped_frees);
+	put_number(d, "track_events", (int64_t)info->track_events);
+	put_number(d, "dropped_events", (int64_t)info->dropped_events);
 	put_number(d, "truncated_stacks", (int64_t)info->truncated_stacks);
 	put_number(d, "complete", info->complete);
 	put_number(d, "thinned", info->thinned);
 	put_number(d, "peak_ns", d->peak_ns);
-	bind_text(d, "peak_bytes");
-	bind_real(d, d->peak_bytes);
-	end_row(d);
-	end_rows(d);
+	database_bind_text(d, "peak_bytes");
+	database_bind_real(d, d->peak_bytes);
+	database_end_row(d);
+	database_end_rows(d);
 }
 
 /* ---- all of it ---- */
 
 static void fill(struct database *d, const char *purpose)
 {
-	run(d, settings);
-	run(d, sqlite_tables);
+	database_run(d, settings);
+	database_run(d, sqlite_tables);
 	put_modules(d);
 	put_threads(d);
 	put_symbols(d);
@@ -632,9 +527,11 @@ static void fill(struct database *d, const char *purpose)
 		put_samples(d);
 		put_promotions(d);
 	}
+	sqlite_put_labels(d);
+	sqlite_put_tracks(d);
 	put_info(d, purpose);
-	run(d, sqlite_views);
-	run(d, "COMMIT");
+	database_run(d, sqlite_views);
+	database_run(d, "COMMIT");
 }
 
 int export_sqlite(const struct mayfly_trace *trace, const struct export_options *options,
@@ -648,10 +545,10 @@ int export_sqlite(const struct mayfly_trace *trace, const struct export_options 
 	if (!d.symbol || !d.leaf)
 		d.error = MAYFLY_E_MEMORY;
 	else
-		fail(&d, sqlite3_open_v2(path, &d.db, SQLITE_OPEN_READWRITE, NULL));
+		database_fail(&d, sqlite3_open_v2(path, &d.db, SQLITE_OPEN_READWRITE, NULL));
 	if (!d.error)
 		fill(&d, options->purpose);
-	fail(&d, sqlite3_close(d.db));
+	database_fail(&d, sqlite3_close(d.db));
 	free(d.symbol);
 	free(d.leaf);
 	return d.error;

@@ -100,7 +100,7 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 
 uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *q)
 {
-	uint32_t needs = metric_needs(q);
+	uint32_t needs = metric_needs(q) | MAYFLY_ABSENT_ALLOCATIONS;
 
 	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_TIMES;
@@ -114,8 +114,8 @@ uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayf
 	return needs & mayfly_trace_info(trace)->absent;
 }
 
-bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
-		 const struct mayfly_query *query)
+bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
+		  const struct mayfly_query *query)
 {
 	s->trace = trace;
 	s->query = query;
@@ -129,16 +129,22 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	}
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
+	query_text(s, ""); /* is number 0 */
+	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
+	       query_prepare_labels(s);
+}
+
+bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
+		 const struct mayfly_query *query)
+{
 	if (!query_valid(query))
 		return query_fail(s, MAYFLY_E_RANGE);
 	if (mayfly_query_absent(trace, query))
 		return query_fail(s, MAYFLY_E_ABSENT);
-	query_text(s, ""); /* is number 0 */
-	if (!query_sums_reserve(s, &s->all, 1))
+	if (!query_choose(s, trace, query) || !query_sums_reserve(s, &s->all, 1))
 		return false;
 	query_sum_clear(s, &s->all, 0);
-	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
-	       query_prepare_labels(s) && query_sum(s) && !s->error;
+	return query_sum(s) && !s->error;
 }
 
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,

@@ -14,6 +14,7 @@
  *	churn.c		rows and their mean live bytes
  *	reallocs.c	rows of chains of realloc
  *	survival.c	what became of blocks in OCaml's minor heap
+ *	spans.c		or, joined with track events, what spans allocated
  *
  * A slot is what blocks are summed by before there are rows:
  *
@@ -205,7 +206,10 @@ static inline void query_sum_clear(const struct query_state *s, struct sums *sum
 		sums->tally[i] = (struct tally){0};
 }
 
-/* The first steps of an answer, up to the sums. */
+/* The first steps of an answer: which blocks its filters keep (query_keeps()). */
+bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
+		  const struct mayfly_query *query);
+/* And the sums. */
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 		 const struct mayfly_query *query);
 /* The answer belongs to the caller; so does the state, also when there is no answer. */

@@ -216,8 +216,9 @@ struct spool_packet {
  *             u fields (at most SPOOL_EVENT_VALUES), fields x (b enum spool_field, u length,
  *             name): what events of type `id` are (0 < id < SPOOL_EVENT_TYPES)
  *   LABEL     u id, u length, key, u length, value: what label `id` is
- *   LABELS    u count (at most SPOOL_LABELS), count x u id: the labels of this packet's following
- *             SAMPLE and ALLOC records, the outermost first. At the start of a packet: none
+ *   LABELS    u count (at most SPOOL_LABELS_MOST), count x u id: the labels of this packet's
+ *             following SAMPLE and ALLOC records, the outermost first. At the start of a packet:
+ *             none
  *
  * TYPE and LABEL stand in each packet before the first record that needs them, so a packet can
  * still be decoded without any other; ids are those of the process.
@@ -293,7 +294,7 @@ enum spool_field {
 };
 #define SPOOL_EVENT_TYPES  4096u
 #define SPOOL_EVENT_VALUES 4u
-#define SPOOL_LABELS	   16u /* on one thread at once */
+#define SPOOL_LABELS_MOST  16u /* on one thread at once */
 #define SPOOL_LABEL_IDS	   65536u
 #define SPOOL_TEXT_BYTES   255u /* of a text value, a name, a label's key or value */
 

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly/mayfly.h: what a program tells mayfly of itself. Spans, instants and counters on the
+ * timeline, labels of its allocations, blocks of its own allocators. For C11 and C++11.
+ *
+ *	MAYFLY_SPAN(parse, "parse", MAYFLY_UINT("bytes"), MAYFLY_TEXT("file"));
+ *
+ *	mayfly_span_begin(&parse, size, name);
+ *	...
+ *	mayfly_span_end(&parse);
+ *
+ * The program links nothing for this. When it runs under "mayfly record" (or with the agent
+ * preloaded) the calls record; else each of them is one test of a pointer that is NULL. So they may
+ * stay in what is shipped. They work in executables of every kind, shared libraries and plugins; in
+ * static programs, and where no agent exists (other than x86-64 Linux), they do nothing.
+ *
+ * Threads and signals: every call may be made by any thread at any time, also in signal handlers,
+ * before main(), in a forked child, while the program exits. None takes a lock, blocks, changes
+ * errno or calls malloc. What a thread emits stays in its order.
+ *
+ * Errors: there are none to handle. What cannot be recorded (a signal handler that interrupts the
+ * agent's own work, a spool that is full, more than 4095 types of events) is dropped and counted;
+ * "mayfly info" has the number. While the recording is dormant events are not recorded, and not
+ * counted as dropped.
+ *
+ * Memory: names and texts are copied, by the call that they are given to. Types are static objects;
+ * a plugin that has defined some may be closed.
+ *
+ * Texts are UTF-8 that ends with a zero; NULL is "". 255 bytes are kept of a text, a name, a unit,
+ * a label's key and value. Times are the agent's; there is no clock to hand over.
+ */
+#ifndef MAYFLY_MAYFLY_H
+#define MAYFLY_MAYFLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C++" {
+#endif
+
+/*
+ * ---- types of events ----
+ *
+ * At file scope or in a function, once for each kind of thing:
+ *
+ *	MAYFLY_SPAN(variable, "name", fields...);
+ *	MAYFLY_INSTANT(variable, "name", fields...);
+ *	MAYFLY_COUNTER(variable, "name", "unit");
+ *	MAYFLY_COUNTER_FLOAT(variable, "name", "unit");
+ *
+ * Each defines a static object, `variable`. Names are literals; those of several types may be
+ * equal. Fields: up to four of
+ *
+ *	MAYFLY_INT("name")	int64_t
+ *	MAYFLY_UINT("name")	uint64_t
+ *	MAYFLY_FLOAT("name")	double
+ *	MAYFLY_TEXT("name")	const char *
+ *	MAYFLY_FLOW("name")	uint64_t: events with the same number belong together: the request
+ *				that one thread accepts and another one works on
+ *
+ * unit: "bytes", "ns", or "" for plain numbers; others are shown as they are.
+ */
+#define MAYFLY_INT(name)   "i" name
+#define MAYFLY_UINT(name)  "u" name
+#define MAYFLY_FLOAT(name) "f" name
+#define MAYFLY_TEXT(name)  "t" name
+#define MAYFLY_FLOW(name)  "w" name
+
+#define MAYFLY_SPAN(variable, ...)                                                                 \
+	MAYFLY_DEFINE_(mayfly_span_type, variable, 0, "", __VA_ARGS__, 0, 0, 0, 0, 0)
+#define MAYFLY_INSTANT(variable, ...)                                                              \
+	MAYFLY_DEFINE_(mayfly_instant_type, variable, 1, "", __VA_ARGS__, 0, 0, 0, 0, 0)
+#define MAYFLY_COUNTER(variable, name, unit)                                                       \
+	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "ivalue", 0, 0, 0, 0)
+#define MAYFLY_COUNTER_FLOAT(variable, name, unit)                                                 \
+	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "fvalue", 0, 0, 0, 0)
+
+/* A type may also be made at run time, by filling in this: it must stay where it is, unchanged,
+ * `number` points to a word of its own that is 0. */
+struct mayfly_event_type {
+	uint32_t *number; /* the agent's */
+	const char *name;
+	const char *unit;     /* of a counter, else "" */
+	uint32_t kind;	      /* 0 span, 1 instant, 2 counter */
+	uint32_t reserved;    /* 0 */
+	const char *field[4]; /* the letter of its type, then its name; NULL behind the last */
+};
+
+struct mayfly_span_type {
+	struct mayfly_event_type type;
+};
+struct mayfly_instant_type {
+	struct mayfly_event_type type;
+};
+struct mayfly_counter_type {
+	struct mayfly_event_type type;
+};
+
+#define MAYFLY_DEFINE_(structure, variable, kind, unit, name, a, b, c, d, ...)                     \
+	static uint32_t variable##_number_;                                                        \
+	static const struct structure variable MAYFLY_UNUSED_ = {                                  \
+	    {&variable##_number_, name, unit, kind, 0, {a, b, c, d}}}
+
+/*
+ * ---- pools: allocators of the program's own ----
+ *
+ *	MAYFLY_POOL(variable, "name", flags);
+ *
+ * Their blocks are sampled like those of malloc, with the stack of whoever calls
+ * mayfly_pool_alloc(), and reported apart ("--heap pool"), with the label pool=name. flags: 0 when
+ * the pool has its memory from malloc, so that what it hands out is inside blocks that mayfly
+ * knows; MAYFLY_POOL_MAPPED when it has it from elsewhere (mmap, static, a device).
+ */
+#define MAYFLY_POOL_MAPPED 1u
+
+#define MAYFLY_POOL(variable, name, flags)                                                         \
+	static uint32_t variable##_number_;                                                        \
+	static const struct mayfly_pool variable MAYFLY_UNUSED_ = {&variable##_number_, name,      \
+								   flags, 0}
+
+struct mayfly_pool {
+	uint32_t *number; /* the agent's */
+	const char *name;
+	uint32_t flags;
+	uint32_t reserved; /* 0 */
+};
+
+/*
+ * ---- calls ----
+ *
+ *	void mayfly_span_begin(const struct mayfly_span_type *type, values...);
+ *	void mayfly_span_end(const struct mayfly_span_type *type);
+ *	void mayfly_instant(const struct mayfly_instant_type *type, values...);
+ *	void mayfly_counter(const struct mayfly_counter_type *type, int64_t value);
+ *	void mayfly_counter_float(const struct mayfly_counter_type *type, double value);
+ *	void mayfly_label_push(const char *key, const char *value);
+ *	void mayfly_label_pop(void);
+ *	void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block, size_t size);
+ *	void mayfly_pool_free(const struct mayfly_pool *pool, const void *block);
+ *	bool mayfly_active(void);
+ *
+ * values: one for each field of the type, in order: numbers of any type, which are converted to the
+ * field's as in an assignment (a double that no integer can hold becomes the nearest one), or
+ * texts. What is missing is 0 or ""; so is a text for a number, and a number for a text.
+ *
+ * Spans of one thread nest: an end is that of the thread's latest open span of its type. A span
+ * that ends in another thread than it began in is two of them with a MAYFLY_FLOW.
+ *
+ * Labels say what the thread is doing ("request"="search"): each block allocated meanwhile has them
+ * ("mayfly report --by label"). Up to 16 at once on a thread, the outermost first; of one key the
+ * innermost counts. Values are for groups, not for numbering: 65535 different ones are kept.
+ *
+ * mayfly_pool_free() comes before the block can be handed out again. A NULL block is ignored.
+ *
+ * mayfly_active(): whether an event would be recorded now; for values that are costly to compute.
+ */
+
+/* ---- how it works: nothing below is for use by programs ---- */
+
+#ifdef __GNUC__
+#define MAYFLY_UNUSED_		  __attribute__((unused))
+#define MAYFLY_INLINE_		  static inline __attribute__((always_inline))
+#define MAYFLY_RARELY_(condition) __builtin_expect(!!(condition), 0)
+#else
+#define MAYFLY_UNUSED_
+#define MAYFLY_INLINE_		  static inline
+#define MAYFLY_RARELY_(condition) (condition)
+#endif
+
+/* What the agent exports. More may come at the end. */
+struct mayfly_agent_calls {
+	void (*span_begin)(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+			   uint64_t d);
+	void (*span_end)(const struct mayfly_event_type *type);
+	void (*instant)(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+			uint64_t d);
+	void (*counter)(const struct mayfly_event_type *type, uint64_t value);
+	void (*label_push)(const char *key, const char *value);
+	void (*label_pop)(void);
+	void (*pool_alloc)(const struct mayfly_pool *pool, const void *block, size_t size);
+	void (*pool_free)(const struct mayfly_pool *pool, const void *block);
+	int (*active)(void);
+};
+
+/* The agent's table, or NULL. A weak symbol by way of the global offset table: so the loader fills
+ * it in for executables that are not position independent, too, and the linker lets it be NULL. */
+MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
+{
+#if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
+	const struct mayfly_agent_calls *calls;
+
+	__asm__("{movq mayfly_agent_calls@GOTPCREL(%%rip), %0|"
+		"mov %0, QWORD PTR mayfly_agent_calls@GOTPCREL[rip]}\n\t"
+		".weak mayfly_agent_calls"
+		: "=r"(calls));
+	return calls;
+#else
+	return NULL;
+#endif
+}
+
+/* A value as it was given. */
+struct mayfly_given {
+	char type; /* 'i', 'u', 'f' or 't' */
+	union {
+		int64_t i;
+		uint64_t u;
+		double f;
+		const char *text;
+	} value;
+#ifdef __cplusplus
+#define MAYFLY_FROM_(given, letter, member)                                                        \
+	mayfly_given(given x) : type(letter)                                                       \
+	{                                                                                          \
+		value.member = x;                                                                  \
+	}
+	mayfly_given() : type('i')
+	{
+		value.i = 0;
+	}
+	MAYFLY_FROM_(bool, 'i', i)
+	MAYFLY_FROM_(char, 'i', i)
+	MAYFLY_FROM_(signed char, 'i', i)
+	MAYFLY_FROM_(short, 'i', i)
+	MAYFLY_FROM_(int, 'i', i)
+	MAYFLY_FROM_(long, 'i', i)
+	MAYFLY_FROM_(long long, 'i', i)
+	MAYFLY_FROM_(unsigned char, 'u', u)
+	MAYFLY_FROM_(unsigned short, 'u', u)
+	MAYFLY_FROM_(unsigned int, 'u', u)
+	MAYFLY_FROM_(unsigned long, 'u', u)
+	MAYFLY_FROM_(unsigned long long, 'u', u)
+	MAYFLY_FROM_(float, 'f', f)
+	MAYFLY_FROM_(double, 'f', f)
+	MAYFLY_FROM_(const char *, 't', text)
+#undef MAYFLY_FROM_
+#endif
+};
+
+MAYFLY_INLINE_ int64_t mayfly_whole_(double number)
+{
+	if (number >= 9223372036854775808.0)
+		return INT64_MAX;
+	if (number >= -9223372036854775808.0)
+		return (int64_t)number;
+	return number < 0 ? INT64_MIN : 0;
+}
+
+MAYFLY_INLINE_ uint64_t mayfly_whole_unsigned_(double number)
+{
+	if (number >= 18446744073709551616.0)
+		return UINT64_MAX;
+	return number >= 9223372036854775808.0 ? (uint64_t)number : (uint64_t)mayfly_whole_(number);
+}
+
+/* The value as the field has it. The type is a constant: all of this is done by the compiler. */
+MAYFLY_INLINE_ uint64_t mayfly_bits_(const char *field, struct mayfly_given given)
+{
+	union {
+		uint64_t bits;
+		double number;
+	} both;
+
+	if (!field)
+		return 0;
+	if (field[0] == 't')
+		return given.type == 't' ? (uint64_t)(uintptr_t)given.value.text : 0;
+	if (given.type == 't')
+		return 0;
+	if (field[0] == 'f') {
+		both.number = given.type == 'f'	  ? given.value.f
+			      : given.type == 'i' ? (double)given.value.i
+						  : (double)given.value.u;
+		return both.bits;
+	}
+	if (given.type != 'f')
+		return given.value.u;
+	return field[0] == 'i' ? (uint64_t)mayfly_whole_(given.value.f)
+			       : mayfly_whole_unsigned_(given.value.f);
+}
+
+#ifdef __cplusplus
+#define MAYFLY_ABSENT_	   = mayfly_given()
+#define mayfly_span_begin_ mayfly_span_begin
+#define mayfly_instant_	   mayfly_instant
+#else
+#define MAYFLY_ABSENT_
+#endif
+
+MAYFLY_INLINE_ void mayfly_span_begin_(const struct mayfly_span_type *span,
+				       struct mayfly_given a MAYFLY_ABSENT_,
+				       struct mayfly_given b MAYFLY_ABSENT_,
+				       struct mayfly_given c MAYFLY_ABSENT_,
+				       struct mayfly_given d MAYFLY_ABSENT_)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_event_type *type = &span->type;
+
+	if (MAYFLY_RARELY_(calls))
+		calls->span_begin(type, mayfly_bits_(type->field[0], a),
+				  mayfly_bits_(type->field[1], b), mayfly_bits_(type->field[2], c),
+				  mayfly_bits_(type->field[3], d));
+}
+
+MAYFLY_INLINE_ void mayfly_instant_(const struct mayfly_instant_type *instant,
+				    struct mayfly_given a MAYFLY_ABSENT_,
+				    struct mayfly_given b MAYFLY_ABSENT_,
+				    struct mayfly_given c MAYFLY_ABSENT_,
+				    struct mayfly_given d MAYFLY_ABSENT_)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_event_type *type = &instant->type;
+
+	if (MAYFLY_RARELY_(calls))
+		calls->instant(type, mayfly_bits_(type->field[0], a),
+			       mayfly_bits_(type->field[1], b), mayfly_bits_(type->field[2], c),
+			       mayfly_bits_(type->field[3], d));
+}
+
+#undef MAYFLY_ABSENT_
+#ifdef __cplusplus
+#undef mayfly_span_begin_
+#undef mayfly_instant_
+#else
+
+MAYFLY_INLINE_ struct mayfly_given mayfly_given_int_(int64_t number)
+{
+	struct mayfly_given given = {'i', {.i = number}};
+
+	return given;
+}
+
+MAYFLY_INLINE_ struct mayfly_given mayfly_given_unsigned_(uint64_t number)
+{
+	struct mayfly_given given = {'u', {.u = number}};
+
+	return given;
+}
+
+MAYFLY_INLINE_ struct mayfly_given mayfly_given_float_(double number)
+{
+	struct mayfly_given given = {'f', {.f = number}};
+
+	return given;
+}
+
+MAYFLY_INLINE_ struct mayfly_given mayfly_given_text_(const char *text)
+{
+	struct mayfly_given given = {'t', {.text = text}};
+
+	return given;
+}
+
+#define MAYFLY_GIVEN_(x)                                                                           \
+	_Generic((x), float                                                                        \
+		 : mayfly_given_float_, double                                                     \
+		 : mayfly_given_float_, char *                                                     \
+		 : mayfly_given_text_, const char *                                                \
+		 : mayfly_given_text_, unsigned char                                               \
+		 : mayfly_given_unsigned_, unsigned short                                          \
+		 : mayfly_given_unsigned_, unsigned int                                            \
+		 : mayfly_given_unsigned_, unsigned long                                           \
+		 : mayfly_given_unsigned_, unsigned long long                                      \
+		 : mayfly_given_unsigned_, default                                                 \
+		 : mayfly_given_int_)(x)
+#define MAYFLY_NONE_ mayfly_given_int_(0)
+
+#define MAYFLY_CALL_0_(function, type)                                                             \
+	function(type, MAYFLY_NONE_, MAYFLY_NONE_, MAYFLY_NONE_, MAYFLY_NONE_)
+#define MAYFLY_CALL_1_(function, type, a)                                                          \
+	function(type, MAYFLY_GIVEN_(a), MAYFLY_NONE_, MAYFLY_NONE_, MAYFLY_NONE_)
+#define MAYFLY_CALL_2_(function, type, a, b)                                                       \
+	function(type, MAYFLY_GIVEN_(a), MAYFLY_GIVEN_(b), MAYFLY_NONE_, MAYFLY_NONE_)
+#define MAYFLY_CALL_3_(function, type, a, b, c)                                                    \
+	function(type, MAYFLY_GIVEN_(a), MAYFLY_GIVEN_(b), MAYFLY_GIVEN_(c), MAYFLY_NONE_)
+#define MAYFLY_CALL_4_(function, type, a, b, c, d)                                                 \
+	function(type, MAYFLY_GIVEN_(a), MAYFLY_GIVEN_(b), MAYFLY_GIVEN_(c), MAYFLY_GIVEN_(d))
+#define MAYFLY_SIXTH_(a, b, c, d, e, sixth, ...) sixth
+#define MAYFLY_CALL_(function, ...)                                                                \
+	MAYFLY_SIXTH_(__VA_ARGS__, MAYFLY_CALL_4_, MAYFLY_CALL_3_, MAYFLY_CALL_2_, MAYFLY_CALL_1_, \
+		      MAYFLY_CALL_0_, 0)                                                           \
+	(function, __VA_ARGS__)
+
+#define mayfly_span_begin(...) MAYFLY_CALL_(mayfly_span_begin_, __VA_ARGS__)
+#define mayfly_instant(...)    MAYFLY_CALL_(mayfly_instant_, __VA_ARGS__)
+
+#endif
+
+MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	if (MAYFLY_RARELY_(calls))
+		calls->span_end(&span->type);
+}
+
+MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, int64_t value)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	union {
+		uint64_t bits;
+		double number;
+	} both;
+
+	if (counter->type.field[0][0] == 'f')
+		both.number = (double)value;
+	else
+		both.bits = (uint64_t)value;
+	if (MAYFLY_RARELY_(calls))
+		calls->counter(&counter->type, both.bits);
+}
+
+MAYFLY_INLINE_ void mayfly_counter_float(const struct mayfly_counter_type *counter, double value)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	union {
+		uint64_t bits;
+		double number;
+	} both;
+
+	if (counter->type.field[0][0] == 'f')
+		both.number = value;
+	else
+		both.bits = (uint64_t)mayfly_whole_(value);
+	if (MAYFLY_RARELY_(calls))
+		calls->counter(&counter->type, both.bits);
+}
+
+MAYFLY_INLINE_ void mayfly_label_push(const char *key, const char *value)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	if (MAYFLY_RARELY_(calls))
+		calls->label_push(key, value);
+}
+
+MAYFLY_INLINE_ void mayfly_label_pop(void)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	if (MAYFLY_RARELY_(calls))
+		calls->label_pop();
+}
+
+MAYFLY_INLINE_ void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block,
+				      size_t size)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	if (MAYFLY_RARELY_(calls))
+		calls->pool_alloc(pool, block, size);
+}
+
+MAYFLY_INLINE_ void mayfly_pool_free(const struct mayfly_pool *pool, const void *block)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	if (MAYFLY_RARELY_(calls))
+		calls->pool_free(pool, block);
+}
+
+MAYFLY_INLINE_ int mayfly_active(void)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+	return MAYFLY_RARELY_(calls) && calls->active();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has mapped memory beside malloc: what the track events "mmap", "munmap", "mremap" and "brk"
+ * of a trace leave mapped at some moments, by the function that called.
+ *
+ *	mmap [a, b)	a ───────────── b
+ *	munmap		      ▒▒▒▒		ranges that do not overlap, in order
+ *	mmap [c, d)	             c ──── d	a mapping over another one takes its place
+ */
+#ifndef MAYFLY_MAPPED_H
+#define MAYFLY_MAPPED_H
+
+#include <mayfly/trace.h>
+
+#define MAPPED_MOMENTS 2
+#define MAPPED_ACCESS  16
+
+struct mapped_row {
+	const struct mayfly_frame *frame; /* of the caller; NULL: unknown */
+	const struct mayfly_location *location;
+	char access[MAPPED_ACCESS]; /* as in /proc/PID/maps, or "brk" */
+	uint64_t bytes[MAPPED_MOMENTS];
+};
+
+struct mapped {
+	struct mapped_row *row; /* the largest at the last moment first */
+	size_t rows, row_room;
+	bool incomplete; /* there were too many mappings at once, or events were lost */
+};
+
+/* moment: ascending. 0 or a negative enum mayfly_error. */
+int mapped_at(const struct mayfly_trace *trace, const int64_t *moment, size_t moments,
+	      struct mapped *mapped);
+void mapped_free(struct mapped *mapped);
+
+#endif

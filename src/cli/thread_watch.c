@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of a process: see thread_watch.h. */
+#include "thread_watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS    1000000000ll
+#define SHORTEST_NS  5000000ll
+#define EARLY_PART   8	  /* of the time passed, until the next look, while that is no second */
+#define COST_SHARE   500  /* looking may cost 1/500 of a CPU */
+#define MOST_THREADS 8192 /* further ones are not watched */
+#define MANY_NOTES   16384u
+#define MOST_NOTES   65536u
+#define NOT_YET	     UINT64_MAX
+
+enum what { START, EXIT, CPU };
+
+static const struct mayfly_track_type types[] = {
+    [START] = {.name = "thread.start",
+	       .category = "thread",
+	       .unit = "",
+	       .kind = MAYFLY_TYPE_INSTANT,
+	       .fields = 2,
+	       .field = {{"tid", MAYFLY_FIELD_UINT}, {"name", MAYFLY_FIELD_TEXT}}},
+    [EXIT] = {.name = "thread.exit",
+	      .category = "thread",
+	      .unit = "",
+	      .kind = MAYFLY_TYPE_INSTANT,
+	      .fields = 1,
+	      .field = {{"tid", MAYFLY_FIELD_UINT}}},
+    [CPU] = {.name = "thread.cpu",
+	     .category = "thread",
+	     .unit = "ns",
+	     .kind = MAYFLY_TYPE_COUNTER,
+	     .fields = 1,
+	     .field = {{"value", MAYFLY_FIELD_UINT}}},
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * SECOND_NS + t.tv_nsec;
+}
+
+/* ---- notes ---- */
+
+static struct thread_note *put(struct thread_watch *t, int64_t mono_ns, uint32_t tid,
+			       enum what what)
+{
+	size_t room = t->note_room ? 2 * t->note_room : 64;
+	struct thread_note *grown;
+
+	if (t->notes == MOST_NOTES)
+		return NULL;
+	if (t->notes == t->note_room) {
+		grown = realloc(t->note, room * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		t->note = grown;
+		t->note_room = room;
+	}
+	t->note[t->notes] = (struct thread_note){.mono_ns = mono_ns, .tid = tid, .what = what};
+	return &t->note[t->notes++];
+}
+
+bool thread_watch_is_full(const struct thread_watch *t)
+{
+	return t->notes >= MANY_NOTES;
+}
+
+/* That a thread has begun is found later, so it is noted later. */
+static int by_time(const void *a, const void *b)
+{
+	const struct thread_note *x = a, *y = b;
+
+	if (x->mono_ns != y->mono_ns)
+		return x->mono_ns < y->mono_ns ? -1 : 1;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->what - y->what;
+}
+
+static int hand(const struct thread_note *n, int64_t start_mono_ns, struct spool_stream *to)
+{
+	static const uint32_t kinds[] = {MAYFLY_TRACK_INSTANT, MAYFLY_TRACK_INSTANT,
+					 MAYFLY_TRACK_COUNT};
+	uint64_t value[MAYFLY_TRACK_VALUES] = {n->what == CPU ? n->cpu_ns : n->tid,
+					       (uintptr_t)n->name};
+	int64_t ns = n->mono_ns > start_mono_ns ? n->mono_ns : start_mono_ns;
+
+	return spool_stream_note(to, (uint64_t)ns, n->tid, kinds[n->what], &types[n->what], value);
+}
+
+int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to)
+{
+	int error = 0;
+
+	if (t->notes)
+		qsort(t->note, t->notes, sizeof(*t->note), by_time);
+	for (size_t i = 0; i < t->notes && !error; i++)
+		error = hand(&t->note[i], start_mono_ns, to);
+	t->notes = 0;
+	return error;
+}
+
+void thread_watch_free(struct thread_watch *t)
+{
+	free(t->note);
+	free(t->thread);
+	*t = (struct thread_watch){0};
+}
+
+/* ---- files of /proc ---- */
+
+/* A small file as a text. */
+static bool read_file(pid_t pid, uint32_t tid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/%s", (int)pid, tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, size - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	return true;
+}
+
+/* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields behind the state
+ * are utime and stime, the 19th is the start, all in clock ticks. */
+struct stat_line {
+	char name[THREAD_NAME];
+	int64_t start_ns; /* CLOCK_MONOTONIC */
+	uint64_t cpu_ns;
+};
+
+static bool read_stat(pid_t pid, uint32_t tid, struct stat_line *s)
+{
+	uint64_t tick = (uint64_t)(SECOND_NS / sysconf(_SC_CLK_TCK));
+	unsigned long long user, kernel, start;
+	const char *open, *close;
+	char text[2048];
+	size_t length;
+
+	if (!read_file(pid, tid, "stat", text, sizeof(text)))
+		return false;
+	open = strchr(text, '(');
+	close = strrchr(text, ')');
+	if (!open || !close || close < open ||
+	    sscanf(close + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d "
+		   "%*d %llu",
+		   &user, &kernel, &start) != 3)
+		return false;
+	length = (size_t)(close - open - 1);
+	if (length >= THREAD_NAME)
+		length = THREAD_NAME - 1;
+	memcpy(s->name, open + 1, length);
+	s->name[length] = 0;
+	s->cpu_ns = (user + kernel) * tick;
+	/* Since the machine was switched on, its sleep included. */
+	s->start_ns =
+	    (int64_t)(start * tick) - clock_ns(CLOCK_BOOTTIME) + clock_ns(CLOCK_MONOTONIC);
+	return true;
+}
+
+/* To the nanosecond where the kernel counts that. */
+static bool read_cpu(pid_t pid, uint32_t tid, uint64_t *cpu_ns)
+{
+	struct stat_line s;
+	char text[128], *end;
+
+	if (read_file(pid, tid, "schedstat", text, sizeof(text))) {
+		*cpu_ns = strtoull(text, &end, 10);
+		if (end != text)
+			return true;
+	}
+	if (!read_stat(pid, tid, &s))
+		return false;
+	*cpu_ns = s.cpu_ns;
+	return true;
+}
+
+/* ---- threads ---- */
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct watched_thread *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static bool make_room(struct thread_watch *t)
+{
+	size_t room = t->thread_room ? 2 * t->thread_room : 16;
+	struct watched_thread *grown;
+
+	if (t->threads == MOST_THREADS)
+		return false;
+	if (t->threads < t->thread_room)
+		return true;
+	grown = realloc(t->thread, room * sizeof(*grown));
+	if (!grown)
+		return false;
+	t->thread = grown;
+	t->thread_room = room;
+	return true;
+}
+
+/* Since the latest look, and the kernel says when to its clock tick. */
+static void note_start(struct thread_watch *t, uint32_t tid, const struct stat_line *s, int64_t now)
+{
+	int64_t ns = s->start_ns > t->looked_ns ? s->start_ns : t->looked_ns;
+	struct thread_note *note = put(t, ns < now ? ns : now, tid, START);
+
+	if (note)
+		memcpy(note->name, s->name, sizeof(note->name));
+}
+
+static void note_cpu(struct thread_watch *t, struct watched_thread *thread, pid_t pid, int64_t now)
+{
+	struct thread_note *note;
+	uint64_t cpu_ns;
+
+	if (!read_cpu(pid, thread->tid, &cpu_ns) ||
+	    (thread->cpu_ns != NOT_YET && cpu_ns <= thread->cpu_ns))
+		return;
+	note = put(t, now, thread->tid, CPU);
+	if (note)
+		note->cpu_ns = thread->cpu_ns = cpu_ns;
+}
+
+/* `known` threads are in order, behind them come new ones. */
+static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, int64_t now)
+{
+	struct watched_thread key = {.tid = tid}, *thread = NULL;
+	struct stat_line s;
+
+	if (known)
+		thread = bsearch(&key, t->thread, known, sizeof(key), by_tid);
+	if (!thread) {
+		if (!read_stat(pid, tid, &s) || !make_room(t))
+			return;
+		thread = &t->thread[t->threads++];
+		*thread = (struct watched_thread){.tid = tid, .cpu_ns = NOT_YET};
+		note_start(t, tid, &s, now);
+	}
+	thread->seen = true;
+	note_cpu(t, thread, pid, now);
+}
+
+/* Those that were there and are not now. */
+static void note_exits(struct thread_watch *t, int64_t now)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < t->threads; i++) {
+		if (t->thread[i].seen)
+			t->thread[left++] = t->thread[i];
+		else
+			put(t, now, t->thread[i].tid, EXIT);
+	}
+	t->threads = left;
+}
+
+static void look(struct thread_watch *t, pid_t pid, int64_t now)
+{
+	size_t known = t->threads;
+	struct dirent *entry;
+	char path[64];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	if (!folder)
+		return;
+	for (size_t i = 0; i < known; i++)
+		t->thread[i].seen = false;
+	while ((entry = readdir(folder)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+			see(t, known, (uint32_t)strtoul(entry->d_name, NULL, 10), pid, now);
+	closedir(folder);
+	note_exits(t, now);
+	if (t->threads)
+		qsort(t->thread, t->threads, sizeof(*t->thread), by_tid);
+	t->looked_ns = now;
+}
+
+void thread_watch_look(struct thread_watch *t, pid_t pid)
+{
+	int64_t now = clock_ns(CLOCK_MONOTONIC), before, passed, wait, least;
+
+	if (now < t->next_ns)
+		return;
+	if (!t->begun_ns)
+		t->begun_ns = now;
+	before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	look(t, pid, now);
+	least = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) * COST_SHARE;
+	passed = now - t->begun_ns;
+	wait = passed / EARLY_PART < SECOND_NS ? passed / EARLY_PART : SECOND_NS;
+	if (wait < SHORTEST_NS)
+		wait = SHORTEST_NS;
+	t->next_ns = now + (wait > least || passed < SECOND_NS ? wait : least);
+}
+
+void thread_watch_last(struct thread_watch *t, pid_t pid)
+{
+	see(t, t->threads, (uint32_t)pid, pid, clock_ns(CLOCK_MONOTONIC));
+}

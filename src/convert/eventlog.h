@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The eventlog of OCaml's runtime, 4.11 to 4.14 (programs linked with -runtime-variant i and run
+ * with OCAML_EVENTLOG_ENABLED=1): phases of the collector, counters, and what the runtime itself
+ * took to write them. It has no allocations: the trace has track events only.
+ *
+ *	caml-4711.eventlog:	header | event | event | ...
+ *
+ *	header	u32 magic, u16 version, u16 stream (0)
+ *	event	u64 ns since the program's start, u32 pid, u32 kind, and by kind
+ *		entry, exit	u16 phase
+ *		counter		u64 count, u16 counter
+ *		alloc		u64 blocks, u8 bucket of sizes
+ *		flush		u64 ns that it took
+ *
+ * All in the byte order of the machine, without gaps. Names of phases, counters and buckets are in
+ * the file `metadata` beside it (CTF's TSDL), where somebody has put it: the runtime does not.
+ */
+#ifndef MAYFLY_EVENTLOG_H
+#define MAYFLY_EVENTLOG_H
+
+#include "convert/formats.h"
+
+#define EVENTLOG_METADATA "metadata"
+
+bool eventlog_recognise(const void *data, size_t size);
+int eventlog_import(const void *data, size_t size, const struct import_options *options,
+		    trace_sink *sink, void *context, struct import_report *report);
+
+/* ---- reading: eventlog_read.c ---- */
+
+enum eventlog_kind {
+	EVENTLOG_ENTRY = 0,
+	EVENTLOG_EXIT = 1,
+	EVENTLOG_COUNTER = 2,
+	EVENTLOG_ALLOC = 3,
+	EVENTLOG_FLUSH = 4,
+};
+
+struct eventlog_event {
+	uint64_t time_ns;
+	uint64_t value;	 /* not of ENTRY and EXIT */
+	uint32_t pid;	 /* of the process that began the file, also in what it forked */
+	uint32_t lane;	 /* which of the processes: 0, and 1 and so on after forks */
+	uint16_t number; /* of the phase, counter or bucket */
+	uint8_t kind;	 /* enum eventlog_kind */
+};
+
+struct eventlog;
+
+/* The file's `size` bytes at `data` stay there until close. All of it is looked through. */
+int eventlog_open(const void *data, size_t size, struct eventlog **log);
+/* The next event in order of time; false: no more. */
+bool eventlog_next(struct eventlog *log, struct eventlog_event *event);
+uint64_t eventlog_events(const struct eventlog *log); /* of the part that can be used */
+unsigned int eventlog_version(const struct eventlog *log);
+/* What is wrong with what follows that part; "" when nothing does. */
+const char *eventlog_problem(const struct eventlog *log);
+void eventlog_close(struct eventlog *log); /* NULL is allowed */
+
+/* ---- names: eventlog_names.c ---- */
+
+enum eventlog_list { EVENTLOG_PHASES, EVENTLOG_COUNTERS, EVENTLOG_BUCKETS, EVENTLOG_LISTS };
+
+#define EVENTLOG_NUMBERS 65536u
+
+/* Of number `first` to `last` (below EVENTLOG_NUMBERS). 0, or an error that is handed through. */
+typedef int eventlog_name(void *context, enum eventlog_list list, uint32_t first, uint32_t last,
+			  const char *name, size_t length);
+
+/* Tells the names that the metadata has, or where it has none (size 0, damaged, of something else)
+ * those of OCaml 4.13. */
+int eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context);
+
+#endif

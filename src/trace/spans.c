@@ -1,0 +1,756 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spans.c: types of spans, how long they take, and what is allocated inside.
+ *
+ *	thread 1	BEGIN a   BEGIN b   END b       BEGIN c   END a   END c
+ *	open		|-- a --------------------------------------|
+ *						|-- b --|		|-- c -----------|
+ *	blocks		    1	      2		    3	      4		5
+ *	allocated	a: 1 2 3 4	b: 2	c: 4 5
+ *	self		a: 1 3		b: 2	c: 4 5
+ *
+ * Two passes over the blocks: the first finds out which are live at the end, a bit for each, so
+ * that the second can count each block once and for all when it is allocated. In the second, the
+ * track events are merged in by how many events came before each.
+ *
+ * A lane has what is open on one thread: its spans in the order in which they began, each linked to
+ * the one of the same type before it, and its distinct types, which are few.
+ *
+ * Percentiles: the durations themselves, and when they are many, how many are in each class; a
+ * power of two has 256 classes, which are 0.4 % wide.
+ */
+#include "query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_OPEN    4096u /* spans on one thread at once */
+#define MOST_TYPES   256u  /* and types of them */
+#define MOST_TIMES   4096u /* durations of a type that are kept */
+#define CLASS_BITS   8
+#define OCTAVE	     (1u << CLASS_BITS) /* classes of a power of two */
+#define OCTAVES	     (64 - CLASS_BITS)
+#define EXACT_OCTAVE (2u * OCTAVE) /* durations below this are their own class */
+
+struct span {
+	int64_t begin_ns, self_ns;
+	uint32_t below, above; /* that began before and after; index, NONE */
+	uint32_t same;	       /* of this type, that began before; `above` of a free one is next */
+	uint32_t type;
+	bool counts;
+};
+
+struct open_type {
+	uint32_t type;
+	uint32_t last; /* span of it that began last */
+	uint32_t over; /* ignored ones, which end first */
+};
+
+struct lane {
+	struct span *span;
+	size_t spans, span_room; /* spans: with the free ones */
+	struct open_type *open;
+	size_t types, type_room;
+	uint32_t top, free, count;
+	int64_t changed_ns; /* when `top` last changed */
+};
+
+struct durations {
+	int64_t *time; /* until there are too many, then in classes: */
+	size_t times, room;
+	uint64_t *octave[OCTAVES];
+};
+
+/* What is known of a type. */
+struct sum {
+	uint64_t count, open;
+	int64_t total_ns, self_ns, min_ns, max_ns;
+	uint64_t in_class[MAYFLY_SPAN_CLASSES];
+	struct durations durations;
+	struct tally allocated, self, live;
+};
+
+/* What mayfly_spans_free frees. */
+struct answer {
+	struct mayfly_spans spans; /* first: the caller's pointer is to it */
+	struct mayfly_span_row *row;
+};
+
+struct run {
+	struct query_state *s;
+	struct answer *a;
+	uint64_t budget;
+
+	/* first pass */
+	uint64_t *live, *fits; /* a bit for each block; fits: NULL when all lifetimes do */
+	size_t live_room, fits_room;
+	uint64_t blocks;
+
+	/* second pass */
+	struct mayfly_track_cursor *track;
+	struct mayfly_track_event event; /* the next one */
+	bool more;			 /* there is one */
+	struct lane *lane;		 /* [threads] */
+	uint32_t *sum_of;		 /* type -> sum; NONE */
+	struct sum *sum;
+	uint32_t *type_of; /* sum -> type */
+	size_t sums, sum_room, type_room;
+};
+
+/* Files say how many events there are in few bytes. New memory is zero. */
+static bool make_room(struct run *r, void *array, size_t *room, size_t used, size_t item)
+{
+	size_t before = *room;
+	void *grown;
+
+	if (used < *room)
+		return true;
+	if (!array_reserve(array, room, used, item))
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	memcpy(&grown, array, sizeof(grown));
+	memset((char *)grown + before * item, 0, (*room - before) * item);
+	if ((*room - before) > r->budget / item)
+		return query_fail(r->s, MAYFLY_E_TOO_LARGE);
+	r->budget -= (*room - before) * item;
+	return true;
+}
+
+/* ---- first pass: what becomes of blocks ---- */
+
+static bool has_bit(const uint64_t *bits, uint64_t number)
+{
+	return bits[number / 64] >> number % 64 & 1;
+}
+
+static void set_bit(uint64_t *bits, uint64_t number)
+{
+	bits[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+{
+	struct run *r = context;
+
+	(void)block;
+	if (number >= r->blocks)
+		return;
+	set_bit(r->live, number);
+	if (r->fits && query_lifetime_fits(r->s->query, FOREVER))
+		set_bit(r->fits, number);
+}
+
+static void take_lifetimes(struct run *r, const struct cursor_batch *b)
+{
+	size_t freed = 0;
+
+	for (size_t i = 0; i < b->e.events; i++) {
+		const struct cursor_block *block = &b->freed[freed];
+		struct fate fate;
+
+		if (!b->e.is_free[i])
+			continue;
+		fate = query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]);
+		if (b->e.freed[freed] < r->blocks &&
+		    query_lifetime_fits(r->s->query, fate.lifetime))
+			set_bit(r->fits, b->e.freed[freed]);
+		freed++;
+	}
+}
+
+static bool take_fates(struct run *r, const struct cursor_batch *b)
+{
+	const struct mayfly_query *q = r->s->query;
+
+	r->blocks = b->e.first_sample + b->e.allocs;
+	if (!make_room(r, &r->live, &r->live_room, r->blocks / 64, sizeof(*r->live)))
+		return false;
+	for (size_t i = 0; i < b->e.allocs; i++) {
+		double interval =
+		    trace_interval(r->s->trace, b->e.alloc_flags[i], b->e.interval_log2[i]);
+
+		if (b->e.hits[i] > 0 && r->s->largest_interval < interval)
+			r->s->largest_interval = interval;
+	}
+	if (q->min_lifetime_ns == 0 && q->max_lifetime_ns == INT64_MAX)
+		return true;
+	if (!make_room(r, &r->fits, &r->fits_room, r->blocks / 64, sizeof(*r->fits)))
+		return false;
+	take_lifetimes(r, b);
+	return true;
+}
+
+static bool find_fates(struct run *r)
+{
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	while ((more = cursor_next_batch(cursor, &batch)) == 1)
+		if (!take_fates(r, &batch))
+			break;
+	if (more == 0)
+		cursor_live(cursor, take_live, r);
+	mayfly_cursor_close(cursor);
+	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+}
+
+/* ---- durations ---- */
+
+static int64_t since(int64_t from_ns, int64_t to_ns)
+{
+	int64_t ns;
+
+	if (to_ns <= from_ns)
+		return 0;
+	return __builtin_sub_overflow(to_ns, from_ns, &ns) ? INT64_MAX : ns;
+}
+
+static void add_ns(int64_t *sum, int64_t ns)
+{
+	if (__builtin_add_overflow(*sum, ns, sum))
+		*sum = INT64_MAX;
+}
+
+/* The class of a duration: its octave, and where in it. */
+static size_t octave_of(uint64_t ns, size_t *place)
+{
+	size_t octave =
+	    ns < EXACT_OCTAVE ? ns / OCTAVE : (size_t)(64 - __builtin_clzll(ns)) - CLASS_BITS;
+
+	*place = (octave > 1 ? ns >> (octave - 1) : ns) & (OCTAVE - 1);
+	return octave;
+}
+
+/* The middle of a class. */
+static int64_t class_middle(size_t octave, size_t place)
+{
+	uint64_t low = place + (octave ? OCTAVE : 0), width;
+
+	if (octave <= 1)
+		return (int64_t)low;
+	width = (uint64_t)1 << (octave - 1);
+	return (int64_t)((low << (octave - 1)) + width / 2);
+}
+
+static bool add_class(struct run *r, struct durations *d, int64_t ns)
+{
+	size_t place, octave = octave_of((uint64_t)ns, &place);
+	size_t bytes = OCTAVE * sizeof(uint64_t);
+
+	if (!d->octave[octave]) {
+		if (bytes > r->budget)
+			return query_fail(r->s, MAYFLY_E_TOO_LARGE);
+		r->budget -= bytes;
+		d->octave[octave] = query_zeroed(r->s, OCTAVE, sizeof(uint64_t));
+		if (!d->octave[octave])
+			return false;
+	}
+	d->octave[octave][place]++;
+	return true;
+}
+
+int64_t mayfly_span_class_ns(size_t number)
+{
+	int64_t decade = 100;
+
+	if (number == 0)
+		return 0;
+	if (number >= MAYFLY_SPAN_CLASSES)
+		return INT64_MAX;
+	for (size_t i = 2; i < number; i += 2)
+		decade *= 10;
+	return number % 2 ? decade : 3 * decade;
+}
+
+static size_t span_class(int64_t ns)
+{
+	size_t number = 0;
+
+	while (ns >= mayfly_span_class_ns(number + 1) && number + 1 < MAYFLY_SPAN_CLASSES)
+		number++;
+	return number;
+}
+
+static bool add_duration(struct run *r, struct sum *sum, int64_t ns)
+{
+	struct durations *d = &sum->durations;
+
+	if (sum->count == 0 || ns < sum->min_ns)
+		sum->min_ns = ns;
+	if (ns > sum->max_ns)
+		sum->max_ns = ns;
+	sum->count++;
+	add_ns(&sum->total_ns, ns);
+	sum->in_class[span_class(ns)]++;
+	if (sum->count > MOST_TIMES)
+		return add_class(r, d, ns);
+	if (!make_room(r, &d->time, &d->room, d->times, sizeof(*d->time)))
+		return false;
+	d->time[d->times++] = ns;
+	if (d->times < MOST_TIMES)
+		return true;
+	/* The next one is of a type with many. */
+	for (size_t i = 0; i < d->times; i++)
+		if (!add_class(r, d, d->time[i]))
+			return false;
+	return true;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The least duration that `percent` of all do not exceed. */
+static int64_t percentile(const struct sum *sum, uint64_t percent)
+{
+	const struct durations *d = &sum->durations;
+	uint64_t rank = sum->count - sum->count / 100 * (100 - percent) -
+			sum->count % 100 * (100 - percent) / 100;
+	uint64_t seen = 0;
+	int64_t middle;
+
+	if (sum->count == 0)
+		return 0;
+	if (sum->count <= MOST_TIMES)
+		return d->time[rank - 1];
+	for (size_t octave = 0; octave < OCTAVES; octave++) {
+		for (size_t i = 0; d->octave[octave] && i < OCTAVE; i++) {
+			seen += d->octave[octave][i];
+			if (seen < rank)
+				continue;
+			middle = class_middle(octave, i);
+			return middle < sum->min_ns   ? sum->min_ns
+			       : middle > sum->max_ns ? sum->max_ns
+						      : middle;
+		}
+	}
+	return sum->max_ns;
+}
+
+static void free_durations(struct durations *d)
+{
+	free(d->time);
+	for (size_t i = 0; i < OCTAVES; i++)
+		free(d->octave[i]);
+}
+
+/* ---- what is open ---- */
+
+static struct sum *sum_of(struct run *r, uint32_t type)
+{
+	if (r->sum_of[type] == NONE) {
+		if (!make_room(r, &r->sum, &r->sum_room, r->sums, sizeof(*r->sum)) ||
+		    !make_room(r, &r->type_of, &r->type_room, r->sums, sizeof(*r->type_of)))
+			return NULL;
+		r->type_of[r->sums] = type;
+		r->sum_of[type] = (uint32_t)r->sums++;
+	}
+	return &r->sum[r->sum_of[type]];
+}
+
+static struct open_type *find_open(struct lane *lane, uint32_t type)
+{
+	for (size_t i = 0; i < lane->types; i++)
+		if (lane->open[i].type == type)
+			return &lane->open[i];
+	return NULL;
+}
+
+/* Time goes to the span that began last. */
+static void pass_time(struct lane *lane, int64_t now_ns)
+{
+	if (lane->top != NONE)
+		add_ns(&lane->span[lane->top].self_ns, since(lane->changed_ns, now_ns));
+	lane->changed_ns = now_ns;
+}
+
+/* A place for a span; NONE: out of memory. */
+static uint32_t new_span(struct run *r, struct lane *lane)
+{
+	uint32_t index = lane->free;
+
+	if (index != NONE) {
+		lane->free = lane->span[index].above;
+		return index;
+	}
+	if (!make_room(r, &lane->span, &lane->span_room, lane->spans, sizeof(*lane->span)))
+		return NONE;
+	return (uint32_t)lane->spans++;
+}
+
+static bool push(struct run *r, struct lane *lane, struct open_type *open, bool counts)
+{
+	const struct mayfly_track_event *e = &r->event;
+	uint32_t index = new_span(r, lane);
+
+	if (index == NONE)
+		return false;
+	lane->span[index] = (struct span){
+	    .begin_ns = e->time_ns,
+	    .below = lane->top,
+	    .above = NONE,
+	    .same = open->last,
+	    .type = e->type,
+	    .counts = counts,
+	};
+	if (lane->top != NONE)
+		lane->span[lane->top].above = index;
+	lane->top = open->last = index;
+	lane->count++;
+	return true;
+}
+
+static bool begin(struct run *r, struct lane *lane)
+{
+	const struct mayfly_track_event *e = &r->event;
+	bool counts = query_in_window(r->s->query, e->time_ns);
+	struct open_type *open = find_open(lane, e->type);
+
+	pass_time(lane, e->time_ns);
+	if (lane->count >= MOST_OPEN || (!open && lane->types >= MOST_TYPES)) {
+		r->a->spans.ignored += counts;
+		if (open)
+			open->over++;
+		return true;
+	}
+	if (!open) {
+		if (!make_room(r, &lane->open, &lane->type_room, lane->types, sizeof(*lane->open)))
+			return false;
+		open = &lane->open[lane->types++];
+		*open = (struct open_type){.type = e->type, .last = NONE};
+	}
+	return sum_of(r, e->type) && push(r, lane, open, counts);
+}
+
+static void unlink_span(struct lane *lane, uint32_t index)
+{
+	struct span *span = &lane->span[index];
+
+	if (span->below != NONE)
+		lane->span[span->below].above = span->above;
+	if (span->above != NONE)
+		lane->span[span->above].below = span->below;
+	else
+		lane->top = span->below;
+	span->above = lane->free;
+	lane->free = index;
+	lane->count--;
+}
+
+static bool end(struct run *r, struct lane *lane)
+{
+	const struct mayfly_track_event *e = &r->event;
+	struct open_type *open = find_open(lane, e->type);
+	struct span *span;
+	struct sum *sum;
+
+	if (!open) {
+		r->a->spans.unmatched += query_in_window(r->s->query, e->time_ns);
+		return true;
+	}
+	if (open->over) {
+		open->over--;
+		return true;
+	}
+	pass_time(lane, e->time_ns);
+	span = &lane->span[open->last];
+	sum = &r->sum[r->sum_of[e->type]];
+	if (span->counts) {
+		add_ns(&sum->self_ns, span->self_ns);
+		if (!add_duration(r, sum, since(span->begin_ns, e->time_ns)))
+			return false;
+	}
+	unlink_span(lane, open->last);
+	open->last = span->same;
+	if (open->last == NONE)
+		*open = lane->open[--lane->types];
+	return true;
+}
+
+static bool is_span(const struct run *r, const struct mayfly_track_event *e)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(r->s->trace, e->type);
+
+	if (e->kind != MAYFLY_TRACK_BEGIN && e->kind != MAYFLY_TRACK_END)
+		return false;
+	return type && type->kind == MAYFLY_TYPE_SPAN && e->thread < r->s->info->threads &&
+	       (!r->s->thread_kept || r->s->thread_kept[e->thread]);
+}
+
+static bool take_span(struct run *r)
+{
+	if (!is_span(r, &r->event))
+		return true;
+	if (r->event.kind == MAYFLY_TRACK_BEGIN)
+		return begin(r, &r->lane[r->event.thread]);
+	return end(r, &r->lane[r->event.thread]);
+}
+
+static bool next_event(struct run *r)
+{
+	int more = mayfly_track_cursor_next(r->track, &r->event);
+
+	r->more = more == 1;
+	return more >= 0 || query_fail(r->s, more);
+}
+
+/* All that happened before event number `events` of the blocks. */
+static bool take_track(struct run *r, uint64_t events)
+{
+	while (r->more && r->event.events_before <= events) {
+		if (!take_span(r) || !next_event(r))
+			return false;
+	}
+	return true;
+}
+
+/* ---- second pass ---- */
+
+static void take_block(struct run *r, const struct cursor_block *b, uint64_t number)
+{
+	const struct lane *lane = &r->lane[b->thread];
+	bool live = has_bit(r->live, number);
+	struct tally one = {0};
+	uint32_t innermost;
+
+	if (!query_in_window(r->s->query, b->time_ns) || !query_keeps(r->s, b) ||
+	    (r->fits && !has_bit(r->fits, number)))
+		return;
+	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),
+		  trace_interval(r->s->trace, b->flags, b->interval_log2), b->size, b->hits);
+	for (size_t i = 0; i < lane->types; i++) {
+		struct sum *sum = &r->sum[r->sum_of[lane->open[i].type]];
+
+		tally_merge(&sum->allocated, &one);
+		if (live)
+			tally_merge(&sum->live, &one);
+	}
+	innermost = lane->span[lane->top].type;
+	tally_merge(&r->sum[r->sum_of[innermost]].self, &one);
+}
+
+static bool take_batch(struct run *r, const struct cursor_batch *b, uint64_t *events)
+{
+	size_t alloc = 0;
+
+	for (size_t i = 0; i < b->e.events; i++, ++*events) {
+		if (r->more && r->event.events_before <= *events && !take_track(r, *events))
+			return false;
+		if (b->e.is_free[i])
+			continue;
+		if (b->e.thread[alloc] < r->s->info->threads &&
+		    r->lane[b->e.thread[alloc]].top != NONE) {
+			struct cursor_block block = query_block(b, alloc);
+
+			take_block(r, &block, b->e.first_sample + alloc);
+		}
+		alloc++;
+	}
+	return true;
+}
+
+static bool join_blocks(struct run *r)
+{
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	uint64_t events = 0;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	while ((more = cursor_next_batch(cursor, &batch)) == 1)
+		if (!take_batch(r, &batch, &events))
+			break;
+	mayfly_cursor_close(cursor);
+	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+}
+
+static bool join(struct run *r)
+{
+	bool blocks = !r->s->info->snapshot_ns;
+	bool done;
+	int error;
+
+	if (blocks && !find_fates(r))
+		return false;
+	error = mayfly_track_cursor_open(r->s->trace, &r->track);
+	if (error)
+		return query_fail(r->s, error);
+	done = next_event(r) && (!blocks || join_blocks(r)) && take_track(r, UINT64_MAX);
+	mayfly_track_cursor_close(r->track);
+	return done;
+}
+
+/* ---- rows ---- */
+
+static void count_open(struct run *r)
+{
+	for (size_t i = 0; i < r->s->info->threads; i++) {
+		const struct lane *lane = &r->lane[i];
+
+		for (uint32_t k = lane->top; k != NONE; k = lane->span[k].below)
+			r->sum[r->sum_of[lane->span[k].type]].open += lane->span[k].counts;
+	}
+}
+
+static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
+{
+	const struct sum *sum = &r->sum[i];
+	double interval = query_unseen_interval(r->s, 0);
+
+	*row = (struct mayfly_span_row){
+	    .type = r->type_of[i],
+	    .count = sum->count,
+	    .open = sum->open,
+	    .total_ns = sum->total_ns,
+	    .self_ns = sum->self_ns,
+	    .min_ns = sum->min_ns,
+	    .max_ns = sum->max_ns,
+	};
+	if (sum->count > 0 && sum->count <= MOST_TIMES)
+		qsort(sum->durations.time, sum->durations.times, sizeof(int64_t), compare_times);
+	memcpy(row->in_class, sum->in_class, sizeof(row->in_class));
+	row->p50_ns = percentile(sum, 50);
+	row->p90_ns = percentile(sum, 90);
+	row->p99_ns = percentile(sum, 99);
+	if (r->s->info->snapshot_ns || !r->blocks)
+		interval = 0; /* there are none to be missed */
+	row->allocated = tally_estimate(&sum->allocated, interval);
+	row->self_allocated = tally_estimate(&sum->self, interval);
+	row->live = tally_estimate(&sum->live, interval);
+}
+
+/* A span from before the window may have nothing in it. */
+static bool is_empty(const struct sum *sum)
+{
+	return !sum->count && !sum->open && !sum->allocated.seen_blocks &&
+	       !sum->allocated.exact_count;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct mayfly_span_row *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns > y->total_ns ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return (x->type > y->type) - (x->type < y->type);
+}
+
+static bool fill_rows(struct run *r)
+{
+	struct mayfly_spans *spans = &r->a->spans;
+
+	count_open(r);
+	r->a->row = query_zeroed(r->s, r->sums, sizeof(*r->a->row));
+	if (!r->a->row)
+		return false;
+	for (size_t i = 0; i < r->sums; i++)
+		if (!is_empty(&r->sum[i]))
+			fill_row(r, &r->a->row[spans->rows++], i);
+	if (spans->rows)
+		qsort(r->a->row, spans->rows, sizeof(*r->a->row), compare_rows);
+	spans->row = r->a->row;
+	return true;
+}
+
+/* ---- the answer ---- */
+
+/* Of what is asked, what the blocks need; metric and grouping are not asked for. */
+static struct mayfly_query spans_query(const struct mayfly_query *query)
+{
+	struct mayfly_query q = *query;
+
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_FUNCTION;
+	q.sort = MAYFLY_SORT_SELF;
+	q.at_ns = MAYFLY_AT_END;
+	return q;
+}
+
+static bool make_lanes(struct run *r)
+{
+	size_t threads = r->s->info->threads, types = r->s->info->track_types;
+
+	r->lane = query_zeroed(r->s, threads, sizeof(*r->lane));
+	r->sum_of = query_zeroed(r->s, types, sizeof(*r->sum_of));
+	if (r->s->error)
+		return false;
+	memset(r->sum_of, 0xff, types * sizeof(*r->sum_of));
+	for (size_t i = 0; i < threads; i++)
+		r->lane[i].top = r->lane[i].free = NONE;
+	return true;
+}
+
+static bool has_spans(const struct mayfly_trace *trace, const struct mayfly_info *info)
+{
+	for (size_t i = 0; info->track_events && i < info->track_types; i++)
+		if (mayfly_trace_track_type(trace, i)->kind == MAYFLY_TYPE_SPAN)
+			return true;
+	return false;
+}
+
+static bool run_spans(struct run *r, const struct mayfly_trace *trace,
+		      const struct mayfly_query *query)
+{
+	r->budget = trace_budget(trace);
+	/* What was recorded beside no blocks at all has spans, too. */
+	if (mayfly_query_absent(trace, query) &
+	    ~(uint32_t)(MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_ALLOCATIONS))
+		return query_fail(r->s, MAYFLY_E_ABSENT);
+	if (!query_choose(r->s, trace, query) || !make_lanes(r))
+		return false;
+	return !has_spans(trace, r->s->info) || (join(r) && fill_rows(r));
+}
+
+static void free_run(struct run *r)
+{
+	for (size_t i = 0; r->lane && i < r->s->info->threads; i++) {
+		free(r->lane[i].span);
+		free(r->lane[i].open);
+	}
+	for (size_t i = 0; i < r->sums; i++)
+		free_durations(&r->sum[i].durations);
+	free(r->lane);
+	free(r->sum_of);
+	free(r->sum);
+	free(r->type_of);
+	free(r->live);
+	free(r->fits);
+}
+
+int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     struct mayfly_spans **spans)
+{
+	struct mayfly_query q = spans_query(query);
+	struct query_state s = {0};
+	struct run r = {.s = &s};
+
+	r.a = calloc(1, sizeof(*r.a));
+	if (!r.a)
+		return MAYFLY_E_MEMORY;
+	run_spans(&r, trace, &q);
+	free_run(&r);
+	query_end(&s);
+	if (s.error)
+		mayfly_spans_free(&r.a->spans);
+	else
+		*spans = &r.a->spans;
+	return s.error;
+}
+
+void mayfly_spans_free(struct mayfly_spans *spans)
+{
+	struct answer *a = (struct answer *)spans;
+
+	if (!a)
+		return;
+	free(a->row);
+	free(a);
+}
