@@ -443,14 +443,20 @@ MAYFLY_INLINE_ void mayfly_label_pop(void)
 		calls->label_pop();
 }
 
-MAYFLY_INLINE_ void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block,
-				      size_t size)
-{
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
-
-	if (MAYFLY_RARELY_(calls))
-		calls->pool_alloc(pool, block, size);
-}
+/* A macro, so that the block's stack ends in the function that says this. */
+#ifdef __GNUC__
+#define mayfly_pool_alloc(pool, block, size)                                                       \
+	__extension__({                                                                            \
+		const struct mayfly_pool *mayfly_pool_ = (pool);                                   \
+		const void *mayfly_block_ = (block);                                               \
+		size_t mayfly_size_ = (size);                                                      \
+		const struct mayfly_agent_calls *mayfly_calls_ = mayfly_agent_();                  \
+		if (MAYFLY_RARELY_(mayfly_calls_))                                                 \
+			mayfly_calls_->pool_alloc(mayfly_pool_, mayfly_block_, mayfly_size_);      \
+	})
+#else
+#define mayfly_pool_alloc(pool, block, size) ((void)(pool), (void)(block), (void)(size))
+#endif
 
 MAYFLY_INLINE_ void mayfly_pool_free(const struct mayfly_pool *pool, const void *block)
 {
