@@ -99,7 +99,7 @@ def all_of_it():
         same([shown(e) for e in tracks(here / "t.mayfly")], [
             "instant early", "begin whole", "begin part first 1", "instant nothing",
             "instant numbers -1 2 3.5 4", "instant numbers 5 6 0.25 8",
-            "instant numbers %d %d 7 0" % (2 ** 63 - 1, 2 ** 63), "instant numbers 0 9 0 0",
+            "instant numbers %d 0 7 0" % (2 ** 63 - 1), "instant numbers 0 9 0 0",
             "end part", "begin part array -1", "end part", "begin part  1", "end part",
             "begin part  0", "end part", "count length -3", "count length 4", "count load 50",
             "count load 12.5", "end whole", "instant leaving fini"], "events")
@@ -170,7 +170,7 @@ def signal_handlers(mode):
     """A handler's events are recorded or counted as dropped; those of the thread itself are all
     there, in order, and its labels stay its own."""
     with Folder() as here:
-        done = record([EVENTS, "signals", "100"], here / "t.mayfly", *MODES[mode])
+        done = record([EVENTS, "signals", "30"], here / "t.mayfly", *MODES[mode])
         number, handled = [int(n) for n in done.err.split()[:2]]
         found = tracks(here / "t.mayfly")
         numbers = [e["values"]["number"] for e in found if e["name"] == "in main"]

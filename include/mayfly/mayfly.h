@@ -251,7 +251,7 @@ MAYFLY_INLINE_ uint64_t mayfly_whole_unsigned_(double number)
 {
 	if (number >= 18446744073709551616.0)
 		return UINT64_MAX;
-	return number >= 9223372036854775808.0 ? (uint64_t)number : (uint64_t)mayfly_whole_(number);
+	return number > 0 ? (uint64_t)number : 0;
 }
 
 /* The value as the field has it. The type is a constant: all of this is done by the compiler. */
@@ -395,6 +395,12 @@ MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
 		calls->span_end(&span->type);
 }
 
+/* mayfly/trace.h has a structure of this name, of which g++ warns. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, int64_t value)
 {
 	const struct mayfly_agent_calls *calls = mayfly_agent_();
@@ -410,6 +416,10 @@ MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, in
 	if (MAYFLY_RARELY_(calls))
 		calls->counter(&counter->type, both.bits);
 }
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 MAYFLY_INLINE_ void mayfly_counter_float(const struct mayfly_counter_type *counter, double value)
 {
