@@ -12,6 +12,7 @@
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll
+#define NAMED_NS     2000000000ll /* at first a thread has the name of the one that made it */
 #define EARLY_PART   8	 /* of the time passed, until the next look, while that is no second */
 #define COST_SHARE   500 /* looking may cost 1/500 of a CPU; in the first second more */
 #define FIRST_SHARE  20
@@ -304,13 +305,11 @@ static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, i
 			return;
 		thread = &t->thread[t->threads++];
 		*thread = (struct watched_thread){
-		    .tid = tid, .cpu_ns = NOT_YET, .name = add_name(t, tid, s.name)};
+		    .tid = tid, .since = now, .cpu_ns = NOT_YET, .name = add_name(t, tid, s.name)};
 		note_start(t, tid, &s, now);
-	} else if (!thread->named && read_stat(t, pid, tid, &s)) {
-		/* At first it has the name of the thread that made it. */
-		thread->named = true;
-		if (thread->name < t->names)
-			memcpy(t->name[thread->name].name, s.name, sizeof(s.name));
+	} else if (now - thread->since < NAMED_NS && thread->name < t->names &&
+		   read_stat(t, pid, tid, &s)) {
+		memcpy(t->name[thread->name].name, s.name, sizeof(s.name));
 	}
 	thread->seen = true;
 	note_cpu(t, thread, pid, now);

@@ -4,7 +4,7 @@
  * the CPU time that it has used.
  *
  *	task	 which threads there are		each second, sooner at first
- *	TID/stat	 of a new one: name, when it began; the name at the next look, too
+ *	TID/stat	 of a new one: when it began, and its name, again in its first seconds
  *	TID/schedstat	 of each: CPU time
  *
  * With very many threads all of this comes more seldom. A thread that begins and ends between two
@@ -38,7 +38,7 @@ struct thread_name {
 struct watched_thread {
 	uint32_t tid;
 	bool seen;	 /* at the latest look */
-	bool named;	 /* its name is the one that it has given itself, if it has */
+	int64_t since;	 /* first seen */
 	size_t name;	 /* in thread_watch.name, or beyond its end */
 	uint64_t cpu_ns; /* as last noted; UINT64_MAX: not yet */
 };
