@@ -255,13 +255,21 @@ def every_export_of_events():
         check(os.path.exists(out), name)
 
 
+def inside_an_event(data, share):
+    """A place behind that share of the file, 11 bytes into an event."""
+    at = 8
+    while at < len(data) * share:
+        at += 16 + PAYLOAD[struct.unpack_from("<I", data, at + 12)[0]]
+    return at + 11
+
+
 @case
 def damaged_and_cut_off():
     data = read(stream(real()))
     for share in (0.2, 0.7):
         path = folder / "cut"
         with open(path, "wb") as out:
-            out.write(data[:int(len(data) * share) // 26 * 26 + 11])
+            out.write(data[:inside_an_event(data, share)])
         said = mayfly("info", "--json", path, lines=1)
         check("cut off" in said.message, said.message)
         check(not json.loads(said.text)["complete"], "complete")
