@@ -38,6 +38,7 @@ struct spool_writer {
 	uint32_t number, tid, interval_log2;
 	uint32_t used; /* of the packet; committed or not */
 	bool hold;     /* do not commit */
+	bool told;     /* for the caller: types and labels are in this packet */
 	uint64_t ticks, id, turned;
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	uint64_t stack[SPOOL_MAX_FRAMES];
@@ -165,6 +166,7 @@ static inline void spool_writer_begin(struct spool_writer *w, int64_t ns)
 	w->turned = 0;
 	w->used = 0;
 	w->depth = 0;
+	w->told = false;
 	memset(w->cache, 0, sizeof(w->cache));
 }
 
@@ -421,6 +423,114 @@ static inline void spool_writer_undo(struct spool_writer *w, int64_t ns)
 	spool_writer_put(w, &r);
 }
 
+/* ---- track events ---- */
+
+static inline void record_text(struct spool_record *r, const char *text)
+{
+	record_u(r, strlen(text));
+	record_bytes(r, text, strlen(text));
+}
+
+struct spool_writer_type {
+	uint32_t id;
+	uint8_t kind;
+	const char *name, *category, *unit;
+	uint32_t fields;
+	struct {
+		uint8_t type;
+		const char *name;
+	} field[5];
+};
+
+static inline void spool_writer_type(struct spool_writer *w, int64_t ns,
+				     const struct spool_writer_type *t)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 1000, ns);
+	record_fixed(&r, SPOOL_TYPE, 1);
+	record_u(&r, t->id);
+	record_fixed(&r, t->kind, 1);
+	record_text(&r, t->name);
+	record_text(&r, t->category);
+	record_text(&r, t->unit);
+	record_u(&r, t->fields);
+	for (uint32_t i = 0; i < t->fields && i < 5; i++) {
+		record_fixed(&r, t->field[i].type, 1);
+		record_text(&r, t->field[i].name);
+	}
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_label(struct spool_writer *w, int64_t ns, uint32_t id,
+				      const char *key, const char *value)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 600, ns);
+	record_fixed(&r, SPOOL_LABEL, 1);
+	record_u(&r, id);
+	record_text(&r, key);
+	record_text(&r, value);
+	spool_writer_put(w, &r);
+}
+
+static inline void spool_writer_labels(struct spool_writer *w, int64_t ns, uint32_t count,
+				       const uint32_t *id)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 100, ns);
+	record_fixed(&r, SPOOL_LABELS, 1);
+	record_u(&r, count);
+	for (uint32_t i = 0; i < count; i++)
+		record_u(&r, id[i]);
+	spool_writer_put(w, &r);
+}
+
+/* value: the type's fields' (number, or a text). stack NULL: none. */
+static inline void spool_writer_track(struct spool_writer *w, int64_t ns, uint8_t kind,
+				      const struct spool_writer_type *t, const uint64_t *value,
+				      const uint64_t *stack, uint32_t depth)
+{
+	uint64_t ticks = spool_ticks(w->file, ns);
+	struct spool_record r;
+	uint64_t time;
+	uint32_t same;
+	unsigned code;
+
+	r.used = 0;
+	spool_writer_room(w, 600 + 10 * (size_t)depth, ns);
+	time = varint_zigzag((int64_t)(ticks - w->ticks));
+	code = field_code(time);
+	w->ticks = ticks;
+	record_fixed(&r,
+		     SPOOL_TRACK | kind | code << SPOOL_TRACK_WIDTH_SHIFT |
+			 (stack ? SPOOL_TRACK_STACK : 0),
+		     1);
+	record_fixed(&r, time, 1u << code);
+	record_fixed(&r, t->id, 2);
+	for (uint32_t i = 0; i < t->fields && kind != SPOOL_END; i++)
+		if (t->field[i].type == SPOOL_TEXT) {
+			const char *text = (const char *)(uintptr_t)value[i];
+
+			record_fixed(&r, strlen(text), 1);
+			record_bytes(&r, text, strlen(text));
+		} else {
+			record_fixed(&r, value[i], 8);
+		}
+	if (stack) {
+		same = spool_writer_same(w, stack, depth);
+		record_u(&r, w->depth - same);
+		record_u(&r, depth - same);
+		record_frames(w, &r, same, stack, depth);
+	}
+	spool_writer_put(w, &r);
+}
+
 static inline void spool_writer_fork(struct spool_writer *w, int64_t ns)
 {
 	struct spool_record r;
@@ -506,7 +616,7 @@ static inline void spool_writer_gone(struct spool_writer *w, int64_t ns, uint64_
 }
 
 static inline void spool_writer_lost(struct spool_writer *w, int64_t ns, uint64_t samples,
-				     uint64_t frees)
+				     uint64_t frees, uint64_t events)
 {
 	struct spool_record r;
 
@@ -516,6 +626,7 @@ static inline void spool_writer_lost(struct spool_writer *w, int64_t ns, uint64_
 	record_time(w, &r, ns);
 	record_u(&r, samples);
 	record_u(&r, frees);
+	record_u(&r, events);
 	spool_writer_put(w, &r);
 }
 

@@ -3,158 +3,9 @@
  * Reading spools: times, threads, modules, frees, forks; while they grow, with packets used again;
  * cut off and damaged ones. The events go to the imitation of writer_double.h.
  */
-#include <mayfly/trace.h>
-
 #include <math.h>
-#include <string.h>
 
-#include "trace/spool_stream.h"
-
-#include "spool_writer.h"
-#include "test.h"
-#include "writer_double.h"
-
-#define MS ((int64_t)1000000)
-
-static const uint64_t deep[] = {0x401000, 0x401100, 0x401200, 0x7f0000001234};
-
-/* A spool, what was made of it, and the stream in between. */
-struct reading {
-	struct spool_file *f;
-	struct recording *t;
-	struct trace_writer *w;
-	struct spool_stream *s;
-	size_t done; /* calls of done() */
-	bool wipe;   /* done() gives the packet back to the writers */
-	size_t cut;  /* not 0: the file ends here */
-};
-
-static const void *file_at(void *context, uint64_t offset, size_t bytes)
-{
-	const struct reading *r = context;
-	size_t size = r->cut ? r->cut - 1 : r->f->size;
-
-	return offset <= size && bytes <= size - offset ? r->f->data + offset : NULL;
-}
-
-static void file_done(void *context, uint64_t index)
-{
-	struct reading *r = context;
-	struct spool_packet *p =
-	    (struct spool_packet *)(r->f->data + WRITER_HEADER_BYTES + index * r->f->packet_bytes);
-
-	CHECK(p->magic == SPOOL_PACKET_MAGIC);
-	r->done++;
-	if (!r->wipe)
-		return;
-	memset(p, 0xdd, r->f->packet_bytes);
-	p->magic = 0;
-	r->f->recycled[r->f->recycled_count++] = index;
-}
-
-static void reading_free(struct reading *r)
-{
-	spool_stream_close(r->s);
-	trace_writer_free_all(r->w);
-	recording_free(r->t);
-	free(r);
-}
-
-/* NULL, and the error, when it cannot be opened. */
-static struct reading *open_file(struct spool_file *f, const struct spool_stream_options *options,
-				 size_t cut, int *error)
-{
-	struct reading *r = calloc(1, sizeof(*r));
-	struct spool_source source = {r, file_at, file_done};
-	struct trace_writer_options writer_options = {0};
-
-	r->f = f;
-	r->cut = cut;
-	r->t = recording_new();
-	*error = spool_stream_writer_options(&source, &writer_options);
-	r->w = trace_writer_new(&writer_options, r->t, NULL, NULL);
-	if (!*error)
-		*error = spool_stream_open(&source, options, r->t, r->w, &r->s);
-	if (!*error)
-		return r;
-	CHECK(!r->s);
-	reading_free(r);
-	return NULL;
-}
-
-static struct reading *open_online(struct spool_file *f)
-{
-	struct spool_stream_options options = {.online = true, .keep_forks = true};
-	int error;
-	struct reading *r = open_file(f, &options, 0, &error);
-
-	CHECK(r, "%s", mayfly_error_text(error));
-	return r;
-}
-
-/* A round at this moment of the spool's clock, whole. */
-static void round_at(struct reading *r, int64_t ns)
-{
-	bool more = true;
-
-	while (more)
-		CHECK(spool_stream_advance(r->s, spool_ticks(r->f, ns),
-					   spool_file_header(r->f)->start_mono_ns + (uint64_t)ns,
-					   &more) == 0);
-}
-
-static void finish(struct reading *r, const struct spool_ending *ending)
-{
-	CHECK(spool_stream_finish(r->s, ending) == 0);
-	CHECK(r->t->info.samples == r->w->samples && r->t->info.frees == r->w->frees);
-}
-
-static struct reading *read_child(struct spool_file *f, const struct spool_ending *ending,
-				  struct reading *parent)
-{
-	struct spool_stream_options options = {.parent = parent ? parent->s : NULL,
-					       .keep_forks = true};
-	int error;
-	struct reading *r = open_file(f, &options, 0, &error);
-
-	CHECK(r, "%s", mayfly_error_text(error));
-	if (!r)
-		abort();
-	finish(r, ending);
-	return r;
-}
-
-static struct reading *read_file(struct spool_file *f, const struct spool_ending *ending)
-{
-	return read_child(f, ending, NULL);
-}
-
-static uint64_t unknown(const struct reading *r)
-{
-	struct spool_stream_status status;
-
-	spool_stream_status(r->s, &status);
-	CHECK(status.allocations == r->w->samples && status.frees == r->w->frees);
-	CHECK(status.live_blocks == r->w->samples - r->w->frees && status.memory_bytes);
-	return status.unknown_frees;
-}
-
-static const struct recording_frame *leaf(const struct reading *r, size_t sample)
-{
-	static const struct recording_frame none;
-	uint32_t node = r->w->sample[sample].block.node;
-
-	return node ? &r->t->frame[r->t->node[node].frame] : &none;
-}
-
-static size_t depth_of(const struct recording *t, uint32_t node)
-{
-	size_t depth = 0;
-
-	for (; node; node = t->node[node].parent)
-		depth++;
-	return depth;
-}
+#include "spool_reading.h"
 
 static void simple_spool(void)
 {
@@ -170,7 +21,7 @@ static void simple_spool(void)
 	spool_writer_free(w, 30 * MS, 0, SPOOL_FLAG_TEMPORARY);
 	spool_writer_interval(w, 31 * MS, 10);
 	spool_writer_sample(w, 40 * MS, 2, 7, 1, 0, deep, 0);
-	spool_writer_lost(w, 41 * MS, 5, 7);
+	spool_writer_lost(w, 41 * MS, 5, 7, 9);
 	r = read_file(f, &ending);
 	CHECK(r->w->samples == 3 && r->t->info.samples == 3 && r->t->info.frees == 1);
 	CHECK(r->t->info.complete && r->t->info.ending == MAYFLY_END_EXITED &&
@@ -178,7 +29,8 @@ static void simple_spool(void)
 	CHECK(r->t->info.duration_ns == 50 * MS && r->t->info.pid == 100 &&
 	      r->t->info.parent_pid == 50);
 	CHECK(r->t->info.interval_bytes == 1 << 19);
-	CHECK(r->t->info.dropped_samples == 5 && r->t->info.dropped_frees == 7);
+	CHECK(r->t->info.dropped_samples == 5 && r->t->info.dropped_frees == 7 &&
+	      r->t->info.dropped_events == 9);
 	CHECK(r->t->command_count == 2 && !strcmp(recording_text(r->t, r->t->command[0]), "prg") &&
 	      !strcmp(recording_text(r->t, r->t->command[1]), "-x"));
 	CHECK(!strcmp(recording_text(r->t, r->t->program), "/bin/prg"));
@@ -762,15 +614,6 @@ static void exact_children_inherit(void)
 
 /* ---- exact ---- */
 
-static struct spool_file *exact_file(void)
-{
-	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
-
-	spool_file_header(f)->mode = SPOOL_EXACT;
-	spool_file_header(f)->interval_log2 = 0;
-	return f;
-}
-
 static void exact_spool(void)
 {
 	struct spool_file *f = exact_file();
@@ -1252,7 +1095,7 @@ static void wild_histories(void)
 			} else if (kind < 19) {
 				spool_writer_release(v, then, address, kind & 1);
 			} else {
-				spool_writer_lost(v, then, 1, 1);
+				spool_writer_lost(v, then, 1, 1, 0);
 			}
 			now += chance(200);
 			if (chance(30) == 0)
@@ -1278,7 +1121,7 @@ static void lost_records(void)
 	struct reading *r;
 
 	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
-	spool_writer_lost(w, 20, 3, 4);
+	spool_writer_lost(w, 20, 3, 4, 0);
 	spool_writer_release(w, 30, 0x1000, 0);
 	atomic_store(&spool_file_header(f)->dropped_frees, 9);
 	r = read_file(f, NULL);

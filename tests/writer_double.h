@@ -28,6 +28,13 @@ struct event {
 	bool is_free;
 };
 
+struct track {
+	int64_t time_ns;
+	uint32_t kind, type, thread, node;
+	uint64_t value[RECORDING_FIELDS];
+	size_t after; /* so many events */
+};
+
 struct trace_writer {
 	struct trace_writer_options options;
 	struct recording *tables;
@@ -39,6 +46,8 @@ struct trace_writer {
 		uint32_t name, unit;
 		double value;
 	} counter[64];
+	struct track *track;
+	size_t tracks, track_size;
 	size_t counters, measured[FRAGMENTS_KINDS];
 	uint64_t pages; /* of the latest measure */
 	size_t chunk_events, in_chunk;
@@ -79,6 +88,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 		       uint64_t *serial)
 {
 	CHECK(block->node < w->tables->nodes && block->thread < w->tables->threads);
+	CHECK(block->labels < w->tables->label_sets);
 	CHECK(w->options.mode != MAYFLY_EXACT || (!block->hits && !block->interval_log2));
 	if (w->error)
 		return w->error;
@@ -106,7 +116,8 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	CHECK(s->free_ns == INT64_MAX, "%llu is freed twice", (unsigned long long)serial);
 	CHECK(s->block.size == block->size && s->block.node == block->node &&
 	      s->block.thread == block->thread && s->block.hits == block->hits &&
-	      s->block.interval_log2 == block->interval_log2 && s->block.flags == block->flags);
+	      s->block.interval_log2 == block->interval_log2 && s->block.flags == block->flags &&
+	      s->block.labels == block->labels);
 	s->free_ns = time_ns;
 	s->free_thread = thread;
 	s->free_flags = flags;
@@ -135,6 +146,27 @@ int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name,
 		w->counter[w->counters].unit = unit;
 		w->counter[w->counters++].value = value;
 	}
+	return w->error;
+}
+
+int trace_writer_track(struct trace_writer *w, const struct trace_track *e)
+{
+	const struct recording_track_type *type = &w->tables->track_type[e->type];
+	struct track t = {e->time_ns, e->kind, e->type, e->thread, e->node, {0}, w->events};
+
+	CHECK(e->type < w->tables->track_types && e->thread < w->tables->threads &&
+	      e->node < w->tables->nodes);
+	CHECK(e->time_ns >= w->now_ns);
+	w->now_ns = e->time_ns;
+	for (uint32_t i = 0; i < type->fields && e->kind != MAYFLY_TRACK_END; i++) {
+		CHECK(type->field[i].type != MAYFLY_FIELD_TEXT || e->value[i] < w->tables->strings);
+		t.value[i] = e->value[i];
+	}
+	if (w->tracks == w->track_size) {
+		w->track_size = 2 * w->track_size + 64;
+		w->track = realloc(w->track, w->track_size * sizeof(*w->track));
+	}
+	w->track[w->tracks++] = t;
 	return w->error;
 }
 
@@ -173,6 +205,7 @@ void trace_writer_free_all(struct trace_writer *w)
 		return;
 	free(w->sample);
 	free(w->event);
+	free(w->track);
 	free(w);
 }
 

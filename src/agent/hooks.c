@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -727,6 +728,13 @@ void agent_enter_sandbox(void)
 	walk_enter_sandbox();
 }
 
+/* From here on, reading the time stamp counter would be the end of the thread: also in
+ * clock_gettime, and for strict mode, too. */
+static void lose_clock(void)
+{
+	agent_off(SPOOL_OFF_SANDBOX, 0, "the program has given up its right to read the clock");
+}
+
 EXPORT int prctl(int option, ...)
 {
 	unsigned long a[4];
@@ -738,19 +746,24 @@ EXPORT int prctl(int option, ...)
 	va_end(list);
 	if (option == PR_SET_SECCOMP && atomic_load(&agent_state) == AGENT_ON)
 		agent_enter_sandbox();
+	if ((option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_STRICT) ||
+	    (option == PR_SET_TSC && a[0] == PR_TSC_SIGSEGV))
+		lose_clock();
 	return real.prctl(option, a[0], a[1], a[2], a[3]);
 }
 
 /* hidden: named by the assembly of CPU_SYSCALL_HOOK only */
 __attribute__((visibility("hidden"))) void *cpu_real_syscall;
-__attribute__((visibility("hidden"))) void hook_syscall_first(long number);
+__attribute__((visibility("hidden"))) void hook_syscall_first(long number, long operation);
 
-void hook_syscall_first(long number)
+void hook_syscall_first(long number, long operation)
 {
 	if (!cpu_real_syscall)
 		cpu_real_syscall = dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_seccomp && atomic_load(&agent_state) == AGENT_ON)
 		agent_enter_sandbox();
+	if (number == SYS_seccomp && operation == SECCOMP_SET_MODE_STRICT)
+		lose_clock();
 }
 
 CPU_SYSCALL_HOOK;

@@ -489,7 +489,7 @@ static void choose_heaps(struct perfetto *p)
 {
 	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
 	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
-	uint32_t ocaml = ((1u << MAYFLY_HEAPS) - 1) & ~native & ~pool;
+	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
 	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
 	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
 
@@ -736,7 +736,7 @@ static void annotate_labels(struct perfetto *p, uint32_t set)
 
 	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
-	protobuf_text(&p->inner, ANNOTATION_TEXT, labels_text(text, sizeof(text), p->trace, set));
+	protobuf_text(&p->inner, ANNOTATION_TEXT, label_set_text(text, sizeof(text), p->trace, set));
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 

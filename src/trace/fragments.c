@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "trace/format.h"
+#include "trace/spool_format.h"
 
 #define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */
 #define PAGE_SHIFT 12
@@ -88,14 +89,19 @@ static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t 
 	m->share[m->shares++] = (struct share){node, bytes};
 }
 
+/* What lies in a block of malloc is not looked at: that block holds the page. */
 static void add_block(struct measure *m, const struct live_block *b)
 {
-	uint64_t size = b->size ? b->size : 1, end, first = b->key >> PAGE_SHIFT, last, head;
+	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
+	uint64_t other = heap == MAYFLY_HEAP_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : 0;
+	uint64_t address = b->key & ~other, size = b->size ? b->size : 1, end, first, last, head;
 
-	if (size > MOST_SIZE || __builtin_add_overflow(b->key, size, &end) || b->node >= m->nodes)
+	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
+	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL)
 		return;
+	first = address >> PAGE_SHIFT;
 	last = (end - 1) >> PAGE_SHIFT;
-	head = ((first + 1) << PAGE_SHIFT) - b->key;
+	head = ((first + 1) << PAGE_SHIFT) - address;
 	m->blocks++;
 	m->bytes += b->size;
 	m->sum[b->node].f.blocks++;

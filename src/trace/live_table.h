@@ -34,7 +34,8 @@ struct live_block {
 			uint32_t interval_log2;
 		} sample;
 	};
-	uint32_t next; /* of the same slot, or of the free ones; index + 1, 0: none */
+	uint32_t next;	 /* of the same slot, or of the free ones; index + 1, 0: none */
+	uint32_t labels; /* set of the tables */
 };
 
 #define LIVE_OVERLAPPED 0x80u /* its address was live: the free of the block before was missed */

@@ -184,6 +184,8 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	/* Of those that were dropped last, no LOST record tells. */
 	info->dropped_samples = larger(atomic_load(&mapped->dropped_samples), totals->lost_samples);
 	info->dropped_frees = larger(atomic_load(&mapped->dropped_frees), totals->lost_frees);
+	info->dropped_events = larger(atomic_load(&mapped->dropped_events), totals->lost_events) +
+			       totals->unkept_events;
 	info->nested_blocks = atomic_load(&mapped->nested_blocks);
 	info->nested_bytes = atomic_load(&mapped->nested_bytes);
 	if (ending) {

@@ -199,6 +199,32 @@ void tick_clock_find_line(struct tick_clock *c, uint64_t ticks)
 	}
 }
 
+uint64_t tick_clock_ticks(const struct tick_clock *c, int64_t ns)
+{
+	struct tick_clock_point from = {c->from, c->base};
+	double ns_per_tick = c->ns_per_tick, ticks;
+	size_t low = 0, high = c->points;
+
+	if (c->points) {
+		while (high - low > 1) {
+			size_t middle = low + (high - low) / 2;
+
+			if (c->point[middle].ns <= ns)
+				low = middle;
+			else
+				high = middle;
+		}
+		from = c->point[low];
+		ns_per_tick =
+		    1 / (low + 1 < c->points ? slope(&from, &c->point[low + 1]) : c->ticks_per_ns);
+	}
+	if (ns <= from.ns)
+		return from.ticks;
+	ticks = (double)(ns - from.ns) / ns_per_tick;
+	return ticks < (double)(UINT64_MAX - from.ticks) ? from.ticks + (uint64_t)ticks
+							 : UINT64_MAX;
+}
+
 void tick_clock_now(struct tick_clock *c, uint64_t ticks, uint64_t mono_ns)
 {
 	struct tick_clock_point now = {.ticks = ticks};

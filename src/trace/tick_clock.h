@@ -49,6 +49,10 @@ void tick_clock_now(struct tick_clock *c, uint64_t ticks, uint64_t mono_ns);
 
 void tick_clock_find_line(struct tick_clock *c, uint64_t ticks);
 
+/* The other way round, about; what is before the line at hand of a spool that grows counts as its
+ * beginning. */
+uint64_t tick_clock_ticks(const struct tick_clock *c, int64_t ns);
+
 /* A moment in ns since the start; never less than 0. */
 static inline int64_t tick_clock_ns(struct tick_clock *c, uint64_t ticks)
 {
