@@ -7,6 +7,7 @@
 #include "places.h"
 #include "track_text.h"
 
+#include "convert/event_walk.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 
@@ -210,7 +211,7 @@ static void print_labels(const struct mayfly_trace *trace, uint32_t set)
 	char text[16 * 1024];
 
 	fputs(" labels=", stdout);
-	print_quoted(text_labels(text, sizeof(text), trace, set));
+	print_quoted(label_set_text(text, sizeof(text), trace, set));
 }
 
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,

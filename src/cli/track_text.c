@@ -197,18 +197,6 @@ char *track_type_name(char *buffer, size_t size, const struct mayfly_track_type 
 	return buffer;
 }
 
-char *text_labels(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
-{
-	size_t count, used = 0;
-	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-	*buffer = 0;
-	for (size_t i = 0; i < count && used < size; i++)
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? ", " : "",
-					 label[i].key, label[i].value);
-	return buffer;
-}
-
 /* ---- JSON ---- */
 
 json_t *json_labels(const struct mayfly_trace *trace, uint32_t set)
