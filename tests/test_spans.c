@@ -372,7 +372,7 @@ static double unseen_interval(const struct whole *w)
 	for (size_t i = 0; i < w->blocks; i++)
 		if (w->block[i].alloc.hits && w->block[i].alloc.interval > largest)
 			largest = w->block[i].alloc.interval;
-	if (!w->blocks)
+	if (mayfly_trace_info(w->trace)->snapshot_ns)
 		return 0;
 	if (mayfly_trace_info(w->trace)->sampler == MAYFLY_STRATIFIED &&
 	    (double)w->query->min_size >= largest)
