@@ -98,9 +98,7 @@ char *track_counts_text(char *buffer, size_t size, const struct track_counts *co
 
 bool trace_has_no_blocks(const struct mayfly_info *info)
 {
-	const uint32_t blocks = MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_PEAK;
-
-	return (info->absent & blocks) == blocks && info->samples == 0;
+	return info->absent & MAYFLY_ABSENT_ALLOCATIONS;
 }
 
 /* ---- fields ---- */
@@ -182,7 +180,7 @@ char *track_number(char *buffer, size_t size, const char *unit, double value)
 		text_bytes(text, sizeof(text), positive);
 	else if (strcmp(unit, "ns") == 0)
 		text_duration(text, sizeof(text), positive);
-	else if (positive < 999.5)
+	else if (!(positive >= 999.5 && positive < 1e15)) /* also not a number */
 		snprintf(text, sizeof(text), "%.3g", positive);
 	else
 		text_count(text, sizeof(text), positive);

@@ -88,6 +88,14 @@ static void put_thread(struct chrome *c, uint32_t index)
 	out_format(&c->out, ",\"tid\":%" PRIu32, tid_of(c, index));
 }
 
+/* Between two members. */
+static void comma(struct chrome *c, bool *any)
+{
+	if (*any)
+		out_char(&c->out, ',');
+	*any = true;
+}
+
 /* ---- names ---- */
 
 static void write_names(struct chrome *c)
@@ -205,11 +213,13 @@ static void put_labels(struct chrome *c, uint32_t set)
 {
 	size_t count;
 	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
+	bool any = false;
 
 	out_text(&c->out, ",\"labels\":{");
 	for (size_t i = 0; i < count; i++) {
-		if (i)
-			out_char(&c->out, ',');
+		if (!label_counts(label, i, count))
+			continue;
+		comma(c, &any);
 		out_json(&c->out, label[i].key);
 		out_char(&c->out, ':');
 		out_json(&c->out, label[i].value);
@@ -287,12 +297,12 @@ static void begin_track(struct chrome *c, const char *phase, const struct mayfly
 	put_thread(c, e->thread);
 }
 
-/* Between two members. */
-static void comma(struct chrome *c, bool *any)
+static bool has_field(const struct mayfly_track_type *type, const char *name)
 {
-	if (*any)
-		out_char(&c->out, ',');
-	*any = true;
+	for (size_t i = 0; i < type->fields; i++)
+		if (strcmp(type->field[i].name, name) == 0)
+			return true;
+	return false;
 }
 
 /* False: out of memory. */
@@ -314,7 +324,7 @@ static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, 
 		comma(c, &any);
 		out_text(&c->out, "\"continued\":true");
 	}
-	if (e->node) {
+	if (e->node && !has_field(type, "stack")) {
 		comma(c, &any);
 		done = put_stack(c, e->node);
 	}

@@ -55,6 +55,9 @@ struct ctf {
 	struct ctf_track_class *class; /* of each type of track events */
 	uint64_t discarded;	       /* said in packets from here on */
 	char *labels;		       /* NULL: blocks have none */
+	/* Through the same blocks in the order of events, not of times: which spans they are in. */
+	struct event_walk order;
+	bool has_spans;
 };
 
 static bool take_bit(uint8_t *bits, size_t i)
@@ -310,17 +313,31 @@ static uint8_t flags_of(const struct mayfly_event *e)
 	return flags;
 }
 
+static void put_span(struct bytes *b, const struct open_span *span)
+{
+	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
+}
+
+/* Has c->order at the block that is at hand. 0 or an error. */
+static int follow_order(struct ctf *c)
+{
+	int item = WALK_TRACK;
+
+	while (c->has_spans && item == WALK_TRACK)
+		item = event_walk_next(&c->order);
+	return item < 0 ? item : 0;
+}
+
 static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time_ns)
 {
 	static const enum ctf_event ids[] = {CTF_ALLOC, CTF_FREE, CTF_PROMOTE};
 	struct bytes *b;
+	int error = follow_order(c);
 
-	if (e->kind == MAYFLY_ALLOC) {
-		int error = write_stack(c, e->thread, time_ns, e->node);
-
-		if (error)
-			return error;
-	}
+	if (!error && e->kind == MAYFLY_ALLOC)
+		error = write_stack(c, e->thread, time_ns, e->node);
+	if (error)
+		return error;
 	b = begin_event(c, e->thread, ids[e->kind], time_ns);
 	bytes_put_fixed(b, e->sample, 8);
 	bytes_put_fixed(b, e->size, 8);
@@ -334,8 +351,11 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 		bytes_put_fixed(b, flags_of(e), 1);
 	/* Not empty: babeltrace2 would show the text before again. */
 	if (e->kind == MAYFLY_ALLOC && c->labels)
-		put_string(b, e->labels ? labels_text(c->labels, LABELS_BYTES, c->trace, e->labels)
-					: "-");
+		put_string(b, e->labels
+				  ? label_set_text(c->labels, LABELS_BYTES, c->trace, e->labels)
+				  : "-");
+	if (e->kind == MAYFLY_ALLOC && c->has_spans)
+		put_span(b, event_walk_inside(&c->order, e->thread));
 	return 0;
 }
 
@@ -349,8 +369,9 @@ static void put_value(struct bytes *b, uint32_t type, union mayfly_value value)
 		bytes_put_fixed(b, value.u, 8);
 }
 
-static int write_track(struct ctf *c, const struct mayfly_track_event *e, int64_t time_ns)
+static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_ns)
 {
+	const struct mayfly_track_event *e = &w->track;
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
 	bool end = e->kind == MAYFLY_TRACK_END;
 	struct bytes *b;
@@ -363,6 +384,8 @@ static int write_track(struct ctf *c, const struct mayfly_track_event *e, int64_
 		put_value(b, type->field[i].type, e->value[i]);
 	if (c->class[e->type].has_stack && !end)
 		bytes_put_fixed(b, e->node, 4);
+	if (type->kind == MAYFLY_TYPE_SPAN)
+		put_span(b, &w->span);
 	return 0;
 }
 
@@ -376,8 +399,8 @@ static int write_event(struct ctf *c, const struct event_walk *w, enum walk_item
 		c->zero_ns = time_ns;
 	c->begun = true;
 	time_ns -= c->zero_ns;
-	error = item == WALK_BLOCK ? write_block(c, &w->block, time_ns)
-				   : write_track(c, &w->track, time_ns);
+	error =
+	    item == WALK_BLOCK ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
 	if (error)
 		return error;
 	return c->stream[thread].packet.used < c->packet_bytes ? 0 : end_packet(c, thread);
@@ -421,14 +444,19 @@ static int end_streams(struct ctf *c)
 
 static int write_events(struct ctf *c, const struct mayfly_query *query)
 {
+	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
 	struct event_walk walk;
-	int item = event_walk_begin(&walk, c->trace, query,
-				    WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS | WALK_BY_TIME |
-					WALK_LOOSE);
+	int item = event_walk_begin(&walk, c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED);
+
+	c->has_spans = ctf_has_spans(c->trace);
+	if (!item && c->has_spans)
+		item = event_walk_begin(&c->order, c->trace, query, all);
 
 	while (!item && (item = event_walk_next(&walk)) > 0)
 		item = write_event(c, &walk, (enum walk_item)item);
 	event_walk_end(&walk);
+	if (c->has_spans)
+		event_walk_end(&c->order);
 	return item ? item : end_streams(c);
 }
 
@@ -443,7 +471,7 @@ static int make_classes(struct ctf *c, const struct mayfly_query *query)
 		c->class[i].id = id++;
 		id += mayfly_trace_track_type(c->trace, i)->kind == MAYFLY_TYPE_SPAN;
 	}
-	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS | WALK_LOOSE);
+	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS | WALK_UNMATCHED);
 	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK) {
 		c->class[walk.track.type].has_stack |= walk.track.node != 0;
 		item = 0;

@@ -90,7 +90,8 @@ static const char events[] =
     "\n"
     "/* weight: what the block stands for. stack: 0 for none. flags: 1 part of a realloc,\n"
     "   2 temporary, 4 inherited from the parent process, 8 kept by chance when thinned.\n"
-    "   labels: key=value of each, - for none. */\n"
+    "   labels: key=value of each, - for none. span: the innermost one that its thread had open;\n"
+    "   times of blocks are rounded, so a block may stand in front of what began before it. */\n"
     "event {\n"
     "	name = \"alloc\"; id = 3; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -105,6 +106,7 @@ static const char events[] =
     "		} heap;\n"
     "		uint8_t flags;\n";
 static const char labels[] = "		string labels;\n";
+static const char span[] = "		uint64_t _span;\n";
 
 static const char other_events[] = "	};\n"
 				   "};\n"
@@ -220,10 +222,10 @@ static bool is_taken(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], siz
 	for (size_t i = 0; i < field; i++)
 		if (strcmp(identifier[i], identifier[field]) == 0)
 			return true;
-	return strcmp(identifier[field], "_stack") == 0;
+	return strcmp(identifier[field], "_stack") == 0 || strcmp(identifier[field], "_span") == 0;
 }
 
-#define MOST_TAKEN MAYFLY_TRACK_VALUES /* the other fields' names, and our own */
+#define MOST_TAKEN (MAYFLY_TRACK_VALUES + 1) /* the other fields' names, and our own */
 
 static void name_field(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], size_t field,
 		       const char *name)
@@ -233,6 +235,14 @@ static void name_field(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], s
 	field_identifier(own, IDENTIFIER_BYTES - MOST_TAKEN, *name ? name : "value");
 	while (is_taken(identifier, field))
 		strcat(own, "_");
+}
+
+bool ctf_has_spans(const struct mayfly_trace *trace)
+{
+	for (size_t i = 0; i < mayfly_trace_info(trace)->track_types; i++)
+		if (mayfly_trace_track_type(trace, i)->kind == MAYFLY_TYPE_SPAN)
+			return true;
+	return false;
 }
 
 static void put_fields(struct out *out, const struct mayfly_track_type *type, size_t fields,
@@ -245,7 +255,7 @@ static void put_fields(struct out *out, const struct mayfly_track_type *type, si
 	};
 	char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES];
 
-	if (fields == 0 && !has_stack)
+	if (fields == 0 && !has_stack && type->kind != MAYFLY_TYPE_SPAN)
 		return;
 	out_text(out, "	fields := struct {\n");
 	for (size_t i = 0; i < fields; i++) {
@@ -255,17 +265,29 @@ static void put_fields(struct out *out, const struct mayfly_track_type *type, si
 	}
 	if (has_stack)
 		out_text(out, "		uint32_t _stack;\n");
+	if (type->kind == MAYFLY_TYPE_SPAN)
+		out_text(out, span);
 	out_text(out, "	};\n");
 }
 
-/* What the program did not define itself has its category in front, as providers do elsewhere. */
+/* What the program did not define itself has its category in front, as providers do elsewhere; not
+ * "thread.start", which says so already. */
+static bool needs_category(const struct mayfly_track_type *type)
+{
+	size_t length = strlen(type->category);
+
+	return length &&
+	       (strncmp(type->name, type->category, length) != 0 || type->name[length] != '.');
+}
+
 static void put_class(struct out *out, const struct mayfly_track_type *type, uint32_t id,
 		      const char *suffix, size_t fields, bool has_stack)
 {
 	out_text(out, "\nevent {\n	name = \"");
-	put_quoted(out, type->category);
-	if (*type->category)
+	if (needs_category(type)) {
+		put_quoted(out, type->category);
 		out_char(out, ':');
+	}
 	put_quoted(out, type->name);
 	out_format(out, "%s\"; id = %" PRIu32 "; stream_id = 0;\n", suffix, id);
 	put_fields(out, type, fields, has_stack);
@@ -281,14 +303,15 @@ static void put_track_classes(struct out *out, const struct mayfly_trace *trace,
 		out_text(out,
 			 "\n/* What the program and its threads did beside: spans begin and end, "
 			 "the latest of its\n   thread first; instants; values of counters. stack: "
-			 "0 for none. */\n");
+			 "0 for none.\n   span: its number, from 1; 0 of an end without a "
+			 "begin. */\n");
 	for (size_t i = 0; i < count; i++) {
 		const struct mayfly_track_type *type = mayfly_trace_track_type(trace, i);
-		bool span = type->kind == MAYFLY_TYPE_SPAN;
+		bool has_end = type->kind == MAYFLY_TYPE_SPAN;
 
-		put_class(out, type, class[i].id, span ? "_begin" : "", type->fields,
+		put_class(out, type, class[i].id, has_end ? "_begin" : "", type->fields,
 			  class[i].has_stack);
-		if (span)
+		if (has_end)
 			put_class(out, type, class[i].id + 1, "_end", 0, false);
 	}
 }
@@ -316,6 +339,8 @@ void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
 	out_text(out, events);
 	if (info->label_sets > 1)
 		out_text(out, labels);
+	if (ctf_has_spans(trace))
+		out_text(out, span);
 	out_text(out, other_events);
 	put_track_classes(out, trace, class);
 }

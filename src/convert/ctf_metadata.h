@@ -33,6 +33,9 @@ struct ctf_track_class {
 	bool has_stack; /* an event of it has one */
 };
 
+/* Whether events of the trace have spans to name. */
+bool ctf_has_spans(const struct mayfly_trace *trace);
+
 /* Of flags in events. */
 #define CTF_FLAG_REALLOC   1u
 #define CTF_FLAG_TEMPORARY 2u

@@ -87,6 +87,7 @@ static bool end_span(struct event_walk *w)
 		w->open--;
 		return true;
 	}
+	w->span = (struct open_span){.number = SPAN_NONE};
 	return false;
 }
 
@@ -212,10 +213,8 @@ static int take_track(struct event_walk *w)
 		return error;
 	if (!is_of_type(w, &w->track))
 		return 0;
-	if (w->what & WALK_LOOSE)
-		return is_kept(w, &w->track);
 	if (w->track.kind == MAYFLY_TRACK_END)
-		return end_span(w);
+		return end_span(w) || (w->what & WALK_UNMATCHED && is_kept(w, &w->track));
 	if (!is_kept(w, &w->track))
 		return 0;
 	error = w->track.kind == MAYFLY_TRACK_BEGIN ? begin_span(w) : 0;
@@ -402,14 +401,24 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 	return buffer;
 }
 
-const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
+bool label_counts(const struct mayfly_label *label, size_t i, size_t count)
+{
+	for (size_t k = i + 1; k < count; k++)
+		if (strcmp(label[k].key, label[i].key) == 0)
+			return false;
+	return true;
+}
+
+const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			   uint32_t set)
 {
 	size_t count, used = 0;
 	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
 
 	*buffer = 0;
 	for (size_t i = 0; i < count && used < size; i++)
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? ", " : "",
-					 label[i].key, label[i].value);
+		if (label_counts(label, i, count))
+			used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s",
+						 used ? ", " : "", label[i].key, label[i].value);
 	return buffer;
 }

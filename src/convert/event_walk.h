@@ -22,7 +22,7 @@ enum walk_what {
 	/* By time. Else in the order in which they happened: blocks' times are whole numbers of a
 	 * unit, so a block may have a time just before that of the track event it came after. */
 	WALK_BY_TIME = 8,
-	WALK_LOOSE = 16, /* ENDs without a BEGIN, too; spans are not followed */
+	WALK_UNMATCHED = 16, /* ENDs without a BEGIN, too: span.number is SPAN_NONE */
 };
 
 struct open_span {
@@ -79,7 +79,7 @@ struct event_walk {
  */
 int event_walk_begin(struct event_walk *w, const struct mayfly_trace *trace,
 		     const struct mayfly_query *query, unsigned what);
-/* enum walk_item, or a negative enum mayfly_error. ENDs without a BEGIN are left out. */
+/* enum walk_item, or a negative enum mayfly_error. */
 int event_walk_next(struct event_walk *w);
 void event_walk_end(struct event_walk *w);
 
@@ -129,7 +129,10 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 /* The value of a counter; false: it is no finite number. */
 bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 			 double *value);
+/* Whether label i of a set counts: of a key that is there twice, the last one does. */
+bool label_counts(const struct mayfly_label *label, size_t i, size_t count);
 /* "request=7, tenant=b" of a set of labels; "" for none. */
-const char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set);
+const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			   uint32_t set);
 
 #endif

@@ -8,8 +8,6 @@
  */
 #include "convert/sqlite_tracks.h"
 
-#include <string.h>
-
 #include "convert/event_walk.h"
 
 enum table { SPANS, INSTANTS, COUNTER_EVENTS, FLOWS, SAMPLE_SPANS, TABLES };
@@ -31,15 +29,6 @@ struct tracks {
 
 /* ---- labels ---- */
 
-/* Of a key that is there twice, the last one counts. */
-static bool is_last(const struct mayfly_label *label, size_t i, size_t count)
-{
-	for (size_t k = i + 1; k < count; k++)
-		if (strcmp(label[k].key, label[i].key) == 0)
-			return false;
-	return true;
-}
-
 void sqlite_put_labels(struct database *d)
 {
 	database_begin_rows(d, "INSERT INTO labels VALUES(?,?,?,?)");
@@ -48,7 +37,7 @@ void sqlite_put_labels(struct database *d)
 		const struct mayfly_label *label = mayfly_trace_labels(d->trace, set, &count);
 
 		for (size_t i = 0; i < count && !d->error; i++) {
-			if (!is_last(label, i, count))
+			if (!label_counts(label, i, count))
 				continue;
 			database_bind_unsigned(d, set);
 			database_bind_unsigned(d, i);
