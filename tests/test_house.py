@@ -112,7 +112,8 @@ ALLOWED = {  # folder -> folders whose headers it may include
     "symbols": {"symbols"},
     "agent": {"agent", "trace"},
     "convert": {"convert", "trace"},
-    "cli": {"cli", "trace", "symbols", "convert"},
+    "stream": {"stream", "trace"},
+    "cli": {"cli", "trace", "symbols", "convert", "stream"},
 }
 
 

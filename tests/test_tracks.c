@@ -7,8 +7,10 @@
 
 #include <time.h>
 
+#include "trace/columns.h"
 #include "trace/format.h"
 
+#include "fuzz_repair.h"
 #include "random_tracks.h"
 
 /* ---- writing ---- */
@@ -274,11 +276,450 @@ static void unfinished_traces_are_read(void)
 	}
 }
 
+/* Goes through everything; returns how many track events there are before an error. */
+static size_t walk(const struct mayfly_trace *t)
+{
+	const struct mayfly_info *info = mayfly_trace_info(t);
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+	struct mayfly_cursor *blocks;
+	struct mayfly_event b;
+	size_t events = 0, letters = 0, count;
+	int64_t last = INT64_MIN;
+
+	for (size_t i = 0; i < info->track_types; i++)
+		letters += strlen(mayfly_trace_track_type(t, i)->name);
+	for (size_t i = 0; i < info->label_sets; i++) {
+		const struct mayfly_label *label = mayfly_trace_labels(t, i, &count);
+
+		for (size_t k = 0; k < count; k++)
+			letters += strlen(label[k].key) + strlen(label[k].value);
+	}
+	CHECK(mayfly_track_cursor_open(t, &c) == 0);
+	while (mayfly_track_cursor_next(c, &e) == 1) {
+		const struct mayfly_track_type *type = mayfly_trace_track_type(t, e.type);
+
+		CHECK(type && e.thread < info->threads && e.node < info->nodes);
+		CHECK(e.time_ns >= last && e.values <= type->fields);
+		last = e.time_ns;
+		for (size_t i = 0; i < e.values; i++)
+			if (type->field[i].type == MAYFLY_FIELD_TEXT)
+				letters += strlen(e.value[i].text);
+		events++;
+	}
+	mayfly_track_cursor_close(c);
+	if (mayfly_cursor_open(t, &blocks) == 0) {
+		while (mayfly_cursor_next(blocks, &b) == 1)
+			CHECK(b.labels < info->label_sets);
+		mayfly_cursor_close(blocks);
+	}
+	return letters == SIZE_MAX ? 0 : events;
+}
+
+/* Copies of exactly that size, so that a sanitizer sees reads behind the end. */
+static size_t open_bytes(const struct written *w, size_t size, size_t flip, uint8_t change,
+			 bool mend, bool *complete)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	struct mayfly_trace *t;
+	size_t events = 0;
+
+	memcpy(copy, w->opened.buffer.bytes, size);
+	if (flip < size)
+		copy[flip] ^= change;
+	if (mend)
+		repair(copy, size);
+	*complete = false;
+	if (mayfly_trace_open(copy, size, &t) == 0) {
+		events = walk(t);
+		*complete = mayfly_trace_info(t)->complete;
+		mayfly_trace_close(t);
+	}
+	free(copy);
+	return events;
+}
+
+static struct written write_small(uint64_t seed, bool finish)
+{
+	struct shape shape = {
+	    .types = 6, .tracks = 4, .labels = 4, .flush = 60, .finish = finish, .level = 1};
+
+	for (;; seed += 1000) {
+		struct written w = write_random(seed, &shape);
+
+		if (w.story.items > 30 && w.opened.buffer.used < 6000)
+			return w;
+		free_written(&w);
+	}
+}
+
+/* What is left is the beginning of what was written. */
+static void every_truncation_is_read(void)
+{
+	for (uint64_t seed = 0; seed < 4; seed++) {
+		struct written w = write_small(seed, seed & 1);
+		size_t last = 0;
+		bool complete;
+
+		for (size_t size = 0; size < w.opened.buffer.used; size++) {
+			size_t events = open_bytes(&w, size, SIZE_MAX, 0, false, &complete);
+
+			CHECK(!complete);
+			CHECK(events >= last && events <= w.story.items);
+			last = events;
+		}
+		CHECK(last > 0);
+		free_written(&w);
+	}
+}
+
+static void every_damaged_byte_is_found(void)
+{
+	for (uint64_t seed = 10; seed < 12; seed++) {
+		struct written w = write_small(seed, true);
+		bool complete;
+
+		for (size_t i = 0; i < w.opened.buffer.used; i++) {
+			bool unused =
+			    w.opened.buffer.used - 12 <= i && i < w.opened.buffer.used - 8;
+
+			open_bytes(&w, w.opened.buffer.used, i, (uint8_t)(1u << below(8)), false,
+				   &complete);
+			CHECK(complete == unused);
+		}
+		free_written(&w);
+	}
+}
+
+/* With checksums that are right again: nobody but the reader looks. */
+static void hostile_bytes_are_read(void)
+{
+	for (uint64_t seed = 20; seed < 24; seed++) {
+		struct written w = write_small(seed, seed & 1);
+		bool complete;
+
+		for (size_t i = 0; i < w.opened.buffer.used; i++)
+			open_bytes(&w, w.opened.buffer.used, i, (uint8_t)(1 + below(255)), true,
+				   &complete);
+		free_written(&w);
+	}
+}
+
+/* A trace without track events and labels is what it was before there were any. */
+static void nothing_is_written_of_nothing(void)
+{
+	static const uint32_t types[] = {TRACE_TEXTS, TRACE_TRACK_TYPES, TRACE_LABELS, TRACE_TRACK};
+	struct source s = random_source(5);
+	struct opened o = open_source(&s, 0, 20);
+	const struct mayfly_info *info = mayfly_trace_info(o.trace);
+	size_t at = TRACE_HEADER_BYTES, labels;
+	struct chunk_header h;
+
+	CHECK(info->track_types == 0 && info->label_sets == 1 && info->track_events == 0);
+	CHECK(mayfly_trace_labels(o.trace, 0, &labels) == NULL && labels == 0);
+	for (; chunk_find(o.buffer.bytes + at, o.buffer.used - at, true, &h) == 0;
+	     at += TRACE_CHUNK_BYTES + h.stored)
+		for (int i = 0; i < 4; i++)
+			CHECK(h.type != types[i]);
+	CHECK(o.buffer.used - at == TRACE_TRAILER_BYTES);
+	close_opened(&o);
+	free_source(&s);
+}
+
+/* More than a chunk holds, and nothing else. */
+static void many_events_fill_chunks(void)
+{
+	const struct trace_writer_options options = {.interval_log2 = 13};
+	struct written w = {.source = random_source(3)};
+	struct trace_writer *to =
+	    trace_writer_new(&options, w.source.r, trace_buffer_sink, &w.opened.buffer);
+
+	add_track_types(w.source.r, 10);
+	for (uint32_t i = 0; i < 2 * TRACE_CHUNK_EVENTS + 100; i++)
+		write_track(to, w.source.r, &w.story, i * 10ll, 0, 1);
+	CHECK(trace_writer_chunks(to) == 2);
+	CHECK(trace_writer_finish(to) == 0);
+	trace_writer_free_all(to);
+	if (open_written(&w))
+		compare(&w);
+	free_written(&w);
+}
+
+static void bad_events_are_refused(void)
+{
+	const struct trace_writer_options options = {.interval_log2 = 13};
+	static const uint64_t values[RECORDING_FIELDS] = {UINT32_MAX, UINT32_MAX, UINT32_MAX,
+							  UINT32_MAX};
+
+	for (int i = 0; i < 6; i++) {
+		struct source s = random_source(3);
+		struct trace_buffer buffer = {0};
+		struct trace_writer *w =
+		    trace_writer_new(&options, s.r, trace_buffer_sink, &buffer);
+		struct recording_track_type type = {
+		    .kind = MAYFLY_TYPE_INSTANT, .fields = 1, .field = {{MAYFLY_FIELD_TEXT, 0}}};
+		struct trace_track e = {.kind = MAYFLY_TRACK_INSTANT, .value = values};
+		uint64_t serial;
+		struct trace_block block = {.size = 1, .interval_log2 = 13, .hits = 1, .labels = 1};
+
+		e.type = recording_track_type(s.r, &type);
+		e.type += i == 0;
+		e.kind = i == 1 ? MAYFLY_TRACK_BEGIN : i == 2 ? 77 : MAYFLY_TRACK_INSTANT;
+		e.thread = i == 3 ? (uint32_t)s.r->threads : 0;
+		e.node = i == 4 ? (uint32_t)s.r->nodes : 0;
+		CHECK(trace_writer_track(w, &e) == MAYFLY_E_RANGE, "%d", i);
+		CHECK(trace_writer_finish(w) == MAYFLY_E_RANGE);
+		trace_writer_free_all(w);
+		w = trace_writer_new(&options, s.r, trace_buffer_sink, &buffer);
+		CHECK(trace_writer_alloc(w, 0, &block, &serial) == MAYFLY_E_RANGE);
+		trace_writer_free_all(w);
+		free(buffer.bytes);
+		free_source(&s);
+	}
+}
+
+static void tables_have_limits(void)
+{
+	struct recording *r = recording_new();
+	struct recording_track_type type = {.kind = MAYFLY_TYPE_COUNTER};
+	struct recording_label label[RECORDING_LABELS + 1] = {0};
+	uint32_t more, some;
+	char text[32];
+
+	CHECK(recording_track_type(r, &type) == RECORDING_NONE); /* without a value */
+	type.fields = 1;
+	type.field[0].type = MAYFLY_FIELD_TEXT;
+	CHECK(recording_track_type(r, &type) == RECORDING_NONE);
+	type.field[0].type = MAYFLY_FIELD_UINT;
+	CHECK(recording_track_type(r, &type) == 0);
+	CHECK(recording_track_type(r, &type) == 0);
+	for (uint32_t i = 1; i <= MAYFLY_TRACK_TYPES; i++) {
+		snprintf(text, sizeof(text), "type %u", i);
+		type.name = intern(r, text);
+		CHECK(recording_track_type(r, &type) ==
+		      (i < MAYFLY_TRACK_TYPES ? i : RECORDING_NONE));
+	}
+	CHECK(recording_labels(r, label, 0) == 0);
+	CHECK(recording_labels(r, label, RECORDING_LABELS + 1) == RECORDING_NONE);
+	for (uint32_t i = 1; i <= MAYFLY_LABEL_SETS; i++) {
+		label[0].key = i % 1024;
+		label[1].key = i / 1024;
+		CHECK(recording_labels(r, label, 2) ==
+		      (i < MAYFLY_LABEL_SETS ? i : RECORDING_NONE));
+	}
+	label[0].key = label[1].key = 1;
+	CHECK(recording_labels(r, label, 2) == 1025);
+	some = recording_event_text(r, "type 7", 6);
+	CHECK(some == intern(r, "type 7"));
+	for (uint32_t i = 0; i < RECORDING_EVENT_TEXTS; i++) {
+		snprintf(text, sizeof(text), "text %u", i);
+		CHECK(recording_event_text(r, text, strlen(text)) == r->strings - 1);
+	}
+	more = recording_event_text(r, "one more", 8);
+	CHECK(strcmp(recording_text(r, more), "(more)") == 0);
+	CHECK(recording_event_text(r, "text 7", 6) == intern(r, "text 7"));
+	CHECK(recording_event_text(r, "type 7", 6) == some);
+	CHECK(recording_event_text(r, "", 0) == 0);
+	CHECK(recording_event_text(r, "two more", 8) == more);
+	recording_free(r);
+}
+
+/* Blocks inside blocks: in BY_HEAP and where they are asked for, but not in what all sum up to. */
+static void pools_count_once(void)
+{
+	static const struct trace_block blocks[] = {
+	    {.size = 1000},
+	    {.size = 300, .flags = MAYFLY_HEAP_POOL << MAYFLY_FLAG_HEAP_SHIFT},
+	    {.size = 70, .flags = MAYFLY_HEAP_POOL_MAPPED << MAYFLY_FLAG_HEAP_SHIFT},
+	};
+	struct source s = random_source(3);
+
+	for (int cut = 0; cut < 2; cut++) {
+		const struct trace_writer_options options = {.mode = MAYFLY_EXACT};
+		struct opened o = {0};
+		struct trace_writer *w =
+		    trace_writer_new(&options, s.r, trace_buffer_sink, &o.buffer);
+		struct mayfly_summary summary;
+		struct mayfly_query q;
+		struct mayfly_result *result;
+		uint64_t serial[3], extra;
+
+		for (int i = 0; i < 3; i++)
+			CHECK(trace_writer_alloc(w, i * 10000ll, &blocks[i], &serial[i]) == 0);
+		CHECK(trace_writer_alloc(w, 30000, &blocks[1], &extra) == 0);
+		CHECK(trace_writer_free(w, 40000, extra, &blocks[1], 0, 0) == 0);
+		CHECK(trace_writer_free(w, 50000, serial[0], &blocks[0], 0, 0) == 0);
+		CHECK((cut ? trace_writer_flush(w) : trace_writer_finish(w)) == 0);
+		trace_writer_free_all(w);
+		CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
+		CHECK(mayfly_trace_info(o.trace)->samples == 4);
+		CHECK(mayfly_trace_summary(o.trace, &summary) == 0);
+		CHECK(summary.allocated.bytes.estimate == 1070);
+		CHECK(summary.peak.bytes.estimate == 1070);
+		CHECK(summary.live_at_end.bytes.estimate == 70);
+		for (uint32_t heaps = 0; heaps < 3; heaps++) {
+			static const double wanted[] = {1070, 600, 1670};
+			static const uint32_t masks[] = {0, 1u << MAYFLY_HEAP_POOL,
+							 (1u << MAYFLY_HEAPS) - 1};
+
+			mayfly_query_defaults(&q);
+			q.metric = MAYFLY_ALLOCATED;
+			q.heaps = masks[heaps];
+			CHECK(mayfly_query_run(o.trace, &q, &result) == 0);
+			CHECK(result->total.bytes.estimate == wanted[heaps]);
+			mayfly_result_free(result);
+			q.by = MAYFLY_BY_THREAD; /* from events */
+			CHECK(mayfly_query_run(o.trace, &q, &result) == 0);
+			CHECK(result->total.bytes.estimate == wanted[heaps]);
+			mayfly_result_free(result);
+		}
+		close_opened(&o);
+	}
+	free_source(&s);
+}
+
+/* ---- measuring ---- */
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+#define SERVED 4
+
+/* A server: each thread handles requests, in which it parses, asks and answers. */
+struct server {
+	struct trace_writer *w;
+	uint32_t request, parse, ask, cache, queue;
+	uint32_t question[50];
+	uint64_t requests, events;
+	unsigned step[SERVED];
+	int64_t now;
+};
+
+static void note(struct server *s, uint32_t kind, uint32_t type, uint32_t thread,
+		 const uint64_t *value)
+{
+	const struct trace_track e = {s->now, kind, type, thread, 0, value};
+
+	CHECK(trace_writer_track(s->w, &e) == 0);
+	s->events++;
+}
+
+static void serve(struct server *s, uint32_t thread)
+{
+	uint64_t value[2] = {0};
+	double depth = (double)(s->requests % 17);
+
+	s->now += 100 + (below(5) ? below(1000) : below(20000));
+	switch (s->step[thread]++ % 8) {
+	case 0:
+		value[0] = ++s->requests;
+		value[1] = 100 + below(2000);
+		note(s, MAYFLY_TRACK_BEGIN, s->request, thread, value);
+		break;
+	case 1:
+		note(s, MAYFLY_TRACK_BEGIN, s->parse, thread, value);
+		break;
+	case 2:
+		note(s, MAYFLY_TRACK_END, s->parse, thread, value);
+		break;
+	case 3:
+		value[0] = s->question[below(50)];
+		note(s, MAYFLY_TRACK_BEGIN, s->ask, thread, value);
+		break;
+	case 4:
+		value[0] = below(2);
+		note(s, MAYFLY_TRACK_INSTANT, s->cache, thread, value);
+		break;
+	case 5:
+		note(s, MAYFLY_TRACK_END, s->ask, thread, value);
+		break;
+	case 6:
+		memcpy(value, &depth, sizeof(depth));
+		note(s, MAYFLY_TRACK_COUNT, s->queue, thread, value);
+		break;
+	default:
+		note(s, MAYFLY_TRACK_END, s->request, thread, value);
+	}
+}
+
+static uint32_t make_type(struct recording *r, uint32_t kind, const char *name, uint32_t fields,
+			  uint32_t first, uint32_t second)
+{
+	struct recording_track_type type = {
+	    .kind = kind,
+	    .name = intern(r, name),
+	    .fields = fields,
+	    .field = {{first, intern(r, "value")}, {second, intern(r, "more")}}};
+
+	return recording_track_type(r, &type);
+}
+
+static void measure_reading(const struct opened *o, uint64_t events, double written)
+{
+	double start = cpu_seconds();
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+	uint64_t sum = 0;
+
+	CHECK(mayfly_track_cursor_open(o->trace, &c) == 0);
+	while (mayfly_track_cursor_next(c, &e) == 1)
+		sum += e.events_before + (e.values ? e.value[0].u & 1 : 0);
+	mayfly_track_cursor_close(c);
+	printf("# %.2f bytes per event; written in %.1f ns, read in %.1f ns (%d)\n",
+	       (double)o->buffer.used / (double)events, 1e9 * written / (double)events,
+	       1e9 * (cpu_seconds() - start) / (double)events, sum != 0);
+}
+
+static void measure(enum mayfly_mode mode, uint64_t events)
+{
+	const struct trace_writer_options options = {.mode = mode, .interval_log2 = mode ? 0 : 19};
+	struct source source = random_source(1);
+	struct recording *r = source.r;
+	struct opened o = {0};
+	struct server s = {.w = trace_writer_new(&options, r, trace_buffer_sink, &o.buffer)};
+	double start = cpu_seconds();
+
+	s.request =
+	    make_type(r, MAYFLY_TYPE_SPAN, "request", 2, MAYFLY_FIELD_FLOW, MAYFLY_FIELD_UINT);
+	s.parse = make_type(r, MAYFLY_TYPE_SPAN, "parse", 0, 0, 0);
+	s.ask = make_type(r, MAYFLY_TYPE_SPAN, "ask", 1, MAYFLY_FIELD_TEXT, 0);
+	s.cache = make_type(r, MAYFLY_TYPE_INSTANT, "cache", 1, MAYFLY_FIELD_INT, 0);
+	s.queue = make_type(r, MAYFLY_TYPE_COUNTER, "queue", 1, MAYFLY_FIELD_FLOAT, 0);
+	for (uint32_t i = 0; i < 50; i++)
+		s.question[i] = random_text(r, "select ", 1000000);
+	while (s.events < events)
+		serve(&s, below(SERVED));
+	CHECK(trace_writer_finish(s.w) == 0);
+	start = cpu_seconds() - start;
+	trace_writer_free_all(s.w);
+	CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
+	measure_reading(&o, events, start);
+	close_opened(&o);
+	free_source(&source);
+}
+
 int main(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
+	if (argc > 1 && strcmp(argv[1], "--measure") == 0) {
+		measure(MAYFLY_SAMPLED, 20000);
+		measure(MAYFLY_SAMPLED, 2000000);
+		measure(MAYFLY_EXACT, 2000000);
+		return 0;
+	}
 	RUN(random_tracks_survive);
 	RUN(unfinished_traces_are_read);
+	RUN(nothing_is_written_of_nothing);
+	RUN(many_events_fill_chunks);
+	RUN(bad_events_are_refused);
+	RUN(tables_have_limits);
+	RUN(every_truncation_is_read);
+	RUN(every_damaged_byte_is_found);
+	RUN(hostile_bytes_are_read);
+	RUN(pools_count_once);
 	DONE();
 }

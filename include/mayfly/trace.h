@@ -267,6 +267,15 @@ enum mayfly_heap {
 	MAYFLY_HEAPS = 6,
 };
 
+/* Those of OCaml, a bit each, as in mayfly_info.heaps and mayfly_query.heaps. */
+#define MAYFLY_HEAPS_OCAML                                                                         \
+	(1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR | 1u << MAYFLY_HEAP_EXTERNAL)
+
+static inline bool mayfly_heap_is_ocaml(uint32_t heap)
+{
+	return heap < MAYFLY_HEAPS && MAYFLY_HEAPS_OCAML >> heap & 1;
+}
+
 struct mayfly_event {
 	uint32_t kind;
 	uint32_t flags;

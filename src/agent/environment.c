@@ -103,10 +103,11 @@ void environment_start(void)
 	look_up();
 }
 
+/* In a sandbox nobody may be asked who this is. */
 static bool goes_on(void)
 {
 	look_up();
-	return our_settings[0] && our_preload[0] &&
+	return !agent_sandboxed && our_settings[0] && our_preload[0] &&
 	       (uint32_t)sys_getpid() == agent_config.target_pid;
 }
 

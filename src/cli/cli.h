@@ -16,6 +16,7 @@ enum cli_exit {
 };
 
 int cmd_record(int argc, char **argv);
+int cmd_receive(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_dump(int argc, char **argv);

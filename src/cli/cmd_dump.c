@@ -7,6 +7,7 @@
 #include "places.h"
 #include "track_text.h"
 
+#include "convert/event_walk.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 
@@ -30,7 +31,8 @@ static const char usage_text[] =
     "\n"
     "What happened beside the blocks stands between them, in the order in which it happened:\n"
     "\n"
-    "  SECONDS begin|end|instant|count TID \"NAME\" category=CATEGORY FIELD=VALUE ... STACK\n"
+    "  SECONDS begin|end|instant|count TID \"NAME\" category=\"CATEGORY\" FIELD=VALUE ...\n"
+    "      STACK    (all on one line)\n"
     "\n"
     "begin and end are of spans, count of counters. Texts are in double quotes, with \\\" and\n"
     "\\\\ for a quote and a backslash.\n"
@@ -209,7 +211,7 @@ static void print_labels(const struct mayfly_trace *trace, uint32_t set)
 	char text[16 * 1024];
 
 	fputs(" labels=", stdout);
-	print_quoted(labels_text(text, sizeof(text), trace, set));
+	print_quoted(label_set_text(text, sizeof(text), trace, set));
 }
 
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
@@ -281,12 +283,22 @@ static const char *track_kind(uint32_t kind)
 	return names[kind < 4 ? kind : 2];
 }
 
-static void print_value(const struct mayfly_track_type *type, const struct mayfly_track_event *e,
-			size_t i)
+/* A field's name without what separates fields. */
+static void print_field_name(const char *text)
 {
 	char name[NAME_BYTES];
 
-	printf(" %s=", text_clean(name, sizeof(name), type->field[i].name));
+	text_clean(name, sizeof(name), text);
+	for (char *s = name; *s; s++)
+		if (strchr(" =\"", *s))
+			*s = '_';
+	printf(" %s=", name);
+}
+
+static void print_value(const struct mayfly_track_type *type, const struct mayfly_track_event *e,
+			size_t i)
+{
+	print_field_name(type->field[i].name);
 	switch (type->field[i].type) {
 	case MAYFLY_FIELD_INT:
 		printf("%" PRId64, e->value[i].i);
@@ -308,13 +320,14 @@ static bool print_track(struct frame_texts *t, const struct mayfly_track_event *
 			struct path *path, bool stacks)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
-	char category[NAME_BYTES];
 
 	print_seconds(e->time_ns);
 	printf(" %s %" PRIu32 " ", track_kind(e->kind), tid_of(t->trace, e->thread));
 	print_quoted(type->name);
-	if (*type->category)
-		printf(" category=%s", text_clean(category, sizeof(category), type->category));
+	if (*type->category) {
+		fputs(" category=", stdout);
+		print_quoted(type->category);
+	}
 	for (size_t i = 0; i < e->values; i++)
 		print_value(type, e, i);
 	if (stacks && e->node && !print_node(t, e->node, path))
@@ -328,8 +341,12 @@ static json_t *json_values(const struct mayfly_track_type *type, const struct ma
 	json_t *o = json_object();
 
 	for (size_t i = 0; o && i < e->values; i++) {
-		if (json_object_set_new(o, type->field[i].name, json_track_value(type, e, i)) !=
-		    0) {
+		json_t *name = json_text(type->field[i].name); /* keys must be UTF-8, too */
+		bool done = name && json_object_set_new(o, json_string_value(name),
+							json_track_value(type, e, i)) == 0;
+
+		json_decref(name);
+		if (!done) {
 			json_decref(o);
 			return NULL;
 		}

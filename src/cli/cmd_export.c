@@ -286,7 +286,9 @@ static bool has_events(const struct export *x)
 {
 	const struct export_format *f = x->format;
 
-	return !f->events || !x->file.info->snapshot_ns ||
+	return !f->events ||
+	       (!x->file.info->snapshot_ns &&
+		!(x->file.info->absent & MAYFLY_ABSENT_ALLOCATIONS)) ||
 	       (f->tracks && x->file.info->track_events);
 }
 

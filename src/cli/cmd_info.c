@@ -60,7 +60,10 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 
 	if (info->seed)
 		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
-	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
+	if (info->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		print_field(o, "Mode", "events alone, no allocations");
+	else if (info->absent &
+		 (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
 		print_field(o, "Mode", "%s%s", info->mode == MAYFLY_EXACT ? "exact: " : "sampled, ",
 			    mode_text(text, sizeof(text), trace));
 	else if (trace_is_exact(info))
@@ -100,8 +103,9 @@ static void print_events(const struct output *o, const struct opened_trace *file
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)))
 		print_field(o, "Frees", "%" PRIu64, info->frees);
-	print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
-		    trace_stacks(trace), info->frames, info->frames_symbolized);
+	if (!(info->absent & MAYFLY_ABSENT_ALLOCATIONS))
+		print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
+			    trace_stacks(trace), info->frames, info->frames_symbolized);
 	if (file->foreign)
 		print_field(o, "File", "%s, of %s",
 			    text_bytes(size, sizeof(size), (double)file->foreign_bytes),

@@ -173,7 +173,7 @@ static void say_left_out(const struct merging *m)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
 
-	if (m->around_path && m->heaps & malloc_heap && m->heaps & ~malloc_heap)
+	if (m->around_path && m->heaps & malloc_heap && m->heaps & MAYFLY_HEAPS_OCAML)
 		cli_error("%s has memory around OCaml's heaps without the blocks in it: sums of "
 			  "the merged trace leave it out; with --heap all they have it",
 			  m->around_path);

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,7 +34,9 @@
 #include "options.h"
 #include "output.h"
 #include "program.h"
+#include "record_stream.h"
 #include "recorder.h"
+#include "replace.h"
 #include "symbols/symbols.h"
 
 /* As env, nohup, timeout and others that run a command. */
@@ -75,6 +76,7 @@ struct record {
 	uint32_t overhead;	      /* 1/10000; 0: not given */
 	uint64_t map_events;	      /* 0: the agent's own */
 	bool map_events_off;
+	struct record_stream stream;
 	char **argv;
 
 	struct program program;
@@ -142,6 +144,13 @@ static const char help[] =
     "                          (1e-5); this is so anyway when the program is one\n"
     "      --map-events SIZE   record mmap, munmap and the like of SIZE bytes or more (1M), or\n"
     "                          off\n"
+    "      --stream ADDRESS    send the trace to 'mayfly receive' at unix:PATH or HOST:PORT;\n"
+    "                          without -o only there\n"
+    "      --key FILE          the key that the receiver has, too; other machines need one\n"
+    "      --stream-buffer BYTES  of the trace that may wait in memory without -o (64M); then the\n"
+    "                          spool grows, up to --max-spool\n"
+    "      --stream-timeout TIME  how long a lost receiver is waited for at the end (10s)\n"
+    "      --spool-dir DIR     where the spool is without -o (/dev/shm)\n"
     "  -f, --follow            also record child processes: FILE with .PID before its suffix\n"
     "      --debug-dir DIR     look for separate debug files in DIR/.build-id too\n"
     "      --progress          show a progress line even when COMMAND's output is a terminal\n"
@@ -273,6 +282,7 @@ static const struct option long_options[] = {
     {"ocaml", optional_argument, NULL, OPTION_OCAML},
     {"force", no_argument, NULL, OPTION_FORCE},
     {"debug-dir", required_argument, NULL, OPTION_DEBUG_DIR},
+    RECORD_STREAM_OPTIONS,
     {"progress", no_argument, NULL, OPTION_PROGRESS},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
@@ -332,6 +342,12 @@ static int take_option(struct record *r, int option, char **argv)
 	case 'h':
 		fputs(help, stdout);
 		return cli_finish() ? RECORD_FAILED : 0;
+	case OPTION_STREAM:
+	case OPTION_STREAM_BUFFER:
+	case OPTION_STREAM_TIMEOUT:
+	case OPTION_KEY:
+	case OPTION_SPOOL_DIR:
+		return record_stream_option(&r->stream, option, optarg) ? -1 : RECORD_FAILED;
 	default:
 		cli_bad_option(option, argv);
 		return RECORD_FAILED;
@@ -352,6 +368,15 @@ static bool options_agree(struct record *r)
 	if (r->snapshot_ns && r->max_size) {
 		cli_usage("--snapshots keeps no events that --max-size could thin out; "
 			  "choose a longer interval");
+		return false;
+	}
+	if (r->stream.to && r->follow) {
+		cli_usage("--stream sends one trace; it does not go with --follow");
+		return false;
+	}
+	if (r->stream.to && r->max_size) {
+		cli_usage("--stream cannot take back what --max-size thins out; "
+			  "choose a larger interval");
 		return false;
 	}
 	if (r->exact || r->snapshot_ns)
@@ -393,7 +418,7 @@ static int take_options(struct record *r, int argc, char **argv)
 		cli_usage("--output: the name is empty");
 		return RECORD_FAILED;
 	}
-	return -1;
+	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;
 }
 
 /* Where the build was told to install; another build system may leave that open. */
@@ -592,8 +617,12 @@ static void choose_names(struct record *r)
 	const char *slash = strrchr(r->argv[0], '/');
 	const char *name = slash ? slash + 1 : r->argv[0];
 
-	r->file = r->output ? format("%s", r->output)
-			    : format("mayfly.%s.%ld.mayfly", name, (long)r->child.pid);
+	if (r->output)
+		r->file = format("%s", r->output);
+	else
+		r->file =
+		    format("%s%smayfly.%s.%ld.mayfly", r->stream.only ? r->stream.spool_dir : "",
+			   r->stream.only ? "/" : "", name, (long)r->child.pid);
 	r->spool = format("%s.spool", r->file);
 }
 
@@ -601,49 +630,6 @@ static void choose_names(struct record *r)
 static char *part_name(const char *spool)
 {
 	return format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
-}
-
-/* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
-static bool may_replace(const char *file, const struct stat *st)
-{
-	struct mayfly_trace *trace;
-	void *data;
-	int fd, error;
-
-	if (!st->st_size)
-		return true;
-	fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	data = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (data == MAP_FAILED)
-		return false;
-	error = mayfly_trace_open(data, (size_t)st->st_size, &trace);
-	if (!error)
-		mayfly_trace_close(trace);
-	munmap(data, (size_t)st->st_size);
-	return error != MAYFLY_E_NOT_A_TRACE;
-}
-
-static bool check_output(const struct record *r)
-{
-	struct stat st;
-
-	if (stat(r->file, &st))
-		return true;
-	if (S_ISDIR(st.st_mode)) {
-		cli_error("'%s' is a folder; name a file with -o", r->file);
-		return false;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		cli_error("'%s' is no ordinary file; the recording needs one", r->file);
-		return false;
-	}
-	if (r->force || may_replace(r->file, &st))
-		return true;
-	cli_error("'%s' exists and is no trace; use another name or --force", r->file);
-	return false;
 }
 
 static bool refuse_old_spool(const char *path)
@@ -711,7 +697,9 @@ static struct recorder *add_recorder(struct record *r, const char *spool, pid_t 
 	struct recorder_options options = {.snapshot_ns = r->snapshot_ns,
 					   .max_size = r->max_size,
 					   .symbols = r->symbols,
-					   .follow = r->follow};
+					   .follow = r->follow,
+					   .sender = r->stream.sender,
+					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
 	char *part = part_name(spool);
 	struct recorder *made = NULL;
@@ -747,7 +735,8 @@ static bool make_spool(struct record *r)
 		cli_error("out of memory");
 		return false;
 	}
-	if (!check_output(r) || !clear_old_spools(r))
+	if (!record_stream_open(&r->stream) || !replace_allowed(r->file, r->force) ||
+	    !clear_old_spools(r))
 		return false;
 	first = add_recorder(r, r->spool, r->child.pid);
 	if (!first)
@@ -979,6 +968,18 @@ static void tick(struct record *r, struct recorder *one)
 		  strerror(error));
 }
 
+static void tell_stream_news(struct record *r)
+{
+	char *news = record_stream_news(&r->stream);
+
+	if (!news)
+		return;
+	clear_progress(r);
+	if (!r->quiet)
+		cli_error("%s", news);
+	free(news);
+}
+
 /* Looks after all spools. Returns the milliseconds after which to do so again. */
 static unsigned int serve(struct record *r)
 {
@@ -1006,6 +1007,7 @@ static unsigned int serve(struct record *r)
 		if (recorder_wait(one) < wait)
 			wait = recorder_wait(one);
 	}
+	tell_stream_news(r);
 	if (wait > TICK_SOON_MS && now - r->start_ns < START_NS)
 		wait = TICK_SOON_MS;
 	return more ? 0 : wait;
@@ -1204,8 +1206,11 @@ static int start_program(struct record *r)
 		say_not_recordable(r);
 	r->start_ns = now_ns();
 	error = child_run(&r->child);
-	if (!error)
+	if (!error) {
+		if (r->stream.sender)
+			stream_sender_start(r->stream.sender);
 		return -1;
+	}
 	drop_spool(r);
 	return say_not_started(r, error);
 }
@@ -1398,6 +1403,10 @@ static void wait_for_children(struct record *r)
 /* Where a recording is that did not become a trace. */
 static char *places_text(const struct recorder *one)
 {
+	if (recorder_has_part(one) && one->options.no_file)
+		return format("what the receiver has and, from there on or later, '%s'; "
+			      "'mayfly report' reads it",
+			      one->spool);
 	if (recorder_has_part(one))
 		return format("'%s' and, from there on, '%s'; 'mayfly report' reads both",
 			      one->part_path, one->spool);
@@ -1512,6 +1521,66 @@ static bool name_trace(const struct piece *p)
 	return !error;
 }
 
+static void say_alive(const struct piece *p)
+{
+	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
+
+	cli_error("process %ld still runs; its recording stays in %s", (long)p->pid, places);
+	free(places);
+}
+
+static void say_kept(const struct piece *p)
+{
+	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
+
+	cli_error("the recording stays in %s", places);
+	free(places);
+}
+
+static void say_not_sent(const struct record *r, const struct piece *p, bool is_lost)
+{
+	char *why = record_stream_why(&r->stream);
+
+	if (!r->stream.only)
+		cli_error("%s; all of it is in '%s'", why ? why : "out of memory", p->trace);
+	else
+		cli_error("%s%s", why ? why : "out of memory", is_lost ? "; the rest is lost" : "");
+	free(why);
+}
+
+/* The receiver gets the rest. Its failing is no error of the program's run, which has been as it
+ * should; what is left of the recording stays. */
+static void finish_stream(struct record *r, struct piece *p, bool consumed)
+{
+	const struct recorder *one = p->recorder;
+	bool finished = one->state == RECORDER_FINISHED;
+
+	if (record_stream_finish(&r->stream, finished))
+		return;
+	say_not_sent(r, p, finished && consumed);
+	if (!r->stream.only || (finished && consumed))
+		return;
+	p->kept = true;
+	say_kept(p);
+}
+
+/* False: there is no trace, for a reason that is not the receiver's. */
+static bool end_trace(struct record *r, struct piece *p)
+{
+	const struct recorder *one = p->recorder;
+	bool consumed = one && recorder_has_part(one);
+	bool gave_up = one && one->state == RECORDER_FAILED && r->stream.only &&
+		       stream_sender_gave_up(r->stream.sender);
+
+	if (!gave_up && !name_trace(p)) {
+		record_stream_finish(&r->stream, one && one->state == RECORDER_FINISHED);
+		return false;
+	}
+	if (r->stream.sender)
+		finish_stream(r, p, consumed);
+	return true;
+}
+
 /* A spool that stays needs its ancestors' spools too: they have the samples that it inherited. */
 static void keep_ancestors(struct pieces *list)
 {
@@ -1535,20 +1604,13 @@ static void keep_ancestors(struct pieces *list)
 	}
 }
 
-static void say_alive(const struct piece *p)
+/* A receiver takes the trace of the program's last image for what it was told of the ones before,
+ * so those must go first. */
+static void drop_unwanted(struct pieces *list)
 {
-	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
-
-	cli_error("process %ld still runs; its recording stays in %s", (long)p->pid, places);
-	free(places);
-}
-
-static void say_kept(const struct piece *p)
-{
-	char *places = p->recorder ? places_text(p->recorder) : format("'%s'", p->spool);
-
-	cli_error("the recording stays in %s", places);
-	free(places);
+	for (size_t i = 0; i < list->count; i++)
+		if (list->piece[i].recorder && !list->piece[i].wanted)
+			recorder_drop(list->piece[i].recorder);
 }
 
 /* Makes the traces, then removes the spools. False when one failed: its spool stays. */
@@ -1556,6 +1618,8 @@ static bool finalise_pieces(struct record *r, struct pieces *list)
 {
 	bool all = true;
 
+	if (r->stream.sender)
+		drop_unwanted(list);
 	finish_recorders(r, list);
 	for (size_t i = 0; i < list->count; i++) {
 		struct piece *p = &list->piece[i];
@@ -1563,7 +1627,7 @@ static bool finalise_pieces(struct record *r, struct pieces *list)
 		if (p->alive) {
 			p->kept = true;
 			say_alive(p);
-		} else if (p->wanted && !name_trace(p)) {
+		} else if (p->wanted && !end_trace(r, p)) {
 			all = false;
 			if (p->recorder && p->recorder->state == RECORDER_FINISHED)
 				continue; /* its part is complete */
@@ -1572,13 +1636,10 @@ static bool finalise_pieces(struct record *r, struct pieces *list)
 		}
 	}
 	keep_ancestors(list);
+	drop_unwanted(list);
 	for (size_t i = 0; i < list->count; i++) {
-		struct piece *p = &list->piece[i];
-
-		if (p->recorder && !p->wanted)
-			recorder_drop(p->recorder);
-		if (!p->kept)
-			unlink(p->spool);
+		if (!list->piece[i].kept)
+			unlink(list->piece[i].spool);
 	}
 	return all;
 }
@@ -1697,12 +1758,13 @@ static void say_result(const struct record *r, const struct pieces *list, const 
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
 	    (one->dropped && r->exact))
 		cli_error(
-		    "%s %s%s of %s in %s -> %s (%s)%s%s; next: mayfly report %s", count,
+		    "%s %s%s of %s in %s -> %s (%s)%s%s%s%s", count,
 		    r->exact ? "allocation" : "sample", one->status.allocations == 1 ? "" : "s",
 		    text_clean(name, sizeof(name), r->argv[0]),
 		    text_duration(time, sizeof(time), (double)(r->child.ended_ns - r->start_ns)),
-		    p->trace, text_bytes(size, sizeof(size), (double)one->trace_bytes), children,
-		    remarks, p->trace);
+		    r->stream.only ? r->stream.to : p->trace,
+		    text_bytes(size, sizeof(size), (double)one->trace_bytes), children, remarks,
+		    r->stream.only ? "" : "; next: mayfly report ", r->stream.only ? "" : p->trace);
 	free(count);
 	free(children);
 	free(remarks);
@@ -1742,10 +1804,12 @@ static int finish(struct record *r)
 	if (!main_one)
 		drop_spool(r);
 	good = finalise_pieces(r, &list);
-	if (main_one && good)
+	if (main_one && good && !(r->stream.only && r->stream.failed))
 		say_result(r, &list, main_one);
 	else if (!main_one)
 		say_not_attached(r);
+	if (!main_one)
+		record_stream_finish(&r->stream, false);
 	free_pieces(&list);
 	return good ? status : RECORD_FAILED;
 }
@@ -1793,6 +1857,7 @@ int cmd_record(int argc, char **argv)
 	for (size_t i = 0; i < r.recorders; i++)
 		recorder_free(r.recorder[i]);
 	free(r.recorder);
+	record_stream_close(&r.stream);
 	symbols_free(r.symbols);
 	return status;
 }

@@ -410,23 +410,17 @@ static int print_fragmentation(struct report *r)
 }
 
 /* A trace without blocks has events alone: what nobody asked further of shows them. */
-static bool shows_events(struct report *r)
+static bool shows_events(const struct report *r)
 {
-	if (!trace_has_no_blocks(r->file.info) || !r->file.info->track_events ||
-	    r->view != VIEW_ROWS || !is_overview(r))
-		return false;
-	r->view = VIEW_EVENTS;
-	return true;
+	return trace_has_no_blocks(r->file.info) && r->file.info->track_events &&
+	       r->view == VIEW_ROWS && is_overview(r);
 }
 
 static int run(struct report *r)
 {
 	r->exact = trace_is_exact(r->file.info);
-	if (!shows_events(r) && trace_has_no_blocks(r->file.info) && r->file.info->track_events &&
-	    r->view != VIEW_SPANS && r->view != VIEW_EVENTS && r->view != VIEW_RSS)
-		return cli_error("%s: has events and no blocks; 'mayfly report --events' shows "
-				 "them",
-				 r->path);
+	if (shows_events(r))
+		r->view = VIEW_EVENTS;
 	question_fit(&r->q, r->file.info);
 	return views[r->view].print(r);
 }

@@ -19,6 +19,7 @@ static const struct command {
 	const char *help;
 } commands[] = {
     {"record", cmd_record, "run a program and write a trace of its memory"},
+    {"receive", cmd_receive, "take a trace that record --stream sends from elsewhere"},
     {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
     {"leaks", cmd_leaks, "what was never freed, by stack"},
     {"diff", cmd_diff, "what changed from one trace to another, and whether it is chance"},

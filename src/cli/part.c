@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stream/sender.h"
+
 /* Writes are of this size or more, but for the last of a piece. */
 #define WRITE_BYTES   (1u << 20)
 #define RESERVE_BYTES (2u << 20)
@@ -55,10 +57,70 @@ int part_open(struct part *p, const char *path)
 	return 0;
 }
 
+int part_reopen(struct part *p, const char *path)
+{
+	struct stat st;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (p->fd < 0)
+		return errno;
+	p->path = strdup(path);
+	if (p->path && !fstat(p->fd, &st) && S_ISREG(st.st_mode)) {
+		p->written = (uint64_t)st.st_size;
+		return 0;
+	}
+	close(p->fd);
+	p->fd = -1;
+	errno = p->path ? EINVAL : ENOMEM;
+	free(p->path);
+	p->path = NULL;
+	return errno;
+}
+
+void part_open_stream(struct part *p, struct stream_sender *sender)
+{
+	memset(p, 0, sizeof(*p));
+	p->fd = -1;
+	p->sender = sender;
+}
+
+int part_stream(struct part *p, struct stream_sender *sender)
+{
+	int error = stream_sender_file(sender, p->fd);
+
+	if (!error)
+		p->sender = sender;
+	return error;
+}
+
+static void went(struct part *p, size_t done)
+{
+	if (!done)
+		return;
+	memmove(p->buffer, p->buffer + done, p->used - done);
+	p->used -= done;
+}
+
+/* To the receiver only. */
+static int hand_over(struct part *p)
+{
+	size_t done = p->used ? stream_sender_put(p->sender, p->buffer, p->used) : 0;
+
+	p->written += done;
+	went(p, done);
+	p->error = 0;
+	if (p->used)
+		p->error = stream_sender_gave_up(p->sender) ? ETIMEDOUT : EAGAIN;
+	return p->error;
+}
+
 int part_flush(struct part *p)
 {
 	size_t done = 0;
 
+	if (p->fd < 0)
+		return hand_over(p);
 	p->error = 0;
 	while (done < p->used && !p->error) {
 		ssize_t n = pwrite(p->fd, p->buffer + done, p->used - done, (off_t)p->written);
@@ -73,9 +135,10 @@ int part_flush(struct part *p)
 		}
 	}
 	if (done) {
-		memmove(p->buffer, p->buffer + done, p->used - done);
-		p->used -= done;
+		went(p, done);
 		reserve(p);
+		if (p->sender)
+			stream_sender_grown(p->sender, p->written);
 	}
 	return p->error;
 }
@@ -144,7 +207,7 @@ int part_become(struct part *p, const char *path)
 	char *real;
 	int error = part_flush(p);
 
-	if (error)
+	if (error || !p->path)
 		return error;
 	free_reserve(p);
 	real = realpath(path, NULL);
@@ -159,15 +222,25 @@ int part_become(struct part *p, const char *path)
 	return error;
 }
 
+int part_clear(struct part *p)
+{
+	p->used = 0;
+	p->written = p->reserved = 0;
+	p->error = 0;
+	return ftruncate(p->fd, 0) ? errno : 0;
+}
+
 void part_close(struct part *p, bool remove_it)
 {
-	if (!p->path)
-		return;
-	free_reserve(p);
-	if (remove_it)
-		unlink(p->path);
-	close(p->fd);
-	free(p->path);
+	if (remove_it && p->sender)
+		stream_sender_restart(p->sender);
+	if (p->path) {
+		free_reserve(p);
+		if (remove_it)
+			unlink(p->path);
+		close(p->fd);
+		free(p->path);
+	}
 	free(p->buffer);
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;

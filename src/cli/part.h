@@ -6,6 +6,10 @@
  * is lost while mayfly lives. Some blocks are always reserved ahead, so that on a full disk a piece
  * of the trace can still be written, after which the larger piece of the spool that it was made
  * from can go.
+ *
+ * A receiver elsewhere (stream/sender.h) can get the same bytes, or be the only one who does. Then
+ * what it has no place for is what cannot be written: it waits in memory, and the error is EAGAIN,
+ * or ETIMEDOUT once the receiver is given up.
  */
 #ifndef MAYFLY_PART_H
 #define MAYFLY_PART_H
@@ -14,10 +18,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct stream_sender;
+
 struct part {
-	char *path;
-	int fd;
-	uint8_t *buffer; /* handed over, not in the file yet */
+	char *path;		      /* NULL: no file, only a receiver */
+	int fd;			      /* -1: likewise */
+	struct stream_sender *sender; /* gets it, too; NULL: none */
+	uint8_t *buffer;	      /* handed over, not in the file yet */
 	size_t used, size;
 	uint64_t written, reserved; /* bytes of the file */
 	int error;		    /* of the last attempt to write; 0 when all was written */
@@ -25,6 +32,15 @@ struct part {
 
 /* 0 or an errno; EEXIST when there is a file of that name. */
 int part_open(struct part *p, const char *path);
+
+/* One that is kept, to go on at its end. 0 or an errno. */
+int part_reopen(struct part *p, const char *path);
+
+/* No file. The sender must live longer than the part. */
+void part_open_stream(struct part *p, struct stream_sender *sender);
+
+/* Before anything is written: the sender sends what comes to the file. 0 or an errno. */
+int part_stream(struct part *p, struct stream_sender *sender);
 
 /* A trace_sink: 0, or ENOMEM. */
 int part_sink(void *part, const void *bytes, size_t size);
@@ -36,7 +52,10 @@ int part_flush(struct part *p);
  * still there. */
 int part_become(struct part *p, const char *path);
 
-/* What waits is lost. The file stays, or is removed. */
+/* Begins anew: nothing is in it. 0 or an errno. */
+int part_clear(struct part *p);
+
+/* What waits is lost. The file stays, or is removed; what a receiver got is then void. */
 void part_close(struct part *p, bool remove_it);
 
 #endif

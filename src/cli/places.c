@@ -171,10 +171,7 @@ bool trace_is_exact(const struct mayfly_info *info)
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)
 {
-	const uint32_t others =
-	    1u << MAYFLY_HEAP_MALLOC | 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
-
-	return info->heaps && !(info->heaps & others);
+	return info->heaps && !(info->heaps & ~MAYFLY_HEAPS_OCAML);
 }
 
 bool trace_overlaps(const struct mayfly_info *info)
@@ -183,7 +180,7 @@ bool trace_overlaps(const struct mayfly_info *info)
 
 	/* A trace that was cut off does not say which heaps it has. */
 	return info->ocaml_interval_bytes &&
-	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & ~malloc_heap));
+	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & MAYFLY_HEAPS_OCAML));
 }
 
 void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)

@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "finalise.h"
+#include "stream/sender.h"
 #include "trace/thin.h"
 
 /* Reading begins with so many packets: 2 MiB. What is smaller is quickly read at the end. */
@@ -24,7 +25,11 @@
 #define MANY_HELD 8
 /* After a failure to write or to begin: rounds until it is tried again. */
 #define RETRY_ROUNDS 64
-#define MAX_LOG2     40u
+/* A receiver is told at least so often what is new, and nothing while a program may just be a short
+ * one. */
+#define STREAM_FLUSH_NS 5000000000u
+#define STREAM_BEGIN_NS 1000000000u
+#define MAX_LOG2	40u
 /* A name's share of the trace, compressed, for each place in the program; and what else comes. */
 #define NAME_BYTES 32
 #define TAIL_BYTES 8192
@@ -203,6 +208,12 @@ void recorder_drop(struct recorder *r)
 
 /* ---- packets ---- */
 
+/* Nobody but a receiver has what is no longer in the spool. */
+static bool is_sent_only(const struct recorder *r)
+{
+	return r->options.sender && r->options.no_file;
+}
+
 static void give_back(struct recorder *r, uint64_t index)
 {
 	spool_watch_give_back(&r->watch, index, !r->ending);
@@ -243,7 +254,9 @@ static void packet_done(void *context, uint64_t index)
 		/* A spool that is read at the end stays whole until its trace is. */
 		if (!r->offline)
 			give_back(r, index);
-	} else if (r->ending && !r->options.follow) {
+	} else if (r->offline && is_sent_only(r)) {
+		return; /* likewise */
+	} else if (r->ending && !r->options.follow && !is_sent_only(r)) {
 		give_back(r, index);
 		spool_watch_punch(&r->watch, index);
 		part_flush(r->part);
@@ -261,6 +274,11 @@ static const void *packet_at(void *context, uint64_t offset, size_t bytes)
 
 /* ---- reading ---- */
 
+static bool is_due_for_receiver(const struct recorder *r)
+{
+	return r->options.sender && now_ns() - r->watch.header->start_mono_ns > STREAM_BEGIN_NS;
+}
+
 bool recorder_is_due(const struct recorder *r)
 {
 	const struct spool_header *h = r->watch.header;
@@ -268,7 +286,8 @@ bool recorder_is_due(const struct recorder *r)
 	return r->state == RECORDER_IDLE && h && !r->retry &&
 	       atomic_load(&h->state) != SPOOL_WAITING &&
 	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
-		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads));
+		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads) ||
+		is_due_for_receiver(r));
 }
 
 static int open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -298,6 +317,23 @@ static int open_stream(struct recorder *r, struct recorder *parent, bool online,
 	return spool_stream_open(&r->source, &options, r->tables, r->writer, &r->stream);
 }
 
+static int open_part(struct recorder *r)
+{
+	int error;
+
+	if (is_sent_only(r)) {
+		part_open_stream(r->part, r->options.sender);
+		return 0;
+	}
+	error = part_open(r->part, r->part_path);
+	if (!error && r->options.sender) {
+		error = part_stream(r->part, r->options.sender);
+		if (error)
+			part_close(r->part, true);
+	}
+	return error;
+}
+
 static bool begin(struct recorder *r, struct recorder *parent, bool online,
 		  const struct spool_ending *ending)
 {
@@ -308,7 +344,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 		r->error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	error = part_open(r->part, r->part_path);
+	error = open_part(r);
 	if (error) {
 		free(r->part);
 		r->part = NULL;
@@ -569,7 +605,7 @@ static bool can_write(struct recorder *r)
 {
 	if (!r->part->error)
 		return true;
-	if (!r->ending && r->retry)
+	if (!r->ending && r->retry && !is_sent_only(r))
 		return false;
 	r->retry = RETRY_ROUNDS;
 	if (part_flush(r->part))
@@ -586,6 +622,21 @@ static int give_more(struct recorder *r)
 	if (!most || r->status.held_packets < most / 2 || r->status.held_packets < MANY_HELD)
 		return 0;
 	return trace_writer_flush(r->writer);
+}
+
+/* A receiver is to have what is known, also when it is little. */
+static int tell_receiver(struct recorder *r)
+{
+	uint64_t now = now_ns();
+	int error;
+
+	if (!r->options.sender || now - r->flushed_ns < STREAM_FLUSH_NS)
+		return 0;
+	r->flushed_ns = now;
+	error = trace_writer_flush(r->writer);
+	if (!error && !r->part->error)
+		part_flush(r->part);
+	return error;
 }
 
 static int hand_memory(struct recorder *r)
@@ -621,6 +672,8 @@ bool recorder_round(struct recorder *r)
 	spool_stream_status(r->stream, &r->status);
 	if (!more)
 		error = give_more(r);
+	if (!error)
+		error = tell_receiver(r);
 	if (error)
 		return fail(r, error);
 	r->read_ns += now_ns() - from;
@@ -657,6 +710,17 @@ void recorder_read_until(struct recorder *r, uint64_t ticks)
 
 /* ---- the end ---- */
 
+/* What it has no place for waits in memory; so nothing more is read meanwhile. 0 or an errno. */
+static int wait_for_receiver(struct recorder *r)
+{
+	if (!r->part->error)
+		return 0;
+	stream_sender_ending(r->options.sender);
+	if (!part_flush(r->part))
+		give_back_waiting(r);
+	return r->part->error;
+}
+
 static int read_rest(struct recorder *r, const struct spool_ending *ending)
 {
 	uint64_t ticks = 0, mono_ns = 0, from = now_ns();
@@ -670,6 +734,8 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 		error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
 		if (!error && r->options.max_size)
 			keep_size(r);
+		if (!error && is_sent_only(r))
+			error = wait_for_receiver(r);
 	}
 	if (!error)
 		error = hand_memory(r);
@@ -693,6 +759,8 @@ static int make_room(struct recorder *r)
 	uint64_t packets = atomic_load(&r->watch.header->packets_reserved);
 	int error = r->part->error;
 
+	if (is_sent_only(r))
+		return wait_for_receiver(r);
 	for (uint64_t i = 0; error && i < packets && !r->options.follow; i++) {
 		if (!spool_watch_at(&r->watch, SPOOL_HEADER_BYTES + i * SPOOL_PACKET_BYTES,
 				    SPOOL_PACKET_BYTES))
@@ -742,7 +810,7 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 		return false;
 	r->ending = true;
 	if (!recorder_has_part(r))
-		needless_part = r->part->path;
+		needless_part = r->part->path; /* of a receiver's there is none */
 	error = complete(r, ending);
 	needless_part = NULL;
 	if (error) {

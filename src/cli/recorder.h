@@ -22,18 +22,23 @@
 #include "trace/spool_stream.h"
 
 struct symbols;
+struct stream_sender;
 
 struct recorder_options {
 	int64_t snapshot_ns;	 /* 0: events */
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
 	bool follow;		 /* forked children have spools of their own */
+	/* Gets the trace while it is made; NULL: nobody does. Of several recorders with the same
+	 * one, only one at a time may be reading, and before the next one it must be dropped. */
+	struct stream_sender *sender;
+	bool no_file; /* nobody else gets it */
 };
 
 enum recorder_state {
 	RECORDER_IDLE,	   /* nothing read so far */
 	RECORDER_READING,  /* rounds are going on */
-	RECORDER_FINISHED, /* FILE.part is complete */
+	RECORDER_FINISHED, /* FILE.part is complete, or all of it is on its way */
 	RECORDER_FAILED,   /* no more can be read; `error` says why */
 };
 
@@ -59,7 +64,8 @@ struct recorder {
 	bool keep_stream;  /* a child may need it */
 	uint64_t *waiting; /* packets whose events wait in memory for space on the disk */
 	size_t waits, wait_room;
-	unsigned int retry; /* rounds to go until writing is tried again */
+	unsigned int retry;  /* rounds to go until writing is tried again */
+	uint64_t flushed_ns; /* when a chunk was last ended early for the receiver */
 
 	uint32_t thin_log2; /* events are thinned to this interval; 0: not thinned */
 	uint64_t thin_next; /* thin when the file has grown to this */

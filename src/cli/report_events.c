@@ -24,7 +24,7 @@ struct view {
 	struct mayfly_track_sums *sums;	    /* NULL: --spans */
 	const struct mayfly_span_row **row; /* in the order in which they are shown */
 	bool blocks;			    /* what spans allocate is shown */
-	bool categories;		    /* the types have some */
+	bool categories;		    /* the types of the table at hand have some */
 };
 
 static const struct mayfly_track_type *type_of(const struct view *v, uint32_t index)
@@ -111,6 +111,12 @@ static bool put_duration(struct table *t, double ns)
 	return table_cell(t, text_duration(text, sizeof(text), ns));
 }
 
+/* Of spans that ended. */
+static bool put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
+{
+	return row->count ? put_duration(t, ns) : table_cell(t, "-");
+}
+
 /* Numbers as they are, while they are short. */
 static bool put_count(struct table *t, uint64_t count)
 {
@@ -170,7 +176,7 @@ static void print_section(const struct view *v, const char *title)
 static char *window_text(char *buffer, size_t size, const struct report *r)
 {
 	const struct mayfly_query *q = &r->q.query;
-	char from[FIGURE_TEXT], to[FIGURE_TEXT];
+	char from[FIGURE_TEXT], to[FIGURE_TEXT] = "the end";
 
 	*buffer = 0;
 	if (!r->q.window_given)
@@ -178,8 +184,7 @@ static char *window_text(char *buffer, size_t size, const struct report *r)
 	text_duration(from, sizeof(from), (double)q->from_ns);
 	if (q->to_ns < r->file.info->duration_ns)
 		text_duration(to, sizeof(to), (double)q->to_ns);
-	snprintf(buffer, size, ", from %s to %s", from,
-		 q->to_ns < r->file.info->duration_ns ? to : "the end");
+	snprintf(buffer, size, ", from %s to %s", from, to);
 	return buffer;
 }
 
@@ -198,15 +203,15 @@ static bool put_span(struct table *t, const struct view *v, size_t i)
 {
 	const struct mayfly_span_row *row = v->row[i];
 
-	if (!put_count(t, row->count) || !put_duration(t, (double)row->total_ns) ||
-	    !put_duration(t, (double)row->self_ns))
+	if (!put_count(t, row->count) || !put_of_ended(t, row, (double)row->total_ns) ||
+	    !put_of_ended(t, row, (double)row->self_ns))
 		return false;
-	if (!v->blocks &&
-	    !put_duration(t, row->count ? (double)row->total_ns / (double)row->count : 0))
+	if (!v->blocks && !put_of_ended(t, row, (double)row->total_ns / (double)row->count))
 		return false;
-	if (!put_duration(t, (double)row->p50_ns) ||
-	    (!v->blocks && !put_duration(t, (double)row->p90_ns)) ||
-	    !put_duration(t, (double)row->p99_ns) || !put_duration(t, (double)row->max_ns))
+	if (!put_of_ended(t, row, (double)row->p50_ns) ||
+	    (!v->blocks && !put_of_ended(t, row, (double)row->p90_ns)) ||
+	    !put_of_ended(t, row, (double)row->p99_ns) ||
+	    !put_of_ended(t, row, (double)row->max_ns))
 		return false;
 	if (v->blocks && (!put_figure(t, v, &row->allocated) || !put_figure(t, v, &row->live)))
 		return false;
@@ -275,11 +280,14 @@ static void print_left_out(const struct view *v)
 			      s->ignored, s->ignored == 1 ? "span is" : "spans are");
 }
 
-static bool print_span_table(const struct view *v)
+static bool print_span_table(struct view *v)
 {
 	struct column columns[MOST_COLUMNS];
 	size_t rows = v->spans->rows;
 
+	v->categories = false;
+	for (size_t i = 0; i < rows; i++)
+		v->categories |= *type_of(v, v->spans->row[i].type)->category != 0;
 	if (rows && !print_rows(v, columns, span_columns(v, columns), shown(v, rows), put_span))
 		return false;
 	print_more(v, rows);
@@ -313,10 +321,10 @@ static void print_spans_legend(const struct view *v)
 			      v->r->out.utf8 ? "±" : "+-");
 }
 
-static int print_spans_text(const struct view *v)
+static int print_spans_text(struct view *v)
 {
 	uint64_t count = all_spans(v->spans);
-	char window[128];
+	char window[192];
 
 	print_wrapped(
 	    &v->r->out, STYLE_BOLD, 0, "Spans by %s: %" PRIu64 " of %zu %s%s%s", sort_text(v->r),
@@ -484,7 +492,15 @@ print_sums(const struct view *v, enum section section, const struct column *colu
 	return done;
 }
 
-static bool print_instants(const struct view *v)
+static void find_categories(struct view *v, enum section section)
+{
+	v->categories = false;
+	for (size_t i = 0; i < v->sums->rows; i++)
+		if (section_of(v, &v->sums->row[i]) == section)
+			v->categories |= *type_of(v, v->sums->row[i].type)->category != 0;
+}
+
+static bool print_instants(struct view *v)
 {
 	struct column c[MOST_COLUMNS] = {
 	    {"COUNT", true, 0, STYLE_PLAIN, false},
@@ -492,10 +508,11 @@ static bool print_instants(const struct view *v)
 	    {"LAST", true, 2, STYLE_PLAIN, false},
 	};
 
+	find_categories(v, INSTANTS);
 	return print_sums(v, INSTANTS, c, add_type_columns(v, c, 3, "INSTANT"), put_instant);
 }
 
-static bool print_counters(const struct view *v)
+static bool print_counters(struct view *v)
 {
 	struct column c[MOST_COLUMNS] = {
 	    {"VALUES", true, 0, STYLE_PLAIN, false}, {"MIN", true, 2, STYLE_PLAIN, false},
@@ -503,6 +520,7 @@ static bool print_counters(const struct view *v)
 	    {"LAST", true, 1, STYLE_PLAIN, false},   {"SUM", true, 4, STYLE_PLAIN, false},
 	};
 
+	find_categories(v, COUNTERS);
 	return print_sums(v, COUNTERS, c, add_type_columns(v, c, 6, "COUNTER"), put_counter);
 }
 
@@ -595,7 +613,7 @@ static void print_events_title(const struct view *v)
 {
 	const struct mayfly_info *info = v->r->file.info;
 	struct track_counts counts = counts_of(v);
-	char text[256], window[128], dropped[96] = "";
+	char text[256], window[192], dropped[96] = "";
 
 	track_counts_text(text, sizeof(text), &counts);
 	if (info->dropped_events)
@@ -608,7 +626,7 @@ static void print_events_title(const struct view *v)
 		print_wrapped(&v->r->out, STYLE_DIM, 2, "%s", info->note);
 }
 
-static int print_events_text(const struct view *v)
+static int print_events_text(struct view *v)
 {
 	print_events_title(v);
 	if (v->spans->rows || v->spans->unmatched)
@@ -781,10 +799,6 @@ static int print_json(const struct view *v)
 
 static int print_view(struct view *v)
 {
-	for (size_t i = 0; i < v->spans->rows; i++)
-		v->categories |= *type_of(v, v->spans->row[i].type)->category != 0;
-	for (size_t i = 0; v->sums && i < v->sums->rows; i++)
-		v->categories |= *type_of(v, v->sums->row[i].type)->category != 0;
 	if (!sort_rows(v))
 		return cli_error("out of memory");
 	if (v->r->json)

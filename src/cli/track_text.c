@@ -98,9 +98,7 @@ char *track_counts_text(char *buffer, size_t size, const struct track_counts *co
 
 bool trace_has_no_blocks(const struct mayfly_info *info)
 {
-	const uint32_t blocks = MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_PEAK;
-
-	return (info->absent & blocks) == blocks && info->samples == 0;
+	return info->absent & MAYFLY_ABSENT_ALLOCATIONS;
 }
 
 /* ---- fields ---- */
@@ -182,7 +180,7 @@ char *track_number(char *buffer, size_t size, const char *unit, double value)
 		text_bytes(text, sizeof(text), positive);
 	else if (strcmp(unit, "ns") == 0)
 		text_duration(text, sizeof(text), positive);
-	else if (positive < 999.5)
+	else if (!(positive >= 999.5 && positive < 1e15)) /* also not a number */
 		snprintf(text, sizeof(text), "%.3g", positive);
 	else
 		text_count(text, sizeof(text), positive);
@@ -196,18 +194,6 @@ char *track_type_name(char *buffer, size_t size, const struct mayfly_track_type 
 		snprintf(buffer, size, "%s (%s)", type->name, type->unit);
 	else
 		snprintf(buffer, size, "%s", *type->name ? type->name : "[no name]");
-	return buffer;
-}
-
-char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set)
-{
-	size_t count, used = 0;
-	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-	*buffer = 0;
-	for (size_t i = 0; i < count && used < size; i++)
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s", i ? ", " : "",
-					 label[i].key, label[i].value);
 	return buffer;
 }
 

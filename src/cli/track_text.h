@@ -34,8 +34,6 @@ char *track_number(char *buffer, size_t size, const char *unit, double value);
 /* "parse", with the unit when track_number() does not say it: "queue (requests)". */
 char *track_type_name(char *buffer, size_t size, const struct mayfly_track_type *type);
 
-/* A label set as "key=value, ..."; "" of the empty one. */
-char *labels_text(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t set);
 /* NULL: out of memory. */
 json_t *json_labels(const struct mayfly_trace *trace, uint32_t set);
 json_t *json_track_value(const struct mayfly_track_type *type,

@@ -77,7 +77,10 @@ int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *quer
 	struct mayfly_query by_function = *query;
 	int error;
 
-	*c = (struct curve){.steps = steps};
+	*c = (struct curve){0};
+	if (mayfly_trace_info(trace)->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		return 0;
+	c->steps = steps;
 	by_function.metric = MAYFLY_PEAK;
 	by_function.by = MAYFLY_BY_FUNCTION;
 	by_function.sort = MAYFLY_SORT_SELF;

@@ -33,7 +33,8 @@ struct curve {
 	int64_t peak_ns;
 };
 
-/* Filters and window are the query's. rows: how many functions. */
+/* Filters and window are the query's. rows: how many functions. Of a trace without any allocations
+ * there are no steps, and no series. */
 int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *query, size_t steps,
 	       size_t rows, struct curve *curve);
 void curve_free(struct curve *curve);

@@ -419,6 +419,6 @@ const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace 
 	for (size_t i = 0; i < count && used < size; i++)
 		if (label_counts(label, i, count))
 			used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s",
-						 used ? " " : "", label[i].key, label[i].value);
+						 used ? ", " : "", label[i].key, label[i].value);
 	return buffer;
 }

@@ -392,6 +392,8 @@ int export_massif(const struct mayfly_trace *trace, const struct export_options 
 	struct curve curve;
 	int error = curve_make(trace, options->query, SNAPSHOTS, 0, &curve), written;
 
+	if (!error && !curve.steps)
+		error = MAYFLY_E_ABSENT;
 	if (error)
 		return error;
 	out_begin(&m.out, sink, context);

@@ -318,6 +318,8 @@ static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t t
 	    [MAYFLY_HEAP_OCAML_MINOR] = MEMTRACE_MINOR,
 	    [MAYFLY_HEAP_OCAML_MAJOR] = MEMTRACE_MAJOR,
 	    [MAYFLY_HEAP_EXTERNAL] = MEMTRACE_EXTERNAL,
+	    [MAYFLY_HEAP_POOL] = MEMTRACE_EXTERNAL,
+	    [MAYFLY_HEAP_POOL_MAPPED] = MEMTRACE_EXTERNAL,
 	};
 	int64_t samples = is_wanted(x, e) ? count_samples(x, e) : 0, id;
 	int error;
@@ -381,11 +383,11 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 
 uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
 {
-	const uint32_t all = (1u << MAYFLY_HEAPS) - 1, ocaml = all - (1u << MAYFLY_HEAP_MALLOC);
+	const uint32_t all = (1u << MAYFLY_HEAPS) - 1 - (1u << MAYFLY_HEAP_POOL);
 
 	if (asked)
 		return asked;
-	return info->heaps & ocaml ? ocaml : all;
+	return info->heaps & MAYFLY_HEAPS_OCAML ? MAYFLY_HEAPS_OCAML : all;
 }
 
 int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, uint32_t heaps,

@@ -274,8 +274,11 @@ enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
 static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
 {
 	char name[4096], text[4096 + 32];
-	int error = put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
+	int error;
 
+	if (!curve->steps)
+		return 0;
+	error = put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
 	if (!error)
 		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", "");
 	if (!error)
@@ -455,7 +458,7 @@ static size_t choose_moments(const struct perfetto *p, const struct curve *curve
 	bool want_peak = curve->peak.bytes.estimate > 0 && peak.time_ns >= p->query->from_ns;
 	size_t count = 0;
 
-	for (int i = 1; i <= MOMENTS; i++) {
+	for (int i = 1; curve->steps && i <= MOMENTS; i++) {
 		int64_t time_ns = curve->step[curve->steps * (size_t)i / MOMENTS - 1].to_ns;
 
 		if (want_peak && peak.time_ns <= time_ns) {
@@ -486,7 +489,7 @@ static void choose_heaps(struct perfetto *p)
 {
 	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
 	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
-	uint32_t ocaml = ((1u << MAYFLY_HEAPS) - 1) & ~native & ~pool;
+	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
 	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
 	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
 

@@ -449,6 +449,8 @@ static void put_metric(struct database *d, enum mayfly_metric metric, const char
 /* With what functions call: that would be slow to ask a database for. */
 static void put_functions(struct database *d)
 {
+	if (d->info->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		return;
 	database_begin_rows(d, "INSERT INTO functions VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	put_metric(d, MAYFLY_PEAK, "peak");
 	put_metric(d, MAYFLY_LIVE, "live");

@@ -15,7 +15,8 @@
 /* How a block with these flags of its allocation was sampled. */
 static inline enum mayfly_sampler estimate_sampler(uint32_t sampler, uint32_t flags)
 {
-	return flags & MAYFLY_FLAG_HEAP_MASK ? ESTIMATE_WORDS : (enum mayfly_sampler)sampler;
+	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? ESTIMATE_WORDS
+							     : (enum mayfly_sampler)sampler;
 }
 
 /* A running sum of samples. All zero is the empty sum; two sums add field by field. */

@@ -6,7 +6,8 @@
  *
  *	(time since the event before, in the trace's unit) << 2 | kind
  *	alloc	node, thread, size, hits, interval_log2, flags
- *	free	how many blocks ago it was allocated, thread, flags; of exact traces node, size
+ *	free	how many blocks ago it was allocated, thread, flags; of exact traces node, size,
+ *		flags of the allocation
  *	promote	how many blocks ago
  *
  * Nodes and threads are the merged ones already.
@@ -103,8 +104,7 @@ bool merge_fits(enum merge_kind a, enum merge_kind b)
 static bool has_ocaml(const struct mayfly_info *info)
 {
 	/* A trace that was cut off does not say which heaps it has. */
-	return info->ocaml_interval_bytes &&
-	       (!info->heaps || info->heaps & ~(1u << MAYFLY_HEAP_MALLOC));
+	return info->ocaml_interval_bytes && (!info->heaps || info->heaps & MAYFLY_HEAPS_OCAML);
 }
 
 bool trace_merge_rates_fit(const struct trace_merge *m, const struct mayfly_trace *trace)
@@ -186,7 +186,8 @@ static int cursor_event(struct source *s, const struct merge_map *map)
 		    .thread = map->thread[e.alloc_thread],
 		    .hits = e.hits,
 		    .interval_log2 = log2_of(e.interval),
-		    .flags = (uint8_t)e.flags,
+		    .flags = e.kind == MAYFLY_ALLOC ? (uint8_t)e.flags
+						    : (uint8_t)(e.heap << MAYFLY_FLAG_HEAP_SHIFT),
 		},
 	};
 	return 1;
@@ -216,6 +217,7 @@ static size_t pack_event(uint8_t *to, const struct source *s, const struct event
 	if (exact) {
 		used += varint_store(to + used, e->block.node);
 		used += varint_store(to + used, e->block.size);
+		used += varint_store(to + used, e->block.flags);
 	}
 	return used;
 }
@@ -305,6 +307,7 @@ static int unpack(struct source *s, bool exact)
 	if (exact) {
 		e->block.node = (uint32_t)varint_u(in);
 		e->block.size = varint_u(in);
+		e->block.flags = (uint8_t)varint_u(in);
 	}
 	return 1;
 }

@@ -11,6 +11,9 @@
  * blocks that the runtime made for its heaps are left out, told by their stacks, and what blocks
  * say that they hold outside both heaps, which malloc has recorded. Without malloc's blocks, as in
  * a file of Memtrace's, nothing is there twice.
+ *
+ * Blocks of a pool of the program's that lies in blocks of malloc's are left out, too; those tell
+ * so themselves (MAYFLY_HEAP_POOL).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +63,7 @@ int overlap_find(struct mayfly_trace *t)
 
 	/* A trace that was cut off does not say which heaps it has. */
 	if (!t->info.ocaml_interval_bytes ||
-	    (heaps && (!(heaps & malloc_heap) || !(heaps & ~malloc_heap))))
+	    (heaps && (!(heaps & malloc_heap) || !(heaps & MAYFLY_HEAPS_OCAML))))
 		return 0;
 	maker = calloc(t->info.frames + 1, 1);
 	t->pool = calloc(t->info.nodes / 8 + 1, 1);

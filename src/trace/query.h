@@ -234,7 +234,7 @@ static inline bool query_by_node(const struct mayfly_query *q)
 static inline bool query_of_ocaml(const struct query_state *s)
 {
 	return s->info->ocaml_interval_bytes &&
-	       (!s->query->heaps || s->query->heaps >> MAYFLY_HEAP_OCAML_MINOR);
+	       (!s->query->heaps || s->query->heaps & MAYFLY_HEAPS_OCAML);
 }
 
 static inline bool query_at_peak(const struct mayfly_query *q)

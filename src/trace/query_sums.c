@@ -349,7 +349,7 @@ static bool keeps_all(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
-	if (s->trace->pool && q->by != MAYFLY_BY_HEAP)
+	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
 		return false; /* memory that is in the trace twice */
 	return !q->heaps && !s->thread_kept && !s->node_kept && q->min_size == 0 &&
 	       q->max_size == UINT64_MAX && q->from_ns == 0 && q->to_ns == INT64_MAX;

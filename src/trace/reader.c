@@ -26,6 +26,7 @@
 #include "trace/spool_convert.h"
 #include "trace/spool_packets.h"
 #include "trace/sums.h"
+#include "trace/sums_build.h"
 #include "trace/tracks.h"
 
 #define BUDGET_BASE  ((uint64_t)64 << 20)
@@ -549,7 +550,14 @@ static void add_live(struct trace_chunk *chunk, const struct cursor_batch *b, ui
 
 	chunk->largest_bytes = 0;
 	for (size_t i = 0; i < b->e.events; i++) {
-		live = b->e.is_free[i] ? live - b->freed[freed++].size : live + b->e.size[alloc++];
+		if (b->e.is_free[i]) {
+			const struct cursor_block *block = &b->freed[freed++];
+
+			live -= sums_leave_out(block->flags) ? 0 : block->size;
+		} else {
+			live += sums_leave_out(b->e.alloc_flags[alloc]) ? 0 : b->e.size[alloc];
+			alloc++;
+		}
 		if (chunk->largest_bytes < live)
 			chunk->largest_bytes = live;
 	}

@@ -118,17 +118,26 @@ static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags
 {
 	double interval = (double)((uint64_t)1 << log2);
 
-	return flags & MAYFLY_FLAG_HEAP_MASK ? interval * t->ocaml_scale : interval;
+	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? interval * t->ocaml_scale : interval;
 }
 
 /* Whether a block counts where all heaps are summed: false, its memory is in the trace once more.
  */
 static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
 {
+	if (heap == MAYFLY_HEAP_POOL)
+		return false;
 	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
 		return true;
 	return heap == MAYFLY_HEAP_MALLOC &&
 	       !(node < t->info.nodes && t->pool[node / 8] >> node % 8 & 1);
+}
+
+/* Whether some of its blocks may not count where all heaps are summed. A trace that was cut off
+ * does not say which heaps it has. */
+static inline bool trace_leaves_out(const struct mayfly_trace *t)
+{
+	return t->pool || !t->info.heaps || t->info.heaps >> MAYFLY_HEAP_POOL & 1;
 }
 
 /* What events_read() needs to know of the tables at a chunk. */

@@ -701,7 +701,8 @@ static bool run_spans(struct run *r, const struct mayfly_trace *trace,
 {
 	r->budget = trace_budget(trace);
 	/* What was recorded beside no blocks at all has spans, too. */
-	if (mayfly_query_absent(trace, query) & ~(uint32_t)MAYFLY_ABSENT_ALLOCATED)
+	if (mayfly_query_absent(trace, query) &
+	    ~(uint32_t)(MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_ALLOCATIONS))
 		return query_fail(r->s, MAYFLY_E_ABSENT);
 	if (!query_choose(r->s, trace, query) || !make_lanes(r))
 		return false;

@@ -349,8 +349,10 @@ static int count_batch(struct sums_cursor *c, const struct cursor_batch *b)
 	struct sums_events events = {&b->e, node, size, 0, 0};
 
 	for (size_t i = 0; node && size && i < frees; i++) {
-		node[i] = b->freed[i].node;
-		size[i] = b->freed[i].size;
+		bool out = sums_leave_out(b->freed[i].flags);
+
+		node[i] = out ? SUMS_LEFT_OUT : b->freed[i].node;
+		size[i] = out ? 0 : b->freed[i].size;
 	}
 	if (!node || !size || !sums_add_chunk(&c->span, &events, b->chunk->nodes))
 		fail(c, MAYFLY_E_MEMORY);

@@ -149,10 +149,10 @@ struct summit {
 	size_t events;
 };
 
-static struct summit find_summit(struct sums_events *e, uint64_t live)
+static struct summit find_summit(struct sums_events *e, const uint64_t *size, uint64_t live)
 {
 	const struct event_batch *b = e->batch;
-	const uint64_t *size = b->size, *freed = e->free_size;
+	const uint64_t *freed = e->free_size;
 	struct summit s = {0};
 
 	for (size_t i = 0; i < b->events; i++) {
@@ -174,6 +174,26 @@ static struct summit find_summit(struct sums_events *e, uint64_t live)
 	e->largest_bytes = s.largest;
 	e->live_bytes = live;
 	return s;
+}
+
+/* The sizes of allocations, 0 of those that do not count. NULL: out of memory. */
+static uint64_t *sizes_that_count(const struct event_batch *b)
+{
+	uint64_t *size = malloc((b->allocs + 1) * sizeof(*size));
+
+	for (size_t i = 0; size && i < b->allocs; i++)
+		size[i] = sums_leave_out(b->alloc_flags[i]) ? 0 : b->size[i];
+	if (size)
+		size[b->allocs] = 0;
+	return size;
+}
+
+static bool all_count(const struct event_batch *b)
+{
+	for (size_t i = 0; i < b->allocs; i++)
+		if (sums_leave_out(b->alloc_flags[i]))
+			return false;
+	return true;
 }
 
 struct position {
@@ -200,15 +220,21 @@ static bool add_events(struct sums_build *to, const struct sums_events *e, struc
 	last_alloc = p->alloc + (end - p->event - frees);
 	to->events += end - p->event;
 	for (; p->alloc < last_alloc; p->alloc++) {
-		struct sums_entry *entry = entry_of(to, b->node[p->alloc]);
+		struct sums_entry *entry;
 
+		if (sums_leave_out(b->alloc_flags[p->alloc]))
+			continue;
+		entry = entry_of(to, b->node[p->alloc]);
 		if (!entry)
 			return false;
 		count_alloc(entry, b->size[p->alloc]);
 	}
 	for (; p->freed < last_freed; p->freed++) {
-		struct sums_entry *entry = entry_of(to, e->free_node[p->freed]);
+		struct sums_entry *entry;
 
+		if (e->free_node[p->freed] == SUMS_LEFT_OUT)
+			continue;
+		entry = entry_of(to, e->free_node[p->freed]);
 		if (!entry)
 			return false;
 		count_free(entry, e->free_size[p->freed],
@@ -224,9 +250,11 @@ static void raise_largest(struct sums_build *b, uint64_t bytes)
 		b->largest_bytes = bytes;
 }
 
-bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
+/* Its sizes are those that count. */
+static bool add_chunk(struct sums_span *s, struct sums_events *e, const uint64_t *size,
+		      size_t nodes)
 {
-	struct summit summit = find_summit(e, s->live_bytes);
+	struct summit summit = find_summit(e, size, s->live_bytes);
 	struct position p = {0};
 
 	s->end_event += e->batch->events;
@@ -242,6 +270,19 @@ bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
 		raise_largest(&s->after, summit.largest);
 	}
 	return add_events(&s->after, e, &p, e->batch->events, nodes);
+}
+
+bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
+{
+	uint64_t *size;
+	bool done;
+
+	if (all_count(e->batch))
+		return add_chunk(s, e, e->batch->size, nodes);
+	size = sizes_that_count(e->batch);
+	done = size && add_chunk(s, e, size, nodes);
+	free(size);
+	return done;
 }
 
 static int compare_entry(const void *a, const void *b)

@@ -39,7 +39,16 @@ struct sums_span {
 	uint64_t end_event;
 };
 
-/* One chunk of events; of each free, the block's node and size. */
+#define SUMS_LEFT_OUT UINT32_MAX
+
+/* Blocks inside other blocks (MAYFLY_HEAP_POOL) do not count. */
+static inline bool sums_leave_out(uint32_t flags)
+{
+	return MAYFLY_FLAG_HEAP(flags) == MAYFLY_HEAP_POOL;
+}
+
+/* One chunk of events; of each free, the block's node and size: SUMS_LEFT_OUT and 0 when it does
+ * not count. */
 struct sums_events {
 	const struct event_batch *batch;
 	const uint32_t *free_node;

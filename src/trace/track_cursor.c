@@ -18,6 +18,7 @@ struct mayfly_track_cursor {
 	int error;
 	struct chunk_reader chunk;
 	size_t next_chunk;
+	uint64_t last_ns, last_at; /* of the chunks before; ns from the earliest time there is */
 
 	/* Of the chunk at hand. */
 	size_t events, event, types;
@@ -76,7 +77,7 @@ static bool read_order(struct mayfly_track_cursor *c, int64_t first_ns, uint64_t
 	c->at = (uint64_t *)chunk_numbers(&c->chunk, COLUMN_TRACK_AT, c->events);
 	if (!c->time || !c->at)
 		return false;
-	if (ns > most_ns || at > most_at)
+	if (ns > most_ns || at > most_at || ns < c->last_ns || at < c->last_at)
 		return wrong(c);
 	for (size_t i = 0; i < c->events; i++) {
 		if (c->time[i] > most_ns - ns || c->at[i] > most_at - at)
@@ -86,6 +87,8 @@ static bool read_order(struct mayfly_track_cursor *c, int64_t first_ns, uint64_t
 		c->time[i] = ns - (uint64_t)TRACE_LATEST_NS;
 		c->at[i] = at;
 	}
+	c->last_ns = ns;
+	c->last_at = at;
 	return true;
 }
 

@@ -14,6 +14,7 @@
 struct answer {
 	struct mayfly_track_sums sums; /* first: the caller's pointer is to it */
 	struct mayfly_track_sum *row;
+	uint64_t *numbers; /* [types] events whose value is a finite number */
 };
 
 static double number(const struct mayfly_track_event *e, const struct mayfly_track_type *type,
@@ -41,21 +42,31 @@ static uint64_t events_of(const struct mayfly_track_event *e, const struct mayfl
 	return 1;
 }
 
-static void add_value(struct mayfly_track_sum *sum, double value, uint64_t events)
+static void add_count(uint64_t *sum, uint64_t events)
 {
+	if (__builtin_add_overflow(*sum, events, sum))
+		*sum = UINT64_MAX;
+}
+
+static void add_value(struct answer *a, uint32_t type, double value, uint64_t events)
+{
+	struct mayfly_track_sum *sum = &a->row[type];
+
 	if (!isfinite(value) || !events)
 		return;
-	if (sum->count == 0 || value < sum->min)
+	if (a->numbers[type] == 0 || value < sum->min)
 		sum->min = value;
-	if (sum->count == 0 || value > sum->max)
+	if (a->numbers[type] == 0 || value > sum->max)
 		sum->max = value;
 	sum->last = value;
 	sum->total += value * (double)events;
+	add_count(&a->numbers[type], events);
 }
 
-static void take(struct mayfly_track_sum *sum, const struct mayfly_track_event *e,
+static void take(struct answer *a, const struct mayfly_track_event *e,
 		 const struct mayfly_track_type *type)
 {
+	struct mayfly_track_sum *sum = &a->row[e->type];
 	bool counts = type->kind == MAYFLY_TYPE_COUNTER && type->fields;
 	uint64_t events = counts ? events_of(e, type) : 1;
 
@@ -63,9 +74,8 @@ static void take(struct mayfly_track_sum *sum, const struct mayfly_track_event *
 		sum->first_ns = e->time_ns;
 	sum->last_ns = e->time_ns;
 	if (counts)
-		add_value(sum, number(e, type, 0), events);
-	if (__builtin_add_overflow(sum->count, events, &sum->count))
-		sum->count = UINT64_MAX;
+		add_value(a, e->type, number(e, type, 0), events);
+	add_count(&sum->count, events);
 }
 
 static bool is_wanted(const struct query_state *s, const struct mayfly_track_event *e)
@@ -77,7 +87,7 @@ static bool is_wanted(const struct query_state *s, const struct mayfly_track_eve
 	return !s->thread_kept || (e->thread < s->info->threads && s->thread_kept[e->thread]);
 }
 
-static bool sum_events(struct query_state *s, struct mayfly_track_sum *row)
+static bool sum_events(struct query_state *s, struct answer *a)
 {
 	struct mayfly_track_cursor *cursor;
 	struct mayfly_track_event e;
@@ -87,7 +97,7 @@ static bool sum_events(struct query_state *s, struct mayfly_track_sum *row)
 		return query_fail(s, more);
 	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1)
 		if (is_wanted(s, &e))
-			take(&row[e.type], &e, mayfly_trace_track_type(s->trace, e.type));
+			take(a, &e, mayfly_trace_track_type(s->trace, e.type));
 	mayfly_track_cursor_close(cursor);
 	return more == 0 || query_fail(s, more);
 }
@@ -106,7 +116,8 @@ static bool make_rows(struct query_state *s, struct answer *a)
 	size_t types = s->info->track_types, rows = 0;
 
 	a->row = query_zeroed(s, types, sizeof(*a->row));
-	if (!a->row || !sum_events(s, a->row))
+	a->numbers = query_zeroed(s, types, sizeof(*a->numbers));
+	if (!a->row || !a->numbers || !sum_events(s, a))
 		return false;
 	for (size_t i = 0; i < types; i++) {
 		struct mayfly_track_sum *sum = &a->row[i];
@@ -114,7 +125,8 @@ static bool make_rows(struct query_state *s, struct answer *a)
 		if (sum->count == 0)
 			continue;
 		sum->type = (uint32_t)i;
-		sum->mean = sum->total / (double)sum->count;
+		if (a->numbers[i])
+			sum->mean = sum->total / (double)a->numbers[i];
 		if (!isfinite(sum->total))
 			sum->total = sum->mean = 0; /* larger than any number */
 		a->row[rows++] = *sum;
@@ -154,5 +166,6 @@ void mayfly_track_sums_free(struct mayfly_track_sums *sums)
 	if (!a)
 		return;
 	free(a->row);
+	free(a->numbers);
 	free(a);
 }

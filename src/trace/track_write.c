@@ -16,7 +16,7 @@
 
 #include "trace/format.h"
 
-#define FAST_LEVEL   3
+#define FAST_LEVEL   1
 #define MOST_INTEGER 0x1p53 /* up to here every integer is a double */
 
 void tracks_begin(struct track_writer *w, const struct recording *r)

@@ -684,8 +684,10 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
 		return fail(w, w->tables.error);
-	w->allocs++;
 	w->heaps |= 1u << MAYFLY_FLAG_HEAP(block->flags);
+	if (w->options.snapshot_ns && sums_leave_out(block->flags))
+		return 0;
+	w->allocs++;
 	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
 	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
 	if (w->options.snapshot_ns)
@@ -724,6 +726,8 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
 		return fail(w, w->tables.error);
+	if (w->options.snapshot_ns && sums_leave_out(block->flags))
+		return 0;
 	w->frees++;
 	if (w->options.snapshot_ns)
 		return add_to_snapshot(w, node, block->size, true, flags & MAYFLY_FLAG_TEMPORARY);
@@ -732,8 +736,8 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	b->freed[i] = serial;
 	b->free_thread[i] = thread;
 	b->free_flags[i] = (uint8_t)flags;
-	w->free_node[i] = node;
-	w->free_size[i] = block->size;
+	w->free_node[i] = sums_leave_out(block->flags) ? SUMS_LEFT_OUT : node;
+	w->free_size[i] = sums_leave_out(block->flags) ? 0 : block->size;
 	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
 }
 

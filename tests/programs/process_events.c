@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB	 (1ul << 20)
@@ -203,7 +204,7 @@ static void mappings(void)
 	remap();
 	move_break();
 	free(malloc(100));
-	say("result %d\n", malloc_trim(12345) >= 0);
+	say("event malloc_trim mappings pad=12345 result=%d\n", malloc_trim(12345));
 }
 
 /* ---- code ---- */
@@ -470,6 +471,86 @@ static void become_another(void)
 	execl("/bin/echo", "echo", "another", NULL);
 }
 
+/* ---- what the recorder sees ---- */
+
+static NOINLINE void *make_pool(size_t bytes)
+{
+	char *pool = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	expect(pool != MAP_FAILED, "mmap");
+	memset(pool, 1, bytes);
+	return pool;
+}
+
+static NOINLINE void *reserve(size_t bytes)
+{
+	void *range = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	expect(range != MAP_FAILED, "mmap");
+	return range;
+}
+
+/* Of a pool of 40 MiB, 10 in the middle are given back and 6 are moved; of 64 reserved ones, 2 are
+ * made a pool in their place. */
+static void stay_mapped(void)
+{
+	char *pool = make_pool(40 * MIB), *range, *moved, *inside;
+
+	expect(!munmap(pool + 10 * MIB, 10 * MIB), "munmap");
+	moved = mremap(pool + 34 * MIB, 6 * MIB, 12 * MIB, MREMAP_MAYMOVE);
+	expect(moved != MAP_FAILED, "mremap");
+	range = reserve(64 * MIB);
+	inside = mmap(range + 8 * MIB, 2 * MIB, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	expect(inside == range + 8 * MIB, "mmap");
+	expect(sbrk(5 * (long)MIB) != (void *)-1, "sbrk");
+	/* Somebody has to look. */
+	usleep(500000);
+}
+
+static uint64_t thread_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static pthread_barrier_t all_there;
+
+static void *work(void *milliseconds)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "worker %d", (int)(intptr_t)milliseconds);
+	pthread_setname_np(pthread_self(), name);
+	pthread_barrier_wait(&all_there);
+	while (thread_ns() < (uint64_t)(intptr_t)milliseconds * 1000000)
+		;
+	usleep(500000); /* somebody has to look */
+	say("thread %ld %s %lu\n", (long)syscall(SYS_gettid), name, (unsigned long)thread_ns());
+	return NULL;
+}
+
+static void threads(void)
+{
+	static const int milliseconds[] = {50, 100, 150};
+	pthread_t thread[3];
+
+	pthread_barrier_init(&all_there, NULL, 4);
+	for (int i = 0; i < 3; i++)
+		expect(!pthread_create(&thread[i], NULL, work, (void *)(intptr_t)milliseconds[i]),
+		       "thread");
+	pthread_barrier_wait(&all_there);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	usleep(500000);
+	while (thread_ns() < 30000000)
+		;
+	say("thread %ld %s %lu\n", (long)syscall(SYS_gettid), "process_events",
+	    (unsigned long)thread_ns());
+}
+
 /* ---- before anything else ---- */
 
 static char early_result[200];
@@ -515,9 +596,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-    {"mappings", mappings},	 {"libraries", libraries}, {"processes", processes},
-    {"signals", in_signals},	 {"sandbox", in_sandbox},  {"descriptors", without_descriptors},
-    {"another", become_another}, {"early", early_done},
+    {"mappings", mappings},  {"libraries", libraries}, {"processes", processes},
+    {"signals", in_signals}, {"sandbox", in_sandbox},  {"descriptors", without_descriptors},
+    {"mapped", stay_mapped}, {"threads", threads},     {"another", become_another},
+    {"early", early_done},
 };
 
 int main(int argc, char **argv)

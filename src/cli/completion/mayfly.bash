@@ -5,7 +5,9 @@ _mayfly()
 {
 	local current=$2 previous=$3 command= i word
 	local record="--output --force --interval --exact --snapshots --overhead --max-size
-		--max-spool --map-events --sampler --follow --ocaml --debug-dir --progress --quiet --help"
+		--max-spool --map-events --sampler --follow --ocaml --debug-dir --stream
+		--key --stream-buffer --stream-timeout --spool-dir --progress --quiet --help"
+	local receive="--output --force --key --timeout --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --histogram --churn --reallocs
 		--survival --rss --fragmentation
 		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
@@ -38,12 +40,12 @@ _mayfly()
 	done
 	case $command in
 	"")
-		COMPREPLY=($(compgen -W "record report leaks diff check merge info dump plan import export help version --help --version" \
+		COMPREPLY=($(compgen -W "record receive report leaks diff check merge info dump plan import export help version --help --version" \
 			-- "$current"))
 		return
 		;;
 	help)
-		COMPREPLY=($(compgen -W "record report leaks diff check merge info dump plan import export" -- "$current"))
+		COMPREPLY=($(compgen -W "record receive report leaks diff check merge info dump plan import export" -- "$current"))
 		return
 		;;
 	record)
@@ -52,7 +54,8 @@ _mayfly()
 			word=${COMP_WORDS[i]}
 			case $word in
 			-o | -i | --output | --interval | --sampler | --debug-dir | --snapshots | \
-				--overhead | --max-size | --max-spool | --map-events)
+				--overhead | --max-size | --max-spool | --stream | --key | --stream-buffer | \
+				--stream-timeout | --spool-dir | --map-events)
 				((i++))
 				;;
 			--)
@@ -114,10 +117,16 @@ _mayfly()
 		COMPREPLY=($(compgen -W "start clock" -- "$current"))
 		return
 		;;
-	--debug-dir)
+	--debug-dir | --spool-dir)
 		COMPREPLY=($(compgen -d -- "$current"))
 		return
 		;;
+	--key)
+		compopt -o filenames 2>/dev/null
+		COMPREPLY=($(compgen -f -- "$current"))
+		return
+		;;
+	--stream | --stream-buffer | --stream-timeout | --timeout | \
 	--interval | -i | --from | --series | --focus | --ignore | --hide | --thread | --min-size | \
 		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time | \
 		--exit-code | --per | --max-peak | --max-allocated | --max-leaked | --max-blocks | --max-increase)
@@ -126,7 +135,7 @@ _mayfly()
 	esac
 	if [[ $current == -* ]]; then
 		case $command in
-		record | report | leaks | diff | check | merge | info | dump | plan | import | export)
+		record | receive | report | leaks | diff | check | merge | info | dump | plan | import | export)
 			COMPREPLY=($(compgen -W "${!command}" -- "$current"))
 			;;
 		esac

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Track events and labels as the commands show them: report --spans, --events, --by label and
+--label, info, the overview, dump; against what dump says, on traces that make_events wrote."""
+import collections
+import json
+import math
+import os
+import re
+
+from harness import BUILD, MAYFLY, Folder, case, cases, check, main, run, same
+
+folder = Folder()
+folder.__enter__()
+_made = {}
+
+COUNTS = "600 spans of 3 types, 5 instants, 204 counter values"
+
+
+def trace(kind):
+    if kind not in _made:
+        path = folder / (kind + ".mayfly")
+        result = run([os.path.join(BUILD, "tests", "make_events"), kind, path])
+        same((result.code, result.err), (0, b""), "make_events")
+        _made[kind] = path
+    return _made[kind]
+
+
+def text(*arguments):
+    result = run([MAYFLY, *arguments])
+    same((result.code, result.err), (0, b""), "mayfly %s" % " ".join(arguments))
+    return result.out.decode()
+
+
+def parsed(*arguments):
+    return json.loads(text(*arguments, "--json"))
+
+
+def refused(code, *arguments):
+    result = run([MAYFLY, *arguments])
+    same((result.code, result.out), (code, b""), " ".join(arguments))
+    lines = result.err.decode().splitlines()
+    same(len(lines), 1, "lines of an error")
+    return lines[0]
+
+
+def rows(lines, title):
+    """The rows of the table below a line."""
+    lines = lines.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(title))
+    found = []
+    for line in lines[at + 2:]:
+        cells = re.split(r"  +", line.strip())
+        if len(cells) == 1:
+            break
+        found.append(cells)
+    return found
+
+
+# ---- spans, from what dump prints ----
+
+class Type:
+    def __init__(self):
+        self.times, self.open = [], 0
+        self.allocated = self.self_allocated = self.live = 0
+        self.blocks = 0
+
+
+def joined(kind, keeps=lambda event: True):
+    types, stacks, live = collections.defaultdict(Type), collections.defaultdict(list), {}
+    unmatched = 0
+    for line in text("dump", "--json", trace(kind)).splitlines():
+        event = json.loads(line)
+        stack = stacks[event["tid"]]
+        if event["event"] == "begin":
+            stack.append((event["name"], event["time_ns"]))
+        elif event["event"] == "end":
+            matching = [i for i, (name, _) in enumerate(stack) if name == event["name"]]
+            if not matching:
+                unmatched += 1
+                continue
+            name, begun = stack.pop(matching[-1])
+            types[name].times.append(event["time_ns"] - begun)
+        elif event["event"] == "alloc" and keeps(event):
+            inside = {name for name, _ in stack}
+            live[event["sample"]] = (event["weight_bytes"], inside)
+            for name in inside:
+                types[name].allocated += event["weight_bytes"]
+                types[name].blocks += 1
+            if stack:
+                types[stack[-1][0]].self_allocated += event["weight_bytes"]
+        elif event["event"] == "free":
+            live.pop(event["sample"], None)
+    for weight, inside in live.values():
+        for name in inside:
+            types[name].live += weight
+    for stack in stacks.values():
+        for name, _ in stack:
+            types[name].open += 1
+    return types, unmatched
+
+
+def percentile(times, percent):
+    return sorted(times)[math.ceil(len(times) * percent / 100) - 1]
+
+
+def no_pool(event):
+    return event["heap"] != "pool"
+
+
+@cases(["exact", "sampled", "lossy"])
+def spans_are_what_dump_says(kind):
+    types, unmatched = joined(kind, no_pool)
+    answer = parsed("report", "--spans", trace(kind))
+    same(sorted(s["name"] for s in answer["spans"]), sorted(types), "types")
+    same(answer["unmatched_ends"], unmatched, "ends without a begin")
+    same(answer["dropped_events"], 7 if kind == "lossy" else 0, "dropped events")
+    for span in answer["spans"]:
+        t = types[span["name"]]
+        same((span["count"], span["open"], span["total_ns"]), (len(t.times), t.open, sum(t.times)),
+             span["name"])
+        same([span["min_ns"], span["p50_ns"], span["p90_ns"], span["p99_ns"], span["max_ns"]],
+             [min(t.times)] + [percentile(t.times, p) for p in (50, 90, 99)] + [max(t.times)],
+             "durations")
+        same(sum(c["count"] for c in span["durations"]), span["count"], "classes")
+        for key, value in (("allocated", t.allocated), ("self_allocated", t.self_allocated),
+                           ("live", t.live)):
+            check(abs(span[key]["bytes"]["estimate"] - value) <= 1, span["name"], key, value)
+        same(span["allocated"]["samples"], t.blocks, "samples")
+        if kind == "sampled":
+            check(span["allocated"]["bytes"]["stderr"] > 0, "no error of an estimate")
+            check(span["allocated"]["bytes"]["low"] < span["allocated"]["bytes"]["estimate"] <
+                  span["allocated"]["bytes"]["high"], "no interval")
+
+
+@case
+def filters_of_blocks_hold():
+    def pick(event):
+        return event["size"] <= 2500 and event["tid"] == 4250 and no_pool(event)
+    types, _ = joined("exact", pick)
+    answer = parsed("report", "--spans", "--max-size", "2500", "--thread", "worker",
+                    trace("exact"))
+    for span in answer["spans"]:
+        same(span["count"], 100, "spans of one thread")
+        same(span["allocated"]["bytes"]["estimate"], types[span["name"]].allocated, span["name"])
+    types, _ = joined("exact", lambda event: event["heap"] == "pool")
+    answer = parsed("report", "--spans", "--heap", "pool", trace("exact"))
+    by_name = {s["name"]: s["allocated"]["bytes"]["estimate"] for s in answer["spans"]}
+    same(by_name, {"request": 200 * 512, "parse": 0, "render": 200 * 512}, "a pool")
+
+
+@case
+def a_window_chooses_spans_that_begin_in_it():
+    whole = parsed("report", "--spans", trace("exact"))
+    early = parsed("report", "--spans", "--to", "0.25", trace("exact"))
+    late = parsed("report", "--spans", "--from", "0.25", trace("exact"))
+    same((early["from_ns"], early["to_ns"], late["from_ns"]), (0, 250000000, 250000000), "window")
+    for span in whole["spans"]:
+        parts = [next(s for s in part["spans"] if s["name"] == span["name"])
+                 for part in (early, late)]
+        for key in ("count", "total_ns", "self_ns"):
+            same(sum(p[key] for p in parts), span[key], key)
+        same(sum(p["allocated"]["bytes"]["estimate"] for p in parts),
+             span["allocated"]["bytes"]["estimate"], "allocated")
+
+
+@case
+def spans_as_a_table():
+    out = text("report", "--spans", trace("exact"))
+    same(out.splitlines()[0], "Spans by total time: 600 of 3 types", "title")
+    found = rows(out, "Spans by")
+    same([row[-1] for row in found], ["request", "parse", "render"], "order")
+    same(found[0][0], "200", "count")
+    same(found[0][-3:-1], ["2.29 MB", "58.6 KB"], "allocated and live")
+    check("CATEGORY" not in out, "a column without anything in it")
+    out = text("report", "--spans", trace("sampled"))
+    check(re.search(r"\d MB ±\d+ %", out), "no error beside an estimate:\n" + out)
+    check("95 % interval" in out, "nobody says what ± is")
+    out = text("report", "--spans", trace("lossy"))
+    check("1 span had not ended" in out and "3 ends of spans" in out, out)
+
+
+@case
+def spans_sorted():
+    for sort, first in (("total", "request"), ("self", "parse"), ("allocated", "request"),
+                        ("live", "request"), ("count", "request")):
+        out = text("report", "--spans", "--sort", sort, "--top", "1", trace("exact"))
+        same([row[-1] for row in rows(out, "Spans by")], [first], sort)
+        check("2 more (--top 0 shows all)" in out, out)
+        answer = parsed("report", "--spans", "--sort", sort, "--top", "1", trace("exact"))
+        same((answer["sort"], [s["name"] for s in answer["spans"]]), (sort, [first]), sort)
+
+
+# ---- all events ----
+
+@case
+def events_as_tables():
+    out = text("report", "--events", trace("exact"))
+    same(out.splitlines()[0], "Events: " + COUNTS, "title")
+    same([row[-1] for row in rows(out, "Spans")], ["request", "parse", "render"], "spans")
+    same(rows(out, "Instants"), [["4", "3.08 ms", "475 ms", "reload"],
+                                 ["1", "634 ms", "634 ms", "process", "fork"]], "instants")
+    same(rows(out, "Counters"),
+         [["200", "-4", "0.5", "5", "-4", "100", "queue (requests)"],
+          ["4", "10.0 MB", "85.0 MB", "160 MB", "160 MB", "340 MB", "process", "rss"]],
+         "counters")
+    check("7 more could not be recorded" in text("report", "--events", trace("lossy")), "lost ones")
+
+
+@case
+def events_as_json():
+    answer = parsed("report", "--events", trace("exact"))
+    same([(i["name"], i["category"], i["count"]) for i in answer["instants"]],
+         [("reload", None, 4), ("fork", "process", 1)], "instants")
+    queue, rss = answer["counters"]
+    same({k: queue[k] for k in ("name", "unit", "count", "min", "mean", "max", "last", "total")},
+         {"name": "queue", "unit": "requests", "count": 200, "min": -4, "mean": 0.5, "max": 5,
+          "last": -4, "total": 100}, "a counter")
+    same((rss["unit"], rss["min"]), ("bytes", 10 << 20), "another")
+    check("allocated" not in answer["spans"][0], "what spans allocate is not asked for")
+    part = parsed("report", "--events", "--thread", "4250", "--from", "0.1", trace("exact"))
+    same([i["name"] for i in part["instants"]], [], "instants of a thread")
+    check(0 < part["counters"][0]["count"] < 100, "counters of a part of a thread")
+
+
+@case
+def pauses_and_buckets_of_ocaml():
+    out = text("report", "--events", trace("gc"))
+    same(out.splitlines()[:2], ["Events: 210 spans of 3 types, 100104 counter values",
+                                "  converted from an eventlog"], "title")
+    found = rows(out, "Pauses for OCaml's collector")
+    same(sum(int(row[0].split()[0]) for row in found), 100, "minor collections")
+    check(found[-1][-1] == "3.00 ms to 10.0 ms" and found[0][-1] == "100 ns to 300 ns", found)
+    same([row[-1] for row in rows(out, "Blocks that OCaml's runtime")], ["1", "2", "10-19",
+                                                                          "large"], "buckets")
+    check("alloc 01" not in out, "buckets among the counters")
+    minor = next(s for s in parsed("report", "--events", trace("gc"))["spans"]
+                 if s["name"] == "minor")
+    same(sum(c["count"] for c in minor["durations"]), 100, "classes")
+    asked = next(c for c in parsed("report", "--events", trace("gc"))["counters"]
+                 if c["name"] == "request_major/alloc_shr")
+    same((asked["count"], asked["total"], asked["mean"]), (100000, 100000, 1), "of many")
+
+
+# ---- traces without blocks ----
+
+@case
+def a_trace_without_blocks_shows_its_events():
+    same(text("report", trace("gc")), text("report", "--events", trace("gc")), "report")
+    same(parsed("report", trace("gc")), parsed("report", "--events", trace("gc")), "JSON")
+    out = text("report", "--spans", trace("gc"))
+    check("ALLOCATED" not in out and "Single blocks are not known" in out, out)
+    check("allocated" not in parsed("report", "--spans", trace("gc"))["spans"][0], "JSON")
+    for options in (["--by", "stack"], ["--series", "3"], ["--metric", "live"], ["--churn"],
+                    ["--histogram", "size"]):
+        line = refused(1, "report", *options, trace("gc"))
+        check("does not have allocations" in line and "--events" in line, line)
+
+
+@case
+def snapshots_have_events_too():
+    out = text("report", "--spans", trace("snapshots"))
+    check("Single blocks are not known" in out and "ALLOCATED" not in out, out)
+    same(text("report", "--events", trace("snapshots")), text("report", "--events", trace("exact")),
+         "events")
+
+
+@case
+def nonsense_gets_one_line():
+    for options, code, words in (
+            (["--spans", "--events"], 2, "only one of them"),
+            (["--spans", "--by", "thread"], 2, "--spans goes without --by"),
+            (["--spans", "--at", "1"], 2, "--spans goes without --at"),
+            (["--spans", "--metric", "live"], 2, "--spans goes without --metric"),
+            (["--spans", "--hide", "x"], 2, "--spans goes without --hide"),
+            (["--spans", "--sort", "name"], 2, "'name' is none of"),
+            (["--events", "--sort", "live"], 2, "goes with --spans"),
+            (["--events", "--focus", "x"], 2, "options that choose blocks"),
+            (["--events", "--heap", "malloc"], 2, "--events goes without --heap"),
+            (["--sort", "count"], 2, "'count' is none of self or total"),
+            (["--spans", "--from", "2", "--to", "1"], 2, "must be before"),
+            (["--by", "label:"], 2, "no key"),
+            (["--label", "["], 2, "--label")):
+        line = refused(code, "report", *options, trace("exact"))
+        check(words in line, line)
+    for options, words in ((["--spans"], "has no spans"), (["--events"], "has no events")):
+        check(words in refused(1, "report", *options, trace("labels")), words)
+    for options in (["--sort", "allocated"], ["--focus", "main"], ["--heap", "malloc"]):
+        check("no single blocks" in refused(1, "report", "--spans", *options, trace("gc")), options)
+
+
+# ---- info, overview ----
+
+@case
+def counts_are_the_same_everywhere():
+    check("\nEvents       %s\n" % COUNTS in text("info", trace("exact")), "info")
+    overview = text("report", trace("exact"))
+    check("\nEvents       %s (--events" % COUNTS in overview, overview)
+    check("\nLabels       3 sets; keys tenant, request (--by label" in overview, overview)
+    check("601 spans of 3 types, 5 instants, 204 counter values; 7 more could not be recorded" in
+          text("info", trace("lossy")), "what was lost")
+    data = parsed("info", trace("exact"))
+    same([data[k] for k in ("track_events", "track_types", "spans", "instants", "counter_values",
+                            "dropped_events", "label_sets")],
+         [1200 + 5 + 204, 7, 600, 5, 204, 0, 3], "JSON")
+    out = text("info", trace("labels"))
+    check("Events" not in out and "Labels" in out, out)
+    data = parsed("info", trace("gc"))
+    same((data["spans"], data["counter_values"]), (210, 100104), "an eventlog")
+
+
+# ---- labels ----
+
+@case
+def labels_group_blocks():
+    answer = parsed("report", "--by", "label", "--metric", "allocated", trace("exact"))
+    found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
+    one = 1024 + 4 * 2000 + 3000
+    same(answer["by"], "label", "by")
+    same(found, {"tenant=small request=search": 100 * one, "tenant=small request=index": 50 * one,
+                 "tenant=large request=index": 50 * one, None: 5000}, "sets")
+    answer = parsed("report", "--by", "label:tenant", "--metric", "allocated", trace("labels"))
+    found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
+    same(found, {"small": 150 * one, "large": 50 * one, None: 5000}, "one key")
+    out = text("report", "--by", "label:tenant", "--metric", "allocated", trace("exact"))
+    check(out.startswith("Allocated by tenant: "), out)
+    same([row[-1] for row in rows(out, "Allocated")], ["small", "large", "[no label]"], "rows")
+
+
+@case
+def labels_choose_blocks():
+    one = 1024 + 4 * 2000 + 3000
+    for pattern, count in (("request=search", 100), ("^tenant=small$", 150), ("nobody", 0)):
+        answer = parsed("report", "--label", pattern, "--metric", "allocated", trace("exact"))
+        same(answer["total"]["bytes"]["estimate"], count * one, pattern)
+    answer = parsed("report", "--spans", "--label", "request=index", trace("exact"))
+    spans = {s["name"]: s["allocated"]["bytes"]["estimate"] for s in answer["spans"]}
+    same(spans, {"request": 100 * one, "parse": 800000, "render": 300000}, "spans")
+
+
+# ---- dump ----
+
+@case
+def dump_has_them_in_order():
+    lines = text("dump", trace("exact")).splitlines()
+    same(lines[1:4], ['0.000010000 count 4242 "queue" value=5',
+                      '0.000010000 begin 4242 "request" id=0 path="/index"',
+                      '0.000010000 alloc 4242 #1 size=1024 weight=1024 flags=- '
+                      'labels="tenant=large, request=index" main;handle'], "the first ones")
+    check('"reload" file="/etc/server.conf" main;reload' in "\n".join(lines), "a stack")
+    check(lines[-1].endswith(' instant 4242 "fork" category="process" child=-4711 main;render') or
+          lines[-1].endswith(' "fork" category="process" child=-4711'), lines[-1])
+    seconds = [float(line.split()[0]) for line in lines]
+    check(all(b - a > -1e-5 for a, b in zip(seconds, seconds[1:])), "times go back")
+    kinds = collections.Counter(line.split()[1] for line in lines)
+    same((kinds["begin"], kinds["end"], kinds["instant"], kinds["count"]), (600, 600, 5, 204), "")
+    parts = text("dump", trace("snapshots")).splitlines()
+    kinds = collections.Counter(line.split()[1] for line in parts)
+    same((kinds["begin"], kinds["end"]), (600, 600), "of snapshots")
+
+
+@case
+def dump_as_json():
+    events = [json.loads(line) for line in text("dump", "--json", trace("exact")).splitlines()]
+    begin = next(e for e in events if e["event"] == "begin")
+    same(begin, {"time_ns": 10000, "event": "begin", "name": "request", "category": None,
+                 "tid": 4242, "values": {"id": 0, "path": "/index"}}, "a span")
+    alloc = [e for e in events if e["event"] == "alloc"][1]
+    same(alloc["labels"], [{"key": "tenant", "value": "large"},
+                           {"key": "request", "value": "index"}], "labels")
+
+
+@cases([["dump"], ["dump", "--json"], ["report"], ["report", "--spans"], ["report", "--events"],
+        ["report", "--events", "--json"], ["report", "--by", "label"], ["info"]])
+def strange_names_are_harmless(arguments):
+    out = text(*arguments, trace("strange"))
+    check("\x1b" not in out and "\x00" not in out, out)
+    if "--json" in arguments and arguments[0] == "report":
+        json.loads(out)
+    if arguments == ["dump"]:
+        check('category="quote \\" and \\\\"' in out, out)
+        check(all(re.match(r"\d+\.\d{9} (begin|end|count|alloc) \d+ ", line)
+                  for line in out.splitlines()), out)
+
+
+if __name__ == "__main__":
+    main()
