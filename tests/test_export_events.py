@@ -365,7 +365,7 @@ def ctf_track_events(name):
     allocs = {}
     for place, event in enumerate(events):
         if event["event"] == "alloc":
-            labels = " ".join("%s=%s" % label for label in event["labels"].items()) or "-"
+            labels = ", ".join("%s=%s" % label for label in event["labels"].items()) or "-"
             allocs[event["sample"]] = (event["tid"], event["size"], labels,
                                        inside[place].number + 1 if inside[place] else 0)
         elif event["event"] != "free":
@@ -1203,7 +1203,7 @@ def csv_labels():
     path = export("csv", name, "--rows", "samples")
     with open(path, encoding="utf-8", newline="") as file:
         rows = {int(row["sample"]): row["labels"] for row in csv.DictReader(file)}
-    same(rows, {e["sample"]: " ".join("%s=%s" % label for label in e["labels"].items())
+    same(rows, {e["sample"]: ", ".join("%s=%s" % label for label in e["labels"].items())
                 for e in story(name) if e["event"] == "alloc"}, "labels")
 
 
