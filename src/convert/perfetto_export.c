@@ -736,7 +736,8 @@ static void annotate_labels(struct perfetto *p, uint32_t set)
 
 	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
-	protobuf_text(&p->inner, ANNOTATION_TEXT, label_set_text(text, sizeof(text), p->trace, set));
+	protobuf_text(&p->inner, ANNOTATION_TEXT,
+		      label_set_text(text, sizeof(text), p->trace, set));
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 
