@@ -343,7 +343,9 @@ def ctf_values(fields):
         if number_of == "":
             values[name_of] = re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m.group(1), m.group(1)), text)
         else:
-            values[name_of] = int(number_of) if re.fullmatch(r"-?\d+", number_of) else float(number_of)
+            check(name_of != "address" or number_of.startswith("0x"), name_of, number_of)
+            values[name_of] = int(number_of, 0) if re.fullmatch(r"-?\d+|0x\w+", number_of) \
+                else float(number_of)
     return values
 
 
@@ -742,6 +744,7 @@ class Perfetto:
         values = {}
         for note in (messages(v) for n, v in event if n == 4):
             kind, value = [(n, v) for n, v in note if n != 1][0]
+            same(kind == 7, self.words[3][first(note, 1)] == "address", "pointer")
             if kind == 4 and value >> 63:
                 value -= 1 << 64
             elif kind == 5:
