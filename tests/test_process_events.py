@@ -276,5 +276,18 @@ def rss_says_who_mapped():
         check(re.search(r"24.0 MB +rw-p +make_pool", text) and "reserve" in text, text)
 
 
+@case
+def mappings_over_mappings():
+    with Folder() as folder:
+        ran, traces = record(folder, [PROGRAM, "over"])
+        same(ran.code, 0, repr(ran))
+        expected = {name: int(size) for name, size in re.findall(r"owner (\w+) (\d+)", ran.out.decode())}
+        check(len(expected) >= 2, expected)
+        report = json.loads(run([MAYFLY, "report", "--rss", "--json", traces[0]]).out)
+        same({row["function"]: row["bytes"][-1] // MIB for row in report["mapped"]}, expected, "mapped")
+        same({row["function"]: row["access"] for row in report["mapped"] if row["function"] != "reserve"},
+             {"map_at": "r--p", "map_here": "-w-s"}, "access")
+
+
 if __name__ == "__main__":
     main()
