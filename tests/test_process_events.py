@@ -191,6 +191,8 @@ def behaves_as_ever(name):
         same(native.code, 0, repr(native))
         for options in (["--follow", "--map-events", "1"], ["--exact"]):
             ran, traces = record(folder, command, "--force", *options)
+            if name == "signals":  # what a handler does amid the agent's work may be lost
+                ran.err = re.sub(rb"mayfly: .* dropped.*signal handlers.*\n", b"", ran.err)
             same((ran.code, plain(ran.out), ran.err), (0, plain(native.out), b""), "%s %s" % (name, options))
             for trace in folder.files("t.*"):
                 os.unlink(trace)
