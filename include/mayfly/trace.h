@@ -319,6 +319,9 @@ struct mayfly_label {
 const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace, size_t set,
 					       size_t *count);
 
+/* Those that count as "key=value ...", "" of set 0 or out of range. */
+const char *mayfly_trace_label_text(const struct mayfly_trace *trace, size_t set);
+
 /* ---- track events: spans, instants and counters of threads ---- */
 
 enum mayfly_track_kind {
