@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUESTS 20000
-#define CACHED	 4096
+#define CACHED 4096
+
+static unsigned int requests = 20000; /* of each thread; or as the first argument says */
 
 MAYFLY_SPAN(request, "request", MAYFLY_UINT("id"), MAYFLY_TEXT("path"));
 MAYFLY_SPAN(parse, "parse", MAYFLY_UINT("bytes"));
@@ -107,7 +108,7 @@ static void *work(void *argument)
 {
 	unsigned int random = (unsigned int)(uintptr_t)argument;
 
-	for (unsigned int i = 0; i < REQUESTS; i++) {
+	for (unsigned int i = 0; i < requests; i++) {
 		answer(i, &random);
 		if (i % 5000 == 4999)
 			mayfly_instant(&rotated, "/var/log/server.log");
@@ -115,10 +116,12 @@ static void *work(void *argument)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t worker[2];
 
+	if (argc > 1)
+		requests = (unsigned int)atoi(argv[1]);
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&worker[i], NULL, work, (void *)(i + 1));
 	for (int i = 0; i < 2; i++)

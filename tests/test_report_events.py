@@ -7,7 +7,7 @@ import math
 import os
 import re
 
-from harness import BUILD, MAYFLY, Folder, case, cases, check, main, run, same
+from harness import BUILD, MAYFLY, Folder, case, cases, check, main, program, record, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -239,6 +239,34 @@ def pauses_and_buckets_of_ocaml():
     asked = next(c for c in parsed("report", "--events", trace("gc"))["counters"]
                  if c["name"] == "request_major/alloc_shr")
     same((asked["count"], asked["total"], asked["mean"]), (100000, 100000, 1), "of many")
+
+
+# ---- a real program ----
+
+@case
+def a_server_tells_of_its_requests():
+    """examples/server.c, recorded exactly: what its figures must be is in its source."""
+    path = folder / "server.mayfly"
+    result = record([program("server"), "300"], path, "-x")
+    same((result.code, result.err), (0, b""), "server")
+    cached = int(result.out.split()[0])
+    _made["server"] = path
+    types, _ = joined("server")
+    spans = {s["name"]: s for s in parsed("report", "--spans", path)["spans"]}
+    same({name: s["count"] for name, s in spans.items()},
+         {"request": 600, "parse": 600, "render": 600, "search": cached}, "spans")
+    for name, span in spans.items():
+        t = types[name]
+        same((span["total_ns"], span["open"]), (sum(t.times), 0), name)
+        same([span[key]["bytes"]["estimate"] for key in ("allocated", "self_allocated", "live")],
+             [t.allocated, t.self_allocated, t.live], name)
+    same(spans["search"]["live"]["blocks"]["estimate"], cached, "what is left of searches")
+    same((spans["render"]["live"]["samples"], spans["parse"]["live"]["samples"]), (0, 0), "others")
+    data = parsed("info", path)
+    same((data["spans"], data["dropped_events"]), (1800 + cached, 0), "info")
+    by_request = parsed("report", "--by", "label:request", "--metric", "leaked", path)
+    same([r["self"]["blocks"]["estimate"] for r in by_request["rows"] if r["label"] == "search"],
+         [cached], "by label")
 
 
 # ---- traces without blocks ----
