@@ -230,7 +230,7 @@ def pauses_and_buckets_of_ocaml():
     found = rows(out, "Pauses for OCaml's collector")
     same(sum(int(row[0].split()[0]) for row in found), 100, "minor collections")
     check(found[-1][-1] == "3.00 ms to 10.0 ms" and found[0][-1] == "100 ns to 300 ns", found)
-    same([row[-1] for row in rows(out, "Blocks that OCaml's runtime")], ["1", "2", "10-19",
+    same([row[-1] for row in rows(out, "Blocks allocated in OCaml's major heap")], ["1", "2", "10-19",
                                                                           "large"], "buckets")
     check("alloc 01" not in out, "buckets among the counters")
     same(rows(out, "Counters")[0], ["100 k", "1", "1", "1", "1", "100 k", "ocaml",

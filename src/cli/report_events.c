@@ -580,7 +580,7 @@ static bool print_bucket_table(const struct view *v, const struct mayfly_track_s
 		most = fmax(most, sum[i]->total);
 		whole += sum[i]->total;
 	}
-	print_section(v, "Blocks that OCaml's runtime allocated, by size");
+	print_section(v, "Blocks allocated in OCaml's major heap, promoted ones too, by size");
 	for (size_t i = 0; done && i < count; i++)
 		done = put_bucket(t, v, sum[i], &most, whole);
 	if (done)
