@@ -359,6 +359,18 @@ def labels_group_blocks():
 
 
 @case
+def pools_are_apart():
+    check("\nPools        their blocks lie in blocks of malloc: sums leave them out" in
+          text("report", trace("exact")), "the overview")
+    answer = parsed("report", "--by", "heap", "--metric", "allocated", trace("exact"))
+    found = {row["heap"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
+    same(found, {"malloc": 200 * (1024 + 4 * 2000 + 3000) + 5000, "pool": 200 * 512}, "heaps")
+    for heap, count in (("pool", 200), ("pool-mapped", 0), ("malloc", 1201), ("all", 1401)):
+        answer = parsed("report", "--heap", heap, "--metric", "allocated", trace("exact"))
+        same(answer["total"]["samples"], count, heap)
+
+
+@case
 def labels_choose_blocks():
     one = 1024 + 4 * 2000 + 3000
     for pattern, count in (("request=search", 100), ("^tenant=small$", 150), ("nobody", 0)):
