@@ -218,6 +218,16 @@ def plugins():
              ["instant nothing", "instant leaving fini"], "events")
 
 
+@case
+def heirs_of_writers():
+    """A thread's labels end with it, also where the next one goes on in its packet."""
+    with Folder() as here:
+        record([EVENTS, "heirs"], here / "t.mayfly", "-x")
+        left = [{"key": "left", "value": "behind"}]
+        found = {e["size"]: e.get("labels", []) for e in blocks(here / "t.mayfly")}
+        same([found[size] for size in range(6001, 6005)], [left, [], left, []], "labels")
+
+
 @cases(MODES)
 def ends_of_threads(mode):
     """Destructors of a thread that run after the agent's own, atexit(), destructors of the program."""
