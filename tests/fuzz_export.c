@@ -66,7 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		/* Stacks as text grow with the square of their depth. */
 		for (const struct export_format *f = export_formats(); f->name; f++)
-			if (f->shape == EXPORT_STREAM && info->samples < 5000 && info->nodes < 2000)
+			if (f->shape == EXPORT_STREAM && info->samples < 5000 &&
+			    info->nodes < 2000 && info->track_events < 5000)
 				export_to(t, f, choice);
 		mayfly_trace_close(t);
 	}

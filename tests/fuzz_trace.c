@@ -151,6 +151,8 @@ static void ask(const struct mayfly_trace *t)
 	struct mayfly_summary summary;
 	struct mayfly_query query;
 	struct mayfly_survival *survival;
+	struct mayfly_track_sums *sums;
+	struct mayfly_spans *spans;
 	double points[16];
 
 	mayfly_trace_summary(t, &summary);
@@ -164,6 +166,11 @@ static void ask(const struct mayfly_trace *t)
 		if (mayfly_survival_run(t, &query, &survival) == 0)
 			mayfly_survival_free(survival);
 	}
+	mayfly_query_defaults(&query);
+	if (mayfly_spans_run(t, &query, &spans) == 0)
+		mayfly_spans_free(spans);
+	if (mayfly_track_sums_run(t, &query, &sums) == 0)
+		mayfly_track_sums_free(sums);
 }
 
 static void compare(const struct mayfly_trace *t)

@@ -119,6 +119,9 @@ def messages(data):
         key = number()
         if key & 7 == 0:
             found.append((key >> 3, number()))
+        elif key & 7 == 1:
+            found.append((key >> 3, int.from_bytes(data[at:at + 8], "little")))
+            at += 8
         elif key & 7 == 2:
             length = number()
             if at + length > len(data):

@@ -2,30 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports over time and of single events: chrome, perfetto, ctf, massif, sqlite. What other programs
 (babeltrace2, protoc, ms_print, sqlite3) read in them is compared with report and dump, or computed
-anew here from every event."""
+anew here from every event. Track events are compared with what make_tracks says it wrote."""
 import bisect
 import collections
+import csv
 import json
+import math
 import os
 import re
 import signal
 import sqlite3
+import struct
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
                      record, report, run, same)
 from profiles import messages
 
 FORMATS = ["chrome", "perfetto", "ctf", "massif", "sqlite"]
+STORIES = ["tracks-sampled", "tracks-exact", "tracks-plain", "tracks-snapshots"]
 MADE = ["sampled", "exact", "strange", "none", "deep", "lossy", "thinned", "snapshots"]
 folder = Folder()
 kept = {}
 
 
 def trace(name):
-    """`exact` and `sampled` are of a real program with threads, the others made up."""
+    """`known` ones are of a real program with threads, the others made up."""
     if name not in kept:
         path = folder / (name + ".mayfly")
-        if name.startswith("known"):
+        if name.startswith("tracks-"):
+            done = run([os.path.join(PROGRAMS, "make_tracks"), name[len("tracks-"):], path])
+            kept["story " + name] = [json.loads(line) for line in done.out.splitlines()]
+        elif name.startswith("known"):
             options = {"known-exact": ["-x"], "known-sampled": ["-i", "2K"],
                        "known-snapshots": ["-x", "--snapshots", "1ms"]}[name]
             done = record([program("known"), "7", "4", "1500"], path, *options)
@@ -39,18 +46,68 @@ def trace(name):
 def export(to, name, *options):
     path = folder / ("%s.%s" % (name, to))
     done = run([MAYFLY, "export", "--to", to, "--force", "-o", path, *options, trace(name)])
-    check(done.code == 0 and not done.err and not done.out, to, name, done)
+    check(done.code == 0 and not done.out, to, name, done)
+    if to == "ctf" and name == "tracks-snapshots":
+        check(b"left out: blocks" in done.err and done.err.count(b"\n") == 1, done)
+    else:
+        check(not done.err, to, name, done)
     return path
 
 
 def dump(name):
-    """Every event, as a dictionary."""
+    """Every event of a block, as a dictionary."""
     key = "dump " + name
     if key not in kept:
         done = run([MAYFLY, "dump", "--json", trace(name)])
         check(done.code == 0, done)
-        kept[key] = [json.loads(line) for line in done.out.splitlines()]
+        events = [json.loads(line) for line in done.out.splitlines()]
+        kept[key] = [e for e in events if e["event"] in ("alloc", "free", "promote")]
     return kept[key]
+
+
+def story(name):
+    """What make_tracks says is in the trace, in its order."""
+    trace(name)
+    return kept["story " + name]
+
+
+class Span:
+    def __init__(self, event, number, around):
+        self.name, self.tid, self.values = event["name"], event["tid"], event["values"]
+        self.begin, self.end, self.slice_end = event["time_ns"], None, None
+        self.number, self.category = number, event["category"]
+        self.parent = around[-1].number if around else None
+        self.depth = len(around)
+
+
+def spans_of(events):
+    """All spans, and the one that each sample and each other event is in, by its place: an END is
+    that of the thread's latest span of its name. slice_end: as far as formats of slices draw it."""
+    spans, inside, stacks = [], {}, collections.defaultdict(list)
+    for place, event in enumerate(events):
+        stack = stacks[event["tid"]]
+        if event["event"] == "end":
+            which = [i for i, span in enumerate(stack) if span.name == event["name"]][-1:]
+            for i in which:
+                above = [s for s in stack[i + 1:] if s.slice_end is None]
+                if len(above) > 64:
+                    for span in above:
+                        span.slice_end = event["time_ns"]
+                span = stack.pop(i)
+                span.end = event["time_ns"]
+                span.slice_end = span.slice_end or span.end
+        inside[place] = stack[-1] if stack else None
+        if event["event"] == "begin":
+            spans.append(Span(event, len(spans), stack))
+            stack.append(spans[-1])
+    return spans, inside
+
+
+def plain(values, digits=None):
+    """Values as a tuple that can be compared: numbers that are none are left out; digits: as few as
+    a printer had."""
+    return tuple((k, v if digits is None or not isinstance(v, float) else "%.*g" % (digits, v))
+                 for k, v in values.items() if v is not None)
 
 
 def whole_places(stack):
@@ -156,20 +213,26 @@ def memory_is_bounded(to):
 
 # ---- CTF ----
 
-EVENT = re.compile(r"\[(-?\d+)\.(\d{9})\] \([^)]*\) (\w+): \{ tid = (\d+), thread = \"(.*?)\" \}, \{ (.*) \}$")
+EVENT = re.compile(r"\[(-?\d+)\.(\d{9})\] \([^)]*\) (.*?): \{ tid = (\d+), thread = \"(.*?)\" \}"
+                   r"(?:, \{ (.*) \})?$")
+TABLES = ("module", "frame", "stack")
+BLOCKS = ("alloc", "free", "promote")
 
 
-def babeltrace(path):
+def babeltrace(path, discarded=0):
     need("babeltrace2")
     done = run(["babeltrace2", "--clock-seconds", path])
     check(done.code == 0, done)
-    same(done.err, b"", "what babeltrace2 complains of")
+    if discarded:
+        check(b"discarded %d events" % discarded in done.err, done.err)
+    else:
+        same(done.err, b"", "what babeltrace2 complains of")
     events = []
     for line in done.out.decode("utf-8", "replace").splitlines():
         match = EVENT.match(line)
         check(match, "no event:", line)
         seconds, rest, kind, tid, thread, fields = match.groups()
-        events.append((int(seconds) * 10**9 + int(rest), kind, int(tid), thread, fields))
+        events.append((int(seconds) * 10**9 + int(rest), kind, int(tid), thread, fields or ""))
     return events
 
 
@@ -191,7 +254,7 @@ def ctf_has_every_event(name):
     start = info(trace(name))
     events = babeltrace(export("ctf", name))
     expected, got = collections.defaultdict(list), collections.defaultdict(list)
-    zero = min([e[0] for e in events]) - dump(name)[0]["time_ns"]
+    zero = min(e[0] for e in events if e[1] in BLOCKS) - dump(name)[0]["time_ns"]
     check(0 <= abs(zero - start_ns(start)) < 10**6, "time 0", zero, start["start_time"])
     frames, stacks, weights = {}, {0: ["[no stack]"]}, {}
     for time, kind, tid, _, fields in events:
@@ -204,7 +267,7 @@ def ctf_has_every_event(name):
             way = numbers(fields, "frames")
             same(len(numbers(fields, "addresses")), len(way), "addresses of a stack")
             stacks[stack] = [place for frame in way for place in frames[frame]][::-1]
-        elif kind != "module":
+        elif kind in BLOCKS:
             row = [time - zero, kind, number(fields, "sample"), number(fields, "size")]
             if kind == "alloc":
                 row += [stacks[number(fields, "stack")]]
@@ -255,8 +318,8 @@ def ctf_packets_follow_one_another():
         same(numbers_seen, list(range(len(numbers_seen))), "packets")
     done = run(["babeltrace2", "--component", "sink.utils.counter", path])
     counted = int(re.findall(r"(\d+) Event messages", done.out.decode())[-1])
-    tables = len([e for e in babeltrace(path) if e[1] in ("module", "frame", "stack")])
-    same(counted - tables, len(dump("known-exact")), "events")
+    others = len([e for e in babeltrace(path) if e[1] not in BLOCKS])
+    same(counted - others, len(dump("known-exact")), "events")
 
 
 @case
@@ -272,6 +335,95 @@ def ctf_long_silence():
     same([t - got[0] for t in got], [t - expected[0] for t in expected], "times")
 
 
+def ctf_values(fields):
+    """{name: value}, numbers as numbers."""
+    values = {}
+    for name_of, text, number_of in re.findall(
+            r'(\w+) = (?:"((?:[^"\\]|\\.)*)"|([-+.\w]+))(?=, |$)', fields):
+        if number_of == "":
+            values[name_of] = re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m.group(1), m.group(1)), text)
+        else:
+            check(name_of != "address" or number_of.startswith("0x"), name_of, number_of)
+            values[name_of] = int(number_of, 0) if re.fullmatch(r"-?\d+|0x\w+", number_of) \
+                else float(number_of)
+    return values
+
+
+def ctf_name(event):
+    """As classes are called: the category in front, a span's begin and end apart."""
+    name = (event["category"] and event["category"] + ":") + event["name"].replace("\n", "?")
+    return name + {"begin": "_begin", "end": "_end"}.get(event["event"], "")
+
+
+@cases(STORIES + ["tracks-lossy"])
+def ctf_track_events(name):
+    """Each with its time, thread and values; spans with their numbers, blocks with their span and
+    labels; in the order of make_tracks on each thread."""
+    events, lost = story(name), 11 if name == "tracks-lossy" else 0
+    spans, inside = spans_of(events)
+    numbers_of = {(s.tid, s.name, s.begin): s.number + 1 for s in spans}
+    ends = {(s.tid, s.name, s.end): s.number + 1 for s in spans}
+    expected, got = collections.defaultdict(list), collections.defaultdict(list)
+    allocs = {}
+    for place, event in enumerate(events):
+        if event["event"] == "alloc":
+            labels = ", ".join("%s=%s" % label for label in event["labels"].items()) or "-"
+            allocs[event["sample"]] = (event["tid"], event["size"], labels,
+                                       inside[place].number + 1 if inside[place] else 0)
+        elif event["event"] != "free":
+            values = dict(event["values"])
+            if event["name"].startswith("we"):
+                values = dict(zip(("int", "a_b", "a_b_", "stack_"), values.values()))
+            if "" in values:
+                values = {"value": values[""]}
+            if event["event"] in ("begin", "end"):
+                key = event["tid"], event["name"], event["time_ns"]
+                values["span"] = (numbers_of if event["event"] == "begin" else ends).get(key, 0)
+            elif event["name"] == "tick" or event["stack"]:
+                values["stack"] = event["stack"]
+            expected[event["tid"]].append((event["time_ns"], ctf_name(event), plain(values, 6)))
+    read = babeltrace(export("ctf", name), lost)
+    zero = 1700000000123456789
+    for time, kind, tid, _, fields in read:
+        values = ctf_values(fields) if kind not in TABLES else None
+        if kind == "alloc":
+            want = allocs.pop(values["sample"])
+            same((tid, values["size"], values["labels"], values["span"]), want, "block")
+        elif kind not in TABLES + BLOCKS:
+            values = {k: None if isinstance(v, float) and math.isnan(v) else v
+                      for k, v in values.items()}
+            got[tid].append((time - zero, kind, plain(values, 6)))
+    same(sorted(got), sorted(expected), "threads")
+    for tid, rows in expected.items():
+        for one, other in zip(got[tid], rows):
+            # babeltrace2 2.0.4 shows an earlier text instead of an empty one.
+            empty = {k for k, v in other[2] if v == ""}
+            one, other = ((*row[:2], [kv for kv in row[2] if kv[0] not in empty])
+                          for row in (one, other))
+            same(one, other, "event of thread %d" % tid)
+        same(len(got[tid]), len(rows), "events of thread %d" % tid)
+    same(len(allocs), 0 if name != "tracks-snapshots" else len(
+        [e for e in events if e["event"] == "alloc"]), "blocks that are not there")
+
+
+@case
+def ctf_of_a_real_program():
+    """What a recording has of threads and processes, too, in one folder with its blocks."""
+    events = babeltrace(export("ctf", "known-exact"))
+    done = run([MAYFLY, "dump", "--json", trace("known-exact")])
+    expected = collections.Counter()
+    for event in map(json.loads, done.out.splitlines()):
+        if event["event"] not in BLOCKS:
+            expected[event["name"], event["tid"], event["time_ns"]] += 1
+    zero = min(e[0] for e in events if e[1] in BLOCKS) - dump("known-exact")[0]["time_ns"]
+    got = collections.Counter()
+    for time, kind, tid, _, _ in events:
+        if kind not in TABLES + BLOCKS:
+            got[re.sub("^.*:|_begin$|_end$", "", kind), tid, time - zero] += 1
+    same(got, expected, "events beside blocks")
+    check(expected, "there are none")
+
+
 # ---- chrome ----
 
 def chrome(name, *options):
@@ -280,8 +432,9 @@ def chrome(name, *options):
     check(text.startswith('{"'), "Perfetto would not know", text[:20])
     result = json.loads(text)
     for event in result["traceEvents"]:
-        check(event["ph"] in ("M", "C", "i"), event)
-        check(isinstance(event["pid"], int) and event["pid"] > 0 and event["name"], event)
+        check(event["ph"] in ("M", "C", "i", "B", "E", "s", "t", "f"), event)
+        check(isinstance(event["pid"], int) and event["pid"] > 0, event)
+        check(event["ph"] == "E" or event["name"], event)
         check(event["ph"] == "M" or isinstance(event["ts"], (int, float)), event)
     return result["traceEvents"]
 
@@ -352,6 +505,119 @@ def chrome_samples():
             check(leaf, "no function is left of", want["stack"])
 
 
+class Slices:
+    """What viewers draw of slices that begin and end on threads: they close the innermost one. What
+    is closed and continued at the same moment is one span."""
+
+    def __init__(self):
+        self.open, self.paused = collections.defaultdict(list), []
+
+    def begin(self, time, tid, name, values, again):
+        key = tid, name, plain(values)
+        if again:
+            which = [i for i, (k, _, end) in enumerate(self.paused) if k == key and end == time][-1]
+            time = self.paused.pop(which)[1]
+        self.open[tid].append((key, time))
+
+    def end(self, time, tid):
+        check(self.open[tid], "nothing to close at", time, "on", tid)
+        key, begin = self.open[tid].pop()
+        check(begin <= time, key, begin, time)
+        self.paused.append((key, begin, time))
+
+    def check(self, name, also=()):
+        """Against the spans of make_tracks; also: instants that are drawn as slices."""
+        spans, _ = spans_of(story(name))
+        key = lambda s: (s.tid, s.name, plain(s.values))
+        same(sorted(self.paused), sorted([(key(s), s.begin, s.slice_end) for s in spans
+                                          if s.slice_end is not None] + list(also)), "slices")
+        same(sorted(row for rows in self.open.values() for row in rows),
+             sorted((key(s), s.begin) for s in spans if s.slice_end is None), "open slices")
+
+
+def instants_of(name):
+    """Those with a flow outside of all spans are slices in Chrome's format."""
+    events = story(name)
+    _, inside = spans_of(events)
+    rows, slices = [], []
+    for place, event in enumerate(events):
+        if event["event"] == "instant":
+            row = (event["tid"], event["name"], plain(event["values"])), event["time_ns"]
+            (rows if inside[place] or "flow" not in event["values"] else slices).append(row)
+    return rows, slices
+
+
+@cases(STORIES)
+def chrome_track_events(name):
+    slices, flows, instants, counters = Slices(), collections.defaultdict(list), [], []
+    for event in chrome(name):
+        time = round(event.get("ts", 0) * 1000)
+        args = dict(event.get("args", {}))
+        again = args.pop("continued", False)
+        if isinstance(args.get("stack"), list):
+            check(args.pop("stack")[0] == "main", event)
+        if event["ph"] == "B":
+            slices.begin(time, event["tid"], event["name"], args, again)
+        elif event["ph"] == "E":
+            slices.end(time, event["tid"])
+        elif event["ph"] in "stf":
+            check(slices.open[event["tid"]], "a flow outside of all slices", event)
+            flows[int(event["id"], 16)].append((event["ph"], time))
+        elif event["ph"] == "i" and event["s"] == "t":
+            instants.append(((event["tid"], event["name"], plain(args)), time))
+        elif event["ph"] == "C" and "cat" in event:
+            counters.append((event["name"], time, list(args.items())))
+    expected, drawn = instants_of(name)
+    slices.check(name, [(key, time, time) for key, time in drawn])
+    same(sorted(instants), sorted(expected), "instants")
+    together = collections.defaultdict(list)
+    for event in story(name):
+        if event["event"] in ("begin", "instant") and "flow" in event["values"]:
+            together[event["values"]["flow"]].append(event["time_ns"])
+    same({flow: [time for _, time in steps] for flow, steps in flows.items()},
+         {flow: times for flow, times in together.items() if len(times) > 1}, "flows")
+    for steps in flows.values():
+        same("".join(phase for phase, _ in steps), "s" + "t" * (len(steps) - 2) + "f", "steps")
+    units = {"load": "%", "arena": "bytes", '"': "<&>"}
+    threads = {4242: "demo 4242", 4250: "worker 4250"}
+    values = []
+    for event in story(name):
+        if event["event"] == "count":
+            value = list(event["values"].values())[0]
+            shown = event["name"] + (", " + threads[event["tid"]] if event["name"] == "queue" else "")
+            if value is not None:
+                values.append((shown, event["time_ns"], [(units.get(event["name"], "value"), value)]))
+    same(counters, values, "counters")
+
+
+@case
+def chrome_tracks_of_a_part():
+    """Spans that begin in a window, whole; those of one thread."""
+    name = "tracks-plain"
+    spans, _ = spans_of(story(name))
+    middle = story(name)[-1]["time_ns"] // 2
+    for options, expected in ((["--to", "%dns" % middle], [s for s in spans if s.begin < middle]),
+                              (["--from", "%dns" % middle], [s for s in spans if s.begin >= middle]),
+                              (["--thread", "worker"], [s for s in spans if s.tid == 4250])):
+        begins = [(e["tid"], e["name"], round(e["ts"] * 1000)) for e in chrome(name, *options)
+                  if e["ph"] == "B" and e["name"] != "handover"]
+        same(begins, [(s.tid, s.name, s.begin) for s in expected], "spans of %s" % options)
+        check(begins, "none")
+
+
+@case
+def measured_counters():
+    """Chrome, Perfetto and SQLite have what was measured of the process."""
+    name = "known-exact"
+    points = counter(chrome(name), "process.resident")
+    p = Perfetto(export("perfetto", name))
+    same(p.counters[p.track("process.resident")], points, "points")
+    rows = database(name).execute("SELECT time_ns, value FROM counters"
+                                  " WHERE name = 'process.resident'").fetchall()
+    same([(t, int(v)) for t, v in rows], points, "rows")
+    check(points and points[0][1] > 1 << 20, points)
+
+
 @case
 def chrome_of_a_part():
     """Filters and a window: a part of the blocks, a part of the time."""
@@ -388,6 +654,8 @@ class Perfetto:
             packets = [messages(value) for _, value in messages(file.read())]
         self.tracks, self.counters, self.instants = {}, collections.defaultdict(list), []
         self.dumps = collections.OrderedDict()  # (time, heap) -> {stack: (allocated, freed, n, n)}
+        self.slices, self.others, self.flow_ids = Slices(), [], []
+        self.words = {1: {}, 2: {}, 3: {}}  # interned, by field
         names, files, self.frames, self.stacks, self.mappings, ids, paths = {}, {}, {}, {}, {}, {}, {}
         self.flags, index, clocks, continued = [], 0, {}, 0
         for packet in packets:
@@ -405,16 +673,16 @@ class Perfetto:
                     check(self.flags[-1] & 2 or first(packet, 37) is None, "stale state")
                     for kind, item in messages(value):
                         item = messages(item)
+                        if kind in self.words:
+                            check(first(item, 1) not in self.words[kind], item)
+                            self.words[kind][first(item, 1)] = first(item, 2).decode()
+                            continue
                         table = {5: names, 18: files, 17: paths, 16: ids, 6: self.frames,
                                  7: self.stacks, 19: self.mappings}[kind]
                         check(first(item, 1) > 0 and first(item, 1) not in table, kind, item)
                         table[first(item, 1)] = item
                 elif field == 11:
-                    event = messages(value)
-                    if first(event, 9) == 4:
-                        self.counters[first(event, 11)].append((time - self.zero, first(event, 30)))
-                    else:
-                        self.instants.append((time - self.zero, event))
+                    self.track_event(time - self.zero, messages(value), packet)
                 elif field == 37:
                     profile = messages(value)
                     same(first(profile, 7), index, "number of a profile")
@@ -441,6 +709,51 @@ class Perfetto:
         for stack in self.stacks.values():
             check(all(v in self.frames for n, v in stack if n == 2), "no frame", stack)
 
+    def tid(self, uuid):
+        return first(messages(first(self.tracks[uuid], 4)), 2)
+
+    def track_event(self, time, event, packet):
+        for field, data in packet:  # a packet's new words come behind its event
+            if field == 12:
+                for kind, item in messages(data):
+                    if kind in self.words:
+                        item = messages(item)
+                        self.words[kind].setdefault(first(item, 1), first(item, 2).decode())
+        kind, uuid = first(event, 9), first(event, 11)
+        if kind == 4:
+            value = first(event, 30)
+            if value is None:
+                value = struct.unpack("<d", struct.pack("<Q", first(event, 44)))[0]
+            self.counters[uuid].append((time, value))
+        elif first(event, 22) == b"heap":
+            self.instants.append((time, event))
+        elif kind == 2:
+            self.slices.end(time, self.tid(uuid))
+        else:
+            name, values = self.words[2][first(event, 10)], self.annotations(event)
+            check(self.words[1][first(event, 3)], event)
+            again = values.pop("continued", 0)
+            flows = [(v, n) for n, v in event if n in (47, 48)]
+            self.flow_ids += flows
+            if kind == 1:
+                self.slices.begin(time, self.tid(uuid), name, values, again)
+            else:
+                self.others.append(((self.tid(uuid), name, plain(values)), time))
+
+    def annotations(self, event):
+        values = {}
+        for note in (messages(v) for n, v in event if n == 4):
+            kind, value = [(n, v) for n, v in note if n != 1][0]
+            same(kind == 7, self.words[3][first(note, 1)] == "address", "pointer")
+            if kind == 4 and value >> 63:
+                value -= 1 << 64
+            elif kind == 5:
+                value = struct.unpack("<d", struct.pack("<Q", value))[0]
+            elif kind == 6:
+                value = value.decode()
+            values[self.words[3][first(note, 1)]] = value
+        return values
+
     def functions(self, stack):
         """Root first."""
         return [self.name[first(self.frames[v], 2)] for n, v in self.stacks[stack] if n == 2]
@@ -451,7 +764,7 @@ class Perfetto:
         return found[0]
 
 
-@cases(["known-exact", "known-sampled", "sampled", "deep", "snapshots"])
+@cases(["known-exact", "known-sampled", "sampled", "deep", "snapshots", "tracks-sampled"])
 def perfetto_schema(name):
     """protoc reads it with the published numbers of fields, and there is no other field."""
     need("protoc")
@@ -535,6 +848,36 @@ def perfetto_tracks():
         if want["event"] == "alloc":
             leaf = p.functions(first(event, 56))[-1]
             check(leaf in whole_places(want["stack"]), leaf, "is not in", want["stack"])
+
+
+@cases(STORIES)
+def perfetto_track_events(name):
+    """Slices, instants and counters on tracks of their threads, beside counters and profiles of the
+    heap."""
+    p = Perfetto(export("perfetto", name))
+    p.slices.check(name)
+    rows, drawn = instants_of(name)
+    same(sorted(p.others), sorted(rows + drawn), "instants")
+    flows, together = collections.defaultdict(list), collections.Counter()
+    for flow, field in p.flow_ids:
+        flows[flow].append(field)
+    for event in story(name):
+        if event["event"] in ("begin", "instant") and "flow" in event["values"]:
+            together[event["values"]["flow"]] += 1
+    same({flow: fields for flow, fields in flows.items()},
+         {flow: [47] * (n - 1) + [48] for flow, n in together.items() if n > 1}, "flows")
+    expected = collections.defaultdict(list)
+    for event in story(name):
+        value = list(event["values"].values())[0] if event["event"] == "count" else None
+        if value is not None:
+            expected[event["name"], event["tid"]].append((event["time_ns"], value))
+    got = {}
+    for uuid, track in p.tracks.items():
+        if first(track, 8) is not None and first(track, 5) != 1:
+            got[first(track, 2).decode(), p.tid(first(track, 5))] = p.counters[uuid]
+    same(got, {key: [(t, float(v) if v > 2**63 else v) for t, v in rows]
+               for key, rows in expected.items()}, "counters of threads")
+    check(p.dumps and p.counters[p.track("live heap")], "no heap")
 
 
 @case
@@ -794,6 +1137,79 @@ def sqlite_counters():
           total(name, "peak")["bytes"]["estimate"], "largest")
 
 
+@cases(STORIES)
+def sqlite_track_events(name):
+    db, events = database(name), story(name)
+    spans, inside = spans_of(events)
+    snapshots = name == "tracks-snapshots"
+    types = {t[0]: t for t in db.execute("SELECT type, name, kind, category, unit FROM track_types")}
+    fields = collections.defaultdict(list)
+    for of, field in db.execute("SELECT type, name FROM track_fields ORDER BY type, field"):
+        fields[of].append(field)
+
+    def values(row, of):
+        return plain(dict(zip(fields[of], row)))
+    tid = dict(db.execute("SELECT thread, tid FROM threads"))
+    rows = db.execute("SELECT span, type, thread, begin_ns, end_ns, duration_ns, parent, depth,"
+                      " value1, value2, value3, value4 FROM spans ORDER BY span").fetchall()
+    signed = lambda v: {k: x - 2**64 if k == "flow" and x >> 63 else x for k, x in v.items()}
+    same([(r[0], types[r[1]][1], tid[r[2]], *r[3:8], values(r[8:], r[1])) for r in rows],
+         [(s.number, s.name, s.tid, s.begin, s.end, s.end and s.end - s.begin, s.parent, s.depth,
+           plain(signed(s.values))) for s in spans], "spans")
+    number_of = lambda span: span.number if span else None
+    rows = db.execute("SELECT type, thread, time_ns, span, value1, value2, value3, value4"
+                      " FROM instants ORDER BY instant").fetchall()
+    same([(types[r[0]][1], tid[r[1]], *r[2:4], values(r[4:], r[0])) for r in rows],
+         [(e["name"], e["tid"], e["time_ns"], number_of(inside[i]), plain(signed(e["values"])))
+          for i, e in enumerate(events) if e["event"] == "instant"], "instants")
+    rows = db.execute("SELECT type, thread, time_ns, span, value, value2, value3, value4"
+                      " FROM counter_events ORDER BY rowid").fetchall()
+    expected = [(e["name"], e["tid"], e["time_ns"], number_of(inside[i]),
+                 plain({k: float(v) if k and v == 2**64 - 1 else v for k, v in e["values"].items()}))
+                for i, e in enumerate(events) if e["event"] == "count"]
+    same([(types[r[0]][1], tid[r[1]], *r[2:4], values(r[4:], r[0])) for r in rows], expected,
+         "counters")
+    same(sorted(db.execute("SELECT flow, time_ns FROM flows")),
+         sorted((signed(e["values"])["flow"], e["time_ns"]) for e in events
+                if e["event"] in ("begin", "instant") and "flow" in e["values"]), "flows")
+    allocs = [(e["sample"], number_of(inside[i]), e) for i, e in enumerate(events)
+              if e["event"] == "alloc" and not snapshots]
+    same(sorted(db.execute("SELECT sample, span FROM sample_spans")),
+         [(sample, span) for sample, span, _ in allocs if span is not None], "spans of blocks")
+    labels = collections.defaultdict(dict)
+    for sample, key, value in db.execute("SELECT sample, key, value FROM samples"
+                                         " JOIN labels USING(label_set) ORDER BY place"):
+        labels[sample][key] = value
+    same(dict(labels), {sample: e["labels"] for sample, _, e in allocs if e["labels"]}, "labels")
+    weight = dict(db.execute("SELECT sample, bytes FROM samples"))
+    own = collections.Counter()
+    for sample, span, _ in allocs:
+        if span is not None:
+            own[spans[span].name] += weight[sample]
+    for row in db.execute("SELECT name, spans, open, total_ns, self_allocated_bytes FROM by_span"):
+        ended = [s.end - s.begin for s in spans if s.name == row[0] and s.end is not None]
+        same(row[1:4], (len(ended), len([s for s in spans if s.name == row[0]]) - len(ended),
+                        sum(ended)), row[0])
+        close(row[4], own[row[0]], row[0] + ", bytes")
+    sums = collections.Counter()
+    for sample, _, e in allocs:
+        for label in e["labels"].items():
+            sums[label] += weight[sample]
+    for key, value, size in db.execute("SELECT key, value, allocated_bytes FROM by_label"):
+        close(size, sums.pop((key, value)), "%s=%s" % (key, value))
+    same(+sums, collections.Counter(), "other labels")
+
+
+@case
+def csv_labels():
+    name = "tracks-exact"
+    path = export("csv", name, "--rows", "samples")
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = {int(row["sample"]): row["labels"] for row in csv.DictReader(file)}
+    same(rows, {e["sample"]: ", ".join("%s=%s" % label for label in e["labels"].items())
+                for e in story(name) if e["event"] == "alloc"}, "labels")
+
+
 @case
 def manual_examples():
     """Each query of the manual page runs and finds something."""
@@ -801,9 +1217,10 @@ def manual_examples():
         page = file.read()
     queries = re.findall(r"^\t?(?:SELECT|WITH)[^;]*;", page, re.M)
     check(len(queries) >= 5, "only", len(queries), "examples")
-    db = database("known-exact")
+    db, tracks = database("known-exact"), database("tracks-exact")
     for query in queries:
-        check(db.execute(query).fetchall(), "nothing for", query)
+        about_tracks = re.search("span|label|track|flow", query)
+        check((tracks if about_tracks else db).execute(query).fetchall(), "nothing for", query)
 
 
 @cases(["sqlite", "ctf"])

@@ -305,7 +305,8 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
-	out_csv(&t->out, label_set_text(t->labels_text, sizeof(t->labels_text), t->trace, e->labels));
+	out_csv(&t->out,
+		label_set_text(t->labels_text, sizeof(t->labels_text), t->trace, e->labels));
 	out_char(&t->out, ',');
 	return write_place_again(t, e->node);
 }

@@ -101,8 +101,8 @@ static void begin_packet(struct ctf *c, uint32_t thread, int64_t time_ns)
 	bytes_put_fixed(b, (uint64_t)time_ns, 8);
 	for (int i = 0; i < 3; i++)
 		bytes_put_fixed(b, 0, 8); /* AT_END_TIME, AT_CONTENT, AT_PACKET */
-	bytes_put_fixed(b, c->discarded, 8);
 	bytes_put_fixed(b, s->packets++, 8);
+	bytes_put_fixed(b, c->discarded, 8);
 	bytes_put_fixed(b, t ? t->tid : 0, 4);
 	put_string(b, t ? t->name : "");
 	s->begin_ns = s->last_ns = time_ns;

@@ -2,6 +2,8 @@
 /* The metadata of an exported CTF trace. */
 #include "convert/ctf_metadata.h"
 
+#include "convert/event_walk.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +44,8 @@ static const char streams[] = "typealias integer {\n"
 			      "		time64_t timestamp_end;\n"
 			      "		uint64_t content_size;\n"
 			      "		uint64_t packet_size;\n"
-			      "		uint64_t events_discarded;\n"
 			      "		uint64_t packet_seq_num;\n"
+			      "		uint64_t events_discarded;\n"
 			      "		uint32_t tid;\n"
 			      "		string thread;\n"
 			      "	};\n"
@@ -259,8 +261,11 @@ static void put_fields(struct out *out, const struct mayfly_track_type *type, si
 		return;
 	out_text(out, "	fields := struct {\n");
 	for (size_t i = 0; i < fields; i++) {
-		name_field(identifier, i, type->field[i].name);
-		out_format(out, "		%s %s;\n", names[type->field[i].type],
+		const struct mayfly_track_field *field = &type->field[i];
+
+		name_field(identifier, i, field->name);
+		out_format(out, "		%s %s;\n",
+			   track_is_address(field) ? "address_t" : names[field->type],
 			   identifier[i]);
 	}
 	if (has_stack)

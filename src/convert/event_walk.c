@@ -369,6 +369,13 @@ bool track_flow(const struct mayfly_trace *trace, const struct mayfly_track_even
 	return false;
 }
 
+bool track_is_address(const struct mayfly_track_field *field)
+{
+	const char *end = strstr(field->name, "address");
+
+	return field->type == MAYFLY_FIELD_UINT && end && strcmp(end, "address") == 0;
+}
+
 bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 			 double *value)
 {

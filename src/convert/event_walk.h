@@ -126,6 +126,8 @@ bool track_flow(const struct mayfly_trace *trace, const struct mayfly_track_even
 const char *track_counter_name(char *buffer, size_t size, const struct mayfly_trace *trace,
 			       const struct track_survey *s,
 			       const struct mayfly_track_event *event);
+/* Whether a field's values are addresses, which people read in hexadecimal. */
+bool track_is_address(const struct mayfly_track_field *field);
 /* The value of a counter; false: it is no finite number. */
 bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 			 double *value);

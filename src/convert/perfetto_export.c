@@ -93,6 +93,7 @@ enum {
 	ANNOTATION_SIGNED = 4,
 	ANNOTATION_DOUBLE = 5,
 	ANNOTATION_TEXT = 6,
+	ANNOTATION_POINTER = 7,
 	ANNOTATION_NAME = 10,
 };
 enum { /* InternedData, beside those of stacks */
@@ -570,15 +571,18 @@ static bool intern_type(struct perfetto *p, const struct mayfly_track_type *type
 	return done && !again == !iid->continued;
 }
 
-static void put_value(struct perfetto *p, uint64_t name, uint32_t type, union mayfly_value value)
+static void put_value(struct perfetto *p, uint64_t name, const struct mayfly_track_field *field,
+		      union mayfly_value value)
 {
 	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, name);
-	if (type == MAYFLY_FIELD_INT)
+	if (field->type == MAYFLY_FIELD_INT)
 		protobuf_signed(&p->inner, ANNOTATION_SIGNED, value.i);
-	else if (type == MAYFLY_FIELD_FLOAT)
+	else if (field->type == MAYFLY_FIELD_FLOAT)
 		protobuf_double(&p->inner, ANNOTATION_DOUBLE, value.f);
-	else if (type == MAYFLY_FIELD_TEXT)
+	else if (track_is_address(field))
+		protobuf_unsigned(&p->inner, ANNOTATION_POINTER, value.u);
+	else if (field->type == MAYFLY_FIELD_TEXT)
 		protobuf_text(&p->inner, ANNOTATION_TEXT, value.text);
 	else
 		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value.u);
@@ -620,7 +624,7 @@ static int put_named(struct perfetto *p, const struct mayfly_track_event *e, uns
 	protobuf_unsigned(&p->message, EVENT_CATEGORY_IID, iid.category);
 	protobuf_unsigned(&p->message, EVENT_NAME_IID, iid.name);
 	for (size_t i = 0; i < e->values; i++)
-		put_value(p, iid.field[i], type->field[i].type, e->value[i]);
+		put_value(p, iid.field[i], &type->field[i], e->value[i]);
 	if (again) {
 		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, iid.continued);
@@ -736,7 +740,8 @@ static void annotate_labels(struct perfetto *p, uint32_t set)
 
 	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
-	protobuf_text(&p->inner, ANNOTATION_TEXT, label_set_text(text, sizeof(text), p->trace, set));
+	protobuf_text(&p->inner, ANNOTATION_TEXT,
+		      label_set_text(text, sizeof(text), p->trace, set));
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 
