@@ -9,7 +9,7 @@
  *
  * By mayfly/mayfly.h; built with LTTNG, by tracepoints of LTTng-UST. In batches, of which the
  * median and the fastest count; what the first thread found. PAUSE: milliseconds between batches,
- *so that who reads can keep up, as it can with a program that has something else to do.
+ * so that who reads can keep up, as it can with a program that has something else to do.
  */
 #include <pthread.h>
 #include <stdint.h>
