@@ -3,6 +3,7 @@
 
 import codec
 import estimators
+import events
 import macro
 import measure
 import micro
@@ -491,10 +492,17 @@ def render_ocaml(part):
     return ocaml.render(part, heading, table, spread, quiet)
 
 
+def render_events(part):
+    data = part["data"]
+    return heading("Events of the program", part) + [quiet(data["foreign"]), ""] + \
+        events.render(data, table)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
-         ("estimators", render_estimators), ("codec", render_codec), ("ocaml", render_ocaml)]
+         ("estimators", render_estimators), ("codec", render_codec), ("ocaml", render_ocaml),
+         ("events", render_events)]
 
 
 # ---- targets
@@ -510,6 +518,13 @@ def target_rows(parts):
             rows.append(["malloc and free, tight, 1 thread: added to a forwarding preload, " + what,
                          "<= 0.6 ns", "%+.2f ns (fastest batches %+.2f)" % (
                              measure.median(values), measure.median(fastest)) if values else "-"])
+    if "events" in parts:
+        load = parts["events"]["data"]["loads"][0]
+        for kind, what in events.KINDS:
+            values = events.values(load, "record", kind, "median_ns")
+            rows.append(["one event, 1 thread: " + what, "<= 20 ns", "%.1f ns (fastest batches %.1f)" % (
+                measure.median(values), measure.median(events.values(load, "record", kind, "min_ns")))
+                if values else "-"])
     if "macro" in parts:
         data = parts["macro"]["data"]
         mean, worst = mean_cell(data, "mayfly", "native", "cpu_s")

@@ -89,6 +89,11 @@ const char *engine_end(void)
 	return ended ? ended->close() : NULL;
 }
 
+const struct mayfly_agent_calls *engine_calls(void)
+{
+	return engine_running() && !sink->failed() ? sink->calls : NULL;
+}
+
 /* ---- what the runtime tells ---- */
 
 bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)

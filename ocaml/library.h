@@ -2,12 +2,13 @@
 /*
  * The C half of the OCaml library `mayfly`.
  *
+ *	mayfly.ml ──> events.c ──────────┐
  *	mayfly.ml ──> primitives.c ──> engine.c ──> to_memtrace.c   a Memtrace file
  *	runtime   ──> agent/memprof.c ──┘    ├────> to_spool.c      a spool of mayfly's
  *	                                     └────> the agent       when `mayfly record` runs us
  *
  * All runs with OCaml's runtime lock held and lets no other OCaml code run meanwhile, so nothing
- * here needs a lock. Only primitives.c and refusing.c know the runtime's headers.
+ * here needs a lock. Only primitives.c, events.c and refusing.c know the runtime's headers.
  */
 #ifndef MAYFLY_LIBRARY_H
 #define MAYFLY_LIBRARY_H
@@ -24,6 +25,8 @@ struct library_sink {
 	const char *(*close)(void);
 	/* In the child of a fork: lets go of the file, which is the parent's. */
 	void (*abandon)(void);
+	/* Events and labels; NULL: the format has none. */
+	const struct mayfly_agent_calls *calls;
 };
 
 struct library_memtrace {
@@ -55,6 +58,10 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 bool engine_begin(const struct library_sink *sink); /* false: no memory; the sink is closed */
 bool engine_running(void);
 const char *engine_end(void); /* as library_sink.close */
+
+/* Those of the session; NULL: there is none, or it takes no events. */
+struct mayfly_agent_calls;
+const struct mayfly_agent_calls *engine_calls(void);
 
 /* What a fork has left running in the runtime; before it is started anew. */
 void engine_stop_inherited(void);

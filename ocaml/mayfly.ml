@@ -30,6 +30,23 @@ external allocated : int -> int -> Printexc.raw_backtrace -> int = "mayfly_ocaml
 
 external freed : int -> unit = "mayfly_ocaml_freed" [@@noalloc]
 
+external active : unit -> bool = "mayfly_ocaml_active" [@@noalloc]
+
+(* 0: nothing has begun. *)
+external span_begin : string -> int = "mayfly_ocaml_span_begin" [@@noalloc]
+external span_end : int -> unit = "mayfly_ocaml_span_end" [@@noalloc]
+external instant : string -> unit = "mayfly_ocaml_instant" [@@noalloc]
+
+(* Unit, name. *)
+external add_count : string -> string -> int -> unit = "mayfly_ocaml_counter" [@@noalloc]
+
+external add_count_float : string -> string -> (float[@unboxed]) -> unit
+  = "mayfly_ocaml_counter_float_boxed" "mayfly_ocaml_counter_float"
+  [@@noalloc]
+
+external label_push : string -> string -> bool = "mayfly_ocaml_label_push" [@@noalloc]
+external label_pop : unit -> unit = "mayfly_ocaml_label_pop" [@@noalloc]
+
 type format = Memtrace | Spool
 type tracer = { number : int; path : string }
 
@@ -46,6 +63,36 @@ let objection () =
   match Sys.backend_type with
   | Sys.Native -> ( match objection_of_runtime () with "" -> None | text -> Some text)
   | Sys.Bytecode | Sys.Other _ -> Some "it is bytecode"
+
+(* ---- events ---- *)
+
+let counter ?(unit = "") name number = add_count unit name number
+let counter_float ?(unit = "") name number = add_count_float unit name number
+
+let span name f =
+  let begun = span_begin name in
+  if begun = 0 then f ()
+  else
+    match f () with
+    | result ->
+      span_end begun;
+      result
+    | exception e ->
+      let trace = Printexc.get_raw_backtrace () in
+      span_end begun;
+      Printexc.raise_with_backtrace e trace
+
+let label key text f =
+  if not (label_push key text) then f ()
+  else
+    match f () with
+    | result ->
+      label_pop ();
+      result
+    | exception e ->
+      let trace = Printexc.get_raw_backtrace () in
+      label_pop ();
+      Printexc.raise_with_backtrace e trace
 
 (* ---- memory outside the heaps ---- *)
 

@@ -121,6 +121,41 @@ val default_sampling_rate : float
 val default_callstack_limit : int
 (** 128 *)
 
+(** {1 Events and labels}
+
+    What the program tells of itself, for the timeline and beside the allocations: [mayfly report
+    --spans], [--events], [--by label], and exports to Perfetto and other viewers. Under
+    [mayfly record], in every program of OCaml that links this library, bytecode too; else they do
+    nothing, and cost a call and a test, so they can stay in what is shipped.
+
+    Names are those of kinds of things, written in the source: ["parse"], not ["parse " ^ file]. About
+    4000 different ones can be told apart; events with others are dropped. 255 bytes are kept of each
+    text, up to its first zero. *)
+
+val span : string -> (unit -> 'a) -> 'a
+(** [span name f] is [f ()], and a span of this thread from its call to its end, also when it ends
+    by an exception, which is raised on with its backtrace. Spans nest.
+
+    A span is of a thread: with Lwt or Async, [f] is the part that runs until it returns its promise,
+    and not what the promise waits for. *)
+
+val instant : string -> unit
+(** Something happens, now. *)
+
+val counter : ?unit:string -> string -> int -> unit
+(** [counter name n]: from now on the counter has the value [n]. [unit]: ["bytes"], ["ns"], or by
+    default [""], plain numbers; others are shown as they are. *)
+
+val counter_float : ?unit:string -> string -> float -> unit
+
+val label : string -> string -> (unit -> 'a) -> 'a
+(** [label key text f] is [f ()]; blocks that this thread allocates meanwhile have the label:
+    [label "request" "search" f]. Up to 16 at once; of one key the innermost counts. Texts are for
+    groups, not for numbering: 65535 different ones are kept. *)
+
+val active : unit -> bool
+(** Whether an event would be recorded now; for values that are costly to compute. *)
+
 (** {1 Memory outside the heaps} *)
 
 (** Reports memory that OCaml's runtime does not know of, such as buffers of C libraries.

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "events.h"
 #include "library.h"
 
 #include "agent/ocaml_blocks.h"
@@ -142,6 +143,13 @@ CAMLprim value mayfly_ocaml_running(value unit)
 {
 	(void)unit;
 	return Val_bool(engine_running());
+}
+
+/* ---- events ---- */
+
+const struct mayfly_agent_calls *events_session(void)
+{
+	return engine_calls();
 }
 
 /* ---- memory outside the heaps ---- */

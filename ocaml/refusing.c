@@ -8,6 +8,8 @@
 #include <caml/alloc.h>
 #include <caml/version.h>
 
+#include "events.h"
+
 #ifndef __x86_64__
 #define OBJECTION "this CPU is not supported"
 #else
@@ -48,6 +50,11 @@ CAMLprim value mayfly_ocaml_agent_rate(value unit)
 {
 	(void)unit;
 	return caml_copy_double(-1);
+}
+
+const struct mayfly_agent_calls *events_session(void)
+{
+	return NULL;
 }
 
 CAMLprim value mayfly_ocaml_start(value frames)

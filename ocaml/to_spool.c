@@ -7,6 +7,9 @@
  *	self		one writer, handed from thread to thread: the runtime lock is held
  *	clock		CLOCK_MONOTONIC
  *	locks		none: see library.h
+ *
+ * Events and labels of the program's, too, by agent/tracks.c and agent/labels.c; a thread's labels
+ * are put into the one `self` when it comes here.
  */
 #include "library.h"
 
@@ -15,16 +18,25 @@
 #include <time.h>
 
 #include "agent/agent.h"
+#include "agent/calls.h"
 #include "agent/cpu.h"
+#include "agent/labels.h"
 #include "agent/modules.h"
 #include "agent/ocaml_blocks.h"
+#include "agent/path.h"
 #include "agent/spool.h"
+#include "agent/tracks.h"
 #include "agent/walk.h"
 
 AGENT_PER_THREAD struct thread self;
 struct agent_config agent_config;
 bool agent_use_tsc;
 _Atomic uint32_t agent_sandboxed;
+_Atomic uint32_t agent_state = AGENT_OFF; /* on: in a session that has not failed */
+
+/* Forks are noticed before anything comes here. */
+static volatile uint32_t same_process = 1;
+volatile uint32_t *agent_same_process = &same_process;
 
 static bool off;
 static struct writer *writer;
@@ -54,6 +66,23 @@ void walk_forget(struct walk *w)
 	(void)w;
 }
 
+uint32_t walk_capture(struct walk *w, const struct walk_start *start)
+{
+	(void)start;
+	w->depth = w->common = 0;
+	return 0;
+}
+
+bool agent_thread_ready(void)
+{
+	return !off;
+}
+
+/* Nothing is put off: no signal handler comes here. */
+void path_finish(void)
+{
+}
+
 void agent_off(uint32_t reason, int error, const char *text)
 {
 	struct spool_header *h = spool_header;
@@ -61,6 +90,7 @@ void agent_off(uint32_t reason, int error, const char *text)
 	if (off)
 		return;
 	off = true;
+	atomic_store(&agent_state, AGENT_OFF);
 	h->off_reason = reason;
 	h->off_errno = (uint32_t)error;
 	h->off_ticks = agent_ticks();
@@ -89,9 +119,37 @@ void agent_add_note(const char *before, const char *text, size_t length)
 	append(out, used, size, text, length);
 }
 
-/* ---- blocks ---- */
+/* ---- threads ---- */
 
 static __thread uint32_t thread; /* its id; 0: not asked for yet */
+
+/* Of this thread, in the session in which it pushed them. */
+static __thread struct {
+	uint32_t session, labels, label[SPOOL_LABELS_MOST];
+} mine;
+static uint32_t session;
+static uint32_t labels_owner; /* whose are in self; 0: nobody's */
+
+static void take_labels(void)
+{
+	if (__builtin_expect(labels_owner == thread, 1))
+		return;
+	if (mine.session != session)
+		memset(&mine, 0, sizeof(mine));
+	mine.session = session;
+	labels_owner = thread;
+	self.labels = mine.labels;
+	for (uint32_t i = 0; i < SPOOL_LABELS_MOST; i++)
+		self.label[i] = mine.label[i];
+	self.label_version++;
+}
+
+static void keep_labels(void)
+{
+	mine.labels = self.labels;
+	for (uint32_t i = 0; i < SPOOL_LABELS_MOST; i++)
+		mine.label[i] = self.label[i];
+}
 
 /* The writer, as this thread's. NULL: no memory. */
 static struct writer *take_writer(void)
@@ -99,6 +157,7 @@ static struct writer *take_writer(void)
 	if (__builtin_expect(!thread, 0))
 		thread = (uint32_t)sys_gettid();
 	self.tid = thread;
+	take_labels();
 	if (writer && __builtin_expect(writer->tid != self.tid, 0)) {
 		self.state = THREAD_EXITING; /* its name is not the writer's last thread's */
 		spool_release(writer);
@@ -110,6 +169,8 @@ static struct writer *take_writer(void)
 	self.writer = writer;
 	return writer;
 }
+
+/* ---- blocks ---- */
 
 static bool allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
 {
@@ -143,6 +204,64 @@ static bool failed(void)
 	return off;
 }
 
+/* ---- events and labels ---- */
+
+static void span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+		       uint64_t d)
+{
+	if (take_writer())
+		tracks_span_begin(type, a, b, c, d);
+}
+
+static void span_end(const struct mayfly_event_type *type)
+{
+	if (take_writer())
+		tracks_span_end(type);
+}
+
+static void instant(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d)
+{
+	if (take_writer())
+		tracks_instant(type, a, b, c, d);
+}
+
+static void counter(const struct mayfly_event_type *type, uint64_t number)
+{
+	if (take_writer())
+		tracks_counter(type, number);
+}
+
+static void label_push(const char *key, const char *text)
+{
+	take_writer();
+	labels_push(labels_number(key, text));
+	keep_labels();
+}
+
+static void label_pop(void)
+{
+	take_writer();
+	labels_pop();
+	keep_labels();
+}
+
+static int active(void)
+{
+	return tracks_wanted();
+}
+
+/* OCaml code has no pools. */
+static const struct mayfly_agent_calls calls = {
+    .span_begin = span_begin,
+    .span_end = span_end,
+    .instant = instant,
+    .counter = counter,
+    .label_push = label_push,
+    .label_pop = label_pop,
+    .active = active,
+};
+
 /* ---- the session ---- */
 
 static void forget(void)
@@ -153,6 +272,7 @@ static void forget(void)
 	if (writer)
 		spool_release(writer); /* for the next session */
 	self.writer = writer = NULL;
+	atomic_store(&agent_state, AGENT_OFF);
 	ocaml_blocks_forget();
 }
 
@@ -169,7 +289,15 @@ static const char *finish(void)
 	return text[0] ? text : NULL;
 }
 
-static const struct library_sink sink = {allocated, promoted, collected, failed, finish, forget};
+static const struct library_sink sink = {
+    .allocated = allocated,
+    .promoted = promoted,
+    .collected = collected,
+    .failed = failed,
+    .close = finish,
+    .abandon = forget,
+    .calls = &calls,
+};
 
 const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem)
 {
@@ -191,13 +319,15 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 		agent_add_note(how->note, "", 0);
 	ocaml_blocks_set_rate(how->rate);
 	self.sampler.interval_log2 = agent_config.interval_log2;
-	thread = 0; /* of the parent, perhaps */
+	thread = labels_owner = 0; /* of the parent, perhaps */
+	session++;
 	off = false;
 	modules_init();
 	if (!spool_open(&reason, &error)) {
 		*problem = strerror(error);
 		return NULL;
 	}
+	atomic_store(&agent_state, AGENT_ON);
 	ocaml_blocks_tell_rate();
 	modules_each(agent_module_seen);
 	return &sink;

@@ -37,6 +37,29 @@ static void input_done(void *context, uint64_t index)
 		in->data[i] ^= 0x55;
 }
 
+static void check_tracks(const struct mayfly_trace *t)
+{
+	const struct mayfly_info *info = mayfly_trace_info(t);
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+	uint64_t events = 0;
+
+	if (mayfly_track_cursor_open(t, &c))
+		abort();
+	while (mayfly_track_cursor_next(c, &e) == 1) {
+		const struct mayfly_track_type *type = mayfly_trace_track_type(t, e.type);
+
+		if (!type || e.thread >= info->threads || e.node >= info->nodes ||
+		    e.events_before > info->samples + info->frees ||
+		    e.values != (e.kind == MAYFLY_TRACK_END ? 0 : type->fields))
+			abort();
+		events++;
+	}
+	if (info->track_events != events)
+		abort();
+	mayfly_track_cursor_close(c);
+}
+
 static void check(const uint8_t *bytes, size_t size)
 {
 	struct mayfly_trace *t;
@@ -51,10 +74,13 @@ static void check(const uint8_t *bytes, size_t size)
 	while (mayfly_cursor_next(c, &e) == 1) {
 		allocs += e.kind == MAYFLY_ALLOC;
 		frees += e.kind == MAYFLY_FREE;
+		if (e.labels >= mayfly_trace_info(t)->label_sets)
+			abort();
 	}
 	if (mayfly_trace_info(t)->samples != allocs || mayfly_trace_info(t)->frees != frees)
 		abort();
 	mayfly_cursor_close(c);
+	check_tracks(t);
 	mayfly_trace_close(t);
 }
 

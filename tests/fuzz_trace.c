@@ -61,6 +61,56 @@ static void look(const struct mayfly_trace *t)
 	(void)sink;
 }
 
+/* Types, labels and the track events. */
+static void look_at_tracks(const struct mayfly_trace *t)
+{
+	const struct mayfly_info *info = mayfly_trace_info(t);
+	size_t sum = 0, count;
+	volatile size_t sink;
+
+	for (size_t i = 0; i < info->track_types; i++) {
+		const struct mayfly_track_type *type = mayfly_trace_track_type(t, i);
+
+		sum += strlen(type->name) + strlen(type->category) + strlen(type->unit);
+		for (size_t k = 0; k < type->fields; k++)
+			sum += strlen(type->field[k].name);
+	}
+	for (size_t i = 0; i < info->label_sets; i++) {
+		const struct mayfly_label *label = mayfly_trace_labels(t, i, &count);
+
+		for (size_t k = 0; k < count; k++)
+			sum += strlen(label[k].key) + strlen(label[k].value);
+	}
+	sink = sum;
+	(void)sink;
+}
+
+static void walk_tracks(const struct mayfly_trace *t)
+{
+	const struct mayfly_info *info = mayfly_trace_info(t);
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+	int64_t last = INT64_MIN;
+	uint64_t before = 0;
+
+	if (mayfly_track_cursor_open(t, &c))
+		return;
+	while (mayfly_track_cursor_next(c, &e) == 1) {
+		const struct mayfly_track_type *type = mayfly_trace_track_type(t, e.type);
+
+		if (!type || e.thread >= info->threads || e.node >= info->nodes ||
+		    e.time_ns < last || e.events_before < before || e.values > type->fields)
+			abort();
+		last = e.time_ns;
+		before = e.events_before;
+		for (size_t i = 0; i < e.values; i++)
+			if (type->field[i].type == MAYFLY_FIELD_TEXT &&
+			    strlen(e.value[i].text) > info->file_bytes * 4096)
+				abort();
+	}
+	mayfly_track_cursor_close(c);
+}
+
 static void walk(const struct mayfly_trace *t)
 {
 	const struct mayfly_info *info = mayfly_trace_info(t);
@@ -72,8 +122,8 @@ static void walk(const struct mayfly_trace *t)
 		return;
 	while (mayfly_cursor_next(c, &e) == 1) {
 		if (e.node >= info->nodes || e.thread >= info->threads ||
-		    e.alloc_thread >= info->threads || e.sample >= info->samples ||
-		    e.time_ns < last || e.time_ns > info->duration_ns)
+		    e.alloc_thread >= info->threads || e.labels >= info->label_sets ||
+		    e.sample >= info->samples || e.time_ns < last || e.time_ns > info->duration_ns)
 			abort();
 		last = e.time_ns;
 	}
@@ -101,6 +151,8 @@ static void ask(const struct mayfly_trace *t)
 	struct mayfly_summary summary;
 	struct mayfly_query query;
 	struct mayfly_survival *survival;
+	struct mayfly_track_sums *sums;
+	struct mayfly_spans *spans;
 	double points[16];
 
 	mayfly_trace_summary(t, &summary);
@@ -114,6 +166,11 @@ static void ask(const struct mayfly_trace *t)
 		if (mayfly_survival_run(t, &query, &survival) == 0)
 			mayfly_survival_free(survival);
 	}
+	mayfly_query_defaults(&query);
+	if (mayfly_spans_run(t, &query, &spans) == 0)
+		mayfly_spans_free(spans);
+	if (mayfly_track_sums_run(t, &query, &sums) == 0)
+		mayfly_track_sums_free(sums);
 }
 
 static void compare(const struct mayfly_trace *t)
@@ -165,7 +222,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	repair(copy, size);
 	if (mayfly_trace_open(copy, size, &t) == 0) {
 		look(t);
+		look_at_tracks(t);
 		walk(t);
+		walk_tracks(t);
 		walk_sums(t);
 		if (mayfly_trace_info(t)->samples < 20000) {
 			ask(t);

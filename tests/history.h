@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A history that tests make up: blocks with the times of their allocation and free, and tables.
- * history_write() makes a trace of it. */
+ * history_write() makes a trace of it. Track events, too. */
 #ifndef MAYFLY_HISTORY_H
 #define MAYFLY_HISTORY_H
 
@@ -15,10 +15,18 @@ struct history_block {
 	uint32_t free_thread, free_flags;
 };
 
+/* Before the blocks' events of its time. */
+struct history_track {
+	struct trace_track track; /* its value is not used */
+	uint64_t value[RECORDING_FIELDS];
+};
+
 struct history {
 	struct recording *r;
 	struct history_block *block; /* in the order of their times */
 	size_t blocks, room;
+	struct history_track *track; /* likewise */
+	size_t tracks, track_room;
 };
 
 struct history_event {
@@ -36,6 +44,17 @@ static inline void history_add(struct history *h, const struct history_block *bl
 			abort();
 	}
 	h->block[h->blocks++] = *block;
+}
+
+static inline void history_add_track(struct history *h, const struct history_track *track)
+{
+	if (h->tracks == h->track_room) {
+		h->track_room = h->track_room * 2 + 64;
+		h->track = realloc(h->track, h->track_room * sizeof(*h->track));
+		if (!h->track)
+			abort();
+	}
+	h->track[h->tracks++] = *track;
 }
 
 static inline int history_compare(const void *a, const void *b)
@@ -70,11 +89,26 @@ static inline struct history_event *history_events(const struct history *h, size
 	return event;
 }
 
+/* Track events from *next on, up to this time. */
+static inline int history_put_tracks(const struct history *h, struct trace_writer *w, size_t *next,
+				     int64_t time_ns)
+{
+	int error = 0;
+
+	for (; *next < h->tracks && h->track[*next].track.time_ns <= time_ns && !error; ++*next) {
+		struct trace_track track = h->track[*next].track;
+
+		track.value = h->track[*next].value;
+		error = trace_writer_track(w, &track);
+	}
+	return error;
+}
+
 /* flush: ends a chunk after each so many events, 0 never. */
 static inline int history_put(const struct history *h, struct trace_writer *w, size_t flush)
 {
 	uint64_t *serial = calloc(h->blocks + 1, sizeof(*serial));
-	size_t count;
+	size_t count, track = 0;
 	struct history_event *event = history_events(h, &count);
 	int error = 0;
 
@@ -82,6 +116,9 @@ static inline int history_put(const struct history *h, struct trace_writer *w, s
 		size_t k = event[i].block;
 		const struct history_block *b = &h->block[k];
 
+		error = history_put_tracks(h, w, &track, event[i].time_ns);
+		if (error)
+			break;
 		error = event[i].is_free
 			    ? trace_writer_free(w, event[i].time_ns, serial[k], &b->block,
 						b->free_thread, b->free_flags)
@@ -89,6 +126,8 @@ static inline int history_put(const struct history *h, struct trace_writer *w, s
 		if (!error && flush && (i + 1) % flush == 0)
 			error = trace_writer_flush(w);
 	}
+	if (!error)
+		error = history_put_tracks(h, w, &track, INT64_MAX);
 	free(serial);
 	free(event);
 	return error;
@@ -119,6 +158,7 @@ static inline void history_free(struct history *h)
 {
 	recording_free(h->r);
 	free(h->block);
+	free(h->track);
 	*h = (struct history){0};
 }
 

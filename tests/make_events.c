@@ -124,7 +124,8 @@ static uint32_t stack(const char *leaf)
 	for (uint32_t i = 0; i < 2; i++) {
 		struct recording_location l = {
 		    string(names[i]), string("/src/server.c"), i + 1, false, 0, 0};
-		uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, 0, 0x1000 + 0x100 * i + leaf[2]);
+		uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, 0,
+					     0x1000 + 0x10000 * i + 16 * leaf[0] + leaf[2]);
 
 		if (!r->frame[f].locations) {
 			r->frame[f].first_location = recording_location(r, &l);

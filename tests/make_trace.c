@@ -12,6 +12,8 @@
  *	snapshots the blocks of `exact`, as counters of each half second
  *	lossy	 the blocks of `exact`, with others said to be lost
  *	thinned	 the blocks of `sampled`, some of them at twice the interval
+ *	events	 the blocks of `sampled`, with track events, labels and pools: see tell_events()
+ *	exact-events, snapshot-events	 likewise
  */
 #include "history.h"
 
@@ -297,6 +299,124 @@ static void tell_thinned(void)
 	r->info.thinned = true;
 }
 
+/* ---- track events ---- */
+
+struct types {
+	uint32_t request, parse, cache, queue, temperature;
+};
+
+static struct types add_types(void)
+{
+	const uint32_t value = string("value");
+	const struct recording_track_type type[] = {
+	    {.kind = MAYFLY_TYPE_SPAN,
+	     .name = string("request"),
+	     .fields = 3,
+	     .field = {{MAYFLY_FIELD_FLOW, string("id")},
+		       {MAYFLY_FIELD_TEXT, string("path")},
+		       {MAYFLY_FIELD_INT, string("priority")}}},
+	    {.kind = MAYFLY_TYPE_SPAN, .name = string("parse \"body\"")},
+	    {.kind = MAYFLY_TYPE_INSTANT,
+	     .name = string("cache miss"),
+	     .category = string("memory"),
+	     .fields = 2,
+	     .field = {{MAYFLY_FIELD_TEXT, string("key")}, {MAYFLY_FIELD_UINT, string("bytes")}}},
+	    {.kind = MAYFLY_TYPE_COUNTER,
+	     .name = string("queue"),
+	     .unit = string("bytes"),
+	     .fields = 1,
+	     .field = {{MAYFLY_FIELD_UINT, value}}},
+	    {.kind = MAYFLY_TYPE_COUNTER,
+	     .name = string("temperature"),
+	     .fields = 1,
+	     .field = {{MAYFLY_FIELD_FLOAT, value}}},
+	};
+	struct types t = {recording_track_type(r, &type[0]), recording_track_type(r, &type[1]),
+			  recording_track_type(r, &type[2]), recording_track_type(r, &type[3]),
+			  recording_track_type(r, &type[4])};
+
+	return t;
+}
+
+static void track(int64_t us, uint32_t kind, uint32_t type, uint32_t thread, uint32_t node,
+		  uint64_t first, uint64_t second, uint64_t third)
+{
+	const struct history_track t = {{us * 1000, kind, type, thread, node, NULL},
+					{first, second, third}};
+
+	history_add_track(&history, &t);
+}
+
+/* A request of 80 ms, in which its thread parses twice. */
+static void tell_request(const struct types *t, int64_t us, unsigned number, uint32_t thread,
+			 uint32_t node)
+{
+	static const char *const paths[] = {"/index.html", "/search?q=a,\"b\"", "/größe", ""};
+	double temperature = 20.5 + number % 3;
+	uint64_t bits;
+
+	memcpy(&bits, &temperature, sizeof(bits));
+	track(us, MAYFLY_TRACK_BEGIN, t->request, thread, node, 100 + number,
+	      string(paths[number % 4]), (uint64_t) - (int64_t)(number % 5));
+	track(us + 1, MAYFLY_TRACK_COUNT, t->queue, thread, 0, 4096ull * number, 0, 0);
+	track(us + 10000, MAYFLY_TRACK_BEGIN, t->parse, thread, 0, 0, 0, 0);
+	track(us + 30000, MAYFLY_TRACK_END, t->parse, thread, 0, 0, 0, 0);
+	track(us + 40000, MAYFLY_TRACK_BEGIN, t->parse, thread, 0, 0, 0, 0);
+	track(us + 50000, MAYFLY_TRACK_INSTANT, t->cache, thread, node,
+	      string(number % 2 ? "user:1" : "user:2"), 10ull * number, 0);
+	track(us + 55000, MAYFLY_TRACK_COUNT, t->temperature, 1, 0, bits, 0, 0);
+	track(us + 60000, MAYFLY_TRACK_END, t->parse, thread, 0, 0, 0, 0);
+	track(us + 80000, MAYFLY_TRACK_END, t->request, thread, 0, 0, 0, 0);
+}
+
+static int compare_tracks(const void *a, const void *b)
+{
+	const struct history_track *x = a, *y = b;
+
+	if (x->track.time_ns != y->track.time_ns)
+		return x->track.time_ns < y->track.time_ns ? -1 : 1;
+	return (x->track.thread > y->track.thread) - (x->track.thread < y->track.thread);
+}
+
+/* Each third block is of tenant a, each third of tenant b, in phase load; some are of pools. */
+static void tell_labels(void)
+{
+	const struct recording_label a[] = {{string("tenant"), string("a")}};
+	const struct recording_label b[] = {{string("tenant"), string("b")},
+					    {string("phase"), string("load, first")}};
+	const uint32_t set[3] = {0, recording_labels(r, a, 1), recording_labels(r, b, 2)};
+
+	for (size_t i = 0; i < history.blocks; i++) {
+		struct trace_block *block = &history.block[i].block;
+
+		block->labels = set[i % 3];
+		if (i % 10 == 4)
+			block->flags |= MAYFLY_HEAP_POOL << MAYFLY_FLAG_HEAP_SHIFT;
+		if (i % 10 == 7)
+			block->flags |= MAYFLY_HEAP_POOL_MAPPED << MAYFLY_FLAG_HEAP_SHIFT;
+	}
+}
+
+/* 20 requests of both threads, one after the other; before them the end of a span that began
+ * earlier, behind them one that stays open. */
+static void tell_events(void)
+{
+	struct types t;
+	uint32_t node;
+
+	tell();
+	tell_labels();
+	t = add_types();
+	node = below(below(0, frame(demo, 0x1000, "main", "/src/demo/main.c", 10)),
+		     frame(demo, 0x3000, "handle", "/src/demo/serve.c", 77));
+	track(100, MAYFLY_TRACK_END, t.request, 0, 0, 0, 0, 0);
+	for (unsigned i = 0; i < 20; i++)
+		tell_request(&t, 1000 + 90000ll * (i / 2) + 1000 * (i % 2), i, i % 2, node);
+	track(1950000, MAYFLY_TRACK_BEGIN, t.request, 1, node, 7, string("/last"), 0);
+	qsort(history.track, history.tracks, sizeof(*history.track), compare_tracks);
+	r->info.dropped_events = 3;
+}
+
 static const struct kind {
 	const char *name;
 	void (*tell)(void);
@@ -304,11 +424,19 @@ static const struct kind {
 	int64_t snapshot_ns;
 	size_t flush;
 } kinds[] = {
-    {"sampled", tell, false, 0, 0},	    {"exact", tell, true, 0, 0},
-    {"strange", tell_strange, false, 0, 0}, {"none", NULL, false, 0, 0},
-    {"quotes", tell_quotes, false, 0, 0},   {"deep", tell_deep, false, 0, 0},
-    {"groups", tell, false, 0, 40},	    {"snapshots", tell, true, 500 * MS, 0},
-    {"lossy", tell_lossy, true, 0, 0},	    {"thinned", tell_thinned, false, 0, 0},
+    {"sampled", tell, false, 0, 0},
+    {"exact", tell, true, 0, 0},
+    {"strange", tell_strange, false, 0, 0},
+    {"none", NULL, false, 0, 0},
+    {"quotes", tell_quotes, false, 0, 0},
+    {"deep", tell_deep, false, 0, 0},
+    {"groups", tell, false, 0, 40},
+    {"snapshots", tell, true, 500 * MS, 0},
+    {"lossy", tell_lossy, true, 0, 0},
+    {"thinned", tell_thinned, false, 0, 0},
+    {"events", tell_events, false, 0, 0},
+    {"exact-events", tell_events, true, 0, 0},
+    {"snapshot-events", tell_events, true, 500 * MS, 0},
 };
 
 int main(int argc, char **argv)
@@ -322,7 +450,7 @@ int main(int argc, char **argv)
 	if (!kind) {
 		fprintf(stderr, "usage: make_trace "
 				"sampled|exact|strange|quotes|none|deep|groups|snapshots|"
-				"lossy|thinned FILE\n");
+				"lossy|thinned|events|exact-events|snapshot-events FILE\n");
 		return 2;
 	}
 	exact = kind->exact;

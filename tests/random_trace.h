@@ -109,6 +109,23 @@ static inline void add_nodes(struct recording *r, uint32_t count)
 	}
 }
 
+static const char *const label_keys[] = {"tenant", "phase"};
+static const char *const label_values[] = {"a", "b", "load", ""};
+
+/* Set 1 to 8; some keys are there twice. */
+static inline void add_label_sets(struct recording *r)
+{
+	while (r->label_sets < 9) {
+		struct recording_label label[3];
+		uint32_t count = 1 + below(3);
+
+		for (uint32_t i = 0; i < count; i++)
+			label[i] = (struct recording_label){intern(r, label_keys[below(2)]),
+							    intern(r, label_values[below(4)])};
+		recording_labels(r, label, count);
+	}
+}
+
 /* Times are multiples of what every kind of trace can hold. */
 #define TICK 10000
 
@@ -128,6 +145,7 @@ static inline void add_samples(struct source *s, uint32_t count)
 		*p = (struct sample){.time_ns = now, .free_ns = INT64_MAX};
 		b->thread = below(5);
 		b->node = below((uint32_t)s->r->nodes);
+		b->labels = below((uint32_t)s->r->label_sets);
 		b->size = below(4) == 0 ? below(3000000) : 1 + below(5000);
 		b->interval_log2 = exact ? 0 : (uint8_t)(13 + below(2));
 		if (!exact && b->size < 1ull << b->interval_log2) {
@@ -156,6 +174,8 @@ static inline struct source random_source(uint64_t seed)
 	add_modules_and_threads(s.r);
 	add_frames(s.r);
 	add_nodes(s.r, 40 + below(80));
+	if (below(3))
+		add_label_sets(s.r);
 	add_samples(&s, below(300));
 	return s;
 }
@@ -275,10 +295,11 @@ static inline struct mayfly_match random_match(void)
 static inline struct mayfly_query random_query(const struct mayfly_info *info)
 {
 	static char *const threads[] = {"io", "101", "w", "10"};
+	static char *const labels[] = {"tenant=a", "phase=", "load", "=b"};
 	static const enum mayfly_by bys[] = {
-	    MAYFLY_BY_FUNCTION, MAYFLY_BY_LINE,		  MAYFLY_BY_STACK,
-	    MAYFLY_BY_MODULE,	MAYFLY_BY_THREAD,	  MAYFLY_BY_SIZE,
-	    MAYFLY_BY_LIFETIME, MAYFLY_BY_FREEING_THREAD, MAYFLY_BY_THREADS};
+	    MAYFLY_BY_FUNCTION, MAYFLY_BY_LINE, MAYFLY_BY_STACK,    MAYFLY_BY_MODULE,
+	    MAYFLY_BY_THREAD,	MAYFLY_BY_SIZE, MAYFLY_BY_LIFETIME, MAYFLY_BY_FREEING_THREAD,
+	    MAYFLY_BY_THREADS,	MAYFLY_BY_LABEL};
 	uint32_t duration = (uint32_t)(info->duration_ns > 1 ? info->duration_ns : 1);
 	struct mayfly_query q;
 
@@ -308,6 +329,10 @@ static inline struct mayfly_query random_query(const struct mayfly_info *info)
 		q.hide = random_match();
 	if (below(4) == 0)
 		q.thread = (struct mayfly_match){contains, threads[below(4)]};
+	if (below(5) == 0)
+		q.label = (struct mayfly_match){contains, labels[below(4)]};
+	if (below(2))
+		q.label_key = label_keys[below(2)];
 	return q;
 }
 

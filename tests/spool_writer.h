@@ -446,9 +446,12 @@ static inline void spool_writer_type(struct spool_writer *w, int64_t ns,
 				     const struct spool_writer_type *t)
 {
 	struct spool_record r;
+	size_t most = 40 + strlen(t->name) + strlen(t->category) + strlen(t->unit);
 
+	for (uint32_t i = 0; i < t->fields && i < 5; i++)
+		most += 3 + strlen(t->field[i].name);
 	r.used = 0;
-	spool_writer_room(w, 1000, ns);
+	spool_writer_room(w, most, ns);
 	record_fixed(&r, SPOOL_TYPE, 1);
 	record_u(&r, t->id);
 	record_fixed(&r, t->kind, 1);
@@ -469,7 +472,7 @@ static inline void spool_writer_label(struct spool_writer *w, int64_t ns, uint32
 	struct spool_record r;
 
 	r.used = 0;
-	spool_writer_room(w, 600, ns);
+	spool_writer_room(w, 20 + strlen(key) + strlen(value), ns);
 	record_fixed(&r, SPOOL_LABEL, 1);
 	record_u(&r, id);
 	record_text(&r, key);
@@ -497,13 +500,17 @@ static inline void spool_writer_track(struct spool_writer *w, int64_t ns, uint8_
 				      const uint64_t *stack, uint32_t depth)
 {
 	uint64_t ticks = spool_ticks(w->file, ns);
+	size_t most = 80 + 10 * (size_t)depth;
 	struct spool_record r;
 	uint64_t time;
 	uint32_t same;
 	unsigned code;
 
+	for (uint32_t i = 0; i < t->fields && kind != SPOOL_END; i++)
+		if (t->field[i].type == SPOOL_TEXT)
+			most += strlen((const char *)(uintptr_t)value[i]);
 	r.used = 0;
-	spool_writer_room(w, 600 + 10 * (size_t)depth, ns);
+	spool_writer_room(w, most, ns);
 	time = varint_zigzag((int64_t)(ticks - w->ticks));
 	code = field_code(time);
 	w->ticks = ticks;

@@ -123,7 +123,7 @@ static bool metric_has(const struct mayfly_query *q, const struct recount *b)
 
 static void without_names(struct mayfly_query *q)
 {
-	q->focus = q->ignore = q->hide = q->thread = (struct mayfly_match){0};
+	q->focus = q->ignore = q->hide = q->thread = q->label = (struct mayfly_match){0};
 	q->at_ns = MAYFLY_AT_END;
 	if (q->metric == MAYFLY_PEAK)
 		q->metric = MAYFLY_ALLOCATED;
@@ -247,7 +247,7 @@ static void check_class(const struct mayfly_trace *trace, const struct mayfly_qu
 	bool total = query->sort == MAYFLY_SORT_TOTAL;
 	struct mayfly_query q = *query;
 	struct mayfly_result *result;
-	double rest = 0;
+	double all = h->cell[(h->rows - 1) * h->classes + class].bytes.estimate;
 
 	if (!within(&q, by, h->low[class], h->high[class]))
 		return;
@@ -267,13 +267,11 @@ static void check_class(const struct mayfly_trace *trace, const struct mayfly_qu
 			       (total ? row->total : row->self).bytes.estimate));
 		CHECK(close_to(cell->blocks.stderror,
 			       (total ? row->total : row->self).blocks.stderror));
-		rest += cell->bytes.estimate;
+		all += cell->bytes.estimate;
 	}
-	rest = result->total.bytes.estimate - rest;
 	if (!total)
-		CHECK(close_to(h->cell[(h->rows - 1) * h->classes + class].bytes.estimate, rest),
-		      "%g, not %g", h->cell[(h->rows - 1) * h->classes + class].bytes.estimate,
-		      rest);
+		CHECK(close_to(all, result->total.bytes.estimate), "%g, not %g", all,
+		      result->total.bytes.estimate);
 	mayfly_result_free(result);
 }
 

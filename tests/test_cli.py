@@ -16,7 +16,7 @@ from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environme
 
 METRICS = ["live", "peak", "allocated", "leaked", "temporary"]
 KEYS = ["function", "line", "stack", "module", "thread", "size", "lifetime"]
-COMMANDS = ["record", "report", "leaks", "diff", "check", "merge", "info", "dump"]
+COMMANDS = ["record", "receive", "report", "leaks", "diff", "check", "merge", "info", "dump"]
 KINDS = ["sampled", "exact", "strange", "none", "deep"]
 
 folder = Folder()

@@ -42,7 +42,9 @@ def files():
                     r"usr/lib/.*pkgconfig/mayfly\.pc", r"usr/lib/.*libmayfly-trace\.(a|so)",
                     r"usr/share/man/man1/mayfly\.1(\.gz)?", r"usr/share/man/man1/mayfly-record\.1.*",
                     r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",
-                    r"usr/share/man/man1/mayfly-dump\.1.*"):
+                    r"usr/share/man/man1/mayfly-dump\.1.*",
+                    r"usr/share/man/man3/mayfly\.h\.3.*",
+                    r"usr/include/mayfly/mayfly\.h", r"usr/include/mayfly/mayfly\.hpp"):
         check(any(re.fullmatch(pattern, name) for name in found), pattern, "not among", found)
     tools = [shutil.which(name, path="/usr/bin") for name in ("ocamlfind", "ocamlopt", "dune")]
     check(("usr/lib/ocaml/mayfly/META" in found) == all(tools), "the OCaml library", tools)

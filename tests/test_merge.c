@@ -341,6 +341,143 @@ static void test_snapshots(void)
 	drop(&all, 1);
 }
 
+/* ---- track events and labels ---- */
+
+#define TOLD 200 /* blocks, and as many track events */
+
+/* Blocks of size 1000 + who with label who=..., events that say who and the how-manyth they are. */
+static struct history tell(uint32_t who)
+{
+	struct history h = {.r = recording_new()};
+	char text[16];
+	const struct recording_track_type span = {
+	    .kind = MAYFLY_TYPE_SPAN,
+	    .name = recording_string(h.r, "work", 4),
+	    .fields = 2,
+	    .field = {{MAYFLY_FIELD_UINT, 0}, {MAYFLY_FIELD_TEXT, 0}}};
+	uint32_t type = recording_track_type(h.r, &span);
+	struct recording_label label = {recording_string(h.r, "who", 3), 0};
+	int64_t now = 0;
+
+	snprintf(text, sizeof(text), "%u", who);
+	label.value = recording_string(h.r, text, strlen(text));
+	recording_thread(h.r, 1, recording_string(h.r, "worker", 6)); /* has spans */
+	recording_thread(h.r, 2, recording_string(h.r, "quiet", 5));
+	for (uint32_t i = 0; i < TOLD; i++) {
+		struct history_block b = {
+		    .free_ns = INT64_MAX,
+		    .block = {.size = 1000 + who,
+			      .thread = i % 2,
+			      .labels = recording_labels(h.r, &label, i % 3 == 0)},
+		};
+		struct history_track t = {.track = {0, i % 2, type, 0, 0, NULL},
+					  .value = {i, label.value}};
+
+		now += (int64_t)(random_bits() % 3) * 20000;
+		b.time_ns = now;
+		history_add(&h, &b);
+		now += (int64_t)(random_bits() % 3) * 20000;
+		t.track.time_ns = now;
+		history_add_track(&h, &t);
+	}
+	h.r->info.duration_ns = now;
+	h.r->info.complete = true;
+	return h;
+}
+
+/* Of each event of a part: its time, and how many blocks of that part come before. */
+struct told {
+	int64_t time_ns;
+	uint64_t blocks;
+};
+
+static void read_told(const struct made *m, struct told *told)
+{
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+
+	CHECK(mayfly_track_cursor_open(m->trace, &c) == 0);
+	for (size_t i = 0; i < TOLD; i++) {
+		CHECK(mayfly_track_cursor_next(c, &e) == 1);
+		told[i] = (struct told){e.time_ns, e.events_before};
+	}
+	mayfly_track_cursor_close(c);
+}
+
+/* Blocks of each part, up to so many events of the merged trace. */
+static void count_blocks(struct mayfly_cursor *c, const struct mayfly_trace *t, uint64_t *at,
+			 uint64_t end, uint64_t blocks[2])
+{
+	struct mayfly_event e;
+
+	for (; *at < end; ++*at) {
+		char text[16];
+
+		CHECK(mayfly_cursor_next(c, &e) == 1);
+		snprintf(text, sizeof(text), "who=%d", (int)e.size - 1000);
+		CHECK(strcmp(mayfly_trace_label_text(t, e.labels),
+			     blocks[e.size - 1000]++ % 3 == 0 ? text : "") == 0);
+	}
+}
+
+static void check_told(const struct made *all, struct told told[2][TOLD])
+{
+	const struct mayfly_info *info = mayfly_trace_info(all->trace);
+	struct mayfly_track_cursor *c;
+	struct mayfly_track_event e;
+	struct mayfly_cursor *cursor;
+	uint64_t at = 0, blocks[2] = {0}, events[2] = {0};
+	uint32_t thread[2] = {UINT32_MAX, UINT32_MAX};
+
+	CHECK(info->track_types == 1 && info->track_events == 2 * TOLD);
+	CHECK(info->threads == 3 && info->label_sets == 3);
+	CHECK(mayfly_cursor_open(all->trace, &cursor) == 0);
+	CHECK(mayfly_track_cursor_open(all->trace, &c) == 0);
+	while (mayfly_track_cursor_next(c, &e) == 1) {
+		static uint32_t who; /* an end does not say it: the thread does */
+
+		if (e.kind == MAYFLY_TRACK_BEGIN)
+			who = e.value[1].text[0] != '0';
+		else
+			who = e.thread == thread[1];
+		count_blocks(cursor, all->trace, &at, e.events_before, blocks);
+		CHECK(e.time_ns == told[who][events[who]].time_ns);
+		CHECK(blocks[who] == told[who][events[who]].blocks);
+		CHECK(e.kind == events[who] % 2);
+		CHECK(e.kind || e.value[0].u == events[who]);
+		CHECK(thread[who] == UINT32_MAX || thread[who] == e.thread);
+		thread[who] = e.thread;
+		events[who]++;
+	}
+	count_blocks(cursor, all->trace, &at, 2 * TOLD, blocks);
+	CHECK(thread[0] != thread[1]);
+	mayfly_track_cursor_close(c);
+	mayfly_cursor_close(cursor);
+}
+
+/* Each part's events stay in their places among its blocks, with the threads that had them. */
+static void test_track_events(void)
+{
+	for (int exact = 0; exact < 2; exact++) {
+		const struct trace_writer_options options = {.mode = exact ? MAYFLY_EXACT
+									   : MAYFLY_SAMPLED};
+		struct told told[2][TOLD];
+		struct made part[2], all;
+
+		for (uint32_t i = 0; i < 2; i++) {
+			struct history h = tell(i);
+
+			make(&part[i], &h, &options, 50);
+			read_told(&part[i], told[i]);
+			history_free(&h);
+		}
+		all = merge(part, 2, MERGE_FROM_START);
+		check_told(&all, told);
+		drop(&all, 1);
+		drop(part, 2);
+	}
+}
+
 static void test_kinds(void)
 {
 	const struct trace_writer_options options[] = {
@@ -712,6 +849,7 @@ int main(void)
 	RUN(test_mixed);
 	RUN(test_large);
 	RUN(test_snapshots);
+	RUN(test_track_events);
 	RUN(test_kinds);
 	RUN(test_ocaml);
 	RUN(test_ocaml_rates);

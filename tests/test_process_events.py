@@ -189,7 +189,7 @@ def behaves_as_ever(name):
         command = arguments(name, folder)
         native = run(command, cwd=folder.path)
         same(native.code, 0, repr(native))
-        for options in ([], ["--follow"], ["--map-events", "1"], ["--exact"]):
+        for options in (["--follow", "--map-events", "1"], ["--exact"]):
             ran, traces = record(folder, command, "--force", *options)
             same((ran.code, plain(ran.out), ran.err), (0, plain(native.out), b""), "%s %s" % (name, options))
             for trace in folder.files("t.*"):
@@ -240,8 +240,15 @@ def threads():
         events = [e for e in dump(traces[0]) if e["category"] == "thread"]
         check(all(e["tid"] == e["values"].get("tid", e["tid"]) for e in events), events)
         main_tid = info(traces[0])["pid"]
-        same({e["tid"]: e["values"]["name"] for e in events if e["name"] == "thread.start"},
-             {tid: name for tid, (name, _) in threads.items()}, "threads that began")
+        starts = {e["tid"]: e["values"]["name"] for e in events if e["name"] == "thread.start"}
+        same(set(starts), set(threads), "threads that began")
+        # At first a thread has its parent's name.
+        for tid, (name, _) in threads.items():
+            check(starts[tid] in (name, "process_events"), starts, threads)
+        # They did not allocate: the agent does not know them.
+        text = run([MAYFLY, "info", "--wide", traces[0]]).out.decode()
+        same({int(tid): name for name, tid in re.findall(r"(\w+(?: \d+)?) \((\d+)\)", text.split("Threads")[1])},
+             {tid: name for tid, (name, _) in threads.items()}, "names")
         same({e["tid"] for e in events if e["name"] == "thread.exit"}, set(threads) - {main_tid}, "ended")
         for tid, (name, cpu) in threads.items():
             own = [e for e in events if e["tid"] == tid]

@@ -211,6 +211,58 @@ static bool metric_has(const struct history *h, const struct mayfly_query *q, co
 	}
 }
 
+/* The value that counts of a key: the last one. */
+static const char *label_value(const struct mayfly_trace *trace, uint32_t set, const char *key)
+{
+	size_t count;
+	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
+	const char *value = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(label[i].key, key) == 0)
+			value = label[i].value;
+	return value;
+}
+
+static bool labels_match(const struct mayfly_trace *trace, uint32_t set,
+			 const struct mayfly_match *match)
+{
+	for (int i = 0; i < 2; i++) {
+		const char *value = label_value(trace, set, label_keys[i]);
+		char text[80];
+
+		snprintf(text, sizeof(text), "%s=%s", label_keys[i], value ? value : "");
+		if (value && match->matches(match->context, text))
+			return true;
+	}
+	return false;
+}
+
+static void label_row(char *key, size_t size, const struct mayfly_trace *trace,
+		      const struct mayfly_query *q, uint32_t set)
+{
+	size_t count, used = 0;
+	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
+
+	*key = 0;
+	if (q->label_key) {
+		const char *value = label_value(trace, set, q->label_key);
+
+		snprintf(key, size, "%s", value ? value : "");
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		bool last = true;
+
+		for (size_t k = i + 1; k < count; k++)
+			last &= strcmp(label[i].key, label[k].key) != 0;
+		if (last)
+			used += (size_t)snprintf(key + used, size - used, "%s%s=%s",
+						 used ? " " : "", label[i].key, label[i].value);
+	}
+	CHECK(strcmp(key, mayfly_trace_label_text(trace, set)) == 0);
+}
+
 static bool block_kept(const struct mayfly_trace *trace, const struct history *h,
 		       const struct mayfly_query *q, const struct block *b)
 {
@@ -227,6 +279,8 @@ static bool block_kept(const struct mayfly_trace *trace, const struct history *h
 	snprintf(number, sizeof(number), "%u", thread->tid);
 	if (q->thread.matches && !q->thread.matches(q->thread.context, thread->name) &&
 	    !q->thread.matches(q->thread.context, number))
+		return false;
+	if (q->label.matches && !labels_match(trace, b->alloc.labels, &q->label))
 		return false;
 	if (q->focus.matches && !stack_matches(trace, b->alloc.node, &q->focus))
 		return false;
@@ -339,7 +393,10 @@ static void refer_block(const struct mayfly_trace *trace, const struct mayfly_qu
 	bool self = true;
 
 	if (q->by > MAYFLY_BY_MODULE) {
-		block_key(key, sizeof(key), q->by, b);
+		if (q->by == MAYFLY_BY_LABEL)
+			label_row(key, sizeof(key), trace, q, b->alloc.labels);
+		else
+			block_key(key, sizeof(key), q->by, b);
 		add(trace, &row_of(key)->self, b);
 		add_total(trace, key, b);
 		return;
@@ -427,6 +484,9 @@ static void result_key(char *key, size_t size, enum mayfly_by by, const struct m
 	case MAYFLY_BY_SIZE:
 	case MAYFLY_BY_LIFETIME:
 		snprintf(key, size, "%lld..%lld", (long long)row->low, (long long)row->high);
+		break;
+	case MAYFLY_BY_LABEL:
+		snprintf(key, size, "%s", row->function);
 		break;
 	case MAYFLY_BY_STACK:
 		for (size_t i = 0; i < row->stack_length; i++) {
@@ -697,7 +757,7 @@ static bool as_snapshots_see(struct mayfly_query *q, const struct history *h, in
 
 	if (q->by > MAYFLY_BY_MODULE || q->min_size || q->max_size < UINT64_MAX ||
 	    q->min_lifetime_ns || q->max_lifetime_ns < INT64_MAX || q->thread.matches ||
-	    (window && q->metric != MAYFLY_ALLOCATED))
+	    q->label.matches || (window && q->metric != MAYFLY_ALLOCATED))
 		return false;
 	q->from_ns = round_up(q->from_ns, step);
 	q->to_ns = round_up(q->to_ns, step);
@@ -758,7 +818,7 @@ static void test_snapshots(void)
 				question.max_size = UINT64_MAX;
 				question.min_lifetime_ns = 0;
 				question.max_lifetime_ns = INT64_MAX;
-				question.thread.matches = NULL;
+				question.thread.matches = question.label.matches = NULL;
 			}
 			q = question;
 			if (as_snapshots_see(&q, &h, step)) {

@@ -20,7 +20,7 @@ import time
 
 import harness
 from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info, main, need,
-                     record, run, same)
+                     program, record, run, same)
 
 # What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
 # printed when a program waits for what the test does to it.
@@ -1200,6 +1200,28 @@ def recorder_that_is_held():
         check(facts["dropped_samples"] > 1000000, facts)
         total = facts["samples"] + facts["dropped_samples"]
         check(4000200 <= total <= 4010000, "recorded and dropped:", total)
+        only_trace(here, "go", "t.mayfly")
+
+
+@case
+def events_are_dropped():
+    """Held, with no blocks to drop: of events it says the same."""
+    events = program("events")
+    with Folder() as here, Started(here, ["/bin/sh", "-c", "echo ready; while [ ! -e go ]; do sleep .01; done; exec %s random 2 200000 1"
+                                          % events], "--max-spool", "1M") as started:
+        child = started.child()
+        hold(started.process)
+        open(here / "go", "w").close()
+        wait_until(lambda: state_of(child) == "Z", "the program's end")
+        started.process.send_signal(signal.SIGCONT)
+        done = started.end()
+        same((done.code, len(done.err.splitlines())), (0, 1), done)
+        check(b" events dropped" in done.err and b"--max-spool" in done.err, done)
+        facts = info(here / "t.mayfly")
+        check(facts["dropped_events"] > 100000, facts)
+        # 1 of 32 is a block instead.
+        total = facts["track_events"] + facts["dropped_events"]
+        check(385000 <= total <= 389000, "recorded and dropped:", total)
         only_trace(here, "go", "t.mayfly")
 
 

@@ -222,6 +222,26 @@ static bool focused(const struct whole *w, uint32_t node)
 	return !m->matches;
 }
 
+/* Of a key that is there twice, the last counts. */
+static bool labelled(const struct whole *w, uint32_t set)
+{
+	const struct mayfly_match *m = &w->query->label;
+	size_t count;
+	const struct mayfly_label *label = mayfly_trace_labels(w->trace, set, &count);
+	bool found = !m->matches;
+	char text[64];
+
+	for (size_t i = 0; i < count && !found; i++) {
+		bool last = true;
+
+		for (size_t k = i + 1; k < count; k++)
+			last &= strcmp(label[i].key, label[k].key) != 0;
+		snprintf(text, sizeof(text), "%s=%s", label[i].key, label[i].value);
+		found = last && m->matches(m->context, text);
+	}
+	return found;
+}
+
 static bool kept(const struct whole *w, const struct block *b)
 {
 	const struct mayfly_query *q = w->query;
@@ -229,7 +249,7 @@ static bool kept(const struct whole *w, const struct block *b)
 
 	return e->size >= q->min_size && e->size <= q->max_size && in_window(w, e->time_ns) &&
 	       b->lifetime >= q->min_lifetime_ns && b->lifetime <= q->max_lifetime_ns &&
-	       thread_kept(w, e->thread) && focused(w, e->node);
+	       thread_kept(w, e->thread) && focused(w, e->node) && labelled(w, e->labels);
 }
 
 struct expected {
@@ -372,7 +392,7 @@ static double unseen_interval(const struct whole *w)
 	for (size_t i = 0; i < w->blocks; i++)
 		if (w->block[i].alloc.hits && w->block[i].alloc.interval > largest)
 			largest = w->block[i].alloc.interval;
-	if (!w->blocks)
+	if (mayfly_trace_info(w->trace)->snapshot_ns)
 		return 0;
 	if (mayfly_trace_info(w->trace)->sampler == MAYFLY_STRATIFIED &&
 	    (double)w->query->min_size >= largest)

@@ -6,6 +6,9 @@
 #include <math.h>
 
 #include "spool_reading.h"
+#include "varied_spool.h"
+
+#define VARIED 900
 
 static void simple_spool(void)
 {
@@ -1173,50 +1176,6 @@ static void blocks_are_renumbered(void)
 
 /* ---- damage ---- */
 
-static struct spool_file *varied_spool(bool exact)
-{
-	struct spool_file *f = spool_file_new(SPOOL_CLOCK_TSC, 2.5);
-	struct spool_writer *w[3];
-	uint64_t id = 0, state = 1;
-
-	spool_file_header(f)->mode = exact ? SPOOL_EXACT : SPOOL_SAMPLED;
-	for (uint32_t k = 0; k < 3; k++) {
-		w[k] = spool_writer_new(f, 100 + k);
-		spool_writer_thread(w[k], k, 100 + k, "worker");
-		spool_writer_module(w[k], k, "/lib/x.so", 0x400000, 0x480000, 0x400000);
-	}
-	for (int64_t i = 0; i < 900; i++) {
-		struct spool_writer *v = w[i % 3];
-		uint64_t stack[40], size = (uint64_t)i * 3;
-		uint32_t depth = 1 + (uint32_t)(i * 7 % 40);
-
-		for (uint32_t k = 0; k < depth; k++) {
-			state = state * 6364136223846793005u + 1442695040888963407u;
-			stack[k] = 0x400000 + k * 4096 + (state >> 60);
-		}
-		if (exact)
-			spool_writer_alloc(v, i * 100000, id++ * 16, size, 0, stack, depth);
-		else
-			spool_writer_sample(v, i * 100000, id++, size, 1, 0, stack, depth);
-		if (i > 20 && i % 3 && exact)
-			spool_writer_release(v, i * 100000 + 50, (id - 15) * 16, i % 2);
-		else if (i > 20 && i % 3)
-			spool_writer_free(v, i * 100000 + 50, id - 15, 2);
-		if (i % 100 == 50)
-			spool_writer_interval(v, i * 100000 + 60, 12 + (uint32_t)(i / 100));
-		if (i % 100 == 70)
-			spool_writer_gone(v, i * 100000 + 70, 0x400000);
-		if (i % 100 == 90)
-			spool_writer_module(v, i * 100000 + 80, "/lib/y.so", 0x400000, 0x490000,
-					    0x400000);
-		if (i % 300 == 299)
-			spool_writer_fork(v, i * 100000 + 90);
-	}
-	for (size_t k = 0; k < 3; k++)
-		free(w[k]);
-	return f;
-}
-
 /* Reads a copy that ends with the allocation; returns how many samples there are, or -1. */
 static long read_copy(const uint8_t *bytes, size_t size, bool *complete)
 {
@@ -1255,7 +1214,7 @@ static long read_copy(const uint8_t *bytes, size_t size, bool *complete)
 static void truncated_spools(void)
 {
 	for (int exact = 0; exact < 2; exact++) {
-		struct spool_file *f = varied_spool(exact);
+		struct spool_file *f = varied_spool(exact, VARIED);
 		long last = -1, samples;
 		bool complete;
 
@@ -1264,10 +1223,10 @@ static void truncated_spools(void)
 			CHECK(samples >= last, "cut at %zu: %ld after %ld", cut, samples, last);
 			last = samples;
 			/* What is cut off of a packet's unused end is no loss. */
-			CHECK(!complete || samples == 900);
+			CHECK(!complete || samples == VARIED);
 		}
 		samples = read_copy(f->data, f->size, &complete);
-		CHECK(samples == 900 && complete);
+		CHECK(samples == VARIED && complete);
 		spool_file_free(f);
 	}
 }
@@ -1276,7 +1235,7 @@ static void truncated_spools(void)
 static void damaged_packets_end_there(void)
 {
 	for (int exact = 0; exact < 2; exact++) {
-		struct spool_file *f = varied_spool(exact);
+		struct spool_file *f = varied_spool(exact, VARIED);
 		uint8_t *fourth = f->data + WRITER_HEADER_BYTES + 3 * WRITER_PACKET_BYTES;
 		long samples, more;
 		bool complete;
@@ -1284,7 +1243,7 @@ static void damaged_packets_end_there(void)
 		/* An unknown tag at the beginning of the fourth packet. */
 		fourth[64] = 0x2e;
 		samples = read_copy(f->data, f->size, &complete);
-		CHECK(samples > 700 && samples < 900 && !complete, "%ld", samples);
+		CHECK(samples > 700 && samples < VARIED && !complete, "%ld", samples);
 		/* More used than a packet has. */
 		memset(f->data + WRITER_HEADER_BYTES + 5 * WRITER_PACKET_BYTES + 8, 0xff, 4);
 		more = read_copy(f->data, f->size, &complete);
@@ -1298,7 +1257,7 @@ static void corrupted_spools(void)
 	uint64_t state = 99;
 
 	for (int exact = 0; exact < 2; exact++) {
-		struct spool_file *f = varied_spool(exact);
+		struct spool_file *f = varied_spool(exact, VARIED);
 		uint8_t *copy = malloc(f->size);
 		unsigned read = 0;
 		bool complete;
@@ -1328,7 +1287,7 @@ static void spoiled_while_read(void)
 {
 	chance_state = 5;
 	for (uint32_t i = 0; i < 40; i++) {
-		struct spool_file *f = varied_spool(i % 2);
+		struct spool_file *f = varied_spool(i % 2, VARIED);
 		struct reading *r = open_online(f);
 
 		for (int64_t k = 1; k < 30; k++) {

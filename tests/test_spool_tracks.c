@@ -669,6 +669,45 @@ static void many_ids(void)
 	spool_file_free(f);
 }
 
+/* A spool that tells ever new types and labels, which no agent does. */
+static void endless_names(void)
+{
+	enum { PACKETS = 17, LABELS = 30000 };
+	struct spool_file *f = spool_file_sized(SPOOL_CLOCK_MONOTONIC, 1, 1u << 20, 20u << 20);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct spool_writer_type t = bare;
+	struct reading *r;
+	char text[32];
+
+	t.name = text;
+	for (uint32_t packet = 0; packet < PACKETS; packet++) {
+		spool_writer_begin(w, packet * 10);
+		for (uint32_t id = 1; id < SPOOL_EVENT_TYPES; id++) {
+			snprintf(text, sizeof(text), "t%u.%u", packet, id);
+			t.id = id;
+			spool_writer_type(w, packet * 10, &t);
+		}
+		spool_writer_track(w, packet * 10, SPOOL_INSTANT, &t, NULL, NULL, 0);
+		for (uint32_t id = 0; id < LABELS; id++) {
+			snprintf(text, sizeof(text), "v%u.%u", packet, id);
+			spool_writer_label(w, packet * 10, id, "key", text);
+		}
+		spool_writer_labels(w, packet * 10, 1, (uint32_t[]){LABELS - 1});
+		spool_writer_sample(w, packet * 10, packet, 1, 1, 0, deep, 1);
+	}
+	r = read_file(f, NULL);
+	CHECK(r->t->info.complete && r->w->samples == PACKETS);
+	CHECK(r->t->track_types == MAYFLY_TRACK_TYPES && r->w->tracks == PACKETS - 1 &&
+	      r->t->info.dropped_events == 1);
+	CHECK(!strcmp(labels_of(r, 0), "key=v0.29999") &&
+	      !strcmp(labels_of(r, PACKETS - 1), "key=(more)"));
+	CHECK(r->t->strings <
+	      MAYFLY_TRACK_TYPES + 2 * SPOOL_LABEL_IDS + RECORDING_EVENT_TEXTS + 10);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* ---- what the recorder notes ---- */
 
 static const struct mayfly_track_type noted = {
@@ -837,6 +876,7 @@ int main(void)
 	RUN(damage);
 	RUN(senseless_events);
 	RUN(many_ids);
+	RUN(endless_names);
 	RUN(notes_are_merged);
 	RUN(late_notes);
 	RUN(notes_of_whole_spools);

@@ -251,7 +251,7 @@ MAYFLY_INLINE_ uint64_t mayfly_whole_unsigned_(double number)
 {
 	if (number >= 18446744073709551616.0)
 		return UINT64_MAX;
-	return number >= 9223372036854775808.0 ? (uint64_t)number : (uint64_t)mayfly_whole_(number);
+	return number > 0 ? (uint64_t)number : 0;
 }
 
 /* The value as the field has it. The type is a constant: all of this is done by the compiler. */
@@ -395,6 +395,12 @@ MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
 		calls->span_end(&span->type);
 }
 
+/* mayfly/trace.h has a structure of this name, of which g++ warns. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, int64_t value)
 {
 	const struct mayfly_agent_calls *calls = mayfly_agent_();
@@ -410,6 +416,10 @@ MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, in
 	if (MAYFLY_RARELY_(calls))
 		calls->counter(&counter->type, both.bits);
 }
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 MAYFLY_INLINE_ void mayfly_counter_float(const struct mayfly_counter_type *counter, double value)
 {
@@ -443,14 +453,20 @@ MAYFLY_INLINE_ void mayfly_label_pop(void)
 		calls->label_pop();
 }
 
-MAYFLY_INLINE_ void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block,
-				      size_t size)
-{
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
-
-	if (MAYFLY_RARELY_(calls))
-		calls->pool_alloc(pool, block, size);
-}
+/* A macro, so that the block's stack ends in the function that says this. */
+#ifdef __GNUC__
+#define mayfly_pool_alloc(pool, block, size)                                                       \
+	__extension__({                                                                            \
+		const struct mayfly_pool *mayfly_pool_ = (pool);                                   \
+		const void *mayfly_block_ = (block);                                               \
+		size_t mayfly_size_ = (size);                                                      \
+		const struct mayfly_agent_calls *mayfly_calls_ = mayfly_agent_();                  \
+		if (MAYFLY_RARELY_(mayfly_calls_))                                                 \
+			mayfly_calls_->pool_alloc(mayfly_pool_, mayfly_block_, mayfly_size_);      \
+	})
+#else
+#define mayfly_pool_alloc(pool, block, size) ((void)(pool), (void)(block), (void)(size))
+#endif
 
 MAYFLY_INLINE_ void mayfly_pool_free(const struct mayfly_pool *pool, const void *block)
 {

@@ -98,7 +98,7 @@ enum mayfly_absent {
 	MAYFLY_ABSENT_PROCESS = 1u << 10, /* pid */
 	MAYFLY_ABSENT_START = 1u << 11,	  /* start_real_ns */
 	MAYFLY_ABSENT_COMMAND = 1u << 12,
-	MAYFLY_ABSENT_MODULES = 1u << 13, /* where they begin: addresses are the process's */
+	MAYFLY_ABSENT_MODULES = 1u << 13,     /* where they begin: addresses are the process's */
 	MAYFLY_ABSENT_ALLOCATIONS = 1u << 14, /* any block: there are track events only */
 };
 
@@ -318,6 +318,9 @@ struct mayfly_label {
  * has none. NULL and *count 0 when out of range or empty. */
 const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace, size_t set,
 					       size_t *count);
+
+/* Those that count as "key=value ...", "" of set 0 or out of range. */
+const char *mayfly_trace_label_text(const struct mayfly_trace *trace, size_t set);
 
 /* ---- track events: spans, instants and counters of threads ---- */
 
@@ -666,7 +669,8 @@ struct mayfly_spans {
 int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_spans **spans);
 void mayfly_spans_free(struct mayfly_spans *spans);
-/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: behind the last. */
+/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: behind the last.
+ */
 int64_t mayfly_span_class_ns(size_t class_number);
 
 /* Instants and counters by type: how many, of counters also their values. Only those in the query's

@@ -28,7 +28,7 @@
 #include "stream/receiver.h"
 
 #define DEFAULT_OUTPUT	   "received.mayfly"
-#define DEFAULT_TIMEOUT_NS 60000000000ll
+#define DEFAULT_TIMEOUT_NS 600000000000ll
 #define ID_FORMAT	   "mayfly receive 1 "
 #define ID_TEXT		   128
 
@@ -59,7 +59,7 @@ static const char usage_text[] =
     "  -o, --output FILE   the trace (received.mayfly)\n"
     "      --force         replace FILE even when it is no trace, and FILE.part\n"
     "      --key FILE      the key that the sender has, too; needed for other machines\n"
-    "      --timeout TIME  wait so long for a sender to come back (1m); 0: for ever\n"
+    "      --timeout TIME  wait so long for a sender to come back (10m); 0: for ever\n"
     "  -q, --quiet         say only what went wrong\n"
     "  -h, --help          this text\n";
 
@@ -304,6 +304,7 @@ static int take_signals(void)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN); /* who reads our messages may go; the trace goes on */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -1716,6 +1716,21 @@ static char *dropped_text(const struct record *r, const struct recorder *one)
 	return text;
 }
 
+/* The same of track events: "; ..." or "". */
+static char *dropped_events_text(const struct record *r, const struct recorder *one)
+{
+	char *count, *text;
+
+	if (!one->dropped_events)
+		return format("%s", "");
+	count = count_text(one->dropped_events);
+	text = format(
+	    "; %s event%s dropped%s", count, one->dropped_events == 1 ? "" : "s",
+	    r->exact && one->dropped ? "" : ", as mayfly could not keep up: raise --max-spool");
+	free(count);
+	return text;
+}
+
 /* Reading went on for a while after the program's end: "; ..." or "". */
 static char *behind_text(const struct record *r, const struct recorder *one)
 {
@@ -1733,15 +1748,17 @@ static char *behind_text(const struct record *r, const struct recorder *one)
 static char *remarks_text(const struct record *r, const struct pieces *list, const struct piece *p)
 {
 	char *earlier = earlier_text(r, list), *dropped = dropped_text(r, p->recorder);
+	char *events = dropped_events_text(r, p->recorder);
 	char *behind = behind_text(r, p->recorder), *text;
 	char reason[2 * sizeof(p->glance.off_text)];
 	bool off = p->glance.state == SPOOL_OFF;
 
-	text =
-	    format("%s%s%s%s%s", earlier, dropped, behind, off ? "; recording stopped early: " : "",
-		   off ? text_clean(reason, sizeof(reason), p->glance.off_text) : "");
+	text = format("%s%s%s%s%s%s", earlier, dropped, events, behind,
+		      off ? "; recording stopped early: " : "",
+		      off ? text_clean(reason, sizeof(reason), p->glance.off_text) : "");
 	free(earlier);
 	free(dropped);
+	free(events);
 	free(behind);
 	return text;
 }
@@ -1756,7 +1773,7 @@ static void say_result(const struct record *r, const struct pieces *list, const 
 	/* Away from a terminal only what went wrong is said: the program's own messages stay as
 	 * they are without mayfly. */
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
-	    (one->dropped && r->exact))
+	    (one->dropped && r->exact) || one->dropped_events)
 		cli_error(
 		    "%s %s%s of %s in %s -> %s (%s)%s%s%s%s", count,
 		    r->exact ? "allocation" : "sample", one->status.allocations == 1 ? "" : "s",

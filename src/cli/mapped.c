@@ -6,17 +6,20 @@
 #include <string.h>
 
 #define PAGE_BYTES  4096u
-#define MOST_RANGES 65536u
+#define MOST_RANGES 16384u
+#define MOST_ACCESS 64u
+#define MOST_FRAMES 64u
 
 struct range {
 	uint64_t start, end;
-	uint32_t node;
-	char access[MAPPED_ACCESS];
+	uint32_t node, access; /* in ranges.access */
 };
 
 struct ranges {
 	struct range *range; /* by address, none overlap */
 	size_t count, room;
+	char access[MOST_ACCESS][MAPPED_ACCESS]; /* access[0] is "" */
+	uint32_t accesses;
 	bool incomplete;
 };
 
@@ -91,14 +94,27 @@ static bool make_range(struct range *range, uint64_t address, uint64_t bytes)
 	       (range->end -= range->end % PAGE_BYTES) > range->start;
 }
 
-static bool map(struct ranges *r, uint64_t address, uint64_t bytes, uint32_t node,
-		const char *access)
+static uint32_t find_access(struct ranges *r, const char *access)
 {
-	struct range range = {.node = node};
+	uint32_t at = 1;
+
+	while (at <= r->accesses && strncmp(r->access[at], access, MAPPED_ACCESS - 1) != 0)
+		at++;
+	if (at == MOST_ACCESS)
+		return 0;
+	if (at > r->accesses) {
+		strncpy(r->access[at], access, MAPPED_ACCESS - 1);
+		r->accesses = at;
+	}
+	return at;
+}
+
+static bool map(struct ranges *r, uint64_t address, uint64_t bytes, uint32_t node, uint32_t access)
+{
+	struct range range = {.node = node, .access = access};
 
 	if (!make_range(&range, address, bytes))
 		return true;
-	strncpy(range.access, access, sizeof(range.access) - 1);
 	return cut(r, range.start, range.end) && put(r, find(r, range.start), &range);
 }
 
@@ -147,10 +163,10 @@ static enum what what_is(const struct mayfly_track_type *type)
 static bool remap(struct ranges *r, const struct mayfly_track_event *e)
 {
 	size_t at = find(r, e->value[2].u);
-	char access[MAPPED_ACCESS] = "";
+	uint32_t access = 0;
 
 	if (at < r->count && r->range[at].start <= e->value[2].u)
-		memcpy(access, r->range[at].access, sizeof(access));
+		access = r->range[at].access;
 	return unmap(r, e->value[2].u, e->value[3].u) &&
 	       map(r, e->value[0].u, e->value[1].u, e->node, access);
 }
@@ -162,7 +178,7 @@ static bool move_break(struct ranges *r, const struct mayfly_track_event *e)
 	if (e->value[2].i)
 		return true;
 	if (e->value[1].i > 0)
-		return bytes > now || map(r, now - bytes, bytes, e->node, "brk");
+		return bytes > now || map(r, now - bytes, bytes, e->node, find_access(r, "brk"));
 	return unmap(r, now, -bytes);
 }
 
@@ -170,7 +186,8 @@ static bool apply(struct ranges *r, enum what what, const struct mayfly_track_ev
 {
 	switch (what) {
 	case MMAP:
-		return map(r, e->value[0].u, e->value[1].u, e->node, e->value[2].text);
+		return map(r, e->value[0].u, e->value[1].u, e->node,
+			   find_access(r, e->value[2].text));
 	case MUNMAP:
 		return unmap(r, e->value[0].u, e->value[1].u);
 	case MREMAP:
@@ -215,6 +232,25 @@ static struct mapped_row *row_of(struct mapped *m, const struct mapped_row *key)
 	return &m->row[m->rows++];
 }
 
+/* The function that called; where its name is unknown, the next one that has a name. */
+static void find_caller(const struct mayfly_trace *trace, uint32_t node, struct mapped_row *row)
+{
+	for (unsigned int i = 0; node && i < MOST_FRAMES; i++) {
+		struct mayfly_node n = mayfly_trace_node(trace, node);
+		const struct mayfly_frame *frame = mayfly_trace_frame(trace, n.frame);
+		const struct mayfly_location *at =
+		    frame && frame->locations ? &frame->location[0] : NULL;
+
+		if (!i || (at && *at->function)) {
+			row->frame = frame;
+			row->location = at;
+		}
+		if (at && *at->function)
+			return;
+		node = n.parent;
+	}
+}
+
 static bool count(const struct mayfly_trace *trace, const struct ranges *r, size_t moment,
 		  struct mapped *m)
 {
@@ -222,12 +258,8 @@ static bool count(const struct mayfly_trace *trace, const struct ranges *r, size
 		const struct range *range = &r->range[i];
 		struct mapped_row key = {.frame = NULL}, *row;
 
-		if (range->node)
-			key.frame =
-			    mayfly_trace_frame(trace, mayfly_trace_node(trace, range->node).frame);
-		if (key.frame && key.frame->locations)
-			key.location = &key.frame->location[0];
-		memcpy(key.access, range->access, sizeof(key.access));
+		find_caller(trace, range->node, &key);
+		memcpy(key.access, r->access[range->access], sizeof(key.access));
 		row = row_of(m, &key);
 		if (!row)
 			return false;

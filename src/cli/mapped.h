@@ -16,7 +16,7 @@
 #define MAPPED_ACCESS  16
 
 struct mapped_row {
-	const struct mayfly_frame *frame; /* of the caller; NULL: unknown */
+	const struct mayfly_frame *frame; /* of who called; NULL: unknown */
 	const struct mayfly_location *location;
 	char access[MAPPED_ACCESS]; /* as in /proc/PID/maps, or "brk" */
 	uint64_t bytes[MAPPED_MOMENTS];

@@ -96,7 +96,7 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
 	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
 	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
-	    {"pool", 1u << MAYFLY_HEAP_POOL},
+	    {"pool", 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED},
 	    {"pool-mapped", 1u << MAYFLY_HEAP_POOL_MAPPED},
 	};
 	const char *at = list;

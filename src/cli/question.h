@@ -84,8 +84,9 @@ enum question_option {
 	"  --thread NAME|TID    only what this thread allocated (RE for names)\n"                  \
 	"  --heap LIST          only blocks of these heaps: malloc, ocaml (minor and major),\n"    \
 	"                       ocaml-minor, ocaml-major, external (held by OCaml blocks),\n"      \
-	"                       pool, pool-mapped (of allocators of the program's own), all\n"     \
-	"                       (also memory that is recorded twice: see the man page)\n"          \
+	"                       pool (of allocators of the program's own), pool-mapped (those\n"   \
+	"                       that malloc does not know), all (also memory that is recorded\n"   \
+	"                       twice: see the man page)\n"                                        \
 	"  --label RE           only blocks with a label KEY=VALUE that matches\n"                 \
 	"  --min-size B, --max-size B           only blocks of this size\n"                        \
 	"  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"

@@ -238,7 +238,7 @@ char *record_stream_why(const struct record_stream *s)
 	struct stream_sender_status status;
 
 	stream_sender_status(s->sender, &status);
-	if (asprintf(&text, "%s has %s%s of the trace; after %s: %s", s->to,
+	if (asprintf(&text, "%s has %s%s of the trace after %s: %s", s->to,
 		     status.stored ? "only " : "nothing",
 		     status.stored ? text_bytes(got, sizeof(got), (double)status.stored) : "",
 		     text_duration(waited, sizeof(waited), (double)s->timeout_ns),

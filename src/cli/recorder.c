@@ -741,6 +741,8 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 		error = hand_memory(r);
 	if (!error)
 		error = spool_stream_finish(r->stream, ending);
+	if (!error)
+		thread_watch_name(&r->threads, r->tables);
 	if (!error && r->options.max_size) {
 		error = trace_writer_flush(r->writer);
 		if (!error)
@@ -750,6 +752,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 	r->read_ns += (uint64_t)r->late_ns;
 	spool_stream_status(r->stream, &r->status);
 	r->dropped = r->tables->info.dropped_samples;
+	r->dropped_events = r->tables->info.dropped_events;
 	return error;
 }
 

@@ -668,9 +668,8 @@ static bool print_mapped(const struct rss *r)
 	for (size_t i = 0; i < shown && done; i++)
 		done = put_mapped(t, r, &r->mapped.row[i]);
 	if (done) {
-		print_wrapped(
-		    r->out, STYLE_PLAIN, 0,
-		    "What the program itself has mapped, beside malloc, resident or not:");
+		print_wrapped(r->out, STYLE_PLAIN, 0,
+			      "What other code than the C library has mapped, resident or not:");
 		table_print(t, r->out, 0);
 	}
 	table_free(t);

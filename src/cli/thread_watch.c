@@ -12,9 +12,12 @@
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll
-#define EARLY_PART   8	  /* of the time passed, until the next look, while that is no second */
-#define COST_SHARE   500  /* looking may cost 1/500 of a CPU */
+#define NAMED_NS     2000000000ll /* at first a thread has the name of the one that made it */
+#define EARLY_PART   8	 /* of the time passed, until the next look, while that is no second */
+#define COST_SHARE   500 /* looking may cost 1/500 of a CPU; in the first second more */
+#define FIRST_SHARE  20
 #define MOST_THREADS 8192 /* further ones are not watched */
+#define MOST_NAMES   65536u
 #define MANY_NOTES   16384u
 #define MOST_NOTES   65536u
 #define NOT_YET	     UINT64_MAX
@@ -111,10 +114,37 @@ int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spoo
 	return error;
 }
 
+static int name_by_tid(const void *a, const void *b)
+{
+	const struct thread_name *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+void thread_watch_name(struct thread_watch *t, struct recording *tables)
+{
+	if (!t->names)
+		return;
+	qsort(t->name, t->names, sizeof(*t->name), name_by_tid);
+	t->threads = 0;
+	for (size_t i = 0; i < tables->threads; i++) {
+		struct thread_name key = {.tid = tables->thread[i].tid}, *found;
+		uint32_t string;
+
+		if (tables->thread[i].name)
+			continue;
+		found = bsearch(&key, t->name, t->names, sizeof(key), name_by_tid);
+		string = found ? recording_string(tables, found->name, strlen(found->name)) : 0;
+		if (string != RECORDING_NONE)
+			tables->thread[i].name = string;
+	}
+}
+
 void thread_watch_free(struct thread_watch *t)
 {
 	free(t->note);
 	free(t->thread);
+	free(t->name);
 	*t = (struct thread_watch){0};
 }
 
@@ -147,7 +177,7 @@ struct stat_line {
 	uint64_t cpu_ns;
 };
 
-static bool read_stat(pid_t pid, uint32_t tid, struct stat_line *s)
+static bool read_stat(const struct thread_watch *t, pid_t pid, uint32_t tid, struct stat_line *s)
 {
 	uint64_t tick = (uint64_t)(SECOND_NS / sysconf(_SC_CLK_TCK));
 	unsigned long long user, kernel, start;
@@ -172,13 +202,12 @@ static bool read_stat(pid_t pid, uint32_t tid, struct stat_line *s)
 	s->name[length] = 0;
 	s->cpu_ns = (user + kernel) * tick;
 	/* Since the machine was switched on, its sleep included. */
-	s->start_ns =
-	    (int64_t)(start * tick) - clock_ns(CLOCK_BOOTTIME) + clock_ns(CLOCK_MONOTONIC);
+	s->start_ns = t->boot_ns + (int64_t)(start * tick);
 	return true;
 }
 
 /* To the nanosecond where the kernel counts that. */
-static bool read_cpu(pid_t pid, uint32_t tid, uint64_t *cpu_ns)
+static bool read_cpu(const struct thread_watch *t, pid_t pid, uint32_t tid, uint64_t *cpu_ns)
 {
 	struct stat_line s;
 	char text[128], *end;
@@ -188,7 +217,7 @@ static bool read_cpu(pid_t pid, uint32_t tid, uint64_t *cpu_ns)
 		if (end != text)
 			return true;
 	}
-	if (!read_stat(pid, tid, &s))
+	if (!read_stat(t, pid, tid, &s))
 		return false;
 	*cpu_ns = s.cpu_ns;
 	return true;
@@ -220,6 +249,26 @@ static bool make_room(struct thread_watch *t)
 	return true;
 }
 
+/* Its place; t->names when there is none. */
+static size_t add_name(struct thread_watch *t, uint32_t tid, const char *name)
+{
+	size_t room = t->name_room ? 2 * t->name_room : 16;
+	struct thread_name *grown;
+
+	if (t->names == MOST_NAMES)
+		return MOST_NAMES;
+	if (t->names == t->name_room) {
+		grown = realloc(t->name, room * sizeof(*grown));
+		if (!grown)
+			return MOST_NAMES;
+		t->name = grown;
+		t->name_room = room;
+	}
+	t->name[t->names].tid = tid;
+	memcpy(t->name[t->names].name, name, THREAD_NAME);
+	return t->names++;
+}
+
 /* Since the latest look, and the kernel says when to its clock tick. */
 static void note_start(struct thread_watch *t, uint32_t tid, const struct stat_line *s, int64_t now)
 {
@@ -235,7 +284,7 @@ static void note_cpu(struct thread_watch *t, struct watched_thread *thread, pid_
 	struct thread_note *note;
 	uint64_t cpu_ns;
 
-	if (!read_cpu(pid, thread->tid, &cpu_ns) ||
+	if (!read_cpu(t, pid, thread->tid, &cpu_ns) ||
 	    (thread->cpu_ns != NOT_YET && cpu_ns <= thread->cpu_ns))
 		return;
 	note = put(t, now, thread->tid, CPU);
@@ -252,11 +301,15 @@ static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, i
 	if (known)
 		thread = bsearch(&key, t->thread, known, sizeof(key), by_tid);
 	if (!thread) {
-		if (!read_stat(pid, tid, &s) || !make_room(t))
+		if (!read_stat(t, pid, tid, &s) || !make_room(t))
 			return;
 		thread = &t->thread[t->threads++];
-		*thread = (struct watched_thread){.tid = tid, .cpu_ns = NOT_YET};
+		*thread = (struct watched_thread){
+		    .tid = tid, .since = now, .cpu_ns = NOT_YET, .name = add_name(t, tid, s.name)};
 		note_start(t, tid, &s, now);
+	} else if (now - thread->since < NAMED_NS && thread->name < t->names &&
+		   read_stat(t, pid, tid, &s)) {
+		memcpy(t->name[thread->name].name, s.name, sizeof(s.name));
 	}
 	thread->seen = true;
 	note_cpu(t, thread, pid, now);
@@ -299,25 +352,36 @@ static void look(struct thread_watch *t, pid_t pid, int64_t now)
 	t->looked_ns = now;
 }
 
+static void begin(struct thread_watch *t, int64_t now)
+{
+	if (t->begun_ns)
+		return;
+	t->begun_ns = now;
+	t->boot_ns = now - clock_ns(CLOCK_BOOTTIME);
+}
+
 void thread_watch_look(struct thread_watch *t, pid_t pid)
 {
 	int64_t now = clock_ns(CLOCK_MONOTONIC), before, passed, wait, least;
 
 	if (now < t->next_ns)
 		return;
-	if (!t->begun_ns)
-		t->begun_ns = now;
+	begin(t, now);
 	before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	look(t, pid, now);
-	least = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) * COST_SHARE;
 	passed = now - t->begun_ns;
+	least = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) *
+		(passed < SECOND_NS ? FIRST_SHARE : COST_SHARE);
 	wait = passed / EARLY_PART < SECOND_NS ? passed / EARLY_PART : SECOND_NS;
 	if (wait < SHORTEST_NS)
 		wait = SHORTEST_NS;
-	t->next_ns = now + (wait > least || passed < SECOND_NS ? wait : least);
+	t->next_ns = now + (wait > least ? wait : least);
 }
 
 void thread_watch_last(struct thread_watch *t, pid_t pid)
 {
-	see(t, t->threads, (uint32_t)pid, pid, clock_ns(CLOCK_MONOTONIC));
+	int64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	begin(t, now);
+	see(t, t->threads, (uint32_t)pid, pid, now);
 }

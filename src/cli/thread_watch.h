@@ -4,7 +4,7 @@
  * the CPU time that it has used.
  *
  *	task	 which threads there are		each second, sooner at first
- *	TID/stat	 of a new one: name, when it began
+ *	TID/stat	 of a new one: when it began, and its name, again in its first seconds
  *	TID/schedstat	 of each: CPU time
  *
  * With very many threads all of this comes more seldom. A thread that begins and ends between two
@@ -30,16 +30,26 @@ struct thread_note {
 	char name[THREAD_NAME];
 };
 
+struct thread_name {
+	uint32_t tid;
+	char name[THREAD_NAME];
+};
+
 struct watched_thread {
 	uint32_t tid;
 	bool seen;	 /* at the latest look */
+	int64_t since;	 /* first seen */
+	size_t name;	 /* in thread_watch.name, or beyond its end */
 	uint64_t cpu_ns; /* as last noted; UINT64_MAX: not yet */
 };
 
 struct thread_watch {
 	int64_t begun_ns, next_ns, looked_ns; /* on CLOCK_MONOTONIC; 0: not yet */
+	int64_t boot_ns;		      /* that clock when the machine was switched on */
 	struct watched_thread *thread;	      /* by tid */
 	size_t threads, thread_room;
+	struct thread_name *name; /* of all threads, also those that have ended */
+	size_t names, name_room;
 	struct thread_note *note;
 	size_t notes, note_room;
 };
@@ -55,6 +65,10 @@ bool thread_watch_is_full(const struct thread_watch *t);
 
 /* Hands over what waits. start_mono_ns: time 0 of the trace. 0 or a negative enum mayfly_error. */
 int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to);
+
+/* At the end: gives names to those threads of the tables that have none, as they did not allocate.
+ */
+void thread_watch_name(struct thread_watch *t, struct recording *tables);
 
 void thread_watch_free(struct thread_watch *t);
 

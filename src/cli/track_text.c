@@ -157,7 +157,7 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 		track_counts_text(text, sizeof(text), &counts);
 		print_field(o, "Events", "%s%s%s", *text ? text : "none", dropped,
 			    !hints || !*text ? ""
-			    : counts.spans   ? " (--events; --spans: what they allocate)"
+			    : counts.spans   ? " (--events, --spans)"
 					     : " (--events)");
 	}
 	if (info->label_sets > 1)

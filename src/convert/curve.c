@@ -11,8 +11,8 @@
 /* Whether the query asks for some of the blocks only. */
 static bool is_of_part(const struct mayfly_query *q)
 {
-	return q->focus.matches || q->ignore.matches || q->thread.matches || q->heaps ||
-	       q->from_ns > 0 || q->to_ns < INT64_MAX || q->min_size > 0 ||
+	return q->focus.matches || q->ignore.matches || q->thread.matches || q->label.matches ||
+	       q->heaps || q->from_ns > 0 || q->to_ns < INT64_MAX || q->min_size > 0 ||
 	       q->max_size < UINT64_MAX || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX;
 }
 

@@ -127,9 +127,19 @@ static bool remove_dead(const struct stream_address *a)
 	return error == ECONNREFUSED && !unlink(a->path);
 }
 
+/* Of a name's several addresses one is listened at, and senders try all: IPv4, as with no name. */
+static unsigned int choose(const struct stream_address *a)
+{
+	for (unsigned int n = 0; n < a->count; n++)
+		if (a->at[n].name.ss_family == AF_INET)
+			return n;
+	return 0;
+}
+
 static int bind_to(int fd, const struct stream_address *a)
 {
-	const struct sockaddr *name = (const struct sockaddr *)&a->at[0].name;
+	unsigned int n = choose(a);
+	const struct sockaddr *name = (const struct sockaddr *)&a->at[n].name;
 	mode_t mask = 0;
 	int result, error, one = 1;
 
@@ -137,9 +147,9 @@ static int bind_to(int fd, const struct stream_address *a)
 		mask = umask(0177);
 	else
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	result = bind(fd, name, a->at[0].size);
+	result = bind(fd, name, a->at[n].size);
 	if (result && errno == EADDRINUSE && *a->path && remove_dead(a))
-		result = bind(fd, name, a->at[0].size);
+		result = bind(fd, name, a->at[n].size);
 	error = errno;
 	if (*a->path)
 		umask(mask);
@@ -149,7 +159,8 @@ static int bind_to(int fd, const struct stream_address *a)
 
 int stream_listen(const struct stream_address *a)
 {
-	int fd = socket(a->at[0].name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd =
+	    socket(a->at[choose(a)].name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int error;
 
 	if (fd < 0)

@@ -478,13 +478,13 @@ static uint32_t plain_number(struct align *a, const struct mayfly_trace *trace,
 			     const struct mayfly_row *row, enum mayfly_by by)
 {
 	const struct mayfly_thread *thread;
-	const char *text = base_of(row->module);
+	const char *text = by == MAYFLY_BY_LABEL ? row->function : base_of(row->module);
 
 	if (by == MAYFLY_BY_THREAD) {
 		thread = mayfly_trace_thread(trace, row->thread);
 		text = thread ? thread->name : "";
 	}
-	if (by == MAYFLY_BY_THREAD || by == MAYFLY_BY_MODULE)
+	if (by == MAYFLY_BY_THREAD || by == MAYFLY_BY_MODULE || by == MAYFLY_BY_LABEL)
 		return text_number(a, text, strlen(text));
 	return number_of(a, &a->paths, (uint64_t)row->low, (uint64_t)row->high, 1);
 }

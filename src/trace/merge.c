@@ -5,12 +5,13 @@
  * A packed event, all numbers as varints:
  *
  *	(time since the event before, in the trace's unit) << 2 | kind
- *	alloc	node, thread, size, hits, interval_log2, flags
+ *	alloc	node, thread, size, hits, interval_log2, flags, labels
  *	free	how many blocks ago it was allocated, thread, flags; of exact traces node, size,
  *		flags of the allocation
  *	promote	how many blocks ago
  *
- * Nodes and threads are the merged ones already.
+ * Nodes, threads and sets of labels are the merged ones already. A trace with track events is not
+ * packed: it stays open, and its track events come where they were among its blocks.
  */
 #include "trace/merge.h"
 
@@ -21,6 +22,7 @@
 #include "trace/format.h"
 #include "trace/merge_tables.h"
 #include "trace/sums.h"
+#include "trace/track_copy.h"
 #include "trace/varint.h"
 
 #define PACKED_BYTES 96	    /* the most that an event takes */
@@ -52,8 +54,11 @@ struct source {
 	struct mayfly_cursor *cursor;
 	struct sums_cursor *sums;
 	struct sums_part part;
+	struct track_copy tracks;
 
 	struct event event; /* the next one */
+	bool more;	    /* there is one, or a part */
+	uint64_t events;    /* of blocks, written so far */
 	uint32_t *serial;   /* of each block so far: its number in the merged trace */
 	size_t serial_room;
 };
@@ -137,6 +142,7 @@ static void free_source(struct source *s)
 	merge_map_free(&s->map);
 	mayfly_cursor_close(s->cursor);
 	sums_cursor_close(s->sums);
+	track_copy_end(&s->tracks);
 	free(s->serial);
 	s->packed = NULL;
 	s->cursor = NULL;
@@ -188,6 +194,7 @@ static int cursor_event(struct source *s, const struct merge_map *map)
 		    .interval_log2 = log2_of(e.interval),
 		    .flags = e.kind == MAYFLY_ALLOC ? (uint8_t)e.flags
 						    : (uint8_t)(e.heap << MAYFLY_FLAG_HEAP_SHIFT),
+		    .labels = s->tracks.labels[e.labels],
 		},
 	};
 	return 1;
@@ -207,6 +214,7 @@ static size_t pack_event(uint8_t *to, const struct source *s, const struct event
 		used += varint_store(to + used, e->block.hits);
 		used += varint_store(to + used, e->block.interval_log2);
 		used += varint_store(to + used, e->block.flags);
+		used += varint_store(to + used, e->block.labels);
 		return used;
 	}
 	used += varint_store(to + used, s->allocs - e->number);
@@ -296,6 +304,7 @@ static int unpack(struct source *s, bool exact)
 		e->block.hits = (uint32_t)varint_u(in);
 		e->block.interval_log2 = (uint8_t)varint_u(in);
 		e->block.flags = (uint8_t)varint_u(in);
+		e->block.labels = (uint32_t)varint_u(in);
 		e->number = s->allocs++;
 		return 1;
 	}
@@ -398,6 +407,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 	all->truncated_stacks += info->truncated_stacks;
 	all->dropped_samples += info->dropped_samples;
 	all->dropped_frees += info->dropped_frees;
+	all->dropped_events += info->dropped_events;
 	all->nested_blocks += info->nested_blocks;
 	all->nested_bytes += info->nested_bytes;
 	/* A parent's are its children's too, so a sum would count some twice. */
@@ -446,13 +456,18 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 		return error;
 	s->trace = trace;
 	s->unit = unit_of(trace);
+	error = track_copy_begin(&s->tracks, trace, m->tables.r);
+	if (error) {
+		merge_map_free(&map);
+		return error;
+	}
 	*stay = true;
 	if (info->snapshot_ns) {
 		s->map = map;
 		return sums_cursor_open(trace, &s->sums);
 	}
 	error = open_events(s, trace);
-	if (!error && info->samples + info->frees >= LARGE_EVENTS) {
+	if (!error && (info->track_events || info->samples + info->frees >= LARGE_EVENTS)) {
 		s->map = map;
 		return 0;
 	}
@@ -462,6 +477,7 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 	mayfly_cursor_close(s->cursor);
 	s->cursor = NULL;
 	s->trace = NULL;
+	track_copy_end(&s->tracks);
 	merge_map_free(&map);
 	return error;
 }
@@ -499,11 +515,25 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 
 /* ---- the earliest event ---- */
 
+/* Whether a track event comes before the next event of a block. In snapshots only times tell. */
+static bool track_comes(const struct source *s)
+{
+	const struct mayfly_track_event *e = &s->tracks.next;
+
+	if (!s->tracks.more || !s->more)
+		return s->tracks.more;
+	return s->sums ? e->time_ns <= s->part.to_ns : e->events_before <= s->events;
+}
+
 static struct turn turn_of(const struct trace_merge *m, uint32_t source)
 {
 	const struct source *s = &m->source[source];
 
-	return (struct turn){s->offset_ns + (s->sums ? s->part.to_ns : s->event.time_ns), source};
+	int64_t time_ns = track_comes(s) ? s->tracks.next.time_ns
+			  : s->sums	 ? s->part.to_ns
+					 : s->event.time_ns;
+
+	return (struct turn){s->offset_ns + time_ns, source};
 }
 
 static inline bool earlier(const struct turn *a, const struct turn *b)
@@ -528,14 +558,15 @@ static void sift(struct trace_merge *m, size_t at)
 	heap[at] = item;
 }
 
-/* 1: there is a next event or interval; 0: no more; negative: error. */
+/* On to the next event or interval: s->more. 0 or an error. */
 static int advance(struct source *s)
 {
-	if (s->sums)
-		return sums_cursor_next(s->sums, &s->part);
-	if (s->cursor)
-		return cursor_event(s, &s->map);
-	return unpack(s, s->unit == 1);
+	int more = s->sums     ? sums_cursor_next(s->sums, &s->part)
+		   : s->cursor ? cursor_event(s, &s->map)
+			       : unpack(s, s->unit == 1);
+
+	s->more = more == 1;
+	return more < 0 ? more : 0;
 }
 
 /* Every source's first event. */
@@ -545,11 +576,12 @@ static int fill_heap(struct trace_merge *m)
 	if (!m->heap)
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < m->sources; i++) {
-		int more = advance(&m->source[i]);
+		struct source *s = &m->source[i];
+		int error = advance(s);
 
-		if (more < 0)
-			return more;
-		if (more)
+		if (error)
+			return error;
+		if (s->more || s->tracks.more)
 			m->heap[m->heaped++] = turn_of(m, (uint32_t)i);
 	}
 	for (size_t i = m->heaped / 2; i-- > 0;)
@@ -557,24 +589,21 @@ static int fill_heap(struct trace_merge *m)
 	return 0;
 }
 
-/* The first source has given its event; on to its next one. */
-static int next_in_heap(struct trace_merge *m)
+/* The first source has stepped on. */
+static void next_in_heap(struct trace_merge *m)
 {
 	uint32_t source = m->heap[0].source;
 	struct source *s = &m->source[source];
-	int more = advance(s);
 
-	if (more < 0)
-		return more;
-	if (more) {
+	if (s->more || s->tracks.more) {
 		m->heap[0] = turn_of(m, source);
 	} else {
+		m->tables.r->info.dropped_events += s->tracks.lost;
 		free_source(s);
 		m->heap[0] = m->heap[--m->heaped];
 	}
 	if (m->heaped)
 		sift(m, 0);
-	return 0;
 }
 
 /* ---- writing ---- */
@@ -623,6 +652,26 @@ static int write_part(struct trace_writer *w, struct source *s)
 	return error == MAYFLY_E_RANGE ? MAYFLY_E_DAMAGED : error; /* more freed than there was */
 }
 
+static int write_track(struct trace_writer *w, struct source *s)
+{
+	const struct mayfly_track_event *e = &s->tracks.next;
+
+	return track_copy_next(&s->tracks, w, s->map.thread[e->thread], s->map.node[e->node],
+			       s->offset_ns + e->time_ns);
+}
+
+/* What comes next of a source. */
+static int write_next(struct trace_writer *w, struct source *s)
+{
+	int error;
+
+	if (track_comes(s))
+		return write_track(w, s);
+	error = s->sums ? write_part(w, s) : write_event(w, s);
+	s->events += !s->sums && s->event.kind != MAYFLY_PROMOTE;
+	return error ? error : advance(s);
+}
+
 static int write_all(struct trace_merge *m, struct trace_writer *w)
 {
 	int error = fill_heap(m);
@@ -630,9 +679,9 @@ static int write_all(struct trace_merge *m, struct trace_writer *w)
 	while (!error && m->heaped) {
 		struct source *s = &m->source[m->heap[0].source];
 
-		error = s->sums ? write_part(w, s) : write_event(w, s);
+		error = write_next(w, s);
 		if (!error)
-			error = next_in_heap(m);
+			next_in_heap(m);
 	}
 	return error;
 }

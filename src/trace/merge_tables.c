@@ -127,21 +127,42 @@ static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, 
 	return count[number]++;
 }
 
-static uint32_t add_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t tid)
+/* own: the number of the trace whose spans it has, or 0. */
+static uint32_t add_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
+			   uint32_t tid)
 {
 	bool fresh;
 	uint32_t number;
 
 	if (name == RECORDING_NONE)
 		return RECORDING_NONE;
-	number = numbering_of(&t->threads, (struct key){{name, nth, 0, 0}}, &fresh);
+	number = numbering_of(&t->threads, (struct key){{name, nth, own, 0}}, &fresh);
 	if (number == NUMBERING_NONE)
 		return RECORDING_NONE;
 	return fresh ? recording_thread(t->r, tid, name) : number;
 }
 
+/* Which threads have spans: a byte for each. 0 or an error. */
+static int find_spans(const struct mayfly_trace *trace, uint8_t *spans)
+{
+	struct mayfly_track_cursor *cursor;
+	struct mayfly_track_event e;
+	int error, more;
+
+	if (!trace->info.track_events)
+		return 0;
+	error = mayfly_track_cursor_open(trace, &cursor);
+	if (error)
+		return error;
+	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1)
+		if (e.kind == MAYFLY_TRACK_BEGIN || e.kind == MAYFLY_TRACK_END)
+			spans[e.thread] = 1;
+	mayfly_track_cursor_close(cursor);
+	return more;
+}
+
 static bool add_threads(struct merge_tables *t, struct merge_map *map,
-			const struct mayfly_trace *trace)
+			const struct mayfly_trace *trace, const uint8_t *spans)
 {
 	size_t threads = trace->info.threads;
 	uint32_t *count = malloc((threads + 1) * sizeof(*count));
@@ -154,8 +175,8 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 		const struct mayfly_thread *thread = &trace->thread[i];
 		uint32_t name = string_of(t, map, thread->name);
 
-		map->thread[i] =
-		    add_thread(t, name, ordinal(&seen, count, name, thread->tid), thread->tid);
+		map->thread[i] = add_thread(t, name, ordinal(&seen, count, name, thread->tid),
+					    spans[i] ? t->traces : 0, thread->tid);
 		done = map->thread[i] != RECORDING_NONE;
 	}
 	numbering_free(&seen);
@@ -295,11 +316,15 @@ static bool add_nodes(struct merge_tables *t, struct merge_map *map,
 int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 		     struct merge_map *map)
 {
+	uint8_t *spans = calloc(trace->info.threads + 1, 1);
+	int error = spans ? find_spans(trace, spans) : MAYFLY_E_MEMORY;
 	bool done;
 
 	*map = (struct merge_map){0};
-	done = add_modules(t, map, trace) && add_threads(t, map, trace) &&
+	t->traces++;
+	done = !error && add_modules(t, map, trace) && add_threads(t, map, trace, spans) &&
 	       add_frames(t, map, trace) && add_nodes(t, map, trace);
+	free(spans);
 	free(map->module);
 	free(map->frame);
 	numbering_free(&map->texts);
@@ -310,5 +335,5 @@ int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 	if (done)
 		return 0;
 	merge_map_free(map);
-	return MAYFLY_E_MEMORY;
+	return error ? error : MAYFLY_E_MEMORY;
 }

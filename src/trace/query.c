@@ -130,7 +130,8 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
 	s->largest_interval = s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
-	return !s->error && query_filter_nodes(s) && query_filter_threads(s);
+	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
+	       query_prepare_labels(s);
 }
 
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
@@ -191,6 +192,9 @@ void query_end(struct query_state *s)
 	free(s->text_hash);
 	free(s->node_kept);
 	free(s->thread_kept);
+	free(s->label_kept);
+	free(s->label_slot);
+	free(s->label_text);
 	query_sums_free(&s->all);
 	rank_set_free(&s->ends);
 	numbering_free(&s->between);

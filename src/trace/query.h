@@ -3,6 +3,7 @@
  * A question to a trace, and the way to its answer:
  *
  *	query_names.c	names, filters: which nodes of the tree and which threads count
+ *	query_labels.c	sets of labels, as rows and as a filter
  *	query_sums.c	what is asked for, summed by slot: a node, a thread, or a class
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
@@ -21,6 +22,7 @@
  *	by thread				the thread that allocated
  *	by size, lifetime, heap			the number of the class
  *	by freeing thread, threads		the thread that freed, the pair
+ *	by label				what sets of labels read the same
  *
  * From the sums per node to rows:
  *
@@ -142,6 +144,11 @@ struct query_state {
 
 	/* which blocks are kept by their node, by their thread; NULL: all */
 	uint8_t *node_kept, *thread_kept;
+	uint8_t *label_kept; /* likewise, by their set of labels */
+
+	/* by label: of each set its slot; of each slot its text */
+	uint32_t *label_slot, *label_text;
+	size_t label_slots;
 
 	/* The sums. By node, most are of the last nodes of chains (reader.h), so a sum has the
 	 * number of its chain, or one behind them all. */
@@ -296,6 +303,12 @@ static inline const struct frame_spots *query_frame(struct query_state *s, uint3
 	return query_make_frame(s, index);
 }
 bool query_frames_begin(struct query_state *s);
+
+/* ---- query_labels.c ---- */
+
+/* Fills label_kept, and what rows by label need. */
+bool query_prepare_labels(struct query_state *s);
+uint32_t query_label_slot(const struct query_state *s, uint32_t set);
 
 /* ---- query_sums.c ---- */
 

@@ -50,6 +50,8 @@ static size_t own_slots(const struct query_state *s)
 		return query_classes(s->query->by);
 	case MAYFLY_BY_HEAP:
 		return MAYFLY_HEAPS;
+	case MAYFLY_BY_LABEL:
+		return s->label_slots;
 	default:
 		return s->info->nodes ? s->info->nodes : 1;
 	}
@@ -107,6 +109,8 @@ static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
 		return lifetime_class(fate.lifetime);
 	case MAYFLY_BY_HEAP:
 		return MAYFLY_FLAG_HEAP(b->flags);
+	case MAYFLY_BY_LABEL:
+		return query_label_slot(s, b->labels);
 	default:
 		return b->node < s->info->nodes ? b->node : 0;
 	}
@@ -167,6 +171,8 @@ static struct group slot_group(const struct query_state *s, uint32_t slot)
 		return query_class_group(s->query->by, slot);
 	case MAYFLY_BY_HEAP:
 		return (struct group){.low = slot, .high = slot};
+	case MAYFLY_BY_LABEL:
+		return (struct group){.function = s->label_text[slot]};
 	case MAYFLY_BY_FREEING_THREAD:
 		return (struct group){.free_thread = freeing_thread(s, slot)};
 	case MAYFLY_BY_THREADS:
@@ -341,6 +347,8 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 		return false;
 	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
 		return false;
+	if (s->label_kept && !s->label_kept[b->labels])
+		return false;
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
@@ -351,8 +359,9 @@ static bool keeps_all(const struct query_state *s)
 
 	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
 		return false; /* memory that is in the trace twice */
-	return !q->heaps && !s->thread_kept && !s->node_kept && q->min_size == 0 &&
-	       q->max_size == UINT64_MAX && q->from_ns == 0 && q->to_ns == INT64_MAX;
+	return !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
+	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
+	       q->to_ns == INT64_MAX;
 }
 
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
@@ -639,7 +648,7 @@ static bool asks_for_blocks(const struct query_state *s)
 	const struct mayfly_query *q = s->query;
 
 	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
-	       query_asks_fate(s) || q->thread.matches;
+	       query_asks_fate(s) || q->thread.matches || q->label.matches;
 }
 
 static bool has_window(const struct mayfly_query *q)

@@ -43,6 +43,7 @@ struct trace_tracks {
 
 struct trace_labels {
 	size_t first, count; /* in label[] */
+	const char *text;    /* of those that count */
 };
 
 struct trace_counter {

@@ -618,8 +618,8 @@ static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
 	row->p50_ns = percentile(sum, 50);
 	row->p90_ns = percentile(sum, 90);
 	row->p99_ns = percentile(sum, 99);
-	if (r->s->info->snapshot_ns || !r->blocks)
-		interval = 0; /* there are none to be missed */
+	if (r->s->info->snapshot_ns)
+		interval = 0; /* nothing is said of blocks */
 	row->allocated = tally_estimate(&sum->allocated, interval);
 	row->self_allocated = tally_estimate(&sum->self, interval);
 	row->live = tally_estimate(&sum->live, interval);

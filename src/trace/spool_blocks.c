@@ -29,7 +29,8 @@ static double weight(const struct spool_stream *s, const struct live_block *b)
 	if (s->exact || !b->sample.hits)
 		return (double)b->size;
 	interval = (double)((uint64_t)1 << b->sample.interval_log2);
-	if (stream_of_ocaml(b->flags) && (rate = spool_ocaml_rate(s->packets.header)) > 0)
+	if (mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)) &&
+	    (rate = spool_ocaml_rate(s->packets.header)) > 0)
 		interval = 8 / rate;
 	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags), interval, b->size,
 		      b->sample.hits, &bytes, &blocks);
@@ -197,7 +198,7 @@ void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread)
 	for (size_t i = 0, size = s->live.block_size; i < s->live.high && !s->error;) {
 		struct live_block *b = &s->live.block[i++];
 
-		if (!b->key || !stream_of_ocaml(b->flags))
+		if (!b->key || !mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)))
 			continue;
 		stream_hand_free(s, ns, b, thread, 0);
 		live_remove(&s->live, b);

@@ -111,6 +111,7 @@ struct spool_stream {
 	size_t forks, fork_blocks;
 	bool stopped; /* nothing more is read */
 
+	size_t label_texts;	 /* strings that labels have brought */
 	struct stream_ids ahead; /* types told behind a realloc whose outcome is looked for */
 
 	struct stream_note *note; /* by time; those before first_note have been handed over */
@@ -213,13 +214,6 @@ static inline uint64_t stream_key(uint64_t number)
 static inline uint64_t stream_id_key(uint64_t id)
 {
 	return stream_key((id + 1) << 4);
-}
-
-static inline bool stream_of_ocaml(uint32_t flags)
-{
-	uint32_t heap = MAYFLY_FLAG_HEAP(flags);
-
-	return heap >= MAYFLY_HEAP_OCAML_MINOR && heap <= MAYFLY_HEAP_EXTERNAL;
 }
 
 /* ---- spool_tracks.c ---- */

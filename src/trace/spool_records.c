@@ -338,7 +338,7 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	struct live_block *b;
 	int64_t ns;
 
-	if (stream_of_ocaml(heap << MAYFLY_FLAG_HEAP_SHIFT))
+	if (mayfly_heap_is_ocaml(heap))
 		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
 	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED)
 		varint_fail(in);

@@ -92,12 +92,12 @@ static bool carve(struct spool_stacks *t, uint64_t start, uint64_t end, int64_t 
 {
 	for (;;) {
 		size_t i = range_after(t, start);
-		struct stacks_range *old = &t->range[i];
-		struct stacks_range rest;
+		struct stacks_range *old, rest;
 		uint64_t module_start;
 
-		if (i == t->ranges || old->start >= end)
+		if (i == t->ranges || t->range[i].start >= end)
 			return true;
+		old = &t->range[i];
 		module_start = t->tables->module[old->module].start;
 		if (module_start >= start && module_start < end) {
 			close_module(t, old->module, now_ns);

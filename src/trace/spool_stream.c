@@ -509,7 +509,12 @@ static uint64_t tables_bytes(const struct recording *r)
 	       r->strings_size * sizeof(*r->string_start) +
 	       r->string_hash_size * sizeof(*r->string_hash) +
 	       r->node_hash_size * sizeof(*r->node_hash) + r->latest_size * sizeof(*r->latest) +
-	       r->frame_hash_size * sizeof(*r->frame_hash);
+	       r->frame_hash_size * sizeof(*r->frame_hash) +
+	       r->track_type_size * sizeof(*r->track_type) +
+	       r->track_type_hash_size * sizeof(*r->track_type_hash) +
+	       r->label_set_size * sizeof(*r->label_set) +
+	       r->label_set_hash_size * sizeof(*r->label_set_hash) +
+	       r->label_size * sizeof(*r->label);
 }
 
 void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status)

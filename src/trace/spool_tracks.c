@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NOTES 65536u /* that wait for their round */
-#define LEAST_IDS  16u
-#define TRACK_BITS 0xe0u /* of TRACK's first byte: those that say that it is one */
+#define MOST_NOTES	 65536u /* that wait for their round */
+#define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
+#define LEAST_IDS	 16u
+#define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that say that it is one */
 
 _Static_assert((int)SPOOL_BEGIN == MAYFLY_TRACK_BEGIN && (int)SPOOL_END == MAYFLY_TRACK_END &&
 		   (int)SPOOL_INSTANT == MAYFLY_TRACK_INSTANT &&
@@ -156,6 +157,19 @@ static uint32_t add_text(struct spool_stream *s, const char *text, size_t length
 	return string;
 }
 
+/* A text of a label: a process has only so many, however many texts its events have. */
+static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t length)
+{
+	size_t before = s->tables->strings;
+	uint32_t string;
+
+	if (s->label_texts >= MOST_LABEL_TEXTS)
+		return add_text(s, text, length);
+	string = add_string(s, text, length);
+	s->label_texts += s->tables->strings - before;
+	return string;
+}
+
 /* ---- types ---- */
 
 /* As the record has it. */
@@ -226,6 +240,11 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 
 	if (!take_type(in, &t))
 		return;
+	/* A process cannot have so many; what they are called is not kept either. */
+	if (s->tables->track_types == MAYFLY_TRACK_TYPES) {
+		set_id(s, &w->types, t.id, RECORDING_NONE, t.layout);
+		return;
+	}
 	for (uint32_t i = 0; i < t.texts; i++)
 		text[i] = add_string(s, t.text[i].bytes, t.text[i].length);
 	if (s->error)
@@ -239,8 +258,8 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 		type.field[i].type = layout_field(t.layout, i);
 		type.field[i].name = text[3 + i];
 	}
-	/* RECORDING_NONE: there are too many, or it can be none, as a counter without a number; its
-	 * events are not kept. */
+	/* RECORDING_NONE: it can be none, as a counter without a number; its events are not kept.
+	 */
 	set_id(s, &w->types, t.id, recording_track_type(s->tables, &type), t.layout);
 }
 
@@ -257,8 +276,8 @@ void stream_read_label(struct spool_stream *s, struct stream_writer *w, struct v
 		varint_fail(in);
 	if (in->bad)
 		return;
-	set_id(s, &w->label_ids, id, add_text(s, key, key_length),
-	       add_text(s, value, value_length));
+	set_id(s, &w->label_ids, id, add_label_text(s, key, key_length),
+	       add_label_text(s, value, value_length));
 }
 
 void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)

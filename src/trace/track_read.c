@@ -29,6 +29,7 @@ bool tracks_read_begin(struct table_reader *r)
 		return false;
 	t->text[0] = "";
 	t->texts = 1;
+	t->label_set[0] = (struct trace_labels){.text = ""};
 	t->info.label_sets = 1;
 	return true;
 }
@@ -143,6 +144,64 @@ static void read_types(struct table_reader *r)
 
 /* ---- labels ---- */
 
+/* Of a key that is there twice, the last counts. */
+static bool label_counts(const struct mayfly_label *label, size_t count, size_t i)
+{
+	for (size_t k = i + 1; k < count; k++)
+		if (label[k].key == label[i].key || strcmp(label[k].key, label[i].key) == 0)
+			return false;
+	return true;
+}
+
+/* How long the text of a set is, with its zero; and the text. */
+static size_t text_length(const struct mayfly_trace *t, const struct trace_labels *set)
+{
+	const struct mayfly_label *label = set->count ? t->label + set->first : NULL;
+	size_t length = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (label_counts(label, set->count, i))
+			length += strlen(label[i].key) + strlen(label[i].value) + 2;
+	return length ? length : 1;
+}
+
+static void put_text(const struct mayfly_trace *t, struct trace_labels *set, char *to)
+{
+	const struct mayfly_label *label = set->count ? t->label + set->first : NULL;
+
+	set->text = to;
+	*to = 0;
+	for (size_t i = 0; i < set->count; i++) {
+		if (!label_counts(label, set->count, i))
+			continue;
+		if (to != set->text)
+			*to++ = ' ';
+		to = stpcpy(stpcpy(stpcpy(to, label[i].key), "="), label[i].value);
+	}
+}
+
+/* The texts of the sets from this one on. */
+static void make_texts(struct table_reader *r, size_t first)
+{
+	struct mayfly_trace *t = r->t;
+	size_t room = 0;
+	uint64_t size = 0;
+	char *text = NULL;
+
+	for (size_t i = first; i < t->info.label_sets && size <= r->budget; i++)
+		size += text_length(t, &t->label_set[i]);
+	if (!grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !grow(r, &text, &room, 0, size, 1))
+		return;
+	t->block[t->blocks++] = text;
+	for (size_t i = first; i < t->info.label_sets; i++) {
+		size_t length = text_length(t, &t->label_set[i]);
+
+		put_text(t, &t->label_set[i], text);
+		text += length;
+	}
+}
+
 static void read_labels(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
@@ -166,7 +225,7 @@ static void read_labels(struct table_reader *r)
 			return;
 		}
 		t->label_set[t->info.label_sets + i] =
-		    (struct trace_labels){t->labels + used, (size_t)count[i]};
+		    (struct trace_labels){t->labels + used, (size_t)count[i], ""};
 		used += (size_t)count[i];
 	}
 	if (used != labels) {
@@ -177,6 +236,7 @@ static void read_labels(struct table_reader *r)
 		t->label[t->labels + i] = (struct mayfly_label){t->text[key[i]], t->text[value[i]]};
 	t->labels += labels;
 	t->info.label_sets += sets;
+	make_texts(r, t->info.label_sets - sets);
 }
 
 /* ---- where the events are ---- */
@@ -258,4 +318,9 @@ const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace,
 	s = &trace->label_set[set];
 	*count = s->count;
 	return s->count ? trace->label + s->first : NULL;
+}
+
+const char *mayfly_trace_label_text(const struct mayfly_trace *trace, size_t set)
+{
+	return set < trace->info.label_sets ? trace->label_set[set].text : "";
 }

@@ -215,7 +215,7 @@ static void *work(void *argument)
 	snprintf(name, sizeof(name), "events-%u", w->number);
 	pthread_setname_np(pthread_self(), name);
 	for (unsigned long i = 0; i < w->count; i++) {
-		random_event(&r, &e);
+		random_draw(&r, &e);
 		emit(&e);
 		w->sum = w->sum * 31 + e.kind;
 	}

@@ -94,7 +94,7 @@ static inline void random_values(struct random_events *r, struct random_event *e
 	}
 }
 
-static inline void random_event(struct random_events *r, struct random_event *e)
+static inline void random_draw(struct random_events *r, struct random_event *e)
 {
 	uint64_t dice = random_next(r);
 

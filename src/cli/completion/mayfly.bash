@@ -9,19 +9,19 @@ _mayfly()
 		--key --stream-buffer --stream-timeout --spool-dir --progress --quiet --help"
 	local receive="--output --force --key --timeout --quiet --help"
 	local report="--metric --by --sort --at --from --to --series --histogram --churn --reallocs
-		--survival --rss --fragmentation
-		--focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
+		--survival --rss --fragmentation --spans --events
+		--focus --ignore --hide --thread --heap --label --min-size --max-size --min-lifetime --max-lifetime --top --all --depth
 		--all-frames --wide --json --help"
 	local info="--modules --wide --json --help"
 	local dump="--no-stacks --json --like-memtrace --help"
 	local import="--output --force --help"
 	local export="--to --output --force --rows --metric --at --from --focus --ignore --hide --thread
-		--heap --min-size --max-size --min-lifetime --max-lifetime --all-frames --help"
+		--heap --label --min-size --max-size --min-lifetime --max-lifetime --all-frames --help"
 	local leaks="--suppressions --no-default-suppressions --print-suppressions --exit-code --by --from
-		--to --focus --ignore --hide --thread --heap --min-size --max-size --min-lifetime
+		--to --focus --ignore --hide --thread --heap --label --min-size --max-size --min-lifetime
 		--max-lifetime --top --all --depth --all-frames --wide --json --help"
 	local diff="--metric --by --sort --at --from --to --per --focus --ignore --hide --thread --heap
-		--min-size --max-size --min-lifetime --max-lifetime --top --all --depth --all-frames
+		--label --min-size --max-size --min-lifetime --max-lifetime --top --all --depth --all-frames
 		--wide --json --help"
 	local merge="--output --align --force --help"
 	local check="--max-peak --max-allocated --max-leaked --max-blocks --limits --baseline
@@ -83,7 +83,7 @@ _mayfly()
 		;;
 	--by)
 		COMPREPLY=($(compgen -W "function line stack module thread size lifetime heap \
-			freeing-thread threads" -- "$current"))
+			freeing-thread threads label" -- "$current"))
 		return
 		;;
 	--histogram)
@@ -91,7 +91,13 @@ _mayfly()
 		return
 		;;
 	--sort)
-		COMPREPLY=($(compgen -W "self total" -- "$current"))
+		if [[ " ${COMP_WORDS[*]} " == *" --spans "* ]]; then
+			COMPREPLY=($(compgen -W "total self count allocated live" -- "$current"))
+		elif [[ " ${COMP_WORDS[*]} " == *" --events "* ]]; then
+			COMPREPLY=($(compgen -W "total self count" -- "$current"))
+		else
+			COMPREPLY=($(compgen -W "self total" -- "$current"))
+		fi
 		return
 		;;
 	--at)
@@ -127,7 +133,7 @@ _mayfly()
 		return
 		;;
 	--stream | --stream-buffer | --stream-timeout | --timeout | \
-	--interval | -i | --from | --series | --focus | --ignore | --hide | --thread | --min-size | \
+	--interval | -i | --from | --series | --focus | --ignore | --hide | --thread | --label | --min-size | \
 		--max-size | --min-lifetime | --max-lifetime | --top | --depth | --error | --cost | --sample-bytes | --time | \
 		--exit-code | --per | --max-peak | --max-allocated | --max-leaked | --max-blocks | --max-increase)
 		return

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nanoseconds per event of a program (mayfly/mayfly.h), without an agent, with one that is dormant,
+recording; beside tracepoints of LTTng-UST, which write to a ring in memory that nobody reads: the
+least that they cost."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import measure
+import variants
+
+KINDS = [("span", "begin or end of a span"), ("counter", "counter"),
+         ("instant", "instant, 2 numbers")]
+THREADS = [1, 2]
+SESSION = "mayfly-bench"
+
+
+class Lttng:
+    """A session, with a daemon of our own when none is there. Use it by `with`."""
+
+    def __init__(self, tools, work):
+        self.work = work
+        self.pid_file = os.path.join(work, "sessiond.pid")
+        self.missing = None
+        if not os.path.exists(tools.program("bench_events_lttng")):
+            self.missing = "not built"
+        elif not shutil.which("lttng") or not shutil.which("lttng-sessiond"):
+            self.missing = "not installed"
+        self.failed = None
+
+    def lttng(self, *words):
+        done = subprocess.run(["lttng", "--no-sessiond", *words], capture_output=True, text=True)
+        if done.returncode and not self.failed:
+            self.failed = "lttng %s: %s" % (words[0], (done.stderr or done.stdout).strip()[-200:])
+        return done.returncode == 0
+
+    def begin(self):
+        shutil.rmtree(os.path.join(self.work, "lttng"), ignore_errors=True)
+        return self.lttng("create", SESSION, "--snapshot",
+                          "--output=" + os.path.join(self.work, "lttng")) and \
+            self.lttng("enable-channel", "-u", "--overwrite", "--subbuf-size=1M", "--num-subbuf=4",
+                       "events") and \
+            self.lttng("enable-event", "-u", "-c", "events", "mayfly_bench:*") and \
+            self.lttng("start")
+
+    def end(self):
+        """What is in the ring goes to files, which shows that there was something in it."""
+        self.lttng("snapshot", "record")
+        written = sum(os.path.getsize(os.path.join(folder, name))
+                      for folder, _, names in os.walk(os.path.join(self.work, "lttng"))
+                      for name in names)
+        if written < 1 << 20 and not self.failed:
+            self.failed = "only %d bytes were recorded" % written
+        self.lttng("destroy", SESSION)
+
+    def __enter__(self):
+        if not self.missing:
+            running = subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True)
+            if running.returncode:
+                subprocess.run(["lttng-sessiond", "--daemonize", "--pidfile=" + self.pid_file],
+                               capture_output=True)
+        return self
+
+    def __exit__(self, *_):
+        if os.path.exists(self.pid_file):
+            with open(self.pid_file) as f:
+                os.kill(int(f.read()), signal.SIGTERM)
+            for _ in range(100):
+                if not os.path.exists(self.pid_file):
+                    break
+                time.sleep(0.1)
+
+
+def list_variants(tools, lttng):
+    native = variants.Variant("none", "no agent", None)
+    record = variants.Variant(
+        "record", "mayfly record", None, missing=None if tools.has_mayfly() else "not built",
+        wrap=lambda command, work: [tools.mayfly, "record", "-q", "-o",
+                                    os.path.join(work, "t.mayfly"), "--"] + command)
+    idle = variants.Variant("lttng-idle", "LTTng-UST, no session", None, missing=lttng.missing)
+    ring = variants.Variant("lttng", "LTTng-UST, into a ring", None, missing=lttng.missing)
+    return [native, tools.agent_variant("dormant", "agent, dormant", "start=dormant", None),
+            tools.agent_variant("agent", "agent, into a spool that nobody reads", "start=on", None),
+            record, idle, ring]
+
+
+def one(tools, variant, lttng, threads, batches, work):
+    program = "bench_events_lttng" if variant.name.startswith("lttng") else "bench_events"
+    command = [tools.program(program), str(threads), str(batches)]
+    process = measure.Process(tools.spawn, variant.wrap(command, work), variant.env(work),
+                              measure.CPUS, work)
+    run = process.finish()
+    if run["status"]:
+        raise RuntimeError("%s: status %d: %s" % (variant.name, run["status"], run["complaint"]))
+    return json.loads(process.output()), run["foreign"]
+
+
+def dropped(tools, work):
+    done = subprocess.run([tools.mayfly, "info", "--json", os.path.join(work, "t.mayfly")],
+                          capture_output=True)
+    return json.loads(done.stdout)["dropped_events"] if done.returncode == 0 else None
+
+
+def clean(variant, work):
+    for name in os.listdir(work):
+        if name.endswith(".spool"):
+            os.unlink(os.path.join(work, name))
+
+
+def measure_all(tools, rounds, quick, work, progress):
+    result = {"rounds": rounds, "foreign": [], "failed": {}, "loads": [], "dropped": 0}
+    with Lttng(tools, work) as lttng:
+        present = list_variants(tools, lttng)
+        result["variants"] = [{"name": v.name, "label": v.label, "missing": v.missing}
+                              for v in present]
+        present = [v for v in present if not v.missing]
+        for threads in THREADS:
+            load = {"threads": threads, "figures": {}}
+            for number in range(rounds):
+                progress("events: %d thread(s), round %d of %d" % (threads, number + 1, rounds))
+                for variant in measure.rotated(present, number):
+                    if variant.name in result["failed"]:
+                        continue
+                    try:
+                        if variant.name == "lttng" and not lttng.begin():
+                            raise RuntimeError(lttng.failed)
+                        figures, foreign = one(tools, variant, lttng, threads,
+                                               50 if quick else 200, work)
+                        if variant.name == "lttng":
+                            lttng.end()
+                            if lttng.failed:
+                                raise RuntimeError(lttng.failed)
+                    except (RuntimeError, ValueError) as error:
+                        result["failed"][variant.name] = str(error)
+                        continue
+                    if variant.name == "record":
+                        result["dropped"] += dropped(tools, work) or 0
+                    clean(variant, work)
+                    load["figures"].setdefault(variant.name, []).append(figures)
+                    result["foreign"].append(foreign)
+            result["loads"].append(load)
+    return result
+
+
+def values(load, name, kind, which):
+    return [f[kind][which] for f in load["figures"].get(name, [])]
+
+
+def ratios(load, name, other, kind, which="median_ns"):
+    return [a / b for a, b in zip(values(load, name, kind, which), values(load, other, kind, which))]
+
+
+def cells(data, name, which):
+    row = []
+    for load in data["loads"]:
+        for kind, _ in KINDS:
+            found = values(load, name, kind, which)
+            row.append("%.2f" % measure.median(found) if found else "-")
+    return row
+
+
+def render(data, table):
+    """table: of bench/render.py."""
+    head = [""] + ["%s, %d thread%s" % (kind, load["threads"], "s"[:load["threads"] > 1])
+                   for load in data["loads"] for kind, _ in KINDS]
+    lines = []
+    for which, what in (("median_ns", "Nanoseconds of thread CPU time per event, its loop included:"
+                         " median of the rounds, each the median of its batches. %s." %
+                         "; ".join("*%s*: %s" % pair for pair in KINDS)),
+                        ("min_ns", "The same by each run's fastest batch:")):
+        rows = []
+        for v in data["variants"]:
+            why = v["missing"] or data["failed"].get(v["name"])
+            rows.append([v["label"]] + ([why] + [""] * (len(head) - 2) if why
+                                        else cells(data, v["name"], which)))
+        lines += [what, ""] + table(head, rows)
+    rows = []
+    for label, name, which in (("medians", "record", "median_ns"), ("fastest batches", "record", "min_ns")):
+        row = [label]
+        for load in data["loads"]:
+            for kind, _ in KINDS:
+                found = ratios(load, name, "lttng", kind, which)
+                row.append("%.2f" % measure.median(found) if found else "-")
+        rows.append(row)
+    lines += ["mayfly record over LTTng-UST in the same round:", ""] + table(head, rows)
+    lines += ["Events that mayfly had no room for: %d." % data["dropped"], ""]
+    return lines
