@@ -7,7 +7,6 @@
  * Whether a stack passes the user's filters is asked of a query that has no others: a stack that
  * it has a sum for, passes.
  */
-#include "convert/event_walk.h"
 #include "convert/exports.h"
 #include "convert/out.h"
 
@@ -40,7 +39,6 @@ struct table {
 	struct rank_set freed;	 /* samples */
 	struct rank_set threads; /* that pass the filters */
 	struct rank_set labels;	 /* sets that pass the filters */
-	char labels_text[16384];
 };
 
 /* ---- places ---- */
@@ -305,8 +303,7 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
-	out_csv(&t->out,
-		label_set_text(t->labels_text, sizeof(t->labels_text), t->trace, e->labels));
+	out_csv(&t->out, mayfly_trace_label_text(t->trace, e->labels));
 	out_char(&t->out, ',');
 	return write_place_again(t, e->node);
 }

@@ -415,17 +415,3 @@ bool label_counts(const struct mayfly_label *label, size_t i, size_t count)
 			return false;
 	return true;
 }
-
-const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
-			   uint32_t set)
-{
-	size_t count, used = 0;
-	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-	*buffer = 0;
-	for (size_t i = 0; i < count && used < size; i++)
-		if (label_counts(label, i, count))
-			used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s",
-						 used ? ", " : "", label[i].key, label[i].value);
-	return buffer;
-}

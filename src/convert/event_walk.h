@@ -133,8 +133,5 @@ bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_t
 			 double *value);
 /* Whether label i of a set counts: of a key that is there twice, the last one does. */
 bool label_counts(const struct mayfly_label *label, size_t i, size_t count);
-/* "request=7, tenant=b" of a set of labels; "" for none. */
-const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
-			   uint32_t set);
 
 #endif
