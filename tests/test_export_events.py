@@ -1201,6 +1201,22 @@ def sqlite_track_events(name):
 
 
 @case
+def more_open_spans_than_are_followed():
+    """4096 on a thread: the others are there, and never end; those around them end when they did."""
+    events = story("tracks-deep")
+    spans, _ = spans_of(events)
+    rows = database("tracks-deep").execute("SELECT begin_ns, end_ns FROM spans ORDER BY span").fetchall()
+    same(rows, [(s.begin, s.end if s.depth < 4096 else None) for s in spans], "spans")
+    slices = Slices()
+    for event in chrome("tracks-deep"):
+        if event["ph"] == "B":
+            slices.begin(round(event["ts"] * 1000), event["tid"], event["name"], {}, False)
+        elif event["ph"] == "E":
+            slices.end(round(event["ts"] * 1000), event["tid"])
+    same([(begin, end) for _, begin, end in reversed(slices.paused)], rows[:4096], "slices")
+
+
+@case
 def csv_labels():
     name = "tracks-exact"
     path = export("csv", name, "--rows", "samples")

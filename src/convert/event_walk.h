@@ -30,7 +30,9 @@ struct open_span {
 	uint64_t number; /* of the trace's spans, counted from 0 in order of their BEGINs */
 	uint64_t parent; /* number of the span around it, or SPAN_NONE */
 	uint32_t depth;	 /* 0: there is no span around it */
-	bool cut;	 /* has no slice any more: see walk_nesting */
+	uint32_t
+	    over; /* spans of its type, begun after it, that are not followed: they end first */
+	bool cut; /* has no slice any more: see walk_nesting */
 };
 #define SPAN_NONE UINT64_MAX
 
