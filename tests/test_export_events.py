@@ -87,8 +87,10 @@ def spans_of(events):
     for place, event in enumerate(events):
         stack = stacks[event["tid"]]
         if event["event"] == "end":
-            which = [i for i, span in enumerate(stack) if span.name == event["name"]][-1:]
-            for i in which:
+            i = len(stack) - 1
+            while i >= 0 and stack[i].name != event["name"]:
+                i -= 1
+            if i >= 0:
                 above = [s for s in stack[i + 1:] if s.slice_end is None]
                 if len(above) > 64:
                     for span in above:
