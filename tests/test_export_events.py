@@ -6,6 +6,7 @@ anew here from every event. Track events are compared with what make_tracks says
 import bisect
 import collections
 import csv
+import gzip
 import json
 import math
 import os
@@ -1226,6 +1227,50 @@ def csv_labels():
         rows = {int(row["sample"]): row["labels"] for row in csv.DictReader(file)}
     same(rows, {e["sample"]: ", ".join("%s=%s" % label for label in e["labels"].items())
                 for e in story(name) if e["event"] == "alloc"}, "labels")
+
+
+def pprof_by_labels(path, kind):
+    """{labels: value} of a sample type in a profile.proto."""
+    with open(path, "rb") as file:
+        profile = messages(gzip.decompress(file.read()))
+    texts = [v.decode() for n, v in profile if n == 6]
+    types = [texts[first(messages(v), 1, 0)] for n, v in profile if n == 1]
+    sums = collections.Counter()
+    for sample in (messages(v) for n, v in profile if n == 2):
+        labels = tuple((texts[first(l, 1)], texts[first(l, 2, 0)]) for l in
+                       (messages(v) for n, v in sample if n == 3))
+        values, at, shift = [0], 0, 0
+        for byte in first(sample, 2):
+            values[at] |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                values.append(0)
+                at, shift = at + 1, 0
+        sums[labels] += values[types.index(kind)]
+    return +sums
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def pprof_labels(name):
+    """What has which labels: of all that was allocated, and of what was never freed, some of it."""
+    weights = {e["sample"]: e["weight_bytes"] for e in dump(name)}
+    sizes = {e["sample"]: e["size"] for e in dump(name)}
+    freed = {e["sample"] for e in dump(name) if e["event"] == "free"}
+    for kind, options, fits in (
+            ("alloc_space", [], lambda sample: True),
+            ("leaked_space", ["--metric", "leaked"], lambda sample: sample not in freed),
+            ("alloc_space", ["--min-size", "100"], lambda sample: sizes[sample] >= 100)):
+        expected = collections.Counter()
+        for event in story(name):
+            if event["event"] == "alloc" and fits(event["sample"]):
+                expected[tuple(event["labels"].items())] += weights[event["sample"]]
+        got = pprof_by_labels(export("pprof", name, *options), kind)
+        same(set(got), set(expected), "labels")
+        for labels, size in expected.items():
+            close(got[labels], size, "%s %s" % (kind, labels), 2)
+    need("go")
+    done = run(["go", "tool", "pprof", "-tags", "-unit=B", export("pprof", name, "--metric", "leaked")])
+    check(done.code == 0 and b"request: Total" in done.out and b"tenant: Total" in done.out, done)
 
 
 @case
