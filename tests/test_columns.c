@@ -702,7 +702,8 @@ static void strange_events(void)
 			}
 			for (size_t i = 0; i < w->b.allocs; i++) {
 				w->b.alloc_flags[i] = (uint8_t)random_u64();
-				w->b.hits[i] = below(2) ? 0 : (uint32_t)random_u64() & TRACE_MAX_HITS;
+				w->b.hits[i] =
+				    below(2) ? 0 : (uint32_t)random_u64() & TRACE_MAX_HITS;
 				w->b.interval_log2[i] = (uint8_t)below(TRACE_MAX_INTERVAL + 1);
 			}
 			for (size_t i = 0; i < w->b.events - w->b.allocs; i++)

@@ -349,8 +349,8 @@ def labels_group_blocks():
     found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
     one = 1024 + 4 * 2000 + 3000
     same(answer["by"], "label", "by")
-    same(found, {"tenant=small request=search": 100 * one, "tenant=small request=index": 50 * one,
-                 "tenant=large request=index": 50 * one, None: 5000}, "sets")
+    same(found, {"tenant=small, request=search": 100 * one, "tenant=small, request=index": 50 * one,
+                 "tenant=large, request=index": 50 * one, None: 5000}, "sets")
     answer = parsed("report", "--by", "label:tenant", "--metric", "allocated", trace("labels"))
     found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
     same(found, {"small": 150 * one, "large": 50 * one, None: 5000}, "one key")
