@@ -835,6 +835,40 @@ static void notes_of_whole_spools(void)
 	spool_file_free(f);
 }
 
+/* A thread that the spool does not name is called what the recorder says; the spool knows better.
+ */
+static void noted_names(void)
+{
+	static const char *const expected[] = {"silent", "told", "told", "latest"};
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 12);
+	struct reading *r = open_online(f);
+
+	CHECK(spool_stream_name(r->s, 9, "nobody") == 0); /* has no event */
+	CHECK(spool_stream_name(r->s, 11, "silent") == 0 && spool_stream_name(r->s, 11, "") == 0);
+	CHECK(spool_stream_name(r->s, 12, "before") == 0);
+	note(r, 1, 11, 0);
+	note(r, 2, 12, 0);
+	spool_writer_thread(w, 3, 12, "told");
+	spool_writer_thread(w, 3, 13, "told");
+	round_at(r, 10);
+	note(r, 11, 13, 0);
+	CHECK(spool_stream_name(r->s, 13, "after") == 0);
+	note(r, 12, 14, 0);
+	CHECK(spool_stream_name(r->s, 14, "first") == 0);
+	round_at(r, 20);
+	CHECK(spool_stream_name(r->s, 14, "latest") == 0);
+	finish(r, NULL);
+	CHECK(r->t->threads == 4);
+	for (size_t i = 0; i < r->t->threads && i < 4; i++)
+		CHECK(r->t->thread[i].tid == 11 + i &&
+			  !strcmp(recording_text(r->t, r->t->thread[i].name), expected[i]),
+		      "%zu: %s", i, recording_text(r->t, r->t->thread[i].name));
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* A recorder that notes and never has a round does not take all memory. */
 static void notes_are_bounded(void)
 {
@@ -880,6 +914,7 @@ int main(void)
 	RUN(notes_are_merged);
 	RUN(late_notes);
 	RUN(notes_of_whole_spools);
+	RUN(noted_names);
 	RUN(notes_are_bounded);
 	DONE();
 }

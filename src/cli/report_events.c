@@ -358,22 +358,30 @@ struct pauses {
 	size_t first, last; /* classes that are not empty */
 };
 
+static void add_pauses(struct pauses *p, const struct mayfly_span_row *row)
+{
+	p->row[p->rows++] = row;
+	for (size_t k = 0; k < MAYFLY_SPAN_CLASSES; k++) {
+		if (!row->in_class[k])
+			continue;
+		p->first = k < p->first ? k : p->first;
+		p->last = k > p->last ? k : p->last;
+		p->most = row->in_class[k] > p->most ? row->in_class[k] : p->most;
+	}
+}
+
+/* Those of minor collections first. */
 static struct pauses find_pauses(const struct view *v)
 {
 	struct pauses p = {.first = MAYFLY_SPAN_CLASSES};
 
-	for (size_t i = 0; i < v->spans->rows && p.rows < MOST_PAUSES; i++) {
-		const struct mayfly_span_row *row = &v->spans->row[i];
+	for (int major = 0; major < 2; major++) {
+		for (size_t i = 0; i < v->spans->rows && p.rows < MOST_PAUSES; i++) {
+			const struct mayfly_span_row *row = &v->spans->row[i];
+			const struct mayfly_track_type *type = type_of(v, row->type);
 
-		if (!is_pause(type_of(v, row->type)) || !row->count)
-			continue;
-		p.row[p.rows++] = row;
-		for (size_t k = 0; k < MAYFLY_SPAN_CLASSES; k++) {
-			if (!row->in_class[k])
-				continue;
-			p.first = k < p.first ? k : p.first;
-			p.last = k > p.last ? k : p.last;
-			p.most = row->in_class[k] > p.most ? row->in_class[k] : p.most;
+			if (is_pause(type) && row->count && (type->name[1] == 'a') == major)
+				add_pauses(&p, row);
 		}
 	}
 	return p;
@@ -455,6 +463,12 @@ static bool put_instant(struct table *t, const struct view *v, const struct mayf
 	       put_duration(t, (double)sum->last_ns) && put_type(t, v, sum->type);
 }
 
+/* A sum says something where values are of events, as in an eventlog, and not of moments. */
+static bool has_sums(const struct view *v)
+{
+	return trace_has_no_blocks(v->r->file.info);
+}
+
 static bool put_counter(struct table *t, const struct view *v, const struct mayfly_track_sum *sum)
 {
 	const double values[] = {sum->min, sum->mean, sum->max, sum->last, sum->total};
@@ -463,7 +477,7 @@ static bool put_counter(struct table *t, const struct view *v, const struct mayf
 
 	if (!put_count(t, sum->count))
 		return false;
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+	for (size_t i = 0; i < (has_sums(v) ? 5u : 4u); i++)
 		if (!table_cell(t, track_number(text, sizeof(text), unit, values[i])))
 			return false;
 	return put_type(t, v, sum->type);
@@ -521,7 +535,8 @@ static bool print_counters(struct view *v)
 	};
 
 	find_categories(v, COUNTERS);
-	return print_sums(v, COUNTERS, c, add_type_columns(v, c, 6, "COUNTER"), put_counter);
+	return print_sums(v, COUNTERS, c, add_type_columns(v, c, has_sums(v) ? 6 : 5, "COUNTER"),
+			  put_counter);
 }
 
 /* Names of buckets are in the order of their sizes. */
@@ -565,7 +580,7 @@ static bool print_bucket_table(const struct view *v, const struct mayfly_track_s
 		most = fmax(most, sum[i]->total);
 		whole += sum[i]->total;
 	}
-	print_section(v, "Blocks that OCaml's runtime allocated, by size");
+	print_section(v, "Blocks allocated in OCaml's major heap, promoted ones too, by size");
 	for (size_t i = 0; done && i < count; i++)
 		done = put_bucket(t, v, sum[i], &most, whole);
 	if (done)

@@ -60,6 +60,7 @@ struct stream_waiting {
 /* What is known of a thread number. */
 struct stream_thread {
 	uint32_t tid, index, name;
+	bool told; /* the name, by the spool */
 };
 
 /* What was live at a FORK record, by serial. */

@@ -90,6 +90,10 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, uint32_t kind,
 		      const struct mayfly_track_type *type, const uint64_t *value);
 
+/* What the recorder takes a thread to be called, unless the spool says it, before or after. 0 or a
+ * negative enum mayfly_error. */
+int spool_stream_name(struct spool_stream *s, uint32_t tid, const char *name);
+
 /* For the progress line and bounds: at the latest round. */
 struct spool_stream_status {
 	int64_t time_ns;

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly record: what the program finds in its environment, the agent and its settings. */
+#include "record.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* Where the build was told to install; another build system may leave that open. */
+#ifndef MAYFLY_PREFIX
+#define MAYFLY_PREFIX "/usr/local"
+#define MAYFLY_LIBDIR "lib"
+#endif
+
+/* The agent: beside mayfly, in the tree where it was built, or where it was installed. */
+static char *find_agent(const char *name)
+{
+	static const char *const places[] = {"",
+					     "../agent/",
+					     "../" MAYFLY_LIBDIR "/mayfly/",
+					     "../lib/mayfly/",
+					     MAYFLY_PREFIX "/" MAYFLY_LIBDIR "/mayfly/",
+					     NULL};
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length <= 0)
+		return NULL;
+	self[length] = 0;
+	*(strrchr(self, '/') + 1) = 0;
+	for (size_t i = 0; places[i]; i++) {
+		char *path =
+		    record_format("%s%s%s", *places[i] == '/' ? "" : self, places[i], name);
+		char *real = realpath(path, NULL);
+
+		free(path);
+		if (real && !access(real, R_OK))
+			return real;
+		free(real);
+	}
+	return NULL;
+}
+
+static bool preload_brings_new(const char *list)
+{
+	bool brings = false;
+
+	while (*list && !brings) {
+		size_t length = strcspn(list, ": ");
+		char *library = record_format("%.*s", (int)length, list);
+
+		brings = program_library_brings_new(library);
+		free(library);
+		list += length + (list[length] != 0);
+	}
+	return brings;
+}
+
+/* Sets r->preload: the agent before what the user preloads. An allocator that defines operator new
+ * itself does not go through malloc; then the agent's own, which do, come with it. */
+bool record_choose_preload(struct record *r)
+{
+	const char *user = getenv("LD_PRELOAD");
+	char *agent = find_agent("libmayfly.so"), *cxx = NULL;
+
+	if (!user)
+		user = "";
+	if (!agent) {
+		cli_error("libmayfly.so is neither beside mayfly nor where it was installed");
+		return false;
+	}
+	if (r->program.brings_new || preload_brings_new(user))
+		cxx = find_agent("libmayfly-cxx.so");
+	if (strpbrk(agent, ": ") || (cxx && strpbrk(cxx, ": "))) {
+		cli_error("'%s' cannot be preloaded: its path has a space or a colon", agent);
+		free(agent);
+		free(cxx);
+		return false;
+	}
+	r->preload = record_format("%s%s%s%s%s", agent, cxx ? ":" : "", cxx ? cxx : "",
+				   *user ? ":" : "", user);
+	free(agent);
+	free(cxx);
+	return true;
+}
+
+/* A value of MAYFLY ends at a comma, and '%' escapes. */
+static char *escape(const char *text)
+{
+	char *escaped = record_format("%*s", (int)strlen(text) * 3 + 1, "");
+	char *to = escaped;
+
+	for (; *text; text++) {
+		if (*text == ',' || *text == '%')
+			to += sprintf(to, "%%%02x", (unsigned char)*text);
+		else
+			*to++ = *text;
+	}
+	*to = 0;
+	return escaped;
+}
+
+/* The agent's settings. */
+char *record_agent_settings(const struct record *r)
+{
+	char *path = *r->spool == '/' ? record_format("%s", r->spool)
+				      : record_format("%s/%s", r->folder, r->spool);
+	char *escaped = escape(path), *settings, overhead[64] = "", ocaml[64] = "", maps[64] = "";
+
+	if (r->overhead)
+		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
+			 r->overhead % 100);
+	if (r->ocaml_off)
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
+	else if (r->ocaml_rate > 0)
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.15g", r->ocaml_rate);
+	if (r->map_events_off)
+		snprintf(maps, sizeof(maps), ",map_events=off");
+	else if (r->map_events)
+		snprintf(maps, sizeof(maps), ",map_events=%" PRIu64, r->map_events);
+	settings = record_format(
+	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s%s",
+	    escaped, 1ull << r->interval_log2, record_sampler_names[r->sampler], (long)r->child.pid,
+	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml, maps,
+	    r->user_settings);
+	free(escaped);
+	free(path);
+	return settings;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly record: the spools of the processes, and a recorder for each. */
+#include "record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "replace.h"
+#include "symbols/symbols.h"
+
+#define START_NS 1000000000ll /* frequent ticks at first */
+#define FIND_NS	 100000000ll  /* spools of other images and processes */
+#define SWEEP_NS 1000000000ll /* processes that have ended */
+
+/* ---- files ---- */
+
+void record_choose_names(struct record *r)
+{
+	const char *slash = strrchr(r->argv[0], '/');
+	const char *name = slash ? slash + 1 : r->argv[0];
+
+	if (r->output)
+		r->file = record_format("%s", r->output);
+	else
+		r->file = record_format("%s%smayfly.%s.%ld.mayfly",
+					r->stream.only ? r->stream.spool_dir : "",
+					r->stream.only ? "/" : "", name, (long)r->child.pid);
+	r->spool = record_format("%s.spool", r->file);
+}
+
+/* FILE.PID.K.spool becomes FILE.PID.K.part. */
+static char *part_name(const char *spool)
+{
+	return record_format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
+}
+
+static bool refuse_old_spool(const char *path)
+{
+	cli_error("'%s' is there from a recording that was cut off or still runs; "
+		  "'mayfly report' reads it; remove it or use --force",
+		  path);
+	return false;
+}
+
+static bool clear_old_part(const struct record *r, const char *spool)
+{
+	char *part = part_name(spool);
+	bool good = true;
+
+	if (r->force)
+		unlink(part);
+	else if (!access(part, F_OK))
+		good = refuse_old_spool(part);
+	free(part);
+	return good;
+}
+
+/* Spools that an earlier recording of the same name left would be taken for this one's. */
+static bool clear_old_spools(const struct record *r)
+{
+	struct spool_list list;
+	bool good = true;
+
+	if (r->force)
+		unlink(r->spool);
+	if (!spool_list_read(&list, r->file))
+		return false;
+	for (size_t i = 0; i < list.count && good; i++) {
+		if (!r->force || spool_in_use(&list.entry[i])) {
+			good = refuse_old_spool(list.entry[i].path);
+		} else {
+			unlink(list.entry[i].path);
+			good = clear_old_part(r, list.entry[i].path);
+		}
+	}
+	spool_list_free(&list);
+	return good && (!access(r->spool, F_OK) || clear_old_part(r, r->spool));
+}
+
+/* ---- recorders ---- */
+
+const char *record_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+struct recorder *record_find(const struct record *r, const char *spool)
+{
+	for (size_t i = 0; i < r->recorders; i++)
+		if (!strcmp(record_base_name(r->recorder[i]->spool), record_base_name(spool)))
+			return r->recorder[i];
+	return NULL;
+}
+
+struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
+{
+	struct recorder_options options = {.snapshot_ns = r->snapshot_ns,
+					   .max_size = r->max_size,
+					   .symbols = r->symbols,
+					   .follow = r->follow,
+					   .sender = r->stream.sender,
+					   .no_file = r->stream.only};
+	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
+	char *part = part_name(spool);
+	struct recorder *made = NULL;
+
+	if (grown) {
+		r->recorder = grown;
+		made = recorder_new(spool, part, pid, &options);
+	}
+	free(part);
+	if (!made) {
+		cli_error("out of memory; '%s' is not read while %s runs", spool, r->argv[0]);
+		return NULL;
+	}
+	grown[r->recorders++] = made;
+	return made;
+}
+
+bool record_make_spool(struct record *r)
+{
+	struct spool_settings settings = {
+	    .sampler = (uint32_t)r->sampler,
+	    .interval_log2 = r->interval_log2,
+	    .exact = r->exact,
+	    .overhead = r->overhead,
+	    .max_packets = r->max_spool / SPOOL_PACKET_BYTES,
+	};
+	struct symbols_options symbols = {.debug_dir = r->debug_dir};
+	struct recorder *first;
+	int error;
+
+	r->symbols = symbols_new(&symbols);
+	if (!r->symbols) {
+		cli_error("out of memory");
+		return false;
+	}
+	if (!record_stream_open(&r->stream) || !replace_allowed(r->file, r->force) ||
+	    !clear_old_spools(r))
+		return false;
+	first = record_add(r, r->spool, r->child.pid);
+	if (!first)
+		return false;
+	error = recorder_create(first, &settings);
+	if (error == EEXIST)
+		return refuse_old_spool(r->spool);
+	if (error) {
+		cli_error("cannot make '%s': %s", r->spool, strerror(error));
+		return false;
+	}
+	return true;
+}
+
+/* Of a forked child: the recorder of the process that it came from. NULL when there is none. */
+struct recorder *record_parent_of(const struct record *r, const struct recorder *child)
+{
+	char *name = r->follow ? spool_parent_name(child->spool) : NULL;
+	struct recorder *parent = name ? record_find(r, name) : NULL;
+
+	free(name);
+	return parent != child ? parent : NULL;
+}
+
+static bool is_parent(const struct record *r, const struct recorder *one)
+{
+	for (size_t i = 0; i < r->recorders; i++)
+		if (r->recorder[i] != one && r->recorder[i]->state != RECORDER_FINISHED &&
+		    record_parent_of(r, r->recorder[i]) == one)
+			return true;
+	return false;
+}
+
+uint64_t record_fork_ticks(const struct recorder *one)
+{
+	struct spool_glance g;
+
+	return spool_glance(one->spool, &g) ? g.fork_ticks : 0;
+}
+
+static int compare_forks(const void *a, const void *b)
+{
+	uint64_t x = record_fork_ticks(*(struct recorder *const *)a);
+	uint64_t y = record_fork_ticks(*(struct recorder *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+/* The forked children that have not been begun, by the time of the fork. NULL: none. */
+struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
+				       size_t *count)
+{
+	struct recorder **list = r->follow ? calloc(r->recorders, sizeof(*list)) : NULL;
+
+	*count = 0;
+	for (size_t i = 0; list && i < r->recorders; i++)
+		if (r->recorder[i]->state == RECORDER_IDLE &&
+		    record_parent_of(r, r->recorder[i]) == parent)
+			list[(*count)++] = r->recorder[i];
+	if (*count)
+		qsort(list, *count, sizeof(*list), compare_forks);
+	return list;
+}
+
+/* Begins to read a spool. What a forked child has inherited, its parent's stream keeps only for a
+ * while, so children begin as soon as their parent has come to the fork. */
+static void begin_reading(const struct record *r, struct recorder *one, struct recorder *parent)
+{
+	struct recorder **child;
+	size_t children;
+
+	if (!recorder_begin(one, parent))
+		return;
+	child = record_idle_children(r, one, &children);
+	for (size_t i = 0; i < children; i++) {
+		recorder_read_until(one, record_fork_ticks(child[i]) + 1);
+		begin_reading(r, child[i], one);
+	}
+	free(child);
+}
+
+/* The ancestors first. */
+static void begin_with_ancestors(const struct record *r, struct recorder *one, unsigned int depth)
+{
+	struct recorder *parent = record_parent_of(r, one);
+
+	if (parent && parent->state == RECORDER_IDLE && depth < MOST_ANCESTORS)
+		begin_with_ancestors(r, parent, depth + 1);
+	if (one->state == RECORDER_IDLE)
+		begin_reading(r, one, parent && parent->stream ? parent : NULL);
+}
+
+bool record_is_last_image(const struct record *r, const struct recorder *one)
+{
+	for (size_t i = r->recorders; i-- && r->recorder[i] != one;)
+		if (r->recorder[i]->pid == one->pid)
+			return false;
+	return true;
+}
+
+static uint64_t nanoseconds(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* What only the recorder knows about how this image ended. */
+struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last)
+{
+	const struct spool_header *h = one->watch.header;
+	const struct child *c = &r->child;
+	struct spool_ending e = {.ending = MAYFLY_END_UNKNOWN};
+
+	if (!last) {
+		e.ending = MAYFLY_END_EXEC;
+	} else if (one->pid == c->pid) {
+		bool killed = WIFSIGNALED(c->status);
+
+		e.ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
+		e.code = killed ? WTERMSIG(c->status) : WEXITSTATUS(c->status);
+		e.cpu_ns = nanoseconds(c->usage.ru_utime) + nanoseconds(c->usage.ru_stime);
+		e.max_rss_bytes = (uint64_t)c->usage.ru_maxrss * 1024;
+		if (h && c->ended_ns > (int64_t)h->start_mono_ns)
+			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
+	}
+	if (h && h->clock == SPOOL_CLOCK_TSC)
+		recorder_clock(h, &e.end_ticks, &e.end_mono_ns);
+	return e;
+}
+
+/* Its image is gone while other processes run on: what has been begun is completed now, so that
+ * many processes, one after the other, do not add up. */
+static void retire(const struct record *r, struct recorder *one, bool last)
+{
+	struct spool_ending ending = record_ending_of(r, one, last);
+
+	if (one->state == RECORDER_READING && (r->follow || last)) {
+		one->keep_stream = r->follow;
+		recorder_finish(one, NULL, &ending);
+	} else if (one->state == RECORDER_READING) {
+		recorder_drop(one);
+	}
+	recorder_detach(one);
+}
+
+/* After an exec the program goes on in the spool of the new image. */
+static void find_image(struct record *r)
+{
+	char *next = record_format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);
+	struct recorder *made;
+	struct spool_glance g;
+
+	if (spool_glance(next, &g) && g.state != SPOOL_WAITING) {
+		r->images++;
+		made = record_add(r, next, r->child.pid);
+		if (made)
+			recorder_attach(made);
+		for (size_t i = 0; made && i + 1 < r->recorders; i++)
+			if (r->recorder[i]->pid == r->child.pid)
+				retire(r, r->recorder[i], false);
+	}
+	free(next);
+}
+
+/* A new child of a process that is being read. */
+static void begin_after_parent(const struct record *r, struct recorder *child)
+{
+	struct recorder *parent = record_parent_of(r, child);
+
+	if (!parent || !parent->stream)
+		return;
+	if (parent->state == RECORDER_READING)
+		recorder_read_until(parent, record_fork_ticks(child) + 1);
+	begin_reading(r, child, parent);
+}
+
+static void find_children(struct record *r)
+{
+	struct spool_list list;
+	struct recorder *made;
+
+	if (!spool_list_read(&list, r->file))
+		return;
+	for (size_t i = 0; i < list.count; i++) {
+		const struct spool_entry *e = &list.entry[i];
+
+		if (e->pid == r->child.pid || e->glance.state == SPOOL_WAITING ||
+		    record_find(r, e->path))
+			continue;
+		made = record_add(r, e->path, e->pid);
+		if (!made)
+			break;
+		if (!recorder_attach(made))
+			begin_after_parent(r, made);
+		for (size_t j = 0; j + 1 < r->recorders; j++)
+			if (r->recorder[j]->pid == e->pid)
+				retire(r, r->recorder[j], false);
+	}
+	spool_list_free(&list);
+}
+
+/* Processes that have ended. A stream is kept for a while longer: a child that was forked last may
+ * not have its spool yet. */
+static void sweep(struct record *r)
+{
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		if (one->pid == r->child.pid)
+			continue;
+		if (one->state == RECORDER_FINISHED && one->keep_stream && ++one->sweeps > 2 &&
+		    !is_parent(r, one))
+			recorder_forget(one);
+		else if (one->state < RECORDER_FINISHED && one->watch.header && kill(one->pid, 0) &&
+			 errno == ESRCH)
+			retire(r, one, record_is_last_image(r, one));
+	}
+}
+
+static void tick(struct record *r, struct recorder *one)
+{
+	int error = recorder_tick(one);
+
+	if (!error)
+		return;
+	record_clear_progress(r);
+	cli_error("cannot extend '%s': %s; what mayfly cannot read in time is dropped", one->spool,
+		  strerror(error));
+}
+
+static void tell_stream_news(struct record *r)
+{
+	char *news = record_stream_news(&r->stream);
+
+	if (!news)
+		return;
+	record_clear_progress(r);
+	if (!r->quiet)
+		cli_error("%s", news);
+	free(news);
+}
+
+/* Looks after all spools. Returns the milliseconds after which to do so again. */
+unsigned int record_serve(struct record *r)
+{
+	int64_t now = record_now_ns();
+	unsigned int wait = TICK_MS;
+	bool more = false;
+
+	if (now - r->found_ns >= FIND_NS) {
+		r->found_ns = now;
+		find_image(r);
+		if (r->follow)
+			find_children(r);
+	}
+	if (now - r->swept_ns >= SWEEP_NS) {
+		r->swept_ns = now;
+		sweep(r);
+	}
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		tick(r, one);
+		if (recorder_is_due(one))
+			begin_with_ancestors(r, one, 0);
+		more |= recorder_round(one);
+		if (recorder_wait(one) < wait)
+			wait = recorder_wait(one);
+	}
+	tell_stream_news(r);
+	if (wait > TICK_SOON_MS && now - r->start_ns < START_NS)
+		wait = TICK_SOON_MS;
+	return more ? 0 : wait;
+}
+
+void record_drop_spool(struct record *r)
+{
+	recorder_drop(r->recorder[0]);
+	unlink(r->spool);
+}
