@@ -122,7 +122,7 @@ static void step_in_packed(struct track_copy *c)
 	head = varint_u(in);
 	c->next.kind = head & 3;
 	c->next.type = (uint32_t)(head >> 2);
-	c->next.time_ns += (int64_t)varint_u(in);
+	c->next.time_ns = (int64_t)((uint64_t)c->next.time_ns + varint_u(in));
 	c->events_before += varint_u(in);
 	c->next.thread = (uint32_t)varint_u(in);
 	c->next.node = (uint32_t)varint_u(in);
