@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_events THREADS BATCHES [wait]: nanoseconds of thread CPU time for each event, as JSON:
+ * bench_events THREADS BATCHES [PAUSE]: nanoseconds of thread CPU time for each event, as JSON:
  *
  *	loop	 no event
  *	span	 half of a span without fields: its begin or its end
@@ -8,16 +8,14 @@
  *	instant	 an instant with two numbers
  *
  * By mayfly/mayfly.h; built with LTTNG, by tracepoints of LTTng-UST. In batches, of which the
- *median and the fastest count; what the first thread found. With "wait" it waits until its input
- *ends, between starting and measuring.
+ * median and the fastest count; what the first thread found. PAUSE: milliseconds between batches,
+ * so that who reads can keep up, as it can with a program that has something else to do.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #ifdef LTTNG
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
@@ -39,6 +37,7 @@ enum { LOOP, SPAN, COUNTER, INSTANT, KINDS };
 static const char *const names[KINDS] = {"loop", "span", "counter", "instant"};
 
 static unsigned batches;
+static struct timespec pause_time;
 static double figures[KINDS][MOST_BATCHES];
 
 static double now(void)
@@ -93,6 +92,8 @@ static void *measure(void *first)
 		for (int kind = 0; kind < KINDS; kind++) {
 			double figure = batch(kind);
 
+			if (pause_time.tv_nsec)
+				nanosleep(&pause_time, NULL);
 			if (first)
 				figures[kind][i] = figure;
 		}
@@ -122,16 +123,15 @@ int main(int argc, char **argv)
 {
 	pthread_t thread[MOST_THREADS];
 	int threads = argc > 2 ? atoi(argv[1]) : 0;
-	char byte;
+	int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
 
 	batches = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
-	if (threads < 1 || threads > MOST_THREADS || batches < 1 || batches > MOST_BATCHES) {
-		fprintf(stderr, "usage: bench_events THREADS BATCHES [wait]\n");
+	if (threads < 1 || threads > MOST_THREADS || batches < 1 || batches > MOST_BATCHES ||
+	    pause_ms < 0 || pause_ms > 999) {
+		fprintf(stderr, "usage: bench_events THREADS BATCHES [PAUSE]\n");
 		return 2;
 	}
-	if (argc > 3)
-		while (read(STDIN_FILENO, &byte, 1) > 0)
-			;
+	pause_time.tv_nsec = pause_ms * 1000000l;
 	for (int i = 0; i < threads; i++)
 		if (pthread_create(&thread[i], NULL, measure, i ? NULL : figures))
 			return 1;

@@ -17,6 +17,7 @@ KINDS = [("span", "begin or end of a span"), ("counter", "counter"),
          ("instant", "instant, 2 numbers")]
 THREADS = [1, 2]
 SESSION = "mayfly-bench"
+PAUSE_MS = "3"  # behind each 10,000 events
 
 
 class Lttng:
@@ -90,7 +91,7 @@ def list_variants(tools, lttng):
 
 def one(tools, variant, lttng, threads, batches, work):
     program = "bench_events_lttng" if variant.name.startswith("lttng") else "bench_events"
-    command = [tools.program(program), str(threads), str(batches)]
+    command = [tools.program(program), str(threads), str(batches), PAUSE_MS]
     process = measure.Process(tools.spawn, variant.wrap(command, work), variant.env(work),
                               measure.CPUS, work)
     run = process.finish()
@@ -129,7 +130,7 @@ def measure_all(tools, rounds, quick, work, progress):
                         if variant.name == "lttng" and not lttng.begin():
                             raise RuntimeError(lttng.failed)
                         figures, foreign = one(tools, variant, lttng, threads,
-                                               50 if quick else 200, work)
+                                               20 if quick else 100, work)
                         if variant.name == "lttng":
                             lttng.end()
                             if lttng.failed:
@@ -169,8 +170,8 @@ def render(data, table):
                    for load in data["loads"] for kind, _ in KINDS]
     lines = []
     for which, what in (("median_ns", "Nanoseconds of thread CPU time per event, its loop included:"
-                         " median of the rounds, each the median of its batches. %s." %
-                         "; ".join("*%s*: %s" % pair for pair in KINDS)),
+                         " median of the rounds, each the median of its batches (10,000 events, then %s ms of"
+                         " sleep). %s." % (PAUSE_MS, "; ".join("*%s*: %s" % pair for pair in KINDS))),
                         ("min_ns", "The same by each run's fastest batch:")):
         rows = []
         for v in data["variants"]:

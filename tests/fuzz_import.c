@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: any bytes as a file of another tool. The first byte says which reader gets the rest,
- * or that they are to find out. What is made of it opens, and answers. */
+ * or that they are to find out; 'e' is followed by the length, in two bytes, of what is beside the
+ * file, and by that. What is made of it opens, and answers. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/eventlog.h"
 #include "convert/formats.h"
 #include "convert/heap_text.h"
 #include "convert/heaptrack.h"
 #include "convert/pprof.h"
 
 #include "fuzz_main.h"
+
+/* With what is beside it. */
+static int convert_eventlog(const uint8_t *data, size_t size, struct trace_buffer *out,
+			    struct import_report *report)
+{
+	size_t beside = size < 2 ? 0 : data[0] | (size_t)data[1] << 8;
+	struct import_options options = {.beside = data + 2, .beside_size = beside};
+
+	if (size < 2 || beside > size - 2)
+		return MAYFLY_E_NOT_A_TRACE;
+	return eventlog_import(data + 2 + beside, size - 2 - beside, &options, trace_buffer_sink,
+			       out, report);
+}
 
 static int convert(const uint8_t *data, size_t size, struct trace_buffer *out,
 		   struct import_report *report)
@@ -18,6 +33,8 @@ static int convert(const uint8_t *data, size_t size, struct trace_buffer *out,
 	const struct import_format *format;
 
 	switch (*data) {
+	case 'e':
+		return convert_eventlog(data + 1, size - 1, out, report);
 	case 'h':
 		return heaptrack_import(data + 1, size - 1, &options, trace_buffer_sink, out,
 					report);
@@ -51,6 +68,34 @@ static void ask(const struct mayfly_trace *t, enum mayfly_metric metric, enum ma
 		mayfly_result_free(result);
 }
 
+/* Every event, and what is summed of them. */
+static void read_tracks(const struct mayfly_trace *t)
+{
+	struct mayfly_track_cursor *cursor;
+	struct mayfly_track_event e;
+	struct mayfly_track_sums *sums;
+	struct mayfly_spans *spans;
+	struct mayfly_query q;
+	int64_t last = INT64_MIN;
+
+	if (mayfly_track_cursor_open(t, &cursor))
+		abort();
+	while (mayfly_track_cursor_next(cursor, &e) == 1) {
+		if (e.time_ns < last || !mayfly_trace_track_type(t, e.type) ||
+		    !mayfly_trace_thread(t, e.thread))
+			abort();
+		last = e.time_ns;
+	}
+	mayfly_track_cursor_close(cursor);
+	mayfly_query_defaults(&q);
+	if (mayfly_track_sums_run(t, &q, &sums))
+		abort();
+	mayfly_track_sums_free(sums);
+	q.metric = MAYFLY_ALLOCATED;
+	if (mayfly_trace_info(t)->track_events && !mayfly_spans_run(t, &q, &spans))
+		mayfly_spans_free(spans);
+}
+
 static void read_it(const struct trace_buffer *out)
 {
 	struct mayfly_summary s;
@@ -64,6 +109,7 @@ static void read_it(const struct trace_buffer *out)
 	ask(t, MAYFLY_PEAK, MAYFLY_BY_FUNCTION);
 	ask(t, MAYFLY_ALLOCATED, MAYFLY_BY_LINE);
 	ask(t, MAYFLY_TEMPORARY, MAYFLY_BY_MODULE);
+	read_tracks(t);
 	mayfly_trace_close(t);
 }
 

@@ -10,6 +10,7 @@
  *	snapshots the same, with counters instead of blocks
  *	lossy	 the same, with events said to be lost
  *	plain	 only the requests, without anything odd
+ *	deep	 5000 spans, each inside the one before
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -375,6 +376,16 @@ static void tell(void)
 	}
 }
 
+#define DEEP 5000
+
+static void tell_deep(void)
+{
+	for (int i = 0; i < DEEP; i++)
+		begin(PARSE, 0, NULL);
+	for (int i = 0; i < DEEP; i++)
+		end(PARSE, 0);
+}
+
 /* ---- the trace ---- */
 
 static void make_tables(void)
@@ -410,22 +421,24 @@ static int sink(void *file, const void *bytes, size_t size)
 
 int main(int argc, char **argv)
 {
-	static const char *const kinds[] = {"sampled", "exact", "snapshots", "lossy", "plain"};
+	static const char *const kinds[] = {"sampled", "exact", "snapshots",
+					    "lossy",   "plain", "deep"};
 	struct trace_writer_options options = {.mode = MAYFLY_SAMPLED,
 					       .interval_log2 = INTERVAL_LOG2};
 	size_t kind = 0;
 	FILE *file;
 
-	while (argc == 3 && kind < 5 && strcmp(argv[1], kinds[kind]) != 0)
+	while (argc == 3 && kind < 6 && strcmp(argv[1], kinds[kind]) != 0)
 		kind++;
-	file = argc == 3 && kind < 5 ? fopen(argv[2], "wb") : NULL;
+	file = argc == 3 && kind < 6 ? fopen(argv[2], "wb") : NULL;
 	r = recording_new();
 	if (!file || !r) {
-		fprintf(stderr, "usage: make_tracks sampled|exact|snapshots|lossy|plain FILE\n");
+		fprintf(stderr, "usage: make_tracks sampled|exact|snapshots|lossy|plain|deep "
+				"FILE\n");
 		return 2;
 	}
 	exact = kind == 1 || kind == 2;
-	odd = kind != 4;
+	odd = kind < 4;
 	if (exact)
 		options = (struct trace_writer_options){.mode = MAYFLY_EXACT,
 							.snapshot_ns = kind == 2 ? 100 * MS : 0};
@@ -435,7 +448,10 @@ int main(int argc, char **argv)
 	writer = trace_writer_new(&options, r, sink, file);
 	if (!writer)
 		return 1;
-	tell();
+	if (kind == 5)
+		tell_deep();
+	else
+		tell();
 	r->info.duration_ns = now;
 	must(trace_writer_finish(writer));
 	trace_writer_free_all(writer);

@@ -5,6 +5,7 @@ such files that have nothing in common with mayfly's. Run as a program: seeds fo
 import gzip
 import os
 import re
+import struct
 import sys
 
 HEAPTRACK = """v 10400 3
@@ -224,6 +225,25 @@ def text_rows(text):
     return rows
 
 
+EVENTLOG_METADATA = b"""/* CTF 1.8 */
+enum gc_phase : uint16_t { "minor" = 24, "several" = 25 ... 27, "last", };
+enum gc_counter : uint16_t { "alloc_jump", "request_one" = 13 };
+"""
+
+
+def small_eventlog():
+    """Each kind of event, requests in a row, and two processes that took turns."""
+    out = struct.pack("<IHH", 0xc1fc1fc1, 1, 0)
+    for start in (1000, 900, 5000, 4000):
+        for i in range(6):
+            head = struct.pack("<QI", start + 100 * i, 4711)
+            out += head + struct.pack("<IH", i % 2, 24 + i // 2)
+            out += head + struct.pack("<IQH", 2, i, 12) + head + struct.pack("<IQB", 3, i, i)
+            out += 2 * (head + struct.pack("<IQH", 2, 1, 13))
+        out += struct.pack("<QIIQ", start + 700, 4711, 4, 20)
+    return out
+
+
 def main():
     for name, first, data in (("heaptrack", b"h", HEAPTRACK.encode()),
                               ("heaptrack_0", b"h", HEAPTRACK_0.encode()),
@@ -231,6 +251,9 @@ def main():
                               ("gperftools", b"t", GPERFTOOLS.encode()),
                               ("go", b"t", GO.encode()),
                               ("pprof", b"p", small_pprof()),
+                              ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
+                               EVENTLOG_METADATA + small_eventlog()),
+                              ("eventlog_alone", b"", small_eventlog()),
                               ("pprof.gz", b"", gzip.compress(small_pprof(), mtime=0))):
         with open(os.path.join(sys.argv[1], name), "wb") as f:
             f.write(first + data)

@@ -402,11 +402,12 @@ static void budget(void)
 
 /* ---- events: a program that is made up ---- */
 
-#define NODES	  1000
-#define FRAMES	  50
-#define CHAINS	  300
-#define THREADS	  4
-#define MOST_LIVE 3000
+#define NODES	   1000
+#define FRAMES	   50
+#define CHAINS	   300
+#define THREADS	   4
+#define LABEL_SETS 1000
+#define MOST_LIVE  3000
 
 struct world {
 	struct event_context x;
@@ -419,6 +420,8 @@ struct world {
 	uint64_t next;
 	int64_t now;
 	unsigned style;
+	bool labelled;
+	uint32_t labels[THREADS];
 };
 
 enum { LIFO, FIFO, ANY_ORDER, CONSTANT_LIFE, NEAR, STYLES };
@@ -440,6 +443,7 @@ static void new_world(struct world *w, size_t room, bool exact)
 	    .nodes = NODES,
 	    .threads = THREADS,
 	    .frames = FRAMES,
+	    .label_sets = LABEL_SETS,
 	    .exact = exact,
 	};
 	w->room = room;
@@ -451,6 +455,7 @@ static void new_world(struct world *w, size_t room, bool exact)
 	b->hits = malloc(room * sizeof(*b->hits));
 	b->interval_log2 = malloc(room);
 	b->alloc_flags = malloc(room);
+	b->labels = malloc(room * sizeof(*b->labels));
 	b->freed = malloc(room * sizeof(*b->freed));
 	b->free_thread = malloc(room * sizeof(*b->free_thread));
 	b->free_flags = malloc(room);
@@ -470,6 +475,7 @@ static void end_world(struct world *w)
 	free(b->hits);
 	free(b->interval_log2);
 	free(b->alloc_flags);
+	free(b->labels);
 	free(b->freed);
 	free(b->free_thread);
 	free(b->free_flags);
@@ -487,6 +493,11 @@ static void make_alloc(struct world *w, uint32_t thread, uint8_t flags)
 	b->size[a] = below(20) ? (b->node[a] * 16 + below(4)) : odd[below(5)];
 	b->thread[a] = thread;
 	b->alloc_flags[a] = flags;
+	/* Some chunks have none; else a thread keeps its set for a while. */
+	if (!below(20))
+		w->labels[thread] = (uint32_t)below(LABEL_SETS);
+	b->labels[a] = w->labelled ? w->labels[thread] : 0;
+	b->labelled |= b->labels[a] != 0;
 	b->interval_log2[a] = w->x.exact ? 0 : 10 + (below(100) == 0);
 	b->hits[a] = w->x.exact ? 0 : (uint32_t)(b->size[a] < 1024) + (below(30) == 0);
 	w->live[w->lives++] = w->next++;
@@ -528,7 +539,9 @@ static void make_events(struct world *w, size_t events, unsigned threads)
 	uint32_t thread = 0;
 
 	b->events = b->allocs = 0;
+	b->labelled = false;
 	b->first_sample = w->next;
+	w->labelled = below(2);
 	while (b->events < events) {
 		bool full = w->lives > (w->style == CONSTANT_LIFE ? 20 : MOST_LIVE - 10);
 		bool free_it =
@@ -570,6 +583,9 @@ static void compare(const struct event_batch *a, const struct event_batch *b, in
 	SAME(hits, a->allocs);
 	SAME(interval_log2, a->allocs);
 	SAME(alloc_flags, a->allocs);
+	CHECK(a->labelled == (b->labels != NULL));
+	if (a->labelled)
+		SAME(labels, a->allocs);
 	SAME(freed, frees);
 	SAME(free_thread, frees);
 	SAME(free_flags, frees);
@@ -702,7 +718,8 @@ static void strange_events(void)
 			}
 			for (size_t i = 0; i < w->b.allocs; i++) {
 				w->b.alloc_flags[i] = (uint8_t)random_u64();
-				w->b.hits[i] = below(2) ? 0 : (uint32_t)random_u64() & TRACE_MAX_HITS;
+				w->b.hits[i] =
+				    below(2) ? 0 : (uint32_t)random_u64() & TRACE_MAX_HITS;
 				w->b.interval_log2[i] = (uint8_t)below(TRACE_MAX_INTERVAL + 1);
 			}
 			for (size_t i = 0; i < w->b.events - w->b.allocs; i++)
@@ -733,6 +750,8 @@ static void check_sound(const struct event_context *x, const struct event_batch 
 		} else {
 			good &= b->node[allocs] <= x->nodes && b->thread[allocs] < x->threads;
 			good &= b->interval_log2[allocs] <= TRACE_MAX_INTERVAL;
+			good &= b->hits[allocs] <= TRACE_MAX_HITS;
+			good &= !b->labels || b->labels[allocs] < x->label_sets;
 			allocs++;
 		}
 	}

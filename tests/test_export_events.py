@@ -6,6 +6,7 @@ anew here from every event. Track events are compared with what make_tracks says
 import bisect
 import collections
 import csv
+import gzip
 import json
 import math
 import os
@@ -87,8 +88,10 @@ def spans_of(events):
     for place, event in enumerate(events):
         stack = stacks[event["tid"]]
         if event["event"] == "end":
-            which = [i for i, span in enumerate(stack) if span.name == event["name"]][-1:]
-            for i in which:
+            i = len(stack) - 1
+            while i >= 0 and stack[i].name != event["name"]:
+                i -= 1
+            if i >= 0:
                 above = [s for s in stack[i + 1:] if s.slice_end is None]
                 if len(above) > 64:
                     for span in above:
@@ -1201,6 +1204,22 @@ def sqlite_track_events(name):
 
 
 @case
+def more_open_spans_than_are_followed():
+    """4096 on a thread: the others are there, and never end; those around them end when they did."""
+    events = story("tracks-deep")
+    spans, _ = spans_of(events)
+    rows = database("tracks-deep").execute("SELECT begin_ns, end_ns FROM spans ORDER BY span").fetchall()
+    same(rows, [(s.begin, s.end if s.depth < 4096 else None) for s in spans], "spans")
+    slices = Slices()
+    for event in chrome("tracks-deep"):
+        if event["ph"] == "B":
+            slices.begin(round(event["ts"] * 1000), event["tid"], event["name"], {}, False)
+        elif event["ph"] == "E":
+            slices.end(round(event["ts"] * 1000), event["tid"])
+    same([(begin, end) for _, begin, end in reversed(slices.paused)], rows[:4096], "slices")
+
+
+@case
 def csv_labels():
     name = "tracks-exact"
     path = export("csv", name, "--rows", "samples")
@@ -1208,6 +1227,50 @@ def csv_labels():
         rows = {int(row["sample"]): row["labels"] for row in csv.DictReader(file)}
     same(rows, {e["sample"]: ", ".join("%s=%s" % label for label in e["labels"].items())
                 for e in story(name) if e["event"] == "alloc"}, "labels")
+
+
+def pprof_by_labels(path, kind):
+    """{labels: value} of a sample type in a profile.proto."""
+    with open(path, "rb") as file:
+        profile = messages(gzip.decompress(file.read()))
+    texts = [v.decode() for n, v in profile if n == 6]
+    types = [texts[first(messages(v), 1, 0)] for n, v in profile if n == 1]
+    sums = collections.Counter()
+    for sample in (messages(v) for n, v in profile if n == 2):
+        labels = tuple((texts[first(l, 1)], texts[first(l, 2, 0)]) for l in
+                       (messages(v) for n, v in sample if n == 3))
+        values, at, shift = [0], 0, 0
+        for byte in first(sample, 2):
+            values[at] |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                values.append(0)
+                at, shift = at + 1, 0
+        sums[labels] += values[types.index(kind)]
+    return +sums
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def pprof_labels(name):
+    """What has which labels: of all that was allocated, and of what was never freed, some of it."""
+    weights = {e["sample"]: e["weight_bytes"] for e in dump(name)}
+    sizes = {e["sample"]: e["size"] for e in dump(name)}
+    freed = {e["sample"] for e in dump(name) if e["event"] == "free"}
+    for kind, options, fits in (
+            ("alloc_space", [], lambda sample: True),
+            ("leaked_space", ["--metric", "leaked"], lambda sample: sample not in freed),
+            ("alloc_space", ["--min-size", "100"], lambda sample: sizes[sample] >= 100)):
+        expected = collections.Counter()
+        for event in story(name):
+            if event["event"] == "alloc" and fits(event["sample"]):
+                expected[tuple(event["labels"].items())] += weights[event["sample"]]
+        got = pprof_by_labels(export("pprof", name, *options), kind)
+        same(set(got), set(expected), "labels")
+        for labels, size in expected.items():
+            close(got[labels], size, "%s %s" % (kind, labels), 2)
+    need("go")
+    done = run(["go", "tool", "pprof", "-tags", "-unit=B", export("pprof", name, "--metric", "leaked")])
+    check(done.code == 0 and b"request: Total" in done.out and b"tenant: Total" in done.out, done)
 
 
 @case

@@ -198,7 +198,7 @@ def promotions():
         for e in events:
             if e.get("event") == "promote":
                 same(state.get(e["sample"]), "alloc", "a promoted block")
-            if "event" in e:
+            if "sample" in e:
                 state[e["sample"]] = e["event"]
 
 

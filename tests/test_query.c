@@ -258,7 +258,7 @@ static void label_row(char *key, size_t size, const struct mayfly_trace *trace,
 			last &= strcmp(label[i].key, label[k].key) != 0;
 		if (last)
 			used += (size_t)snprintf(key + used, size - used, "%s%s=%s",
-						 used ? " " : "", label[i].key, label[i].value);
+						 used ? ", " : "", label[i].key, label[i].value);
 	}
 	CHECK(strcmp(key, mayfly_trace_label_text(trace, set)) == 0);
 }

@@ -7,7 +7,7 @@ import math
 import os
 import re
 
-from harness import BUILD, MAYFLY, Folder, case, cases, check, main, run, same
+from harness import BUILD, MAYFLY, Folder, case, cases, check, main, program, record, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -176,7 +176,8 @@ def spans_as_a_table():
     check(re.search(r"\d MB ±\d+ %", out), "no error beside an estimate:\n" + out)
     check("95 % interval" in out, "nobody says what ± is")
     out = text("report", "--spans", trace("lossy"))
-    check("1 span had not ended" in out and "3 ends of spans" in out, out)
+    check("1 span had not ended" in out and "3 ends of spans" in out and
+          "7 events could not be recorded" in out, out)
 
 
 @case
@@ -200,8 +201,8 @@ def events_as_tables():
     same(rows(out, "Instants"), [["4", "3.08 ms", "475 ms", "reload"],
                                  ["1", "634 ms", "634 ms", "process", "fork"]], "instants")
     same(rows(out, "Counters"),
-         [["200", "-4", "0.5", "5", "-4", "100", "queue (requests)"],
-          ["4", "10.0 MB", "85.0 MB", "160 MB", "160 MB", "340 MB", "process", "rss"]],
+         [["200", "-4", "0.5", "5", "-4", "queue (requests)"],
+          ["4", "10.0 MB", "85.0 MB", "160 MB", "160 MB", "process", "rss"]],
          "counters")
     check("7 more could not be recorded" in text("report", "--events", trace("lossy")), "lost ones")
 
@@ -230,15 +231,47 @@ def pauses_and_buckets_of_ocaml():
     found = rows(out, "Pauses for OCaml's collector")
     same(sum(int(row[0].split()[0]) for row in found), 100, "minor collections")
     check(found[-1][-1] == "3.00 ms to 10.0 ms" and found[0][-1] == "100 ns to 300 ns", found)
-    same([row[-1] for row in rows(out, "Blocks that OCaml's runtime")], ["1", "2", "10-19",
+    same([row[-1] for row in rows(out, "Blocks allocated in OCaml's major heap")], ["1", "2", "10-19",
                                                                           "large"], "buckets")
     check("alloc 01" not in out, "buckets among the counters")
+    same(rows(out, "Counters")[0], ["100 k", "1", "1", "1", "1", "100 k", "ocaml",
+                                    "request_major/alloc_shr"], "a counter with its sum")
     minor = next(s for s in parsed("report", "--events", trace("gc"))["spans"]
                  if s["name"] == "minor")
     same(sum(c["count"] for c in minor["durations"]), 100, "classes")
     asked = next(c for c in parsed("report", "--events", trace("gc"))["counters"]
                  if c["name"] == "request_major/alloc_shr")
     same((asked["count"], asked["total"], asked["mean"]), (100000, 100000, 1), "of many")
+
+
+# ---- a real program ----
+
+@case
+def a_server_tells_of_its_requests():
+    """examples/server, recorded exactly."""
+    path = folder / "server.mayfly"
+    result = record([program("server"), "--load", "400"], path, "-x")
+    same((result.code, result.err), (0, b""), "server")
+    said = dict(line.split() for line in result.out.decode().splitlines() if line[0] != "e"
+                and "kept" not in line)
+    _made["server"] = path
+    types, unmatched = joined("server", no_pool)
+    answer = parsed("report", "--spans", path)
+    spans = {s["name"]: s for s in answer["spans"]}
+    same((sorted(spans), unmatched), (sorted(types), 0), "types")
+    same((spans["request"]["count"], spans["read"]["count"]), (400, 400), "requests")
+    same(spans["search"]["count"], int(said["search"]), "searches")
+    for name, span in spans.items():
+        t = types[name]
+        same((span["total_ns"], span["open"]), (sum(t.times), 0), name)
+        same([span[key]["bytes"]["estimate"] for key in ("allocated", "self_allocated", "live")],
+             [t.allocated, t.self_allocated, t.live], name)
+    data = parsed("info", path)
+    same((data["spans"], data["dropped_events"]), (sum(s["count"] for s in spans.values()), 0),
+         "info")
+    leaked = parsed("report", "--by", "label:request", "--metric", "leaked", path)
+    kept = {row["label"]: row["self"]["blocks"]["estimate"] for row in leaked["rows"]}
+    same((kept["upload"], kept.get("search")), (int(said["upload"]), None), "what is kept")
 
 
 # ---- traces without blocks ----
@@ -316,14 +349,26 @@ def labels_group_blocks():
     found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
     one = 1024 + 4 * 2000 + 3000
     same(answer["by"], "label", "by")
-    same(found, {"tenant=small request=search": 100 * one, "tenant=small request=index": 50 * one,
-                 "tenant=large request=index": 50 * one, None: 5000}, "sets")
+    same(found, {"tenant=small, request=search": 100 * one, "tenant=small, request=index": 50 * one,
+                 "tenant=large, request=index": 50 * one, None: 5000}, "sets")
     answer = parsed("report", "--by", "label:tenant", "--metric", "allocated", trace("labels"))
     found = {row["label"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
     same(found, {"small": 150 * one, "large": 50 * one, None: 5000}, "one key")
     out = text("report", "--by", "label:tenant", "--metric", "allocated", trace("exact"))
     check(out.startswith("Allocated by tenant: "), out)
     same([row[-1] for row in rows(out, "Allocated")], ["small", "large", "[no label]"], "rows")
+
+
+@case
+def pools_are_apart():
+    check("\nPools        their blocks lie in blocks of malloc: sums leave them out" in
+          text("report", trace("exact")), "the overview")
+    answer = parsed("report", "--by", "heap", "--metric", "allocated", trace("exact"))
+    found = {row["heap"]: row["self"]["bytes"]["estimate"] for row in answer["rows"]}
+    same(found, {"malloc": 200 * (1024 + 4 * 2000 + 3000) + 5000, "pool": 200 * 512}, "heaps")
+    for heap, count in (("pool", 200), ("pool-mapped", 0), ("malloc", 1201), ("all", 1401)):
+        answer = parsed("report", "--heap", heap, "--metric", "allocated", trace("exact"))
+        same(answer["total"]["samples"], count, heap)
 
 
 @case

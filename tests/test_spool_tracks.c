@@ -708,6 +708,41 @@ static void endless_names(void)
 	spool_file_free(f);
 }
 
+/* Events have a budget of bytes; what comes later is counted, and its texts are not kept. */
+static void budget_of_events(void)
+{
+	struct spool_stream_options options = {.event_bytes = 10 * 16 + 5 * 100};
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct spool_stream_status status;
+	struct reading *r;
+	char text[101] = "";
+	int error;
+
+	spool_writer_type(w, 1, &bare);
+	spool_writer_type(w, 1, &span);
+	for (int i = 0; i < 20; i++) {
+		snprintf(text, sizeof(text), "%099d", i);
+		if (i % 2)
+			spool_writer_track(w, 10 + i, SPOOL_INSTANT, &bare, NULL, NULL, 0);
+		else
+			spool_writer_track(w, 10 + i, SPOOL_BEGIN, &span,
+					   (uint64_t[]){1, text_value(text)}, NULL, 0);
+		spool_writer_sample(w, 10 + i, (uint64_t)i, 8, 1, 0, deep, 2);
+	}
+	r = open_file(f, &options, 0, &error);
+	finish(r, NULL);
+	spool_stream_status(r->s, &status);
+	CHECK(r->w->tracks == 10 && r->w->samples == 20 && r->t->info.complete, "%zu",
+	      r->w->tracks);
+	CHECK(r->t->info.dropped_events == 10 && status.left_out == 10);
+	CHECK(!strcmp(text_of(r, 8, 1) + 90, "000000008"));
+	CHECK(recording_string(r->t, text, 99) == r->t->strings - 1, "the last text was kept");
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* ---- what the recorder notes ---- */
 
 static const struct mayfly_track_type noted = {
@@ -835,6 +870,40 @@ static void notes_of_whole_spools(void)
 	spool_file_free(f);
 }
 
+/* A thread that the spool does not name is called what the recorder says; the spool knows better.
+ */
+static void noted_names(void)
+{
+	static const char *const expected[] = {"silent", "told", "told", "latest"};
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 12);
+	struct reading *r = open_online(f);
+
+	CHECK(spool_stream_name(r->s, 9, "nobody") == 0); /* has no event */
+	CHECK(spool_stream_name(r->s, 11, "silent") == 0 && spool_stream_name(r->s, 11, "") == 0);
+	CHECK(spool_stream_name(r->s, 12, "before") == 0);
+	note(r, 1, 11, 0);
+	note(r, 2, 12, 0);
+	spool_writer_thread(w, 3, 12, "told");
+	spool_writer_thread(w, 3, 13, "told");
+	round_at(r, 10);
+	note(r, 11, 13, 0);
+	CHECK(spool_stream_name(r->s, 13, "after") == 0);
+	note(r, 12, 14, 0);
+	CHECK(spool_stream_name(r->s, 14, "first") == 0);
+	round_at(r, 20);
+	CHECK(spool_stream_name(r->s, 14, "latest") == 0);
+	finish(r, NULL);
+	CHECK(r->t->threads == 4);
+	for (size_t i = 0; i < r->t->threads && i < 4; i++)
+		CHECK(r->t->thread[i].tid == 11 + i &&
+			  !strcmp(recording_text(r->t, r->t->thread[i].name), expected[i]),
+		      "%zu: %s", i, recording_text(r->t, r->t->thread[i].name));
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* A recorder that notes and never has a round does not take all memory. */
 static void notes_are_bounded(void)
 {
@@ -877,9 +946,11 @@ int main(void)
 	RUN(senseless_events);
 	RUN(many_ids);
 	RUN(endless_names);
+	RUN(budget_of_events);
 	RUN(notes_are_merged);
 	RUN(late_notes);
 	RUN(notes_of_whole_spools);
+	RUN(noted_names);
 	RUN(notes_are_bounded);
 	DONE();
 }

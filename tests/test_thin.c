@@ -255,10 +255,30 @@ static void coins_are_uniform(void)
 
 /* ---- whole traces ---- */
 
+/* Spans that say their number, with a text and with stacks. */
+static void add_track(struct history *h, uint32_t type, uint64_t number, int64_t now)
+{
+	char text[32];
+	struct history_track t = {.track = {now, number % 2, type, (uint32_t)(random64() % 3),
+					    (uint32_t)(random64() % h->r->nodes), NULL}};
+
+	snprintf(text, sizeof(text), "number %llu", (unsigned long long)number);
+	t.value[0] = number;
+	t.value[1] = recording_event_text(h->r, text, strlen(text));
+	history_add_track(h, &t);
+}
+
 static struct history make_history(uint32_t mode)
 {
 	struct history h = {.r = recording_new()};
 	struct recording *r = h.r;
+	const struct recording_label label = {recording_string(r, "key", 3),
+					      recording_string(r, "value", 5)};
+	const struct recording_track_type span = {
+	    .kind = MAYFLY_TYPE_SPAN,
+	    .fields = 2,
+	    .field = {{MAYFLY_FIELD_UINT, label.key}, {MAYFLY_FIELD_TEXT, label.value}}};
+	uint32_t type = recording_track_type(r, &span);
 	int64_t now = 0;
 
 	random_state = 5;
@@ -285,7 +305,10 @@ static struct history make_history(uint32_t mode)
 		}
 		if (random64() % 3)
 			b.free_ns = now + (int64_t)(random64() % 100000000);
+		b.block.labels = recording_labels(r, &label, i / 10 % 2);
 		history_add(&h, &b);
+		if (i % 3 == 0)
+			add_track(&h, type, i, now);
 		now += (int64_t)(random64() % 100) * 2000;
 	}
 	return h;
@@ -299,6 +322,41 @@ static uint64_t stack_of(const struct mayfly_trace *t, uint32_t node)
 	for (; node; node = mayfly_trace_node(t, node).parent)
 		hash = hash * 31 + mayfly_trace_frame(t, mayfly_trace_node(t, node).frame)->address;
 	return hash;
+}
+
+/* All track events stay, where they were among the blocks that are kept. */
+static void compare_tracks(const struct mayfly_trace *old, const struct mayfly_trace *thin,
+			   const struct thin_map *map)
+{
+	struct mayfly_track_cursor *a, *b;
+	struct mayfly_track_event e, f;
+	struct mayfly_cursor *blocks;
+	struct mayfly_event block;
+	uint64_t at = 0, kept = 0, tracks = 0;
+
+	CHECK(mayfly_track_cursor_open(old, &a) == 0);
+	CHECK(mayfly_track_cursor_open(thin, &b) == 0);
+	CHECK(mayfly_cursor_open(old, &blocks) == 0);
+	while (mayfly_track_cursor_next(a, &e) == 1) {
+		for (; at < e.events_before; at++) {
+			CHECK(mayfly_cursor_next(blocks, &block) == 1);
+			kept += thin_map_serial(map, block.sample) != TRACE_THINNED;
+		}
+		tracks++;
+		CHECK(mayfly_track_cursor_next(b, &f) == 1);
+		CHECK(f.events_before == kept);
+		CHECK(f.kind == e.kind && f.type == e.type && f.thread == e.thread);
+		CHECK(f.time_ns == e.time_ns && f.values == e.values);
+		CHECK(stack_of(thin, f.node) == stack_of(old, e.node));
+		if (e.values) {
+			CHECK(f.value[0].u == e.value[0].u);
+			CHECK(strcmp(f.value[1].text, e.value[1].text) == 0);
+		}
+	}
+	CHECK(tracks > 1000 && mayfly_track_cursor_next(b, &f) == 0);
+	mayfly_track_cursor_close(a);
+	mayfly_track_cursor_close(b);
+	mayfly_cursor_close(blocks);
 }
 
 /* The events of `thin` are those of `old` whose blocks are kept. */
@@ -328,6 +386,7 @@ static void compare_thinned(const struct mayfly_trace *old, const struct mayfly_
 		CHECK(mayfly_cursor_next(b, &f) == 1);
 		CHECK(f.kind == e.kind && f.sample == serial && f.thread == e.thread);
 		CHECK(f.size == e.size && f.alloc_thread == e.alloc_thread);
+		CHECK(f.labels == e.labels && f.labels < 2);
 		CHECK(f.hits == block.hits && f.interval == 1ull << block.interval_log2);
 		CHECK(f.flags == (e.kind == MAYFLY_ALLOC ? block.flags : e.flags));
 		CHECK(stack_of(thin, f.node) == stack_of(old, e.node));
@@ -360,6 +419,7 @@ static void thin_trace(const struct history *h, const uint8_t *bytes, size_t siz
 	CHECK(mayfly_trace_info(thin)->thinned &&
 	      mayfly_trace_info(thin)->nodes < mayfly_trace_info(old)->nodes + 1);
 	compare_thinned(old, thin, map, log2, seed);
+	compare_tracks(old, thin, map);
 	thin_map_free(map);
 	trace_writer_free_all(w);
 	/* Again, and the history goes on. */

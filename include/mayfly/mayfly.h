@@ -68,13 +68,17 @@ extern "C++" {
 #define MAYFLY_FLOW(name)  "w" name
 
 #define MAYFLY_SPAN(variable, ...)                                                                 \
-	MAYFLY_DEFINE_(mayfly_span_type, variable, 0, "", __VA_ARGS__, 0, 0, 0, 0, 0)
+	MAYFLY_DEFINE_(mayfly_span_type, variable, 0, "", __VA_ARGS__, MAYFLY_NULL_, MAYFLY_NULL_, \
+		       MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_)
 #define MAYFLY_INSTANT(variable, ...)                                                              \
-	MAYFLY_DEFINE_(mayfly_instant_type, variable, 1, "", __VA_ARGS__, 0, 0, 0, 0, 0)
+	MAYFLY_DEFINE_(mayfly_instant_type, variable, 1, "", __VA_ARGS__, MAYFLY_NULL_,            \
+		       MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_)
 #define MAYFLY_COUNTER(variable, name, unit)                                                       \
-	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "ivalue", 0, 0, 0, 0)
+	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "ivalue", MAYFLY_NULL_,       \
+		       MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_)
 #define MAYFLY_COUNTER_FLOAT(variable, name, unit)                                                 \
-	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "fvalue", 0, 0, 0, 0)
+	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "fvalue", MAYFLY_NULL_,       \
+		       MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_)
 
 /* A type may also be made at run time, by filling in this: it must stay where it is, unchanged,
  * `number` points to a word of its own that is 0. */
@@ -158,6 +162,14 @@ struct mayfly_pool {
 
 /* ---- how it works: nothing below is for use by programs ---- */
 
+#ifdef __cplusplus
+#define MAYFLY_NULL_		nullptr
+#define MAYFLY_AS_(type, value) static_cast<type>(value)
+#else
+#define MAYFLY_NULL_		NULL
+#define MAYFLY_AS_(type, value) ((type)(value))
+#endif
+
 #ifdef __GNUC__
 #define MAYFLY_UNUSED_		  __attribute__((unused))
 #define MAYFLY_INLINE_		  static inline __attribute__((always_inline))
@@ -196,7 +208,7 @@ MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
 		: "=r"(calls));
 	return calls;
 #else
-	return NULL;
+	return MAYFLY_NULL_;
 #endif
 }
 
@@ -231,7 +243,10 @@ struct mayfly_given {
 	MAYFLY_FROM_(unsigned int, 'u', u)
 	MAYFLY_FROM_(unsigned long, 'u', u)
 	MAYFLY_FROM_(unsigned long long, 'u', u)
-	MAYFLY_FROM_(float, 'f', f)
+	mayfly_given(float x) : type('f')
+	{
+		value.f = MAYFLY_AS_(double, x);
+	}
 	MAYFLY_FROM_(double, 'f', f)
 	MAYFLY_FROM_(const char *, 't', text)
 #undef MAYFLY_FROM_
@@ -243,7 +258,7 @@ MAYFLY_INLINE_ int64_t mayfly_whole_(double number)
 	if (number >= 9223372036854775808.0)
 		return INT64_MAX;
 	if (number >= -9223372036854775808.0)
-		return (int64_t)number;
+		return MAYFLY_AS_(int64_t, number);
 	return number < 0 ? INT64_MIN : 0;
 }
 
@@ -251,7 +266,7 @@ MAYFLY_INLINE_ uint64_t mayfly_whole_unsigned_(double number)
 {
 	if (number >= 18446744073709551616.0)
 		return UINT64_MAX;
-	return number > 0 ? (uint64_t)number : 0;
+	return number > 0 ? MAYFLY_AS_(uint64_t, number) : 0;
 }
 
 /* The value as the field has it. The type is a constant: all of this is done by the compiler. */
@@ -265,18 +280,18 @@ MAYFLY_INLINE_ uint64_t mayfly_bits_(const char *field, struct mayfly_given give
 	if (!field)
 		return 0;
 	if (field[0] == 't')
-		return given.type == 't' ? (uint64_t)(uintptr_t)given.value.text : 0;
+		return given.type == 't' ? given.value.u : 0;
 	if (given.type == 't')
 		return 0;
 	if (field[0] == 'f') {
 		both.number = given.type == 'f'	  ? given.value.f
-			      : given.type == 'i' ? (double)given.value.i
-						  : (double)given.value.u;
+			      : given.type == 'i' ? MAYFLY_AS_(double, given.value.i)
+						  : MAYFLY_AS_(double, given.value.u);
 		return both.bits;
 	}
 	if (given.type != 'f')
 		return given.value.u;
-	return field[0] == 'i' ? (uint64_t)mayfly_whole_(given.value.f)
+	return field[0] == 'i' ? MAYFLY_AS_(uint64_t, mayfly_whole_(given.value.f))
 			       : mayfly_whole_unsigned_(given.value.f);
 }
 
@@ -410,9 +425,9 @@ MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, in
 	} both;
 
 	if (counter->type.field[0][0] == 'f')
-		both.number = (double)value;
+		both.number = MAYFLY_AS_(double, value);
 	else
-		both.bits = (uint64_t)value;
+		both.bits = MAYFLY_AS_(uint64_t, value);
 	if (MAYFLY_RARELY_(calls))
 		calls->counter(&counter->type, both.bits);
 }
@@ -432,7 +447,7 @@ MAYFLY_INLINE_ void mayfly_counter_float(const struct mayfly_counter_type *count
 	if (counter->type.field[0][0] == 'f')
 		both.number = value;
 	else
-		both.bits = (uint64_t)mayfly_whole_(value);
+		both.bits = MAYFLY_AS_(uint64_t, mayfly_whole_(value));
 	if (MAYFLY_RARELY_(calls))
 		calls->counter(&counter->type, both.bits);
 }

@@ -319,7 +319,7 @@ struct mayfly_label {
 const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace, size_t set,
 					       size_t *count);
 
-/* Those that count as "key=value ...", "" of set 0 or out of range. */
+/* Those that count as "key=value, ...", "" of set 0 or out of range. */
 const char *mayfly_trace_label_text(const struct mayfly_trace *trace, size_t set);
 
 /* ---- track events: spans, instants and counters of threads ---- */
@@ -422,7 +422,7 @@ enum mayfly_by {
 			     */
 	MAYFLY_BY_HEAP,	    /* row.low: enum mayfly_heap */
 	MAYFLY_BY_FREEING_THREAD, /* row.free_thread */
-	MAYFLY_BY_LABEL,   /* row.function: the value of query.label_key, or "key=value ..." of the
+	MAYFLY_BY_LABEL,   /* row.function: the value of query.label_key, or "key=value, ..." of the
 			      whole set when that is NULL; "" without. Not of snapshots */
 	MAYFLY_BY_THREADS, /* pairs: that allocated, that freed; MAYFLY_E_TOO_LARGE when a trace has
 			      thousands of threads */
@@ -644,7 +644,8 @@ void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
  * their type. Filters of the query choose the blocks, and its threads the spans; its window, blocks
  * that are allocated and spans that begin in it; metric, by, sort and at_ns are not used. `live`
  * are the blocks allocated inside that are live at the end. In traces of snapshots the estimates
- * are 0. Rows by total time, the longest first. doc/FORMAT.md, "Spans", says what an END ends.
+ * are 0; with min_size above max_size no block counts, and none is read. Rows by total time, the
+ * longest first. doc/FORMAT.md, "Spans", says what an END ends.
  */
 #define MAYFLY_SPAN_CLASSES 20 /* of durations, two in a decade */
 

@@ -7,7 +7,6 @@
 #include "places.h"
 #include "track_text.h"
 
-#include "convert/event_walk.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 
@@ -208,10 +207,8 @@ static void print_quoted(const char *text)
 
 static void print_labels(const struct mayfly_trace *trace, uint32_t set)
 {
-	char text[16 * 1024];
-
 	fputs(" labels=", stdout);
-	print_quoted(label_set_text(text, sizeof(text), trace, set));
+	print_quoted(mayfly_trace_label_text(trace, set));
 }
 
 static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,

@@ -78,7 +78,8 @@ static bool cut(struct ranges *r, uint64_t start, uint64_t end)
 	}
 	for (last = at; last < r->count && r->range[last].end <= end; last++)
 		;
-	memmove(r->range + at, r->range + last, (r->count - last) * sizeof(*r->range));
+	if (last > at)
+		memmove(r->range + at, r->range + last, (r->count - last) * sizeof(*r->range));
 	r->count -= last - at;
 	if (at < r->count && r->range[at].start < end)
 		r->range[at].start = end;

@@ -183,8 +183,17 @@ bool trace_overlaps(const struct mayfly_info *info)
 	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & MAYFLY_HEAPS_OCAML));
 }
 
+bool trace_has_pools(const struct mayfly_info *info)
+{
+	return info->heaps >> MAYFLY_HEAP_POOL & info->heaps >> MAYFLY_HEAP_MALLOC & 1;
+}
+
 void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
 {
+	if (trace_has_pools(info))
+		print_field(o, "Pools", "their blocks lie in blocks of malloc: %s",
+			    twice ? "do not add them up"
+				  : "sums leave them out, --heap pool shows them");
 	if (!trace_overlaps(info))
 		return;
 	if (twice)

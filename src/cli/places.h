@@ -30,7 +30,9 @@ bool trace_is_exact(const struct mayfly_info *info);
 bool trace_is_ocaml_alone(const struct mayfly_info *info);
 /* Whether it has blocks of malloc that OCaml's blocks lie in. */
 bool trace_overlaps(const struct mayfly_info *info);
-/* For traces of OCaml's heaps and malloc's: what is summed. twice: all blocks of both. */
+/* Whether it has blocks of malloc that those of a pool of the program's lie in. */
+bool trace_has_pools(const struct mayfly_info *info);
+/* For traces with memory that is there twice: what is summed. twice: all blocks of both. */
 void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice);
 /* How many intervals a trace of snapshots has counters for; 0 of other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);

@@ -264,8 +264,14 @@ static uint64_t all_spans(const struct mayfly_spans *spans)
 static void print_left_out(const struct view *v)
 {
 	const struct mayfly_spans *s = v->spans;
-	uint64_t open = open_spans(s);
+	uint64_t open = open_spans(s), lost = v->sums ? 0 : v->r->file.info->dropped_events;
 
+	if (lost)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64
+			      " %s could not be recorded: some spans may lack their begin "
+			      "or end",
+			      lost, lost == 1 ? "event" : "events");
 	if (open)
 		print_wrapped(&v->r->out, STYLE_DIM, 2,
 			      "  %" PRIu64 " %s not ended: not in COUNT and the times", open,
@@ -358,22 +364,30 @@ struct pauses {
 	size_t first, last; /* classes that are not empty */
 };
 
+static void add_pauses(struct pauses *p, const struct mayfly_span_row *row)
+{
+	p->row[p->rows++] = row;
+	for (size_t k = 0; k < MAYFLY_SPAN_CLASSES; k++) {
+		if (!row->in_class[k])
+			continue;
+		p->first = k < p->first ? k : p->first;
+		p->last = k > p->last ? k : p->last;
+		p->most = row->in_class[k] > p->most ? row->in_class[k] : p->most;
+	}
+}
+
+/* Those of minor collections first. */
 static struct pauses find_pauses(const struct view *v)
 {
 	struct pauses p = {.first = MAYFLY_SPAN_CLASSES};
 
-	for (size_t i = 0; i < v->spans->rows && p.rows < MOST_PAUSES; i++) {
-		const struct mayfly_span_row *row = &v->spans->row[i];
+	for (int major = 0; major < 2; major++) {
+		for (size_t i = 0; i < v->spans->rows && p.rows < MOST_PAUSES; i++) {
+			const struct mayfly_span_row *row = &v->spans->row[i];
+			const struct mayfly_track_type *type = type_of(v, row->type);
 
-		if (!is_pause(type_of(v, row->type)) || !row->count)
-			continue;
-		p.row[p.rows++] = row;
-		for (size_t k = 0; k < MAYFLY_SPAN_CLASSES; k++) {
-			if (!row->in_class[k])
-				continue;
-			p.first = k < p.first ? k : p.first;
-			p.last = k > p.last ? k : p.last;
-			p.most = row->in_class[k] > p.most ? row->in_class[k] : p.most;
+			if (is_pause(type) && row->count && (type->name[1] == 'a') == major)
+				add_pauses(&p, row);
 		}
 	}
 	return p;
@@ -455,6 +469,12 @@ static bool put_instant(struct table *t, const struct view *v, const struct mayf
 	       put_duration(t, (double)sum->last_ns) && put_type(t, v, sum->type);
 }
 
+/* A sum says something where values are of events, as in an eventlog, and not of moments. */
+static bool has_sums(const struct view *v)
+{
+	return trace_has_no_blocks(v->r->file.info);
+}
+
 static bool put_counter(struct table *t, const struct view *v, const struct mayfly_track_sum *sum)
 {
 	const double values[] = {sum->min, sum->mean, sum->max, sum->last, sum->total};
@@ -463,7 +483,7 @@ static bool put_counter(struct table *t, const struct view *v, const struct mayf
 
 	if (!put_count(t, sum->count))
 		return false;
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+	for (size_t i = 0; i < (has_sums(v) ? 5u : 4u); i++)
 		if (!table_cell(t, track_number(text, sizeof(text), unit, values[i])))
 			return false;
 	return put_type(t, v, sum->type);
@@ -521,7 +541,8 @@ static bool print_counters(struct view *v)
 	};
 
 	find_categories(v, COUNTERS);
-	return print_sums(v, COUNTERS, c, add_type_columns(v, c, 6, "COUNTER"), put_counter);
+	return print_sums(v, COUNTERS, c, add_type_columns(v, c, has_sums(v) ? 6 : 5, "COUNTER"),
+			  put_counter);
 }
 
 /* Names of buckets are in the order of their sizes. */
@@ -565,7 +586,7 @@ static bool print_bucket_table(const struct view *v, const struct mayfly_track_s
 		most = fmax(most, sum[i]->total);
 		whole += sum[i]->total;
 	}
-	print_section(v, "Blocks that OCaml's runtime allocated, by size");
+	print_section(v, "Blocks allocated in OCaml's major heap, promoted ones too, by size");
 	for (size_t i = 0; done && i < count; i++)
 		done = put_bucket(t, v, sum[i], &most, whole);
 	if (done)
@@ -841,11 +862,16 @@ int report_print_spans(struct report *r)
 int report_print_events(struct report *r)
 {
 	struct view v = {.r = r};
+	struct mayfly_query times = r->q.query;
 	int error, status;
 
+	if (!(r->file.info->absent & MAYFLY_ABSENT_SIZES)) {
+		times.min_size = 1; /* of no block */
+		times.max_size = 0;
+	}
 	if (!r->file.info->track_events && !r->file.info->dropped_events)
 		return cli_error("%s: has no events: no spans, instants or counters", r->path);
-	error = mayfly_spans_run(r->file.trace, &r->q.query, &v.spans);
+	error = mayfly_spans_run(r->file.trace, &times, &v.spans);
 	if (!error)
 		error = mayfly_track_sums_run(r->file.trace, &r->q.query, &v.sums);
 	status = error ? report_failed(r, error) : print_view(&v);

@@ -461,7 +461,7 @@ static bool shows_twice(const struct report *r)
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
 	const struct mayfly_query *q = &r->q.query;
 
-	return trace_overlaps(r->file.info) &&
+	return (trace_overlaps(r->file.info) || trace_has_pools(r->file.info)) &&
 	       (q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
 			 : q->by == MAYFLY_BY_HEAP);
 }

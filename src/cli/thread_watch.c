@@ -98,8 +98,11 @@ static int hand(const struct thread_note *n, int64_t start_mono_ns, struct spool
 	uint64_t value[MAYFLY_TRACK_VALUES] = {n->what == CPU ? n->cpu_ns : n->tid,
 					       (uintptr_t)n->name};
 	int64_t ns = n->mono_ns > start_mono_ns ? n->mono_ns : start_mono_ns;
+	int error = n->what == START ? spool_stream_name(to, n->tid, n->name) : 0;
 
-	return spool_stream_note(to, (uint64_t)ns, n->tid, kinds[n->what], &types[n->what], value);
+	return error ? error
+		     : spool_stream_note(to, (uint64_t)ns, n->tid, kinds[n->what], &types[n->what],
+					 value);
 }
 
 int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to)

@@ -3,11 +3,8 @@
  * Tables for spreadsheets, as RFC 4180 has them: a row for each stack, the largest first, or for
  * each sample, in the order of their frees and then those that were never freed. Line ends are CR
  * LF, the first row has the names of the columns.
- *
- * Whether a stack passes the user's filters is asked of a query that has no others: a stack that
- * it has a sum for, passes.
  */
-#include "convert/event_walk.h"
+#include "convert/block_filter.h"
 #include "convert/exports.h"
 #include "convert/out.h"
 
@@ -35,12 +32,8 @@ struct table {
 	struct out out;
 	char *text; /* of a stack */
 	size_t text_capacity;
-	struct cached *cache;	 /* of the last columns */
-	struct rank_set nodes;	 /* whose stacks pass the filters */
-	struct rank_set freed;	 /* samples */
-	struct rank_set threads; /* that pass the filters */
-	struct rank_set labels;	 /* sets that pass the filters */
-	char labels_text[16384];
+	struct cached *cache; /* of the last columns */
+	struct block_filter filter;
 };
 
 /* ---- places ---- */
@@ -208,73 +201,6 @@ static int stacks_table(struct table *t)
 #define SINGLE_BLOCKS                                                                              \
 	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
 
-/* A set passes when one of its labels does, as "key=value". */
-static bool choose_labels(struct table *t)
-{
-	const struct mayfly_match *match = &t->query->label;
-	char text[1024];
-
-	if (!rank_set_begin(&t->labels, t->info->label_sets + 1))
-		return false;
-	for (size_t set = 0; match->matches && set < t->info->label_sets; set++) {
-		size_t count;
-		const struct mayfly_label *label = mayfly_trace_labels(t->trace, set, &count);
-
-		for (size_t i = 0; i < count; i++) {
-			snprintf(text, sizeof(text), "%s=%s", label[i].key, label[i].value);
-			if (match->matches(match->context, text))
-				rank_set_add(&t->labels, set);
-		}
-	}
-	return true;
-}
-
-static int choose(struct table *t)
-{
-	struct mayfly_node_sums *sums;
-	struct mayfly_query q;
-	int error;
-
-	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
-	if (!t->cache || !rank_set_begin(&t->nodes, t->info->nodes + 1) ||
-	    !rank_set_begin(&t->freed, t->info->samples + 1) ||
-	    !rank_set_begin(&t->threads, t->info->threads + 1) || !choose_labels(t))
-		return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < t->info->threads; i++)
-		if (export_thread_fits(&t->query->thread, mayfly_trace_thread(t->trace, i)))
-			rank_set_add(&t->threads, i);
-	mayfly_query_defaults(&q);
-	q.metric = MAYFLY_ALLOCATED;
-	q.focus = t->query->focus;
-	q.ignore = t->query->ignore;
-	error = mayfly_node_sums_run(t->trace, &q, &sums);
-	if (error)
-		return error;
-	for (size_t i = 0; i < sums->count; i++)
-		rank_set_add(&t->nodes, sums->sum[i].node);
-	mayfly_node_sums_free(sums);
-	return 0;
-}
-
-static bool block_fits(const struct table *t, const struct mayfly_event *e)
-{
-	const struct mayfly_query *q = t->query;
-
-	return e->size >= q->min_size && e->size <= q->max_size && e->alloc_time_ns >= q->from_ns &&
-	       (e->alloc_time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
-	       (q->heaps ? q->heaps >> e->heap & 1 : mayfly_event_counts(t->trace, e)) &&
-	       (!q->label.matches ||
-		(e->labels < t->info->label_sets && rank_set_has(&t->labels, e->labels))) &&
-	       e->node < t->info->nodes && rank_set_has(&t->nodes, e->node) &&
-	       (!q->thread.matches ||
-		(e->alloc_thread < t->info->threads && rank_set_has(&t->threads, e->alloc_thread)));
-}
-
-static bool lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
-{
-	return lifetime >= q->min_lifetime_ns && lifetime <= q->max_lifetime_ns;
-}
-
 static void print_thread(struct table *t, uint32_t index)
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(t->trace, index);
@@ -305,62 +231,43 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	} else {
 		out_text(&t->out, ",,,,");
 	}
-	out_csv(&t->out,
-		label_set_text(t->labels_text, sizeof(t->labels_text), t->trace, e->labels));
+	out_csv(&t->out, mayfly_trace_label_text(t->trace, e->labels));
 	out_char(&t->out, ',');
 	return write_place_again(t, e->node);
 }
 
-/* Samples that are freed, on the first way through the trace; the others on the second. */
-static bool take_event(struct table *t, const struct mayfly_event *e, bool second)
+static int take_block(void *context, const struct mayfly_event *e, bool freed)
 {
+	struct table *t = context;
 	const struct mayfly_query *q = t->query;
+	bool wanted = freed ? q->metric != MAYFLY_LEAKED : q->metric != MAYFLY_TEMPORARY;
 
-	if (e->kind == MAYFLY_FREE && !second) {
-		if (e->sample < t->info->samples)
-			rank_set_add(&t->freed, e->sample);
-		if (q->metric == MAYFLY_LEAKED ||
-		    (q->metric == MAYFLY_TEMPORARY && !(e->flags & MAYFLY_FLAG_TEMPORARY)) ||
-		    !lifetime_fits(q, e->time_ns - e->alloc_time_ns) || !block_fits(t, e))
-			return true;
-		return print_sample(t, e, e);
-	}
-	if (e->kind != MAYFLY_ALLOC || !second || e->sample >= t->info->samples ||
-	    rank_set_has(&t->freed, e->sample) || q->metric == MAYFLY_TEMPORARY ||
-	    !lifetime_fits(q, INT64_MAX) || !block_fits(t, e))
-		return true;
-	return print_sample(t, e, NULL);
-}
-
-static int through_events(struct table *t, bool second)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int result = mayfly_cursor_open(t->trace, &cursor);
-
-	if (result)
-		return result;
-	while (!t->out.error && (result = mayfly_cursor_next(cursor, &e)) == 1)
-		if (!take_event(t, &e, second)) {
-			result = MAYFLY_E_MEMORY;
-			break;
-		}
-	mayfly_cursor_close(cursor);
-	return result < 0 ? result : 0;
+	if (freed && q->metric == MAYFLY_TEMPORARY)
+		wanted = e->flags & MAYFLY_FLAG_TEMPORARY;
+	if (!wanted ||
+	    !block_filter_keeps_lifetime(&t->filter,
+					 freed ? e->time_ns - e->alloc_time_ns : INT64_MAX) ||
+	    !block_filter_keeps(&t->filter, e))
+		return 0;
+	if (!print_sample(t, e, freed ? e : NULL))
+		return MAYFLY_E_MEMORY;
+	return t->out.error;
 }
 
 static int samples_table(struct table *t)
 {
-	int error =
-	    t->info->snapshot_ns || t->info->absent & SINGLE_BLOCKS ? MAYFLY_E_ABSENT : choose(t);
+	int error;
 
+	if (t->info->snapshot_ns || t->info->absent & SINGLE_BLOCKS)
+		return MAYFLY_E_ABSENT;
+	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
+	error = t->cache ? block_filter_begin(&t->filter, t->trace, t->query) : MAYFLY_E_MEMORY;
 	if (error)
 		return error;
 	out_text(&t->out, "sample,time_ns,thread,thread_name,heap,size,weight_bytes,weight_blocks,"
 			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,labels,function,"
 			  "file,line,module,depth,stack\r\n");
-	error = through_events(t, false);
-	return error ? error : through_events(t, true);
+	return block_filter_walk(&t->filter, take_block, t);
 }
 
 int export_csv(const struct mayfly_trace *trace, const struct export_options *options,
@@ -376,10 +283,7 @@ int export_csv(const struct mayfly_trace *trace, const struct export_options *op
 		error = options->samples ? samples_table(&t) : stacks_table(&t);
 	written = out_end(&t.out);
 	shown_end(&t.stacks);
-	rank_set_free(&t.nodes);
-	rank_set_free(&t.freed);
-	rank_set_free(&t.threads);
-	rank_set_free(&t.labels);
+	block_filter_end(&t.filter);
 	for (size_t i = 0; t.cache && i < CACHE_SLOTS; i++)
 		free(t.cache[i].text.bytes);
 	free(t.cache);

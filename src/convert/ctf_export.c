@@ -32,7 +32,6 @@
 #define PACKET_BYTES	 65536
 #define ALL_PACKET_BYTES (64u << 20) /* of all threads: with many, packets are smaller */
 #define LEAST_PACKET	 4096
-#define LABELS_BYTES	 (64u << 10) /* of a block's labels as text: all that a program can set */
 
 struct stream {
 	struct bytes packet; /* head and events so far; used 0: none is begun */
@@ -54,7 +53,6 @@ struct ctf {
 	size_t path_room;
 	struct ctf_track_class *class; /* of each type of track events */
 	uint64_t discarded;	       /* said in packets from here on */
-	char *labels;		       /* NULL: blocks have none */
 	/* Through the same blocks in the order of events, not of times: which spans they are in. */
 	struct event_walk order;
 	bool has_spans;
@@ -350,10 +348,8 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 	if (e->kind != MAYFLY_PROMOTE)
 		bytes_put_fixed(b, flags_of(e), 1);
 	/* Not empty: babeltrace2 would show the text before again. */
-	if (e->kind == MAYFLY_ALLOC && c->labels)
-		put_string(b, e->labels
-				  ? label_set_text(c->labels, LABELS_BYTES, c->trace, e->labels)
-				  : "-");
+	if (e->kind == MAYFLY_ALLOC && c->info->label_sets > 1)
+		put_string(b, e->labels ? mayfly_trace_label_text(c->trace, e->labels) : "-");
 	if (e->kind == MAYFLY_ALLOC && c->has_spans)
 		put_span(b, event_walk_inside(&c->order, e->thread));
 	return 0;
@@ -523,11 +519,6 @@ static int make_tables(struct ctf *c)
 	c->frame_written = calloc(c->info->frames / 8 + 1, 1);
 	c->module_written = calloc(c->info->modules / 8 + 1, 1);
 	c->class = calloc(c->info->track_types + 1, sizeof(*c->class));
-	if (c->info->label_sets > 1) {
-		c->labels = malloc(LABELS_BYTES);
-		if (!c->labels)
-			return MAYFLY_E_MEMORY;
-	}
 	c->packet_bytes = ALL_PACKET_BYTES / (c->info->threads + 1);
 	if (c->packet_bytes > PACKET_BYTES)
 		c->packet_bytes = PACKET_BYTES;
@@ -558,7 +549,6 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	free(c.frame_written);
 	free(c.module_written);
 	free(c.class);
-	free(c.labels);
 	free(c.path);
 	return error;
 }

@@ -11,9 +11,10 @@
 #include "convert/exports.h"
 #include "trace/numbering.h"
 
-/* A trace of a few bytes may say that spans begin and begin. Beyond these their ENDs are as
- * unknown as those of spans whose BEGINs were lost. */
-#define OPEN_MOST ((size_t)1 << 20)
+/* A trace of a few bytes may say that spans begin and begin. Those beyond are not followed: their
+ * ends are not known. On one thread, and on all. */
+#define OPEN_MOST     4096u
+#define ALL_OPEN_MOST (1u << 18)
 
 /* ---- spans ---- */
 
@@ -34,6 +35,15 @@ const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t t
 	return s->depth ? &s->span[s->depth - 1] : NULL;
 }
 
+/* The latest open span of a type; NULL: there is none. */
+static struct open_span *latest_of(const struct span_stack *s, uint32_t type)
+{
+	for (size_t i = s->depth; i-- > 0;)
+		if (s->span[i].begin.type == type)
+			return &s->span[i];
+	return NULL;
+}
+
 static int begin_span(struct event_walk *w)
 {
 	struct span_stack *s = stack_of(w, w->track.thread);
@@ -43,9 +53,14 @@ static int begin_span(struct event_walk *w)
 				     .number = w->spans++,
 				     .parent = around ? around->number : SPAN_NONE,
 				     .depth = (uint32_t)s->depth,
-				     .cut = w->open >= OPEN_MOST};
-	if (w->span.cut)
+				     .cut = s->depth >= OPEN_MOST || w->open >= ALL_OPEN_MOST};
+	if (w->span.cut) {
+		struct open_span *before = latest_of(s, w->track.type);
+
+		if (before)
+			before->over++;
 		return 0;
+	}
 	if (!array_reserve(&s->span, &s->room, s->depth, sizeof(*s->span)))
 		return MAYFLY_E_MEMORY;
 	s->span[s->depth++] = w->span;
@@ -71,24 +86,28 @@ static struct walk_nesting nest(struct open_span *span, size_t above)
 	return n;
 }
 
-/* False: there is no BEGIN to it. */
+/* False: there is no BEGIN to it, or none that is followed. */
 static bool end_span(struct event_walk *w)
 {
 	struct span_stack *s = stack_of(w, w->track.thread);
+	struct open_span *span = latest_of(s, w->track.type);
+	size_t above;
 
-	for (size_t i = s->depth; i-- > 0;) {
-		if (s->span[i].begin.type != w->track.type)
-			continue;
-		w->span = s->span[i];
-		w->nesting = nest(&s->span[i], s->depth - 1 - i);
-		w->nesting.first = i;
-		s->depth--;
-		memmove(&s->span[i], &s->span[i + 1], (s->depth - i) * sizeof(*s->span));
-		w->open--;
-		return true;
-	}
 	w->span = (struct open_span){.number = SPAN_NONE};
-	return false;
+	if (!span)
+		return false;
+	if (span->over) {
+		span->over--;
+		return false;
+	}
+	above = (size_t)(s->span + s->depth - span) - 1;
+	w->nesting = nest(span, above);
+	w->nesting.first = (size_t)(span - s->span);
+	w->span = *span;
+	memmove(span, span + 1, above * sizeof(*span));
+	s->depth--;
+	w->open--;
+	return true;
 }
 
 /* ---- the walk ---- */
@@ -414,18 +433,4 @@ bool label_counts(const struct mayfly_label *label, size_t i, size_t count)
 		if (strcmp(label[k].key, label[i].key) == 0)
 			return false;
 	return true;
-}
-
-const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
-			   uint32_t set)
-{
-	size_t count, used = 0;
-	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-	*buffer = 0;
-	for (size_t i = 0; i < count && used < size; i++)
-		if (label_counts(label, i, count))
-			used += (size_t)snprintf(buffer + used, size - used, "%s%s=%s",
-						 used ? ", " : "", label[i].key, label[i].value);
-	return buffer;
 }

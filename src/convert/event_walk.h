@@ -30,7 +30,9 @@ struct open_span {
 	uint64_t number; /* of the trace's spans, counted from 0 in order of their BEGINs */
 	uint64_t parent; /* number of the span around it, or SPAN_NONE */
 	uint32_t depth;	 /* 0: there is no span around it */
-	bool cut;	 /* has no slice any more: see walk_nesting */
+	uint32_t
+	    over; /* spans of its type, begun after it, that are not followed: they end first */
+	bool cut; /* has no slice any more: see walk_nesting */
 };
 #define SPAN_NONE UINT64_MAX
 
@@ -133,8 +135,5 @@ bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_t
 			 double *value);
 /* Whether label i of a set counts: of a key that is there twice, the last one does. */
 bool label_counts(const struct mayfly_label *label, size_t i, size_t count);
-/* "request=7, tenant=b" of a set of labels; "" for none. */
-const char *label_set_text(char *buffer, size_t size, const struct mayfly_trace *trace,
-			   uint32_t set);
 
 #endif

@@ -736,12 +736,9 @@ static void annotate(struct perfetto *p, const char *name, uint64_t value)
 
 static void annotate_labels(struct perfetto *p, uint32_t set)
 {
-	char text[16384];
-
 	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
-	protobuf_text(&p->inner, ANNOTATION_TEXT,
-		      label_set_text(text, sizeof(text), p->trace, set));
+	protobuf_text(&p->inner, ANNOTATION_TEXT, mayfly_trace_label_text(p->trace, set));
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 

@@ -3,7 +3,8 @@
  * pprof's profile.proto, in gzip: for go tool pprof and all that reads the same.
  *
  *	Profile --> sample_type  alloc_objects, alloc_space, inuse_objects, inuse_space
- *	        --> sample       location ids, leaf first; four values
+ *	        --> sample       location ids, leaf first; four values; labels: of a stack whose
+ *	                         blocks have different ones, several samples
  *	        --> location     one for each frame of the trace, id = frame + 1: address, mapping,
  *	                         lines, the innermost inlined function first
  *	        --> function     one for each name and file
@@ -13,7 +14,9 @@
  * Fields of a message may come in any order, so samples are written as they come, each marking the
  * locations that it needs, and everything else behind them.
  */
+#include "convert/event_walk.h"
 #include "convert/exports.h"
+#include "convert/label_sums.h"
 #include "convert/protobuf.h"
 
 #include <inttypes.h>
@@ -44,6 +47,10 @@ enum {
 
 	SAMPLE_LOCATION = 1,
 	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+
+	LABEL_KEY = 1,
+	LABEL_TEXT = 2,
 
 	MAPPING_ID = 1,
 	MAPPING_START = 2,
@@ -82,6 +89,7 @@ struct pprof {
 	const struct mayfly_info *info;
 	struct shown_stacks stacks;
 	struct stack_sums sums;
+	struct label_sums labels;
 	int allocated; /* column of the sums; the other is what is live */
 	bool counts;   /* of blocks are known */
 	struct texts strings;
@@ -195,23 +203,47 @@ static void write_types(struct pprof *p, const struct mayfly_query *live)
 		     p->info->interval_bytes ? (int64_t)p->info->interval_bytes : 1);
 }
 
+/* Which part of a sum a sample has. */
+struct share {
+	double bytes, blocks;
+};
+
 /* The values of one column, in the order of the types. False: they are 0. */
-static bool add_values(struct pprof *p, const struct stack_sum *sum, int column)
+static bool add_values(struct pprof *p, const struct stack_sum *sum, int column,
+		       const struct share share[STACK_COLUMNS])
 {
 	uint64_t blocks, bytes;
 
 	if (!p->sums.of[column])
 		return false;
-	blocks = rounding_next(&p->rounding[2 * column], sum->of[column]->blocks.estimate);
-	bytes = rounding_next(&p->rounding[2 * column + 1], sum->of[column]->bytes.estimate);
+	blocks = rounding_next(&p->rounding[2 * column],
+			       sum->of[column]->blocks.estimate * share[column].blocks);
+	bytes = rounding_next(&p->rounding[2 * column + 1],
+			      sum->of[column]->bytes.estimate * share[column].bytes);
 	if (p->counts)
 		bytes_put_u(&p->line, blocks);
 	bytes_put_u(&p->line, bytes);
 	return blocks | bytes;
 }
 
+static void add_labels(struct pprof *p, uint32_t set)
+{
+	size_t count;
+	const struct mayfly_label *label = mayfly_trace_labels(p->trace, set, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!label_counts(label, i, count))
+			continue;
+		p->line.used = 0;
+		protobuf_unsigned(&p->line, LABEL_KEY, string(p, label[i].key));
+		protobuf_unsigned(&p->line, LABEL_TEXT, string(p, label[i].value));
+		protobuf_message(&p->message, SAMPLE_LABEL, &p->line);
+	}
+}
+
 /* False: nothing to write. */
-static bool make_sample(struct pprof *p, const struct stack_sum *sum)
+static bool make_sample(struct pprof *p, const struct stack_sum *sum,
+			const struct share share[STACK_COLUMNS], uint32_t set)
 {
 	const uint32_t *path;
 	size_t length = shown_path(&p->stacks, sum->node, &path);
@@ -220,8 +252,8 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum)
 	if (!length)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
 	p->line.used = 0;
-	any = add_values(p, sum, p->allocated);
-	any |= add_values(p, sum, !p->allocated);
+	any = add_values(p, sum, p->allocated, share);
+	any |= add_values(p, sum, !p->allocated, share);
 	if (!any)
 		return false;
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
@@ -231,7 +263,42 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum)
 		bytes_put_u(&p->line, (uint64_t)path[i] + 1);
 	}
 	protobuf_message(&p->message, SAMPLE_LOCATION, &p->line);
+	add_labels(p, set);
 	return true;
+}
+
+/* What all sets of a stack have together. */
+static void add_weights(struct label_weights total[STACK_COLUMNS], const struct label_sum *sum,
+			size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (int column = 0; column < STACK_COLUMNS; column++) {
+			total[column].bytes += sum[i].of[column].bytes;
+			total[column].blocks += sum[i].of[column].blocks;
+		}
+}
+
+/* A sample for each set of labels. What no block was found for has none, and goes to the first. */
+static void write_stack(struct pprof *p, const struct stack_sum *sum)
+{
+	struct label_weights total[STACK_COLUMNS] = {0};
+	struct share share[STACK_COLUMNS];
+	size_t count;
+	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
+
+	add_weights(total, of, count);
+	for (size_t i = 0; i < (count ? count : 1); i++) {
+		for (int k = 0; k < STACK_COLUMNS; k++) {
+			double alone = i == 0;
+
+			share[k].bytes =
+			    total[k].bytes > 0 ? of[i].of[k].bytes / total[k].bytes : alone;
+			share[k].blocks =
+			    total[k].blocks > 0 ? of[i].of[k].blocks / total[k].blocks : alone;
+		}
+		if (make_sample(p, sum, share, count ? of[i].set : 0))
+			write_message(p, PROFILE_SAMPLE);
+	}
 }
 
 static void write_samples(struct pprof *p)
@@ -239,8 +306,7 @@ static void write_samples(struct pprof *p)
 	struct stack_sum sum;
 
 	while (!p->zip.error && stack_sums_next(&p->sums, &sum))
-		if (make_sample(p, &sum))
-			write_message(p, PROFILE_SAMPLE);
+		write_stack(p, &sum);
 }
 
 static uint32_t function_id(struct pprof *p, const struct shown_line *line)
@@ -395,6 +461,7 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 static int convert(struct pprof *p, const struct export_options *options)
 {
 	struct mayfly_query asked, other;
+	const struct mayfly_query *const questions[STACK_COLUMNS] = {&asked, &other};
 	int error;
 
 	export_two_questions(options->query, &asked, &other);
@@ -403,6 +470,8 @@ static int convert(struct pprof *p, const struct export_options *options)
 	error = stack_sums_begin(&p->sums, p->trace, &asked, &other);
 	if (!error)
 		error = shown_begin(&p->stacks, p->trace, options->query);
+	if (!error && p->info->label_sets > 1 && !p->info->snapshot_ns)
+		error = label_sums_begin(&p->labels, p->trace, questions, &p->sums);
 	if (error)
 		return error;
 	p->used = calloc(p->info->frames + SHOWN_SPECIALS, 1);
@@ -427,6 +496,7 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 		error = convert(p, options);
 	deflateEnd(&p->zip.stream);
 	stack_sums_end(&p->sums);
+	label_sums_end(&p->labels);
 	shown_end(&p->stacks);
 	texts_free(&p->strings);
 	numbering_free(&p->functions);

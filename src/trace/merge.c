@@ -10,8 +10,8 @@
  *		flags of the allocation
  *	promote	how many blocks ago
  *
- * Nodes, threads and sets of labels are the merged ones already. A trace with track events is not
- * packed: it stays open, and its track events come where they were among its blocks.
+ * Nodes, threads and sets of labels are the merged ones already. Track events (track_copy.h) come
+ * where they were among the blocks of their trace.
  */
 #include "trace/merge.h"
 
@@ -456,8 +456,9 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 		return error;
 	s->trace = trace;
 	s->unit = unit_of(trace);
-	error = track_copy_begin(&s->tracks, trace, m->tables.r);
+	error = track_copy_begin(&s->tracks, trace, m->tables.r, map.thread, map.node);
 	if (error) {
+		track_copy_end(&s->tracks);
 		merge_map_free(&map);
 		return error;
 	}
@@ -467,17 +468,18 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 		return sums_cursor_open(trace, &s->sums);
 	}
 	error = open_events(s, trace);
-	if (!error && (info->track_events || info->samples + info->frees >= LARGE_EVENTS)) {
+	if (!error && info->samples + info->frees + info->track_events >= LARGE_EVENTS) {
 		s->map = map;
 		return 0;
 	}
 	*stay = false;
 	if (!error)
 		error = pack(m, s, &map, merge_kind_of(info) == MERGE_EXACT);
+	if (!error)
+		error = track_copy_pack(&s->tracks);
 	mayfly_cursor_close(s->cursor);
 	s->cursor = NULL;
 	s->trace = NULL;
-	track_copy_end(&s->tracks);
 	merge_map_free(&map);
 	return error;
 }
@@ -518,11 +520,11 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 /* Whether a track event comes before the next event of a block. In snapshots only times tell. */
 static bool track_comes(const struct source *s)
 {
-	const struct mayfly_track_event *e = &s->tracks.next;
+	const struct track_copy *t = &s->tracks;
 
-	if (!s->tracks.more || !s->more)
-		return s->tracks.more;
-	return s->sums ? e->time_ns <= s->part.to_ns : e->events_before <= s->events;
+	if (!t->more || !s->more)
+		return t->more;
+	return s->sums ? t->next.time_ns <= s->part.to_ns : t->events_before <= s->events;
 }
 
 static struct turn turn_of(const struct trace_merge *m, uint32_t source)
@@ -652,21 +654,13 @@ static int write_part(struct trace_writer *w, struct source *s)
 	return error == MAYFLY_E_RANGE ? MAYFLY_E_DAMAGED : error; /* more freed than there was */
 }
 
-static int write_track(struct trace_writer *w, struct source *s)
-{
-	const struct mayfly_track_event *e = &s->tracks.next;
-
-	return track_copy_next(&s->tracks, w, s->map.thread[e->thread], s->map.node[e->node],
-			       s->offset_ns + e->time_ns);
-}
-
 /* What comes next of a source. */
 static int write_next(struct trace_writer *w, struct source *s)
 {
 	int error;
 
 	if (track_comes(s))
-		return write_track(w, s);
+		return track_copy_next(&s->tracks, w, s->offset_ns);
 	error = s->sums ? write_part(w, s) : write_event(w, s);
 	s->events += !s->sums && s->event.kind != MAYFLY_PROMOTE;
 	return error ? error : advance(s);

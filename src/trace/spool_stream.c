@@ -127,13 +127,14 @@ static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
 		return NULL;
 	slot = number_slot(s->thread_slot, s->thread_slots, tid, thread_number, s);
 	if (!s->thread_slot[slot]) {
-		s->thread[s->threads++] = (struct stream_thread){tid, RECORDING_NONE, 0};
+		s->thread[s->threads++] = (struct stream_thread){tid, RECORDING_NONE, 0, false};
 		s->thread_slot[slot] = (uint32_t)s->threads;
 	}
 	return &s->thread[s->thread_slot[slot] - 1];
 }
 
-void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length)
+static void name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length,
+			bool told)
 {
 	struct stream_thread *t = find_named(s, tid);
 	uint32_t string = length ? recording_string(s->tables, name, length) : 0;
@@ -142,11 +143,24 @@ void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, 
 		stream_fail(s, MAYFLY_E_MEMORY);
 		return;
 	}
-	if (!string)
+	if (!string || (t->told && !told))
 		return;
+	t->told = told;
 	t->name = string;
 	if (t->index != RECORDING_NONE)
 		s->tables->thread[t->index].name = string;
+}
+
+void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length)
+{
+	name_thread(s, tid, name, length, true);
+}
+
+int spool_stream_name(struct spool_stream *s, uint32_t tid, const char *name)
+{
+	if (!s->error)
+		name_thread(s, tid, name, strlen(name), false);
+	return s->error;
 }
 
 uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
@@ -489,7 +503,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .lost_samples = s->lost_samples,
 	    .lost_frees = s->lost_frees,
 	    .lost_events = s->lost_events,
-	    .unkept_events = s->unkept_events,
+	    .unkept_events = s->unkept_events + s->left_out,
 	    .last_ns = s->now_ns,
 	    .damaged = s->packets.damaged,
 	    .beginning_missing = s->beginning_missing,
@@ -530,6 +544,7 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 	    .live_bytes = s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0,
 	    .dropped = atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees) +
 		       atomic_load(&h->dropped_events),
+	    .left_out = s->left_out,
 	    .held_packets = s->packets.held,
 	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
 			    s->fork_blocks * sizeof(*s->live.block) +

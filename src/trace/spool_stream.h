@@ -56,6 +56,9 @@ struct spool_stream_options {
 	 * for snapshots, which may come once in hours. */
 	bool release_early;
 	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
+	/* What track events may need of the trace, about; further ones are left out. 0: no limit.
+	 */
+	uint64_t event_bytes;
 	/* Ticks of the only one to keep, after which nothing more is read; 0: none. */
 	uint64_t only_fork;
 };
@@ -90,6 +93,10 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, uint32_t kind,
 		      const struct mayfly_track_type *type, const uint64_t *value);
 
+/* What the recorder takes a thread to be called, unless the spool says it, before or after. 0 or a
+ * negative enum mayfly_error. */
+int spool_stream_name(struct spool_stream *s, uint32_t tid, const char *name);
+
 /* For the progress line and bounds: at the latest round. */
 struct spool_stream_status {
 	int64_t time_ns;
@@ -98,6 +105,7 @@ struct spool_stream_status {
 	uint64_t live_blocks;
 	uint64_t live_bytes;   /* their sizes; sampled: their weights */
 	uint64_t dropped;      /* records, by the agent */
+	uint64_t left_out;     /* track events, beyond event_bytes */
 	uint64_t held_packets; /* consumed in part or whole, not yet done() */
 	uint64_t memory_bytes; /* of the stream and the tables, about */
 };

@@ -199,11 +199,8 @@ static int copy_tracks(struct thinning *t, uint64_t events)
 {
 	int error = 0;
 
-	while (t->tracks.more && t->tracks.next.events_before <= events && !error) {
-		const struct mayfly_track_event *e = &t->tracks.next;
-
-		error = track_copy_next(&t->tracks, t->to, e->thread, t->node[e->node], e->time_ns);
-	}
+	while (t->tracks.more && t->tracks.events_before <= events && !error)
+		error = track_copy_next(&t->tracks, t->to, 0);
 	return error;
 }
 
@@ -323,7 +320,7 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 	t.map = new_map(trace->info.samples);
 	error = t.map ? find_nodes(&t) : MAYFLY_E_MEMORY;
 	if (!error)
-		error = track_copy_begin(&t.tracks, trace, trace_writer_tables(to));
+		error = track_copy_begin(&t.tracks, trace, trace_writer_tables(to), NULL, t.node);
 	if (!error)
 		error = copy_events(&t);
 	if (!error)

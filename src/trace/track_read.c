@@ -161,7 +161,7 @@ static size_t text_length(const struct mayfly_trace *t, const struct trace_label
 
 	for (size_t i = 0; i < set->count; i++)
 		if (label_counts(label, set->count, i))
-			length += strlen(label[i].key) + strlen(label[i].value) + 2;
+			length += strlen(label[i].key) + strlen(label[i].value) + strlen("=, ");
 	return length ? length : 1;
 }
 
@@ -175,7 +175,7 @@ static void put_text(const struct mayfly_trace *t, struct trace_labels *set, cha
 		if (!label_counts(label, set->count, i))
 			continue;
 		if (to != set->text)
-			*to++ = ' ';
+			to = stpcpy(to, ", ");
 		to = stpcpy(stpcpy(stpcpy(to, label[i].key), "="), label[i].value);
 	}
 }

@@ -7,6 +7,7 @@
  *	signals COUNT		a timer's handler emits, too; prints how many it did
  *	fork			so do a child, and a child of vfork's kind of exec
  *	plugin PATH		a plugin is opened, used and closed, twice
+ *	heirs			a thread ends with a label on it, another one comes after it
  *	exit			a thread's destructor and an atexit function emit
  *	sandbox			emits from a new type after a seccomp filter is in force
  *	strict			the same in seccomp's strict mode, in which there is no clock
@@ -335,6 +336,29 @@ static void use_plugin(const char *path)
 #endif
 }
 
+/* ---- heirs ---- */
+
+/* Its writer, and the packet at hand, go to the next thread. */
+static void *labelled(void *size)
+{
+	if ((size_t)size % 2)
+		mayfly_label_push("left", "behind");
+	mayfly_instant(&nothing);
+	free(malloc((size_t)size));
+	return NULL;
+}
+
+static void emit_by_heirs(void)
+{
+	for (size_t size = 6001; size <= 6004; size++) {
+		pthread_t thread;
+
+		CHECK(!pthread_create(&thread, NULL, labelled, (void *)size));
+		pthread_join(thread, NULL);
+	}
+	printf("inherited\n");
+}
+
 /* ---- exit ---- */
 
 MAYFLY_INSTANT(leaving, "leaving", MAYFLY_TEXT("where"));
@@ -472,6 +496,8 @@ int main(int argc, char **argv)
 		emit_in_children();
 	else if (!strcmp(what, "plugin") && argc == 3)
 		use_plugin(argv[2]);
+	else if (!strcmp(what, "heirs"))
+		emit_by_heirs();
 	else if (!strcmp(what, "exit"))
 		emit_at_exit();
 	else if (!strcmp(what, "sandbox"))

@@ -508,6 +508,55 @@ static void stay_mapped(void)
 	usleep(500000);
 }
 
+#define ZONE 64
+
+static NOINLINE void map_at(char *address, size_t bytes)
+{
+	void *got = mmap(address, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	expect(got == address, "mmap");
+}
+
+static NOINLINE void map_here(char *address, size_t bytes)
+{
+	void *got = mmap(address, bytes, PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	expect(got == address, "mmap");
+}
+
+/* One over another, in steps of a MiB. Who has what in the end? */
+static void map_over(void)
+{
+	static const char *const names[] = {"nobody", "reserve", "map_at", "map_here"};
+	char owner[ZONE], *zone = reserve(ZONE * MIB);
+	unsigned int state = 12345, count[4] = {0};
+
+	memset(owner, 1, sizeof(owner));
+	for (int i = 0; i < 500; i++) {
+		unsigned int at, length, what;
+
+		state = state * 1664525u + 1013904223u;
+		at = state >> 8 & 63;
+		length = 1 + (state >> 16 & 7);
+		what = state >> 24 & 3;
+		if (at + length > ZONE)
+			continue;
+		if (what == 2)
+			map_at(zone + at * MIB, length * MIB);
+		else if (what == 3)
+			map_here(zone + at * MIB, length * MIB);
+		else
+			expect(!munmap(zone + at * MIB, length * MIB), "munmap");
+		memset(owner + at, what < 2 ? 0 : (int)what, length);
+	}
+	for (int i = 0; i < ZONE; i++)
+		count[(int)owner[i]]++;
+	for (int i = 1; i < 4; i++)
+		if (count[i])
+			say("owner %s %u\n", names[i], count[i]);
+	usleep(500000); /* somebody has to look */
+}
+
 static uint64_t thread_ns(void)
 {
 	struct timespec t;
@@ -596,10 +645,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-    {"mappings", mappings},  {"libraries", libraries}, {"processes", processes},
-    {"signals", in_signals}, {"sandbox", in_sandbox},  {"descriptors", without_descriptors},
-    {"mapped", stay_mapped}, {"threads", threads},     {"another", become_another},
-    {"early", early_done},
+    {"mappings", mappings},	 {"libraries", libraries}, {"processes", processes},
+    {"signals", in_signals},	 {"sandbox", in_sandbox},  {"descriptors", without_descriptors},
+    {"mapped", stay_mapped},	 {"over", map_over},	   {"threads", threads},
+    {"another", become_another}, {"early", early_done},
 };
 
 int main(int argc, char **argv)

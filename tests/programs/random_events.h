@@ -3,7 +3,7 @@
  * A sequence of random events for each seed: programs/events.c emits it, read_events.c expects it.
  *
  * Among them are blocks, which say themselves what labels they have: label i of a block of
- * BLOCK_BYTES * k + j bytes (j below BLOCK_BYTES) is level=i.k, for i < j % 17.
+ * BLOCK_BYTES * k + j bytes (j below RANDOM_LABELS) is level=i.k, for i < j.
  */
 #ifndef RANDOM_EVENTS_H
 #define RANDOM_EVENTS_H
@@ -16,7 +16,7 @@ enum random_kind { RANDOM_BEGIN, RANDOM_END, RANDOM_INSTANT, RANDOM_COUNT, RANDO
 #define RANDOM_TYPES  12
 #define RANDOM_OPEN   8
 #define RANDOM_TEXTS  8
-#define RANDOM_LABELS 17 /* numbers of labels that a block may have: 0 to 16 */
+#define RANDOM_LABELS 20 /* numbers of labels that a block may have: 16 of them are kept */
 #define BLOCK_BYTES   1000u
 
 /* The fields of each type, in the letters of mayfly.h. Spans, then instants, then counters. */
