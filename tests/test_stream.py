@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 
-from harness import (Folder, MAYFLY, TIMEOUT, case, cases, check, environment, info, main, need,
+from harness import (Folder, MAYFLY, TIMEOUT, as_json, case, cases, check, environment, info, main, need,
                      read, run, same, sane)
 
 SOURCE = r"""
@@ -377,26 +377,55 @@ def receiver_late():
         is_same(here)
 
 
-@cases(["small", "read before", "-o"])
+@cases(["small", "fits", "read before", "-o"])
 def receiver_never(how):
     """The program has its exit status, and the recording stays where it can."""
     with Folder() as here:
         output = {"-o": ["-o", here / "local"], "small": []}.get(how, ["--spool-dir", here.path])
         said = recorder(here / "socket", "300" if how == "small" else "300000",
-                        options=["-x", "--stream-timeout", "100ms", "--stream-buffer", "64K", *output])
+                        options=["-x", "--stream-timeout", "100ms", "--stream-buffer",
+                                 "8M" if how == "fits" else "64K", *output])
         check("no receiver is there" in said, said)
         if how == "-o":
             check("all of it is in" in said and sane(here / "local"), said)
         elif how == "small":
-            spool = re.search(r"recording stays in '([^']*)'", said).group(1)
+            trace = re.search(r"all of it is in '([^']*)'", said).group(1)
             try:
-                check(spool.startswith("/dev/shm/"), spool)
-                check(sane(spool)["samples"] >= 300, "the spool cannot be read")
+                check(trace.startswith("/dev/shm/"), trace)
+                check(sane(trace)["samples"] >= 300, "too few samples")
             finally:
-                os.unlink(spool)
+                os.unlink(trace)
+        elif how == "fits":
+            check("all of it is in" in said, said)
+            trace, = here.files("mayfly.*")
+            check(sane(trace)["samples"] >= 300000, "too few samples")
         else:
-            check("the recording stays in" in said and here.files("*.spool"), said)
-        same(here.files("*.part*"), [], "parts")
+            check("the recording stays in" in said, said)
+            spool, = here.files("*.spool")
+            check(as_json("info", spool, "--json")["samples"] > 1000, "the spool cannot be read")
+
+
+@case
+def receiver_gone():
+    """What it had and what is kept here are the trace."""
+    with Folder() as here:
+        address = here / "socket"
+        os.mkdir(here / "spools")
+        with receiver(address, here / "got") as r, \
+                Process("record", "-x", "--stream", address, "--spool-dir", here / "spools",
+                        "--stream-timeout", "100ms", "--", program(), "600000", "?" + here / "go",
+                        "300000") as p:
+            readable(here / "got.part")
+            r.send(signal.SIGKILL)
+            r.end(-signal.SIGKILL)
+            touch(here / "go")
+            said = p.end(7)
+        first = int(re.search(r"follows its first (\d+) bytes", said).group(1))
+        rest, = here.files("spools/*")
+        check(rest.endswith(".rest") and rest in said, said)
+        with open(here / "joined", "wb") as file:
+            file.write(read(here / "got.part")[:first] + read(rest))
+        check(sane(here / "joined")["samples"] >= 900000, "too few samples")
 
 
 @case

@@ -193,6 +193,8 @@ struct mayfly_agent_calls {
 	void (*pool_alloc)(const struct mayfly_pool *pool, const void *block, size_t size);
 	void (*pool_free)(const struct mayfly_pool *pool, const void *block);
 	int (*active)(void);
+	/* Where a word is that is 0 while events are not recorded; both may change at any time. */
+	const uint32_t *const *awake;
 };
 
 /* The agent's table, or NULL. A weak symbol by way of the global offset table: so the loader fills
@@ -210,6 +212,19 @@ MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
 #else
 	return MAYFLY_NULL_;
 #endif
+}
+
+/* The same, NULL also while the recording is dormant: for events. */
+MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_awake_(void)
+{
+	const struct mayfly_agent_calls *calls = mayfly_agent_();
+
+#ifdef __GNUC__
+	if (MAYFLY_RARELY_(calls) &&
+	    !__atomic_load_n(__atomic_load_n(calls->awake, __ATOMIC_RELAXED), __ATOMIC_RELAXED))
+		return MAYFLY_NULL_;
+#endif
+	return calls;
 }
 
 /* A value as it was given. */
@@ -309,7 +324,7 @@ MAYFLY_INLINE_ void mayfly_span_begin_(const struct mayfly_span_type *span,
 				       struct mayfly_given c MAYFLY_ABSENT_,
 				       struct mayfly_given d MAYFLY_ABSENT_)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 	const struct mayfly_event_type *type = &span->type;
 
 	if (MAYFLY_RARELY_(calls))
@@ -324,7 +339,7 @@ MAYFLY_INLINE_ void mayfly_instant_(const struct mayfly_instant_type *instant,
 				    struct mayfly_given c MAYFLY_ABSENT_,
 				    struct mayfly_given d MAYFLY_ABSENT_)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 	const struct mayfly_event_type *type = &instant->type;
 
 	if (MAYFLY_RARELY_(calls))
@@ -404,7 +419,7 @@ MAYFLY_INLINE_ struct mayfly_given mayfly_given_text_(const char *text)
 
 MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 
 	if (MAYFLY_RARELY_(calls))
 		calls->span_end(&span->type);
@@ -418,7 +433,7 @@ MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
 
 MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, int64_t value)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 	union {
 		uint64_t bits;
 		double number;
@@ -438,7 +453,7 @@ MAYFLY_INLINE_ void mayfly_counter(const struct mayfly_counter_type *counter, in
 
 MAYFLY_INLINE_ void mayfly_counter_float(const struct mayfly_counter_type *counter, double value)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 	union {
 		uint64_t bits;
 		double number;
@@ -493,7 +508,7 @@ MAYFLY_INLINE_ void mayfly_pool_free(const struct mayfly_pool *pool, const void 
 
 MAYFLY_INLINE_ int mayfly_active(void)
 {
-	const struct mayfly_agent_calls *calls = mayfly_agent_();
+	const struct mayfly_agent_calls *calls = mayfly_awake_();
 
 	return MAYFLY_RARELY_(calls) && calls->active();
 }

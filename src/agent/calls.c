@@ -8,6 +8,7 @@
 
 #include "labels.h"
 #include "pools.h"
+#include "spool.h"
 #include "tracks.h"
 
 /* Labels are kept while nothing is recorded, too: it may be switched on below them. */
@@ -36,4 +37,5 @@ EXPORT const struct mayfly_agent_calls mayfly_agent_calls = {
     .pool_alloc = pools_alloc,
     .pool_free = pools_free,
     .active = active,
+    .awake = &spool_awake,
 };

@@ -34,6 +34,9 @@
 
 struct spool_header *spool_header;
 
+static const uint32_t awake_before = 1;
+const uint32_t *spool_awake = &awake_before;
+
 static _Atomic(uint8_t *) windows[WINDOWS];
 static uint32_t window_packets = WINDOW_PACKETS;
 static char path[4096 + 64];
@@ -380,6 +383,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	}
 	atomic_store(&h->next_sample_id, first_id);
 	atomic_store(&h->state, SPOOL_RUNNING);
+	__atomic_store_n(&spool_awake, (const uint32_t *)&h->control_enabled, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -961,6 +965,7 @@ void spool_forget(void)
 			sys_munmap(window, (size_t)window_packets * SPOOL_PACKET_BYTES);
 		atomic_store(&windows[i], NULL);
 	}
+	__atomic_store_n(&spool_awake, &awake_before, __ATOMIC_RELAXED);
 	if (spool_header)
 		sys_munmap(spool_header, SPOOL_HEADER_BYTES);
 	spool_header = NULL;

@@ -47,6 +47,9 @@ bool spool_open(uint32_t *reason, int *error);
 /* The child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 extern struct spool_header *spool_header;
+/* The header's control_enabled, where programs look before they call; 1 while there is no spool:
+ * the first event may start the agent. */
+extern const uint32_t *spool_awake;
 
 struct writer *spool_acquire(void);	   /* NULL: no memory */
 void spool_release(struct writer *writer); /* also writes the thread's last name */
