@@ -1333,6 +1333,21 @@ def max_size(what):
 
 
 @case
+def max_size_with_events():
+    """They leave half of it to the blocks; what is left out is counted, and no fault."""
+    with Folder() as here:
+        done = record([program("events"), "random", "2", "50000", "1"], here / "t.mayfly", "-i", "4K", "--max-size",
+                      "128K")
+        same((done.code, done.err), (0, b""))
+        facts = info(here / "t.mayfly")
+        length = os.stat(here / "t.mayfly").st_size
+        check((16 << 10) <= length <= (128 << 10), "a trace of", length, "bytes")
+        check(facts["track_events"] > 1000 and facts["dropped_events"] > 50000, facts)
+        same((facts["complete"], facts["thinned"]), (True, False))
+        only_trace(here, "t.mayfly")
+
+
+@case
 def max_size_that_is_not_reached():
     with Folder() as here:
         done = record([compiled(), "blocks", "1000", "48"], here / "t.mayfly", "-x", "--max-size", "64K")

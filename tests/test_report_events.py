@@ -176,7 +176,8 @@ def spans_as_a_table():
     check(re.search(r"\d MB ±\d+ %", out), "no error beside an estimate:\n" + out)
     check("95 % interval" in out, "nobody says what ± is")
     out = text("report", "--spans", trace("lossy"))
-    check("1 span had not ended" in out and "3 ends of spans" in out, out)
+    check("1 span had not ended" in out and "3 ends of spans" in out and
+          "7 events could not be recorded" in out, out)
 
 
 @case

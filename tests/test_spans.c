@@ -629,6 +629,34 @@ static void test_deep(void)
 	free_made(&m);
 }
 
+/* Of no block: what spans take is known all the same. */
+static void test_without_blocks(void)
+{
+	struct source s = random_source(99);
+	struct mayfly_spans *all, *none;
+	struct mayfly_query q;
+	struct opened o;
+
+	add_types(s.r);
+	o = open_tracked(&s, 0);
+	all = run_all(o.trace);
+	mayfly_query_defaults(&q);
+	q.min_size = 1;
+	q.max_size = 0;
+	CHECK(mayfly_spans_run(o.trace, &q, &none) == 0);
+	CHECK(none->rows == all->rows && all->rows > 0);
+	for (size_t i = 0; i < all->rows && i < none->rows; i++) {
+		CHECK(none->row[i].type == all->row[i].type);
+		CHECK(none->row[i].count == all->row[i].count);
+		CHECK(none->row[i].self_ns == all->row[i].self_ns);
+		CHECK(none->row[i].allocated.samples == 0);
+	}
+	mayfly_spans_free(all);
+	mayfly_spans_free(none);
+	close_opened(&o);
+	free_source(&s);
+}
+
 /* Spans of two types that overlap, as of tasks that take turns on a thread. */
 static void test_overlap(void)
 {
@@ -943,6 +971,7 @@ int main(void)
 	RUN(test_classes);
 	RUN(test_deep);
 	RUN(test_overlap);
+	RUN(test_without_blocks);
 	RUN(test_estimates);
 	RUN(test_sums);
 	RUN(test_aggregated);

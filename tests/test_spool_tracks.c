@@ -708,6 +708,41 @@ static void endless_names(void)
 	spool_file_free(f);
 }
 
+/* Events have a budget of bytes; what comes later is counted, and its texts are not kept. */
+static void budget_of_events(void)
+{
+	struct spool_stream_options options = {.event_bytes = 10 * 16 + 5 * 100};
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct spool_stream_status status;
+	struct reading *r;
+	char text[101] = "";
+	int error;
+
+	spool_writer_type(w, 1, &bare);
+	spool_writer_type(w, 1, &span);
+	for (int i = 0; i < 20; i++) {
+		snprintf(text, sizeof(text), "%099d", i);
+		if (i % 2)
+			spool_writer_track(w, 10 + i, SPOOL_INSTANT, &bare, NULL, NULL, 0);
+		else
+			spool_writer_track(w, 10 + i, SPOOL_BEGIN, &span,
+					   (uint64_t[]){1, text_value(text)}, NULL, 0);
+		spool_writer_sample(w, 10 + i, (uint64_t)i, 8, 1, 0, deep, 2);
+	}
+	r = open_file(f, &options, 0, &error);
+	finish(r, NULL);
+	spool_stream_status(r->s, &status);
+	CHECK(r->w->tracks == 10 && r->w->samples == 20 && r->t->info.complete, "%zu",
+	      r->w->tracks);
+	CHECK(r->t->info.dropped_events == 10 && status.left_out == 10);
+	CHECK(!strcmp(text_of(r, 8, 1) + 90, "000000008"));
+	CHECK(recording_string(r->t, text, 99) == r->t->strings - 1, "the last text was kept");
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* ---- what the recorder notes ---- */
 
 static const struct mayfly_track_type noted = {
@@ -911,6 +946,7 @@ int main(void)
 	RUN(senseless_events);
 	RUN(many_ids);
 	RUN(endless_names);
+	RUN(budget_of_events);
 	RUN(notes_are_merged);
 	RUN(late_notes);
 	RUN(notes_of_whole_spools);

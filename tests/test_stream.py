@@ -3,6 +3,7 @@
 """`mayfly record --stream` and `mayfly receive`: the received trace is the recorded one, whatever
 connections, receivers, recorders, disks, keys and strangers do."""
 import contextlib
+import hmac
 import json
 import os
 import random
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 
-from harness import (Folder, MAYFLY, TIMEOUT, case, cases, check, environment, info, main, need,
+from harness import (Folder, MAYFLY, TIMEOUT, as_json, case, cases, check, environment, info, main, need,
                      read, run, same, sane)
 
 SOURCE = r"""
@@ -376,26 +377,55 @@ def receiver_late():
         is_same(here)
 
 
-@cases(["small", "read before", "-o"])
+@cases(["small", "fits", "read before", "-o"])
 def receiver_never(how):
     """The program has its exit status, and the recording stays where it can."""
     with Folder() as here:
         output = {"-o": ["-o", here / "local"], "small": []}.get(how, ["--spool-dir", here.path])
         said = recorder(here / "socket", "300" if how == "small" else "300000",
-                        options=["-x", "--stream-timeout", "100ms", "--stream-buffer", "64K", *output])
+                        options=["-x", "--stream-timeout", "100ms", "--stream-buffer",
+                                 "8M" if how == "fits" else "64K", *output])
         check("no receiver is there" in said, said)
         if how == "-o":
             check("all of it is in" in said and sane(here / "local"), said)
         elif how == "small":
-            spool = re.search(r"recording stays in '([^']*)'", said).group(1)
+            trace = re.search(r"all of it is in '([^']*)'", said).group(1)
             try:
-                check(spool.startswith("/dev/shm/"), spool)
-                check(sane(spool)["samples"] >= 300, "the spool cannot be read")
+                check(trace.startswith("/dev/shm/"), trace)
+                check(sane(trace)["samples"] >= 300, "too few samples")
             finally:
-                os.unlink(spool)
+                os.unlink(trace)
+        elif how == "fits":
+            check("all of it is in" in said, said)
+            trace, = here.files("mayfly.*")
+            check(sane(trace)["samples"] >= 300000, "too few samples")
         else:
-            check("the recording stays in" in said and here.files("*.spool"), said)
-        same(here.files("*.part*"), [], "parts")
+            check("the recording stays in" in said, said)
+            spool, = here.files("*.spool")
+            check(as_json("info", spool, "--json")["samples"] > 1000, "the spool cannot be read")
+
+
+@case
+def receiver_gone():
+    """What it had and what is kept here are the trace."""
+    with Folder() as here:
+        address = here / "socket"
+        os.mkdir(here / "spools")
+        with receiver(address, here / "got") as r, \
+                Process("record", "-x", "--stream", address, "--spool-dir", here / "spools",
+                        "--stream-timeout", "100ms", "--", program(), "600000", "?" + here / "go",
+                        "300000") as p:
+            readable(here / "got.part")
+            r.send(signal.SIGKILL)
+            r.end(-signal.SIGKILL)
+            touch(here / "go")
+            said = p.end(7)
+        first = int(re.search(r"follows its first (\d+) bytes", said).group(1))
+        rest, = here.files("spools/*")
+        check(rest.endswith(".rest") and rest in said, said)
+        with open(here / "joined", "wb") as file:
+            file.write(read(here / "got.part")[:first] + read(rest))
+        check(sane(here / "joined")["samples"] >= 900000, "too few samples")
 
 
 @case
@@ -508,6 +538,103 @@ def hostile_sender():
                 speak(here / "socket", hello() + data)
             check("no trace has arrived" in r.end(1), r.said())
         same(here.files("got*"), [], "files")
+
+
+class Sender:
+    """A sender after doc/FORMAT.md, section 5, in another language."""
+
+    def __init__(self, path, key, identity=b"i" * 16, generation=0):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(TIMEOUT)
+        self.socket.connect(path)
+        self.numbers = [0, 0]
+        greeting = hello(features=1, identity=identity, generation=generation)
+        self.socket.sendall(greeting)
+        head, payload, tag = self.read_message()
+        same(head[4], 2, "type of the answer")
+        same(payload[:8], struct.pack("<II", 1, 1), "version and features")
+        session = hmac.digest(key, b"mayfly stream 1" + greeting[8:] + payload, "sha256")
+        self.keys = [hmac.digest(session, who, "sha256") for who in (b"sender", b"receiver")]
+        self.check_tag(head, payload, tag)
+
+    def tag(self, side, data):
+        self.numbers[side] += 1
+        return hmac.digest(self.keys[side], struct.pack("<Q", self.numbers[side] - 1) + data, "sha256")
+
+    def check_tag(self, head, payload, tag):
+        same(tag, self.tag(1, head + payload), "tag")
+
+    def read_bytes(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.socket.recv(count - len(data))
+            check(more, "the receiver closed the connection")
+            data += more
+        return data
+
+    def read_message(self):
+        head = self.read_bytes(8)
+        payload = self.read_bytes(struct.unpack("<I", head[:4])[0])
+        return head, payload, self.read_bytes(32)
+
+    def hear(self, kind):
+        """The number in the next message of that kind."""
+        while True:
+            head, payload, tag = self.read_message()
+            self.check_tag(head, payload, tag)
+            if head[4] == kind:
+                return struct.unpack("<Q", payload)[0]
+
+    def say(self, kind, payload=b"", spoil=0):
+        data = message(kind, payload)
+        tag = bytearray(self.tag(0, data))
+        tag[31] ^= spoil
+        self.socket.sendall(data + tag)
+
+    def closed(self):
+        """The other side has enough of this."""
+        with contextlib.suppress(ConnectionResetError):
+            while self.socket.recv(4096):
+                pass
+        self.socket.close()
+
+
+@case
+def as_documented():
+    """Another program that knows no more than FORMAT.md can send a trace."""
+    with Folder() as here:
+        key = b"k" * 20
+        result = run([MAYFLY, "record", "-x", "-o", here / "local", "--", program(), "3000"])
+        same(result.code, 7, repr(result))
+        trace = read(here / "local")
+        with receiver(here / "socket", here / "got", "--key", make_key(here / "key", key + b"\n")) as r:
+            sender = Sender(here / "socket", key)
+            sender.say(4)
+            same(sender.hear(5), 0, "where to begin")
+            sender.say(6, struct.pack("<Q", 0) + trace[:1000])
+            same(sender.hear(5), 1000, "stored")
+            sender.say(6, struct.pack("<Q", 1000) + trace[1000:1500], spoil=1)
+            sender.closed()
+            # Nothing of the spoilt one was taken; a message that was good before is not, again.
+            sender = Sender(here / "socket", key)
+            sender.say(4)
+            same(sender.hear(5), 1000, "where to go on")
+            sender.numbers[0] -= 1
+            sender.say(6, struct.pack("<Q", 1000) + trace[1000:])
+            sender.closed()
+            # What is of a later generation replaces what came.
+            sender = Sender(here / "socket", key, generation=3)
+            sender.say(4)
+            same(sender.hear(5), 0, "where the new generation begins")
+            for at in range(0, len(trace), 5000):
+                sender.say(6, struct.pack("<Q", at) + trace[at:at + 5000])
+            sender.say(7)
+            sender.say(8, struct.pack("<QQ", len(trace), 1))
+            same(sender.hear(9), len(trace), "all")
+            sender.say(10)
+            sender.closed()
+            r.end()
+        is_same(here)
 
 
 @case

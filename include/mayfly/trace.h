@@ -644,7 +644,8 @@ void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
  * their type. Filters of the query choose the blocks, and its threads the spans; its window, blocks
  * that are allocated and spans that begin in it; metric, by, sort and at_ns are not used. `live`
  * are the blocks allocated inside that are live at the end. In traces of snapshots the estimates
- * are 0. Rows by total time, the longest first. doc/FORMAT.md, "Spans", says what an END ends.
+ * are 0; with min_size above max_size no block counts, and none is read. Rows by total time, the
+ * longest first. doc/FORMAT.md, "Spans", says what an END ends.
  */
 #define MAYFLY_SPAN_CLASSES 20 /* of durations, two in a decade */
 

@@ -84,7 +84,8 @@ static char *dropped_text(const struct record *r, const struct recorder *one)
 	return text;
 }
 
-/* The same of track events: "; ..." or "". */
+/* The same of track events: "; ..." or "". The agent has one count of those for which there was no
+ * room and those of signal handlers that had interrupted it. */
 static char *dropped_events_text(const struct record *r, const struct recorder *one)
 {
 	char *count, *text;
@@ -92,9 +93,11 @@ static char *dropped_events_text(const struct record *r, const struct recorder *
 	if (!one->dropped_events)
 		return record_format("%s", "");
 	count = record_count_text(one->dropped_events);
-	text = record_format(
-	    "; %s event%s dropped%s", count, one->dropped_events == 1 ? "" : "s",
-	    r->exact && one->dropped ? "" : ", as mayfly could not keep up: raise --max-spool");
+	text = record_format("; %s event%s dropped%s", count, one->dropped_events == 1 ? "" : "s",
+			     r->exact && one->dropped
+				 ? ""
+				 : ": of signal handlers, or mayfly could not keep "
+				   "up (raise --max-spool)");
 	free(count);
 	return text;
 }

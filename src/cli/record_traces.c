@@ -2,7 +2,10 @@
 /* mayfly record: when the program has ended, spools become traces. */
 #include "record.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,7 +182,7 @@ void record_wait_for_children(struct record *r)
 static char *places_text(const struct recorder *one)
 {
 	if (recorder_has_part(one) && one->options.no_file)
-		return record_format("what the receiver has and, from there on or later, '%s'; "
+		return record_format("'%s', but for what was read of it before; "
 				     "'mayfly report' reads it",
 				     one->spool);
 	if (recorder_has_part(one))
@@ -312,31 +315,72 @@ static void say_kept(const struct piece *p)
 	free(places);
 }
 
-static void say_not_sent(const struct record *r, const struct piece *p, bool is_lost)
+/* What no receiver took, to a file beside the spool. NULL: that cannot be had. */
+static char *save_rest(const struct record *r, const struct piece *p, uint64_t *from)
 {
-	char *why = record_stream_why(&r->stream);
+	const struct recorder *one = p->recorder;
+	char *rest = record_format("%s.rest", p->trace), *whole;
+	int fd = open(rest, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	bool good = fd >= 0 && !stream_sender_save(r->stream.sender, fd, from);
 
-	if (!r->stream.only)
-		cli_error("%s; all of it is in '%s'", why ? why : "out of memory", p->trace);
+	if (good && one->part)
+		good = write(fd, one->part->buffer, one->part->used) == (ssize_t)one->part->used;
+	if (fd >= 0 && close(fd))
+		good = false;
+	if (good && *from)
+		return rest;
+	if (!good && fd >= 0)
+		unlink(rest);
+	/* From its beginning on it is a trace. */
+	whole = record_format("%s", one->state == RECORDER_FINISHED ? p->trace : one->part_path);
+	good = good && !rename(rest, whole);
+	free(rest);
+	if (good)
+		return whole;
+	free(whole);
+	return NULL;
+}
+
+/* The receiver does not have all: what of the recording stays, and where. True: the spool must. */
+static bool keep_rest(const struct record *r, const struct piece *p, bool consumed)
+{
+	bool finished = p->recorder->state == RECORDER_FINISHED;
+	char *why = record_stream_why(&r->stream), *rest;
+	const char *text = why ? why : "out of memory";
+	uint64_t from = 0;
+
+	rest = finished || consumed ? save_rest(r, p, &from) : NULL;
+	if (rest && !from)
+		cli_error("%s; %s in '%s'", text, finished ? "all of it is" : "its beginning is",
+			  rest);
+	else if (rest)
+		cli_error("%s; what follows its first %" PRIu64 " bytes is in '%s'", text, from,
+			  rest);
 	else
-		cli_error("%s%s", why ? why : "out of memory", is_lost ? "; the rest is lost" : "");
+		cli_error("%s%s", text, consumed ? "; some of it is lost" : "");
 	free(why);
+	free(rest);
+	return !finished || (!rest && !consumed);
 }
 
 /* The receiver gets the rest. Its failing is no error of the program's run, which has been as it
- * should; what is left of the recording stays. */
+ * should. */
 static void finish_stream(struct record *r, struct piece *p, bool consumed)
 {
 	const struct recorder *one = p->recorder;
-	bool finished = one->state == RECORDER_FINISHED;
+	char *why;
 
-	if (record_stream_finish(&r->stream, finished))
+	if (record_stream_finish(&r->stream, one->state == RECORDER_FINISHED))
 		return;
-	say_not_sent(r, p, finished && consumed);
-	if (!r->stream.only || (finished && consumed))
+	if (r->stream.only) {
+		p->kept = keep_rest(r, p, consumed);
+		if (p->kept)
+			say_kept(p);
 		return;
-	p->kept = true;
-	say_kept(p);
+	}
+	why = record_stream_why(&r->stream);
+	cli_error("%s; all of it is in '%s'", why ? why : "out of memory", p->trace);
+	free(why);
 }
 
 /* False: there is no trace, for a reason that is not the receiver's. */

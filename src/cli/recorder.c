@@ -299,6 +299,7 @@ static int open_stream(struct recorder *r, struct recorder *parent, bool online,
 	    .release_early = r->options.snapshot_ns != 0,
 	    .parent = parent ? parent->stream : NULL,
 	    .keep_forks = r->options.follow,
+	    .event_bytes = r->options.max_size / 2, /* blocks have the other half */
 	};
 	int error;
 
@@ -752,7 +753,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 	r->read_ns += (uint64_t)r->late_ns;
 	spool_stream_status(r->stream, &r->status);
 	r->dropped = r->tables->info.dropped_samples;
-	r->dropped_events = r->tables->info.dropped_events;
+	r->dropped_events = r->tables->info.dropped_events - r->status.left_out;
 	return error;
 }
 

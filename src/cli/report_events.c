@@ -264,8 +264,14 @@ static uint64_t all_spans(const struct mayfly_spans *spans)
 static void print_left_out(const struct view *v)
 {
 	const struct mayfly_spans *s = v->spans;
-	uint64_t open = open_spans(s);
+	uint64_t open = open_spans(s), lost = v->sums ? 0 : v->r->file.info->dropped_events;
 
+	if (lost)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64
+			      " %s could not be recorded: some spans may lack their begin "
+			      "or end",
+			      lost, lost == 1 ? "event" : "events");
 	if (open)
 		print_wrapped(&v->r->out, STYLE_DIM, 2,
 			      "  %" PRIu64 " %s not ended: not in COUNT and the times", open,
@@ -856,11 +862,16 @@ int report_print_spans(struct report *r)
 int report_print_events(struct report *r)
 {
 	struct view v = {.r = r};
+	struct mayfly_query times = r->q.query;
 	int error, status;
 
+	if (!(r->file.info->absent & MAYFLY_ABSENT_SIZES)) {
+		times.min_size = 1; /* of no block */
+		times.max_size = 0;
+	}
 	if (!r->file.info->track_events && !r->file.info->dropped_events)
 		return cli_error("%s: has no events: no spans, instants or counters", r->path);
-	error = mayfly_spans_run(r->file.trace, &r->q.query, &v.spans);
+	error = mayfly_spans_run(r->file.trace, &times, &v.spans);
 	if (!error)
 		error = mayfly_track_sums_run(r->file.trace, &r->q.query, &v.sums);
 	status = error ? report_failed(r, error) : print_view(&v);

@@ -316,11 +316,12 @@ static int take_all(struct import *c)
 static int describe(struct import *c, const struct import_report *report)
 {
 	struct recording *t = c->tables;
-	char note[256];
+	char note[640];
 	int length = snprintf(
 	    note, sizeof(note),
-	    "converted from an eventlog of OCaml's runtime, %" PRIu64 " events%s%s",
-	    eventlog_events(c->log), *report->problem ? "; it is damaged: " : "", report->problem);
+	    "converted from an eventlog of OCaml's runtime, %" PRIu64 " events%s%s%s%s",
+	    eventlog_events(c->log), *report->left_out ? "; left out: " : "", report->left_out,
+	    *report->problem ? "; it is damaged: " : "", report->problem);
 
 	t->note = recording_string(t, note, (size_t)length);
 	if (t->note == NONE || (!t->threads && recording_thread(t, 0, 0) == NONE))
@@ -334,7 +335,7 @@ static int describe(struct import *c, const struct import_report *report)
 			 MAYFLY_ABSENT_MODULES;
 	t->info.duration_ns = c->last_ns;
 	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete = !*report->problem;
+	t->info.complete = !*report->problem && !*report->left_out;
 	return 0;
 }
 
@@ -379,6 +380,10 @@ int eventlog_import(const void *data, size_t size, const struct import_options *
 	if (error)
 		return error;
 	snprintf(report->problem, sizeof(report->problem), "%s", eventlog_problem(c.log));
+	if (eventlog_skipped(c.log))
+		snprintf(report->left_out, sizeof(report->left_out),
+			 "%" PRIu64 " bytes that are no events, as of processes that wrote at once",
+			 eventlog_skipped(c.log));
 	error = allocate(&c) ? convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;
 	trace_writer_free_all(c.writer);
 	recording_free(c.tables);

@@ -12,6 +12,9 @@
  *
  * A run belongs to the process whose last event is the latest before it. That is a guess, but a
  * better one than that of one process in two phases at once.
+ *
+ * Two processes that write at the same time write into each other's events. What makes no sense is
+ * skipped, up to the next place where several events in a row do.
  */
 #include "convert/eventlog.h"
 
@@ -23,7 +26,10 @@
 #define HEADER_BYTES   8u
 #define EVENT_BYTES    16u /* without its payload */
 #define VERSION	       1
-#define BELOW_MEMTRACE 528 /* bits; that format has the length of the first packet there */
+#define BELOW_MEMTRACE 528	  /* bits; that format has the length of the first packet there */
+#define CHAIN	       4	  /* events in a row that are believed */
+#define PID_LARGEST    (1u << 22) /* Linux has no larger ones */
+#define NUMBER_LIKELY  1024	  /* of phases, counters, buckets: there are some 30 */
 #define RUNS_MAX       ((size_t)1 << 20)
 #define LANES_MAX      64
 #define PAYLOADS       (sizeof(payload_bytes) / sizeof(*payload_bytes))
@@ -44,7 +50,8 @@ struct eventlog {
 	size_t size;
 	bool swapped;
 	unsigned int version;
-	uint64_t events;
+	uint32_t pid; /* of the latest event */
+	uint64_t events, skipped;
 	const char *problem;
 
 	struct run *run;
@@ -162,10 +169,63 @@ static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
 
 static void end_run(struct eventlog *l, size_t at, uint64_t last_ns)
 {
-	if (!l->runs)
-		return;
 	l->run[l->runs - 1].end = at;
 	l->lane_time_ns[l->run[l->runs - 1].lane] = last_ns;
+}
+
+/* ---- damage ---- */
+
+static inline uint32_t pid_at(const struct eventlog *l, size_t at)
+{
+	return get_32(l->data + at + 8, l->swapped);
+}
+
+/* Most of what is in an event is zeros, so a shifted one is of some kind mostly. */
+static bool is_likely(const struct eventlog *l, size_t at)
+{
+	struct eventlog_event e;
+
+	get_event(l, at, &e);
+	return e.pid > 0 && e.pid <= PID_LARGEST && e.number < NUMBER_LIKELY;
+}
+
+/* Is there an event of this process, and do others follow, up to the end, a flush, or several? */
+static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
+{
+	for (int i = 0; i < CHAIN; i++) {
+		size_t bytes = event_bytes(l, at);
+
+		if (!bytes)
+			return i > 0 && at == l->size;
+		if (pid_at(l, at) != pid || !is_likely(l, at))
+			return false;
+		if (get_32(l->data + at + 12, l->swapped) == EVENTLOG_FLUSH)
+			return true;
+		at += bytes;
+	}
+	return true;
+}
+
+/* The bytes of the event; 0: there is none that makes sense. Another process writes several. */
+static inline size_t sound_event(struct eventlog *l, size_t at)
+{
+	size_t bytes = event_bytes(l, at);
+
+	if (!bytes || pid_at(l, at) == l->pid)
+		return bytes;
+	if (!has_chain(l, at, pid_at(l, at)))
+		return 0;
+	l->pid = pid_at(l, at);
+	return bytes;
+}
+
+/* Where events go on behind a place that makes no sense; the size: nowhere. */
+static size_t find_events(const struct eventlog *l, size_t at)
+{
+	while (++at < l->size && l->size - at >= EVENT_BYTES)
+		if (pid_at(l, at) == l->pid && has_chain(l, at, l->pid))
+			return at;
+	return l->size;
 }
 
 static void say_problem(struct eventlog *l, size_t at)
@@ -178,30 +238,76 @@ static void say_problem(struct eventlog *l, size_t at)
 		: "cut off in an event";
 }
 
-static int find_runs(struct eventlog *l)
+/* ---- looking through ---- */
+
+struct look {
+	size_t at, before; /* the event at hand, and the one before it; 0: no run is open */
+	uint64_t last_ns, before_ns;
+	bool begins; /* a run */
+};
+
+/* Goes on behind damage. False: there is nothing more. What comes before a place where an event of
+ * no process begins is half of one. */
+static bool skip_damage(struct eventlog *l, struct look *k)
 {
-	size_t at = HEADER_BYTES, bytes;
-	uint64_t last_ns = 0, time_ns;
-	bool begins = true;
+	size_t next = find_events(l, k->at);
+	bool torn = k->before && l->size - k->at >= EVENT_BYTES && pid_at(l, k->at) != l->pid;
+	size_t from = torn ? k->before : k->at;
+
+	if (next == l->size)
+		return false;
+	if (k->before)
+		end_run(l, from, torn ? k->before_ns : k->last_ns);
+	if (torn && l->run[l->runs - 1].at == from)
+		l->runs--;
+	l->events -= torn;
+	l->skipped += next - from;
+	*k = (struct look){.at = next, .begins = true};
+	return true;
+}
+
+static int take_event(struct eventlog *l, struct look *k, size_t bytes)
+{
+	uint64_t time_ns = get_64(l->data + k->at, l->swapped);
 	int error = 0;
 
-	while (!error && (bytes = event_bytes(l, at))) {
-		time_ns = get_64(l->data + at, l->swapped);
-		if (begins || time_ns < last_ns) {
-			end_run(l, at, last_ns);
-			if (l->runs == RUNS_MAX) {
-				l->problem = "times that go back all the time";
-				return 0;
-			}
-			error = begin_run(l, at, time_ns);
-		}
-		last_ns = time_ns;
-		begins = get_32(l->data + at + 12, l->swapped) == EVENTLOG_FLUSH;
-		at += bytes;
-		l->events++;
+	if (k->begins || time_ns < k->last_ns) {
+		if (k->before)
+			end_run(l, k->at, k->last_ns);
+		error = begin_run(l, k->at, time_ns);
 	}
-	end_run(l, at, last_ns);
-	say_problem(l, at);
+	k->before = k->at;
+	k->before_ns = k->last_ns;
+	k->last_ns = time_ns;
+	k->begins = get_32(l->data + k->at + 12, l->swapped) == EVENTLOG_FLUSH;
+	k->at += bytes;
+	l->events++;
+	return error;
+}
+
+static int find_runs(struct eventlog *l)
+{
+	struct look k = {.at = HEADER_BYTES, .begins = true};
+	int error = 0;
+
+	if (l->size - k.at >= EVENT_BYTES)
+		l->pid = pid_at(l, k.at);
+	while (!error) {
+		size_t bytes = sound_event(l, k.at);
+
+		if (bytes && l->runs == RUNS_MAX) {
+			l->problem = "times that go back all the time";
+			break;
+		}
+		if (bytes)
+			error = take_event(l, &k, bytes);
+		else if (!skip_damage(l, &k))
+			break;
+	}
+	if (k.before)
+		end_run(l, k.at, k.last_ns);
+	if (!*l->problem)
+		say_problem(l, k.at);
 	return error;
 }
 
@@ -320,6 +426,11 @@ int eventlog_open(const void *data, size_t size, struct eventlog **log)
 uint64_t eventlog_events(const struct eventlog *l)
 {
 	return l->events;
+}
+
+uint64_t eventlog_skipped(const struct eventlog *l)
+{
+	return l->skipped;
 }
 
 unsigned int eventlog_version(const struct eventlog *l)

@@ -103,5 +103,5 @@ const struct label_sum *label_sums_of(struct label_sums *l, uint32_t node, size_
 	while (l->at < l->count && l->sum[l->at].node == node)
 		l->at++;
 	*count = l->at - first;
-	return l->sum + first;
+	return *count ? l->sum + first : NULL;
 }

@@ -582,6 +582,39 @@ bool stream_sender_finish(struct stream_sender *s, bool whole)
 	return done;
 }
 
+static int write_all(int fd, const uint8_t *bytes, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, bytes, size);
+
+		if (n > 0) {
+			bytes += n;
+			size -= (size_t)n;
+		} else if (n == 0 || errno != EINTR) {
+			return n ? errno : ENOSPC;
+		}
+	}
+	return 0;
+}
+
+int stream_sender_save(struct stream_sender *s, int fd, uint64_t *from)
+{
+	uint64_t room = s->options.ring_bytes, offset, size, first;
+	int error;
+
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	*from = s->stored;
+	size = s->given - s->stored;
+	offset = (s->stored - s->ring_from) % room;
+	first = size < room - offset ? size : room - offset;
+	error = write_all(fd, s->ring + offset, first);
+	if (!error)
+		error = write_all(fd, s->ring, size - first);
+	pthread_mutex_unlock(&s->lock);
+	return error;
+}
+
 void stream_sender_status(struct stream_sender *s, struct stream_sender_status *status)
 {
 	pthread_mutex_lock(&s->lock);

@@ -59,6 +59,10 @@ bool stream_sender_gave_up(struct stream_sender *s);
  * complete. */
 bool stream_sender_finish(struct stream_sender *s, bool whole);
 
+/* What the receiver does not have goes to a file instead, from the trace's byte *from on; nothing
+ * more is sent. 0 or an errno. */
+int stream_sender_save(struct stream_sender *s, int fd, uint64_t *from);
+
 struct stream_sender_status {
 	bool connected;
 	int64_t since_ns;	 /* CLOCK_MONOTONIC: of the last change of that */

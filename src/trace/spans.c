@@ -572,7 +572,8 @@ static bool join_blocks(struct run *r)
 
 static bool join(struct run *r)
 {
-	bool blocks = !r->s->info->snapshot_ns;
+	const struct mayfly_query *q = r->s->query;
+	bool blocks = !r->s->info->snapshot_ns && q->min_size <= q->max_size;
 	bool done;
 	int error;
 

@@ -124,7 +124,8 @@ struct spool_stream {
 	uint64_t inversion_ticks;
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees, lost_events;
-	uint64_t unkept_events; /* read or noted, but beyond what is kept */
+	uint64_t unkept_events;		/* read or noted, but senseless or too many */
+	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
 	double live_bytes;
 	double most_live, measured_live; /* largest so far, and when pages were last looked at */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */

@@ -503,7 +503,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .lost_samples = s->lost_samples,
 	    .lost_frees = s->lost_frees,
 	    .lost_events = s->lost_events,
-	    .unkept_events = s->unkept_events,
+	    .unkept_events = s->unkept_events + s->left_out,
 	    .last_ns = s->now_ns,
 	    .damaged = s->packets.damaged,
 	    .beginning_missing = s->beginning_missing,
@@ -544,6 +544,7 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 	    .live_bytes = s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0,
 	    .dropped = atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees) +
 		       atomic_load(&h->dropped_events),
+	    .left_out = s->left_out,
 	    .held_packets = s->packets.held,
 	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
 			    s->fork_blocks * sizeof(*s->live.block) +

@@ -56,6 +56,9 @@ struct spool_stream_options {
 	 * for snapshots, which may come once in hours. */
 	bool release_early;
 	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
+	/* What track events may need of the trace, about; further ones are left out. 0: no limit.
+	 */
+	uint64_t event_bytes;
 	/* Ticks of the only one to keep, after which nothing more is read; 0: none. */
 	uint64_t only_fork;
 };
@@ -102,6 +105,7 @@ struct spool_stream_status {
 	uint64_t live_blocks;
 	uint64_t live_bytes;   /* their sizes; sampled: their weights */
 	uint64_t dropped;      /* records, by the agent */
+	uint64_t left_out;     /* track events, beyond event_bytes */
 	uint64_t held_packets; /* consumed in part or whole, not yet done() */
 	uint64_t memory_bytes; /* of the stream and the tables, about */
 };

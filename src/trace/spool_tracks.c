@@ -16,6 +16,7 @@
 
 #define MOST_NOTES	 65536u /* that wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
+#define EVENT_BYTES	 16u /* that one needs in a trace, at most, but for texts */
 #define LEAST_IDS	 16u
 #define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that say that it is one */
 
@@ -304,6 +305,21 @@ void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct 
 
 /* ---- track events ---- */
 
+/* There is room for one more event; without, it is counted. */
+static bool has_room(struct spool_stream *s)
+{
+	if (!s->options.event_bytes || s->event_bytes < s->options.event_bytes)
+		return true;
+	s->left_out++;
+	return false;
+}
+
+/* It has been kept; so many bytes of texts were there before. */
+static void count_event(struct spool_stream *s, size_t text_bytes)
+{
+	s->event_bytes += EVENT_BYTES + (s->tables->string_bytes_used - text_bytes);
+}
+
 static void hand_track(struct spool_stream *s, const struct trace_track *event)
 {
 	int error = trace_writer_track(s->trace, event);
@@ -325,7 +341,8 @@ static bool kind_fits(uint32_t kind, uint32_t layout)
 	}
 }
 
-static void read_values(struct spool_stream *s, struct varint_in *in, uint32_t layout,
+/* keep: texts are worth to be remembered. */
+static void read_values(struct spool_stream *s, struct varint_in *in, uint32_t layout, bool keep,
 			uint64_t *value)
 {
 	for (uint32_t i = 0; i < layout_fields(layout) && !in->bad; i++) {
@@ -338,7 +355,7 @@ static void read_values(struct spool_stream *s, struct varint_in *in, uint32_t l
 		}
 		length = varint_byte(in);
 		text = varint_bytes(in, length);
-		if (!in->bad && s->trace)
+		if (!in->bad && keep)
 			value[i] = add_text(s, (const char *)text, length);
 	}
 }
@@ -365,7 +382,9 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	uint32_t kind = tag & 3;
 	uint64_t value[SPOOL_EVENT_VALUES] = {0};
 	struct trace_track event = {.kind = kind, .value = value};
+	size_t text_bytes = s->tables->string_bytes_used;
 	const struct stream_id *type;
+	bool keep;
 
 	if ((tag & TRACK_BITS) != SPOOL_TRACK)
 		varint_fail(in);
@@ -376,17 +395,18 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 		return;
 	}
 	event.type = kind_fits(kind, type->second) ? type->first : RECORDING_NONE;
+	keep = s->trace && event.type != RECORDING_NONE && has_room(s);
 	if (kind != SPOOL_END)
-		read_values(s, in, type->second, value);
+		read_values(s, in, type->second, keep, value);
 	if (tag & SPOOL_TRACK_STACK)
 		event.node = read_stack(s, w, in);
 	if (in->bad)
 		return;
 	w->ticks = w->due;
 	event.time_ns = stream_moment(s, w->ticks);
-	if (event.type == RECORDING_NONE) {
-		s->unkept_events++;
-	} else if (s->trace && !s->error) {
+	s->unkept_events += event.type == RECORDING_NONE;
+	if (keep && !s->error) {
+		count_event(s, text_bytes);
 		event.thread = stream_this_thread(s, w);
 		hand_track(s, &event);
 	}
@@ -568,6 +588,7 @@ int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, ui
 		      const struct mayfly_track_type *type, const uint64_t *value)
 {
 	struct stream_note n = {.tid = tid, .kind = kind};
+	size_t text_bytes = s->tables->string_bytes_used;
 	uint64_t start = s->header.start_mono_ns;
 
 	if (s->error || !s->trace)
@@ -578,6 +599,8 @@ int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, ui
 		s->unkept_events++;
 		return 0;
 	}
+	if (!has_room(s))
+		return 0;
 	if (mono_ns > start)
 		n.ns = mono_ns - start < (uint64_t)TICK_CLOCK_LATEST ? (int64_t)(mono_ns - start)
 								     : TICK_CLOCK_LATEST;
@@ -587,5 +610,6 @@ int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, ui
 		if (type->field[i].type == MAYFLY_FIELD_TEXT)
 			n.value[i] = note_text(s, (const char *)(uintptr_t)value[i]);
 	}
+	count_event(s, text_bytes);
 	return s->error ? s->error : add_note(s, &n);
 }
