@@ -143,7 +143,7 @@ struct mayfly_pool {
  *	void mayfly_label_pop(void);
  *	void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block, size_t size);
  *	void mayfly_pool_free(const struct mayfly_pool *pool, const void *block);
- *	bool mayfly_active(void);
+ *	int mayfly_active(void);
  *
  * values: one for each field of the type, in order: numbers of any type, which are converted to the
  * field's as in an assignment (a double that no integer can hold becomes the nearest one), or
