@@ -252,11 +252,18 @@ def threads():
         same({int(tid): name for name, tid in re.findall(r"(\w+(?: \d+)?) \((\d+)\)", text.split("Threads")[1])},
              {tid: name for tid, (name, _) in threads.items()}, "names")
         same({e["tid"] for e in events if e["name"] == "thread.exit"}, set(threads) - {main_tid}, "ended")
+        shown = json.loads(run([MAYFLY, "report", "--events", "--json", traces[0]]).out)["cpu_by_thread"]
+        same(sorted(shown, key=lambda t: -t["cpu_ns"]), shown, "most CPU time first")
+        shown = {t["tid"]: t["cpu_ns"] for t in shown}
+        text = run([MAYFLY, "report", "--events", traces[0]]).out.decode()
+        same(len(text.split("CPU time by thread")[1].splitlines()) - 2, len(threads), text)
+        check("thread.cpu" not in text, "a least and a mean of what only grows", text)
         for tid, (name, cpu) in threads.items():
             own = [e for e in events if e["tid"] == tid]
             same(own[0]["name"], "thread.start", name)
             values = [e["values"]["value"] for e in own if e["name"] == "thread.cpu"]
             check(values == sorted(values) and len(set(values)) == len(values), name, values)
+            same(shown[tid], values[-1], "CPU time by thread")
             # Each had 0.5 s after its work in which somebody looked.
             check(0.9 * cpu <= values[-1] <= 1.2 * cpu + 20e6, name, cpu, values)
             if tid == main_tid:

@@ -684,9 +684,17 @@ struct mayfly_track_sum {
 	    total; /* COUNTER: of the values; mean of the events, not over time */
 };
 
+/* CPU time of a thread in the query's window, as its counter "thread.cpu" says. */
+struct mayfly_thread_cpu {
+	uint32_t thread;
+	int64_t cpu_ns;
+};
+
 struct mayfly_track_sums {
 	size_t rows; /* one for each type with events, instants and counters, by count */
 	const struct mayfly_track_sum *row;
+	size_t threads; /* of which CPU time is known, most first */
+	const struct mayfly_thread_cpu *thread;
 };
 
 int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,

@@ -125,6 +125,8 @@ bool report_rank(const struct report *r, const struct mayfly_result *result, siz
 /* A figure in a sentence. */
 char *report_say_figure(char *buffer, size_t size, const struct output *o,
 			const struct mayfly_estimate *e);
+/* "worker (4711)" */
+void report_thread_name(char *buffer, size_t size, const struct report *r, uint32_t index);
 /* What a row is called, but for its source line. */
 void report_row_key(char *buffer, size_t size, const struct report *r,
 		    const struct mayfly_row *row);

@@ -3,7 +3,8 @@
  * report_events.c: what happened beside the blocks.
  *
  *	--spans		types of spans, with what their threads allocated meanwhile
- *	--events	spans, pauses of OCaml's collector, instants, counters: a table each
+ *	--events	spans, pauses of OCaml's collector, instants, counters, CPU time by thread:
+ *			a table each
  */
 #include "report.h"
 
@@ -452,7 +453,14 @@ static bool is_bucket(const struct mayfly_track_type *type)
 	       strncmp(type->name, "alloc ", 6) == 0;
 }
 
-enum section { INSTANTS, COUNTERS, BUCKETS, SECTIONS };
+/* It grows, for each thread by itself, so its least and mean say nothing: it has its own table. */
+static bool is_thread_cpu(const struct mayfly_track_type *type)
+{
+	return type->kind == MAYFLY_TYPE_COUNTER && strcmp(type->category, "thread") == 0 &&
+	       strcmp(type->name, "thread.cpu") == 0;
+}
+
+enum section { INSTANTS, COUNTERS, BUCKETS, THREADS };
 
 static enum section section_of(const struct view *v, const struct mayfly_track_sum *sum)
 {
@@ -460,6 +468,8 @@ static enum section section_of(const struct view *v, const struct mayfly_track_s
 
 	if (type->kind != MAYFLY_TYPE_COUNTER)
 		return INSTANTS;
+	if (is_thread_cpu(type))
+		return THREADS;
 	return is_bucket(type) ? BUCKETS : COUNTERS;
 }
 
@@ -613,6 +623,33 @@ static bool print_buckets(const struct view *v)
 	return done;
 }
 
+/* ---- text: threads ---- */
+
+static bool put_thread(struct table *t, const struct view *v, size_t i)
+{
+	const struct mayfly_thread_cpu *cpu = &v->sums->thread[i];
+	char name[NAME_BYTES], clean[NAME_BYTES];
+
+	report_thread_name(name, sizeof(name), v->r, cpu->thread);
+	text_clean(clean, sizeof(clean), name);
+	return put_duration(t, (double)cpu->cpu_ns) && table_cell(t, clean);
+}
+
+static bool print_threads(const struct view *v)
+{
+	static const struct column columns[] = {{"CPU TIME", true, 0, STYLE_PLAIN, false},
+						{"THREAD", false, 0, STYLE_PLAIN, false}};
+	size_t rows = v->sums->threads;
+
+	if (!rows)
+		return true;
+	print_section(v, "CPU time by thread, as last seen");
+	if (!print_rows(v, columns, 2, shown(v, rows), put_thread))
+		return false;
+	print_more(v, rows);
+	return true;
+}
+
 /* ---- text: all events ---- */
 
 static struct track_counts counts_of(const struct view *v)
@@ -653,7 +690,7 @@ static int print_events_text(struct view *v)
 	if (v->spans->rows || v->spans->unmatched)
 		print_section(v, "Spans");
 	if (!print_span_table(v) || !print_pauses(v) || !print_instants(v) || !print_counters(v) ||
-	    !print_buckets(v))
+	    !print_threads(v) || !print_buckets(v))
 		return cli_error("out of memory");
 	return cli_finish();
 }
@@ -781,6 +818,26 @@ static json_t *json_sums(const struct view *v, bool counters)
 	return list;
 }
 
+static json_t *json_threads(const struct view *v)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < json_rows(v, v->sums->threads); i++) {
+		const struct mayfly_thread_cpu *cpu = &v->sums->thread[i];
+		const struct mayfly_thread *thread =
+		    mayfly_trace_thread(v->r->file.trace, cpu->thread);
+
+		if (json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "thread",
+							  json_text(thread->name), "tid",
+							  (json_int_t)thread->tid, "cpu_ns",
+							  (json_int_t)cpu->cpu_ns)) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
 static bool set_window(json_t *o, const struct report *r)
 {
 	const struct mayfly_query *q = &r->q.query;
@@ -800,7 +857,8 @@ static bool fill_json(json_t *o, const struct view *v)
 	    !set(o, "ignored_spans", json_unsigned(v->spans->ignored)))
 		return false;
 	if (v->sums &&
-	    (!set(o, "instants", json_sums(v, false)) || !set(o, "counters", json_sums(v, true))))
+	    (!set(o, "instants", json_sums(v, false)) || !set(o, "counters", json_sums(v, true)) ||
+	     !set(o, "cpu_by_thread", json_threads(v))))
 		return false;
 	return set(o, "dropped_events", json_unsigned(v->r->file.info->dropped_events));
 }

@@ -142,7 +142,7 @@ static void print_rest(const struct report *r, const struct ranking *ranking)
 
 /* ---- tables ---- */
 
-static void thread_name(char *buffer, size_t size, const struct report *r, uint32_t index)
+void report_thread_name(char *buffer, size_t size, const struct report *r, uint32_t index)
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
 
@@ -160,7 +160,7 @@ static void freeing_name(char *buffer, size_t size, const struct report *r,
 	if (row->free_thread == UINT32_MAX)
 		snprintf(buffer, size, "never freed");
 	else
-		thread_name(buffer, size, r, row->free_thread);
+		report_thread_name(buffer, size, r, row->free_thread);
 }
 
 /* The grouping's own columns come last. */
@@ -176,7 +176,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 				      : "[no module]");
 		break;
 	case MAYFLY_BY_THREAD:
-		thread_name(buffer, size, r, row->thread);
+		report_thread_name(buffer, size, r, row->thread);
 		break;
 	case MAYFLY_BY_SIZE:
 		if (row->high <= 1)
@@ -201,7 +201,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 		freeing_name(buffer, size, r, row);
 		break;
 	case MAYFLY_BY_THREADS:
-		thread_name(buffer, size, r, row->thread);
+		report_thread_name(buffer, size, r, row->thread);
 		used = strlen(buffer);
 		snprintf(buffer + used, size - used, "%s", r->out.utf8 ? " → " : " -> ");
 		used = strlen(buffer);

@@ -3,6 +3,7 @@
  * track_sums.c: instants and counters, summed by type.
  *
  * A counter may stand for several events that had the same value: a field "events" says how many.
+ * The counter "thread.cpu" only ever grows, for each thread by itself: it is also told by thread.
  */
 #include "query.h"
 
@@ -10,11 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* CPU time of a thread since it began. */
+struct cpu {
+	double before, last; /* at the latest point before the window, and in it */
+	bool known;	     /* there is one in it */
+};
+
 /* What mayfly_track_sums_free frees. */
 struct answer {
 	struct mayfly_track_sums sums; /* first: the caller's pointer is to it */
 	struct mayfly_track_sum *row;
 	uint64_t *numbers; /* [types] events whose value is a finite number */
+	struct cpu *cpu;   /* [threads] */
+	struct mayfly_thread_cpu *thread;
 };
 
 static double number(const struct mayfly_track_event *e, const struct mayfly_track_type *type,
@@ -78,11 +87,32 @@ static void take(struct answer *a, const struct mayfly_track_event *e,
 	add_count(&sum->count, events);
 }
 
+static bool is_cpu(const struct mayfly_track_type *type)
+{
+	return type->kind == MAYFLY_TYPE_COUNTER && type->fields &&
+	       strcmp(type->category, "thread") == 0 && strcmp(type->name, "thread.cpu") == 0;
+}
+
+static void take_cpu(struct query_state *s, struct answer *a, const struct mayfly_track_event *e,
+		     const struct mayfly_track_type *type)
+{
+	double value = number(e, type, 0);
+	struct cpu *cpu;
+
+	if (e->thread >= s->info->threads || !isfinite(value))
+		return;
+	cpu = &a->cpu[e->thread];
+	if (query_in_window(s->query, e->time_ns)) {
+		cpu->last = value;
+		cpu->known = true;
+	} else if (!cpu->known) {
+		cpu->before = value;
+	}
+}
+
 static bool is_wanted(const struct query_state *s, const struct mayfly_track_event *e)
 {
 	if (e->kind != MAYFLY_TRACK_INSTANT && e->kind != MAYFLY_TRACK_COUNT)
-		return false;
-	if (!query_in_window(s->query, e->time_ns))
 		return false;
 	return !s->thread_kept || (e->thread < s->info->threads && s->thread_kept[e->thread]);
 }
@@ -95,9 +125,17 @@ static bool sum_events(struct query_state *s, struct answer *a)
 
 	if (more)
 		return query_fail(s, more);
-	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1)
-		if (is_wanted(s, &e))
-			take(a, &e, mayfly_trace_track_type(s->trace, e.type));
+	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1) {
+		const struct mayfly_track_type *type;
+
+		if (!is_wanted(s, &e))
+			continue;
+		type = mayfly_trace_track_type(s->trace, e.type);
+		if (is_cpu(type))
+			take_cpu(s, a, &e, type);
+		if (query_in_window(s->query, e.time_ns))
+			take(a, &e, type);
+	}
 	mayfly_track_cursor_close(cursor);
 	return more == 0 || query_fail(s, more);
 }
@@ -111,13 +149,40 @@ static int compare(const void *a, const void *b)
 	return (x->type > y->type) - (x->type < y->type);
 }
 
+static int compare_cpu(const void *a, const void *b)
+{
+	const struct mayfly_thread_cpu *x = a, *y = b;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns > y->cpu_ns ? -1 : 1;
+	return (x->thread > y->thread) - (x->thread < y->thread);
+}
+
+static void make_threads(struct query_state *s, struct answer *a)
+{
+	size_t threads = 0;
+
+	for (size_t i = 0; i < s->info->threads; i++) {
+		double ns = a->cpu[i].last - a->cpu[i].before;
+
+		if (a->cpu[i].known && ns >= 0 && ns < (double)INT64_MAX)
+			a->thread[threads++] = (struct mayfly_thread_cpu){(uint32_t)i, (int64_t)ns};
+	}
+	if (threads)
+		qsort(a->thread, threads, sizeof(*a->thread), compare_cpu);
+	a->sums.threads = threads;
+	a->sums.thread = a->thread;
+}
+
 static bool make_rows(struct query_state *s, struct answer *a)
 {
 	size_t types = s->info->track_types, rows = 0;
 
 	a->row = query_zeroed(s, types, sizeof(*a->row));
 	a->numbers = query_zeroed(s, types, sizeof(*a->numbers));
-	if (!a->row || !a->numbers || !sum_events(s, a))
+	a->cpu = query_zeroed(s, s->info->threads, sizeof(*a->cpu));
+	a->thread = query_zeroed(s, s->info->threads, sizeof(*a->thread));
+	if (!a->row || !a->numbers || !a->cpu || !a->thread || !sum_events(s, a))
 		return false;
 	for (size_t i = 0; i < types; i++) {
 		struct mayfly_track_sum *sum = &a->row[i];
@@ -133,7 +198,8 @@ static bool make_rows(struct query_state *s, struct answer *a)
 	}
 	if (rows)
 		qsort(a->row, rows, sizeof(*a->row), compare);
-	a->sums = (struct mayfly_track_sums){rows, a->row};
+	a->sums = (struct mayfly_track_sums){.rows = rows, .row = a->row};
+	make_threads(s, a);
 	return true;
 }
 
@@ -167,5 +233,7 @@ void mayfly_track_sums_free(struct mayfly_track_sums *sums)
 		return;
 	free(a->row);
 	free(a->numbers);
+	free(a->cpu);
+	free(a->thread);
 	free(a);
 }
