@@ -538,7 +538,8 @@ static const char *brackets(const struct reading *r, char *text)
 }
 
 /* Writes the spans of a text as above; "-" is 2 lost events, "." an instant. */
-static struct reading *read_brackets(const char *text, const struct spool_stream_options *options)
+static struct reading *read_brackets(const char *text, const struct spool_stream_options *options,
+				     struct spool_stream_status *status)
 {
 	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
 	struct spool_writer *w = spool_writer_new(f, 100);
@@ -565,6 +566,7 @@ static struct reading *read_brackets(const char *text, const struct spool_stream
 	}
 	r = open_file(f, options, 0, &error);
 	finish(r, NULL);
+	spool_stream_status(r->s, status);
 	free(w);
 	spool_file_free(f);
 	return r;
@@ -584,8 +586,9 @@ static void lost_ends(void)
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct spool_stream_status status;
 		struct reading *r =
-		    read_brackets(all[i].written, &(struct spool_stream_options){0});
+		    read_brackets(all[i].written, &(struct spool_stream_options){0}, &status);
 		char text[64];
 
 		CHECK(!strcmp(brackets(r, text), all[i].read), "%s: %s", all[i].written, text);
@@ -597,13 +600,12 @@ static void lost_ends(void)
 /* Nor those whose ends come when there is no room any more. */
 static void left_out_ends(void)
 {
-	struct reading *r =
-	    read_brackets("abBb...aBcACbBAa.A", &(struct spool_stream_options){.event_bytes = 80});
 	struct spool_stream_status status;
+	struct reading *r = read_brackets(
+	    "abBb...aBcACbBAa.A", &(struct spool_stream_options){.event_bytes = 80}, &status);
 	char text[64];
 
 	CHECK(!strcmp(brackets(r, text), "abBbBA"), "%s", text);
-	spool_stream_status(r->s, &status);
 	CHECK(status.left_out == 11, "%llu", (unsigned long long)status.left_out);
 	reading_free(r);
 }
