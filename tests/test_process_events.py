@@ -258,6 +258,9 @@ def threads():
         text = run([MAYFLY, "report", "--events", traces[0]]).out.decode()
         same(len(text.split("CPU time by thread")[1].splitlines()) - 2, len(threads), text)
         check("thread.cpu" not in text, "a least and a mean of what only grows", text)
+        # Every recording has these: the overview, which is of memory, does not mention them.
+        check("Events" in run([MAYFLY, "info", traces[0]]).out.decode(), "info")
+        check("Events" not in run([MAYFLY, "report", traces[0]]).out.decode(), "the overview")
         for tid, (name, cpu) in threads.items():
             own = [e for e in events if e["tid"] == tid]
             same(own[0]["name"], "thread.start", name)
