@@ -171,7 +171,8 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 			    : counts.spans   ? " (--events, --spans)"
 					     : " (--events)");
 	}
-	if (info->label_sets > 1)
+	/* Counters of stacks have no labels that an option could choose. */
+	if (info->label_sets > 1 && !(hints && info->snapshot_ns))
 		print_labels(o, trace, hints);
 }
 
