@@ -890,11 +890,15 @@ def perfetto_track_events(name):
     for event in story(name):
         value = list(event["values"].values())[0] if event["event"] == "count" else None
         if value is not None:
-            expected[event["name"], event["tid"]].append((event["time_ns"], value))
+            tid = event["tid"] if event["category"] == "thread" else None
+            expected[event["name"], tid].append((event["time_ns"], value))
     got = {}
     for uuid, track in p.tracks.items():
+        name_ = first(track, 2)
         if first(track, 8) is not None and first(track, 5) != 1:
-            got[first(track, 2).decode(), p.tid(first(track, 5))] = p.counters[uuid]
+            got[name_.decode(), p.tid(first(track, 5))] = p.counters[uuid]
+        elif first(track, 8) is not None and (name_.decode(), None) in expected:
+            got[name_.decode(), None] = p.counters[uuid]
     same(got, {key: [(t, float(v) if v > 2**63 else v) for t, v in rows]
                for key, rows in expected.items()}, "counters of threads")
     check(p.dumps and p.counters[p.track("live heap")], "no heap")
