@@ -90,6 +90,7 @@ static struct type types[TYPES] = {
 		  .field = {{"flow", MAYFLY_FIELD_FLOW}}},
     [TICK] = {.name = "tick", .kind = MAYFLY_TYPE_INSTANT},
     [QUEUE] = {.name = "queue",
+	       .category = "thread",
 	       .kind = MAYFLY_TYPE_COUNTER,
 	       .field = {{"length", MAYFLY_FIELD_INT}, {"of", MAYFLY_FIELD_TEXT}}},
     [LOAD] = {.name = "load",
@@ -327,7 +328,7 @@ static void serve(unsigned i)
 	left = allocate(1 - thread, 50, 0);
 	end(QUERY, thread);
 	track(MAYFLY_TRACK_COUNT, QUEUE, thread, 0, VALUES(INT(i), TEXT("requests")));
-	track(MAYFLY_TRACK_COUNT, LOAD, 0, 0, VALUES(REAL(i * 0.125)));
+	track(MAYFLY_TRACK_COUNT, LOAD, thread, 0, VALUES(REAL(i * 0.125)));
 	track(MAYFLY_TRACK_INSTANT, HANDOVER, 2, 0, VALUES(UINT(flow)));
 	end(REQUEST, thread);
 	release(1 - thread, &kept);

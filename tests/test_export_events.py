@@ -427,6 +427,23 @@ def ctf_of_a_real_program():
     check(expected, "there are none")
 
 
+# ---- dump ----
+
+@cases(STORIES)
+def dump_has_all_values(name):
+    """What is no whole number for every reader of JSON is a text."""
+    done = run([MAYFLY, "dump", "--json", trace(name)])
+    check(done.code == 0, done)
+    got = [e for e in map(json.loads, done.out.splitlines()) if "values" in e]
+    expected = [e for e in story(name) if "values" in e]
+    large = lambda v: isinstance(v, int) and v >= 2 ** 63
+    check(any(large(v) for e in expected for v in e["values"].values()), "no large value")
+    same([(e["event"], e["time_ns"], e["tid"], e["values"]) for e in got],
+         [(e["event"], e["time_ns"], e["tid"],
+           {key: str(v) if large(v) else v for key, v in e["values"].items()}) for e in expected],
+         "events")
+
+
 # ---- chrome ----
 
 def chrome(name, *options):
@@ -873,11 +890,15 @@ def perfetto_track_events(name):
     for event in story(name):
         value = list(event["values"].values())[0] if event["event"] == "count" else None
         if value is not None:
-            expected[event["name"], event["tid"]].append((event["time_ns"], value))
+            tid = event["tid"] if event["category"] == "thread" else None
+            expected[event["name"], tid].append((event["time_ns"], value))
     got = {}
     for uuid, track in p.tracks.items():
+        name_ = first(track, 2)
         if first(track, 8) is not None and first(track, 5) != 1:
-            got[first(track, 2).decode(), p.tid(first(track, 5))] = p.counters[uuid]
+            got[name_.decode(), p.tid(first(track, 5))] = p.counters[uuid]
+        elif first(track, 8) is not None and (name_.decode(), None) in expected:
+            got[name_.decode(), None] = p.counters[uuid]
     same(got, {key: [(t, float(v) if v > 2**63 else v) for t, v in rows]
                for key, rows in expected.items()}, "counters of threads")
     check(p.dumps and p.counters[p.track("live heap")], "no heap")
