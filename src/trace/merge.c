@@ -44,7 +44,6 @@ struct source {
 	uint64_t blocks;
 	/* A small trace. */
 	uint8_t *packed;
-	size_t packed_bytes;
 	struct varint_in in;
 	int64_t unit, time_ns;
 	uint64_t allocs;
@@ -284,7 +283,6 @@ static int pack(struct trace_merge *m, struct source *s, const struct merge_map 
 		return MAYFLY_E_MEMORY;
 	if (used)
 		memcpy(s->packed, m->scratch, used);
-	s->packed_bytes = used;
 	s->in = varint_begin(s->packed, used);
 	s->time_ns = s->start_ns;
 	s->allocs = 0;
