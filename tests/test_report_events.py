@@ -342,6 +342,7 @@ def counts_are_the_same_everywhere():
     same([data[k] for k in ("track_events", "track_types", "spans", "instants", "counter_values",
                             "dropped_events", "label_sets")],
          [1200 + 5 + 204, 7, 600, 5, 204, 0, 3], "JSON")
+    same(data["label_keys"], ["tenant", "request"], "keys")
     out = text("info", trace("labels"))
     check("Events" not in out and "Labels" in out, out)
     data = parsed("info", trace("gc"))
