@@ -474,11 +474,7 @@ static bool end(struct run *r, struct lane *lane)
 
 static bool is_span(const struct run *r, const struct mayfly_track_event *e)
 {
-	const struct mayfly_track_type *type = mayfly_trace_track_type(r->s->trace, e->type);
-
-	if (e->kind != MAYFLY_TRACK_BEGIN && e->kind != MAYFLY_TRACK_END)
-		return false;
-	return type && type->kind == MAYFLY_TYPE_SPAN && e->thread < r->s->info->threads &&
+	return (e->kind == MAYFLY_TRACK_BEGIN || e->kind == MAYFLY_TRACK_END) &&
 	       (!r->s->thread_kept || r->s->thread_kept[e->thread]);
 }
 
