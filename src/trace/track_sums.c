@@ -87,7 +87,7 @@ static void take_cpu(struct query_state *s, struct answer *a, const struct mayfl
 	double value = track_value(e, type);
 	struct cpu *cpu;
 
-	if (e->thread >= s->info->threads || !isfinite(value))
+	if (!isfinite(value))
 		return;
 	cpu = &a->cpu[e->thread];
 	cpu->several |= value < (cpu->known ? cpu->last : cpu->before);
