@@ -133,7 +133,7 @@ def measure_all(tools, rounds, quick, work, progress):
                     try:
                         if variant.name == "lttng" and not lttng.begin():
                             raise RuntimeError(lttng.failed)
-                        figures, foreign = one(tools, variant, threads, 20 if quick else 100, work)
+                        figures, foreign = one(tools, variant, threads, 20 if quick else 60, work)
                         if variant.name == "lttng":
                             lttng.end()
                             if lttng.failed:

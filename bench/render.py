@@ -628,11 +628,13 @@ def readme_events(parts):
         lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory (%s):"
                   % parts["events"]["date"].split()[0], ""]
         lines += table(["", "`mayfly record`", "agent dormant, added", "LTTng-UST"], rows)[:-1]
-    for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])[:1]:
-        if eventlog.PEER in entry["runs"]:
-            lines += ["", "An OCaml eventlog of %.2f M events: imported in %.2f s of CPU, printed by babeltrace2 in"
-                      " %.2f s." % (entry["events"] / 1e6, eventlog.medians(entry, eventlog.IMPORT, "cpu_s"),
-                                    eventlog.medians(entry, eventlog.PEER, "cpu_s"))]
+    logs = [entry for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])
+            if eventlog.PEER in entry["runs"]]
+    if logs:
+        cpu = [" and ".join("%.2f" % eventlog.medians(entry, label, "cpu_s") for entry in logs)
+               for label in (eventlog.IMPORT, eventlog.PEER)]
+        lines += ["", "OCaml's eventlogs of %s M events: imported in %s s of CPU; babeltrace2 prints them in %s s." % (
+            " and ".join("%.2f" % (entry["events"] / 1e6) for entry in logs), *cpu)]
     return lines
 
 
