@@ -73,6 +73,7 @@ enum {
 	STRANGE,
 	STRANGE_COUNTER,
 	LARGE_COUNTER,
+	SWITCHES,
 	TYPES,
 };
 
@@ -119,6 +120,10 @@ static struct type types[TYPES] = {
     [LARGE_COUNTER] = {.name = "large",
 		       .kind = MAYFLY_TYPE_COUNTER,
 		       .field = {{"value", MAYFLY_FIELD_UINT}}},
+    [SWITCHES] = {.name = "switches",
+		  .category = "thread",
+		  .kind = MAYFLY_TYPE_COUNTER,
+		  .field = {{"value", MAYFLY_FIELD_UINT}}},
 };
 
 static uint32_t fields_of(const struct type *t)
@@ -328,6 +333,7 @@ static void serve(unsigned i)
 	end(QUERY, thread);
 	track(MAYFLY_TRACK_COUNT, QUEUE, thread, 0, VALUES(INT(i), TEXT("requests")));
 	track(MAYFLY_TRACK_COUNT, LOAD, 0, 0, VALUES(REAL(i * 0.125)));
+	track(MAYFLY_TRACK_COUNT, SWITCHES, thread, 0, VALUES(UINT(i / 2)));
 	track(MAYFLY_TRACK_INSTANT, HANDOVER, 2, 0, VALUES(UINT(flow)));
 	end(REQUEST, thread);
 	release(1 - thread, &kept);

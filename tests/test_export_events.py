@@ -587,7 +587,7 @@ def chrome_track_events(name):
     for event in story(name):
         if event["event"] == "count":
             value = list(event["values"].values())[0]
-            shown = event["name"] + (", " + threads[event["tid"]] if event["name"] == "queue" else "")
+            shown = event["name"] + (", " + threads[event["tid"]] if event["name"] == "switches" else "")
             if value is not None:
                 values.append((shown, event["time_ns"], [(units.get(event["name"], "value"), value)]))
     same(counters, values, "counters")
@@ -873,13 +873,16 @@ def perfetto_track_events(name):
     for event in story(name):
         value = list(event["values"].values())[0] if event["event"] == "count" else None
         if value is not None:
-            expected[event["name"], event["tid"]].append((event["time_ns"], value))
+            tid = event["tid"] if event["category"] == "thread" else "process"
+            expected[event["name"], tid].append((event["time_ns"], value))
+    own = {name_of for name_of, _ in expected}
     got = {}
     for uuid, track in p.tracks.items():
-        if first(track, 8) is not None and first(track, 5) != 1:
-            got[first(track, 2).decode(), p.tid(first(track, 5))] = p.counters[uuid]
+        name_of, parent = first(track, 2, b"").decode(), first(track, 5)
+        if first(track, 8) is not None and name_of in own:
+            got[name_of, "process" if parent == 1 else p.tid(parent)] = p.counters[uuid]
     same(got, {key: [(t, float(v) if v > 2**63 else v) for t, v in rows]
-               for key, rows in expected.items()}, "counters of threads")
+               for key, rows in expected.items()}, "counters")
     check(p.dumps and p.counters[p.track("live heap")], "no heap")
 
 

@@ -59,7 +59,8 @@ extern "C++" {
  *	MAYFLY_FLOW("name")	uint64_t: events with the same number belong together: the request
  *				that one thread accepts and another one works on
  *
- * unit: "bytes", "ns", or "" for plain numbers; others are shown as they are.
+ * A counter is the process's: all threads set its one value. unit: "bytes", "ns", or "" for plain
+ * numbers; others are shown as they are.
  */
 #define MAYFLY_INT(name)   "i" name
 #define MAYFLY_UINT(name)  "u" name

@@ -420,8 +420,8 @@ static bool write_instant(struct chrome *c, const struct event_walk *w)
 	return done;
 }
 
-/* A counter is the process's, and each of its arguments a line: the name tells threads apart, and
- * what else an event has is no value. */
+/* To viewers a counter is the process's, and each of its arguments a line: names tell apart those
+ * that threads have of their own, and what else an event has is no value. */
 static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);

@@ -124,7 +124,10 @@ enum flow_step track_survey_flow(struct track_survey *s, uint64_t flow);
  * more. */
 bool track_flow(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 		size_t *at, uint64_t *flow);
-/* What a counter is called: with its thread, when several have one. */
+/* Whether each thread has a counter of its own, as of mayfly's and of OCaml's figures. What the
+ * program counts is the process's, whatever threads set it. */
+bool track_is_of_threads(const struct mayfly_track_type *type);
+/* What a counter is called: with its thread, when it is of threads and several have one. */
 const char *track_counter_name(char *buffer, size_t size, const struct mayfly_trace *trace,
 			       const struct track_survey *s,
 			       const struct mayfly_track_event *event);
