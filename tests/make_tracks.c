@@ -11,6 +11,7 @@
  *	lossy	 the same, with events said to be lost
  *	plain	 only the requests, without anything odd
  *	deep	 5000 spans, each inside the one before
+ *	labels	 blocks with more keys and values of labels than formats show
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -392,6 +393,28 @@ static void tell_deep(void)
 		end(PARSE, 0);
 }
 
+/* Keys "function" and "key1" to "key9"; of the first, 30 values and words that formats have. */
+static void tell_labels(void)
+{
+	static const char *const words[] = {"", "(none)", "(others)", "we\"ird\n\xc3\xbc"};
+
+	for (unsigned i = 0; i < 34 * 8; i++) {
+		char value[16], key[16];
+		struct recording_label l[2];
+		struct kept k;
+
+		snprintf(value, sizeof(value), "value %u", i % 34);
+		snprintf(key, sizeof(key), "key%u", i % 9 + 1);
+		l[0] = (struct recording_label){string("function"),
+						string(i % 34 < 4 ? words[i % 34] : value)};
+		l[1] = (struct recording_label){string(key), string("x")};
+		k = allocate(0, 1000 + 37 * (i % 34), recording_labels(r, l, 2));
+		if (i % 3)
+			release(0, &k);
+		now += MS;
+	}
+}
+
 /* ---- the trace ---- */
 
 static void make_tables(void)
@@ -427,20 +450,21 @@ static int sink(void *file, const void *bytes, size_t size)
 
 int main(int argc, char **argv)
 {
-	static const char *const kinds[] = {"sampled", "exact", "snapshots",
-					    "lossy",   "plain", "deep"};
+	static const char *const kinds[] = {"sampled", "exact", "snapshots", "lossy",
+					    "plain",   "deep",	"labels"};
 	struct trace_writer_options options = {.mode = MAYFLY_SAMPLED,
 					       .interval_log2 = INTERVAL_LOG2};
 	size_t kind = 0;
 	FILE *file;
 
-	while (argc == 3 && kind < 6 && strcmp(argv[1], kinds[kind]) != 0)
+	while (argc == 3 && kind < 7 && strcmp(argv[1], kinds[kind]) != 0)
 		kind++;
-	file = argc == 3 && kind < 6 ? fopen(argv[2], "wb") : NULL;
+	file = argc == 3 && kind < 7 ? fopen(argv[2], "wb") : NULL;
 	r = recording_new();
 	if (!file || !r) {
-		fprintf(stderr, "usage: make_tracks sampled|exact|snapshots|lossy|plain|deep "
-				"FILE\n");
+		fprintf(stderr,
+			"usage: make_tracks sampled|exact|snapshots|lossy|plain|deep|labels "
+			"FILE\n");
 		return 2;
 	}
 	exact = kind == 1 || kind == 2;
@@ -456,6 +480,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (kind == 5)
 		tell_deep();
+	else if (kind == 6)
+		tell_labels();
 	else
 		tell();
 	r->info.duration_ns = now;

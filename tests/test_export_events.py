@@ -608,6 +608,133 @@ def chrome_tracks_of_a_part():
         check(begins, "none")
 
 
+class Labels:
+    """Live bytes of each value of a key over time, from dump and the story."""
+
+    def __init__(self, name, key):
+        self.points, sums, values = [(-1, {})], collections.Counter(), {}
+        labels = {e["sample"]: e["labels"] for e in story(name) if e["event"] == "alloc"}
+        for event in dump(name):
+            if event["event"] == "alloc":
+                values[event["sample"]] = labels[event["sample"]].get(key, "")
+            sign = 1 if event["event"] == "alloc" else -1
+            sums[values[event["sample"]]] += sign * event["weight_bytes"]
+            self.points.append((event["time_ns"], dict(sums)))
+
+    def at(self, ns):
+        return self.points[bisect.bisect_right(self.points, ns, key=lambda p: p[0]) - 1][1]
+
+
+def said_of_labels(name, key, *options):
+    """What report says of each value, as exports name it."""
+    rows = {}
+    for metric in ("allocated", "live"):
+        # What is live is asked of the window's end.
+        window = options if metric == "allocated" or not options else ["--at", options[3]]
+        for row in report(trace(name), "--by", "label:" + key, "--metric", metric, *window)["rows"]:
+            rows.setdefault(row["label"] or "", {})[metric] = row["self"]
+    result = {}
+    for value, of in rows.items():
+        if "allocated" in of:
+            known = {"": "(none)", "(none)": '"(none)"', "(others)": '"(others)"'}
+            allocated, live = of["allocated"]["bytes"], of.get("live", {}).get("bytes")
+            result[known.get(value, value)] = {
+                "bytes": allocated["estimate"], "low": allocated["low"], "high": allocated["high"],
+                "standard error": allocated["stderr"],
+                "blocks": of["allocated"]["blocks"]["estimate"], "samples": of["allocated"]["samples"],
+                "live bytes": live and live["estimate"], "live low": live and live["low"],
+                "live high": live and live["high"]}
+    return result
+
+
+def label_sums(name, *options):
+    """{key: {value: figures}}, the same in both formats, at the end of what is shown."""
+    events = chrome(name, *options)
+    sums = {e["name"][len("allocated by "):]: e["args"] for e in events
+            if e["ph"] == "i" and e["name"].startswith("allocated by ")}
+    times = [(e["name"][len("allocated by "):], round(e["ts"] * 1000)) for e in events
+             if e["ph"] == "i" and e["name"].startswith("allocated by ")]
+    p = Perfetto(export("perfetto", name, *options))
+    same([(n, t) for n, t, _ in p.sums], [("allocated by " + n, t) for n, t in times], "instants")
+    same([v for _, _, v in p.sums], list(sums.values()), "sums in Perfetto's format")
+    return sums, [t for _, t in times], p
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def labels_are_those_of_report(name):
+    """What each value allocated, with its error, is what report says."""
+    end = info(trace(name))["duration_ns"]
+    for options in ([], ["--from", "10ms", "--to", "20ms"]):
+        sums, times, _ = label_sums(name, *options)
+        same(list(sums), ["tenant", "request"], "keys")
+        same(times, 2 * [20 * 10**6 if options else end], "times")
+        for key, values in sums.items():
+            expected = said_of_labels(name, key, *options)
+            same(list(values), list(expected), "values of " + key)
+            check(len(values) == {"tenant": 3, "request": 6}[key], values)
+            for value, figures in expected.items():
+                for word, figure in figures.items():
+                    if figure is not None:
+                        same(values[value][word], figure, "%s %s, %s" % (key, value, word))
+                    elif word == "live bytes":
+                        same(values[value][word], 0, "%s %s, %s" % (key, value, word))
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def labels_over_time(name):
+    """The live heap of each value, in both formats."""
+    _, _, p = label_sums(name)
+    for key in "tenant", "request":
+        labels = Labels(name, key)
+        points = [(round(e["ts"] * 1000), e["args"]) for e in chrome(name)
+                  if e["ph"] == "C" and e["name"] == "live heap by " + key]
+        same(len(points), 1000, "points")
+        check(any(len(set(row.values())) > 2 for _, row in points), "nothing to see")
+        for value in points[0][1]:
+            track = p.counters[p.track("live heap of %s=%s" % (key, value))]
+            same(len(track), len(points), "points of Perfetto's")
+            for (ns, row), (time, other) in zip(points, track):
+                close(row[value], labels.at(ns).get("" if value == "(none)" else value, 0),
+                      "%s=%s at %d" % (key, value, ns))
+                same((time, other), (ns, row[value]), "%s=%s of Perfetto's" % (key, value))
+
+
+@case
+def more_labels_than_are_shown():
+    """Eight keys; twenty values that have the most, and the sum of the others."""
+    name = "tracks-labels"
+    sums, _, p = label_sums(name)
+    same(list(sums), ["label function"] + ["key%d" % i for i in range(1, 8)], "keys")
+    values = sums["label function"]
+    rows = said_of_labels(name, "function")
+    same(len(rows), 34, "values")
+    same(list(values), list(rows)[:20] + ["(others)"], "values that are shown")
+    for value in list(rows)[:20]:
+        known = {k: v for k, v in rows[value].items() if v is not None}
+        same({k: values[value][k] for k in known}, known, value)
+    rest, others = list(rows.values())[20:], values["(others)"]
+    for word, slack in (("bytes", 14), ("blocks", 14), ("samples", 0)):
+        close(others[word], sum(row[word] for row in rest), word, slack)
+    close(others["standard error"], math.hypot(*(row["standard error"] for row in rest)), "error", 14)
+    for end in "low", "high":
+        far = math.hypot(*(row[end] - row["bytes"] for row in rest))
+        close(others[end], others["bytes"] + (far if end == "high" else -far), end, 14)
+    close(others["live bytes"], sum(row["live bytes"] or 0 for row in rest), "live", 14)
+    close(p.counters[p.track("live heap of function=(others)")][-1][1], others["live bytes"], "end")
+    values = label_sums(name, "--from", "100ms", "--to", "104ms")[0]["label function"]
+    same(list(values)[-1], "(others)", "what was live before")
+    check(len(values) < 8 and values["(others)"]["bytes"] == 0 < values["(others)"]["live bytes"], values)
+    check({'"(none)"', '"(others)"', "(none)", 'we"ird\nü'} <= set(rows), rows.keys())
+
+
+@cases(["known-exact", "tracks-snapshots", "none"])
+def nothing_of_labels(name):
+    """Where there are none, and where the trace has no single blocks."""
+    same(label_sums(name)[0], {}, "sums")
+    same([e for e in chrome(name) if e["ph"] == "C" and e["name"].startswith("live heap by ")
+          and e["name"] != "live heap by function"], [], "counters")
+
+
 @case
 def measured_counters():
     """Chrome, Perfetto and SQLite have what was measured of the process."""
@@ -657,7 +784,7 @@ class Perfetto:
             packets = [messages(value) for _, value in messages(file.read())]
         self.tracks, self.counters, self.instants = {}, collections.defaultdict(list), []
         self.dumps = collections.OrderedDict()  # (time, heap) -> {stack: (allocated, freed, n, n)}
-        self.slices, self.others, self.flow_ids = Slices(), [], []
+        self.slices, self.others, self.flow_ids, self.sums = Slices(), [], [], []
         self.words = {1: {}, 2: {}, 3: {}}  # interned, by field
         names, files, self.frames, self.stacks, self.mappings, ids, paths = {}, {}, {}, {}, {}, {}, {}
         self.flags, index, clocks, continued = [], 0, {}, 0
@@ -730,6 +857,13 @@ class Perfetto:
             self.counters[uuid].append((time, value))
         elif first(event, 22) == b"heap":
             self.instants.append((time, event))
+        elif first(event, 22) == b"labels":
+            same((kind, first(self.tracks[uuid], 4)), (3, None), "an instant of the process")
+            values = {first(note, 10).decode(): {
+                first(entry, 10).decode(): first(entry, 3)
+                for entry in (messages(v) for n, v in note if n == 11)}
+                for note in (messages(v) for n, v in event if n == 4)}
+            self.sums.append((first(event, 23).decode(), time, values))
         elif kind == 2:
             self.slices.end(time, self.tid(uuid))
         else:
