@@ -333,7 +333,7 @@ static void serve(unsigned i)
 	left = allocate(1 - thread, 50, 0);
 	end(QUERY, thread);
 	track(MAYFLY_TRACK_COUNT, QUEUE, thread, 0, VALUES(INT(i), TEXT("requests")));
-	track(MAYFLY_TRACK_COUNT, LOAD, 0, 0, VALUES(REAL(i * 0.125)));
+	track(MAYFLY_TRACK_COUNT, LOAD, thread, 0, VALUES(REAL(i * 0.125)));
 	track(MAYFLY_TRACK_COUNT, SWITCHES, thread, 0, VALUES(UINT(i / 2)));
 	track(MAYFLY_TRACK_INSTANT, HANDOVER, 2, 0, VALUES(UINT(flow)));
 	end(REQUEST, thread);

@@ -238,12 +238,16 @@ def a_fork_goes_on_in_the_same_file():
 def questions_about_blocks_are_refused():
     path = real()
     for arguments in (["report", "--metric", "live"], ["report", "--by", "function"],
-                      ["report", "--churn"], ["leaks"], ["diff", path], ["check", "--max-peak", "1M"],
+                      ["report", "--churn"], ["leaks"], ["plan"], ["dump", "--like-memtrace"], ["diff", path], ["check", "--max-peak", "1M"],
                       ["export", "--to", "pprof", "-o", folder / "no"],
                       ["export", "--to", "memtrace", "-o", folder / "no"]):
         said = mayfly(*arguments, path, code=2 if arguments[0] == "check" else 1, lines=1)
-        check("does not have" in said.message or "no blocks" in said.message, said.message)
+        check("does not have" in said.message or "no blocks" in said.message
+              or "no allocations" in said.message, said.message)
         check(not os.path.exists(folder / "no"), "a file was left behind")
+    said = mayfly("merge", "-o", folder / "no", path, path, code=1, lines=1)
+    check("named twice" in said.message, said.message)
+    check("parent" not in mayfly("info", path).text, "a parent that is not known")
 
 
 @case

@@ -427,6 +427,23 @@ def ctf_of_a_real_program():
     check(expected, "there are none")
 
 
+# ---- dump ----
+
+@cases(STORIES)
+def dump_has_all_values(name):
+    """What is no whole number for every reader of JSON is a text."""
+    done = run([MAYFLY, "dump", "--json", trace(name)])
+    check(done.code == 0, done)
+    got = [e for e in map(json.loads, done.out.splitlines()) if "values" in e]
+    expected = [e for e in story(name) if "values" in e]
+    large = lambda v: isinstance(v, int) and v >= 2 ** 63
+    check(any(large(v) for e in expected for v in e["values"].values()), "no large value")
+    same([(e["event"], e["time_ns"], e["tid"], e["values"]) for e in got],
+         [(e["event"], e["time_ns"], e["tid"],
+           {key: str(v) if large(v) else v for key, v in e["values"].items()}) for e in expected],
+         "events")
+
+
 # ---- chrome ----
 
 def chrome(name, *options):

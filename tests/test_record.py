@@ -469,7 +469,7 @@ def not_executable():
         ["--overhead", "0", "true"], ["--overhead", "60", "true"], ["--overhead", "-1", "true"], ["--overhead", "x", "true"],
         ["--snapshots", "0", "true"], ["--snapshots", "-1", "true"], ["--snapshots", "1", "-i", "64K", "true"],
         ["--snapshots", "1", "--overhead", "1", "true"], ["--snapshots", "1", "--max-size", "1M", "true"],
-        ["--max-size", "1", "true"], ["--max-size", "x", "true"], ["--max-spool", "64K", "true"]])
+        ["-o", "-", "true"], ["--max-size", "1", "true"], ["--max-size", "x", "true"], ["--max-spool", "64K", "true"]])
 def wrong_usage(arguments):
     with Folder() as here:
         done = run([MAYFLY, "record", *arguments], cwd=here.path)

@@ -743,6 +743,29 @@ static void budget_of_events(void)
 	spool_file_free(f);
 }
 
+/* What they need is measured, not feared: 2 bytes each by the double of the writer. */
+static void budget_is_measured(void)
+{
+	struct spool_stream_options options = {.event_bytes = 40000};
+	struct spool_file *f = spool_file_sized(SPOOL_CLOCK_MONOTONIC, 1, 1u << 20, 4u << 20);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct spool_stream_status status;
+	struct reading *r;
+	int error;
+
+	spool_writer_type(w, 1, &bare);
+	for (uint64_t i = 0; i < 21000; i++)
+		spool_writer_track(w, 10 + i, SPOOL_INSTANT, &bare, NULL, NULL, 0);
+	r = open_file(f, &options, 0, &error);
+	finish(r, NULL);
+	spool_stream_status(r->s, &status);
+	CHECK(r->w->tracks > 17000 && r->w->tracks <= 20000, "%zu", r->w->tracks);
+	CHECK(status.left_out == 21000 - r->w->tracks);
+	reading_free(r);
+	free(w);
+	spool_file_free(f);
+}
+
 /* ---- what the recorder notes ---- */
 
 static const struct mayfly_track_type noted = {
@@ -947,6 +970,7 @@ int main(void)
 	RUN(many_ids);
 	RUN(endless_names);
 	RUN(budget_of_events);
+	RUN(budget_is_measured);
 	RUN(notes_are_merged);
 	RUN(late_notes);
 	RUN(notes_of_whole_spools);

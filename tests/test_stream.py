@@ -735,7 +735,8 @@ def bad_options():
         for options in (["--key", "x"], ["--stream-buffer", "1M"], ["--stream-timeout", "1s"]):
             result = run([MAYFLY, "record", *options, "--", "true"])
             check(result.code == 125 and b"with --stream only" in result.err, result)
-        for arguments in ([], [":1", ":2"], ["--timeout", "x", ":1"], ["-o", "", ":1"], ["--what", ":1"]):
+        for arguments in ([], [":1", ":2"], ["--timeout", "x", ":1"], ["-o", "", ":1"], ["-o", "-", ":1"],
+                          ["--what", ":1"]):
             result = run([MAYFLY, "receive", *arguments])
             check(result.code == 2 and result.err.count(b"\n") == 1, result)
 

@@ -214,6 +214,12 @@ uint64_t trace_writer_bytes(const struct trace_writer *w)
 	return w->events;
 }
 
+/* As if they compressed well. */
+uint64_t trace_writer_track_bytes(const struct trace_writer *w)
+{
+	return 2 * w->tracks;
+}
+
 uint64_t trace_writer_chunks(const struct trace_writer *w)
 {
 	return w->chunks;

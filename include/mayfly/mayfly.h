@@ -59,8 +59,8 @@ extern "C++" {
  *	MAYFLY_FLOW("name")	uint64_t: events with the same number belong together: the request
  *				that one thread accepts and another one works on
  *
- * A counter is the process's: all threads set its one value. unit: "bytes", "ns", or "" for plain
- * numbers; others are shown as they are.
+ * unit: "bytes", "ns", or "" for plain numbers; others are shown as they are. A counter is the
+ * process's: any thread may give its next value.
  */
 #define MAYFLY_INT(name)   "i" name
 #define MAYFLY_UINT(name)  "u" name
@@ -143,7 +143,7 @@ struct mayfly_pool {
  *	void mayfly_label_pop(void);
  *	void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block, size_t size);
  *	void mayfly_pool_free(const struct mayfly_pool *pool, const void *block);
- *	bool mayfly_active(void);
+ *	int mayfly_active(void);
  *
  * values: one for each field of the type, in order: numbers of any type, which are converted to the
  * field's as in an assignment (a double that no integer can hold becomes the nearest one), or

@@ -7,6 +7,7 @@
 #include "places.h"
 #include "track_text.h"
 
+#include "convert/eventlog.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 
@@ -608,6 +609,10 @@ static int print_as_memtrace(const char *path, const struct opened_trace *file)
 		return cli_error("%s: a trace of snapshots has no single blocks; 'mayfly dump' "
 				 "without --like-memtrace prints its counters",
 				 path);
+	if (trace_has_no_blocks(file->info))
+		return cli_error("%s: has no blocks, which Memtrace's tool prints; 'mayfly dump' "
+				 "without --like-memtrace prints its events",
+				 path);
 	error = memtrace_from_trace(file->trace, "", 0, trace_buffer_sink, &made);
 	if (error)
 		status = cli_error("%s: %s", path,
@@ -626,7 +631,8 @@ static int dump_like_memtrace(const char *path)
 
 	if (!load_file(path, &file))
 		return CLI_FAILED;
-	if (memtrace_recognise(file.data, file.size)) {
+	/* Eventlogs begin as Memtrace's files do, which are CTF, too. */
+	if (memtrace_recognise(file.data, file.size) && !eventlog_recognise(file.data, file.size)) {
 		status = print_memtrace(path, file.data, file.size);
 		unload_file(&file);
 	} else if (open_loaded(path, &file, &opened)) {

@@ -27,6 +27,14 @@ static const char usage_text[] =
 #define TEXT_BYTES   4096
 #define MOST_THREADS 8 /* that are named */
 
+static const char *parent_text(char *buffer, size_t size, const struct mayfly_info *info)
+{
+	if (!info->parent_pid) /* not known */
+		return "";
+	snprintf(buffer, size, ", parent %" PRIu32, info->parent_pid);
+	return buffer;
+}
+
 static void print_program(const struct output *o, const struct mayfly_info *info)
 {
 	char line[TEXT_BYTES], fitted[TEXT_BYTES], time[64], duration[FIGURE_TEXT], ending[128];
@@ -39,8 +47,8 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 		print_field(o, "Executable", "%s",
 			    line_fit(fitted, sizeof(fitted), o, info->program, room));
 	if (!(info->absent & MAYFLY_ABSENT_PROCESS))
-		print_field(o, "Process", "%" PRIu32 ", parent %" PRIu32, info->pid,
-			    info->parent_pid);
+		print_field(o, "Process", "%" PRIu32 "%s", info->pid,
+			    parent_text(time, sizeof(time), info));
 	if (!(info->absent & MAYFLY_ABSENT_START))
 		print_field(o, "Started", "%s", start_text(time, sizeof(time), info));
 	if (!(info->absent & MAYFLY_ABSENT_TIMES))

@@ -79,7 +79,7 @@ static bool named_before(struct merging *m, size_t file)
 {
 	struct stat *st = &m->seen[file];
 
-	if (stat(m->path[file], st) != 0 || !S_ISREG(st->st_mode))
+	if (stat(m->path[file], st) != 0 || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)))
 		st->st_ino = 0;
 	for (size_t i = 0; i < file && st->st_ino; i++) {
 		if (m->seen[i].st_ino == st->st_ino && m->seen[i].st_dev == st->st_dev) {

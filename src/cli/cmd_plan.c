@@ -6,6 +6,7 @@
 #include "options.h"
 #include "output.h"
 #include "places.h"
+#include "track_text.h"
 
 #include "trace/plan.h"
 
@@ -410,6 +411,10 @@ static int print_json(const struct opened_trace *file, const struct mayfly_resul
 
 static int not_exact(const char *path, const struct mayfly_info *info)
 {
+	if (trace_has_no_blocks(info))
+		return cli_error("%s: has no allocations, which plan is about; its events: 'mayfly "
+				 "report --events'",
+				 path);
 	if (info->snapshot_ns)
 		return cli_error("%s: has counters and no single allocations; plan needs all of "
 				 "them: record again with 'mayfly record -x'",
@@ -433,7 +438,8 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	struct plan plan;
 	int status;
 
-	if (file->info->mode != MAYFLY_EXACT || file->info->thinned || file->info->snapshot_ns)
+	if (file->info->mode != MAYFLY_EXACT || file->info->thinned || file->info->snapshot_ns ||
+	    trace_has_no_blocks(file->info))
 		return not_exact(path, file->info);
 	set->query.hide = hidden_frames_match(&hidden);
 	status = mayfly_query_run(file->trace, &set->query, &result);

@@ -419,6 +419,8 @@ int cmd_receive(int argc, char **argv)
 	}
 	if (!*r.output)
 		return cli_usage("--output: the name is empty");
+	if (strcmp(r.output, "-") == 0)
+		return cli_usage("--output: a trace that may come in parts needs a file");
 	if (optind == argc)
 		return cli_usage("at which address? 'mayfly receive unix:PATH' or :PORT");
 	if (optind + 1 < argc)

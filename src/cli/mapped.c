@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/numbering.h"
+
 #define PAGE_BYTES  4096u
 #define MOST_RANGES 16384u
 #define MOST_ACCESS 64u
@@ -43,20 +45,12 @@ static size_t find(const struct ranges *r, uint64_t address)
 
 static bool put(struct ranges *r, size_t at, const struct range *range)
 {
-	size_t room = r->room ? 2 * r->room : 64;
-	struct range *grown;
-
 	if (r->count == MOST_RANGES) {
 		r->incomplete = true;
 		return true;
 	}
-	if (r->count == r->room) {
-		grown = realloc(r->range, room * sizeof(*grown));
-		if (!grown)
-			return false;
-		r->range = grown;
-		r->room = room;
-	}
+	if (!array_reserve(&r->range, &r->room, r->count, sizeof(*r->range)))
+		return false;
 	memmove(r->range + at + 1, r->range + at, (r->count - at) * sizeof(*r->range));
 	r->range[at] = *range;
 	r->count++;
@@ -216,19 +210,11 @@ static bool is_row(const struct mapped_row *row, const struct mapped_row *key)
 
 static struct mapped_row *row_of(struct mapped *m, const struct mapped_row *key)
 {
-	size_t room = m->row_room ? 2 * m->row_room : 16;
-	struct mapped_row *grown;
-
 	for (size_t i = 0; i < m->rows; i++)
 		if (is_row(&m->row[i], key))
 			return &m->row[i];
-	if (m->rows == m->row_room) {
-		grown = realloc(m->row, room * sizeof(*grown));
-		if (!grown)
-			return NULL;
-		m->row = grown;
-		m->row_room = room;
-	}
+	if (!array_reserve(&m->row, &m->row_room, m->rows, sizeof(*m->row)))
+		return NULL;
 	m->row[m->rows] = *key;
 	return &m->row[m->rows++];
 }

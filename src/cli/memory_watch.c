@@ -2,12 +2,14 @@
 /* What the kernel says of a process: see memory_watch.h. */
 #include "memory_watch.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "process_file.h"
+#include "trace/numbering.h"
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll
@@ -101,21 +103,12 @@ static int64_t clock_ns(clockid_t clock)
 
 static void put(struct memory_watch *m, int64_t now, unsigned int counter, double value)
 {
-	size_t room = m->room ? 2 * m->room : 256;
-	struct memory_point *grown;
-
 	/* The sum of all mappings marks a moment at which they were read. */
 	if (m->known[counter] && m->last[counter] == value && counter != MAPS_RESIDENT)
 		return;
-	if (m->points == MOST_POINTS)
+	if (m->points == MOST_POINTS ||
+	    !array_reserve(&m->point, &m->room, m->points, sizeof(*m->point)))
 		return;
-	if (m->points == m->room) {
-		grown = realloc(m->point, room * sizeof(*grown));
-		if (!grown)
-			return;
-		m->point = grown;
-		m->room = room;
-	}
 	m->known[counter] = true;
 	m->last[counter] = value;
 	m->point[m->points++] = (struct memory_point){now, counter, value};
@@ -154,30 +147,6 @@ void memory_watch_free(struct memory_watch *m)
 
 /* ---- files of /proc ---- */
 
-static int open_file(pid_t pid, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* A small file as a text. */
-static bool read_file(pid_t pid, const char *name, char *text, size_t size)
-{
-	int fd = open_file(pid, name);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, text, size - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return true;
-}
-
 /* "\nVmRSS:     1234 kB": the number. A process that has ended has none. */
 static bool field(const char *text, const char *name, double *value)
 {
@@ -203,7 +172,8 @@ static bool look_at_status(struct memory_watch *m, pid_t pid, int64_t now)
 	char text[4096];
 	double value;
 
-	if (!read_file(pid, "status", text, sizeof(text)) || !field(text, "\nVmRSS:", &value))
+	if (!process_file_read(pid, "status", text, sizeof(text)) ||
+	    !field(text, "\nVmRSS:", &value))
 		return false;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		if (field(text, lines[i].name, &value))
@@ -222,7 +192,7 @@ static void look_at_stat(struct memory_watch *m, pid_t pid, int64_t now)
 	char text[2048];
 	const char *at;
 
-	if (!read_file(pid, "stat", text, sizeof(text)))
+	if (!process_file_read(pid, "stat", text, sizeof(text)))
 		return;
 	at = strrchr(text, ')');
 	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu",
@@ -343,7 +313,7 @@ static void take_line(struct mappings *m, const char *line)
 static bool read_mappings(pid_t pid, struct mappings *m)
 {
 	static char text[TEXT_BYTES];
-	int fd = open_file(pid, "smaps");
+	int fd = process_file_open(pid, "smaps");
 	size_t used = 0;
 	ssize_t n;
 
@@ -395,7 +365,8 @@ static bool look_at_rollup(struct memory_watch *m, pid_t pid, int64_t now)
 	char text[2048];
 	double value;
 
-	if (!read_file(pid, "smaps_rollup", text, sizeof(text)) || !field(text, "\nPss:", &value))
+	if (!process_file_read(pid, "smaps_rollup", text, sizeof(text)) ||
+	    !field(text, "\nPss:", &value))
 		return false;
 	put(m, now, PROPORTIONAL, value * 1024);
 	return true;

@@ -30,7 +30,7 @@ static const char help[] =
     "  -i, --interval BYTES    mean bytes between samples (512K); taken to the nearest power of\n"
     "                          two; K, M and G are powers of 1024\n"
     "  -x, --exact             record every allocation, which is the same as -i 1\n"
-    "      --snapshots SECONDS keep counters for each stack at each such interval, no events;\n"
+    "      --snapshots SECONDS keep counters for each stack at each such interval, no blocks;\n"
     "                          of every allocation\n"
     "      --overhead PERCENT  raise the interval where samples would cost more time than that\n"
     "      --max-size BYTES    keep the trace below this by keeping fewer samples\n"
@@ -262,7 +262,7 @@ static bool options_agree(struct record *r)
 		return false;
 	}
 	if (r->snapshot_ns && r->max_size) {
-		cli_usage("--snapshots keeps no events that --max-size could thin out; "
+		cli_usage("--snapshots keeps no blocks that --max-size could thin out; "
 			  "choose a longer interval");
 		return false;
 	}
@@ -312,6 +312,10 @@ int record_take_options(struct record *r, int argc, char **argv)
 	r->argv = argv + optind;
 	if (r->output && !*r->output) {
 		cli_usage("--output: the name is empty");
+		return RECORD_FAILED;
+	}
+	if (r->output && strcmp(r->output, "-") == 0) {
+		cli_usage("--output: standard output is the program's; name a file");
 		return RECORD_FAILED;
 	}
 	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;

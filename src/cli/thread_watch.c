@@ -3,12 +3,14 @@
 #include "thread_watch.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "process_file.h"
+#include "trace/numbering.h"
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll
@@ -58,18 +60,9 @@ static int64_t clock_ns(clockid_t clock)
 static struct thread_note *put(struct thread_watch *t, int64_t mono_ns, uint32_t tid,
 			       enum what what)
 {
-	size_t room = t->note_room ? 2 * t->note_room : 64;
-	struct thread_note *grown;
-
-	if (t->notes == MOST_NOTES)
+	if (t->notes == MOST_NOTES ||
+	    !array_reserve(&t->note, &t->note_room, t->notes, sizeof(*t->note)))
 		return NULL;
-	if (t->notes == t->note_room) {
-		grown = realloc(t->note, room * sizeof(*grown));
-		if (!grown)
-			return NULL;
-		t->note = grown;
-		t->note_room = room;
-	}
 	t->note[t->notes] = (struct thread_note){.mono_ns = mono_ns, .tid = tid, .what = what};
 	return &t->note[t->notes++];
 }
@@ -153,23 +146,13 @@ void thread_watch_free(struct thread_watch *t)
 
 /* ---- files of /proc ---- */
 
-/* A small file as a text. */
+/* A small file of a thread as a text. */
 static bool read_file(pid_t pid, uint32_t tid, const char *name, char *text, size_t size)
 {
-	char path[64];
-	ssize_t n;
-	int fd;
+	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%u/%s", (int)pid, tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, size - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return true;
+	snprintf(path, sizeof(path), "task/%u/%s", tid, name);
+	return process_file_read(pid, path, text, size);
 }
 
 /* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields behind the state
@@ -237,36 +220,16 @@ static int by_tid(const void *a, const void *b)
 
 static bool make_room(struct thread_watch *t)
 {
-	size_t room = t->thread_room ? 2 * t->thread_room : 16;
-	struct watched_thread *grown;
-
-	if (t->threads == MOST_THREADS)
-		return false;
-	if (t->threads < t->thread_room)
-		return true;
-	grown = realloc(t->thread, room * sizeof(*grown));
-	if (!grown)
-		return false;
-	t->thread = grown;
-	t->thread_room = room;
-	return true;
+	return t->threads < MOST_THREADS &&
+	       array_reserve(&t->thread, &t->thread_room, t->threads, sizeof(*t->thread));
 }
 
 /* Its place; t->names when there is none. */
 static size_t add_name(struct thread_watch *t, uint32_t tid, const char *name)
 {
-	size_t room = t->name_room ? 2 * t->name_room : 16;
-	struct thread_name *grown;
-
-	if (t->names == MOST_NAMES)
+	if (t->names == MOST_NAMES ||
+	    !array_reserve(&t->name, &t->name_room, t->names, sizeof(*t->name)))
 		return MOST_NAMES;
-	if (t->names == t->name_room) {
-		grown = realloc(t->name, room * sizeof(*grown));
-		if (!grown)
-			return MOST_NAMES;
-		t->name = grown;
-		t->name_room = room;
-	}
 	t->name[t->names].tid = tid;
 	memcpy(t->name[t->names].name, name, THREAD_NAME);
 	return t->names++;

@@ -198,6 +198,17 @@ json_t *json_labels(const struct mayfly_trace *trace, uint32_t set)
 	return list;
 }
 
+/* jansson's whole numbers end at INT64_MAX; what is larger is a text of digits, and exact. */
+static json_t *json_exact(uint64_t value)
+{
+	char digits[24];
+
+	if (value <= INT64_MAX)
+		return json_integer((json_int_t)value);
+	snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	return json_string(digits);
+}
+
 json_t *json_track_value(const struct mayfly_track_type *type,
 			 const struct mayfly_track_event *event, size_t field)
 {
@@ -208,7 +219,7 @@ json_t *json_track_value(const struct mayfly_track_type *type,
 		return json_integer(v->i);
 	case MAYFLY_FIELD_UINT:
 	case MAYFLY_FIELD_FLOW:
-		return json_unsigned(v->u);
+		return json_exact(v->u);
 	case MAYFLY_FIELD_FLOAT:
 		return isfinite(v->f) ? json_real(v->f) : json_null();
 	}

@@ -54,7 +54,6 @@ int eventlog_open(const void *data, size_t size, struct eventlog **log);
 bool eventlog_next(struct eventlog *log, struct eventlog_event *event);
 uint64_t eventlog_events(const struct eventlog *log);  /* of the part that can be used */
 uint64_t eventlog_skipped(const struct eventlog *log); /* bytes in it that are no events */
-unsigned int eventlog_version(const struct eventlog *log);
 /* What is wrong with what follows that part; "" when nothing does. */
 const char *eventlog_problem(const struct eventlog *log);
 void eventlog_close(struct eventlog *log); /* NULL is allowed */

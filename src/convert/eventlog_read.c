@@ -49,7 +49,6 @@ struct eventlog {
 	const uint8_t *data;
 	size_t size;
 	bool swapped;
-	unsigned int version;
 	uint32_t pid; /* of the latest event */
 	uint64_t events, skipped;
 	const char *problem;
@@ -394,8 +393,7 @@ static int start(struct eventlog *l)
 
 	if (!has_header(l->data, l->size, &l->swapped))
 		return MAYFLY_E_NOT_A_TRACE;
-	l->version = get_16(l->data + 4, l->swapped);
-	if (l->version != VERSION)
+	if (get_16(l->data + 4, l->swapped) != VERSION)
 		return MAYFLY_E_VERSION;
 	error = find_runs(l);
 	if (!error && !build_heap(l))
@@ -431,11 +429,6 @@ uint64_t eventlog_events(const struct eventlog *l)
 uint64_t eventlog_skipped(const struct eventlog *l)
 {
 	return l->skipped;
-}
-
-unsigned int eventlog_version(const struct eventlog *l)
-{
-	return l->version;
 }
 
 const char *eventlog_problem(const struct eventlog *l)

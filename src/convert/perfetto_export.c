@@ -743,15 +743,15 @@ static int put_end(struct perfetto *p, const struct event_walk *w)
 	return error;
 }
 
-/* A counter of a thread is a track below the thread's, one of the program below the process's. */
+/* A counter of a thread is a track below the thread's, any other below the process's. */
 static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
-	uint32_t number,
-	    thread = track_is_of_threads(type) ? e->thread : (uint32_t)p->info->threads;
-	struct key key = {{1, e->type, thread}};
+	bool of_threads = track_is_of_threads(p->trace, type);
+	struct key key = {{1, e->type, of_threads ? e->thread : 0}};
 	bool is_new, real = type->field[0].type == MAYFLY_FIELD_FLOAT;
 	uint64_t track;
+	uint32_t number;
 	double value;
 	int error = 0;
 
@@ -762,7 +762,9 @@ static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
 		return MAYFLY_E_MEMORY;
 	track = TRACK_COUNTED + number;
 	if (is_new)
-		error = put_any_counter(p, track, thread_track(p, thread), type->name, type->unit);
+		error = put_any_counter(p, track,
+					of_threads ? thread_track(p, e->thread) : TRACK_PROCESS,
+					type->name, type->unit);
 	if (error)
 		return error;
 	begin_packet(p, e->time_ns, 0);

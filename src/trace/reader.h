@@ -175,6 +175,19 @@ struct table_reader {
 	size_t entries, entry_room;
 };
 
+static inline void tables_damaged(struct table_reader *r)
+{
+	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
+}
+
+/* trace_grow() on the reader's budget. */
+static inline bool tables_grow(struct table_reader *r, void *array, size_t *room, size_t used,
+			       uint64_t more, size_t item)
+{
+	return !r->chunk.error &&
+	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
+}
+
 /* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
  * False: it is of another type. */
 bool tables_read(struct table_reader *r, uint32_t type);

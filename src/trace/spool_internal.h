@@ -126,6 +126,7 @@ struct spool_stream {
 	uint64_t lost_samples, lost_frees, lost_events;
 	uint64_t unkept_events;		/* read or noted, but senseless or too many */
 	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
+	uint64_t unmeasured;		/* events whose bytes are a guess in event_bytes */
 	double live_bytes;
 	double most_live, measured_live; /* largest so far, and when pages were last looked at */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */

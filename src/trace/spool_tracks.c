@@ -16,7 +16,8 @@
 
 #define MOST_NOTES	 65536u /* that wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
-#define EVENT_BYTES	 16u /* that one needs in a trace, at most, but for texts */
+#define EVENT_BYTES	 16u   /* that one needs in a trace, at most, but for texts */
+#define WORTH_A_LOOK	 256u /* events that may need less than that: write them and see */
 #define LEAST_IDS	 16u
 #define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that say that it is one */
 
@@ -305,10 +306,25 @@ void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct 
 
 /* ---- track events ---- */
 
+/* What the events need indeed, which is mostly far less than feared. */
+static void measure_events(struct spool_stream *s)
+{
+	int error = trace_writer_flush(s->trace);
+
+	s->unmeasured = 0;
+	s->event_bytes = trace_writer_track_bytes(s->trace);
+	if (error)
+		stream_fail(s, error);
+}
+
 /* There is room for one more event; without, it is counted. */
 static bool has_room(struct spool_stream *s)
 {
-	if (!s->options.event_bytes || s->event_bytes < s->options.event_bytes)
+	uint64_t most = s->options.event_bytes;
+
+	if (most && s->event_bytes >= most && s->unmeasured >= WORTH_A_LOOK)
+		measure_events(s);
+	if (!most || s->event_bytes < most)
 		return true;
 	s->left_out++;
 	return false;
@@ -317,6 +333,7 @@ static bool has_room(struct spool_stream *s)
 /* It has been kept; so many bytes of texts were there before. */
 static void count_event(struct spool_stream *s, size_t text_bytes)
 {
+	s->unmeasured++;
 	s->event_bytes += EVENT_BYTES + (s->tables->string_bytes_used - text_bytes);
 }
 

@@ -10,18 +10,6 @@
 #include "trace/reader.h"
 #include "trace/varint.h"
 
-static void damaged(struct table_reader *r)
-{
-	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
-}
-
-static bool grow(struct table_reader *r, void *array, size_t *room, size_t used, uint64_t more,
-		 size_t item)
-{
-	return !r->chunk.error &&
-	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
-}
-
 /* For what is large, and written to when it is read. */
 static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,
 		       uint64_t more, size_t item)
@@ -37,8 +25,8 @@ static void *keep(struct table_reader *r, uint64_t count, size_t item)
 	void *memory = NULL;
 	size_t room = 0;
 
-	if (!grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !grow(r, &memory, &room, 0, count + 1, item))
+	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !tables_grow(r, &memory, &room, 0, count + 1, item))
 		return NULL;
 	return t->block[t->blocks++] = memory;
 }
@@ -49,7 +37,7 @@ static size_t read_count(struct table_reader *r, size_t before)
 	uint64_t count = varint_u(&r->chunk.head);
 
 	if (count >= UINT32_MAX - before) {
-		damaged(r);
+		tables_damaged(r);
 		return 0;
 	}
 	return (size_t)count;
@@ -69,11 +57,11 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 	if (!bytes)
 		return;
 	if (size && bytes[size - 1]) {
-		damaged(r);
+		tables_damaged(r);
 		return;
 	}
 	kept = keep(r, size, 1);
-	if (!kept || !grow(r, text, room, *texts, count, sizeof(**text)))
+	if (!kept || !tables_grow(r, text, room, *texts, count, sizeof(**text)))
 		return;
 	memcpy(kept, bytes, size);
 	while (start < size && found < count) {
@@ -81,7 +69,7 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 		start += strlen(kept + start) + 1;
 	}
 	if (found != count || start != size)
-		damaged(r);
+		tables_damaged(r);
 	*texts += found;
 }
 
@@ -100,7 +88,7 @@ static uint32_t refer(struct reference *column, uint64_t code)
 		return 0;
 	number = code == 1 ? r->next_string++ : code == 2 ? column->last : code - 3;
 	if (number >= r->t->strings || number == 0) {
-		damaged(r);
+		tables_damaged(r);
 		return 0;
 	}
 	column->last = (uint32_t)number;
@@ -128,7 +116,7 @@ static uint64_t read_unit(struct table_reader *r)
 	uint64_t unit = varint_u(&r->chunk.head);
 
 	if (unit < 1 || unit > 1000000000)
-		damaged(r);
+		tables_damaged(r);
 	return unit;
 }
 
@@ -139,7 +127,7 @@ static int64_t to_ns(struct table_reader *r, int64_t count, uint64_t unit)
 
 	if (__builtin_mul_overflow(count, (int64_t)unit, &ns) || ns > TRACE_LATEST_NS ||
 	    ns < -TRACE_LATEST_NS) {
-		damaged(r);
+		tables_damaged(r);
 		return 0;
 	}
 	return ns;
@@ -157,7 +145,7 @@ static void read_build_ids(struct table_reader *r, struct mayfly_module *m, size
 	memcpy(kept, ids, size);
 	for (size_t i = 0; i < count; i++) {
 		if (length[i] > size - used) {
-			damaged(r);
+			tables_damaged(r);
 			return;
 		}
 		m[i].build_id = kept + used;
@@ -183,7 +171,8 @@ static void read_modules(struct table_reader *r)
 	size = chunk_numbers(c, COLUMN_MODULE_SIZE, count);
 	bias = chunk_numbers(c, COLUMN_MODULE_BIAS, count);
 	from = chunk_numbers(c, COLUMN_MODULE_FROM, count);
-	if (!grow(r, &t->module, &t->module_room, t->info.modules, count, sizeof(*t->module)))
+	if (!tables_grow(r, &t->module, &t->module_room, t->info.modules, count,
+			 sizeof(*t->module)))
 		return;
 	m = t->module + t->info.modules;
 	last = t->info.modules ? m[-1].start : 0;
@@ -214,7 +203,8 @@ static void read_threads(struct table_reader *r)
 		return;
 	tid = chunk_numbers(&r->chunk, COLUMN_THREAD_TID, count);
 	name = string_column(r, COLUMN_THREAD_NAME, count);
-	if (!grow(r, &t->thread, &t->thread_room, t->info.threads, count, sizeof(*t->thread)))
+	if (!tables_grow(r, &t->thread, &t->thread_room, t->info.threads, count,
+			 sizeof(*t->thread)))
 		return;
 	thread = t->thread + t->info.threads;
 	last = t->info.threads ? thread[-1].tid : 0;
@@ -245,12 +235,12 @@ static void read_frames(struct table_reader *r)
 	kind = chunk_numbers(c, COLUMN_FRAME_KIND, count);
 	module = chunk_numbers(c, COLUMN_FRAME_MODULE, count);
 	address = chunk_numbers(c, COLUMN_FRAME_ADDRESS, count);
-	if (!grow(r, &t->frame, &t->frame_room, t->info.frames, count, sizeof(*t->frame)))
+	if (!tables_grow(r, &t->frame, &t->frame_room, t->info.frames, count, sizeof(*t->frame)))
 		return;
 	f = t->frame + t->info.frames;
 	for (size_t i = 0; i < count; i++) {
 		if (kind[i] > MAYFLY_FRAME_ELIDED || module[i] > t->info.modules) {
-			damaged(r);
+			tables_damaged(r);
 			return;
 		}
 		if (i && (kind[i] != kind[i - 1] || module[i] != module[i - 1]))
@@ -300,7 +290,7 @@ static bool read_chains(struct table_reader *r, size_t chains, size_t count)
 		return false;
 	for (size_t i = 0; i < chains; i++) {
 		if (length[i] >= end - next || parent[i] >= next) {
-			damaged(r);
+			tables_damaged(r);
 			return false;
 		}
 		t->node[next].parent = (uint32_t)(next - 1 - parent[i]);
@@ -309,14 +299,14 @@ static bool read_chains(struct table_reader *r, size_t chains, size_t count)
 				t->node[next].parent = (uint32_t)(next - 1);
 			r->depth[next] = (uint16_t)(r->depth[t->node[next].parent] + 1);
 			if (r->depth[next] > TRACE_MAX_DEPTH) {
-				damaged(r);
+				tables_damaged(r);
 				return false;
 			}
 		}
 		t->chain_end[t->chains + i] = (uint32_t)(next - 1);
 	}
 	if (next != end)
-		damaged(r);
+		tables_damaged(r);
 	return !r->chunk.error;
 }
 
@@ -356,9 +346,9 @@ static bool grow_tree(struct table_reader *r, size_t count, size_t chains, size_
 	       grow_dirty(r, &r->depth, &r->depth_room, t->info.nodes, count, sizeof(*r->depth)) &&
 	       grow_dirty(r, &t->chain_end, &t->chain_room, t->chains, chains,
 			  sizeof(*t->chain_end)) &&
-	       grow(r, &r->successors, &r->successors_room, 0, (uint64_t)t->info.frames + 1,
-		    sizeof(*r->successors)) &&
-	       grow(r, &r->entry, &r->entry_room, r->entries, entries, sizeof(*r->entry));
+	       tables_grow(r, &r->successors, &r->successors_room, 0, (uint64_t)t->info.frames + 1,
+			   sizeof(*r->successors)) &&
+	       tables_grow(r, &r->entry, &r->entry_room, r->entries, entries, sizeof(*r->entry));
 }
 
 static void read_tree(struct table_reader *r)
@@ -368,7 +358,7 @@ static void read_tree(struct table_reader *r)
 	struct node_columns c = {.misses = read_count(r, 0), .besides = read_count(r, 0)};
 
 	if (chains > count || c.misses > count || c.besides > count - c.misses)
-		damaged(r);
+		tables_damaged(r);
 	if (!chunk_columns(&r->chunk, 0x2aa) ||
 	    !grow_tree(r, count, chains, c.misses + c.besides) || !read_chains(r, chains, count))
 		return;
@@ -377,9 +367,9 @@ static void read_tree(struct table_reader *r)
 	c.beside = chunk_numbers(&r->chunk, COLUMN_NODE_BESIDE, c.besides);
 	for (size_t i = 0; !r->chunk.error && i < count; i++)
 		if (!read_node(r, &c, &t->node[t->info.nodes + i], c.rank[i]))
-			damaged(r);
+			tables_damaged(r);
 	if (c.used != c.misses || c.used_besides != c.besides)
-		damaged(r);
+		tables_damaged(r);
 	t->info.nodes += count;
 	t->chains += chains;
 }
@@ -484,7 +474,7 @@ static void name_frames(struct table_reader *r, size_t locations)
 		struct mayfly_frame *f = &t->frame[key[i].index];
 
 		if (listed[i] > locations - used) {
-			damaged(r);
+			tables_damaged(r);
 			return;
 		}
 		if (!listed[i])
@@ -497,7 +487,7 @@ static void name_frames(struct table_reader *r, size_t locations)
 		t->info.frames_symbolized += *f->location->function != 0;
 	}
 	if (used != locations)
-		damaged(r);
+		tables_damaged(r);
 }
 
 static void read_names(struct table_reader *r)
@@ -506,7 +496,7 @@ static void read_names(struct table_reader *r)
 	uint64_t unit = read_unit(r);
 
 	if (r->named)
-		damaged(r);
+		tables_damaged(r);
 	r->named = true;
 	if (!chunk_columns(&r->chunk, 0x5aaaa))
 		return;

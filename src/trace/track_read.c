@@ -8,24 +8,12 @@
 
 #include "trace/format.h"
 
-static void damaged(struct table_reader *r)
-{
-	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
-}
-
-static bool grow(struct table_reader *r, void *array, size_t *room, size_t used, uint64_t more,
-		 size_t item)
-{
-	return !r->chunk.error &&
-	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
-}
-
 bool tracks_read_begin(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
 
-	if (!grow(r, &t->text, &t->text_room, 0, 1, sizeof(*t->text)) ||
-	    !grow(r, &t->label_set, &t->label_set_room, 0, 1, sizeof(*t->label_set)))
+	if (!tables_grow(r, &t->text, &t->text_room, 0, 1, sizeof(*t->text)) ||
+	    !tables_grow(r, &t->label_set, &t->label_set_room, 0, 1, sizeof(*t->label_set)))
 		return false;
 	t->text[0] = "";
 	t->texts = 1;
@@ -50,7 +38,7 @@ static size_t read_count(struct table_reader *r, uint64_t most)
 
 	if (count <= most)
 		return (size_t)count;
-	damaged(r);
+	tables_damaged(r);
 	return 0;
 }
 
@@ -66,7 +54,7 @@ static const uint32_t *text_column(struct table_reader *r, unsigned id, size_t c
 	for (size_t i = 0; i < count; i++) {
 		last += varint_unzigzag(step[i]);
 		if (last >= r->t->texts) {
-			damaged(r);
+			tables_damaged(r);
 			return NULL;
 		}
 		number[i] = (uint32_t)last;
@@ -89,7 +77,7 @@ static bool read_type(struct table_reader *r, struct type_columns *c, size_t i,
 	const struct mayfly_trace *t = r->t;
 
 	if (c->fields[i] > MAYFLY_TRACK_VALUES || c->fields[i] > c->all_fields - c->used) {
-		damaged(r);
+		tables_damaged(r);
 		return false;
 	}
 	*type = (struct mayfly_track_type){
@@ -111,7 +99,7 @@ static bool read_type(struct table_reader *r, struct type_columns *c, size_t i,
 		chunk_fail(&r->chunk, MAYFLY_E_VERSION);
 	else if (c->kind[i] == MAYFLY_TYPE_COUNTER &&
 		 (!type->fields || type->field[0].type > MAYFLY_FIELD_FLOAT))
-		damaged(r);
+		tables_damaged(r);
 	return !r->chunk.error;
 }
 
@@ -131,14 +119,14 @@ static void read_types(struct table_reader *r)
 	c.fields = chunk_numbers(&r->chunk, COLUMN_TYPE_FIELDS, count);
 	c.field_name = text_column(r, COLUMN_FIELD_NAME, c.all_fields);
 	c.field_type = chunk_numbers(&r->chunk, COLUMN_FIELD_TYPE, c.all_fields);
-	if (!grow(r, &t->track_type, &t->track_type_room, t->info.track_types, count,
-		  sizeof(*t->track_type)))
+	if (!tables_grow(r, &t->track_type, &t->track_type_room, t->info.track_types, count,
+			 sizeof(*t->track_type)))
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (!read_type(r, &c, i, &t->track_type[t->info.track_types + i]))
 			return;
 	if (c.used != c.all_fields)
-		damaged(r);
+		tables_damaged(r);
 	t->info.track_types += count;
 }
 
@@ -190,8 +178,8 @@ static void make_texts(struct table_reader *r, size_t first)
 
 	for (size_t i = first; i < t->info.label_sets && size <= r->budget; i++)
 		size += text_length(t, &t->label_set[i]);
-	if (!grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !grow(r, &text, &room, 0, size, 1))
+	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !tables_grow(r, &text, &room, 0, size, 1))
 		return;
 	t->block[t->blocks++] = text;
 	for (size_t i = first; i < t->info.label_sets; i++) {
@@ -215,13 +203,13 @@ static void read_labels(struct table_reader *r)
 	count = chunk_numbers(&r->chunk, COLUMN_SET_LABELS, sets);
 	key = text_column(r, COLUMN_LABEL_KEY, labels);
 	value = text_column(r, COLUMN_LABEL_VALUE, labels);
-	if (!grow(r, &t->label_set, &t->label_set_room, t->info.label_sets, sets,
-		  sizeof(*t->label_set)) ||
-	    !grow(r, &t->label, &t->label_room, t->labels, labels, sizeof(*t->label)))
+	if (!tables_grow(r, &t->label_set, &t->label_set_room, t->info.label_sets, sets,
+			 sizeof(*t->label_set)) ||
+	    !tables_grow(r, &t->label, &t->label_room, t->labels, labels, sizeof(*t->label)))
 		return;
 	for (size_t i = 0; i < sets; i++) {
 		if (count[i] > RECORDING_LABELS || count[i] > labels - used) {
-			damaged(r);
+			tables_damaged(r);
 			return;
 		}
 		t->label_set[t->info.label_sets + i] =
@@ -229,7 +217,7 @@ static void read_labels(struct table_reader *r)
 		used += (size_t)count[i];
 	}
 	if (used != labels) {
-		damaged(r);
+		tables_damaged(r);
 		return;
 	}
 	for (size_t i = 0; i < labels; i++)
@@ -247,8 +235,8 @@ static void note_tracks(struct table_reader *r, size_t at)
 	size_t events = read_count(r, TRACE_CHUNK_EVENTS);
 
 	if (r->chunk.head.bad)
-		damaged(r);
-	if (!grow(r, &t->track, &t->track_room, t->tracks, 1, sizeof(*t->track)))
+		tables_damaged(r);
+	if (!tables_grow(r, &t->track, &t->track_room, t->tracks, 1, sizeof(*t->track)))
 		return;
 	t->track[t->tracks++] = (struct trace_tracks){at, events};
 	t->info.track_events += events;

@@ -68,6 +68,7 @@ struct trace_writer {
 	bool labelled;	      /* blocks of this chunk have labels */
 	struct track_writer tracks;
 	uint64_t track_events, groups; /* given to the sink */
+	uint64_t track_bytes;	       /* of what was given: track events and their tables */
 
 	struct counter_writer counters;
 	struct fragments fragments[FRAGMENTS_KINDS]; /* waiting; with nodes of the file */
@@ -498,8 +499,11 @@ static void write_events(struct trace_writer *w)
 /* What happened beside the events, after them. */
 static void write_tracks(struct trace_writer *w)
 {
+	size_t before = w->out.used;
+
 	w->track_events += w->tracks.events;
 	tracks_write_events(&w->tracks, w->columns, w->track_events <= SMALL_TRACE, &w->out);
+	w->track_bytes += w->out.used - before;
 }
 
 /* What was measured beside the events. */
@@ -520,6 +524,7 @@ static int write_tables(struct trace_writer *w, bool last)
 {
 	struct column_writer *columns;
 	int for_names, error;
+	size_t before;
 
 	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
 			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
@@ -536,7 +541,9 @@ static int write_tables(struct trace_writer *w, bool last)
 		column_writer_free(columns);
 	if (w->tables.error)
 		return fail(w, w->tables.error);
+	before = w->out.used;
 	tracks_write_tables(&w->tracks, w->columns, &w->out);
+	w->track_bytes += w->out.used - before;
 	return w->out.failed ? fail(w, MAYFLY_E_MEMORY) : 0;
 }
 
@@ -938,6 +945,11 @@ int trace_writer_finish(struct trace_writer *w)
 uint64_t trace_writer_bytes(const struct trace_writer *w)
 {
 	return w->bytes;
+}
+
+uint64_t trace_writer_track_bytes(const struct trace_writer *w)
+{
+	return w->track_bytes;
 }
 
 uint64_t trace_writer_chunks(const struct trace_writer *w)

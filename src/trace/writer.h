@@ -104,6 +104,8 @@ int trace_writer_finish(struct trace_writer *w);
 void trace_writer_free_all(struct trace_writer *w); /* NULL is allowed */
 
 uint64_t trace_writer_bytes(const struct trace_writer *w); /* given to the sink so far */
+uint64_t
+trace_writer_track_bytes(const struct trace_writer *w); /* of those, what track events need */
 /* Groups of chunks given to the sink so far. An event, of a block or of a track, that was handed
  * over while this was n is in the sink once it is > n. */
 uint64_t trace_writer_chunks(const struct trace_writer *w);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of a process: below /proc/PID. */
+#ifndef MAYFLY_PROCESS_FILE_H
+#define MAYFLY_PROCESS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* A file descriptor, or -1 with errno. */
+int process_file_open(pid_t pid, const char *name);
+/* A small file as a text; false: there is none, or nothing in it. */
+bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
+
+#endif
