@@ -752,6 +752,54 @@ def nothing_of_labels(name):
           and e["name"] != "live heap by function"], [], "counters")
 
 
+@cases(["-x", "-i8K"])
+def a_server_in_one_trace(option):
+    """examples/server under load: requests as slices, heap and RSS as counters, bytes of each kind
+    of request with their errors, in both formats and in report."""
+    name = "server " + option
+    path = folder / (name + ".mayfly")
+    done = record([program("server"), "--load", "1500"], path, option)
+    check(done.code == 0, done)
+    kept[name] = path
+    served = {word: int(n) for word, n in (line.split() for line in done.out.decode().splitlines()[:5])}
+    bytes_kept = int(done.out.decode().splitlines()[5].split()[0])
+    served.pop("errors")
+    sums, _, p = label_sums(name)
+    events = chrome(name)
+    begun = collections.Counter(e["args"]["path"] for e in events
+                                if e["ph"] == "B" and e["name"] == "request")
+    slices = collections.Counter(dict(key[2])["path"] for key, _, _ in p.slices.paused
+                                 if key[1] == "request")
+    same(begun, slices, "requests in Perfetto's format")
+    same({k: begun["/" + k] for k in served}, served, "requests")
+    same(sum(begun.values()), 1500, "all requests")
+    check({"read", "search", "send"} <= {key[1] for key, _, _ in p.slices.paused}, "what is inside")
+    for counted in ("live heap", "process.resident", "queue", "uploads"):
+        points = counter(events, counted)
+        same(p.counters[p.track(counted)], points, counted)
+        check(points, "no points of", counted)
+    same(len(counter(events, "queue")), 3000, "values of the queue, of all threads")
+    same(counter(events, "uploads")[-1][1], bytes_kept, "bytes that are kept")
+    done = run([MAYFLY, "report", "--events", "--json", path])
+    last = {row["name"]: row["last"] for row in json.loads(done.out)["counters"]}
+    same({k: last[k] for k in ("queue", "uploads")},
+         {k: counter(events, k)[-1][1] for k in ("queue", "uploads")}, "last values of report")
+    same(list(sums), ["request"], "keys")
+    rows = said_of_labels(name, "request")
+    same(list(sums["request"]), list(rows), "kinds")
+    for kind, row in rows.items():
+        known = {k: v for k, v in row.items() if v is not None}
+        same({k: sums["request"][kind][k] for k in known}, known, kind)
+    upload = sums["request"]["upload"]
+    if option == "-x":
+        same(set(served) - set(rows), set(), "kinds that are missing")
+        check(bytes_kept < upload["live bytes"] < bytes_kept + 64 * served["upload"], upload)
+        same(upload["standard error"], 0, "error")
+    else:
+        check(upload["low"] < upload["bytes"] < upload["high"], upload)
+        check(abs(upload["live bytes"] - bytes_kept) < 6 * upload["standard error"], upload)
+
+
 @case
 def measured_counters():
     """Chrome, Perfetto and SQLite have what was measured of the process."""
