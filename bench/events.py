@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nanoseconds per event of a program (mayfly/mayfly.h), without an agent, with one that is dormant,
 recording; beside tracepoints of LTTng-UST, which write to a ring in memory that nobody reads: the
-least that they cost."""
+least that they cost. And of a program that maps memory, below and above the size that is recorded."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import variants
 KINDS = [("span", "begin or end of a span"), ("counter", "counter"),
          ("instant", "instant, 2 numbers")]
 THREADS = [1, 2]
+SIZES = [("64K", "64 KiB"), ("2M", "2 MiB")]  # of mappings; those of 1 MiB and more are recorded
 SESSION = "mayfly-bench"
 PAUSE_MS = "3"  # behind each 10,000 events
 
@@ -89,15 +90,18 @@ def list_variants(tools, lttng):
             record, idle, ring]
 
 
-def one(tools, variant, lttng, threads, batches, work):
-    program = "bench_events_lttng" if variant.name.startswith("lttng") else "bench_events"
-    command = [tools.program(program), str(threads), str(batches), PAUSE_MS]
+def run_program(tools, variant, command, work):
     process = measure.Process(tools.spawn, variant.wrap(command, work), variant.env(work),
                               measure.CPUS, work)
     run = process.finish()
     if run["status"]:
         raise RuntimeError("%s: status %d: %s" % (variant.name, run["status"], run["complaint"]))
     return json.loads(process.output()), run["foreign"]
+
+
+def one(tools, variant, threads, batches, work):
+    program = "bench_events_lttng" if variant.name.startswith("lttng") else "bench_events"
+    return run_program(tools, variant, [tools.program(program), str(threads), str(batches), PAUSE_MS], work)
 
 
 def dropped(tools, work):
@@ -129,8 +133,7 @@ def measure_all(tools, rounds, quick, work, progress):
                     try:
                         if variant.name == "lttng" and not lttng.begin():
                             raise RuntimeError(lttng.failed)
-                        figures, foreign = one(tools, variant, lttng, threads,
-                                               20 if quick else 100, work)
+                        figures, foreign = one(tools, variant, threads, 20 if quick else 100, work)
                         if variant.name == "lttng":
                             lttng.end()
                             if lttng.failed:
@@ -144,7 +147,27 @@ def measure_all(tools, rounds, quick, work, progress):
                     load["figures"].setdefault(variant.name, []).append(figures)
                     result["foreign"].append(foreign)
             result["loads"].append(load)
+    measure_maps(tools, [v for v in present if not v.name.startswith("lttng")], rounds, quick, work,
+                 progress, result)
     return result
+
+
+def measure_maps(tools, present, rounds, quick, work, progress, result):
+    result["maps"] = {}
+    for number in range(rounds):
+        progress("events: mappings, round %d of %d" % (number + 1, rounds))
+        for variant in measure.rotated(present, number):
+            if variant.name in result["failed"]:
+                continue
+            try:
+                figures, foreign = run_program(tools, variant, [
+                    tools.program("bench_maps"), "10" if quick else "50", PAUSE_MS], work)
+            except (RuntimeError, ValueError) as error:
+                result["failed"][variant.name] = str(error)
+                continue
+            clean(variant, work)
+            result["maps"].setdefault(variant.name, []).append(figures)
+            result["foreign"].append(foreign)
 
 
 def values(load, name, kind, which):
@@ -189,4 +212,27 @@ def render(data, table):
         rows.append(row)
     lines += ["mayfly record over LTTng-UST in the same round:", ""] + table(head, rows)
     lines += ["Events that mayfly had no room for: %d." % data["dropped"], ""]
-    return lines
+    return lines + render_maps(data, table)
+
+
+def added(load, name, other, kind, which="median_ns"):
+    """By round. load: of loads, or {"figures": data["maps"]}."""
+    return [a - b for a, b in zip(values(load, name, kind, which), values(load, other, kind, which))]
+
+
+def render_maps(data, table):
+    load = {"figures": data.get("maps", {})}
+    rows = []
+    for v in data["variants"]:
+        if v["name"] not in load["figures"] or "none" not in load["figures"]:
+            continue
+        row = [v["label"]]
+        for size, _ in SIZES:
+            row.append("%.0f" % measure.median(values(load, v["name"], size, "median_ns")))
+            row.append("%+.0f; %+.0f" % tuple(measure.median(added(load, v["name"], "none", size, which))
+                                              for which in ("median_ns", "min_ns")))
+        rows.append(row)
+    head = [""] + [cell for _, size in SIZES for cell in (size, "to no agent")]
+    return ["Nanoseconds of thread CPU time for an mmap with its munmap, which `mayfly record` records from 1 MiB on"
+            " (two events with their stacks); and the difference to the run without an agent in the same round,"
+            " by medians and by the fastest batches:", ""] + table(head, rows)

@@ -3,12 +3,14 @@
 
 import codec
 import estimators
+import eventlog
 import events
 import macro
 import measure
 import micro
 import ocaml
 import samples
+import tracks
 
 
 def table(head, rows):
@@ -498,11 +500,19 @@ def render_events(part):
         events.render(data, table)
 
 
+def render_eventlog(part):
+    return eventlog.render(part, heading, table, spread, quiet, size)
+
+
+def render_tracks(part):
+    return tracks.render(part, heading, table, quiet, size)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("codec", render_codec), ("ocaml", render_ocaml),
-         ("events", render_events)]
+         ("events", render_events), ("eventlog", render_eventlog), ("tracks", render_tracks)]
 
 
 # ---- targets
@@ -525,6 +535,11 @@ def target_rows(parts):
             rows.append(["one event, 1 thread: " + what, "<= 20 ns", "%.1f ns (fastest batches %.1f)" % (
                 measure.median(values), measure.median(events.values(load, "record", kind, "min_ns")))
                 if values else "-"])
+        for kind, what in events.KINDS:
+            values = events.added(load, "dormant", "none", kind)
+            rows.append(["the same, dormant, added to no agent: " + what, "<= 1 ns",
+                         "%.2f ns (fastest batches %.2f)" % (measure.median(values), measure.median(
+                             events.added(load, "dormant", "none", kind, "min_ns"))) if values else "-"])
     if "macro" in parts:
         data = parts["macro"]["data"]
         mean, worst = mean_cell(data, "mayfly", "native", "cpu_s")
@@ -595,6 +610,30 @@ def target_rows(parts):
     if "ocaml" in parts:
         rows += ocaml.target_rows(parts["ocaml"]["data"])
     return rows
+
+
+def readme_events(parts):
+    """What README.md says of events, as lines; none without the figures."""
+    rows = []
+    if "events" in parts:
+        load = parts["events"]["data"]["loads"][0]
+        for kind, what in events.KINDS:
+            ours, dormant, theirs = (found and measure.median(found) for found in (
+                events.values(load, "record", kind, "median_ns"),
+                events.added(load, "dormant", "none", kind), events.values(load, "lttng", kind, "median_ns")))
+            if ours and dormant and theirs:
+                rows.append([what, "%.0f ns" % ours, "%.1f ns" % dormant, "%.0f ns" % theirs])
+    lines = []
+    if rows:
+        lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory (%s):"
+                  % parts["events"]["date"].split()[0], ""]
+        lines += table(["", "`mayfly record`", "agent dormant, added", "LTTng-UST"], rows)[:-1]
+    for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])[:1]:
+        if eventlog.PEER in entry["runs"]:
+            lines += ["", "An OCaml eventlog of %.2f M events: imported in %.2f s of CPU, printed by babeltrace2 in"
+                      " %.2f s." % (entry["events"] / 1e6, eventlog.medians(entry, eventlog.IMPORT, "cpu_s"),
+                                    eventlog.medians(entry, eventlog.PEER, "cpu_s"))]
+    return lines
 
 
 def render(parts, machine, commands):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trace/fragments.h"
+#include "trace/spool_format.h"
 #include "trace/thin.h"
 #include "trace/writer.h"
 
@@ -253,17 +254,22 @@ static void thinning_keeps_counters(void)
 #define NODES	 20u
 #define FIRST_AT (((uint64_t)1 << 40) - 65536u * 3)
 
-/* Byte by byte. */
-static void measure_naively(const struct live_table *t, double *held, uint64_t *pages,
-			    uint64_t *all_pages)
+/* Byte by byte; what lies in another block counts with that. Returns how many blocks count. */
+static size_t measure_naively(const struct live_table *t, double *held, uint64_t *pages,
+			      uint64_t *all_pages)
 {
 	uint32_t *owner = calloc((size_t)PAGES * FRAGMENT_PAGE_BYTES, sizeof(*owner));
+	size_t blocks = 0;
 
 	for (size_t i = 0; i < t->high; i++) {
 		const struct live_block *b = &t->block[i];
+		uint64_t at = b->key & ~SPOOL_ADDRESS_POOL_MAPPED;
 
-		for (uint64_t k = 0; b->key && k < (b->size ? b->size : 1); k++)
-			owner[b->key - FIRST_AT + k] = b->node + 1;
+		if (!b->key || b->key & SPOOL_ADDRESS_POOL)
+			continue;
+		blocks++;
+		for (uint64_t k = 0; k < (b->size ? b->size : 1); k++)
+			owner[at - FIRST_AT + k] = b->node + 1;
 	}
 	*all_pages = 0;
 	for (size_t p = 0; p < PAGES; p++) {
@@ -283,23 +289,38 @@ static void measure_naively(const struct live_table *t, double *held, uint64_t *
 		}
 	}
 	free(owner);
+	return blocks;
 }
 
+static void put_block(struct live_table *t, uint64_t at, uint32_t heap, uint64_t size)
+{
+	uint64_t key = at | (heap == MAYFLY_HEAP_POOL	       ? SPOOL_ADDRESS_POOL
+			     : heap == MAYFLY_HEAP_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED
+							       : 0);
+	bool there;
+	struct live_block *b = live_put(t, key, &there);
+
+	CHECK(b && !there);
+	b->size = size;
+	b->node = (uint32_t)below(NODES);
+	b->flags = (uint8_t)(heap << MAYFLY_FLAG_HEAP_SHIFT);
+}
+
+/* The last pages are mappings with pools. */
 static void fill_table(struct live_table *t)
 {
+	const uint64_t mapped = FIRST_AT + (uint64_t)2000 * FRAGMENT_PAGE_BYTES;
 	uint64_t at = FIRST_AT, limit = FIRST_AT + (uint64_t)(PAGES - 60) * FRAGMENT_PAGE_BYTES;
 
 	while (at < limit) {
+		uint32_t heap = at < mapped ? MAYFLY_HEAP_MALLOC : MAYFLY_HEAP_POOL_MAPPED;
 		uint64_t size = below(20) ? below(300) : below(40) ? below(20000) : below(200000);
-		struct live_block *b;
-		bool there;
+		bool is_last = at < mapped && mapped - at <= size;
 
-		if (below(3)) {
-			b = live_put(t, at, &there);
-			CHECK(b && !there);
-			b->size = size;
-			b->node = (uint32_t)below(NODES);
-		}
+		if (below(3) && !is_last)
+			put_block(t, at, heap, size);
+		if (below(10) == 0)
+			put_block(t, at, MAYFLY_HEAP_POOL, size / 2);
 		at += (size + 31) & ~15ull;
 		if (below(10) == 0)
 			at += below(30) * 1024 & ~15ull;
@@ -313,13 +334,13 @@ static void pages_are_shared_out(void)
 		uint64_t pages[NODES] = {0}, all_pages;
 		struct live_table t = {0};
 		struct fragments f;
-		size_t at = 0;
+		size_t at = 0, blocks;
 
 		random_state = seed;
 		fill_table(&t);
 		CHECK(fragments_measure(&f, &t, NODES, 5));
-		measure_naively(&t, held, pages, &all_pages);
-		CHECK(f.pages == all_pages && f.blocks == t.used && f.time_ns == 5);
+		blocks = measure_naively(&t, held, pages, &all_pages);
+		CHECK(f.pages == all_pages && f.blocks == blocks && f.time_ns == 5);
 		for (uint32_t n = 0; n < NODES; n++) {
 			if (pages[n] == 0)
 				continue;
@@ -348,9 +369,11 @@ static void strange_blocks_do_no_harm(void)
 
 		b->size = sizes[i];
 		b->node = i == 1 ? 99 : 0;
+		b->flags = i == 3 ? MAYFLY_HEAP_POOL_MAPPED << MAYFLY_FLAG_HEAP_SHIFT : 0;
 		b = live_put(&t, 16 + i * 16, &there); /* they overlap */
 		b->size = sizes[i];
 		b->node = 1;
+		b->flags = 0;
 	}
 	CHECK(fragments_measure(&f, &t, 2, 0));
 	fragments_free(&f);

@@ -252,6 +252,14 @@ def questions_about_blocks_are_refused():
         check(not os.path.exists(folder / "no"), "a file was left behind")
     said = mayfly("merge", "-o", folder / "no", path, path, code=1, lines=1)
     check("named twice" in said.message, said.message)
+    said = mayfly("merge", "-o", folder / "no", path, real("fork"))
+    both = json.loads(mayfly("info", "--json", folder / "no").text)["track_events"]
+    same(both, sum(json.loads(mayfly("info", "--json", p).text)["track_events"] for p in (path, real("fork"))),
+         "events of a merge")
+    check("Process" not in mayfly("info", folder / "no").text, "a process of two")
+    mayfly("record", "-o", folder / "blocks", "--", "true")
+    said = mayfly("merge", "-o", folder / "both", path, folder / "blocks", code=1, lines=1)
+    check("holds events alone" in said.message, said.message)
     check("parent" not in mayfly("info", path).text, "a parent that is not known")
 
 

@@ -201,6 +201,76 @@ def behaves_as_ever(name):
         same((by_hand.code, plain(by_hand.out)), (0, plain(native.out)), name)
 
 
+OLD_SPAWN = b"""
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+__asm__(".symver posix_spawn, posix_spawn@GLIBC_2.2.5");
+__asm__(".symver posix_spawnp, posix_spawnp@GLIBC_2.2.5");
+extern char **environ;
+int main(int argc, char **argv)
+{
+	int status = 0;
+	pid_t child;
+	printf("%d ", posix_spawn(&child, argv[1], 0, 0, argv, environ));
+	wait(&status);
+	printf("%d ", status);
+	printf("%d ", posix_spawnp(&child, argv[1], 0, 0, argv, environ));
+	wait(&status);
+	printf("%d\\n", status);
+	return argc != 2;
+}
+"""
+
+
+def compile_c(path, code, *options):
+    need("gcc")
+    made = run(["gcc", "-w", "-x", "c", "-", "-o", path, *options], stdin=code)
+    same((made.code, made.err), (0, b""), "compiling")
+    return path
+
+
+@case
+def linked_long_ago():
+    """The posix_spawn of old programs runs scripts that do not say by what."""
+    with Folder() as folder:
+        old = compile_c(folder / "old", OLD_SPAWN)
+        with open(folder / "script", "w") as file:
+            file.write("exit 4\n")
+        os.chmod(folder / "script", 0o755)
+        native = run([old, folder / "script"])
+        same(native.out, b"0 1024 0 1024\n", "without us")
+        ran, _ = record(folder, [old, folder / "script"])
+        same((ran.code, ran.out, ran.err), (0, native.out, b""), "recorded")
+
+
+@case
+def other_stand_ins():
+    """Another library that stands in for one name of a function is not passed by."""
+    with Folder() as folder:
+        library = compile_c(folder / "library.so", b"""
+#include <sys/syscall.h>
+#include <unistd.h>
+void *mmap64(void *a, long n, long protection, long flags, long fd, long offset)
+{
+	write(1, "mmap64\\n", 7);
+	return (void *)syscall(SYS_mmap, a, n, protection, flags, fd, offset);
+}
+""", "-shared", "-fPIC")
+        program_ = compile_c(folder / "program", b"""
+#define _GNU_SOURCE
+#include <sys/mman.h>
+int main(void)
+{
+	return mmap64(0, 4096, 3, 34, -1, 0) == MAP_FAILED || mmap64(0, 2 << 20, 3, 34, -1, 0) == MAP_FAILED ||
+	       mmap(0, 2 << 20, 3, 34, -1, 0) == MAP_FAILED;
+}
+""")
+        for order in ([AGENT, library], [library, AGENT]):
+            ran = run([program_], env=environment(LD_PRELOAD=" ".join(order), MAYFLY="output=%s" % (folder / "t.spool")))
+            same((ran.code, ran.out, ran.err), (0, b"mmap64\n" * 2, b""), order)
+
+
 REAL = {
     "python3": ["python3", "-c", "import subprocess, ctypes, os, mmap\n"
                 "m = mmap.mmap(-1, 4 << 20); m.close()\n"
@@ -258,6 +328,9 @@ def threads():
         text = run([MAYFLY, "report", "--events", traces[0]]).out.decode()
         same(len(text.split("CPU time by thread")[1].splitlines()) - 2, len(threads), text)
         check("thread.cpu" not in text, "a least and a mean of what only grows", text)
+        # Every recording has these: the overview, which is of memory, does not mention them.
+        check("Events" in run([MAYFLY, "info", traces[0]]).out.decode(), "info")
+        check("Events" not in run([MAYFLY, "report", traces[0]]).out.decode(), "the overview")
         for tid, (name, cpu) in threads.items():
             own = [e for e in events if e["tid"] == tid]
             same(own[0]["name"], "thread.start", name)

@@ -293,6 +293,9 @@ def a_trace_without_blocks_shows_its_events():
 def snapshots_have_events_too():
     out = text("report", "--spans", trace("snapshots"))
     check("Single blocks are not known" in out and "ALLOCATED" not in out, out)
+    overview = text("report", trace("snapshots"))
+    check("Events" in overview and "--by label" not in overview, overview)
+    check("Labels" in text("info", trace("snapshots")), "labels")
     same(text("report", "--events", trace("snapshots")), text("report", "--events", trace("exact")),
          "events")
 

@@ -923,6 +923,56 @@ static void test_aggregated(void)
 	free_made(&m);
 }
 
+static void put_cpu(struct made *m, uint32_t type, int64_t time_ns, uint32_t thread, uint64_t value)
+{
+	struct trace_track event = {.time_ns = time_ns,
+				    .kind = MAYFLY_TRACK_COUNT,
+				    .type = type,
+				    .thread = thread,
+				    .value = &value};
+
+	CHECK(trace_writer_track(m->w, &event) == 0);
+}
+
+/* What it grew by in the window; not of a thread whose values fall, which is two in one. */
+static void test_thread_cpu(void)
+{
+	struct made m;
+	struct recording_track_type t = {.kind = MAYFLY_TYPE_COUNTER, .fields = 1};
+	struct mayfly_track_sums *sums;
+	struct mayfly_query q;
+	uint32_t type, second, both;
+
+	begin_made(&m, MAYFLY_EXACT, 0);
+	second = recording_thread(m.r, 101, intern(m.r, "second"));
+	both = recording_thread(m.r, 102, intern(m.r, "both"));
+	t.name = intern(m.r, "thread.cpu");
+	t.category = intern(m.r, "thread");
+	t.field[0].type = MAYFLY_FIELD_UINT;
+	t.field[0].name = intern(m.r, "value");
+	type = recording_track_type(m.r, &t);
+	put_cpu(&m, type, 10, 0, 100);
+	put_cpu(&m, type, 10, both, 50);
+	put_cpu(&m, type, 20, 0, 250);
+	put_cpu(&m, type, 20, both, 20);
+	put_cpu(&m, type, 30, 0, 300);
+	put_cpu(&m, type, 30, second, 7000);
+	put_cpu(&m, type, 30, both, 70);
+	end_made(&m, 40);
+	mayfly_query_defaults(&q);
+	CHECK(mayfly_track_sums_run(m.o.trace, &q, &sums) == 0);
+	CHECK(sums->rows == 1 && sums->row[0].count == 7 && sums->threads == 2);
+	CHECK(sums->thread[0].thread == second && sums->thread[0].cpu_ns == 7000);
+	CHECK(sums->thread[1].thread == 0 && sums->thread[1].cpu_ns == 300);
+	mayfly_track_sums_free(sums);
+	q.from_ns = 15;
+	q.to_ns = 25;
+	CHECK(mayfly_track_sums_run(m.o.trace, &q, &sums) == 0);
+	CHECK(sums->threads == 1 && sums->thread[0].cpu_ns == 150);
+	mayfly_track_sums_free(sums);
+	free_made(&m);
+}
+
 /* ---- damage ---- */
 
 static void ask(const uint8_t *bytes, size_t size)
@@ -975,6 +1025,7 @@ int main(void)
 	RUN(test_estimates);
 	RUN(test_sums);
 	RUN(test_aggregated);
+	RUN(test_thread_cpu);
 	RUN(test_damaged);
 	DONE();
 }

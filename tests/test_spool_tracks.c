@@ -519,6 +519,97 @@ static void dropped_events(void)
 	}
 }
 
+/* Which begins and ends there are, as letters: small ones begin. */
+static const char *brackets(const struct reading *r, char *text)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < r->w->tracks; i++) {
+		uint32_t kind = r->w->track[i].kind;
+		const char *name = type_name(r, i);
+
+		if (kind == MAYFLY_TRACK_BEGIN)
+			text[used++] = *name;
+		else if (kind == MAYFLY_TRACK_END)
+			text[used++] = *name - 'a' + 'A';
+	}
+	text[used] = 0;
+	return text;
+}
+
+/* Writes the spans of a text as above; "-" is 2 lost events, "." an instant. */
+static struct reading *read_brackets(const char *text, const struct spool_stream_options *options,
+				     struct spool_stream_status *status)
+{
+	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100);
+	struct reading *r;
+	int error;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		char name[] = {(char)('a' + i), 0};
+		struct spool_writer_type type = {20 + i, SPOOL_TYPE_SPAN, name, "", "", 0, {{0}}};
+
+		spool_writer_type(w, 1, &type);
+	}
+	spool_writer_type(w, 1, &bare);
+	for (int64_t ns = 10; *text; text++, ns++) {
+		struct spool_writer_type type = {.id = 20 + (uint32_t)(*text | 32) - 'a'};
+
+		if (*text == '-')
+			spool_writer_lost(w, ns, 0, 0, 2);
+		else if (*text == '.')
+			spool_writer_track(w, ns, SPOOL_INSTANT, &bare, NULL, NULL, 0);
+		else
+			spool_writer_track(w, ns, *text & 32 ? SPOOL_BEGIN : SPOOL_END, &type, NULL,
+					   NULL, 0);
+	}
+	r = open_file(f, options, 0, &error);
+	finish(r, NULL);
+	spool_stream_status(r->s, status);
+	free(w);
+	spool_file_free(f);
+	return r;
+}
+
+/* Spans whose ends are lost do not stay open. */
+static void lost_ends(void)
+{
+	static const struct {
+		const char *written, *read;
+	} all[] = {
+	    {"aabBcACA", "aabBcACA"}, /* nothing lost: as it was */
+	    {"ab-A", "abBA"},	      /* what was inside has ended, too */
+	    {"ab-cCA", "abcCBA"},     /* then, and not before: it may have gone on */
+	    {"ab-BA", "abBA"},	      {"ab-bBA", "abBbBA"}, /* the next one */
+	    {"acab-a", "acabBAa"},    {"-Aa-bBA", "AabBA"},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct spool_stream_status status;
+		struct reading *r =
+		    read_brackets(all[i].written, &(struct spool_stream_options){0}, &status);
+		char text[64];
+
+		CHECK(!strcmp(brackets(r, text), all[i].read), "%s: %s", all[i].written, text);
+		CHECK(r->t->info.complete);
+		reading_free(r);
+	}
+}
+
+/* Nor those whose ends come when there is no room any more. */
+static void left_out_ends(void)
+{
+	struct spool_stream_status status;
+	struct reading *r = read_brackets(
+	    "abBb...aBcACbBAa.A", &(struct spool_stream_options){.event_bytes = 80}, &status);
+	char text[64];
+
+	CHECK(!strcmp(brackets(r, text), "abBbBA"), "%s", text);
+	CHECK(status.left_out == 11, "%llu", (unsigned long long)status.left_out);
+	reading_free(r);
+}
+
 /* ---- damage ---- */
 
 /* One record that nobody may believe; TYPE bare, counter and instant are known. */
@@ -965,6 +1056,8 @@ int main(void)
 	RUN(exact_pools);
 	RUN(sampled_pools);
 	RUN(dropped_events);
+	RUN(lost_ends);
+	RUN(left_out_ends);
 	RUN(damage);
 	RUN(senseless_events);
 	RUN(many_ids);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Track events and labels: what goes in comes out, in one order with the blocks; and what is cut
- * off or damaged does no harm. With --measure: sizes and times.
+ * off or damaged does no harm.
  */
 #include <mayfly/trace.h>
-
-#include <time.h>
 
 #include "trace/columns.h"
 #include "trace/format.h"
@@ -583,139 +581,8 @@ static void pools_count_once(void)
 	free_source(&s);
 }
 
-/* ---- measuring ---- */
-
-static double cpu_seconds(void)
+int main(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-#define SERVED 4
-
-/* A server: each thread handles requests, in which it parses, asks and answers. */
-struct server {
-	struct trace_writer *w;
-	uint32_t request, parse, ask, cache, queue;
-	uint32_t question[50];
-	uint64_t requests, events;
-	unsigned step[SERVED];
-	int64_t now;
-};
-
-static void note(struct server *s, uint32_t kind, uint32_t type, uint32_t thread,
-		 const uint64_t *value)
-{
-	const struct trace_track e = {s->now, kind, type, thread, 0, value};
-
-	CHECK(trace_writer_track(s->w, &e) == 0);
-	s->events++;
-}
-
-static void serve(struct server *s, uint32_t thread)
-{
-	uint64_t value[2] = {0};
-	double depth = (double)(s->requests % 17);
-
-	s->now += 100 + (below(5) ? below(1000) : below(20000));
-	switch (s->step[thread]++ % 8) {
-	case 0:
-		value[0] = ++s->requests;
-		value[1] = 100 + below(2000);
-		note(s, MAYFLY_TRACK_BEGIN, s->request, thread, value);
-		break;
-	case 1:
-		note(s, MAYFLY_TRACK_BEGIN, s->parse, thread, value);
-		break;
-	case 2:
-		note(s, MAYFLY_TRACK_END, s->parse, thread, value);
-		break;
-	case 3:
-		value[0] = s->question[below(50)];
-		note(s, MAYFLY_TRACK_BEGIN, s->ask, thread, value);
-		break;
-	case 4:
-		value[0] = below(2);
-		note(s, MAYFLY_TRACK_INSTANT, s->cache, thread, value);
-		break;
-	case 5:
-		note(s, MAYFLY_TRACK_END, s->ask, thread, value);
-		break;
-	case 6:
-		memcpy(value, &depth, sizeof(depth));
-		note(s, MAYFLY_TRACK_COUNT, s->queue, thread, value);
-		break;
-	default:
-		note(s, MAYFLY_TRACK_END, s->request, thread, value);
-	}
-}
-
-static uint32_t make_type(struct recording *r, uint32_t kind, const char *name, uint32_t fields,
-			  uint32_t first, uint32_t second)
-{
-	struct recording_track_type type = {
-	    .kind = kind,
-	    .name = intern(r, name),
-	    .fields = fields,
-	    .field = {{first, intern(r, "value")}, {second, intern(r, "more")}}};
-
-	return recording_track_type(r, &type);
-}
-
-static void measure_reading(const struct opened *o, uint64_t events, double written)
-{
-	double start = cpu_seconds();
-	struct mayfly_track_cursor *c;
-	struct mayfly_track_event e;
-	uint64_t sum = 0;
-
-	CHECK(mayfly_track_cursor_open(o->trace, &c) == 0);
-	while (mayfly_track_cursor_next(c, &e) == 1)
-		sum += e.events_before + (e.values ? e.value[0].u & 1 : 0);
-	mayfly_track_cursor_close(c);
-	printf("# %.2f bytes per event; written in %.1f ns, read in %.1f ns (%d)\n",
-	       (double)o->buffer.used / (double)events, 1e9 * written / (double)events,
-	       1e9 * (cpu_seconds() - start) / (double)events, sum != 0);
-}
-
-static void measure(enum mayfly_mode mode, uint64_t events)
-{
-	const struct trace_writer_options options = {.mode = mode, .interval_log2 = mode ? 0 : 19};
-	struct source source = random_source(1);
-	struct recording *r = source.r;
-	struct opened o = {0};
-	struct server s = {.w = trace_writer_new(&options, r, trace_buffer_sink, &o.buffer)};
-	double start = cpu_seconds();
-
-	s.request =
-	    make_type(r, MAYFLY_TYPE_SPAN, "request", 2, MAYFLY_FIELD_FLOW, MAYFLY_FIELD_UINT);
-	s.parse = make_type(r, MAYFLY_TYPE_SPAN, "parse", 0, 0, 0);
-	s.ask = make_type(r, MAYFLY_TYPE_SPAN, "ask", 1, MAYFLY_FIELD_TEXT, 0);
-	s.cache = make_type(r, MAYFLY_TYPE_INSTANT, "cache", 1, MAYFLY_FIELD_INT, 0);
-	s.queue = make_type(r, MAYFLY_TYPE_COUNTER, "queue", 1, MAYFLY_FIELD_FLOAT, 0);
-	for (uint32_t i = 0; i < 50; i++)
-		s.question[i] = random_text(r, "select ", 1000000);
-	while (s.events < events)
-		serve(&s, below(SERVED));
-	CHECK(trace_writer_finish(s.w) == 0);
-	start = cpu_seconds() - start;
-	trace_writer_free_all(s.w);
-	CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
-	measure_reading(&o, events, start);
-	close_opened(&o);
-	free_source(&source);
-}
-
-int main(int argc, char **argv)
-{
-	if (argc > 1 && strcmp(argv[1], "--measure") == 0) {
-		measure(MAYFLY_SAMPLED, 20000);
-		measure(MAYFLY_SAMPLED, 2000000);
-		measure(MAYFLY_EXACT, 2000000);
-		return 0;
-	}
 	RUN(random_tracks_survive);
 	RUN(unfinished_traces_are_read);
 	RUN(nothing_is_written_of_nothing);

@@ -71,14 +71,16 @@ static void *first_sbrk(intptr_t increment)
 
 static int first_brk(void *address);
 
+typedef void *map(void *, size_t, int, int, int, off64_t);
+
 static struct {
-	void *(*mmap)(void *, size_t, int, int, int, off64_t);
+	map *mmap, *mmap64; /* one function, unless another library stands in for one of them */
 	int (*munmap)(void *, size_t);
 	void *(*mremap)(void *, size_t, size_t, int, void *);
 	int (*madvise)(void *, size_t, int);
 	void *(*sbrk)(intptr_t);
 	int (*brk)(void *);
-} next = {first_mmap, first_munmap, first_mremap, first_madvise, first_sbrk, first_brk};
+} next = {first_mmap, first_mmap, first_munmap, first_mremap, first_madvise, first_sbrk, first_brk};
 
 static int first_brk(void *address)
 {
@@ -102,6 +104,7 @@ void mappings_look_up(void)
 	int error = errno;
 
 	LOOK_UP(mmap);
+	LOOK_UP(mmap64);
 	LOOK_UP(munmap);
 	LOOK_UP(mremap);
 	LOOK_UP(madvise);
@@ -190,25 +193,42 @@ static uint64_t advice_text(int advice)
 	return (uintptr_t) "unknown";
 }
 
+static void note_map(void *got, size_t length, int protection, int flags,
+		     const struct walk_start *at)
+{
+	char access[10];
+
+	if (!wanted())
+		return;
+	uint64_t text = access_text(access, protection, flags);
+	if (got == MAP_FAILED) {
+		uint64_t failed[] = {length, text, (uint64_t)errno};
+
+		tracks_add(SPOOL_INSTANT, &not_mapped, failed, at);
+	} else {
+		uint64_t done[] = {(uintptr_t)got, length, text};
+
+		tracks_add(SPOOL_INSTANT, &mapped, done, at);
+	}
+}
+
 static COLD void *slow_mmap(void *address, size_t length, int protection, int flags, int fd,
 			    off64_t offset)
 {
 	WALK_CALLER(at);
 	void *got = next.mmap(address, length, protection, flags, fd, offset);
-	char access[10];
 
-	if (!wanted())
-		return got;
-	uint64_t text = access_text(access, protection, flags);
-	if (got == MAP_FAILED) {
-		uint64_t failed[] = {length, text, (uint64_t)errno};
+	note_map(got, length, protection, flags, &at);
+	return got;
+}
 
-		tracks_add(SPOOL_INSTANT, &not_mapped, failed, &at);
-	} else {
-		uint64_t done[] = {(uintptr_t)got, length, text};
+static COLD void *slow_mmap64(void *address, size_t length, int protection, int flags, int fd,
+			      off64_t offset)
+{
+	WALK_CALLER(at);
+	void *got = next.mmap64(address, length, protection, flags, fd, offset);
 
-		tracks_add(SPOOL_INSTANT, &mapped, done, &at);
-	}
+	note_map(got, length, protection, flags, &at);
 	return got;
 }
 
@@ -302,8 +322,8 @@ EXPORT void *mmap(void *address, size_t length, int protection, int flags, int f
 EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
 {
 	if (LIKELY(length < least))
-		return next.mmap(address, length, protection, flags, fd, offset);
-	return slow_mmap(address, length, protection, flags, fd, offset);
+		return next.mmap64(address, length, protection, flags, fd, offset);
+	return slow_mmap64(address, length, protection, flags, fd, offset);
 }
 
 EXPORT int munmap(void *address, size_t length)

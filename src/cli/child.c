@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 /* All are blocked in mayfly while the program runs, and read from a signalfd. */
 static const int watched[] = {SIGCHLD, SIGINT,	SIGQUIT, SIGTERM, SIGHUP, SIGUSR1,
@@ -176,7 +177,6 @@ static void look_last(struct child *c)
 
 static void look(struct child *c)
 {
-	struct timespec now;
 	struct rusage usage;
 	int status;
 	pid_t pid;
@@ -200,9 +200,8 @@ static void look(struct child *c)
 			c->stop_signal = 0;
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &now);
 		c->ended = true;
-		c->ended_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
+		c->ended_ns = now_ns();
 		c->status = status;
 		c->usage = usage;
 	}

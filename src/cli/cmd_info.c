@@ -46,7 +46,7 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 	if (*info->program)
 		print_field(o, "Executable", "%s",
 			    line_fit(fitted, sizeof(fitted), o, info->program, room));
-	if (!(info->absent & MAYFLY_ABSENT_PROCESS))
+	if (!(info->absent & MAYFLY_ABSENT_PROCESS) && info->pid)
 		print_field(o, "Process", "%" PRIu32 "%s", info->pid,
 			    parent_text(time, sizeof(time), info));
 	if (!(info->absent & MAYFLY_ABSENT_START))

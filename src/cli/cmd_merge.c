@@ -49,7 +49,8 @@ struct merging {
 static const char *kind_text(enum merge_kind kind)
 {
 	static const char *const text[] = {"is exact", "was sampled (stratified)",
-					   "was sampled (Poisson)", "holds snapshots"};
+					   "was sampled (Poisson)", "holds snapshots",
+					   "holds events alone"};
 
 	return text[kind];
 }
@@ -59,6 +60,10 @@ static int say_mixed(const struct merging *m, const char *path, enum merge_kind 
 	if (kind == MERGE_SNAPSHOTS || m->kind == MERGE_SNAPSHOTS)
 		return cli_error("%s %s and %s %s: traces of snapshots have no single blocks; "
 				 "merge them with their own kind only",
+				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
+	if (kind == MERGE_EVENTS || m->kind == MERGE_EVENTS)
+		return cli_error("%s %s and %s %s: the sums of blocks would not be of all; merge "
+				 "them with their own kind only",
 				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
 	return cli_error(
 	    "%s %s and %s %s: samples of both kinds weigh differently; merge them with "

@@ -141,7 +141,7 @@ static int start_program(struct record *r)
 	}
 	if (!r->program.ordinary)
 		say_not_recordable(r);
-	r->start_ns = record_now_ns();
+	r->start_ns = now_ns();
 	error = child_run(&r->child);
 	if (!error) {
 		if (r->stream.sender)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "process_file.h"
 #include "trace/numbering.h"
 
@@ -90,14 +90,6 @@ static const struct {
     [KIND_RESIDENT + OTHER] = {"maps.other.resident", "bytes"},
     [KIND_RESIDENT + OWN] = {"maps.mayfly.resident", "bytes"},
 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * SECOND_NS + t.tv_nsec;
-}
 
 /* ---- points ---- */
 

@@ -192,8 +192,9 @@ void print_overlap(const struct output *o, const struct mayfly_info *info, bool 
 {
 	if (trace_has_pools(info))
 		print_field(o, "Pools", "their blocks lie in blocks of malloc: %s",
-			    twice ? "do not add them up"
-				  : "sums leave them out, --heap pool shows them");
+			    twice		? "do not add them up"
+			    : info->snapshot_ns ? "sums leave them out"
+						: "sums leave them out, --heap pool shows them");
 	if (!trace_overlaps(info))
 		return;
 	if (twice)

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "child.h"
+#include "clock.h"
 #include "program.h"
 #include "record_stream.h"
 #include "recorder.h"
@@ -68,15 +69,6 @@ struct record {
 };
 
 extern const char *const record_sampler_names[]; /* by enum spool_sampler; ends with NULL */
-
-/* CLOCK_MONOTONIC */
-static inline int64_t record_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 /* Never fails: without memory for a path nothing can be recorded, and nothing is lost by ending. */
 char *record_format(const char *text, ...) __attribute__((format(printf, 1, 2)));

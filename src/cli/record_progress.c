@@ -76,7 +76,7 @@ void record_show_progress(struct record *r)
 {
 	char time[FIGURE_TEXT], line[256];
 	struct winsize window;
-	int64_t now = record_now_ns();
+	int64_t now = now_ns();
 	int columns = 80;
 	char *counts;
 

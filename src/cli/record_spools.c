@@ -388,7 +388,7 @@ static void tell_stream_news(struct record *r)
 /* Looks after all spools. Returns the milliseconds after which to do so again. */
 unsigned int record_serve(struct record *r)
 {
-	int64_t now = record_now_ns();
+	int64_t now = now_ns();
 	unsigned int wait = TICK_MS;
 	bool more = false;
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "options.h"
 #include "output.h"
 
@@ -21,14 +21,6 @@
 
 /* A break that is over so soon is not worth a word. */
 #define OUTAGE_NS 2000000000ll
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 /* ---- keys and addresses ---- */
 

@@ -142,9 +142,9 @@ static void say_waiting(const struct record *r, size_t alive)
 /* Looks after the spools for so long, or until a signal comes. */
 static void read_for(struct record *r, int milliseconds)
 {
-	int64_t end = record_now_ns() + milliseconds * 1000000ll, left;
+	int64_t end = now_ns() + milliseconds * 1000000ll, left;
 
-	while (!r->child.interrupted && (left = end - record_now_ns()) > 0) {
+	while (!r->child.interrupted && (left = end - now_ns()) > 0) {
 		int wait = (int)record_serve(r), most = (int)(left / 1000000) + 1;
 
 		record_wait_for_signal(r, wait < most ? wait : most);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
 #include "cli.h"
+#include "clock.h"
 #include "finalise.h"
 #include "stream/sender.h"
 #include "trace/thin.h"
@@ -41,14 +41,6 @@ void recorder_abandon(void)
 {
 	if (needless_part)
 		unlink(needless_part);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void recorder_clock(const struct spool_header *h, uint64_t *ticks, uint64_t *mono_ns)

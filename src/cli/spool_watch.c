@@ -15,8 +15,9 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
 #define LEAST_AHEAD   16
@@ -43,14 +44,6 @@
 #define PAUSE_TICKS   32
 #define MOST_PACKETS  (1u << 22) /* 256 GiB */
 #define BITS_IN_CHUNK (8u * 4096)
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static off_t packets_end(uint64_t packets)
 {

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "process_file.h"
 #include "trace/numbering.h"
 
@@ -46,14 +46,6 @@ static const struct mayfly_track_type types[] = {
 	     .fields = 1,
 	     .field = {{"value", MAYFLY_FIELD_UINT}}},
 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * SECOND_NS + t.tv_nsec;
-}
 
 /* ---- notes ---- */
 

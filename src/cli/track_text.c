@@ -124,6 +124,17 @@ static void print_labels(const struct output *o, const struct mayfly_trace *trac
 			    hints ? " (--by label, --by label:KEY, --label RE)" : "");
 }
 
+/* When threads begin and end, and their CPU time: every recording has that. */
+static bool only_of_threads(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	for (size_t i = 0; i < info->track_types; i++)
+		if (strcmp(mayfly_trace_track_type(trace, i)->category, "thread") != 0)
+			return false;
+	return !info->dropped_events;
+}
+
 void print_track_fields(const struct output *o, const struct mayfly_trace *trace, bool hints)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -133,7 +144,7 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 	if (info->dropped_events)
 		snprintf(dropped, sizeof(dropped), "; %" PRIu64 " more could not be recorded",
 			 info->dropped_events);
-	if (info->track_events || info->dropped_events) {
+	if ((info->track_events || info->dropped_events) && !(hints && only_of_threads(trace))) {
 		if (count_tracks(trace, &counts) != 0)
 			return;
 		track_counts_text(text, sizeof(text), &counts);
@@ -142,7 +153,8 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 			    : counts.spans   ? " (--events, --spans)"
 					     : " (--events)");
 	}
-	if (info->label_sets > 1)
+	/* Counters of stacks have no labels that an option could choose. */
+	if (info->label_sets > 1 && !(hints && info->snapshot_ns))
 		print_labels(o, trace, hints);
 }
 

@@ -66,9 +66,13 @@ static void end(struct chrome *c)
 static void put_time(struct chrome *c, int64_t ns)
 {
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	unsigned rest = (unsigned)(size % 1000);
+	char digits[] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
+			 (char)('0' + rest % 10)};
 
-	out_format(&c->out, ",\"ts\":%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
-		   (unsigned)(size % 1000));
+	out_text(&c->out, ns < 0 ? ",\"ts\":-" : ",\"ts\":");
+	out_unsigned(&c->out, size / 1000);
+	out_bytes(&c->out, digits, sizeof(digits));
 }
 
 static void put_number(struct chrome *c, const char *name, double value)
@@ -86,7 +90,8 @@ static uint32_t tid_of(const struct chrome *c, uint32_t index)
 
 static void put_thread(struct chrome *c, uint32_t index)
 {
-	out_format(&c->out, ",\"tid\":%" PRIu32, tid_of(c, index));
+	out_text(&c->out, ",\"tid\":");
+	out_unsigned(&c->out, tid_of(c, index));
 }
 
 /* Between two members. */

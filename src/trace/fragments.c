@@ -116,7 +116,8 @@ static void add_block(struct measure *m, const struct live_block *b)
 	add_share(m, last, b->node, end - (last << PAGE_SHIFT));
 }
 
-/* By ascending address, but for blocks less than 16 bytes apart. */
+/* By ascending address, but for blocks less than 16 bytes apart, and for those of mapped pools,
+ * which come last: the pages of their mappings are their own. */
 static void add_region(struct measure *m, const struct live_table *t,
 		       const struct live_region *region)
 {

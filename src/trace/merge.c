@@ -44,7 +44,6 @@ struct source {
 	uint64_t blocks;
 	/* A small trace. */
 	uint8_t *packed;
-	size_t packed_bytes;
 	struct varint_in in;
 	int64_t unit, time_ns;
 	uint64_t allocs;
@@ -91,6 +90,8 @@ struct trace_merge {
 
 enum merge_kind merge_kind_of(const struct mayfly_info *info)
 {
+	if (info->absent & MAYFLY_ABSENT_ALLOCATIONS)
+		return MERGE_EVENTS;
 	if (info->snapshot_ns)
 		return MERGE_SNAPSHOTS;
 	if (info->mode == MAYFLY_EXACT && !info->thinned)
@@ -98,12 +99,16 @@ enum merge_kind merge_kind_of(const struct mayfly_info *info)
 	return info->sampler == MAYFLY_POISSON ? MERGE_POISSON : MERGE_STRATIFIED;
 }
 
+static bool is_exact(enum merge_kind kind)
+{
+	return kind == MERGE_EXACT || kind == MERGE_EVENTS;
+}
+
 bool merge_fits(enum merge_kind a, enum merge_kind b)
 {
 	if (a == b)
 		return true;
-	return a != MERGE_SNAPSHOTS && b != MERGE_SNAPSHOTS &&
-	       (a == MERGE_EXACT || b == MERGE_EXACT);
+	return a < MERGE_SNAPSHOTS && b < MERGE_SNAPSHOTS && (a == MERGE_EXACT || b == MERGE_EXACT);
 }
 
 static bool has_ocaml(const struct mayfly_info *info)
@@ -248,7 +253,7 @@ static bool scratch_room(struct trace_merge *m, size_t used)
 /* Sampled traces have times in whole units; what comes before the start may not. */
 static int64_t unit_of(const struct mayfly_trace *trace)
 {
-	return merge_kind_of(&trace->info) == MERGE_EXACT ? 1 : TRACE_UNIT_NS;
+	return is_exact(merge_kind_of(&trace->info)) ? 1 : TRACE_UNIT_NS;
 }
 
 static int pack(struct trace_merge *m, struct source *s, const struct merge_map *map, bool exact)
@@ -278,7 +283,6 @@ static int pack(struct trace_merge *m, struct source *s, const struct merge_map 
 		return MAYFLY_E_MEMORY;
 	if (used)
 		memcpy(s->packed, m->scratch, used);
-	s->packed_bytes = used;
 	s->in = varint_begin(s->packed, used);
 	s->time_ns = s->start_ns;
 	s->allocs = 0;
@@ -474,7 +478,7 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 	}
 	*stay = false;
 	if (!error)
-		error = pack(m, s, &map, merge_kind_of(info) == MERGE_EXACT);
+		error = pack(m, s, &map, is_exact(merge_kind_of(info)));
 	if (!error)
 		error = track_copy_pack(&s->tracks);
 	mayfly_cursor_close(s->cursor);
@@ -705,7 +709,7 @@ static bool settle_names(struct trace_merge *m)
 
 static int level_for(const struct trace_merge *m, uint64_t blocks)
 {
-	if (m->kind == MERGE_EXACT || blocks > MEDIUM_TRACE)
+	if (is_exact(m->kind) || blocks > MEDIUM_TRACE)
 		return 1;
 	return blocks <= SMALL_TRACE ? 19 : 9;
 }
@@ -719,7 +723,7 @@ void trace_merge_intervals(const struct trace_merge *m, uint64_t *finest, uint64
 int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink, void *context)
 {
 	struct trace_writer_options options = {
-	    .mode = m->kind == MERGE_EXACT ? MAYFLY_EXACT : m->info.mode,
+	    .mode = is_exact(m->kind) ? MAYFLY_EXACT : m->info.mode,
 	    .sampler = m->kind == MERGE_POISSON ? MAYFLY_POISSON : MAYFLY_STRATIFIED,
 	    .snapshot_ns = m->info.snapshot_ns,
 	};

@@ -23,6 +23,7 @@ enum merge_kind {
 	MERGE_STRATIFIED,
 	MERGE_POISSON,
 	MERGE_SNAPSHOTS,
+	MERGE_EVENTS, /* no blocks: sums of others would not be of all */
 };
 
 enum merge_kind merge_kind_of(const struct mayfly_info *info);

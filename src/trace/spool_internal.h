@@ -34,6 +34,15 @@ struct stream_ids {
 	uint32_t epoch; /* not 0 */
 };
 
+/* Spans of a thread that are open, in the order of their begins: see spool_open.c. */
+struct stream_open {
+	struct stream_span {
+		uint32_t type; /* of the tables */
+		bool kept, doubted;
+	} * span;
+	uint32_t tid, count, size;
+};
+
 struct stream_writer {
 	uint32_t number;
 	uint32_t tid, thread;		   /* thread: in the tables, RECORDING_NONE until needed */
@@ -47,6 +56,7 @@ struct stream_writer {
 	uint64_t due;	 /* ticks of the next record */
 	struct spool_stack stack;
 	struct stream_ids types, label_ids;
+	struct stream_open open;
 };
 
 /* An ALLOC or RELEASE that has been decoded. Its block is in the form that the writer takes: were
@@ -238,6 +248,8 @@ bool stream_skip_track(struct spool_stream *s, const struct stream_ids *known,
 		       struct varint_in *in);
 
 /* A packet begins: no types, no labels. */
+/* What happened now on the writer's thread. */
+void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event);
 void stream_forget_ids(struct stream_writer *w);
 void stream_free_ids(struct stream_writer *w);
 size_t stream_ids_bytes(const struct stream_writer *w);
@@ -246,5 +258,15 @@ size_t stream_ids_bytes(const struct stream_writer *w);
 void stream_time_notes(struct spool_stream *s);
 /* Hands over the notes due up to `last`. */
 void stream_hand_notes(struct spool_stream *s, uint64_t last);
+
+/* spool_open.c. type: of the tables. */
+enum stream_end {
+	STREAM_END_UNKNOWN, /* no such span is open */
+	STREAM_END_KEPT,
+	STREAM_END_LEFT_OUT,
+};
+void stream_open_begin(struct spool_stream *s, struct stream_writer *w, uint32_t type, bool kept);
+enum stream_end stream_open_end(struct spool_stream *s, struct stream_writer *w, uint32_t type);
+void stream_open_doubt(struct stream_writer *w); /* some of its events are lost */
 
 #endif

@@ -16,7 +16,7 @@
 
 #define MOST_NOTES	 65536u /* that wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
-#define EVENT_BYTES	 16u   /* that one needs in a trace, at most, but for texts */
+#define EVENT_BYTES	 16u  /* that one needs in a trace, at most, but for texts */
 #define WORTH_A_LOOK	 256u /* events that may need less than that: write them and see */
 #define LEAST_IDS	 16u
 #define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that say that it is one */
@@ -116,11 +116,13 @@ void stream_free_ids(struct stream_writer *w)
 {
 	free(w->types.slot);
 	free(w->label_ids.slot);
+	free(w->open.span);
 }
 
 size_t stream_ids_bytes(const struct stream_writer *w)
 {
-	return (w->types.size + w->label_ids.size) * sizeof(struct stream_id);
+	return (w->types.size + w->label_ids.size) * sizeof(struct stream_id) +
+	       w->open.size * sizeof(*w->open.span);
 }
 
 /* ---- texts ---- */
@@ -345,6 +347,24 @@ static void hand_track(struct spool_stream *s, const struct trace_track *event)
 		stream_fail(s, error);
 }
 
+void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event)
+{
+	if (s->error)
+		return;
+	event->time_ns = stream_moment(s, w->ticks);
+	event->thread = stream_this_thread(s, w);
+	hand_track(s, event);
+}
+
+/* A span's end is kept when its begin was, whatever the room. */
+static bool keep_end(struct spool_stream *s, struct stream_writer *w, uint32_t type)
+{
+	enum stream_end end = stream_open_end(s, w, type);
+
+	s->left_out += end == STREAM_END_LEFT_OUT;
+	return end == STREAM_END_KEPT || (end == STREAM_END_UNKNOWN && has_room(s));
+}
+
 /* False: none of this kind belongs to such a type. */
 static bool kind_fits(uint32_t kind, uint32_t layout)
 {
@@ -401,7 +421,7 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	struct trace_track event = {.kind = kind, .value = value};
 	size_t text_bytes = s->tables->string_bytes_used;
 	const struct stream_id *type;
-	bool keep;
+	bool known, keep;
 
 	if ((tag & TRACK_BITS) != SPOOL_TRACK)
 		varint_fail(in);
@@ -412,7 +432,8 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 		return;
 	}
 	event.type = kind_fits(kind, type->second) ? type->first : RECORDING_NONE;
-	keep = s->trace && event.type != RECORDING_NONE && has_room(s);
+	known = s->trace && event.type != RECORDING_NONE;
+	keep = known && kind != SPOOL_END && has_room(s);
 	if (kind != SPOOL_END)
 		read_values(s, in, type->second, keep, value);
 	if (tag & SPOOL_TRACK_STACK)
@@ -420,12 +441,14 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	if (in->bad)
 		return;
 	w->ticks = w->due;
-	event.time_ns = stream_moment(s, w->ticks);
 	s->unkept_events += event.type == RECORDING_NONE;
-	if (keep && !s->error) {
+	if (known && kind == SPOOL_BEGIN)
+		stream_open_begin(s, w, event.type, keep);
+	else if (known && kind == SPOOL_END)
+		keep = keep_end(s, w, event.type);
+	if (keep) {
 		count_event(s, text_bytes);
-		event.thread = stream_this_thread(s, w);
-		hand_track(s, &event);
+		stream_hand_track(s, w, &event);
 	}
 }
 

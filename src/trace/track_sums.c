@@ -15,6 +15,7 @@
 struct cpu {
 	double before, last; /* at the latest point before the window, and in it */
 	bool known;	     /* there is one in it */
+	bool several;	     /* the value fell: threads of several runs that were merged to one */
 };
 
 /* What mayfly_track_sums_free frees. */
@@ -102,6 +103,7 @@ static void take_cpu(struct query_state *s, struct answer *a, const struct mayfl
 	if (e->thread >= s->info->threads || !isfinite(value))
 		return;
 	cpu = &a->cpu[e->thread];
+	cpu->several |= value < (cpu->known ? cpu->last : cpu->before);
 	if (query_in_window(s->query, e->time_ns)) {
 		cpu->last = value;
 		cpu->known = true;
@@ -165,7 +167,7 @@ static void make_threads(struct query_state *s, struct answer *a)
 	for (size_t i = 0; i < s->info->threads; i++) {
 		double ns = a->cpu[i].last - a->cpu[i].before;
 
-		if (a->cpu[i].known && ns >= 0 && ns < (double)INT64_MAX)
+		if (a->cpu[i].known && !a->cpu[i].several && ns >= 0 && ns < (double)INT64_MAX)
 			a->thread[threads++] = (struct mayfly_thread_cpu){(uint32_t)i, (int64_t)ns};
 	}
 	if (threads)
