@@ -13,16 +13,10 @@ import struct
 
 from harness import (SOURCE, Folder, Skip, case, check, environment, main, mayfly, need, read, run,
                      same)
+from ocaml_tools import WORK
 
 DATA = os.environ.get("MAYFLY_DATA", os.path.join(SOURCE, "..", "shared", "data"))
-PROGRAM = """
-let keep = Array.make 64 []
-let work n =
-  for i = 1 to n do
-    keep.(i mod 64) <- List.init 3000 (fun k -> string_of_int (k * i));
-    if i mod 40 = 0 then Gc.full_major ()
-  done
-let () =
+PROGRAM = WORK + """let () =
   work 25;
   match Sys.argv with
   | [| _; "fork" |] ->
