@@ -13,7 +13,7 @@ import random
 import re
 import subprocess
 
-from harness import (Folder, case, cases, check, environment, info, main, need,
+from harness import (AGENT, Folder, case, cases, check, environment, info, main, need,
                      program, record, report, run, same, sane)
 
 
@@ -444,6 +444,78 @@ def heaptrack_agrees():
                  expected(key) - reserve + sum(truth[name][key][0] for name in unseen) + others,
                  "mayfly's " + metric)
             check(others <= 4096, "mayfly has", others, "bytes outside of the program")
+
+
+# ---- labels, spans and pools (tests/programs/labelled.c) ----
+
+UNITS = ("bytes", "blocks", "live_bytes", "live_blocks")
+
+
+def labelled_figures(trace):
+    """{(what, name, unit): (figure, samples)} as reports have them."""
+    found = {}
+    # The space of the pools, and what libc has, are not the program's own count.
+    for what, key, options in (("label", "label:kind", ["--focus", "^allocate$"]),
+                               ("pool", "label:pool", ["--heap", "pool,pool-mapped"])):
+        for metric, before in (("allocated", ""), ("live", "live_")):
+            for row in report(trace, "--by", key, "--all", "--metric", metric, *options)["rows"]:
+                for unit in ("bytes", "blocks"):
+                    found[what, row["label"] or "", before + unit] = row["self"][unit], row["self"]["samples"]
+    for span in report(trace, "--spans", "--focus", "^allocate$")["spans"]:
+        for what, before, figures in (("span", "", span["allocated"]), ("span", "live_", span["live"]),
+                                      ("self", "", span["self_allocated"])):
+            for unit in ("bytes", "blocks"):
+                found[what, span["name"], before + unit] = figures[unit], figures["samples"]
+    return found
+
+
+def labelled_truth(result):
+    """{(what, name, unit): figure} as the program has counted them."""
+    same((result.code, result.err), (0, b""), "labelled")
+    return {(what, name, unit): figure for what, names in json.loads(result.out).items()
+            for name, figures in names.items() for unit, figure in zip(UNITS, figures)
+            if not (what in ("span", "self") and not name or what == "self" and unit in UNITS[2:])}
+
+
+@case
+def labelled_exactly():
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        truth = labelled_truth(record([program("labelled")], trace, "-x"))
+        found = labelled_figures(trace)
+        for key, expected in truth.items():
+            same(found[key][0]["estimate"] if key in found else 0, expected, key)
+
+
+LABELLED_RUNS = 25
+
+
+@cases(["stratified", "poisson"])
+def labelled_estimates(sampler):
+    """Of spools, as mayfly record takes longer than the program."""
+    series, held, judged = {}, 0, 0
+    with Folder() as here:
+        for number in range(1, LABELLED_RUNS + 1):
+            spool = here / "t.spool"
+            settings = "output=%s,interval=8K,seed=%d,sampler=%s" % (spool, number, sampler)
+            truth = labelled_truth(run([program("labelled")],
+                                       env=environment(LD_PRELOAD=AGENT, MAYFLY=settings)))
+            found = labelled_figures(spool)
+            os.unlink(spool)
+            for key, expected in truth.items():
+                if not key[2].endswith("bytes"):
+                    continue
+                figure, samples = found.get(key, ({"estimate": 0, "stderr": 0}, 0))
+                series.setdefault(key, Series()).add(figure["estimate"], expected, figure["stderr"] > 0)
+                if samples:
+                    judged += 1
+                    held += figure["low"] <= expected <= figure["high"]
+    scores = {key: s.z() for key, s in series.items() if s.uncertain >= 20}
+    check(len(scores) >= 12, "too few to judge:", len(scores))
+    bad = {key: round(z, 2) for key, z in scores.items() if abs(z) > 3}
+    check(not bad, "biased:", bad)
+    print("# coverage of %d intervals of labels, spans and pools: %.3f" % (judged, held / judged))
+    check(held >= 0.93 * judged, "coverage", held / judged)
 
 
 if __name__ == "__main__":

@@ -527,6 +527,15 @@ static void tables_have_limits(void)
 	recording_free(r);
 }
 
+static size_t count_bytes(const struct trace_buffer *b, const char *four)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i + 4 <= b->used; i++)
+		count += !memcmp(b->bytes + i, four, 4);
+	return count;
+}
+
 /* Blocks inside blocks: in BY_HEAP and where they are asked for, but not in what all sum up to. */
 static void pools_count_once(void)
 {
@@ -556,6 +565,7 @@ static void pools_count_once(void)
 		trace_writer_free_all(w);
 		CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
 		CHECK(mayfly_trace_info(o.trace)->samples == 4);
+		CHECK(count_bytes(&o.buffer, "POOL") == 1); /* older readers refuse it */
 		CHECK(mayfly_trace_summary(o.trace, &summary) == 0);
 		CHECK(summary.allocated.bytes.estimate == 1070);
 		CHECK(summary.peak.bytes.estimate == 1070);
@@ -581,6 +591,23 @@ static void pools_count_once(void)
 	free_source(&s);
 }
 
+/* A trace without pools is for all readers of its version. */
+static void no_pools_no_chunk(void)
+{
+	const struct trace_writer_options options = {.mode = MAYFLY_EXACT};
+	const struct trace_block block = {.size = 1000};
+	struct source s = random_source(3);
+	struct trace_buffer b = {0};
+	struct trace_writer *w = trace_writer_new(&options, s.r, trace_buffer_sink, &b);
+	uint64_t serial;
+
+	CHECK(trace_writer_alloc(w, 0, &block, &serial) == 0 && trace_writer_finish(w) == 0);
+	CHECK(b.used && count_bytes(&b, "POOL") == 0 && count_bytes(&b, "EVNT") == 1);
+	trace_writer_free_all(w);
+	free(b.bytes);
+	free_source(&s);
+}
+
 int main(void)
 {
 	RUN(random_tracks_survive);
@@ -593,5 +620,6 @@ int main(void)
 	RUN(every_damaged_byte_is_found);
 	RUN(hostile_bytes_are_read);
 	RUN(pools_count_once);
+	RUN(no_pools_no_chunk);
 	DONE();
 }

@@ -466,6 +466,17 @@ static bool shows_twice(const struct report *r)
 			 : q->by == MAYFLY_BY_HEAP);
 }
 
+/* Whether it asks for labels that blocks of pools have, and these are left out. */
+static bool hides_pools(const struct report *r)
+{
+	const struct mayfly_query *q = &r->q.query;
+
+	if (!trace_has_pools(r->file.info) || q->heaps)
+		return false;
+	return q->label.matches ||
+	       (q->by == MAYFLY_BY_LABEL && (!q->label_key || strcmp(q->label_key, "pool") == 0));
+}
+
 int report_print_answer(struct report *r)
 {
 	struct mayfly_result *result;
@@ -478,9 +489,9 @@ int report_print_answer(struct report *r)
 		return report_failed(r, error);
 	printed = report_show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
-	if (shows_twice(r)) {
+	if (shows_twice(r) || hides_pools(r)) {
 		putchar('\n');
-		print_overlap(&r->out, r->file.info, true);
+		print_overlap(&r->out, r->file.info, shows_twice(r));
 	}
 	return printed ? CLI_OK : cli_error("out of memory");
 }

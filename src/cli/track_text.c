@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define TEXT_BYTES 1024
-#define MOST_KEYS  8 /* of labels, that are named */
 
 /* ---- how many ---- */
 
@@ -103,15 +102,14 @@ bool trace_has_no_blocks(const struct mayfly_info *info)
 
 /* ---- fields ---- */
 
-/* The distinct keys of all labels, the first ones; how many there are, at most MOST_KEYS + 1. */
-static size_t list_keys(const struct mayfly_trace *trace, const char **key)
+size_t list_label_keys(const struct mayfly_trace *trace, const char *key[MOST_LABEL_KEYS + 1])
 {
 	size_t sets = mayfly_trace_info(trace)->label_sets, keys = 0, count;
 
-	for (size_t set = 1; set < sets && keys <= MOST_KEYS; set++) {
+	for (size_t set = 1; set < sets && keys <= MOST_LABEL_KEYS; set++) {
 		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
 
-		for (size_t i = 0; i < count && keys <= MOST_KEYS; i++) {
+		for (size_t i = 0; i < count && keys <= MOST_LABEL_KEYS; i++) {
 			size_t k = 0;
 
 			while (k < keys && strcmp(key[k], label[i].key) != 0)
@@ -125,12 +123,12 @@ static size_t list_keys(const struct mayfly_trace *trace, const char **key)
 
 static void print_labels(const struct output *o, const struct mayfly_trace *trace, bool hints)
 {
-	const char *key[MOST_KEYS + 1];
-	size_t keys = list_keys(trace, key), used = 0;
+	const char *key[MOST_LABEL_KEYS + 1];
+	size_t keys = list_label_keys(trace, key), used = 0;
 	char text[TEXT_BYTES * 2] = "", clean[TEXT_BYTES];
 
-	for (size_t i = 0; i < keys && i < MOST_KEYS; i++) {
-		text_clean(clean, sizeof(clean) / MOST_KEYS, key[i]);
+	for (size_t i = 0; i < keys && i < MOST_LABEL_KEYS; i++) {
+		text_clean(clean, sizeof(clean) / MOST_LABEL_KEYS, key[i]);
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i ? ", " : "",
 					 clean);
 	}
@@ -138,7 +136,7 @@ static void print_labels(const struct output *o, const struct mayfly_trace *trac
 		print_field(o, "Labels", "%zu set%s; %s %s%s%s",
 			    mayfly_trace_info(trace)->label_sets - 1,
 			    mayfly_trace_info(trace)->label_sets == 2 ? "" : "s",
-			    keys == 1 ? "key" : "keys", text, keys > MOST_KEYS ? ", ..." : "",
+			    keys == 1 ? "key" : "keys", text, keys > MOST_LABEL_KEYS ? ", ..." : "",
 			    hints ? " (--by label, --by label:KEY, --label RE)" : "");
 }
 

@@ -9,9 +9,10 @@
  *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
  *		NAME in one of them; text, type, labl: rows that are new; EVNT, and prom where
  *		OCaml blocks were promoted; trak where something happened beside the blocks; now and
- *then SUMS, cntr, frag chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32
- *CRC-32, then the bytes; plainly they are varints and columns as the type has them column: varint
- *id, varint coding, varint length, that many bytes
+ *		then SUMS, cntr, frag; POOL before the first block of a pool
+ *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
+ *		then the bytes; plainly they are varints and columns as the type has them
+ *	column: varint id, varint coding, varint length, that many bytes
  */
 #ifndef MAYFLY_FORMAT_H
 #define MAYFLY_FORMAT_H
@@ -48,6 +49,7 @@
 #define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
 #define TRACE_TRACK	   TRACE_TYPE('t', 'r', 'a', 'k')
+#define TRACE_POOLS	   TRACE_TYPE('P', 'O', 'O', 'L')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 

@@ -457,6 +457,8 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 		o->finished = check_trailer(o->t, at, next);
 		o->indexed = o->finished && read_index(o);
 		o->damaged |= o->finished && !o->indexed;
+	} else if (h->type == TRACE_POOLS) {
+		; /* is for readers that do not know pools */
 	} else if (h->type == TRACE_COUNTERS) {
 		counters_read(o->t, c);
 	} else if (h->type == TRACE_FRAGMENTS) {

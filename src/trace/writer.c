@@ -66,6 +66,7 @@ struct trace_writer {
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
 	bool labelled;	      /* blocks of this chunk have labels */
+	bool pools_told;      /* the chunk that says that there are pools is written */
 	struct track_writer tracks;
 	uint64_t track_events, groups; /* given to the sink */
 	uint64_t track_bytes;	       /* of what was given: track events and their tables */
@@ -519,6 +520,18 @@ static void write_measured(struct trace_writer *w)
 	}
 }
 
+/* A reader that does not know pools would add their blocks to malloc's: this it refuses. */
+static void tell_pools(struct trace_writer *w)
+{
+	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
+	struct bytes empty = {0};
+
+	if (w->pools_told || !(w->heaps & pools))
+		return;
+	chunk_write(w->columns, &w->out, TRACE_POOLS, &empty, NULL, 0);
+	w->pools_told = true;
+}
+
 /* The rows of all tables that are new. */
 static int write_tables(struct trace_writer *w, bool last)
 {
@@ -536,6 +549,7 @@ static int write_tables(struct trace_writer *w, bool last)
 	columns = last && for_names ? column_writer_new(for_names) : w->columns;
 	if (error || !columns)
 		return fail(w, error ? error : MAYFLY_E_MEMORY);
+	tell_pools(w);
 	tables_write(&w->tables, columns, &w->out, last);
 	if (columns != w->columns)
 		column_writer_free(columns);
