@@ -18,7 +18,8 @@ KINDS = [("span", "begin or end of a span"), ("counter", "counter"),
 THREADS = [1, 2]
 SIZES = [("64K", "64 KiB"), ("2M", "2 MiB")]  # of mappings; those of 1 MiB and more are recorded
 SESSION = "mayfly-bench"
-PAUSE_MS = "3"  # behind each 10,000 events
+BATCH = 10000  # events, of events.c
+PAUSE_MS = "3"  # behind each of these
 
 
 class Lttng:
@@ -96,12 +97,15 @@ def run_program(tools, variant, command, work):
     run = process.finish()
     if run["status"]:
         raise RuntimeError("%s: status %d: %s" % (variant.name, run["status"], run["complaint"]))
-    return json.loads(process.output()), run["foreign"]
+    return json.loads(process.output()), run
 
 
 def one(tools, variant, threads, batches, work):
     program = "bench_events_lttng" if variant.name.startswith("lttng") else "bench_events"
-    return run_program(tools, variant, [tools.program(program), str(threads), str(batches), PAUSE_MS], work)
+    figures, run = run_program(tools, variant, [tools.program(program), str(threads), str(batches), PAUSE_MS],
+                               work)
+    figures["all"] = {"ns": run["cpu_s"] * 1e9 / (threads * batches * BATCH * len(KINDS))}
+    return figures, run["foreign"]
 
 
 def dropped(tools, work):
@@ -133,7 +137,7 @@ def measure_all(tools, rounds, quick, work, progress):
                     try:
                         if variant.name == "lttng" and not lttng.begin():
                             raise RuntimeError(lttng.failed)
-                        figures, foreign = one(tools, variant, threads, 20 if quick else 100, work)
+                        figures, foreign = one(tools, variant, threads, 20 if quick else 60, work)
                         if variant.name == "lttng":
                             lttng.end()
                             if lttng.failed:
@@ -160,18 +164,18 @@ def measure_maps(tools, present, rounds, quick, work, progress, result):
             if variant.name in result["failed"]:
                 continue
             try:
-                figures, foreign = run_program(tools, variant, [
+                figures, run = run_program(tools, variant, [
                     tools.program("bench_maps"), "10" if quick else "50", PAUSE_MS], work)
             except (RuntimeError, ValueError) as error:
                 result["failed"][variant.name] = str(error)
                 continue
             clean(variant, work)
             result["maps"].setdefault(variant.name, []).append(figures)
-            result["foreign"].append(foreign)
+            result["foreign"].append(run["foreign"])
 
 
 def values(load, name, kind, which):
-    return [f[kind][which] for f in load["figures"].get(name, [])]
+    return [f[kind][which] for f in load["figures"].get(name, []) if kind in f]
 
 
 def ratios(load, name, other, kind, which="median_ns"):
@@ -211,6 +215,11 @@ def render(data, table):
                 row.append("%.2f" % measure.median(found) if found else "-")
         rows.append(row)
     lines += ["mayfly record over LTTng-UST in the same round:", ""] + table(head, rows)
+    both = ["%.0f with %d thread%s" % (measure.median(found), load["threads"], "s"[:load["threads"] > 1])
+            for load in data["loads"] for found in [added(load, "record", "none", "all", "ns")] if found]
+    if both:
+        lines += ["CPU time of program and recorder together, from the start to the finished file, above that of the"
+                  " program alone: nanoseconds per event: %s." % ", ".join(both), ""]
     lines += ["Events that mayfly had no room for: %d." % data["dropped"], ""]
     return lines + render_maps(data, table)
 

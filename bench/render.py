@@ -55,7 +55,7 @@ def heading(title, part):
     lines = ["## " + title, "", "%s; %d round(s)%s." % (
         part["date"], part["data"].get("rounds", 1), ", quick" if part["quick"] else "")]
     if part["stale"]:
-        lines[-1] += " **Of an earlier build of the agent than the sections above or below.**"
+        lines[-1] += EARLIER
     return lines
 
 
@@ -628,12 +628,77 @@ def readme_events(parts):
         lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory (%s):"
                   % parts["events"]["date"].split()[0], ""]
         lines += table(["", "`mayfly record`", "agent dormant, added", "LTTng-UST"], rows)[:-1]
-    for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])[:1]:
-        if eventlog.PEER in entry["runs"]:
-            lines += ["", "An OCaml eventlog of %.2f M events: imported in %.2f s of CPU, printed by babeltrace2 in"
-                      " %.2f s." % (entry["events"] / 1e6, eventlog.medians(entry, eventlog.IMPORT, "cpu_s"),
-                                    eventlog.medians(entry, eventlog.PEER, "cpu_s"))]
+    logs = [entry for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])
+            if eventlog.PEER in entry["runs"]]
+    if logs:
+        cpu = [" and ".join("%.2f" % eventlog.medians(entry, label, "cpu_s") for entry in logs)
+               for label in (eventlog.IMPORT, eventlog.PEER)]
+        lines += ["", "OCaml's eventlogs of %s M events: imported in %s s of CPU; babeltrace2 prints them in %s s." % (
+            " and ".join("%.2f" % (entry["events"] / 1e6) for entry in logs), *cpu)]
     return lines
+
+
+# ---- what is there already
+
+EARLIER = " **Of an earlier build of the agent than the sections above or below.**"
+
+
+def sections(text):
+    """{title: lines}, in order; what is before the first by the title \"\"."""
+    found, title = {"": []}, ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            title = line[3:]
+            found[title] = []
+        else:
+            found[title].append(line)
+    return found
+
+
+def first_cell(row):
+    return row.split(" | ")[0]
+
+
+def join_rows(old, new):
+    """Rows of tables of targets: by what they are about."""
+    rows = {first_cell(row): row for row in old + new if row.startswith("| ")}
+    head, *rest = rows.values()
+    return ["", "Rows of parts that are of an earlier build, below, are of that build and its machine.", "", head,
+            "|---|---:|---:|", *rest, ""]
+
+
+def mark_earlier(lines, before, after):
+    """In the line with the date: another build, and another processor when it was one."""
+    cpu = [[line for line in text if line.startswith("| CPU |")] for text in (before, after)]
+    if EARLIER not in lines[1]:
+        lines[1] += EARLIER
+    if cpu[0] and cpu[0] != cpu[1] and " CPU: " not in lines[1]:
+        lines[1] += " CPU: %s." % cpu[0][0].split("|")[2].strip()
+
+
+def keep_others(old, new, commands):
+    """The text `new` with the sections of `old` that were not measured this time, which are of an earlier build;
+    commands: those of `new`."""
+    before, after = sections(old), sections(new)
+    for title, lines in before.items():
+        if title not in ("", "Targets") and title not in after and len(lines) > 1:
+            mark_earlier(lines, before[""], after[""])
+    fence = before[""].index("```") if "```" in before[""] else None
+    if fence is not None:
+        former = before[""][fence + 1:before[""].index("```", fence + 1)]
+        at = after[""].index("```") + 1
+        after[""][at:at + len(commands)] = sorted({*former, *commands})
+    if "Targets" in before and "Targets" in after:
+        after["Targets"] = join_rows(before["Targets"], after["Targets"])
+    joined = {"": after[""], **{title: after.get(title, lines) for title, lines in before.items()}, **after}
+    lines = joined.pop("")
+    for title, rest in joined.items():
+        lines += ["## " + title, *rest]
+        if rest and rest[-1]:
+            lines.append("")
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines) + "\n"
 
 
 def render(parts, machine, commands):

@@ -41,6 +41,8 @@ class History:
         self.peak_event, live, most = 0, 0, 0
         sizes, waiting = {}, {}  # of chains of realloc: by block, by thread
         for line in result.out.decode().splitlines():
+            if line.split(" ", 2)[1] not in ("alloc", "free"):
+                continue  # what happened beside the blocks
             seconds, kind, tid, number, size, _, flags, *stack = line.split(" ", 7)
             time = int(seconds.replace(".", ""))
             tid, number, size = int(tid), int(number[1:]), int(size[5:])

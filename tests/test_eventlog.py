@@ -13,16 +13,10 @@ import struct
 
 from harness import (SOURCE, Folder, Skip, case, check, environment, main, mayfly, need, read, run,
                      same)
+from ocaml_tools import WORK
 
 DATA = os.environ.get("MAYFLY_DATA", os.path.join(SOURCE, "..", "shared", "data"))
-PROGRAM = """
-let keep = Array.make 64 []
-let work n =
-  for i = 1 to n do
-    keep.(i mod 64) <- List.init 3000 (fun k -> string_of_int (k * i));
-    if i mod 40 = 0 then Gc.full_major ()
-  done
-let () =
+PROGRAM = WORK + """let () =
   work 25;
   match Sys.argv with
   | [| _; "fork" |] ->
@@ -232,6 +226,11 @@ def a_fork_goes_on_in_the_same_file():
     same(sorted(t["name"] for t in facts["thread_list"]), ["", "process 2"], "threads")
     spans = json.loads(mayfly("report", "--spans", "--json", path).text)
     same(spans["unmatched_ends"], 0, "ends without a begin")
+    out = folder / "fork.json"
+    mayfly("export", "--to", "chrome", "-o", out, path)
+    with open(out) as text:
+        names = {e["name"] for e in json.load(text)["traceEvents"] if e["ph"] == "C"}
+    same(len([n for n in names if n.startswith("minor/promoted, ")]), 2, "a counter of each process")
 
 
 @case

@@ -6,10 +6,10 @@ import collections
 import functools
 import json
 import os
-import shutil
 
-from harness import (SOURCE, Folder, Skip, case, cases, check, environment, main, mayfly, record,
+from harness import (Folder, case, cases, check, environment, main, mayfly, record,
                      run, same)
+from ocaml_tools import install_library
 
 folder = Folder()
 folder.__enter__()
@@ -70,16 +70,7 @@ PRINTED = b"42 5 7\n"
 
 @functools.lru_cache(maxsize=None)
 def library():
-    for program in ("ocamlfind", "ocamlopt", "dune"):
-        if not shutil.which(program):
-            raise Skip(program + " is not installed")
-    version = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
-    if not version.startswith("4.13."):
-        raise Skip("this OCaml is " + version + ", traced is 4.13")
-    out = folder / "prefix"
-    done = run([os.path.join(SOURCE, "ocaml", "install"), folder / "build", out, ""])
-    check(done.code == 0 and not done.err, "ocaml/install", done)
-    return os.path.join(out, "lib", "ocaml")
+    return os.path.join(install_library(folder.path), "lib", "ocaml")
 
 
 def with_library(**changes):

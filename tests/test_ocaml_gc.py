@@ -8,6 +8,7 @@ import os
 import shutil
 
 from harness import (Folder, Skip, case, cases, check, main, mayfly, record, run, same, unchanged)
+from ocaml_tools import WORK
 
 folder = Folder()
 folder.__enter__()
@@ -17,14 +18,6 @@ let () =
   let s = Gc.quick_stat () in
   Printf.printf "%d %d %d %d %.0f\\n" s.Gc.minor_collections s.Gc.major_collections s.Gc.heap_words
     s.Gc.compactions s.Gc.promoted_words
-"""
-WORK = """
-let keep = Array.make 64 []
-let work n =
-  for i = 1 to n do
-    keep.(i mod 64) <- List.init 3000 (fun k -> string_of_int (k * i));
-    if i mod 40 = 0 then Gc.full_major ()
-  done
 """
 PROGRAMS = {
     "plain": WORK + "let () = work 200; Gc.compact ()" + PRINT,

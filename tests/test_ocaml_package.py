@@ -15,8 +15,9 @@ import signal
 import subprocess
 import tempfile
 
-from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment,
+from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, case, cases, check, environment,
                      info, main, record, report, rows, run, same, sane)
+from ocaml_tools import install_library
 
 WORD = 8
 FORMATS = ("MAYFLY", "MEMTRACE")
@@ -38,18 +39,8 @@ def put(path, text):
 
 @functools.lru_cache(maxsize=None)
 def prefix():
-    for program in ("ocamlfind", "ocamlopt", "dune"):
-        if not shutil.which(program):
-            raise Skip(program + " is not installed")
-    version = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
-    if not version.startswith("4.13."):
-        raise Skip("this OCaml is " + version + ", traced is 4.13")
-    out = os.path.join(folder().name, "prefix")
     before = sorted(os.listdir(SOURCE))
-    done = run([os.path.join(SOURCE, "ocaml", "install"), os.path.join(folder().name, "build"), out,
-                ""])
-    check(done.code == 0 and not done.err, "ocaml/install", done)
-    check(out.encode() in done.out, "does not say where", done)
+    out = install_library(folder().name)
     same(sorted(os.listdir(SOURCE)), before, "the source folder")
     return out
 

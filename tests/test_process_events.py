@@ -318,7 +318,7 @@ def threads():
         for tid, (name, _) in threads.items():
             check(starts[tid] in (name, "process_events"), starts, threads)
         # They did not allocate: the agent does not know them.
-        text = run([MAYFLY, "info", "--wide", traces[0]]).out.decode()
+        text = " ".join(run([MAYFLY, "info", traces[0]]).out.decode().split())
         same({int(tid): name for name, tid in re.findall(r"(\w+(?: \d+)?) \((\d+)\)", text.split("Threads")[1])},
              {tid: name for tid, (name, _) in threads.items()}, "names")
         same({e["tid"] for e in events if e["name"] == "thread.exit"}, set(threads) - {main_tid}, "ended")

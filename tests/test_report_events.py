@@ -272,6 +272,12 @@ def a_server_tells_of_its_requests():
     leaked = parsed("report", "--by", "label:request", "--metric", "leaked", path)
     kept = {row["label"]: row["self"]["blocks"]["estimate"] for row in leaked["rows"]}
     same((kept["upload"], kept.get("search")), (int(said["upload"]), None), "what is kept")
+    check("No label has the key 'tenant'" in text("report", "--by", "label:tenant", path), "a wrong key")
+    check("No label" not in text("report", "--by", "label:request", path), "a right one")
+    # Blocks of pools are left out: who asks for their labels is told how to see them.
+    for options, told in ((["--by", "label:pool"], True), (["--label", "pool=arena"], True),
+                          (["--by", "label:request"], False), (["--by", "label:pool", "--heap", "pool"], False)):
+        same("--heap pool shows them" in text("report", *options, path), told, options)
 
 
 # ---- traces without blocks ----
@@ -338,6 +344,7 @@ def counts_are_the_same_everywhere():
     same([data[k] for k in ("track_events", "track_types", "spans", "instants", "counter_values",
                             "dropped_events", "label_sets")],
          [1200 + 5 + 204, 7, 600, 5, 204, 0, 3], "JSON")
+    same(data["label_keys"], ["tenant", "request"], "keys")
     out = text("info", trace("labels"))
     check("Events" not in out and "Labels" in out, out)
     data = parsed("info", trace("gc"))

@@ -260,6 +260,49 @@ def malloc_before_main(name):
             os.unlink(spools[0])
 
 
+SMALL_STACK = b"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+static ucontext_t scheduler, coroutine;
+static void *volatile kept;
+static void run(void)
+{
+	kept = malloc(1 << 20);
+	free(kept);
+	kept = mmap(0, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(kept, 2 << 20);
+}
+int main(void)
+{
+	char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(pages, 4096, PROT_NONE);
+	getcontext(&coroutine);
+	coroutine.uc_stack.ss_sp = pages + 4096;
+	coroutine.uc_stack.ss_size = 4096;
+	coroutine.uc_link = &scheduler;
+	makecontext(&coroutine, run, 0);
+	swapcontext(&scheduler, &coroutine);
+	puts("fine");
+	return 3;
+}
+"""
+
+
+@case
+def small_stack():
+    """A coroutine of one page, in which the agent meets the program's code for the first time."""
+    need("gcc")
+    with Folder() as here:
+        made = run(["gcc", "-O1", "-x", "c", "-", "-o", here / "p", "-Wl,-z,now"], stdin=SMALL_STACK)
+        same((made.code, made.err), (0, b""), "compiling")
+        watched = unchanged([here / "p"], here / "t.mayfly")
+        same(watched.code, 3, "exit status")
+        sane(here / "t.mayfly", 1)
+
+
 # ---- programs that cannot be watched ----
 
 def not_watched(command, **how):

@@ -367,6 +367,7 @@ union mayfly_value {
 	const char *text; /* never NULL */
 };
 
+/* The trace has its type, thread and node; the kind is one of the type's. */
 struct mayfly_track_event {
 	uint32_t kind; /* enum mayfly_track_kind */
 	uint32_t type; /* index */

@@ -97,19 +97,9 @@ static inline long sys_read(int fd, void *buffer, size_t length)
 	return sys_call3(SYS_read, fd, (long)buffer, (long)length);
 }
 
-static inline long sys_pread(int fd, void *buffer, size_t length, int64_t offset)
-{
-	return sys_call4(SYS_pread64, fd, (long)buffer, (long)length, offset);
-}
-
 static inline long sys_write(int fd, const void *buffer, size_t length)
 {
 	return sys_call3(SYS_write, fd, (long)buffer, (long)length);
-}
-
-static inline long sys_ftruncate(int fd, int64_t length)
-{
-	return sys_call3(SYS_ftruncate, fd, length, 0);
 }
 
 static inline long sys_fallocate(int fd, int mode, int64_t offset, int64_t length)
@@ -161,11 +151,6 @@ static inline long sys_sched_yield(void)
 static inline long sys_getrandom(void *buffer, size_t length, unsigned flags)
 {
 	return sys_call3(SYS_getrandom, (long)buffer, (long)length, flags);
-}
-
-static inline long sys_clock_gettime(int clock, struct timespec *t)
-{
-	return sys_call3(SYS_clock_gettime, clock, (long)t, 0);
 }
 
 static inline long sys_prctl(long option, long a, long b, long c)

@@ -798,23 +798,12 @@ void spool_note(const char *text)
 			      memory_order_release);
 }
 
-/* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
- * packet may have to change for it, which loses nothing: the sample being made follows later. */
-void agent_module_seen(const struct module *m)
+static void put_module(const struct module *m, const char *folder, size_t before, const char *name)
 {
 	struct writer *w = self.writer;
-	const char *path_seen = strcmp(m->path, program_link) ? m->path : program_name;
-	size_t length = strnlen(path_seen, PATH_MAX - 1);
-	char folder[PATH_MAX];
-	size_t before = 0;
+	size_t length = strnlen(name, PATH_MAX - 1);
 	size_t id_length = m->build_id_length <= 32 ? m->build_id_length : 0;
 
-	/* A library found by a relative path: later nobody knows relative to what. */
-	if (path_seen[0] != '/' && memchr(path_seen, '/', length) && !agent_sandboxed &&
-	    sys_getcwd(folder, sizeof(folder) - 1) > 0) {
-		before = strlen(folder);
-		folder[before++] = '/';
-	}
 	if (!w || !room(w, RECORD_BYTES + before + length + id_length)) {
 		atomic_store(&module_missed, true);
 		return;
@@ -827,12 +816,38 @@ void agent_module_seen(const struct module *m)
 	put_u(w, before + length);
 	memcpy(w->at, folder, before);
 	w->at += before;
-	memcpy(w->at, path_seen, length);
+	memcpy(w->at, name, length);
 	w->at += length;
 	put_u(w, id_length);
 	memcpy(w->at, m->build_id, id_length);
 	w->at += id_length;
 	spool_commit(w);
+}
+
+/* A library found by a relative path: later nobody knows relative to what. Apart, because the
+ * folder is large, and the program's stack may be small. */
+static COLD void put_relative_module(const struct module *m, const char *name)
+{
+	char folder[PATH_MAX];
+	size_t before = 0;
+
+	if (!agent_sandboxed && sys_getcwd(folder, sizeof(folder) - 1) > 0) {
+		before = strlen(folder);
+		folder[before++] = '/';
+	}
+	put_module(m, folder, before, name);
+}
+
+/* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
+ * packet may have to change for it, which loses nothing: the sample being made follows later. */
+void agent_module_seen(const struct module *m)
+{
+	const char *name = strcmp(m->path, program_link) ? m->path : program_name;
+
+	if (name[0] != '/' && strchr(name, '/'))
+		put_relative_module(m, name);
+	else
+		put_module(m, "", 0, name);
 }
 
 void agent_module_gone(uint64_t start)

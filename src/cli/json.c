@@ -8,6 +8,8 @@
 #include "places.h"
 #include "track_text.h"
 
+#include "convert/by_label.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,6 +261,22 @@ static bool set_counts(json_t *o, const struct mayfly_info *i)
 	       set(o, "spool", json_boolean(i->spool));
 }
 
+/* Those that text names, too. */
+static json_t *json_label_keys(const struct mayfly_trace *trace)
+{
+	const char *key[MOST_LABEL_KEYS + 1];
+	size_t keys = label_keys(trace, key, MOST_LABEL_KEYS + 1);
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < keys && i < MOST_LABEL_KEYS; i++) {
+		if (json_array_append_new(list, json_text(key[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
 /* Null: they could not be read to their end. */
 static bool set_tracks(json_t *o, const struct mayfly_trace *trace)
 {
@@ -272,7 +290,8 @@ static bool set_tracks(json_t *o, const struct mayfly_trace *trace)
 	       set(o, "instants", known ? json_unsigned(counts.instants) : json_null()) &&
 	       set(o, "counter_values", known ? json_unsigned(counts.values) : json_null()) &&
 	       set(o, "dropped_events", json_unsigned(i->dropped_events)) &&
-	       set(o, "label_sets", json_unsigned(counts.label_sets));
+	       set(o, "label_sets", json_unsigned(counts.label_sets)) &&
+	       set(o, "label_keys", json_label_keys(trace));
 }
 
 json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary *s, size_t stacks)

@@ -141,7 +141,7 @@ static enum what what_is(const struct mayfly_track_type *type)
 	    [BRK] = {"brk", 3, {MAYFLY_FIELD_UINT, MAYFLY_FIELD_INT, MAYFLY_FIELD_INT}},
 	};
 
-	if (!type || type->kind != MAYFLY_TYPE_INSTANT || strcmp(type->category, "memory") != 0)
+	if (type->kind != MAYFLY_TYPE_INSTANT || strcmp(type->category, "memory") != 0)
 		return NONE;
 	for (unsigned int i = 0; i < NONE; i++) {
 		bool same = !strcmp(type->name, known[i].name) && type->fields == known[i].fields;

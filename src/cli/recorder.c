@@ -734,8 +734,6 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 		error = hand_memory(r);
 	if (!error)
 		error = spool_stream_finish(r->stream, ending);
-	if (!error)
-		thread_watch_name(&r->threads, r->tables);
 	if (!error && r->options.max_size) {
 		error = trace_writer_flush(r->writer);
 		if (!error)

@@ -83,16 +83,27 @@ static int hand(const struct thread_note *n, int64_t start_mono_ns, struct spool
 	uint64_t value[MAYFLY_TRACK_VALUES] = {n->what == CPU ? n->cpu_ns : n->tid,
 					       (uintptr_t)n->name};
 	int64_t ns = n->mono_ns > start_mono_ns ? n->mono_ns : start_mono_ns;
-	int error = n->what == START ? spool_stream_name(to, n->tid, n->name) : 0;
 
-	return error ? error
-		     : spool_stream_note(to, (uint64_t)ns, n->tid, kinds[n->what], &types[n->what],
-					 value);
+	return spool_stream_note(to, (uint64_t)ns, n->tid, kinds[n->what], &types[n->what], value);
+}
+
+/* Those that are new or have changed. */
+static int hand_names(struct thread_watch *t, struct spool_stream *to)
+{
+	int error = 0;
+
+	for (size_t i = 0; t->news && i < t->names && !error; i++) {
+		if (t->name[i].news)
+			error = spool_stream_name(to, t->name[i].tid, t->name[i].name);
+		t->name[i].news = false;
+	}
+	t->news = false;
+	return error;
 }
 
 int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to)
 {
-	int error = 0;
+	int error = hand_names(t, to);
 
 	if (t->notes)
 		qsort(t->note, t->notes, sizeof(*t->note), by_time);
@@ -100,32 +111,6 @@ int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spoo
 		error = hand(&t->note[i], start_mono_ns, to);
 	t->notes = 0;
 	return error;
-}
-
-static int name_by_tid(const void *a, const void *b)
-{
-	const struct thread_name *x = a, *y = b;
-
-	return (x->tid > y->tid) - (x->tid < y->tid);
-}
-
-void thread_watch_name(struct thread_watch *t, struct recording *tables)
-{
-	if (!t->names)
-		return;
-	qsort(t->name, t->names, sizeof(*t->name), name_by_tid);
-	t->threads = 0;
-	for (size_t i = 0; i < tables->threads; i++) {
-		struct thread_name key = {.tid = tables->thread[i].tid}, *found;
-		uint32_t string;
-
-		if (tables->thread[i].name)
-			continue;
-		found = bsearch(&key, t->name, t->names, sizeof(key), name_by_tid);
-		string = found ? recording_string(tables, found->name, strlen(found->name)) : 0;
-		if (string != RECORDING_NONE)
-			tables->thread[i].name = string;
-	}
 }
 
 void thread_watch_free(struct thread_watch *t)
@@ -216,6 +201,12 @@ static bool make_room(struct thread_watch *t)
 	       array_reserve(&t->thread, &t->thread_room, t->threads, sizeof(*t->thread));
 }
 
+static void set_name(struct thread_watch *t, struct thread_name *to, const char *name)
+{
+	memcpy(to->name, name, THREAD_NAME);
+	to->news = t->news = true;
+}
+
 /* Its place; t->names when there is none. */
 static size_t add_name(struct thread_watch *t, uint32_t tid, const char *name)
 {
@@ -223,7 +214,7 @@ static size_t add_name(struct thread_watch *t, uint32_t tid, const char *name)
 	    !array_reserve(&t->name, &t->name_room, t->names, sizeof(*t->name)))
 		return MOST_NAMES;
 	t->name[t->names].tid = tid;
-	memcpy(t->name[t->names].name, name, THREAD_NAME);
+	set_name(t, &t->name[t->names], name);
 	return t->names++;
 }
 
@@ -267,7 +258,8 @@ static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, i
 		note_start(t, tid, &s, now);
 	} else if (now - thread->since < NAMED_NS && thread->name < t->names &&
 		   read_stat(t, pid, tid, &s)) {
-		memcpy(t->name[thread->name].name, s.name, sizeof(s.name));
+		if (strcmp(t->name[thread->name].name, s.name) != 0)
+			set_name(t, &t->name[thread->name], s.name);
 	}
 	thread->seen = true;
 	note_cpu(t, thread, pid, now);

@@ -32,6 +32,7 @@ struct thread_note {
 
 struct thread_name {
 	uint32_t tid;
+	bool news; /* not handed over yet */
 	char name[THREAD_NAME];
 };
 
@@ -50,6 +51,7 @@ struct thread_watch {
 	size_t threads, thread_room;
 	struct thread_name *name; /* of all threads, also those that have ended */
 	size_t names, name_room;
+	bool news; /* of some name */
 	struct thread_note *note;
 	size_t notes, note_room;
 };
@@ -65,10 +67,6 @@ bool thread_watch_is_full(const struct thread_watch *t);
 
 /* Hands over what waits. start_mono_ns: time 0 of the trace. 0 or a negative enum mayfly_error. */
 int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to);
-
-/* At the end: gives names to those threads of the tables that have none, as they did not allocate.
- */
-void thread_watch_name(struct thread_watch *t, struct recording *tables);
 
 void thread_watch_free(struct thread_watch *t);
 

@@ -5,13 +5,14 @@
 #include "json.h"
 #include "open_trace.h"
 
+#include "convert/by_label.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_BYTES 1024
-#define MOST_KEYS  8 /* of labels, that are named */
 
 /* ---- how many ---- */
 
@@ -103,34 +104,14 @@ bool trace_has_no_blocks(const struct mayfly_info *info)
 
 /* ---- fields ---- */
 
-/* The distinct keys of all labels, the first ones; how many there are, at most MOST_KEYS + 1. */
-static size_t list_keys(const struct mayfly_trace *trace, const char **key)
-{
-	size_t sets = mayfly_trace_info(trace)->label_sets, keys = 0, count;
-
-	for (size_t set = 1; set < sets && keys <= MOST_KEYS; set++) {
-		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-		for (size_t i = 0; i < count && keys <= MOST_KEYS; i++) {
-			size_t k = 0;
-
-			while (k < keys && strcmp(key[k], label[i].key) != 0)
-				k++;
-			if (k == keys)
-				key[keys++] = label[i].key;
-		}
-	}
-	return keys;
-}
-
 static void print_labels(const struct output *o, const struct mayfly_trace *trace, bool hints)
 {
-	const char *key[MOST_KEYS + 1];
-	size_t keys = list_keys(trace, key), used = 0;
+	const char *key[MOST_LABEL_KEYS + 1];
+	size_t keys = label_keys(trace, key, MOST_LABEL_KEYS + 1), used = 0;
 	char text[TEXT_BYTES * 2] = "", clean[TEXT_BYTES];
 
-	for (size_t i = 0; i < keys && i < MOST_KEYS; i++) {
-		text_clean(clean, sizeof(clean) / MOST_KEYS, key[i]);
+	for (size_t i = 0; i < keys && i < MOST_LABEL_KEYS; i++) {
+		text_clean(clean, sizeof(clean) / MOST_LABEL_KEYS, key[i]);
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i ? ", " : "",
 					 clean);
 	}
@@ -138,7 +119,7 @@ static void print_labels(const struct output *o, const struct mayfly_trace *trac
 		print_field(o, "Labels", "%zu set%s; %s %s%s%s",
 			    mayfly_trace_info(trace)->label_sets - 1,
 			    mayfly_trace_info(trace)->label_sets == 2 ? "" : "s",
-			    keys == 1 ? "key" : "keys", text, keys > MOST_KEYS ? ", ..." : "",
+			    keys == 1 ? "key" : "keys", text, keys > MOST_LABEL_KEYS ? ", ..." : "",
 			    hints ? " (--by label, --by label:KEY, --label RE)" : "");
 }
 

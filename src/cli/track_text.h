@@ -19,11 +19,13 @@ struct track_counts {
 /* Of the whole trace. 0 or a negative enum mayfly_error. */
 int count_tracks(const struct mayfly_trace *trace, struct track_counts *counts);
 
-/* "1,234 spans of 4 types, 20 instants, 1 counter value"; "" when there is none of them. */
+/* "1234 spans of 4 types, 20 instants, 1 counter value"; "" when there is none of them. */
 char *track_counts_text(char *buffer, size_t size, const struct track_counts *counts);
 
-/* "Events" and "Labels", a field each; nothing when the trace has none. hints: for an overview, with
- * the options that show them, and nothing of events that every trace has. */
+#define MOST_LABEL_KEYS 8 /* that are named */
+
+/* "Events" and "Labels", a field each; nothing when the trace has none. hints: for an overview,
+ * with the options that show them, and nothing of events that every trace has. */
 void print_track_fields(const struct output *o, const struct mayfly_trace *trace, bool hints);
 
 /* Whether blocks are what a trace is not about: it was made of a file that has events alone. */

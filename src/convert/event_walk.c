@@ -10,6 +10,7 @@
 
 #include "convert/exports.h"
 #include "trace/numbering.h"
+#include "trace/tracks.h"
 
 /* A trace of a few bytes may say that spans begin and begin. Those beyond are not followed: their
  * ends are not known. On one thread, and on all. */
@@ -197,27 +198,12 @@ static int take_block(struct event_walk *w)
 	return fetch_block(w);
 }
 
-/* Whether it is an event such as its type has. */
-static bool is_of_type(const struct event_walk *w, const struct mayfly_track_event *e)
-{
-	static const uint32_t kinds[] = {
-	    [MAYFLY_TRACK_BEGIN] = MAYFLY_TYPE_SPAN,
-	    [MAYFLY_TRACK_END] = MAYFLY_TYPE_SPAN,
-	    [MAYFLY_TRACK_INSTANT] = MAYFLY_TYPE_INSTANT,
-	    [MAYFLY_TRACK_COUNT] = MAYFLY_TYPE_COUNTER,
-	};
-	const struct mayfly_track_type *type = mayfly_trace_track_type(w->trace, e->type);
-
-	return type && e->kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[e->kind] == type->kind &&
-	       e->values <= type->fields;
-}
-
 static bool is_kept(const struct event_walk *w, const struct mayfly_track_event *e)
 {
 	const struct mayfly_query *q = w->query;
 
 	return e->time_ns >= q->from_ns && (e->time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
-	       (!w->thread_kept || (e->thread < w->info->threads && w->thread_kept[e->thread]));
+	       (!w->thread_kept || w->thread_kept[e->thread]);
 }
 
 /* 1: w->track is one to show; 0: it is left out. */
@@ -230,8 +216,6 @@ static int take_track(struct event_walk *w)
 	error = fetch_track(w);
 	if (error)
 		return error;
-	if (!is_of_type(w, &w->track))
-		return 0;
 	if (w->track.kind == MAYFLY_TRACK_END)
 		return end_span(w) || (w->what & WALK_UNMATCHED && is_kept(w, &w->track));
 	if (!is_kept(w, &w->track))
@@ -377,7 +361,7 @@ bool track_flow(const struct mayfly_trace *trace, const struct mayfly_track_even
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(trace, event->type);
 
-	while (type && *at < event->values) {
+	while (*at < event->values) {
 		size_t i = (*at)++;
 
 		if (type->field[i].type == MAYFLY_FIELD_FLOW) {
@@ -398,22 +382,16 @@ bool track_is_address(const struct mayfly_track_field *field)
 bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 			 double *value)
 {
-	const struct mayfly_track_type *type = mayfly_trace_track_type(trace, event->type);
-
-	if (!type || event->values == 0 || type->field[0].type == MAYFLY_FIELD_TEXT)
-		return false;
-	if (type->field[0].type == MAYFLY_FIELD_FLOAT)
-		*value = event->value[0].f;
-	else if (type->field[0].type == MAYFLY_FIELD_INT)
-		*value = (double)event->value[0].i;
-	else
-		*value = (double)event->value[0].u;
+	*value = track_value(event, mayfly_trace_track_type(trace, event->type));
 	return isfinite(*value);
 }
 
-bool track_is_of_threads(const struct mayfly_track_type *type)
+bool track_is_of_threads(const struct mayfly_trace *trace, const struct mayfly_track_type *type)
 {
-	return strcmp(type->category, "thread") == 0;
+	if (strcmp(type->category, "thread") == 0)
+		return true;
+	return mayfly_trace_info(trace)->absent & MAYFLY_ABSENT_ALLOCATIONS &&
+	       strcmp(type->category, "ocaml") == 0;
 }
 
 const char *track_counter_name(char *buffer, size_t size, const struct mayfly_trace *trace,
@@ -422,7 +400,7 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 	const struct mayfly_track_type *type = mayfly_trace_track_type(trace, event->type);
 	const struct mayfly_thread *thread = mayfly_trace_thread(trace, event->thread);
 
-	if (!track_is_of_threads(type) || s->thread[event->type] != SURVEY_MANY)
+	if (s->thread[event->type] != SURVEY_MANY || !track_is_of_threads(trace, type))
 		snprintf(buffer, size, "%s", type->name);
 	else if (!thread)
 		snprintf(buffer, size, "%s, unknown thread", type->name);

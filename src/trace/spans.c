@@ -15,22 +15,16 @@
  *
  * A lane has what is open on one thread: its spans in the order in which they began, each linked to
  * the one of the same type before it, and its distinct types, which are few.
- *
- * Percentiles: the durations themselves, and when they are many, how many are in each class; a
- * power of two has 256 classes, which are 0.4 % wide.
  */
 #include "query.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_OPEN    4096u /* spans on one thread at once */
-#define MOST_TYPES   256u  /* and types of them */
-#define MOST_TIMES   4096u /* durations of a type that are kept */
-#define CLASS_BITS   8
-#define OCTAVE	     (1u << CLASS_BITS) /* classes of a power of two */
-#define OCTAVES	     (64 - CLASS_BITS)
-#define EXACT_OCTAVE (2u * OCTAVE) /* durations below this are their own class */
+#include "trace/durations.h"
+
+#define MOST_OPEN  4096u /* spans on one thread at once */
+#define MOST_TYPES 256u	 /* and types of them */
 
 struct span {
 	int64_t begin_ns, self_ns;
@@ -55,18 +49,11 @@ struct lane {
 	int64_t changed_ns; /* when `top` last changed */
 };
 
-struct durations {
-	int64_t *time; /* until there are too many, then in classes: */
-	size_t times, room;
-	uint64_t *octave[OCTAVES];
-};
-
 /* What is known of a type. */
 struct sum {
-	uint64_t count, open;
-	int64_t total_ns, self_ns, min_ns, max_ns;
-	uint64_t in_class[MAYFLY_SPAN_CLASSES];
-	struct durations durations;
+	struct durations durations; /* of the spans that have ended */
+	uint64_t open;
+	int64_t self_ns;
 	struct tally allocated, self, live;
 };
 
@@ -196,7 +183,7 @@ static bool find_fates(struct run *r)
 	return more >= 0 ? !r->s->error : query_fail(r->s, more);
 }
 
-/* ---- durations ---- */
+/* ---- what is open ---- */
 
 static int64_t since(int64_t from_ns, int64_t to_ns)
 {
@@ -206,140 +193,6 @@ static int64_t since(int64_t from_ns, int64_t to_ns)
 		return 0;
 	return __builtin_sub_overflow(to_ns, from_ns, &ns) ? INT64_MAX : ns;
 }
-
-static void add_ns(int64_t *sum, int64_t ns)
-{
-	if (__builtin_add_overflow(*sum, ns, sum))
-		*sum = INT64_MAX;
-}
-
-/* The class of a duration: its octave, and where in it. */
-static size_t octave_of(uint64_t ns, size_t *place)
-{
-	size_t octave =
-	    ns < EXACT_OCTAVE ? ns / OCTAVE : (size_t)(64 - __builtin_clzll(ns)) - CLASS_BITS;
-
-	*place = (octave > 1 ? ns >> (octave - 1) : ns) & (OCTAVE - 1);
-	return octave;
-}
-
-/* The middle of a class. */
-static int64_t class_middle(size_t octave, size_t place)
-{
-	uint64_t low = place + (octave ? OCTAVE : 0), width;
-
-	if (octave <= 1)
-		return (int64_t)low;
-	width = (uint64_t)1 << (octave - 1);
-	return (int64_t)((low << (octave - 1)) + width / 2);
-}
-
-static bool add_class(struct run *r, struct durations *d, int64_t ns)
-{
-	size_t place, octave = octave_of((uint64_t)ns, &place);
-	size_t bytes = OCTAVE * sizeof(uint64_t);
-
-	if (!d->octave[octave]) {
-		if (bytes > r->budget)
-			return query_fail(r->s, MAYFLY_E_TOO_LARGE);
-		r->budget -= bytes;
-		d->octave[octave] = query_zeroed(r->s, OCTAVE, sizeof(uint64_t));
-		if (!d->octave[octave])
-			return false;
-	}
-	d->octave[octave][place]++;
-	return true;
-}
-
-int64_t mayfly_span_class_ns(size_t number)
-{
-	int64_t decade = 100;
-
-	if (number == 0)
-		return 0;
-	if (number >= MAYFLY_SPAN_CLASSES)
-		return INT64_MAX;
-	for (size_t i = 2; i < number; i += 2)
-		decade *= 10;
-	return number % 2 ? decade : 3 * decade;
-}
-
-static size_t span_class(int64_t ns)
-{
-	size_t number = 0;
-
-	while (ns >= mayfly_span_class_ns(number + 1) && number + 1 < MAYFLY_SPAN_CLASSES)
-		number++;
-	return number;
-}
-
-static bool add_duration(struct run *r, struct sum *sum, int64_t ns)
-{
-	struct durations *d = &sum->durations;
-
-	if (sum->count == 0 || ns < sum->min_ns)
-		sum->min_ns = ns;
-	if (ns > sum->max_ns)
-		sum->max_ns = ns;
-	sum->count++;
-	add_ns(&sum->total_ns, ns);
-	sum->in_class[span_class(ns)]++;
-	if (sum->count > MOST_TIMES)
-		return add_class(r, d, ns);
-	if (!make_room(r, &d->time, &d->room, d->times, sizeof(*d->time)))
-		return false;
-	d->time[d->times++] = ns;
-	if (d->times < MOST_TIMES)
-		return true;
-	/* The next one is of a type with many. */
-	for (size_t i = 0; i < d->times; i++)
-		if (!add_class(r, d, d->time[i]))
-			return false;
-	return true;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The least duration that `percent` of all do not exceed. */
-static int64_t percentile(const struct sum *sum, uint64_t percent)
-{
-	const struct durations *d = &sum->durations;
-	uint64_t rank = sum->count - sum->count / 100 * (100 - percent) -
-			sum->count % 100 * (100 - percent) / 100;
-	uint64_t seen = 0;
-	int64_t middle;
-
-	if (sum->count == 0)
-		return 0;
-	if (sum->count <= MOST_TIMES)
-		return d->time[rank - 1];
-	for (size_t octave = 0; octave < OCTAVES; octave++) {
-		for (size_t i = 0; d->octave[octave] && i < OCTAVE; i++) {
-			seen += d->octave[octave][i];
-			if (seen < rank)
-				continue;
-			middle = class_middle(octave, i);
-			return middle < sum->min_ns   ? sum->min_ns
-			       : middle > sum->max_ns ? sum->max_ns
-						      : middle;
-		}
-	}
-	return sum->max_ns;
-}
-
-static void free_durations(struct durations *d)
-{
-	free(d->time);
-	for (size_t i = 0; i < OCTAVES; i++)
-		free(d->octave[i]);
-}
-
-/* ---- what is open ---- */
 
 static struct sum *sum_of(struct run *r, uint32_t type)
 {
@@ -365,7 +218,7 @@ static struct open_type *find_open(struct lane *lane, uint32_t type)
 static void pass_time(struct lane *lane, int64_t now_ns)
 {
 	if (lane->top != NONE)
-		add_ns(&lane->span[lane->top].self_ns, since(lane->changed_ns, now_ns));
+		duration_sum(&lane->span[lane->top].self_ns, since(lane->changed_ns, now_ns));
 	lane->changed_ns = now_ns;
 }
 
@@ -448,6 +301,7 @@ static bool end(struct run *r, struct lane *lane)
 	struct open_type *open = find_open(lane, e->type);
 	struct span *span;
 	struct sum *sum;
+	int error;
 
 	if (!open) {
 		r->a->spans.unmatched += query_in_window(r->s->query, e->time_ns);
@@ -461,9 +315,11 @@ static bool end(struct run *r, struct lane *lane)
 	span = &lane->span[open->last];
 	sum = &r->sum[r->sum_of[e->type]];
 	if (span->counts) {
-		add_ns(&sum->self_ns, span->self_ns);
-		if (!add_duration(r, sum, since(span->begin_ns, e->time_ns)))
-			return false;
+		duration_sum(&sum->self_ns, span->self_ns);
+		error =
+		    durations_add(&sum->durations, since(span->begin_ns, e->time_ns), &r->budget);
+		if (error)
+			return query_fail(r->s, error);
 	}
 	unlink_span(lane, open->last);
 	open->last = span->same;
@@ -474,11 +330,7 @@ static bool end(struct run *r, struct lane *lane)
 
 static bool is_span(const struct run *r, const struct mayfly_track_event *e)
 {
-	const struct mayfly_track_type *type = mayfly_trace_track_type(r->s->trace, e->type);
-
-	if (e->kind != MAYFLY_TRACK_BEGIN && e->kind != MAYFLY_TRACK_END)
-		return false;
-	return type && type->kind == MAYFLY_TYPE_SPAN && e->thread < r->s->info->threads &&
+	return (e->kind == MAYFLY_TRACK_BEGIN || e->kind == MAYFLY_TRACK_END) &&
 	       (!r->s->thread_kept || r->s->thread_kept[e->thread]);
 }
 
@@ -601,24 +453,24 @@ static void count_open(struct run *r)
 
 static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
 {
-	const struct sum *sum = &r->sum[i];
+	struct sum *sum = &r->sum[i];
+	struct durations *d = &sum->durations;
 	double interval = query_unseen_interval(r->s, 0);
 
 	*row = (struct mayfly_span_row){
 	    .type = r->type_of[i],
-	    .count = sum->count,
+	    .count = d->count,
 	    .open = sum->open,
-	    .total_ns = sum->total_ns,
+	    .total_ns = d->total_ns,
 	    .self_ns = sum->self_ns,
-	    .min_ns = sum->min_ns,
-	    .max_ns = sum->max_ns,
+	    .min_ns = d->min_ns,
+	    .max_ns = d->max_ns,
 	};
-	if (sum->count > 0 && sum->count <= MOST_TIMES)
-		qsort(sum->durations.time, sum->durations.times, sizeof(int64_t), compare_times);
-	memcpy(row->in_class, sum->in_class, sizeof(row->in_class));
-	row->p50_ns = percentile(sum, 50);
-	row->p90_ns = percentile(sum, 90);
-	row->p99_ns = percentile(sum, 99);
+	memcpy(row->in_class, d->in_class, sizeof(row->in_class));
+	durations_sort(d);
+	row->p50_ns = durations_percentile(d, 50);
+	row->p90_ns = durations_percentile(d, 90);
+	row->p99_ns = durations_percentile(d, 99);
 	if (r->s->info->snapshot_ns)
 		interval = 0; /* nothing is said of blocks */
 	row->allocated = tally_estimate(&sum->allocated, interval);
@@ -629,7 +481,7 @@ static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
 /* A span from before the window may have nothing in it. */
 static bool is_empty(const struct sum *sum)
 {
-	return !sum->count && !sum->open && !sum->allocated.seen_blocks &&
+	return !sum->durations.count && !sum->open && !sum->allocated.seen_blocks &&
 	       !sum->allocated.exact_count;
 }
 
@@ -717,7 +569,7 @@ static void free_run(struct run *r)
 		free(r->lane[i].open);
 	}
 	for (size_t i = 0; i < r->sums; i++)
-		free_durations(&r->sum[i].durations);
+		durations_free(&r->sum[i].durations);
 	free(r->lane);
 	free(r->sum_of);
 	free(r->sum);

@@ -237,6 +237,20 @@ static enum outcome realloc_outcome(struct spool_stream *s, struct stream_writer
 	}
 }
 
+/* The packet's stack, by the frames at *in. False: it cannot be, and the packet ends here. */
+static inline bool change_stack(struct spool_stream *s, struct stream_writer *w, uint32_t pop,
+				uint32_t push, struct varint_in *in)
+{
+	enum stack_result result = stack_change(&s->stacks, &w->stack, pop, push, in);
+
+	if (__builtin_expect(result == STACK_DONE, 1))
+		return true;
+	if (result == STACK_MEMORY)
+		stream_fail(s, MAYFLY_E_MEMORY);
+	stream_damaged(s, w);
+	return false;
+}
+
 /* ALLOC: what comes after the address. */
 static void read_alloc(struct spool_stream *s, struct stream_writer *w, const uint8_t *at,
 		       uint8_t tag, uint64_t ticks, uint64_t turned)
@@ -245,7 +259,6 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 	uint64_t size = load_field(at, width, w->limit);
 	uint32_t word, pop, push;
 	struct varint_in in;
-	enum stack_result result;
 	struct stream_waiting *e;
 
 	at += 1u << width;
@@ -272,13 +285,8 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 		return;
 	}
 	in = varint_begin(at, (size_t)(w->end - at));
-	result = stack_change(&s->stacks, &w->stack, pop, push, &in);
-	if (result != STACK_DONE) {
-		if (result == STACK_MEMORY)
-			stream_fail(s, MAYFLY_E_MEMORY);
-		stream_damaged(s, w);
+	if (!change_stack(s, w, pop, push, &in))
 		return;
-	}
 	w->at = in.at;
 	turned = turned << 4 | turned >> 60;
 	e = add_waiting(s, w, turned,
@@ -696,7 +704,6 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 		} else {
 			unsigned size_code = tag >> 4 & 3;
 			uint32_t word, pop, push;
-			enum stack_result result;
 			struct varint_in in;
 
 			e->block.size = load_fast(next, size_code);
@@ -708,13 +715,8 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 			if (pop == 63 || push == 63 || word >> 12 & SPOOL_FLAG_UNDO || next > end)
 				break;
 			in = varint_begin(next, (size_t)(end - next));
-			result = stack_change(&s->stacks, &w->stack, pop, push, &in);
-			if (result != STACK_DONE) {
-				if (result == STACK_MEMORY)
-					stream_fail(s, MAYFLY_E_MEMORY);
-				stream_damaged(s, w);
+			if (!change_stack(s, w, pop, push, &in))
 				break;
-			}
 			next = in.at;
 			e->block.node = stack_node(&w->stack);
 			e->block.flags =

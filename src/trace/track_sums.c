@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/tracks.h"
+
 /* CPU time of a thread since it began. */
 struct cpu {
 	double before, last; /* at the latest point before the window, and in it */
@@ -26,21 +28,6 @@ struct answer {
 	struct cpu *cpu;   /* [threads] */
 	struct mayfly_thread_cpu *thread;
 };
-
-static double number(const struct mayfly_track_event *e, const struct mayfly_track_type *type,
-		     size_t field)
-{
-	switch (type->field[field].type) {
-	case MAYFLY_FIELD_INT:
-		return (double)e->value[field].i;
-	case MAYFLY_FIELD_UINT:
-	case MAYFLY_FIELD_FLOW:
-		return (double)e->value[field].u;
-	case MAYFLY_FIELD_FLOAT:
-		return e->value[field].f;
-	}
-	return NAN;
-}
 
 /* How many events this one stands for. */
 static uint64_t events_of(const struct mayfly_track_event *e, const struct mayfly_track_type *type)
@@ -77,30 +64,30 @@ static void take(struct answer *a, const struct mayfly_track_event *e,
 		 const struct mayfly_track_type *type)
 {
 	struct mayfly_track_sum *sum = &a->row[e->type];
-	bool counts = type->kind == MAYFLY_TYPE_COUNTER && type->fields;
+	bool counts = type->kind == MAYFLY_TYPE_COUNTER;
 	uint64_t events = counts ? events_of(e, type) : 1;
 
 	if (sum->count == 0)
 		sum->first_ns = e->time_ns;
 	sum->last_ns = e->time_ns;
 	if (counts)
-		add_value(a, e->type, number(e, type, 0), events);
+		add_value(a, e->type, track_value(e, type), events);
 	add_count(&sum->count, events);
 }
 
 static bool is_cpu(const struct mayfly_track_type *type)
 {
-	return type->kind == MAYFLY_TYPE_COUNTER && type->fields &&
-	       strcmp(type->category, "thread") == 0 && strcmp(type->name, "thread.cpu") == 0;
+	return type->kind == MAYFLY_TYPE_COUNTER && strcmp(type->category, "thread") == 0 &&
+	       strcmp(type->name, "thread.cpu") == 0;
 }
 
 static void take_cpu(struct query_state *s, struct answer *a, const struct mayfly_track_event *e,
 		     const struct mayfly_track_type *type)
 {
-	double value = number(e, type, 0);
+	double value = track_value(e, type);
 	struct cpu *cpu;
 
-	if (e->thread >= s->info->threads || !isfinite(value))
+	if (!isfinite(value))
 		return;
 	cpu = &a->cpu[e->thread];
 	cpu->several |= value < (cpu->known ? cpu->last : cpu->before);

@@ -32,6 +32,16 @@ static inline bool track_kind_fits(uint32_t type, uint32_t event)
 	}
 }
 
+/* A counter's value, which every event of one has. */
+static inline double track_value(const struct mayfly_track_event *e,
+				 const struct mayfly_track_type *type)
+{
+	if (type->field[0].type == MAYFLY_FIELD_FLOAT)
+		return e->value[0].f;
+	return type->field[0].type == MAYFLY_FIELD_INT ? (double)e->value[0].i
+						       : (double)e->value[0].u;
+}
+
 /* ---- writing ---- */
 
 /* Events that wait, as the columns of their chunk have them but for nodes and values, which are

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of OCaml programs share: mayfly's library, installed, and a program that makes the
+collector work."""
+import os
+import shutil
+
+from harness import SOURCE, Skip, check, run
+
+WORK = """
+let keep = Array.make 64 []
+let work n =
+  for i = 1 to n do
+    keep.(i mod 64) <- List.init 3000 (fun k -> string_of_int (k * i));
+    if i mod 40 = 0 then Gc.full_major ()
+  done
+"""
+
+
+def install_library(folder):
+    """Builds and installs below the folder; returns the prefix."""
+    for program in ("ocamlfind", "ocamlopt", "dune"):
+        if not shutil.which(program):
+            raise Skip(program + " is not installed")
+    version = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
+    if not version.startswith("4.13."):
+        raise Skip("this OCaml is " + version + ", traced is 4.13")
+    prefix = os.path.join(folder, "prefix")
+    done = run([os.path.join(SOURCE, "ocaml", "install"), os.path.join(folder, "build"), prefix, ""])
+    check(done.code == 0 and not done.err, "ocaml/install", done)
+    check(prefix.encode() in done.out, "does not say where", done)
+    return prefix
