@@ -11,6 +11,7 @@
  *	lossy	 the same, with events said to be lost
  *	plain	 only the requests, without anything odd
  *	deep	 5000 spans, each inside the one before
+ *	labels	 blocks with more keys and values of labels than formats show
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ enum {
 	STRANGE,
 	STRANGE_COUNTER,
 	LARGE_COUNTER,
+	SWITCHES,
 	TYPES,
 };
 
@@ -90,7 +92,6 @@ static struct type types[TYPES] = {
 		  .field = {{"flow", MAYFLY_FIELD_FLOW}}},
     [TICK] = {.name = "tick", .kind = MAYFLY_TYPE_INSTANT},
     [QUEUE] = {.name = "queue",
-	       .category = "thread",
 	       .kind = MAYFLY_TYPE_COUNTER,
 	       .field = {{"length", MAYFLY_FIELD_INT}, {"of", MAYFLY_FIELD_TEXT}}},
     [LOAD] = {.name = "load",
@@ -120,6 +121,10 @@ static struct type types[TYPES] = {
     [LARGE_COUNTER] = {.name = "large",
 		       .kind = MAYFLY_TYPE_COUNTER,
 		       .field = {{"value", MAYFLY_FIELD_UINT}}},
+    [SWITCHES] = {.name = "switches",
+		  .category = "thread",
+		  .kind = MAYFLY_TYPE_COUNTER,
+		  .field = {{"value", MAYFLY_FIELD_UINT}}},
 };
 
 static uint32_t fields_of(const struct type *t)
@@ -329,6 +334,7 @@ static void serve(unsigned i)
 	end(QUERY, thread);
 	track(MAYFLY_TRACK_COUNT, QUEUE, thread, 0, VALUES(INT(i), TEXT("requests")));
 	track(MAYFLY_TRACK_COUNT, LOAD, thread, 0, VALUES(REAL(i * 0.125)));
+	track(MAYFLY_TRACK_COUNT, SWITCHES, thread, 0, VALUES(UINT(i / 2)));
 	track(MAYFLY_TRACK_INSTANT, HANDOVER, 2, 0, VALUES(UINT(flow)));
 	end(REQUEST, thread);
 	release(1 - thread, &kept);
@@ -387,6 +393,28 @@ static void tell_deep(void)
 		end(PARSE, 0);
 }
 
+/* Keys "function" and "key1" to "key9"; of the first, 30 values and words that formats have. */
+static void tell_labels(void)
+{
+	static const char *const words[] = {"", "(none)", "(others)", "we\"ird\n\xc3\xbc"};
+
+	for (unsigned i = 0; i < 34 * 8; i++) {
+		char value[16], key[16];
+		struct recording_label l[2];
+		struct kept k;
+
+		snprintf(value, sizeof(value), "value %u", i % 34);
+		snprintf(key, sizeof(key), "key%u", i % 9 + 1);
+		l[0] = (struct recording_label){string("function"),
+						string(i % 34 < 4 ? words[i % 34] : value)};
+		l[1] = (struct recording_label){string(key), string("x")};
+		k = allocate(0, 1000 + 37 * (i % 34), recording_labels(r, l, 2));
+		if (i % 3)
+			release(0, &k);
+		now += MS;
+	}
+}
+
 /* ---- the trace ---- */
 
 static void make_tables(void)
@@ -422,20 +450,21 @@ static int sink(void *file, const void *bytes, size_t size)
 
 int main(int argc, char **argv)
 {
-	static const char *const kinds[] = {"sampled", "exact", "snapshots",
-					    "lossy",   "plain", "deep"};
+	static const char *const kinds[] = {"sampled", "exact", "snapshots", "lossy",
+					    "plain",   "deep",	"labels"};
 	struct trace_writer_options options = {.mode = MAYFLY_SAMPLED,
 					       .interval_log2 = INTERVAL_LOG2};
 	size_t kind = 0;
 	FILE *file;
 
-	while (argc == 3 && kind < 6 && strcmp(argv[1], kinds[kind]) != 0)
+	while (argc == 3 && kind < 7 && strcmp(argv[1], kinds[kind]) != 0)
 		kind++;
-	file = argc == 3 && kind < 6 ? fopen(argv[2], "wb") : NULL;
+	file = argc == 3 && kind < 7 ? fopen(argv[2], "wb") : NULL;
 	r = recording_new();
 	if (!file || !r) {
-		fprintf(stderr, "usage: make_tracks sampled|exact|snapshots|lossy|plain|deep "
-				"FILE\n");
+		fprintf(stderr,
+			"usage: make_tracks sampled|exact|snapshots|lossy|plain|deep|labels "
+			"FILE\n");
 		return 2;
 	}
 	exact = kind == 1 || kind == 2;
@@ -451,6 +480,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (kind == 5)
 		tell_deep();
+	else if (kind == 6)
+		tell_labels();
 	else
 		tell();
 	r->info.duration_ns = now;

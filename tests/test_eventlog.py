@@ -226,6 +226,11 @@ def a_fork_goes_on_in_the_same_file():
     same(sorted(t["name"] for t in facts["thread_list"]), ["", "process 2"], "threads")
     spans = json.loads(mayfly("report", "--spans", "--json", path).text)
     same(spans["unmatched_ends"], 0, "ends without a begin")
+    out = folder / "fork.json"
+    mayfly("export", "--to", "chrome", "-o", out, path)
+    with open(out) as text:
+        names = {e["name"] for e in json.load(text)["traceEvents"] if e["ph"] == "C"}
+    same(len([n for n in names if n.startswith("minor/promoted, ")]), 2, "a counter of each process")
 
 
 @case

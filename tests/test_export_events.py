@@ -604,7 +604,7 @@ def chrome_track_events(name):
     for event in story(name):
         if event["event"] == "count":
             value = list(event["values"].values())[0]
-            shown = event["name"] + (", " + threads[event["tid"]] if event["name"] == "queue" else "")
+            shown = event["name"] + (", " + threads[event["tid"]] if event["name"] == "switches" else "")
             if value is not None:
                 values.append((shown, event["time_ns"], [(units.get(event["name"], "value"), value)]))
     same(counters, values, "counters")
@@ -623,6 +623,181 @@ def chrome_tracks_of_a_part():
                   if e["ph"] == "B" and e["name"] != "handover"]
         same(begins, [(s.tid, s.name, s.begin) for s in expected], "spans of %s" % options)
         check(begins, "none")
+
+
+class Labels:
+    """Live bytes of each value of a key over time, from dump and the story."""
+
+    def __init__(self, name, key):
+        self.points, sums, values = [(-1, {})], collections.Counter(), {}
+        labels = {e["sample"]: e["labels"] for e in story(name) if e["event"] == "alloc"}
+        for event in dump(name):
+            if event["event"] == "alloc":
+                values[event["sample"]] = labels[event["sample"]].get(key, "")
+            sign = 1 if event["event"] == "alloc" else -1
+            sums[values[event["sample"]]] += sign * event["weight_bytes"]
+            self.points.append((event["time_ns"], dict(sums)))
+
+    def at(self, ns):
+        return self.points[bisect.bisect_right(self.points, ns, key=lambda p: p[0]) - 1][1]
+
+
+def said_of_labels(name, key, *options):
+    """What report says of each value, as exports name it."""
+    rows = {}
+    for metric in ("allocated", "live"):
+        # What is live is asked of the window's end.
+        window = options if metric == "allocated" or not options else ["--at", options[3]]
+        for row in report(trace(name), "--by", "label:" + key, "--metric", metric, *window)["rows"]:
+            rows.setdefault(row["label"] or "", {})[metric] = row["self"]
+    result = {}
+    for value, of in rows.items():
+        if "allocated" in of:
+            known = {"": "(none)", "(none)": '"(none)"', "(others)": '"(others)"'}
+            allocated, live = of["allocated"]["bytes"], of.get("live", {}).get("bytes")
+            result[known.get(value, value)] = {
+                "bytes": allocated["estimate"], "low": allocated["low"], "high": allocated["high"],
+                "standard error": allocated["stderr"],
+                "blocks": of["allocated"]["blocks"]["estimate"], "samples": of["allocated"]["samples"],
+                "live bytes": live and live["estimate"], "live low": live and live["low"],
+                "live high": live and live["high"]}
+    return result
+
+
+def label_sums(name, *options):
+    """{key: {value: figures}}, the same in both formats, at the end of what is shown."""
+    events = chrome(name, *options)
+    sums = {e["name"][len("allocated by "):]: e["args"] for e in events
+            if e["ph"] == "i" and e["name"].startswith("allocated by ")}
+    times = [(e["name"][len("allocated by "):], round(e["ts"] * 1000)) for e in events
+             if e["ph"] == "i" and e["name"].startswith("allocated by ")]
+    p = Perfetto(export("perfetto", name, *options))
+    same([(n, t) for n, t, _ in p.sums], [("allocated by " + n, t) for n, t in times], "instants")
+    same([v for _, _, v in p.sums], list(sums.values()), "sums in Perfetto's format")
+    return sums, [t for _, t in times], p
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def labels_are_those_of_report(name):
+    """What each value allocated, with its error, is what report says."""
+    end = info(trace(name))["duration_ns"]
+    for options in ([], ["--from", "10ms", "--to", "20ms"]):
+        sums, times, _ = label_sums(name, *options)
+        same(list(sums), ["tenant", "request"], "keys")
+        same(times, 2 * [20 * 10**6 if options else end], "times")
+        for key, values in sums.items():
+            expected = said_of_labels(name, key, *options)
+            same(list(values), list(expected), "values of " + key)
+            check(len(values) == {"tenant": 3, "request": 6}[key], values)
+            for value, figures in expected.items():
+                for word, figure in figures.items():
+                    if figure is not None:
+                        same(values[value][word], figure, "%s %s, %s" % (key, value, word))
+                    elif word == "live bytes":
+                        same(values[value][word], 0, "%s %s, %s" % (key, value, word))
+
+
+@cases(["tracks-exact", "tracks-sampled"])
+def labels_over_time(name):
+    """The live heap of each value, in both formats."""
+    _, _, p = label_sums(name)
+    for key in "tenant", "request":
+        labels = Labels(name, key)
+        points = [(round(e["ts"] * 1000), e["args"]) for e in chrome(name)
+                  if e["ph"] == "C" and e["name"] == "live heap by " + key]
+        same(len(points), 1000, "points")
+        check(any(len(set(row.values())) > 2 for _, row in points), "nothing to see")
+        for value in points[0][1]:
+            track = p.counters[p.track("live heap of %s=%s" % (key, value))]
+            same(len(track), len(points), "points of Perfetto's")
+            for (ns, row), (time, other) in zip(points, track):
+                close(row[value], labels.at(ns).get("" if value == "(none)" else value, 0),
+                      "%s=%s at %d" % (key, value, ns))
+                same((time, other), (ns, row[value]), "%s=%s of Perfetto's" % (key, value))
+
+
+@case
+def more_labels_than_are_shown():
+    """Eight keys; twenty values that have the most, and the sum of the others."""
+    name = "tracks-labels"
+    sums, _, p = label_sums(name)
+    same(list(sums), ["label function"] + ["key%d" % i for i in range(1, 8)], "keys")
+    values = sums["label function"]
+    rows = said_of_labels(name, "function")
+    same(len(rows), 34, "values")
+    same(list(values), list(rows)[:20] + ["(others)"], "values that are shown")
+    for value in list(rows)[:20]:
+        known = {k: v for k, v in rows[value].items() if v is not None}
+        same({k: values[value][k] for k in known}, known, value)
+    rest, others = list(rows.values())[20:], values["(others)"]
+    for word, slack in (("bytes", 14), ("blocks", 14), ("samples", 0)):
+        close(others[word], sum(row[word] for row in rest), word, slack)
+    close(others["standard error"], math.hypot(*(row["standard error"] for row in rest)), "error", 14)
+    for end in "low", "high":
+        far = math.hypot(*(row[end] - row["bytes"] for row in rest))
+        close(others[end], others["bytes"] + (far if end == "high" else -far), end, 14)
+    close(others["live bytes"], sum(row["live bytes"] or 0 for row in rest), "live", 14)
+    close(p.counters[p.track("live heap of function=(others)")][-1][1], others["live bytes"], "end")
+    values = label_sums(name, "--from", "100ms", "--to", "104ms")[0]["label function"]
+    same(list(values)[-1], "(others)", "what was live before")
+    check(len(values) < 8 and values["(others)"]["bytes"] == 0 < values["(others)"]["live bytes"], values)
+    check({'"(none)"', '"(others)"', "(none)", 'we"ird\nü'} <= set(rows), rows.keys())
+
+
+@cases(["known-exact", "tracks-snapshots", "none"])
+def nothing_of_labels(name):
+    """Where there are none, and where the trace has no single blocks."""
+    same(label_sums(name)[0], {}, "sums")
+    same([e for e in chrome(name) if e["ph"] == "C" and e["name"].startswith("live heap by ")
+          and e["name"] != "live heap by function"], [], "counters")
+
+
+@cases(["-x", "-i8K"])
+def a_server_in_one_trace(option):
+    """examples/server under load: requests as slices, heap and RSS as counters, bytes of each kind
+    of request with their errors, in both formats and in report."""
+    name = "server " + option
+    path = folder / (name + ".mayfly")
+    done = record([program("server"), "--load", "1500"], path, option)
+    check(done.code == 0, done)
+    kept[name] = path
+    served = {word: int(n) for word, n in (line.split() for line in done.out.decode().splitlines()[:5])}
+    bytes_kept = int(done.out.decode().splitlines()[5].split()[0])
+    served.pop("errors")
+    sums, _, p = label_sums(name)
+    events = chrome(name)
+    begun = collections.Counter(e["args"]["path"] for e in events
+                                if e["ph"] == "B" and e["name"] == "request")
+    slices = collections.Counter(dict(key[2])["path"] for key, _, _ in p.slices.paused
+                                 if key[1] == "request")
+    same(begun, slices, "requests in Perfetto's format")
+    same({k: begun["/" + k] for k in served}, served, "requests")
+    same(sum(begun.values()), 1500, "all requests")
+    check({"read", "search", "send"} <= {key[1] for key, _, _ in p.slices.paused}, "what is inside")
+    for counted in ("live heap", "process.resident", "queue", "uploads"):
+        points = counter(events, counted)
+        same(p.counters[p.track(counted)], points, counted)
+        check(points, "no points of", counted)
+    same(len(counter(events, "queue")), 3000, "values of the queue, of all threads")
+    same(counter(events, "uploads")[-1][1], bytes_kept, "bytes that are kept")
+    done = run([MAYFLY, "report", "--events", "--json", path])
+    last = {row["name"]: row["last"] for row in json.loads(done.out)["counters"]}
+    same({k: last[k] for k in ("queue", "uploads")},
+         {k: counter(events, k)[-1][1] for k in ("queue", "uploads")}, "last values of report")
+    same(list(sums), ["request"], "keys")
+    rows = said_of_labels(name, "request")
+    same(list(sums["request"]), list(rows), "kinds")
+    for kind, row in rows.items():
+        known = {k: v for k, v in row.items() if v is not None}
+        same({k: sums["request"][kind][k] for k in known}, known, kind)
+    upload = sums["request"]["upload"]
+    if option == "-x":
+        same(set(served) - set(rows), set(), "kinds that are missing")
+        check(bytes_kept < upload["live bytes"] < bytes_kept + 64 * served["upload"], upload)
+        same(upload["standard error"], 0, "error")
+    else:
+        check(upload["low"] < upload["bytes"] < upload["high"], upload)
+        check(abs(upload["live bytes"] - bytes_kept) < 6 * upload["standard error"], upload)
 
 
 @case
@@ -674,7 +849,7 @@ class Perfetto:
             packets = [messages(value) for _, value in messages(file.read())]
         self.tracks, self.counters, self.instants = {}, collections.defaultdict(list), []
         self.dumps = collections.OrderedDict()  # (time, heap) -> {stack: (allocated, freed, n, n)}
-        self.slices, self.others, self.flow_ids = Slices(), [], []
+        self.slices, self.others, self.flow_ids, self.sums = Slices(), [], [], []
         self.words = {1: {}, 2: {}, 3: {}}  # interned, by field
         names, files, self.frames, self.stacks, self.mappings, ids, paths = {}, {}, {}, {}, {}, {}, {}
         self.flags, index, clocks, continued = [], 0, {}, 0
@@ -747,6 +922,13 @@ class Perfetto:
             self.counters[uuid].append((time, value))
         elif first(event, 22) == b"heap":
             self.instants.append((time, event))
+        elif first(event, 22) == b"labels":
+            same((kind, first(self.tracks[uuid], 4)), (3, None), "an instant of the process")
+            values = {first(note, 10).decode(): {
+                first(entry, 10).decode(): first(entry, 3)
+                for entry in (messages(v) for n, v in note if n == 11)}
+                for note in (messages(v) for n, v in event if n == 4)}
+            self.sums.append((first(event, 23).decode(), time, values))
         elif kind == 2:
             self.slices.end(time, self.tid(uuid))
         else:
@@ -890,17 +1072,16 @@ def perfetto_track_events(name):
     for event in story(name):
         value = list(event["values"].values())[0] if event["event"] == "count" else None
         if value is not None:
-            tid = event["tid"] if event["category"] == "thread" else None
+            tid = event["tid"] if event["category"] == "thread" else "process"
             expected[event["name"], tid].append((event["time_ns"], value))
+    own = {name_of for name_of, _ in expected}
     got = {}
     for uuid, track in p.tracks.items():
-        name_ = first(track, 2)
-        if first(track, 8) is not None and first(track, 5) != 1:
-            got[name_.decode(), p.tid(first(track, 5))] = p.counters[uuid]
-        elif first(track, 8) is not None and (name_.decode(), None) in expected:
-            got[name_.decode(), None] = p.counters[uuid]
+        name_of, parent = first(track, 2, b"").decode(), first(track, 5)
+        if first(track, 8) is not None and name_of in own:
+            got[name_of, "process" if parent == 1 else p.tid(parent)] = p.counters[uuid]
     same(got, {key: [(t, float(v) if v > 2**63 else v) for t, v in rows]
-               for key, rows in expected.items()}, "counters of threads")
+               for key, rows in expected.items()}, "counters")
     check(p.dumps and p.counters[p.track("live heap")], "no heap")
 
 

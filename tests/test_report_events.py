@@ -272,6 +272,8 @@ def a_server_tells_of_its_requests():
     leaked = parsed("report", "--by", "label:request", "--metric", "leaked", path)
     kept = {row["label"]: row["self"]["blocks"]["estimate"] for row in leaked["rows"]}
     same((kept["upload"], kept.get("search")), (int(said["upload"]), None), "what is kept")
+    check("No label has the key 'tenant'" in text("report", "--by", "label:tenant", path), "a wrong key")
+    check("No label" not in text("report", "--by", "label:request", path), "a right one")
     # Blocks of pools are left out: who asks for their labels is told how to see them.
     for options, told in ((["--by", "label:pool"], True), (["--label", "pool=arena"], True),
                           (["--by", "label:request"], False), (["--by", "label:pool", "--heap", "pool"], False)):

@@ -8,6 +8,8 @@
 #include "places.h"
 #include "track_text.h"
 
+#include "convert/by_label.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,10 +262,10 @@ static bool set_counts(json_t *o, const struct mayfly_info *i)
 }
 
 /* Those that text names, too. */
-static json_t *label_keys(const struct mayfly_trace *trace)
+static json_t *json_label_keys(const struct mayfly_trace *trace)
 {
 	const char *key[MOST_LABEL_KEYS + 1];
-	size_t keys = list_label_keys(trace, key);
+	size_t keys = label_keys(trace, key, MOST_LABEL_KEYS + 1);
 	json_t *list = json_array();
 
 	for (size_t i = 0; list && i < keys && i < MOST_LABEL_KEYS; i++) {
@@ -289,7 +291,7 @@ static bool set_tracks(json_t *o, const struct mayfly_trace *trace)
 	       set(o, "counter_values", known ? json_unsigned(counts.values) : json_null()) &&
 	       set(o, "dropped_events", json_unsigned(i->dropped_events)) &&
 	       set(o, "label_sets", json_unsigned(counts.label_sets)) &&
-	       set(o, "label_keys", label_keys(trace));
+	       set(o, "label_keys", json_label_keys(trace));
 }
 
 json_t *json_info(const struct mayfly_trace *trace, const struct mayfly_summary *s, size_t stacks)

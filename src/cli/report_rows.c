@@ -477,6 +477,38 @@ static bool hides_pools(const struct report *r)
 	       (q->by == MAYFLY_BY_LABEL && (!q->label_key || strcmp(q->label_key, "pool") == 0));
 }
 
+static bool has_label_key(const struct mayfly_trace *trace, const char *key)
+{
+	size_t sets = mayfly_trace_info(trace)->label_sets, count;
+
+	for (size_t set = 1; set < sets; set++) {
+		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
+
+		for (size_t i = 0; i < count; i++)
+			if (!key || strcmp(label[i].key, key) == 0)
+				return true;
+	}
+	return false;
+}
+
+/* That no row has a label may be a wrong key. */
+static void print_label_hint(const struct report *r)
+{
+	const struct mayfly_trace *trace = r->file.trace;
+	const char *key = r->q.query.label_key;
+
+	if (r->q.query.by != MAYFLY_BY_LABEL || has_label_key(trace, key))
+		return;
+	putchar('\n');
+	if (has_label_key(trace, NULL))
+		print_wrapped(
+		    &r->out, STYLE_PLAIN, 0,
+		    "No label has the key '%s'; 'mayfly info' names those that there are.", key);
+	else
+		print_wrapped(&r->out, STYLE_PLAIN, 0,
+			      "This trace has no labels; a program sets some with mayfly.h.");
+}
+
 int report_print_answer(struct report *r)
 {
 	struct mayfly_result *result;
@@ -489,6 +521,7 @@ int report_print_answer(struct report *r)
 		return report_failed(r, error);
 	printed = report_show_answer(r, result, r->top, r->depth);
 	mayfly_result_free(result);
+	print_label_hint(r);
 	if (shows_twice(r) || hides_pools(r)) {
 		putchar('\n');
 		print_overlap(&r->out, r->file.info, shows_twice(r));

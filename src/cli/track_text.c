@@ -5,6 +5,8 @@
 #include "json.h"
 #include "open_trace.h"
 
+#include "convert/by_label.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -102,29 +104,10 @@ bool trace_has_no_blocks(const struct mayfly_info *info)
 
 /* ---- fields ---- */
 
-size_t list_label_keys(const struct mayfly_trace *trace, const char *key[MOST_LABEL_KEYS + 1])
-{
-	size_t sets = mayfly_trace_info(trace)->label_sets, keys = 0, count;
-
-	for (size_t set = 1; set < sets && keys <= MOST_LABEL_KEYS; set++) {
-		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-		for (size_t i = 0; i < count && keys <= MOST_LABEL_KEYS; i++) {
-			size_t k = 0;
-
-			while (k < keys && strcmp(key[k], label[i].key) != 0)
-				k++;
-			if (k == keys)
-				key[keys++] = label[i].key;
-		}
-	}
-	return keys;
-}
-
 static void print_labels(const struct output *o, const struct mayfly_trace *trace, bool hints)
 {
 	const char *key[MOST_LABEL_KEYS + 1];
-	size_t keys = list_label_keys(trace, key), used = 0;
+	size_t keys = label_keys(trace, key, MOST_LABEL_KEYS + 1), used = 0;
 	char text[TEXT_BYTES * 2] = "", clean[TEXT_BYTES];
 
 	for (size_t i = 0; i < keys && i < MOST_LABEL_KEYS; i++) {

@@ -24,9 +24,6 @@ char *track_counts_text(char *buffer, size_t size, const struct track_counts *co
 
 #define MOST_LABEL_KEYS 8 /* that are named */
 
-/* The distinct keys of all labels, at most one more than are named. How many. */
-size_t list_label_keys(const struct mayfly_trace *trace, const char *key[MOST_LABEL_KEYS + 1]);
-
 /* "Events" and "Labels", a field each; nothing when the trace has none. hints: for an overview,
  * with the options that show them, and nothing of events that every trace has. */
 void print_track_fields(const struct output *o, const struct mayfly_trace *trace, bool hints);

@@ -4,12 +4,12 @@
  *
  *	M	names of the process and its threads
  *	C	"live heap", "live blocks", "allocated": over time, STEPS points; "live heap by
- *		function": the functions that have the most at the peak, and the others; and what
- *		was measured of the process
- *	i	"peak", and with options->samples each sample and its free
- *	B E	spans, each inside the one before it on its thread: where spans overlap otherwise,
- *		those above one that ends are closed with it and go on as new slices
- *	i C	instants, on their thread; values of counters
+ *		function": the functions that have the most at the peak, and the others; "live heap
+ *		by KEY" of each label's key; and what was measured of the process
+ *	i	"peak"; "allocated by KEY" at the end, with what each value has and its errors; and
+ *with options->samples each sample and its free B E	spans, each inside the one before it on its
+ *thread: where spans overlap otherwise, those above one that ends are closed with it and go on as
+ *new slices i C	instants, on their thread; values of counters
  *	s t f	flows: the first, next and last event of each, bound to the slice around it
  *
  * Times are microseconds since the program's start, with three decimals: no nanosecond is lost.
@@ -17,6 +17,7 @@
  */
 #include "convert/exports.h"
 
+#include "convert/by_label.h"
 #include "convert/curve.h"
 #include "convert/event_walk.h"
 #include "convert/out.h"
@@ -189,6 +190,77 @@ static void write_counters(struct chrome *c, const struct curve *curve)
 	if (curve->steps)
 		write_counter(c, "live heap", curve->step[curve->steps - 1].to_ns, "bytes",
 			      curve->step[curve->steps - 1].live_bytes);
+}
+
+/* ---- labels ---- */
+
+static void write_values(struct chrome *c, const struct by_label *b, size_t step)
+{
+	const struct mayfly_series *s = b->series;
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "live heap", b);
+	begin(c, "C", name);
+	put_time(c, s->time_ns[step]);
+	out_text(&c->out, ",\"args\":{");
+	for (size_t i = 0; i < b->values; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		put_number(c, b->value[i].name, s->live_bytes[i * s->points + step]);
+	}
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static void put_label_value(struct chrome *c, const struct label_value *v)
+{
+	struct label_figure figure[LABEL_FIGURES];
+
+	label_figures(v, figure);
+	out_json(&c->out, v->name);
+	out_text(&c->out, ":{");
+	for (size_t i = 0; i < LABEL_FIGURES; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		out_format(&c->out, "\"%s\":%" PRIu64, figure[i].name, figure[i].value);
+	}
+	out_char(&c->out, '}');
+}
+
+static void write_sums(struct chrome *c, const struct by_label *b)
+{
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "allocated", b);
+	begin(c, "i", name);
+	put_time(c, b->series->time_ns[b->series->points - 1]);
+	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
+	for (size_t i = 0; i < b->values; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		put_label_value(c, &b->value[i]);
+	}
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static int write_labels(struct chrome *c, const struct mayfly_query *query)
+{
+	const char *key[BY_LABEL_KEYS];
+	size_t keys = label_keys(c->trace, key, BY_LABEL_KEYS);
+	int error = 0;
+
+	for (size_t i = 0; i < keys && !error && !c->out.error; i++) {
+		struct by_label b;
+
+		error = by_label_begin(&b, c->trace, query, key[i], STEPS);
+		for (size_t step = 0; b.values && step < b.series->points; step++)
+			write_values(c, &b, step);
+		if (b.values)
+			write_sums(c, &b);
+		by_label_end(&b);
+	}
+	return error;
 }
 
 /* ---- samples ---- */
@@ -425,8 +497,8 @@ static bool write_instant(struct chrome *c, const struct event_walk *w)
 	return done;
 }
 
-/* A counter is the process's, and each of its arguments a line: the name tells threads apart, and
- * what else an event has is no value. */
+/* To viewers a counter is the process's, and each of its arguments a line: names tell apart those
+ * that threads have of their own, and what else an event has is no value. */
 static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
@@ -519,7 +591,10 @@ int export_chrome(const struct mayfly_trace *trace, const struct export_options 
 	write_names(&c);
 	write_counters(&c, &curve);
 	write_measured(&c, options->query);
-	error = shown_begin(&c.stacks, trace, options->query);
+	if (curve.steps)
+		error = write_labels(&c, options->query);
+	if (!error)
+		error = shown_begin(&c.stacks, trace, options->query);
 	if (!error)
 		error = write_tracks(&c, options->query);
 	if (!error && options->samples)

@@ -386,9 +386,12 @@ bool track_counter_value(const struct mayfly_trace *trace, const struct mayfly_t
 	return isfinite(*value);
 }
 
-bool track_is_of_threads(const struct mayfly_track_type *type)
+bool track_is_of_threads(const struct mayfly_trace *trace, const struct mayfly_track_type *type)
 {
-	return strcmp(type->category, "thread") == 0;
+	if (strcmp(type->category, "thread") == 0)
+		return true;
+	return mayfly_trace_info(trace)->absent & MAYFLY_ABSENT_ALLOCATIONS &&
+	       strcmp(type->category, "ocaml") == 0;
 }
 
 const char *track_counter_name(char *buffer, size_t size, const struct mayfly_trace *trace,
@@ -397,7 +400,7 @@ const char *track_counter_name(char *buffer, size_t size, const struct mayfly_tr
 	const struct mayfly_track_type *type = mayfly_trace_track_type(trace, event->type);
 	const struct mayfly_thread *thread = mayfly_trace_thread(trace, event->thread);
 
-	if (!track_is_of_threads(type) || s->thread[event->type] != SURVEY_MANY)
+	if (s->thread[event->type] != SURVEY_MANY || !track_is_of_threads(trace, type))
 		snprintf(buffer, size, "%s", type->name);
 	else if (!thread)
 		snprintf(buffer, size, "%s, unknown thread", type->name);

@@ -124,9 +124,9 @@ enum flow_step track_survey_flow(struct track_survey *s, uint64_t flow);
  * more. */
 bool track_flow(const struct mayfly_trace *trace, const struct mayfly_track_event *event,
 		size_t *at, uint64_t *flow);
-/* Whether each thread has a counter of its own, as of its CPU time. Others are the process's,
- * whichever thread says the value. */
-bool track_is_of_threads(const struct mayfly_track_type *type);
+/* Whether each thread has a counter of its own, as of its CPU time, or of an eventlog, where each
+ * process is a thread. Others are the process's, whichever thread says the value. */
+bool track_is_of_threads(const struct mayfly_trace *trace, const struct mayfly_track_type *type);
 /* What a counter is called: with its thread, when it is of threads and several have one. */
 const char *track_counter_name(char *buffer, size_t size, const struct mayfly_trace *trace,
 			       const struct track_survey *s,

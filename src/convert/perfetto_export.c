@@ -5,7 +5,7 @@
  *	ClockSnapshot			all clocks are CLOCK_REALTIME here
  *	TrackDescriptor ...		the process, its threads, counters
  *	TrackEvent ...			live heap, live blocks, allocated, the largest functions;
- *					what was measured of the process
+ *					what was measured of the process; values of labels
  *	ProfilePacket ...		the heap by stack at MOMENTS times and at the peak: flame
  *					graphs
  *	TrackEvent ...			spans, instants and counters of threads
@@ -19,6 +19,7 @@
  */
 #include "convert/exports.h"
 
+#include "convert/by_label.h"
 #include "convert/curve.h"
 #include "convert/event_walk.h"
 #include "convert/out.h"
@@ -43,6 +44,7 @@
 #define TRACK_THREAD   10000		   /* and up */
 #define TRACK_COUNTED  ((uint64_t)1 << 40) /* and up: counters that the program or a thread has */
 #define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, beside TRACK_COUNTER */
+#define TRACK_LABELLED ((uint64_t)1 << 42) /* and up, beside TRACK_COUNTER */
 #define OWN_CATEGORY   "program"	   /* of what the program defined itself */
 
 enum { TRACE_PACKET = 1 };
@@ -95,6 +97,7 @@ enum {
 	ANNOTATION_TEXT = 6,
 	ANNOTATION_POINTER = 7,
 	ANNOTATION_NAME = 10,
+	ANNOTATION_DICT = 11,
 };
 enum { /* InternedData, beside those of stacks */
        DATA_CATEGORIES = 1,
@@ -345,6 +348,86 @@ static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
 	for (size_t row = 0; !error && row < s->rows; row++)
 		error = put_counter(p, step->to_ns, FIRST_FUNCTION + row,
 				    s->live_bytes[row * s->points + i]);
+	return error;
+}
+
+/* ---- labels ---- */
+
+static int put_label_tracks(struct perfetto *p, const struct by_label *b, uint64_t first)
+{
+	char name[4096];
+	int error = 0;
+
+	for (size_t i = 0; !error && i < b->values; i++) {
+		snprintf(name, sizeof(name), "live heap of %s=%s", b->key, b->value[i].name);
+		error = put_counter_track(p, first + i, name, "bytes");
+	}
+	return error;
+}
+
+static int put_label_counters(struct perfetto *p, const struct by_label *b, uint64_t first)
+{
+	const struct mayfly_series *s = b->series;
+	int error = 0;
+
+	for (size_t step = 0; step < s->points; step++)
+		for (size_t i = 0; !error && i < b->values; i++)
+			error = put_counter(p, s->time_ns[step], first + i,
+					    s->live_bytes[i * s->points + step]);
+	return error;
+}
+
+/* A dictionary for each value. */
+static void annotate_label(struct perfetto *p, const struct label_value *v)
+{
+	struct label_figure figure[LABEL_FIGURES];
+
+	label_figures(v, figure);
+	p->dump.used = 0;
+	protobuf_text(&p->dump, ANNOTATION_NAME, v->name);
+	for (size_t i = 0; i < LABEL_FIGURES; i++) {
+		p->inner.used = 0;
+		protobuf_text(&p->inner, ANNOTATION_NAME, figure[i].name);
+		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, figure[i].value);
+		protobuf_message(&p->dump, ANNOTATION_DICT, &p->inner);
+	}
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->dump);
+}
+
+static int put_label_sums(struct perfetto *p, const struct by_label *b)
+{
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "allocated", b);
+	begin_packet(p, b->series->time_ns[b->series->points - 1], 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_PROCESS);
+	protobuf_text(&p->message, EVENT_CATEGORY, "labels");
+	protobuf_text(&p->message, EVENT_NAME, name);
+	for (size_t i = 0; i < b->values; i++)
+		annotate_label(p, &b->value[i]);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_labels(struct perfetto *p)
+{
+	const char *key[BY_LABEL_KEYS];
+	size_t keys = label_keys(p->trace, key, BY_LABEL_KEYS);
+	int error = 0;
+
+	for (size_t i = 0; !error && i < keys; i++) {
+		uint64_t first = TRACK_LABELLED + i * (BY_LABEL_VALUES + 1);
+		struct by_label b;
+
+		error = by_label_begin(&b, p->trace, p->query, key[i], STEPS);
+		if (!error && b.values)
+			error = put_label_tracks(p, &b, first);
+		if (!error && b.values)
+			error = put_label_counters(p, &b, first);
+		if (!error && b.values)
+			error = put_label_sums(p, &b);
+		by_label_end(&b);
+	}
 	return error;
 }
 
@@ -664,7 +747,7 @@ static int put_end(struct perfetto *p, const struct event_walk *w)
 static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
-	bool of_threads = track_is_of_threads(type);
+	bool of_threads = track_is_of_threads(p->trace, type);
 	struct key key = {{1, e->type, of_threads ? e->thread : 0}};
 	bool is_new, real = type->field[0].type == MAYFLY_FIELD_FLOAT;
 	uint64_t track;
@@ -798,6 +881,8 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 		error = put_step(p, curve, i);
 	if (!error)
 		error = put_measured(p);
+	if (!error && curve->steps)
+		error = put_labels(p);
 	if (!error)
 		error = put_dumps(p, curve);
 	if (!error)
