@@ -237,8 +237,11 @@ static inline void write_happening(struct trace_writer *w, const struct source *
 	CHECK(error == 0, "%s", mayfly_error_text(error));
 }
 
-/* chunk: a chunk ends about so often, to have several of them. */
-static inline struct opened open_source(const struct source *s, int64_t snapshot_ns, uint32_t chunk)
+/* chunk: a chunk ends about so often, to have several of them. between: writes what else there is,
+ * before each event and behind the last one; NULL: nothing. */
+static inline struct opened
+open_source_with(const struct source *s, int64_t snapshot_ns, uint32_t chunk,
+		 void (*between)(struct trace_writer *w, int64_t now_ns))
 {
 	struct trace_writer_options options = {.mode = s->mode,
 					       .sampler = s->sampler,
@@ -253,10 +256,14 @@ static inline struct opened open_source(const struct source *s, int64_t snapshot
 	int error;
 
 	for (size_t i = 0; i < count; i++) {
+		if (between)
+			between(w, h[i].time_ns);
 		write_happening(w, s, &h[i], serial);
 		if (chunk && below(chunk) == 0)
 			CHECK(trace_writer_flush(w) == 0);
 	}
+	if (between)
+		between(w, s->r->info.duration_ns);
 	s->r->info.complete = true;
 	error = trace_writer_finish(w);
 	CHECK(error == 0, "%s", mayfly_error_text(error));
@@ -266,6 +273,11 @@ static inline struct opened open_source(const struct source *s, int64_t snapshot
 	free(serial);
 	free(h);
 	return o;
+}
+
+static inline struct opened open_source(const struct source *s, int64_t snapshot_ns, uint32_t chunk)
+{
+	return open_source_with(s, snapshot_ns, chunk, NULL);
 }
 
 static inline void close_opened(struct opened *o)

@@ -48,10 +48,12 @@ static int put_track(struct trace_writer *w, int64_t time_ns, uint32_t kind, uin
 
 /* ---- random traces ---- */
 
-static void put_random_tracks(struct trace_writer *w, int64_t time_ns, uint32_t threads)
+static uint32_t track_threads; /* that have track events */
+
+static void put_random_tracks(struct trace_writer *w, int64_t time_ns)
 {
 	while (below(3)) {
-		uint32_t dice = below(20), thread = below(threads);
+		uint32_t dice = below(20), thread = below(track_threads);
 		int error;
 
 		if (dice < 9)
@@ -72,35 +74,8 @@ static void put_random_tracks(struct trace_writer *w, int64_t time_ns, uint32_t 
 
 static struct opened open_tracked(struct source *s, int64_t snapshot_ns)
 {
-	struct trace_writer_options options = {.mode = s->mode,
-					       .sampler = s->sampler,
-					       .interval_log2 = s->interval_log2,
-					       .snapshot_ns = snapshot_ns,
-					       .level = 1};
-	struct opened o = {0};
-	struct trace_writer *w = trace_writer_new(&options, s->r, trace_buffer_sink, &o.buffer);
-	uint64_t *serial = calloc(s->samples + 1, sizeof(*serial));
-	uint32_t threads = 1 + below(5);
-	size_t count;
-	struct happening *h = list_happenings(s, &count);
-	int error;
-
-	for (size_t i = 0; i < count; i++) {
-		put_random_tracks(w, h[i].time_ns, threads);
-		write_happening(w, s, &h[i], serial);
-		if (below(100) == 0)
-			CHECK(trace_writer_flush(w) == 0);
-	}
-	put_random_tracks(w, s->r->info.duration_ns, threads);
-	s->r->info.complete = true;
-	error = trace_writer_finish(w);
-	CHECK(error == 0, "%s", mayfly_error_text(error));
-	trace_writer_free_all(w);
-	error = mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace);
-	CHECK(error == 0, "%s", mayfly_error_text(error));
-	free(serial);
-	free(h);
-	return o;
+	track_threads = 1 + below(5);
+	return open_source_with(s, snapshot_ns, 100, put_random_tracks);
 }
 
 /* ---- the reference ---- */

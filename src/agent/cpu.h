@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #ifndef __x86_64__
 #error "no support for this CPU yet: write its part of this header"
