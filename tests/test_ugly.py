@@ -303,6 +303,37 @@ def small_stack():
         sane(here / "t.mayfly", 1)
 
 
+@case
+def valgrind():
+    """Its malloc takes the place of any. What we have mapped must not slow its search for leaks."""
+    need("valgrind", "gcc")
+    with Folder() as here:
+        made = run(["gcc", "-x", "c", "-", "-o", here / "p"],
+                   stdin=b"#include <stdlib.h>\nvoid *kept;\n"
+                         b"int main(void) { kept = malloc(100); kept = 0; return 3; }\n")
+        same(made.code, 0, "compiling")
+        command = ["valgrind", "-q", "--leak-check=full", "--error-exitcode=9", here / "p"]
+        plain = run(command)
+        same(plain.code, 9, "exit status")
+        watched = run(command, env=environment(LD_PRELOAD=AGENT, MAYFLY="output=" + (here / "%p.spool")),
+                      timeout=25)
+        same((watched.code, watched.out), (plain.code, plain.out), "preloaded by hand")
+
+
+@case
+def audited():
+    """With LD_AUDIT the loader has little room left for the thread-local variables of libraries."""
+    need("gcc")
+    with Folder() as here:
+        made = run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", here / "audit.so"],
+                   stdin=b"unsigned la_version(unsigned version) { return version; }\n")
+        same(made.code, 0, "compiling")
+        watched = record([program("ugly"), "churn"], here / "t.mayfly", "-i", "1",
+                         env=environment(LD_AUDIT=here / "audit.so"))
+        same((watched.code, watched.err), (0, b""), "with LD_AUDIT")
+        sane(here / "t.mayfly", 1000)
+
+
 # ---- programs that cannot be watched ----
 
 def not_watched(command, **how):

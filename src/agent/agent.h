@@ -67,7 +67,7 @@ enum busy {
 	BUSY_AGENT = 2, /* starting, forking: allocations are ours and do not count */
 };
 
-#define DEFERRED_FREES 64
+#define DEFERRED_FREES 32
 
 struct deferred_free {
 	uintptr_t block;
