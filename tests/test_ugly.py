@@ -334,6 +334,22 @@ def audited():
         sane(here / "t.mayfly", 1000)
 
 
+@case
+def own_dlsym():
+    """A program that stands in for dlsym, through which the agent must not look for malloc."""
+    need("gcc")
+    with Folder() as here:
+        made = run(["gcc", "-w", "-x", "c", "-", "-o", here / "p"],
+                   stdin=b"#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n"
+                         b"void *dlsym(void *h, const char *name) {\n"
+                         b"void *(*next)(void *, const char *) = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.34\");\n"
+                         b"return next(h, name); }\n"
+                         b"int main(void) { free(malloc(100)); return dlsym(RTLD_DEFAULT, \"puts\") ? 3 : 4; }\n")
+        same((made.code, made.err), (0, b""), "compiling")
+        watched = unchanged([here / "p"], here / "t.mayfly", "-i", "1")
+        same(watched.code, 3, "exit status")
+
+
 # ---- programs that cannot be watched ----
 
 def not_watched(command, **how):

@@ -586,10 +586,10 @@ static void after_fork_child(void)
 static bool hooks_are_called(void)
 {
 	/* Nor does what valgrind runs: it has put this in the place of any malloc. */
-	if (dlsym(RTLD_DEFAULT, "_vgr10010ZU_libcZdsoZa_malloc"))
+	if (agent_dlsym(RTLD_DEFAULT, "_vgr10010ZU_libcZdsoZa_malloc"))
 		return false;
 
-	void *first = dlsym(RTLD_DEFAULT, "malloc");
+	void *first = agent_dlsym(RTLD_DEFAULT, "malloc");
 	Dl_info here, there;
 	ElfW(Sym) *symbol = NULL;
 

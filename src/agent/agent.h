@@ -53,6 +53,8 @@ struct real {
 };
 extern struct real real;
 
+void *agent_dlsym(void *handle, const char *name);
+
 struct writer; /* spool.h */
 
 enum thread_state {

@@ -88,7 +88,7 @@ static void look_up(void)
 {
 	void *p;
 
-#define LOOK_UP(name) (p = dlsym(RTLD_NEXT, #name), memcpy(&next.name, &p, sizeof(p)))
+#define LOOK_UP(name) (p = agent_dlsym(RTLD_NEXT, #name), memcpy(&next.name, &p, sizeof(p)))
 	if (next.execve)
 		return;
 	LOOK_UP(execvpe);

@@ -193,9 +193,26 @@ static off_t none_lseek(int fd, off_t offset, int whence)
 	return result;
 }
 
+/* The C library's, not one of the program's: that would look behind the program, and find us. */
+void *agent_dlsym(void *handle, const char *name)
+{
+	static void *(*_Atomic found)(void *, const char *);
+	void *(*function)(void *, const char *) = atomic_load(&found);
+
+	if (!function) {
+		void *p = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+
+		function = dlsym;
+		if (p)
+			memcpy(&function, &p, sizeof(p));
+		atomic_store(&found, function);
+	}
+	return function(handle, name);
+}
+
 static void *next(const char *name, void *otherwise)
 {
-	void *found = dlsym(RTLD_NEXT, name);
+	void *found = agent_dlsym(RTLD_NEXT, name);
 
 	return found ? found : otherwise;
 }
@@ -759,7 +776,7 @@ __attribute__((visibility("hidden"))) void hook_syscall_first(long number, long 
 void hook_syscall_first(long number, long operation)
 {
 	if (!cpu_real_syscall)
-		cpu_real_syscall = dlsym(RTLD_NEXT, "syscall");
+		cpu_real_syscall = agent_dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_seccomp && atomic_load(&agent_state) == AGENT_ON)
 		agent_enter_sandbox();
 	if (number == SYS_seccomp && operation == SECCOMP_SET_MODE_STRICT)

@@ -94,7 +94,7 @@ static int first_brk(void *address)
 /* The compiler knows no conversion between object and function pointers; POSIX does. */
 #define LOOK_UP(name)                                                                              \
 	do {                                                                                       \
-		void *found_ = dlsym(RTLD_NEXT, #name);                                            \
+		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
 		if (found_)                                                                        \
 			memcpy(&next.name, &found_, sizeof(found_));                               \
 	} while (0)

@@ -45,7 +45,7 @@ HIDDEN void process_vfork_first(uint64_t a, uint64_t b, const void *return_addre
 /* The compiler knows no conversion between object and function pointers; POSIX does. */
 #define LOOK_UP(name)                                                                              \
 	do {                                                                                       \
-		void *found_ = dlsym(RTLD_NEXT, #name);                                            \
+		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
 		memcpy(&next.name, &found_, sizeof(found_));                                       \
 	} while (0)
 
@@ -58,8 +58,8 @@ void process_look_up(void)
 	LOOK_UP(fork);
 	LOOK_UP(posix_spawn);
 	LOOK_UP(posix_spawnp);
-	process_real_dlopen = dlsym(RTLD_NEXT, "dlopen");
-	process_real_vfork = dlsym(RTLD_NEXT, "vfork");
+	process_real_dlopen = agent_dlsym(RTLD_NEXT, "dlopen");
+	process_real_vfork = agent_dlsym(RTLD_NEXT, "vfork");
 	LOOK_UP(malloc_trim);
 	errno = error;
 }
