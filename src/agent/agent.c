@@ -581,12 +581,25 @@ static void after_fork_child(void)
 
 /* ---- load and exit ---- */
 
+/* Its tools that do so preload a library, beside one that all have. A dlsym that fails would leave
+ * its message to the program's dlerror. */
+static bool valgrind_replaces_malloc(void)
+{
+	for (char **e = environ; e && *e; e++) {
+		const char *at = strncmp(*e, "LD_PRELOAD=", 11) ? NULL : *e;
+
+		while (at && (at = strstr(at, "/vgpreload_")))
+			if (strncmp(at += 11, "core", 4))
+				return true;
+	}
+	return false;
+}
+
 /* A program with a malloc of its own never calls ours. What dlsym finds first may also be the
  * program's table of jumps to ours: then its symbol there is undefined. */
 static bool hooks_are_called(void)
 {
-	/* Nor does what valgrind runs: it has put this in the place of any malloc. */
-	if (agent_dlsym(RTLD_DEFAULT, "_vgr10010ZU_libcZdsoZa_malloc"))
+	if (valgrind_replaces_malloc())
 		return false;
 
 	void *first = agent_dlsym(RTLD_DEFAULT, "malloc");
