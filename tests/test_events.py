@@ -5,6 +5,8 @@ an agent it behaves the same, however it is linked; nothing that it does meanwhi
 import json
 import os
 import re
+import struct
+import subprocess
 
 from harness import (AGENT, Folder, MAYFLY, PROGRAMS, SOURCE, Skip, as_json, case, cases, check,
                      environment, info, main, mayfly, need, record, report, run, same, unchanged)
@@ -269,6 +271,30 @@ def dormant():
             same((len(tracks(spool)), facts["dropped_events"]),
                  (0 if says.startswith(b"not") else 2, 0), setting)
         same(run([EVENTS, "quiet"]).err, b"not active\n", "without an agent")
+
+
+@case
+def dormant_meanwhile():
+    """A span that ends while nothing is recorded does not stay open, and nobody calls that dropped."""
+    with Folder() as here:
+        spool = here / "s.spool"
+        process = subprocess.Popen([EVENTS, "gate"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=environment(LD_PRELOAD=AGENT, MAYFLY="output=" + spool))
+        for enabled, where in ((0, b"inside\n"), (1, b"outside\n")):
+            same(process.stdout.readline(), where, "gate")
+            with open(spool, "r+b") as f:  # control_generation, control_enabled
+                f.seek(192)
+                generation, = struct.unpack("<I", f.read(4))
+                f.seek(192)
+                f.write(struct.pack("<II", generation + 1, enabled))
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        process.stdin.close()
+        same(process.wait(), 0, "exit status")
+        process.stdout.close()
+        spans, = as_json("report", "--json", "--spans", spool)["spans"]
+        same((spans["name"], spans["count"], spans["open"]), ("part", 2, 0), "spans")
+        same(as_json("info", "--json", spool)["dropped_events"], 0, "dropped events")
 
 
 # ---- the example ----

@@ -487,7 +487,7 @@ def labelled_exactly():
             same(found[key][0]["estimate"] if key in found else 0, expected, key)
 
 
-LABELLED_RUNS = 25
+LABELLED_RUNS = 40
 
 
 @cases(["stratified", "poisson"])
@@ -515,7 +515,9 @@ def labelled_estimates(sampler):
     bad = {key: round(z, 2) for key, z in scores.items() if abs(z) > 3}
     check(not bad, "biased:", bad)
     print("# coverage of %d intervals of labels, spans and pools: %.3f" % (judged, held / judged))
-    check(held >= 0.93 * judged, "coverage", held / judged)
+    # Of 220 runs 0.975 and 0.953. The figures of a run hang together, so 40 runs are worth some 300
+    # independent intervals: three standard errors below 0.95 is 0.91.
+    check(held >= 0.91 * judged, "coverage", held / judged)
 
 
 if __name__ == "__main__":

@@ -537,7 +537,8 @@ static const char *brackets(const struct reading *r, char *text)
 	return text;
 }
 
-/* Writes the spans of a text as above; "-" is 2 lost events, "." an instant. */
+/* Writes the spans of a text as above; "-" is 2 lost events, "~" those of a time that
+ * was not recorded, "=" a lost block, "." an instant. */
 static struct reading *read_brackets(const char *text, const struct spool_stream_options *options,
 				     struct spool_stream_status *status)
 {
@@ -558,6 +559,10 @@ static struct reading *read_brackets(const char *text, const struct spool_stream
 
 		if (*text == '-')
 			spool_writer_lost(w, ns, 0, 0, 2);
+		else if (*text == '~')
+			spool_writer_lost(w, ns, 0, 0, 0);
+		else if (*text == '=')
+			spool_writer_lost(w, ns, 1, 0, 0);
 		else if (*text == '.')
 			spool_writer_track(w, ns, SPOOL_INSTANT, &bare, NULL, NULL, 0);
 		else
@@ -582,7 +587,7 @@ static void lost_ends(void)
 	    {"ab-A", "abBA"},	      /* what was inside has ended, too */
 	    {"ab-cCA", "abcCBA"},     /* then, and not before: it may have gone on */
 	    {"ab-BA", "abBA"},	      {"ab-bBA", "abBbBA"}, /* the next one */
-	    {"acab-a", "acabBAa"},    {"-Aa-bBA", "AabBA"},
+	    {"acab-a", "acabBAa"},    {"-Aa-bBA", "AabBA"}, {"ab~A", "abBA"}, {"aa=aA", "aaaA"},
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {

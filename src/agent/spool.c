@@ -609,6 +609,21 @@ void spool_drop_event(struct writer *w)
 
 #define RECORD_BYTES 80u /* all fields of any record but its frames and texts, at their longest */
 
+/* Spans may have ended meanwhile, which nobody has told or counted. Where the interval has changed
+ * it was that, and not dormant. */
+COLD void spool_tell_gap(struct writer *w)
+{
+	uint32_t interval = atomic_load(&spool_header->control_interval_log2);
+	bool same = interval == w->control_interval;
+
+	w->control_generation = atomic_load(&spool_header->control_generation);
+	w->control_interval = interval;
+	if (same && room(w, RECORD_BYTES)) {
+		put_lost(w);
+		spool_commit(w);
+	}
+}
+
 COLD void spool_note_clock(struct writer *w)
 {
 	w->clock_ticks = agent_ticks();
@@ -893,6 +908,8 @@ struct writer *spool_acquire(void)
 	w->tid = self.tid;
 	w->label_version = LABELS_UNKNOWN;
 	w->interval_log2 = self.sampler.interval_log2;
+	w->control_generation = atomic_load(&spool_header->control_generation);
+	w->control_interval = atomic_load(&spool_header->control_interval_log2);
 	walk_forget(&w->walk);
 	w->stack_known = false;
 	read_name(w);

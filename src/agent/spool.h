@@ -24,6 +24,7 @@ struct writer {
 	bool stack_known;      /* the packet's stack is the walk's latest capture */
 	uint32_t interval_log2;
 	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
+	uint32_t control_generation, control_interval;	/* when it last told of events */
 	struct writer *next;				/* in the pool */
 	uint32_t number;
 	uint32_t tid;
@@ -84,6 +85,7 @@ static inline bool spool_stack_room(struct writer *w, size_t bytes)
 void spool_drop_sample(struct writer *w);
 void spool_drop_free(struct writer *w);
 void spool_drop_event(struct writer *w); /* NULL: there is none */
+void spool_tell_gap(struct writer *w);	 /* the recording may have been dormant meanwhile */
 
 /* False: dropped. */
 bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,

@@ -322,6 +322,10 @@ static void record(uint32_t kind, uint32_t number, const uint64_t *value,
 {
 	struct writer *w = path_writer();
 
+	if (w &&
+	    UNLIKELY(w->control_generation !=
+		     atomic_load_explicit(&spool_header->control_generation, memory_order_relaxed)))
+		spool_tell_gap(w);
 	if (!w || number - 1 >= SPOOL_EVENT_TYPES - 1 || !write_event(w, kind, number, value, from))
 		spool_drop_event(w);
 }

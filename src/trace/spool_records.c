@@ -480,7 +480,7 @@ static void read_lost(struct spool_stream *s, struct stream_writer *w, struct va
 		s->lost_frees += frees;
 	if (events < UINT32_MAX)
 		s->lost_events += events;
-	if (events)
+	if (events || (!samples && !frees))
 		stream_open_doubt(w);
 	if (samples && w->thread != RECORDING_NONE)
 		s->last_key[w->thread] = 0;

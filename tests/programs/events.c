@@ -12,6 +12,7 @@
  *	sandbox			emits from a new type after a seccomp filter is in force
  *	strict			the same in seccomp's strict mode, in which there is no clock
  *	pool MAPPED		blocks of a pool of known total
+ *	gate			a span ends, and another one begins, after a line that it reads
  *	quiet			does nothing with mayfly but ask
  */
 #include <mayfly/mayfly.h>
@@ -481,6 +482,27 @@ static void use_pool(int mapped)
 	printf("%llu %llu\n", allocated, live);
 }
 
+/* ---- gate ---- */
+
+static void wait_at_gate(const char *where)
+{
+	char line[8];
+
+	printf("%s\n", where);
+	fflush(stdout);
+	CHECK(fgets(line, sizeof(line), stdin));
+}
+
+static void emit_at_gate(void)
+{
+	mayfly_span_begin(&part, "first", 1);
+	wait_at_gate("inside");
+	mayfly_span_end(&part);
+	wait_at_gate("outside");
+	mayfly_span_begin(&part, "second", 2);
+	mayfly_span_end(&part);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "all";
@@ -506,6 +528,8 @@ int main(int argc, char **argv)
 		emit_in_sandbox(1);
 	else if (!strcmp(what, "pool") && argc == 3)
 		use_pool(atoi(argv[2]));
+	else if (!strcmp(what, "gate"))
+		emit_at_gate();
 	else if (!strcmp(what, "quiet"))
 		fprintf(stderr, "%s\n", mayfly_active() ? "active" : "not active");
 	else
