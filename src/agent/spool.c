@@ -86,7 +86,10 @@ static uint8_t *map_window(int fd, uint32_t window)
 	return sys_failed(p) ? NULL : (uint8_t *)p;
 }
 
-/* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
+#define NOT_NOW (-1)
+
+/* Makes packet `index` usable: its blocks reserved, its window mapped. 0, errno, or NOT_NOW for a
+ * hurried thread. */
 static int extend(uint64_t index)
 {
 	uint32_t window = (uint32_t)(index / window_packets);
@@ -95,7 +98,7 @@ static int extend(uint64_t index)
 	if (window >= WINDOWS)
 		return EFBIG;
 	if (!agent_lock(&extend_lock))
-		return EDEADLK;
+		return self.hurried ? NOT_NOW : EDEADLK;
 	bool mapped = atomic_load(&windows[window]) != NULL;
 	uint64_t reserved = atomic_load(&spool_header->packets_reserved);
 	if (!mapped || index >= reserved) {
@@ -410,7 +413,7 @@ static bool make_usable(uint64_t index)
 {
 	int error = extend(index);
 
-	if (error)
+	if (error && error != NOT_NOW)
 		agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
 			  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
 					    : SPOOL_OFF_NO_SPACE,
