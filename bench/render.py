@@ -625,7 +625,8 @@ def readme_events(parts):
                 rows.append([what, "%.0f ns" % ours, "%.1f ns" % dormant, "%.0f ns" % theirs])
     lines = []
     if rows:
-        lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory (%s):"
+        lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory "
+                  "(`bench/run --only events,eventlog`, %s):"
                   % parts["events"]["date"].split()[0], ""]
         lines += table(["", "`mayfly record`", "agent dormant, added", "LTTng-UST"], rows)[:-1]
     logs = [entry for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])
