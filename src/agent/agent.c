@@ -63,9 +63,7 @@ uint64_t agent_ticks(void)
 
 bool agent_lock(struct agent_lock *lock)
 {
-	uint32_t most = UNLIKELY(self.hurried) ? 20000 : 2000000;
-
-	for (uint32_t i = 0; i < most; i++) {
+	for (uint32_t i = 0; i < 2000000; i++) {
 		if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
 		    !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire))
 			return true;
@@ -73,8 +71,7 @@ bool agent_lock(struct agent_lock *lock)
 		if (i % 256 == 255 && !agent_sandboxed)
 			sys_sched_yield();
 	}
-	if (!self.hurried)
-		agent_off(SPOOL_OFF_NO_MEMORY, EDEADLK, "a lock of the agent was never given back");
+	agent_off(SPOOL_OFF_NO_MEMORY, EDEADLK, "a lock of the agent was never given back");
 	return false;
 }
 
@@ -519,7 +516,6 @@ static void before_fork(void)
 	}
 	if (locked_for_fork) {
 		live_lock();
-		spool_lock();
 		fork_ticks = announce ? spool_fork(self.writer) : 0;
 	}
 }
@@ -527,7 +523,6 @@ static void before_fork(void)
 static void after_fork_parent(void)
 {
 	if (locked_for_fork) {
-		spool_unlock();
 		live_unlock();
 	}
 	path_give_back_writer();

@@ -87,7 +87,6 @@ struct thread {
 	uint32_t control_generation;
 	uint8_t state;	 /* enum thread_state */
 	uint8_t dormant; /* left counts down to the next look at the control words only */
-	bool hurried;	 /* gives up a lock that is not free soon: see agent_lock() */
 	/* enum busy. On the sample path a signal handler that allocates meanwhile passes straight
 	 * through; the sampled blocks that it frees are put here and handled when the path ends. */
 	volatile uint8_t busy;
@@ -161,8 +160,7 @@ extern bool agent_use_tsc; /* ticks are cpu_ticks() */
 extern _Atomic uint32_t agent_threads; /* that were ever seen */
 
 /* A lock for short sections of the sample path. False when it could not be had in about 100 ms:
- * its holder has been killed or jumped out of a signal handler; the agent then goes off. A hurried
- * thread waits for a millisecond at most, and nothing goes off. */
+ * its holder has been killed or jumped out of a signal handler; the agent then goes off. */
 struct agent_lock {
 	_Atomic uint32_t held;
 };

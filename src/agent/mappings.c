@@ -193,16 +193,6 @@ static uint64_t advice_text(int advice)
 	return (uintptr_t) "unknown";
 }
 
-/* An allocator may map while it holds a lock that a fork under way waits for, with ours taken. */
-static void note(struct track_type *type, const uint64_t *values, const struct walk_start *at)
-{
-	bool before = self.hurried;
-
-	self.hurried = true;
-	tracks_add(SPOOL_INSTANT, type, values, at);
-	self.hurried = before;
-}
-
 static void note_map(void *got, size_t length, int protection, int flags,
 		     const struct walk_start *at)
 {
@@ -214,11 +204,11 @@ static void note_map(void *got, size_t length, int protection, int flags,
 	if (got == MAP_FAILED) {
 		uint64_t failed[] = {length, text, (uint64_t)errno};
 
-		note(&not_mapped, failed, at);
+		tracks_add(SPOOL_INSTANT, &not_mapped, failed, at);
 	} else {
 		uint64_t done[] = {(uintptr_t)got, length, text};
 
-		note(&mapped, done, at);
+		tracks_add(SPOOL_INSTANT, &mapped, done, at);
 	}
 }
 
@@ -250,7 +240,7 @@ static COLD int slow_munmap(void *address, size_t length)
 	if (wanted() && (uintptr_t)address % PAGE_BYTES == 0 && length <= USER_BYTES) {
 		uint64_t values[] = {(uintptr_t)address, length};
 
-		note(&unmapped, values, &at);
+		tracks_add(SPOOL_INSTANT, &unmapped, values, &at);
 	}
 	return next.munmap(address, length);
 }
@@ -265,11 +255,11 @@ static COLD void *slow_mremap(void *address, size_t old_length, size_t length, i
 	if (got == MAP_FAILED) {
 		uint64_t failed[] = {length, (uintptr_t)address, old_length, (uint64_t)errno};
 
-		note(&not_remapped, failed, &at);
+		tracks_add(SPOOL_INSTANT, &not_remapped, failed, &at);
 	} else {
 		uint64_t done[] = {(uintptr_t)got, length, (uintptr_t)address, old_length};
 
-		note(&remapped, done, &at);
+		tracks_add(SPOOL_INSTANT, &remapped, done, &at);
 	}
 	return got;
 }
@@ -283,7 +273,7 @@ static COLD int slow_madvise(void *address, size_t length, int advice)
 		uint64_t values[] = {(uintptr_t)address, length, advice_text(advice),
 				     result ? (uint64_t)errno : 0};
 
-		note(&advised, values, &at);
+		tracks_add(SPOOL_INSTANT, &advised, values, &at);
 	}
 	return result;
 }
@@ -297,7 +287,7 @@ static void note_break(int64_t bytes, bool failed, const struct walk_start *at)
 		return;
 	uint64_t values[] = {(uintptr_t)next.sbrk(0), (uint64_t)bytes, (uint64_t)error};
 
-	note(&moved_break, values, at);
+	tracks_add(SPOOL_INSTANT, &moved_break, values, at);
 	if (failed)
 		errno = error;
 }

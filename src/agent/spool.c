@@ -86,10 +86,7 @@ static uint8_t *map_window(int fd, uint32_t window)
 	return sys_failed(p) ? NULL : (uint8_t *)p;
 }
 
-#define NOT_NOW (-1)
-
-/* Makes packet `index` usable: its blocks reserved, its window mapped. 0, errno, or NOT_NOW for a
- * hurried thread. */
+/* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
 static int extend(uint64_t index)
 {
 	uint32_t window = (uint32_t)(index / window_packets);
@@ -98,7 +95,7 @@ static int extend(uint64_t index)
 	if (window >= WINDOWS)
 		return EFBIG;
 	if (!agent_lock(&extend_lock))
-		return self.hurried ? NOT_NOW : EDEADLK;
+		return EDEADLK;
 	bool mapped = atomic_load(&windows[window]) != NULL;
 	uint64_t reserved = atomic_load(&spool_header->packets_reserved);
 	if (!mapped || index >= reserved) {
@@ -413,7 +410,7 @@ static bool make_usable(uint64_t index)
 {
 	int error = extend(index);
 
-	if (error && error != NOT_NOW)
+	if (error)
 		agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
 			  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
 					    : SPOOL_OFF_NO_SPACE,
@@ -965,18 +962,6 @@ uint64_t spool_fork(struct writer *w)
 	put_time(w, ticks);
 	spool_commit(w);
 	return ticks;
-}
-
-void spool_lock(void)
-{
-	agent_lock(&extend_lock);
-	agent_lock(&pool_lock);
-}
-
-void spool_unlock(void)
-{
-	agent_unlock(&pool_lock);
-	agent_unlock(&extend_lock);
 }
 
 /* The child must not touch the parent's packets: drop every mapping of them. Writers of threads

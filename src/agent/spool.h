@@ -147,12 +147,11 @@ void spool_place(struct writer *w, uint64_t ticks, uint64_t address,
 void spool_note(const char *text);
 
 /* Fork: a FORK record's ticks, or 0 when it could not be written. spool_fork_room() makes room for
- * it before the locks are taken. Nobody extends between lock and unlock; the child drops what it
- * inherited. */
+ * it before the lock of the live blocks is taken. The spool's own locks are not held meanwhile: a
+ * thread may be in an allocator that has mapped memory, with the allocator's lock, which the fork
+ * waits for. The child drops what it inherited, locks too. */
 bool spool_fork_room(struct writer *w);
 uint64_t spool_fork(struct writer *w);
-void spool_lock(void);
-void spool_unlock(void);
 void spool_forget(void);
 
 /* exit(): the clock pair, so that times are exact to the end. */
