@@ -142,30 +142,31 @@ CAMLprim value mayfly_ocaml_instant(value name)
 	return Val_unit;
 }
 
+static value counter(const char *field, value unit, value name, uint64_t bits)
+{
+	const struct mayfly_agent_calls *c = active();
+	const struct mayfly_event_type *type =
+	    c ? find(KIND_COUNTER, field, name, String_val(unit)) : NULL;
+
+	if (type)
+		c->counter(type, bits);
+	return Val_unit;
+}
+
 CAMLprim value mayfly_ocaml_counter(value unit, value name, value number)
 {
 	static const char whole[] = MAYFLY_INT("value");
-	const struct mayfly_agent_calls *c = active();
-	const struct mayfly_event_type *type =
-	    c ? find(KIND_COUNTER, whole, name, String_val(unit)) : NULL;
 
-	if (type)
-		c->counter(type, (uint64_t)Long_val(number));
-	return Val_unit;
+	return counter(whole, unit, name, (uint64_t)Long_val(number));
 }
 
 CAMLprim value mayfly_ocaml_counter_float(value unit, value name, double number)
 {
 	static const char fraction[] = MAYFLY_FLOAT("value");
-	const struct mayfly_agent_calls *c = active();
-	const struct mayfly_event_type *type =
-	    c ? find(KIND_COUNTER, fraction, name, String_val(unit)) : NULL;
 	uint64_t bits;
 
 	memcpy(&bits, &number, sizeof(bits));
-	if (type)
-		c->counter(type, bits);
-	return Val_unit;
+	return counter(fraction, unit, name, bits);
 }
 
 CAMLprim value mayfly_ocaml_counter_float_boxed(value unit, value name, value number)

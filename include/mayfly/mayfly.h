@@ -319,19 +319,24 @@ MAYFLY_INLINE_ uint64_t mayfly_bits_(const char *field, struct mayfly_given give
 #define MAYFLY_ABSENT_
 #endif
 
+/* The values are made only for a call that is made. */
+#define MAYFLY_CALL_WITH_(call, type)                                                              \
+	do {                                                                                       \
+		const struct mayfly_agent_calls *calls = mayfly_awake_();                          \
+		if (MAYFLY_RARELY_(calls))                                                         \
+			calls->call(type, mayfly_bits_((type)->field[0], a),                       \
+				    mayfly_bits_((type)->field[1], b),                             \
+				    mayfly_bits_((type)->field[2], c),                             \
+				    mayfly_bits_((type)->field[3], d));                            \
+	} while (0)
+
 MAYFLY_INLINE_ void mayfly_span_begin_(const struct mayfly_span_type *span,
 				       struct mayfly_given a MAYFLY_ABSENT_,
 				       struct mayfly_given b MAYFLY_ABSENT_,
 				       struct mayfly_given c MAYFLY_ABSENT_,
 				       struct mayfly_given d MAYFLY_ABSENT_)
 {
-	const struct mayfly_agent_calls *calls = mayfly_awake_();
-	const struct mayfly_event_type *type = &span->type;
-
-	if (MAYFLY_RARELY_(calls))
-		calls->span_begin(type, mayfly_bits_(type->field[0], a),
-				  mayfly_bits_(type->field[1], b), mayfly_bits_(type->field[2], c),
-				  mayfly_bits_(type->field[3], d));
+	MAYFLY_CALL_WITH_(span_begin, &span->type);
 }
 
 MAYFLY_INLINE_ void mayfly_instant_(const struct mayfly_instant_type *instant,
@@ -340,15 +345,10 @@ MAYFLY_INLINE_ void mayfly_instant_(const struct mayfly_instant_type *instant,
 				    struct mayfly_given c MAYFLY_ABSENT_,
 				    struct mayfly_given d MAYFLY_ABSENT_)
 {
-	const struct mayfly_agent_calls *calls = mayfly_awake_();
-	const struct mayfly_event_type *type = &instant->type;
-
-	if (MAYFLY_RARELY_(calls))
-		calls->instant(type, mayfly_bits_(type->field[0], a),
-			       mayfly_bits_(type->field[1], b), mayfly_bits_(type->field[2], c),
-			       mayfly_bits_(type->field[3], d));
+	MAYFLY_CALL_WITH_(instant, &instant->type);
 }
 
+#undef MAYFLY_CALL_WITH_
 #undef MAYFLY_ABSENT_
 #ifdef __cplusplus
 #undef mayfly_span_begin_

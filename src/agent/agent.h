@@ -34,6 +34,7 @@
 #define EXPORT	    __attribute__((visibility("default")))
 #define COLD	    __attribute__((noinline, cold))
 #define HOT	    __attribute__((hot))
+#define INLINE	    inline __attribute__((always_inline))
 
 /* The functions underneath. Each starts as a resolver, so it can be called at any time. */
 struct real {

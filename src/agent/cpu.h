@@ -217,6 +217,28 @@ static inline uintptr_t cpu_thread_pointer(void)
 	__asm__ volatile("lea 0f(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n0:"                 \
 			 : "=&r"(pc_out), "=&r"(sp_out), "=r"(bp_out))
 
+/* first(argument 1, argument 2, where the return address is), at the start of a function that goes
+ * on with registers and stack as they came. */
+#define CPU_CALL_FIRST(first)                                                                      \
+	"	push %rdi\n"                                                                             \
+	"	push %rsi\n"                                                                             \
+	"	push %rdx\n"                                                                             \
+	"	push %rcx\n"                                                                             \
+	"	push %r8\n"                                                                              \
+	"	push %r9\n"                                                                              \
+	"	sub $8, %rsp\n"                                                                          \
+	"	.cfi_adjust_cfa_offset 56\n"                                                             \
+	"	lea 56(%rsp), %rdx\n"                                                                    \
+	"	call " first "\n"                                                                  \
+	"	add $8, %rsp\n"                                                                          \
+	"	pop %r9\n"                                                                               \
+	"	pop %r8\n"                                                                               \
+	"	pop %rcx\n"                                                                              \
+	"	pop %rdx\n"                                                                              \
+	"	pop %rsi\n"                                                                              \
+	"	pop %rdi\n"                                                                              \
+	"	.cfi_adjust_cfa_offset -56\n"
+
 /*
  * The hook of syscall(): jumps to cpu_real_syscall with registers and stack as they came (a child
  * of clone or vfork returns through them), except for number SYS_seccomp, which it announces
@@ -231,64 +253,26 @@ static inline uintptr_t cpu_thread_pointer(void)
 		"	endbr64\n"                                                                       \
 		"	cmp $317, %rdi\n"                                                                \
 		"	je 1f\n"                                                                         \
-		"2:	mov cpu_real_syscall(%rip), %rax\n"                                            \
+		"	mov cpu_real_syscall(%rip), %rax\n"                                              \
 		"	test %rax, %rax\n"                                                               \
 		"	je 1f\n"                                                                         \
 		"	jmp *%rax\n"                                                                     \
-		"1:	push %rdi\n"                                                                   \
-		"	push %rsi\n"                                                                     \
-		"	push %rdx\n"                                                                     \
-		"	push %rcx\n"                                                                     \
-		"	push %r8\n"                                                                      \
-		"	push %r9\n"                                                                      \
-		"	sub $8, %rsp\n"                                                                  \
-		"	.cfi_adjust_cfa_offset 56\n"                                                     \
-		"	call hook_syscall_first\n"                                                       \
-		"	add $8, %rsp\n"                                                                  \
-		"	pop %r9\n"                                                                       \
-		"	pop %r8\n"                                                                       \
-		"	pop %rcx\n"                                                                      \
-		"	pop %rdx\n"                                                                      \
-		"	pop %rsi\n"                                                                      \
-		"	pop %rdi\n"                                                                      \
-		"	.cfi_adjust_cfa_offset -56\n"                                                    \
-		"	jmp *cpu_real_syscall(%rip)\n"                                                   \
-		"	.cfi_endproc\n"                                                                  \
-		".size syscall, . - syscall\n")
+		"1:\n" CPU_CALL_FIRST("hook_syscall_first") "	jmp *cpu_real_syscall(%rip)\n"       \
+							    "	.cfi_endproc\n"                      \
+							    ".size syscall, . - syscall\n")
 
 /*
- * A hook that leaves no frame: first(argument 1, argument 2, where the return address is), then a
- * jump to *real with registers and stack as they came. For functions that look at who calls them
- * (dlopen: whose RUNPATH) or return twice on one stack (vfork).
+ * A hook that leaves no frame: `first`, then a jump to *real. For functions that look at who calls
+ * them (dlopen: whose RUNPATH) or return twice on one stack (vfork).
  */
 #define CPU_JUMP_HOOK(name, real, first)                                                           \
 	__asm__(".text\n"                                                                          \
 		".globl " name "\n"                                                                \
 		".type " name ", @function\n" name ":\n"                                           \
 		"	.cfi_startproc\n"                                                                \
-		"	endbr64\n"                                                                       \
-		"	push %rdi\n"                                                                     \
-		"	push %rsi\n"                                                                     \
-		"	push %rdx\n"                                                                     \
-		"	.cfi_adjust_cfa_offset 24\n"                                                     \
-		"	lea 24(%rsp), %rdx\n"                                                            \
-		"	push %rcx\n"                                                                     \
-		"	push %r8\n"                                                                      \
-		"	push %r9\n"                                                                      \
-		"	sub $8, %rsp\n"                                                                  \
-		"	.cfi_adjust_cfa_offset 32\n"                                                     \
-		"	call " first "\n"                                                          \
-		"	add $8, %rsp\n"                                                                  \
-		"	pop %r9\n"                                                                       \
-		"	pop %r8\n"                                                                       \
-		"	pop %rcx\n"                                                                      \
-		"	pop %rdx\n"                                                                      \
-		"	pop %rsi\n"                                                                      \
-		"	pop %rdi\n"                                                                      \
-		"	.cfi_adjust_cfa_offset -56\n"                                                    \
-		"	jmp *" real "(%rip)\n"                                                     \
-		"	.cfi_endproc\n"                                                                  \
-		".size " name ", . - " name "\n")
+		"	endbr64\n" CPU_CALL_FIRST(first) "	jmp *" real "(%rip)\n"             \
+							 "	.cfi_endproc\n"                         \
+							 ".size " name ", . - " name "\n")
 
 /* In `first` above, without arguments on the stack: the state in the caller of the hook. */
 #define cpu_jump_caller(return_address, pc_out, sp_out, bp_out)                                    \

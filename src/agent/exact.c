@@ -29,8 +29,6 @@
 
 #define MORE 63u /* pop or push does not fit into its 6 bits */
 
-#define INLINE inline __attribute__((always_inline))
-
 /* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
  * byte last. */
 static inline uint8_t *put_start(struct writer *w, uint64_t ticks, const void *block,

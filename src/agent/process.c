@@ -179,38 +179,37 @@ static void note_spawn(pid_t child, const char *path, const struct walk_start *a
 	tracks_add(SPOOL_INSTANT, &spawned, values, at);
 }
 
-EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
-		       const posix_spawn_file_actions_t *actions,
-		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
-		       char *const envp[restrict])
+/* Inlined, so that the stack begins at the hook's caller. */
+static INLINE int spawn_noted(spawn *const *entry, pid_t *child, const char *path,
+			      const posix_spawn_file_actions_t *actions,
+			      const posix_spawnattr_t *attributes, char *const argv[],
+			      char *const envp[])
 {
 	WALK_CALLER(at);
 	pid_t own = 0;
 	pid_t *number = child ? child : &own;
 
-	if (!next.posix_spawn)
+	if (!*entry)
 		process_look_up();
-	int result = next.posix_spawn(number, path, actions, attributes, argv, envp);
+	int result = (*entry)(number, path, actions, attributes, argv, envp);
 
 	if (!result)
 		note_spawn(*number, path, &at);
 	return result;
 }
 
+EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
+		       const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+		       char *const envp[restrict])
+{
+	return spawn_noted(&next.posix_spawn, child, path, actions, attributes, argv, envp);
+}
+
 EXPORT int posix_spawnp(pid_t *child, const char *file, const posix_spawn_file_actions_t *actions,
 			const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	WALK_CALLER(at);
-	pid_t own = 0;
-	pid_t *number = child ? child : &own;
-
-	if (!next.posix_spawnp)
-		process_look_up();
-	int result = next.posix_spawnp(number, file, actions, attributes, argv, envp);
-
-	if (!result)
-		note_spawn(*number, file, &at);
-	return result;
+	return spawn_noted(&next.posix_spawnp, child, file, actions, attributes, argv, envp);
 }
 
 void process_exec(const char *path, const struct walk_start *at)

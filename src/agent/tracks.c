@@ -28,8 +28,6 @@
 /* A record without texts and stack, and what is stored beyond its end. */
 #define EVENT_BYTES 64u
 
-#define INLINE inline __attribute__((always_inline))
-
 /* One cache line. */
 struct type {
 	const char *name, *category, *unit;
