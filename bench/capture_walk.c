@@ -5,8 +5,8 @@
  * modules.c and the agent's options.
  */
 #include "agent/cpu.h"
-#include "agent/modules.h"
-#include "agent/walk.h"
+#include "agent/unwind/modules.h"
+#include "agent/unwind/walk.h"
 
 #include <sys/mman.h>
 

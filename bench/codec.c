@@ -12,8 +12,8 @@
  */
 #include "convert/memtrace.h"
 #include "convert/memtrace_format.h"
-#include "trace/columns.h"
-#include "trace/format.h"
+#include "format/columns.h"
+#include "format/format.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/ocaml_service.h"
+#include "agent/ocaml/ocaml_service.h"
 
 static const struct library_sink *sink; /* NULL: no session */
 static bool inherited;			/* the runtime still samples for the parent's session */

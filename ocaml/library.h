@@ -4,7 +4,7 @@
  *
  *	mayfly.ml ──> events.c ──────────┐
  *	mayfly.ml ──> primitives.c ──> engine.c ──> to_memtrace.c   a Memtrace file
- *	runtime   ──> agent/memprof.c ──┘    ├────> to_spool.c      a spool of mayfly's
+ *	runtime   ──> agent/ocaml/memprof.c ──┘    ├────> to_spool.c      a spool of mayfly's
  *	                                     └────> the agent       when `mayfly record` runs us
  *
  * All runs with OCaml's runtime lock held and lets no other OCaml code run meanwhile, so nothing
@@ -13,7 +13,7 @@
 #ifndef MAYFLY_LIBRARY_H
 #define MAYFLY_LIBRARY_H
 
-#include "agent/memprof.h"
+#include "agent/ocaml/memprof.h"
 
 /* Where a session's blocks go. As memprof_allocated() and the others. */
 struct library_sink {

@@ -14,7 +14,7 @@
 #include "events.h"
 #include "library.h"
 
-#include "agent/ocaml_blocks.h"
+#include "agent/ocaml/ocaml_blocks.h"
 
 /* caml/memprof.h and caml/backtrace_prim.h show these to the runtime alone. */
 extern value caml_memprof_start(value rate, value frames, value tracker);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c and
- * agent/ocaml_blocks.c). Here is what that code needs of the agent, which is not in the program:
+ * agent/ocaml/ocaml_blocks.c). Here is what that code needs of the agent, which is not in the
+ *program:
  *
  *	agent_config	where the spool is to be
  *	self		one writer, handed from thread to thread: the runtime lock is held
  *	clock		CLOCK_MONOTONIC
  *	locks		none: see library.h
  *
- * Events and labels of the program's, too, by agent/tracks.c and agent/labels.c; a thread's labels
- * are put into the one `self` when it comes here.
+ * Events and labels of the program's, too, by agent/events/tracks.c and agent/events/labels.c; a
+ *thread's labels are put into the one `self` when it comes here.
  */
 #include "library.h"
 
@@ -18,15 +19,15 @@
 #include <time.h>
 
 #include "agent/agent.h"
-#include "agent/calls.h"
+#include "agent/events/calls.h"
 #include "agent/cpu.h"
-#include "agent/labels.h"
-#include "agent/modules.h"
-#include "agent/ocaml_blocks.h"
+#include "agent/events/labels.h"
+#include "agent/unwind/modules.h"
+#include "agent/ocaml/ocaml_blocks.h"
 #include "agent/path.h"
 #include "agent/spool.h"
-#include "agent/tracks.h"
-#include "agent/walk.h"
+#include "agent/events/tracks.h"
+#include "agent/unwind/walk.h"
 
 AGENT_PER_THREAD struct thread self;
 struct agent_config agent_config;

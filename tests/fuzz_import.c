@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/eventlog.h"
+#include "convert/import/eventlog.h"
 #include "convert/formats.h"
-#include "convert/heap_text.h"
-#include "convert/heaptrack.h"
-#include "convert/pprof.h"
+#include "convert/import/heap_text.h"
+#include "convert/import/heaptrack.h"
+#include "convert/import/pprof.h"
 
 #include "fuzz_main.h"
 

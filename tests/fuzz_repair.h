@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 static void repair(uint8_t *bytes, size_t size)
 {

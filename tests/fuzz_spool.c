@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/spool_format.h"
-#include "trace/spool_convert.h"
+#include "format/spool_format.h"
+#include "spool/spool_convert.h"
 
 #include "fuzz_main.h"
 

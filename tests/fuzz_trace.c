@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/diff.h"
+#include "query/diff.h"
 #include "trace/merge.h"
 #include "trace/sums.h"
 

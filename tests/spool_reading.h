@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "trace/spool_stream.h"
+#include "spool/spool_stream.h"
 
 #include "spool_writer.h"
 #include "test.h"

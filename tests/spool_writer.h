@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/spool_format.h"
-#include "trace/varint.h"
+#include "format/spool_format.h"
+#include "format/varint.h"
 
 #define WRITER_HEADER_BYTES 8192u
 #define WRITER_PACKET_BYTES 4096u

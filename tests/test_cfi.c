@@ -3,7 +3,7 @@
  * cfi.c on small .eh_frame sections made here: each instruction, the row limits, expressions, and
  * every damage of one byte and every cut, which must neither crash nor read outside.
  */
-#include "agent/cfi.h"
+#include "agent/unwind/cfi.h"
 
 #include "test.h"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "test.h"
-#include "trace/bytes.h"
-#include "trace/columns.h"
-#include "trace/events.h"
-#include "trace/format.h"
+#include "format/bytes.h"
+#include "format/columns.h"
+#include "format/events.h"
+#include "format/format.h"
 
 #define TYPE   TRACE_TYPE('T', 'E', 'S', 'T')
 #define BUDGET ((uint64_t)256 << 20)

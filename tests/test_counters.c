@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trace/fragments.h"
-#include "trace/spool_format.h"
+#include "format/spool_format.h"
 #include "trace/thin.h"
 #include "trace/writer.h"
 

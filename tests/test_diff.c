@@ -7,8 +7,8 @@
 #include "agent/sampler.h"
 #include "history.h"
 #include "test.h"
-#include "trace/diff.h"
-#include "trace/estimate.h"
+#include "query/diff.h"
+#include "format/estimate.h"
 
 #include <math.h>
 

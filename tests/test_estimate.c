@@ -6,7 +6,7 @@
  */
 #include "agent/sampler.h"
 #include "test.h"
-#include "trace/estimate.h"
+#include "format/estimate.h"
 #include "trace/thin.h"
 
 #include <math.h>

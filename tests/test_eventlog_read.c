@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/eventlog.h"
+#include "convert/import/eventlog.h"
 
 #include "test.h"
 

@@ -42,13 +42,12 @@ def public_headers_alone(name):
 
 @case
 def private_headers_alone():
-    for header in sorted(glob.glob(os.path.join(SOURCE, "src", "*", "*.h"))):
-        name = os.path.relpath(header, os.path.join(SOURCE, "src"))
+    for name in source_files(".h"):
         compiles(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
                   "-Wno-unused-function", "-Wno-unused-variable", "-fsyntax-only",
                   "-I" + os.path.join(SOURCE, "include"), "-I" + os.path.join(SOURCE, "src"),
                   "-I" + BUILD],
-                 '#include "%s"\n' % name, header)
+                 '#include "%s"\n' % name, name)
 
 
 def symbols(*arguments):
@@ -107,54 +106,170 @@ def agent_calls_nothing_that_allocates():
     same(sorted(used & forbidden), [], "functions of libc")
 
 
-ALLOWED = {  # folder -> folders whose headers it may include
-    "trace": {"trace"},
-    "symbols": {"symbols"},
-    "agent": {"agent", "trace"},
-    "convert": {"convert", "trace"},
-    "stream": {"stream", "trace"},
-    "cli": {"cli", "trace", "symbols", "convert", "stream"},
+ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and functions it may use
+    "format": set(),
+    "trace": {"format"},
+    "spool": {"format", "trace"},
+    "query": {"format", "trace"},
+    "answer": {"format", "trace", "query"},
+    "convert/import": {"format", "trace"},
+    "convert/export": {"format", "trace", "query", "answer"},
+    "convert": {"convert/import", "convert/export", "trace"},
+    "symbols": set(),
+    "stream": {"format"},
+    "record": {"format", "trace", "spool", "symbols", "stream"},
+    "agent/unwind": set(),
+    "agent": {"agent/unwind"},
+    "agent/events": {"agent", "agent/unwind"},
+    "agent/ocaml": {"agent", "agent/unwind", "agent/events"},
+    "cli": {"format", "trace", "spool", "query", "answer", "convert", "convert/import",
+            "convert/export", "symbols", "stream", "record"},
 }
+# Of format's headers the agent uses these.
+AGENT_FORMAT = {"format/spool_format.h", "format/varint.h"}
+
+
+def room_of(path):
+    """The room of a file below src, whose path is relative to src."""
+    folder = os.path.dirname(path)
+    while folder and folder not in ROOMS:
+        folder = os.path.dirname(folder)
+    check(folder, path, "is in no room")
+    return folder
+
+
+def may_use(room, other):
+    return room == other or other in ROOMS[room]
+
+
+def source_files(*endings):
+    """The files below src, relative to it."""
+    for path, _, names in sorted(os.walk(os.path.join(SOURCE, "src"))):
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield os.path.relpath(os.path.join(path, name), os.path.join(SOURCE, "src"))
+
+
+def circles(graph):
+    """The strongly connected components of more than one member (Tarjan)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(at):
+        index[at] = low[at] = len(index)
+        stack.append(at)
+        for other in graph[at]:
+            if other not in index:
+                visit(other)
+                low[at] = min(low[at], low[other])
+            elif other in stack:
+                low[at] = min(low[at], index[other])
+        if low[at] == index[at]:
+            members = stack[stack.index(at):]
+            del stack[stack.index(at):]
+            if len(members) > 1:
+                found.append(sorted(members))
+
+    for at in sorted(graph):
+        if at not in index:
+            visit(at)
+    return found
+
+
+def file_graph():
+    """Which source file needs a function or variable of which other, by their object files."""
+    defined, needed = {}, {}
+    for path in glob.glob(os.path.join(BUILD, "src", "**", "*.o"), recursive=True):
+        parts = re.match(r"src/(.*?)/?[^/]*\.p/(.*)\.o$", os.path.relpath(path, BUILD))
+        # meson writes the / of a source in a folder below as _.
+        name = next((file for file in source_files(".c")
+                     if file.startswith(parts.group(1)) and
+                     file[len(parts.group(1)) + 1:].replace("/", "_") == parts.group(2)), None)
+        if not name:
+            continue
+        # The agent is a program of its own, with names that others have, too.
+        world = "agent" if name.startswith("agent/") else "mayfly"
+        needed[name] = set()
+        for line in symbols(path):
+            kind, symbol = line.split()[-2:]
+            if kind in "TDBRVWC":
+                defined[world, symbol] = name
+            elif kind in "Uwv":
+                needed[name].add((world, symbol))
+    check(len(needed) > 150, "only", len(needed), "object files")
+    return {name: {defined[symbol] for symbol in symbols if symbol in defined} - {name}
+            for name, symbols in needed.items()}
+
+
+def includes(path):
+    with open(os.path.join(SOURCE, "src", path)) as file:
+        return re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read(), re.MULTILINE)
 
 
 @case
-def layers():
-    """Nothing depends on cli; trace depends on nothing."""
-    for folder, allowed in ALLOWED.items():
-        for path in glob.glob(os.path.join(SOURCE, "src", folder, "*.[ch]")):
-            with open(path) as file:
-                for line in file:
-                    match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
-                    if not match:
-                        continue
-                    target = os.path.normpath(os.path.join(folder, match.group(1))) \
-                        if match.group(1).startswith("..") or "/" not in match.group(1) \
-                        else match.group(1)
-                    other = target.split("/")[0] if "/" in target else folder
-                    if other in ALLOWED:
-                        check(other in allowed, path, "includes", match.group(1))
-                        # Of the trace's private headers the agent uses what it writes, alone.
-                        if folder == "agent" and other == "trace":
-                            check(target in ("trace/spool_format.h", "trace/varint.h"), path,
-                                  "includes", target)
+def rooms():
+    """What a room includes and calls lies in itself or in the rooms that it may use."""
+    bad = []
+    files = set(source_files(".c", ".h"))
+    for path in sorted(files):
+        room = room_of(path)
+        for target in includes(path):
+            if target not in files:
+                continue
+            if room.startswith("agent") and target in AGENT_FORMAT:
+                continue
+            if not may_use(room, room_of(target)):
+                bad.append("%s includes %s" % (path, target))
+    for path, others in sorted(file_graph().items()):
+        bad += ["%s calls %s" % (path, other) for other in sorted(others)
+                if not may_use(room_of(path), room_of(other))]
+    same(bad, [], "arrows that run the wrong way")
+
+
+@case
+def rooms_go_one_way():
+    same(circles({room: others for room, others in ROOMS.items()}), [], "circles of rooms")
+
+
+@case
+def files_go_one_way():
+    """No file needs another that needs it, by what they call and by what they include."""
+    same(circles(file_graph()), [], "circles of files by their functions")
+    headers = set(source_files(".h"))
+    same(circles({path: set(includes(path)) & headers for path in headers}), [],
+         "circles of headers")
+
+
+@case
+def names_of_files_are_unique():
+    seen = {}
+    for path in source_files(".c", ".h"):
+        seen.setdefault(os.path.basename(path), []).append(path)
+    same([paths for paths in seen.values() if len(paths) > 1], [], "files of one name")
+
+
+PURE = ("format", "trace", "spool", "query", "answer")
 
 
 @case
 def trace_is_pure():
-    """src/trace does no input or output, starts no threads and has no global state."""
+    """The rooms of the trace do no input or output, start no threads and have no global state."""
     forbidden = re.compile(r"#\s*include\s*<(stdio|pthread|threads|unistd|fcntl|sys/mman|signal|"
                            r"errno|time|locale)\.h>")
-    for path in glob.glob(os.path.join(SOURCE, "src", "trace", "*.[ch]")):
-        with open(path) as file:
+    for path in source_files(".c", ".h"):
+        if not path.startswith(tuple(room + "/" for room in PURE)):
+            continue
+        with open(os.path.join(SOURCE, "src", path)) as file:
             match = forbidden.search(file.read())
         check(not match, path, match and match.group(0))
-    library = os.path.join(BUILD, "src", "trace", "libmayfly-trace.a")
-    result = run(["readelf", "-SW", library])
-    check(result.code == 0, "readelf", result)
-    # .data.rel.ro holds constants with addresses in them; nothing may be in these:
-    found = [line for line in result.out.decode().splitlines() if re.search(
-        r" \.(data|bss|tdata|tbss)(\.(?!rel\.ro)\S+)? +\w+ +[0-9a-f]+ [0-9a-f]+ 0*[1-9a-f]", line)]
-    same(found, [], "writable data in " + library)
+    for room in PURE:
+        library, = glob.glob(os.path.join(BUILD, "src", room, "libmayfly-*.a"))
+        result = run(["readelf", "-SW", library])
+        check(result.code == 0, "readelf", result)
+        # .data.rel.ro holds constants with addresses in them; nothing may be in these:
+        found = [line for line in result.out.decode().splitlines() if re.search(
+            r" \.(data|bss|tdata|tbss)(\.(?!rel\.ro)\S+)? +\w+ +[0-9a-f]+ [0-9a-f]+ 0*[1-9a-f]",
+            line)]
+        same(found, [], "writable data in " + library)
 
 
 @case
@@ -167,7 +282,10 @@ def trace_for_wasm():
     with Folder() as here:
         for header in ("zstd.h", "zstd_errors.h"):
             shutil.copy(os.path.join("/usr/include", header), here.path)
-        for path in sorted(glob.glob(os.path.join(SOURCE, "src", "trace", "*.c"))):
+        for path in source_files(".c"):
+            if not path.startswith(tuple(room + "/" for room in PURE)):
+                continue
+            path = os.path.join(SOURCE, "src", path)
             result = run(["clang-14", "--target=wasm32-wasi", "-isystem", sysroot, "-std=gnu11",
                           "-D_GNU_SOURCE", '-DMAYFLY_VERSION="0"', "-O1", "-Wall", "-Wextra",
                           "-Wno-missing-field-initializers",
@@ -186,8 +304,8 @@ def clang_compiles_without_warnings():
              "-I" + os.path.join(SOURCE, "include"), "-I" + os.path.join(SOURCE, "src"), "-I" + BUILD,
              "-I" + os.path.join(BUILD, "src", "cli"), "-I" + os.path.join(BUILD, "src", "convert")]
     bad = []
-    for path in sorted(glob.glob(os.path.join(SOURCE, "src", "*", "*.c"))):
-        result = run(["clang-14", *flags, path])
+    for path in source_files(".c"):
+        result = run(["clang-14", *flags, os.path.join(SOURCE, "src", path)])
         if result.code or result.err:
             bad.append(result.err.decode()[:1500])
     check(not bad, "\n".join(bad))

@@ -8,11 +8,11 @@
 #include <zstd.h>
 
 #include "convert/formats.h"
-#include "convert/heap_text.h"
-#include "convert/heaptrack.h"
-#include "convert/packed.h"
-#include "convert/pprof.h"
-#include "trace/bytes.h"
+#include "convert/import/heap_text.h"
+#include "convert/import/heaptrack.h"
+#include "convert/import/packed.h"
+#include "convert/import/pprof.h"
+#include "format/bytes.h"
 
 #include "test.h"
 

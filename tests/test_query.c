@@ -7,8 +7,8 @@
  */
 #include "random_trace.h"
 #include "trace/cursor.h"
-#include "trace/estimate.h"
-#include "trace/query_two.h"
+#include "format/estimate.h"
+#include "query/query_two.h"
 #include "trace/sums.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "trace/cursor.h"
-#include "trace/estimate.h"
+#include "format/estimate.h"
 #include "trace/thin.h"
 
 #include "history.h"

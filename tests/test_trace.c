@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "trace/cursor.h"
-#include "trace/estimate.h"
-#include "trace/format.h"
+#include "format/estimate.h"
+#include "format/format.h"
 #include "trace/sums.h"
 
 #include "history.h"

@@ -5,8 +5,8 @@
  */
 #include <mayfly/trace.h>
 
-#include "trace/columns.h"
-#include "trace/format.h"
+#include "format/columns.h"
+#include "format/format.h"
 
 #include "fuzz_repair.h"
 #include "random_tracks.h"

@@ -13,9 +13,9 @@
  * and no more.
  */
 #include "agent/cpu.h"
-#include "agent/modules.h"
-#include "agent/walk.h"
-#include "trace/spool_format.h"
+#include "agent/unwind/modules.h"
+#include "agent/unwind/walk.h"
+#include "format/spool_format.h"
 
 #include <dlfcn.h>
 #include <errno.h>

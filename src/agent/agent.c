@@ -8,7 +8,7 @@
  * libraries allocate in theirs are seen. What needs more of libc (thread keys, fork handlers) waits
  * for our constructor.
  */
-#include "agent.h"
+#include "agent/agent.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -20,16 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "allocator.h"
-#include "cpu.h"
-#include "live.h"
-#include "mappings.h"
-#include "modules.h"
-#include "ocaml.h"
-#include "path.h"
-#include "process.h"
-#include "spool.h"
-#include "walk.h"
+#include "agent/allocator.h"
+#include "agent/cpu.h"
+#include "agent/live.h"
+#include "agent/events/mappings.h"
+#include "agent/unwind/modules.h"
+#include "agent/ocaml/ocaml.h"
+#include "agent/path.h"
+#include "agent/events/process.h"
+#include "agent/spool.h"
+#include "agent/unwind/walk.h"
 
 AGENT_PER_THREAD struct thread self;
 

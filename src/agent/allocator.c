@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The allocator's own view: see allocator.h. */
-#include "allocator.h"
+#include "agent/allocator.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu.h"
-#include "path.h"
+#include "agent/cpu.h"
+#include "agent/path.h"
 
 #define LONGEST_WAIT_NS	 1000000000ull
 #define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */

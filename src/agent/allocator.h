@@ -13,8 +13,8 @@
 #ifndef MAYFLY_ALLOCATOR_H
 #define MAYFLY_ALLOCATOR_H
 
-#include "agent.h"
-#include "spool.h"
+#include "agent/agent.h"
+#include "agent/spool.h"
 
 extern _Atomic uint64_t allocator_next; /* ticks when it is due */
 

@@ -9,7 +9,7 @@
  * back, for that one exec. In a vfork child the process id differs from ours, so its exec passes
  * untouched.
  */
-#include "agent.h"
+#include "agent/agent.h"
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu.h"
-#include "process.h"
+#include "agent/cpu.h"
+#include "agent/events/process.h"
 
 #define PRELOAD	     "LD_PRELOAD="
 #define SETTINGS     "MAYFLY="

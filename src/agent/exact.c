@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact mode: see exact.h, and the end of the comment on records in trace/spool_format.h.
+ * Exact mode: see exact.h, and the end of the comment on records in format/spool_format.h.
  *
  *   malloc ──> real malloc ──> walk the stack ──> read the clock ──> ALLOC record
  *   free   ──> read the clock ──> RELEASE record ──> real free
@@ -8,18 +8,18 @@
  * So on one address the times of all records are in order, whatever thread writes them: a block is
  * known to nobody else before its ALLOC, and its address to no other block before its RELEASE.
  */
-#include "exact.h"
+#include "agent/exact.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "allocator.h"
-#include "cpu.h"
-#include "fields.h"
-#include "labels.h"
-#include "path.h"
-#include "spool.h"
-#include "walk.h"
+#include "agent/allocator.h"
+#include "agent/cpu.h"
+#include "agent/fields.h"
+#include "agent/events/labels.h"
+#include "agent/path.h"
+#include "agent/spool.h"
+#include "agent/unwind/walk.h"
 
 /* The fields of a record, and what is stored beyond the end of the last of them. */
 #define RELEASE_BYTES 32u

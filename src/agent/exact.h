@@ -9,7 +9,7 @@
 #ifndef MAYFLY_EXACT_H
 #define MAYFLY_EXACT_H
 
-#include "agent.h"
+#include "agent/agent.h"
 
 /* In the place of the hooks: the caller's frame is the program's. */
 void *exact_malloc(size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of the records that are made to be written fast: see trace/spool_format.h.
+ * Fields of the records that are made to be written fast: see format/spool_format.h.
  */
 #ifndef MAYFLY_FIELDS_H
 #define MAYFLY_FIELDS_H

@@ -9,7 +9,7 @@
  * Every block handed out comes from the real function unchanged, so blocks may pass freely between
  * code that sees the hooks and code that does not.
  */
-#include "agent.h"
+#include "agent/agent.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,16 +20,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "allocator.h"
-#include "cpu.h"
-#include "exact.h"
-#include "labels.h"
-#include "live.h"
-#include "modules.h"
-#include "path.h"
-#include "process.h"
-#include "spool.h"
-#include "walk.h"
+#include "agent/allocator.h"
+#include "agent/cpu.h"
+#include "agent/exact.h"
+#include "agent/events/labels.h"
+#include "agent/live.h"
+#include "agent/unwind/modules.h"
+#include "agent/path.h"
+#include "agent/events/process.h"
+#include "agent/spool.h"
+#include "agent/unwind/walk.h"
 
 /* ---- the real functions ---- */
 

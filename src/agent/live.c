@@ -18,11 +18,11 @@
  * the new array is therefore filled for both masks. Replaced arrays stay mapped, for late readers;
  * all together are smaller than the one in use.
  */
-#include "live.h"
+#include "agent/live.h"
 
 #include <sys/mman.h>
 
-#include "cpu.h"
+#include "agent/cpu.h"
 
 #define TABLE_MIN 1024u
 

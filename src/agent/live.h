@@ -8,7 +8,7 @@
 #ifndef MAYFLY_LIVE_H
 #define MAYFLY_LIVE_H
 
-#include "agent.h"
+#include "agent/agent.h"
 
 struct live_block {
 	uintptr_t block;   /* 0: empty slot */

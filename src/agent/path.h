@@ -6,10 +6,10 @@
 #ifndef MAYFLY_PATH_H
 #define MAYFLY_PATH_H
 
-#include "agent.h"
-#include "cpu.h"
-#include "spool.h"
-#include "walk.h"
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/spool.h"
+#include "agent/unwind/walk.h"
 
 /* False: a signal handler, while the thread is on the path already. */
 static inline bool path_enter(void)

@@ -25,7 +25,7 @@
  * `left` counts down to the next point, that byte included. It is never more than R, so that each
  * block of R bytes or more comes here; what is beyond R of a long way waits in `carried`.
  */
-#include "sampler.h"
+#include "agent/sampler.h"
 
 #include <stdbool.h>
 

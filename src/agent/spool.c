@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing the spool: see spool.h, and trace/spool_format.h for the layout of the file.
+ * Writing the spool: see spool.h, and format/spool_format.h for the layout of the file.
  *
  * The file is mapped in windows, the first large enough for most runs. Its disk blocks are reserved
  * before they are touched (a store into a hole of a full disk would be a SIGBUS), normally by the
  * recorder, which looks on from outside; when nobody does, by the thread that needs the next
  * packet. No descriptor stays open: the file is opened again for each extension.
  */
-#include "spool.h"
+#include "agent/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cpu.h"
-#include "labels.h"
-#include "modules.h"
+#include "agent/cpu.h"
+#include "agent/events/labels.h"
+#include "agent/unwind/modules.h"
 
 /* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
  * user, and cannot open the file again, still has room for millions of samples; of 4 MiB where

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "agent.h"
-#include "walk.h"
+#include "agent/agent.h"
+#include "agent/unwind/walk.h"
 
 struct writer {
 	struct spool_packet *packet; /* NULL: none, and at == end */

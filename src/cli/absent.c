@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What converted traces do not have: see absent.h. */
-#include "absent.h"
+#include "cli/absent.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* In sentences, and in JSON. */
 static const struct {

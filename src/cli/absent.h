@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-#include "output.h"
-#include "question.h"
+#include "cli/output.h"
+#include "cli/question.h"
 
 /* "the peak, threads" */
 char *absent_text(char *buffer, size_t size, uint32_t absent);

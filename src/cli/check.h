@@ -13,8 +13,8 @@
 #ifndef MAYFLY_CHECK_H
 #define MAYFLY_CHECK_H
 
-#include "report.h"
-#include "suppressions.h"
+#include "cli/report/report.h"
+#include "cli/suppressions.h"
 
 enum check_metric {
 	CHECK_PEAK,

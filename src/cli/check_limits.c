@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_limits.c: limits, from options and from files. */
-#include "check.h"
+#include "cli/check.h"
 
-#include "cli.h"
-#include "options.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include <ctype.h>
 #include <errno.h>

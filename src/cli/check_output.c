@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_output.c: verdicts as text, JSON and JUnit's XML. */
-#include "check.h"
+#include "cli/check.h"
 
-#include "target.h"
+#include "cli/target.h"
 
 #include <inttypes.h>
 #include <math.h>

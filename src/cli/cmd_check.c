@@ -5,11 +5,11 @@
  * Each limit is a query by stack: its total is compared with the limit, and its largest rows are
  * the guilty stacks. Limits on increases put the same query to the baseline.
  */
-#include "check.h"
+#include "cli/check.h"
 
-#include "absent.h"
-#include "options.h"
-#include "trace/diff.h"
+#include "cli/absent.h"
+#include "cli/options.h"
+#include "query/diff.h"
 
 #include <getopt.h>
 #include <stdlib.h>

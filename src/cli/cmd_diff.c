@@ -2,14 +2,14 @@
 /*
  * mayfly diff: what changed from one trace to another, and whether that may be chance.
  *
- * options -> one query to both traces -> rows side by side (trace/diff.h) -> three lines of a
+ * options -> one query to both traces -> rows side by side (query/diff.h) -> three lines of a
  * summary, then a table, a list of stacks, or JSON.
  */
-#include "report.h"
+#include "cli/report/report.h"
 
-#include "absent.h"
-#include "options.h"
-#include "trace/diff.h"
+#include "cli/absent.h"
+#include "cli/options.h"
+#include "query/diff.h"
 
 #include <getopt.h>
 #include <inttypes.h>

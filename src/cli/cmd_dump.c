@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly dump: every event, one a line; of snapshots, every counter. */
-#include "cli.h"
-#include "json.h"
-#include "open_trace.h"
-#include "output.h"
-#include "places.h"
-#include "track_text.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/open_trace.h"
+#include "cli/output.h"
+#include "cli/places.h"
+#include "cli/track_text.h"
 
-#include "convert/eventlog.h"
+#include "convert/import/eventlog.h"
 #include "convert/memtrace.h"
 #include "trace/sums.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly export: a trace as another tool's file. */
-#include "absent.h"
-#include "cli.h"
+#include "cli/absent.h"
+#include "cli/cli.h"
 #include "convert/formats.h"
-#include "open_trace.h"
-#include "places.h"
-#include "question.h"
-#include "target.h"
+#include "cli/open_trace.h"
+#include "cli/places.h"
+#include "cli/question.h"
+#include "cli/target.h"
 
 #include <ctype.h>
 #include <getopt.h>

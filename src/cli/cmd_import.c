@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly import: a trace from another tool's file. */
-#include "cli.h"
+#include "cli/cli.h"
 #include "convert/formats.h"
-#include "open_trace.h"
-#include "target.h"
+#include "cli/open_trace.h"
+#include "cli/target.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly info: what a trace is, and how good. */
-#include "cli.h"
-#include "json.h"
-#include "open_trace.h"
-#include "output.h"
-#include "places.h"
-#include "report_rss.h"
-#include "track_text.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/open_trace.h"
+#include "cli/output.h"
+#include "cli/places.h"
+#include "cli/report/report_rss.h"
+#include "cli/track_text.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -5,11 +5,11 @@
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
  */
-#include "absent.h"
-#include "report.h"
+#include "cli/absent.h"
+#include "cli/report/report.h"
 
-#include "options.h"
-#include "suppressions.h"
+#include "cli/options.h"
+#include "cli/suppressions.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly merge: many traces as one. trace/merge.h does it; this opens and closes files. */
-#include "cli.h"
-#include "open_trace.h"
-#include "options.h"
-#include "output.h"
-#include "target.h"
+#include "cli/cli.h"
+#include "cli/open_trace.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/target.h"
 #include "trace/merge.h"
 
 #include <getopt.h>

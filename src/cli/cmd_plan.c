@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly plan: from an exact trace, what each sampling interval would give and cost. */
-#include "cli.h"
-#include "json.h"
-#include "open_trace.h"
-#include "options.h"
-#include "output.h"
-#include "places.h"
-#include "track_text.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/open_trace.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/places.h"
+#include "cli/track_text.h"
 
-#include "trace/plan.h"
+#include "query/plan.h"
 
 #include <getopt.h>
 #include <inttypes.h>

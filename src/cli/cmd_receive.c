@@ -8,7 +8,7 @@
  * Between two connections, and after a receiver that was killed, the part and its id are all that
  *is needed to go on.
  */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "output.h"
-#include "part.h"
-#include "record_stream.h"
-#include "replace.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "record/part.h"
+#include "cli/record_stream.h"
+#include "cli/replace.h"
 #include "stream/receiver.h"
 
 #define DEFAULT_OUTPUT	   "received.mayfly"

@@ -12,7 +12,7 @@
  * to mayfly meanwhile, spools and parts stay and every command reads them. The spools are removed
  * when the traces made from them are complete.
  */
-#include "record.h"
+#include "cli/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "symbols/symbols.h"
 
 char *record_format(const char *text, ...)

@@ -5,13 +5,13 @@
  * options -> struct mayfly_query -> rows -> a table, a list of stacks, or JSON; report.h says which
  * file does what.
  */
-#include "report.h"
+#include "cli/report/report.h"
 
-#include "absent.h"
-#include "options.h"
-#include "report_fragmentation.h"
-#include "report_rss.h"
-#include "track_text.h"
+#include "cli/absent.h"
+#include "cli/options.h"
+#include "cli/report/report_fragmentation.h"
+#include "cli/report/report_rss.h"
+#include "cli/track_text.h"
 
 #include <getopt.h>
 

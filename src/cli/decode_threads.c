@@ -5,7 +5,7 @@
  * Whoever waits for a task that nobody has begun runs it: so there is never a wait for threads that
  * are busy with something else, or could not be started.
  */
-#include "decode_threads.h"
+#include "cli/decode_threads.h"
 
 #include <pthread.h>
 #include <sched.h>

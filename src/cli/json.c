@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON of the things that several commands print. */
-#include "json.h"
+#include "cli/json.h"
 
-#include "absent.h"
-#include "cli.h"
-#include "output.h"
-#include "places.h"
-#include "track_text.h"
+#include "cli/absent.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/places.h"
+#include "cli/track_text.h"
 
-#include "convert/by_label.h"
+#include "answer/by_label.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the file that a command was given. */
-#include "open_trace.h"
+#include "cli/open_trace.h"
 
-#include "cli.h"
-#include "decode_threads.h"
-#include "finalise.h"
+#include "cli/cli.h"
+#include "cli/decode_threads.h"
+#include "record/finalise.h"
 #include "symbols/symbols.h"
 #include "trace/recording.h"
-#include "trace/spool_packets.h"
+#include "spool/spool_packets.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text for people. */
-#include "output.h"
+#include "cli/output.h"
 
-#include "convert/plain_name.h"
+#include "answer/plain_name.h"
 
 #include <ctype.h>
 #include <langinfo.h>

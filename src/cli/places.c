@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the things of a trace are called. */
-#include "places.h"
+#include "cli/places.h"
 
-#include "absent.h"
-#include "convert/plain_name.h"
-#include "convert/shown_stacks.h"
+#include "cli/absent.h"
+#include "answer/plain_name.h"
+#include "answer/shown_stacks.h"
 #include "trace/sums.h"
 
 #include <ctype.h>

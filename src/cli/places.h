@@ -6,8 +6,8 @@
 #ifndef MAYFLY_PLACES_H
 #define MAYFLY_PLACES_H
 
-#include "options.h"
-#include "output.h"
+#include "cli/options.h"
+#include "cli/output.h"
 
 /* "function", or "module+0x1234" when it is unknown, or "[stack cut]", "[12 frames left out]". */
 char *place_name(char *buffer, size_t size, const struct mayfly_place *place);

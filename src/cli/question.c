@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a query. */
-#include "question.h"
+#include "cli/question.h"
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

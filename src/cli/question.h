@@ -15,8 +15,8 @@
 #ifndef MAYFLY_QUESTION_H
 #define MAYFLY_QUESTION_H
 
-#include "options.h"
-#include "places.h"
+#include "cli/options.h"
+#include "cli/places.h"
 
 #include <getopt.h>
 #include <mayfly/trace.h>

@@ -19,11 +19,11 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "child.h"
-#include "clock.h"
-#include "program.h"
-#include "record_stream.h"
-#include "recorder.h"
+#include "record/child.h"
+#include "record/clock.h"
+#include "record/program.h"
+#include "cli/record_stream.h"
+#include "record/recorder.h"
 
 /* As env, nohup, timeout and others that run a command. */
 enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 };

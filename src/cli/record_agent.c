@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: what the program finds in its environment, the agent and its settings. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Where the build was told to install; another build system may leave that open. */
 #ifndef MAYFLY_PREFIX

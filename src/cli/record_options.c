@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: its options, and the settings in MAYFLY that are its own, too. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "options.h"
-#include "output.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/output.h"
 
 #define DEFAULT_INTERVAL_LOG2 19
 #define MAX_INTERVAL_LOG2     40

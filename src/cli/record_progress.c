@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: the line that shows how far it is. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "output.h"
+#include "cli/output.h"
 
 #define PROGRESS_NS 200000000ll
 

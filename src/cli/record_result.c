@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: what is said at the end. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "output.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 
 #define BEHIND_NS 500000000ll /* the recorder's being late that is worth a word */
 

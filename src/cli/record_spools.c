@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: the spools of the processes, and a recorder for each. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "replace.h"
+#include "cli/cli.h"
+#include "cli/replace.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record --stream: see record_stream.h. */
-#include "record_stream.h"
+#include "cli/record_stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "clock.h"
-#include "options.h"
-#include "output.h"
+#include "cli/cli.h"
+#include "record/clock.h"
+#include "cli/options.h"
+#include "cli/output.h"
 
 #define DEFAULT_BUFFER	   (64ull << 20)
 #define LEAST_BUFFER	   (64ull << 10)

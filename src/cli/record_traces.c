@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: when the program has ended, spools become traces. */
-#include "record.h"
+#include "cli/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 static bool add_piece(struct pieces *list, char *spool, pid_t pid, const struct spool_glance *g)
 {

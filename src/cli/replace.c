@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a new trace may take the place of a file. */
-#include "replace.h"
+#include "cli/replace.h"
 
 #include <fcntl.h>
 #include <mayfly/trace.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
 static bool may_replace(const char *file, const struct stat *st)

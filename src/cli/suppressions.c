@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suppressions.c: reading lists, matching names, and counting what was suppressed. */
-#include "suppressions.h"
+#include "cli/suppressions.h"
 
-#include "cli.h"
-#include "open_trace.h"
+#include "cli/cli.h"
+#include "cli/open_trace.h"
 
 #include <ctype.h>
 #include <errno.h>

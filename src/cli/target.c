@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and folders that are there whole or not at all: see target.h. */
-#include "target.h"
+#include "cli/target.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 static bool failed(const struct target *t, int error)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How track events and labels are said. */
-#include "track_text.h"
+#include "cli/track_text.h"
 
-#include "json.h"
-#include "open_trace.h"
+#include "cli/json.h"
+#include "cli/open_trace.h"
 
-#include "convert/by_label.h"
+#include "answer/by_label.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #ifndef MAYFLY_TRACK_TEXT_H
 #define MAYFLY_TRACK_TEXT_H
 
-#include "output.h"
+#include "cli/output.h"
 
 #include <jansson.h>
 

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "convert/eventlog.h"
-#include "convert/exports.h"
-#include "convert/heap_text.h"
-#include "convert/heaptrack.h"
+#include "convert/import/eventlog.h"
+#include "convert/export/exports.h"
+#include "convert/import/heap_text.h"
+#include "convert/import/heaptrack.h"
 #include "convert/memtrace.h"
-#include "convert/pprof.h"
+#include "convert/import/pprof.h"
 
 /* ---- Memtrace ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses and sockets: see address.h. */
-#include "address.h"
+#include "stream/address.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and tags of a stream: see key.h. */
-#include "key.h"
+#include "stream/key.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver's side of one connection: see receive_session.h. */
-#include "receive_session.h"
+#include "stream/receive_session.h"
 
 #include <string.h>
 
-#include "trace/varint.h"
+#include "format/varint.h"
 
 static bool fail(struct receive_session *s, enum stream_fault fault)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receiving a recording: see receiver.h. */
-#include "receiver.h"
+#include "stream/receiver.h"
 
 #include <errno.h>
 #include <poll.h>

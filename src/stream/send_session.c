@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sender's side of one connection: see send_session.h. */
-#include "send_session.h"
+#include "stream/send_session.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending a trace while it is made: see sender.h. */
-#include "sender.h"
+#include "stream/sender.h"
 
 #include <errno.h>
 #include <fcntl.h>

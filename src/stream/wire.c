@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages in bytes: see wire.h. */
-#include "wire.h"
+#include "stream/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 #define UNIT_NS	     1000
 #define MOST_INTEGER 0x1p53 /* up to here every integer is a double */

@@ -12,7 +12,7 @@
 #ifndef MAYFLY_COUNTERS_H
 #define MAYFLY_COUNTERS_H
 
-#include "trace/columns.h"
+#include "format/columns.h"
 #include "trace/reader.h"
 #include "trace/recording.h"
 

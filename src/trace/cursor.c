@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "trace/decode.h"
-#include "trace/estimate.h"
-#include "trace/format.h"
+#include "format/estimate.h"
+#include "format/format.h"
 
 #define GONE BLOCK_GONE
 

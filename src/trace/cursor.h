@@ -15,7 +15,7 @@
 #ifndef MAYFLY_CURSOR_H
 #define MAYFLY_CURSOR_H
 
-#include "trace/events.h"
+#include "format/events.h"
 #include "trace/reader.h"
 
 /* A block that is freed, as it was allocated. There are many: the last four share one word

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
-#include "trace/spool_format.h"
+#include "format/format.h"
+#include "format/spool_format.h"
 
 #define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */
 #define PAGE_SHIFT 12

@@ -12,7 +12,7 @@
 #ifndef MAYFLY_FRAGMENTS_H
 #define MAYFLY_FRAGMENTS_H
 
-#include "trace/live_table.h"
+#include "spool/live_table.h"
 #include "trace/reader.h"
 
 #define FRAGMENT_PAGE_BYTES 4096u

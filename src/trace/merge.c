@@ -19,11 +19,11 @@
 #include <string.h>
 
 #include "trace/cursor.h"
-#include "trace/format.h"
+#include "format/format.h"
 #include "trace/merge_tables.h"
 #include "trace/sums.h"
 #include "trace/track_copy.h"
-#include "trace/varint.h"
+#include "format/varint.h"
 
 #define PACKED_BYTES 96	    /* the most that an event takes */
 #define LARGE_EVENTS 786432 /* from here on a cursor takes less memory than packing */

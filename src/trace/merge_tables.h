@@ -15,7 +15,7 @@
 #ifndef MAYFLY_MERGE_TABLES_H
 #define MAYFLY_MERGE_TABLES_H
 
-#include "trace/numbering.h"
+#include "format/numbering.h"
 #include "trace/recording.h"
 
 struct merge_tables {

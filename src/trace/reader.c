@@ -22,12 +22,12 @@
 #include "trace/counters.h"
 #include "trace/cursor.h"
 #include "trace/fragments.h"
-#include "trace/format.h"
-#include "trace/spool_convert.h"
-#include "trace/spool_packets.h"
+#include "format/format.h"
+#include "spool/spool_convert.h"
+#include "spool/spool_packets.h"
 #include "trace/sums.h"
 #include "trace/sums_build.h"
-#include "trace/tracks.h"
+#include "trace/track_chunks.h"
 
 #define BUDGET_BASE  ((uint64_t)64 << 20)
 #define BUDGET_TIMES 4096

@@ -6,15 +6,15 @@
  *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
  *	cursor.c	events, chunk after chunk
  *	sums.c		per-stack counters, chunk after chunk
- *	track_read.c	track events and labels: tracks.h
+ *	track_read.c	track events and labels: track_chunks.h
  */
 #ifndef MAYFLY_READER_H
 #define MAYFLY_READER_H
 
 #include <mayfly/trace.h>
 
-#include "trace/columns.h"
-#include "trace/events.h"
+#include "format/columns.h"
+#include "format/events.h"
 
 /* A chunk of events or, in a trace of snapshots, of sums. */
 struct trace_chunk {

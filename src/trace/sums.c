@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "trace/cursor.h"
-#include "trace/format.h"
+#include "format/format.h"
 #include "trace/reader.h"
 #include "trace/sums_build.h"
-#include "trace/varint.h"
+#include "format/varint.h"
 
 #define MOST_PARTS 2
 

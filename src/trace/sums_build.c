@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 /* ---- counting ---- */
 

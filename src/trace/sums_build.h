@@ -12,8 +12,8 @@
 #ifndef MAYFLY_SUMS_BUILD_H
 #define MAYFLY_SUMS_BUILD_H
 
-#include "trace/columns.h"
-#include "trace/events.h"
+#include "format/columns.h"
+#include "format/events.h"
 #include "trace/sums.h"
 
 /* A span ends with the chunk that makes it this long. */

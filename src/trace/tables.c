@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 /*
  * An entry of the list of frames that followed one frame, most recent first. Both sides look at

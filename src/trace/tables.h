@@ -24,7 +24,7 @@
 #ifndef MAYFLY_TABLES_H
 #define MAYFLY_TABLES_H
 
-#include "trace/columns.h"
+#include "format/columns.h"
 #include "trace/recording.h"
 
 struct successor;

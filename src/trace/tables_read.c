@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 #include "trace/reader.h"
-#include "trace/varint.h"
+#include "format/varint.h"
 
 /* For what is large, and written to when it is read. */
 static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,

@@ -8,8 +8,8 @@
 #ifndef MAYFLY_TRACK_COPY_H
 #define MAYFLY_TRACK_COPY_H
 
-#include "trace/bytes.h"
-#include "trace/varint.h"
+#include "format/bytes.h"
+#include "format/varint.h"
 #include "trace/writer.h"
 
 struct track_copy {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
-#include "trace/tracks.h"
+#include "format/format.h"
+#include "trace/track_chunks.h"
 
 struct mayfly_track_cursor {
 	const struct mayfly_trace *t;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening: the types of track events, sets of labels, and where the track events are. See tracks.h.
+/* Opening: the types of track events, sets of labels, and where the track events are. See
+ * track_chunks.h.
  */
-#include "trace/tracks.h"
+#include "trace/track_chunks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 bool tracks_read_begin(struct table_reader *r)
 {

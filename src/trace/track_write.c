@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing track events, their types, and sets of labels. See tracks.h.
+ * Writing track events, their types, and sets of labels. See track_chunks.h.
  *
  *	event 0: request 7, 120 bytes		values wait: 7 120 8 99 9 ...
  *	event 1: request 8, 99 bytes		the chunk has them field by field: 7 8 9 | 120 99
@@ -8,13 +8,13 @@
  * Those of one field are alike, and each field's stand in the form that is shortest: as they are,
  * or as differences.
  */
-#include "trace/tracks.h"
+#include "trace/track_chunks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/format.h"
+#include "format/format.h"
 
 #define FAST_LEVEL   1
 #define MOST_INTEGER 0x1p53 /* up to here every integer is a double */

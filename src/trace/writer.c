@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "trace/counters.h"
-#include "trace/events.h"
-#include "trace/format.h"
+#include "format/events.h"
+#include "format/format.h"
 #include "trace/fragments.h"
 #include "trace/sums_build.h"
 #include "trace/tables.h"
-#include "trace/tracks.h"
+#include "trace/track_chunks.h"
 
 #define LEVEL_SMALL  19
 #define LEVEL_MEDIUM 9

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What programs call by mayfly/mayfly.h: the table mayfly_agent_calls, and what of it is in
+ * tracks.c.
+ */
+#ifndef MAYFLY_CALLS_H
+#define MAYFLY_CALLS_H
+
+#include "agent/agent.h"
+#include "mayfly/mayfly.h"
+
+extern const struct mayfly_agent_calls mayfly_agent_calls;
+
+void tracks_span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+		       uint64_t d);
+void tracks_span_end(const struct mayfly_event_type *type);
+void tracks_instant(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d);
+void tracks_counter(const struct mayfly_event_type *type, uint64_t value);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large changes of the address space that the program makes itself.
+ *
+ *	mmap, munmap, mremap, madvise, brk, sbrk ── fewer bytes than `least` ──> the real one
+ *	                                             └─ else: it, and an event with the stack
+ *
+ * Calls of the C library's own (malloc's, the loader's) do not come here. What gives memory back is
+ * noted before it happens, for afterwards the address may be another mapping's; what takes memory
+ * is noted once it has it.
+ */
+#undef _FILE_OFFSET_BITS /* mmap and mmap64 are two names here */
+#include "agent/events/mappings.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/events/tracks.h"
+
+#define PAGE_BYTES 4096u
+#define USER_BYTES (1ull << (CPU_ADDRESS_BITS - 1)) /* a program's part of all addresses */
+
+/* ---- the real functions ---- */
+
+/* As the C library does it: for calls that come before it can be asked. */
+static long as_libc(long result)
+{
+	if (!sys_failed(result))
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static void *first_mmap(void *address, size_t length, int protection, int flags, int fd,
+			off64_t offset)
+{
+	return (void *)as_libc(sys_mmap(address, length, protection, flags, fd, offset));
+}
+
+static int first_munmap(void *address, size_t length)
+{
+	return (int)as_libc(sys_munmap(address, length));
+}
+
+static void *first_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
+{
+	return (void *)as_libc(sys_call6(SYS_mremap, (long)address, (long)old_length, (long)length,
+					 flags, (long)to, 0));
+}
+
+static int first_madvise(void *address, size_t length, int advice)
+{
+	return (int)as_libc(sys_madvise(address, length, advice));
+}
+
+/* The break is also in a variable of the C library's, which malloc goes by. */
+extern void *__sbrk(intptr_t) __attribute__((weak));
+
+static void *first_sbrk(intptr_t increment)
+{
+	if (__sbrk)
+		return __sbrk(increment);
+	errno = ENOMEM;
+	return (void *)-1;
+}
+
+static int first_brk(void *address);
+
+typedef void *map(void *, size_t, int, int, int, off64_t);
+
+static struct {
+	map *mmap, *mmap64; /* one function, unless another library stands in for one of them */
+	int (*munmap)(void *, size_t);
+	void *(*mremap)(void *, size_t, size_t, int, void *);
+	int (*madvise)(void *, size_t, int);
+	void *(*sbrk)(intptr_t);
+	int (*brk)(void *);
+} next = {first_mmap, first_mmap, first_munmap, first_mremap, first_madvise, first_sbrk, first_brk};
+
+static int first_brk(void *address)
+{
+	mappings_look_up();
+	if (next.brk != first_brk)
+		return next.brk(address);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* The compiler knows no conversion between object and function pointers; POSIX does. */
+#define LOOK_UP(name)                                                                              \
+	do {                                                                                       \
+		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
+		if (found_)                                                                        \
+			memcpy(&next.name, &found_, sizeof(found_));                               \
+	} while (0)
+
+void mappings_look_up(void)
+{
+	int error = errno;
+
+	LOOK_UP(mmap);
+	LOOK_UP(mmap64);
+	LOOK_UP(munmap);
+	LOOK_UP(mremap);
+	LOOK_UP(madvise);
+	LOOK_UP(sbrk);
+	LOOK_UP(brk);
+	errno = error;
+}
+
+/* ---- events ---- */
+
+static uint64_t least = MAPPINGS_OFF;
+
+void mappings_start(uint64_t bytes)
+{
+	least = bytes;
+}
+
+static bool wanted(void)
+{
+	return least != MAPPINGS_OFF && tracks_wanted();
+}
+
+TRACK_INSTANT(mapped, "memory", "mmap", 3, {SPOOL_UINT, "address"}, {SPOOL_UINT, "bytes"},
+	      {SPOOL_TEXT, "access"});
+TRACK_INSTANT(not_mapped, "memory", "mmap.failed", 3, {SPOOL_UINT, "bytes"}, {SPOOL_TEXT, "access"},
+	      {SPOOL_INT, "error"});
+TRACK_INSTANT(unmapped, "memory", "munmap", 2, {SPOOL_UINT, "address"}, {SPOOL_UINT, "bytes"});
+TRACK_INSTANT(remapped, "memory", "mremap", 4, {SPOOL_UINT, "address"}, {SPOOL_UINT, "bytes"},
+	      {SPOOL_UINT, "old_address"}, {SPOOL_UINT, "old_bytes"});
+TRACK_INSTANT(not_remapped, "memory", "mremap.failed", 4, {SPOOL_UINT, "bytes"},
+	      {SPOOL_UINT, "old_address"}, {SPOOL_UINT, "old_bytes"}, {SPOOL_INT, "error"});
+TRACK_INSTANT(advised, "memory", "madvise", 4, {SPOOL_UINT, "address"}, {SPOOL_UINT, "bytes"},
+	      {SPOOL_TEXT, "advice"}, {SPOOL_INT, "error"});
+TRACK_INSTANT(moved_break, "memory", "brk", 3, {SPOOL_UINT, "address"}, {SPOOL_INT, "bytes"},
+	      {SPOOL_INT, "error"});
+
+/* As in /proc/PID/maps: "rw-p", "r--s file". text: 10 bytes. */
+static uint64_t access_text(char *text, int protection, int flags)
+{
+	strcpy(text, "---p");
+	if (protection & PROT_READ)
+		text[0] = 'r';
+	if (protection & PROT_WRITE)
+		text[1] = 'w';
+	if (protection & PROT_EXEC)
+		text[2] = 'x';
+	if (flags & MAP_SHARED) /* also of MAP_SHARED_VALIDATE */
+		text[3] = 's';
+	if (!(flags & MAP_ANONYMOUS))
+		strcat(text, " file");
+	return (uintptr_t)text;
+}
+
+static uint64_t advice_text(int advice)
+{
+	static const struct {
+		int advice;
+		const char *name;
+	} names[] = {{MADV_NORMAL, "NORMAL"},
+		     {MADV_RANDOM, "RANDOM"},
+		     {MADV_SEQUENTIAL, "SEQUENTIAL"},
+		     {MADV_WILLNEED, "WILLNEED"},
+		     {MADV_DONTNEED, "DONTNEED"},
+		     {MADV_FREE, "FREE"},
+		     {MADV_REMOVE, "REMOVE"},
+		     {MADV_DONTFORK, "DONTFORK"},
+		     {MADV_DOFORK, "DOFORK"},
+		     {MADV_MERGEABLE, "MERGEABLE"},
+		     {MADV_UNMERGEABLE, "UNMERGEABLE"},
+		     {MADV_HUGEPAGE, "HUGEPAGE"},
+		     {MADV_NOHUGEPAGE, "NOHUGEPAGE"},
+		     {MADV_DONTDUMP, "DONTDUMP"},
+		     {MADV_DODUMP, "DODUMP"},
+		     {MADV_WIPEONFORK, "WIPEONFORK"},
+		     {MADV_KEEPONFORK, "KEEPONFORK"},
+		     {20, "COLD"},
+		     {21, "PAGEOUT"},
+		     {22, "POPULATE_READ"},
+		     {23, "POPULATE_WRITE"},
+		     {24, "DONTNEED_LOCKED"},
+		     {25, "COLLAPSE"}};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (names[i].advice == advice)
+			return (uintptr_t)names[i].name;
+	return (uintptr_t) "unknown";
+}
+
+static void note_map(void *got, size_t length, int protection, int flags,
+		     const struct walk_start *at)
+{
+	char access[10];
+
+	if (!wanted())
+		return;
+	uint64_t text = access_text(access, protection, flags);
+	if (got == MAP_FAILED) {
+		uint64_t failed[] = {length, text, (uint64_t)errno};
+
+		tracks_add(SPOOL_INSTANT, &not_mapped, failed, at);
+	} else {
+		uint64_t done[] = {(uintptr_t)got, length, text};
+
+		tracks_add(SPOOL_INSTANT, &mapped, done, at);
+	}
+}
+
+static COLD void *slow_mmap(void *address, size_t length, int protection, int flags, int fd,
+			    off64_t offset)
+{
+	WALK_CALLER(at);
+	void *got = next.mmap(address, length, protection, flags, fd, offset);
+
+	note_map(got, length, protection, flags, &at);
+	return got;
+}
+
+static COLD void *slow_mmap64(void *address, size_t length, int protection, int flags, int fd,
+			      off64_t offset)
+{
+	WALK_CALLER(at);
+	void *got = next.mmap64(address, length, protection, flags, fd, offset);
+
+	note_map(got, length, protection, flags, &at);
+	return got;
+}
+
+static COLD int slow_munmap(void *address, size_t length)
+{
+	WALK_CALLER(at);
+
+	/* Not what is bound to fail. */
+	if (wanted() && (uintptr_t)address % PAGE_BYTES == 0 && length <= USER_BYTES) {
+		uint64_t values[] = {(uintptr_t)address, length};
+
+		tracks_add(SPOOL_INSTANT, &unmapped, values, &at);
+	}
+	return next.munmap(address, length);
+}
+
+static COLD void *slow_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
+{
+	WALK_CALLER(at);
+	void *got = next.mremap(address, old_length, length, flags, to);
+
+	if (!wanted())
+		return got;
+	if (got == MAP_FAILED) {
+		uint64_t failed[] = {length, (uintptr_t)address, old_length, (uint64_t)errno};
+
+		tracks_add(SPOOL_INSTANT, &not_remapped, failed, &at);
+	} else {
+		uint64_t done[] = {(uintptr_t)got, length, (uintptr_t)address, old_length};
+
+		tracks_add(SPOOL_INSTANT, &remapped, done, &at);
+	}
+	return got;
+}
+
+static COLD int slow_madvise(void *address, size_t length, int advice)
+{
+	WALK_CALLER(at);
+	int result = next.madvise(address, length, advice);
+
+	if (wanted()) {
+		uint64_t values[] = {(uintptr_t)address, length, advice_text(advice),
+				     result ? (uint64_t)errno : 0};
+
+		tracks_add(SPOOL_INSTANT, &advised, values, &at);
+	}
+	return result;
+}
+
+/* bytes: by how much the break should have moved; where it is now is asked where it is used. */
+static void note_break(int64_t bytes, bool failed, const struct walk_start *at)
+{
+	int error = failed ? errno : 0;
+
+	if (!wanted())
+		return;
+	uint64_t values[] = {(uintptr_t)next.sbrk(0), (uint64_t)bytes, (uint64_t)error};
+
+	tracks_add(SPOOL_INSTANT, &moved_break, values, at);
+	if (failed)
+		errno = error;
+}
+
+static COLD void *slow_sbrk(intptr_t increment)
+{
+	WALK_CALLER(at);
+	void *before = next.sbrk(increment);
+
+	note_break(increment, before == (void *)-1, &at);
+	return before;
+}
+
+static COLD int slow_brk(void *address, int64_t bytes)
+{
+	WALK_CALLER(at);
+	int result = next.brk(address);
+
+	note_break(bytes, result != 0, &at);
+	return result;
+}
+
+/* ---- the hooks ---- */
+
+EXPORT void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (LIKELY(length < least))
+		return next.mmap(address, length, protection, flags, fd, offset);
+	return slow_mmap(address, length, protection, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
+{
+	if (LIKELY(length < least))
+		return next.mmap64(address, length, protection, flags, fd, offset);
+	return slow_mmap64(address, length, protection, flags, fd, offset);
+}
+
+EXPORT int munmap(void *address, size_t length)
+{
+	if (LIKELY(length < least))
+		return next.munmap(address, length);
+	return slow_munmap(address, length);
+}
+
+/* Its last argument is there or not: its register is passed on as it came. */
+void *hook_mremap(void *address, size_t old_length, size_t length, int flags,
+		  void *to) __asm__("mremap");
+
+EXPORT void *hook_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
+{
+	if (LIKELY((old_length > length ? old_length : length) < least))
+		return next.mremap(address, old_length, length, flags, to);
+	return slow_mremap(address, old_length, length, flags, to);
+}
+
+EXPORT int madvise(void *address, size_t length, int advice)
+{
+	if (LIKELY(length < least))
+		return next.madvise(address, length, advice);
+	return slow_madvise(address, length, advice);
+}
+
+EXPORT void *sbrk(intptr_t increment)
+{
+	if (LIKELY((increment < 0 ? -(uint64_t)increment : (uint64_t)increment) < least))
+		return next.sbrk(increment);
+	return slow_sbrk(increment);
+}
+
+EXPORT int brk(void *address)
+{
+	int64_t bytes = (int64_t)((uintptr_t)address - (uintptr_t)next.sbrk(0));
+
+	if (LIKELY((bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes) < least))
+		return next.brk(address);
+	return slow_brk(address, bytes);
+}

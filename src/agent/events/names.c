@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of the program's texts: see names.h. Chunks that are filled from their start; the first
+ * one is there from the beginning, and when no other can be had any more.
+ */
+#include "agent/events/names.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/cpu.h"
+
+#define CHUNK_BYTES 65536u
+
+struct chunk {
+	_Atomic uint64_t used;
+	char bytes[CHUNK_BYTES - sizeof(uint64_t)];
+};
+
+static struct chunk first;
+static _Atomic(struct chunk *) current = &first;
+
+uint32_t names_length(const char *text)
+{
+	return text ? (uint32_t)strnlen(text, SPOOL_TEXT_BYTES) : 0;
+}
+
+/* The chunk behind a full one: ours, or that of a thread that was faster. */
+static bool next_chunk(struct chunk *full)
+{
+	long p;
+
+	if (agent_sandboxed)
+		return false;
+	p = sys_mmap(NULL, sizeof(struct chunk), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sys_failed(p))
+		return false;
+	if (!atomic_compare_exchange_strong(&current, &full, (struct chunk *)p))
+		sys_munmap((void *)p, sizeof(struct chunk));
+	return true;
+}
+
+const char *names_keep(const char *text, uint32_t length)
+{
+	for (;;) {
+		struct chunk *chunk = atomic_load(&current);
+		uint64_t at = atomic_fetch_add(&chunk->used, length + 1);
+
+		if (at + length + 1 <= sizeof(chunk->bytes)) {
+			memcpy(chunk->bytes + at, text, length);
+			return chunk->bytes + at;
+		}
+		if (!next_chunk(chunk))
+			return NULL;
+	}
+}

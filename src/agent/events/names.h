@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of the program's texts: names of types, labels. They are kept for good, since the plugin
+ * that they came with may be closed.
+ *
+ * No locks: a signal handler, or a forked child, can find nothing taken.
+ */
+#ifndef MAYFLY_NAMES_H
+#define MAYFLY_NAMES_H
+
+#include "agent/agent.h"
+
+/* So much of the text as is kept; NULL is "". */
+uint32_t names_length(const char *text);
+
+/* A copy of `length` bytes, at most SPOOL_TEXT_BYTES, that ends with a zero. NULL: no memory. */
+const char *names_keep(const char *text, uint32_t length);
+
+#endif

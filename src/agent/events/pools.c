@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks of the program's own allocators: see pools.h.
+ */
+#include "agent/events/pools.h"
+
+#include <errno.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/exact.h"
+#include "agent/events/labels.h"
+#include "agent/live.h"
+#include "agent/path.h"
+
+#define NO_LABEL UINT32_MAX /* there was no room for its name */
+
+/* The block under the address that the agent knows it by. */
+static inline void *key_of(const struct mayfly_pool *pool, const void *block)
+{
+	uint64_t bit =
+	    pool->flags & MAYFLY_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : SPOOL_ADDRESS_POOL;
+
+	return (void *)((uintptr_t)block | bit);
+}
+
+static inline uint32_t heap_of(const struct mayfly_pool *pool)
+{
+	return pool->flags & MAYFLY_POOL_MAPPED ? SPOOL_HEAP_POOL_MAPPED : SPOOL_HEAP_POOL;
+}
+
+/* pool=NAME, numbered with the pool's first block that is recorded. */
+static uint32_t label_of(const struct mayfly_pool *pool)
+{
+	uint32_t number = __atomic_load_n(pool->number, __ATOMIC_RELAXED);
+
+	if (UNLIKELY(!number)) {
+		number = labels_number("pool", pool->name);
+		if (!number)
+			number = NO_LABEL;
+		__atomic_store_n(pool->number, number, __ATOMIC_RELAXED);
+	}
+	return number < SPOOL_LABEL_IDS ? number : 0;
+}
+
+static COLD void slow_alloc(const struct mayfly_pool *pool, const void *block, size_t size)
+{
+	struct walk_start at;
+	int error = errno;
+
+	cpu_caller(at.pc, at.sp, at.bp);
+	if (agent_exact)
+		exact_pool_alloc(key_of(pool, block), size, &at, label_of(pool));
+	else
+		path_sample(key_of(pool, block), size, &at, heap_of(pool) << SPOOL_FLAG_HEAP_SHIFT,
+			    label_of(pool));
+	errno = error;
+}
+
+/* The tail call leaves the program's frame as the caller's. */
+void pools_alloc(const struct mayfly_pool *pool, const void *block, size_t size)
+{
+	if (LIKELY(block) && UNLIKELY(!path_covered(size)))
+		slow_alloc(pool, block, size);
+}
+
+void pools_free(const struct mayfly_pool *pool, const void *block)
+{
+	void *key = key_of(pool, block);
+
+	if (LIKELY(!live_maybe(key)) || UNLIKELY(!block))
+		return;
+	if (agent_exact)
+		exact_pool_free(key);
+	else
+		path_free(key);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that comes and goes, and other processes.
+ *
+ *	dlopen, vfork		event, then a jump to the real one (CPU_JUMP_HOOK): no frame of ours
+ *	fork, posix_spawn	the real one, then the event with the child's number
+ *	exec, dlclose		events for environment.c and hooks.c, which have the hooks
+ *	malloc_trim		the real one, then the event
+ *
+ * The child of a vfork writes nothing: it runs on its parent's memory, but is another process.
+ */
+#include "agent/events/process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <malloc.h>
+#include <spawn.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/spool.h"
+#include "agent/events/tracks.h"
+
+/* ---- the real functions ---- */
+
+typedef int spawn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+		  const posix_spawnattr_t *, char *const[], char *const[]);
+
+static struct {
+	pid_t (*fork)(void);
+	spawn *posix_spawn, *posix_spawnp;
+	int (*malloc_trim)(size_t);
+} next;
+
+/* hidden: named by the assembly of CPU_JUMP_HOOK only */
+#define HIDDEN __attribute__((visibility("hidden")))
+HIDDEN void *process_real_dlopen;
+HIDDEN void *process_real_vfork;
+HIDDEN void process_dlopen_first(const char *file, int mode, const void *return_address);
+HIDDEN void process_vfork_first(uint64_t a, uint64_t b, const void *return_address);
+
+/* The compiler knows no conversion between object and function pointers; POSIX does. */
+#define LOOK_UP(name)                                                                              \
+	do {                                                                                       \
+		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
+		memcpy(&next.name, &found_, sizeof(found_));                                       \
+	} while (0)
+
+void process_look_up(void)
+{
+	int error = errno;
+
+	if (next.malloc_trim)
+		return;
+	LOOK_UP(fork);
+	LOOK_UP(posix_spawn);
+	LOOK_UP(posix_spawnp);
+	process_real_dlopen = agent_dlsym(RTLD_NEXT, "dlopen");
+	process_real_vfork = agent_dlsym(RTLD_NEXT, "vfork");
+	LOOK_UP(malloc_trim);
+	errno = error;
+}
+
+/* ---- events ---- */
+
+TRACK_INSTANT(opened, "process", "dlopen", 1, {SPOOL_TEXT, "file"});
+TRACK_INSTANT(closed, "process", "dlclose", 1, {SPOOL_TEXT, "file"});
+TRACK_INSTANT(forked, "process", "fork", 1, {SPOOL_INT, "child"});
+TRACK_INSTANT(vforked, "process", "vfork", 0, {0});
+TRACK_INSTANT(spawned, "process", "spawn", 2, {SPOOL_INT, "child"}, {SPOOL_TEXT, "path"});
+TRACK_INSTANT(executed, "process", "exec", 1, {SPOOL_TEXT, "path"});
+TRACK_INSTANT(not_executed, "process", "exec.failed", 1, {SPOOL_INT, "error"});
+TRACK_INSTANT(trimmed, "memory", "malloc_trim", 2, {SPOOL_UINT, "pad"}, {SPOOL_INT, "result"});
+
+/* A text at an address that may be wrong, for a function that would only fail for it. In a sandbox
+ * nobody can be asked whether it is. text: SPOOL_TEXT_BYTES + 1. */
+static const char *copy_text(char *text, const char *from)
+{
+	size_t n = 0;
+
+	if (!from || agent_sandboxed)
+		return "";
+	while (n < SPOOL_TEXT_BYTES) {
+		uintptr_t at = (uintptr_t)from + n;
+
+		if ((n == 0 || at % 4096 == 0) && !sys_readable(at & ~(uintptr_t)7))
+			break;
+		if (!(text[n] = from[n]))
+			return text;
+		n++;
+	}
+	text[n] = 0;
+	return text;
+}
+
+/* False in the child of a vfork, where the agent seems to be on. */
+static bool is_this_process(void)
+{
+	return !agent_sandboxed && spool_header->pid == (uint32_t)sys_getpid();
+}
+
+/* ---- code ---- */
+
+void process_dlopen_first(const char *file, int mode, const void *return_address)
+{
+	struct walk_start at;
+	char text[SPOOL_TEXT_BYTES + 1];
+
+	(void)mode;
+	cpu_jump_caller(return_address, at.pc, at.sp, at.bp);
+	if (!process_real_dlopen)
+		process_look_up();
+	if (tracks_wanted()) {
+		uint64_t values[] = {(uintptr_t)copy_text(text, file)};
+
+		tracks_add(SPOOL_INSTANT, &opened, values, &at);
+	}
+}
+
+CPU_JUMP_HOOK("dlopen", "process_real_dlopen", "process_dlopen_first");
+
+/* A handle is the address of the loader's record of the library. */
+void process_dlclose(void *handle, const struct walk_start *at)
+{
+	const struct link_map *map = handle;
+	char text[SPOOL_TEXT_BYTES + 1] = "";
+
+	if (!tracks_wanted())
+		return;
+	if (!agent_sandboxed && (uintptr_t)handle % 8 == 0 && sys_readable((uintptr_t)&map->l_name))
+		copy_text(text, map->l_name);
+	uint64_t values[] = {(uintptr_t)text};
+
+	tracks_add(SPOOL_INSTANT, &closed, values, at);
+}
+
+/* ---- processes ---- */
+
+EXPORT pid_t fork(void)
+{
+	WALK_CALLER(at);
+
+	if (!next.fork)
+		process_look_up();
+	pid_t child = next.fork();
+
+	if (child > 0 && tracks_wanted()) {
+		uint64_t values[] = {(uint64_t)child};
+
+		tracks_add(SPOOL_INSTANT, &forked, values, &at);
+	}
+	return child;
+}
+
+void process_vfork_first(uint64_t a, uint64_t b, const void *return_address)
+{
+	struct walk_start at;
+
+	(void)a, (void)b;
+	cpu_jump_caller(return_address, at.pc, at.sp, at.bp);
+	if (!process_real_vfork)
+		process_look_up();
+	if (tracks_wanted() && is_this_process())
+		tracks_add(SPOOL_INSTANT, &vforked, NULL, &at);
+}
+
+CPU_JUMP_HOOK("vfork", "process_real_vfork", "process_vfork_first");
+
+/* It came to the program, so its path could be read. */
+static void note_spawn(pid_t child, const char *path, const struct walk_start *at)
+{
+	if (!tracks_wanted() || !is_this_process())
+		return;
+	uint64_t values[] = {(uint64_t)child, (uintptr_t)path};
+
+	tracks_add(SPOOL_INSTANT, &spawned, values, at);
+}
+
+/* Inlined, so that the stack begins at the hook's caller. */
+static INLINE int spawn_noted(spawn *const *entry, pid_t *child, const char *path,
+			      const posix_spawn_file_actions_t *actions,
+			      const posix_spawnattr_t *attributes, char *const argv[],
+			      char *const envp[])
+{
+	WALK_CALLER(at);
+	pid_t own = 0;
+	pid_t *number = child ? child : &own;
+
+	if (!*entry)
+		process_look_up();
+	int result = (*entry)(number, path, actions, attributes, argv, envp);
+
+	if (!result)
+		note_spawn(*number, path, &at);
+	return result;
+}
+
+EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
+		       const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+		       char *const envp[restrict])
+{
+	return spawn_noted(&next.posix_spawn, child, path, actions, attributes, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *child, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	return spawn_noted(&next.posix_spawnp, child, file, actions, attributes, argv, envp);
+}
+
+void process_exec(const char *path, const struct walk_start *at)
+{
+	char text[SPOOL_TEXT_BYTES + 1];
+
+	if (!tracks_wanted() || !is_this_process())
+		return;
+	uint64_t values[] = {(uintptr_t)copy_text(text, path)};
+
+	tracks_add(SPOOL_INSTANT, &executed, values, at);
+}
+
+void process_exec_fd(int fd, const struct walk_start *at)
+{
+	char link[32] = "/proc/self/fd/", text[SPOOL_TEXT_BYTES + 1];
+	size_t n = strlen(link);
+	int scale = 1;
+
+	if (!tracks_wanted() || !is_this_process() || fd < 0)
+		return;
+	while (fd / scale >= 10)
+		scale *= 10;
+	for (; scale; scale /= 10)
+		link[n++] = (char)('0' + fd / scale % 10);
+	link[n] = 0;
+	long got = sys_readlinkat(-100, link, text, SPOOL_TEXT_BYTES);
+
+	text[sys_failed(got) ? 0 : got] = 0;
+	uint64_t values[] = {(uintptr_t)text};
+
+	tracks_add(SPOOL_INSTANT, &executed, values, at);
+}
+
+void process_exec_failed(const struct walk_start *at)
+{
+	if (!tracks_wanted() || !is_this_process())
+		return;
+	uint64_t values[] = {(uint64_t)errno};
+
+	tracks_add(SPOOL_INSTANT, &not_executed, values, at);
+}
+
+/* ---- the allocator ---- */
+
+EXPORT int malloc_trim(size_t pad)
+{
+	WALK_CALLER(at);
+
+	if (!next.malloc_trim)
+		process_look_up();
+	int result = next.malloc_trim ? next.malloc_trim(pad) : 0;
+
+	if (tracks_wanted()) {
+		uint64_t values[] = {pad, (uint64_t)result};
+
+		tracks_add(SPOOL_INSTANT, &trimmed, values, &at);
+	}
+	return result;
+}

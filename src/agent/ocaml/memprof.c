@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OCaml's own sampler, driven from C: see memprof.h. What the runtime is given, the tracker and its
+ * closures, are static blocks with black headers; the code of a closure is two instructions.
+ */
+#include "agent/ocaml/memprof.h"
+
+#define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
+#define TAG_CLOSURE	   247u
+#define TAG_DOUBLE	   253u
+#define CLOSURE_INFO_1	   ((value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
+
+/* Gc.Memprof.allocation */
+enum { ALLOCATION_SAMPLES, ALLOCATION_SIZE, ALLOCATION_SOURCE, ALLOCATION_CALLSTACK };
+
+struct memprof_runtime memprof_runtime;
+
+/* ---- places ---- */
+
+uint64_t memprof_address(uintptr_t slot)
+{
+	if (!(slot & 2))
+		return *(const uintptr_t *)slot;
+	return slot - 2 ? slot - 2 + 1 : 0;
+}
+
+uint32_t memprof_places(uintptr_t slot, struct memprof_location *place, uint32_t most)
+{
+	uint32_t places = 0;
+
+	for (void *d = memprof_runtime.debuginfo(slot); d && places < most;
+	     d = memprof_runtime.debuginfo_next(d)) {
+		memprof_runtime.debuginfo_location(d, &place[places]);
+		places += place[places].valid != 0;
+	}
+	return places;
+}
+
+/* ---- the callbacks ---- */
+
+static struct {
+	uintptr_t header;
+	value kept;
+} some = {HEADER(1, 0), NONE};
+
+static value keep(intptr_t kept)
+{
+	some.kept = INT_VALUE(kept);
+	return (value)&some.kept;
+}
+
+static value allocated(value allocation, bool major)
+{
+	struct memprof_block block = {
+	    .hits = (uint64_t)VALUE_INT(FIELD(allocation, ALLOCATION_SAMPLES)),
+	    .words = (uint64_t)VALUE_INT(FIELD(allocation, ALLOCATION_SIZE)),
+	    .source = (enum memprof_source)VALUE_INT(FIELD(allocation, ALLOCATION_SOURCE)),
+	    .major = major,
+	    .callstack = FIELD(allocation, ALLOCATION_CALLSTACK),
+	};
+	intptr_t kept;
+
+	/* The header is sampled like the rest. */
+	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(value);
+	return memprof_allocated(&block, &kept) ? keep(kept) : NONE;
+}
+
+/* OCaml passes the argument in rax. The stack is aligned as C wants it; what OCaml needs to find
+ * again (r14, r15) C functions keep; the result is expected where C puts it. */
+#define THUNK(name, function)                                                                      \
+	void name(void);                                                                           \
+	value function(value);                                                                     \
+	__asm__(".pushsection .text\n\t.p2align 4\n\t.hidden " #name "\n\t.globl " #name           \
+		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tjmp " #function   \
+		"\n\t.size " #name ", . - " #name "\n\t.popsection")
+#define HIDDEN __attribute__((visibility("hidden"), used))
+
+THUNK(memprof_enter_minor, memprof_called_minor);
+THUNK(memprof_enter_major, memprof_called_major);
+THUNK(memprof_enter_promoted, memprof_called_promoted);
+THUNK(memprof_enter_collected, memprof_called_collected);
+
+HIDDEN value memprof_called_minor(value allocation)
+{
+	return allocated(allocation, false);
+}
+
+HIDDEN value memprof_called_major(value allocation)
+{
+	return allocated(allocation, true);
+}
+
+HIDDEN value memprof_called_promoted(value kept)
+{
+	memprof_promoted(VALUE_INT(kept));
+	return keep(VALUE_INT(kept));
+}
+
+HIDDEN value memprof_called_collected(value kept)
+{
+	memprof_collected(VALUE_INT(kept));
+	return NONE;
+}
+
+/* ---- blocks that the runtime is given ---- */
+
+enum { MINOR, MAJOR, PROMOTED, COLLECTED, CLOSURES };
+
+static struct {
+	uintptr_t header;
+	void (*code)(void);
+	value info;
+} closure[CLOSURES] = {
+    [MINOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_minor, CLOSURE_INFO_1},
+    [MAJOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_major, CLOSURE_INFO_1},
+    [PROMOTED] = {HEADER(2, TAG_CLOSURE), memprof_enter_promoted, CLOSURE_INFO_1},
+    [COLLECTED] = {HEADER(2, TAG_CLOSURE), memprof_enter_collected, CLOSURE_INFO_1},
+};
+
+/* Gc.Memprof.tracker: alloc_minor, alloc_major, promote, dealloc_minor, dealloc_major */
+static struct {
+	uintptr_t header;
+	void *function[5];
+} tracker = {HEADER(5, 0),
+	     {&closure[MINOR].code, &closure[MAJOR].code, &closure[PROMOTED].code,
+	      &closure[COLLECTED].code, &closure[COLLECTED].code}};
+
+static struct {
+	uintptr_t header;
+	double number;
+} rate = {HEADER(1, TAG_DOUBLE), 0};
+
+void memprof_start(double sampling_rate, uint32_t frames)
+{
+	rate.number = sampling_rate;
+	memprof_runtime.start((value)&rate.number, INT_VALUE(frames), (value)&tracker.function);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OCaml heap of an unmodified native program.
+ *
+ *	Stdlib opens stdin ──> lseek (here) ──> is this an OCaml runtime that we know?
+ *	                                           ├─> memprof_start(rate, frames)
+ *	                                           └─> ocaml_gc_start()
+ *	runtime samples a block ──> memprof.c ──> memprof_allocated() ──> ocaml_blocks.c ──> SAMPLE
+ *	                                          memprof_promoted()  ──────────────────> PROMOTE
+ *	                                          memprof_collected() ──────────────────> FREE
+ *
+ * ocamlopt links programs with -E, so the runtime's functions can be looked up by name, in stripped
+ * programs too. The lseek() of a new channel is the earliest call of the runtime's into libc that
+ * comes from OCaml code, with the runtime fully up and its lock held.
+ *
+ * The runtime has one sampler for all. A program that starts it itself (Memtrace, Gc.Memprof) gets
+ * it: the first bytes of caml_memprof_start and caml_memprof_stop are replaced by a jump to
+ * yield_start() and yield_stop(), which put them back, stop our sampling and go on with the real
+ * function. Calls inside the executable cannot be seen otherwise.
+ */
+#undef _FILE_OFFSET_BITS /* lseek and lseek64 are two names here */
+#include "agent/ocaml/ocaml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/cpu.h"
+#include "agent/ocaml/memprof.h"
+#include "agent/ocaml/ocaml_blocks.h"
+#include "agent/ocaml/ocaml_gc.h"
+#include "agent/ocaml/ocaml_service.h"
+#include "agent/path.h"
+#include "agent/spool.h"
+
+/* ---- settings ---- */
+
+static bool wanted = true;
+
+static double power_of_ten(unsigned int n)
+{
+	double power = 1;
+
+	for (; n; n--)
+		power *= 10;
+	return power;
+}
+
+/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
+static bool parse_rate(const char *text, size_t length, double *rate)
+{
+	int exponent = 0, decimals = 0;
+	bool point = false;
+	double number = 0;
+	size_t i = 0, digits = 0;
+
+	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
+	     i++) {
+		if (text[i] == '.') {
+			point = true;
+			continue;
+		}
+		number = number * 10 + (text[i] - '0');
+		decimals += point;
+		if (++digits > 30)
+			return false;
+	}
+	if (i < length && (text[i] | 0x20) == 'e') {
+		bool negative = ++i < length && text[i] == '-';
+		size_t first = i += negative || (i < length && text[i] == '+');
+
+		for (; i < length && text[i] >= '0' && text[i] <= '9' && exponent < 100; i++)
+			exponent = exponent * 10 + (text[i] - '0');
+		if (i == first)
+			return false;
+		exponent = negative ? -exponent : exponent;
+	}
+	exponent -= decimals;
+	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
+			     : number * power_of_ten((unsigned int)exponent);
+	return digits && i == length && *rate > 0 && *rate <= 1;
+}
+
+bool ocaml_take_rate(const char *text, size_t length)
+{
+	double rate;
+
+	wanted = !(length == 3 && !memcmp(text, "off", 3));
+	if (!wanted || (length == 2 && !memcmp(text, "on", 2)))
+		return true;
+	if (!parse_rate(text, length, &rate))
+		return false;
+	ocaml_blocks_set_rate(rate);
+	return true;
+}
+
+bool ocaml_take_frames(uint64_t frames)
+{
+	if (frames < 1 || frames > SPOOL_OCAML_FRAMES)
+		return false;
+	ocaml_blocks.frames = (uint32_t)frames;
+	return true;
+}
+
+/* ---- the callbacks ---- */
+
+static bool started;
+static bool sampling = true; /* false: the program has Memprof for itself now */
+
+static bool record(const struct memprof_block *block, uint32_t heap, intptr_t *kept)
+{
+	int error = errno;
+	bool recorded = false;
+
+	if (!path_enter())
+		return false;
+	if (agent_thread_ready() && sampling && !agent_dormant()) {
+		struct writer *w = path_writer();
+
+		if (w)
+			recorded = ocaml_blocks_allocated(w, block, heap, kept);
+		else
+			ocaml_blocks_drop();
+	}
+	path_leave();
+	errno = error;
+	return recorded;
+}
+
+bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
+{
+	return record(block, ocaml_blocks_heap(block), kept);
+}
+
+void memprof_promoted(intptr_t kept)
+{
+	int error = errno;
+
+	if (path_enter()) {
+		if (agent_thread_ready() && sampling)
+			ocaml_blocks_promoted(path_writer(), kept);
+		path_leave();
+	}
+	errno = error;
+}
+
+void memprof_collected(intptr_t kept)
+{
+	int error = errno;
+
+	if (path_enter()) {
+		if (agent_thread_ready() && sampling)
+			ocaml_blocks_collected(path_writer(), kept);
+		path_leave();
+	}
+	errno = error;
+}
+
+/* ---- the OCaml library's way to here ---- */
+
+static double service_rate(void)
+{
+	return started && sampling ? ocaml_blocks.rate : 0;
+}
+
+static bool service_allocated(const struct memprof_block *block, intptr_t *kept)
+{
+	return started && record(block, SPOOL_HEAP_EXTERNAL, kept);
+}
+
+EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
+{
+	static const struct ocaml_service service = {
+	    .rate = service_rate,
+	    .frames = ocaml_blocks_frames,
+	    .allocated = service_allocated,
+	    .freed = memprof_collected,
+	};
+
+	return version == OCAML_SERVICE_VERSION && atomic_load(&agent_state) == AGENT_ON ? &service
+											 : NULL;
+}
+
+/* ---- the program's own use of Memprof ---- */
+
+#define JUMP_BYTES 14u /* jmp *0(%rip), and where to */
+
+struct patch {
+	uint8_t *at;
+	uint8_t original[JUMP_BYTES];
+};
+static struct patch patch_start, patch_stop;
+
+static bool write_code(uint8_t *at, const uint8_t *bytes)
+{
+	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095;
+	size_t length = (uintptr_t)at + JUMP_BYTES - page;
+
+	/* Other threads may be running what else is in the page. */
+	if (sys_failed(sys_mprotect((void *)page, length, PROT_READ | PROT_WRITE | PROT_EXEC)))
+		return false;
+	memcpy(at, bytes, JUMP_BYTES);
+	sys_mprotect((void *)page, length, PROT_READ | PROT_EXEC);
+	return true;
+}
+
+static bool redirect(struct patch *p, void *function, void *to)
+{
+	uint8_t jump[JUMP_BYTES] = {0xff, 0x25, 0, 0, 0, 0};
+
+	p->at = function;
+	memcpy(p->original, function, JUMP_BYTES);
+	memcpy(jump + 6, &to, sizeof(to));
+	return write_code(p->at, jump);
+}
+
+/* The runtime is as it would be without us, but for what the program allocates meanwhile. */
+static void yield(void)
+{
+	static const char text[] = "the program uses Gc.Memprof itself: its OCaml blocks are "
+				   "recorded up to there only";
+	int error = errno;
+
+	write_code(patch_start.at, patch_start.original);
+	write_code(patch_stop.at, patch_stop.original);
+	if (!sampling)
+		return;
+	sampling = false;
+	memprof_runtime.stop(NONE);
+	if (path_enter()) {
+		struct writer *w = agent_thread_ready() ? path_writer() : NULL;
+
+		if (w) {
+			spool_heap_end(w, agent_ticks());
+			spool_note(text);
+		}
+		path_leave();
+	}
+	errno = error;
+}
+
+static value yield_start(value sampling_rate, value frames, value their_tracker)
+{
+	yield();
+	return memprof_runtime.start(sampling_rate, frames, their_tracker);
+}
+
+static value yield_stop(value unit)
+{
+	yield();
+	return memprof_runtime.stop(unit); /* raises, since nobody has started it */
+}
+
+/* ---- start ---- */
+
+static void *look_up(const char *name, void *function)
+{
+	void *p = dlsym(RTLD_DEFAULT, name);
+
+	if (function)
+		memcpy(function, &p, sizeof(p));
+	return p;
+}
+
+/*
+ * The runtime tells its version nowhere that a stripped program keeps, but each version brings
+ * functions that are always linked: caml_erfc came with 4.13, caml_ml_set_buffered with 4.14,
+ * caml_domain_spawn with 5.0 (and the multicore branch of 4.12).
+ */
+enum version { VERSION_OTHER, VERSION_4_13, VERSION_4_14 };
+
+static enum version find_version(void)
+{
+	if (!look_up("caml_erfc", NULL) || look_up("caml_domain_spawn", NULL))
+		return VERSION_OTHER;
+	return look_up("caml_ml_set_buffered", NULL) ? VERSION_4_14 : VERSION_4_13;
+}
+
+static bool is_tested_version(void)
+{
+	return find_version() == VERSION_4_13 &&
+	       look_up("caml_memprof_stop", &memprof_runtime.stop) &&
+	       look_up("caml_debuginfo_extract", &memprof_runtime.debuginfo) &&
+	       look_up("caml_debuginfo_next", &memprof_runtime.debuginfo_next) &&
+	       look_up("caml_debuginfo_location", &memprof_runtime.debuginfo_location);
+}
+
+/* Why this OCaml program's blocks are not recorded; NULL: nothing is in the way. */
+static const char *objection(void)
+{
+	if (look_up("caml_interprete", NULL))
+		return "OCaml blocks are not recorded: the program is bytecode";
+	if (!is_tested_version())
+		return "OCaml blocks are not recorded: the program's runtime is not that of "
+		       "OCaml 4.13";
+	if (getenv("MEMTRACE") && *getenv("MEMTRACE"))
+		return "OCaml blocks are not recorded: MEMTRACE is set, the program traces them "
+		       "itself";
+	if (agent_exact)
+		return "OCaml blocks are not recorded: they are sampled, and this is a recording "
+		       "of every allocation; record without --exact for them";
+	return NULL;
+}
+
+static const char *start_sampling(void)
+{
+	ocaml_blocks_tell_rate();
+	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames());
+	if (redirect(&patch_start, (void *)(uintptr_t)memprof_runtime.start,
+		     (void *)(uintptr_t)yield_start) &&
+	    redirect(&patch_stop, (void *)(uintptr_t)memprof_runtime.stop,
+		     (void *)(uintptr_t)yield_stop)) {
+		started = true;
+		return NULL;
+	}
+	if (patch_stop.at) /* the second one failed */
+		write_code(patch_start.at, patch_start.original);
+	memprof_runtime.stop(NONE);
+	atomic_store(&spool_header->ocaml_interval_log2, 0);
+	return "OCaml blocks are not recorded: this system does not let code be changed, which "
+	       "the program's own use of Gc.Memprof would need";
+}
+
+/* The hooks of the collector are the same in both versions. */
+static bool collector_is_known(void)
+{
+	return !look_up("caml_interprete", NULL) && find_version() != VERSION_OTHER;
+}
+
+static bool same_object(const void *a, const void *b)
+{
+	struct dl_find_object x, y;
+
+	return !_dl_find_object((void *)(uintptr_t)a, &x) &&
+	       !_dl_find_object((void *)(uintptr_t)b, &y) && x.dlfo_link_map == y.dlfo_link_map;
+}
+
+static _Atomic bool settled; /* nothing is left to be found out */
+
+/* Or does something of the program's call, before the runtime is up? */
+static bool runtime_is_up(const void *caller)
+{
+	void **state = look_up("Caml_state", NULL);
+
+	return state && *state && look_up("caml_memprof_start", &memprof_runtime.start) &&
+	       same_object(caller, (void *)(uintptr_t)memprof_runtime.start);
+}
+
+/* Looks whether lseek() was called by an OCaml runtime. True: it is settled for good. */
+static bool settle(const void *caller)
+{
+	const char *why;
+	bool collector;
+
+	if (!look_up("caml_main", NULL))
+		return true;
+	why = objection();
+	collector = collector_is_known();
+	if ((!why || collector) && !runtime_is_up(caller))
+		return false;
+	if (collector)
+		ocaml_gc_start(find_version() == VERSION_4_13);
+	if (!why)
+		why = start_sampling();
+	if (why)
+		spool_note(why);
+	return true;
+}
+
+static COLD void look(const void *caller)
+{
+	uint32_t state = atomic_load(&agent_state);
+	int error = errno;
+
+	if (state == AGENT_NEW || self.busy)
+		return;
+	self.busy = BUSY_AGENT;
+	if (state == AGENT_OFF || !wanted || !*agent_same_process || settle(caller))
+		atomic_store(&settled, true);
+	self.busy = BUSY_NOT;
+	errno = error;
+}
+
+void ocaml_forked(void)
+{
+	ocaml_blocks_forget();
+	if (started && sampling)
+		ocaml_blocks_tell_rate();
+}
+
+EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+	if (UNLIKELY(!atomic_load_explicit(&settled, memory_order_relaxed)))
+		look(__builtin_return_address(0));
+	return real.lseek(fd, offset, whence);
+}
+
+EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
+{
+	if (UNLIKELY(!atomic_load_explicit(&settled, memory_order_relaxed)))
+		look(__builtin_return_address(0));
+	return real.lseek(fd, offset, whence);
+}

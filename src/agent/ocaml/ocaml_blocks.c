@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampled blocks of OCaml's heaps: their stacks, the places of these, and the records.
+ */
+#include "agent/ocaml/ocaml_blocks.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/cpu.h"
+#include "agent/unwind/modules.h"
+
+#define INTERVAL_MOST 40u /* log2 */
+
+struct ocaml_blocks ocaml_blocks = {
+    .rate = 1e-5,
+    .interval_log2 = 19,
+    .interval_bytes = 800000,
+    .frames = 128,
+};
+
+void ocaml_blocks_set_rate(double rate)
+{
+	double least = sizeof(value) / (double)(1ull << INTERVAL_MOST), bytes;
+	uint32_t log2 = 0;
+
+	if (rate < least)
+		rate = least;
+	bytes = sizeof(value) / rate;
+	while (log2 < INTERVAL_MOST && bytes >= (double)(2ull << log2))
+		log2++;
+	ocaml_blocks.rate = rate;
+	ocaml_blocks.interval_log2 = log2;
+	ocaml_blocks.interval_bytes = (uint64_t)bytes;
+}
+
+void ocaml_blocks_tell_rate(void)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &ocaml_blocks.rate, sizeof(bits));
+	atomic_store(&spool_header->ocaml_rate, bits);
+	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
+}
+
+/* ---- places ---- */
+
+/* The addresses whose places are in the spool: open addressing, at most half full. */
+static uint64_t *known;
+static size_t known_size, known_used;
+
+static size_t known_place(uint64_t address)
+{
+	size_t i = (size_t)(address * 0x9e3779b97f4a7c15u >> 32) & (known_size - 1);
+
+	while (known[i] && known[i] != address)
+		i = (i + 1) & (known_size - 1);
+	return i;
+}
+
+static bool grow_known(void)
+{
+	uint64_t *old = known;
+	size_t old_size = known_size, size = old_size ? 2 * old_size : 4096;
+	long p;
+
+	if (agent_sandboxed)
+		return false;
+	p = sys_mmap(NULL, size * sizeof(*known), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sys_failed(p))
+		return false;
+	known = (uint64_t *)p;
+	known_size = size;
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i])
+			known[known_place(old[i])] = old[i];
+	if (old)
+		sys_munmap(old, old_size * sizeof(*old));
+	return true;
+}
+
+void ocaml_blocks_forget(void)
+{
+	if (known)
+		memset(known, 0, known_size * sizeof(*known));
+	known_used = 0;
+}
+
+/* The first time that an address is met: its module and its place go to the spool. Without memory
+ * for the table they are left to whoever looks up symbols. */
+static void know(struct writer *w, uint64_t address, uintptr_t slot)
+{
+	struct memprof_location at[SPOOL_OCAML_PLACES];
+	struct spool_place place[SPOOL_OCAML_PLACES];
+	struct dl_find_object found;
+	uint32_t places;
+	size_t i;
+
+	if (2 * (known_used + 1) > known_size && !grow_known())
+		return;
+	i = known_place(address);
+	if (known[i])
+		return;
+	known[i] = address;
+	known_used++;
+	if (!_dl_find_object((void *)(address - 1), &found))
+		modules_note(&found);
+	places = memprof_places(slot, at, SPOOL_OCAML_PLACES);
+	for (uint32_t k = 0; k < places; k++) {
+		place[k] = (struct spool_place){
+		    .function = at[k].function,
+		    .file = at[k].file,
+		    .line = at[k].line > 0 ? (uint32_t)at[k].line : 0,
+		    .first = at[k].first > 0 ? (uint32_t)at[k].first : 0,
+		    .last = at[k].last > 0 ? (uint32_t)at[k].last : 0,
+		};
+	}
+	if (places)
+		spool_place(w, agent_ticks(), address, place, places);
+}
+
+static uint64_t stack[SPOOL_OCAML_FRAMES + 1];
+
+/* The stack from its root into stack[]; how many frames. */
+static uint32_t take_stack(struct writer *w, const struct memprof_block *block)
+{
+	size_t given = memprof_frames(block->callstack);
+	size_t skip = block->skip < given ? block->skip : given, end = given;
+	uint32_t n = 0, same = w->ocaml_depth;
+
+	if (given - skip > ocaml_blocks.frames) {
+		end = skip + ocaml_blocks.frames;
+		stack[n++] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+	}
+	for (size_t i = end; i-- > skip;) {
+		uintptr_t slot = memprof_slot(block->callstack, i);
+		uint64_t address = memprof_address(slot);
+
+		if (!address)
+			continue;
+		if (n >= same || w->ocaml_stack[n] != address) {
+			same = 0;
+			know(w, address, slot);
+		}
+		stack[n++] = address;
+	}
+	return n;
+}
+
+/* ---- blocks ---- */
+
+/* What is kept of a block: its number and, for the sum of what is live, hits. */
+#define ID_BITS	  44
+#define HITS_MOST ((1u << (62 - ID_BITS)) - 1)
+
+static int64_t weight(uint64_t hits)
+{
+	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) * ocaml_blocks.interval_bytes);
+}
+
+static uint64_t id_of(intptr_t kept)
+{
+	return (uint64_t)kept & ((1ull << ID_BITS) - 1);
+}
+
+void ocaml_blocks_drop(void)
+{
+	atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+}
+
+bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
+			    intptr_t *kept)
+{
+	struct spool_header *h = spool_header;
+	uint64_t ticks, id, hits = block->hits;
+	uint32_t depth;
+
+	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
+		spool_drop_sample(w);
+		return false;
+	}
+	depth = take_stack(w, block);
+	ticks = agent_ticks();
+	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
+	if (!spool_ocaml_sample(w, ticks, id, block->bytes, hits, heap, stack, depth))
+		return false;
+	if (hits > HITS_MOST)
+		hits = HITS_MOST;
+	atomic_fetch_add_explicit(&h->live_bytes, weight(hits), memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->live_samples, 1, memory_order_relaxed);
+	*kept = (intptr_t)(hits << ID_BITS | (id & ((1ull << ID_BITS) - 1)));
+	return true;
+}
+
+void ocaml_blocks_promoted(struct writer *w, intptr_t kept)
+{
+	if (w)
+		spool_promote(w, agent_ticks(), id_of(kept));
+}
+
+void ocaml_blocks_collected(struct writer *w, intptr_t kept)
+{
+	struct spool_header *h = spool_header;
+
+	atomic_fetch_sub_explicit(&h->live_bytes, weight((uint64_t)kept >> ID_BITS),
+				  memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->live_samples, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->frees, 1, memory_order_relaxed);
+	if (w)
+		spool_free(w, agent_ticks(), id_of(kept), 0);
+	else
+		atomic_fetch_add_explicit(&h->dropped_frees, 1, memory_order_relaxed);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampled blocks of OCaml's heaps in the spool. Called with the runtime lock held; see memprof.h.
+ */
+#ifndef MAYFLY_OCAML_BLOCKS_H
+#define MAYFLY_OCAML_BLOCKS_H
+
+#include "agent/ocaml/memprof.h"
+#include "agent/spool.h"
+
+/* Set before the first block. */
+struct ocaml_blocks {
+	double rate;		 /* samples for each word: ocaml_blocks_set_rate() */
+	uint32_t interval_log2;	 /* of the bytes for each sample, rounded down */
+	uint64_t interval_bytes; /* rounded down */
+	uint32_t frames;	 /* of a stack; of more than these, the leaf-most ones are kept */
+};
+extern struct ocaml_blocks ocaml_blocks;
+
+/* rate: above 0, to 1. Rates so small that there would be no sample become the smallest. */
+void ocaml_blocks_set_rate(double rate);
+/* Into the spool's header: from now on OCaml's blocks are recorded. */
+void ocaml_blocks_tell_rate(void);
+
+/* How many frames to ask the runtime for: one more tells that there are more. */
+static inline uint32_t ocaml_blocks_frames(void)
+{
+	return ocaml_blocks.frames + 1;
+}
+
+/* *kept is for the two others. False: the block is not recorded, or its sample was dropped. */
+bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
+			    intptr_t *kept);
+void ocaml_blocks_promoted(struct writer *w, intptr_t kept);
+void ocaml_blocks_collected(struct writer *w, intptr_t kept);
+
+/* A sample for which there is no writer. */
+void ocaml_blocks_drop(void);
+
+/* enum spool_heap */
+static inline uint32_t ocaml_blocks_heap(const struct memprof_block *block)
+{
+	return block->source == MEMPROF_CUSTOM ? SPOOL_HEAP_EXTERNAL
+	       : block->major		       ? SPOOL_HEAP_MAJOR
+					       : SPOOL_HEAP_MINOR;
+}
+
+/* The spool is another one: it has none of the places yet. */
+void ocaml_blocks_forget(void);
+
+#endif

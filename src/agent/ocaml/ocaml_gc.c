@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What OCaml's garbage collector does, as spans and counters of the thread that it runs in. The
+ * runtime calls hooks, which are variables that any program may set:
+ *
+ *	caml_minor_gc_begin_hook, ..._end_hook		span "minor"
+ *	caml_major_slice_begin_hook, ..._end_hook	span "major"
+ *	caml_finalise_begin_hook, ..._end_hook		span "finalise"
+ *
+ * "minor" and "major" are what OCaml's eventlog calls the same phases. Whoever set a hook before
+ * is called from ours; who sets one later takes our place, or calls us.
+ *
+ * Behind the collections, the figures that have changed, named as in Gc.stat. They are read where
+ * they lie: asking the runtime for them would allocate, which a hook must not.
+ */
+#include "agent/ocaml/ocaml_gc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "agent/events/tracks.h"
+
+typedef void timing_hook(void);
+
+/* ---- figures ---- */
+
+/* In Caml_state of 4.13 every field takes 8 bytes. */
+enum {
+	STATE_PROMOTED_WORDS = 38, /* a double */
+	STATE_MINOR_COLLECTIONS = 40,
+	STATE_MAJOR_COLLECTIONS = 41,
+	STATE_HEAP_WORDS = 42,
+	STATE_COMPACTIONS = 44,
+};
+
+#define COUNTER(text)                                                                              \
+	{                                                                                          \
+		.name = (text), .category = "ocaml", .unit = "", .kind = SPOOL_TYPE_COUNTER,       \
+		.fields = 1, .field = {{SPOOL_UINT, "value"}},                                     \
+	}
+
+static struct figure {
+	uint32_t at; /* field of Caml_state */
+	bool is_double;
+	uint64_t last;
+	struct track_type type;
+} figures[] = {
+    {.at = STATE_MINOR_COLLECTIONS, .type = COUNTER("minor_collections")},
+    {.at = STATE_PROMOTED_WORDS, .is_double = true, .type = COUNTER("promoted_words")},
+    {.at = STATE_MAJOR_COLLECTIONS, .type = COUNTER("major_collections")},
+    {.at = STATE_HEAP_WORDS, .type = COUNTER("heap_words")},
+    {.at = STATE_COMPACTIONS, .type = COUNTER("compactions")},
+};
+
+static uint64_t *const *state; /* Caml_state; NULL: where its figures lie is not known */
+
+static uint64_t read_figure(const struct figure *f)
+{
+	uint64_t bits = (*state)[f->at];
+	double number;
+
+	if (!f->is_double)
+		return bits;
+	memcpy(&number, &bits, sizeof(number));
+	return number >= 0 && number < 0x1p63 ? (uint64_t)number : 0;
+}
+
+static void add_figures(void)
+{
+	if (!state || !tracks_wanted())
+		return;
+	for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++) {
+		struct figure *f = &figures[i];
+		uint64_t value = read_figure(f);
+
+		if (value == f->last)
+			continue;
+		f->last = value;
+		tracks_add(SPOOL_COUNT, &f->type, &value, NULL);
+	}
+}
+
+/* ---- hooks ---- */
+
+#define PHASE(text)                                                                                \
+	{                                                                                          \
+		.name = (text), .category = "ocaml", .unit = "", .kind = SPOOL_TYPE_SPAN           \
+	}
+
+static struct phase {
+	const char *begin_name, *end_name;
+	timing_hook *begin_before, *end_before; /* of somebody else, or NULL */
+	struct track_type type;
+} minor = {"caml_minor_gc_begin_hook", "caml_minor_gc_end_hook", NULL, NULL, PHASE("minor")},
+  major = {"caml_major_slice_begin_hook", "caml_major_slice_end_hook", NULL, NULL, PHASE("major")},
+  finalise = {"caml_finalise_begin_hook", "caml_finalise_end_hook", NULL, NULL, PHASE("finalise")};
+
+static void begin(struct phase *p)
+{
+	tracks_add(SPOOL_BEGIN, &p->type, NULL, NULL);
+	if (p->begin_before)
+		p->begin_before();
+}
+
+static void end(struct phase *p)
+{
+	if (p->end_before)
+		p->end_before();
+	tracks_add(SPOOL_END, &p->type, NULL, NULL);
+}
+
+static void minor_begins(void)
+{
+	begin(&minor);
+}
+
+static void minor_ends(void)
+{
+	end(&minor);
+	add_figures();
+}
+
+static void major_begins(void)
+{
+	begin(&major);
+}
+
+static void major_ends(void)
+{
+	end(&major);
+	add_figures();
+}
+
+/* A finaliser that raises an exception ends the phase without a word. */
+static bool in_finalise;
+
+static void finalise_begins(void)
+{
+	if (in_finalise)
+		tracks_add(SPOOL_END, &finalise.type, NULL, NULL);
+	in_finalise = true;
+	begin(&finalise);
+}
+
+static void finalise_ends(void)
+{
+	in_finalise = false;
+	end(&finalise);
+}
+
+/* Both or none: half of a span says nothing. */
+static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_end)
+{
+	timing_hook **begin_hook = dlsym(RTLD_DEFAULT, p->begin_name);
+	timing_hook **end_hook = dlsym(RTLD_DEFAULT, p->end_name);
+
+	if (!begin_hook || !end_hook)
+		return;
+	p->begin_before = *begin_hook;
+	p->end_before = *end_hook;
+	*end_hook = on_end;
+	*begin_hook = on_begin;
+}
+
+void ocaml_gc_start(bool with_figures)
+{
+	if (with_figures)
+		state = dlsym(RTLD_DEFAULT, "Caml_state");
+	set_hooks(&minor, minor_begins, minor_ends);
+	set_hooks(&major, major_begins, major_ends);
+	set_hooks(&finalise, finalise_begins, finalise_ends);
+}

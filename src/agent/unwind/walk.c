@@ -1,0 +1,1084 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stack capture: see walk.h for the idea.
+ *
+ * A walk goes from boundary to boundary. A boundary is the state between two frames: the return
+ * address pc, the stack pointer after that return (the inner frame's CFA), the base pointer.
+ *
+ *	      leaf                                                    root
+ *	 sp_2 |  frame 2   | RA | sp_1   frame 1   | RA | sp_0   frame 0 ... |
+ *	                   pc_1 ^                  pc_0 ^
+ *	      boundary 2        boundary 1              boundary 0
+ *
+ * The step from a boundary outwards needs the rule of pc and two words at most: the next return
+ * address at CFA - 8, and the slot where the frame saved the base pointer.
+ *
+ * Frame table, an open-addressed hash with linear probing; 0 = empty:
+ *
+ *	 63         52   51   50    48 47                        0
+ *	| CFA offset/8 | bp? | bp slot |     return address       |
+ *
+ * The CFA is sp (or bp if `bp?`) + offset; the base pointer was saved at CFA - 8 * (slot + 1),
+ * slot 0 = it was not. The largest offsets are codes for what does not fit. Those rules are in a
+ * side table, or read from .eh_frame again at each walk when that is full. The rule of a return
+ * address is the one in force at address - 1; a frame that a signal interrupted is entered as
+ * pc + 1, so that one key serves both.
+ *
+ * frames[] of struct walk is the captured stack, and where the next walk may join it. Its private
+ * words: cfa = the boundary's sp, so the return address itself lies at cfa - 8; bp = the base
+ * pointer, and bp_slot = the address that it was restored from by the frame inside, with bit 0 set
+ * where it matters: where the rules outside would use this base pointer before restoring another.
+ * words[] lists all stack words that frames[] follows from, with their values, in one row: what the
+ * next walk verifies.
+ */
+#include "agent/unwind/walk.h"
+
+#include "agent/unwind/cfi.h"
+#include "agent/cpu.h"
+#include "agent/unwind/modules.h"
+#include "format/spool_format.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define PAGE		  4096ul
+#define MAIN_STACK_LEAST  (120ul << 20) /* the kernel keeps 128 MiB free below the main stack */
+#define MAIN_STACK_MOST	  (64ul << 30)
+#define THREAD_STACK_MOST (64ul << 20)
+#define FRAME_BYTES_MOST  (64ul << 20) /* the largest frame followed on a stack without bounds */
+#define PROBE_AHEAD	  (256ul << 10)
+#define ENTRY_FRAME_MOST  64u
+#define FRAMES_MOST	  1000000u
+#define SWITCHES_MOST	  64u
+
+/* ---- the frame table ---- */
+
+#define RULE_SHIFT	CPU_ADDRESS_BITS
+#define SLOT_MASK	7u
+#define USES_BP		(1ull << (RULE_SHIFT + 3))
+#define OFFSET_SHIFT	(RULE_SHIFT + 4)
+#define CODE_FIRST	0xffcu
+#define CODE_WIDE	0xffcu /* in the side table */
+#define CODE_SIGNAL	0xffdu
+#define CODE_UNKNOWN	0xffeu
+#define CODE_ROOT	0xfffu
+#define OFFSET_MOST	((CODE_FIRST - 1) * 8u)
+#define TAKEN_OUT	(~0ull) /* an entry that was removed: a key that nobody looks up */
+#define TABLE_SMALLEST	(1u << 14)
+#define TABLE_LARGEST	(1u << 24)
+#define PROBES_MOST	64u
+#define WIDE_SLOTS	(1u << 14)
+#define WIDE_RULES_MOST 8192u
+
+struct table {
+	uint64_t mask;
+	_Atomic uint64_t used;
+	_Atomic uint64_t slots[];
+};
+
+/* A rule that does not fit into 16 bits; constant once it is in the side table. */
+struct wide_rule {
+	uintptr_t pc;
+	struct cfi_rule rule;
+};
+
+struct wide_table {
+	_Atomic uint32_t used;		    /* of rules[], never given back */
+	_Atomic uint32_t slots[WIDE_SLOTS]; /* 1 + index of a rule; 0 = empty */
+	struct wide_rule rules[WIDE_RULES_MOST];
+};
+
+extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
+extern void *__libc_stack_end __attribute__((weak));
+
+static _Atomic(struct table *) table;
+static struct wide_table *wide;
+static _Atomic uint32_t generation = 1;
+static _Atomic bool sandboxed;
+static uintptr_t main_thread, main_stack_end, main_stack_limit;
+static uintptr_t own_start, own_size;
+
+/* A walk under way. */
+struct pass {
+	struct walk *w;
+	uintptr_t pc, sp, bp;
+	uintptr_t bp_slot;	   /* where the frame inside restored bp from, or 0 */
+	uintptr_t high;		   /* memory from sp up to here can be read */
+	struct walk_frame *out;	   /* next in scratch, from the leaf to the root */
+	uint32_t laps;		   /* times that the ring was filled */
+	uint32_t join;		   /* verified boundaries of the last walk, not yet passed */
+	uint32_t barrier;	   /* frames from the leaf that the next walk must not verify */
+	uint32_t switches;	   /* changes of stack */
+	bool native;		   /* on the stack that the thread was born with */
+	bool truncated, zero_root; /* how it ended */
+};
+
+static void *map_memory(size_t bytes)
+{
+	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return sys_failed(p) ? NULL : (void *)p;
+}
+
+static size_t table_bytes(uint64_t slots)
+{
+	return sizeof(struct table) + slots * sizeof(uint64_t);
+}
+
+static struct table *new_table(uint64_t slots)
+{
+	struct table *t = map_memory(table_bytes(slots));
+
+	if (t)
+		t->mask = slots - 1;
+	return t;
+}
+
+static uint64_t key_of(uint64_t entry)
+{
+	return entry << (64 - CPU_ADDRESS_BITS);
+}
+
+static void empty_table(struct table *t)
+{
+	for (uint64_t i = 0; i <= t->mask; i++) {
+		if (atomic_load_explicit(&t->slots[i], memory_order_relaxed) != 0)
+			atomic_store_explicit(&t->slots[i], 0, memory_order_relaxed);
+	}
+	atomic_store(&t->used, 0);
+}
+
+/* The entry of pc, or 0. */
+static uint64_t find_entry(struct table *t, uintptr_t pc)
+{
+	for (unsigned i = 0; i < PROBES_MOST; i++) {
+		uint64_t entry =
+		    atomic_load_explicit(&t->slots[(pc + i) & t->mask], memory_order_relaxed);
+
+		if (entry == 0 || key_of(entry ^ pc) == 0)
+			return entry;
+	}
+	return 0;
+}
+
+/* Racing threads may insert an entry twice: the copies are equal. */
+static void put_entry(struct table *t, uint64_t entry)
+{
+	for (unsigned i = 0; i < PROBES_MOST; i++) {
+		_Atomic uint64_t *slot = &t->slots[(entry + i) & t->mask];
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(slot, &there, entry)) {
+			atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
+			return;
+		}
+		if (key_of(there ^ entry) == 0)
+			return;
+	}
+}
+
+static void remove_entry(struct table *t, uint64_t entry)
+{
+	for (unsigned i = 0; i < PROBES_MOST; i++) {
+		_Atomic uint64_t *slot = &t->slots[(entry + i) & t->mask];
+		uint64_t there = entry;
+
+		/* Not 0, which would cut the probe chains that go over it. */
+		if (atomic_compare_exchange_strong(slot, &there, TAKEN_OUT) || there == 0)
+			return;
+	}
+}
+
+/* All but the first page, which has the mask that readers need. */
+static void give_back(struct table *t)
+{
+	sys_madvise((char *)t + PAGE, table_bytes(t->mask + 1) - PAGE, MADV_DONTNEED);
+}
+
+/* The old table stays mapped, for readers still in it, but gives its pages back: there they find
+ * nothing and go on to the new one. */
+static void grow_table(struct table *old)
+{
+	uint32_t born = atomic_load(&generation);
+	uint64_t slots = (old->mask + 1) * 2;
+	struct table *new, *expected = old;
+
+	if (slots > TABLE_LARGEST || atomic_load(&sandboxed))
+		return;
+	new = new_table(slots);
+	if (!new)
+		return;
+	for (uint64_t i = 0; i <= old->mask; i++) {
+		uint64_t entry = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
+
+		if (entry != 0 && entry != TAKEN_OUT)
+			put_entry(new, entry);
+	}
+	if (atomic_load(&generation) != born)
+		empty_table(new);
+	/* When two threads grow the table, one of them was in vain. */
+	if (!atomic_compare_exchange_strong(&table, &expected, new)) {
+		sys_munmap(new, table_bytes(slots));
+		return;
+	}
+	if (atomic_load(&generation) != born)
+		walk_code_changed();
+	give_back(old);
+}
+
+/* Enters a rule that was read from .eh_frame while `born` was the generation. Rules of code that
+ * has gone in between are taken out again. */
+static void keep_entry(uint64_t entry, uint32_t born)
+{
+	struct table *t = atomic_load_explicit(&table, memory_order_acquire);
+
+	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 4 > t->mask) {
+		grow_table(t);
+		t = atomic_load_explicit(&table, memory_order_acquire);
+	}
+	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 8 > t->mask * 7)
+		return;
+	put_entry(t, entry);
+	if (atomic_load(&generation) != born)
+		remove_entry(t, entry);
+}
+
+/* ---- the side table ---- */
+
+static uint32_t wide_slot(uintptr_t pc, unsigned probe)
+{
+	return (uint32_t)((pc * 0x9e3779b97f4a7c15u >> 32) + probe) & (WIDE_SLOTS - 1);
+}
+
+static const struct cfi_rule *find_wide(uintptr_t pc)
+{
+	for (unsigned i = 0; i < PROBES_MOST; i++) {
+		uint32_t index =
+		    atomic_load_explicit(&wide->slots[wide_slot(pc, i)], memory_order_acquire);
+
+		if (index == 0)
+			return NULL;
+		if (wide->rules[index - 1].pc == pc)
+			return &wide->rules[index - 1].rule;
+	}
+	return NULL;
+}
+
+static bool keep_wide(uintptr_t pc, const struct cfi_rule *rule)
+{
+	uint32_t index;
+
+	if (atomic_load(&wide->used) >= WIDE_RULES_MOST)
+		return false;
+	index = atomic_fetch_add(&wide->used, 1);
+	if (index >= WIDE_RULES_MOST)
+		return false;
+	wide->rules[index].pc = pc;
+	wide->rules[index].rule = *rule;
+	for (unsigned i = 0; i < PROBES_MOST; i++) {
+		uint32_t empty = 0;
+
+		if (atomic_compare_exchange_strong(&wide->slots[wide_slot(pc, i)], &empty,
+						   index + 1))
+			return true;
+	}
+	return false;
+}
+
+void walk_code_changed(void)
+{
+	struct table *t = atomic_load_explicit(&table, memory_order_acquire);
+
+	atomic_fetch_add(&generation, 1);
+	if (!t)
+		return;
+	empty_table(t);
+	for (unsigned i = 0; i < WIDE_SLOTS; i++) {
+		if (atomic_load_explicit(&wide->slots[i], memory_order_relaxed) != 0)
+			atomic_store(&wide->slots[i], 0);
+	}
+}
+
+/* ---- rules ---- */
+
+static uint64_t coded(uintptr_t pc, uint64_t code)
+{
+	return code << OFFSET_SHIFT | pc;
+}
+
+/* The 8-byte entry of a rule; its code is CODE_WIDE when it does not fit. */
+static uint64_t encode(uintptr_t pc, const struct cfi_rule *rule)
+{
+	uint64_t slot = 0;
+
+	switch (rule->kind) {
+	case CFI_UNKNOWN:
+		return coded(pc, CODE_UNKNOWN);
+	case CFI_ROOT:
+		return coded(pc, CODE_ROOT);
+	case CFI_SIGNAL:
+		return coded(pc, CODE_SIGNAL);
+	case CFI_FRAME:
+		break;
+	}
+	if (rule->bp.how == CFI_AT_OFFSET && rule->bp.offset % 8 == 0 && rule->bp.offset <= -16 &&
+	    rule->bp.offset >= -64)
+		slot = (uint64_t)(-rule->bp.offset / 8 - 1);
+	else if (rule->bp.how != CFI_SAME)
+		return coded(pc, CODE_WIDE);
+	if (rule->cfa_is_expression || rule->cfa_offset % 8 != 0 || rule->cfa_offset < 8 ||
+	    rule->cfa_offset > OFFSET_MOST || rule->ra.how != CFI_AT_OFFSET ||
+	    rule->ra.offset != -8)
+		return coded(pc, CODE_WIDE);
+	return (uint64_t)rule->cfa_offset / 8 << OFFSET_SHIFT | (rule->cfa_from_bp ? USES_BP : 0) |
+	       slot << RULE_SHIFT | pc;
+}
+
+static bool find_object(uintptr_t pc, struct dl_find_object *found)
+{
+	return pc != 0 && pc >> 47 == 0 && _dl_find_object((void *)(pc - 1), found) == 0;
+}
+
+/* Is that what the instructions at pc are? */
+static bool is_code(const struct dl_find_object *found, uintptr_t pc, const char *code)
+{
+	uintptr_t end = (uintptr_t)found->dlfo_map_end;
+
+	return pc <= end && end - pc >= CPU_CODE_BYTES &&
+	       __builtin_memcmp((const void *)pc, code, CPU_CODE_BYTES) == 0;
+}
+
+static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct cfi_rule *rule)
+{
+	uint64_t header = (uintptr_t)found->dlfo_eh_frame;
+	uint64_t start = (uintptr_t)found->dlfo_map_start, end = (uintptr_t)found->dlfo_map_end;
+	struct cfi_object object = {.header = NULL};
+
+	if ((header >= start && header < end) || modules_segment(found, header, &start, &end)) {
+		object.start = (const uint8_t *)start;
+		object.end = (const uint8_t *)end;
+		object.header = found->dlfo_eh_frame;
+	}
+	cfi_find(&object, pc - 1, rule);
+	/* Only the kernel's signal frame has a known layout. */
+	if (rule->kind == CFI_SIGNAL && !is_code(found, pc, CPU_SIGRETURN_CODE))
+		rule->kind = CFI_UNKNOWN;
+	/* glibc leaves the root of a makecontext() stack without a rule. */
+	if (rule->kind == CFI_UNKNOWN && is_code(found, pc, CPU_CONTEXT_CODE))
+		rule->kind = CFI_ROOT;
+}
+
+/* The entry of an address that the frame table did not have where it should be. */
+static __attribute__((noinline)) uint64_t look_up(uintptr_t pc)
+{
+	struct dl_find_object found;
+	struct cfi_rule rule;
+	uint64_t entry;
+	uint32_t born;
+
+	if (pc >> 47 != 0)
+		return (uint64_t)CODE_UNKNOWN << OFFSET_SHIFT;
+	entry = find_entry(atomic_load_explicit(&table, memory_order_acquire), pc);
+	if (entry != 0)
+		return entry;
+	born = atomic_load(&generation);
+	/* Not kept: code may be loaded here later, of which nobody tells us. */
+	if (!find_object(pc, &found))
+		return coded(pc, CODE_UNKNOWN);
+	if (modules_note(&found))
+		walk_code_changed();
+	read_rule(&found, pc, &rule);
+	entry = encode(pc, &rule);
+	if (entry >> OFFSET_SHIFT != CODE_WIDE || find_wide(pc) || keep_wide(pc, &rule))
+		keep_entry(entry, born);
+	return entry;
+}
+
+/* ---- which memory can be read ---- */
+
+static bool can_read(uintptr_t address)
+{
+	return !atomic_load_explicit(&sandboxed, memory_order_relaxed) && sys_readable(address);
+}
+
+static bool on_main_stack(uintptr_t sp)
+{
+	return main_stack_end - sp - 1 < main_stack_limit;
+}
+
+/* The stack of a thread that glibc made ends at the thread's control block, and is one mapping.
+ * Other stacks may lie below it, but not without a hole between: so pages are tried from the top
+ * down, each one once, and what was reached is kept. Some more below sp are tried at once, as no
+ * trial is possible any more inside a sandbox. */
+static bool on_thread_stack(struct walk *w, uintptr_t sp)
+{
+	uintptr_t top = cpu_thread_pointer();
+
+	if (top == main_thread || sp >= top || top - sp > THREAD_STACK_MOST)
+		return false;
+	if (w->stack_high != top) {
+		if (!can_read(top & -8ul))
+			return false;
+		w->stack_low = top & -PAGE;
+		w->stack_high = top;
+	}
+	while (w->stack_low > sp - PROBE_AHEAD && can_read(w->stack_low - 8))
+		w->stack_low -= PAGE;
+	return w->stack_low <= sp;
+}
+
+/* Finds out about the stack that p->sp points into. */
+static __attribute__((noinline)) bool enter_stack(struct pass *p)
+{
+	struct walk *w = p->w;
+
+	p->native = false;
+	if (p->sp % 8 != 0 || p->sp > UINTPTR_MAX - PAGE)
+		return false;
+	if (on_main_stack(p->sp)) {
+		p->native = true;
+		p->high = main_stack_end;
+		if (cpu_thread_pointer() == main_thread) {
+			w->stack_low = main_stack_end - main_stack_limit;
+			w->stack_high = main_stack_end;
+		}
+	} else if ((p->sp >= w->stack_low && p->sp < w->stack_high) || on_thread_stack(w, p->sp)) {
+		p->native = true;
+		p->high = w->stack_high & -8ul;
+	} else if (can_read(p->sp)) {
+		p->high = (p->sp & -PAGE) + PAGE;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Moves p->high up to cfa, on a stack whose bounds are not known. */
+static __attribute__((noinline)) bool extend_stack(struct pass *p, uintptr_t sp, uintptr_t cfa)
+{
+	if (p->native || cfa <= sp || cfa - sp > FRAME_BYTES_MOST)
+		return false;
+	while (p->high < cfa) {
+		if (!can_read(p->high))
+			return false;
+		p->high += PAGE;
+	}
+	return true;
+}
+
+static bool read_word(void *context, uintptr_t address, uintptr_t *value)
+{
+	const struct pass *p = context;
+
+	if (address % 8 != 0)
+		return false;
+	if ((address < p->sp || address >= p->high) && !can_read(address))
+		return false;
+	*value = *(const uintptr_t *)address;
+	return true;
+}
+
+/* ---- steps that are not plain ---- */
+
+/* The frames walked so far. */
+static inline uint32_t walked(const struct pass *p)
+{
+	return (uint32_t)(p->out - p->w->scratch) + p->laps * WALK_ROOT;
+}
+
+/* The scratch array: the leaf part, then a ring that always has the root-most frames. */
+static bool next_lap(struct pass *p)
+{
+	p->out = p->w->scratch + (WALK_KEEP - WALK_ROOT);
+	p->laps++;
+	return p->laps < FRAMES_MOST / WALK_ROOT;
+}
+
+static bool advance(struct pass *p)
+{
+	p->out++;
+	return p->out != p->w->scratch + WALK_KEEP || next_lap(p);
+}
+
+/* The step that was just made read other words than the next walk would verify. */
+static void set_barrier(struct pass *p)
+{
+	p->barrier = walked(p) + 1;
+}
+
+static bool step_signal(struct pass *p)
+{
+	uintptr_t pc, sp, bp;
+
+	if (!read_word(p, p->sp + CPU_UCONTEXT_PC, &pc) ||
+	    !read_word(p, p->sp + CPU_UCONTEXT_SP, &sp) ||
+	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) || !advance(p))
+		return false;
+	set_barrier(p);
+	p->w->interrupted = 1;
+	p->pc = pc + 1;
+	p->sp = sp;
+	p->bp = bp;
+	p->bp_slot = 0;
+	return ++p->switches <= SWITCHES_MOST && enter_stack(p);
+}
+
+/* A register's value before the call that made the frame. *slot: where it was read, or 0. */
+static bool recover(struct pass *p, const struct cfi_place *place, uintptr_t cfa, uintptr_t *value,
+		    uintptr_t *slot)
+{
+	struct cfi_registers registers = {p->pc - 1, p->sp, p->bp, read_word, p};
+
+	*slot = 0;
+	switch (place->how) {
+	case CFI_SAME:
+		return true;
+	case CFI_LOST:
+		*value = 0;
+		return true;
+	case CFI_AT_OFFSET:
+		*slot = cfa + (uintptr_t)place->offset;
+		break;
+	case CFI_IS_OFFSET:
+		*value = cfa + (uintptr_t)place->offset;
+		return true;
+	case CFI_AT_EXPRESSION:
+		if (!cfi_evaluate(&place->expression, &registers, &cfa, slot))
+			return false;
+		break;
+	case CFI_IS_EXPRESSION:
+		return cfi_evaluate(&place->expression, &registers, &cfa, value);
+	}
+	return read_word(p, *slot, value);
+}
+
+static bool wide_cfa(struct pass *p, const struct cfi_rule *rule, uintptr_t *cfa)
+{
+	struct cfi_registers registers = {p->pc - 1, p->sp, p->bp, read_word, p};
+
+	if (rule->cfa_is_expression)
+		return cfi_evaluate(&rule->cfa_expression, &registers, NULL, cfa);
+	*cfa = (rule->cfa_from_bp ? p->bp : p->sp) + (uintptr_t)rule->cfa_offset;
+	return true;
+}
+
+static bool step_wide(struct pass *p)
+{
+	const struct cfi_rule *rule = find_wide(p->pc);
+	struct dl_find_object found;
+	struct cfi_rule fresh;
+	uintptr_t cfa, ra = p->pc, bp = p->bp, ra_slot, bp_slot, inner_sp = p->sp;
+	bool moved, plain;
+
+	if (!rule) {
+		if (!find_object(p->pc, &found))
+			return false;
+		read_rule(&found, p->pc, &fresh);
+		if (fresh.kind != CFI_FRAME)
+			return false;
+		rule = &fresh;
+	}
+	if (!wide_cfa(p, rule, &cfa) || cfa % 8 != 0)
+		return false;
+	/* A frame may lead to another stack, but only by an expression. */
+	moved = cfa <= p->sp || cfa > p->high;
+	if (moved && extend_stack(p, p->sp, cfa))
+		moved = false;
+	if (moved && !rule->cfa_is_expression)
+		return false;
+	if (!recover(p, &rule->ra, cfa, &ra, &ra_slot) ||
+	    !recover(p, &rule->bp, cfa, &bp, &bp_slot))
+		return false;
+	plain = !moved && !rule->cfa_is_expression && ra_slot == cfa - 8 &&
+		(rule->bp.how == CFI_SAME ||
+		 (rule->bp.how == CFI_AT_OFFSET && bp_slot >= inner_sp && bp_slot < cfa));
+	/* The CFA's base is marked for plain rules by the caller; mark all others. */
+	p->out->bp_slot |= !rule->cfa_is_expression && rule->cfa_from_bp;
+	if (!advance(p))
+		return false;
+	if (!plain)
+		set_barrier(p);
+	p->pc = ra;
+	p->sp = cfa;
+	p->bp = bp;
+	p->bp_slot = plain ? bp_slot : 0;
+	return !moved || (++p->switches <= SWITCHES_MOST && enter_stack(p));
+}
+
+enum ending { GO_ON, AT_ROOT, CUT };
+
+/* One step by a rule of the largest offsets. */
+static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t code)
+{
+	switch (code) {
+	case CODE_ROOT:
+		p->out++;
+		return AT_ROOT;
+	case CODE_SIGNAL:
+		return step_signal(p) ? GO_ON : CUT;
+	case CODE_WIDE:
+		return step_wide(p) ? GO_ON : CUT;
+	case CODE_UNKNOWN:
+		/* The loader's entry code has no CFI, but nothing called it: its frame is the first
+		 * thing on the main stack. */
+		if (main_stack_end - p->sp <= ENTRY_FRAME_MOST) {
+			p->out++;
+			return AT_ROOT;
+		}
+		break;
+	}
+	return CUT;
+}
+
+/* ---- the walk ---- */
+
+/* Has the walk come to a boundary that the last one had, outside of which all is the same? */
+static bool joins(struct pass *p, uintptr_t pc, uintptr_t sp, uintptr_t bp, uintptr_t *join_sp)
+{
+	const struct walk_frame *frames = p->w->frames, *f;
+	bool same = false;
+
+	while (p->join && frames[p->join - 1].cfa < sp)
+		p->join--;
+	if (p->join && frames[p->join - 1].cfa == sp) {
+		f = &frames[p->join - 1];
+		/* A signal may have interrupted elsewhere in the function: compare pc too. */
+		same = f->address == pc && (!(f->bp_slot & 1) || f->bp == bp);
+		p->join -= !same;
+	}
+	*join_sp = p->join ? frames[p->join - 1].cfa : UINTPTR_MAX;
+	return same;
+}
+
+/* Atomic so that the compiler does not make vectors of several of them: pc and sp would go to a
+ * vector register and back before the next lookup. */
+static inline void set(uintptr_t *place, uintptr_t value)
+{
+	__atomic_store_n(place, value, __ATOMIC_RELAXED);
+}
+
+/*
+ * The loop that everything is about. Its chain of dependent loads per frame is: return address,
+ * table entry, next return address.
+ *
+ * true: joined the verified part of the last walk. false: came to an end, see p.
+ */
+static inline bool run(struct pass *p)
+{
+	uintptr_t pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot, high = p->high;
+	uintptr_t join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
+	struct walk_frame *out = p->out, *const out_end = p->w->scratch + WALK_KEEP;
+	const struct table *t = atomic_load_explicit(&table, memory_order_acquire);
+	const _Atomic uint64_t *slots = t->slots;
+	uint64_t mask = t->mask;
+
+	for (;;) {
+		uintptr_t base, cfa, slot, saved;
+		uint64_t entry;
+
+		if (UNLIKELY(sp >= join_sp) && joins(p, pc, sp, bp, &join_sp)) {
+			p->out = out;
+			p->bp_slot = bp_slot;
+			return true;
+		}
+		entry = atomic_load_explicit(&slots[pc & mask], memory_order_relaxed);
+		if (UNLIKELY(key_of(entry ^ pc) != 0)) {
+			entry = atomic_load_explicit(&slots[(pc + 1) & mask], memory_order_relaxed);
+			if (UNLIKELY(key_of(entry ^ pc) != 0)) {
+				entry = look_up(pc);
+				t = atomic_load_explicit(&table, memory_order_acquire);
+				slots = t->slots;
+				mask = t->mask;
+			}
+		}
+		set(&out->address, pc);
+		set(&out->cfa, sp);
+		set(&out->bp, bp);
+		set(&out->bp_slot, bp_slot | (entry >> (RULE_SHIFT + 3) & 1));
+		if (UNLIKELY(entry >> OFFSET_SHIFT >= CODE_FIRST)) {
+			enum ending ending;
+
+			out->bp_slot = bp_slot;
+			set(&p->pc, pc);
+			set(&p->sp, sp);
+			set(&p->bp, bp);
+			p->high = high;
+			p->out = out;
+			ending = step_coded(p, entry >> OFFSET_SHIFT);
+			if (ending != GO_ON) {
+				p->truncated = ending == CUT;
+				/* The frame where it was cut is known. */
+				if (ending == CUT && p->out == out)
+					advance(p);
+				return false;
+			}
+			pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot;
+			high = p->high, out = p->out;
+			if (UNLIKELY(pc == 0))
+				break;
+			continue;
+		}
+		base = sp;
+		if (UNLIKELY(entry & USES_BP)) {
+			base = bp;
+			if (UNLIKELY(bp & 7))
+				goto cut;
+		}
+		cfa = base + (entry >> OFFSET_SHIFT) * 8;
+		if (UNLIKELY(cfa - sp - 1 >= high - sp)) {
+			p->high = high;
+			if (!extend_stack(p, sp, cfa))
+				goto cut;
+			high = p->high;
+		}
+		slot = cfa - 8 - (entry >> RULE_SHIFT & SLOT_MASK) * 8;
+		/* In an epilogue the slot may already be popped. */
+		if (UNLIKELY(slot < sp) && !can_read(slot))
+			goto cut;
+		pc = *(const uintptr_t *)(cfa - 8);
+		/* Restores bp if it was saved. A branch would often be mispredicted. */
+		saved = 0 - (uintptr_t)((entry >> RULE_SHIFT & SLOT_MASK) != 0);
+		CPU_KEEP(saved);
+		bp ^= (bp ^ *(const uintptr_t *)slot) & saved;
+		bp_slot = slot & saved;
+		sp = cfa;
+		if (UNLIKELY(++out == out_end)) {
+			p->out = out;
+			if (!next_lap(p)) {
+				p->truncated = true;
+				return false;
+			}
+			out = p->out;
+		}
+		if (UNLIKELY(pc == 0))
+			break;
+	}
+	/* A return address of 0 is how some stacks end. It is not verified, so no reuse. */
+	p->out = out;
+	p->zero_root = true;
+	return false;
+cut:
+	p->out = out;
+	p->truncated = true;
+	advance(p);
+	return false;
+}
+
+/* How many boundaries of the last walk, from the root, still hold: all words that were read to get
+ * from one to the next have the same values. The loads do not depend on one another. */
+static inline uint32_t verify(const struct walk *w, uintptr_t sp)
+{
+	const struct walk_frame *f = w->frames;
+	const struct walk_word *word = w->words, *end, *end4;
+	uint32_t n = w->reusable;
+
+	/* Only what lies above the stack pointer is sure to be mapped, and alive. */
+	while (n && (f[n - 1].cfa - 8 < sp || ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
+		n--;
+	if (n == 0)
+		return 0;
+	end = word + w->words_end[n - 1];
+#define CHANGED(i) (*(const uintptr_t *)word[i].at ^ word[i].value)
+	for (end4 = end - 4; word <= end4; word += 4) {
+		if (UNLIKELY(CHANGED(0) | CHANGED(1) | CHANGED(2) | CHANGED(3)))
+			break;
+	}
+	while (word < end && !CHANGED(0))
+		word++;
+#undef CHANGED
+	return word == end ? n : w->word_frame[word - w->words];
+}
+
+/* Leaves out the frames of this library at the leaf end. */
+static bool skip_own(struct pass *p)
+{
+	while (UNLIKELY(p->pc - 1 - own_start < own_size)) {
+		uint64_t entry = look_up(p->pc);
+		uintptr_t slot, base;
+
+		if (entry >> OFFSET_SHIFT >= CODE_FIRST)
+			return false;
+		base = (entry & USES_BP ? p->bp : p->sp) + (entry >> OFFSET_SHIFT) * 8;
+		if (base % 8 != 0 || base <= p->sp ||
+		    (base > p->high && !extend_stack(p, p->sp, base)))
+			return false;
+		slot = base - 8 - (entry >> RULE_SHIFT & SLOT_MASK) * 8;
+		if (slot < p->sp)
+			return false;
+		p->pc = *(const uintptr_t *)(base - 8);
+		p->sp = base;
+		p->bp_slot = 0;
+		if (slot != base - 8) {
+			p->bp = *(const uintptr_t *)slot;
+			p->bp_slot = slot;
+		}
+	}
+	return true;
+}
+
+/* ---- from scratch to frames ---- */
+
+/* Where frames are put, from the root on. As long as w->common == at, all are as they were. */
+struct sink {
+	struct walk *w;
+	uint32_t at, old_depth;
+};
+
+/* Words are not needed behind a mark: nothing there is joined. */
+static void put(struct sink *s, const struct walk_frame *frame)
+{
+	struct walk *w = s->w;
+
+	w->words_end[s->at] = s->at ? w->words_end[s->at - 1] : 0;
+	if (w->common == s->at && s->at < s->old_depth &&
+	    w->frames[s->at].address == frame->address)
+		w->common++;
+	w->frames[s->at++] = *frame;
+}
+
+static void put_mark(struct sink *s, uint64_t mark)
+{
+	struct walk_frame frame = {.address = mark};
+
+	put(s, &frame);
+}
+
+static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uintptr_t at,
+				uintptr_t value)
+{
+	w->words[k].at = at;
+	w->words[k].value = value;
+	w->word_frame[k] = (uint16_t)frame;
+	return k + 1;
+}
+
+/* The words of frames[i]: its return address, and its base pointer where that matters and came
+ * from memory. */
+static inline void put_words(struct walk *w, uint32_t i)
+{
+	const struct walk_frame *f = &w->frames[i];
+	uint32_t k = i ? w->words_end[i - 1] : 0;
+
+	k = put_word(w, k, i, f->cfa - 8, f->address);
+	if (f->bp_slot > 7)
+		k = put_word(w, k, i, f->bp_slot & -8ul, f->bp);
+	w->words_end[i] = (uint16_t)k;
+}
+
+/* Puts scratch frames that lie one behind the other, last[0] the root-most. Works out from the
+ * outside in where the base pointer matters: to a frame that uses it, or that leaves it as it is
+ * for one outside. Returns the slot that the inner-most of them names. */
+static inline __attribute__((always_inline)) uintptr_t
+put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t outer_slot)
+{
+	struct walk *w = s->w;
+	struct walk_frame *out = &w->frames[s->at];
+	uint32_t at = s->at;
+	uintptr_t matters = s->at ? out[-1].bp_slot & 1 : 0;
+
+	if (w->common == s->at) {
+		uint32_t most = s->old_depth > s->at ? s->old_depth - s->at : 0, n = 0;
+
+		most = most < count ? most : count;
+		while (n < most && out[n].address == last[-(ptrdiff_t)n].address)
+			n++;
+		w->common += n;
+	}
+	s->at += count;
+	for (; count; count--, last--, out++) {
+		uintptr_t slot = last->bp_slot & -8ul;
+
+		matters = (last->bp_slot & 1) | (outer_slot == 0 ? matters : 0);
+		out->address = last->address;
+		out->cfa = last->cfa;
+		out->bp = last->bp;
+		out->bp_slot = (slot | 1) & -matters;
+		put_words(w, at++);
+		outer_slot = slot;
+	}
+	return outer_slot;
+}
+
+/* Puts the walked frames [from, to), counted from the leaf, root-most first. */
+static void put_walked(struct sink *s, uint32_t from, uint32_t to, uintptr_t outer_slot)
+{
+	const uint32_t leaf = WALK_KEEP - WALK_ROOT;
+
+	while (to > from) {
+		uint32_t ring = to > leaf ? (to - 1 - leaf) % WALK_ROOT : 0;
+		const struct walk_frame *last = &s->w->scratch[to > leaf ? leaf + ring : to - 1];
+		uint32_t count = to > leaf ? ring + 1 : to;
+
+		count = count < to - from ? count : to - from;
+		outer_slot = put_run(s, last, count, outer_slot);
+		to -= count;
+	}
+}
+
+/* Joins `kept` root frames of the last walk with the n walked ones. */
+static inline void assemble(struct pass *p, uint32_t kept, uint32_t n)
+{
+	const uint32_t leaf = WALK_KEEP - WALK_ROOT;
+	struct walk *w = p->w;
+	uint32_t total = kept + n;
+	uint32_t stay = total <= WALK_KEEP || kept < WALK_ROOT ? kept : WALK_ROOT;
+	struct sink s = {w, stay, w->depth};
+
+	w->common = stay;
+	if (LIKELY(total <= WALK_KEEP && n <= leaf)) {
+		if (n)
+			put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
+	} else if (total <= WALK_KEEP) {
+		put_walked(&s, 0, n, p->bp_slot);
+	} else {
+		if (stay < WALK_ROOT)
+			put_walked(&s, n - (WALK_ROOT - stay), n, p->bp_slot);
+		put_mark(&s, SPOOL_MARK(SPOOL_MARK_ELIDED, total - WALK_KEEP));
+		for (uint32_t i = n < leaf ? kept - (leaf - n) : kept; i < kept; i++)
+			put(&s, &w->frames[i]);
+		put_walked(&s, 0, n < leaf ? n : leaf, 0);
+	}
+	w->depth = s.at;
+}
+
+static inline void finish(struct pass *p, bool joined)
+{
+	struct walk *w = p->w;
+	uint32_t kept = joined ? p->join : 0, n;
+	struct walk_frame *last;
+
+	if (p->truncated) {
+		p->out->address = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+		p->out->cfa = p->out->bp = p->out->bp_slot = 0;
+		advance(p);
+	}
+	if (joined) {
+		last = &w->frames[kept - 1];
+		last->bp_slot = last->bp_slot & 1 ? p->bp_slot | 1 : 0;
+		put_words(w, kept - 1);
+	}
+	n = walked(p);
+	assemble(p, kept, n);
+	w->truncated = p->truncated;
+	w->reusable = 0;
+	if (!p->truncated && !p->zero_root && p->native && kept + n > p->barrier) {
+		w->reusable = kept + n - p->barrier;
+		if (kept + n > WALK_KEEP && w->reusable > WALK_ROOT)
+			w->reusable = WALK_ROOT;
+	}
+}
+
+/* ---- interface ---- */
+
+static inline bool begin(struct pass *p, struct walk *w, const struct walk_start *start)
+{
+	uint32_t now = atomic_load_explicit(&generation, memory_order_acquire);
+
+	if (w->generation != now) {
+		w->generation = now;
+		w->reusable = 0;
+		w->depth = 0;
+	}
+	/* What is joined, or the same again, has no signal frame: that is a barrier. */
+	w->interrupted = 0;
+	*p = (struct pass){.w = w, .pc = start->pc, .sp = start->sp, .bp = start->bp};
+	p->out = w->scratch;
+	/* Mostly it is the stack of the last walk. */
+	if (LIKELY(p->sp - w->stack_low < w->stack_high - w->stack_low && p->sp % 8 == 0)) {
+		p->native = true;
+		p->high = w->stack_high & -8ul;
+	} else if (!enter_stack(p)) {
+		p->truncated = true;
+	}
+	if (UNLIKELY(p->truncated || !skip_own(p))) {
+		p->out->address = p->pc;
+		p->out->cfa = p->out->bp = p->out->bp_slot = 0;
+		p->out++;
+		p->truncated = true;
+		return false;
+	}
+	if (p->native && w->reusable)
+		p->join = verify(w, p->sp);
+	return true;
+}
+
+static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct walk_start *start)
+{
+	struct pass p;
+	bool joined;
+	int tries = 0;
+
+	/* Once more when the code changed meanwhile. One loop, so that all is inlined here. */
+	do
+		joined = begin(&p, w, start) && run(&p);
+	while (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
+	       tries++ == 0);
+	finish(&p, joined);
+	return w->common;
+}
+
+/* The call comes from where the last one came from, and nothing has changed outside: a loop. The
+ * inner-most boundary is the call's own, given by start; verify() goes up to the one before. */
+static inline bool same_again(struct walk *w, const struct walk_start *start)
+{
+	uint32_t n = w->reusable;
+	struct walk_frame *last = &w->frames[n - 1];
+
+	if (n == 0 || n != w->depth || last->cfa != start->sp || last->address != start->pc ||
+	    ((last->bp_slot & 1) && last->bp != start->bp) ||
+	    w->generation != atomic_load_explicit(&generation, memory_order_acquire) ||
+	    verify(w, start->sp) != n - 1)
+		return false;
+	w->common = n;
+	return true;
+}
+
+uint32_t walk_capture(struct walk *w, const struct walk_start *start)
+{
+	if (same_again(w, start))
+		return w->common;
+	return capture(w, start);
+}
+
+void walk_forget(struct walk *w)
+{
+	w->depth = w->common = w->truncated = w->reusable = 0;
+	w->stack_low = w->stack_high = 0;
+}
+
+void walk_enter_sandbox(void)
+{
+	atomic_store(&sandboxed, true);
+}
+
+bool walk_init(void)
+{
+	uint64_t limit = sys_soft_limit(RLIMIT_STACK);
+	struct dl_find_object found;
+
+	if (atomic_load(&table))
+		return true;
+	if (!_dl_find_object || _dl_find_object((void *)walk_init, &found) != 0)
+		return false;
+	own_start = (uintptr_t)found.dlfo_map_start;
+	own_size = (uintptr_t)found.dlfo_map_end - own_start;
+	main_thread = cpu_thread_pointer();
+	main_stack_end = &__libc_stack_end ? (uintptr_t)__libc_stack_end & -8ul : 0;
+	/* The kernel lays out memory for the limit that is in force at exec. */
+	main_stack_limit = limit < MAIN_STACK_LEAST  ? MAIN_STACK_LEAST
+			   : limit > MAIN_STACK_MOST ? MAIN_STACK_MOST
+						     : limit;
+	wide = map_memory(sizeof(*wide));
+	if (!wide)
+		return false;
+	modules_init();
+	atomic_store(&table, new_table(TABLE_SMALLEST));
+	return atomic_load(&table) != NULL;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks as other tools show them: each frame as its lines, the innermost inlined function first,
+ * and without the lines that are hidden; and the sums of an answer, stack by stack.
+ *
+ *	node of the tree -> parent -> ... -> root
+ *	  |
+ *	frame -> lines: { name "f<int>()", file, line }, ...
+ *	                  ^ numbers of texts, so that equal names are equal numbers
+ */
+#ifndef MAYFLY_SHOWN_STACKS_H
+#define MAYFLY_SHOWN_STACKS_H
+
+#include <mayfly/trace.h>
+
+#include "answer/texts.h"
+
+struct shown_line {
+	uint32_t name; /* text: a function, or what stands for one: never empty */
+	uint32_t file; /* text: "" when unknown */
+	uint32_t line;
+	bool inlined; /* into the next line */
+};
+
+struct shown_frame {
+	uint32_t first, count; /* of its lines; 0: nothing of it is shown */
+	bool hides;	       /* some of it is not shown */
+};
+
+/* Lines instead of a frame's, for stacks that show no code: all of it is hidden; there is none. */
+enum shown_special { SHOWN_HIDDEN = 0, SHOWN_NONE = 1, SHOWN_SPECIALS = 2 };
+
+struct shown_stacks {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	struct texts texts;
+	struct shown_frame *frame; /* of each frame of the trace, and behind them the specials */
+	struct shown_line *line;
+	size_t lines, line_capacity;
+	uint8_t *verdict; /* of each text: was the matcher of hidden frames asked, what it said */
+	size_t verdict_capacity;
+	uint32_t *path; /* the frames of one stack */
+	size_t path_capacity;
+};
+
+/* 0 or a negative enum mayfly_error, and then shown_end() is still to be called. */
+int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
+		const struct mayfly_query *query);
+void shown_end(struct shown_stacks *s);
+
+const char *shown_text(const struct shown_stacks *s, uint32_t number);
+
+/* The frames of a stack that show something, leaf first: indices into s->frame, at least one;
+ * valid until the next call. 0: out of memory. */
+size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames);
+
+/* ---- sums ---- */
+
+#define STACK_COLUMNS 2
+
+/* What one or two questions say of each node, by ascending node. */
+struct stack_sums {
+	struct mayfly_node_sums *of[STACK_COLUMNS]; /* NULL: there is no answer */
+	size_t at[STACK_COLUMNS];
+};
+
+struct stack_sum {
+	uint32_t node;
+	const struct mayfly_estimate *of[STACK_COLUMNS]; /* never NULL */
+};
+
+/* The second question may be NULL, or one that the trace cannot answer. */
+int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
+		     const struct mayfly_query *first, const struct mayfly_query *second);
+bool stack_sums_next(struct stack_sums *s, struct stack_sum *sum);
+void stack_sums_rewind(struct stack_sums *s);
+void stack_sums_end(struct stack_sums *s);
+
+/* Whole numbers for estimates, so that their sum is the rounded sum of the estimates. */
+struct rounding {
+	double sum;
+	uint64_t given;
+};
+
+uint64_t rounding_next(struct rounding *r, double value);
+
+/* ---- names ---- */
+
+/* What frames without a function are called: "module+0x1234", "[stack cut]", "[12 frames left
+ * out]". Writes into the buffer and returns it; or returns the function. */
+const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const char *function,
+			     const char *module, uint64_t address);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report_overview.c: what is shown when nothing is asked for. */
+#include "cli/report/report.h"
+
+#include "cli/report/report_rss.h"
+#include "cli/track_text.h"
+
+#include "query/query_two.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OVERVIEW_ROWS	12 /* of the function table below the summary */
+#define OVERVIEW_STACKS 5
+#define OVERVIEW_DEPTH	10
+#define SPARKLINE_STEPS 48
+
+/* ---- summary ---- */
+
+static void print_program(const struct report *r)
+{
+	char line[NAME_BYTES], fitted[NAME_BYTES];
+
+	command_line(line, sizeof(line), r->file.info);
+	print_field(
+	    &r->out, "Program", "%s",
+	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
+}
+
+static void print_recorded(const struct report *r)
+{
+	const struct mayfly_info *info = r->file.info;
+	char start[64], duration[FIGURE_TEXT], ending[128], interval[192], ocaml[64] = "";
+
+	if (!(info->absent & (MAYFLY_ABSENT_START | MAYFLY_ABSENT_TIMES)))
+		print_field(&r->out, "Recorded", "%s, %s; %s",
+			    start_text(start, sizeof(start), info),
+			    text_duration(duration, sizeof(duration), (double)info->duration_ns),
+			    ending_text(ending, sizeof(ending), info));
+	else if (!(info->absent & MAYFLY_ABSENT_START))
+		print_field(&r->out, "Recorded", "%s", start_text(start, sizeof(start), info));
+	else if (!(info->absent & MAYFLY_ABSENT_TIMES))
+		print_field(&r->out, "Duration", "%s",
+			    text_duration(duration, sizeof(duration), (double)info->duration_ns));
+	if (info->ocaml_interval_bytes)
+		snprintf(
+		    ocaml, sizeof(ocaml), ", OCaml's heap 1 in %s",
+		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
+	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
+		print_field(&r->out, info->mode == MAYFLY_EXACT ? "Exact" : "Sampled", "%s",
+			    mode_text(interval, sizeof(interval), r->file.trace));
+	else if (r->exact)
+		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
+			    info->samples, info->frees);
+	else if (trace_is_ocaml_alone(info))
+		print_field(
+		    &r->out, "Sampled",
+		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
+		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
+		    info->samples, samples_word(info->samples), info->frees);
+	else
+		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
+			    interval_text(interval, sizeof(interval), r->file.trace),
+			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", ocaml,
+			    info->samples, samples_word(info->samples), info->frees);
+	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
+		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
+			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),
+			    trace_snapshots(r->file.trace));
+}
+
+static void print_estimate(const struct report *r, const char *name,
+			   const struct mayfly_estimate *e, const char *more)
+{
+	const struct output *o = &r->out;
+	char text[128], blocks[FIGURE_TEXT];
+
+	report_say_figure(text, sizeof(text), o, e);
+	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
+	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
+		print_field(o, name, "%s", text);
+	else
+		print_field(o, name, "%s in %s %s%s", text, blocks,
+			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more);
+}
+
+static void print_timeline(const struct report *r)
+{
+	size_t room = (size_t)r->out.width - FIELD_INDENT - 16; /* the time stands behind it */
+	size_t steps = room < SPARKLINE_STEPS ? room : SPARKLINE_STEPS;
+	double live[SPARKLINE_STEPS];
+	char line[SPARKLINE_STEPS * 4 + 1], end[FIGURE_TEXT];
+
+	if (!r->out.utf8 || r->file.info->duration_ns <= 0 ||
+	    mayfly_timeline(r->file.trace, steps, live) != 0)
+		return;
+	text_sparkline(line, sizeof(line), &r->out, live, steps);
+	print_styled(&r->out, STYLE_BOLD, "Live bytes");
+	printf("%*s", (int)(FIELD_INDENT - strlen("Live bytes")), "");
+	print_styled(&r->out, STYLE_BAR, line);
+	printf("  0 to %s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
+}
+
+/* Between snapshots no stack is known, but how much was live at most. */
+static void print_highest(const struct report *r, const struct mayfly_summary *s)
+{
+	char bytes[FIGURE_TEXT];
+	double highest;
+
+	if (r->file.info->snapshot_ns && mayfly_timeline(r->file.trace, 1, &highest) == 0 &&
+	    highest > s->peak.bytes.estimate)
+		print_field(&r->out, "Highest", "%s for a time between two snapshots",
+			    text_bytes(bytes, sizeof(bytes), highest));
+}
+
+static int print_summary(const struct report *r)
+{
+	uint32_t absent = r->file.info->absent;
+	struct mayfly_summary s;
+	char more[128], time[FIGURE_TEXT], percent[FIGURE_TEXT];
+	int error = mayfly_trace_summary(r->file.trace, &s);
+
+	if (error)
+		return cli_error("%s", mayfly_error_text(error));
+	if (!(absent & MAYFLY_ABSENT_COMMAND))
+		print_program(r);
+	print_recorded(r);
+	if (!(absent & MAYFLY_ABSENT_ALLOCATED))
+		print_estimate(r, "Allocated", &s.allocated, "");
+	snprintf(more, sizeof(more), ", at %s",
+		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
+	if (!(absent & MAYFLY_ABSENT_PEAK)) {
+		print_estimate(r, "Peak", &s.peak, more);
+		print_highest(r, &s);
+	}
+	if (!(absent & MAYFLY_ABSENT_LIVE))
+		print_estimate(r, "Live at end", &s.live_at_end, "");
+	print_resident(&r->out, r->file.trace);
+	snprintf(more, sizeof(more), ", %s of all allocated",
+		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
+			      s.allocated.bytes.estimate));
+	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
+		print_estimate(r, "Temporary", &s.temporary, more);
+	print_timeline(r);
+	print_track_fields(&r->out, r->file.trace, true);
+	print_overlap(&r->out, r->file.info, false);
+	print_notes(&r->out, r->file.info);
+	return CLI_OK;
+}
+
+/* ---- callers ---- */
+
+/*
+ * Below the functions that allocate, the overview shows those that call them, without what says
+ * nothing new: what almost all memory goes through (main), what only allocates itself, and of a
+ * chain of calls that hands on the same memory all but the one nearest to the leaf.
+ */
+static bool says_nothing_new(const struct report *r, const struct mayfly_row *row,
+			     const struct mayfly_result *result)
+{
+	double total = row->total.bytes.estimate;
+
+	return total >= 0.95 * result->total.bytes.estimate || total <= row->self.bytes.estimate ||
+	       report_sureness(r, row) < FIGURE_RANGE;
+}
+
+#define NOT_ON_STACKS	SIZE_MAX
+#define SEARCHED_STACKS 500
+
+/* How far the function is from the leaf in the largest stack that it is on. */
+static size_t distance_from_leaf(const struct mayfly_row *row, const struct mayfly_result *stacks)
+{
+	for (size_t i = 0; i < stacks->rows && i < SEARCHED_STACKS; i++) {
+		const struct mayfly_row *stack = &stacks->row[i];
+
+		for (size_t j = 0; j < stack->stack_length; j++)
+			if (*row->function && strcmp(stack->stack[j].function, row->function) == 0)
+				return j;
+	}
+	return NOT_ON_STACKS;
+}
+
+static bool same_memory(const struct mayfly_row *a, const struct mayfly_row *b)
+{
+	return a->total.bytes.estimate == b->total.bytes.estimate &&
+	       a->total.blocks.estimate == b->total.blocks.estimate;
+}
+
+/* Keeps at most `top` rows of the ranking. */
+static void keep_callers(const struct report *r, struct ranking *ranking,
+			 const struct mayfly_result *result, const struct mayfly_result *stacks,
+			 size_t top)
+{
+	size_t kept = 0, distance = NOT_ON_STACKS;
+
+	for (size_t i = 0; i < ranking->rows; i++) {
+		const struct mayfly_row *row = ranking->row[i];
+		size_t this_distance;
+
+		if (says_nothing_new(r, row, result))
+			continue;
+		if (kept && same_memory(ranking->row[kept - 1], row)) {
+			this_distance = distance_from_leaf(row, stacks);
+			if (this_distance >= distance)
+				continue;
+			kept--;
+		} else {
+			if (top && kept == top)
+				break;
+			this_distance = distance_from_leaf(row, stacks);
+		}
+		ranking->row[kept++] = row;
+		distance = this_distance;
+	}
+	ranking->rows = kept;
+}
+
+static int compare_total(const void *a, const void *b)
+{
+	const struct mayfly_row *x = *(const struct mayfly_row *const *)a;
+	const struct mayfly_row *y = *(const struct mayfly_row *const *)b;
+
+	if (x->total.bytes.estimate != y->total.bytes.estimate)
+		return x->total.bytes.estimate > y->total.bytes.estimate ? -1 : 1;
+	if (x->total.blocks.estimate != y->total.blocks.estimate)
+		return x->total.blocks.estimate > y->total.blocks.estimate ? -1 : 1;
+	return strcmp(x->function, y->function);
+}
+
+static bool show_callers(const struct report *report, const struct mayfly_result *functions,
+			 const struct mayfly_result *stacks, size_t top)
+{
+	struct report r = *report;
+	struct ranking ranking;
+	bool printed = true;
+
+	r.callers = true;
+	r.q.query.by = MAYFLY_BY_FUNCTION;
+	r.q.query.sort = MAYFLY_SORT_TOTAL;
+	if (!report_rank(&r, functions, 0, &ranking))
+		return false;
+	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
+	keep_callers(&r, &ranking, functions, stacks, top);
+	if (ranking.rows) {
+		putchar('\n');
+		print_wrapped(&r.out, STYLE_BOLD, 0,
+			      "The same by function, with all that it calls");
+		printed = report_print_table(&r, functions, &ranking);
+		print_wrapped(
+		    &r.out, STYLE_DIM, 2,
+		    "one of each chain of calls, and none above 95 %% (--sort total shows "
+		    "all)");
+	}
+	free(ranking.row);
+	return printed;
+}
+
+static bool show_tables(struct report *r, const struct mayfly_result *functions,
+			const struct mayfly_result *stacks)
+{
+	size_t rows = r->top_given ? r->top : OVERVIEW_ROWS;
+
+	putchar('\n');
+	r->q.query.by = MAYFLY_BY_FUNCTION;
+	if (!report_show_answer(r, functions, rows, 0) || !show_callers(r, functions, stacks, rows))
+		return false;
+	putchar('\n');
+	r->q.query.by = MAYFLY_BY_STACK;
+	return report_show_answer(r, stacks, r->top_given ? r->top : OVERVIEW_STACKS,
+				  r->depth_given ? r->depth : OVERVIEW_DEPTH);
+}
+
+/* Without options: the summary, and the tables that are asked for most. */
+int report_print_overview(struct report *r)
+{
+	struct mayfly_result *result[2];
+	struct mayfly_query query[2];
+	int status = print_summary(r), error;
+
+	if (status)
+		return status;
+	query[0] = query[1] = r->q.query;
+	query[0].by = MAYFLY_BY_FUNCTION;
+	query[1].by = MAYFLY_BY_STACK;
+	query[1].stack_rows = report_stacks_needed(
+	    r, r->top_given && (!r->top || r->top > SEARCHED_STACKS) ? r->top : SEARCHED_STACKS);
+	error = query_run_two(r->file.trace, query, result);
+	if (error)
+		return report_failed(r, error);
+	if (!show_tables(r, result[0], result[1]))
+		status = cli_error("out of memory");
+	mayfly_result_free(result[0]);
+	mayfly_result_free(result[1]);
+	return status;
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report_rows.c: one answer: its title, and a table or a list of stacks. */
+#include "cli/report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *report_say_figure(char *buffer, size_t size, const struct output *o,
+			const struct mayfly_estimate *e)
+{
+	char text[FIGURE_TEXT];
+
+	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
+		return text_figure(buffer, size, o, &e->bytes, e->samples);
+	snprintf(buffer, size, "seen, %" PRIu64 " %s, at most %s", e->samples,
+		 samples_word(e->samples), text_bytes(text, sizeof(text), e->bytes.high));
+	return buffer;
+}
+
+/* A time as a trace of snapshots sees it: query.h of the library rounds the same way. */
+static int64_t rounded_time(const struct report *r, int64_t ns)
+{
+	int64_t step = r->file.info->snapshot_ns, end = r->file.info->duration_ns;
+	int64_t rest;
+
+	if (step <= 0 || ns <= 0 || ns >= end)
+		return ns;
+	rest = step - 1 - (ns - 1) % step;
+	return rest < end - ns ? ns + rest : end;
+}
+
+void report_metric_text(char *buffer, size_t size, const struct report *r, int64_t time_ns)
+{
+	const struct mayfly_query *q = &r->q.query;
+	char time[FIGURE_TEXT], from[FIGURE_TEXT];
+
+	if (r->file.info->absent & MAYFLY_ABSENT_TIMES && q->metric == MAYFLY_LIVE) {
+		snprintf(buffer, size, "Live"); /* the file's one moment */
+		return;
+	}
+	if (r->file.info->absent & MAYFLY_ABSENT_TIMES && q->metric == MAYFLY_SURVIVED) {
+		snprintf(buffer, size, "Still live at the end");
+		return;
+	}
+	text_duration(time, sizeof(time), (double)time_ns);
+	switch (q->metric) {
+	case MAYFLY_PEAK:
+		snprintf(buffer, size, "Live at the peak (%s)", time);
+		break;
+	case MAYFLY_LIVE:
+		snprintf(buffer, size,
+			 q->at_ns == MAYFLY_AT_PEAK  ? "Live at the peak (%s)"
+			 : q->at_ns == MAYFLY_AT_END ? "Live at the end (%s)"
+						     : "Live at %s",
+			 time);
+		break;
+	case MAYFLY_ALLOCATED:
+		snprintf(buffer, size, "Allocated");
+		break;
+	case MAYFLY_LEAKED:
+		snprintf(buffer, size, "Never freed");
+		break;
+	case MAYFLY_TEMPORARY:
+		snprintf(buffer, size, "Temporary (freed before the thread allocated again)");
+		break;
+	case MAYFLY_SURVIVED:
+		snprintf(buffer, size, "Still live at %s", time);
+		break;
+	}
+	if (r->q.window_given) {
+		size_t used = strlen(buffer);
+
+		text_duration(from, sizeof(from), (double)rounded_time(r, q->from_ns));
+		if (q->to_ns < r->file.info->duration_ns)
+			text_duration(time, sizeof(time), (double)rounded_time(r, q->to_ns));
+		else
+			snprintf(time, sizeof(time), "the end");
+		snprintf(buffer + used, size - used, ", allocated from %s to %s", from, time);
+	}
+}
+
+/* Times that were asked for lie between two snapshots. */
+static void print_rounding(const struct report *r)
+{
+	const struct mayfly_query *q = &r->q.query;
+	bool at = q->metric == MAYFLY_LIVE && rounded_time(r, q->at_ns) != q->at_ns;
+	bool window = q->metric == MAYFLY_ALLOCATED && (rounded_time(r, q->from_ns) != q->from_ns ||
+							rounded_time(r, q->to_ns) != q->to_ns);
+	char step[FIGURE_TEXT];
+
+	if (at || window)
+		print_wrapped(&r->out, STYLE_DIM, 2,
+			      "times are rounded up to the next snapshot, every %s",
+			      text_duration(step, sizeof(step), (double)r->file.info->snapshot_ns));
+}
+
+static void print_title(const struct report *r, const struct mayfly_result *result)
+{
+	const struct mayfly_estimate *e = &result->total;
+	bool exact = r->exact;
+	uint64_t count = e->samples;
+	char metric[256], figure[128], samples[64] = "";
+
+	report_metric_text(metric, sizeof(metric), r, result->time_ns);
+	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW &&
+	    !(r->file.info->absent & MAYFLY_ABSENT_BLOCKS))
+		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
+			 exact ? "block" : "sample", count == 1 ? "" : "s");
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, report_by_text(r),
+		      report_say_figure(figure, sizeof(figure), &r->out, e), samples,
+		      r->q.filtered ? ", filtered" : "");
+	print_rounding(r);
+}
+
+static void print_rest(const struct report *r, const struct ranking *ranking)
+{
+	bool sums = r->q.query.sort == MAYFLY_SORT_SELF; /* totals overlap: no sum */
+	char text[128];
+
+	if (ranking->more.rows) {
+		struct mayfly_figure f = report_sum_figure(&ranking->more);
+		struct mayfly_estimate e = {.bytes = f, .samples = ranking->more.samples};
+
+		print_wrapped(&r->out, STYLE_DIM, 2, "  %zu more%s%s (--top 0 shows all)",
+			      ranking->more.rows, sums ? ": " : "",
+			      sums ? report_say_figure(text, sizeof(text), &r->out, &e) : "");
+	}
+	if (ranking->few.rows) {
+		struct mayfly_figure f = report_sum_figure(&ranking->few);
+		struct mayfly_estimate e = {.bytes = f, .samples = ranking->few.samples};
+
+		print_wrapped(&r->out, STYLE_DIM, 2,
+			      "  %zu %s with fewer than 4 samples%s%s (--all shows them)",
+			      ranking->few.rows, ranking->few.rows == 1 ? "other" : "others",
+			      !sums		       ? " each"
+			      : ranking->few.rows == 1 ? ": "
+						       : ", together ",
+			      sums ? report_say_figure(text, sizeof(text), &r->out, &e) : "");
+	}
+}
+
+/* ---- tables ---- */
+
+void report_thread_name(char *buffer, size_t size, const struct report *r, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
+
+	if (thread && *thread->name)
+		snprintf(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
+	else if (thread)
+		snprintf(buffer, size, "%" PRIu32, thread->tid);
+	else
+		snprintf(buffer, size, "[unknown thread]");
+}
+
+static void freeing_name(char *buffer, size_t size, const struct report *r,
+			 const struct mayfly_row *row)
+{
+	if (row->free_thread == UINT32_MAX)
+		snprintf(buffer, size, "never freed");
+	else
+		report_thread_name(buffer, size, r, row->free_thread);
+}
+
+/* The grouping's own columns come last. */
+void report_row_key(char *buffer, size_t size, const struct report *r, const struct mayfly_row *row)
+{
+	char low[FIGURE_TEXT], high[FIGURE_TEXT];
+	size_t used;
+
+	switch (r->q.query.by) {
+	case MAYFLY_BY_MODULE:
+		snprintf(buffer, size, "%s",
+			 *row->module ? r->out.wide ? row->module : path_base(row->module)
+				      : "[no module]");
+		break;
+	case MAYFLY_BY_THREAD:
+		report_thread_name(buffer, size, r, row->thread);
+		break;
+	case MAYFLY_BY_SIZE:
+		if (row->high <= 1)
+			snprintf(buffer, size, "up to 1 B");
+		else
+			snprintf(buffer, size, "%s to %s",
+				 text_bytes(low, sizeof(low), (double)row->low),
+				 text_bytes(high, sizeof(high), (double)row->high));
+		break;
+	case MAYFLY_BY_LIFETIME:
+		if (row->high == INT64_MAX)
+			snprintf(buffer, size, "never freed");
+		else if (row->low <= 0)
+			snprintf(buffer, size, "below %s",
+				 text_duration(high, sizeof(high), (double)row->high));
+		else
+			snprintf(buffer, size, "%s to %s",
+				 text_duration(low, sizeof(low), (double)row->low),
+				 text_duration(high, sizeof(high), (double)row->high));
+		break;
+	case MAYFLY_BY_FREEING_THREAD:
+		freeing_name(buffer, size, r, row);
+		break;
+	case MAYFLY_BY_THREADS:
+		report_thread_name(buffer, size, r, row->thread);
+		used = strlen(buffer);
+		snprintf(buffer + used, size - used, "%s", r->out.utf8 ? " → " : " -> ");
+		used = strlen(buffer);
+		freeing_name(buffer + used, size - used, r, row);
+		break;
+	case MAYFLY_BY_HEAP:
+		snprintf(buffer, size, "%s", heap_name((uint32_t)row->low));
+		break;
+	case MAYFLY_BY_LABEL:
+		snprintf(buffer, size, "%s", *row->function ? row->function : "[no label]");
+		break;
+	default:
+		row_name(buffer, size, row);
+		break;
+	}
+}
+
+void report_full_key(char *buffer, size_t size, const struct report *r,
+		     const struct mayfly_row *row, bool others)
+{
+	char location[NAME_BYTES];
+	size_t used;
+
+	if (others) {
+		snprintf(buffer, size, "[all others]");
+		return;
+	}
+	report_row_key(buffer, size, r, row);
+	used = strlen(buffer);
+	if (r->q.query.by != MAYFLY_BY_LINE || !row->line)
+		return;
+	location_text(location, sizeof(location), row->file, row->line, "-", r->out.wide);
+	snprintf(buffer + used, size - used, " %s", location);
+}
+
+const char *report_by_text(const struct report *r)
+{
+	if (r->q.query.by == MAYFLY_BY_FREEING_THREAD)
+		return "thread that freed";
+	if (r->q.query.by == MAYFLY_BY_THREADS)
+		return "threads that allocated and freed";
+	if (r->q.query.by == MAYFLY_BY_LABEL && r->q.query.label_key)
+		return r->q.query.label_key;
+	return by_names[r->q.query.by];
+}
+
+const char *report_key_title(const struct report *r)
+{
+	static const char *const titles[] = {"FUNCTION",
+					     "FUNCTION",
+					     "",
+					     "MODULE",
+					     "THREAD",
+					     "SIZE",
+					     "LIFETIME",
+					     "HEAP",
+					     "FREED BY",
+					     "LABEL",
+					     "ALLOCATED BY, FREED BY"};
+
+	return titles[r->q.query.by];
+}
+
+bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
+			 const struct mayfly_estimate *whole)
+{
+	const struct mayfly_figure *f = &e->bytes;
+	char value[FIGURE_TEXT], error[FIGURE_TEXT], percent[FIGURE_TEXT] = "";
+
+	text_figure_value(value, sizeof(value), f, e->samples);
+	text_figure_error(error, sizeof(error), &r->out, f, e->samples);
+	if (figure_sureness(f, e->samples) >= FIGURE_RANGE)
+		text_percent(percent, sizeof(percent), f->estimate, whole->bytes.estimate);
+	return table_cell(t, value) && table_cell(t, error) && table_cell(t, percent);
+}
+
+#define BAR_COLUMNS 10
+
+static bool has_total(const struct report *r)
+{
+	return !r->callers &&
+	       (r->q.query.by == MAYFLY_BY_FUNCTION || r->q.query.by == MAYFLY_BY_LINE ||
+		r->q.query.by == MAYFLY_BY_MODULE);
+}
+
+/* A location wider than this would leave nothing for the function. */
+#define LOCATION_COLUMNS 36
+
+static bool put_row(struct table *t, const struct report *r, const struct mayfly_row *row,
+		    const struct mayfly_result *result)
+{
+	const struct mayfly_estimate *first = report_sorted_by(r, row);
+	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
+	bool few = report_sureness(r, row) < FIGURE_RANGE;
+	char text[NAME_BYTES], fitted[NAME_BYTES];
+
+	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
+		 result->total.bytes.estimate, BAR_COLUMNS);
+	if (!report_put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
+	    (has_total(r) && !report_put_estimate(t, r, second, &result->total)) ||
+	    !table_cell(t, r->file.info->absent & MAYFLY_ABSENT_BLOCKS
+			       ? "-"
+			       : text_count(text, sizeof(text), first->blocks.estimate)))
+		return false;
+	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
+	if (!r->exact && !table_cell(t, text))
+		return false;
+	if (r->q.query.by == MAYFLY_BY_LINE) {
+		/* Without a function, the name below is the module already. */
+		location_text(text, sizeof(text), row->file, row->line,
+			      *row->function ? row->module : "-", r->out.wide);
+		if (!table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
+					    (size_t)r->out.width / 3 < LOCATION_COLUMNS
+						? (size_t)r->out.width / 3
+						: LOCATION_COLUMNS)))
+			return false;
+	}
+	report_row_key(text, sizeof(text), r, row);
+	return table_cell(t, text);
+}
+
+#define MOST_COLUMNS 11
+
+static size_t set_columns(struct column *c, const struct report *r)
+{
+	bool total_first = r->q.query.sort == MAYFLY_SORT_TOTAL;
+	bool exact = r->exact;
+	const char *first = total_first ? "TOTAL" : "SELF";
+	size_t n = 0;
+
+	c[n++] = (struct column){has_total(r) || r->callers ? first : "BYTES", true, 0, STYLE_PLAIN,
+				 false};
+	c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+	c[n++] = (struct column){"%", true, 1, STYLE_PLAIN, false};
+	c[n++] = (struct column){"", false, 5, STYLE_BAR, false};
+	if (has_total(r)) {
+		const char *second = total_first ? "SELF" : "TOTAL";
+
+		c[n++] = (struct column){second, true, 2, STYLE_PLAIN, false};
+		c[n++] = (struct column){"", false, 2, STYLE_DIM, true};
+		c[n++] = (struct column){"%", true, 6, STYLE_PLAIN, false};
+	}
+	c[n++] = (struct column){"BLOCKS", true, exact ? 3 : 7, STYLE_PLAIN, false};
+	if (!exact)
+		c[n++] = (struct column){"SAMPLES", true, 3, STYLE_DIM, false};
+	if (r->q.query.by == MAYFLY_BY_LINE)
+		c[n++] = (struct column){"LINE", false, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){report_key_title(r), false, 0, STYLE_PLAIN, false};
+	return n;
+}
+
+bool report_print_table(const struct report *r, const struct mayfly_result *result,
+			const struct ranking *ranking)
+{
+	struct column columns[MOST_COLUMNS];
+	struct table *t = table_new(columns, set_columns(columns, r));
+
+	for (size_t i = 0; t && i < ranking->rows; i++) {
+		if (!put_row(t, r, ranking->row[i], result)) {
+			table_free(t);
+			return false;
+		}
+	}
+	if (!t)
+		return false;
+	if (ranking->rows)
+		table_print(t, &r->out, 0);
+	table_free(t);
+	return true;
+}
+
+/* ---- stacks ---- */
+
+/* "  1. 12.3 MB +-18 %, 7.1 %, 2.1 k blocks, 24 samples" */
+static void print_stack_title(const struct report *r, size_t number,
+			      const struct mayfly_estimate *e, const struct mayfly_estimate *whole)
+{
+	char figure[128], percent[FIGURE_TEXT], blocks[FIGURE_TEXT], samples[64] = "", line[400];
+	uint64_t count = e->samples;
+
+	report_say_figure(figure, sizeof(figure), &r->out, e);
+	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
+	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	if (!r->exact)
+		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
+	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
+		snprintf(line, sizeof(line), "%3zu. %s", number, figure);
+	else if (r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
+		snprintf(line, sizeof(line), "%3zu. %s, %s", number, figure, percent);
+	else
+		snprintf(line, sizeof(line), "%3zu. %s, %s, %s block%s%s", number, figure, percent,
+			 blocks, strcmp(blocks, "1") == 0 ? "" : "s", samples);
+	print_styled(&r->out, STYLE_BOLD, line);
+	putchar('\n');
+}
+
+static void print_stacks(const struct report *r, const struct mayfly_result *result,
+			 const struct ranking *ranking, size_t depth)
+{
+	bool rest = ranking->more.rows || ranking->few.rows;
+
+	for (size_t i = 0; i < ranking->rows; i++) {
+		print_stack_title(r, i + 1, &ranking->row[i]->self, &result->total);
+		print_stack(&r->out, ranking->row[i]->stack, ranking->row[i]->stack_length, depth);
+		if (i + 1 < ranking->rows || rest)
+			putchar('\n');
+	}
+}
+
+void report_print_numbered_stacks(const struct report *r, const struct mayfly_row *row, size_t rows)
+{
+	char title[32];
+
+	for (size_t i = 0; i < rows; i++) {
+		putchar('\n');
+		snprintf(title, sizeof(title), "%3zu.", i + 1);
+		print_styled(&r->out, STYLE_BOLD, title);
+		putchar('\n');
+		print_stack(&r->out, row[i].stack, row[i].stack_length, r->depth);
+	}
+}
+
+bool report_show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
+			size_t depth)
+{
+	struct ranking ranking;
+	bool printed = true;
+
+	if (!report_rank(r, result, top, &ranking))
+		return false;
+	print_title(r, result);
+	if (!(result->total.bytes.estimate > 0)) {
+		puts(r->q.filtered || r->q.window_given	     ? "  No block fits these options."
+		     : !r->exact			     ? "  No block was sampled."
+		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block is left."
+		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
+							     : "  No block was recorded.");
+	} else {
+		if (r->q.query.by == MAYFLY_BY_STACK)
+			print_stacks(r, result, &ranking, depth);
+		else
+			printed = report_print_table(r, result, &ranking);
+		print_rest(r, &ranking);
+	}
+	free(ranking.row);
+	return printed;
+}
+
+size_t report_stacks_needed(const struct report *r, size_t rows)
+{
+	return r->exact && !r->all ? rows : 0;
+}
+
+/* Whether the rows have malloc's blocks and others, those that overlap, too. */
+static bool shows_twice(const struct report *r)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+	const struct mayfly_query *q = &r->q.query;
+
+	return (trace_overlaps(r->file.info) || trace_has_pools(r->file.info)) &&
+	       (q->heaps ? q->heaps & malloc_heap && q->heaps != malloc_heap
+			 : q->by == MAYFLY_BY_HEAP);
+}
+
+/* Whether it asks for labels that blocks of pools have, and these are left out. */
+static bool hides_pools(const struct report *r)
+{
+	const struct mayfly_query *q = &r->q.query;
+
+	if (!trace_has_pools(r->file.info) || q->heaps)
+		return false;
+	return q->label.matches ||
+	       (q->by == MAYFLY_BY_LABEL && (!q->label_key || strcmp(q->label_key, "pool") == 0));
+}
+
+static bool has_label_key(const struct mayfly_trace *trace, const char *key)
+{
+	size_t sets = mayfly_trace_info(trace)->label_sets, count;
+
+	for (size_t set = 1; set < sets; set++) {
+		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
+
+		for (size_t i = 0; i < count; i++)
+			if (!key || strcmp(label[i].key, key) == 0)
+				return true;
+	}
+	return false;
+}
+
+/* That no row has a label may be a wrong key. */
+static void print_label_hint(const struct report *r)
+{
+	const struct mayfly_trace *trace = r->file.trace;
+	const char *key = r->q.query.label_key;
+
+	if (r->q.query.by != MAYFLY_BY_LABEL || has_label_key(trace, key))
+		return;
+	putchar('\n');
+	if (has_label_key(trace, NULL))
+		print_wrapped(
+		    &r->out, STYLE_PLAIN, 0,
+		    "No label has the key '%s'; 'mayfly info' names those that there are.", key);
+	else
+		print_wrapped(&r->out, STYLE_PLAIN, 0,
+			      "This trace has no labels; a program sets some with mayfly.h.");
+}
+
+int report_print_answer(struct report *r)
+{
+	struct mayfly_result *result;
+	bool printed;
+	int error;
+
+	r->q.query.stack_rows = report_stacks_needed(r, r->top);
+	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
+	if (error)
+		return report_failed(r, error);
+	printed = report_show_answer(r, result, r->top, r->depth);
+	mayfly_result_free(result);
+	print_label_hint(r);
+	if (shows_twice(r) || hides_pools(r)) {
+		putchar('\n');
+		print_overlap(&r->out, r->file.info, shows_twice(r));
+	}
+	return printed ? CLI_OK : cli_error("out of memory");
+}
+
+void report_print_legend(const struct report *r)
+{
+	if (r->exact)
+		return;
+	putchar('\n');
+	print_wrapped(&r->out, STYLE_DIM, 0,
+		      "%s and a..b: 95 %% interval; <=: its upper end. 1 KB is 1024 B.",
+		      r->out.utf8 ? "±" : "+-");
+}

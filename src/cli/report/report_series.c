@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report_series.c: rows over time. */
+#include "cli/report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- text ---- */
+
+/*
+ * Rows are scaled each by its own largest, which stands before it: the shape is what a series is
+ * asked for, and among rows of very different size one scale would leave most of them empty.
+ */
+static double largest_of(const struct mayfly_series *s, size_t row)
+{
+	double largest = 0;
+
+	for (size_t i = 0; i < s->points; i++)
+		if (s->live_bytes[row * s->points + i] > largest)
+			largest = s->live_bytes[row * s->points + i];
+	return largest;
+}
+
+#define SERIES_OTHERS 60 /* columns that are not for the moments */
+
+/* Bars need a terminal that has them, and room. */
+static bool has_bars(const struct report *r)
+{
+	return r->out.utf8 && (r->out.wide || r->moments + SERIES_OTHERS <= (size_t)r->out.width);
+}
+
+static bool put_series(struct table *t, const struct report *r, const struct mayfly_series *s,
+		       size_t row)
+{
+	char text[NAME_BYTES];
+	const double *live = s->live_bytes + row * s->points;
+
+	if (!table_cell(t, text_bytes(text, sizeof(text), largest_of(s, row))) ||
+	    !table_cell(t, text_sparkline(text, sizeof(text), &r->out, live, s->points)) ||
+	    !table_cell(t, text_bytes(text, sizeof(text), live[s->points - 1])))
+		return false;
+	report_full_key(text, sizeof(text), r, &s->row[row], row + 1 == s->rows);
+	return table_cell(t, text);
+}
+
+static bool print_bars(const struct report *r, const struct mayfly_series *s)
+{
+	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
+				   {"LIVE", false, 0, STYLE_BAR, false},
+				   {"LAST", true, 1, STYLE_PLAIN, false},
+				   {report_key_title(r), false, 0, STYLE_PLAIN, false}};
+	struct table *t = table_new(columns, 4);
+	bool done = t != NULL;
+
+	for (size_t i = 0; done && i < s->rows; i++)
+		if (largest_of(s, i) > 0)
+			done = put_series(t, r, s, i);
+	if (done && table_rows(t))
+		table_print(t, &r->out, 0);
+	table_free(t);
+	return done;
+}
+
+/* Numbers, filled into lines. */
+static void print_numbers(const struct report *r, const double *value, size_t count)
+{
+	char bytes[FIGURE_TEXT];
+	int column = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *comma = i + 1 < count ? "," : "";
+		int columns =
+		    (int)strlen(text_bytes(bytes, sizeof(bytes), value[i])) + (int)strlen(comma);
+
+		if (column > 0 && column + 1 + columns > r->out.width) {
+			putchar('\n');
+			column = 0;
+		}
+		printf("%*s%s%s", column ? 1 : STACK_INDENT, "", bytes, comma);
+		column += columns + (column ? 1 : STACK_INDENT);
+	}
+	putchar('\n');
+}
+
+/* A stack, or a row where there is no room for bars: a line of its own, then what it has live. */
+static void print_series_row(const struct report *r, const struct mayfly_series *s, size_t row)
+{
+	const double *live = s->live_bytes + row * s->points;
+	bool stack = r->q.query.by == MAYFLY_BY_STACK && row + 1 < s->rows;
+	char name[NAME_BYTES] = "", fitted[NAME_BYTES], number[32], figures[256];
+	char line[MOST_MOMENTS * 4 + 1], largest[FIGURE_TEXT], last[FIGURE_TEXT];
+
+	snprintf(number, sizeof(number), "%3zu. ", row + 1);
+	print_styled(&r->out, STYLE_BOLD, number);
+	snprintf(figures, sizeof(figures), "at most %s, last %s  ",
+		 text_bytes(largest, sizeof(largest), largest_of(s, row)),
+		 text_bytes(last, sizeof(last), live[s->points - 1]));
+	print_styled(&r->out, STYLE_BOLD, figures);
+	if (!stack)
+		report_full_key(name, sizeof(name), r, &s->row[row], row + 1 == s->rows);
+	if (has_bars(r))
+		print_styled(&r->out, STYLE_BAR,
+			     text_sparkline(line, sizeof(line), &r->out, live, s->points));
+	else
+		fputs(name_fit(fitted, sizeof(fitted), &r->out, name,
+			       (size_t)r->out.width > strlen(figures) + 6
+				   ? (size_t)r->out.width - strlen(figures) - 6
+				   : 1),
+		      stdout);
+	printf("%s%s\n", has_bars(r) && *name ? "  " : "", has_bars(r) ? name : "");
+	if (!has_bars(r))
+		print_numbers(r, live, s->points);
+	if (stack)
+		print_stack(&r->out, s->row[row].stack, s->row[row].stack_length, r->depth);
+}
+
+static void print_series_title(const struct report *r, const struct mayfly_series *s)
+{
+	char first[FIGURE_TEXT], last[FIGURE_TEXT];
+	bool one = s->points == 1;
+
+	text_duration(first, sizeof(first), (double)s->time_ns[0]);
+	text_duration(last, sizeof(last), (double)s->time_ns[s->points - 1]);
+	print_wrapped(&r->out, STYLE_BOLD, 0, "Live by %s at %zu %s, %s%s%s; sorted by %s%s",
+		      report_by_text(r), s->points, one ? "moment" : "moments", first,
+		      one ? "" : " to ", one ? "" : last, metric_names[r->q.query.metric],
+		      r->q.filtered ? "; filtered" : "");
+}
+
+static int print_series_text(const struct report *r, const struct mayfly_series *s)
+{
+	bool any = false;
+
+	print_series_title(r, s);
+	for (size_t i = 0; i < s->rows; i++)
+		any |= largest_of(s, i) > 0;
+	if (!any)
+		puts("  Nothing was live at these moments.");
+	else if (has_bars(r) && r->q.query.by != MAYFLY_BY_STACK) {
+		if (!print_bars(r, s))
+			return cli_error("out of memory");
+		any = false;
+	}
+	for (size_t i = 0; any && i < s->rows; i++) {
+		if (largest_of(s, i) > 0)
+			print_series_row(r, s, i);
+	}
+	return cli_finish();
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_numbers(const double *value, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < count; i++) {
+		if (json_array_append_new(list, json_integer((json_int_t)llround(value[i]))) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+/* Adds the numbers of row number `row` to its object. */
+static json_t *add_numbers(json_t *object, const struct mayfly_series *s, size_t row)
+{
+	size_t first = row * s->points;
+
+	if (object &&
+	    json_object_set_new(object, "live_bytes",
+				json_numbers(s->live_bytes + first, s->points)) == 0 &&
+	    json_object_set_new(object, "live_blocks",
+				json_numbers(s->live_blocks + first, s->points)) == 0 &&
+	    json_object_set_new(object, "allocated_bytes",
+				json_numbers(s->allocated_bytes + first, s->points)) == 0 &&
+	    json_object_set_new(object, "allocated_blocks",
+				json_numbers(s->allocated_blocks + first, s->points)) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static json_t *json_series_rows(const struct report *r, const struct mayfly_series *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i + 1 < s->rows; i++) {
+		json_t *row = add_numbers(report_json_row(r, &s->row[i]), s, i);
+
+		if (json_array_append_new(list, row) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *json_times(const struct mayfly_series *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < s->points; i++) {
+		if (json_array_append_new(list, json_integer(s->time_ns[i])) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int print_json_series(const struct report *r, const struct mayfly_series *s)
+{
+	return json_print(json_pack(
+	    "{s:s, s:s, s:s, s:o, s:o, s:o}", "metric", metric_names[r->q.query.metric], "by",
+	    by_names[r->q.query.by], "sort", sort_names[r->q.query.sort], "times_ns", json_times(s),
+	    "rows", json_series_rows(r, s), "others", add_numbers(json_object(), s, s->rows - 1)));
+}
+
+int report_print_series(struct report *r)
+{
+	struct mayfly_series *s;
+	int error, status;
+
+	r->q.query.stack_rows = report_stacks_needed(r, r->top);
+	error = mayfly_series_run(r->file.trace, &r->q.query, r->moments,
+				  r->top ? r->top : SIZE_MAX, &s);
+	if (error)
+		return report_failed(r, error);
+	status = r->json ? print_json_series(r, s) : print_series_text(r, s);
+	mayfly_series_free(s);
+	return status;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks that a question is about: see block_filter.h. */
+#include "convert/export/block_filter.h"
+
+#include <stdio.h>
+
+#include "convert/export/event_walk.h"
+#include "convert/export/exports.h"
+
+/* A set passes when one of its labels does, as "key=value". */
+static bool choose_labels(struct block_filter *f)
+{
+	const struct mayfly_match *match = &f->query->label;
+	char text[1024];
+
+	if (!rank_set_begin(&f->labels, f->info->label_sets + 1))
+		return false;
+	for (size_t set = 0; match->matches && set < f->info->label_sets; set++) {
+		size_t count;
+		const struct mayfly_label *label = mayfly_trace_labels(f->trace, set, &count);
+
+		for (size_t i = 0; i < count; i++) {
+			snprintf(text, sizeof(text), "%s=%s", label[i].key, label[i].value);
+			if (label_counts(label, i, count) && match->matches(match->context, text))
+				rank_set_add(&f->labels, set);
+		}
+	}
+	return true;
+}
+
+static int choose_nodes(struct block_filter *f)
+{
+	struct mayfly_node_sums *sums;
+	struct mayfly_query q;
+	int error;
+
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	q.heaps = (1u << MAYFLY_HEAPS) - 1;
+	q.focus = f->query->focus;
+	q.ignore = f->query->ignore;
+	error = mayfly_node_sums_run(f->trace, &q, &sums);
+	if (error)
+		return error;
+	for (size_t i = 0; i < sums->count; i++)
+		rank_set_add(&f->nodes, sums->sum[i].node);
+	mayfly_node_sums_free(sums);
+	return 0;
+}
+
+int block_filter_begin(struct block_filter *f, const struct mayfly_trace *trace,
+		       const struct mayfly_query *query)
+{
+	*f =
+	    (struct block_filter){.trace = trace, .info = mayfly_trace_info(trace), .query = query};
+	if (!rank_set_begin(&f->nodes, f->info->nodes + 1) ||
+	    !rank_set_begin(&f->freed, f->info->samples + 1) ||
+	    !rank_set_begin(&f->threads, f->info->threads + 1) || !choose_labels(f))
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < f->info->threads; i++)
+		if (export_thread_fits(&query->thread, mayfly_trace_thread(trace, i)))
+			rank_set_add(&f->threads, i);
+	return choose_nodes(f);
+}
+
+void block_filter_end(struct block_filter *f)
+{
+	rank_set_free(&f->nodes);
+	rank_set_free(&f->freed);
+	rank_set_free(&f->threads);
+	rank_set_free(&f->labels);
+}
+
+bool block_filter_keeps(const struct block_filter *f, const struct mayfly_event *e)
+{
+	const struct mayfly_query *q = f->query;
+
+	return e->size >= q->min_size && e->size <= q->max_size && e->alloc_time_ns >= q->from_ns &&
+	       (e->alloc_time_ns < q->to_ns || q->to_ns == INT64_MAX) &&
+	       (q->heaps ? q->heaps >> e->heap & 1 : mayfly_event_counts(f->trace, e)) &&
+	       (!q->label.matches ||
+		(e->labels < f->info->label_sets && rank_set_has(&f->labels, e->labels))) &&
+	       e->node < f->info->nodes && rank_set_has(&f->nodes, e->node) &&
+	       (!q->thread.matches ||
+		(e->alloc_thread < f->info->threads && rank_set_has(&f->threads, e->alloc_thread)));
+}
+
+bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_ns)
+{
+	return lifetime_ns >= f->query->min_lifetime_ns && lifetime_ns <= f->query->max_lifetime_ns;
+}
+
+typedef int take_block(void *context, const struct mayfly_event *e, bool freed);
+
+static int take_event(struct block_filter *f, const struct mayfly_event *e, bool second,
+		      take_block *take, void *context)
+{
+	if (e->sample >= f->info->samples)
+		return 0;
+	if (e->kind == MAYFLY_FREE && !second) {
+		rank_set_add(&f->freed, e->sample);
+		return take(context, e, true);
+	}
+	if (e->kind == MAYFLY_ALLOC && second && !rank_set_has(&f->freed, e->sample))
+		return take(context, e, false);
+	return 0;
+}
+
+static int walk_once(struct block_filter *f, bool second, take_block *take, void *context)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int result = mayfly_cursor_open(f->trace, &cursor), error = 0;
+
+	if (result)
+		return result;
+	while (!error && (result = mayfly_cursor_next(cursor, &e)) == 1)
+		error = take_event(f, &e, second, take, context);
+	mayfly_cursor_close(cursor);
+	return error ? error : result;
+}
+
+int block_filter_walk(struct block_filter *f, take_block *take, void *context)
+{
+	int error = walk_once(f, false, take, context);
+
+	return error ? error : walk_once(f, true, take, context);
+}

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chrome's trace format ("Catapult" JSON), for chrome://tracing, Perfetto and Speedscope.
+ *
+ *	M	names of the process and its threads
+ *	C	"live heap", "live blocks", "allocated": over time, STEPS points; "live heap by
+ *		function": the functions that have the most at the peak, and the others; "live heap
+ *		by KEY" of each label's key; and what was measured of the process
+ *	i	"peak"; "allocated by KEY" at the end, with what each value has and its errors; and
+ *with options->samples each sample and its free B E	spans, each inside the one before it on its
+ *thread: where spans overlap otherwise, those above one that ends are closed with it and go on as
+ *new slices i C	instants, on their thread; values of counters
+ *	s t f	flows: the first, next and last event of each, bound to the slice around it
+ *
+ * Times are microseconds since the program's start, with three decimals: no nanosecond is lost.
+ * Perfetto's importer knows the file by its first two bytes, `{"`.
+ */
+#include "convert/export/exports.h"
+
+#include "answer/by_label.h"
+#include "convert/export/curve.h"
+#include "convert/export/event_walk.h"
+#include "convert/export/out.h"
+#include "answer/shown_stacks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STEPS	  1000
+#define FUNCTIONS 12
+
+#define OWN_CATEGORY "program" /* of what the program defined itself */
+
+struct chrome {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	struct shown_stacks stacks; /* of samples and track events */
+	struct track_survey survey;
+	struct out out;
+	uint32_t pid;
+	bool any; /* an event was written */
+};
+
+/* What all events have; name: or NULL. The caller adds members, each after a comma, and calls end.
+ */
+static void begin(struct chrome *c, const char *phase, const char *name)
+{
+	out_text(&c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	c->any = true;
+	out_text(&c->out, phase);
+	out_text(&c->out, "\",\"pid\":");
+	out_unsigned(&c->out, c->pid);
+	if (name) {
+		out_text(&c->out, ",\"name\":");
+		out_json(&c->out, name);
+	}
+}
+
+static void end(struct chrome *c)
+{
+	out_char(&c->out, '}');
+}
+
+static void put_time(struct chrome *c, int64_t ns)
+{
+	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	unsigned rest = (unsigned)(size % 1000);
+	char digits[] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
+			 (char)('0' + rest % 10)};
+
+	out_text(&c->out, ns < 0 ? ",\"ts\":-" : ",\"ts\":");
+	out_unsigned(&c->out, size / 1000);
+	out_bytes(&c->out, digits, sizeof(digits));
+}
+
+static void put_number(struct chrome *c, const char *name, double value)
+{
+	out_json(&c->out, name);
+	out_format(&c->out, ":%.0f", isfinite(value) ? value : 0);
+}
+
+static uint32_t tid_of(const struct chrome *c, uint32_t index)
+{
+	const struct mayfly_thread *t = mayfly_trace_thread(c->trace, index);
+
+	return t ? t->tid : 0;
+}
+
+static void put_thread(struct chrome *c, uint32_t index)
+{
+	out_text(&c->out, ",\"tid\":");
+	out_unsigned(&c->out, tid_of(c, index));
+}
+
+/* Between two members. */
+static void comma(struct chrome *c, bool *any)
+{
+	if (*any)
+		out_char(&c->out, ',');
+	*any = true;
+}
+
+/* ---- names ---- */
+
+static void write_names(struct chrome *c)
+{
+	const char *slash = strrchr(c->info->program, '/');
+	const char *program = slash ? slash + 1 : c->info->program;
+
+	begin(c, "M", "process_name");
+	out_text(&c->out, ",\"args\":{\"name\":");
+	out_json(&c->out, *program ? program : "program");
+	out_char(&c->out, '}');
+	end(c);
+	for (uint32_t i = 0; i < c->info->threads; i++) {
+		const struct mayfly_thread *t = mayfly_trace_thread(c->trace, i);
+
+		if (!t || !*t->name)
+			continue;
+		begin(c, "M", "thread_name");
+		out_format(&c->out, ",\"tid\":%" PRIu32 ",\"args\":{\"name\":", t->tid);
+		out_json(&c->out, t->name);
+		out_char(&c->out, '}');
+		end(c);
+	}
+}
+
+/* ---- counters ---- */
+
+static void write_counter(struct chrome *c, const char *name, int64_t time_ns, const char *series,
+			  double value)
+{
+	begin(c, "C", name);
+	put_time(c, time_ns);
+	out_text(&c->out, ",\"args\":{");
+	put_number(c, series, value);
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static void write_functions(struct chrome *c, const struct curve *curve, size_t step)
+{
+	const struct mayfly_series *s = curve->series;
+	char name[4096];
+
+	begin(c, "C", "live heap by function");
+	put_time(c, s->time_ns[step]);
+	out_text(&c->out, ",\"args\":{");
+	for (size_t row = 0; row < s->rows; row++) {
+		if (row)
+			out_char(&c->out, ',');
+		put_number(c, curve_row_name(curve, row, name, sizeof(name)),
+			   s->live_bytes[row * s->points + step]);
+	}
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static void write_peak(struct chrome *c, const struct curve *curve)
+{
+	write_counter(c, "live heap", curve->peak_ns, "bytes", curve->peak.bytes.estimate);
+	begin(c, "i", "peak");
+	put_time(c, curve->peak_ns);
+	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
+	put_number(c, "live bytes", curve->peak.bytes.estimate);
+	out_char(&c->out, ',');
+	put_number(c, "standard error", curve->peak.bytes.stderror);
+	out_char(&c->out, ',');
+	put_number(c, "live blocks", curve->peak.blocks.estimate);
+	out_format(&c->out, ",\"samples\":%" PRIu64 "}", curve->peak.samples);
+	end(c);
+}
+
+static void write_counters(struct chrome *c, const struct curve *curve)
+{
+	for (size_t i = 0; i < curve->steps && !c->out.error; i++) {
+		const struct curve_step *step = &curve->step[i];
+
+		/* Largest of the step, from its start on. */
+		write_counter(c, "live heap", step->from_ns, "bytes", step->largest);
+		if (curve->peak_ns >= step->from_ns &&
+		    (curve->peak_ns < step->to_ns || i + 1 == curve->steps))
+			write_peak(c, curve);
+		write_counter(c, "live blocks", step->to_ns, "blocks", step->live_blocks);
+		write_counter(c, "allocated", step->to_ns, "bytes", step->allocated_bytes);
+		write_functions(c, curve, i);
+	}
+	if (curve->steps)
+		write_counter(c, "live heap", curve->step[curve->steps - 1].to_ns, "bytes",
+			      curve->step[curve->steps - 1].live_bytes);
+}
+
+/* ---- labels ---- */
+
+static void write_values(struct chrome *c, const struct by_label *b, size_t step)
+{
+	const struct mayfly_series *s = b->series;
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "live heap", b);
+	begin(c, "C", name);
+	put_time(c, s->time_ns[step]);
+	out_text(&c->out, ",\"args\":{");
+	for (size_t i = 0; i < b->values; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		put_number(c, b->value[i].name, s->live_bytes[i * s->points + step]);
+	}
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static void put_label_value(struct chrome *c, const struct label_value *v)
+{
+	struct label_figure figure[LABEL_FIGURES];
+
+	label_figures(v, figure);
+	out_json(&c->out, v->name);
+	out_text(&c->out, ":{");
+	for (size_t i = 0; i < LABEL_FIGURES; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		out_format(&c->out, "\"%s\":%" PRIu64, figure[i].name, figure[i].value);
+	}
+	out_char(&c->out, '}');
+}
+
+static void write_sums(struct chrome *c, const struct by_label *b)
+{
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "allocated", b);
+	begin(c, "i", name);
+	put_time(c, b->series->time_ns[b->series->points - 1]);
+	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
+	for (size_t i = 0; i < b->values; i++) {
+		if (i)
+			out_char(&c->out, ',');
+		put_label_value(c, &b->value[i]);
+	}
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static int write_labels(struct chrome *c, const struct mayfly_query *query)
+{
+	const char *key[BY_LABEL_KEYS];
+	size_t keys = label_keys(c->trace, key, BY_LABEL_KEYS);
+	int error = 0;
+
+	for (size_t i = 0; i < keys && !error && !c->out.error; i++) {
+		struct by_label b;
+
+		error = by_label_begin(&b, c->trace, query, key[i], STEPS);
+		for (size_t step = 0; b.values && step < b.series->points; step++)
+			write_values(c, &b, step);
+		if (b.values)
+			write_sums(c, &b);
+		by_label_end(&b);
+	}
+	return error;
+}
+
+/* ---- samples ---- */
+
+/* Root first. False: out of memory. */
+static bool put_stack(struct chrome *c, uint32_t node)
+{
+	const uint32_t *path;
+	size_t length = shown_path(&c->stacks, node, &path);
+
+	out_text(&c->out, "\"stack\":[");
+	for (size_t i = length; i-- > 0;) {
+		const struct shown_frame *f = &c->stacks.frame[path[i]];
+
+		for (uint32_t k = f->count; k-- > 0;) {
+			if (i + 1 < length || k + 1 < f->count)
+				out_char(&c->out, ',');
+			out_json(&c->out,
+				 shown_text(&c->stacks, c->stacks.line[f->first + k].name));
+		}
+	}
+	out_char(&c->out, ']');
+	return length > 0;
+}
+
+static void put_labels(struct chrome *c, uint32_t set)
+{
+	size_t count;
+	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
+	bool any = false;
+
+	out_text(&c->out, ",\"labels\":{");
+	for (size_t i = 0; i < count; i++) {
+		if (!label_counts(label, i, count))
+			continue;
+		comma(c, &any);
+		out_json(&c->out, label[i].key);
+		out_char(&c->out, ':');
+		out_json(&c->out, label[i].value);
+	}
+	out_char(&c->out, '}');
+}
+
+static bool write_sample(struct chrome *c, const struct mayfly_event *e)
+{
+	static const char *const kinds[] = {"alloc", "free", "promote"};
+	bool done = true;
+
+	begin(c, "i", kinds[e->kind]);
+	put_time(c, e->time_ns);
+	out_format(&c->out, ",\"s\":\"t\",\"tid\":%" PRIu32 ",\"args\":{\"sample\":%" PRIu64,
+		   tid_of(c, e->thread), e->sample);
+	out_format(&c->out, ",\"size\":%" PRIu64 ",", e->size);
+	put_number(c, "weight", e->weight_bytes);
+	if (e->labels)
+		put_labels(c, e->labels);
+	if (e->kind == MAYFLY_ALLOC) {
+		out_char(&c->out, ',');
+		done = put_stack(c, e->node);
+	}
+	out_char(&c->out, '}');
+	end(c);
+	return done;
+}
+
+static int write_samples(struct chrome *c)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int more = mayfly_cursor_open(c->trace, &cursor);
+
+	if (more)
+		return more;
+	mayfly_cursor_promotions(cursor);
+	while (!c->out.error && (more = mayfly_cursor_next(cursor, &e)) == 1)
+		if (!write_sample(c, &e)) {
+			more = MAYFLY_E_MEMORY;
+			break;
+		}
+	mayfly_cursor_close(cursor);
+	return more < 0 ? more : 0;
+}
+
+/* ---- track events ---- */
+
+/* Numbers as they are: what JSON has none for is text. */
+static void put_value(struct chrome *c, uint32_t type, union mayfly_value value)
+{
+	if (type == MAYFLY_FIELD_INT)
+		out_format(&c->out, "%" PRId64, value.i);
+	else if (type == MAYFLY_FIELD_TEXT)
+		out_json(&c->out, value.text);
+	else if (type != MAYFLY_FIELD_FLOAT)
+		out_unsigned(&c->out, value.u);
+	else if (isfinite(value.f))
+		out_format(&c->out, "%.17g", value.f);
+	else
+		out_format(&c->out, "\"%f\"", value.f);
+}
+
+/* Up to where its arguments follow. */
+static void begin_track(struct chrome *c, const char *phase, const struct mayfly_track_event *e,
+			const char *name, int64_t time_ns)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+
+	begin(c, phase, name ? name : type->name);
+	out_text(&c->out, ",\"cat\":");
+	out_json(&c->out, *type->category ? type->category : OWN_CATEGORY);
+	put_time(c, time_ns);
+	put_thread(c, e->thread);
+}
+
+static bool has_field(const struct mayfly_track_type *type, const char *name)
+{
+	for (size_t i = 0; i < type->fields; i++)
+		if (strcmp(type->field[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* False: out of memory. */
+static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, bool again)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	bool any = false, done = true;
+
+	if (!e->values && !e->node && !again)
+		return true;
+	out_text(&c->out, ",\"args\":{");
+	for (size_t i = 0; i < e->values; i++) {
+		comma(c, &any);
+		out_json(&c->out, type->field[i].name);
+		out_char(&c->out, ':');
+		put_value(c, type->field[i].type, e->value[i]);
+	}
+	if (again) {
+		comma(c, &any);
+		out_text(&c->out, "\"continued\":true");
+	}
+	if (e->node && !has_field(type, "stack")) {
+		comma(c, &any);
+		done = put_stack(c, e->node);
+	}
+	out_char(&c->out, '}');
+	return done;
+}
+
+static bool begin_slice(struct chrome *c, const struct mayfly_track_event *e, int64_t time_ns,
+			bool again)
+{
+	bool done;
+
+	begin_track(c, "B", e, NULL, time_ns);
+	done = put_arguments(c, e, again);
+	end(c);
+	return done;
+}
+
+/* Of the innermost slice: it needs no name. */
+static void end_slice(struct chrome *c, uint32_t thread, int64_t time_ns)
+{
+	begin(c, "E", NULL);
+	put_time(c, time_ns);
+	put_thread(c, thread);
+	end(c);
+}
+
+/* Bound to the slice that its thread has at this time. */
+static void write_flows(struct chrome *c, const struct mayfly_track_event *e)
+{
+	static const char *const phases[] = {
+	    [FLOW_FIRST] = "s", [FLOW_NEXT] = "t", [FLOW_LAST] = "f"};
+	uint64_t flow;
+
+	for (size_t at = 0; track_flow(c->trace, e, &at, &flow);) {
+		enum flow_step step = track_survey_flow(&c->survey, flow);
+
+		if (step == FLOW_NONE)
+			continue;
+		begin(c, phases[step], "flow");
+		out_text(&c->out, ",\"cat\":\"flow\"");
+		put_time(c, e->time_ns);
+		put_thread(c, e->thread);
+		out_format(&c->out, ",\"id\":\"0x%" PRIx64 "\"%s", flow,
+			   step == FLOW_LAST ? ",\"bp\":\"e\"" : "");
+		end(c);
+	}
+}
+
+static bool write_end(struct chrome *c, const struct event_walk *w)
+{
+	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
+	bool done = true;
+
+	for (size_t i = 0; i < w->nesting.close; i++)
+		end_slice(c, w->track.thread, w->track.time_ns);
+	for (size_t i = w->nesting.first; done && w->nesting.reopen && i < stack->depth; i++)
+		if (!stack->span[i].cut)
+			done = begin_slice(c, &stack->span[i].begin, w->track.time_ns, true);
+	return done;
+}
+
+static bool write_begin(struct chrome *c, const struct event_walk *w)
+{
+	if (w->span.cut)
+		return true;
+	if (!begin_slice(c, &w->track, w->track.time_ns, false))
+		return false;
+	write_flows(c, &w->track);
+	return true;
+}
+
+/* A flow needs a slice: where there is none around an instant, it is one of no length itself. */
+static bool write_instant(struct chrome *c, const struct event_walk *w)
+{
+	const struct mayfly_track_event *e = &w->track;
+	uint64_t flow;
+	size_t at = 0;
+	bool done;
+
+	if (!event_walk_inside(w, e->thread) && track_flow(c->trace, e, &at, &flow)) {
+		if (!begin_slice(c, e, e->time_ns, false))
+			return false;
+		write_flows(c, e);
+		end_slice(c, e->thread, e->time_ns);
+		return true;
+	}
+	begin_track(c, "i", e, NULL, e->time_ns);
+	out_text(&c->out, ",\"s\":\"t\"");
+	done = put_arguments(c, e, false);
+	end(c);
+	write_flows(c, e);
+	return done;
+}
+
+/* To viewers a counter is the process's, and each of its arguments a line: names tell apart those
+ * that threads have of their own, and what else an event has is no value. */
+static void write_count(struct chrome *c, const struct mayfly_track_event *e)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	char name[4096];
+	double value;
+
+	if (!track_counter_value(c->trace, e, &value))
+		return;
+	begin_track(c, "C", e, track_counter_name(name, sizeof(name), c->trace, &c->survey, e),
+		    e->time_ns);
+	out_text(&c->out, ",\"args\":{");
+	out_json(&c->out, *type->unit ? type->unit : "value");
+	out_char(&c->out, ':');
+	put_value(c, type->field[0].type, e->value[0]);
+	out_char(&c->out, '}');
+	end(c);
+}
+
+static bool write_track(struct chrome *c, const struct event_walk *w)
+{
+	switch (w->track.kind) {
+	case MAYFLY_TRACK_BEGIN:
+		return write_begin(c, w);
+	case MAYFLY_TRACK_END:
+		return write_end(c, w);
+	case MAYFLY_TRACK_INSTANT:
+		return write_instant(c, w);
+	default:
+		write_count(c, &w->track);
+		return true;
+	}
+}
+
+static int write_tracks(struct chrome *c, const struct mayfly_query *query)
+{
+	struct event_walk walk;
+	int item;
+
+	if (!c->info->track_events)
+		return 0;
+	item = track_survey_begin(&c->survey, c->trace, query);
+	if (item)
+		return item;
+	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS);
+	while (!item && !c->out.error && (item = event_walk_next(&walk)) == WALK_TRACK)
+		item = write_track(c, &walk) ? 0 : MAYFLY_E_MEMORY;
+	event_walk_end(&walk);
+	return item;
+}
+
+/* What was measured of the process, and the recording's other counters. */
+static void write_measured(struct chrome *c, const struct mayfly_query *q)
+{
+	for (size_t i = 0; i < c->info->counters; i++) {
+		const struct mayfly_counter *m = mayfly_trace_counter(c->trace, i);
+
+		for (size_t k = 0; k < m->points && !c->out.error; k++)
+			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
+				write_counter(c, m->name, m->time_ns[k],
+					      *m->unit ? m->unit : "value", m->value[k]);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void write_head(struct chrome *c, const struct export_options *options)
+{
+	out_text(&c->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made by\":");
+	out_json(&c->out, "mayfly " MAYFLY_VERSION);
+	out_text(&c->out, ",\"program\":");
+	out_json(&c->out, *options->purpose ? options->purpose : c->info->program);
+	out_format(&c->out,
+		   ",\"interval bytes\":%" PRIu64 ",\"samples\":%" PRIu64
+		   ",\"start, ns since 1970\":%" PRId64 "},\n\"traceEvents\":[",
+		   c->info->interval_bytes, c->info->samples, c->info->start_real_ns);
+}
+
+int export_chrome(const struct mayfly_trace *trace, const struct export_options *options,
+		  trace_sink *sink, void *context)
+{
+	struct chrome c = {.trace = trace, .info = mayfly_trace_info(trace)};
+	struct curve curve;
+	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve), finished;
+
+	if (error)
+		return error;
+	c.pid = c.info->pid ? c.info->pid : 1;
+	out_begin(&c.out, sink, context);
+	write_head(&c, options);
+	write_names(&c);
+	write_counters(&c, &curve);
+	write_measured(&c, options->query);
+	if (curve.steps)
+		error = write_labels(&c, options->query);
+	if (!error)
+		error = shown_begin(&c.stacks, trace, options->query);
+	if (!error)
+		error = write_tracks(&c, options->query);
+	if (!error && options->samples)
+		error = write_samples(&c);
+	out_text(&c.out, "\n]}\n");
+	finished = out_end(&c.out);
+	track_survey_end(&c.survey);
+	shown_end(&c.stacks);
+	curve_free(&curve);
+	return error ? error : finished;
+}

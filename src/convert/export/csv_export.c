@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables for spreadsheets, as RFC 4180 has them: a row for each stack, the largest first, or for
+ * each sample, in the order of their frees and then those that were never freed. Line ends are CR
+ * LF, the first row has the names of the columns.
+ */
+#include "convert/export/block_filter.h"
+#include "convert/export/exports.h"
+#include "convert/export/out.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/numbering.h"
+
+/* Stacks come again and again: those of a node of this number, modulo the slots. */
+#define CACHE_SLOTS 4096u
+#define CACHE_BYTES 16384u /* longer ones are not kept */
+
+struct cached {
+	uint32_t node; /* 0: none */
+	struct trace_buffer text;
+};
+
+struct table {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct mayfly_query *query;
+	struct shown_stacks stacks;
+	struct out out;
+	char *text; /* of a stack */
+	size_t text_capacity;
+	struct cached *cache; /* of the last columns */
+	struct block_filter filter;
+};
+
+/* ---- places ---- */
+
+static bool add_text(struct table *t, size_t *length, const char *text, char escaped)
+{
+	size_t more = strlen(text);
+
+	if (!array_reserve(&t->text, &t->text_capacity, *length + more + 1, 1))
+		return false;
+	for (size_t i = 0; i < more; i++)
+		t->text[*length + i] = text[i] == escaped ? ':' : text[i];
+	*length += more;
+	t->text[*length] = 0;
+	return true;
+}
+
+/* "leaf;caller;main" in t->text; false: out of memory. */
+static bool join_lines(struct table *t, const uint32_t *path, size_t length, size_t *depth)
+{
+	size_t used = 0;
+
+	*depth = 0;
+	for (size_t i = 0; i < length; i++) {
+		const struct shown_frame *f = &t->stacks.frame[path[i]];
+
+		for (uint32_t k = 0; k < f->count; k++) {
+			const char *name =
+			    shown_text(&t->stacks, t->stacks.line[f->first + k].name);
+
+			if (!add_text(t, &used, ++*depth > 1 ? ";" : "", 0) ||
+			    !add_text(t, &used, name, ';'))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The last columns of both tables. */
+static bool write_place(struct table *t, struct out *o, uint32_t node)
+{
+	const struct shown_line *leaf;
+	const struct mayfly_module *module = NULL;
+	const uint32_t *path;
+	size_t length = shown_path(&t->stacks, node, &path), depth;
+
+	if (!length || !join_lines(t, path, length, &depth))
+		return false;
+	if (path[0] < t->info->frames)
+		module =
+		    mayfly_trace_module(t->trace, mayfly_trace_frame(t->trace, path[0])->module);
+	leaf = &t->stacks.line[t->stacks.frame[path[0]].first];
+	out_csv(o, shown_text(&t->stacks, leaf->name));
+	out_char(o, ',');
+	out_csv(o, shown_text(&t->stacks, leaf->file));
+	out_char(o, ',');
+	if (leaf->line)
+		out_unsigned(o, leaf->line);
+	out_char(o, ',');
+	out_csv(o, module ? module->path : "");
+	out_char(o, ',');
+	out_unsigned(o, depth);
+	out_char(o, ',');
+	out_csv(o, t->text);
+	out_text(o, "\r\n");
+	return true;
+}
+
+/* The same for who asks for the same nodes often. */
+static bool write_place_again(struct table *t, uint32_t node)
+{
+	struct cached *c = &t->cache[node % CACHE_SLOTS];
+	struct out o;
+
+	if (c->node != node || node == 0) {
+		c->node = 0;
+		c->text.used = 0;
+		out_begin(&o, trace_buffer_sink, &c->text);
+		if (!write_place(t, &o, node) || out_end(&o) != 0)
+			return false;
+		c->node = node;
+	}
+	out_bytes(&t->out, c->text.bytes, c->text.used);
+	if (c->text.size > CACHE_BYTES) {
+		free(c->text.bytes);
+		*c = (struct cached){0};
+	}
+	return true;
+}
+
+/* ---- a row for each stack ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct mayfly_node_sum *x = *(const struct mayfly_node_sum *const *)a;
+	const struct mayfly_node_sum *y = *(const struct mayfly_node_sum *const *)b;
+
+	if (x->self.bytes.estimate != y->self.bytes.estimate)
+		return x->self.bytes.estimate > y->self.bytes.estimate ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
+{
+	const struct mayfly_node_sum **ranked = malloc((sums->count + 1) * sizeof(*ranked));
+
+	for (size_t i = 0; ranked && i < sums->count; i++)
+		ranked[i] = &sums->sum[i];
+	if (ranked)
+		qsort(ranked, sums->count, sizeof(*ranked), by_bytes);
+	return ranked;
+}
+
+/* What the trace does not know stays empty. */
+static void print_errors(struct table *t, const struct mayfly_figure *f, uint32_t absent)
+{
+	if (export_knows(t->trace, absent | MAYFLY_ABSENT_ERRORS))
+		out_format(&t->out, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
+	else
+		out_text(&t->out, ",,,");
+}
+
+static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
+{
+	const struct mayfly_node_sum **ranked = rank(sums);
+	struct rounding bytes = {0}, blocks = {0};
+	bool good = ranked != NULL;
+
+	out_text(&t->out, "bytes,blocks,samples,bytes_stderr,bytes_low,bytes_high,blocks_stderr,"
+			  "blocks_low,blocks_high,function,file,line,module,depth,stack\r\n");
+	for (size_t i = 0; good && i < sums->count; i++) {
+		const struct mayfly_estimate *self = &ranked[i]->self;
+
+		out_unsigned(&t->out, rounding_next(&bytes, self->bytes.estimate));
+		out_char(&t->out, ',');
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS))
+			out_unsigned(&t->out, rounding_next(&blocks, self->blocks.estimate));
+		out_char(&t->out, ',');
+		if (export_knows(t->trace, MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_ERRORS))
+			out_unsigned(&t->out, self->samples);
+		out_char(&t->out, ',');
+		print_errors(t, &self->bytes, 0);
+		print_errors(t, &self->blocks, MAYFLY_ABSENT_BLOCKS);
+		good = write_place(t, &t->out, ranked[i]->node);
+	}
+	free(ranked);
+	return good;
+}
+
+static int stacks_table(struct table *t)
+{
+	struct mayfly_node_sums *sums;
+	int error = mayfly_node_sums_run(t->trace, t->query, &sums);
+
+	if (error)
+		return error;
+	if (!print_stacks(t, sums))
+		error = MAYFLY_E_MEMORY;
+	mayfly_node_sums_free(sums);
+	return error;
+}
+
+/* ---- a row for each sample ---- */
+
+#define SINGLE_BLOCKS                                                                              \
+	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
+
+static void print_thread(struct table *t, uint32_t index)
+{
+	const struct mayfly_thread *thread = mayfly_trace_thread(t->trace, index);
+
+	if (thread)
+		out_unsigned(&t->out, thread->tid);
+	out_char(&t->out, ',');
+	out_csv(&t->out, thread ? thread->name : "");
+	out_char(&t->out, ',');
+}
+
+static const char *const heap_names[MAYFLY_HEAPS] = {"malloc",	 "ocaml-minor", "ocaml-major",
+						     "external", "pool",	"pool-mapped"};
+
+/* `freed`: or NULL, when it never was. */
+static bool print_sample(struct table *t, const struct mayfly_event *e,
+			 const struct mayfly_event *freed)
+{
+	out_format(&t->out, "%" PRIu64 ",%" PRId64 ",", e->sample, e->alloc_time_ns);
+	print_thread(t, e->alloc_thread);
+	out_format(&t->out, "%s,%" PRIu64 ",%.15g,%.15g,",
+		   heap_names[e->heap < MAYFLY_HEAPS ? e->heap : 0], e->size, e->weight_bytes,
+		   e->weight_blocks);
+	if (freed) {
+		out_format(&t->out, "%" PRId64 ",%" PRId64 ",", freed->time_ns,
+			   freed->time_ns - e->alloc_time_ns);
+		print_thread(t, freed->thread);
+	} else {
+		out_text(&t->out, ",,,,");
+	}
+	out_csv(&t->out, mayfly_trace_label_text(t->trace, e->labels));
+	out_char(&t->out, ',');
+	return write_place_again(t, e->node);
+}
+
+static int take_block(void *context, const struct mayfly_event *e, bool freed)
+{
+	struct table *t = context;
+	const struct mayfly_query *q = t->query;
+	bool wanted = freed ? q->metric != MAYFLY_LEAKED : q->metric != MAYFLY_TEMPORARY;
+
+	if (freed && q->metric == MAYFLY_TEMPORARY)
+		wanted = e->flags & MAYFLY_FLAG_TEMPORARY;
+	if (!wanted ||
+	    !block_filter_keeps_lifetime(&t->filter,
+					 freed ? e->time_ns - e->alloc_time_ns : INT64_MAX) ||
+	    !block_filter_keeps(&t->filter, e))
+		return 0;
+	if (!print_sample(t, e, freed ? e : NULL))
+		return MAYFLY_E_MEMORY;
+	return t->out.error;
+}
+
+static int samples_table(struct table *t)
+{
+	int error;
+
+	if (t->info->snapshot_ns || t->info->absent & SINGLE_BLOCKS)
+		return MAYFLY_E_ABSENT;
+	t->cache = calloc(CACHE_SLOTS, sizeof(*t->cache));
+	error = t->cache ? block_filter_begin(&t->filter, t->trace, t->query) : MAYFLY_E_MEMORY;
+	if (error)
+		return error;
+	out_text(&t->out, "sample,time_ns,thread,thread_name,heap,size,weight_bytes,weight_blocks,"
+			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,labels,function,"
+			  "file,line,module,depth,stack\r\n");
+	return block_filter_walk(&t->filter, take_block, t);
+}
+
+int export_csv(const struct mayfly_trace *trace, const struct export_options *options,
+	       trace_sink *sink, void *context)
+{
+	struct table t = {
+	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
+	int error, written;
+
+	out_begin(&t.out, sink, context);
+	error = shown_begin(&t.stacks, trace, options->query);
+	if (!error)
+		error = options->samples ? samples_table(&t) : stacks_table(&t);
+	written = out_end(&t.out);
+	shown_end(&t.stacks);
+	block_filter_end(&t.filter);
+	for (size_t i = 0; t.cache && i < CACHE_SLOTS; i++)
+		free(t.cache[i].text.bytes);
+	free(t.cache);
+	free(t.text);
+	return error ? error : written;
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From traces of mayfly to CTF 1.8.
+ *
+ *	OUT/metadata		what everything below means: ctf_metadata.c
+ *	OUT/thread-0-1234	a stream for each thread: packets of about PACKET_BYTES
+ *	OUT/thread-1-1240
+ *
+ * What an event refers to (stack, its frames, their modules) is an event of its own, written in the
+ * same stream just before the first event of the whole trace that needs it, with the same time. So
+ * names are written once, and memory is a bit for each stack and frame, and a packet for each
+ * thread. Track events are merged with the thread's blocks by their times. A packet is given to its
+ *file when it is full; files are not kept open, since there may be more threads than a process may
+ *have files.
+ *
+ *	event:	| id 5 bits, time 27 bits | fields ...		ids below 31
+ *	or	| 31 5 bits, padding to a byte | id 32 | time 64 | fields ...
+ */
+#include "convert/export/exports.h"
+
+#include "convert/export/ctf_metadata.h"
+#include "convert/export/event_walk.h"
+#include "answer/shown_stacks.h"
+#include "format/bytes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PACKET_BYTES	 65536
+#define ALL_PACKET_BYTES (64u << 20) /* of all threads: with many, packets are smaller */
+#define LEAST_PACKET	 4096
+
+struct stream {
+	struct bytes packet; /* head and events so far; used 0: none is begun */
+	int64_t begin_ns, last_ns;
+	uint64_t packets;
+};
+
+struct ctf {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const char *folder;
+	uint8_t uuid[CTF_UUID_BYTES];
+	bool begun;
+	int64_t zero_ns; /* of the first event when that is before the start, else 0 */
+	size_t packet_bytes;
+	struct stream *stream;					/* one for each thread */
+	uint8_t *node_written, *frame_written, *module_written; /* bits */
+	uint32_t *path;						/* of a node: frames, leaf first */
+	size_t path_room;
+	struct ctf_track_class *class; /* of each type of track events */
+	uint64_t discarded;	       /* said in packets from here on */
+	/* Through the same blocks in the order of events, not of times: which spans they are in. */
+	struct event_walk order;
+	bool has_spans;
+};
+
+static bool take_bit(uint8_t *bits, size_t i)
+{
+	bool was = bits[i / 8] >> i % 8 & 1;
+
+	bits[i / 8] |= (uint8_t)(1u << i % 8);
+	return !was;
+}
+
+/* ---- packets ---- */
+
+static void put_string(struct bytes *b, const char *text)
+{
+	bytes_put(b, text, strlen(text) + 1);
+}
+
+static void put_double(struct bytes *b, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	bytes_put_fixed(b, bits, 8);
+}
+
+/* Where the sizes stand in a packet's head, which is known at its end. */
+#define AT_END_TIME 40
+#define AT_CONTENT  48
+#define AT_PACKET   56
+
+static void begin_packet(struct ctf *c, uint32_t thread, int64_t time_ns)
+{
+	const struct mayfly_thread *t = mayfly_trace_thread(c->trace, thread);
+	struct stream *s = &c->stream[thread];
+	struct bytes *b = &s->packet;
+
+	bytes_put_fixed(b, CTF_MAGIC, 4);
+	bytes_put(b, c->uuid, sizeof(c->uuid));
+	bytes_put_fixed(b, 0, 4);
+	bytes_put_fixed(b, thread, 8);
+	bytes_put_fixed(b, (uint64_t)time_ns, 8);
+	for (int i = 0; i < 3; i++)
+		bytes_put_fixed(b, 0, 8); /* AT_END_TIME, AT_CONTENT, AT_PACKET */
+	bytes_put_fixed(b, s->packets++, 8);
+	bytes_put_fixed(b, c->discarded, 8);
+	bytes_put_fixed(b, t ? t->tid : 0, 4);
+	put_string(b, t ? t->name : "");
+	s->begin_ns = s->last_ns = time_ns;
+}
+
+static void set_word(struct bytes *b, size_t at, uint64_t value)
+{
+	for (size_t i = 0; i < 8 && at + i < b->used; i++)
+		b->at[at + i] = (uint8_t)(value >> 8 * i);
+}
+
+static char *stream_path(const struct ctf *c, uint32_t thread)
+{
+	const struct mayfly_thread *t = mayfly_trace_thread(c->trace, thread);
+	char *path;
+
+	if (asprintf(&path, "%s/thread-%" PRIu32 "-%" PRIu32, c->folder, thread, t ? t->tid : 0) <
+	    0)
+		return NULL;
+	return path;
+}
+
+static int to_file(void *file, const void *bytes, size_t size)
+{
+	errno = 0;
+	if (fwrite(bytes, 1, size, file) == size)
+		return 0;
+	return errno ? errno : EIO;
+}
+
+static int append(const char *path, const void *bytes, size_t size)
+{
+	FILE *file = fopen(path, "ab");
+	int error;
+
+	if (!file)
+		return errno;
+	error = to_file(file, bytes, size);
+	if (fclose(file) != 0 && !error)
+		error = errno ? errno : EIO;
+	return error;
+}
+
+static int end_packet(struct ctf *c, uint32_t thread)
+{
+	struct stream *s = &c->stream[thread];
+	struct bytes *b = &s->packet;
+	char *path;
+	int error;
+
+	if (b->failed)
+		return MAYFLY_E_MEMORY;
+	if (b->used == 0)
+		return 0;
+	set_word(b, AT_END_TIME, (uint64_t)s->last_ns);
+	set_word(b, AT_CONTENT, (uint64_t)b->used * 8);
+	set_word(b, AT_PACKET, (uint64_t)b->used * 8);
+	path = stream_path(c, thread);
+	error = path ? append(path, b->at, b->used) : MAYFLY_E_MEMORY;
+	free(path);
+	b->used = 0;
+	return error;
+}
+
+/* Begins an event, and a packet when there is none. */
+static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, int64_t time_ns)
+{
+	struct stream *s = &c->stream[thread];
+	struct bytes *b = &s->packet;
+
+	if (b->used == 0)
+		begin_packet(c, thread, time_ns);
+	if (time_ns < s->last_ns)
+		time_ns = s->last_ns;
+	if (id < CTF_EXTENDED && time_ns - s->last_ns < INT64_C(1) << CTF_TIME_BITS) {
+		bytes_put_fixed(b, id | (uint64_t)time_ns << CTF_ID_BITS, 4);
+	} else {
+		bytes_put_fixed(b, CTF_EXTENDED, 1);
+		bytes_put_fixed(b, id, 4);
+		bytes_put_fixed(b, (uint64_t)time_ns, 8);
+	}
+	s->last_ns = time_ns;
+	return b;
+}
+
+/* ---- what events refer to ---- */
+
+static void write_module(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t index)
+{
+	const struct mayfly_module *m = mayfly_trace_module(c->trace, index);
+	struct bytes *b;
+
+	if (!m || !take_bit(c->module_written, index))
+		return;
+	b = begin_event(c, thread, CTF_MODULE, time_ns);
+	bytes_put_fixed(b, index, 4);
+	put_string(b, m->path);
+	for (size_t i = 0; i < m->build_id_length; i++) {
+		char hex[3];
+
+		snprintf(hex, sizeof(hex), "%02x", m->build_id[i]);
+		bytes_put(b, hex, 2);
+	}
+	put_string(b, "");
+	bytes_put_fixed(b, m->start, 8);
+	bytes_put_fixed(b, m->end, 8);
+	bytes_put_fixed(b, m->bias, 8);
+}
+
+static void put_place(struct ctf *c, struct bytes *b, const struct mayfly_frame *f,
+		      const struct mayfly_location *l)
+{
+	const struct mayfly_module *m = mayfly_trace_module(c->trace, f->module);
+	char name[4096];
+
+	put_string(b, frame_shown_name(name, sizeof(name), f->kind, l ? l->function : "",
+				       m ? m->path : "", f->address));
+	put_string(b, l ? l->file : "");
+	bytes_put_fixed(b, l ? l->line : 0, 4);
+}
+
+static void write_frame(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t index)
+{
+	const struct mayfly_frame *f = mayfly_trace_frame(c->trace, index);
+	struct bytes *b;
+
+	if (!f || !take_bit(c->frame_written, index))
+		return;
+	write_module(c, thread, time_ns, f->module);
+	b = begin_event(c, thread, CTF_FRAME, time_ns);
+	bytes_put_fixed(b, index, 4);
+	bytes_put_fixed(b, f->module, 4);
+	bytes_put_fixed(b, f->kind == MAYFLY_FRAME_CODE ? f->address : 0, 8);
+	bytes_put_fixed(b, f->locations ? f->locations : 1, 4);
+	for (size_t i = 0; i < f->locations; i++)
+		put_place(c, b, f, &f->location[i]);
+	if (f->locations == 0)
+		put_place(c, b, f, NULL);
+}
+
+/* The frames from a node to the root. False: out of memory. */
+static bool read_path(struct ctf *c, uint32_t node, size_t *depth)
+{
+	*depth = 0;
+	while (node) {
+		struct mayfly_node n = mayfly_trace_node(c->trace, node);
+
+		if (*depth == c->path_room) {
+			size_t room = c->path_room ? c->path_room * 2 : 256;
+			uint32_t *grown = reallocarray(c->path, room, sizeof(*grown));
+
+			if (!grown)
+				return false;
+			c->path = grown;
+			c->path_room = room;
+		}
+		c->path[(*depth)++] = n.frame;
+		node = n.parent;
+	}
+	return true;
+}
+
+static uint64_t process_address(const struct ctf *c, uint32_t frame)
+{
+	const struct mayfly_frame *f = mayfly_trace_frame(c->trace, frame);
+	const struct mayfly_module *m = f ? mayfly_trace_module(c->trace, f->module) : NULL;
+
+	if (!f || f->kind != MAYFLY_FRAME_CODE)
+		return 0;
+	return f->address + (m ? m->bias : 0);
+}
+
+static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t node)
+{
+	struct bytes *b;
+	size_t depth;
+
+	if (node == 0 || node >= c->info->nodes || !take_bit(c->node_written, node))
+		return 0;
+	if (!read_path(c, node, &depth))
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < depth; i++)
+		write_frame(c, thread, time_ns, c->path[i]);
+	b = begin_event(c, thread, CTF_STACK, time_ns);
+	bytes_put_fixed(b, node, 4);
+	bytes_put_fixed(b, depth, 4);
+	for (size_t i = 0; i < depth; i++)
+		bytes_put_fixed(b, process_address(c, c->path[i]), 8);
+	for (size_t i = 0; i < depth; i++)
+		bytes_put_fixed(b, c->path[i], 4);
+	return 0;
+}
+
+/* ---- events ---- */
+
+static uint8_t flags_of(const struct mayfly_event *e)
+{
+	uint8_t flags = 0;
+
+	if (e->flags & MAYFLY_FLAG_REALLOC)
+		flags |= CTF_FLAG_REALLOC;
+	if (e->flags & MAYFLY_FLAG_TEMPORARY)
+		flags |= CTF_FLAG_TEMPORARY;
+	if (e->flags & MAYFLY_FLAG_INHERITED)
+		flags |= CTF_FLAG_INHERITED;
+	if (e->flags & MAYFLY_FLAG_THINNED)
+		flags |= CTF_FLAG_THINNED;
+	return flags;
+}
+
+static void put_span(struct bytes *b, const struct open_span *span)
+{
+	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
+}
+
+/* Has c->order at the block that is at hand. 0 or an error. */
+static int follow_order(struct ctf *c)
+{
+	int item = WALK_TRACK;
+
+	while (c->has_spans && item == WALK_TRACK)
+		item = event_walk_next(&c->order);
+	return item < 0 ? item : 0;
+}
+
+static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time_ns)
+{
+	static const enum ctf_event ids[] = {CTF_ALLOC, CTF_FREE, CTF_PROMOTE};
+	struct bytes *b;
+	int error = follow_order(c);
+
+	if (!error && e->kind == MAYFLY_ALLOC)
+		error = write_stack(c, e->thread, time_ns, e->node);
+	if (error)
+		return error;
+	b = begin_event(c, e->thread, ids[e->kind], time_ns);
+	bytes_put_fixed(b, e->sample, 8);
+	bytes_put_fixed(b, e->size, 8);
+	put_double(b, e->weight_bytes);
+	if (e->kind == MAYFLY_ALLOC) {
+		put_double(b, e->weight_blocks);
+		bytes_put_fixed(b, e->node, 4);
+		bytes_put_fixed(b, e->heap, 1);
+	}
+	if (e->kind != MAYFLY_PROMOTE)
+		bytes_put_fixed(b, flags_of(e), 1);
+	/* Not empty: babeltrace2 would show the text before again. */
+	if (e->kind == MAYFLY_ALLOC && c->info->label_sets > 1)
+		put_string(b, e->labels ? mayfly_trace_label_text(c->trace, e->labels) : "-");
+	if (e->kind == MAYFLY_ALLOC && c->has_spans)
+		put_span(b, event_walk_inside(&c->order, e->thread));
+	return 0;
+}
+
+static void put_value(struct bytes *b, uint32_t type, union mayfly_value value)
+{
+	if (type == MAYFLY_FIELD_TEXT)
+		put_string(b, value.text);
+	else if (type == MAYFLY_FIELD_FLOAT)
+		put_double(b, value.f);
+	else
+		bytes_put_fixed(b, value.u, 8);
+}
+
+static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_ns)
+{
+	const struct mayfly_track_event *e = &w->track;
+	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
+	bool end = e->kind == MAYFLY_TRACK_END;
+	struct bytes *b;
+	int error = write_stack(c, e->thread, time_ns, e->node);
+
+	if (error)
+		return error;
+	b = begin_event(c, e->thread, c->class[e->type].id + end, time_ns);
+	for (size_t i = 0; i < type->fields && !end; i++)
+		put_value(b, type->field[i].type, e->value[i]);
+	if (c->class[e->type].has_stack && !end)
+		bytes_put_fixed(b, e->node, 4);
+	if (type->kind == MAYFLY_TYPE_SPAN)
+		put_span(b, &w->span);
+	return 0;
+}
+
+static int write_event(struct ctf *c, const struct event_walk *w, enum walk_item item)
+{
+	int64_t time_ns = item == WALK_BLOCK ? w->block.time_ns : w->track.time_ns;
+	uint32_t thread = item == WALK_BLOCK ? w->block.thread : w->track.thread;
+	int error;
+
+	if (!c->begun && time_ns < 0)
+		c->zero_ns = time_ns;
+	c->begun = true;
+	time_ns -= c->zero_ns;
+	error =
+	    item == WALK_BLOCK ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
+	if (error)
+		return error;
+	return c->stream[thread].packet.used < c->packet_bytes ? 0 : end_packet(c, thread);
+}
+
+/* A packet without events. */
+static int write_empty(struct ctf *c, int64_t time_ns)
+{
+	begin_packet(c, 0, time_ns);
+	return end_packet(c, 0);
+}
+
+/* How many events were lost is said by a packet more than by the one before it. Which threads' they
+ * were is unknown: at the end of one. */
+static int write_discarded(struct ctf *c)
+{
+	int64_t last_ns = 0;
+	uint64_t lost = c->info->dropped_samples + c->info->dropped_frees + c->info->dropped_events;
+	int error = 0;
+
+	if (!lost)
+		return 0;
+	for (uint32_t i = 0; i < c->info->threads + 1; i++)
+		if (c->stream[i].last_ns > last_ns)
+			last_ns = c->stream[i].last_ns;
+	if (c->stream[0].packets == 0)
+		error = write_empty(c, 0);
+	c->discarded = lost;
+	return error ? error : write_empty(c, last_ns);
+}
+
+/* A folder without any stream is no trace to readers. */
+static int end_streams(struct ctf *c)
+{
+	int error = c->begun ? 0 : write_empty(c, 0);
+
+	for (uint32_t i = 0; !error && i < c->info->threads + 1; i++)
+		error = end_packet(c, i);
+	return error ? error : write_discarded(c);
+}
+
+static int write_events(struct ctf *c, const struct mayfly_query *query)
+{
+	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
+	struct event_walk walk;
+	int item = event_walk_begin(&walk, c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED);
+
+	c->has_spans = ctf_has_spans(c->trace);
+	if (!item && c->has_spans)
+		item = event_walk_begin(&c->order, c->trace, query, all);
+
+	while (!item && (item = event_walk_next(&walk)) > 0)
+		item = write_event(c, &walk, (enum walk_item)item);
+	event_walk_end(&walk);
+	if (c->has_spans)
+		event_walk_end(&c->order);
+	return item ? item : end_streams(c);
+}
+
+/* Ids for the types, and which of them have stacks: others have no field for it. */
+static int make_classes(struct ctf *c, const struct mayfly_query *query)
+{
+	uint32_t id = CTF_FIRST_TRACK;
+	struct event_walk walk;
+	int item;
+
+	for (size_t i = 0; i < c->info->track_types; i++) {
+		c->class[i].id = id++;
+		id += mayfly_trace_track_type(c->trace, i)->kind == MAYFLY_TYPE_SPAN;
+	}
+	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS | WALK_UNMATCHED);
+	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK) {
+		c->class[walk.track.type].has_stack |= walk.track.node != 0;
+		item = 0;
+	}
+	event_walk_end(&walk);
+	return item;
+}
+
+static int write_metadata(const struct ctf *c, const char *purpose)
+{
+	struct out out;
+	FILE *file;
+	char *path;
+	int error;
+
+	if (asprintf(&path, "%s/" CTF_METADATA, c->folder) < 0)
+		return MAYFLY_E_MEMORY;
+	file = fopen(path, "wb");
+	error = file ? 0 : errno;
+	free(path);
+	if (!file)
+		return error;
+	out_begin(&out, to_file, file);
+	ctf_metadata(&out, c->trace, c->class, purpose, c->uuid, c->zero_ns);
+	error = out_end(&out);
+	if (fclose(file) != 0 && !error)
+		error = errno ? errno : EIO;
+	return error;
+}
+
+/* The same trace gets the same one. */
+static void make_uuid(struct ctf *c)
+{
+	uint64_t state[2] = {(uint64_t)c->info->start_real_ns,
+			     c->info->seed ^ (uint64_t)c->info->pid << 32 ^ c->info->samples};
+
+	for (int i = 0; i < CTF_UUID_BYTES; i++) {
+		state[i / 8] = (state[i / 8] ^ state[i / 8] >> 31) * 0x9e3779b97f4a7c15u + 1;
+		c->uuid[i] = (uint8_t)(state[i / 8] >> 56);
+	}
+	c->uuid[6] = (uint8_t)((c->uuid[6] & 0x0f) | 0x40);
+	c->uuid[8] = (uint8_t)((c->uuid[8] & 0x3f) | 0x80);
+}
+
+static int make_tables(struct ctf *c)
+{
+	c->stream = calloc(c->info->threads + 1, sizeof(*c->stream));
+	c->node_written = calloc(c->info->nodes / 8 + 1, 1);
+	c->frame_written = calloc(c->info->frames / 8 + 1, 1);
+	c->module_written = calloc(c->info->modules / 8 + 1, 1);
+	c->class = calloc(c->info->track_types + 1, sizeof(*c->class));
+	c->packet_bytes = ALL_PACKET_BYTES / (c->info->threads + 1);
+	if (c->packet_bytes > PACKET_BYTES)
+		c->packet_bytes = PACKET_BYTES;
+	if (c->packet_bytes < LEAST_PACKET)
+		c->packet_bytes = LEAST_PACKET;
+	return c->stream && c->node_written && c->frame_written && c->module_written && c->class
+		   ? 0
+		   : MAYFLY_E_MEMORY;
+}
+
+int export_ctf(const struct mayfly_trace *trace, const struct export_options *options,
+	       const char *folder)
+{
+	struct ctf c = {.trace = trace, .info = mayfly_trace_info(trace), .folder = folder};
+	int error = make_tables(&c);
+
+	make_uuid(&c);
+	if (!error)
+		error = make_classes(&c, options->query);
+	if (!error)
+		error = write_events(&c, options->query);
+	if (!error)
+		error = write_metadata(&c, options->purpose);
+	for (size_t i = 0; c.stream && i < c.info->threads + 1; i++)
+		bytes_free(&c.stream[i].packet);
+	free(c.stream);
+	free(c.node_written);
+	free(c.frame_written);
+	free(c.module_written);
+	free(c.class);
+	free(c.path);
+	return error;
+}

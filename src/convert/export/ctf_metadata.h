@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the streams of an exported CTF trace look like: numbers that ctf_export.c writes, and the
+ * text (TSDL) that declares them to readers. The two have to agree. */
+#ifndef MAYFLY_CTF_METADATA_H
+#define MAYFLY_CTF_METADATA_H
+
+#include "convert/export/out.h"
+
+#include <mayfly/trace.h>
+
+#define CTF_MAGIC      0xc1fc1fc1u
+#define CTF_UUID_BYTES 16
+
+/* The event's id and the low bits of its time share 32 bits. When an event comes later after the
+ * one before than these bits can tell, it has the extended header. */
+#define CTF_ID_BITS   5
+#define CTF_TIME_BITS 27
+#define CTF_EXTENDED  31u
+
+enum ctf_event {
+	CTF_MODULE = 0,
+	CTF_FRAME = 1,
+	CTF_STACK = 2,
+	CTF_ALLOC = 3,
+	CTF_FREE = 4,
+	CTF_PROMOTE = 5,
+	CTF_FIRST_TRACK = 6, /* and up: of track events, see struct ctf_track_class */
+};
+
+/* The events of a type: a span's begin and end are two. */
+struct ctf_track_class {
+	uint32_t id;	/* of BEGIN, or of the only one; END has the next */
+	bool has_stack; /* an event of it has one */
+};
+
+/* Whether events of the trace have spans to name. */
+bool ctf_has_spans(const struct mayfly_trace *trace);
+
+/* Of flags in events. */
+#define CTF_FLAG_REALLOC   1u
+#define CTF_FLAG_TEMPORARY 2u
+#define CTF_FLAG_INHERITED 4u
+#define CTF_FLAG_THINNED   8u
+
+/* class: of each type of track events. Time 0 of the streams is `zero_ns` after that of the trace:
+ * not above 0. */
+void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
+		  const struct ctf_track_class *class, const char *purpose,
+		  const uint8_t uuid[CTF_UUID_BYTES], int64_t zero_ns);
+
+#endif

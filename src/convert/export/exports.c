@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the exports of stacks and sums share: see exports.h. */
+#include "convert/export/exports.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
+			  struct mayfly_query *other)
+{
+	*asked = *other = *query;
+	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
+}
+
+bool export_knows(const struct mayfly_trace *trace, uint32_t absent)
+{
+	return !(mayfly_trace_info(trace)->absent & absent);
+}
+
+bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%" PRIu32, thread->tid);
+	return !match->matches || match->matches(match->context, thread->name) ||
+	       match->matches(match->context, number);
+}
+
+char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
+			 const struct mayfly_query *query, int64_t time_ns)
+{
+	char moment[64] = "";
+
+	if (export_knows(trace, MAYFLY_ABSENT_TIMES))
+		snprintf(moment, sizeof(moment), ", %.3f s", (double)time_ns / 1e9);
+	switch (query->metric) {
+	case MAYFLY_PEAK:
+		snprintf(buffer, size, "live at the peak%s", moment);
+		break;
+	case MAYFLY_LIVE:
+		snprintf(buffer, size, "live%s", moment);
+		break;
+	case MAYFLY_LEAKED:
+		snprintf(buffer, size, "never freed");
+		break;
+	case MAYFLY_TEMPORARY:
+		snprintf(buffer, size, "freed before the next allocation");
+		break;
+	default:
+		snprintf(buffer, size, "allocated");
+	}
+	return buffer;
+}
+
+const char *export_title(const struct export_options *options, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const char *name = info->command_count ? info->command[0] : info->program;
+	const char *slash = strrchr(name, '/');
+
+	if (*options->purpose)
+		return options->purpose;
+	name = slash ? slash + 1 : name;
+	return *name ? name : "unknown program";
+}

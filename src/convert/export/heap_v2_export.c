@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text format of gperftools' and jemalloc's sampled heap profiles, for jeprof and google-pprof:
+ *
+ *	heap profile: blocks: bytes [blocks: bytes] @ heap_v2/1
+ *	blocks: bytes [blocks: bytes] @ 0xleaf 0xcaller ...
+ *	...
+ *	MAPPED_LIBRARIES:
+ *	start-end r-xp offset 00:00 0 path
+ *
+ * The first pair is what is live, the one in brackets what was allocated. Of a pair n: s with the
+ * interval R the tools make
+ *
+ *	N = n f, S = s f	f = 1 / (1 - exp(-(s / n) / R))
+ *
+ * which is to undo sampling of Poisson's kind, summed before it is weighted. Ours is undone
+ * already, so the file says R = 1: f is 1 for blocks of some dozen bytes and more, and numbers for
+ * smaller ones are chosen such that N and S come out. Numbers are whole; what one line has too much
+ * or too little, the next ones make up for.
+ *
+ * Addresses are those behind the call, but for the first, as the tools take one off all others.
+ */
+#include "convert/export/exports.h"
+#include "convert/export/out.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* What is still to be given of one column. */
+struct owed {
+	double blocks, bytes;
+};
+
+struct pair {
+	uint64_t blocks, bytes;
+};
+
+struct heap_v2 {
+	const struct mayfly_trace *trace;
+	struct shown_stacks stacks;
+	struct stack_sums sums;
+	int allocated; /* column of the sums; the other is what is live */
+	bool counts;   /* of blocks are known; else each stack has one */
+	struct out out;
+};
+
+static double tool_factor(double blocks, double bytes)
+{
+	return -1 / expm1(-bytes / blocks);
+}
+
+/* How far from what is owed the tools would be. */
+static double miss(const struct owed *owed, double blocks, double bytes)
+{
+	double f = blocks > 0 && bytes > 0 ? tool_factor(blocks, bytes) : 0;
+
+	return fabs(bytes * f - owed->bytes) + fabs(blocks * f - owed->blocks);
+}
+
+/* What is beyond all numbers of bytes, as sums of a damaged trace may be, is the largest. */
+static uint64_t whole(double x)
+{
+	return x < 0x1p63 ? (uint64_t)x : INT64_MAX;
+}
+
+/* The best of the whole numbers around the exact ones. */
+static struct pair whole_pair(const struct owed *owed)
+{
+	double f, blocks, bytes, best = miss(owed, 0, 0);
+	struct pair pair = {0, 0};
+
+	if (!(owed->bytes > 0) || !(owed->blocks > 0))
+		return pair;
+	f = tool_factor(owed->blocks, owed->bytes);
+	blocks = floor(owed->blocks / f);
+	bytes = floor(owed->bytes / f);
+	for (int i = 0; i < 4; i++) {
+		double n = blocks + (i & 1), s = bytes + (i >> 1);
+		double missed = n > 0 && s > 0 ? miss(owed, n, s) : best;
+
+		if (missed < best) {
+			best = missed;
+			pair = (struct pair){whole(n), whole(s)};
+		}
+	}
+	return pair;
+}
+
+static struct pair give(const struct heap_v2 *h, struct owed *owed,
+			const struct mayfly_estimate *estimate)
+{
+	struct pair pair;
+	double f;
+
+	/* The tools divide by the bytes: blocks of nothing cannot be said. */
+	if (!(estimate->bytes.estimate > 0))
+		return (struct pair){0, 0};
+	owed->blocks += h->counts ? estimate->blocks.estimate : 1;
+	owed->bytes += estimate->bytes.estimate;
+	pair = whole_pair(owed);
+	if (pair.blocks == 0)
+		return pair;
+	f = tool_factor((double)pair.blocks, (double)pair.bytes);
+	owed->blocks -= (double)pair.blocks * f;
+	owed->bytes -= (double)pair.bytes * f;
+	return pair;
+}
+
+static void print_pairs(struct out *o, const struct pair *live, const struct pair *allocated)
+{
+	out_unsigned(o, live->blocks);
+	out_text(o, ": ");
+	out_unsigned(o, live->bytes);
+	out_text(o, " [");
+	out_unsigned(o, allocated->blocks);
+	out_text(o, ": ");
+	out_unsigned(o, allocated->bytes);
+	out_text(o, "] @");
+}
+
+/* Marks and stacks without code have no address. */
+static void print_addresses(struct heap_v2 *h, const uint32_t *path, size_t length)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < length; i++) {
+		const struct mayfly_frame *frame = mayfly_trace_frame(h->trace, path[i]);
+		const struct mayfly_module *module;
+
+		if (!frame || frame->kind != MAYFLY_FRAME_CODE)
+			continue;
+		module = mayfly_trace_module(h->trace, frame->module);
+		out_format(&h->out, " 0x%" PRIx64,
+			   frame->address + (module ? module->bias : 0) + !first);
+		first = false;
+	}
+	/* A line without any address would be skipped. */
+	out_text(&h->out, first ? " 0x0\n" : "\n");
+}
+
+static int print_stacks(struct heap_v2 *h)
+{
+	struct owed live = {0}, allocated = {0};
+	struct stack_sum sum;
+
+	stack_sums_rewind(&h->sums);
+	while (stack_sums_next(&h->sums, &sum)) {
+		struct pair lives = give(h, &live, sum.of[!h->allocated]);
+		struct pair all = give(h, &allocated, sum.of[h->allocated]);
+		const uint32_t *path;
+		size_t length;
+
+		if (!lives.blocks && !all.blocks)
+			continue;
+		length = shown_path(&h->stacks, sum.node, &path);
+		if (!length)
+			return MAYFLY_E_MEMORY;
+		print_pairs(&h->out, &lives, &all);
+		print_addresses(h, path, length);
+	}
+	return 0;
+}
+
+/* The sums of the lines' numbers, as the tools' own files have them. */
+static void print_header(struct heap_v2 *h)
+{
+	struct pair lives = {0, 0}, all = {0, 0};
+	struct owed live = {0}, allocated = {0};
+	struct stack_sum sum;
+
+	stack_sums_rewind(&h->sums);
+	while (stack_sums_next(&h->sums, &sum)) {
+		struct pair a = give(h, &live, sum.of[!h->allocated]);
+		struct pair b = give(h, &allocated, sum.of[h->allocated]);
+
+		lives.blocks += a.blocks;
+		lives.bytes += a.bytes;
+		all.blocks += b.blocks;
+		all.bytes += b.bytes;
+	}
+	out_text(&h->out, "heap profile: ");
+	print_pairs(&h->out, &lives, &all);
+	out_text(&h->out, " heap_v2/1\n");
+}
+
+/* A line of /proc/PID/maps for each module. */
+static void print_modules(struct heap_v2 *h)
+{
+	size_t modules = mayfly_trace_info(h->trace)->modules;
+
+	out_text(&h->out, "\nMAPPED_LIBRARIES:\n");
+	for (size_t i = 0; i < modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(h->trace, i);
+
+		out_format(&h->out, "%08" PRIx64 "-%08" PRIx64 " r-xp 00000000 00:00 0 ", m->start,
+			   m->end);
+		for (const char *c = m->path; *c; c++)
+			out_char(&h->out, *c == '\n' ? '?' : *c);
+		out_char(&h->out, '\n');
+	}
+}
+
+int export_heap_v2(const struct mayfly_trace *trace, const struct export_options *options,
+		   trace_sink *sink, void *context)
+{
+	struct heap_v2 h = {.trace = trace};
+	struct mayfly_query asked, other;
+	int error, written;
+
+	export_two_questions(options->query, &asked, &other);
+	h.allocated = asked.metric != MAYFLY_ALLOCATED;
+	h.counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
+	error = stack_sums_begin(&h.sums, trace, &asked, &other);
+	if (error)
+		return error;
+	out_begin(&h.out, sink, context);
+	error = shown_begin(&h.stacks, trace, options->query);
+	if (!error) {
+		print_header(&h);
+		error = print_stacks(&h);
+		print_modules(&h);
+	}
+	written = out_end(&h.out);
+	shown_end(&h.stacks);
+	stack_sums_end(&h.sums);
+	return error ? error : written;
+}

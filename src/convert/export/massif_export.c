@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The format of Valgrind's Massif: live bytes at moments, and at some of them a tree of who holds
+ * them, from the functions that allocate to their callers.
+ *
+ *	desc: ...			snapshot=2		the whole file is text
+ *	cmd: ...			time=120		ms
+ *	time_unit: ms			mem_heap_B=300
+ *	#-----------			mem_heap_extra_B=0
+ *	snapshot=0			mem_stacks_B=0
+ *	...				heap_tree=peak		or detailed, or empty
+ *					n2: 300 (heap allocation functions) ...
+ *					 n1: 200 0x4011FE: grow (parse.c:31)
+ *					  n0: 200 0x4012AA: main (main.c:10)
+ *					 n0: 100 in 3 places, all below the threshold (1.00%)
+ *
+ * The tree is never built: a level's sites are sorted by the line that they are called from, and
+ * only groups that are large enough are followed, so memory is that of the sites.
+ *
+ *	site: where blocks were allocated -> the line at hand, further up at each level
+ */
+#include "convert/export/exports.h"
+
+#include "convert/export/curve.h"
+#include "convert/export/out.h"
+#include "answer/shown_stacks.h"
+#include "format/numbering.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SNAPSHOTS   100
+#define DETAILED    10	 /* one in so many has a tree */
+#define THRESHOLD   0.01 /* of the total: what a place needs to be in the tree; Massif's own */
+#define DEPTH	    30	 /* of the tree: Massif's own */
+#define NANO_PER_MS 1000000
+
+struct site {
+	uint32_t node;	/* 0: the line is the last one */
+	uint32_t frame; /* of the line at hand: index of a shown frame */
+	uint32_t line;	/* in the frame: 0 is the innermost; NO_LINE: past the root */
+	double bytes;
+};
+
+#define NO_LINE UINT32_MAX
+
+struct group { /* of sites with the same line at hand */
+	size_t first, count;
+	double bytes;
+};
+
+struct massif {
+	const struct mayfly_trace *trace;
+	const struct mayfly_query *query;
+	struct shown_stacks stacks;
+	struct out out;
+	struct site *site;
+	size_t sites;
+	double least; /* bytes of a place in the tree */
+};
+
+/* ---- sites ---- */
+
+static const struct shown_line *line_of(const struct massif *m, const struct site *s)
+{
+	return &m->stacks.line[m->stacks.frame[s->frame].first + s->line];
+}
+
+/* To the next frame above that shows something. */
+static void climb(const struct massif *m, struct site *s)
+{
+	while (s->node) {
+		struct mayfly_node n = mayfly_trace_node(m->trace, s->node);
+
+		s->node = n.parent < s->node ? n.parent : 0;
+		s->frame = n.frame;
+		s->line = 0;
+		if (n.frame < m->stacks.info->frames && m->stacks.frame[n.frame].count)
+			return;
+	}
+	s->line = NO_LINE;
+}
+
+static void to_caller(const struct massif *m, struct site *s)
+{
+	if (++s->line >= m->stacks.frame[s->frame].count)
+		climb(m, s);
+}
+
+static bool begin_site(struct massif *m, struct site *s, const struct mayfly_node_sum *sum)
+{
+	const uint32_t *path;
+	size_t length = shown_path(&m->stacks, sum->node, &path);
+
+	*s = (struct site){.node = sum->node, .bytes = sum->self.bytes.estimate};
+	if (!length)
+		return false;
+	if (path[0] >= m->stacks.info->frames) {
+		/* It shows no code: one line says why. */
+		s->node = 0;
+		s->frame = path[0];
+		return true;
+	}
+	climb(m, s);
+	return true;
+}
+
+static int compare_lines(const struct shown_line *a, const struct shown_line *b)
+{
+	if (a->name != b->name)
+		return a->name < b->name ? -1 : 1;
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static int compare_sites(const void *left, const void *right, void *context)
+{
+	const struct site *a = left, *b = right;
+
+	if (a->line == NO_LINE || b->line == NO_LINE)
+		return (a->line == NO_LINE) - (b->line == NO_LINE);
+	return compare_lines(line_of(context, a), line_of(context, b));
+}
+
+static int compare_groups(const void *left, const void *right)
+{
+	const struct group *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* ---- the tree ---- */
+
+static bool is_large(const struct massif *m, const struct group *g)
+{
+	return g->bytes >= m->least && m->site[g->first].line != NO_LINE;
+}
+
+/* Sorts sites into groups, those of the largest bytes first. What no line is left of is last.
+ * False: out of memory. */
+static bool make_groups(struct massif *m, size_t first, size_t count, struct group **groups,
+			size_t *made)
+{
+	size_t room = 0;
+
+	*groups = NULL;
+	*made = 0;
+	qsort_r(m->site + first, count, sizeof(*m->site), compare_sites, m);
+	for (size_t i = first; i < first + count; i++) {
+		struct group *last = *made ? &(*groups)[*made - 1] : NULL;
+
+		if (!last || compare_sites(&m->site[last->first], &m->site[i], m) != 0) {
+			if (!array_reserve(groups, &room, *made, sizeof(**groups)))
+				return false;
+			last = &(*groups)[(*made)++];
+			*last = (struct group){.first = i};
+		}
+		last->count++;
+		last->bytes += m->site[i].bytes;
+	}
+	qsort(*groups, *made, sizeof(**groups), compare_groups);
+	return true;
+}
+
+static void indent(struct massif *m, int depth)
+{
+	for (int i = 0; i < depth; i++)
+		out_char(&m->out, ' ');
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Without what would end the line, and what is not UTF-8. */
+static void put_text(struct massif *m, const char *text)
+{
+	while (*text) {
+		size_t length = utf8_length(text);
+		bool shows = length > 0 && (unsigned char)*text >= ' ';
+
+		out_bytes(&m->out, shows ? text : "?", shows ? length : 1);
+		text += length ? length : 1;
+	}
+}
+
+static void put_place(struct massif *m, const struct site *s)
+{
+	const struct shown_line *line = line_of(m, s);
+	const struct mayfly_frame *f = mayfly_trace_frame(m->trace, s->frame);
+	const struct mayfly_module *module = f ? mayfly_trace_module(m->trace, f->module) : NULL;
+	const char *file = shown_text(&m->stacks, line->file);
+
+	if (f && f->kind == MAYFLY_FRAME_CODE)
+		out_format(&m->out, "0x%" PRIX64 ": ", f->address + (module ? module->bias : 0));
+	put_text(m, shown_text(&m->stacks, line->name));
+	if (*file) {
+		out_text(&m->out, " (");
+		put_text(m, base_of(file));
+		out_format(&m->out, ":%" PRIu32 ")", line->line);
+	} else if (module) {
+		out_text(&m->out, " (in ");
+		put_text(m, module->path);
+		out_char(&m->out, ')');
+	}
+	out_char(&m->out, '\n');
+}
+
+/* A line of the tree up to what it says, with the number of lines below it. */
+static void begin_line(struct massif *m, int depth, size_t below, double bytes)
+{
+	indent(m, depth);
+	out_format(&m->out, "n%zu: %.0f ", below, bytes);
+}
+
+static void put_small(struct massif *m, int depth, size_t places, double bytes)
+{
+	begin_line(m, depth, 0, bytes);
+	out_format(&m->out, "in %zu place%s, %s below the threshold (%.2f%%)\n", places,
+		   places == 1 ? "" : "s", places == 1 ? "" : "all", THRESHOLD * 100);
+}
+
+/* The groups of callers that have lines of their own, and what the others are in all. */
+struct callers {
+	struct group *group;
+	size_t groups, large, small;
+	double small_bytes;
+};
+
+static bool find_callers(struct massif *m, const struct group *g, struct callers *c)
+{
+	*c = (struct callers){0};
+	if (!make_groups(m, g->first, g->count, &c->group, &c->groups)) {
+		free(c->group);
+		return false;
+	}
+	for (size_t i = 0; i < c->groups; i++) {
+		if (is_large(m, &c->group[i])) {
+			c->large++;
+		} else if (m->site[c->group[i].first].line != NO_LINE) {
+			c->small++;
+			c->small_bytes += c->group[i].bytes;
+		}
+	}
+	return true;
+}
+
+/* place: of the line; NULL for the top. The line at hand of the group's sites is that of their
+ * callers. False: out of memory. */
+static bool put_tree(struct massif *m, const struct group *g, const struct site *place, int depth)
+{
+	struct callers c = {0};
+	bool done = true;
+
+	if (depth < DEPTH && !find_callers(m, g, &c))
+		return false;
+	begin_line(m, depth, c.large + (c.small > 0), g->bytes);
+	if (place)
+		put_place(m, place);
+	else
+		out_text(&m->out,
+			 "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n");
+	for (size_t i = 0; done && i < c.groups; i++) {
+		struct group callee = c.group[i];
+		struct site at = m->site[callee.first];
+
+		if (!is_large(m, &callee))
+			continue;
+		for (size_t k = callee.first; k < callee.first + callee.count; k++)
+			to_caller(m, &m->site[k]);
+		done = put_tree(m, &callee, &at, depth + 1);
+	}
+	if (c.small)
+		put_small(m, depth + 1, c.small, c.small_bytes);
+	free(c.group);
+	return done;
+}
+
+static int put_tree_at(struct massif *m, int64_t time_ns)
+{
+	struct mayfly_query query = *m->query;
+	struct mayfly_node_sums *sums;
+	struct group all = {0};
+	int error;
+
+	query.metric = MAYFLY_LIVE;
+	query.at_ns = time_ns;
+	query.from_ns = 0;
+	query.to_ns = INT64_MAX;
+	error = mayfly_node_sums_run(m->trace, &query, &sums);
+	if (error)
+		return error;
+	m->sites = 0;
+	m->site = malloc((sums->count + 1) * sizeof(*m->site));
+	for (size_t i = 0; m->site && i < sums->count; i++) {
+		if (!begin_site(m, &m->site[m->sites], &sums->sum[i]))
+			error = MAYFLY_E_MEMORY;
+		all.bytes += m->site[m->sites++].bytes;
+	}
+	all.count = m->sites;
+	m->least = all.bytes * THRESHOLD;
+	mayfly_node_sums_free(sums);
+	if (!m->site || (!error && !put_tree(m, &all, NULL, 0)))
+		error = MAYFLY_E_MEMORY;
+	free(m->site);
+	m->site = NULL;
+	return error;
+}
+
+/* ---- snapshots ---- */
+
+enum tree { NO_TREE, TREE, PEAK_TREE };
+
+struct moment {
+	int64_t time_ns; /* of the trace */
+	double bytes;
+	enum tree tree;
+};
+
+static int put_snapshot(struct massif *m, size_t number, const struct moment *at)
+{
+	static const char *const trees[] = {"empty", "detailed", "peak"};
+
+	out_format(&m->out,
+		   "#-----------\nsnapshot=%zu\n#-----------\ntime=%.6f\nmem_heap_B=%.0f\n"
+		   "mem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n",
+		   number, (double)(at->time_ns < 0 ? 0 : at->time_ns) / NANO_PER_MS, at->bytes,
+		   trees[at->tree]);
+	if (at->tree == NO_TREE)
+		return 0;
+	return put_tree_at(m, at->tree == PEAK_TREE ? MAYFLY_AT_PEAK : at->time_ns);
+}
+
+/* The moments in order: the start, the ends of all steps, and the peak where it belongs. */
+static size_t choose_moments(const struct curve *curve, const struct mayfly_query *query,
+			     struct moment moments[SNAPSHOTS + 2])
+{
+	struct moment peak = {curve->peak_ns, curve->peak.bytes.estimate, PEAK_TREE};
+	bool want_peak = peak.bytes > 0 && peak.time_ns >= query->from_ns &&
+			 peak.time_ns <= curve->step[curve->steps - 1].to_ns;
+	size_t count = 0;
+
+	if (query->from_ns == 0)
+		moments[count++] = (struct moment){0};
+	for (size_t i = 0; i < curve->steps; i++) {
+		const struct curve_step *step = &curve->step[i];
+		bool tree = (i + 1) % DETAILED == 0 || i + 1 == curve->steps;
+
+		if (want_peak && peak.time_ns <= step->to_ns) {
+			moments[count++] = peak;
+			want_peak = false;
+		}
+		moments[count++] = (struct moment){step->to_ns, step->live_bytes,
+						   tree && step->live_bytes > 0 ? TREE : NO_TREE};
+	}
+	return count;
+}
+
+static int put_all(struct massif *m, const struct export_options *options,
+		   const struct curve *curve)
+{
+	const struct mayfly_info *info = mayfly_trace_info(m->trace);
+	struct moment moments[SNAPSHOTS + 2];
+	size_t count = choose_moments(curve, options->query, moments);
+	int error = shown_begin(&m->stacks, m->trace, options->query);
+
+	out_text(&m->out, info->mode == MAYFLY_EXACT
+			      ? "desc: mayfly, every allocation\ncmd: "
+			      : "desc: mayfly, estimates from samples\ncmd: ");
+	put_text(m, *options->purpose ? options->purpose
+		    : *info->program  ? info->program
+				      : "unknown");
+	out_text(&m->out, "\ntime_unit: ms\n");
+	for (size_t i = 0; !error && !m->out.error && i < count; i++)
+		error = put_snapshot(m, i, &moments[i]);
+	shown_end(&m->stacks);
+	return error;
+}
+
+int export_massif(const struct mayfly_trace *trace, const struct export_options *options,
+		  trace_sink *sink, void *context)
+{
+	struct massif m = {.trace = trace, .query = options->query};
+	struct curve curve;
+	int error = curve_make(trace, options->query, SNAPSHOTS, 0, &curve), written;
+
+	if (!error && !curve.steps)
+		error = MAYFLY_E_ABSENT;
+	if (error)
+		return error;
+	out_begin(&m.out, sink, context);
+	error = put_all(&m, options, &curve);
+	written = out_end(&m.out);
+	curve_free(&curve);
+	return error ? error : written;
+}

@@ -1,0 +1,928 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Perfetto's trace format: protocol buffers, packet after packet.
+ *
+ *	ClockSnapshot			all clocks are CLOCK_REALTIME here
+ *	TrackDescriptor ...		the process, its threads, counters
+ *	TrackEvent ...			live heap, live blocks, allocated, the largest functions;
+ *					what was measured of the process; values of labels
+ *	ProfilePacket ...		the heap by stack at MOMENTS times and at the peak: flame
+ *					graphs
+ *	TrackEvent ...			spans, instants and counters of threads
+ *	TrackEvent ...			with options->samples: each sample, with its stack
+ *
+ * A ProfilePacket holds what each stack has allocated and freed since the start; readers take
+ * differences and what is not freed, and drop a stack whose sums go down. Ours are estimates at
+ * several moments, rounded one by one, so sums are kept from going down; what is live stays right.
+ *
+ * Field numbers are those of protos/perfetto/trace of the Perfetto project.
+ */
+#include "convert/export/exports.h"
+
+#include "answer/by_label.h"
+#include "convert/export/curve.h"
+#include "convert/export/event_walk.h"
+#include "convert/export/out.h"
+#include "convert/export/perfetto_stacks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/numbering.h"
+#include "format/varint.h"
+
+#define STEPS	       1000
+#define FUNCTIONS      12
+#define MOMENTS	       10
+#define PACKET_BYTES   (256u << 10) /* of one dump: more goes into the next packet */
+#define SOME_TIME      1000000000   /* instead of an unknown start: readers leave out time 0 */
+#define TRACK_PROCESS  1
+#define TRACK_COUNTER  100		   /* and up */
+#define TRACK_THREAD   10000		   /* and up */
+#define TRACK_COUNTED  ((uint64_t)1 << 40) /* and up: counters that the program or a thread has */
+#define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, beside TRACK_COUNTER */
+#define TRACK_LABELLED ((uint64_t)1 << 42) /* and up, beside TRACK_COUNTER */
+#define OWN_CATEGORY   "program"	   /* of what the program defined itself */
+
+enum { TRACE_PACKET = 1 };
+enum { /* TracePacket */
+       PACKET_CLOCKS = 6,
+       PACKET_TIME = 8,
+       PACKET_SEQUENCE = 10,
+       PACKET_TRACK_EVENT = 11,
+       PACKET_INTERNED = 12,
+       PACKET_FLAGS = 13,
+       PACKET_PROFILE = 37,
+       PACKET_TRACK = 60,
+};
+enum { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
+enum { SNAPSHOT_CLOCK = 1, CLOCK_ID = 1, CLOCK_TIME = 2 };
+enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_COARSE = 4, BOOTTIME = 6 };
+enum { /* TrackDescriptor */
+       TRACK_UUID = 1,
+       TRACK_NAME = 2,
+       TRACK_OF_PROCESS = 3,
+       TRACK_OF_THREAD = 4,
+       TRACK_PARENT = 5,
+       TRACK_OF_COUNTER = 8,
+};
+enum { PROCESS_PID = 1, PROCESS_COMMAND = 2, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
+enum { UNIT_NS = 1, UNIT_COUNT = 2, UNIT_BYTES = 3 };
+enum { /* TrackEvent */
+       EVENT_CATEGORY_IID = 3,
+       EVENT_ANNOTATION = 4,
+       EVENT_TYPE = 9,
+       EVENT_NAME_IID = 10,
+       EVENT_TRACK = 11,
+       EVENT_CATEGORY = 22,
+       EVENT_NAME = 23,
+       EVENT_COUNTER = 30,
+       EVENT_DOUBLE_COUNTER = 44,
+       EVENT_FLOW = 47,
+       EVENT_LAST_FLOW = 48,
+       EVENT_STACK = 56,
+};
+enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum {
+	ANNOTATION_NAME_IID = 1,
+	ANNOTATION_BOOL = 2,
+	ANNOTATION_UNSIGNED = 3,
+	ANNOTATION_SIGNED = 4,
+	ANNOTATION_DOUBLE = 5,
+	ANNOTATION_TEXT = 6,
+	ANNOTATION_POINTER = 7,
+	ANNOTATION_NAME = 10,
+	ANNOTATION_DICT = 11,
+};
+enum { /* InternedData, beside those of stacks */
+       DATA_CATEGORIES = 1,
+       DATA_EVENT_NAMES = 2,
+       DATA_ANNOTATION_NAMES = 3,
+};
+enum { STRING_IID = 1, STRING_STR = 2 };
+enum { PROFILE_DUMPS = 5, PROFILE_CONTINUED = 6, PROFILE_INDEX = 7 };
+enum { /* ProcessHeapSamples */
+       DUMP_PID = 1,
+       DUMP_SAMPLE = 2,
+       DUMP_FROM_STARTUP = 3,
+       DUMP_TIME = 9,
+       DUMP_HEAP = 11,
+       DUMP_INTERVAL = 12,
+       DUMP_FIRST_INTERVAL = 13,
+};
+enum {
+	SAMPLE_STACK = 1,
+	SAMPLE_ALLOCATED = 2,
+	SAMPLE_FREED = 3,
+	SAMPLE_ALLOCS = 5,
+	SAMPLE_FREES = 6
+};
+
+/* What a stack had at the dump before. */
+struct dumped {
+	uint64_t allocated, freed, allocs, frees;
+};
+
+struct heap {
+	const char *name; /* that of the first is known to readers */
+	bool used;
+	uint32_t heaps; /* of the trace: as in struct mayfly_query */
+	struct dumped *dumped;
+};
+
+struct perfetto {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct mayfly_query *query;
+	struct perfetto_stacks stacks;
+	struct out out;
+	struct bytes packet, message, inner, dump;
+	uint32_t pid;
+	uint64_t zero; /* of our times */
+	uint64_t profiles;
+	struct heap heap[3];
+	struct track_survey survey;
+	struct texts names;  /* of types, categories and fields: number + 1 is their iid */
+	uint8_t *name_known; /* of each: bits of the fields of InternedData that have it */
+	size_t name_room;
+	struct numbering counters; /* of a type and thread */
+};
+
+/* ---- packets ---- */
+
+static uint64_t time_of(const struct perfetto *p, int64_t ns)
+{
+	if (ns < 0 && -(uint64_t)ns > p->zero)
+		return 0;
+	return p->zero + (uint64_t)ns;
+}
+
+static void begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
+{
+	p->packet.used = 0;
+	protobuf_unsigned(&p->packet, PACKET_TIME, time_of(p, time_ns));
+	protobuf_unsigned(&p->packet, PACKET_SEQUENCE, 1);
+	if (flags)
+		protobuf_unsigned(&p->packet, PACKET_FLAGS, flags);
+	p->message.used = 0;
+}
+
+/* The packet's message is p->message. */
+static int end_packet(struct perfetto *p, uint32_t field)
+{
+	uint8_t head[2 * 10];
+	size_t size;
+
+	protobuf_message(&p->packet, field, &p->message);
+	if (p->packet.failed)
+		return MAYFLY_E_MEMORY;
+	size = varint_store(head, TRACE_PACKET << 3 | 2);
+	size += varint_store(head + size, p->packet.used);
+	out_bytes(&p->out, head, size);
+	out_bytes(&p->out, p->packet.at, p->packet.used);
+	return p->out.error;
+}
+
+/* What stacks have that is new goes with the packet that needs it first. */
+static void add_interned(struct perfetto *p)
+{
+	if (p->stacks.fresh.used)
+		protobuf_message(&p->packet, PACKET_INTERNED, &p->stacks.fresh);
+	p->stacks.fresh.used = 0;
+}
+
+static int put_clocks(struct perfetto *p)
+{
+	static const uint32_t clocks[] = {REALTIME, MONOTONIC, MONOTONIC_COARSE, BOOTTIME};
+
+	begin_packet(p, 0, FLAG_CLEARED);
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, CLOCK_ID, clocks[i]);
+		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
+		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
+	}
+	return end_packet(p, PACKET_CLOCKS);
+}
+
+/* ---- tracks ---- */
+
+static int put_process(struct perfetto *p)
+{
+	const char *slash = strrchr(p->info->program, '/');
+
+	begin_packet(p, 0, 0);
+	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_PROCESS);
+	p->inner.used = 0;
+	protobuf_unsigned(&p->inner, PROCESS_PID, p->pid);
+	for (size_t i = 0; i < p->info->command_count; i++)
+		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
+	protobuf_text(&p->inner, PROCESS_NAME, slash ? slash + 1 : p->info->program);
+	protobuf_message(&p->message, TRACK_OF_PROCESS, &p->inner);
+	return end_packet(p, PACKET_TRACK);
+}
+
+static int put_threads(struct perfetto *p)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < p->info->threads; i++) {
+		const struct mayfly_thread *t = mayfly_trace_thread(p->trace, i);
+
+		begin_packet(p, 0, 0);
+		protobuf_unsigned(&p->message, TRACK_UUID, TRACK_THREAD + i);
+		protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, THREAD_PID, p->pid);
+		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
+		protobuf_text(&p->inner, THREAD_NAME, t->name);
+		protobuf_message(&p->message, TRACK_OF_THREAD, &p->inner);
+		error = end_packet(p, PACKET_TRACK);
+	}
+	return error;
+}
+
+/* unit: "" of plain numbers. */
+static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
+			   const char *unit)
+{
+	begin_packet(p, 0, 0);
+	protobuf_unsigned(&p->message, TRACK_UUID, track);
+	protobuf_text(&p->message, TRACK_NAME, name);
+	protobuf_unsigned(&p->message, TRACK_PARENT, parent);
+	p->inner.used = 0;
+	if (strcmp(unit, "bytes") == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_BYTES);
+	else if (strcmp(unit, "ns") == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_NS);
+	else if (*unit == 0)
+		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_COUNT);
+	else
+		protobuf_text(&p->inner, COUNTER_UNIT_NAME, unit);
+	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
+	return end_packet(p, PACKET_TRACK);
+}
+
+static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, const char *unit)
+{
+	return put_any_counter(p, TRACK_COUNTER + track, TRACK_PROCESS, name, unit);
+}
+
+enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
+
+static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
+{
+	char name[4096], text[4096 + 32];
+	int error;
+
+	if (!curve->steps)
+		return 0;
+	error = put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
+	if (!error)
+		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", "");
+	if (!error)
+		error = put_counter_track(p, ALLOCATED_BYTES, "allocated", "bytes");
+	for (size_t row = 0; !error && row < curve->series->rows; row++) {
+		snprintf(text, sizeof(text), "live heap of %s",
+			 curve_row_name(curve, row, name, sizeof(name)));
+		error = put_counter_track(p, FIRST_FUNCTION + row, text, "bytes");
+	}
+	return error;
+}
+
+/* ---- counters ---- */
+
+static uint64_t whole(double value)
+{
+	return value > 0 ? value < 0x1p63 ? (uint64_t)llround(value) : INT64_MAX : 0;
+}
+
+static int put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
+{
+	begin_packet(p, time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_COUNTER + track);
+	protobuf_unsigned(&p->message, EVENT_COUNTER, whole(value));
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+/* What was measured of the process, and the recording's other counters. */
+static int put_measured(struct perfetto *p)
+{
+	const struct mayfly_query *q = p->query;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < p->info->counters; i++) {
+		const struct mayfly_counter *m = mayfly_trace_counter(p->trace, i);
+		uint64_t track = TRACK_MEASURED + i;
+
+		error = put_counter_track(p, track, m->name, m->unit);
+		for (size_t k = 0; !error && k < m->points; k++)
+			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
+				error = put_counter(p, m->time_ns[k], track, m->value[k]);
+	}
+	return error;
+}
+
+static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
+{
+	const struct curve_step *step = &curve->step[i];
+	const struct mayfly_series *s = curve->series;
+	bool last = i + 1 == curve->steps;
+	/* Largest of the step, from its start on. */
+	int error = put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
+
+	if (!error && curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
+		error = put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
+	if (!error && last)
+		error = put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
+	if (!error)
+		error = put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
+	if (!error)
+		error = put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
+	for (size_t row = 0; !error && row < s->rows; row++)
+		error = put_counter(p, step->to_ns, FIRST_FUNCTION + row,
+				    s->live_bytes[row * s->points + i]);
+	return error;
+}
+
+/* ---- labels ---- */
+
+static int put_label_tracks(struct perfetto *p, const struct by_label *b, uint64_t first)
+{
+	char name[4096];
+	int error = 0;
+
+	for (size_t i = 0; !error && i < b->values; i++) {
+		snprintf(name, sizeof(name), "live heap of %s=%s", b->key, b->value[i].name);
+		error = put_counter_track(p, first + i, name, "bytes");
+	}
+	return error;
+}
+
+static int put_label_counters(struct perfetto *p, const struct by_label *b, uint64_t first)
+{
+	const struct mayfly_series *s = b->series;
+	int error = 0;
+
+	for (size_t step = 0; step < s->points; step++)
+		for (size_t i = 0; !error && i < b->values; i++)
+			error = put_counter(p, s->time_ns[step], first + i,
+					    s->live_bytes[i * s->points + step]);
+	return error;
+}
+
+/* A dictionary for each value. */
+static void annotate_label(struct perfetto *p, const struct label_value *v)
+{
+	struct label_figure figure[LABEL_FIGURES];
+
+	label_figures(v, figure);
+	p->dump.used = 0;
+	protobuf_text(&p->dump, ANNOTATION_NAME, v->name);
+	for (size_t i = 0; i < LABEL_FIGURES; i++) {
+		p->inner.used = 0;
+		protobuf_text(&p->inner, ANNOTATION_NAME, figure[i].name);
+		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, figure[i].value);
+		protobuf_message(&p->dump, ANNOTATION_DICT, &p->inner);
+	}
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->dump);
+}
+
+static int put_label_sums(struct perfetto *p, const struct by_label *b)
+{
+	char name[4096];
+
+	by_label_title(name, sizeof(name), "allocated", b);
+	begin_packet(p, b->series->time_ns[b->series->points - 1], 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_PROCESS);
+	protobuf_text(&p->message, EVENT_CATEGORY, "labels");
+	protobuf_text(&p->message, EVENT_NAME, name);
+	for (size_t i = 0; i < b->values; i++)
+		annotate_label(p, &b->value[i]);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_labels(struct perfetto *p)
+{
+	const char *key[BY_LABEL_KEYS];
+	size_t keys = label_keys(p->trace, key, BY_LABEL_KEYS);
+	int error = 0;
+
+	for (size_t i = 0; !error && i < keys; i++) {
+		uint64_t first = TRACK_LABELLED + i * (BY_LABEL_VALUES + 1);
+		struct by_label b;
+
+		error = by_label_begin(&b, p->trace, p->query, key[i], STEPS);
+		if (!error && b.values)
+			error = put_label_tracks(p, &b, first);
+		if (!error && b.values)
+			error = put_label_counters(p, &b, first);
+		if (!error && b.values)
+			error = put_label_sums(p, &b);
+		by_label_end(&b);
+	}
+	return error;
+}
+
+/* ---- heap dumps ---- */
+
+/* More is allocated than before, and more freed; what is left is `live`. */
+static void keep_up(uint64_t *allocated, uint64_t *freed, double now_allocated, double now_live)
+{
+	uint64_t live = whole(now_live), before = *freed;
+
+	if (whole(now_allocated) > *allocated)
+		*allocated = whole(now_allocated);
+	*freed = *allocated > live ? *allocated - live : 0;
+	if (*freed < before)
+		*freed = before;
+	*allocated = *freed + live;
+}
+
+static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns)
+{
+	uint64_t interval = p->info->interval_bytes;
+
+	if (h == &p->heap[1])
+		interval = p->info->ocaml_interval_bytes;
+	p->dump.used = 0;
+	protobuf_unsigned(&p->dump, DUMP_PID, p->pid);
+	protobuf_unsigned(&p->dump, DUMP_FROM_STARTUP, 1);
+	protobuf_unsigned(&p->dump, DUMP_TIME, time_of(p, time_ns));
+	protobuf_text(&p->dump, DUMP_HEAP, h->name);
+	protobuf_unsigned(&p->dump, DUMP_INTERVAL, interval);
+	protobuf_unsigned(&p->dump, DUMP_FIRST_INTERVAL, interval);
+}
+
+static int end_dump(struct perfetto *p, int64_t time_ns, bool continued)
+{
+	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_message(&p->message, PROFILE_DUMPS, &p->dump);
+	if (continued)
+		protobuf_unsigned(&p->message, PROFILE_CONTINUED, 1);
+	protobuf_unsigned(&p->message, PROFILE_INDEX, p->profiles++);
+	return end_packet(p, PACKET_PROFILE);
+}
+
+static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_sum *sum)
+{
+	uint32_t node = sum->node < p->info->nodes ? sum->node : 0;
+	struct dumped *d = &h->dumped[node];
+	uint64_t stack = perfetto_stack(&p->stacks, node);
+
+	keep_up(&d->allocated, &d->freed, sum->of[0]->bytes.estimate, sum->of[1]->bytes.estimate);
+	keep_up(&d->allocs, &d->frees, sum->of[0]->blocks.estimate, sum->of[1]->blocks.estimate);
+	p->inner.used = 0;
+	protobuf_unsigned(&p->inner, SAMPLE_STACK, stack);
+	protobuf_unsigned(&p->inner, SAMPLE_ALLOCATED, d->allocated);
+	protobuf_unsigned(&p->inner, SAMPLE_FREED, d->freed);
+	protobuf_unsigned(&p->inner, SAMPLE_ALLOCS, d->allocs);
+	protobuf_unsigned(&p->inner, SAMPLE_FREES, d->frees);
+	protobuf_message(&p->dump, DUMP_SAMPLE, &p->inner);
+	return stack > 0;
+}
+
+static int put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums, int64_t time_ns)
+{
+	struct stack_sum sum;
+	int error = 0;
+
+	begin_dump(p, h, time_ns);
+	while (!error && stack_sums_next(sums, &sum)) {
+		if (p->dump.used + p->stacks.fresh.used > PACKET_BYTES) {
+			error = end_dump(p, time_ns, true);
+			begin_dump(p, h, time_ns);
+		}
+		if (!error && !add_sample(p, h, &sum))
+			error = MAYFLY_E_MEMORY;
+	}
+	return error ? error : end_dump(p, time_ns, false);
+}
+
+struct moment {
+	int64_t time_ns;
+	bool peak;
+};
+
+static int put_dump(struct perfetto *p, struct heap *h, const struct moment *at)
+{
+	struct mayfly_query allocated = *p->query, live = *p->query;
+	struct stack_sums sums;
+	int error;
+
+	allocated.metric = MAYFLY_ALLOCATED;
+	live.metric = MAYFLY_LIVE;
+	allocated.heaps = live.heaps = h->heaps;
+	live.at_ns = at->peak ? MAYFLY_AT_PEAK : at->time_ns;
+	live.from_ns = allocated.from_ns = 0;
+	live.to_ns = INT64_MAX;
+	/* Up to and with the moment; snapshots count up to the end of an interval, which it is. */
+	allocated.to_ns = at->time_ns + (p->info->snapshot_ns == 0 && at->time_ns < INT64_MAX);
+	error = stack_sums_begin(&sums, p->trace, &allocated, &live);
+	if (error)
+		return error;
+	error = put_sums(p, h, &sums, at->time_ns);
+	stack_sums_end(&sums);
+	return error;
+}
+
+/* Ends of equal parts of the run, and the peak. */
+static size_t choose_moments(const struct perfetto *p, const struct curve *curve,
+			     struct moment moments[MOMENTS + 1])
+{
+	struct moment peak = {curve->peak_ns, true};
+	bool want_peak = curve->peak.bytes.estimate > 0 && peak.time_ns >= p->query->from_ns;
+	size_t count = 0;
+
+	for (int i = 1; curve->steps && i <= MOMENTS; i++) {
+		int64_t time_ns = curve->step[curve->steps * (size_t)i / MOMENTS - 1].to_ns;
+
+		if (want_peak && peak.time_ns <= time_ns) {
+			moments[count++] = peak;
+			want_peak = false;
+		}
+		if (i == MOMENTS || count == 0 || moments[count - 1].time_ns < time_ns)
+			moments[count++] = (struct moment){time_ns, false};
+	}
+	return count;
+}
+
+static int put_dumps(struct perfetto *p, const struct curve *curve)
+{
+	struct moment moments[MOMENTS + 1];
+	size_t count = choose_moments(p, curve, moments);
+	int error = 0;
+
+	for (size_t i = 0; !error && i < count; i++)
+		for (size_t h = 0; !error && h < sizeof(p->heap) / sizeof(p->heap[0]); h++)
+			if (p->heap[h].used)
+				error = put_dump(p, &p->heap[h], &moments[i]);
+	return error;
+}
+
+/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
+static void choose_heaps(struct perfetto *p)
+{
+	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
+	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
+	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
+	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
+	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
+
+	if (asked) {
+		pool &= asked;
+		ocaml &= asked;
+	}
+	p->heap[0] = (struct heap){.name = "libc.malloc",
+				   .used = !asked || (asked & native),
+				   .heaps = has_ocaml || has_pool ? native : asked};
+	p->heap[1] = (struct heap){.name = "ocaml", .used = has_ocaml && ocaml, .heaps = ocaml};
+	p->heap[2] = (struct heap){.name = "pool", .used = has_pool && pool, .heaps = pool};
+}
+
+static bool begin_heaps(struct perfetto *p)
+{
+	choose_heaps(p);
+	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++) {
+		if (!p->heap[i].used)
+			continue;
+		p->heap[i].dumped = calloc(p->info->nodes + 1, sizeof(*p->heap[i].dumped));
+		if (!p->heap[i].dumped)
+			return false;
+	}
+	return true;
+}
+
+/* ---- track events ---- */
+
+static bool make_room(struct perfetto *p, uint32_t number)
+{
+	size_t before = p->name_room;
+
+	if (!array_reserve(&p->name_known, &p->name_room, number, 1))
+		return false;
+	memset(p->name_known + before, 0, p->name_room - before);
+	return true;
+}
+
+/* The iid of a text, which goes with the next packet when it is new. 0: out of memory. */
+static uint64_t intern(struct perfetto *p, uint32_t field, const char *text)
+{
+	uint32_t number = texts_number(&p->names, text);
+	uint8_t *known;
+
+	if (number == TEXTS_FAILED || !make_room(p, number))
+		return 0;
+	known = &p->name_known[number];
+	if (!(*known >> field & 1)) {
+		*known |= (uint8_t)(1u << field);
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, STRING_IID, (uint64_t)number + 1);
+		protobuf_text(&p->inner, STRING_STR, text);
+		protobuf_message(&p->stacks.fresh, field, &p->inner);
+	}
+	return (uint64_t)number + 1;
+}
+
+/* What is new to readers has to be there before the packet that uses it is made. */
+struct track_iids {
+	uint64_t category, name, field[MAYFLY_TRACK_VALUES], continued;
+};
+
+static bool intern_type(struct perfetto *p, const struct mayfly_track_type *type, bool again,
+			struct track_iids *iid)
+{
+	const char *category = *type->category ? type->category : OWN_CATEGORY;
+	bool done;
+
+	iid->category = intern(p, DATA_CATEGORIES, category);
+	iid->name = intern(p, DATA_EVENT_NAMES, type->name);
+	done = iid->category && iid->name;
+	for (size_t i = 0; i < type->fields; i++) {
+		iid->field[i] = intern(p, DATA_ANNOTATION_NAMES, type->field[i].name);
+		done &= iid->field[i] != 0;
+	}
+	iid->continued = again ? intern(p, DATA_ANNOTATION_NAMES, "continued") : 0;
+	return done && !again == !iid->continued;
+}
+
+static void put_value(struct perfetto *p, uint64_t name, const struct mayfly_track_field *field,
+		      union mayfly_value value)
+{
+	p->inner.used = 0;
+	protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, name);
+	if (field->type == MAYFLY_FIELD_INT)
+		protobuf_signed(&p->inner, ANNOTATION_SIGNED, value.i);
+	else if (field->type == MAYFLY_FIELD_FLOAT)
+		protobuf_double(&p->inner, ANNOTATION_DOUBLE, value.f);
+	else if (track_is_address(field))
+		protobuf_unsigned(&p->inner, ANNOTATION_POINTER, value.u);
+	else if (field->type == MAYFLY_FIELD_TEXT)
+		protobuf_text(&p->inner, ANNOTATION_TEXT, value.text);
+	else
+		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value.u);
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static void put_flows(struct perfetto *p, const struct mayfly_track_event *e)
+{
+	uint64_t flow;
+
+	for (size_t at = 0; track_flow(p->trace, e, &at, &flow);) {
+		enum flow_step step = track_survey_flow(&p->survey, flow);
+
+		if (step != FLOW_NONE)
+			protobuf_fixed(&p->message,
+				       step == FLOW_LAST ? EVENT_LAST_FLOW : EVENT_FLOW, flow);
+	}
+}
+
+static uint64_t thread_track(const struct perfetto *p, uint32_t thread)
+{
+	return thread < p->info->threads ? TRACK_THREAD + (uint64_t)thread : TRACK_PROCESS;
+}
+
+/* A slice begins, also again, or an instant. */
+static int put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
+		     int64_t time_ns, bool again)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
+	uint64_t stack = e->node ? perfetto_stack(&p->stacks, e->node) : 0;
+	struct track_iids iid;
+
+	if ((e->node && !stack) || !intern_type(p, type, again, &iid))
+		return MAYFLY_E_MEMORY;
+	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_unsigned(&p->message, EVENT_TYPE, event_type);
+	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, e->thread));
+	protobuf_unsigned(&p->message, EVENT_CATEGORY_IID, iid.category);
+	protobuf_unsigned(&p->message, EVENT_NAME_IID, iid.name);
+	for (size_t i = 0; i < e->values; i++)
+		put_value(p, iid.field[i], &type->field[i], e->value[i]);
+	if (again) {
+		p->inner.used = 0;
+		protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, iid.continued);
+		protobuf_unsigned(&p->inner, ANNOTATION_BOOL, 1);
+		protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+	} else {
+		put_flows(p, e);
+	}
+	if (stack)
+		protobuf_unsigned(&p->message, EVENT_STACK, stack);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
+{
+	begin_packet(p, time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_END);
+	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, thread));
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_end(struct perfetto *p, const struct event_walk *w)
+{
+	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
+	int64_t time_ns = w->track.time_ns;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < w->nesting.close; i++)
+		error = end_slice(p, w->track.thread, time_ns);
+	for (size_t i = w->nesting.first; !error && w->nesting.reopen && i < stack->depth; i++)
+		if (!stack->span[i].cut)
+			error = put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
+	return error;
+}
+
+/* A counter of a thread is a track below the thread's, any other below the process's. */
+static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
+{
+	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
+	bool of_threads = track_is_of_threads(p->trace, type);
+	struct key key = {{1, e->type, of_threads ? e->thread : 0}};
+	bool is_new, real = type->field[0].type == MAYFLY_FIELD_FLOAT;
+	uint64_t track;
+	uint32_t number;
+	double value;
+	int error = 0;
+
+	if (!track_counter_value(p->trace, e, &value))
+		return 0;
+	number = numbering_of(&p->counters, key, &is_new);
+	if (number == NUMBERING_NONE)
+		return MAYFLY_E_MEMORY;
+	track = TRACK_COUNTED + number;
+	if (is_new)
+		error = put_any_counter(p, track,
+					of_threads ? thread_track(p, e->thread) : TRACK_PROCESS,
+					type->name, type->unit);
+	if (error)
+		return error;
+	begin_packet(p, e->time_ns, 0);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	protobuf_unsigned(&p->message, EVENT_TRACK, track);
+	if (real || (type->field[0].type != MAYFLY_FIELD_INT && e->value[0].u > INT64_MAX))
+		protobuf_double(&p->message, EVENT_DOUBLE_COUNTER, value);
+	else
+		protobuf_signed(&p->message, EVENT_COUNTER, e->value[0].i);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_track(struct perfetto *p, const struct event_walk *w)
+{
+	switch (w->track.kind) {
+	case MAYFLY_TRACK_BEGIN:
+		return w->span.cut ? 0
+				   : put_named(p, &w->track, TYPE_BEGIN, w->track.time_ns, false);
+	case MAYFLY_TRACK_END:
+		return put_end(p, w);
+	case MAYFLY_TRACK_INSTANT:
+		return put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
+	default:
+		return put_count(p, &w->track);
+	}
+}
+
+static int put_tracks(struct perfetto *p)
+{
+	struct event_walk walk;
+	int item;
+
+	if (!p->info->track_events)
+		return 0;
+	item = track_survey_begin(&p->survey, p->trace, p->query);
+	if (item)
+		return item;
+	item = event_walk_begin(&walk, p->trace, p->query, WALK_TRACKS);
+	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK)
+		item = put_track(p, &walk);
+	event_walk_end(&walk);
+	return item;
+}
+
+/* ---- samples ---- */
+
+static void annotate(struct perfetto *p, const char *name, uint64_t value)
+{
+	p->inner.used = 0;
+	protobuf_text(&p->inner, ANNOTATION_NAME, name);
+	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static void annotate_labels(struct perfetto *p, uint32_t set)
+{
+	p->inner.used = 0;
+	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
+	protobuf_text(&p->inner, ANNOTATION_TEXT, mayfly_trace_label_text(p->trace, set));
+	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+}
+
+static int put_sample(struct perfetto *p, const struct mayfly_event *e)
+{
+	static const char *const kinds[] = {"alloc", "free", "promote"};
+	uint64_t stack = e->kind == MAYFLY_ALLOC ? perfetto_stack(&p->stacks, e->node) : 0;
+
+	if (e->kind == MAYFLY_ALLOC && !stack)
+		return MAYFLY_E_MEMORY;
+	begin_packet(p, e->time_ns, FLAG_NEEDS_STATE);
+	add_interned(p);
+	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
+	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_THREAD + e->thread);
+	protobuf_text(&p->message, EVENT_CATEGORY, "heap");
+	protobuf_text(&p->message, EVENT_NAME, kinds[e->kind]);
+	annotate(p, "sample", e->sample);
+	annotate(p, "size", e->size);
+	annotate(p, "weight", whole(e->weight_bytes));
+	if (e->labels)
+		annotate_labels(p, e->labels);
+	if (stack)
+		protobuf_unsigned(&p->message, EVENT_STACK, stack);
+	return end_packet(p, PACKET_TRACK_EVENT);
+}
+
+static int put_samples(struct perfetto *p)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int error = mayfly_cursor_open(p->trace, &cursor), more;
+
+	if (error)
+		return error;
+	mayfly_cursor_promotions(cursor);
+	while (!error && (more = mayfly_cursor_next(cursor, &e)) != 0)
+		error = more < 0 ? more : put_sample(p, &e);
+	mayfly_cursor_close(cursor);
+	return error;
+}
+
+/* ---- all of it ---- */
+
+static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
+{
+	int error = put_clocks(p);
+
+	if (!error)
+		error = put_process(p);
+	if (!error)
+		error = put_threads(p);
+	if (!error)
+		error = put_counter_tracks(p, curve);
+	for (size_t i = 0; !error && i < curve->steps; i++)
+		error = put_step(p, curve, i);
+	if (!error)
+		error = put_measured(p);
+	if (!error && curve->steps)
+		error = put_labels(p);
+	if (!error)
+		error = put_dumps(p, curve);
+	if (!error)
+		error = put_tracks(p);
+	return error || !samples ? error : put_samples(p);
+}
+
+static void end_perfetto(struct perfetto *p)
+{
+	perfetto_stacks_end(&p->stacks);
+	bytes_free(&p->packet);
+	bytes_free(&p->message);
+	bytes_free(&p->inner);
+	bytes_free(&p->dump);
+	track_survey_end(&p->survey);
+	texts_free(&p->names);
+	free(p->name_known);
+	numbering_free(&p->counters);
+	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++)
+		free(p->heap[i].dumped);
+}
+
+int export_perfetto(const struct mayfly_trace *trace, const struct export_options *options,
+		    trace_sink *sink, void *context)
+{
+	struct perfetto p = {
+	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
+	struct curve curve;
+	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve), written;
+
+	if (error)
+		return error;
+	p.pid = p.info->pid ? p.info->pid : 1;
+	p.zero = p.info->start_real_ns > 0 ? (uint64_t)p.info->start_real_ns : SOME_TIME;
+	out_begin(&p.out, sink, context);
+	error = perfetto_stacks_begin(&p.stacks, trace, options->query);
+	if (!error)
+		error = begin_heaps(&p) ? put_all(&p, &curve, options->samples) : MAYFLY_E_MEMORY;
+	written = out_end(&p.out);
+	end_perfetto(&p);
+	curve_free(&curve);
+	return error ? error : written;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file format of speedscope (https://www.speedscope.app/file-format-schema.json): frames, and
+ * profiles that refer to them. Each profile is "evented": the call tree walked from left to right,
+ * where a function is as wide as what it allocated,
+ *
+ *	{"type":"O","frame":0,"at":0}, {"type":"O","frame":5,"at":0}, {"type":"C","frame":5,
+ *	"at":4096}, ...
+ *
+ * which is as long as the tree. Lists of whole stacks ("sampled") would be as long as the sum of
+ * their depths.
+ */
+#include "convert/export/call_tree.h"
+#include "convert/export/exports.h"
+#include "convert/export/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "format/numbering.h"
+
+struct speedscope {
+	struct shown_stacks stacks;
+	struct call_tree tree;
+	struct numbering frames; /* by name and file */
+	uint32_t *frame_of;	 /* of each node of the tree */
+	struct out out;
+};
+
+static bool number_frames(struct speedscope *s)
+{
+	bool is_new;
+
+	s->frame_of = calloc(s->tree.count, sizeof(*s->frame_of));
+	if (!s->frame_of)
+		return false;
+	for (size_t i = 1; i < s->tree.count; i++) {
+		const struct call_node *n = &s->tree.node[i];
+		struct key key = {{1, n->name, n->file}};
+
+		s->frame_of[i] = numbering_of(&s->frames, key, &is_new);
+		if (s->frame_of[i] == NUMBERING_NONE)
+			return false;
+	}
+	return true;
+}
+
+static void print_frames(struct speedscope *s)
+{
+	struct out *o = &s->out;
+
+	out_text(o, "\"shared\":{\"frames\":[");
+	for (size_t i = 0; i < s->frames.count; i++) {
+		const char *file = shown_text(&s->stacks, (uint32_t)s->frames.key[i].word[2]);
+
+		out_text(o, i ? ",\n{\"name\":" : "\n{\"name\":");
+		out_json(o, shown_text(&s->stacks, (uint32_t)s->frames.key[i].word[1]));
+		if (*file) {
+			out_text(o, ",\"file\":");
+			out_json(o, file);
+		}
+		out_char(o, '}');
+	}
+	out_text(o, "\n]}");
+}
+
+static void print_event(struct speedscope *s, char type, uint32_t node, uint64_t at, bool *any)
+{
+	out_format(&s->out, "%s{\"type\":\"%c\",\"frame\":", *any ? ",\n" : "\n", type);
+	out_unsigned(&s->out, s->frame_of[node]);
+	out_text(&s->out, ",\"at\":");
+	out_unsigned(&s->out, at);
+	out_char(&s->out, '}');
+	*any = true;
+}
+
+/* A node begins with what it allocates itself, and ends behind its children. Returns the end. */
+static uint64_t print_events(struct speedscope *s, int value)
+{
+	const struct call_tree *t = &s->tree;
+	struct rounding at = {0};
+	bool any = false;
+	size_t left;
+
+	for (uint32_t i = call_tree_next(t, 0, &left); i != CALL_NONE;) {
+		uint32_t next = call_tree_next(t, i, &left);
+
+		print_event(s, 'O', i, at.given, &any);
+		rounding_next(&at, t->node[i].self[value]);
+		for (uint32_t end = i; left > 0; left--, end = t->node[end].parent)
+			print_event(s, 'C', end, at.given, &any);
+		i = next;
+	}
+	return at.given;
+}
+
+static int print_profile(struct speedscope *s, const char *metric, bool blocks, int column)
+{
+	int value = blocks ? CALL_BLOCKS(column) : CALL_BYTES(column);
+	int error = call_tree_sort(&s->tree, value);
+	char name[512];
+	uint64_t end;
+
+	if (error)
+		return error;
+	snprintf(name, sizeof(name), "%s: %s", metric, blocks ? "blocks" : "bytes");
+	out_text(&s->out, "{\"type\":\"evented\",\"name\":");
+	out_json(&s->out, name);
+	out_format(&s->out, ",\"unit\":\"%s\",\"startValue\":0,\"events\":[",
+		   blocks ? "none" : "bytes");
+	end = print_events(s, value);
+	out_text(&s->out, "\n],\"endValue\":");
+	out_unsigned(&s->out, end);
+	out_char(&s->out, '}');
+	return 0;
+}
+
+/* A metric without a name has no answer. */
+static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
+{
+	int error = 0;
+
+	out_text(&s->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+			  "\"exporter\":\"mayfly " MAYFLY_VERSION "\",\"name\":");
+	out_json(&s->out, name);
+	out_text(&s->out, ",\"activeProfileIndex\":0,\n");
+	print_frames(s);
+	out_text(&s->out, ",\n\"profiles\":[\n");
+	for (int i = 0; i < CALL_VALUES && !error; i++) {
+		bool blocks = i % 2;
+
+		if (!*metric[i / 2] ||
+		    (blocks && !export_knows(s->stacks.trace, MAYFLY_ABSENT_BLOCKS)))
+			continue;
+		if (i > 0)
+			out_text(&s->out, ",\n");
+		error = print_profile(s, metric[i / 2], blocks, i / 2);
+	}
+	out_text(&s->out, "\n]}\n");
+	return error;
+}
+
+static int convert(struct speedscope *s, const struct mayfly_trace *trace,
+		   const struct export_options *options)
+{
+	struct mayfly_query asked, other;
+	char metric[STACK_COLUMNS][128];
+	struct stack_sums sums;
+	int error;
+
+	export_two_questions(options->query, &asked, &other);
+	error = stack_sums_begin(&sums, trace, &asked, &other);
+	if (error)
+		return error;
+	export_metric_text(metric[0], sizeof(metric[0]), trace, &asked, sums.of[0]->time_ns);
+	*metric[1] = 0;
+	if (sums.of[1])
+		export_metric_text(metric[1], sizeof(metric[1]), trace, &other,
+				   sums.of[1]->time_ns);
+	error = shown_begin(&s->stacks, trace, options->query);
+	if (!error)
+		error = call_tree_make(&s->tree, &s->stacks, &sums, true);
+	stack_sums_end(&sums);
+	if (!error && !number_frames(s))
+		error = MAYFLY_E_MEMORY;
+	if (!error)
+		error = print_file(s, export_title(options, trace), metric);
+	return error;
+}
+
+int export_speedscope(const struct mayfly_trace *trace, const struct export_options *options,
+		      trace_sink *sink, void *context)
+{
+	struct speedscope s = {0};
+	int error, written;
+
+	out_begin(&s.out, sink, context);
+	error = convert(&s, trace, options);
+	written = out_end(&s.out);
+	shown_end(&s.stacks);
+	call_tree_free(&s.tree);
+	numbering_free(&s.frames);
+	free(s.frame_of);
+	return error ? error : written;
+}

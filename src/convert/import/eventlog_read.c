@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading an eventlog, event by event in order of time. See eventlog.h.
+ *
+ * Times ascend, but for one case: what a process forks goes on in the same file, with its parent's
+ * number, and each of them writes what it has when its buffer is full or when it ends, at last a
+ * flush event. So the file is looked through first; behind a flush, and where times go back, a new
+ * run begins, and the runs are merged:
+ *
+ *	file	| 0 ..... 57 | 5 ..... 80 | 58 ... 90 |
+ *	lane	      0             1            0
+ *
+ * A run belongs to the process whose last event is the latest before it. That is a guess, but a
+ * better one than that of one process in two phases at once.
+ *
+ * Two processes that write at the same time write into each other's events. What makes no sense is
+ * skipped, up to the next place where several events in a row do.
+ */
+#include "convert/import/eventlog.h"
+
+#include <byteswap.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC	       0xc1fc1fc1u
+#define HEADER_BYTES   8u
+#define EVENT_BYTES    16u /* without its payload */
+#define VERSION	       1
+#define BELOW_MEMTRACE 528	  /* bits; that format has the length of the first packet there */
+#define CHAIN	       4	  /* events in a row that are believed */
+#define PID_LARGEST    (1u << 22) /* Linux has no larger ones */
+#define NUMBER_LIKELY  1024	  /* of phases, counters, buckets: there are some 30 */
+#define RUNS_MAX       ((size_t)1 << 20)
+#define LANES_MAX      64
+#define PAYLOADS       (sizeof(payload_bytes) / sizeof(*payload_bytes))
+
+static const uint8_t payload_bytes[] = {
+    [EVENTLOG_ENTRY] = 2, [EVENTLOG_EXIT] = 2,	[EVENTLOG_COUNTER] = 10,
+    [EVENTLOG_ALLOC] = 9, [EVENTLOG_FLUSH] = 8,
+};
+
+struct run {
+	size_t at, end;	  /* offsets */
+	uint64_t time_ns; /* of the event at `at` */
+	uint32_t lane;
+};
+
+struct eventlog {
+	const uint8_t *data;
+	size_t size;
+	bool swapped;
+	uint32_t pid; /* of the latest event */
+	uint64_t events, skipped;
+	const char *problem;
+
+	struct run *run;
+	size_t runs, run_room;
+	uint64_t lane_time_ns[LANES_MAX]; /* of its latest event */
+	uint32_t lanes;
+	uint32_t *heap; /* runs with events left, by their times */
+	size_t heap_used;
+};
+
+/* ---- bytes ---- */
+
+static inline uint16_t get_16(const uint8_t *at, bool swapped)
+{
+	uint16_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return swapped ? bswap_16(value) : value;
+}
+
+static inline uint32_t get_32(const uint8_t *at, bool swapped)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return swapped ? bswap_32(value) : value;
+}
+
+static inline uint64_t get_64(const uint8_t *at, bool swapped)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return swapped ? bswap_64(value) : value;
+}
+
+/* How many bytes the event has; 0: its end is not in the file, or nobody knows where it is. */
+static inline size_t event_bytes(const struct eventlog *l, size_t at)
+{
+	uint32_t kind;
+
+	if (l->size - at < EVENT_BYTES)
+		return 0;
+	kind = get_32(l->data + at + 12, l->swapped);
+	if (kind >= PAYLOADS || l->size - at - EVENT_BYTES < payload_bytes[kind])
+		return 0;
+	return EVENT_BYTES + payload_bytes[kind];
+}
+
+/* Of an event that is whole. Returns how many bytes it has. */
+static inline size_t get_event(const struct eventlog *l, size_t at, struct eventlog_event *e)
+{
+	const uint8_t *p = l->data + at;
+	bool swapped = l->swapped;
+
+	e->time_ns = get_64(p, swapped);
+	e->pid = get_32(p + 8, swapped);
+	e->kind = (uint8_t)get_32(p + 12, swapped);
+	e->number = 0;
+	e->value = 0;
+	p += EVENT_BYTES;
+	switch (e->kind) {
+	case EVENTLOG_ENTRY:
+	case EVENTLOG_EXIT:
+		e->number = get_16(p, swapped);
+		break;
+	case EVENTLOG_COUNTER:
+		e->value = get_64(p, swapped);
+		e->number = get_16(p + 8, swapped);
+		break;
+	case EVENTLOG_ALLOC:
+		e->value = get_64(p, swapped);
+		e->number = p[8];
+		break;
+	case EVENTLOG_FLUSH:
+		e->value = get_64(p, swapped);
+		break;
+	default:
+		return EVENT_BYTES;
+	}
+	return EVENT_BYTES + payload_bytes[e->kind];
+}
+
+/* ---- runs ---- */
+
+static uint32_t choose_lane(struct eventlog *l, uint64_t time_ns)
+{
+	uint32_t best = l->lanes;
+
+	for (uint32_t i = 0; i < l->lanes; i++)
+		if (l->lane_time_ns[i] <= time_ns &&
+		    (best == l->lanes || l->lane_time_ns[i] > l->lane_time_ns[best]))
+			best = i;
+	if (best == l->lanes && l->lanes < LANES_MAX)
+		l->lanes++;
+	return best < LANES_MAX ? best : LANES_MAX - 1;
+}
+
+static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
+{
+	size_t room = l->run_room ? 2 * l->run_room : 4;
+	struct run *bigger;
+
+	if (l->runs == l->run_room) {
+		bigger = reallocarray(l->run, room, sizeof(*bigger));
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		l->run = bigger;
+		l->run_room = room;
+	}
+	l->run[l->runs++] =
+	    (struct run){.at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)};
+	return 0;
+}
+
+static void end_run(struct eventlog *l, size_t at, uint64_t last_ns)
+{
+	l->run[l->runs - 1].end = at;
+	l->lane_time_ns[l->run[l->runs - 1].lane] = last_ns;
+}
+
+/* ---- damage ---- */
+
+static inline uint32_t pid_at(const struct eventlog *l, size_t at)
+{
+	return get_32(l->data + at + 8, l->swapped);
+}
+
+/* Most of what is in an event is zeros, so a shifted one is of some kind mostly. */
+static bool is_likely(const struct eventlog *l, size_t at)
+{
+	struct eventlog_event e;
+
+	get_event(l, at, &e);
+	return e.pid > 0 && e.pid <= PID_LARGEST && e.number < NUMBER_LIKELY;
+}
+
+/* Is there an event of this process, and do others follow, up to the end, a flush, or several? */
+static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
+{
+	for (int i = 0; i < CHAIN; i++) {
+		size_t bytes = event_bytes(l, at);
+
+		if (!bytes)
+			return i > 0 && at == l->size;
+		if (pid_at(l, at) != pid || !is_likely(l, at))
+			return false;
+		if (get_32(l->data + at + 12, l->swapped) == EVENTLOG_FLUSH)
+			return true;
+		at += bytes;
+	}
+	return true;
+}
+
+/* The bytes of the event; 0: there is none that makes sense. Another process writes several. */
+static inline size_t sound_event(struct eventlog *l, size_t at)
+{
+	size_t bytes = event_bytes(l, at);
+
+	if (!bytes || pid_at(l, at) == l->pid)
+		return bytes;
+	if (!has_chain(l, at, pid_at(l, at)))
+		return 0;
+	l->pid = pid_at(l, at);
+	return bytes;
+}
+
+/* Where events go on behind a place that makes no sense; the size: nowhere. */
+static size_t find_events(const struct eventlog *l, size_t at)
+{
+	while (++at < l->size && l->size - at >= EVENT_BYTES)
+		if (pid_at(l, at) == l->pid && has_chain(l, at, l->pid))
+			return at;
+	return l->size;
+}
+
+static void say_problem(struct eventlog *l, size_t at)
+{
+	if (at == l->size)
+		return;
+	l->problem =
+	    l->size - at >= EVENT_BYTES && get_32(l->data + at + 12, l->swapped) >= PAYLOADS
+		? "an event of an unknown kind"
+		: "cut off in an event";
+}
+
+/* ---- looking through ---- */
+
+struct look {
+	size_t at, before; /* the event at hand, and the one before it; 0: no run is open */
+	uint64_t last_ns, before_ns;
+	bool begins; /* a run */
+};
+
+/* Goes on behind damage. False: there is nothing more. What comes before a place where an event of
+ * no process begins is half of one. */
+static bool skip_damage(struct eventlog *l, struct look *k)
+{
+	size_t next = find_events(l, k->at);
+	bool torn = k->before && l->size - k->at >= EVENT_BYTES && pid_at(l, k->at) != l->pid;
+	size_t from = torn ? k->before : k->at;
+
+	if (next == l->size)
+		return false;
+	if (k->before)
+		end_run(l, from, torn ? k->before_ns : k->last_ns);
+	if (torn && l->run[l->runs - 1].at == from)
+		l->runs--;
+	l->events -= torn;
+	l->skipped += next - from;
+	*k = (struct look){.at = next, .begins = true};
+	return true;
+}
+
+static int take_event(struct eventlog *l, struct look *k, size_t bytes)
+{
+	uint64_t time_ns = get_64(l->data + k->at, l->swapped);
+	int error = 0;
+
+	if (k->begins || time_ns < k->last_ns) {
+		if (k->before)
+			end_run(l, k->at, k->last_ns);
+		error = begin_run(l, k->at, time_ns);
+	}
+	k->before = k->at;
+	k->before_ns = k->last_ns;
+	k->last_ns = time_ns;
+	k->begins = get_32(l->data + k->at + 12, l->swapped) == EVENTLOG_FLUSH;
+	k->at += bytes;
+	l->events++;
+	return error;
+}
+
+static int find_runs(struct eventlog *l)
+{
+	struct look k = {.at = HEADER_BYTES, .begins = true};
+	int error = 0;
+
+	if (l->size - k.at >= EVENT_BYTES)
+		l->pid = pid_at(l, k.at);
+	while (!error) {
+		size_t bytes = sound_event(l, k.at);
+
+		if (bytes && l->runs == RUNS_MAX) {
+			l->problem = "times that go back all the time";
+			break;
+		}
+		if (bytes)
+			error = take_event(l, &k, bytes);
+		else if (!skip_damage(l, &k))
+			break;
+	}
+	if (k.before)
+		end_run(l, k.at, k.last_ns);
+	if (!*l->problem)
+		say_problem(l, k.at);
+	return error;
+}
+
+/* ---- their merge ---- */
+
+static bool is_before(const struct eventlog *l, uint32_t a, uint32_t b)
+{
+	const struct run *x = &l->run[a], *y = &l->run[b];
+
+	return x->time_ns != y->time_ns ? x->time_ns < y->time_ns : a < b;
+}
+
+static void sift_down(struct eventlog *l, size_t at)
+{
+	uint32_t moved = l->heap[at];
+
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child + 1 < l->heap_used && is_before(l, l->heap[child + 1], l->heap[child]))
+			child++;
+		if (child >= l->heap_used || is_before(l, moved, l->heap[child]))
+			break;
+		l->heap[at] = l->heap[child];
+		at = child;
+	}
+	l->heap[at] = moved;
+}
+
+static bool build_heap(struct eventlog *l)
+{
+	l->heap = calloc(l->runs + 1, sizeof(*l->heap));
+	if (!l->heap)
+		return false;
+	l->heap_used = l->runs;
+	for (size_t i = 0; i < l->runs; i++)
+		l->heap[i] = (uint32_t)i;
+	for (size_t i = l->runs / 2; i-- > 0;)
+		sift_down(l, i);
+	return true;
+}
+
+bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
+{
+	struct run *r;
+
+	if (!l->heap_used)
+		return false;
+	r = &l->run[l->heap[0]];
+	r->at += get_event(l, r->at, event);
+	event->lane = r->lane;
+	/* Whoever writes to the file meanwhile may have changed what was looked at. */
+	if (r->at < r->end && event_bytes(l, r->at))
+		r->time_ns = get_64(l->data + r->at, l->swapped);
+	else
+		l->heap[0] = l->heap[--l->heap_used];
+	if (l->heap_used > 1)
+		sift_down(l, 0);
+	return true;
+}
+
+/* ---- opening ---- */
+
+/* Like eventlog_recognise(); fills *swapped. */
+static bool has_header(const uint8_t *data, size_t size, bool *swapped)
+{
+	if (size < HEADER_BYTES)
+		return false;
+	*swapped = get_32(data, true) == MAGIC;
+	return get_32(data, *swapped) == MAGIC && get_16(data + 4, *swapped) > 0 &&
+	       get_16(data + 4, *swapped) < BELOW_MEMTRACE && get_16(data + 6, *swapped) == 0;
+}
+
+bool eventlog_recognise(const void *data, size_t size)
+{
+	bool swapped;
+
+	return has_header(data, size, &swapped);
+}
+
+static int start(struct eventlog *l)
+{
+	int error;
+
+	if (!has_header(l->data, l->size, &l->swapped))
+		return MAYFLY_E_NOT_A_TRACE;
+	if (get_16(l->data + 4, l->swapped) != VERSION)
+		return MAYFLY_E_VERSION;
+	error = find_runs(l);
+	if (!error && !build_heap(l))
+		error = MAYFLY_E_MEMORY;
+	return error;
+}
+
+int eventlog_open(const void *data, size_t size, struct eventlog **log)
+{
+	struct eventlog *l = calloc(1, sizeof(*l));
+	int error;
+
+	*log = NULL;
+	if (!l)
+		return MAYFLY_E_MEMORY;
+	l->data = data;
+	l->size = size;
+	l->problem = "";
+	error = start(l);
+	if (error) {
+		eventlog_close(l);
+		return error;
+	}
+	*log = l;
+	return 0;
+}
+
+uint64_t eventlog_events(const struct eventlog *l)
+{
+	return l->events;
+}
+
+uint64_t eventlog_skipped(const struct eventlog *l)
+{
+	return l->skipped;
+}
+
+const char *eventlog_problem(const struct eventlog *l)
+{
+	return l->problem;
+}
+
+void eventlog_close(struct eventlog *l)
+{
+	if (!l)
+		return;
+	free(l->run);
+	free(l->heap);
+	free(l);
+}

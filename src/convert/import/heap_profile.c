@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heap profiles become traces: see heap_profile.h. */
+#include "convert/import/heap_profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+
+#define NONE RECORDING_NONE
+
+#define MEMORY_FREE	((uint64_t)128 << 20)
+#define MEMORY_PER_BYTE 64
+
+#define NODE_COST 128 /* in the tables of a recording, which double as they grow */
+
+/* Samples that become events of their own; error bars of more are of no use to anybody. */
+#define SAMPLES_MAX ((uint64_t)2 << 20)
+
+bool heap_profile_begin(struct heap_profile *p, size_t size)
+{
+	*p = (struct heap_profile){.tables = recording_new(),
+				   .budget = {MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE}};
+	return p->tables && recording_thread(p->tables, 0, 0) != NONE;
+}
+
+void heap_profile_end(struct heap_profile *p)
+{
+	recording_free(p->tables);
+	free(p->frame);
+	free(p->row);
+}
+
+int heap_profile_frame(struct heap_profile *p, uint32_t frame)
+{
+	int error =
+	    budget_grow(&p->budget, &p->frame, p->frames, &p->frame_room, sizeof(*p->frame));
+
+	if (!error)
+		p->frame[p->frames++] = frame;
+	return error;
+}
+
+int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
+{
+	int error = budget_grow(&p->budget, &p->row, p->rows, &p->row_room, sizeof(*p->row));
+
+	if (error)
+		return error;
+	p->row[p->rows++] = (struct heap_row){
+	    .first = p->row_first,
+	    .depth = (uint32_t)(p->frames - p->row_first),
+	    .figures = *figures,
+	};
+	p->row_first = p->frames;
+	return 0;
+}
+
+/* ---- stacks ---- */
+
+/* Functions by which programs enter the allocator, in builds that have it inside. */
+static bool is_entry(const char *name)
+{
+	static const char *const entries[] = {
+	    "malloc",	  "calloc",	 "realloc",	  "memalign",	  "posix_memalign",
+	    "valloc",	  "pvalloc",	 "aligned_alloc", "reallocarray", "mallocx",
+	    "rallocx",	  "xallocx",	 "do_malloc",	  "tc_malloc",	  "tc_calloc",
+	    "tc_realloc", "tc_memalign", "tc_new",	  "tc_newarray",  "tc_posix_memalign",
+	};
+
+	if (strncmp(name, "je_", 3) == 0)
+		name += 3;
+	if (strncmp(name, "tcmalloc::", 10) == 0 || strncmp(name, "operator new", 12) == 0)
+		return true;
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+		if (strcmp(name, entries[i]) == 0)
+			return true;
+	return false;
+}
+
+bool heap_profile_is_allocator(const void *context, const struct recording *t, uint32_t frame)
+{
+	const struct recording_frame *f = &t->frame[frame];
+	const char *path, *base;
+
+	(void)context;
+	if (f->module < t->modules) {
+		path = recording_text(t, t->module[f->module].path);
+		base = strrchr(path, '/');
+		base = base ? base + 1 : path;
+		if (strncmp(base, "libjemalloc", 11) == 0 || strncmp(base, "libtcmalloc", 11) == 0)
+			return true;
+	}
+	for (uint32_t i = 0; i < f->locations; i++)
+		if (is_entry(recording_text(t, t->location[f->first_location + i].function)))
+			return true;
+	return false;
+}
+
+/* How many frames at the leaf are left out. */
+static uint32_t cut(const struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; p->is_cut && i < row->depth; i++) {
+		if (is_cut[p->frame[row->first + i]])
+			count = i + 1;
+		else if (p->cut_only_leaves)
+			break;
+	}
+	return count;
+}
+
+/* The node of a row, NONE: out of memory. Of stacks that are too deep, the root is left out. */
+static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
+{
+	uint32_t from = cut(p, is_cut, row), depth = row->depth, node = 0, mark;
+
+	if (depth - from > TRACE_MAX_DEPTH) {
+		depth = from + TRACE_MAX_DEPTH - 1;
+		mark = recording_frame(p->tables, MAYFLY_FRAME_TRUNCATED, NONE, 0);
+		node = mark == NONE ? NONE : recording_node(p->tables, 0, mark);
+		p->tables->info.truncated_stacks++;
+	}
+	while (depth > from && node != NONE)
+		node = recording_node(p->tables, node, p->frame[row->first + --depth]);
+	return node;
+}
+
+/* ---- events ---- */
+
+/* Blocks whose mean is that of the row: sizes are whole numbers, so some are larger by 1. */
+struct share {
+	uint64_t blocks, bytes;
+};
+
+static int write_blocks(struct trace_writer *w, struct trace_block block, struct share s,
+			bool freed)
+{
+	uint64_t larger = s.blocks ? s.bytes % s.blocks : 0, serial;
+	int error = 0;
+
+	for (uint64_t i = 0; i < s.blocks && !error; i++) {
+		block.size = s.bytes / s.blocks + (i < larger);
+		error = trace_writer_alloc(w, 0, &block, &serial);
+		if (!error && freed)
+			error = trace_writer_free(w, 0, serial, &block, 0, 0);
+	}
+	return error;
+}
+
+static struct share freed_of(const struct heap_profile *p, const struct heap_figures *f)
+{
+	struct share s = {0, 0};
+
+	if (!(p->absent & (MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_LIVE)) && f->all > f->live &&
+	    f->all_bytes >= f->live_bytes)
+		s = (struct share){f->all - f->live, f->all_bytes - f->live_bytes};
+	return s;
+}
+
+static struct share kept_of(const struct heap_profile *p, const struct heap_figures *f)
+{
+	if (p->absent & MAYFLY_ABSENT_LIVE)
+		return (struct share){f->all, f->all_bytes};
+	return (struct share){f->live, f->live_bytes};
+}
+
+static int write_samples(struct heap_profile *p, struct trace_writer *w, uint32_t node,
+			 const struct heap_row *row)
+{
+	struct trace_block block = {.node = node, .hits = 1};
+	int error;
+
+	block.interval_log2 = (uint8_t)(63 - __builtin_clzll(p->interval));
+	error = write_blocks(w, block, freed_of(p, &row->figures), true);
+	return error ? error : write_blocks(w, block, kept_of(p, &row->figures), false);
+}
+
+/* Bytes without a block are no row of a trace. */
+static struct share whole(struct share s)
+{
+	if (s.bytes && !s.blocks)
+		s.blocks = 1;
+	return s;
+}
+
+/* jemalloc's and tcmalloc's own way: the chance of a block of mean size. */
+static struct share weighted(const struct heap_profile *p, struct share s)
+{
+	double mean, factor;
+
+	if (!p->interval || !p->plain_counts || !s.blocks)
+		return s;
+	mean = (double)s.bytes / (double)s.blocks;
+	factor = mean > 0 ? 1 / -expm1(-mean / (double)p->interval) : 1;
+	if (factor * (double)(s.bytes | s.blocks) >= (double)TRACE_COUNTS_MAX)
+		return s; /* is found to be out of range */
+	return (struct share){(uint64_t)llround((double)s.blocks * factor),
+			      (uint64_t)llround((double)s.bytes * factor)};
+}
+
+static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t node,
+			const struct heap_row *row)
+{
+	struct share kept = whole(weighted(p, kept_of(p, &row->figures)));
+	struct share freed = whole(weighted(p, freed_of(p, &row->figures)));
+	struct trace_counts counts = {.allocs = kept.blocks + freed.blocks,
+				      .alloc_bytes = kept.bytes + freed.bytes,
+				      .frees = freed.blocks,
+				      .free_bytes = freed.bytes};
+
+	if (!counts.allocs)
+		return 0;
+	return trace_writer_count(w, 0, node, &counts);
+}
+
+/* ---- the trace ---- */
+
+/* How many blocks there are, if they can become events: else 0. */
+static bool fit_for_events(const struct heap_profile *p)
+{
+	uint64_t blocks = 0;
+
+	if (!p->plain_counts || p->interval < 2 || p->interval & (p->interval - 1) ||
+	    p->interval > (uint64_t)1 << TRACE_MAX_INTERVAL)
+		return false;
+	for (size_t i = 0; i < p->rows; i++) {
+		struct share kept = kept_of(p, &p->row[i].figures);
+		struct share freed = freed_of(p, &p->row[i].figures);
+
+		if ((!kept.blocks && kept.bytes) || (!freed.blocks && freed.bytes))
+			return false;
+		if (kept.blocks > SAMPLES_MAX || freed.blocks > SAMPLES_MAX)
+			return false;
+		blocks += kept.blocks + freed.blocks;
+		if (blocks > SAMPLES_MAX)
+			return false;
+	}
+	return true;
+}
+
+static int write_rows(struct heap_profile *p, struct trace_writer *w, bool events)
+{
+	uint8_t *is_cut = calloc(p->tables->frames + 1, 1);
+	int error = is_cut ? 0 : MAYFLY_E_MEMORY;
+
+	for (size_t i = 0; !error && p->is_cut && i < p->tables->frames; i++)
+		is_cut[i] = p->is_cut(p->cut_context, p->tables, (uint32_t)i);
+	for (size_t i = 0; i < p->rows && !error; i++) {
+		const struct heap_row *row = &p->row[i];
+		size_t before = p->tables->nodes;
+		uint32_t node = node_of(p, is_cut, row);
+
+		if (node == NONE)
+			error = MAYFLY_E_MEMORY;
+		/* Stacks share most of their nodes: those that are new cost memory, and a row
+		 * has at most TRACE_MAX_DEPTH of them. */
+		if (!error)
+			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
+		if (!error)
+			error =
+			    events ? write_samples(p, w, node, row) : write_counts(p, w, node, row);
+	}
+	free(is_cut);
+	return error;
+}
+
+/* Those that have a name, from the file or from the programs on this machine. */
+static void count_named(struct recording *t)
+{
+	t->info.frames_symbolized = 0;
+	for (size_t i = 0; i < t->frames; i++) {
+		const struct recording_frame *f = &t->frame[i];
+
+		t->info.frames_symbolized +=
+		    f->locations && t->location[f->first_location].function;
+	}
+}
+
+int heap_profile_write(struct heap_profile *p, const struct import_options *options,
+		       trace_sink *sink, void *context)
+{
+	struct trace_writer_options how = {.mode = p->interval ? MAYFLY_SAMPLED : MAYFLY_EXACT,
+					   .sampler = MAYFLY_POISSON};
+	bool events = fit_for_events(p);
+	struct trace_writer *w;
+	int error = 0;
+
+	if (options->symbolise)
+		error = options->symbolise(options->context, p->tables);
+	if (error)
+		return error;
+	count_named(p->tables);
+	if (!events)
+		how.snapshot_ns = 1; /* of no meaning without times */
+	else
+		how.interval_log2 = (uint32_t)(63 - __builtin_clzll(p->interval));
+	p->tables->info.interval_bytes = p->interval ? p->interval : 1;
+	p->tables->info.absent =
+	    p->absent | MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY |
+	    MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS |
+	    MAYFLY_ABSENT_PROCESS | (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0);
+	w = trace_writer_new(&how, p->tables, sink, context);
+	error = w ? write_rows(p, w, events) : MAYFLY_E_MEMORY;
+	if (!error)
+		error = trace_writer_finish(w);
+	trace_writer_free_all(w);
+	return error;
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heap profiles as text. Both kinds name stacks by addresses of the process and end with its memory
+ * map; the first number of each pair is of blocks, the second of bytes; first what is live, then
+ * what was allocated in all.
+ *
+ * gperftools: a row is a line. @ heapprofile: all was counted; heap_v2/N and heap/N: samples, of
+ *one in N bytes (with heap, in N / 2). Go has this form, too, and names instead of a map.
+ *
+ *	heap profile:   13:   104 [  20:   412] @ heap_v2/524288
+ *	    2:    64 [     9:      372] @ 0x4005d3 0x4007be ...
+ *	#	0x4005d2	main.grow+0xa4		/src/hp.go:6		(Go's)
+ *	MAPPED_LIBRARIES:
+ *	00400000-00401000 r-xp 00000000 fe:00 332383    /usr/bin/a
+ *
+ * jemalloc: after the stack, a line for all threads (t*) and one for each. In all: 0 unless the
+ * program ran with prof_accum.
+ *
+ *	heap_v2/524288
+ *	  t*: 3: 28672 [0: 0]
+ *	@ 0x7f4e344a2630 0x7f4e344a2d21 ...
+ *	  t*: 3: 28672 [0: 0]
+ *	  t0: 3: 28672 [0: 0]
+ *
+ *	MAPPED_LIBRARIES:
+ *
+ * Addresses are looked up in the files of this machine. The map does not say which build of a file
+ * was loaded: one that was replaced since gives wrong names.
+ */
+#include "convert/import/heap_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/import/heap_profile.h"
+#include "convert/import/packed.h"
+
+#define NONE RECORDING_NONE
+
+#define JEMALLOC   "heap_v2/"
+#define GPERFTOOLS "heap profile:"
+
+/* Programs that are not moved when they are loaded lie below this, all others above. */
+#define FIXED_BELOW ((uint64_t)1 << 32)
+
+/* Code that is mapped from a file. */
+struct mapping {
+	uint64_t start, end;
+	uint32_t module;
+};
+
+struct import {
+	struct packed_lines lines;
+	struct heap_profile profile;
+	struct import_report *report;
+	bool jemalloc;
+	uint64_t interval; /* of samples; 0: everything was counted */
+	const char *kind;  /* as the header calls it */
+
+	struct mapping *map;
+	size_t maps, map_room;
+	bool has_map, has_all, has_total; /* has_all: what was allocated ever is known */
+	bool names;			  /* there are remarks */
+	bool named_any;			  /* and of them, names */
+	uint32_t named;			  /* the frame that the last remark named */
+	bool row_open;			  /* jemalloc: a stack waits for its figures */
+	struct heap_figures total, sum;
+};
+
+/* ---- words ---- */
+
+static const char *skip_space(const char *at)
+{
+	while (*at == ' ' || *at == '\t' || *at == '\r')
+		at++;
+	return at;
+}
+
+static bool decimal(const char **at, uint64_t *value)
+{
+	const char *p = skip_space(*at);
+	uint64_t v = 0;
+
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	*at = p;
+	*value = v;
+	return true;
+}
+
+static bool hexadecimal(const char **at, uint64_t *value)
+{
+	const char *p = skip_space(*at);
+	char *end;
+
+	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
+		p += 2;
+	if (!strchr("0123456789abcdefABCDEF", *p) || !*p ||
+	    strspn(p, "0123456789abcdefABCDEF") > 16)
+		return false;
+	*value = strtoull(p, &end, 16);
+	*at = end;
+	return true;
+}
+
+static bool sign(const char **at, char wanted)
+{
+	const char *p = skip_space(*at);
+
+	if (*p != wanted)
+		return false;
+	*at = p + 1;
+	return true;
+}
+
+/* "3: 28672 [0: 0]" */
+static bool figures(const char **at, struct heap_figures *f)
+{
+	return decimal(at, &f->live) && sign(at, ':') && decimal(at, &f->live_bytes) &&
+	       sign(at, '[') && decimal(at, &f->all) && sign(at, ':') &&
+	       decimal(at, &f->all_bytes) && sign(at, ']');
+}
+
+/* ---- the memory map ---- */
+
+static bool is_map_title(const char *line)
+{
+	return strncmp(line, "MAPPED_LIBRARIES:", 17) == 0 ||
+	       strncmp(line, "--- Memory map:", 15) == 0;
+}
+
+/* The last module, when it is of this file; else a new one. */
+static int find_module(struct import *c, const char *path, size_t length, uint64_t start,
+		       uint64_t offset, uint32_t *module)
+{
+	struct recording *t = c->profile.tables;
+	struct recording_module fresh = {.start = start, .end = start, .to_ns = INT64_MAX};
+	int error;
+
+	fresh.path = recording_string(t, path, length);
+	if (fresh.path == NONE)
+		return MAYFLY_E_MEMORY;
+	*module = (uint32_t)t->modules - 1;
+	if (t->modules && t->module[*module].path == fresh.path)
+		return 0;
+	error = budget_spend(&c->profile.budget, 512);
+	if (error)
+		return error;
+	fresh.bias = start < FIXED_BELOW || start < offset ? 0 : start - offset;
+	*module = recording_module(t, &fresh);
+	return *module == NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+static int add_mapping(struct import *c, struct mapping m)
+{
+	int error =
+	    budget_grow(&c->profile.budget, &c->map, c->maps, &c->map_room, sizeof(*c->map));
+
+	if (error)
+		return error;
+	c->map[c->maps++] = m;
+	return 0;
+}
+
+/* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines mean nothing.
+ */
+static int take_mapping(struct import *c, const char *at)
+{
+	struct recording *t = c->profile.tables;
+	struct mapping m;
+	uint64_t offset;
+	const char *rights;
+	size_t length;
+	int error;
+
+	if (!hexadecimal(&at, &m.start) || !sign(&at, '-') || !hexadecimal(&at, &m.end))
+		return 0;
+	rights = skip_space(at);
+	at = rights + strcspn(rights, " ");
+	if (!hexadecimal(&at, &offset))
+		return 0;
+	at = strpbrk(at, "/[");
+	if (!at || (*at == '[' && strncmp(at, "[vdso]", 6) != 0) || m.end <= m.start)
+		return 0;
+	length = strlen(at);
+	while (length && (at[length - 1] == ' ' || at[length - 1] == '\r'))
+		length--;
+	error = find_module(c, at, length, m.start, offset, &m.module);
+	if (error)
+		return error;
+	if (t->module[m.module].end < m.end)
+		t->module[m.module].end = m.end;
+	return memchr(rights, 'x', strcspn(rights, " ")) ? add_mapping(c, m) : 0;
+}
+
+static int compare_mapping(const void *a, const void *b)
+{
+	const struct mapping *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* The map comes last and is needed first. */
+static int read_map(struct import *c, const void *data, size_t size)
+{
+	int error = 0;
+	size_t length;
+	char *line;
+
+	if (!packed_lines_open(&c->lines, data, size))
+		return MAYFLY_E_MEMORY;
+	while (!error && (line = packed_lines_next(&c->lines, &length))) {
+		if (c->has_map)
+			error = take_mapping(c, line);
+		else
+			c->has_map = is_map_title(line);
+	}
+	if (!error)
+		error = c->lines.error;
+	packed_lines_close(&c->lines);
+	if (c->maps)
+		qsort(c->map, c->maps, sizeof(*c->map), compare_mapping);
+	return error;
+}
+
+static const struct mapping *find_mapping(const struct import *c, uint64_t address)
+{
+	size_t low = 0, high = c->maps;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (c->map[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < c->maps && c->map[low].start <= address ? &c->map[low] : NULL;
+}
+
+/* ---- rows ---- */
+
+/* Addresses are those to return to. */
+static int add_address(struct import *c, uint64_t address)
+{
+	struct recording *t = c->profile.tables;
+	uint64_t call = address ? address - 1 : 0;
+	const struct mapping *m = find_mapping(c, call);
+	uint32_t frame;
+	int error = budget_spend(&c->profile.budget, 96);
+
+	if (error)
+		return error;
+	if (m)
+		frame = recording_frame(t, MAYFLY_FRAME_CODE, m->module,
+					call - t->module[m->module].bias);
+	else
+		frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, call);
+	return frame == NONE ? MAYFLY_E_MEMORY : heap_profile_frame(&c->profile, frame);
+}
+
+static int add_stack(struct import *c, const char *at)
+{
+	uint64_t address;
+	int error = 0;
+
+	while (!error && hexadecimal(&at, &address))
+		error = add_address(c, address);
+	if (!error && *skip_space(at))
+		return MAYFLY_E_DAMAGED;
+	return error;
+}
+
+static bool add_overflows(uint64_t *sum, uint64_t more)
+{
+	return __builtin_add_overflow(*sum, more, sum);
+}
+
+static int add_row(struct import *c, struct heap_figures f)
+{
+	if (add_overflows(&c->sum.live, f.live) || add_overflows(&c->sum.all, f.all) ||
+	    add_overflows(&c->sum.live_bytes, f.live_bytes) ||
+	    add_overflows(&c->sum.all_bytes, f.all_bytes))
+		return MAYFLY_E_DAMAGED;
+	c->has_all |= f.all != 0 || f.all_bytes != 0;
+	return heap_profile_row(&c->profile, &f);
+}
+
+/* "  t*: 3: 28672 [0: 0]", before the first stack the total; those of single threads add up to the
+ * same. */
+static int take_threads(struct import *c, const char *at)
+{
+	struct heap_figures f;
+
+	if (at[1] != '*')
+		return 0;
+	at += 2;
+	if (!sign(&at, ':') || !figures(&at, &f))
+		return MAYFLY_E_DAMAGED;
+	if (c->row_open) {
+		c->row_open = false;
+		return add_row(c, f);
+	}
+	if (c->has_total)
+		return MAYFLY_E_DAMAGED;
+	c->total = f;
+	c->has_total = true;
+	return 0;
+}
+
+/* Adds a function, which the ones before are inlined into, to a frame. */
+static int name_frame(struct import *c, uint32_t frame, const struct recording_location *place)
+{
+	struct recording *t = c->profile.tables;
+	struct recording_frame *f = &t->frame[frame];
+	uint32_t index = recording_location(t, place);
+
+	if (index == NONE)
+		return MAYFLY_E_MEMORY;
+	if (f->locations)
+		t->location[index - 1].inlined = true;
+	else
+		f->first_location = index;
+	f->locations++;
+	c->named = frame;
+	c->named_any = true;
+	return 0;
+}
+
+/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first, at an
+ * address that is the call's. Other remarks mean nothing. */
+static int take_name(struct import *c, const char *at)
+{
+	struct recording *t = c->profile.tables;
+	struct recording_location place = {0};
+	const char *name, *file, *end;
+	size_t frames = t->frames;
+	uint64_t address, line;
+	uint32_t frame;
+
+	c->names = true;
+	if (!hexadecimal(&at, &address) || *at != '\t')
+		return 0;
+	name = skip_space(at);
+	end = name + strcspn(name, "\t");
+	file = skip_space(end);
+	at = strrchr(file, ':');
+	while (end > name && *end != '+')
+		end--;
+	if (!at || end == name)
+		return 0;
+	if (budget_spend(&c->profile.budget, 256))
+		return MAYFLY_E_TOO_LARGE;
+	place.function = recording_string(t, name, (size_t)(end - name));
+	place.file = recording_string(t, file, (size_t)(at - file));
+	at++;
+	if (decimal(&at, &line) && line <= UINT32_MAX)
+		place.line = (uint32_t)line;
+	frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, address);
+	if (frame == NONE || place.function == NONE || place.file == NONE)
+		return MAYFLY_E_MEMORY;
+	/* On no stack, or named with an earlier one. */
+	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
+		return 0;
+	return name_frame(c, frame, &place);
+}
+
+static int take_line(struct import *c, const char *line)
+{
+	const char *at = skip_space(line);
+	struct heap_figures f;
+	int error;
+
+	if (!*at)
+		return 0;
+	if (c->jemalloc && *at == 't')
+		return take_threads(c, at);
+	if (c->jemalloc && *at == '@') {
+		if (c->row_open)
+			return MAYFLY_E_DAMAGED;
+		c->row_open = true;
+		return add_stack(c, at + 1);
+	}
+	if (!c->jemalloc && *at == '#')
+		return take_name(c, at + 1);
+	if (c->jemalloc || !figures(&at, &f) || !sign(&at, '@'))
+		return MAYFLY_E_DAMAGED;
+	c->named = NONE;
+	error = add_stack(c, at);
+	return error ? error : add_row(c, f);
+}
+
+/* ---- the header ---- */
+
+/* At 1, every block is a sample. (The tools weigh even those, and so does who writes for them with
+ * gperftools' header: then a block of one byte counts for 1.6.) */
+static int take_period(struct import *c, const char *at, uint64_t divide)
+{
+	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
+		return MAYFLY_E_DAMAGED;
+	c->interval /= divide;
+	if (c->interval == 1 && c->jemalloc)
+		c->interval = 0;
+	return 0;
+}
+
+static int take_header(struct import *c, const char *line)
+{
+	const char *at = line, *slash;
+
+	if (strncmp(at, JEMALLOC, strlen(JEMALLOC)) == 0) {
+		c->jemalloc = true;
+		c->kind = "jemalloc";
+		return take_period(c, at + strlen(JEMALLOC), 1);
+	}
+	c->kind = "gperftools";
+	if (strncmp(at, GPERFTOOLS, strlen(GPERFTOOLS)) != 0)
+		return MAYFLY_E_DAMAGED;
+	at += strlen(GPERFTOOLS);
+	if (!figures(&at, &c->total))
+		return MAYFLY_E_DAMAGED;
+	c->has_total = true;
+	if (!sign(&at, '@'))
+		return 0;
+	at = skip_space(at);
+	slash = at + strcspn(at, "/");
+	if (strncmp(at, "growth", 6) == 0) {
+		c->kind = "gperftools growth";
+		c->profile.absent |= MAYFLY_ABSENT_LIVE;
+	}
+	if (strncmp(at, "heapprofile", 11) == 0 || !memmem(at, (size_t)(slash - at), "heap", 4))
+		return 0;
+	if (!*slash)
+		return MAYFLY_E_DAMAGED;
+	return take_period(c, slash + 1, memmem(at, (size_t)(slash - at), "_v2", 3) ? 1 : 2);
+}
+
+/* ---- all of it ---- */
+
+static int take_lines(struct import *c)
+{
+	char *line;
+	size_t length;
+	int error;
+
+	line = packed_lines_next(&c->lines, &length);
+	error = line ? take_header(c, line) : MAYFLY_E_EMPTY;
+	if (error)
+		return c->lines.error ? c->lines.error : error;
+	while (!error && (line = packed_lines_next(&c->lines, &length)) && !is_map_title(line))
+		error = take_line(c, line);
+	if (c->lines.error)
+		return c->lines.error;
+	if (error && error != MAYFLY_E_DAMAGED)
+		return error;
+	if (error)
+		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64 " of it",
+			 c->lines.number);
+	else if (*c->lines.problem)
+		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
+	else if ((!c->has_map && !c->names) || c->row_open)
+		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
+	return 0;
+}
+
+/* gperftools writes into a buffer of 1 MiB and leaves out, without a word, what does not fit. */
+static void say_left_out(struct import *c)
+{
+	if (c->has_total && c->sum.live_bytes < c->total.live_bytes)
+		snprintf(
+		    c->report->left_out, sizeof(c->report->left_out),
+		    "by %s itself: %" PRIu64 " of the %" PRIu64
+		    " live bytes that its first line counts, as their stacks are not in the file",
+		    c->kind, c->total.live_bytes - c->sum.live_bytes, c->total.live_bytes);
+	else if (c->has_total && c->has_all && c->sum.all_bytes < c->total.all_bytes)
+		snprintf(c->report->left_out, sizeof(c->report->left_out),
+			 "by %s itself: %" PRIu64 " of the %" PRIu64
+			 " allocated bytes that its first line counts, as their stacks are not in "
+			 "the file",
+			 c->kind, c->total.all_bytes - c->sum.all_bytes, c->total.all_bytes);
+}
+
+/* Go gives no names to frames of its runtime from the leaf on. */
+static bool is_runtime(const void *context, const struct recording *t, uint32_t frame)
+{
+	(void)context;
+	return !t->frame[frame].locations;
+}
+
+static int describe(struct import *c)
+{
+	struct recording *t = c->profile.tables;
+	char note[512], how[96] = "every block counted";
+
+	if (c->interval)
+		snprintf(how, sizeof(how), "sampled at 1 in %" PRIu64 " bytes", c->interval);
+	snprintf(note, sizeof(note), "converted from a %s heap profile, %s%s%s%s%s", c->kind, how,
+		 *c->report->left_out ? "; left out " : "", c->report->left_out,
+		 *c->report->problem ? "; it is damaged: " : "", c->report->problem);
+	t->note = recording_string(t, note, strlen(note));
+	if (t->note == NONE)
+		return MAYFLY_E_MEMORY;
+	t->info.complete = !*c->report->problem;
+	c->profile.interval = c->interval;
+	c->profile.plain_counts = true;
+	c->profile.cut_only_leaves = c->named_any;
+	c->profile.is_cut = c->named_any ? is_runtime : heap_profile_is_allocator;
+	c->profile.absent |= MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND;
+	if (!c->has_all && !(c->profile.absent & MAYFLY_ABSENT_LIVE))
+		c->profile.absent |= MAYFLY_ABSENT_ALLOCATED;
+	return 0;
+}
+
+static int convert(struct import *c, const void *data, size_t size)
+{
+	int error = read_map(c, data, size);
+
+	if (!error && !packed_lines_open(&c->lines, data, size))
+		error = MAYFLY_E_MEMORY;
+	if (!error)
+		error = take_lines(c);
+	if (error)
+		return error;
+	say_left_out(c);
+	return describe(c);
+}
+
+int heap_text_import(const void *data, size_t size, const struct import_options *options,
+		     trace_sink *sink, void *context, struct import_report *report)
+{
+	struct import c = {.report = report};
+	int error = MAYFLY_E_MEMORY;
+
+	if (heap_profile_begin(&c.profile, size))
+		error = convert(&c, data, size);
+	if (!error)
+		error = heap_profile_write(&c.profile, options, sink, context);
+	packed_lines_close(&c.lines);
+	heap_profile_end(&c.profile);
+	free(c.map);
+	return error;
+}
+
+bool heap_text_recognise(const void *data, size_t size)
+{
+	char text[64];
+	size_t used = packed_peek(data, size, text, sizeof(text) - 1);
+
+	text[used] = 0;
+	return strncmp(text, GPERFTOOLS, strlen(GPERFTOOLS)) == 0 ||
+	       (strncmp(text, JEMALLOC, strlen(JEMALLOC)) == 0 && strchr("0123456789", text[8]) &&
+		text[8]);
+}

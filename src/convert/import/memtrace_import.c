@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From Memtrace's files to traces of mayfly.
+ *
+ * Sizes are those in memory: (words + header) times the word size; blocks outside the OCaml heap
+ * have no header.
+ *
+ * Weights. OCaml chooses each word with the same chance r, and so does the trace: a block that was
+ * chosen n times has n hits, and the interval is the bytes of a word / r. That need be no power of
+ * two: what is beyond one is the same for all blocks, and stands in the trace once (doc/FORMAT.md,
+ * "OCaml"). At rate 1 all blocks are there, with weight 1.
+ *
+ * Domains of version 3 write independently of each other, so events are collected first and then
+ * sorted by time. Codes get frames without a module, whose address is the code shifted left by 1
+ * (which is where OCaml's runtime has the description of the call).
+ */
+#include "convert/memtrace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+#include "format/numbering.h"
+
+#define WORD_BYTES   8 /* that rates of traces are told by */
+#define LENGTH_MAX   ((int64_t)1 << 48)
+#define TIME_MAX_US  (INT64_MAX / 4000)
+#define INTERVAL_MAX 40 /* log2 */
+#define HITS_MAX     0x3fffffff
+
+/* Nodes that a file may make: far more than real ones do, as its bytes can name 85 frames each. */
+#define NODES_FREE     (1u << 20)
+#define NODES_PER_BYTE 16
+
+struct block {
+	int64_t id;
+	struct trace_block b;
+	uint64_t serial;
+	bool written, freed;
+};
+
+enum change { ALLOCATED, PROMOTED, FREED };
+
+struct event {
+	int64_t time_us;
+	uint64_t order;
+	int64_t id;	/* of the block when it is freed or promoted: resolved below */
+	uint64_t block; /* NO_BLOCK: not known yet */
+	uint32_t thread;
+	enum change change;
+};
+
+#define NO_BLOCK UINT64_MAX
+
+/* The nodes of a domain's last stack, so that the next one begins where they differ. */
+struct path {
+	uint32_t thread;
+	uint32_t *node;
+	size_t size, known; /* known: as many of its nodes, from the root, are here */
+};
+
+struct import {
+	struct memtrace_reader *r;
+	const struct memtrace_info *info;
+	struct recording *tables;
+	struct memtrace_converted *counts;
+	uint64_t nodes_max;
+
+	bool exact;
+	bool weighted;	 /* though the rate is 1, blocks stand for others */
+	double interval; /* bytes for each sample */
+	unsigned interval_log2;
+
+	struct path *path; /* by domain_index */
+	size_t paths;
+	struct block *block;
+	size_t blocks, blocks_size;
+	struct event *event;
+	size_t events, events_size;
+	bool sorted;
+	uint64_t *by_id; /* hash table: number of the block + 1 */
+	size_t by_id_size;
+	int64_t last_us;
+};
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* ---- weights ---- */
+
+static int choose_interval(struct import *c)
+{
+	double rate = c->info->sample_rate, word = c->info->word_size / 8.0;
+	int exponent;
+
+	c->exact = rate >= 1;
+	if (c->exact)
+		rate = 1;
+	if (!(rate > 0))
+		return MAYFLY_E_DAMAGED;
+	c->interval = word / rate;
+	frexp(c->interval, &exponent); /* 2^(exponent - 1) <= interval < 2^exponent */
+	if (exponent > INTERVAL_MAX)
+		return MAYFLY_E_RANGE;
+	c->interval_log2 = (unsigned)exponent - 1;
+	return 0;
+}
+
+/* ---- stacks ---- */
+
+static int find_path(struct import *c, const struct memtrace_event *e, struct path **path)
+{
+	while (c->paths <= e->domain_index) {
+		struct path *bigger = reallocarray(c->path, c->paths + 1, sizeof(*bigger));
+
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		c->path = bigger;
+		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
+	}
+	*path = &c->path[e->domain_index];
+	if ((*path)->thread == RECORDING_NONE) {
+		char name[32] = "";
+		uint32_t text;
+
+		if (e->domain)
+			snprintf(name, sizeof(name), "domain %u", e->domain);
+		text = recording_string(c->tables, name, strlen(name));
+		(*path)->thread = recording_thread(
+		    c->tables, e->domain ? e->domain : (uint32_t)c->info->pid, text);
+		if (text == RECORDING_NONE || (*path)->thread == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+static int go_down(struct import *c, uint32_t kind, uint64_t address, uint32_t *node)
+{
+	uint32_t frame = recording_frame(c->tables, kind, RECORDING_NONE, address);
+
+	if (frame == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	*node = recording_node(c->tables, *node, frame);
+	if (*node == RECORDING_NONE)
+		return MAYFLY_E_MEMORY;
+	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
+}
+
+static bool reserve_path(struct path *path, size_t depth)
+{
+	size_t size = depth + depth / 2 + 64;
+	uint32_t *bigger;
+
+	if (depth <= path->size)
+		return true;
+	bigger = reallocarray(path->node, size, sizeof(*bigger));
+	if (!bigger)
+		return false;
+	path->node = bigger;
+	path->size = size;
+	return true;
+}
+
+/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
+static int find_node(struct import *c, struct path *path, const struct memtrace_event *e,
+		     uint32_t *node)
+{
+	bool deep = e->depth > TRACE_MAX_DEPTH;
+	size_t head = deep ? TRACE_MAX_DEPTH / 2 : e->depth;
+	size_t at = e->shared < path->known ? e->shared : path->known;
+	int error = 0;
+
+	if (!reserve_path(path, head))
+		return MAYFLY_E_MEMORY;
+	at = at < head ? at : head;
+	*node = at ? path->node[at - 1] : 0;
+	for (; at < head && !error; at++) {
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
+		path->node[at] = *node;
+	}
+	path->known = head;
+	if (deep && !error) {
+		at = e->depth - (TRACE_MAX_DEPTH - head - 1);
+		error = go_down(c, MAYFLY_FRAME_ELIDED, at - head, node);
+	}
+	for (; at < e->depth && !error; at++)
+		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
+	return error;
+}
+
+/* Innermost first here, innermost last there. */
+static bool name_frame(struct recording *t, struct recording_frame *f,
+		       const struct memtrace_location *l, size_t count)
+{
+	struct recording_location place = {0};
+	uint32_t index = 0;
+
+	f->locations = (uint32_t)(count ? count : 1);
+	for (size_t i = f->locations; i-- > 0;) {
+		if (count) {
+			place.function = recording_string(t, l[i].function, strlen(l[i].function));
+			place.file = recording_string(t, l[i].file, strlen(l[i].file));
+			place.line = l[i].line;
+			place.first_char = l[i].start_char;
+			place.last_char = l[i].end_char;
+		}
+		place.inlined = i > 0;
+		index = recording_location(t, &place);
+		if (place.function == RECORDING_NONE || place.file == RECORDING_NONE ||
+		    index == RECORDING_NONE)
+			return false;
+	}
+	f->first_location = index + 1 - f->locations;
+	t->info.frames_symbolized += count != 0;
+	return true;
+}
+
+static int name_frames(struct import *c)
+{
+	struct recording *t = c->tables;
+
+	for (size_t i = 0; i < t->frames; i++) {
+		int64_t code = (int64_t)t->frame[i].address >> 1;
+		const struct memtrace_location *l;
+		size_t count;
+
+		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
+			continue;
+		l = memtrace_locate(c->r, code, &count);
+		if (!name_frame(t, &t->frame[i], l, count))
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+/* ---- collecting events ---- */
+
+static int add_event(struct import *c, struct event e)
+{
+	if (!array_reserve(&c->event, &c->events_size, c->events, sizeof(*c->event)))
+		return MAYFLY_E_MEMORY;
+	if (c->events && c->event[c->events - 1].time_us > e.time_us)
+		c->sorted = false;
+	if (c->last_us < e.time_us)
+		c->last_us = e.time_us;
+	e.order = c->events;
+	c->event[c->events++] = e;
+	return 0;
+}
+
+static uint8_t heap_flags(enum memtrace_source source)
+{
+	uint32_t heap = source == MEMTRACE_MINOR   ? MAYFLY_HEAP_OCAML_MINOR
+			: source == MEMTRACE_MAJOR ? MAYFLY_HEAP_OCAML_MAJOR
+						   : MAYFLY_HEAP_EXTERNAL;
+
+	return (uint8_t)(heap << MAYFLY_FLAG_HEAP_SHIFT);
+}
+
+static uint32_t count_hits(int64_t samples)
+{
+	return samples < 1 ? 1 : samples > HITS_MAX ? HITS_MAX : (uint32_t)samples;
+}
+
+static int add_block(struct import *c, struct path *path, const struct memtrace_event *e)
+{
+	struct block b = {.id = e->id, .b.thread = path->thread};
+	int error = find_node(c, path, e, &b.b.node);
+
+	if (error)
+		return error;
+	if (e->length < 0 || e->length > LENGTH_MAX)
+		return MAYFLY_E_DAMAGED;
+	b.b.size =
+	    (uint64_t)(e->length + (e->source != MEMTRACE_EXTERNAL)) * (c->info->word_size / 8);
+	b.b.flags = heap_flags(e->source);
+	b.b.hits = count_hits(e->samples);
+	b.b.interval_log2 = (uint8_t)c->interval_log2;
+	c->weighted |= c->exact && e->samples > e->length + 1;
+	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block)))
+		return MAYFLY_E_MEMORY;
+	c->block[c->blocks] = b;
+	return add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});
+}
+
+static int add(struct import *c, const struct memtrace_event *e)
+{
+	struct path *path;
+	int error = find_path(c, e, &path);
+
+	if (error)
+		return error;
+	if (e->time_us > TIME_MAX_US || e->time_us < 0)
+		return MAYFLY_E_DAMAGED;
+	if (e->kind == MEMTRACE_ALLOC)
+		return add_block(c, path, e);
+	return add_event(c,
+			 (struct event){.time_us = e->time_us,
+					.id = e->id,
+					.block = NO_BLOCK,
+					.thread = path->thread,
+					.change = e->kind == MEMTRACE_PROMOTE ? PROMOTED : FREED});
+}
+
+/* ---- which block is promoted or freed ---- */
+
+static size_t find_id(const struct import *c, int64_t id)
+{
+	size_t at = mix((uint64_t)id) & (c->by_id_size - 1);
+
+	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
+		at = (at + 1) & (c->by_id_size - 1);
+	return at;
+}
+
+/* The first block with an id is the one that is meant. */
+static int resolve_blocks(struct import *c)
+{
+	c->by_id_size = 256;
+	while (c->by_id_size < c->blocks * 2)
+		c->by_id_size *= 2;
+	c->by_id = calloc(c->by_id_size, sizeof(*c->by_id));
+	if (!c->by_id)
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < c->events; i++) {
+		size_t at;
+
+		if (c->event[i].change != ALLOCATED)
+			continue;
+		at = find_id(c, c->block[c->event[i].block].id);
+		if (!c->by_id[at])
+			c->by_id[at] = c->event[i].block + 1;
+	}
+	for (size_t i = 0; i < c->events; i++)
+		if (c->event[i].change != ALLOCATED)
+			c->event[i].block = c->by_id[find_id(c, c->event[i].id)] - 1;
+	return 0;
+}
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	if (x->time_us != y->time_us)
+		return x->time_us < y->time_us ? -1 : 1;
+	if ((x->change == ALLOCATED) != (y->change == ALLOCATED))
+		return x->change == ALLOCATED ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* ---- writing ---- */
+
+static int write_event(struct import *c, struct trace_writer *w, const struct event *e)
+{
+	struct block *b;
+	int error;
+
+	if (e->block == NO_BLOCK) {
+		c->counts->unmatched++;
+		return 0;
+	}
+	b = &c->block[e->block];
+	if (e->change == ALLOCATED) {
+		error = trace_writer_alloc(w, e->time_us * 1000, &b->b, &b->serial);
+		b->written = true;
+		c->counts->blocks++;
+		return error;
+	}
+	if (!b->written || b->freed) {
+		c->counts->unmatched++;
+		return 0;
+	}
+	if (e->change == PROMOTED) {
+		c->counts->promotions++;
+		return trace_writer_promote(w, e->time_us * 1000, b->serial);
+	}
+	b->freed = true;
+	c->counts->frees++;
+	return trace_writer_free(w, e->time_us * 1000, b->serial, &b->b, e->thread, 0);
+}
+
+/* A file of rate 1 may be made of traces some of which were sampled. Each block then counts as
+ * often as the file says; nobody knows which of them are samples, so not how certain sums are. */
+static void settle_weights(struct import *c)
+{
+	if (!c->exact)
+		return;
+	if (c->weighted) {
+		c->exact = false;
+		c->tables->info.absent |= MAYFLY_ABSENT_ERRORS;
+		return;
+	}
+	c->interval_log2 = 0;
+	for (size_t i = 0; i < c->blocks; i++) {
+		c->block[i].b.hits = 0;
+		c->block[i].b.interval_log2 = 0;
+	}
+}
+
+static int write_all(struct import *c, trace_sink *sink, void *context)
+{
+	struct trace_writer_options options = {
+	    .mode = c->exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
+	    .sampler = MAYFLY_POISSON,
+	    .interval_log2 = c->interval_log2,
+	    .unit_ns = 1000,
+	};
+	struct trace_writer *w = trace_writer_new(&options, c->tables, sink, context);
+	int error = w ? 0 : MAYFLY_E_MEMORY;
+
+	for (size_t i = 0; i < c->events && !error; i++)
+		error = write_event(c, w, &c->event[i]);
+	if (!error)
+		error = trace_writer_finish(w);
+	trace_writer_free_all(w);
+	return error;
+}
+
+/* What the file says of itself and a trace has no field for. */
+static void write_note(const struct import *c, char *note, size_t size)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(c->r);
+	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
+	const struct memtrace_info *from = c->info;
+	FILE *f = fmemopen(note, size, "w");
+
+	*note = 0;
+	if (!f)
+		return;
+	fprintf(f, "converted from a Memtrace file, version %u, rate %g per word", from->version,
+		from->sample_rate);
+	if (*from->host)
+		fprintf(f, ", host %.64s", from->host);
+	if (*from->context)
+		fprintf(f, ", context %.256s", from->context);
+	if (*from->runtime_parameters)
+		fprintf(f, ", OCAMLRUNPARAM %.256s", from->runtime_parameters);
+	if (lost)
+		fprintf(f, "; %" PRIu64 " of its packets could not be used", lost);
+	if (*c->counts->problem)
+		fprintf(f, "; it is damaged: %s", c->counts->problem);
+	fclose(f);
+}
+
+static int describe(struct import *c)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(c->r);
+	const struct memtrace_info *from = c->info;
+	struct recording *t = c->tables;
+	char note[1024];
+
+	write_note(c, note, sizeof(note));
+	t->program = recording_string(t, from->executable, strlen(from->executable));
+	t->note = recording_string(t, note, strlen(note));
+	t->command = malloc(sizeof(*t->command));
+	if (t->program == RECORDING_NONE || t->note == RECORDING_NONE || !t->command)
+		return MAYFLY_E_MEMORY;
+	t->command[0] = t->program;
+	t->command_count = 1;
+	t->info.pid = (uint32_t)from->pid;
+	t->info.absent |= MAYFLY_ABSENT_TEMPORARY; /* collections are later than the last use */
+	t->info.interval_bytes = c->exact ? 1 : (uint64_t)(c->interval + 0.5);
+	if (!c->exact) {
+		t->info.ocaml_interval_bytes = t->info.interval_bytes;
+		t->info.ocaml_rate = from->word_size == 8 * WORD_BYTES ? from->sample_rate
+								       : WORD_BYTES / c->interval;
+	}
+	if (from->start_us >= 0 && from->start_us <= TIME_MAX_US)
+		t->info.start_real_ns = from->start_us * 1000;
+	t->info.duration_ns = c->last_us * 1000;
+	t->info.ending = MAYFLY_END_UNKNOWN;
+	t->info.complete = !*c->counts->problem && !skipped.truncated;
+	return 0;
+}
+
+static bool is_of_memory(int error)
+{
+	return error == MAYFLY_E_MEMORY || error == MAYFLY_E_TOO_LARGE;
+}
+
+/* Collects events up to the end, or to where the file is damaged. */
+static int collect(struct import *c)
+{
+	struct memtrace_event e;
+	int result, error;
+
+	while ((result = memtrace_next(c->r, &e)) == 1) {
+		error = add(c, &e);
+		if (is_of_memory(error))
+			return error;
+		if (error) {
+			c->counts->problem = "an event with an impossible number";
+			return 0;
+		}
+	}
+	if (is_of_memory(result))
+		return result;
+	c->counts->problem = memtrace_problem(c->r);
+	return 0;
+}
+
+static int convert(struct import *c, trace_sink *sink, void *context)
+{
+	int error;
+
+	if (c->info->word_size != 32 && c->info->word_size != 64)
+		return MAYFLY_E_DAMAGED;
+	error = choose_interval(c);
+	if (!error)
+		error = collect(c);
+	if (!error)
+		error = resolve_blocks(c);
+	if (!error && !c->sorted)
+		qsort(c->event, c->events, sizeof(*c->event), compare_events);
+	if (!error)
+		error = name_frames(c);
+	settle_weights(c);
+	if (!error)
+		error = describe(c);
+	if (!error)
+		error = write_all(c, sink, context);
+	return error;
+}
+
+int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
+		      struct memtrace_converted *converted)
+{
+	struct import c = {.r = r,
+			   .info = memtrace_info(r),
+			   .tables = recording_new(),
+			   .counts = converted,
+			   .nodes_max = NODES_FREE + memtrace_size(r) * NODES_PER_BYTE,
+			   .sorted = true};
+	int error;
+
+	*converted = (struct memtrace_converted){.problem = ""};
+	error = c.tables ? convert(&c, sink, context) : MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < c.paths; i++)
+		free(c.path[i].node);
+	free(c.path);
+	free(c.block);
+	free(c.event);
+	free(c.by_id);
+	recording_free(c.tables);
+	return error;
+}

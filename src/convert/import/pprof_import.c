@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heap profiles of pprof: one message (profile.proto) whose parts name each other by numbers that
+ * the writer chose, in any order. So it is read twice: first all tables, then the samples.
+ *
+ *	sample: location ids, leaf first; a value for each sample type
+ *	location: mapping id, address, lines (innermost inlined first): function id, line
+ *	function: name, file name; mapping: range, file, build-id
+ *	texts are numbers of strings, which come in order
+ *
+ * Values are taken as they are: who writes such a file has weighted his samples, and does not say
+ * how many there were. So how certain the figures are is absent, unless the period is 1.
+ */
+#include "convert/import/pprof.h"
+
+#include <inttypes.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/import/heap_profile.h"
+#include "convert/import/packed.h"
+#include "convert/import/protobuf_read.h"
+
+#define NONE RECORDING_NONE
+
+/* What a packed file may become. */
+#define PLAIN_FREE     ((size_t)64 << 20)
+#define PLAIN_PER_BYTE 128
+
+/* profile.proto */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_DROP = 7,
+	PROFILE_KEEP = 8,
+	PROFILE_TIME = 9,
+	PROFILE_PERIOD_TYPE = 11,
+	PROFILE_PERIOD = 12,
+	PROFILE_COMMENT = 13,
+	PROFILE_LAST = 14
+};
+
+#define FIXED_BELOW ((uint64_t)1 << 32) /* as in heap_text_import.c */
+
+/* What the types of values are called, and what they are here. */
+enum { LIVE, LIVE_BYTES, ALL, ALL_BYTES, KINDS };
+static const struct {
+	const char *name;
+	int kind;
+} value_names[] = {
+    {"inuse_objects", LIVE},
+    {"inuse_space", LIVE_BYTES},
+    {"alloc_objects", ALL},
+    {"alloc_space", ALL_BYTES},
+    /* node.js */
+    {"objects", LIVE},
+    {"space", LIVE_BYTES},
+    /* Perfetto's heap profiler */
+    {"Unreleased malloc count", LIVE},
+    {"Unreleased malloc size", LIVE_BYTES},
+    {"Total malloc count", ALL},
+    {"Total malloc size", ALL_BYTES},
+};
+
+/* A row of a table: its id in the file, and its part of the file or what was made of that. */
+struct item {
+	uint64_t id;
+	const uint8_t *bytes;
+	size_t size;
+	uint32_t made; /* frame or module; NONE: not yet */
+};
+
+struct items {
+	struct item *item;
+	size_t count, room;
+};
+
+struct text {
+	const uint8_t *bytes;
+	size_t size;
+};
+
+struct import {
+	struct heap_profile profile;
+	struct import_report *report;
+	const uint8_t *data;
+	size_t size; /* up to the damage, if any */
+
+	struct text *string;
+	size_t strings, string_room;
+	struct items mappings, locations, functions;
+
+	uint64_t *type; /* names of the types of values: strings */
+	size_t types, type_room;
+	int column[KINDS]; /* which value it is, -1 */
+	uint64_t *value;   /* of the sample at hand */
+	size_t values;
+
+	uint64_t drop, keep, period_unit, period, comment;
+	int64_t time_ns;
+	uint64_t negative; /* samples that are left out */
+};
+
+/* ---- tables ---- */
+
+/* The value of a field of a message, 0 when it is not there. */
+static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
+{
+	struct protobuf in = protobuf_begin(bytes, size);
+	struct protobuf_field f;
+	uint64_t value = 0;
+
+	while (protobuf_next(&in, &f))
+		if (f.number == wanted && !f.bytes)
+			value = f.value;
+	return value;
+}
+
+static int add_item(struct import *c, struct items *items, const struct protobuf_field *f)
+{
+	int error = budget_grow(&c->profile.budget, &items->item, items->count, &items->room,
+				sizeof(*items->item));
+
+	if (!error)
+		items->item[items->count++] =
+		    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE};
+	return error;
+}
+
+static int compare_item(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static struct item *find(const struct items *items, uint64_t id)
+{
+	struct item wanted = {.id = id};
+
+	if (!items->count)
+		return NULL;
+	/* Most writers count from 1. */
+	if (id - 1 < items->count && items->item[id - 1].id == id)
+		return &items->item[id - 1];
+	return bsearch(&wanted, items->item, items->count, sizeof(wanted), compare_item);
+}
+
+static bool is_text(const struct import *c, uint64_t number, const char *text)
+{
+	return number < c->strings && c->string[number].size == strlen(text) &&
+	       memcmp(c->string[number].bytes, text, strlen(text)) == 0;
+}
+
+static uint32_t intern(struct import *c, uint64_t number)
+{
+	if (number >= c->strings)
+		return 0;
+	if (budget_spend(&c->profile.budget, c->string[number].size / 16 + 1))
+		return NONE;
+	return recording_string(c->profile.tables, (const char *)c->string[number].bytes,
+				c->string[number].size);
+}
+
+static int take_comment(void *context, uint64_t value)
+{
+	struct import *c = context;
+
+	if (!c->comment)
+		c->comment = value;
+	return 0;
+}
+
+static int take_string(struct import *c, const struct protobuf_field *f)
+{
+	int error = budget_grow(&c->profile.budget, &c->string, c->strings, &c->string_room,
+				sizeof(*c->string));
+
+	if (!error)
+		c->string[c->strings++] = (struct text){f->bytes, f->size};
+	return error;
+}
+
+static int take_type(struct import *c, const struct protobuf_field *f)
+{
+	int error =
+	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
+
+	if (!error)
+		c->type[c->types++] = number_in(f->bytes, f->size, 1);
+	return error;
+}
+
+static void take_number(struct import *c, const struct protobuf_field *f)
+{
+	switch (f->number) {
+	case PROFILE_DROP:
+		c->drop = f->value;
+		break;
+	case PROFILE_KEEP:
+		c->keep = f->value;
+		break;
+	case PROFILE_TIME:
+		c->time_ns = (int64_t)f->value;
+		break;
+	case PROFILE_PERIOD:
+		c->period = f->value;
+		break;
+	case PROFILE_COMMENT:
+		take_comment(c, f->value);
+		break;
+	}
+}
+
+static int take_table(struct import *c, const struct protobuf_field *f)
+{
+	if (!f->bytes) {
+		take_number(c, f);
+		return 0;
+	}
+	switch (f->number) {
+	case PROFILE_SAMPLE_TYPE:
+		return take_type(c, f);
+	case PROFILE_MAPPING:
+		return add_item(c, &c->mappings, f);
+	case PROFILE_LOCATION:
+		return add_item(c, &c->locations, f);
+	case PROFILE_FUNCTION:
+		return add_item(c, &c->functions, f);
+	case PROFILE_STRING:
+		return take_string(c, f);
+	case PROFILE_PERIOD_TYPE:
+		c->period_unit = number_in(f->bytes, f->size, 2);
+		return 0;
+	case PROFILE_COMMENT:
+		protobuf_numbers(f, take_comment, c);
+		return 0;
+	}
+	return 0;
+}
+
+static int read_tables(struct import *c)
+{
+	struct protobuf in = protobuf_begin(c->data, c->size);
+	struct protobuf_field f;
+	int error = 0;
+
+	while (!error && protobuf_next(&in, &f))
+		error = take_table(c, &f);
+	if (in.bad && !*c->report->problem)
+		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
+	if (c->mappings.count)
+		qsort(c->mappings.item, c->mappings.count, sizeof(struct item), compare_item);
+	if (c->locations.count)
+		qsort(c->locations.item, c->locations.count, sizeof(struct item), compare_item);
+	if (c->functions.count)
+		qsort(c->functions.item, c->functions.count, sizeof(struct item), compare_item);
+	return error;
+}
+
+/* ---- places ---- */
+
+static unsigned nibble(char c)
+{
+	return c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+	       : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+				      : 16;
+}
+
+/* Text, in hexadecimal; what is not (Go has ids of its own) is none. */
+static void set_build_id(struct recording_module *m, const struct text *text)
+{
+	if (text->size % 2 || text->size / 2 > sizeof(m->build_id))
+		return;
+	for (size_t i = 0; i < text->size / 2; i++) {
+		unsigned high = nibble((char)text->bytes[2 * i]);
+		unsigned low = nibble((char)text->bytes[2 * i + 1]);
+
+		if (high > 15 || low > 15)
+			return;
+		m->build_id[i] = (uint8_t)(high << 4 | low);
+	}
+	m->build_id_length = (uint32_t)(text->size / 2);
+}
+
+static int find_module(struct import *c, uint64_t id, uint32_t *module)
+{
+	struct item *item = id ? find(&c->mappings, id) : NULL;
+	struct recording_module m = {.to_ns = INT64_MAX};
+	uint64_t offset, build_id;
+
+	*module = NONE;
+	if (!item)
+		return 0;
+	if (item->made == NONE) {
+		m.start = number_in(item->bytes, item->size, 2);
+		m.end = number_in(item->bytes, item->size, 3);
+		offset = number_in(item->bytes, item->size, 4);
+		m.path = intern(c, number_in(item->bytes, item->size, 5));
+		build_id = number_in(item->bytes, item->size, 6);
+		if (m.path == NONE)
+			return MAYFLY_E_MEMORY;
+		if (m.end < m.start)
+			m.end = m.start;
+		m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
+		if (build_id < c->strings)
+			set_build_id(&m, &c->string[build_id]);
+		if (budget_spend(&c->profile.budget, 512))
+			return MAYFLY_E_TOO_LARGE;
+		item->made = recording_module(c->profile.tables, &m);
+		if (item->made == NONE)
+			return MAYFLY_E_MEMORY;
+	}
+	*module = item->made;
+	return 0;
+}
+
+/* One function of a place. */
+static int add_line(struct import *c, const struct protobuf_field *f, uint32_t *index)
+{
+	uint64_t id = number_in(f->bytes, f->size, 1), line = number_in(f->bytes, f->size, 2);
+	struct item *function = find(&c->functions, id);
+	struct recording_location place = {.line = line > UINT32_MAX ? 0 : (uint32_t)line};
+
+	if (function) {
+		place.function = intern(c, number_in(function->bytes, function->size, 2));
+		place.file = intern(c, number_in(function->bytes, function->size, 4));
+	}
+	if (place.function == NONE || place.file == NONE)
+		return MAYFLY_E_TOO_LARGE;
+	if (budget_spend(&c->profile.budget, 64))
+		return MAYFLY_E_TOO_LARGE;
+	*index = recording_location(c->profile.tables, &place);
+	return *index == NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+static int name_frame(struct import *c, const struct item *location, uint32_t frame)
+{
+	struct recording *t = c->profile.tables;
+	struct protobuf in = protobuf_begin(location->bytes, location->size);
+	struct protobuf_field f;
+	uint32_t index = 0, count = 0;
+	int error = 0;
+
+	while (!error && protobuf_next(&in, &f)) {
+		if (f.number != 4 || !f.bytes)
+			continue;
+		if (count)
+			t->location[index].inlined = true;
+		error = add_line(c, &f, &index);
+		count++;
+	}
+	/* A line without a function says nothing. */
+	if (error || !count || (count == 1 && !t->location[index].function))
+		return error;
+	t->frame[frame].locations = count;
+	t->frame[frame].first_location = index + 1 - count;
+	return 0;
+}
+
+/* Some writers have no addresses, or several places at one: those get addresses that nothing has.
+ */
+static int make_frame(struct import *c, struct item *location)
+{
+	struct recording *t = c->profile.tables;
+	uint64_t address = number_in(location->bytes, location->size, 3);
+	uint64_t number = (uint64_t)(location - c->locations.item);
+	size_t before = t->frames;
+	uint32_t module, frame = NONE;
+	int error = find_module(c, number_in(location->bytes, location->size, 2), &module);
+
+	if (!error)
+		error = budget_spend(&c->profile.budget, 96);
+	if (error)
+		return error;
+	if (module != NONE && address)
+		address -= t->module[module].bias;
+	if (address)
+		frame = recording_frame(t, MAYFLY_FRAME_CODE, module, address);
+	if (!address || t->frames == before)
+		frame = recording_frame(t, MAYFLY_FRAME_CODE, module, UINT64_MAX - number);
+	if (frame == NONE)
+		return MAYFLY_E_MEMORY;
+	location->made = frame;
+	return name_frame(c, location, frame);
+}
+
+/* ---- samples ---- */
+
+static int take_location(void *context, uint64_t id)
+{
+	struct import *c = context;
+	struct item *location = find(&c->locations, id);
+	int error;
+
+	if (!location)
+		return MAYFLY_E_DAMAGED;
+	error = location->made == NONE ? make_frame(c, location) : 0;
+	return error ? error : heap_profile_frame(&c->profile, location->made);
+}
+
+static int take_value(void *context, uint64_t value)
+{
+	struct import *c = context;
+
+	if (c->values < c->types)
+		c->value[c->values++] = value;
+	return 0;
+}
+
+static uint64_t value_of(const struct import *c, int kind)
+{
+	return c->column[kind] < 0 ? 0 : c->value[c->column[kind]];
+}
+
+static int add_row(struct import *c)
+{
+	struct heap_figures f = {value_of(c, LIVE), value_of(c, LIVE_BYTES), value_of(c, ALL),
+				 value_of(c, ALL_BYTES)};
+
+	/* The differences of two profiles, which this cannot hold. */
+	if ((int64_t)f.live < 0 || (int64_t)f.live_bytes < 0 || (int64_t)f.all < 0 ||
+	    (int64_t)f.all_bytes < 0) {
+		c->negative++;
+		f = (struct heap_figures){0};
+	}
+	if (!f.live && !f.live_bytes && !f.all && !f.all_bytes) {
+		c->profile.frames = c->profile.row_first;
+		return 0;
+	}
+	return heap_profile_row(&c->profile, &f);
+}
+
+static int take_sample(struct import *c, const struct protobuf_field *sample)
+{
+	struct protobuf in = protobuf_begin(sample->bytes, sample->size);
+	struct protobuf_field f;
+	int error = 0;
+
+	c->values = 0;
+	memset(c->value, 0, c->types * sizeof(*c->value));
+	while (!error && protobuf_next(&in, &f)) {
+		if (f.number == 1)
+			error = protobuf_numbers(&f, take_location, c);
+		else if (f.number == 2)
+			error = protobuf_numbers(&f, take_value, c);
+	}
+	if (!error && in.bad)
+		error = MAYFLY_E_DAMAGED;
+	return error ? error : add_row(c);
+}
+
+static int read_samples(struct import *c)
+{
+	struct protobuf in = protobuf_begin(c->data, c->size);
+	struct protobuf_field f;
+	int error = 0;
+
+	c->value = calloc(c->types, sizeof(*c->value));
+	if (!c->value)
+		return MAYFLY_E_MEMORY;
+	while (!error && protobuf_next(&in, &f))
+		if (f.number == PROFILE_SAMPLE && f.bytes)
+			error = take_sample(c, &f);
+	if (error != MAYFLY_E_MEMORY && error != MAYFLY_E_TOO_LARGE && error) {
+		if (!*c->report->problem)
+			snprintf(c->report->problem, sizeof(c->report->problem),
+				 "a sample with an unknown place");
+		c->profile.frames = c->profile.row_first;
+		error = 0;
+	}
+	return error;
+}
+
+/* ---- what it is ---- */
+
+/* Puts the names of its values into the reason. */
+static int say_not_of_memory(struct import *c)
+{
+	char *text = c->report->problem;
+	size_t size = sizeof(c->report->problem), used;
+
+	/* Of a file that was cut off, these names may be what is missing. */
+	if (*text || c->strings <= 1) {
+		snprintf(text, size, "cut off before the names of its values; make it again");
+		return MAYFLY_E_DAMAGED;
+	}
+	snprintf(text, size, "but not of a heap; its values are");
+	for (size_t i = 0; i < c->types && i < 8; i++) {
+		const struct text *name = c->type[i] < c->strings ? &c->string[c->type[i]] : NULL;
+
+		used = strlen(text);
+		if (name && name->size < 64 && used < size)
+			snprintf(text + used, size - used, "%s %.*s", i ? "," : "", (int)name->size,
+				 (const char *)name->bytes);
+	}
+	return MAYFLY_E_ABSENT;
+}
+
+static int choose_columns(struct import *c)
+{
+	for (int k = 0; k < KINDS; k++)
+		c->column[k] = -1;
+	for (size_t i = 0; i < c->types && i < INT32_MAX; i++)
+		for (size_t n = 0; n < sizeof(value_names) / sizeof(*value_names); n++)
+			if (is_text(c, c->type[i], value_names[n].name) &&
+			    c->column[value_names[n].kind] < 0)
+				c->column[value_names[n].kind] = (int)i;
+	if (c->column[LIVE_BYTES] < 0 && c->column[ALL_BYTES] < 0)
+		return say_not_of_memory(c);
+	if (c->column[LIVE_BYTES] < 0)
+		c->profile.absent |= MAYFLY_ABSENT_LIVE;
+	if (c->column[ALL_BYTES] < 0)
+		c->profile.absent |= MAYFLY_ABSENT_ALLOCATED;
+	if ((c->column[LIVE_BYTES] >= 0 && c->column[LIVE] < 0) ||
+	    (c->column[ALL_BYTES] >= 0 && c->column[ALL] < 0))
+		c->profile.absent |= MAYFLY_ABSENT_BLOCKS;
+	return 0;
+}
+
+static bool compile(const struct import *c, uint64_t number, regex_t *expression)
+{
+	char *text;
+	bool good;
+
+	if (!number || number >= c->strings || !c->string[number].size ||
+	    c->string[number].size > 65536 ||
+	    memchr(c->string[number].bytes, 0, c->string[number].size) ||
+	    asprintf(&text, "^(%.*s)$", (int)c->string[number].size,
+		     (const char *)c->string[number].bytes) < 0)
+		return false;
+	good = regcomp(expression, text, REG_EXTENDED | REG_NOSUB) == 0;
+	free(text);
+	return good;
+}
+
+/* Frames that the file itself asks to be left out, with all that they call. */
+static bool is_dropped(const void *context, const struct recording *t, uint32_t frame)
+{
+	const regex_t *const *expression = context;
+	const struct recording_frame *f = &t->frame[frame];
+	const char *name;
+
+	if (!f->locations)
+		return false;
+	name = recording_text(t, t->location[f->first_location + f->locations - 1].function);
+	if (regexec(expression[0], name, 0, NULL, 0) != 0)
+		return false;
+	return !expression[1] || regexec(expression[1], name, 0, NULL, 0) != 0;
+}
+
+static int describe(struct import *c)
+{
+	struct recording *t = c->profile.tables;
+	char note[640];
+
+	if (c->negative)
+		snprintf(c->report->left_out, sizeof(c->report->left_out),
+			 "%" PRIu64 " stacks with less than nothing: a difference of two profiles",
+			 c->negative);
+	snprintf(note, sizeof(note), "converted from a pprof heap profile%s%.*s%s%s",
+		 c->comment && c->comment < c->strings ? ", comment " : "",
+		 c->comment < c->strings && c->string[c->comment].size < 256
+		     ? (int)c->string[c->comment].size
+		     : 0,
+		 c->comment < c->strings ? (const char *)c->string[c->comment].bytes : "",
+		 *c->report->problem ? "; it is damaged: " : "", c->report->problem);
+	t->note = recording_string(t, note, strlen(note));
+	if (t->note == NONE)
+		return MAYFLY_E_MEMORY;
+	t->info.complete = !*c->report->problem;
+	c->profile.absent |= MAYFLY_ABSENT_COMMAND;
+	if (c->time_ns > 0)
+		t->info.start_real_ns = c->time_ns;
+	else
+		c->profile.absent |= MAYFLY_ABSENT_START;
+	/* A period of 1: everything. None, or one of something else: nobody knows. */
+	if (!is_text(c, c->period_unit, "bytes") || c->period > (uint64_t)1 << 50)
+		c->period = 0;
+	if (c->period != 1)
+		c->profile.interval = c->period ? c->period : 1;
+	return 0;
+}
+
+static int convert(struct import *c)
+{
+	int error = read_tables(c);
+
+	if (!error)
+		error = choose_columns(c);
+	if (!error)
+		error = read_samples(c);
+	return error ? error : describe(c);
+}
+
+static int write_out(struct import *c, const struct import_options *options, trace_sink *sink,
+		     void *context)
+{
+	regex_t drop, keep;
+	const regex_t *both[2] = {&drop, NULL};
+	bool drops = compile(c, c->drop, &drop), keeps = drops && compile(c, c->keep, &keep);
+	int error;
+
+	if (keeps)
+		both[1] = &keep;
+	if (drops) {
+		c->profile.is_cut = is_dropped;
+		c->profile.cut_context = both;
+	}
+	error = heap_profile_write(&c->profile, options, sink, context);
+	if (drops)
+		regfree(&drop);
+	if (keeps)
+		regfree(&keep);
+	return error;
+}
+
+static void free_all(struct import *c)
+{
+	heap_profile_end(&c->profile);
+	free(c->string);
+	free(c->mappings.item);
+	free(c->locations.item);
+	free(c->functions.item);
+	free(c->type);
+	free(c->value);
+}
+
+int pprof_import(const void *data, size_t size, const struct import_options *options,
+		 trace_sink *sink, void *context, struct import_report *report)
+{
+	struct import c = {.report = report};
+	const char *problem;
+	uint8_t *plain;
+	int error =
+	    packed_all(data, size, PLAIN_FREE + size * PLAIN_PER_BYTE, &plain, &c.size, &problem);
+
+	if (error)
+		return error;
+	snprintf(report->problem, sizeof(report->problem), "%s", problem);
+	c.data = plain;
+	error = heap_profile_begin(&c.profile, size) ? convert(&c) : MAYFLY_E_MEMORY;
+	if (!error)
+		error = write_out(&c, options, sink, context);
+	free_all(&c);
+	free(plain);
+	return error;
+}
+
+/* A type of values: a message of one or two small numbers. */
+static bool is_type(const struct protobuf_field *f)
+{
+	struct protobuf in = protobuf_begin(f->bytes, f->size);
+	struct protobuf_field part;
+
+	if (!f->bytes || !f->size || f->size > 24)
+		return false;
+	while (protobuf_next(&in, &part))
+		if (part.bytes || part.number > 2)
+			return false;
+	return !in.bad;
+}
+
+static bool is_profile_field(const struct protobuf_field *f)
+{
+	switch (f->number) {
+	case PROFILE_SAMPLE_TYPE:
+	case PROFILE_PERIOD_TYPE:
+		return is_type(f);
+	case PROFILE_COMMENT:
+		return true;
+	case PROFILE_SAMPLE:
+	case PROFILE_MAPPING:
+	case PROFILE_LOCATION:
+	case PROFILE_FUNCTION:
+	case PROFILE_STRING:
+		return f->bytes != NULL;
+	}
+	return f->number <= PROFILE_LAST && !f->bytes;
+}
+
+/* There is no magic number: the first fields must be ones of a profile, and a type of values among
+ * them. Go's begins with the period, others with that. */
+bool pprof_recognise(const void *data, size_t size)
+{
+	uint8_t bytes[512];
+	size_t used = packed_peek(data, size, bytes, sizeof(bytes));
+	struct protobuf in = protobuf_begin(bytes, used);
+	struct protobuf_field f;
+	bool found = false;
+
+	for (int i = 0; i < 8 && protobuf_next(&in, &f); i++) {
+		if (!is_profile_field(&f))
+			return false;
+		found |= f.number == PROFILE_SAMPLE_TYPE;
+	}
+	return found;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Columns: arrays of numbers or bytes, coded in the shortest of several ways. doc/FORMAT.md,
+ * "Columns". Both directions.
+ */
+#ifndef MAYFLY_COLUMNS_H
+#define MAYFLY_COLUMNS_H
+
+#include "format/bytes.h"
+#include "format/compress.h"
+#include "format/varint.h"
+
+#define COLUMNS_MOST 64 /* ids are below */
+
+struct column {
+	unsigned id;
+	const uint64_t *value; /* `count` numbers, or: */
+	size_t count;
+	const void *bytes; /* `size` bytes */
+	size_t size;
+};
+
+/* ---- writing ---- */
+
+struct column_writer; /* compression contexts, scratch memory; used again from chunk to chunk */
+
+struct column_writer *column_writer_new(int level);
+void column_writer_free(struct column_writer *w);
+
+/* Appends one whole chunk (header, CRC, contents) to *out: `head`, then the columns; absent are
+ * those that are all zero. Out of memory shows as out->failed. */
+void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
+		 const struct bytes *head, const struct column *column, size_t columns);
+
+/* How long a set of columns would be, about: to choose between ways of saying the same. way: a
+ * small number; how columns are coded best is kept for each. */
+size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,
+		    uint32_t way);
+
+/* How long this column of the chunk written last is, 0 when absent. */
+size_t column_written(const struct column_writer *w, unsigned id);
+
+/* ---- reading ---- */
+
+/* One chunk while it is decoded. Memory comes from a budget and goes back at the end. */
+struct chunk_reader {
+	struct compress *compress;
+	uint64_t *budget; /* bytes that may still be taken */
+	int error;	  /* the first one: enum mayfly_error */
+	struct varint_in head;
+	struct {
+		bool present;
+		unsigned coding;
+		struct varint_in in;
+	} column[COLUMNS_MOST];
+	void **temp; /* freed by chunk_end() */
+	size_t temps, temps_size;
+	uint64_t temp_bytes;
+};
+
+struct chunk_header {
+	uint32_t type, stored, plain;
+	const uint8_t *bytes;
+};
+
+/* The chunk at `data`, its CRC checked when `check`. MAYFLY_E_EMPTY: it is cut off.
+ * MAYFLY_E_DAMAGED: wrong. Its length in the file is TRACE_CHUNK_BYTES + h->stored. */
+int chunk_find(const uint8_t *data, size_t size, bool check, struct chunk_header *h);
+
+/* r->compress and r->budget are set by the caller, the rest zero. Then r->head stands at the
+ * chunk's first byte: read the head's numbers, then call chunk_columns(). */
+bool chunk_begin(struct chunk_reader *r, const struct chunk_header *h);
+/* known: bit i is set when column i may come. */
+bool chunk_columns(struct chunk_reader *r, uint64_t known);
+/* Numbers of a column, all zero when it is absent; NULL when it failed. They belong to the chunk.
+ */
+const uint64_t *chunk_numbers(struct chunk_reader *r, unsigned id, size_t count);
+const uint32_t *chunk_numbers32(struct chunk_reader *r, unsigned id,
+				size_t count);					  /* larger: bad */
+const uint8_t *chunk_numbers8(struct chunk_reader *r, unsigned id, size_t count); /* likewise */
+const uint8_t *chunk_bytes(struct chunk_reader *r, unsigned id, size_t *size);
+void *chunk_memory(struct chunk_reader *r, uint64_t count, size_t item);       /* zeroed */
+void *chunk_memory_dirty(struct chunk_reader *r, uint64_t count, size_t item); /* not zeroed */
+void chunk_fail(struct chunk_reader *r, int error);
+void chunk_end(struct chunk_reader *r);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * estimate.c: weights, sums of samples, and 95 % intervals. doc/INTERNALS.md, "Estimates" and
+ * "Uncertainty", has the reasons and what simulations say of them.
+ */
+#include "format/estimate.h"
+
+#include <math.h>
+
+/* ---- weights ---- */
+
+#define WORD 8.0 /* bytes, of OCaml */
+
+struct weight {
+	double bytes, blocks;
+	double variance_bytes, variance_blocks;
+};
+
+/* A point only falls into blocks that have bytes; the guard is for traces that say otherwise. */
+static double positive(uint64_t size)
+{
+	return size > 0 ? (double)size : 1;
+}
+
+static struct weight weigh(enum mayfly_sampler sampler, double r, uint64_t size, uint32_t hits)
+{
+	double z = positive(size);
+	struct weight w = {0};
+
+	if (hits == 0) {
+		w.bytes = (double)size;
+		w.blocks = 1;
+	} else if (sampler == ESTIMATE_WORDS) {
+		w.bytes = hits * r;
+		w.blocks = hits * (r / z);
+		/* At one sample per word nothing is left to chance. */
+		w.variance_bytes = hits * r * r * fmax(0, 1 - WORD / r);
+		w.variance_blocks = hits * (r / z) * (r / z) * fmax(0, 1 - WORD / r);
+	} else if (sampler == MAYFLY_POISSON) {
+		double p = r > 0 ? -expm1(-z / r) : 1;
+
+		w.bytes = z / p;
+		w.blocks = 1 / p;
+		w.variance_bytes = w.bytes * w.bytes * (1 - p);
+		w.variance_blocks = w.blocks * w.blocks * (1 - p);
+	} else {
+		/*
+		 * A block with the share p of a stratum has one point with the chance p, or lies
+		 * across two strata; over all places, the variance of its hits is p - p^2 + p^3/3.
+		 */
+		double p = fmin(z / r, 1), v = hits * (1 - p + p * p / 3);
+
+		w.bytes = hits * r;
+		w.blocks = hits * (r / z);
+		w.variance_bytes = v * r * r;
+		w.variance_blocks = v * (r / z) * (r / z);
+	}
+	return w;
+}
+
+void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
+		   double *bytes, double *blocks)
+{
+	struct weight w = weigh(sampler, interval, size, hits);
+
+	*bytes = w.bytes;
+	*blocks = w.blocks;
+}
+
+/* ---- sums ---- */
+
+void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
+	       uint32_t hits)
+{
+	struct weight w = weigh(sampler, interval, size, hits);
+
+	if (hits == 0) {
+		t->exact_bytes += w.bytes;
+		t->exact_blocks += w.blocks;
+		t->exact_count++;
+		return;
+	}
+	t->sampled_bytes += w.bytes;
+	t->sampled_blocks += w.blocks;
+	t->variance_bytes += w.variance_bytes;
+	t->variance_blocks += w.variance_blocks;
+	t->seen_bytes += (double)size;
+	t->seen_blocks++;
+	if (t->largest_interval < interval)
+		t->largest_interval = interval;
+	if (t->heaviest_block < w.variance_blocks / w.blocks)
+		t->heaviest_block = w.variance_blocks / w.blocks;
+}
+
+void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
+		  uint32_t hits)
+{
+	struct weight w = weigh(sampler, interval, size, hits);
+
+	if (hits == 0) {
+		if (t->exact_count == 0)
+			return;
+		t->exact_bytes -= w.bytes;
+		t->exact_blocks -= w.blocks;
+		t->exact_count--;
+		return;
+	}
+	if (t->seen_blocks == 0)
+		return;
+	t->seen_blocks--;
+	if (t->seen_blocks == 0) { /* no rounding errors are left behind */
+		t->sampled_bytes = t->sampled_blocks = 0;
+		t->variance_bytes = t->variance_blocks = 0;
+		t->seen_bytes = t->largest_interval = t->heaviest_block = 0;
+		return;
+	}
+	t->sampled_bytes -= w.bytes;
+	t->sampled_blocks -= w.blocks;
+	t->variance_bytes = fmax(0, t->variance_bytes - w.variance_bytes);
+	t->variance_blocks = fmax(0, t->variance_blocks - w.variance_blocks);
+	t->seen_bytes -= (double)size;
+}
+
+void tally_merge(struct tally *into, const struct tally *from)
+{
+	into->exact_bytes += from->exact_bytes;
+	into->exact_blocks += from->exact_blocks;
+	into->sampled_bytes += from->sampled_bytes;
+	into->sampled_blocks += from->sampled_blocks;
+	into->variance_bytes += from->variance_bytes;
+	into->variance_blocks += from->variance_blocks;
+	into->seen_bytes += from->seen_bytes;
+	into->seen_blocks += from->seen_blocks;
+	into->exact_count += from->exact_count;
+	if (into->largest_interval < from->largest_interval)
+		into->largest_interval = from->largest_interval;
+	if (into->heaviest_block < from->heaviest_block)
+		into->heaviest_block = from->heaviest_block;
+}
+
+/* ---- the gamma distribution ---- */
+
+/* The density times x: x^a e^-x / Gamma(a). */
+static double gamma_front(double a, double x)
+{
+	return exp(a * log(x) - x - lgamma(a));
+}
+
+/* P(a, x), the lower tail: its power series, good for x < a + 1. */
+static double gamma_series(double a, double x, double front)
+{
+	double term = 1 / a, sum = term;
+
+	for (double n = a + 1; term > sum * 1e-16; n++) {
+		term *= x / n;
+		sum += term;
+	}
+	return sum * front;
+}
+
+/* Q(a, x), the upper tail: its continued fraction by Lentz's method, good for x > a + 1. */
+static double gamma_fraction(double a, double x, double front)
+{
+	double b = x + 1 - a, c = 1e300, d = 1 / b, value = d, change;
+
+	for (int n = 1; n < 100000; n++) {
+		double numerator = -n * (n - a);
+
+		b += 2;
+		d = 1 / (numerator * d + b);
+		c = b + numerator / c;
+		change = c * d;
+		value *= change;
+		if (fabs(change - 1) < 1e-15)
+			break;
+	}
+	return value * front;
+}
+
+/* P(a, x) - q without the loss of digits that 1 - Q would mean for q near 1. */
+static double gamma_excess(double a, double x, double q, double front)
+{
+	if (x < a + 1)
+		return gamma_series(a, x, front) - q;
+	return (1 - q) - gamma_fraction(a, x, front);
+}
+
+/* The quantile of the normal distribution, by Newton's method from a bound of the tail. */
+static double normal_quantile(double q)
+{
+	double tail = q < 0.5 ? q : 1 - q, z;
+
+	if (tail >= 0.5)
+		return 0;
+	z = sqrt(-2 * log(2 * tail)); /* never below the answer, so Newton's steps go one way */
+	for (int i = 0; i < 60; i++) {
+		double error = 0.5 * erfc(z * M_SQRT1_2) - tail;
+		double density = exp(-z * z / 2) * 0.39894228040143267794;
+		double step = error / density;
+
+		/* Halley's form: the second derivative of the tail is z times the density. */
+		step /= 1 - step * z / 2;
+		z += step;
+		if (fabs(step) < 1e-9 * (1 + z))
+			break;
+	}
+	return q < 0.5 ? -z : z;
+}
+
+/* Cornish and Fisher's expansion around the normal quantile z; its error shrinks as a^-2. */
+static double gamma_expansion(double z, double a)
+{
+	double r = sqrt(a), z2 = z * z;
+
+	return a + z * r + (z2 - 1) / 3 + z * (z2 - 7) / (36 * r) -
+	       ((3 * z2 + 7) * z2 - 16) / (810 * a) +
+	       z * ((9 * z2 + 256) * z2 - 433) / (38880 * a * r);
+}
+
+static double gamma_start(double q, double z, double a)
+{
+	double s = 1 / (9 * a), c = 1 - s + z * sqrt(s);
+
+	/* Wilson and Hilferty: the cube root of a gamma variable is about normal. */
+	if (c > 0.2)
+		return a * c * c * c;
+	return exp((log(q) + lgamma(a + 1)) / a); /* P = x^a / Gamma(a + 1) near zero */
+}
+
+double gamma_quantile(double q, double a)
+{
+	double z, x, low = 0, high = INFINITY;
+
+	if (!(q > 0) || !(a > 0))
+		return 0;
+	if (!(q < 1))
+		return INFINITY;
+	/* The two that intervals ask for, then any. */
+	z = q == 0.975 ? 1.9599639845400542 : q == 0.92 ? 1.4050715603096329 : normal_quantile(q);
+	if (a > 5000)
+		return gamma_expansion(z, a);
+	x = gamma_start(q, z, a);
+	for (int i = 0; i < 200 && x > 0; i++) {
+		double front = gamma_front(a, x);
+		double excess = gamma_excess(a, x, q, front);
+		double step = excess / (front / x), next;
+
+		if (excess > 0)
+			high = x;
+		else
+			low = x;
+		/* Halley's form of Newton's step, and a bisection where it leaves the bounds. */
+		step /= fmax(0.5, 1 - step * ((a - 1) / x - 1) / 2);
+		next = x - step;
+		if (!(next > low && next < high))
+			next = isinf(high) ? 2 * x : low + (high - low) / 2;
+		if (fabs(next - x) <= 1e-12 * x)
+			return next;
+		if (fabs(next - x) <= 1e-5 * x && next == x - step)
+			return next; /* the error is about the cube of that */
+		x = next;
+	}
+	return x;
+}
+
+/* ---- intervals ---- */
+
+/* Blocks of R bytes have (1 - p) / p = .582 for their v/y (Poisson); larger ones have less. */
+#define SAYS_NOTHING 0.582
+
+static struct mayfly_figure exact_figure(double value)
+{
+	return (struct mayfly_figure){value, 0, value, value, value};
+}
+
+/*
+ * The interval of a sum y with variance v that n samples gave, `seen` of it with their own eyes.
+ * Lower end: as if y were a count of y^2/v equal samples; with few samples, what was seen. Upper
+ * end: the same after one more sample, of weight `unseen`, that might as well have been drawn (Fay
+ * and Feuer, Statistics in Medicine 16, 1997). With a certain lower end, all 5 % are above; a
+ * little more with one sample, which is more often a small sum that was lucky than a large one.
+ */
+static struct mayfly_figure sampled_figure(double exact, double y, double v, double seen,
+					   uint32_t n, double unseen)
+{
+	bool few = n <= 3;
+	double upper = few ? 0.92 : 0.975;
+	struct mayfly_figure f = {exact + y, sqrt(v), exact + seen, exact + y, exact};
+
+	if (!few && v > 0)
+		f.low = fmax(f.low, exact + v / y * gamma_quantile(0.025, y * y / v));
+	f.low = fmin(f.low, f.estimate);
+	y += unseen;
+	v += unseen * unseen;
+	if (v > 0)
+		f.high = exact + v / y * gamma_quantile(upper, y * y / v);
+	f.high = fmax(f.high, f.estimate);
+	return f;
+}
+
+/*
+ * How heavy an unseen sample could be in blocks: small blocks are seen rarely and count for many.
+ * As heavy as the heaviest seen when all seem to have one size, up to 3.5 times that when not. Few
+ * samples of blocks near R or above say nothing of small ones: then as if nothing had been seen.
+ * Where another interval may have been in force, it is as much heavier.
+ */
+static double unseen_blocks(const struct tally *t, double interval)
+{
+	double factor = 2.5;
+
+	if (t->seen_blocks <= 3 && t->heaviest_block < SAYS_NOTHING)
+		return interval;
+	if (t->seen_blocks > 1) {
+		double unequal = t->variance_blocks > 0
+				     ? t->heaviest_block * t->sampled_blocks / t->variance_blocks
+				     : 1;
+
+		factor = fmin(3.5, pow(fmax(1, unequal), 16));
+	}
+	return factor * fmax(1, t->heaviest_block) * (interval / t->largest_interval);
+}
+
+struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval)
+{
+	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
+
+	if (t->seen_blocks > 0) {
+		/* The row's own samples may be of a time when more were taken. */
+		double unseen = fmax(t->largest_interval, trace_interval);
+
+		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes, t->variance_bytes,
+					 t->seen_bytes, t->seen_blocks, unseen);
+		e.blocks = sampled_figure(t->exact_blocks, t->sampled_blocks, t->variance_blocks,
+					  t->seen_blocks, t->seen_blocks, unseen_blocks(t, unseen));
+		return e;
+	}
+	e.bytes = exact_figure(t->exact_bytes);
+	e.blocks = exact_figure(t->exact_blocks);
+	if (trace_interval > 1) {
+		/* Not seen is less than 3 R with 95 %: e^-3 = .05. A block has at least a byte. */
+		e.bytes.high += 3 * trace_interval;
+		e.blocks.high += 3 * trace_interval;
+	}
+	return e;
+}

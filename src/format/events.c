@@ -1,0 +1,1733 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The EVNT chunk, both ways. doc/FORMAT.md, "EVNT", says what the columns mean.
+ *
+ * What an allocation is has three forms. Sampled traces have few events and many stacks, so each
+ * allocation says its own stack (FORM_DIRECT). Exact traces have few stacks and many events, so the
+ * chunk has a dictionary: of stacks, with sizes apart (FORM_SITES), or of stacks and sizes together
+ * (FORM_PAIRS).
+ *
+ * Which block a free names has four ways: how far back it is, how far from the one before, its
+ * place on the stack of live blocks of this chunk, or, told by the allocation, after how many
+ * events it comes. What is shortest differs from program to program and from one phase to the
+ * next, so a writer tries all of them now and then and stays with the best for some chunks.
+ *
+ *	alloc a, alloc b, alloc c, free b, free c, free a
+ *	back:	1 0 2		(allocations after it)
+ *	step:	+1 +1 -2	(from the last one)
+ *	rank:	1 0 0		(live ones that are younger)
+ *	life:	5 2 2		(events, of a, b, c)
+ */
+#include "format/events.h"
+
+#include <mayfly/trace.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+#include "format/varint.h"
+
+#define UNIT_MOST	 1000000000u
+#define FINEST_ERROR	 10000	/* ns, of times in exact traces */
+#define COARSEST_ERROR	 640000 /* at most this; doubled from the finest */
+#define RANK_ESCAPE	 64	/* a block deeper than this is named otherwise */
+#define MANY_EVENTS	 32768	/* in a chunk after which choices are kept */
+#define ERROR_UNITS	 5	/* units of time that times of exact traces may be wrong by */
+#define TRIAL_CHUNKS	 16	/* chunks until all ways are tried again */
+#define TRIAL_PART	 16	/* a trial looks at this part of a large chunk */
+#define COLUMNS_KNOWN	 (UINT64_C(0x0000aaaaaaaaaaaa) | UINT64_C(1) << COLUMN_ALLOC_LABELS)
+#define ROOM_FOR_COLUMNS 24
+
+enum { FORM_DIRECT, FORM_SITES, FORM_PAIRS, FORMS };
+enum { WAY_BACK, WAY_STEP, WAY_RANK, WAY_RANK_BACK, WAY_LIFE, WAYS };
+enum { KINDS_RUNS, KINDS_BITS, KINDS };
+enum question { FORM, WAY, KIND, QUESTIONS }; /* what a writer decides */
+#define MOST_WAYS 8			      /* of any of them */
+
+/* ---- what both sides keep while they go through the events ---- */
+
+/* The last two distinct sizes at a site (of a frame, with FORM_DIRECT), of this chunk only. */
+struct recent_sizes {
+	uint64_t last, before;
+	uint32_t chunk;
+};
+
+/*
+ * The chunk's live blocks, youngest on top. A block that was freed by another name than its rank is
+ * only marked, and taken off when a search comes by.
+ */
+struct live_stack {
+	uint32_t *block; /* indices of allocations, ascending */
+	size_t count;
+	uint64_t *dead;	    /* bits */
+	uint32_t dead_most; /* no block of this index or above is dead and still on the stack */
+};
+
+static inline void live_push(struct live_stack *s, uint32_t index)
+{
+	s->block[s->count++] = index;
+}
+
+static inline bool live_is_dead(const struct live_stack *s, uint32_t index)
+{
+	return s->dead[index / 64] >> (index % 64) & 1;
+}
+
+static inline void live_mark(struct live_stack *s, uint32_t index)
+{
+	s->dead[index / 64] |= (uint64_t)1 << (index % 64);
+	if (index >= s->dead_most)
+		s->dead_most = index + 1;
+}
+
+/* Closes the gap at a place. */
+static inline void live_remove(struct live_stack *s, size_t at)
+{
+	for (s->count--; at < s->count; at++)
+		s->block[at] = s->block[at + 1];
+}
+
+/* Takes off the dead ones among the youngest, down to the live one at this rank. */
+static void live_clean(struct live_stack *s, size_t rank)
+{
+	size_t from = s->count, live = 0, to;
+
+	while (from && live <= rank)
+		live += !live_is_dead(s, s->block[--from]);
+	to = from;
+	for (size_t at = from; at < s->count; at++) {
+		s->block[to] = s->block[at];
+		to += !live_is_dead(s, s->block[at]);
+	}
+	s->dead_most = live > rank ? s->block[from] : 0;
+	s->count = to;
+}
+
+/* Takes off the block that has `rank` live ones above it. False: there are not so many. */
+static inline bool live_take(struct live_stack *s, size_t rank, uint32_t *index)
+{
+	if (rank >= s->count || s->block[s->count - 1 - rank] < s->dead_most) {
+		live_clean(s, rank);
+		if (rank >= s->count)
+			return false;
+	}
+	*index = s->block[s->count - 1 - rank];
+	live_remove(s, s->count - 1 - rank);
+	return true;
+}
+
+/* The inverse: takes the block off and returns its rank. From RANK_ESCAPE on: it is marked. */
+static size_t live_find(struct live_stack *s, uint32_t index)
+{
+	size_t rank = 0;
+
+	if (s->count >= RANK_ESCAPE && s->block[s->count - RANK_ESCAPE] > index &&
+	    s->block[s->count - RANK_ESCAPE] >= s->dead_most) {
+		live_mark(s, index); /* so many live ones are above it */
+		return RANK_ESCAPE;
+	}
+	if (index < s->dead_most)
+		live_clean(s, 4 * RANK_ESCAPE); /* the next time is far */
+	while (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] > index)
+		rank++;
+	if (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] == index) {
+		live_remove(s, s->count - 1 - rank);
+		return rank;
+	}
+	live_mark(s, index);
+	return RANK_ESCAPE;
+}
+
+/* Flags that need not be said: a realloc frees and allocates at once, and a temporary block is the
+ * last one that its thread has allocated. */
+static inline uint8_t expected_free_flags(bool realloc_follows, bool is_last)
+{
+	return (uint8_t)((realloc_follows ? MAYFLY_FLAG_REALLOC : 0) |
+			 (is_last ? MAYFLY_FLAG_TEMPORARY : 0));
+}
+
+/* ---- writing: memory ---- */
+
+struct pair {
+	uint64_t size;
+	uint32_t site, id;
+	uint32_t chunk;
+};
+
+struct number_of_node {
+	uint32_t chunk, id;
+};
+
+/* Which of several ways was best in a chunk, for how many more to use it without a trial. */
+struct decision {
+	unsigned best, left, pause;
+	double cost;	  /* bytes per event since the last trial; 0: not yet known */
+	uint64_t columns; /* ids that it has decided about in this chunk */
+};
+
+struct event_coder {
+	struct column_writer *columns;
+	struct bytes head;
+	uint64_t *memory; /* of the columns */
+	size_t memory_size;
+	struct recent_sizes *recent; /* of each frame or site */
+	size_t recent_size;
+	struct number_of_node *number; /* of each node: its site in this chunk */
+	size_t number_size;
+	struct pair *pair; /* a hash table */
+	size_t pair_size;
+	uint32_t *stack, *event_of, *thread_last, *thread_labels;
+	size_t stack_size, event_of_size, thread_last_size, thread_labels_size;
+	uint64_t *dead;
+	size_t dead_size;
+	uint8_t *site_flags;
+	size_t site_flags_size;
+	uint32_t chunk;
+	int64_t error;	 /* of times */
+	int64_t last_ns; /* time of the last event, as it will be read */
+	struct decision decision[QUESTIONS];
+	bool failed;
+};
+
+/* The numbers of the chunk's columns. */
+struct event_columns {
+	uint64_t *runs, *bits, *time, *time_events, *site, *node, *id, *size, *new_size;
+	uint64_t *pair_id, *pair_site, *pair_size, *thread, *hits, *interval, *flags;
+	uint64_t *rank, *back, *step, *life, *life_runs, *escape_back, *escape_step, *old_step;
+	uint64_t *free_thread, *free_flags, *labels;
+	size_t run_count, bit_bytes, segments, sites, nodes, new_sizes, pairs, escapes;
+	size_t life_run_count, olds;
+};
+
+struct event_coder *event_coder_new(struct column_writer *columns)
+{
+	struct event_coder *c = calloc(1, sizeof(*c));
+
+	if (c) {
+		c->columns = columns;
+		c->error = FINEST_ERROR;
+	}
+	return c;
+}
+
+void event_coder_free(struct event_coder *c)
+{
+	if (!c)
+		return;
+	bytes_free(&c->head);
+	free(c->memory);
+	free(c->recent);
+	free(c->number);
+	free(c->pair);
+	free(c->stack);
+	free(c->event_of);
+	free(c->thread_last);
+	free(c->thread_labels);
+	free(c->dead);
+	free(c->site_flags);
+	free(c);
+}
+
+/* An array of at least `want` items; what it gains is zero when `zeroed`. */
+static void *grow(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
+		  bool zeroed)
+{
+	void *bigger;
+
+	if (want <= *size)
+		return array;
+	want += want / 4;
+	bigger = realloc(array, want * item);
+	if (!bigger) {
+		c->failed = true;
+		return array;
+	}
+	if (zeroed)
+		memset((char *)bigger + *size * item, 0, (want - *size) * item);
+	*size = want;
+	return bigger;
+}
+
+#define GROW(c, array, want, zeroed)                                                               \
+	((c)->array =                                                                              \
+	     grow((c), (c)->array, &(c)->array##_size, (want), sizeof(*(c)->array), (zeroed)))
+
+static bool give_memory(struct event_coder *c, struct event_columns *e,
+			const struct event_context *x, const struct event_batch *b)
+{
+	uint64_t **column[] = {
+	    &e->runs,	    &e->bits,	     &e->time,	      &e->time_events, &e->site,
+	    &e->node,	    &e->id,	     &e->size,	      &e->new_size,    &e->pair_id,
+	    &e->pair_site,  &e->pair_size,   &e->thread,      &e->hits,	       &e->interval,
+	    &e->flags,	    &e->rank,	     &e->back,	      &e->step,	       &e->life,
+	    &e->life_runs,  &e->escape_back, &e->escape_step, &e->old_step,    &e->free_thread,
+	    &e->free_flags, &e->labels,
+	};
+	const size_t count = sizeof(column) / sizeof(*column), room = b->events + 2;
+	size_t table = 64;
+
+	memset(e, 0, sizeof(*e));
+	while (table < 2 * b->allocs)
+		table *= 2;
+	if (++c->chunk == 0) {
+		/* The marks of 2^32 chunks ago would count. */
+		c->chunk = 1;
+		c->recent_size = c->number_size = c->pair_size = 0;
+	}
+	GROW(c, memory, room * count, false);
+	GROW(c, recent, (x->exact ? b->allocs : x->frames) + 1, true);
+	GROW(c, stack, b->allocs + 1, false);
+	GROW(c, dead, b->allocs / 64 + 1, false);
+	GROW(c, event_of, b->allocs + 1, false);
+	if (b->labelled)
+		GROW(c, thread_labels, x->threads + (size_t)1, false);
+	if (x->exact) {
+		GROW(c, number, x->nodes + 1, true);
+		GROW(c, thread_last, x->threads + (size_t)1, false);
+		GROW(c, site_flags, b->allocs + 1, false);
+		if (table > c->pair_size) {
+			free(c->pair);
+			c->pair = calloc(table, sizeof(*c->pair));
+			c->pair_size = c->pair ? table : 0;
+			c->failed |= !c->pair;
+		}
+	}
+	for (size_t i = 0; i < count && !c->failed; i++)
+		*column[i] = c->memory + i * room;
+	return !c->failed;
+}
+
+/* ---- writing: choices ---- */
+
+/* Columns that together say something, in one of several ways. */
+struct alternative {
+	struct column column[4];
+	size_t columns;
+	bool possible;
+};
+
+static void add_column(struct alternative *a, unsigned id, const uint64_t *value, size_t count)
+{
+	a->column[a->columns++] = (struct column){.id = id, .value = value, .count = count};
+	a->possible = true;
+}
+
+/* Whether a way has to be prepared: it is the one, or all are to be tried. */
+static bool wanted(const struct decision *d, unsigned way)
+{
+	return !d->left || d->best == way;
+}
+
+/* What an alternative costs, in large chunks only for a part of each of its columns. */
+static size_t size_of_sample(struct event_coder *c, const struct alternative *a, bool large,
+			     enum question question, unsigned way)
+{
+	struct alternative sample = *a;
+
+	for (size_t i = 0; large && i < a->columns; i++) {
+		struct column *column = &sample.column[i];
+
+		column->value += column->count / TRIAL_PART * (TRIAL_PART / 2);
+		column->count = (column->count + TRIAL_PART - 1) / TRIAL_PART;
+	}
+	return columns_size(c->columns, sample.column, sample.columns, question * MOST_WAYS + way);
+}
+
+static unsigned note_columns(struct decision *d, const struct alternative *a)
+{
+	d->columns = 0;
+	for (size_t i = 0; i < a->columns; i++)
+		d->columns |= (uint64_t)1 << a->column[i].id;
+	return d->best;
+}
+
+static unsigned decide(struct event_coder *c, enum question question, const struct alternative *a,
+		       unsigned count, bool remember)
+{
+	struct decision *d = &c->decision[question];
+	size_t least = SIZE_MAX;
+
+	if (d->left) {
+		d->left--;
+		return note_columns(d, &a[d->best]);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		size_t size;
+
+		if (!a[i].possible)
+			continue;
+		size = size_of_sample(c, &a[i], remember, question, i);
+		if (least == SIZE_MAX || size < least) {
+			least = size;
+			d->best = i;
+		}
+	}
+	/* The first chunks, where programs start, say little about the later ones. */
+	d->pause = d->pause ? d->pause * 2 : 1;
+	if (d->pause > TRIAL_CHUNKS)
+		d->pause = TRIAL_CHUNKS;
+	d->left = remember ? d->pause : 0;
+	d->cost = 0;
+	return note_columns(d, &a[d->best]);
+}
+
+/* The chunk is written. When what was decided costs much more or less than it did, the program does
+ * something else, and the next chunk tries again. */
+static void check_decision(struct event_coder *c, struct decision *d, size_t events)
+{
+	size_t size = 0;
+	double cost;
+
+	for (unsigned id = 0; id < COLUMNS_MOST; id++)
+		if (d->columns >> id & 1)
+			size += column_written(c->columns, id);
+	cost = (double)size / (double)events;
+	if (!d->cost) {
+		d->cost = cost;
+	} else if (cost > 1.25 * d->cost + 0.005 || cost < 0.7 * d->cost - 0.005) {
+		d->left = 0;
+		d->pause /= 2;
+	}
+}
+
+/* ---- writing: kinds and times ---- */
+
+static void put_runs(struct event_columns *e, const struct event_batch *b)
+{
+	e->run_count = 1;
+	e->runs[0] = 0;
+	/* Runs of allocations and of frees take turns; the first, of allocations, may be empty. */
+	for (size_t i = 0; i < b->events; i++) {
+		if ((e->run_count - 1) % 2 != b->is_free[i])
+			e->runs[e->run_count++] = 0;
+		e->runs[e->run_count - 1]++;
+	}
+}
+
+static void put_bits(struct event_columns *e, const struct event_batch *b)
+{
+	e->bit_bytes = (b->events + 7) / 8;
+	for (size_t i = 0; i < e->bit_bytes; i++) {
+		size_t left = b->events - 8 * i;
+		unsigned byte = 0;
+
+		for (unsigned k = 0; k < 8 && k < left; k++)
+			byte |= (unsigned)(b->is_free[8 * i + k] != 0) << k;
+		e->bits[i] = byte;
+	}
+}
+
+static int64_t to_units(int64_t ns, int64_t unit)
+{
+	return ns / unit - (ns % unit < 0);
+}
+
+static void put_times(struct event_columns *e, const struct event_batch *b, int64_t unit)
+{
+	int64_t now = to_units(b->time_ns[0], unit);
+
+	for (size_t i = 0; i < b->events; i++) {
+		int64_t time = to_units(b->time_ns[i], unit);
+
+		e->time[i] = (uint64_t)(time - now);
+		now = time;
+	}
+}
+
+/*
+ * A broken line through the times of the events, never further from one than the error. `now` is
+ * where its last corner is; [low, high] are the slopes that a next part may have so far.
+ */
+struct broken_line {
+	int64_t unit, now;
+	size_t event;
+	double low, high;
+};
+
+static double ns_between(int64_t from, int64_t to)
+{
+	return to >= from ? (double)((uint64_t)to - (uint64_t)from)
+			  : -(double)((uint64_t)from - (uint64_t)to);
+}
+
+/* Puts a corner at event `last`. */
+static void end_part(struct event_columns *e, const struct event_batch *b, struct broken_line *l,
+		     size_t last)
+{
+	double events = (double)(last - l->event);
+	double wanted = ns_between(l->now, b->time_ns[last]);
+	uint64_t step, most = (uint64_t)TRACE_LATEST_NS - (uint64_t)l->now;
+
+	if (wanted < l->low * events)
+		wanted = l->low * events;
+	if (wanted > l->high * events)
+		wanted = l->high * events;
+	if (events == 1)
+		wanted = ns_between(l->now, b->time_ns[last]);
+	step = wanted > 0 ? (uint64_t)(wanted / (double)l->unit + 0.5) : 0;
+	if (step > most / (uint64_t)l->unit)
+		step = most / (uint64_t)l->unit;
+	e->time_events[e->segments] = last - l->event - 1;
+	e->time[e->segments++] = step;
+	l->now += (int64_t)(step * (uint64_t)l->unit);
+	l->event = last;
+	l->low = 0;
+	l->high = 1e300;
+}
+
+/*
+ * Returns where the line ends. A corner lies in a whole unit, so up to half of one beside its best
+ * place, and where a chunk begins it may have to be moved up by a unit.
+ */
+static int64_t put_line(struct event_columns *e, const struct event_batch *b, int64_t unit,
+			int64_t base)
+{
+	const double within = (double)((ERROR_UNITS - 1) * unit - unit / 2 - 2);
+	struct broken_line l = {unit, base * unit, 0, 0, 1e300};
+
+	for (size_t i = 1; i < b->events;) {
+		double gap = ns_between(l.now, b->time_ns[i]), events = (double)(i - l.event);
+		double low = gap - within, high = gap + within > 0 ? gap + within : 0;
+
+		/* Few events make the slopes narrower, and only those need a division. */
+		if (low > l.high * events || high < l.low * events) {
+			end_part(e, b, &l, i - 1);
+			continue;
+		}
+		if (low > l.low * events)
+			l.low = low / events;
+		if (high < l.high * events)
+			l.high = high / events;
+		/* Far away a double is no longer exact to the nanosecond. */
+		if (gap > 1e15 && i - l.event == 1)
+			end_part(e, b, &l, i);
+		i++;
+	}
+	if (l.event + 1 < b->events)
+		end_part(e, b, &l, b->events - 1);
+	return l.now;
+}
+
+/* ---- writing: allocations ---- */
+
+/* The chain whose last node is `node`, or SIZE_MAX. */
+static size_t find_chain(const struct event_context *x, uint32_t node)
+{
+	size_t low = 0, high = x->chains;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (x->chain_end[middle] < node)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < x->chains && x->chain_end[low] == node ? low : SIZE_MAX;
+}
+
+static void put_site(struct event_columns *e, const struct event_context *x, size_t *next_chain,
+		     uint32_t node)
+{
+	size_t chain = *next_chain < x->chains && x->chain_end[*next_chain] == node
+			   ? *next_chain
+			   : find_chain(x, node);
+
+	if (chain == SIZE_MAX || chain > *next_chain) {
+		e->site[e->sites] = 1;
+		e->node[e->nodes++] = node;
+	} else if (chain == *next_chain) {
+		e->site[e->sites] = 0;
+		++*next_chain;
+	} else {
+		e->site[e->sites] = 2 + (*next_chain - 1 - chain);
+	}
+	e->sites++;
+}
+
+static inline struct recent_sizes *sizes_at(struct recent_sizes *recent, uint32_t chunk,
+					    size_t place)
+{
+	struct recent_sizes *r = &recent[place];
+
+	if (r->chunk != chunk) {
+		r->chunk = chunk;
+		r->last = r->before = 0;
+	}
+	return r;
+}
+
+/* Where FORM_DIRECT keeps the sizes of a node. */
+static inline size_t size_place(const struct event_context *x, uint32_t node)
+{
+	return node ? x->node[node].frame : x->frames;
+}
+
+/* Without jumps, as sizes are hard to foretell: a new one that does not count is written over. */
+static inline void put_size(struct event_columns *e, size_t i, struct recent_sizes *r,
+			    uint64_t size)
+{
+	const uint64_t last = r->last, before = r->before;
+	const bool other = size != last, new = other &(size != before);
+
+	e->size[i] = (uint64_t)other + new;
+	e->new_size[e->new_sizes] = size;
+	e->new_sizes += new;
+	r->before = other ? last : before;
+	r->last = size;
+}
+
+static void put_direct(struct event_coder *c, struct event_columns *e,
+		       const struct event_context *x, const struct event_batch *b)
+{
+	size_t next_chain = x->first_chain;
+
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint64_t interval = (uint64_t)1 << b->interval_log2[i];
+
+		put_site(e, x, &next_chain, b->node[i]);
+		put_size(e, i, sizes_at(c->recent, c->chunk, size_place(x, b->node[i])),
+			 b->size[i]);
+		e->hits[i] = varint_zigzag((int64_t)b->hits[i] - (b->size[i] >= interval ? 0 : 1));
+		e->interval[i] = b->interval_log2[i];
+		e->flags[i] = b->alloc_flags[i];
+	}
+}
+
+static bool all_zero(const void *data, size_t size)
+{
+	const uint8_t *at = data;
+	uint64_t all = 0;
+
+	for (; size >= 8 && !all; size -= 8, at += 8)
+		all |= bytes_load(at);
+	while (size--)
+		all |= *at++;
+	return !all;
+}
+
+/* What is mostly zero in exact traces. */
+static void put_rare(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
+{
+	if (!all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+		for (size_t i = 0; i < b->allocs; i++)
+			e->hits[i] = b->hits[i];
+	if (!all_zero(b->interval_log2, b->allocs))
+		for (size_t i = 0; i < b->allocs; i++)
+			e->interval[i] = b->interval_log2[i];
+	if (all_zero(b->alloc_flags, b->allocs))
+		return;
+	memset(c->site_flags, 0, e->sites);
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint8_t *last = &c->site_flags[e->id[i]];
+
+		e->flags[i] = b->alloc_flags[i] ^ *last;
+		*last = b->alloc_flags[i];
+	}
+}
+
+/* The chunk's sites, numbered as they come. */
+static void put_sites(struct event_coder *c, struct event_columns *e, const struct event_context *x,
+		      const struct event_batch *b)
+{
+	size_t next_chain = x->first_chain;
+
+	for (size_t i = 0; i < b->allocs; i++) {
+		struct number_of_node *n = &c->number[b->node[i]];
+
+		if (n->chunk != c->chunk) {
+			n->chunk = c->chunk;
+			n->id = (uint32_t)e->sites;
+			put_site(e, x, &next_chain, b->node[i]);
+		}
+		e->id[i] = n->id;
+	}
+}
+
+static void put_sizes(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
+{
+	for (size_t i = 0; i < b->allocs; i++)
+		put_size(e, i, sizes_at(c->recent, c->chunk, e->id[i]), b->size[i]);
+}
+
+/* False: there are so many pairs that it is not worth while. */
+static bool put_pairs(struct event_coder *c, struct event_columns *e, const struct event_batch *b,
+		      bool give_up)
+{
+	const size_t mask = c->pair_size - 1, most = give_up ? b->allocs / 2 : b->allocs;
+	uint32_t next_site = 0;
+
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint32_t site = (uint32_t)e->id[i];
+		uint64_t hash = (b->size[i] ^ (uint64_t)site << 40) * UINT64_C(0x9e3779b97f4a7c15);
+		size_t at = hash >> 32 & mask;
+		struct pair *p = &c->pair[at];
+
+		while (p->chunk == c->chunk && (p->site != site || p->size != b->size[i])) {
+			at = (at + 1) & mask;
+			p = &c->pair[at];
+		}
+		if (p->chunk != c->chunk) {
+			if (e->pairs == most)
+				return false;
+			*p = (struct pair){b->size[i], site, (uint32_t)e->pairs, c->chunk};
+			e->pair_site[e->pairs] = next_site - site;
+			next_site += site == next_site;
+			e->pair_size[e->pairs++] = b->size[i];
+		}
+		e->pair_id[i] = p->id;
+	}
+	return true;
+}
+
+/* ---- writing: frees ---- */
+
+/* How deep on the stack of live blocks; what is not among the first is escaped. */
+static void put_ranks(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
+{
+	struct live_stack live = {.block = c->stack, .dead = c->dead};
+	uint64_t last = b->first_sample;
+	size_t allocs = 0, frees = 0;
+
+	memset(c->dead, 0, (b->allocs / 64 + 1) * sizeof(*c->dead));
+	for (size_t i = 0; i < b->events; i++) {
+		uint64_t number;
+		size_t rank = RANK_ESCAPE;
+
+		if (!b->is_free[i]) {
+			live_push(&live, (uint32_t)allocs++);
+			continue;
+		}
+		number = b->freed[frees];
+		if (number >= b->first_sample)
+			rank = live_find(&live, (uint32_t)(number - b->first_sample));
+		e->rank[frees++] = rank;
+		if (rank < RANK_ESCAPE)
+			continue;
+		e->escape_back[e->escapes] = b->first_sample + allocs - 1 - number;
+		e->escape_step[e->escapes++] = varint_zigzag((int64_t)(number - last));
+		last = number;
+	}
+}
+
+/* Each way alone, without jumps, as kinds are hard to foretell: what does not count is written
+ * over. */
+static void put_back(struct event_columns *e, const struct event_batch *b)
+{
+	const size_t all_frees = b->events - b->allocs;
+	uint64_t newest = b->first_sample - 1;
+	size_t frees = 0;
+
+	for (size_t i = 0; i < b->events && frees < all_frees; i++) {
+		e->back[frees] = newest - b->freed[frees];
+		frees += b->is_free[i] != 0;
+		newest += !b->is_free[i];
+	}
+}
+
+static void put_steps(struct event_columns *e, const struct event_batch *b)
+{
+	const size_t all_frees = b->events - b->allocs;
+	uint64_t last = b->first_sample;
+
+	for (size_t i = 0; i < all_frees; i++) {
+		e->step[i] = varint_zigzag((int64_t)(b->freed[i] - last));
+		last = b->freed[i];
+	}
+}
+
+/* Lifetimes, and the kinds of those events that no lifetime foretells. */
+static void put_lives(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
+{
+	uint64_t last = b->first_sample;
+	size_t allocs = 0, frees = 0;
+
+	e->life_run_count = 1;
+	e->life_runs[0] = 0;
+	for (size_t i = 0; i < b->events; i++) {
+		bool is_free = b->is_free[i];
+
+		if (is_free) {
+			uint64_t number = b->freed[frees++];
+
+			if (number >= b->first_sample) {
+				size_t local = (size_t)(number - b->first_sample);
+
+				e->life[local] = i - c->event_of[local];
+				continue;
+			}
+			e->old_step[e->olds++] = varint_zigzag((int64_t)(number - last));
+			last = number;
+		} else {
+			e->life[allocs] = 0;
+			c->event_of[allocs++] = (uint32_t)i;
+		}
+		if ((e->life_run_count - 1) % 2 != is_free)
+			e->life_runs[e->life_run_count++] = 0;
+		e->life_runs[e->life_run_count - 1]++;
+	}
+}
+
+static uint32_t expected_thread(const struct event_batch *b, uint64_t number, uint32_t thread)
+{
+	return number >= b->first_sample ? b->thread[number - b->first_sample] : thread;
+}
+
+/* Threads and flags with FORM_DIRECT. */
+static void put_direct_threads(struct event_columns *e, const struct event_batch *b)
+{
+	size_t allocs = 0, frees = 0;
+	uint32_t thread = 0;
+
+	for (size_t i = 0; i < b->events; i++) {
+		uint32_t expected;
+
+		if (!b->is_free[i]) {
+			thread = b->thread[allocs];
+			e->thread[allocs++] = thread;
+			continue;
+		}
+		expected = expected_thread(b, b->freed[frees], thread);
+		thread = b->free_thread[frees];
+		e->free_thread[frees] = thread == expected ? 0 : 1 + (uint64_t)thread;
+		e->free_flags[frees] = b->free_flags[frees];
+		frees++;
+	}
+}
+
+/* allocs: how many there are up to this event, which is a free. */
+static inline bool realloc_follows(const struct event_batch *b, size_t event, size_t allocs)
+{
+	return event + 1 < b->events && allocs < b->allocs &&
+	       (!b->is_free[event + 1] & !!(b->alloc_flags[allocs] & MAYFLY_FLAG_REALLOC));
+}
+
+/* False: all are of thread 0, and their column is left out. */
+static bool many_threads(const struct event_batch *b)
+{
+	return !all_zero(b->thread, b->allocs * sizeof(*b->thread)) ||
+	       !all_zero(b->free_thread, (b->events - b->allocs) * sizeof(*b->free_thread));
+}
+
+static void put_threads(struct event_coder *c, struct event_columns *e,
+			const struct event_context *x, const struct event_batch *b)
+{
+	size_t allocs = 0, frees = 0;
+
+	memset(c->thread_last, 0xff, x->threads * sizeof(*c->thread_last));
+	for (size_t i = 0; i < b->events; i++) {
+		uint32_t thread;
+		uint64_t local;
+		bool is_last;
+
+		if (!b->is_free[i]) {
+			thread = b->thread[allocs];
+			e->thread[i] = thread;
+			c->thread_last[thread] = (uint32_t)allocs++;
+			continue;
+		}
+		thread = b->free_thread[frees];
+		e->thread[i] = thread;
+		local = b->freed[frees] - b->first_sample;
+		is_last = local == c->thread_last[thread];
+		e->free_flags[frees] = b->free_flags[frees] ^
+				       expected_free_flags(realloc_follows(b, i, allocs), is_last);
+		frees++;
+	}
+}
+
+/* The same for a chunk of thread 0 only. Without jumps, as kinds are hard to foretell; columns have
+ * room for one number more. */
+static void put_one_thread(struct event_columns *e, const struct event_batch *b)
+{
+	uint64_t last = b->first_sample - 1;
+	size_t allocs = 0, frees = 0;
+	const size_t all_frees = b->events - b->allocs;
+
+	for (size_t i = 0; i < b->events && frees < all_frees; i++) {
+		const bool is_free = b->is_free[i];
+		bool is_last = allocs && b->freed[frees] == last;
+
+		e->free_flags[frees] = b->free_flags[frees] ^
+				       expected_free_flags(realloc_follows(b, i, allocs), is_last);
+		frees += is_free;
+		allocs += !is_free;
+		last += !is_free;
+	}
+}
+
+/* A thread's labels stay the same for many blocks. */
+static void put_labels(struct event_coder *c, struct event_columns *e,
+		       const struct event_context *x, const struct event_batch *b)
+{
+	memset(c->thread_labels, 0, x->threads * sizeof(*c->thread_labels));
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint32_t *last = &c->thread_labels[b->thread[i]];
+
+		e->labels[i] = b->labels[i] == *last ? 0 : 1 + (uint64_t)b->labels[i];
+		*last = b->labels[i];
+	}
+}
+
+/* ---- writing: the chunk ---- */
+
+/* What the head says besides the counts of the batch. */
+struct event_head {
+	uint64_t form, way, kinds, unit, error;
+	uint64_t sites, nodes, pairs, new_sizes, runs, olds, segments;
+	int64_t base;
+};
+
+static void put_head(struct bytes *to, const struct event_head *h, const struct event_batch *b)
+{
+	to->used = 0;
+	to->failed = false;
+	bytes_put_u(to, b->events);
+	bytes_put_u(to, b->allocs);
+	bytes_put_u(to, b->first_sample);
+	bytes_put_u(to, h->form);
+	bytes_put_u(to, h->way);
+	bytes_put_u(to, h->kinds);
+	bytes_put_u(to, h->sites);
+	bytes_put_u(to, h->nodes);
+	bytes_put_u(to, h->pairs);
+	bytes_put_u(to, h->new_sizes);
+	bytes_put_u(to, h->runs);
+	bytes_put_u(to, h->olds);
+	bytes_put_u(to, h->segments);
+	bytes_put_u(to, h->unit);
+	bytes_put_u(to, h->error);
+	bytes_put_s(to, h->base);
+}
+
+/* The chunk's columns, as they are found. */
+struct chunk_columns {
+	struct column column[ROOM_FOR_COLUMNS];
+	size_t count;
+	bool remember; /* it is a large chunk: what is best is kept for the next ones */
+};
+
+static void use_column(struct chunk_columns *to, unsigned id, const uint64_t *value, size_t count)
+{
+	to->column[to->count++] = (struct column){.id = id, .value = value, .count = count};
+}
+
+static void use_alternative(struct chunk_columns *to, const struct alternative *a)
+{
+	memcpy(to->column + to->count, a->column, a->columns * sizeof(*a->column));
+	to->count += a->columns;
+}
+
+static void write_allocs(struct event_coder *c, struct event_columns *e,
+			 const struct event_context *x, const struct event_batch *b,
+			 struct event_head *h, struct chunk_columns *to)
+{
+	struct alternative form[FORMS] = {0};
+
+	if (!x->exact) {
+		h->form = FORM_DIRECT;
+		put_direct(c, e, x, b);
+		add_column(&form[FORM_DIRECT], COLUMN_ALLOC_SIZE, e->size, b->allocs);
+		add_column(&form[FORM_DIRECT], COLUMN_ALLOC_NEW_SIZE, e->new_size, e->new_sizes);
+	} else {
+		put_sites(c, e, x, b);
+		put_rare(c, e, b);
+		if (wanted(&c->decision[FORM], FORM_SITES)) {
+			put_sizes(c, e, b);
+			add_column(&form[FORM_SITES], COLUMN_ALLOC_ID, e->id, b->allocs);
+			add_column(&form[FORM_SITES], COLUMN_ALLOC_SIZE, e->size, b->allocs);
+			add_column(&form[FORM_SITES], COLUMN_ALLOC_NEW_SIZE, e->new_size,
+				   e->new_sizes);
+		}
+		if (wanted(&c->decision[FORM], FORM_PAIRS) &&
+		    put_pairs(c, e, b, !c->decision[FORM].left)) {
+			add_column(&form[FORM_PAIRS], COLUMN_ALLOC_PAIR, e->pair_id, b->allocs);
+			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SITE, e->pair_site, e->pairs);
+			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SIZE, e->pair_size, e->pairs);
+		}
+		h->form = decide(c, FORM, form, FORMS, to->remember);
+	}
+	h->sites = e->sites;
+	h->nodes = e->nodes;
+	h->pairs = h->form == FORM_PAIRS ? e->pairs : 0;
+	h->new_sizes = h->form == FORM_PAIRS ? 0 : e->new_sizes;
+	use_column(to, COLUMN_ALLOC_SITE, e->site, e->sites);
+	use_column(to, COLUMN_ALLOC_NODE, e->node, e->nodes);
+	use_alternative(to, &form[h->form]);
+	if (h->form == FORM_DIRECT || !all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+		use_column(to, COLUMN_ALLOC_HITS, e->hits, b->allocs);
+	if (h->form == FORM_DIRECT || !all_zero(b->interval_log2, b->allocs))
+		use_column(to, COLUMN_ALLOC_INTERVAL, e->interval, b->allocs);
+	if (h->form == FORM_DIRECT || !all_zero(b->alloc_flags, b->allocs))
+		use_column(to, COLUMN_ALLOC_FLAGS, e->flags, b->allocs);
+}
+
+/* The kinds of all events, for the ways that do not foretell frees. */
+static void choose_kinds(struct event_coder *c, struct event_columns *e,
+			 const struct event_batch *b, bool remember, struct event_head *h,
+			 struct alternative *chosen)
+{
+	struct alternative kinds[KINDS] = {0};
+
+	if (wanted(&c->decision[KIND], KINDS_RUNS)) {
+		put_runs(e, b);
+		add_column(&kinds[KINDS_RUNS], COLUMN_EVENT_KIND, e->runs, e->run_count);
+	}
+	if (wanted(&c->decision[KIND], KINDS_BITS)) {
+		put_bits(e, b);
+		add_column(&kinds[KINDS_BITS], COLUMN_EVENT_BITS, e->bits, e->bit_bytes);
+	}
+	h->kinds = decide(c, KIND, kinds, KINDS, remember);
+	h->runs = h->kinds == KINDS_RUNS ? e->run_count : 0;
+	*chosen = kinds[h->kinds];
+}
+
+static void write_frees(struct event_coder *c, struct event_columns *e, const struct event_batch *b,
+			struct event_head *h, struct chunk_columns *to)
+{
+	const size_t frees = b->events - b->allocs;
+	struct alternative way[WAYS] = {0}, kinds = {0};
+
+	/* WAY_LIFE says kinds by itself. */
+	if (!c->decision[WAY].left || c->decision[WAY].best != WAY_LIFE)
+		choose_kinds(c, e, b, to->remember, h, &kinds);
+	else
+		c->decision[KIND].columns = 0;
+	for (unsigned i = 0; i < WAY_LIFE; i++)
+		way[i] = kinds;
+	if (wanted(&c->decision[WAY], WAY_BACK))
+		put_back(e, b);
+	if (wanted(&c->decision[WAY], WAY_STEP))
+		put_steps(e, b);
+	add_column(&way[WAY_BACK], COLUMN_FREE_BACK, e->back, frees);
+	add_column(&way[WAY_STEP], COLUMN_FREE_STEP, e->step, frees);
+	if (wanted(&c->decision[WAY], WAY_RANK) || wanted(&c->decision[WAY], WAY_RANK_BACK))
+		put_ranks(c, e, b);
+	add_column(&way[WAY_RANK], COLUMN_FREE_RANK, e->rank, frees);
+	add_column(&way[WAY_RANK], COLUMN_FREE_STEP, e->escape_step, e->escapes);
+	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_RANK, e->rank, frees);
+	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_BACK, e->escape_back, e->escapes);
+	if (wanted(&c->decision[WAY], WAY_LIFE))
+		put_lives(c, e, b);
+	add_column(&way[WAY_LIFE], COLUMN_FREE_LIFE, e->life, b->allocs);
+	add_column(&way[WAY_LIFE], COLUMN_EVENT_KIND, e->life_runs, e->life_run_count);
+	add_column(&way[WAY_LIFE], COLUMN_FREE_STEP, e->old_step, e->olds);
+	h->way = decide(c, WAY, way, WAYS, to->remember);
+	if (h->way == WAY_LIFE) {
+		h->kinds = KINDS_RUNS;
+		h->runs = e->life_run_count;
+	}
+	h->olds = h->way == WAY_LIFE ? e->olds : h->way < WAY_RANK ? 0 : e->escapes;
+	use_alternative(to, &way[h->way]);
+	use_column(to, COLUMN_FREE_FLAGS, e->free_flags, frees);
+}
+
+/* Times may take an eighth of the chunk; a coarser or finer error is for the next one. */
+static void adapt_error(struct event_coder *c, size_t chunk)
+{
+	size_t times = column_written(c->columns, COLUMN_TIME_STEP) +
+		       column_written(c->columns, COLUMN_TIME_EVENTS);
+
+	if (times > chunk / 8 && c->error < COARSEST_ERROR)
+		c->error *= 2;
+	else if (times < chunk / 40 && c->error > FINEST_ERROR)
+		c->error /= 2;
+}
+
+/* Times must not go back, and the line of the chunk before may end above the truth. */
+static void choose_unit(struct event_coder *c, const struct event_batch *b, struct event_head *h)
+{
+	const int64_t first = b->time_ns[0];
+	int64_t unit, above;
+
+	for (;; c->error *= 2) {
+		unit = c->error / ERROR_UNITS;
+		h->base = to_units(first, unit);
+		/* Far above: these are events of another trace. */
+		above = c->chunk > 1 && c->last_ns > first ? c->last_ns - first : 0;
+		if (c->chunk > 1 && c->last_ns > h->base * unit && above <= 2 * COARSEST_ERROR)
+			h->base = -to_units(-c->last_ns, unit);
+		if (c->error >= COARSEST_ERROR || h->base * unit - first <= c->error)
+			break;
+	}
+	h->unit = (uint64_t)unit;
+	h->error = (uint64_t)c->error;
+}
+
+void events_write(struct event_coder *c, const struct event_context *x, const struct event_batch *b,
+		  struct bytes *out)
+{
+	struct chunk_columns to = {.remember = b->events >= MANY_EVENTS};
+	struct event_head h = {0};
+	struct event_columns e;
+	size_t before = out->used;
+
+	if (!b->events)
+		return;
+	if (!give_memory(c, &e, x, b)) {
+		out->failed = true;
+		return;
+	}
+	write_allocs(c, &e, x, b, &h, &to);
+	h.unit = h.error = x->unit_ns;
+	h.base = to_units(b->time_ns[0], x->unit_ns);
+	if (x->exact)
+		choose_unit(c, b, &h);
+	if (x->exact) {
+		c->last_ns = put_line(&e, b, (int64_t)h.unit, h.base);
+		use_column(&to, COLUMN_TIME_STEP, e.time, e.segments);
+		use_column(&to, COLUMN_TIME_EVENTS, e.time_events, e.segments);
+		if (many_threads(b)) {
+			put_threads(c, &e, x, b);
+			use_column(&to, COLUMN_EVENT_THREAD, e.thread, b->events);
+		} else {
+			put_one_thread(&e, b);
+		}
+	} else {
+		put_times(&e, b, x->unit_ns);
+		put_direct_threads(&e, b);
+		use_column(&to, COLUMN_EVENT_TIME, e.time, b->events);
+		use_column(&to, COLUMN_ALLOC_THREAD, e.thread, b->allocs);
+		use_column(&to, COLUMN_FREE_THREAD, e.free_thread, b->events - b->allocs);
+	}
+	if (b->labelled) {
+		put_labels(c, &e, x, b);
+		use_column(&to, COLUMN_ALLOC_LABELS, e.labels, b->allocs);
+	}
+	h.segments = e.segments;
+	write_frees(c, &e, b, &h, &to);
+	put_head(&c->head, &h, b);
+	chunk_write(c->columns, out, TRACE_EVENTS, &c->head, to.column, to.count);
+	if (!to.remember)
+		return;
+	for (unsigned i = 0; i < QUESTIONS; i++)
+		check_decision(c, &c->decision[i], b->events);
+	adapt_error(c, out->used - before);
+}
+
+/* ---- reading ---- */
+
+struct event_reader {
+	struct chunk_reader *r;
+	const struct event_context *x;
+	struct event_batch *b;
+	struct event_head h;
+	size_t frees;
+	uint32_t *site; /* of each allocation, with a dictionary */
+};
+
+static bool wrong(struct event_reader *e)
+{
+	chunk_fail(e->r, MAYFLY_E_DAMAGED);
+	return false;
+}
+
+static bool read_head(struct event_reader *e)
+{
+	struct varint_in *in = &e->r->head;
+	struct event_head *h = &e->h;
+	uint64_t events = varint_u(in), allocs = varint_u(in);
+
+	e->b->first_sample = varint_u(in);
+	h->form = varint_u(in);
+	h->way = varint_u(in);
+	h->kinds = varint_u(in);
+	h->sites = varint_u(in);
+	h->nodes = varint_u(in);
+	h->pairs = varint_u(in);
+	h->new_sizes = varint_u(in);
+	h->runs = varint_u(in);
+	h->olds = varint_u(in);
+	h->segments = varint_u(in);
+	h->unit = varint_u(in);
+	h->error = varint_u(in);
+	h->base = varint_s(in);
+	if (in->bad || events > TRACE_CHUNK_EVENTS || allocs > events || h->runs > events + 1 ||
+	    h->sites > allocs || h->nodes > h->sites || h->pairs > allocs ||
+	    h->new_sizes > allocs || h->olds > events - allocs || h->segments > events ||
+	    h->unit < 1 || h->unit > UNIT_MOST || h->error > TRACE_LATEST_NS ||
+	    e->b->first_sample > INT64_MAX)
+		return wrong(e);
+	if (h->form >= FORMS || h->way >= WAYS || h->kinds >= KINDS) {
+		chunk_fail(e->r, MAYFLY_E_VERSION);
+		return false;
+	}
+	if (h->form == FORM_DIRECT && h->sites != allocs)
+		return wrong(e);
+	e->b->events = (size_t)events;
+	e->b->allocs = (size_t)allocs;
+	e->b->time_error_ns = (int64_t)h->error;
+	e->frees = (size_t)(events - allocs);
+	return true;
+}
+
+static bool keep_time(struct event_reader *e, int64_t *now, uint64_t step, int64_t *to)
+{
+	int64_t ns;
+
+	if (step > INT64_MAX || __builtin_add_overflow(*now, (int64_t)step, now) ||
+	    __builtin_mul_overflow(*now, (int64_t)e->h.unit, &ns) || ns > TRACE_LATEST_NS ||
+	    ns < -TRACE_LATEST_NS)
+		return wrong(e);
+	*to = ns;
+	return true;
+}
+
+/* One part of the line: `events` times from `from` (which is not among them) to `to`. */
+static void read_part(int64_t *time, uint64_t events, int64_t from, int64_t to)
+{
+	uint64_t all = (uint64_t)to - (uint64_t)from;
+	uint64_t step = all / events, rest = all % events, more = 0;
+
+	for (uint64_t i = 0; i < events; i++) {
+		from += (int64_t)step;
+		more += rest;
+		from += more >= events;
+		more -= more >= events ? events : 0;
+		time[i] = from;
+	}
+}
+
+static bool read_line(struct event_reader *e, int64_t *time)
+{
+	size_t parts = (size_t)e->h.segments, at = 1;
+	const uint64_t *step = chunk_numbers(e->r, COLUMN_TIME_STEP, parts);
+	const uint64_t *events = chunk_numbers(e->r, COLUMN_TIME_EVENTS, parts);
+	int64_t now = e->h.base, corner, next;
+
+	if (!step || !events || !keep_time(e, &now, 0, &corner))
+		return false;
+	time[0] = corner;
+	for (size_t i = 0; i < parts; i++) {
+		if (events[i] >= e->b->events - at)
+			return wrong(e);
+		if (!keep_time(e, &now, step[i], &next))
+			return false;
+		read_part(time + at, events[i] + 1, corner, next);
+		at += (size_t)events[i] + 1;
+		corner = next;
+	}
+	return at == e->b->events || wrong(e);
+}
+
+static bool read_times(struct event_reader *e)
+{
+	int64_t *time = chunk_memory_dirty(e->r, e->b->events, sizeof(*time));
+	const uint64_t *step;
+	int64_t now = e->h.base;
+
+	if (!time)
+		return false;
+	e->b->time_ns = time;
+	if (!e->b->events)
+		return true;
+	if (e->h.form != FORM_DIRECT)
+		return read_line(e, time);
+	step = chunk_numbers(e->r, COLUMN_EVENT_TIME, e->b->events);
+	for (size_t i = 0; step && i < e->b->events; i++)
+		if (!keep_time(e, &now, step[i], &time[i]))
+			return false;
+	return step != NULL;
+}
+
+/* The nodes of the dictionary, or of all allocations. */
+static uint32_t *read_sites(struct event_reader *e)
+{
+	const struct event_context *x = e->x;
+	const size_t sites = (size_t)e->h.sites, nodes = (size_t)e->h.nodes;
+	const uint32_t *site = chunk_numbers32(e->r, COLUMN_ALLOC_SITE, sites);
+	const uint32_t *said = chunk_numbers32(e->r, COLUMN_ALLOC_NODE, nodes);
+	uint32_t *node = chunk_memory_dirty(e->r, sites, sizeof(*node));
+	size_t next_chain = x->first_chain, used = 0;
+	bool bad = false;
+
+	if (!site || !said || !node)
+		return NULL;
+	for (size_t i = 0; i < sites && !bad; i++) {
+		if (site[i] == 1) {
+			bad = used == nodes || said[used] > x->nodes;
+			node[i] = bad ? 0 : said[used++];
+		} else if (site[i]) {
+			bad = site[i] - 2 >= next_chain;
+			node[i] = bad ? 0 : x->chain_end[next_chain - 1 - (site[i] - 2)];
+		} else {
+			bad = next_chain >= x->chains;
+			node[i] = bad ? 0 : x->chain_end[next_chain++];
+		}
+	}
+	if (bad || used != nodes)
+		wrong(e);
+	return e->r->error ? NULL : node;
+}
+
+/* Sizes apart: place[i] says which two sizes are the last ones for allocation i. */
+static bool read_sizes(struct event_reader *e, const uint32_t *place, size_t places)
+{
+	const size_t allocs = e->b->allocs, new_sizes = (size_t)e->h.new_sizes;
+	const uint8_t *code = chunk_numbers8(e->r, COLUMN_ALLOC_SIZE, allocs);
+	const uint64_t *said = chunk_numbers(e->r, COLUMN_ALLOC_NEW_SIZE, new_sizes);
+	struct {
+		uint64_t last, before;
+	} *recent = chunk_memory(e->r, places, sizeof(*recent));
+	uint64_t *size = chunk_memory_dirty(e->r, allocs, sizeof(*size));
+	size_t used = 0;
+
+	if (!code || !said || !recent || !size)
+		return false;
+	for (size_t i = 0; i < allocs; i++) {
+		uint64_t last = recent[place[i]].last;
+
+		if (code[i]) {
+			if (code[i] > 2 || (code[i] == 2 && used == new_sizes))
+				return wrong(e);
+			recent[place[i]].last =
+			    code[i] == 1 ? recent[place[i]].before : said[used++];
+			recent[place[i]].before = last;
+			last = recent[place[i]].last;
+		}
+		size[i] = last;
+	}
+	e->b->size = size;
+	return used == new_sizes || wrong(e);
+}
+
+static bool read_direct(struct event_reader *e, uint32_t *node)
+{
+	uint32_t *place = chunk_memory_dirty(e->r, e->b->allocs, sizeof(*place));
+
+	if (!place)
+		return false;
+	for (size_t i = 0; i < e->b->allocs; i++)
+		place[i] = (uint32_t)size_place(e->x, node[i]);
+	e->b->node = node;
+	return read_sizes(e, place, (size_t)e->x->frames + 1);
+}
+
+static bool read_by_site(struct event_reader *e, const uint32_t *dictionary)
+{
+	const size_t allocs = e->b->allocs;
+	const uint32_t *id = chunk_numbers32(e->r, COLUMN_ALLOC_ID, allocs);
+	uint32_t *node = chunk_memory_dirty(e->r, allocs, sizeof(*node));
+
+	if (!id || !node)
+		return false;
+	for (size_t i = 0; i < allocs; i++) {
+		if (id[i] >= e->h.sites)
+			return wrong(e);
+		node[i] = dictionary[id[i]];
+	}
+	e->b->node = node;
+	e->site = (uint32_t *)id;
+	return read_sizes(e, id, (size_t)e->h.sites);
+}
+
+static bool read_by_pair(struct event_reader *e, const uint32_t *dictionary)
+{
+	const size_t allocs = e->b->allocs, pairs = (size_t)e->h.pairs;
+	uint32_t *id = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_PAIR, allocs);
+	const uint32_t *pair_site = chunk_numbers32(e->r, COLUMN_PAIR_SITE, pairs);
+	const uint64_t *pair_size = chunk_numbers(e->r, COLUMN_PAIR_SIZE, pairs);
+	struct {
+		uint64_t size;
+		uint32_t node, site;
+	} *pair = chunk_memory(e->r, pairs, sizeof(*pair));
+	uint32_t *node = chunk_memory_dirty(e->r, allocs, sizeof(*node));
+	uint64_t *size = chunk_memory_dirty(e->r, allocs, sizeof(*size));
+	uint32_t next_site = 0;
+
+	if (e->r->error)
+		return false;
+	for (size_t i = 0; i < pairs; i++) {
+		uint32_t site = next_site - pair_site[i];
+
+		if (pair_site[i] > next_site || site >= e->h.sites)
+			return wrong(e);
+		next_site += !pair_site[i];
+		pair[i].node = dictionary[site];
+		pair[i].site = site;
+		pair[i].size = pair_size[i];
+	}
+	for (size_t i = 0; i < allocs; i++) {
+		if (id[i] >= pairs)
+			return wrong(e);
+		node[i] = pair[id[i]].node;
+		size[i] = pair[id[i]].size;
+		id[i] = pair[id[i]].site;
+	}
+	e->b->node = node;
+	e->b->size = size;
+	e->site = id;
+	return true;
+}
+
+/* With FORM_DIRECT hits are told by how they differ from what is expected. */
+static bool read_expected_hits(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	const uint64_t *change = chunk_numbers(e->r, COLUMN_ALLOC_HITS, b->allocs);
+	uint32_t *hits = chunk_memory_dirty(e->r, b->allocs, sizeof(*hits));
+
+	if (!change || !hits)
+		return false;
+	for (size_t i = 0; i < b->allocs; i++) {
+		uint64_t expected = b->size[i] < (uint64_t)1 << b->interval_log2[i];
+		uint64_t value = varint_unzigzag(change[i]) + expected;
+
+		if (value > TRACE_MAX_HITS)
+			return wrong(e);
+		hits[i] = (uint32_t)value;
+	}
+	b->hits = hits;
+	return true;
+}
+
+static bool read_hits(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+
+	b->interval_log2 = (uint8_t *)chunk_numbers8(e->r, COLUMN_ALLOC_INTERVAL, b->allocs);
+	if (!b->interval_log2)
+		return false;
+	if (e->r->column[COLUMN_ALLOC_INTERVAL].present)
+		for (size_t i = 0; i < b->allocs; i++)
+			if (b->interval_log2[i] > TRACE_MAX_INTERVAL)
+				return wrong(e);
+	if (e->h.form == FORM_DIRECT)
+		return read_expected_hits(e);
+	b->hits = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_HITS, b->allocs);
+	if (b->hits && e->r->column[COLUMN_ALLOC_HITS].present)
+		for (size_t i = 0; i < b->allocs; i++)
+			if (b->hits[i] > TRACE_MAX_HITS)
+				return wrong(e);
+	return b->hits != NULL;
+}
+
+static bool read_flags(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	uint8_t *flags = (uint8_t *)chunk_numbers8(e->r, COLUMN_ALLOC_FLAGS, b->allocs);
+	uint8_t *last;
+
+	b->alloc_flags = flags;
+	if (!flags)
+		return false;
+	if (e->h.form == FORM_DIRECT || !e->r->column[COLUMN_ALLOC_FLAGS].present)
+		return true;
+	last = chunk_memory(e->r, e->h.sites, 1);
+	if (!last)
+		return false;
+	for (size_t i = 0; i < b->allocs; i++) {
+		flags[i] ^= last[e->site[i]];
+		last[e->site[i]] = flags[i];
+	}
+	return true;
+}
+
+static bool read_allocs(struct event_reader *e)
+{
+	uint32_t *dictionary = read_sites(e);
+	bool good;
+
+	if (!dictionary)
+		return false;
+	good = e->h.form == FORM_DIRECT	 ? read_direct(e, dictionary)
+	       : e->h.form == FORM_SITES ? read_by_site(e, dictionary)
+					 : read_by_pair(e, dictionary);
+	return good && read_hits(e) && read_flags(e);
+}
+
+/* Kinds that are all said: true when there are as many of each as the head says. */
+static bool read_runs(struct event_reader *e, uint8_t *kind)
+{
+	const size_t runs = (size_t)e->h.runs;
+	const uint32_t *run = chunk_numbers32(e->r, COLUMN_EVENT_KIND, runs);
+	size_t at = 0, frees = 0;
+
+	if (!run)
+		return false;
+	for (size_t i = 0; i < runs; i++) {
+		if (run[i] > e->b->events - at)
+			return wrong(e);
+		/* Most runs are short: a store of 8 covers them and some of what follows. */
+		if (run[i] <= 8 && e->b->events - at >= 8)
+			memset(kind + at, i % 2, 8);
+		else
+			memset(kind + at, i % 2, run[i]);
+		frees += i % 2 ? run[i] : 0;
+		at += run[i];
+	}
+	return (at == e->b->events && frees == e->frees) || wrong(e);
+}
+
+static bool read_bits(struct event_reader *e, uint8_t *kind)
+{
+	const size_t events = e->b->events, bytes = (events + 7) / 8;
+	const uint8_t *bit = chunk_numbers8(e->r, COLUMN_EVENT_BITS, bytes);
+	size_t frees = 0;
+
+	if (!bit)
+		return false;
+	for (size_t i = 0; i < events; i++) {
+		kind[i] = bit[i / 8] >> (i % 8) & 1;
+		frees += kind[i];
+	}
+	return frees == e->frees || wrong(e);
+}
+
+/* Every free said by itself: how far back, or how far from the one before. */
+static bool read_places(struct event_reader *e)
+{
+	const bool back = e->h.way == WAY_BACK;
+	const uint64_t *place =
+	    chunk_numbers(e->r, back ? COLUMN_FREE_BACK : COLUMN_FREE_STEP, e->frees);
+	const uint8_t *is_free = e->b->is_free;
+	uint64_t last = e->b->first_sample, next = last, *freed = e->b->freed;
+	size_t frees = 0;
+	bool bad = false;
+
+	if (!place)
+		return false;
+	/* Without jumps, as kinds are hard to foretell; arrays have one item more than needed. */
+	for (size_t i = 0; i < e->b->events; i++) {
+		uint64_t number =
+		    back ? next - 1 - place[frees] : last + varint_unzigzag(place[frees]);
+
+		last = is_free[i] ? number : last;
+		freed[frees] = last;
+		bad |= is_free[i] & (last >= next);
+		frees += is_free[i];
+		next += !is_free[i];
+	}
+	return !bad || wrong(e);
+}
+
+static bool read_ranks(struct event_reader *e)
+{
+	const bool back = e->h.way == WAY_RANK_BACK;
+	const size_t allocs = e->b->allocs, olds = (size_t)e->h.olds;
+	const uint8_t *rank = chunk_numbers8(e->r, COLUMN_FREE_RANK, e->frees);
+	const uint64_t *place =
+	    chunk_numbers(e->r, back ? COLUMN_FREE_BACK : COLUMN_FREE_STEP, olds);
+	struct live_stack live = {
+	    .block = chunk_memory_dirty(e->r, allocs, sizeof(*live.block)),
+	    .dead = chunk_memory(e->r, allocs / 64, sizeof(*live.dead)),
+	};
+	const uint64_t first = e->b->first_sample;
+	uint64_t last = first, *freed = e->b->freed;
+	uint32_t pushed = 0;
+	size_t used = 0;
+
+	if (e->r->error)
+		return false;
+	for (size_t i = 0; i < e->b->events; i++) {
+		uint32_t index;
+
+		if (!e->b->is_free[i]) {
+			live_push(&live, pushed++);
+			continue;
+		}
+		if (*rank < RANK_ESCAPE) {
+			if (!live_take(&live, *rank++, &index))
+				return wrong(e);
+			*freed++ = first + index;
+			continue;
+		}
+		if (*rank++ > RANK_ESCAPE || used == olds)
+			return wrong(e);
+		last =
+		    back ? first + pushed - 1 - place[used] : last + varint_unzigzag(place[used]);
+		used++;
+		if (last >= first + pushed)
+			return wrong(e);
+		if (last >= first)
+			live_mark(&live, (uint32_t)(last - first));
+		*freed++ = last;
+	}
+	return used == olds || wrong(e);
+}
+
+/* Lifetimes: frees[i] is 1 + the allocation that is freed by event i, where that is foretold. */
+static bool read_lives(struct event_reader *e, uint8_t *kind)
+{
+	const size_t events = e->b->events, runs = (size_t)e->h.runs, olds = (size_t)e->h.olds;
+	const uint32_t *life = chunk_numbers32(e->r, COLUMN_FREE_LIFE, e->b->allocs);
+	const uint32_t *run = chunk_numbers32(e->r, COLUMN_EVENT_KIND, runs);
+	const uint64_t *step = chunk_numbers(e->r, COLUMN_FREE_STEP, olds);
+	uint32_t *foretold = chunk_memory(e->r, events, sizeof(*foretold));
+	const uint64_t first = e->b->first_sample;
+	uint64_t last = first;
+	size_t allocs = 0, frees = 0, old = 0, at = 0;
+	uint32_t left = runs ? run ? run[0] : 0 : 0;
+
+	if (e->r->error)
+		return false;
+	for (size_t i = 0; i < events; i++) {
+		if (foretold[i]) {
+			if (frees == e->frees)
+				return wrong(e);
+			kind[i] = 1;
+			e->b->freed[frees++] = first + foretold[i] - 1;
+			continue;
+		}
+		while (!left) {
+			if (++at >= runs)
+				return wrong(e);
+			left = run[at];
+		}
+		left--;
+		kind[i] = at % 2;
+		if (kind[i]) {
+			if (frees == e->frees || old == olds)
+				return wrong(e);
+			last += varint_unzigzag(step[old++]);
+			if (last >= first)
+				return wrong(e);
+			e->b->freed[frees++] = last;
+			continue;
+		}
+		if (allocs == e->b->allocs || life[allocs] >= events - i ||
+		    (life[allocs] && foretold[i + life[allocs]]))
+			return wrong(e);
+		allocs++;
+		if (life[allocs - 1])
+			foretold[i + life[allocs - 1]] = (uint32_t)allocs;
+	}
+	return (frees == e->frees && old == olds && !left && at + 1 >= runs) || wrong(e);
+}
+
+static bool read_frees(struct event_reader *e)
+{
+	uint8_t *kind = chunk_memory_dirty(e->r, e->b->events, 1);
+
+	e->b->freed = chunk_memory_dirty(e->r, e->frees, sizeof(*e->b->freed));
+	if (!kind || !e->b->freed)
+		return false;
+	e->b->is_free = kind;
+	if (e->h.way == WAY_LIFE)
+		return read_lives(e, kind);
+	if (!(e->h.kinds == KINDS_RUNS ? read_runs(e, kind) : read_bits(e, kind)))
+		return false;
+	return e->h.way < WAY_RANK ? read_places(e) : read_ranks(e);
+}
+
+static bool read_direct_threads(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	size_t allocs = 0, frees = 0;
+	uint32_t thread = 0;
+
+	b->thread = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_THREAD, b->allocs);
+	b->free_thread = (uint32_t *)chunk_numbers32(e->r, COLUMN_FREE_THREAD, e->frees);
+	b->free_flags = (uint8_t *)chunk_numbers8(e->r, COLUMN_FREE_FLAGS, e->frees);
+	if (e->r->error)
+		return false;
+	for (size_t i = 0; i < b->events; i++) {
+		if (!b->is_free[i]) {
+			thread = b->thread[allocs++];
+		} else {
+			if (b->free_thread[frees])
+				thread = b->free_thread[frees] - 1;
+			else
+				thread = expected_thread(b, b->freed[frees], thread);
+			b->free_thread[frees++] = thread;
+		}
+		if (thread >= e->x->threads)
+			return wrong(e);
+	}
+	return true;
+}
+
+/* What is not said is that the chunk's only thread is number 0. */
+static bool read_one_thread(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	const uint8_t *is_free = b->is_free;
+	uint64_t last = b->first_sample - 1;
+	size_t frees = 0, allocs = 0;
+
+	b->thread = chunk_memory(e->r, b->allocs, sizeof(*b->thread));
+	b->free_thread = chunk_memory(e->r, e->frees, sizeof(*b->free_thread));
+	if (!b->thread || !b->free_thread)
+		return false;
+	/* Without jumps, as in read_places(). */
+	for (size_t i = 0; i < b->events; i++) {
+		uint8_t expected = expected_free_flags(realloc_follows(b, i, allocs),
+						       allocs && b->freed[frees] == last);
+
+		b->free_flags[frees] ^= is_free[i] ? expected : 0;
+		frees += is_free[i];
+		last += !is_free[i];
+		allocs += !is_free[i];
+	}
+	return !b->events || e->x->threads || wrong(e);
+}
+
+static bool read_threads(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	const uint8_t *is_free = b->is_free;
+	const uint32_t *thread;
+	uint64_t *last;
+	size_t allocs = 0, frees = 0;
+
+	b->free_flags = (uint8_t *)chunk_numbers8(e->r, COLUMN_FREE_FLAGS, e->frees);
+	if (!b->free_flags)
+		return false;
+	if (!e->r->column[COLUMN_EVENT_THREAD].present)
+		return read_one_thread(e);
+	thread = chunk_numbers32(e->r, COLUMN_EVENT_THREAD, b->events);
+	last = chunk_memory(e->r, e->x->threads, sizeof(*last)); /* 1 + number */
+	b->thread = chunk_memory_dirty(e->r, b->allocs, sizeof(*b->thread));
+	b->free_thread = chunk_memory_dirty(e->r, e->frees, sizeof(*b->free_thread));
+	if (e->r->error)
+		return false;
+	for (size_t i = 0; i < b->events; i++) {
+		const uint32_t t = thread[i];
+		uint8_t expected;
+
+		if (t >= e->x->threads)
+			return wrong(e);
+		expected = expected_free_flags(realloc_follows(b, i, allocs),
+					       last[t] == b->freed[frees] + 1);
+		b->thread[allocs] = t;
+		b->free_thread[frees] = t;
+		b->free_flags[frees] ^= is_free[i] ? expected : 0;
+		frees += is_free[i];
+		allocs += !is_free[i];
+		last[t] = is_free[i] ? last[t] : b->first_sample + allocs;
+	}
+	return true;
+}
+
+static bool read_labels(struct event_reader *e)
+{
+	struct event_batch *b = e->b;
+	uint32_t *last;
+
+	if (!e->r->column[COLUMN_ALLOC_LABELS].present)
+		return true;
+	b->labels = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_LABELS, b->allocs);
+	last = chunk_memory(e->r, e->x->threads, sizeof(*last));
+	if (!b->labels || !last)
+		return false;
+	for (size_t i = 0; i < b->allocs; i++) {
+		if (b->labels[i] > e->x->label_sets)
+			return wrong(e);
+		if (b->labels[i])
+			last[b->thread[i]] = b->labels[i] - 1;
+		b->labels[i] = last[b->thread[i]];
+	}
+	return true;
+}
+
+bool events_read(struct chunk_reader *r, const struct event_context *x, struct event_batch *b)
+{
+	struct event_reader e = {.r = r, .x = x, .b = b};
+
+	memset(b, 0, sizeof(*b));
+	return read_head(&e) && chunk_columns(r, COLUMNS_KNOWN) && read_times(&e) &&
+	       read_allocs(&e) && read_frees(&e) &&
+	       (e.h.form == FORM_DIRECT ? read_direct_threads(&e) : read_threads(&e)) &&
+	       read_labels(&e);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* numbering.c: growing arrays, numbers for keys, ranks in sets. */
+#include "format/numbering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_bytes)
+{
+	void *items, *grown;
+	size_t wanted;
+
+	if (count < *capacity)
+		return true;
+	wanted = *capacity ? *capacity * 2 : 64;
+	if (wanted <= count)
+		wanted = count + 1;
+	if (wanted > SIZE_MAX / 2 / item_bytes)
+		return false;
+	memcpy(&items, array, sizeof(items));
+	grown = realloc(items, wanted * item_bytes);
+	if (!grown)
+		return false;
+	memcpy(array, &grown, sizeof(grown));
+	*capacity = wanted;
+	return true;
+}
+
+uint64_t numbering_mix(uint64_t x)
+{
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	return x ^ x >> 32;
+}
+
+static size_t key_hash(const struct key *k)
+{
+	uint64_t h = k->word[0] * 0x9e3779b97f4a7c15u + k->word[1];
+
+	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u + k->word[2];
+	h = (h ^ h >> 32) * 0x94d049bb133111ebu + k->word[3];
+	return (size_t)numbering_mix(h);
+}
+
+static bool key_equal(const struct key *a, const struct key *b)
+{
+	return a->word[0] == b->word[0] && a->word[1] == b->word[1] && a->word[2] == b->word[2] &&
+	       a->word[3] == b->word[3];
+}
+
+static void place_slot(struct numbering *n, uint32_t number)
+{
+	size_t i = key_hash(&n->key[number]) & (n->slots - 1);
+
+	while (n->slot[i])
+		i = (i + 1) & (n->slots - 1);
+	n->slot[i] = number + 1;
+}
+
+static bool grow_slots(struct numbering *n)
+{
+	size_t slots = n->slots ? n->slots * 2 : 256;
+	uint32_t *slot = calloc(slots, sizeof(*slot));
+
+	if (!slot)
+		return false;
+	free(n->slot);
+	n->slot = slot;
+	n->slots = slots;
+	for (size_t i = 0; i < n->count; i++)
+		place_slot(n, (uint32_t)i);
+	return true;
+}
+
+uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
+{
+	size_t i;
+
+	*is_new = false;
+	if (n->count * 2 >= n->slots && !grow_slots(n))
+		return NUMBERING_NONE;
+	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {
+		if (key_equal(&n->key[n->slot[i] - 1], &key))
+			return n->slot[i] - 1;
+	}
+	if (n->count >= NUMBERING_NONE - 1 ||
+	    !array_reserve(&n->key, &n->capacity, n->count, sizeof(*n->key)))
+		return NUMBERING_NONE;
+	n->key[n->count] = key;
+	n->slot[i] = (uint32_t)++n->count;
+	*is_new = true;
+	return (uint32_t)n->count - 1;
+}
+
+void numbering_free(struct numbering *n)
+{
+	free(n->key);
+	free(n->slot);
+}
+
+bool rank_set_begin(struct rank_set *r, size_t limit)
+{
+	size_t words = limit / 64 + 1;
+
+	*r = (struct rank_set){.words = words};
+	r->bits = calloc(words, sizeof(*r->bits));
+	r->before = malloc(words * sizeof(*r->before));
+	if (r->bits && r->before)
+		return true;
+	rank_set_free(r);
+	return false;
+}
+
+void rank_set_count(struct rank_set *r)
+{
+	r->count = 0;
+	for (size_t i = 0; i < r->words; i++) {
+		r->before[i] = (uint32_t)r->count;
+		r->count += count_bits(r->bits[i]);
+	}
+}
+
+void rank_set_free(struct rank_set *r)
+{
+	free(r->bits);
+	free(r->before);
+	*r = (struct rank_set){0};
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* diff.c: changes and whether they may be chance. diff_align.c finds what belongs together. */
+#include "query/diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one figure ---- */
+
+/* An estimate as a sum of what is certain and `count` equal samples of this weight. */
+struct side {
+	double certain, weight, count;
+};
+
+static struct side side_of(const struct mayfly_figure *f, double per)
+{
+	double sampled = f->estimate - f->certain, v = f->stderror * f->stderror;
+	struct side s = {.certain = f->certain / per};
+
+	if (sampled > 0 && v > 0) {
+		s.weight = v / sampled / per;
+		s.count = sampled * sampled / v;
+	} else {
+		s.weight = fmax(0, f->high - f->estimate) / 3 / per; /* nothing was seen: 3 R */
+	}
+	return s;
+}
+
+/*
+ * What was sampled of a, supposing that nothing changed: what was sampled of both then differs by
+ * what is certain, and the most likely such pair of means is the root of a quadratic. Taking each
+ * side's variance from itself instead would call real what is chance: a side without samples would
+ * have none. A side that is exact is known; the other one has its mean, too.
+ */
+static double null_mean(const struct side *a, const struct side *b)
+{
+	double shift = b->certain - a->certain;
+	double rate, middle, root;
+
+	if (b->weight <= 0)
+		return fmax(0, shift);
+	if (a->weight <= 0)
+		return 0;
+	rate = 1 / a->weight + 1 / b->weight;
+	middle = rate * shift + a->count + b->count;
+	root = sqrt(fmax(0, middle * middle - 4 * rate * a->count * shift));
+	return (middle + root) / (2 * rate);
+}
+
+/* Twice by how much the logarithm of the likelihood of a count is larger at its best mean. */
+static double deviance(const struct side *s, double mean)
+{
+	double expected = s->weight > 0 ? mean / s->weight : 0;
+
+	if (s->count <= 0)
+		return 2 * expected;
+	if (expected <= 0)
+		return s->weight > 0 ? INFINITY : 0;
+	return fmax(0, 2 * (s->count * log(s->count / expected) - s->count + expected));
+}
+
+/* Below so many samples, of both sides, nothing is said. */
+#define FEWEST 6
+
+static bool has_few(const struct side *a, const struct side *b, double change, uint64_t n)
+{
+	return n < FEWEST && fabs(change) < FEWEST * fmax(a->weight, b->weight);
+}
+
+/*
+ * Two tests of the same, of which the less certain counts. That of scores trusts rare samples of a
+ * coarse interval too much when the other side is fine; that of likelihoods trusts a side with none
+ * too much. Where one of them is wrong the other is right.
+ */
+static double change_p(const struct side *a, const struct side *b, double change)
+{
+	double shift = b->certain - a->certain, mean, v, score, likelihood;
+
+	if (change == 0)
+		return 1;
+	if (a->weight <= 0 && b->weight <= 0)
+		return 0;
+	mean = null_mean(a, b);
+	v = a->weight * mean + b->weight * fmax(0, mean - shift);
+	if (v <= 0)
+		return 0;
+	score = fabs(change) / sqrt(v);
+	likelihood = sqrt(deviance(a, mean) + deviance(b, fmax(0, mean - shift)));
+	return erfc(fmin(score, likelihood) * M_SQRT1_2);
+}
+
+struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_before,
+				const struct mayfly_figure *after, uint64_t n_after,
+				struct diff_per per)
+{
+	struct side a = side_of(before, per.before), b = side_of(after, per.after);
+	struct diff_figure d = {
+	    .before = before->estimate / per.before,
+	    .after = after->estimate / per.after,
+	};
+	uint64_t n = n_before + n_after;
+	bool exact = a.weight <= 0 && b.weight <= 0;
+
+	d.change = d.after - d.before;
+	d.stderror = hypot(before->stderror / per.before, after->stderror / per.after);
+	/* Each end of the change is as far off as an end of each side (Zou and Donner, Statistics
+	 * in Medicine 27, 2008). */
+	d.low = d.change - hypot((after->estimate - after->low) / per.after,
+				 (before->high - before->estimate) / per.before);
+	d.high = d.change + hypot((after->high - after->estimate) / per.after,
+				  (before->estimate - before->low) / per.before);
+	if (exact)
+		d.verdict = d.change != 0 ? DIFF_REAL : DIFF_SAME;
+	else
+		d.verdict = has_few(&a, &b, d.change, n) ? DIFF_FEW : DIFF_NOISE;
+	d.p = d.verdict == DIFF_FEW ? 1 : change_p(&a, &b, d.change);
+	d.adjusted = d.p;
+	if (d.verdict == DIFF_NOISE && d.p <= DIFF_LEVEL)
+		d.verdict = DIFF_REAL;
+	return d;
+}
+
+/* ---- rows ---- */
+
+static const struct mayfly_estimate *estimate_of(const struct mayfly_row *row, bool total,
+						 const struct mayfly_result *result)
+{
+	return !row ? &result->nothing : total ? &row->total : &row->self;
+}
+
+static bool add_row(struct trace_diff *d, const struct mayfly_row *before,
+		    const struct mayfly_row *after, bool total, struct diff_per per)
+{
+	const struct mayfly_estimate *a = estimate_of(before, total, d->before);
+	const struct mayfly_estimate *b = estimate_of(after, total, d->after);
+
+	/* Functions that are on stacks only. */
+	if (a->samples == 0 && b->samples == 0)
+		return false;
+	d->row[d->rows++] = (struct diff_row){
+	    .before = before,
+	    .after = after,
+	    .bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per),
+	    .blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per),
+	};
+	return true;
+}
+
+static bool make_rows(struct trace_diff *d, const size_t *pair, bool total, struct diff_per per)
+{
+	size_t most = d->before->rows + d->after->rows;
+	bool *taken = calloc(d->after->rows + 1, sizeof(*taken));
+
+	d->row = malloc((most + 1) * sizeof(*d->row));
+	if (!d->row || !taken) {
+		free(taken);
+		return false;
+	}
+	for (size_t i = 0; i < d->before->rows; i++) {
+		const struct mayfly_row *after = NULL;
+
+		if (pair[i] != SIZE_MAX) {
+			after = &d->after->row[pair[i]];
+			taken[pair[i]] = true;
+		}
+		add_row(d, &d->before->row[i], after, total, per);
+	}
+	for (size_t i = 0; i < d->after->rows; i++)
+		if (!taken[i])
+			add_row(d, NULL, &d->after->row[i], total, per);
+	free(taken);
+	return true;
+}
+
+/* ---- many rows ---- */
+
+static int compare_p(const void *a, const void *b)
+{
+	const struct diff_row *x = *(struct diff_row *const *)a, *y = *(struct diff_row *const *)b;
+
+	return (x->bytes.p > y->bytes.p) - (x->bytes.p < y->bytes.p);
+}
+
+/*
+ * Benjamini and Hochberg: of m tests sorted by p, number k is significant when p <= level k / m
+ * holds for it or a later one; so its adjusted p is the least p m / k from there on. Rows with too
+ * few samples are not tested and do not count.
+ */
+static bool adjust(struct trace_diff *d)
+{
+	struct diff_row **order = malloc((d->rows + 1) * sizeof(*order));
+	size_t tests = 0;
+	double least = 1;
+
+	if (!order)
+		return false;
+	for (size_t i = 0; i < d->rows; i++)
+		if (d->row[i].bytes.verdict == DIFF_NOISE || d->row[i].bytes.verdict == DIFF_REAL)
+			order[tests++] = &d->row[i];
+	qsort(order, tests, sizeof(*order), compare_p);
+	for (size_t k = tests; k > 0; k--) {
+		struct diff_figure *f = &order[k - 1]->bytes;
+
+		least = fmin(least, f->p * (double)tests / (double)k);
+		f->adjusted = least;
+		f->verdict = least <= DIFF_LEVEL ? DIFF_REAL : DIFF_NOISE;
+	}
+	free(order);
+	return true;
+}
+
+/* How much of the change is certain at the least. */
+static double near_end(const struct diff_figure *f)
+{
+	return f->change > 0 ? f->low : -f->high;
+}
+
+static int compare_rows(const void *x, const void *y)
+{
+	const struct diff_row *a = x, *b = y;
+	double first, second;
+
+	if (a->bytes.verdict != b->bytes.verdict)
+		return a->bytes.verdict > b->bytes.verdict ? -1 : 1;
+	if (a->bytes.verdict == DIFF_REAL) {
+		first = near_end(&a->bytes);
+		second = near_end(&b->bytes);
+	} else {
+		first = fabs(a->bytes.change);
+		second = fabs(b->bytes.change);
+	}
+	if (first != second)
+		return first > second ? -1 : 1;
+	if (a->bytes.after != b->bytes.after)
+		return a->bytes.after > b->bytes.after ? -1 : 1;
+	/* Rows of one result are sorted, by name in the end. */
+	if (a->after && b->after)
+		return a->after < b->after ? -1 : a->after > b->after;
+	if (a->before && b->before)
+		return a->before < b->before ? -1 : a->before > b->before;
+	return a->after ? -1 : 1;
+}
+
+/* Without errors nothing can be tested. */
+static bool is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
+{
+	return (mayfly_trace_info(before)->absent | mayfly_trace_info(after)->absent) &
+	       MAYFLY_ABSENT_ERRORS;
+}
+
+static void forget_verdict(struct diff_figure *f)
+{
+	f->p = f->adjusted = 1;
+	if (f->verdict != DIFF_SAME)
+		f->verdict = DIFF_UNKNOWN;
+}
+
+static void forget_verdicts(struct trace_diff *d)
+{
+	forget_verdict(&d->bytes);
+	forget_verdict(&d->blocks);
+	for (size_t i = 0; i < d->rows; i++) {
+		forget_verdict(&d->row[i].bytes);
+		forget_verdict(&d->row[i].blocks);
+	}
+}
+
+/* ---- the answer ---- */
+
+static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
+		       const struct mayfly_trace *after, const struct mayfly_query *query,
+		       struct diff_per per)
+{
+	const struct mayfly_estimate *a = &d->before->total, *b = &d->after->total;
+	size_t *pair = diff_align(before, d->before, after, d->after, query->by);
+	bool done = pair && make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) && adjust(d);
+
+	free(pair);
+	if (!done)
+		return MAYFLY_E_MEMORY;
+	d->bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per);
+	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
+	if (is_blind(before, after))
+		forget_verdicts(d);
+	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
+	return 0;
+}
+
+int trace_diff_run(const struct mayfly_trace *before, const struct mayfly_trace *after,
+		   const struct mayfly_query *query, struct diff_per per, struct trace_diff **diff)
+{
+	struct trace_diff *d;
+	int error;
+
+	if (!(per.before > 0) || !(per.after > 0))
+		return MAYFLY_E_RANGE;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return MAYFLY_E_MEMORY;
+	error = mayfly_query_run(before, query, &d->before);
+	if (!error)
+		error = mayfly_query_run(after, query, &d->after);
+	if (!error)
+		error = compare_all(d, before, after, query, per);
+	if (error)
+		trace_diff_free(d);
+	else
+		*diff = d;
+	return error;
+}
+
+void trace_diff_free(struct trace_diff *d)
+{
+	if (!d)
+		return;
+	mayfly_result_free(d->before);
+	mayfly_result_free(d->after);
+	free(d->row);
+	free(d);
+}

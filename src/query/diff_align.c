@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * diff_align.c: which rows of two answers mean the same, although a program was rebuilt.
+ *
+ *	place      -> site: routine (function and file, both as short as they stay across builds),
+ *line routine    -> shift: by how many lines most of it has moved row        -> number of its sites
+ *with shifted lines; and without lines
+ *
+ * Rows with equal numbers are pairs. Of those left over, rows that are equal but for lines are
+ * pairs, the nearest first, unless the lines are of a module that is the same in both traces.
+ */
+#include "query/diff.h"
+
+#include "format/numbering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct site {
+	uint32_t routine, line;
+};
+
+struct sites {
+	const struct mayfly_result *result;
+	struct site *site;
+	size_t *first; /* [rows + 1]: the sites of row i are first[i] up to first[i + 1] */
+	size_t sites;
+	/* Numbers of the rows: with lines, without. */
+	uint32_t *exact, *loose;
+};
+
+struct align {
+	struct numbering texts, routines, paths, loose_paths;
+	bool *same_build; /* of each routine: of a module that is the same in both */
+	size_t same_builds, same_build_room;
+	struct numbering unchanged; /* texts: names of such modules */
+	int64_t *shift;		    /* of each routine */
+	struct sites before, after;
+	size_t *pair;
+	bool failed;
+};
+
+/* ---- names ---- */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* How much of a function's name stays when it is built again: compilers number clones, and Rust
+ * ends its names with a hash. */
+static size_t stable_length(const char *name)
+{
+	static const char *const clone[] = {" [clone ", ".isra.",     ".constprop.", ".part.",
+					    ".cold",	".lto_priv.", ".llvm."};
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < sizeof(clone) / sizeof(*clone); i++) {
+		const char *at = strstr(name, clone[i]);
+
+		if (at && at > name && (size_t)(at - name) < length)
+			length = (size_t)(at - name);
+	}
+	if (length > 19 && memcmp(name + length - 19, "::h", 3) == 0 &&
+	    strspn(name + length - 16, "0123456789abcdef") >= 16)
+		length -= 19;
+	return length;
+}
+
+static uint32_t number_of(struct align *a, struct numbering *n, uint64_t w0, uint64_t w1,
+			  uint64_t w2)
+{
+	bool fresh;
+	uint32_t number = numbering_of(n, (struct key){{w0, w1, w2, 0}}, &fresh);
+
+	a->failed |= number == NUMBERING_NONE;
+	return number;
+}
+
+/* Texts are told apart by 128 bits of two hashes. */
+static struct key text_key(const char *text, size_t length)
+{
+	uint64_t first = 0x9ae16a3b2f90404fu ^ length, second = 0xc949d7c7509e6557u + length;
+
+	for (size_t i = 0; i < length; i++) {
+		first = (first ^ (unsigned char)text[i]) * 0x100000001b3u;
+		second = numbering_mix(second + (unsigned char)text[i]);
+	}
+	return (struct key){{numbering_mix(first), second, 0, 0}};
+}
+
+static uint32_t text_number(struct align *a, const char *text, size_t length)
+{
+	struct key key = text_key(text, length);
+
+	return number_of(a, &a->texts, key.word[0], key.word[1], 0);
+}
+
+static bool is_unchanged(const struct align *a, const char *module)
+{
+	struct numbering *n = (struct numbering *)&a->unchanged;
+	const char *name = base_of(module);
+	struct key key = text_key(name, strlen(name));
+
+	if (n->count == 0 || !*name)
+		return false;
+	for (size_t i = 0; i < n->count; i++)
+		if (memcmp(&n->key[i], &key, sizeof(key)) == 0)
+			return true;
+	return false;
+}
+
+/* Modules with one name and one build-id. */
+static void find_unchanged(struct align *a, const struct mayfly_trace *before,
+			   const struct mayfly_trace *after)
+{
+	size_t modules = mayfly_trace_info(after)->modules;
+
+	for (size_t i = 0; i < mayfly_trace_info(before)->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(before, i);
+		const char *name = base_of(m->path);
+
+		for (size_t k = 0; m->build_id_length && k < modules; k++) {
+			const struct mayfly_module *o = mayfly_trace_module(after, k);
+			struct key key = text_key(name, strlen(name));
+
+			if (o->build_id_length == m->build_id_length &&
+			    memcmp(o->build_id, m->build_id, m->build_id_length) == 0 &&
+			    strcmp(base_of(o->path), name) == 0)
+				number_of(a, &a->unchanged, key.word[0], key.word[1], 0);
+		}
+	}
+}
+
+/* ---- sites ---- */
+
+static void note_build(struct align *a, uint32_t routine, const char *module)
+{
+	if (a->failed || routine < a->same_builds)
+		return;
+	if (!array_reserve(&a->same_build, &a->same_build_room, routine, sizeof(*a->same_build))) {
+		a->failed = true;
+		return;
+	}
+	a->same_builds = routine + 1;
+	a->same_build[routine] = is_unchanged(a, module);
+}
+
+/* An address without a name stays the same only in the same build. */
+static struct site site_of(struct align *a, const struct mayfly_place *p)
+{
+	const char *module = base_of(p->module), *file = base_of(p->file);
+	uint32_t function, place;
+	struct site s = {.line = p->line};
+
+	if (*p->function) {
+		function = text_number(a, p->function, stable_length(p->function));
+		place = text_number(a, file, strlen(file));
+		s.routine = number_of(a, &a->routines, 0, function, place);
+	} else {
+		place = text_number(a, module, strlen(module));
+		s.routine = number_of(a, &a->routines, p->kind + 1, place, p->address);
+	}
+	note_build(a, s.routine, p->module);
+	return s;
+}
+
+static struct mayfly_place place_of_row(const struct mayfly_row *row)
+{
+	if (!*row->function && row->stack_length > 0)
+		return row->stack[0];
+	return (struct mayfly_place){
+	    .function = row->function,
+	    .file = row->file,
+	    .module = row->module,
+	    .line = row->line,
+	};
+}
+
+static bool make_sites(struct align *a, struct sites *s, const struct mayfly_result *result,
+		       bool stacks)
+{
+	size_t places = 0;
+
+	s->result = result;
+	for (size_t i = 0; i < result->rows; i++)
+		places += stacks ? result->row[i].stack_length : 1;
+	s->site = malloc((places + 1) * sizeof(*s->site));
+	s->first = malloc((result->rows + 1) * sizeof(*s->first));
+	s->exact = malloc((result->rows + 1) * sizeof(*s->exact));
+	s->loose = malloc((result->rows + 1) * sizeof(*s->loose));
+	if (!s->site || !s->first || !s->exact || !s->loose)
+		return false;
+	for (size_t i = 0; i < result->rows; i++) {
+		const struct mayfly_row *row = &result->row[i];
+		struct mayfly_place own = place_of_row(row);
+
+		s->first[i] = s->sites;
+		for (size_t k = 0; k < (stacks ? row->stack_length : 1); k++)
+			s->site[s->sites++] = site_of(a, stacks ? &row->stack[k] : &own);
+	}
+	s->first[result->rows] = s->sites;
+	return !a->failed;
+}
+
+static void free_sites(struct sites *s)
+{
+	free(s->site);
+	free(s->first);
+	free(s->exact);
+	free(s->loose);
+}
+
+/* ---- how far routines have moved ---- */
+
+static int compare_sites(const void *x, const void *y)
+{
+	const struct site *a = x, *b = y;
+
+	if (a->routine != b->routine)
+		return a->routine < b->routine ? -1 : 1;
+	return a->line < b->line ? -1 : a->line > b->line;
+}
+
+/* The sites of all rows with a line, each once, sorted. */
+static struct site *distinct_sites(const struct sites *s, size_t *count)
+{
+	struct site *d = malloc((s->sites + 1) * sizeof(*d));
+	size_t lines = 0;
+
+	*count = 0;
+	for (size_t i = 0; d && i < s->sites; i++)
+		if (s->site[i].line)
+			d[lines++] = s->site[i];
+	if (d)
+		qsort(d, lines, sizeof(*d), compare_sites);
+	for (size_t i = 0; i < lines; i++)
+		if (*count == 0 || compare_sites(&d[*count - 1], &d[i]) != 0)
+			d[(*count)++] = d[i];
+	return d;
+}
+
+static size_t of_routine(const struct site *s, size_t count, size_t from)
+{
+	size_t n = 0;
+
+	while (from + n < count && s[from + n].routine == s[from].routine)
+		n++;
+	return n;
+}
+
+/* How many lines of a are lines of b when they are shifted. */
+static size_t hits(const struct site *a, size_t na, const struct site *b, size_t nb, int64_t shift)
+{
+	size_t k = 0, count = 0;
+
+	for (size_t i = 0; i < na; i++) {
+		while (k < nb && b[k].line < a[i].line + shift)
+			k++;
+		count += k < nb && b[k].line == a[i].line + shift;
+	}
+	return count;
+}
+
+#define MOST_LINES 40 /* of a routine, whose shift is searched for */
+
+/* The shift with which most lines meet; of several the smallest. */
+static int64_t best_shift(const struct site *a, size_t na, const struct site *b, size_t nb)
+{
+	size_t most = hits(a, na, b, nb, 0);
+	int64_t best = 0;
+
+	if (na > MOST_LINES || nb > MOST_LINES)
+		return 0;
+	for (size_t i = 0; i < na; i++) {
+		for (size_t k = 0; k < nb; k++) {
+			int64_t shift = (int64_t)b[k].line - a[i].line;
+			size_t count = hits(a, na, b, nb, shift);
+
+			if (count > most || (count == most && llabs(shift) < llabs(best))) {
+				most = count;
+				best = shift;
+			}
+		}
+	}
+	return best;
+}
+
+static bool find_shifts(struct align *a)
+{
+	size_t na, nb, i = 0, k = 0;
+	struct site *before = distinct_sites(&a->before, &na);
+	struct site *after = distinct_sites(&a->after, &nb);
+
+	a->shift = calloc(a->routines.count + 1, sizeof(*a->shift));
+	while (before && after && a->shift && i < na && k < nb) {
+		size_t ni = of_routine(before, na, i), nk = of_routine(after, nb, k);
+		uint32_t routine = before[i].routine;
+
+		if (routine == after[k].routine && !a->same_build[routine])
+			a->shift[routine] = best_shift(&before[i], ni, &after[k], nk);
+		if (routine <= after[k].routine)
+			i += ni;
+		if (routine >= after[k].routine)
+			k += nk;
+	}
+	free(before);
+	free(after);
+	return before && after && a->shift;
+}
+
+/* ---- pairs ---- */
+
+/* A row's number is that of its path from the first site on, as nodes of a tree have them. */
+static void number_rows(struct align *a, struct sites *s, bool shifted)
+{
+	for (size_t i = 0; i < s->result->rows; i++) {
+		uint32_t exact = 0, loose = 0;
+
+		for (size_t k = s->first[i]; k < s->first[i + 1]; k++) {
+			const struct site *p = &s->site[k];
+			int64_t line = p->line;
+
+			if (line && shifted)
+				line += a->shift[p->routine];
+			exact = number_of(a, &a->paths, exact, p->routine, (uint64_t)line) + 1;
+			loose = number_of(a, &a->loose_paths, loose, p->routine, 0) + 1;
+		}
+		s->exact[i] = exact;
+		s->loose[i] = loose;
+	}
+}
+
+struct numbered {
+	uint32_t number;
+	size_t row;
+};
+
+static int compare_numbered(const void *x, const void *y)
+{
+	const struct numbered *a = x, *b = y;
+
+	if (a->number != b->number)
+		return a->number < b->number ? -1 : 1;
+	return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Rows that have no pair, by number. */
+static struct numbered *sort_rows(const uint32_t *number, const bool *taken, size_t rows,
+				  size_t *count)
+{
+	struct numbered *n = malloc((rows + 1) * sizeof(*n));
+
+	*count = 0;
+	for (size_t i = 0; n && i < rows; i++)
+		if (!taken[i])
+			n[(*count)++] = (struct numbered){number[i], i};
+	if (n)
+		qsort(n, *count, sizeof(*n), compare_numbered);
+	return n;
+}
+
+static size_t same_number(const struct numbered *n, size_t count, size_t from)
+{
+	size_t same = 0;
+
+	while (from + same < count && n[from + same].number == n[from].number)
+		same++;
+	return same;
+}
+
+struct candidate {
+	uint64_t distance;
+	size_t before, after;
+};
+
+static int compare_candidates(const void *x, const void *y)
+{
+	const struct candidate *a = x, *b = y;
+
+	if (a->distance != b->distance)
+		return a->distance < b->distance ? -1 : 1;
+	if (a->before != b->before)
+		return a->before < b->before ? -1 : 1;
+	return a->after < b->after ? -1 : a->after > b->after;
+}
+
+#define TOO_FAR UINT64_MAX
+
+/* How many lines lie between two rows with the same routines. */
+static uint64_t distance(const struct align *a, size_t before, size_t after)
+{
+	const struct site *x = &a->before.site[a->before.first[before]];
+	const struct site *y = &a->after.site[a->after.first[after]];
+	size_t count = a->before.first[before + 1] - a->before.first[before];
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int64_t moved = (int64_t)y[i].line - x[i].line - a->shift[x[i].routine];
+
+		if (moved && a->same_build[x[i].routine])
+			return TOO_FAR;
+		sum += (uint64_t)llabs(moved);
+	}
+	return sum;
+}
+
+struct taken {
+	bool *before, *after;
+};
+
+static void join(struct align *a, struct taken *t, size_t before, size_t after)
+{
+	a->pair[before] = after;
+	t->before[before] = t->after[after] = true;
+}
+
+#define MOST_CANDIDATES 250000 /* larger groups are not looked through */
+
+static bool join_nearest(struct align *a, struct taken *t, const struct numbered *b, size_t nb,
+			 const struct numbered *f, size_t nf)
+{
+	struct candidate *c;
+	size_t count = 0;
+
+	if (nb > MOST_CANDIDATES / nf)
+		return true;
+	c = malloc(nb * nf * sizeof(*c));
+	if (!c)
+		return false;
+	for (size_t i = 0; i < nb; i++) {
+		for (size_t k = 0; k < nf; k++) {
+			uint64_t d = distance(a, b[i].row, f[k].row);
+
+			if (d != TOO_FAR)
+				c[count++] = (struct candidate){d, b[i].row, f[k].row};
+		}
+	}
+	qsort(c, count, sizeof(*c), compare_candidates);
+	for (size_t i = 0; i < count; i++)
+		if (!t->before[c[i].before] && !t->after[c[i].after])
+			join(a, t, c[i].before, c[i].after);
+	free(c);
+	return true;
+}
+
+static bool join_equal(struct align *a, struct taken *t, const uint32_t *before,
+		       const uint32_t *after, bool nearest)
+{
+	size_t nb, nf, i = 0, k = 0;
+	struct numbered *b = sort_rows(before, t->before, a->before.result->rows, &nb);
+	struct numbered *f = sort_rows(after, t->after, a->after.result->rows, &nf);
+	bool done = b && f;
+
+	while (done && i < nb && k < nf) {
+		size_t ni = same_number(b, nb, i), nk = same_number(f, nf, k);
+		uint32_t x = b[i].number, y = f[k].number;
+
+		if (x == y && nearest)
+			done = join_nearest(a, t, &b[i], ni, &f[k], nk);
+		for (size_t n = 0; x == y && !nearest && n < ni && n < nk; n++)
+			join(a, t, b[i + n].row, f[k + n].row);
+		if (x <= y)
+			i += ni;
+		if (x >= y)
+			k += nk;
+	}
+	free(b);
+	free(f);
+	return done;
+}
+
+/* ---- keys that are no code ---- */
+
+static uint32_t plain_number(struct align *a, const struct mayfly_trace *trace,
+			     const struct mayfly_row *row, enum mayfly_by by)
+{
+	const struct mayfly_thread *thread;
+	const char *text = by == MAYFLY_BY_LABEL ? row->function : base_of(row->module);
+
+	if (by == MAYFLY_BY_THREAD) {
+		thread = mayfly_trace_thread(trace, row->thread);
+		text = thread ? thread->name : "";
+	}
+	if (by == MAYFLY_BY_THREAD || by == MAYFLY_BY_MODULE || by == MAYFLY_BY_LABEL)
+		return text_number(a, text, strlen(text));
+	return number_of(a, &a->paths, (uint64_t)row->low, (uint64_t)row->high, 1);
+}
+
+static void number_plain(struct align *a, struct sites *s, const struct mayfly_trace *trace,
+			 enum mayfly_by by)
+{
+	for (size_t i = 0; i < s->result->rows; i++)
+		s->exact[i] = plain_number(a, trace, &s->result->row[i], by);
+}
+
+/* By function: those that are left over may have moved to another file. */
+static void number_functions(struct align *a, struct sites *s)
+{
+	for (size_t i = 0; i < s->result->rows; i++) {
+		const char *f = s->result->row[i].function;
+
+		s->loose[i] = *f ? text_number(a, f, stable_length(f))
+				 : a->texts.count + s->site[s->first[i]].routine;
+	}
+}
+
+/* ---- all ---- */
+
+static bool join_rows(struct align *a, const struct mayfly_trace *before,
+		      const struct mayfly_trace *after, enum mayfly_by by)
+{
+	struct taken t = {calloc(a->before.result->rows + 1, sizeof(bool)),
+			  calloc(a->after.result->rows + 1, sizeof(bool))};
+	bool code = by == MAYFLY_BY_FUNCTION || by == MAYFLY_BY_LINE || by == MAYFLY_BY_STACK;
+	bool done = t.before && t.after && find_shifts(a);
+
+	if (done && code) {
+		number_rows(a, &a->before, true);
+		number_rows(a, &a->after, false);
+	} else if (done) {
+		number_plain(a, &a->before, before, by);
+		number_plain(a, &a->after, after, by);
+	}
+	done = done && !a->failed && join_equal(a, &t, a->before.exact, a->after.exact, false);
+	if (done && by == MAYFLY_BY_FUNCTION) {
+		number_functions(a, &a->before);
+		number_functions(a, &a->after);
+	}
+	if (done && code)
+		done = join_equal(a, &t, a->before.loose, a->after.loose, by != MAYFLY_BY_FUNCTION);
+	free(t.before);
+	free(t.after);
+	return done && !a->failed;
+}
+
+size_t *diff_align(const struct mayfly_trace *before_trace, const struct mayfly_result *before,
+		   const struct mayfly_trace *after_trace, const struct mayfly_result *after,
+		   enum mayfly_by by)
+{
+	struct align a = {.pair = malloc((before->rows + 1) * sizeof(*a.pair))};
+	bool stacks = by == MAYFLY_BY_STACK, done = a.pair != NULL;
+
+	for (size_t i = 0; done && i < before->rows; i++)
+		a.pair[i] = SIZE_MAX;
+	find_unchanged(&a, before_trace, after_trace);
+	done = done && !a.failed && make_sites(&a, &a.before, before, stacks) &&
+	       make_sites(&a, &a.after, after, stacks) &&
+	       join_rows(&a, before_trace, after_trace, by);
+	numbering_free(&a.texts);
+	numbering_free(&a.routines);
+	numbering_free(&a.paths);
+	numbering_free(&a.loose_paths);
+	numbering_free(&a.unchanged);
+	free(a.same_build);
+	free(a.shift);
+	free_sites(&a.before);
+	free_sites(&a.after);
+	if (!done) {
+		free(a.pair);
+		return NULL;
+	}
+	return a.pair;
+}

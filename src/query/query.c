@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query.c: one question to a trace. query.h says how the answer is found. */
+#include "query/query.h"
+
+#include "query/query_two.h"
+
+#include <stdlib.h>
+
+bool query_fail(struct query_state *s, int error)
+{
+	if (!s->error)
+		s->error = error;
+	return false;
+}
+
+void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
+{
+	void *p = calloc(count ? count : 1, bytes);
+
+	if (!p)
+		query_fail(s, MAYFLY_E_MEMORY);
+	return p;
+}
+
+/* ---- sums ---- */
+
+bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count)
+{
+	bool done;
+
+	if (count <= sums->room)
+		return true;
+	done = s->exact ? array_reserve(&sums->plain, &sums->room, count - 1, sizeof(*sums->plain))
+			: array_reserve(&sums->tally, &sums->room, count - 1, sizeof(*sums->tally));
+	return done || query_fail(s, MAYFLY_E_MEMORY);
+}
+
+void query_sums_free(struct sums *sums)
+{
+	free(sums->plain);
+	free(sums->tally);
+	*sums = (struct sums){0};
+}
+
+struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i)
+{
+	const struct plain *p;
+
+	if (!s->exact)
+		return sums->tally[i];
+	p = &sums->plain[i];
+	return (struct tally){
+	    .exact_count = p->blocks,
+	    .exact_blocks = (double)p->blocks,
+	    .exact_bytes = (int64_t)p->bytes < 0 ? 0 : (double)p->bytes,
+	};
+}
+
+/* ---- the question ---- */
+
+static bool query_valid(const struct mayfly_query *q)
+{
+	return q->metric <= MAYFLY_SURVIVED && q->by <= MAYFLY_BY_THREADS &&
+	       q->sort <= MAYFLY_SORT_TOTAL;
+}
+
+void mayfly_query_defaults(struct mayfly_query *query)
+{
+	*query = (struct mayfly_query){
+	    .metric = MAYFLY_PEAK,
+	    .by = MAYFLY_BY_FUNCTION,
+	    .sort = MAYFLY_SORT_SELF,
+	    .at_ns = MAYFLY_AT_END,
+	    .to_ns = INT64_MAX,
+	    .max_size = UINT64_MAX,
+	    .max_lifetime_ns = INT64_MAX,
+	};
+}
+
+/* What the metric and its moment need. */
+static uint32_t metric_needs(const struct mayfly_query *q)
+{
+	switch (q->metric) {
+	case MAYFLY_PEAK:
+		return MAYFLY_ABSENT_PEAK;
+	case MAYFLY_ALLOCATED:
+		return MAYFLY_ABSENT_ALLOCATED;
+	case MAYFLY_TEMPORARY:
+		return MAYFLY_ABSENT_TEMPORARY;
+	case MAYFLY_LEAKED:
+		return MAYFLY_ABSENT_LIVE;
+	case MAYFLY_SURVIVED:
+	case MAYFLY_LIVE:
+		break;
+	}
+	if (q->at_ns == MAYFLY_AT_PEAK)
+		return MAYFLY_ABSENT_PEAK;
+	return MAYFLY_ABSENT_LIVE | (q->at_ns == MAYFLY_AT_END ? 0 : MAYFLY_ABSENT_TIMES);
+}
+
+uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *q)
+{
+	uint32_t needs = metric_needs(q) | MAYFLY_ABSENT_ALLOCATIONS;
+
+	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
+		needs |= MAYFLY_ABSENT_TIMES;
+	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_FREEING_THREAD ||
+	    q->by == MAYFLY_BY_THREADS || q->thread.matches)
+		needs |= MAYFLY_ABSENT_THREADS;
+	if (q->by == MAYFLY_BY_SIZE || q->min_size > 0 || q->max_size < UINT64_MAX)
+		needs |= MAYFLY_ABSENT_SIZES;
+	if (query_by_fate(q->by) || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
+		needs |= MAYFLY_ABSENT_LIFETIMES;
+	return needs & mayfly_trace_info(trace)->absent;
+}
+
+bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
+		  const struct mayfly_query *query)
+{
+	s->trace = trace;
+	s->query = query;
+	s->info = mayfly_trace_info(trace);
+	if (query->metric == MAYFLY_SURVIVED) {
+		/* What is live at the end of the window, of what was allocated in it. */
+		s->own = *query;
+		s->own.metric = MAYFLY_LIVE;
+		s->own.at_ns = query->to_ns < s->info->duration_ns ? query->to_ns : MAYFLY_AT_END;
+		s->query = &s->own;
+	}
+	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
+	s->largest_interval = s->info->interval_bytes;
+	query_text(s, ""); /* is number 0 */
+	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
+	       query_prepare_labels(s);
+}
+
+bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
+		 const struct mayfly_query *query)
+{
+	if (!query_valid(query))
+		return query_fail(s, MAYFLY_E_RANGE);
+	if (mayfly_query_absent(trace, query))
+		return query_fail(s, MAYFLY_E_ABSENT);
+	if (!query_choose(s, trace, query) || !query_sums_reserve(s, &s->all, 1))
+		return false;
+	query_sum_clear(s, &s->all, 0);
+	return query_sum(s) && !s->error;
+}
+
+struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
+				   const struct mayfly_query *query)
+{
+	struct mayfly_result *result = NULL;
+
+	if (query_begin(s, trace, query) && query_make_groups(s) && !s->error)
+		result = query_make_result(s);
+	if (s->error) {
+		mayfly_result_free(result);
+		result = NULL;
+	}
+	return result;
+}
+
+/* Forgets all but the names and the sums. */
+static void forget_rows(struct query_state *s)
+{
+	numbering_free(&s->group_key);
+	s->group_key = (struct numbering){0};
+	free(s->group);
+	free(s->frame);
+	free(s->spot);
+	free(s->stack);
+	free(s->stack_slot);
+	free(s->stack_bits);
+	free(s->ranked);
+	s->group = NULL;
+	s->frame = NULL;
+	s->spot = s->stack_slot = s->ranked = NULL;
+	s->stack = NULL;
+	s->stack_bits = NULL;
+	s->group_capacity = s->spots = s->spot_capacity = 0;
+	s->stacks = s->stack_capacity = s->stack_slots = 0;
+	query_sums_free(&s->group_sums);
+	query_sums_free(&s->stack_sums);
+}
+
+void query_end(struct query_state *s)
+{
+	forget_rows(s);
+	numbering_free(&s->text_address);
+	free(s->text);
+	free(s->text_hash);
+	free(s->node_kept);
+	free(s->thread_kept);
+	free(s->label_kept);
+	free(s->label_slot);
+	free(s->label_text);
+	query_sums_free(&s->all);
+	rank_set_free(&s->ends);
+	numbering_free(&s->between);
+	query_sums_free(&s->sum);
+	free(s->sum_at);
+	rank_set_free(&s->summed);
+	free(s->summed_at);
+}
+
+int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],
+		  struct mayfly_result *result[2])
+{
+	struct query_state s = {0};
+
+	result[0] = result[1] = NULL;
+	if (!query_by_node(&query[0]) || !query_by_node(&query[1]))
+		return MAYFLY_E_RANGE;
+	result[0] = query_answer(&s, trace, &query[0]);
+	if (result[0]) {
+		forget_rows(&s);
+		s.query = &query[1];
+		if (query_make_groups(&s) && !s.error)
+			result[1] = query_make_result(&s);
+	}
+	query_end(&s);
+	if (s.error) {
+		mayfly_result_free(result[0]);
+		mayfly_result_free(result[1]);
+		result[0] = result[1] = NULL;
+	}
+	return s.error;
+}
+
+int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     struct mayfly_result **result)
+{
+	struct query_state s = {0};
+	struct mayfly_result *answer = query_answer(&s, trace, query);
+
+	query_end(&s);
+	if (answer)
+		*result = answer;
+	return s.error;
+}

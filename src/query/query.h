@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question to a trace, and the way to its answer:
+ *
+ *	query_names.c	names, filters: which nodes of the tree and which threads count
+ *	query_labels.c	sets of labels, as rows and as a filter
+ *	query_sums.c	what is asked for, summed by slot: a node, a thread, or a class
+ *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
+ *	query_rows.c	rows, sorted
+ *	query_nodes.c	or the sums of nodes themselves
+ *	query_shown.c	which rows of an answer each slot counts for, for what shows more of them:
+ *	series.c	rows over time
+ *	histogram.c	rows by class
+ *	churn.c		rows and their mean live bytes
+ *	reallocs.c	rows of chains of realloc
+ *	survival.c	what became of blocks in OCaml's minor heap
+ *	spans.c		or, joined with track events, what spans allocated
+ *
+ * A slot is what blocks are summed by before there are rows:
+ *
+ *	by function, line, module, stack	the node that allocated
+ *	by thread				the thread that allocated
+ *	by size, lifetime, heap			the number of the class
+ *	by freeing thread, threads		the thread that freed, the pair
+ *	by label				what sets of labels read the same
+ *
+ * From the sums per node to rows:
+ *
+ *	root                each node's frame has places (inlined functions are places of their
+ *	 |                  own); each place has a row. total of a row = the sums of the subtrees
+ *	 +- main            below the nodes that have a place of this row while no node above them
+ *	 |   +- parse       has, so that a recursive function's blocks count once: here the upper
+ *	 |   |   +- parse   `parse` only.
+ *	 +- start_thread
+ *
+ * For rows that are stacks, nodes that print the same become one: a walk knows a hash of all places
+ * from the root, and equal hashes (64 bits) are equal stacks.
+ *
+ * A large trace has millions of nodes, so there is no memory for each of them but bits: sums are
+ * kept by chain, and what a walk knows of a node by its depth. Nothing here costs more than (nodes
+ *+ places + events), except names of equal rows in a sort.
+ */
+#ifndef MAYFLY_QUERY_H
+#define MAYFLY_QUERY_H
+
+#include "trace/cursor.h"
+#include "format/estimate.h"
+#include "format/numbering.h"
+
+#include <mayfly/trace.h>
+
+#define NONE NUMBERING_NONE
+
+#define FOREVER INT64_MAX /* the lifetime of a block that is never freed */
+
+/* What became of a block. */
+struct fate {
+	int64_t lifetime;
+	uint32_t thread; /* that freed it */
+};
+
+#define NEVER_FREED ((struct fate){FOREVER, NONE})
+
+struct text {
+	const char *text;
+	uint32_t same; /* the first text that reads the same */
+	uint32_t next; /* chain of first texts with an equal hash, or NONE */
+	uint8_t verdict;
+};
+
+/* A frame's places that are not hidden, as rows or stacks of the answer show them. */
+struct frame_spots {
+	uint32_t first, count; /* in query_state.spot, innermost first; first NONE: not yet made */
+	bool hides;	       /* something of it was hidden */
+	bool has_code;	       /* a spot is a place in code, no mark */
+};
+
+/* What a row is made from; its sums are in query_state.group_sums. For stacks: a place. */
+struct group {
+	uint32_t function, file, module; /* texts; NONE: not all the same */
+	uint32_t line, thread, free_thread;
+	int64_t low, high;
+	uint64_t address; /* of the frame when by_address, of the mark */
+	uint32_t kind;
+	uint32_t first_char, last_char; /* BY_STACK only */
+	bool by_address, inlined;
+};
+
+/* A printed stack at which blocks were allocated; its sums are in query_state.stack_sums. */
+struct stack {
+	uint64_t hash;	  /* of its places: stacks with the same one are the same */
+	uint32_t node;	  /* the first that prints so; the places are found from here */
+	uint32_t special; /* NONE, or the only place: no code is left */
+};
+
+/* Sums of blocks: whole numbers when every block counts for itself, else tallies. The whole ones
+ * wrap around, and back again when all is added. */
+struct plain {
+	uint64_t blocks, bytes;
+};
+
+struct sums {
+	struct plain *plain;
+	struct tally *tally;
+	size_t room;
+};
+
+/* A moment between two events. */
+struct moment {
+	uint64_t events; /* how many there are up to it */
+	int64_t time_ns;
+};
+
+struct query_state {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct mayfly_query *query;
+	int error;
+	struct mayfly_query own; /* what `query` points to when it is not the caller's */
+	bool exact;		 /* every block counts for itself: sums are whole numbers */
+
+	/* What differs for some answers. A histogram: slots are those of the query, a class, for
+	 * each of the sites that the slots of another grouping make. */
+	const uint32_t *site_of; /* slot of that grouping -> site */
+	enum mayfly_by site_by;
+	size_t sites;
+	bool (*fill)(struct query_state *s); /* instead of query_sums.c's passes; or NULL */
+	void *fill_context;
+
+	double largest_interval;
+	struct moment peak;
+
+	/* texts, by address and by what they say */
+	struct numbering text_address;
+	struct text *text;
+	size_t text_capacity;
+	uint32_t *text_hash; /* first of a chain, or NONE */
+	size_t text_hash_size, distinct_texts;
+
+	/* frames; a spot is the group of a place */
+	struct frame_spots *frame;
+	uint32_t *spot;
+	size_t spots, spot_capacity;
+
+	/* which blocks are kept by their node, by their thread; NULL: all */
+	uint8_t *node_kept, *thread_kept;
+	uint8_t *label_kept; /* likewise, by their set of labels */
+
+	/* by label: of each set its slot; of each slot its text */
+	uint32_t *label_slot, *label_text;
+	size_t label_slots;
+
+	/* The sums. By node, most are of the last nodes of chains (reader.h), so a sum has the
+	 * number of its chain, or one behind them all. */
+	struct sums all; /* [1] */
+	size_t slots;
+	struct rank_set ends;	  /* the root, and the last nodes of chains */
+	struct numbering between; /* other nodes */
+	struct sums sum;	  /* whole numbers: by the number of the sum; tallies: by sum_at */
+	uint32_t *sum_at;	  /* number of a sum -> number of its tally + 1 */
+	size_t sums, sum_at_room, tallies;
+	struct rank_set summed; /* slots with blocks ... */
+	uint32_t *summed_at;	/* [rank]: where their sum stands in `sum` */
+
+	struct numbering group_key;
+	struct group *group; /* one for each key */
+	size_t group_capacity;
+	struct sums group_sums; /* of group g: self at 2 g, total at 2 g + 1 */
+
+	struct stack *stack;
+	size_t stacks, stack_capacity;
+	uint32_t *stack_slot;	/* open addressing: number + 1, or 0 */
+	size_t stack_slots;	/* a power of two */
+	uint64_t *stack_bits;	/* 8 for each slot, by hash: most hashes are of no stack */
+	struct sums stack_sums; /* as group_sums */
+
+	uint32_t *ranked; /* row of the answer -> group or stack */
+};
+
+/* Both keep the first error; false, so that a caller can pass it on. */
+bool query_fail(struct query_state *s, int error);
+void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
+
+/* Makes room for `count` sums; new ones are to be cleared. */
+bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count);
+void query_sums_free(struct sums *sums);
+/* What is never less than nothing. */
+struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i);
+
+static inline void query_sum_add(const struct query_state *s, struct sums *to, size_t i,
+				 const struct sums *from, size_t k)
+{
+	if (s->exact) {
+		to->plain[i].blocks += from->plain[k].blocks;
+		to->plain[i].bytes += from->plain[k].bytes;
+	} else {
+		tally_merge(&to->tally[i], &from->tally[k]);
+	}
+}
+
+static inline void query_sum_clear(const struct query_state *s, struct sums *sums, size_t i)
+{
+	if (s->exact)
+		sums->plain[i] = (struct plain){0};
+	else
+		sums->tally[i] = (struct tally){0};
+}
+
+/* The first steps of an answer: which blocks its filters keep (query_keeps()). */
+bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
+		  const struct mayfly_query *query);
+/* And the sums. */
+bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
+		 const struct mayfly_query *query);
+/* The answer belongs to the caller; so does the state, also when there is no answer. */
+struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
+				   const struct mayfly_query *query);
+void query_end(struct query_state *s);
+
+static inline struct cursor_block query_block(const struct cursor_batch *b, size_t alloc)
+{
+	return (struct cursor_block){
+	    .size = b->e.size[alloc],
+	    .time_ns = b->alloc_time_ns[alloc],
+	    .node = b->e.node[alloc],
+	    .thread = b->e.thread[alloc],
+	    .hits = b->e.hits[alloc],
+	    .interval_log2 = b->e.interval_log2[alloc],
+	    .flags = b->e.alloc_flags[alloc],
+	    .labels = b->e.labels ? b->e.labels[alloc] : 0,
+	};
+}
+
+static inline bool query_by_node(const struct mayfly_query *q)
+{
+	return q->by == MAYFLY_BY_FUNCTION || q->by == MAYFLY_BY_LINE || q->by == MAYFLY_BY_STACK ||
+	       q->by == MAYFLY_BY_MODULE;
+}
+
+/* Whether blocks in heaps of OCaml may count. */
+static inline bool query_of_ocaml(const struct query_state *s)
+{
+	return s->info->ocaml_interval_bytes &&
+	       (!s->query->heaps || s->query->heaps & MAYFLY_HEAPS_OCAML);
+}
+
+static inline bool query_at_peak(const struct mayfly_query *q)
+{
+	return q->metric == MAYFLY_PEAK || (q->metric == MAYFLY_LIVE && q->at_ns == MAYFLY_AT_PEAK);
+}
+
+/* Slots are a number of nodes, or of pairs: most of them are of nothing. */
+static inline bool query_sparse(const struct mayfly_query *q)
+{
+	return query_by_node(q) || q->by == MAYFLY_BY_THREADS;
+}
+
+static inline bool query_by_fate(enum mayfly_by by)
+{
+	return by == MAYFLY_BY_LIFETIME || by == MAYFLY_BY_FREEING_THREAD ||
+	       by == MAYFLY_BY_THREADS;
+}
+
+/* Whether it matters what becomes of blocks. */
+static inline bool query_asks_fate(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	return query_by_fate(q->by) || (s->site_of && query_by_fate(s->site_by)) ||
+	       q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX;
+}
+
+/* In a trace of snapshots, a time stands for the end of the interval that it is in. */
+static inline int64_t query_rounded(const struct query_state *s, int64_t time_ns)
+{
+	int64_t step = s->info->snapshot_ns, end = s->info->duration_ns, rest;
+
+	if (step <= 0 || time_ns <= 0 || time_ns >= end)
+		return time_ns;
+	rest = step - 1 - (time_ns - 1) % step;
+	return rest < end - time_ns ? time_ns + rest : end;
+}
+
+/* ---- query_names.c ---- */
+
+/* The number of the first text that was seen to read like this one. 0 is "". */
+uint32_t query_text(struct query_state *s, const char *text);
+
+/* Fill node_kept and thread_kept. */
+bool query_filter_nodes(struct query_state *s);
+bool query_filter_threads(struct query_state *s);
+
+/* The group of a key, made from *fresh when it is new. NONE: out of memory. */
+uint32_t query_group(struct query_state *s, struct key key, const struct group *fresh);
+/* The group of blocks with no code on their stack, from the start or because all is hidden. */
+uint32_t query_special_group(struct query_state *s, bool hides);
+const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index);
+/* NULL: out of memory. */
+static inline const struct frame_spots *query_frame(struct query_state *s, uint32_t index)
+{
+	if (index < s->info->frames && s->frame[index].first != NONE)
+		return &s->frame[index];
+	return query_make_frame(s, index);
+}
+bool query_frames_begin(struct query_state *s);
+
+/* ---- query_labels.c ---- */
+
+/* Fills label_kept, and what rows by label need. */
+bool query_prepare_labels(struct query_state *s);
+uint32_t query_label_slot(const struct query_state *s, uint32_t set);
+
+/* ---- query_sums.c ---- */
+
+/* Fills the sums; MAYFLY_E_ABSENT when the trace has no events and the counters do not say. */
+bool query_sum(struct query_state *s);
+
+/* Whether the filters of the query keep a block, but for its lifetime and the window. */
+bool query_keeps(const struct query_state *s, const struct cursor_block *b);
+bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
+/* Below query_slots(). */
+size_t query_slots(const struct query_state *s);
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
+/* The first chunk with a block that the window may keep. Frees before it are not needed then; those
+ * after it of blocks from before have node UINT32_MAX (cursor.h). */
+size_t query_first_chunk(const struct query_state *s);
+/* Of a class of sizes or lifetimes: its bounds, and how many there are. */
+struct group query_class_group(enum mayfly_by by, uint32_t class);
+size_t query_classes(enum mayfly_by by);
+/* The sum of a slot while whole numbers are made; NULL: out of memory. */
+struct plain *query_plain(struct query_state *s, uint32_t slot);
+/* The group of a slot that is no node. */
+uint32_t query_slot_group(struct query_state *s, uint32_t slot);
+struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread);
+bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
+
+/* Where the sum of a slot stands in s->sum, NONE when it has no blocks. */
+static inline uint32_t query_summed(const struct query_state *s, uint32_t slot)
+{
+	if (!rank_set_has(&s->summed, slot))
+		return NONE;
+	return s->summed_at[rank_set_rank(&s->summed, slot)];
+}
+
+/* ---- query_tree.c ---- */
+
+/* A node on the way from the root to the node at hand. */
+struct level {
+	const struct frame_spots *frame;
+	uint64_t hash; /* of the printed stack up to here */
+	uint32_t node;
+	uint32_t leaf; /* group of the blocks allocated here; NONE: no place is left */
+	bool hides, has_code;
+};
+
+struct tree_walk {
+	struct query_state *s;
+	bool whole;			    /* all nodes, also those without a sum below */
+	bool (*enter)(struct tree_walk *w); /* false: s->error */
+	void (*leave)(struct tree_walk *w); /* or NULL */
+	void *context;
+	struct level *level; /* [depth] is the node at hand, [0] the root */
+	struct sums below;   /* of level k at k: for the callbacks */
+	size_t depth;
+};
+
+/* Goes to all nodes with a sum and to those above them, depth first; once for each walk. */
+bool query_walk(struct tree_walk *walk, size_t walks);
+
+/* The hash of a stack that has one place more towards the leaf; that of no places is 0. */
+static inline uint64_t query_push(uint64_t hash, uint32_t place)
+{
+	hash = (hash ^ place) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
+	return (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
+}
+
+/* The stack with this hash, NONE. */
+uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
+/* The only place that is left of a stack without code, marks or not; NONE: there is more. False:
+ * out of memory. */
+bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
+
+/* The group or stack of the blocks that are allocated at the node at hand. special: it is no place
+ * of the node's. Once there are rows. */
+bool query_own(struct tree_walk *w, uint32_t *source, bool *special);
+
+/* From sums to groups, or to stacks. */
+bool query_make_groups(struct query_state *s);
+
+/* ---- query_shown.c ---- */
+
+/*
+ * Which of the first rows of an answer each slot counts for: a list of rows, one at most or, with
+ * totals, one for each shown row on the stack. Lists share their ends, as stacks do:
+ *
+ *	main            -> [main]
+ *	 +- parse       -> [parse] -> [main]
+ *	 |   +- grow    -> as parse, when grow has no row that is shown
+ *	 +- load        -> [load] -> [main]
+ */
+struct shown_cell {
+	uint32_t row, next; /* next: a cell, or NONE */
+};
+
+struct shown {
+	size_t rows;
+	uint32_t *head; /* slot -> first cell; NONE: counts for the others */
+	struct shown_cell *cell;
+	size_t cells, room;
+	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
+	size_t sources;
+};
+
+/* After query_make_result(): `rows` is how many of its rows are shown. */
+bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown);
+void query_shown_free(struct shown *shown);
+/* The shown rows and the one for the others, to be freed; NULL: out of memory. */
+struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
+				    size_t rows);
+
+/* ---- query_rows.c ---- */
+
+/*
+ * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
+ * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
+ */
+double query_unseen_interval(const struct query_state *s, uint64_t smallest);
+int64_t query_answer_time(const struct query_state *s);
+struct mayfly_result *query_make_result(struct query_state *s);
+
+#endif

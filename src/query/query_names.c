@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_names.c: the names in a trace, each looked at once: what filters say of them, and the
+ * groups (rows, or places of printed stacks) that frames belong to.
+ */
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char hidden_text[] = "[hidden]";
+static const char no_stack_text[] = "[no stack]";
+
+#define KNOWN_FOCUS  1u /* a matcher was asked ... */
+#define KNOWN_IGNORE 2u
+#define KNOWN_HIDE   4u
+#define IS_SHIFT     3 /* ... and its answer is in the bit that is 3 higher */
+#define IS_FOCUS     (KNOWN_FOCUS << IS_SHIFT)
+#define IS_IGNORE    (KNOWN_IGNORE << IS_SHIFT)
+
+/* ---- texts ---- */
+
+static size_t text_slot(const struct query_state *s, const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+	return (size_t)numbering_mix(h) & (s->text_hash_size - 1);
+}
+
+static void chain_text(struct query_state *s, uint32_t number)
+{
+	size_t slot = text_slot(s, s->text[number].text);
+
+	s->text[number].next = s->text_hash[slot];
+	s->text_hash[slot] = number;
+}
+
+static bool grow_text_hash(struct query_state *s)
+{
+	size_t size = s->text_hash_size ? s->text_hash_size * 2 : 256;
+	uint32_t *hash = malloc(size * sizeof(*hash));
+
+	if (!hash)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memset(hash, 0xff, size * sizeof(*hash));
+	free(s->text_hash);
+	s->text_hash = hash;
+	s->text_hash_size = size;
+	for (size_t i = 0; i < s->text_address.count; i++) {
+		if (s->text[i].same == i)
+			chain_text(s, (uint32_t)i);
+	}
+	return true;
+}
+
+uint32_t query_text(struct query_state *s, const char *text)
+{
+	struct key key = {{(uintptr_t)text}};
+	uint32_t number, other;
+	bool is_new;
+
+	if (s->distinct_texts >= s->text_hash_size && !grow_text_hash(s))
+		return 0;
+	if (!array_reserve(&s->text, &s->text_capacity, s->text_address.count, sizeof(*s->text)) ||
+	    (number = numbering_of(&s->text_address, key, &is_new)) == NONE) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return 0;
+	}
+	if (!is_new)
+		return s->text[number].same;
+	s->text[number] = (struct text){.text = text, .same = number, .next = NONE};
+	for (other = s->text_hash[text_slot(s, text)]; other != NONE; other = s->text[other].next) {
+		if (strcmp(s->text[other].text, text) == 0) {
+			s->text[number].same = other;
+			return other;
+		}
+	}
+	s->distinct_texts++;
+	chain_text(s, number);
+	return number;
+}
+
+/* Asks a matcher, once for each text. A name that is not known matches nothing. */
+static bool text_matches(struct query_state *s, uint32_t text, const struct mayfly_match *match,
+			 unsigned int known)
+{
+	struct text *t = &s->text[text];
+
+	if (!match->matches || !*t->text)
+		return false;
+	if (!(t->verdict & known)) {
+		t->verdict |= known;
+		if (match->matches(match->context, t->text))
+			t->verdict |= known << IS_SHIFT;
+	}
+	return t->verdict & known << IS_SHIFT;
+}
+
+static uint32_t module_text(struct query_state *s, uint32_t index)
+{
+	const struct mayfly_module *module = mayfly_trace_module(s->trace, index);
+
+	return query_text(s, module ? module->path : "");
+}
+
+static bool location_matches(struct query_state *s, const struct mayfly_location *location,
+			     uint32_t module, const struct mayfly_match *match, unsigned int known)
+{
+	return text_matches(s, query_text(s, location->function), match, known) ||
+	       text_matches(s, query_text(s, location->file), match, known) ||
+	       text_matches(s, module, match, known);
+}
+
+/* ---- groups: the rows, or the places of stacks ---- */
+
+uint32_t query_group(struct query_state *s, struct key key, const struct group *fresh)
+{
+	bool is_new;
+	uint32_t number;
+
+	if (!query_sums_reserve(s, &s->group_sums, 2 * s->group_key.count + 2) ||
+	    !array_reserve(&s->group, &s->group_capacity, s->group_key.count, sizeof(*s->group)) ||
+	    (number = numbering_of(&s->group_key, key, &is_new)) == NONE) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NONE;
+	}
+	if (is_new) {
+		s->group[number] = *fresh;
+		query_sum_clear(s, &s->group_sums, 2 * (size_t)number);
+		query_sum_clear(s, &s->group_sums, 2 * (size_t)number + 1);
+	}
+	return number;
+}
+
+static uint64_t pair(uint32_t low, uint32_t high)
+{
+	return low | (uint64_t)high << 32;
+}
+
+/* What makes two places the same row, or the same line of a printed stack. */
+static struct key place_key(const struct group *p, enum mayfly_by by)
+{
+	if (by == MAYFLY_BY_STACK)
+		return (struct key){
+		    {pair(p->kind, p->inlined), pair(p->function, p->file),
+		     pair(p->module, p->line),
+		     p->last_char ? pair(p->first_char, p->last_char) : p->address}};
+	if (by == MAYFLY_BY_MODULE)
+		return (struct key){{by, p->module}};
+	if (p->by_address)
+		return (struct key){{UINT64_MAX, p->module, p->address}};
+	if (by == MAYFLY_BY_LINE)
+		return (struct key){{by, pair(p->function, p->file), p->line}};
+	return (struct key){{by, p->function}};
+}
+
+/* The group of a place. What its key leaves open is shown when all places of the group agree. */
+static uint32_t place_group(struct query_state *s, const struct group *place)
+{
+	enum mayfly_by by = s->query->by;
+	struct group fresh = *place, *g;
+	uint32_t number;
+
+	if (by == MAYFLY_BY_MODULE)
+		fresh = (struct group){.module = place->module};
+	else if (by == MAYFLY_BY_FUNCTION)
+		fresh.line = 0;
+	number = query_group(s, place_key(place, by), &fresh);
+	if (number == NONE || by == MAYFLY_BY_MODULE)
+		return number;
+	g = &s->group[number];
+	if (g->file != place->file)
+		g->file = NONE;
+	if (g->module != place->module)
+		g->module = NONE;
+	return number;
+}
+
+/* Blocks with no code on their stack, from the start or because all of it is hidden. */
+uint32_t query_special_group(struct query_state *s, bool hides)
+{
+	uint32_t text = query_text(s, hides ? hidden_text : no_stack_text);
+	struct group place = {.function = text};
+
+	if (s->query->by == MAYFLY_BY_MODULE)
+		place.module = text;
+	return place_group(s, &place);
+}
+
+/* ---- frames ---- */
+
+static bool add_spot(struct query_state *s, struct frame_spots *f, const struct group *place)
+{
+	uint32_t group = place_group(s, place);
+
+	if (group == NONE)
+		return false;
+	if (!array_reserve(&s->spot, &s->spot_capacity, s->spots, sizeof(*s->spot)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	s->spot[s->spots++] = group;
+	f->count++;
+	return true;
+}
+
+static bool add_location(struct query_state *s, struct frame_spots *f,
+			 const struct mayfly_frame *frame, const struct mayfly_location *location)
+{
+	uint32_t module = module_text(s, frame->module);
+	struct group place = {
+	    .function = query_text(s, location->function),
+	    .file = query_text(s, location->file),
+	    .module = module,
+	    .line = location->line,
+	    .inlined = location->inlined,
+	};
+
+	if (location_matches(s, location, module, &s->query->hide, KNOWN_HIDE)) {
+		f->hides = true;
+		return true;
+	}
+	if (place.function == 0) {
+		place.by_address = true;
+		place.address = frame->address;
+	} else if (s->query->by == MAYFLY_BY_STACK) {
+		place.first_char = location->first_char;
+		place.last_char = location->last_char;
+	}
+	return add_spot(s, f, &place);
+}
+
+static const struct mayfly_location unknown_location = {.function = "", .file = ""};
+
+bool query_frames_begin(struct query_state *s)
+{
+	s->frame = malloc((s->info->frames + 1) * sizeof(*s->frame));
+	if (!s->frame)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < s->info->frames; i++)
+		s->frame[i].first = NONE;
+	return true;
+}
+
+static bool make_frame(struct query_state *s, struct frame_spots *f, uint32_t index)
+{
+	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
+
+	*f = (struct frame_spots){.first = (uint32_t)s->spots};
+	if (!frame)
+		return true;
+	if (frame->kind != MAYFLY_FRAME_CODE) {
+		struct group mark = {.kind = frame->kind, .address = frame->address};
+
+		/* A mark is a line of a printed stack and nothing else. */
+		return s->query->by != MAYFLY_BY_STACK || add_spot(s, f, &mark);
+	}
+	if (frame->locations == 0 && !add_location(s, f, frame, &unknown_location))
+		return false;
+	for (size_t i = 0; i < frame->locations; i++) {
+		if (!add_location(s, f, frame, &frame->location[i]))
+			return false;
+	}
+	f->has_code = f->count > 0;
+	return true;
+}
+
+const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index)
+{
+	static const struct frame_spots nothing = {0};
+
+	if (index >= s->info->frames)
+		return &nothing;
+	if (s->frame[index].first == NONE && !make_frame(s, &s->frame[index], index))
+		return NULL;
+	return &s->frame[index];
+}
+
+/* ---- filters ---- */
+
+static unsigned int frame_verdict(struct query_state *s, uint32_t index)
+{
+	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
+	unsigned int verdict = 0;
+	uint32_t module;
+
+	if (!frame || frame->kind != MAYFLY_FRAME_CODE)
+		return 0;
+	module = module_text(s, frame->module);
+	if (text_matches(s, module, &s->query->focus, KNOWN_FOCUS))
+		verdict |= IS_FOCUS;
+	if (text_matches(s, module, &s->query->ignore, KNOWN_IGNORE))
+		verdict |= IS_IGNORE;
+	for (size_t i = 0; i < frame->locations; i++) {
+		const struct mayfly_location *l = &frame->location[i];
+
+		if (location_matches(s, l, module, &s->query->focus, KNOWN_FOCUS))
+			verdict |= IS_FOCUS;
+		if (location_matches(s, l, module, &s->query->ignore, KNOWN_IGNORE))
+			verdict |= IS_IGNORE;
+	}
+	return verdict;
+}
+
+/* Parents come first, so one pass over the nodes hands down what is above them. */
+bool query_filter_nodes(struct query_state *s)
+{
+	size_t nodes = s->info->nodes, frames = s->info->frames;
+	bool all = !s->query->focus.matches;
+	uint8_t *seen;
+
+	if (all && !s->query->ignore.matches)
+		return true;
+	s->node_kept = query_zeroed(s, nodes, 1);
+	seen = query_zeroed(s, frames, 1);
+	if (!s->node_kept || !seen) {
+		free(seen);
+		return false;
+	}
+	for (size_t i = 0; i < frames; i++)
+		seen[i] = (uint8_t)frame_verdict(s, (uint32_t)i);
+	for (size_t i = 1; i < nodes; i++) {
+		struct mayfly_node node = mayfly_trace_node(s->trace, i);
+
+		s->node_kept[i] = node.parent < i ? s->node_kept[node.parent] : 0;
+		if (node.frame < frames)
+			s->node_kept[i] |= seen[node.frame];
+	}
+	free(seen);
+	for (size_t i = 0; i < nodes; i++) {
+		unsigned int verdict = s->node_kept[i];
+
+		s->node_kept[i] = (all || verdict & IS_FOCUS) && !(verdict & IS_IGNORE);
+	}
+	return !s->error;
+}
+
+static bool thread_matches(const struct mayfly_match *match, const struct mayfly_thread *thread)
+{
+	char number[16], *p = number + sizeof(number);
+	uint32_t tid = thread->tid;
+
+	if (match->matches(match->context, thread->name))
+		return true;
+	*--p = 0;
+	do {
+		*--p = (char)('0' + tid % 10);
+		tid /= 10;
+	} while (tid);
+	return match->matches(match->context, p);
+}
+
+bool query_filter_threads(struct query_state *s)
+{
+	if (!s->query->thread.matches)
+		return true;
+	s->thread_kept = query_zeroed(s, s->info->threads, 1);
+	if (!s->thread_kept)
+		return false;
+	for (size_t i = 0; i < s->info->threads; i++) {
+		const struct mayfly_thread *thread = mayfly_trace_thread(s->trace, i);
+
+		s->thread_kept[i] = thread && thread_matches(&s->query->thread, thread);
+	}
+	return true;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query_rows.c: the answer: rows made from groups or stacks, and sorted. */
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Stacks of the answer hold at most this many places in all; beyond, each is cut at its root. */
+#define MAX_STACK_PLACES (4u << 20)
+
+/* What mayfly_result_free frees. */
+struct answer {
+	struct mayfly_result result; /* first: the caller's pointer is to it */
+	struct mayfly_row *row;
+	struct mayfly_place *place;
+	size_t places;
+};
+
+/* Rows are sorted by number; then they are put in order and get their stacks. */
+struct ranking {
+	struct query_state *s;
+	struct mayfly_row *row;
+	uint32_t *source; /* of each row: a group or a stack */
+	size_t rows;
+};
+
+static const char *group_text(const struct query_state *s, uint32_t text)
+{
+	return text == NONE ? "" : s->text[text].text;
+}
+
+static struct mayfly_place group_place(const struct query_state *s, const struct group *g)
+{
+	return (struct mayfly_place){
+	    .function = group_text(s, g->function),
+	    .file = group_text(s, g->file),
+	    .module = group_text(s, g->module),
+	    .line = g->line,
+	    .address = g->address,
+	    .kind = g->kind,
+	    .inlined = g->inlined,
+	    .first_char = g->first_char,
+	    .last_char = g->last_char,
+	};
+}
+
+/* Whether no block counts for the group, or for what it calls. */
+static bool is_empty(const struct query_state *s, size_t group)
+{
+	struct tally t = query_tally(s, &s->group_sums, 2 * group + 1);
+
+	return t.seen_blocks == 0 && t.exact_count == 0;
+}
+
+double query_unseen_interval(const struct query_state *s, uint64_t smallest)
+{
+	if (smallest < s->query->min_size)
+		smallest = s->query->min_size;
+	if (s->info->sampler == MAYFLY_STRATIFIED && (double)smallest >= s->largest_interval &&
+	    !query_of_ocaml(s))
+		return 0;
+	return s->largest_interval;
+}
+
+/* Of the group or stack that has the sums 2 i and 2 i + 1. */
+static void set_figures(const struct query_state *s, struct mayfly_row *row,
+			const struct sums *sums, size_t i, double interval)
+{
+	struct tally self = query_tally(s, sums, 2 * i), total = query_tally(s, sums, 2 * i + 1);
+
+	row->self = tally_estimate(&self, interval);
+	row->total = row->self;
+	if (memcmp(&self, &total, sizeof(self)) != 0)
+		row->total = tally_estimate(&total, interval);
+}
+
+static void make_row(const struct query_state *s, struct mayfly_row *row, size_t group)
+{
+	const struct group *g = &s->group[group];
+	bool by_size = s->query->by == MAYFLY_BY_SIZE;
+	double interval = query_unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
+
+	*row = (struct mayfly_row){
+	    .function = group_text(s, g->function),
+	    .file = group_text(s, g->file),
+	    .module = group_text(s, g->module),
+	    .line = g->line,
+	    .thread = g->thread,
+	    .free_thread = g->free_thread,
+	    .low = g->low,
+	    .high = g->high,
+	};
+	set_figures(s, row, &s->group_sums, group, interval);
+}
+
+#define COMPARE(a, b)                                                                              \
+	do {                                                                                       \
+		if ((a) != (b))                                                                    \
+			return (a) < (b) ? -1 : 1;                                                 \
+	} while (0)
+
+static bool ranking_begin(struct ranking *r, size_t rows)
+{
+	r->row = malloc((rows + 1) * sizeof(*r->row));
+	r->source = malloc((rows + 1) * sizeof(*r->source));
+	return (r->row && r->source) || query_fail(r->s, MAYFLY_E_MEMORY);
+}
+
+static bool make_rows(struct ranking *r)
+{
+	struct query_state *s = r->s;
+	size_t rows = 0;
+
+	for (size_t i = 0; i < s->group_key.count; i++)
+		rows += !is_empty(s, i);
+	if (!ranking_begin(r, rows))
+		return false;
+	for (size_t i = 0; i < s->group_key.count; i++) {
+		if (is_empty(s, i))
+			continue;
+		make_row(s, &r->row[r->rows], i);
+		r->source[r->rows++] = (uint32_t)i;
+	}
+	return true;
+}
+
+struct stack_order {
+	double first, second; /* bytes: by which rows are sorted, and the other ones */
+	uint32_t node, stack;
+};
+
+/* Stacks that are equal in that stay in the order of the tree: their names are far to seek. */
+static int compare_stacks(const void *x, const void *y)
+{
+	const struct stack_order *a = x, *b = y;
+
+	COMPARE(b->first, a->first);
+	COMPARE(b->second, a->second);
+	COMPARE(a->node, b->node);
+	return 0;
+}
+
+static double sum_bytes(const struct query_state *s, size_t i)
+{
+	const struct tally t = query_tally(s, &s->stack_sums, i);
+
+	return t.exact_bytes + t.sampled_bytes;
+}
+
+static struct stack_order order_of(const struct query_state *s, size_t i)
+{
+	double self = sum_bytes(s, 2 * i), total = sum_bytes(s, 2 * i + 1);
+	bool by_total = s->query->sort == MAYFLY_SORT_TOTAL;
+
+	return (struct stack_order){by_total ? total : self, by_total ? self : total,
+				    s->stack[i].node, (uint32_t)i};
+}
+
+/* Puts an item into a heap of `count` others that has the last one of the order on top, from a
+ * place that is free. */
+static void sift_down(struct stack_order *heap, size_t count, size_t at, struct stack_order item)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child + 1 < count && compare_stacks(&heap[child + 1], &heap[child]) > 0)
+			child++;
+		if (child >= count || compare_stacks(&heap[child], &item) <= 0)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = item;
+}
+
+/* The first `rows` stacks, sorted: there are many more than are asked for. */
+static struct stack_order *order_stacks(struct query_state *s, size_t rows)
+{
+	struct stack_order *order = query_zeroed(s, rows, sizeof(*order));
+
+	if (!order || !rows)
+		return order;
+	for (size_t i = 0; i < rows; i++)
+		order[i] = order_of(s, i);
+	if (rows < s->stacks)
+		for (size_t i = rows / 2; i-- > 0;)
+			sift_down(order, rows, i, order[i]);
+	for (size_t i = rows; i < s->stacks; i++) {
+		struct stack_order item = order_of(s, i);
+
+		if (compare_stacks(&item, &order[0]) < 0)
+			sift_down(order, rows, 0, item);
+	}
+	qsort(order, rows, sizeof(*order), compare_stacks);
+	return order;
+}
+
+/* Rows of stacks, in order; as many as are asked for. */
+static bool make_stack_rows(struct ranking *r)
+{
+	struct query_state *s = r->s;
+	size_t wanted = s->query->stack_rows, rows = s->stacks;
+	struct stack_order *order;
+
+	if (wanted && wanted < rows)
+		rows = wanted;
+	order = order_stacks(s, rows);
+	if (!order || !ranking_begin(r, rows)) {
+		free(order);
+		return false;
+	}
+	for (size_t i = 0; i < rows; i++) {
+		r->row[i] = (struct mayfly_row){.function = "", .file = "", .module = ""};
+		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack,
+			    query_unseen_interval(s, 0));
+		r->source[i] = order[i].stack;
+	}
+	free(order);
+	r->rows = rows;
+	s->ranked = r->source;
+	r->source = NULL;
+	return true;
+}
+
+/* ---- order ---- */
+
+static int compare_text(const char *a, const char *b)
+{
+	return a == b ? 0 : strcmp(a, b);
+}
+
+static int compare_three(const char *a1, const char *b1, const char *a2, const char *b2,
+			 const char *a3, const char *b3)
+{
+	int order = compare_text(a1, b1);
+
+	if (order == 0)
+		order = compare_text(a2, b2);
+	return order ? order : compare_text(a3, b3);
+}
+
+/* What places and rows both have. */
+#define COMPARE_NAMES(a, b)                                                                        \
+	compare_three((a)->function, (b)->function, (a)->file, (b)->file, (a)->module, (b)->module)
+
+static int compare_names(const struct mayfly_row *a, const struct mayfly_row *b)
+{
+	int order = COMPARE_NAMES(a, b);
+
+	if (order != 0)
+		return order;
+	COMPARE(a->line, b->line);
+	COMPARE(a->thread, b->thread);
+	COMPARE(a->free_thread, b->free_thread);
+	COMPARE(a->low, b->low);
+	COMPARE(a->high, b->high);
+	return 0;
+}
+
+/* What rows of functions without a name differ in. */
+static int compare_groups(const struct query_state *s, uint32_t a, uint32_t b)
+{
+	COMPARE(s->group[a].by_address, s->group[b].by_address);
+	COMPARE(s->group[a].address, s->group[b].address);
+	return 0;
+}
+
+/* Says for itself of what it is a row: qsort() hands on nothing else. */
+struct row_order {
+	const struct ranking *ranking;
+	uint32_t row;
+};
+
+static int compare_rows(const void *x, const void *y)
+{
+	const struct ranking *r = ((const struct row_order *)x)->ranking;
+	uint32_t i = ((const struct row_order *)x)->row, k = ((const struct row_order *)y)->row;
+	const struct mayfly_row *a = &r->row[i], *b = &r->row[k];
+	int order;
+
+	if (r->s->query->sort == MAYFLY_SORT_TOTAL)
+		COMPARE(b->total.bytes.estimate, a->total.bytes.estimate);
+	COMPARE(b->self.bytes.estimate, a->self.bytes.estimate);
+	COMPARE(b->total.bytes.estimate, a->total.bytes.estimate);
+	order = compare_names(a, b);
+	if (order != 0)
+		return order;
+	order = compare_groups(r->s, r->source[i], r->source[k]);
+	if (order != 0)
+		return order;
+	COMPARE(i, k);
+	return 0;
+}
+
+/* Row number `order[i].row` comes i-th: moves each along its cycle, in place. */
+static void put_in_order(struct ranking *r, struct row_order *order)
+{
+	for (size_t i = 0; i < r->rows; i++) {
+		struct mayfly_row first = r->row[i];
+		size_t at = i;
+
+		if (order[i].row == NONE)
+			continue;
+		while (order[at].row != i) {
+			size_t from = order[at].row;
+
+			r->row[at] = r->row[from];
+			order[at].row = NONE;
+			at = from;
+		}
+		r->row[at] = first;
+		order[at].row = NONE;
+	}
+}
+
+static bool sort_rows(struct ranking *r)
+{
+	struct row_order *order = malloc((r->rows + 1) * sizeof(*order));
+	uint32_t *ranked = malloc((r->rows + 1) * sizeof(*ranked));
+
+	if (!order || !ranked) {
+		free(order);
+		free(ranked);
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	}
+	for (size_t i = 0; i < r->rows; i++)
+		order[i] = (struct row_order){r, (uint32_t)i};
+	qsort(order, r->rows, sizeof(*order), compare_rows);
+	for (size_t i = 0; i < r->rows; i++)
+		ranked[i] = r->source[order[i].row];
+	put_in_order(r, order);
+	free(order);
+	r->s->ranked = ranked;
+	return true;
+}
+
+/* ---- stacks ---- */
+
+/* How many places a stack has from a node on to the root. */
+static size_t count_places(struct query_state *s, uint32_t node)
+{
+	size_t count = 0;
+
+	for (; node; node = s->trace->node[node].parent) {
+		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+
+		count += f ? f->count : 0;
+	}
+	return count;
+}
+
+static size_t stack_length(struct query_state *s, uint32_t stack)
+{
+	return s->stack[stack].special == NONE ? count_places(s, s->stack[stack].node) : 1;
+}
+
+/* Copies a stack leaf first, at most `limit` places; a mark says what was cut. */
+static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint32_t stack,
+			 size_t limit)
+{
+	size_t length = stack_length(s, stack), count = 0;
+
+	if (s->stack[stack].special != NONE) {
+		place[0] = group_place(s, &s->group[s->stack[stack].special]);
+		return 1;
+	}
+	for (uint32_t node = s->stack[stack].node; node; node = s->trace->node[node].parent) {
+		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+
+		for (uint32_t i = 0; f && i < f->count; i++) {
+			if (count + 1 >= limit && length - count > 1) {
+				place[count] = (struct mayfly_place){
+				    .function = "",
+				    .file = "",
+				    .module = "",
+				    .kind = MAYFLY_FRAME_ELIDED,
+				    .address = length - count,
+				};
+				return count + 1;
+			}
+			place[count++] = group_place(s, &s->group[s->spot[f->first + i]]);
+		}
+	}
+	return count;
+}
+
+static bool make_stacks(struct query_state *s, struct answer *a)
+{
+	size_t rows = a->result.rows, places = 0, limit = SIZE_MAX;
+
+	for (size_t i = 0; i < rows; i++)
+		places += stack_length(s, s->ranked[i]);
+	if (places > MAX_STACK_PLACES) {
+		limit = MAX_STACK_PLACES / rows + 2;
+		places = rows * limit;
+	}
+	a->place = malloc((places + 1) * sizeof(*a->place));
+	if (!a->place)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < rows; i++) {
+		struct mayfly_row *row = &a->row[i];
+
+		row->stack = &a->place[a->places];
+		row->stack_length = copy_stack(s, &a->place[a->places], s->ranked[i], limit);
+		a->places += row->stack_length;
+	}
+	return true;
+}
+
+/* An unknown function's row has its frame as a stack of one. */
+static bool make_addresses(struct query_state *s, struct answer *a)
+{
+	a->place = malloc((a->result.rows + 1) * sizeof(*a->place));
+	if (!a->place)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < a->result.rows; i++) {
+		const struct group *g = &s->group[s->ranked[i]];
+
+		if (!g->by_address || s->query->by == MAYFLY_BY_MODULE)
+			continue;
+		a->place[a->places] = group_place(s, g);
+		a->row[i].stack = &a->place[a->places++];
+		a->row[i].stack_length = 1;
+	}
+	return true;
+}
+
+/* ---- the answer ---- */
+
+int64_t query_answer_time(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (query_at_peak(q))
+		return s->peak.time_ns;
+	if (q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END)
+		return query_rounded(s, q->at_ns);
+	if (q->metric != MAYFLY_LIVE && q->to_ns < s->info->duration_ns)
+		return query_rounded(s, q->to_ns);
+	return s->info->duration_ns;
+}
+
+struct mayfly_result *query_make_result(struct query_state *s)
+{
+	bool stacks = s->query->by == MAYFLY_BY_STACK;
+	struct answer *a = query_zeroed(s, 1, sizeof(*a));
+	struct ranking r = {.s = s};
+	struct tally all, none = {0};
+	bool done;
+
+	if (!a)
+		return NULL;
+	done = stacks ? make_stack_rows(&r) : make_rows(&r) && sort_rows(&r);
+	free(r.source);
+	a->row = r.row;
+	a->result.row = r.row;
+	a->result.rows = r.rows;
+	a->result.all_rows = stacks ? s->stacks : r.rows;
+	if (!done || !(stacks ? make_stacks(s, a) : make_addresses(s, a))) {
+		mayfly_result_free(&a->result);
+		return NULL;
+	}
+	a->result.time_ns = query_answer_time(s);
+	all = query_tally(s, &s->all, 0);
+	a->result.total = tally_estimate(&all, query_unseen_interval(s, 0));
+	a->result.nothing = tally_estimate(&none, query_unseen_interval(s, 0));
+	return &a->result;
+}
+
+void mayfly_result_free(struct mayfly_result *result)
+{
+	struct answer *a = (struct answer *)result;
+
+	if (!a)
+		return;
+	free(a->row);
+	free(a->place);
+	free(a);
+}

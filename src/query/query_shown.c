@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query_shown.c: which rows of an answer each slot counts for; query.h draws it. */
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t row_of(const struct shown *r, uint32_t source)
+{
+	return source < r->sources ? r->row_of[source] : NONE;
+}
+
+/* `list` with a row in front, when that is shown and not on it yet. False: out of memory. */
+static bool extend(struct query_state *s, struct shown *r, uint32_t *list, uint32_t row)
+{
+	if (row == NONE)
+		return true;
+	for (uint32_t i = *list; i != NONE; i = r->cell[i].next) {
+		if (r->cell[i].row == row)
+			return true;
+	}
+	if (r->cells >= NONE || !array_reserve(&r->cell, &r->room, r->cells, sizeof(*r->cell)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	r->cell[r->cells] = (struct shown_cell){row, *list};
+	*list = (uint32_t)r->cells++;
+	return true;
+}
+
+/* What the walk knows of each level: the list of the shown rows on the way to it. */
+struct lists {
+	struct shown *r;
+	uint32_t *way;
+	size_t room;
+};
+
+/* The rows of the places on the way, with those of a node added to those of its parent. */
+static bool list_way(struct tree_walk *w, struct lists *lists)
+{
+	struct query_state *s = w->s;
+	const struct frame_spots *f = w->level[w->depth].frame;
+	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
+	uint32_t list = w->depth ? lists->way[w->depth - 1] : NONE;
+
+	if (!array_reserve(&lists->way, &lists->room, w->depth, sizeof(*lists->way)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (uint32_t i = f->count; i-- > 0;) {
+		uint32_t source = s->spot[f->first + i];
+
+		if (s->query->by == MAYFLY_BY_STACK) {
+			hash = query_push(hash, source);
+			source = query_find_stack(s, hash);
+		}
+		if (!extend(s, lists->r, &list, row_of(lists->r, source)))
+			return false;
+	}
+	lists->way[w->depth] = list;
+	return true;
+}
+
+/* The row of the blocks that are allocated at the node at hand. */
+static bool find_own(struct tree_walk *w, uint32_t *source, bool *special)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t place;
+
+	if (s->query->by == MAYFLY_BY_STACK) {
+		if (!query_special_place(s, l, &place))
+			return false;
+		*special = place != NONE;
+		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
+		return true;
+	}
+	*special = l->leaf == NONE;
+	*source = *special ? query_special_group(s, l->hides) : l->leaf;
+	return !*special || *source != NONE;
+}
+
+static bool list_node(struct tree_walk *w)
+{
+	struct lists *lists = w->context;
+	struct shown *r = lists->r;
+	uint32_t source, *list = &r->head[w->level[w->depth].node];
+	bool special, totals = w->s->query->sort == MAYFLY_SORT_TOTAL;
+
+	if ((totals && !list_way(w, lists)) || !find_own(w, &source, &special))
+		return false;
+	if (totals && !special) {
+		*list = lists->way[w->depth];
+		return true;
+	}
+	*list = row_of(r, source);
+	return true;
+}
+
+static bool list_nodes(struct query_state *s, struct shown *shown)
+{
+	struct lists lists = {.r = shown};
+	struct tree_walk w = {.s = s, .whole = true, .enter = list_node, .context = &lists};
+	bool done = query_walk(&w, 1);
+
+	free(lists.way);
+	return done;
+}
+
+/* Slots that are no nodes; those of nothing count for the others. */
+static bool list_others(struct query_state *s, struct shown *shown)
+{
+	for (size_t i = 0; i < s->slots; i++) {
+		uint32_t group;
+
+		if (query_summed(s, (uint32_t)i) == NONE)
+			continue;
+		group = query_slot_group(s, (uint32_t)i);
+		if (group == NONE)
+			return false;
+		shown->head[i] = row_of(shown, group);
+	}
+	return true;
+}
+
+bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown)
+{
+	shown->rows = rows;
+	shown->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
+	shown->row_of = malloc((shown->sources + 1) * sizeof(*shown->row_of));
+	shown->head = malloc((s->slots + 1) * sizeof(*shown->head));
+	if (!shown->row_of || !shown->head)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memset(shown->row_of, 0xff, (shown->sources + 1) * sizeof(*shown->row_of));
+	memset(shown->head, 0xff, (s->slots + 1) * sizeof(*shown->head));
+	for (size_t i = 0; i < rows; i++) {
+		uint32_t alone = NONE;
+
+		shown->row_of[s->ranked[i]] = (uint32_t)i;
+		/* The list of this row alone has its number. */
+		if (!extend(s, shown, &alone, (uint32_t)i))
+			return false;
+	}
+	return query_by_node(s->query) ? list_nodes(s, shown) : list_others(s, shown);
+}
+
+void query_shown_free(struct shown *shown)
+{
+	free(shown->head);
+	free(shown->cell);
+	free(shown->row_of);
+	*shown = (struct shown){0};
+}
+
+/* ---- the row for the others ---- */
+
+static struct mayfly_figure rest_of(double whole, double part)
+{
+	double rest = whole > part ? whole - part : 0;
+
+	return (struct mayfly_figure){.estimate = rest, .low = rest, .high = rest};
+}
+
+struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
+				    size_t rows)
+{
+	struct mayfly_row *row = query_zeroed(s, rows + 1, sizeof(*row)), *rest;
+	double bytes = 0, blocks = 0;
+	uint64_t samples = 0;
+
+	if (!row)
+		return NULL;
+	for (size_t i = 0; i < rows; i++) {
+		row[i] = result->row[i];
+		bytes += result->row[i].self.bytes.estimate;
+		blocks += result->row[i].self.blocks.estimate;
+		samples += result->row[i].self.samples;
+	}
+	rest = &row[rows];
+	rest->function = rest->file = rest->module = "";
+	rest->self.bytes = rest_of(result->total.bytes.estimate, bytes);
+	rest->self.blocks = rest_of(result->total.blocks.estimate, blocks);
+	rest->self.samples = result->total.samples > samples ? result->total.samples - samples : 0;
+	rest->total = rest->self;
+	return row;
+}

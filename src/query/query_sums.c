@@ -1,0 +1,776 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_sums.c: what a query asks for, summed by slot.
+ *
+ * From the per-stack counters (sums.h) when they say it, which needs a glance at each part:
+ *
+ *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
+ *	                                       ^ peak
+ *	 allocated, leaked, temporary, live at the end:  all parts
+ *	 live at the peak:                               the parts up to it
+ *
+ * Else in one pass over the events. In an exact trace sums are whole numbers: a block counts from
+ * its allocation on, its free takes that back, and a pass can end at the asked moment. Where it
+ * matters how long blocks live or who frees them, which is known at their free, they count then,
+ * and those that are never freed when all events have been seen, from the cursor, which knows them.
+ * So it is for estimates, too, which know more than can be taken back (the heaviest sample).
+ */
+#include "query/parts.h"
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- slots ---- */
+
+#define MOST_SLOTS	 (1u << 24) /* that are no nodes */
+#define SIZE_CLASSES	 65	    /* by bits of (size - 1) */
+#define LIFETIME_CLASSES 21 /* decades from 10 ns; the last two: from 10^18 ns; never freed */
+
+/* Threads that allocated: one more, the unknown one. That freed: and one for nobody. */
+#define THREADS(s)	   ((s)->info->threads + 1)
+#define FREEING_THREADS(s) ((s)->info->threads + 2)
+
+size_t query_classes(enum mayfly_by by)
+{
+	return by == MAYFLY_BY_SIZE ? SIZE_CLASSES : LIFETIME_CLASSES;
+}
+
+static size_t own_slots(const struct query_state *s)
+{
+	switch (s->query->by) {
+	case MAYFLY_BY_THREAD:
+		return THREADS(s);
+	case MAYFLY_BY_FREEING_THREAD:
+		return FREEING_THREADS(s);
+	case MAYFLY_BY_THREADS:
+		return THREADS(s) * FREEING_THREADS(s);
+	case MAYFLY_BY_SIZE:
+	case MAYFLY_BY_LIFETIME:
+		return query_classes(s->query->by);
+	case MAYFLY_BY_HEAP:
+		return MAYFLY_HEAPS;
+	case MAYFLY_BY_LABEL:
+		return s->label_slots;
+	default:
+		return s->info->nodes ? s->info->nodes : 1;
+	}
+}
+
+size_t query_slots(const struct query_state *s)
+{
+	return s->site_of ? own_slots(s) * s->sites : own_slots(s);
+}
+
+static uint32_t size_class(uint64_t size)
+{
+	return size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
+}
+
+static uint32_t lifetime_class(int64_t lifetime)
+{
+	uint32_t class = 0;
+
+	if (lifetime == FOREVER)
+		return LIFETIME_CLASSES - 1;
+	for (int64_t high = 10; lifetime >= high; high *= 10) {
+		class ++;
+		if (high > INT64_MAX / 10)
+			break;
+	}
+	return class;
+}
+
+static uint32_t known_thread(const struct query_state *s, uint32_t thread)
+{
+	return thread < s->info->threads ? thread : (uint32_t)s->info->threads;
+}
+
+static uint32_t freeing_slot(const struct query_state *s, struct fate fate)
+{
+	return fate.lifetime == FOREVER ? (uint32_t)s->info->threads + 1
+					: known_thread(s, fate.thread);
+}
+
+static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
+			       const struct cursor_block *b, struct fate fate)
+{
+	switch (by) {
+	case MAYFLY_BY_THREAD:
+		return known_thread(s, b->thread);
+	case MAYFLY_BY_FREEING_THREAD:
+		return freeing_slot(s, fate);
+	case MAYFLY_BY_THREADS:
+		return known_thread(s, b->thread) * (uint32_t)FREEING_THREADS(s) +
+		       freeing_slot(s, fate);
+	case MAYFLY_BY_SIZE:
+		return size_class(b->size);
+	case MAYFLY_BY_LIFETIME:
+		return lifetime_class(fate.lifetime);
+	case MAYFLY_BY_HEAP:
+		return MAYFLY_FLAG_HEAP(b->flags);
+	case MAYFLY_BY_LABEL:
+		return query_label_slot(s, b->labels);
+	default:
+		return b->node < s->info->nodes ? b->node : 0;
+	}
+}
+
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate)
+{
+	uint32_t slot = slot_by(s, s->query->by, b, fate);
+
+	if (s->site_of)
+		slot += s->site_of[slot_by(s, s->site_by, b, fate)] * (uint32_t)own_slots(s);
+	return slot;
+}
+
+static struct group size_group(uint32_t bits)
+{
+	struct group g = {.low = bits > 0 ? (int64_t)(1ull << (bits - 1)) : 0};
+
+	g.high = bits < 63 ? (int64_t)(1ull << bits) : INT64_MAX;
+	if (bits == 64)
+		g.low = INT64_MAX;
+	return g;
+}
+
+static struct group lifetime_group(uint32_t class)
+{
+	struct group g = {.low = INT64_MAX, .high = INT64_MAX};
+
+	if (class == LIFETIME_CLASSES - 1)
+		return g;
+	g.low = 0;
+	g.high = 10;
+	for (uint32_t i = 0; i < class; i++) {
+		g.low = g.high;
+		g.high = g.high > INT64_MAX / 10 ? INT64_MAX - 1 : g.high * 10;
+	}
+	return g;
+}
+
+struct group query_class_group(enum mayfly_by by, uint32_t class)
+{
+	return by == MAYFLY_BY_SIZE ? size_group(class) : lifetime_group(class);
+}
+
+/* The last one is nobody. */
+static uint32_t freeing_thread(const struct query_state *s, uint32_t slot)
+{
+	return slot == s->info->threads + 1 ? NONE : slot;
+}
+
+static struct group slot_group(const struct query_state *s, uint32_t slot)
+{
+	uint32_t freeing = (uint32_t)FREEING_THREADS(s);
+
+	switch (s->query->by) {
+	case MAYFLY_BY_SIZE:
+	case MAYFLY_BY_LIFETIME:
+		return query_class_group(s->query->by, slot);
+	case MAYFLY_BY_HEAP:
+		return (struct group){.low = slot, .high = slot};
+	case MAYFLY_BY_LABEL:
+		return (struct group){.function = s->label_text[slot]};
+	case MAYFLY_BY_FREEING_THREAD:
+		return (struct group){.free_thread = freeing_thread(s, slot)};
+	case MAYFLY_BY_THREADS:
+		return (struct group){.thread = slot / freeing,
+				      .free_thread = freeing_thread(s, slot % freeing)};
+	default:
+		return (struct group){.thread = slot};
+	}
+}
+
+uint32_t query_slot_group(struct query_state *s, uint32_t slot)
+{
+	struct key key = {{s->query->by, slot}};
+	struct group g = slot_group(s, slot);
+
+	return query_group(s, key, &g);
+}
+
+/* ---- sums of slots ---- */
+
+/* The number of a slot's sum, NONE: out of memory. */
+static uint32_t sum_number(struct query_state *s, uint32_t slot)
+{
+	struct key key = {{slot}};
+	uint32_t number;
+	bool is_new;
+
+	if (!query_sparse(s->query))
+		return slot;
+	if (rank_set_has(&s->ends, slot))
+		return rank_set_rank(&s->ends, slot);
+	number = numbering_of(&s->between, key, &is_new);
+	if (number == NONE || number >= NONE - 1 - s->ends.count) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NONE;
+	}
+	number += (uint32_t)s->ends.count;
+	if (!is_new)
+		return number;
+	if (s->exact ? !query_sums_reserve(s, &s->sum, (size_t)number + 1)
+		     : !array_reserve(&s->sum_at, &s->sum_at_room, number, sizeof(*s->sum_at))) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NONE;
+	}
+	if (s->exact)
+		query_sum_clear(s, &s->sum, number);
+	else
+		s->sum_at[number] = 0;
+	s->sums = (size_t)number + 1;
+	return number;
+}
+
+static uint32_t slot_of_sum(const struct query_state *s, size_t number)
+{
+	if (!query_sparse(s->query))
+		return (uint32_t)number;
+	if (number >= s->ends.count)
+		return (uint32_t)s->between.key[number - s->ends.count].word[0];
+	return number ? s->trace->chain_end[number - 1] : 0;
+}
+
+struct plain *query_plain(struct query_state *s, uint32_t slot)
+{
+	uint32_t number = sum_number(s, slot);
+
+	return number == NONE ? NULL : &s->sum.plain[number];
+}
+
+/* The sum of a slot, made when there is none. */
+static struct tally *slot_tally(struct query_state *s, uint32_t slot)
+{
+	uint32_t number = sum_number(s, slot);
+
+	if (number == NONE)
+		return NULL;
+	if (s->sum_at[number] == 0) {
+		if (!query_sums_reserve(s, &s->sum, s->tallies + 1))
+			return NULL;
+		query_sum_clear(s, &s->sum, s->tallies);
+		s->sum_at[number] = (uint32_t)++s->tallies;
+	}
+	return &s->sum.tally[s->sum_at[number] - 1];
+}
+
+static bool sums_begin(struct query_state *s)
+{
+	const struct mayfly_trace *t = s->trace;
+
+	s->sums = s->slots;
+	if (query_sparse(s->query)) {
+		if (!rank_set_begin(&s->ends, s->slots))
+			return query_fail(s, MAYFLY_E_MEMORY);
+		if (query_by_node(s->query))
+			rank_set_add(&s->ends, 0);
+		for (size_t i = 0; query_by_node(s->query) && i < t->chains; i++)
+			rank_set_add(&s->ends, t->chain_end[i]);
+		rank_set_count(&s->ends);
+		s->sums = s->ends.count;
+	}
+	if (s->exact) {
+		s->sum.plain = query_zeroed(s, s->sums, sizeof(*s->sum.plain));
+		s->sum.room = s->sums;
+	} else {
+		s->sum_at = query_zeroed(s, s->sums, sizeof(*s->sum_at));
+		s->sum_at_room = s->sums;
+	}
+	return !s->error;
+}
+
+/* Whether a sum has blocks. Of a damaged trace it may have fewer than none. */
+static bool has_blocks(struct query_state *s, size_t number)
+{
+	struct plain *p;
+
+	if (!s->exact)
+		return s->sum_at[number] > 0;
+	p = &s->sum.plain[number];
+	if ((int64_t)p->bytes < 0)
+		p->bytes = 0;
+	return (int64_t)p->blocks > 0;
+}
+
+/* All has been added: which slots have blocks. */
+static bool sums_end(struct query_state *s)
+{
+	size_t count = 0;
+
+	if (!rank_set_begin(&s->summed, s->slots))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < s->sums; i++) {
+		if (!has_blocks(s, i))
+			continue;
+		rank_set_add(&s->summed, slot_of_sum(s, i));
+		count++;
+	}
+	rank_set_count(&s->summed);
+	s->summed_at = query_zeroed(s, count, sizeof(*s->summed_at));
+	for (size_t i = 0; s->summed_at && i < s->sums; i++) {
+		uint32_t at = s->exact ? (uint32_t)i : s->sum_at[i] - 1;
+
+		if (!has_blocks(s, i))
+			continue;
+		s->summed_at[rank_set_rank(&s->summed, slot_of_sum(s, i))] = at;
+		query_sum_add(s, &s->all, 0, &s->sum, at);
+	}
+	numbering_free(&s->between);
+	s->between = (struct numbering){0};
+	return !s->error;
+}
+
+/* ---- which blocks ---- */
+
+struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread)
+{
+	return (struct fate){free_ns > b->time_ns ? free_ns - b->time_ns : 0, thread};
+}
+
+bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
+{
+	return lifetime >= q->min_lifetime_ns && lifetime <= q->max_lifetime_ns;
+}
+
+bool query_keeps(const struct query_state *s, const struct cursor_block *b)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (b->size < q->min_size || b->size > q->max_size)
+		return false;
+	if (q->heaps ? !(q->heaps >> MAYFLY_FLAG_HEAP(b->flags) & 1)
+		     : q->by != MAYFLY_BY_HEAP &&
+			   !trace_counts(s->trace, MAYFLY_FLAG_HEAP(b->flags), b->node))
+		return false;
+	if (s->thread_kept && (b->thread >= s->info->threads || !s->thread_kept[b->thread]))
+		return false;
+	if (s->label_kept && !s->label_kept[b->labels])
+		return false;
+	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
+}
+
+/* Whether neither a filter nor the window, nor what is in the trace twice, leaves out anything. */
+static bool keeps_all(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
+		return false; /* memory that is in the trace twice */
+	return !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
+	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
+	       q->to_ns == INT64_MAX;
+}
+
+bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
+{
+	/* What a forked child inherited may be of before time 0. */
+	return (time_ns >= q->from_ns || q->from_ns == 0) &&
+	       (time_ns < q->to_ns || q->to_ns == INT64_MAX);
+}
+
+/* ---- events ---- */
+
+struct gather {
+	struct query_state *s;
+	uint64_t events, samples; /* up to the asked moment */
+	bool fates;		  /* are asked for */
+	bool forever;		  /* blocks that are never freed may count */
+	bool at_once;  /* allocations count when they are seen: what becomes of them says nothing
+			  more, or can take that back */
+	bool all_kept; /* by the filters, but for lifetimes */
+	bool past;     /* the moment has passed */
+};
+
+static bool add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
+{
+	uint32_t slot = query_slot(g->s, b, fate);
+	struct tally *t;
+
+	if (g->s->exact) {
+		struct plain *sum = query_plain(g->s, slot);
+
+		if (!sum)
+			return false;
+		sum->blocks++;
+		sum->bytes += b->size;
+		return true;
+	}
+	t = slot_tally(g->s, slot);
+	if (t)
+		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
+			  trace_interval(g->s->trace, b->flags, b->interval_log2), b->size,
+			  b->hits);
+	return t != NULL;
+}
+
+static bool is_kept(const struct gather *g, const struct cursor_block *b)
+{
+	return g->all_kept || (query_in_window(g->s->query, b->time_ns) && query_keeps(g->s, b));
+}
+
+/* A block that was allocated up to the asked moment, as one that is never freed. */
+static bool add_forever(struct gather *g, const struct cursor_block *b)
+{
+	if (!g->forever || !is_kept(g, b))
+		return true;
+	return add_block(g, b, NEVER_FREED);
+}
+
+static bool take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
+{
+	double interval =
+	    trace_interval(g->s->trace, b->e.alloc_flags[alloc], b->e.interval_log2[alloc]);
+	struct cursor_block block;
+
+	if (b->e.hits[alloc] > 0 && g->s->largest_interval < interval)
+		g->s->largest_interval = interval;
+	if (g->past || !g->at_once)
+		return true;
+	block = query_block(b, alloc);
+	return add_forever(g, &block);
+}
+
+/* Whether a block that is freed now counts, were it for its metric alone. */
+static bool metric_has_freed(const struct gather *g, uint32_t flags)
+{
+	switch (g->s->query->metric) {
+	case MAYFLY_LIVE:
+	case MAYFLY_PEAK:
+		return g->past;
+	case MAYFLY_TEMPORARY:
+		return flags & MAYFLY_FLAG_TEMPORARY;
+	case MAYFLY_ALLOCATED:
+		return !g->at_once; /* else it has been counted */
+	default:
+		return false;
+	}
+}
+
+static bool take_back(struct gather *g, const struct cursor_block *b)
+{
+	struct plain *sum = query_plain(g->s, query_slot(g->s, b, NEVER_FREED));
+
+	if (!sum)
+		return false;
+	sum->blocks--;
+	sum->bytes -= b->size;
+	return true;
+}
+
+static bool take_free(struct gather *g, const struct cursor_batch *b, size_t freed, int64_t time_ns)
+{
+	const struct mayfly_query *q = g->s->query;
+	const struct cursor_block *block = &b->freed[freed];
+	bool counts = metric_has_freed(g, b->e.free_flags[freed]);
+	bool back = g->at_once && g->forever && q->metric != MAYFLY_ALLOCATED;
+	struct fate fate;
+
+	if ((!counts && !back) || block->node == NONE || b->e.freed[freed] >= g->samples ||
+	    !is_kept(g, block))
+		return true;
+	if (back && !take_back(g, block))
+		return false;
+	fate = query_fate(block, time_ns, b->e.free_thread[freed]);
+	return !counts || !query_lifetime_fits(q, fate.lifetime) || add_block(g, block, fate);
+}
+
+/* How many events of the batch there are up to the asked moment. */
+static size_t events_before(const struct gather *g, const struct cursor_batch *b)
+{
+	const struct mayfly_query *q = g->s->query;
+	size_t low = 0, high = b->e.events;
+
+	if (g->past)
+		return 0;
+	if (query_at_peak(q)) {
+		uint64_t peak = g->s->peak.events;
+		uint64_t left = peak > g->events ? peak - g->events : 0;
+
+		return left < high ? (size_t)left : high;
+	}
+	if (q->metric != MAYFLY_LIVE)
+		return high;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->e.time_ns[middle] <= q->at_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What comes later says nothing new: of samples, it says which intervals were in force. */
+static bool is_done(const struct gather *g)
+{
+	return g->past && g->s->exact && !g->fates;
+}
+
+static bool take_batch(struct gather *g, const struct cursor_batch *b)
+{
+	size_t alloc = 0, freed = 0, before = events_before(g, b);
+
+	for (size_t i = 0; i < b->e.events; i++) {
+		if (i == before)
+			g->past = true;
+		if (is_done(g))
+			break;
+		if (b->e.is_free[i]) {
+			if (!take_free(g, b, freed, b->e.time_ns[i]))
+				return false;
+			freed++;
+		} else {
+			g->samples += !g->past;
+			if (!take_alloc(g, b, alloc))
+				return false;
+			alloc++;
+		}
+	}
+	g->events += before;
+	return true;
+}
+
+static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+{
+	struct gather *g = context;
+
+	if (number < g->samples && !g->s->error)
+		add_forever(g, block);
+}
+
+/* Of samples, all say which intervals were in force. */
+size_t query_first_chunk(const struct query_state *s)
+{
+	const struct mayfly_trace *t = s->trace;
+	size_t low = 0, high = t->chunks;
+
+	while (s->exact && s->query->from_ns > 0 && low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->chunk[middle].to_ns < s->query->from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int start_in_window(struct gather *g, struct mayfly_cursor *cursor)
+{
+	size_t first = query_first_chunk(g->s);
+
+	if (first == 0 || first == g->s->trace->chunks)
+		return 0;
+	g->events = g->s->trace->chunk[first].first_event;
+	g->samples = g->s->trace->chunk[first].first_alloc;
+	return cursor_start_at(cursor, first);
+}
+
+/* Whether nothing that is behind the chunk can count. */
+static bool is_behind_window(const struct gather *g, const struct trace_chunk *chunk)
+{
+	return g->s->exact && g->at_once && g->s->query->metric == MAYFLY_ALLOCATED &&
+	       chunk->to_ns >= g->s->query->to_ns;
+}
+
+static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
+{
+	struct cursor_batch batch;
+	int more = start_in_window(g, cursor);
+
+	if (more)
+		return query_fail(g->s, more);
+	while (!is_done(g) && (more = cursor_next_batch(cursor, &batch)) == 1) {
+		if (!take_batch(g, &batch))
+			return false;
+		if (is_behind_window(g, batch.chunk))
+			break;
+	}
+	if (more < 0)
+		return query_fail(g->s, more);
+	if (!g->at_once)
+		cursor_live(cursor, take_live, g);
+	return !g->s->error;
+}
+
+static bool sum_events(struct query_state *s)
+{
+	struct gather g = {.s = s};
+	struct mayfly_cursor *cursor;
+	int error = mayfly_cursor_open(s->trace, &cursor);
+	bool done;
+
+	if (error)
+		return query_fail(s, error);
+	g.fates = query_asks_fate(s);
+	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
+	g.all_kept = keeps_all(s);
+	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
+	done = take_events(&g, cursor);
+	mayfly_cursor_close(cursor);
+	return done;
+}
+
+/* The moment when the estimate of all live bytes is largest. Filters do not move it. */
+static bool find_peak(struct query_state *s)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	double live = 0, peak = 0;
+	uint64_t events = 0;
+	int more = mayfly_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		events++;
+		if (!trace_counts(s->trace, e.heap, e.node))
+			continue;
+		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
+		if (live > peak) {
+			peak = live;
+			s->peak = (struct moment){events, e.time_ns};
+		}
+	}
+	mayfly_cursor_close(cursor);
+	return more == 0 || query_fail(s, more);
+}
+
+/* ---- counters ---- */
+
+/* Filters and groups that counters know nothing of. */
+static bool asks_for_blocks(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
+	       query_asks_fate(s) || q->thread.matches || q->label.matches;
+}
+
+static bool has_window(const struct mayfly_query *q)
+{
+	return q->from_ns > 0 || q->to_ns < INT64_MAX;
+}
+
+static bool at_time(const struct mayfly_query *q)
+{
+	return q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END && q->at_ns != MAYFLY_AT_PEAK;
+}
+
+/* Counters know of no moments between the ends of their parts: in snapshots nobody else does. */
+static bool counters_say(const struct query_state *s)
+{
+	const struct mayfly_query *q = s->query;
+
+	if (asks_for_blocks(s))
+		return false;
+	if (s->info->snapshot_ns)
+		return !has_window(q) || q->metric == MAYFLY_ALLOCATED;
+	return !has_window(q) && !at_time(q);
+}
+
+/* Adds what the metric counts. */
+static bool add_part(struct query_state *s, const struct sums_part *part)
+{
+	enum mayfly_metric metric = s->query->metric;
+
+	for (size_t i = 0; i < part->nodes; i++) {
+		uint32_t node = part->node[i] < s->slots ? part->node[i] : 0;
+		struct plain *sum;
+
+		if (s->node_kept && !s->node_kept[node])
+			continue;
+		sum = query_plain(s, node);
+		if (!sum)
+			return false;
+		if (metric == MAYFLY_TEMPORARY) {
+			sum->blocks += part->temps[i];
+			sum->bytes += part->temp_bytes[i];
+			continue;
+		}
+		sum->blocks += part->allocs[i];
+		sum->bytes += part->alloc_bytes[i];
+		if (metric == MAYFLY_ALLOCATED)
+			continue;
+		sum->blocks -= part->frees[i];
+		sum->bytes -= part->free_bytes[i];
+	}
+	return true;
+}
+
+/* Windows and times of snapshots are rounded up to the end of an interval. */
+static bool part_counts(const struct query_state *s, const struct sums_part *part)
+{
+	const struct mayfly_query *q = s->query;
+
+	return part->from_ns >= q->from_ns && part->from_ns < q->to_ns &&
+	       (!at_time(q) || part->from_ns < q->at_ns);
+}
+
+/* Whether the part ends at the peak. */
+static bool is_peak(struct query_state *s, const struct parts_peak *peak,
+		    const struct sums_part *part)
+{
+	if (!query_at_peak(s->query) || part->end_event < peak->events)
+		return false;
+	s->peak = (struct moment){part->end_event, part->to_ns};
+	return true;
+}
+
+static bool sum_parts(struct query_state *s)
+{
+	bool windows = at_time(s->query) || has_window(s->query), past = false;
+	struct parts_peak peak = {0};
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = query_at_peak(s->query) ? parts_find_peak(s->trace, &peak) : 0;
+
+	if (!more)
+		more = sums_cursor_open(s->trace, &cursor);
+	if (more)
+		return query_fail(s, more);
+	if (query_at_peak(s->query) && peak.events == 0)
+		past = true; /* nothing was ever live */
+	while (!past && !s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
+		if (windows && !part_counts(s, &part))
+			continue;
+		add_part(s, &part);
+		past = is_peak(s, &peak, &part);
+	}
+	sums_cursor_close(cursor);
+	return more >= 0 || query_fail(s, more);
+}
+
+/* From counters, or from events. */
+static bool gather(struct query_state *s)
+{
+	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
+	struct parts_peak peak;
+	int error;
+
+	if (s->info->snapshot_ns && !counters)
+		return query_fail(s, MAYFLY_E_ABSENT);
+	if (counters && s->exact && (has_parts || s->info->snapshot_ns))
+		return sum_parts(s);
+	if (!query_at_peak(s->query))
+		return sum_events(s);
+	if (!s->exact || !has_parts)
+		return find_peak(s) && sum_events(s);
+	error = parts_find_peak(s->trace, &peak);
+	if (error)
+		return query_fail(s, error);
+	s->peak = (struct moment){peak.events, peak.time_ns};
+	return sum_events(s);
+}
+
+bool query_sum(struct query_state *s)
+{
+	s->slots = query_slots(s);
+	if (!query_by_node(s->query) && s->slots > MOST_SLOTS)
+		return query_fail(s, MAYFLY_E_TOO_LARGE);
+	return sums_begin(s) && (s->fill ? s->fill(s) : gather(s)) && !s->error && sums_end(s);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_tree.c: from sums per slot to groups or printed stacks; query.h draws it.
+ *
+ * A walk goes through the tree depth first, chain by chain (reader.h). A chain needs its nodes down
+ * to the last one that has a sum or from which a needed chain starts:
+ *
+ *	chain 1:  1 - 2 - 3 - 4 - 5       5 has no sum and nothing below: 1 to 4 are needed
+ *	                  |   |
+ *	chain 2:          |   6 - 7	  chains by where they start: 3: 3, 8  4: 2
+ *	chain 3:          8 - 9
+ *	chain 8:          30
+ *
+ * It goes down a chain to its end, and on the way back visits what starts at each node. So all that
+ * it needs to know of nodes is by depth.
+ */
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- walking the tree ---- */
+
+/* A chain on the way from the root to the node at hand. */
+struct step {
+	uint32_t chain, node; /* node: the last one of it on the way */
+	uint32_t next, end;   /* in routes.order: chains from that node to be visited */
+};
+
+/* Chain 0 is the root alone; chain k + 1 is chain k of the trace. */
+struct routes {
+	size_t chains;
+	uint32_t *last;		/* of each chain: its last node that is needed, 0 when none is */
+	struct rank_set starts; /* nodes from which needed chains start ... */
+	uint32_t *begin;	/* [rank]: the first of these chains, in order */
+	uint32_t *order;
+	struct step *step;
+	size_t steps, depth; /* how many there can be */
+};
+
+static uint32_t first_node(const struct query_state *s, size_t chain)
+{
+	return chain < 2 ? (uint32_t)chain : s->trace->chain_end[chain - 2] + 1;
+}
+
+static uint32_t chain_parent(const struct query_state *s, size_t chain)
+{
+	return s->trace->node[first_node(s, chain)].parent;
+}
+
+static void need_node(const struct query_state *s, struct routes *r, uint32_t node)
+{
+	uint32_t *last = &r->last[rank_set_rank(&s->ends, node)];
+
+	if (*last < node)
+		*last = node;
+}
+
+static void find_needed(const struct query_state *s, struct routes *r, bool whole)
+{
+	for (size_t i = 1; whole && i < r->chains; i++)
+		r->last[i] = s->trace->chain_end[i - 1];
+	for (size_t i = 0; !whole && i < s->summed.words; i++)
+		for (uint64_t bits = s->summed.bits[i]; bits; bits &= bits - 1)
+			need_node(s, r, (uint32_t)(i * 64 + (size_t)__builtin_ctzll(bits)));
+	for (size_t i = r->chains; i-- > 1;)
+		if (r->last[i])
+			need_node(s, r, chain_parent(s, i));
+}
+
+/* Lists the needed chains by the nodes from which they start. */
+static bool order_chains(struct query_state *s, struct routes *r)
+{
+	size_t needed = 0, before = 0;
+
+	if (!rank_set_begin(&r->starts, s->slots))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	for (size_t i = 1; i < r->chains; i++) {
+		if (!r->last[i])
+			continue;
+		rank_set_add(&r->starts, chain_parent(s, i));
+		needed++;
+	}
+	rank_set_count(&r->starts);
+	r->begin = query_zeroed(s, r->starts.count + 1, sizeof(*r->begin));
+	r->order = query_zeroed(s, needed, sizeof(*r->order));
+	if (!r->begin || !r->order)
+		return false;
+	for (size_t i = 1; i < r->chains; i++)
+		if (r->last[i])
+			r->begin[rank_set_rank(&r->starts, chain_parent(s, i))]++;
+	for (size_t i = 0; i < r->starts.count; i++) {
+		before += r->begin[i];
+		r->begin[i] = (uint32_t)before;
+	}
+	r->begin[r->starts.count] = (uint32_t)before;
+	/* Each begin is where the next list begins so far. */
+	for (size_t i = r->chains; i-- > 1;)
+		if (r->last[i])
+			r->order[--r->begin[rank_set_rank(&r->starts, chain_parent(s, i))]] =
+			    (uint32_t)i;
+	return true;
+}
+
+static bool make_routes(struct query_state *s, struct routes *r, bool whole)
+{
+	r->chains = s->trace->chains + 1;
+	r->last = query_zeroed(s, r->chains, sizeof(*r->last));
+	if (!r->last)
+		return false;
+	find_needed(s, r, whole);
+	return order_chains(s, r);
+}
+
+static void free_routes(struct routes *r)
+{
+	free(r->last);
+	rank_set_free(&r->starts);
+	free(r->begin);
+	free(r->order);
+	free(r->step);
+}
+
+static bool enter(struct tree_walk *w, uint32_t node)
+{
+	struct query_state *s = w->s;
+	const struct level *parent = &w->level[w->depth];
+	struct level *l = &w->level[w->depth + 1];
+	const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+
+	if (!f)
+		return false;
+	w->depth++;
+	*l = (struct level){
+	    .frame = f,
+	    .hash = parent->hash,
+	    .node = node,
+	    .leaf = f->count ? s->spot[f->first] : parent->leaf,
+	    .hides = parent->hides || f->hides,
+	    .has_code = parent->has_code || f->has_code,
+	};
+	for (uint32_t i = f->count; i-- > 0;)
+		l->hash = query_push(l->hash, s->spot[f->first + i]);
+	query_sum_clear(s, &w->below, w->depth);
+	return w->enter(w);
+}
+
+static void leave(struct tree_walk *w)
+{
+	if (w->leave)
+		w->leave(w);
+	query_sum_add(w->s, &w->below, w->depth - 1, &w->below, w->depth);
+	w->depth--;
+}
+
+/* Makes room for what is below the levels and steps at hand. */
+static bool reserve_depth(struct tree_walk *w, struct routes *r, size_t nodes)
+{
+	if (array_reserve(&w->level, &r->depth, w->depth + nodes, sizeof(*w->level)) &&
+	    query_sums_reserve(w->s, &w->below, w->depth + nodes + 1))
+		return true;
+	return query_fail(w->s, MAYFLY_E_MEMORY);
+}
+
+static void come_to(struct routes *r, struct step *step, uint32_t node)
+{
+	step->node = node;
+	step->next = step->end = 0;
+	if (rank_set_has(&r->starts, node)) {
+		uint32_t rank = rank_set_rank(&r->starts, node);
+
+		step->next = r->begin[rank];
+		step->end = r->begin[rank + 1];
+	}
+}
+
+/* Goes down a chain. */
+static bool go_down(struct tree_walk *w, struct routes *r, size_t *at, uint32_t chain)
+{
+	uint32_t first = first_node(w->s, chain), last = r->last[chain];
+
+	if (!reserve_depth(w, r, (size_t)last - first + 1) ||
+	    !array_reserve(&r->step, &r->steps, *at, sizeof(*r->step)))
+		return query_fail(w->s, MAYFLY_E_MEMORY);
+	for (uint32_t node = first; node <= last; node++)
+		if (!enter(w, node))
+			return false;
+	r->step[*at] = (struct step){.chain = chain};
+	come_to(r, &r->step[(*at)++], last);
+	return true;
+}
+
+static bool walk_routes(struct tree_walk *w, struct routes *r)
+{
+	size_t at = 1;
+
+	if (!array_reserve(&r->step, &r->steps, 0, sizeof(*r->step)))
+		return query_fail(w->s, MAYFLY_E_MEMORY);
+	r->step[0] = (struct step){.chain = 0};
+	come_to(r, &r->step[0], 0);
+	while (at) {
+		struct step *step = &r->step[at - 1];
+
+		if (step->next < step->end) {
+			if (!go_down(w, r, &at, r->order[step->next++]))
+				return false;
+			continue;
+		}
+		if (step->node == first_node(w->s, step->chain))
+			at--;
+		if (step->node == 0)
+			break;
+		leave(w);
+		if (at && step == &r->step[at - 1])
+			come_to(r, step, step->node - 1);
+	}
+	return true;
+}
+
+static bool walk_once(struct tree_walk *w, struct routes *r)
+{
+	static const struct frame_spots no_spots = {0};
+	bool done;
+
+	w->level = NULL;
+	w->below = (struct sums){0};
+	w->depth = r->depth = 0;
+	done = reserve_depth(w, r, 1);
+	if (done) {
+		w->level[0] = (struct level){.frame = &no_spots, .leaf = NONE};
+		query_sum_clear(w->s, &w->below, 0);
+		done = w->enter(w) && walk_routes(w, r);
+	}
+	if (done && w->leave)
+		w->leave(w);
+	free(w->level);
+	query_sums_free(&w->below);
+	return done;
+}
+
+bool query_walk(struct tree_walk *walk, size_t walks)
+{
+	struct routes r = {0};
+	bool done = make_routes(walk->s, &r, walk->whole);
+
+	for (size_t i = 0; done && i < walks; i++)
+		done = walk_once(&walk[i], &r);
+	free_routes(&r);
+	return done;
+}
+
+/* ---- from nodes to groups ---- */
+
+/* Adds what was allocated at the node itself. */
+static bool add_own(struct tree_walk *w, uint32_t sum)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t leaf = l->leaf == NONE ? query_special_group(s, l->hides) : l->leaf;
+
+	if (leaf == NONE)
+		return false;
+	query_sum_add(s, &s->group_sums, 2 * (size_t)leaf, &s->sum, sum);
+	if (l->leaf == NONE)
+		query_sum_add(s, &s->group_sums, 2 * (size_t)leaf + 1, &s->sum, sum);
+	query_sum_add(s, &w->below, w->depth, &s->sum, sum);
+	return true;
+}
+
+/* How many places of the way have each group. */
+struct on_way {
+	uint32_t *times;
+	size_t room;
+};
+
+static bool make_room(struct query_state *s, struct on_way *way)
+{
+	size_t before = way->room;
+
+	if (s->group_key.count <= before)
+		return true;
+	if (!array_reserve(&way->times, &way->room, s->group_key.count, sizeof(*way->times)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memset(way->times + before, 0, (way->room - before) * sizeof(*way->times));
+	return true;
+}
+
+static bool enter_groups(struct tree_walk *w)
+{
+	struct query_state *s = w->s;
+	struct on_way *way = w->context;
+	const struct level *l = &w->level[w->depth];
+	uint32_t sum = query_summed(s, l->node);
+
+	if (!make_room(s, way))
+		return false;
+	for (uint32_t i = 0; i < l->frame->count; i++)
+		way->times[s->spot[l->frame->first + i]]++;
+	return sum == NONE || add_own(w, sum);
+}
+
+static void leave_groups(struct tree_walk *w)
+{
+	struct query_state *s = w->s;
+	struct on_way *way = w->context;
+	const struct frame_spots *f = w->level[w->depth].frame;
+
+	for (uint32_t i = 0; i < f->count; i++) {
+		uint32_t group = s->spot[f->first + i];
+
+		if (--way->times[group] == 0)
+			query_sum_add(s, &s->group_sums, 2 * (size_t)group + 1, &w->below,
+				      w->depth);
+	}
+}
+
+static bool make_node_groups(struct query_state *s)
+{
+	struct on_way way = {0};
+	struct tree_walk w = {
+	    .s = s, .enter = enter_groups, .leave = leave_groups, .context = &way};
+	bool done = query_walk(&w, 1);
+
+	free(way.times);
+	return done;
+}
+
+/* ---- from nodes to printed stacks ---- */
+
+static size_t stack_place(const struct query_state *s, uint64_t hash)
+{
+	return (size_t)(hash >> 40 ^ hash) & (s->stack_slots - 1);
+}
+
+/* Of other bits of the hash than the place. */
+static size_t bit_of(const struct query_state *s, uint64_t hash)
+{
+	return (size_t)(hash >> 24) & (s->stack_slots * 8 - 1);
+}
+
+uint32_t query_find_stack(const struct query_state *s, uint64_t hash)
+{
+	if (!s->stack_slots || !(s->stack_bits[bit_of(s, hash) / 64] >> bit_of(s, hash) % 64 & 1))
+		return NONE;
+	for (size_t i = stack_place(s, hash); s->stack_slot[i]; i = (i + 1) & (s->stack_slots - 1))
+		if (s->stack[s->stack_slot[i] - 1].hash == hash)
+			return s->stack_slot[i] - 1;
+	return NONE;
+}
+
+static void place_stack(struct query_state *s, size_t number)
+{
+	size_t i = stack_place(s, s->stack[number].hash), bit = bit_of(s, s->stack[number].hash);
+
+	s->stack_bits[bit / 64] |= (uint64_t)1 << bit % 64;
+	while (s->stack_slot[i])
+		i = (i + 1) & (s->stack_slots - 1);
+	s->stack_slot[i] = (uint32_t)number + 1;
+}
+
+static bool grow_stacks(struct query_state *s)
+{
+	size_t slots = s->stack_slots ? s->stack_slots * 2 : 256;
+
+	if (!query_sums_reserve(s, &s->stack_sums, 2 * s->stacks + 2) ||
+	    !array_reserve(&s->stack, &s->stack_capacity, s->stacks, sizeof(*s->stack)))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	if (s->stacks + s->stacks / 2 < s->stack_slots)
+		return true;
+	free(s->stack_slot);
+	free(s->stack_bits);
+	s->stack_slot = query_zeroed(s, slots, sizeof(*s->stack_slot));
+	s->stack_bits = query_zeroed(s, slots / 8, sizeof(*s->stack_bits));
+	s->stack_slots = s->stack_slot && s->stack_bits ? slots : 0;
+	for (size_t i = 0; s->stack_slots && i < s->stacks; i++)
+		place_stack(s, i);
+	return s->stack_slots != 0;
+}
+
+/* The number of a stack, made when there is none. NONE: out of memory. */
+static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, uint32_t special)
+{
+	uint32_t number = query_find_stack(s, hash);
+
+	if (number != NONE) {
+		if (node < s->stack[number].node) {
+			s->stack[number].node = node;
+			s->stack[number].special = special;
+		}
+		return number;
+	}
+	if (!grow_stacks(s))
+		return NONE;
+	s->stack[s->stacks] = (struct stack){hash, node, special};
+	query_sum_clear(s, &s->stack_sums, 2 * s->stacks);
+	query_sum_clear(s, &s->stack_sums, 2 * s->stacks + 1);
+	place_stack(s, s->stacks++);
+	return (uint32_t)s->stacks - 1;
+}
+
+/* A stack that has lost all its code to `hide` is one place, marks or not. */
+bool query_special_place(struct query_state *s, const struct level *l, uint32_t *place)
+{
+	*place = NONE;
+	if (l->has_code || (l->leaf != NONE && !l->hides))
+		return true;
+	*place = query_special_group(s, l->hides);
+	return *place != NONE;
+}
+
+/* First all stacks are found, with their own sums. */
+static bool find_stacks(struct tree_walk *w)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t sum = query_summed(s, l->node), special, stack;
+
+	if (sum == NONE)
+		return true;
+	if (!query_special_place(s, l, &special))
+		return false;
+	stack = stack_of(s, special == NONE ? l->hash : query_push(0, special), l->node, special);
+	if (stack == NONE)
+		return false;
+	query_sum_add(s, &s->stack_sums, 2 * (size_t)stack, &s->sum, sum);
+	if (special != NONE)
+		query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &s->sum, sum);
+	return true;
+}
+
+/* Then what longer stacks have is added to the stacks that they go on from. */
+static bool enter_totals(struct tree_walk *w)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t sum = query_summed(s, l->node), special;
+
+	if (sum == NONE)
+		return true;
+	if (!query_special_place(s, l, &special))
+		return false;
+	if (special == NONE)
+		query_sum_add(s, &w->below, w->depth, &s->sum, sum);
+	return true;
+}
+
+static void leave_totals(struct tree_walk *w)
+{
+	struct query_state *s = w->s;
+	const struct frame_spots *f = w->level[w->depth].frame;
+	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
+
+	for (uint32_t i = f->count; i-- > 0;) {
+		uint32_t stack;
+
+		hash = query_push(hash, s->spot[f->first + i]);
+		stack = query_find_stack(s, hash);
+		if (stack != NONE)
+			query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &w->below,
+				      w->depth);
+	}
+}
+
+static bool make_stacks(struct query_state *s)
+{
+	struct tree_walk walk[2] = {
+	    {.s = s, .enter = find_stacks},
+	    {.s = s, .enter = enter_totals, .leave = leave_totals},
+	};
+
+	return query_walk(walk, 2);
+}
+
+/* ---- threads and classes: a slot is a row ---- */
+
+static bool make_slot_groups(struct query_state *s)
+{
+	for (size_t i = 0; i < s->slots; i++) {
+		uint32_t sum = query_summed(s, (uint32_t)i), group;
+
+		if (sum == NONE)
+			continue;
+		group = query_slot_group(s, (uint32_t)i);
+		if (group == NONE)
+			return false;
+		query_sum_add(s, &s->group_sums, 2 * (size_t)group, &s->sum, sum);
+		query_sum_add(s, &s->group_sums, 2 * (size_t)group + 1, &s->sum, sum);
+	}
+	return true;
+}
+
+bool query_make_groups(struct query_state *s)
+{
+	if (!query_by_node(s->query))
+		return make_slot_groups(s);
+	if (!query_frames_begin(s))
+		return false;
+	return s->query->by == MAYFLY_BY_STACK ? make_stacks(s) : make_node_groups(s);
+}
+
+/* ---- from a node to its row ---- */
+
+bool query_own(struct tree_walk *w, uint32_t *source, bool *special)
+{
+	struct query_state *s = w->s;
+	const struct level *l = &w->level[w->depth];
+	uint32_t place;
+
+	if (s->query->by == MAYFLY_BY_STACK) {
+		if (!query_special_place(s, l, &place))
+			return false;
+		*special = place != NONE;
+		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
+		return true;
+	}
+	*special = l->leaf == NONE;
+	*source = *special ? query_special_group(s, l->hides) : l->leaf;
+	return !*special || *source != NONE;
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spans.c: types of spans, how long they take, and what is allocated inside.
+ *
+ *	thread 1	BEGIN a   BEGIN b   END b       BEGIN c   END a   END c
+ *	open		|-- a --------------------------------------|
+ *						|-- b --|		|-- c -----------|
+ *	blocks		    1	      2		    3	      4		5
+ *	allocated	a: 1 2 3 4	b: 2	c: 4 5
+ *	self		a: 1 3		b: 2	c: 4 5
+ *
+ * Two passes over the blocks: the first finds out which are live at the end, a bit for each, so
+ * that the second can count each block once and for all when it is allocated. In the second, the
+ * track events are merged in by how many events came before each.
+ *
+ * A lane has what is open on one thread: its spans in the order in which they began, each linked to
+ * the one of the same type before it, and its distinct types, which are few.
+ */
+#include "query/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/durations.h"
+
+#define MOST_OPEN  4096u /* spans on one thread at once */
+#define MOST_TYPES 256u	 /* and types of them */
+
+struct span {
+	int64_t begin_ns, self_ns;
+	uint32_t below, above; /* that began before and after; index, NONE */
+	uint32_t same;	       /* of this type, that began before; `above` of a free one is next */
+	uint32_t type;
+	bool counts;
+};
+
+struct open_type {
+	uint32_t type;
+	uint32_t last; /* span of it that began last */
+	uint32_t over; /* ignored ones, which end first */
+};
+
+struct lane {
+	struct span *span;
+	size_t spans, span_room; /* spans: with the free ones */
+	struct open_type *open;
+	size_t types, type_room;
+	uint32_t top, free, count;
+	int64_t changed_ns; /* when `top` last changed */
+};
+
+/* What is known of a type. */
+struct sum {
+	struct durations durations; /* of the spans that have ended */
+	uint64_t open;
+	int64_t self_ns;
+	struct tally allocated, self, live;
+};
+
+/* What mayfly_spans_free frees. */
+struct answer {
+	struct mayfly_spans spans; /* first: the caller's pointer is to it */
+	struct mayfly_span_row *row;
+};
+
+struct run {
+	struct query_state *s;
+	struct answer *a;
+	uint64_t budget;
+
+	/* first pass */
+	uint64_t *live, *fits; /* a bit for each block; fits: NULL when all lifetimes do */
+	size_t live_room, fits_room;
+	uint64_t blocks;
+
+	/* second pass */
+	struct mayfly_track_cursor *track;
+	struct mayfly_track_event event; /* the next one */
+	bool more;			 /* there is one */
+	struct lane *lane;		 /* [threads] */
+	uint32_t *sum_of;		 /* type -> sum; NONE */
+	struct sum *sum;
+	uint32_t *type_of; /* sum -> type */
+	size_t sums, sum_room, type_room;
+};
+
+/* Files say how many events there are in few bytes. New memory is zero. */
+static bool make_room(struct run *r, void *array, size_t *room, size_t used, size_t item)
+{
+	size_t before = *room;
+	void *grown;
+
+	if (used < *room)
+		return true;
+	if (!array_reserve(array, room, used, item))
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	memcpy(&grown, array, sizeof(grown));
+	memset((char *)grown + before * item, 0, (*room - before) * item);
+	if ((*room - before) > r->budget / item)
+		return query_fail(r->s, MAYFLY_E_TOO_LARGE);
+	r->budget -= (*room - before) * item;
+	return true;
+}
+
+/* ---- first pass: what becomes of blocks ---- */
+
+static bool has_bit(const uint64_t *bits, uint64_t number)
+{
+	return bits[number / 64] >> number % 64 & 1;
+}
+
+static void set_bit(uint64_t *bits, uint64_t number)
+{
+	bits[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+{
+	struct run *r = context;
+
+	(void)block;
+	if (number >= r->blocks)
+		return;
+	set_bit(r->live, number);
+	if (r->fits && query_lifetime_fits(r->s->query, FOREVER))
+		set_bit(r->fits, number);
+}
+
+static void take_lifetimes(struct run *r, const struct cursor_batch *b)
+{
+	size_t freed = 0;
+
+	for (size_t i = 0; i < b->e.events; i++) {
+		const struct cursor_block *block = &b->freed[freed];
+		struct fate fate;
+
+		if (!b->e.is_free[i])
+			continue;
+		fate = query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]);
+		if (b->e.freed[freed] < r->blocks &&
+		    query_lifetime_fits(r->s->query, fate.lifetime))
+			set_bit(r->fits, b->e.freed[freed]);
+		freed++;
+	}
+}
+
+static bool take_fates(struct run *r, const struct cursor_batch *b)
+{
+	const struct mayfly_query *q = r->s->query;
+
+	r->blocks = b->e.first_sample + b->e.allocs;
+	if (!make_room(r, &r->live, &r->live_room, r->blocks / 64, sizeof(*r->live)))
+		return false;
+	for (size_t i = 0; i < b->e.allocs; i++) {
+		double interval =
+		    trace_interval(r->s->trace, b->e.alloc_flags[i], b->e.interval_log2[i]);
+
+		if (b->e.hits[i] > 0 && r->s->largest_interval < interval)
+			r->s->largest_interval = interval;
+	}
+	if (q->min_lifetime_ns == 0 && q->max_lifetime_ns == INT64_MAX)
+		return true;
+	if (!make_room(r, &r->fits, &r->fits_room, r->blocks / 64, sizeof(*r->fits)))
+		return false;
+	take_lifetimes(r, b);
+	return true;
+}
+
+static bool find_fates(struct run *r)
+{
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	while ((more = cursor_next_batch(cursor, &batch)) == 1)
+		if (!take_fates(r, &batch))
+			break;
+	if (more == 0)
+		cursor_live(cursor, take_live, r);
+	mayfly_cursor_close(cursor);
+	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+}
+
+/* ---- what is open ---- */
+
+static int64_t since(int64_t from_ns, int64_t to_ns)
+{
+	int64_t ns;
+
+	if (to_ns <= from_ns)
+		return 0;
+	return __builtin_sub_overflow(to_ns, from_ns, &ns) ? INT64_MAX : ns;
+}
+
+static struct sum *sum_of(struct run *r, uint32_t type)
+{
+	if (r->sum_of[type] == NONE) {
+		if (!make_room(r, &r->sum, &r->sum_room, r->sums, sizeof(*r->sum)) ||
+		    !make_room(r, &r->type_of, &r->type_room, r->sums, sizeof(*r->type_of)))
+			return NULL;
+		r->type_of[r->sums] = type;
+		r->sum_of[type] = (uint32_t)r->sums++;
+	}
+	return &r->sum[r->sum_of[type]];
+}
+
+static struct open_type *find_open(struct lane *lane, uint32_t type)
+{
+	for (size_t i = 0; i < lane->types; i++)
+		if (lane->open[i].type == type)
+			return &lane->open[i];
+	return NULL;
+}
+
+/* Time goes to the span that began last. */
+static void pass_time(struct lane *lane, int64_t now_ns)
+{
+	if (lane->top != NONE)
+		duration_sum(&lane->span[lane->top].self_ns, since(lane->changed_ns, now_ns));
+	lane->changed_ns = now_ns;
+}
+
+/* A place for a span; NONE: out of memory. */
+static uint32_t new_span(struct run *r, struct lane *lane)
+{
+	uint32_t index = lane->free;
+
+	if (index != NONE) {
+		lane->free = lane->span[index].above;
+		return index;
+	}
+	if (!make_room(r, &lane->span, &lane->span_room, lane->spans, sizeof(*lane->span)))
+		return NONE;
+	return (uint32_t)lane->spans++;
+}
+
+static bool push(struct run *r, struct lane *lane, struct open_type *open, bool counts)
+{
+	const struct mayfly_track_event *e = &r->event;
+	uint32_t index = new_span(r, lane);
+
+	if (index == NONE)
+		return false;
+	lane->span[index] = (struct span){
+	    .begin_ns = e->time_ns,
+	    .below = lane->top,
+	    .above = NONE,
+	    .same = open->last,
+	    .type = e->type,
+	    .counts = counts,
+	};
+	if (lane->top != NONE)
+		lane->span[lane->top].above = index;
+	lane->top = open->last = index;
+	lane->count++;
+	return true;
+}
+
+static bool begin(struct run *r, struct lane *lane)
+{
+	const struct mayfly_track_event *e = &r->event;
+	bool counts = query_in_window(r->s->query, e->time_ns);
+	struct open_type *open = find_open(lane, e->type);
+
+	pass_time(lane, e->time_ns);
+	if (lane->count >= MOST_OPEN || (!open && lane->types >= MOST_TYPES)) {
+		r->a->spans.ignored += counts;
+		if (open)
+			open->over++;
+		return true;
+	}
+	if (!open) {
+		if (!make_room(r, &lane->open, &lane->type_room, lane->types, sizeof(*lane->open)))
+			return false;
+		open = &lane->open[lane->types++];
+		*open = (struct open_type){.type = e->type, .last = NONE};
+	}
+	return sum_of(r, e->type) && push(r, lane, open, counts);
+}
+
+static void unlink_span(struct lane *lane, uint32_t index)
+{
+	struct span *span = &lane->span[index];
+
+	if (span->below != NONE)
+		lane->span[span->below].above = span->above;
+	if (span->above != NONE)
+		lane->span[span->above].below = span->below;
+	else
+		lane->top = span->below;
+	span->above = lane->free;
+	lane->free = index;
+	lane->count--;
+}
+
+static bool end(struct run *r, struct lane *lane)
+{
+	const struct mayfly_track_event *e = &r->event;
+	struct open_type *open = find_open(lane, e->type);
+	struct span *span;
+	struct sum *sum;
+	int error;
+
+	if (!open) {
+		r->a->spans.unmatched += query_in_window(r->s->query, e->time_ns);
+		return true;
+	}
+	if (open->over) {
+		open->over--;
+		return true;
+	}
+	pass_time(lane, e->time_ns);
+	span = &lane->span[open->last];
+	sum = &r->sum[r->sum_of[e->type]];
+	if (span->counts) {
+		duration_sum(&sum->self_ns, span->self_ns);
+		error =
+		    durations_add(&sum->durations, since(span->begin_ns, e->time_ns), &r->budget);
+		if (error)
+			return query_fail(r->s, error);
+	}
+	unlink_span(lane, open->last);
+	open->last = span->same;
+	if (open->last == NONE)
+		*open = lane->open[--lane->types];
+	return true;
+}
+
+static bool is_span(const struct run *r, const struct mayfly_track_event *e)
+{
+	return (e->kind == MAYFLY_TRACK_BEGIN || e->kind == MAYFLY_TRACK_END) &&
+	       (!r->s->thread_kept || r->s->thread_kept[e->thread]);
+}
+
+static bool take_span(struct run *r)
+{
+	if (!is_span(r, &r->event))
+		return true;
+	if (r->event.kind == MAYFLY_TRACK_BEGIN)
+		return begin(r, &r->lane[r->event.thread]);
+	return end(r, &r->lane[r->event.thread]);
+}
+
+static bool next_event(struct run *r)
+{
+	int more = mayfly_track_cursor_next(r->track, &r->event);
+
+	r->more = more == 1;
+	return more >= 0 || query_fail(r->s, more);
+}
+
+/* All that happened before event number `events` of the blocks. */
+static bool take_track(struct run *r, uint64_t events)
+{
+	while (r->more && r->event.events_before <= events) {
+		if (!take_span(r) || !next_event(r))
+			return false;
+	}
+	return true;
+}
+
+/* ---- second pass ---- */
+
+static void take_block(struct run *r, const struct cursor_block *b, uint64_t number)
+{
+	const struct lane *lane = &r->lane[b->thread];
+	bool live = has_bit(r->live, number);
+	struct tally one = {0};
+	uint32_t innermost;
+
+	if (!query_in_window(r->s->query, b->time_ns) || !query_keeps(r->s, b) ||
+	    (r->fits && !has_bit(r->fits, number)))
+		return;
+	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),
+		  trace_interval(r->s->trace, b->flags, b->interval_log2), b->size, b->hits);
+	for (size_t i = 0; i < lane->types; i++) {
+		struct sum *sum = &r->sum[r->sum_of[lane->open[i].type]];
+
+		tally_merge(&sum->allocated, &one);
+		if (live)
+			tally_merge(&sum->live, &one);
+	}
+	innermost = lane->span[lane->top].type;
+	tally_merge(&r->sum[r->sum_of[innermost]].self, &one);
+}
+
+static bool take_batch(struct run *r, const struct cursor_batch *b, uint64_t *events)
+{
+	size_t alloc = 0;
+
+	for (size_t i = 0; i < b->e.events; i++, ++*events) {
+		if (r->more && r->event.events_before <= *events && !take_track(r, *events))
+			return false;
+		if (b->e.is_free[i])
+			continue;
+		if (b->e.thread[alloc] < r->s->info->threads &&
+		    r->lane[b->e.thread[alloc]].top != NONE) {
+			struct cursor_block block = query_block(b, alloc);
+
+			take_block(r, &block, b->e.first_sample + alloc);
+		}
+		alloc++;
+	}
+	return true;
+}
+
+static bool join_blocks(struct run *r)
+{
+	struct mayfly_cursor *cursor;
+	struct cursor_batch batch;
+	uint64_t events = 0;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	while ((more = cursor_next_batch(cursor, &batch)) == 1)
+		if (!take_batch(r, &batch, &events))
+			break;
+	mayfly_cursor_close(cursor);
+	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+}
+
+static bool join(struct run *r)
+{
+	const struct mayfly_query *q = r->s->query;
+	bool blocks = !r->s->info->snapshot_ns && q->min_size <= q->max_size;
+	bool done;
+	int error;
+
+	if (blocks && !find_fates(r))
+		return false;
+	error = mayfly_track_cursor_open(r->s->trace, &r->track);
+	if (error)
+		return query_fail(r->s, error);
+	done = next_event(r) && (!blocks || join_blocks(r)) && take_track(r, UINT64_MAX);
+	mayfly_track_cursor_close(r->track);
+	return done;
+}
+
+/* ---- rows ---- */
+
+static void count_open(struct run *r)
+{
+	for (size_t i = 0; i < r->s->info->threads; i++) {
+		const struct lane *lane = &r->lane[i];
+
+		for (uint32_t k = lane->top; k != NONE; k = lane->span[k].below)
+			r->sum[r->sum_of[lane->span[k].type]].open += lane->span[k].counts;
+	}
+}
+
+static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
+{
+	struct sum *sum = &r->sum[i];
+	struct durations *d = &sum->durations;
+	double interval = query_unseen_interval(r->s, 0);
+
+	*row = (struct mayfly_span_row){
+	    .type = r->type_of[i],
+	    .count = d->count,
+	    .open = sum->open,
+	    .total_ns = d->total_ns,
+	    .self_ns = sum->self_ns,
+	    .min_ns = d->min_ns,
+	    .max_ns = d->max_ns,
+	};
+	memcpy(row->in_class, d->in_class, sizeof(row->in_class));
+	durations_sort(d);
+	row->p50_ns = durations_percentile(d, 50);
+	row->p90_ns = durations_percentile(d, 90);
+	row->p99_ns = durations_percentile(d, 99);
+	if (r->s->info->snapshot_ns)
+		interval = 0; /* nothing is said of blocks */
+	row->allocated = tally_estimate(&sum->allocated, interval);
+	row->self_allocated = tally_estimate(&sum->self, interval);
+	row->live = tally_estimate(&sum->live, interval);
+}
+
+/* A span from before the window may have nothing in it. */
+static bool is_empty(const struct sum *sum)
+{
+	return !sum->durations.count && !sum->open && !sum->allocated.seen_blocks &&
+	       !sum->allocated.exact_count;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct mayfly_span_row *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns > y->total_ns ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return (x->type > y->type) - (x->type < y->type);
+}
+
+static bool fill_rows(struct run *r)
+{
+	struct mayfly_spans *spans = &r->a->spans;
+
+	count_open(r);
+	r->a->row = query_zeroed(r->s, r->sums, sizeof(*r->a->row));
+	if (!r->a->row)
+		return false;
+	for (size_t i = 0; i < r->sums; i++)
+		if (!is_empty(&r->sum[i]))
+			fill_row(r, &r->a->row[spans->rows++], i);
+	if (spans->rows)
+		qsort(r->a->row, spans->rows, sizeof(*r->a->row), compare_rows);
+	spans->row = r->a->row;
+	return true;
+}
+
+/* ---- the answer ---- */
+
+/* Of what is asked, what the blocks need; metric and grouping are not asked for. */
+static struct mayfly_query spans_query(const struct mayfly_query *query)
+{
+	struct mayfly_query q = *query;
+
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_FUNCTION;
+	q.sort = MAYFLY_SORT_SELF;
+	q.at_ns = MAYFLY_AT_END;
+	return q;
+}
+
+static bool make_lanes(struct run *r)
+{
+	size_t threads = r->s->info->threads, types = r->s->info->track_types;
+
+	r->lane = query_zeroed(r->s, threads, sizeof(*r->lane));
+	r->sum_of = query_zeroed(r->s, types, sizeof(*r->sum_of));
+	if (r->s->error)
+		return false;
+	memset(r->sum_of, 0xff, types * sizeof(*r->sum_of));
+	for (size_t i = 0; i < threads; i++)
+		r->lane[i].top = r->lane[i].free = NONE;
+	return true;
+}
+
+static bool has_spans(const struct mayfly_trace *trace, const struct mayfly_info *info)
+{
+	for (size_t i = 0; info->track_events && i < info->track_types; i++)
+		if (mayfly_trace_track_type(trace, i)->kind == MAYFLY_TYPE_SPAN)
+			return true;
+	return false;
+}
+
+static bool run_spans(struct run *r, const struct mayfly_trace *trace,
+		      const struct mayfly_query *query)
+{
+	r->budget = trace_budget(trace);
+	/* What was recorded beside no blocks at all has spans, too. */
+	if (mayfly_query_absent(trace, query) &
+	    ~(uint32_t)(MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_ALLOCATIONS))
+		return query_fail(r->s, MAYFLY_E_ABSENT);
+	if (!query_choose(r->s, trace, query) || !make_lanes(r))
+		return false;
+	return !has_spans(trace, r->s->info) || (join(r) && fill_rows(r));
+}
+
+static void free_run(struct run *r)
+{
+	for (size_t i = 0; r->lane && i < r->s->info->threads; i++) {
+		free(r->lane[i].span);
+		free(r->lane[i].open);
+	}
+	for (size_t i = 0; i < r->sums; i++)
+		durations_free(&r->sum[i].durations);
+	free(r->lane);
+	free(r->sum_of);
+	free(r->sum);
+	free(r->type_of);
+	free(r->live);
+	free(r->fits);
+}
+
+int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     struct mayfly_spans **spans)
+{
+	struct mayfly_query q = spans_query(query);
+	struct query_state s = {0};
+	struct run r = {.s = &s};
+
+	r.a = calloc(1, sizeof(*r.a));
+	if (!r.a)
+		return MAYFLY_E_MEMORY;
+	run_spans(&r, trace, &q);
+	free_run(&r);
+	query_end(&s);
+	if (s.error)
+		mayfly_spans_free(&r.a->spans);
+	else
+		*spans = &r.a->spans;
+	return s.error;
+}
+
+void mayfly_spans_free(struct mayfly_spans *spans)
+{
+	struct answer *a = (struct answer *)spans;
+
+	if (!a)
+		return;
+	free(a->row);
+	free(a);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * survival.c: what becomes of blocks that are allocated in OCaml's minor heap, by row.
+ *
+ *	alloc ──> minor heap ──┬── collected there                      "collected"
+ *	                       └── promoted ──> major heap ──┬── collected   } "promoted"
+ *	                                                     └── live at the end
+ *
+ * One pass over the events writes a fate for each sampled block; fates are then put in order by
+ * row, and each row's shares and quantiles are read off. Memory: 32 bytes a sample.
+ *
+ * A sample counts for its weight in bytes. The errors are those of a share of n equal samples, n =
+ * (sum of weights)^2 / sum of squared weights: Wilson's interval for shares, and for a quantile the
+ * values that stand where the quantile's own interval ends.
+ */
+#include "query/query.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct life {
+	uint32_t row;
+	bool promoted;
+	double weight;
+	int64_t to_promotion; /* ns */
+	int64_t lifetime;     /* FOREVER: live at the end */
+};
+
+/* What mayfly_survival_free frees. */
+struct answer {
+	struct mayfly_survival survival; /* first: the caller's pointer is to it */
+	struct mayfly_result *result;	 /* the rows point into it */
+	struct mayfly_survival_row *row;
+};
+
+struct run {
+	struct query_state *s;
+	struct answer *a;
+	size_t rows, sources;
+	uint32_t *row_of;  /* group or stack -> row */
+	uint32_t *row_at;  /* node -> row */
+	uint32_t *fate_of; /* number of a sample -> fate; NONE: does not count */
+	size_t samples, sample_room;
+	struct life *fate;
+	size_t fates, fate_room;
+	uint64_t budget;
+};
+
+/* ---- which row a node's blocks belong to ---- */
+
+static bool list_node(struct tree_walk *w)
+{
+	struct run *r = w->context;
+	uint32_t source;
+	bool special;
+
+	if (!query_own(w, &source, &special))
+		return false;
+	r->row_at[w->level[w->depth].node] = source < r->sources ? r->row_of[source] : NONE;
+	return true;
+}
+
+static bool list_nodes(struct run *r)
+{
+	struct query_state *s = r->s;
+	struct tree_walk w = {.s = s, .whole = true, .enter = list_node, .context = r};
+
+	r->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
+	r->row_of = malloc((r->sources + 1) * sizeof(*r->row_of));
+	r->row_at = malloc((s->slots + 1) * sizeof(*r->row_at));
+	if (!r->row_of || !r->row_at)
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memset(r->row_of, 0xff, (r->sources + 1) * sizeof(*r->row_of));
+	memset(r->row_at, 0xff, (s->slots + 1) * sizeof(*r->row_at));
+	for (size_t i = 0; i < r->rows; i++)
+		r->row_of[s->ranked[i]] = (uint32_t)i;
+	return query_walk(&w, 1);
+}
+
+/* ---- events ---- */
+
+/* Files say how many events there are in few bytes. */
+static bool make_room(struct run *r, void *array, size_t *room, size_t used, size_t item)
+{
+	size_t before = *room;
+
+	if (used < *room)
+		return true;
+	if (!array_reserve(array, room, used, item))
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	if ((*room - before) > r->budget / item)
+		return query_fail(r->s, MAYFLY_E_TOO_LARGE);
+	r->budget -= (*room - before) * item;
+	return true;
+}
+
+static bool take_alloc(struct run *r, const struct mayfly_event *e)
+{
+	const struct mayfly_query *q = r->s->query;
+	const struct cursor_block b = {
+	    .size = e->size,
+	    .time_ns = e->time_ns,
+	    .node = e->node,
+	    .thread = e->thread,
+	    .hits = e->hits,
+	    .flags = (uint8_t)(e->heap << MAYFLY_FLAG_HEAP_SHIFT),
+	    .labels = e->labels,
+	};
+	uint32_t row = e->node < r->s->slots ? r->row_at[e->node] : NONE;
+
+	if (!make_room(r, &r->fate_of, &r->sample_room, r->samples, sizeof(*r->fate_of)))
+		return false;
+	r->fate_of[r->samples++] = NONE;
+	if (row == NONE || !query_keeps(r->s, &b) || e->time_ns < q->from_ns ||
+	    (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
+		return true;
+	if (r->fates >= NONE || !make_room(r, &r->fate, &r->fate_room, r->fates, sizeof(*r->fate)))
+		return query_fail(r->s, MAYFLY_E_MEMORY);
+	r->fate_of[r->samples - 1] = (uint32_t)r->fates;
+	r->fate[r->fates++] =
+	    (struct life){.row = row, .weight = e->weight_bytes, .lifetime = FOREVER};
+	return true;
+}
+
+static bool take(struct run *r, const struct mayfly_event *e)
+{
+	struct life *f;
+
+	if (e->kind == MAYFLY_ALLOC)
+		return take_alloc(r, e);
+	if (e->sample >= r->samples || r->fate_of[e->sample] == NONE)
+		return true;
+	f = &r->fate[r->fate_of[e->sample]];
+	if (e->kind == MAYFLY_FREE) {
+		f->lifetime = e->time_ns > e->alloc_time_ns ? e->time_ns - e->alloc_time_ns : 0;
+	} else if (!f->promoted) {
+		f->promoted = true;
+		f->to_promotion = e->time_ns > e->alloc_time_ns ? e->time_ns - e->alloc_time_ns : 0;
+	}
+	return true;
+}
+
+static bool take_events(struct run *r)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int more = mayfly_cursor_open(r->s->trace, &cursor);
+
+	if (more)
+		return query_fail(r->s, more);
+	mayfly_cursor_promotions(cursor);
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1 && take(r, &e))
+		;
+	mayfly_cursor_close(cursor);
+	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+}
+
+/* ---- figures ---- */
+
+#define Z 1.9599639845400542 /* the normal quantile of 97.5 % */
+
+static double clamp(double x)
+{
+	return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+/* Of a share p of n equal samples. */
+static struct mayfly_figure share(double p, double n, bool exact)
+{
+	double middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n);
+	double half = Z / (1 + Z * Z / n) * sqrt(p * (1 - p) / n + Z * Z / (4 * n * n));
+
+	if (exact || !(n > 0))
+		return (struct mayfly_figure){p, 0, p, p};
+	return (struct mayfly_figure){
+	    .estimate = p,
+	    .stderror = sqrt(p * (1 - p) / n),
+	    .low = fmin(p, clamp(middle - half)),
+	    .high = fmax(p, clamp(middle + half)),
+	};
+}
+
+struct timed {
+	int64_t ns;
+	double weight;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct timed *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* The least time by which the share q of the weight is there; times ascend. */
+static int64_t time_at(const struct timed *t, size_t count, double whole, double q)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		sum += t[i].weight;
+		if (sum >= q * whole)
+			return t[i].ns;
+	}
+	return count ? t[count - 1].ns : 0;
+}
+
+static struct mayfly_quantile quantile(const struct timed *t, size_t count, double q, bool exact)
+{
+	struct mayfly_quantile result = {.samples = count};
+	double whole = 0, squares = 0, half;
+
+	for (size_t i = 0; i < count; i++) {
+		whole += t[i].weight;
+		squares += t[i].weight * t[i].weight;
+	}
+	if (!count || !(squares > 0))
+		return result;
+	half = exact ? 0 : Z * sqrt(q * (1 - q) * squares) / whole;
+	result.estimate_ns = time_at(t, count, whole, q);
+	/* Beyond the outermost samples nothing is known but that times are not negative. */
+	result.low_ns = q - half > 0 ? time_at(t, count, whole, q - half) : 0;
+	result.high_ns = q + half < 1 ? time_at(t, count, whole, q + half) : FOREVER;
+	if (exact)
+		result.low_ns = result.high_ns = result.estimate_ns;
+	return result;
+}
+
+/* The fates of one row, or of all. times: room for as many. */
+static void fill_row(const struct run *r, const struct life *f, size_t count, struct timed *times,
+		     struct mayfly_survival_row *row)
+{
+	double whole = 0, squares = 0, promoted = 0, collected = 0, n;
+	bool exact = r->s->exact;
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		whole += f[i].weight;
+		squares += f[i].weight * f[i].weight;
+		promoted += f[i].promoted ? f[i].weight : 0;
+		collected += !f[i].promoted && f[i].lifetime != FOREVER ? f[i].weight : 0;
+		times[i] = (struct timed){f[i].lifetime, f[i].weight};
+	}
+	n = squares > 0 ? whole * whole / squares : 0;
+	row->promoted = share(whole > 0 ? promoted / whole : 0, n, exact);
+	row->collected = share(whole > 0 ? collected / whole : 0, n, exact);
+	qsort(times, count, sizeof(*times), compare_times);
+	row->lifetime_median = quantile(times, count, 0.5, exact);
+	for (size_t i = 0; i < count; i++)
+		if (f[i].promoted)
+			times[used++] = (struct timed){f[i].to_promotion, f[i].weight};
+	qsort(times, used, sizeof(*times), compare_times);
+	row->promotion_median = quantile(times, used, 0.5, exact);
+	row->promotion_p90 = quantile(times, used, 0.9, exact);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct life *x = a, *y = b;
+
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static bool fill_rows(struct run *r)
+{
+	struct answer *a = r->a;
+	struct timed *times = query_zeroed(r->s, r->fates, sizeof(*times));
+	size_t at = 0;
+
+	a->row = query_zeroed(r->s, r->rows, sizeof(*a->row));
+	if (!times || !a->row) {
+		free(times);
+		return false;
+	}
+	fill_row(r, r->fate, r->fates, times, &a->survival.all);
+	a->survival.all.allocated = a->result->total;
+	if (r->fates)
+		qsort(r->fate, r->fates, sizeof(*r->fate), compare_rows);
+	for (size_t i = 0; i < r->rows; i++) {
+		size_t end = at;
+
+		while (end < r->fates && r->fate[end].row == i)
+			end++;
+		fill_row(r, r->fate + at, end - at, times, &a->row[i]);
+		a->row[i].key = &a->result->row[i];
+		a->row[i].allocated = a->result->row[i].self;
+		at = end;
+	}
+	free(times);
+	a->survival.rows = r->rows;
+	a->survival.row = a->row;
+	return true;
+}
+
+/* ---- the answer ---- */
+
+static struct mayfly_query survival_query(const struct mayfly_query *query)
+{
+	struct mayfly_query q = *query;
+
+	q.metric = MAYFLY_ALLOCATED;
+	q.sort = MAYFLY_SORT_SELF;
+	q.heaps = 1u << MAYFLY_HEAP_OCAML_MINOR;
+	q.stack_rows = 0;
+	return q;
+}
+
+static bool survive(struct run *r, const struct mayfly_trace *trace, const struct mayfly_query *q)
+{
+	r->a->result = query_answer(r->s, trace, q);
+	if (!r->a->result)
+		return false;
+	r->rows = r->a->result->rows;
+	r->budget = trace_budget(trace);
+	return list_nodes(r) && take_events(r) && fill_rows(r);
+}
+
+int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			struct mayfly_survival **survival)
+{
+	struct mayfly_query q = survival_query(query);
+	struct query_state s = {0};
+	struct run r = {.s = &s};
+
+	if (!query_by_node(query) || query->min_lifetime_ns > 0 ||
+	    query->max_lifetime_ns < INT64_MAX)
+		return MAYFLY_E_RANGE;
+	r.a = calloc(1, sizeof(*r.a));
+	if (!r.a)
+		return MAYFLY_E_MEMORY;
+	if (!survive(&r, trace, &q) && !s.error)
+		s.error = MAYFLY_E_MEMORY;
+	free(r.row_of);
+	free(r.row_at);
+	free(r.fate_of);
+	free(r.fate);
+	query_end(&s);
+	if (s.error)
+		mayfly_survival_free(&r.a->survival);
+	else
+		*survival = &r.a->survival;
+	return s.error;
+}
+
+void mayfly_survival_free(struct mayfly_survival *survival)
+{
+	struct answer *a = (struct answer *)survival;
+
+	if (!a)
+		return;
+	mayfly_result_free(a->result);
+	free(a->row);
+	free(a);
+}

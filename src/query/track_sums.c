@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * track_sums.c: instants and counters, summed by type.
+ *
+ * A counter may stand for several events that had the same value: a field "events" says how many.
+ * The counter "thread.cpu" only ever grows, for each thread by itself: it is also told by thread.
+ */
+#include "query/query.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/track_chunks.h"
+
+/* CPU time of a thread since it began. */
+struct cpu {
+	double before, last; /* at the latest point before the window, and in it */
+	bool known;	     /* there is one in it */
+	bool several;	     /* the value fell: threads of several runs that were merged to one */
+};
+
+/* What mayfly_track_sums_free frees. */
+struct answer {
+	struct mayfly_track_sums sums; /* first: the caller's pointer is to it */
+	struct mayfly_track_sum *row;
+	uint64_t *numbers; /* [types] events whose value is a finite number */
+	struct cpu *cpu;   /* [threads] */
+	struct mayfly_thread_cpu *thread;
+};
+
+/* How many events this one stands for. */
+static uint64_t events_of(const struct mayfly_track_event *e, const struct mayfly_track_type *type)
+{
+	for (size_t i = 1; i < type->fields; i++)
+		if (type->field[i].type == MAYFLY_FIELD_UINT &&
+		    strcmp(type->field[i].name, "events") == 0)
+			return e->value[i].u;
+	return 1;
+}
+
+static void add_count(uint64_t *sum, uint64_t events)
+{
+	if (__builtin_add_overflow(*sum, events, sum))
+		*sum = UINT64_MAX;
+}
+
+static void add_value(struct answer *a, uint32_t type, double value, uint64_t events)
+{
+	struct mayfly_track_sum *sum = &a->row[type];
+
+	if (!isfinite(value) || !events)
+		return;
+	if (a->numbers[type] == 0 || value < sum->min)
+		sum->min = value;
+	if (a->numbers[type] == 0 || value > sum->max)
+		sum->max = value;
+	sum->last = value;
+	sum->total += value * (double)events;
+	add_count(&a->numbers[type], events);
+}
+
+static void take(struct answer *a, const struct mayfly_track_event *e,
+		 const struct mayfly_track_type *type)
+{
+	struct mayfly_track_sum *sum = &a->row[e->type];
+	bool counts = type->kind == MAYFLY_TYPE_COUNTER;
+	uint64_t events = counts ? events_of(e, type) : 1;
+
+	if (sum->count == 0)
+		sum->first_ns = e->time_ns;
+	sum->last_ns = e->time_ns;
+	if (counts)
+		add_value(a, e->type, track_value(e, type), events);
+	add_count(&sum->count, events);
+}
+
+static bool is_cpu(const struct mayfly_track_type *type)
+{
+	return type->kind == MAYFLY_TYPE_COUNTER && strcmp(type->category, "thread") == 0 &&
+	       strcmp(type->name, "thread.cpu") == 0;
+}
+
+static void take_cpu(struct query_state *s, struct answer *a, const struct mayfly_track_event *e,
+		     const struct mayfly_track_type *type)
+{
+	double value = track_value(e, type);
+	struct cpu *cpu;
+
+	if (!isfinite(value))
+		return;
+	cpu = &a->cpu[e->thread];
+	cpu->several |= value < (cpu->known ? cpu->last : cpu->before);
+	if (query_in_window(s->query, e->time_ns)) {
+		cpu->last = value;
+		cpu->known = true;
+	} else if (!cpu->known) {
+		cpu->before = value;
+	}
+}
+
+static bool is_wanted(const struct query_state *s, const struct mayfly_track_event *e)
+{
+	if (e->kind != MAYFLY_TRACK_INSTANT && e->kind != MAYFLY_TRACK_COUNT)
+		return false;
+	return !s->thread_kept || (e->thread < s->info->threads && s->thread_kept[e->thread]);
+}
+
+static bool sum_events(struct query_state *s, struct answer *a)
+{
+	struct mayfly_track_cursor *cursor;
+	struct mayfly_track_event e;
+	int more = mayfly_track_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1) {
+		const struct mayfly_track_type *type;
+
+		if (!is_wanted(s, &e))
+			continue;
+		type = mayfly_trace_track_type(s->trace, e.type);
+		if (is_cpu(type))
+			take_cpu(s, a, &e, type);
+		if (query_in_window(s->query, e.time_ns))
+			take(a, &e, type);
+	}
+	mayfly_track_cursor_close(cursor);
+	return more == 0 || query_fail(s, more);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct mayfly_track_sum *x = a, *y = b;
+
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return (x->type > y->type) - (x->type < y->type);
+}
+
+static int compare_cpu(const void *a, const void *b)
+{
+	const struct mayfly_thread_cpu *x = a, *y = b;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns > y->cpu_ns ? -1 : 1;
+	return (x->thread > y->thread) - (x->thread < y->thread);
+}
+
+static void make_threads(struct query_state *s, struct answer *a)
+{
+	size_t threads = 0;
+
+	for (size_t i = 0; i < s->info->threads; i++) {
+		double ns = a->cpu[i].last - a->cpu[i].before;
+
+		if (a->cpu[i].known && !a->cpu[i].several && ns >= 0 && ns < (double)INT64_MAX)
+			a->thread[threads++] = (struct mayfly_thread_cpu){(uint32_t)i, (int64_t)ns};
+	}
+	if (threads)
+		qsort(a->thread, threads, sizeof(*a->thread), compare_cpu);
+	a->sums.threads = threads;
+	a->sums.thread = a->thread;
+}
+
+static bool make_rows(struct query_state *s, struct answer *a)
+{
+	size_t types = s->info->track_types, rows = 0;
+
+	a->row = query_zeroed(s, types, sizeof(*a->row));
+	a->numbers = query_zeroed(s, types, sizeof(*a->numbers));
+	a->cpu = query_zeroed(s, s->info->threads, sizeof(*a->cpu));
+	a->thread = query_zeroed(s, s->info->threads, sizeof(*a->thread));
+	if (!a->row || !a->numbers || !a->cpu || !a->thread || !sum_events(s, a))
+		return false;
+	for (size_t i = 0; i < types; i++) {
+		struct mayfly_track_sum *sum = &a->row[i];
+
+		if (sum->count == 0)
+			continue;
+		sum->type = (uint32_t)i;
+		if (a->numbers[i])
+			sum->mean = sum->total / (double)a->numbers[i];
+		if (!isfinite(sum->total))
+			sum->total = sum->mean = 0; /* larger than any number */
+		a->row[rows++] = *sum;
+	}
+	if (rows)
+		qsort(a->row, rows, sizeof(*a->row), compare);
+	a->sums = (struct mayfly_track_sums){.rows = rows, .row = a->row};
+	make_threads(s, a);
+	return true;
+}
+
+int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			  struct mayfly_track_sums **sums)
+{
+	struct query_state s = {
+	    .trace = trace,
+	    .info = mayfly_trace_info(trace),
+	    .query = query,
+	};
+	struct answer *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return MAYFLY_E_MEMORY;
+	if (query_filter_threads(&s))
+		make_rows(&s, a);
+	query_end(&s);
+	if (s.error)
+		mayfly_track_sums_free(&a->sums);
+	else
+		*sums = &a->sums;
+	return s.error;
+}
+
+void mayfly_track_sums_free(struct mayfly_track_sums *sums)
+{
+	struct answer *a = (struct answer *)sums;
+
+	if (!a)
+		return;
+	free(a->row);
+	free(a->numbers);
+	free(a->cpu);
+	free(a->thread);
+	free(a);
+}

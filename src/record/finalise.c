@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A spool becomes a trace: see finalise.h. */
+#include "record/finalise.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbols/symbols.h"
+#include "format/spool_format.h"
+#include "spool/spool_stream.h"
+
+/* A child of a child of ...: each level's spool is read for the samples that were inherited. Deeper
+ * than this, or in a circle that a hostile file describes, the inherited samples stay unknown. */
+#define MAX_ANCESTORS 64
+
+/* ---- symbols ---- */
+
+struct adding { /* what symbols_resolve() fills, for one module */
+	struct recording *r;
+	const uint32_t *frame; /* frame of each address that was asked for */
+	bool out_of_memory;
+};
+
+static uint32_t intern(struct adding *a, const char *text)
+{
+	uint32_t string;
+
+	if (!text || !*text)
+		return 0;
+	string = recording_string(a->r, text, strlen(text));
+	if (string == RECORDING_NONE)
+		a->out_of_memory = true;
+	return string;
+}
+
+static void found(void *context, size_t index, const struct symbol *list, size_t count)
+{
+	struct adding *a = context;
+	struct recording_frame *frame = &a->r->frame[a->frame[index]];
+	uint32_t first = RECORDING_NONE;
+
+	if (a->out_of_memory || frame->locations)
+		return;
+	/* Nothing known is no location, so that what has a name can be counted. */
+	if (count == 1 && !list[0].function && !list[0].file)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		struct recording_location location = {
+		    .function = intern(a, list[i].function),
+		    .file = intern(a, list[i].file),
+		    .line = list[i].line,
+		    .inlined = list[i].inlined && i + 1 < count,
+		};
+		uint32_t at;
+
+		if (a->out_of_memory)
+			return;
+		at = recording_location(a->r, &location);
+		if (at == RECORDING_NONE) {
+			a->out_of_memory = true;
+			return;
+		}
+		if (!i)
+			first = at;
+	}
+	frame->first_location = first;
+	frame->locations = (uint32_t)count;
+}
+
+/* The frames of each module, next to one another: order[begin[m] .. begin[m + 1]). */
+static bool group_frames(const struct recording *r, uint32_t **order, size_t **begin)
+{
+	size_t *start = calloc(r->modules + 2, sizeof(*start));
+	uint32_t *list = malloc((r->frames + 1) * sizeof(*list));
+
+	if (!start || !list) {
+		free(start);
+		free(list);
+		return false;
+	}
+	/* A counting sort. Counts are kept two places ahead, so that filling ends with start[m] at
+	 * the first frame of m. */
+	for (size_t i = 0; i < r->frames; i++) {
+		const struct recording_frame *f = &r->frame[i];
+
+		if (f->kind == MAYFLY_FRAME_CODE && f->module < r->modules && !f->locations)
+			start[f->module + 2]++;
+	}
+	for (size_t m = 2; m <= r->modules + 1; m++)
+		start[m] += start[m - 1];
+	for (size_t i = 0; i < r->frames; i++) {
+		const struct recording_frame *f = &r->frame[i];
+
+		if (f->kind == MAYFLY_FRAME_CODE && f->module < r->modules && !f->locations)
+			list[start[f->module + 1]++] = (uint32_t)i;
+	}
+	*order = list;
+	*begin = start;
+	return true;
+}
+
+static int resolve_module(struct symbols *session, struct recording *r, size_t index,
+			  const uint32_t *frame, size_t count)
+{
+	const struct recording_module *m = &r->module[index];
+	struct adding adding = {.r = r, .frame = frame};
+	const char *why = NULL;
+	uint64_t *address;
+	char *path;
+
+	/* A copy: interning moves the strings. */
+	path = strdup(recording_text(r, m->path));
+	address = malloc(count * sizeof(*address));
+	if (!path || !address) {
+		free(path);
+		free(address);
+		return MAYFLY_E_MEMORY;
+	}
+	for (size_t i = 0; i < count; i++)
+		address[i] = r->frame[frame[i]].address;
+	symbols_resolve(session, path, m->build_id_length ? m->build_id : NULL, m->build_id_length,
+			address, count, found, &adding, &why);
+	if (why)
+		r->module[index].problem = intern(&adding, why);
+	free(address);
+	free(path);
+	return adding.out_of_memory ? MAYFLY_E_MEMORY : 0;
+}
+
+int finalise_symbols(struct recording *r, struct symbols *session)
+{
+	uint32_t *order;
+	size_t *begin;
+	int error = 0;
+
+	if (!group_frames(r, &order, &begin))
+		return MAYFLY_E_MEMORY;
+	for (size_t m = 0; m < r->modules && !error; m++)
+		if (begin[m + 1] > begin[m])
+			error = resolve_module(session, r, m, order + begin[m],
+					       begin[m + 1] - begin[m]);
+	free(order);
+	free(begin);
+	return error;
+}
+
+/* ---- spools ---- */
+
+struct mapping {
+	void *data;
+	size_t size;
+};
+
+static bool map_file(const char *path, struct mapping *map)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return false;
+	map->data = MAP_FAILED;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+		map->size = (size_t)st.st_size;
+		map->data = mmap(NULL, map->size, PROT_READ, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	return map->data != MAP_FAILED;
+}
+
+/* The path that a forked child's spool gives for its parent's, or NULL. */
+static char *parent_path(const void *data, size_t size)
+{
+	struct spool_header h;
+	uint64_t end;
+
+	if (size < sizeof(h))
+		return NULL;
+	memcpy(&h, data, sizeof(h));
+	end = (uint64_t)h.parent_spool_offset + h.parent_spool_length;
+	if (!h.fork_parent_pid || !h.parent_spool_length || end > size || end > h.header_bytes ||
+	    h.parent_spool_offset < sizeof(h))
+		return NULL;
+	return strndup((const char *)data + h.parent_spool_offset, h.parent_spool_length);
+}
+
+/* Maps the parent's spool: from beside the child's when one of that name is there, else from where
+ * it was. *name is the path that worked. */
+static bool map_parent(const char *child, const char *parent, struct mapping *map, char **name)
+{
+	const char *slash = child ? strrchr(child, '/') : NULL;
+	const char *base = strrchr(parent, '/');
+	int folder = slash ? (int)(slash - child) + 1 : 0;
+
+	*name = NULL;
+	if (child && asprintf(name, "%.*s%s", folder, child, base ? base + 1 : parent) < 0)
+		*name = NULL;
+	if (*name && strcmp(*name, child) && map_file(*name, map))
+		return true;
+	free(*name);
+	*name = strdup(parent);
+	if (*name && (!child || strcmp(parent, child)) && map_file(parent, map))
+		return true;
+	free(*name);
+	*name = NULL;
+	return false;
+}
+
+/* A spool in memory and what is made of it. */
+struct conversion {
+	struct mapping map;
+	struct spool_source source;
+	struct recording *tables;
+	struct trace_writer *writer;
+	struct spool_stream *stream;
+	struct mapping parent_map;
+	struct conversion *parent;
+};
+
+static const void *mapping_at(void *context, uint64_t offset, size_t bytes)
+{
+	const struct mapping *map = context;
+
+	if (offset > map->size || bytes > map->size - offset)
+		return NULL;
+	return (const uint8_t *)map->data + offset;
+}
+
+static void conversion_free(struct conversion *c)
+{
+	if (!c)
+		return;
+	spool_stream_close(c->stream);
+	trace_writer_free_all(c->writer);
+	recording_free(c->tables);
+	conversion_free(c->parent);
+	if (c->parent_map.data)
+		munmap(c->parent_map.data, c->parent_map.size);
+	free(c);
+}
+
+static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
+		       unsigned int depth);
+
+/* The parent's spool, read up to the fork. Not being able to read it costs the inherited blocks, no
+ * more. */
+static void open_parent(struct conversion *c, const char *path, unsigned int depth)
+{
+	struct spool_header h;
+	char *wanted, *name;
+	bool more = true;
+	int error;
+
+	wanted = depth < MAX_ANCESTORS ? parent_path(c->map.data, c->map.size) : NULL;
+	if (!wanted || !map_parent(path, wanted, &c->parent_map, &name)) {
+		free(wanted);
+		return;
+	}
+	free(wanted);
+	memcpy(&h, c->map.data, sizeof(h));
+	c->parent = calloc(1, sizeof(*c->parent));
+	if (c->parent) {
+		c->parent->map = c->parent_map;
+		error = open_stream(c->parent, name, NULL, depth + 1);
+		while (!error && more && h.fork_ticks < UINT64_MAX)
+			error = spool_stream_advance(c->parent->stream, h.fork_ticks + 1, 0, &more);
+		if (error) {
+			conversion_free(c->parent);
+			c->parent = NULL;
+		}
+	}
+	free(name);
+}
+
+/* What `mayfly record` had taken out of the spool when it was cut off: FILE.part beside FILE.spool.
+ * NULL when there is none. */
+static struct mayfly_trace *open_part(const struct mapping *spool, const char *path,
+				      struct mapping *map)
+{
+	size_t stem = path ? strlen(path) : 0;
+	struct mayfly_trace *trace;
+	struct spool_header h;
+	char *part;
+
+	if (spool->size < sizeof(h) || stem < 6 || strcmp(path + stem - 6, ".spool") != 0)
+		return NULL;
+	memcpy(&h, spool->data, sizeof(h));
+	if (!atomic_load(&h.consumed_packets) ||
+	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
+		return NULL;
+	if (!map_file(part, map)) {
+		free(part);
+		return NULL;
+	}
+	free(part);
+	if (!mayfly_trace_open(map->data, map->size, &trace))
+		return trace;
+	munmap(map->data, map->size);
+	return NULL;
+}
+
+/* Without a writer only what is live is followed, for a child. */
+static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
+		       unsigned int depth)
+{
+	struct spool_stream_options options = {.keep_forks = !c->writer, .ending = ending};
+	struct mayfly_trace *before;
+	struct mapping part;
+	int error;
+
+	c->source = (struct spool_source){&c->map, mapping_at, NULL};
+	open_parent(c, path, depth);
+	options.parent = c->parent ? c->parent->stream : NULL;
+	if (!c->tables)
+		c->tables = recording_new();
+	if (!c->tables)
+		return MAYFLY_E_MEMORY;
+	before = open_part(&c->map, path, &part);
+	options.before = before;
+	error = spool_stream_open(&c->source, &options, c->tables, c->writer, &c->stream);
+	if (before) {
+		mayfly_trace_close(before);
+		munmap(part.data, part.size);
+	}
+	return error;
+}
+
+static int add_symbols(struct recording *r, const char *debug_dir)
+{
+	struct symbols_options options = {.debug_dir = debug_dir};
+	struct symbols *session = symbols_new(&options);
+	int error = session ? finalise_symbols(r, session) : MAYFLY_E_MEMORY;
+
+	symbols_free(session);
+	return error;
+}
+
+/* Everything but the trace's end. */
+static int convert(struct conversion *c, const struct finalise_options *options,
+		   struct trace_buffer *buffer)
+{
+	struct trace_writer_options writer_options = {.level = options->level};
+	int error;
+
+	c->source = (struct spool_source){&c->map, mapping_at, NULL};
+	error = spool_stream_writer_options(&c->source, &writer_options);
+	if (error)
+		return error;
+	c->tables = recording_new();
+	if (c->tables)
+		c->writer = trace_writer_new(&writer_options, c->tables, trace_buffer_sink, buffer);
+	if (!c->writer)
+		return MAYFLY_E_MEMORY;
+	error = open_stream(c, options->path, options->ending, 0);
+	if (!error)
+		error = spool_stream_finish(c->stream, options->ending);
+	if (!error && !options->no_symbols)
+		error = add_symbols(c->tables, options->debug_dir);
+	return error;
+}
+
+/* What `mayfly record` had taken out when it was cut off is in another file. */
+static void note_consumed(struct recording *r, const void *data, size_t size)
+{
+	static const char text[] = "the recorder was cut off; the time before is in the .part file "
+				   "beside this one";
+	struct spool_header h;
+	uint32_t note;
+
+	if (size < sizeof(h) || r->note)
+		return;
+	memcpy(&h, data, sizeof(h));
+	if (!atomic_load(&h.consumed_packets))
+		return;
+	note = recording_string(r, text, sizeof(text) - 1);
+	if (note != RECORDING_NONE)
+		r->note = note;
+}
+
+int finalise_spool(const void *data, size_t size, const struct finalise_options *options,
+		   struct finalised *out)
+{
+	static const struct finalise_options defaults;
+	struct trace_buffer buffer = {0};
+	struct conversion *c = calloc(1, sizeof(*c));
+	int error;
+
+	memset(out, 0, sizeof(*out));
+	if (!c)
+		return MAYFLY_E_MEMORY;
+	if (!options)
+		options = &defaults;
+	c->map = (struct mapping){(void *)(uintptr_t)data, size};
+	error = convert(c, options, &buffer);
+	if (!error) {
+		note_consumed(c->tables, data, size);
+		error = trace_writer_finish(c->writer);
+	}
+	conversion_free(c);
+	if (error) {
+		free(buffer.bytes);
+		return error < 0 ? error : MAYFLY_E_MEMORY; /* the sink's only error */
+	}
+	out->bytes = buffer.bytes;
+	out->size = buffer.used;
+	return 0;
+}

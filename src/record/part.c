@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trace file while it is made: see part.h. */
+#include "record/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stream/sender.h"
+
+/* Writes are of this size or more, but for the last of a piece. */
+#define WRITE_BYTES   (1u << 20)
+#define RESERVE_BYTES (2u << 20)
+#define COPY_BYTES    (1u << 20)
+
+/* Blocks behind the end, for what comes. Not having them is no error: writing will tell. */
+static void reserve(struct part *p)
+{
+	if (p->reserved > p->written && p->reserved - p->written >= RESERVE_BYTES / 2)
+		return;
+	if (!fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)p->written, RESERVE_BYTES))
+		p->reserved = p->written + RESERVE_BYTES;
+}
+
+static void free_reserve(struct part *p)
+{
+	if (p->reserved <= p->written)
+		return;
+	/* One of the two works, depending on the file system. */
+	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)p->written,
+		      (off_t)(p->reserved - p->written)) |
+	    ftruncate(p->fd, (off_t)p->written))
+		errno = 0;
+	p->reserved = p->written;
+}
+
+int part_open(struct part *p, const char *path)
+{
+	int error;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (p->fd < 0)
+		return errno;
+	p->path = strdup(path);
+	if (!p->path) {
+		error = ENOMEM;
+		close(p->fd);
+		unlink(path);
+		return error;
+	}
+	reserve(p);
+	return 0;
+}
+
+int part_reopen(struct part *p, const char *path)
+{
+	struct stat st;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (p->fd < 0)
+		return errno;
+	p->path = strdup(path);
+	if (p->path && !fstat(p->fd, &st) && S_ISREG(st.st_mode)) {
+		p->written = (uint64_t)st.st_size;
+		return 0;
+	}
+	close(p->fd);
+	p->fd = -1;
+	errno = p->path ? EINVAL : ENOMEM;
+	free(p->path);
+	p->path = NULL;
+	return errno;
+}
+
+void part_open_stream(struct part *p, struct stream_sender *sender)
+{
+	memset(p, 0, sizeof(*p));
+	p->fd = -1;
+	p->sender = sender;
+}
+
+int part_stream(struct part *p, struct stream_sender *sender)
+{
+	int error = stream_sender_file(sender, p->fd);
+
+	if (!error)
+		p->sender = sender;
+	return error;
+}
+
+static void went(struct part *p, size_t done)
+{
+	if (!done)
+		return;
+	memmove(p->buffer, p->buffer + done, p->used - done);
+	p->used -= done;
+}
+
+/* To the receiver only. */
+static int hand_over(struct part *p)
+{
+	size_t done = p->used ? stream_sender_put(p->sender, p->buffer, p->used) : 0;
+
+	p->written += done;
+	went(p, done);
+	p->error = 0;
+	if (p->used)
+		p->error = stream_sender_gave_up(p->sender) ? ETIMEDOUT : EAGAIN;
+	return p->error;
+}
+
+int part_flush(struct part *p)
+{
+	size_t done = 0;
+
+	if (p->fd < 0)
+		return hand_over(p);
+	p->error = 0;
+	while (done < p->used && !p->error) {
+		ssize_t n = pwrite(p->fd, p->buffer + done, p->used - done, (off_t)p->written);
+
+		if (n > 0) {
+			done += (size_t)n;
+			p->written += (uint64_t)n;
+		} else if (n < 0 && errno != EINTR) {
+			p->error = errno;
+		} else if (!n) {
+			p->error = ENOSPC;
+		}
+	}
+	if (done) {
+		went(p, done);
+		reserve(p);
+		if (p->sender)
+			stream_sender_grown(p->sender, p->written);
+	}
+	return p->error;
+}
+
+int part_sink(void *part, const void *bytes, size_t size)
+{
+	struct part *p = part;
+
+	if (size > p->size - p->used) {
+		size_t room = p->used + size + WRITE_BYTES;
+		uint8_t *grown;
+
+		if (room < size)
+			return ENOMEM;
+		grown = realloc(p->buffer, room);
+		if (!grown)
+			return ENOMEM;
+		p->buffer = grown;
+		p->size = room;
+	}
+	memcpy(p->buffer + p->used, bytes, size);
+	p->used += size;
+	if (p->used >= WRITE_BYTES && !p->error)
+		part_flush(p);
+	return 0;
+}
+
+/* For a name on another file system: that file is written beside its name and renamed. */
+static int copy_to(int fd, const char *path)
+{
+	char *temporary = NULL, *buffer = malloc(COPY_BYTES);
+	int to = -1, error = 0;
+	off_t at = 0;
+
+	if (!buffer || asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
+		free(buffer);
+		return ENOMEM;
+	}
+	to = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (to < 0)
+		error = errno;
+	while (!error) {
+		ssize_t got = pread(fd, buffer, COPY_BYTES, at), n;
+
+		if (got == 0)
+			break;
+		n = got > 0 ? pwrite(to, buffer, (size_t)got, at) : -1;
+		if (n < 0)
+			error = errno == EINTR ? 0 : errno;
+		else
+			at += n;
+	}
+	if (to >= 0 && close(to) && !error)
+		error = errno;
+	if (!error && rename(temporary, path))
+		error = errno;
+	if (error && to >= 0)
+		unlink(temporary);
+	free(temporary);
+	free(buffer);
+	return error;
+}
+
+int part_become(struct part *p, const char *path)
+{
+	char *real;
+	int error = part_flush(p);
+
+	if (error || !p->path)
+		return error;
+	free_reserve(p);
+	real = realpath(path, NULL);
+	if (rename(p->path, real ? real : path))
+		error = errno;
+	if (error == EXDEV) {
+		error = copy_to(p->fd, real ? real : path);
+		if (!error)
+			unlink(p->path);
+	}
+	free(real);
+	return error;
+}
+
+int part_clear(struct part *p)
+{
+	p->used = 0;
+	p->written = p->reserved = 0;
+	p->error = 0;
+	return ftruncate(p->fd, 0) ? errno : 0;
+}
+
+void part_close(struct part *p, bool remove_it)
+{
+	if (remove_it && p->sender)
+		stream_sender_restart(p->sender);
+	if (p->path) {
+		free_reserve(p);
+		if (remove_it)
+			unlink(p->path);
+		close(p->fd);
+		free(p->path);
+	}
+	free(p->buffer);
+	memset(p, 0, sizeof(*p));
+	p->fd = -1;
+}

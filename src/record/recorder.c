@@ -1,0 +1,831 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recorder of one spool: see recorder.h. */
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#include "cli/cli.h"
+#include "record/clock.h"
+#include "record/finalise.h"
+#include "stream/sender.h"
+#include "trace/thin.h"
+
+/* Reading begins with so many packets: 2 MiB. What is smaller is quickly read at the end. */
+#define DUE_PACKETS 32
+/* So many packets that have been read are worth ending a chunk early. */
+#define MANY_HELD 8
+/* After a failure to write or to begin: rounds until it is tried again. */
+#define RETRY_ROUNDS 64
+/* A receiver is told at least so often what is new, and nothing while a program may just be a short
+ * one. */
+#define STREAM_FLUSH_NS 5000000000u
+#define STREAM_BEGIN_NS 1000000000u
+#define MAX_LOG2	40u
+/* A name's share of the trace, compressed, for each place in the program; and what else comes. */
+#define NAME_BYTES 32
+#define TAIL_BYTES 8192
+
+/* Of the recorder that is finishing, when its spool is still whole. */
+static const char *volatile needless_part;
+
+void recorder_abandon(void)
+{
+	if (needless_part)
+		unlink(needless_part);
+}
+
+void recorder_clock(const struct spool_header *h, uint64_t *ticks, uint64_t *mono_ns)
+{
+#if defined(__x86_64__)
+	if (h->clock == SPOOL_CLOCK_TSC) {
+		uint64_t best = UINT64_MAX;
+
+		/* An interruption between the two would set them apart: the quickest of a few. */
+		for (int i = 0; i < 4; i++) {
+			uint64_t before = __rdtsc(), ns = now_ns(), after = __rdtsc();
+
+			if (after - before >= best)
+				continue;
+			best = after - before;
+			*ticks = before + best / 2;
+			*mono_ns = ns;
+		}
+		return;
+	}
+#endif
+	(void)h;
+	*ticks = *mono_ns = now_ns();
+}
+
+/* ---- life ---- */
+
+struct recorder *recorder_new(const char *spool, const char *part, pid_t pid,
+			      const struct recorder_options *options)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->spool = strdup(spool);
+	r->part_path = strdup(part);
+	r->pid = pid;
+	r->options = *options;
+	r->watch.fd = -1;
+	r->thin_seed = now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)pid;
+	if (!r->spool || !r->part_path) {
+		recorder_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+static void close_stream(struct recorder *r)
+{
+	spool_stream_close(r->stream);
+	trace_writer_free_all(r->writer);
+	recording_free(r->tables);
+	r->stream = NULL;
+	r->writer = NULL;
+	r->tables = NULL;
+}
+
+static void close_part(struct recorder *r, bool remove_it)
+{
+	if (!r->part)
+		return;
+	part_close(r->part, remove_it);
+	free(r->part);
+	r->part = NULL;
+}
+
+void recorder_free(struct recorder *r)
+{
+	if (!r)
+		return;
+	if (r->stream)
+		close_stream(r);
+	close_part(r, false);
+	if (r->watch.fd >= 0)
+		spool_watch_close(&r->watch);
+	memory_watch_free(&r->memory);
+	thread_watch_free(&r->threads);
+	free(r->waiting);
+	free(r->spool);
+	free(r->part_path);
+	free(r);
+}
+
+int recorder_create(struct recorder *r, const struct spool_settings *settings)
+{
+	return spool_watch_create(&r->watch, r->spool, settings);
+}
+
+int recorder_attach(struct recorder *r)
+{
+	return spool_watch_open(&r->watch, r->spool);
+}
+
+void recorder_detach(struct recorder *r)
+{
+	if (r->watch.header && !r->stream)
+		spool_watch_close(&r->watch);
+}
+
+void recorder_forget(struct recorder *r)
+{
+	r->keep_stream = false;
+	close_stream(r);
+	recorder_detach(r);
+}
+
+/* Its process is there, and an agent in it that records. */
+static bool is_watched(const struct recorder *r)
+{
+	return r->watch.header && atomic_load(&r->watch.header->state) == SPOOL_RUNNING &&
+	       r->state <= RECORDER_READING && !r->ending;
+}
+
+int recorder_tick(struct recorder *r)
+{
+	if (r->retry)
+		r->retry--;
+	if (!r->watch.header)
+		return 0;
+	if (is_watched(r)) {
+		memory_watch_look(&r->memory, r->pid, r->spool);
+		thread_watch_look(&r->threads, r->pid);
+	}
+	return spool_watch_tick(&r->watch);
+}
+
+void recorder_last(struct recorder *r)
+{
+	if (is_watched(r))
+		thread_watch_last(&r->threads, r->pid);
+}
+
+unsigned int recorder_wait(const struct recorder *r)
+{
+	return r->watch.header ? r->watch.wait_ms : UINT32_MAX;
+}
+
+static bool fail(struct recorder *r, int error)
+{
+	r->state = RECORDER_FAILED;
+	r->error = error;
+	return false;
+}
+
+bool recorder_has_part(const struct recorder *r)
+{
+	return r->part && r->watch.header && atomic_load(&r->watch.header->consumed_packets);
+}
+
+void recorder_drop(struct recorder *r)
+{
+	if (r->stream)
+		close_stream(r);
+	close_part(r, true);
+	r->state = RECORDER_FAILED;
+}
+
+/* ---- packets ---- */
+
+/* Nobody but a receiver has what is no longer in the spool. */
+static bool is_sent_only(const struct recorder *r)
+{
+	return r->options.sender && r->options.no_file;
+}
+
+static void give_back(struct recorder *r, uint64_t index)
+{
+	spool_watch_give_back(&r->watch, index, !r->ending);
+	needless_part = NULL;
+}
+
+static void give_back_waiting(struct recorder *r)
+{
+	for (size_t i = 0; i < r->waits; i++)
+		give_back(r, r->waiting[i]);
+	r->waits = 0;
+}
+
+/* On a full disk a packet must go before what it became can be written. While the program runs, it
+ * stays instead: mayfly might be killed. */
+static bool let_wait(struct recorder *r, uint64_t index)
+{
+	if (r->waits == r->wait_room) {
+		size_t room = r->wait_room ? 2 * r->wait_room : 64;
+		uint64_t *grown = realloc(r->waiting, room * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		r->waiting = grown;
+		r->wait_room = room;
+	}
+	r->waiting[r->waits++] = index;
+	return true;
+}
+
+static void packet_done(void *context, uint64_t index)
+{
+	struct recorder *r = context;
+
+	if (r->part->used && !r->part->error)
+		part_flush(r->part);
+	if (!r->part->used) {
+		/* A spool that is read at the end stays whole until its trace is. */
+		if (!r->offline)
+			give_back(r, index);
+	} else if (r->offline && is_sent_only(r)) {
+		return; /* likewise */
+	} else if (r->ending && !r->options.follow && !is_sent_only(r)) {
+		give_back(r, index);
+		spool_watch_punch(&r->watch, index);
+		part_flush(r->part);
+	} else if (!let_wait(r, index)) {
+		give_back(r, index); /* neither memory nor disk: the larger part is kept */
+	}
+}
+
+static const void *packet_at(void *context, uint64_t offset, size_t bytes)
+{
+	struct recorder *r = context;
+
+	return spool_watch_at(&r->watch, offset, bytes);
+}
+
+/* ---- reading ---- */
+
+static bool is_due_for_receiver(const struct recorder *r)
+{
+	return r->options.sender && now_ns() - r->watch.header->start_mono_ns > STREAM_BEGIN_NS;
+}
+
+bool recorder_is_due(const struct recorder *r)
+{
+	const struct spool_header *h = r->watch.header;
+
+	return r->state == RECORDER_IDLE && h && !r->retry &&
+	       atomic_load(&h->state) != SPOOL_WAITING &&
+	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
+		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads) ||
+		is_due_for_receiver(r));
+}
+
+static int open_stream(struct recorder *r, struct recorder *parent, bool online,
+		       const struct spool_ending *ending)
+{
+	struct spool_stream_options options = {
+	    .online = online,
+	    .ending = ending,
+	    .release_early = r->options.snapshot_ns != 0,
+	    .parent = parent ? parent->stream : NULL,
+	    .keep_forks = r->options.follow,
+	    .event_bytes = r->options.max_size / 2, /* blocks have the other half */
+	};
+	int error;
+
+	r->source = (struct spool_source){r, packet_at, packet_done};
+	memset(&r->writer_options, 0, sizeof(r->writer_options));
+	error = spool_stream_writer_options(&r->source, &r->writer_options);
+	if (error)
+		return error;
+	r->writer_options.snapshot_ns = r->options.snapshot_ns;
+	r->tables = recording_new();
+	if (!r->tables)
+		return MAYFLY_E_MEMORY;
+	r->writer = trace_writer_new(&r->writer_options, r->tables, part_sink, r->part);
+	if (!r->writer)
+		return MAYFLY_E_MEMORY;
+	return spool_stream_open(&r->source, &options, r->tables, r->writer, &r->stream);
+}
+
+static int open_part(struct recorder *r)
+{
+	int error;
+
+	if (is_sent_only(r)) {
+		part_open_stream(r->part, r->options.sender);
+		return 0;
+	}
+	error = part_open(r->part, r->part_path);
+	if (!error && r->options.sender) {
+		error = part_stream(r->part, r->options.sender);
+		if (error)
+			part_close(r->part, true);
+	}
+	return error;
+}
+
+static bool begin(struct recorder *r, struct recorder *parent, bool online,
+		  const struct spool_ending *ending)
+{
+	int error;
+
+	r->part = calloc(1, sizeof(*r->part));
+	if (!r->part) {
+		r->error = MAYFLY_E_MEMORY;
+		return false;
+	}
+	error = open_part(r);
+	if (error) {
+		free(r->part);
+		r->part = NULL;
+		r->error = error;
+		return false;
+	}
+	error = open_stream(r, parent, online, ending);
+	if (error) {
+		close_stream(r);
+		close_part(r, true);
+		r->error = error;
+		return false;
+	}
+	r->offline = !online;
+	if (r->watch.header->seed)
+		r->thin_seed = r->watch.header->seed;
+	r->state = RECORDER_READING;
+	return true;
+}
+
+bool recorder_begin(struct recorder *r, struct recorder *parent)
+{
+	if (begin(r, parent, true, NULL))
+		return true;
+	r->retry = RETRY_ROUNDS;
+	return false;
+}
+
+/* ---- keeping within a size ---- */
+
+/* How many of the trace's allocations an interval of 2^log2 would keep, for each log2; as thin.h
+ * says, Poisson about so. */
+static int count_kept(const struct mayfly_trace *trace, double kept[MAX_LOG2 + 1])
+{
+	double sampled[64] = {0}, blocks[64] = {0}, bytes[64] = {0};
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int more, error = mayfly_cursor_open(trace, &cursor);
+
+	if (error)
+		return error;
+	while ((more = mayfly_cursor_next(cursor, &e)) > 0) {
+		if (e.kind != MAYFLY_ALLOC)
+			continue;
+		if (e.hits && (double)e.size < e.interval) {
+			sampled[63 - __builtin_clzll((uint64_t)e.interval | 1)]++;
+		} else {
+			unsigned int log2 = 63u - (unsigned int)__builtin_clzll(e.size | 1);
+
+			blocks[log2]++;
+			bytes[log2] += (double)e.size;
+		}
+	}
+	mayfly_cursor_close(cursor);
+	for (unsigned int k = 0; k <= MAX_LOG2; k++) {
+		kept[k] = 0;
+		for (unsigned int i = 0; i < 64; i++)
+			kept[k] +=
+			    i < k ? ldexp(sampled[i], (int)i - (int)k) + ldexp(bytes[i], -(int)k)
+				  : sampled[i] + blocks[i];
+	}
+	return more;
+}
+
+/* The smallest interval above the one in force that keeps at most this share of the events. */
+static int choose_interval(struct recorder *r, const struct mayfly_trace *trace, double share,
+			   uint32_t *log2)
+{
+	uint32_t least = r->thin_log2 ? r->thin_log2 : r->writer_options.interval_log2;
+	double kept[MAX_LOG2 + 1];
+	int error = count_kept(trace, kept);
+
+	if (error)
+		return error;
+	for (*log2 = least + 1; *log2 < MAX_LOG2; ++*log2)
+		if (kept[*log2] <= share * kept[0])
+			break;
+	return 0;
+}
+
+/* What replaces part and writer. */
+struct thinned {
+	struct part *part;
+	struct trace_writer *writer;
+	struct thin_map *map;
+};
+
+static void drop_thinned(struct thinned *t)
+{
+	thin_map_free(t->map);
+	trace_writer_free_all(t->writer);
+	if (t->part) {
+		part_close(t->part, true);
+		free(t->part);
+	}
+	*t = (struct thinned){0};
+}
+
+static int make_thinned(struct recorder *r, const struct mayfly_trace *trace, uint32_t log2,
+			struct thinned *t)
+{
+	struct trace_writer_options options = r->writer_options;
+	size_t length = strlen(r->part_path) + sizeof(".thin");
+	char *path = malloc(length);
+	int error;
+
+	*t = (struct thinned){.part = calloc(1, sizeof(*t->part))};
+	if (!t->part || !path) {
+		free(path);
+		return MAYFLY_E_MEMORY;
+	}
+	strcat(strcpy(path, r->part_path), ".thin");
+	unlink(path);
+	error = part_open(t->part, path);
+	free(path);
+	if (error) {
+		free(t->part);
+		t->part = NULL;
+		return error;
+	}
+	options.mode = MAYFLY_SAMPLED; /* also when it was exact so far */
+	t->writer = trace_writer_new(&options, r->tables, part_sink, t->part);
+	error =
+	    t->writer ? trace_thin(trace, log2, r->thin_seed, t->writer, &t->map) : MAYFLY_E_MEMORY;
+	if (!error)
+		error = trace_writer_flush(t->writer);
+	if (!error)
+		error = part_flush(t->part);
+	return error;
+}
+
+static uint64_t new_serial(void *map, uint64_t serial)
+{
+	return thin_map_serial(map, serial);
+}
+
+static int take_thinned(struct recorder *r, struct thinned *t)
+{
+	char *path = strdup(r->part_path);
+	struct part *part = r->part;
+
+	if (!path)
+		return MAYFLY_E_MEMORY;
+	if (rename(t->part->path, r->part_path)) {
+		free(path);
+		return errno;
+	}
+	free(t->part->path);
+	t->part->path = path;
+	if (needless_part)
+		needless_part = path;
+	spool_stream_renumber(r->stream, t->writer, new_serial, t->map);
+	trace_writer_free_all(r->writer);
+	r->writer = t->writer;
+	r->part = t->part;
+	t->writer = NULL;
+	t->part = NULL;
+	part_close(part, false);
+	free(part);
+	return 0;
+}
+
+/* What comes from now on. */
+static void thin_ahead(struct recorder *r, uint32_t log2)
+{
+	struct spool_header *h = r->watch.header;
+
+	r->thin_log2 = log2;
+	/* Coins of its own for each step: the same one would be lucky again. */
+	r->thin_seed = thin_coin(r->thin_seed, log2);
+	spool_stream_thin(r->stream, log2, r->thin_seed);
+	r->thin_seed = thin_coin(r->thin_seed, log2);
+	if (h->mode == SPOOL_SAMPLED && atomic_load(&h->control_interval_log2) < log2) {
+		atomic_store(&h->control_interval_log2, log2);
+		atomic_fetch_add(&h->control_generation, 1);
+	}
+}
+
+/* The events in the file become fewer, about this share of what they are, and so do those to
+ * come. */
+static int thin(struct recorder *r, double share)
+{
+	struct mayfly_trace *trace;
+	struct thinned thinned = {0};
+	uint32_t log2 = 0;
+	size_t size;
+	void *data;
+	int error;
+
+	error = trace_writer_flush(r->writer);
+	if (!error)
+		error = part_flush(r->part);
+	if (error)
+		return error;
+	size = r->part->written;
+	data = mmap(NULL, size, PROT_READ, MAP_SHARED, r->part->fd, 0);
+	if (data == MAP_FAILED)
+		return errno;
+	error = mayfly_trace_open(data, size, &trace);
+	if (!error) {
+		error = choose_interval(r, trace, share, &log2);
+		if (!error)
+			error = make_thinned(r, trace, log2, &thinned);
+		if (!error)
+			error = take_thinned(r, &thinned);
+		drop_thinned(&thinned);
+		mayfly_trace_close(trace);
+	}
+	munmap(data, size);
+	if (!error)
+		thin_ahead(r, log2);
+	return error;
+}
+
+static void say_not_thinned(struct recorder *r, int error)
+{
+	if (r->thin_failed)
+		return;
+	r->thin_failed = true;
+	cli_error("'%s' grows beyond --max-size: it cannot be thinned: %s", r->part_path,
+		  error > 0 ? strerror(error) : mayfly_error_text(error));
+}
+
+static uint64_t names_bytes(const struct recorder *r)
+{
+	return TAIL_BYTES + (uint64_t)r->tables->frames * NAME_BYTES;
+}
+
+/* Keeps the trace below the size that the user gave. Each step leaves about half of it, so that
+ * the work is in proportion to what is recorded. */
+static void keep_size(struct recorder *r)
+{
+	uint64_t most = r->options.max_size, names = names_bytes(r);
+	uint64_t bytes = trace_writer_bytes(r->writer);
+
+	if (!most || bytes + names <= most || bytes < r->thin_next || r->part->error)
+		return;
+	for (int step = 0; step < 4 && bytes + names > most; step++) {
+		uint64_t before = bytes, goal = most > 2 * names ? most / 2 : most / 4;
+		int error = thin(r, (double)goal / (double)(bytes + names));
+
+		if (error) {
+			say_not_thinned(r, error);
+			r->thin_next = 2 * bytes;
+			return;
+		}
+		bytes = trace_writer_bytes(r->writer);
+		/* The stacks alone may need more than that: then thinning is of no more use. */
+		if (bytes > before - before / 8 || r->thin_log2 >= MAX_LOG2)
+			break;
+	}
+	r->thin_next = bytes + names > most ? bytes + bytes / 2 : 0;
+}
+
+/* ---- rounds ---- */
+
+static bool can_write(struct recorder *r)
+{
+	if (!r->part->error)
+		return true;
+	if (!r->ending && r->retry && !is_sent_only(r))
+		return false;
+	r->retry = RETRY_ROUNDS;
+	if (part_flush(r->part))
+		return false;
+	give_back_waiting(r);
+	return true;
+}
+
+/* Where the spool is limited to little, packets must not wait for a whole chunk of events. */
+static int give_more(struct recorder *r)
+{
+	uint64_t most = atomic_load(&r->watch.header->control_max_packets);
+
+	if (!most || r->status.held_packets < most / 2 || r->status.held_packets < MANY_HELD)
+		return 0;
+	return trace_writer_flush(r->writer);
+}
+
+/* A receiver is to have what is known, also when it is little. */
+static int tell_receiver(struct recorder *r)
+{
+	uint64_t now = now_ns();
+	int error;
+
+	if (!r->options.sender || now - r->flushed_ns < STREAM_FLUSH_NS)
+		return 0;
+	r->flushed_ns = now;
+	error = trace_writer_flush(r->writer);
+	if (!error && !r->part->error)
+		part_flush(r->part);
+	return error;
+}
+
+static int hand_memory(struct recorder *r)
+{
+	return memory_watch_hand(&r->memory, (int64_t)r->watch.header->start_mono_ns, r->tables,
+				 r->writer);
+}
+
+/* Before the round that takes what is as old. */
+static int hand_threads(struct recorder *r)
+{
+	return thread_watch_hand(&r->threads, (int64_t)r->watch.header->start_mono_ns, r->stream);
+}
+
+bool recorder_round(struct recorder *r)
+{
+	uint64_t ticks = 0, mono_ns = 0, from = now_ns();
+	bool more = false;
+	int error;
+
+	if (r->state != RECORDER_READING || !can_write(r))
+		return false;
+	recorder_clock(r->watch.header, &ticks, &mono_ns);
+	error = hand_threads(r);
+	if (!error)
+		error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
+	if (!error)
+		error = hand_memory(r);
+	if (error)
+		return fail(r, error);
+	if (r->options.max_size)
+		keep_size(r);
+	spool_stream_status(r->stream, &r->status);
+	if (!more)
+		error = give_more(r);
+	if (!error)
+		error = tell_receiver(r);
+	if (error)
+		return fail(r, error);
+	r->read_ns += now_ns() - from;
+	return more;
+}
+
+/* CLOCK_MONOTONIC at a moment between the start and now, about. */
+static uint64_t mono_at(const struct recorder *r, uint64_t ticks)
+{
+	const struct spool_header *h = r->watch.header;
+	uint64_t now_ticks = 0, now_mono = 0;
+
+	recorder_clock(h, &now_ticks, &now_mono);
+	if (ticks <= h->start_ticks || ticks >= now_ticks)
+		return ticks >= now_ticks ? now_mono : h->start_mono_ns;
+	return h->start_mono_ns +
+	       (uint64_t)((double)(ticks - h->start_ticks) / (double)(now_ticks - h->start_ticks) *
+			  (double)(now_mono - h->start_mono_ns));
+}
+
+void recorder_read_until(struct recorder *r, uint64_t ticks)
+{
+	bool more = true;
+	int error;
+
+	while (more && r->state == RECORDER_READING && can_write(r)) {
+		error = spool_stream_advance(r->stream, ticks, mono_at(r, ticks), &more);
+		if (error)
+			fail(r, error);
+		else if (r->options.max_size)
+			keep_size(r);
+	}
+}
+
+/* ---- the end ---- */
+
+/* What it has no place for waits in memory; so nothing more is read meanwhile. 0 or an errno. */
+static int wait_for_receiver(struct recorder *r)
+{
+	if (!r->part->error)
+		return 0;
+	stream_sender_ending(r->options.sender);
+	if (!part_flush(r->part))
+		give_back_waiting(r);
+	return r->part->error;
+}
+
+static int read_rest(struct recorder *r, const struct spool_ending *ending)
+{
+	uint64_t ticks = 0, mono_ns = 0, from = now_ns();
+	bool more = true;
+	int error = 0;
+
+	if (!r->offline)
+		recorder_clock(r->watch.header, &ticks, &mono_ns);
+	error = hand_threads(r);
+	while (more && !error) {
+		error = spool_stream_advance(r->stream, ticks, mono_ns, &more);
+		if (!error && r->options.max_size)
+			keep_size(r);
+		if (!error && is_sent_only(r))
+			error = wait_for_receiver(r);
+	}
+	if (!error)
+		error = hand_memory(r);
+	if (!error)
+		error = spool_stream_finish(r->stream, ending);
+	if (!error && r->options.max_size) {
+		error = trace_writer_flush(r->writer);
+		if (!error)
+			keep_size(r);
+	}
+	r->late_ns = (int64_t)(now_ns() - from);
+	r->read_ns += (uint64_t)r->late_ns;
+	spool_stream_status(r->stream, &r->status);
+	r->dropped = r->tables->info.dropped_samples;
+	r->dropped_events = r->tables->info.dropped_events - r->status.left_out;
+	return error;
+}
+
+/* All that the spool had is in memory or in the part: it can make room, piece by piece. */
+static int make_room(struct recorder *r)
+{
+	uint64_t packets = atomic_load(&r->watch.header->packets_reserved);
+	int error = r->part->error;
+
+	if (is_sent_only(r))
+		return wait_for_receiver(r);
+	for (uint64_t i = 0; error && i < packets && !r->options.follow; i++) {
+		if (!spool_watch_at(&r->watch, SPOOL_HEADER_BYTES + i * SPOOL_PACKET_BYTES,
+				    SPOOL_PACKET_BYTES))
+			continue;
+		give_back(r, i);
+		spool_watch_punch(&r->watch, i);
+		error = part_flush(r->part);
+	}
+	return error;
+}
+
+static int complete(struct recorder *r, const struct spool_ending *ending)
+{
+	int error = read_rest(r, ending);
+
+	if (!error)
+		error = finalise_symbols(r->tables, r->options.symbols);
+	if (!error)
+		error = trace_writer_finish(r->writer);
+	if (!error && part_flush(r->part))
+		error = make_room(r);
+	return error;
+}
+
+bool recorder_begin_last(struct recorder *r, struct recorder *parent,
+			 const struct spool_ending *ending)
+{
+	int error;
+
+	if (r->state != RECORDER_IDLE)
+		return r->state != RECORDER_FAILED;
+	if (!r->watch.header) {
+		error = recorder_attach(r);
+		if (error)
+			return fail(r, error);
+	}
+	return begin(r, parent, false, ending) || fail(r, r->error);
+}
+
+bool recorder_finish(struct recorder *r, struct recorder *parent, const struct spool_ending *ending)
+{
+	int error;
+
+	if (r->state == RECORDER_FINISHED)
+		return true;
+	if (!recorder_begin_last(r, parent, ending))
+		return false;
+	r->ending = true;
+	if (!recorder_has_part(r))
+		needless_part = r->part->path; /* of a receiver's there is none */
+	error = complete(r, ending);
+	needless_part = NULL;
+	if (error) {
+		part_flush(r->part);
+		/* Made from a spool that is still whole, it is of no use. */
+		if (error < 0 && !recorder_has_part(r))
+			close_part(r, true);
+		return fail(r, error);
+	}
+	r->state = RECORDER_FINISHED;
+	if (!r->keep_stream)
+		recorder_forget(r);
+	return true;
+}
+
+int recorder_become(struct recorder *r, const char *trace)
+{
+	int error = part_become(r->part, trace);
+
+	r->trace_bytes = r->part->written;
+	if (!error)
+		close_part(r, false);
+	return error;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The recorder of one spool, that is of one image of a process.
+ *
+ *	recorder_create() or recorder_attach()	a spool is there
+ *	recorder_tick()		now and then: space ahead of the agent
+ *	recorder_round()	now and then: reads packets, writes FILE.part, gives packets back
+ *	recorder_finish()	reads the rest, adds names, completes FILE.part
+ *	recorder_become()	FILE.part takes the trace's name
+ *
+ * Reading begins when the spool has grown beyond a few packets: what is small is read at the end,
+ * and until then the spool is whole. Between two rounds FILE.part is a trace, without names, of all
+ * that is no longer in the spool.
+ */
+#ifndef MAYFLY_RECORDER_H
+#define MAYFLY_RECORDER_H
+
+#include "record/memory_watch.h"
+#include "record/part.h"
+#include "record/spool_watch.h"
+#include "record/thread_watch.h"
+#include "spool/spool_stream.h"
+
+struct symbols;
+struct stream_sender;
+
+struct recorder_options {
+	int64_t snapshot_ns;	 /* 0: events */
+	uint64_t max_size;	 /* of the trace; 0: no limit */
+	struct symbols *symbols; /* the session of all recorders */
+	bool follow;		 /* forked children have spools of their own */
+	/* Gets the trace while it is made; NULL: nobody does. Of several recorders with the same
+	 * one, only one at a time may be reading, and before the next one it must be dropped. */
+	struct stream_sender *sender;
+	bool no_file; /* nobody else gets it */
+};
+
+enum recorder_state {
+	RECORDER_IDLE,	   /* nothing read so far */
+	RECORDER_READING,  /* rounds are going on */
+	RECORDER_FINISHED, /* FILE.part is complete, or all of it is on its way */
+	RECORDER_FAILED,   /* no more can be read; `error` says why */
+};
+
+struct recorder {
+	char *spool, *part_path;
+	pid_t pid;
+	struct recorder_options options;
+	enum recorder_state state;
+	int error; /* negative: enum mayfly_error; positive: errno */
+
+	struct spool_watch watch;
+	struct memory_watch memory;
+	struct thread_watch threads;
+	struct spool_source source;
+	struct recording *tables;
+	struct trace_writer *writer;
+	struct trace_writer_options writer_options;
+	struct spool_stream *stream;
+	struct part *part;
+
+	bool ending;	   /* the program has ended: packets are not needed again */
+	bool offline;	   /* reading began after that */
+	bool keep_stream;  /* a child may need it */
+	uint64_t *waiting; /* packets whose events wait in memory for space on the disk */
+	size_t waits, wait_room;
+	unsigned int retry;  /* rounds to go until writing is tried again */
+	uint64_t flushed_ns; /* when a chunk was last ended early for the receiver */
+
+	uint32_t thin_log2; /* events are thinned to this interval; 0: not thinned */
+	uint64_t thin_next; /* thin when the file has grown to this */
+	bool thin_failed;   /* said so */
+	uint64_t thin_seed;
+
+	uint64_t read_ns;    /* time spent reading */
+	int64_t late_ns;     /* of it, after the program's end */
+	unsigned int sweeps; /* the caller's, since it finished */
+	struct spool_stream_status status;
+	uint64_t dropped, dropped_events, trace_bytes; /* of the complete trace */
+};
+
+/* NULL: no memory. The spool is at `spool`, the trace grows at `part`. */
+struct recorder *recorder_new(const char *spool, const char *part, pid_t pid,
+			      const struct recorder_options *options);
+void recorder_free(struct recorder *r);
+
+/* Makes the spool, or takes one that is there. 0 or an errno. */
+int recorder_create(struct recorder *r, const struct spool_settings *settings);
+int recorder_attach(struct recorder *r);
+
+/* The opposite, while nothing is read of it. */
+void recorder_detach(struct recorder *r);
+
+/* 0, or the errno when space for the spool has run out for the first time. */
+int recorder_tick(struct recorder *r);
+
+/* The process has ended and nobody has waited for it yet. */
+void recorder_last(struct recorder *r);
+
+/* The spool is large enough for reading to begin, and it has not begun. */
+bool recorder_is_due(const struct recorder *r);
+
+/* Begins to read. parent: of a forked child, else NULL; it must be reading or finished. False:
+ * r->error says why; the spool stays as it is. */
+bool recorder_begin(struct recorder *r, struct recorder *parent);
+
+/* The same after the program's end, for one that recorder_finish() will be called for next, after
+ * its forked children were. */
+bool recorder_begin_last(struct recorder *r, struct recorder *parent,
+			 const struct spool_ending *ending);
+
+/* Reads what is older than this moment of the spool's clock. */
+void recorder_read_until(struct recorder *r, uint64_t ticks);
+
+/* True: there is more to read at once. */
+bool recorder_round(struct recorder *r);
+
+/* Milliseconds after which the next look at this spool is worth it. */
+unsigned int recorder_wait(const struct recorder *r);
+
+/* The program has ended (or this image of it). Works from any state but FINISHED. False: r->error
+ * says why; spool and part stay. */
+bool recorder_finish(struct recorder *r, struct recorder *parent,
+		     const struct spool_ending *ending);
+
+/* The trace takes its name; the caller removes the spool. 0 or an errno. */
+int recorder_become(struct recorder *r, const char *trace);
+
+/* No child will need it any more. */
+void recorder_forget(struct recorder *r);
+
+/* Nothing of it is wanted: removes the part. */
+void recorder_drop(struct recorder *r);
+
+/* Some of the recording is in the part and no longer in the spool. */
+bool recorder_has_part(const struct recorder *r);
+
+/* For a signal handler: a part that holds only what is in the spool, too, is removed. */
+void recorder_abandon(void);
+
+/* A moment on the spool's clock and on CLOCK_MONOTONIC. */
+void recorder_clock(const struct spool_header *h, uint64_t *ticks, uint64_t *mono_ns);
+
+#endif

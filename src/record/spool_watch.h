@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The recorder's side of a spool while the program runs: it makes the file, keeps disk space
+ * reserved ahead of the agent, reads what the agent writes, gives packets back, and finds the
+ * spools of other images and processes of the same recording.
+ *
+ *	FILE.spool		image 0 of the program that was started
+ *	FILE.PID.K.spool	image K + 1 of that program after an exec, or, of a child process
+ *				that is followed, image K
+ *
+ * The way of a packet:
+ *
+ *	reserved ──agent──> written ──recorder──> given back ──> ring ──agent──> written again
+ *	   ▲                                          │
+ *	   └───────── disk blocks again ── hole <─────┘ when the ring has enough of them
+ *
+ * So the file stays about as large as what the recorder has not read yet.
+ */
+#ifndef MAYFLY_SPOOL_WATCH_H
+#define MAYFLY_SPOOL_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "format/spool_format.h"
+
+/* The fewest packets that a limit may leave: 1 MiB. */
+#define SPOOL_LEAST_PACKETS 16u
+
+struct spool_settings {
+	uint32_t sampler, interval_log2;
+	bool exact;
+	uint32_t overhead;    /* 1/10000; 0: the interval is fixed */
+	uint64_t max_packets; /* 0: no limit */
+};
+
+struct spool_watch {
+	int fd;
+	struct spool_header *header; /* mapped: shared with the agent; NULL: not open */
+	uint8_t **window;	     /* the packets, mapped piece by piece */
+	size_t windows;
+	uint64_t file_bytes; /* as far as known */
+	uint64_t begun,
+	    begun_at;	      /* packets that the agent had begun when last looked at, and when */
+	uint64_t max_packets; /* that the user allows; 0: no limit */
+	uint64_t least_ahead; /* packets */
+	unsigned int wait_ms; /* after which the next look is worth it */
+	unsigned int pause;   /* ticks to go until space is asked for again */
+	bool full;	      /* no more space can be had */
+	bool kept;	      /* holes keep their blocks: this file system cannot free them */
+	uint32_t *hole;	      /* numbers of the packets in holes, a stack */
+	size_t holes, hole_room;
+	uint8_t *in_hole; /* for each packet a bit */
+	size_t in_hole_bytes;
+};
+
+/* Makes the spool of a recording, empty and with some packets reserved. 0 or an errno; EEXIST when
+ * there is a file of that name. */
+int spool_watch_create(struct spool_watch *w, const char *path, const struct spool_settings *s);
+
+/* One that is there. 0 or an errno; EINVAL when it is none. */
+int spool_watch_open(struct spool_watch *w, const char *path);
+
+/* Reserves space ahead of the agent, and sets wait_ms. Returns 0, or the errno when that fails for
+ * the first time. */
+int spool_watch_tick(struct spool_watch *w);
+
+/* As spool_source.at wants it. Not for packets in holes. */
+const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes);
+
+/* What the packet held is elsewhere now. Unless reuse is false the agent may have it again. */
+void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse);
+
+/* Frees the disk blocks of a packet that was given back. */
+void spool_watch_punch(struct spool_watch *w, uint64_t index);
+
+void spool_watch_close(struct spool_watch *w);
+
+/* What the header of a spool says; for the recorder's messages. */
+struct spool_glance {
+	uint32_t state, image;
+	pid_t pid;
+	int64_t start_mono_ns;
+	uint64_t samples, dropped; /* of this image */
+	uint64_t begun;		   /* packets */
+	uint64_t fork_ticks;
+	bool exact;
+	int64_t live_bytes;
+	char off_text[sizeof(((struct spool_header *)0)->off_text)];
+};
+
+/* samples and live_bytes are 0 in exact mode, where only who reads the packets knows them. */
+bool spool_glance(const char *path, struct spool_glance *g); /* false: not a spool */
+void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
+
+/* A forked child's samples from before the fork are in its parent's spool: that one's file name,
+ * without folder, or NULL. The caller frees it. */
+char *spool_parent_name(const char *path);
+
+struct spool_entry {
+	char *path;
+	pid_t pid;
+	unsigned long number; /* K */
+	struct spool_glance glance;
+};
+
+struct spool_list {
+	struct spool_entry *entry; /* by pid, then number */
+	size_t count;
+};
+
+/* All FILE.PID.K.spool there are. `file` is the trace's path without ".spool". False: no memory.
+ * A folder that cannot be read has none. */
+bool spool_list_read(struct spool_list *list, const char *file);
+void spool_list_free(struct spool_list *list);
+
+/* True while the process that writes this spool lives: it has the file mapped. */
+bool spool_in_use(const struct spool_entry *e);
+
+/* True when any process has any spool of this recording mapped: also a child that was forked a
+ * moment ago and has not made its own yet. Slow: looks at all processes. */
+bool spool_anybody(const char *file);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The blocks that are live: see live_table.h. */
+#include "spool/live_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_SIZE   64u
+#define LEAST_SHRINK 4096u /* blocks: below, it is not worth the while */
+
+static bool room(void *array, size_t used, size_t *size, size_t item)
+{
+	size_t want = *size ? *size + *size / 2 : LEAST_SIZE;
+	void **place = array;
+	void *bigger;
+
+	if (used < *size)
+		return true;
+	if (used >= UINT32_MAX - 1 || want > SIZE_MAX / item)
+		return false;
+	bigger = realloc(*place, want * item);
+	if (!bigger)
+		return false;
+	*place = bigger;
+	*size = want;
+	return true;
+}
+
+/* ---- regions ---- */
+
+static void enter(struct live_table *t, struct live_entry entry)
+{
+	size_t i = live_hash(t, entry.number);
+
+	while (t->entry[i].region)
+		i = (i + 1) & (t->entries - 1);
+	t->entry[i] = entry;
+}
+
+/* Copies the regions that have leaves into a new array and a new hash, at most a quarter full. */
+static bool renew_regions(struct live_table *t)
+{
+	struct live_table fresh = *t;
+	size_t full = 0;
+
+	for (size_t i = 0; i < t->regions; i++)
+		full += t->region[i].leaves != 0;
+	for (fresh.entries = LEAST_SIZE; fresh.entries / 4 <= full;)
+		fresh.entries *= 2;
+	fresh.region_size = fresh.entries / 2;
+	fresh.regions = 0;
+	fresh.entry = calloc(fresh.entries, sizeof(*fresh.entry));
+	fresh.region = malloc(fresh.region_size * sizeof(*fresh.region));
+	if (!fresh.entry || !fresh.region) {
+		free(fresh.entry);
+		free(fresh.region);
+		return false;
+	}
+	for (size_t i = 0; i < t->entries; i++) {
+		struct live_entry e = t->entry[i];
+
+		if (!e.region || !t->region[e.region - 1].leaves)
+			continue;
+		fresh.region[fresh.regions++] = t->region[e.region - 1];
+		e.region = (uint32_t)fresh.regions;
+		enter(&fresh, e);
+	}
+	free(t->entry);
+	free(t->region);
+	*t = fresh;
+	return true;
+}
+
+static struct live_region *make_region(struct live_table *t, uint64_t number)
+{
+	struct live_region *region = live_region(t, number);
+
+	if (region)
+		return region;
+	if (t->regions == t->region_size && !renew_regions(t))
+		return NULL;
+	region = &t->region[t->regions++];
+	memset(region, 0, sizeof(*region));
+	enter(t, (struct live_entry){number, (uint32_t)t->regions});
+	return region;
+}
+
+/* ---- leaves ---- */
+
+/* 0: no memory. */
+static uint32_t make_leaf(struct live_table *t)
+{
+	uint32_t leaf = t->free_leaf;
+
+	if (leaf) {
+		t->free_leaf = t->leaf[leaf - 1].slot[0];
+		t->leaf[leaf - 1].slot[0] = 0;
+		return leaf;
+	}
+	if (!room(&t->leaf, t->leaves, &t->leaf_size, sizeof(*t->leaf)))
+		return 0;
+	memset(&t->leaf[t->leaves++], 0, sizeof(*t->leaf));
+	return (uint32_t)t->leaves;
+}
+
+static void drop_leaf(struct live_table *t, struct live_region *region, size_t number)
+{
+	uint32_t leaf = region->leaf[number];
+
+	t->leaf[leaf - 1].slot[0] = t->free_leaf; /* all slots are 0 */
+	t->free_leaf = leaf;
+	region->leaf[number] = 0;
+	region->leaves--;
+}
+
+/* ---- blocks ---- */
+
+/* There is room for it. */
+static uint32_t take_block(struct live_table *t)
+{
+	uint32_t index = t->free_block;
+
+	if (!index)
+		return (uint32_t)++t->high;
+	t->free_block = t->block[index - 1].next;
+	if (t->free_block)
+		__builtin_prefetch(&t->block[t->free_block - 1], 1);
+	return index;
+}
+
+struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
+{
+	size_t number = live_leaf_number(key);
+	struct live_region *region;
+	struct live_block *b;
+	uint32_t *slot, index;
+
+	if (!t->free_block && !room(&t->block, t->high, &t->block_size, sizeof(*t->block)))
+		return NULL;
+	region = make_region(t, live_region_number(key));
+	if (!region)
+		return NULL;
+	if (!region->leaf[number]) {
+		region->leaf[number] = make_leaf(t);
+		if (!region->leaf[number])
+			return NULL;
+		region->leaves++;
+	}
+	slot = &t->leaf[region->leaf[number] - 1].slot[live_slot_number(key)];
+	for (index = *slot; index; index = b->next) {
+		b = &t->block[index - 1];
+		*there = b->key == key;
+		if (*there)
+			return b;
+	}
+	*there = false;
+	region->slots[number] += !*slot;
+	index = take_block(t);
+	b = &t->block[index - 1];
+	b->key = key;
+	b->next = *slot;
+	*slot = index;
+	t->used++;
+	return b;
+}
+
+/* When there is no memory for a smaller table, the larger one will do. */
+static void shrink(struct live_table *t)
+{
+	struct live_table fresh = {.block_size = t->used + LEAST_SIZE};
+	bool there;
+
+	fresh.block = malloc(fresh.block_size * sizeof(*fresh.block));
+	if (!fresh.block)
+		return;
+	for (size_t i = 0; i < t->high; i++) {
+		const struct live_block *old = &t->block[i];
+		struct live_block *b;
+		uint32_t next;
+
+		if (!old->key)
+			continue;
+		b = live_put(&fresh, old->key, &there);
+		if (!b) {
+			live_free(&fresh);
+			return;
+		}
+		next = b->next;
+		*b = *old;
+		b->next = next;
+	}
+	live_free(t);
+	*t = fresh;
+}
+
+void live_remove(struct live_table *t, struct live_block *block)
+{
+	struct live_region *region = live_region(t, live_region_number(block->key));
+	size_t number = live_leaf_number(block->key);
+	uint32_t *first = &t->leaf[region->leaf[number] - 1].slot[live_slot_number(block->key)];
+	uint32_t *place = first, index = (uint32_t)(block - t->block) + 1;
+
+	while (*place != index)
+		place = &t->block[*place - 1].next;
+	*place = block->next;
+	if (!*first && !--region->slots[number])
+		drop_leaf(t, region, number);
+	block->key = 0;
+	block->next = t->free_block;
+	t->free_block = index;
+	t->used--;
+	if (t->high > LEAST_SHRINK && t->used < t->high / 8)
+		shrink(t);
+}
+
+size_t live_bytes(const struct live_table *t)
+{
+	return t->block_size * sizeof(*t->block) + t->leaf_size * sizeof(*t->leaf) +
+	       t->region_size * sizeof(*t->region) + t->entries * sizeof(*t->entry);
+}
+
+void live_free(struct live_table *t)
+{
+	free(t->block);
+	free(t->leaf);
+	free(t->region);
+	free(t->entry);
+	*t = (struct live_table){0};
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream's blocks: allocations and frees find each other by address or id and go to the
+ * trace_writer; what is live at a fork is kept for the child. See spool_internal.h.
+ */
+#include "spool/spool_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/estimate.h"
+#include "spool/spool_describe.h"
+#include "trace/thin.h"
+
+#define MOST_FORK_BLOCKS (4u << 20) /* in all forks together; the newest is kept in any case */
+#define PEAK_OVER	 0.98
+#define PEAK_HIGHER	 1.1
+#define PEAK_LEAST	 1048576.0
+
+/* ---- events ---- */
+
+/* What it adds to what is live. A block of a pool lies in one of malloc, which counts already. */
+static double weight(const struct spool_stream *s, const struct live_block *b)
+{
+	double interval, rate, bytes, blocks;
+
+	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL)
+		return 0;
+	if (s->exact || !b->sample.hits)
+		return (double)b->size;
+	interval = (double)((uint64_t)1 << b->sample.interval_log2);
+	if (mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)) &&
+	    (rate = spool_ocaml_rate(s->packets.header)) > 0)
+		interval = 8 / rate;
+	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags), interval, b->size,
+		      b->sample.hits, &bytes, &blocks);
+	return bytes;
+}
+
+struct trace_block stream_block(const struct spool_stream *s, const struct live_block *b)
+{
+	return (struct trace_block){
+	    .size = b->size,
+	    .node = b->node,
+	    .thread = b->thread,
+	    .hits = s->exact ? 0 : b->sample.hits,
+	    .interval_log2 = s->exact ? 0 : (uint8_t)b->sample.interval_log2,
+	    .flags = (uint8_t)(b->flags & ~LIVE_OVERLAPPED),
+	    .labels = b->labels,
+	};
+}
+
+void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
+		       struct trace_block *block)
+{
+	uint64_t serial = s->allocations;
+
+	s->live_bytes += weight(s, b);
+	s->allocations++;
+	if (s->trace) {
+		int error;
+
+		if (s->thin_log2 && !thin_block(s->header.sampler, s->thin_log2,
+						thin_coin(s->thin_seed, serial), block)) {
+			b->serial = LIVE_THINNED;
+			return;
+		}
+		error = trace_writer_alloc(s->trace, ns, block, &serial);
+		if (error)
+			stream_fail(s, error);
+	}
+	b->serial = serial & LIVE_THINNED;
+}
+
+void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
+		      uint32_t thread, uint32_t flags)
+{
+	s->live_bytes -= weight(s, b);
+	s->frees++;
+	if (s->trace && b->serial != LIVE_THINNED) {
+		struct trace_block block = stream_block(s, b);
+		int error = trace_writer_free(s->trace, ns, b->serial, &block, thread, flags);
+
+		if (error)
+			stream_fail(s, error);
+	}
+}
+
+/* If the key is live, the free of the block before went
+ * past the hooks (or, sampled, the spool is damaged): it is freed now. */
+struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_t ns,
+				    uint32_t thread, uint32_t flags)
+{
+	bool there;
+	struct live_block *b = live_put(&s->live, key, &there);
+
+	if (!b) {
+		stream_fail(s, MAYFLY_E_MEMORY);
+		return NULL;
+	}
+	if (there) {
+		stream_hand_free(s, ns, b, thread, 0);
+		flags |= LIVE_OVERLAPPED;
+	}
+	b->flags = flags & 0xff;
+	b->thread = thread;
+	return b;
+}
+
+static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
+{
+	int64_t ns = stream_moment(s, e->ticks);
+	struct live_block *b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
+
+	if (!b)
+		return;
+	b->size = e->block.size;
+	b->node = e->block.node;
+	b->labels = e->block.labels;
+	b->ticks = e->ticks;
+	s->last_key[e->block.thread] = e->key;
+	stream_hand_alloc(s, ns, b, &e->block);
+}
+
+/*
+ * Blocks of one address follow each other, so the one that is live at a RELEASE is nearly always
+ * the one that is released. Not so when the record was written late, by a signal handler: it is
+ * older than the live block. Nor when the ticks of two CPUs are at odds, and the block's ALLOC came
+ * before this RELEASE of the block before it, which was taken for missed then.
+ */
+static void exact_release(struct spool_stream *s, const struct stream_waiting *e)
+{
+	struct live_block *b = live_find(&s->live, e->key);
+	uint32_t flags = e->block.flags, thread = e->block.thread;
+
+	if (!b || e->ticks < b->ticks) {
+		s->unknown_frees++;
+		return;
+	}
+	if (b->flags & LIVE_OVERLAPPED) {
+		b->flags &= ~LIVE_OVERLAPPED;
+		if (thread != b->thread && e->ticks - b->ticks <= s->inversion_ticks)
+			return;
+	}
+	if (thread == b->thread && s->last_key[thread] == e->key)
+		flags |= MAYFLY_FLAG_TEMPORARY;
+	stream_hand_free(s, stream_moment(s, e->ticks), b, thread, flags);
+	live_remove(&s->live, b);
+}
+
+void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
+{
+	struct fragments f;
+	int error;
+
+	if (!s->exact || !s->trace || s->error)
+		return;
+	error = fragments_measure(&f, &s->live, s->tables->nodes, s->now_ns)
+		    ? trace_writer_fragments(s->trace, kind, &f)
+		    : MAYFLY_E_MEMORY;
+	fragments_free(&f);
+	if (error)
+		stream_fail(s, error);
+}
+
+/* The peak is known when it is over: just after it pages are looked at. Not after each of many
+ * growing ones, and what never falls is looked at in the end. */
+static void watch_peak(struct spool_stream *s)
+{
+	if (s->live_bytes >= s->most_live) {
+		s->most_live = s->live_bytes;
+	} else if (s->live_bytes < PEAK_OVER * s->most_live && s->most_live >= PEAK_LEAST &&
+		   s->most_live > PEAK_HIGHER * s->measured_live) {
+		s->measured_live = s->most_live;
+		stream_measure_pages(s, FRAGMENTS_PEAK);
+	}
+}
+
+void stream_apply_waiting(struct spool_stream *s)
+{
+	size_t count = s->waiting_count;
+
+	s->waiting_count = 0;
+	for (size_t i = 0; i < count; i++)
+		live_prefetch(&s->live, s->waiting[i].key);
+	for (size_t i = 0; i < count && !s->error; i++) {
+		if (s->waiting[i].release)
+			exact_release(s, &s->waiting[i]);
+		else
+			exact_alloc(s, &s->waiting[i]);
+	}
+	if (count)
+		watch_peak(s);
+}
+
+void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread)
+{
+	for (size_t i = 0, size = s->live.block_size; i < s->live.high && !s->error;) {
+		struct live_block *b = &s->live.block[i++];
+
+		if (!b->key || !mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)))
+			continue;
+		stream_hand_free(s, ns, b, thread, 0);
+		live_remove(&s->live, b);
+		if (s->live.block_size != size) { /* the table has shrunk: all have moved */
+			size = s->live.block_size;
+			i = 0;
+		}
+	}
+}
+
+/* ---- forks ---- */
+
+static int compare_serial(const void *a, const void *b)
+{
+	const struct live_block *x = a, *y = b;
+
+	if (x->serial != y->serial)
+		return x->serial < y->serial ? -1 : 1;
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+void stream_forget_fork(struct spool_stream *s, size_t index)
+{
+	s->fork_blocks -= s->fork[index].blocks;
+	free(s->fork[index].block);
+	s->forks--;
+	memmove(s->fork + index, s->fork + index + 1, (s->forks - index) * sizeof(*s->fork));
+}
+
+void stream_keep_fork(struct spool_stream *s, uint64_t ticks)
+{
+	struct stream_fork *f;
+
+	while (s->forks &&
+	       (s->forks == STREAM_MOST_FORKS || s->fork_blocks + s->live.used > MOST_FORK_BLOCKS))
+		stream_forget_fork(s, 0);
+	f = &s->fork[s->forks];
+	*f = (struct stream_fork){.ticks = ticks};
+	f->block = malloc((s->live.used + 1) * sizeof(*f->block));
+	if (!f->block) {
+		stream_fail(s, MAYFLY_E_MEMORY);
+		return;
+	}
+	for (size_t i = 0; i < s->live.high; i++)
+		if (s->live.block[i].key)
+			f->block[f->blocks++] = s->live.block[i];
+	qsort(f->block, f->blocks, sizeof(*f->block), compare_serial);
+	s->fork_blocks += f->blocks;
+	s->forks++;
+}
+
+/* The child's set of labels for one of the parent's; sets: those that are known already. */
+static uint32_t inherit_labels(struct spool_stream *s, const struct recording *parent,
+			       uint32_t labels, uint32_t *sets)
+{
+	struct recording_label label[RECORDING_LABELS];
+	const struct recording_labels *old;
+
+	if (!labels || labels >= parent->label_sets)
+		return 0;
+	if (sets[labels] != RECORDING_NONE)
+		return sets[labels];
+	old = &parent->label_set[labels];
+	for (uint32_t i = 0; i < old->count && i < RECORDING_LABELS; i++) {
+		const struct recording_label *l = &parent->label[old->first + i];
+		const char *key = recording_text(parent, l->key);
+		const char *value = recording_text(parent, l->value);
+
+		label[i].key = recording_string(s->tables, key, strlen(key));
+		label[i].value = recording_string(s->tables, value, strlen(value));
+		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE) {
+			stream_fail(s, MAYFLY_E_MEMORY);
+			return 0;
+		}
+	}
+	sets[labels] = recording_labels(s->tables, label, old->count);
+	if (sets[labels] == RECORDING_NONE) /* there are too many */
+		sets[labels] = 0;
+	return sets[labels];
+}
+
+/* The child's allocations at time 0. */
+static int inherit_blocks(struct spool_stream *s, const struct recording *parent,
+			  const struct stream_fork *f, struct stacks_heritage *h, uint32_t *sets)
+{
+	for (size_t i = 0; i < f->blocks && !s->error; i++) {
+		const struct live_block *old = &f->block[i];
+		const struct recording_thread *t = &parent->thread[old->thread];
+		const char *name = recording_text(parent, t->name);
+		struct trace_block block;
+		struct live_block *b;
+		bool there;
+
+		stream_name_thread(s, t->tid, name, strlen(name));
+		b = live_put(&s->live, old->key, &there);
+		if (!b || s->error)
+			return MAYFLY_E_MEMORY;
+		b->serial = old->serial;
+		b->size = old->size;
+		b->ticks = old->ticks; /* or sample */
+		b->flags = (old->flags & (MAYFLY_FLAG_REALLOC | MAYFLY_FLAG_HEAP_MASK)) |
+			   MAYFLY_FLAG_INHERITED;
+		b->thread = stream_index_thread(s, t->tid);
+		b->node = heritage_node(h, old->node);
+		if (b->node == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+		b->labels = inherit_labels(s, parent, old->labels, sets);
+		if (s->exact)
+			b->ticks = 0;
+		s->truncated += heritage_truncated(h, old->node);
+		s->inherited++;
+		block = stream_block(s, b);
+		stream_hand_alloc(s, 0, b, &block);
+	}
+	return s->error;
+}
+
+int stream_inherit(struct spool_stream *s, struct spool_stream *parent)
+{
+	struct stacks_heritage *h;
+	uint32_t *sets;
+	size_t i;
+	int error;
+
+	if (!parent || !s->header.fork_parent_pid || parent->exact != s->exact)
+		return 0;
+	for (i = 0; i < parent->forks; i++)
+		if (parent->fork[i].ticks == s->header.fork_ticks)
+			break;
+	if (i == parent->forks)
+		return 0;
+	sets = malloc((parent->tables->label_sets + 1) * sizeof(*sets));
+	h = sets ? heritage_begin(&s->stacks, parent->tables) : NULL;
+	if (!h) {
+		free(sets);
+		return MAYFLY_E_MEMORY;
+	}
+	memset(sets, 0xff, (parent->tables->label_sets + 1) * sizeof(*sets));
+	error = inherit_blocks(s, parent->tables, &parent->fork[i], h, sets);
+	heritage_end(h);
+	free(sets);
+	stream_forget_fork(parent, i);
+	return error;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a spool's header says of the recording: see spool_describe.h. */
+#include "spool/spool_describe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+#include "spool/spool_packets.h"
+
+#define CONTINUES "the beginning of this recording is in the trace beside it"
+
+static const char *off_reason_text(uint32_t reason)
+{
+	static const char *const text[] = {
+	    [SPOOL_OFF_NONE] = "unknown reason",
+	    [SPOOL_OFF_NO_SPACE] = "no space left for the recording",
+	    [SPOOL_OFF_NO_MEMORY] = "out of memory",
+	    [SPOOL_OFF_LIBC] = "this C library is not supported",
+	    [SPOOL_OFF_SANDBOX] = "the program's sandbox forbids extending the recording",
+	    [SPOOL_OFF_OWN_MALLOC] = "the program has its own malloc",
+	    [SPOOL_OFF_FORK] = "forked children are not followed",
+	};
+
+	return text[reason < sizeof(text) / sizeof(*text) ? reason : 0];
+}
+
+/* A text of the header, cut off where the header or the file ends; NULL with length 0. */
+static const char *header_text(const struct spool_source *source, const struct spool_header *h,
+			       uint32_t offset, uint32_t *length)
+{
+	if (offset >= h->header_bytes)
+		*length = 0;
+	else if (*length > h->header_bytes - offset)
+		*length = h->header_bytes - offset;
+	*length = (uint32_t)spool_readable(source, offset, *length);
+	return *length ? source->at(source->context, offset, *length) : NULL;
+}
+
+static uint32_t header_string(const struct spool_source *source, const struct spool_header *h,
+			      uint32_t offset, uint32_t length, struct recording *r)
+{
+	const char *text = header_text(source, h, offset, &length);
+
+	return recording_string(r, text, length);
+}
+
+static int describe_command(const struct spool_source *source, const struct spool_header *h,
+			    struct recording *r)
+{
+	uint32_t length = h->command_length;
+	const char *at = header_text(source, h, h->command_offset, &length);
+
+	while (length) {
+		uint32_t argument = (uint32_t)strnlen(at, length);
+		uint32_t *bigger;
+
+		bigger = realloc(r->command, (r->command_count + 1) * sizeof(*bigger));
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		r->command = bigger;
+		bigger[r->command_count] = recording_string(r, at, argument);
+		if (bigger[r->command_count] == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+		r->command_count++;
+		if (argument >= length)
+			break;
+		at += argument + 1;
+		length -= argument + 1;
+	}
+	return 0;
+}
+
+/* The agent's note and, after it, that this is not all. */
+static int describe_note(const struct spool_source *source, const struct spool_header *h,
+			 bool beginning_missing, struct recording *r)
+{
+	uint32_t length = h->note_length;
+	const char *note = header_text(source, h, h->note_offset, &length);
+	char *both;
+
+	if (!beginning_missing) {
+		r->note = recording_string(r, note, length);
+		return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+	}
+	both = malloc(length + sizeof("; " CONTINUES));
+	if (!both)
+		return MAYFLY_E_MEMORY;
+	if (length) {
+		memcpy(both, note, length);
+		memcpy(both + length, "; ", 2);
+		length += 2;
+	}
+	memcpy(both + length, CONTINUES, sizeof(CONTINUES) - 1);
+	r->note = recording_string(r, both, length + sizeof(CONTINUES) - 1);
+	free(both);
+	return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+int spool_describe(const struct spool_source *source, const struct spool_header *copy,
+		   bool beginning_missing, struct recording *tables)
+{
+	struct mayfly_info *info = &tables->info;
+
+	info->format_version = TRACE_VERSION;
+	info->mode = copy->mode == SPOOL_EXACT ? MAYFLY_EXACT : MAYFLY_SAMPLED;
+	info->sampler = copy->sampler;
+	info->pid = copy->pid;
+	info->parent_pid = copy->parent_pid;
+	info->interval_bytes = (uint64_t)1 << copy->interval_log2;
+	info->start_real_ns = (int64_t)copy->start_real_ns;
+	info->seed = copy->seed;
+	tables->program = header_string(source, copy, copy->exe_offset, copy->exe_length, tables);
+	if (tables->program == RECORDING_NONE ||
+	    describe_note(source, copy, beginning_missing, tables))
+		return MAYFLY_E_MEMORY;
+	return describe_command(source, copy, tables);
+}
+
+static int describe_off(const struct spool_header *mapped, struct recording *r)
+{
+	size_t size = sizeof(mapped->off_text);
+	char text[sizeof(mapped->off_text)];
+	const char *reason = text;
+
+	memcpy(text, mapped->off_text, size);
+	if (!text[0]) {
+		reason = off_reason_text(atomic_load(&mapped->off_reason));
+		size = strlen(reason);
+	}
+	r->info.ending = MAYFLY_END_OFF;
+	r->info.ending_code = 0;
+	r->off_text = recording_string(r, reason, strnlen(reason, size));
+	return r->off_text == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+double spool_ocaml_rate(const struct spool_header *mapped)
+{
+	uint32_t log2 = atomic_load(&mapped->ocaml_interval_log2);
+	uint64_t bits = atomic_load(&mapped->ocaml_rate);
+	double rate, interval, least;
+
+	if (!log2 || log2 > TRACE_MAX_INTERVAL)
+		return 0;
+	least = (double)((uint64_t)1 << log2);
+	memcpy(&rate, &bits, sizeof(rate));
+	interval = rate > 0 ? 8 / rate : 0;
+	return interval >= least && interval < 2 * least ? rate : 8 / least;
+}
+
+/* What is known only when the program has begun, or later still. */
+static int describe_late(const struct spool_source *source, const struct spool_header *mapped,
+			 bool beginning_missing, struct recording *tables)
+{
+	double rate = spool_ocaml_rate(mapped);
+	struct spool_header copy;
+
+	if (rate > 0) {
+		tables->info.ocaml_rate = rate;
+		tables->info.ocaml_interval_bytes = (uint64_t)(8 / rate + 0.5);
+	}
+	memcpy(&copy, mapped, sizeof(copy));
+	return describe_note(source, &copy, beginning_missing, tables);
+}
+
+int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
+		       struct tick_clock *clock, const struct spool_ending *ending,
+		       const struct spool_totals *totals, struct recording *tables)
+{
+	struct mayfly_info *info = &tables->info;
+	int64_t end = tick_clock_ns(clock, atomic_load(&mapped->last_ticks));
+
+	if (describe_late(source, mapped, totals->beginning_missing, tables))
+		return MAYFLY_E_MEMORY;
+	info->samples = totals->allocations;
+	info->frees = totals->frees;
+	info->inherited = totals->inherited;
+	info->truncated_stacks = totals->truncated;
+	/* Of those that were dropped last, no LOST record tells. */
+	info->dropped_samples = larger(atomic_load(&mapped->dropped_samples), totals->lost_samples);
+	info->dropped_frees = larger(atomic_load(&mapped->dropped_frees), totals->lost_frees);
+	info->dropped_events = larger(atomic_load(&mapped->dropped_events), totals->lost_events) +
+			       totals->unkept_events;
+	info->nested_blocks = atomic_load(&mapped->nested_blocks);
+	info->nested_bytes = atomic_load(&mapped->nested_bytes);
+	if (ending) {
+		info->ending = ending->ending;
+		info->ending_code = ending->code;
+		info->program_cpu_ns = ending->cpu_ns;
+		info->program_max_rss_bytes = ending->max_rss_bytes;
+		if (ending->duration_ns > 0)
+			end = ending->duration_ns;
+	}
+	if (atomic_load(&mapped->state) == SPOOL_OFF) {
+		end = tick_clock_ns(clock, atomic_load(&mapped->off_ticks));
+		if (describe_off(mapped, tables))
+			return MAYFLY_E_MEMORY;
+	}
+	info->duration_ns = end > totals->last_ns ? end : totals->last_ns;
+	info->modules = tables->modules;
+	info->threads = tables->threads;
+	info->strings = tables->strings;
+	info->nodes = tables->nodes;
+	info->frames = tables->frames;
+	info->complete = !totals->damaged;
+	return 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the stream share. See spool_stream.h for what it does.
+ *
+ *	spool_stream.c	 the spool, its writers and threads; rounds: who comes next
+ *	spool_records.c	 one writer's records, one after the other
+ *	spool_blocks.c	 allocations and frees; what is live; forks
+ *	spool_tracks.c	 types, labels, track events; what the recorder notes itself
+ */
+#ifndef MAYFLY_SPOOL_INTERNAL_H
+#define MAYFLY_SPOOL_INTERNAL_H
+
+#include "trace/fragments.h"
+#include "spool/live_table.h"
+#include "format/spool_format.h"
+#include "spool/spool_packets.h"
+#include "spool/spool_stacks.h"
+#include "spool/spool_stream.h"
+#include "spool/tick_clock.h"
+
+#define STREAM_MOST_WAITING 64u
+#define STREAM_MOST_FORKS   64u
+
+/* What the types or labels of a packet mean, by their ids. Slots of another epoch are free: with
+ * each packet all is forgotten. */
+struct stream_id {
+	uint32_t id, epoch;
+	uint32_t first, second; /* type: in the tables, its layout; label: strings */
+};
+
+struct stream_ids {
+	struct stream_id *slot;
+	size_t size, used;
+	uint32_t epoch; /* not 0 */
+};
+
+/* Spans of a thread that are open, in the order of their begins: see spool_open.c. */
+struct stream_open {
+	struct stream_span {
+		uint32_t type; /* of the tables */
+		bool kept, doubted;
+	} * span;
+	uint32_t tid, count, size;
+};
+
+struct stream_writer {
+	uint32_t number;
+	uint32_t tid, thread;		   /* thread: in the tables, RECORDING_NONE until needed */
+	struct spool_queued *first, *last; /* first: the one at hand */
+	bool begun;			   /* the first one's state has been set up */
+	bool over;			   /* nothing more of it is read: its end, or damaged */
+	const uint8_t *at, *end, *limit;   /* limit: of what may be read at all */
+	uint64_t ticks, turned, id;
+	uint32_t interval_log2;
+	uint32_t labels; /* set of the tables */
+	uint64_t due;	 /* ticks of the next record */
+	struct spool_stack stack;
+	struct stream_ids types, label_ids;
+	struct stream_open open;
+};
+
+/* An ALLOC or RELEASE that has been decoded. Its block is in the form that the writer takes: were
+ * it made just before, reading it would wait for the stores. */
+struct stream_waiting {
+	uint64_t ticks, key;
+	struct trace_block block; /* RELEASE: only thread and flags */
+	bool release;
+};
+
+/* What is known of a thread number. */
+struct stream_thread {
+	uint32_t tid, index, name;
+	bool told; /* the name, by the spool */
+};
+
+/* What was live at a FORK record, by serial. */
+struct stream_fork {
+	uint64_t ticks;
+	struct live_block *block;
+	size_t blocks;
+};
+
+/* What the recorder has noted. */
+struct stream_note {
+	int64_t ns;
+	uint32_t tid, kind, type, values;
+	uint64_t value[SPOOL_EVENT_VALUES];
+};
+
+struct spool_stream {
+	struct spool_stream_options options;
+	struct spool_header header; /* the constant fields count */
+	struct spool_packets packets;
+	struct tick_clock clock;
+	struct spool_stacks stacks;
+	struct recording *tables;
+	struct trace_writer *trace; /* NULL: only what is live is wanted */
+	bool exact, final;
+	bool settled;	 /* the clock of a whole spool */
+	bool unfinished; /* the round at hand was left early: the next call goes on with it */
+	bool beginning_missing;
+	int error; /* sticks */
+
+	struct stream_writer **writer;
+	size_t writers, writers_size;
+	uint32_t *writer_slot; /* hash of number -> index + 1 */
+	size_t writer_slots;
+	struct stream_writer **heap;
+	size_t heaped;
+
+	struct live_table live;
+	struct stream_waiting waiting[STREAM_MOST_WAITING];
+	size_t waiting_count;
+	struct stream_thread *thread;
+	size_t threads, threads_size;
+	uint32_t *thread_slot; /* hash of tid -> index + 1 */
+	size_t thread_slots;
+	uint64_t *last_key; /* [tables' threads]: of the thread's latest allocation, 0 none */
+	size_t last_keys;
+
+	struct stream_fork fork[STREAM_MOST_FORKS];
+	size_t forks, fork_blocks;
+	bool stopped; /* nothing more is read */
+
+	size_t label_texts;	 /* strings that labels have brought */
+	struct stream_ids ahead; /* types told behind a realloc whose outcome is looked for */
+
+	struct stream_note *note; /* by time; those before first_note have been handed over */
+	size_t first_note, notes, notes_size;
+	uint64_t note_due; /* ticks of the first one; UINT64_MAX: none */
+
+	int64_t now_ns;
+	uint64_t ticks; /* of the latest round */
+	uint64_t inversion_ticks;
+	uint64_t allocations, frees, inherited, truncated, unknown_frees;
+	uint64_t lost_samples, lost_frees, lost_events;
+	uint64_t unkept_events;		/* read or noted, but senseless or too many */
+	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
+	uint64_t unmeasured;		/* events whose bytes are a guess in event_bytes */
+	double live_bytes;
+	double most_live, measured_live; /* largest so far, and when pages were last looked at */
+	uint32_t thin_log2;		 /* 0: all blocks are handed over */
+	uint64_t thin_seed;
+};
+
+/* ---- spool_stream.c ---- */
+
+/* Room for one more item in an array that grows. False: no memory. */
+bool stream_room(void *array, size_t used, size_t *size, size_t item);
+
+/* The latest name counts. */
+void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length);
+/* A thread is listed once it has an event. */
+uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid);
+
+static inline void stream_fail(struct spool_stream *s, int error)
+{
+	if (!s->error)
+		s->error = error;
+}
+
+static inline void stream_damaged(struct spool_stream *s, struct stream_writer *w)
+{
+	s->packets.damaged = true;
+	w->over = true;
+}
+
+static inline uint32_t stream_this_thread(struct spool_stream *s, struct stream_writer *w)
+{
+	if (w->thread == RECORDING_NONE)
+		w->thread = stream_index_thread(s, w->tid);
+	return w->thread;
+}
+
+/* The moment of a record: never before what has been handed over already. */
+static inline int64_t stream_moment(struct spool_stream *s, uint64_t ticks)
+{
+	int64_t ns = tick_clock_ns(&s->clock, ticks);
+
+	if (ns > s->now_ns)
+		s->now_ns = ns;
+	return s->now_ns;
+}
+
+/* ---- spool_records.c ---- */
+
+/* Goes to the writer's next record and sets when it is due. False: there is none yet. */
+bool stream_next_record(struct spool_stream *s, struct stream_writer *w);
+
+/* Takes records of one writer that are due up to `last`. True: it goes on with a later one. */
+bool stream_run_writer(struct spool_stream *s, struct stream_writer *w, uint64_t last,
+		       uint64_t *records);
+
+/* ---- spool_blocks.c ---- */
+
+/* Applies the events that wait. To be called before anything that depends on them. */
+void stream_apply_waiting(struct spool_stream *s);
+
+/* The table's block for a new allocation, with its key, thread and flags. NULL: s->error is set. */
+struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_t ns,
+				    uint32_t thread, uint32_t flags);
+/* Hands over a block whose fields are set but its serial. block: the same for the writer. */
+void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
+		       struct trace_block *block);
+void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
+		      uint32_t thread, uint32_t flags);
+struct trace_block stream_block(const struct spool_stream *s, const struct live_block *b);
+
+/* Nothing more is known of the blocks in OCaml's heaps: for the trace they end here. */
+void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);
+
+/* Which stacks hold nearly empty pages now. */
+void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind);
+
+void stream_keep_fork(struct spool_stream *s, uint64_t ticks);
+void stream_forget_fork(struct spool_stream *s, size_t index);
+/* What was live in the parent at the fork is live here. */
+int stream_inherit(struct spool_stream *s, struct spool_stream *parent);
+
+/* 0 marks free places. */
+static inline uint64_t stream_key(uint64_t number)
+{
+	return number ? number : UINT64_MAX;
+}
+
+/* As far apart as addresses are. */
+static inline uint64_t stream_id_key(uint64_t id)
+{
+	return stream_key((id + 1) << 4);
+}
+
+/* ---- spool_tracks.c ---- */
+
+/* TYPE, LABEL, LABELS: what is behind their tag. */
+void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
+void stream_read_label(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
+void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
+/* TRACK, behind its first byte. */
+void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t tag,
+		       struct varint_in *in);
+
+/* To see what is behind records that say nothing of blocks: begins anew, in this or in the next
+ * packet. */
+void stream_look_ahead(struct spool_stream *s);
+/* Goes past a TYPE, LABEL, LABELS or TRACK record. known: types of the packet at hand, or NULL.
+ * False: it is none of these. */
+bool stream_skip_track(struct spool_stream *s, const struct stream_ids *known,
+		       struct varint_in *in);
+
+/* A packet begins: no types, no labels. */
+/* What happened now on the writer's thread. */
+void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event);
+void stream_forget_ids(struct stream_writer *w);
+void stream_free_ids(struct stream_writer *w);
+size_t stream_ids_bytes(const struct stream_writer *w);
+
+/* Sets when the first note is due, by the clock's line at hand. */
+void stream_time_notes(struct spool_stream *s);
+/* Hands over the notes due up to `last`. */
+void stream_hand_notes(struct spool_stream *s, uint64_t last);
+
+/* spool_open.c. type: of the tables. */
+enum stream_end {
+	STREAM_END_UNKNOWN, /* no such span is open */
+	STREAM_END_KEPT,
+	STREAM_END_LEFT_OUT,
+};
+void stream_open_begin(struct spool_stream *s, struct stream_writer *w, uint32_t type, bool kept);
+enum stream_end stream_open_end(struct spool_stream *s, struct stream_writer *w, uint32_t type);
+void stream_open_doubt(struct stream_writer *w); /* some of its events are lost */
+
+#endif

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One writer's records, one after the other. See spool_internal.h.
+ *
+ *	packet: | THREAD | SAMPLE | FREE | TRACK | ...
+ *		  at ------^				read_due(): when; then read_...(): what
+ *
+ * What a record says of time, id and address is relative to the one before it in its packet, so a
+ * writer keeps those, and decodes a record's time twice at most: to know when it is due and to
+ * apply it.
+ *
+ * The spool is memory of the program, which may change it at any time: each byte is read once.
+ */
+#include "spool/spool_internal.h"
+
+#include <string.h>
+
+#include "format/format.h"
+
+static const uint64_t width_mask[4] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
+
+/* A field of 1 << code bytes; what lies beyond the limit counts as 0. */
+static inline uint64_t load_field(const uint8_t *at, unsigned code, const uint8_t *limit)
+{
+	uint64_t value = 0;
+
+	if (at + 8 <= limit) {
+		memcpy(&value, at, 8);
+		return value & width_mask[code];
+	}
+	for (unsigned i = 0; i < 1u << code && at + i < limit; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+static bool without_time(uint8_t tag)
+{
+	switch (tag) {
+	case SPOOL_PAD:
+	case SPOOL_THREAD:
+	case SPOOL_INTERVAL:
+	case SPOOL_TYPE:
+	case SPOOL_LABEL:
+	case SPOOL_LABELS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* When the record at hand is due. False: it is damaged. */
+static inline bool read_due(struct stream_writer *w)
+{
+	uint8_t tag = *w->at;
+	struct varint_in in;
+
+	if (tag & SPOOL_EXACT_RECORD) {
+		w->due = w->ticks + varint_unzigzag(load_field(w->at + 1, tag & 3, w->limit));
+		return true;
+	}
+	if (tag & SPOOL_TRACK) {
+		unsigned code = tag >> SPOOL_TRACK_WIDTH_SHIFT & 3;
+
+		w->due = w->ticks + varint_unzigzag(load_field(w->at + 1, code, w->limit));
+		return true;
+	}
+	w->due = w->ticks;
+	if (without_time(tag))
+		return true;
+	in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
+	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE)
+		varint_byte(&in);
+	w->due += (uint64_t)varint_s(&in);
+	return !in.bad;
+}
+
+static void begin_packet(struct spool_stream *s, struct stream_writer *w)
+{
+	const struct spool_packet *p = w->first->packet;
+	uint32_t tid = p->tid;
+
+	w->begun = true;
+	w->over = false;
+	w->at = w->end = (const uint8_t *)(p + 1);
+	w->limit = w->at + w->first->readable;
+	w->ticks = p->ticks;
+	w->turned = 0;
+	w->id = s->header.first_sample_id;
+	w->interval_log2 = p->interval_log2;
+	if (w->interval_log2 > TRACE_MAX_INTERVAL)
+		stream_damaged(s, w);
+	if (tid != w->tid) {
+		w->tid = tid;
+		w->thread = RECORDING_NONE;
+	}
+	stream_forget_ids(w);
+	stack_begin_packet(&w->stack, s->packets.packet_bytes);
+}
+
+/* What has been written to the packet at hand by now. */
+static void look_again(struct spool_stream *s, struct stream_writer *w)
+{
+	const struct spool_packet *p = w->first->packet;
+	uint32_t used = atomic_load_explicit(&p->used, memory_order_acquire);
+	size_t before = (size_t)(w->end - (const uint8_t *)(p + 1));
+
+	if (used < before || used > s->packets.packet_bytes - sizeof(*p)) {
+		stream_damaged(s, w);
+		return;
+	}
+	if (used > w->first->readable) { /* cut off */
+		s->packets.damaged = true;
+		used = (uint32_t)w->first->readable;
+	}
+	w->end = (const uint8_t *)(p + 1) + used;
+}
+
+bool stream_next_record(struct spool_stream *s, struct stream_writer *w)
+{
+	while (w->first) {
+		struct spool_queued *q = w->first;
+
+		if (!w->begun)
+			begin_packet(s, w);
+		if (!w->over && w->at == w->end)
+			look_again(s, w);
+		if (!w->over && w->at < w->end) {
+			if (read_due(w))
+				return true;
+			stream_damaged(s, w);
+		}
+		/* A packet is finished when its writer has a later one; known before `used` was
+		 * read, for it not to grow afterwards. */
+		if (!q->next)
+			return false;
+		w->first = q->next;
+		w->begun = false;
+		stream_apply_waiting(s);
+		packets_consumed(&s->packets, q, s->trace ? trace_writer_chunks(s->trace) : 0);
+	}
+	return false;
+}
+
+/* What the address of an ALLOC says of its heap: flags of the block. */
+static inline uint32_t heap_flags(uint64_t address)
+{
+	if (__builtin_expect(!(address & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED)), 1))
+		return 0;
+	return (address & SPOOL_ADDRESS_POOL ? MAYFLY_HEAP_POOL : MAYFLY_HEAP_POOL_MAPPED)
+	       << MAYFLY_FLAG_HEAP_SHIFT;
+}
+
+/* Events are applied many at a time: their slots and blocks come into the cache together. */
+static inline struct stream_waiting *add_waiting(struct spool_stream *s, struct stream_writer *w,
+						 uint64_t address, uint32_t flags)
+{
+	struct stream_waiting *e;
+
+	if (s->waiting_count == STREAM_MOST_WAITING)
+		stream_apply_waiting(s);
+	e = &s->waiting[s->waiting_count++];
+	e->ticks = w->ticks;
+	e->key = stream_key(address);
+	e->block = (struct trace_block){
+	    .thread = stream_this_thread(s, w), .flags = (uint8_t)flags, .labels = w->labels};
+	return e;
+}
+
+enum outcome { GONE, UNDONE, UNKNOWN };
+
+/* One record that is no event of a block, on the way to what became of a realloc. known: types of
+ * the packet. */
+static bool skip_record(struct spool_stream *s, const struct stream_ids *known,
+			struct varint_in *in)
+{
+	uint8_t tag = *in->at;
+
+	if (tag & SPOOL_EXACT_RECORD)
+		return false;
+	if (tag != SPOOL_THREAD && tag != SPOOL_INTERVAL)
+		return stream_skip_track(s, known, in);
+	in->at++;
+	if (tag == SPOOL_INTERVAL) {
+		varint_byte(in);
+	} else {
+		varint_u(in);
+		varint_bytes(in, varint_u(in));
+	}
+	return !in->bad;
+}
+
+static bool is_undo(const struct varint_in *in)
+{
+	const uint8_t *at = in->at;
+	uint8_t tag = *at;
+	size_t offset = 1 + (1u << (tag & 3)) + (1u << (tag >> 2 & 3)) + (1u << (tag >> 4 & 3));
+
+	if (!(tag & SPOOL_EXACT_RECORD) || tag & SPOOL_EXACT_RELEASE ||
+	    varint_left(in) < offset + 2)
+		return false;
+	return at[offset + 1] >> 4 & SPOOL_FLAG_UNDO;
+}
+
+/* What became of the realloc whose RELEASE ends at `at`: it stands in the writer's next record. */
+static enum outcome realloc_outcome(struct spool_stream *s, struct stream_writer *w,
+				    const uint8_t *at)
+{
+	struct spool_queued *q = w->first;
+	const uint8_t *end = w->end;
+	uint32_t used;
+
+	stream_look_ahead(s);
+	for (;;) {
+		struct varint_in in = varint_begin(at, (size_t)(end - at));
+
+		while (varint_left(&in))
+			if (!skip_record(s, q == w->first ? &w->types : NULL, &in))
+				return in.bad || !is_undo(&in) ? GONE : UNDONE;
+		if (q == w->first) { /* more may have come since */
+			at = end;
+			look_again(s, w);
+			end = w->end;
+			if (w->over)
+				return GONE;
+			if (at < end)
+				continue;
+		}
+		q = q->next;
+		if (!q)
+			return s->final ? GONE : UNKNOWN;
+		used = atomic_load_explicit(&q->packet->used, memory_order_acquire);
+		if (used > q->readable)
+			return GONE;
+		stream_look_ahead(s);
+		at = (const uint8_t *)(q->packet + 1);
+		end = at + used;
+	}
+}
+
+/* The packet's stack, by the frames at *in. False: it cannot be, and the packet ends here. */
+static inline bool change_stack(struct spool_stream *s, struct stream_writer *w, uint32_t pop,
+				uint32_t push, struct varint_in *in)
+{
+	enum stack_result result = stack_change(&s->stacks, &w->stack, pop, push, in);
+
+	if (__builtin_expect(result == STACK_DONE, 1))
+		return true;
+	if (result == STACK_MEMORY)
+		stream_fail(s, MAYFLY_E_MEMORY);
+	stream_damaged(s, w);
+	return false;
+}
+
+/* ALLOC: what comes after the address. */
+static void read_alloc(struct spool_stream *s, struct stream_writer *w, const uint8_t *at,
+		       uint8_t tag, uint64_t ticks, uint64_t turned)
+{
+	unsigned width = tag >> 4 & 3;
+	uint64_t size = load_field(at, width, w->limit);
+	uint32_t word, pop, push;
+	struct varint_in in;
+	struct stream_waiting *e;
+
+	at += 1u << width;
+	word = (uint32_t)load_field(at, 1, w->limit);
+	at += 2;
+	pop = word & 63;
+	push = word >> 6 & 63;
+	if (pop == 63) {
+		pop = (uint32_t)load_field(at, 1, w->limit);
+		at += 2;
+	}
+	if (push == 63) {
+		push = (uint32_t)load_field(at, 1, w->limit);
+		at += 2;
+	}
+	if (at > w->end) {
+		stream_damaged(s, w);
+		return;
+	}
+	w->ticks = ticks;
+	w->turned = turned;
+	if (word >> 12 & SPOOL_FLAG_UNDO) {
+		w->at = at;
+		return;
+	}
+	in = varint_begin(at, (size_t)(w->end - at));
+	if (!change_stack(s, w, pop, push, &in))
+		return;
+	w->at = in.at;
+	turned = turned << 4 | turned >> 60;
+	e = add_waiting(s, w, turned,
+			(word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+			    heap_flags(turned));
+	e->release = false;
+	e->block.size = size;
+	e->block.node = stack_node(&w->stack);
+	s->truncated += stack_truncated(&w->stack);
+}
+
+/* ALLOC or RELEASE. False: it has to wait for what comes after it. */
+static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
+{
+	const uint8_t *at = w->at + 1 + (1u << (tag & 3));
+	unsigned width = tag >> 2 & 3;
+	uint64_t turned = w->turned + varint_unzigzag(load_field(at, width, w->limit));
+	enum outcome outcome = GONE;
+	bool realloced;
+
+	at += 1u << width;
+	if (!(tag & SPOOL_EXACT_RELEASE)) {
+		read_alloc(s, w, at, tag, w->due, turned);
+		return true;
+	}
+	if (at > w->end) {
+		stream_damaged(s, w);
+		return true;
+	}
+	realloced = tag >> 4 & 3 & SPOOL_FLAG_REALLOC;
+	if (realloced) {
+		outcome = realloc_outcome(s, w, at);
+		if (outcome == UNKNOWN)
+			return false;
+	}
+	w->at = at;
+	w->ticks = w->due;
+	w->turned = turned;
+	if (outcome == GONE)
+		add_waiting(s, w, turned << 4 | turned >> 60, realloced ? MAYFLY_FLAG_REALLOC : 0)
+		    ->release = true;
+	return true;
+}
+
+static void next_id(struct stream_writer *w, struct varint_in *in)
+{
+	w->id += (uint64_t)varint_s(in);
+}
+
+static void read_sample(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint8_t flags = varint_byte(in);
+	uint32_t heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 7, interval_log2 = w->interval_log2;
+	uint64_t size, hits, pop, push;
+	enum stack_result result;
+	struct trace_block block;
+	struct live_block *b;
+	int64_t ns;
+
+	if (mayfly_heap_is_ocaml(heap))
+		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
+	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED)
+		varint_fail(in);
+
+	varint_s(in); /* its time, which is w->due */
+	next_id(w, in);
+	size = varint_u(in);
+	hits = varint_u(in);
+	pop = varint_u(in);
+	push = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	result = stack_change(&s->stacks, &w->stack, pop, push, in);
+	if (result == STACK_MEMORY)
+		stream_fail(s, MAYFLY_E_MEMORY);
+	if (result != STACK_DONE) {
+		varint_fail(in);
+		return;
+	}
+	ns = stream_moment(s, w->ticks);
+	b = stream_new_block(s, stream_id_key(w->id), ns, stream_this_thread(s, w),
+			     (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+				 heap << MAYFLY_FLAG_HEAP_SHIFT);
+	if (!b)
+		return;
+	b->size = size;
+	b->node = stack_node(&w->stack);
+	b->sample.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
+	b->sample.interval_log2 = interval_log2;
+	b->labels = w->labels;
+	s->truncated += stack_truncated(&w->stack);
+	block = stream_block(s, b);
+	stream_hand_alloc(s, ns, b, &block);
+}
+
+static void read_free(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint8_t flags = varint_byte(in);
+	struct live_block *b;
+
+	varint_s(in);
+	next_id(w, in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	b = live_find(&s->live, stream_id_key(w->id));
+	if (!b) {
+		s->unknown_frees++;
+		return;
+	}
+	stream_hand_free(s, stream_moment(s, w->ticks), b, stream_this_thread(s, w),
+			 (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0));
+	live_remove(&s->live, b);
+}
+
+static void read_thread(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint64_t tid = varint_u(in);
+	uint64_t length = varint_u(in);
+	const uint8_t *name = varint_bytes(in, length);
+
+	if (tid > UINT32_MAX)
+		varint_fail(in);
+	if (in->bad)
+		return;
+	if (w->tid != (uint32_t)tid) {
+		w->tid = (uint32_t)tid;
+		w->thread = RECORDING_NONE;
+	}
+	stream_name_thread(s, w->tid, name, (size_t)length);
+}
+
+static void read_interval(struct stream_writer *w, struct varint_in *in)
+{
+	uint8_t log2 = varint_byte(in);
+
+	if (log2 > TRACE_MAX_INTERVAL)
+		varint_fail(in);
+	else
+		w->interval_log2 = log2;
+}
+
+static void read_module(struct spool_stream *s, struct stream_writer *w, struct varint_in *in,
+			bool gone)
+{
+	struct stacks_module m = {0};
+	uint64_t length;
+	bool good;
+
+	varint_s(in);
+	m.start = varint_fixed(in, 8);
+	if (!gone) {
+		m.end = varint_fixed(in, 8);
+		m.bias = varint_fixed(in, 8);
+		length = varint_u(in);
+		m.path = varint_bytes(in, length);
+		m.path_length = (size_t)length;
+		length = varint_u(in);
+		m.build_id = varint_bytes(in, length);
+		m.build_id_length = (size_t)length;
+		if (m.end < m.start)
+			varint_fail(in);
+	}
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	if (gone)
+		good = stacks_module_gone(&s->stacks, m.start, stream_moment(s, w->ticks));
+	else
+		good = stacks_module_seen(&s->stacks, &m, stream_moment(s, w->ticks));
+	if (!good)
+		stream_fail(s, MAYFLY_E_MEMORY);
+}
+
+static void read_lost(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint64_t samples, frees, events;
+
+	varint_s(in);
+	samples = varint_u(in);
+	frees = varint_u(in);
+	events = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	if (samples < UINT32_MAX)
+		s->lost_samples += samples;
+	if (frees < UINT32_MAX)
+		s->lost_frees += frees;
+	if (events < UINT32_MAX)
+		s->lost_events += events;
+	if (events || (!samples && !frees))
+		stream_open_doubt(w);
+	if (samples && w->thread != RECORDING_NONE)
+		s->last_key[w->thread] = 0;
+}
+
+static void read_place(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	enum stack_result result;
+	uint64_t address;
+
+	varint_s(in);
+	address = varint_fixed(in, 8);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	result = stacks_place(&s->stacks, address, in);
+	if (result == STACK_MEMORY)
+		stream_fail(s, MAYFLY_E_MEMORY);
+	if (result == STACK_DAMAGED)
+		varint_fail(in);
+}
+
+static void read_promote(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	const struct live_block *b;
+	int error;
+
+	varint_s(in);
+	next_id(w, in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	b = live_find(&s->live, stream_id_key(w->id));
+	if (!b || !s->trace || b->serial == LIVE_THINNED)
+		return;
+	error = trace_writer_promote(s->trace, stream_moment(s, w->ticks), b->serial);
+	if (error)
+		stream_fail(s, error);
+}
+
+static void read_heap_end(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	varint_s(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	stream_end_ocaml(s, stream_moment(s, w->ticks), stream_this_thread(s, w));
+}
+
+/* The counters that an ALLOCATOR record's values become. */
+static const char *const allocator_counters[][SPOOL_ALLOCATOR_VALUES] = {
+    [SPOOL_OF_PROCESS] = {"self.resident", "self.resident_files"},
+    [SPOOL_OF_GLIBC] = {"glibc.arenas", "glibc.mmapped", "glibc.in_use", "glibc.free",
+			"glibc.fastbins", "glibc.top"},
+    [SPOOL_OF_JEMALLOC] = {"jemalloc.allocated", "jemalloc.active", "jemalloc.metadata",
+			   "jemalloc.resident", "jemalloc.mapped", "jemalloc.retained"},
+    [SPOOL_OF_MIMALLOC] = {"mimalloc.committed"},
+    [SPOOL_OF_TCMALLOC] = {"tcmalloc.allocated", "tcmalloc.heap", "tcmalloc.page_heap_free",
+			   "tcmalloc.page_heap_unmapped", "tcmalloc.central_free",
+			   "tcmalloc.transfer_free", "tcmalloc.thread_free"},
+};
+
+static void add_counter(struct spool_stream *s, int64_t ns, const char *name, uint64_t value)
+{
+	uint32_t string = recording_string(s->tables, name, strlen(name));
+	uint32_t unit = recording_string(s->tables, "bytes", 5);
+	int error = string == RECORDING_NONE || unit == RECORDING_NONE
+			? MAYFLY_E_MEMORY
+			: trace_writer_counter(s->trace, ns, string, unit, (double)value);
+
+	if (error)
+		stream_fail(s, error);
+}
+
+static void read_allocator(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], whose, count;
+	int64_t ns;
+
+	varint_s(in);
+	whose = varint_u(in);
+	count = varint_u(in);
+	if (whose >= sizeof(allocator_counters) / sizeof(*allocator_counters) ||
+	    count > SPOOL_ALLOCATOR_VALUES)
+		varint_fail(in);
+	for (uint64_t i = 0; i < count && !in->bad; i++)
+		value[i] = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	ns = stream_moment(s, w->ticks);
+	for (uint64_t i = 0; s->trace && i < count && !s->error; i++)
+		if (allocator_counters[whose][i])
+			add_counter(s, ns, allocator_counters[whose][i], value[i]);
+}
+static void read_fork(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	varint_s(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	stream_moment(s, w->ticks);
+	if (s->options.only_fork) {
+		if (w->ticks != s->options.only_fork)
+			return;
+		s->stopped = true;
+	}
+	if (s->options.keep_forks)
+		stream_keep_fork(s, w->ticks);
+}
+
+/* ---- one after the other ---- */
+
+/* Applies a record with a tag. */
+static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
+{
+	struct varint_in in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
+
+	if (tag != SPOOL_TYPE && tag != SPOOL_LABEL && tag != SPOOL_LABELS)
+		stream_apply_waiting(s);
+	/* In an exact spool blocks have no ids. */
+	if (s->exact && (tag == SPOOL_SAMPLE || tag == SPOOL_FREE))
+		tag = UINT8_MAX;
+	switch (tag) {
+	case SPOOL_PAD:
+		w->over = true;
+		return;
+	case SPOOL_SAMPLE:
+		read_sample(s, w, &in);
+		break;
+	case SPOOL_FREE:
+		read_free(s, w, &in);
+		break;
+	case SPOOL_THREAD:
+		read_thread(s, w, &in);
+		break;
+	case SPOOL_INTERVAL:
+		read_interval(w, &in);
+		break;
+	case SPOOL_MODULE:
+	case SPOOL_GONE:
+		read_module(s, w, &in, tag == SPOOL_GONE);
+		break;
+	case SPOOL_LOST:
+		read_lost(s, w, &in);
+		break;
+	case SPOOL_FORK:
+		read_fork(s, w, &in);
+		break;
+	case SPOOL_PLACE:
+		read_place(s, w, &in);
+		break;
+	case SPOOL_PROMOTE:
+		read_promote(s, w, &in);
+		break;
+	case SPOOL_HEAP_END:
+		read_heap_end(s, w, &in);
+		break;
+	case SPOOL_ALLOCATOR:
+		read_allocator(s, w, &in);
+		break;
+	case SPOOL_TYPE:
+		stream_read_type(s, w, &in);
+		break;
+	case SPOOL_LABEL:
+		stream_read_label(s, w, &in);
+		break;
+	case SPOOL_LABELS:
+		stream_read_labels(s, w, &in);
+		break;
+	default:
+		stream_read_track(s, w, tag, &in);
+	}
+	if (in.bad)
+		stream_damaged(s, w);
+	else
+		w->at = in.at;
+}
+
+#define FAST_BYTES 64u /* that must be readable for fields to be loaded without looking */
+
+static inline uint64_t load_fast(const uint8_t *at, unsigned code)
+{
+	uint64_t value;
+
+	memcpy(&value, at, 8);
+	return value & width_mask[code];
+}
+
+/*
+ * The common records, one after the other: ALLOC with few frames popped and pushed, RELEASE without
+ * realloc. Stops before anything else, which the careful functions above then look at: other
+ * records, records not due, damage, the end of what is there.
+ */
+static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t last,
+		      uint64_t *records)
+{
+	const uint8_t *end = w->end;
+	const uint8_t *at = w->at, *next;
+	uint64_t ticks = w->ticks, turned = w->turned, due, place;
+	uint32_t thread = stream_this_thread(s, w), labels = w->labels;
+
+	while (*records && w->limit - at >= (ptrdiff_t)FAST_BYTES && at < end) {
+		uint8_t tag = *at;
+		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
+		struct stream_waiting *e;
+
+		due = ticks + varint_unzigzag(load_fast(at + 1, tag & 3));
+		if (!(tag & SPOOL_EXACT_RECORD) || due > last)
+			break;
+		next = at + 1 + width;
+		place = turned + varint_unzigzag(load_fast(next, tag >> 2 & 3));
+		next += place_width;
+		if (s->waiting_count == STREAM_MOST_WAITING)
+			stream_apply_waiting(s);
+		e = &s->waiting[s->waiting_count];
+		e->release = tag & SPOOL_EXACT_RELEASE;
+		if (e->release) {
+			if (tag >> 4 & 3 & SPOOL_FLAG_REALLOC || next > end)
+				break;
+		} else {
+			unsigned size_code = tag >> 4 & 3;
+			uint32_t word, pop, push;
+			struct varint_in in;
+
+			e->block.size = load_fast(next, size_code);
+			next += 1u << size_code;
+			word = (uint32_t)load_fast(next, 1);
+			next += 2;
+			pop = word & 63;
+			push = word >> 6 & 63;
+			if (pop == 63 || push == 63 || word >> 12 & SPOOL_FLAG_UNDO || next > end)
+				break;
+			in = varint_begin(next, (size_t)(end - next));
+			if (!change_stack(s, w, pop, push, &in))
+				break;
+			next = in.at;
+			e->block.node = stack_node(&w->stack);
+			e->block.flags =
+			    (uint8_t)((word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+				      heap_flags(place << 4 | place >> 60));
+			s->truncated += stack_truncated(&w->stack);
+		}
+		if (e->release)
+			e->block.flags = 0;
+		e->block.hits = 0;
+		e->block.interval_log2 = 0;
+		e->ticks = ticks = due;
+		turned = place;
+		e->key = stream_key(turned << 4 | turned >> 60);
+		e->block.thread = thread;
+		e->block.labels = labels;
+		s->waiting_count++;
+		at = next;
+		--*records;
+	}
+	w->at = at;
+	w->ticks = ticks;
+	w->turned = turned;
+}
+
+bool stream_run_writer(struct spool_stream *s, struct stream_writer *w, uint64_t last,
+		       uint64_t *records)
+{
+	uint64_t most = *records;
+
+	while (w->due <= last && most && !s->error && !s->stopped) {
+		uint8_t tag = *w->at;
+
+		if (tag & SPOOL_EXACT_RECORD && s->exact) {
+			const uint8_t *before = w->at;
+
+			run_exact(s, w, last, &most);
+			if (w->at != before || w->over) {
+				if (stream_next_record(s, w))
+					continue;
+				*records = most;
+				return false;
+			}
+		}
+		most--;
+		if (!(tag & SPOOL_EXACT_RECORD)) {
+			read_tagged(s, w, tag);
+		} else if (!s->exact) {
+			stream_damaged(s, w);
+		} else if (!read_exact(s, w, tag)) {
+			*records = most;
+			return false;
+		}
+		if (!w->over && w->at < w->end && *w->at & SPOOL_EXACT_RECORD) {
+			read_due(w);
+		} else if (!stream_next_record(s, w)) {
+			*records = most;
+			return false;
+		}
+	}
+	*records = most;
+	return true;
+}

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream: records of many writers become one history. See spool_stream.h.
+ *
+ *	writer 0:  packet -> packet -> packet	each writer's next record waits at its place
+ *	writer 1:  packet			  |
+ *	writer 2:  packet -> packet		heap by time of the next record
+ *						  |  a run from one writer, until another's is due
+ *						apply: live table, tables, trace_writer
+ *
+ * Here is who comes next; what the records say is in the other parts, see spool_internal.h.
+ */
+#include "spool/spool_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "spool/spool_describe.h"
+#include "spool/spool_internal.h"
+
+#define ROUND_RECORDS 262144u /* after about so many, advance() returns for once */
+#define INVERSION_NS  1000    /* by how much the ticks of two CPUs may be wrong */
+
+bool stream_room(void *array, size_t used, size_t *size, size_t item)
+{
+	size_t want = *size ? *size + *size / 2 : 16;
+	void **place = array;
+	void *bigger;
+
+	if (used < *size)
+		return true;
+	if (want > SIZE_MAX / item)
+		return false;
+	bigger = realloc(*place, want * item);
+	if (!bigger)
+		return false;
+	*place = bigger;
+	*size = want;
+	return true;
+}
+
+/* ---- small hash tables: numbers to indices ---- */
+
+static size_t number_slot(const uint32_t *slot, size_t slots, uint32_t number,
+			  uint32_t (*number_at)(const struct spool_stream *s, uint32_t index),
+			  const struct spool_stream *s)
+{
+	size_t i = (number * 0x9e3779b1u >> 4) & (slots - 1);
+
+	while (slot[i] && number_at(s, slot[i] - 1) != number)
+		i = (i + 1) & (slots - 1);
+	return i;
+}
+
+/* Room for one more number. */
+static bool grow_slots(struct spool_stream *s, uint32_t **slot, size_t *slots, size_t items,
+		       uint32_t (*number_at)(const struct spool_stream *s, uint32_t index))
+{
+	size_t size = *slots ? 2 * *slots : 64;
+	uint32_t *fresh;
+
+	if (items < *slots / 2)
+		return true;
+	fresh = calloc(size, sizeof(*fresh));
+	if (!fresh)
+		return false;
+	for (size_t i = 0; i < items; i++)
+		fresh[number_slot(fresh, size, number_at(s, (uint32_t)i), number_at, s)] =
+		    (uint32_t)i + 1;
+	free(*slot);
+	*slot = fresh;
+	*slots = size;
+	return true;
+}
+
+static uint32_t writer_number(const struct spool_stream *s, uint32_t index)
+{
+	return s->writer[index]->number;
+}
+
+static uint32_t thread_number(const struct spool_stream *s, uint32_t index)
+{
+	return s->thread[index].tid;
+}
+
+static struct stream_writer *find_writer(struct spool_stream *s, uint32_t number)
+{
+	struct stream_writer *w;
+	size_t slot;
+
+	if (!grow_slots(s, &s->writer_slot, &s->writer_slots, s->writers, writer_number))
+		return NULL;
+	slot = number_slot(s->writer_slot, s->writer_slots, number, writer_number, s);
+	if (s->writer_slot[slot])
+		return s->writer[s->writer_slot[slot] - 1];
+	if (s->writers == s->writers_size) {
+		struct stream_writer **bigger;
+		size_t size = s->writers_size;
+
+		if (!stream_room(&s->writer, s->writers, &s->writers_size, sizeof(*s->writer)))
+			return NULL;
+		bigger = realloc(s->heap, s->writers_size * sizeof(*s->heap));
+		if (!bigger) {
+			s->writers_size = size;
+			return NULL;
+		}
+		s->heap = bigger;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->number = number;
+	w->thread = RECORDING_NONE;
+	s->writer[s->writers++] = w;
+	s->writer_slot[slot] = (uint32_t)s->writers;
+	return w;
+}
+
+/* ---- threads ---- */
+
+static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
+{
+	size_t slot;
+
+	if (!grow_slots(s, &s->thread_slot, &s->thread_slots, s->threads, thread_number) ||
+	    !stream_room(&s->thread, s->threads, &s->threads_size, sizeof(*s->thread)))
+		return NULL;
+	slot = number_slot(s->thread_slot, s->thread_slots, tid, thread_number, s);
+	if (!s->thread_slot[slot]) {
+		s->thread[s->threads++] = (struct stream_thread){tid, RECORDING_NONE, 0, false};
+		s->thread_slot[slot] = (uint32_t)s->threads;
+	}
+	return &s->thread[s->thread_slot[slot] - 1];
+}
+
+static void name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length,
+			bool told)
+{
+	struct stream_thread *t = find_named(s, tid);
+	uint32_t string = length ? recording_string(s->tables, name, length) : 0;
+
+	if (!t || string == RECORDING_NONE) {
+		stream_fail(s, MAYFLY_E_MEMORY);
+		return;
+	}
+	if (!string || (t->told && !told))
+		return;
+	t->told = told;
+	t->name = string;
+	if (t->index != RECORDING_NONE)
+		s->tables->thread[t->index].name = string;
+}
+
+void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length)
+{
+	name_thread(s, tid, name, length, true);
+}
+
+int spool_stream_name(struct spool_stream *s, uint32_t tid, const char *name)
+{
+	if (!s->error)
+		name_thread(s, tid, name, strlen(name), false);
+	return s->error;
+}
+
+uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
+{
+	struct stream_thread *t = find_named(s, tid);
+
+	if (!t) {
+		stream_fail(s, MAYFLY_E_MEMORY);
+		return 0;
+	}
+	if (t->index == RECORDING_NONE) {
+		uint32_t index = recording_thread(s->tables, tid, t->name);
+		size_t size = s->last_keys;
+
+		if (index == RECORDING_NONE ||
+		    !stream_room(&s->last_key, index, &size, sizeof(*s->last_key))) {
+			stream_fail(s, MAYFLY_E_MEMORY);
+			return 0;
+		}
+		s->last_keys = size;
+		s->last_key[index] = 0;
+		t->index = index;
+	}
+	return t->index;
+}
+
+static void sift_down(struct stream_writer **heap, size_t count, size_t i)
+{
+	struct stream_writer *w = heap[i];
+
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child >= count)
+			break;
+		if (child + 1 < count && heap[child + 1]->due < heap[child]->due)
+			child++;
+		if (heap[child]->due >= w->due)
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = w;
+}
+
+/* Up to when the first writer of the heap may go on. */
+static uint64_t run_until(const struct spool_stream *s, uint64_t last)
+{
+	uint64_t until = s->note_due < last ? s->note_due : last;
+
+	for (size_t i = 1; i < 3 && i < s->heaped; i++)
+		if (s->heap[i]->due < until)
+			until = s->heap[i]->due;
+	return until;
+}
+
+/* All records up to `last`, oldest first. */
+static bool merge(struct spool_stream *s, uint64_t last, uint64_t records)
+{
+	s->heaped = 0;
+	for (size_t i = 0; i < s->writers; i++)
+		if (stream_next_record(s, s->writer[i]) && s->writer[i]->due <= last)
+			s->heap[s->heaped++] = s->writer[i];
+	for (size_t i = s->heaped / 2; i--;)
+		sift_down(s->heap, s->heaped, i);
+	while (s->heaped && records && !s->error && !s->stopped) {
+		bool more;
+
+		if (s->note_due < s->heap[0]->due)
+			stream_hand_notes(s, s->heap[0]->due - 1);
+		more = stream_run_writer(s, s->heap[0], run_until(s, last), &records);
+
+		if (!more || s->heap[0]->due > last)
+			s->heap[0] = s->heap[--s->heaped];
+		if (s->heaped)
+			sift_down(s->heap, s->heaped, 0);
+	}
+	if (!s->heaped && !s->stopped)
+		stream_hand_notes(s, last);
+	return s->heaped != 0;
+}
+
+/* A packet that has been found goes into its writer's queue, which is in the order of sequence. */
+static int enqueue(void *context, struct spool_queued *q)
+{
+	struct spool_stream *s = context;
+	struct stream_writer *w = find_writer(s, q->packet->writer);
+	struct spool_queued **place;
+
+	if (!w) {
+		free(q);
+		return MAYFLY_E_MEMORY;
+	}
+	if (!w->first) {
+		w->first = w->last = q;
+		w->begun = false;
+		return 0;
+	}
+	if (w->last->sequence <= q->sequence) {
+		w->last->next = q;
+		w->last = q;
+		return 0;
+	}
+	/* Not before the one at hand. */
+	place = w->begun ? &w->first->next : &w->first;
+	while (*place && (*place)->sequence <= q->sequence)
+		place = &(*place)->next;
+	q->next = *place;
+	*place = q;
+	if (!q->next)
+		w->last = q;
+	return 0;
+}
+
+/* ---- the stream ---- */
+
+static int add_clock_points(struct spool_stream *s)
+{
+	int error = tick_clock_add(&s->clock, atomic_load(&s->packets.header->end_ticks),
+				   atomic_load(&s->packets.header->end_mono_ns));
+
+	for (size_t i = 0; i < s->writers; i++)
+		for (struct spool_queued *q = s->writer[i]->first; q && !error; q = q->next) {
+			const struct spool_packet *p = q->packet;
+
+			if (!atomic_load(&p->used))
+				continue;
+			error = tick_clock_add(&s->clock, p->ticks, p->mono_ns);
+			if (!error)
+				error = tick_clock_add(&s->clock, atomic_load(&p->late_ticks),
+						       atomic_load(&p->late_mono_ns));
+		}
+	return error;
+}
+
+/* A whole spool: all packets are found, all its clock pairs too. */
+static int take_whole(struct spool_stream *s)
+{
+	int error = packets_find(&s->packets, true, enqueue, s);
+
+	return error ? error : add_clock_points(s);
+}
+
+/* The MODULE records of consumed packets are not in the spool any more. */
+static int know_modules(struct spool_stream *s, const struct mayfly_trace *before)
+{
+	size_t modules = before ? mayfly_trace_info(before)->modules : 0;
+
+	for (size_t i = 0; i < modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(before, i);
+		struct stacks_module known = {.start = m->start,
+					      .end = m->end,
+					      .bias = m->bias,
+					      .path = (const uint8_t *)m->path,
+					      .path_length = strlen(m->path),
+					      .build_id = m->build_id,
+					      .build_id_length = m->build_id_length};
+
+		if (m->to_ns == INT64_MAX && m->start <= m->end &&
+		    !stacks_module_seen(&s->stacks, &known, m->from_ns))
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+static int set_up(struct spool_stream *s, const struct spool_source *source)
+{
+	const struct spool_header *mapped;
+	int error = spool_read_header(source, &mapped, &s->header);
+
+	if (error)
+		return error;
+	s->exact = s->header.mode == SPOOL_EXACT;
+	s->beginning_missing = atomic_load(&s->header.consumed_packets) != 0;
+	packets_begin(&s->packets, source, mapped, &s->header);
+	tick_clock_begin(&s->clock, s->header.clock == SPOOL_CLOCK_TSC, s->header.start_ticks,
+			 s->header.start_mono_ns);
+	stacks_begin(&s->stacks, s->tables, s->trace);
+	error = spool_describe(source, &s->header, s->beginning_missing, s->tables);
+	if (!error)
+		error = know_modules(s, s->options.before);
+	if (!error)
+		error = stream_inherit(s, s->options.parent);
+	s->options.parent = NULL;
+	if (!error && !s->options.online)
+		error = take_whole(s);
+	return error;
+}
+
+int spool_stream_open(const struct spool_source *source, const struct spool_stream_options *options,
+		      struct recording *tables, struct trace_writer *writer,
+		      struct spool_stream **stream)
+{
+	struct spool_stream *s = calloc(1, sizeof(*s));
+	int error;
+
+	*stream = NULL;
+	if (!s)
+		return MAYFLY_E_MEMORY;
+	s->options = *options;
+	s->tables = tables;
+	s->trace = writer;
+	s->note_due = UINT64_MAX;
+	error = set_up(s, source);
+	if (error) {
+		spool_stream_close(s);
+		return error;
+	}
+	*stream = s;
+	return 0;
+}
+
+int spool_stream_writer_options(const struct spool_source *source,
+				struct trace_writer_options *options)
+{
+	const struct spool_header *mapped;
+	struct spool_header header;
+	int error = spool_read_header(source, &mapped, &header);
+
+	if (error)
+		return error;
+	options->mode = header.mode == SPOOL_EXACT ? MAYFLY_EXACT : MAYFLY_SAMPLED;
+	options->sampler = header.sampler;
+	options->interval_log2 = header.interval_log2;
+	return 0;
+}
+
+static int release_packets(struct spool_stream *s)
+{
+	/* Without a writer nothing is waited for. */
+	bool waits = s->trace && !s->options.release_early;
+
+	return packets_release(&s->packets, waits ? trace_writer_chunks(s->trace) : UINT64_MAX);
+}
+
+/* Takes what is due up to `last`. */
+static bool take(struct spool_stream *s, uint64_t last, uint64_t records)
+{
+	bool more;
+	int error;
+
+	if (s->error)
+		return false;
+	stream_time_notes(s);
+	s->inversion_ticks = (uint64_t)(INVERSION_NS * s->clock.ticks_per_ns);
+	more = merge(s, last, records);
+	stream_apply_waiting(s);
+	error = release_packets(s);
+	if (error)
+		stream_fail(s, error);
+	return more && !s->error && !s->stopped;
+}
+
+/* Events up to the round's time have been taken, so its time is where the history is. */
+static void reach_round(struct spool_stream *s)
+{
+	int error;
+
+	stream_moment(s, s->ticks);
+	error = s->trace ? trace_writer_time(s->trace, s->now_ns) : 0;
+	if (error)
+		stream_fail(s, error);
+}
+
+/* With the first record, or with what the recorder knows of the end. */
+static void settle_clock(struct spool_stream *s, const struct spool_ending *ending)
+{
+	int error = 0;
+
+	if (s->options.online || s->settled)
+		return;
+	s->settled = true;
+	if (ending && ending->end_ticks)
+		error = tick_clock_add(&s->clock, ending->end_ticks, ending->end_mono_ns);
+	if (!error)
+		error = tick_clock_settle(&s->clock);
+	if (error)
+		stream_fail(s, error);
+}
+
+int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_ns, bool *more)
+{
+	uint64_t last = ticks ? ticks - 1 : UINT64_MAX;
+	bool goes_on;
+	int error;
+
+	if (more)
+		*more = false;
+	if (s->error || s->stopped)
+		return s->error;
+	/* The clock's line must stay for the rest of a round: it only reaches back to the one
+	 * before. */
+	if (s->options.online && !s->unfinished) {
+		if (ticks > s->ticks)
+			s->ticks = ticks;
+		if (!s->ticks)
+			return 0;
+		tick_clock_now(&s->clock, ticks, mono_ns);
+		error = packets_find(&s->packets, false, enqueue, s);
+		if (error)
+			stream_fail(s, error);
+	}
+	settle_clock(s, NULL);
+	if (s->options.online)
+		last = s->ticks - 1;
+	goes_on = take(s, last, ROUND_RECORDS);
+	s->unfinished = goes_on;
+	if (!goes_on && s->options.online && !s->error)
+		reach_round(s);
+	if (more)
+		*more = goes_on || (s->options.online && !s->error && ticks > s->ticks);
+	return s->error;
+}
+
+int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending)
+{
+	struct spool_totals totals;
+	int error;
+
+	if (s->error)
+		return s->error;
+	s->final = true;
+	settle_clock(s, ending);
+	if (s->options.online) {
+		if (ending && ending->end_ticks)
+			tick_clock_now(&s->clock, ending->end_ticks, ending->end_mono_ns);
+		error = packets_find(&s->packets, true, enqueue, s);
+		if (error)
+			stream_fail(s, error);
+	}
+	take(s, UINT64_MAX, UINT64_MAX);
+	stream_measure_pages(s, FRAGMENTS_END);
+	if (s->error)
+		return s->error;
+	totals = (struct spool_totals){
+	    .allocations = s->allocations,
+	    .frees = s->frees,
+	    .inherited = s->inherited,
+	    .truncated = s->truncated,
+	    .lost_samples = s->lost_samples,
+	    .lost_frees = s->lost_frees,
+	    .lost_events = s->lost_events,
+	    .unkept_events = s->unkept_events + s->left_out,
+	    .last_ns = s->now_ns,
+	    .damaged = s->packets.damaged,
+	    .beginning_missing = s->beginning_missing,
+	};
+	error = spool_describe_end(&s->packets.source, s->packets.header, &s->clock, ending,
+				   &totals, s->tables);
+	if (!error && s->trace)
+		error = trace_writer_time(s->trace, s->tables->info.duration_ns);
+	return error;
+}
+
+static uint64_t tables_bytes(const struct recording *r)
+{
+	return r->module_size * sizeof(*r->module) + r->thread_size * sizeof(*r->thread) +
+	       r->frame_size * sizeof(*r->frame) + r->location_size * sizeof(*r->location) +
+	       r->node_size * sizeof(*r->node) + r->string_bytes_size +
+	       r->strings_size * sizeof(*r->string_start) +
+	       r->string_hash_size * sizeof(*r->string_hash) +
+	       r->node_hash_size * sizeof(*r->node_hash) + r->latest_size * sizeof(*r->latest) +
+	       r->frame_hash_size * sizeof(*r->frame_hash) +
+	       r->track_type_size * sizeof(*r->track_type) +
+	       r->track_type_hash_size * sizeof(*r->track_type_hash) +
+	       r->label_set_size * sizeof(*r->label_set) +
+	       r->label_set_hash_size * sizeof(*r->label_set_hash) +
+	       r->label_size * sizeof(*r->label);
+}
+
+void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status)
+{
+	const struct spool_header *h = s->packets.header;
+
+	*status = (struct spool_stream_status){
+	    .time_ns = s->now_ns,
+	    .allocations = s->allocations,
+	    .frees = s->frees,
+	    .unknown_frees = s->unknown_frees,
+	    .live_blocks = s->live.used,
+	    .live_bytes = s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0,
+	    .dropped = atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees) +
+		       atomic_load(&h->dropped_events),
+	    .left_out = s->left_out,
+	    .held_packets = s->packets.held,
+	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
+			    s->fork_blocks * sizeof(*s->live.block) +
+			    s->stacks.addresses_size * sizeof(*s->stacks.address) +
+			    s->packets.held * sizeof(struct spool_queued) +
+			    s->notes_size * sizeof(*s->note) + tables_bytes(s->tables),
+	};
+	for (size_t i = 0; i < s->writers; i++) {
+		const struct spool_stack *stack = &s->writer[i]->stack;
+
+		status->memory_bytes += sizeof(**s->writer) + stack->size * sizeof(*stack->frame) +
+					stream_ids_bytes(s->writer[i]);
+		if (stack->cache)
+			status->memory_bytes += SPOOL_CACHE_SIZE * sizeof(*stack->cache);
+	}
+}
+
+void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
+			   uint64_t (*renumber)(void *context, uint64_t serial), void *context)
+{
+	s->trace = writer;
+	s->stacks.writer = writer;
+	for (size_t i = 0; i < s->live.high; i++) {
+		struct live_block *b = &s->live.block[i];
+
+		if (b->key && b->serial != LIVE_THINNED)
+			b->serial = renumber(context, b->serial) & LIVE_THINNED;
+	}
+}
+
+void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t seed)
+{
+	s->thin_log2 = interval_log2;
+	s->thin_seed = seed;
+}
+
+void spool_stream_close(struct spool_stream *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->writers; i++) {
+		struct stream_writer *w = s->writer[i];
+
+		while (w->first) {
+			struct spool_queued *next = w->first->next;
+
+			free(w->first);
+			w->first = next;
+		}
+		stack_free(&w->stack);
+		stream_free_ids(w);
+		free(w);
+	}
+	while (s->forks)
+		stream_forget_fork(s, s->forks - 1);
+	packets_free(&s->packets);
+	tick_clock_free(&s->clock);
+	stacks_free(&s->stacks);
+	live_free(&s->live);
+	free(s->writer);
+	free(s->writer_slot);
+	free(s->heap);
+	free(s->thread);
+	free(s->thread_slot);
+	free(s->last_key);
+	free(s->note);
+	free(s->ahead.slot);
+	free(s);
+}
