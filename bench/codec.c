@@ -10,7 +10,8 @@
  * Then, for the two places where mayfly predicts (which frame follows a frame in a new stack, which
  * known stack comes next), how many bits several rules would need: see "models" below.
  */
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 #include "convert/memtrace_format.h"
 #include "format/columns.h"
 #include "format/format.h"

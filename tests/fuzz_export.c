@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: opens any bytes as a trace and exports it to each format that is one file; a
  * database is one in memory. */
-#include "convert/formats.h"
+#include "convert/export/exporter.h"
 #include "convert/export/out.h"
 
 #include <stdlib.h>

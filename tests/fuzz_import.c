@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "convert/import/eventlog.h"
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 #include "convert/import/heap_text.h"
 #include "convert/import/heaptrack.h"
 #include "convert/import/pprof.h"

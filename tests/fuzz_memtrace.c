@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 
 #include "fuzz_main.h"
 

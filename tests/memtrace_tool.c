@@ -5,7 +5,8 @@
  * memtrace_tool make FILE		writes a small file of all kinds of events to FILE
  * memtrace_tool time FILE		nanoseconds per event: decoding, and decoding and writing
  */
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 #include "convert/import/heap_text.h"
 #include "convert/import/heaptrack.h"
 #include "convert/import/packed.h"

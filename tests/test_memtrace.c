@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memtrace's files: what is written is read, real files are written again bit by bit, and files
  * that are cut off, damaged or hostile do no harm. Real files: see corpus_folder(). */
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 
 #include <dirent.h>
 #include <string.h>

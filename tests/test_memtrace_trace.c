@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memtrace's files to traces and back: what is kept, and that estimates stay right. */
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 
 #include <math.h>
 #include <string.h>

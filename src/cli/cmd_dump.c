@@ -8,7 +8,8 @@
 #include "cli/track_text.h"
 
 #include "convert/import/eventlog.h"
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
+#include "convert/import/memtrace_read.h"
 #include "trace/sums.h"
 
 #include <getopt.h>

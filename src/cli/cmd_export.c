@@ -2,7 +2,7 @@
 /* mayfly export: a trace as another tool's file. */
 #include "cli/absent.h"
 #include "cli/cli.h"
-#include "convert/formats.h"
+#include "convert/export/exporter.h"
 #include "cli/open_trace.h"
 #include "cli/places.h"
 #include "cli/question.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly import: a trace from another tool's file. */
 #include "cli/cli.h"
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 #include "cli/open_trace.h"
 #include "cli/target.h"
 

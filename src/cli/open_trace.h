@@ -9,7 +9,7 @@
 
 #include <mayfly/trace.h>
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 
 struct loaded_file {
 	void *data;

@@ -552,3 +552,11 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	free(c.path);
 	return error;
 }
+
+const char *ctf_left_out(const struct mayfly_trace *trace, const struct export_options *options)
+{
+	(void)options;
+	return mayfly_trace_info(trace)->snapshot_ns
+		   ? "blocks, as a trace of snapshots has none; its other events are in it"
+		   : NULL;
+}

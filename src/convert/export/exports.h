@@ -4,20 +4,24 @@
 #ifndef MAYFLY_EXPORTS_H
 #define MAYFLY_EXPORTS_H
 
-#include "convert/formats.h"
 #include "answer/shown_stacks.h"
+#include "convert/export/exporter.h"
 
 typedef int export_convert(const struct mayfly_trace *trace, const struct export_options *options,
 			   trace_sink *sink, void *context);
 
 export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, export_flamegraph,
-    export_csv, export_chrome, export_perfetto, export_massif;
+    export_csv, export_chrome, export_perfetto, export_massif, memtrace_export;
 
 typedef int export_convert_at(const struct mayfly_trace *trace,
 			      const struct export_options *options, const char *path);
 
 #define CTF_METADATA "metadata" /* a file that each folder of CTF has */
 export_convert_at export_ctf, export_sqlite;
+
+typedef const char *export_left_out(const struct mayfly_trace *trace,
+				    const struct export_options *options);
+export_left_out ctf_left_out, memtrace_left_out;
 
 /*
  * The questions of formats that hold two: what the user asked, and what was allocated. Who asked

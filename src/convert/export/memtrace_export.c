@@ -15,7 +15,8 @@
  * A frame's code is half of its address in the process, as OCaml's codes are; where two frames
  * would get the same one, the later gets a number that no address is.
  */
-#include "convert/memtrace.h"
+#include "convert/export/exports.h"
+#include "convert/export/memtrace_write.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -406,4 +407,22 @@ int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, u
 	free(x.left_out);
 	free(x.location);
 	return error;
+}
+
+/* ---- for the table of exporters ---- */
+
+int memtrace_export(const struct mayfly_trace *trace, const struct export_options *options,
+		    trace_sink *sink, void *context)
+{
+	return memtrace_from_trace(trace, options->purpose, options->query->heaps, sink, context);
+}
+
+const char *memtrace_left_out(const struct mayfly_trace *trace,
+			      const struct export_options *options)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	if (!(info->heaps & ~memtrace_heaps(info, options->query->heaps)) || options->query->heaps)
+		return NULL;
+	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
 }

@@ -14,7 +14,7 @@
  *	file[0] "list.ml"  -> function[0] "Stdlib__List.map", function[1] "Stdlib__List.iter", ...
  *	file[1] "array.ml" -> ...
  */
-#include "convert/memtrace.h"
+#include "convert/export/memtrace_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #ifndef MAYFLY_EVENTLOG_H
 #define MAYFLY_EVENTLOG_H
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 
 #define EVENTLOG_METADATA "metadata"
 

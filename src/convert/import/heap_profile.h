@@ -11,7 +11,7 @@
 #define MAYFLY_HEAP_PROFILE_H
 
 #include "convert/import/budget.h"
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 #include "trace/recording.h"
 
 struct heap_figures {

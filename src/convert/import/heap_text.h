@@ -3,7 +3,7 @@
 #ifndef MAYFLY_HEAP_TEXT_H
 #define MAYFLY_HEAP_TEXT_H
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 
 bool heap_text_recognise(const void *data, size_t size);
 int heap_text_import(const void *data, size_t size, const struct import_options *options,

@@ -3,7 +3,7 @@
 #ifndef MAYFLY_HEAPTRACK_H
 #define MAYFLY_HEAPTRACK_H
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 
 bool heaptrack_recognise(const void *data, size_t size);
 int heaptrack_import(const void *data, size_t size, const struct import_options *options,

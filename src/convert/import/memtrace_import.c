@@ -14,7 +14,7 @@
  * sorted by time. Codes get frames without a module, whose address is the code shifted left by 1
  * (which is where OCaml's runtime has the description of the call).
  */
-#include "convert/memtrace.h"
+#include "convert/import/memtrace_read.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -550,5 +550,51 @@ int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context
 	free(c.event);
 	free(c.by_id);
 	recording_free(c.tables);
+	return error;
+}
+
+/* ---- for the table of importers ---- */
+
+static void append(char *text, size_t size, uint64_t count, const char *one, const char *many)
+{
+	size_t used = strlen(text);
+
+	if (count)
+		snprintf(text + used, size - used, "%s%" PRIu64 " %s", used ? ", " : "", count,
+			 count == 1 ? one : many);
+}
+
+static void report_memtrace(const struct memtrace_reader *r,
+			    const struct memtrace_converted *converted,
+			    struct import_report *report)
+{
+	struct memtrace_skipped skipped = memtrace_skipped(r);
+	char *text = report->left_out;
+	size_t size = sizeof(report->left_out);
+
+	append(text, size, skipped.wrong_pid, "packet of another process",
+	       "packets of other processes");
+	append(text, size, skipped.misplaced, "packet that does not follow the one before",
+	       "packets that do not follow the ones before");
+	append(text, size, skipped.truncated, "packet that is cut off", "packets that are cut off");
+	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
+}
+
+int memtrace_import(const void *data, size_t size, const struct import_options *options,
+		    trace_sink *sink, void *context, struct import_report *report)
+{
+	struct memtrace_converted converted;
+	struct memtrace_reader *r;
+	int error = memtrace_open(data, size, &r);
+
+	(void)options; /* names are in the file */
+	if (error == MAYFLY_E_VERSION)
+		snprintf(report->problem, sizeof(report->problem),
+			 "made by a newer version of Memtrace than is known here");
+	if (error)
+		return error;
+	error = memtrace_to_trace(r, sink, context, &converted);
+	report_memtrace(r, &converted, report);
+	memtrace_close(r);
 	return error;
 }

@@ -11,7 +11,7 @@
  *
  * Names stay where they are in the file's bytes, which end each with a zero.
  */
-#include "convert/memtrace.h"
+#include "convert/import/memtrace_read.h"
 
 #include <stdlib.h>
 #include <string.h>

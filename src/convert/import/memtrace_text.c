@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of Memtrace's files as the lines that its dump tool prints. */
-#include "convert/memtrace.h"
+#include "convert/import/memtrace_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef MAYFLY_PPROF_H
 #define MAYFLY_PPROF_H
 
-#include "convert/formats.h"
+#include "convert/import/importer.h"
 
 bool pprof_recognise(const void *data, size_t size);
 int pprof_import(const void *data, size_t size, const struct import_options *options,

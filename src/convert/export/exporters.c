@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of foreign formats that can be written. A new one is a file of its own and a row here. */
+#include "convert/export/exporter.h"
+
+#include <string.h>
+
+#include "convert/export/exports.h"
+#include "convert/export/memtrace_write.h"
+
+#define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
+
+static const struct export_format exports[] = {
+    {.name = "pprof",
+     .suffix = ".pb.gz",
+     .help = "pprof's profile.proto: for go tool pprof and viewers that read it",
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_pprof},
+    {.name = "heap_v2",
+     .suffix = ".heap",
+     .help = "heap profile of gperftools: for jeprof and google-pprof",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS & ~EXPORT_METRIC(MAYFLY_TEMPORARY),
+     .convert = export_heap_v2},
+    {.name = "folded",
+     .suffix = ".folded",
+     .help = "a line for each stack: for flamegraph.pl and inferno",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_folded},
+    {.name = "speedscope",
+     .suffix = ".speedscope.json",
+     .help = "for www.speedscope.app",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_speedscope},
+    {.name = "flamegraph",
+     .suffix = ".svg",
+     .help = "a picture to click through in any browser",
+     .text = true,
+     .takes = TAKES_ALL,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_flamegraph},
+    {.name = "csv",
+     .suffix = ".csv",
+     .help = "a table for spreadsheets",
+     .text = true,
+     .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
+     .metrics = EXPORT_ALL_METRICS,
+     .convert = export_csv},
+    {.name = "chrome",
+     .suffix = ".trace.json",
+     .help = "the heap over time, spans: for chrome://tracing, ui.perfetto.dev",
+     .text = true,
+     .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
+     .convert = export_chrome},
+    {.name = "perfetto",
+     .suffix = ".pftrace",
+     .help = "the same with heap profiles: for ui.perfetto.dev",
+     .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
+     .convert = export_perfetto},
+    {.name = "massif",
+     .suffix = ".massif",
+     .help = "for ms_print and massif-visualizer",
+     .text = true,
+     .takes = TAKES_ALL,
+     .convert = export_massif},
+    {.name = "ctf",
+     .suffix = ".ctf.d",
+     .help = "folder of every event: for babeltrace2 and Trace Compass",
+     .shape = EXPORT_FOLDER,
+     .events = true,
+     .tracks = true,
+     .landmark = CTF_METADATA,
+     .left_out = ctf_left_out,
+     .convert_at = export_ctf},
+    {.name = "sqlite",
+     .suffix = ".sqlite",
+     .help = "database of every event: any question is a query",
+     .shape = EXPORT_FILE,
+     .takes = EXPORT_TAKES_HIDE,
+     .convert_at = export_sqlite},
+    {.name = "memtrace",
+     .suffix = ".ctf",
+     .help = "Memtrace, version 2: for its tools and viewer",
+     .events = true,
+     .takes = EXPORT_TAKES_HEAPS,
+     .convert = memtrace_export,
+     .left_out = memtrace_left_out},
+    {NULL},
+};
+
+const struct export_format *export_find(const char *name)
+{
+	for (const struct export_format *f = exports; f->name; f++)
+		if (strcmp(f->name, name) == 0)
+			return f;
+	return NULL;
+}
+
+const struct export_format *export_formats(void)
+{
+	return exports;
+}

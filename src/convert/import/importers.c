@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of foreign files that can be read. A new format is a file of its own and a row here. */
+#include "convert/import/importer.h"
+
+#include "convert/import/eventlog.h"
+#include "convert/import/heap_text.h"
+#include "convert/import/heaptrack.h"
+#include "convert/import/memtrace_read.h"
+#include "convert/import/pprof.h"
+
+static const struct import_format imports[] = {
+    /* Before Memtrace: both are CTF and begin alike. */
+    {"OCaml eventlog", eventlog_recognise, eventlog_import, EVENTLOG_METADATA},
+    {"Memtrace", memtrace_recognise, memtrace_import, NULL},
+    {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
+    {"heap profile", heap_text_recognise, heap_text_import, NULL},
+    {"pprof", pprof_recognise, pprof_import, NULL},
+};
+
+const struct import_format *import_recognise(const void *data, size_t size)
+{
+	for (size_t i = 0; i < sizeof(imports) / sizeof(imports[0]); i++)
+		if (imports[i].recognise(data, size))
+			return &imports[i];
+	return NULL;
+}
