@@ -300,6 +300,8 @@ def clang_compiles_without_warnings():
     need("clang-14")
     flags = ["-std=gnu11", "-D_GNU_SOURCE", '-DMAYFLY_VERSION="0"', "-O1", "-Wall", "-Wextra",
              "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wundef", "-Wvla",
+             # No `default:` over an enum, so that a new value of it shows where it is forgotten.
+             "-Wswitch-enum", "-Wcovered-switch-default",
              "-Wno-missing-field-initializers", "-fsyntax-only",
              "-I" + os.path.join(SOURCE, "include"), "-I" + os.path.join(SOURCE, "src"), "-I" + BUILD,
              "-I" + os.path.join(BUILD, "src", "cli"), "-I" + os.path.join(BUILD, "src", "convert")]

@@ -189,9 +189,10 @@ static bool apply(struct ranges *r, enum what what, const struct mayfly_track_ev
 		return remap(r, e);
 	case BRK:
 		return move_break(r, e);
-	default:
-		return true;
+	case NONE:
+		break;
 	}
+	return true;
 }
 
 /* ---- rows ---- */

@@ -3,13 +3,14 @@
 #include "cli/question.h"
 
 #include "cli/cli.h"
+#include "query/grouping.h"
 
 #include <string.h>
 
 const char *const metric_names[] = {"live",	 "peak",     "allocated", "leaked",
 				    "temporary", "survived", NULL};
-const char *const by_names[] = {"function", "line", "stack",	      "module", "thread",  "size",
-				"lifetime", "heap", "freeing-thread", "label",	"threads", NULL};
+#define GROUPING_NAME(key, name, title, flags, absent) [MAYFLY_BY_##key] = name,
+const char *const by_names[GROUPING_COUNT + 1] = {GROUPINGS(GROUPING_NAME)};
 const char *const sort_names[] = {"self", "total", NULL};
 
 void question_init(struct question *q)
@@ -224,17 +225,10 @@ void question_fit(struct question *q, const struct mayfly_info *info)
 const char *question_needs_blocks(const struct question *question)
 {
 	const struct mayfly_query *q = &question->query;
+	struct grouping grouping = grouping_of(q->by);
 
-	if (q->by == MAYFLY_BY_THREAD)
-		return "--by thread";
-	if (q->by == MAYFLY_BY_SIZE || q->by == MAYFLY_BY_LIFETIME)
-		return q->by == MAYFLY_BY_SIZE ? "--by size" : "--by lifetime";
-	if (q->by == MAYFLY_BY_HEAP)
-		return "--by heap";
-	if (q->by == MAYFLY_BY_FREEING_THREAD || q->by == MAYFLY_BY_THREADS)
-		return q->by == MAYFLY_BY_THREADS ? "--by threads" : "--by freeing-thread";
-	if (q->by == MAYFLY_BY_LABEL)
-		return "--by label";
+	if (!(grouping.flags & GROUPING_BY_NODE))
+		return grouping.option;
 	if (q->thread.matches)
 		return "--thread";
 	if (q->label.matches)

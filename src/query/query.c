@@ -6,61 +6,11 @@
 
 #include <stdlib.h>
 
-bool query_fail(struct query_state *s, int error)
-{
-	if (!s->error)
-		s->error = error;
-	return false;
-}
-
-void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
-{
-	void *p = calloc(count ? count : 1, bytes);
-
-	if (!p)
-		query_fail(s, MAYFLY_E_MEMORY);
-	return p;
-}
-
-/* ---- sums ---- */
-
-bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count)
-{
-	bool done;
-
-	if (count <= sums->room)
-		return true;
-	done = s->exact ? array_reserve(&sums->plain, &sums->room, count - 1, sizeof(*sums->plain))
-			: array_reserve(&sums->tally, &sums->room, count - 1, sizeof(*sums->tally));
-	return done || query_fail(s, MAYFLY_E_MEMORY);
-}
-
-void query_sums_free(struct sums *sums)
-{
-	free(sums->plain);
-	free(sums->tally);
-	*sums = (struct sums){0};
-}
-
-struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i)
-{
-	const struct plain *p;
-
-	if (!s->exact)
-		return sums->tally[i];
-	p = &sums->plain[i];
-	return (struct tally){
-	    .exact_count = p->blocks,
-	    .exact_blocks = (double)p->blocks,
-	    .exact_bytes = (int64_t)p->bytes < 0 ? 0 : (double)p->bytes,
-	};
-}
-
 /* ---- the question ---- */
 
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_SURVIVED && q->by <= MAYFLY_BY_THREADS &&
+	return q->metric <= MAYFLY_SURVIVED && grouping_of(q->by).name &&
 	       q->sort <= MAYFLY_SORT_TOTAL;
 }
 
@@ -100,16 +50,15 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 
 uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *q)
 {
-	uint32_t needs = metric_needs(q) | MAYFLY_ABSENT_ALLOCATIONS;
+	uint32_t needs = metric_needs(q) | MAYFLY_ABSENT_ALLOCATIONS | grouping_of(q->by).absent;
 
 	if (q->from_ns > 0 || q->to_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_TIMES;
-	if (q->by == MAYFLY_BY_THREAD || q->by == MAYFLY_BY_FREEING_THREAD ||
-	    q->by == MAYFLY_BY_THREADS || q->thread.matches)
+	if (q->thread.matches)
 		needs |= MAYFLY_ABSENT_THREADS;
-	if (q->by == MAYFLY_BY_SIZE || q->min_size > 0 || q->max_size < UINT64_MAX)
+	if (q->min_size > 0 || q->max_size < UINT64_MAX)
 		needs |= MAYFLY_ABSENT_SIZES;
-	if (query_by_fate(q->by) || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
+	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX)
 		needs |= MAYFLY_ABSENT_LIFETIMES;
 	return needs & mayfly_trace_info(trace)->absent;
 }

@@ -2,6 +2,7 @@
 /*
  * A question to a trace, and the way to its answer:
  *
+ *	query_state.c	errors, memory, sums: what all of the following need
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
  *	query_sums.c	what is asked for, summed by slot: a node, a thread, or a class
@@ -38,7 +39,7 @@
  *
  * A large trace has millions of nodes, so there is no memory for each of them but bits: sums are
  * kept by chain, and what a walk knows of a node by its depth. Nothing here costs more than (nodes
- *+ places + events), except names of equal rows in a sort.
+ * + places + events), except names of equal rows in a sort.
  */
 #ifndef MAYFLY_QUERY_H
 #define MAYFLY_QUERY_H
@@ -46,6 +47,7 @@
 #include "trace/cursor.h"
 #include "format/estimate.h"
 #include "format/numbering.h"
+#include "query/grouping.h"
 
 #include <mayfly/trace.h>
 
@@ -177,6 +179,8 @@ struct query_state {
 	uint32_t *ranked; /* row of the answer -> group or stack */
 };
 
+/* ---- query_state.c ---- */
+
 /* Both keep the first error; false, so that a caller can pass it on. */
 bool query_fail(struct query_state *s, int error);
 void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
@@ -206,6 +210,8 @@ static inline void query_sum_clear(const struct query_state *s, struct sums *sum
 		sums->tally[i] = (struct tally){0};
 }
 
+/* ---- query.c ---- */
+
 /* The first steps of an answer: which blocks its filters keep (query_keeps()). */
 bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 		  const struct mayfly_query *query);
@@ -233,8 +239,7 @@ static inline struct cursor_block query_block(const struct cursor_batch *b, size
 
 static inline bool query_by_node(const struct mayfly_query *q)
 {
-	return q->by == MAYFLY_BY_FUNCTION || q->by == MAYFLY_BY_LINE || q->by == MAYFLY_BY_STACK ||
-	       q->by == MAYFLY_BY_MODULE;
+	return grouping_of(q->by).flags & GROUPING_BY_NODE;
 }
 
 /* Whether blocks in heaps of OCaml may count. */
@@ -249,16 +254,14 @@ static inline bool query_at_peak(const struct mayfly_query *q)
 	return q->metric == MAYFLY_PEAK || (q->metric == MAYFLY_LIVE && q->at_ns == MAYFLY_AT_PEAK);
 }
 
-/* Slots are a number of nodes, or of pairs: most of them are of nothing. */
 static inline bool query_sparse(const struct mayfly_query *q)
 {
-	return query_by_node(q) || q->by == MAYFLY_BY_THREADS;
+	return grouping_of(q->by).flags & GROUPING_SPARSE;
 }
 
 static inline bool query_by_fate(enum mayfly_by by)
 {
-	return by == MAYFLY_BY_LIFETIME || by == MAYFLY_BY_FREEING_THREAD ||
-	       by == MAYFLY_BY_THREADS;
+	return grouping_of(by).flags & GROUPING_BY_FATE;
 }
 
 /* Whether it matters what becomes of blocks. */

@@ -52,9 +52,13 @@ static size_t own_slots(const struct query_state *s)
 		return MAYFLY_HEAPS;
 	case MAYFLY_BY_LABEL:
 		return s->label_slots;
-	default:
-		return s->info->nodes ? s->info->nodes : 1;
+	case MAYFLY_BY_FUNCTION:
+	case MAYFLY_BY_LINE:
+	case MAYFLY_BY_STACK:
+	case MAYFLY_BY_MODULE:
+		break;
 	}
+	return s->info->nodes ? s->info->nodes : 1;
 }
 
 size_t query_slots(const struct query_state *s)
@@ -111,9 +115,13 @@ static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
 		return MAYFLY_FLAG_HEAP(b->flags);
 	case MAYFLY_BY_LABEL:
 		return query_label_slot(s, b->labels);
-	default:
-		return b->node < s->info->nodes ? b->node : 0;
+	case MAYFLY_BY_FUNCTION:
+	case MAYFLY_BY_LINE:
+	case MAYFLY_BY_STACK:
+	case MAYFLY_BY_MODULE:
+		break;
 	}
+	return b->node < s->info->nodes ? b->node : 0;
 }
 
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate)
@@ -178,9 +186,15 @@ static struct group slot_group(const struct query_state *s, uint32_t slot)
 	case MAYFLY_BY_THREADS:
 		return (struct group){.thread = slot / freeing,
 				      .free_thread = freeing_thread(s, slot % freeing)};
-	default:
+	case MAYFLY_BY_THREAD:
 		return (struct group){.thread = slot};
+	case MAYFLY_BY_FUNCTION:
+	case MAYFLY_BY_LINE:
+	case MAYFLY_BY_STACK:
+	case MAYFLY_BY_MODULE:
+		break; /* query_tree.c makes theirs */
 	}
+	return (struct group){0};
 }
 
 uint32_t query_slot_group(struct query_state *s, uint32_t slot)
@@ -444,9 +458,11 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 		return flags & MAYFLY_FLAG_TEMPORARY;
 	case MAYFLY_ALLOCATED:
 		return !g->at_once; /* else it has been counted */
-	default:
-		return false;
+	case MAYFLY_LEAKED:
+	case MAYFLY_SURVIVED:
+		break;
 	}
+	return false;
 }
 
 static bool take_back(struct gather *g, const struct cursor_block *b)

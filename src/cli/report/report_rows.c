@@ -2,6 +2,8 @@
 /* report_rows.c: one answer: its title, and a table or a list of stacks. */
 #include "cli/report/report.h"
 
+#include "query/grouping.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +215,9 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 	case MAYFLY_BY_LABEL:
 		snprintf(buffer, size, "%s", *row->function ? row->function : "[no label]");
 		break;
-	default:
+	case MAYFLY_BY_FUNCTION:
+	case MAYFLY_BY_LINE:
+	case MAYFLY_BY_STACK:
 		row_name(buffer, size, row);
 		break;
 	}
@@ -239,13 +243,9 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 
 const char *report_by_text(const struct report *r)
 {
-	if (r->q.query.by == MAYFLY_BY_FREEING_THREAD)
-		return "thread that freed";
-	if (r->q.query.by == MAYFLY_BY_THREADS)
-		return "threads that allocated and freed";
 	if (r->q.query.by == MAYFLY_BY_LABEL && r->q.query.label_key)
 		return r->q.query.label_key;
-	return by_names[r->q.query.by];
+	return grouping_of(r->q.query.by).title;
 }
 
 const char *report_key_title(const struct report *r)

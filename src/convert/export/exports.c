@@ -47,8 +47,10 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *t
 	case MAYFLY_TEMPORARY:
 		snprintf(buffer, size, "freed before the next allocation");
 		break;
-	default:
+	case MAYFLY_ALLOCATED:
+	case MAYFLY_SURVIVED: /* no export offers it */
 		snprintf(buffer, size, "allocated");
+		break;
 	}
 	return buffer;
 }

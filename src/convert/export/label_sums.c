@@ -25,9 +25,11 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 		return free_ns == INT64_MAX;
 	case MAYFLY_TEMPORARY:
 		return free_ns != INT64_MAX && e->flags & MAYFLY_FLAG_TEMPORARY;
-	default:
-		return true;
+	case MAYFLY_ALLOCATED:
+	case MAYFLY_SURVIVED: /* no export offers it */
+		break;
 	}
+	return true;
 }
 
 static int add_block(void *context, const struct mayfly_event *e, bool freed)

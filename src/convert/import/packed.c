@@ -161,9 +161,10 @@ static size_t read_packed(struct packed *p, void *to, size_t size)
 		return read_zstd(p, to, size);
 	case GZIP:
 		return read_gzip(p, to, size);
-	default:
-		return read_plain(p, to, size);
+	case PLAIN:
+		break;
 	}
+	return read_plain(p, to, size);
 }
 
 size_t packed_peek(const void *data, size_t size, void *to, size_t want)
