@@ -185,6 +185,11 @@ struct query_state {
 bool query_fail(struct query_state *s, int error);
 void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
 
+/* Makes room for item number `used` of an array that grows with the number of events, which a
+ * hostile file can claim cheaply: all such arrays share a budget of bytes. New memory is zero. */
+bool query_grow(struct query_state *s, uint64_t *budget, void *array, size_t *room, size_t used,
+		size_t item);
+
 /* Makes room for `count` sums; new ones are to be cleared. */
 bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count);
 void query_sums_free(struct sums *sums);

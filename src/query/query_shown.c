@@ -57,25 +57,6 @@ static bool list_way(struct tree_walk *w, struct lists *lists)
 	return true;
 }
 
-/* The row of the blocks that are allocated at the node at hand. */
-static bool find_own(struct tree_walk *w, uint32_t *source, bool *special)
-{
-	struct query_state *s = w->s;
-	const struct level *l = &w->level[w->depth];
-	uint32_t place;
-
-	if (s->query->by == MAYFLY_BY_STACK) {
-		if (!query_special_place(s, l, &place))
-			return false;
-		*special = place != NONE;
-		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
-		return true;
-	}
-	*special = l->leaf == NONE;
-	*source = *special ? query_special_group(s, l->hides) : l->leaf;
-	return !*special || *source != NONE;
-}
-
 static bool list_node(struct tree_walk *w)
 {
 	struct lists *lists = w->context;
@@ -83,7 +64,7 @@ static bool list_node(struct tree_walk *w)
 	uint32_t source, *list = &r->head[w->level[w->depth].node];
 	bool special, totals = w->s->query->sort == MAYFLY_SORT_TOTAL;
 
-	if ((totals && !list_way(w, lists)) || !find_own(w, &source, &special))
+	if ((totals && !list_way(w, lists)) || !query_own(w, &source, &special))
 		return false;
 	if (totals && !special) {
 		*list = lists->way[w->depth];

@@ -3,6 +3,7 @@
 #include "query/query.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool query_fail(struct query_state *s, int error)
 {
@@ -18,6 +19,24 @@ void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
 	if (!p)
 		query_fail(s, MAYFLY_E_MEMORY);
 	return p;
+}
+
+bool query_grow(struct query_state *s, uint64_t *budget, void *array, size_t *room, size_t used,
+		size_t item)
+{
+	size_t before = *room;
+	void *grown;
+
+	if (used < *room)
+		return true;
+	if (!array_reserve(array, room, used, item))
+		return query_fail(s, MAYFLY_E_MEMORY);
+	memcpy(&grown, array, sizeof(grown));
+	memset((char *)grown + before * item, 0, (*room - before) * item);
+	if ((*room - before) > *budget / item)
+		return query_fail(s, MAYFLY_E_TOO_LARGE);
+	*budget -= (*room - before) * item;
+	return true;
 }
 
 bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count)

@@ -84,24 +84,6 @@ struct run {
 	size_t sums, sum_room, type_room;
 };
 
-/* Files say how many events there are in few bytes. New memory is zero. */
-static bool make_room(struct run *r, void *array, size_t *room, size_t used, size_t item)
-{
-	size_t before = *room;
-	void *grown;
-
-	if (used < *room)
-		return true;
-	if (!array_reserve(array, room, used, item))
-		return query_fail(r->s, MAYFLY_E_MEMORY);
-	memcpy(&grown, array, sizeof(grown));
-	memset((char *)grown + before * item, 0, (*room - before) * item);
-	if ((*room - before) > r->budget / item)
-		return query_fail(r->s, MAYFLY_E_TOO_LARGE);
-	r->budget -= (*room - before) * item;
-	return true;
-}
-
 /* ---- first pass: what becomes of blocks ---- */
 
 static bool has_bit(const uint64_t *bits, uint64_t number)
@@ -149,7 +131,8 @@ static bool take_fates(struct run *r, const struct cursor_batch *b)
 	const struct mayfly_query *q = r->s->query;
 
 	r->blocks = b->e.first_sample + b->e.allocs;
-	if (!make_room(r, &r->live, &r->live_room, r->blocks / 64, sizeof(*r->live)))
+	if (!query_grow(r->s, &r->budget, &r->live, &r->live_room, r->blocks / 64,
+			sizeof(*r->live)))
 		return false;
 	for (size_t i = 0; i < b->e.allocs; i++) {
 		double interval =
@@ -160,7 +143,8 @@ static bool take_fates(struct run *r, const struct cursor_batch *b)
 	}
 	if (q->min_lifetime_ns == 0 && q->max_lifetime_ns == INT64_MAX)
 		return true;
-	if (!make_room(r, &r->fits, &r->fits_room, r->blocks / 64, sizeof(*r->fits)))
+	if (!query_grow(r->s, &r->budget, &r->fits, &r->fits_room, r->blocks / 64,
+			sizeof(*r->fits)))
 		return false;
 	take_lifetimes(r, b);
 	return true;
@@ -197,8 +181,10 @@ static int64_t since(int64_t from_ns, int64_t to_ns)
 static struct sum *sum_of(struct run *r, uint32_t type)
 {
 	if (r->sum_of[type] == NONE) {
-		if (!make_room(r, &r->sum, &r->sum_room, r->sums, sizeof(*r->sum)) ||
-		    !make_room(r, &r->type_of, &r->type_room, r->sums, sizeof(*r->type_of)))
+		if (!query_grow(r->s, &r->budget, &r->sum, &r->sum_room, r->sums,
+				sizeof(*r->sum)) ||
+		    !query_grow(r->s, &r->budget, &r->type_of, &r->type_room, r->sums,
+				sizeof(*r->type_of)))
 			return NULL;
 		r->type_of[r->sums] = type;
 		r->sum_of[type] = (uint32_t)r->sums++;
@@ -231,7 +217,8 @@ static uint32_t new_span(struct run *r, struct lane *lane)
 		lane->free = lane->span[index].above;
 		return index;
 	}
-	if (!make_room(r, &lane->span, &lane->span_room, lane->spans, sizeof(*lane->span)))
+	if (!query_grow(r->s, &r->budget, &lane->span, &lane->span_room, lane->spans,
+			sizeof(*lane->span)))
 		return NONE;
 	return (uint32_t)lane->spans++;
 }
@@ -272,7 +259,8 @@ static bool begin(struct run *r, struct lane *lane)
 		return true;
 	}
 	if (!open) {
-		if (!make_room(r, &lane->open, &lane->type_room, lane->types, sizeof(*lane->open)))
+		if (!query_grow(r->s, &r->budget, &lane->open, &lane->type_room, lane->types,
+				sizeof(*lane->open)))
 			return false;
 		open = &lane->open[lane->types++];
 		*open = (struct open_type){.type = e->type, .last = NONE};

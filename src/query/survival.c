@@ -80,21 +80,6 @@ static bool list_nodes(struct run *r)
 
 /* ---- events ---- */
 
-/* Files say how many events there are in few bytes. */
-static bool make_room(struct run *r, void *array, size_t *room, size_t used, size_t item)
-{
-	size_t before = *room;
-
-	if (used < *room)
-		return true;
-	if (!array_reserve(array, room, used, item))
-		return query_fail(r->s, MAYFLY_E_MEMORY);
-	if ((*room - before) > r->budget / item)
-		return query_fail(r->s, MAYFLY_E_TOO_LARGE);
-	r->budget -= (*room - before) * item;
-	return true;
-}
-
 static bool take_alloc(struct run *r, const struct mayfly_event *e)
 {
 	const struct mayfly_query *q = r->s->query;
@@ -109,13 +94,15 @@ static bool take_alloc(struct run *r, const struct mayfly_event *e)
 	};
 	uint32_t row = e->node < r->s->slots ? r->row_at[e->node] : NONE;
 
-	if (!make_room(r, &r->fate_of, &r->sample_room, r->samples, sizeof(*r->fate_of)))
+	if (!query_grow(r->s, &r->budget, &r->fate_of, &r->sample_room, r->samples,
+			sizeof(*r->fate_of)))
 		return false;
 	r->fate_of[r->samples++] = NONE;
 	if (row == NONE || !query_keeps(r->s, &b) || e->time_ns < q->from_ns ||
 	    (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
 		return true;
-	if (r->fates >= NONE || !make_room(r, &r->fate, &r->fate_room, r->fates, sizeof(*r->fate)))
+	if (r->fates >= NONE ||
+	    !query_grow(r->s, &r->budget, &r->fate, &r->fate_room, r->fates, sizeof(*r->fate)))
 		return query_fail(r->s, MAYFLY_E_MEMORY);
 	r->fate_of[r->samples - 1] = (uint32_t)r->fates;
 	r->fate[r->fates++] =
