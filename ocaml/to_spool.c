@@ -312,7 +312,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 	}
 	memset(&agent_config, 0, sizeof(agent_config));
 	strcpy(agent_config.output, how->output);
-	agent_config.interval_log2 = 19;
+	agent_config.interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2;
 	agent_config.dormant = how->dormant;
 	agent_config.max_spool = how->max_bytes;
 	agent_add_note(scope, "", 0);

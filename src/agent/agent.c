@@ -35,7 +35,8 @@ AGENT_PER_THREAD struct thread self;
 
 _Atomic uint32_t agent_state;
 _Atomic uint32_t agent_sandboxed;
-struct agent_config agent_config = {.interval_log2 = 19, .map_events = 1 << 20};
+struct agent_config agent_config = {.interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2,
+				    .map_events = 1 << 20};
 
 bool agent_exact;
 bool agent_use_tsc;
@@ -180,11 +181,13 @@ static bool parse_interval(const char *text, size_t length, uint32_t *log2)
 {
 	uint64_t value;
 
-	if (!parse_bytes(text, length, 1ull << 40, &value))
+	if (!parse_bytes(text, length, 1ull << SPOOL_INTERVAL_MAX_LOG2, &value))
 		return false;
 	uint32_t below = 63 - (uint32_t)__builtin_clzll(value);
 	/* Nearest on the scale of the numbers themselves: 3 -> 4, 5 -> 4, 6 -> 8. */
-	*log2 = below < 40 && 2 * (value - (1ull << below)) >= 1ull << below ? below + 1 : below;
+	*log2 = below < SPOOL_INTERVAL_MAX_LOG2 && 2 * (value - (1ull << below)) >= 1ull << below
+		    ? below + 1
+		    : below;
 	return true;
 }
 
@@ -429,7 +432,8 @@ static void apply_control(void)
 		sampler_begin_budget(&self.sampler);
 	else if (!limited && self.sampler.limited)
 		sampler_end_budget(&self.sampler, &self.budget);
-	if (!agent_exact && interval <= 40 && interval != self.sampler.interval_log2)
+	if (!agent_exact && interval <= SPOOL_INTERVAL_MAX_LOG2 &&
+	    interval != self.sampler.interval_log2)
 		sampler_set_interval(&self.sampler, interval);
 }
 
@@ -442,7 +446,9 @@ static void thread_begin(void)
 	self.control_generation = atomic_load(&spool_header->control_generation);
 	self.state = THREAD_ACTIVE;
 	sampler_init(&self.sampler, agent_config.sampler,
-		     interval <= 40 && !agent_exact ? interval : agent_config.interval_log2,
+		     interval <= SPOOL_INTERVAL_MAX_LOG2 && !agent_exact
+			 ? interval
+			 : agent_config.interval_log2,
 		     mix(seed + 0x9e3779b97f4a7c15u * self.number));
 	if (atomic_load(&spool_header->control_overhead))
 		sampler_begin_budget(&self.sampler);

@@ -390,7 +390,8 @@ static COLD void look_at_budget(uint64_t began, size_t size, int32_t hits)
 	uint64_t now = charge(began, hits ? sampler_position(&self.sampler) : 0);
 
 	sampler_look(&self.sampler, &self.budget, now, window, budget_share(),
-		     least <= 40 ? least : agent_config.interval_log2, size, hits);
+		     least <= SPOOL_INTERVAL_MAX_LOG2 ? least : agent_config.interval_log2, size,
+		     hits);
 }
 
 void path_sample(void *block, size_t size, const struct walk_start *at, uint32_t flags,

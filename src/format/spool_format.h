@@ -33,6 +33,10 @@
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
 #define SPOOL_RECYCLED	   1024u
 
+/* The interval of a recording that names none, and the longest that may be chosen: log2 of bytes */
+#define SPOOL_INTERVAL_DEFAULT_LOG2 19u
+#define SPOOL_INTERVAL_MAX_LOG2	    40u
+
 /* A reader must refuse a spool with a feature bit that it does not know. None is defined yet. */
 #define SPOOL_FEATURES_KNOWN 0u
 

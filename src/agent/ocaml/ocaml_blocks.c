@@ -11,24 +11,22 @@
 #include "agent/cpu.h"
 #include "agent/unwind/modules.h"
 
-#define INTERVAL_MOST 40u /* log2 */
-
 struct ocaml_blocks ocaml_blocks = {
     .rate = 1e-5,
-    .interval_log2 = 19,
+    .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2,
     .interval_bytes = 800000,
     .frames = 128,
 };
 
 void ocaml_blocks_set_rate(double rate)
 {
-	double least = sizeof(value) / (double)(1ull << INTERVAL_MOST), bytes;
+	double least = sizeof(value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
 	uint32_t log2 = 0;
 
 	if (rate < least)
 		rate = least;
 	bytes = sizeof(value) / rate;
-	while (log2 < INTERVAL_MOST && bytes >= (double)(2ull << log2))
+	while (log2 < SPOOL_INTERVAL_MAX_LOG2 && bytes >= (double)(2ull << log2))
 		log2++;
 	ocaml_blocks.rate = rate;
 	ocaml_blocks.interval_log2 = log2;
