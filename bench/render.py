@@ -625,16 +625,16 @@ def readme_events(parts):
                 rows.append([what, "%.0f ns" % ours, "%.1f ns" % dormant, "%.0f ns" % theirs])
     lines = []
     if rows:
-        lines += ["", "Events of the program, one thread, beside LTTng-UST that writes to a ring in memory "
+        lines += ["", "Events emitted by one thread, compared with LTTng-UST writing to a ring buffer in memory "
                   "(`bench/run --only events,eventlog`, %s):"
                   % parts["events"]["date"].split()[0], ""]
-        lines += table(["", "`mayfly record`", "agent dormant, added", "LTTng-UST"], rows)[:-1]
+        lines += table(["", "`mayfly record`", "added by a dormant agent", "LTTng-UST"], rows)[:-1]
     logs = [entry for entry in parts.get("eventlog", {}).get("data", {}).get("streams", [])
             if eventlog.PEER in entry["runs"]]
     if logs:
         cpu = [" and ".join("%.2f" % eventlog.medians(entry, label, "cpu_s") for entry in logs)
                for label in (eventlog.IMPORT, eventlog.PEER)]
-        lines += ["", "OCaml's eventlogs of %s M events: imported in %s s of CPU; babeltrace2 prints them in %s s." % (
+        lines += ["", "OCaml eventlogs of %s M events: importing takes %s s of CPU time; babeltrace2 prints them in %s s." % (
             " and ".join("%.2f" % (entry["events"] / 1e6) for entry in logs), *cpu)]
     return lines
 
