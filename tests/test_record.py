@@ -1119,6 +1119,24 @@ def mayfly_is_killed():
 
 
 @case
+def spools_are_for_their_owner():
+    """Whoever makes the file, and whatever the umask; a trace has the usual mode."""
+    def mode(path):
+        return oct(os.stat(path).st_mode & 0o777)
+
+    with Folder() as here:
+        with Started(here, [compiled(), "until", here / "go"], preexec_fn=lambda: os.umask(0o002)) as started:
+            same(mode(here / "t.mayfly.spool"), oct(0o600), "mode of the recorder's spool")
+            open(here / "go", "w").close()
+            same(started.end().code, 5)
+        same(mode(here / "t.mayfly"), oct(0o664), "mode of the trace")
+        done = run([compiled(), "blocks", "50", "1000000"], preexec_fn=lambda: os.umask(0),
+                   env=environment(LD_PRELOAD=harness.AGENT, MAYFLY="output=" + (here / "own.spool")))
+        same(done.code, 0, done)
+        same(mode(here / "own.spool"), oct(0o600), "mode of the agent's spool")
+
+
+@case
 def mayfly_is_killed_while_the_spool_grows():
     """The agent reserves space itself when nobody else does."""
     with Folder() as here, Started(here, [compiled(), "until", here / "go", "6000000"], "-i", "1") as started:
