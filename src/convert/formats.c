@@ -95,6 +95,12 @@ static const struct import_format imports[] = {
     {"pprof", pprof_recognise, pprof_import, NULL},
 };
 
+#ifdef HAVE_SQLITE
+#define SQLITE_IN_BUILD .convert_at = export_sqlite
+#else
+#define SQLITE_IN_BUILD .missing = "SQLite; install libsqlite3-dev and build it again"
+#endif
+
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
 
 static const struct export_format exports[] = {
@@ -170,7 +176,7 @@ static const struct export_format exports[] = {
      .help = "database of every event: any question is a query",
      .shape = EXPORT_FILE,
      .takes = EXPORT_TAKES_HIDE,
-     .convert_at = export_sqlite},
+     SQLITE_IN_BUILD},
     {.name = "memtrace",
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
