@@ -52,7 +52,7 @@ format:
 	clang-format-14 -i $$(find include src ocaml tests bench examples -name '*.[ch]')
 
 clean:
-	rm -rf $(BUILD) $(BUILD_INSTALL) build-asan build-fuzz
+	rm -rf $(BUILD) $(BUILD_INSTALL) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-plain $(BUILD)-tsan
 
 help:
 	@echo 'make            build $(BUILD)/mayfly'

@@ -198,7 +198,7 @@ static void start(void)
 {
 	if (key.size)
 		return;
-	require(stream_keys_start());
+	require(stream_keys_start() && stream_keys_supported());
 	key.size = 32;
 	memset(key.bytes, 'k', key.size);
 	for (size_t i = 0; i < TRUTH_BYTES; i++)

@@ -5,6 +5,7 @@ A test file defines functions marked @case and ends with main(). A case fails by
 (use check() and same() for readable ones) and is skipped by raising Skip.
 The build directory is in MAYFLY_BUILD (default: build, next to tests).
 """
+import functools
 import glob
 import json
 import os
@@ -23,7 +24,9 @@ MAYFLY = os.path.join(BUILD, "src", "cli", "mayfly")
 AGENT = os.path.join(BUILD, "src", "agent", "libmayfly.so")
 PROGRAMS = os.path.join(BUILD, "tests")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
-TIMEOUT = 120
+# Ends what hangs. No time limit decides a test: this is far above what anything takes on a slow and
+# busy machine.
+TIMEOUT = 2 * 3600
 
 # Whoever started us in the background may have these ignored, and programs would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
@@ -49,6 +52,29 @@ def cases(arguments):
             _cases.append((name, lambda argument=argument: function(argument)))
         return function
     return add
+
+
+def patient(function):
+    """For tests of what looks at a program from time to time: the program waits PAUSE_MS for it, and
+    where that was too short for a slow machine, the case runs again with a longer pause."""
+    @functools.wraps(function)
+    def attempts(*arguments):
+        for pause in (500, 5000, 50000):
+            os.environ["PAUSE_MS"] = str(pause)
+            try:
+                return function(*arguments)
+            except AssertionError:
+                if pause == 50000:
+                    raise
+        return None
+    return attempts
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        check(time.monotonic() < end, "waited in vain for", what)
+        time.sleep(0.01)
 
 
 def check(condition, *message):

@@ -8,11 +8,11 @@ import json
 import os
 import random
 import subprocess
-import time
 import xml.etree.ElementTree
 
+import harness
 from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, main, need, record, run,
-                     same, sane, unchanged)
+                     same, sane, unchanged, wait_until)
 
 INTERVALS = ["1", "512K"]
 
@@ -79,9 +79,9 @@ def python_tests(names, folder, trace=None, interval=None):
     command = ["/usr/bin/python3", "-m", "test", "--junit-xml", results, *names]
     variables = environment(TMPDIR=folder)
     if trace:
-        outcome = record(command, trace, "-i", interval, env=variables, timeout=400)
+        outcome = record(command, trace, "-i", interval, env=variables)
     else:
-        outcome = run(command, env=variables, timeout=400)
+        outcome = run(command, env=variables)
     if not os.path.exists(results):
         if b"No module named" in outcome.out + outcome.err or b"ModuleNotFoundError" in outcome.out:
             raise Skip("python's own tests are not installed (libpython3.11-testsuite)")
@@ -252,17 +252,14 @@ def redis(interval):
                                    *command], env=environment(), stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            for _ in range(200):
-                if os.path.exists(path):
-                    break
-                time.sleep(0.05)
+            wait_until(lambda: os.path.exists(path) or server.poll() is not None, "the server's socket")
             script = "".join("SET key:%d %s\nRPUSH list item%d\nHSET h f%d v\n" %
                              (i, "v" * (i % 200 + 1), i, i) for i in range(3000))
             script += "DBSIZE\nLLEN list\nHLEN h\nGET key:150\nDEL list\nLLEN list\nSHUTDOWN NOSAVE\n"
             answer = run(["redis-cli", "-s", path], stdin=script.encode())
             lines = answer.out.split()
             same(lines[-6:], [b"3002", b"3000", b"3000", b"v" * 151, b"1", b"0"], "answers")
-            same(server.wait(60), 0, "exit status")
+            same(server.wait(harness.TIMEOUT), 0, "exit status")
         finally:
             if server.poll() is None:
                 server.kill()

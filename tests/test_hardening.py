@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The unit tests under the address and undefined-behaviour sanitizers, and each fuzz target for a
 while, from small real inputs. Builds of their own, beside the one under test."""
@@ -6,7 +7,8 @@ import os
 import re
 import subprocess
 
-from harness import (BUILD, SOURCE, Skip, case, cases, check, environment, main, need, run)
+from harness import (BUILD, Folder, SOURCE, Skip, case, cases, check, environment, main, need, run,
+                     same)
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
                     for path in glob.glob(os.path.join(SOURCE, "tests", "test_*.c")))
@@ -27,6 +29,36 @@ def built(folder, targets, *options, **compilers):
     result = run(["ninja", "-C", folder, *targets], env=env, timeout=900)
     check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
     return folder
+
+
+@case
+def without_optional_libraries():
+    """A build without SQLite and libsodium says in one line what it lacks, and does the rest."""
+    need("meson", "ninja", "gcc")
+    folder = built(BUILD + "-plain", ["src/cli/mayfly", "src/agent/libmayfly.so"], "-Dtests=false",
+                   "-Dsqlite=disabled", "-Dsodium=disabled")
+    mayfly = os.path.join(folder, "src", "cli", "mayfly")
+    libraries = run(["ldd", mayfly]).out
+    check(b"libzstd" in libraries and b"sqlite" not in libraries and b"sodium" not in libraries, libraries)
+
+    def refused(what, *arguments):
+        result = run([mayfly, *arguments])
+        check(result.code in (1, 2, 125) and not result.out, result)
+        check(result.err.count(b"\n") == 1 and what in result.err and b"this build" in result.err, result)
+
+    with Folder() as here:
+        done = run([mayfly, "record", "-i", "1", "-o", here / "t.mayfly", "--", "/bin/true"])
+        same(done.code, 0, repr(done))
+        refused(b"libsqlite3-dev", "export", "--to", "sqlite", here / "t.mayfly")
+        with open(here / "key", "wb") as file:
+            file.write(b"k" * 32)
+        os.chmod(here / "key", 0o600)
+        for address, key in ((here / "socket", ["--key", here / "key"]), ("192.0.2.1:7", [])):
+            refused(b"libsodium", "receive", "-o", here / "got", *key, address)
+            refused(b"libsodium", "record", *key, "--stream", address, "--", "/bin/true")
+        same([os.path.basename(path) for path in here.files()], ["key", "t.mayfly"], "files")
+        done = run([mayfly, "export", "--to", "csv", "-o", "-", here / "t.mayfly"])
+        check(done.code == 0 and done.out, done)
 
 
 @cases(UNIT_TESTS)

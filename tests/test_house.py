@@ -3,6 +3,7 @@
 """The house itself: headers that stand alone, layers that keep to their place, an agent that shows
 and needs only what it must, sources in one style."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -342,6 +343,18 @@ def sources_are_formatted():
             if result.code == 0 and result.out != text:
                 bad.append(os.path.relpath(path, SOURCE))
     check(not bad, "run make format:", " ".join(bad))
+
+
+@case
+def every_test_file_is_registered():
+    """A renamed or new test must not be left out silently: each file is a test that meson knows."""
+    result = run(["meson", "introspect", "--tests", BUILD])
+    check(result.code == 0, "meson introspect:", result)
+    known = sorted(test["name"] for test in json.loads(result.out))
+    files = sorted(re.fullmatch(r"test_(.*)\.(c|py)", name).group(1)
+                   for name in os.listdir(os.path.join(SOURCE, "tests"))
+                   if re.fullmatch(r"test_.*\.(c|py)", name))
+    same(known, files, "tests in tests/meson.build, and files tests/test_*")
 
 
 @case

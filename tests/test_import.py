@@ -310,7 +310,7 @@ func main() {
 }
 """)
     env = environment(HOME=folder.path, GOPROXY="off", GOFLAGS="-mod=mod")
-    result = run(["go", "build", "-o", folder / "program", source], env=env, cwd=folder.path, timeout=300)
+    result = run(["go", "build", "-o", folder / "program", source], env=env, cwd=folder.path)
     same(result.code, 0, "go build %r" % result)
     same(run([folder / "program", path]).code, 0, "the program")
     return path, path + ".txt"
@@ -319,7 +319,7 @@ func main() {
 def top_of(path, index):
     """go tool pprof -top: bytes of each function itself, and in all."""
     result = run(["go", "tool", "pprof", "-top", "-unit=B", "-nodecount=1000", "-nodefraction=0",
-                  "-sample_index=" + index, path], env=environment(HOME=folder.path), timeout=300)
+                  "-sample_index=" + index, path], env=environment(HOME=folder.path))
     same(result.code, 0, "go tool pprof %r" % result)
     rows = {}
     for flat, name in re.findall(rb"^ *(\d+)B? +[\d.]+% +[\d.]+% +\d+B? +[\d.]+%  (.*)$", result.out,

@@ -20,7 +20,7 @@ def install():
         stage, prefix = here / "stage", here / "prefix"
         for arguments in (["PREFIX=/usr", "DESTDIR=" + stage], ["PREFIX=" + prefix]):
             result = run(["make", "-C", SOURCE, "--no-print-directory", "install",
-                          "BUILD_INSTALL=" + (here / "build"), *arguments], timeout=280)
+                          "BUILD_INSTALL=" + (here / "build"), *arguments])
             check(result.code == 0, "make install", arguments, result.err.decode()[-2000:],
                   result.out.decode()[-2000:])
         _installed.update(staged=stage, prefix=prefix)

@@ -188,7 +188,7 @@ def promotions():
         direct = report(here / "t.mayfly", "--heap", "ocaml-major", "--metric", "allocated")
         low, high = interval(direct["total"])
         check(low <= (major - promoted) * WORD <= high, "major heap", major - promoted, low, high)
-        dump = run([MAYFLY, "dump", "--json", here / "t.mayfly"], timeout=300).out
+        dump = run([MAYFLY, "dump", "--json", here / "t.mayfly"]).out
         events = [json.loads(line) for line in dump.splitlines()]
         weights = [e["weight_bytes"] for e in events if e.get("event") == "promote"]
         error = 3 * (sum(w * w for w in weights) ** 0.5)

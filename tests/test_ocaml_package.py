@@ -105,7 +105,7 @@ def conforms(file):
 
 def events(file):
     """Of a Memtrace file: (event, id, samples, words, what follows)."""
-    dump = run([MAYFLY, "dump", "--like-memtrace", file], timeout=300)
+    dump = run([MAYFLY, "dump", "--like-memtrace", file])
     check(dump.code == 0 and not dump.err, dump)
     found = []
     for line in dump.out.decode().splitlines():
@@ -238,7 +238,7 @@ def promotions(kind):
                      for row in report(file, "--by", "heap", "--metric", "allocated")["rows"]}
             near(heaps["ocaml-minor"], rate, minor, "the minor heap")
             near(heaps["ocaml-major"], rate, major - promoted, "the major heap")
-            dump = run([MAYFLY, "dump", "--json", file], timeout=300).out
+            dump = run([MAYFLY, "dump", "--json", file]).out
             lines = [json.loads(line) for line in dump.splitlines()]
             moved = [e for e in lines if e.get("event") == "promote"]
             same(len(moved), len({e["sample"] for e in moved}), "blocks that are promoted once")

@@ -157,7 +157,7 @@ def compiled():
 
 @functools.lru_cache(maxsize=None)
 def events():
-    dump = run([MAYFLY, "dump", "--json", compiled()], timeout=300)
+    dump = run([MAYFLY, "dump", "--json", compiled()])
     same(dump.code, 0, "dump")
     return [json.loads(line) for line in dump.out.splitlines()]
 

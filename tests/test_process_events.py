@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 
-from harness import (AGENT, MAYFLY, Folder, Run, case, cases, check, environment, main, need, program,
-                     run, same)
+from harness import (AGENT, MAYFLY, Folder, Run, case, cases, check, environment, main, need, patient,
+                     program, run, same)
 
 MIB = 1 << 20
 PROGRAM = program("process_events")
@@ -301,6 +301,7 @@ def real_program(name):
 # ---- what the recorder sees ----
 
 @case
+@patient
 def threads():
     with Folder() as folder:
         ran, traces = record(folder, [PROGRAM, "threads"])
@@ -337,13 +338,14 @@ def threads():
             values = [e["values"]["value"] for e in own if e["name"] == "thread.cpu"]
             check(values == sorted(values) and len(set(values)) == len(values), name, values)
             same(shown[tid], values[-1], "CPU time by thread")
-            # Each had 0.5 s after its work in which somebody looked.
+            # Each paused after its work, and the recorder looked.
             check(0.9 * cpu <= values[-1] <= 1.2 * cpu + 20e6, name, cpu, values)
             if tid == main_tid:
                 check(values[-1] >= cpu, "the last figure of the first thread", values, cpu)
 
 
 @case
+@patient
 def rss_says_who_mapped():
     with Folder() as folder:
         ran, traces = record(folder, [PROGRAM, "mapped"])
@@ -359,6 +361,7 @@ def rss_says_who_mapped():
 
 
 @case
+@patient
 def mappings_over_mappings():
     with Folder() as folder:
         ran, traces = record(folder, [PROGRAM, "over"])

@@ -20,7 +20,7 @@ import time
 
 import harness
 from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info, main, need,
-                     program, record, run, same)
+                     program, record, run, same, wait_until)
 
 # What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
 # printed when a program waits for what the test does to it.
@@ -37,7 +37,13 @@ SOURCE = r"""
 static volatile sig_atomic_t seen[65];
 static void *volatile block;
 
-static void on_signal(int number) { seen[number]++; }
+/* Says so: two at a time could become one. */
+static void on_signal(int number)
+{
+	seen[number]++;
+	if (write(1, "signal\n", 7) != 7)
+		_exit(1);
+}
 
 __attribute__((noinline)) void *the_allocator(size_t size)
 {
@@ -257,13 +263,6 @@ def compiled(*flags):
     return _built[flags]
 
 
-def wait_until(condition, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < end, "waited in vain:", what)
-        time.sleep(0.01)
-
-
 class Started:
     """A mayfly record that runs; its program has printed "ready"."""
 
@@ -275,13 +274,16 @@ class Started:
         line = self.process.stdout.readline()
         check(line == b"ready\n", "the program did not start:", line, self.process.poll())
 
+    def children(self):
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
+            return [int(pid) for pid in file.read().split()]
+
     def child(self):
         """The program's pid: mayfly has no other child."""
-        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
-            return int(file.read().split()[0])
+        return self.children()[0]
 
     def error_line(self):
-        check(select.select([self.process.stderr], [], [], 20)[0], "nothing on standard error")
+        check(select.select([self.process.stderr], [], [], harness.TIMEOUT)[0], "nothing on standard error")
         return self.process.stderr.raw.readline()
 
     def end(self):
@@ -356,18 +358,18 @@ class Terminal:
                 return
             self.text += data
 
-    def expect(self, text, seconds=20):
-        end = time.monotonic() + seconds
-        while text not in self.text:
+    def expect(self, text, times=1):
+        end = time.monotonic() + harness.TIMEOUT
+        while self.text.count(text) < times:
             check(time.monotonic() < end, "not printed:", text, "but", self.text)
             self.pump(0.05)
 
     def type(self, data):
         os.write(self.master, data)
 
-    def told(self, expected, seconds=30):
+    def told(self, expected):
         """The shell's next line."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + harness.TIMEOUT
         while not select.select([self.report], [], [], 0)[0]:
             check(time.monotonic() < end, "the shell saw nothing; expected", expected, self.text)
             self.pump(0.05)
@@ -694,7 +696,7 @@ def signals_are_forwarded():
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT, signal.SIGQUIT,
                        signal.SIGUSR2):
             os.kill(started.process.pid, number)
-            time.sleep(0.05)
+            same(started.process.stdout.readline(), b"signal\n", "after signal %d" % number)
         done = started.end()
         same((done.code, done.out, done.err), (9, b"INT 1 QUIT 1 TERM 1 HUP 1 USR1 1 USR2 1\n", b""))
         check(info(here / "t.mayfly")["samples"] >= 10, "samples")
@@ -774,9 +776,9 @@ def ctrl_c_reaches_program_once():
     with Folder() as here, Terminal([MAYFLY, "record", "-o", "t.mayfly", "--", compiled(), "signals"],
                                     here.path) as terminal:
         terminal.expect(b"ready")
-        for key in (b"\x03", b"\x1c", b"\x03"):
+        for count, key in enumerate((b"\x03", b"\x1c", b"\x03"), 1):
             terminal.type(key)
-            time.sleep(0.1)
+            terminal.expect(b"signal\r\n", count)
         mayfly = next(descendants(terminal.shell))
         os.kill(mayfly, signal.SIGUSR2)
         terminal.told("ended 9")
@@ -879,11 +881,13 @@ def progress_line(how):
         command = [MAYFLY, "record", "-o", "t.mayfly", *([] if redirected else [how]), "--", compiled(),
                    "until", "go"]
         with Terminal(command, here.path, stdout=here / "out" if redirected else None, columns=60) as terminal:
-            time.sleep(1.2)
+            begin = time.monotonic()
+            terminal.expect(b" live about ", 4)
             open(here / "go", "w").close()
             terminal.told("ended 5")
             drawn = re.findall(rb"\r\033\[Kmayfly: ([^\r\033]*live[^\r\033]*)", terminal.text)
-            check(3 <= len(drawn) <= 8, "drawn", len(drawn), "times", terminal.text)
+            check(4 <= len(drawn) <= 3 + 5 * (time.monotonic() - begin), "drawn", len(drawn), "times",
+                  terminal.text)
             check(re.match(rb"[\d.]+ m?s  \d+ samples  live about [\d.]+ [KM]?B$", drawn[-1]), drawn)
             check(all(len(line) < 60 for line in drawn), "too wide", drawn)
             # The line is gone before anything else is printed.
@@ -1050,6 +1054,7 @@ def follow_waits_for_children():
 @case
 def follow_stops_waiting_when_interrupted():
     with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
+        wait_until(lambda: not started.children(), "the program's end")
         time.sleep(0.3)
         started.process.send_signal(signal.SIGINT)
         line = started.error_line()
@@ -1116,6 +1121,24 @@ def mayfly_is_killed():
         names = harness.functions_of(here / "t.mayfly.spool", "--metric", "allocated")
         check("the_allocator" in names, names)
         only_trace(here, "go", "t.mayfly.spool")
+
+
+@case
+def spools_are_for_their_owner():
+    """Whoever makes the file, and whatever the umask; a trace has the usual mode."""
+    def mode(path):
+        return oct(os.stat(path).st_mode & 0o777)
+
+    with Folder() as here:
+        with Started(here, [compiled(), "until", here / "go"], preexec_fn=lambda: os.umask(0o002)) as started:
+            same(mode(here / "t.mayfly.spool"), oct(0o600), "mode of the recorder's spool")
+            open(here / "go", "w").close()
+            same(started.end().code, 5)
+        same(mode(here / "t.mayfly"), oct(0o664), "mode of the trace")
+        done = run([compiled(), "blocks", "50", "1000000"], preexec_fn=lambda: os.umask(0),
+                   env=environment(LD_PRELOAD=harness.AGENT, MAYFLY="output=" + (here / "own.spool")))
+        same(done.code, 0, done)
+        same(mode(here / "own.spool"), oct(0o600), "mode of the agent's spool")
 
 
 @case

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why RSS is larger than the heap: programs whose resident memory is of a known kind, which they say
 themselves; the allocators' own figures; pages that are nearly empty."""
+import os
 import re
 
 from harness import (AGENT, MAYFLY, Folder, as_json, case, cases, check, environment,
-                     info, library, main, need, program, record, run, same)
+                     info, library, main, need, patient, program, record, run, same)
 
 MEGABYTE = 1 << 20
 SIZE = 60
@@ -39,6 +40,7 @@ KINDS = {"anonymous": "other_anonymous", "shared": "shared", "file": "files", "s
 
 
 @cases(KINDS)
+@patient
 def known_composition(kind):
     """Within a few percent of what the program made, and of the RSS that it saw itself."""
     with Folder() as here:
@@ -59,6 +61,7 @@ def known_composition(kind):
 
 
 @case
+@patient
 def freed_but_kept():
     """Blocks are freed but one in each page: little is live, all is still resident."""
     with Folder() as here:
@@ -76,6 +79,7 @@ def freed_but_kept():
 
 
 @case
+@patient
 def never_touched():
     """A heap that is larger than RSS: the rows still add up."""
     with Folder() as here:
@@ -94,6 +98,7 @@ ALLOCATORS = {"libjemalloc.so.2": ("jemalloc", "jemalloc.active"),
 
 
 @cases(ALLOCATORS)
+@patient
 def allocators_view(name):
     """Each allocator is asked for its own figures, and they agree with what is live."""
     with Folder() as here:
@@ -108,6 +113,7 @@ def allocators_view(name):
 
 
 @case
+@patient
 def counters_over_time():
     """Times ascend and lie within the run; faults and CPU time only grow."""
     with Folder() as here:
@@ -141,20 +147,25 @@ def free_bytes(trace):
     return list(zip(found["time_ns"], found["value"]))
 
 
+def pause():
+    return os.environ["PAUSE_MS"]
+
+
 MODES = {"sampled": ["-i", "512K"], "exact": ["--exact"]}
 
 
 @cases(MODES)
+@patient
 def a_million_free_blocks(mode):
     """glibc would go through all of them, which takes a fifth of a second and more: it is not asked
     any more, in exact mode but for the end. With the blocks kept, it is."""
     with Folder() as here:
         trace = here / "trace.mayfly"
-        result = record([program("released"), "400"], trace, *MODES[mode])
+        result = record([program("released"), pause()], trace, *MODES[mode])
         check(result.code == 0, result)
         looks = free_bytes(trace)[:-1 if mode == "exact" else None]
         check(looks and max(value for _, value in looks) < 20 * MEGABYTE, looks)
-        result = record([program("released"), "400", "keep"], trace, "--force", *MODES[mode])
+        result = record([program("released"), pause(), "keep"], trace, "--force", *MODES[mode])
         check(result.code == 0, result)
         looks = free_bytes(trace)
         check(looks[-1][0] > 0.5 * info(trace)["duration_ns"], "not asked any more", looks)
@@ -194,6 +205,7 @@ def long_recordings():
 
 
 @case
+@patient
 def summary_says_it():
     with Folder() as here:
         resident(here, "anonymous")

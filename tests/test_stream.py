@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 from harness import (Folder, MAYFLY, TIMEOUT, as_json, case, cases, check, environment, info, main, need,
-                     read, run, same, sane)
+                     read, run, same, sane, wait_until)
 
 SOURCE = r"""
 #include <stdio.h>
@@ -66,6 +65,9 @@ int main(int argc, char **argv)
 }
 """
 
+# How long a side waits for one that does not come back: enough to find it slow, and still there.
+SHORT = "4s"
+
 _built = []
 
 
@@ -82,11 +84,8 @@ def program():
     return _built[0] / "churn"
 
 
-def until(what, condition, seconds=TIMEOUT):
-    end = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < end, "waited in vain for", what)
-        time.sleep(0.005)
+def until(what, condition):
+    wait_until(condition, what)
 
 
 def touch(path):
@@ -336,7 +335,7 @@ def receiver_interrupted():
         same(here.files("none*"), [], "left behind")
         with receiver(address, here / "got") as r, \
                 Process("record", "-x", "-o", here / "local", "--stream", address,
-                        "--stream-timeout", "100ms", "--", program(), "600000", "?" + here / "go") as p:
+                        "--stream-timeout", SHORT, "--", program(), "600000", "?" + here / "go") as p:
             readable(here / "got.part")
             r.send(signal.SIGINT)
             check("cut off" in r.end(1), r.said())
@@ -350,7 +349,7 @@ def receiver_interrupted():
 def recorder_killed():
     with Folder() as here:
         address = here / "socket"
-        with receiver(address, here / "got", "--timeout", "100ms") as r, \
+        with receiver(address, here / "got", "--timeout", SHORT) as r, \
                 Process("record", "-x", "--stream", address, "--spool-dir", here.path, "--",
                         program(), "600000", "?" + here / "go") as p:
             readable(here / "got.part")
@@ -413,7 +412,7 @@ def receiver_gone():
         os.mkdir(here / "spools")
         with receiver(address, here / "got") as r, \
                 Process("record", "-x", "--stream", address, "--spool-dir", here / "spools",
-                        "--stream-timeout", "100ms", "--", program(), "600000", "?" + here / "go",
+                        "--stream-timeout", SHORT, "--", program(), "600000", "?" + here / "go",
                         "300000") as p:
             readable(here / "got.part")
             r.send(signal.SIGKILL)
@@ -533,10 +532,10 @@ def strangers():
 def hostile_sender():
     """One that has begun a recording, and then says what it must not."""
     with Folder() as here:
-        with receiver(here / "socket", here / "got", "--timeout", "100ms") as r:
-            for data in HOSTILE:
+        for data in HOSTILE:
+            with receiver(here / "socket", here / "got", "--timeout", "100ms") as r:
                 speak(here / "socket", hello() + data)
-            check("no trace has arrived" in r.end(1), r.said())
+                check("no trace has arrived" in r.end(1), r.said())
         same(here.files("got*"), [], "files")
 
 
@@ -646,7 +645,7 @@ def another_recording():
                 Process("record", "-x", "-o", here / "local", "--stream", address, "--", program(),
                         "600000", "?" + here / "go") as p:
             readable(here / "got.part")
-            said = recorder(address, "100", options=["-x", "-o", here / "other", "--stream-timeout", "100ms"])
+            said = recorder(address, "100", options=["-x", "-o", here / "other", "--stream-timeout", SHORT])
             check("has another recording" in said, said)
             touch(here / "go")
             p.end(7)
@@ -665,7 +664,7 @@ def wrong_key(how):
         mine, theirs = {"other": (own, other), "none": ([], own), "receiver none": (own, [])}[how]
         with receiver(address, here / "got", *theirs) as r:
             said = recorder(address, "1000", options=["-x", "-o", here / "local", "--stream-timeout",
-                                                      "200ms", *mine])
+                                                      SHORT, *mine])
             check({"other": "has another key", "none": "wants a key",
                    "receiver none": "has no key"}[how] in said, said)
             r.says("refused 127.0.0.1")

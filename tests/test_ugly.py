@@ -10,8 +10,9 @@ import stat
 import subprocess
 import time
 
+import harness
 from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info,
-                     main, need, program, record, report, rows, run, same, sane, unchanged)
+                     main, need, program, record, report, rows, run, same, sane, unchanged, wait_until)
 
 
 def ugly(trace, name, *arguments, interval="1", cxx=False, options=(), **how):
@@ -183,15 +184,11 @@ def daemon():
     with Folder() as here:
         plain = run([program("ugly"), "daemonise", here / "plain"])
         watched = record([program("ugly"), "daemonise", here / "watched"], here / "t.mayfly",
-                         "-i", "1", timeout=20)
+                         "-i", "1")
         same((watched.code, watched.out, watched.err), (plain.code, plain.out, plain.err), "daemon")
         sane(here / "t.mayfly", 100)
-        for _ in range(100):
-            if all(os.path.exists(here / f) and os.path.getsize(here / f) == 7
-                   for f in ("plain", "watched")):
-                return
-            time.sleep(0.05)
-        raise AssertionError("the daemon did not live to write its file")
+        wait_until(lambda: all(os.path.exists(here / f) and os.path.getsize(here / f) == 7
+                               for f in ("plain", "watched")), "the daemon's file")
 
 
 # ---- signals over an allocator that allows them ----
@@ -303,6 +300,11 @@ def small_stack():
         sane(here / "t.mayfly", 1)
 
 
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 @case
 def valgrind():
     """Its malloc takes the place of any. What we have mapped must not slow its search for leaks."""
@@ -313,10 +315,13 @@ def valgrind():
                          b"int main(void) { kept = malloc(100); kept = 0; return 3; }\n")
         same(made.code, 0, "compiling")
         command = ["valgrind", "-q", "--leak-check=full", "--error-exitcode=9", here / "p"]
-        plain = run(command)
+        cost, plain = cpu_seconds(), run(command)
+        cost = cpu_seconds() - cost
         same(plain.code, 9, "exit status")
-        watched = run(command, env=environment(LD_PRELOAD=AGENT, MAYFLY="output=" + (here / "%p.spool")),
-                      timeout=25)
+        own_cost = cpu_seconds()
+        watched = run(command, env=environment(LD_PRELOAD=AGENT, MAYFLY="output=" + (here / "%p.spool")))
+        own_cost = cpu_seconds() - own_cost
+        check(own_cost < 20 * cost, "it took", own_cost, "s of CPU time, and without us", cost)
         same((watched.code, watched.out), (plain.code, plain.out), "preloaded by hand")
 
 
@@ -591,7 +596,8 @@ def start_recorder(trace, *command):
 
 def child_of(pid):
     """The recorded program, once it runs."""
-    for _ in range(200):
+    end = time.monotonic() + harness.TIMEOUT
+    while time.monotonic() < end:
         with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
             for child in file.read().split():
                 try:
@@ -612,13 +618,7 @@ def recorder_killed():
         time.sleep(0.3)
         recorder.kill()
         out, _ = recorder.communicate()
-        for _ in range(600):
-            if not os.path.exists("/proc/%d" % child):
-                break
-            time.sleep(0.05)
-        else:
-            os.kill(child, signal.SIGKILL)
-            raise AssertionError("the program hangs without its recorder")
+        wait_until(lambda: not os.path.exists("/proc/%d" % child), "the program's end without its recorder")
         del out
         # What had been read by then is in the other file.
         left = sorted(str(f) for f in here.files())
@@ -636,10 +636,10 @@ def signals_passed_on():
     with Folder() as here:
         for number in (signal.SIGTERM, signal.SIGHUP):
             trace = here / ("%d.mayfly" % number)
-            recorder = start_recorder(trace, "sh", "-c", "echo ready; exec sleep 60")
+            recorder = start_recorder(trace, "sh", "-c", "echo ready; exec sleep 9999")
             recorder.stdout.readline()
             recorder.send_signal(number)
-            recorder.communicate(timeout=20)
+            recorder.communicate(timeout=harness.TIMEOUT)
             code = recorder.returncode
             same(code if code >= 0 else 128 - code, 128 + number, "exit status")
             info(trace)
@@ -649,10 +649,10 @@ def signals_passed_on():
 def interrupted_from_the_terminal():
     """Ctrl-C reaches the whole group: the program ends by it, the trace is written."""
     with Folder() as here:
-        recorder = start_recorder(here / "t.mayfly", "sh", "-c", "echo ready; exec sleep 60")
+        recorder = start_recorder(here / "t.mayfly", "sh", "-c", "echo ready; exec sleep 9999")
         recorder.stdout.readline()
         os.killpg(recorder.pid, signal.SIGINT)
-        recorder.communicate(timeout=20)
+        recorder.communicate(timeout=harness.TIMEOUT)
         code = recorder.returncode
         same(code if code >= 0 else 128 - code, 128 + signal.SIGINT, "exit status")
         info(here / "t.mayfly")
@@ -674,7 +674,7 @@ def read_while_it_runs():
                     seen.append(info(spools[0])["samples"])
             check(seen and seen == sorted(seen), "samples seen while it ran:", seen)
         finally:
-            process.wait(60)
+            process.wait(harness.TIMEOUT)
         facts = sane(here.files()[0], 300000)
         check(facts["samples"] >= seen[-1], facts, seen)
 

@@ -5,12 +5,11 @@ import os
 import subprocess
 import tempfile
 
-from harness import Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE
+from harness import Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE, TIMEOUT
 
 ORACLE = os.path.join(PROGRAMS, "walk_oracle.so")
 PROGRAM = os.path.join(PROGRAMS, "walk_program")
 PLUGINS = [os.path.join(PROGRAMS, "walk_plugin_%d.so" % i) for i in (1, 2)]
-TIMEOUT = 120
 WANTED = 300000
 
 PYTHON_WORK = """

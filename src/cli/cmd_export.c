@@ -317,8 +317,14 @@ static int export(struct export *x, const char *path, const char *output)
 
 static int export_to(struct export *x, const char *path)
 {
-	char *name = x->output ? strdup(x->output) : default_output(path, x->format);
-	int status = name ? export(x, path, name) : cli_error("out of memory");
+	int status;
+	char *name;
+
+	if (x->format->missing)
+		return cli_error("--to %s: this build of mayfly lacks %s", x->format->name,
+				 x->format->missing);
+	name = x->output ? strdup(x->output) : default_output(path, x->format);
+	status = name ? export(x, path, name) : cli_error("out of memory");
 
 	free(name);
 	return status;

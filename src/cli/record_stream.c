@@ -30,6 +30,11 @@ bool read_key_file(struct stream_key *key, const char *path)
 		cli_error("--key: no random numbers can be had here");
 		return false;
 	}
+	if (!stream_keys_supported()) {
+		cli_error("--key: this build of mayfly lacks libsodium; install libsodium-dev and "
+			  "build it again");
+		return false;
+	}
 	switch (stream_key_read(key, path)) {
 	case STREAM_KEY_GOOD:
 		return true;
@@ -66,8 +71,9 @@ bool read_stream_address(struct stream_address *a, const char *text, bool keyed)
 	}
 	if (a->local || keyed)
 		return true;
-	cli_usage("'%s' is not on this machine: that needs a key that both ends have, --key FILE",
-		  text);
+	cli_usage("'%s' is not on this machine: that needs a key that both ends have, %s", text,
+		  stream_keys_supported() ? "--key FILE"
+					  : "and this build of mayfly lacks libsodium for it");
 	return false;
 }
 

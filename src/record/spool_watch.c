@@ -189,7 +189,8 @@ int spool_watch_create(struct spool_watch *w, const char *path, const struct spo
 	int error;
 
 	memset(w, 0, sizeof(*w));
-	w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	/* Like the agent: its stacks and labels are for the owner alone. */
+	w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (w->fd < 0)
 		return errno;
 	error = reserve_range(w->fd, 0, SPOOL_HEADER_BYTES);

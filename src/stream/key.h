@@ -32,7 +32,10 @@ struct stream_keys {
 
 /* To be called once before anything else here. False: this machine gives no random numbers. */
 bool stream_keys_start(void);
+/* False: this build has no libsodium, so no keys. */
+bool stream_keys_supported(void);
 
+/* Up to 256 bytes. */
 void stream_random(void *bytes, size_t size);
 
 enum stream_key_fault {

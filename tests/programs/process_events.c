@@ -492,6 +492,14 @@ static NOINLINE void *reserve(size_t bytes)
 
 /* Of a pool of 40 MiB, 10 in the middle are given back and 6 are moved; of 64 reserved ones, 2 are
  * made a pool in their place. */
+/* The recorder looks at a program from time to time. */
+static void pause_for_looks(void)
+{
+	const char *ms = getenv("PAUSE_MS");
+
+	usleep((ms ? (useconds_t)atoi(ms) : 500) * 1000);
+}
+
 static void stay_mapped(void)
 {
 	char *pool = make_pool(40 * MIB), *range, *moved, *inside;
@@ -504,8 +512,7 @@ static void stay_mapped(void)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	expect(inside == range + 8 * MIB, "mmap");
 	expect(sbrk(5 * (long)MIB) != (void *)-1, "sbrk");
-	/* Somebody has to look. */
-	usleep(500000);
+	pause_for_looks();
 }
 
 #define ZONE 64
@@ -554,7 +561,7 @@ static void map_over(void)
 	for (int i = 1; i < 4; i++)
 		if (count[i])
 			say("owner %s %u\n", names[i], count[i]);
-	usleep(500000); /* somebody has to look */
+	pause_for_looks();
 }
 
 static uint64_t thread_ns(void)
@@ -576,7 +583,7 @@ static void *work(void *milliseconds)
 	pthread_barrier_wait(&all_there);
 	while (thread_ns() < (uint64_t)(intptr_t)milliseconds * 1000000)
 		;
-	usleep(500000); /* somebody has to look */
+	pause_for_looks();
 	say("thread %ld %s %lu\n", (long)syscall(SYS_gettid), name, (unsigned long)thread_ns());
 	return NULL;
 }
@@ -593,7 +600,7 @@ static void threads(void)
 	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
-	usleep(500000);
+	pause_for_looks();
 	while (thread_ns() < 30000000)
 		;
 	say("thread %ld %s %lu\n", (long)syscall(SYS_gettid), "process_events",

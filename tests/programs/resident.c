@@ -24,6 +24,7 @@ static pthread_barrier_t barrier;
 static void say(void)
 {
 	unsigned long size = 0, resident = 0;
+	const char *ms = getenv("PAUSE_MS");
 	FILE *file = fopen("/proc/self/statm", "r");
 
 	if (!file || fscanf(file, "%lu %lu", &size, &resident) != 2)
@@ -34,7 +35,7 @@ static void say(void)
 	/* The agent only looks when something is allocated. */
 	for (int i = 0; i < 14; i++) {
 		free(malloc(MEGABYTE));
-		usleep(50000);
+		usleep(ms ? (useconds_t)atoi(ms) * 100 : 50000);
 	}
 }
 

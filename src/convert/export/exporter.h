@@ -37,6 +37,7 @@ struct export_format {
 	const char *name;   /* as the user says it */
 	const char *suffix; /* of files and folders: ".ctf" */
 	const char *help;
+	const char *missing; /* what this build lacks for it; NULL: nothing */
 	enum export_shape shape;
 	bool text;	      /* fit for a terminal */
 	bool events;	      /* is made of single events, which traces of snapshots do not have */

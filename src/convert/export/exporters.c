@@ -7,6 +7,12 @@
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
 
+#ifdef HAVE_SQLITE
+#define SQLITE_IN_BUILD .convert_at = export_sqlite
+#else
+#define SQLITE_IN_BUILD .missing = "SQLite; install libsqlite3-dev and build it again"
+#endif
+
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
 
 static const struct export_format exports[] = {
@@ -82,7 +88,7 @@ static const struct export_format exports[] = {
      .help = "database of every event: any question is a query",
      .shape = EXPORT_FILE,
      .takes = EXPORT_TAKES_HIDE,
-     .convert_at = export_sqlite},
+     SQLITE_IN_BUILD},
     {.name = "memtrace",
      .suffix = ".ctf",
      .help = "Memtrace, version 2: for its tools and viewer",
