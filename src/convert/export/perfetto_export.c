@@ -23,6 +23,7 @@
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
 #include "convert/export/out.h"
+#include "convert/export/perfetto_fields.h"
 #include "convert/export/perfetto_stacks.h"
 
 #include <inttypes.h>
@@ -46,82 +47,6 @@
 #define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, beside TRACK_COUNTER */
 #define TRACK_LABELLED ((uint64_t)1 << 42) /* and up, beside TRACK_COUNTER */
 #define OWN_CATEGORY   "program"	   /* of what the program defined itself */
-
-enum { TRACE_PACKET = 1 };
-enum { /* TracePacket */
-       PACKET_CLOCKS = 6,
-       PACKET_TIME = 8,
-       PACKET_SEQUENCE = 10,
-       PACKET_TRACK_EVENT = 11,
-       PACKET_INTERNED = 12,
-       PACKET_FLAGS = 13,
-       PACKET_PROFILE = 37,
-       PACKET_TRACK = 60,
-};
-enum { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
-enum { SNAPSHOT_CLOCK = 1, CLOCK_ID = 1, CLOCK_TIME = 2 };
-enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_COARSE = 4, BOOTTIME = 6 };
-enum { /* TrackDescriptor */
-       TRACK_UUID = 1,
-       TRACK_NAME = 2,
-       TRACK_OF_PROCESS = 3,
-       TRACK_OF_THREAD = 4,
-       TRACK_PARENT = 5,
-       TRACK_OF_COUNTER = 8,
-};
-enum { PROCESS_PID = 1, PROCESS_COMMAND = 2, PROCESS_NAME = 6 };
-enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
-enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
-enum { UNIT_NS = 1, UNIT_COUNT = 2, UNIT_BYTES = 3 };
-enum { /* TrackEvent */
-       EVENT_CATEGORY_IID = 3,
-       EVENT_ANNOTATION = 4,
-       EVENT_TYPE = 9,
-       EVENT_NAME_IID = 10,
-       EVENT_TRACK = 11,
-       EVENT_CATEGORY = 22,
-       EVENT_NAME = 23,
-       EVENT_COUNTER = 30,
-       EVENT_DOUBLE_COUNTER = 44,
-       EVENT_FLOW = 47,
-       EVENT_LAST_FLOW = 48,
-       EVENT_STACK = 56,
-};
-enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
-enum {
-	ANNOTATION_NAME_IID = 1,
-	ANNOTATION_BOOL = 2,
-	ANNOTATION_UNSIGNED = 3,
-	ANNOTATION_SIGNED = 4,
-	ANNOTATION_DOUBLE = 5,
-	ANNOTATION_TEXT = 6,
-	ANNOTATION_POINTER = 7,
-	ANNOTATION_NAME = 10,
-	ANNOTATION_DICT = 11,
-};
-enum { /* InternedData, beside those of stacks */
-       DATA_CATEGORIES = 1,
-       DATA_EVENT_NAMES = 2,
-       DATA_ANNOTATION_NAMES = 3,
-};
-enum { STRING_IID = 1, STRING_STR = 2 };
-enum { PROFILE_DUMPS = 5, PROFILE_CONTINUED = 6, PROFILE_INDEX = 7 };
-enum { /* ProcessHeapSamples */
-       DUMP_PID = 1,
-       DUMP_SAMPLE = 2,
-       DUMP_FROM_STARTUP = 3,
-       DUMP_TIME = 9,
-       DUMP_HEAP = 11,
-       DUMP_INTERVAL = 12,
-       DUMP_FIRST_INTERVAL = 13,
-};
-enum {
-	SAMPLE_STACK = 1,
-	SAMPLE_ALLOCATED = 2,
-	SAMPLE_FREED = 3,
-	SAMPLE_ALLOCS = 5,
-	SAMPLE_FREES = 6
-};
 
 /* What a stack had at the dump before. */
 struct dumped {

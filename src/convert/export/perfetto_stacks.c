@@ -1,37 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks in Perfetto's traces. Field numbers: protos/perfetto/trace/interned_data and profiling. */
+/* Stacks in Perfetto's traces: see perfetto_stacks.h. */
 #include "convert/export/perfetto_stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { /* InternedData */
-       DATA_FUNCTION_NAMES = 5,
-       DATA_FRAMES = 6,
-       DATA_CALLSTACKS = 7,
-       DATA_BUILD_IDS = 16,
-       DATA_MAPPING_PATHS = 17,
-       DATA_SOURCE_PATHS = 18,
-       DATA_MAPPINGS = 19,
-};
-enum { STRING_IID = 1, STRING_STR = 2 };
-enum { /* Mapping */
-       MAPPING_IID = 1,
-       MAPPING_BUILD_ID = 2,
-       MAPPING_START = 4,
-       MAPPING_END = 5,
-       MAPPING_LOAD_BIAS = 6,
-       MAPPING_PATH = 7,
-};
-enum { /* Frame */
-       FRAME_IID = 1,
-       FRAME_FUNCTION = 2,
-       FRAME_MAPPING = 3,
-       FRAME_PC = 4,
-       FRAME_SOURCE = 5,
-       FRAME_LINE = 6,
-};
-enum { CALLSTACK_IID = 1, CALLSTACK_FRAMES = 2 };
+#include "convert/export/perfetto_fields.h"
 
 static bool take_bit(uint8_t *bits, size_t i)
 {
