@@ -14,22 +14,22 @@
 #include <stdlib.h>
 
 /* What mayfly_churn_free frees. */
-struct answer {
+struct churn_answer {
 	struct mayfly_churn churn;    /* first: the caller's pointer is to it */
 	struct mayfly_result *result; /* the rows point into it */
 	struct mayfly_row *row;
 	double *mean_live;
 };
 
-struct run {
+struct churn_run {
 	struct query_state *s;
-	struct answer *a;
+	struct churn_answer *a;
 	struct shown shown;
 	double *sum; /* [rows + 1] bytes times ns, of rows and of the others */
 	double total;
 };
 
-static double bytes_of(const struct run *r, const struct cursor_block *b)
+static double bytes_of(const struct churn_run *r, const struct cursor_block *b)
 {
 	double bytes = (double)b->size, blocks;
 
@@ -40,7 +40,7 @@ static double bytes_of(const struct run *r, const struct cursor_block *b)
 	return bytes;
 }
 
-static void take_block(struct run *r, const struct cursor_block *b, struct fate fate)
+static void churn_take_block(struct churn_run *r, const struct cursor_block *b, struct fate fate)
 {
 	const struct mayfly_query *q = r->s->query;
 	int64_t from_ns = r->a->churn.from_ns, to_ns = r->a->churn.to_ns;
@@ -61,7 +61,7 @@ static void take_block(struct run *r, const struct cursor_block *b, struct fate 
 		r->sum[r->shown.cell[list].row] += sum;
 }
 
-static void take_batch(struct run *r, const struct cursor_batch *b)
+static void churn_take_batch(struct churn_run *r, const struct cursor_batch *b)
 {
 	size_t freed = 0;
 
@@ -70,18 +70,19 @@ static void take_batch(struct run *r, const struct cursor_batch *b)
 
 		if (!b->e.is_free[i])
 			continue;
-		take_block(r, block, query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]));
+		churn_take_block(r, block,
+				 query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]));
 		freed++;
 	}
 }
 
-static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+static void churn_take_live(void *context, uint64_t number, const struct cursor_block *block)
 {
 	(void)number;
-	take_block(context, block, NEVER_FREED);
+	churn_take_block(context, block, NEVER_FREED);
 }
 
-static bool take_events(struct run *r)
+static bool churn_take_events(struct churn_run *r)
 {
 	bool fates = query_asks_fate(r->s);
 	struct mayfly_cursor *cursor;
@@ -93,17 +94,17 @@ static bool take_events(struct run *r)
 	cursor_start_at(cursor, query_first_chunk(r->s));
 	/* What lives on after the window counts up to its end, whatever becomes of it. */
 	while ((more = cursor_next_batch(cursor, &batch)) == 1) {
-		take_batch(r, &batch);
+		churn_take_batch(r, &batch);
 		if (!fates && batch.chunk->from_ns >= r->a->churn.to_ns)
 			break;
 	}
 	if (more >= 0)
-		cursor_live(cursor, take_live, r);
+		cursor_live(cursor, churn_take_live, r);
 	mayfly_cursor_close(cursor);
 	return more >= 0 || query_fail(r->s, more);
 }
 
-static bool make_answer(struct run *r, size_t rows)
+static bool make_answer(struct churn_run *r, size_t rows)
 {
 	struct mayfly_churn *c = &r->a->churn;
 	double time = (double)(c->to_ns - c->from_ns);
@@ -111,7 +112,7 @@ static bool make_answer(struct run *r, size_t rows)
 	r->sum = query_zeroed(r->s, rows + 1, sizeof(*r->sum));
 	c->row = r->a->row = query_shown_rows(r->s, r->a->result, rows);
 	c->mean_live = r->a->mean_live = query_zeroed(r->s, rows + 1, sizeof(*c->mean_live));
-	if (r->s->error || !take_events(r))
+	if (r->s->error || !churn_take_events(r))
 		return false;
 	for (size_t i = 0; i <= rows; i++)
 		r->a->mean_live[i] = r->sum[i] / time;
@@ -121,7 +122,7 @@ static bool make_answer(struct run *r, size_t rows)
 	return true;
 }
 
-static bool run_churn(struct run *r, const struct mayfly_trace *trace,
+static bool run_churn(struct churn_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query, size_t rows)
 {
 	r->a->result = query_answer(r->s, trace, query);
@@ -140,7 +141,7 @@ int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query
 	int64_t end = mayfly_trace_info(trace)->duration_ns;
 	struct mayfly_query q = *query;
 	struct query_state s = {0};
-	struct run r = {.s = &s};
+	struct churn_run r = {.s = &s};
 
 	q.metric = MAYFLY_ALLOCATED;
 	if (q.to_ns < end)
@@ -165,7 +166,7 @@ int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query
 
 void mayfly_churn_free(struct mayfly_churn *churn)
 {
-	struct answer *a = (struct answer *)churn;
+	struct churn_answer *a = (struct churn_answer *)churn;
 
 	if (!a)
 		return;

@@ -129,8 +129,8 @@ static const struct mayfly_estimate *estimate_of(const struct mayfly_row *row, b
 	return !row ? &result->nothing : total ? &row->total : &row->self;
 }
 
-static bool add_row(struct trace_diff *d, const struct mayfly_row *before,
-		    const struct mayfly_row *after, bool total, struct diff_per per)
+static bool diff_add_row(struct trace_diff *d, const struct mayfly_row *before,
+			 const struct mayfly_row *after, bool total, struct diff_per per)
 {
 	const struct mayfly_estimate *a = estimate_of(before, total, d->before);
 	const struct mayfly_estimate *b = estimate_of(after, total, d->after);
@@ -147,7 +147,8 @@ static bool add_row(struct trace_diff *d, const struct mayfly_row *before,
 	return true;
 }
 
-static bool make_rows(struct trace_diff *d, const size_t *pair, bool total, struct diff_per per)
+static bool diff_make_rows(struct trace_diff *d, const size_t *pair, bool total,
+			   struct diff_per per)
 {
 	size_t most = d->before->rows + d->after->rows;
 	bool *taken = calloc(d->after->rows + 1, sizeof(*taken));
@@ -164,11 +165,11 @@ static bool make_rows(struct trace_diff *d, const size_t *pair, bool total, stru
 			after = &d->after->row[pair[i]];
 			taken[pair[i]] = true;
 		}
-		add_row(d, &d->before->row[i], after, total, per);
+		diff_add_row(d, &d->before->row[i], after, total, per);
 	}
 	for (size_t i = 0; i < d->after->rows; i++)
 		if (!taken[i])
-			add_row(d, NULL, &d->after->row[i], total, per);
+			diff_add_row(d, NULL, &d->after->row[i], total, per);
 	free(taken);
 	return true;
 }
@@ -216,7 +217,7 @@ static double near_end(const struct diff_figure *f)
 	return f->change > 0 ? f->low : -f->high;
 }
 
-static int compare_rows(const void *x, const void *y)
+static int diff_compare_rows(const void *x, const void *y)
 {
 	const struct diff_row *a = x, *b = y;
 	double first, second;
@@ -274,7 +275,8 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 {
 	const struct mayfly_estimate *a = &d->before->total, *b = &d->after->total;
 	size_t *pair = diff_align(before, d->before, after, d->after, query->by);
-	bool done = pair && make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) && adjust(d);
+	bool done =
+	    pair && diff_make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) && adjust(d);
 
 	free(pair);
 	if (!done)
@@ -283,7 +285,7 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
 	if (is_blind(before, after))
 		forget_verdicts(d);
-	qsort(d->row, d->rows, sizeof(*d->row), compare_rows);
+	qsort(d->row, d->rows, sizeof(*d->row), diff_compare_rows);
 	return 0;
 }
 

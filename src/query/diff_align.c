@@ -348,8 +348,8 @@ static int compare_numbered(const void *x, const void *y)
 }
 
 /* Rows that have no pair, by number. */
-static struct numbered *sort_rows(const uint32_t *number, const bool *taken, size_t rows,
-				  size_t *count)
+static struct numbered *diff_align_sort_rows(const uint32_t *number, const bool *taken, size_t rows,
+					     size_t *count)
 {
 	struct numbered *n = malloc((rows + 1) * sizeof(*n));
 
@@ -411,7 +411,7 @@ struct taken {
 	bool *before, *after;
 };
 
-static void join(struct align *a, struct taken *t, size_t before, size_t after)
+static void diff_align_join(struct align *a, struct taken *t, size_t before, size_t after)
 {
 	a->pair[before] = after;
 	t->before[before] = t->after[after] = true;
@@ -441,7 +441,7 @@ static bool join_nearest(struct align *a, struct taken *t, const struct numbered
 	qsort(c, count, sizeof(*c), compare_candidates);
 	for (size_t i = 0; i < count; i++)
 		if (!t->before[c[i].before] && !t->after[c[i].after])
-			join(a, t, c[i].before, c[i].after);
+			diff_align_join(a, t, c[i].before, c[i].after);
 	free(c);
 	return true;
 }
@@ -450,8 +450,8 @@ static bool join_equal(struct align *a, struct taken *t, const uint32_t *before,
 		       const uint32_t *after, bool nearest)
 {
 	size_t nb, nf, i = 0, k = 0;
-	struct numbered *b = sort_rows(before, t->before, a->before.result->rows, &nb);
-	struct numbered *f = sort_rows(after, t->after, a->after.result->rows, &nf);
+	struct numbered *b = diff_align_sort_rows(before, t->before, a->before.result->rows, &nb);
+	struct numbered *f = diff_align_sort_rows(after, t->after, a->after.result->rows, &nf);
 	bool done = b && f;
 
 	while (done && i < nb && k < nf) {
@@ -461,7 +461,7 @@ static bool join_equal(struct align *a, struct taken *t, const uint32_t *before,
 		if (x == y && nearest)
 			done = join_nearest(a, t, &b[i], ni, &f[k], nk);
 		for (size_t n = 0; x == y && !nearest && n < ni && n < nk; n++)
-			join(a, t, b[i + n].row, f[k + n].row);
+			diff_align_join(a, t, b[i + n].row, f[k + n].row);
 		if (x <= y)
 			i += ni;
 		if (x >= y)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* What mayfly_histogram_free frees. */
-struct answer {
+struct histogram_answer {
 	struct mayfly_histogram histogram; /* first: the caller's pointer is to it */
 	struct mayfly_result *result;	   /* the rows point into it */
 	struct mayfly_row *row;
@@ -23,9 +23,9 @@ struct answer {
 	struct mayfly_estimate *cell;
 };
 
-struct run {
+struct histogram_run {
 	struct query_state ranking, cells; /* the first question, and the second */
-	struct answer *a;
+	struct histogram_answer *a;
 	struct shown shown;
 	size_t rows; /* without the one for the others */
 	uint32_t *site_of;
@@ -35,7 +35,7 @@ struct run {
 };
 
 /* The list of a slot's rows has the number of its first cell; the last site is of no row. */
-static bool make_sites(struct run *r)
+static bool make_sites(struct histogram_run *r)
 {
 	struct query_state *s = &r->ranking;
 
@@ -48,7 +48,7 @@ static bool make_sites(struct run *r)
 	return true;
 }
 
-static void add_to_rows(struct run *r, size_t site, size_t class, const struct tally *t)
+static void add_to_rows(struct histogram_run *r, size_t site, size_t class, const struct tally *t)
 {
 	uint32_t list = site < r->shown.cells ? (uint32_t)site : NONE;
 
@@ -58,7 +58,7 @@ static void add_to_rows(struct run *r, size_t site, size_t class, const struct t
 		tally_merge(&r->tally[r->shown.cell[list].row * r->classes + class], t);
 }
 
-static bool sum_cells(struct run *r, const struct mayfly_trace *trace,
+static bool sum_cells(struct histogram_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query)
 {
 	struct query_state *s = &r->cells;
@@ -81,7 +81,7 @@ static bool sum_cells(struct run *r, const struct mayfly_trace *trace,
 	return r->tally != NULL;
 }
 
-static bool is_empty(const struct run *r, size_t class)
+static bool histogram_is_empty(const struct histogram_run *r, size_t class)
 {
 	for (size_t row = 0; row <= r->rows; row++) {
 		const struct tally *t = &r->tally[row * r->classes + class];
@@ -93,31 +93,31 @@ static bool is_empty(const struct run *r, size_t class)
 }
 
 /* From the first class with a block to the last one, and what is never freed beside these. */
-static size_t choose_classes(struct run *r, enum mayfly_by by)
+static size_t choose_classes(struct histogram_run *r, enum mayfly_by by)
 {
 	size_t first = 0, end = r->classes, count = 0, last = r->classes;
 
 	if (by == MAYFLY_BY_LIFETIME)
 		end = --last;
-	while (end > 0 && is_empty(r, end - 1))
+	while (end > 0 && histogram_is_empty(r, end - 1))
 		end--;
-	while (first < end && is_empty(r, first))
+	while (first < end && histogram_is_empty(r, first))
 		first++;
 	for (size_t i = first; i < end; i++)
 		r->kept[count++] = (uint32_t)i;
-	if (last < r->classes && !is_empty(r, last))
+	if (last < r->classes && !histogram_is_empty(r, last))
 		r->kept[count++] = (uint32_t)last;
 	return count;
 }
 
 /* What is unseen of a class depends on its sizes. */
-static uint64_t unseen(const struct run *r, enum mayfly_by by, const struct group *class)
+static uint64_t unseen(const struct histogram_run *r, enum mayfly_by by, const struct group *class)
 {
 	return query_unseen_interval(&r->cells,
 				     by == MAYFLY_BY_SIZE ? (uint64_t) class->low + 1 : 0);
 }
 
-static bool fill_answer(struct run *r, enum mayfly_by by)
+static bool fill_answer(struct histogram_run *r, enum mayfly_by by)
 {
 	struct query_state *s = &r->ranking;
 	struct mayfly_histogram *h = &r->a->histogram;
@@ -147,7 +147,7 @@ static bool fill_answer(struct run *r, enum mayfly_by by)
 	return true;
 }
 
-static bool run_histogram(struct run *r, const struct mayfly_trace *trace,
+static bool run_histogram(struct histogram_run *r, const struct mayfly_trace *trace,
 			  const struct mayfly_query *query, enum mayfly_by by, size_t rows)
 {
 	struct query_state *s = &r->ranking;
@@ -166,7 +166,7 @@ static bool run_histogram(struct run *r, const struct mayfly_trace *trace,
 int mayfly_histogram_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 			 enum mayfly_by classes, size_t rows, struct mayfly_histogram **histogram)
 {
-	struct run r = {0};
+	struct histogram_run r = {0};
 	int error;
 
 	if (classes != MAYFLY_BY_SIZE && classes != MAYFLY_BY_LIFETIME)
@@ -191,7 +191,7 @@ int mayfly_histogram_run(const struct mayfly_trace *trace, const struct mayfly_q
 
 void mayfly_histogram_free(struct mayfly_histogram *histogram)
 {
-	struct answer *a = (struct answer *)histogram;
+	struct histogram_answer *a = (struct histogram_answer *)histogram;
 
 	if (!a)
 		return;

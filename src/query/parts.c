@@ -23,7 +23,7 @@ static void add_part(struct parts_totals *totals, const struct sums_part *part)
 	totals->temp_bytes += sum(part->temp_bytes, part->nodes);
 }
 
-static void look(struct parts_view *view, const struct sums_part *part, uint64_t *largest)
+static void parts_look(struct parts_view *view, const struct sums_part *part, uint64_t *largest)
 {
 	uint64_t live;
 
@@ -91,7 +91,7 @@ int parts_scan(const struct mayfly_trace *trace, struct parts_view *view)
 	if (more)
 		return more;
 	while ((more = sums_cursor_next(cursor, &part)) == 1)
-		look(view, &part, &largest);
+		parts_look(view, &part, &largest);
 	sums_cursor_close(cursor);
 	return more;
 }

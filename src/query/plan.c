@@ -126,7 +126,7 @@ static void live_free(struct live_set *l)
 
 /* ---- passes 1 and 2: the peak ---- */
 
-static int find_peak(const struct mayfly_trace *trace, struct plan *plan, uint64_t *peak_event)
+static int plan_find_peak(const struct mayfly_trace *trace, struct plan *plan, uint64_t *peak_event)
 {
 	uint64_t events = 0, live = 0, live_blocks = 0;
 	struct mayfly_cursor *cursor;
@@ -228,7 +228,7 @@ static const struct mayfly_location *location(const struct mayfly_frame *frame, 
 	return frame->locations ? &frame->location[index] : &unknown_location;
 }
 
-static bool is_hidden(const struct row_finder *f, size_t frame, size_t index)
+static bool plan_is_hidden(const struct row_finder *f, size_t frame, size_t index)
 {
 	return f->hidden[f->first_location[frame] + index];
 }
@@ -322,7 +322,7 @@ static struct frame_rows rows_of_frame(const struct row_finder *f, size_t index)
 	for (size_t i = 0; i < locations(frame); i++) {
 		uint32_t rows;
 
-		if (is_hidden(f, index, i)) {
+		if (plan_is_hidden(f, index, i)) {
 			found.hidden = true;
 			continue;
 		}
@@ -401,7 +401,7 @@ static size_t follow_frame(const struct row_finder *f, const struct mayfly_row *
 		return at;
 	count = frame->kind == MAYFLY_FRAME_CODE ? locations(frame) : 1;
 	for (size_t i = 0; i < count; i++) {
-		if (is_hidden(f, index, i))
+		if (plan_is_hidden(f, index, i))
 			continue;
 		if (at >= row->stack_length || !same_place(f, &row->stack[at], frame, i))
 			return SIZE_MAX;
@@ -659,7 +659,7 @@ static uint32_t class_of(const struct sums *s, const struct mayfly_event *e)
 	return (uint32_t)((caller << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56) % CLASSES;
 }
 
-static int add_block(struct sums *s, const struct mayfly_event *e, uint32_t domains)
+static int plan_add_block(struct sums *s, const struct mayfly_event *e, uint32_t domains)
 {
 	struct thread *t;
 	struct line **class;
@@ -703,7 +703,7 @@ static int add_blocks(struct sums *s, const struct row_finder *f, const struct l
 		domains |= rows << DOMAIN_ROWS;
 		for (; rows; rows &= rows - 1)
 			plan->row_bytes[__builtin_ctz(rows)] += e.size;
-		more = add_block(s, &e, domains);
+		more = plan_add_block(s, &e, domains);
 		if (more)
 			break;
 	}
@@ -816,7 +816,7 @@ int plan_make(const struct mayfly_trace *trace, const struct mayfly_query *query
 	if (info->mode != MAYFLY_EXACT || info->thinned || info->snapshot_ns)
 		return MAYFLY_E_ABSENT;
 	finder.rows = plan->rows = rows_that_count(query, result);
-	status = find_peak(trace, plan, &peak_event);
+	status = plan_find_peak(trace, plan, &peak_event);
 	if (!status)
 		status = find_live(trace, peak_event, &live);
 	if (!status)

@@ -82,7 +82,7 @@ struct verdicts {
 	size_t text_room;
 };
 
-static bool ask(struct query_state *s, struct verdicts *v, const struct mayfly_label *label)
+static bool labels_ask(struct query_state *s, struct verdicts *v, const struct mayfly_label *label)
 {
 	const struct mayfly_match *match = &s->query->label;
 	size_t key = strlen(label->key), value = strlen(label->value);
@@ -105,7 +105,7 @@ static bool label_matches(struct query_state *s, struct verdicts *v,
 	if (number == NONE || !array_reserve(&v->verdict, &v->room, number, 1))
 		return query_fail(s, MAYFLY_E_MEMORY);
 	if (fresh)
-		v->verdict[number] = ask(s, v, label);
+		v->verdict[number] = labels_ask(s, v, label);
 	return v->verdict[number];
 }
 

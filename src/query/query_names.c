@@ -242,7 +242,7 @@ bool query_frames_begin(struct query_state *s)
 	return true;
 }
 
-static bool make_frame(struct query_state *s, struct frame_spots *f, uint32_t index)
+static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint32_t index)
 {
 	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
 
@@ -271,7 +271,7 @@ const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index
 
 	if (index >= s->info->frames)
 		return &nothing;
-	if (s->frame[index].first == NONE && !make_frame(s, &s->frame[index], index))
+	if (s->frame[index].first == NONE && !names_make_frame(s, &s->frame[index], index))
 		return NULL;
 	return &s->frame[index];
 }

@@ -9,7 +9,7 @@
 #define MAX_STACK_PLACES (4u << 20)
 
 /* What mayfly_result_free frees. */
-struct answer {
+struct rows_answer {
 	struct mayfly_result result; /* first: the caller's pointer is to it */
 	struct mayfly_row *row;
 	struct mayfly_place *place;
@@ -45,7 +45,7 @@ static struct mayfly_place group_place(const struct query_state *s, const struct
 }
 
 /* Whether no block counts for the group, or for what it calls. */
-static bool is_empty(const struct query_state *s, size_t group)
+static bool rows_is_empty(const struct query_state *s, size_t group)
 {
 	struct tally t = query_tally(s, &s->group_sums, 2 * group + 1);
 
@@ -106,17 +106,17 @@ static bool ranking_begin(struct ranking *r, size_t rows)
 	return (r->row && r->source) || query_fail(r->s, MAYFLY_E_MEMORY);
 }
 
-static bool make_rows(struct ranking *r)
+static bool rows_make_rows(struct ranking *r)
 {
 	struct query_state *s = r->s;
 	size_t rows = 0;
 
 	for (size_t i = 0; i < s->group_key.count; i++)
-		rows += !is_empty(s, i);
+		rows += !rows_is_empty(s, i);
 	if (!ranking_begin(r, rows))
 		return false;
 	for (size_t i = 0; i < s->group_key.count; i++) {
-		if (is_empty(s, i))
+		if (rows_is_empty(s, i))
 			continue;
 		make_row(s, &r->row[r->rows], i);
 		r->source[r->rows++] = (uint32_t)i;
@@ -158,7 +158,8 @@ static struct stack_order order_of(const struct query_state *s, size_t i)
 
 /* Puts an item into a heap of `count` others that has the last one of the order on top, from a
  * place that is free. */
-static void sift_down(struct stack_order *heap, size_t count, size_t at, struct stack_order item)
+static void rows_sift_down(struct stack_order *heap, size_t count, size_t at,
+			   struct stack_order item)
 {
 	for (;;) {
 		size_t child = 2 * at + 1;
@@ -184,12 +185,12 @@ static struct stack_order *order_stacks(struct query_state *s, size_t rows)
 		order[i] = order_of(s, i);
 	if (rows < s->stacks)
 		for (size_t i = rows / 2; i-- > 0;)
-			sift_down(order, rows, i, order[i]);
+			rows_sift_down(order, rows, i, order[i]);
 	for (size_t i = rows; i < s->stacks; i++) {
 		struct stack_order item = order_of(s, i);
 
 		if (compare_stacks(&item, &order[0]) < 0)
-			sift_down(order, rows, 0, item);
+			rows_sift_down(order, rows, 0, item);
 	}
 	qsort(order, rows, sizeof(*order), compare_stacks);
 	return order;
@@ -271,7 +272,7 @@ struct row_order {
 	uint32_t row;
 };
 
-static int compare_rows(const void *x, const void *y)
+static int rows_compare_rows(const void *x, const void *y)
 {
 	const struct ranking *r = ((const struct row_order *)x)->ranking;
 	uint32_t i = ((const struct row_order *)x)->row, k = ((const struct row_order *)y)->row;
@@ -313,7 +314,7 @@ static void put_in_order(struct ranking *r, struct row_order *order)
 	}
 }
 
-static bool sort_rows(struct ranking *r)
+static bool rows_sort_rows(struct ranking *r)
 {
 	struct row_order *order = malloc((r->rows + 1) * sizeof(*order));
 	uint32_t *ranked = malloc((r->rows + 1) * sizeof(*ranked));
@@ -325,7 +326,7 @@ static bool sort_rows(struct ranking *r)
 	}
 	for (size_t i = 0; i < r->rows; i++)
 		order[i] = (struct row_order){r, (uint32_t)i};
-	qsort(order, r->rows, sizeof(*order), compare_rows);
+	qsort(order, r->rows, sizeof(*order), rows_compare_rows);
 	for (size_t i = 0; i < r->rows; i++)
 		ranked[i] = r->source[order[i].row];
 	put_in_order(r, order);
@@ -384,7 +385,7 @@ static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint
 	return count;
 }
 
-static bool make_stacks(struct query_state *s, struct answer *a)
+static bool make_stacks(struct query_state *s, struct rows_answer *a)
 {
 	size_t rows = a->result.rows, places = 0, limit = SIZE_MAX;
 
@@ -408,7 +409,7 @@ static bool make_stacks(struct query_state *s, struct answer *a)
 }
 
 /* An unknown function's row has its frame as a stack of one. */
-static bool make_addresses(struct query_state *s, struct answer *a)
+static bool make_addresses(struct query_state *s, struct rows_answer *a)
 {
 	a->place = malloc((a->result.rows + 1) * sizeof(*a->place));
 	if (!a->place)
@@ -443,14 +444,14 @@ int64_t query_answer_time(const struct query_state *s)
 struct mayfly_result *query_make_result(struct query_state *s)
 {
 	bool stacks = s->query->by == MAYFLY_BY_STACK;
-	struct answer *a = query_zeroed(s, 1, sizeof(*a));
+	struct rows_answer *a = query_zeroed(s, 1, sizeof(*a));
 	struct ranking r = {.s = s};
 	struct tally all, none = {0};
 	bool done;
 
 	if (!a)
 		return NULL;
-	done = stacks ? make_stack_rows(&r) : make_rows(&r) && sort_rows(&r);
+	done = stacks ? make_stack_rows(&r) : rows_make_rows(&r) && rows_sort_rows(&r);
 	free(r.source);
 	a->row = r.row;
 	a->result.row = r.row;
@@ -469,7 +470,7 @@ struct mayfly_result *query_make_result(struct query_state *s)
 
 void mayfly_result_free(struct mayfly_result *result)
 {
-	struct answer *a = (struct answer *)result;
+	struct rows_answer *a = (struct rows_answer *)result;
 
 	if (!a)
 		return;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t row_of(const struct shown *r, uint32_t source)
+static uint32_t shown_row_of(const struct shown *r, uint32_t source)
 {
 	return source < r->sources ? r->row_of[source] : NONE;
 }
@@ -50,7 +50,7 @@ static bool list_way(struct tree_walk *w, struct lists *lists)
 			hash = query_push(hash, source);
 			source = query_find_stack(s, hash);
 		}
-		if (!extend(s, lists->r, &list, row_of(lists->r, source)))
+		if (!extend(s, lists->r, &list, shown_row_of(lists->r, source)))
 			return false;
 	}
 	lists->way[w->depth] = list;
@@ -70,7 +70,7 @@ static bool list_node(struct tree_walk *w)
 		*list = lists->way[w->depth];
 		return true;
 	}
-	*list = row_of(r, source);
+	*list = shown_row_of(r, source);
 	return true;
 }
 
@@ -95,7 +95,7 @@ static bool list_others(struct query_state *s, struct shown *shown)
 		group = query_slot_group(s, (uint32_t)i);
 		if (group == NONE)
 			return false;
-		shown->head[i] = row_of(shown, group);
+		shown->head[i] = shown_row_of(shown, group);
 	}
 	return true;
 }

@@ -398,7 +398,7 @@ struct gather {
 	bool past;     /* the moment has passed */
 };
 
-static bool add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
+static bool sums_add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
 {
 	uint32_t slot = query_slot(g->s, b, fate);
 	struct tally *t;
@@ -430,10 +430,10 @@ static bool add_forever(struct gather *g, const struct cursor_block *b)
 {
 	if (!g->forever || !is_kept(g, b))
 		return true;
-	return add_block(g, b, NEVER_FREED);
+	return sums_add_block(g, b, NEVER_FREED);
 }
 
-static bool take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
+static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
 {
 	double interval =
 	    trace_interval(g->s->trace, b->e.alloc_flags[alloc], b->e.interval_log2[alloc]);
@@ -476,7 +476,8 @@ static bool take_back(struct gather *g, const struct cursor_block *b)
 	return true;
 }
 
-static bool take_free(struct gather *g, const struct cursor_batch *b, size_t freed, int64_t time_ns)
+static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_t freed,
+			   int64_t time_ns)
 {
 	const struct mayfly_query *q = g->s->query;
 	const struct cursor_block *block = &b->freed[freed];
@@ -490,7 +491,7 @@ static bool take_free(struct gather *g, const struct cursor_batch *b, size_t fre
 	if (back && !take_back(g, block))
 		return false;
 	fate = query_fate(block, time_ns, b->e.free_thread[freed]);
-	return !counts || !query_lifetime_fits(q, fate.lifetime) || add_block(g, block, fate);
+	return !counts || !query_lifetime_fits(q, fate.lifetime) || sums_add_block(g, block, fate);
 }
 
 /* How many events of the batch there are up to the asked moment. */
@@ -526,7 +527,7 @@ static bool is_done(const struct gather *g)
 	return g->past && g->s->exact && !g->fates;
 }
 
-static bool take_batch(struct gather *g, const struct cursor_batch *b)
+static bool sums_take_batch(struct gather *g, const struct cursor_batch *b)
 {
 	size_t alloc = 0, freed = 0, before = events_before(g, b);
 
@@ -536,12 +537,12 @@ static bool take_batch(struct gather *g, const struct cursor_batch *b)
 		if (is_done(g))
 			break;
 		if (b->e.is_free[i]) {
-			if (!take_free(g, b, freed, b->e.time_ns[i]))
+			if (!sums_take_free(g, b, freed, b->e.time_ns[i]))
 				return false;
 			freed++;
 		} else {
 			g->samples += !g->past;
-			if (!take_alloc(g, b, alloc))
+			if (!sums_take_alloc(g, b, alloc))
 				return false;
 			alloc++;
 		}
@@ -550,7 +551,7 @@ static bool take_batch(struct gather *g, const struct cursor_batch *b)
 	return true;
 }
 
-static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+static void sums_take_live(void *context, uint64_t number, const struct cursor_block *block)
 {
 	struct gather *g = context;
 
@@ -593,7 +594,7 @@ static bool is_behind_window(const struct gather *g, const struct trace_chunk *c
 	       chunk->to_ns >= g->s->query->to_ns;
 }
 
-static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
+static bool sums_take_events(struct gather *g, struct mayfly_cursor *cursor)
 {
 	struct cursor_batch batch;
 	int more = start_in_window(g, cursor);
@@ -601,7 +602,7 @@ static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
 	if (more)
 		return query_fail(g->s, more);
 	while (!is_done(g) && (more = cursor_next_batch(cursor, &batch)) == 1) {
-		if (!take_batch(g, &batch))
+		if (!sums_take_batch(g, &batch))
 			return false;
 		if (is_behind_window(g, batch.chunk))
 			break;
@@ -609,7 +610,7 @@ static bool take_events(struct gather *g, struct mayfly_cursor *cursor)
 	if (more < 0)
 		return query_fail(g->s, more);
 	if (!g->at_once)
-		cursor_live(cursor, take_live, g);
+		cursor_live(cursor, sums_take_live, g);
 	return !g->s->error;
 }
 
@@ -626,13 +627,13 @@ static bool sum_events(struct query_state *s)
 	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
 	g.all_kept = keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
-	done = take_events(&g, cursor);
+	done = sums_take_events(&g, cursor);
 	mayfly_cursor_close(cursor);
 	return done;
 }
 
 /* The moment when the estimate of all live bytes is largest. Filters do not move it. */
-static bool find_peak(struct query_state *s)
+static bool query_sums_find_peak(struct query_state *s)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -775,7 +776,7 @@ static bool gather(struct query_state *s)
 	if (!query_at_peak(s->query))
 		return sum_events(s);
 	if (!s->exact || !has_parts)
-		return find_peak(s) && sum_events(s);
+		return query_sums_find_peak(s) && sum_events(s);
 	error = parts_find_peak(s->trace, &peak);
 	if (error)
 		return query_fail(s, error);

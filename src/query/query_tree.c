@@ -121,7 +121,7 @@ static void free_routes(struct routes *r)
 	free(r->step);
 }
 
-static bool enter(struct tree_walk *w, uint32_t node)
+static bool tree_enter(struct tree_walk *w, uint32_t node)
 {
 	struct query_state *s = w->s;
 	const struct level *parent = &w->level[w->depth];
@@ -183,7 +183,7 @@ static bool go_down(struct tree_walk *w, struct routes *r, size_t *at, uint32_t 
 	    !array_reserve(&r->step, &r->steps, *at, sizeof(*r->step)))
 		return query_fail(w->s, MAYFLY_E_MEMORY);
 	for (uint32_t node = first; node <= last; node++)
-		if (!enter(w, node))
+		if (!tree_enter(w, node))
 			return false;
 	r->step[*at] = (struct step){.chain = chain};
 	come_to(r, &r->step[(*at)++], last);
@@ -273,7 +273,7 @@ struct on_way {
 	size_t room;
 };
 
-static bool make_room(struct query_state *s, struct on_way *way)
+static bool tree_make_room(struct query_state *s, struct on_way *way)
 {
 	size_t before = way->room;
 
@@ -292,7 +292,7 @@ static bool enter_groups(struct tree_walk *w)
 	const struct level *l = &w->level[w->depth];
 	uint32_t sum = query_summed(s, l->node);
 
-	if (!make_room(s, way))
+	if (!tree_make_room(s, way))
 		return false;
 	for (uint32_t i = 0; i < l->frame->count; i++)
 		way->times[s->spot[l->frame->first + i]]++;

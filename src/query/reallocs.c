@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* What mayfly_reallocs_free frees. */
-struct answer {
+struct reallocs_answer {
 	struct mayfly_reallocs reallocs; /* first: the caller's pointer is to it */
 	struct mayfly_result *result;	 /* the rows point into it */
 	struct mayfly_row *row;
@@ -38,9 +38,9 @@ struct chains {
 	size_t places, count; /* places: a power of two */
 };
 
-struct run {
+struct reallocs_run {
 	struct query_state *s;
-	struct answer *a;
+	struct reallocs_answer *a;
 	struct chains live;
 	struct chain *waiting;	      /* of each thread: between the halves of a realloc */
 	struct numbering slots;	      /* those of ended chains */
@@ -56,7 +56,7 @@ static size_t home(const struct chains *c, uint64_t block)
 	return (size_t)numbering_mix(block) & (c->places - 1);
 }
 
-static struct chain *find(const struct chains *c, uint64_t block)
+static struct chain *reallocs_find(const struct chains *c, uint64_t block)
 {
 	for (size_t i = c->places ? home(c, block) : 0; c->places && c->place[i].block;
 	     i = (i + 1) & (c->places - 1))
@@ -65,7 +65,7 @@ static struct chain *find(const struct chains *c, uint64_t block)
 	return NULL;
 }
 
-static void put(struct chains *c, const struct chain *chain)
+static void reallocs_put(struct chains *c, const struct chain *chain)
 {
 	size_t i = home(c, chain->block);
 
@@ -74,7 +74,7 @@ static void put(struct chains *c, const struct chain *chain)
 	c->place[i] = *chain;
 }
 
-static bool add(struct chains *c, const struct chain *chain)
+static bool reallocs_add(struct chains *c, const struct chain *chain)
 {
 	if (c->count + c->count / 2 >= c->places) {
 		struct chains grown = {.places = c->places ? 2 * c->places : 1024};
@@ -84,18 +84,18 @@ static bool add(struct chains *c, const struct chain *chain)
 			return false;
 		for (size_t i = 0; i < c->places; i++)
 			if (c->place[i].block)
-				put(&grown, &c->place[i]);
+				reallocs_put(&grown, &c->place[i]);
 		grown.count = c->count;
 		free(c->place);
 		*c = grown;
 	}
-	put(c, chain);
+	reallocs_put(c, chain);
 	c->count++;
 	return true;
 }
 
 /* Takes one out and closes the gap, so that all behind it are still found. */
-static void take_out(struct chains *c, struct chain *chain)
+static void reallocs_take_out(struct chains *c, struct chain *chain)
 {
 	size_t gap = (size_t)(chain - c->place), mask = c->places - 1;
 
@@ -121,7 +121,7 @@ static void add_growth(struct mayfly_growth *to, const struct mayfly_growth *fro
 	to->last_bytes += from->last_bytes;
 }
 
-static bool count_chain(struct run *r, uint32_t slot, const struct chain *c)
+static bool count_chain(struct reallocs_run *r, uint32_t slot, const struct chain *c)
 {
 	struct mayfly_growth g = {1, c->steps, c->steps, c->copied, c->first, c->size};
 	struct plain *sum = query_plain(r->s, slot);
@@ -142,7 +142,7 @@ static bool count_chain(struct run *r, uint32_t slot, const struct chain *c)
 }
 
 /* The chain of a block that nobody reallocates any more. */
-static bool end_chain(struct run *r, const struct chain *c, const struct cursor_block *b,
+static bool end_chain(struct reallocs_run *r, const struct chain *c, const struct cursor_block *b,
 		      struct fate fate)
 {
 	const struct mayfly_query *q = r->s->query;
@@ -153,15 +153,16 @@ static bool end_chain(struct run *r, const struct chain *c, const struct cursor_
 	return count_chain(r, query_slot(r->s, b, fate), c);
 }
 
-static bool take_free(struct run *r, const struct cursor_batch *b, size_t freed, int64_t time_ns)
+static bool reallocs_take_free(struct reallocs_run *r, const struct cursor_batch *b, size_t freed,
+			       int64_t time_ns)
 {
 	uint32_t thread = b->e.free_thread[freed];
-	struct chain *known = find(&r->live, b->e.freed[freed] + 1), c = {.block = 1};
+	struct chain *known = reallocs_find(&r->live, b->e.freed[freed] + 1), c = {.block = 1};
 	const struct cursor_block *block = &b->freed[freed];
 
 	if (known) {
 		c = *known;
-		take_out(&r->live, known);
+		reallocs_take_out(&r->live, known);
 	}
 	if (b->e.free_flags[freed] & MAYFLY_FLAG_REALLOC) {
 		if (!known)
@@ -174,7 +175,8 @@ static bool take_free(struct run *r, const struct cursor_batch *b, size_t freed,
 	return !known || end_chain(r, &c, block, query_fate(block, time_ns, thread));
 }
 
-static bool take_alloc(struct run *r, uint64_t number, const struct cursor_block *b)
+static bool reallocs_take_alloc(struct reallocs_run *r, uint64_t number,
+				const struct cursor_block *b)
 {
 	struct chain *waiting, c;
 
@@ -189,39 +191,39 @@ static bool take_alloc(struct run *r, uint64_t number, const struct cursor_block
 	c.steps++;
 	c.copied += b->size < c.size ? b->size : c.size;
 	c.size = b->size;
-	return add(&r->live, &c) || query_fail(r->s, MAYFLY_E_MEMORY);
+	return reallocs_add(&r->live, &c) || query_fail(r->s, MAYFLY_E_MEMORY);
 }
 
-static bool take_batch(struct run *r, const struct cursor_batch *b)
+static bool reallocs_take_batch(struct reallocs_run *r, const struct cursor_batch *b)
 {
 	size_t alloc = 0, freed = 0;
 	bool taken = true;
 
 	for (size_t i = 0; taken && i < b->e.events; i++) {
 		if (b->e.is_free[i]) {
-			taken = take_free(r, b, freed++, b->e.time_ns[i]);
+			taken = reallocs_take_free(r, b, freed++, b->e.time_ns[i]);
 		} else {
 			struct cursor_block block = query_block(b, alloc);
 
-			taken = take_alloc(r, b->e.first_sample + alloc, &block);
+			taken = reallocs_take_alloc(r, b->e.first_sample + alloc, &block);
 			alloc++;
 		}
 	}
 	return taken;
 }
 
-static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+static void reallocs_take_live(void *context, uint64_t number, const struct cursor_block *block)
 {
-	struct run *r = context;
-	const struct chain *c = find(&r->live, number + 1);
+	struct reallocs_run *r = context;
+	const struct chain *c = reallocs_find(&r->live, number + 1);
 
 	if (c && !r->s->error)
 		end_chain(r, c, block, NEVER_FREED);
 }
 
-static bool fill(struct query_state *s)
+static bool reallocs_fill(struct query_state *s)
 {
-	struct run *r = s->fill_context;
+	struct reallocs_run *r = s->fill_context;
 	struct mayfly_cursor *cursor;
 	struct cursor_batch batch;
 	int more = mayfly_cursor_open(s->trace, &cursor);
@@ -230,17 +232,17 @@ static bool fill(struct query_state *s)
 		return query_fail(s, more);
 	r->waiting = query_zeroed(s, s->info->threads, sizeof(*r->waiting));
 	while (r->waiting && (more = cursor_next_batch(cursor, &batch)) == 1)
-		if (!take_batch(r, &batch))
+		if (!reallocs_take_batch(r, &batch))
 			break;
 	if (more == 0 && !s->error)
-		cursor_live(cursor, take_live, r);
+		cursor_live(cursor, reallocs_take_live, r);
 	mayfly_cursor_close(cursor);
 	return more >= 0 ? !s->error : query_fail(s, more);
 }
 
 /* ---- the answer ---- */
 
-static void spread(struct run *r)
+static void spread(struct reallocs_run *r)
 {
 	for (size_t i = 0; i < r->slots.count; i++) {
 		uint32_t list = r->shown.head[r->slots.key[i].word[0]];
@@ -253,12 +255,12 @@ static void spread(struct run *r)
 	}
 }
 
-static bool run_reallocs(struct run *r, const struct mayfly_trace *trace,
+static bool run_reallocs(struct reallocs_run *r, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query, size_t rows)
 {
 	struct mayfly_reallocs *out = &r->a->reallocs;
 
-	r->s->fill = fill;
+	r->s->fill = reallocs_fill;
 	r->s->fill_context = r;
 	r->a->result = query_answer(r->s, trace, query);
 	if (!r->a->result)
@@ -280,7 +282,7 @@ int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_qu
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct mayfly_query q = *query;
 	struct query_state s = {0};
-	struct run r = {.s = &s};
+	struct reallocs_run r = {.s = &s};
 
 	if (info->mode != MAYFLY_EXACT || info->thinned || info->snapshot_ns)
 		return MAYFLY_E_ABSENT;
@@ -304,7 +306,7 @@ int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_qu
 
 void mayfly_reallocs_free(struct mayfly_reallocs *reallocs)
 {
-	struct answer *a = (struct answer *)reallocs;
+	struct reallocs_answer *a = (struct reallocs_answer *)reallocs;
 
 	if (!a)
 		return;

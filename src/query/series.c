@@ -16,7 +16,7 @@
 #define MOST_NUMBERS (1u << 24) /* rows times points */
 
 /* What mayfly_series_free frees. */
-struct answer {
+struct series_answer {
 	struct mayfly_series series;  /* first: the caller's pointer is to it */
 	struct mayfly_result *result; /* the rows point into it */
 	struct mayfly_row *row;
@@ -24,9 +24,9 @@ struct answer {
 	double *numbers;
 };
 
-struct run {
+struct series_run {
 	struct query_state *s;
-	struct answer *a;
+	struct series_answer *a;
 	size_t points, rows; /* rows without the one for the others, which has this number */
 	int64_t *bound;	     /* of the moments; the last is INT64_MAX when it is the end */
 	struct shown shown;
@@ -42,7 +42,7 @@ struct change {
 	int64_t count;
 };
 
-static struct change change_of(const struct run *r, const struct cursor_block *b, int sign)
+static struct change change_of(const struct series_run *r, const struct cursor_block *b, int sign)
 {
 	struct change c = {(double)b->size, 1, sign};
 
@@ -55,7 +55,7 @@ static struct change change_of(const struct run *r, const struct cursor_block *b
 	return c;
 }
 
-static void change_row(struct run *r, size_t i, const struct change *c, bool allocated)
+static void change_row(struct series_run *r, size_t i, const struct change *c, bool allocated)
 {
 	r->live_bytes[i] += c->bytes;
 	r->live_blocks[i] += c->blocks;
@@ -68,7 +68,8 @@ static void change_row(struct run *r, size_t i, const struct change *c, bool all
 }
 
 /* Changes what is live from a moment on, and what was allocated too. */
-static void change(struct run *r, uint32_t slot, size_t point, struct change c, bool allocated)
+static void change(struct series_run *r, uint32_t slot, size_t point, struct change c,
+		   bool allocated)
 {
 	uint32_t list = r->shown.head[slot];
 
@@ -81,7 +82,7 @@ static void change(struct run *r, uint32_t slot, size_t point, struct change c, 
 }
 
 /* The first moment that sees an event of this time. */
-static size_t point_of(const struct run *r, int64_t time_ns)
+static size_t point_of(const struct series_run *r, int64_t time_ns)
 {
 	size_t low = 0, high = r->points;
 
@@ -97,7 +98,7 @@ static size_t point_of(const struct run *r, int64_t time_ns)
 }
 
 /* An allocation counts at once as a block that is never freed. */
-static void take_alloc(struct run *r, const struct cursor_block *b)
+static void series_take_alloc(struct series_run *r, const struct cursor_block *b)
 {
 	const struct mayfly_query *q = r->s->query;
 
@@ -106,7 +107,8 @@ static void take_alloc(struct run *r, const struct cursor_block *b)
 }
 
 /* When fates are asked for, the free takes that back; then it counts as what it is. */
-static void take_free(struct run *r, const struct cursor_block *b, struct fate fate, bool fates)
+static void series_take_free(struct series_run *r, const struct cursor_block *b, struct fate fate,
+			     bool fates)
 {
 	const struct mayfly_query *q = r->s->query;
 	uint32_t slot;
@@ -128,7 +130,7 @@ static void take_free(struct run *r, const struct cursor_block *b, struct fate f
 	}
 }
 
-static void take_batch(struct run *r, const struct cursor_batch *b, bool fates)
+static void series_take_batch(struct series_run *r, const struct cursor_batch *b, bool fates)
 {
 	size_t alloc = 0, freed = 0;
 
@@ -138,19 +140,19 @@ static void take_batch(struct run *r, const struct cursor_batch *b, bool fates)
 		if (b->e.is_free[i]) {
 			const struct cursor_block *block = &b->freed[freed];
 
-			take_free(r, block,
-				  query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]),
-				  fates);
+			series_take_free(
+			    r, block, query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]),
+			    fates);
 			freed++;
 		} else {
 			struct cursor_block block = query_block(b, alloc++);
 
-			take_alloc(r, &block);
+			series_take_alloc(r, &block);
 		}
 	}
 }
 
-static bool take_events(struct run *r)
+static bool series_take_events(struct series_run *r)
 {
 	bool fates = query_asks_fate(r->s);
 	struct mayfly_cursor *cursor;
@@ -161,12 +163,12 @@ static bool take_events(struct run *r)
 		return query_fail(r->s, more);
 	/* Later frees say how long blocks lived. */
 	while ((r->at < r->points || fates) && (more = cursor_next_batch(cursor, &batch)) == 1)
-		take_batch(r, &batch, fates);
+		series_take_batch(r, &batch, fates);
 	mayfly_cursor_close(cursor);
 	return more >= 0 || query_fail(r->s, more);
 }
 
-static void take_part(struct run *r, const struct sums_part *part)
+static void take_part(struct series_run *r, const struct sums_part *part)
 {
 	for (size_t i = 0; i < part->nodes; i++) {
 		uint32_t node = part->node[i] < r->s->slots ? part->node[i] : 0;
@@ -183,7 +185,7 @@ static void take_part(struct run *r, const struct sums_part *part)
 }
 
 /* Moments are ends of intervals here: set_times(). */
-static bool take_parts(struct run *r)
+static bool take_parts(struct series_run *r)
 {
 	struct sums_cursor *cursor;
 	struct sums_part part;
@@ -204,7 +206,7 @@ static bool take_parts(struct run *r)
 
 /* ---- the answer ---- */
 
-static void add_up(const struct run *r, double *value, const int64_t *changes)
+static void add_up(const struct series_run *r, double *value, const int64_t *changes)
 {
 	for (size_t row = 0; row <= r->rows; row++) {
 		double sum = 0;
@@ -220,7 +222,7 @@ static void add_up(const struct run *r, double *value, const int64_t *changes)
 	}
 }
 
-static void set_times(struct run *r)
+static void set_times(struct series_run *r)
 {
 	const struct mayfly_query *q = r->s->query;
 	int64_t end = q->to_ns < r->s->info->duration_ns ? q->to_ns : r->s->info->duration_ns;
@@ -236,7 +238,7 @@ static void set_times(struct run *r)
 		r->bound[r->points - 1] = INT64_MAX;
 }
 
-static bool make_numbers(struct run *r)
+static bool make_numbers(struct series_run *r)
 {
 	size_t numbers = (r->rows + 1) * r->points;
 	struct mayfly_series *series = &r->a->series;
@@ -256,10 +258,10 @@ static bool make_numbers(struct run *r)
 	return true;
 }
 
-static bool fill_numbers(struct run *r)
+static bool fill_numbers(struct series_run *r)
 {
 	set_times(r);
-	if (r->s->info->snapshot_ns ? !take_parts(r) : !take_events(r))
+	if (r->s->info->snapshot_ns ? !take_parts(r) : !series_take_events(r))
 		return false;
 	add_up(r, r->live_bytes, r->live_count);
 	add_up(r, r->live_blocks, r->live_count);
@@ -269,7 +271,7 @@ static bool fill_numbers(struct run *r)
 }
 
 /* The shown rows, and one for the others. */
-static bool make_rows(struct run *r)
+static bool series_make_rows(struct series_run *r)
 {
 	r->a->row = query_shown_rows(r->s, r->a->result, r->rows);
 	r->a->series.points = r->points;
@@ -278,7 +280,7 @@ static bool make_rows(struct run *r)
 	return r->a->row != NULL;
 }
 
-static void run_end(struct run *r)
+static void run_end(struct series_run *r)
 {
 	free(r->bound);
 	query_shown_free(&r->shown);
@@ -300,10 +302,10 @@ static struct mayfly_query ranking_query(const struct mayfly_query *query)
 
 static int run_series(struct query_state *s, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query, size_t points, size_t rows,
-		      struct answer *a)
+		      struct series_answer *a)
 {
 	struct mayfly_query ranking = ranking_query(query);
-	struct run r = {.s = s, .a = a, .points = points};
+	struct series_run r = {.s = s, .a = a, .points = points};
 	bool done;
 
 	a->result = query_answer(s, trace, &ranking);
@@ -313,7 +315,7 @@ static int run_series(struct query_state *s, const struct mayfly_trace *trace,
 	r.rows = rows < a->result->rows ? rows : a->result->rows;
 	if (r.rows + 1 > MOST_NUMBERS / points)
 		return MAYFLY_E_TOO_LARGE;
-	done = make_numbers(&r) && make_rows(&r) && query_shown_make(s, r.rows, &r.shown) &&
+	done = make_numbers(&r) && series_make_rows(&r) && query_shown_make(s, r.rows, &r.shown) &&
 	       fill_numbers(&r);
 	run_end(&r);
 	return done ? s->error : s->error ? s->error : MAYFLY_E_MEMORY;
@@ -324,7 +326,7 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct query_state s = {0};
-	struct answer *a;
+	struct series_answer *a;
 	int error;
 
 	if (points == 0 || points > MOST_NUMBERS || query->from_ns >= query->to_ns ||
@@ -346,7 +348,7 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 
 void mayfly_series_free(struct mayfly_series *series)
 {
-	struct answer *a = (struct answer *)series;
+	struct series_answer *a = (struct series_answer *)series;
 
 	if (!a)
 		return;

@@ -58,14 +58,14 @@ struct sum {
 };
 
 /* What mayfly_spans_free frees. */
-struct answer {
+struct spans_answer {
 	struct mayfly_spans spans; /* first: the caller's pointer is to it */
 	struct mayfly_span_row *row;
 };
 
-struct run {
+struct spans_run {
 	struct query_state *s;
-	struct answer *a;
+	struct spans_answer *a;
 	uint64_t budget;
 
 	/* first pass */
@@ -96,9 +96,9 @@ static void set_bit(uint64_t *bits, uint64_t number)
 	bits[number / 64] |= (uint64_t)1 << number % 64;
 }
 
-static void take_live(void *context, uint64_t number, const struct cursor_block *block)
+static void spans_take_live(void *context, uint64_t number, const struct cursor_block *block)
 {
-	struct run *r = context;
+	struct spans_run *r = context;
 
 	(void)block;
 	if (number >= r->blocks)
@@ -108,7 +108,7 @@ static void take_live(void *context, uint64_t number, const struct cursor_block 
 		set_bit(r->fits, number);
 }
 
-static void take_lifetimes(struct run *r, const struct cursor_batch *b)
+static void take_lifetimes(struct spans_run *r, const struct cursor_batch *b)
 {
 	size_t freed = 0;
 
@@ -126,7 +126,7 @@ static void take_lifetimes(struct run *r, const struct cursor_batch *b)
 	}
 }
 
-static bool take_fates(struct run *r, const struct cursor_batch *b)
+static bool take_fates(struct spans_run *r, const struct cursor_batch *b)
 {
 	const struct mayfly_query *q = r->s->query;
 
@@ -150,7 +150,7 @@ static bool take_fates(struct run *r, const struct cursor_batch *b)
 	return true;
 }
 
-static bool find_fates(struct run *r)
+static bool find_fates(struct spans_run *r)
 {
 	struct mayfly_cursor *cursor;
 	struct cursor_batch batch;
@@ -162,7 +162,7 @@ static bool find_fates(struct run *r)
 		if (!take_fates(r, &batch))
 			break;
 	if (more == 0)
-		cursor_live(cursor, take_live, r);
+		cursor_live(cursor, spans_take_live, r);
 	mayfly_cursor_close(cursor);
 	return more >= 0 ? !r->s->error : query_fail(r->s, more);
 }
@@ -178,7 +178,7 @@ static int64_t since(int64_t from_ns, int64_t to_ns)
 	return __builtin_sub_overflow(to_ns, from_ns, &ns) ? INT64_MAX : ns;
 }
 
-static struct sum *sum_of(struct run *r, uint32_t type)
+static struct sum *sum_of(struct spans_run *r, uint32_t type)
 {
 	if (r->sum_of[type] == NONE) {
 		if (!query_grow(r->s, &r->budget, &r->sum, &r->sum_room, r->sums,
@@ -209,7 +209,7 @@ static void pass_time(struct lane *lane, int64_t now_ns)
 }
 
 /* A place for a span; NONE: out of memory. */
-static uint32_t new_span(struct run *r, struct lane *lane)
+static uint32_t new_span(struct spans_run *r, struct lane *lane)
 {
 	uint32_t index = lane->free;
 
@@ -223,7 +223,7 @@ static uint32_t new_span(struct run *r, struct lane *lane)
 	return (uint32_t)lane->spans++;
 }
 
-static bool push(struct run *r, struct lane *lane, struct open_type *open, bool counts)
+static bool spans_push(struct spans_run *r, struct lane *lane, struct open_type *open, bool counts)
 {
 	const struct mayfly_track_event *e = &r->event;
 	uint32_t index = new_span(r, lane);
@@ -245,7 +245,7 @@ static bool push(struct run *r, struct lane *lane, struct open_type *open, bool 
 	return true;
 }
 
-static bool begin(struct run *r, struct lane *lane)
+static bool spans_begin(struct spans_run *r, struct lane *lane)
 {
 	const struct mayfly_track_event *e = &r->event;
 	bool counts = query_in_window(r->s->query, e->time_ns);
@@ -265,7 +265,7 @@ static bool begin(struct run *r, struct lane *lane)
 		open = &lane->open[lane->types++];
 		*open = (struct open_type){.type = e->type, .last = NONE};
 	}
-	return sum_of(r, e->type) && push(r, lane, open, counts);
+	return sum_of(r, e->type) && spans_push(r, lane, open, counts);
 }
 
 static void unlink_span(struct lane *lane, uint32_t index)
@@ -283,7 +283,7 @@ static void unlink_span(struct lane *lane, uint32_t index)
 	lane->count--;
 }
 
-static bool end(struct run *r, struct lane *lane)
+static bool spans_end(struct spans_run *r, struct lane *lane)
 {
 	const struct mayfly_track_event *e = &r->event;
 	struct open_type *open = find_open(lane, e->type);
@@ -316,22 +316,22 @@ static bool end(struct run *r, struct lane *lane)
 	return true;
 }
 
-static bool is_span(const struct run *r, const struct mayfly_track_event *e)
+static bool is_span(const struct spans_run *r, const struct mayfly_track_event *e)
 {
 	return (e->kind == MAYFLY_TRACK_BEGIN || e->kind == MAYFLY_TRACK_END) &&
 	       (!r->s->thread_kept || r->s->thread_kept[e->thread]);
 }
 
-static bool take_span(struct run *r)
+static bool take_span(struct spans_run *r)
 {
 	if (!is_span(r, &r->event))
 		return true;
 	if (r->event.kind == MAYFLY_TRACK_BEGIN)
-		return begin(r, &r->lane[r->event.thread]);
-	return end(r, &r->lane[r->event.thread]);
+		return spans_begin(r, &r->lane[r->event.thread]);
+	return spans_end(r, &r->lane[r->event.thread]);
 }
 
-static bool next_event(struct run *r)
+static bool next_event(struct spans_run *r)
 {
 	int more = mayfly_track_cursor_next(r->track, &r->event);
 
@@ -340,7 +340,7 @@ static bool next_event(struct run *r)
 }
 
 /* All that happened before event number `events` of the blocks. */
-static bool take_track(struct run *r, uint64_t events)
+static bool take_track(struct spans_run *r, uint64_t events)
 {
 	while (r->more && r->event.events_before <= events) {
 		if (!take_span(r) || !next_event(r))
@@ -351,7 +351,7 @@ static bool take_track(struct run *r, uint64_t events)
 
 /* ---- second pass ---- */
 
-static void take_block(struct run *r, const struct cursor_block *b, uint64_t number)
+static void spans_take_block(struct spans_run *r, const struct cursor_block *b, uint64_t number)
 {
 	const struct lane *lane = &r->lane[b->thread];
 	bool live = has_bit(r->live, number);
@@ -374,7 +374,7 @@ static void take_block(struct run *r, const struct cursor_block *b, uint64_t num
 	tally_merge(&r->sum[r->sum_of[innermost]].self, &one);
 }
 
-static bool take_batch(struct run *r, const struct cursor_batch *b, uint64_t *events)
+static bool spans_take_batch(struct spans_run *r, const struct cursor_batch *b, uint64_t *events)
 {
 	size_t alloc = 0;
 
@@ -387,14 +387,14 @@ static bool take_batch(struct run *r, const struct cursor_batch *b, uint64_t *ev
 		    r->lane[b->e.thread[alloc]].top != NONE) {
 			struct cursor_block block = query_block(b, alloc);
 
-			take_block(r, &block, b->e.first_sample + alloc);
+			spans_take_block(r, &block, b->e.first_sample + alloc);
 		}
 		alloc++;
 	}
 	return true;
 }
 
-static bool join_blocks(struct run *r)
+static bool join_blocks(struct spans_run *r)
 {
 	struct mayfly_cursor *cursor;
 	struct cursor_batch batch;
@@ -404,13 +404,13 @@ static bool join_blocks(struct run *r)
 	if (more)
 		return query_fail(r->s, more);
 	while ((more = cursor_next_batch(cursor, &batch)) == 1)
-		if (!take_batch(r, &batch, &events))
+		if (!spans_take_batch(r, &batch, &events))
 			break;
 	mayfly_cursor_close(cursor);
 	return more >= 0 ? !r->s->error : query_fail(r->s, more);
 }
 
-static bool join(struct run *r)
+static bool spans_join(struct spans_run *r)
 {
 	const struct mayfly_query *q = r->s->query;
 	bool blocks = !r->s->info->snapshot_ns && q->min_size <= q->max_size;
@@ -429,7 +429,7 @@ static bool join(struct run *r)
 
 /* ---- rows ---- */
 
-static void count_open(struct run *r)
+static void count_open(struct spans_run *r)
 {
 	for (size_t i = 0; i < r->s->info->threads; i++) {
 		const struct lane *lane = &r->lane[i];
@@ -439,7 +439,7 @@ static void count_open(struct run *r)
 	}
 }
 
-static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
+static void fill_row(const struct spans_run *r, struct mayfly_span_row *row, size_t i)
 {
 	struct sum *sum = &r->sum[i];
 	struct durations *d = &sum->durations;
@@ -467,13 +467,13 @@ static void fill_row(const struct run *r, struct mayfly_span_row *row, size_t i)
 }
 
 /* A span from before the window may have nothing in it. */
-static bool is_empty(const struct sum *sum)
+static bool spans_is_empty(const struct sum *sum)
 {
 	return !sum->durations.count && !sum->open && !sum->allocated.seen_blocks &&
 	       !sum->allocated.exact_count;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int spans_compare_rows(const void *a, const void *b)
 {
 	const struct mayfly_span_row *x = a, *y = b;
 
@@ -484,7 +484,7 @@ static int compare_rows(const void *a, const void *b)
 	return (x->type > y->type) - (x->type < y->type);
 }
 
-static bool fill_rows(struct run *r)
+static bool spans_fill_rows(struct spans_run *r)
 {
 	struct mayfly_spans *spans = &r->a->spans;
 
@@ -493,10 +493,10 @@ static bool fill_rows(struct run *r)
 	if (!r->a->row)
 		return false;
 	for (size_t i = 0; i < r->sums; i++)
-		if (!is_empty(&r->sum[i]))
+		if (!spans_is_empty(&r->sum[i]))
 			fill_row(r, &r->a->row[spans->rows++], i);
 	if (spans->rows)
-		qsort(r->a->row, spans->rows, sizeof(*r->a->row), compare_rows);
+		qsort(r->a->row, spans->rows, sizeof(*r->a->row), spans_compare_rows);
 	spans->row = r->a->row;
 	return true;
 }
@@ -515,7 +515,7 @@ static struct mayfly_query spans_query(const struct mayfly_query *query)
 	return q;
 }
 
-static bool make_lanes(struct run *r)
+static bool make_lanes(struct spans_run *r)
 {
 	size_t threads = r->s->info->threads, types = r->s->info->track_types;
 
@@ -537,7 +537,7 @@ static bool has_spans(const struct mayfly_trace *trace, const struct mayfly_info
 	return false;
 }
 
-static bool run_spans(struct run *r, const struct mayfly_trace *trace,
+static bool run_spans(struct spans_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query)
 {
 	r->budget = trace_budget(trace);
@@ -547,10 +547,10 @@ static bool run_spans(struct run *r, const struct mayfly_trace *trace,
 		return query_fail(r->s, MAYFLY_E_ABSENT);
 	if (!query_choose(r->s, trace, query) || !make_lanes(r))
 		return false;
-	return !has_spans(trace, r->s->info) || (join(r) && fill_rows(r));
+	return !has_spans(trace, r->s->info) || (spans_join(r) && spans_fill_rows(r));
 }
 
-static void free_run(struct run *r)
+static void free_run(struct spans_run *r)
 {
 	for (size_t i = 0; r->lane && i < r->s->info->threads; i++) {
 		free(r->lane[i].span);
@@ -571,7 +571,7 @@ int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query
 {
 	struct mayfly_query q = spans_query(query);
 	struct query_state s = {0};
-	struct run r = {.s = &s};
+	struct spans_run r = {.s = &s};
 
 	r.a = calloc(1, sizeof(*r.a));
 	if (!r.a)
@@ -588,7 +588,7 @@ int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query
 
 void mayfly_spans_free(struct mayfly_spans *spans)
 {
-	struct answer *a = (struct answer *)spans;
+	struct spans_answer *a = (struct spans_answer *)spans;
 
 	if (!a)
 		return;

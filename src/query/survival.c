@@ -28,15 +28,15 @@ struct life {
 };
 
 /* What mayfly_survival_free frees. */
-struct answer {
+struct survival_answer {
 	struct mayfly_survival survival; /* first: the caller's pointer is to it */
 	struct mayfly_result *result;	 /* the rows point into it */
 	struct mayfly_survival_row *row;
 };
 
-struct run {
+struct survival_run {
 	struct query_state *s;
-	struct answer *a;
+	struct survival_answer *a;
 	size_t rows, sources;
 	uint32_t *row_of;  /* group or stack -> row */
 	uint32_t *row_at;  /* node -> row */
@@ -51,7 +51,7 @@ struct run {
 
 static bool list_node(struct tree_walk *w)
 {
-	struct run *r = w->context;
+	struct survival_run *r = w->context;
 	uint32_t source;
 	bool special;
 
@@ -61,7 +61,7 @@ static bool list_node(struct tree_walk *w)
 	return true;
 }
 
-static bool list_nodes(struct run *r)
+static bool list_nodes(struct survival_run *r)
 {
 	struct query_state *s = r->s;
 	struct tree_walk w = {.s = s, .whole = true, .enter = list_node, .context = r};
@@ -80,7 +80,7 @@ static bool list_nodes(struct run *r)
 
 /* ---- events ---- */
 
-static bool take_alloc(struct run *r, const struct mayfly_event *e)
+static bool survival_take_alloc(struct survival_run *r, const struct mayfly_event *e)
 {
 	const struct mayfly_query *q = r->s->query;
 	const struct cursor_block b = {
@@ -110,12 +110,12 @@ static bool take_alloc(struct run *r, const struct mayfly_event *e)
 	return true;
 }
 
-static bool take(struct run *r, const struct mayfly_event *e)
+static bool survival_take(struct survival_run *r, const struct mayfly_event *e)
 {
 	struct life *f;
 
 	if (e->kind == MAYFLY_ALLOC)
-		return take_alloc(r, e);
+		return survival_take_alloc(r, e);
 	if (e->sample >= r->samples || r->fate_of[e->sample] == NONE)
 		return true;
 	f = &r->fate[r->fate_of[e->sample]];
@@ -128,7 +128,7 @@ static bool take(struct run *r, const struct mayfly_event *e)
 	return true;
 }
 
-static bool take_events(struct run *r)
+static bool survival_take_events(struct survival_run *r)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -137,7 +137,7 @@ static bool take_events(struct run *r)
 	if (more)
 		return query_fail(r->s, more);
 	mayfly_cursor_promotions(cursor);
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1 && take(r, &e))
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1 && survival_take(r, &e))
 		;
 	mayfly_cursor_close(cursor);
 	return more >= 0 ? !r->s->error : query_fail(r->s, more);
@@ -215,8 +215,8 @@ static struct mayfly_quantile quantile(const struct timed *t, size_t count, doub
 }
 
 /* The fates of one row, or of all. times: room for as many. */
-static void fill_row(const struct run *r, const struct life *f, size_t count, struct timed *times,
-		     struct mayfly_survival_row *row)
+static void fill_row(const struct survival_run *r, const struct life *f, size_t count,
+		     struct timed *times, struct mayfly_survival_row *row)
 {
 	double whole = 0, squares = 0, promoted = 0, collected = 0, n;
 	bool exact = r->s->exact;
@@ -242,16 +242,16 @@ static void fill_row(const struct run *r, const struct life *f, size_t count, st
 	row->promotion_p90 = quantile(times, used, 0.9, exact);
 }
 
-static int compare_rows(const void *a, const void *b)
+static int survival_compare_rows(const void *a, const void *b)
 {
 	const struct life *x = a, *y = b;
 
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static bool fill_rows(struct run *r)
+static bool survival_fill_rows(struct survival_run *r)
 {
-	struct answer *a = r->a;
+	struct survival_answer *a = r->a;
 	struct timed *times = query_zeroed(r->s, r->fates, sizeof(*times));
 	size_t at = 0;
 
@@ -263,7 +263,7 @@ static bool fill_rows(struct run *r)
 	fill_row(r, r->fate, r->fates, times, &a->survival.all);
 	a->survival.all.allocated = a->result->total;
 	if (r->fates)
-		qsort(r->fate, r->fates, sizeof(*r->fate), compare_rows);
+		qsort(r->fate, r->fates, sizeof(*r->fate), survival_compare_rows);
 	for (size_t i = 0; i < r->rows; i++) {
 		size_t end = at;
 
@@ -293,14 +293,15 @@ static struct mayfly_query survival_query(const struct mayfly_query *query)
 	return q;
 }
 
-static bool survive(struct run *r, const struct mayfly_trace *trace, const struct mayfly_query *q)
+static bool survive(struct survival_run *r, const struct mayfly_trace *trace,
+		    const struct mayfly_query *q)
 {
 	r->a->result = query_answer(r->s, trace, q);
 	if (!r->a->result)
 		return false;
 	r->rows = r->a->result->rows;
 	r->budget = trace_budget(trace);
-	return list_nodes(r) && take_events(r) && fill_rows(r);
+	return list_nodes(r) && survival_take_events(r) && survival_fill_rows(r);
 }
 
 int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
@@ -308,7 +309,7 @@ int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_qu
 {
 	struct mayfly_query q = survival_query(query);
 	struct query_state s = {0};
-	struct run r = {.s = &s};
+	struct survival_run r = {.s = &s};
 
 	if (!query_by_node(query) || query->min_lifetime_ns > 0 ||
 	    query->max_lifetime_ns < INT64_MAX)
@@ -332,7 +333,7 @@ int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_qu
 
 void mayfly_survival_free(struct mayfly_survival *survival)
 {
-	struct answer *a = (struct answer *)survival;
+	struct survival_answer *a = (struct survival_answer *)survival;
 
 	if (!a)
 		return;

@@ -12,7 +12,8 @@
 
 /* ---- totals ---- */
 
-static void add(struct tally *t, const struct mayfly_info *info, const struct mayfly_event *e)
+static void timeline_add(struct tally *t, const struct mayfly_info *info,
+			 const struct mayfly_event *e)
 {
 	tally_add(t, estimate_sampler(info->sampler, e->heap << MAYFLY_FLAG_HEAP_SHIFT),
 		  e->interval, e->size, e->hits);
@@ -35,8 +36,8 @@ static void add_event(struct running *s, const struct mayfly_info *info,
 		      const struct mayfly_event *e)
 {
 	if (e->kind == MAYFLY_ALLOC) {
-		add(&s->allocated, info, e);
-		add(&s->live, info, e);
+		timeline_add(&s->allocated, info, e);
+		timeline_add(&s->live, info, e);
 		s->live_bytes += e->weight_bytes;
 		if (e->hits > 0 && s->interval < e->interval)
 			s->interval = e->interval;
@@ -44,7 +45,7 @@ static void add_event(struct running *s, const struct mayfly_info *info,
 		subtract(&s->live, info, e);
 		s->live_bytes -= e->weight_bytes;
 		if (e->flags & MAYFLY_FLAG_TEMPORARY)
-			add(&s->temporary, info, e);
+			timeline_add(&s->temporary, info, e);
 	}
 	if (s->live_bytes > s->peak_bytes) {
 		s->peak_bytes = s->live_bytes;

@@ -21,7 +21,7 @@ struct cpu {
 };
 
 /* What mayfly_track_sums_free frees. */
-struct answer {
+struct track_sums_answer {
 	struct mayfly_track_sums sums; /* first: the caller's pointer is to it */
 	struct mayfly_track_sum *row;
 	uint64_t *numbers; /* [types] events whose value is a finite number */
@@ -45,7 +45,7 @@ static void add_count(uint64_t *sum, uint64_t events)
 		*sum = UINT64_MAX;
 }
 
-static void add_value(struct answer *a, uint32_t type, double value, uint64_t events)
+static void add_value(struct track_sums_answer *a, uint32_t type, double value, uint64_t events)
 {
 	struct mayfly_track_sum *sum = &a->row[type];
 
@@ -60,8 +60,8 @@ static void add_value(struct answer *a, uint32_t type, double value, uint64_t ev
 	add_count(&a->numbers[type], events);
 }
 
-static void take(struct answer *a, const struct mayfly_track_event *e,
-		 const struct mayfly_track_type *type)
+static void track_sums_take(struct track_sums_answer *a, const struct mayfly_track_event *e,
+			    const struct mayfly_track_type *type)
 {
 	struct mayfly_track_sum *sum = &a->row[e->type];
 	bool counts = type->kind == MAYFLY_TYPE_COUNTER;
@@ -81,8 +81,8 @@ static bool is_cpu(const struct mayfly_track_type *type)
 	       strcmp(type->name, "thread.cpu") == 0;
 }
 
-static void take_cpu(struct query_state *s, struct answer *a, const struct mayfly_track_event *e,
-		     const struct mayfly_track_type *type)
+static void take_cpu(struct query_state *s, struct track_sums_answer *a,
+		     const struct mayfly_track_event *e, const struct mayfly_track_type *type)
 {
 	double value = track_value(e, type);
 	struct cpu *cpu;
@@ -106,7 +106,7 @@ static bool is_wanted(const struct query_state *s, const struct mayfly_track_eve
 	return !s->thread_kept || (e->thread < s->info->threads && s->thread_kept[e->thread]);
 }
 
-static bool sum_events(struct query_state *s, struct answer *a)
+static bool sum_events(struct query_state *s, struct track_sums_answer *a)
 {
 	struct mayfly_track_cursor *cursor;
 	struct mayfly_track_event e;
@@ -123,13 +123,13 @@ static bool sum_events(struct query_state *s, struct answer *a)
 		if (is_cpu(type))
 			take_cpu(s, a, &e, type);
 		if (query_in_window(s->query, e.time_ns))
-			take(a, &e, type);
+			track_sums_take(a, &e, type);
 	}
 	mayfly_track_cursor_close(cursor);
 	return more == 0 || query_fail(s, more);
 }
 
-static int compare(const void *a, const void *b)
+static int track_sums_compare(const void *a, const void *b)
 {
 	const struct mayfly_track_sum *x = a, *y = b;
 
@@ -147,7 +147,7 @@ static int compare_cpu(const void *a, const void *b)
 	return (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-static void make_threads(struct query_state *s, struct answer *a)
+static void make_threads(struct query_state *s, struct track_sums_answer *a)
 {
 	size_t threads = 0;
 
@@ -163,7 +163,7 @@ static void make_threads(struct query_state *s, struct answer *a)
 	a->sums.thread = a->thread;
 }
 
-static bool make_rows(struct query_state *s, struct answer *a)
+static bool track_sums_make_rows(struct query_state *s, struct track_sums_answer *a)
 {
 	size_t types = s->info->track_types, rows = 0;
 
@@ -186,7 +186,7 @@ static bool make_rows(struct query_state *s, struct answer *a)
 		a->row[rows++] = *sum;
 	}
 	if (rows)
-		qsort(a->row, rows, sizeof(*a->row), compare);
+		qsort(a->row, rows, sizeof(*a->row), track_sums_compare);
 	a->sums = (struct mayfly_track_sums){.rows = rows, .row = a->row};
 	make_threads(s, a);
 	return true;
@@ -200,12 +200,12 @@ int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_
 	    .info = mayfly_trace_info(trace),
 	    .query = query,
 	};
-	struct answer *a = calloc(1, sizeof(*a));
+	struct track_sums_answer *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return MAYFLY_E_MEMORY;
 	if (query_filter_threads(&s))
-		make_rows(&s, a);
+		track_sums_make_rows(&s, a);
 	query_end(&s);
 	if (s.error)
 		mayfly_track_sums_free(&a->sums);
@@ -216,7 +216,7 @@ int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_
 
 void mayfly_track_sums_free(struct mayfly_track_sums *sums)
 {
-	struct answer *a = (struct answer *)sums;
+	struct track_sums_answer *a = (struct track_sums_answer *)sums;
 
 	if (!a)
 		return;

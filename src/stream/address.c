@@ -15,7 +15,7 @@
 #define MOST_HOST 256
 #define BACKLOG	  16
 
-static const char *read_path(struct stream_address *a, const char *path)
+static const char *address_read_path(struct stream_address *a, const char *path)
 {
 	struct sockaddr_un *name = (struct sockaddr_un *)&a->at[0].name;
 
@@ -86,9 +86,9 @@ const char *stream_address_read(struct stream_address *a, const char *text)
 
 	memset(a, 0, sizeof(*a));
 	if (!strncmp(text, "unix:", 5))
-		return read_path(a, text + 5);
+		return address_read_path(a, text + 5);
 	if (strchr(text, '/'))
-		return read_path(a, text);
+		return address_read_path(a, text);
 	if (!colon || !is_port(colon + 1))
 		return "write HOST:PORT, :PORT, or unix:PATH";
 	length = (size_t)(colon - text);

@@ -6,7 +6,7 @@
 
 #include "format/varint.h"
 
-static bool fail(struct receive_session *s, enum stream_fault fault)
+static bool receive_session_fail(struct receive_session *s, enum stream_fault fault)
 {
 	s->fault = fault;
 	return false;
@@ -20,13 +20,13 @@ static bool say_number(struct receive_session *s, enum stream_type type, uint64_
 		payload[i] = (uint8_t)(number >> (8 * i));
 	if (stream_wire_say(&s->wire, type, payload, sizeof(payload), NULL, 0))
 		return true;
-	return fail(s, STREAM_NO_MEMORY);
+	return receive_session_fail(s, STREAM_NO_MEMORY);
 }
 
 static bool refuse(struct receive_session *s, enum stream_fault reason)
 {
 	say_number(s, STREAM_REFUSE, reason);
-	return fail(s, reason);
+	return receive_session_fail(s, reason);
 }
 
 void receive_session_begin(struct receive_session *s, const struct stream_key *key,
@@ -59,7 +59,7 @@ static bool say_welcome(struct receive_session *s, const struct stream_message *
 	}
 	s->state = RECEIVE_WANTS_START;
 	return stream_wire_say(&s->wire, STREAM_WELCOME, welcome, sizeof(welcome), NULL, 0) ||
-	       fail(s, STREAM_NO_MEMORY);
+	       receive_session_fail(s, STREAM_NO_MEMORY);
 }
 
 static bool take_hello(struct receive_session *s, const struct stream_message *m)
@@ -68,7 +68,7 @@ static bool take_hello(struct receive_session *s, const struct stream_message *m
 	uint64_t version, features;
 
 	if (m->size != STREAM_HELLO_BYTES || memcmp(m->payload, STREAM_MAGIC, 8) != 0)
-		return fail(s, STREAM_NO_STREAM);
+		return receive_session_fail(s, STREAM_NO_STREAM);
 	in.at += 8;
 	version = varint_fixed(&in, 4);
 	features = varint_fixed(&in, 4);
@@ -118,9 +118,9 @@ static bool take_data(struct receive_session *s, const struct stream_message *m)
 	struct stream_intake *in = s->intake;
 
 	if (m->size <= 8 || in->ended || bytes_load(m->payload) != in->taken)
-		return fail(s, STREAM_BROKEN);
+		return receive_session_fail(s, STREAM_BROKEN);
 	if (!in->store(in->context, m->payload + 8, m->size - 8))
-		return fail(s, STREAM_NO_MEMORY);
+		return receive_session_fail(s, STREAM_NO_MEMORY);
 	in->taken += m->size - 8;
 	s->answer = true;
 	return true;
@@ -132,7 +132,7 @@ static bool take_end(struct receive_session *s, const struct stream_message *m)
 
 	if (m->size != 16 || bytes_load(m->payload) != in->taken ||
 	    bytes_load(m->payload + 8) > 1 || (in->ended && in->whole != (m->payload[8] == 1)))
-		return fail(s, STREAM_BROKEN);
+		return receive_session_fail(s, STREAM_BROKEN);
 	in->ended = s->ended = true;
 	in->whole = m->payload[8] == 1;
 	return true;
@@ -141,11 +141,13 @@ static bool take_end(struct receive_session *s, const struct stream_message *m)
 static bool take_message(struct receive_session *s, const struct stream_message *m)
 {
 	if (s->state == RECEIVE_WANTS_HELLO)
-		return m->type == STREAM_HELLO ? take_hello(s, m) : fail(s, STREAM_NO_STREAM);
+		return m->type == STREAM_HELLO ? take_hello(s, m)
+					       : receive_session_fail(s, STREAM_NO_STREAM);
 	if (s->state == RECEIVE_WANTS_START && m->type == STREAM_REFUSE)
-		return fail(s, STREAM_WRONG_KEY);
+		return receive_session_fail(s, STREAM_WRONG_KEY);
 	if (s->state == RECEIVE_WANTS_START)
-		return m->type == STREAM_START && !m->size ? take_start(s) : fail(s, STREAM_BROKEN);
+		return m->type == STREAM_START && !m->size ? take_start(s)
+							   : receive_session_fail(s, STREAM_BROKEN);
 	switch (m->type) {
 	case STREAM_DATA:
 		return take_data(s, m);
@@ -158,7 +160,7 @@ static bool take_message(struct receive_session *s, const struct stream_message 
 		s->state = RECEIVE_OVER;
 		return true;
 	default:
-		return fail(s, STREAM_BROKEN);
+		return receive_session_fail(s, STREAM_BROKEN);
 	}
 }
 
@@ -175,7 +177,7 @@ bool receive_session_take(struct receive_session *s)
 		else if (fault == STREAM_WRONG_KEY && s->state == RECEIVE_WANTS_START)
 			refuse(s, fault);
 		else
-			fail(s, fault);
+			receive_session_fail(s, fault);
 	}
 	return !s->fault;
 }

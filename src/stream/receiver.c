@@ -64,7 +64,7 @@ static void drop(struct receiver *r, struct connection *c)
 }
 
 /* A free place, or that of who has waited longest. */
-static struct connection *find_place(struct receiver *r)
+static struct connection *receiver_find_place(struct receiver *r)
 {
 	struct connection *oldest = NULL;
 
@@ -89,7 +89,7 @@ static void take_connection(struct receiver *r)
 
 	if (fd < 0)
 		return;
-	c = find_place(r);
+	c = receiver_find_place(r);
 	memcpy(c->peer, peer, sizeof(peer));
 	c->fd = fd;
 	c->since_ns = c->heard_ns = now_ns();
@@ -179,7 +179,7 @@ static void store(struct receiver *r)
 }
 
 /* False: it could not get its name. */
-static bool finish(struct receiver *r)
+static bool receiver_finish(struct receiver *r)
 {
 	const struct stream_intake *in = r->options->intake;
 
@@ -214,7 +214,7 @@ struct polled {
 	nfds_t count;
 };
 
-static void collect(struct receiver *r, struct polled *p)
+static void receiver_collect(struct receiver *r, struct polled *p)
 {
 	p->count = 0;
 	p->fd[p->count++] = (struct pollfd){.fd = r->options->stop, .events = POLLIN};
@@ -287,7 +287,7 @@ static enum stream_outcome loop(struct receiver *r)
 
 	for (;;) {
 		store(r);
-		if (!finish(r)) {
+		if (!receiver_finish(r)) {
 			errno = 0;
 			return STREAM_FAILED;
 		}
@@ -296,7 +296,7 @@ static enum stream_outcome loop(struct receiver *r)
 			return STREAM_RECEIVED;
 		if (is_timed_out(r))
 			return STREAM_TIMED_OUT;
-		collect(r, &p);
+		receiver_collect(r, &p);
 		if (poll(p.fd, p.count, 100) < 0 && errno != EINTR)
 			return STREAM_FAILED;
 		if (p.fd[0].revents)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bool fail(struct send_session *s, enum stream_fault fault)
+static bool send_session_fail(struct send_session *s, enum stream_fault fault)
 {
 	s->fault = fault;
 	return false;
@@ -15,7 +15,7 @@ static bool say(struct send_session *s, enum stream_type type, const void *first
 {
 	if (stream_wire_say(&s->wire, type, first, first_size, second, second_size))
 		return true;
-	return fail(s, STREAM_NO_MEMORY);
+	return send_session_fail(s, STREAM_NO_MEMORY);
 }
 
 bool send_session_begin(struct send_session *s, const struct stream_key *key,
@@ -38,7 +38,7 @@ bool send_session_begin(struct send_session *s, const struct stream_key *key,
 	if (!hello.failed)
 		memcpy(s->hello, hello.at, sizeof(s->hello));
 	else
-		fail(s, STREAM_NO_MEMORY);
+		send_session_fail(s, STREAM_NO_MEMORY);
 	bytes_free(&hello);
 	return !s->fault && say(s, STREAM_HELLO, s->hello, sizeof(s->hello), NULL, 0);
 }
@@ -55,7 +55,7 @@ static bool refuse_key(struct send_session *s)
 	static const uint8_t reason[8] = {STREAM_WRONG_KEY};
 
 	say(s, STREAM_REFUSE, reason, sizeof(reason), NULL, 0);
-	return fail(s, STREAM_WRONG_KEY);
+	return send_session_fail(s, STREAM_WRONG_KEY);
 }
 
 static bool take_welcome(struct send_session *s, const struct stream_message *m)
@@ -63,13 +63,13 @@ static bool take_welcome(struct send_session *s, const struct stream_message *m)
 	uint32_t version, features;
 
 	if (m->size != STREAM_WELCOME_BYTES)
-		return fail(s, STREAM_BROKEN);
+		return send_session_fail(s, STREAM_BROKEN);
 	version = (uint32_t)bytes_load(m->payload);
 	features = (uint32_t)(bytes_load(m->payload) >> 32);
 	if (version != STREAM_VERSION)
-		return fail(s, STREAM_OTHER_VERSION);
+		return send_session_fail(s, STREAM_OTHER_VERSION);
 	if (!(features & STREAM_KEYED) != !s->key)
-		return fail(s, s->key ? STREAM_NO_KEY_THERE : STREAM_KEY_NEEDED);
+		return send_session_fail(s, s->key ? STREAM_NO_KEY_THERE : STREAM_KEY_NEEDED);
 	if (s->key) {
 		stream_keys_derive(&s->wire.keys, s->key, s->hello, sizeof(s->hello), m->payload,
 				   m->size);
@@ -86,13 +86,13 @@ static bool take_ack(struct send_session *s, uint64_t offset)
 {
 	if (s->state == SEND_WANTS_OFFSET) {
 		if (offset < s->offer.first)
-			return fail(s, STREAM_BEGINNING_GONE);
+			return send_session_fail(s, STREAM_BEGINNING_GONE);
 		if (offset > s->offer.available)
-			return fail(s, STREAM_BROKEN);
+			return send_session_fail(s, STREAM_BROKEN);
 		s->sent = offset;
 		s->state = SEND_OPEN;
 	} else if (offset < s->acked || offset > s->sent) {
-		return fail(s, STREAM_BROKEN);
+		return send_session_fail(s, STREAM_BROKEN);
 	}
 	s->acked = offset;
 	return true;
@@ -104,8 +104,8 @@ static bool take_refusal(struct send_session *s, const struct stream_message *m)
 	uint64_t reason = m->size == 8 ? bytes_load(m->payload) : 0;
 
 	if (s->state > SEND_WANTS_OFFSET || !reason || reason > STREAM_LAST_REASON)
-		return fail(s, STREAM_BROKEN);
-	return fail(s, (enum stream_fault)reason);
+		return send_session_fail(s, STREAM_BROKEN);
+	return send_session_fail(s, (enum stream_fault)reason);
 }
 
 static bool take_message(struct send_session *s, const struct stream_message *m)
@@ -117,11 +117,11 @@ static bool take_message(struct send_session *s, const struct stream_message *m)
 	if (m->type == STREAM_WELCOME && early)
 		return take_welcome(s, m);
 	if (early || m->size != 8)
-		return fail(s, early ? STREAM_NO_STREAM : STREAM_BROKEN);
+		return send_session_fail(s, early ? STREAM_NO_STREAM : STREAM_BROKEN);
 	if (m->type == STREAM_ACK)
 		return take_ack(s, bytes_load(m->payload));
 	if (m->type != STREAM_DONE || s->state != SEND_ENDED || bytes_load(m->payload) != s->sent)
-		return fail(s, STREAM_BROKEN);
+		return send_session_fail(s, STREAM_BROKEN);
 	s->acked = s->sent;
 	s->state = SEND_DONE;
 	return say(s, STREAM_BYE, NULL, 0, NULL, 0);
@@ -135,7 +135,7 @@ bool send_session_take(struct send_session *s)
 
 	while (!s->fault && (more = stream_wire_next(&s->wire, &m, &fault)) != 0) {
 		if (more < 0)
-			fail(s, fault);
+			send_session_fail(s, fault);
 		else
 			take_message(s, &m);
 	}

@@ -358,7 +358,7 @@ static bool rest(struct stream_sender *s, int64_t ns)
 	return false;
 }
 
-static void *run(void *context)
+static void *sender_run(void *context)
 {
 	struct stream_sender *s = context;
 	int64_t wait = FIRST_WAIT_NS;
@@ -384,7 +384,7 @@ static int start_thread(struct stream_sender *s)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&s->thread, NULL, run, s);
+	error = pthread_create(&s->thread, NULL, sender_run, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
@@ -582,7 +582,7 @@ bool stream_sender_finish(struct stream_sender *s, bool whole)
 	return done;
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t size)
+static int sender_write_all(int fd, const uint8_t *bytes, size_t size)
 {
 	while (size) {
 		ssize_t n = write(fd, bytes, size);
@@ -608,9 +608,9 @@ int stream_sender_save(struct stream_sender *s, int fd, uint64_t *from)
 	size = s->given - s->stored;
 	offset = (s->stored - s->ring_from) % room;
 	first = size < room - offset ? size : room - offset;
-	error = write_all(fd, s->ring + offset, first);
+	error = sender_write_all(fd, s->ring + offset, first);
 	if (!error)
-		error = write_all(fd, s->ring, size - first);
+		error = sender_write_all(fd, s->ring, size - first);
 	pthread_mutex_unlock(&s->lock);
 	return error;
 }

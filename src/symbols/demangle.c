@@ -118,7 +118,7 @@ static uint32_t hash_bytes(const char *text, size_t length)
 	return (uint32_t)h;
 }
 
-static bool grow(struct demangle *d)
+static bool demangle_grow(struct demangle *d)
 {
 	size_t slots = d->slots * 2;
 	struct entry *slot = calloc(slots, sizeof(*slot));
@@ -148,7 +148,7 @@ static struct entry *find_or_add(struct demangle *d, const char *text, size_t le
 
 	if (length >= UINT32_MAX)
 		return NULL;
-	if (d->used >= d->slots / 4 * 3 && !grow(d))
+	if (d->used >= d->slots / 4 * 3 && !demangle_grow(d))
 		return NULL;
 	for (size_t at = hash & (d->slots - 1);; at = (at + 1) & (d->slots - 1)) {
 		e = &d->slot[at];

@@ -268,7 +268,7 @@ static const char *linkage_name(Dwarf_Die *die)
 
 static const char *function_name(struct dwarf *d, Dwarf_Die *die, int level);
 
-static void append(char *text, size_t *used, const char *more)
+static void dwarf_index_append(char *text, size_t *used, const char *more)
 {
 	size_t length = strlen(more);
 
@@ -301,10 +301,10 @@ static const char *qualified_name(struct dwarf *d, Dwarf_Die *die, const char *n
 				part = unnamed;
 			}
 		}
-		append(text, &used, part);
-		append(text, &used, "::");
+		dwarf_index_append(text, &used, part);
+		dwarf_index_append(text, &used, "::");
 	}
-	append(text, &used, name);
+	dwarf_index_append(text, &used, name);
 	return demangle_intern(d->names, text, used);
 }
 
@@ -389,7 +389,7 @@ struct files {
 	const char *compilation; /* directory, or NULL */
 };
 
-static const char *join(struct dwarf *d, const char *a, const char *b, const char *c)
+static const char *dwarf_index_join(struct dwarf *d, const char *a, const char *b, const char *c)
 {
 	char path[PATH_MAX];
 
@@ -413,9 +413,9 @@ static const char *file_name(struct dwarf *d, struct files *f, uint32_t number)
 		return NULL;
 	if (!file->path) {
 		directory = dwarf_lines_directory(&f->lines, file);
-		file->path =
-		    join(d, f->lines.version >= 5 && !file->directory ? NULL : f->compilation,
-			 directory, file->name);
+		file->path = dwarf_index_join(
+		    d, f->lines.version >= 5 && !file->directory ? NULL : f->compilation, directory,
+		    file->name);
 	}
 	return file->path;
 }
@@ -427,7 +427,7 @@ static const char *call_file_name(struct dwarf *d, struct files *f, uint32_t num
 	if (!f->split)
 		return file_name(d, f, number);
 	name = dwarf_filesrc(f->split, number, NULL, NULL);
-	return name && *name ? join(d, f->compilation, NULL, name) : NULL;
+	return name && *name ? dwarf_index_join(d, f->compilation, NULL, name) : NULL;
 }
 
 /* ---- the walk of a CU ---- */
@@ -452,7 +452,7 @@ static uint32_t new_scope(struct walk *w, const Dwarf_Die *die, uint32_t parent)
 
 /* Gives the wanted addresses in the ranges of a DIE that now belong to `parent` a scope of their
  * own; returns it, or NONE when there are none. Of brothers that overlap the first wins. */
-static uint32_t take(struct walk *w, Dwarf_Die *die, uint32_t parent)
+static uint32_t dwarf_index_take(struct walk *w, Dwarf_Die *die, uint32_t parent)
 {
 	uint32_t scope = NONE;
 	Dwarf_Addr base, low, high;
@@ -503,12 +503,12 @@ static void walk_die(struct walk *w, Dwarf_Die *die, uint32_t scope, int level)
 
 	switch (dwarf_tag(die)) {
 	case DW_TAG_subprogram:
-		taken = take(w, die, NONE);
+		taken = dwarf_index_take(w, die, NONE);
 		if (taken != NONE || w->deep)
 			walk_children(w, die, taken, level);
 		break;
 	case DW_TAG_inlined_subroutine:
-		taken = scope == NONE ? NONE : take(w, die, scope);
+		taken = scope == NONE ? NONE : dwarf_index_take(w, die, scope);
 		if (taken != NONE) {
 			struct scope *s = &w->scope[taken];
 

@@ -85,7 +85,7 @@ static void find_build_id(struct elf_file *f)
 	}
 }
 
-static enum elf_file_status begin(struct elf_file *f)
+static enum elf_file_status elf_file_begin(struct elf_file *f)
 {
 	GElf_Ehdr header;
 
@@ -121,7 +121,7 @@ enum elf_file_status elf_file_open(struct elf_file *f, const char *path)
 		return ELF_FILE_UNREADABLE;
 	}
 	f->mapped = true;
-	return begin(f);
+	return elf_file_begin(f);
 }
 
 /* The kernel's own headers say how long the image is: to the end of the section headers, which
@@ -148,7 +148,7 @@ enum elf_file_status elf_file_open_vdso(struct elf_file *f)
 		return ELF_FILE_UNREADABLE;
 	memcpy(f->image, header, size);
 	f->size = size;
-	return begin(f);
+	return elf_file_begin(f);
 }
 
 void elf_file_close(struct elf_file *f)

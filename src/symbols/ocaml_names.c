@@ -58,20 +58,20 @@ struct text {
 	size_t used, size;
 };
 
-static void put(struct text *t, char c)
+static void ocaml_names_put(struct text *t, char c)
 {
 	if (t->used + 1 < t->size)
 		t->out[t->used] = c;
 	t->used++;
 }
 
-static void put_part(struct text *t, const struct part *p)
+static void ocaml_names_put_part(struct text *t, const struct part *p)
 {
 	for (size_t i = 0; i < p->length; i++)
-		put(t, p->text[i]);
+		ocaml_names_put(t, p->text[i]);
 }
 
-static int hex(char c)
+static int ocaml_names_hex(char c)
 {
 	return digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -80,12 +80,13 @@ static int hex(char c)
 static void put_decoded(struct text *t, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
-		if (text[i] == '$' && i + 2 < length && hex(text[i + 1]) >= 0 &&
-		    hex(text[i + 2]) >= 0) {
-			put(t, (char)(hex(text[i + 1]) * 16 + hex(text[i + 2])));
+		if (text[i] == '$' && i + 2 < length && ocaml_names_hex(text[i + 1]) >= 0 &&
+		    ocaml_names_hex(text[i + 2]) >= 0) {
+			ocaml_names_put(t, (char)(ocaml_names_hex(text[i + 1]) * 16 +
+						  ocaml_names_hex(text[i + 2])));
 			i += 2;
 		} else {
-			put(t, text[i]);
+			ocaml_names_put(t, text[i]);
 		}
 	}
 }
@@ -96,12 +97,12 @@ static void put_function(struct text *t, const char *text, size_t length)
 
 	if (length == 5 && !memcmp(text, "entry", 5))
 		return; /* a module's own code */
-	put(t, '.');
+	ocaml_names_put(t, '.');
 	if (wrapped)
-		put(t, '(');
+		ocaml_names_put(t, '(');
 	put_decoded(t, text, length);
 	if (wrapped)
-		put(t, ')');
+		ocaml_names_put(t, ')');
 }
 
 /* Units of the standard library are Stdlib__list, those of others Library__Unit. */
@@ -129,10 +130,10 @@ bool ocaml_demangle(const char *symbol, size_t length, char *out, size_t size)
 		return false;
 	for (size_t i = 0; i < modules; i++) {
 		if (i && is_module(part, i, parts))
-			put(&t, '.');
+			ocaml_names_put(&t, '.');
 		else if (i)
-			put(&t, '_'), put(&t, '_');
-		put_part(&t, &part[i]);
+			ocaml_names_put(&t, '_'), ocaml_names_put(&t, '_');
+		ocaml_names_put_part(&t, &part[i]);
 		/* Stdlib.list -> Stdlib.List */
 		if (i == 1 && is_module(part, i, parts) && t.used < t.size) {
 			char *first = &out[t.used - part[i].length];

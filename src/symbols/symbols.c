@@ -213,7 +213,7 @@ static bool prefer_match(const char *name, const struct elf_match *m)
 	       strncmp(m->name, name, strlen(name));
 }
 
-static void give(struct request *r, size_t i, const struct symbol *list, size_t count)
+static void symbols_give(struct request *r, size_t i, const struct symbol *list, size_t count)
 {
 	r->answered[i] = true;
 	for (size_t e = r->first[i]; e < r->first[i + 1]; e++) {
@@ -232,19 +232,19 @@ static void dwarf_found(void *context, size_t i, const struct symbol *list, size
 	if (r->answered[i])
 		return;
 	if (!prefer_match(name, m)) {
-		give(r, i, list, count);
+		symbols_give(r, i, list, count);
 		return;
 	}
 	copy = malloc(count * sizeof(*copy));
 	if (!copy) {
-		give(r, i, list, count);
+		symbols_give(r, i, list, count);
 		return;
 	}
 	memcpy(copy, list, count * sizeof(*copy));
 	name = match_name(r->s, m);
 	if (name)
 		copy[count - 1].function = name;
-	give(r, i, copy, count);
+	symbols_give(r, i, copy, count);
 	free(copy);
 }
 
@@ -269,7 +269,7 @@ static void answer_rest(struct request *r)
 		if (r->answered[i])
 			continue;
 		symbol.function = match_name(r->s, &r->match[i]);
-		give(r, i, &symbol, 1);
+		symbols_give(r, i, &symbol, 1);
 	}
 }
 

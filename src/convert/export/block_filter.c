@@ -92,8 +92,8 @@ bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_
 
 typedef int take_block(void *context, const struct mayfly_event *e, bool freed);
 
-static int take_event(struct block_filter *f, const struct mayfly_event *e, bool second,
-		      take_block *take, void *context)
+static int block_filter_take_event(struct block_filter *f, const struct mayfly_event *e,
+				   bool second, take_block *take, void *context)
 {
 	if (e->sample >= f->info->samples)
 		return 0;
@@ -115,7 +115,7 @@ static int walk_once(struct block_filter *f, bool second, take_block *take, void
 	if (result)
 		return result;
 	while (!error && (result = mayfly_cursor_next(cursor, &e)) == 1)
-		error = take_event(f, &e, second, take, context);
+		error = block_filter_take_event(f, &e, second, take, context);
 	mayfly_cursor_close(cursor);
 	return error ? error : result;
 }

@@ -45,7 +45,7 @@ struct chrome {
 
 /* What all events have; name: or NULL. The caller adds members, each after a comma, and calls end.
  */
-static void begin(struct chrome *c, const char *phase, const char *name)
+static void chrome_begin(struct chrome *c, const char *phase, const char *name)
 {
 	out_text(&c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
 	c->any = true;
@@ -58,12 +58,12 @@ static void begin(struct chrome *c, const char *phase, const char *name)
 	}
 }
 
-static void end(struct chrome *c)
+static void chrome_end(struct chrome *c)
 {
 	out_char(&c->out, '}');
 }
 
-static void put_time(struct chrome *c, int64_t ns)
+static void chrome_put_time(struct chrome *c, int64_t ns)
 {
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
 	unsigned rest = (unsigned)(size % 1000);
@@ -75,7 +75,7 @@ static void put_time(struct chrome *c, int64_t ns)
 	out_bytes(&c->out, digits, sizeof(digits));
 }
 
-static void put_number(struct chrome *c, const char *name, double value)
+static void chrome_put_number(struct chrome *c, const char *name, double value)
 {
 	out_json(&c->out, name);
 	out_format(&c->out, ":%.0f", isfinite(value) ? value : 0);
@@ -88,7 +88,7 @@ static uint32_t tid_of(const struct chrome *c, uint32_t index)
 	return t ? t->tid : 0;
 }
 
-static void put_thread(struct chrome *c, uint32_t index)
+static void chrome_put_thread(struct chrome *c, uint32_t index)
 {
 	out_text(&c->out, ",\"tid\":");
 	out_unsigned(&c->out, tid_of(c, index));
@@ -109,21 +109,21 @@ static void write_names(struct chrome *c)
 	const char *slash = strrchr(c->info->program, '/');
 	const char *program = slash ? slash + 1 : c->info->program;
 
-	begin(c, "M", "process_name");
+	chrome_begin(c, "M", "process_name");
 	out_text(&c->out, ",\"args\":{\"name\":");
 	out_json(&c->out, *program ? program : "program");
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 	for (uint32_t i = 0; i < c->info->threads; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(c->trace, i);
 
 		if (!t || !*t->name)
 			continue;
-		begin(c, "M", "thread_name");
+		chrome_begin(c, "M", "thread_name");
 		out_format(&c->out, ",\"tid\":%" PRIu32 ",\"args\":{\"name\":", t->tid);
 		out_json(&c->out, t->name);
 		out_char(&c->out, '}');
-		end(c);
+		chrome_end(c);
 	}
 }
 
@@ -132,12 +132,12 @@ static void write_names(struct chrome *c)
 static void write_counter(struct chrome *c, const char *name, int64_t time_ns, const char *series,
 			  double value)
 {
-	begin(c, "C", name);
-	put_time(c, time_ns);
+	chrome_begin(c, "C", name);
+	chrome_put_time(c, time_ns);
 	out_text(&c->out, ",\"args\":{");
-	put_number(c, series, value);
+	chrome_put_number(c, series, value);
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 }
 
 static void write_functions(struct chrome *c, const struct curve *curve, size_t step)
@@ -145,32 +145,32 @@ static void write_functions(struct chrome *c, const struct curve *curve, size_t 
 	const struct mayfly_series *s = curve->series;
 	char name[4096];
 
-	begin(c, "C", "live heap by function");
-	put_time(c, s->time_ns[step]);
+	chrome_begin(c, "C", "live heap by function");
+	chrome_put_time(c, s->time_ns[step]);
 	out_text(&c->out, ",\"args\":{");
 	for (size_t row = 0; row < s->rows; row++) {
 		if (row)
 			out_char(&c->out, ',');
-		put_number(c, curve_row_name(curve, row, name, sizeof(name)),
-			   s->live_bytes[row * s->points + step]);
+		chrome_put_number(c, curve_row_name(curve, row, name, sizeof(name)),
+				  s->live_bytes[row * s->points + step]);
 	}
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 }
 
 static void write_peak(struct chrome *c, const struct curve *curve)
 {
 	write_counter(c, "live heap", curve->peak_ns, "bytes", curve->peak.bytes.estimate);
-	begin(c, "i", "peak");
-	put_time(c, curve->peak_ns);
+	chrome_begin(c, "i", "peak");
+	chrome_put_time(c, curve->peak_ns);
 	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
-	put_number(c, "live bytes", curve->peak.bytes.estimate);
+	chrome_put_number(c, "live bytes", curve->peak.bytes.estimate);
 	out_char(&c->out, ',');
-	put_number(c, "standard error", curve->peak.bytes.stderror);
+	chrome_put_number(c, "standard error", curve->peak.bytes.stderror);
 	out_char(&c->out, ',');
-	put_number(c, "live blocks", curve->peak.blocks.estimate);
+	chrome_put_number(c, "live blocks", curve->peak.blocks.estimate);
 	out_format(&c->out, ",\"samples\":%" PRIu64 "}", curve->peak.samples);
-	end(c);
+	chrome_end(c);
 }
 
 static void write_counters(struct chrome *c, const struct curve *curve)
@@ -200,16 +200,16 @@ static void write_values(struct chrome *c, const struct by_label *b, size_t step
 	char name[4096];
 
 	by_label_title(name, sizeof(name), "live heap", b);
-	begin(c, "C", name);
-	put_time(c, s->time_ns[step]);
+	chrome_begin(c, "C", name);
+	chrome_put_time(c, s->time_ns[step]);
 	out_text(&c->out, ",\"args\":{");
 	for (size_t i = 0; i < b->values; i++) {
 		if (i)
 			out_char(&c->out, ',');
-		put_number(c, b->value[i].name, s->live_bytes[i * s->points + step]);
+		chrome_put_number(c, b->value[i].name, s->live_bytes[i * s->points + step]);
 	}
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 }
 
 static void put_label_value(struct chrome *c, const struct label_value *v)
@@ -232,8 +232,8 @@ static void write_sums(struct chrome *c, const struct by_label *b)
 	char name[4096];
 
 	by_label_title(name, sizeof(name), "allocated", b);
-	begin(c, "i", name);
-	put_time(c, b->series->time_ns[b->series->points - 1]);
+	chrome_begin(c, "i", name);
+	chrome_put_time(c, b->series->time_ns[b->series->points - 1]);
 	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
 	for (size_t i = 0; i < b->values; i++) {
 		if (i)
@@ -241,7 +241,7 @@ static void write_sums(struct chrome *c, const struct by_label *b)
 		put_label_value(c, &b->value[i]);
 	}
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 }
 
 static int write_labels(struct chrome *c, const struct mayfly_query *query)
@@ -266,7 +266,7 @@ static int write_labels(struct chrome *c, const struct mayfly_query *query)
 /* ---- samples ---- */
 
 /* Root first. False: out of memory. */
-static bool put_stack(struct chrome *c, uint32_t node)
+static bool chrome_put_stack(struct chrome *c, uint32_t node)
 {
 	const uint32_t *path;
 	size_t length = shown_path(&c->stacks, node, &path);
@@ -286,7 +286,7 @@ static bool put_stack(struct chrome *c, uint32_t node)
 	return length > 0;
 }
 
-static void put_labels(struct chrome *c, uint32_t set)
+static void chrome_put_labels(struct chrome *c, uint32_t set)
 {
 	size_t count;
 	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
@@ -309,24 +309,24 @@ static bool write_sample(struct chrome *c, const struct mayfly_event *e)
 	static const char *const kinds[] = {"alloc", "free", "promote"};
 	bool done = true;
 
-	begin(c, "i", kinds[e->kind]);
-	put_time(c, e->time_ns);
+	chrome_begin(c, "i", kinds[e->kind]);
+	chrome_put_time(c, e->time_ns);
 	out_format(&c->out, ",\"s\":\"t\",\"tid\":%" PRIu32 ",\"args\":{\"sample\":%" PRIu64,
 		   tid_of(c, e->thread), e->sample);
 	out_format(&c->out, ",\"size\":%" PRIu64 ",", e->size);
-	put_number(c, "weight", e->weight_bytes);
+	chrome_put_number(c, "weight", e->weight_bytes);
 	if (e->labels)
-		put_labels(c, e->labels);
+		chrome_put_labels(c, e->labels);
 	if (e->kind == MAYFLY_ALLOC) {
 		out_char(&c->out, ',');
-		done = put_stack(c, e->node);
+		done = chrome_put_stack(c, e->node);
 	}
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 	return done;
 }
 
-static int write_samples(struct chrome *c)
+static int chrome_write_samples(struct chrome *c)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -347,7 +347,7 @@ static int write_samples(struct chrome *c)
 /* ---- track events ---- */
 
 /* Numbers as they are: what JSON has none for is text. */
-static void put_value(struct chrome *c, uint32_t type, union mayfly_value value)
+static void chrome_put_value(struct chrome *c, uint32_t type, union mayfly_value value)
 {
 	if (type == MAYFLY_FIELD_INT)
 		out_format(&c->out, "%" PRId64, value.i);
@@ -367,11 +367,11 @@ static void begin_track(struct chrome *c, const char *phase, const struct mayfly
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
 
-	begin(c, phase, name ? name : type->name);
+	chrome_begin(c, phase, name ? name : type->name);
 	out_text(&c->out, ",\"cat\":");
 	out_json(&c->out, *type->category ? type->category : OWN_CATEGORY);
-	put_time(c, time_ns);
-	put_thread(c, e->thread);
+	chrome_put_time(c, time_ns);
+	chrome_put_thread(c, e->thread);
 }
 
 static bool has_field(const struct mayfly_track_type *type, const char *name)
@@ -395,7 +395,7 @@ static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, 
 		comma(c, &any);
 		out_json(&c->out, type->field[i].name);
 		out_char(&c->out, ':');
-		put_value(c, type->field[i].type, e->value[i]);
+		chrome_put_value(c, type->field[i].type, e->value[i]);
 	}
 	if (again) {
 		comma(c, &any);
@@ -403,7 +403,7 @@ static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, 
 	}
 	if (e->node && !has_field(type, "stack")) {
 		comma(c, &any);
-		done = put_stack(c, e->node);
+		done = chrome_put_stack(c, e->node);
 	}
 	out_char(&c->out, '}');
 	return done;
@@ -416,17 +416,17 @@ static bool begin_slice(struct chrome *c, const struct mayfly_track_event *e, in
 
 	begin_track(c, "B", e, NULL, time_ns);
 	done = put_arguments(c, e, again);
-	end(c);
+	chrome_end(c);
 	return done;
 }
 
 /* Of the innermost slice: it needs no name. */
 static void end_slice(struct chrome *c, uint32_t thread, int64_t time_ns)
 {
-	begin(c, "E", NULL);
-	put_time(c, time_ns);
-	put_thread(c, thread);
-	end(c);
+	chrome_begin(c, "E", NULL);
+	chrome_put_time(c, time_ns);
+	chrome_put_thread(c, thread);
+	chrome_end(c);
 }
 
 /* Bound to the slice that its thread has at this time. */
@@ -441,13 +441,13 @@ static void write_flows(struct chrome *c, const struct mayfly_track_event *e)
 
 		if (step == FLOW_NONE)
 			continue;
-		begin(c, phases[step], "flow");
+		chrome_begin(c, phases[step], "flow");
 		out_text(&c->out, ",\"cat\":\"flow\"");
-		put_time(c, e->time_ns);
-		put_thread(c, e->thread);
+		chrome_put_time(c, e->time_ns);
+		chrome_put_thread(c, e->thread);
 		out_format(&c->out, ",\"id\":\"0x%" PRIx64 "\"%s", flow,
 			   step == FLOW_LAST ? ",\"bp\":\"e\"" : "");
-		end(c);
+		chrome_end(c);
 	}
 }
 
@@ -492,7 +492,7 @@ static bool write_instant(struct chrome *c, const struct event_walk *w)
 	begin_track(c, "i", e, NULL, e->time_ns);
 	out_text(&c->out, ",\"s\":\"t\"");
 	done = put_arguments(c, e, false);
-	end(c);
+	chrome_end(c);
 	write_flows(c, e);
 	return done;
 }
@@ -512,9 +512,9 @@ static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 	out_text(&c->out, ",\"args\":{");
 	out_json(&c->out, *type->unit ? type->unit : "value");
 	out_char(&c->out, ':');
-	put_value(c, type->field[0].type, e->value[0]);
+	chrome_put_value(c, type->field[0].type, e->value[0]);
 	out_char(&c->out, '}');
-	end(c);
+	chrome_end(c);
 }
 
 static bool write_track(struct chrome *c, const struct event_walk *w)
@@ -598,7 +598,7 @@ int export_chrome(const struct mayfly_trace *trace, const struct export_options 
 	if (!error)
 		error = write_tracks(&c, options->query);
 	if (!error && options->samples)
-		error = write_samples(&c);
+		error = chrome_write_samples(&c);
 	out_text(&c.out, "\n]}\n");
 	finished = out_end(&c.out);
 	track_survey_end(&c.survey);

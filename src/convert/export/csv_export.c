@@ -24,7 +24,7 @@ struct cached {
 	struct trace_buffer text;
 };
 
-struct table {
+struct csv_table {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
@@ -38,7 +38,7 @@ struct table {
 
 /* ---- places ---- */
 
-static bool add_text(struct table *t, size_t *length, const char *text, char escaped)
+static bool csv_add_text(struct csv_table *t, size_t *length, const char *text, char escaped)
 {
 	size_t more = strlen(text);
 
@@ -52,7 +52,7 @@ static bool add_text(struct table *t, size_t *length, const char *text, char esc
 }
 
 /* "leaf;caller;main" in t->text; false: out of memory. */
-static bool join_lines(struct table *t, const uint32_t *path, size_t length, size_t *depth)
+static bool join_lines(struct csv_table *t, const uint32_t *path, size_t length, size_t *depth)
 {
 	size_t used = 0;
 
@@ -64,8 +64,8 @@ static bool join_lines(struct table *t, const uint32_t *path, size_t length, siz
 			const char *name =
 			    shown_text(&t->stacks, t->stacks.line[f->first + k].name);
 
-			if (!add_text(t, &used, ++*depth > 1 ? ";" : "", 0) ||
-			    !add_text(t, &used, name, ';'))
+			if (!csv_add_text(t, &used, ++*depth > 1 ? ";" : "", 0) ||
+			    !csv_add_text(t, &used, name, ';'))
 				return false;
 		}
 	}
@@ -73,7 +73,7 @@ static bool join_lines(struct table *t, const uint32_t *path, size_t length, siz
 }
 
 /* The last columns of both tables. */
-static bool write_place(struct table *t, struct out *o, uint32_t node)
+static bool write_place(struct csv_table *t, struct out *o, uint32_t node)
 {
 	const struct shown_line *leaf;
 	const struct mayfly_module *module = NULL;
@@ -103,7 +103,7 @@ static bool write_place(struct table *t, struct out *o, uint32_t node)
 }
 
 /* The same for who asks for the same nodes often. */
-static bool write_place_again(struct table *t, uint32_t node)
+static bool write_place_again(struct csv_table *t, uint32_t node)
 {
 	struct cached *c = &t->cache[node % CACHE_SLOTS];
 	struct out o;
@@ -148,7 +148,7 @@ static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
 }
 
 /* What the trace does not know stays empty. */
-static void print_errors(struct table *t, const struct mayfly_figure *f, uint32_t absent)
+static void print_errors(struct csv_table *t, const struct mayfly_figure *f, uint32_t absent)
 {
 	if (export_knows(t->trace, absent | MAYFLY_ABSENT_ERRORS))
 		out_format(&t->out, "%.0f,%.0f,%.0f,", f->stderror, f->low, f->high);
@@ -156,7 +156,7 @@ static void print_errors(struct table *t, const struct mayfly_figure *f, uint32_
 		out_text(&t->out, ",,,");
 }
 
-static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
+static bool csv_print_stacks(struct csv_table *t, const struct mayfly_node_sums *sums)
 {
 	const struct mayfly_node_sum **ranked = rank(sums);
 	struct rounding bytes = {0}, blocks = {0};
@@ -183,14 +183,14 @@ static bool print_stacks(struct table *t, const struct mayfly_node_sums *sums)
 	return good;
 }
 
-static int stacks_table(struct table *t)
+static int stacks_table(struct csv_table *t)
 {
 	struct mayfly_node_sums *sums;
 	int error = mayfly_node_sums_run(t->trace, t->query, &sums);
 
 	if (error)
 		return error;
-	if (!print_stacks(t, sums))
+	if (!csv_print_stacks(t, sums))
 		error = MAYFLY_E_MEMORY;
 	mayfly_node_sums_free(sums);
 	return error;
@@ -201,7 +201,7 @@ static int stacks_table(struct table *t)
 #define SINGLE_BLOCKS                                                                              \
 	(MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_BLOCKS)
 
-static void print_thread(struct table *t, uint32_t index)
+static void print_thread(struct csv_table *t, uint32_t index)
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(t->trace, index);
 
@@ -216,7 +216,7 @@ static const char *const heap_names[MAYFLY_HEAPS] = {"malloc",	 "ocaml-minor", "
 						     "external", "pool",	"pool-mapped"};
 
 /* `freed`: or NULL, when it never was. */
-static bool print_sample(struct table *t, const struct mayfly_event *e,
+static bool print_sample(struct csv_table *t, const struct mayfly_event *e,
 			 const struct mayfly_event *freed)
 {
 	out_format(&t->out, "%" PRIu64 ",%" PRId64 ",", e->sample, e->alloc_time_ns);
@@ -236,9 +236,9 @@ static bool print_sample(struct table *t, const struct mayfly_event *e,
 	return write_place_again(t, e->node);
 }
 
-static int take_block(void *context, const struct mayfly_event *e, bool freed)
+static int csv_take_block(void *context, const struct mayfly_event *e, bool freed)
 {
-	struct table *t = context;
+	struct csv_table *t = context;
 	const struct mayfly_query *q = t->query;
 	bool wanted = freed ? q->metric != MAYFLY_LEAKED : q->metric != MAYFLY_TEMPORARY;
 
@@ -254,7 +254,7 @@ static int take_block(void *context, const struct mayfly_event *e, bool freed)
 	return t->out.error;
 }
 
-static int samples_table(struct table *t)
+static int samples_table(struct csv_table *t)
 {
 	int error;
 
@@ -267,13 +267,13 @@ static int samples_table(struct table *t)
 	out_text(&t->out, "sample,time_ns,thread,thread_name,heap,size,weight_bytes,weight_blocks,"
 			  "free_time_ns,lifetime_ns,free_thread,free_thread_name,labels,function,"
 			  "file,line,module,depth,stack\r\n");
-	return block_filter_walk(&t->filter, take_block, t);
+	return block_filter_walk(&t->filter, csv_take_block, t);
 }
 
 int export_csv(const struct mayfly_trace *trace, const struct export_options *options,
 	       trace_sink *sink, void *context)
 {
-	struct table t = {
+	struct csv_table t = {
 	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
 	int error, written;
 

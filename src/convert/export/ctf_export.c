@@ -86,7 +86,7 @@ static void put_double(struct bytes *b, double value)
 #define AT_CONTENT  48
 #define AT_PACKET   56
 
-static void begin_packet(struct ctf *c, uint32_t thread, int64_t time_ns)
+static void ctf_begin_packet(struct ctf *c, uint32_t thread, int64_t time_ns)
 {
 	const struct mayfly_thread *t = mayfly_trace_thread(c->trace, thread);
 	struct stream *s = &c->stream[thread];
@@ -131,7 +131,7 @@ static int to_file(void *file, const void *bytes, size_t size)
 	return errno ? errno : EIO;
 }
 
-static int append(const char *path, const void *bytes, size_t size)
+static int ctf_append(const char *path, const void *bytes, size_t size)
 {
 	FILE *file = fopen(path, "ab");
 	int error;
@@ -144,7 +144,7 @@ static int append(const char *path, const void *bytes, size_t size)
 	return error;
 }
 
-static int end_packet(struct ctf *c, uint32_t thread)
+static int ctf_end_packet(struct ctf *c, uint32_t thread)
 {
 	struct stream *s = &c->stream[thread];
 	struct bytes *b = &s->packet;
@@ -159,7 +159,7 @@ static int end_packet(struct ctf *c, uint32_t thread)
 	set_word(b, AT_CONTENT, (uint64_t)b->used * 8);
 	set_word(b, AT_PACKET, (uint64_t)b->used * 8);
 	path = stream_path(c, thread);
-	error = path ? append(path, b->at, b->used) : MAYFLY_E_MEMORY;
+	error = path ? ctf_append(path, b->at, b->used) : MAYFLY_E_MEMORY;
 	free(path);
 	b->used = 0;
 	return error;
@@ -172,7 +172,7 @@ static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, in
 	struct bytes *b = &s->packet;
 
 	if (b->used == 0)
-		begin_packet(c, thread, time_ns);
+		ctf_begin_packet(c, thread, time_ns);
 	if (time_ns < s->last_ns)
 		time_ns = s->last_ns;
 	if (id < CTF_EXTENDED && time_ns - s->last_ns < INT64_C(1) << CTF_TIME_BITS) {
@@ -242,7 +242,7 @@ static void write_frame(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_
 }
 
 /* The frames from a node to the root. False: out of memory. */
-static bool read_path(struct ctf *c, uint32_t node, size_t *depth)
+static bool ctf_read_path(struct ctf *c, uint32_t node, size_t *depth)
 {
 	*depth = 0;
 	while (node) {
@@ -280,7 +280,7 @@ static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t
 
 	if (node == 0 || node >= c->info->nodes || !take_bit(c->node_written, node))
 		return 0;
-	if (!read_path(c, node, &depth))
+	if (!ctf_read_path(c, node, &depth))
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < depth; i++)
 		write_frame(c, thread, time_ns, c->path[i]);
@@ -311,7 +311,7 @@ static uint8_t flags_of(const struct mayfly_event *e)
 	return flags;
 }
 
-static void put_span(struct bytes *b, const struct open_span *span)
+static void ctf_put_span(struct bytes *b, const struct open_span *span)
 {
 	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
 }
@@ -351,11 +351,11 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 	if (e->kind == MAYFLY_ALLOC && c->info->label_sets > 1)
 		put_string(b, e->labels ? mayfly_trace_label_text(c->trace, e->labels) : "-");
 	if (e->kind == MAYFLY_ALLOC && c->has_spans)
-		put_span(b, event_walk_inside(&c->order, e->thread));
+		ctf_put_span(b, event_walk_inside(&c->order, e->thread));
 	return 0;
 }
 
-static void put_value(struct bytes *b, uint32_t type, union mayfly_value value)
+static void ctf_put_value(struct bytes *b, uint32_t type, union mayfly_value value)
 {
 	if (type == MAYFLY_FIELD_TEXT)
 		put_string(b, value.text);
@@ -377,15 +377,15 @@ static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_n
 		return error;
 	b = begin_event(c, e->thread, c->class[e->type].id + end, time_ns);
 	for (size_t i = 0; i < type->fields && !end; i++)
-		put_value(b, type->field[i].type, e->value[i]);
+		ctf_put_value(b, type->field[i].type, e->value[i]);
 	if (c->class[e->type].has_stack && !end)
 		bytes_put_fixed(b, e->node, 4);
 	if (type->kind == MAYFLY_TYPE_SPAN)
-		put_span(b, &w->span);
+		ctf_put_span(b, &w->span);
 	return 0;
 }
 
-static int write_event(struct ctf *c, const struct event_walk *w, enum walk_item item)
+static int ctf_write_event(struct ctf *c, const struct event_walk *w, enum walk_item item)
 {
 	int64_t time_ns = item == WALK_BLOCK ? w->block.time_ns : w->track.time_ns;
 	uint32_t thread = item == WALK_BLOCK ? w->block.thread : w->track.thread;
@@ -399,14 +399,14 @@ static int write_event(struct ctf *c, const struct event_walk *w, enum walk_item
 	    item == WALK_BLOCK ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
 	if (error)
 		return error;
-	return c->stream[thread].packet.used < c->packet_bytes ? 0 : end_packet(c, thread);
+	return c->stream[thread].packet.used < c->packet_bytes ? 0 : ctf_end_packet(c, thread);
 }
 
 /* A packet without events. */
 static int write_empty(struct ctf *c, int64_t time_ns)
 {
-	begin_packet(c, 0, time_ns);
-	return end_packet(c, 0);
+	ctf_begin_packet(c, 0, time_ns);
+	return ctf_end_packet(c, 0);
 }
 
 /* How many events were lost is said by a packet more than by the one before it. Which threads' they
@@ -434,11 +434,11 @@ static int end_streams(struct ctf *c)
 	int error = c->begun ? 0 : write_empty(c, 0);
 
 	for (uint32_t i = 0; !error && i < c->info->threads + 1; i++)
-		error = end_packet(c, i);
+		error = ctf_end_packet(c, i);
 	return error ? error : write_discarded(c);
 }
 
-static int write_events(struct ctf *c, const struct mayfly_query *query)
+static int ctf_write_events(struct ctf *c, const struct mayfly_query *query)
 {
 	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
 	struct event_walk walk;
@@ -449,7 +449,7 @@ static int write_events(struct ctf *c, const struct mayfly_query *query)
 		item = event_walk_begin(&c->order, c->trace, query, all);
 
 	while (!item && (item = event_walk_next(&walk)) > 0)
-		item = write_event(c, &walk, (enum walk_item)item);
+		item = ctf_write_event(c, &walk, (enum walk_item)item);
 	event_walk_end(&walk);
 	if (c->has_spans)
 		event_walk_end(&c->order);
@@ -539,7 +539,7 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	if (!error)
 		error = make_classes(&c, options->query);
 	if (!error)
-		error = write_events(&c, options->query);
+		error = ctf_write_events(&c, options->query);
 	if (!error)
 		error = write_metadata(&c, options->purpose);
 	for (size_t i = 0; c.stream && i < c.info->threads + 1; i++)

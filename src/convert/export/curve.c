@@ -51,8 +51,8 @@ static int fill_largest(struct curve *c, const struct mayfly_trace *trace)
 	return error;
 }
 
-static int find_peak(struct curve *c, const struct mayfly_trace *trace,
-		     const struct mayfly_query *query)
+static int curve_find_peak(struct curve *c, const struct mayfly_trace *trace,
+			   const struct mayfly_query *query)
 {
 	struct mayfly_query peak = *query;
 	struct mayfly_result *result;
@@ -89,7 +89,7 @@ int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *quer
 			: MAYFLY_E_MEMORY;
 	if (!error) {
 		fill_steps(c, query);
-		error = find_peak(c, trace, query);
+		error = curve_find_peak(c, trace, query);
 	}
 	if (!error && !is_of_part(query))
 		error = fill_largest(c, trace);

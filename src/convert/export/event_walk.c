@@ -191,7 +191,7 @@ static bool track_is_next(const struct event_walk *w)
 	       w->next_track.time_ns <= w->next_block.time_ns;
 }
 
-static int take_block(struct event_walk *w)
+static int event_walk_take_block(struct event_walk *w)
 {
 	w->block = w->next_block;
 	w->events += w->block.kind != MAYFLY_PROMOTE;
@@ -238,7 +238,7 @@ int event_walk_next(struct event_walk *w)
 	}
 	while (w->has_block || w->has_track) {
 		if (!track_is_next(w)) {
-			result = take_block(w);
+			result = event_walk_take_block(w);
 			return result ? result : WALK_BLOCK;
 		}
 		result = take_track(w);

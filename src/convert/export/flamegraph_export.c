@@ -360,8 +360,8 @@ static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace
 		 bytes_text(value, sizeof(value), bytes->estimate), error, blocks);
 }
 
-static int convert(struct flamegraph *f, const struct mayfly_trace *trace,
-		   const struct export_options *options)
+static int flamegraph_convert(struct flamegraph *f, const struct mayfly_trace *trace,
+			      const struct export_options *options)
 {
 	struct stack_sums sums;
 	char what[256];
@@ -389,7 +389,7 @@ int export_flamegraph(const struct mayfly_trace *trace, const struct export_opti
 	int error, written;
 
 	out_begin(&f.out, sink, context);
-	error = convert(&f, trace, options);
+	error = flamegraph_convert(&f, trace, options);
 	written = out_end(&f.out);
 	shown_end(&f.stacks);
 	call_tree_free(&f.tree);

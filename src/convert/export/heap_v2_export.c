@@ -58,7 +58,7 @@ static double miss(const struct owed *owed, double blocks, double bytes)
 }
 
 /* What is beyond all numbers of bytes, as sums of a damaged trace may be, is the largest. */
-static uint64_t whole(double x)
+static uint64_t heap_v2_whole(double x)
 {
 	return x < 0x1p63 ? (uint64_t)x : INT64_MAX;
 }
@@ -80,14 +80,14 @@ static struct pair whole_pair(const struct owed *owed)
 
 		if (missed < best) {
 			best = missed;
-			pair = (struct pair){whole(n), whole(s)};
+			pair = (struct pair){heap_v2_whole(n), heap_v2_whole(s)};
 		}
 	}
 	return pair;
 }
 
-static struct pair give(const struct heap_v2 *h, struct owed *owed,
-			const struct mayfly_estimate *estimate)
+static struct pair heap_v2_give(const struct heap_v2 *h, struct owed *owed,
+				const struct mayfly_estimate *estimate)
 {
 	struct pair pair;
 	double f;
@@ -138,15 +138,15 @@ static void print_addresses(struct heap_v2 *h, const uint32_t *path, size_t leng
 	out_text(&h->out, first ? " 0x0\n" : "\n");
 }
 
-static int print_stacks(struct heap_v2 *h)
+static int heap_v2_print_stacks(struct heap_v2 *h)
 {
 	struct owed live = {0}, allocated = {0};
 	struct stack_sum sum;
 
 	stack_sums_rewind(&h->sums);
 	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair lives = give(h, &live, sum.of[!h->allocated]);
-		struct pair all = give(h, &allocated, sum.of[h->allocated]);
+		struct pair lives = heap_v2_give(h, &live, sum.of[!h->allocated]);
+		struct pair all = heap_v2_give(h, &allocated, sum.of[h->allocated]);
 		const uint32_t *path;
 		size_t length;
 
@@ -170,8 +170,8 @@ static void print_header(struct heap_v2 *h)
 
 	stack_sums_rewind(&h->sums);
 	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair a = give(h, &live, sum.of[!h->allocated]);
-		struct pair b = give(h, &allocated, sum.of[h->allocated]);
+		struct pair a = heap_v2_give(h, &live, sum.of[!h->allocated]);
+		struct pair b = heap_v2_give(h, &allocated, sum.of[h->allocated]);
 
 		lives.blocks += a.blocks;
 		lives.bytes += a.bytes;
@@ -217,7 +217,7 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 	error = shown_begin(&h.stacks, trace, options->query);
 	if (!error) {
 		print_header(&h);
-		error = print_stacks(&h);
+		error = heap_v2_print_stacks(&h);
 		print_modules(&h);
 	}
 	written = out_end(&h.out);

@@ -32,7 +32,7 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 	return true;
 }
 
-static int add_block(void *context, const struct mayfly_event *e, bool freed)
+static int label_sums_add_block(void *context, const struct mayfly_event *e, bool freed)
 {
 	struct adding *a = context;
 	struct label_sums *l = a->l;
@@ -81,7 +81,7 @@ int label_sums_begin(struct label_sums *l, const struct mayfly_trace *trace,
 		a.time_ns = sums->of[i]->time_ns;
 		error = block_filter_begin(&a.filter, trace, asked[i]);
 		if (!error)
-			error = block_filter_walk(&a.filter, add_block, &a);
+			error = block_filter_walk(&a.filter, label_sums_add_block, &a);
 		block_filter_end(&a.filter);
 	}
 	if (l->count)

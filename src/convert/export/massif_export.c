@@ -181,7 +181,7 @@ static const char *base_of(const char *path)
 }
 
 /* Without what would end the line, and what is not UTF-8. */
-static void put_text(struct massif *m, const char *text)
+static void massif_put_text(struct massif *m, const char *text)
 {
 	while (*text) {
 		size_t length = utf8_length(text);
@@ -201,14 +201,14 @@ static void put_place(struct massif *m, const struct site *s)
 
 	if (f && f->kind == MAYFLY_FRAME_CODE)
 		out_format(&m->out, "0x%" PRIX64 ": ", f->address + (module ? module->bias : 0));
-	put_text(m, shown_text(&m->stacks, line->name));
+	massif_put_text(m, shown_text(&m->stacks, line->name));
 	if (*file) {
 		out_text(&m->out, " (");
-		put_text(m, base_of(file));
+		massif_put_text(m, base_of(file));
 		out_format(&m->out, ":%" PRIu32 ")", line->line);
 	} else if (module) {
 		out_text(&m->out, " (in ");
-		put_text(m, module->path);
+		massif_put_text(m, module->path);
 		out_char(&m->out, ')');
 	}
 	out_char(&m->out, '\n');
@@ -319,13 +319,13 @@ static int put_tree_at(struct massif *m, int64_t time_ns)
 
 enum tree { NO_TREE, TREE, PEAK_TREE };
 
-struct moment {
+struct massif_moment {
 	int64_t time_ns; /* of the trace */
 	double bytes;
 	enum tree tree;
 };
 
-static int put_snapshot(struct massif *m, size_t number, const struct moment *at)
+static int put_snapshot(struct massif *m, size_t number, const struct massif_moment *at)
 {
 	static const char *const trees[] = {"empty", "detailed", "peak"};
 
@@ -341,15 +341,15 @@ static int put_snapshot(struct massif *m, size_t number, const struct moment *at
 
 /* The moments in order: the start, the ends of all steps, and the peak where it belongs. */
 static size_t choose_moments(const struct curve *curve, const struct mayfly_query *query,
-			     struct moment moments[SNAPSHOTS + 2])
+			     struct massif_moment moments[SNAPSHOTS + 2])
 {
-	struct moment peak = {curve->peak_ns, curve->peak.bytes.estimate, PEAK_TREE};
+	struct massif_moment peak = {curve->peak_ns, curve->peak.bytes.estimate, PEAK_TREE};
 	bool want_peak = peak.bytes > 0 && peak.time_ns >= query->from_ns &&
 			 peak.time_ns <= curve->step[curve->steps - 1].to_ns;
 	size_t count = 0;
 
 	if (query->from_ns == 0)
-		moments[count++] = (struct moment){0};
+		moments[count++] = (struct massif_moment){0};
 	for (size_t i = 0; i < curve->steps; i++) {
 		const struct curve_step *step = &curve->step[i];
 		bool tree = (i + 1) % DETAILED == 0 || i + 1 == curve->steps;
@@ -358,8 +358,8 @@ static size_t choose_moments(const struct curve *curve, const struct mayfly_quer
 			moments[count++] = peak;
 			want_peak = false;
 		}
-		moments[count++] = (struct moment){step->to_ns, step->live_bytes,
-						   tree && step->live_bytes > 0 ? TREE : NO_TREE};
+		moments[count++] = (struct massif_moment){
+		    step->to_ns, step->live_bytes, tree && step->live_bytes > 0 ? TREE : NO_TREE};
 	}
 	return count;
 }
@@ -368,16 +368,16 @@ static int put_all(struct massif *m, const struct export_options *options,
 		   const struct curve *curve)
 {
 	const struct mayfly_info *info = mayfly_trace_info(m->trace);
-	struct moment moments[SNAPSHOTS + 2];
+	struct massif_moment moments[SNAPSHOTS + 2];
 	size_t count = choose_moments(curve, options->query, moments);
 	int error = shown_begin(&m->stacks, m->trace, options->query);
 
 	out_text(&m->out, info->mode == MAYFLY_EXACT
 			      ? "desc: mayfly, every allocation\ncmd: "
 			      : "desc: mayfly, estimates from samples\ncmd: ");
-	put_text(m, *options->purpose ? options->purpose
-		    : *info->program  ? info->program
-				      : "unknown");
+	massif_put_text(m, *options->purpose ? options->purpose
+			   : *info->program  ? info->program
+					     : "unknown");
 	out_text(&m->out, "\ntime_unit: ms\n");
 	for (size_t i = 0; !error && !m->out.error && i < count; i++)
 		error = put_snapshot(m, i, &moments[i]);

@@ -51,7 +51,7 @@ struct export
 	char text[64];
 };
 
-static uint64_t mix(uint64_t x)
+static uint64_t memtrace_mix(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -63,7 +63,7 @@ static uint64_t mix(uint64_t x)
 
 static size_t find_code(const struct export *x, int64_t code)
 {
-	size_t at = mix((uint64_t)code) & (x->by_code_size - 1);
+	size_t at = memtrace_mix((uint64_t)code) & (x->by_code_size - 1);
 
 	while (x->by_code[at] && x->code[x->by_code[at] - 1] != code)
 		at = (at + 1) & (x->by_code_size - 1);
@@ -80,7 +80,7 @@ static int64_t wanted_code(const struct export *x, const struct mayfly_frame *f)
 	return (int64_t)address >> 1;
 }
 
-static int number_frames(struct export *x)
+static int memtrace_number_frames(struct export *x)
 {
 	size_t frames = x->info->frames;
 
@@ -245,7 +245,7 @@ static int64_t count_samples(const struct export *x, const struct mayfly_event *
 		return all ? (int64_t)all : 1;
 	if (!(samples < 0x1p60))
 		return (int64_t)1 << 60;
-	if ((double)(mix(e->sample) >> 11) * 0x1p-53 < samples - whole)
+	if ((double)(memtrace_mix(e->sample) >> 11) * 0x1p-53 < samples - whole)
 		whole++;
 	return (int64_t)whole;
 }
@@ -295,7 +295,7 @@ static int leave_out(struct export *x, uint64_t sample)
 }
 
 /* A block's id is how many blocks before it were not left out; -1: it was. */
-static int64_t find_id(const struct export *x, uint64_t sample)
+static int64_t memtrace_find_id(const struct export *x, uint64_t sample)
 {
 	size_t from = 0, to = x->left_outs;
 
@@ -312,7 +312,7 @@ static int64_t find_id(const struct export *x, uint64_t sample)
 	return (int64_t)(sample - from);
 }
 
-static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t time_us)
+static int memtrace_write_alloc(struct export *x, const struct mayfly_event *e, int64_t time_us)
 {
 	static const enum memtrace_source sources[MAYFLY_HEAPS] = {
 	    [MAYFLY_HEAP_MALLOC] = MEMTRACE_EXTERNAL,
@@ -334,20 +334,20 @@ static int write_alloc(struct export *x, const struct mayfly_event *e, int64_t t
 				     sources[e->heap], x->stack, x->depth, &id);
 }
 
-static int write_event(struct export *x, const struct mayfly_event *e)
+static int memtrace_write_event(struct export *x, const struct mayfly_event *e)
 {
 	int64_t time_us = e->time_ns > 0 ? e->time_ns / 1000 : 0, id;
 
 	if (e->kind == MAYFLY_ALLOC)
-		return write_alloc(x, e, time_us);
-	id = find_id(x, e->sample);
+		return memtrace_write_alloc(x, e, time_us);
+	id = memtrace_find_id(x, e->sample);
 	if (id < 0)
 		return 0;
 	return e->kind == MAYFLY_PROMOTE ? memtrace_writer_promote(x->writer, time_us, id)
 					 : memtrace_writer_collect(x->writer, time_us, id);
 }
 
-static int write_events(struct export *x)
+static int memtrace_write_events(struct export *x)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -357,7 +357,7 @@ static int write_events(struct export *x)
 		return error;
 	mayfly_cursor_promotions(cursor);
 	while (!error && (result = mayfly_cursor_next(cursor, &e)) != 0)
-		error = result < 0 ? result : write_event(x, &e);
+		error = result < 0 ? result : memtrace_write_event(x, &e);
 	mayfly_cursor_close(cursor);
 	return error ? error : memtrace_writer_finish(x->writer);
 }
@@ -371,7 +371,7 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 				     .context = purpose,
 				     .pid = x->info->pid,
 				     .start_us = x->info->start_real_ns / 1000};
-	int error = number_frames(x);
+	int error = memtrace_number_frames(x);
 
 	if (!error)
 		error = choose_rate(x);
@@ -379,7 +379,7 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 		return error;
 	info.sample_rate = x->rate;
 	error = memtrace_writer_new(&info, locate, x, sink, context, &x->writer);
-	return error ? error : write_events(x);
+	return error ? error : memtrace_write_events(x);
 }
 
 uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)

@@ -78,7 +78,7 @@ struct memtrace_writer {
 
 /* ---- bytes ---- */
 
-static void put(struct packet *p, uint64_t value, unsigned bytes)
+static void memtrace_write_put(struct packet *p, uint64_t value, unsigned bytes)
 {
 	memcpy(p->bytes + p->used, &value, bytes);
 	p->used += bytes;
@@ -87,21 +87,21 @@ static void put(struct packet *p, uint64_t value, unsigned bytes)
 static void put_vint(struct packet *p, int64_t value)
 {
 	if (value >= 0 && value < VINT_16) {
-		put(p, (uint64_t)value, 1);
+		memtrace_write_put(p, (uint64_t)value, 1);
 	} else if (value >= 0 && value <= UINT16_MAX) {
-		put(p, VINT_16, 1);
-		put(p, (uint64_t)value, 2);
+		memtrace_write_put(p, VINT_16, 1);
+		memtrace_write_put(p, (uint64_t)value, 2);
 	} else if (value >= INT32_MIN && value <= INT32_MAX) {
-		put(p, VINT_32, 1);
-		put(p, (uint64_t)value, 4);
+		memtrace_write_put(p, VINT_32, 1);
+		memtrace_write_put(p, (uint64_t)value, 4);
 	} else {
-		put(p, VINT_64, 1);
-		put(p, (uint64_t)value, 8);
+		memtrace_write_put(p, VINT_64, 1);
+		memtrace_write_put(p, (uint64_t)value, 8);
 	}
 }
 
 /* With its zero. */
-static void put_text(struct packet *p, const char *text, size_t most)
+static void memtrace_write_put_text(struct packet *p, const char *text, size_t most)
 {
 	size_t length = strnlen(text, most);
 
@@ -112,21 +112,21 @@ static void put_text(struct packet *p, const char *text, size_t most)
 
 /* ---- packets ---- */
 
-static void begin_packet(const struct memtrace_writer *w, struct packet *p)
+static void memtrace_write_begin_packet(const struct memtrace_writer *w, struct packet *p)
 {
 	p->used = 0;
-	put(p, PACKET_MAGIC, 4);
-	put(p, 0, 4); /* size, times and block ids: end_packet() */
-	put(p, 0, 8);
-	put(p, 0, 8);
-	put(p, 0, 4);
-	put(p, WRITTEN_VERSION, 2);
-	put(p, (uint64_t)w->pid, 8);
-	put(p, CACHE_NO_CHECK, 2);
-	put(p, 0, 2);
-	put(p, 0, 8);
-	put(p, 0, 8);
-	put(p, 0, 8);
+	memtrace_write_put(p, PACKET_MAGIC, 4);
+	memtrace_write_put(p, 0, 4); /* size, times and block ids: end_packet() */
+	memtrace_write_put(p, 0, 8);
+	memtrace_write_put(p, 0, 8);
+	memtrace_write_put(p, 0, 4);
+	memtrace_write_put(p, WRITTEN_VERSION, 2);
+	memtrace_write_put(p, (uint64_t)w->pid, 8);
+	memtrace_write_put(p, CACHE_NO_CHECK, 2);
+	memtrace_write_put(p, 0, 2);
+	memtrace_write_put(p, 0, 8);
+	memtrace_write_put(p, 0, 8);
+	memtrace_write_put(p, 0, 8);
 }
 
 /* Lets readers find out whether their cache is as it was here. */
@@ -137,23 +137,24 @@ static void put_check(struct memtrace_writer *w, struct packet *p)
 
 	w->check_bucket = (bucket + CHECK_STEP) % CACHE_SIZE;
 	p->used = 38;
-	put(p, bucket, 2);
-	put(p, w->next[bucket], 2);
-	put(p, (uint64_t)w->slot[bucket], 8);
+	memtrace_write_put(p, bucket, 2);
+	memtrace_write_put(p, w->next[bucket], 2);
+	memtrace_write_put(p, (uint64_t)w->slot[bucket], 8);
 	p->used = used;
 }
 
-static int end_packet(struct memtrace_writer *w, struct packet *p, int64_t end_us, int64_t end_id)
+static int memtrace_write_end_packet(struct memtrace_writer *w, struct packet *p, int64_t end_us,
+				     int64_t end_id)
 {
 	size_t size = p->used;
 
 	p->used = 4;
-	put(p, size * 8, 4);
-	put(p, (uint64_t)w->begin_us, 8);
-	put(p, (uint64_t)end_us, 8);
+	memtrace_write_put(p, size * 8, 4);
+	memtrace_write_put(p, (uint64_t)w->begin_us, 8);
+	memtrace_write_put(p, (uint64_t)end_us, 8);
 	p->used = 50;
-	put(p, (uint64_t)w->begin_id, 8);
-	put(p, (uint64_t)end_id, 8);
+	memtrace_write_put(p, (uint64_t)w->begin_id, 8);
+	memtrace_write_put(p, (uint64_t)end_id, 8);
 	if (!w->error)
 		w->error = w->sink(w->sink_context, p->bytes, size);
 	return w->error;
@@ -161,24 +162,24 @@ static int end_packet(struct memtrace_writer *w, struct packet *p, int64_t end_u
 
 static void put_event(struct packet *p, unsigned code, int64_t time_us)
 {
-	put(p, code << TIME_BITS | ((uint32_t)time_us & TIME_MASK), 4);
+	memtrace_write_put(p, code << TIME_BITS | ((uint32_t)time_us & TIME_MASK), 4);
 }
 
 static int write_info(struct memtrace_writer *w, const struct memtrace_info *info)
 {
 	struct packet *p = &w->events;
 
-	begin_packet(w, p);
+	memtrace_write_begin_packet(w, p);
 	put_event(p, EVENT_INFO, w->start_us);
 	memcpy(p->bytes + p->used, &info->sample_rate, 8);
 	p->used += 8;
-	put(p, info->word_size, 1);
-	put_text(p, info->executable, INFO_TEXT_BYTES);
-	put_text(p, info->host, INFO_TEXT_BYTES);
-	put_text(p, info->runtime_parameters, INFO_TEXT_BYTES);
-	put(p, (uint64_t)info->pid, 8);
-	put_text(p, info->context, INFO_TEXT_BYTES);
-	return end_packet(w, p, w->start_us, 0);
+	memtrace_write_put(p, info->word_size, 1);
+	memtrace_write_put_text(p, info->executable, INFO_TEXT_BYTES);
+	memtrace_write_put_text(p, info->host, INFO_TEXT_BYTES);
+	memtrace_write_put_text(p, info->runtime_parameters, INFO_TEXT_BYTES);
+	memtrace_write_put(p, (uint64_t)info->pid, 8);
+	memtrace_write_put_text(p, info->context, INFO_TEXT_BYTES);
+	return memtrace_write_end_packet(w, p, w->start_us, 0);
 }
 
 /* ---- locations ---- */
@@ -253,8 +254,8 @@ static uint64_t at_most(uint64_t value, unsigned bits)
 	return value < most ? value : most;
 }
 
-static int put_location(struct memtrace_writer *w, struct packet *p,
-			const struct memtrace_location *l)
+static int memtrace_write_put_location(struct memtrace_writer *w, struct packet *p,
+				       const struct memtrace_location *l)
 {
 	int file = code_file(w, l->file);
 	int function = file < 0 ? -1 : code_function(w->file[0], l->function);
@@ -266,11 +267,11 @@ static int put_location(struct memtrace_writer *w, struct packet *p,
 	       at_most(l->end_char, END_BITS) << (LINE_BITS + START_BITS) |
 	       (uint64_t)file << (LINE_BITS + START_BITS + END_BITS) |
 	       (uint64_t)function << (LINE_BITS + START_BITS + END_BITS + NAME_BITS);
-	put(p, word, 6);
+	memtrace_write_put(p, word, 6);
 	if (file == NAME_NEW)
-		put_text(p, l->file, LOCATION_BYTES);
+		memtrace_write_put_text(p, l->file, LOCATION_BYTES);
 	if (function == NAME_NEW)
-		put_text(p, l->function, LOCATION_BYTES);
+		memtrace_write_put_text(p, l->function, LOCATION_BYTES);
 	return 0;
 }
 
@@ -301,10 +302,10 @@ static int put_code(struct memtrace_writer *w, struct packet *p, int64_t code)
 		count = 1;
 	}
 	put_event(p, EVENT_LOCATION, w->begin_us);
-	put(p, (uint64_t)code, 8);
-	put(p, count, 1);
+	memtrace_write_put(p, (uint64_t)code, 8);
+	memtrace_write_put(p, count, 1);
 	for (size_t i = 0; i < count && !error; i++)
-		error = put_location(w, p, &l[i]);
+		error = memtrace_write_put_location(w, p, &l[i]);
 	return error;
 }
 
@@ -314,11 +315,11 @@ static int write_locations(struct memtrace_writer *w)
 	size_t done = 0;
 
 	while (done < w->pendings && !w->error) {
-		begin_packet(w, p);
+		memtrace_write_begin_packet(w, p);
 		while (done < w->pendings && PACKET_BYTES - p->used > LOCATION_BYTES && !w->error)
 			w->error = put_code(w, p, w->pending[done++]);
 		if (!w->error)
-			end_packet(w, p, w->begin_us, w->begin_id);
+			memtrace_write_end_packet(w, p, w->begin_us, w->begin_id);
 	}
 	w->pendings = 0;
 	return w->error;
@@ -328,12 +329,12 @@ static int write_locations(struct memtrace_writer *w)
 
 static int flush_at(struct memtrace_writer *w, int64_t now_us)
 {
-	if (write_locations(w) || end_packet(w, &w->events, w->end_us, w->next_id))
+	if (write_locations(w) || memtrace_write_end_packet(w, &w->events, w->end_us, w->next_id))
 		return w->error;
 	w->begin_us = now_us;
 	w->end_us = now_us;
 	w->begin_id = w->next_id;
-	begin_packet(w, &w->events);
+	memtrace_write_begin_packet(w, &w->events);
 	put_check(w, &w->events);
 	return 0;
 }
@@ -381,13 +382,14 @@ static bool find_bucket(const struct memtrace_writer *w, int64_t code, unsigned 
 
 static void put_hit(struct packet *p, unsigned bucket, unsigned predictions)
 {
-	put(p, bucket << 2 | (predictions < TAG_HIT_N ? predictions : TAG_HIT_N), 2);
+	memtrace_write_put(p, bucket << 2 | (predictions < TAG_HIT_N ? predictions : TAG_HIT_N), 2);
 	if (predictions >= TAG_HIT_N)
-		put(p, predictions, 1);
+		memtrace_write_put(p, predictions, 1);
 }
 
 /* Codes stack[at] and on, as far as they fit; returns how many codewords that takes. */
-static unsigned put_stack(struct memtrace_writer *w, const int64_t *stack, size_t at, size_t depth)
+static unsigned memtrace_write_put_stack(struct memtrace_writer *w, const int64_t *stack, size_t at,
+					 size_t depth)
 {
 	struct packet *p = &w->events;
 	size_t limit = p->used + STACK_BYTES - CODEWORD_BYTES;
@@ -408,8 +410,8 @@ static unsigned put_stack(struct memtrace_writer *w, const int64_t *stack, size_
 		if (!known) {
 			w->slot[bucket] = code;
 			w->pending[w->pendings++] = code;
-			put(p, bucket << 2 | TAG_MISS, 2);
-			put(p, (uint64_t)code, 8);
+			memtrace_write_put(p, bucket << 2 | TAG_MISS, 2);
+			memtrace_write_put(p, (uint64_t)code, 8);
 			continue;
 		}
 		known = false;
@@ -483,12 +485,12 @@ int memtrace_writer_alloc(struct memtrace_writer *w, int64_t time_us, int64_t le
 	if (!small) {
 		put_vint(p, length);
 		put_vint(p, samples);
-		put(p, (uint64_t)source, 1);
+		memtrace_write_put(p, (uint64_t)source, 1);
 	}
 	put_vint(p, (int64_t)prefix);
 	count_at = p->used;
-	put(p, 0, small ? 1 : 2);
-	codewords = put_stack(w, stack, prefix, depth);
+	memtrace_write_put(p, 0, small ? 1 : 2);
+	codewords = memtrace_write_put_stack(w, stack, prefix, depth);
 	memcpy(p->bytes + count_at, &codewords, small ? 1 : 2);
 	*id = w->next_id++;
 	return 0;
@@ -549,7 +551,7 @@ int memtrace_writer_new(const struct memtrace_info *info, memtrace_locator *loca
 		memtrace_writer_free(w);
 		return error;
 	}
-	begin_packet(w, &w->events);
+	memtrace_write_begin_packet(w, &w->events);
 	*writer = w;
 	return 0;
 }

@@ -15,7 +15,7 @@ void out_begin(struct out *o, trace_sink *sink, void *context)
 	o->used = 0;
 }
 
-static void flush(struct out *o)
+static void out_flush(struct out *o)
 {
 	if (!o->error && o->used > 0)
 		o->error = o->sink(o->context, o->buffer, o->used);
@@ -24,14 +24,14 @@ static void flush(struct out *o)
 
 int out_end(struct out *o)
 {
-	flush(o);
+	out_flush(o);
 	return o->error;
 }
 
 void out_bytes(struct out *o, const void *bytes, size_t size)
 {
 	if (size > sizeof(o->buffer) - o->used)
-		flush(o);
+		out_flush(o);
 	if (size <= sizeof(o->buffer)) {
 		memcpy(o->buffer + o->used, bytes, size);
 		o->used += size;

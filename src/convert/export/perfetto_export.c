@@ -87,7 +87,7 @@ static uint64_t time_of(const struct perfetto *p, int64_t ns)
 	return p->zero + (uint64_t)ns;
 }
 
-static void begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
+static void perfetto_begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
 {
 	p->packet.used = 0;
 	protobuf_unsigned(&p->packet, PACKET_TIME, time_of(p, time_ns));
@@ -98,7 +98,7 @@ static void begin_packet(struct perfetto *p, int64_t time_ns, unsigned flags)
 }
 
 /* The packet's message is p->message. */
-static int end_packet(struct perfetto *p, uint32_t field)
+static int perfetto_end_packet(struct perfetto *p, uint32_t field)
 {
 	uint8_t head[2 * 10];
 	size_t size;
@@ -125,14 +125,14 @@ static int put_clocks(struct perfetto *p)
 {
 	static const uint32_t clocks[] = {REALTIME, MONOTONIC, MONOTONIC_COARSE, BOOTTIME};
 
-	begin_packet(p, 0, FLAG_CLEARED);
+	perfetto_begin_packet(p, 0, FLAG_CLEARED);
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
 		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, CLOCK_ID, clocks[i]);
 		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
 		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
 	}
-	return end_packet(p, PACKET_CLOCKS);
+	return perfetto_end_packet(p, PACKET_CLOCKS);
 }
 
 /* ---- tracks ---- */
@@ -141,7 +141,7 @@ static int put_process(struct perfetto *p)
 {
 	const char *slash = strrchr(p->info->program, '/');
 
-	begin_packet(p, 0, 0);
+	perfetto_begin_packet(p, 0, 0);
 	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_PROCESS);
 	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, PROCESS_PID, p->pid);
@@ -149,17 +149,17 @@ static int put_process(struct perfetto *p)
 		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
 	protobuf_text(&p->inner, PROCESS_NAME, slash ? slash + 1 : p->info->program);
 	protobuf_message(&p->message, TRACK_OF_PROCESS, &p->inner);
-	return end_packet(p, PACKET_TRACK);
+	return perfetto_end_packet(p, PACKET_TRACK);
 }
 
-static int put_threads(struct perfetto *p)
+static int perfetto_put_threads(struct perfetto *p)
 {
 	int error = 0;
 
 	for (size_t i = 0; !error && i < p->info->threads; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(p->trace, i);
 
-		begin_packet(p, 0, 0);
+		perfetto_begin_packet(p, 0, 0);
 		protobuf_unsigned(&p->message, TRACK_UUID, TRACK_THREAD + i);
 		protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
 		p->inner.used = 0;
@@ -167,7 +167,7 @@ static int put_threads(struct perfetto *p)
 		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
 		protobuf_text(&p->inner, THREAD_NAME, t->name);
 		protobuf_message(&p->message, TRACK_OF_THREAD, &p->inner);
-		error = end_packet(p, PACKET_TRACK);
+		error = perfetto_end_packet(p, PACKET_TRACK);
 	}
 	return error;
 }
@@ -176,7 +176,7 @@ static int put_threads(struct perfetto *p)
 static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
 			   const char *unit)
 {
-	begin_packet(p, 0, 0);
+	perfetto_begin_packet(p, 0, 0);
 	protobuf_unsigned(&p->message, TRACK_UUID, track);
 	protobuf_text(&p->message, TRACK_NAME, name);
 	protobuf_unsigned(&p->message, TRACK_PARENT, parent);
@@ -190,7 +190,7 @@ static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, 
 	else
 		protobuf_text(&p->inner, COUNTER_UNIT_NAME, unit);
 	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
-	return end_packet(p, PACKET_TRACK);
+	return perfetto_end_packet(p, PACKET_TRACK);
 }
 
 static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, const char *unit)
@@ -222,18 +222,18 @@ static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
 
 /* ---- counters ---- */
 
-static uint64_t whole(double value)
+static uint64_t perfetto_whole(double value)
 {
 	return value > 0 ? value < 0x1p63 ? (uint64_t)llround(value) : INT64_MAX : 0;
 }
 
-static int put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
+static int perfetto_put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
 {
-	begin_packet(p, time_ns, 0);
+	perfetto_begin_packet(p, time_ns, 0);
 	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_COUNTER + track);
-	protobuf_unsigned(&p->message, EVENT_COUNTER, whole(value));
-	return end_packet(p, PACKET_TRACK_EVENT);
+	protobuf_unsigned(&p->message, EVENT_COUNTER, perfetto_whole(value));
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 /* What was measured of the process, and the recording's other counters. */
@@ -249,7 +249,7 @@ static int put_measured(struct perfetto *p)
 		error = put_counter_track(p, track, m->name, m->unit);
 		for (size_t k = 0; !error && k < m->points; k++)
 			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
-				error = put_counter(p, m->time_ns[k], track, m->value[k]);
+				error = perfetto_put_counter(p, m->time_ns[k], track, m->value[k]);
 	}
 	return error;
 }
@@ -260,19 +260,21 @@ static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
 	const struct mayfly_series *s = curve->series;
 	bool last = i + 1 == curve->steps;
 	/* Largest of the step, from its start on. */
-	int error = put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
+	int error = perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
 
 	if (!error && curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
-		error = put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
+		error =
+		    perfetto_put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
 	if (!error && last)
-		error = put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
+		error = perfetto_put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
 	if (!error)
-		error = put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
+		error = perfetto_put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
 	if (!error)
-		error = put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
+		error =
+		    perfetto_put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
 	for (size_t row = 0; !error && row < s->rows; row++)
-		error = put_counter(p, step->to_ns, FIRST_FUNCTION + row,
-				    s->live_bytes[row * s->points + i]);
+		error = perfetto_put_counter(p, step->to_ns, FIRST_FUNCTION + row,
+					     s->live_bytes[row * s->points + i]);
 	return error;
 }
 
@@ -297,8 +299,8 @@ static int put_label_counters(struct perfetto *p, const struct by_label *b, uint
 
 	for (size_t step = 0; step < s->points; step++)
 		for (size_t i = 0; !error && i < b->values; i++)
-			error = put_counter(p, s->time_ns[step], first + i,
-					    s->live_bytes[i * s->points + step]);
+			error = perfetto_put_counter(p, s->time_ns[step], first + i,
+						     s->live_bytes[i * s->points + step]);
 	return error;
 }
 
@@ -324,17 +326,17 @@ static int put_label_sums(struct perfetto *p, const struct by_label *b)
 	char name[4096];
 
 	by_label_title(name, sizeof(name), "allocated", b);
-	begin_packet(p, b->series->time_ns[b->series->points - 1], 0);
+	perfetto_begin_packet(p, b->series->time_ns[b->series->points - 1], 0);
 	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
 	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_PROCESS);
 	protobuf_text(&p->message, EVENT_CATEGORY, "labels");
 	protobuf_text(&p->message, EVENT_NAME, name);
 	for (size_t i = 0; i < b->values; i++)
 		annotate_label(p, &b->value[i]);
-	return end_packet(p, PACKET_TRACK_EVENT);
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int put_labels(struct perfetto *p)
+static int perfetto_put_labels(struct perfetto *p)
 {
 	const char *key[BY_LABEL_KEYS];
 	size_t keys = label_keys(p->trace, key, BY_LABEL_KEYS);
@@ -361,10 +363,10 @@ static int put_labels(struct perfetto *p)
 /* More is allocated than before, and more freed; what is left is `live`. */
 static void keep_up(uint64_t *allocated, uint64_t *freed, double now_allocated, double now_live)
 {
-	uint64_t live = whole(now_live), before = *freed;
+	uint64_t live = perfetto_whole(now_live), before = *freed;
 
-	if (whole(now_allocated) > *allocated)
-		*allocated = whole(now_allocated);
+	if (perfetto_whole(now_allocated) > *allocated)
+		*allocated = perfetto_whole(now_allocated);
 	*freed = *allocated > live ? *allocated - live : 0;
 	if (*freed < before)
 		*freed = before;
@@ -388,13 +390,13 @@ static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns
 
 static int end_dump(struct perfetto *p, int64_t time_ns, bool continued)
 {
-	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	perfetto_begin_packet(p, time_ns, FLAG_NEEDS_STATE);
 	add_interned(p);
 	protobuf_message(&p->message, PROFILE_DUMPS, &p->dump);
 	if (continued)
 		protobuf_unsigned(&p->message, PROFILE_CONTINUED, 1);
 	protobuf_unsigned(&p->message, PROFILE_INDEX, p->profiles++);
-	return end_packet(p, PACKET_PROFILE);
+	return perfetto_end_packet(p, PACKET_PROFILE);
 }
 
 static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_sum *sum)
@@ -432,12 +434,12 @@ static int put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums,
 	return error ? error : end_dump(p, time_ns, false);
 }
 
-struct moment {
+struct perfetto_moment {
 	int64_t time_ns;
 	bool peak;
 };
 
-static int put_dump(struct perfetto *p, struct heap *h, const struct moment *at)
+static int put_dump(struct perfetto *p, struct heap *h, const struct perfetto_moment *at)
 {
 	struct mayfly_query allocated = *p->query, live = *p->query;
 	struct stack_sums sums;
@@ -461,9 +463,9 @@ static int put_dump(struct perfetto *p, struct heap *h, const struct moment *at)
 
 /* Ends of equal parts of the run, and the peak. */
 static size_t choose_moments(const struct perfetto *p, const struct curve *curve,
-			     struct moment moments[MOMENTS + 1])
+			     struct perfetto_moment moments[MOMENTS + 1])
 {
-	struct moment peak = {curve->peak_ns, true};
+	struct perfetto_moment peak = {curve->peak_ns, true};
 	bool want_peak = curve->peak.bytes.estimate > 0 && peak.time_ns >= p->query->from_ns;
 	size_t count = 0;
 
@@ -475,14 +477,14 @@ static size_t choose_moments(const struct perfetto *p, const struct curve *curve
 			want_peak = false;
 		}
 		if (i == MOMENTS || count == 0 || moments[count - 1].time_ns < time_ns)
-			moments[count++] = (struct moment){time_ns, false};
+			moments[count++] = (struct perfetto_moment){time_ns, false};
 	}
 	return count;
 }
 
 static int put_dumps(struct perfetto *p, const struct curve *curve)
 {
-	struct moment moments[MOMENTS + 1];
+	struct perfetto_moment moments[MOMENTS + 1];
 	size_t count = choose_moments(p, curve, moments);
 	int error = 0;
 
@@ -528,7 +530,7 @@ static bool begin_heaps(struct perfetto *p)
 
 /* ---- track events ---- */
 
-static bool make_room(struct perfetto *p, uint32_t number)
+static bool perfetto_make_room(struct perfetto *p, uint32_t number)
 {
 	size_t before = p->name_room;
 
@@ -539,12 +541,12 @@ static bool make_room(struct perfetto *p, uint32_t number)
 }
 
 /* The iid of a text, which goes with the next packet when it is new. 0: out of memory. */
-static uint64_t intern(struct perfetto *p, uint32_t field, const char *text)
+static uint64_t perfetto_intern(struct perfetto *p, uint32_t field, const char *text)
 {
 	uint32_t number = texts_number(&p->names, text);
 	uint8_t *known;
 
-	if (number == TEXTS_FAILED || !make_room(p, number))
+	if (number == TEXTS_FAILED || !perfetto_make_room(p, number))
 		return 0;
 	known = &p->name_known[number];
 	if (!(*known >> field & 1)) {
@@ -568,19 +570,19 @@ static bool intern_type(struct perfetto *p, const struct mayfly_track_type *type
 	const char *category = *type->category ? type->category : OWN_CATEGORY;
 	bool done;
 
-	iid->category = intern(p, DATA_CATEGORIES, category);
-	iid->name = intern(p, DATA_EVENT_NAMES, type->name);
+	iid->category = perfetto_intern(p, DATA_CATEGORIES, category);
+	iid->name = perfetto_intern(p, DATA_EVENT_NAMES, type->name);
 	done = iid->category && iid->name;
 	for (size_t i = 0; i < type->fields; i++) {
-		iid->field[i] = intern(p, DATA_ANNOTATION_NAMES, type->field[i].name);
+		iid->field[i] = perfetto_intern(p, DATA_ANNOTATION_NAMES, type->field[i].name);
 		done &= iid->field[i] != 0;
 	}
-	iid->continued = again ? intern(p, DATA_ANNOTATION_NAMES, "continued") : 0;
+	iid->continued = again ? perfetto_intern(p, DATA_ANNOTATION_NAMES, "continued") : 0;
 	return done && !again == !iid->continued;
 }
 
-static void put_value(struct perfetto *p, uint64_t name, const struct mayfly_track_field *field,
-		      union mayfly_value value)
+static void perfetto_put_value(struct perfetto *p, uint64_t name,
+			       const struct mayfly_track_field *field, union mayfly_value value)
 {
 	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, name);
@@ -625,14 +627,14 @@ static int put_named(struct perfetto *p, const struct mayfly_track_event *e, uns
 
 	if ((e->node && !stack) || !intern_type(p, type, again, &iid))
 		return MAYFLY_E_MEMORY;
-	begin_packet(p, time_ns, FLAG_NEEDS_STATE);
+	perfetto_begin_packet(p, time_ns, FLAG_NEEDS_STATE);
 	add_interned(p);
 	protobuf_unsigned(&p->message, EVENT_TYPE, event_type);
 	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, e->thread));
 	protobuf_unsigned(&p->message, EVENT_CATEGORY_IID, iid.category);
 	protobuf_unsigned(&p->message, EVENT_NAME_IID, iid.name);
 	for (size_t i = 0; i < e->values; i++)
-		put_value(p, iid.field[i], &type->field[i], e->value[i]);
+		perfetto_put_value(p, iid.field[i], &type->field[i], e->value[i]);
 	if (again) {
 		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, iid.continued);
@@ -643,15 +645,15 @@ static int put_named(struct perfetto *p, const struct mayfly_track_event *e, uns
 	}
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
-	return end_packet(p, PACKET_TRACK_EVENT);
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 static int end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
 {
-	begin_packet(p, time_ns, 0);
+	perfetto_begin_packet(p, time_ns, 0);
 	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_END);
 	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, thread));
-	return end_packet(p, PACKET_TRACK_EVENT);
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 static int put_end(struct perfetto *p, const struct event_walk *w)
@@ -669,7 +671,7 @@ static int put_end(struct perfetto *p, const struct event_walk *w)
 }
 
 /* A counter of a thread is a track below the thread's, any other below the process's. */
-static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
+static int perfetto_put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
 	bool of_threads = track_is_of_threads(p->trace, type);
@@ -692,14 +694,14 @@ static int put_count(struct perfetto *p, const struct mayfly_track_event *e)
 					type->name, type->unit);
 	if (error)
 		return error;
-	begin_packet(p, e->time_ns, 0);
+	perfetto_begin_packet(p, e->time_ns, 0);
 	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	protobuf_unsigned(&p->message, EVENT_TRACK, track);
 	if (real || (type->field[0].type != MAYFLY_FIELD_INT && e->value[0].u > INT64_MAX))
 		protobuf_double(&p->message, EVENT_DOUBLE_COUNTER, value);
 	else
 		protobuf_signed(&p->message, EVENT_COUNTER, e->value[0].i);
-	return end_packet(p, PACKET_TRACK_EVENT);
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 static int put_track(struct perfetto *p, const struct event_walk *w)
@@ -713,7 +715,7 @@ static int put_track(struct perfetto *p, const struct event_walk *w)
 	case MAYFLY_TRACK_INSTANT:
 		return put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
 	default:
-		return put_count(p, &w->track);
+		return perfetto_put_count(p, &w->track);
 	}
 }
 
@@ -759,7 +761,7 @@ static int put_sample(struct perfetto *p, const struct mayfly_event *e)
 
 	if (e->kind == MAYFLY_ALLOC && !stack)
 		return MAYFLY_E_MEMORY;
-	begin_packet(p, e->time_ns, FLAG_NEEDS_STATE);
+	perfetto_begin_packet(p, e->time_ns, FLAG_NEEDS_STATE);
 	add_interned(p);
 	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
 	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_THREAD + e->thread);
@@ -767,12 +769,12 @@ static int put_sample(struct perfetto *p, const struct mayfly_event *e)
 	protobuf_text(&p->message, EVENT_NAME, kinds[e->kind]);
 	annotate(p, "sample", e->sample);
 	annotate(p, "size", e->size);
-	annotate(p, "weight", whole(e->weight_bytes));
+	annotate(p, "weight", perfetto_whole(e->weight_bytes));
 	if (e->labels)
 		annotate_labels(p, e->labels);
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
-	return end_packet(p, PACKET_TRACK_EVENT);
+	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 static int put_samples(struct perfetto *p)
@@ -799,7 +801,7 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 	if (!error)
 		error = put_process(p);
 	if (!error)
-		error = put_threads(p);
+		error = perfetto_put_threads(p);
 	if (!error)
 		error = put_counter_tracks(p, curve);
 	for (size_t i = 0; !error && i < curve->steps; i++)
@@ -807,7 +809,7 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 	if (!error)
 		error = put_measured(p);
 	if (!error && curve->steps)
-		error = put_labels(p);
+		error = perfetto_put_labels(p);
 	if (!error)
 		error = put_dumps(p, curve);
 	if (!error)

@@ -53,8 +53,8 @@ void perfetto_stacks_end(struct perfetto_stacks *s)
 	bytes_free(&s->ids);
 }
 
-static uint64_t add_string(struct perfetto_stacks *s, uint32_t field, uint64_t iid,
-			   const void *bytes, size_t size)
+static uint64_t perfetto_stacks_add_string(struct perfetto_stacks *s, uint32_t field, uint64_t iid,
+					   const void *bytes, size_t size)
 {
 	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, STRING_IID, iid);
@@ -63,12 +63,13 @@ static uint64_t add_string(struct perfetto_stacks *s, uint32_t field, uint64_t i
 	return iid;
 }
 
-static uint64_t add_text(struct perfetto_stacks *s, uint32_t field, uint8_t *known, uint32_t text)
+static uint64_t perfetto_stacks_add_text(struct perfetto_stacks *s, uint32_t field, uint8_t *known,
+					 uint32_t text)
 {
 	const char *of = shown_text(&s->shown, text);
 
 	if (take_bit(known, text))
-		add_string(s, field, (uint64_t)text + 1, of, strlen(of));
+		perfetto_stacks_add_string(s, field, (uint64_t)text + 1, of, strlen(of));
 	return (uint64_t)text + 1;
 }
 
@@ -85,9 +86,9 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 		return iid;
 	/* Readers put a '/' in front of each part of a path. */
 	path = m->path[0] == '/' ? m->path + 1 : m->path;
-	add_string(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
+	perfetto_stacks_add_string(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
 	if (m->build_id_length)
-		add_string(s, DATA_BUILD_IDS, iid, m->build_id, m->build_id_length);
+		perfetto_stacks_add_string(s, DATA_BUILD_IDS, iid, m->build_id, m->build_id_length);
 	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, MAPPING_IID, iid);
 	if (m->build_id_length)
@@ -100,7 +101,7 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 	return iid;
 }
 
-static void add_line(struct perfetto_stacks *s, uint32_t number)
+static void perfetto_stacks_add_line(struct perfetto_stacks *s, uint32_t number)
 {
 	const struct shown_line *line = &s->shown.line[number];
 	const struct mayfly_frame *f = mayfly_trace_frame(s->shown.trace, s->line_frame[number]);
@@ -109,9 +110,9 @@ static void add_line(struct perfetto_stacks *s, uint32_t number)
 
 	if (!take_bit(s->line_known, number))
 		return;
-	name = add_text(s, DATA_FUNCTION_NAMES, s->name_known, line->name);
+	name = perfetto_stacks_add_text(s, DATA_FUNCTION_NAMES, s->name_known, line->name);
 	if (*shown_text(&s->shown, line->file))
-		file = add_text(s, DATA_SOURCE_PATHS, s->file_known, line->file);
+		file = perfetto_stacks_add_text(s, DATA_SOURCE_PATHS, s->file_known, line->file);
 	mapping = code ? add_mapping(s, f->module) : 0;
 	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, FRAME_IID, (uint64_t)number + 1);
@@ -146,7 +147,7 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t node)
 		const struct shown_frame *f = &s->shown.frame[path[length]];
 
 		for (uint32_t k = f->count; k-- > 0;) {
-			add_line(s, f->first + k);
+			perfetto_stacks_add_line(s, f->first + k);
 			protobuf_unsigned(&s->ids, CALLSTACK_FRAMES, (uint64_t)f->first + k + 1);
 		}
 	}

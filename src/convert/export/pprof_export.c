@@ -204,13 +204,13 @@ static void write_types(struct pprof *p, const struct mayfly_query *live)
 }
 
 /* Which part of a sum a sample has. */
-struct share {
+struct pprof_share {
 	double bytes, blocks;
 };
 
 /* The values of one column, in the order of the types. False: they are 0. */
 static bool add_values(struct pprof *p, const struct stack_sum *sum, int column,
-		       const struct share share[STACK_COLUMNS])
+		       const struct pprof_share share[STACK_COLUMNS])
 {
 	uint64_t blocks, bytes;
 
@@ -243,7 +243,7 @@ static void add_labels(struct pprof *p, uint32_t set)
 
 /* False: nothing to write. */
 static bool make_sample(struct pprof *p, const struct stack_sum *sum,
-			const struct share share[STACK_COLUMNS], uint32_t set)
+			const struct pprof_share share[STACK_COLUMNS], uint32_t set)
 {
 	const uint32_t *path;
 	size_t length = shown_path(&p->stacks, sum->node, &path);
@@ -282,7 +282,7 @@ static void add_weights(struct label_weights total[STACK_COLUMNS], const struct 
 static void write_stack(struct pprof *p, const struct stack_sum *sum)
 {
 	struct label_weights total[STACK_COLUMNS] = {0};
-	struct share share[STACK_COLUMNS];
+	struct pprof_share share[STACK_COLUMNS];
 	size_t count;
 	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
 
@@ -301,7 +301,7 @@ static void write_stack(struct pprof *p, const struct stack_sum *sum)
 	}
 }
 
-static void write_samples(struct pprof *p)
+static void pprof_write_samples(struct pprof *p)
 {
 	struct stack_sum sum;
 
@@ -442,7 +442,7 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 {
 	string(p, ""); /* number 0 */
 	write_types(p, live);
-	write_samples(p);
+	pprof_write_samples(p);
 	for (size_t i = 0; i < p->info->frames + SHOWN_SPECIALS && !p->zip.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
@@ -458,7 +458,7 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 	zip_write(&p->zip, "", 0, Z_FINISH);
 }
 
-static int convert(struct pprof *p, const struct export_options *options)
+static int pprof_convert(struct pprof *p, const struct export_options *options)
 {
 	struct mayfly_query asked, other;
 	const struct mayfly_query *const questions[STACK_COLUMNS] = {&asked, &other};
@@ -493,7 +493,7 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 	p->info = mayfly_trace_info(trace);
 	error = zip_begin(&p->zip, sink, context);
 	if (!error)
-		error = convert(p, options);
+		error = pprof_convert(p, options);
 	deflateEnd(&p->zip.stream);
 	stack_sums_end(&p->sums);
 	label_sums_end(&p->labels);

@@ -27,7 +27,7 @@ struct speedscope {
 	struct out out;
 };
 
-static bool number_frames(struct speedscope *s)
+static bool speedscope_number_frames(struct speedscope *s)
 {
 	bool is_new;
 
@@ -140,8 +140,8 @@ static int print_file(struct speedscope *s, const char *name, char metric[STACK_
 	return error;
 }
 
-static int convert(struct speedscope *s, const struct mayfly_trace *trace,
-		   const struct export_options *options)
+static int speedscope_convert(struct speedscope *s, const struct mayfly_trace *trace,
+			      const struct export_options *options)
 {
 	struct mayfly_query asked, other;
 	char metric[STACK_COLUMNS][128];
@@ -161,7 +161,7 @@ static int convert(struct speedscope *s, const struct mayfly_trace *trace,
 	if (!error)
 		error = call_tree_make(&s->tree, &s->stacks, &sums, true);
 	stack_sums_end(&sums);
-	if (!error && !number_frames(s))
+	if (!error && !speedscope_number_frames(s))
 		error = MAYFLY_E_MEMORY;
 	if (!error)
 		error = print_file(s, export_title(options, trace), metric);
@@ -175,7 +175,7 @@ int export_speedscope(const struct mayfly_trace *trace, const struct export_opti
 	int error, written;
 
 	out_begin(&s.out, sink, context);
-	error = convert(&s, trace, options);
+	error = speedscope_convert(&s, trace, options);
 	written = out_end(&s.out);
 	shown_end(&s.stacks);
 	call_tree_free(&s.tree);

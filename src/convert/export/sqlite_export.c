@@ -56,7 +56,7 @@ static void put_modules(struct database *d)
 	database_end_rows(d);
 }
 
-static void put_threads(struct database *d)
+static void sqlite_put_threads(struct database *d)
 {
 	database_begin_rows(d, "INSERT INTO threads VALUES(?,?,?)");
 	for (size_t i = 0; i < d->info->threads && !d->error; i++) {
@@ -70,8 +70,8 @@ static void put_threads(struct database *d)
 	database_end_rows(d);
 }
 
-static bool is_hidden(const struct database *d, const char *function, const char *file,
-		      const char *module)
+static bool sqlite_is_hidden(const struct database *d, const char *function, const char *file,
+			     const char *module)
 {
 	const struct mayfly_match *hide = &d->query->hide;
 
@@ -112,8 +112,8 @@ static void put_symbols(struct database *d)
 		d->symbol[i] = -1;
 		for (size_t k = 0; k < count; k++, number++) {
 			const struct mayfly_location *l = f->locations ? &f->location[k] : NULL;
-			bool hidden =
-			    is_hidden(d, l ? l->function : "", l ? l->file : "", m ? m->path : "");
+			bool hidden = sqlite_is_hidden(d, l ? l->function : "", l ? l->file : "",
+						       m ? m->path : "");
 
 			put_symbol(d, number, f, l, hidden);
 			if (d->symbol[i] < 0 && !hidden && f->kind == MAYFLY_FRAME_CODE)
@@ -171,7 +171,7 @@ static void put_stacks(struct database *d)
 /* ---- samples ---- */
 
 /* Added up as mayfly_trace_summary() does: the same peak. */
-static void find_peak(struct database *d)
+static void sqlite_find_peak(struct database *d)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -327,7 +327,7 @@ static void put_promotions(struct database *d)
 
 /* ---- snapshots ---- */
 
-static void put_part(struct database *d, const struct sums_part *part)
+static void sqlite_put_part(struct database *d, const struct sums_part *part)
 {
 	for (size_t i = 0; i < part->nodes && !d->error; i++) {
 		database_bind_integer(d, part->from_ns);
@@ -356,7 +356,7 @@ static void put_intervals(struct database *d)
 	}
 	database_begin_rows(d, "INSERT INTO intervals VALUES(?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = sums_cursor_next(cursor, &part)) == 1)
-		put_part(d, &part);
+		sqlite_put_part(d, &part);
 	database_end_rows(d);
 	sums_cursor_close(cursor);
 	if (more < 0 && !d->error)
@@ -365,7 +365,7 @@ static void put_intervals(struct database *d)
 
 /* ---- info and counters ---- */
 
-static void put_counter(struct database *d, int64_t time_ns, const char *name, double value)
+static void sqlite_put_counter(struct database *d, int64_t time_ns, const char *name, double value)
 {
 	database_bind_integer(d, time_ns);
 	database_bind_text(d, name);
@@ -380,7 +380,7 @@ static void put_measured(struct database *d)
 		const struct mayfly_counter *m = mayfly_trace_counter(d->trace, i);
 
 		for (size_t k = 0; k < m->points && !d->error; k++)
-			put_counter(d, m->time_ns[k], m->name, m->value[k]);
+			sqlite_put_counter(d, m->time_ns[k], m->name, m->value[k]);
 	}
 }
 
@@ -399,11 +399,11 @@ static void put_counters(struct database *d)
 	for (size_t i = 0; i < curve.steps && !d->error; i++) {
 		const struct curve_step *s = &curve.step[i];
 
-		put_counter(d, s->to_ns, "largest_live_bytes", s->largest);
-		put_counter(d, s->to_ns, "live_bytes", s->live_bytes);
-		put_counter(d, s->to_ns, "live_blocks", s->live_blocks);
-		put_counter(d, s->to_ns, "allocated_bytes", s->allocated_bytes);
-		put_counter(d, s->to_ns, "allocated_blocks", s->allocated_blocks);
+		sqlite_put_counter(d, s->to_ns, "largest_live_bytes", s->largest);
+		sqlite_put_counter(d, s->to_ns, "live_bytes", s->live_bytes);
+		sqlite_put_counter(d, s->to_ns, "live_blocks", s->live_blocks);
+		sqlite_put_counter(d, s->to_ns, "allocated_bytes", s->allocated_bytes);
+		sqlite_put_counter(d, s->to_ns, "allocated_blocks", s->allocated_blocks);
 	}
 	put_measured(d);
 	database_end_rows(d);
@@ -466,7 +466,7 @@ static void put_fact(struct database *d, const char *name, const char *text)
 	database_end_row(d);
 }
 
-static void put_number(struct database *d, const char *name, int64_t value)
+static void sqlite_put_number(struct database *d, const char *name, int64_t value)
 {
 	database_bind_text(d, name);
 	database_bind_integer(d, value);
@@ -485,22 +485,22 @@ static void put_info(struct database *d, const char *purpose)
 	put_fact(d, "mode", info->mode == MAYFLY_EXACT ? "exact" : "sampled");
 	put_fact(d, "sampler", info->sampler == MAYFLY_POISSON ? "poisson" : "stratified");
 	put_fact(d, "note", info->note);
-	put_number(d, "pid", info->pid);
-	put_number(d, "interval_bytes", (int64_t)info->interval_bytes);
-	put_number(d, "ocaml_interval_bytes", (int64_t)info->ocaml_interval_bytes);
-	put_number(d, "snapshot_ns", info->snapshot_ns);
-	put_number(d, "start_real_ns", info->start_real_ns);
-	put_number(d, "duration_ns", info->duration_ns);
-	put_number(d, "samples", (int64_t)info->samples);
-	put_number(d, "frees", (int64_t)info->frees);
-	put_number(d, "dropped_samples", (int64_t)info->dropped_samples);
-	put_number(d, "dropped_frees", (int64_t)info->dropped_frees);
-	put_number(d, "track_events", (int64_t)info->track_events);
-	put_number(d, "dropped_events", (int64_t)info->dropped_events);
-	put_number(d, "truncated_stacks", (int64_t)info->truncated_stacks);
-	put_number(d, "complete", info->complete);
-	put_number(d, "thinned", info->thinned);
-	put_number(d, "peak_ns", d->peak_ns);
+	sqlite_put_number(d, "pid", info->pid);
+	sqlite_put_number(d, "interval_bytes", (int64_t)info->interval_bytes);
+	sqlite_put_number(d, "ocaml_interval_bytes", (int64_t)info->ocaml_interval_bytes);
+	sqlite_put_number(d, "snapshot_ns", info->snapshot_ns);
+	sqlite_put_number(d, "start_real_ns", info->start_real_ns);
+	sqlite_put_number(d, "duration_ns", info->duration_ns);
+	sqlite_put_number(d, "samples", (int64_t)info->samples);
+	sqlite_put_number(d, "frees", (int64_t)info->frees);
+	sqlite_put_number(d, "dropped_samples", (int64_t)info->dropped_samples);
+	sqlite_put_number(d, "dropped_frees", (int64_t)info->dropped_frees);
+	sqlite_put_number(d, "track_events", (int64_t)info->track_events);
+	sqlite_put_number(d, "dropped_events", (int64_t)info->dropped_events);
+	sqlite_put_number(d, "truncated_stacks", (int64_t)info->truncated_stacks);
+	sqlite_put_number(d, "complete", info->complete);
+	sqlite_put_number(d, "thinned", info->thinned);
+	sqlite_put_number(d, "peak_ns", d->peak_ns);
 	database_bind_text(d, "peak_bytes");
 	database_bind_real(d, d->peak_bytes);
 	database_end_row(d);
@@ -509,12 +509,12 @@ static void put_info(struct database *d, const char *purpose)
 
 /* ---- all of it ---- */
 
-static void fill(struct database *d, const char *purpose)
+static void sqlite_fill(struct database *d, const char *purpose)
 {
 	database_run(d, settings);
 	database_run(d, sqlite_tables);
 	put_modules(d);
-	put_threads(d);
+	sqlite_put_threads(d);
 	put_symbols(d);
 	put_frames(d);
 	put_stacks(d);
@@ -523,7 +523,7 @@ static void fill(struct database *d, const char *purpose)
 	if (d->info->snapshot_ns) {
 		put_intervals(d);
 	} else if (!d->error) {
-		find_peak(d);
+		sqlite_find_peak(d);
 		put_samples(d);
 		put_promotions(d);
 	}
@@ -547,7 +547,7 @@ int export_sqlite(const struct mayfly_trace *trace, const struct export_options 
 	else
 		database_fail(&d, sqlite3_open_v2(path, &d.db, SQLITE_OPEN_READWRITE, NULL));
 	if (!d.error)
-		fill(&d, options->purpose);
+		sqlite_fill(&d, options->purpose);
 	database_fail(&d, sqlite3_close(d.db));
 	free(d.symbol);
 	free(d.leaf);

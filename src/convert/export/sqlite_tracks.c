@@ -142,7 +142,8 @@ static uint64_t inside(const struct tracks *t, uint32_t thread)
 }
 
 /* end: or NULL, when it is open at the end. */
-static void put_span(struct tracks *t, const struct open_span *s, const int64_t *end_ns)
+static void sqlite_tracks_put_span(struct tracks *t, const struct open_span *s,
+				   const int64_t *end_ns)
 {
 	struct database *d = t->d;
 
@@ -203,7 +204,7 @@ static void put_instant(struct tracks *t, const struct mayfly_track_event *e)
 	put_flows(t, e, span, &number);
 }
 
-static void put_count(struct tracks *t, const struct mayfly_track_event *e)
+static void sqlite_tracks_put_count(struct tracks *t, const struct mayfly_track_event *e)
 {
 	struct database *d = t->d;
 
@@ -226,16 +227,16 @@ static void put_track(struct tracks *t)
 		put_flows(t, e, t->walk.span.number, NULL);
 		/* One of more than are followed. */
 		if (t->walk.span.cut)
-			put_span(t, &t->walk.span, NULL);
+			sqlite_tracks_put_span(t, &t->walk.span, NULL);
 		break;
 	case MAYFLY_TRACK_END:
-		put_span(t, &t->walk.span, &e->time_ns);
+		sqlite_tracks_put_span(t, &t->walk.span, &e->time_ns);
 		break;
 	case MAYFLY_TRACK_INSTANT:
 		put_instant(t, e);
 		break;
 	default:
-		put_count(t, e);
+		sqlite_tracks_put_count(t, e);
 	}
 }
 
@@ -260,7 +261,7 @@ static void put_open(struct tracks *t)
 		const struct span_stack *s = event_walk_stack(&t->walk, i);
 
 		for (size_t k = 0; k < s->depth && !t->d->error; k++)
-			put_span(t, &s->span[k], NULL);
+			sqlite_tracks_put_span(t, &s->span[k], NULL);
 	}
 }
 

@@ -39,7 +39,7 @@ struct type {
 	bool request;
 };
 
-struct import {
+struct eventlog_input {
 	struct eventlog *log;
 	struct recording *tables;
 	struct trace_writer *writer;
@@ -61,10 +61,10 @@ struct import {
 
 /* ---- types ---- */
 
-static int take_name(void *context, enum eventlog_list list, uint32_t first, uint32_t last,
-		     const char *name, size_t length)
+static int eventlog_take_name(void *context, enum eventlog_list list, uint32_t first, uint32_t last,
+			      const char *name, size_t length)
 {
-	struct import *c = context;
+	struct eventlog_input *c = context;
 	uint32_t string;
 
 	string = recording_string(c->tables, name, length < NAME_BYTES ? length : NAME_BYTES);
@@ -75,7 +75,7 @@ static int take_name(void *context, enum eventlog_list list, uint32_t first, uin
 	return 0;
 }
 
-static uint32_t number_name(struct import *c, enum eventlog_list list, uint32_t number)
+static uint32_t number_name(struct eventlog_input *c, enum eventlog_list list, uint32_t number)
 {
 	static const char *const words[EVENTLOG_LISTS] = {"phase", "counter", "bucket"};
 	char text[32];
@@ -84,7 +84,7 @@ static uint32_t number_name(struct import *c, enum eventlog_list list, uint32_t 
 	return recording_string(c->tables, text, (size_t)length);
 }
 
-static int add_type(struct import *c, enum eventlog_list list, uint32_t number)
+static int add_type(struct eventlog_input *c, enum eventlog_list list, uint32_t number)
 {
 	struct type *t = &c->type[list][number];
 	struct recording_track_type made = {.kind = MAYFLY_TYPE_SPAN, .category = c->category};
@@ -110,7 +110,7 @@ static int add_type(struct import *c, enum eventlog_list list, uint32_t number)
 	return 0;
 }
 
-static int add_texts(struct import *c)
+static int add_texts(struct eventlog_input *c)
 {
 	struct recording_track_type flush = {.kind = MAYFLY_TYPE_SPAN};
 
@@ -129,7 +129,7 @@ static int add_texts(struct import *c)
 /* ---- processes ---- */
 
 /* The place of the first key that is not below. */
-static size_t place_of(const struct import *c, uint64_t key)
+static size_t place_of(const struct eventlog_input *c, uint64_t key)
 {
 	size_t low = 0, high = c->processes;
 
@@ -144,7 +144,7 @@ static size_t place_of(const struct import *c, uint64_t key)
 	return low;
 }
 
-static int add_process(struct import *c, size_t at, uint64_t key)
+static int add_process(struct eventlog_input *c, size_t at, uint64_t key)
 {
 	uint32_t lane = (uint32_t)key, name = 0;
 	struct process *p = &c->process[at];
@@ -166,7 +166,7 @@ static int add_process(struct import *c, size_t at, uint64_t key)
 	return p->thread == NONE ? MAYFLY_E_MEMORY : 0;
 }
 
-static int find_thread(struct import *c, const struct eventlog_event *e, uint32_t *thread)
+static int find_thread(struct eventlog_input *c, const struct eventlog_event *e, uint32_t *thread)
 {
 	uint64_t key = (uint64_t)e->pid << 32 | e->lane;
 	size_t at;
@@ -191,8 +191,8 @@ static int64_t trace_time(uint64_t ns)
 	return ns < (uint64_t)TRACE_LATEST_NS ? (int64_t)ns : TRACE_LATEST_NS;
 }
 
-static int put(struct import *c, int64_t time_ns, enum mayfly_track_kind kind, uint32_t type,
-	       uint32_t thread, const uint64_t *value)
+static int eventlog_put(struct eventlog_input *c, int64_t time_ns, enum mayfly_track_kind kind,
+			uint32_t type, uint32_t thread, const uint64_t *value)
 {
 	const struct trace_track event = {
 	    .time_ns = time_ns, .kind = kind, .type = type, .thread = thread, .value = value};
@@ -202,44 +202,44 @@ static int put(struct import *c, int64_t time_ns, enum mayfly_track_kind kind, u
 	return trace_writer_track(c->writer, &event);
 }
 
-static int put_requests(struct import *c)
+static int put_requests(struct eventlog_input *c)
 {
 	const uint64_t value[] = {c->request.value, c->requests};
 
 	if (!c->requests)
 		return 0;
 	c->requests = 0;
-	return put(c, trace_time(c->request.time_ns), MAYFLY_TRACK_COUNT,
-		   c->type[EVENTLOG_COUNTERS][c->request.number].index - 1, c->request_thread,
-		   value);
+	return eventlog_put(c, trace_time(c->request.time_ns), MAYFLY_TRACK_COUNT,
+			    c->type[EVENTLOG_COUNTERS][c->request.number].index - 1,
+			    c->request_thread, value);
 }
 
-static int put_flush_end(struct import *c, int64_t time_ns)
+static int put_flush_end(struct eventlog_input *c, int64_t time_ns)
 {
 	int64_t end = c->flush_end_ns;
 
 	if (end == NOT_OPEN)
 		return 0;
 	c->flush_end_ns = NOT_OPEN;
-	return put(c, end < time_ns ? end : time_ns, MAYFLY_TRACK_END, c->flush_type,
-		   c->flush_thread, NULL);
+	return eventlog_put(c, end < time_ns ? end : time_ns, MAYFLY_TRACK_END, c->flush_type,
+			    c->flush_thread, NULL);
 }
 
-static int take_flush(struct import *c, const struct eventlog_event *e, uint32_t thread)
+static int take_flush(struct eventlog_input *c, const struct eventlog_event *e, uint32_t thread)
 {
 	int64_t now = trace_time(e->time_ns);
 	/* Two processes can flush at once; the first one's span is cut short then. */
 	int error = put_flush_end(c, now);
 
 	if (!error)
-		error = put(c, now, MAYFLY_TRACK_BEGIN, c->flush_type, thread, NULL);
+		error = eventlog_put(c, now, MAYFLY_TRACK_BEGIN, c->flush_type, thread, NULL);
 	c->flush_end_ns = e->value < (uint64_t)(TRACE_LATEST_NS - now) ? now + (int64_t)e->value
 								       : TRACE_LATEST_NS;
 	c->flush_thread = thread;
 	return error;
 }
 
-static int take_numbered(struct import *c, const struct eventlog_event *e, uint32_t thread)
+static int take_numbered(struct eventlog_input *c, const struct eventlog_event *e, uint32_t thread)
 {
 	static const uint8_t lists[] = {
 	    [EVENTLOG_ENTRY] = EVENTLOG_PHASES,
@@ -265,10 +265,11 @@ static int take_numbered(struct import *c, const struct eventlog_event *e, uint3
 		c->request_thread = thread;
 		return 0;
 	}
-	return put(c, trace_time(e->time_ns), kinds[e->kind], t->index - 1, thread, &e->value);
+	return eventlog_put(c, trace_time(e->time_ns), kinds[e->kind], t->index - 1, thread,
+			    &e->value);
 }
 
-static bool is_same_request(const struct import *c, const struct eventlog_event *e)
+static bool is_same_request(const struct eventlog_input *c, const struct eventlog_event *e)
 {
 	const struct eventlog_event *r = &c->request;
 
@@ -277,7 +278,7 @@ static bool is_same_request(const struct import *c, const struct eventlog_event 
 	       e->time_ns - r->time_ns < REQUESTS_NS && trace_time(e->time_ns) < c->flush_end_ns;
 }
 
-static int take(struct import *c, const struct eventlog_event *e)
+static int eventlog_take(struct eventlog_input *c, const struct eventlog_event *e)
 {
 	uint32_t thread;
 	int error;
@@ -298,14 +299,14 @@ static int take(struct import *c, const struct eventlog_event *e)
 	return e->kind == EVENTLOG_FLUSH ? take_flush(c, e, thread) : take_numbered(c, e, thread);
 }
 
-static int take_all(struct import *c)
+static int take_all(struct eventlog_input *c)
 {
 	struct eventlog_event e;
 	int error = 0;
 
 	while (!error && eventlog_next(c->log, &e))
 		if (e.kind <= EVENTLOG_FLUSH)
-			error = take(c, &e);
+			error = eventlog_take(c, &e);
 	if (!error)
 		error = put_requests(c);
 	return error ? error : put_flush_end(c, c->flush_end_ns);
@@ -313,7 +314,7 @@ static int take_all(struct import *c)
 
 /* ---- the trace ---- */
 
-static int describe(struct import *c, const struct import_report *report)
+static int eventlog_describe(struct eventlog_input *c, const struct import_report *report)
 {
 	struct recording *t = c->tables;
 	char note[640];
@@ -339,24 +340,25 @@ static int describe(struct import *c, const struct import_report *report)
 	return 0;
 }
 
-static int convert(struct import *c, const struct import_options *options, trace_sink *sink,
-		   void *context, const struct import_report *report)
+static int eventlog_convert(struct eventlog_input *c, const struct import_options *options,
+			    trace_sink *sink, void *context, const struct import_report *report)
 {
 	const struct trace_writer_options how = {.mode = MAYFLY_EXACT};
 	int error = add_texts(c);
 
 	if (!error)
-		error = eventlog_names(options->beside, options->beside_size, take_name, c);
+		error =
+		    eventlog_names(options->beside, options->beside_size, eventlog_take_name, c);
 	if (error)
 		return error;
 	c->writer = trace_writer_new(&how, c->tables, sink, context);
 	error = c->writer ? take_all(c) : MAYFLY_E_MEMORY;
 	if (!error)
-		error = describe(c, report);
+		error = eventlog_describe(c, report);
 	return error ? error : trace_writer_finish(c->writer);
 }
 
-static bool allocate(struct import *c)
+static bool allocate(struct eventlog_input *c)
 {
 	c->tables = recording_new();
 	c->process = calloc(PROCESSES_MAX + 1, sizeof(*c->process));
@@ -371,7 +373,7 @@ static bool allocate(struct import *c)
 int eventlog_import(const void *data, size_t size, const struct import_options *options,
 		    trace_sink *sink, void *context, struct import_report *report)
 {
-	struct import c = {.flush_end_ns = NOT_OPEN};
+	struct eventlog_input c = {.flush_end_ns = NOT_OPEN};
 	int error = eventlog_open(data, size, &c.log);
 
 	if (error == MAYFLY_E_VERSION)
@@ -384,7 +386,8 @@ int eventlog_import(const void *data, size_t size, const struct import_options *
 		snprintf(report->left_out, sizeof(report->left_out),
 			 "%" PRIu64 " bytes that are no events, as of processes that wrote at once",
 			 eventlog_skipped(c.log));
-	error = allocate(&c) ? convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;
+	error =
+	    allocate(&c) ? eventlog_convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;
 	trace_writer_free_all(c.writer);
 	recording_free(c.tables);
 	free(c.process);

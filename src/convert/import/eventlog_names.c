@@ -194,7 +194,7 @@ static void scan_text(struct scanner *s, struct token *t)
 		s->at++;
 }
 
-static const struct token *next(struct scanner *s)
+static const struct token *eventlog_names_next(struct scanner *s)
 {
 	struct token *t = &s->token;
 
@@ -258,30 +258,30 @@ static int tell_range(struct names *n, enum eventlog_list list, const struct tok
 }
 
 /* From behind "{" to "}". What is no list of labels ends it, too. */
-static int read_labels(struct names *n, enum eventlog_list list)
+static int eventlog_names_read_labels(struct names *n, enum eventlog_list list)
 {
-	const struct token *t = next(&n->scanner);
+	const struct token *t = eventlog_names_next(&n->scanner);
 	int64_t first = 0, last;
 	int error = 0;
 
 	while (!error && (t->kind == TOKEN_TEXT || t->kind == TOKEN_NAME)) {
 		struct token label = *t;
 
-		t = next(&n->scanner);
+		t = eventlog_names_next(&n->scanner);
 		if (is(t, "=")) {
-			first = next(&n->scanner)->number;
-			t = next(&n->scanner);
+			first = eventlog_names_next(&n->scanner)->number;
+			t = eventlog_names_next(&n->scanner);
 		}
 		last = first;
 		if (t->kind == TOKEN_DOTS) {
-			last = next(&n->scanner)->number;
-			t = next(&n->scanner);
+			last = eventlog_names_next(&n->scanner)->number;
+			t = eventlog_names_next(&n->scanner);
 		}
 		error = tell_range(n, list, &label, first, last);
 		first = last + 1;
 		if (!is(t, ","))
 			return error;
-		t = next(&n->scanner);
+		t = eventlog_names_next(&n->scanner);
 	}
 	return error;
 }
@@ -289,22 +289,22 @@ static int read_labels(struct names *n, enum eventlog_list list)
 /* From behind ":" to "{": "uint16_t", "integer { size = 16; }". */
 static const struct token *skip_integer(struct scanner *s)
 {
-	const struct token *t = next(s);
+	const struct token *t = eventlog_names_next(s);
 	bool described = is(t, "integer");
 
 	while (!is(t, "{") && !is(t, ";") && t->kind != TOKEN_END)
-		t = next(s);
+		t = eventlog_names_next(s);
 	if (!described || !is(t, "{"))
 		return t;
 	while (!is(t, "}") && t->kind != TOKEN_END)
-		t = next(s);
-	return next(s);
+		t = eventlog_names_next(s);
+	return eventlog_names_next(s);
 }
 
 /* Behind "enum": its name, the integer's type, "{". A name alone is a use of the list. */
 static int read_enum(struct names *n)
 {
-	const struct token *t = next(&n->scanner);
+	const struct token *t = eventlog_names_next(&n->scanner);
 	int list = EVENTLOG_LISTS;
 
 	for (int i = 0; i < EVENTLOG_LISTS; i++)
@@ -312,10 +312,10 @@ static int read_enum(struct names *n)
 			list = i;
 	if (list == EVENTLOG_LISTS)
 		return 0;
-	t = next(&n->scanner);
+	t = eventlog_names_next(&n->scanner);
 	if (is(t, ":"))
 		t = skip_integer(&n->scanner);
-	return is(t, "{") ? read_labels(n, (enum eventlog_list)list) : 0;
+	return is(t, "{") ? eventlog_names_read_labels(n, (enum eventlog_list)list) : 0;
 }
 
 int eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context)
@@ -325,7 +325,7 @@ int eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void 
 
 	n.scanner.at = size ? metadata : "";
 	n.scanner.end = n.scanner.at + size;
-	while (!error && next(&n.scanner)->kind != TOKEN_END)
+	while (!error && eventlog_names_next(&n.scanner)->kind != TOKEN_END)
 		if (is(&n.scanner.token, "enum"))
 			error = read_enum(&n);
 	for (int i = 0; i < EVENTLOG_LISTS && !error; i++)

@@ -39,7 +39,7 @@ static const uint8_t payload_bytes[] = {
     [EVENTLOG_ALLOC] = 9, [EVENTLOG_FLUSH] = 8,
 };
 
-struct run {
+struct eventlog_read_run {
 	size_t at, end;	  /* offsets */
 	uint64_t time_ns; /* of the event at `at` */
 	uint32_t lane;
@@ -53,7 +53,7 @@ struct eventlog {
 	uint64_t events, skipped;
 	const char *problem;
 
-	struct run *run;
+	struct eventlog_read_run *run;
 	size_t runs, run_room;
 	uint64_t lane_time_ns[LANES_MAX]; /* of its latest event */
 	uint32_t lanes;
@@ -152,7 +152,7 @@ static uint32_t choose_lane(struct eventlog *l, uint64_t time_ns)
 static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
 {
 	size_t room = l->run_room ? 2 * l->run_room : 4;
-	struct run *bigger;
+	struct eventlog_read_run *bigger;
 
 	if (l->runs == l->run_room) {
 		bigger = reallocarray(l->run, room, sizeof(*bigger));
@@ -161,8 +161,8 @@ static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
 		l->run = bigger;
 		l->run_room = room;
 	}
-	l->run[l->runs++] =
-	    (struct run){.at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)};
+	l->run[l->runs++] = (struct eventlog_read_run){
+	    .at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)};
 	return 0;
 }
 
@@ -265,7 +265,7 @@ static bool skip_damage(struct eventlog *l, struct look *k)
 	return true;
 }
 
-static int take_event(struct eventlog *l, struct look *k, size_t bytes)
+static int eventlog_read_take_event(struct eventlog *l, struct look *k, size_t bytes)
 {
 	uint64_t time_ns = get_64(l->data + k->at, l->swapped);
 	int error = 0;
@@ -299,7 +299,7 @@ static int find_runs(struct eventlog *l)
 			break;
 		}
 		if (bytes)
-			error = take_event(l, &k, bytes);
+			error = eventlog_read_take_event(l, &k, bytes);
 		else if (!skip_damage(l, &k))
 			break;
 	}
@@ -314,12 +314,12 @@ static int find_runs(struct eventlog *l)
 
 static bool is_before(const struct eventlog *l, uint32_t a, uint32_t b)
 {
-	const struct run *x = &l->run[a], *y = &l->run[b];
+	const struct eventlog_read_run *x = &l->run[a], *y = &l->run[b];
 
 	return x->time_ns != y->time_ns ? x->time_ns < y->time_ns : a < b;
 }
 
-static void sift_down(struct eventlog *l, size_t at)
+static void eventlog_read_sift_down(struct eventlog *l, size_t at)
 {
 	uint32_t moved = l->heap[at];
 
@@ -345,13 +345,13 @@ static bool build_heap(struct eventlog *l)
 	for (size_t i = 0; i < l->runs; i++)
 		l->heap[i] = (uint32_t)i;
 	for (size_t i = l->runs / 2; i-- > 0;)
-		sift_down(l, i);
+		eventlog_read_sift_down(l, i);
 	return true;
 }
 
 bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
 {
-	struct run *r;
+	struct eventlog_read_run *r;
 
 	if (!l->heap_used)
 		return false;
@@ -364,7 +364,7 @@ bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
 	else
 		l->heap[0] = l->heap[--l->heap_used];
 	if (l->heap_used > 1)
-		sift_down(l, 0);
+		eventlog_read_sift_down(l, 0);
 	return true;
 }
 
@@ -387,7 +387,7 @@ bool eventlog_recognise(const void *data, size_t size)
 	return has_header(data, size, &swapped);
 }
 
-static int start(struct eventlog *l)
+static int eventlog_read_start(struct eventlog *l)
 {
 	int error;
 
@@ -412,7 +412,7 @@ int eventlog_open(const void *data, size_t size, struct eventlog **log)
 	l->data = data;
 	l->size = size;
 	l->problem = "";
-	error = start(l);
+	error = eventlog_read_start(l);
 	if (error) {
 		eventlog_close(l);
 		return error;

@@ -99,7 +99,8 @@ bool heap_profile_is_allocator(const void *context, const struct recording *t, u
 }
 
 /* How many frames at the leaf are left out. */
-static uint32_t cut(const struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
+static uint32_t heap_profile_cut(const struct heap_profile *p, const uint8_t *is_cut,
+				 const struct heap_row *row)
 {
 	uint32_t count = 0;
 
@@ -115,7 +116,7 @@ static uint32_t cut(const struct heap_profile *p, const uint8_t *is_cut, const s
 /* The node of a row, NONE: out of memory. Of stacks that are too deep, the root is left out. */
 static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
 {
-	uint32_t from = cut(p, is_cut, row), depth = row->depth, node = 0, mark;
+	uint32_t from = heap_profile_cut(p, is_cut, row), depth = row->depth, node = 0, mark;
 
 	if (depth - from > TRACE_MAX_DEPTH) {
 		depth = from + TRACE_MAX_DEPTH - 1;
@@ -131,12 +132,12 @@ static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const str
 /* ---- events ---- */
 
 /* Blocks whose mean is that of the row: sizes are whole numbers, so some are larger by 1. */
-struct share {
+struct heap_profile_share {
 	uint64_t blocks, bytes;
 };
 
-static int write_blocks(struct trace_writer *w, struct trace_block block, struct share s,
-			bool freed)
+static int write_blocks(struct trace_writer *w, struct trace_block block,
+			struct heap_profile_share s, bool freed)
 {
 	uint64_t larger = s.blocks ? s.bytes % s.blocks : 0, serial;
 	int error = 0;
@@ -150,25 +151,26 @@ static int write_blocks(struct trace_writer *w, struct trace_block block, struct
 	return error;
 }
 
-static struct share freed_of(const struct heap_profile *p, const struct heap_figures *f)
+static struct heap_profile_share freed_of(const struct heap_profile *p,
+					  const struct heap_figures *f)
 {
-	struct share s = {0, 0};
+	struct heap_profile_share s = {0, 0};
 
 	if (!(p->absent & (MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_LIVE)) && f->all > f->live &&
 	    f->all_bytes >= f->live_bytes)
-		s = (struct share){f->all - f->live, f->all_bytes - f->live_bytes};
+		s = (struct heap_profile_share){f->all - f->live, f->all_bytes - f->live_bytes};
 	return s;
 }
 
-static struct share kept_of(const struct heap_profile *p, const struct heap_figures *f)
+static struct heap_profile_share kept_of(const struct heap_profile *p, const struct heap_figures *f)
 {
 	if (p->absent & MAYFLY_ABSENT_LIVE)
-		return (struct share){f->all, f->all_bytes};
-	return (struct share){f->live, f->live_bytes};
+		return (struct heap_profile_share){f->all, f->all_bytes};
+	return (struct heap_profile_share){f->live, f->live_bytes};
 }
 
-static int write_samples(struct heap_profile *p, struct trace_writer *w, uint32_t node,
-			 const struct heap_row *row)
+static int heap_profile_write_samples(struct heap_profile *p, struct trace_writer *w, uint32_t node,
+				      const struct heap_row *row)
 {
 	struct trace_block block = {.node = node, .hits = 1};
 	int error;
@@ -179,7 +181,7 @@ static int write_samples(struct heap_profile *p, struct trace_writer *w, uint32_
 }
 
 /* Bytes without a block are no row of a trace. */
-static struct share whole(struct share s)
+static struct heap_profile_share heap_profile_whole(struct heap_profile_share s)
 {
 	if (s.bytes && !s.blocks)
 		s.blocks = 1;
@@ -187,7 +189,7 @@ static struct share whole(struct share s)
 }
 
 /* jemalloc's and tcmalloc's own way: the chance of a block of mean size. */
-static struct share weighted(const struct heap_profile *p, struct share s)
+static struct heap_profile_share weighted(const struct heap_profile *p, struct heap_profile_share s)
 {
 	double mean, factor;
 
@@ -197,15 +199,16 @@ static struct share weighted(const struct heap_profile *p, struct share s)
 	factor = mean > 0 ? 1 / -expm1(-mean / (double)p->interval) : 1;
 	if (factor * (double)(s.bytes | s.blocks) >= (double)TRACE_COUNTS_MAX)
 		return s; /* is found to be out of range */
-	return (struct share){(uint64_t)llround((double)s.blocks * factor),
-			      (uint64_t)llround((double)s.bytes * factor)};
+	return (struct heap_profile_share){(uint64_t)llround((double)s.blocks * factor),
+					   (uint64_t)llround((double)s.bytes * factor)};
 }
 
 static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t node,
 			const struct heap_row *row)
 {
-	struct share kept = whole(weighted(p, kept_of(p, &row->figures)));
-	struct share freed = whole(weighted(p, freed_of(p, &row->figures)));
+	struct heap_profile_share kept = heap_profile_whole(weighted(p, kept_of(p, &row->figures)));
+	struct heap_profile_share freed =
+	    heap_profile_whole(weighted(p, freed_of(p, &row->figures)));
 	struct trace_counts counts = {.allocs = kept.blocks + freed.blocks,
 				      .alloc_bytes = kept.bytes + freed.bytes,
 				      .frees = freed.blocks,
@@ -227,8 +230,8 @@ static bool fit_for_events(const struct heap_profile *p)
 	    p->interval > (uint64_t)1 << TRACE_MAX_INTERVAL)
 		return false;
 	for (size_t i = 0; i < p->rows; i++) {
-		struct share kept = kept_of(p, &p->row[i].figures);
-		struct share freed = freed_of(p, &p->row[i].figures);
+		struct heap_profile_share kept = kept_of(p, &p->row[i].figures);
+		struct heap_profile_share freed = freed_of(p, &p->row[i].figures);
 
 		if ((!kept.blocks && kept.bytes) || (!freed.blocks && freed.bytes))
 			return false;
@@ -260,8 +263,8 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 		if (!error)
 			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
 		if (!error)
-			error =
-			    events ? write_samples(p, w, node, row) : write_counts(p, w, node, row);
+			error = events ? heap_profile_write_samples(p, w, node, row)
+				       : write_counts(p, w, node, row);
 	}
 	free(is_cut);
 	return error;

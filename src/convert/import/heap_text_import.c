@@ -47,12 +47,12 @@
 #define FIXED_BELOW ((uint64_t)1 << 32)
 
 /* Code that is mapped from a file. */
-struct mapping {
+struct heap_text_mapping {
 	uint64_t start, end;
 	uint32_t module;
 };
 
-struct import {
+struct heap_text_input {
 	struct packed_lines lines;
 	struct heap_profile profile;
 	struct import_report *report;
@@ -60,7 +60,7 @@ struct import {
 	uint64_t interval; /* of samples; 0: everything was counted */
 	const char *kind;  /* as the header calls it */
 
-	struct mapping *map;
+	struct heap_text_mapping *map;
 	size_t maps, map_room;
 	bool has_map, has_all, has_total; /* has_all: what was allocated ever is known */
 	bool names;			  /* there are remarks */
@@ -137,8 +137,8 @@ static bool is_map_title(const char *line)
 }
 
 /* The last module, when it is of this file; else a new one. */
-static int find_module(struct import *c, const char *path, size_t length, uint64_t start,
-		       uint64_t offset, uint32_t *module)
+static int heap_text_find_module(struct heap_text_input *c, const char *path, size_t length,
+				 uint64_t start, uint64_t offset, uint32_t *module)
 {
 	struct recording *t = c->profile.tables;
 	struct recording_module fresh = {.start = start, .end = start, .to_ns = INT64_MAX};
@@ -158,7 +158,7 @@ static int find_module(struct import *c, const char *path, size_t length, uint64
 	return *module == NONE ? MAYFLY_E_MEMORY : 0;
 }
 
-static int add_mapping(struct import *c, struct mapping m)
+static int add_mapping(struct heap_text_input *c, struct heap_text_mapping m)
 {
 	int error =
 	    budget_grow(&c->profile.budget, &c->map, c->maps, &c->map_room, sizeof(*c->map));
@@ -171,10 +171,10 @@ static int add_mapping(struct import *c, struct mapping m)
 
 /* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines mean nothing.
  */
-static int take_mapping(struct import *c, const char *at)
+static int take_mapping(struct heap_text_input *c, const char *at)
 {
 	struct recording *t = c->profile.tables;
-	struct mapping m;
+	struct heap_text_mapping m;
 	uint64_t offset;
 	const char *rights;
 	size_t length;
@@ -192,7 +192,7 @@ static int take_mapping(struct import *c, const char *at)
 	length = strlen(at);
 	while (length && (at[length - 1] == ' ' || at[length - 1] == '\r'))
 		length--;
-	error = find_module(c, at, length, m.start, offset, &m.module);
+	error = heap_text_find_module(c, at, length, m.start, offset, &m.module);
 	if (error)
 		return error;
 	if (t->module[m.module].end < m.end)
@@ -202,13 +202,13 @@ static int take_mapping(struct import *c, const char *at)
 
 static int compare_mapping(const void *a, const void *b)
 {
-	const struct mapping *x = a, *y = b;
+	const struct heap_text_mapping *x = a, *y = b;
 
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
 /* The map comes last and is needed first. */
-static int read_map(struct import *c, const void *data, size_t size)
+static int read_map(struct heap_text_input *c, const void *data, size_t size)
 {
 	int error = 0;
 	size_t length;
@@ -230,7 +230,8 @@ static int read_map(struct import *c, const void *data, size_t size)
 	return error;
 }
 
-static const struct mapping *find_mapping(const struct import *c, uint64_t address)
+static const struct heap_text_mapping *find_mapping(const struct heap_text_input *c,
+						    uint64_t address)
 {
 	size_t low = 0, high = c->maps;
 
@@ -248,11 +249,11 @@ static const struct mapping *find_mapping(const struct import *c, uint64_t addre
 /* ---- rows ---- */
 
 /* Addresses are those to return to. */
-static int add_address(struct import *c, uint64_t address)
+static int add_address(struct heap_text_input *c, uint64_t address)
 {
 	struct recording *t = c->profile.tables;
 	uint64_t call = address ? address - 1 : 0;
-	const struct mapping *m = find_mapping(c, call);
+	const struct heap_text_mapping *m = find_mapping(c, call);
 	uint32_t frame;
 	int error = budget_spend(&c->profile.budget, 96);
 
@@ -266,7 +267,7 @@ static int add_address(struct import *c, uint64_t address)
 	return frame == NONE ? MAYFLY_E_MEMORY : heap_profile_frame(&c->profile, frame);
 }
 
-static int add_stack(struct import *c, const char *at)
+static int add_stack(struct heap_text_input *c, const char *at)
 {
 	uint64_t address;
 	int error = 0;
@@ -283,7 +284,7 @@ static bool add_overflows(uint64_t *sum, uint64_t more)
 	return __builtin_add_overflow(*sum, more, sum);
 }
 
-static int add_row(struct import *c, struct heap_figures f)
+static int heap_text_add_row(struct heap_text_input *c, struct heap_figures f)
 {
 	if (add_overflows(&c->sum.live, f.live) || add_overflows(&c->sum.all, f.all) ||
 	    add_overflows(&c->sum.live_bytes, f.live_bytes) ||
@@ -295,7 +296,7 @@ static int add_row(struct import *c, struct heap_figures f)
 
 /* "  t*: 3: 28672 [0: 0]", before the first stack the total; those of single threads add up to the
  * same. */
-static int take_threads(struct import *c, const char *at)
+static int take_threads(struct heap_text_input *c, const char *at)
 {
 	struct heap_figures f;
 
@@ -306,7 +307,7 @@ static int take_threads(struct import *c, const char *at)
 		return MAYFLY_E_DAMAGED;
 	if (c->row_open) {
 		c->row_open = false;
-		return add_row(c, f);
+		return heap_text_add_row(c, f);
 	}
 	if (c->has_total)
 		return MAYFLY_E_DAMAGED;
@@ -316,7 +317,8 @@ static int take_threads(struct import *c, const char *at)
 }
 
 /* Adds a function, which the ones before are inlined into, to a frame. */
-static int name_frame(struct import *c, uint32_t frame, const struct recording_location *place)
+static int heap_text_name_frame(struct heap_text_input *c, uint32_t frame,
+				const struct recording_location *place)
 {
 	struct recording *t = c->profile.tables;
 	struct recording_frame *f = &t->frame[frame];
@@ -336,7 +338,7 @@ static int name_frame(struct import *c, uint32_t frame, const struct recording_l
 
 /* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first, at an
  * address that is the call's. Other remarks mean nothing. */
-static int take_name(struct import *c, const char *at)
+static int heap_text_take_name(struct heap_text_input *c, const char *at)
 {
 	struct recording *t = c->profile.tables;
 	struct recording_location place = {0};
@@ -369,10 +371,10 @@ static int take_name(struct import *c, const char *at)
 	/* On no stack, or named with an earlier one. */
 	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
 		return 0;
-	return name_frame(c, frame, &place);
+	return heap_text_name_frame(c, frame, &place);
 }
 
-static int take_line(struct import *c, const char *line)
+static int heap_text_take_line(struct heap_text_input *c, const char *line)
 {
 	const char *at = skip_space(line);
 	struct heap_figures f;
@@ -389,19 +391,19 @@ static int take_line(struct import *c, const char *line)
 		return add_stack(c, at + 1);
 	}
 	if (!c->jemalloc && *at == '#')
-		return take_name(c, at + 1);
+		return heap_text_take_name(c, at + 1);
 	if (c->jemalloc || !figures(&at, &f) || !sign(&at, '@'))
 		return MAYFLY_E_DAMAGED;
 	c->named = NONE;
 	error = add_stack(c, at);
-	return error ? error : add_row(c, f);
+	return error ? error : heap_text_add_row(c, f);
 }
 
 /* ---- the header ---- */
 
 /* At 1, every block is a sample. (The tools weigh even those, and so does who writes for them with
  * gperftools' header: then a block of one byte counts for 1.6.) */
-static int take_period(struct import *c, const char *at, uint64_t divide)
+static int take_period(struct heap_text_input *c, const char *at, uint64_t divide)
 {
 	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
 		return MAYFLY_E_DAMAGED;
@@ -411,7 +413,7 @@ static int take_period(struct import *c, const char *at, uint64_t divide)
 	return 0;
 }
 
-static int take_header(struct import *c, const char *line)
+static int take_header(struct heap_text_input *c, const char *line)
 {
 	const char *at = line, *slash;
 
@@ -444,7 +446,7 @@ static int take_header(struct import *c, const char *line)
 
 /* ---- all of it ---- */
 
-static int take_lines(struct import *c)
+static int take_lines(struct heap_text_input *c)
 {
 	char *line;
 	size_t length;
@@ -455,7 +457,7 @@ static int take_lines(struct import *c)
 	if (error)
 		return c->lines.error ? c->lines.error : error;
 	while (!error && (line = packed_lines_next(&c->lines, &length)) && !is_map_title(line))
-		error = take_line(c, line);
+		error = heap_text_take_line(c, line);
 	if (c->lines.error)
 		return c->lines.error;
 	if (error && error != MAYFLY_E_DAMAGED)
@@ -471,7 +473,7 @@ static int take_lines(struct import *c)
 }
 
 /* gperftools writes into a buffer of 1 MiB and leaves out, without a word, what does not fit. */
-static void say_left_out(struct import *c)
+static void heap_text_say_left_out(struct heap_text_input *c)
 {
 	if (c->has_total && c->sum.live_bytes < c->total.live_bytes)
 		snprintf(
@@ -494,7 +496,7 @@ static bool is_runtime(const void *context, const struct recording *t, uint32_t 
 	return !t->frame[frame].locations;
 }
 
-static int describe(struct import *c)
+static int heap_text_describe(struct heap_text_input *c)
 {
 	struct recording *t = c->profile.tables;
 	char note[512], how[96] = "every block counted";
@@ -518,7 +520,7 @@ static int describe(struct import *c)
 	return 0;
 }
 
-static int convert(struct import *c, const void *data, size_t size)
+static int heap_text_convert(struct heap_text_input *c, const void *data, size_t size)
 {
 	int error = read_map(c, data, size);
 
@@ -528,18 +530,18 @@ static int convert(struct import *c, const void *data, size_t size)
 		error = take_lines(c);
 	if (error)
 		return error;
-	say_left_out(c);
-	return describe(c);
+	heap_text_say_left_out(c);
+	return heap_text_describe(c);
 }
 
 int heap_text_import(const void *data, size_t size, const struct import_options *options,
 		     trace_sink *sink, void *context, struct import_report *report)
 {
-	struct import c = {.report = report};
+	struct heap_text_input c = {.report = report};
 	int error = MAYFLY_E_MEMORY;
 
 	if (heap_profile_begin(&c.profile, size))
-		error = convert(&c, data, size);
+		error = heap_text_convert(&c, data, size);
 	if (!error)
 		error = heap_profile_write(&c.profile, options, sink, context);
 	packed_lines_close(&c.lines);

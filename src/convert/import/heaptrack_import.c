@@ -69,7 +69,7 @@ struct pointer {
 	bool live;
 };
 
-struct import {
+struct heaptrack_input {
 	struct packed_lines lines;
 	struct import_report *report;
 	struct recording *tables;
@@ -101,7 +101,7 @@ struct import {
 /* ---- numbers ---- */
 
 /* A field of a line: false, and *at stays, when there is none. */
-static bool hex(const char **at, uint64_t *value)
+static bool heaptrack_hex(const char **at, uint64_t *value)
 {
 	const char *p = *at;
 	uint64_t v = 0;
@@ -131,17 +131,17 @@ static bool hex(const char **at, uint64_t *value)
 
 static bool one(const char *at, uint64_t *a)
 {
-	return hex(&at, a);
+	return heaptrack_hex(&at, a);
 }
 
 static bool two(const char *at, uint64_t *a, uint64_t *b)
 {
-	return hex(&at, a) && hex(&at, b);
+	return heaptrack_hex(&at, a) && heaptrack_hex(&at, b);
 }
 
 /* ---- tables ---- */
 
-static int add_string(struct import *c, const char *at, size_t length)
+static int heaptrack_add_string(struct heaptrack_input *c, const char *at, size_t length)
 {
 	uint64_t stated = length;
 	int error;
@@ -149,7 +149,7 @@ static int add_string(struct import *c, const char *at, size_t length)
 	if (c->version >= 3) {
 		const char *start = at;
 
-		if (!hex(&at, &stated) || *at != ' ')
+		if (!heaptrack_hex(&at, &stated) || *at != ' ')
 			return BAD;
 		at++;
 		length -= (size_t)(at - start);
@@ -167,7 +167,7 @@ static int add_string(struct import *c, const char *at, size_t length)
 }
 
 /* The string of the tables that has this number in the file. */
-static bool string_of(const struct import *c, uint64_t number, uint32_t *string)
+static bool string_of(const struct heaptrack_input *c, uint64_t number, uint32_t *string)
 {
 	if (number > c->strings)
 		return false;
@@ -176,7 +176,7 @@ static bool string_of(const struct import *c, uint64_t number, uint32_t *string)
 }
 
 /* The file does not say where a module begins: addresses in it stay those of the process. */
-static int find_module(struct import *c, uint64_t number, uint32_t *module)
+static int heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uint32_t *module)
 {
 	struct recording_module fresh = {.to_ns = INT64_MAX};
 	int error = 0;
@@ -205,17 +205,17 @@ static int find_module(struct import *c, uint64_t number, uint32_t *module)
 }
 
 /* The functions at a place: innermost first, as here. The last ones may lack file and line. */
-static int name_place(struct import *c, const char *at, uint32_t frame)
+static int name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
 {
 	struct recording *t = c->tables;
 	uint32_t first = NONE, index = NONE, count = 0;
 	uint64_t function, file, line;
 
-	while (hex(&at, &function)) {
+	while (heaptrack_hex(&at, &function)) {
 		struct recording_location place = {0};
 
 		file = line = 0;
-		if (hex(&at, &file) && !hex(&at, &line))
+		if (heaptrack_hex(&at, &file) && !heaptrack_hex(&at, &line))
 			return BAD;
 		if (!string_of(c, function, &place.function) || !string_of(c, file, &place.file))
 			return BAD;
@@ -241,16 +241,16 @@ static int name_place(struct import *c, const char *at, uint32_t frame)
 	return 0;
 }
 
-static int add_place(struct import *c, const char *at)
+static int add_place(struct heaptrack_input *c, const char *at)
 {
 	uint64_t address, number;
 	uint32_t module, frame;
 	size_t frames = c->tables->frames;
 	int error;
 
-	if (!hex(&at, &address) || !hex(&at, &number))
+	if (!heaptrack_hex(&at, &address) || !heaptrack_hex(&at, &number))
 		return BAD;
-	error = find_module(c, number, &module);
+	error = heaptrack_find_module(c, number, &module);
 	if (!error)
 		error = budget_grow(&c->budget, &c->place, c->places, &c->place_room,
 				    sizeof(*c->place));
@@ -265,7 +265,7 @@ static int add_place(struct import *c, const char *at)
 	return c->tables->frames > frames ? name_place(c, at, frame) : 0;
 }
 
-static int add_stack(struct import *c, const char *at)
+static int add_stack(struct heaptrack_input *c, const char *at)
 {
 	struct stack parent = {0};
 	uint64_t place, caller;
@@ -293,7 +293,7 @@ static int add_stack(struct import *c, const char *at)
 	return 0;
 }
 
-static int add_kind(struct import *c, const char *at)
+static int add_kind(struct heaptrack_input *c, const char *at)
 {
 	uint64_t size, stack;
 	int error;
@@ -316,7 +316,7 @@ static struct trace_block block_of(const struct kind *k)
 }
 
 /* Keeps c->last; whether the block that is freed now is the one that was allocated last. */
-static bool is_temporary(struct import *c, uint64_t what)
+static bool is_temporary(struct heaptrack_input *c, uint64_t what)
 {
 	bool temporary = c->last_was_alloc && c->last == what;
 
@@ -324,7 +324,8 @@ static bool is_temporary(struct import *c, uint64_t what)
 	return temporary;
 }
 
-static int write_alloc(struct import *c, const struct kind *k, uint64_t what, uint64_t *serial)
+static int heaptrack_write_alloc(struct heaptrack_input *c, const struct kind *k, uint64_t what,
+				 uint64_t *serial)
 {
 	struct trace_block block = block_of(k);
 
@@ -333,7 +334,8 @@ static int write_alloc(struct import *c, const struct kind *k, uint64_t what, ui
 	return trace_writer_alloc(c->writer, c->now_ns, &block, serial);
 }
 
-static int write_free(struct import *c, const struct kind *k, uint64_t what, uint64_t serial)
+static int write_free(struct heaptrack_input *c, const struct kind *k, uint64_t what,
+		      uint64_t serial)
 {
 	struct trace_block block = block_of(k);
 
@@ -341,7 +343,7 @@ static int write_free(struct import *c, const struct kind *k, uint64_t what, uin
 				 is_temporary(c, what) ? MAYFLY_FLAG_TEMPORARY : 0);
 }
 
-static int alloc_kind(struct import *c, uint64_t number)
+static int alloc_kind(struct heaptrack_input *c, uint64_t number)
 {
 	struct kind *k;
 	uint32_t at = c->free_live;
@@ -363,10 +365,10 @@ static int alloc_kind(struct import *c, uint64_t number)
 	k = &c->kind[number];
 	c->live[at].older = k->youngest;
 	k->youngest = at;
-	return write_alloc(c, k, number, &c->live[at].serial);
+	return heaptrack_write_alloc(c, k, number, &c->live[at].serial);
 }
 
-static int free_kind(struct import *c, uint64_t number)
+static int free_kind(struct heaptrack_input *c, uint64_t number)
 {
 	struct kind *k;
 	uint32_t at;
@@ -388,7 +390,7 @@ static int free_kind(struct import *c, uint64_t number)
 
 /* ---- events of version 0 ---- */
 
-static struct pointer *find_pointer(const struct import *c, uint64_t address)
+static struct pointer *find_pointer(const struct heaptrack_input *c, uint64_t address)
 {
 	uint64_t at = (address * 0x9e3779b97f4a7c15u) >> 20;
 
@@ -399,7 +401,7 @@ static struct pointer *find_pointer(const struct import *c, uint64_t address)
 }
 
 /* At least half of the places are free. */
-static int grow_pointers(struct import *c)
+static int grow_pointers(struct heaptrack_input *c)
 {
 	struct pointer *old = c->pointer;
 	size_t room = c->pointer_room, live = 0, want = 1024;
@@ -428,14 +430,14 @@ static int grow_pointers(struct import *c)
 	return 0;
 }
 
-static int alloc_pointer(struct import *c, const char *at)
+static int alloc_pointer(struct heaptrack_input *c, const char *at)
 {
 	uint64_t size, stack, address;
 	struct pointer *p;
 	int error;
 
-	if (!hex(&at, &size) || !hex(&at, &stack) || !hex(&at, &address) || stack > c->stacks ||
-	    !address)
+	if (!heaptrack_hex(&at, &size) || !heaptrack_hex(&at, &stack) ||
+	    !heaptrack_hex(&at, &address) || stack > c->stacks || !address)
 		return BAD;
 	error = grow_pointers(c);
 	if (error)
@@ -445,10 +447,10 @@ static int alloc_pointer(struct import *c, const char *at)
 	*p = (struct pointer){.address = address,
 			      .live = true,
 			      .kind = {size, stack ? c->stack[stack - 1].node : 0, NONE}};
-	return write_alloc(c, &p->kind, address, &p->serial);
+	return heaptrack_write_alloc(c, &p->kind, address, &p->serial);
 }
 
-static int free_pointer(struct import *c, uint64_t address)
+static int free_pointer(struct heaptrack_input *c, uint64_t address)
 {
 	struct pointer *p = c->pointer_room && address ? find_pointer(c, address) : NULL;
 
@@ -463,20 +465,20 @@ static int free_pointer(struct import *c, uint64_t address)
 
 /* ---- lines ---- */
 
-static int begin_version(struct import *c, const char *at)
+static int begin_version(struct heaptrack_input *c, const char *at)
 {
 	uint64_t heaptrack;
 
-	if (!hex(&at, &heaptrack))
+	if (!heaptrack_hex(&at, &heaptrack))
 		return BAD;
 	/* The first version that had a number did not say it. */
-	if (!hex(&at, &c->version))
+	if (!heaptrack_hex(&at, &c->version))
 		c->version = heaptrack == 0x10200;
 	return c->version > NEWEST_VERSION ? MAYFLY_E_VERSION : 0;
 }
 
 /* Arguments stand with a space between them; those with a space inside cannot be told apart. */
-static int add_words(struct import *c, char *text)
+static int add_words(struct heaptrack_input *c, char *text)
 {
 	struct recording *t = c->tables;
 	char *save = NULL;
@@ -496,7 +498,7 @@ static int add_words(struct import *c, char *text)
 	return 0;
 }
 
-static int set_command(struct import *c, char *text)
+static int set_command(struct heaptrack_input *c, char *text)
 {
 	if (c->tables->command)
 		return BAD;
@@ -504,7 +506,7 @@ static int set_command(struct import *c, char *text)
 	return add_words(c, text);
 }
 
-static int set_time(struct import *c, uint64_t ms)
+static int set_time(struct heaptrack_input *c, uint64_t ms)
 {
 	if (ms > TRACE_LATEST_NS / 1000000)
 		return BAD;
@@ -513,7 +515,7 @@ static int set_time(struct import *c, uint64_t ms)
 	return 0;
 }
 
-static int take_event(struct import *c, const char *at, bool is_free)
+static int heaptrack_take_event(struct heaptrack_input *c, const char *at, bool is_free)
 {
 	uint64_t number;
 
@@ -527,7 +529,7 @@ static int take_event(struct import *c, const char *at, bool is_free)
 }
 
 /* Rare lines. */
-static int take_fact(struct import *c, char kind, char *at)
+static int take_fact(struct heaptrack_input *c, char kind, char *at)
 {
 	uint64_t a, b;
 
@@ -557,7 +559,7 @@ static int take_fact(struct import *c, char kind, char *at)
 	return BAD;
 }
 
-static int take_line(struct import *c, char *line, size_t length)
+static int heaptrack_take_line(struct heaptrack_input *c, char *line, size_t length)
 {
 	char *at = line + 2;
 
@@ -570,7 +572,7 @@ static int take_line(struct import *c, char *line, size_t length)
 	switch (line[0]) {
 	case '+':
 	case '-':
-		return take_event(c, at, line[0] == '-');
+		return heaptrack_take_event(c, at, line[0] == '-');
 	case 'a':
 		return add_kind(c, at);
 	case 't':
@@ -578,12 +580,12 @@ static int take_line(struct import *c, char *line, size_t length)
 	case 'i':
 		return add_place(c, at);
 	case 's':
-		return add_string(c, at, length - (size_t)(at - line));
+		return heaptrack_add_string(c, at, length - (size_t)(at - line));
 	}
 	return take_fact(c, line[0], at);
 }
 
-static int take_lines(struct import *c)
+static int take_lines(struct heaptrack_input *c)
 {
 	int error = 0;
 	size_t length;
@@ -592,7 +594,7 @@ static int take_lines(struct import *c)
 	while (!error && (line = packed_lines_next(&c->lines, &length))) {
 		char kind = *line;
 
-		error = take_line(c, line, length);
+		error = heaptrack_take_line(c, line, length);
 		/* An argument with several lines. */
 		if (error == BAD && c->in_command)
 			error = add_words(c, line);
@@ -616,7 +618,7 @@ static int take_lines(struct import *c)
 
 /* ---- all of it ---- */
 
-static int describe(struct import *c)
+static int heaptrack_describe(struct heaptrack_input *c)
 {
 	struct recording *t = c->tables;
 	char note[512];
@@ -646,7 +648,7 @@ static int describe(struct import *c)
 	return 0;
 }
 
-static int convert(struct import *c)
+static int heaptrack_convert(struct heaptrack_input *c)
 {
 	int error;
 
@@ -654,11 +656,11 @@ static int convert(struct import *c)
 		return MAYFLY_E_MEMORY;
 	error = take_lines(c);
 	if (!error)
-		error = describe(c);
+		error = heaptrack_describe(c);
 	return error ? error : trace_writer_finish(c->writer);
 }
 
-static void free_all(struct import *c)
+static void free_all(struct heaptrack_input *c)
 {
 	packed_lines_close(&c->lines);
 	trace_writer_free_all(c->writer);
@@ -676,7 +678,7 @@ int heaptrack_import(const void *data, size_t size, const struct import_options 
 		     trace_sink *sink, void *context, struct import_report *report)
 {
 	struct trace_writer_options how = {.mode = MAYFLY_EXACT};
-	struct import c = {.report = report, .free_live = NONE, .tables = recording_new()};
+	struct heaptrack_input c = {.report = report, .free_live = NONE, .tables = recording_new()};
 	int error = MAYFLY_E_MEMORY;
 
 	(void)options; /* names are in the file */
@@ -684,7 +686,7 @@ int heaptrack_import(const void *data, size_t size, const struct import_options 
 	if (c.tables)
 		c.writer = trace_writer_new(&how, c.tables, sink, context);
 	if (c.writer && packed_lines_open(&c.lines, data, size))
-		error = convert(&c);
+		error = heaptrack_convert(&c);
 	free_all(&c);
 	return error;
 }
@@ -703,9 +705,9 @@ bool heaptrack_recognise(const void *data, size_t size)
 	if (text[0] != 'v' || !end)
 		return false;
 	*end = 0;
-	if (!hex(&at, &version) || version < 0x10000 || version > 0xffffff)
+	if (!heaptrack_hex(&at, &version) || version < 0x10000 || version > 0xffffff)
 		return false;
-	if (hex(&at, &file) && file > 255)
+	if (heaptrack_hex(&at, &file) && file > 255)
 		return false;
 	return *at == 0 && (!end[1] || strchr("XIAsitac+-#SR", end[1]));
 }

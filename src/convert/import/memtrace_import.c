@@ -62,7 +62,7 @@ struct path {
 	size_t size, known; /* known: as many of its nodes, from the root, are here */
 };
 
-struct import {
+struct memtrace_input {
 	struct memtrace_reader *r;
 	const struct memtrace_info *info;
 	struct recording *tables;
@@ -86,7 +86,7 @@ struct import {
 	int64_t last_us;
 };
 
-static uint64_t mix(uint64_t x)
+static uint64_t memtrace_import_mix(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -96,7 +96,7 @@ static uint64_t mix(uint64_t x)
 
 /* ---- weights ---- */
 
-static int choose_interval(struct import *c)
+static int memtrace_choose_interval(struct memtrace_input *c)
 {
 	double rate = c->info->sample_rate, word = c->info->word_size / 8.0;
 	int exponent;
@@ -116,7 +116,7 @@ static int choose_interval(struct import *c)
 
 /* ---- stacks ---- */
 
-static int find_path(struct import *c, const struct memtrace_event *e, struct path **path)
+static int find_path(struct memtrace_input *c, const struct memtrace_event *e, struct path **path)
 {
 	while (c->paths <= e->domain_index) {
 		struct path *bigger = reallocarray(c->path, c->paths + 1, sizeof(*bigger));
@@ -142,7 +142,7 @@ static int find_path(struct import *c, const struct memtrace_event *e, struct pa
 	return 0;
 }
 
-static int go_down(struct import *c, uint32_t kind, uint64_t address, uint32_t *node)
+static int go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, uint32_t *node)
 {
 	uint32_t frame = recording_frame(c->tables, kind, RECORDING_NONE, address);
 
@@ -170,7 +170,7 @@ static bool reserve_path(struct path *path, size_t depth)
 }
 
 /* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
-static int find_node(struct import *c, struct path *path, const struct memtrace_event *e,
+static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
 	bool deep = e->depth > TRACE_MAX_DEPTH;
@@ -197,8 +197,8 @@ static int find_node(struct import *c, struct path *path, const struct memtrace_
 }
 
 /* Innermost first here, innermost last there. */
-static bool name_frame(struct recording *t, struct recording_frame *f,
-		       const struct memtrace_location *l, size_t count)
+static bool memtrace_name_frame(struct recording *t, struct recording_frame *f,
+				const struct memtrace_location *l, size_t count)
 {
 	struct recording_location place = {0};
 	uint32_t index = 0;
@@ -223,7 +223,7 @@ static bool name_frame(struct recording *t, struct recording_frame *f,
 	return true;
 }
 
-static int name_frames(struct import *c)
+static int memtrace_name_frames(struct memtrace_input *c)
 {
 	struct recording *t = c->tables;
 
@@ -235,7 +235,7 @@ static int name_frames(struct import *c)
 		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
 			continue;
 		l = memtrace_locate(c->r, code, &count);
-		if (!name_frame(t, &t->frame[i], l, count))
+		if (!memtrace_name_frame(t, &t->frame[i], l, count))
 			return MAYFLY_E_MEMORY;
 	}
 	return 0;
@@ -243,7 +243,7 @@ static int name_frames(struct import *c)
 
 /* ---- collecting events ---- */
 
-static int add_event(struct import *c, struct event e)
+static int add_event(struct memtrace_input *c, struct event e)
 {
 	if (!array_reserve(&c->event, &c->events_size, c->events, sizeof(*c->event)))
 		return MAYFLY_E_MEMORY;
@@ -270,7 +270,8 @@ static uint32_t count_hits(int64_t samples)
 	return samples < 1 ? 1 : samples > HITS_MAX ? HITS_MAX : (uint32_t)samples;
 }
 
-static int add_block(struct import *c, struct path *path, const struct memtrace_event *e)
+static int memtrace_add_block(struct memtrace_input *c, struct path *path,
+			      const struct memtrace_event *e)
 {
 	struct block b = {.id = e->id, .b.thread = path->thread};
 	int error = find_node(c, path, e, &b.b.node);
@@ -291,7 +292,7 @@ static int add_block(struct import *c, struct path *path, const struct memtrace_
 	return add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});
 }
 
-static int add(struct import *c, const struct memtrace_event *e)
+static int memtrace_add(struct memtrace_input *c, const struct memtrace_event *e)
 {
 	struct path *path;
 	int error = find_path(c, e, &path);
@@ -301,7 +302,7 @@ static int add(struct import *c, const struct memtrace_event *e)
 	if (e->time_us > TIME_MAX_US || e->time_us < 0)
 		return MAYFLY_E_DAMAGED;
 	if (e->kind == MEMTRACE_ALLOC)
-		return add_block(c, path, e);
+		return memtrace_add_block(c, path, e);
 	return add_event(c,
 			 (struct event){.time_us = e->time_us,
 					.id = e->id,
@@ -312,9 +313,9 @@ static int add(struct import *c, const struct memtrace_event *e)
 
 /* ---- which block is promoted or freed ---- */
 
-static size_t find_id(const struct import *c, int64_t id)
+static size_t memtrace_import_find_id(const struct memtrace_input *c, int64_t id)
 {
-	size_t at = mix((uint64_t)id) & (c->by_id_size - 1);
+	size_t at = memtrace_import_mix((uint64_t)id) & (c->by_id_size - 1);
 
 	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
 		at = (at + 1) & (c->by_id_size - 1);
@@ -322,7 +323,7 @@ static size_t find_id(const struct import *c, int64_t id)
 }
 
 /* The first block with an id is the one that is meant. */
-static int resolve_blocks(struct import *c)
+static int resolve_blocks(struct memtrace_input *c)
 {
 	c->by_id_size = 256;
 	while (c->by_id_size < c->blocks * 2)
@@ -335,13 +336,14 @@ static int resolve_blocks(struct import *c)
 
 		if (c->event[i].change != ALLOCATED)
 			continue;
-		at = find_id(c, c->block[c->event[i].block].id);
+		at = memtrace_import_find_id(c, c->block[c->event[i].block].id);
 		if (!c->by_id[at])
 			c->by_id[at] = c->event[i].block + 1;
 	}
 	for (size_t i = 0; i < c->events; i++)
 		if (c->event[i].change != ALLOCATED)
-			c->event[i].block = c->by_id[find_id(c, c->event[i].id)] - 1;
+			c->event[i].block =
+			    c->by_id[memtrace_import_find_id(c, c->event[i].id)] - 1;
 	return 0;
 }
 
@@ -358,7 +360,8 @@ static int compare_events(const void *a, const void *b)
 
 /* ---- writing ---- */
 
-static int write_event(struct import *c, struct trace_writer *w, const struct event *e)
+static int memtrace_import_write_event(struct memtrace_input *c, struct trace_writer *w,
+				       const struct event *e)
 {
 	struct block *b;
 	int error;
@@ -389,7 +392,7 @@ static int write_event(struct import *c, struct trace_writer *w, const struct ev
 
 /* A file of rate 1 may be made of traces some of which were sampled. Each block then counts as
  * often as the file says; nobody knows which of them are samples, so not how certain sums are. */
-static void settle_weights(struct import *c)
+static void settle_weights(struct memtrace_input *c)
 {
 	if (!c->exact)
 		return;
@@ -405,7 +408,7 @@ static void settle_weights(struct import *c)
 	}
 }
 
-static int write_all(struct import *c, trace_sink *sink, void *context)
+static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *context)
 {
 	struct trace_writer_options options = {
 	    .mode = c->exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
@@ -417,7 +420,7 @@ static int write_all(struct import *c, trace_sink *sink, void *context)
 	int error = w ? 0 : MAYFLY_E_MEMORY;
 
 	for (size_t i = 0; i < c->events && !error; i++)
-		error = write_event(c, w, &c->event[i]);
+		error = memtrace_import_write_event(c, w, &c->event[i]);
 	if (!error)
 		error = trace_writer_finish(w);
 	trace_writer_free_all(w);
@@ -425,7 +428,7 @@ static int write_all(struct import *c, trace_sink *sink, void *context)
 }
 
 /* What the file says of itself and a trace has no field for. */
-static void write_note(const struct import *c, char *note, size_t size)
+static void write_note(const struct memtrace_input *c, char *note, size_t size)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
@@ -450,7 +453,7 @@ static void write_note(const struct import *c, char *note, size_t size)
 	fclose(f);
 }
 
-static int describe(struct import *c)
+static int memtrace_describe(struct memtrace_input *c)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	const struct memtrace_info *from = c->info;
@@ -487,13 +490,13 @@ static bool is_of_memory(int error)
 }
 
 /* Collects events up to the end, or to where the file is damaged. */
-static int collect(struct import *c)
+static int memtrace_collect(struct memtrace_input *c)
 {
 	struct memtrace_event e;
 	int result, error;
 
 	while ((result = memtrace_next(c->r, &e)) == 1) {
-		error = add(c, &e);
+		error = memtrace_add(c, &e);
 		if (is_of_memory(error))
 			return error;
 		if (error) {
@@ -507,42 +510,42 @@ static int collect(struct import *c)
 	return 0;
 }
 
-static int convert(struct import *c, trace_sink *sink, void *context)
+static int memtrace_convert(struct memtrace_input *c, trace_sink *sink, void *context)
 {
 	int error;
 
 	if (c->info->word_size != 32 && c->info->word_size != 64)
 		return MAYFLY_E_DAMAGED;
-	error = choose_interval(c);
+	error = memtrace_choose_interval(c);
 	if (!error)
-		error = collect(c);
+		error = memtrace_collect(c);
 	if (!error)
 		error = resolve_blocks(c);
 	if (!error && !c->sorted)
 		qsort(c->event, c->events, sizeof(*c->event), compare_events);
 	if (!error)
-		error = name_frames(c);
+		error = memtrace_name_frames(c);
 	settle_weights(c);
 	if (!error)
-		error = describe(c);
+		error = memtrace_describe(c);
 	if (!error)
-		error = write_all(c, sink, context);
+		error = memtrace_write_all(c, sink, context);
 	return error;
 }
 
 int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
 		      struct memtrace_converted *converted)
 {
-	struct import c = {.r = r,
-			   .info = memtrace_info(r),
-			   .tables = recording_new(),
-			   .counts = converted,
-			   .nodes_max = NODES_FREE + memtrace_size(r) * NODES_PER_BYTE,
-			   .sorted = true};
+	struct memtrace_input c = {.r = r,
+				   .info = memtrace_info(r),
+				   .tables = recording_new(),
+				   .counts = converted,
+				   .nodes_max = NODES_FREE + memtrace_size(r) * NODES_PER_BYTE,
+				   .sorted = true};
 	int error;
 
 	*converted = (struct memtrace_converted){.problem = ""};
-	error = c.tables ? convert(&c, sink, context) : MAYFLY_E_MEMORY;
+	error = c.tables ? memtrace_convert(&c, sink, context) : MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < c.paths; i++)
 		free(c.path[i].node);
 	free(c.path);
@@ -555,7 +558,8 @@ int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context
 
 /* ---- for the table of importers ---- */
 
-static void append(char *text, size_t size, uint64_t count, const char *one, const char *many)
+static void memtrace_append(char *text, size_t size, uint64_t count, const char *one,
+			    const char *many)
 {
 	size_t used = strlen(text);
 
@@ -572,11 +576,12 @@ static void report_memtrace(const struct memtrace_reader *r,
 	char *text = report->left_out;
 	size_t size = sizeof(report->left_out);
 
-	append(text, size, skipped.wrong_pid, "packet of another process",
-	       "packets of other processes");
-	append(text, size, skipped.misplaced, "packet that does not follow the one before",
-	       "packets that do not follow the ones before");
-	append(text, size, skipped.truncated, "packet that is cut off", "packets that are cut off");
+	memtrace_append(text, size, skipped.wrong_pid, "packet of another process",
+			"packets of other processes");
+	memtrace_append(text, size, skipped.misplaced, "packet that does not follow the one before",
+			"packets that do not follow the ones before");
+	memtrace_append(text, size, skipped.truncated, "packet that is cut off",
+			"packets that are cut off");
 	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
 }
 

@@ -146,7 +146,7 @@ static const char *get_text(struct input *in)
 	return (const char *)text;
 }
 
-static int fail(struct memtrace_reader *r, int error, const char *problem)
+static int memtrace_read_fail(struct memtrace_reader *r, int error, const char *problem)
 {
 	r->error = error;
 	r->problem = problem;
@@ -155,7 +155,7 @@ static int fail(struct memtrace_reader *r, int error, const char *problem)
 
 static int damaged(struct memtrace_reader *r, const char *problem)
 {
-	return fail(r, MAYFLY_E_DAMAGED, problem);
+	return memtrace_read_fail(r, MAYFLY_E_DAMAGED, problem);
 }
 
 /* ---- what codes mean ---- */
@@ -180,7 +180,7 @@ static int grow_meanings(struct memtrace_reader *r)
 	struct meaning *old = r->meaning, *fresh = malloc(size * sizeof(*fresh));
 
 	if (!fresh)
-		return fail(r, MAYFLY_E_MEMORY, "");
+		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
 	memset(fresh, 0xff, size * sizeof(*fresh));
 	r->meaning = fresh;
 	r->meanings_size = size;
@@ -236,12 +236,12 @@ static struct memtrace_location *new_location(struct memtrace_reader *r)
 		struct memtrace_location *bigger;
 
 		if (size >= ABSENT) {
-			fail(r, MAYFLY_E_TOO_LARGE, "");
+			memtrace_read_fail(r, MAYFLY_E_TOO_LARGE, "");
 			return NULL;
 		}
 		bigger = realloc(r->location, size * sizeof(*bigger));
 		if (!bigger) {
-			fail(r, MAYFLY_E_MEMORY, "");
+			memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
 			return NULL;
 		}
 		r->location = bigger;
@@ -351,10 +351,10 @@ static int reserve_frames(struct memtrace_reader *r, struct domain *d, size_t de
 	if (d->stack_size - depth >= CODEWORD_FRAMES)
 		return 0;
 	if (size > FRAMES_MAX)
-		return fail(r, MAYFLY_E_TOO_LARGE, "a stack of millions of frames");
+		return memtrace_read_fail(r, MAYFLY_E_TOO_LARGE, "a stack of millions of frames");
 	bigger = realloc(d->stack, size * sizeof(*bigger));
 	if (!bigger)
-		return fail(r, MAYFLY_E_MEMORY, "");
+		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
 	d->stack = bigger;
 	d->stack_size = size;
 	return 0;
@@ -479,7 +479,8 @@ static bool has_magic(const struct input *in)
 static int check_header(struct memtrace_reader *r, const struct packet *p)
 {
 	if (p->version < 1 || p->version > MEMTRACE_NEWEST)
-		return fail(r, MAYFLY_E_VERSION, "made by a version of Memtrace that is not known");
+		return memtrace_read_fail(r, MAYFLY_E_VERSION,
+					  "made by a version of Memtrace that is not known");
 	if (p->size < p->header || p->size > INT32_MAX / 8)
 		return damaged(r, "a packet of impossible size");
 	if (p->begin_us > p->end_us)
@@ -498,10 +499,10 @@ static int find_domain(struct memtrace_reader *r, unsigned number)
 		return 0;
 	}
 	if (r->domains == r->domains_max)
-		return fail(r, MAYFLY_E_TOO_LARGE, "too many domains for its size");
+		return memtrace_read_fail(r, MAYFLY_E_TOO_LARGE, "too many domains for its size");
 	d = calloc(1, sizeof(*d));
 	if (!d)
-		return fail(r, MAYFLY_E_MEMORY, "");
+		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
 	d->number = number;
 	d->last_us = r->info.start_us;
 	r->domain_index = r->domains;
@@ -679,15 +680,15 @@ static int read_beginning(struct memtrace_reader *r)
 	struct input in;
 
 	if (!r->size)
-		return fail(r, MAYFLY_E_EMPTY, "");
+		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
 	if (!memtrace_recognise(r->data, r->size))
-		return fail(r, MAYFLY_E_NOT_A_TRACE, "");
+		return memtrace_read_fail(r, MAYFLY_E_NOT_A_TRACE, "");
 	if (!read_header(&r->file, p))
-		return fail(r, MAYFLY_E_EMPTY, "");
+		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
 	if (check_header(r, p))
 		return r->error;
 	if (p->size > left(&r->file))
-		return fail(r, MAYFLY_E_EMPTY, "");
+		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
 	in.at = r->file.at + p->header;
 	r->file.at += p->size;
 	in.end = r->file.at;

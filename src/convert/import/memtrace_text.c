@@ -15,17 +15,17 @@ struct line {
 	char text[4096];
 };
 
-static void flush(struct line *l)
+static void memtrace_text_flush(struct line *l)
 {
 	if (!l->error && l->used)
 		l->error = l->sink(l->context, l->text, l->used);
 	l->used = 0;
 }
 
-static void put(struct line *l, const char *text, size_t length)
+static void memtrace_text_put(struct line *l, const char *text, size_t length)
 {
 	if (length > sizeof(l->text) - l->used)
-		flush(l);
+		memtrace_text_flush(l);
 	if (length > sizeof(l->text)) {
 		if (!l->error)
 			l->error = l->sink(l->context, text, length);
@@ -35,7 +35,7 @@ static void put(struct line *l, const char *text, size_t length)
 	l->used += length;
 }
 
-static void put_number(struct line *l, uint32_t number)
+static void memtrace_text_put_number(struct line *l, uint32_t number)
 {
 	char digits[10];
 	size_t at = sizeof(digits);
@@ -44,25 +44,25 @@ static void put_number(struct line *l, uint32_t number)
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
-	put(l, digits + at, sizeof(digits) - at);
+	memtrace_text_put(l, digits + at, sizeof(digits) - at);
 }
 
-static void put_location(struct line *l, const struct memtrace_location *at)
+static void memtrace_text_put_location(struct line *l, const struct memtrace_location *at)
 {
-	put(l, " ", 1);
-	put(l, at->function, strlen(at->function));
-	put(l, "@", 1);
-	put(l, at->file, strlen(at->file));
-	put(l, ":", 1);
-	put_number(l, at->line);
-	put(l, ":", 1);
-	put_number(l, at->start_char);
-	put(l, "-", 1);
-	put_number(l, at->end_char);
+	memtrace_text_put(l, " ", 1);
+	memtrace_text_put(l, at->function, strlen(at->function));
+	memtrace_text_put(l, "@", 1);
+	memtrace_text_put(l, at->file, strlen(at->file));
+	memtrace_text_put(l, ":", 1);
+	memtrace_text_put_number(l, at->line);
+	memtrace_text_put(l, ":", 1);
+	memtrace_text_put_number(l, at->start_char);
+	memtrace_text_put(l, "-", 1);
+	memtrace_text_put_number(l, at->end_char);
 }
 
-static void put_stack(struct line *l, const struct memtrace_reader *r,
-		      const struct memtrace_event *e)
+static void memtrace_text_put_stack(struct line *l, const struct memtrace_reader *r,
+				    const struct memtrace_event *e)
 {
 	const struct memtrace_location *location;
 	char text[32];
@@ -71,9 +71,10 @@ static void put_stack(struct line *l, const struct memtrace_reader *r,
 	for (size_t i = 0; i < e->depth && !l->error; i++) {
 		location = memtrace_locate(r, e->stack[i], &count);
 		for (size_t k = 0; k < count; k++)
-			put_location(l, &location[k]);
+			memtrace_text_put_location(l, &location[k]);
 		if (!count)
-			put(l, text,
+			memtrace_text_put(
+			    l, text,
 			    (size_t)snprintf(text, sizeof(text), " $%" PRId64, e->stack[i]));
 	}
 }
@@ -87,17 +88,17 @@ int memtrace_print(const struct memtrace_reader *r, const struct memtrace_event 
 	int length;
 
 	length = snprintf(text, sizeof(text), "%010" PRId64 " %010" PRId64 " ", e->time_us, e->id);
-	put(&l, text, (size_t)length);
+	memtrace_text_put(&l, text, (size_t)length);
 	if (e->kind == MEMTRACE_ALLOC) {
 		length =
 		    snprintf(text, sizeof(text), "%s %" PRId64 " len=%" PRId64 " % 4" PRId64 ":",
 			     names[e->source], e->samples, e->length, e->common_prefix);
-		put(&l, text, (size_t)length);
-		put_stack(&l, r, e);
+		memtrace_text_put(&l, text, (size_t)length);
+		memtrace_text_put_stack(&l, r, e);
 	} else {
-		put(&l, e->kind == MEMTRACE_PROMOTE ? "promote" : "collect", 7);
+		memtrace_text_put(&l, e->kind == MEMTRACE_PROMOTE ? "promote" : "collect", 7);
 	}
-	put(&l, "\n", 1);
-	flush(&l);
+	memtrace_text_put(&l, "\n", 1);
+	memtrace_text_flush(&l);
 	return l.error;
 }

@@ -33,7 +33,7 @@ static enum packing recognise(const uint8_t *data, size_t size)
 	return size >= sizeof(gzip) && memcmp(data, gzip, sizeof(gzip)) == 0 ? GZIP : PLAIN;
 }
 
-static bool begin(struct packed *p)
+static bool packed_begin(struct packed *p)
 {
 	if (p->packing == ZSTD) {
 		p->zstd = ZSTD_createDStream();
@@ -63,7 +63,7 @@ static struct packed *open_packed(const void *data, size_t size)
 	p->data = data;
 	p->size = size;
 	p->problem = "";
-	if (begin(p))
+	if (packed_begin(p))
 		return p;
 	if (p->packing == GZIP)
 		p->packing = PLAIN; /* there is nothing to end */
@@ -251,7 +251,7 @@ void packed_lines_close(struct packed_lines *l)
 }
 
 /* More bytes behind those that are there; false: no more. */
-static bool fill(struct packed_lines *l)
+static bool packed_fill(struct packed_lines *l)
 {
 	size_t more;
 
@@ -289,7 +289,7 @@ char *packed_lines_next(struct packed_lines *l, size_t *length)
 		line = l->buffer + l->begin;
 		end = memchr(line + looked, '\n', l->end - l->begin - looked);
 		looked = l->end - l->begin;
-		if (!end && fill(l))
+		if (!end && packed_fill(l))
 			continue;
 		if (!end) {
 			/* The last line may lack its end, unless that was lost. */

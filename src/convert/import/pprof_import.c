@@ -86,7 +86,7 @@ struct text {
 	size_t size;
 };
 
-struct import {
+struct pprof_input {
 	struct heap_profile profile;
 	struct import_report *report;
 	const uint8_t *data;
@@ -122,7 +122,7 @@ static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 	return value;
 }
 
-static int add_item(struct import *c, struct items *items, const struct protobuf_field *f)
+static int add_item(struct pprof_input *c, struct items *items, const struct protobuf_field *f)
 {
 	int error = budget_grow(&c->profile.budget, &items->item, items->count, &items->room,
 				sizeof(*items->item));
@@ -140,7 +140,7 @@ static int compare_item(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static struct item *find(const struct items *items, uint64_t id)
+static struct item *pprof_find(const struct items *items, uint64_t id)
 {
 	struct item wanted = {.id = id};
 
@@ -152,13 +152,13 @@ static struct item *find(const struct items *items, uint64_t id)
 	return bsearch(&wanted, items->item, items->count, sizeof(wanted), compare_item);
 }
 
-static bool is_text(const struct import *c, uint64_t number, const char *text)
+static bool is_text(const struct pprof_input *c, uint64_t number, const char *text)
 {
 	return number < c->strings && c->string[number].size == strlen(text) &&
 	       memcmp(c->string[number].bytes, text, strlen(text)) == 0;
 }
 
-static uint32_t intern(struct import *c, uint64_t number)
+static uint32_t pprof_intern(struct pprof_input *c, uint64_t number)
 {
 	if (number >= c->strings)
 		return 0;
@@ -170,14 +170,14 @@ static uint32_t intern(struct import *c, uint64_t number)
 
 static int take_comment(void *context, uint64_t value)
 {
-	struct import *c = context;
+	struct pprof_input *c = context;
 
 	if (!c->comment)
 		c->comment = value;
 	return 0;
 }
 
-static int take_string(struct import *c, const struct protobuf_field *f)
+static int take_string(struct pprof_input *c, const struct protobuf_field *f)
 {
 	int error = budget_grow(&c->profile.budget, &c->string, c->strings, &c->string_room,
 				sizeof(*c->string));
@@ -187,7 +187,7 @@ static int take_string(struct import *c, const struct protobuf_field *f)
 	return error;
 }
 
-static int take_type(struct import *c, const struct protobuf_field *f)
+static int take_type(struct pprof_input *c, const struct protobuf_field *f)
 {
 	int error =
 	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
@@ -197,7 +197,7 @@ static int take_type(struct import *c, const struct protobuf_field *f)
 	return error;
 }
 
-static void take_number(struct import *c, const struct protobuf_field *f)
+static void take_number(struct pprof_input *c, const struct protobuf_field *f)
 {
 	switch (f->number) {
 	case PROFILE_DROP:
@@ -218,7 +218,7 @@ static void take_number(struct import *c, const struct protobuf_field *f)
 	}
 }
 
-static int take_table(struct import *c, const struct protobuf_field *f)
+static int take_table(struct pprof_input *c, const struct protobuf_field *f)
 {
 	if (!f->bytes) {
 		take_number(c, f);
@@ -245,7 +245,7 @@ static int take_table(struct import *c, const struct protobuf_field *f)
 	return 0;
 }
 
-static int read_tables(struct import *c)
+static int read_tables(struct pprof_input *c)
 {
 	struct protobuf in = protobuf_begin(c->data, c->size);
 	struct protobuf_field f;
@@ -289,9 +289,9 @@ static void set_build_id(struct recording_module *m, const struct text *text)
 	m->build_id_length = (uint32_t)(text->size / 2);
 }
 
-static int find_module(struct import *c, uint64_t id, uint32_t *module)
+static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *module)
 {
-	struct item *item = id ? find(&c->mappings, id) : NULL;
+	struct item *item = id ? pprof_find(&c->mappings, id) : NULL;
 	struct recording_module m = {.to_ns = INT64_MAX};
 	uint64_t offset, build_id;
 
@@ -302,7 +302,7 @@ static int find_module(struct import *c, uint64_t id, uint32_t *module)
 		m.start = number_in(item->bytes, item->size, 2);
 		m.end = number_in(item->bytes, item->size, 3);
 		offset = number_in(item->bytes, item->size, 4);
-		m.path = intern(c, number_in(item->bytes, item->size, 5));
+		m.path = pprof_intern(c, number_in(item->bytes, item->size, 5));
 		build_id = number_in(item->bytes, item->size, 6);
 		if (m.path == NONE)
 			return MAYFLY_E_MEMORY;
@@ -322,15 +322,15 @@ static int find_module(struct import *c, uint64_t id, uint32_t *module)
 }
 
 /* One function of a place. */
-static int add_line(struct import *c, const struct protobuf_field *f, uint32_t *index)
+static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t *index)
 {
 	uint64_t id = number_in(f->bytes, f->size, 1), line = number_in(f->bytes, f->size, 2);
-	struct item *function = find(&c->functions, id);
+	struct item *function = pprof_find(&c->functions, id);
 	struct recording_location place = {.line = line > UINT32_MAX ? 0 : (uint32_t)line};
 
 	if (function) {
-		place.function = intern(c, number_in(function->bytes, function->size, 2));
-		place.file = intern(c, number_in(function->bytes, function->size, 4));
+		place.function = pprof_intern(c, number_in(function->bytes, function->size, 2));
+		place.file = pprof_intern(c, number_in(function->bytes, function->size, 4));
 	}
 	if (place.function == NONE || place.file == NONE)
 		return MAYFLY_E_TOO_LARGE;
@@ -340,7 +340,7 @@ static int add_line(struct import *c, const struct protobuf_field *f, uint32_t *
 	return *index == NONE ? MAYFLY_E_MEMORY : 0;
 }
 
-static int name_frame(struct import *c, const struct item *location, uint32_t frame)
+static int pprof_name_frame(struct pprof_input *c, const struct item *location, uint32_t frame)
 {
 	struct recording *t = c->profile.tables;
 	struct protobuf in = protobuf_begin(location->bytes, location->size);
@@ -353,7 +353,7 @@ static int name_frame(struct import *c, const struct item *location, uint32_t fr
 			continue;
 		if (count)
 			t->location[index].inlined = true;
-		error = add_line(c, &f, &index);
+		error = pprof_add_line(c, &f, &index);
 		count++;
 	}
 	/* A line without a function says nothing. */
@@ -366,14 +366,14 @@ static int name_frame(struct import *c, const struct item *location, uint32_t fr
 
 /* Some writers have no addresses, or several places at one: those get addresses that nothing has.
  */
-static int make_frame(struct import *c, struct item *location)
+static int pprof_make_frame(struct pprof_input *c, struct item *location)
 {
 	struct recording *t = c->profile.tables;
 	uint64_t address = number_in(location->bytes, location->size, 3);
 	uint64_t number = (uint64_t)(location - c->locations.item);
 	size_t before = t->frames;
 	uint32_t module, frame = NONE;
-	int error = find_module(c, number_in(location->bytes, location->size, 2), &module);
+	int error = pprof_find_module(c, number_in(location->bytes, location->size, 2), &module);
 
 	if (!error)
 		error = budget_spend(&c->profile.budget, 96);
@@ -388,38 +388,38 @@ static int make_frame(struct import *c, struct item *location)
 	if (frame == NONE)
 		return MAYFLY_E_MEMORY;
 	location->made = frame;
-	return name_frame(c, location, frame);
+	return pprof_name_frame(c, location, frame);
 }
 
 /* ---- samples ---- */
 
 static int take_location(void *context, uint64_t id)
 {
-	struct import *c = context;
-	struct item *location = find(&c->locations, id);
+	struct pprof_input *c = context;
+	struct item *location = pprof_find(&c->locations, id);
 	int error;
 
 	if (!location)
 		return MAYFLY_E_DAMAGED;
-	error = location->made == NONE ? make_frame(c, location) : 0;
+	error = location->made == NONE ? pprof_make_frame(c, location) : 0;
 	return error ? error : heap_profile_frame(&c->profile, location->made);
 }
 
 static int take_value(void *context, uint64_t value)
 {
-	struct import *c = context;
+	struct pprof_input *c = context;
 
 	if (c->values < c->types)
 		c->value[c->values++] = value;
 	return 0;
 }
 
-static uint64_t value_of(const struct import *c, int kind)
+static uint64_t value_of(const struct pprof_input *c, int kind)
 {
 	return c->column[kind] < 0 ? 0 : c->value[c->column[kind]];
 }
 
-static int add_row(struct import *c)
+static int pprof_add_row(struct pprof_input *c)
 {
 	struct heap_figures f = {value_of(c, LIVE), value_of(c, LIVE_BYTES), value_of(c, ALL),
 				 value_of(c, ALL_BYTES)};
@@ -437,7 +437,7 @@ static int add_row(struct import *c)
 	return heap_profile_row(&c->profile, &f);
 }
 
-static int take_sample(struct import *c, const struct protobuf_field *sample)
+static int take_sample(struct pprof_input *c, const struct protobuf_field *sample)
 {
 	struct protobuf in = protobuf_begin(sample->bytes, sample->size);
 	struct protobuf_field f;
@@ -453,10 +453,10 @@ static int take_sample(struct import *c, const struct protobuf_field *sample)
 	}
 	if (!error && in.bad)
 		error = MAYFLY_E_DAMAGED;
-	return error ? error : add_row(c);
+	return error ? error : pprof_add_row(c);
 }
 
-static int read_samples(struct import *c)
+static int read_samples(struct pprof_input *c)
 {
 	struct protobuf in = protobuf_begin(c->data, c->size);
 	struct protobuf_field f;
@@ -481,7 +481,7 @@ static int read_samples(struct import *c)
 /* ---- what it is ---- */
 
 /* Puts the names of its values into the reason. */
-static int say_not_of_memory(struct import *c)
+static int say_not_of_memory(struct pprof_input *c)
 {
 	char *text = c->report->problem;
 	size_t size = sizeof(c->report->problem), used;
@@ -503,7 +503,7 @@ static int say_not_of_memory(struct import *c)
 	return MAYFLY_E_ABSENT;
 }
 
-static int choose_columns(struct import *c)
+static int choose_columns(struct pprof_input *c)
 {
 	for (int k = 0; k < KINDS; k++)
 		c->column[k] = -1;
@@ -524,7 +524,7 @@ static int choose_columns(struct import *c)
 	return 0;
 }
 
-static bool compile(const struct import *c, uint64_t number, regex_t *expression)
+static bool compile(const struct pprof_input *c, uint64_t number, regex_t *expression)
 {
 	char *text;
 	bool good;
@@ -555,7 +555,7 @@ static bool is_dropped(const void *context, const struct recording *t, uint32_t 
 	return !expression[1] || regexec(expression[1], name, 0, NULL, 0) != 0;
 }
 
-static int describe(struct import *c)
+static int pprof_describe(struct pprof_input *c)
 {
 	struct recording *t = c->profile.tables;
 	char note[640];
@@ -588,7 +588,7 @@ static int describe(struct import *c)
 	return 0;
 }
 
-static int convert(struct import *c)
+static int pprof_import_convert(struct pprof_input *c)
 {
 	int error = read_tables(c);
 
@@ -596,10 +596,10 @@ static int convert(struct import *c)
 		error = choose_columns(c);
 	if (!error)
 		error = read_samples(c);
-	return error ? error : describe(c);
+	return error ? error : pprof_describe(c);
 }
 
-static int write_out(struct import *c, const struct import_options *options, trace_sink *sink,
+static int write_out(struct pprof_input *c, const struct import_options *options, trace_sink *sink,
 		     void *context)
 {
 	regex_t drop, keep;
@@ -621,7 +621,7 @@ static int write_out(struct import *c, const struct import_options *options, tra
 	return error;
 }
 
-static void free_all(struct import *c)
+static void free_all(struct pprof_input *c)
 {
 	heap_profile_end(&c->profile);
 	free(c->string);
@@ -635,7 +635,7 @@ static void free_all(struct import *c)
 int pprof_import(const void *data, size_t size, const struct import_options *options,
 		 trace_sink *sink, void *context, struct import_report *report)
 {
-	struct import c = {.report = report};
+	struct pprof_input c = {.report = report};
 	const char *problem;
 	uint8_t *plain;
 	int error =
@@ -645,7 +645,7 @@ int pprof_import(const void *data, size_t size, const struct import_options *opt
 		return error;
 	snprintf(report->problem, sizeof(report->problem), "%s", problem);
 	c.data = plain;
-	error = heap_profile_begin(&c.profile, size) ? convert(&c) : MAYFLY_E_MEMORY;
+	error = heap_profile_begin(&c.profile, size) ? pprof_import_convert(&c) : MAYFLY_E_MEMORY;
 	if (!error)
 		error = write_out(&c, options, sink, context);
 	free_all(&c);
