@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mayfly/mayfly.h: what a program tells mayfly of itself. Spans, instants and counters on the
- * timeline, labels of its allocations, blocks of its own allocators. For C11 and C++11.
+ * mayfly/mayfly.h: lets a program tell mayfly about itself: spans, instants and counters on the
+ * timeline, labels on its allocations, blocks of its own allocators. For C11 and C++11.
  *
  *	MAYFLY_SPAN(parse, "parse", MAYFLY_UINT("bytes"), MAYFLY_TEXT("file"));
  *
@@ -10,24 +10,25 @@
  *	mayfly_span_end(&parse);
  *
  * The program links nothing for this. When it runs under "mayfly record" (or with the agent
- * preloaded) the calls record; else each of them is one test of a pointer that is NULL. So they may
- * stay in what is shipped. They work in executables of every kind, shared libraries and plugins; in
- * static programs, and where no agent exists (other than x86-64 Linux), they do nothing.
+ * preloaded) the calls record. Otherwise each call is one test of a pointer that is NULL, so calls
+ * may stay in released programs. They work in executables of every kind, shared libraries and
+ * plugins. In static programs, and where no agent exists (other than x86-64 Linux), they do
+ * nothing.
  *
- * Threads and signals: every call may be made by any thread at any time, also in signal handlers,
- * before main(), in a forked child, while the program exits. None takes a lock, blocks, changes
- * errno or calls malloc. What a thread emits stays in its order.
+ * Threads and signals: any thread may make any call at any time, also in signal handlers, before
+ * main(), in a forked child, and while the program exits. No call takes a lock, blocks, changes
+ * errno or calls malloc. The events of a thread stay in order.
  *
- * Errors: there are none to handle. What cannot be recorded (a signal handler that interrupts the
- * agent's own work, a spool that is full, more than 4095 types of events) is dropped and counted;
- * "mayfly info" has the number. While the recording is dormant events are not recorded, and not
- * counted as dropped.
+ * Errors: there are none to handle. Events that cannot be recorded (a signal handler interrupts the
+ * agent's own work, the spool is full, there are more than 4095 types of events) are dropped and
+ * counted; "mayfly info" has the number. While the recording is dormant, events are not recorded
+ * and not counted as dropped.
  *
- * Memory: names and texts are copied, by the call that they are given to. Types are static objects;
- * a plugin that has defined some may be closed.
+ * Memory: each call copies the names and texts that it is given. Types are static objects; a plugin
+ * that has defined some may be closed.
  *
- * Texts are UTF-8 that ends with a zero; NULL is "". 255 bytes are kept of a text, a name, a unit,
- * a label's key and value. Times are the agent's; there is no clock to hand over.
+ * Texts are UTF-8 and end with a zero; NULL is "". Texts, names, units, and keys and values of
+ * labels are cut off after 255 bytes. Times come from the agent; the caller passes none.
  */
 #ifndef MAYFLY_MAYFLY_H
 #define MAYFLY_MAYFLY_H
@@ -42,25 +43,25 @@ extern "C++" {
 /*
  * ---- types of events ----
  *
- * At file scope or in a function, once for each kind of thing:
+ * At file scope or in a function, once for each type:
  *
  *	MAYFLY_SPAN(variable, "name", fields...);
  *	MAYFLY_INSTANT(variable, "name", fields...);
  *	MAYFLY_COUNTER(variable, "name", "unit");
  *	MAYFLY_COUNTER_FLOAT(variable, "name", "unit");
  *
- * Each defines a static object, `variable`. Names are literals; those of several types may be
- * equal. Fields: up to four of
+ * Each defines a static object, `variable`. Names are literals; several types may have the same
+ * name. Fields: up to four of
  *
  *	MAYFLY_INT("name")	int64_t
  *	MAYFLY_UINT("name")	uint64_t
  *	MAYFLY_FLOAT("name")	double
  *	MAYFLY_TEXT("name")	const char *
- *	MAYFLY_FLOW("name")	uint64_t: events with the same number belong together: the request
- *				that one thread accepts and another one works on
+ *	MAYFLY_FLOW("name")	uint64_t: events with the same number belong together, such as a
+ *				request that one thread accepts and another one works on
  *
- * unit: "bytes", "ns", or "" for plain numbers; others are shown as they are. A counter is the
- * process's: any thread may give its next value.
+ * unit: "bytes", "ns", or "" for plain numbers; others are shown as they are. A counter belongs to
+ * the process: any thread may give its next value.
  */
 #define MAYFLY_INT(name)   "i" name
 #define MAYFLY_UINT(name)  "u" name
@@ -81,15 +82,15 @@ extern "C++" {
 	MAYFLY_DEFINE_(mayfly_counter_type, variable, 2, unit, name, "fvalue", MAYFLY_NULL_,       \
 		       MAYFLY_NULL_, MAYFLY_NULL_, MAYFLY_NULL_)
 
-/* A type may also be made at run time, by filling in this: it must stay where it is, unchanged,
- * `number` points to a word of its own that is 0. */
+/* A type may also be made at run time, by filling in this structure. It must then stay where it is,
+ * unchanged, and `number` must point to a word of its own that is 0. */
 struct mayfly_event_type {
 	uint32_t *number; /* the agent's */
 	const char *name;
 	const char *unit;     /* of a counter, else "" */
 	uint32_t kind;	      /* 0 span, 1 instant, 2 counter */
 	uint32_t reserved;    /* 0 */
-	const char *field[4]; /* the letter of its type, then its name; NULL behind the last */
+	const char *field[4]; /* the letter of its type, then its name; NULL after the last */
 };
 
 struct mayfly_span_type {
@@ -108,14 +109,14 @@ struct mayfly_counter_type {
 	    {&variable##_number_, name, unit, kind, 0, {a, b, c, d}}}
 
 /*
- * ---- pools: allocators of the program's own ----
+ * ---- pools: the program's own allocators ----
  *
  *	MAYFLY_POOL(variable, "name", flags);
  *
- * Their blocks are sampled like those of malloc, with the stack of whoever calls
+ * Their blocks are sampled like those of malloc, with the stack of the function that calls
  * mayfly_pool_alloc(), and reported apart ("--heap pool"), with the label pool=name. flags: 0 when
- * the pool has its memory from malloc, so that what it hands out is inside blocks that mayfly
- * knows; MAYFLY_POOL_MAPPED when it has it from elsewhere (mmap, static, a device).
+ * the pool gets its memory from malloc, so its blocks are inside blocks that mayfly knows;
+ * MAYFLY_POOL_MAPPED when it gets memory from elsewhere (mmap, static, a device).
  */
 #define MAYFLY_POOL_MAPPED 1u
 
@@ -145,23 +146,25 @@ struct mayfly_pool {
  *	void mayfly_pool_free(const struct mayfly_pool *pool, const void *block);
  *	int mayfly_active(void);
  *
- * values: one for each field of the type, in order: numbers of any type, which are converted to the
- * field's as in an assignment (a double that no integer can hold becomes the nearest one), or
- * texts. What is missing is 0 or ""; so is a text for a number, and a number for a text.
+ * values: one for each field of the type, in order: texts, or numbers of any type. Numbers are
+ * converted to the field's type as in an assignment; a double that no integer can hold becomes the
+ * nearest one. A missing value is 0 or ""; so is a text for a number, and a number for a text.
  *
- * Spans of one thread nest: an end is that of the thread's latest open span of its type. A span
- * that ends in another thread than it began in is two of them with a MAYFLY_FLOW.
+ * Spans of one thread nest: an end closes the thread's latest open span of its type. For work that
+ * ends in another thread than it began in, use two spans with the same MAYFLY_FLOW.
  *
- * Labels say what the thread is doing ("request"="search"): each block allocated meanwhile has them
- * ("mayfly report --by label"). Up to 16 at once on a thread, the outermost first; of one key the
- * innermost counts. Values are for groups, not for numbering: 65535 different ones are kept.
+ * Labels tell what the thread is doing ("request"="search"): each block allocated meanwhile has
+ * them ("mayfly report --by label"). A thread has at most 16 at once, the outermost first; for each
+ * key the innermost counts. Use values for groups, not as numbers of single requests: 65535
+ * different ones are kept.
  *
- * mayfly_pool_free() comes before the block can be handed out again. A NULL block is ignored.
+ * Call mayfly_pool_free() before the block can be handed out again. A NULL block is ignored.
  *
- * mayfly_active(): whether an event would be recorded now; for values that are costly to compute.
+ * mayfly_active() tells whether an event would be recorded now. Use it before computing costly
+ * values.
  */
 
-/* ---- how it works: nothing below is for use by programs ---- */
+/* ---- how it works: programs must not use anything below ---- */
 
 #ifdef __cplusplus
 #define MAYFLY_NULL_		nullptr
@@ -181,7 +184,7 @@ struct mayfly_pool {
 #define MAYFLY_RARELY_(condition) (condition)
 #endif
 
-/* What the agent exports. More may come at the end. */
+/* The agent exports this. Members may be added at the end. */
 struct mayfly_agent_calls {
 	void (*span_begin)(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
 			   uint64_t d);
@@ -194,12 +197,14 @@ struct mayfly_agent_calls {
 	void (*pool_alloc)(const struct mayfly_pool *pool, const void *block, size_t size);
 	void (*pool_free)(const struct mayfly_pool *pool, const void *block);
 	int (*active)(void);
-	/* Where a word is that is 0 while events are not recorded; both may change at any time. */
+	/* Points to a pointer to a word that is 0 while events are not recorded. Pointer and word
+	 * may change at any time. */
 	const uint32_t *const *awake;
 };
 
-/* The agent's table, or NULL. A weak symbol by way of the global offset table: so the loader fills
- * it in for executables that are not position independent, too, and the linker lets it be NULL. */
+/* The agent's table, or NULL. A weak symbol accessed through the global offset table: the loader
+ * then fills it in for executables that are not position independent, too, and the linker lets it
+ * be NULL. */
 MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
 {
 #if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
@@ -215,7 +220,7 @@ MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
 #endif
 }
 
-/* The same, NULL also while the recording is dormant: for events. */
+/* For events: the same, but also NULL while the recording is dormant. */
 MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_awake_(void)
 {
 	const struct mayfly_agent_calls *calls = mayfly_agent_();
@@ -228,7 +233,7 @@ MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_awake_(void)
 	return calls;
 }
 
-/* A value as it was given. */
+/* A value as the caller passed it. */
 struct mayfly_given {
 	char type; /* 'i', 'u', 'f' or 't' */
 	union {
@@ -285,7 +290,7 @@ MAYFLY_INLINE_ uint64_t mayfly_whole_unsigned_(double number)
 	return number > 0 ? MAYFLY_AS_(uint64_t, number) : 0;
 }
 
-/* The value as the field has it. The type is a constant: all of this is done by the compiler. */
+/* The value in the field's type. The type is a constant, so the compiler does all of this. */
 MAYFLY_INLINE_ uint64_t mayfly_bits_(const char *field, struct mayfly_given given)
 {
 	union {
@@ -319,7 +324,7 @@ MAYFLY_INLINE_ uint64_t mayfly_bits_(const char *field, struct mayfly_given give
 #define MAYFLY_ABSENT_
 #endif
 
-/* The values are made only for a call that is made. */
+/* Values are converted only if the call is made. */
 #define MAYFLY_CALL_WITH_(call, type)                                                              \
 	do {                                                                                       \
 		const struct mayfly_agent_calls *calls = mayfly_awake_();                          \
@@ -426,7 +431,7 @@ MAYFLY_INLINE_ void mayfly_span_end(const struct mayfly_span_type *span)
 		calls->span_end(&span->type);
 }
 
-/* mayfly/trace.h has a structure of this name, of which g++ warns. */
+/* mayfly/trace.h has a structure of this name; g++ warns about that. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -484,7 +489,7 @@ MAYFLY_INLINE_ void mayfly_label_pop(void)
 		calls->label_pop();
 }
 
-/* A macro, so that the block's stack ends in the function that says this. */
+/* A macro, so that the block's stack ends in the function that uses it. */
 #ifdef __GNUC__
 #define mayfly_pool_alloc(pool, block, size)                                                       \
 	__extension__({                                                                            \

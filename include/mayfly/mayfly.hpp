@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mayfly/mayfly.hpp: mayfly.h for C++11: spans and labels that end with their scope.
+// mayfly/mayfly.hpp: mayfly.h for C++11, with spans and labels that end with their scope.
 //
 //	MAYFLY_SPAN(parse, "parse", MAYFLY_UINT("bytes"), MAYFLY_TEXT("file"));
 //
@@ -11,8 +11,8 @@
 //		...
 //	}
 //
-// Everything else is as in mayfly.h, whose functions are used as they are. Values may also be of
-// an enumeration, or anything with c_str(). Nothing throws.
+// For everything else use the functions of mayfly.h. Values may also be enumerators, or any object
+// with c_str(). Nothing throws.
 #ifndef MAYFLY_MAYFLY_HPP
 #define MAYFLY_MAYFLY_HPP
 
@@ -47,7 +47,7 @@ template <class T> auto text(const T &string) -> decltype(string.c_str()) { retu
 
 } // namespace detail
 
-// The scope in which it lives. It belongs to one thread.
+// A span that lasts as long as this object, which belongs to one thread.
 class span
 {
       public:
@@ -65,7 +65,7 @@ class span
 	const mayfly_span_type *type_;
 };
 
-// What the thread allocates in this scope has the label.
+// A label on all blocks that the thread allocates while this object exists.
 class label
 {
       public:

@@ -7,10 +7,10 @@
  * the caller has in memory (mapped, read, received): it does no input or output, starts no threads
  * and has no global state. A trace is untrusted: every function is safe on any bytes.
  *
- * Units: bytes, and nanoseconds since the start of the program (int64_t, so that "before" exists).
- * Ownership: what a function returns by pointer to const belongs to the trace or result it came
- * from and lives as long as that. Threads: one trace may be read by several threads once opened;
- * a cursor or a result belongs to one. No function is async-signal-safe.
+ * Units: bytes, and nanoseconds since the start of the program (int64_t, so times before it exist).
+ * Ownership: a pointer to const that a function returns belongs to the trace or result it came from
+ * and is valid as long as that. Threads: several threads may read one open trace; a cursor or a
+ * result belongs to one thread. No function is async-signal-safe.
  * Errors: functions that can fail return 0 or a negative enum mayfly_error.
  */
 #ifndef MAYFLY_TRACE_H
@@ -52,20 +52,20 @@ int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace
 void mayfly_trace_close(struct mayfly_trace *trace);
 
 /*
- * Whoever has threads can lend them: chunks of events are decoded by tasks then, several ahead of
- * the one that is looked at. Without this, the same work is done where it is needed.
+ * A caller that has threads can lend them: tasks on them then decode several chunks of events ahead
+ * of the current one. Without a helper, the thread that needs a chunk decodes it.
  */
 struct mayfly_helper {
 	void *context;
 	size_t tasks; /* at most this many for one cursor: each needs some MB */
-	/* Has task(argument) run on another thread, some time. NULL: it will not be run. */
+	/* Has task(argument) run on another thread, at any later time. NULL: it will not be run. */
 	void *(*start)(void *context, void (*task)(void *argument), void *argument);
-	/* Returns when the task is done, or will not be run; it is forgotten then. needed: it must
-	 * have been run; if it has not begun, here. */
+	/* Returns when the task is done, or will not be run; the task is released then. needed: it
+	 * must be done on return; finish() runs it here if it has not begun. */
 	void (*finish)(void *context, void *task, bool needed);
 };
 
-/* For all that is asked from now on. The helper must outlive the trace. */
+/* For all further calls. The helper must outlive the trace. */
 void mayfly_trace_help(struct mayfly_trace *trace, const struct mayfly_helper *helper);
 
 /* ---- what the trace is ---- */
@@ -75,26 +75,26 @@ enum mayfly_sampler { MAYFLY_STRATIFIED = 0, MAYFLY_POISSON = 1 };
 
 /* Why the recording ended. */
 enum mayfly_ending {
-	MAYFLY_END_UNKNOWN = 0, /* nobody watched the program (preloaded by hand) */
+	MAYFLY_END_UNKNOWN = 0, /* no recorder watched the program (preloaded by hand) */
 	MAYFLY_END_EXITED = 1,	/* ending_code: exit status */
 	MAYFLY_END_KILLED = 2,	/* ending_code: signal number */
-	MAYFLY_END_OFF = 3,  /* the agent stopped itself before the program ended: see off_text */
-	MAYFLY_END_EXEC = 4, /* the process went on with another program */
+	MAYFLY_END_OFF = 3,	/* the agent gave up before the program ended: see off_text */
+	MAYFLY_END_EXEC = 4,	/* the process replaced itself by another program */
 };
 
-/* What a trace does not know because the file it was converted from does not have it. Fields of
- * mayfly_info that depend on it are 0, and mean nothing. */
+/* What a trace lacks because the file it was converted from does not have it. Fields of mayfly_info
+ * that depend on it are 0, and mean nothing. */
 enum mayfly_absent {
-	MAYFLY_ABSENT_TIMES = 1u << 0,	   /* when anything happened; the duration, too */
+	MAYFLY_ABSENT_TIMES = 1u << 0,	   /* times of all events, and the duration */
 	MAYFLY_ABSENT_PEAK = 1u << 1,	   /* what was live at the peak */
 	MAYFLY_ABSENT_LIVE = 1u << 2,	   /* what is live at the end: frees are unknown */
-	MAYFLY_ABSENT_ALLOCATED = 1u << 3, /* what was freed before the end */
+	MAYFLY_ABSENT_ALLOCATED = 1u << 3, /* blocks that were freed before the end */
 	MAYFLY_ABSENT_TEMPORARY = 1u << 4,
 	MAYFLY_ABSENT_LIFETIMES = 1u << 5,
-	MAYFLY_ABSENT_SIZES = 1u << 6,	 /* of single blocks, only sums of each stack */
-	MAYFLY_ABSENT_THREADS = 1u << 7, /* which one allocated or freed; there is a nameless one */
-	MAYFLY_ABSENT_ERRORS = 1u << 8,	 /* how certain estimates are: stderror 0 is not meant */
-	MAYFLY_ABSENT_BLOCKS = 1u << 9,	 /* how many there are, only their bytes */
+	MAYFLY_ABSENT_SIZES = 1u << 6,	  /* of single blocks: only sums of each stack */
+	MAYFLY_ABSENT_THREADS = 1u << 7,  /* which one allocated or freed: there is one, nameless */
+	MAYFLY_ABSENT_ERRORS = 1u << 8,	  /* errors of estimates: a stderror of 0 means unknown */
+	MAYFLY_ABSENT_BLOCKS = 1u << 9,	  /* their number: only their bytes are known */
 	MAYFLY_ABSENT_PROCESS = 1u << 10, /* pid */
 	MAYFLY_ABSENT_START = 1u << 11,	  /* start_real_ns */
 	MAYFLY_ABSENT_COMMAND = 1u << 12,
@@ -104,28 +104,28 @@ enum mayfly_absent {
 
 struct mayfly_info {
 	uint32_t format_version;
-	uint32_t absent;  /* enum mayfly_absent; 0: all is known */
+	uint32_t absent;  /* enum mayfly_absent; 0: nothing is absent */
 	uint32_t mode;	  /* enum mayfly_mode */
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
 	uint64_t interval_bytes; /* at the start of the recording */
-	/* Of blocks in the heaps of OCaml: 8 / (samples per word); 0: they are not recorded. */
+	/* For blocks in OCaml's heaps: 8 / (samples per word); 0: they are not recorded. */
 	uint64_t ocaml_interval_bytes;
 	double ocaml_rate; /* samples per word of 8 bytes, exactly */
-	/* Which heaps the blocks of the trace are in: 1 << enum mayfly_heap each; 0: unknown, the
+	/* The heaps that blocks of the trace are in: 1 << enum mayfly_heap each; 0: unknown, the
 	 * trace was cut off. */
 	uint32_t heaps;
-	/* Not 0: the trace has per-stack counters at each such interval and no events. Queries by
-	 * thread, size or lifetime, or with such filters, are MAYFLY_E_ABSENT, as are cursors;
-	 * times are rounded up to the end of an interval. */
+	/* If not 0, the trace has per-stack counters for each interval of this length, and no
+	 * events. Queries by thread, size or lifetime, or with such filters, return
+	 * MAYFLY_E_ABSENT, as do cursors; times are rounded up to the end of an interval. */
 	int64_t snapshot_ns;
-	bool thinned; /* samples were dropped, and their weights raised, to keep within a size */
+	bool thinned;	       /* samples were dropped and weights raised, to keep within a size */
 	int64_t start_real_ns; /* CLOCK_REALTIME of time 0 */
 	int64_t duration_ns;   /* time of the end */
 	uint32_t ending;       /* enum mayfly_ending */
 	int32_t ending_code;
 	uint64_t seed; /* 0: seeded by the kernel */
-	/* Of the program and the children that it waited for, the agent included; 0: unknown. */
+	/* Of the program and the children that it waited for, including the agent; 0: unknown. */
 	uint64_t program_cpu_ns, program_max_rss_bytes;
 	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */
 	uint64_t inherited;	   /* samples that a forked child took over from its parent */
@@ -136,15 +136,15 @@ struct mayfly_info {
 	size_t command_count;		      /* argv */
 	const char *const *command;
 	const char *program;  /* path of the executable */
-	const char *version;  /* of the mayfly that wrote the trace */
-	const char *off_text; /* why the agent stopped, or "" */
+	const char *version;  /* version of mayfly that wrote the trace */
+	const char *off_text; /* why the agent gave up, or "" */
 	const char *note;     /* one line for the user, or "" */
 	size_t modules, threads, strings, nodes, frames, frames_symbolized, counters;
 	size_t track_types, label_sets; /* label_sets includes set 0, which is empty */
 	uint64_t track_events;
 	uint64_t file_bytes;
-	bool complete; /* the trace was finished and nothing of it is damaged */
-	bool spool;    /* this is what an agent left behind, finalised while opening */
+	bool complete; /* the trace was finished and no part of it is damaged */
+	bool spool;    /* this is a spool, which was finalised while opening */
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
@@ -163,7 +163,7 @@ struct mayfly_thread {
 	const char *name; /* the last one it had, "" when unknown */
 };
 
-/* A place in a program's code that was on a stack. Several places when functions were inlined. */
+/* A source location of a frame. A frame has several when functions were inlined. */
 struct mayfly_location {
 	const char *function;		/* demangled; "" when unknown */
 	const char *file;		/* "" when unknown */
@@ -174,15 +174,15 @@ struct mayfly_location {
 
 enum mayfly_frame_kind {
 	MAYFLY_FRAME_CODE = 0,
-	MAYFLY_FRAME_TRUNCATED = 1, /* the stack goes on towards the root, unknown */
+	MAYFLY_FRAME_TRUNCATED = 1, /* the rest of the stack, towards the root, is unknown */
 	MAYFLY_FRAME_ELIDED = 2,    /* `address` frames of a very deep stack were left out */
 };
 
 struct mayfly_frame {
 	uint32_t kind;	  /* enum mayfly_frame_kind */
-	uint32_t module;  /* index, or UINT32_MAX when in none */
+	uint32_t module;  /* index, or UINT32_MAX: in none */
 	uint64_t address; /* the ELF file's virtual address of the call (return address - 1), or the
-			     process's address when in no module */
+			     process's address outside all modules */
 	size_t locations; /* at least 1 for CODE */
 	const struct mayfly_location *location; /* innermost first */
 };
@@ -200,39 +200,39 @@ const struct mayfly_thread *mayfly_trace_thread(const struct mayfly_trace *trace
 const struct mayfly_frame *mayfly_trace_frame(const struct mayfly_trace *trace, size_t index);
 struct mayfly_node mayfly_trace_node(const struct mayfly_trace *trace, size_t index);
 
-/* ---- counters: what was measured beside the blocks ---- */
+/* ---- counters: figures other than blocks ---- */
 
-/* A counter has its value from a point's time on, until the next point. doc/FORMAT.md, "Names of
- * counters", says which ones mayfly itself records. */
+/* A counter has a point's value from its time on, until the next point. doc/FORMAT.md, "Names of
+ * counters", lists those that mayfly itself records. */
 struct mayfly_counter {
 	const char *name;
-	const char *unit;	/* "bytes", "ns", "" of plain numbers */
+	const char *unit;	/* "bytes", "ns", "" for plain numbers */
 	size_t points;		/* at least 1 */
 	const int64_t *time_ns; /* ascending, some may be equal */
 	const double *value;
 };
 
-/* Of mayfly_info.counters; NULL when out of range. */
+/* index is below mayfly_info.counters; NULL when out of range. */
 const struct mayfly_counter *mayfly_trace_counter(const struct mayfly_trace *trace, size_t index);
 
-/* ---- nearly empty pages, of traces of every allocation ---- */
+/* ---- nearly empty pages, in traces of every allocation ---- */
 
 /* A page of memory is held by the stacks whose blocks lie in it, in proportion to their bytes. */
 struct mayfly_fragment {
-	uint32_t node;		/* that allocated */
+	uint32_t node;		/* of the stack that allocated */
 	uint64_t blocks, bytes; /* live */
-	uint64_t pages;		/* in which they lie, also partly */
-	uint64_t held_bytes; /* its share of all pages: held and not filled is held_bytes - bytes */
+	uint64_t pages;		/* that they lie in, at least partly */
+	uint64_t held_bytes;	/* its share of all pages; held_bytes - bytes of it is not filled */
 };
 
 struct mayfly_fragmentation {
 	int64_t time_ns;
 	uint64_t blocks, bytes, pages, page_bytes; /* of all stacks */
 	size_t count;
-	const struct mayfly_fragment *fragment; /* by node; of very many stacks, the worst */
+	const struct mayfly_fragment *fragment; /* by node; the worst, if there are very many */
 };
 
-/* At the end, or near the peak: not more than some percent below it. NULL: not known. */
+/* At the end, or near the peak: at most some percent below it. NULL: unknown. */
 const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
 							      bool at_end);
 
@@ -241,7 +241,7 @@ const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfl
 enum mayfly_event_kind {
 	MAYFLY_ALLOC = 0,
 	MAYFLY_FREE = 1,
-	MAYFLY_PROMOTE = 2, /* from OCaml's minor to its major heap; only when asked for */
+	MAYFLY_PROMOTE = 2, /* from OCaml's minor to its major heap; only on request */
 };
 
 #define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
@@ -253,21 +253,22 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_HEAP_MASK	0x70u
 #define MAYFLY_FLAG_HEAP(flags) ((flags) >> MAYFLY_FLAG_HEAP_SHIFT & 7u)
 
-/* Where a block is. What lies in the heaps of OCaml lies in memory that the runtime has from
- * malloc, mostly; both are recorded (mayfly_query.heaps). */
+/* Where a block is. OCaml's heaps mostly lie in memory that the runtime has from malloc; both are
+ * recorded (mayfly_query.heaps). */
 enum mayfly_heap {
 	MAYFLY_HEAP_MALLOC = 0,
 	MAYFLY_HEAP_OCAML_MINOR = 1, /* allocated in the minor heap */
 	MAYFLY_HEAP_OCAML_MAJOR = 2, /* allocated in the major heap */
 	MAYFLY_HEAP_EXTERNAL = 3,    /* outside both, held by an OCaml block (Bigarray) */
-	/* Of allocators of the program's own, as it told (mayfly.h): inside blocks of malloc, and
-	 * in memory that malloc does not know. The latter count where all heaps are summed. */
+	/* Blocks of the program's own allocators, which it reports (mayfly.h): inside malloc
+	 * blocks, and in memory that malloc does not know. Only the latter count where all heaps
+	 * are summed. */
 	MAYFLY_HEAP_POOL = 4,
 	MAYFLY_HEAP_POOL_MAPPED = 5,
 	MAYFLY_HEAPS = 6,
 };
 
-/* Those of OCaml, a bit each, as in mayfly_info.heaps and mayfly_query.heaps. */
+/* OCaml's heaps, a bit each, as in mayfly_info.heaps and mayfly_query.heaps. */
 #define MAYFLY_HEAPS_OCAML                                                                         \
 	(1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR | 1u << MAYFLY_HEAP_EXTERNAL)
 
@@ -280,33 +281,33 @@ struct mayfly_event {
 	uint32_t kind;
 	uint32_t flags;
 	int64_t time_ns;
-	uint32_t thread; /* index; of the one that frees for a FREE */
-	uint64_t sample; /* which block: counted from 0 in order of allocation events */
-	/* The block. Filled for all kinds. */
+	uint32_t thread; /* index; FREE: the thread that frees */
+	uint64_t sample; /* the block's number: from 0, in order of allocation events */
+	/* The block, for all kinds of events. */
 	uint32_t node;
 	uint32_t alloc_thread;
 	uint32_t heap;	 /* enum mayfly_heap */
-	uint64_t size;	 /* bytes asked for; of OCaml blocks, with their header */
+	uint64_t size;	 /* bytes asked for; OCaml blocks include their header */
 	uint32_t hits;	 /* sampled points in it; 0: recorded with weight 1 */
-	double interval; /* bytes, in force when it was allocated */
+	double interval; /* in force when it was allocated, bytes */
 	int64_t alloc_time_ns;
-	double weight_bytes; /* what it counts for: doc/FORMAT.md, "Weights" */
+	double weight_bytes; /* doc/FORMAT.md, "Weights" */
 	double weight_blocks;
-	uint32_t labels; /* set that its thread had when it was allocated */
+	uint32_t labels; /* set that its thread had at the allocation */
 };
 
 struct mayfly_cursor;
 int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **cursor);
-/* Before the first event: promotions are wanted, too. */
+/* Called before the first event: returns promotions, too. */
 void mayfly_cursor_promotions(struct mayfly_cursor *cursor);
 /* 1: *event is the next one; 0: no more; negative: error. */
 int mayfly_cursor_next(struct mayfly_cursor *cursor, struct mayfly_event *event);
 void mayfly_cursor_close(struct mayfly_cursor *cursor);
-/* Whether the block counts where all heaps are summed; false: its memory is in the trace once more
- * (mayfly_query.heaps). */
+/* Whether the block counts where all heaps are summed; false: another block of the trace covers its
+ * memory (mayfly_query.heaps). */
 bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event);
 
-/* ---- labels: what the program said of its allocations (request, tenant, phase) ---- */
+/* ---- labels that the program puts on its allocations (request, tenant, phase) ---- */
 
 struct mayfly_label {
 	const char *key, *value;
@@ -314,19 +315,19 @@ struct mayfly_label {
 
 #define MAYFLY_LABEL_SETS 1048576u
 
-/* The labels of a set, the outermost first; of a key that is there twice, the last counts. Set 0
- * has none. NULL and *count 0 when out of range or empty. */
+/* The labels of a set, the outermost first; among labels with the same key the last one counts.
+ * Set 0 is empty. NULL and *count 0 when out of range or empty. */
 const struct mayfly_label *mayfly_trace_labels(const struct mayfly_trace *trace, size_t set,
 					       size_t *count);
 
-/* Those that count as "key=value, ...", "" of set 0 or out of range. */
+/* The labels that count, as "key=value, ..."; "" for set 0 or when out of range. */
 const char *mayfly_trace_label_text(const struct mayfly_trace *trace, size_t set);
 
 /* ---- track events: spans, instants and counters of threads ---- */
 
 enum mayfly_track_kind {
 	MAYFLY_TRACK_BEGIN = 0,
-	MAYFLY_TRACK_END = 1, /* of the thread's latest span of this type that is open */
+	MAYFLY_TRACK_END = 1, /* of the thread's latest open span of this type */
 	MAYFLY_TRACK_INSTANT = 2,
 	MAYFLY_TRACK_COUNT = 3, /* the first value is the counter's */
 };
@@ -349,14 +350,14 @@ struct mayfly_track_field {
 
 struct mayfly_track_type {
 	const char *name;
-	const char *category; /* "" of the program's own; "ocaml", "process", "memory", "thread" */
-	const char *unit;     /* of a counter: "bytes", "ns", "" of plain numbers */
+	const char *category; /* "ocaml", "process", "memory", "thread"; "": the program's own */
+	const char *unit;     /* of a counter: "bytes", "ns", "" for plain numbers */
 	uint32_t kind;	      /* enum mayfly_type_kind */
-	size_t fields;	      /* at most MAYFLY_TRACK_VALUES; of a counter at least 1 */
+	size_t fields;	      /* at most MAYFLY_TRACK_VALUES; a counter has at least 1 */
 	struct mayfly_track_field field[MAYFLY_TRACK_VALUES];
 };
 
-/* Of mayfly_info.track_types; NULL when out of range. */
+/* index is below mayfly_info.track_types; NULL when out of range. */
 const struct mayfly_track_type *mayfly_trace_track_type(const struct mayfly_trace *trace,
 							size_t index);
 
@@ -367,22 +368,23 @@ union mayfly_value {
 	const char *text; /* never NULL */
 };
 
-/* The trace has its type, thread and node; the kind is one of the type's. */
+/* type, thread and node exist in the trace, and the kind fits the type. */
 struct mayfly_track_event {
 	uint32_t kind; /* enum mayfly_track_kind */
 	uint32_t type; /* index */
 	uint32_t thread;
 	uint32_t node;	 /* of its stack; 0: none */
 	int64_t time_ns; /* to the nanosecond */
-	/* How many events of the trace (those of a struct mayfly_cursor without promotions) came
-	 * before it: the one order of blocks and track events. 0 in traces of snapshots. */
+	/* The number of events (as of a struct mayfly_cursor without promotions) before it: this
+	 * makes one order of blocks and track events. 0 in traces of snapshots. */
 	uint64_t events_before;
-	size_t values; /* the type's fields; 0 of an END */
+	size_t values; /* the type's fields; 0 for an END */
 	union mayfly_value value[MAYFLY_TRACK_VALUES];
 };
 
-/* In time order. Errors and ownership as of struct mayfly_cursor. An END without a BEGIN and a span
- * that is open at the end occur: the recording may have begun or ended in between, or lost some. */
+/* In time order. Errors and ownership are those of struct mayfly_cursor. An END may lack its BEGIN,
+ * and a span may be open at the end: the recording may have begun or ended in between, or have lost
+ * events. */
 struct mayfly_track_cursor;
 int mayfly_track_cursor_open(const struct mayfly_trace *trace, struct mayfly_track_cursor **cursor);
 int mayfly_track_cursor_next(struct mayfly_track_cursor *cursor, struct mayfly_track_event *event);
@@ -390,25 +392,25 @@ void mayfly_track_cursor_close(struct mayfly_track_cursor *cursor);
 
 /* ---- estimates ---- */
 
-/* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). Exact: stderr 0, low = high.
- * certain: the part of the estimate that was recorded with weight 1. */
+/* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). An exact figure has stderror 0
+ * and low = high. certain: the part of the estimate that was recorded with weight 1. */
 struct mayfly_figure {
 	double estimate, stderror, low, high, certain;
 };
 
 struct mayfly_estimate {
 	struct mayfly_figure bytes, blocks;
-	uint64_t samples; /* how many recorded blocks it stands on, those of weight 1 too */
+	uint64_t samples; /* number of recorded blocks, including those of weight 1 */
 };
 
 /* ---- questions ---- */
 
 enum mayfly_metric {
 	MAYFLY_LIVE,	  /* live at query.at */
-	MAYFLY_PEAK,	  /* live at the moment when the estimate of live bytes was largest */
+	MAYFLY_PEAK,	  /* live when the estimate of live bytes was largest */
 	MAYFLY_ALLOCATED, /* allocated in [from, to) */
 	MAYFLY_LEAKED,	  /* allocated in [from, to) and never freed */
-	MAYFLY_TEMPORARY, /* allocated in [from, to), freed by its thread before the next one */
+	MAYFLY_TEMPORARY, /* allocated in [from, to), with MAYFLY_FLAG_TEMPORARY when freed */
 	MAYFLY_SURVIVED,  /* allocated in [from, to) and still live at `to` */
 };
 
@@ -417,16 +419,16 @@ enum mayfly_by {
 	MAYFLY_BY_LINE,
 	MAYFLY_BY_STACK,
 	MAYFLY_BY_MODULE,
-	MAYFLY_BY_THREAD,   /* that allocated */
+	MAYFLY_BY_THREAD,   /* the allocating one */
 	MAYFLY_BY_SIZE,	    /* classes (2^(k-1), 2^k]; row.low/high are their bounds in bytes */
 	MAYFLY_BY_LIFETIME, /* classes of decades; row.low/high in ns; never freed: high = INT64_MAX
 			     */
 	MAYFLY_BY_HEAP,	    /* row.low: enum mayfly_heap */
 	MAYFLY_BY_FREEING_THREAD, /* row.free_thread */
 	MAYFLY_BY_LABEL,   /* row.function: the value of query.label_key, or "key=value, ..." of the
-			      whole set when that is NULL; "" without. Not of snapshots */
-	MAYFLY_BY_THREADS, /* pairs: that allocated, that freed; MAYFLY_E_TOO_LARGE when a trace has
-			      thousands of threads */
+			      whole set when that is NULL; "": no label. Not for snapshots */
+	MAYFLY_BY_THREADS, /* pairs: allocating and freeing thread; MAYFLY_E_TOO_LARGE when a trace
+			      has thousands of threads */
 };
 
 enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
@@ -449,28 +451,28 @@ struct mayfly_query {
 	uint64_t min_size, max_size; /* 0 and UINT64_MAX: all */
 	int64_t min_lifetime_ns, max_lifetime_ns; /* 0 and INT64_MAX: all; never freed = infinite */
 	struct mayfly_match focus;  /* keep stacks with a matching function, file or module */
-	struct mayfly_match ignore; /* drop stacks with a matching one */
+	struct mayfly_match ignore; /* drop stacks with a match */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
-	struct mayfly_match thread; /* keep blocks that a thread of this name or number allocated */
-	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once:
-	 * without the blocks of malloc that OCaml's heaps lie in, and, where malloc's are recorded,
-	 * without external ones; BY_HEAP has them all. */
+	struct mayfly_match thread; /* keep blocks allocated by a thread of this name or number */
+	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once.
+	 * Omitted then are malloc blocks that hold OCaml's heaps and, where malloc's blocks are
+	 * recorded, external ones; BY_HEAP has them all. */
 	uint32_t heaps;
 	const char *label_key;	   /* BY_LABEL */
 	struct mayfly_match label; /* keep blocks with a matching "key=value" */
-	size_t stack_rows; /* BY_STACK: only the first rows; 0: all. Large traces have many more
-			      stacks than anybody reads. */
+	size_t stack_rows; /* BY_STACK: the most rows to return, as large traces have very many
+			      stacks; 0: all */
 };
 
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
 void mayfly_query_defaults(struct mayfly_query *query);
 
-/* Of what a converted trace does not have, what the query needs (enum mayfly_absent): if not 0, all
- * functions that take queries return MAYFLY_E_ABSENT. */
+/* What the query needs and a converted trace lacks (enum mayfly_absent). If not 0, all functions
+ * that take queries return MAYFLY_E_ABSENT. */
 uint32_t mayfly_query_absent(const struct mayfly_trace *trace, const struct mayfly_query *query);
 
 struct mayfly_row {
-	/* The key; what the grouping does not have is "", 0 or NULL. */
+	/* The key. Parts that the grouping does not use are "", 0 or NULL. */
 	const char *function, *file, *module;
 	uint32_t line;
 	uint32_t thread;      /* index */
@@ -479,7 +481,7 @@ struct mayfly_row {
 	const struct mayfly_place *stack; /* leaf first */
 	size_t stack_length;
 	struct mayfly_estimate self;  /* blocks allocated by this key directly */
-	struct mayfly_estimate total; /* and by what it calls; each block once */
+	struct mayfly_estimate total; /* and by its callees; each block once */
 };
 
 struct mayfly_place { /* one line of a printed stack */
@@ -494,17 +496,17 @@ struct mayfly_place { /* one line of a printed stack */
 struct mayfly_result {
 	int64_t time_ns; /* LIVE, PEAK: the moment; others: the end of the window */
 	struct mayfly_estimate total;
-	struct mayfly_estimate nothing; /* of a row that is not there: what may have gone unseen */
+	struct mayfly_estimate nothing; /* of a row without samples: its blocks may be unseen */
 	size_t rows;
-	size_t all_rows;	      /* more than rows when query.stack_rows left some out */
-	const struct mayfly_row *row; /* sorted; all of them, but for query.stack_rows */
+	size_t all_rows;	      /* larger than rows when query.stack_rows omits some */
+	const struct mayfly_row *row; /* sorted */
 };
 
 int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_result **result);
 void mayfly_result_free(struct mayfly_result *result);
 
-/* What info.absent says is unknown is 0. */
+/* Figures that info.absent makes unknown are 0. */
 struct mayfly_summary {
 	struct mayfly_estimate allocated, peak, live_at_end, temporary;
 	int64_t peak_time_ns;
@@ -512,26 +514,26 @@ struct mayfly_summary {
 
 int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary);
 
-/* Live bytes at `points` evenly spaced times from 0 to the end: each the largest of its step. Of
- * snapshots and of large exact traces, between the ends of an interval or of a chunk of events, a
- * straight line. MAYFLY_E_ABSENT when the trace has no times. */
+/* Live bytes at `points` evenly spaced times from 0 to the end: each is the largest of its step.
+ * For snapshots and large exact traces, values between the ends of an interval or of a chunk of
+ * events are interpolated. MAYFLY_E_ABSENT when the trace has no times. */
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
 
 /*
- * What becomes of the blocks that are allocated in OCaml's minor heap: rows as mayfly_query_run()
- * has them, by function, line, stack or module, of all such blocks that the query's filters keep
- * (no filter by lifetime), sorted by what was allocated. A sample counts for its bytes. With the
- * 95 % intervals of all figures. OCaml finds out that a block is dead when it collects.
+ * Survival of blocks allocated in OCaml's minor heap. The rows are those of mayfly_query_run(), by
+ * function, line, stack or module, over all such blocks that the query's filters keep (no filter by
+ * lifetime), sorted by allocated bytes. Each sample counts with its bytes. All figures have 95 %
+ * intervals. OCaml notices that a block is dead only when it collects.
  */
 struct mayfly_quantile {
 	int64_t estimate_ns, low_ns, high_ns; /* INT64_MAX: later than the end of the recording */
-	uint64_t samples;		      /* that it is the quantile of; 0: there is none */
+	uint64_t samples; /* that it is computed from; 0: there is no quantile */
 };
 
 struct mayfly_survival_row {
-	const struct mayfly_row *key; /* NULL: of all rows together */
+	const struct mayfly_row *key; /* NULL: all rows together */
 	struct mayfly_estimate allocated;
-	struct mayfly_figure promoted;	/* share of it that was moved to the major heap, 0 to 1 */
+	struct mayfly_figure promoted;	/* share that was moved to the major heap, 0 to 1 */
 	struct mayfly_figure collected; /* share that was collected before that */
 	struct mayfly_quantile promotion_median, promotion_p90; /* from allocation to promotion */
 	struct mayfly_quantile lifetime_median;
@@ -548,23 +550,23 @@ int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_qu
 void mayfly_survival_free(struct mayfly_survival *survival);
 
 /*
- * Rows over time: for each of `points` evenly spaced moments (moment i is (i + 1) / points of the
- * way from query.from_ns, or 0, to query.to_ns, or the end), what each row has live then, and what
- * it has allocated in all up to then. Grouping, filters and order are the query's; its metric
- * decides how rows are sorted, and how many there are: the first `rows` and one more, the sum of
- * the others, whose key is empty. Estimates without their errors.
+ * Rows over time: the live bytes and blocks of each row at each of `points` evenly spaced moments,
+ * and its allocations up to then. Moment i is (i + 1) / points of the way from query.from_ns, or 0,
+ * to query.to_ns, or the end. Grouping, filters and order are the query's; its metric determines
+ * the order of rows and which ones come first. The result has the first `rows` rows and one more,
+ * the sum of the others, whose key is empty. Estimates have no errors.
  *
- * The window says which moments: what is live or was allocated counts wherever it was allocated.
- * Rows are sorted as mayfly_query_run() does, for LIVE and PEAK without the window. In a trace of
- * snapshots moments are rounded up to the end of an interval. With totals, the others are what
- * goes through none of the first `rows`.
+ * The window only selects the moments: blocks count even if they were allocated before it. Rows are
+ * sorted as in mayfly_query_run(), for LIVE and PEAK without the window. In a trace of snapshots
+ * moments are rounded up to the end of an interval. With totals, the last row holds the blocks
+ * whose stacks go through none of the first `rows`.
  */
 struct mayfly_series {
-	size_t points, rows;	      /* rows includes the one for the others, which is the last */
+	size_t points, rows;	      /* rows includes the last one, for the others */
 	const int64_t *time_ns;	      /* [points] */
 	const struct mayfly_row *row; /* [rows], as mayfly_query_run() gives them */
-	/* [rows][points]: number of row r at point i stands at r * points + i. Of the row itself
-	 * (self), or with MAYFLY_SORT_TOTAL of its total. */
+	/* [rows][points]: the value of row r at point i is at r * points + i. The row's self, or
+	 * with MAYFLY_SORT_TOTAL its total. */
 	const double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
 };
 
@@ -573,18 +575,18 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 void mayfly_series_free(struct mayfly_series *series);
 
 /*
- * Histograms: of each of the first `rows` rows, and of the sum of the others, whose key is empty,
- * how its blocks are spread over the classes of MAYFLY_BY_SIZE or MAYFLY_BY_LIFETIME. Everything in
- * the query holds; with MAYFLY_SORT_TOTAL rows count as with their totals, and the others are what
- * goes through none of the rows. Not in traces of snapshots.
+ * Histograms: the distribution of a row's blocks over the classes of MAYFLY_BY_SIZE or
+ * MAYFLY_BY_LIFETIME, for each of the first `rows` rows and for the sum of the others, whose key is
+ * empty. The whole query applies. With MAYFLY_SORT_TOTAL rows count with their totals, and the last
+ * row holds the blocks whose stacks go through none of the others. Not for traces of snapshots.
  */
 struct mayfly_histogram {
 	int64_t time_ns; /* as in struct mayfly_result */
 	struct mayfly_estimate total;
-	size_t rows, classes;	      /* rows includes the one for the others, which is the last */
+	size_t rows, classes;	      /* rows includes the last one, for the others */
 	const struct mayfly_row *row; /* [rows], as mayfly_query_run() gives them */
-	/* [classes], ascending, from the first to the last that has a block: as in struct
-	 * mayfly_row. The class of what is never freed is there when it has blocks. */
+	/* [classes], ascending, from the first to the last that has a block, as in struct
+	 * mayfly_row. The class of blocks that are never freed exists if it has blocks. */
 	const int64_t *low, *high;
 	const struct mayfly_estimate *cell; /* [rows][classes] */
 };
@@ -594,11 +596,11 @@ int mayfly_histogram_run(const struct mayfly_trace *trace, const struct mayfly_q
 void mayfly_histogram_free(struct mayfly_histogram *histogram);
 
 /*
- * Churn: how much was allocated to keep how much alive. Of each of the first `rows` rows of what
- * was allocated in [from, to), and of the others as in a histogram, the mean over this time of its
- * live bytes. allocated / mean live is how often each live byte was replaced, and (to - from) *
- * mean live / allocated how long a byte lived. metric and at_ns of the query are not used. Not in
- * traces of snapshots.
+ * Churn: allocated bytes beside the live bytes that they sustain. The rows are the first `rows` by
+ * bytes allocated in [from, to), and one for the others as in a histogram; each has the mean of its
+ * live bytes over this time. allocated / mean live is how often each live byte was replaced, and
+ * (to - from) * mean live / allocated how long a byte lived. metric and at_ns of the query are not
+ * used. Not for traces of snapshots.
  */
 struct mayfly_churn {
 	int64_t from_ns, to_ns; /* within the trace */
@@ -614,22 +616,22 @@ int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query
 void mayfly_churn_free(struct mayfly_churn *churn);
 
 /*
- * Chains of realloc: blocks of which each took over what was in the one before. A chain belongs to
- * its last block: that one's stack, thread, size, lifetime and time of allocation say to which row
- * it belongs and whether the filters and the window keep it. metric and at_ns of the query are not
- * used. Rows are sorted by bytes copied, and their estimates are of these and of chains. Only
- * traces of every allocation know chains: others are MAYFLY_E_ABSENT.
+ * Chains of realloc: each block takes over the contents of the one before. The last block stands
+ * for the chain: its stack, thread, size, lifetime and time of allocation determine the row, and
+ * whether the filters and the window keep the chain. metric and at_ns of the query are not used.
+ * Rows are sorted by copied bytes; bytes and blocks of their estimates are copied bytes and chains.
+ * Only traces of every allocation have chains: MAYFLY_E_ABSENT for others.
  */
 struct mayfly_growth {
 	uint64_t chains, steps;		  /* steps: calls of realloc */
-	uint64_t longest;		  /* most steps of a chain */
+	uint64_t longest;		  /* steps of the longest chain */
 	uint64_t copied_bytes;		  /* at most: realloc may leave a block where it is */
 	uint64_t first_bytes, last_bytes; /* sizes of first and last blocks, summed */
 };
 
 struct mayfly_reallocs {
 	struct mayfly_growth total;
-	size_t rows; /* includes the one for the others, which is the last */
+	size_t rows; /* includes the last one, for the others */
 	const struct mayfly_row *row;
 	const struct mayfly_growth *growth; /* [rows] */
 };
@@ -639,25 +641,28 @@ int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_qu
 void mayfly_reallocs_free(struct mayfly_reallocs *reallocs);
 
 /*
- * Spans: each type of span with how often and how long, and with the blocks that its thread
- * allocated while it was open: in `allocated` of every type that was open then, once of each, and
- * in `self_allocated` of the latest. Times are sums over all spans, also those inside another of
- * their type. Filters of the query choose the blocks, and its threads the spans; its window, blocks
- * that are allocated and spans that begin in it; metric, by, sort and at_ns are not used. `live`
- * are the blocks allocated inside that are live at the end. In traces of snapshots the estimates
- * are 0; with min_size above max_size no block counts, and none is read. Rows by total time, the
- * longest first. doc/FORMAT.md, "Spans", says what an END ends.
+ * Spans: for each type of span the number and duration of its spans, and the blocks that their
+ * threads allocated while they were open. A block counts in `allocated` of every type that is open
+ * on its thread, once for each, and in `self_allocated` of the latest span's type. `live` are those
+ * blocks that are live at the end. Times are sums over all spans, including those inside another
+ * one of their type.
+ *
+ * The query's filters select the blocks, its threads also the spans. Its window selects blocks
+ * allocated in it and spans that begin in it. metric, by, sort and at_ns are not used. Set min_size
+ * > max_size to skip blocks altogether (faster). In traces of snapshots the estimates are 0. Rows
+ * are sorted by total time, the longest first. doc/FORMAT.md, "Spans", tells which span an END
+ * ends.
  */
 #define MAYFLY_SPAN_CLASSES 20 /* of durations, two in a decade */
 
 struct mayfly_span_row {
 	uint32_t type;		   /* index */
-	uint64_t count;		   /* that ended; what follows is of these */
-	uint64_t open;		   /* that were open at the end */
-	int64_t total_ns, self_ns; /* self: while none that began later was open on the thread */
-	/* Of durations: to 0.4 %, exactly of up to some thousand spans and of the extremes. */
+	uint64_t count;		   /* spans that ended: times and durations are theirs */
+	uint64_t open;		   /* spans that were open at the end */
+	int64_t total_ns, self_ns; /* self: while it was the latest open span of its thread */
+	/* Durations, to 0.4 %; exact for up to some thousand spans, and for the extremes. */
 	int64_t min_ns, p50_ns, p90_ns, p99_ns, max_ns;
-	uint64_t in_class[MAYFLY_SPAN_CLASSES]; /* how many are of this class: see below */
+	uint64_t in_class[MAYFLY_SPAN_CLASSES]; /* number of spans of each class: see below */
 	struct mayfly_estimate allocated, self_allocated, live;
 };
 
@@ -665,27 +670,26 @@ struct mayfly_spans {
 	size_t rows;
 	const struct mayfly_span_row *row;
 	uint64_t unmatched; /* ENDs without a BEGIN */
-	uint64_t ignored;   /* spans that too many were open above on their thread */
+	uint64_t ignored;   /* spans above the limit of open spans on a thread */
 };
 
 int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_spans **spans);
 void mayfly_spans_free(struct mayfly_spans *spans);
-/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: behind the last.
- */
+/* The shortest duration of a class: 0, 100 ns, 300 ns, 1 us, 3 us ... INT64_MAX: past the last. */
 int64_t mayfly_span_class_ns(size_t class_number);
 
-/* Instants and counters by type: how many, of counters also their values. Only those in the query's
- * window, and of its threads. */
+/* Instants and counters by type: their number, for counters also their values. Only events in the
+ * query's window and on its threads count. */
 struct mayfly_track_sum {
 	uint32_t type;
 	uint64_t count;
 	int64_t first_ns, last_ns;
 	double min, mean, max, last,
-	    total; /* COUNTER: of the values; mean of the events, not over time */
+	    total; /* COUNTER: of the values; the mean is over events, not over time */
 };
 
-/* CPU time of a thread in the query's window, as its counter "thread.cpu" says. */
+/* CPU time of a thread in the query's window, from its counter "thread.cpu". */
 struct mayfly_thread_cpu {
 	uint32_t thread;
 	int64_t cpu_ns;
@@ -694,7 +698,7 @@ struct mayfly_thread_cpu {
 struct mayfly_track_sums {
 	size_t rows; /* one for each type with events, instants and counters, by count */
 	const struct mayfly_track_sum *row;
-	size_t threads; /* of which CPU time is known, most first */
+	size_t threads; /* with known CPU time, most first */
 	const struct mayfly_thread_cpu *thread;
 };
 
@@ -702,10 +706,10 @@ int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_
 			  struct mayfly_track_sums **sums);
 void mayfly_track_sums_free(struct mayfly_track_sums *sums);
 
-/* ---- sums of nodes: what exports are made of ---- */
+/* ---- sums of nodes, for exports ---- */
 
 struct mayfly_node_sum {
-	uint32_t node; /* that allocated */
+	uint32_t node; /* of the stack that allocated */
 	struct mayfly_estimate self;
 };
 
@@ -716,8 +720,8 @@ struct mayfly_node_sums {
 	const struct mayfly_node_sum *sum; /* by ascending node; only nodes with blocks */
 };
 
-/* The question's metric, moment, window and filters hold; `by`, `sort`, `stack_rows` and `hide` do
- * not: whoever prints stacks leaves frames out himself. */
+/* The query's metric, moment, window and filters apply; `by`, `sort`, `stack_rows` and `hide` do
+ * not: the caller hides frames when it prints stacks. */
 int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 			 struct mayfly_node_sums **sums);
 void mayfly_node_sums_free(struct mayfly_node_sums *sums);
