@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small program with the usual troubles, for `make demo`: a log of words is counted, sorted and
- * looked up for some seconds. What a memory profile should find:
+ * A small program with typical memory problems, for `make demo`: it counts, sorts and looks up the
+ * words of a log for some seconds. What a memory profile should find:
  *
- *	index_words	keeps a map for ever, most of what is live at the peak
- *	split_line	copies every word into a string that dies at once: temporary
- *	Cache::find	never forgets an answer: grows as long as the program runs
- *	sort_counts	needs a copy of everything for a short time: the peak
+ *	index_words	keeps a map until the end: most of the memory live at the peak
+ *	split_line	copies every word into a string that is freed at once: temporary
+ *	Cache::find	never evicts an answer: grows as long as the program runs
+ *	sort_counts	needs a copy of all words for a short time: the peak
  */
 #include <algorithm>
 #include <cstdint>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small HTTP server that tells mayfly what it does (mayfly/mayfly.h):
+ * A small HTTP server that reports its activity to mayfly (mayfly/mayfly.h):
  *
  *	accept thread ──> queue ──> workers (a span and a label for each request)
- *	      │             │           ├─ /search?q=WORD   words with it, from an index
+ *	      │             │           ├─ /search?q=WORD   words of an index that contain it
  *	   "accept"      "queue"        ├─ /upload          keeps the body (POST)
- *	   with a flow  (counter)       ├─ /report          a page of all that was uploaded
- *	                                └─ /stats           how much there is
+ *	   with a flow  (counter)       ├─ /report          lists the uploads
+ *	                                └─ /stats           number and size of the uploads
  *
- * Each request has an arena, a pool of mayfly's, for what lives as long as it does.
+ * Each request has an arena for memory that lives as long as the request; it is a pool in mayfly.
  *
  *	cc -O2 -g -Iinclude examples/server/server.c -o server -lpthread
  *	./server			listens on port 8080 of this host until it is interrupted
  *	./server --port N --threads N
- *	./server --load N		serves N requests of its own, prints what came of them, ends
+ *	./server --load N		serves N generated requests, prints a summary, exits
  *
  * To see what it does and where its memory goes:
  *
@@ -49,7 +49,7 @@
 #define MOST_THREADS 64
 #define WORDS	     4000
 
-/* What is told. A request's flow leads from the thread that accepts it to the one that works. */
+/* Events. The flow of a request leads from the thread that accepts it to the worker. */
 MAYFLY_INSTANT(accepted, "accept", MAYFLY_FLOW("request"), MAYFLY_INT("waiting"));
 MAYFLY_SPAN(serving, "request", MAYFLY_FLOW("request"), MAYFLY_TEXT("path"));
 MAYFLY_SPAN(reading, "read");
@@ -61,7 +61,7 @@ MAYFLY_COUNTER(queued, "queue", "");
 MAYFLY_COUNTER(kept, "uploads", "bytes");
 MAYFLY_POOL(arenas, "arena", 0);
 
-/* ---- an arena: blocks that end together ---- */
+/* ---- arena: blocks that are freed together ---- */
 
 struct arena {
 	size_t used, blocks;
@@ -69,7 +69,7 @@ struct arena {
 	_Alignas(16) char bytes[ARENA_BYTES];
 };
 
-/* NULL when it is full. */
+/* NULL if the arena is full. */
 static void *arena_take(struct arena *arena, size_t size)
 {
 	size_t rounded = (size + 15) / 16 * 16;
@@ -101,11 +101,11 @@ static void arena_clear(struct arena *arena)
 	arena->used = arena->blocks = 0;
 }
 
-/* ---- what is served ---- */
+/* ---- pages ---- */
 
 static char *words[WORDS];
 
-/* Names made of syllables, always the same ones. */
+/* Words made of syllables, the same in each run. */
 static void make_words(void)
 {
 	static const char *const syllables[] = {"ma", "ri", "to", "ne", "ka", "lu", "se", "po"};
@@ -146,7 +146,7 @@ struct page {
 	size_t length, size;
 };
 
-/* False: no memory; the page is as it was. */
+/* False: out of memory; the page is unchanged. */
 static bool add(struct page *page, const char *text)
 {
 	size_t length = strlen(text);
@@ -206,7 +206,7 @@ static int upload(struct request *r, struct page *page)
 	return 200;
 }
 
-/* The uploads are only ever added to, at the front. */
+/* Uploads are only added, at the front, so the list can be read without the lock. */
 static int report(struct request *r, struct page *page)
 {
 	char *line = arena_take(r->arena, 64);
@@ -251,9 +251,9 @@ static const struct {
 };
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
-/* ---- a request ---- */
+/* ---- requests ---- */
 
-/* The head, and the body as long as Content-Length says. False: not HTTP, or gone. */
+/* Reads the head, and a body of Content-Length bytes. False: not HTTP, or disconnected. */
 static bool read_request(struct request *r)
 {
 	size_t length = 0, have;
@@ -386,7 +386,7 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t queue_filled = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t queue_emptied = PTHREAD_COND_INITIALIZER;
 static int queue[QUEUE];
-static uint64_t queue_head, queue_tail; /* requests that ever came, that were ever taken */
+static uint64_t queue_head, queue_tail; /* total requests added, total requests taken */
 static bool over;
 
 static void put(int client)
@@ -402,7 +402,7 @@ static void put(int client)
 	pthread_mutex_unlock(&queue_lock);
 }
 
-/* -1: there are no more. */
+/* Returns -1 when there are no more requests. */
 static int take(uint64_t *number)
 {
 	int client = -1;
@@ -467,7 +467,7 @@ static void serve_port(unsigned port)
 	close(listener);
 }
 
-/* ---- load: clients of our own, without a network ---- */
+/* ---- load: built-in clients, without a network ---- */
 
 static uint64_t dice(uint64_t *state)
 {
@@ -478,7 +478,7 @@ static uint64_t dice(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* Mostly searches; uploads of up to 16 KB; now and then a report, and what is not there. */
+/* Mostly searches; uploads of up to 16 KB; occasionally a report, or a page that does not exist. */
 static size_t write_request(char *out, uint64_t *state)
 {
 	static const char body[16384];
