@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 /* In sentences, and in JSON. */
 static const struct {

@@ -2,7 +2,7 @@
 /* check_limits.c: limits, from options and from files. */
 #include "cli/check.h"
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/options.h"
 
 #include <ctype.h>

@@ -8,6 +8,7 @@
 #include "cli/check.h"
 
 #include "cli/absent.h"
+#include "cli/cli.h"
 #include "cli/options.h"
 #include "query/diff.h"
 

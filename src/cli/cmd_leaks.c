@@ -6,6 +6,7 @@
  * ignored by the query, and accounted for in one line.
  */
 #include "cli/absent.h"
+#include "cli/cli.h"
 #include "cli/report/report.h"
 
 #include "cli/options.h"

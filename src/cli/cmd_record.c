@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,22 +24,6 @@
 
 #include "cli/cli.h"
 #include "symbols/symbols.h"
-
-char *record_format(const char *text, ...)
-{
-	va_list arguments;
-	char *made;
-	int length;
-
-	va_start(arguments, text);
-	length = vasprintf(&made, text, arguments);
-	va_end(arguments);
-	if (length < 0) {
-		cli_error("out of memory");
-		exit(RECORD_FAILED);
-	}
-	return made;
-}
 
 /* ---- running the program ---- */
 

@@ -8,6 +8,7 @@
 #include "cli/report/report.h"
 
 #include "cli/absent.h"
+#include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/report/report_fragmentation.h"
 #include "cli/report/report_rss.h"
@@ -110,38 +111,32 @@ static int print_rss(struct report *r);
 static int print_fragmentation(struct report *r);
 
 static const struct view_kind {
-	const char *option;
 	unsigned takes;	     /* enum takes */
-	bool only_allocated; /* it is no matter of a metric: all that is allocated */
-	bool needs_blocks;   /* each with its own size and times */
+	bool only_allocated; /* the metric is always `allocated` */
 	int (*print)(struct report *r);
 } views[] = {
-    [VIEW_ROWS] = {"", TAKES_ALL, .print = print_rows},
-    [VIEW_SERIES] = {"--series", TAKES_ALL, .print = report_print_series},
-    [VIEW_HISTOGRAM] = {"--histogram", TAKES_ALL, .needs_blocks = true,
-			.print = report_print_histogram},
-    [VIEW_CHURN] = {"--churn", TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
-		    .needs_blocks = true, .print = report_print_churn},
-    [VIEW_REALLOCS] = {"--reallocs", TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
-		       .needs_blocks = true, .print = report_print_reallocs},
-    [VIEW_SURVIVAL] = {"--survival",
-		       TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE,
+    [VIEW_ROWS] = {TAKES_ALL, .print = print_rows},
+    [VIEW_SERIES] = {TAKES_ALL, .print = report_print_series},
+    [VIEW_HISTOGRAM] = {TAKES_ALL, .print = report_print_histogram},
+    [VIEW_CHURN] = {TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
+		    .print = report_print_churn},
+    [VIEW_REALLOCS] = {TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
+		       .print = report_print_reallocs},
+    [VIEW_SURVIVAL] = {TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE,
 		       .print = report_print_survival},
-    [VIEW_RSS] = {"--rss", 0, .print = print_rss},
-    [VIEW_FRAGMENTATION] = {"--fragmentation", TAKES_HIDE, .print = print_fragmentation},
-    [VIEW_SPANS] = {"--spans",
-		    TAKES_SORT | TAKES_WINDOW | TAKES_HEAP | TAKES_LIFETIME | TAKES_FILTERS |
+    [VIEW_RSS] = {0, .print = print_rss},
+    [VIEW_FRAGMENTATION] = {TAKES_HIDE, .print = print_fragmentation},
+    [VIEW_SPANS] = {TAKES_SORT | TAKES_WINDOW | TAKES_HEAP | TAKES_LIFETIME | TAKES_FILTERS |
 			TAKES_THREAD,
 		    .print = report_print_spans},
-    [VIEW_EVENTS] = {"--events", TAKES_SORT | TAKES_WINDOW | TAKES_THREAD,
-		     .print = report_print_events},
+    [VIEW_EVENTS] = {TAKES_SORT | TAKES_WINDOW | TAKES_THREAD, .print = report_print_events},
 };
 
 static bool set_view(struct report *r, enum report_view view)
 {
 	if (r->view != VIEW_ROWS && r->view != view) {
-		cli_usage("%s and %s: only one of them at a time", views[r->view].option,
-			  views[view].option);
+		cli_usage("%s and %s: only one of them at a time", report_view_option(r->view),
+			  report_view_option(view));
 		return false;
 	}
 	r->view = view;
@@ -250,7 +245,8 @@ static bool view_fits(struct report *r)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
-			return cli_usage("%s goes without %s", view->option, options[i].text),
+			return cli_usage("%s goes without %s", report_view_option(r->view),
+					 options[i].text),
 			       false;
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
@@ -317,60 +313,6 @@ static bool parse(struct report *r, int argc, char **argv, int *status)
 	return set_sort(r, sort) && view_fits(r) &&
 	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_check(&r->q) &&
 	       one_trace_named(argc, argv);
-}
-
-/* ---- what the trace cannot answer ---- */
-
-/* Views of a converted trace that need what its file does not have: then a line has said so. */
-static bool view_lacks(const struct report *r)
-{
-	uint32_t absent = r->file.info->absent;
-	const char *what = views[r->view].option;
-	char text[512];
-
-	if (r->view == VIEW_CHURN)
-		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED;
-	else if (r->view == VIEW_SERIES)
-		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE;
-	else if (r->view == VIEW_HISTOGRAM)
-		absent &=
-		    r->classes == MAYFLY_BY_SIZE ? MAYFLY_ABSENT_SIZES : MAYFLY_ABSENT_LIFETIMES;
-	else
-		absent &= r->view == VIEW_REALLOCS ? MAYFLY_ABSENT_SIZES : 0;
-	if (absent)
-		cli_error("%s: the file that it comes from does not have %s, which %s needs",
-			  r->path, absent_text(text, sizeof(text), absent), what);
-	return absent;
-}
-
-int report_failed(const struct report *r, int error)
-{
-	const struct view_kind *view = &views[r->view];
-	const char *what = view->needs_blocks ? view->option : question_needs_blocks(&r->q);
-
-	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
-		return CLI_FAILED;
-	if ((error == MAYFLY_E_ABSENT || error == MAYFLY_E_RANGE) && view_lacks(r))
-		return CLI_FAILED;
-	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_SERIES)
-		return cli_error("--series %zu: too many rows; ask for fewer with --top",
-				 r->moments);
-	if (error == MAYFLY_E_TOO_LARGE && r->q.query.by == MAYFLY_BY_THREADS)
-		return cli_error("--by threads: %zu threads make too many pairs; use --by thread "
-				 "or --by freeing-thread",
-				 r->file.info->threads);
-	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_HISTOGRAM)
-		return cli_error("--histogram: too many rows; ask for fewer with --top");
-	if (error == MAYFLY_E_RANGE && (r->view == VIEW_SERIES || r->view == VIEW_CHURN))
-		return cli_error("--from: the program had ended by then");
-	if (error == MAYFLY_E_ABSENT && r->view == VIEW_REALLOCS && !r->file.info->snapshot_ns)
-		return cli_error("--reallocs needs every allocation, and this trace has samples: "
-				 "record with --exact for that");
-	if (error != MAYFLY_E_ABSENT || !what)
-		return cli_error("%s", mayfly_error_text(error));
-	return cli_error("this trace holds per-stack counters (--snapshots), not single blocks, "
-			 "which %s needs; record with --exact for that",
-			 what);
 }
 
 /* ---- the command ---- */

@@ -3,7 +3,7 @@
 #include "cli/json.h"
 
 #include "cli/absent.h"
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/places.h"
 #include "cli/track_text.h"

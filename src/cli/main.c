@@ -2,10 +2,7 @@
 /* The mayfly program: finds the command and runs it. */
 #include "cli/cli.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,65 +32,6 @@ static const struct command {
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-/* For messages: the command that runs, "" before one is known. */
-static const char *current_command = "";
-
-static void say(const char *format, va_list arguments)
-{
-	fflush(stdout);
-	vfprintf(stderr, format, arguments);
-}
-
-int cli_error(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fputs("mayfly: ", stderr);
-	say(format, arguments);
-	fputc('\n', stderr);
-	va_end(arguments);
-	return CLI_FAILED;
-}
-
-int cli_usage(const char *format, ...)
-{
-	const char *space = *current_command ? " " : "";
-	va_list arguments;
-
-	va_start(arguments, format);
-	fprintf(stderr, "mayfly%s%s: ", space, current_command);
-	say(format, arguments);
-	fprintf(stderr, " (see 'mayfly%s%s --help')\n", space, current_command);
-	va_end(arguments);
-	return CLI_USAGE;
-}
-
-int cli_bad_option(int result, char **argv)
-{
-	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
-	const char *argument = optind > 0 ? argv[optind - 1] : "";
-	bool has_value = strchr(argument, '=') != NULL;
-	bool is_long =
-	    strncmp(argument, "--", 2) == 0 && (result == ':' || optopt == 0 || has_value);
-	char letter[3] = {'-', (char)optopt, 0};
-	const char *name = is_long ? argument : letter;
-	int length = (int)strcspn(name, "=");
-
-	if (result == ':')
-		return cli_usage("option '%.*s' needs a value", length, name);
-	if (is_long && optopt)
-		return cli_usage("option '%.*s' takes no value", length, name);
-	return cli_usage("unknown option '%.*s'", length, name);
-}
-
-int cli_finish(void)
-{
-	if (fflush(stdout) != 0 || ferror(stdout))
-		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
-	return CLI_OK;
-}
 
 static const struct command *find_command(const char *name)
 {
@@ -185,7 +123,7 @@ static int cmd_help(int argc, char **argv)
 	char *arguments[] = {NULL, option, NULL};
 	const struct command *command;
 
-	current_command = "";
+	cli_begin("");
 	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
 		print_help(stdout);
 		return cli_finish();
@@ -197,7 +135,7 @@ static int cmd_help(int argc, char **argv)
 		print_help(stdout);
 		return cli_finish();
 	}
-	current_command = command->name;
+	cli_begin(command->name);
 	arguments[0] = argv[1];
 	return command->run(2, arguments);
 }
@@ -230,6 +168,6 @@ int main(int argc, char **argv)
 	command = find_command(argv[1]);
 	if (!command)
 		return unknown_command(argv[1]);
-	current_command = command->name;
+	cli_begin(command->name);
 	return command->run(argc - 1, argv + 1);
 }

@@ -2,7 +2,7 @@
 /* Opening the file that a command was given. */
 #include "cli/open_trace.h"
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/decode_threads.h"
 #include "record/finalise.h"
 #include "symbols/symbols.h"

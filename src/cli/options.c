@@ -2,7 +2,7 @@
 /* Values of options. */
 #include "cli/options.h"
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* From options to a query. */
 #include "cli/question.h"
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "query/grouping.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 /* Where the build was told to install; another build system may leave that open. */
 #ifndef MAYFLY_PREFIX

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/output.h"
 
 #define BEHIND_NS 500000000ll /* the recorder's being late that is worth a word */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/replace.h"
 #include "symbols/symbols.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "record/clock.h"
 #include "cli/options.h"
 #include "cli/output.h"

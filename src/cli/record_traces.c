@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 static bool add_piece(struct pieces *list, char *spool, pid_t pid, const struct spool_glance *g)
 {

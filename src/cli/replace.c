@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 /* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
 static bool may_replace(const char *file, const struct stat *st)

@@ -2,7 +2,7 @@
 /* suppressions.c: reading lists, matching names, and counting what was suppressed. */
 #include "cli/suppressions.h"
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/open_trace.h"
 
 #include <ctype.h>

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 
 static bool failed(const struct target *t, int error)
 {

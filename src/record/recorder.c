@@ -13,7 +13,7 @@
 #include <x86intrin.h>
 #endif
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "record/clock.h"
 #include "record/finalise.h"
 #include "stream/sender.h"

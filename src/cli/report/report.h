@@ -4,6 +4,7 @@
  *
  *	cmd_report.c		options, and which of these answers
  *	report_overview.c	nothing was asked for: a summary and the first tables
+ *	report_failed.c		why the trace has no answer
  *	report_rank.c		rows -> ranked rows, and one line for those that are too uncertain
  *	report_rows.c		a table or a list of stacks
  *	report_series.c		rows over time
@@ -19,7 +20,7 @@
 #ifndef MAYFLY_REPORT_H
 #define MAYFLY_REPORT_H
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/json.h"
 #include "cli/open_trace.h"
 #include "cli/output.h"
@@ -88,7 +89,11 @@ bool report_has(int option);
 /* False after a line on stderr. */
 bool report_set(struct report *r, int option, const char *value);
 
-/* Says why a question has no answer; returns an exit status. */
+/* ---- report_failed.c ---- */
+
+/* "--churn"; "" for VIEW_ROWS */
+const char *report_view_option(enum report_view view);
+/* Prints why a question has no answer; returns an exit status. */
 int report_failed(const struct report *r, int error);
 
 /* ---- report_overview.c ---- */

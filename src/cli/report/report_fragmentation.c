@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/json.h"
 
 #define NAME_BYTES 65536

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/message.h"
 #include "cli/json.h"
 #include "answer/mapped.h"
 #include "cli/places.h"

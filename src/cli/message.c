@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages and exit statuses: see message.h. */
+#include "cli/message.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *current_command = "";
+
+void cli_begin(const char *command)
+{
+	current_command = command;
+}
+
+static void say(const char *format, va_list arguments)
+{
+	fflush(stdout);
+	vfprintf(stderr, format, arguments);
+}
+
+int cli_error(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fputs("mayfly: ", stderr);
+	say(format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+	return CLI_FAILED;
+}
+
+int cli_usage(const char *format, ...)
+{
+	const char *space = *current_command ? " " : "";
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "mayfly%s%s: ", space, current_command);
+	say(format, arguments);
+	fprintf(stderr, " (see 'mayfly%s%s --help')\n", space, current_command);
+	va_end(arguments);
+	return CLI_USAGE;
+}
+
+int cli_bad_option(int result, char **argv)
+{
+	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
+	const char *argument = optind > 0 ? argv[optind - 1] : "";
+	bool has_value = strchr(argument, '=') != NULL;
+	bool is_long =
+	    strncmp(argument, "--", 2) == 0 && (result == ':' || optopt == 0 || has_value);
+	char letter[3] = {'-', (char)optopt, 0};
+	const char *name = is_long ? argument : letter;
+	int length = (int)strcspn(name, "=");
+
+	if (result == ':')
+		return cli_usage("option '%.*s' needs a value", length, name);
+	if (is_long && optopt)
+		return cli_usage("option '%.*s' takes no value", length, name);
+	return cli_usage("unknown option '%.*s'", length, name);
+}
+
+int cli_finish(void)
+{
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
+	return CLI_OK;
+}

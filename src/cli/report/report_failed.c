@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mayfly report: why the trace has no answer. */
+#include "cli/report/report.h"
+
+#include "cli/absent.h"
+
+static const struct {
+	const char *option;
+	bool needs_blocks; /* each with its own size and times */
+} views[] = {
+    [VIEW_ROWS] = {""},
+    [VIEW_SERIES] = {"--series"},
+    [VIEW_HISTOGRAM] = {"--histogram", .needs_blocks = true},
+    [VIEW_CHURN] = {"--churn", .needs_blocks = true},
+    [VIEW_REALLOCS] = {"--reallocs", .needs_blocks = true},
+    [VIEW_SURVIVAL] = {"--survival"},
+    [VIEW_RSS] = {"--rss"},
+    [VIEW_FRAGMENTATION] = {"--fragmentation"},
+    [VIEW_SPANS] = {"--spans"},
+    [VIEW_EVENTS] = {"--events"},
+};
+
+const char *report_view_option(enum report_view view)
+{
+	return views[view].option;
+}
+
+/* Views of a converted trace that need what its file does not have: then a line has said so. */
+static bool view_lacks(const struct report *r)
+{
+	uint32_t absent = r->file.info->absent;
+	const char *what = report_view_option(r->view);
+	char text[512];
+
+	if (r->view == VIEW_CHURN)
+		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED;
+	else if (r->view == VIEW_SERIES)
+		absent &= MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE;
+	else if (r->view == VIEW_HISTOGRAM)
+		absent &=
+		    r->classes == MAYFLY_BY_SIZE ? MAYFLY_ABSENT_SIZES : MAYFLY_ABSENT_LIFETIMES;
+	else
+		absent &= r->view == VIEW_REALLOCS ? MAYFLY_ABSENT_SIZES : 0;
+	if (absent)
+		cli_error("%s: the file that it comes from does not have %s, which %s needs",
+			  r->path, absent_text(text, sizeof(text), absent), what);
+	return absent;
+}
+
+int report_failed(const struct report *r, int error)
+{
+	const char *what = views[r->view].needs_blocks ? report_view_option(r->view)
+						       : question_needs_blocks(&r->q);
+
+	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
+		return CLI_FAILED;
+	if ((error == MAYFLY_E_ABSENT || error == MAYFLY_E_RANGE) && view_lacks(r))
+		return CLI_FAILED;
+	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_SERIES)
+		return cli_error("--series %zu: too many rows; ask for fewer with --top",
+				 r->moments);
+	if (error == MAYFLY_E_TOO_LARGE && r->q.query.by == MAYFLY_BY_THREADS)
+		return cli_error("--by threads: %zu threads make too many pairs; use --by thread "
+				 "or --by freeing-thread",
+				 r->file.info->threads);
+	if (error == MAYFLY_E_TOO_LARGE && r->view == VIEW_HISTOGRAM)
+		return cli_error("--histogram: too many rows; ask for fewer with --top");
+	if (error == MAYFLY_E_RANGE && (r->view == VIEW_SERIES || r->view == VIEW_CHURN))
+		return cli_error("--from: the program had ended by then");
+	if (error == MAYFLY_E_ABSENT && r->view == VIEW_REALLOCS && !r->file.info->snapshot_ns)
+		return cli_error("--reallocs needs every allocation, and this trace has samples: "
+				 "record with --exact for that");
+	if (error != MAYFLY_E_ABSENT || !what)
+		return cli_error("%s", mayfly_error_text(error));
+	return cli_error("this trace holds per-stack counters (--snapshots), not single blocks, "
+			 "which %s needs; record with --exact for that",
+			 what);
+}
