@@ -11,7 +11,7 @@ compare the two: where they differ, the document, the library or this file has a
 Trace(bytes) reads a file; facts() and lines() are what the two commands print.
 """
 import ctypes
-import ctypes.util
+import datetime
 import json
 import math
 import struct
@@ -278,9 +278,10 @@ class Trace:
         self.has_names = False
         self.first_chain = 0  # the first one after the last EVNT
         self.events, self.promotions, self.chunks, self.allocs = [], [], [], []
+        self.chunk_offsets, self.error_ns = [], 0
         self.parts, self.sums_chunks = [], []
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
-        self.counter_names, self.points = [], {}
+        self.counter_names, self.points, self.fragments = [], {}, {}
         self.index = None
         self.read_chunks()
 
@@ -476,10 +477,11 @@ class Trace:
     def read_EVNT(self, at):
         head = at.numbers("uuuuuuuuuuuuuuus")
         (events, allocs, first, form, way, kinds, sites, explicit, pairs, new_sizes, runs, old,
-         parts, unit, self.error_ns, base) = head
+         parts, unit, error, base) = head
         c = Columns(at, set(range(1, 48, 2)))
         need(first == len(self.allocs) and allocs <= events <= 262144 and form <= 2 and way <= 4,
              "head of EVNT")
+        self.error_ns = max(self.error_ns, error)
         frees = events - allocs
         nodes = self.nodes_of_sites(c.numbers(5, sites), iter(c.numbers(7, explicit)))
         site_of, size_of = self.sites_and_sizes(c, form, allocs, nodes, pairs, new_sizes)
@@ -507,6 +509,7 @@ class Trace:
         self.set_times(c, form, chunk, parts, unit, base)
         self.first_chain = len(self.chain_end)
         self.chunks.append(chunk)
+        self.chunk_offsets.append(self.offset)
         self.events += chunk
 
     def nodes_of_sites(self, codes, explicit):
@@ -687,8 +690,9 @@ class Trace:
                 a_bytes = a * two.next(place, next(codes)) + next(extra) & MASK
             if f:
                 expected = a_bytes if f == a else f * two.last(place)
-                f_bytes = next(freed) + expected & MASK
-                if not a and f_bytes:
+                difference = next(freed)
+                f_bytes = expected + difference & MASK
+                if not a and difference:
                     two.set_last(place, f_bytes // f)
                 t = next(temps)
                 if t:
@@ -740,6 +744,14 @@ class Trace:
                 last = last ^ code if form else last + unzigzag(code) & MASK
                 self.points.setdefault(counter, []).append(
                     (times[moment], as_float(last) if form else last))
+
+    def read_frag(self, at):
+        kind, unit, time, page, blocks, size, pages, nodes = at.numbers("uusuuuuu")
+        c = Columns(at, {1, 3, 5, 7, 9})
+        rows = zip(ascending(iter(c.numbers(1, nodes)), nodes),
+                   *(c.numbers(i, nodes) for i in (3, 5, 7, 9)))
+        self.fragments[kind] = {"time_ns": time * unit, "page_bytes": page, "blocks": blocks,
+                                "bytes": size, "pages": pages, "rows": list(rows)}
 
     # ---- track events and labels (3.12, 3.13) ----
 
@@ -822,13 +834,15 @@ class Trace:
 
     # ---- weights (4) ----
 
+    def ocaml_rate(self):
+        return as_float(self.info["ocaml_rate_bits"]) or \
+            8 / (self.info["ocaml_interval_bytes"] or 8)
+
     def weight(self, e):
         """The bytes that a block stands for."""
         size, interval = max(e.size, 1) if e.hits else e.size, float(1 << e.log2)
         if 1 <= e.heap() <= 3:
-            rate = as_float(self.info["ocaml_rate_bits"]) or \
-                8 / (self.info["ocaml_interval_bytes"] or 8)
-            fraction, _ = math.frexp(8 / rate)
+            fraction, _ = math.frexp(8 / self.ocaml_rate())
             return e.hits * interval * fraction * 2
         if e.hits == 0:
             return float(size)
@@ -836,39 +850,72 @@ class Trace:
             return e.hits * interval
         return size / -math.expm1(-size / interval)
 
+    # ---- what the file says twice ----
+
+    def check(self):
+        """The sums and the index must be what the events add up to."""
+        if self.info["snapshot_ns"]:
+            return
+        position, live = 0, 0
+        for part in self.parts:
+            events = self.events[position:position + part.events]
+            position += part.events
+            node, live, most = add_up(events, live)
+            need(node == part.node, "SUMS and events")
+            need(most == part.most, "largest moment of SUMS")
+            need(abs(events[0].time - part.start) <= self.error_ns and
+                 abs(events[-1].time - part.end) <= self.error_ns, "times of SUMS")
+        need(self.info["mode"] == SAMPLED or self.index is None or position == len(self.events),
+             "SUMS do not have all events")
+        live = 0
+        for chunk, offset, entry in zip(self.chunks, self.chunk_offsets, self.index or []):
+            _, live, most = add_up(chunk, live)
+            allocs = [e for e in chunk if e.kind == "alloc"]
+            need((len(chunk), len(allocs), sum(e.flags >> 2 & 1 for e in allocs)) ==
+                 (entry["events"], entry["allocs"], entry["inherited"]), "counts of the index")
+            need(entry["live"] in ([], [live, most]), "live bytes of the index")
+            need(offset == entry["offset"], "offset of a chunk")
+
     # ---- what is printed ----
 
     def facts(self):
-        info = dict(self.info)
-        command = info.pop("command")
-        starts = [e for e in self.tracks if e["kind"] == BEGIN]
+        """What `mayfly info --json` says and does not have to work out."""
+        i = self.info
         kinds = [e["type"]["kind"] for e in self.tracks]
-        facts = {name: text(v) if isinstance(v, bytes) else v for name, v in info.items()}
+        start = datetime.datetime.fromtimestamp(i["start_real_ns"] // 10 ** 9, datetime.timezone.utc)
+        facts = {name: i[name] for name, kind in INFO.values() if kind != "t"}
         facts.update({
-            "command": [text(word) for word in command.split(b"\0")[:-1]],
-            "complete": bool(self.trailer and info["recorded"]),
-            "samples": len(self.allocs),
-            "frees": len(self.events) - len(self.allocs),
+            "format_version": 2, "file_bytes": len(self.data),
+            "mayfly_version": text(i["mayfly_version"]), "program": text(i["program"]),
+            "command": [text(word) for word in i["command"].split(b"\0")[:-1]],
+            "start_time": start.strftime("%Y-%m-%dT%H:%M:%S") +
+                          ".%03dZ" % (i["start_real_ns"] // 10 ** 6 % 1000),
+            "ending": {"reason": ["unknown", "exited", "killed", "off", "exec"][i["ending"]],
+                       "code": i["ending_code"]},
+            "off_text": text(i["off_text"]) or None, "note": text(i["note"]) or None,
+            "mode": ["sampled", "exact"][i["mode"]],
+            "sampler": ["stratified", "poisson"][i["sampler"]],
+            "ocaml_rate": self.ocaml_rate() if i["ocaml_interval_bytes"] else None,
+            "thinned": bool(i["thinned"]), "spool": bool(i["spool"]),
+            "complete": bool(self.trailer and i["recorded"]),
+            "samples": len(self.allocs), "frees": len(self.events) - len(self.allocs),
             "inherited": sum(e.flags >> 2 & 1 for e in self.allocs),
-            "frames": len(self.frames),
-            "frames_symbolized": sum(is_named(f) for f in self.frames),
             "stacks": len({e.node for e in self.allocs}),
-            "snapshots": len(self.parts) if info["snapshot_ns"] else 0,
+            "snapshots": len(self.parts) if i["snapshot_ns"] else 0,
             "threads": len(self.threads),
             "thread_list": [{"tid": t["tid"], "name": text(t["name"])} for t in self.threads],
             "modules": len(self.modules),
             "module_list": [{
-                "path": text(m["path"]), "build_id": m["build_id"].hex(), "start": m["start"],
-                "end": m["end"], "problem": text(m["problem"]),
-                "frames": sum(f["module"] == i for f in self.frames),
-                "frames_symbolized": sum(f["module"] == i and is_named(f) for f in self.frames)}
-                            for i, m in enumerate(self.modules)],
-            "counters": len(self.counter_names),
+                "path": text(m["path"]), "build_id": m["build_id"].hex() or None,
+                "start": m["start"], "end": m["end"], "problem": text(m["problem"]) or None,
+                **count_frames(f for f in self.frames if f["module"] == number)}
+                            for number, m in enumerate(self.modules)],
+            "counters": len(self.counter_names), "label_sets": len(self.label_sets) - 1,
             "track_events": len(self.tracks), "track_types": len(self.types),
-            "spans": len(starts), "instants": kinds.count(INSTANT),
-            "counter_values": kinds.count(COUNTER), "label_sets": len(self.label_sets) - 1,
-            "file_bytes": len(self.data), "format_version": 2})
-        if info["snapshot_ns"]:
+            "spans": sum(e["kind"] == BEGIN for e in self.tracks),
+            "instants": kinds.count(INSTANT), "counter_values": kinds.count(COUNTER)})
+        facts.update(count_frames(self.frames))
+        if i["snapshot_ns"]:
             counts = [counts for part in self.parts for counts in part.node.values()]
             facts["samples"] = sum(c[0] for c in counts)
             facts["frees"] = sum(c[2] for c in counts)
@@ -966,8 +1013,26 @@ def ascending(steps, count):
         yield last
 
 
-def is_named(frame):
-    return frame["kind"] == CODE and any(l["function"] for l in frame["locations"])
+def add_up(events, live):
+    """What events add up to: for each node its counters; live bytes at the end, and at most."""
+    node, most = {}, 0
+    for e in events:
+        if e.heap() != 4:
+            freed = e.kind == "free"
+            counts = node.setdefault(e.alloc.node, [0] * 6)
+            temporary = freed and e.flags >> 1 & 1
+            for i in [2, 4] if temporary else [2] if freed else [0]:
+                counts[i] += 1
+                counts[i + 1] += e.alloc.size
+            live += -e.alloc.size if freed else e.alloc.size
+        most = max(most, live)
+    return dict(sorted(node.items())), live, most
+
+
+def count_frames(frames):
+    """How many, and how many of them have a name for the innermost function."""
+    named = [bool(f["locations"] and f["locations"][0]["function"]) for f in frames]
+    return {"frames": len(named), "frames_symbolized": sum(named)}
 
 
 def frame_names(frame, modules):
