@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Stored traces and spools of every version of the formats (tests/golden, made by
+tests/make_golden): mayfly says of each what it has always said, and a second reader, written from
+doc/FORMAT.md alone, agrees with the library on every trace."""
+import difflib
+import json
+import lzma
+import os
+
+import second_reader
+from second_reader import text
+from harness import Folder, MAYFLY, SOURCE, case, cases, check, main, program, read, run, same
+
+HERE = os.path.join(SOURCE, "tests")
+FILES = os.path.join(HERE, "golden")
+COMMANDS = (["info", "--json"], ["dump"], ["report", "--json"])
+RANDOM_TRACES = 12
+# What `mayfly info --json` works out from events; the rest is in the file.
+WORKED_OUT = {"absent", "allocated", "converted_from", "label_keys", "live_at_end", "peak",
+              "peak_time_ns", "stacks", "temporary"}
+
+
+def stored(*endings):
+    return sorted(name for name in os.listdir(FILES)
+                  if name.endswith(endings or (".mayfly", ".spool.xz")))
+
+
+def expected_path(name):
+    return os.path.join(FILES, name.replace(".xz", "") + ".txt.xz")
+
+
+def told(name):
+    """All that mayfly says of a stored file."""
+    said = ""
+    with Folder() as here:
+        plain = name.replace(".xz", "")
+        data = read(os.path.join(FILES, name))
+        with open(here / plain, "wb") as file:
+            file.write(lzma.decompress(data) if name.endswith(".xz") else data)
+        for command in COMMANDS:
+            done = run([MAYFLY, *command, plain], cwd=here.path)
+            said += "== mayfly %s: exit status %d\n%s%s" % (
+                " ".join(command), done.code, done.out.decode("utf-8", "backslashreplace"),
+                done.err.decode())
+    return said
+
+
+def compare_texts(got, expected, what):
+    if got == expected:
+        return
+    difference = list(difflib.unified_diff(expected.splitlines(), got.splitlines(), "stored", "now",
+                                           lineterm="", n=1))
+    check(False, "%s: %d lines of difference, the first of them:\n%s" % (
+        what, len(difference), "\n".join(difference[:40])))
+
+
+@case
+def every_version_is_there():
+    names = {name.split(".")[0] for name in stored()}
+    for prefix in ("v1-", "v2-first-", "v2-last-", ""):
+        for name in ("sampled", "exact", "killed", "killed-exact"):
+            check(prefix + name in names, "no", prefix + name)
+    same(sorted(name for name in os.listdir(FILES) if name.endswith(".txt.xz")),
+         sorted(os.path.basename(expected_path(name)) for name in stored()), "expectations")
+
+
+@cases(stored())
+def said_as_ever(name):
+    expected = lzma.decompress(read(expected_path(name))).decode()
+    compare_texts(told(name), expected, name)
+
+
+def readers_agree(path):
+    trace = second_reader.Trace(read(path))
+    done = run([MAYFLY, "dump", path])
+    compare_texts("".join(line + "\n" for line in trace.lines()),
+                  done.out.decode("utf-8", "surrogateescape"), path)
+    facts, info = trace.facts(), json.loads(run([MAYFLY, "info", "--json", path]).out)
+    for name in sorted(set(info) - WORKED_OUT):
+        if info[name] is not None or not info["absent"]:
+            same(facts[name], info[name], "%s of %s" % (name, path))
+    trace.check()
+    if trace.counter_names:
+        compare_counters(trace, path)
+    if trace.fragments:
+        compare_fragments(trace, path)
+
+
+def compare_counters(trace, path):
+    report = json.loads(run([MAYFLY, "report", "--rss", "--json", path]).out)
+    for counter in report["counters"]:
+        number = [text(name) for name, _ in trace.counter_names].index(counter["name"])
+        same(counter["unit"], text(trace.counter_names[number][1]), "unit of a counter")
+        same(list(zip(counter["time_ns"], counter["value"])), trace.points[number],
+             "%s in %s" % (counter["name"], path))
+
+
+def compare_fragments(trace, path):
+    report = json.loads(run([MAYFLY, "report", "--fragmentation", "--top", "0", "--json",
+                             path]).out)
+    for kind, name in enumerate(("peak", "end")):
+        # The end is the peak of a program that frees nothing, and is stored once.
+        mine, rows = trace.fragments.get(kind) or trace.fragments[1], report[name]["rows"]
+        for fact in set(report[name]) - {"rows"}:
+            same(mine[fact], report[name][fact], "%s of the %s in %s" % (fact, name, path))
+        for column, fact in ((1, "blocks"), (2, "bytes")):
+            same(sum(row[column] for row in mine["rows"]), sum(row[fact] for row in rows),
+                 "sum of %s of %s" % (fact, path))
+
+
+def is_refused(name):
+    return name.startswith("v1-")
+
+
+@cases([name for name in stored(".mayfly") if not is_refused(name)])
+def second_reader_agrees(name):
+    readers_agree(os.path.join(FILES, name))
+
+
+@cases([name for name in stored(".mayfly") if is_refused(name)])
+def second_reader_refuses(name):
+    try:
+        second_reader.Trace(read(os.path.join(FILES, name)))
+    except second_reader.Refused:
+        return
+    check(False, "was read")
+
+
+@case
+def second_reader_agrees_on_random_traces():
+    make = program("make_random")
+    with Folder() as here:
+        for seed in range(1, RANDOM_TRACES + 1):
+            path = here / ("%d.mayfly" % seed)
+            done = run([make, str(seed), path])
+            check(done.code == 0, done)
+            readers_agree(path)
+
+
+if __name__ == "__main__":
+    main()
