@@ -4,7 +4,8 @@
  * that holds it are left out, so it cannot be part of the program. Built with walk.c, cfi.c and
  * modules.c and the agent's options.
  */
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/unwind/modules.h"
 #include "agent/unwind/walk.h"
 

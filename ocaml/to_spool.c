@@ -20,7 +20,7 @@
 
 #include "agent/agent.h"
 #include "agent/events/calls.h"
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/events/labels.h"
 #include "agent/unwind/modules.h"
 #include "agent/ocaml/ocaml_blocks.h"

@@ -12,7 +12,8 @@
  * backtrace() went on. And the common prefix with the capture before must be what it says, no less
  * and no more.
  */
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/unwind/modules.h"
 #include "agent/unwind/walk.h"
 #include "format/spool_format.h"

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #include "agent/allocator.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/live.h"
 #include "agent/events/mappings.h"
 #include "agent/unwind/modules.h"
@@ -333,7 +334,7 @@ static void configure(void)
 /* The kernel keeps another clock when it has found the TSCs of the cores to disagree. */
 static bool choose_tsc(void)
 {
-	char name[8] = "";
+	char name[32] = "";
 
 	if (!cpu_ticks_are_invariant())
 		return false;
@@ -344,18 +345,20 @@ static bool choose_tsc(void)
 		return true;
 	long got = sys_read((int)fd, name, sizeof(name) - 1);
 	sys_close((int)fd);
-	return got < 3 || !memcmp(name, "tsc", 3);
+	return got < (long)sizeof(CPU_CLOCKSOURCE) - 1 ||
+	       !memcmp(name, CPU_CLOCKSOURCE, sizeof(CPU_CLOCKSOURCE) - 1);
 }
 
 static bool make_same_process(void)
 {
-	long p = sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = sys_mmap(NULL, CPU_PAGE_LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	if (sys_failed(p))
 		return false;
 	agent_same_process = (uint32_t *)p;
 	*agent_same_process = 1;
-	sys_madvise((void *)p, 4096, MADV_WIPEONFORK);
+	sys_madvise((void *)p, CPU_PAGE_LEAST, MADV_WIPEONFORK);
 	return true;
 }
 

@@ -7,9 +7,11 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/path.h"
 
 #define LONGEST_WAIT_NS	 1000000000ull
@@ -19,7 +21,6 @@
 #define SLOW_WAIT_NS	  10000000000ull
 #define MOST_MILLISECONDS 1000
 #define SLOW_NS		  2000000
-#define PAGE_BYTES	  4096u
 
 /* What glibc takes for one free block: they are in a cache at first, and then they are not. */
 #define NEAR_BLOCKS   32768
@@ -155,7 +156,7 @@ static uint64_t to_ticks(uint64_t ns, uint64_t now)
 	uint64_t passed = elapsed_ns();
 
 	if (!agent_use_tsc || !passed)
-		return agent_use_tsc ? 3 * ns : ns;
+		return agent_use_tsc ? CPU_TICKS_PER_NS * ns : ns;
 	return (uint64_t)((unsigned __int128)ns * (now - spool_header->start_ticks) / passed);
 }
 
@@ -296,8 +297,8 @@ static bool read_resident(uint64_t *resident, uint64_t *of_files)
 	at = read_number(at, &size);
 	at = read_number(at, resident);
 	read_number(at, of_files);
-	*resident *= PAGE_BYTES;
-	*of_files *= PAGE_BYTES;
+	*resident *= getauxval(AT_PAGESZ);
+	*of_files *= getauxval(AT_PAGESZ);
 	return *resident != 0;
 }
 

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/events/process.h"
 
 #define PRELOAD	     "LD_PRELOAD="

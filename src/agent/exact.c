@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "agent/allocator.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
 #include "agent/fields.h"
 #include "agent/events/labels.h"
 #include "agent/path.h"
@@ -247,13 +247,9 @@ void exact_deferred(const struct deferred_free *d)
 
 /* ---- the hooks ---- */
 
-#define CALLER(at)                                                                                 \
-	struct walk_start at;                                                                      \
-	cpu_caller(at.pc, at.sp, at.bp)
-
 HOT void *exact_malloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.malloc(size);
 
 	allocated(block, size, &at, 0);
@@ -262,7 +258,7 @@ HOT void *exact_malloc(size_t size)
 
 HOT void *exact_calloc(size_t count, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.calloc(count, size);
 
 	allocated(block, count * size, &at, 0);
@@ -271,7 +267,7 @@ HOT void *exact_calloc(size_t count, size_t size)
 
 void *exact_memalign(size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.memalign(alignment, size);
 
 	allocated(block, size, &at, 0);
@@ -280,7 +276,7 @@ void *exact_memalign(size_t alignment, size_t size)
 
 void *exact_aligned_alloc(size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.aligned_alloc(alignment, size);
 
 	allocated(block, size, &at, 0);
@@ -289,7 +285,7 @@ void *exact_aligned_alloc(size_t alignment, size_t size)
 
 int exact_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	int result = real.posix_memalign(out, alignment, size);
 
 	if (!result)
@@ -299,7 +295,7 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 
 void *exact_valloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.valloc(size);
 
 	allocated(block, size, &at, 0);
@@ -308,7 +304,7 @@ void *exact_valloc(size_t size)
 
 void *exact_pvalloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.pvalloc(size);
 
 	allocated(block, size, &at, 0);
@@ -401,7 +397,7 @@ static COLD void *nested_realloc(void *block, size_t size)
 
 HOT void *exact_realloc(void *block, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	bool released;
 	void *result;
 

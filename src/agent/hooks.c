@@ -21,7 +21,8 @@
 #include <sys/prctl.h>
 
 #include "agent/allocator.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/exact.h"
 #include "agent/events/labels.h"
 #include "agent/live.h"
@@ -377,7 +378,7 @@ static uint32_t budget_share(void)
 static uint64_t charge(uint64_t began, uint64_t since)
 {
 	uint64_t now = agent_ticks(), cost = now - began;
-	uint64_t most = agent_use_tsc ? 150000 : 50000; /* some 50 us */
+	uint64_t most = 50000 * (agent_use_tsc ? CPU_TICKS_PER_NS : 1); /* 50 us */
 
 	sampler_charge(&self.sampler, &self.budget, cost < most ? cost : most, since);
 	return now;
@@ -480,15 +481,11 @@ static void put_back(const struct live_block *b)
 	}
 }
 
-#define CALLER(at)                                                                                 \
-	struct walk_start at;                                                                      \
-	cpu_caller(at.pc, at.sp, at.bp)
-
 /* ---- slow paths: the caller's frame is the program's ---- */
 
 static COLD void *slow_malloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.malloc(size);
 
 	if (block)
@@ -498,7 +495,7 @@ static COLD void *slow_malloc(size_t size)
 
 static COLD void *slow_calloc(size_t count, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.calloc(count, size);
 
 	if (block)
@@ -508,7 +505,7 @@ static COLD void *slow_calloc(size_t count, size_t size)
 
 static COLD void *slow_memalign(size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.memalign(alignment, size);
 
 	if (block)
@@ -518,7 +515,7 @@ static COLD void *slow_memalign(size_t alignment, size_t size)
 
 static COLD void *slow_aligned_alloc(size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.aligned_alloc(alignment, size);
 
 	if (block)
@@ -528,7 +525,7 @@ static COLD void *slow_aligned_alloc(size_t alignment, size_t size)
 
 static COLD int slow_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	int result = real.posix_memalign(out, alignment, size);
 
 	if (!result && *out)
@@ -538,7 +535,7 @@ static COLD int slow_posix_memalign(void **out, size_t alignment, size_t size)
 
 static COLD void *slow_valloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.valloc(size);
 
 	if (block)
@@ -548,7 +545,7 @@ static COLD void *slow_valloc(size_t size)
 
 static COLD void *slow_pvalloc(size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	void *block = real.pvalloc(size);
 
 	if (block)
@@ -575,7 +572,7 @@ static COLD void slow_free(void *block)
  * both the block and its sample as they were. */
 static COLD void *slow_realloc(void *block, size_t size)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	struct live_block old;
 	bool was_live = block && live_maybe(block) && take_live(block, &old);
 	void *result = real.realloc(block, size);
@@ -718,7 +715,7 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 /* Code that goes away takes its frame rules with it. New code is found when it is first met. */
 EXPORT int dlclose(void *handle)
 {
-	CALLER(at);
+	WALK_CALLER(at);
 	bool on = atomic_load(&agent_state) == AGENT_ON;
 
 	if (on) {

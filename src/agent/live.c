@@ -22,7 +22,7 @@
 
 #include <sys/mman.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 
 #define TABLE_MIN 1024u
 
@@ -34,13 +34,6 @@ static struct agent_lock lock;
 static struct live_block *table;
 static size_t table_size, table_used;
 static _Atomic uint32_t changes; /* odd while the table is being changed */
-
-static void *map(size_t bytes)
-{
-	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return sys_failed(p) ? NULL : (void *)p;
-}
 
 static size_t home(uintptr_t block)
 {
@@ -71,7 +64,7 @@ static bool grow_filter(void)
 		mask = 2 * mask + 1;
 	if (mask <= old_mask || agent_sandboxed)
 		return false;
-	_Atomic uint64_t *bits = map((mask + 1) / 8);
+	_Atomic uint64_t *bits = sys_memory((mask + 1) / 8);
 	if (!bits)
 		return false;
 	for (size_t i = 0; i < table_size; i++) {
@@ -102,7 +95,7 @@ static bool grow_table(void)
 
 	if (agent_sandboxed)
 		return false;
-	struct live_block *larger = map(2 * old_size * sizeof(*larger));
+	struct live_block *larger = sys_memory(2 * old_size * sizeof(*larger));
 	if (!larger)
 		return false;
 	table = larger;
@@ -118,7 +111,7 @@ static bool grow_table(void)
 
 bool live_init(void)
 {
-	table = map(TABLE_MIN * sizeof(*table));
+	table = sys_memory(TABLE_MIN * sizeof(*table));
 	table_size = TABLE_MIN;
 	table_used = 0;
 	return table && grow_filter();

@@ -7,7 +7,7 @@
 #define MAYFLY_PATH_H
 
 #include "agent/agent.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
 #include "agent/spool.h"
 #include "agent/unwind/walk.h"
 

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/events/labels.h"
 #include "agent/unwind/modules.h"
 
@@ -898,11 +898,9 @@ struct writer *spool_acquire(void)
 	if (!w) {
 		if (agent_sandboxed)
 			return NULL;
-		long p = sys_mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_failed(p))
+		w = sys_memory(sizeof(*w));
+		if (!w)
 			return NULL;
-		w = (void *)p;
 		w->number = atomic_fetch_add(&writers, 1) + 1;
 	}
 	w->tid = self.tid;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/cpu/cpu.h"
 #include "agent/unwind/walk.h"
 
 struct writer {
@@ -92,9 +93,9 @@ bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, 
 		  uint32_t flags);
 void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
 
-/* About once a second a clock pair, so that ticks can be told in nanoseconds however the program
- * ends. A TSC makes 1 to 5 G ticks. */
-#define SPOOL_CLOCK_TICKS 3000000000u
+/* A clock pair about once a second, so that ticks can be converted to nanoseconds however the
+ * program ends. */
+#define SPOOL_CLOCK_TICKS (CPU_TICKS_PER_NS * 1000000000u)
 void spool_note_clock(struct writer *w);
 
 static inline void spool_check_clock(struct writer *w, uint64_t ticks)

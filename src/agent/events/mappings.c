@@ -19,11 +19,9 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/events/tracks.h"
-
-#define PAGE_BYTES 4096u
-#define USER_BYTES (1ull << (CPU_ADDRESS_BITS - 1)) /* a program's part of all addresses */
 
 /* ---- the real functions ---- */
 
@@ -237,7 +235,8 @@ static COLD int slow_munmap(void *address, size_t length)
 	WALK_CALLER(at);
 
 	/* Not what is bound to fail. */
-	if (wanted() && (uintptr_t)address % PAGE_BYTES == 0 && length <= USER_BYTES) {
+	if (wanted() && (uintptr_t)address % CPU_PAGE_LEAST == 0 &&
+	    length <= 1ull << CPU_USER_BITS) {
 		uint64_t values[] = {(uintptr_t)address, length};
 
 		tracks_add(SPOOL_INSTANT, &unmapped, values, &at);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 
 #define CHUNK_BYTES 65536u
 
@@ -28,16 +28,12 @@ uint32_t names_length(const char *text)
 /* The chunk behind a full one: ours, or that of a thread that was faster. */
 static bool next_chunk(struct chunk *full)
 {
-	long p;
+	struct chunk *chunk = agent_sandboxed ? NULL : sys_memory(sizeof(*chunk));
 
-	if (agent_sandboxed)
+	if (!chunk)
 		return false;
-	p = sys_mmap(NULL, sizeof(struct chunk), PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_failed(p))
-		return false;
-	if (!atomic_compare_exchange_strong(&current, &full, (struct chunk *)p))
-		sys_munmap((void *)p, sizeof(struct chunk));
+	if (!atomic_compare_exchange_strong(&current, &full, chunk))
+		sys_munmap(chunk, sizeof(*chunk));
 	return true;
 }
 

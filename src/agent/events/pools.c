@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "agent/agent.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
 #include "agent/exact.h"
 #include "agent/events/labels.h"
 #include "agent/live.h"
@@ -45,10 +45,9 @@ static uint32_t label_of(const struct mayfly_pool *pool)
 
 static COLD void slow_alloc(const struct mayfly_pool *pool, const void *block, size_t size)
 {
-	struct walk_start at;
+	WALK_CALLER(at);
 	int error = errno;
 
-	cpu_caller(at.pc, at.sp, at.bp);
 	if (agent_exact)
 		exact_pool_alloc(key_of(pool, block), size, &at, label_of(pool));
 	else

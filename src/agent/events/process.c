@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/spool.h"
 #include "agent/events/tracks.h"
 
@@ -86,7 +87,7 @@ static const char *copy_text(char *text, const char *from)
 	while (n < SPOOL_TEXT_BYTES) {
 		uintptr_t at = (uintptr_t)from + n;
 
-		if ((n == 0 || at % 4096 == 0) && !sys_readable(at & ~(uintptr_t)7))
+		if ((n == 0 || at % CPU_PAGE_LEAST == 0) && !sys_readable(at & ~(uintptr_t)7))
 			break;
 		if (!(text[n] = from[n]))
 			return text;
@@ -236,7 +237,7 @@ void process_exec_fd(int fd, const struct walk_start *at)
 	for (; scale; scale /= 10)
 		link[n++] = (char)('0' + fd / scale % 10);
 	link[n] = 0;
-	long got = sys_readlinkat(-100, link, text, SPOOL_TEXT_BYTES);
+	long got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
 
 	text[sys_failed(got) ? 0 : got] = 0;
 	uint64_t values[] = {(uintptr_t)text};

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "agent/events/calls.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
 #include "agent/fields.h"
 #include "agent/events/names.h"
 #include "agent/path.h"

@@ -5,6 +5,8 @@
  */
 #include "agent/ocaml/memprof.h"
 
+#include "agent/cpu/cpu.h"
+
 #define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
 #define TAG_CLOSURE	   247u
 #define TAG_DOUBLE	   253u
@@ -65,14 +67,11 @@ static value allocated(value allocation, bool major)
 	return memprof_allocated(&block, &kept) ? keep(kept) : NONE;
 }
 
-/* OCaml passes the argument in rax. The stack is aligned as C wants it; what OCaml needs to find
- * again (r14, r15) C functions keep; the result is expected where C puts it. */
+/* What OCaml calls, and the C function that it leads to. */
 #define THUNK(name, function)                                                                      \
 	void name(void);                                                                           \
 	value function(value);                                                                     \
-	__asm__(".pushsection .text\n\t.p2align 4\n\t.hidden " #name "\n\t.globl " #name           \
-		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tjmp " #function   \
-		"\n\t.size " #name ", . - " #name "\n\t.popsection")
+	CPU_OCAML_THUNK(name, function)
 #define HIDDEN __attribute__((visibility("hidden"), used))
 
 THUNK(memprof_enter_minor, memprof_called_minor);

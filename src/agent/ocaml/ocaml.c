@@ -25,12 +25,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/ocaml/memprof.h"
 #include "agent/ocaml/ocaml_blocks.h"
 #include "agent/ocaml/ocaml_gc.h"
@@ -188,34 +190,32 @@ EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
 
 /* ---- the program's own use of Memprof ---- */
 
-#define JUMP_BYTES 14u /* jmp *0(%rip), and where to */
-
 struct patch {
 	uint8_t *at;
-	uint8_t original[JUMP_BYTES];
+	uint8_t original[CPU_JUMP_BYTES];
 };
 static struct patch patch_start, patch_stop;
 
 static bool write_code(uint8_t *at, const uint8_t *bytes)
 {
-	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095;
-	size_t length = (uintptr_t)at + JUMP_BYTES - page;
+	uintptr_t page = (uintptr_t)at & -getauxval(AT_PAGESZ);
+	size_t length = (uintptr_t)at + CPU_JUMP_BYTES - page;
 
 	/* Other threads may be running what else is in the page. */
 	if (sys_failed(sys_mprotect((void *)page, length, PROT_READ | PROT_WRITE | PROT_EXEC)))
 		return false;
-	memcpy(at, bytes, JUMP_BYTES);
+	memcpy(at, bytes, CPU_JUMP_BYTES);
 	sys_mprotect((void *)page, length, PROT_READ | PROT_EXEC);
 	return true;
 }
 
 static bool redirect(struct patch *p, void *function, void *to)
 {
-	uint8_t jump[JUMP_BYTES] = {0xff, 0x25, 0, 0, 0, 0};
+	uint8_t jump[CPU_JUMP_BYTES];
 
 	p->at = function;
-	memcpy(p->original, function, JUMP_BYTES);
-	memcpy(jump + 6, &to, sizeof(to));
+	memcpy(p->original, function, CPU_JUMP_BYTES);
+	cpu_put_jump(jump, to);
 	return write_code(p->at, jump);
 }
 

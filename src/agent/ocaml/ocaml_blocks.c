@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/unwind/modules.h"
 
 struct ocaml_blocks ocaml_blocks = {
@@ -61,15 +61,11 @@ static bool grow_known(void)
 {
 	uint64_t *old = known;
 	size_t old_size = known_size, size = old_size ? 2 * old_size : 4096;
-	long p;
+	uint64_t *larger = agent_sandboxed ? NULL : sys_memory(size * sizeof(*known));
 
-	if (agent_sandboxed)
+	if (!larger)
 		return false;
-	p = sys_mmap(NULL, size * sizeof(*known), PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_failed(p))
-		return false;
-	known = (uint64_t *)p;
+	known = larger;
 	known_size = size;
 	for (size_t i = 0; i < old_size; i++)
 		if (old[i])

@@ -12,7 +12,7 @@
  */
 #include "agent/unwind/cfi.h"
 
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
 
 #include <string.h>
 

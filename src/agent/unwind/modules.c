@@ -16,7 +16,8 @@
  */
 #include "agent/unwind/modules.h"
 
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -32,7 +33,7 @@
 #define ARENA_BYTES   (1u << 20)
 #define BUILD_ID_MAX  64
 #define PATH_BYTES    4096
-#define FIRST_PAGE    4096u
+#define FIRST_PAGE    CPU_PAGE_LEAST
 #define NOTE_MAX      65536u
 #define PATH_ROUNDING 64u
 

@@ -34,7 +34,8 @@
 #include "agent/unwind/walk.h"
 
 #include "agent/unwind/cfi.h"
-#include "agent/cpu.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 #include "agent/unwind/modules.h"
 #include "format/spool_format.h"
 
@@ -48,7 +49,6 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define PAGE		  4096ul
 #define MAIN_STACK_LEAST  (120ul << 20) /* the kernel keeps 128 MiB free below the main stack */
 #define MAIN_STACK_MOST	  (64ul << 30)
 #define THREAD_STACK_MOST (64ul << 20)
@@ -120,13 +120,6 @@ struct pass {
 	bool truncated, zero_root; /* how it ended */
 };
 
-static void *map_memory(size_t bytes)
-{
-	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return sys_failed(p) ? NULL : (void *)p;
-}
-
 static size_t table_bytes(uint64_t slots)
 {
 	return sizeof(struct table) + slots * sizeof(uint64_t);
@@ -134,7 +127,7 @@ static size_t table_bytes(uint64_t slots)
 
 static struct table *new_table(uint64_t slots)
 {
-	struct table *t = map_memory(table_bytes(slots));
+	struct table *t = sys_memory(table_bytes(slots));
 
 	if (t)
 		t->mask = slots - 1;
@@ -199,7 +192,8 @@ static void remove_entry(struct table *t, uint64_t entry)
 /* All but the first page, which has the mask that readers need. */
 static void give_back(struct table *t)
 {
-	sys_madvise((char *)t + PAGE, table_bytes(t->mask + 1) - PAGE, MADV_DONTNEED);
+	sys_madvise((char *)t + CPU_PAGE_LEAST, table_bytes(t->mask + 1) - CPU_PAGE_LEAST,
+		    MADV_DONTNEED);
 }
 
 /* The old table stays mapped, for readers still in it, but gives its pages back: there they find
@@ -335,7 +329,7 @@ static uint64_t encode(uintptr_t pc, const struct cfi_rule *rule)
 		return coded(pc, CODE_WIDE);
 	if (rule->cfa_is_expression || rule->cfa_offset % 8 != 0 || rule->cfa_offset < 8 ||
 	    rule->cfa_offset > OFFSET_MOST || rule->ra.how != CFI_AT_OFFSET ||
-	    rule->ra.offset != -8)
+	    rule->ra.offset != -(int64_t)CPU_RETURN_AT)
 		return coded(pc, CODE_WIDE);
 	return (uint64_t)rule->cfa_offset / 8 << OFFSET_SHIFT | (rule->cfa_from_bp ? USES_BP : 0) |
 	       slot << RULE_SHIFT | pc;
@@ -343,7 +337,7 @@ static uint64_t encode(uintptr_t pc, const struct cfi_rule *rule)
 
 static bool find_object(uintptr_t pc, struct dl_find_object *found)
 {
-	return pc != 0 && pc >> 47 == 0 && _dl_find_object((void *)(pc - 1), found) == 0;
+	return pc != 0 && pc >> CPU_USER_BITS == 0 && _dl_find_object((void *)(pc - 1), found) == 0;
 }
 
 /* Is that what the instructions at pc are? */
@@ -383,7 +377,7 @@ static __attribute__((noinline)) uint64_t look_up(uintptr_t pc)
 	uint64_t entry;
 	uint32_t born;
 
-	if (pc >> 47 != 0)
+	if (pc >> CPU_USER_BITS != 0)
 		return (uint64_t)CODE_UNKNOWN << OFFSET_SHIFT;
 	entry = find_entry(atomic_load_explicit(&table, memory_order_acquire), pc);
 	if (entry != 0)
@@ -426,11 +420,11 @@ static bool on_thread_stack(struct walk *w, uintptr_t sp)
 	if (w->stack_high != top) {
 		if (!can_read(top & -8ul))
 			return false;
-		w->stack_low = top & -PAGE;
+		w->stack_low = top & -CPU_PAGE_LEAST;
 		w->stack_high = top;
 	}
 	while (w->stack_low > sp - PROBE_AHEAD && can_read(w->stack_low - 8))
-		w->stack_low -= PAGE;
+		w->stack_low -= CPU_PAGE_LEAST;
 	return w->stack_low <= sp;
 }
 
@@ -440,7 +434,7 @@ static __attribute__((noinline)) bool enter_stack(struct pass *p)
 	struct walk *w = p->w;
 
 	p->native = false;
-	if (p->sp % 8 != 0 || p->sp > UINTPTR_MAX - PAGE)
+	if (p->sp % 8 != 0 || p->sp > UINTPTR_MAX - CPU_PAGE_LEAST)
 		return false;
 	if (on_main_stack(p->sp)) {
 		p->native = true;
@@ -453,7 +447,7 @@ static __attribute__((noinline)) bool enter_stack(struct pass *p)
 		p->native = true;
 		p->high = w->stack_high & -8ul;
 	} else if (can_read(p->sp)) {
-		p->high = (p->sp & -PAGE) + PAGE;
+		p->high = (p->sp & -CPU_PAGE_LEAST) + CPU_PAGE_LEAST;
 	} else {
 		return false;
 	}
@@ -468,7 +462,7 @@ static __attribute__((noinline)) bool extend_stack(struct pass *p, uintptr_t sp,
 	while (p->high < cfa) {
 		if (!can_read(p->high))
 			return false;
-		p->high += PAGE;
+		p->high += CPU_PAGE_LEAST;
 	}
 	return true;
 }
@@ -596,7 +590,7 @@ static bool step_wide(struct pass *p)
 	if (!recover(p, &rule->ra, cfa, &ra, &ra_slot) ||
 	    !recover(p, &rule->bp, cfa, &bp, &bp_slot))
 		return false;
-	plain = !moved && !rule->cfa_is_expression && ra_slot == cfa - 8 &&
+	plain = !moved && !rule->cfa_is_expression && ra_slot == cfa - CPU_RETURN_AT &&
 		(rule->bp.how == CFI_SAME ||
 		 (rule->bp.how == CFI_AT_OFFSET && bp_slot >= inner_sp && bp_slot < cfa));
 	/* The CFA's base is marked for plain rules by the caller; mark all others. */
@@ -742,7 +736,7 @@ static inline bool run(struct pass *p)
 		/* In an epilogue the slot may already be popped. */
 		if (UNLIKELY(slot < sp) && !can_read(slot))
 			goto cut;
-		pc = *(const uintptr_t *)(cfa - 8);
+		pc = *(const uintptr_t *)(cfa - CPU_RETURN_AT);
 		/* Restores bp if it was saved. A branch would often be mispredicted. */
 		saved = 0 - (uintptr_t)((entry >> RULE_SHIFT & SLOT_MASK) != 0);
 		CPU_KEEP(saved);
@@ -780,7 +774,7 @@ static inline uint32_t verify(const struct walk *w, uintptr_t sp)
 	uint32_t n = w->reusable;
 
 	/* Only what lies above the stack pointer is sure to be mapped, and alive. */
-	while (n && (f[n - 1].cfa - 8 < sp || ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
+	while (n && (f[n - 1].cfa - CPU_RETURN_AT < sp || ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
 		n--;
 	if (n == 0)
 		return 0;
@@ -812,7 +806,7 @@ static bool skip_own(struct pass *p)
 		slot = base - 8 - (entry >> RULE_SHIFT & SLOT_MASK) * 8;
 		if (slot < p->sp)
 			return false;
-		p->pc = *(const uintptr_t *)(base - 8);
+		p->pc = *(const uintptr_t *)(base - CPU_RETURN_AT);
 		p->sp = base;
 		p->bp_slot = 0;
 		if (slot != base - 8) {
@@ -866,7 +860,7 @@ static inline void put_words(struct walk *w, uint32_t i)
 	const struct walk_frame *f = &w->frames[i];
 	uint32_t k = i ? w->words_end[i - 1] : 0;
 
-	k = put_word(w, k, i, f->cfa - 8, f->address);
+	k = put_word(w, k, i, f->cfa - CPU_RETURN_AT, f->address);
 	if (f->bp_slot > 7)
 		k = put_word(w, k, i, f->bp_slot & -8ul, f->bp);
 	w->words_end[i] = (uint16_t)k;
@@ -1075,7 +1069,7 @@ bool walk_init(void)
 	main_stack_limit = limit < MAIN_STACK_LEAST  ? MAIN_STACK_LEAST
 			   : limit > MAIN_STACK_MOST ? MAIN_STACK_MOST
 						     : limit;
-	wide = map_memory(sizeof(*wide));
+	wide = sys_memory(sizeof(*wide));
 	if (!wide)
 		return false;
 	modules_init();

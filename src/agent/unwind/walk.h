@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/cpu/cpu.h"
+
 /* What is kept of a stack: all frames up to WALK_KEEP; of deeper ones the WALK_ROOT root-most and
  * the rest leaf-most, with one SPOOL_MARK_ELIDED mark between them. */
 #define WALK_KEEP 2047u
@@ -61,7 +63,7 @@ struct walk {
 	struct walk_word words[2 * WALK_KEEP + 2];
 };
 
-/* In a hook: `at` is the state in its caller. With cpu.h. */
+/* In a hook: `at` is the state in its caller. */
 #define WALK_CALLER(at)                                                                            \
 	struct walk_start at;                                                                      \
 	cpu_caller(at.pc, at.sp, at.bp)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that the agent needs to know of the CPU. A port is one header, cpu_NAME.h, that provides what
+ * is listed here; system calls by their names are in sys.h, on top of it. Integers are little
+ * endian and pointers have 64 bits, as in the spool's format.
+ *
+ * System calls: the kernel's result, or -errno.
+ *	sys_call3, sys_call4, sys_call6(number, arguments...)
+ *
+ * Registers:
+ *	cpu_thread_pointer()	the address of glibc's control block of the thread, where a
+ *				thread's stack ends
+ *	cpu_caller(pc, sp, bp)	the state in the caller of the function that this is inlined
+ *				into, right after that function returns
+ *	cpu_here(pc, sp, bp)	the state right here: a walk from here goes through the frames of
+ *				this library first
+ *	CPU_KEEP(value)		makes the compiler hold the value in a register, so that what
+ *				follows cannot become a branch on how it was computed
+ *	cpu_subtract_reaches(left, size)
+ *				subtracts; true when *left reaches 0 or less: *left is then
+ *				meaningless
+ *	cpu_relax()		in a loop that waits for another thread
+ *
+ * Hooks that leave no frame of ours:
+ *	CPU_JUMP_HOOK(name, real, first)
+ *				exports the function `name`: calls `first`, then jumps to *real.
+ *				For functions that look at their caller (dlopen: whose RUNPATH) or
+ *				return twice on one stack (vfork)
+ *	cpu_jump_caller(return_address, pc, sp, bp)
+ *				in `first`, which has no arguments on the stack: the state in the
+ *				caller of the hook
+ *	CPU_SYSCALL_HOOK	exports syscall(): jumps to *cpu_real_syscall with registers and
+ *				stack as they came (a child of clone or vfork returns through
+ *				them). Before SYS_seccomp, and while cpu_real_syscall is NULL, it
+ *				calls hook_syscall_first(number, first argument)
+ *
+ * Time:
+ *	cpu_ticks()		a counter
+ *	cpu_ticks_in_order()	the same, read after all earlier loads are done: if one of them
+ *				has seen another thread's store, that store came first
+ *	cpu_ticks_are_invariant() whether it runs at one rate on all cores, in all sleep states
+ *	CPU_CLOCKSOURCE		what the kernel calls the counter when it uses it as its clock
+ *	CPU_TICKS_PER_NS	roughly, for limits
+ *
+ * Frames:
+ *	CPU_DWARF_BP, _SP, _PC	DWARF numbers of the registers that a walk follows
+ *	CPU_RETURN_AT		the return address of a frame lies at its CFA minus this
+ *	CPU_UCONTEXT_BP, _SP, _PC
+ *				where the kernel's signal frame has the interrupted registers,
+ *				from the stack pointer with which the handler has returned
+ *	CPU_SIGRETURN_CODE	the code that a signal handler returns to, CPU_CODE_BYTES long
+ *	CPU_CONTEXT_CODE	the code that the first function of a makecontext() returns to
+ *
+ * Addresses:
+ *	CPU_ADDRESS_BITS	a return address fits into this number of bits
+ *	CPU_USER_BITS		addresses of programs are below 1 << this
+ *	CPU_PAGE_LEAST		the smallest page that the kernel may use. Enough to step through
+ *				memory without skipping a page; where the size itself matters, use
+ *				getauxval(AT_PAGESZ)
+ *
+ * Code:
+ *	CPU_JUMP_BYTES, cpu_put_jump(code, to)
+ *				a jump to any address, which changes no register that a function's
+ *				arguments are in
+ *	CPU_OCAML_THUNK(name, function)
+ *				a hidden function `name` that OCaml code calls with one argument:
+ *				goes on as the C function
+ *
+ * Besides the agent, these depend on the CPU: include/mayfly/mayfly.h (how a program finds the
+ * agent's table), src/record/program.c and recorder.c, ocaml/build-stubs.
+ */
+#ifndef MAYFLY_CPU_H
+#define MAYFLY_CPU_H
+
+#if defined(__x86_64__)
+#include "agent/cpu/cpu_x86_64.h"
+#else
+#error "this CPU has no header yet: see the list above"
+#endif
+
+#endif
