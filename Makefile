@@ -43,7 +43,8 @@ bench:
 install:
 	@scripts/setup --check build
 	@$(MESON) setup $(if $(wildcard $(BUILD_INSTALL)/build.ninja),--reconfigure) \
-		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Dtests=false -Dbench=false $(BUILD_INSTALL)
+		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Db_ndebug=true -Dtests=false -Dbench=false \
+		$(BUILD_INSTALL)
 	@$(NINJA) -C $(BUILD_INSTALL)
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
 	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"

@@ -20,6 +20,7 @@
  */
 #include "agent/live.h"
 
+#include <assert.h>
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
@@ -64,6 +65,7 @@ static bool grow_filter(void)
 		mask = 2 * mask + 1;
 	if (mask <= old_mask || agent_sandboxed)
 		return false;
+	assert(!(mask & (mask + 1)));
 	_Atomic uint64_t *bits = sys_memory((mask + 1) / 8);
 	if (!bits)
 		return false;
@@ -83,6 +85,7 @@ static void put(const struct live_block *added)
 {
 	size_t i = home(added->block);
 
+	assert(added->block && table_used < table_size);
 	while (table[i].block)
 		i = (i + 1) & (table_size - 1);
 	table[i] = *added;
@@ -149,6 +152,7 @@ static void take_out(size_t i)
 	uint64_t bit = live_hash(table[i].block) & filter_mask();
 	size_t hole = i;
 
+	assert(table_used && table[i].block);
 	if (!bit_is_shared(table[i].block, bit))
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed), bit,
 			   false);
@@ -175,6 +179,7 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	if (!agent_lock(&lock))
 		return false;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+	assert(atomic_load(&changes) & 1);
 	size_t i = find(added->block);
 	if (i != SIZE_MAX) {
 		*stale = table[i];
@@ -234,6 +239,7 @@ bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed
 		return false;
 	size_t i = find(block);
 	if (i != SIZE_MAX && table[i].id < before_id) {
+		assert(table[i].block == block);
 		*removed = table[i];
 		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 		take_out(i);

@@ -27,6 +27,7 @@
  */
 #include "agent/sampler.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 /* xoshiro256** of Blackman and Vigna, seeded as they advise with splitmix64. */
@@ -65,6 +66,7 @@ static void seed_random(struct sampler *s, uint64_t seed)
 /* Uniform in [0, S): S is a power of two, so the top bits are free of bias. */
 static uint64_t draw_point(struct sampler *s)
 {
+	assert(s->step_log2 && s->step_log2 < 64);
 	return draw(s) >> (64 - s->step_log2);
 }
 
@@ -88,6 +90,7 @@ static bool take_turn(struct sampler *s, uint8_t *turn)
 	uint32_t last = (1u << (s->interval_log2 - s->step_log2)) - 1;
 	uint32_t seen = *turn >> 4, taken = *turn & 15;
 
+	assert(last < 1u << SAMPLER_GROUP_LOG2 && seen <= last);
 	if (seen == 0 && last > 0)
 		taken = (uint32_t)(draw(s) >> 60) & last;
 	*turn = (uint8_t)(((seen + 1) & last) << 4 | taken);
@@ -137,6 +140,7 @@ static uint64_t draw_exponential(struct sampler *s)
 	double u = ((double)(draw(s) >> 11) + 0.5) * 0x1p-53;
 	double way = -natural_log(u) * (double)(1ull << s->interval_log2);
 
+	assert(way >= 0);
 	return (uint64_t)way + 1;
 }
 
@@ -150,6 +154,7 @@ static void hand_out(struct sampler *s, uint64_t position, uint64_t way)
 	s->left = way < most ? way : most;
 	s->carried = way - s->left;
 	s->handed = position + s->left;
+	assert(s->left <= 1ull << s->interval_log2 && s->left + s->carried == way);
 }
 
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
@@ -207,6 +212,7 @@ static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t calle
 	int32_t hits = 0;
 
 	/* Now `size` is what remains of the block behind the end of left. */
+	assert(size >= s->left);
 	size -= s->left;
 	for (;;) {
 		if (s->carried == 0) {
@@ -222,6 +228,7 @@ static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t calle
 		size -= s->left;
 	}
 	s->left -= size;
+	assert(s->left); /* the point is still to come */
 	return hits > 0 ? hits : SAMPLER_SKIP;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "cli/decode_threads.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,6 +38,7 @@ static struct task *take_first(struct decode_threads *h)
 {
 	struct task *t = h->first;
 
+	assert(t && t->state == WAITING);
 	h->first = t->next;
 	if (!h->first)
 		h->last = NULL;
@@ -107,8 +109,10 @@ static void take_out(struct decode_threads *h, struct task *task)
 {
 	struct task *before = NULL;
 
-	for (struct task *t = h->first; t != task; t = t->next)
+	for (struct task *t = h->first; t != task; t = t->next) {
+		assert(t);
 		before = t;
+	}
 	if (before)
 		before->next = task->next;
 	else
@@ -170,6 +174,7 @@ void decode_threads_free(struct decode_threads *h)
 	if (!h)
 		return;
 	pthread_mutex_lock(&h->lock);
+	assert(!h->first); /* the trace is closed */
 	h->ending = true;
 	pthread_cond_broadcast(&h->work);
 	pthread_mutex_unlock(&h->lock);

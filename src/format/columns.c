@@ -13,6 +13,7 @@
 
 #include <mayfly/trace.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,7 @@ static void code_varints(struct column_writer *w, struct bytes *b, const uint64_
 		for (size_t i = 0; i < count; i++)
 			to += varint_store(to, value[i]);
 	}
+	assert((size_t)(to - w->stream.at) <= 10 * count);
 	put_stream(w, b, w->stream.at, (size_t)(to - w->stream.at));
 }
 
@@ -163,6 +165,7 @@ static void code_planes(struct column_writer *w, struct bytes *b, const uint64_t
 
 	while (width < PLANES_MOST && all >> (8 * width))
 		width++;
+	assert(width == PLANES_MOST || !(all >> (8 * width)));
 	begin_stream(&w->stream);
 	plane = bytes_extend(&w->stream, count);
 	bytes_put_fixed(b, width, 1);
@@ -224,6 +227,7 @@ static void code_buckets(struct column_writer *w, struct bytes *b, const uint64_
 	}
 	if (rest.count)
 		*rest.at++ = (uint8_t)rest.pending;
+	assert((size_t)(rest.at - w->stream_2.at) <= 8 * count);
 	bytes_put_fixed(b, mantissa, 1);
 	put_stream(w, b, class, count);
 	put_stream(w, b, w->stream_2.at, (size_t)(rest.at - w->stream_2.at));
@@ -273,6 +277,7 @@ static void code_runs(struct column_writer *w, struct bytes *b, const uint64_t *
 		length[run++] = i - begin - 1;
 		begin = i;
 	}
+	assert(begin == count && run <= count); /* each value is in a run */
 	bytes_put_u(b, run);
 	put_numbers(w, b, of, run, RUN_VALUES);
 	put_numbers(w, b, length, run, RUN_LENGTHS);
@@ -320,6 +325,7 @@ static void code_split(struct column_writer *w, struct bytes *b, const uint64_t 
 	uint8_t *small;
 	size_t larges = 0;
 
+	assert(limit && limit <= UINT8_MAX);
 	begin_stream(&w->stream);
 	small = bytes_extend(&w->stream, count);
 	if (!large || !small) {
@@ -400,6 +406,7 @@ static unsigned rule_out(struct column_writer *w, struct choice *c, unsigned pos
 {
 	size_t price[WAYS], least = SIZE_MAX;
 
+	assert(count >= FIRST_LOOK);
 	value += (count - FIRST_LOOK) / 2;
 	for (size_t i = 0; i < WAYS; i++) {
 		if (!(possible >> i & 1))
@@ -609,6 +616,7 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 {
 	size_t values = 0, packed;
 
+	assert(!w->plain && !w->quickly && !w->choosing);
 	w->type = type;
 	memset(w->written, 0, sizeof(w->written));
 	for (size_t i = 0; i < columns; i++)
@@ -636,6 +644,7 @@ size_t columns_size(struct column_writer *w, const struct column *column, size_t
 {
 	struct bytes *b = &w->by_stream;
 
+	assert(!w->plain && !w->quickly && !w->choosing);
 	begin_stream(b);
 	w->type = way;
 	w->quickly = true;
@@ -1035,6 +1044,7 @@ const uint64_t *chunk_numbers(struct chunk_reader *r, unsigned id, size_t count)
 	bool present = r->column[id].present;
 	uint64_t *value = take(r, count, sizeof(*value), !present);
 
+	assert(id < COLUMNS_MOST);
 	if (value && present)
 		read_wide(r, r->column[id].coding, &r->column[id].in, value, count, false);
 	return r->error ? NULL : value;
@@ -1062,6 +1072,7 @@ const uint8_t *chunk_numbers8(struct chunk_reader *r, unsigned id, size_t count)
 
 const uint8_t *chunk_bytes(struct chunk_reader *r, unsigned id, size_t *size)
 {
+	assert(id < COLUMNS_MOST);
 	*size = 0;
 	if (r->error)
 		return NULL;

@@ -2,6 +2,7 @@
 /* numbering.c: growing arrays, numbers for keys, ranks in sets. */
 #include "format/numbering.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_byte
 		return false;
 	memcpy(array, &grown, sizeof(grown));
 	*capacity = wanted;
+	assert(count < *capacity);
 	return true;
 }
 
@@ -52,6 +54,7 @@ static void place_slot(struct numbering *n, uint32_t number)
 {
 	size_t i = key_hash(&n->key[number]) & (n->slots - 1);
 
+	assert(number < n->count && n->count < n->slots);
 	while (n->slot[i])
 		i = (i + 1) & (n->slots - 1);
 	n->slot[i] = number + 1;
@@ -79,6 +82,7 @@ uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 	*is_new = false;
 	if (n->count * 2 >= n->slots && !grow_slots(n))
 		return NUMBERING_NONE;
+	assert(n->count < n->slots); /* so that each search ends */
 	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {
 		if (key_equal(&n->key[n->slot[i] - 1], &key))
 			return n->slot[i] - 1;
@@ -87,6 +91,7 @@ uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 	    !array_reserve(&n->key, &n->capacity, n->count, sizeof(*n->key)))
 		return NUMBERING_NONE;
 	n->key[n->count] = key;
+	assert(!n->slot[i]);
 	n->slot[i] = (uint32_t)++n->count;
 	*is_new = true;
 	return (uint32_t)n->count - 1;

@@ -3,6 +3,7 @@
 #ifndef MAYFLY_NUMBERING_H
 #define MAYFLY_NUMBERING_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ void rank_set_free(struct rank_set *r);
 
 static inline void rank_set_add(struct rank_set *r, size_t number)
 {
+	assert(number / 64 < r->words);
 	r->bits[number / 64] |= (uint64_t)1 << number % 64;
 }
 

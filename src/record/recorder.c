@@ -2,6 +2,7 @@
 /* The recorder of one spool: see recorder.h. */
 #include "record/recorder.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -216,6 +217,7 @@ static void give_back_waiting(struct recorder *r)
 {
 	for (size_t i = 0; i < r->waits; i++)
 		give_back(r, r->waiting[i]);
+	assert(r->waits <= r->wait_room);
 	r->waits = 0;
 }
 
@@ -240,6 +242,7 @@ static void packet_done(void *context, uint64_t index)
 {
 	struct recorder *r = context;
 
+	assert(r->part && r->watch.header);
 	if (r->part->used && !r->part->error)
 		part_flush(r->part);
 	if (!r->part->used) {
@@ -332,6 +335,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 {
 	int error;
 
+	assert(r->state == RECORDER_IDLE && !r->part && !r->stream && r->watch.header);
 	r->part = calloc(1, sizeof(*r->part));
 	if (!r->part) {
 		r->error = MAYFLY_E_MEMORY;
@@ -479,6 +483,7 @@ static int take_thinned(struct recorder *r, struct thinned *t)
 	char *path = strdup(r->part_path);
 	struct part *part = r->part;
 
+	assert(t->part && t->writer && t->map && part != t->part);
 	if (!path)
 		return MAYFLY_E_MEMORY;
 	if (rename(t->part->path, r->part_path)) {
@@ -652,6 +657,7 @@ bool recorder_round(struct recorder *r)
 
 	if (r->state != RECORDER_READING || !can_write(r))
 		return false;
+	assert(r->part && r->stream && r->writer && r->tables);
 	recorder_clock(r->watch.header, &ticks, &mono_ns);
 	error = hand_threads(r);
 	if (!error)
@@ -822,7 +828,10 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 
 int recorder_become(struct recorder *r, const char *trace)
 {
-	int error = part_become(r->part, trace);
+	int error;
+
+	assert(r->state == RECORDER_FINISHED && r->part);
+	error = part_become(r->part, trace);
 
 	r->trace_bytes = r->part->written;
 	if (!error)

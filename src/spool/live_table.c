@@ -2,6 +2,7 @@
 /* The blocks that are live: see live_table.h. */
 #include "spool/live_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ static bool renew_regions(struct live_table *t)
 		e.region = (uint32_t)fresh.regions;
 		enter(&fresh, e);
 	}
+	assert(fresh.regions == full && full < fresh.region_size);
 	free(t->entry);
 	free(t->region);
 	*t = fresh;
@@ -79,6 +81,7 @@ static struct live_region *make_region(struct live_table *t, uint64_t number)
 		return region;
 	if (t->regions == t->region_size && !renew_regions(t))
 		return NULL;
+	assert(t->regions < t->region_size);
 	region = &t->region[t->regions++];
 	memset(region, 0, sizeof(*region));
 	enter(t, (struct live_entry){number, (uint32_t)t->regions});
@@ -92,6 +95,7 @@ static uint32_t make_leaf(struct live_table *t)
 {
 	uint32_t leaf = t->free_leaf;
 
+	assert(leaf <= t->leaves);
 	if (leaf) {
 		t->free_leaf = t->leaf[leaf - 1].slot[0];
 		t->leaf[leaf - 1].slot[0] = 0;
@@ -107,6 +111,7 @@ static void drop_leaf(struct live_table *t, struct live_region *region, size_t n
 {
 	uint32_t leaf = region->leaf[number];
 
+	assert(leaf && leaf <= t->leaves && region->leaves);
 	t->leaf[leaf - 1].slot[0] = t->free_leaf; /* all slots are 0 */
 	t->free_leaf = leaf;
 	region->leaf[number] = 0;
@@ -120,6 +125,7 @@ static uint32_t take_block(struct live_table *t)
 {
 	uint32_t index = t->free_block;
 
+	assert(index ? index <= t->high : t->high < t->block_size);
 	if (!index)
 		return (uint32_t)++t->high;
 	t->free_block = t->block[index - 1].next;
@@ -161,6 +167,7 @@ struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
 	b->next = *slot;
 	*slot = index;
 	t->used++;
+	assert(t->used <= t->high);
 	return b;
 }
 
@@ -200,8 +207,11 @@ void live_remove(struct live_table *t, struct live_block *block)
 	uint32_t *first = &t->leaf[region->leaf[number] - 1].slot[live_slot_number(block->key)];
 	uint32_t *place = first, index = (uint32_t)(block - t->block) + 1;
 
-	while (*place != index)
+	assert(t->used && index <= t->high);
+	while (*place != index) {
+		assert(*place); /* it is in its slot's list */
 		place = &t->block[*place - 1].next;
+	}
 	*place = block->next;
 	if (!*first && !--region->slots[number])
 		drop_leaf(t, region, number);

@@ -12,6 +12,7 @@
  */
 #include "spool/spool_stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ static struct stream_writer *find_writer(struct spool_stream *s, uint32_t number
 		}
 		s->heap = bigger;
 	}
+	assert(s->writers < s->writers_size && s->writers < s->writer_slots);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
@@ -229,6 +231,10 @@ static bool merge(struct spool_stream *s, uint64_t last, uint64_t records)
 	while (s->heaped && records && !s->error && !s->stopped) {
 		bool more;
 
+		/* The oldest record of all is on top. */
+		assert(s->heap[0]->due <= last);
+		assert(s->heaped < 2 || s->heap[0]->due <= s->heap[1]->due);
+		assert(s->heaped < 3 || s->heap[0]->due <= s->heap[2]->due);
 		if (s->note_due < s->heap[0]->due)
 			stream_hand_notes(s, s->heap[0]->due - 1);
 		more = stream_run_writer(s, s->heap[0], run_until(s, last), &records);
@@ -259,6 +265,7 @@ static int enqueue(void *context, struct spool_queued *q)
 		w->begun = false;
 		return 0;
 	}
+	assert(w->last && !w->last->next);
 	if (w->last->sequence <= q->sequence) {
 		w->last->next = q;
 		w->last = q;
@@ -492,6 +499,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 			stream_fail(s, error);
 	}
 	take(s, UINT64_MAX, UINT64_MAX);
+	assert(!s->heaped || s->error || s->stopped);
 	stream_measure_pages(s, FRAGMENTS_END);
 	if (s->error)
 		return s->error;

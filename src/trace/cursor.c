@@ -15,6 +15,7 @@
  */
 #include "trace/cursor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,7 @@ static void start_decoder(struct mayfly_cursor *c)
 	struct decoder *d = &c->decoder[c->started % c->decoders];
 	const struct mayfly_helper *helper = &c->t->helper;
 
+	assert(c->started < c->t->chunks && !d->task);
 	if (!d->t && !decoder_begin(d, c->t))
 		d->error = MAYFLY_E_MEMORY;
 	d->chunk = &c->t->chunk[c->started++];
@@ -102,6 +104,7 @@ static struct decoder *take_decoder(struct mayfly_cursor *c)
 	struct decoder *d = &c->decoder[c->next_chunk % c->decoders];
 	const struct mayfly_helper *helper = &c->t->helper;
 
+	assert(c->next_chunk < c->started && d->chunk == &c->t->chunk[c->next_chunk]);
 	if (d->task)
 		helper->finish(helper->context, d->task, true);
 	else if (!d->error)
@@ -163,6 +166,7 @@ static void close_gaps(struct mayfly_cursor *c, struct shelf *s)
 		s->index[kept] = s->index[i];
 		s->block[kept++] = s->block[i];
 	}
+	assert(kept == s->live);
 	s->count = kept;
 	s->hint = 0;
 	index = realloc(s->index, (kept + 1) * sizeof(*index));
@@ -227,6 +231,7 @@ static bool take_live(struct mayfly_cursor *c, uint64_t number, struct cursor_bl
 
 	if (!s || i == s->count || s->block[i].node == GONE)
 		return false;
+	assert(s->live && s->live <= s->count);
 	*block = s->block[i];
 	s->block[i].node = GONE;
 	s->live--;
@@ -251,6 +256,8 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 		fail(c, MAYFLY_E_TOO_LARGE);
 		return NULL;
 	}
+	/* find_shelf() needs this order. */
+	assert(!c->shelves || c->shelf[c->shelves - 1].first < c->b.e.first_sample);
 	s = &c->shelf[c->shelves];
 	*s = (struct shelf){.first = c->b.e.first_sample, .live = count, .room = count};
 	s->index = malloc((count + 1) * sizeof(*s->index));
@@ -281,6 +288,7 @@ static int keep_live(struct mayfly_cursor *c)
 		s->index[s->count] = (uint32_t)i;
 		s->block[s->count++] = d->own[i];
 	}
+	assert(s->count == s->live);
 	return 0;
 }
 

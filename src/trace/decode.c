@@ -2,6 +2,7 @@
 /* decode.c: one chunk of events, from its bytes to events and blocks. */
 #include "trace/decode.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,6 +184,7 @@ static void match(struct decoder *d)
 			freed++;
 		}
 	}
+	assert(alloc == e->allocs && freed == frees && d->own_live <= e->allocs);
 }
 
 void decoder_run(struct decoder *d)

@@ -11,6 +11,7 @@
  */
 #include "trace/writer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,6 +396,7 @@ static struct index_entry *new_entry(struct trace_writer *w)
 		w->index = bigger;
 		w->chunk_room = room;
 	}
+	assert(!w->chunks || w->index[w->chunks - 1].offset < offset(w));
 	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
 	return &w->index[w->chunks];
 }
@@ -444,6 +446,7 @@ static void write_promotions(struct trace_writer *w)
 	for (size_t i = 0; i < count; i++) {
 		const struct promotion *p = &w->promotion[i];
 
+		assert(p->event >= last.event && p->event <= w->batch.events);
 		event[i] = p->event - last.event;
 		block[i] = varint_zigzag((int64_t)(p->block - last.block));
 		time[i] = varint_zigzag((p->time_ns - last.time_ns) / w->unit);
@@ -474,8 +477,10 @@ static void write_events(struct trace_writer *w)
 	struct event_batch *b = &w->batch;
 	struct index_entry *entry;
 
+	assert(b->allocs <= b->events && b->events <= TRACE_CHUNK_EVENTS);
 	if (!b->events || w->error)
 		return;
+	assert(b->time_ns[0] <= b->time_ns[b->events - 1] && w->inherited <= b->allocs);
 	entry = new_entry(w);
 	if (!entry)
 		return;
@@ -713,6 +718,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
 	if (w->options.snapshot_ns)
 		return add_to_snapshot(w, node, block->size, false, false);
+	assert(b->events < TRACE_CHUNK_EVENTS);
 	b->is_free[b->events] = 0;
 	b->time_ns[b->events++] = time_ns;
 	b->node[i] = node;
@@ -752,6 +758,7 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	w->frees++;
 	if (w->options.snapshot_ns)
 		return add_to_snapshot(w, node, block->size, true, flags & MAYFLY_FLAG_TEMPORARY);
+	assert(b->allocs <= b->events && b->events < TRACE_CHUNK_EVENTS);
 	b->is_free[b->events] = 1;
 	b->time_ns[b->events++] = time_ns;
 	b->freed[i] = serial;
@@ -798,6 +805,7 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 		return fail(w, MAYFLY_E_MEMORY);
 	w->allocs += e.allocs;
 	w->frees += e.frees;
+	assert(w->frees <= w->allocs && e.free_bytes <= s->live_bytes + e.alloc_bytes);
 	s->live_bytes += e.alloc_bytes - e.free_bytes;
 	return 0;
 }
@@ -859,6 +867,7 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 {
 	struct fragments *mine = &w->fragments[kind];
 
+	assert(kind < FRAGMENTS_KINDS);
 	fragments_free(mine);
 	*mine = *f;
 	*f = (struct fragments){0};
@@ -911,6 +920,7 @@ static void write_index(struct trace_writer *w)
 	for (size_t i = 0; i < w->chunks; i++) {
 		const struct index_entry *e = &w->index[i];
 
+		assert(e->offset > last && e->offset < at && e->allocs <= e->events);
 		bytes_put_u(&head, e->offset - last);
 		bytes_put_u(&head, e->events);
 		bytes_put_u(&head, e->allocs);
@@ -987,6 +997,7 @@ int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
 	size_t room = b->size ? b->size : 4096;
 	uint8_t *bigger;
 
+	assert(b->used <= room);
 	while (room - b->used < size) {
 		if (room > SIZE_MAX / 4)
 			return MAYFLY_E_MEMORY;
