@@ -9,7 +9,7 @@
 
 #include "convert/import/eventlog.h"
 #include "convert/memtrace.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include <getopt.h>
 #include <inttypes.h>

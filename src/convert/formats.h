@@ -8,7 +8,7 @@
 
 #include <mayfly/trace.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 /* ---- reading ---- */
 

@@ -20,7 +20,7 @@
 
 #include <mayfly/trace.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 #define MEMTRACE_NEWEST 3 /* version that can be read */
 
