@@ -21,8 +21,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "trace/recording.h"
-#include "trace/writer.h"
+#include "trace/write/recording.h"
+#include "trace/write/writer.h"
 
 enum { SPANS, COUNTER, TEXTS, SERVER, SEQUENCES };
 static const char *const names[SEQUENCES] = {"spans", "counter", "texts", "server"};

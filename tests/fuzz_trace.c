@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "query/diff.h"
-#include "trace/merge.h"
-#include "trace/sums.h"
+#include "trace/rewrite/merge.h"
+#include "trace/read/sums.h"
 
 #include "fuzz_main.h"
 #include "fuzz_repair.h"

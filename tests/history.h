@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 struct history_block {
 	int64_t time_ns, free_ns; /* INT64_MAX: never freed; before time_ns: at once */

@@ -11,7 +11,7 @@
  *	strange	 names and values that are broken or hostile
  *	labels	 the blocks of exact, without track events
  */
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

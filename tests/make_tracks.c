@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 #define MS	      1000000ll
 #define INTERVAL_LOG2 16u

@@ -7,7 +7,7 @@
 #define MAYFLY_RANDOM_TRACE_H
 
 #include "test.h"
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 #include <string.h>
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/fragments.h"
+#include "spool/fragments_measure.h"
 #include "format/spool_format.h"
-#include "trace/thin.h"
-#include "trace/writer.h"
+#include "trace/rewrite/thin.h"
+#include "trace/write/writer.h"
 
 #include "test.h"
 

@@ -7,7 +7,8 @@
 #include "agent/sampler.h"
 #include "test.h"
 #include "format/estimate.h"
-#include "trace/thin.h"
+#include "trace/rewrite/thin.h"
+#include "trace/write/thin_rule.h"
 
 #include <math.h>
 #include <string.h>

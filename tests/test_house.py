@@ -110,22 +110,27 @@ def agent_calls_nothing_that_allocates():
 ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and functions it may use
     "format": set(),
     "trace": {"format"},
-    "spool": {"format", "trace"},
-    "query": {"format", "trace"},
-    "answer": {"format", "trace", "query"},
+    "trace/read": {"format", "trace"},
+    "trace/write": {"format", "trace"},
+    "trace/rewrite": {"format", "trace", "trace/read", "trace/write"},
+    "spool": {"format", "trace/read", "trace/write"},
+    "query": {"format", "trace", "trace/read"},
+    "answer": {"format", "trace/read", "query"},
     "convert": set(),
-    "convert/import": {"format", "trace", "convert"},
-    "convert/export": {"format", "trace", "query", "answer", "convert"},
+    "convert/import": {"format", "trace/write", "convert"},
+    "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
+                       "convert"},
     "symbols": set(),
     "stream": {"format"},
-    "record": {"format", "trace", "spool", "symbols", "stream"},
+    "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",
+               "stream"},
     "agent/cpu": set(),
     "agent/unwind": {"agent/cpu"},
     "agent": {"agent/cpu", "agent/unwind"},
     "agent/events": {"agent", "agent/cpu", "agent/unwind"},
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
-    "cli": {"format", "trace", "spool", "query", "answer", "convert", "convert/import",
-            "convert/export", "symbols", "stream", "record"},
+    "cli": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "query", "answer",
+            "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
 }
 # Of format's headers the agent uses these.
 AGENT_FORMAT = {"format/spool_format.h", "format/varint.h"}
@@ -239,6 +244,21 @@ def files_go_one_way():
     headers = set(source_files(".h"))
     same(circles({path: set(includes(path)) & headers for path in headers}), [],
          "circles of headers")
+
+
+@case
+def reading_needs_no_writer():
+    """A program that links the reader's objects alone gets no file that writes or reads spools."""
+    graph = file_graph()
+    reached, left = set(), [path for path in graph if room_of(path) == "trace/read"]
+    check(left, "no reader")
+    while left:
+        path = left.pop()
+        if path not in reached:
+            reached.add(path)
+            left += graph[path]
+    same(sorted({room_of(path) for path in reached}), ["format", "trace", "trace/read"],
+         "rooms that reading needs")
 
 
 @case

@@ -7,7 +7,7 @@
 #include "agent/sampler.h"
 #include "history.h"
 #include "test.h"
-#include "trace/merge.h"
+#include "trace/rewrite/merge.h"
 
 #include <math.h>
 

@@ -6,10 +6,10 @@
  * timeline, the summary, and the time and memory that large traces take.
  */
 #include "random_trace.h"
-#include "trace/cursor.h"
+#include "trace/read/cursor.h"
 #include "format/estimate.h"
 #include "query/query_two.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include <math.h>
 #include <string.h>

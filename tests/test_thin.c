@@ -8,9 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "trace/cursor.h"
+#include "trace/read/cursor.h"
 #include "format/estimate.h"
-#include "trace/thin.h"
+#include "trace/rewrite/thin.h"
+#include "trace/write/thin_rule.h"
 
 #include "history.h"
 #include "test.h"

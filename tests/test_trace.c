@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "trace/cursor.h"
+#include "trace/read/cursor.h"
 #include "format/estimate.h"
 #include "format/format.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include "history.h"
 #include "test.h"

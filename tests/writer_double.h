@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/fragments.h"
-#include "trace/writer.h"
+#include "trace/write/fragments.h"
+#include "trace/write/writer.h"
 
 #include "test.h"
 

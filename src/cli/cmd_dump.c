@@ -10,7 +10,7 @@
 #include "convert/import/eventlog.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/import/memtrace_read.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/target.h"
-#include "trace/merge.h"
+#include "trace/rewrite/merge.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "cli/decode_threads.h"
 #include "record/finalise.h"
 #include "symbols/symbols.h"
-#include "trace/recording.h"
+#include "trace/write/recording.h"
 #include "spool/spool_packets.h"
 
 #include <dirent.h>

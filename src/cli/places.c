@@ -5,7 +5,7 @@
 #include "cli/absent.h"
 #include "answer/plain_name.h"
 #include "answer/shown_stacks.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -57,6 +57,7 @@
 #define TRACE_MAX_DEPTH	   4096u   /* of the tree */
 #define TRACE_MAX_INTERVAL 40u	   /* log2 */
 #define TRACE_MAX_HITS	   0x3fffffffu
+#define TRACE_MAX_LABELS   16u /* of a set */
 #define TRACE_MAX_RANK	   64u /* of a frame in the list of those that followed another */
 #define TRACE_LATEST_NS	   ((int64_t)1 << 62) /* times lie within +-this */
 #define TRACE_UNIT_NS	   2000 /* of times in sampled traces, and of modules, as written */
@@ -195,6 +196,12 @@ enum trace_form {
 	FORM_STEP = 1,	/* NUMBER: zigzag of the difference to the one before; a FLOAT's is whole */
 	FORM_WHOLE = 2, /* NUMBER: zigzag of a FLOAT that is whole */
 };
+
+/* How the values of a counter stand in a cntr chunk. */
+enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
+
+/* The moment that a frag chunk is of. */
+enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
 
 /* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
  * a text (t). Odd ids must be understood. */

@@ -2,7 +2,7 @@
 /* parts.c: totals of per-stack counters. */
 #include "query/parts.h"
 
-#include "trace/reader.h"
+#include "trace/read/reader.h"
 
 static uint64_t sum(const uint64_t *value, size_t count)
 {

@@ -3,7 +3,7 @@
 #ifndef MAYFLY_PARTS_H
 #define MAYFLY_PARTS_H
 
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 /* Wraps around where a damaged trace frees more than it allocates. */
 struct parts_totals {

@@ -44,7 +44,7 @@
 #ifndef MAYFLY_QUERY_H
 #define MAYFLY_QUERY_H
 
-#include "trace/cursor.h"
+#include "trace/read/cursor.h"
 #include "format/estimate.h"
 #include "format/numbering.h"
 #include "query/grouping.h"

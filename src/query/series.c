@@ -8,7 +8,7 @@
  * events.
  */
 #include "query/query.h"
-#include "trace/sums.h"
+#include "trace/read/sums.h"
 
 #include <stdlib.h>
 #include <string.h>

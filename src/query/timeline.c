@@ -8,7 +8,7 @@
 #include "format/estimate.h"
 #include "query/parts.h"
 #include "query/query.h"
-#include "trace/reader.h"
+#include "trace/read/reader.h"
 
 /* ---- totals ---- */
 

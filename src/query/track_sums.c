@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/track_chunks.h"
+#include "trace/track_kinds.h"
 
 /* CPU time of a thread since it began. */
 struct cpu {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/recording.h"
+#include "trace/write/recording.h"
 #include "spool/spool_stream.h"
 
 struct finalise_options {

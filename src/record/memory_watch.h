@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 #define MEMORY_COUNTERS 40 /* room for those of memory_watch.c */
 

@@ -18,7 +18,8 @@
 #include "record/clock.h"
 #include "record/finalise.h"
 #include "stream/sender.h"
-#include "trace/thin.h"
+#include "trace/rewrite/thin.h"
+#include "trace/write/thin_rule.h"
 
 /* Reading begins with so many packets: 2 MiB. What is smaller is quickly read at the end. */
 #define DUE_PACKETS 32

@@ -10,7 +10,8 @@
 
 #include "format/estimate.h"
 #include "spool/spool_describe.h"
-#include "trace/thin.h"
+#include "spool/fragments_measure.h"
+#include "trace/write/thin_rule.h"
 
 #define MOST_FORK_BLOCKS (4u << 20) /* in all forks together; the newest is kept in any case */
 #define PEAK_OVER	 0.98

@@ -2,15 +2,18 @@
 /*
  * What the parts of the stream share. See spool_stream.h for what it does.
  *
- *	spool_stream.c	 the spool, its writers and threads; rounds: who comes next
+ *	spool_stream.c	 the spool; rounds: who comes next
  *	spool_records.c	 one writer's records, one after the other
- *	spool_blocks.c	 allocations and frees; what is live; forks
  *	spool_tracks.c	 types, labels, track events; what the recorder notes itself
+ *	open_spans.c	 which spans are open
+ *	spool_blocks.c	 allocations and frees; what is live; forks
+ *	spool_state.c	 writers and threads by their numbers
+ *
+ * Each uses only those below it.
  */
 #ifndef MAYFLY_SPOOL_INTERNAL_H
 #define MAYFLY_SPOOL_INTERNAL_H
 
-#include "trace/fragments.h"
 #include "spool/live_table.h"
 #include "format/spool_format.h"
 #include "spool/spool_packets.h"
@@ -34,7 +37,7 @@ struct stream_ids {
 	uint32_t epoch; /* not 0 */
 };
 
-/* Spans of a thread that are open, in the order of their begins: see spool_open.c. */
+/* Spans of a thread that are open, in the order of their begins: see open_spans.c. */
 struct stream_open {
 	struct stream_span {
 		uint32_t type; /* of the tables */
@@ -143,15 +146,22 @@ struct spool_stream {
 	uint64_t thin_seed;
 };
 
-/* ---- spool_stream.c ---- */
+/* ---- spool_state.c ---- */
 
 /* Room for one more item in an array that grows. False: no memory. */
 bool stream_room(void *array, size_t used, size_t *size, size_t item);
+
+/* The writer of this number, which may be new. NULL: no memory. */
+struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number);
 
 /* The latest name counts. */
 void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length);
 /* A thread is listed once it has an event. */
 uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid);
+
+void stream_write_track(struct spool_stream *s, const struct trace_track *event);
+/* What happened now on the writer's thread. */
+void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event);
 
 static inline void stream_fail(struct spool_stream *s, int error)
 {
@@ -248,8 +258,6 @@ bool stream_skip_track(struct spool_stream *s, const struct stream_ids *known,
 		       struct varint_in *in);
 
 /* A packet begins: no types, no labels. */
-/* What happened now on the writer's thread. */
-void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event);
 void stream_forget_ids(struct stream_writer *w);
 void stream_free_ids(struct stream_writer *w);
 size_t stream_ids_bytes(const struct stream_writer *w);
@@ -259,7 +267,7 @@ void stream_time_notes(struct spool_stream *s);
 /* Hands over the notes due up to `last`. */
 void stream_hand_notes(struct spool_stream *s, uint64_t last);
 
-/* spool_open.c. type: of the tables. */
+/* open_spans.c. type: of the tables. */
 enum stream_end {
 	STREAM_END_UNKNOWN, /* no such span is open */
 	STREAM_END_KEPT,

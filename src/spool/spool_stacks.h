@@ -13,10 +13,10 @@
 #ifndef MAYFLY_SPOOL_STACKS_H
 #define MAYFLY_SPOOL_STACKS_H
 
-#include "trace/recording.h"
+#include "trace/write/recording.h"
 #include "format/spool_format.h"
 #include "format/varint.h"
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 /* Part of the address space that belongs to a module. */
 struct stacks_range {

@@ -17,8 +17,8 @@
 #ifndef MAYFLY_SPOOL_STREAM_H
 #define MAYFLY_SPOOL_STREAM_H
 
-#include "trace/recording.h"
-#include "trace/writer.h"
+#include "trace/write/recording.h"
+#include "trace/write/writer.h"
 
 /* How the stream reads the spool's bytes. No function may fail otherwise than by NULL. */
 struct spool_source {

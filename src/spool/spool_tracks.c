@@ -339,23 +339,6 @@ static void count_event(struct spool_stream *s, size_t text_bytes)
 	s->event_bytes += EVENT_BYTES + (s->tables->string_bytes_used - text_bytes);
 }
 
-static void hand_track(struct spool_stream *s, const struct trace_track *event)
-{
-	int error = trace_writer_track(s->trace, event);
-
-	if (error)
-		stream_fail(s, error);
-}
-
-void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event)
-{
-	if (s->error)
-		return;
-	event->time_ns = stream_moment(s, w->ticks);
-	event->thread = stream_this_thread(s, w);
-	hand_track(s, event);
-}
-
 /* A span's end is kept when its begin was, whatever the room. */
 static bool keep_end(struct spool_stream *s, struct stream_writer *w, uint32_t type)
 {
@@ -563,7 +546,7 @@ static void hand_note(struct spool_stream *s, const struct stream_note *n)
 	event.time_ns = s->now_ns;
 	event.thread = stream_index_thread(s, n->tid);
 	if (!s->error)
-		hand_track(s, &event);
+		stream_write_track(s, &event);
 }
 
 void stream_hand_notes(struct spool_stream *s, uint64_t last)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting the history up for SUMS, and writing it. Used by the writer, and by the reader where a
- * trace was cut off before its SUMS came.
+ * Adds up the history for SUMS. Used by the writer, and by the reader where a trace was cut off
+ * before its SUMS came.
  *
  *	events of a span of chunks: |--------- before ---------|------ after ------|
  *	                                                       ^ the largest live bytes so far
  *
- * The two become parts (sums.h) when the span ends. When a chunk reaches a new maximum, what came
+ * The two become parts of a SUMS chunk when the span ends. When a chunk reaches a new maximum, what came
  * after the old one joins `before`. So a span has at most two parts, and a state at the peak.
  */
 #ifndef MAYFLY_SUMS_BUILD_H
 #define MAYFLY_SUMS_BUILD_H
 
-#include "format/columns.h"
+#include <mayfly/trace.h>
+
 #include "format/events.h"
-#include "trace/sums.h"
 
 /* A span ends with the chunk that makes it this long. */
 #define SUMS_SPAN_EVENTS (4 * 262144u)
@@ -66,15 +66,5 @@ bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size
 void sums_clear(struct sums_build *b);
 void sums_sort(struct sums_build *b);
 void sums_free(struct sums_span *s);
-
-struct sums_tables {
-	const struct mayfly_node *node;
-	const uint32_t *chain_end;
-	size_t chains, frames;
-};
-
-/* Appends the SUMS chunk of up to two parts, those without events left out, and clears them. */
-bool sums_write(struct sums_build *const part[2], const struct sums_tables *tables,
-		struct column_writer *columns, struct bytes *out);
 
 #endif

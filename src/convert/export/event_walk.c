@@ -10,7 +10,7 @@
 
 #include "convert/export/exports.h"
 #include "format/numbering.h"
-#include "trace/track_chunks.h"
+#include "trace/track_kinds.h"
 
 /* A trace of a few bytes may say that spans begin and begin. Those beyond are not followed: their
  * ends are not known. On one thread, and on all. */

@@ -5,7 +5,7 @@
 
 #include <mayfly/trace.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 struct export_options {
 	const char *purpose; /* one line on what the trace is of, "" for none */

@@ -4,7 +4,7 @@
 #define MAYFLY_MEMTRACE_WRITE_H
 
 #include "convert/memtrace.h"
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 struct memtrace_writer;
 

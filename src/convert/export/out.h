@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 struct out {
 	trace_sink *sink;

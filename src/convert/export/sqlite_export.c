@@ -15,10 +15,10 @@
 #include "convert/export/sqlite_rows.h"
 #include "convert/export/sqlite_schema.h"
 #include "convert/export/sqlite_tracks.h"
-#include "trace/cursor.h"
+#include "trace/read/cursor.h"
 #include "format/estimate.h"
-#include "trace/reader.h"
-#include "trace/sums.h"
+#include "trace/read/reader.h"
+#include "trace/read/sums.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 
 #include "convert/import/budget.h"
 #include "convert/import/importer.h"
-#include "trace/recording.h"
+#include "trace/write/recording.h"
 
 struct heap_figures {
 	uint64_t live, live_bytes; /* blocks and bytes now */

@@ -5,7 +5,7 @@
 
 #include <mayfly/trace.h>
 
-#include "trace/writer.h"
+#include "trace/write/writer.h"
 
 /* What the user should know of a file that was read, or why it could not be: phrases to follow the
  * file's name and a colon, "" when there is nothing to say. */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stacks hold nearly empty pages: see fragments_measure.h. */
+#include "spool/fragments_measure.h"
+
+#include <stdlib.h>
+
+#include "format/spool_format.h"
+
+#define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */
+#define PAGE_SHIFT 12
+
+struct place {
+	uint64_t number;
+	uint32_t region;
+};
+
+struct sum {
+	struct mayfly_fragment f;
+	double held;
+	uint64_t last_page;
+};
+
+/* What a stack has in the page at hand. */
+struct share {
+	uint32_t node;
+	uint64_t bytes;
+};
+
+struct measure {
+	struct sum *sum; /* [nodes] */
+	size_t nodes;
+	uint64_t page; /* at hand */
+	struct share *share;
+	size_t shares, share_room;
+	uint64_t page_bytes; /* of all shares */
+	uint64_t blocks, bytes, pages;
+	bool failed;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+static void end_page(struct measure *m)
+{
+	for (size_t i = 0; i < m->shares; i++) {
+		struct sum *s = &m->sum[m->share[i].node];
+
+		s->held +=
+		    (double)FRAGMENT_PAGE_BYTES * (double)m->share[i].bytes / (double)m->page_bytes;
+		s->f.pages += s->last_page != m->page;
+		s->last_page = m->page;
+	}
+	m->pages += m->shares != 0;
+	m->shares = 0;
+	m->page_bytes = 0;
+}
+
+static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t bytes)
+{
+	struct share *bigger;
+	size_t room = 2 * m->share_room + 64;
+
+	if (page != m->page)
+		end_page(m);
+	m->page = page;
+	m->page_bytes += bytes;
+	if (m->shares && m->share[m->shares - 1].node == node) {
+		m->share[m->shares - 1].bytes += bytes;
+		return;
+	}
+	if (m->shares == m->share_room) {
+		bigger = realloc(m->share, room * sizeof(*bigger));
+		if (!bigger) {
+			m->failed = true;
+			return;
+		}
+		m->share = bigger;
+		m->share_room = room;
+	}
+	m->share[m->shares++] = (struct share){node, bytes};
+}
+
+/* What lies in a block of malloc is not looked at: that block holds the page. */
+static void add_block(struct measure *m, const struct live_block *b)
+{
+	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
+	uint64_t other = heap == MAYFLY_HEAP_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : 0;
+	uint64_t address = b->key & ~other, size = b->size ? b->size : 1, end, first, last, head;
+
+	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
+	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL)
+		return;
+	first = address >> PAGE_SHIFT;
+	last = (end - 1) >> PAGE_SHIFT;
+	head = ((first + 1) << PAGE_SHIFT) - address;
+	m->blocks++;
+	m->bytes += b->size;
+	m->sum[b->node].f.blocks++;
+	m->sum[b->node].f.bytes += b->size;
+	add_share(m, first, b->node, head < size ? head : size);
+	if (last == first)
+		return;
+	/* Those between are this block's alone. */
+	m->sum[b->node].held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
+	m->sum[b->node].f.pages += last - first - 1;
+	m->pages += last - first - 1;
+	add_share(m, last, b->node, end - (last << PAGE_SHIFT));
+}
+
+/* By ascending address, but for blocks less than 16 bytes apart, and for those of mapped pools,
+ * which come last: the pages of their mappings are their own. */
+static void add_region(struct measure *m, const struct live_table *t,
+		       const struct live_region *region)
+{
+	for (size_t i = 0; i < LIVE_LEAVES; i++) {
+		if (!region->leaf[i])
+			continue;
+		for (size_t k = 0; k < LIVE_SLOTS; k++) {
+			uint32_t b = t->leaf[region->leaf[i] - 1].slot[k];
+
+			for (; b && !m->failed; b = t->block[b - 1].next)
+				add_block(m, &t->block[b - 1]);
+		}
+	}
+}
+
+static bool go_through(struct measure *m, const struct live_table *t)
+{
+	struct place *place = malloc((t->regions + 1) * sizeof(*place));
+	size_t places = 0;
+
+	if (!place)
+		return false;
+	for (size_t i = 0; i < t->entries && places < t->regions; i++)
+		if (t->entry[i].region && t->region[t->entry[i].region - 1].leaves)
+			place[places++] =
+			    (struct place){t->entry[i].number, t->entry[i].region - 1};
+	if (places)
+		qsort(place, places, sizeof(*place), compare_places);
+	for (size_t i = 0; i < places; i++)
+		add_region(m, t, &t->region[place[i].region]);
+	end_page(m);
+	free(place);
+	return !m->failed;
+}
+
+static uint64_t waste(const struct mayfly_fragment *f)
+{
+	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
+}
+
+static int compare_waste(const void *a, const void *b)
+{
+	uint64_t x = waste(a), y = waste(b);
+
+	return (x < y) - (x > y);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct mayfly_fragment *x = a, *y = b;
+
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Stacks that waste something, those that waste most. */
+static bool choose(struct fragments *f, const struct measure *m)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < m->nodes; i++)
+		count += m->sum[i].f.blocks != 0;
+	f->entry = malloc((count + 1) * sizeof(*f->entry));
+	if (!f->entry)
+		return false;
+	for (size_t i = 0; i < m->nodes; i++) {
+		struct mayfly_fragment e = m->sum[i].f;
+
+		if (!e.blocks)
+			continue;
+		e.node = (uint32_t)i;
+		e.held_bytes = (uint64_t)(m->sum[i].held + 0.5);
+		f->entry[f->entries++] = e;
+	}
+	if (f->entries > FRAGMENTS_MOST) {
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_waste);
+		f->entries = FRAGMENTS_MOST;
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_nodes);
+	}
+	return true;
+}
+
+bool fragments_measure(struct fragments *f, const struct live_table *live, size_t nodes,
+		       int64_t time_ns)
+{
+	struct measure m = {.sum = calloc(nodes + 1, sizeof(*m.sum)), .nodes = nodes};
+	bool done = m.sum && go_through(&m, live);
+
+	*f = (struct fragments){
+	    .time_ns = time_ns, .blocks = m.blocks, .bytes = m.bytes, .pages = m.pages};
+	done = done && choose(f, &m);
+	free(m.share);
+	free(m.sum);
+	return done;
+}

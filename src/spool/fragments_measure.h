@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which stacks' blocks hold nearly empty pages. Known where blocks have addresses: while a spool of
+ * exact mode is read.
+ *
+ *	page	|aa      b   |            |  a         |   a and b: blocks of two stacks
+ *	held	 a 2/3, b 1/3	(nobody)	a all		of a page each
+ *
+ * A page is held by the stacks of its live blocks, in proportion to their bytes in it. So what all
+ * stacks hold adds up to the pages that have live blocks.
+ */
+#ifndef MAYFLY_FRAGMENTS_MEASURE_H
+#define MAYFLY_FRAGMENTS_MEASURE_H
+
+#include "spool/live_table.h"
+#include "trace/write/fragments.h"
+
+/* False: no memory. Keys are addresses; nodes are below `nodes`. */
+bool fragments_measure(struct fragments *f, const struct live_table *live, size_t nodes,
+		       int64_t time_ns);
+
+#endif

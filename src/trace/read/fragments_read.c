@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading nearly empty pages by stack: doc/FORMAT.md, "frag". */
+#include <stdlib.h>
+
+#include "format/format.h"
+#include "trace/read/reader.h"
+
+static bool read_entries(struct mayfly_trace *t, struct chunk_reader *c,
+			 struct mayfly_fragment *entry, size_t count)
+{
+	const uint64_t *node = chunk_numbers(c, COLUMN_FRAGMENT_NODE, count);
+	const uint64_t *blocks = chunk_numbers(c, COLUMN_FRAGMENT_BLOCKS, count);
+	const uint64_t *bytes = chunk_numbers(c, COLUMN_FRAGMENT_BYTES, count);
+	const uint64_t *pages = chunk_numbers(c, COLUMN_FRAGMENT_PAGES, count);
+	const uint64_t *held = chunk_numbers(c, COLUMN_FRAGMENT_HELD, count);
+	uint64_t next = 0;
+
+	if (!node || !blocks || !bytes || !pages || !held)
+		return false;
+	for (size_t i = 0; i < count; i++, next++) {
+		if (node[i] >= t->info.nodes || (next += node[i]) >= t->info.nodes) {
+			chunk_fail(c, MAYFLY_E_DAMAGED);
+			return false;
+		}
+		entry[i] = (struct mayfly_fragment){(uint32_t)next, blocks[i], bytes[i], pages[i],
+						    held[i]};
+	}
+	return true;
+}
+
+void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
+{
+	uint64_t kind = varint_u(&c->head), unit = varint_u(&c->head), count;
+	struct mayfly_fragmentation f = {0};
+	struct mayfly_fragment *entry = NULL;
+	size_t room = 0;
+	int64_t time = varint_s(&c->head);
+
+	f.page_bytes = varint_u(&c->head);
+	f.blocks = varint_u(&c->head);
+	f.bytes = varint_u(&c->head);
+	f.pages = varint_u(&c->head);
+	count = varint_u(&c->head);
+	if (!chunk_columns(c, 0x2aa) || kind >= FRAGMENTS_KINDS)
+		return; /* a kind of moment that is not known here */
+	if (unit < 1 || unit > 1000000000 || !f.page_bytes || count > t->info.nodes ||
+	    __builtin_mul_overflow(time, (int64_t)unit, &f.time_ns) ||
+	    f.time_ns > TRACE_LATEST_NS || f.time_ns < -TRACE_LATEST_NS) {
+		chunk_fail(c, MAYFLY_E_DAMAGED);
+		return;
+	}
+	if (!trace_grow(c->budget, &c->error, &entry, &room, 0, count + 1, sizeof(*entry)))
+		return;
+	if (!read_entries(t, c, entry, (size_t)count)) {
+		free(entry);
+		return;
+	}
+	f.count = (size_t)count;
+	f.fragment = entry;
+	free((void *)(uintptr_t)t->fragments[kind].fragment);
+	t->fragments[kind] = f;
+}
+
+void fragments_close(struct mayfly_trace *t)
+{
+	for (size_t i = 0; i < FRAGMENTS_KINDS; i++)
+		free((void *)(uintptr_t)t->fragments[i].fragment);
+}
+
+const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
+							      bool at_end)
+{
+	const struct mayfly_fragmentation *peak = &trace->fragments[FRAGMENTS_PEAK];
+	const struct mayfly_fragmentation *end = &trace->fragments[FRAGMENTS_END];
+
+	if (at_end)
+		return end->fragment ? end : NULL;
+	/* What never fell was largest at the end. */
+	if (end->fragment && (!peak->fragment || end->bytes > peak->bytes))
+		return end;
+	return peak->fragment ? peak : NULL;
+}

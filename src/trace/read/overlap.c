@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * overlap.c: memory that a trace has twice. Where an OCaml runtime has its heaps from malloc, a
+ * block of malloc's holds thousands of blocks that are recorded themselves:
+ *
+ *	malloc    |  a  |  chunk for the major heap: [b][c][d]...  |  e  |  data of a Bigarray  |
+ *	OCaml                                         b  c  d
+ *	external                                                          what the Bigarray holds
+ *
+ * Summed over all heaps each byte shall count once: a, b, c, d, e, and the data as malloc's. So
+ * blocks that the runtime made for its heaps are left out, told by their stacks, and what blocks
+ * say that they hold outside both heaps, which malloc has recorded. Without malloc's blocks, as in
+ * a file of Memtrace's, nothing is there twice.
+ *
+ * Blocks of a pool of the program's that lies in blocks of malloc's are left out, too; those tell
+ * so themselves (MAYFLY_HEAP_POOL).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/read/reader.h"
+
+/* Of the runtimes of OCaml 4: who allocates chunks of the major heap, and the minor heap. */
+static const char *const pool_functions[] = {
+    "caml_alloc_for_heap",
+    "caml_set_minor_heap_size", /* 4.13 */
+    "caml_set_minor_heap_wsz",
+};
+
+static bool makes_pools(const struct mayfly_frame *frame)
+{
+	for (size_t i = 0; i < frame->locations; i++) {
+		const char *function = frame->location[i].function;
+
+		if (strncmp(function, "caml_", 5))
+			continue;
+		for (size_t k = 0; k < sizeof(pool_functions) / sizeof(*pool_functions); k++)
+			if (!strcmp(function, pool_functions[k]))
+				return true;
+	}
+	return false;
+}
+
+bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event)
+{
+	return trace_counts(trace, event->heap, event->node);
+}
+
+bool overlap_would_hide(const struct mayfly_trace *t)
+{
+	if (t->pool)
+		return false;
+	for (size_t i = 0; i < t->info.frames; i++)
+		if (makes_pools(&t->frame[i]))
+			return true;
+	return t->info.heaps >> MAYFLY_HEAP_EXTERNAL & 1;
+}
+
+int overlap_find(struct mayfly_trace *t)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC, heaps = t->info.heaps;
+	uint8_t *maker;
+
+	/* A trace that was cut off does not say which heaps it has. */
+	if (!t->info.ocaml_interval_bytes ||
+	    (heaps && (!(heaps & malloc_heap) || !(heaps & MAYFLY_HEAPS_OCAML))))
+		return 0;
+	maker = calloc(t->info.frames + 1, 1);
+	t->pool = calloc(t->info.nodes / 8 + 1, 1);
+	if (!maker || !t->pool) {
+		free(maker);
+		return MAYFLY_E_MEMORY;
+	}
+	for (size_t i = 0; i < t->info.frames; i++)
+		maker[i] = makes_pools(&t->frame[i]);
+	/* Parents come first. */
+	for (size_t i = 1; i < t->info.nodes; i++) {
+		const struct mayfly_node *n = &t->node[i];
+
+		if ((n->frame < t->info.frames && maker[n->frame]) ||
+		    (t->pool[n->parent / 8] >> n->parent % 8 & 1))
+			t->pool[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+	free(maker);
+	return 0;
+}

@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a trace: checks every chunk's CRC, decodes the tables, and lists the chunks of events,
+ * which only cursors decode.
+ *
+ *	header  INFO  | STRS MODS THRD FRMS TREE EVNT | FRMS TREE EVNT SUMS | ...  INFO  indx
+ *	                 tables_read.c            listed with what the tables have there
+ *
+ * What the index says of each chunk is taken as it is; a cursor that finds something else there
+ * says that the trace is damaged. Without an index, as when the trace was cut off, all events are
+ * gone through once, and what is not sound is cut off too.
+ *
+ * Hostile input: all memory that depends on the file is taken from a budget of 64 MiB + 4096 times
+ * the size of the file, one for opening and another for each cursor.
+ */
+#include "trace/read/reader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/read/cursor.h"
+#include "format/format.h"
+#include "trace/read/sums.h"
+#include "trace/sums_build.h"
+#include "trace/read/track_read.h"
+
+struct opening {
+	struct mayfly_trace *t;
+	struct table_reader tables;
+	uint32_t group_chains; /* how many there were when the group began */
+	bool seen_info, info_complete, indexed, damaged;
+	bool finished; /* the trailer is right */
+	int stopped;   /* why no further chunk was read */
+};
+
+static void fail(struct opening *o, int error)
+{
+	chunk_fail(&o->tables.chunk, error);
+}
+
+static bool grow(struct opening *o, void *array, size_t *room, size_t used, uint64_t more,
+		 size_t item)
+{
+	struct table_reader *r = &o->tables;
+
+	return !r->chunk.error &&
+	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
+}
+
+/* ---- INFO ---- */
+
+/* A copy that ends with a zero. */
+static char *keep_text(struct opening *o, const uint8_t *bytes, size_t length)
+{
+	struct mayfly_trace *t = o->t;
+	char *text = NULL;
+	size_t room = 0;
+
+	if (!grow(o, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !grow(o, &text, &room, 0, (uint64_t)length + 1, 1))
+		return NULL;
+	memcpy(text, bytes, length);
+	t->block[t->blocks++] = text;
+	return text;
+}
+
+static void info_command(struct opening *o, const uint8_t *bytes, size_t length)
+{
+	struct mayfly_trace *t = o->t;
+	char *text = keep_text(o, bytes, length), *end = text + length;
+	size_t count = 0, room = 0;
+	const char **command = NULL;
+
+	if (!text)
+		return;
+	for (size_t i = 0; i < length; i++)
+		count += !bytes[i];
+	if (length && bytes[length - 1])
+		fail(o, MAYFLY_E_DAMAGED);
+	if (!grow(o, &command, &room, 0, count, sizeof(*command)))
+		return;
+	free(t->command);
+	t->info.command = t->command = command;
+	for (t->info.command_count = 0; text < end; text += strlen(text) + 1)
+		command[t->info.command_count++] = text;
+}
+
+/* False: the field is not a text. */
+static bool info_text(struct opening *o, uint64_t id, const uint8_t *bytes, size_t length)
+{
+	struct mayfly_info *info = &o->t->info;
+	const char **to;
+
+	switch (id) {
+	case FIELD_COMMAND:
+		info_command(o, bytes, length);
+		return true;
+	case FIELD_PROGRAM:
+		to = &info->program;
+		break;
+	case FIELD_WRITER:
+		to = &info->version;
+		break;
+	case FIELD_OFF_TEXT:
+		to = &info->off_text;
+		break;
+	case FIELD_NOTE:
+		to = &info->note;
+		break;
+	default:
+		return false;
+	}
+	*to = keep_text(o, bytes, length);
+	return true;
+}
+
+static void info_number(struct opening *o, uint64_t id, uint64_t u)
+{
+	struct mayfly_info *info = &o->t->info;
+	int64_t s = (int64_t)(u >> 1 ^ -(u & 1));
+
+	switch (id) {
+	case FIELD_MODE:
+		info->mode = (uint32_t)u;
+		if (u > MAYFLY_EXACT || o->t->chunks)
+			fail(o, u > MAYFLY_EXACT ? MAYFLY_E_VERSION : MAYFLY_E_DAMAGED);
+		break;
+	case FIELD_SAMPLER:
+		info->sampler = (uint32_t)u;
+		if (u > MAYFLY_POISSON)
+			fail(o, MAYFLY_E_VERSION);
+		break;
+	case FIELD_SNAPSHOT:
+		info->snapshot_ns = s;
+		if (s <= 0 || o->t->chunks)
+			fail(o, MAYFLY_E_DAMAGED);
+		break;
+	case FIELD_PID:
+		info->pid = (uint32_t)u;
+		break;
+	case FIELD_PARENT_PID:
+		info->parent_pid = (uint32_t)u;
+		break;
+	case FIELD_INTERVAL:
+		info->interval_bytes = u;
+		break;
+	case FIELD_OCAML_INTERVAL:
+		info->ocaml_interval_bytes = u;
+		break;
+	case FIELD_OCAML_RATE:
+		memcpy(&info->ocaml_rate, &u, sizeof(u));
+		break;
+	case FIELD_HEAPS:
+		info->heaps = (uint32_t)u & ((1u << MAYFLY_HEAPS) - 1);
+		break;
+	case FIELD_START_REAL:
+		info->start_real_ns = s;
+		break;
+	case FIELD_DURATION:
+		info->duration_ns = s;
+		break;
+	case FIELD_ENDING:
+		info->ending = u <= MAYFLY_END_EXEC ? (uint32_t)u : MAYFLY_END_UNKNOWN;
+		break;
+	case FIELD_ENDING_CODE:
+		info->ending_code = (int32_t)s;
+		break;
+	case FIELD_SEED:
+		info->seed = u;
+		break;
+	case FIELD_TRUNCATED:
+		info->truncated_stacks = u;
+		break;
+	case FIELD_LOST_SAMPLES:
+		info->dropped_samples = u;
+		break;
+	case FIELD_LOST_FREES:
+		info->dropped_frees = u;
+		break;
+	case FIELD_NESTED_BLOCKS:
+		info->nested_blocks = u;
+		break;
+	case FIELD_NESTED_BYTES:
+		info->nested_bytes = u;
+		break;
+	case FIELD_COMPLETE:
+		o->info_complete = u != 0;
+		break;
+	case FIELD_SPOOL:
+		info->spool = u != 0;
+		break;
+	case FIELD_THINNED:
+		info->thinned = u != 0;
+		break;
+	case FIELD_CPU:
+		info->program_cpu_ns = u;
+		break;
+	case FIELD_RESIDENT:
+		info->program_max_rss_bytes = u;
+		break;
+	case FIELD_ABSENT:
+		info->absent = (uint32_t)u;
+		break;
+	case FIELD_LOST_EVENTS:
+		info->dropped_events = u;
+		break;
+	default:
+		if (id & 1)
+			fail(o, MAYFLY_E_VERSION);
+	}
+}
+
+/* Intervals of OCaml's heaps are 2^k times a number from 1 to 2, the same for the whole trace. */
+static void read_ocaml_rate(struct opening *o)
+{
+	struct mayfly_info *info = &o->t->info;
+	int exponent;
+
+	o->t->ocaml_scale = 1;
+	if (!info->ocaml_interval_bytes)
+		info->ocaml_rate = 0;
+	else if (info->ocaml_rate == 0)
+		info->ocaml_rate = 8 / (double)info->ocaml_interval_bytes;
+	else if (!(info->ocaml_rate > 1e-12 && info->ocaml_rate <= 2))
+		fail(o, MAYFLY_E_DAMAGED);
+	else
+		o->t->ocaml_scale = 2 * frexp(8 / info->ocaml_rate, &exponent);
+}
+
+static void read_info(struct opening *o)
+{
+	struct varint_in *in = &o->tables.chunk.head;
+	struct mayfly_info *info = &o->t->info;
+
+	o->seen_info = true;
+	while (!o->tables.chunk.error && varint_left(in)) {
+		uint64_t id = varint_u(in), length = varint_u(in);
+		const uint8_t *field = varint_bytes(in, length);
+		struct varint_in number;
+
+		if (!field) {
+			fail(o, MAYFLY_E_DAMAGED);
+			return;
+		}
+		if (info_text(o, id, field, (size_t)length))
+			continue;
+		number = varint_begin(field, (size_t)length);
+		/* What an unknown field holds is not looked at. */
+		info_number(o, id, length ? varint_u(&number) : 0);
+		if (number.bad && (id <= FIELD_LOST_EVENTS || id & 1))
+			fail(o, MAYFLY_E_DAMAGED);
+	}
+	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
+		fail(o, MAYFLY_E_DAMAGED);
+	if (info->interval_bytes == 0)
+		info->interval_bytes = 1;
+	read_ocaml_rate(o);
+}
+
+/* ---- chunks of events and sums ---- */
+
+static void note_chunk(struct opening *o, size_t offset)
+{
+	struct mayfly_trace *t = o->t;
+
+	if (!grow(o, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
+		return;
+	t->chunk[t->chunks++] = (struct trace_chunk){
+	    .offset = offset,
+	    .nodes = (uint32_t)t->info.nodes,
+	    .threads = (uint32_t)t->info.threads,
+	    .frames = (uint32_t)t->info.frames,
+	    .chains = (uint32_t)t->chains,
+	    .first_chain = o->group_chains,
+	};
+	o->group_chains = (uint32_t)t->chains;
+}
+
+static void note_sums(struct opening *o, size_t offset)
+{
+	struct mayfly_trace *t = o->t;
+
+	if (!grow(o, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
+		return;
+	t->sums[t->sums_chunks++] = (struct trace_sums){
+	    .offset = offset,
+	    .nodes = (uint32_t)t->info.nodes,
+	    .chains = (uint32_t)t->chains,
+	    .frames = (uint32_t)t->info.frames,
+	};
+	if (t->info.snapshot_ns)
+		note_chunk(o, offset);
+}
+
+static bool read_entry(struct varint_in *in, const struct mayfly_info *info, struct trace_chunk *c,
+		       int64_t unit, int64_t *time, uint64_t *offset)
+{
+	uint64_t events, allocs, inherited, lasts;
+	int64_t from;
+
+	*offset += varint_u(in);
+	events = varint_u(in);
+	allocs = varint_u(in);
+	inherited = varint_u(in);
+	from = varint_s(in);
+	lasts = varint_u(in);
+	if (info->mode == MAYFLY_EXACT || info->snapshot_ns) {
+		c->live_bytes = varint_u(in);
+		c->largest_bytes = varint_u(in);
+	}
+	if (in->bad || *offset != c->offset || allocs > events || inherited > allocs ||
+	    events > (info->snapshot_ns ? (uint64_t)INT64_MAX : TRACE_CHUNK_EVENTS) ||
+	    lasts > INT64_MAX || __builtin_add_overflow(*time, from, &from) ||
+	    __builtin_add_overflow(from, (int64_t)lasts, time) ||
+	    __builtin_mul_overflow(from, unit, &c->from_ns) ||
+	    __builtin_mul_overflow(*time, unit, &c->to_ns) || c->from_ns < -TRACE_LATEST_NS ||
+	    c->to_ns > TRACE_LATEST_NS)
+		return false;
+	c->events = events;
+	c->allocs = allocs;
+	c->inherited = inherited;
+	return true;
+}
+
+static bool read_index(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct varint_in *in = &o->tables.chunk.head;
+	uint64_t chunks = varint_u(in), unit = varint_u(in), offset = 0;
+	int64_t time = 0;
+
+	if (chunks != t->chunks || unit < 1 || unit > 1000000000)
+		return false;
+	for (size_t i = 0; i < t->chunks; i++)
+		if (!read_entry(in, &t->info, &t->chunk[i], (int64_t)unit, &time, &offset) ||
+		    (i && t->chunk[i].from_ns < t->chunk[i - 1].to_ns))
+			return false;
+	return !in->bad && !varint_left(in);
+}
+
+/* The trailer after the index: offset of the index, its CRC-32, zero, magic. */
+static bool check_trailer(const struct mayfly_trace *t, size_t index, size_t end)
+{
+	struct varint_in in = varint_begin(t->data + end, t->size - end);
+	uint64_t offset = varint_fixed(&in, 8);
+	uint32_t crc = (uint32_t)varint_fixed(&in, 4);
+
+	varint_fixed(&in, 4);
+	return t->size - end == TRACE_TRAILER_BYTES && offset == index &&
+	       crc == trace_checksum(0, t->data + end, 8) && memcmp(in.at, TRACE_END_MAGIC, 8) == 0;
+}
+
+/* One chunk that is not of events. False: it was the last. */
+static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t at, size_t next)
+{
+	struct chunk_reader *c = &o->tables.chunk;
+	bool last = h->type == TRACE_INDEX;
+
+	if (!chunk_begin(c, h))
+		return false;
+	if (!o->seen_info && h->type != TRACE_INFO) {
+		fail(o, MAYFLY_E_DAMAGED);
+	} else if (h->type == TRACE_INFO) {
+		read_info(o);
+	} else if (last) {
+		o->finished = check_trailer(o->t, at, next);
+		o->indexed = o->finished && read_index(o);
+		o->damaged |= o->finished && !o->indexed;
+	} else if (h->type == TRACE_POOLS) {
+		; /* is for readers that do not know pools */
+	} else if (h->type == TRACE_COUNTERS) {
+		counters_read(o->t, c);
+	} else if (h->type == TRACE_FRAGMENTS) {
+		fragments_read(o->t, c);
+	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
+		   TRACE_ESSENTIAL(h->type)) {
+		fail(o, MAYFLY_E_VERSION);
+	}
+	return !last;
+}
+
+static int read_chunks(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct chunk_reader *c = &o->tables.chunk;
+	size_t at = TRACE_HEADER_BYTES;
+	struct chunk_header h;
+	bool more = true;
+
+	while (more && !c->error) {
+		size_t next;
+
+		o->stopped = chunk_find(t->data + at, t->size - at, true, &h);
+		if (o->stopped)
+			break;
+		next = at + TRACE_CHUNK_BYTES + h.stored;
+		if (h.type == TRACE_EVENTS && o->seen_info && !t->info.snapshot_ns) {
+			note_chunk(o, at);
+		} else if (h.type == TRACE_SUMS && o->seen_info) {
+			note_sums(o, at);
+		} else {
+			more = read_chunk(o, &h, at, next);
+			chunk_end(c);
+		}
+		at = next;
+	}
+	return c->error;
+}
+
+/* ---- counting what is there ---- */
+
+/* Where each chunk stands in the whole. */
+static void add_up(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct mayfly_info *info = &t->info;
+
+	info->samples = info->frees = info->inherited = 0;
+	for (size_t i = 0; i < t->chunks; i++) {
+		struct trace_chunk *c = &t->chunk[i];
+
+		c->first_event = info->samples + info->frees;
+		c->first_alloc = info->samples;
+		info->samples += c->allocs;
+		info->frees += c->events - c->allocs;
+		info->inherited += c->inherited;
+		if (info->duration_ns < c->to_ns)
+			info->duration_ns = c->to_ns;
+	}
+}
+
+/* Fills in what an index would say. */
+static int count_chunk(struct opening *o, struct trace_chunk *chunk, int64_t *last_ns)
+{
+	const struct event_context context = trace_context(o->t, chunk);
+	struct chunk_reader *c = &o->tables.chunk;
+	struct chunk_header h;
+	struct event_batch b;
+
+	if (chunk_find(o->t->data + chunk->offset, o->t->size - chunk->offset, false, &h))
+		return MAYFLY_E_DAMAGED;
+	if (chunk_begin(c, &h) && events_read(c, &context, &b)) {
+		chunk->events = b.events;
+		chunk->allocs = b.allocs;
+		chunk->inherited = 0;
+		for (size_t i = 0; i < b.allocs; i++)
+			chunk->inherited += (b.alloc_flags[i] & MAYFLY_FLAG_INHERITED) != 0;
+		chunk->from_ns = chunk->to_ns = *last_ns;
+		if (b.events && b.time_ns[0] > *last_ns)
+			chunk->from_ns = b.time_ns[0];
+		if (b.events && b.time_ns[b.events - 1] > *last_ns)
+			chunk->to_ns = *last_ns = b.time_ns[b.events - 1];
+	}
+	chunk_end(c);
+	return c->error;
+}
+
+static void add_live(struct trace_chunk *chunk, const struct cursor_batch *b, uint64_t live)
+{
+	size_t alloc = 0, freed = 0;
+
+	chunk->largest_bytes = 0;
+	for (size_t i = 0; i < b->e.events; i++) {
+		if (b->e.is_free[i]) {
+			const struct cursor_block *block = &b->freed[freed++];
+
+			live -= sums_leave_out(block->flags) ? 0 : block->size;
+		} else {
+			live += sums_leave_out(b->e.alloc_flags[alloc]) ? 0 : b->e.size[alloc];
+			alloc++;
+		}
+		if (chunk->largest_bytes < live)
+			chunk->largest_bytes = live;
+	}
+	chunk->live_bytes = live;
+}
+
+/* Keeps the first `count` chunks of events, and the sums that stand before the next. */
+static void cut(struct mayfly_trace *t, size_t count)
+{
+	if (count == t->chunks)
+		return;
+	while (t->sums_chunks && t->sums[t->sums_chunks - 1].offset >= t->chunk[count].offset)
+		t->sums_chunks--;
+	for (size_t i = 0; i < t->tracks; i++)
+		if (t->track[i].offset >= t->chunk[count].offset)
+			tracks_cut(t, i);
+	t->chunks = count;
+}
+
+/* Goes through all events, counts them, and cuts the trace off before the first unsound chunk. */
+static int count_events(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct cursor_batch b;
+	struct mayfly_cursor *c;
+	int64_t last_ns = -TRACE_LATEST_NS;
+	uint64_t live = 0;
+	size_t sound = 0;
+	int error = 0, result;
+
+	while (sound < t->chunks && !error) {
+		error = count_chunk(o, &t->chunk[sound], &last_ns);
+		sound += !error;
+	}
+	o->tables.chunk.error = 0;
+	cut(t, sound);
+	add_up(o);
+	if (error && (error != MAYFLY_E_DAMAGED || !sound))
+		return error;
+	o->damaged |= error != 0;
+	error = mayfly_cursor_open(t, &c);
+	for (sound = 0; !error; sound++) {
+		result = cursor_next_batch(c, &b);
+		if (result != 1) {
+			error = result;
+			break;
+		}
+		add_live(&t->chunk[sound], &b, live);
+		live = t->chunk[sound].live_bytes;
+	}
+	mayfly_cursor_close(c);
+	cut(t, sound);
+	add_up(o);
+	o->damaged |= error != 0;
+	return error == MAYFLY_E_DAMAGED && sound ? 0 : error;
+}
+
+/* The same for a trace of snapshots. */
+static int count_snapshots(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct sums_cursor *c;
+	struct sums_part part;
+	uint64_t live = 0, events = 0;
+	size_t sound = 0;
+	int result = sums_cursor_open(t, &c);
+
+	if (result)
+		return result;
+	while ((result = sums_cursor_next(c, &part)) == 1 && sound < t->chunks) {
+		struct trace_chunk *chunk = &t->chunk[sound++];
+
+		chunk->events = part.end_event - events;
+		events = part.end_event;
+		chunk->from_ns = part.from_ns;
+		chunk->to_ns = part.to_ns;
+		for (size_t i = 0; i < part.nodes; i++) {
+			chunk->allocs += part.allocs[i];
+			live += part.alloc_bytes[i] - part.free_bytes[i];
+		}
+		chunk->live_bytes = live;
+		chunk->largest_bytes = part.largest_bytes;
+	}
+	sums_cursor_close(c);
+	o->damaged |= result != 0;
+	if (sound < t->chunks)
+		t->sums_chunks = t->chunks = sound;
+	add_up(o);
+	return result == MAYFLY_E_DAMAGED && sound ? 0 : result < 0 ? result : 0;
+}
+
+/* ---- opening ---- */
+
+static int check_header(const uint8_t *data, size_t size)
+{
+	struct varint_in in = varint_begin(data, size);
+	uint32_t version, bytes, features;
+
+	if (size < 8 || memcmp(data, TRACE_MAGIC, 8))
+		return MAYFLY_E_NOT_A_TRACE;
+	if (size < TRACE_HEADER_BYTES)
+		return MAYFLY_E_EMPTY;
+	varint_fixed(&in, 8);
+	version = (uint32_t)varint_fixed(&in, 4);
+	bytes = (uint32_t)varint_fixed(&in, 4);
+	features = (uint32_t)varint_fixed(&in, 4);
+	if ((uint32_t)varint_fixed(&in, 4) != trace_checksum(0, data, 20))
+		return MAYFLY_E_DAMAGED;
+	if (version != TRACE_VERSION || bytes != TRACE_HEADER_BYTES ||
+	    features & ~TRACE_FEATURES_KNOWN)
+		return MAYFLY_E_VERSION;
+	return 0;
+}
+
+static int begin(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct mayfly_info *info = &t->info;
+	int error = check_header(t->data, t->size);
+
+	if (error)
+		return error;
+	o->tables.t = t;
+	o->tables.budget = trace_budget(t);
+	o->tables.chunk.budget = &o->tables.budget;
+	o->tables.chunk.compress = compress_new(0);
+	o->tables.next_string = 1;
+	info->format_version = TRACE_VERSION;
+	info->file_bytes = t->size;
+	info->program = info->version = info->off_text = info->note = "";
+	if (!o->tables.chunk.compress)
+		return MAYFLY_E_MEMORY;
+	if (!grow(o, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
+	    !grow(o, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
+	    !grow(o, &o->tables.depth, &o->tables.depth_room, 0, 1, sizeof(*o->tables.depth)))
+		return o->tables.chunk.error;
+	t->string[0] = "";
+	t->strings = 1;
+	if (!tracks_read_begin(&o->tables))
+		return o->tables.chunk.error;
+	t->node[0] = (struct mayfly_node){UINT32_MAX, UINT32_MAX};
+	info->nodes = 1;
+	return 0;
+}
+
+static int open_trace(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	struct mayfly_info *info = &t->info;
+	int error = begin(o);
+
+	if (!error)
+		error = read_chunks(o);
+	if (error)
+		return error;
+	if (!o->seen_info || (!t->chunks && !t->tracks && !o->finished))
+		return o->stopped ? o->stopped : MAYFLY_E_DAMAGED;
+	info->strings = t->strings;
+	if (o->indexed)
+		add_up(o);
+	else
+		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
+	if (!error && !o->indexed)
+		o->damaged |= tracks_cut_unsound(t);
+	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
+		error = sums_count(t, &t->parts);
+	if (!error)
+		error = overlap_find(t);
+	info->complete = o->finished && o->info_complete && !o->damaged;
+	return error;
+}
+
+int trace_open(const void *data, size_t size, struct mayfly_trace **trace)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+	struct mayfly_trace *t = calloc(1, sizeof(*t));
+	int error = MAYFLY_E_MEMORY;
+
+	*trace = NULL;
+	if (o && t) {
+		t->data = data;
+		t->size = size;
+		o->t = t;
+		error = open_trace(o);
+		chunk_end(&o->tables.chunk);
+		compress_free(o->tables.chunk.compress);
+		tables_read_end(&o->tables);
+	}
+	free(o);
+	if (error)
+		mayfly_trace_close(t);
+	else
+		*trace = t;
+	return error;
+}
+
+void mayfly_trace_close(struct mayfly_trace *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->blocks; i++)
+		free(t->block[i]);
+	free(t->block);
+	free(t->owned);
+	free(t->string);
+	free(t->command);
+	free(t->module);
+	free(t->thread);
+	free(t->frame);
+	free(t->node);
+	free(t->chain_end);
+	free(t->chunk);
+	free(t->sums);
+	counters_close(t);
+	tracks_close(t);
+	fragments_close(t);
+	free(t->pool);
+	free(t);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace that is open, as the files that read traces see it.
+ *
+ *	trace.c		memory, and what the trace is
+ *	reader.c	opening: finds the chunks, counts, cuts off what is damaged
+ *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
+ *	cursor.c	events, chunk after chunk
+ *	sums.c		per-stack counters, chunk after chunk
+ *	track_read.c	track events and labels: track_read.h
+ */
+#ifndef MAYFLY_READER_H
+#define MAYFLY_READER_H
+
+#include <mayfly/trace.h>
+
+#include "format/columns.h"
+#include "format/events.h"
+#include "format/format.h"
+
+/* A chunk of events or, in a trace of snapshots, of sums. */
+struct trace_chunk {
+	uint64_t offset; /* of the chunk's header in the file */
+	uint64_t events, allocs, inherited;
+	uint64_t first_event, first_alloc; /* how many came before */
+	int64_t from_ns, to_ns;		   /* of its first and last event */
+	/* Exact traces: live bytes at the end of the chunk, and the largest at any of its events.
+	 */
+	uint64_t live_bytes, largest_bytes;
+	/* The tables at this point. */
+	uint32_t nodes, threads, frames, chains, first_chain;
+};
+
+/* A SUMS chunk. */
+struct trace_sums {
+	uint64_t offset;
+	uint32_t nodes, chains, frames; /* at this point */
+};
+
+/* A chunk of track events. */
+struct trace_tracks {
+	uint64_t offset;
+	uint64_t events;
+};
+
+struct trace_labels {
+	size_t first, count; /* in label[] */
+	const char *text;    /* of those that count */
+};
+
+struct trace_counter {
+	struct mayfly_counter shown; /* points into: */
+	int64_t *time_ns;
+	double *value;
+	size_t time_room, value_room;
+};
+
+struct mayfly_trace {
+	const uint8_t *data;
+	size_t size;
+	uint8_t *owned; /* the trace made of a spool */
+	struct mayfly_info info;
+	struct mayfly_helper helper; /* all zero: none */
+	double ocaml_scale; /* what intervals of OCaml's heaps are, in powers of two: 1 to 2 */
+
+	uint8_t *pool; /* of each node a bit: overlap.c; NULL: nothing is there twice */
+
+	const char **string; /* [strings]; string[0] is "" */
+	size_t strings, string_room;
+	const char **command;
+	struct mayfly_module *module;
+	size_t module_room;
+	struct mayfly_thread *thread;
+	size_t thread_room;
+	struct mayfly_frame *frame;
+	size_t frame_room;
+	struct mayfly_location *location;
+	struct mayfly_node *node;
+	size_t node_room;
+	uint32_t *chain_end; /* the last node of each chain */
+	size_t chains, chain_room;
+	void **block; /* memory that the above point into: texts, build-ids */
+	size_t blocks, block_room;
+
+	struct trace_counter *counter;
+	size_t counter_room;
+	struct mayfly_fragmentation fragments[FRAGMENTS_KINDS];
+
+	const char **text; /* of track events and labels; text[0] is "" */
+	size_t texts, text_room;
+	struct mayfly_track_type *track_type;
+	size_t track_type_room;
+	struct trace_labels *label_set; /* [info.label_sets]; the first is empty */
+	size_t label_set_room;
+	struct mayfly_label *label; /* of all sets */
+	size_t labels, label_room;
+	struct trace_tracks *track;
+	size_t tracks, track_room;
+
+	struct trace_chunk *chunk;
+	size_t chunks, chunk_room;
+	struct trace_sums *sums;
+	size_t sums_chunks, sums_room;
+	size_t parts; /* in all of them */
+};
+
+/* A trace that lies in memory, which must stay; not a spool. 0 or a negative enum mayfly_error. */
+int trace_open(const void *data, size_t size, struct mayfly_trace **trace);
+
+/* All memory that depends on the file comes from a budget: of opening, and of each walk. */
+uint64_t trace_budget(const struct mayfly_trace *t);
+
+/* Memory that grows with the file and stays: *room items of which `used` are in use become at
+ * least used + more. New memory is zero. False: *error is set. */
+bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
+		size_t item);
+
+/* The same; new memory may hold anything. Pages that nobody writes to cost nothing. */
+bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
+		      uint64_t more, size_t item);
+
+/* The interval of a block whose flags and log2 these are. */
+static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags, uint32_t log2)
+{
+	double interval = (double)((uint64_t)1 << log2);
+
+	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? interval * t->ocaml_scale : interval;
+}
+
+/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more.
+ */
+static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
+{
+	if (heap == MAYFLY_HEAP_POOL)
+		return false;
+	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
+		return true;
+	return heap == MAYFLY_HEAP_MALLOC &&
+	       !(node < t->info.nodes && t->pool[node / 8] >> node % 8 & 1);
+}
+
+/* Whether some of its blocks may not count where all heaps are summed. A trace that was cut off
+ * does not say which heaps it has. */
+static inline bool trace_leaves_out(const struct mayfly_trace *t)
+{
+	return t->pool || !t->info.heaps || t->info.heaps >> MAYFLY_HEAP_POOL & 1;
+}
+
+/* What events_read() needs to know of the tables at a chunk. */
+struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
+
+/* How many parts the trace has (sums.h): counted from the heads of SUMS, or by going through. */
+int sums_count(const struct mayfly_trace *t, size_t *parts);
+
+/* ---- opening, overlap.c ---- */
+
+/* Fills t->pool, when names and heaps are known. 0 or MAYFLY_E_MEMORY. */
+int overlap_find(struct mayfly_trace *t);
+
+/* Whether all of the trace's blocks count, but would not if others of OCaml's and of malloc's were
+ * in it, too: merged with them, its sums are smaller. */
+bool overlap_would_hide(const struct mayfly_trace *t);
+
+/* ---- opening, counters_read.c and fragments_read.c ---- */
+
+/* Each reads the chunk at whose first byte c stands; c->error tells how it went. */
+void counters_read(struct mayfly_trace *t, struct chunk_reader *c);
+void fragments_read(struct mayfly_trace *t, struct chunk_reader *c);
+void counters_close(struct mayfly_trace *t);
+void fragments_close(struct mayfly_trace *t);
+
+/* ---- opening, tables_read.c ---- */
+
+struct successor;
+
+struct table_reader {
+	struct mayfly_trace *t;
+	struct chunk_reader chunk; /* the one at hand */
+	uint64_t budget;
+	uint32_t next_string;
+	bool named;
+
+	uint16_t *depth; /* of each node */
+	size_t depth_room;
+	uint32_t *successors; /* of the root, of frame 0, ... : entry + 1 */
+	size_t successors_room;
+	struct successor *entry;
+	size_t entries, entry_room;
+};
+
+static inline void tables_damaged(struct table_reader *r)
+{
+	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
+}
+
+/* trace_grow() on the reader's budget. */
+static inline bool tables_grow(struct table_reader *r, void *array, size_t *room, size_t used,
+			       uint64_t more, size_t item)
+{
+	return !r->chunk.error &&
+	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
+}
+
+/* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
+ * False: it is of another type. */
+bool tables_read(struct table_reader *r, uint32_t type);
+/* Texts of a chunk, to be added to *text. */
+void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts, size_t *room);
+void tables_read_end(struct table_reader *r);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the tables of a trace, group after group: each chunk adds rows. doc/FORMAT.md, sections
+ * 3.4 to 3.6. Nothing that a chunk says is taken before it was checked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+#include "trace/read/reader.h"
+#include "format/varint.h"
+
+/* For what is large, and written to when it is read. */
+static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,
+		       uint64_t more, size_t item)
+{
+	return !r->chunk.error &&
+	       trace_grow_dirty(&r->budget, &r->chunk.error, array, room, used, more, item);
+}
+
+/* Memory that lives as long as the trace. */
+static void *keep(struct table_reader *r, uint64_t count, size_t item)
+{
+	struct mayfly_trace *t = r->t;
+	void *memory = NULL;
+	size_t room = 0;
+
+	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !tables_grow(r, &memory, &room, 0, count + 1, item))
+		return NULL;
+	return t->block[t->blocks++] = memory;
+}
+
+/* A count in a chunk's head: numbers of items, all groups together, must fit 32 bits. */
+static size_t read_count(struct table_reader *r, size_t before)
+{
+	uint64_t count = varint_u(&r->chunk.head);
+
+	if (count >= UINT32_MAX - before) {
+		tables_damaged(r);
+		return 0;
+	}
+	return (size_t)count;
+}
+
+/* ---- strings ---- */
+
+void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts, size_t *room)
+{
+	size_t count = read_count(r, *texts), size, found = 0, start = 0;
+	const uint8_t *bytes;
+	char *kept;
+
+	if (!chunk_columns(&r->chunk, 1ull << COLUMN_STRING_BYTES))
+		return;
+	bytes = chunk_bytes(&r->chunk, COLUMN_STRING_BYTES, &size);
+	if (!bytes)
+		return;
+	if (size && bytes[size - 1]) {
+		tables_damaged(r);
+		return;
+	}
+	kept = keep(r, size, 1);
+	if (!kept || !tables_grow(r, text, room, *texts, count, sizeof(**text)))
+		return;
+	memcpy(kept, bytes, size);
+	while (start < size && found < count) {
+		(*text)[*texts + found++] = kept + start;
+		start += strlen(kept + start) + 1;
+	}
+	if (found != count || start != size)
+		tables_damaged(r);
+	*texts += found;
+}
+
+/* A column of string references. The order of the calls is the order of numbering. */
+struct reference {
+	struct table_reader *r;
+	uint32_t last;
+};
+
+static uint32_t refer(struct reference *column, uint64_t code)
+{
+	struct table_reader *r = column->r;
+	uint64_t number;
+
+	if (code == 0)
+		return 0;
+	number = code == 1 ? r->next_string++ : code == 2 ? column->last : code - 3;
+	if (number >= r->t->strings || number == 0) {
+		tables_damaged(r);
+		return 0;
+	}
+	column->last = (uint32_t)number;
+	return column->last;
+}
+
+/* The numbers of a column's strings. */
+static const uint32_t *string_column(struct table_reader *r, unsigned id, size_t count)
+{
+	const uint64_t *code = chunk_numbers(&r->chunk, id, count);
+	uint32_t *number = chunk_memory(&r->chunk, count, sizeof(*number));
+	struct reference column = {.r = r};
+
+	if (!code || !number)
+		return NULL;
+	for (size_t i = 0; i < count && !r->chunk.error; i++)
+		number[i] = refer(&column, code[i]);
+	return r->chunk.error ? NULL : number;
+}
+
+/* ---- modules and threads ---- */
+
+static uint64_t read_unit(struct table_reader *r)
+{
+	uint64_t unit = varint_u(&r->chunk.head);
+
+	if (unit < 1 || unit > 1000000000)
+		tables_damaged(r);
+	return unit;
+}
+
+/* A time from its number of units. */
+static int64_t to_ns(struct table_reader *r, int64_t count, uint64_t unit)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow(count, (int64_t)unit, &ns) || ns > TRACE_LATEST_NS ||
+	    ns < -TRACE_LATEST_NS) {
+		tables_damaged(r);
+		return 0;
+	}
+	return ns;
+}
+
+static void read_build_ids(struct table_reader *r, struct mayfly_module *m, size_t count)
+{
+	const uint64_t *length = chunk_numbers(&r->chunk, COLUMN_MODULE_BUILD_ID_LENGTH, count);
+	size_t size = 0, used = 0;
+	const uint8_t *ids = length ? chunk_bytes(&r->chunk, COLUMN_MODULE_BUILD_ID, &size) : NULL;
+	uint8_t *kept = ids ? keep(r, size, 1) : NULL;
+
+	if (!kept)
+		return;
+	memcpy(kept, ids, size);
+	for (size_t i = 0; i < count; i++) {
+		if (length[i] > size - used) {
+			tables_damaged(r);
+			return;
+		}
+		m[i].build_id = kept + used;
+		m[i].build_id_length = (size_t)length[i];
+		used += (size_t)length[i];
+	}
+}
+
+static void read_modules(struct table_reader *r)
+{
+	struct mayfly_trace *t = r->t;
+	struct chunk_reader *c = &r->chunk;
+	size_t count = read_count(r, t->info.modules);
+	uint64_t unit = read_unit(r), last;
+	const uint64_t *start, *size, *bias, *from;
+	const uint32_t *path;
+	struct mayfly_module *m;
+
+	if (!chunk_columns(c, 0xa2aa))
+		return;
+	path = string_column(r, COLUMN_MODULE_PATH, count);
+	start = chunk_numbers(c, COLUMN_MODULE_START, count);
+	size = chunk_numbers(c, COLUMN_MODULE_SIZE, count);
+	bias = chunk_numbers(c, COLUMN_MODULE_BIAS, count);
+	from = chunk_numbers(c, COLUMN_MODULE_FROM, count);
+	if (!tables_grow(r, &t->module, &t->module_room, t->info.modules, count,
+			 sizeof(*t->module)))
+		return;
+	m = t->module + t->info.modules;
+	last = t->info.modules ? m[-1].start : 0;
+	for (size_t i = 0; i < count; i++) {
+		m[i].path = t->string[path[i]];
+		m[i].problem = "";
+		m[i].start = last + varint_unzigzag(start[i]);
+		last = m[i].start;
+		m[i].end = m[i].start + size[i];
+		m[i].bias = m[i].start + varint_unzigzag(bias[i]);
+		m[i].from_ns = to_ns(r, (int64_t)varint_unzigzag(from[i]), unit);
+		m[i].to_ns = INT64_MAX;
+	}
+	read_build_ids(r, m, count);
+	t->info.modules += count;
+}
+
+static void read_threads(struct table_reader *r)
+{
+	struct mayfly_trace *t = r->t;
+	size_t count = read_count(r, t->info.threads);
+	const uint64_t *tid;
+	const uint32_t *name;
+	struct mayfly_thread *thread;
+	uint32_t last;
+
+	if (!chunk_columns(&r->chunk, 1ull << COLUMN_THREAD_TID | 1ull << COLUMN_THREAD_NAME))
+		return;
+	tid = chunk_numbers(&r->chunk, COLUMN_THREAD_TID, count);
+	name = string_column(r, COLUMN_THREAD_NAME, count);
+	if (!tables_grow(r, &t->thread, &t->thread_room, t->info.threads, count,
+			 sizeof(*t->thread)))
+		return;
+	thread = t->thread + t->info.threads;
+	last = t->info.threads ? thread[-1].tid : 0;
+	for (size_t i = 0; i < count; i++) {
+		last += (uint32_t)varint_unzigzag(tid[i]);
+		thread[i].tid = last;
+		thread[i].name = t->string[name[i]];
+	}
+	t->info.threads += count;
+}
+
+/* ---- frames ---- */
+
+/* A code frame that no name is known of. */
+static const struct mayfly_location nowhere = {.function = "", .file = ""};
+
+static void read_frames(struct table_reader *r)
+{
+	struct mayfly_trace *t = r->t;
+	struct chunk_reader *c = &r->chunk;
+	size_t count = read_count(r, t->info.frames);
+	const uint64_t *kind, *module, *address;
+	struct mayfly_frame *f;
+	uint64_t last = 0;
+
+	if (!chunk_columns(c, 0x2a))
+		return;
+	kind = chunk_numbers(c, COLUMN_FRAME_KIND, count);
+	module = chunk_numbers(c, COLUMN_FRAME_MODULE, count);
+	address = chunk_numbers(c, COLUMN_FRAME_ADDRESS, count);
+	if (!tables_grow(r, &t->frame, &t->frame_room, t->info.frames, count, sizeof(*t->frame)))
+		return;
+	f = t->frame + t->info.frames;
+	for (size_t i = 0; i < count; i++) {
+		if (kind[i] > MAYFLY_FRAME_ELIDED || module[i] > t->info.modules) {
+			tables_damaged(r);
+			return;
+		}
+		if (i && (kind[i] != kind[i - 1] || module[i] != module[i - 1]))
+			last = 0;
+		last += address[i];
+		f[i].kind = (uint32_t)kind[i];
+		f[i].module = (uint32_t)module[i] - 1;
+		f[i].address = last;
+		f[i].locations = f[i].kind == MAYFLY_FRAME_CODE;
+		f[i].location = f[i].locations ? &nowhere : NULL;
+	}
+	t->info.frames += count;
+}
+
+/* ---- the tree ---- */
+
+/* Which frames followed a frame, most recent first; see tables.c. */
+struct successor {
+	uint32_t frame, next;
+};
+
+static bool follow(uint32_t *first, struct successor *entry, uint64_t rank, uint32_t *frame)
+{
+	uint32_t *link = first, found;
+
+	while (--rank && *link)
+		link = &entry[*link - 1].next;
+	found = *link;
+	if (!found)
+		return false;
+	*frame = entry[found - 1].frame;
+	*link = entry[found - 1].next;
+	entry[found - 1].next = *first;
+	*first = found;
+	return true;
+}
+
+/* Parents of the new nodes, from the chains. */
+static bool read_chains(struct table_reader *r, size_t chains, size_t count)
+{
+	struct mayfly_trace *t = r->t;
+	const uint32_t *parent = chunk_numbers32(&r->chunk, COLUMN_CHAIN_PARENT, chains);
+	const uint32_t *length = chunk_numbers32(&r->chunk, COLUMN_CHAIN_LENGTH, chains);
+	size_t next = t->info.nodes, end = next + count;
+
+	if (!parent || !length)
+		return false;
+	for (size_t i = 0; i < chains; i++) {
+		if (length[i] >= end - next || parent[i] >= next) {
+			tables_damaged(r);
+			return false;
+		}
+		t->node[next].parent = (uint32_t)(next - 1 - parent[i]);
+		for (uint64_t k = 0; k <= length[i]; k++, next++) {
+			if (k)
+				t->node[next].parent = (uint32_t)(next - 1);
+			r->depth[next] = (uint16_t)(r->depth[t->node[next].parent] + 1);
+			if (r->depth[next] > TRACE_MAX_DEPTH) {
+				tables_damaged(r);
+				return false;
+			}
+		}
+		t->chain_end[t->chains + i] = (uint32_t)(next - 1);
+	}
+	if (next != end)
+		tables_damaged(r);
+	return !r->chunk.error;
+}
+
+struct node_columns {
+	const uint8_t *rank;
+	const uint32_t *missed;
+	const uint64_t *beside;
+	size_t misses, besides, used, used_besides;
+};
+
+static bool read_node(struct table_reader *r, struct node_columns *c, struct mayfly_node *n,
+		      uint64_t rank)
+{
+	struct mayfly_trace *t = r->t;
+	uint32_t *list = &r->successors[n->parent ? t->node[n->parent].frame + 1 : 0];
+	uint64_t frame = UINT64_MAX;
+
+	if (rank)
+		return rank <= TRACE_MAX_RANK && follow(list, r->entry, rank, &n->frame);
+	if (*list && c->used_besides < c->besides)
+		frame = r->entry[*list - 1].frame + varint_unzigzag(c->beside[c->used_besides++]);
+	else if (!*list && c->used < c->misses)
+		frame = c->missed[c->used++];
+	if (frame >= t->info.frames)
+		return false;
+	n->frame = (uint32_t)frame;
+	r->entry[r->entries] = (struct successor){n->frame, *list};
+	*list = (uint32_t)++r->entries;
+	return true;
+}
+
+static bool grow_tree(struct table_reader *r, size_t count, size_t chains, size_t entries)
+{
+	struct mayfly_trace *t = r->t;
+
+	return grow_dirty(r, &t->node, &t->node_room, t->info.nodes, count, sizeof(*t->node)) &&
+	       grow_dirty(r, &r->depth, &r->depth_room, t->info.nodes, count, sizeof(*r->depth)) &&
+	       grow_dirty(r, &t->chain_end, &t->chain_room, t->chains, chains,
+			  sizeof(*t->chain_end)) &&
+	       tables_grow(r, &r->successors, &r->successors_room, 0, (uint64_t)t->info.frames + 1,
+			   sizeof(*r->successors)) &&
+	       tables_grow(r, &r->entry, &r->entry_room, r->entries, entries, sizeof(*r->entry));
+}
+
+static void read_tree(struct table_reader *r)
+{
+	struct mayfly_trace *t = r->t;
+	size_t count = read_count(r, t->info.nodes), chains = read_count(r, 0);
+	struct node_columns c = {.misses = read_count(r, 0), .besides = read_count(r, 0)};
+
+	if (chains > count || c.misses > count || c.besides > count - c.misses)
+		tables_damaged(r);
+	if (!chunk_columns(&r->chunk, 0x2aa) ||
+	    !grow_tree(r, count, chains, c.misses + c.besides) || !read_chains(r, chains, count))
+		return;
+	c.rank = chunk_numbers8(&r->chunk, COLUMN_NODE_RANK, count);
+	c.missed = chunk_numbers32(&r->chunk, COLUMN_NODE_FRAME, c.misses);
+	c.beside = chunk_numbers(&r->chunk, COLUMN_NODE_BESIDE, c.besides);
+	for (size_t i = 0; !r->chunk.error && i < count; i++)
+		if (!read_node(r, &c, &t->node[t->info.nodes + i], c.rank[i]))
+			tables_damaged(r);
+	if (c.used != c.misses || c.used_besides != c.besides)
+		tables_damaged(r);
+	t->info.nodes += count;
+	t->chains += chains;
+}
+
+/* ---- names ---- */
+
+static void read_module_names(struct table_reader *r, uint64_t unit)
+{
+	struct mayfly_trace *t = r->t;
+	size_t count = t->info.modules;
+	const uint64_t *to = chunk_numbers(&r->chunk, COLUMN_MODULE_TO, count);
+	const uint32_t *problem = string_column(r, COLUMN_MODULE_PROBLEM, count);
+
+	for (size_t i = 0; !r->chunk.error && i < count; i++) {
+		struct mayfly_module *m = &t->module[i];
+
+		m->problem = t->string[problem[i]];
+		if (to[i])
+			m->to_ns = m->from_ns + to_ns(r, (int64_t)varint_unzigzag(to[i] - 1), unit);
+	}
+}
+
+static void read_thread_names(struct table_reader *r)
+{
+	struct mayfly_trace *t = r->t;
+	const uint64_t *code = chunk_numbers(&r->chunk, COLUMN_THREAD_RENAMED, t->info.threads);
+	struct reference name = {.r = r};
+
+	for (size_t i = 0; !r->chunk.error && i < t->info.threads; i++)
+		if (code[i])
+			t->thread[i].name = t->string[refer(&name, code[i] - 1)];
+}
+
+static void read_locations(struct table_reader *r, size_t count)
+{
+	struct mayfly_trace *t = r->t;
+	struct chunk_reader *c = &r->chunk;
+	const uint32_t *function = string_column(r, COLUMN_LOCATION_FUNCTION, count);
+	const uint32_t *file = string_column(r, COLUMN_LOCATION_FILE, count);
+	const uint64_t *line = chunk_numbers(c, COLUMN_LOCATION_LINE, count);
+	const uint64_t *inlined = chunk_numbers(c, COLUMN_LOCATION_INLINED, count);
+	const uint64_t *first = chunk_numbers(c, COLUMN_LOCATION_FIRST, count);
+	const uint64_t *length = chunk_numbers(c, COLUMN_LOCATION_LENGTH, count);
+	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
+
+	t->location = keep(r, count, sizeof(*t->location));
+	for (size_t i = 0; !c->error && i < count; i++) {
+		struct mayfly_location *l = &t->location[i];
+
+		l->function = t->string[function[i]];
+		l->file = t->string[file[i]];
+		last[file[i]] += (uint32_t)varint_unzigzag(line[i]);
+		l->line = last[file[i]];
+		l->first_char = (uint32_t)first[i];
+		l->last_char = l->first_char + (uint32_t)varint_unzigzag(length[i]);
+		l->inlined = inlined[i] != 0; /* so far: differs from what is expected */
+	}
+}
+
+struct frame_key {
+	uint64_t address;
+	uint32_t kind, module, index;
+};
+
+static int compare_frame(const void *a, const void *b)
+{
+	const struct frame_key *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* The frames in the order in which NAME has them. */
+static const struct frame_key *sorted_frames(struct table_reader *r)
+{
+	size_t count = r->t->info.frames;
+	struct frame_key *key = chunk_memory(&r->chunk, count, sizeof(*key));
+
+	for (size_t i = 0; key && i < count; i++) {
+		const struct mayfly_frame *f = &r->t->frame[i];
+
+		key[i] = (struct frame_key){f->address, f->kind, f->module, (uint32_t)i};
+	}
+	if (key)
+		qsort(key, count, sizeof(*key), compare_frame);
+	return key;
+}
+
+static void name_frames(struct table_reader *r, size_t locations)
+{
+	struct mayfly_trace *t = r->t;
+	size_t count = t->info.frames, used = 0;
+	const uint64_t *listed = chunk_numbers(&r->chunk, COLUMN_FRAME_LOCATIONS, count);
+	const struct frame_key *key = sorted_frames(r);
+
+	for (size_t i = 0; !r->chunk.error && i < count; i++) {
+		struct mayfly_frame *f = &t->frame[key[i].index];
+
+		if (listed[i] > locations - used) {
+			tables_damaged(r);
+			return;
+		}
+		if (!listed[i])
+			continue;
+		f->locations = (size_t)listed[i];
+		f->location = t->location + used;
+		for (size_t k = 0; k < f->locations; k++)
+			t->location[used + k].inlined ^= k + 1 < f->locations;
+		used += f->locations;
+		t->info.frames_symbolized += *f->location->function != 0;
+	}
+	if (used != locations)
+		tables_damaged(r);
+}
+
+static void read_names(struct table_reader *r)
+{
+	size_t locations = read_count(r, 0);
+	uint64_t unit = read_unit(r);
+
+	if (r->named)
+		tables_damaged(r);
+	r->named = true;
+	if (!chunk_columns(&r->chunk, 0x5aaaa))
+		return;
+	read_module_names(r, unit);
+	read_thread_names(r);
+	if (r->chunk.error)
+		return;
+	read_locations(r, locations);
+	name_frames(r, locations);
+}
+
+/* ---- all of them ---- */
+
+bool tables_read(struct table_reader *r, uint32_t type)
+{
+	switch (type) {
+	case TRACE_STRINGS:
+		tables_read_texts(r, &r->t->string, &r->t->strings, &r->t->string_room);
+		break;
+	case TRACE_MODULES:
+		read_modules(r);
+		break;
+	case TRACE_THREADS:
+		read_threads(r);
+		break;
+	case TRACE_FRAMES:
+		read_frames(r);
+		break;
+	case TRACE_TREE:
+		read_tree(r);
+		break;
+	case TRACE_NAMES:
+		read_names(r);
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
+void tables_read_end(struct table_reader *r)
+{
+	free(r->depth);
+	free(r->successors);
+	free(r->entry);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_tables.c: the tables of several traces as one. */
+#include "trace/rewrite/merge_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/read/reader.h"
+
+bool merge_tables_begin(struct merge_tables *t)
+{
+	*t = (struct merge_tables){.r = recording_new()};
+	return t->r != NULL;
+}
+
+void merge_tables_end(struct merge_tables *t)
+{
+	recording_free(t->r);
+	numbering_free(&t->modules);
+	numbering_free(&t->threads);
+	numbering_free(&t->names);
+	numbering_free(&t->places);
+	numbering_free(&t->frames);
+	free(t->frame);
+	*t = (struct merge_tables){0};
+}
+
+void merge_map_free(struct merge_map *map)
+{
+	free(map->node);
+	free(map->thread);
+	free(map->module);
+	free(map->frame);
+	numbering_free(&map->texts);
+	free(map->string);
+	*map = (struct merge_map){0};
+}
+
+/* ---- strings ---- */
+
+/* Texts of a trace stand once in it, so most are known by their address. */
+static uint32_t string_of(struct merge_tables *t, struct merge_map *map, const char *text)
+{
+	bool fresh;
+	uint32_t number;
+
+	if (!*text)
+		return 0;
+	number = numbering_of(&map->texts, (struct key){{(uintptr_t)text, 0, 0, 0}}, &fresh);
+	if (number == NUMBERING_NONE)
+		return RECORDING_NONE;
+	if (fresh) {
+		if (!array_reserve(&map->string, &map->string_room, number, sizeof(*map->string)))
+			return RECORDING_NONE;
+		map->string[number] = recording_string(t->r, text, strlen(text));
+	}
+	return map->string[number];
+}
+
+/* ---- modules ---- */
+
+static struct key module_key(uint32_t path, const struct mayfly_module *m)
+{
+	struct key key = {{path, m->build_id_length, 0, 0}};
+
+	/* Build-ids are hashes: 16 of their bytes tell them apart. */
+	memcpy(&key.word[2], m->build_id, m->build_id_length < 16 ? m->build_id_length : 16);
+	return key;
+}
+
+static uint32_t add_module(struct merge_tables *t, struct merge_map *map,
+			   const struct mayfly_module *m)
+{
+	struct recording_module copy = {
+	    .path = string_of(t, map, m->path),
+	    .problem = string_of(t, map, m->problem),
+	    .build_id_length = (uint32_t)(m->build_id_length < 32 ? m->build_id_length : 32),
+	    .start = m->start,
+	    .end = m->end,
+	    .bias = m->bias,
+	    .from_ns = m->from_ns,
+	    .to_ns = m->to_ns,
+	};
+	bool fresh;
+	uint32_t number;
+
+	if (copy.path == RECORDING_NONE || copy.problem == RECORDING_NONE)
+		return RECORDING_NONE;
+	memcpy(copy.build_id, m->build_id, copy.build_id_length);
+	number = numbering_of(&t->modules, module_key(copy.path, m), &fresh);
+	if (number == NUMBERING_NONE || fresh)
+		return number == NUMBERING_NONE ? RECORDING_NONE : recording_module(t->r, &copy);
+	if (t->r->module[number].from_ns > m->from_ns)
+		t->r->module[number].from_ns = m->from_ns;
+	if (t->r->module[number].to_ns < m->to_ns)
+		t->r->module[number].to_ns = m->to_ns;
+	return number;
+}
+
+static bool add_modules(struct merge_tables *t, struct merge_map *map,
+			const struct mayfly_trace *trace)
+{
+	map->module = malloc((trace->info.modules + 1) * sizeof(*map->module));
+	for (size_t i = 0; map->module && i < trace->info.modules; i++) {
+		map->module[i] = add_module(t, map, &trace->module[i]);
+		if (map->module[i] == RECORDING_NONE)
+			return false;
+	}
+	return map->module != NULL;
+}
+
+/* ---- threads ---- */
+
+/* The how-manyth of its name a thread is; of those without one, its number in the process. */
+static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, uint32_t tid)
+{
+	bool fresh;
+	uint32_t number;
+
+	if (!name)
+		return tid;
+	number = numbering_of(seen, (struct key){{name, 0, 0, 0}}, &fresh);
+	if (number == NUMBERING_NONE)
+		return RECORDING_NONE;
+	if (fresh)
+		count[number] = 0;
+	return count[number]++;
+}
+
+/* own: the number of the trace whose spans it has, or 0. */
+static uint32_t add_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
+			   uint32_t tid)
+{
+	bool fresh;
+	uint32_t number;
+
+	if (name == RECORDING_NONE)
+		return RECORDING_NONE;
+	number = numbering_of(&t->threads, (struct key){{name, nth, own, 0}}, &fresh);
+	if (number == NUMBERING_NONE)
+		return RECORDING_NONE;
+	return fresh ? recording_thread(t->r, tid, name) : number;
+}
+
+/* Which threads have spans: a byte for each. 0 or an error. */
+static int find_spans(const struct mayfly_trace *trace, uint8_t *spans)
+{
+	struct mayfly_track_cursor *cursor;
+	struct mayfly_track_event e;
+	int error, more;
+
+	if (!trace->info.track_events)
+		return 0;
+	error = mayfly_track_cursor_open(trace, &cursor);
+	if (error)
+		return error;
+	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1)
+		if (e.kind == MAYFLY_TRACK_BEGIN || e.kind == MAYFLY_TRACK_END)
+			spans[e.thread] = 1;
+	mayfly_track_cursor_close(cursor);
+	return more;
+}
+
+static bool add_threads(struct merge_tables *t, struct merge_map *map,
+			const struct mayfly_trace *trace, const uint8_t *spans)
+{
+	size_t threads = trace->info.threads;
+	uint32_t *count = malloc((threads + 1) * sizeof(*count));
+	struct numbering seen = {0};
+	bool done;
+
+	map->thread = malloc((threads + 1) * sizeof(*map->thread));
+	done = map->thread && count;
+	for (size_t i = 0; done && i < threads; i++) {
+		const struct mayfly_thread *thread = &trace->thread[i];
+		uint32_t name = string_of(t, map, thread->name);
+
+		map->thread[i] = add_thread(t, name, ordinal(&seen, count, name, thread->tid),
+					    spans[i] ? t->traces : 0, thread->tid);
+		done = map->thread[i] != RECORDING_NONE;
+	}
+	numbering_free(&seen);
+	free(count);
+	return done;
+}
+
+/* ---- frames ---- */
+
+/* The number of all that a frame says of its places, 0 when it says nothing. */
+static uint32_t say_places(struct merge_tables *t, struct merge_map *map,
+			   const struct mayfly_frame *f)
+{
+	uint32_t number = 0;
+
+	for (size_t i = 0; i < f->locations; i++) {
+		const struct mayfly_location *l = &f->location[i];
+		uint32_t function = string_of(t, map, l->function);
+		uint32_t file = string_of(t, map, l->file);
+		struct key key = {{(uint64_t)number << 1 | l->inlined,
+				   (uint64_t)function << 32 | file,
+				   (uint64_t)l->line << 32 | l->first_char, l->last_char}};
+		bool fresh;
+
+		if (!*l->function)
+			return 0;
+		if (function == RECORDING_NONE || file == RECORDING_NONE)
+			return RECORDING_NONE;
+		number = numbering_of(&t->places, key, &fresh);
+		if (number == NUMBERING_NONE)
+			return RECORDING_NONE;
+		number++;
+	}
+	return number;
+}
+
+static bool copy_locations(struct merge_tables *t, struct merge_map *map,
+			   const struct mayfly_frame *f, uint32_t frame)
+{
+	t->r->frame[frame].first_location = (uint32_t)t->r->locations;
+	t->r->frame[frame].locations = (uint32_t)f->locations;
+	for (size_t i = 0; i < f->locations; i++) {
+		const struct mayfly_location *l = &f->location[i];
+		struct recording_location copy = {
+		    .function = string_of(t, map, l->function),
+		    .file = string_of(t, map, l->file),
+		    .line = l->line,
+		    .inlined = l->inlined,
+		    .first_char = l->first_char,
+		    .last_char = l->last_char,
+		};
+
+		if (copy.function == RECORDING_NONE || copy.file == RECORDING_NONE ||
+		    recording_location(t->r, &copy) == RECORDING_NONE)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A new frame of the recording. One at the same address that says something else, as of a module
+ * without a build-id that was built again, keeps its place: this one gets an address far from all.
+ */
+static uint32_t new_frame(struct merge_tables *t, struct merge_map *map,
+			  const struct mayfly_frame *f, uint32_t module)
+{
+	uint64_t address = f->address;
+	size_t before = t->r->frames;
+	uint32_t frame = recording_frame(t->r, f->kind, module, address);
+
+	while (frame != RECORDING_NONE && t->r->frames == before) {
+		address += (uint64_t)1 << 48;
+		if (address == f->address)
+			return frame; /* 65,536 builds */
+		frame = recording_frame(t->r, f->kind, module, address);
+	}
+	if (frame == RECORDING_NONE || !copy_locations(t, map, f, frame))
+		return RECORDING_NONE;
+	return frame;
+}
+
+static uint32_t add_frame(struct merge_tables *t, struct merge_map *map,
+			  const struct mayfly_frame *f)
+{
+	bool known = f->module != RECORDING_NONE, fresh;
+	uint32_t module = known ? map->module[f->module] : RECORDING_NONE;
+	uint32_t path = known ? t->r->module[module].path : 0;
+	uint32_t places = f->kind == MAYFLY_FRAME_CODE ? say_places(t, map, f) : 0, number;
+	struct key key = {{(uint64_t)f->kind << 32 | places, path, 0, 0}};
+
+	if (places == RECORDING_NONE)
+		return RECORDING_NONE;
+	if (!places) {
+		key.word[2] = f->address;
+		key.word[3] = module;
+	}
+	number = numbering_of(&t->frames, key, &fresh);
+	if (number == NUMBERING_NONE ||
+	    !array_reserve(&t->frame, &t->frame_room, number, sizeof(*t->frame)))
+		return RECORDING_NONE;
+	if (fresh)
+		t->frame[number] = new_frame(t, map, f, module);
+	return t->frame[number];
+}
+
+static bool add_frames(struct merge_tables *t, struct merge_map *map,
+		       const struct mayfly_trace *trace)
+{
+	map->frame = malloc((trace->info.frames + 1) * sizeof(*map->frame));
+	for (size_t i = 0; map->frame && i < trace->info.frames; i++) {
+		map->frame[i] = add_frame(t, map, &trace->frame[i]);
+		if (map->frame[i] == RECORDING_NONE)
+			return false;
+	}
+	return map->frame != NULL;
+}
+
+/* ---- nodes ---- */
+
+static bool add_nodes(struct merge_tables *t, struct merge_map *map,
+		      const struct mayfly_trace *trace)
+{
+	map->node = malloc((trace->info.nodes + 1) * sizeof(*map->node));
+	if (!map->node)
+		return false;
+	map->node[0] = 0;
+	for (size_t i = 1; i < trace->info.nodes; i++) {
+		const struct mayfly_node *n = &trace->node[i];
+
+		map->node[i] = recording_node(t->r, map->node[n->parent], map->frame[n->frame]);
+		if (map->node[i] == RECORDING_NONE)
+			return false;
+	}
+	return true;
+}
+
+int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
+		     struct merge_map *map)
+{
+	uint8_t *spans = calloc(trace->info.threads + 1, 1);
+	int error = spans ? find_spans(trace, spans) : MAYFLY_E_MEMORY;
+	bool done;
+
+	*map = (struct merge_map){0};
+	t->traces++;
+	done = !error && add_modules(t, map, trace) && add_threads(t, map, trace, spans) &&
+	       add_frames(t, map, trace) && add_nodes(t, map, trace);
+	free(spans);
+	free(map->module);
+	free(map->frame);
+	numbering_free(&map->texts);
+	free(map->string);
+	map->module = map->frame = map->string = NULL;
+	map->texts = (struct numbering){0};
+	map->string_room = 0;
+	if (done)
+		return 0;
+	merge_map_free(map);
+	return error ? error : MAYFLY_E_MEMORY;
+}

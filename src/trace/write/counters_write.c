@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing counters: see counters_write.h, and doc/FORMAT.md, "cntr". */
+#include "trace/write/counters_write.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+
+#define UNIT_NS	     1000
+#define MOST_INTEGER 0x1p53 /* up to here every integer is a double */
+
+void counters_free(struct counter_writer *w)
+{
+	free(w->counter);
+	free(w->point);
+	free(w->moment);
+	*w = (struct counter_writer){0};
+}
+
+/* Counters are mostly read in turn, so the next one is tried first. */
+static struct written_counter *find(struct counter_writer *w, uint32_t name, uint32_t unit)
+{
+	struct written_counter *bigger;
+	size_t room = 2 * w->counter_room + 16;
+
+	for (size_t i = 0; i < w->counters; i++) {
+		size_t k = (w->last + 1 + i) % w->counters;
+
+		if (w->counter[k].name == name && w->counter[k].unit == unit) {
+			w->last = k;
+			return &w->counter[k];
+		}
+	}
+	if (w->counters == w->counter_room) {
+		bigger = realloc(w->counter, room * sizeof(*bigger));
+		if (!bigger)
+			return NULL;
+		w->counter = bigger;
+		w->counter_room = room;
+	}
+	w->last = w->counters++;
+	w->counter[w->last] = (struct written_counter){name, unit, -TRACE_LATEST_NS, 0, 0};
+	return &w->counter[w->last];
+}
+
+static bool make_room(struct counter_writer *w)
+{
+	if (!w->point)
+		w->point = malloc(COUNTERS_HELD * sizeof(*w->point));
+	if (!w->moment)
+		w->moment = malloc(COUNTERS_HELD * sizeof(*w->moment));
+	return w->point && w->moment;
+}
+
+bool counters_add(struct counter_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+		  double value)
+{
+	struct written_counter *c;
+
+	if (!isfinite(value) || counters_due(w))
+		return true;
+	c = find(w, name, unit);
+	if (!c || !make_room(w))
+		return false;
+	if (time_ns > TRACE_LATEST_NS)
+		time_ns = TRACE_LATEST_NS;
+	if (time_ns < c->last_ns)
+		time_ns = c->last_ns;
+	c->last_ns = time_ns;
+	if (!w->moments || w->moment[w->moments - 1] != time_ns || c->last_moment == w->moments)
+		w->moment[w->moments++] = time_ns;
+	c->last_moment = w->moments;
+	c->points++;
+	w->point[w->points++] =
+	    (struct counter_point){(uint32_t)(c - w->counter), (uint32_t)w->moments - 1, value};
+	return true;
+}
+
+static bool is_integer(double value)
+{
+	return fabs(value) <= MOST_INTEGER && value == floor(value) &&
+	       !(value == 0 && signbit(value));
+}
+
+static uint64_t bits_of(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static int64_t units(int64_t ns)
+{
+	return ns / UNIT_NS - (ns % UNIT_NS < 0);
+}
+
+/* The columns of one chunk while it is made. */
+struct chunk {
+	uint64_t *number, *count, *form; /* [series] */
+	size_t series;
+	uint64_t *time;		  /* [moments] */
+	uint64_t *moment, *value; /* [points] */
+};
+
+/* Puts the points into the order of their counters: *first says where each one's begin. */
+static void sort_points(const struct counter_writer *w, struct counter_point *to, size_t *first)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < w->counters; i++) {
+		first[i] = at;
+		at += w->counter[i].points;
+	}
+	for (size_t i = 0; i < w->points; i++)
+		to[first[w->point[i].counter]++] = w->point[i];
+	for (size_t i = 0; i < w->counters; i++)
+		first[i] -= w->counter[i].points;
+}
+
+static void fill_series(struct chunk *k, size_t at, const struct counter_point *p, size_t count)
+{
+	uint64_t last = 0, form = SERIES_INTEGERS;
+	uint32_t moment = UINT32_MAX; /* so that + 1 is 0 */
+
+	for (size_t i = 0; i < count; i++)
+		if (!is_integer(p[i].value))
+			form = SERIES_DOUBLES;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t now =
+		    form == SERIES_DOUBLES ? bits_of(p[i].value) : (uint64_t)(int64_t)p[i].value;
+
+		k->value[at + i] =
+		    form == SERIES_DOUBLES ? now ^ last : varint_zigzag((int64_t)(now - last));
+		k->moment[at + i] = p[i].moment - (moment + 1);
+		last = now;
+		moment = p[i].moment;
+	}
+	k->form[k->series] = form;
+	k->count[k->series++] = count - 1;
+}
+
+static void fill(struct chunk *k, const struct counter_writer *w, const struct counter_point *p,
+		 const size_t *first)
+{
+	size_t next = 0;
+	int64_t last = 0;
+
+	for (size_t i = 0; i < w->counters; i++) {
+		if (!w->counter[i].points)
+			continue;
+		k->number[k->series] = i - next;
+		next = i + 1;
+		fill_series(k, first[i], p + first[i], w->counter[i].points);
+	}
+	for (size_t i = 0; i < w->moments; i++) {
+		int64_t now = units(w->moment[i]);
+
+		k->time[i] = varint_zigzag(now - last);
+		last = now;
+	}
+}
+
+static void put_names(struct counter_writer *w, const struct recording *tables, struct bytes *names)
+{
+	for (; w->named < w->counters; w->named++) {
+		const char *name = recording_text(tables, w->counter[w->named].name);
+		const char *unit = recording_text(tables, w->counter[w->named].unit);
+
+		bytes_put(names, name, strlen(name) + 1);
+		bytes_put(names, unit, strlen(unit) + 1);
+	}
+}
+
+static void put_chunk(struct counter_writer *w, const struct recording *tables,
+		      const struct chunk *k, struct column_writer *columns, struct bytes *out)
+{
+	struct bytes head = {0}, names = {0};
+
+	bytes_put_u(&head, w->counters - w->named);
+	put_names(w, tables, &names);
+	bytes_put_u(&head, k->series);
+	bytes_put_u(&head, w->moments);
+	bytes_put_u(&head, w->points);
+	bytes_put_u(&head, UNIT_NS);
+	const struct column column[] = {
+	    {.id = COLUMN_COUNTER_NAMES, .bytes = names.at, .size = names.used},
+	    {COLUMN_SERIES_COUNTER, k->number, k->series},
+	    {COLUMN_SERIES_POINTS, k->count, k->series},
+	    {COLUMN_SERIES_FORM, k->form, k->series},
+	    {COLUMN_MOMENT_TIME, k->time, w->moments},
+	    {COLUMN_POINT_MOMENT, k->moment, w->points},
+	    {COLUMN_POINT_VALUE, k->value, w->points},
+	};
+	out->failed |= head.failed | names.failed;
+	chunk_write(columns, out, TRACE_COUNTERS, &head, column + !names.used,
+		    sizeof(column) / sizeof(*column) - !names.used);
+	bytes_free(&head);
+	bytes_free(&names);
+}
+
+void counters_write(struct counter_writer *w, const struct recording *tables,
+		    struct column_writer *columns, struct bytes *out)
+{
+	size_t series = w->counters, points = w->points, moments = w->moments;
+	uint64_t *number = malloc((3 * series + moments + 2 * points + 1) * sizeof(*number));
+	struct counter_point *sorted = malloc((points + 1) * sizeof(*sorted));
+	size_t *first = malloc((series + 1) * sizeof(*first));
+	struct chunk k = {.number = number};
+
+	if (!number || !sorted || !first) {
+		out->failed = true;
+	} else if (points) {
+		k.count = number + series;
+		k.form = k.count + series;
+		k.time = k.form + series;
+		k.moment = k.time + moments;
+		k.value = k.moment + points;
+		sort_points(w, sorted, first);
+		fill(&k, w, sorted, first);
+		put_chunk(w, tables, &k, columns, out);
+	}
+	free(number);
+	free(sorted);
+	free(first);
+	w->points = w->moments = 0;
+	for (size_t i = 0; i < w->counters; i++)
+		w->counter[i].points = w->counter[i].last_moment = 0;
+}

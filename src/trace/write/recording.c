@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arrays of a recording and their growth. Strings, frames and nodes are distinct: each has a
+ * hash table beside its array, open addressing with linear probing, whose slots hold index + 1:
+ *
+ *	hash of a text -> | 0 | 7 | 0 | 3 | ... |     0: free slot
+ *	                        |       +-> string 2
+ *	                        +---------> string 6
+ *
+ * Those of nodes hold (parent, frame, node). Types of track events and sets of labels are distinct
+ * too.
+ */
+#include "trace/write/recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for one more item; false when out of memory. */
+static bool grow(void **array, size_t used, size_t *size, size_t item)
+{
+	size_t want = *size ? *size + *size / 2 + 8 : 16;
+	void *bigger;
+
+	if (used < *size)
+		return true;
+	if (want > SIZE_MAX / item || want >= RECORDING_NONE)
+		return false;
+	bigger = realloc(*array, want * item);
+	if (!bigger)
+		return false;
+	*array = bigger;
+	*size = want;
+	return true;
+}
+
+static uint64_t mix(uint64_t h)
+{
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93u;
+	h ^= h >> 29;
+	h *= 0xa0761d6478bd642fu;
+	return h ^ h >> 32;
+}
+
+static uint64_t hash_text(const char *text, size_t length)
+{
+	uint64_t h = length;
+
+	while (length >= 8) {
+		uint64_t word;
+
+		memcpy(&word, text, 8);
+		h = mix(h ^ word);
+		text += 8;
+		length -= 8;
+	}
+	while (length--)
+		h = h * 0x100000001b3u + (unsigned char)*text++;
+	return mix(h);
+}
+
+static uint64_t hash_string_at(const struct recording *r, uint32_t index)
+{
+	const char *text = recording_text(r, index);
+
+	return hash_text(text, strlen(text));
+}
+
+static uint64_t hash_frame(uint32_t kind, uint32_t module, uint64_t address)
+{
+	return mix(address ^ mix((uint64_t)kind << 32 | module));
+}
+
+static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
+{
+	const struct recording_frame *f = &r->frame[index];
+
+	return hash_frame(f->kind, f->module, f->address);
+}
+
+/* Doubles a hash table when more than half of it would be used by `items`. */
+static bool rehash(const struct recording *r, uint32_t **table, size_t *size, size_t items,
+		   uint64_t (*hash_at)(const struct recording *, uint32_t))
+{
+	size_t bigger = *size ? *size * 2 : 64;
+	uint32_t *fresh;
+
+	if (items < *size / 2)
+		return true;
+	fresh = calloc(bigger, sizeof(*fresh));
+	if (!fresh)
+		return false;
+	for (size_t i = 0; i < items; i++) {
+		size_t slot = hash_at(r, (uint32_t)i) & (bigger - 1);
+
+		while (fresh[slot])
+			slot = (slot + 1) & (bigger - 1);
+		fresh[slot] = (uint32_t)i + 1;
+	}
+	free(*table);
+	*table = fresh;
+	*size = bigger;
+	return true;
+}
+
+/* Makes room for one more node; false when out of memory. */
+static bool grow_nodes(struct recording *r)
+{
+	struct recording_children *bigger;
+
+	if (!grow((void **)&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
+		return false;
+	if (r->latest_size >= r->node_size)
+		return true;
+	bigger = realloc(r->latest, r->node_size * sizeof(*bigger));
+	if (!bigger)
+		return false;
+	r->latest = bigger;
+	r->latest_size = r->node_size;
+	return true;
+}
+
+struct recording *recording_new(void)
+{
+	struct recording *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	if (recording_string(r, "", 0) != 0 || !grow_nodes(r)) {
+		recording_free(r);
+		return NULL;
+	}
+	r->node[0].parent = RECORDING_NONE;
+	r->node[0].frame = RECORDING_NONE;
+	memset(&r->latest[0], 0xff, sizeof(*r->latest));
+	r->nodes = 1;
+	if (!grow((void **)&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
+		recording_free(r);
+		return NULL;
+	}
+	r->label_set[0] = (struct recording_labels){0};
+	r->label_sets = 1;
+	return r;
+}
+
+void recording_free(struct recording *r)
+{
+	if (!r)
+		return;
+	free(r->command);
+	free(r->module);
+	free(r->thread);
+	free(r->frame);
+	free(r->location);
+	free(r->node);
+	free(r->string_bytes);
+	free(r->string_start);
+	free(r->string_hash);
+	free(r->node_hash);
+	free(r->latest);
+	free(r->frame_hash);
+	free(r->track_type);
+	free(r->track_type_hash);
+	free(r->label_set);
+	free(r->label_set_hash);
+	free(r->label);
+	free(r);
+}
+
+static bool string_room(struct recording *r, size_t bytes)
+{
+	size_t size = r->string_bytes_size ? r->string_bytes_size : 256;
+	char *bigger;
+
+	if (bytes > UINT32_MAX - r->string_bytes_used)
+		return false;
+	while (size - r->string_bytes_used < bytes)
+		size *= 2;
+	if (size == r->string_bytes_size)
+		return true;
+	bigger = realloc(r->string_bytes, size);
+	if (!bigger)
+		return false;
+	r->string_bytes = bigger;
+	r->string_bytes_size = size;
+	return true;
+}
+
+/* Where the text is, or would be, in the hash; its table has room. */
+static size_t string_slot(const struct recording *r, const char *text, size_t length)
+{
+	size_t mask = r->string_hash_size - 1, slot = hash_text(text, length) & mask;
+
+	for (; r->string_hash[slot]; slot = (slot + 1) & mask) {
+		const char *present = recording_text(r, r->string_hash[slot] - 1);
+
+		if (strncmp(present, text, length) == 0 && !present[length])
+			break;
+	}
+	return slot;
+}
+
+static size_t length_of(const char *text, size_t length)
+{
+	const char *zero = length ? memchr(text, 0, length) : NULL;
+
+	return zero ? (size_t)(zero - text) : length;
+}
+
+uint32_t recording_string(struct recording *r, const char *text, size_t length)
+{
+	size_t slot;
+
+	if (!length)
+		text = "";
+	length = length_of(text, length);
+	if (!rehash(r, &r->string_hash, &r->string_hash_size, r->strings, hash_string_at))
+		return RECORDING_NONE;
+	slot = string_slot(r, text, length);
+	if (r->string_hash[slot])
+		return r->string_hash[slot] - 1;
+	if (!grow((void **)&r->string_start, r->strings, &r->strings_size,
+		  sizeof(*r->string_start)) ||
+	    !string_room(r, length + 1))
+		return RECORDING_NONE;
+	r->string_start[r->strings] = (uint32_t)r->string_bytes_used;
+	if (length)
+		memcpy(r->string_bytes + r->string_bytes_used, text, length);
+	r->string_bytes[r->string_bytes_used + length] = 0;
+	r->string_bytes_used += length + 1;
+	r->string_hash[slot] = (uint32_t)++r->strings;
+	return (uint32_t)(r->strings - 1);
+}
+
+uint32_t recording_event_text(struct recording *r, const char *text, size_t length)
+{
+	static const char more[] = "(more)";
+	size_t before = r->strings;
+	uint32_t string;
+
+	if (r->event_texts >= RECORDING_EVENT_TEXTS) {
+		length = length_of(text, length);
+		string = length ? r->string_hash[string_slot(r, text, length)] : 1;
+		return string ? string - 1 : recording_string(r, more, sizeof(more) - 1);
+	}
+	string = recording_string(r, text, length);
+	r->event_texts += r->strings - before;
+	return string;
+}
+
+const char *recording_text(const struct recording *r, uint32_t string)
+{
+	return string < r->strings ? r->string_bytes + r->string_start[string] : "";
+}
+
+uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address)
+{
+	size_t slot, mask;
+
+	if (!rehash(r, &r->frame_hash, &r->frame_hash_size, r->frames, hash_frame_at))
+		return RECORDING_NONE;
+	mask = r->frame_hash_size - 1;
+	slot = hash_frame(kind, module, address) & mask;
+	for (; r->frame_hash[slot]; slot = (slot + 1) & mask) {
+		uint32_t index = r->frame_hash[slot] - 1;
+		const struct recording_frame *f = &r->frame[index];
+
+		if (f->kind == kind && f->module == module && f->address == address)
+			return index;
+	}
+	if (!grow((void **)&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
+		return RECORDING_NONE;
+	r->frame[r->frames] = (struct recording_frame){
+	    .kind = kind,
+	    .module = module,
+	    .address = address,
+	};
+	r->frame_hash[slot] = (uint32_t)++r->frames;
+	return (uint32_t)(r->frames - 1);
+}
+
+bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address)
+{
+	struct recording_frame *f = &r->frame[frame];
+	size_t slot, mask = r->frame_hash_size - 1;
+
+	if (f->module != RECORDING_NONE)
+		return false;
+	slot = hash_frame(f->kind, module, address) & mask;
+	for (; r->frame_hash[slot]; slot = (slot + 1) & mask) {
+		const struct recording_frame *have = &r->frame[r->frame_hash[slot] - 1];
+
+		if (have->kind == f->kind && have->module == module && have->address == address)
+			return false;
+	}
+	/* The slot under its old name stays until the table grows; lookups compare and pass by. It
+	 * moves at most once, so the slots, more than twice as many as frames, do not run out. */
+	f->module = module;
+	f->address = address;
+	r->frame_hash[slot] = frame + 1;
+	return true;
+}
+
+/* Frames of a stack are looked up one after the other, millions of times a second, each with the
+ * node that was found before: so the slots hold what is compared, and few are full. */
+static size_t edge_slot(const struct recording *r, uint32_t parent, uint32_t frame)
+{
+	unsigned __int128 product =
+	    (unsigned __int128)((uint64_t)parent << 32 | frame) * 0x9e3779b97f4a7c15u;
+
+	return ((size_t)(product >> 64) ^ (size_t)product) & (r->node_hash_size - 1);
+}
+
+static bool grow_edges(struct recording *r)
+{
+	size_t size = r->node_hash_size ? 2 * r->node_hash_size : 64;
+	struct recording_edge *old = r->node_hash;
+
+	r->node_hash = calloc(size, sizeof(*r->node_hash));
+	if (!r->node_hash) {
+		r->node_hash = old;
+		return false;
+	}
+	r->node_hash_size = size;
+	for (size_t i = 1; i < r->nodes; i++) {
+		const struct mayfly_node *n = &r->node[i];
+		size_t slot = edge_slot(r, n->parent, n->frame);
+
+		while (r->node_hash[slot].node)
+			slot = (slot + 1) & (size - 1);
+		r->node_hash[slot] = (struct recording_edge){n->parent, n->frame, (uint32_t)i};
+	}
+	free(old);
+	return true;
+}
+
+static void remember_child(struct recording_children *latest, uint32_t frame, uint32_t node)
+{
+	for (unsigned i = RECORDING_LATEST - 1; i; i--) {
+		latest->frame[i] = latest->frame[i - 1];
+		latest->node[i] = latest->node[i - 1];
+	}
+	latest->frame[0] = frame;
+	latest->node[0] = node;
+}
+
+/* The nodes of a stack were mostly made one after the other, and mostly a stack goes on from a node
+ * to one of the children that it had of late: they are looked at first, which costs far fewer cache
+ * misses. */
+uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
+{
+	struct recording_edge *edge;
+	size_t slot, mask;
+
+	struct recording_children *latest = &r->latest[parent];
+
+	for (unsigned i = 0; i < RECORDING_LATEST; i++)
+		if (latest->frame[i] == frame)
+			return latest->node[i];
+	if (r->nodes > r->node_hash_size / 4 * 3 && !grow_edges(r))
+		return RECORDING_NONE;
+	mask = r->node_hash_size - 1;
+	slot = edge_slot(r, parent, frame);
+	for (;; slot = (slot + 1) & mask) {
+		edge = &r->node_hash[slot];
+		if (!edge->node)
+			break;
+		if (edge->parent == parent && edge->frame == frame) {
+			remember_child(latest, frame, edge->node);
+			return edge->node;
+		}
+	}
+	if (!grow_nodes(r))
+		return RECORDING_NONE;
+	r->node[r->nodes].parent = parent;
+	r->node[r->nodes].frame = frame;
+	memset(&r->latest[r->nodes], 0xff, sizeof(*r->latest));
+	remember_child(&r->latest[parent], frame, (uint32_t)r->nodes);
+	*edge = (struct recording_edge){parent, frame, (uint32_t)r->nodes};
+	return (uint32_t)r->nodes++;
+}
+
+uint32_t recording_module(struct recording *r, const struct recording_module *m)
+{
+	if (!grow((void **)&r->module, r->modules, &r->module_size, sizeof(*r->module)))
+		return RECORDING_NONE;
+	r->module[r->modules] = *m;
+	return (uint32_t)r->modules++;
+}
+
+uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
+{
+	if (!grow((void **)&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
+		return RECORDING_NONE;
+	r->thread[r->threads].tid = tid;
+	r->thread[r->threads].name = name;
+	return (uint32_t)r->threads++;
+}
+
+uint32_t recording_location(struct recording *r, const struct recording_location *l)
+{
+	if (!grow((void **)&r->location, r->locations, &r->location_size, sizeof(*r->location)))
+		return RECORDING_NONE;
+	r->location[r->locations] = *l;
+	return (uint32_t)r->locations++;
+}
+
+/* ---- types of track events, sets of labels ---- */
+
+static uint64_t hash_type(const struct recording_track_type *t)
+{
+	uint64_t h = mix((uint64_t)t->kind << 32 | t->name);
+
+	h = mix(h ^ ((uint64_t)t->category << 32 | t->unit));
+	for (uint32_t i = 0; i < t->fields; i++)
+		h = mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
+	return h;
+}
+
+static uint64_t hash_type_at(const struct recording *r, uint32_t index)
+{
+	return hash_type(&r->track_type[index]);
+}
+
+static bool same_type(const struct recording_track_type *a, const struct recording_track_type *b)
+{
+	if (a->kind != b->kind || a->name != b->name || a->category != b->category ||
+	    a->unit != b->unit || a->fields != b->fields)
+		return false;
+	for (uint32_t i = 0; i < a->fields; i++)
+		if (a->field[i].type != b->field[i].type || a->field[i].name != b->field[i].name)
+			return false;
+	return true;
+}
+
+static bool type_can_be(const struct recording *r, const struct recording_track_type *t)
+{
+	if (t->kind > MAYFLY_TYPE_COUNTER || t->fields > RECORDING_FIELDS ||
+	    t->name >= r->strings || t->category >= r->strings || t->unit >= r->strings)
+		return false;
+	for (uint32_t i = 0; i < t->fields; i++)
+		if (t->field[i].type > MAYFLY_FIELD_FLOW || t->field[i].name >= r->strings)
+			return false;
+	return t->kind != MAYFLY_TYPE_COUNTER ||
+	       (t->fields && t->field[0].type <= MAYFLY_FIELD_FLOAT);
+}
+
+uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type)
+{
+	size_t slot, mask;
+
+	if (!type_can_be(r, type) ||
+	    !rehash(r, &r->track_type_hash, &r->track_type_hash_size, r->track_types, hash_type_at))
+		return RECORDING_NONE;
+	mask = r->track_type_hash_size - 1;
+	slot = hash_type(type) & mask;
+	for (; r->track_type_hash[slot]; slot = (slot + 1) & mask)
+		if (same_type(&r->track_type[r->track_type_hash[slot] - 1], type))
+			return r->track_type_hash[slot] - 1;
+	if (r->track_types == MAYFLY_TRACK_TYPES ||
+	    !grow((void **)&r->track_type, r->track_types, &r->track_type_size,
+		  sizeof(*r->track_type)))
+		return RECORDING_NONE;
+	r->track_type[r->track_types] = *type;
+	r->track_type_hash[slot] = (uint32_t)++r->track_types;
+	return (uint32_t)(r->track_types - 1);
+}
+
+static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
+{
+	uint64_t h = count;
+
+	for (uint32_t i = 0; i < count; i++)
+		h = mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
+	return h;
+}
+
+static uint64_t hash_labels_at(const struct recording *r, uint32_t index)
+{
+	const struct recording_labels *s = &r->label_set[index];
+
+	return hash_labels(s->count ? r->label + s->first : NULL, s->count);
+}
+
+static bool same_labels(const struct recording *r, uint32_t set,
+			const struct recording_label *label, uint32_t count)
+{
+	const struct recording_labels *s = &r->label_set[set];
+
+	if (s->count != count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (r->label[s->first + i].key != label[i].key ||
+		    r->label[s->first + i].value != label[i].value)
+			return false;
+	return true;
+}
+
+/* Appends the set. */
+static uint32_t new_labels(struct recording *r, const struct recording_label *label, uint32_t count)
+{
+	if (r->label_sets == MAYFLY_LABEL_SETS ||
+	    !grow((void **)&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
+		return RECORDING_NONE;
+	r->label_set[r->label_sets] = (struct recording_labels){(uint32_t)r->labels, count};
+	for (uint32_t i = 0; i < count; i++)
+		if (!grow((void **)&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
+			return RECORDING_NONE;
+		else
+			r->label[r->labels + i] = label[i];
+	r->labels += count;
+	return (uint32_t)r->label_sets++;
+}
+
+uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count)
+{
+	size_t slot, mask;
+	uint32_t set;
+
+	if (!count)
+		return 0;
+	if (count > RECORDING_LABELS ||
+	    !rehash(r, &r->label_set_hash, &r->label_set_hash_size, r->label_sets, hash_labels_at))
+		return RECORDING_NONE;
+	for (uint32_t i = 0; i < count; i++)
+		if (label[i].key >= r->strings || label[i].value >= r->strings)
+			return RECORDING_NONE;
+	mask = r->label_set_hash_size - 1;
+	slot = hash_labels(label, count) & mask;
+	for (; r->label_set_hash[slot]; slot = (slot + 1) & mask)
+		if (same_labels(r, r->label_set_hash[slot] - 1, label, count))
+			return r->label_set_hash[slot] - 1;
+	set = new_labels(r, label, count);
+	if (set != RECORDING_NONE)
+		r->label_set_hash[slot] = set + 1;
+	return set;
+}

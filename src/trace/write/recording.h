@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of a trace that is being made: strings, modules, threads, frames, the calling-context
+ * tree. Who makes a trace (spool_stream.c, a converter) adds to them as he meets things, and hands
+ * the events, which name nodes and threads by index, to a trace_writer (writer.h), which writes new
+ * rows of the tables before the events that need them. Indices, not pointers, link the arrays;
+ * strings are numbers of the string table (0 is "").
+ */
+#ifndef MAYFLY_RECORDING_H
+#define MAYFLY_RECORDING_H
+
+#include <mayfly/trace.h>
+
+#include "format/format.h"
+
+#define RECORDING_NONE UINT32_MAX
+
+struct recording_module {
+	uint32_t path, problem; /* strings */
+	uint8_t build_id[32];
+	uint32_t build_id_length;
+	uint64_t start, end, bias;
+	int64_t from_ns, to_ns;
+};
+
+struct recording_thread {
+	uint32_t tid;
+	uint32_t name; /* string */
+};
+
+struct recording_location {
+	uint32_t function, file; /* strings */
+	uint32_t line;
+	bool inlined;
+	uint32_t first_char, last_char;
+};
+
+struct recording_frame {
+	uint32_t kind; /* enum mayfly_frame_kind */
+	uint32_t module;
+	uint64_t address;		    /* as in struct mayfly_frame */
+	uint32_t first_location, locations; /* 0 locations until symbolised */
+};
+
+/* How a node is found; node 0: a free slot. */
+struct recording_edge {
+	uint32_t parent, frame, node;
+};
+
+/* The children of a node that were found last, the latest first; frame RECORDING_NONE: none. */
+#define RECORDING_LATEST 4
+struct recording_children {
+	uint32_t frame[RECORDING_LATEST], node[RECORDING_LATEST];
+};
+
+/* What track events of a type have: see struct mayfly_track_type. */
+#define RECORDING_FIELDS 4
+struct recording_track_type {
+	uint32_t kind;		       /* enum mayfly_type_kind */
+	uint32_t name, category, unit; /* strings */
+	uint32_t fields;
+	struct {
+		uint32_t type, name; /* enum mayfly_field_type; string */
+	} field[RECORDING_FIELDS];
+};
+
+struct recording_label {
+	uint32_t key, value; /* strings */
+};
+#define RECORDING_LABELS TRACE_MAX_LABELS
+struct recording_labels {
+	uint32_t first, count; /* in label[] */
+};
+
+struct recording {
+	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
+	uint32_t *command;	 /* strings */
+	size_t command_count;
+	uint32_t program, off_text, note;
+
+	struct recording_module *module;
+	size_t modules;
+	struct recording_thread *thread;
+	size_t threads;
+	struct recording_frame *frame; /* distinct */
+	size_t frames;
+	struct recording_location *location;
+	size_t locations;
+	struct mayfly_node *node; /* node[0] is the root; parents before children; distinct */
+	size_t nodes;
+
+	struct recording_track_type *track_type; /* distinct */
+	size_t track_types;
+	struct recording_labels *label_set; /* distinct; label_set[0] is empty */
+	size_t label_sets;
+	struct recording_label *label; /* of all sets */
+	size_t labels;
+
+	char *string_bytes; /* zero-terminated strings one after the other; string 0 is "" */
+	size_t string_bytes_used, string_bytes_size;
+	uint32_t *string_start;
+	size_t strings, strings_size;
+	uint32_t *string_hash; /* private to recording.c */
+	size_t string_hash_size;
+
+	size_t module_size, thread_size, frame_size, location_size, node_size;
+	/* Private to recording.c. */
+	struct recording_edge *node_hash;
+	struct recording_children *latest; /* of each node */
+	size_t latest_size;
+	uint32_t *frame_hash;
+	size_t node_hash_size, frame_hash_size;
+	size_t track_type_size, label_set_size, label_size;
+	uint32_t *track_type_hash, *label_set_hash;
+	size_t track_type_hash_size, label_set_hash_size;
+	size_t event_texts;
+};
+
+/* An empty recording with string 0 and node 0; NULL when out of memory. */
+struct recording *recording_new(void);
+void recording_free(struct recording *r);
+
+/* Each returns the index of the (possibly already present) item, RECORDING_NONE when out of
+ * memory. Strings may hold any bytes but zero; `length` bytes are taken, up to the first zero. */
+uint32_t recording_string(struct recording *r, const char *text, size_t length);
+uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address);
+uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame);
+/* A frame that was in no module turns out to be in this one. Only before it is written. False, and
+ * nothing done, when there is such a frame or this one is in a module already. */
+bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address);
+/* These append. */
+uint32_t recording_module(struct recording *r, const struct recording_module *m);
+uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
+uint32_t recording_location(struct recording *r, const struct recording_location *l);
+
+/* Of types and of sets of labels that are equal there is one. At most MAYFLY_TRACK_TYPES and
+ * MAYFLY_LABEL_SETS: RECORDING_NONE beyond that, too (the caller goes on without), and for a type
+ * that can be none (a counter without a number), or more than RECORDING_LABELS labels. No labels:
+ * 0. */
+uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
+uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
+
+/* The string of a text value of a track event. Values may be different in each event, and strings
+ * stay: beyond RECORDING_EVENT_TEXTS of them, those that are new become "(more)". */
+#define RECORDING_EVENT_TEXTS 262144u
+uint32_t recording_event_text(struct recording *r, const char *text, size_t length);
+
+const char *recording_text(const struct recording *r, uint32_t string);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing per-stack counters: doc/FORMAT.md, "SUMS". */
+#include "trace/write/sums_write.h"
+
+#include <stdlib.h>
+
+#include "format/format.h"
+#include "format/varint.h"
+
+struct recent_sizes {
+	uint64_t last, before;
+};
+
+/* The columns of a chunk, in the order of their numbers. */
+enum { CHAIN, NODE, ALLOCS, SIZE, NEW_SIZE, REST, FREES, FREED, TEMPS, TEMP_BYTES, COLUMNS };
+
+struct sums_columns {
+	const struct sums_tables *tables;
+	uint64_t *value[COLUMNS];
+	size_t count[COLUMNS];
+	struct recent_sizes *recent;	     /* of node 0, of frame 0, ... */
+	size_t chain, last_chain, last_node; /* of the part at hand */
+};
+
+static void put(struct sums_columns *c, unsigned column, uint64_t value)
+{
+	c->value[column][c->count[column]++] = value;
+}
+
+/* Which node: the end of a chain mostly. */
+static void put_node(struct sums_columns *c, uint32_t node)
+{
+	const struct sums_tables *t = c->tables;
+	size_t low = c->chain, high = t->chains;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->chain_end[middle] < node)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	c->chain = low;
+	if (low < t->chains && t->chain_end[low] == node) {
+		put(c, CHAIN, low - c->last_chain);
+		c->last_chain = low + 1;
+	} else {
+		put(c, NODE, node - c->last_node);
+		c->last_node = (size_t)node + 1;
+	}
+}
+
+/* The usual size of a block of the node, and its code. */
+static uint64_t put_size(struct sums_columns *c, struct recent_sizes *r, const struct sums_entry *e)
+{
+	uint64_t size = e->alloc_bytes / e->allocs;
+
+	put(c, REST, e->alloc_bytes % e->allocs);
+	if (size == r->last) {
+		put(c, SIZE, 0);
+		return size;
+	}
+	put(c, SIZE, size == r->before ? 1 : 2);
+	if (size != r->before)
+		put(c, NEW_SIZE, size);
+	r->before = r->last;
+	r->last = size;
+	return size;
+}
+
+static void put_entry(struct sums_columns *c, const struct sums_entry *e)
+{
+	const struct mayfly_node *node = &c->tables->node[e->node];
+	struct recent_sizes *r = &c->recent[e->node ? (size_t)node->frame + 1 : 0];
+	uint64_t size, expected;
+
+	put_node(c, e->node);
+	put(c, ALLOCS, e->allocs);
+	size = e->allocs ? put_size(c, r, e) : r->last;
+	put(c, FREES, varint_zigzag((int64_t)(e->allocs - e->frees)));
+	if (!e->frees)
+		return;
+	expected = e->frees == e->allocs ? e->alloc_bytes : e->frees * size;
+	put(c, FREED, varint_zigzag((int64_t)(e->free_bytes - expected)));
+	if (!e->allocs && e->free_bytes != expected) {
+		r->before = r->last;
+		r->last = size = e->free_bytes / e->frees;
+	}
+	put(c, TEMPS, e->temps);
+	if (!e->temps)
+		return;
+	expected = e->temps == e->frees ? e->free_bytes : e->temps * size;
+	put(c, TEMP_BYTES, varint_zigzag((int64_t)(e->temp_bytes - expected)));
+}
+
+static void put_part(struct sums_columns *c, struct bytes *head, struct sums_build *b,
+		     int64_t *last_ns)
+{
+	size_t chains = c->count[CHAIN], nodes = c->count[NODE];
+
+	sums_sort(b);
+	c->chain = c->last_chain = c->last_node = 0;
+	for (size_t i = 0; i < b->entries; i++)
+		put_entry(c, &b->entry[i]);
+	bytes_put_u(head, c->count[CHAIN] - chains);
+	bytes_put_u(head, c->count[NODE] - nodes);
+	bytes_put_u(head, b->events);
+	bytes_put_s(head, b->from_ns - *last_ns);
+	bytes_put_u(head, (uint64_t)(b->to_ns - b->from_ns));
+	bytes_put_u(head, b->largest_bytes);
+	*last_ns = b->to_ns;
+}
+
+static bool write_parts(struct sums_columns *c, struct sums_build *const part[2],
+			struct column_writer *columns, struct bytes *out)
+{
+	struct column column[COLUMNS];
+	struct bytes head = {0};
+	int64_t last_ns = 0;
+
+	bytes_put_u(&head, (part[0]->events != 0) + (part[1]->events != 0));
+	for (unsigned i = 0; i < 2; i++)
+		if (part[i]->events)
+			put_part(c, &head, part[i], &last_ns);
+	for (unsigned i = 0; i < COLUMNS; i++)
+		column[i] =
+		    (struct column){.id = 2 * i + 1, .value = c->value[i], .count = c->count[i]};
+	chunk_write(columns, out, TRACE_SUMS, &head, column, COLUMNS);
+	out->failed |= head.failed;
+	bytes_free(&head);
+	return !out->failed;
+}
+
+bool sums_write(struct sums_build *const part[2], const struct sums_tables *tables,
+		struct column_writer *columns, struct bytes *out)
+{
+	size_t entries = part[0]->entries + part[1]->entries;
+	struct sums_columns c = {.tables = tables};
+	bool done = true;
+
+	if (!part[0]->events && !part[1]->events)
+		return true;
+	c.recent = calloc(tables->frames + 1, sizeof(*c.recent));
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		c.value[i] = malloc((entries + 1) * sizeof(*c.value[i]));
+		done &= c.value[i] != NULL;
+	}
+	done = done && c.recent && write_parts(&c, part, columns, out);
+	for (unsigned i = 0; i < COLUMNS; i++)
+		free(c.value[i]);
+	free(c.recent);
+	sums_clear(part[0]);
+	sums_clear(part[1]);
+	return done;
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing track events, their types, and sets of labels. See track_write.h.
+ *
+ *	event 0: request 7, 120 bytes		values wait: 7 120 8 99 9 ...
+ *	event 1: request 8, 99 bytes		the chunk has them field by field: 7 8 9 | 120 99
+ *
+ * Those of one field are alike, and each field's stand in the form that is shortest: as they are,
+ * or as differences.
+ */
+#include "trace/write/track_write.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/track_kinds.h"
+
+#define FAST_LEVEL   1
+#define MOST_INTEGER 0x1p53 /* up to here every integer is a double */
+
+void tracks_begin(struct track_writer *w, const struct recording *r)
+{
+	*w = (struct track_writer){.r = r, .sets = 1, .next_text = 1, .last_ns = -TRACE_LATEST_NS};
+}
+
+void tracks_free(struct track_writer *w)
+{
+	free(w->text_number);
+	bytes_free(&w->text);
+	free(w->type);
+	free(w->time);
+	free(w->at);
+	free(w->thread);
+	free(w->node);
+	free(w->value);
+	free(w->number); /* and the others, which lie in it */
+	free(w->form);
+	column_writer_free(w->columns);
+	*w = (struct track_writer){0};
+}
+
+/* ---- events wait ---- */
+
+/* Memory that no event has reached costs nothing. */
+static bool make_room(struct track_writer *w)
+{
+	const size_t bytes = TRACKS_HELD * sizeof(uint64_t);
+
+	if (w->value)
+		return true;
+	w->type = malloc(bytes);
+	w->time = malloc(bytes);
+	w->at = malloc(bytes);
+	w->thread = malloc(bytes);
+	w->node = malloc(bytes);
+	w->value = malloc(RECORDING_FIELDS * bytes);
+	return w->type && w->time && w->at && w->thread && w->node && w->value;
+}
+
+static bool event_can_be(const struct recording *r, const struct trace_track *e)
+{
+	const struct recording_track_type *type;
+
+	if (e->type >= r->track_types || e->thread >= r->threads || e->node >= r->nodes)
+		return false;
+	type = &r->track_type[e->type];
+	if (!track_kind_fits(type->kind, e->kind))
+		return false;
+	for (uint32_t i = 0; i < type->fields && e->kind != MAYFLY_TRACK_END; i++)
+		if (type->field[i].type == MAYFLY_FIELD_TEXT && e->value[i] >= r->strings)
+			return false;
+	return true;
+}
+
+int tracks_add(struct track_writer *w, const struct trace_track *e, uint64_t at)
+{
+	const struct recording *r = w->r;
+	int64_t ns = e->time_ns;
+	size_t i = w->events;
+
+	if (!event_can_be(r, e))
+		return MAYFLY_E_RANGE;
+	if (!make_room(w))
+		return MAYFLY_E_MEMORY;
+	if (ns > TRACE_LATEST_NS)
+		ns = TRACE_LATEST_NS;
+	if (ns < w->last_ns)
+		ns = w->last_ns;
+	if (!i) {
+		w->first_ns = w->last_ns = ns;
+		w->first_at = w->last_at = at;
+	}
+	w->type[i] = (uint64_t)e->type << 2 | e->kind;
+	w->time[i] = (uint64_t)ns - (uint64_t)w->last_ns;
+	w->at[i] = at - w->last_at;
+	w->thread[i] = e->thread;
+	w->node[i] = e->node;
+	w->last_ns = ns;
+	w->last_at = at;
+	w->events++;
+	if (e->kind == MAYFLY_TRACK_END)
+		return 0;
+	for (uint32_t k = 0; k < r->track_type[e->type].fields; k++)
+		w->value[w->values++] = e->value[k];
+	return 0;
+}
+
+int tracks_number_nodes(struct track_writer *w, struct table_writer *tables)
+{
+	for (size_t i = 0; i < w->events; i++) {
+		uint32_t node = tables_node(tables, (uint32_t)w->node[i]);
+
+		if (node == RECORDING_NONE)
+			return tables->error;
+		w->node[i] = node;
+	}
+	return 0;
+}
+
+/* ---- texts ---- */
+
+/* *room items become at least `want`. New ones are zero. */
+static bool reserve(void *array, size_t *room, size_t want, size_t item)
+{
+	void **at = array;
+	size_t size = want + want / 4 + 64;
+	uint8_t *bigger;
+
+	if (want <= *room)
+		return true;
+	bigger = realloc(*at, size * item);
+	if (!bigger)
+		return false;
+	memset(bigger + *room * item, 0, (size - *room) * item);
+	*at = bigger;
+	*room = size;
+	return true;
+}
+
+/* The number of a string's text; *new: it has none before. 0 is the empty one. */
+static uint32_t number_text(struct track_writer *w, uint32_t string, bool *new)
+{
+	const char *text = recording_text(w->r, string);
+	uint32_t *number = &w->text_number[string];
+
+	*new = *text && !*number;
+	if (*new) {
+		*number = w->next_text++;
+		bytes_put(&w->text, text, strlen(text) + 1);
+	}
+	return *number;
+}
+
+/* A column of texts, each as the step from the one before. */
+struct text_column {
+	uint64_t *value;
+	size_t count;
+	uint32_t last;
+};
+
+static void add_text(struct track_writer *w, struct text_column *c, uint32_t string)
+{
+	bool new;
+	uint32_t number = number_text(w, string, &new);
+
+	c->value[c->count++] = varint_zigzag((int64_t)number - c->last);
+	c->last = number;
+}
+
+static void write_texts(struct track_writer *w, uint32_t count, struct column_writer *columns,
+			struct bytes *out)
+{
+	const struct column column = {
+	    .id = COLUMN_TEXT_BYTES, .bytes = w->text.at, .size = w->text.used};
+	struct bytes head = {0};
+
+	out->failed |= w->text.failed;
+	if (!count || out->failed)
+		return;
+	bytes_put_u(&head, count);
+	out->failed |= head.failed;
+	chunk_write(columns, out, TRACE_TEXTS, &head, &column, 1);
+	bytes_free(&head);
+	w->text.used = 0;
+}
+
+/* ---- types and labels ---- */
+
+/* Of what is new. */
+struct new_rows {
+	size_t types, fields, sets, labels;
+	uint64_t *memory;
+	uint64_t *kind, *type_fields, *field_type, *set_labels;
+	struct text_column name, category, unit, field_name, key, value;
+};
+
+static bool begin_rows(struct track_writer *w, struct new_rows *n)
+{
+	const struct recording *r = w->r;
+	uint64_t *at;
+
+	*n = (struct new_rows){.types = r->track_types - w->types, .sets = r->label_sets - w->sets};
+	for (size_t i = w->types; i < r->track_types; i++)
+		n->fields += r->track_type[i].fields;
+	for (size_t i = w->sets; i < r->label_sets; i++)
+		n->labels += r->label_set[i].count;
+	at = n->memory =
+	    calloc(5 * n->types + 2 * n->fields + n->sets + 2 * n->labels + 1, sizeof(*at));
+	if (!at)
+		return false;
+	n->kind = at;
+	n->type_fields = at += n->types;
+	n->name.value = at += n->types;
+	n->category.value = at += n->types;
+	n->unit.value = at += n->types;
+	n->field_type = at += n->types;
+	n->field_name.value = at += n->fields;
+	n->set_labels = at += n->fields;
+	n->key.value = at += n->sets;
+	n->value.value = at + n->labels;
+	return true;
+}
+
+static void fill_rows(struct track_writer *w, struct new_rows *n)
+{
+	const struct recording *r = w->r;
+
+	for (size_t i = 0; i < n->types; i++) {
+		const struct recording_track_type *t = &r->track_type[w->types + i];
+
+		add_text(w, &n->name, t->name);
+		add_text(w, &n->category, t->category);
+		add_text(w, &n->unit, t->unit);
+		n->kind[i] = t->kind;
+		n->type_fields[i] = t->fields;
+		for (uint32_t k = 0; k < t->fields; k++) {
+			n->field_type[n->field_name.count] = t->field[k].type;
+			add_text(w, &n->field_name, t->field[k].name);
+		}
+	}
+	for (size_t i = 0; i < n->sets; i++) {
+		const struct recording_labels *s = &r->label_set[w->sets + i];
+
+		n->set_labels[i] = s->count;
+		for (uint32_t k = 0; k < s->count; k++) {
+			add_text(w, &n->key, r->label[s->first + k].key);
+			add_text(w, &n->value, r->label[s->first + k].value);
+		}
+	}
+	w->types = r->track_types;
+	w->sets = r->label_sets;
+}
+
+static void write_types(const struct new_rows *n, struct column_writer *columns, struct bytes *out)
+{
+	const struct column column[] = {
+	    {COLUMN_TYPE_NAME, n->name.value, n->types},
+	    {COLUMN_TYPE_KIND, n->kind, n->types},
+	    {COLUMN_TYPE_CATEGORY, n->category.value, n->types},
+	    {COLUMN_TYPE_UNIT, n->unit.value, n->types},
+	    {COLUMN_TYPE_FIELDS, n->type_fields, n->types},
+	    {COLUMN_FIELD_NAME, n->field_name.value, n->fields},
+	    {COLUMN_FIELD_TYPE, n->field_type, n->fields},
+	};
+	struct bytes head = {0};
+
+	if (!n->types)
+		return;
+	bytes_put_u(&head, n->types);
+	bytes_put_u(&head, n->fields);
+	out->failed |= head.failed;
+	chunk_write(columns, out, TRACE_TRACK_TYPES, &head, column,
+		    sizeof(column) / sizeof(*column));
+	bytes_free(&head);
+}
+
+static void write_labels(const struct new_rows *n, struct column_writer *columns, struct bytes *out)
+{
+	const struct column column[] = {
+	    {COLUMN_SET_LABELS, n->set_labels, n->sets},
+	    {COLUMN_LABEL_KEY, n->key.value, n->labels},
+	    {COLUMN_LABEL_VALUE, n->value.value, n->labels},
+	};
+	struct bytes head = {0};
+
+	if (!n->sets)
+		return;
+	bytes_put_u(&head, n->sets);
+	bytes_put_u(&head, n->labels);
+	out->failed |= head.failed;
+	chunk_write(columns, out, TRACE_LABELS, &head, column, 3);
+	bytes_free(&head);
+}
+
+/* ---- values ---- */
+
+static unsigned bits_of(uint64_t value)
+{
+	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
+}
+
+static bool is_whole(uint64_t bits, int64_t *whole)
+{
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	if (!(fabs(value) <= MOST_INTEGER) || value != floor(value) ||
+	    (value == 0 && signbit(value)))
+		return false;
+	*whole = (int64_t)value;
+	return true;
+}
+
+/* Makes the doubles whole numbers; false, and nothing done, when one is not. */
+static bool make_whole(uint64_t *value, size_t count)
+{
+	int64_t whole;
+
+	for (size_t i = 0; i < count; i++)
+		if (!is_whole(value[i], &whole))
+			return false;
+	for (size_t i = 0; i < count; i++) {
+		is_whole(value[i], &whole);
+		value[i] = (uint64_t)whole;
+	}
+	return true;
+}
+
+/* Appends the values as they are or as steps, as is shorter. True: steps. */
+static bool put_numbers(struct track_writer *w, const uint64_t *value, size_t count, bool is_signed)
+{
+	uint64_t plain = 0, steps = 0, last = 0, *to = w->number + w->numbers;
+
+	for (size_t i = 0; i < count; i++) {
+		plain += bits_of(is_signed ? varint_zigzag((int64_t)value[i]) : value[i]);
+		steps += bits_of(varint_zigzag((int64_t)(value[i] - last)));
+		last = value[i];
+	}
+	w->numbers += count;
+	last = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (steps < plain)
+			to[i] = varint_zigzag((int64_t)(value[i] - last));
+		else
+			to[i] = is_signed ? varint_zigzag((int64_t)value[i]) : value[i];
+		last = value[i];
+	}
+	return steps < plain;
+}
+
+static enum trace_form put_reals(struct track_writer *w, uint64_t *value, size_t count)
+{
+	uint64_t last = 0;
+
+	if (make_whole(value, count))
+		return put_numbers(w, value, count, true) ? FORM_STEP : FORM_WHOLE;
+	for (size_t i = 0; i < count; i++) {
+		w->real[w->reals++] = value[i] ^ last;
+		last = value[i];
+	}
+	return FORM_VALUE;
+}
+
+static void put_words(struct track_writer *w, const uint64_t *value, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool new;
+		uint32_t number = number_text(w, (uint32_t)value[i], &new);
+
+		w->words[w->texts++] = new ? 0 : 1 + (uint64_t)number;
+	}
+}
+
+static enum trace_form put_field(struct track_writer *w, uint32_t type, uint64_t *value,
+				 size_t count)
+{
+	switch (type) {
+	case MAYFLY_FIELD_TEXT:
+		put_words(w, value, count);
+		return FORM_VALUE;
+	case MAYFLY_FIELD_FLOAT:
+		return put_reals(w, value, count);
+	default:
+		return put_numbers(w, value, count, type == MAYFLY_FIELD_INT) ? FORM_STEP
+									      : FORM_VALUE;
+	}
+}
+
+/* Sorts the values by fields: place[] says where those of each type's first field begin; those of
+ * its next ones follow. */
+static void sort_values(const struct track_writer *w, size_t *place, uint64_t *sorted)
+{
+	const struct recording_track_type *types = w->r->track_type;
+	const uint64_t *value = w->value;
+	size_t *count = place + w->types, at = 0;
+
+	for (size_t i = 0; i < w->events; i++)
+		count[w->type[i] >> 2] += (w->type[i] & 3) != MAYFLY_TRACK_END;
+	for (size_t i = 0; i < w->types; i++) {
+		place[i] = at;
+		at += count[i] * types[i].fields;
+	}
+	for (size_t i = 0; i < w->events; i++) {
+		size_t type = w->type[i] >> 2;
+
+		if ((w->type[i] & 3) == MAYFLY_TRACK_END)
+			continue;
+		for (uint32_t k = 0; k < types[type].fields; k++)
+			sorted[place[type] + k * count[type]] = *value++;
+		place[type]++;
+	}
+	for (size_t i = 0; i < w->types; i++)
+		place[i] -= count[i];
+}
+
+/* One array: the columns, and the sorted values. */
+static bool column_room(struct track_writer *w)
+{
+	if (w->values > w->column_room || !w->number) {
+		free(w->number);
+		w->column_room = w->values + w->values / 4;
+		w->number = malloc((4 * w->column_room + 1) * sizeof(*w->number));
+		if (!w->number) {
+			w->column_room = 0;
+			return false;
+		}
+	}
+	w->real = w->number + w->column_room;
+	w->words = w->real + w->column_room;
+	return true;
+}
+
+static bool fill_values(struct track_writer *w)
+{
+	const struct recording_track_type *types = w->r->track_type;
+	size_t *place = calloc(2 * w->types + 1, sizeof(*place)), fields = 0;
+	uint64_t *sorted;
+
+	w->numbers = w->reals = w->texts = w->forms = 0;
+	for (size_t i = 0; i < w->types; i++)
+		fields += types[i].fields;
+	if (!place || !column_room(w) ||
+	    !reserve(&w->form, &w->form_room, fields, sizeof(*w->form))) {
+		free(place);
+		return false;
+	}
+	sorted = w->words + w->column_room;
+	sort_values(w, place, sorted);
+	for (size_t i = 0; i < w->types; i++)
+		for (uint32_t k = 0; k < types[i].fields; k++) {
+			size_t count = place[w->types + i];
+
+			w->form[w->forms++] = put_field(w, types[i].field[k].type,
+							sorted + place[i] + k * count, count);
+		}
+	free(place);
+	return true;
+}
+
+/* ---- the chunks ---- */
+
+void tracks_write_tables(struct track_writer *w, struct column_writer *columns, struct bytes *out)
+{
+	const struct recording *r = w->r;
+	uint32_t before = w->next_text;
+	struct new_rows n;
+
+	if (!w->events && w->types == r->track_types && w->sets == r->label_sets)
+		return;
+	if (!reserve(&w->text_number, &w->text_room, r->strings, sizeof(*w->text_number)) ||
+	    !begin_rows(w, &n)) {
+		out->failed = true;
+		return;
+	}
+	fill_rows(w, &n);
+	w->first_text = w->next_text;
+	if (w->events && !fill_values(w))
+		out->failed = true;
+	write_texts(w, w->next_text - before, columns, out);
+	write_types(&n, columns, out);
+	write_labels(&n, columns, out);
+	free(n.memory);
+}
+
+void tracks_write_events(struct track_writer *w, struct column_writer *columns, bool few,
+			 struct bytes *out)
+{
+	const struct column column[] = {
+	    {COLUMN_TRACK_TYPE, w->type, w->events}, {COLUMN_TRACK_TIME, w->time, w->events},
+	    {COLUMN_TRACK_AT, w->at, w->events},     {COLUMN_TRACK_THREAD, w->thread, w->events},
+	    {COLUMN_TRACK_NODE, w->node, w->events}, {COLUMN_TRACK_NUMBER, w->number, w->numbers},
+	    {COLUMN_TRACK_FLOAT, w->real, w->reals}, {COLUMN_TRACK_TEXT, w->words, w->texts},
+	    {COLUMN_TRACK_FORM, w->form, w->forms},
+	};
+	struct bytes head = {0};
+
+	if (!w->events)
+		return;
+	if (!few && !w->columns)
+		w->columns = column_writer_new(FAST_LEVEL);
+	bytes_put_u(&head, w->events);
+	bytes_put_u(&head, w->types);
+	bytes_put_u(&head, w->first_text);
+	bytes_put_s(&head, w->first_ns);
+	bytes_put_u(&head, w->first_at);
+	out->failed |= head.failed || (!few && !w->columns);
+	if (!out->failed)
+		chunk_write(few ? columns : w->columns, out, TRACE_TRACK, &head, column,
+			    sizeof(column) / sizeof(*column));
+	bytes_free(&head);
+	w->events = w->values = 0;
+}

@@ -1,0 +1,1016 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a trace piece by piece. See writer.h, and doc/FORMAT.md for the file.
+ *
+ *	alloc, free --> batch (columns of one chunk) --full--> tables' new rows, EVNT --> sink
+ *	                  |                                                  |
+ *	                  +--> live bytes, span of counters --span full--> SUMS
+ *
+ * The header and the first INFO wait for the first chunk: a trace of one chunk then has all of
+ * INFO, and all strings, in one place.
+ */
+#include "trace/write/writer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/events.h"
+#include "format/format.h"
+#include "trace/write/counters_write.h"
+#include "trace/write/fragments.h"
+#include "trace/write/sums_write.h"
+#include "trace/write/tables.h"
+#include "trace/write/track_write.h"
+
+#define LEVEL_SMALL  19
+#define LEVEL_MEDIUM 9
+#define LEVEL_FAST   1
+#define SMALL_TRACE  50000 /* allocations */
+#define MEDIUM_TRACE 300000
+#define SMALL_NAMES  ((size_t)1 << 20) /* bytes of strings */
+
+struct index_entry {
+	uint64_t offset, events, allocs, inherited;
+	int64_t from_ns, to_ns;
+	uint64_t live_bytes, largest_bytes;
+};
+
+/* A block that moves to OCaml's major heap, when so many events of the chunk have been. */
+struct promotion {
+	size_t event;
+	uint64_t block;
+	int64_t time_ns;
+};
+
+struct trace_writer {
+	struct trace_writer_options options;
+	trace_sink *sink;
+	void *context;
+	struct table_writer tables;
+	size_t first_chain; /* that the latest chunk of events did not know */
+	struct recording *r;
+	int error; /* the first one, or what the sink said */
+
+	struct column_writer *columns;
+	struct event_coder *coder;
+	struct bytes out;
+	uint64_t bytes;	   /* given to the sink */
+	struct bytes info; /* the first INFO's fields */
+	bool begun;
+
+	struct event_batch batch; /* of room for TRACE_CHUNK_EVENTS */
+	uint32_t *free_node;
+	uint64_t *free_size;
+	uint64_t inherited;	     /* in this chunk */
+	struct promotion *promotion; /* of this chunk */
+	size_t promotions, promotion_room;
+	int64_t unit, now_ns; /* times are rounded down to units */
+	bool labelled;	      /* blocks of this chunk have labels */
+	bool pools_told;      /* the chunk that says that there are pools is written */
+	struct track_writer tracks;
+	uint64_t track_events, groups; /* given to the sink */
+	uint64_t track_bytes;	       /* of what was given: track events and their tables */
+
+	struct counter_writer counters;
+	struct fragments fragments[FRAGMENTS_KINDS]; /* waiting; with nodes of the file */
+	bool fragments_wait[FRAGMENTS_KINDS];
+
+	struct sums_span span;
+	uint64_t span_events;
+	int64_t snapshot_from_ns; /* of the interval at hand */
+
+	struct index_entry *index;
+	size_t chunks, chunk_room;
+	uint64_t allocs, frees;
+	uint32_t heaps; /* MAYFLY_HEAP_... of the blocks, a bit each */
+	bool thinned;
+};
+
+static int fail(struct trace_writer *w, int error)
+{
+	if (!w->error)
+		w->error = error;
+	return w->error;
+}
+
+/* ---- memory ---- */
+
+static bool new_batch(struct trace_writer *w)
+{
+	struct event_batch *b = &w->batch;
+	const size_t room = TRACE_CHUNK_EVENTS;
+
+	/* Memory that no event has reached costs nothing. */
+	b->is_free = malloc(room * sizeof(*b->is_free));
+	b->time_ns = malloc(room * sizeof(*b->time_ns));
+	b->node = malloc(room * sizeof(*b->node));
+	b->thread = malloc(room * sizeof(*b->thread));
+	b->size = malloc(room * sizeof(*b->size));
+	b->hits = malloc(room * sizeof(*b->hits));
+	b->interval_log2 = malloc(room * sizeof(*b->interval_log2));
+	b->alloc_flags = malloc(room * sizeof(*b->alloc_flags));
+	b->freed = malloc(room * sizeof(*b->freed));
+	b->free_thread = malloc(room * sizeof(*b->free_thread));
+	b->free_flags = malloc(room * sizeof(*b->free_flags));
+	w->free_node = malloc(room * sizeof(*w->free_node));
+	w->free_size = malloc(room * sizeof(*w->free_size));
+	return b->is_free && b->time_ns && b->node && b->thread && b->size && b->hits &&
+	       b->interval_log2 && b->alloc_flags && b->freed && b->free_thread && b->free_flags &&
+	       w->free_node && w->free_size;
+}
+
+static void free_batch(struct trace_writer *w)
+{
+	struct event_batch *b = &w->batch;
+
+	free(b->is_free);
+	free(b->time_ns);
+	free(b->node);
+	free(b->thread);
+	free(b->size);
+	free(b->hits);
+	free(b->interval_log2);
+	free(b->alloc_flags);
+	free(b->labels);
+	free(b->freed);
+	free(b->free_thread);
+	free(b->free_flags);
+	free(w->free_node);
+	free(w->free_size);
+	free(w->promotion);
+}
+
+struct trace_writer *trace_writer_new(const struct trace_writer_options *options,
+				      struct recording *tables, trace_sink *sink, void *context)
+{
+	struct trace_writer *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->options = *options;
+	w->r = tables;
+	w->sink = sink;
+	w->context = context;
+	w->unit = options->unit_ns ? options->unit_ns : TRACE_UNIT_NS;
+	if (options->snapshot_ns || (options->mode == MAYFLY_EXACT && !options->unit_ns))
+		w->unit = 1;
+	w->now_ns = INT64_MIN;
+	tracks_begin(&w->tracks, tables);
+	if (!tables_begin(&w->tables, tables) || (!options->snapshot_ns && !new_batch(w))) {
+		trace_writer_free_all(w);
+		return NULL;
+	}
+	return w;
+}
+
+void trace_writer_free_all(struct trace_writer *w)
+{
+	if (!w)
+		return;
+	tables_free(&w->tables);
+	tracks_free(&w->tracks);
+	event_coder_free(w->coder);
+	column_writer_free(w->columns);
+	bytes_free(&w->out);
+	bytes_free(&w->info);
+	free_batch(w);
+	counters_free(&w->counters);
+	for (size_t i = 0; i < FRAGMENTS_KINDS; i++)
+		fragments_free(&w->fragments[i]);
+	sums_free(&w->span);
+	free(w->index);
+	free(w);
+}
+
+/* ---- output ---- */
+
+static int give(struct trace_writer *w)
+{
+	if (w->tables.error)
+		return fail(w, w->tables.error);
+	if (w->out.failed)
+		return fail(w, MAYFLY_E_MEMORY);
+	if (!w->error && w->out.used)
+		w->error = w->sink(w->context, w->out.at, w->out.used);
+	if (!w->error)
+		w->bytes += w->out.used;
+	w->out.used = 0;
+	return w->error;
+}
+
+/* Where the next chunk will stand. */
+static uint64_t offset(const struct trace_writer *w)
+{
+	return w->bytes + w->out.used;
+}
+
+/* ---- INFO ---- */
+
+/* The field of this id in the first INFO, NULL when it has none. */
+static const uint8_t *field_before(const struct bytes *before, unsigned id, size_t *length)
+{
+	struct varint_in in = varint_begin(before->at, before->used);
+
+	while (varint_left(&in)) {
+		uint64_t here = varint_u(&in), size = varint_u(&in);
+		const uint8_t *bytes = varint_bytes(&in, size);
+
+		*length = (size_t)size;
+		if (here == id)
+			return bytes;
+	}
+	return NULL;
+}
+
+/* A field that differs from what the first INFO has. */
+static void put_field(struct bytes *b, const struct bytes *before, unsigned id, const void *data,
+		      size_t length)
+{
+	size_t old_length = 0;
+	const uint8_t *old = field_before(before, id, &old_length);
+	bool nothing =
+	    length == 0 || (length == 1 && *(const uint8_t *)data == 0 && id != FIELD_COMMAND);
+
+	if (old ? old_length == length && memcmp(old, data, length) == 0 : nothing)
+		return;
+	bytes_put_u(b, id);
+	bytes_put_u(b, length);
+	bytes_put(b, data, length);
+}
+
+struct info_writer {
+	const struct trace_writer *w;
+	struct bytes fields;
+};
+
+static void field_u(struct info_writer *i, unsigned id, uint64_t value)
+{
+	uint8_t coded[10];
+
+	put_field(&i->fields, &i->w->info, id, coded, varint_store(coded, value));
+}
+
+static void field_s(struct info_writer *i, unsigned id, int64_t value)
+{
+	field_u(i, id, varint_zigzag(value));
+}
+
+static void field_text(struct info_writer *i, unsigned id, const char *text)
+{
+	put_field(&i->fields, &i->w->info, id, text, strlen(text));
+}
+
+static void field_string(struct info_writer *i, unsigned id, uint32_t string)
+{
+	field_text(i, id, recording_text(i->w->r, string));
+}
+
+/* The arguments stand together, so that they can be replaced together. */
+static void field_command(struct info_writer *i)
+{
+	const struct recording *r = i->w->r;
+	struct bytes b = {0};
+
+	for (size_t k = 0; k < r->command_count; k++) {
+		const char *text = recording_text(r, r->command[k]);
+
+		bytes_put(&b, text, strlen(text) + 1);
+	}
+	put_field(&i->fields, &i->w->info, FIELD_COMMAND, b.at ? b.at : (uint8_t *)"", b.used);
+	i->fields.failed |= b.failed;
+	bytes_free(&b);
+}
+
+static uint64_t double_bits(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static void put_info(struct info_writer *i)
+{
+	const struct trace_writer *w = i->w;
+	const struct mayfly_info *info = &w->r->info;
+
+	field_u(i, FIELD_MODE, w->options.mode);
+	field_u(i, FIELD_SAMPLER, w->options.sampler);
+	field_s(i, FIELD_SNAPSHOT, w->options.snapshot_ns);
+	field_u(i, FIELD_PID, info->pid);
+	field_u(i, FIELD_PARENT_PID, info->parent_pid);
+	field_u(i, FIELD_INTERVAL,
+		info->interval_bytes ? info->interval_bytes
+				     : (uint64_t)1 << w->options.interval_log2);
+	field_s(i, FIELD_START_REAL, info->start_real_ns);
+	field_s(i, FIELD_DURATION, info->duration_ns);
+	field_u(i, FIELD_ENDING, info->ending);
+	field_s(i, FIELD_ENDING_CODE, info->ending_code);
+	field_u(i, FIELD_SEED, info->seed);
+	field_u(i, FIELD_TRUNCATED, info->truncated_stacks);
+	field_u(i, FIELD_LOST_SAMPLES, info->dropped_samples);
+	field_u(i, FIELD_LOST_FREES, info->dropped_frees);
+	field_u(i, FIELD_NESTED_BLOCKS, info->nested_blocks);
+	field_u(i, FIELD_NESTED_BYTES, info->nested_bytes);
+	field_command(i);
+	field_string(i, FIELD_PROGRAM, w->r->program);
+	field_text(i, FIELD_WRITER, MAYFLY_VERSION);
+	field_string(i, FIELD_OFF_TEXT, w->r->off_text);
+	field_string(i, FIELD_NOTE, w->r->note);
+	field_u(i, FIELD_COMPLETE, info->complete);
+	field_u(i, FIELD_SPOOL, info->spool);
+	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
+	field_u(i, FIELD_OCAML_RATE, double_bits(info->ocaml_rate));
+	field_u(i, FIELD_HEAPS, w->heaps);
+	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
+	field_u(i, FIELD_CPU, info->program_cpu_ns);
+	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
+	field_u(i, FIELD_ABSENT, info->absent);
+	field_u(i, FIELD_LOST_EVENTS, info->dropped_events);
+}
+
+/* Writes the fields of INFO that differ from the first one's. */
+static void write_info(struct trace_writer *w)
+{
+	struct info_writer i = {.w = w};
+
+	put_info(&i);
+	w->out.failed |= i.fields.failed;
+	if (i.fields.used || !w->info.used)
+		chunk_write(w->columns, &w->out, TRACE_INFO, &i.fields, NULL, 0);
+	if (w->info.used)
+		bytes_free(&i.fields);
+	else
+		w->info = i.fields;
+}
+
+/* ---- the beginning ---- */
+
+static int level(const struct trace_writer *w, bool last)
+{
+	if (w->options.level)
+		return w->options.level;
+	if (!last)
+		return w->options.mode == MAYFLY_EXACT ? LEVEL_FAST : LEVEL_MEDIUM;
+	return w->allocs <= SMALL_TRACE	   ? LEVEL_SMALL
+	       : w->allocs <= MEDIUM_TRACE ? LEVEL_MEDIUM
+					   : LEVEL_FAST;
+}
+
+static void begin(struct trace_writer *w, bool last)
+{
+	struct bytes *b = &w->out;
+
+	if (w->begun)
+		return;
+	w->begun = true;
+	w->columns = column_writer_new(level(w, last));
+	w->coder = w->columns ? event_coder_new(w->columns) : NULL;
+	if (!w->coder) {
+		fail(w, MAYFLY_E_MEMORY);
+		return;
+	}
+	bytes_put(b, TRACE_MAGIC, 8);
+	bytes_put_fixed(b, TRACE_VERSION, 4);
+	bytes_put_fixed(b, TRACE_HEADER_BYTES, 4);
+	bytes_put_fixed(b, 0, 4);
+	if (!b->failed)
+		bytes_put_fixed(b, trace_checksum(0, b->at, b->used), 4);
+	write_info(w);
+}
+
+/* ---- groups ---- */
+
+static struct index_entry *new_entry(struct trace_writer *w)
+{
+	size_t room = w->chunk_room * 2 + 16;
+	struct index_entry *bigger;
+
+	if (w->chunks == w->chunk_room) {
+		bigger = realloc(w->index, room * sizeof(*bigger));
+		if (!bigger) {
+			fail(w, MAYFLY_E_MEMORY);
+			return NULL;
+		}
+		w->index = bigger;
+		w->chunk_room = room;
+	}
+	assert(!w->chunks || w->index[w->chunks - 1].offset < offset(w));
+	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
+	return &w->index[w->chunks];
+}
+
+static void write_sums(struct trace_writer *w)
+{
+	struct sums_build *const part[2] = {&w->span.before, &w->span.after};
+	const struct sums_tables tables = {w->tables.node, w->tables.chain_end, w->tables.chains,
+					   w->tables.frames};
+
+	w->span_events = 0;
+	if (!w->error && !sums_write(part, &tables, w->columns, &w->out))
+		fail(w, MAYFLY_E_MEMORY);
+}
+
+static void count_sums(struct trace_writer *w, struct index_entry *entry)
+{
+	struct sums_events e = {&w->batch, w->free_node, w->free_size, 0, 0};
+
+	if (w->options.mode != MAYFLY_EXACT)
+		return;
+	if (!sums_add_chunk(&w->span, &e, w->tables.nodes))
+		fail(w, MAYFLY_E_MEMORY);
+	entry->live_bytes = e.live_bytes;
+	entry->largest_bytes = e.largest_bytes;
+	w->span_events += w->batch.events;
+}
+
+/* What is true of the chunk of events before it. */
+static void write_promotions(struct trace_writer *w)
+{
+	size_t count = w->promotions;
+	uint64_t *number = calloc(3 * count + 1, sizeof(*number));
+	uint64_t *event = number, *block = number + count, *time = number + 2 * count;
+	const struct column column[] = {
+	    {COLUMN_PROMOTION_EVENT, event, count},
+	    {COLUMN_PROMOTION_BLOCK, block, count},
+	    {COLUMN_PROMOTION_TIME, time, count},
+	};
+	struct promotion last = {.time_ns = w->batch.time_ns[0]};
+	struct bytes head = {0};
+
+	if (!number) {
+		fail(w, MAYFLY_E_MEMORY);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct promotion *p = &w->promotion[i];
+
+		assert(p->event >= last.event && p->event <= w->batch.events);
+		event[i] = p->event - last.event;
+		block[i] = varint_zigzag((int64_t)(p->block - last.block));
+		time[i] = varint_zigzag((p->time_ns - last.time_ns) / w->unit);
+		last = *p;
+	}
+	bytes_put_u(&head, count);
+	bytes_put_u(&head, (uint64_t)w->unit);
+	w->out.failed |= head.failed;
+	chunk_write(w->columns, &w->out, TRACE_PROMOTIONS, &head, column, 3);
+	bytes_free(&head);
+	free(number);
+	w->promotions = 0;
+}
+
+static void write_events(struct trace_writer *w)
+{
+	const struct event_context context = {
+	    .chain_end = w->tables.chain_end,
+	    .chains = w->tables.chains,
+	    .first_chain = w->first_chain,
+	    .node = w->tables.node,
+	    .nodes = w->tables.nodes - 1,
+	    .threads = (uint32_t)w->tables.threads,
+	    .frames = (uint32_t)w->tables.frames,
+	    .exact = w->options.mode == MAYFLY_EXACT && !w->options.unit_ns,
+	    .unit_ns = w->options.unit_ns ? w->options.unit_ns : TRACE_UNIT_NS,
+	};
+	struct event_batch *b = &w->batch;
+	struct index_entry *entry;
+
+	assert(b->allocs <= b->events && b->events <= TRACE_CHUNK_EVENTS);
+	if (!b->events || w->error)
+		return;
+	assert(b->time_ns[0] <= b->time_ns[b->events - 1] && w->inherited <= b->allocs);
+	entry = new_entry(w);
+	if (!entry)
+		return;
+	b->labelled = w->labelled;
+	entry->events = b->events;
+	entry->allocs = b->allocs;
+	entry->inherited = w->inherited;
+	entry->from_ns = b->time_ns[0];
+	entry->to_ns = b->time_ns[b->events - 1];
+	count_sums(w, entry);
+	events_write(w->coder, &context, b, &w->out);
+	if (w->promotions)
+		write_promotions(w);
+	b->events = b->allocs = 0;
+	b->first_sample = w->allocs;
+	w->inherited = 0;
+	w->labelled = false;
+	w->first_chain = w->tables.chains_written;
+	w->chunks++;
+}
+
+/* What happened beside the events, after them. */
+static void write_tracks(struct trace_writer *w)
+{
+	size_t before = w->out.used;
+
+	w->track_events += w->tracks.events;
+	tracks_write_events(&w->tracks, w->columns, w->track_events <= SMALL_TRACE, &w->out);
+	w->track_bytes += w->out.used - before;
+}
+
+/* What was measured beside the events. */
+static void write_measured(struct trace_writer *w)
+{
+	counters_write(&w->counters, w->r, w->columns, &w->out);
+	for (uint32_t i = 0; i < FRAGMENTS_KINDS; i++) {
+		if (!w->fragments_wait[i])
+			continue;
+		fragments_write(&w->fragments[i], i, w->columns, &w->out);
+		fragments_free(&w->fragments[i]);
+		w->fragments_wait[i] = false;
+	}
+}
+
+/* A reader that does not know pools would add their blocks to malloc's: this it refuses. */
+static void tell_pools(struct trace_writer *w)
+{
+	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
+	struct bytes empty = {0};
+
+	if (w->pools_told || !(w->heaps & pools))
+		return;
+	chunk_write(w->columns, &w->out, TRACE_POOLS, &empty, NULL, 0);
+	w->pools_told = true;
+}
+
+/* The rows of all tables that are new. */
+static int write_tables(struct trace_writer *w, bool last)
+{
+	struct column_writer *columns;
+	int for_names, error;
+	size_t before;
+
+	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
+			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
+			: 0;
+	begin(w, last);
+	if (w->error)
+		return w->error;
+	error = tracks_number_nodes(&w->tracks, &w->tables);
+	columns = last && for_names ? column_writer_new(for_names) : w->columns;
+	if (error || !columns)
+		return fail(w, error ? error : MAYFLY_E_MEMORY);
+	tell_pools(w);
+	tables_write(&w->tables, columns, &w->out, last);
+	if (columns != w->columns)
+		column_writer_free(columns);
+	if (w->tables.error)
+		return fail(w, w->tables.error);
+	before = w->out.used;
+	tracks_write_tables(&w->tracks, w->columns, &w->out);
+	w->track_bytes += w->out.used - before;
+	return w->out.failed ? fail(w, MAYFLY_E_MEMORY) : 0;
+}
+
+/* Ends the chunk at hand. last: with names, and all that is left. */
+static int write_group(struct trace_writer *w, bool last)
+{
+	if (w->error || (!last && !w->batch.events && !w->tracks.events))
+		return w->error;
+	if (write_tables(w, last))
+		return w->error;
+	write_events(w);
+	write_tracks(w);
+	w->groups++;
+	if (last || w->span_events >= SUMS_SPAN_EVENTS)
+		write_sums(w);
+	write_measured(w);
+	return give(w);
+}
+
+/* ---- snapshots ---- */
+
+/* Writes the interval that ends at to_ns, unless nothing has happened in it. */
+static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
+{
+	struct sums_build *b = &w->span.after;
+	struct index_entry *entry;
+
+	if (write_tables(w, last))
+		return w->error;
+	entry = !b->events ? NULL : new_entry(w);
+	if (entry) {
+		if (b->largest_bytes < w->span.live_bytes)
+			b->largest_bytes = w->span.live_bytes;
+		b->from_ns = w->snapshot_from_ns;
+		b->to_ns = to_ns;
+		entry->events = b->events;
+		for (size_t i = 0; i < b->entries; i++)
+			entry->allocs += b->entry[i].allocs;
+		entry->inherited = w->inherited;
+		entry->from_ns = b->from_ns;
+		entry->to_ns = to_ns;
+		entry->live_bytes = w->span.live_bytes;
+		entry->largest_bytes = b->largest_bytes;
+		write_sums(w);
+		w->inherited = 0;
+		w->chunks++;
+	}
+	w->groups++;
+	if (!w->error) {
+		write_tracks(w);
+		write_measured(w);
+	}
+	return give(w);
+}
+
+/* Between two snapshots. */
+static int write_waiting_tracks(struct trace_writer *w)
+{
+	if (w->error || !w->tracks.events || write_tables(w, false))
+		return w->error;
+	write_tracks(w);
+	w->groups += !w->span.after.events; /* else they wait on */
+	return give(w);
+}
+
+/* The intervals that end at or before this time are over. */
+static int close_snapshots(struct trace_writer *w, int64_t time_ns)
+{
+	int64_t step = w->options.snapshot_ns, end;
+
+	if (!step || w->error)
+		return w->error;
+	end = w->snapshot_from_ns + step;
+	if (time_ns < end)
+		return 0;
+	if (w->span.after.events)
+		write_snapshot(w, end, false);
+	else
+		write_waiting_tracks(w);
+	w->snapshot_from_ns = time_ns - time_ns % step;
+	return w->error;
+}
+
+static int add_to_snapshot(struct trace_writer *w, uint32_t node, uint64_t size, bool is_free,
+			   bool temporary)
+{
+	struct sums_span *s = &w->span;
+
+	if (!sums_add(&s->after, node, size, is_free, temporary, w->tables.nodes))
+		return fail(w, MAYFLY_E_MEMORY);
+	s->live_bytes = is_free ? s->live_bytes - size : s->live_bytes + size;
+	if (s->after.largest_bytes < s->live_bytes)
+		s->after.largest_bytes = s->live_bytes;
+	return 0;
+}
+
+/* ---- events ---- */
+
+static inline int64_t round_time(struct trace_writer *w, int64_t ns)
+{
+	if (ns > TRACE_LATEST_NS)
+		ns = TRACE_LATEST_NS;
+	if (ns < -TRACE_LATEST_NS)
+		ns = -TRACE_LATEST_NS;
+	if (w->unit != 1) /* a division takes long */
+		ns = (ns / w->unit - (ns % w->unit < 0)) * w->unit;
+	if (ns < w->now_ns)
+		ns = w->now_ns;
+	w->now_ns = ns;
+	return ns;
+}
+
+/* Block i of the chunk has labels, or may have. Those before the first one have none. */
+static bool note_labels(struct trace_writer *w, size_t i)
+{
+	struct event_batch *b = &w->batch;
+
+	if (w->labelled)
+		return true;
+	if (!b->labels)
+		b->labels = malloc(TRACE_CHUNK_EVENTS * sizeof(*b->labels));
+	if (b->labels)
+		memset(b->labels, 0, i * sizeof(*b->labels));
+	return w->labelled = b->labels != NULL;
+}
+
+int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
+		       uint64_t *serial)
+{
+	bool exact = w->options.mode == MAYFLY_EXACT || w->options.snapshot_ns;
+	struct event_batch *b = &w->batch;
+	size_t i = b->allocs;
+	uint32_t node;
+
+	*serial = w->options.snapshot_ns ? 0 : w->allocs;
+	if (w->error)
+		return w->error;
+	if (block->thread >= w->r->threads || block->interval_log2 > TRACE_MAX_INTERVAL ||
+	    block->hits > TRACE_MAX_HITS || block->labels >= w->r->label_sets ||
+	    (exact && (block->hits || block->interval_log2)))
+		return fail(w, MAYFLY_E_RANGE);
+	time_ns = round_time(w, time_ns);
+	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
+		return w->error;
+	node = tables_node(&w->tables, block->node);
+	if (node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	w->heaps |= 1u << MAYFLY_FLAG_HEAP(block->flags);
+	if (w->options.snapshot_ns && sums_leave_out(block->flags))
+		return 0;
+	w->allocs++;
+	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
+	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
+	if (w->options.snapshot_ns)
+		return add_to_snapshot(w, node, block->size, false, false);
+	assert(b->events < TRACE_CHUNK_EVENTS);
+	b->is_free[b->events] = 0;
+	b->time_ns[b->events++] = time_ns;
+	b->node[i] = node;
+	b->thread[i] = block->thread;
+	b->size[i] = block->size;
+	b->hits[i] = block->hits;
+	b->interval_log2[i] = block->interval_log2;
+	b->alloc_flags[i] = block->flags;
+	if (block->labels || w->labelled) {
+		if (!note_labels(w, i))
+			return fail(w, MAYFLY_E_MEMORY);
+		b->labels[i] = block->labels;
+	}
+	b->allocs++;
+	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
+		      const struct trace_block *block, uint32_t thread, uint32_t flags)
+{
+	struct event_batch *b = &w->batch;
+	size_t i = b->events - b->allocs;
+	uint32_t node;
+
+	if (w->error || serial == TRACE_THINNED)
+		return w->error;
+	if (thread >= w->r->threads || flags > UINT8_MAX || serial >= w->allocs)
+		return fail(w, MAYFLY_E_RANGE);
+	time_ns = round_time(w, time_ns);
+	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
+		return w->error;
+	node = tables_node(&w->tables, block->node);
+	if (node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	if (w->options.snapshot_ns && sums_leave_out(block->flags))
+		return 0;
+	w->frees++;
+	if (w->options.snapshot_ns)
+		return add_to_snapshot(w, node, block->size, true, flags & MAYFLY_FLAG_TEMPORARY);
+	assert(b->allocs <= b->events && b->events < TRACE_CHUNK_EVENTS);
+	b->is_free[b->events] = 1;
+	b->time_ns[b->events++] = time_ns;
+	b->freed[i] = serial;
+	b->free_thread[i] = thread;
+	b->free_flags[i] = (uint8_t)flags;
+	w->free_node[i] = sums_leave_out(block->flags) ? SUMS_LEFT_OUT : node;
+	w->free_size[i] = sums_leave_out(block->flags) ? 0 : block->size;
+	return b->events == TRACE_CHUNK_EVENTS ? write_group(w, false) : 0;
+}
+
+static bool counts_fit(const struct trace_writer *w, const struct trace_counts *c)
+{
+	const uint64_t most = TRACE_COUNTS_MAX;
+
+	return w->options.snapshot_ns && c->allocs <= most && c->alloc_bytes <= most &&
+	       w->allocs + c->allocs <= most && w->span.live_bytes + c->alloc_bytes <= most &&
+	       c->frees <= w->allocs - w->frees + c->allocs &&
+	       c->free_bytes <= w->span.live_bytes + c->alloc_bytes;
+}
+
+int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
+		       const struct trace_counts *counts)
+{
+	struct sums_span *s = &w->span;
+	struct sums_entry e = {.allocs = counts->allocs,
+			       .alloc_bytes = counts->alloc_bytes,
+			       .frees = counts->frees,
+			       .free_bytes = counts->free_bytes,
+			       .temps = counts->temps,
+			       .temp_bytes = counts->temp_bytes};
+
+	if (w->error)
+		return w->error;
+	if (!counts_fit(w, counts))
+		return fail(w, MAYFLY_E_RANGE);
+	if (close_snapshots(w, round_time(w, time_ns)))
+		return w->error;
+	e.node = tables_node(&w->tables, node);
+	if (e.node == RECORDING_NONE)
+		return fail(w, w->tables.error);
+	if (s->after.events == 0)
+		s->after.largest_bytes = s->live_bytes;
+	if (!sums_add_counts(&s->after, &e, w->tables.nodes))
+		return fail(w, MAYFLY_E_MEMORY);
+	w->allocs += e.allocs;
+	w->frees += e.frees;
+	assert(w->frees <= w->allocs && e.free_bytes <= s->live_bytes + e.alloc_bytes);
+	s->live_bytes += e.alloc_bytes - e.free_bytes;
+	return 0;
+}
+
+/* Those after the last event of all are left out: there is no chunk that they could belong to. */
+int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
+{
+	struct promotion *bigger;
+	size_t room = w->promotion_room ? 2 * w->promotion_room : 1024;
+
+	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
+		return w->error;
+	if (serial >= w->allocs)
+		return fail(w, MAYFLY_E_RANGE);
+	if (w->promotions == TRACE_CHUNK_EVENTS) {
+		if (!w->batch.events)
+			return 0;
+		if (write_group(w, false))
+			return w->error;
+	}
+	if (w->promotions == w->promotion_room) {
+		bigger = realloc(w->promotion, room * sizeof(*bigger));
+		if (!bigger)
+			return fail(w, MAYFLY_E_MEMORY);
+		w->promotion = bigger;
+		w->promotion_room = room;
+	}
+	w->promotion[w->promotions++] =
+	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
+	return 0;
+}
+
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value)
+{
+	if (w->error)
+		return w->error;
+	if (name >= w->r->strings || unit >= w->r->strings)
+		return fail(w, MAYFLY_E_RANGE);
+	if (counters_due(&w->counters)) {
+		begin(w, false);
+		if (!w->error)
+			counters_write(&w->counters, w->r, w->columns, &w->out);
+		if (give(w))
+			return w->error;
+	}
+	return counters_add(&w->counters, time_ns, name, unit, value) ? 0
+								      : fail(w, MAYFLY_E_MEMORY);
+}
+
+static int compare_fragments(const void *a, const void *b)
+{
+	const struct mayfly_fragment *x = a, *y = b;
+
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f)
+{
+	struct fragments *mine = &w->fragments[kind];
+
+	assert(kind < FRAGMENTS_KINDS);
+	fragments_free(mine);
+	*mine = *f;
+	*f = (struct fragments){0};
+	for (size_t i = 0; i < mine->entries && !w->error; i++) {
+		mine->entry[i].node = tables_node(&w->tables, mine->entry[i].node);
+		if (mine->entry[i].node == RECORDING_NONE)
+			fail(w, w->tables.error);
+	}
+	if (mine->entries)
+		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
+	w->fragments_wait[kind] = true;
+	return w->error;
+}
+
+int trace_writer_track(struct trace_writer *w, const struct trace_track *event)
+{
+	int error;
+
+	if (w->error)
+		return w->error;
+	if (tracks_due(&w->tracks) &&
+	    (w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false)))
+		return w->error;
+	error = tracks_add(&w->tracks, event, w->options.snapshot_ns ? 0 : w->allocs + w->frees);
+	return error ? fail(w, error) : 0;
+}
+
+int trace_writer_time(struct trace_writer *w, int64_t time_ns)
+{
+	if (!w->options.snapshot_ns || w->error)
+		return w->error;
+	return close_snapshots(w, round_time(w, time_ns));
+}
+
+int trace_writer_flush(struct trace_writer *w)
+{
+	return w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false);
+}
+
+/* ---- the end ---- */
+
+static void write_index(struct trace_writer *w)
+{
+	uint64_t at = offset(w), last = 0;
+	struct bytes head = {0}, trailer = {0};
+	int64_t time = 0;
+
+	bytes_put_u(&head, w->chunks);
+	bytes_put_u(&head, (uint64_t)w->unit);
+	for (size_t i = 0; i < w->chunks; i++) {
+		const struct index_entry *e = &w->index[i];
+
+		assert(e->offset > last && e->offset < at && e->allocs <= e->events);
+		bytes_put_u(&head, e->offset - last);
+		bytes_put_u(&head, e->events);
+		bytes_put_u(&head, e->allocs);
+		bytes_put_u(&head, e->inherited);
+		bytes_put_s(&head, e->from_ns / w->unit - time);
+		bytes_put_u(&head, (uint64_t)(e->to_ns / w->unit - e->from_ns / w->unit));
+		if (w->options.mode == MAYFLY_EXACT || w->options.snapshot_ns) {
+			bytes_put_u(&head, e->live_bytes);
+			bytes_put_u(&head, e->largest_bytes);
+		}
+		last = e->offset;
+		time = e->to_ns / w->unit;
+	}
+	w->out.failed |= head.failed;
+	chunk_write(w->columns, &w->out, TRACE_INDEX, &head, NULL, 0);
+	bytes_put_fixed(&trailer, at, 8);
+	if (!trailer.failed)
+		bytes_put_fixed(&trailer, trace_checksum(0, trailer.at, 8), 4);
+	bytes_put_fixed(&trailer, 0, 4);
+	bytes_put(&trailer, TRACE_END_MAGIC, 8);
+	w->out.failed |= trailer.failed;
+	bytes_put(&w->out, trailer.at, trailer.used);
+	bytes_free(&head);
+	bytes_free(&trailer);
+}
+
+int trace_writer_finish(struct trace_writer *w)
+{
+	int64_t end = w->r->info.duration_ns;
+
+	if (w->options.snapshot_ns) {
+		close_snapshots(w, end);
+		if (end < w->now_ns)
+			end = w->now_ns;
+		write_snapshot(w, end, true);
+	} else {
+		write_group(w, true);
+	}
+	if (w->error)
+		return w->error;
+	write_info(w);
+	write_index(w);
+	return give(w);
+}
+
+uint64_t trace_writer_bytes(const struct trace_writer *w)
+{
+	return w->bytes;
+}
+
+uint64_t trace_writer_track_bytes(const struct trace_writer *w)
+{
+	return w->track_bytes;
+}
+
+uint64_t trace_writer_chunks(const struct trace_writer *w)
+{
+	return w->groups;
+}
+
+uint64_t trace_writer_allocs(const struct trace_writer *w)
+{
+	return w->allocs;
+}
+
+struct recording *trace_writer_tables(const struct trace_writer *w)
+{
+	return w->r;
+}
+
+int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
+{
+	struct trace_buffer *b = buffer;
+	size_t room = b->size ? b->size : 4096;
+	uint8_t *bigger;
+
+	assert(b->used <= room);
+	while (room - b->used < size) {
+		if (room > SIZE_MAX / 4)
+			return MAYFLY_E_MEMORY;
+		room *= 2;
+	}
+	if (room != b->size) {
+		bigger = realloc(b->bytes, room);
+		if (!bigger)
+			return MAYFLY_E_MEMORY;
+		b->bytes = bigger;
+		b->size = room;
+	}
+	memcpy(b->bytes + b->used, bytes, size);
+	b->used += size;
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a trace file piece by piece, in bounded memory.
+ *
+ *	header, INFO, { tables' new rows, events and/or sums } ..., names, INFO, index, trailer
+ *
+ * The caller adds rows to the tables (recording.h) and hands over events in time order. When a
+ * chunk of events is full, the rows that are new since the last one are written, then the events.
+ * At the end the names that symbolising has found are written. What has been given to the sink is a
+ * usable trace at every chunk's end (without names, until the end). Nothing is given before the
+ * first chunk is full or flushed.
+ *
+ * No input or output: the bytes go to a sink. Nothing is ever written at an earlier place.
+ */
+#ifndef MAYFLY_WRITER_H
+#define MAYFLY_WRITER_H
+
+#include "trace/write/recording.h"
+
+/* Takes the bytes that follow; 0, an error of the caller's (positive), or a negative enum
+ * mayfly_error. It sticks: the writer then returns it from every call. */
+typedef int trace_sink(void *context, const void *bytes, size_t size);
+
+struct trace_writer_options {
+	uint32_t mode;	  /* enum mayfly_mode */
+	uint32_t sampler; /* enum mayfly_sampler */
+	uint32_t interval_log2;
+	/* Per-stack counters at each such interval instead of events; 0: events. */
+	int64_t snapshot_ns;
+	/* Times are whole numbers of this; 0: chosen by the mode. */
+	uint32_t unit_ns;
+	int level; /* of compression; 0: chosen by size */
+};
+
+struct trace_writer;
+
+#define TRACE_THINNED UINT64_MAX /* a block that is not in the trace: its free is left out */
+
+struct trace_writer *trace_writer_new(const struct trace_writer_options *options,
+				      struct recording *tables, trace_sink *sink, void *context);
+
+/* Events, in time order (a time before the last one's counts as that). */
+struct trace_block {
+	uint64_t size;
+	uint32_t node, thread; /* in the tables */
+	uint32_t hits;
+	uint8_t interval_log2;
+	uint8_t flags;	 /* MAYFLY_FLAG_... of the allocation */
+	uint32_t labels; /* set of the tables (recording_labels()); 0: none */
+};
+
+/* *serial: the block's number, counted from 0 over the whole trace; with snapshots, always 0. */
+int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
+		       uint64_t *serial);
+/* block: as it was allocated. thread: that frees. flags: MAYFLY_FLAG_... of the free. */
+int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
+		      const struct trace_block *block, uint32_t thread, uint32_t flags);
+
+/* With snapshots: what one node's blocks add up to in an interval, where single ones are not known.
+ * How much was live between the ends of intervals is then not known either. */
+struct trace_counts {
+	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+};
+#define TRACE_COUNTS_MAX ((uint64_t)1 << 60) /* of all blocks, and of all bytes */
+int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
+		       const struct trace_counts *counts);
+
+/* The block is moved to OCaml's major heap. */
+int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial);
+
+/* A counter's value from this time on; times of one counter ascend, those of several need not. name
+ * and unit: strings of the tables. What is not a finite number is left out. */
+int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
+			 double value);
+
+/* Something beside the blocks: a span's begin or end, an instant, a counter's value. In one order
+ * with the blocks: it has happened after the latest event that was handed over. Its time is kept to
+ * the nanosecond, whatever the unit of times; one before that of the latest track event counts as
+ * that. With snapshots, too. */
+struct trace_track {
+	int64_t time_ns;
+	uint32_t kind;	       /* enum mayfly_track_kind */
+	uint32_t type;	       /* of the tables (recording_track_type()) */
+	uint32_t thread, node; /* in the tables; node 0: no stack */
+	const uint64_t *value; /* one for each field of the type; not of MAYFLY_TRACK_END */
+			       /* INT and FLOAT: their bits; TEXT: a string of the tables */
+};
+int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
+
+/* Nearly empty pages at a moment (fragments.h, whose kind this is); entries' nodes are those of the
+ * tables. The last one of a kind counts. Takes f's entries over. */
+struct fragments;
+int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
+
+/* Time has come to this without events: closes snapshots that are due. */
+int trace_writer_time(struct trace_writer *w, int64_t time_ns);
+
+/* Ends the chunk at hand although it is not full. Small chunks cost size. */
+int trace_writer_flush(struct trace_writer *w);
+
+/* Writes names, INFO from tables->info (mode, sampler, counts of events are the writer's own),
+ * index and trailer. */
+int trace_writer_finish(struct trace_writer *w);
+void trace_writer_free_all(struct trace_writer *w); /* NULL is allowed */
+
+uint64_t trace_writer_bytes(const struct trace_writer *w); /* given to the sink so far */
+uint64_t
+trace_writer_track_bytes(const struct trace_writer *w); /* of those, what track events need */
+/* Groups of chunks given to the sink so far. An event, of a block or of a track, that was handed
+ * over while this was n is in the sink once it is > n. */
+uint64_t trace_writer_chunks(const struct trace_writer *w);
+uint64_t trace_writer_allocs(const struct trace_writer *w);
+struct recording *trace_writer_tables(const struct trace_writer *w);
+
+/* A sink into memory. Out of memory is MAYFLY_E_MEMORY. */
+struct trace_buffer {
+	uint8_t *bytes; /* malloc'ed; the caller frees it */
+	size_t used, size;
+};
+int trace_buffer_sink(void *buffer, const void *bytes, size_t size);
+
+#endif
