@@ -81,6 +81,17 @@ static bool grow_filter(void)
 	return true;
 }
 
+/* `block` last and atomically: it is what looks without the lock read. */
+static void set_entry(struct live_block *to, const struct live_block *from)
+{
+	to->id = from->id;
+	to->position = from->position;
+	to->thread = from->thread;
+	to->weight = from->weight;
+	to->blocks = from->blocks;
+	__atomic_store_n(&to->block, from->block, __ATOMIC_RELEASE);
+}
+
 static void put(const struct live_block *added)
 {
 	size_t i = home(added->block);
@@ -88,7 +99,7 @@ static void put(const struct live_block *added)
 	assert(added->block && table_used < table_size);
 	while (table[i].block)
 		i = (i + 1) & (table_size - 1);
-	table[i] = *added;
+	set_entry(&table[i], added);
 }
 
 static bool grow_table(void)
@@ -101,8 +112,8 @@ static bool grow_table(void)
 	struct live_block *larger = sys_memory(2 * old_size * sizeof(*larger));
 	if (!larger)
 		return false;
-	table = larger;
-	table_size = 2 * old_size;
+	__atomic_store_n(&table, larger, __ATOMIC_RELEASE);
+	__atomic_store_n(&table_size, 2 * old_size, __ATOMIC_RELEASE);
 	for (size_t i = 0; i < old_size; i++) {
 		if (old[i].block)
 			put(&old[i]);
@@ -164,11 +175,11 @@ static void take_out(size_t i)
 		size_t wanted = home(table[i].block);
 		/* Can the entry at i move to the hole? Only when its home is not in (hole, i]. */
 		if (((i - wanted) & (table_size - 1)) >= ((i - hole) & (table_size - 1))) {
-			table[hole] = table[i];
+			set_entry(&table[hole], &table[i]);
 			hole = i;
 		}
 	}
-	table[hole].block = 0;
+	__atomic_store_n(&table[hole].block, 0, __ATOMIC_RELEASE);
 	table_used--;
 }
 
@@ -183,7 +194,7 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	size_t i = find(added->block);
 	if (i != SIZE_MAX) {
 		*stale = table[i];
-		table[i] = *added;
+		set_entry(&table[i], added);
 		found = true;
 	} else if (4 * (table_used + 1) <= 3 * table_size || grow_table()) {
 		put(added);
@@ -201,23 +212,22 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	return found;
 }
 
-/* The look without the lock: true when the block is certainly not in the table. */
+/* The look without the lock: true when the block is certainly not in the table. Its loads acquire,
+ * so that each comes before the last one of `changes`, which says whether they can be trusted. */
 static bool surely_absent(uintptr_t block)
 {
 	uint32_t before = atomic_load_explicit(&changes, memory_order_acquire);
 
 	if (before & 1)
 		return false;
-	size_t size = table_size;
-	struct live_block *at = table;
+	size_t size = __atomic_load_n(&table_size, __ATOMIC_ACQUIRE);
+	struct live_block *at = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
 	size_t i = (size_t)live_hash(block) & (size - 1);
 	bool found = false;
-	/* table and size are read once each; checked by `changes` before they are trusted. */
-	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&changes, memory_order_relaxed) != before)
 		return false;
 	for (size_t n = 0; n < size; i = (i + 1) & (size - 1), n++) {
-		uintptr_t there = __atomic_load_n(&at[i].block, __ATOMIC_RELAXED);
+		uintptr_t there = __atomic_load_n(&at[i].block, __ATOMIC_ACQUIRE);
 		if (!there)
 			break;
 		if (there == block) {
@@ -225,7 +235,6 @@ static bool surely_absent(uintptr_t block)
 			break;
 		}
 	}
-	atomic_thread_fence(memory_order_acquire);
 	return !found && atomic_load_explicit(&changes, memory_order_relaxed) == before;
 }
 

@@ -581,7 +581,8 @@ COLD bool spool_make_room(struct writer *w, size_t bytes)
 
 	if (good && UNLIKELY(atomic_load_explicit(&module_missed, memory_order_relaxed))) {
 		atomic_store(&module_missed, false);
-		modules_each(agent_module_seen);
+		if (!modules_each(agent_module_seen))
+			atomic_store(&module_missed, true);
 		good = room(w, bytes);
 	}
 	errno = error;

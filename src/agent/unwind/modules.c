@@ -464,16 +464,22 @@ void modules_check(void)
 	unlock();
 }
 
-void modules_each(void (*seen)(const struct module *))
+/* With the lock: a node that is used again meanwhile would be told half old, half new. */
+bool modules_each(void (*seen)(const struct module *))
 {
-	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
+	uint32_t n;
 
+	if (!try_lock())
+		return false;
+	n = atomic_load_explicit(&count, memory_order_relaxed);
 	for (uint32_t i = 0; i < n; i++) {
 		struct node *node = atomic_load_explicit(&nodes[i], memory_order_acquire);
 
 		if (atomic_load_explicit(&node->live, memory_order_acquire))
 			tell(node, seen);
 	}
+	unlock();
+	return true;
 }
 
 void modules_forked(void)

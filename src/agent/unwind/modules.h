@@ -41,8 +41,9 @@ bool modules_segment(const struct dl_find_object *found, uint64_t address, uint6
 /* After a dlclose: drops the objects that are no longer mapped. */
 void modules_check(void);
 
-/* Calls seen() for each object known now (a forked child writes them to its own spool). */
-void modules_each(void (*seen)(const struct module *));
+/* Calls seen() for each object known now (a forked child writes them to its own spool). False: the
+ * table is being changed, by this thread or another one. */
+bool modules_each(void (*seen)(const struct module *));
 
 /* Implemented by the spool writer (agent); tests bring their own. */
 void agent_module_seen(const struct module *m);
