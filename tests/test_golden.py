@@ -138,5 +138,23 @@ def second_reader_agrees_on_random_traces():
             readers_agree(path)
 
 
+@case
+def example_of_the_library():
+    """examples/top_sites.c, which reads traces with <mayfly/trace.h>."""
+    top_sites = program("top_sites")
+    trace = os.path.join(FILES, "sampled.mayfly")
+    done = run([top_sites, trace])
+    check(done.code == 0 and not done.err, done)
+    lines = done.out.decode().splitlines()
+    rows = json.loads(run([MAYFLY, "report", "--json", "--all", "--all-frames", "--by", "line",
+                           trace]).out)["rows"]
+    expected = ["%d  (%d to %d)  %s %s:%d" % (
+        *(row["self"]["bytes"][fact] for fact in ("estimate", "low", "high")),
+        row["function"], row["file"], row["line"]) for row in rows if row["self"]["samples"]]
+    same([line.strip() for line in lines[1:]], expected, "lines")
+    done = run([top_sites, os.path.join(FILES, "v1-sampled.mayfly")])
+    check(done.code == 1 and b"another version" in done.err, done)
+
+
 if __name__ == "__main__":
     main()
