@@ -383,7 +383,7 @@ class Trace:
             self.modules.append({
                 "path": path, "start": start, "end": start + size & MASK,
                 "bias": start + bias & MASK, "from_ns": since * unit, "to_ns": None,
-                "from_unit": since, "build_id": ids.take(length), "problem": b""})
+                "build_id": ids.take(length), "problem": b""})
         ids.end()
 
     def read_THRD(self, at):
@@ -417,7 +417,7 @@ class Trace:
         for module, to, problem in zip(self.modules, c.numbers(1, modules), problems):
             module["problem"] = problem
             if to:
-                module["to_ns"] = (module["from_unit"] + unzigzag(to - 1)) * unit
+                module["to_ns"] = module["from_ns"] + unzigzag(to - 1) * unit
         renamed = [(t, code - 1) for t, code in zip(self.threads, c.numbers(5, threads)) if code]
         for (thread, _), name in zip(renamed, self.references([code for _, code in renamed])):
             thread["name"] = name
