@@ -883,7 +883,8 @@ class Trace:
         """What `mayfly info --json` says and does not have to work out."""
         i = self.info
         kinds = [e["type"]["kind"] for e in self.tracks]
-        start = datetime.datetime.fromtimestamp(i["start_real_ns"] // 10 ** 9, datetime.timezone.utc)
+        start = datetime.datetime.fromtimestamp(i["start_real_ns"] // 10 ** 9,
+                                                datetime.timezone.utc)
         facts = {name: i[name] for name, kind in INFO.values() if kind != "t"}
         facts.update({
             "format_version": 2, "file_bytes": len(self.data),
