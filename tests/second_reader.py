@@ -23,6 +23,8 @@ SAMPLED, EXACT = 0, 1
 CODE, TRUNCATED, ELIDED = 0, 1, 2
 NO_MODULE = MASK  # sorts behind all modules
 HEAPS = ["malloc", "ocaml-minor", "ocaml-major", "external", "pool", "pool-mapped"]
+NOWHERE = {"function": b"", "file": b"", "line": 0, "first_char": 0, "last_char": 0,
+           "inlined": False}
 SPAN, INSTANT, COUNTER = 0, 1, 2
 BEGIN, END = 0, 1
 SIGNED, UNSIGNED, FLOAT, TEXT, FLOW = 0, 1, 2, 3, 4
@@ -177,7 +179,7 @@ def decode_buckets(at, count):
 class Columns:
     """What follows the head of a chunk."""
 
-    def __init__(self, at, odd, even=()):
+    def __init__(self, at, odd):
         self.column = {}
         while at.more():
             number, coding = at.u(), at.u()
@@ -279,7 +281,7 @@ class Trace:
         self.first_chain = 0  # the first one after the last EVNT
         self.events, self.promotions, self.chunks, self.allocs = [], [], [], []
         self.chunk_offsets, self.error_ns = [], 0
-        self.parts, self.sums_chunks = [], []
+        self.parts = []
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
         self.counter_names, self.points, self.fragments = [], {}, {}
         self.index = None
@@ -383,7 +385,7 @@ class Trace:
             self.modules.append({
                 "path": path, "start": start, "end": start + size & MASK,
                 "bias": start + bias & MASK, "from_ns": since * unit, "to_ns": None,
-                "from_unit": since, "build_id": ids.take(length), "problem": b""})
+                "build_id": ids.take(length), "problem": b""})
         ids.end()
 
     def read_THRD(self, at):
@@ -417,7 +419,7 @@ class Trace:
         for module, to, problem in zip(self.modules, c.numbers(1, modules), problems):
             module["problem"] = problem
             if to:
-                module["to_ns"] = (module["from_unit"] + unzigzag(to - 1)) * unit
+                module["to_ns"] = module["from_ns"] + unzigzag(to - 1) * unit
         renamed = [(t, code - 1) for t, code in zip(self.threads, c.numbers(5, threads)) if code]
         for (thread, _), name in zip(renamed, self.references([code for _, code in renamed])):
             thread["name"] = name
@@ -669,7 +671,6 @@ class Trace:
             entries += part.node.items()
             self.parts.append(part)
         self.read_entries(c, entries)
-        self.sums_chunks.append(self.parts[len(self.parts) - len(heads):])
 
     def read_entries(self, c, entries):
         allocs = c.numbers(5, len(entries))
@@ -882,7 +883,8 @@ class Trace:
         """What `mayfly info --json` says and does not have to work out."""
         i = self.info
         kinds = [e["type"]["kind"] for e in self.tracks]
-        start = datetime.datetime.fromtimestamp(i["start_real_ns"] // 10 ** 9, datetime.timezone.utc)
+        start = datetime.datetime.fromtimestamp(i["start_real_ns"] // 10 ** 9,
+                                                datetime.timezone.utc)
         facts = {name: i[name] for name, kind in INFO.values() if kind != "t"}
         facts.update({
             "format_version": 2, "file_bytes": len(self.data),
@@ -925,9 +927,25 @@ class Trace:
     def stack(self, node):
         names = []
         while node:
-            names = frame_names(self.frames[self.frame_of[node]], self.modules) + names
+            names = frame_names(self.frames[self.frame_of[node]], self.modules)[::-1] + names
             node = self.parent[node]
         return ";".join(names) or "[no stack]"
+
+    def places(self):
+        """What is on stacks, and where that is."""
+        nodes = {e.node for e in self.allocs} | {node for part in self.parts for node in part.node
+                                                 if part.node[node][0]}
+        places = set()
+        for node in nodes:
+            while node:
+                frame = self.frames[self.frame_of[node]]
+                module = b"" if frame["module"] == NO_MODULE else \
+                    self.modules[frame["module"]]["path"]
+                places |= {(name, text(l["file"]), l["line"], l["first_char"], l["last_char"],
+                            text(module), l["inlined"]) for name, l in
+                           zip(frame_names(frame, self.modules), frame["locations"] or [NOWHERE])}
+                node = self.parent[node]
+        return places
 
     def line_of(self, e):
         letters = "".join(letter for i, letter in enumerate("rti") if e.flags >> i & 1)
@@ -1036,7 +1054,7 @@ def count_frames(frames):
 
 
 def frame_names(frame, modules):
-    """The functions of a frame as they are printed, the innermost last."""
+    """The functions of a frame as they are printed, the innermost first."""
     if frame["kind"] == TRUNCATED:
         return ["[stack cut]"]
     if frame["kind"] == ELIDED:
@@ -1045,8 +1063,8 @@ def frame_names(frame, modules):
     if frame["module"] != NO_MODULE and modules[frame["module"]]["path"]:
         path = clean(modules[frame["module"]]["path"]).replace(";", ",")
         unknown = path.split("/")[-1] + "+" + unknown
-    functions = [l["function"] for l in frame["locations"]] or [b""]
-    return [clean(f).replace(";", ",") or unknown for f in reversed(functions)]
+    return [clean(l["function"]).replace(";", ",") or unknown
+            for l in frame["locations"] or [NOWHERE]]
 
 
 def clean(data):

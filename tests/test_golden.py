@@ -7,6 +7,7 @@ import difflib
 import json
 import lzma
 import os
+import re
 
 import second_reader
 from second_reader import text
@@ -16,6 +17,8 @@ HERE = os.path.join(SOURCE, "tests")
 FILES = os.path.join(HERE, "golden")
 COMMANDS = (["info", "--json"], ["dump"], ["report", "--json"])
 RANDOM_TRACES = 12
+CUTS = 20
+NO_STACK = {("[no stack]", "", 0, 0, 0, "", False)}
 # What `mayfly info --json` works out from events; the rest is in the file.
 WORKED_OUT = {"absent", "allocated", "converted_from", "label_keys", "live_at_end", "peak",
               "peak_time_ns", "stacks", "temporary"}
@@ -80,11 +83,25 @@ def readers_agree(path):
     for name in sorted(set(info) - WORKED_OUT):
         if info[name] is not None or not info["absent"]:
             same(facts[name], info[name], "%s of %s" % (name, path))
+    compare_places(trace, path)
     trace.check()
     if trace.counter_names:
         compare_counters(trace, path)
     if trace.fragments:
         compare_fragments(trace, path)
+
+
+def compare_places(trace, path):
+    """What is on stacks, with files and lines, which dump does not show."""
+    heaps = [] if trace.info["snapshot_ns"] else ["--heap", "all"]
+    rows = json.loads(run([MAYFLY, "report", "--json", "--by", "stack", "--metric", "allocated",
+                           "--all", "--all-frames", "--top", "0", "--depth", "0", *heaps,
+                           path]).out)["rows"]
+    theirs = {(re.sub("[\0-\x1f\x7f\ufffd]", "?", place["function"]).replace(";", ","),
+               place["file"] or "", place["line"] or 0, place["first_char"] or 0,
+               place["last_char"] or 0, place["module"] or "", place["inlined"])
+              for row in rows for place in row["stack"]}
+    same(sorted(trace.places() ^ theirs - NO_STACK), [], "places that one reader has in " + path)
 
 
 def compare_counters(trace, path):
@@ -127,6 +144,26 @@ def second_reader_refuses(name):
     check(False, "was read")
 
 
+@cases(["made-groups.mayfly", "made-snapshot-events.mayfly", "exact.mayfly"])
+def second_reader_agrees_when_cut(name):
+    """Both give the same events of what is left of a trace, or neither does."""
+    whole = read(os.path.join(FILES, name))
+    with Folder() as here:
+        path = here / "cut.mayfly"
+        for size in range(len(whole) // CUTS, len(whole), len(whole) // CUTS):
+            with open(path, "wb") as file:
+                file.write(whole[:size])
+            done = run([MAYFLY, "dump", path])
+            try:
+                trace = second_reader.Trace(whole[:size])
+            except second_reader.Damaged as damage:
+                check(done.code == 1 and not done.out, size, "bytes: the library reads them:",
+                      damage)
+                continue
+            compare_texts("".join(line + "\n" for line in trace.lines()),
+                          done.out.decode("utf-8", "surrogateescape"), "%d bytes" % size)
+
+
 @case
 def second_reader_agrees_on_random_traces():
     make = program("make_random")
@@ -136,6 +173,24 @@ def second_reader_agrees_on_random_traces():
             done = run([make, str(seed), path])
             check(done.code == 0, done)
             readers_agree(path)
+
+
+@case
+def example_of_the_library():
+    """examples/top_sites.c, which reads traces with <mayfly/trace.h>."""
+    top_sites = program("top_sites")
+    trace = os.path.join(FILES, "sampled.mayfly")
+    done = run([top_sites, trace])
+    check(done.code == 0 and not done.err, done)
+    lines = done.out.decode().splitlines()
+    rows = json.loads(run([MAYFLY, "report", "--json", "--all", "--all-frames", "--by", "line",
+                           trace]).out)["rows"]
+    expected = ["%d  (%d to %d)  %s %s:%d" % (
+        *(row["self"]["bytes"][fact] for fact in ("estimate", "low", "high")),
+        row["function"], row["file"], row["line"]) for row in rows if row["self"]["samples"]]
+    same([line.strip() for line in lines[1:]], expected, "lines")
+    done = run([top_sites, os.path.join(FILES, "v1-sampled.mayfly")])
+    check(done.code == 1 and b"another version" in done.err, done)
 
 
 if __name__ == "__main__":
