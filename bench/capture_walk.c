@@ -16,16 +16,6 @@
 struct walk *capture_begin(void);
 uint32_t capture_stack(struct walk *w);
 
-void agent_module_seen(const struct module *m)
-{
-	(void)m;
-}
-
-void agent_module_gone(uint64_t start)
-{
-	(void)start;
-}
-
 /* NULL: it cannot work here. */
 EXPORT struct walk *capture_begin(void)
 {

@@ -96,7 +96,7 @@ const struct mayfly_agent_calls *engine_calls(void)
 
 /* ---- what the runtime tells ---- */
 
-bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
+static bool allocated(const struct memprof_block *block, intptr_t *kept)
 {
 	int error = errno;
 	bool followed = false;
@@ -111,7 +111,7 @@ bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
 	return followed;
 }
 
-void memprof_promoted(intptr_t kept)
+static void promoted(intptr_t kept)
 {
 	int error = errno;
 
@@ -120,7 +120,7 @@ void memprof_promoted(intptr_t kept)
 	errno = error;
 }
 
-void memprof_collected(intptr_t kept)
+static void collected(intptr_t kept)
 {
 	int error = errno;
 
@@ -128,6 +128,8 @@ void memprof_collected(intptr_t kept)
 		sink->collected(kept);
 	errno = error;
 }
+
+const struct memprof_watcher engine_watcher = {allocated, promoted, collected};
 
 /* ---- the agent ---- */
 

@@ -15,7 +15,7 @@
 
 #include "agent/ocaml/memprof.h"
 
-/* Where a session's blocks go. As memprof_allocated() and the others. */
+/* Where a session's blocks go. As struct memprof_watcher. */
 struct library_sink {
 	bool (*allocated)(const struct memprof_block *block, bool outside, intptr_t *kept);
 	void (*promoted)(intptr_t kept);
@@ -58,6 +58,9 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 bool engine_begin(const struct library_sink *sink); /* false: no memory; the sink is closed */
 bool engine_running(void);
 const char *engine_end(void); /* as library_sink.close */
+
+/* To start the runtime's sampler with. */
+extern const struct memprof_watcher engine_watcher;
 
 /* Those of the session; NULL: there is none, or it takes no events. */
 struct mayfly_agent_calls;

@@ -122,7 +122,8 @@ CAMLprim value mayfly_ocaml_start(value frames)
 {
 	engine_stop_inherited();
 	ocaml_blocks.frames = (uint32_t)Long_val(frames);
-	memprof_start(session_rate, session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames);
+	memprof_start(session_rate, session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames,
+		      &engine_watcher);
 	return caml_copy_double(session_rate);
 }
 

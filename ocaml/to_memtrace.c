@@ -30,17 +30,9 @@ static pid_t pid;
 static uint64_t start_ns;
 static char problem_text[8192];
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec t = {0, 0};
-
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static int64_t now_us(void)
 {
-	return (int64_t)((clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000);
+	return (int64_t)((agent_clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000);
 }
 
 /* ---- the file ---- */
@@ -240,13 +232,13 @@ const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 	    .runtime_parameters = how->parameters,
 	    .context = how->context,
 	    .pid = pid = getpid(),
-	    .start_us = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000),
+	    .start_us = (int64_t)(agent_clock_ns(CLOCK_REALTIME) / 1000),
 	};
 	int error;
 
 	problem_text[0] = 0;
 	written = 0;
-	start_ns = clock_ns(CLOCK_MONOTONIC);
+	start_ns = agent_clock_ns(CLOCK_MONOTONIC);
 	if (!open_file(how->path, problem))
 		return NULL;
 	error = memtrace_writer_new(&info, locate, NULL, put_packet, NULL, &writer);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c and
- * agent/ocaml/ocaml_blocks.c). Here is what that code needs of the agent, which is not in the
- *program:
+ * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c,
+ * agent/ocaml/ocaml_blocks.c and what they need). It is set up for one writer, handed from thread to
+ * thread, as the runtime lock is held. What that code needs of other parts of the agent, which are
+ * not in the program, is here: no C stacks are walked, and a session that has not failed is ready.
  *
- *	agent_config	where the spool is to be
- *	self		one writer, handed from thread to thread: the runtime lock is held
- *	clock		CLOCK_MONOTONIC
- *	locks		none: see library.h
- *
- * Events and labels of the program's, too, by agent/events/tracks.c and agent/events/labels.c; a
- *thread's labels are put into the one `self` when it comes here.
+ * Events and labels of the program's, too, by agent/events/tracks.c and agent/labels.c; a thread's
+ * labels are put into the one `self` when it comes here.
  */
 #include "library.h"
 
@@ -21,44 +17,22 @@
 #include "agent/agent.h"
 #include "agent/events/calls.h"
 #include "agent/cpu/sys.h"
-#include "agent/events/labels.h"
+#include "agent/labels.h"
 #include "agent/unwind/modules.h"
 #include "agent/ocaml/ocaml_blocks.h"
-#include "agent/path.h"
+#include "agent/life.h"
 #include "agent/spool.h"
 #include "agent/events/tracks.h"
 #include "agent/unwind/walk.h"
 
-AGENT_PER_THREAD struct thread self;
-struct agent_config agent_config;
-bool agent_use_tsc;
-_Atomic uint32_t agent_sandboxed;
-_Atomic uint32_t agent_state = AGENT_OFF; /* on: in a session that has not failed */
-
 /* Forks are noticed before anything comes here. */
 static volatile uint32_t same_process = 1;
-volatile uint32_t *agent_same_process = &same_process;
 
-static bool off;
 static struct writer *writer;
 
-uint64_t agent_ticks(void)
+static bool off(void)
 {
-	struct timespec t = {0, 0};
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-bool agent_lock(struct agent_lock *lock)
-{
-	(void)lock;
-	return true;
-}
-
-void agent_unlock(struct agent_lock *lock)
-{
-	(void)lock;
+	return atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON;
 }
 
 /* No C stacks are walked here. */
@@ -74,50 +48,9 @@ uint32_t walk_capture(struct walk *w, const struct walk_start *start)
 	return 0;
 }
 
-bool agent_thread_ready(void)
+bool life_thread_ready(void)
 {
-	return !off;
-}
-
-/* Nothing is put off: no signal handler comes here. */
-void path_finish(void)
-{
-}
-
-void agent_off(uint32_t reason, int error, const char *text)
-{
-	struct spool_header *h = spool_header;
-
-	if (off)
-		return;
-	off = true;
-	atomic_store(&agent_state, AGENT_OFF);
-	h->off_reason = reason;
-	h->off_errno = (uint32_t)error;
-	h->off_ticks = agent_ticks();
-	strncpy(h->off_text, text, sizeof(h->off_text) - 1);
-	atomic_store(&h->state, SPOOL_OFF);
-}
-
-static size_t append(char *out, size_t used, size_t size, const char *text, size_t length)
-{
-	size_t n = length < size - 1 - used ? length : size - 1 - used;
-
-	memcpy(out + used, text, n);
-	out[used + n] = 0;
-	return used + n;
-}
-
-/* What does not fit is cut off. */
-void agent_add_note(const char *before, const char *text, size_t length)
-{
-	char *out = agent_config.note;
-	size_t size = sizeof(agent_config.note), used = strlen(out);
-
-	if (used)
-		used = append(out, used, size, "; ", 2);
-	used = append(out, used, size, before, strlen(before));
-	append(out, used, size, text, length);
+	return !off();
 }
 
 /* ---- threads ---- */
@@ -177,7 +110,7 @@ static bool allocated(const struct memprof_block *block, bool outside, intptr_t 
 {
 	struct writer *w;
 
-	if (off || !atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed))
+	if (off() || !spool_enabled())
 		return false;
 	w = take_writer();
 	if (!w) {
@@ -190,19 +123,19 @@ static bool allocated(const struct memprof_block *block, bool outside, intptr_t 
 
 static void promoted(intptr_t kept)
 {
-	if (!off)
+	if (!off())
 		ocaml_blocks_promoted(take_writer(), kept);
 }
 
 static void collected(intptr_t kept)
 {
-	if (!off)
+	if (!off())
 		ocaml_blocks_collected(take_writer(), kept);
 }
 
 static bool failed(void)
 {
-	return off;
+	return off();
 }
 
 /* ---- events and labels ---- */
@@ -283,7 +216,7 @@ static const char *finish(void)
 
 	self.writer = writer;
 	text[0] = 0;
-	if (off)
+	if (off())
 		memcpy(text, spool_header->off_text, sizeof(text) - 1);
 	spool_end();
 	forget();
@@ -322,7 +255,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 	self.sampler.interval_log2 = agent_config.interval_log2;
 	thread = labels_owner = 0; /* of the parent, perhaps */
 	session++;
-	off = false;
+	agent_same_process = &same_process;
 	modules_init();
 	if (!spool_open(&reason, &error)) {
 		*problem = strerror(error);
@@ -330,6 +263,6 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 	}
 	atomic_store(&agent_state, AGENT_ON);
 	ocaml_blocks_tell_rate();
-	modules_each(agent_module_seen);
+	spool_tell_modules();
 	return &sink;
 }

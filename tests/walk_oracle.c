@@ -65,13 +65,13 @@ static _Atomic uint64_t stacks, mismatches, truncated, elided, signals, shared, 
 static _Atomic uint64_t shorter, wrong_common, errno_changed, bins[BINS];
 static _Atomic uint32_t described;
 
-void agent_module_seen(const struct module *m)
+static void module_seen(const struct module *m)
 {
 	(void)m;
 	atomic_fetch_add(&seen, 1);
 }
 
-void agent_module_gone(uint64_t start)
+static void module_gone(uint64_t start)
 {
 	(void)start;
 	atomic_fetch_add(&gone, 1);
@@ -313,6 +313,7 @@ static __attribute__((constructor)) void begin(void)
 	if (value && atoi(value) > 0)
 		every = (uint32_t)atoi(value);
 	backtrace(warm, 4); /* loads libgcc_s, which allocates */
+	modules_watch(module_seen, module_gone);
 	ready = walk_init();
 }
 

@@ -8,11 +8,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
 
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
-#include "agent/path.h"
+#include "agent/records.h"
 
 #define LONGEST_WAIT_NS	 1000000000ull
 #define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
@@ -135,17 +134,9 @@ static uint32_t ask(uint64_t *value, uint32_t *count)
 
 /* ---- when ---- */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t elapsed_ns(void)
 {
-	uint64_t start = spool_header->start_mono_ns, now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start = spool_header->start_mono_ns, now = agent_clock_ns(CLOCK_MONOTONIC);
 
 	return now > start ? now - start : 0;
 }
@@ -225,16 +216,16 @@ static bool too_early(uint64_t ticks)
 static void look(struct writer *w, uint64_t ticks)
 {
 	/* Its own time: others may have had the CPU meanwhile. */
-	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = agent_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint32_t count, whose;
 
 	atomic_store(&most_blocks, atomic_load(&live_blocks));
 	whose = ask(value, &count);
 	last_ticks = ticks;
-	last_cost_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+	last_cost_ns = agent_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 	atomic_store(&allocator_next, next_look(ticks, last_cost_ns));
 	if (count)
-		spool_allocator(w, ticks, whose, value, count);
+		records_allocator(w, ticks, whose, value, count);
 }
 
 /* Not where a signal handler may have interrupted the allocator, nor where nobody knows. The walk's
@@ -313,5 +304,5 @@ void allocator_end(struct writer *w)
 	if ((agent_exact ? last_cost_ns : expected_cost()) < SLOW_NS)
 		look(w, ticks);
 	if (read_resident(&value[0], &value[1]))
-		spool_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
+		records_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
 }

@@ -16,7 +16,8 @@
 #include "agent/allocator.h"
 #include "agent/cpu/cpu.h"
 #include "agent/fields.h"
-#include "agent/events/labels.h"
+#include "agent/labels.h"
+#include "agent/life.h"
 #include "agent/path.h"
 #include "agent/spool.h"
 #include "agent/unwind/walk.h"
@@ -26,8 +27,6 @@
 #define ALLOC_BYTES   48u
 
 #define TOLD_BLOCKS 256 /* so many at once */
-
-#define MORE 63u /* pop or push does not fit into its 6 bits */
 
 /* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
  * byte last. */
@@ -42,7 +41,7 @@ static inline uint8_t *put_start(struct writer *w, uint64_t ticks, const void *b
 	at = put_field(at, zigzag(address - w->last_address), &address_width);
 	w->last_ticks = ticks;
 	w->last_address = address;
-	*first = SPOOL_EXACT_RECORD | time_width | address_width << 2;
+	*first = SPOOL_EXACT_RECORD | time_width | address_width << SPOOL_EXACT_ADDRESS_SHIFT;
 	return at;
 }
 
@@ -66,7 +65,7 @@ static inline void put_release(struct writer *w, uint64_t ticks, const void *blo
 	uint32_t first;
 
 	w->at = put_start(w, ticks, block, &first);
-	*start = (uint8_t)(first | SPOOL_EXACT_RELEASE | flags << 4);
+	*start = (uint8_t)(first | SPOOL_EXACT_RELEASE | flags << SPOOL_EXACT_LAST_SHIFT);
 	spool_check_clock(w, ticks);
 	spool_commit(w);
 }
@@ -90,15 +89,14 @@ static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block
 	fetch_ahead(start);
 	at = put_start(w, ticks, block, &first);
 	at = put_field(at, size, &width);
-	at =
-	    put_u16(at, (pop < MORE ? pop : MORE) | (push < MORE ? push : MORE) << 6 | flags << 12);
-	if (UNLIKELY(pop >= MORE))
+	at = put_u16(at, spool_alloc_word(pop, push, flags));
+	if (UNLIKELY(pop >= SPOOL_ALLOC_MORE))
 		at = put_u16(at, pop);
-	if (UNLIKELY(push >= MORE))
+	if (UNLIKELY(push >= SPOOL_ALLOC_MORE))
 		at = put_u16(at, push);
 	for (uint32_t i = common; i < depth; i++)
 		at = spool_put_frame(w, at, walk->frames[i].address);
-	*start = (uint8_t)(first | width << 4);
+	*start = (uint8_t)(first | width << SPOOL_EXACT_LAST_SHIFT);
 	w->at = at;
 	w->depth = depth;
 	w->stack_known = true;
@@ -112,7 +110,7 @@ static void put_undo(struct writer *w)
 	w->new_blocks++;
 	__builtin_memset(w->at, 0, 4);
 	w->at[0] = SPOOL_EXACT_RECORD;
-	w->at = put_u16(w->at + 4, SPOOL_FLAG_UNDO << 12);
+	w->at = put_u16(w->at + 4, spool_alloc_word(0, 0, SPOOL_FLAG_UNDO));
 	spool_commit(w);
 }
 
@@ -132,7 +130,7 @@ static COLD void put_gone(struct writer *w)
 static COLD struct writer *prepare(void)
 {
 	int error = errno;
-	struct writer *w = agent_thread_ready() ? path_writer() : NULL;
+	struct writer *w = life_thread_ready() ? path_writer() : NULL;
 
 	errno = error;
 	return w;
@@ -147,11 +145,6 @@ static inline struct writer *ready(void)
 		   atomic_load_explicit(&agent_state, memory_order_relaxed) == AGENT_ON))
 		return w;
 	return prepare();
-}
-
-static inline bool awake(void)
-{
-	return LIKELY(atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed));
 }
 
 static COLD void dropped(struct writer *w, bool is_free)
@@ -181,7 +174,7 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 
 	if (UNLIKELY(!w))
 		return false;
-	if (UNLIKELY(!awake())) {
+	if (UNLIKELY(!spool_enabled())) {
 		if (flags & SPOOL_FLAG_REALLOC)
 			put_gone(w);
 		return false;
@@ -240,48 +233,24 @@ static INLINE bool record_release(const void *block, uint64_t ticks, uint32_t fl
 	return true;
 }
 
-void exact_deferred(const struct deferred_free *d)
+/* A free that a signal handler has left to the end of the path. */
+static void free_later(const struct deferred_free *d)
 {
 	record_release((void *)d->block, d->ticks, 0, RELEASE_BYTES);
 }
 
 /* ---- the hooks ---- */
 
-HOT void *exact_malloc(size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.malloc(size);
-
-	allocated(block, size, &at, 0);
-	return block;
-}
-
-HOT void *exact_calloc(size_t count, size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.calloc(count, size);
-
-	allocated(block, count * size, &at, 0);
-	return block;
-}
-
-void *exact_memalign(size_t alignment, size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.memalign(alignment, size);
-
-	allocated(block, size, &at, 0);
-	return block;
-}
-
-void *exact_aligned_alloc(size_t alignment, size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.aligned_alloc(alignment, size);
-
-	allocated(block, size, &at, 0);
-	return block;
-}
+#define EXACT(name, parameters, arguments, bytes)                                                  \
+	HOT void *exact_##name parameters                                                          \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		void *block = real.name arguments;                                                 \
+                                                                                                   \
+		allocated(block, bytes, &at, 0);                                                   \
+		return block;                                                                      \
+	}
+REAL_ALLOCATIONS(EXACT)
 
 int exact_posix_memalign(void **out, size_t alignment, size_t size)
 {
@@ -291,24 +260,6 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 	if (!result)
 		allocated(*out, size, &at, 0);
 	return result;
-}
-
-void *exact_valloc(size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.valloc(size);
-
-	allocated(block, size, &at, 0);
-	return block;
-}
-
-void *exact_pvalloc(size_t size)
-{
-	WALK_CALLER(at);
-	void *block = real.pvalloc(size);
-
-	allocated(block, size, &at, 0);
-	return block;
 }
 
 HOT void exact_free(void *block)
@@ -321,7 +272,7 @@ HOT void exact_free(void *block)
 				allocator_look(self.writer, ticks);
 			path_leave();
 		} else {
-			path_defer_free(block);
+			path_defer_free(block, free_later);
 		}
 	}
 	real.free(block);
@@ -347,7 +298,7 @@ void exact_pool_free(void *block)
 			self.writer->new_blocks++;
 		path_leave();
 	} else {
-		path_defer_free(block);
+		path_defer_free(block, free_later);
 	}
 }
 
@@ -360,9 +311,8 @@ static bool release_for_realloc(void *block)
 	/* With room for what may have to follow at once. */
 	written =
 	    record_release(block, read_clock(), SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
-	/* Not path_leave(): the next record must be this writer's, and no other come between. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	self.busy = BUSY_NOT;
+	/* Not path_leave(): no other record of this writer may come before the next one. */
+	path_leave_quietly();
 	return written;
 }
 
@@ -385,7 +335,7 @@ static COLD void end_of_realloc(bool released, bool failed)
 /* In a signal handler that has interrupted the path. */
 static COLD void *nested_realloc(void *block, size_t size)
 {
-	bool deferred = path_defer_free(block);
+	bool deferred = path_defer_free(block, free_later);
 	void *result = real.realloc(block, size);
 
 	if (result)

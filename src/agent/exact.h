@@ -9,21 +9,16 @@
 #ifndef MAYFLY_EXACT_H
 #define MAYFLY_EXACT_H
 
-#include "agent/agent.h"
+#include "agent/real.h"
+#include "agent/unwind/walk.h"
 
 /* In the place of the hooks: the caller's frame is the program's. */
-void *exact_malloc(size_t size);
-void *exact_calloc(size_t count, size_t size);
-void *exact_realloc(void *block, size_t size);
-void *exact_memalign(size_t alignment, size_t size);
-void *exact_aligned_alloc(size_t alignment, size_t size);
-int exact_posix_memalign(void **out, size_t alignment, size_t size);
-void *exact_valloc(size_t size);
-void *exact_pvalloc(size_t size);
-void exact_free(void *block);
-
-struct walk_start;
-struct deferred_free;
+#define EXACT_ALLOCATION(name, parameters, arguments, bytes) HIDDEN void *exact_##name parameters;
+REAL_ALLOCATIONS(EXACT_ALLOCATION)
+#undef EXACT_ALLOCATION
+HIDDEN int exact_posix_memalign(void **out, size_t alignment, size_t size);
+HIDDEN void *exact_realloc(void *block, size_t size);
+HIDDEN void exact_free(void *block);
 
 /* A block of a pool, by its address with SPOOL_ADDRESS_... in it; label: the pool's, or 0. */
 void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label);
@@ -31,8 +26,5 @@ void exact_pool_free(void *block);
 
 /* For the first allocation of all, which finds out what mode it is. The block is there. */
 void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags);
-
-/* On the path: a free that a signal handler did. */
-void exact_deferred(const struct deferred_free *d);
 
 #endif

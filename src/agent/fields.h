@@ -1,45 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fields of the records that are made to be written fast: see format/spool_format.h.
- */
+/* Fields of records: see format/spool_format.h. */
 #ifndef MAYFLY_FIELDS_H
 #define MAYFLY_FIELDS_H
 
 #include <stdint.h>
 
-static inline uint64_t zigzag(uint64_t value)
+static inline uint64_t zigzag(uint64_t number)
 {
-	return value << 1 ^ (uint64_t)((int64_t)value >> 63);
+	return number << 1 ^ (uint64_t)((int64_t)number >> 63);
 }
 
 /* A field of 1, 2, 4 or 8 bytes: always 8 are stored, the next field overwrites what is too much.
  * The code of a width by the number of the top byte, two bits each, is 0 1 2 2 3 3 3 3. */
-static inline uint8_t *put_field(uint8_t *at, uint64_t value, uint32_t *code)
+static inline uint8_t *put_field(uint8_t *at, uint64_t number, uint32_t *code)
 {
-	uint32_t top = 63 - (uint32_t)__builtin_clzll(value | 1);
+	uint32_t top = 63 - (uint32_t)__builtin_clzll(number | 1);
 	uint32_t width = 0xffa4u >> (top >> 2 & 14) & 3;
 
-	__builtin_memcpy(at, &value, 8);
+	__builtin_memcpy(at, &number, 8);
 	*code = width;
 	return at + (1u << width);
 }
 
-static inline uint8_t *put_u16(uint8_t *at, uint32_t value)
+static inline uint8_t *put_u16(uint8_t *at, uint32_t number)
 {
-	uint16_t word = (uint16_t)value;
+	uint16_t word = (uint16_t)number;
 
 	__builtin_memcpy(at, &word, 2);
 	return at + 2;
 }
 
-/* Unsigned LEB128: at most 5 bytes. */
-static inline uint8_t *put_u32(uint8_t *at, uint32_t value)
+/* Unsigned LEB128: at most 10 bytes. */
+static inline uint8_t *put_u(uint8_t *at, uint64_t number)
 {
-	while (value >= 0x80) {
-		*at++ = (uint8_t)value | 0x80;
-		value >>= 7;
+	while (number >= 0x80) {
+		*at++ = (uint8_t)number | 0x80;
+		number >>= 7;
 	}
-	*at++ = (uint8_t)value;
+	*at++ = (uint8_t)number;
 	return at;
 }
 

@@ -13,10 +13,9 @@
  * gets the same few addresses again and again, and a bit left behind would send each of those frees
  * the slow way.
  *
- * A filter that has become too full is replaced by a larger one: bits first, then mask. A reader
- * loads mask, then bits, so it can combine the old mask with the new bits but never the reverse;
- * the new array is therefore filled for both masks. Replaced arrays stay mapped, for late readers;
- * all together are smaller than the one in use.
+ * A filter that has become too full is replaced by a larger one, filled for both masks: a reader may
+ * use the new bits with the old mask. Replaced arrays stay mapped, for late readers; all together
+ * are smaller than the one in use.
  */
 #include "agent/live.h"
 
@@ -25,11 +24,9 @@
 
 #include "agent/cpu/sys.h"
 
-#define TABLE_MIN 1024u
-
-/* What is in force before live_init: one clear bit, so that no block is ever looked up. */
-static _Atomic uint64_t empty_filter[1];
-struct live_filter live_filter = {0, empty_filter};
+#define TABLE_MIN	     1024u
+#define FILTER_BITS_LOG2_MIN 13
+#define FILTER_BITS_LOG2_MAX 26
 
 static struct agent_lock lock;
 static struct live_block *table;
@@ -59,9 +56,9 @@ static uint64_t filter_mask(void)
 /* A filter with 64 bits for each live sample. False: the old one stays. */
 static bool grow_filter(void)
 {
-	uint64_t old_mask = filter_mask(), mask = (1ull << LIVE_FILTER_BITS_LOG2_MIN) - 1;
+	uint64_t old_mask = filter_mask(), mask = (1ull << FILTER_BITS_LOG2_MIN) - 1;
 
-	while (mask < (1ull << LIVE_FILTER_BITS_LOG2_MAX) - 1 && mask < 64 * (uint64_t)table_used)
+	while (mask < (1ull << FILTER_BITS_LOG2_MAX) - 1 && mask < 64 * (uint64_t)table_used)
 		mask = 2 * mask + 1;
 	if (mask <= old_mask || agent_sandboxed)
 		return false;
@@ -129,11 +126,6 @@ bool live_init(void)
 	table_size = TABLE_MIN;
 	table_used = 0;
 	return table && grow_filter();
-}
-
-void live_every(void)
-{
-	atomic_store(&empty_filter[0], ~0ull);
 }
 
 static size_t find(uintptr_t block)
@@ -257,17 +249,6 @@ bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed
 	}
 	agent_unlock(&lock);
 	return found;
-}
-
-void live_clear(void)
-{
-	/* No array can be freed or cleared under a reader; an empty one with a mask of 0 is valid
-	 * with whatever mask a reader has loaded only for mask 0, so clear bits, not pointers. */
-	_Atomic uint64_t *bits = atomic_load_explicit(&live_filter.bits, memory_order_relaxed);
-	uint64_t mask = atomic_load_explicit(&live_filter.mask, memory_order_relaxed);
-
-	for (uint64_t i = 0; i < (mask + 64) / 64; i++)
-		atomic_store_explicit(&bits[i], 0, memory_order_relaxed);
 }
 
 void live_lock(void)

@@ -68,15 +68,11 @@ static inline bool path_is_pool(uintptr_t block)
 	return block & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED);
 }
 
-/* A block that the countdown did not cover, allocated with SPOOL_FLAG_... and a heap's bits, and
- * with a label of its pool or 0. Only in exact mode the very first one comes here. */
-void path_sample(void *block, size_t size, const struct walk_start *at, uint32_t flags,
-		 uint32_t label);
-/* A block that may be sampled is about to be freed. */
-void path_free(void *block);
-
-/* A block allocated, or freed, by a handler that did not get in. False: too many frees. */
+/* A block was allocated by a handler that did not get in. */
 void path_count_nested(size_t size);
-bool path_defer_free(void *block);
+
+/* A block is freed by a handler that did not get in; `handle` is called for it when the path ends.
+ * False: there are too many. */
+bool path_defer_free(void *block, void (*handle)(const struct deferred_free *free));
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing the spool: the mapped file, its packets, and one writer for each thread that records.
+ * Writing the spool: packets, and one writer for each thread that records.
  *
  * A writer belongs to one thread at a time and is handed on when the thread ends, so memory follows
  * the number of threads that record at once. Functions that take a writer are called by its owner
@@ -13,6 +13,8 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
+#include "agent/fields.h"
+#include "agent/spool_file.h"
 #include "agent/unwind/walk.h"
 
 struct writer {
@@ -48,10 +50,6 @@ struct writer {
 bool spool_open(uint32_t *reason, int *error);
 /* The child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
-extern struct spool_header *spool_header;
-/* The header's control_enabled, where programs look before they call; 1 while there is no spool:
- * the first event may start the agent. */
-extern const uint32_t *spool_awake;
 
 struct writer *spool_acquire(void);	   /* NULL: no memory */
 void spool_release(struct writer *writer); /* also writes the thread's last name */
@@ -65,7 +63,8 @@ static inline bool spool_room(struct writer *w, size_t bytes)
 	return LIKELY((size_t)(w->end - w->at) >= bytes) || spool_make_room(w, bytes);
 }
 
-#define SPOOL_FRAME_BYTES 10u /* the most that a frame takes */
+#define SPOOL_FRAME_BYTES  10u /* the most that a frame takes */
+#define SPOOL_RECORD_BYTES 80u /* the most of all other fields of a record, without its texts */
 
 /* Root-most frames of the walk's latest capture that the packet's current stack has, too. */
 static inline uint32_t spool_common(const struct writer *w)
@@ -88,11 +87,6 @@ void spool_drop_free(struct writer *w);
 void spool_drop_event(struct writer *w); /* NULL: there is none */
 void spool_tell_gap(struct writer *w);	 /* the recording may have been dormant meanwhile */
 
-/* False: dropped. */
-bool spool_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
-		  uint32_t flags);
-void spool_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
-
 /* A clock pair about once a second, so that ticks can be converted to nanoseconds however the
  * program ends. */
 #define SPOOL_CLOCK_TICKS (CPU_TICKS_PER_NS * 1000000000u)
@@ -112,6 +106,38 @@ static inline void spool_commit(struct writer *w)
 			      memory_order_release);
 }
 
+/* ---- fields: see the records in format/spool_format.h ---- */
+
+static inline void spool_put_u(struct writer *w, uint64_t number)
+{
+	w->at = put_u(w->at, number);
+}
+
+static inline void spool_put_q(struct writer *w, uint64_t number)
+{
+	memcpy(w->at, &number, 8);
+	w->at += 8;
+}
+
+static inline void spool_put_time(struct writer *w, uint64_t ticks)
+{
+	spool_put_u(w, zigzag(ticks - w->last_ticks));
+	w->last_ticks = ticks;
+}
+
+static inline void spool_put_id(struct writer *w, uint64_t id)
+{
+	spool_put_u(w, zigzag(id - w->last_id));
+	w->last_id = id;
+}
+
+static inline void spool_put_text(struct writer *w, const char *text, size_t length)
+{
+	spool_put_u(w, length);
+	memcpy(w->at, text, length);
+	w->at += length;
+}
+
 static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t address)
 {
 	uint32_t slot = spool_cache_slot(address);
@@ -128,24 +154,13 @@ static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t a
 	return at + 2;
 }
 
-/* A block in a heap of OCaml's; heap: enum spool_heap. The stack is given from its root. */
-bool spool_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint64_t hits,
-			uint32_t heap, const uint64_t *stack, uint32_t depth);
-void spool_promote(struct writer *w, uint64_t ticks, uint64_t id);
-/* whose: enum spool_allocator */
-void spool_allocator(struct writer *w, uint64_t ticks, uint32_t whose, const uint64_t *value,
-		     uint32_t count);
-void spool_heap_end(struct writer *w, uint64_t ticks);
-
-struct spool_place {
-	const char *function, *file;
-	uint32_t line, first, last;
-};
-void spool_place(struct writer *w, uint64_t ticks, uint64_t address,
-		 const struct spool_place *place, uint32_t count);
+/* ---- the whole spool ---- */
 
 /* One more remark for the user. */
 void spool_note(const char *text);
+
+/* Writes a MODULE record for each module known: into the spool of a forked child, for example. */
+void spool_tell_modules(void);
 
 /* Fork: a FORK record's ticks, or 0 when it could not be written. spool_fork_room() makes room for
  * it before the lock of the live blocks is taken. The spool's own locks are not held meanwhile: a

@@ -316,8 +316,24 @@ enum spool_allocator {
 };
 #define SPOOL_ALLOCATOR_VALUES 8u
 
-#define SPOOL_EXACT_RECORD  0x80u /* set in the first byte of ALLOC and RELEASE */
-#define SPOOL_EXACT_RELEASE 0x40u
+/* ALLOC and RELEASE, the first byte. The width of time is in bits 0-1. */
+#define SPOOL_EXACT_RECORD	  0x80u
+#define SPOOL_EXACT_RELEASE	  0x40u
+#define SPOOL_EXACT_ADDRESS_SHIFT 2 /* width of address */
+#define SPOOL_EXACT_LAST_SHIFT	  4 /* ALLOC: width of size; RELEASE: flags */
+#define SPOOL_EXACT_WIDTH	  3u
+
+/* ALLOC's word of pop, push and flags. */
+#define SPOOL_ALLOC_MORE	63u /* pop or push: it does not fit, and follows */
+#define SPOOL_ALLOC_PUSH_SHIFT	6
+#define SPOOL_ALLOC_FLAGS_SHIFT 12
+
+static inline uint32_t spool_alloc_word(uint32_t pop, uint32_t push, uint32_t flags)
+{
+	return (pop < SPOOL_ALLOC_MORE ? pop : SPOOL_ALLOC_MORE) |
+	       (push < SPOOL_ALLOC_MORE ? push : SPOOL_ALLOC_MORE) << SPOOL_ALLOC_PUSH_SHIFT |
+	       flags << SPOOL_ALLOC_FLAGS_SHIFT;
+}
 
 /* Blocks are aligned, so the low bits say nothing: they go to the top. */
 #define SPOOL_TURN(address) ((uint64_t)(address) >> 4 | (uint64_t)(address) << 60)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls without libc: they change neither errno nor the thread's cancellation, and take no
- * locks. Each returns the kernel's result, or -errno.
+ * locks. Each returns the kernel's result, or -errno; sys_as_libc() makes it what libc returns.
  */
 #ifndef MAYFLY_SYS_H
 #define MAYFLY_SYS_H
@@ -20,6 +20,15 @@
 static inline bool sys_failed(long result)
 {
 	return (unsigned long)result > -4096ul;
+}
+
+/* What a function of libc would return: -1, and the error in errno. */
+static inline long sys_as_libc(long result)
+{
+	if (!sys_failed(result))
+		return result;
+	errno = (int)-result;
+	return -1;
 }
 
 static inline long sys_mmap(void *address, size_t length, int protection, int flags, int fd,

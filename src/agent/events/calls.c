@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "agent/events/labels.h"
+#include "agent/labels.h"
 #include "agent/events/pools.h"
 #include "agent/spool.h"
 #include "agent/events/tracks.h"

@@ -2,7 +2,7 @@
 /*
  * Large changes of the address space that the program makes itself.
  *
- *	mmap, munmap, mremap, madvise, brk, sbrk ── fewer bytes than `least` ──> the real one
+ *	mmap, munmap, mremap, madvise, brk, sbrk ── fewer bytes than agent_map_least ──> the real one
  *	                                             └─ else: it, and an event with the stack
  *
  * Calls of the C library's own (malloc's, the loader's) do not come here. What gives memory back is
@@ -10,9 +10,6 @@
  * is noted once it has it.
  */
 #undef _FILE_OFFSET_BITS /* mmap and mmap64 are two names here */
-#include "agent/events/mappings.h"
-
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,38 +19,31 @@
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
 #include "agent/events/tracks.h"
+#include "agent/real.h"
 
 /* ---- the real functions ---- */
 
-/* As the C library does it: for calls that come before it can be asked. */
-static long as_libc(long result)
-{
-	if (!sys_failed(result))
-		return result;
-	errno = (int)-result;
-	return -1;
-}
-
+/* For calls that come before the C library's own functions are known. */
 static void *first_mmap(void *address, size_t length, int protection, int flags, int fd,
 			off64_t offset)
 {
-	return (void *)as_libc(sys_mmap(address, length, protection, flags, fd, offset));
+	return (void *)sys_as_libc(sys_mmap(address, length, protection, flags, fd, offset));
 }
 
 static int first_munmap(void *address, size_t length)
 {
-	return (int)as_libc(sys_munmap(address, length));
+	return (int)sys_as_libc(sys_munmap(address, length));
 }
 
 static void *first_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
 {
-	return (void *)as_libc(sys_call6(SYS_mremap, (long)address, (long)old_length, (long)length,
-					 flags, (long)to, 0));
+	return (void *)sys_as_libc(sys_call6(SYS_mremap, (long)address, (long)old_length,
+					     (long)length, flags, (long)to, 0));
 }
 
 static int first_madvise(void *address, size_t length, int advice)
 {
-	return (int)as_libc(sys_madvise(address, length, advice));
+	return (int)sys_as_libc(sys_madvise(address, length, advice));
 }
 
 /* The break is also in a variable of the C library's, which malloc goes by. */
@@ -67,6 +57,7 @@ static void *first_sbrk(intptr_t increment)
 	return (void *)-1;
 }
 
+static void look_up(void);
 static int first_brk(void *address);
 
 typedef void *map(void *, size_t, int, int, int, off64_t);
@@ -82,47 +73,32 @@ static struct {
 
 static int first_brk(void *address)
 {
-	mappings_look_up();
+	look_up();
 	if (next.brk != first_brk)
 		return next.brk(address);
 	errno = ENOMEM;
 	return -1;
 }
 
-/* The compiler knows no conversion between object and function pointers; POSIX does. */
-#define LOOK_UP(name)                                                                              \
-	do {                                                                                       \
-		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
-		if (found_)                                                                        \
-			memcpy(&next.name, &found_, sizeof(found_));                               \
-	} while (0)
-
-void mappings_look_up(void)
+__attribute__((constructor)) static void look_up(void)
 {
 	int error = errno;
 
-	LOOK_UP(mmap);
-	LOOK_UP(mmap64);
-	LOOK_UP(munmap);
-	LOOK_UP(mremap);
-	LOOK_UP(madvise);
-	LOOK_UP(sbrk);
-	LOOK_UP(brk);
+	REAL_LOOK_UP(next.mmap, mmap);
+	REAL_LOOK_UP(next.mmap64, mmap64);
+	REAL_LOOK_UP(next.munmap, munmap);
+	REAL_LOOK_UP(next.mremap, mremap);
+	REAL_LOOK_UP(next.madvise, madvise);
+	REAL_LOOK_UP(next.sbrk, sbrk);
+	REAL_LOOK_UP(next.brk, brk);
 	errno = error;
 }
 
 /* ---- events ---- */
 
-static uint64_t least = MAPPINGS_OFF;
-
-void mappings_start(uint64_t bytes)
-{
-	least = bytes;
-}
-
 static bool wanted(void)
 {
-	return least != MAPPINGS_OFF && tracks_wanted();
+	return agent_map_least != AGENT_MAP_EVENTS_OFF && tracks_wanted();
 }
 
 TRACK_INSTANT(mapped, "memory", "mmap", 3, {SPOOL_UINT, "address"}, {SPOOL_UINT, "bytes"},
@@ -313,21 +289,21 @@ static COLD int slow_brk(void *address, int64_t bytes)
 
 EXPORT void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-	if (LIKELY(length < least))
+	if (LIKELY(length < agent_map_least))
 		return next.mmap(address, length, protection, flags, fd, offset);
 	return slow_mmap(address, length, protection, flags, fd, offset);
 }
 
 EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
 {
-	if (LIKELY(length < least))
+	if (LIKELY(length < agent_map_least))
 		return next.mmap64(address, length, protection, flags, fd, offset);
 	return slow_mmap64(address, length, protection, flags, fd, offset);
 }
 
 EXPORT int munmap(void *address, size_t length)
 {
-	if (LIKELY(length < least))
+	if (LIKELY(length < agent_map_least))
 		return next.munmap(address, length);
 	return slow_munmap(address, length);
 }
@@ -338,21 +314,21 @@ void *hook_mremap(void *address, size_t old_length, size_t length, int flags,
 
 EXPORT void *hook_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
 {
-	if (LIKELY((old_length > length ? old_length : length) < least))
+	if (LIKELY((old_length > length ? old_length : length) < agent_map_least))
 		return next.mremap(address, old_length, length, flags, to);
 	return slow_mremap(address, old_length, length, flags, to);
 }
 
 EXPORT int madvise(void *address, size_t length, int advice)
 {
-	if (LIKELY(length < least))
+	if (LIKELY(length < agent_map_least))
 		return next.madvise(address, length, advice);
 	return slow_madvise(address, length, advice);
 }
 
 EXPORT void *sbrk(intptr_t increment)
 {
-	if (LIKELY((increment < 0 ? -(uint64_t)increment : (uint64_t)increment) < least))
+	if (LIKELY((increment < 0 ? -(uint64_t)increment : (uint64_t)increment) < agent_map_least))
 		return next.sbrk(increment);
 	return slow_sbrk(increment);
 }
@@ -361,7 +337,7 @@ EXPORT int brk(void *address)
 {
 	int64_t bytes = (int64_t)((uintptr_t)address - (uintptr_t)next.sbrk(0));
 
-	if (LIKELY((bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes) < least))
+	if (LIKELY((bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes) < agent_map_least))
 		return next.brk(address);
 	return slow_brk(address, bytes);
 }

@@ -9,9 +9,10 @@
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
 #include "agent/exact.h"
-#include "agent/events/labels.h"
-#include "agent/live.h"
+#include "agent/labels.h"
+#include "agent/live_filter.h"
 #include "agent/path.h"
+#include "agent/sampled.h"
 
 #define NO_LABEL UINT32_MAX /* there was no room for its name */
 
@@ -51,8 +52,8 @@ static COLD void slow_alloc(const struct mayfly_pool *pool, const void *block, s
 	if (agent_exact)
 		exact_pool_alloc(key_of(pool, block), size, &at, label_of(pool));
 	else
-		path_sample(key_of(pool, block), size, &at, heap_of(pool) << SPOOL_FLAG_HEAP_SHIFT,
-			    label_of(pool));
+		sampled_block(key_of(pool, block), size, &at,
+			      heap_of(pool) << SPOOL_FLAG_HEAP_SHIFT, label_of(pool));
 	errno = error;
 }
 
@@ -72,5 +73,5 @@ void pools_free(const struct mayfly_pool *pool, const void *block)
 	if (agent_exact)
 		exact_pool_free(key);
 	else
-		path_free(key);
+		sampled_free_block(key);
 }

@@ -4,7 +4,7 @@
  *
  *	dlopen, vfork		event, then a jump to the real one (CPU_JUMP_HOOK): no frame of ours
  *	fork, posix_spawn	the real one, then the event with the child's number
- *	exec, dlclose		events for environment.c and hooks.c, which have the hooks
+ *	dlclose			event, then the real one, then a look at what has gone
  *	malloc_trim		the real one, then the event
  *
  * The child of a vfork writes nothing: it runs on its parent's memory, but is another process.
@@ -22,7 +22,11 @@
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
+#include "agent/life.h"
+#include "agent/path.h"
+#include "agent/real.h"
 #include "agent/spool.h"
+#include "agent/unwind/modules.h"
 #include "agent/events/tracks.h"
 
 /* ---- the real functions ---- */
@@ -36,32 +40,25 @@ static struct {
 	int (*malloc_trim)(size_t);
 } next;
 
-/* hidden: named by the assembly of CPU_JUMP_HOOK only */
-#define HIDDEN __attribute__((visibility("hidden")))
+/* Named by the assembly of CPU_JUMP_HOOK only. */
 HIDDEN void *process_real_dlopen;
 HIDDEN void *process_real_vfork;
 HIDDEN void process_dlopen_first(const char *file, int mode, const void *return_address);
 HIDDEN void process_vfork_first(uint64_t a, uint64_t b, const void *return_address);
 
-/* The compiler knows no conversion between object and function pointers; POSIX does. */
-#define LOOK_UP(name)                                                                              \
-	do {                                                                                       \
-		void *found_ = agent_dlsym(RTLD_NEXT, #name);                                      \
-		memcpy(&next.name, &found_, sizeof(found_));                                       \
-	} while (0)
-
-void process_look_up(void)
+/* Before anybody may fork: dlsym has no place in the child of a vfork. */
+__attribute__((constructor)) static void look_up(void)
 {
 	int error = errno;
 
 	if (next.malloc_trim)
 		return;
-	LOOK_UP(fork);
-	LOOK_UP(posix_spawn);
-	LOOK_UP(posix_spawnp);
-	process_real_dlopen = agent_dlsym(RTLD_NEXT, "dlopen");
-	process_real_vfork = agent_dlsym(RTLD_NEXT, "vfork");
-	LOOK_UP(malloc_trim);
+	REAL_LOOK_UP(next.fork, fork);
+	REAL_LOOK_UP(next.posix_spawn, posix_spawn);
+	REAL_LOOK_UP(next.posix_spawnp, posix_spawnp);
+	process_real_dlopen = real_dlsym(RTLD_NEXT, "dlopen");
+	process_real_vfork = real_dlsym(RTLD_NEXT, "vfork");
+	REAL_LOOK_UP(next.malloc_trim, malloc_trim);
 	errno = error;
 }
 
@@ -72,13 +69,9 @@ TRACK_INSTANT(closed, "process", "dlclose", 1, {SPOOL_TEXT, "file"});
 TRACK_INSTANT(forked, "process", "fork", 1, {SPOOL_INT, "child"});
 TRACK_INSTANT(vforked, "process", "vfork", 0, {0});
 TRACK_INSTANT(spawned, "process", "spawn", 2, {SPOOL_INT, "child"}, {SPOOL_TEXT, "path"});
-TRACK_INSTANT(executed, "process", "exec", 1, {SPOOL_TEXT, "path"});
-TRACK_INSTANT(not_executed, "process", "exec.failed", 1, {SPOOL_INT, "error"});
 TRACK_INSTANT(trimmed, "memory", "malloc_trim", 2, {SPOOL_UINT, "pad"}, {SPOOL_INT, "result"});
 
-/* A text at an address that may be wrong, for a function that would only fail for it. In a sandbox
- * nobody can be asked whether it is. text: SPOOL_TEXT_BYTES + 1. */
-static const char *copy_text(char *text, const char *from)
+const char *process_text(char *text, const char *from)
 {
 	size_t n = 0;
 
@@ -97,8 +90,7 @@ static const char *copy_text(char *text, const char *from)
 	return text;
 }
 
-/* False in the child of a vfork, where the agent seems to be on. */
-static bool is_this_process(void)
+bool process_is_this(void)
 {
 	return !agent_sandboxed && spool_header->pid == (uint32_t)sys_getpid();
 }
@@ -113,9 +105,9 @@ void process_dlopen_first(const char *file, int mode, const void *return_address
 	(void)mode;
 	cpu_jump_caller(return_address, at.pc, at.sp, at.bp);
 	if (!process_real_dlopen)
-		process_look_up();
+		look_up();
 	if (tracks_wanted()) {
-		uint64_t values[] = {(uintptr_t)copy_text(text, file)};
+		uint64_t values[] = {(uintptr_t)process_text(text, file)};
 
 		tracks_add(SPOOL_INSTANT, &opened, values, &at);
 	}
@@ -124,7 +116,7 @@ void process_dlopen_first(const char *file, int mode, const void *return_address
 CPU_JUMP_HOOK("dlopen", "process_real_dlopen", "process_dlopen_first");
 
 /* A handle is the address of the loader's record of the library. */
-void process_dlclose(void *handle, const struct walk_start *at)
+static void note_dlclose(void *handle, const struct walk_start *at)
 {
 	const struct link_map *map = handle;
 	char text[SPOOL_TEXT_BYTES + 1] = "";
@@ -132,10 +124,34 @@ void process_dlclose(void *handle, const struct walk_start *at)
 	if (!tracks_wanted())
 		return;
 	if (!agent_sandboxed && (uintptr_t)handle % 8 == 0 && sys_readable((uintptr_t)&map->l_name))
-		copy_text(text, map->l_name);
+		process_text(text, map->l_name);
 	uint64_t values[] = {(uintptr_t)text};
 
 	tracks_add(SPOOL_INSTANT, &closed, values, at);
+}
+
+/* Code that goes away takes its frame rules with it. New code is found when it is first met. */
+EXPORT int dlclose(void *handle)
+{
+	WALK_CALLER(at);
+	bool on = atomic_load(&agent_state) == AGENT_ON;
+
+	if (on) {
+		note_dlclose(handle, &at);
+		walk_code_changed();
+	}
+	int result = real.dlclose(handle);
+	if (on) {
+		int error = errno;
+		walk_code_changed();
+		if (path_enter()) {
+			if (life_thread_ready() && path_writer())
+				modules_check();
+			path_leave();
+		}
+		errno = error;
+	}
+	return result;
 }
 
 /* ---- processes ---- */
@@ -145,7 +161,7 @@ EXPORT pid_t fork(void)
 	WALK_CALLER(at);
 
 	if (!next.fork)
-		process_look_up();
+		look_up();
 	pid_t child = next.fork();
 
 	if (child > 0 && tracks_wanted()) {
@@ -163,8 +179,8 @@ void process_vfork_first(uint64_t a, uint64_t b, const void *return_address)
 	(void)a, (void)b;
 	cpu_jump_caller(return_address, at.pc, at.sp, at.bp);
 	if (!process_real_vfork)
-		process_look_up();
-	if (tracks_wanted() && is_this_process())
+		look_up();
+	if (tracks_wanted() && process_is_this())
 		tracks_add(SPOOL_INSTANT, &vforked, NULL, &at);
 }
 
@@ -173,7 +189,7 @@ CPU_JUMP_HOOK("vfork", "process_real_vfork", "process_vfork_first");
 /* It came to the program, so its path could be read. */
 static void note_spawn(pid_t child, const char *path, const struct walk_start *at)
 {
-	if (!tracks_wanted() || !is_this_process())
+	if (!tracks_wanted() || !process_is_this())
 		return;
 	uint64_t values[] = {(uint64_t)child, (uintptr_t)path};
 
@@ -191,7 +207,7 @@ static INLINE int spawn_noted(spawn *const *entry, pid_t *child, const char *pat
 	pid_t *number = child ? child : &own;
 
 	if (!*entry)
-		process_look_up();
+		look_up();
 	int result = (*entry)(number, path, actions, attributes, argv, envp);
 
 	if (!result)
@@ -213,47 +229,6 @@ EXPORT int posix_spawnp(pid_t *child, const char *file, const posix_spawn_file_a
 	return spawn_noted(&next.posix_spawnp, child, file, actions, attributes, argv, envp);
 }
 
-void process_exec(const char *path, const struct walk_start *at)
-{
-	char text[SPOOL_TEXT_BYTES + 1];
-
-	if (!tracks_wanted() || !is_this_process())
-		return;
-	uint64_t values[] = {(uintptr_t)copy_text(text, path)};
-
-	tracks_add(SPOOL_INSTANT, &executed, values, at);
-}
-
-void process_exec_fd(int fd, const struct walk_start *at)
-{
-	char link[32] = "/proc/self/fd/", text[SPOOL_TEXT_BYTES + 1];
-	size_t n = strlen(link);
-	int scale = 1;
-
-	if (!tracks_wanted() || !is_this_process() || fd < 0)
-		return;
-	while (fd / scale >= 10)
-		scale *= 10;
-	for (; scale; scale /= 10)
-		link[n++] = (char)('0' + fd / scale % 10);
-	link[n] = 0;
-	long got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
-
-	text[sys_failed(got) ? 0 : got] = 0;
-	uint64_t values[] = {(uintptr_t)text};
-
-	tracks_add(SPOOL_INSTANT, &executed, values, at);
-}
-
-void process_exec_failed(const struct walk_start *at)
-{
-	if (!tracks_wanted() || !is_this_process())
-		return;
-	uint64_t values[] = {(uint64_t)errno};
-
-	tracks_add(SPOOL_INSTANT, &not_executed, values, at);
-}
-
 /* ---- the allocator ---- */
 
 EXPORT int malloc_trim(size_t pad)
@@ -261,7 +236,7 @@ EXPORT int malloc_trim(size_t pad)
 	WALK_CALLER(at);
 
 	if (!next.malloc_trim)
-		process_look_up();
+		look_up();
 	int result = next.malloc_trim ? next.malloc_trim(pad) : 0;
 
 	if (tracks_wanted()) {

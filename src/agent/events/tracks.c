@@ -19,7 +19,8 @@
 #include "agent/events/calls.h"
 #include "agent/cpu/cpu.h"
 #include "agent/fields.h"
-#include "agent/events/names.h"
+#include "agent/names.h"
+#include "agent/life.h"
 #include "agent/path.h"
 #include "agent/spool.h"
 
@@ -167,13 +168,9 @@ static uint32_t number_track_type(const struct track_type *track)
 
 /* ---- TYPE records ---- */
 
-static uint8_t *put_text(uint8_t *at, const char *text)
+static void put_string(struct writer *w, const char *text)
 {
-	uint32_t length = (uint32_t)strlen(text);
-
-	at = put_u32(at, length);
-	memcpy(at, text, length);
-	return at + length;
+	spool_put_text(w, text, strlen(text));
 }
 
 static size_t type_bytes(const struct type *type)
@@ -189,23 +186,20 @@ static size_t type_bytes(const struct type *type)
 static bool put_type(struct writer *w, uint32_t number, size_t bytes)
 {
 	const struct type *type = &types[number];
-	uint8_t *at;
 
 	if (!spool_room(w, bytes + type_bytes(type)))
 		return false;
-	at = w->at;
-	*at++ = SPOOL_TYPE;
-	at = put_u32(at, number);
-	*at++ = type->kind;
-	at = put_text(at, type->name);
-	at = put_text(at, type->category);
-	at = put_text(at, type->unit);
-	at = put_u32(at, type->fields);
+	*w->at++ = SPOOL_TYPE;
+	spool_put_u(w, number);
+	*w->at++ = type->kind;
+	put_string(w, type->name);
+	put_string(w, type->category);
+	put_string(w, type->unit);
+	spool_put_u(w, type->fields);
 	for (uint32_t i = 0; i < type->fields; i++) {
-		*at++ = type->field_type[i];
-		at = put_text(at, type->field[i]);
+		*w->at++ = type->field_type[i];
+		put_string(w, type->field[i]);
 	}
-	w->at = at;
 	spool_commit(w);
 	w->type_said[number] = true;
 	w->types_said = true;
@@ -248,8 +242,8 @@ static uint8_t *put_stack(struct writer *w, uint8_t *at)
 {
 	uint32_t common = spool_common(w), depth = w->walk.depth;
 
-	at = put_u32(at, w->depth - common);
-	at = put_u32(at, depth - common);
+	at = put_u(at, w->depth - common);
+	at = put_u(at, depth - common);
 	for (uint32_t i = common; i < depth; i++)
 		at = spool_put_frame(w, at, w->walk.frames[i].address);
 	w->depth = depth;
@@ -290,11 +284,6 @@ static bool write_event(struct writer *w, uint32_t kind, uint32_t number, const 
 	return true;
 }
 
-static inline bool awake(void)
-{
-	return LIKELY(atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed));
-}
-
 static inline bool on(void)
 {
 	return LIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) == AGENT_ON &&
@@ -303,14 +292,14 @@ static inline bool on(void)
 
 bool tracks_wanted(void)
 {
-	return on() && awake();
+	return on() && spool_enabled();
 }
 
 /* A signal handler that has interrupted the agent. What the agent itself does while it starts or
  * forks does not count. */
 static COLD void drop_nested(void)
 {
-	if (self.busy == BUSY_SAMPLING && on() && awake())
+	if (self.busy == BUSY_SAMPLING && on() && spool_enabled())
 		spool_drop_event(self.writer);
 }
 
@@ -342,7 +331,7 @@ void tracks_add(uint32_t kind, struct track_type *type, const uint64_t *values,
 		drop_nested();
 		return;
 	}
-	if (agent_thread_ready() && awake()) {
+	if (life_thread_ready() && spool_enabled()) {
 		uint32_t number = atomic_load_explicit(&type->id, memory_order_relaxed);
 
 		if (!number) {
@@ -367,7 +356,7 @@ static COLD void careful(uint32_t kind, const struct mayfly_event_type *type, ui
 		drop_nested();
 		return;
 	}
-	if (agent_thread_ready() && awake()) {
+	if (life_thread_ready() && spool_enabled()) {
 		uint32_t number = number_of(type->number);
 
 		if (!number) {
@@ -418,7 +407,7 @@ static INLINE void event(uint32_t kind, const struct mayfly_event_type *type, ui
 		careful(kind, type, a, b, c, d);
 		return;
 	}
-	if (UNLIKELY(!awake()))
+	if (UNLIKELY(!spool_enabled()))
 		return;
 	if (UNLIKELY(!path_enter())) {
 		drop_nested();

@@ -16,6 +16,7 @@
 enum { ALLOCATION_SAMPLES, ALLOCATION_SIZE, ALLOCATION_SOURCE, ALLOCATION_CALLSTACK };
 
 struct memprof_runtime memprof_runtime;
+static const struct memprof_watcher *watcher;
 
 /* ---- places ---- */
 
@@ -64,7 +65,7 @@ static value allocated(value allocation, bool major)
 
 	/* The header is sampled like the rest. */
 	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(value);
-	return memprof_allocated(&block, &kept) ? keep(kept) : NONE;
+	return watcher->allocated(&block, &kept) ? keep(kept) : NONE;
 }
 
 /* What OCaml calls, and the C function that it leads to. */
@@ -72,32 +73,32 @@ static value allocated(value allocation, bool major)
 	void name(void);                                                                           \
 	value function(value);                                                                     \
 	CPU_OCAML_THUNK(name, function)
-#define HIDDEN __attribute__((visibility("hidden"), used))
+#define CALLED __attribute__((visibility("hidden"), used))
 
 THUNK(memprof_enter_minor, memprof_called_minor);
 THUNK(memprof_enter_major, memprof_called_major);
 THUNK(memprof_enter_promoted, memprof_called_promoted);
 THUNK(memprof_enter_collected, memprof_called_collected);
 
-HIDDEN value memprof_called_minor(value allocation)
+CALLED value memprof_called_minor(value allocation)
 {
 	return allocated(allocation, false);
 }
 
-HIDDEN value memprof_called_major(value allocation)
+CALLED value memprof_called_major(value allocation)
 {
 	return allocated(allocation, true);
 }
 
-HIDDEN value memprof_called_promoted(value kept)
+CALLED value memprof_called_promoted(value kept)
 {
-	memprof_promoted(VALUE_INT(kept));
+	watcher->promoted(VALUE_INT(kept));
 	return keep(VALUE_INT(kept));
 }
 
-HIDDEN value memprof_called_collected(value kept)
+CALLED value memprof_called_collected(value kept)
 {
-	memprof_collected(VALUE_INT(kept));
+	watcher->collected(VALUE_INT(kept));
 	return NONE;
 }
 
@@ -129,8 +130,9 @@ static struct {
 	double number;
 } rate = {HEADER(1, TAG_DOUBLE), 0};
 
-void memprof_start(double sampling_rate, uint32_t frames)
+void memprof_start(double sampling_rate, uint32_t frames, const struct memprof_watcher *by)
 {
+	watcher = by;
 	rate.number = sampling_rate;
 	memprof_runtime.start((value)&rate.number, INT_VALUE(frames), (value)&tracker.function);
 }

@@ -4,9 +4,9 @@
  * library (ocaml/), which find the runtime's functions each in its way and record what they are
  * told.
  *
- *	runtime samples a block ──> tracker's closure ──> thunk ──> memprof_allocated()
- *	                            moved to the major heap  ───────> memprof_promoted()
- *	                            collected                ───────> memprof_collected()
+ *	runtime samples a block ──> tracker's closure ──> thunk ──> watcher->allocated()
+ *	                            moved to the major heap  ───────> watcher->promoted()
+ *	                            collected                ───────> watcher->collected()
  *
  * The callbacks run with the runtime lock held, one at a time, so what is static here needs no lock
  * of its own. They allocate nothing in the OCaml heap and raise nothing, so neither the collector
@@ -58,17 +58,19 @@ struct memprof_block {
 	size_t skip;	 /* frames at its leaf that are not the program's */
 };
 
+/*
+ * Whoever records. *kept comes back with what happens to the block later; the runtime stores it as
+ * an OCaml integer, so it has 63 bits. False: the block is not followed.
+ */
+struct memprof_watcher {
+	bool (*allocated)(const struct memprof_block *block, intptr_t *kept);
+	void (*promoted)(intptr_t kept);
+	void (*collected)(intptr_t kept);
+};
+
 /* Starts the runtime's sampler; raises in OCaml when it runs already. frames: the most of a
  * callstack. */
-void memprof_start(double rate, uint32_t frames);
-
-/*
- * Implemented by who records. *kept comes back with what happens to the block later; the runtime
- * stores it as an OCaml integer, so it has 63 bits. False: the block is not followed.
- */
-bool memprof_allocated(const struct memprof_block *block, intptr_t *kept);
-void memprof_promoted(intptr_t kept);
-void memprof_collected(intptr_t kept);
+void memprof_start(double rate, uint32_t frames, const struct memprof_watcher *watcher);
 
 /*
  * Each frame of a callstack, which begins at the leaf, comes as a slot: the frame's descriptor,

@@ -5,9 +5,9 @@
  *	Stdlib opens stdin ──> lseek (here) ──> is this an OCaml runtime that we know?
  *	                                           ├─> memprof_start(rate, frames)
  *	                                           └─> ocaml_gc_start()
- *	runtime samples a block ──> memprof.c ──> memprof_allocated() ──> ocaml_blocks.c ──> SAMPLE
- *	                                          memprof_promoted()  ──────────────────> PROMOTE
- *	                                          memprof_collected() ──────────────────> FREE
+ *	runtime samples a block ──> memprof.c ──> allocated() ──> ocaml_blocks.c ──> SAMPLE
+ *	                                          promoted()  ──────────────────> PROMOTE
+ *	                                          collected() ──────────────────> FREE
  *
  * ocamlopt links programs with -E, so the runtime's functions can be looked up by name, in stripped
  * programs too. The lseek() of a new channel is the earliest call of the runtime's into libc that
@@ -19,8 +19,6 @@
  * function. Calls inside the executable cannot be seen otherwise.
  */
 #undef _FILE_OFFSET_BITS /* lseek and lseek64 are two names here */
-#include "agent/ocaml/ocaml.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -37,77 +35,11 @@
 #include "agent/ocaml/ocaml_blocks.h"
 #include "agent/ocaml/ocaml_gc.h"
 #include "agent/ocaml/ocaml_service.h"
+#include "agent/life.h"
 #include "agent/path.h"
+#include "agent/real.h"
+#include "agent/records.h"
 #include "agent/spool.h"
-
-/* ---- settings ---- */
-
-static bool wanted = true;
-
-static double power_of_ten(unsigned int n)
-{
-	double power = 1;
-
-	for (; n; n--)
-		power *= 10;
-	return power;
-}
-
-/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
-static bool parse_rate(const char *text, size_t length, double *rate)
-{
-	int exponent = 0, decimals = 0;
-	bool point = false;
-	double number = 0;
-	size_t i = 0, digits = 0;
-
-	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
-	     i++) {
-		if (text[i] == '.') {
-			point = true;
-			continue;
-		}
-		number = number * 10 + (text[i] - '0');
-		decimals += point;
-		if (++digits > 30)
-			return false;
-	}
-	if (i < length && (text[i] | 0x20) == 'e') {
-		bool negative = ++i < length && text[i] == '-';
-		size_t first = i += negative || (i < length && text[i] == '+');
-
-		for (; i < length && text[i] >= '0' && text[i] <= '9' && exponent < 100; i++)
-			exponent = exponent * 10 + (text[i] - '0');
-		if (i == first)
-			return false;
-		exponent = negative ? -exponent : exponent;
-	}
-	exponent -= decimals;
-	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
-			     : number * power_of_ten((unsigned int)exponent);
-	return digits && i == length && *rate > 0 && *rate <= 1;
-}
-
-bool ocaml_take_rate(const char *text, size_t length)
-{
-	double rate;
-
-	wanted = !(length == 3 && !memcmp(text, "off", 3));
-	if (!wanted || (length == 2 && !memcmp(text, "on", 2)))
-		return true;
-	if (!parse_rate(text, length, &rate))
-		return false;
-	ocaml_blocks_set_rate(rate);
-	return true;
-}
-
-bool ocaml_take_frames(uint64_t frames)
-{
-	if (frames < 1 || frames > SPOOL_OCAML_FRAMES)
-		return false;
-	ocaml_blocks.frames = (uint32_t)frames;
-	return true;
-}
 
 /* ---- the callbacks ---- */
 
@@ -121,7 +53,7 @@ static bool record(const struct memprof_block *block, uint32_t heap, intptr_t *k
 
 	if (!path_enter())
 		return false;
-	if (agent_thread_ready() && sampling && !agent_dormant()) {
+	if (life_thread_ready() && sampling && !life_dormant()) {
 		struct writer *w = path_writer();
 
 		if (w)
@@ -134,34 +66,36 @@ static bool record(const struct memprof_block *block, uint32_t heap, intptr_t *k
 	return recorded;
 }
 
-bool memprof_allocated(const struct memprof_block *block, intptr_t *kept)
+static bool allocated(const struct memprof_block *block, intptr_t *kept)
 {
 	return record(block, ocaml_blocks_heap(block), kept);
 }
 
-void memprof_promoted(intptr_t kept)
+static void promoted(intptr_t kept)
 {
 	int error = errno;
 
 	if (path_enter()) {
-		if (agent_thread_ready() && sampling)
+		if (life_thread_ready() && sampling)
 			ocaml_blocks_promoted(path_writer(), kept);
 		path_leave();
 	}
 	errno = error;
 }
 
-void memprof_collected(intptr_t kept)
+static void collected(intptr_t kept)
 {
 	int error = errno;
 
 	if (path_enter()) {
-		if (agent_thread_ready() && sampling)
+		if (life_thread_ready() && sampling)
 			ocaml_blocks_collected(path_writer(), kept);
 		path_leave();
 	}
 	errno = error;
 }
+
+static const struct memprof_watcher watcher = {allocated, promoted, collected};
 
 /* ---- the OCaml library's way to here ---- */
 
@@ -181,7 +115,7 @@ EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
 	    .rate = service_rate,
 	    .frames = ocaml_blocks_frames,
 	    .allocated = service_allocated,
-	    .freed = memprof_collected,
+	    .freed = collected,
 	};
 
 	return version == OCAML_SERVICE_VERSION && atomic_load(&agent_state) == AGENT_ON ? &service
@@ -233,10 +167,10 @@ static void yield(void)
 	sampling = false;
 	memprof_runtime.stop(NONE);
 	if (path_enter()) {
-		struct writer *w = agent_thread_ready() ? path_writer() : NULL;
+		struct writer *w = life_thread_ready() ? path_writer() : NULL;
 
 		if (w) {
-			spool_heap_end(w, agent_ticks());
+			records_heap_end(w, agent_ticks());
 			spool_note(text);
 		}
 		path_leave();
@@ -307,10 +241,21 @@ static const char *objection(void)
 	return NULL;
 }
 
+/* The child's spool has none of the places yet. */
+static void forked(void)
+{
+	ocaml_blocks_forget();
+	if (started && sampling)
+		ocaml_blocks_tell_rate();
+}
+
 static const char *start_sampling(void)
 {
+	ocaml_blocks_set_rate(agent_config.ocaml_rate);
+	ocaml_blocks.frames = agent_config.ocaml_frames;
+	life_on_fork = forked;
 	ocaml_blocks_tell_rate();
-	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames());
+	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames(), &watcher);
 	if (redirect(&patch_start, (void *)(uintptr_t)memprof_runtime.start,
 		     (void *)(uintptr_t)yield_start) &&
 	    redirect(&patch_stop, (void *)(uintptr_t)memprof_runtime.stop,
@@ -380,17 +325,11 @@ static COLD void look(const void *caller)
 	if (state == AGENT_NEW || self.busy)
 		return;
 	self.busy = BUSY_AGENT;
-	if (state == AGENT_OFF || !wanted || !*agent_same_process || settle(caller))
+	if (state == AGENT_OFF || agent_config.ocaml_rate == 0 || !*agent_same_process ||
+	    settle(caller))
 		atomic_store(&settled, true);
 	self.busy = BUSY_NOT;
 	errno = error;
-}
-
-void ocaml_forked(void)
-{
-	ocaml_blocks_forget();
-	if (started && sampling)
-		ocaml_blocks_tell_rate();
 }
 
 EXPORT off_t lseek(int fd, off_t offset, int whence)

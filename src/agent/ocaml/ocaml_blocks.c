@@ -9,10 +9,11 @@
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/records.h"
 #include "agent/unwind/modules.h"
 
 struct ocaml_blocks ocaml_blocks = {
-    .rate = 1e-5,
+    .rate = AGENT_OCAML_RATE,
     .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2,
     .interval_bytes = 800000,
     .frames = 128,
@@ -87,7 +88,7 @@ void ocaml_blocks_forget(void)
 static void know(struct writer *w, uint64_t address, uintptr_t slot)
 {
 	struct memprof_location at[SPOOL_OCAML_PLACES];
-	struct spool_place place[SPOOL_OCAML_PLACES];
+	struct records_place place[SPOOL_OCAML_PLACES];
 	struct dl_find_object found;
 	uint32_t places;
 	size_t i;
@@ -103,7 +104,7 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 		modules_note(&found);
 	places = memprof_places(slot, at, SPOOL_OCAML_PLACES);
 	for (uint32_t k = 0; k < places; k++) {
-		place[k] = (struct spool_place){
+		place[k] = (struct records_place){
 		    .function = at[k].function,
 		    .file = at[k].file,
 		    .line = at[k].line > 0 ? (uint32_t)at[k].line : 0,
@@ -112,7 +113,7 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 		};
 	}
 	if (places)
-		spool_place(w, agent_ticks(), address, place, places);
+		records_place(w, agent_ticks(), address, place, places);
 }
 
 static uint64_t stack[SPOOL_OCAML_FRAMES + 1];
@@ -178,7 +179,7 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 	depth = take_stack(w, block);
 	ticks = agent_ticks();
 	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
-	if (!spool_ocaml_sample(w, ticks, id, block->bytes, hits, heap, stack, depth))
+	if (!records_ocaml_sample(w, ticks, id, block->bytes, hits, heap, stack, depth))
 		return false;
 	if (hits > HITS_MOST)
 		hits = HITS_MOST;
@@ -191,7 +192,7 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 void ocaml_blocks_promoted(struct writer *w, intptr_t kept)
 {
 	if (w)
-		spool_promote(w, agent_ticks(), id_of(kept));
+		records_promote(w, agent_ticks(), id_of(kept));
 }
 
 void ocaml_blocks_collected(struct writer *w, intptr_t kept)
@@ -203,7 +204,7 @@ void ocaml_blocks_collected(struct writer *w, intptr_t kept)
 	atomic_fetch_sub_explicit(&h->live_samples, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&h->frees, 1, memory_order_relaxed);
 	if (w)
-		spool_free(w, agent_ticks(), id_of(kept), 0);
+		records_free(w, agent_ticks(), id_of(kept), 0);
 	else
 		atomic_fetch_add_explicit(&h->dropped_frees, 1, memory_order_relaxed);
 }

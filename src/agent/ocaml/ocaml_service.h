@@ -17,7 +17,7 @@ struct ocaml_service {
 	/* The rate at which OCaml's blocks are being recorded, 0: they are not. */
 	double (*rate)(void);
 	uint32_t (*frames)(void); /* to ask for */
-	/* As memprof_allocated() and memprof_collected(), for a block outside OCaml's heaps. */
+	/* As of struct memprof_watcher, for a block outside OCaml's heaps. */
 	bool (*allocated)(const struct memprof_block *block, intptr_t *kept);
 	void (*freed)(intptr_t kept);
 };

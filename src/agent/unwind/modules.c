@@ -58,6 +58,9 @@ static _Atomic uint32_t count;
 static _Atomic(struct node *) recent[1u << RECENT_BITS];
 static _Atomic bool busy;
 
+static void (*watch_seen)(const struct module *);
+static void (*watch_gone)(uint64_t start);
+
 static _Alignas(64) char arena[ARENA_BYTES];
 static size_t arena_used;
 static char program_path[PATH_BYTES];
@@ -349,7 +352,8 @@ static void tell(struct node *node, void (*seen)(const struct module *))
 static void retire(struct node *node)
 {
 	atomic_store_explicit(&node->live, false, memory_order_release);
-	agent_module_gone(atomic_load_explicit(&node->start, memory_order_relaxed));
+	if (watch_gone)
+		watch_gone(atomic_load_explicit(&node->start, memory_order_relaxed));
 }
 
 /* Retires all that lies where the object lies now. */
@@ -393,7 +397,8 @@ static bool enter(const struct description *d)
 	atomic_store_explicit(&node->fingerprint, d->fingerprint, memory_order_relaxed);
 	atomic_store_explicit(&node->live, true, memory_order_release);
 	atomic_store_explicit(recent_of(start), node, memory_order_release);
-	tell(node, agent_module_seen);
+	if (watch_seen)
+		tell(node, watch_seen);
 	return replaced;
 }
 
@@ -480,6 +485,12 @@ bool modules_each(void (*seen)(const struct module *))
 	}
 	unlock();
 	return true;
+}
+
+void modules_watch(void (*seen)(const struct module *), void (*gone)(uint64_t start))
+{
+	watch_seen = seen;
+	watch_gone = gone;
 }
 
 void modules_forked(void)

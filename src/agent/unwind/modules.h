@@ -29,8 +29,7 @@ void modules_forked(void);
 
 /* Notes the object that `found` describes. true: it takes the place of another one that has been
  * unloaded, so what is known of addresses in its range is void. A thread that finds
- * the table busy waits for some 50 ms at most; then the object is noted by a later call. Calls
- * agent_module_seen()/agent_module_gone() for each change. */
+ * the table busy waits for some 50 ms at most; then the object is noted by a later call. */
 bool modules_note(const struct dl_find_object *found);
 
 /* The readable segment of the object that holds an address. The range in `found` is only one
@@ -45,8 +44,7 @@ void modules_check(void);
  * table is being changed, by this thread or another one. */
 bool modules_each(void (*seen)(const struct module *));
 
-/* Implemented by the spool writer (agent); tests bring their own. */
-void agent_module_seen(const struct module *m);
-void agent_module_gone(uint64_t start);
+/* Who is told of each change from now on. */
+void modules_watch(void (*seen)(const struct module *), void (*gone)(uint64_t start));
 
 #endif

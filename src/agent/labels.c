@@ -3,12 +3,11 @@
  * Labels: see labels.h. A label is numbered once, by a table that only grows and has no lock: who
  * finds its slot taken by another thread meanwhile compares again.
  */
-#include "agent/events/labels.h"
+#include "agent/labels.h"
 
 #include <string.h>
 
-#include "agent/fields.h"
-#include "agent/events/names.h"
+#include "agent/names.h"
 
 #define SLOTS (2 * SPOOL_LABEL_IDS)
 
@@ -145,18 +144,6 @@ static uint32_t collect(uint32_t *number)
 
 /* ---- records ---- */
 
-static void put_byte(struct writer *w, uint32_t byte)
-{
-	*w->at++ = (uint8_t)byte;
-}
-
-static void put_text(struct writer *w, const char *text, uint32_t length)
-{
-	w->at = put_u32(w->at, length);
-	memcpy(w->at, text, length);
-	w->at += length;
-}
-
 static void put_label(struct writer *w, uint32_t number)
 {
 	uint8_t *said = &w->label_said[number / 8], bit = (uint8_t)(1u << number % 8);
@@ -165,10 +152,10 @@ static void put_label(struct writer *w, uint32_t number)
 		return;
 	*said |= bit;
 	w->labels_said = true;
-	put_byte(w, SPOOL_LABEL);
-	w->at = put_u32(w->at, number);
-	put_text(w, labels[number].key, labels[number].key_length);
-	put_text(w, labels[number].value, labels[number].value_length);
+	*w->at++ = SPOOL_LABEL;
+	spool_put_u(w, number);
+	spool_put_text(w, labels[number].key, labels[number].key_length);
+	spool_put_text(w, labels[number].value, labels[number].value_length);
 }
 
 /* The most that these need. */
@@ -196,10 +183,10 @@ COLD bool labels_write(struct writer *w, size_t bytes)
 	if (!in_force(w, number, count)) {
 		for (uint32_t i = 0; i < count; i++)
 			put_label(w, number[i]);
-		put_byte(w, SPOOL_LABELS);
-		w->at = put_u32(w->at, count);
+		*w->at++ = SPOOL_LABELS;
+		spool_put_u(w, count);
 		for (uint32_t i = 0; i < count; i++)
-			w->at = put_u32(w->at, number[i]);
+			spool_put_u(w, number[i]);
 		spool_commit(w);
 		memcpy(w->label, number, count * sizeof(*number));
 		w->label_count = count;

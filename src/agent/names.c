@@ -3,7 +3,7 @@
  * Copies of the program's texts: see names.h. Chunks that are filled from their start; the first
  * one is there from the beginning, and when no other can be had any more.
  */
-#include "agent/events/names.h"
+#include "agent/names.h"
 
 #include <string.h>
 #include <sys/mman.h>

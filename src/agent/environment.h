@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the program sees of us in its environment: see environment.c. */
+#ifndef MAYFLY_ENVIRONMENT_H
+#define MAYFLY_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+#define ENVIRONMENT_PRELOAD "LD_PRELOAD="
+#define ENVIRONMENT_BYTES   8192 /* the most of one variable of ours */
+
+/* Takes what is ours out of the environment, in place: nobody has looked at it yet. */
+void environment_hide(void);
+
+/* True: what was hidden is to be put back for this exec. */
+bool environment_goes_on(void);
+
+/* env with what is ours put back into larger[], which has room for 3 entries more. theirs: the value
+ * of the program's own LD_PRELOAD, or NULL; both: room for it and ENVIRONMENT_BYTES + 2. */
+char *const *environment_put_ours(char **larger, char *both, char *const *env, const char *theirs);
+
+#endif

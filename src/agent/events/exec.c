@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process becomes another program: hooks of the exec family. Each puts back what environment.c
+ * has hidden, where that is wanted, and records an event before the real one.
+ */
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/cpu/sys.h"
+#include "agent/environment.h"
+#include "agent/events/process.h"
+#include "agent/events/tracks.h"
+#include "agent/real.h"
+
+#define MOST_ENTRIES 20000u
+
+/* ---- the real functions ---- */
+
+static struct {
+	int (*execve)(const char *, char *const[], char *const[]);
+	int (*execvpe)(const char *, char *const[], char *const[]);
+	int (*fexecve)(int, char *const[], char *const[]);
+	int (*execveat)(int, const char *, char *const[], char *const[], int);
+} next;
+
+/* Before anybody may fork: dlsym has no place in the child of a vfork. */
+__attribute__((constructor)) static void look_up(void)
+{
+	int error = errno;
+
+	if (next.execve)
+		return;
+	REAL_LOOK_UP(next.execvpe, execvpe);
+	REAL_LOOK_UP(next.fexecve, fexecve);
+	REAL_LOOK_UP(next.execveat, execveat);
+	REAL_LOOK_UP(next.execve, execve);
+	errno = error;
+}
+
+/* ---- events ---- */
+
+TRACK_INSTANT(executed, "process", "exec", 1, {SPOOL_TEXT, "path"});
+TRACK_INSTANT(not_executed, "process", "exec.failed", 1, {SPOOL_INT, "error"});
+
+static void note_exec(const char *path, const struct walk_start *at)
+{
+	char text[SPOOL_TEXT_BYTES + 1];
+
+	if (!tracks_wanted() || !process_is_this())
+		return;
+	uint64_t values[] = {(uintptr_t)process_text(text, path)};
+
+	tracks_add(SPOOL_INSTANT, &executed, values, at);
+}
+
+static void note_fd(int fd, const struct walk_start *at)
+{
+	char link[32] = "/proc/self/fd/", text[SPOOL_TEXT_BYTES + 1];
+	size_t n = strlen(link);
+	int scale = 1;
+
+	if (!tracks_wanted() || !process_is_this() || fd < 0)
+		return;
+	while (fd / scale >= 10)
+		scale *= 10;
+	for (; scale; scale /= 10)
+		link[n++] = (char)('0' + fd / scale % 10);
+	link[n] = 0;
+	long got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
+
+	text[sys_failed(got) ? 0 : got] = 0;
+	uint64_t values[] = {(uintptr_t)text};
+
+	tracks_add(SPOOL_INSTANT, &executed, values, at);
+}
+
+static void note_failed(const struct walk_start *at)
+{
+	if (!tracks_wanted() || !process_is_this())
+		return;
+	uint64_t values[] = {(uint64_t)errno};
+
+	tracks_add(SPOOL_INSTANT, &not_executed, values, at);
+}
+
+/* ---- the hooks ---- */
+
+/* env with what is ours put back, in the caller's frame: it may be about to run out of memory. */
+#define WITH_OURS(env)                                                                             \
+	do {                                                                                       \
+		size_t entries_ = 0;                                                               \
+		const char *theirs_ = NULL;                                                        \
+		while ((env) && (env)[entries_] && entries_ < MOST_ENTRIES) {                      \
+			if (!strncmp((env)[entries_], ENVIRONMENT_PRELOAD,                         \
+				     sizeof(ENVIRONMENT_PRELOAD) - 1))                             \
+				theirs_ = (env)[entries_] + sizeof(ENVIRONMENT_PRELOAD) - 1;       \
+			entries_++;                                                                \
+		}                                                                                  \
+		look_up();                                                                         \
+		if (environment_goes_on() && entries_ < MOST_ENTRIES) {                            \
+			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));                \
+			char *both_ =                                                              \
+			    alloca(ENVIRONMENT_BYTES + 2 + (theirs_ ? strlen(theirs_) : 0));       \
+			(env) = environment_put_ours(larger_, both_, (env), theirs_);              \
+		}                                                                                  \
+	} while (0)
+
+static int fails(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/* An exec that succeeds does not come back. */
+static int failed(int result, const struct walk_start *at)
+{
+	note_failed(at);
+	return result;
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	WALK_CALLER(at);
+	char *const *env = envp;
+
+	WITH_OURS(env);
+	note_exec(path, &at);
+	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	WALK_CALLER(at);
+	char *const *env = environ;
+
+	WITH_OURS(env);
+	note_exec(path, &at);
+	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	WALK_CALLER(at);
+	char *const *env = envp;
+
+	WITH_OURS(env);
+	note_exec(file, &at);
+	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+	WALK_CALLER(at);
+	char *const *env = environ;
+
+	WITH_OURS(env);
+	note_exec(file, &at);
+	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	WALK_CALLER(at);
+	char *const *env = envp;
+
+	WITH_OURS(env);
+	note_fd(fd, &at);
+	return failed(next.fexecve ? next.fexecve(fd, argv, env) : fails(), &at);
+}
+
+EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	WALK_CALLER(at);
+	char *const *env = envp;
+
+	WITH_OURS(env);
+	note_exec(path, &at);
+	return failed(next.execveat ? next.execveat(fd, path, argv, env, flags) : fails(), &at);
+}
+
+/* The arguments of the execl family as an array in the caller's frame. */
+#define GATHER(argv, first)                                                                        \
+	va_list list_;                                                                             \
+	size_t count_ = 1;                                                                         \
+	va_start(list_, first);                                                                    \
+	while (va_arg(list_, char *))                                                              \
+		count_++;                                                                          \
+	va_end(list_);                                                                             \
+	char **argv = alloca((count_ + 1) * sizeof(*argv));                                        \
+	va_start(list_, first);                                                                    \
+	argv[0] = (char *)(uintptr_t)(first);                                                      \
+	for (size_t i_ = 1; i_ <= count_; i_++)                                                    \
+		argv[i_] = va_arg(list_, char *);
+
+EXPORT int execl(const char *path, const char *first, ...)
+{
+	GATHER(argv, first)
+	va_end(list_);
+	return execv(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *first, ...)
+{
+	GATHER(argv, first)
+	va_end(list_);
+	return execvp(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *first, ...)
+{
+	GATHER(argv, first)
+	char *const *envp = va_arg(list_, char *const *);
+	va_end(list_);
+	return execve(path, argv, envp);
+}

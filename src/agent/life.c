@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's life: start, threads, control words, fork. See life.h.
+ *
+ *   NEW ── first allocation after libc is up ──> ON ── any failure, or a child not followed ──> OFF
+ *
+ * It starts with the first allocation, not in a constructor, so that the blocks which other
+ * libraries allocate in theirs are seen. What needs more of libc (thread keys, fork handlers) waits
+ * for our constructor, in load.c.
+ */
+#include "agent/life.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/allocator.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
+#include "agent/environment.h"
+#include "agent/live.h"
+#include "agent/path.h"
+#include "agent/settings.h"
+#include "agent/spool.h"
+#include "agent/unwind/modules.h"
+#include "agent/unwind/walk.h"
+
+void (*life_on_fork)(void);
+
+static _Atomic uint32_t starting;
+static uint64_t seed;
+static pthread_key_t exit_key;
+static bool exit_key_made;
+
+/* Far enough that an allocation never gets here again, near enough not to overflow. */
+#define LEFT_FOREVER (1ull << 62)
+/* While dormant, the control words are looked at again after this number of bytes. */
+#define LEFT_DORMANT (1ull << 19)
+
+/* ---- start ---- */
+
+/* The kernel keeps another clock when it has found the TSCs of the cores to disagree. */
+static bool choose_tsc(void)
+{
+	char name[32] = "";
+
+	if (!cpu_ticks_are_invariant())
+		return false;
+	long fd =
+	    sys_openat(AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		       O_RDONLY | O_CLOEXEC, 0);
+	if (sys_failed(fd))
+		return true;
+	long got = sys_read((int)fd, name, sizeof(name) - 1);
+	sys_close((int)fd);
+	return got < (long)sizeof(CPU_CLOCKSOURCE) - 1 ||
+	       !memcmp(name, CPU_CLOCKSOURCE, sizeof(CPU_CLOCKSOURCE) - 1);
+}
+
+static bool make_same_process(void)
+{
+	uint32_t *page = sys_memory(CPU_PAGE_LEAST);
+
+	if (!page)
+		return false;
+	agent_same_process = page;
+	*agent_same_process = 1;
+	sys_madvise(page, CPU_PAGE_LEAST, MADV_WIPEONFORK);
+	return true;
+}
+
+static void start(void)
+{
+	uint32_t reason = SPOOL_OFF_NONE;
+	int error = 0;
+
+	settings_read();
+	if (agent_config.target_pid && !agent_config.follow)
+		environment_hide();
+	if (agent_config.target_pid && agent_config.target_pid != (uint32_t)sys_getpid() &&
+	    !agent_config.follow) {
+		atomic_store(&agent_state, AGENT_OFF);
+		return;
+	}
+	agent_use_tsc = choose_tsc();
+	seed = agent_config.seed;
+	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = cpu_ticks();
+	if (!make_same_process() || !spool_open(&reason, &error)) {
+		atomic_store(&agent_state, AGENT_OFF);
+		return;
+	}
+	agent_exact = spool_header->mode == SPOOL_EXACT;
+	bool walking = walk_init();
+	bool tables = walking && (agent_exact || live_init());
+	if (agent_exact)
+		live_filter_fill();
+	atomic_store(&agent_state, AGENT_ON);
+	agent_map_least = agent_config.map_events;
+	if (!walking)
+		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
+	else if (!tables)
+		agent_off(SPOOL_OFF_NO_MEMORY, ENOMEM, "no memory for the agent's tables");
+}
+
+bool life_start(void)
+{
+	uint32_t state = atomic_load_explicit(&agent_state, memory_order_acquire);
+
+	if (LIKELY(state != AGENT_NEW))
+		return state == AGENT_ON;
+	/* ld.so allocates before libc knows the environment: too early. */
+	if (!environ || atomic_exchange(&starting, 1))
+		return false;
+	start();
+	return atomic_load(&agent_state) == AGENT_ON;
+}
+
+/* ---- threads ---- */
+
+static void forked(void);
+
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static void apply_control(void)
+{
+	uint32_t generation = atomic_load(&spool_header->control_generation);
+	uint32_t interval = spool_interval_log2();
+	bool limited = atomic_load(&spool_header->control_overhead) != 0;
+
+	self.control_generation = generation;
+	if (limited && !self.sampler.limited)
+		sampler_begin_budget(&self.sampler);
+	else if (!limited && self.sampler.limited)
+		sampler_end_budget(&self.sampler, &self.budget);
+	if (!agent_exact && interval != self.sampler.interval_log2)
+		sampler_set_interval(&self.sampler, interval);
+}
+
+static void thread_begin(void)
+{
+	self.number = atomic_fetch_add(&agent_threads, 1) + 1;
+	self.tid = agent_sandboxed ? 0 : (uint32_t)sys_gettid();
+	self.control_generation = atomic_load(&spool_header->control_generation);
+	self.state = THREAD_ACTIVE;
+	sampler_init(&self.sampler, agent_config.sampler, agent_exact ? 0 : spool_interval_log2(),
+		     mix(seed + 0x9e3779b97f4a7c15u * self.number));
+	if (atomic_load(&spool_header->control_overhead))
+		sampler_begin_budget(&self.sampler);
+	if (exit_key_made)
+		pthread_setspecific(exit_key, &self);
+}
+
+bool life_thread_ready(void)
+{
+	if (UNLIKELY(!life_start())) {
+		/* Before the start everything passes; the first allocation after it comes here. */
+		self.sampler.left = atomic_load(&agent_state) == AGENT_OFF ? LEFT_FOREVER : 0;
+		return false;
+	}
+	if (UNLIKELY(!*agent_same_process))
+		forked();
+	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
+		self.sampler.left = LEFT_FOREVER;
+		return false;
+	}
+	if (UNLIKELY(self.state == THREAD_NEW))
+		thread_begin();
+	if (UNLIKELY(self.control_generation !=
+		     atomic_load_explicit(&spool_header->control_generation, memory_order_relaxed)))
+		apply_control();
+	return true;
+}
+
+bool life_dormant(void)
+{
+	if (spool_enabled())
+		return false;
+	self.dormant = 1;
+	self.sampler.left = LEFT_DORMANT;
+	return true;
+}
+
+static void thread_exit(void *unused)
+{
+	(void)unused;
+	if (self.busy)
+		return;
+	self.busy = BUSY_SAMPLING;
+	if (self.writer && atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
+		spool_release(self.writer);
+	self.writer = NULL;
+	self.state = THREAD_EXITING;
+	self.busy = BUSY_NOT;
+}
+
+/* ---- fork ---- */
+
+/* What the forking thread was doing. When it forks from a signal handler on the sample path it may
+ * hold the locks itself; the child gives them back by force. */
+static __thread uint8_t busy_before_fork __attribute__((tls_model("initial-exec")));
+static __thread bool locked_for_fork __attribute__((tls_model("initial-exec")));
+static uint64_t fork_ticks; /* of the FORK record; 0: there is none. Written under the locks. */
+
+/* The FORK record stands where the locks are held, as near to the fork as can be. */
+static void before_fork(void)
+{
+	bool announce = false;
+
+	busy_before_fork = self.busy;
+	locked_for_fork = !self.busy && atomic_load(&agent_state) == AGENT_ON;
+	self.busy = BUSY_AGENT;
+	if (locked_for_fork && agent_config.follow && life_thread_ready()) {
+		if (!self.writer)
+			self.writer = spool_acquire();
+		announce = self.writer && spool_fork_room(self.writer);
+	}
+	if (locked_for_fork) {
+		live_lock();
+		fork_ticks = announce ? spool_fork(self.writer) : 0;
+	}
+}
+
+static void after_fork_parent(void)
+{
+	if (locked_for_fork)
+		live_unlock();
+	path_give_back_writer();
+	self.busy = busy_before_fork;
+}
+
+/* Off without a word in the header: it is the parent's. */
+static void end_in_child(void)
+{
+	spool_forget();
+	live_filter_clear();
+	atomic_store(&agent_state, AGENT_OFF);
+}
+
+/* Adapts the agent to this process if it is a fork()ed copy that has not done so yet. */
+static void forked(void)
+{
+	uint32_t reason;
+	int error;
+	uint32_t wiped = 0;
+	uint64_t ticks = locked_for_fork ? fork_ticks : 0;
+
+	if (!__atomic_compare_exchange_n((uint32_t *)agent_same_process, &wiped, 1, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return;
+	live_reset_lock();
+	modules_forked();
+	allocator_forked();
+	if (!agent_config.follow || atomic_load(&agent_state) != AGENT_ON) {
+		end_in_child();
+		return;
+	}
+	self.tid = (uint32_t)sys_gettid();
+	if (!spool_open_child(ticks, &reason, &error)) {
+		end_in_child();
+		return;
+	}
+	if (self.writer) {
+		self.writer->tid = self.tid;
+		walk_forget(&self.writer->walk);
+	} else {
+		self.writer = spool_acquire();
+	}
+	spool_tell_modules();
+	if (life_on_fork)
+		life_on_fork();
+}
+
+static void after_fork_child(void)
+{
+	if (agent_same_process && atomic_load(&agent_state) != AGENT_NEW) {
+		*agent_same_process = 0; /* on a kernel that does not wipe */
+		forked();
+	}
+	path_give_back_writer();
+	self.busy = busy_before_fork;
+}
+
+void life_watch(void)
+{
+	exit_key_made = !pthread_key_create(&exit_key, thread_exit);
+	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}

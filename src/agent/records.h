@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records about blocks, in the packet of the writer's owner. A record that finds no room is dropped
+ * and counted.
+ */
+#ifndef MAYFLY_RECORDS_H
+#define MAYFLY_RECORDS_H
+
+#include "agent/spool.h"
+
+/* A sampled block, with the walk's latest capture as its stack. False: dropped. */
+bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+		    uint32_t flags);
+void records_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
+
+/* A block in a heap of OCaml's; heap: enum spool_heap. The stack is given from its root. */
+bool records_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size,
+			  uint64_t hits, uint32_t heap, const uint64_t *stack, uint32_t depth);
+void records_promote(struct writer *w, uint64_t ticks, uint64_t id);
+void records_heap_end(struct writer *w, uint64_t ticks);
+
+/* Where the code of an address is, as OCaml's runtime knows it; innermost first. */
+struct records_place {
+	const char *function, *file;
+	uint32_t line, first, last;
+};
+void records_place(struct writer *w, uint64_t ticks, uint64_t address,
+		   const struct records_place *place, uint32_t count);
+
+/* The allocator's figures; whose: enum spool_allocator */
+void records_allocator(struct writer *w, uint64_t ticks, uint32_t whose, const uint64_t *value,
+		       uint32_t count);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampled mode: see sampled.h. These are the slow paths of the hooks.
+ */
+#include "agent/sampled.h"
+
+#include <errno.h>
+
+#include "agent/allocator.h"
+#include "agent/exact.h"
+#include "agent/labels.h"
+#include "agent/life.h"
+#include "agent/live.h"
+#include "agent/path.h"
+#include "agent/real.h"
+#include "agent/records.h"
+
+/* ---- records ---- */
+
+static void write_free(const struct live_block *b, uint64_t ticks, uint32_t flags)
+{
+	struct writer *w = path_writer();
+
+	atomic_fetch_sub_explicit(&spool_header->live_bytes, (int64_t)b->weight,
+				  memory_order_relaxed);
+	atomic_fetch_sub_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&spool_header->frees, 1, memory_order_relaxed);
+	allocator_blocks(-(int64_t)b->blocks);
+	if (!w) {
+		atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
+		return;
+	}
+	if (b->thread == self.number && b->position == sampler_position(&self.sampler))
+		flags |= SPOOL_FLAG_TEMPORARY;
+	records_free(w, ticks, b->id, flags);
+}
+
+static void write_sample(void *block, size_t size, uint32_t hits, const struct walk_start *at,
+			 uint32_t flags)
+{
+	struct writer *w = path_writer();
+	struct live_block stale;
+
+	if (!w) {
+		atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+		return;
+	}
+	/* Without a packet no walk: it would be in vain. */
+	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
+		spool_drop_sample(w);
+		return;
+	}
+	walk_capture(&w->walk, at);
+	uint64_t ticks = agent_ticks();
+	uint64_t id =
+	    atomic_fetch_add_explicit(&spool_header->next_sample_id, 1, memory_order_relaxed);
+	uint64_t interval = 1ull << self.sampler.interval_log2;
+	uint64_t weight = hits && size < interval ? hits * interval : size;
+	bool pool = path_is_pool((uintptr_t)block);
+	struct live_block live = {
+	    .block = (uintptr_t)block,
+	    .id = id,
+	    .position = sampler_position(&self.sampler),
+	    .thread = self.number,
+	    /* What lies in blocks of malloc counts there. The allocator knows of no pool's. */
+	    .weight = (uintptr_t)block & SPOOL_ADDRESS_POOL ? 0 : (float)weight,
+	    .blocks = pool ? 0 : (float)(size && weight > size ? weight / size : 1),
+	};
+
+	if (!records_sample(w, ticks, id, size, hits, flags))
+		return;
+	atomic_fetch_add_explicit(&spool_header->live_bytes, (int64_t)live.weight,
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
+	allocator_blocks((int64_t)live.blocks);
+	if (live_add(&live, &stale))
+		write_free(&stale, ticks, 0);
+	if (allocator_due(ticks) && !pool)
+		allocator_look(w, ticks);
+}
+
+/* A free that a signal handler has left to the end of the path. */
+static void free_later(const struct deferred_free *d)
+{
+	struct live_block b;
+
+	if (live_remove(d->block, d->before_id, &b))
+		write_free(&b, d->ticks, 0);
+}
+
+/* ---- the budget ---- */
+
+/* The share of this thread's time that samples may cost; 0: no limit. */
+static uint32_t budget_share(void)
+{
+	return atomic_load_explicit(&spool_header->control_overhead, memory_order_relaxed);
+}
+
+/* What was begun at `began` is over. A thread that was taken off the CPU meanwhile has not worked
+ * all that time. */
+static uint64_t charge(uint64_t began, uint64_t since)
+{
+	uint64_t now = agent_ticks(), cost = now - began;
+	uint64_t most = 50000 * (agent_use_tsc ? CPU_TICKS_PER_NS : 1); /* 50 us */
+
+	sampler_charge(&self.sampler, &self.budget, cost < most ? cost : most, since);
+	return now;
+}
+
+static COLD void look_at_budget(uint64_t began, size_t size, int32_t hits)
+{
+	uint64_t window = agent_use_tsc ? 1ull << 26 : 20000000; /* some 20 ms */
+	uint64_t now = charge(began, hits ? sampler_position(&self.sampler) : 0);
+
+	sampler_look(&self.sampler, &self.budget, now, window, budget_share(),
+		     spool_interval_log2(), size, hits);
+}
+
+/* ---- blocks ---- */
+
+void sampled_block(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+		   uint32_t label)
+{
+	int error = errno;
+
+	if (!path_enter()) {
+		path_count_nested(size);
+		return;
+	}
+	labels_set_pool(label);
+	if (!life_thread_ready()) {
+		/* Too early, or off. */
+	} else if (UNLIKELY(agent_exact)) {
+		exact_allocated(block, size, at, flags);
+	} else if (!life_dormant()) {
+		struct sampler *s = &self.sampler;
+		bool budget = UNLIKELY(s->limited) && budget_share();
+		uint64_t began = budget ? agent_ticks() : 0;
+		int32_t hits = SAMPLER_SKIP;
+
+		if (UNLIKELY(self.dormant)) {
+			self.dormant = 0; /* awake again: a countdown to a real point */
+			sampler_set_interval(s, s->interval_log2);
+		}
+		if (size < s->left) { /* the thread's first allocation, or just awake */
+			s->left -= size;
+		} else {
+			hits = sampler_take(s, size, at->pc);
+			if (hits != SAMPLER_SKIP)
+				write_sample(block, size, (uint32_t)hits, at, flags);
+		}
+		if (budget)
+			look_at_budget(began, size, hits);
+	}
+	labels_set_pool(0);
+	path_leave();
+	errno = error;
+}
+
+/* Takes a block that may be sampled out of the live table, before it is really freed: afterwards
+ * its address may be another thread's. True when it was; then *taken is it. */
+static bool take_live(void *block, struct live_block *taken)
+{
+	bool found = false;
+	int error = errno;
+
+	if (!path_enter()) {
+		path_defer_free(block, free_later);
+		return false;
+	}
+	if (life_thread_ready())
+		found = live_remove((uintptr_t)block, UINT64_MAX, taken);
+	path_leave();
+	errno = error;
+	return found;
+}
+
+static void report_free(const struct live_block *b, uint32_t flags)
+{
+	int error = errno;
+
+	if (path_enter()) {
+		if (atomic_load(&agent_state) == AGENT_ON) {
+			uint64_t ticks = agent_ticks();
+
+			write_free(b, ticks, flags);
+			if (allocator_due(ticks) && self.writer && !path_is_pool(b->block))
+				allocator_look(self.writer, ticks);
+			if (UNLIKELY(budget_share()) && self.budget.start)
+				charge(ticks, b->thread == self.number ? b->position : 0);
+		}
+		path_leave();
+	}
+	errno = error;
+}
+
+static void put_back(const struct live_block *b)
+{
+	struct live_block stale;
+
+	if (path_enter()) {
+		live_add(b, &stale);
+		path_leave();
+	}
+}
+
+/* ---- in the place of the hooks ---- */
+
+#define SAMPLED(name, parameters, arguments, bytes)                                                \
+	COLD void *sampled_##name parameters                                                       \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		void *block = real.name arguments;                                                 \
+                                                                                                   \
+		if (block)                                                                         \
+			sampled_block(block, bytes, &at, 0, 0);                                    \
+		return block;                                                                      \
+	}
+REAL_ALLOCATIONS(SAMPLED)
+
+COLD int sampled_posix_memalign(void **out, size_t alignment, size_t size)
+{
+	WALK_CALLER(at);
+	int result = real.posix_memalign(out, alignment, size);
+
+	if (!result && *out)
+		sampled_block(*out, size, &at, 0, 0);
+	return result;
+}
+
+void sampled_free_block(void *block)
+{
+	struct live_block b;
+
+	if (take_live(block, &b))
+		report_free(&b, 0);
+}
+
+COLD void sampled_free(void *block)
+{
+	if (block)
+		sampled_free_block(block);
+	real.free(block);
+}
+
+/* One sample ends where the block was, another may begin where it is. A realloc that fails leaves
+ * both the block and its sample as they were. */
+COLD void *sampled_realloc(void *block, size_t size)
+{
+	WALK_CALLER(at);
+	struct live_block old;
+	bool was_live = block && live_maybe(block) && take_live(block, &old);
+	void *result = real.realloc(block, size);
+
+	if (!result && size) {
+		if (was_live)
+			put_back(&old);
+		return NULL;
+	}
+	if (was_live)
+		report_free(&old, SPOOL_FLAG_REALLOC);
+	if (!result)
+		return NULL;
+	if (size < self.sampler.left)
+		self.sampler.left -= size;
+	else
+		sampled_block(result, size, &at, block ? SPOOL_FLAG_REALLOC : 0, 0);
+	return result;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's settings: the variable MAYFLY, which holds KEY=VALUE, separated by commas.
+ *
+ *	output=PATH	   the spool; %p in it is the pid, %2c and the like a character
+ *	interval=BYTES	   a sample in so many bytes on average; 1: exact
+ *	exact=1		   every allocation and free
+ *	sampler=NAME	   stratified or poisson
+ *	overhead=PERCENT   the share of a thread's time that samples may cost; the interval grows to
+ *			   keep to it. 1, 0.5, ...; not in exact mode
+ *	max_spool=BYTES	   the most that the spool's packets may take; what does not fit is dropped
+ *	start=dormant	   records nothing until it is told to
+ *	follow=1	   children, too
+ *	pid=N		   only this process, unless children are followed
+ *	seed=N		   of the sampler, for tests
+ *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
+ *	map_events=BYTES   mmap, munmap and the like of so many bytes or more are recorded (1M), or
+ *			   off
+ *	ocaml_frames=N	   the most frames of an OCaml stack (128), leaf-most ones first
+ *
+ * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
+ * the one that it makes. BYTES may end with K, M or G.
+ */
+#include "agent/settings.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/cpu/sys.h"
+
+/* "512K" -> 524288, between 1 and `most`. */
+static bool parse_bytes(const char *text, size_t length, uint64_t most, uint64_t *bytes)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	size_t i = 0;
+
+	for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
+		if (value > 1ull << 60)
+			return false;
+		value = value * 10 + (uint64_t)(text[i] - '0');
+	}
+	if (i == 0 || value == 0)
+		return false;
+	if (i < length) {
+		static const char units[] = "kmg";
+		const char *unit = strchr(units, text[i] | 0x20);
+		if (!unit || !*unit)
+			return false;
+		shift = 10 * (unsigned)(unit - units + 1);
+		i++;
+	}
+	if (i != length || value > most >> shift)
+		return false;
+	*bytes = value << shift;
+	return true;
+}
+
+/* "0.5" -> 50, in 1/10000; more than 0, at most 100 %. */
+static bool parse_percent(const char *text, size_t length, uint32_t *share)
+{
+	uint32_t value = 0, digits = 0, decimals = 0;
+	bool point = false;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '.' && !point) {
+			point = true;
+			continue;
+		}
+		if (text[i] < '0' || text[i] > '9' || value > SAMPLER_SHARE_ONE || decimals == 2)
+			return false;
+		value = value * 10 + (uint32_t)(text[i] - '0');
+		digits++;
+		decimals += point;
+	}
+	for (; decimals < 2; decimals++)
+		value *= 10;
+	if (digits == 0 || value == 0 || value > SAMPLER_SHARE_ONE)
+		return false;
+	*share = value;
+	return true;
+}
+
+/* The log2 of the nearest power of two. */
+static bool parse_interval(const char *text, size_t length, uint32_t *log2)
+{
+	uint64_t value;
+
+	if (!parse_bytes(text, length, 1ull << SPOOL_INTERVAL_MAX_LOG2, &value))
+		return false;
+	uint32_t below = 63 - (uint32_t)__builtin_clzll(value);
+	/* Nearest on the scale of the numbers themselves: 3 -> 4, 5 -> 4, 6 -> 8. */
+	*log2 = below < SPOOL_INTERVAL_MAX_LOG2 && 2 * (value - (1ull << below)) >= 1ull << below
+		    ? below + 1
+		    : below;
+	return true;
+}
+
+static bool parse_number(const char *text, size_t length, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(text[i] - '0');
+	}
+	*out = value;
+	return length > 0;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9'			? c - '0'
+	       : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+							: -1;
+}
+
+/* "%2c" and the like are that character; "%p" is the pid, put in by make_path. */
+static void take_path(const char *text, size_t length)
+{
+	char *out = agent_config.output;
+	size_t n = 0, size = sizeof(agent_config.output) - 1;
+
+	if (text[0] != '/') {
+		long got = sys_getcwd(out, size - 1);
+		if (got > 0)
+			n = strlen(out);
+		if (n == 0 || out[n - 1] != '/')
+			out[n++] = '/';
+	}
+	for (size_t i = 0; i < length && n < size; i++) {
+		if (text[i] == '%' && i + 2 < length && hex(text[i + 1]) >= 0 &&
+		    hex(text[i + 2]) >= 0) {
+			out[n++] = (char)(hex(text[i + 1]) * 16 + hex(text[i + 2]));
+			i += 2;
+		} else if (text[i] == '%' && i + 1 < length && text[i + 1] == 'p') {
+			out[n++] = AGENT_PID_MARK;
+			i++;
+		} else {
+			out[n++] = text[i];
+		}
+	}
+	out[n] = 0;
+}
+
+static bool word(const char *text, size_t length, const char *expected)
+{
+	return strlen(expected) == length && !memcmp(text, expected, length);
+}
+
+static double power_of_ten(unsigned int n)
+{
+	double power = 1;
+
+	for (; n; n--)
+		power *= 10;
+	return power;
+}
+
+/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
+static bool parse_rate(const char *text, size_t length, double *rate)
+{
+	int exponent = 0, decimals = 0;
+	bool point = false;
+	double number = 0;
+	size_t i = 0, digits = 0;
+
+	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
+	     i++) {
+		if (text[i] == '.') {
+			point = true;
+			continue;
+		}
+		number = number * 10 + (text[i] - '0');
+		decimals += point;
+		if (++digits > 30)
+			return false;
+	}
+	if (i < length && (text[i] | 0x20) == 'e') {
+		bool negative = ++i < length && text[i] == '-';
+		size_t first = i += negative || (i < length && text[i] == '+');
+
+		for (; i < length && text[i] >= '0' && text[i] <= '9' && exponent < 100; i++)
+			exponent = exponent * 10 + (text[i] - '0');
+		if (i == first)
+			return false;
+		exponent = negative ? -exponent : exponent;
+	}
+	exponent -= decimals;
+	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
+			     : number * power_of_ten((unsigned int)exponent);
+	return digits && i == length && *rate > 0 && *rate <= 1;
+}
+
+/* A rate, "on", "off". */
+static bool take_ocaml(const char *text, size_t length)
+{
+	if (word(text, length, "off"))
+		agent_config.ocaml_rate = 0;
+	else if (!word(text, length, "on"))
+		return parse_rate(text, length, &agent_config.ocaml_rate);
+	else if (agent_config.ocaml_rate == 0)
+		agent_config.ocaml_rate = AGENT_OCAML_RATE;
+	return true;
+}
+
+static void take_setting(const char *key, size_t key_length, const char *value, size_t length)
+{
+	uint64_t number = 0;
+	bool good = true;
+
+	if (word(key, key_length, "output")) {
+		take_path(value, length);
+	} else if (word(key, key_length, "interval")) {
+		good = parse_interval(value, length, &agent_config.interval_log2);
+	} else if (word(key, key_length, "exact")) {
+		if (word(value, length, "1") || word(value, length, "yes"))
+			agent_config.interval_log2 = 0;
+	} else if (word(key, key_length, "overhead")) {
+		good = parse_percent(value, length, &agent_config.overhead);
+	} else if (word(key, key_length, "max_spool")) {
+		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
+	} else if (word(key, key_length, "map_events")) {
+		if (word(value, length, "off"))
+			agent_config.map_events = AGENT_MAP_EVENTS_OFF;
+		else
+			good =
+			    parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.map_events);
+	} else if (word(key, key_length, "ocaml")) {
+		good = take_ocaml(value, length);
+	} else if (word(key, key_length, "ocaml_frames")) {
+		good = parse_number(value, length, &number) && number >= 1 &&
+		       number <= SPOOL_OCAML_FRAMES;
+		if (good)
+			agent_config.ocaml_frames = (uint32_t)number;
+	} else if (word(key, key_length, "sampler")) {
+		agent_config.sampler =
+		    word(value, length, "poisson") ? SPOOL_POISSON : SPOOL_STRATIFIED;
+		good = agent_config.sampler || word(value, length, "stratified");
+	} else if (word(key, key_length, "pid")) {
+		good = parse_number(value, length, &number);
+		agent_config.target_pid = (uint32_t)number;
+	} else if (word(key, key_length, "seed")) {
+		good = parse_number(value, length, &agent_config.seed);
+	} else if (word(key, key_length, "follow")) {
+		agent_config.follow = word(value, length, "1") || word(value, length, "yes");
+	} else if (word(key, key_length, "start")) {
+		agent_config.dormant = word(value, length, "dormant");
+		good = agent_config.dormant || word(value, length, "on");
+	} else {
+		agent_add_note("unknown key in MAYFLY: ", key, key_length);
+	}
+	if (!good)
+		agent_add_note("bad value in MAYFLY: ", key, (size_t)(value + length - key));
+}
+
+void settings_read(void)
+{
+	const char *text = NULL;
+
+	for (char **e = environ; *e; e++) {
+		if (!strncmp(*e, "MAYFLY=", 7))
+			text = *e + 7;
+	}
+	if (!text)
+		text = "";
+	take_path("mayfly.%p.spool", 15);
+	while (*text) {
+		size_t length = strcspn(text, ",");
+		const char *equals = memchr(text, '=', length);
+		if (equals)
+			take_setting(text, (size_t)(equals - text), equals + 1,
+				     (size_t)(text + length - equals - 1));
+		else if (length)
+			agent_add_note("unknown key in MAYFLY: ", text, length);
+		text += length + (text[length] == ',');
+	}
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's settings: see settings.c. */
+#ifndef MAYFLY_SETTINGS_H
+#define MAYFLY_SETTINGS_H
+
+/* Reads the variable MAYFLY into agent_config. What is wrong with it becomes a note. */
+void settings_read(void);
+
+#endif

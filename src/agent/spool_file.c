@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mapped file: see spool_file.h, and format/spool_format.h for its layout.
+ *
+ * The file is mapped in windows, the first large enough for most runs. Its disk blocks are reserved
+ * before they are touched (a store into a hole of a full disk would be a SIGBUS), normally by the
+ * recorder, which watches from outside; without one, by the thread that needs the next packet. No
+ * descriptor stays open: the file is opened again for each extension.
+ */
+#include "agent/spool_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/cpu/sys.h"
+
+/* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
+ * user, and cannot open the file again, still has room for millions of samples; of 4 MiB where
+ * address space is limited. */
+#define WINDOW_PACKETS	       1024u
+#define WINDOW_PACKETS_LIMITED 64u
+#define WINDOWS		       4096u
+#define EXTEND_PACKETS	       16u
+
+static const uint32_t awake_before = 1;
+const uint32_t *spool_awake = &awake_before;
+
+static _Atomic(uint8_t *) windows[WINDOWS];
+static uint32_t window_packets = WINDOW_PACKETS;
+static char path[4096 + 64];
+static struct agent_lock extend_lock; /* protects the file's size and the windows */
+
+/* ---- the file ---- */
+
+static size_t packet_offset(uint64_t index)
+{
+	return SPOOL_HEADER_BYTES + (size_t)index * SPOOL_PACKET_BYTES;
+}
+
+/* RLIMIT_FSIZE must be asked first: going beyond it raises SIGXFSZ in the program. */
+static int reserve(int fd, size_t from, size_t to)
+{
+	if (sys_soft_limit(RLIMIT_FSIZE) < to)
+		return EFBIG;
+	long result = sys_fallocate(fd, 0, (long)from, (long)(to - from));
+	if (!sys_failed(result))
+		return 0;
+	if (result != -EOPNOTSUPP && result != -ENOSYS)
+		return (int)-result;
+	/* A filesystem without fallocate: append zeros. The recorder may be doing the same; who
+	 * writes at a place instead could wipe out a packet that is already in use. */
+	static const uint8_t zeros[4096];
+	long size = sys_lseek(fd, 0, SEEK_END);
+	sys_fcntl(fd, F_SETFL, O_APPEND);
+	while (!sys_failed(size) && (size_t)size < to) {
+		size_t n = to - (size_t)size < sizeof(zeros) ? to - (size_t)size : sizeof(zeros);
+		long written = sys_write(fd, zeros, n);
+		if (sys_failed(written) || written == 0)
+			return written ? (int)-written : ENOSPC;
+		size = sys_lseek(fd, 0, SEEK_END);
+	}
+	return sys_failed(size) ? (int)-size : 0;
+}
+
+static uint8_t *map_window(int fd, uint32_t window)
+{
+	size_t offset = packet_offset((uint64_t)window * window_packets);
+	long p = sys_mmap(NULL, (size_t)window_packets * SPOOL_PACKET_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, fd, (long)offset);
+
+	return sys_failed(p) ? NULL : (uint8_t *)p;
+}
+
+/* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
+static int extend(uint64_t index)
+{
+	uint32_t window = (uint32_t)(index / window_packets);
+	int error = 0;
+
+	if (window >= WINDOWS)
+		return EFBIG;
+	if (!agent_lock(&extend_lock))
+		return EDEADLK;
+	bool mapped = atomic_load(&windows[window]) != NULL;
+	uint64_t reserved = atomic_load(&spool_header->packets_reserved);
+	if (!mapped || index >= reserved) {
+		if (agent_sandboxed) {
+			error = EPERM;
+		} else {
+			long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+			if (sys_failed(fd)) {
+				error = (int)-fd;
+			} else {
+				if (index >= reserved) {
+					uint64_t to = index + EXTEND_PACKETS;
+					error = reserve((int)fd, packet_offset(reserved),
+							packet_offset(to));
+					if (error) { /* perhaps there is room for just one */
+						to = index + 1;
+						error = reserve((int)fd, packet_offset(reserved),
+								packet_offset(to));
+					}
+					/* The recorder may have gone further meanwhile. */
+					while (!error && reserved < to &&
+					       !atomic_compare_exchange_weak(
+						   &spool_header->packets_reserved, &reserved, to))
+						;
+				}
+				if (!error && !mapped) {
+					uint8_t *p = map_window((int)fd, window);
+					if (p)
+						atomic_store(&windows[window], p);
+					else
+						error = ENOMEM;
+				}
+				sys_close((int)fd);
+			}
+		}
+	}
+	agent_unlock(&extend_lock);
+	return error;
+}
+
+static void *packet_at(uint64_t index)
+{
+	uint8_t *window =
+	    index / window_packets < WINDOWS ? atomic_load(&windows[index / window_packets]) : NULL;
+
+	return window ? window + (size_t)(index % window_packets) * SPOOL_PACKET_BYTES : NULL;
+}
+
+/* ---- opening ---- */
+
+static size_t append_number(char *out, uint64_t n)
+{
+	char digits[24];
+	size_t length = 0, i = 0;
+
+	do
+		digits[length++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (length)
+		out[i++] = digits[--length];
+	return i;
+}
+
+/* The mark becomes the pid. With `suffix`, ".PID.K" goes before a final ".spool". */
+static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
+{
+	const char *in = agent_config.output;
+	size_t n = 0, length = strlen(in);
+	size_t stem = length;
+
+	if (suffix && length > 6 && !memcmp(in + length - 6, ".spool", 6))
+		stem = length - 6;
+	for (size_t i = 0; i < length && n < sizeof(path) - 60; i++) {
+		if (suffix && i == stem) {
+			out[n++] = '.';
+			n += append_number(out + n, pid);
+			out[n++] = '.';
+			n += append_number(out + n, k);
+		}
+		if (in[i] == AGENT_PID_MARK) {
+			n += append_number(out + n, pid);
+		} else {
+			out[n++] = in[i];
+		}
+	}
+	if (suffix && stem == length) {
+		out[n++] = '.';
+		n += append_number(out + n, pid);
+		out[n++] = '.';
+		n += append_number(out + n, k);
+	}
+	out[n] = 0;
+}
+
+/* Reads a small /proc file or link; returns its length. */
+static size_t read_text(const char *name, char *out, size_t size, bool link, bool *more)
+{
+	size_t n = 0;
+
+	*more = false;
+	if (link) {
+		long length = sys_readlinkat(AT_FDCWD, name, out, size);
+		return sys_failed(length) ? 0 : (size_t)length;
+	}
+	long fd = sys_openat(AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
+	if (sys_failed(fd))
+		return 0;
+	while (n < size) {
+		long got = sys_read((int)fd, out + n, size - n);
+		if (sys_failed(got) || got == 0)
+			break;
+		n += (size_t)got;
+	}
+	if (n == size) {
+		char next;
+		*more = sys_read((int)fd, &next, 1) == 1;
+	}
+	sys_close((int)fd);
+	return n;
+}
+
+/*
+ * The program under the name that it was started by: redis-server, where the kernel says
+ * redis-check-rdb, to which that is a link. program_link is what modules.c knows it by.
+ */
+static char program_link[PATH_MAX], program_name[PATH_MAX];
+
+static void name_program(void)
+{
+	const char *started_as = (const char *)getauxval(AT_EXECFN);
+	bool more;
+	size_t length = read_text("/proc/self/exe", program_link, PATH_MAX - 1, true, &more);
+
+	program_link[length] = 0;
+	/* For a script the kernel's word is the script; the program is its interpreter. */
+	if (started_as && started_as[0] == '/' && strlen(started_as) < PATH_MAX &&
+	    sys_same_file(started_as, "/proc/self/exe"))
+		strcpy(program_name, started_as);
+	else
+		strcpy(program_name, program_link);
+}
+
+const char *spool_file_program(const char *found)
+{
+	return strcmp(found, program_link) ? found : program_name;
+}
+
+static void fill_header(struct spool_header *h, uint32_t image)
+{
+	char *base = (char *)h;
+	size_t at = sizeof(*h);
+	bool more;
+
+	memcpy(h->magic, SPOOL_MAGIC, 8);
+	h->version = SPOOL_VERSION;
+	h->header_bytes = SPOOL_HEADER_BYTES;
+	h->packet_bytes = SPOOL_PACKET_BYTES;
+	h->features = 0;
+	h->pid = (uint32_t)sys_getpid();
+	h->parent_pid = (uint32_t)sys_getppid();
+	h->clock = agent_use_tsc ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;
+	h->start_real_ns = agent_clock_ns(CLOCK_REALTIME);
+	h->start_mono_ns = agent_clock_ns(CLOCK_MONOTONIC);
+	h->start_ticks = agent_ticks();
+	h->sampler = agent_config.sampler;
+	h->interval_log2 = atomic_load(&h->control_interval_log2);
+	if (h->interval_log2 > SPOOL_INTERVAL_MAX_LOG2)
+		h->interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2;
+	h->image = image;
+	h->seed = agent_config.seed;
+	h->mode = h->interval_log2 ? SPOOL_SAMPLED : SPOOL_EXACT;
+
+	size_t note = strlen(agent_config.note);
+	memcpy(base + at, agent_config.note, note);
+	h->note_offset = (uint32_t)at;
+	atomic_store(&h->note_length, (uint32_t)note);
+	at += sizeof(agent_config.note); /* it may grow */
+	name_program();
+	h->exe_offset = (uint32_t)at;
+	h->exe_length = (uint32_t)strlen(program_name);
+	memcpy(base + at, program_name, h->exe_length);
+	at += h->exe_length;
+	h->command_offset = (uint32_t)at;
+	h->command_length = (uint32_t)read_text("/proc/self/cmdline", base + at,
+						SPOOL_HEADER_BYTES - at - 8192, false, &more);
+	h->command_truncated = more;
+}
+
+/* The spool that the recorder made for us, if it is still waiting; else one of our own. */
+static long open_file(uint32_t *image, bool *fresh, uint32_t pid)
+{
+	make_path(path, false, pid, 0);
+	*fresh = false;
+	*image = 0;
+	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
+		struct spool_header *h = (void *)sys_mmap(
+		    NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+		long size = sys_lseek((int)fd, 0, SEEK_END);
+		if (!sys_failed((long)h) && size >= (long)SPOOL_HEADER_BYTES &&
+		    !memcmp(h->magic, SPOOL_MAGIC, 8) && h->version == SPOOL_VERSION &&
+		    h->packet_bytes == SPOOL_PACKET_BYTES) {
+			uint32_t waiting = SPOOL_WAITING;
+			if (atomic_compare_exchange_strong(&h->state, &waiting, SPOOL_RUNNING)) {
+				spool_header = h;
+				return fd;
+			}
+		}
+		if (!sys_failed((long)h))
+			sys_munmap(h, SPOOL_HEADER_BYTES);
+	}
+	if (!sys_failed(fd))
+		sys_close((int)fd);
+	*fresh = true;
+	if (fd == -ENOENT) {
+		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd != -EEXIST)
+			return fd;
+	}
+	for (uint32_t k = 0; k < 10000; k++) {
+		make_path(path, true, pid, k);
+		*image = k + (agent_config.target_pid == pid);
+		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd != -EEXIST)
+			return fd;
+	}
+	return fd;
+}
+
+static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_id,
+		       uint64_t fork_ticks, uint32_t *reason, int *error)
+{
+	uint32_t image, pid = (uint32_t)sys_getpid();
+	bool fresh;
+
+	*reason = SPOOL_OFF_NO_SPACE;
+	long fd = open_file(&image, &fresh, pid);
+	if (sys_failed(fd)) {
+		*error = (int)-fd;
+		return false;
+	}
+	if (fresh) {
+		*error = reserve((int)fd, 0, packet_offset(EXTEND_PACKETS));
+		struct spool_header *h =
+		    *error ? NULL
+			   : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+					      MAP_SHARED, (int)fd, 0);
+		if (!h || sys_failed((long)h)) {
+			if (!*error)
+				*error = ENOMEM;
+			sys_close((int)fd);
+			sys_unlinkat(AT_FDCWD, path, 0);
+			return false;
+		}
+		atomic_store(&h->packets_reserved, EXTEND_PACKETS);
+		atomic_store(&h->control_enabled, !agent_config.dormant);
+		atomic_store(&h->control_interval_log2, agent_config.interval_log2);
+		atomic_store(&h->control_overhead, agent_config.overhead);
+		if (agent_config.max_spool)
+			atomic_store(&h->control_max_packets,
+				     (agent_config.max_spool - 1) / SPOOL_PACKET_BYTES + 1);
+		spool_header = h;
+	}
+	if (sys_soft_limit(RLIMIT_AS) != RLIM_INFINITY)
+		window_packets = WINDOW_PACKETS_LIMITED;
+	uint8_t *window = map_window((int)fd, 0);
+	sys_close((int)fd);
+	if (!window) {
+		*reason = SPOOL_OFF_NO_MEMORY;
+		*error = ENOMEM;
+		return false;
+	}
+	atomic_store(&windows[0], window);
+	struct spool_header *h = spool_header;
+	fill_header(h, image);
+	h->first_sample_id = first_id;
+	h->fork_ticks = fork_ticks;
+	h->fork_parent_pid = parent_pid;
+	if (parent) {
+		size_t length = strlen(parent);
+		h->parent_spool_offset = h->command_offset + h->command_length;
+		h->parent_spool_length = (uint32_t)length;
+		memcpy((char *)h + h->parent_spool_offset, parent, length);
+	}
+	atomic_store(&h->next_sample_id, first_id);
+	atomic_store(&h->state, SPOOL_RUNNING);
+	__atomic_store_n(&spool_awake, (const uint32_t *)&h->control_enabled, __ATOMIC_RELAXED);
+	return true;
+}
+
+bool spool_file_open(uint32_t *reason, int *error)
+{
+	return open_spool(NULL, 0, 0, 0, reason, error);
+}
+
+bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
+{
+	static char parent[sizeof(path)];
+	uint64_t id = atomic_load(&spool_header->next_sample_id);
+	uint32_t parent_pid = spool_header->pid;
+
+	memcpy(parent, path, sizeof(path));
+	spool_file_forget();
+	return open_spool(parent, parent_pid, id, fork_ticks ? fork_ticks : agent_ticks(), reason,
+			  error);
+}
+
+void spool_file_forget(void)
+{
+	atomic_store(&extend_lock.held, 0);
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		uint8_t *window = atomic_load(&windows[i]);
+		if (window)
+			sys_munmap(window, (size_t)window_packets * SPOOL_PACKET_BYTES);
+		atomic_store(&windows[i], NULL);
+	}
+	__atomic_store_n(&spool_awake, &awake_before, __ATOMIC_RELAXED);
+	if (spool_header)
+		sys_munmap(spool_header, SPOOL_HEADER_BYTES);
+	spool_header = NULL;
+}
+
+/* ---- packets ---- */
+
+static bool make_usable(uint64_t index)
+{
+	int error = extend(index);
+
+	if (error)
+		agent_off(error == EPERM    ? SPOOL_OFF_SANDBOX
+			  : error == ENOMEM ? SPOOL_OFF_NO_MEMORY
+					    : SPOOL_OFF_NO_SPACE,
+			  error, "the spool could not be extended");
+	return !error;
+}
+
+/* A packet that the recorder has given back: its disk blocks and its pages are there already. */
+static struct spool_packet *claim_recycled(void)
+{
+	struct spool_header *h = spool_header;
+	uint64_t tail = atomic_load_explicit(&h->recycled_tail, memory_order_relaxed);
+
+	for (;;) {
+		if (tail == atomic_load_explicit(&h->recycled_head, memory_order_acquire))
+			return NULL;
+		uint64_t index =
+		    atomic_load_explicit(&h->recycled[tail % SPOOL_RECYCLED], memory_order_relaxed);
+		if (!atomic_compare_exchange_weak(&h->recycled_tail, &tail, tail + 1))
+			continue;
+		if (index >= atomic_load(&h->packets_reserved))
+			return NULL; /* the ring was not written by a recorder */
+		return packet_at(index) || make_usable(index) ? packet_at(index) : NULL;
+	}
+}
+
+/* NULL: agent_off, or the spool has reached its limit and nothing has been given back yet. */
+struct spool_packet *spool_file_claim(void)
+{
+	struct spool_header *h = spool_header;
+	struct spool_packet *p = claim_recycled();
+
+	while (!p) {
+		uint64_t next = atomic_load(&h->packets_claimed);
+		uint64_t most = atomic_load_explicit(&h->control_max_packets, memory_order_relaxed);
+		if (most && next >= most)
+			return NULL;
+		if (next >= atomic_load(&h->packets_reserved) || !packet_at(next)) {
+			if (!make_usable(next))
+				return NULL;
+		} else if (atomic_compare_exchange_weak(&h->packets_claimed, &next, next + 1)) {
+			p = packet_at(next);
+		}
+	}
+	return p;
+}

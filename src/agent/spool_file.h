@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spool as a mapped file: its header, and the packets that are claimed in it. */
+#ifndef MAYFLY_SPOOL_FILE_H
+#define MAYFLY_SPOOL_FILE_H
+
+#include "agent/agent.h"
+
+/* The header's control_enabled, where programs look before they call; 1 while there is no spool:
+ * the first event may start the agent. */
+extern const uint32_t *spool_awake;
+
+/* Opens the spool named by agent_config.output, or makes it. False: *reason, *error say why. */
+bool spool_file_open(uint32_t *reason, int *error);
+/* In the child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
+bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
+
+/* Unmaps all of it; there is no spool then. */
+void spool_file_forget(void);
+
+/* A packet that is the caller's from now on. NULL: the agent is off, or the spool has reached its
+ * limit and nothing has been given back yet. */
+struct spool_packet *spool_file_claim(void);
+
+/* The path of a loaded object as it is recorded: the program itself is under the name that it was
+ * started by. */
+const char *spool_file_program(const char *found);
+
+/* The interval that is in force. An invalid control word is ignored. */
+static inline uint32_t spool_interval_log2(void)
+{
+	uint32_t log2 =
+	    atomic_load_explicit(&spool_header->control_interval_log2, memory_order_relaxed);
+
+	return LIKELY(log2 <= SPOOL_INTERVAL_MAX_LOG2) ? log2 : spool_header->interval_log2;
+}
+
+/* False while recording is dormant. */
+static inline bool spool_enabled(void)
+{
+	return LIKELY(atomic_load_explicit(&spool_header->control_enabled, memory_order_relaxed));
+}
+
+#endif
