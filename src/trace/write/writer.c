@@ -16,6 +16,7 @@
 
 #include "format/events.h"
 #include "format/format.h"
+#include "format/numbering.h"
 #include "trace/write/counters_write.h"
 #include "trace/write/fragments.h"
 #include "trace/write/sums_write.h"
@@ -383,17 +384,9 @@ static void begin(struct trace_writer *w, bool last)
 
 static struct index_entry *new_entry(struct trace_writer *w)
 {
-	size_t room = w->chunk_room * 2 + 16;
-	struct index_entry *bigger;
-
-	if (w->chunks == w->chunk_room) {
-		bigger = realloc(w->index, room * sizeof(*bigger));
-		if (!bigger) {
-			fail(w, MAYFLY_E_MEMORY);
-			return NULL;
-		}
-		w->index = bigger;
-		w->chunk_room = room;
+	if (!array_reserve(&w->index, &w->chunk_room, w->chunks, sizeof(*w->index))) {
+		fail(w, MAYFLY_E_MEMORY);
+		return NULL;
 	}
 	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
 	return &w->index[w->chunks];
@@ -805,9 +798,6 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 /* Those after the last event of all are left out: there is no chunk that they could belong to. */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
 {
-	struct promotion *bigger;
-	size_t room = w->promotion_room ? 2 * w->promotion_room : 1024;
-
 	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
 		return w->error;
 	if (serial >= w->allocs)
@@ -818,13 +808,8 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 		if (write_group(w, false))
 			return w->error;
 	}
-	if (w->promotions == w->promotion_room) {
-		bigger = realloc(w->promotion, room * sizeof(*bigger));
-		if (!bigger)
-			return fail(w, MAYFLY_E_MEMORY);
-		w->promotion = bigger;
-		w->promotion_room = room;
-	}
+	if (!array_reserve(&w->promotion, &w->promotion_room, w->promotions, sizeof(*w->promotion)))
+		return fail(w, MAYFLY_E_MEMORY);
 	w->promotion[w->promotions++] =
 	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
 	return 0;
