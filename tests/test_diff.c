@@ -8,7 +8,7 @@
 #include "history.h"
 #include "test.h"
 #include "query/diff.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 
 #include <math.h>
 

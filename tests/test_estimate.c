@@ -6,7 +6,7 @@
  */
 #include "agent/sampler.h"
 #include "test.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "trace/rewrite/thin.h"
 #include "trace/write/thin_rule.h"
 

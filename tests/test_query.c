@@ -7,7 +7,7 @@
  */
 #include "random_trace.h"
 #include "trace/read/cursor.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "query/query_two.h"
 #include "trace/read/sums.h"
 

@@ -7,7 +7,7 @@
  */
 #include "agent/sampler.h"
 #include "random_trace.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "trace/read/cursor.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "trace/rewrite/thin.h"
 #include "trace/write/thin_rule.h"
 

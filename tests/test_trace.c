@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "trace/read/cursor.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "format/format.h"
 #include "trace/read/sums.h"
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "format/format.h"
+#include "format/numbering.h"
 
 #define PACK_LIMIT     8192 /* values in a chunk that is worth trying to compress as a whole */
 #define LONG_COLUMN    2048 /* values, from which on a choice is made at QUICK_LEVEL */
@@ -248,16 +249,7 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 /* Room for numbers that are to be nested in a column. One column at a time has such. */
 static uint64_t *get_list(struct column_writer *w, size_t count)
 {
-	uint64_t *bigger;
-
-	if (count > w->list_room) {
-		bigger = realloc(w->list, count * sizeof(*bigger));
-		if (!bigger)
-			return NULL;
-		w->list = bigger;
-		w->list_room = count;
-	}
-	return w->list;
+	return array_reserve(&w->list, &w->list_room, count, sizeof(*w->list)) ? w->list : NULL;
 }
 
 static void code_runs(struct column_writer *w, struct bytes *b, const uint64_t *value, size_t count)
@@ -662,21 +654,6 @@ void chunk_fail(struct chunk_reader *r, int error)
 		r->error = error;
 }
 
-static bool room_for_temp(struct chunk_reader *r)
-{
-	size_t size = r->temps_size * 2 + 64;
-	void **bigger;
-
-	if (r->temps < r->temps_size)
-		return true;
-	bigger = realloc(r->temp, size * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	r->temp = bigger;
-	r->temps_size = size;
-	return true;
-}
-
 /* Memory from the budget, one item more than asked for, so never of no size. */
 static void *take(struct chunk_reader *r, uint64_t count, size_t item, bool zeroed)
 {
@@ -690,7 +667,9 @@ static void *take(struct chunk_reader *r, uint64_t count, size_t item, bool zero
 		chunk_fail(r, MAYFLY_E_TOO_LARGE);
 		return NULL;
 	}
-	memory = room_for_temp(r) ? compress_take(r->compress, (size_t)bytes, zeroed) : NULL;
+	memory = array_reserve(&r->temp, &r->temps_size, r->temps, sizeof(*r->temp))
+		     ? compress_take(r->compress, (size_t)bytes, zeroed)
+		     : NULL;
 	if (!memory) {
 		chunk_fail(r, MAYFLY_E_MEMORY);
 		return NULL;

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "format/format.h"
+#include "format/numbering.h"
 #include "format/varint.h"
 
 #define UNIT_MOST	 1000000000u
@@ -230,28 +231,16 @@ void event_coder_free(struct event_coder *c)
 }
 
 /* An array of at least `want` items; what it gains is zero when `zeroed`. */
-static void *grow(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
-		  bool zeroed)
+static void grow(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
+		 bool zeroed)
 {
-	void *bigger;
-
-	if (want <= *size)
-		return array;
-	want += want / 4;
-	bigger = realloc(array, want * item);
-	if (!bigger) {
+	if (!(zeroed ? array_reserve_filled(array, size, want, item, 0)
+		     : array_reserve(array, size, want, item)))
 		c->failed = true;
-		return array;
-	}
-	if (zeroed)
-		memset((char *)bigger + *size * item, 0, (want - *size) * item);
-	*size = want;
-	return bigger;
 }
 
 #define GROW(c, array, want, zeroed)                                                               \
-	((c)->array =                                                                              \
-	     grow((c), (c)->array, &(c)->array##_size, (want), sizeof(*(c)->array), (zeroed)))
+	grow((c), &(c)->array, &(c)->array##_size, (want), sizeof(*(c)->array), (zeroed))
 
 static bool give_memory(struct event_coder *c, struct event_columns *e,
 			const struct event_context *x, const struct event_batch *b)

@@ -203,40 +203,48 @@ enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
 /* The moment that a frag chunk is of. */
 enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
 
-/* Fields of INFO: varint id, varint length, that many bytes: a varint (u), a zigzag varint (s) or
- * a text (t). Odd ids must be understood. */
+/*
+ * The fields of INFO: varint id, varint length, that many bytes: a varint, zigzag where the member is
+ * signed, or a text. Odd ids must be understood. X(name, id, member of struct mayfly_info), in the
+ * order in which they are written.
+ */
+#define TRACE_INFO_FIELDS(X)                                                                       \
+	X(MODE, 1, mode)                                                                           \
+	X(SAMPLER, 3, sampler)                                                                     \
+	X(SNAPSHOT, 5, snapshot_ns)                                                                \
+	X(PID, 2, pid)                                                                             \
+	X(PARENT_PID, 4, parent_pid)                                                               \
+	X(INTERVAL, 6, interval_bytes)                                                             \
+	X(START_REAL, 8, start_real_ns)                                                            \
+	X(DURATION, 10, duration_ns)                                                               \
+	X(ENDING, 12, ending)                                                                      \
+	X(ENDING_CODE, 14, ending_code)                                                            \
+	X(SEED, 16, seed)                                                                          \
+	X(TRUNCATED, 18, truncated_stacks)                                                         \
+	X(LOST_SAMPLES, 20, dropped_samples)                                                       \
+	X(LOST_FREES, 22, dropped_frees)                                                           \
+	X(NESTED_BLOCKS, 24, nested_blocks)                                                        \
+	X(NESTED_BYTES, 26, nested_bytes)                                                          \
+	X(COMMAND, 28, command) /* argv, each with a zero after it */                              \
+	X(PROGRAM, 30, program)                                                                    \
+	X(WRITER, 32, version) /* of mayfly */                                                     \
+	X(OFF_TEXT, 34, off_text)                                                                  \
+	X(NOTE, 36, note)                                                                          \
+	X(COMPLETE, 38, complete)                                                                  \
+	X(SPOOL, 40, spool)                                                                        \
+	X(OCAML_INTERVAL, 48, ocaml_interval_bytes)                                                \
+	X(OCAML_RATE, 52, ocaml_rate) /* the bits of a double */                                   \
+	X(HEAPS, 54, heaps)                                                                        \
+	X(THINNED, 42, thinned)                                                                    \
+	X(CPU, 44, program_cpu_ns)                                                                 \
+	X(RESIDENT, 46, program_max_rss_bytes)                                                     \
+	X(ABSENT, 50, absent)                                                                      \
+	X(LOST_EVENTS, 56, dropped_events)
+
 enum trace_field {
-	FIELD_MODE = 1,	    /* u */
-	FIELD_SAMPLER = 3,  /* u */
-	FIELD_SNAPSHOT = 5, /* s, ns */
-	FIELD_PID = 2,	    /* u */
-	FIELD_PARENT_PID = 4,
-	FIELD_INTERVAL = 6,	 /* u, bytes */
-	FIELD_START_REAL = 8,	 /* s */
-	FIELD_DURATION = 10,	 /* s */
-	FIELD_ENDING = 12,	 /* u */
-	FIELD_ENDING_CODE = 14,	 /* s */
-	FIELD_SEED = 16,	 /* u */
-	FIELD_TRUNCATED = 18,	 /* u */
-	FIELD_LOST_SAMPLES = 20, /* u */
-	FIELD_LOST_FREES = 22,	 /* u */
-	FIELD_NESTED_BLOCKS = 24,
-	FIELD_NESTED_BYTES = 26,
-	FIELD_COMMAND = 28,	   /* argv, each with a zero after it */
-	FIELD_PROGRAM = 30,	   /* t */
-	FIELD_WRITER = 32,	   /* t, version of mayfly */
-	FIELD_OFF_TEXT = 34,	   /* t */
-	FIELD_NOTE = 36,	   /* t */
-	FIELD_COMPLETE = 38,	   /* u */
-	FIELD_SPOOL = 40,	   /* u */
-	FIELD_THINNED = 42,	   /* u */
-	FIELD_CPU = 44,		   /* u, ns */
-	FIELD_RESIDENT = 46,	   /* u, bytes */
-	FIELD_OCAML_INTERVAL = 48, /* u, bytes */
-	FIELD_ABSENT = 50,	   /* u, enum mayfly_absent */
-	FIELD_OCAML_RATE = 52,	   /* u, the bits of a double */
-	FIELD_HEAPS = 54,	   /* u, bits */
-	FIELD_LOST_EVENTS = 56,	   /* u */
+#define TRACE_FIELD(name, id, member) FIELD_##name = id,
+	TRACE_INFO_FIELDS(TRACE_FIELD)
+#undef TRACE_FIELD
 };
 
 /* CRC-32 as of zlib (IEEE 802.3, reflected), going on from `crc` (0 at first). */

@@ -9,11 +9,10 @@
 bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_bytes)
 {
 	void *items, *grown;
-	size_t wanted;
+	size_t wanted = *capacity + *capacity / 2 + 64;
 
 	if (count < *capacity)
 		return true;
-	wanted = *capacity ? *capacity * 2 : 64;
 	if (wanted <= count)
 		wanted = count + 1;
 	if (wanted > SIZE_MAX / 2 / item_bytes)
@@ -28,11 +27,18 @@ bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_byte
 	return true;
 }
 
-uint64_t numbering_mix(uint64_t x)
+bool array_reserve_filled(void *array, size_t *capacity, size_t count, size_t item_bytes, int fill)
 {
-	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-	return x ^ x >> 32;
+	size_t before = *capacity;
+	char *items;
+
+	if (!array_reserve(array, capacity, count, item_bytes))
+		return false;
+	if (*capacity > before) {
+		memcpy(&items, array, sizeof(items));
+		memset(items + before * item_bytes, fill, (*capacity - before) * item_bytes);
+	}
+	return true;
 }
 
 static size_t key_hash(const struct key *k)

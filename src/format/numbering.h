@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing arrays, numbers for keys, ranks in sets: what queries keep their state in. */
+/* Growing arrays, hashes, numbers for keys, ranks in sets. */
 #ifndef MAYFLY_NUMBERING_H
 #define MAYFLY_NUMBERING_H
 
@@ -10,8 +10,11 @@
 
 #define NUMBERING_NONE UINT32_MAX
 
-/* Makes room for item number `count` of the array that the pointer at `array` points to. */
+/* Makes room for item number `count` of the array that the pointer at `array` points to. False: no
+ * memory, and nothing has changed. */
 bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_bytes);
+/* Sets the bytes of new items to `fill`. */
+bool array_reserve_filled(void *array, size_t *capacity, size_t count, size_t item_bytes, int fill);
 
 struct key {
 	uint64_t word[4];
@@ -29,7 +32,13 @@ struct numbering {
 uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new);
 void numbering_free(struct numbering *n);
 
-uint64_t numbering_mix(uint64_t x); /* a good hash of a number */
+/* A good hash of a number. */
+static inline uint64_t numbering_mix(uint64_t x)
+{
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	return x ^ x >> 32;
+}
 
 /*
  * A set of numbers below a limit. A number's rank is how many smaller ones are in the set, so that

@@ -45,7 +45,7 @@
 #define MAYFLY_QUERY_H
 
 #include "trace/read/cursor.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "format/numbering.h"
 #include "query/grouping.h"
 

@@ -5,7 +5,7 @@
  */
 #include <mayfly/trace.h>
 
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "query/parts.h"
 #include "query/query.h"
 #include "trace/read/reader.h"

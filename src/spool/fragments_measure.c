@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "format/numbering.h"
 #include "format/spool_format.h"
 
 #define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */
@@ -61,9 +62,6 @@ static void end_page(struct measure *m)
 
 static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t bytes)
 {
-	struct share *bigger;
-	size_t room = 2 * m->share_room + 64;
-
 	if (page != m->page)
 		end_page(m);
 	m->page = page;
@@ -72,16 +70,10 @@ static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t 
 		m->share[m->shares - 1].bytes += bytes;
 		return;
 	}
-	if (m->shares == m->share_room) {
-		bigger = realloc(m->share, room * sizeof(*bigger));
-		if (!bigger) {
-			m->failed = true;
-			return;
-		}
-		m->share = bigger;
-		m->share_room = room;
-	}
-	m->share[m->shares++] = (struct share){node, bytes};
+	if (!array_reserve(&m->share, &m->share_room, m->shares, sizeof(*m->share)))
+		m->failed = true;
+	else
+		m->share[m->shares++] = (struct share){node, bytes};
 }
 
 /* What lies in a block of malloc is not looked at: that block holds the page. */

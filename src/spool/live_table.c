@@ -6,25 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 #define LEAST_SIZE   64u
 #define LEAST_SHRINK 4096u /* blocks: below, it is not worth the while */
 
 static bool room(void *array, size_t used, size_t *size, size_t item)
 {
-	size_t want = *size ? *size + *size / 2 : LEAST_SIZE;
-	void **place = array;
-	void *bigger;
-
-	if (used < *size)
-		return true;
-	if (used >= UINT32_MAX - 1 || want > SIZE_MAX / item)
-		return false;
-	bigger = realloc(*place, want * item);
-	if (!bigger)
-		return false;
-	*place = bigger;
-	*size = want;
-	return true;
+	return used < UINT32_MAX - 1 && array_reserve(array, size, used, item);
 }
 
 /* ---- regions ---- */

@@ -6,15 +6,13 @@
 #include "spool/spool_packets.h"
 #include "trace/read/reader.h"
 
-#define SPOOL_LEVEL 1
-
 /* A spool becomes a trace in memory; without symbols, as this library reads no files. */
 static int open_spool(const void *data, size_t size, struct mayfly_trace **trace)
 {
 	uint8_t *bytes = NULL;
 	size_t length = 0;
 	int error =
-	    spool_convert(data, size, NULL, 0, NULL, SPOOL_LEVEL, NULL, NULL, &bytes, &length);
+	    spool_convert(data, size, NULL, 0, NULL, TRACE_LEVEL_FAST, NULL, NULL, &bytes, &length);
 
 	if (!error)
 		error = trace_open(bytes, length, trace);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/estimate.h"
+#include "format/weights.h"
 #include "spool/spool_describe.h"
 #include "spool/fragments_measure.h"
 #include "trace/write/thin_rule.h"

@@ -148,9 +148,6 @@ struct spool_stream {
 
 /* ---- spool_state.c ---- */
 
-/* Room for one more item in an array that grows. False: no memory. */
-bool stream_room(void *array, size_t used, size_t *size, size_t item);
-
 /* The writer of this number, which may be new. NULL: no memory. */
 struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number);
 

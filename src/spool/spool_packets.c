@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
 #include "format/format.h"
 
 #define MOST_PACKET_BYTES  (1u << 30)
@@ -85,24 +86,9 @@ static uint64_t place_offset(const struct spool_packets *p, uint64_t index)
 	return p->header_bytes + index * p->packet_bytes;
 }
 
-static bool room(uint64_t **array, size_t used, size_t *size)
-{
-	size_t want = *size ? 2 * *size : 256;
-	uint64_t *bigger;
-
-	if (used < *size)
-		return true;
-	bigger = realloc(*array, want * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*size = want;
-	return true;
-}
-
 static int add_unbegun(struct spool_packets *p, uint64_t index)
 {
-	if (!room(&p->unbegun, p->unbegun_count, &p->unbegun_size))
+	if (!array_reserve(&p->unbegun, &p->unbegun_size, p->unbegun_count, sizeof(*p->unbegun)))
 		return MAYFLY_E_MEMORY;
 	p->unbegun[p->unbegun_count++] = index;
 	return 0;
@@ -125,7 +111,8 @@ static int find_places(struct spool_packets *p, bool whole)
 			p->damaged |= whole; /* cut off */
 			return 0;
 		}
-		if (!room(&p->sequence, (size_t)p->places, &p->sequence_size))
+		if (!array_reserve(&p->sequence, &p->sequence_size, (size_t)p->places,
+				   sizeof(*p->sequence)))
 			return MAYFLY_E_MEMORY;
 		p->sequence[p->places] = UINT64_MAX; /* none */
 		if (add_unbegun(p, p->places))

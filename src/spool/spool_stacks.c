@@ -5,28 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 #define MOST_RANGES                                                                                \
 	16384u /* beyond, modules are not looked up: only a damaged spool has so many              \
 		*/
 #define MOST_PENDING 4096u
-
-static bool room(void *array, size_t used, size_t *size, size_t item)
-{
-	size_t want = *size ? *size + *size / 2 : 16;
-	void **place = array;
-	void *bigger;
-
-	if (used < *size)
-		return true;
-	if (want > SIZE_MAX / item)
-		return false;
-	bigger = realloc(*place, want * item);
-	if (!bigger)
-		return false;
-	*place = bigger;
-	*size = want;
-	return true;
-}
 
 void stacks_begin(struct spool_stacks *t, struct recording *tables,
 		  const struct trace_writer *writer)
@@ -79,7 +63,7 @@ static void close_module(struct spool_stacks *t, uint32_t module, int64_t now_ns
 
 static bool insert_range(struct spool_stacks *t, size_t at, struct stacks_range range)
 {
-	if (!room(&t->range, t->ranges, &t->ranges_size, sizeof(*t->range)))
+	if (!array_reserve(&t->range, &t->ranges_size, t->ranges, sizeof(*t->range)))
 		return false;
 	memmove(t->range + at + 1, t->range + at, (t->ranges - at) * sizeof(*t->range));
 	t->range[at] = range;
@@ -220,7 +204,7 @@ static bool remember_pending(struct spool_stacks *t, uint64_t address, uint32_t 
 {
 	if (t->pendings == MOST_PENDING)
 		return true;
-	if (!room(&t->pending, t->pendings, &t->pendings_size, sizeof(*t->pending)))
+	if (!array_reserve(&t->pending, &t->pendings_size, t->pendings, sizeof(*t->pending)))
 		return false;
 	t->pending[t->pendings++] = (struct stacks_pending){
 	    .address = address,

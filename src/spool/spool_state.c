@@ -9,23 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool stream_room(void *array, size_t used, size_t *size, size_t item)
-{
-	size_t want = *size ? *size + *size / 2 : 16;
-	void **place = array;
-	void *bigger;
-
-	if (used < *size)
-		return true;
-	if (want > SIZE_MAX / item)
-		return false;
-	bigger = realloc(*place, want * item);
-	if (!bigger)
-		return false;
-	*place = bigger;
-	*size = want;
-	return true;
-}
+#include "format/numbering.h"
 
 /* ---- small hash tables: numbers to indices ---- */
 
@@ -82,7 +66,7 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 		struct stream_writer **bigger;
 		size_t size = s->writers_size;
 
-		if (!stream_room(&s->writer, s->writers, &s->writers_size, sizeof(*s->writer)))
+		if (!array_reserve(&s->writer, &s->writers_size, s->writers, sizeof(*s->writer)))
 			return NULL;
 		bigger = realloc(s->heap, s->writers_size * sizeof(*s->heap));
 		if (!bigger) {
@@ -114,7 +98,7 @@ static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
 	size_t slot;
 
 	if (!grow_slots(s, &s->thread_slot, &s->thread_slots, s->threads, thread_number) ||
-	    !stream_room(&s->thread, s->threads, &s->threads_size, sizeof(*s->thread)))
+	    !array_reserve(&s->thread, &s->threads_size, s->threads, sizeof(*s->thread)))
 		return NULL;
 	slot = number_slot(s->thread_slot, s->thread_slots, tid, thread_number, s);
 	if (!s->thread_slot[slot]) {
@@ -167,7 +151,7 @@ uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
 		size_t size = s->last_keys;
 
 		if (index == RECORDING_NONE ||
-		    !stream_room(&s->last_key, index, &size, sizeof(*s->last_key))) {
+		    !array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
 			stream_fail(s, MAYFLY_E_MEMORY);
 			return 0;
 		}

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 #define MOST_NOTES	 65536u /* that wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
 #define EVENT_BYTES	 16u  /* that one needs in a trace, at most, but for texts */
@@ -592,7 +594,7 @@ static bool note_room(struct spool_stream *s)
 		memmove(s->note, s->note + s->first_note, s->notes * sizeof(*s->note));
 		s->first_note = 0;
 	}
-	return stream_room(&s->note, s->notes, &s->notes_size, sizeof(*s->note));
+	return array_reserve(&s->note, &s->notes_size, s->notes, sizeof(*s->note));
 }
 
 static int add_note(struct spool_stream *s, const struct stream_note *n)

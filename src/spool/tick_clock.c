@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
 #include <mayfly/trace.h>
 
 #define DEFAULT_TICKS 2.5      /* per ns, when a spool says nothing better */
@@ -36,19 +37,11 @@ void tick_clock_free(struct tick_clock *c)
 
 int tick_clock_add(struct tick_clock *c, uint64_t ticks, uint64_t mono_ns)
 {
-	struct tick_clock_point *bigger;
-	size_t want = c->size ? 2 * c->size : 64;
-
 	if (!c->tsc || ticks < c->start_ticks || mono_ns < c->start_mono_ns ||
 	    mono_ns - c->start_mono_ns > (uint64_t)TICK_CLOCK_LATEST)
 		return 0;
-	if (c->points == c->size) {
-		bigger = realloc(c->point, want * sizeof(*bigger));
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		c->point = bigger;
-		c->size = want;
-	}
+	if (!array_reserve(&c->point, &c->size, c->points, sizeof(*c->point)))
+		return MAYFLY_E_MEMORY;
 	c->point[c->points].ticks = ticks;
 	c->point[c->points++].ns = (int64_t)(mono_ns - c->start_mono_ns);
 	return 0;

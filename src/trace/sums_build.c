@@ -5,36 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 static bool more_places(struct sums_build *b, size_t nodes)
 {
-	size_t size = b->places + b->places / 2 + 256;
-	uint32_t *bigger;
-
-	if (nodes <= b->places)
-		return true;
-	if (size < nodes)
-		size = nodes;
-	bigger = realloc(b->place, size * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	memset(bigger + b->places, 0, (size - b->places) * sizeof(*bigger));
-	b->place = bigger;
-	b->places = size;
-	return true;
+	return array_reserve_filled(&b->place, &b->places, nodes, sizeof(*b->place), 0);
 }
 
 static struct sums_entry *new_entry(struct sums_build *b, uint32_t node)
 {
-	struct sums_entry *bigger;
-	size_t room = b->room * 2 + 64;
-
-	if (b->entries == b->room) {
-		bigger = realloc(b->entry, room * sizeof(*bigger));
-		if (!bigger)
-			return NULL;
-		b->entry = bigger;
-		b->room = room;
-	}
+	if (!array_reserve(&b->entry, &b->room, b->entries, sizeof(*b->entry)))
+		return NULL;
 	b->entry[b->entries] = (struct sums_entry){.node = node};
 	b->place[node] = (uint32_t)++b->entries;
 	return &b->entry[b->entries - 1];

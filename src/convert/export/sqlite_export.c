@@ -16,7 +16,7 @@
 #include "convert/export/sqlite_schema.h"
 #include "convert/export/sqlite_tracks.h"
 #include "trace/read/cursor.h"
-#include "format/estimate.h"
+#include "query/estimate.h"
 #include "trace/read/reader.h"
 #include "trace/read/sums.h"
 

@@ -86,14 +86,6 @@ struct memtrace_input {
 	int64_t last_us;
 };
 
-static uint64_t memtrace_import_mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
 /* ---- weights ---- */
 
 static int memtrace_choose_interval(struct memtrace_input *c)
@@ -315,7 +307,7 @@ static int memtrace_add(struct memtrace_input *c, const struct memtrace_event *e
 
 static size_t memtrace_import_find_id(const struct memtrace_input *c, int64_t id)
 {
-	size_t at = memtrace_import_mix((uint64_t)id) & (c->by_id_size - 1);
+	size_t at = numbering_mix((uint64_t)id) & (c->by_id_size - 1);
 
 	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
 		at = (at + 1) & (c->by_id_size - 1);

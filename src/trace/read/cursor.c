@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "trace/read/decode.h"
-#include "format/estimate.h"
+#include "format/weights.h"
 #include "format/format.h"
 
 #define GONE BLOCK_GONE

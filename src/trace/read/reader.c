@@ -15,7 +15,6 @@
  */
 #include "trace/read/reader.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ struct opening {
 	struct mayfly_trace *t;
 	struct table_reader tables;
 	uint32_t group_chains; /* how many there were when the group began */
-	bool seen_info, info_complete, indexed, damaged;
+	bool seen_info, indexed, damaged;
 	bool finished; /* the trailer is right */
 	int stopped;   /* why no further chunk was read */
 };
@@ -46,216 +45,6 @@ static bool grow(struct opening *o, void *array, size_t *room, size_t used, uint
 
 	return !r->chunk.error &&
 	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
-}
-
-/* ---- INFO ---- */
-
-/* A copy that ends with a zero. */
-static char *keep_text(struct opening *o, const uint8_t *bytes, size_t length)
-{
-	struct mayfly_trace *t = o->t;
-	char *text = NULL;
-	size_t room = 0;
-
-	if (!grow(o, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !grow(o, &text, &room, 0, (uint64_t)length + 1, 1))
-		return NULL;
-	memcpy(text, bytes, length);
-	t->block[t->blocks++] = text;
-	return text;
-}
-
-static void info_command(struct opening *o, const uint8_t *bytes, size_t length)
-{
-	struct mayfly_trace *t = o->t;
-	char *text = keep_text(o, bytes, length), *end = text + length;
-	size_t count = 0, room = 0;
-	const char **command = NULL;
-
-	if (!text)
-		return;
-	for (size_t i = 0; i < length; i++)
-		count += !bytes[i];
-	if (length && bytes[length - 1])
-		fail(o, MAYFLY_E_DAMAGED);
-	if (!grow(o, &command, &room, 0, count, sizeof(*command)))
-		return;
-	free(t->command);
-	t->info.command = t->command = command;
-	for (t->info.command_count = 0; text < end; text += strlen(text) + 1)
-		command[t->info.command_count++] = text;
-}
-
-/* False: the field is not a text. */
-static bool info_text(struct opening *o, uint64_t id, const uint8_t *bytes, size_t length)
-{
-	struct mayfly_info *info = &o->t->info;
-	const char **to;
-
-	switch (id) {
-	case FIELD_COMMAND:
-		info_command(o, bytes, length);
-		return true;
-	case FIELD_PROGRAM:
-		to = &info->program;
-		break;
-	case FIELD_WRITER:
-		to = &info->version;
-		break;
-	case FIELD_OFF_TEXT:
-		to = &info->off_text;
-		break;
-	case FIELD_NOTE:
-		to = &info->note;
-		break;
-	default:
-		return false;
-	}
-	*to = keep_text(o, bytes, length);
-	return true;
-}
-
-static void info_number(struct opening *o, uint64_t id, uint64_t u)
-{
-	struct mayfly_info *info = &o->t->info;
-	int64_t s = (int64_t)(u >> 1 ^ -(u & 1));
-
-	switch (id) {
-	case FIELD_MODE:
-		info->mode = (uint32_t)u;
-		if (u > MAYFLY_EXACT || o->t->chunks)
-			fail(o, u > MAYFLY_EXACT ? MAYFLY_E_VERSION : MAYFLY_E_DAMAGED);
-		break;
-	case FIELD_SAMPLER:
-		info->sampler = (uint32_t)u;
-		if (u > MAYFLY_POISSON)
-			fail(o, MAYFLY_E_VERSION);
-		break;
-	case FIELD_SNAPSHOT:
-		info->snapshot_ns = s;
-		if (s <= 0 || o->t->chunks)
-			fail(o, MAYFLY_E_DAMAGED);
-		break;
-	case FIELD_PID:
-		info->pid = (uint32_t)u;
-		break;
-	case FIELD_PARENT_PID:
-		info->parent_pid = (uint32_t)u;
-		break;
-	case FIELD_INTERVAL:
-		info->interval_bytes = u;
-		break;
-	case FIELD_OCAML_INTERVAL:
-		info->ocaml_interval_bytes = u;
-		break;
-	case FIELD_OCAML_RATE:
-		memcpy(&info->ocaml_rate, &u, sizeof(u));
-		break;
-	case FIELD_HEAPS:
-		info->heaps = (uint32_t)u & ((1u << MAYFLY_HEAPS) - 1);
-		break;
-	case FIELD_START_REAL:
-		info->start_real_ns = s;
-		break;
-	case FIELD_DURATION:
-		info->duration_ns = s;
-		break;
-	case FIELD_ENDING:
-		info->ending = u <= MAYFLY_END_EXEC ? (uint32_t)u : MAYFLY_END_UNKNOWN;
-		break;
-	case FIELD_ENDING_CODE:
-		info->ending_code = (int32_t)s;
-		break;
-	case FIELD_SEED:
-		info->seed = u;
-		break;
-	case FIELD_TRUNCATED:
-		info->truncated_stacks = u;
-		break;
-	case FIELD_LOST_SAMPLES:
-		info->dropped_samples = u;
-		break;
-	case FIELD_LOST_FREES:
-		info->dropped_frees = u;
-		break;
-	case FIELD_NESTED_BLOCKS:
-		info->nested_blocks = u;
-		break;
-	case FIELD_NESTED_BYTES:
-		info->nested_bytes = u;
-		break;
-	case FIELD_COMPLETE:
-		o->info_complete = u != 0;
-		break;
-	case FIELD_SPOOL:
-		info->spool = u != 0;
-		break;
-	case FIELD_THINNED:
-		info->thinned = u != 0;
-		break;
-	case FIELD_CPU:
-		info->program_cpu_ns = u;
-		break;
-	case FIELD_RESIDENT:
-		info->program_max_rss_bytes = u;
-		break;
-	case FIELD_ABSENT:
-		info->absent = (uint32_t)u;
-		break;
-	case FIELD_LOST_EVENTS:
-		info->dropped_events = u;
-		break;
-	default:
-		if (id & 1)
-			fail(o, MAYFLY_E_VERSION);
-	}
-}
-
-/* Intervals of OCaml's heaps are 2^k times a number from 1 to 2, the same for the whole trace. */
-static void read_ocaml_rate(struct opening *o)
-{
-	struct mayfly_info *info = &o->t->info;
-	int exponent;
-
-	o->t->ocaml_scale = 1;
-	if (!info->ocaml_interval_bytes)
-		info->ocaml_rate = 0;
-	else if (info->ocaml_rate == 0)
-		info->ocaml_rate = 8 / (double)info->ocaml_interval_bytes;
-	else if (!(info->ocaml_rate > 1e-12 && info->ocaml_rate <= 2))
-		fail(o, MAYFLY_E_DAMAGED);
-	else
-		o->t->ocaml_scale = 2 * frexp(8 / info->ocaml_rate, &exponent);
-}
-
-static void read_info(struct opening *o)
-{
-	struct varint_in *in = &o->tables.chunk.head;
-	struct mayfly_info *info = &o->t->info;
-
-	o->seen_info = true;
-	while (!o->tables.chunk.error && varint_left(in)) {
-		uint64_t id = varint_u(in), length = varint_u(in);
-		const uint8_t *field = varint_bytes(in, length);
-		struct varint_in number;
-
-		if (!field) {
-			fail(o, MAYFLY_E_DAMAGED);
-			return;
-		}
-		if (info_text(o, id, field, (size_t)length))
-			continue;
-		number = varint_begin(field, (size_t)length);
-		/* What an unknown field holds is not looked at. */
-		info_number(o, id, length ? varint_u(&number) : 0);
-		if (number.bad && (id <= FIELD_LOST_EVENTS || id & 1))
-			fail(o, MAYFLY_E_DAMAGED);
-	}
-	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
-		fail(o, MAYFLY_E_DAMAGED);
-	if (info->interval_bytes == 0)
-		info->interval_bytes = 1;
-	read_ocaml_rate(o);
 }
 
 /* ---- chunks of events and sums ---- */
@@ -362,7 +151,8 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 	if (!o->seen_info && h->type != TRACE_INFO) {
 		fail(o, MAYFLY_E_DAMAGED);
 	} else if (h->type == TRACE_INFO) {
-		read_info(o);
+		o->seen_info = true;
+		info_read(&o->tables);
 	} else if (last) {
 		o->finished = check_trailer(o->t, at, next);
 		o->indexed = o->finished && read_index(o);
@@ -638,7 +428,7 @@ static int open_trace(struct opening *o)
 		error = sums_count(t, &t->parts);
 	if (!error)
 		error = overlap_find(t);
-	info->complete = o->finished && o->info_complete && !o->damaged;
+	info->complete &= o->finished && !o->damaged;
 	return error;
 }
 

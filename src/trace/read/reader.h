@@ -4,6 +4,7 @@
  *
  *	trace.c		memory, and what the trace is
  *	reader.c	opening: finds the chunks, counts, cuts off what is damaged
+ *	info_read.c	INFO
  *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
  *	cursor.c	events, chunk after chunk
  *	sums.c		per-stack counters, chunk after chunk
@@ -200,6 +201,9 @@ static inline bool tables_grow(struct table_reader *r, void *array, size_t *room
 	return !r->chunk.error &&
 	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
 }
+
+/* INFO, whose first byte r->chunk stands at (info_read.c); r->chunk.error tells how it went. */
+void info_read(struct table_reader *r);
 
 /* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
  * False: it is of another type. */

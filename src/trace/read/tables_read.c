@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "format/format.h"
+#include "trace/frame_order.h"
 #include "trace/read/reader.h"
 #include "format/varint.h"
 
@@ -429,24 +430,6 @@ static void read_locations(struct table_reader *r, size_t count)
 	}
 }
 
-struct frame_key {
-	uint64_t address;
-	uint32_t kind, module, index;
-};
-
-static int compare_frame(const void *a, const void *b)
-{
-	const struct frame_key *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
-}
-
 /* The frames in the order in which NAME has them. */
 static const struct frame_key *sorted_frames(struct table_reader *r)
 {
@@ -459,7 +442,7 @@ static const struct frame_key *sorted_frames(struct table_reader *r)
 		key[i] = (struct frame_key){f->address, f->kind, f->module, (uint32_t)i};
 	}
 	if (key)
-		qsort(key, count, sizeof(*key), compare_frame);
+		frame_keys_sort(key, count);
 	return key;
 }
 

@@ -25,10 +25,8 @@
 #include "trace/rewrite/track_copy.h"
 #include "format/varint.h"
 
-#define PACKED_BYTES 96	    /* the most that an event takes */
-#define LARGE_EVENTS 786432 /* from here on a cursor takes less memory than packing */
-#define SMALL_TRACE  50000  /* blocks: as the writer chooses its level of compression */
-#define MEDIUM_TRACE 300000
+#define PACKED_BYTES 96			/* the most that an event takes */
+#define LARGE_EVENTS 786432		/* from here on a cursor takes less memory than packing */
 #define LONGEST_NS   ((int64_t)1 << 60) /* between a trace's events: more is damage */
 #define LATEST_START ((int64_t)1 << 61) /* so that sums of times do not overflow */
 
@@ -709,9 +707,7 @@ static bool settle_names(struct trace_merge *m)
 
 static int level_for(const struct trace_merge *m, uint64_t blocks)
 {
-	if (is_exact(m->kind) || blocks > MEDIUM_TRACE)
-		return 1;
-	return blocks <= SMALL_TRACE ? 19 : 9;
+	return is_exact(m->kind) ? TRACE_LEVEL_FAST : trace_writer_level(blocks);
 }
 
 void trace_merge_intervals(const struct trace_merge *m, uint64_t *finest, uint64_t *coarsest)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "format/format.h"
+#include "format/numbering.h"
 
 #define UNIT_NS	     1000
 #define MOST_INTEGER 0x1p53 /* up to here every integer is a double */
@@ -22,9 +23,6 @@ void counters_free(struct counter_writer *w)
 /* Counters are mostly read in turn, so the next one is tried first. */
 static struct written_counter *find(struct counter_writer *w, uint32_t name, uint32_t unit)
 {
-	struct written_counter *bigger;
-	size_t room = 2 * w->counter_room + 16;
-
 	for (size_t i = 0; i < w->counters; i++) {
 		size_t k = (w->last + 1 + i) % w->counters;
 
@@ -33,13 +31,8 @@ static struct written_counter *find(struct counter_writer *w, uint32_t name, uin
 			return &w->counter[k];
 		}
 	}
-	if (w->counters == w->counter_room) {
-		bigger = realloc(w->counter, room * sizeof(*bigger));
-		if (!bigger)
-			return NULL;
-		w->counter = bigger;
-		w->counter_room = room;
-	}
+	if (!array_reserve(&w->counter, &w->counter_room, w->counters, sizeof(*w->counter)))
+		return NULL;
 	w->last = w->counters++;
 	w->counter[w->last] = (struct written_counter){name, unit, -TRACE_LATEST_NS, 0, 0};
 	return &w->counter[w->last];

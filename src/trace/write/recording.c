@@ -15,31 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 /* Makes room for one more item; false when out of memory. */
-static bool grow(void **array, size_t used, size_t *size, size_t item)
+static bool make_room(void *array, size_t used, size_t *size, size_t item)
 {
-	size_t want = *size ? *size + *size / 2 + 8 : 16;
-	void *bigger;
-
-	if (used < *size)
-		return true;
-	if (want > SIZE_MAX / item || want >= RECORDING_NONE)
-		return false;
-	bigger = realloc(*array, want * item);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*size = want;
-	return true;
-}
-
-static uint64_t mix(uint64_t h)
-{
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93u;
-	h ^= h >> 29;
-	h *= 0xa0761d6478bd642fu;
-	return h ^ h >> 32;
+	return used < RECORDING_NONE - 1 && array_reserve(array, size, used, item);
 }
 
 static uint64_t hash_text(const char *text, size_t length)
@@ -50,13 +31,13 @@ static uint64_t hash_text(const char *text, size_t length)
 		uint64_t word;
 
 		memcpy(&word, text, 8);
-		h = mix(h ^ word);
+		h = numbering_mix(h ^ word);
 		text += 8;
 		length -= 8;
 	}
 	while (length--)
 		h = h * 0x100000001b3u + (unsigned char)*text++;
-	return mix(h);
+	return numbering_mix(h);
 }
 
 static uint64_t hash_string_at(const struct recording *r, uint32_t index)
@@ -68,7 +49,7 @@ static uint64_t hash_string_at(const struct recording *r, uint32_t index)
 
 static uint64_t hash_frame(uint32_t kind, uint32_t module, uint64_t address)
 {
-	return mix(address ^ mix((uint64_t)kind << 32 | module));
+	return numbering_mix(address ^ numbering_mix((uint64_t)kind << 32 | module));
 }
 
 static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
@@ -108,7 +89,7 @@ static bool grow_nodes(struct recording *r)
 {
 	struct recording_children *bigger;
 
-	if (!grow((void **)&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
+	if (!make_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
 		return false;
 	if (r->latest_size >= r->node_size)
 		return true;
@@ -134,7 +115,7 @@ struct recording *recording_new(void)
 	r->node[0].frame = RECORDING_NONE;
 	memset(&r->latest[0], 0xff, sizeof(*r->latest));
 	r->nodes = 1;
-	if (!grow((void **)&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
+	if (!make_room(&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
 		recording_free(r);
 		return NULL;
 	}
@@ -219,8 +200,7 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	slot = string_slot(r, text, length);
 	if (r->string_hash[slot])
 		return r->string_hash[slot] - 1;
-	if (!grow((void **)&r->string_start, r->strings, &r->strings_size,
-		  sizeof(*r->string_start)) ||
+	if (!make_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
 	    !string_room(r, length + 1))
 		return RECORDING_NONE;
 	r->string_start[r->strings] = (uint32_t)r->string_bytes_used;
@@ -268,7 +248,7 @@ uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, ui
 		if (f->kind == kind && f->module == module && f->address == address)
 			return index;
 	}
-	if (!grow((void **)&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
+	if (!make_room(&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
 		return RECORDING_NONE;
 	r->frame[r->frames] = (struct recording_frame){
 	    .kind = kind,
@@ -382,7 +362,7 @@ uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 
 uint32_t recording_module(struct recording *r, const struct recording_module *m)
 {
-	if (!grow((void **)&r->module, r->modules, &r->module_size, sizeof(*r->module)))
+	if (!make_room(&r->module, r->modules, &r->module_size, sizeof(*r->module)))
 		return RECORDING_NONE;
 	r->module[r->modules] = *m;
 	return (uint32_t)r->modules++;
@@ -390,7 +370,7 @@ uint32_t recording_module(struct recording *r, const struct recording_module *m)
 
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 {
-	if (!grow((void **)&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
+	if (!make_room(&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
 		return RECORDING_NONE;
 	r->thread[r->threads].tid = tid;
 	r->thread[r->threads].name = name;
@@ -399,7 +379,7 @@ uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 
 uint32_t recording_location(struct recording *r, const struct recording_location *l)
 {
-	if (!grow((void **)&r->location, r->locations, &r->location_size, sizeof(*r->location)))
+	if (!make_room(&r->location, r->locations, &r->location_size, sizeof(*r->location)))
 		return RECORDING_NONE;
 	r->location[r->locations] = *l;
 	return (uint32_t)r->locations++;
@@ -409,11 +389,11 @@ uint32_t recording_location(struct recording *r, const struct recording_location
 
 static uint64_t hash_type(const struct recording_track_type *t)
 {
-	uint64_t h = mix((uint64_t)t->kind << 32 | t->name);
+	uint64_t h = numbering_mix((uint64_t)t->kind << 32 | t->name);
 
-	h = mix(h ^ ((uint64_t)t->category << 32 | t->unit));
+	h = numbering_mix(h ^ ((uint64_t)t->category << 32 | t->unit));
 	for (uint32_t i = 0; i < t->fields; i++)
-		h = mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
+		h = numbering_mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
 	return h;
 }
 
@@ -458,8 +438,7 @@ uint32_t recording_track_type(struct recording *r, const struct recording_track_
 		if (same_type(&r->track_type[r->track_type_hash[slot] - 1], type))
 			return r->track_type_hash[slot] - 1;
 	if (r->track_types == MAYFLY_TRACK_TYPES ||
-	    !grow((void **)&r->track_type, r->track_types, &r->track_type_size,
-		  sizeof(*r->track_type)))
+	    !make_room(&r->track_type, r->track_types, &r->track_type_size, sizeof(*r->track_type)))
 		return RECORDING_NONE;
 	r->track_type[r->track_types] = *type;
 	r->track_type_hash[slot] = (uint32_t)++r->track_types;
@@ -471,7 +450,7 @@ static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
 	uint64_t h = count;
 
 	for (uint32_t i = 0; i < count; i++)
-		h = mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
+		h = numbering_mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
 	return h;
 }
 
@@ -500,11 +479,11 @@ static bool same_labels(const struct recording *r, uint32_t set,
 static uint32_t new_labels(struct recording *r, const struct recording_label *label, uint32_t count)
 {
 	if (r->label_sets == MAYFLY_LABEL_SETS ||
-	    !grow((void **)&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
+	    !make_room(&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
 		return RECORDING_NONE;
 	r->label_set[r->label_sets] = (struct recording_labels){(uint32_t)r->labels, count};
 	for (uint32_t i = 0; i < count; i++)
-		if (!grow((void **)&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
+		if (!make_room(&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
 			return RECORDING_NONE;
 		else
 			r->label[r->labels + i] = label[i];

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "format/format.h"
+#include "format/numbering.h"
+#include "trace/frame_order.h"
 
 /*
  * An entry of the list of frames that followed one frame, most recent first. Both sides look at
@@ -25,22 +27,8 @@ static void fail(struct table_writer *w, int error)
 static bool reserve(struct table_writer *w, void *array, size_t *room, size_t want, size_t item,
 		    int fill)
 {
-	void **at = array;
-	size_t size = *room + *room / 2 + 64;
-	uint8_t *bigger;
-
-	if (want <= *room)
-		return !w->error;
-	if (size < want)
-		size = want;
-	bigger = size < SIZE_MAX / item ? realloc(*at, size * item) : NULL;
-	if (!bigger) {
+	if (!array_reserve_filled(array, room, want, item, fill))
 		fail(w, MAYFLY_E_MEMORY);
-		return false;
-	}
-	memset(bigger + *room * item, fill, (size - *room) * item);
-	*at = bigger;
-	*room = size;
 	return !w->error;
 }
 
@@ -272,24 +260,6 @@ static void write_threads(struct batch *b, const uint64_t *name)
 
 /* ---- frames ---- */
 
-struct frame_key {
-	uint64_t address;
-	uint32_t kind, module, index;
-};
-
-static int compare_frame(const void *a, const void *b)
-{
-	const struct frame_key *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
-}
-
 /* Sorts numbers of the tables' frames. */
 static void sort_frames(struct table_writer *w, uint32_t *frame, size_t count)
 {
@@ -304,8 +274,7 @@ static void sort_frames(struct table_writer *w, uint32_t *frame, size_t count)
 
 		key[i] = (struct frame_key){f->address, f->kind, f->module, frame[i]};
 	}
-	if (count)
-		qsort(key, count, sizeof(*key), compare_frame);
+	frame_keys_sort(key, count);
 	for (size_t i = 0; i < count; i++)
 		frame[i] = key[i].index;
 	free(key);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
 #include "trace/track_kinds.h"
 
 #define FAST_LEVEL   1
@@ -119,24 +120,6 @@ int tracks_number_nodes(struct track_writer *w, struct table_writer *tables)
 }
 
 /* ---- texts ---- */
-
-/* *room items become at least `want`. New ones are zero. */
-static bool reserve(void *array, size_t *room, size_t want, size_t item)
-{
-	void **at = array;
-	size_t size = want + want / 4 + 64;
-	uint8_t *bigger;
-
-	if (want <= *room)
-		return true;
-	bigger = realloc(*at, size * item);
-	if (!bigger)
-		return false;
-	memset(bigger + *room * item, 0, (size - *room) * item);
-	*at = bigger;
-	*room = size;
-	return true;
-}
 
 /* The number of a string's text; *new: it has none before. 0 is the empty one. */
 static uint32_t number_text(struct track_writer *w, uint32_t string, bool *new)
@@ -441,7 +424,7 @@ static bool fill_values(struct track_writer *w)
 	for (size_t i = 0; i < w->types; i++)
 		fields += types[i].fields;
 	if (!place || !column_room(w) ||
-	    !reserve(&w->form, &w->form_room, fields, sizeof(*w->form))) {
+	    !array_reserve_filled(&w->form, &w->form_room, fields, sizeof(*w->form), 0)) {
 		free(place);
 		return false;
 	}
@@ -468,7 +451,8 @@ void tracks_write_tables(struct track_writer *w, struct column_writer *columns, 
 
 	if (!w->events && w->types == r->track_types && w->sets == r->label_sets)
 		return;
-	if (!reserve(&w->text_number, &w->text_room, r->strings, sizeof(*w->text_number)) ||
+	if (!array_reserve_filled(&w->text_number, &w->text_room, r->strings,
+				  sizeof(*w->text_number), 0) ||
 	    !begin_rows(w, &n)) {
 		out->failed = true;
 		return;

@@ -17,15 +17,16 @@
 
 #include "format/events.h"
 #include "format/format.h"
+#include "format/numbering.h"
 #include "trace/write/counters_write.h"
 #include "trace/write/fragments.h"
+#include "trace/write/info_write.h"
 #include "trace/write/sums_write.h"
 #include "trace/write/tables.h"
 #include "trace/write/track_write.h"
 
 #define LEVEL_SMALL  19
 #define LEVEL_MEDIUM 9
-#define LEVEL_FAST   1
 #define SMALL_TRACE  50000 /* allocations */
 #define MEDIUM_TRACE 300000
 #define SMALL_NAMES  ((size_t)1 << 20) /* bytes of strings */
@@ -205,157 +206,45 @@ static uint64_t offset(const struct trace_writer *w)
 	return w->bytes + w->out.used;
 }
 
-/* ---- INFO ---- */
-
-/* The field of this id in the first INFO, NULL when it has none. */
-static const uint8_t *field_before(const struct bytes *before, unsigned id, size_t *length)
-{
-	struct varint_in in = varint_begin(before->at, before->used);
-
-	while (varint_left(&in)) {
-		uint64_t here = varint_u(&in), size = varint_u(&in);
-		const uint8_t *bytes = varint_bytes(&in, size);
-
-		*length = (size_t)size;
-		if (here == id)
-			return bytes;
-	}
-	return NULL;
-}
-
-/* A field that differs from what the first INFO has. */
-static void put_field(struct bytes *b, const struct bytes *before, unsigned id, const void *data,
-		      size_t length)
-{
-	size_t old_length = 0;
-	const uint8_t *old = field_before(before, id, &old_length);
-	bool nothing =
-	    length == 0 || (length == 1 && *(const uint8_t *)data == 0 && id != FIELD_COMMAND);
-
-	if (old ? old_length == length && memcmp(old, data, length) == 0 : nothing)
-		return;
-	bytes_put_u(b, id);
-	bytes_put_u(b, length);
-	bytes_put(b, data, length);
-}
-
-struct info_writer {
-	const struct trace_writer *w;
-	struct bytes fields;
-};
-
-static void field_u(struct info_writer *i, unsigned id, uint64_t value)
-{
-	uint8_t coded[10];
-
-	put_field(&i->fields, &i->w->info, id, coded, varint_store(coded, value));
-}
-
-static void field_s(struct info_writer *i, unsigned id, int64_t value)
-{
-	field_u(i, id, varint_zigzag(value));
-}
-
-static void field_text(struct info_writer *i, unsigned id, const char *text)
-{
-	put_field(&i->fields, &i->w->info, id, text, strlen(text));
-}
-
-static void field_string(struct info_writer *i, unsigned id, uint32_t string)
-{
-	field_text(i, id, recording_text(i->w->r, string));
-}
-
-/* The arguments stand together, so that they can be replaced together. */
-static void field_command(struct info_writer *i)
-{
-	const struct recording *r = i->w->r;
-	struct bytes b = {0};
-
-	for (size_t k = 0; k < r->command_count; k++) {
-		const char *text = recording_text(r, r->command[k]);
-
-		bytes_put(&b, text, strlen(text) + 1);
-	}
-	put_field(&i->fields, &i->w->info, FIELD_COMMAND, b.at ? b.at : (uint8_t *)"", b.used);
-	i->fields.failed |= b.failed;
-	bytes_free(&b);
-}
-
-static uint64_t double_bits(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static void put_info(struct info_writer *i)
-{
-	const struct trace_writer *w = i->w;
-	const struct mayfly_info *info = &w->r->info;
-
-	field_u(i, FIELD_MODE, w->options.mode);
-	field_u(i, FIELD_SAMPLER, w->options.sampler);
-	field_s(i, FIELD_SNAPSHOT, w->options.snapshot_ns);
-	field_u(i, FIELD_PID, info->pid);
-	field_u(i, FIELD_PARENT_PID, info->parent_pid);
-	field_u(i, FIELD_INTERVAL,
-		info->interval_bytes ? info->interval_bytes
-				     : (uint64_t)1 << w->options.interval_log2);
-	field_s(i, FIELD_START_REAL, info->start_real_ns);
-	field_s(i, FIELD_DURATION, info->duration_ns);
-	field_u(i, FIELD_ENDING, info->ending);
-	field_s(i, FIELD_ENDING_CODE, info->ending_code);
-	field_u(i, FIELD_SEED, info->seed);
-	field_u(i, FIELD_TRUNCATED, info->truncated_stacks);
-	field_u(i, FIELD_LOST_SAMPLES, info->dropped_samples);
-	field_u(i, FIELD_LOST_FREES, info->dropped_frees);
-	field_u(i, FIELD_NESTED_BLOCKS, info->nested_blocks);
-	field_u(i, FIELD_NESTED_BYTES, info->nested_bytes);
-	field_command(i);
-	field_string(i, FIELD_PROGRAM, w->r->program);
-	field_text(i, FIELD_WRITER, MAYFLY_VERSION);
-	field_string(i, FIELD_OFF_TEXT, w->r->off_text);
-	field_string(i, FIELD_NOTE, w->r->note);
-	field_u(i, FIELD_COMPLETE, info->complete);
-	field_u(i, FIELD_SPOOL, info->spool);
-	field_u(i, FIELD_OCAML_INTERVAL, info->ocaml_interval_bytes);
-	field_u(i, FIELD_OCAML_RATE, double_bits(info->ocaml_rate));
-	field_u(i, FIELD_HEAPS, w->heaps);
-	field_u(i, FIELD_THINNED, info->thinned || w->thinned);
-	field_u(i, FIELD_CPU, info->program_cpu_ns);
-	field_u(i, FIELD_RESIDENT, info->program_max_rss_bytes);
-	field_u(i, FIELD_ABSENT, info->absent);
-	field_u(i, FIELD_LOST_EVENTS, info->dropped_events);
-}
-
 /* Writes the fields of INFO that differ from the first one's. */
 static void write_info(struct trace_writer *w)
 {
-	struct info_writer i = {.w = w};
+	struct mayfly_info info = w->r->info;
+	struct bytes fields = {0};
 
-	put_info(&i);
-	w->out.failed |= i.fields.failed;
-	if (i.fields.used || !w->info.used)
-		chunk_write(w->columns, &w->out, TRACE_INFO, &i.fields, NULL, 0);
+	info.mode = w->options.mode;
+	info.sampler = w->options.sampler;
+	info.snapshot_ns = w->options.snapshot_ns;
+	if (!info.interval_bytes)
+		info.interval_bytes = (uint64_t)1 << w->options.interval_log2;
+	info.heaps = w->heaps;
+	info.thinned |= w->thinned;
+	info_write(w->r, &info, &w->info, &fields);
+	w->out.failed |= fields.failed;
+	if (fields.used || !w->info.used)
+		chunk_write(w->columns, &w->out, TRACE_INFO, &fields, NULL, 0);
 	if (w->info.used)
-		bytes_free(&i.fields);
+		bytes_free(&fields);
 	else
-		w->info = i.fields;
+		w->info = fields;
 }
 
 /* ---- the beginning ---- */
+
+int trace_writer_level(uint64_t allocs)
+{
+	return allocs <= SMALL_TRACE	? LEVEL_SMALL
+	       : allocs <= MEDIUM_TRACE ? LEVEL_MEDIUM
+					: TRACE_LEVEL_FAST;
+}
 
 static int level(const struct trace_writer *w, bool last)
 {
 	if (w->options.level)
 		return w->options.level;
 	if (!last)
-		return w->options.mode == MAYFLY_EXACT ? LEVEL_FAST : LEVEL_MEDIUM;
-	return w->allocs <= SMALL_TRACE	   ? LEVEL_SMALL
-	       : w->allocs <= MEDIUM_TRACE ? LEVEL_MEDIUM
-					   : LEVEL_FAST;
+		return w->options.mode == MAYFLY_EXACT ? TRACE_LEVEL_FAST : LEVEL_MEDIUM;
+	return trace_writer_level(w->allocs);
 }
 
 static void begin(struct trace_writer *w, bool last)
@@ -384,17 +273,9 @@ static void begin(struct trace_writer *w, bool last)
 
 static struct index_entry *new_entry(struct trace_writer *w)
 {
-	size_t room = w->chunk_room * 2 + 16;
-	struct index_entry *bigger;
-
-	if (w->chunks == w->chunk_room) {
-		bigger = realloc(w->index, room * sizeof(*bigger));
-		if (!bigger) {
-			fail(w, MAYFLY_E_MEMORY);
-			return NULL;
-		}
-		w->index = bigger;
-		w->chunk_room = room;
+	if (!array_reserve(&w->index, &w->chunk_room, w->chunks, sizeof(*w->index))) {
+		fail(w, MAYFLY_E_MEMORY);
+		return NULL;
 	}
 	assert(!w->chunks || w->index[w->chunks - 1].offset < offset(w));
 	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
@@ -813,9 +694,6 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 /* Those after the last event of all are left out: there is no chunk that they could belong to. */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
 {
-	struct promotion *bigger;
-	size_t room = w->promotion_room ? 2 * w->promotion_room : 1024;
-
 	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
 		return w->error;
 	if (serial >= w->allocs)
@@ -826,13 +704,8 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 		if (write_group(w, false))
 			return w->error;
 	}
-	if (w->promotions == w->promotion_room) {
-		bigger = realloc(w->promotion, room * sizeof(*bigger));
-		if (!bigger)
-			return fail(w, MAYFLY_E_MEMORY);
-		w->promotion = bigger;
-		w->promotion_room = room;
-	}
+	if (!array_reserve(&w->promotion, &w->promotion_room, w->promotions, sizeof(*w->promotion)))
+		return fail(w, MAYFLY_E_MEMORY);
 	w->promotion[w->promotions++] =
 	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
 	return 0;

@@ -32,6 +32,10 @@ struct trace_writer_options {
 	int level; /* of compression; 0: chosen by size */
 };
 
+/* The level of compression that suits a whole trace of so many blocks. */
+#define TRACE_LEVEL_FAST 1
+int trace_writer_level(uint64_t allocs);
+
 struct trace_writer;
 
 #define TRACE_THINNED UINT64_MAX /* a block that is not in the trace: its free is left out */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From samples to figures with their uncertainty. Weight each sample first, then sum.
+ * From samples to figures with their 95 % intervals. Weight each sample first (weights.h), then sum.
  *
  * The rules and where they come from: doc/INTERNALS.md, "Estimates" and "Uncertainty".
  */
@@ -9,15 +9,7 @@
 
 #include <mayfly/trace.h>
 
-/* Of blocks in the heaps of OCaml: a Bernoulli trial on each word, hits of which succeeded. */
-#define ESTIMATE_WORDS ((enum mayfly_sampler)2)
-
-/* How a block with these flags of its allocation was sampled. */
-static inline enum mayfly_sampler estimate_sampler(uint32_t sampler, uint32_t flags)
-{
-	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? ESTIMATE_WORDS
-							     : (enum mayfly_sampler)sampler;
-}
+#include "format/weights.h"
 
 /* A running sum of samples. All zero is the empty sum; two sums add field by field. */
 struct tally {
@@ -38,8 +30,6 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 		  uint32_t hits);
 void tally_merge(struct tally *into, const struct tally *from);
-void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
-		   double *bytes, double *blocks);
 
 /* trace_interval: R of the trace, for the upper end of a sum of nothing (3 R). */
 struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval);
