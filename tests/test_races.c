@@ -7,8 +7,9 @@
  */
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
-#include "agent/events/labels.h"
+#include "agent/labels.h"
 #include "agent/live.h"
+#include "agent/records.h"
 #include "agent/spool.h"
 #include "agent/unwind/modules.h"
 #include "test.h"
@@ -27,45 +28,7 @@
 #define DEPTHS	   20
 #define LABEL_TEXT 16
 
-/* ---- what agent.c has ---- */
-
-AGENT_PER_THREAD struct thread self;
-struct agent_config agent_config;
-_Atomic uint32_t agent_sandboxed;
-bool agent_use_tsc;
-
 static _Atomic uint32_t problems; /* seen by threads: CHECK is for one of them */
-
-uint64_t agent_ticks(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-bool agent_lock(struct agent_lock *lock)
-{
-	while (atomic_exchange_explicit(&lock->held, 1, memory_order_acquire))
-		sched_yield();
-	return true;
-}
-
-void agent_unlock(struct agent_lock *lock)
-{
-	atomic_store_explicit(&lock->held, 0, memory_order_release);
-}
-
-void agent_off(uint32_t reason, int error, const char *text)
-{
-	printf("# off: %u, %d, %s\n", reason, error, text);
-	atomic_fetch_add(&problems, 1);
-}
-
-void agent_add_note(const char *before, const char *text, size_t length)
-{
-	(void)before, (void)text, (void)length;
-}
 
 /* ---- threads ---- */
 
@@ -89,6 +52,7 @@ static void in_threads(void *(*run)(void *number))
 		pthread_join(thread[i], NULL);
 	pthread_barrier_destroy(&all_there);
 	CHECK(atomic_load(&problems) == 0, "%u problems", atomic_load(&problems));
+	CHECK(agent_state != AGENT_OFF);
 }
 
 /* ---- the live blocks ---- */
@@ -175,8 +139,8 @@ static __attribute__((noinline)) void sample(uint64_t id)
 	cpu_here(here.pc, here.sp, here.bp);
 	walk_capture(&w->walk, &here);
 	expect(w->walk.depth > 1 && !w->walk.truncated);
-	expect(spool_sample(w, agent_ticks(), id, 16, 1, 0));
-	spool_free(w, agent_ticks(), id, 0);
+	expect(records_sample(w, agent_ticks(), id, 16, 1, 0));
+	records_free(w, agent_ticks(), id, 0);
 }
 
 static _Atomic uint64_t sampled;
