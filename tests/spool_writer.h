@@ -387,13 +387,12 @@ static inline void spool_writer_alloc(struct spool_writer *w, int64_t ns, uint64
 	same = spool_writer_same(w, stack, depth);
 	pop = w->depth - same;
 	push = depth - same;
-	record_exact(w, &r, ns, address, field_code(size) << 4);
+	record_exact(w, &r, ns, address, field_code(size) << SPOOL_EXACT_LAST_SHIFT);
 	record_fixed(&r, size, 1u << field_code(size));
-	record_fixed(
-	    &r, (pop < 63 ? pop : 63) | (push < 63 ? push : 63) << 6 | (unsigned)flags << 12, 2);
-	if (pop >= 63)
+	record_fixed(&r, spool_alloc_word(pop, push, flags), 2);
+	if (pop >= SPOOL_ALLOC_MORE)
 		record_fixed(&r, pop, 2);
-	if (push >= 63)
+	if (push >= SPOOL_ALLOC_MORE)
 		record_fixed(&r, push, 2);
 	record_frames(w, &r, same, stack, depth);
 	spool_writer_put(w, &r);
@@ -406,7 +405,8 @@ static inline void spool_writer_release(struct spool_writer *w, int64_t ns, uint
 
 	r.used = 0;
 	spool_writer_room(w, 40, ns);
-	record_exact(w, &r, ns, address, SPOOL_EXACT_RELEASE | (unsigned)flags << 4);
+	record_exact(w, &r, ns, address,
+		     SPOOL_EXACT_RELEASE | (unsigned)flags << SPOOL_EXACT_LAST_SHIFT);
 	spool_writer_put(w, &r);
 }
 
@@ -419,7 +419,7 @@ static inline void spool_writer_undo(struct spool_writer *w, int64_t ns)
 	spool_writer_room(w, 40, ns);
 	record_exact(w, &r, ns, 0x1230, 0);
 	record_fixed(&r, 0, 1);
-	record_fixed(&r, 5u | 7u << 6 | SPOOL_FLAG_UNDO << 12, 2);
+	record_fixed(&r, spool_alloc_word(5, 7, SPOOL_FLAG_UNDO), 2);
 	spool_writer_put(w, &r);
 }
 

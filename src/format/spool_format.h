@@ -321,7 +321,26 @@ enum spool_allocator {
 #define SPOOL_EXACT_RELEASE	  0x40u
 #define SPOOL_EXACT_ADDRESS_SHIFT 2 /* width of address */
 #define SPOOL_EXACT_LAST_SHIFT	  4 /* ALLOC: width of size; RELEASE: flags */
-#define SPOOL_EXACT_WIDTH	  3u
+
+static inline uint32_t spool_time_width(uint8_t tag)
+{
+	return tag & 3;
+}
+
+static inline uint32_t spool_address_width(uint8_t tag)
+{
+	return tag >> SPOOL_EXACT_ADDRESS_SHIFT & 3;
+}
+
+static inline uint32_t spool_size_width(uint8_t tag)
+{
+	return tag >> SPOOL_EXACT_LAST_SHIFT & 3;
+}
+
+static inline uint32_t spool_release_flags(uint8_t tag)
+{
+	return tag >> SPOOL_EXACT_LAST_SHIFT & 3;
+}
 
 /* ALLOC's word of pop, push and flags. */
 #define SPOOL_ALLOC_MORE	63u /* pop or push: it does not fit, and follows */
@@ -335,8 +354,24 @@ static inline uint32_t spool_alloc_word(uint32_t pop, uint32_t push, uint32_t fl
 	       flags << SPOOL_ALLOC_FLAGS_SHIFT;
 }
 
+static inline uint32_t spool_alloc_pop(uint32_t word)
+{
+	return word & SPOOL_ALLOC_MORE;
+}
+
+static inline uint32_t spool_alloc_push(uint32_t word)
+{
+	return word >> SPOOL_ALLOC_PUSH_SHIFT & SPOOL_ALLOC_MORE;
+}
+
+static inline uint32_t spool_alloc_flags(uint32_t word)
+{
+	return word >> SPOOL_ALLOC_FLAGS_SHIFT;
+}
+
 /* Blocks are aligned, so the low bits say nothing: they go to the top. */
-#define SPOOL_TURN(address) ((uint64_t)(address) >> 4 | (uint64_t)(address) << 60)
+#define SPOOL_TURN(address)  ((uint64_t)(address) >> 4 | (uint64_t)(address) << 60)
+#define SPOOL_UNTURN(turned) ((uint64_t)(turned) << 4 | (uint64_t)(turned) >> 60)
 
 #define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */

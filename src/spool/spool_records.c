@@ -55,7 +55,8 @@ static inline bool read_due(struct stream_writer *w)
 	struct varint_in in;
 
 	if (tag & SPOOL_EXACT_RECORD) {
-		w->due = w->ticks + varint_unzigzag(load_field(w->at + 1, tag & 3, w->limit));
+		w->due = w->ticks +
+			 varint_unzigzag(load_field(w->at + 1, spool_time_width(tag), w->limit));
 		return true;
 	}
 	if (tag & SPOOL_TRACK) {
@@ -193,12 +194,13 @@ static bool is_undo(const struct varint_in *in)
 {
 	const uint8_t *at = in->at;
 	uint8_t tag = *at;
-	size_t offset = 1 + (1u << (tag & 3)) + (1u << (tag >> 2 & 3)) + (1u << (tag >> 4 & 3));
+	size_t offset = 1 + (1u << spool_time_width(tag)) + (1u << spool_address_width(tag)) +
+			(1u << spool_size_width(tag));
 
 	if (!(tag & SPOOL_EXACT_RECORD) || tag & SPOOL_EXACT_RELEASE ||
 	    varint_left(in) < offset + 2)
 		return false;
-	return at[offset + 1] >> 4 & SPOOL_FLAG_UNDO;
+	return spool_alloc_flags(at[offset] | (uint32_t)at[offset + 1] << 8) & SPOOL_FLAG_UNDO;
 }
 
 /* What became of the realloc whose RELEASE ends at `at`: it stands in the writer's next record. */
@@ -255,7 +257,7 @@ static inline bool change_stack(struct spool_stream *s, struct stream_writer *w,
 static void read_alloc(struct spool_stream *s, struct stream_writer *w, const uint8_t *at,
 		       uint8_t tag, uint64_t ticks, uint64_t turned)
 {
-	unsigned width = tag >> 4 & 3;
+	unsigned width = spool_size_width(tag);
 	uint64_t size = load_field(at, width, w->limit);
 	uint32_t word, pop, push;
 	struct varint_in in;
@@ -264,13 +266,13 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 	at += 1u << width;
 	word = (uint32_t)load_field(at, 1, w->limit);
 	at += 2;
-	pop = word & 63;
-	push = word >> 6 & 63;
-	if (pop == 63) {
+	pop = spool_alloc_pop(word);
+	push = spool_alloc_push(word);
+	if (pop == SPOOL_ALLOC_MORE) {
 		pop = (uint32_t)load_field(at, 1, w->limit);
 		at += 2;
 	}
-	if (push == 63) {
+	if (push == SPOOL_ALLOC_MORE) {
 		push = (uint32_t)load_field(at, 1, w->limit);
 		at += 2;
 	}
@@ -280,7 +282,7 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 	}
 	w->ticks = ticks;
 	w->turned = turned;
-	if (word >> 12 & SPOOL_FLAG_UNDO) {
+	if (spool_alloc_flags(word) & SPOOL_FLAG_UNDO) {
 		w->at = at;
 		return;
 	}
@@ -288,9 +290,9 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 	if (!change_stack(s, w, pop, push, &in))
 		return;
 	w->at = in.at;
-	turned = turned << 4 | turned >> 60;
+	turned = SPOOL_UNTURN(turned);
 	e = add_waiting(s, w, turned,
-			(word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+			(spool_alloc_flags(word) & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
 			    heap_flags(turned));
 	e->release = false;
 	e->block.size = size;
@@ -301,8 +303,8 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 /* ALLOC or RELEASE. False: it has to wait for what comes after it. */
 static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
 {
-	const uint8_t *at = w->at + 1 + (1u << (tag & 3));
-	unsigned width = tag >> 2 & 3;
+	const uint8_t *at = w->at + 1 + (1u << spool_time_width(tag));
+	unsigned width = spool_address_width(tag);
 	uint64_t turned = w->turned + varint_unzigzag(load_field(at, width, w->limit));
 	enum outcome outcome = GONE;
 	bool realloced;
@@ -316,7 +318,7 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 		stream_damaged(s, w);
 		return true;
 	}
-	realloced = tag >> 4 & 3 & SPOOL_FLAG_REALLOC;
+	realloced = spool_release_flags(tag) & SPOOL_FLAG_REALLOC;
 	if (realloced) {
 		outcome = realloc_outcome(s, w, at);
 		if (outcome == UNKNOWN)
@@ -326,7 +328,7 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	w->ticks = w->due;
 	w->turned = turned;
 	if (outcome == GONE)
-		add_waiting(s, w, turned << 4 | turned >> 60, realloced ? MAYFLY_FLAG_REALLOC : 0)
+		add_waiting(s, w, SPOOL_UNTURN(turned), realloced ? MAYFLY_FLAG_REALLOC : 0)
 		    ->release = true;
 	return true;
 }
@@ -685,24 +687,25 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 
 	while (*records && w->limit - at >= (ptrdiff_t)FAST_BYTES && at < end) {
 		uint8_t tag = *at;
-		unsigned width = 1u << (tag & 3), place_width = 1u << (tag >> 2 & 3);
+		unsigned width = 1u << spool_time_width(tag);
+		unsigned place_width = 1u << spool_address_width(tag);
 		struct stream_waiting *e;
 
-		due = ticks + varint_unzigzag(load_fast(at + 1, tag & 3));
+		due = ticks + varint_unzigzag(load_fast(at + 1, spool_time_width(tag)));
 		if (!(tag & SPOOL_EXACT_RECORD) || due > last)
 			break;
 		next = at + 1 + width;
-		place = turned + varint_unzigzag(load_fast(next, tag >> 2 & 3));
+		place = turned + varint_unzigzag(load_fast(next, spool_address_width(tag)));
 		next += place_width;
 		if (s->waiting_count == STREAM_MOST_WAITING)
 			stream_apply_waiting(s);
 		e = &s->waiting[s->waiting_count];
 		e->release = tag & SPOOL_EXACT_RELEASE;
 		if (e->release) {
-			if (tag >> 4 & 3 & SPOOL_FLAG_REALLOC || next > end)
+			if (spool_release_flags(tag) & SPOOL_FLAG_REALLOC || next > end)
 				break;
 		} else {
-			unsigned size_code = tag >> 4 & 3;
+			unsigned size_code = spool_size_width(tag);
 			uint32_t word, pop, push;
 			struct varint_in in;
 
@@ -710,18 +713,20 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 			next += 1u << size_code;
 			word = (uint32_t)load_fast(next, 1);
 			next += 2;
-			pop = word & 63;
-			push = word >> 6 & 63;
-			if (pop == 63 || push == 63 || word >> 12 & SPOOL_FLAG_UNDO || next > end)
+			pop = spool_alloc_pop(word);
+			push = spool_alloc_push(word);
+			if (pop == SPOOL_ALLOC_MORE || push == SPOOL_ALLOC_MORE ||
+			    spool_alloc_flags(word) & SPOOL_FLAG_UNDO || next > end)
 				break;
 			in = varint_begin(next, (size_t)(end - next));
 			if (!change_stack(s, w, pop, push, &in))
 				break;
 			next = in.at;
 			e->block.node = stack_node(&w->stack);
-			e->block.flags =
-			    (uint8_t)((word >> 12 & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
-				      heap_flags(place << 4 | place >> 60));
+			e->block.flags = (uint8_t)((spool_alloc_flags(word) & SPOOL_FLAG_REALLOC
+							? MAYFLY_FLAG_REALLOC
+							: 0) |
+						   heap_flags(SPOOL_UNTURN(place)));
 			s->truncated += stack_truncated(&w->stack);
 		}
 		if (e->release)
@@ -730,7 +735,7 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 		e->block.interval_log2 = 0;
 		e->ticks = ticks = due;
 		turned = place;
-		e->key = stream_key(turned << 4 | turned >> 60);
+		e->key = stream_key(SPOOL_UNTURN(turned));
 		e->block.thread = thread;
 		e->block.labels = labels;
 		s->waiting_count++;
