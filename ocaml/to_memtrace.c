@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "convert/export/memtrace_write.h"
 
 #define PLACES 255u /* of one frame: the most that the format can hold */
