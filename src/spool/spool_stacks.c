@@ -526,6 +526,7 @@ struct stacks_heritage {
 	struct spool_stacks *child;
 	const struct recording *parent;
 	uint32_t *module, *node;
+	uint32_t path[SPOOL_MAX_FRAMES]; /* of heritage_node(): too large for a stack in wasm */
 };
 
 static uint32_t *unknown_indices(size_t count)
@@ -625,22 +626,21 @@ static uint32_t heritage_frame(struct stacks_heritage *h, uint32_t frame)
 /* Climbs to the first known one, then makes nodes on the way back. */
 uint32_t heritage_node(struct stacks_heritage *h, uint32_t node)
 {
-	uint32_t path[SPOOL_MAX_FRAMES];
 	size_t depth = 0;
 	uint32_t here;
 
 	while (h->node[node] == RECORDING_NONE && depth < SPOOL_MAX_FRAMES) {
-		path[depth++] = node;
+		h->path[depth++] = node;
 		node = h->parent->node[node].parent;
 	}
 	here = h->node[node];
 	while (depth && here != RECORDING_NONE) {
-		uint32_t frame = heritage_frame(h, h->parent->node[path[--depth]].frame);
+		uint32_t frame = heritage_frame(h, h->parent->node[h->path[--depth]].frame);
 
 		if (frame == RECORDING_NONE)
 			return RECORDING_NONE;
 		here = recording_node(h->child->tables, here, frame);
-		h->node[path[depth]] = here;
+		h->node[h->path[depth]] = here;
 	}
 	return here;
 }

@@ -349,37 +349,38 @@ static void write_frames(struct batch *b)
 
 /* ---- the tree ---- */
 
-static bool append_chain(struct table_writer *w, const uint32_t *path, size_t length)
+/* Adds a node of the tables and those above it, `length` in all, below the file's node `parent`. */
+static bool append_chain(struct table_writer *w, uint32_t node, size_t length, uint32_t parent)
 {
-	uint32_t parent = w->node_number[w->r->node[path[length - 1]].parent];
-	size_t want = w->nodes + length;
+	size_t first = w->nodes, end = first + length;
 
-	if (w->depth[parent] + length > TRACE_MAX_DEPTH || want >= UINT32_MAX) {
+	if (w->depth[parent] + length > TRACE_MAX_DEPTH || end >= UINT32_MAX) {
 		fail(w, MAYFLY_E_RANGE);
 		return false;
 	}
-	if (!reserve(w, &w->node, &w->node_room, want, sizeof(*w->node), 0) ||
-	    !reserve(w, &w->depth, &w->depth_room, want, sizeof(*w->depth), 0) ||
+	if (!reserve(w, &w->node, &w->node_room, end, sizeof(*w->node), 0) ||
+	    !reserve(w, &w->depth, &w->depth_room, end, sizeof(*w->depth), 0) ||
 	    !reserve(w, &w->chain_end, &w->chain_room, w->chains + 1, sizeof(*w->chain_end), 0))
 		return false;
-	while (length) {
-		uint32_t node = path[--length], number = (uint32_t)w->nodes;
+	for (size_t i = length; i--; node = w->r->node[node].parent) {
+		uint32_t number = (uint32_t)(first + i);
 
 		if (!need_frame(w, w->r->node[node].frame))
 			return false;
 		/* The frame is the tables' until its group is written. */
-		w->node[number] = (struct mayfly_node){parent, w->r->node[node].frame};
-		w->depth[number] = (uint16_t)(w->depth[parent] + 1);
-		w->node_number[node] = parent = number;
-		w->nodes++;
+		w->node[number] =
+		    (struct mayfly_node){i ? number - 1 : parent, w->r->node[node].frame};
+		w->depth[number] = (uint16_t)(w->depth[parent] + i + 1);
+		w->node_number[node] = number;
 	}
-	w->chain_end[w->chains++] = parent;
+	w->nodes = end;
+	w->chain_end[w->chains++] = (uint32_t)(end - 1);
 	return true;
 }
 
 uint32_t tables_new_node(struct table_writer *w, uint32_t node)
 {
-	uint32_t path[TRACE_MAX_DEPTH], at = node;
+	uint32_t at = node;
 	size_t length = 0;
 
 	if (w->error)
@@ -398,9 +399,10 @@ uint32_t tables_new_node(struct table_writer *w, uint32_t node)
 			fail(w, MAYFLY_E_RANGE);
 			return RECORDING_NONE;
 		}
-		path[length++] = at;
+		length++;
 	}
-	return append_chain(w, path, length) ? w->node_number[node] : RECORDING_NONE;
+	return append_chain(w, node, length, w->node_number[at]) ? w->node_number[node]
+								 : RECORDING_NONE;
 }
 
 /* The place of `frame` in the list that begins at *first, counted from 1; 0: it was not there.
