@@ -116,7 +116,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "trace/read": {"format", "trace"},
     "trace/write": {"format", "trace"},
     "trace/rewrite": {"format", "trace", "trace/read", "trace/write"},
-    "spool": {"format", "trace/read", "trace/write"},
+    "spool": {"format", "trace", "trace/read", "trace/write"},
     "query": {"format", "trace", "trace/read"},
     "answer": {"format", "trace/read", "query"},
     "convert": set(),
