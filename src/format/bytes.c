@@ -71,3 +71,15 @@ void bytes_free(struct bytes *b)
 	free(b->at);
 	*b = (struct bytes){0};
 }
+
+bool bytes_all_zero(const void *data, size_t size)
+{
+	const uint8_t *at = data;
+	uint64_t all = 0;
+
+	for (; size >= 8 && !all; size -= 8, at += 8)
+		all |= bytes_load(at);
+	while (size--)
+		all |= *at++;
+	return !all;
+}

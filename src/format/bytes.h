@@ -20,6 +20,8 @@ void bytes_put_s(struct bytes *b, int64_t value);		       /* zigzag LEB128 */
 void bytes_put_fixed(struct bytes *b, uint64_t value, unsigned count); /* little endian */
 void bytes_free(struct bytes *b);
 
+bool bytes_all_zero(const void *data, size_t size);
+
 /* Eight bytes, little endian; compilers make one load of it. */
 static inline uint64_t bytes_load(const uint8_t *at)
 {

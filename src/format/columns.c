@@ -294,7 +294,8 @@ struct choice {
 	size_t cost;
 };
 
-static void offer(struct column_writer *w, struct choice *c, unsigned coding, unsigned parameter)
+static void offer_coding(struct column_writer *w, struct choice *c, unsigned coding,
+			 unsigned parameter)
 {
 	struct bytes *candidate = c->candidate;
 	size_t price = candidate->failed ? SIZE_MAX : cost(w, candidate);
@@ -339,7 +340,7 @@ static void code_split(struct column_writer *w, struct bytes *b, const uint64_t 
 static void code_as(struct column_writer *w, struct bytes *b, unsigned coding, unsigned parameter,
 		    const uint64_t *value, size_t count)
 {
-	switch (coding) {
+	switch ((enum trace_coding)coding) {
 	case CODING_CONSTANT:
 		bytes_put_u(b, value[0]);
 		break;
@@ -355,8 +356,11 @@ static void code_as(struct column_writer *w, struct bytes *b, unsigned coding, u
 	case CODING_SPLIT:
 		code_split(w, b, value, count, parameter);
 		break;
-	default:
+	case CODING_RUNS:
 		code_runs(w, b, value, count);
+		break;
+	case CODING_BYTES: /* not of numbers */
+		break;
 	}
 }
 
@@ -436,7 +440,7 @@ static void choose_coding(struct column_writer *w, struct choice *c, const uint6
 		if (!(possible >> i & 1))
 			continue;
 		code_as(w, c->candidate, ways[i].coding, ways[i].parameter, value, count);
-		offer(w, c, ways[i].coding, ways[i].parameter);
+		offer_coding(w, c, ways[i].coding, ways[i].parameter);
 	}
 	w->choosing = choosing;
 }
@@ -525,14 +529,6 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 	b->failed |= c.cost == SIZE_MAX || c.best->failed;
 }
 
-static bool all_zero(const uint64_t *value, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (value[i])
-			return false;
-	return true;
-}
-
 static void put_column(struct column_writer *w, struct bytes *b, const struct column *c)
 {
 	struct bytes *coded = &w->best[0];
@@ -546,7 +542,7 @@ static void put_column(struct column_writer *w, struct bytes *b, const struct co
 		bytes_put_u(b, coded->used);
 		bytes_put(b, coded->at, coded->used);
 		b->failed |= coded->failed;
-	} else if (!all_zero(c->value, c->count)) {
+	} else if (!bytes_all_zero(c->value, c->count * sizeof(*c->value))) {
 		bytes_put_u(b, c->id);
 		w->id = c->id;
 		put_numbers(w, b, c->value, c->count, WHOLE);
@@ -655,7 +651,7 @@ void chunk_fail(struct chunk_reader *r, int error)
 }
 
 /* Memory from the budget, one item more than asked for, so never of no size. */
-static void *take(struct chunk_reader *r, uint64_t count, size_t item, bool zeroed)
+static void *take_memory(struct chunk_reader *r, uint64_t count, size_t item, bool zeroed)
 {
 	uint64_t bytes;
 	void *memory;
@@ -682,12 +678,12 @@ static void *take(struct chunk_reader *r, uint64_t count, size_t item, bool zero
 
 void *chunk_memory(struct chunk_reader *r, uint64_t count, size_t item)
 {
-	return take(r, count, item, true);
+	return take_memory(r, count, item, true);
 }
 
 void *chunk_memory_dirty(struct chunk_reader *r, uint64_t count, size_t item)
 {
-	return take(r, count, item, false);
+	return take_memory(r, count, item, false);
 }
 
 void chunk_end(struct chunk_reader *r)
@@ -702,7 +698,7 @@ void chunk_end(struct chunk_reader *r)
 	r->temp_bytes = 0;
 }
 
-static void damaged(struct chunk_reader *r)
+static void column_damaged(struct chunk_reader *r)
 {
 	chunk_fail(r, MAYFLY_E_DAMAGED);
 }
@@ -719,23 +715,23 @@ static const uint8_t *read_stream(struct chunk_reader *r, struct varint_in *in, 
 
 	*size = 0;
 	if (in->bad || plain < least || plain > most) {
-		damaged(r);
+		column_damaged(r);
 		return NULL;
 	}
 	stored = head & 1 ? varint_u(in) : plain;
 	bytes = varint_bytes(in, stored);
 	if (!bytes) {
-		damaged(r);
+		column_damaged(r);
 		return NULL;
 	}
 	*size = (size_t)plain;
 	if (!(head & 1))
 		return bytes;
-	expanded = take(r, plain, 1, false);
+	expanded = take_memory(r, plain, 1, false);
 	if (!expanded)
 		return NULL;
 	if (!compress_expand(r->compress, expanded, (size_t)plain, bytes, (size_t)stored)) {
-		damaged(r);
+		column_damaged(r);
 		return NULL;
 	}
 	return expanded;
@@ -779,7 +775,7 @@ static ALWAYS_INLINE void read_varints(struct chunk_reader *r, struct varint_in 
 		store(to, i, value, width);
 	}
 	if (numbers.bad || varint_left(&numbers) || too_wide(all, width))
-		damaged(r);
+		column_damaged(r);
 }
 
 static ALWAYS_INLINE void read_planes(struct chunk_reader *r, struct varint_in *in, void *to,
@@ -790,7 +786,7 @@ static ALWAYS_INLINE void read_planes(struct chunk_reader *r, struct varint_in *
 	size_t size;
 
 	if (!planes || planes > PLANES_MOST) {
-		damaged(r);
+		column_damaged(r);
 		return;
 	}
 	for (unsigned p = 0; p < planes; p++) {
@@ -799,7 +795,7 @@ static ALWAYS_INLINE void read_planes(struct chunk_reader *r, struct varint_in *
 			return;
 	}
 	if (planes > width) {
-		damaged(r);
+		column_damaged(r);
 	} else if (planes == 1) {
 		for (size_t i = 0; i < count; i++)
 			store(to, i, plane[0][i], width);
@@ -855,7 +851,7 @@ static ALWAYS_INLINE void read_buckets(struct chunk_reader *r, struct varint_in 
 	size_t size;
 
 	if (mantissa > MANTISSA_MOST) {
-		damaged(r);
+		column_damaged(r);
 		return;
 	}
 	class = read_stream(r, in, count, count, &size);
@@ -871,7 +867,7 @@ static ALWAYS_INLINE void read_buckets(struct chunk_reader *r, struct varint_in 
 
 		low = low > 1 ? low - 1 : 0;
 		if (low + mantissa + 1 > 64) {
-			damaged(r);
+			column_damaged(r);
 			return;
 		}
 		value = (uint64_t)(class_number - (low << mantissa)) << low;
@@ -881,7 +877,7 @@ static ALWAYS_INLINE void read_buckets(struct chunk_reader *r, struct varint_in 
 		store(to, i, value, width);
 	}
 	if ((rest.bit + 7) / 8 != rest.size || too_wide(all, width))
-		damaged(r);
+		column_damaged(r);
 }
 
 static void read_wide(struct chunk_reader *r, unsigned coding, struct varint_in *in,
@@ -892,11 +888,11 @@ static const uint64_t *read_nested(struct chunk_reader *r, struct varint_in *in,
 {
 	uint64_t coding = varint_u(in), length = varint_u(in);
 	const uint8_t *bytes = varint_bytes(in, length);
-	uint64_t *value = bytes ? take(r, count, sizeof(*value), false) : NULL;
+	uint64_t *value = bytes ? take_memory(r, count, sizeof(*value), false) : NULL;
 	struct varint_in inside;
 
 	if (!bytes || !value) {
-		damaged(r);
+		column_damaged(r);
 		return NULL;
 	}
 	inside = varint_begin(bytes, (size_t)length);
@@ -917,12 +913,12 @@ static ALWAYS_INLINE void read_runs(struct chunk_reader *r, struct varint_in *in
 		length = of ? read_nested(r, in, (size_t)runs) : NULL;
 	}
 	if (!length) {
-		damaged(r);
+		column_damaged(r);
 		return;
 	}
 	for (size_t run = 0; run < runs; run++) {
 		if (length[run] >= count - at) {
-			damaged(r);
+			column_damaged(r);
 			return;
 		}
 		all |= of[run];
@@ -930,7 +926,7 @@ static ALWAYS_INLINE void read_runs(struct chunk_reader *r, struct varint_in *in
 			store(to, at++, of[run], width);
 	}
 	if (at != count || too_wide(all, width))
-		damaged(r);
+		column_damaged(r);
 }
 
 static ALWAYS_INLINE void read_split(struct chunk_reader *r, struct varint_in *in, void *to,
@@ -964,7 +960,7 @@ static ALWAYS_INLINE void read_split(struct chunk_reader *r, struct varint_in *i
 		store(to, i, value, width);
 	}
 	if (bad || too_wide(all, width))
-		damaged(r);
+		column_damaged(r);
 }
 
 static ALWAYS_INLINE void read_numbers(struct chunk_reader *r, unsigned coding,
@@ -973,13 +969,15 @@ static ALWAYS_INLINE void read_numbers(struct chunk_reader *r, unsigned coding,
 {
 	uint64_t constant;
 
-	switch (coding) {
+	if (coding > CODING_SPLIT)
+		chunk_fail(r, MAYFLY_E_VERSION);
+	switch ((enum trace_coding)coding) {
 	case CODING_CONSTANT:
 		constant = varint_u(in);
 		for (size_t i = 0; i < count; i++)
 			store(to, i, constant, width);
 		if (too_wide(constant, width))
-			damaged(r);
+			column_damaged(r);
 		break;
 	case CODING_VARINT:
 		read_varints(r, in, to, count, width);
@@ -992,24 +990,22 @@ static ALWAYS_INLINE void read_numbers(struct chunk_reader *r, unsigned coding,
 		break;
 	case CODING_RUNS:
 		if (nested)
-			damaged(r);
+			column_damaged(r);
 		else
 			read_runs(r, in, to, count, width);
 		break;
 	case CODING_SPLIT:
 		if (nested)
-			damaged(r);
+			column_damaged(r);
 		else
 			read_split(r, in, to, count, width);
 		break;
 	case CODING_BYTES:
-		damaged(r);
+		column_damaged(r);
 		break;
-	default:
-		chunk_fail(r, MAYFLY_E_VERSION);
 	}
 	if (in->bad || varint_left(in))
-		damaged(r);
+		column_damaged(r);
 }
 
 static void read_wide(struct chunk_reader *r, unsigned coding, struct varint_in *in,
@@ -1021,7 +1017,7 @@ static void read_wide(struct chunk_reader *r, unsigned coding, struct varint_in 
 const uint64_t *chunk_numbers(struct chunk_reader *r, unsigned id, size_t count)
 {
 	bool present = r->column[id].present;
-	uint64_t *value = take(r, count, sizeof(*value), !present);
+	uint64_t *value = take_memory(r, count, sizeof(*value), !present);
 
 	assert(id < COLUMNS_MOST);
 	if (value && present)
@@ -1032,7 +1028,7 @@ const uint64_t *chunk_numbers(struct chunk_reader *r, unsigned id, size_t count)
 const uint32_t *chunk_numbers32(struct chunk_reader *r, unsigned id, size_t count)
 {
 	bool present = r->column[id].present;
-	uint32_t *value = take(r, count, sizeof(*value), !present);
+	uint32_t *value = take_memory(r, count, sizeof(*value), !present);
 
 	if (value && present)
 		read_numbers(r, r->column[id].coding, &r->column[id].in, value, count, false, 4);
@@ -1042,7 +1038,7 @@ const uint32_t *chunk_numbers32(struct chunk_reader *r, unsigned id, size_t coun
 const uint8_t *chunk_numbers8(struct chunk_reader *r, unsigned id, size_t count)
 {
 	bool present = r->column[id].present;
-	uint8_t *value = take(r, count, sizeof(*value), !present);
+	uint8_t *value = take_memory(r, count, sizeof(*value), !present);
 
 	if (value && present)
 		read_numbers(r, r->column[id].coding, &r->column[id].in, value, count, false, 1);
@@ -1094,11 +1090,11 @@ bool chunk_begin(struct chunk_reader *r, const struct chunk_header *h)
 	r->head = varint_begin(h->bytes, h->stored);
 	if (!h->plain)
 		return true;
-	plain = take(r, h->plain, 1, false);
+	plain = take_memory(r, h->plain, 1, false);
 	if (!plain)
 		return false;
 	if (!compress_expand(r->compress, plain, h->plain, h->bytes, h->stored)) {
-		damaged(r);
+		column_damaged(r);
 		return false;
 	}
 	r->head = varint_begin(plain, h->plain);
@@ -1120,12 +1116,12 @@ bool chunk_columns(struct chunk_reader *r, uint64_t known)
 			continue;
 		}
 		if (r->column[id].present)
-			damaged(r);
+			column_damaged(r);
 		r->column[id].present = true;
 		r->column[id].coding = coding < CODING_UNKNOWN ? (unsigned)coding : CODING_UNKNOWN;
 		r->column[id].in = varint_begin(bytes, (size_t)length);
 	}
 	if (r->head.bad)
-		damaged(r);
+		column_damaged(r);
 	return !r->error;
 }

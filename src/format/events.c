@@ -83,7 +83,7 @@ static inline void live_mark(struct live_stack *s, uint32_t index)
 }
 
 /* Closes the gap at a place. */
-static inline void live_remove(struct live_stack *s, size_t at)
+static inline void live_take_out(struct live_stack *s, size_t at)
 {
 	for (s->count--; at < s->count; at++)
 		s->block[at] = s->block[at + 1];
@@ -114,7 +114,7 @@ static inline bool live_take(struct live_stack *s, size_t rank, uint32_t *index)
 			return false;
 	}
 	*index = s->block[s->count - 1 - rank];
-	live_remove(s, s->count - 1 - rank);
+	live_take_out(s, s->count - 1 - rank);
 	return true;
 }
 
@@ -133,7 +133,7 @@ static size_t live_find(struct live_stack *s, uint32_t index)
 	while (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] > index)
 		rank++;
 	if (rank < RANK_ESCAPE && rank < s->count && s->block[s->count - 1 - rank] == index) {
-		live_remove(s, s->count - 1 - rank);
+		live_take_out(s, s->count - 1 - rank);
 		return rank;
 	}
 	live_mark(s, index);
@@ -231,8 +231,8 @@ void event_coder_free(struct event_coder *c)
 }
 
 /* An array of at least `want` items; what it gains is zero when `zeroed`. */
-static void grow(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
-		 bool zeroed)
+static void grow_array(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
+		       bool zeroed)
 {
 	if (!(zeroed ? array_reserve_filled(array, size, want, item, 0)
 		     : array_reserve(array, size, want, item)))
@@ -240,7 +240,7 @@ static void grow(struct event_coder *c, void *array, size_t *size, size_t want, 
 }
 
 #define GROW(c, array, want, zeroed)                                                               \
-	grow((c), &(c)->array, &(c)->array##_size, (want), sizeof(*(c)->array), (zeroed))
+	grow_array((c), &(c)->array, &(c)->array##_size, (want), sizeof(*(c)->array), (zeroed))
 
 static bool give_memory(struct event_coder *c, struct event_columns *e,
 			const struct event_context *x, const struct event_batch *b)
@@ -303,7 +303,7 @@ static void add_column(struct alternative *a, unsigned id, const uint64_t *value
 }
 
 /* Whether a way has to be prepared: it is the one, or all are to be tried. */
-static bool wanted(const struct decision *d, unsigned way)
+static bool wanted_columns(const struct decision *d, unsigned way)
 {
 	return !d->left || d->best == way;
 }
@@ -394,7 +394,7 @@ static void put_runs(struct event_columns *e, const struct event_batch *b)
 	}
 }
 
-static void put_bits(struct event_columns *e, const struct event_batch *b)
+static void put_kind_bits(struct event_columns *e, const struct event_batch *b)
 {
 	e->bit_bytes = (b->events + 7) / 8;
 	for (size_t i = 0; i < e->bit_bytes; i++) {
@@ -584,28 +584,16 @@ static void put_direct(struct event_coder *c, struct event_columns *e,
 	}
 }
 
-static bool all_zero(const void *data, size_t size)
-{
-	const uint8_t *at = data;
-	uint64_t all = 0;
-
-	for (; size >= 8 && !all; size -= 8, at += 8)
-		all |= bytes_load(at);
-	while (size--)
-		all |= *at++;
-	return !all;
-}
-
 /* What is mostly zero in exact traces. */
 static void put_rare(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
 {
-	if (!all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+	if (!bytes_all_zero(b->hits, b->allocs * sizeof(*b->hits)))
 		for (size_t i = 0; i < b->allocs; i++)
 			e->hits[i] = b->hits[i];
-	if (!all_zero(b->interval_log2, b->allocs))
+	if (!bytes_all_zero(b->interval_log2, b->allocs))
 		for (size_t i = 0; i < b->allocs; i++)
 			e->interval[i] = b->interval_log2[i];
-	if (all_zero(b->alloc_flags, b->allocs))
+	if (bytes_all_zero(b->alloc_flags, b->allocs))
 		return;
 	memset(c->site_flags, 0, e->sites);
 	for (size_t i = 0; i < b->allocs; i++) {
@@ -702,7 +690,7 @@ static void put_ranks(struct event_coder *c, struct event_columns *e, const stru
 
 /* Each way alone, without jumps, as kinds are hard to foretell: what does not count is written
  * over. */
-static void put_back(struct event_columns *e, const struct event_batch *b)
+static void put_back_distances(struct event_columns *e, const struct event_batch *b)
 {
 	const size_t all_frees = b->events - b->allocs;
 	uint64_t newest = b->first_sample - 1;
@@ -795,12 +783,12 @@ static inline bool realloc_follows(const struct event_batch *b, size_t event, si
 /* False: all are of thread 0, and their column is left out. */
 static bool many_threads(const struct event_batch *b)
 {
-	return !all_zero(b->thread, b->allocs * sizeof(*b->thread)) ||
-	       !all_zero(b->free_thread, (b->events - b->allocs) * sizeof(*b->free_thread));
+	return !bytes_all_zero(b->thread, b->allocs * sizeof(*b->thread)) ||
+	       !bytes_all_zero(b->free_thread, (b->events - b->allocs) * sizeof(*b->free_thread));
 }
 
-static void put_threads(struct event_coder *c, struct event_columns *e,
-			const struct event_context *x, const struct event_batch *b)
+static void put_thread_column(struct event_coder *c, struct event_columns *e,
+			      const struct event_context *x, const struct event_batch *b)
 {
 	size_t allocs = 0, frees = 0;
 
@@ -847,8 +835,8 @@ static void put_one_thread(struct event_columns *e, const struct event_batch *b)
 }
 
 /* A thread's labels stay the same for many blocks. */
-static void put_labels(struct event_coder *c, struct event_columns *e,
-		       const struct event_context *x, const struct event_batch *b)
+static void put_label_column(struct event_coder *c, struct event_columns *e,
+			     const struct event_context *x, const struct event_batch *b)
 {
 	memset(c->thread_labels, 0, x->threads * sizeof(*c->thread_labels));
 	for (size_t i = 0; i < b->allocs; i++) {
@@ -922,14 +910,14 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 	} else {
 		put_sites(c, e, x, b);
 		put_rare(c, e, b);
-		if (wanted(&c->decision[FORM], FORM_SITES)) {
+		if (wanted_columns(&c->decision[FORM], FORM_SITES)) {
 			put_sizes(c, e, b);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_ID, e->id, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_SIZE, e->size, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_NEW_SIZE, e->new_size,
 				   e->new_sizes);
 		}
-		if (wanted(&c->decision[FORM], FORM_PAIRS) &&
+		if (wanted_columns(&c->decision[FORM], FORM_PAIRS) &&
 		    put_pairs(c, e, b, !c->decision[FORM].left)) {
 			add_column(&form[FORM_PAIRS], COLUMN_ALLOC_PAIR, e->pair_id, b->allocs);
 			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SITE, e->pair_site, e->pairs);
@@ -944,11 +932,11 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 	use_column(to, COLUMN_ALLOC_SITE, e->site, e->sites);
 	use_column(to, COLUMN_ALLOC_NODE, e->node, e->nodes);
 	use_alternative(to, &form[h->form]);
-	if (h->form == FORM_DIRECT || !all_zero(b->hits, b->allocs * sizeof(*b->hits)))
+	if (h->form == FORM_DIRECT || !bytes_all_zero(b->hits, b->allocs * sizeof(*b->hits)))
 		use_column(to, COLUMN_ALLOC_HITS, e->hits, b->allocs);
-	if (h->form == FORM_DIRECT || !all_zero(b->interval_log2, b->allocs))
+	if (h->form == FORM_DIRECT || !bytes_all_zero(b->interval_log2, b->allocs))
 		use_column(to, COLUMN_ALLOC_INTERVAL, e->interval, b->allocs);
-	if (h->form == FORM_DIRECT || !all_zero(b->alloc_flags, b->allocs))
+	if (h->form == FORM_DIRECT || !bytes_all_zero(b->alloc_flags, b->allocs))
 		use_column(to, COLUMN_ALLOC_FLAGS, e->flags, b->allocs);
 }
 
@@ -959,12 +947,12 @@ static void choose_kinds(struct event_coder *c, struct event_columns *e,
 {
 	struct alternative kinds[KINDS] = {0};
 
-	if (wanted(&c->decision[KIND], KINDS_RUNS)) {
+	if (wanted_columns(&c->decision[KIND], KINDS_RUNS)) {
 		put_runs(e, b);
 		add_column(&kinds[KINDS_RUNS], COLUMN_EVENT_KIND, e->runs, e->run_count);
 	}
-	if (wanted(&c->decision[KIND], KINDS_BITS)) {
-		put_bits(e, b);
+	if (wanted_columns(&c->decision[KIND], KINDS_BITS)) {
+		put_kind_bits(e, b);
 		add_column(&kinds[KINDS_BITS], COLUMN_EVENT_BITS, e->bits, e->bit_bytes);
 	}
 	h->kinds = decide(c, KIND, kinds, KINDS, remember);
@@ -985,19 +973,20 @@ static void write_frees(struct event_coder *c, struct event_columns *e, const st
 		c->decision[KIND].columns = 0;
 	for (unsigned i = 0; i < WAY_LIFE; i++)
 		way[i] = kinds;
-	if (wanted(&c->decision[WAY], WAY_BACK))
-		put_back(e, b);
-	if (wanted(&c->decision[WAY], WAY_STEP))
+	if (wanted_columns(&c->decision[WAY], WAY_BACK))
+		put_back_distances(e, b);
+	if (wanted_columns(&c->decision[WAY], WAY_STEP))
 		put_steps(e, b);
 	add_column(&way[WAY_BACK], COLUMN_FREE_BACK, e->back, frees);
 	add_column(&way[WAY_STEP], COLUMN_FREE_STEP, e->step, frees);
-	if (wanted(&c->decision[WAY], WAY_RANK) || wanted(&c->decision[WAY], WAY_RANK_BACK))
+	if (wanted_columns(&c->decision[WAY], WAY_RANK) ||
+	    wanted_columns(&c->decision[WAY], WAY_RANK_BACK))
 		put_ranks(c, e, b);
 	add_column(&way[WAY_RANK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK], COLUMN_FREE_STEP, e->escape_step, e->escapes);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_BACK, e->escape_back, e->escapes);
-	if (wanted(&c->decision[WAY], WAY_LIFE))
+	if (wanted_columns(&c->decision[WAY], WAY_LIFE))
 		put_lives(c, e, b);
 	add_column(&way[WAY_LIFE], COLUMN_FREE_LIFE, e->life, b->allocs);
 	add_column(&way[WAY_LIFE], COLUMN_EVENT_KIND, e->life_runs, e->life_run_count);
@@ -1068,7 +1057,7 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		use_column(&to, COLUMN_TIME_STEP, e.time, e.segments);
 		use_column(&to, COLUMN_TIME_EVENTS, e.time_events, e.segments);
 		if (many_threads(b)) {
-			put_threads(c, &e, x, b);
+			put_thread_column(c, &e, x, b);
 			use_column(&to, COLUMN_EVENT_THREAD, e.thread, b->events);
 		} else {
 			put_one_thread(&e, b);
@@ -1081,7 +1070,7 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		use_column(&to, COLUMN_FREE_THREAD, e.free_thread, b->events - b->allocs);
 	}
 	if (b->labelled) {
-		put_labels(c, &e, x, b);
+		put_label_column(c, &e, x, b);
 		use_column(&to, COLUMN_ALLOC_LABELS, e.labels, b->allocs);
 	}
 	h.segments = e.segments;
@@ -1106,7 +1095,7 @@ struct event_reader {
 	uint32_t *site; /* of each allocation, with a dictionary */
 };
 
-static bool wrong(struct event_reader *e)
+static bool events_wrong(struct event_reader *e)
 {
 	chunk_fail(e->r, MAYFLY_E_DAMAGED);
 	return false;
@@ -1137,13 +1126,13 @@ static bool read_head(struct event_reader *e)
 	    h->new_sizes > allocs || h->olds > events - allocs || h->segments > events ||
 	    h->unit < 1 || h->unit > UNIT_MOST || h->error > TRACE_LATEST_NS ||
 	    e->b->first_sample > INT64_MAX)
-		return wrong(e);
+		return events_wrong(e);
 	if (h->form >= FORMS || h->way >= WAYS || h->kinds >= KINDS) {
 		chunk_fail(e->r, MAYFLY_E_VERSION);
 		return false;
 	}
 	if (h->form == FORM_DIRECT && h->sites != allocs)
-		return wrong(e);
+		return events_wrong(e);
 	e->b->events = (size_t)events;
 	e->b->allocs = (size_t)allocs;
 	e->b->time_error_ns = (int64_t)h->error;
@@ -1158,7 +1147,7 @@ static bool keep_time(struct event_reader *e, int64_t *now, uint64_t step, int64
 	if (step > INT64_MAX || __builtin_add_overflow(*now, (int64_t)step, now) ||
 	    __builtin_mul_overflow(*now, (int64_t)e->h.unit, &ns) || ns > TRACE_LATEST_NS ||
 	    ns < -TRACE_LATEST_NS)
-		return wrong(e);
+		return events_wrong(e);
 	*to = ns;
 	return true;
 }
@@ -1190,14 +1179,14 @@ static bool read_line(struct event_reader *e, int64_t *time)
 	time[0] = corner;
 	for (size_t i = 0; i < parts; i++) {
 		if (events[i] >= e->b->events - at)
-			return wrong(e);
+			return events_wrong(e);
 		if (!keep_time(e, &now, step[i], &next))
 			return false;
 		read_part(time + at, events[i] + 1, corner, next);
 		at += (size_t)events[i] + 1;
 		corner = next;
 	}
-	return at == e->b->events || wrong(e);
+	return at == e->b->events || events_wrong(e);
 }
 
 static bool read_times(struct event_reader *e)
@@ -1246,7 +1235,7 @@ static uint32_t *read_sites(struct event_reader *e)
 		}
 	}
 	if (bad || used != nodes)
-		wrong(e);
+		events_wrong(e);
 	return e->r->error ? NULL : node;
 }
 
@@ -1269,7 +1258,7 @@ static bool read_sizes(struct event_reader *e, const uint32_t *place, size_t pla
 
 		if (code[i]) {
 			if (code[i] > 2 || (code[i] == 2 && used == new_sizes))
-				return wrong(e);
+				return events_wrong(e);
 			recent[place[i]].last =
 			    code[i] == 1 ? recent[place[i]].before : said[used++];
 			recent[place[i]].before = last;
@@ -1278,7 +1267,7 @@ static bool read_sizes(struct event_reader *e, const uint32_t *place, size_t pla
 		size[i] = last;
 	}
 	e->b->size = size;
-	return used == new_sizes || wrong(e);
+	return used == new_sizes || events_wrong(e);
 }
 
 static bool read_direct(struct event_reader *e, uint32_t *node)
@@ -1303,7 +1292,7 @@ static bool read_by_site(struct event_reader *e, const uint32_t *dictionary)
 		return false;
 	for (size_t i = 0; i < allocs; i++) {
 		if (id[i] >= e->h.sites)
-			return wrong(e);
+			return events_wrong(e);
 		node[i] = dictionary[id[i]];
 	}
 	e->b->node = node;
@@ -1331,7 +1320,7 @@ static bool read_by_pair(struct event_reader *e, const uint32_t *dictionary)
 		uint32_t site = next_site - pair_site[i];
 
 		if (pair_site[i] > next_site || site >= e->h.sites)
-			return wrong(e);
+			return events_wrong(e);
 		next_site += !pair_site[i];
 		pair[i].node = dictionary[site];
 		pair[i].site = site;
@@ -1339,7 +1328,7 @@ static bool read_by_pair(struct event_reader *e, const uint32_t *dictionary)
 	}
 	for (size_t i = 0; i < allocs; i++) {
 		if (id[i] >= pairs)
-			return wrong(e);
+			return events_wrong(e);
 		node[i] = pair[id[i]].node;
 		size[i] = pair[id[i]].size;
 		id[i] = pair[id[i]].site;
@@ -1364,7 +1353,7 @@ static bool read_expected_hits(struct event_reader *e)
 		uint64_t value = varint_unzigzag(change[i]) + expected;
 
 		if (value > TRACE_MAX_HITS)
-			return wrong(e);
+			return events_wrong(e);
 		hits[i] = (uint32_t)value;
 	}
 	b->hits = hits;
@@ -1381,14 +1370,14 @@ static bool read_hits(struct event_reader *e)
 	if (e->r->column[COLUMN_ALLOC_INTERVAL].present)
 		for (size_t i = 0; i < b->allocs; i++)
 			if (b->interval_log2[i] > TRACE_MAX_INTERVAL)
-				return wrong(e);
+				return events_wrong(e);
 	if (e->h.form == FORM_DIRECT)
 		return read_expected_hits(e);
 	b->hits = (uint32_t *)chunk_numbers32(e->r, COLUMN_ALLOC_HITS, b->allocs);
 	if (b->hits && e->r->column[COLUMN_ALLOC_HITS].present)
 		for (size_t i = 0; i < b->allocs; i++)
 			if (b->hits[i] > TRACE_MAX_HITS)
-				return wrong(e);
+				return events_wrong(e);
 	return b->hits != NULL;
 }
 
@@ -1437,7 +1426,7 @@ static bool read_runs(struct event_reader *e, uint8_t *kind)
 		return false;
 	for (size_t i = 0; i < runs; i++) {
 		if (run[i] > e->b->events - at)
-			return wrong(e);
+			return events_wrong(e);
 		/* Most runs are short: a store of 8 covers them and some of what follows. */
 		if (run[i] <= 8 && e->b->events - at >= 8)
 			memset(kind + at, i % 2, 8);
@@ -1446,7 +1435,7 @@ static bool read_runs(struct event_reader *e, uint8_t *kind)
 		frees += i % 2 ? run[i] : 0;
 		at += run[i];
 	}
-	return (at == e->b->events && frees == e->frees) || wrong(e);
+	return (at == e->b->events && frees == e->frees) || events_wrong(e);
 }
 
 static bool read_bits(struct event_reader *e, uint8_t *kind)
@@ -1461,7 +1450,7 @@ static bool read_bits(struct event_reader *e, uint8_t *kind)
 		kind[i] = bit[i / 8] >> (i % 8) & 1;
 		frees += kind[i];
 	}
-	return frees == e->frees || wrong(e);
+	return frees == e->frees || events_wrong(e);
 }
 
 /* Every free said by itself: how far back, or how far from the one before. */
@@ -1488,7 +1477,7 @@ static bool read_places(struct event_reader *e)
 		frees += is_free[i];
 		next += !is_free[i];
 	}
-	return !bad || wrong(e);
+	return !bad || events_wrong(e);
 }
 
 static bool read_ranks(struct event_reader *e)
@@ -1518,22 +1507,22 @@ static bool read_ranks(struct event_reader *e)
 		}
 		if (*rank < RANK_ESCAPE) {
 			if (!live_take(&live, *rank++, &index))
-				return wrong(e);
+				return events_wrong(e);
 			*freed++ = first + index;
 			continue;
 		}
 		if (*rank++ > RANK_ESCAPE || used == olds)
-			return wrong(e);
+			return events_wrong(e);
 		last =
 		    back ? first + pushed - 1 - place[used] : last + varint_unzigzag(place[used]);
 		used++;
 		if (last >= first + pushed)
-			return wrong(e);
+			return events_wrong(e);
 		if (last >= first)
 			live_mark(&live, (uint32_t)(last - first));
 		*freed++ = last;
 	}
-	return used == olds || wrong(e);
+	return used == olds || events_wrong(e);
 }
 
 /* Lifetimes: frees[i] is 1 + the allocation that is freed by event i, where that is foretold. */
@@ -1554,35 +1543,35 @@ static bool read_lives(struct event_reader *e, uint8_t *kind)
 	for (size_t i = 0; i < events; i++) {
 		if (foretold[i]) {
 			if (frees == e->frees)
-				return wrong(e);
+				return events_wrong(e);
 			kind[i] = 1;
 			e->b->freed[frees++] = first + foretold[i] - 1;
 			continue;
 		}
 		while (!left) {
 			if (++at >= runs)
-				return wrong(e);
+				return events_wrong(e);
 			left = run[at];
 		}
 		left--;
 		kind[i] = at % 2;
 		if (kind[i]) {
 			if (frees == e->frees || old == olds)
-				return wrong(e);
+				return events_wrong(e);
 			last += varint_unzigzag(step[old++]);
 			if (last >= first)
-				return wrong(e);
+				return events_wrong(e);
 			e->b->freed[frees++] = last;
 			continue;
 		}
 		if (allocs == e->b->allocs || life[allocs] >= events - i ||
 		    (life[allocs] && foretold[i + life[allocs]]))
-			return wrong(e);
+			return events_wrong(e);
 		allocs++;
 		if (life[allocs - 1])
 			foretold[i + life[allocs - 1]] = (uint32_t)allocs;
 	}
-	return (frees == e->frees && old == olds && !left && at + 1 >= runs) || wrong(e);
+	return (frees == e->frees && old == olds && !left && at + 1 >= runs) || events_wrong(e);
 }
 
 static bool read_frees(struct event_reader *e)
@@ -1622,7 +1611,7 @@ static bool read_direct_threads(struct event_reader *e)
 			b->free_thread[frees++] = thread;
 		}
 		if (thread >= e->x->threads)
-			return wrong(e);
+			return events_wrong(e);
 	}
 	return true;
 }
@@ -1649,7 +1638,7 @@ static bool read_one_thread(struct event_reader *e)
 		last += !is_free[i];
 		allocs += !is_free[i];
 	}
-	return !b->events || e->x->threads || wrong(e);
+	return !b->events || e->x->threads || events_wrong(e);
 }
 
 static bool read_threads(struct event_reader *e)
@@ -1676,7 +1665,7 @@ static bool read_threads(struct event_reader *e)
 		uint8_t expected;
 
 		if (t >= e->x->threads)
-			return wrong(e);
+			return events_wrong(e);
 		expected = expected_free_flags(realloc_follows(b, i, allocs),
 					       last[t] == b->freed[frees] + 1);
 		b->thread[allocs] = t;
@@ -1689,7 +1678,7 @@ static bool read_threads(struct event_reader *e)
 	return true;
 }
 
-static bool read_labels(struct event_reader *e)
+static bool read_label_column(struct event_reader *e)
 {
 	struct event_batch *b = e->b;
 	uint32_t *last;
@@ -1702,7 +1691,7 @@ static bool read_labels(struct event_reader *e)
 		return false;
 	for (size_t i = 0; i < b->allocs; i++) {
 		if (b->labels[i] > e->x->label_sets)
-			return wrong(e);
+			return events_wrong(e);
 		if (b->labels[i])
 			last[b->thread[i]] = b->labels[i] - 1;
 		b->labels[i] = last[b->thread[i]];
@@ -1718,5 +1707,5 @@ bool events_read(struct chunk_reader *r, const struct event_context *x, struct e
 	return read_head(&e) && chunk_columns(r, COLUMNS_KNOWN) && read_times(&e) &&
 	       read_allocs(&e) && read_frees(&e) &&
 	       (e.h.form == FORM_DIRECT ? read_direct_threads(&e) : read_threads(&e)) &&
-	       read_labels(&e);
+	       read_label_column(&e);
 }

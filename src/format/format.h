@@ -251,9 +251,9 @@ enum trace_field {
 uint32_t trace_checksum(uint32_t crc, const void *data, size_t size);
 
 /* The number of the class of a value under CODING_BUCKETS, and how many low bits are left over. */
-static inline unsigned bucket_rest(uint64_t value, unsigned mantissa)
+static inline unsigned bucket_rest(uint64_t number, unsigned mantissa)
 {
-	unsigned length = value ? 64 - (unsigned)__builtin_clzll(value) : 0;
+	unsigned length = number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 
 	return length > mantissa + 1 ? length - 1 - mantissa : 0;
 }

@@ -66,7 +66,7 @@ static void place_slot(struct numbering *n, uint32_t number)
 	n->slot[i] = number + 1;
 }
 
-static bool grow_slots(struct numbering *n)
+static bool grow_numbering(struct numbering *n)
 {
 	size_t slots = n->slots ? n->slots * 2 : 256;
 	uint32_t *slot = calloc(slots, sizeof(*slot));
@@ -86,7 +86,7 @@ uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 	size_t i;
 
 	*is_new = false;
-	if (n->count * 2 >= n->slots && !grow_slots(n))
+	if (n->count * 2 >= n->slots && !grow_numbering(n))
 		return NUMBERING_NONE;
 	assert(n->count < n->slots); /* so that each search ends */
 	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {

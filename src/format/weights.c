@@ -47,3 +47,12 @@ struct weight weigh_sample(enum mayfly_sampler sampler, double r, uint64_t size,
 	}
 	return w;
 }
+
+void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
+		   double *bytes, double *blocks)
+{
+	struct weight w = weigh_sample(sampler, interval, size, hits);
+
+	*bytes = w.bytes;
+	*blocks = w.blocks;
+}

@@ -27,13 +27,8 @@ struct weight {
 struct weight weigh_sample(enum mayfly_sampler sampler, double interval, uint64_t size,
 			   uint32_t hits);
 
-static inline void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size,
-				 uint32_t hits, double *bytes, double *blocks)
-{
-	struct weight w = weigh_sample(sampler, interval, size, hits);
-
-	*bytes = w.bytes;
-	*blocks = w.blocks;
-}
+/* The same without the variance. */
+void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
+		   double *bytes, double *blocks);
 
 #endif

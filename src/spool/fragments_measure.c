@@ -38,7 +38,7 @@ struct measure {
 	bool failed;
 };
 
-static int compare_places(const void *a, const void *b)
+static int compare_regions(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
@@ -77,7 +77,7 @@ static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t 
 }
 
 /* What lies in a block of malloc is not looked at: that block holds the page. */
-static void add_block(struct measure *m, const struct live_block *b)
+static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
 	uint64_t other = heap == MAYFLY_HEAP_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : 0;
@@ -115,7 +115,7 @@ static void add_region(struct measure *m, const struct live_table *t,
 			uint32_t b = t->leaf[region->leaf[i] - 1].slot[k];
 
 			for (; b && !m->failed; b = t->block[b - 1].next)
-				add_block(m, &t->block[b - 1]);
+				add_live_block(m, &t->block[b - 1]);
 		}
 	}
 }
@@ -132,7 +132,7 @@ static bool go_through(struct measure *m, const struct live_table *t)
 			place[places++] =
 			    (struct place){t->entry[i].number, t->entry[i].region - 1};
 	if (places)
-		qsort(place, places, sizeof(*place), compare_places);
+		qsort(place, places, sizeof(*place), compare_regions);
 	for (size_t i = 0; i < places; i++)
 		add_region(m, t, &t->region[place[i].region]);
 	end_page(m);
@@ -140,14 +140,14 @@ static bool go_through(struct measure *m, const struct live_table *t)
 	return !m->failed;
 }
 
-static uint64_t waste(const struct mayfly_fragment *f)
+static uint64_t wasted_bytes(const struct mayfly_fragment *f)
 {
 	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
 }
 
-static int compare_waste(const void *a, const void *b)
+static int compare_most_waste(const void *a, const void *b)
 {
-	uint64_t x = waste(a), y = waste(b);
+	uint64_t x = wasted_bytes(a), y = wasted_bytes(b);
 
 	return (x < y) - (x > y);
 }
@@ -179,7 +179,7 @@ static bool choose(struct fragments *f, const struct measure *m)
 		f->entry[f->entries++] = e;
 	}
 	if (f->entries > FRAGMENTS_MOST) {
-		qsort(f->entry, f->entries, sizeof(*f->entry), compare_waste);
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_most_waste);
 		f->entries = FRAGMENTS_MOST;
 		qsort(f->entry, f->entries, sizeof(*f->entry), compare_nodes);
 	}

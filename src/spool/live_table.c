@@ -11,14 +11,14 @@
 #define LEAST_SIZE   64u
 #define LEAST_SHRINK 4096u /* blocks: below, it is not worth the while */
 
-static bool room(void *array, size_t used, size_t *size, size_t item)
+static bool table_room(void *array, size_t used, size_t *size, size_t item)
 {
 	return used < UINT32_MAX - 1 && array_reserve(array, size, used, item);
 }
 
 /* ---- regions ---- */
 
-static void enter(struct live_table *t, struct live_entry entry)
+static void enter_region(struct live_table *t, struct live_entry entry)
 {
 	size_t i = live_hash(t, entry.number);
 
@@ -53,7 +53,7 @@ static bool renew_regions(struct live_table *t)
 			continue;
 		fresh.region[fresh.regions++] = t->region[e.region - 1];
 		e.region = (uint32_t)fresh.regions;
-		enter(&fresh, e);
+		enter_region(&fresh, e);
 	}
 	assert(fresh.regions == full && full < fresh.region_size);
 	free(t->entry);
@@ -73,7 +73,7 @@ static struct live_region *make_region(struct live_table *t, uint64_t number)
 	assert(t->regions < t->region_size);
 	region = &t->region[t->regions++];
 	memset(region, 0, sizeof(*region));
-	enter(t, (struct live_entry){number, (uint32_t)t->regions});
+	enter_region(t, (struct live_entry){number, (uint32_t)t->regions});
 	return region;
 }
 
@@ -90,7 +90,7 @@ static uint32_t make_leaf(struct live_table *t)
 		t->leaf[leaf - 1].slot[0] = 0;
 		return leaf;
 	}
-	if (!room(&t->leaf, t->leaves, &t->leaf_size, sizeof(*t->leaf)))
+	if (!table_room(&t->leaf, t->leaves, &t->leaf_size, sizeof(*t->leaf)))
 		return 0;
 	memset(&t->leaf[t->leaves++], 0, sizeof(*t->leaf));
 	return (uint32_t)t->leaves;
@@ -110,7 +110,7 @@ static void drop_leaf(struct live_table *t, struct live_region *region, size_t n
 /* ---- blocks ---- */
 
 /* There is room for it. */
-static uint32_t take_block(struct live_table *t)
+static uint32_t take_free_block(struct live_table *t)
 {
 	uint32_t index = t->free_block;
 
@@ -130,7 +130,7 @@ struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
 	struct live_block *b;
 	uint32_t *slot, index;
 
-	if (!t->free_block && !room(&t->block, t->high, &t->block_size, sizeof(*t->block)))
+	if (!t->free_block && !table_room(&t->block, t->high, &t->block_size, sizeof(*t->block)))
 		return NULL;
 	region = make_region(t, live_region_number(key));
 	if (!region)
@@ -150,7 +150,7 @@ struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
 	}
 	*there = false;
 	region->slots[number] += !*slot;
-	index = take_block(t);
+	index = take_free_block(t);
 	b = &t->block[index - 1];
 	b->key = key;
 	b->next = *slot;
@@ -161,7 +161,7 @@ struct live_block *live_put(struct live_table *t, uint64_t key, bool *there)
 }
 
 /* When there is no memory for a smaller table, the larger one will do. */
-static void shrink(struct live_table *t)
+static void shrink_table(struct live_table *t)
 {
 	struct live_table fresh = {.block_size = t->used + LEAST_SIZE};
 	bool there;
@@ -209,7 +209,7 @@ void live_remove(struct live_table *t, struct live_block *block)
 	t->free_block = index;
 	t->used--;
 	if (t->high > LEAST_SHRINK && t->used < t->high / 8)
-		shrink(t);
+		shrink_table(t);
 }
 
 size_t live_bytes(const struct live_table *t)

@@ -7,7 +7,7 @@
 #include "trace/read/reader.h"
 
 /* A spool becomes a trace in memory; without symbols, as this library reads no files. */
-static int open_spool(const void *data, size_t size, struct mayfly_trace **trace)
+static int open_as_trace(const void *data, size_t size, struct mayfly_trace **trace)
 {
 	uint8_t *bytes = NULL;
 	size_t length = 0;
@@ -30,6 +30,6 @@ int mayfly_trace_open(const void *data, size_t size, struct mayfly_trace **trace
 {
 	*trace = NULL;
 	if (spool_recognise(data, size))
-		return open_spool(data, size, trace);
+		return open_as_trace(data, size, trace);
 	return trace_open(data, size, trace);
 }

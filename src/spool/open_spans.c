@@ -19,7 +19,7 @@
 #define MOST_OPEN  1024u /* further ones are not watched */
 #define LEAST_OPEN 8u
 
-static bool make_room(struct stream_open *o)
+static bool span_room(struct stream_open *o)
 {
 	uint32_t size = o->size ? 2 * o->size : LEAST_OPEN;
 	struct stream_span *span;
@@ -36,7 +36,7 @@ static bool make_room(struct stream_open *o)
 	return true;
 }
 
-static void take_out(struct stream_open *o, uint32_t index)
+static void take_span_out(struct stream_open *o, uint32_t index)
 {
 	o->count--;
 	memmove(o->span + index, o->span + index + 1, (o->count - index) * sizeof(*o->span));
@@ -54,12 +54,12 @@ static void end_doubted(struct spool_stream *s, struct stream_writer *w, uint32_
 			stream_hand_track(
 			    s, w,
 			    &(struct trace_track){.kind = SPOOL_END, .type = o->span[i].type});
-		take_out(o, i);
+		take_span_out(o, i);
 	}
 }
 
 /* The innermost one of this type; o->count: there is none. */
-static uint32_t find(const struct stream_open *o, uint32_t type)
+static uint32_t find_span(const struct stream_open *o, uint32_t type)
 {
 	for (uint32_t i = o->count; i-- > 0;)
 		if (o->span[i].type == type)
@@ -79,26 +79,26 @@ static struct stream_open *of_thread(struct stream_writer *w)
 void stream_open_begin(struct spool_stream *s, struct stream_writer *w, uint32_t type, bool kept)
 {
 	struct stream_open *o = of_thread(w);
-	uint32_t same = find(o, type);
+	uint32_t same = find_span(o, type);
 
 	/* More likely the next one than one inside. */
 	if (same < o->count && o->span[same].doubted)
 		end_doubted(s, w, same);
-	if (make_room(o))
+	if (span_room(o))
 		o->span[o->count++] = (struct stream_span){.type = type, .kept = kept};
 }
 
 enum stream_end stream_open_end(struct spool_stream *s, struct stream_writer *w, uint32_t type)
 {
 	struct stream_open *o = of_thread(w);
-	uint32_t index = find(o, type);
+	uint32_t index = find_span(o, type);
 	bool kept;
 
 	if (index == o->count)
 		return STREAM_END_UNKNOWN;
 	end_doubted(s, w, index + 1);
 	kept = o->span[index].kept;
-	take_out(o, index);
+	take_span_out(o, index);
 	return kept ? STREAM_END_KEPT : STREAM_END_LEFT_OUT;
 }
 

@@ -21,7 +21,7 @@
 /* ---- events ---- */
 
 /* What it adds to what is live. A block of a pool lies in one of malloc, which counts already. */
-static double weight(const struct spool_stream *s, const struct live_block *b)
+static double live_weight(const struct spool_stream *s, const struct live_block *b)
 {
 	double interval, rate, bytes, blocks;
 
@@ -56,7 +56,7 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 {
 	uint64_t serial = s->allocations;
 
-	s->live_bytes += weight(s, b);
+	s->live_bytes += live_weight(s, b);
 	s->allocations++;
 	if (s->trace) {
 		int error;
@@ -76,7 +76,7 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
 		      uint32_t thread, uint32_t flags)
 {
-	s->live_bytes -= weight(s, b);
+	s->live_bytes -= live_weight(s, b);
 	s->frees++;
 	if (s->trace && b->serial != LIVE_THINNED) {
 		struct trace_block block = stream_block(s, b);

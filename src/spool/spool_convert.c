@@ -37,8 +37,8 @@ static int memory_begin(struct memory_spool *m, const void *data, size_t size)
 }
 
 /* Reads the parent's spool up to the fork. *parent stays NULL when it cannot be read. */
-static int open_parent(const struct spool_source *source, const struct spool_header *child,
-		       struct recording *tables, struct spool_stream **parent)
+static int open_parent_stream(const struct spool_source *source, const struct spool_header *child,
+			      struct recording *tables, struct spool_stream **parent)
 {
 	struct spool_stream_options options = {.keep_forks = true, .only_fork = child->fork_ticks};
 	struct spool_stream *s;
@@ -60,10 +60,11 @@ struct conversion {
 	struct trace_buffer out;
 };
 
-static int convert(struct conversion *c, const struct spool_source *source,
-		   const struct spool_source *parent_source, const struct spool_ending *ending,
-		   int level, void (*symbolise)(void *context, struct recording *tables),
-		   void *context)
+static int convert_streams(struct conversion *c, const struct spool_source *source,
+			   const struct spool_source *parent_source,
+			   const struct spool_ending *ending, int level,
+			   void (*symbolise)(void *context, struct recording *tables),
+			   void *context)
 {
 	struct trace_writer_options writer_options = {.level = level};
 	struct spool_stream_options options = {0};
@@ -72,7 +73,7 @@ static int convert(struct conversion *c, const struct spool_source *source,
 	int error = spool_read_header(source, &mapped, &header);
 
 	if (!error && parent_source && header.fork_parent_pid)
-		error = open_parent(parent_source, &header, c->parent_tables, &c->parent);
+		error = open_parent_stream(parent_source, &header, c->parent_tables, &c->parent);
 	if (!error)
 		error = spool_stream_writer_options(source, &writer_options);
 	if (error)
@@ -107,8 +108,8 @@ int spool_convert(const void *data, size_t size, const void *parent_data, size_t
 	if (!error && parent_data)
 		error = memory_begin(&parent_memory, parent_data, parent_size);
 	if (!error)
-		error = convert(&c, &source, parent_data ? &parent : NULL, ending, level, symbolise,
-				context);
+		error = convert_streams(&c, &source, parent_data ? &parent : NULL, ending, level,
+					symbolise, context);
 	spool_stream_close(c.stream);
 	spool_stream_close(c.parent);
 	trace_writer_free_all(c.writer);

@@ -35,7 +35,7 @@ static inline uint64_t load_field(const uint8_t *at, unsigned code, const uint8_
 
 static bool without_time(uint8_t tag)
 {
-	switch (tag) {
+	switch ((enum spool_tag)tag) {
 	case SPOOL_PAD:
 	case SPOOL_THREAD:
 	case SPOOL_INTERVAL:
@@ -43,9 +43,19 @@ static bool without_time(uint8_t tag)
 	case SPOOL_LABEL:
 	case SPOOL_LABELS:
 		return true;
-	default:
-		return false;
+	case SPOOL_SAMPLE:
+	case SPOOL_FREE:
+	case SPOOL_MODULE:
+	case SPOOL_GONE:
+	case SPOOL_LOST:
+	case SPOOL_FORK:
+	case SPOOL_PROMOTE:
+	case SPOOL_PLACE:
+	case SPOOL_HEAP_END:
+	case SPOOL_ALLOCATOR:
+		break;
 	}
+	return false;
 }
 
 /* When the record at hand is due. False: it is damaged. */
@@ -75,7 +85,7 @@ static inline bool read_due(struct stream_writer *w)
 	return !in.bad;
 }
 
-static void begin_packet(struct spool_stream *s, struct stream_writer *w)
+static void begin_writer_packet(struct spool_stream *s, struct stream_writer *w)
 {
 	const struct spool_packet *p = w->first->packet;
 	uint32_t tid = p->tid;
@@ -122,7 +132,7 @@ bool stream_next_record(struct spool_stream *s, struct stream_writer *w)
 		struct spool_queued *q = w->first;
 
 		if (!w->begun)
-			begin_packet(s, w);
+			begin_writer_packet(s, w);
 		if (!w->over && w->at == w->end)
 			look_again(s, w);
 		if (!w->over && w->at < w->end) {
@@ -143,7 +153,7 @@ bool stream_next_record(struct spool_stream *s, struct stream_writer *w)
 }
 
 /* What the address of an ALLOC says of its heap: flags of the block. */
-static inline uint32_t heap_flags(uint64_t address)
+static inline uint32_t flags_of_heap(uint64_t address)
 {
 	if (__builtin_expect(!(address & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED)), 1))
 		return 0;
@@ -254,8 +264,8 @@ static inline bool change_stack(struct spool_stream *s, struct stream_writer *w,
 }
 
 /* ALLOC: what comes after the address. */
-static void read_alloc(struct spool_stream *s, struct stream_writer *w, const uint8_t *at,
-		       uint8_t tag, uint64_t ticks, uint64_t turned)
+static void read_alloc_record(struct spool_stream *s, struct stream_writer *w, const uint8_t *at,
+			      uint8_t tag, uint64_t ticks, uint64_t turned)
 {
 	unsigned width = spool_size_width(tag);
 	uint64_t size = load_field(at, width, w->limit);
@@ -293,7 +303,7 @@ static void read_alloc(struct spool_stream *s, struct stream_writer *w, const ui
 	turned = SPOOL_UNTURN(turned);
 	e = add_waiting(s, w, turned,
 			(spool_alloc_flags(word) & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
-			    heap_flags(turned));
+			    flags_of_heap(turned));
 	e->release = false;
 	e->block.size = size;
 	e->block.node = stack_node(&w->stack);
@@ -311,7 +321,7 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 
 	at += 1u << width;
 	if (!(tag & SPOOL_EXACT_RELEASE)) {
-		read_alloc(s, w, at, tag, w->due, turned);
+		read_alloc_record(s, w, at, tag, w->due, turned);
 		return true;
 	}
 	if (at > w->end) {
@@ -596,6 +606,59 @@ static void read_fork(struct spool_stream *s, struct stream_writer *w, struct va
 
 /* ---- one after the other ---- */
 
+/* What comes after the tag. */
+static void read_record(struct spool_stream *s, struct stream_writer *w, enum spool_tag tag,
+			struct varint_in *in)
+{
+	switch (tag) {
+	case SPOOL_SAMPLE:
+		read_sample(s, w, in);
+		break;
+	case SPOOL_FREE:
+		read_free(s, w, in);
+		break;
+	case SPOOL_THREAD:
+		read_thread(s, w, in);
+		break;
+	case SPOOL_INTERVAL:
+		read_interval(w, in);
+		break;
+	case SPOOL_MODULE:
+	case SPOOL_GONE:
+		read_module(s, w, in, tag == SPOOL_GONE);
+		break;
+	case SPOOL_LOST:
+		read_lost(s, w, in);
+		break;
+	case SPOOL_FORK:
+		read_fork(s, w, in);
+		break;
+	case SPOOL_PLACE:
+		read_place(s, w, in);
+		break;
+	case SPOOL_PROMOTE:
+		read_promote(s, w, in);
+		break;
+	case SPOOL_HEAP_END:
+		read_heap_end(s, w, in);
+		break;
+	case SPOOL_ALLOCATOR:
+		read_allocator(s, w, in);
+		break;
+	case SPOOL_TYPE:
+		stream_read_type(s, w, in);
+		break;
+	case SPOOL_LABEL:
+		stream_read_label(s, w, in);
+		break;
+	case SPOOL_LABELS:
+		stream_read_labels(s, w, in);
+		break;
+	case SPOOL_PAD:
+		break;
+	}
+}
+
 /* Applies a record with a tag. */
 static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
 {
@@ -603,59 +666,17 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 
 	if (tag != SPOOL_TYPE && tag != SPOOL_LABEL && tag != SPOOL_LABELS)
 		stream_apply_waiting(s);
-	/* In an exact spool blocks have no ids. */
-	if (s->exact && (tag == SPOOL_SAMPLE || tag == SPOOL_FREE))
-		tag = UINT8_MAX;
-	switch (tag) {
-	case SPOOL_PAD:
+	if (tag == SPOOL_PAD) {
 		w->over = true;
 		return;
-	case SPOOL_SAMPLE:
-		read_sample(s, w, &in);
-		break;
-	case SPOOL_FREE:
-		read_free(s, w, &in);
-		break;
-	case SPOOL_THREAD:
-		read_thread(s, w, &in);
-		break;
-	case SPOOL_INTERVAL:
-		read_interval(w, &in);
-		break;
-	case SPOOL_MODULE:
-	case SPOOL_GONE:
-		read_module(s, w, &in, tag == SPOOL_GONE);
-		break;
-	case SPOOL_LOST:
-		read_lost(s, w, &in);
-		break;
-	case SPOOL_FORK:
-		read_fork(s, w, &in);
-		break;
-	case SPOOL_PLACE:
-		read_place(s, w, &in);
-		break;
-	case SPOOL_PROMOTE:
-		read_promote(s, w, &in);
-		break;
-	case SPOOL_HEAP_END:
-		read_heap_end(s, w, &in);
-		break;
-	case SPOOL_ALLOCATOR:
-		read_allocator(s, w, &in);
-		break;
-	case SPOOL_TYPE:
-		stream_read_type(s, w, &in);
-		break;
-	case SPOOL_LABEL:
-		stream_read_label(s, w, &in);
-		break;
-	case SPOOL_LABELS:
-		stream_read_labels(s, w, &in);
-		break;
-	default:
-		stream_read_track(s, w, tag, &in);
 	}
+	/* In an exact spool blocks have no ids. */
+	if (s->exact && (tag == SPOOL_SAMPLE || tag == SPOOL_FREE))
+		varint_fail(&in);
+	else if (tag > SPOOL_LABELS)
+		stream_read_track(s, w, tag, &in);
+	else
+		read_record(s, w, tag, &in);
 	if (in.bad)
 		stream_damaged(s, w);
 	else
@@ -726,7 +747,7 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 			e->block.flags = (uint8_t)((spool_alloc_flags(word) & SPOOL_FLAG_REALLOC
 							? MAYFLY_FLAG_REALLOC
 							: 0) |
-						   heap_flags(SPOOL_UNTURN(place)));
+						   flags_of_heap(SPOOL_UNTURN(place)));
 			s->truncated += stack_truncated(&w->stack);
 		}
 		if (e->release)

@@ -72,7 +72,7 @@ static bool insert_range(struct spool_stacks *t, size_t at, struct stacks_range 
 }
 
 /* Makes place: modules whose start is covered are no longer mapped, of others a part remains. */
-static bool carve(struct spool_stacks *t, uint64_t start, uint64_t end, int64_t now_ns)
+static bool carve_out(struct spool_stacks *t, uint64_t start, uint64_t end, int64_t now_ns)
 {
 	for (;;) {
 		size_t i = range_after(t, start);
@@ -122,7 +122,8 @@ static uint32_t inherited_module(const struct spool_stacks *t, const struct stac
 	return RECORDING_NONE;
 }
 
-static uint32_t add_module(struct spool_stacks *t, const struct stacks_module *m, int64_t now_ns)
+static uint32_t add_stack_module(struct spool_stacks *t, const struct stacks_module *m,
+				 int64_t now_ns)
 {
 	struct recording_module row = {
 	    .path = recording_string(t->tables, (const char *)m->path, m->path_length),
@@ -172,11 +173,11 @@ bool stacks_module_seen(struct spool_stacks *t, const struct stacks_module *m, i
 		return true; /* another writer has said so before */
 	if (m->start == m->end || t->ranges >= MOST_RANGES)
 		return true;
-	if (!carve(t, m->start, m->end, now_ns))
+	if (!carve_out(t, m->start, m->end, now_ns))
 		return false;
 	index = inherited_module(t, &module);
 	if (index == RECORDING_NONE)
-		index = add_module(t, &module, now_ns);
+		index = add_stack_module(t, &module, now_ns);
 	if (index == RECORDING_NONE ||
 	    !insert_range(t, range_after(t, m->start),
 			  (struct stacks_range){m->start, m->end, index}))
@@ -214,7 +215,7 @@ static bool remember_pending(struct spool_stacks *t, uint64_t address, uint32_t 
 	return true;
 }
 
-static uint32_t make_frame(struct spool_stacks *t, uint64_t address)
+static uint32_t make_stack_frame(struct spool_stacks *t, uint64_t address)
 {
 	size_t before = t->tables->frames;
 	uint32_t module, frame;
@@ -284,7 +285,7 @@ static uint32_t find_frame(struct spool_stacks *t, uint64_t address)
 		t->addresses++;
 	found->address = address;
 	found->epoch = t->epoch;
-	found->frame = make_frame(t, address);
+	found->frame = make_stack_frame(t, address);
 	return found->frame;
 }
 
@@ -442,7 +443,7 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 /* ---- places ---- */
 
 /* A text of the record as a string of the tables. */
-static uint32_t read_text(struct spool_stacks *t, struct varint_in *in)
+static uint32_t read_place_text(struct spool_stacks *t, struct varint_in *in)
 {
 	uint64_t length = varint_u(in);
 	const uint8_t *text = varint_bytes(in, length);
@@ -481,7 +482,7 @@ static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 	return recording_string(t->tables, name, join_modules(name, (size_t)length));
 }
 
-static uint32_t read_number(struct varint_in *in)
+static uint32_t read_place_number(struct varint_in *in)
 {
 	uint64_t number = varint_u(in);
 
@@ -501,13 +502,13 @@ enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct 
 	for (uint64_t i = 0; i < count; i++) {
 		struct recording_location l = {
 		    .function = read_function(t, in),
-		    .file = read_text(t, in),
+		    .file = read_place_text(t, in),
 		    .inlined = i + 1 < count,
 		};
 
-		l.line = read_number(in);
-		l.first_char = read_number(in);
-		l.last_char = read_number(in);
+		l.line = read_place_number(in);
+		l.first_char = read_place_number(in);
+		l.last_char = read_place_number(in);
 		if (in->bad)
 			return STACK_DAMAGED;
 		if (l.function == RECORDING_NONE || l.file == RECORDING_NONE ||
@@ -526,6 +527,7 @@ struct stacks_heritage {
 	struct spool_stacks *child;
 	const struct recording *parent;
 	uint32_t *module, *node;
+	uint32_t path[SPOOL_MAX_FRAMES]; /* of heritage_node(): too large for a stack in wasm */
 };
 
 static uint32_t *unknown_indices(size_t count)
@@ -625,22 +627,21 @@ static uint32_t heritage_frame(struct stacks_heritage *h, uint32_t frame)
 /* Climbs to the first known one, then makes nodes on the way back. */
 uint32_t heritage_node(struct stacks_heritage *h, uint32_t node)
 {
-	uint32_t path[SPOOL_MAX_FRAMES];
 	size_t depth = 0;
 	uint32_t here;
 
 	while (h->node[node] == RECORDING_NONE && depth < SPOOL_MAX_FRAMES) {
-		path[depth++] = node;
+		h->path[depth++] = node;
 		node = h->parent->node[node].parent;
 	}
 	here = h->node[node];
 	while (depth && here != RECORDING_NONE) {
-		uint32_t frame = heritage_frame(h, h->parent->node[path[--depth]].frame);
+		uint32_t frame = heritage_frame(h, h->parent->node[h->path[--depth]].frame);
 
 		if (frame == RECORDING_NONE)
 			return RECORDING_NONE;
 		here = recording_node(h->child->tables, here, frame);
-		h->node[path[depth]] = here;
+		h->node[h->path[depth]] = here;
 	}
 	return here;
 }

@@ -25,8 +25,8 @@ static size_t number_slot(const uint32_t *slot, size_t slots, uint32_t number,
 }
 
 /* Room for one more number. */
-static bool grow_slots(struct spool_stream *s, uint32_t **slot, size_t *slots, size_t items,
-		       uint32_t (*number_at)(const struct spool_stream *s, uint32_t index))
+static bool grow_number_slots(struct spool_stream *s, uint32_t **slot, size_t *slots, size_t items,
+			      uint32_t (*number_at)(const struct spool_stream *s, uint32_t index))
 {
 	size_t size = *slots ? 2 * *slots : 64;
 	uint32_t *fresh;
@@ -57,7 +57,7 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 	struct stream_writer *w;
 	size_t slot;
 
-	if (!grow_slots(s, &s->writer_slot, &s->writer_slots, s->writers, writer_number))
+	if (!grow_number_slots(s, &s->writer_slot, &s->writer_slots, s->writers, writer_number))
 		return NULL;
 	slot = number_slot(s->writer_slot, s->writer_slots, number, writer_number, s);
 	if (s->writer_slot[slot])
@@ -97,7 +97,7 @@ static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
 {
 	size_t slot;
 
-	if (!grow_slots(s, &s->thread_slot, &s->thread_slots, s->threads, thread_number) ||
+	if (!grow_number_slots(s, &s->thread_slot, &s->thread_slots, s->threads, thread_number) ||
 	    !array_reserve(&s->thread, &s->threads_size, s->threads, sizeof(*s->thread)))
 		return NULL;
 	slot = number_slot(s->thread_slot, s->thread_slots, tid, thread_number, s);

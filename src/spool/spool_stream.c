@@ -24,7 +24,7 @@
 
 /* ---- who comes next ---- */
 
-static void sift_down(struct stream_writer **heap, size_t count, size_t i)
+static void sift_writer(struct stream_writer **heap, size_t count, size_t i)
 {
 	struct stream_writer *w = heap[i];
 
@@ -55,14 +55,14 @@ static uint64_t run_until(const struct spool_stream *s, uint64_t last)
 }
 
 /* All records up to `last`, oldest first. */
-static bool merge(struct spool_stream *s, uint64_t last, uint64_t records)
+static bool merge_writers(struct spool_stream *s, uint64_t last, uint64_t records)
 {
 	s->heaped = 0;
 	for (size_t i = 0; i < s->writers; i++)
 		if (stream_next_record(s, s->writer[i]) && s->writer[i]->due <= last)
 			s->heap[s->heaped++] = s->writer[i];
 	for (size_t i = s->heaped / 2; i--;)
-		sift_down(s->heap, s->heaped, i);
+		sift_writer(s->heap, s->heaped, i);
 	while (s->heaped && records && !s->error && !s->stopped) {
 		bool more;
 
@@ -77,7 +77,7 @@ static bool merge(struct spool_stream *s, uint64_t last, uint64_t records)
 		if (!more || s->heap[0]->due > last)
 			s->heap[0] = s->heap[--s->heaped];
 		if (s->heaped)
-			sift_down(s->heap, s->heaped, 0);
+			sift_writer(s->heap, s->heaped, 0);
 	}
 	if (!s->heaped && !s->stopped)
 		stream_hand_notes(s, last);
@@ -239,7 +239,7 @@ static int release_packets(struct spool_stream *s)
 }
 
 /* Takes what is due up to `last`. */
-static bool take(struct spool_stream *s, uint64_t last, uint64_t records)
+static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 {
 	bool more;
 	int error;
@@ -248,7 +248,7 @@ static bool take(struct spool_stream *s, uint64_t last, uint64_t records)
 		return false;
 	stream_time_notes(s);
 	s->inversion_ticks = (uint64_t)(INVERSION_NS * s->clock.ticks_per_ns);
-	more = merge(s, last, records);
+	more = merge_writers(s, last, records);
 	stream_apply_waiting(s);
 	error = release_packets(s);
 	if (error)
@@ -308,7 +308,7 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
 	settle_clock(s, NULL);
 	if (s->options.online)
 		last = s->ticks - 1;
-	goes_on = take(s, last, ROUND_RECORDS);
+	goes_on = take_due(s, last, ROUND_RECORDS);
 	s->unfinished = goes_on;
 	if (!goes_on && s->options.online && !s->error)
 		reach_round(s);
@@ -333,7 +333,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 		if (error)
 			stream_fail(s, error);
 	}
-	take(s, UINT64_MAX, UINT64_MAX);
+	take_due(s, UINT64_MAX, UINT64_MAX);
 	assert(!s->heaped || s->error || s->stopped);
 	stream_measure_pages(s, FRAGMENTS_END);
 	if (s->error)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "format/numbering.h"
+#include "trace/track_kinds.h"
 
 #define MOST_NOTES	 65536u /* that wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
@@ -50,7 +51,8 @@ static struct stream_id *find_slot(struct stream_id *slot, size_t size, uint32_t
 	return &slot[i];
 }
 
-static const struct stream_id *find_id(const struct stream_ids *ids, uint64_t id, uint32_t limit)
+static const struct stream_id *find_told_id(const struct stream_ids *ids, uint64_t id,
+					    uint32_t limit)
 {
 	const struct stream_id *found;
 
@@ -96,7 +98,7 @@ static void set_id(struct spool_stream *s, struct stream_ids *ids, uint64_t id, 
 	*slot = (struct stream_id){(uint32_t)id, ids->epoch, first, second};
 }
 
-static void forget(struct stream_ids *ids)
+static void forget_all_ids(struct stream_ids *ids)
 {
 	if (!ids->used)
 		return;
@@ -109,8 +111,8 @@ static void forget(struct stream_ids *ids)
 
 void stream_forget_ids(struct stream_writer *w)
 {
-	forget(&w->types);
-	forget(&w->label_ids);
+	forget_all_ids(&w->types);
+	forget_all_ids(&w->label_ids);
 	w->labels = 0;
 }
 
@@ -130,7 +132,7 @@ size_t stream_ids_bytes(const struct stream_writer *w)
 /* ---- texts ---- */
 
 /* A text of the record: at most SPOOL_TEXT_BYTES. */
-static const char *read_text(struct varint_in *in, size_t *length)
+static const char *read_short_text(struct varint_in *in, size_t *length)
 {
 	uint64_t bytes = varint_u(in);
 
@@ -140,7 +142,7 @@ static const char *read_text(struct varint_in *in, size_t *length)
 	return (const char *)varint_bytes(in, *length);
 }
 
-static uint32_t add_string(struct spool_stream *s, const char *text, size_t length)
+static uint32_t add_type_string(struct spool_stream *s, const char *text, size_t length)
 {
 	uint32_t string = recording_string(s->tables, text, length);
 
@@ -152,7 +154,7 @@ static uint32_t add_string(struct spool_stream *s, const char *text, size_t leng
 }
 
 /* One of which the program may have any number: beyond some it becomes another. */
-static uint32_t add_text(struct spool_stream *s, const char *text, size_t length)
+static uint32_t add_event_text(struct spool_stream *s, const char *text, size_t length)
 {
 	uint32_t string = recording_event_text(s->tables, text, length);
 
@@ -170,8 +172,8 @@ static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t 
 	uint32_t string;
 
 	if (s->label_texts >= MOST_LABEL_TEXTS)
-		return add_text(s, text, length);
-	string = add_string(s, text, length);
+		return add_event_text(s, text, length);
+	string = add_type_string(s, text, length);
 	s->label_texts += s->tables->strings - before;
 	return string;
 }
@@ -207,12 +209,12 @@ static uint32_t layout_field(uint32_t layout, uint32_t index)
 
 static void take_text(struct varint_in *in, struct told_type *t)
 {
-	t->text[t->texts].bytes = read_text(in, &t->text[t->texts].length);
+	t->text[t->texts].bytes = read_short_text(in, &t->text[t->texts].length);
 	t->texts++;
 }
 
 /* False: in->bad. */
-static bool take_type(struct varint_in *in, struct told_type *t)
+static bool take_told_type(struct varint_in *in, struct told_type *t)
 {
 	uint64_t fields;
 	uint32_t kind;
@@ -244,7 +246,7 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 	struct told_type t;
 	uint32_t text[3 + SPOOL_EVENT_VALUES];
 
-	if (!take_type(in, &t))
+	if (!take_told_type(in, &t))
 		return;
 	/* A process cannot have so many; what they are called is not kept either. */
 	if (s->tables->track_types == MAYFLY_TRACK_TYPES) {
@@ -252,7 +254,7 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 		return;
 	}
 	for (uint32_t i = 0; i < t.texts; i++)
-		text[i] = add_string(s, t.text[i].bytes, t.text[i].length);
+		text[i] = add_type_string(s, t.text[i].bytes, t.text[i].length);
 	if (s->error)
 		return;
 	type.kind = layout_kind(t.layout);
@@ -275,8 +277,8 @@ void stream_read_label(struct spool_stream *s, struct stream_writer *w, struct v
 {
 	uint64_t id = varint_u(in);
 	size_t key_length, value_length;
-	const char *key = read_text(in, &key_length);
-	const char *value = read_text(in, &value_length);
+	const char *key = read_short_text(in, &key_length);
+	const char *value = read_short_text(in, &value_length);
 
 	if (id >= SPOOL_LABEL_IDS)
 		varint_fail(in);
@@ -294,7 +296,8 @@ void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct 
 	if (count > SPOOL_LABELS_MOST)
 		varint_fail(in);
 	for (uint64_t i = 0; i < count && !in->bad; i++) {
-		const struct stream_id *id = find_id(&w->label_ids, varint_u(in), SPOOL_LABEL_IDS);
+		const struct stream_id *id =
+		    find_told_id(&w->label_ids, varint_u(in), SPOOL_LABEL_IDS);
 
 		if (id)
 			label[i] = (struct recording_label){id->first, id->second};
@@ -350,22 +353,9 @@ static bool keep_end(struct spool_stream *s, struct stream_writer *w, uint32_t t
 	return end == STREAM_END_KEPT || (end == STREAM_END_UNKNOWN && has_room(s));
 }
 
-/* False: none of this kind belongs to such a type. */
-static bool kind_fits(uint32_t kind, uint32_t layout)
-{
-	switch (layout_kind(layout)) {
-	case SPOOL_TYPE_SPAN:
-		return kind == SPOOL_BEGIN || kind == SPOOL_END;
-	case SPOOL_TYPE_INSTANT:
-		return kind == SPOOL_INSTANT;
-	default:
-		return kind == SPOOL_COUNT;
-	}
-}
-
 /* keep: texts are worth to be remembered. */
-static void read_values(struct spool_stream *s, struct varint_in *in, uint32_t layout, bool keep,
-			uint64_t *value)
+static void read_event_values(struct spool_stream *s, struct varint_in *in, uint32_t layout,
+			      bool keep, uint64_t *value)
 {
 	for (uint32_t i = 0; i < layout_fields(layout) && !in->bad; i++) {
 		const uint8_t *text;
@@ -378,12 +368,13 @@ static void read_values(struct spool_stream *s, struct varint_in *in, uint32_t l
 		length = varint_byte(in);
 		text = varint_bytes(in, length);
 		if (!in->bad && keep)
-			value[i] = add_text(s, (const char *)text, length);
+			value[i] = add_event_text(s, (const char *)text, length);
 	}
 }
 
 /* The event's stack: its node. */
-static uint32_t read_stack(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+static uint32_t read_event_stack(struct spool_stream *s, struct stream_writer *w,
+				 struct varint_in *in)
 {
 	uint64_t pop = varint_u(in), push = varint_u(in);
 	enum stack_result result;
@@ -411,18 +402,19 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	if ((tag & TRACK_BITS) != SPOOL_TRACK)
 		varint_fail(in);
 	varint_fixed(in, 1u << (tag >> SPOOL_TRACK_WIDTH_SHIFT & 3)); /* its time: w->due */
-	type = find_id(&w->types, varint_fixed(in, 2), SPOOL_EVENT_TYPES);
+	type = find_told_id(&w->types, varint_fixed(in, 2), SPOOL_EVENT_TYPES);
 	if (!type) {
 		varint_fail(in);
 		return;
 	}
-	event.type = kind_fits(kind, type->second) ? type->first : RECORDING_NONE;
+	event.type =
+	    track_kind_fits(layout_kind(type->second), kind) ? type->first : RECORDING_NONE;
 	known = s->trace && event.type != RECORDING_NONE;
 	keep = known && kind != SPOOL_END && has_room(s);
 	if (kind != SPOOL_END)
-		read_values(s, in, type->second, keep, value);
+		read_event_values(s, in, type->second, keep, value);
 	if (tag & SPOOL_TRACK_STACK)
-		event.node = read_stack(s, w, in);
+		event.node = read_event_stack(s, w, in);
 	if (in->bad)
 		return;
 	w->ticks = w->due;
@@ -441,14 +433,14 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 
 void stream_look_ahead(struct spool_stream *s)
 {
-	forget(&s->ahead);
+	forget_all_ids(&s->ahead);
 }
 
 static void skip_type(struct spool_stream *s, struct varint_in *in)
 {
 	struct told_type t;
 
-	if (take_type(in, &t))
+	if (take_told_type(in, &t))
 		set_id(s, &s->ahead, t.id, RECORDING_NONE, t.layout);
 }
 
@@ -465,8 +457,8 @@ static void skip_label(struct varint_in *in)
 	size_t length;
 
 	varint_u(in);
-	read_text(in, &length);
-	read_text(in, &length);
+	read_short_text(in, &length);
+	read_short_text(in, &length);
 }
 
 static void skip_values(struct varint_in *in, uint32_t layout)
@@ -494,9 +486,9 @@ static void skip_track(const struct spool_stream *s, const struct stream_ids *kn
 
 	varint_bytes(in, 1u << (tag >> SPOOL_TRACK_WIDTH_SHIFT & 3));
 	id = varint_fixed(in, 2);
-	type = find_id(&s->ahead, id, SPOOL_EVENT_TYPES);
+	type = find_told_id(&s->ahead, id, SPOOL_EVENT_TYPES);
 	if (!type && known)
-		type = find_id(known, id, SPOOL_EVENT_TYPES);
+		type = find_told_id(known, id, SPOOL_EVENT_TYPES);
 	if (!type) {
 		varint_fail(in);
 		return;
@@ -564,12 +556,12 @@ void stream_hand_notes(struct spool_stream *s, uint64_t last)
 
 static uint32_t note_string(struct spool_stream *s, const char *text)
 {
-	return text ? add_string(s, text, strlen(text)) : 0;
+	return text ? add_type_string(s, text, strlen(text)) : 0;
 }
 
 static uint32_t note_text(struct spool_stream *s, const char *text)
 {
-	return text ? add_text(s, text, strlen(text)) : 0;
+	return text ? add_event_text(s, text, strlen(text)) : 0;
 }
 
 static uint32_t note_type(struct spool_stream *s, const struct mayfly_track_type *type)

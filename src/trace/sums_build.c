@@ -12,7 +12,7 @@ static bool more_places(struct sums_build *b, size_t nodes)
 	return array_reserve_filled(&b->place, &b->places, nodes, sizeof(*b->place), 0);
 }
 
-static struct sums_entry *new_entry(struct sums_build *b, uint32_t node)
+static struct sums_entry *new_sums_entry(struct sums_build *b, uint32_t node)
 {
 	if (!array_reserve(&b->entry, &b->room, b->entries, sizeof(*b->entry)))
 		return NULL;
@@ -37,7 +37,7 @@ static inline void count_free(struct sums_entry *e, uint64_t size, bool temporar
 
 static inline struct sums_entry *entry_of(struct sums_build *b, uint32_t node)
 {
-	return b->place[node] ? &b->entry[b->place[node] - 1] : new_entry(b, node);
+	return b->place[node] ? &b->entry[b->place[node] - 1] : new_sums_entry(b, node);
 }
 
 bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
@@ -90,7 +90,7 @@ void sums_free(struct sums_span *s)
 }
 
 /* Moves all of `from`, which follows `to` in time, to it. */
-static bool join(struct sums_build *to, struct sums_build *from)
+static bool join_builds(struct sums_build *to, struct sums_build *from)
 {
 	if (!from->events)
 		return true;
@@ -178,8 +178,8 @@ struct position {
 };
 
 /* Counts the events from p to `end`, allocations first and then frees. */
-static bool add_events(struct sums_build *to, const struct sums_events *e, struct position *p,
-		       size_t end, size_t nodes)
+static bool add_events_until(struct sums_build *to, const struct sums_events *e, struct position *p,
+			     size_t end, size_t nodes)
 {
 	const struct event_batch *b = e->batch;
 	size_t frees = 0, last_alloc, last_freed;
@@ -228,8 +228,8 @@ static void raise_largest(struct sums_build *b, uint64_t bytes)
 }
 
 /* Its sizes are those that count. */
-static bool add_chunk(struct sums_span *s, struct sums_events *e, const uint64_t *size,
-		      size_t nodes)
+static bool add_counting_chunk(struct sums_span *s, struct sums_events *e, const uint64_t *size,
+			       size_t nodes)
 {
 	struct summit summit = find_summit(e, size, s->live_bytes);
 	struct position p = {0};
@@ -238,15 +238,15 @@ static bool add_chunk(struct sums_span *s, struct sums_events *e, const uint64_t
 	s->live_bytes = e->live_bytes;
 	if (summit.largest > s->most_bytes) {
 		s->most_bytes = summit.largest;
-		if (!join(&s->before, &s->after) ||
-		    !add_events(&s->before, e, &p, summit.events, nodes))
+		if (!join_builds(&s->before, &s->after) ||
+		    !add_events_until(&s->before, e, &p, summit.events, nodes))
 			return false;
 		raise_largest(&s->before, summit.largest);
 		raise_largest(&s->after, summit.behind);
 	} else {
 		raise_largest(&s->after, summit.largest);
 	}
-	return add_events(&s->after, e, &p, e->batch->events, nodes);
+	return add_events_until(&s->after, e, &p, e->batch->events, nodes);
 }
 
 bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
@@ -255,9 +255,9 @@ bool sums_add_chunk(struct sums_span *s, struct sums_events *e, size_t nodes)
 	bool done;
 
 	if (all_count(e->batch))
-		return add_chunk(s, e, e->batch->size, nodes);
+		return add_counting_chunk(s, e, e->batch->size, nodes);
 	size = sizes_that_count(e->batch);
-	done = size && add_chunk(s, e, size, nodes);
+	done = size && add_counting_chunk(s, e, size, nodes);
 	free(size);
 	return done;
 }

@@ -8,14 +8,15 @@
 /* Whether a type of this enum mayfly_type_kind may have events of this enum mayfly_track_kind. */
 static inline bool track_kind_fits(uint32_t type, uint32_t event)
 {
-	switch (type) {
+	switch ((enum mayfly_type_kind)type) {
 	case MAYFLY_TYPE_SPAN:
 		return event == MAYFLY_TRACK_BEGIN || event == MAYFLY_TRACK_END;
 	case MAYFLY_TYPE_INSTANT:
 		return event == MAYFLY_TRACK_INSTANT;
-	default:
+	case MAYFLY_TYPE_COUNTER:
 		return event == MAYFLY_TRACK_COUNT;
 	}
+	return false;
 }
 
 /* A counter's value, which every event of one has. */

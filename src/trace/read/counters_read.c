@@ -7,13 +7,13 @@
 #include "format/format.h"
 #include "trace/read/reader.h"
 
-static bool grow(struct chunk_reader *c, void *array, size_t *room, size_t used, uint64_t more,
-		 size_t item)
+static bool counters_grow(struct chunk_reader *c, void *array, size_t *room, size_t used,
+			  uint64_t more, size_t item)
 {
 	return !c->error && trace_grow(c->budget, &c->error, array, room, used, more, item);
 }
 
-static void read_names(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count)
+static void read_counter_names(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count)
 {
 	size_t size = 0, room = 0, at = 0;
 	const uint8_t *bytes = chunk_bytes(c, COLUMN_COUNTER_NAMES, &size);
@@ -25,11 +25,12 @@ static void read_names(struct mayfly_trace *t, struct chunk_reader *c, uint64_t 
 		chunk_fail(c, MAYFLY_E_DAMAGED);
 		return;
 	}
-	if (!grow(c, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !grow(c, &text, &room, 0, size, 1))
+	if (!counters_grow(c, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !counters_grow(c, &text, &room, 0, size, 1))
 		return;
 	t->block[t->blocks++] = memcpy(text, bytes, size);
-	if (!grow(c, &t->counter, &t->counter_room, t->info.counters, count, sizeof(*t->counter)))
+	if (!counters_grow(c, &t->counter, &t->counter_room, t->info.counters, count,
+			   sizeof(*t->counter)))
 		return;
 	for (; count && at < size; count--) {
 		struct trace_counter *k = &t->counter[t->info.counters];
@@ -90,8 +91,8 @@ static void read_series(struct chunk_reader *c, struct trace_counter *k, const s
 	uint64_t last = 0, moment = UINT64_MAX;
 	int64_t last_ns = used ? k->time_ns[used - 1] : -TRACE_LATEST_NS;
 
-	if (!grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
-	    !grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
+	if (!counters_grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
+	    !counters_grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
 		return;
 	k->shown.time_ns = k->time_ns;
 	k->shown.value = k->value;
@@ -108,8 +109,8 @@ static void read_series(struct chunk_reader *c, struct trace_counter *k, const s
 	k->shown.points = used;
 }
 
-static void read_all(struct mayfly_trace *t, struct chunk_reader *c, const struct points *p,
-		     size_t series, size_t points)
+static void read_all_series(struct mayfly_trace *t, struct chunk_reader *c, const struct points *p,
+			    size_t series, size_t points)
 {
 	const uint64_t *number = chunk_numbers(c, COLUMN_SERIES_COUNTER, series);
 	const uint64_t *count = chunk_numbers(c, COLUMN_SERIES_POINTS, series);
@@ -143,12 +144,12 @@ void counters_read(struct mayfly_trace *t, struct chunk_reader *c)
 		chunk_fail(c, MAYFLY_E_DAMAGED);
 		return;
 	}
-	read_names(t, c, added);
+	read_counter_names(t, c, added);
 	p.time_ns = read_moments(c, (size_t)moments, unit);
 	p.moment = chunk_numbers(c, COLUMN_POINT_MOMENT, (size_t)points);
 	p.value = chunk_numbers(c, COLUMN_POINT_VALUE, (size_t)points);
 	if (!c->error && p.time_ns && p.moment && p.value)
-		read_all(t, c, &p, (size_t)series, (size_t)points);
+		read_all_series(t, c, &p, (size_t)series, (size_t)points);
 }
 
 void counters_close(struct mayfly_trace *t)

@@ -54,16 +54,16 @@ struct mayfly_cursor {
 	size_t event, alloc, freed;
 };
 
-static int fail(struct mayfly_cursor *c, int error)
+static int cursor_fail(struct mayfly_cursor *c, int error)
 {
 	if (!c->error)
 		c->error = error;
 	return c->error;
 }
 
-static int wrong(struct mayfly_cursor *c)
+static int cursor_wrong(struct mayfly_cursor *c)
 {
-	return fail(c, MAYFLY_E_DAMAGED);
+	return cursor_fail(c, MAYFLY_E_DAMAGED);
 }
 
 /* ---- decoders ---- */
@@ -202,7 +202,7 @@ static struct shelf *find_shelf(struct mayfly_cursor *c, uint64_t number)
 }
 
 /* The place of a block on the shelf, s->count when it has none. */
-static size_t find_place(struct shelf *s, uint64_t index)
+static size_t find_on_shelf(struct shelf *s, uint64_t index)
 {
 	size_t low = 0, high = s->count;
 
@@ -224,10 +224,10 @@ static size_t find_place(struct shelf *s, uint64_t index)
 }
 
 /* Takes a block out. False: it is not there. */
-static bool take_live(struct mayfly_cursor *c, uint64_t number, struct cursor_block *block)
+static bool take_from_shelf(struct mayfly_cursor *c, uint64_t number, struct cursor_block *block)
 {
 	struct shelf *s = find_shelf(c, number);
-	size_t i = s ? find_place(s, number - s->first) : 0;
+	size_t i = s ? find_on_shelf(s, number - s->first) : 0;
 
 	if (!s || i == s->count || s->block[i].node == GONE)
 		return false;
@@ -253,7 +253,7 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 			sizeof(*c->shelf)))
 		return NULL;
 	if (bytes > c->budget) {
-		fail(c, MAYFLY_E_TOO_LARGE);
+		cursor_fail(c, MAYFLY_E_TOO_LARGE);
 		return NULL;
 	}
 	/* find_shelf() needs this order. */
@@ -265,7 +265,7 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 	if (!s->index || !s->block) {
 		free(s->index);
 		free(s->block);
-		fail(c, MAYFLY_E_MEMORY);
+		cursor_fail(c, MAYFLY_E_MEMORY);
 		return NULL;
 	}
 	c->budget -= bytes;
@@ -301,10 +301,10 @@ static int match_early(struct mayfly_cursor *c)
 		uint64_t number = d->e.freed[d->early[i]];
 		struct cursor_block *block = &d->named[d->early[i]];
 
-		if (take_live(c, number, block))
+		if (take_from_shelf(c, number, block))
 			continue;
 		if (number >= c->first_known)
-			return wrong(c);
+			return cursor_wrong(c);
 		*block = (struct cursor_block){.node = GONE};
 	}
 	return 0;
@@ -327,7 +327,7 @@ static bool look_at_block(struct mayfly_cursor *c, struct cursor_promotion *p)
 		return true;
 	}
 	s = find_shelf(c, p->number);
-	i = s ? find_place(s, p->number - s->first) : 0;
+	i = s ? find_on_shelf(s, p->number - s->first) : 0;
 	if (!s || i == s->count || s->block[i].node == GONE)
 		return false;
 	p->block = s->block[i];
@@ -415,7 +415,7 @@ static int load_chunk(struct mayfly_cursor *c)
 	c->at = take_decoder(c);
 	c->next_chunk++;
 	if (c->at->error)
-		return fail(c, c->at->error);
+		return cursor_fail(c, c->at->error);
 	fill_batch(c);
 	if (c->wants_promotions)
 		load_promotions(c, &c->at->header);
@@ -492,8 +492,8 @@ int mayfly_cursor_open(const struct mayfly_trace *trace, struct mayfly_cursor **
 	return 0;
 }
 
-static void fill(const struct mayfly_cursor *c, const struct cursor_block *b,
-		 struct mayfly_event *event)
+static void fill_event(const struct mayfly_cursor *c, const struct cursor_block *b,
+		       struct mayfly_event *event)
 {
 	event->node = b->node;
 	event->alloc_thread = b->thread;
@@ -534,7 +534,7 @@ static bool next_promotion(struct mayfly_cursor *c, struct mayfly_event *event)
 	    .thread = p->block.thread,
 	    .sample = p->number,
 	};
-	fill(c, &p->block, event);
+	fill_event(c, &p->block, event);
 	return true;
 }
 
@@ -563,7 +563,7 @@ int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
 		event->flags = e->free_flags[i];
 		event->thread = e->free_thread[i];
 		event->sample = e->freed[i];
-		fill(c, &c->b.freed[i], event);
+		fill_event(c, &c->b.freed[i], event);
 		return 1;
 	}
 	i = c->alloc++;
@@ -573,7 +573,7 @@ int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
 	event->flags = block.flags;
 	event->thread = block.thread;
 	event->sample = e->first_sample + i;
-	fill(c, &block, event);
+	fill_event(c, &block, event);
 	return 1;
 }
 

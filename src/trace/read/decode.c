@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fail(struct decoder *d, int error)
+static void decoder_fail(struct decoder *d, int error)
 {
 	if (!d->error)
 		d->error = error;
@@ -162,7 +162,7 @@ static bool match_free(struct decoder *d, size_t freed, size_t allocs)
 	return true;
 }
 
-static void match(struct decoder *d)
+static void match_frees(struct decoder *d)
 {
 	const struct event_batch *e = &d->e;
 	size_t alloc = 0, freed = 0, frees = e->events - e->allocs;
@@ -178,7 +178,7 @@ static void match(struct decoder *d)
 		} else {
 			look_ahead(d, freed, frees);
 			if (!match_free(d, freed, alloc)) {
-				fail(d, MAYFLY_E_DAMAGED);
+				decoder_fail(d, MAYFLY_E_DAMAGED);
 				return;
 			}
 			freed++;
@@ -193,13 +193,13 @@ void decoder_run(struct decoder *d)
 	const struct event_context context = trace_context(d->t, chunk);
 
 	if (chunk_find(d->t->data + chunk->offset, d->t->size - chunk->offset, false, &d->header))
-		fail(d, MAYFLY_E_DAMAGED);
+		decoder_fail(d, MAYFLY_E_DAMAGED);
 	else if (!chunk_begin(&d->reader, &d->header) || !events_read(&d->reader, &context, &d->e))
-		fail(d, d->reader.error);
+		decoder_fail(d, d->reader.error);
 	else if (!as_expected(&d->e, chunk))
-		fail(d, MAYFLY_E_DAMAGED);
+		decoder_fail(d, MAYFLY_E_DAMAGED);
 	if (d->error)
 		return;
 	bound_times(&d->e, chunk);
-	match(d);
+	match_frees(d);
 }

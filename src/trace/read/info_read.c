@@ -9,7 +9,7 @@
 #include "trace/read/reader.h"
 
 /* A copy that ends with a zero. */
-static char *keep_text(struct table_reader *r, const uint8_t *bytes, size_t length)
+static char *keep_info_text(struct table_reader *r, const uint8_t *bytes, size_t length)
 {
 	struct mayfly_trace *t = r->t;
 	char *text = NULL;
@@ -23,11 +23,11 @@ static char *keep_text(struct table_reader *r, const uint8_t *bytes, size_t leng
 	return text;
 }
 
-static void get_command(struct table_reader *r, const uint8_t *bytes, size_t length,
-			const char *const **to)
+static void get_info_command(struct table_reader *r, const uint8_t *bytes, size_t length,
+			     const char *const **to)
 {
 	struct mayfly_trace *t = r->t;
-	char *text = keep_text(r, bytes, length), *end = text + length;
+	char *text = keep_info_text(r, bytes, length), *end = text + length;
 	size_t count = 0, room = 0;
 	const char **command = NULL;
 
@@ -45,12 +45,13 @@ static void get_command(struct table_reader *r, const uint8_t *bytes, size_t len
 		command[t->info.command_count++] = text;
 }
 
-static void get_text(struct table_reader *r, const uint8_t *bytes, size_t length, const char **to)
+static void get_info_text(struct table_reader *r, const uint8_t *bytes, size_t length,
+			  const char **to)
 {
-	*to = keep_text(r, bytes, length);
+	*to = keep_info_text(r, bytes, length);
 }
 
-static void get_u64(struct table_reader *r, const uint8_t *bytes, size_t length, uint64_t *to)
+static void get_info_u64(struct table_reader *r, const uint8_t *bytes, size_t length, uint64_t *to)
 {
 	struct varint_in in = varint_begin(bytes, length);
 
@@ -59,69 +60,68 @@ static void get_u64(struct table_reader *r, const uint8_t *bytes, size_t length,
 		chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
 }
 
-static void get_u32(struct table_reader *r, const uint8_t *bytes, size_t length, uint32_t *to)
+static void get_info_u32(struct table_reader *r, const uint8_t *bytes, size_t length, uint32_t *to)
 {
 	uint64_t value;
 
-	get_u64(r, bytes, length, &value);
+	get_info_u64(r, bytes, length, &value);
 	*to = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX; /* too much stays too much */
 }
 
-static void get_bool(struct table_reader *r, const uint8_t *bytes, size_t length, bool *to)
+static void get_info_bool(struct table_reader *r, const uint8_t *bytes, size_t length, bool *to)
 {
 	uint64_t value;
 
-	get_u64(r, bytes, length, &value);
+	get_info_u64(r, bytes, length, &value);
 	*to = value != 0;
 }
 
-static void get_s64(struct table_reader *r, const uint8_t *bytes, size_t length, int64_t *to)
+static void get_info_s64(struct table_reader *r, const uint8_t *bytes, size_t length, int64_t *to)
 {
 	uint64_t value;
 
-	get_u64(r, bytes, length, &value);
+	get_info_u64(r, bytes, length, &value);
 	*to = (int64_t)varint_unzigzag(value);
 }
 
-static void get_s32(struct table_reader *r, const uint8_t *bytes, size_t length, int32_t *to)
+static void get_info_s32(struct table_reader *r, const uint8_t *bytes, size_t length, int32_t *to)
 {
 	int64_t value;
 
-	get_s64(r, bytes, length, &value);
+	get_info_s64(r, bytes, length, &value);
 	*to = (int32_t)value;
 }
 
-static void get_double(struct table_reader *r, const uint8_t *bytes, size_t length, double *to)
+static void get_info_double(struct table_reader *r, const uint8_t *bytes, size_t length, double *to)
 {
 	uint64_t value;
 
-	get_u64(r, bytes, length, &value);
+	get_info_u64(r, bytes, length, &value);
 	memcpy(to, &value, sizeof(value));
 }
 
 /* One field. What an unknown one holds is not looked at. */
-static void get_field(struct table_reader *r, uint64_t id, const uint8_t *bytes, size_t length)
+static void get_info_field(struct table_reader *r, uint64_t id, const uint8_t *bytes, size_t length)
 {
 	struct mayfly_info *info = &r->t->info;
 
 	switch (id) {
-#define GET(name, id, member)                                                                        \
-	case FIELD_##name:                                                                           \
-		_Generic(&info->member, uint32_t *: get_u32, uint64_t *: get_u64,                  \
-			 int32_t *: get_s32, int64_t *: get_s64, bool *: get_bool,                 \
-			 double *: get_double, const char **: get_text,                            \
-			 const char *const **: get_command)(r, bytes, length, &info->member); \
-		break;
+#define GET(name, id, member)                                                                                  \
+	case FIELD_##name:                                                                                     \
+		_Generic(&info->member, uint32_t *: get_info_u32, uint64_t *: get_info_u64,                  \
+			 int32_t *: get_info_s32, int64_t *: get_info_s64, bool *: get_info_bool,                 \
+			 double *: get_info_double, const char **: get_info_text,                            \
+			 const char *const **: get_info_command)(r, bytes, length, &info->member); \
+		return;
 		TRACE_INFO_FIELDS(GET)
 #undef GET
-	default:
-		if (id & 1)
-			chunk_fail(&r->chunk, MAYFLY_E_VERSION);
 	}
+	if (id & 1)
+		chunk_fail(&r->chunk, MAYFLY_E_VERSION);
 }
 
 /* How the events are to be read must be known before they come. */
-static void check_field(struct table_reader *r, uint64_t id)
+static void check_info_field(struct table_reader *r, uint64_t id)
 {
 	bool early = id == FIELD_MODE || id == FIELD_SNAPSHOT;
 
@@ -159,8 +159,8 @@ void info_read(struct table_reader *r)
 			chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
 			return;
 		}
-		get_field(r, id, bytes, (size_t)length);
-		check_field(r, id);
+		get_info_field(r, id, bytes, (size_t)length);
+		check_info_field(r, id);
 	}
 	if (info->mode > MAYFLY_EXACT || info->sampler > MAYFLY_POISSON)
 		chunk_fail(&r->chunk, MAYFLY_E_VERSION);

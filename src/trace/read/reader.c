@@ -33,13 +33,13 @@ struct opening {
 	int stopped;   /* why no further chunk was read */
 };
 
-static void fail(struct opening *o, int error)
+static void opening_fail(struct opening *o, int error)
 {
 	chunk_fail(&o->tables.chunk, error);
 }
 
-static bool grow(struct opening *o, void *array, size_t *room, size_t used, uint64_t more,
-		 size_t item)
+static bool opening_grow(struct opening *o, void *array, size_t *room, size_t used, uint64_t more,
+			 size_t item)
 {
 	struct table_reader *r = &o->tables;
 
@@ -53,7 +53,7 @@ static void note_chunk(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!grow(o, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
+	if (!opening_grow(o, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
 		return;
 	t->chunk[t->chunks++] = (struct trace_chunk){
 	    .offset = offset,
@@ -70,7 +70,7 @@ static void note_sums(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!grow(o, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
+	if (!opening_grow(o, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
 		return;
 	t->sums[t->sums_chunks++] = (struct trace_sums){
 	    .offset = offset,
@@ -82,8 +82,8 @@ static void note_sums(struct opening *o, size_t offset)
 		note_chunk(o, offset);
 }
 
-static bool read_entry(struct varint_in *in, const struct mayfly_info *info, struct trace_chunk *c,
-		       int64_t unit, int64_t *time, uint64_t *offset)
+static bool read_index_entry(struct varint_in *in, const struct mayfly_info *info,
+			     struct trace_chunk *c, int64_t unit, int64_t *time, uint64_t *offset)
 {
 	uint64_t events, allocs, inherited, lasts;
 	int64_t from;
@@ -122,7 +122,7 @@ static bool read_index(struct opening *o)
 	if (chunks != t->chunks || unit < 1 || unit > 1000000000)
 		return false;
 	for (size_t i = 0; i < t->chunks; i++)
-		if (!read_entry(in, &t->info, &t->chunk[i], (int64_t)unit, &time, &offset) ||
+		if (!read_index_entry(in, &t->info, &t->chunk[i], (int64_t)unit, &time, &offset) ||
 		    (i && t->chunk[i].from_ns < t->chunk[i - 1].to_ns))
 			return false;
 	return !in->bad && !varint_left(in);
@@ -141,7 +141,8 @@ static bool check_trailer(const struct mayfly_trace *t, size_t index, size_t end
 }
 
 /* One chunk that is not of events. False: it was the last. */
-static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t at, size_t next)
+static bool read_other_chunk(struct opening *o, const struct chunk_header *h, size_t at,
+			     size_t next)
 {
 	struct chunk_reader *c = &o->tables.chunk;
 	bool last = h->type == TRACE_INDEX;
@@ -149,7 +150,7 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 	if (!chunk_begin(c, h))
 		return false;
 	if (!o->seen_info && h->type != TRACE_INFO) {
-		fail(o, MAYFLY_E_DAMAGED);
+		opening_fail(o, MAYFLY_E_DAMAGED);
 	} else if (h->type == TRACE_INFO) {
 		o->seen_info = true;
 		info_read(&o->tables);
@@ -165,7 +166,7 @@ static bool read_chunk(struct opening *o, const struct chunk_header *h, size_t a
 		fragments_read(o->t, c);
 	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
 		   TRACE_ESSENTIAL(h->type)) {
-		fail(o, MAYFLY_E_VERSION);
+		opening_fail(o, MAYFLY_E_VERSION);
 	}
 	return !last;
 }
@@ -190,7 +191,7 @@ static int read_chunks(struct opening *o)
 		} else if (h.type == TRACE_SUMS && o->seen_info) {
 			note_sums(o, at);
 		} else {
-			more = read_chunk(o, &h, at, next);
+			more = read_other_chunk(o, &h, at, next);
 			chunk_end(c);
 		}
 		at = next;
@@ -201,7 +202,7 @@ static int read_chunks(struct opening *o)
 /* ---- counting what is there ---- */
 
 /* Where each chunk stands in the whole. */
-static void add_up(struct opening *o)
+static void add_up_chunks(struct opening *o)
 {
 	struct mayfly_trace *t = o->t;
 	struct mayfly_info *info = &t->info;
@@ -246,7 +247,7 @@ static int count_chunk(struct opening *o, struct trace_chunk *chunk, int64_t *la
 	return c->error;
 }
 
-static void add_live(struct trace_chunk *chunk, const struct cursor_batch *b, uint64_t live)
+static void count_live(struct trace_chunk *chunk, const struct cursor_batch *b, uint64_t live)
 {
 	size_t alloc = 0, freed = 0;
 
@@ -267,7 +268,7 @@ static void add_live(struct trace_chunk *chunk, const struct cursor_batch *b, ui
 }
 
 /* Keeps the first `count` chunks of events, and the sums that stand before the next. */
-static void cut(struct mayfly_trace *t, size_t count)
+static void cut_chunks(struct mayfly_trace *t, size_t count)
 {
 	if (count == t->chunks)
 		return;
@@ -295,8 +296,8 @@ static int count_events(struct opening *o)
 		sound += !error;
 	}
 	o->tables.chunk.error = 0;
-	cut(t, sound);
-	add_up(o);
+	cut_chunks(t, sound);
+	add_up_chunks(o);
 	if (error && (error != MAYFLY_E_DAMAGED || !sound))
 		return error;
 	o->damaged |= error != 0;
@@ -307,12 +308,12 @@ static int count_events(struct opening *o)
 			error = result;
 			break;
 		}
-		add_live(&t->chunk[sound], &b, live);
+		count_live(&t->chunk[sound], &b, live);
 		live = t->chunk[sound].live_bytes;
 	}
 	mayfly_cursor_close(c);
-	cut(t, sound);
-	add_up(o);
+	cut_chunks(t, sound);
+	add_up_chunks(o);
 	o->damaged |= error != 0;
 	return error == MAYFLY_E_DAMAGED && sound ? 0 : error;
 }
@@ -347,13 +348,13 @@ static int count_snapshots(struct opening *o)
 	o->damaged |= result != 0;
 	if (sound < t->chunks)
 		t->sums_chunks = t->chunks = sound;
-	add_up(o);
+	add_up_chunks(o);
 	return result == MAYFLY_E_DAMAGED && sound ? 0 : result < 0 ? result : 0;
 }
 
 /* ---- opening ---- */
 
-static int check_header(const uint8_t *data, size_t size)
+static int check_trace_header(const uint8_t *data, size_t size)
 {
 	struct varint_in in = varint_begin(data, size);
 	uint32_t version, bytes, features;
@@ -374,11 +375,11 @@ static int check_header(const uint8_t *data, size_t size)
 	return 0;
 }
 
-static int begin(struct opening *o)
+static int begin_opening(struct opening *o)
 {
 	struct mayfly_trace *t = o->t;
 	struct mayfly_info *info = &t->info;
-	int error = check_header(t->data, t->size);
+	int error = check_trace_header(t->data, t->size);
 
 	if (error)
 		return error;
@@ -392,9 +393,10 @@ static int begin(struct opening *o)
 	info->program = info->version = info->off_text = info->note = "";
 	if (!o->tables.chunk.compress)
 		return MAYFLY_E_MEMORY;
-	if (!grow(o, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
-	    !grow(o, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
-	    !grow(o, &o->tables.depth, &o->tables.depth_room, 0, 1, sizeof(*o->tables.depth)))
+	if (!opening_grow(o, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
+	    !opening_grow(o, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
+	    !opening_grow(o, &o->tables.depth, &o->tables.depth_room, 0, 1,
+			  sizeof(*o->tables.depth)))
 		return o->tables.chunk.error;
 	t->string[0] = "";
 	t->strings = 1;
@@ -409,7 +411,7 @@ static int open_trace(struct opening *o)
 {
 	struct mayfly_trace *t = o->t;
 	struct mayfly_info *info = &t->info;
-	int error = begin(o);
+	int error = begin_opening(o);
 
 	if (!error)
 		error = read_chunks(o);
@@ -419,7 +421,7 @@ static int open_trace(struct opening *o)
 		return o->stopped ? o->stopped : MAYFLY_E_DAMAGED;
 	info->strings = t->strings;
 	if (o->indexed)
-		add_up(o);
+		add_up_chunks(o);
 	else
 		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
 	if (!error && !o->indexed)

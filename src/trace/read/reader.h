@@ -208,6 +208,8 @@ void info_read(struct table_reader *r);
 /* Reads a chunk of a table, at whose first byte r->chunk stands; r->chunk.error tells how it went.
  * False: it is of another type. */
 bool tables_read(struct table_reader *r, uint32_t type);
+/* A count in the head of the chunk, at most this; else the chunk is damaged, and 0. */
+size_t tables_read_count(struct table_reader *r, uint64_t most);
 /* Texts of a chunk, to be added to *text. */
 void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts, size_t *room);
 void tables_read_end(struct table_reader *r);

@@ -64,16 +64,16 @@ size_t trace_sums_parts(const struct mayfly_trace *trace)
 	return trace->parts;
 }
 
-static int fail(struct sums_cursor *c, int error)
+static int sums_fail(struct sums_cursor *c, int error)
 {
 	if (!c->error)
 		c->error = error;
 	return c->error;
 }
 
-static int wrong(struct sums_cursor *c)
+static int sums_wrong(struct sums_cursor *c)
 {
-	return fail(c, MAYFLY_E_DAMAGED);
+	return sums_fail(c, MAYFLY_E_DAMAGED);
 }
 
 int sums_cursor_open(const struct mayfly_trace *trace, struct sums_cursor **cursor)
@@ -115,7 +115,7 @@ void sums_cursor_close(struct sums_cursor *c)
 
 /* ---- a SUMS chunk ---- */
 
-static bool read_head(struct sums_cursor *c)
+static bool read_sums_head(struct sums_cursor *c)
 {
 	struct varint_in *in = &c->chunk.head;
 	uint64_t parts = varint_u(in);
@@ -185,7 +185,7 @@ struct partial {
 	size_t used, count;
 };
 
-static uint64_t next(struct partial *p)
+static uint64_t next_partial(struct partial *p)
 {
 	return p->used < p->count ? p->value[p->used++] : 0;
 }
@@ -249,12 +249,12 @@ static void read_size(struct sums_columns *p, struct recent_sizes *r)
 
 	if (!code)
 		return;
-	r->last = code == 1 ? r->before : next(&p->new_size);
+	r->last = code == 1 ? r->before : next_partial(&p->new_size);
 	r->before = last;
 }
 
-static void read_entry(struct sums_cursor *c, struct sums_columns *p, struct recent_sizes *recent,
-		       size_t i)
+static void read_sums_entry(struct sums_cursor *c, struct sums_columns *p,
+			    struct recent_sizes *recent, size_t i)
 {
 	uint64_t *const *value = c->all.value, expected;
 	uint32_t node = c->all.node[i];
@@ -263,21 +263,21 @@ static void read_entry(struct sums_cursor *c, struct sums_columns *p, struct rec
 
 	if (allocs) {
 		read_size(p, r);
-		value[1][i] = allocs * r->last + next(&p->rest);
+		value[1][i] = allocs * r->last + next_partial(&p->rest);
 	}
 	if (!frees)
 		return;
 	expected = frees == allocs ? value[1][i] : frees * r->last;
-	value[3][i] = expected + varint_unzigzag(next(&p->freed));
+	value[3][i] = expected + varint_unzigzag(next_partial(&p->freed));
 	if (!allocs && value[3][i] != expected) {
 		r->before = r->last;
 		r->last = value[3][i] / frees;
 	}
-	value[4][i] = next(&p->temps);
+	value[4][i] = next_partial(&p->temps);
 	if (!value[4][i])
 		return;
 	expected = value[4][i] == frees ? value[3][i] : value[4][i] * r->last;
-	value[5][i] = expected + varint_unzigzag(next(&p->temp_bytes));
+	value[5][i] = expected + varint_unzigzag(next_partial(&p->temp_bytes));
 }
 
 static bool read_nodes(struct sums_cursor *c, const struct trace_sums *s)
@@ -311,7 +311,7 @@ static bool read_columns(struct sums_cursor *c, const struct trace_sums *s)
 	struct recent_sizes *recent;
 	size_t count = 0;
 
-	if (!read_head(c) || !chunk_columns(&c->chunk, 0xaaaaa) || !read_nodes(c, s))
+	if (!read_sums_head(c) || !chunk_columns(&c->chunk, 0xaaaaa) || !read_nodes(c, s))
 		return false;
 	for (size_t i = 0; i < c->parts; i++)
 		count += c->head[i].chains + c->head[i].nodes;
@@ -319,7 +319,7 @@ static bool read_columns(struct sums_cursor *c, const struct trace_sums *s)
 	if (!recent || !read_partial(c, &p, count))
 		return false;
 	for (size_t i = 0; i < count; i++)
-		read_entry(c, &p, recent, i);
+		read_sums_entry(c, &p, recent, i);
 	return true;
 }
 
@@ -331,10 +331,10 @@ static int load_sums(struct sums_cursor *c)
 	chunk_end(&c->chunk);
 	c->parts = c->part = c->first = 0;
 	if (chunk_find(c->t->data + s->offset, c->t->size - s->offset, false, &h))
-		return wrong(c);
+		return sums_wrong(c);
 	c->next_chunk++;
 	if (!chunk_begin(&c->chunk, &h) || !read_columns(c, s))
-		return fail(c, c->chunk.error ? c->chunk.error : MAYFLY_E_DAMAGED);
+		return sums_fail(c, c->chunk.error ? c->chunk.error : MAYFLY_E_DAMAGED);
 	return 0;
 }
 
@@ -355,7 +355,7 @@ static int count_batch(struct sums_cursor *c, const struct cursor_batch *b)
 		size[i] = out ? 0 : b->freed[i].size;
 	}
 	if (!node || !size || !sums_add_chunk(&c->span, &events, b->chunk->nodes))
-		fail(c, MAYFLY_E_MEMORY);
+		sums_fail(c, MAYFLY_E_MEMORY);
 	free(node);
 	free(size);
 	return c->error;
@@ -370,19 +370,19 @@ static int load_span(struct sums_cursor *c)
 	if (!c->events) {
 		result = mayfly_cursor_open(c->t, &c->events);
 		if (result)
-			return fail(c, result);
+			return sums_fail(c, result);
 		c->span.live_bytes = c->live_bytes;
 		c->span.most_bytes = c->most_bytes;
 	}
 	for (uint64_t events = 0; events < SUMS_SPAN_EVENTS;) {
 		result = cursor_next_batch(c->events, &b);
 		if (result < 0)
-			return fail(c, result);
+			return sums_fail(c, result);
 		if (result == 0)
 			break;
 		if (b.chunk->first_event < c->end_event) {
 			if (b.chunk->first_event + b.chunk->events > c->end_event)
-				return wrong(c);
+				return sums_wrong(c);
 			continue;
 		}
 		if (count_batch(c, &b))
@@ -395,7 +395,7 @@ static int load_span(struct sums_cursor *c)
 	return 0;
 }
 
-static bool make_room(struct sums_cursor *c, size_t entries)
+static bool grow_spare(struct sums_cursor *c, size_t entries)
 {
 	bool done;
 
@@ -414,10 +414,10 @@ static bool make_room(struct sums_cursor *c, size_t entries)
 }
 
 /* The next part of the span becomes that of the cursor. */
-static int take_part(struct sums_cursor *c, struct sums_build *b)
+static int take_span_part(struct sums_cursor *c, struct sums_build *b)
 {
-	if (!make_room(c, b->entries))
-		return fail(c, MAYFLY_E_MEMORY);
+	if (!grow_spare(c, b->entries))
+		return sums_fail(c, MAYFLY_E_MEMORY);
 	for (size_t i = 0; i < b->entries; i++) {
 		const struct sums_entry *e = &b->entry[i];
 
@@ -453,12 +453,12 @@ static int count_span(struct sums_cursor *c)
 		if (load_span(c))
 			return c->error;
 	}
-	return take_part(c, c->span.before.events ? &c->span.before : &c->span.after);
+	return take_span_part(c, c->span.before.events ? &c->span.before : &c->span.after);
 }
 
 /* ---- part after part ---- */
 
-static void add_live(struct sums_cursor *c, const struct sums_part *part)
+static void add_part_live(struct sums_cursor *c, const struct sums_part *part)
 {
 	for (size_t i = 0; i < part->nodes; i++)
 		c->live_bytes += part->alloc_bytes[i] - part->free_bytes[i];
@@ -486,7 +486,7 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	if (h->from_ns < c->last_ns ||
 	    __builtin_add_overflow(c->end_event, h->events, &c->end_event) ||
 	    (!info->snapshot_ns && c->end_event > info->samples + info->frees))
-		return wrong(c);
+		return sums_wrong(c);
 	c->last_ns = h->to_ns;
 	*part = (struct sums_part){
 	    .from_ns = h->from_ns,
@@ -503,7 +503,7 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	    .temp_bytes = c->all.value[5] + c->first,
 	};
 	c->first += part->nodes;
-	add_live(c, part);
+	add_part_live(c, part);
 	return 1;
 }
 
@@ -514,11 +514,11 @@ static int peak_of_heads(struct sums_cursor *c, uint64_t most, struct sums_part 
 		uint64_t offset = c->t->sums[i].offset;
 		struct chunk_header h;
 		bool sound = !chunk_find(c->t->data + offset, c->t->size - offset, false, &h) &&
-			     chunk_begin(&c->chunk, &h) && read_head(c);
+			     chunk_begin(&c->chunk, &h) && read_sums_head(c);
 
 		chunk_end(&c->chunk);
 		if (!sound)
-			return wrong(c);
+			return sums_wrong(c);
 		for (size_t k = 0; k < c->parts; k++) {
 			part->end_event += c->head[k].events;
 			part->to_ns = c->head[k].to_ns;
@@ -559,7 +559,7 @@ static bool count_heads(struct sums_cursor *c, size_t *parts, uint64_t *events)
 	for (size_t i = 0; i < c->t->sums_chunks; i++) {
 		uint64_t offset = c->t->sums[i].offset;
 		bool sound = !chunk_find(c->t->data + offset, c->t->size - offset, false, &h) &&
-			     chunk_begin(&c->chunk, &h) && read_head(c);
+			     chunk_begin(&c->chunk, &h) && read_sums_head(c);
 
 		chunk_end(&c->chunk);
 		if (!sound)

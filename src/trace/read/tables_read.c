@@ -20,7 +20,7 @@ static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t
 }
 
 /* Memory that lives as long as the trace. */
-static void *keep(struct table_reader *r, uint64_t count, size_t item)
+static void *keep_memory(struct table_reader *r, uint64_t count, size_t item)
 {
 	struct mayfly_trace *t = r->t;
 	void *memory = NULL;
@@ -32,16 +32,20 @@ static void *keep(struct table_reader *r, uint64_t count, size_t item)
 	return t->block[t->blocks++] = memory;
 }
 
-/* A count in a chunk's head: numbers of items, all groups together, must fit 32 bits. */
-static size_t read_count(struct table_reader *r, size_t before)
+size_t tables_read_count(struct table_reader *r, uint64_t most)
 {
 	uint64_t count = varint_u(&r->chunk.head);
 
-	if (count >= UINT32_MAX - before) {
-		tables_damaged(r);
-		return 0;
-	}
-	return (size_t)count;
+	if (count <= most)
+		return (size_t)count;
+	tables_damaged(r);
+	return 0;
+}
+
+/* Numbers of items, those of all groups together, must fit 32 bits. */
+static size_t read_count(struct table_reader *r, size_t before)
+{
+	return tables_read_count(r, before < UINT32_MAX ? UINT32_MAX - 1 - before : 0);
 }
 
 /* ---- strings ---- */
@@ -61,7 +65,7 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 		tables_damaged(r);
 		return;
 	}
-	kept = keep(r, size, 1);
+	kept = keep_memory(r, size, 1);
 	if (!kept || !tables_grow(r, text, room, *texts, count, sizeof(**text)))
 		return;
 	memcpy(kept, bytes, size);
@@ -80,7 +84,7 @@ struct reference {
 	uint32_t last;
 };
 
-static uint32_t refer(struct reference *column, uint64_t code)
+static uint32_t read_reference(struct reference *column, uint64_t code)
 {
 	struct table_reader *r = column->r;
 	uint64_t number;
@@ -106,7 +110,7 @@ static const uint32_t *string_column(struct table_reader *r, unsigned id, size_t
 	if (!code || !number)
 		return NULL;
 	for (size_t i = 0; i < count && !r->chunk.error; i++)
-		number[i] = refer(&column, code[i]);
+		number[i] = read_reference(&column, code[i]);
 	return r->chunk.error ? NULL : number;
 }
 
@@ -139,7 +143,7 @@ static void read_build_ids(struct table_reader *r, struct mayfly_module *m, size
 	const uint64_t *length = chunk_numbers(&r->chunk, COLUMN_MODULE_BUILD_ID_LENGTH, count);
 	size_t size = 0, used = 0;
 	const uint8_t *ids = length ? chunk_bytes(&r->chunk, COLUMN_MODULE_BUILD_ID, &size) : NULL;
-	uint8_t *kept = ids ? keep(r, size, 1) : NULL;
+	uint8_t *kept = ids ? keep_memory(r, size, 1) : NULL;
 
 	if (!kept)
 		return;
@@ -191,7 +195,7 @@ static void read_modules(struct table_reader *r)
 	t->info.modules += count;
 }
 
-static void read_threads(struct table_reader *r)
+static void read_thread_table(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
 	size_t count = read_count(r, t->info.threads);
@@ -263,7 +267,7 @@ struct successor {
 	uint32_t frame, next;
 };
 
-static bool follow(uint32_t *first, struct successor *entry, uint64_t rank, uint32_t *frame)
+static bool follow_rank(uint32_t *first, struct successor *entry, uint64_t rank, uint32_t *frame)
 {
 	uint32_t *link = first, found;
 
@@ -326,7 +330,7 @@ static bool read_node(struct table_reader *r, struct node_columns *c, struct may
 	uint64_t frame = UINT64_MAX;
 
 	if (rank)
-		return rank <= TRACE_MAX_RANK && follow(list, r->entry, rank, &n->frame);
+		return rank <= TRACE_MAX_RANK && follow_rank(list, r->entry, rank, &n->frame);
 	if (*list && c->used_besides < c->besides)
 		frame = r->entry[*list - 1].frame + varint_unzigzag(c->beside[c->used_besides++]);
 	else if (!*list && c->used < c->misses)
@@ -401,7 +405,7 @@ static void read_thread_names(struct table_reader *r)
 
 	for (size_t i = 0; !r->chunk.error && i < t->info.threads; i++)
 		if (code[i])
-			t->thread[i].name = t->string[refer(&name, code[i] - 1)];
+			t->thread[i].name = t->string[read_reference(&name, code[i] - 1)];
 }
 
 static void read_locations(struct table_reader *r, size_t count)
@@ -416,7 +420,7 @@ static void read_locations(struct table_reader *r, size_t count)
 	const uint64_t *length = chunk_numbers(c, COLUMN_LOCATION_LENGTH, count);
 	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
 
-	t->location = keep(r, count, sizeof(*t->location));
+	t->location = keep_memory(r, count, sizeof(*t->location));
 	for (size_t i = 0; !c->error && i < count; i++) {
 		struct mayfly_location *l = &t->location[i];
 
@@ -446,7 +450,7 @@ static const struct frame_key *sorted_frames(struct table_reader *r)
 	return key;
 }
 
-static void name_frames(struct table_reader *r, size_t locations)
+static void set_frame_names(struct table_reader *r, size_t locations)
 {
 	struct mayfly_trace *t = r->t;
 	size_t count = t->info.frames, used = 0;
@@ -473,7 +477,7 @@ static void name_frames(struct table_reader *r, size_t locations)
 		tables_damaged(r);
 }
 
-static void read_names(struct table_reader *r)
+static void read_name_chunk(struct table_reader *r)
 {
 	size_t locations = read_count(r, 0);
 	uint64_t unit = read_unit(r);
@@ -488,7 +492,7 @@ static void read_names(struct table_reader *r)
 	if (r->chunk.error)
 		return;
 	read_locations(r, locations);
-	name_frames(r, locations);
+	set_frame_names(r, locations);
 }
 
 /* ---- all of them ---- */
@@ -498,26 +502,24 @@ bool tables_read(struct table_reader *r, uint32_t type)
 	switch (type) {
 	case TRACE_STRINGS:
 		tables_read_texts(r, &r->t->string, &r->t->strings, &r->t->string_room);
-		break;
+		return true;
 	case TRACE_MODULES:
 		read_modules(r);
-		break;
+		return true;
 	case TRACE_THREADS:
-		read_threads(r);
-		break;
+		read_thread_table(r);
+		return true;
 	case TRACE_FRAMES:
 		read_frames(r);
-		break;
+		return true;
 	case TRACE_TREE:
 		read_tree(r);
-		break;
+		return true;
 	case TRACE_NAMES:
-		read_names(r);
-		break;
-	default:
-		return false;
+		read_name_chunk(r);
+		return true;
 	}
-	return true;
+	return false;
 }
 
 void tables_read_end(struct table_reader *r)

@@ -58,7 +58,7 @@ void mayfly_track_cursor_close(struct mayfly_track_cursor *c)
 	free(c);
 }
 
-static bool wrong(struct mayfly_track_cursor *c)
+static bool track_wrong(struct mayfly_track_cursor *c)
 {
 	chunk_fail(&c->chunk, MAYFLY_E_DAMAGED);
 	return false;
@@ -79,10 +79,10 @@ static bool read_order(struct mayfly_track_cursor *c, int64_t first_ns, uint64_t
 	if (!c->time || !c->at)
 		return false;
 	if (ns > most_ns || at > most_at || ns < c->last_ns || at < c->last_at)
-		return wrong(c);
+		return track_wrong(c);
 	for (size_t i = 0; i < c->events; i++) {
 		if (c->time[i] > most_ns - ns || c->at[i] > most_at - at)
-			return wrong(c);
+			return track_wrong(c);
 		ns += c->time[i];
 		at += c->at[i];
 		c->time[i] = ns - (uint64_t)TRACE_LATEST_NS;
@@ -93,7 +93,7 @@ static bool read_order(struct mayfly_track_cursor *c, int64_t first_ns, uint64_t
 	return true;
 }
 
-static bool read_places(struct mayfly_track_cursor *c)
+static bool read_event_places(struct mayfly_track_cursor *c)
 {
 	const struct mayfly_trace *t = c->t;
 	uint64_t all_threads = 0, all_nodes = 0;
@@ -106,11 +106,11 @@ static bool read_places(struct mayfly_track_cursor *c)
 		all_threads |= c->thread[i] >= t->info.threads;
 		all_nodes |= c->node[i] >= t->info.nodes;
 	}
-	return !(all_threads | all_nodes) || wrong(c);
+	return !(all_threads | all_nodes) || track_wrong(c);
 }
 
 /* Types, and where the values of each will stand. False: error. *values: how many there are. */
-static bool read_types(struct mayfly_track_cursor *c, size_t *values)
+static bool read_event_types(struct mayfly_track_cursor *c, size_t *values)
 {
 	const struct mayfly_track_type *type = c->t->track_type;
 
@@ -123,7 +123,7 @@ static bool read_types(struct mayfly_track_cursor *c, size_t *values)
 		uint32_t number = c->type[i] >> 2, kind = c->type[i] & 3;
 
 		if (number >= c->types || !track_kind_fits(type[number].kind, kind))
-			return wrong(c);
+			return track_wrong(c);
 		c->count[number] += kind != MAYFLY_TRACK_END;
 	}
 	*values = 0;
@@ -210,13 +210,14 @@ static bool take_texts(struct mayfly_track_cursor *c, struct value_columns *v,
 		uint64_t number = from[i] ? from[i] - 1 : v->next_text++;
 
 		if (number >= c->t->texts)
-			return wrong(c);
+			return track_wrong(c);
 		to[i].text = c->t->text[number];
 	}
 	return true;
 }
 
-static bool take_values(struct mayfly_track_cursor *c, const uint8_t *form, struct value_columns *v)
+static bool take_track_values(struct mayfly_track_cursor *c, const uint8_t *form,
+			      struct value_columns *v)
 {
 	size_t field = 0;
 
@@ -239,7 +240,7 @@ static bool take_values(struct mayfly_track_cursor *c, const uint8_t *form, stru
 	return true;
 }
 
-static bool read_values(struct mayfly_track_cursor *c, size_t values)
+static bool read_track_values(struct mayfly_track_cursor *c, size_t values)
 {
 	struct value_columns v = {.next_text = c->first_text};
 	struct chunk_reader *r = &c->chunk;
@@ -255,10 +256,10 @@ static bool read_values(struct mayfly_track_cursor *c, size_t values)
 	v.number = chunk_numbers(r, COLUMN_TRACK_NUMBER, v.numbers);
 	v.real = chunk_numbers(r, COLUMN_TRACK_FLOAT, v.reals);
 	v.text = chunk_numbers(r, COLUMN_TRACK_TEXT, v.texts);
-	return v.number && v.real && v.text && take_values(c, form, &v);
+	return v.number && v.real && v.text && take_track_values(c, form, &v);
 }
 
-static bool read_chunk(struct mayfly_track_cursor *c, const struct trace_tracks *chunk)
+static bool read_track_chunk(struct mayfly_track_cursor *c, const struct trace_tracks *chunk)
 {
 	struct varint_in *in = &c->chunk.head;
 	uint64_t events = varint_u(in), types = varint_u(in), first_at;
@@ -270,11 +271,11 @@ static bool read_chunk(struct mayfly_track_cursor *c, const struct trace_tracks 
 	first_at = varint_u(in);
 	if (in->bad || events != chunk->events || types > c->t->info.track_types ||
 	    c->first_text > c->t->texts)
-		return wrong(c);
+		return track_wrong(c);
 	c->events = (size_t)events;
 	c->types = (size_t)types;
 	return chunk_columns(&c->chunk, 0x2aaaa) && read_order(c, first_ns, first_at) &&
-	       read_places(c) && read_types(c, &values) && read_values(c, values);
+	       read_event_places(c) && read_event_types(c, &values) && read_track_values(c, values);
 }
 
 int track_cursor_load(struct mayfly_track_cursor *c)
@@ -286,9 +287,9 @@ int track_cursor_load(struct mayfly_track_cursor *c)
 	chunk_end(&c->chunk);
 	c->events = c->event = 0;
 	if (chunk_find(t->data + chunk->offset, t->size - (size_t)chunk->offset, false, &h))
-		wrong(c);
+		track_wrong(c);
 	else if (chunk_begin(&c->chunk, &h))
-		read_chunk(c, chunk);
+		read_track_chunk(c, chunk);
 	c->error = c->chunk.error;
 	if (c->error)
 		c->events = 0;

@@ -32,17 +32,6 @@ void tracks_close(struct mayfly_trace *t)
 	free(t->track);
 }
 
-/* How many items the head says; at most so many. */
-static size_t read_count(struct table_reader *r, uint64_t most)
-{
-	uint64_t count = varint_u(&r->chunk.head);
-
-	if (count <= most)
-		return (size_t)count;
-	tables_damaged(r);
-	return 0;
-}
-
 /* The numbers of a column's texts. */
 static const uint32_t *text_column(struct table_reader *r, unsigned id, size_t count)
 {
@@ -104,12 +93,12 @@ static bool read_type(struct table_reader *r, struct type_columns *c, size_t i,
 	return !r->chunk.error;
 }
 
-static void read_types(struct table_reader *r)
+static void read_track_types(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
-	size_t count = read_count(r, MAYFLY_TRACK_TYPES - t->info.track_types);
+	size_t count = tables_read_count(r, MAYFLY_TRACK_TYPES - t->info.track_types);
 	struct type_columns c = {.all_fields =
-				     read_count(r, (uint64_t)count * MAYFLY_TRACK_VALUES)};
+				     tables_read_count(r, (uint64_t)count * MAYFLY_TRACK_VALUES)};
 
 	if (!chunk_columns(&r->chunk, 0x2aaa))
 		return;
@@ -154,7 +143,7 @@ static size_t text_length(const struct mayfly_trace *t, const struct trace_label
 	return length ? length : 1;
 }
 
-static void put_text(const struct mayfly_trace *t, struct trace_labels *set, char *to)
+static void put_label_text(const struct mayfly_trace *t, struct trace_labels *set, char *to)
 {
 	const struct mayfly_label *label = set->count ? t->label + set->first : NULL;
 
@@ -186,16 +175,16 @@ static void make_texts(struct table_reader *r, size_t first)
 	for (size_t i = first; i < t->info.label_sets; i++) {
 		size_t length = text_length(t, &t->label_set[i]);
 
-		put_text(t, &t->label_set[i], text);
+		put_label_text(t, &t->label_set[i], text);
 		text += length;
 	}
 }
 
-static void read_labels(struct table_reader *r)
+static void read_label_sets(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
-	size_t sets = read_count(r, MAYFLY_LABEL_SETS - t->info.label_sets);
-	size_t labels = read_count(r, (uint64_t)sets * TRACE_MAX_LABELS), used = 0;
+	size_t sets = tables_read_count(r, MAYFLY_LABEL_SETS - t->info.label_sets);
+	size_t labels = tables_read_count(r, (uint64_t)sets * TRACE_MAX_LABELS), used = 0;
 	const uint64_t *count;
 	const uint32_t *key, *value;
 
@@ -233,7 +222,7 @@ static void read_labels(struct table_reader *r)
 static void note_tracks(struct table_reader *r, size_t at)
 {
 	struct mayfly_trace *t = r->t;
-	size_t events = read_count(r, TRACE_CHUNK_EVENTS);
+	size_t events = tables_read_count(r, TRACE_CHUNK_EVENTS);
 
 	if (r->chunk.head.bad)
 		tables_damaged(r);
@@ -272,20 +261,18 @@ bool tracks_read(struct table_reader *r, uint32_t type, size_t at)
 	switch (type) {
 	case TRACE_TEXTS:
 		tables_read_texts(r, &r->t->text, &r->t->texts, &r->t->text_room);
-		break;
+		return true;
 	case TRACE_TRACK_TYPES:
-		read_types(r);
-		break;
+		read_track_types(r);
+		return true;
 	case TRACE_LABELS:
-		read_labels(r);
-		break;
+		read_label_sets(r);
+		return true;
 	case TRACE_TRACK:
 		note_tracks(r, at);
-		break;
-	default:
-		return false;
+		return true;
 	}
-	return true;
+	return false;
 }
 
 /* ---- what the trace has ---- */

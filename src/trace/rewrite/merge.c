@@ -254,7 +254,8 @@ static int64_t unit_of(const struct mayfly_trace *trace)
 	return is_exact(merge_kind_of(&trace->info)) ? 1 : TRACE_UNIT_NS;
 }
 
-static int pack(struct trace_merge *m, struct source *s, const struct merge_map *map, bool exact)
+static int pack_source(struct trace_merge *m, struct source *s, const struct merge_map *map,
+		       bool exact)
 {
 	size_t used = 0;
 	bool first = true;
@@ -330,7 +331,7 @@ static bool equal_texts(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static bool set_command(struct recording *r, const struct mayfly_info *info)
+static bool merge_commands(struct recording *r, const struct mayfly_info *info)
 {
 	uint32_t *command = calloc(info->command_count + 1, sizeof(*command));
 
@@ -387,7 +388,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 		all->ocaml_rate = 0;
 		m->same_program = m->same_command = true;
 		m->least_interval = info->interval_bytes;
-		return set_command(r, info);
+		return merge_commands(r, info);
 	}
 	m->same_command &= command_stays(r, info);
 	m->same_program &= equal_texts(recording_text(r, r->program), info->program);
@@ -447,8 +448,8 @@ static int64_t offset_of(const struct trace_merge *m, const struct mayfly_info *
 	return start < LATEST_START ? start : LATEST_START;
 }
 
-static int add_events(struct trace_merge *m, struct source *s, const struct mayfly_trace *trace,
-		      bool *stay)
+static int add_source_events(struct trace_merge *m, struct source *s,
+			     const struct mayfly_trace *trace, bool *stay)
 {
 	const struct mayfly_info *info = &trace->info;
 	struct merge_map map;
@@ -476,7 +477,7 @@ static int add_events(struct trace_merge *m, struct source *s, const struct mayf
 	}
 	*stay = false;
 	if (!error)
-		error = pack(m, s, &map, is_exact(merge_kind_of(info)));
+		error = pack_source(m, s, &map, is_exact(merge_kind_of(info)));
 	if (!error)
 		error = track_copy_pack(&s->tracks);
 	mayfly_cursor_close(s->cursor);
@@ -509,7 +510,7 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 	if (m->sources == 0 || m->end_ns < end)
 		m->end_ns = end;
 	m->sources++;
-	error = add_events(m, s, trace, stay);
+	error = add_source_events(m, s, trace, stay);
 	if (error) {
 		m->sources--;
 		free_source(s);
@@ -563,7 +564,7 @@ static void sift(struct trace_merge *m, size_t at)
 }
 
 /* On to the next event or interval: s->more. 0 or an error. */
-static int advance(struct source *s)
+static int advance_source(struct source *s)
 {
 	int more = s->sums     ? sums_cursor_next(s->sums, &s->part)
 		   : s->cursor ? cursor_event(s, &s->map)
@@ -581,7 +582,7 @@ static int fill_heap(struct trace_merge *m)
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < m->sources; i++) {
 		struct source *s = &m->source[i];
-		int error = advance(s);
+		int error = advance_source(s);
 
 		if (error)
 			return error;
@@ -612,7 +613,7 @@ static void next_in_heap(struct trace_merge *m)
 
 /* ---- writing ---- */
 
-static int write_alloc(struct trace_writer *w, struct source *s, const struct event *e)
+static int write_merged_alloc(struct trace_writer *w, struct source *s, const struct event *e)
 {
 	uint64_t serial;
 	int error = trace_writer_alloc(w, s->offset_ns + e->time_ns, &e->block, &serial);
@@ -625,13 +626,13 @@ static int write_alloc(struct trace_writer *w, struct source *s, const struct ev
 	return 0;
 }
 
-static int write_event(struct trace_writer *w, struct source *s)
+static int write_merged_event(struct trace_writer *w, struct source *s)
 {
 	const struct event *e = &s->event;
 	int64_t time_ns = s->offset_ns + e->time_ns;
 
 	if (e->kind == MAYFLY_ALLOC)
-		return write_alloc(w, s, e);
+		return write_merged_alloc(w, s, e);
 	if (e->number >= s->serial_room)
 		return MAYFLY_E_DAMAGED;
 	if (e->kind == MAYFLY_PROMOTE)
@@ -663,12 +664,12 @@ static int write_next(struct trace_writer *w, struct source *s)
 
 	if (track_comes(s))
 		return track_copy_next(&s->tracks, w, s->offset_ns);
-	error = s->sums ? write_part(w, s) : write_event(w, s);
+	error = s->sums ? write_part(w, s) : write_merged_event(w, s);
 	s->events += !s->sums && s->event.kind != MAYFLY_PROMOTE;
-	return error ? error : advance(s);
+	return error ? error : advance_source(s);
 }
 
-static int write_all(struct trace_merge *m, struct trace_writer *w)
+static int write_merged(struct trace_merge *m, struct trace_writer *w)
 {
 	int error = fill_heap(m);
 
@@ -742,7 +743,7 @@ int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink,
 		return MAYFLY_E_MEMORY;
 	m->tables.r->info = m->info;
 	w = trace_writer_new(&options, m->tables.r, sink, context);
-	error = w ? write_all(m, w) : MAYFLY_E_MEMORY;
+	error = w ? write_merged(m, w) : MAYFLY_E_MEMORY;
 	if (!error)
 		error = trace_writer_finish(w);
 	trace_writer_free_all(w);

@@ -39,7 +39,7 @@ void merge_map_free(struct merge_map *map)
 /* ---- strings ---- */
 
 /* Texts of a trace stand once in it, so most are known by their address. */
-static uint32_t string_of(struct merge_tables *t, struct merge_map *map, const char *text)
+static uint32_t merge_string(struct merge_tables *t, struct merge_map *map, const char *text)
 {
 	bool fresh;
 	uint32_t number;
@@ -68,12 +68,12 @@ static struct key module_key(uint32_t path, const struct mayfly_module *m)
 	return key;
 }
 
-static uint32_t add_module(struct merge_tables *t, struct merge_map *map,
-			   const struct mayfly_module *m)
+static uint32_t merge_module(struct merge_tables *t, struct merge_map *map,
+			     const struct mayfly_module *m)
 {
 	struct recording_module copy = {
-	    .path = string_of(t, map, m->path),
-	    .problem = string_of(t, map, m->problem),
+	    .path = merge_string(t, map, m->path),
+	    .problem = merge_string(t, map, m->problem),
 	    .build_id_length = (uint32_t)(m->build_id_length < 32 ? m->build_id_length : 32),
 	    .start = m->start,
 	    .end = m->end,
@@ -102,7 +102,7 @@ static bool add_modules(struct merge_tables *t, struct merge_map *map,
 {
 	map->module = malloc((trace->info.modules + 1) * sizeof(*map->module));
 	for (size_t i = 0; map->module && i < trace->info.modules; i++) {
-		map->module[i] = add_module(t, map, &trace->module[i]);
+		map->module[i] = merge_module(t, map, &trace->module[i]);
 		if (map->module[i] == RECORDING_NONE)
 			return false;
 	}
@@ -128,8 +128,8 @@ static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, 
 }
 
 /* own: the number of the trace whose spans it has, or 0. */
-static uint32_t add_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
-			   uint32_t tid)
+static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
+			     uint32_t tid)
 {
 	bool fresh;
 	uint32_t number;
@@ -173,10 +173,10 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 	done = map->thread && count;
 	for (size_t i = 0; done && i < threads; i++) {
 		const struct mayfly_thread *thread = &trace->thread[i];
-		uint32_t name = string_of(t, map, thread->name);
+		uint32_t name = merge_string(t, map, thread->name);
 
-		map->thread[i] = add_thread(t, name, ordinal(&seen, count, name, thread->tid),
-					    spans[i] ? t->traces : 0, thread->tid);
+		map->thread[i] = merge_thread(t, name, ordinal(&seen, count, name, thread->tid),
+					      spans[i] ? t->traces : 0, thread->tid);
 		done = map->thread[i] != RECORDING_NONE;
 	}
 	numbering_free(&seen);
@@ -194,8 +194,8 @@ static uint32_t say_places(struct merge_tables *t, struct merge_map *map,
 
 	for (size_t i = 0; i < f->locations; i++) {
 		const struct mayfly_location *l = &f->location[i];
-		uint32_t function = string_of(t, map, l->function);
-		uint32_t file = string_of(t, map, l->file);
+		uint32_t function = merge_string(t, map, l->function);
+		uint32_t file = merge_string(t, map, l->file);
 		struct key key = {{(uint64_t)number << 1 | l->inlined,
 				   (uint64_t)function << 32 | file,
 				   (uint64_t)l->line << 32 | l->first_char, l->last_char}};
@@ -221,8 +221,8 @@ static bool copy_locations(struct merge_tables *t, struct merge_map *map,
 	for (size_t i = 0; i < f->locations; i++) {
 		const struct mayfly_location *l = &f->location[i];
 		struct recording_location copy = {
-		    .function = string_of(t, map, l->function),
-		    .file = string_of(t, map, l->file),
+		    .function = merge_string(t, map, l->function),
+		    .file = merge_string(t, map, l->file),
 		    .line = l->line,
 		    .inlined = l->inlined,
 		    .first_char = l->first_char,

@@ -12,7 +12,7 @@
 
 #include "trace/read/reader.h"
 
-static uint32_t string(struct recording *to, const char *text)
+static uint32_t copy_string(struct recording *to, const char *text)
 {
 	return recording_string(to, text, strlen(text));
 }
@@ -22,9 +22,9 @@ static bool copy_type(struct track_copy *c, const struct mayfly_track_type *from
 {
 	struct recording_track_type type = {
 	    .kind = from->kind,
-	    .name = string(c->to, from->name),
-	    .category = string(c->to, from->category),
-	    .unit = string(c->to, from->unit),
+	    .name = copy_string(c->to, from->name),
+	    .category = copy_string(c->to, from->category),
+	    .unit = copy_string(c->to, from->unit),
 	    .fields = (uint32_t)from->fields,
 	};
 
@@ -33,7 +33,7 @@ static bool copy_type(struct track_copy *c, const struct mayfly_track_type *from
 		return false;
 	for (size_t i = 0; i < from->fields; i++) {
 		type.field[i].type = from->field[i].type;
-		type.field[i].name = string(c->to, from->field[i].name);
+		type.field[i].name = copy_string(c->to, from->field[i].name);
 		if (type.field[i].name == RECORDING_NONE)
 			return false;
 	}
@@ -47,8 +47,8 @@ static bool copy_labels(struct track_copy *c, const struct mayfly_label *from, s
 	struct recording_label label[RECORDING_LABELS];
 
 	for (size_t i = 0; i < count; i++) {
-		label[i] = (struct recording_label){string(c->to, from[i].key),
-						    string(c->to, from[i].value)};
+		label[i] = (struct recording_label){copy_string(c->to, from[i].key),
+						    copy_string(c->to, from[i].value)};
 		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE)
 			return false;
 	}
@@ -64,7 +64,7 @@ static uint32_t mapped(const uint32_t *map, uint32_t number)
 }
 
 /* The values as the tables have them. */
-static int take_values(struct track_copy *c, const struct mayfly_track_event *e)
+static int take_event_values(struct track_copy *c, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = &c->from->track_type[e->type];
 
@@ -98,7 +98,7 @@ static int step_in_trace(struct track_copy *c)
 					       .node = mapped(c->node, e.node)};
 		c->events_before = e.events_before;
 		c->more = true;
-		return take_values(c, &e);
+		return take_event_values(c, &e);
 	}
 	c->more = false;
 	return result;
@@ -130,7 +130,7 @@ static void step_in_packed(struct track_copy *c)
 		c->value[i] = varint_u(in);
 }
 
-static void pack(struct track_copy *c, int64_t *last_ns, uint64_t *last_before)
+static void pack_track(struct track_copy *c, int64_t *last_ns, uint64_t *last_before)
 {
 	struct bytes *b = &c->packed;
 
@@ -152,7 +152,7 @@ int track_copy_pack(struct track_copy *c)
 	int error = 0;
 
 	while (c->more && !error) {
-		pack(c, &last_ns, &last_before);
+		pack_track(c, &last_ns, &last_before);
 		error = step_in_trace(c);
 	}
 	mayfly_track_cursor_close(c->cursor);

@@ -21,7 +21,7 @@ void counters_free(struct counter_writer *w)
 }
 
 /* Counters are mostly read in turn, so the next one is tried first. */
-static struct written_counter *find(struct counter_writer *w, uint32_t name, uint32_t unit)
+static struct written_counter *find_counter(struct counter_writer *w, uint32_t name, uint32_t unit)
 {
 	for (size_t i = 0; i < w->counters; i++) {
 		size_t k = (w->last + 1 + i) % w->counters;
@@ -38,7 +38,7 @@ static struct written_counter *find(struct counter_writer *w, uint32_t name, uin
 	return &w->counter[w->last];
 }
 
-static bool make_room(struct counter_writer *w)
+static bool points_room(struct counter_writer *w)
 {
 	if (!w->point)
 		w->point = malloc(COUNTERS_HELD * sizeof(*w->point));
@@ -54,8 +54,8 @@ bool counters_add(struct counter_writer *w, int64_t time_ns, uint32_t name, uint
 
 	if (!isfinite(value) || counters_due(w))
 		return true;
-	c = find(w, name, unit);
-	if (!c || !make_room(w))
+	c = find_counter(w, name, unit);
+	if (!c || !points_room(w))
 		return false;
 	if (time_ns > TRACE_LATEST_NS)
 		time_ns = TRACE_LATEST_NS;
@@ -77,7 +77,7 @@ static bool is_integer(double value)
 	       !(value == 0 && signbit(value));
 }
 
-static uint64_t bits_of(double value)
+static uint64_t double_bits(double value)
 {
 	uint64_t bits;
 
@@ -85,7 +85,7 @@ static uint64_t bits_of(double value)
 	return bits;
 }
 
-static int64_t units(int64_t ns)
+static int64_t moment_time(int64_t ns)
 {
 	return ns / UNIT_NS - (ns % UNIT_NS < 0);
 }
@@ -122,8 +122,8 @@ static void fill_series(struct chunk *k, size_t at, const struct counter_point *
 		if (!is_integer(p[i].value))
 			form = SERIES_DOUBLES;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t now =
-		    form == SERIES_DOUBLES ? bits_of(p[i].value) : (uint64_t)(int64_t)p[i].value;
+		uint64_t now = form == SERIES_DOUBLES ? double_bits(p[i].value)
+						      : (uint64_t)(int64_t)p[i].value;
 
 		k->value[at + i] =
 		    form == SERIES_DOUBLES ? now ^ last : varint_zigzag((int64_t)(now - last));
@@ -135,8 +135,8 @@ static void fill_series(struct chunk *k, size_t at, const struct counter_point *
 	k->count[k->series++] = count - 1;
 }
 
-static void fill(struct chunk *k, const struct counter_writer *w, const struct counter_point *p,
-		 const size_t *first)
+static void fill_chunk(struct chunk *k, const struct counter_writer *w,
+		       const struct counter_point *p, const size_t *first)
 {
 	size_t next = 0;
 	int64_t last = 0;
@@ -149,7 +149,7 @@ static void fill(struct chunk *k, const struct counter_writer *w, const struct c
 		fill_series(k, first[i], p + first[i], w->counter[i].points);
 	}
 	for (size_t i = 0; i < w->moments; i++) {
-		int64_t now = units(w->moment[i]);
+		int64_t now = moment_time(w->moment[i]);
 
 		k->time[i] = varint_zigzag(now - last);
 		last = now;
@@ -167,8 +167,9 @@ static void put_names(struct counter_writer *w, const struct recording *tables, 
 	}
 }
 
-static void put_chunk(struct counter_writer *w, const struct recording *tables,
-		      const struct chunk *k, struct column_writer *columns, struct bytes *out)
+static void put_counter_chunk(struct counter_writer *w, const struct recording *tables,
+			      const struct chunk *k, struct column_writer *columns,
+			      struct bytes *out)
 {
 	struct bytes head = {0}, names = {0};
 
@@ -212,8 +213,8 @@ void counters_write(struct counter_writer *w, const struct recording *tables,
 		k.moment = k.time + moments;
 		k.value = k.moment + points;
 		sort_points(w, sorted, first);
-		fill(&k, w, sorted, first);
-		put_chunk(w, tables, &k, columns, out);
+		fill_chunk(&k, w, sorted, first);
+		put_counter_chunk(w, tables, &k, columns, out);
 	}
 	free(number);
 	free(sorted);

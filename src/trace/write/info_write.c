@@ -27,8 +27,8 @@ static const uint8_t *field_before(const struct bytes *before, unsigned id, size
 }
 
 /* A field that differs from what the first INFO has. */
-static void put_field(struct bytes *b, const struct bytes *before, unsigned id, const void *data,
-		      size_t length)
+static void put_info_field(struct bytes *b, const struct bytes *before, unsigned id,
+			   const void *data, size_t length)
 {
 	size_t old_length = 0;
 	const uint8_t *old = field_before(before, id, &old_length);
@@ -48,48 +48,48 @@ struct info_writer {
 	struct bytes *fields;
 };
 
-static void put_u64(struct info_writer *i, unsigned id, const uint64_t *value)
+static void put_info_u64(struct info_writer *i, unsigned id, const uint64_t *value)
 {
 	uint8_t coded[10];
 
-	put_field(i->fields, i->before, id, coded, varint_store(coded, *value));
+	put_info_field(i->fields, i->before, id, coded, varint_store(coded, *value));
 }
 
-static void put_u32(struct info_writer *i, unsigned id, const uint32_t *value)
+static void put_info_u32(struct info_writer *i, unsigned id, const uint32_t *value)
 {
-	put_u64(i, id, &(uint64_t){*value});
+	put_info_u64(i, id, &(uint64_t){*value});
 }
 
-static void put_bool(struct info_writer *i, unsigned id, const bool *value)
+static void put_info_bool(struct info_writer *i, unsigned id, const bool *value)
 {
-	put_u64(i, id, &(uint64_t){*value});
+	put_info_u64(i, id, &(uint64_t){*value});
 }
 
-static void put_s64(struct info_writer *i, unsigned id, const int64_t *value)
+static void put_info_s64(struct info_writer *i, unsigned id, const int64_t *value)
 {
-	put_u64(i, id, &(uint64_t){varint_zigzag(*value)});
+	put_info_u64(i, id, &(uint64_t){varint_zigzag(*value)});
 }
 
-static void put_s32(struct info_writer *i, unsigned id, const int32_t *value)
+static void put_info_s32(struct info_writer *i, unsigned id, const int32_t *value)
 {
-	put_s64(i, id, &(int64_t){*value});
+	put_info_s64(i, id, &(int64_t){*value});
 }
 
-static void put_double(struct info_writer *i, unsigned id, const double *value)
+static void put_info_double(struct info_writer *i, unsigned id, const double *value)
 {
 	uint64_t bits;
 
 	memcpy(&bits, value, sizeof(bits));
-	put_u64(i, id, &bits);
+	put_info_u64(i, id, &bits);
 }
 
-static void put_text(struct info_writer *i, unsigned id, const char *const *text)
+static void put_info_text(struct info_writer *i, unsigned id, const char *const *text)
 {
-	put_field(i->fields, i->before, id, *text, strlen(*text));
+	put_info_field(i->fields, i->before, id, *text, strlen(*text));
 }
 
 /* The arguments stand together, so that they can be replaced together. */
-static void put_command(struct info_writer *i, unsigned id, const char *const *const *unused)
+static void put_info_command(struct info_writer *i, unsigned id, const char *const *const *unused)
 {
 	const struct recording *r = i->r;
 	struct bytes b = {0};
@@ -100,7 +100,7 @@ static void put_command(struct info_writer *i, unsigned id, const char *const *c
 
 		bytes_put(&b, text, strlen(text) + 1);
 	}
-	put_field(i->fields, i->before, id, b.at ? b.at : (uint8_t *)"", b.used);
+	put_info_field(i->fields, i->before, id, b.at ? b.at : (uint8_t *)"", b.used);
 	i->fields->failed |= b.failed;
 	bytes_free(&b);
 }
@@ -117,10 +117,10 @@ void info_write(const struct recording *r, const struct mayfly_info *info,
 	all.off_text = recording_text(r, r->off_text);
 	all.note = recording_text(r, r->note);
 #define PUT(name, id, member)                                                                      \
-	_Generic(&from->member, const uint32_t *: put_u32, const uint64_t *: put_u64,              \
-		 const int32_t *: put_s32, const int64_t *: put_s64, const bool *: put_bool,       \
-		 const double *: put_double, const char *const *: put_text,                       \
-		 const char *const *const *: put_command)(&i, id, &from->member);
+	_Generic(&from->member, const uint32_t *: put_info_u32, const uint64_t *: put_info_u64,              \
+		 const int32_t *: put_info_s32, const int64_t *: put_info_s64, const bool *: put_info_bool,       \
+		 const double *: put_info_double, const char *const *: put_info_text,                       \
+		 const char *const *const *: put_info_command)(&i, id, &from->member);
 	TRACE_INFO_FIELDS(PUT)
 #undef PUT
 }

@@ -18,7 +18,7 @@
 #include "format/numbering.h"
 
 /* Makes room for one more item; false when out of memory. */
-static bool make_room(void *array, size_t used, size_t *size, size_t item)
+static bool items_room(void *array, size_t used, size_t *size, size_t item)
 {
 	return used < RECORDING_NONE - 1 && array_reserve(array, size, used, item);
 }
@@ -89,7 +89,7 @@ static bool grow_nodes(struct recording *r)
 {
 	struct recording_children *bigger;
 
-	if (!make_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
+	if (!items_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
 		return false;
 	if (r->latest_size >= r->node_size)
 		return true;
@@ -115,7 +115,7 @@ struct recording *recording_new(void)
 	r->node[0].frame = RECORDING_NONE;
 	memset(&r->latest[0], 0xff, sizeof(*r->latest));
 	r->nodes = 1;
-	if (!make_room(&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
+	if (!items_room(&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
 		recording_free(r);
 		return NULL;
 	}
@@ -200,7 +200,7 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	slot = string_slot(r, text, length);
 	if (r->string_hash[slot])
 		return r->string_hash[slot] - 1;
-	if (!make_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
+	if (!items_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
 	    !string_room(r, length + 1))
 		return RECORDING_NONE;
 	r->string_start[r->strings] = (uint32_t)r->string_bytes_used;
@@ -248,7 +248,7 @@ uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, ui
 		if (f->kind == kind && f->module == module && f->address == address)
 			return index;
 	}
-	if (!make_room(&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
+	if (!items_room(&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
 		return RECORDING_NONE;
 	r->frame[r->frames] = (struct recording_frame){
 	    .kind = kind,
@@ -362,7 +362,7 @@ uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 
 uint32_t recording_module(struct recording *r, const struct recording_module *m)
 {
-	if (!make_room(&r->module, r->modules, &r->module_size, sizeof(*r->module)))
+	if (!items_room(&r->module, r->modules, &r->module_size, sizeof(*r->module)))
 		return RECORDING_NONE;
 	r->module[r->modules] = *m;
 	return (uint32_t)r->modules++;
@@ -370,7 +370,7 @@ uint32_t recording_module(struct recording *r, const struct recording_module *m)
 
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 {
-	if (!make_room(&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
+	if (!items_room(&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
 		return RECORDING_NONE;
 	r->thread[r->threads].tid = tid;
 	r->thread[r->threads].name = name;
@@ -379,7 +379,7 @@ uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 
 uint32_t recording_location(struct recording *r, const struct recording_location *l)
 {
-	if (!make_room(&r->location, r->locations, &r->location_size, sizeof(*r->location)))
+	if (!items_room(&r->location, r->locations, &r->location_size, sizeof(*r->location)))
 		return RECORDING_NONE;
 	r->location[r->locations] = *l;
 	return (uint32_t)r->locations++;
@@ -402,7 +402,8 @@ static uint64_t hash_type_at(const struct recording *r, uint32_t index)
 	return hash_type(&r->track_type[index]);
 }
 
-static bool same_type(const struct recording_track_type *a, const struct recording_track_type *b)
+static bool same_track_type(const struct recording_track_type *a,
+			    const struct recording_track_type *b)
 {
 	if (a->kind != b->kind || a->name != b->name || a->category != b->category ||
 	    a->unit != b->unit || a->fields != b->fields)
@@ -435,10 +436,11 @@ uint32_t recording_track_type(struct recording *r, const struct recording_track_
 	mask = r->track_type_hash_size - 1;
 	slot = hash_type(type) & mask;
 	for (; r->track_type_hash[slot]; slot = (slot + 1) & mask)
-		if (same_type(&r->track_type[r->track_type_hash[slot] - 1], type))
+		if (same_track_type(&r->track_type[r->track_type_hash[slot] - 1], type))
 			return r->track_type_hash[slot] - 1;
 	if (r->track_types == MAYFLY_TRACK_TYPES ||
-	    !make_room(&r->track_type, r->track_types, &r->track_type_size, sizeof(*r->track_type)))
+	    !items_room(&r->track_type, r->track_types, &r->track_type_size,
+			sizeof(*r->track_type)))
 		return RECORDING_NONE;
 	r->track_type[r->track_types] = *type;
 	r->track_type_hash[slot] = (uint32_t)++r->track_types;
@@ -479,11 +481,11 @@ static bool same_labels(const struct recording *r, uint32_t set,
 static uint32_t new_labels(struct recording *r, const struct recording_label *label, uint32_t count)
 {
 	if (r->label_sets == MAYFLY_LABEL_SETS ||
-	    !make_room(&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
+	    !items_room(&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
 		return RECORDING_NONE;
 	r->label_set[r->label_sets] = (struct recording_labels){(uint32_t)r->labels, count};
 	for (uint32_t i = 0; i < count; i++)
-		if (!make_room(&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
+		if (!items_room(&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
 			return RECORDING_NONE;
 		else
 			r->label[r->labels + i] = label[i];

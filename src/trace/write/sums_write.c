@@ -22,7 +22,7 @@ struct sums_columns {
 	size_t chain, last_chain, last_node; /* of the part at hand */
 };
 
-static void put(struct sums_columns *c, unsigned column, uint64_t value)
+static void put_value(struct sums_columns *c, unsigned column, uint64_t value)
 {
 	c->value[column][c->count[column]++] = value;
 }
@@ -43,66 +43,67 @@ static void put_node(struct sums_columns *c, uint32_t node)
 	}
 	c->chain = low;
 	if (low < t->chains && t->chain_end[low] == node) {
-		put(c, CHAIN, low - c->last_chain);
+		put_value(c, CHAIN, low - c->last_chain);
 		c->last_chain = low + 1;
 	} else {
-		put(c, NODE, node - c->last_node);
+		put_value(c, NODE, node - c->last_node);
 		c->last_node = (size_t)node + 1;
 	}
 }
 
 /* The usual size of a block of the node, and its code. */
-static uint64_t put_size(struct sums_columns *c, struct recent_sizes *r, const struct sums_entry *e)
+static uint64_t put_usual_size(struct sums_columns *c, struct recent_sizes *r,
+			       const struct sums_entry *e)
 {
 	uint64_t size = e->alloc_bytes / e->allocs;
 
-	put(c, REST, e->alloc_bytes % e->allocs);
+	put_value(c, REST, e->alloc_bytes % e->allocs);
 	if (size == r->last) {
-		put(c, SIZE, 0);
+		put_value(c, SIZE, 0);
 		return size;
 	}
-	put(c, SIZE, size == r->before ? 1 : 2);
+	put_value(c, SIZE, size == r->before ? 1 : 2);
 	if (size != r->before)
-		put(c, NEW_SIZE, size);
+		put_value(c, NEW_SIZE, size);
 	r->before = r->last;
 	r->last = size;
 	return size;
 }
 
-static void put_entry(struct sums_columns *c, const struct sums_entry *e)
+static void put_sums_entry(struct sums_columns *c, const struct sums_entry *e)
 {
 	const struct mayfly_node *node = &c->tables->node[e->node];
 	struct recent_sizes *r = &c->recent[e->node ? (size_t)node->frame + 1 : 0];
 	uint64_t size, expected;
 
 	put_node(c, e->node);
-	put(c, ALLOCS, e->allocs);
-	size = e->allocs ? put_size(c, r, e) : r->last;
-	put(c, FREES, varint_zigzag((int64_t)(e->allocs - e->frees)));
+	put_value(c, ALLOCS, e->allocs);
+	size = e->allocs ? put_usual_size(c, r, e) : r->last;
+	put_value(c, FREES, varint_zigzag((int64_t)(e->allocs - e->frees)));
 	if (!e->frees)
 		return;
 	expected = e->frees == e->allocs ? e->alloc_bytes : e->frees * size;
-	put(c, FREED, varint_zigzag((int64_t)(e->free_bytes - expected)));
+	put_value(c, FREED, varint_zigzag((int64_t)(e->free_bytes - expected)));
 	if (!e->allocs && e->free_bytes != expected) {
 		r->before = r->last;
 		r->last = size = e->free_bytes / e->frees;
 	}
-	put(c, TEMPS, e->temps);
+	put_value(c, TEMPS, e->temps);
 	if (!e->temps)
 		return;
 	expected = e->temps == e->frees ? e->free_bytes : e->temps * size;
-	put(c, TEMP_BYTES, varint_zigzag((int64_t)(e->temp_bytes - expected)));
+	put_value(c, TEMP_BYTES, varint_zigzag((int64_t)(e->temp_bytes - expected)));
 }
 
-static void put_part(struct sums_columns *c, struct bytes *head, struct sums_build *b,
-		     int64_t *last_ns)
+static void put_sums_part(struct sums_columns *c, struct bytes *head, struct sums_build *b,
+			  int64_t *last_ns)
 {
 	size_t chains = c->count[CHAIN], nodes = c->count[NODE];
 
 	sums_sort(b);
 	c->chain = c->last_chain = c->last_node = 0;
 	for (size_t i = 0; i < b->entries; i++)
-		put_entry(c, &b->entry[i]);
+		put_sums_entry(c, &b->entry[i]);
 	bytes_put_u(head, c->count[CHAIN] - chains);
 	bytes_put_u(head, c->count[NODE] - nodes);
 	bytes_put_u(head, b->events);
@@ -122,7 +123,7 @@ static bool write_parts(struct sums_columns *c, struct sums_build *const part[2]
 	bytes_put_u(&head, (part[0]->events != 0) + (part[1]->events != 0));
 	for (unsigned i = 0; i < 2; i++)
 		if (part[i]->events)
-			put_part(c, &head, part[i], &last_ns);
+			put_sums_part(c, &head, part[i], &last_ns);
 	for (unsigned i = 0; i < COLUMNS; i++)
 		column[i] =
 		    (struct column){.id = 2 * i + 1, .value = c->value[i], .count = c->count[i]};

@@ -17,18 +17,18 @@ struct successor {
 	uint32_t frame, next; /* next: entry + 1 */
 };
 
-static void fail(struct table_writer *w, int error)
+static void tables_fail(struct table_writer *w, int error)
 {
 	if (!w->error)
 		w->error = error;
 }
 
 /* Makes room for `want` items; new memory is filled with `fill`. */
-static bool reserve(struct table_writer *w, void *array, size_t *room, size_t want, size_t item,
-		    int fill)
+static bool tables_reserve(struct table_writer *w, void *array, size_t *room, size_t want,
+			   size_t item, int fill)
 {
 	if (!array_reserve_filled(array, room, want, item, fill))
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 	return !w->error;
 }
 
@@ -37,9 +37,10 @@ bool tables_begin(struct table_writer *w, const struct recording *r)
 	memset(w, 0, sizeof(*w));
 	w->r = r;
 	w->next_string = 1;
-	if (!reserve(w, &w->node, &w->node_room, 1, sizeof(*w->node), 0) ||
-	    !reserve(w, &w->depth, &w->depth_room, 1, sizeof(*w->depth), 0) ||
-	    !reserve(w, &w->node_number, &w->node_number_room, 1, sizeof(*w->node_number), 0xff))
+	if (!tables_reserve(w, &w->node, &w->node_room, 1, sizeof(*w->node), 0) ||
+	    !tables_reserve(w, &w->depth, &w->depth_room, 1, sizeof(*w->depth), 0) ||
+	    !tables_reserve(w, &w->node_number, &w->node_number_room, 1, sizeof(*w->node_number),
+			    0xff))
 		return false;
 	w->node[0] = (struct mayfly_node){UINT32_MAX, UINT32_MAX};
 	w->node_number[0] = 0;
@@ -78,7 +79,7 @@ static uint64_t *new_column(struct batch *b, size_t count)
 	uint64_t *value = calloc(count + 1, sizeof(*value));
 
 	if (!value)
-		fail(b->w, MAYFLY_E_MEMORY);
+		tables_fail(b->w, MAYFLY_E_MEMORY);
 	return b->column[b->used++] = value;
 }
 
@@ -94,7 +95,7 @@ static void write_chunk(struct batch *b, uint32_t type, struct bytes *head,
 	if (!b->w->error)
 		chunk_write(b->columns, b->out, type, head, column, columns);
 	if (head->failed || b->out->failed)
-		fail(b->w, MAYFLY_E_MEMORY);
+		tables_fail(b->w, MAYFLY_E_MEMORY);
 	bytes_free(head);
 }
 
@@ -110,7 +111,7 @@ struct reference_column {
 	uint32_t last;
 };
 
-static uint64_t refer(struct table_writer *w, struct reference_column *c, uint32_t string)
+static uint64_t refer_to(struct table_writer *w, struct reference_column *c, uint32_t string)
 {
 	const char *text = recording_text(w->r, string);
 	uint32_t *number;
@@ -118,7 +119,8 @@ static uint64_t refer(struct table_writer *w, struct reference_column *c, uint32
 
 	if (!*text)
 		return 0;
-	if (!reserve(w, &w->string_number, &w->string_room, w->r->strings, sizeof(*number), 0))
+	if (!tables_reserve(w, &w->string_number, &w->string_room, w->r->strings, sizeof(*number),
+			    0))
 		return 0;
 	number = &w->string_number[string];
 	if (!*number) {
@@ -136,7 +138,7 @@ static uint64_t refer(struct table_writer *w, struct reference_column *c, uint32
 
 static void add_reference(struct table_writer *w, struct reference_column *c, uint32_t string)
 {
-	c->value[c->count++] = refer(w, c, string);
+	c->value[c->count++] = refer_to(w, c, string);
 }
 
 static void write_strings(struct batch *b, size_t count)
@@ -147,7 +149,7 @@ static void write_strings(struct batch *b, size_t count)
 	struct bytes head = {0};
 
 	if (w->text.failed)
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 	if (!count)
 		return;
 	bytes_put_u(&head, count);
@@ -157,7 +159,7 @@ static void write_strings(struct batch *b, size_t count)
 
 /* ---- modules and threads ---- */
 
-static int64_t units(int64_t ns)
+static int64_t module_time(int64_t ns)
 {
 	return ns / TRACE_UNIT_NS - (ns % TRACE_UNIT_NS < 0);
 }
@@ -189,16 +191,16 @@ static void write_modules(struct batch *b, const uint64_t *path)
 		start[i] = varint_zigzag((int64_t)(m->start - last));
 		size[i] = m->end - m->start;
 		bias[i] = varint_zigzag((int64_t)(m->bias - m->start));
-		from[i] = varint_zigzag(units(m->from_ns));
+		from[i] = varint_zigzag(module_time(m->from_ns));
 		id_length[i] = m->build_id_length;
 		last = m->start;
 		if (m->build_id_length > sizeof(m->build_id))
-			fail(w, MAYFLY_E_RANGE);
+			tables_fail(w, MAYFLY_E_RANGE);
 		else
 			bytes_put(&ids, m->build_id, m->build_id_length);
 	}
 	if (ids.failed)
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 	if (count) {
 		const struct column column[] = {
 		    {COLUMN_MODULE_PATH, path, count},
@@ -223,7 +225,8 @@ static uint64_t *thread_names(struct batch *b)
 	struct table_writer *w = b->w;
 	struct reference_column name = {.value = new_column(b, w->r->threads - w->threads)};
 
-	reserve(w, &w->thread_name, &w->thread_room, w->r->threads, sizeof(*w->thread_name), 0);
+	tables_reserve(w, &w->thread_name, &w->thread_room, w->r->threads, sizeof(*w->thread_name),
+		       0);
 	for (size_t i = w->threads; !w->error && i < w->r->threads; i++) {
 		w->thread_name[i] = w->r->thread[i].name;
 		add_reference(w, &name, w->r->thread[i].name);
@@ -266,7 +269,7 @@ static void sort_frames(struct table_writer *w, uint32_t *frame, size_t count)
 	struct frame_key *key = malloc((count + 1) * sizeof(*key));
 
 	if (!key) {
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -287,16 +290,16 @@ static bool need_frame(struct table_writer *w, uint32_t frame)
 
 	if (frame >= w->r->frames || f->kind > MAYFLY_FRAME_ELIDED ||
 	    (f->module != RECORDING_NONE && f->module >= w->r->modules)) {
-		fail(w, MAYFLY_E_RANGE);
+		tables_fail(w, MAYFLY_E_RANGE);
 		return false;
 	}
-	if (!reserve(w, &w->frame_number, &w->frame_room, w->r->frames, sizeof(*w->frame_number),
-		     0xff))
+	if (!tables_reserve(w, &w->frame_number, &w->frame_room, w->r->frames,
+			    sizeof(*w->frame_number), 0xff))
 		return false;
 	if (w->frame_number[frame] != RECORDING_NONE)
 		return true;
-	if (!reserve(w, &w->frame_order, &w->frame_order_room, w->frames + 1,
-		     sizeof(*w->frame_order), 0))
+	if (!tables_reserve(w, &w->frame_order, &w->frame_order_room, w->frames + 1,
+			    sizeof(*w->frame_order), 0))
 		return false;
 	w->frame_number[frame] = (uint32_t)w->frames;
 	w->frame_order[w->frames++] = frame;
@@ -304,7 +307,7 @@ static bool need_frame(struct table_writer *w, uint32_t frame)
 }
 
 /* Gives the new frames their numbers. */
-static void number_frames(struct table_writer *w)
+static void number_new_frames(struct table_writer *w)
 {
 	size_t from = w->frames_written;
 
@@ -349,37 +352,39 @@ static void write_frames(struct batch *b)
 
 /* ---- the tree ---- */
 
-static bool append_chain(struct table_writer *w, const uint32_t *path, size_t length)
+/* Adds a node of the tables and those above it, `length` in all, below the file's node `parent`. */
+static bool append_chain(struct table_writer *w, uint32_t node, size_t length, uint32_t parent)
 {
-	uint32_t parent = w->node_number[w->r->node[path[length - 1]].parent];
-	size_t want = w->nodes + length;
+	size_t first = w->nodes, end = first + length;
 
-	if (w->depth[parent] + length > TRACE_MAX_DEPTH || want >= UINT32_MAX) {
-		fail(w, MAYFLY_E_RANGE);
+	if (w->depth[parent] + length > TRACE_MAX_DEPTH || end >= UINT32_MAX) {
+		tables_fail(w, MAYFLY_E_RANGE);
 		return false;
 	}
-	if (!reserve(w, &w->node, &w->node_room, want, sizeof(*w->node), 0) ||
-	    !reserve(w, &w->depth, &w->depth_room, want, sizeof(*w->depth), 0) ||
-	    !reserve(w, &w->chain_end, &w->chain_room, w->chains + 1, sizeof(*w->chain_end), 0))
+	if (!tables_reserve(w, &w->node, &w->node_room, end, sizeof(*w->node), 0) ||
+	    !tables_reserve(w, &w->depth, &w->depth_room, end, sizeof(*w->depth), 0) ||
+	    !tables_reserve(w, &w->chain_end, &w->chain_room, w->chains + 1, sizeof(*w->chain_end),
+			    0))
 		return false;
-	while (length) {
-		uint32_t node = path[--length], number = (uint32_t)w->nodes;
+	for (size_t i = length; i--; node = w->r->node[node].parent) {
+		uint32_t number = (uint32_t)(first + i);
 
 		if (!need_frame(w, w->r->node[node].frame))
 			return false;
 		/* The frame is the tables' until its group is written. */
-		w->node[number] = (struct mayfly_node){parent, w->r->node[node].frame};
-		w->depth[number] = (uint16_t)(w->depth[parent] + 1);
-		w->node_number[node] = parent = number;
-		w->nodes++;
+		w->node[number] =
+		    (struct mayfly_node){i ? number - 1 : parent, w->r->node[node].frame};
+		w->depth[number] = (uint16_t)(w->depth[parent] + i + 1);
+		w->node_number[node] = number;
 	}
-	w->chain_end[w->chains++] = parent;
+	w->nodes = end;
+	w->chain_end[w->chains++] = (uint32_t)(end - 1);
 	return true;
 }
 
 uint32_t tables_new_node(struct table_writer *w, uint32_t node)
 {
-	uint32_t path[TRACE_MAX_DEPTH], at = node;
+	uint32_t at = node;
 	size_t length = 0;
 
 	if (w->error)
@@ -387,20 +392,21 @@ uint32_t tables_new_node(struct table_writer *w, uint32_t node)
 	if (node < w->node_number_room && w->node_number[node] != RECORDING_NONE)
 		return w->node_number[node];
 	if (node >= w->r->nodes) {
-		fail(w, MAYFLY_E_RANGE);
+		tables_fail(w, MAYFLY_E_RANGE);
 		return RECORDING_NONE;
 	}
-	if (!reserve(w, &w->node_number, &w->node_number_room, w->r->nodes, sizeof(*w->node_number),
-		     0xff))
+	if (!tables_reserve(w, &w->node_number, &w->node_number_room, w->r->nodes,
+			    sizeof(*w->node_number), 0xff))
 		return RECORDING_NONE;
 	for (; w->node_number[at] == RECORDING_NONE; at = w->r->node[at].parent) {
 		if (length == TRACE_MAX_DEPTH || w->r->node[at].parent >= at) {
-			fail(w, MAYFLY_E_RANGE);
+			tables_fail(w, MAYFLY_E_RANGE);
 			return RECORDING_NONE;
 		}
-		path[length++] = at;
+		length++;
 	}
-	return append_chain(w, path, length) ? w->node_number[node] : RECORDING_NONE;
+	return append_chain(w, node, length, w->node_number[at]) ? w->node_number[node]
+								 : RECORDING_NONE;
 }
 
 /* The place of `frame` in the list that begins at *first, counted from 1; 0: it was not there.
@@ -419,7 +425,7 @@ static uint64_t find_successor(struct table_writer *w, uint32_t *first, uint32_t
 		}
 		link = &w->entry[found - 1].next;
 	}
-	if (!reserve(w, &w->entry, &w->entry_room, w->entries + 1, sizeof(*w->entry), 0))
+	if (!tables_reserve(w, &w->entry, &w->entry_room, w->entries + 1, sizeof(*w->entry), 0))
 		return 0;
 	w->entry[w->entries] = (struct successor){frame, *first};
 	*first = (uint32_t)++w->entries;
@@ -431,7 +437,7 @@ struct node_columns {
 	size_t count, misses, besides;
 };
 
-static void add_node(struct table_writer *w, struct node_columns *c, struct mayfly_node *n)
+static void add_tree_node(struct table_writer *w, struct node_columns *c, struct mayfly_node *n)
 {
 	uint32_t *first, front;
 
@@ -457,7 +463,8 @@ static void write_tree(struct batch *b)
 	size_t start = w->nodes_written;
 	struct bytes head = {0};
 
-	reserve(w, &w->successors, &w->successors_room, w->frames + 1, sizeof(*w->successors), 0);
+	tables_reserve(w, &w->successors, &w->successors_room, w->frames + 1,
+		       sizeof(*w->successors), 0);
 	for (size_t i = 0; !w->error && i < chains; i++) {
 		size_t end = (size_t)w->chain_end[w->chains_written + i] + 1;
 
@@ -466,7 +473,7 @@ static void write_tree(struct batch *b)
 		start = end;
 	}
 	for (size_t i = w->nodes_written; !w->error && i < w->nodes; i++)
-		add_node(w, &c, &w->node[i]);
+		add_tree_node(w, &c, &w->node[i]);
 	if (count) {
 		const struct column column[] = {
 		    {COLUMN_CHAIN_PARENT, parent, chains},
@@ -504,7 +511,7 @@ static const struct recording_location *locations_of(struct table_writer *w, uin
 	*count = f->locations;
 	if (f->first_location > w->r->locations ||
 	    f->locations > w->r->locations - f->first_location) {
-		fail(w, MAYFLY_E_RANGE);
+		tables_fail(w, MAYFLY_E_RANGE);
 		*count = 0;
 	}
 	return *count ? &w->r->location[f->first_location] : NULL;
@@ -521,7 +528,8 @@ static void name_modules(struct batch *b, struct name_columns *c)
 		const struct recording_module *m = &w->r->module[i];
 
 		if (m->to_ns != INT64_MAX)
-			c->to[i] = 1 + varint_zigzag(units(m->to_ns) - units(m->from_ns));
+			c->to[i] =
+			    1 + varint_zigzag(module_time(m->to_ns) - module_time(m->from_ns));
 		add_reference(w, &problem, m->problem);
 	}
 }
@@ -534,7 +542,7 @@ static void rename_threads(struct batch *b, struct name_columns *c)
 	c->renamed = name.value;
 	for (size_t i = 0; !w->error && i < w->threads; i++)
 		if (w->r->thread[i].name != w->thread_name[i])
-			name.value[i] = 1 + refer(w, &name, w->r->thread[i].name);
+			name.value[i] = 1 + refer_to(w, &name, w->r->thread[i].name);
 }
 
 static void name_lines(struct batch *b, struct name_columns *c)
@@ -548,7 +556,7 @@ static void name_lines(struct batch *b, struct name_columns *c)
 	c->first = new_column(b, c->locations);
 	c->length = new_column(b, c->locations);
 	if (!last)
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
 		const struct recording_location *l = locations_of(w, c->frame[i], &count);
 
@@ -564,7 +572,7 @@ static void name_lines(struct batch *b, struct name_columns *c)
 	free(last);
 }
 
-static void name_frames(struct batch *b, struct name_columns *c)
+static void list_frame_names(struct batch *b, struct name_columns *c)
 {
 	struct table_writer *w = b->w;
 	struct reference_column function = {0}, file = {0};
@@ -573,7 +581,7 @@ static void name_frames(struct batch *b, struct name_columns *c)
 	c->listed = new_column(b, w->frames);
 	c->frame = malloc((w->frames + 1) * sizeof(*c->frame));
 	if (!c->frame)
-		fail(w, MAYFLY_E_MEMORY);
+		tables_fail(w, MAYFLY_E_MEMORY);
 	if (w->error)
 		return;
 	if (w->frames)
@@ -584,7 +592,7 @@ static void name_frames(struct batch *b, struct name_columns *c)
 
 		for (uint32_t k = 0; k < count; k++)
 			if (l[k].function >= w->r->strings || l[k].file >= w->r->strings)
-				fail(w, MAYFLY_E_RANGE);
+				tables_fail(w, MAYFLY_E_RANGE);
 		c->listed[i] = count;
 		c->locations += count;
 	}
@@ -606,7 +614,7 @@ static void name_frames(struct batch *b, struct name_columns *c)
 	name_lines(b, c);
 }
 
-static void write_names(struct batch *b, const struct name_columns *c)
+static void write_name_chunk(struct batch *b, const struct name_columns *c)
 {
 	const struct table_writer *w = b->w;
 	const struct column column[] = {
@@ -640,11 +648,11 @@ void tables_write(struct table_writer *w, struct column_writer *columns, struct 
 	uint32_t strings = w->next_string;
 	uint64_t *path = module_paths(&b), *name = thread_names(&b);
 
-	number_frames(w);
+	number_new_frames(w);
 	if (names) {
 		name_modules(&b, &c);
 		rename_threads(&b, &c);
-		name_frames(&b, &c);
+		list_frame_names(&b, &c);
 	}
 	write_strings(&b, w->next_string - strings);
 	write_modules(&b, path);
@@ -652,7 +660,7 @@ void tables_write(struct table_writer *w, struct column_writer *columns, struct 
 	write_frames(&b);
 	write_tree(&b);
 	if (names)
-		write_names(&b, &c);
+		write_name_chunk(&b, &c);
 	free_columns(&b);
 	free(c.frame);
 }

@@ -44,7 +44,7 @@ void tracks_free(struct track_writer *w)
 /* ---- events wait ---- */
 
 /* Memory that no event has reached costs nothing. */
-static bool make_room(struct track_writer *w)
+static bool events_room(struct track_writer *w)
 {
 	const size_t bytes = TRACKS_HELD * sizeof(uint64_t);
 
@@ -82,7 +82,7 @@ int tracks_add(struct track_writer *w, const struct trace_track *e, uint64_t at)
 
 	if (!event_can_be(r, e))
 		return MAYFLY_E_RANGE;
-	if (!make_room(w))
+	if (!events_room(w))
 		return MAYFLY_E_MEMORY;
 	if (ns > TRACE_LATEST_NS)
 		ns = TRACE_LATEST_NS;
@@ -142,7 +142,7 @@ struct text_column {
 	uint32_t last;
 };
 
-static void add_text(struct track_writer *w, struct text_column *c, uint32_t string)
+static void add_track_text(struct track_writer *w, struct text_column *c, uint32_t string)
 {
 	bool new;
 	uint32_t number = number_text(w, string, &new);
@@ -205,21 +205,21 @@ static bool begin_rows(struct track_writer *w, struct new_rows *n)
 	return true;
 }
 
-static void fill_rows(struct track_writer *w, struct new_rows *n)
+static void fill_new_rows(struct track_writer *w, struct new_rows *n)
 {
 	const struct recording *r = w->r;
 
 	for (size_t i = 0; i < n->types; i++) {
 		const struct recording_track_type *t = &r->track_type[w->types + i];
 
-		add_text(w, &n->name, t->name);
-		add_text(w, &n->category, t->category);
-		add_text(w, &n->unit, t->unit);
+		add_track_text(w, &n->name, t->name);
+		add_track_text(w, &n->category, t->category);
+		add_track_text(w, &n->unit, t->unit);
 		n->kind[i] = t->kind;
 		n->type_fields[i] = t->fields;
 		for (uint32_t k = 0; k < t->fields; k++) {
 			n->field_type[n->field_name.count] = t->field[k].type;
-			add_text(w, &n->field_name, t->field[k].name);
+			add_track_text(w, &n->field_name, t->field[k].name);
 		}
 	}
 	for (size_t i = 0; i < n->sets; i++) {
@@ -227,15 +227,16 @@ static void fill_rows(struct track_writer *w, struct new_rows *n)
 
 		n->set_labels[i] = s->count;
 		for (uint32_t k = 0; k < s->count; k++) {
-			add_text(w, &n->key, r->label[s->first + k].key);
-			add_text(w, &n->value, r->label[s->first + k].value);
+			add_track_text(w, &n->key, r->label[s->first + k].key);
+			add_track_text(w, &n->value, r->label[s->first + k].value);
 		}
 	}
 	w->types = r->track_types;
 	w->sets = r->label_sets;
 }
 
-static void write_types(const struct new_rows *n, struct column_writer *columns, struct bytes *out)
+static void write_type_chunk(const struct new_rows *n, struct column_writer *columns,
+			     struct bytes *out)
 {
 	const struct column column[] = {
 	    {COLUMN_TYPE_NAME, n->name.value, n->types},
@@ -258,7 +259,8 @@ static void write_types(const struct new_rows *n, struct column_writer *columns,
 	bytes_free(&head);
 }
 
-static void write_labels(const struct new_rows *n, struct column_writer *columns, struct bytes *out)
+static void write_label_chunk(const struct new_rows *n, struct column_writer *columns,
+			      struct bytes *out)
 {
 	const struct column column[] = {
 	    {COLUMN_SET_LABELS, n->set_labels, n->sets},
@@ -278,7 +280,7 @@ static void write_labels(const struct new_rows *n, struct column_writer *columns
 
 /* ---- values ---- */
 
-static unsigned bits_of(uint64_t value)
+static unsigned bits_in(uint64_t value)
 {
 	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
@@ -311,13 +313,14 @@ static bool make_whole(uint64_t *value, size_t count)
 }
 
 /* Appends the values as they are or as steps, as is shorter. True: steps. */
-static bool put_numbers(struct track_writer *w, const uint64_t *value, size_t count, bool is_signed)
+static bool put_track_numbers(struct track_writer *w, const uint64_t *value, size_t count,
+			      bool is_signed)
 {
 	uint64_t plain = 0, steps = 0, last = 0, *to = w->number + w->numbers;
 
 	for (size_t i = 0; i < count; i++) {
-		plain += bits_of(is_signed ? varint_zigzag((int64_t)value[i]) : value[i]);
-		steps += bits_of(varint_zigzag((int64_t)(value[i] - last)));
+		plain += bits_in(is_signed ? varint_zigzag((int64_t)value[i]) : value[i]);
+		steps += bits_in(varint_zigzag((int64_t)(value[i] - last)));
 		last = value[i];
 	}
 	w->numbers += count;
@@ -337,7 +340,7 @@ static enum trace_form put_reals(struct track_writer *w, uint64_t *value, size_t
 	uint64_t last = 0;
 
 	if (make_whole(value, count))
-		return put_numbers(w, value, count, true) ? FORM_STEP : FORM_WHOLE;
+		return put_track_numbers(w, value, count, true) ? FORM_STEP : FORM_WHOLE;
 	for (size_t i = 0; i < count; i++) {
 		w->real[w->reals++] = value[i] ^ last;
 		last = value[i];
@@ -345,7 +348,7 @@ static enum trace_form put_reals(struct track_writer *w, uint64_t *value, size_t
 	return FORM_VALUE;
 }
 
-static void put_words(struct track_writer *w, const uint64_t *value, size_t count)
+static void put_track_words(struct track_writer *w, const uint64_t *value, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		bool new;
@@ -355,19 +358,22 @@ static void put_words(struct track_writer *w, const uint64_t *value, size_t coun
 	}
 }
 
-static enum trace_form put_field(struct track_writer *w, uint32_t type, uint64_t *value,
-				 size_t count)
+static enum trace_form put_track_field(struct track_writer *w, uint32_t type, uint64_t *value,
+				       size_t count)
 {
-	switch (type) {
+	switch ((enum mayfly_field_type)type) {
 	case MAYFLY_FIELD_TEXT:
-		put_words(w, value, count);
+		put_track_words(w, value, count);
 		return FORM_VALUE;
 	case MAYFLY_FIELD_FLOAT:
 		return put_reals(w, value, count);
-	default:
-		return put_numbers(w, value, count, type == MAYFLY_FIELD_INT) ? FORM_STEP
-									      : FORM_VALUE;
+	case MAYFLY_FIELD_INT:
+	case MAYFLY_FIELD_UINT:
+	case MAYFLY_FIELD_FLOW:
+		break;
 	}
+	return put_track_numbers(w, value, count, type == MAYFLY_FIELD_INT) ? FORM_STEP
+									    : FORM_VALUE;
 }
 
 /* Sorts the values by fields: place[] says where those of each type's first field begin; those of
@@ -434,8 +440,8 @@ static bool fill_values(struct track_writer *w)
 		for (uint32_t k = 0; k < types[i].fields; k++) {
 			size_t count = place[w->types + i];
 
-			w->form[w->forms++] = put_field(w, types[i].field[k].type,
-							sorted + place[i] + k * count, count);
+			w->form[w->forms++] = put_track_field(w, types[i].field[k].type,
+							      sorted + place[i] + k * count, count);
 		}
 	free(place);
 	return true;
@@ -457,13 +463,13 @@ void tracks_write_tables(struct track_writer *w, struct column_writer *columns, 
 		out->failed = true;
 		return;
 	}
-	fill_rows(w, &n);
+	fill_new_rows(w, &n);
 	w->first_text = w->next_text;
 	if (w->events && !fill_values(w))
 		out->failed = true;
 	write_texts(w, w->next_text - before, columns, out);
-	write_types(&n, columns, out);
-	write_labels(&n, columns, out);
+	write_type_chunk(&n, columns, out);
+	write_label_chunk(&n, columns, out);
 	free(n.memory);
 }
 

@@ -88,7 +88,7 @@ struct trace_writer {
 	bool thinned;
 };
 
-static int fail(struct trace_writer *w, int error)
+static int writer_fail(struct trace_writer *w, int error)
 {
 	if (!w->error)
 		w->error = error;
@@ -186,12 +186,12 @@ void trace_writer_free_all(struct trace_writer *w)
 
 /* ---- output ---- */
 
-static int give(struct trace_writer *w)
+static int give_to_sink(struct trace_writer *w)
 {
 	if (w->tables.error)
-		return fail(w, w->tables.error);
+		return writer_fail(w, w->tables.error);
 	if (w->out.failed)
-		return fail(w, MAYFLY_E_MEMORY);
+		return writer_fail(w, MAYFLY_E_MEMORY);
 	if (!w->error && w->out.used)
 		w->error = w->sink(w->context, w->out.at, w->out.used);
 	if (!w->error)
@@ -201,13 +201,13 @@ static int give(struct trace_writer *w)
 }
 
 /* Where the next chunk will stand. */
-static uint64_t offset(const struct trace_writer *w)
+static uint64_t next_offset(const struct trace_writer *w)
 {
 	return w->bytes + w->out.used;
 }
 
 /* Writes the fields of INFO that differ from the first one's. */
-static void write_info(struct trace_writer *w)
+static void write_info_chunk(struct trace_writer *w)
 {
 	struct mayfly_info info = w->r->info;
 	struct bytes fields = {0};
@@ -238,7 +238,7 @@ int trace_writer_level(uint64_t allocs)
 					: TRACE_LEVEL_FAST;
 }
 
-static int level(const struct trace_writer *w, bool last)
+static int level_now(const struct trace_writer *w, bool last)
 {
 	if (w->options.level)
 		return w->options.level;
@@ -247,17 +247,17 @@ static int level(const struct trace_writer *w, bool last)
 	return trace_writer_level(w->allocs);
 }
 
-static void begin(struct trace_writer *w, bool last)
+static void begin_file(struct trace_writer *w, bool last)
 {
 	struct bytes *b = &w->out;
 
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->columns = column_writer_new(level(w, last));
+	w->columns = column_writer_new(level_now(w, last));
 	w->coder = w->columns ? event_coder_new(w->columns) : NULL;
 	if (!w->coder) {
-		fail(w, MAYFLY_E_MEMORY);
+		writer_fail(w, MAYFLY_E_MEMORY);
 		return;
 	}
 	bytes_put(b, TRACE_MAGIC, 8);
@@ -266,23 +266,23 @@ static void begin(struct trace_writer *w, bool last)
 	bytes_put_fixed(b, 0, 4);
 	if (!b->failed)
 		bytes_put_fixed(b, trace_checksum(0, b->at, b->used), 4);
-	write_info(w);
+	write_info_chunk(w);
 }
 
 /* ---- groups ---- */
 
-static struct index_entry *new_entry(struct trace_writer *w)
+static struct index_entry *new_index_entry(struct trace_writer *w)
 {
 	if (!array_reserve(&w->index, &w->chunk_room, w->chunks, sizeof(*w->index))) {
-		fail(w, MAYFLY_E_MEMORY);
+		writer_fail(w, MAYFLY_E_MEMORY);
 		return NULL;
 	}
-	assert(!w->chunks || w->index[w->chunks - 1].offset < offset(w));
-	w->index[w->chunks] = (struct index_entry){.offset = offset(w)};
+	assert(!w->chunks || w->index[w->chunks - 1].offset < next_offset(w));
+	w->index[w->chunks] = (struct index_entry){.offset = next_offset(w)};
 	return &w->index[w->chunks];
 }
 
-static void write_sums(struct trace_writer *w)
+static void write_sums_chunk(struct trace_writer *w)
 {
 	struct sums_build *const part[2] = {&w->span.before, &w->span.after};
 	const struct sums_tables tables = {w->tables.node, w->tables.chain_end, w->tables.chains,
@@ -290,7 +290,7 @@ static void write_sums(struct trace_writer *w)
 
 	w->span_events = 0;
 	if (!w->error && !sums_write(part, &tables, w->columns, &w->out))
-		fail(w, MAYFLY_E_MEMORY);
+		writer_fail(w, MAYFLY_E_MEMORY);
 }
 
 static void count_sums(struct trace_writer *w, struct index_entry *entry)
@@ -300,7 +300,7 @@ static void count_sums(struct trace_writer *w, struct index_entry *entry)
 	if (w->options.mode != MAYFLY_EXACT)
 		return;
 	if (!sums_add_chunk(&w->span, &e, w->tables.nodes))
-		fail(w, MAYFLY_E_MEMORY);
+		writer_fail(w, MAYFLY_E_MEMORY);
 	entry->live_bytes = e.live_bytes;
 	entry->largest_bytes = e.largest_bytes;
 	w->span_events += w->batch.events;
@@ -321,7 +321,7 @@ static void write_promotions(struct trace_writer *w)
 	struct bytes head = {0};
 
 	if (!number) {
-		fail(w, MAYFLY_E_MEMORY);
+		writer_fail(w, MAYFLY_E_MEMORY);
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -342,7 +342,7 @@ static void write_promotions(struct trace_writer *w)
 	w->promotions = 0;
 }
 
-static void write_events(struct trace_writer *w)
+static void write_event_chunk(struct trace_writer *w)
 {
 	const struct event_context context = {
 	    .chain_end = w->tables.chain_end,
@@ -362,7 +362,7 @@ static void write_events(struct trace_writer *w)
 	if (!b->events || w->error)
 		return;
 	assert(b->time_ns[0] <= b->time_ns[b->events - 1] && w->inherited <= b->allocs);
-	entry = new_entry(w);
+	entry = new_index_entry(w);
 	if (!entry)
 		return;
 	b->labelled = w->labelled;
@@ -384,7 +384,7 @@ static void write_events(struct trace_writer *w)
 }
 
 /* What happened beside the events, after them. */
-static void write_tracks(struct trace_writer *w)
+static void write_track_chunk(struct trace_writer *w)
 {
 	size_t before = w->out.used;
 
@@ -394,7 +394,7 @@ static void write_tracks(struct trace_writer *w)
 }
 
 /* What was measured beside the events. */
-static void write_measured(struct trace_writer *w)
+static void write_measured_chunks(struct trace_writer *w)
 {
 	counters_write(&w->counters, w->r, w->columns, &w->out);
 	for (uint32_t i = 0; i < FRAGMENTS_KINDS; i++) {
@@ -428,23 +428,23 @@ static int write_tables(struct trace_writer *w, bool last)
 	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
 			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
 			: 0;
-	begin(w, last);
+	begin_file(w, last);
 	if (w->error)
 		return w->error;
 	error = tracks_number_nodes(&w->tracks, &w->tables);
 	columns = last && for_names ? column_writer_new(for_names) : w->columns;
 	if (error || !columns)
-		return fail(w, error ? error : MAYFLY_E_MEMORY);
+		return writer_fail(w, error ? error : MAYFLY_E_MEMORY);
 	tell_pools(w);
 	tables_write(&w->tables, columns, &w->out, last);
 	if (columns != w->columns)
 		column_writer_free(columns);
 	if (w->tables.error)
-		return fail(w, w->tables.error);
+		return writer_fail(w, w->tables.error);
 	before = w->out.used;
 	tracks_write_tables(&w->tracks, w->columns, &w->out);
 	w->track_bytes += w->out.used - before;
-	return w->out.failed ? fail(w, MAYFLY_E_MEMORY) : 0;
+	return w->out.failed ? writer_fail(w, MAYFLY_E_MEMORY) : 0;
 }
 
 /* Ends the chunk at hand. last: with names, and all that is left. */
@@ -454,13 +454,13 @@ static int write_group(struct trace_writer *w, bool last)
 		return w->error;
 	if (write_tables(w, last))
 		return w->error;
-	write_events(w);
-	write_tracks(w);
+	write_event_chunk(w);
+	write_track_chunk(w);
 	w->groups++;
 	if (last || w->span_events >= SUMS_SPAN_EVENTS)
-		write_sums(w);
-	write_measured(w);
-	return give(w);
+		write_sums_chunk(w);
+	write_measured_chunks(w);
+	return give_to_sink(w);
 }
 
 /* ---- snapshots ---- */
@@ -473,7 +473,7 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 
 	if (write_tables(w, last))
 		return w->error;
-	entry = !b->events ? NULL : new_entry(w);
+	entry = !b->events ? NULL : new_index_entry(w);
 	if (entry) {
 		if (b->largest_bytes < w->span.live_bytes)
 			b->largest_bytes = w->span.live_bytes;
@@ -487,16 +487,16 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 		entry->to_ns = to_ns;
 		entry->live_bytes = w->span.live_bytes;
 		entry->largest_bytes = b->largest_bytes;
-		write_sums(w);
+		write_sums_chunk(w);
 		w->inherited = 0;
 		w->chunks++;
 	}
 	w->groups++;
 	if (!w->error) {
-		write_tracks(w);
-		write_measured(w);
+		write_track_chunk(w);
+		write_measured_chunks(w);
 	}
-	return give(w);
+	return give_to_sink(w);
 }
 
 /* Between two snapshots. */
@@ -504,9 +504,9 @@ static int write_waiting_tracks(struct trace_writer *w)
 {
 	if (w->error || !w->tracks.events || write_tables(w, false))
 		return w->error;
-	write_tracks(w);
+	write_track_chunk(w);
 	w->groups += !w->span.after.events; /* else they wait on */
-	return give(w);
+	return give_to_sink(w);
 }
 
 /* The intervals that end at or before this time are over. */
@@ -533,7 +533,7 @@ static int add_to_snapshot(struct trace_writer *w, uint32_t node, uint64_t size,
 	struct sums_span *s = &w->span;
 
 	if (!sums_add(&s->after, node, size, is_free, temporary, w->tables.nodes))
-		return fail(w, MAYFLY_E_MEMORY);
+		return writer_fail(w, MAYFLY_E_MEMORY);
 	s->live_bytes = is_free ? s->live_bytes - size : s->live_bytes + size;
 	if (s->after.largest_bytes < s->live_bytes)
 		s->after.largest_bytes = s->live_bytes;
@@ -584,13 +584,13 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	if (block->thread >= w->r->threads || block->interval_log2 > TRACE_MAX_INTERVAL ||
 	    block->hits > TRACE_MAX_HITS || block->labels >= w->r->label_sets ||
 	    (exact && (block->hits || block->interval_log2)))
-		return fail(w, MAYFLY_E_RANGE);
+		return writer_fail(w, MAYFLY_E_RANGE);
 	time_ns = round_time(w, time_ns);
 	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
 		return w->error;
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
-		return fail(w, w->tables.error);
+		return writer_fail(w, w->tables.error);
 	w->heaps |= 1u << MAYFLY_FLAG_HEAP(block->flags);
 	if (w->options.snapshot_ns && sums_leave_out(block->flags))
 		return 0;
@@ -610,7 +610,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	b->alloc_flags[i] = block->flags;
 	if (block->labels || w->labelled) {
 		if (!note_labels(w, i))
-			return fail(w, MAYFLY_E_MEMORY);
+			return writer_fail(w, MAYFLY_E_MEMORY);
 		b->labels[i] = block->labels;
 	}
 	b->allocs++;
@@ -627,13 +627,13 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	if (w->error || serial == TRACE_THINNED)
 		return w->error;
 	if (thread >= w->r->threads || flags > UINT8_MAX || serial >= w->allocs)
-		return fail(w, MAYFLY_E_RANGE);
+		return writer_fail(w, MAYFLY_E_RANGE);
 	time_ns = round_time(w, time_ns);
 	if (w->options.snapshot_ns && close_snapshots(w, time_ns))
 		return w->error;
 	node = tables_node(&w->tables, block->node);
 	if (node == RECORDING_NONE)
-		return fail(w, w->tables.error);
+		return writer_fail(w, w->tables.error);
 	if (w->options.snapshot_ns && sums_leave_out(block->flags))
 		return 0;
 	w->frees++;
@@ -674,16 +674,16 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 	if (w->error)
 		return w->error;
 	if (!counts_fit(w, counts))
-		return fail(w, MAYFLY_E_RANGE);
+		return writer_fail(w, MAYFLY_E_RANGE);
 	if (close_snapshots(w, round_time(w, time_ns)))
 		return w->error;
 	e.node = tables_node(&w->tables, node);
 	if (e.node == RECORDING_NONE)
-		return fail(w, w->tables.error);
+		return writer_fail(w, w->tables.error);
 	if (s->after.events == 0)
 		s->after.largest_bytes = s->live_bytes;
 	if (!sums_add_counts(&s->after, &e, w->tables.nodes))
-		return fail(w, MAYFLY_E_MEMORY);
+		return writer_fail(w, MAYFLY_E_MEMORY);
 	w->allocs += e.allocs;
 	w->frees += e.frees;
 	assert(w->frees <= w->allocs && e.free_bytes <= s->live_bytes + e.alloc_bytes);
@@ -697,7 +697,7 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
 		return w->error;
 	if (serial >= w->allocs)
-		return fail(w, MAYFLY_E_RANGE);
+		return writer_fail(w, MAYFLY_E_RANGE);
 	if (w->promotions == TRACE_CHUNK_EVENTS) {
 		if (!w->batch.events)
 			return 0;
@@ -705,7 +705,7 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 			return w->error;
 	}
 	if (!array_reserve(&w->promotion, &w->promotion_room, w->promotions, sizeof(*w->promotion)))
-		return fail(w, MAYFLY_E_MEMORY);
+		return writer_fail(w, MAYFLY_E_MEMORY);
 	w->promotion[w->promotions++] =
 	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
 	return 0;
@@ -717,16 +717,17 @@ int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name,
 	if (w->error)
 		return w->error;
 	if (name >= w->r->strings || unit >= w->r->strings)
-		return fail(w, MAYFLY_E_RANGE);
+		return writer_fail(w, MAYFLY_E_RANGE);
 	if (counters_due(&w->counters)) {
-		begin(w, false);
+		begin_file(w, false);
 		if (!w->error)
 			counters_write(&w->counters, w->r, w->columns, &w->out);
-		if (give(w))
+		if (give_to_sink(w))
 			return w->error;
 	}
-	return counters_add(&w->counters, time_ns, name, unit, value) ? 0
-								      : fail(w, MAYFLY_E_MEMORY);
+	return counters_add(&w->counters, time_ns, name, unit, value)
+		   ? 0
+		   : writer_fail(w, MAYFLY_E_MEMORY);
 }
 
 static int compare_fragments(const void *a, const void *b)
@@ -747,7 +748,7 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 	for (size_t i = 0; i < mine->entries && !w->error; i++) {
 		mine->entry[i].node = tables_node(&w->tables, mine->entry[i].node);
 		if (mine->entry[i].node == RECORDING_NONE)
-			fail(w, w->tables.error);
+			writer_fail(w, w->tables.error);
 	}
 	if (mine->entries)
 		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
@@ -765,7 +766,7 @@ int trace_writer_track(struct trace_writer *w, const struct trace_track *event)
 	    (w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false)))
 		return w->error;
 	error = tracks_add(&w->tracks, event, w->options.snapshot_ns ? 0 : w->allocs + w->frees);
-	return error ? fail(w, error) : 0;
+	return error ? writer_fail(w, error) : 0;
 }
 
 int trace_writer_time(struct trace_writer *w, int64_t time_ns)
@@ -784,7 +785,7 @@ int trace_writer_flush(struct trace_writer *w)
 
 static void write_index(struct trace_writer *w)
 {
-	uint64_t at = offset(w), last = 0;
+	uint64_t at = next_offset(w), last = 0;
 	struct bytes head = {0}, trailer = {0};
 	int64_t time = 0;
 
@@ -834,9 +835,9 @@ int trace_writer_finish(struct trace_writer *w)
 	}
 	if (w->error)
 		return w->error;
-	write_info(w);
+	write_info_chunk(w);
 	write_index(w);
-	return give(w);
+	return give_to_sink(w);
 }
 
 uint64_t trace_writer_bytes(const struct trace_writer *w)
