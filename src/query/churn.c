@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * churn.c: the rows of what was allocated in a window, and their mean live bytes.
+ * churn.c: the rows of what was allocated in a window, and the mean of their live bytes.
  *
- * Each block adds its bytes times the time for which it lives in the window; this, divided by the
- * window, is the mean:
+ * Each block adds its bytes times its lifetime inside the window; this sum divided by the length of
+ * the window is the mean:
  *
  *	from                             to
  *	 |----- block 1 -----|           |
@@ -13,9 +13,9 @@
 
 #include <stdlib.h>
 
-/* What mayfly_churn_free frees. */
+/* mayfly_churn_free() frees this whole struct. */
 struct churn_answer {
-	struct mayfly_churn churn;    /* first: the caller's pointer is to it */
+	struct mayfly_churn churn;    /* must be first: the caller's pointer is to it */
 	struct mayfly_result *result; /* the rows point into it */
 	struct mayfly_row *row;
 	double *mean_live;
@@ -25,7 +25,7 @@ struct churn_run {
 	struct query_state *s;
 	struct churn_answer *a;
 	struct shown shown;
-	double *sum; /* [rows + 1] bytes times ns, of rows and of the others */
+	double *sum; /* [rows + 1] bytes times ns; the last one is of all other rows */
 	double total;
 };
 
@@ -92,7 +92,7 @@ static bool churn_take_events(struct churn_run *r)
 	if (more)
 		return query_fail(r->s, more);
 	cursor_start_at(cursor, query_first_chunk(r->s));
-	/* What lives on after the window counts up to its end, whatever becomes of it. */
+	/* A block that outlives the window counts up to its end; its later fate does not matter. */
 	while ((more = cursor_next_batch(cursor, &batch)) == 1) {
 		churn_take_batch(r, &batch);
 		if (!fates && batch.chunk->from_ns >= r->a->churn.to_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diff.c: changes and whether they may be chance. diff_align.c finds what belongs together. */
+/* diff.c: changes and whether they may be due to chance. diff_align.c finds the pairs of rows. */
 #include "query/diff.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* ---- one figure ---- */
 
-/* An estimate as a sum of what is certain and `count` equal samples of this weight. */
+/* An estimate, modelled as a certain part plus `count` samples of equal weight. */
 struct side {
 	double certain, weight, count;
 };
@@ -22,16 +22,17 @@ static struct side side_of(const struct mayfly_figure *f, double per)
 		s.weight = v / sampled / per;
 		s.count = sampled * sampled / v;
 	} else {
-		s.weight = fmax(0, f->high - f->estimate) / 3 / per; /* nothing was seen: 3 R */
+		s.weight = fmax(0, f->high - f->estimate) / 3 / per; /* no samples: `high` is 3 R */
 	}
 	return s;
 }
 
 /*
- * What was sampled of a, supposing that nothing changed: what was sampled of both then differs by
- * what is certain, and the most likely such pair of means is the root of a quadratic. Taking each
- * side's variance from itself instead would call real what is chance: a side without samples would
- * have none. A side that is exact is known; the other one has its mean, too.
+ * The expected sampled part of a under the null hypothesis that nothing changed. The sampled parts
+ * of both sides then differ only by the difference of their certain parts, and the most likely pair
+ * of means with that difference is the root of a quadratic. Variances come from this mean: a side
+ * without samples would otherwise have no variance, and chance would be called a real change. When
+ * one side is exact, its value determines the mean of the other.
  */
 static double null_mean(const struct side *a, const struct side *b)
 {
@@ -48,7 +49,7 @@ static double null_mean(const struct side *a, const struct side *b)
 	return (middle + root) / (2 * rate);
 }
 
-/* Twice by how much the logarithm of the likelihood of a count is larger at its best mean. */
+/* Twice the log-likelihood ratio of a count: its most likely mean against `mean`. */
 static double deviance(const struct side *s, double mean)
 {
 	double expected = s->weight > 0 ? mean / s->weight : 0;
@@ -60,7 +61,7 @@ static double deviance(const struct side *s, double mean)
 	return fmax(0, 2 * (s->count * log(s->count / expected) - s->count + expected));
 }
 
-/* Below so many samples, of both sides, nothing is said. */
+/* With fewer samples of both sides together there is no verdict. */
 #define FEWEST 6
 
 static bool has_few(const struct side *a, const struct side *b, double change, uint64_t n)
@@ -69,9 +70,9 @@ static bool has_few(const struct side *a, const struct side *b, double change, u
 }
 
 /*
- * Two tests of the same, of which the less certain counts. That of scores trusts rare samples of a
- * coarse interval too much when the other side is fine; that of likelihoods trusts a side with none
- * too much. Where one of them is wrong the other is right.
+ * The less certain of two tests of the same hypothesis. The score test trusts rare samples of a
+ * coarse interval too much when the other side has a fine one; the likelihood-ratio test trusts a
+ * side without samples too much. Where one of them errs, the other is right.
  */
 static double change_p(const struct side *a, const struct side *b, double change)
 {
@@ -104,8 +105,8 @@ struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_b
 
 	d.change = d.after - d.before;
 	d.stderror = hypot(before->stderror / per.before, after->stderror / per.after);
-	/* Each end of the change is as far off as an end of each side (Zou and Donner, Statistics
-	 * in Medicine 27, 2008). */
+	/* The distance of each limit from the change combines the distances of one limit of each
+	 * side (Zou and Donner, Statistics in Medicine 27, 2008). */
 	d.low = d.change - hypot((after->estimate - after->low) / per.after,
 				 (before->high - before->estimate) / per.before);
 	d.high = d.change + hypot((after->high - after->estimate) / per.after,
@@ -135,7 +136,7 @@ static bool diff_add_row(struct trace_diff *d, const struct mayfly_row *before,
 	const struct mayfly_estimate *a = estimate_of(before, total, d->before);
 	const struct mayfly_estimate *b = estimate_of(after, total, d->after);
 
-	/* Functions that are on stacks only. */
+	/* Functions that did not allocate themselves: only their totals can change. */
 	if (a->samples == 0 && b->samples == 0)
 		return false;
 	d->row[d->rows++] = (struct diff_row){
@@ -184,9 +185,9 @@ static int compare_p(const void *a, const void *b)
 }
 
 /*
- * Benjamini and Hochberg: of m tests sorted by p, number k is significant when p <= level k / m
- * holds for it or a later one; so its adjusted p is the least p m / k from there on. Rows with too
- * few samples are not tested and do not count.
+ * Benjamini and Hochberg: when m tests are sorted by p, number k is significant if p <= level k / m
+ * holds for it or for a later one; so its adjusted p is the smallest p m / k from there on. Rows
+ * with too few samples are not tested and do not count in m.
  */
 static bool adjust(struct trace_diff *d)
 {
@@ -211,7 +212,7 @@ static bool adjust(struct trace_diff *d)
 	return true;
 }
 
-/* How much of the change is certain at the least. */
+/* The smallest size of the change within its 95 % interval. */
 static double near_end(const struct diff_figure *f)
 {
 	return f->change > 0 ? f->low : -f->high;
@@ -235,7 +236,7 @@ static int diff_compare_rows(const void *x, const void *y)
 		return first > second ? -1 : 1;
 	if (a->bytes.after != b->bytes.after)
 		return a->bytes.after > b->bytes.after ? -1 : 1;
-	/* Rows of one result are sorted, by name in the end. */
+	/* Rows of one result are sorted already, by name as the last key. */
 	if (a->after && b->after)
 		return a->after < b->after ? -1 : a->after > b->after;
 	if (a->before && b->before)
@@ -243,7 +244,7 @@ static int diff_compare_rows(const void *x, const void *y)
 	return a->after ? -1 : 1;
 }
 
-/* Without errors nothing can be tested. */
+/* Without standard errors nothing can be tested. */
 static bool is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
 {
 	return (mayfly_trace_info(before)->absent | mayfly_trace_info(after)->absent) &

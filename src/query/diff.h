@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What changed from one trace to another: the same question to both, rows that mean the same side
- * by side, and for each how large the change is and whether it may be chance.
+ * What changed from one trace to another: both are asked the same question; rows with the same
+ * meaning are put side by side; each pair gets the size of its change and whether it may be chance.
  *
- *	before: rows --+--> by what they say --> pairs --> change, interval, p --> corrected for
- *	after:  rows --+    (moved lines too)                                      many rows
+ *	before: rows --+--> matched by name --> pairs --> change, interval, p --> corrected for
+ *	after:  rows --+    (and moved lines)                                     many rows
  *
- * doc/INTERNALS.md, "Comparing two traces", has the rules and how often they were right.
+ * doc/INTERNALS.md, "Comparing two traces", has the rules and measures how often they are right.
  */
 #ifndef MAYFLY_DIFF_H
 #define MAYFLY_DIFF_H
@@ -18,41 +18,41 @@ enum diff_verdict {
 	DIFF_FEW,     /* too few samples to say anything */
 	DIFF_UNKNOWN, /* a converted trace does not say how certain its figures are */
 	DIFF_NOISE,   /* may be chance */
-	DIFF_REAL,    /* significant; of exact traces: a change */
+	DIFF_REAL,    /* significant; in exact traces: any change */
 };
 
-/* A figure of both traces, each divided by what it is counted per. */
+/* A figure of both traces, each divided by its number of units (struct diff_per). */
 struct diff_figure {
 	double before, after;
 	double change, stderror;
 	double low, high; /* of the change: the 95 % interval */
-	double p;	  /* the chance of such a change when there is none; 1: not tested */
+	double p;	  /* the chance of seeing such a change if nothing changed; 1: not tested */
 	double adjusted;  /* p, corrected for the number of rows */
 	enum diff_verdict verdict;
 };
 
 struct diff_row {
 	const struct mayfly_row *before, *after; /* one of them may be NULL */
-	/* Of the row itself or its total, as the query sorts. The verdict is on the bytes. */
+	/* The row's self or total, whichever the query sorts by. The verdict is on the bytes. */
 	struct diff_figure bytes, blocks;
 };
 
 struct trace_diff {
 	struct mayfly_result *before, *after;
-	struct diff_figure bytes, blocks; /* of all */
-	struct diff_row *row;		  /* what is most certain to have changed most is first */
+	struct diff_figure bytes, blocks; /* the totals of the traces */
+	struct diff_row *row;		  /* sorted: the largest certain changes come first */
 	size_t rows;
 };
 
-/* What the figures are divided by: requests served, files read. */
+/* The number of units that figures are divided by: requests served, files read. */
 struct diff_per {
 	double before, after;
 };
 
-/* 5 %: of the rows that are called significant, about so many are not. */
+/* The expected share of false alarms among the rows that are called significant. */
 #define DIFF_LEVEL 0.05
 
-/* One figure; n: how many samples it stands on. */
+/* One figure; n: the number of samples behind it. */
 struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_before,
 				const struct mayfly_figure *after, uint64_t n_after,
 				struct diff_per per);
@@ -64,7 +64,8 @@ void trace_diff_free(struct trace_diff *diff);
 
 /* ---- diff_align.c ---- */
 
-/* Which row of `after` goes with each row of `before`; SIZE_MAX: none. NULL: out of memory. */
+/* For each row of `before` the index of its row of `after`, or SIZE_MAX; the caller frees the
+ * array. NULL: out of memory. */
 size_t *diff_align(const struct mayfly_trace *before_trace, const struct mayfly_result *before,
 		   const struct mayfly_trace *after_trace, const struct mayfly_result *after,
 		   enum mayfly_by by);

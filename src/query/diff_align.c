@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * diff_align.c: which rows of two answers mean the same, although a program was rebuilt.
+ * diff_align.c: which rows of two answers mean the same, even if the program was rebuilt.
  *
- *	place      -> site: routine (function and file, both as short as they stay across builds),
- *line routine    -> shift: by how many lines most of it has moved row        -> number of its sites
- *with shifted lines; and without lines
+ *	place      -> site: routine (the parts of function and file that stay across builds), line
+ *	routine    -> shift: by how many lines most of its lines have moved
+ *	row        -> two numbers for its sequence of sites: with shifted lines, and without lines
  *
- * Rows with equal numbers are pairs. Of those left over, rows that are equal but for lines are
- * pairs, the nearest first, unless the lines are of a module that is the same in both traces.
+ * Rows with equal numbers with lines are pairs. Rows left over that differ only in lines are paired
+ * too, the nearest first, unless the lines belong to a module that is the same in both traces.
  */
 #include "query/diff.h"
 
@@ -25,16 +25,16 @@ struct sites {
 	struct site *site;
 	size_t *first; /* [rows + 1]: the sites of row i are first[i] up to first[i + 1] */
 	size_t sites;
-	/* Numbers of the rows: with lines, without. */
+	/* The number of each row: with lines, and without. */
 	uint32_t *exact, *loose;
 };
 
 struct align {
 	struct numbering texts, routines, paths, loose_paths;
-	bool *same_build; /* of each routine: of a module that is the same in both */
+	bool *same_build; /* for each routine: is its module the same in both traces? */
 	size_t same_builds, same_build_room;
-	struct numbering unchanged; /* texts: names of such modules */
-	int64_t *shift;		    /* of each routine */
+	struct numbering unchanged; /* the names of such modules, as numbers of texts */
+	int64_t *shift;		    /* for each routine, in lines */
 	struct sites before, after;
 	size_t *pair;
 	bool failed;
@@ -49,8 +49,8 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* How much of a function's name stays when it is built again: compilers number clones, and Rust
- * ends its names with a hash. */
+/* The length of the part of a function's name that survives a rebuild: compilers number clones, and
+ * Rust appends a hash to names. */
 static size_t stable_length(const char *name)
 {
 	static const char *const clone[] = {" [clone ", ".isra.",     ".constprop.", ".part.",
@@ -79,7 +79,7 @@ static uint32_t number_of(struct align *a, struct numbering *n, uint64_t w0, uin
 	return number;
 }
 
-/* Texts are told apart by 128 bits of two hashes. */
+/* Texts are identified by two hashes of 64 bits. */
 static struct key text_key(const char *text, size_t length)
 {
 	uint64_t first = 0x9ae16a3b2f90404fu ^ length, second = 0xc949d7c7509e6557u + length;
@@ -112,7 +112,7 @@ static bool is_unchanged(const struct align *a, const char *module)
 	return false;
 }
 
-/* Modules with one name and one build-id. */
+/* Modules with the same name and the same build-id in both traces. */
 static void find_unchanged(struct align *a, const struct mayfly_trace *before,
 			   const struct mayfly_trace *after)
 {
@@ -251,7 +251,7 @@ static size_t of_routine(const struct site *s, size_t count, size_t from)
 	return n;
 }
 
-/* How many lines of a are lines of b when they are shifted. */
+/* The number of lines of a that are lines of b after the shift. */
 static size_t hits(const struct site *a, size_t na, const struct site *b, size_t nb, int64_t shift)
 {
 	size_t k = 0, count = 0;
@@ -264,9 +264,9 @@ static size_t hits(const struct site *a, size_t na, const struct site *b, size_t
 	return count;
 }
 
-#define MOST_LINES 40 /* of a routine, whose shift is searched for */
+#define MOST_LINES 40 /* routines with more lines are taken as not shifted */
 
-/* The shift with which most lines meet; of several the smallest. */
+/* The shift with the most common lines; if several have as many, the smallest. */
 static int64_t best_shift(const struct site *a, size_t na, const struct site *b, size_t nb)
 {
 	size_t most = hits(a, na, b, nb, 0);
@@ -313,7 +313,7 @@ static bool find_shifts(struct align *a)
 
 /* ---- pairs ---- */
 
-/* A row's number is that of its path from the first site on, as nodes of a tree have them. */
+/* A row's number identifies its path of sites, as a node's number in a tree does. */
 static void number_rows(struct align *a, struct sites *s, bool shifted)
 {
 	for (size_t i = 0; i < s->result->rows; i++) {
@@ -347,7 +347,7 @@ static int compare_numbered(const void *x, const void *y)
 	return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Rows that have no pair, by number. */
+/* Rows without a pair, sorted by number. */
 static struct numbered *diff_align_sort_rows(const uint32_t *number, const bool *taken, size_t rows,
 					     size_t *count)
 {
@@ -389,7 +389,7 @@ static int compare_candidates(const void *x, const void *y)
 
 #define TOO_FAR UINT64_MAX
 
-/* How many lines lie between two rows with the same routines. */
+/* The distance in lines between two rows with the same routines. */
 static uint64_t distance(const struct align *a, size_t before, size_t after)
 {
 	const struct site *x = &a->before.site[a->before.first[before]];
@@ -417,7 +417,7 @@ static void diff_align_join(struct align *a, struct taken *t, size_t before, siz
 	t->before[before] = t->after[after] = true;
 }
 
-#define MOST_CANDIDATES 250000 /* larger groups are not looked through */
+#define MOST_CANDIDATES 250000 /* groups with more possible pairs are skipped */
 
 static bool join_nearest(struct align *a, struct taken *t, const struct numbered *b, size_t nb,
 			 const struct numbered *f, size_t nf)
@@ -472,7 +472,7 @@ static bool join_equal(struct align *a, struct taken *t, const uint32_t *before,
 	return done;
 }
 
-/* ---- keys that are no code ---- */
+/* ---- rows that do not stand for code ---- */
 
 static uint32_t plain_number(struct align *a, const struct mayfly_trace *trace,
 			     const struct mayfly_row *row, enum mayfly_by by)
@@ -496,7 +496,7 @@ static void number_plain(struct align *a, struct sites *s, const struct mayfly_t
 		s->exact[i] = plain_number(a, trace, &s->result->row[i], by);
 }
 
-/* By function: those that are left over may have moved to another file. */
+/* By function: functions without a pair may have moved to another file. */
 static void number_functions(struct align *a, struct sites *s)
 {
 	for (size_t i = 0; i < s->result->rows; i++) {

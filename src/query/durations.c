@@ -6,11 +6,11 @@
 
 #include "format/numbering.h"
 
-#define MOST_TIMES   4096u			 /* durations that are kept */
-#define OCTAVE	     (1u << DURATION_CLASS_BITS) /* classes of a power of two */
-#define EXACT_OCTAVE (2u * OCTAVE)		 /* durations below this are their own class */
+#define MOST_TIMES   4096u			 /* with more durations only classes are kept */
+#define OCTAVE	     (1u << DURATION_CLASS_BITS) /* classes per power of two */
+#define EXACT_OCTAVE (2u * OCTAVE)		 /* each duration below this is its own class */
 
-/* The class of a duration: its octave, and where in it. */
+/* The class of a duration: its octave, and its place in the octave. */
 static size_t octave_of(uint64_t ns, size_t *place)
 {
 	size_t octave = ns < EXACT_OCTAVE
@@ -101,7 +101,7 @@ int durations_add(struct durations *d, int64_t ns, uint64_t *budget)
 	error = add_time(d, ns, budget);
 	if (d->times < MOST_TIMES)
 		return error;
-	/* There will be many. */
+	/* The limit is reached: count all times kept so far in classes. */
 	for (size_t i = 0; i < d->times && !error; i++)
 		error = add_class(d, d->time[i], budget);
 	return error;

@@ -11,9 +11,9 @@
 
 enum grouping_flags {
 	/* Rows are made from the calling-context tree: their blocks are summed by node. Other
-	 * groupings need the single blocks, which heap profiles and snapshots do not have. */
+	 * groupings need single blocks, which heap profiles and snapshots do not have. */
 	GROUPING_BY_NODE = 1u,
-	GROUPING_BY_FATE = 2u, /* it matters when a block is freed, or by whom */
+	GROUPING_BY_FATE = 2u, /* rows depend on when, or by which thread, a block is freed */
 	GROUPING_SPARSE = 4u,  /* most slots (query.h) have no blocks */
 };
 
@@ -44,7 +44,7 @@ struct grouping {
 	uint32_t absent; /* enum mayfly_absent: a trace that lacks one of these has no answer */
 };
 
-/* All zero for a number that is no value of the enum. */
+/* All zero for a number that is not a value of the enum. */
 static inline struct grouping grouping_of(enum mayfly_by by)
 {
 	switch (by) {

@@ -2,9 +2,9 @@
 /*
  * histogram.c: the rows of an answer by class of size or lifetime.
  *
- * First the question is answered, which says which rows there are, and which of them each slot
- * counts for (query.h). Slots that count for the same rows are one site. A second question sums by
- * site and class, and each row gets what its sites have:
+ * The answer to a first question tells which rows exist, and for which of them each slot counts
+ * (query.h). Slots that count for the same rows form one site. A second question sums by site and
+ * class, and each row gets the sums of its sites:
  *
  *	slot: node 1 2 3 4 5 ...        slot of the second question: site x classes + class
  *	site:      0 1 1 2 1		site 1 counts for the rows of its list
@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What mayfly_histogram_free frees. */
+/* mayfly_histogram_free() frees this whole struct. */
 struct histogram_answer {
-	struct mayfly_histogram histogram; /* first: the caller's pointer is to it */
+	struct mayfly_histogram histogram; /* must be first: the caller's pointer is to it */
 	struct mayfly_result *result;	   /* the rows point into it */
 	struct mayfly_row *row;
 	int64_t *low, *high;
@@ -27,14 +27,14 @@ struct histogram_run {
 	struct query_state ranking, cells; /* the first question, and the second */
 	struct histogram_answer *a;
 	struct shown shown;
-	size_t rows; /* without the one for the others */
+	size_t rows; /* without the one for all other rows */
 	uint32_t *site_of;
 	struct tally *tally; /* [rows + 1][all classes] */
-	size_t classes;	     /* all that there can be */
-	uint32_t *kept;	     /* of the histogram's classes: which */
+	size_t classes;	     /* all possible ones */
+	uint32_t *kept;	     /* for each class of the histogram its number among them */
 };
 
-/* The list of a slot's rows has the number of its first cell; the last site is of no row. */
+/* A site has the number of the first cell of its list of rows; the last site has no rows. */
 static bool make_sites(struct histogram_run *r)
 {
 	struct query_state *s = &r->ranking;
@@ -92,7 +92,7 @@ static bool histogram_is_empty(const struct histogram_run *r, size_t class)
 	return true;
 }
 
-/* From the first class with a block to the last one, and what is never freed beside these. */
+/* From the first class with a block to the last one, and the class of blocks never freed. */
 static size_t choose_classes(struct histogram_run *r, enum mayfly_by by)
 {
 	size_t first = 0, end = r->classes, count = 0, last = r->classes;
@@ -110,7 +110,7 @@ static size_t choose_classes(struct histogram_run *r, enum mayfly_by by)
 	return count;
 }
 
-/* What is unseen of a class depends on its sizes. */
+/* The bound on unseen blocks of a class depends on its sizes. */
 static uint64_t unseen(const struct histogram_run *r, enum mayfly_by by, const struct group *class)
 {
 	return query_unseen_interval(&r->cells,

@@ -37,8 +37,8 @@ static void parts_look(struct parts_view *view, const struct sums_part *part, ui
 	view->peak_time_ns = part->to_ns;
 }
 
-/* Live bytes at the peak, from the index of the trace: a look at the end of a part tells the peak.
- * Of snapshots, the most that is live when an interval ends. */
+/* Live bytes at the peak, from the index of the trace: comparing with this tells whether a part
+ * ends at the peak. In snapshots: the most live bytes at the end of an interval. */
 static uint64_t peak_bytes(const struct mayfly_trace *trace)
 {
 	bool snapshots = trace->info.snapshot_ns != 0;

@@ -2,34 +2,34 @@
 /*
  * plan.c: the standard errors of sampling, computed from all allocations.
  *
- * Three passes over the events: the moment of the peak; which blocks are live then; the sums. What
- * is summed is split into domains, each with the bytes that some figure is about:
+ * Three passes over the events: the moment of the peak; which blocks are live then; the sums. Each
+ * figure is about the bytes of one domain:
  *
  *	domain 0: all blocks   1: live at the peak   2...: the rows, under the query's metric
  *
  * Stratified. A thread's small blocks lie on a line that is cut into strata of S bytes with one
- * point each, independent of each other. If b of a stratum's S bytes are of a domain, the point
- * falls into it with the chance b/S. Were each point to count S, that would give
+ * point each, independent of each other. If b of a stratum's S bytes belong to a domain, the point
+ * falls into the domain with probability b/S. If each point counted S bytes, this would give
  *
  *	line     |aaa.bbbb...cccc|cc...dddddddd...|     variance = sum of S^2 (b/S) (1 - b/S)
  *	domain    ###     ####    ##   ########                  = sum of b (S - b)
  *	          b = 11          b = 10
  *
- * Then of each group of n = R/S points of a class one is taken. If k of them are of the domain,
- * that adds S^2 k (n - k), as a draw of one of n. A group is worth about R bytes of its class, so
- * the blocks of a class are a line of their own, cut into strata of R bytes. With b of those in the
- * domain, k varies about n b/R, and what it adds is b (R - b) (1 - 1/n) on average, when points of
- * the domain come at random among those of the class; when they come in one piece, it is up to
- * 1/(n - 1) more. This mean stands for the groups here:
+ * Then one point of each group of n = R/S points of a class is taken. If k of the n points belong
+ * to the domain, this draw adds the variance S^2 k (n - k). A group stands for about R bytes of its
+ * class, so the blocks of a class are a line of their own here, cut into strata of R bytes. With b
+ * bytes of such a stratum in the domain, k varies around n b/R. It adds b (R - b) (1 - 1/n) on
+ * average if the domain's points are spread at random among those of the class, and up to
+ * 1/(n - 1) more if they come in one piece. This code uses the average:
  *
  *	variance = sum over strata of S bytes, b (S - b)
  *	         + sum over strata of R bytes of a class, (1 - 1/n) b (R - b)
  *
- * Classes are those of the sampler, but for which of them share one of its 256 turns by accident.
+ * Classes are those of the sampler, except that other pairs of them collide in its 256 slots.
  *
  * Poisson. Blocks are independent: variance = sum of Z^2 (1 - p) / p with p = 1 - exp(-Z/R).
  *
- * Memory: what is live, a bit each (in pages that are freed when nothing of them is live), a few
+ * Memory: a bit for each live block (in pages that are freed when all their bits are clear), a few
  * kilobytes for each thread and for each of its classes, four bytes for each node of the tree.
  */
 #include "query/plan.h"
@@ -43,7 +43,7 @@
 #define DOMAIN_ROWS 2
 #define DOMAINS	    (DOMAIN_ROWS + PLAN_ROWS)
 
-/* ---- which blocks are live: a bit for each sample number, in pages ---- */
+/* ---- live blocks: a bit for each sample number, in pages ---- */
 
 #define PAGE_BITS  4096
 #define PAGE_WORDS (PAGE_BITS / 64)
@@ -54,7 +54,7 @@ struct page {
 };
 
 struct live_set {
-	struct page **page; /* NULL: no bit of it is set */
+	struct page **page; /* NULL: none of its bits is set */
 	size_t pages;
 };
 
@@ -80,7 +80,7 @@ static int live_add(struct live_set *l, uint64_t sample)
 	uint64_t bit = 1ull << sample % 64;
 	struct page *p;
 
-	/* Sample numbers count events, so this is out of reach for any real file. */
+	/* Sample numbers count events, so no real file gets here. */
 	if (sample / PAGE_BITS > SIZE_MAX / 4 / sizeof(*l->page))
 		return MAYFLY_E_TOO_LARGE;
 	if (index >= l->pages && grow_live(l, index))
@@ -182,19 +182,17 @@ static int find_live(const struct mayfly_trace *trace, uint64_t peak_event, stru
 	return more;
 }
 
-/* ---- which of the rows a node belongs to ---- */
+/* ---- the rows that a node belongs to ---- */
 
-/* The rows as bits, by node. by thread and by size the rows are found from the event. */
+/* The rows of each node, as bits. By thread and by size, rows depend on the event instead. */
 struct row_finder {
 	const struct mayfly_trace *trace;
 	const struct mayfly_query *query;
 	const struct mayfly_row *row;
 	size_t rows;
-	uint32_t *node_mask; /* NULL: by thread or size */
-	/* Which locations are hidden: those of frame f from first_location[f] on. Asked once each.
-	 */
-	size_t *first_location;
-	bool *hidden;
+	uint32_t *node_mask;	/* NULL: by thread or size */
+	size_t *first_location; /* frame -> index in `hidden` of its first location */
+	bool *hidden;		/* the query's matcher is asked once for each location */
 };
 
 static bool same_text(const char *a, const char *b)
@@ -261,7 +259,7 @@ static int find_hidden(struct row_finder *f)
 	return 0;
 }
 
-/* Is this place what the row stands for? */
+/* Whether the row stands for this place. */
 static bool is_row(const struct row_finder *f, const struct mayfly_row *row,
 		   const struct mayfly_frame *frame, const struct mayfly_location *l)
 {
@@ -285,7 +283,7 @@ static uint32_t rows_of_place(const struct row_finder *f, const struct mayfly_fr
 	return 0;
 }
 
-/* Rows of blocks without a visible place. Their name stands where the key of the grouping is. */
+/* The row of blocks without a visible place. Its name is in the field that the grouping uses. */
 static uint32_t rows_of_nothing(const struct row_finder *f, bool hidden)
 {
 	const char *name = hidden ? "[hidden]" : "[no stack]";
@@ -315,7 +313,7 @@ static struct frame_rows rows_of_frame(const struct row_finder *f, size_t index)
 	if (!frame)
 		return found;
 	if (frame->kind != MAYFLY_FRAME_CODE) {
-		/* A mark is a line of a printed stack and nothing else. */
+		/* A mark is a line of a printed stack; other groupings ignore it. */
 		found.visible = f->query->by == MAYFLY_BY_STACK;
 		return found;
 	}
@@ -336,10 +334,10 @@ static struct frame_rows rows_of_frame(const struct row_finder *f, size_t index)
 }
 
 struct node_state {
-	bool visible, hidden; /* something on the way to the root is */
+	bool visible, hidden; /* for any place between the node and the root */
 };
 
-/* Parents come first, so each node adds its frame to what its parent has. */
+/* Parents come before their children, so each node adds its frame to its parent's result. */
 static int mark_nodes(struct row_finder *f)
 {
 	const struct mayfly_info *info = mayfly_trace_info(f->trace);
@@ -373,7 +371,7 @@ static int mark_nodes(struct row_finder *f)
 	return frame && state ? 0 : MAYFLY_E_MEMORY;
 }
 
-/* A stack is compared from its leaf on, where most differ. */
+/* Stacks are compared from the leaf: there most of them differ. */
 static bool same_place(const struct row_finder *f, const struct mayfly_place *p,
 		       const struct mayfly_frame *frame, size_t index)
 {
@@ -390,7 +388,8 @@ static bool same_place(const struct row_finder *f, const struct mayfly_place *p,
 	       (*l->function || p->address == frame->address);
 }
 
-/* How many places of the row's stack the frame continues, from `at` on; SIZE_MAX: it differs. */
+/* The number of places of the row's stack, from `at` on, that the frame matches; SIZE_MAX: it
+ * differs. */
 static size_t follow_frame(const struct row_finder *f, const struct mayfly_row *row, size_t at,
 			   size_t index)
 {
@@ -429,7 +428,7 @@ static int mark_stacks(struct row_finder *f)
 {
 	const struct mayfly_info *info = mayfly_trace_info(f->trace);
 	bool by_total = f->query->sort == MAYFLY_SORT_TOTAL;
-	int status = mark_nodes(f); /* only rows without any place match there */
+	int status = mark_nodes(f); /* finds only rows without any place */
 
 	for (size_t i = 1; !status && i < info->nodes; i++) {
 		struct mayfly_node n = mayfly_trace_node(f->trace, i);
@@ -478,20 +477,20 @@ static int find_rows(struct row_finder *f)
 
 /* ---- pass 3: the sums ---- */
 
-/* As in the sampler: how many points a group has, at most, and how near they may be. */
+/* As in the sampler: the most points of a group, and the smallest distance between points. */
 #define CLASSES		256
 #define MOST_IN_GROUP	16
 #define LEAST_STEP_LOG2 12
 
 /* The open stratum of a line. */
 struct stratum {
-	uint32_t used; /* bytes of it */
+	uint32_t used; /* bytes filled so far */
 	uint32_t bytes[DOMAINS];
 };
 
 _Static_assert(PLAN_FIRST_LOG2 + PLAN_LEVELS <= 32, "bytes of a stratum");
 
-/* What a thread allocates, at each interval: its points, or one class of its blocks. */
+/* A thread's allocations at each interval: of all its points, or of one class of its blocks. */
 struct line {
 	struct stratum level[PLAN_LEVELS];
 };
@@ -501,7 +500,7 @@ struct thread {
 	struct line *class[CLASSES]; /* NULL: it has no blocks */
 };
 
-/* What a block of some size adds under Poisson: the same sizes come over and over. */
+/* The terms of a block of this size under Poisson, cached because sizes repeat. */
 struct poisson_terms {
 	uint64_t size;
 	double chance[PLAN_LEVELS], variance[PLAN_LEVELS];
@@ -511,7 +510,7 @@ struct poisson_terms {
 
 struct sums {
 	const struct mayfly_trace *trace;
-	struct thread **thread; /* that allocated, and one for inherited blocks */
+	struct thread **thread; /* the allocating threads, and one for inherited blocks */
 	size_t threads;
 	struct poisson_terms terms[TERM_SLOTS];
 	double samples[PLAN_LEVELS][2];
@@ -530,7 +529,7 @@ static uint64_t step_of(size_t level)
 	return step > 1ull << LEAST_STEP_LOG2 ? step : 1ull << LEAST_STEP_LOG2;
 }
 
-/* Strata of a level: their length, and what part of b (length - b) is counted. */
+/* Strata of a level: their length, and the factor of b (length - b) in the variance. */
 struct strata {
 	size_t level;
 	uint64_t length;
@@ -548,7 +547,7 @@ static void close_stratum(struct sums *s, const struct strata *k, struct stratum
 	memset(t, 0, sizeof(*t));
 }
 
-/* Up to `size` bytes on the open stratum; returns how many it took. */
+/* Adds up to `size` bytes to the open stratum; returns how many fitted. */
 static uint64_t fill_stratum(struct sums *s, const struct strata *k, struct stratum *t,
 			     uint64_t size, uint32_t domains)
 {
@@ -563,7 +562,7 @@ static uint64_t fill_stratum(struct sums *s, const struct strata *k, struct stra
 	return part;
 }
 
-/* The chance that none of the strata has its point in the block. */
+/* Adds a block; returns the probability that no stratum has its point in it. */
 static double add_to_strata(struct sums *s, const struct strata *k, struct stratum *t,
 			    uint64_t size, uint32_t domains)
 {
@@ -596,7 +595,7 @@ static void add_stratified(struct sums *s, size_t level, struct thread *t, struc
 	struct strata points = points_of(level), groups = groups_of(level);
 	double missed;
 
-	if (size >= interval_of(level)) { /* always recorded, and counts as it is */
+	if (size >= interval_of(level)) { /* always recorded, with its exact size */
 		s->samples[level][MAYFLY_STRATIFIED] += 1;
 		return;
 	}
@@ -636,7 +635,7 @@ static struct thread *thread_of(struct sums *s, const struct mayfly_event *e)
 {
 	size_t index = e->alloc_thread;
 
-	/* The parent sampled these, before the threads here began. */
+	/* The parent process sampled these before any thread of this process began. */
 	if (e->flags & MAYFLY_FLAG_INHERITED || index >= s->threads)
 		index = s->threads - 1;
 	if (!s->thread[index])
@@ -644,7 +643,8 @@ static struct thread *thread_of(struct sums *s, const struct mayfly_event *e)
 	return s->thread[index];
 }
 
-/* As in the sampler: the caller of the allocator, and the size to a quarter of a power of two. */
+/* As in the sampler: from the caller of the allocator and the size rounded to a quarter of a
+ * power of two. */
 static uint32_t class_of(const struct sums *s, const struct mayfly_event *e)
 {
 	uint64_t caller = 0, size = e->size;
@@ -664,7 +664,7 @@ static int plan_add_block(struct sums *s, const struct mayfly_event *e, uint32_t
 	struct thread *t;
 	struct line **class;
 
-	if (e->size == 0) /* has no byte that a point could fall on */
+	if (e->size == 0) /* no byte for a point to fall on */
 		return 0;
 	t = thread_of(s, e);
 	if (!t)
@@ -711,7 +711,7 @@ static int add_blocks(struct sums *s, const struct row_finder *f, const struct l
 	return more;
 }
 
-/* The last stratum of each line is not full. Its point may lie behind the end. */
+/* The last stratum of each line is not full; its point may lie beyond the end. */
 static void close_thread(struct sums *s, struct thread *t)
 {
 	for (size_t l = 0; l < PLAN_LEVELS; l++) {

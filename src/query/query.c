@@ -27,7 +27,7 @@ void mayfly_query_defaults(struct mayfly_query *query)
 	};
 }
 
-/* What the metric and its moment need. */
+/* What a trace must have for the metric and its moment. */
 static uint32_t metric_needs(const struct mayfly_query *q)
 {
 	switch (q->metric) {
@@ -70,7 +70,7 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	s->query = query;
 	s->info = mayfly_trace_info(trace);
 	if (query->metric == MAYFLY_SURVIVED) {
-		/* What is live at the end of the window, of what was allocated in it. */
+		/* Allocated in the window and live at its end. */
 		s->own = *query;
 		s->own.metric = MAYFLY_LIVE;
 		s->own.at_ns = query->to_ns < s->info->duration_ns ? query->to_ns : MAYFLY_AT_END;
@@ -110,7 +110,7 @@ struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_tr
 	return result;
 }
 
-/* Forgets all but the names and the sums. */
+/* Drops the rows; names and sums stay. */
 static void forget_rows(struct query_state *s)
 {
 	numbering_free(&s->group_key);

@@ -2,44 +2,44 @@
 /*
  * A question to a trace, and the way to its answer:
  *
- *	query_state.c	errors, memory, sums: what all of the following need
+ *	query_state.c	errors, memory, sums: used by all the following
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
- *	query_sums.c	what is asked for, summed by slot: a node, a thread, or a class
+ *	query_sums.c	the sums by slot: a node, a thread, or a class
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
- *	query_nodes.c	or the sums of nodes themselves
- *	query_shown.c	which rows of an answer each slot counts for, for what shows more of them:
+ *	query_nodes.c	instead of rows: the sums of the nodes themselves
+ *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	series.c	rows over time
  *	histogram.c	rows by class
  *	churn.c		rows and their mean live bytes
  *	reallocs.c	rows of chains of realloc
- *	survival.c	what became of blocks in OCaml's minor heap
- *	spans.c		or, joined with track events, what spans allocated
+ *	survival.c	the fates of blocks in OCaml's minor heap
+ *	spans.c		joined with track events: what spans allocated
  *
- * A slot is what blocks are summed by before there are rows:
+ * Before there are rows, blocks are summed by slot. A slot is:
  *
- *	by function, line, module, stack	the node that allocated
- *	by thread				the thread that allocated
+ *	by function, line, module, stack	the allocating node
+ *	by thread				the allocating thread
  *	by size, lifetime, heap			the number of the class
- *	by freeing thread, threads		the thread that freed, the pair
- *	by label				what sets of labels read the same
+ *	by freeing thread, threads		the freeing thread, the pair of threads
+ *	by label				all sets of labels with the same text
  *
  * From the sums per node to rows:
  *
  *	root                each node's frame has places (inlined functions are places of their
  *	 |                  own); each place has a row. total of a row = the sums of the subtrees
- *	 +- main            below the nodes that have a place of this row while no node above them
- *	 |   +- parse       has, so that a recursive function's blocks count once: here the upper
- *	 |   |   +- parse   `parse` only.
+ *	 +- main            of the topmost nodes that have a place of this row, so that the blocks
+ *	 |   +- parse       of a recursive function count once: here only the subtree of the
+ *	 |   |   +- parse   upper `parse`.
  *	 +- start_thread
  *
- * For rows that are stacks, nodes that print the same become one: a walk knows a hash of all places
- * from the root, and equal hashes (64 bits) are equal stacks.
+ * For rows that are stacks, nodes that print the same become one: a walk computes a hash of all
+ * places from the root, and equal hashes (64 bits) are taken for equal stacks.
  *
- * A large trace has millions of nodes, so there is no memory for each of them but bits: sums are
- * kept by chain, and what a walk knows of a node by its depth. Nothing here costs more than (nodes
- * + places + events), except names of equal rows in a sort.
+ * A large trace has millions of nodes, so only bits are stored per node: sums are kept by chain,
+ * and the state of a walk by depth. Time is linear in (nodes + places + events), except for sorting
+ * rows by name.
  */
 #ifndef MAYFLY_QUERY_H
 #define MAYFLY_QUERY_H
@@ -55,34 +55,34 @@
 
 #define FOREVER INT64_MAX /* the lifetime of a block that is never freed */
 
-/* What became of a block. */
+/* How a block ended. */
 struct fate {
 	int64_t lifetime;
-	uint32_t thread; /* that freed it */
+	uint32_t thread; /* the freeing thread */
 };
 
 #define NEVER_FREED ((struct fate){FOREVER, NONE})
 
 struct text {
 	const char *text;
-	uint32_t same; /* the first text that reads the same */
-	uint32_t next; /* chain of first texts with an equal hash, or NONE */
+	uint32_t same; /* the first of all equal texts */
+	uint32_t next; /* among first texts: the next one with the same hash, or NONE */
 	uint8_t verdict;
 };
 
-/* A frame's places that are not hidden, as rows or stacks of the answer show them. */
+/* The places of a frame that are not hidden, as the answer shows them in rows or stacks. */
 struct frame_spots {
 	uint32_t first, count; /* in query_state.spot, innermost first; first NONE: not yet made */
-	bool hides;	       /* something of it was hidden */
-	bool has_code;	       /* a spot is a place in code, no mark */
+	bool hides;	       /* some of its places are hidden */
+	bool has_code;	       /* some spot is a place in code, not a mark */
 };
 
-/* What a row is made from; its sums are in query_state.group_sums. For stacks: a place. */
+/* Becomes a row; its sums are in query_state.group_sums. By stack: a place of a stack. */
 struct group {
-	uint32_t function, file, module; /* texts; NONE: not all the same */
+	uint32_t function, file, module; /* texts; NONE: the group's places differ */
 	uint32_t line, thread, free_thread;
 	int64_t low, high;
-	uint64_t address; /* of the frame when by_address, of the mark */
+	uint64_t address; /* of the frame if by_address; of a mark */
 	uint32_t kind;
 	uint32_t first_char, last_char; /* BY_STACK only */
 	bool by_address, inlined;
@@ -90,13 +90,13 @@ struct group {
 
 /* A printed stack at which blocks were allocated; its sums are in query_state.stack_sums. */
 struct stack {
-	uint64_t hash;	  /* of its places: stacks with the same one are the same */
-	uint32_t node;	  /* the first that prints so; the places are found from here */
-	uint32_t special; /* NONE, or the only place: no code is left */
+	uint64_t hash;	  /* of its places; identifies the stack */
+	uint32_t node;	  /* the first node with this stack; leads to the places */
+	uint32_t special; /* the only place if no code is left, else NONE */
 };
 
-/* Sums of blocks: whole numbers when every block counts for itself, else tallies. The whole ones
- * wrap around, and back again when all is added. */
+/* Sums of blocks: integers when each block counts for itself only, else tallies. Intermediate
+ * integers may wrap around; the final sums are right. */
 struct plain {
 	uint64_t blocks, bytes;
 };
@@ -109,7 +109,7 @@ struct sums {
 
 /* A moment between two events. */
 struct moment {
-	uint64_t events; /* how many there are up to it */
+	uint64_t events; /* the number of events before it */
 	int64_t time_ns;
 };
 
@@ -118,11 +118,11 @@ struct query_state {
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
 	int error;
-	struct mayfly_query own; /* what `query` points to when it is not the caller's */
-	bool exact;		 /* every block counts for itself: sums are whole numbers */
+	struct mayfly_query own; /* a changed copy, when `query` is not the caller's */
+	bool exact;		 /* every block counts for itself only: sums are integers */
 
-	/* What differs for some answers. A histogram: slots are those of the query, a class, for
-	 * each of the sites that the slots of another grouping make. */
+	/* Only for histograms: a slot is a pair of a site and a class of this query. Sites are
+	 * made from the slots of another grouping. */
 	const uint32_t *site_of; /* slot of that grouping -> site */
 	enum mayfly_by site_by;
 	size_t sites;
@@ -132,33 +132,33 @@ struct query_state {
 	double largest_interval;
 	struct moment peak;
 
-	/* texts, by address and by what they say */
+	/* texts, by address and by content */
 	struct numbering text_address;
 	struct text *text;
 	size_t text_capacity;
 	uint32_t *text_hash; /* first of a chain, or NONE */
 	size_t text_hash_size, distinct_texts;
 
-	/* frames; a spot is the group of a place */
+	/* frames; spot[] holds the groups of their places */
 	struct frame_spots *frame;
 	uint32_t *spot;
 	size_t spots, spot_capacity;
 
-	/* which blocks are kept by their node, by their thread; NULL: all */
+	/* filters: node, thread, set of labels -> are its blocks kept? NULL: all are */
 	uint8_t *node_kept, *thread_kept;
-	uint8_t *label_kept; /* likewise, by their set of labels */
+	uint8_t *label_kept;
 
-	/* by label: of each set its slot; of each slot its text */
+	/* by label: set -> slot, slot -> text */
 	uint32_t *label_slot, *label_text;
 	size_t label_slots;
 
-	/* The sums. By node, most are of the last nodes of chains (reader.h), so a sum has the
-	 * number of its chain, or one behind them all. */
+	/* The sums. By node, most belong to the last nodes of chains (reader.h): these have the
+	 * number of their chain, all others a higher number. */
 	struct sums all; /* [1] */
 	size_t slots;
 	struct rank_set ends;	  /* the root, and the last nodes of chains */
 	struct numbering between; /* other nodes */
-	struct sums sum;	  /* whole numbers: by the number of the sum; tallies: by sum_at */
+	struct sums sum;	  /* integers: by the number of the sum; tallies: by sum_at */
 	uint32_t *sum_at;	  /* number of a sum -> number of its tally + 1 */
 	size_t sums, sum_at_room, tallies;
 	struct rank_set summed; /* slots with blocks ... */
@@ -173,27 +173,28 @@ struct query_state {
 	size_t stacks, stack_capacity;
 	uint32_t *stack_slot;	/* open addressing: number + 1, or 0 */
 	size_t stack_slots;	/* a power of two */
-	uint64_t *stack_bits;	/* 8 for each slot, by hash: most hashes are of no stack */
-	struct sums stack_sums; /* as group_sums */
+	uint64_t *stack_bits;	/* 8 per slot, by hash: rejects most hashes without a stack */
+	struct sums stack_sums; /* numbered like group_sums */
 
 	uint32_t *ranked; /* row of the answer -> group or stack */
 };
 
 /* ---- query_state.c ---- */
 
-/* Both keep the first error; false, so that a caller can pass it on. */
+/* Both keep the first error. query_fail() returns false, so that callers can return its result. */
 bool query_fail(struct query_state *s, int error);
 void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
 
-/* Makes room for item number `used` of an array that grows with the number of events, which a
- * hostile file can claim cheaply: all such arrays share a budget of bytes. New memory is zero. */
+/* Makes room for item number `used` of an array that grows with the number of events. A hostile
+ * file can claim many events cheaply, so all such arrays share a budget of bytes. New memory is
+ * zero. */
 bool query_grow(struct query_state *s, uint64_t *budget, void *array, size_t *room, size_t used,
 		size_t item);
 
-/* Makes room for `count` sums; new ones are to be cleared. */
+/* Makes room for `count` sums; the caller clears new ones. */
 bool query_sums_reserve(struct query_state *s, struct sums *sums, size_t count);
 void query_sums_free(struct sums *sums);
-/* What is never less than nothing. */
+/* A sum as a tally, at least zero. */
 struct tally query_tally(const struct query_state *s, const struct sums *sums, size_t i);
 
 static inline void query_sum_add(const struct query_state *s, struct sums *to, size_t i,
@@ -217,13 +218,13 @@ static inline void query_sum_clear(const struct query_state *s, struct sums *sum
 
 /* ---- query.c ---- */
 
-/* The first steps of an answer: which blocks its filters keep (query_keeps()). */
+/* First step of an answer: prepares the filters for query_keeps(). */
 bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 		  const struct mayfly_query *query);
-/* And the sums. */
+/* query_choose(), then the sums. */
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 		 const struct mayfly_query *query);
-/* The answer belongs to the caller; so does the state, also when there is no answer. */
+/* The caller frees the answer, and the state even if there is no answer (NULL). */
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
 				   const struct mayfly_query *query);
 void query_end(struct query_state *s);
@@ -247,7 +248,7 @@ static inline bool query_by_node(const struct mayfly_query *q)
 	return grouping_of(q->by).flags & GROUPING_BY_NODE;
 }
 
-/* Whether blocks in heaps of OCaml may count. */
+/* Whether blocks in OCaml's heaps may count. */
 static inline bool query_of_ocaml(const struct query_state *s)
 {
 	return s->info->ocaml_interval_bytes &&
@@ -269,7 +270,7 @@ static inline bool query_by_fate(enum mayfly_by by)
 	return grouping_of(by).flags & GROUPING_BY_FATE;
 }
 
-/* Whether it matters what becomes of blocks. */
+/* Whether the answer depends on when, or by which thread, blocks are freed. */
 static inline bool query_asks_fate(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
@@ -278,7 +279,7 @@ static inline bool query_asks_fate(const struct query_state *s)
 	       q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX;
 }
 
-/* In a trace of snapshots, a time stands for the end of the interval that it is in. */
+/* In a trace of snapshots, a time stands for the end of the interval that contains it. */
 static inline int64_t query_rounded(const struct query_state *s, int64_t time_ns)
 {
 	int64_t step = s->info->snapshot_ns, end = s->info->duration_ns, rest;
@@ -291,16 +292,16 @@ static inline int64_t query_rounded(const struct query_state *s, int64_t time_ns
 
 /* ---- query_names.c ---- */
 
-/* The number of the first text that was seen to read like this one. 0 is "". */
+/* Interns the text: equal texts get equal numbers. 0 is "". */
 uint32_t query_text(struct query_state *s, const char *text);
 
 /* Fill node_kept and thread_kept. */
 bool query_filter_nodes(struct query_state *s);
 bool query_filter_threads(struct query_state *s);
 
-/* The group of a key, made from *fresh when it is new. NONE: out of memory. */
+/* The group of a key; a new one is a copy of *fresh. NONE: out of memory. */
 uint32_t query_group(struct query_state *s, struct key key, const struct group *fresh);
-/* The group of blocks with no code on their stack, from the start or because all is hidden. */
+/* The group of blocks without code on their stack; hides: because all of it is hidden. */
 uint32_t query_special_group(struct query_state *s, bool hides);
 const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index);
 /* NULL: out of memory. */
@@ -314,35 +315,35 @@ bool query_frames_begin(struct query_state *s);
 
 /* ---- query_labels.c ---- */
 
-/* Fills label_kept, and what rows by label need. */
+/* Fills label_kept, and by label also label_slot and label_text. */
 bool query_prepare_labels(struct query_state *s);
 uint32_t query_label_slot(const struct query_state *s, uint32_t set);
 
 /* ---- query_sums.c ---- */
 
-/* Fills the sums; MAYFLY_E_ABSENT when the trace has no events and the counters do not say. */
+/* Fills the sums. MAYFLY_E_ABSENT: only events could answer, and the trace has none. */
 bool query_sum(struct query_state *s);
 
-/* Whether the filters of the query keep a block, but for its lifetime and the window. */
+/* Whether the query's filters keep a block; lifetime and window are not checked. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
-/* Below query_slots(). */
+/* The number of slots; slots are numbered from 0. */
 size_t query_slots(const struct query_state *s);
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
-/* The first chunk with a block that the window may keep. Frees before it are not needed then; those
- * after it of blocks from before have node UINT32_MAX (cursor.h). */
+/* The first chunk with a block that the window may keep. Earlier frees are not needed; later frees
+ * of blocks from earlier chunks have node UINT32_MAX (cursor.h). */
 size_t query_first_chunk(const struct query_state *s);
-/* Of a class of sizes or lifetimes: its bounds, and how many there are. */
+/* The group of a class of sizes or lifetimes, with its bounds; and the number of classes. */
 struct group query_class_group(enum mayfly_by by, uint32_t class);
 size_t query_classes(enum mayfly_by by);
-/* The sum of a slot while whole numbers are made; NULL: out of memory. */
+/* The sum of a slot while sums are integers; NULL: out of memory. */
 struct plain *query_plain(struct query_state *s, uint32_t slot);
-/* The group of a slot that is no node. */
+/* The group of a slot that is not a node. */
 uint32_t query_slot_group(struct query_state *s, uint32_t slot);
 struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread);
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
 
-/* Where the sum of a slot stands in s->sum, NONE when it has no blocks. */
+/* The index in s->sum of a slot's sum; NONE when the slot has no blocks. */
 static inline uint32_t query_summed(const struct query_state *s, uint32_t slot)
 {
 	if (!rank_set_has(&s->summed, slot))
@@ -352,58 +353,58 @@ static inline uint32_t query_summed(const struct query_state *s, uint32_t slot)
 
 /* ---- query_tree.c ---- */
 
-/* A node on the way from the root to the node at hand. */
+/* A node on the way from the root to the current node. */
 struct level {
 	const struct frame_spots *frame;
 	uint64_t hash; /* of the printed stack up to here */
 	uint32_t node;
-	uint32_t leaf; /* group of the blocks allocated here; NONE: no place is left */
+	uint32_t leaf; /* group of the blocks allocated here; NONE: all places are hidden */
 	bool hides, has_code;
 };
 
 struct tree_walk {
 	struct query_state *s;
-	bool whole;			    /* all nodes, also those without a sum below */
+	bool whole;			    /* visit all nodes, also those without sums below */
 	bool (*enter)(struct tree_walk *w); /* false: s->error */
 	void (*leave)(struct tree_walk *w); /* or NULL */
 	void *context;
-	struct level *level; /* [depth] is the node at hand, [0] the root */
-	struct sums below;   /* of level k at k: for the callbacks */
+	struct level *level; /* [depth] is the current node, [0] the root */
+	struct sums below;   /* [k]: the sum that callbacks collect for level k */
 	size_t depth;
 };
 
-/* Goes to all nodes with a sum and to those above them, depth first; once for each walk. */
+/* Visits all nodes with a sum and their ancestors, depth first, once for each of the walks. */
 bool query_walk(struct tree_walk *walk, size_t walks);
 
-/* The hash of a stack that has one place more towards the leaf; that of no places is 0. */
+/* The hash of a stack with one more place at its leaf; an empty stack has hash 0. */
 static inline uint64_t query_push(uint64_t hash, uint32_t place)
 {
 	hash = (hash ^ place) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
 	return (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
 }
 
-/* The stack with this hash, NONE. */
+/* The stack with this hash, or NONE. */
 uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
-/* The only place that is left of a stack without code, marks or not; NONE: there is more. False:
- * out of memory. */
+/* The single place that is shown for a stack without code, even if it has marks; NONE: the stack
+ * has code. False: out of memory. */
 bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
 
-/* The group or stack of the blocks that are allocated at the node at hand. special: it is no place
- * of the node's. Once there are rows. */
+/* The group or stack of the blocks that are allocated at the current node. special: it is not a
+ * place of the node. Call it only after the rows are made. */
 bool query_own(struct tree_walk *w, uint32_t *source, bool *special);
 
-/* From sums to groups, or to stacks. */
+/* Makes groups or stacks from the sums. */
 bool query_make_groups(struct query_state *s);
 
 /* ---- query_shown.c ---- */
 
 /*
- * Which of the first rows of an answer each slot counts for: a list of rows, one at most or, with
- * totals, one for each shown row on the stack. Lists share their ends, as stacks do:
+ * Which of the first rows of an answer each slot counts for: a list of rows, with at most one row
+ * or, with totals, all shown rows on the stack. Lists share their tails, as stacks do:
  *
  *	main            -> [main]
  *	 +- parse       -> [parse] -> [main]
- *	 |   +- grow    -> as parse, when grow has no row that is shown
+ *	 |   +- grow    -> as parse, if grow has no shown row
  *	 +- load        -> [load] -> [main]
  */
 struct shown_cell {
@@ -412,25 +413,25 @@ struct shown_cell {
 
 struct shown {
 	size_t rows;
-	uint32_t *head; /* slot -> first cell; NONE: counts for the others */
+	uint32_t *head; /* slot -> first cell; NONE: counts for the row of all others */
 	struct shown_cell *cell;
 	size_t cells, room;
 	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
 	size_t sources;
 };
 
-/* After query_make_result(): `rows` is how many of its rows are shown. */
+/* Call it after query_make_result(); `rows`: the number of its rows that are shown. */
 bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown);
 void query_shown_free(struct shown *shown);
-/* The shown rows and the one for the others, to be freed; NULL: out of memory. */
+/* The shown rows and the row of all others; the caller frees them. NULL: out of memory. */
 struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
 				    size_t rows);
 
 /* ---- query_rows.c ---- */
 
 /*
- * The interval that blocks of at least this size may have gone unseen at; 0: none, since the
- * stratified sampler takes all blocks from its interval up. OCaml's takes none for certain.
+ * The interval at which blocks of at least this size may have been missed; 0: none was, since the
+ * stratified sampler records all blocks from its interval up. OCaml's may miss blocks of any size.
  */
 double query_unseen_interval(const struct query_state *s, uint64_t smallest);
 int64_t query_answer_time(const struct query_state *s);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The label that counts of those with this key, NULL: there is none. */
+/* The label of the set with this key that counts, or NULL. */
 static const struct mayfly_label *find_label(const struct mayfly_trace *t, size_t set,
 					     const char *key)
 {
@@ -41,7 +41,7 @@ static bool asks_for_rows(const struct query_state *s)
 	return s->query->by == MAYFLY_BY_LABEL || (s->site_of && s->site_by == MAYFLY_BY_LABEL);
 }
 
-/* Sets whose rows read the same have one slot. */
+/* Sets with the same text share a slot. */
 static bool make_slots(struct query_state *s)
 {
 	size_t sets = s->info->label_sets;
@@ -73,7 +73,7 @@ uint32_t query_label_slot(const struct query_state *s, uint32_t set)
 
 /* ---- the filter ---- */
 
-/* What the matcher says of each label, asked once. */
+/* The matcher's result for each label; it is asked once. */
 struct verdicts {
 	struct numbering labels;
 	uint8_t *verdict;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_names.c: the names in a trace, each looked at once: what filters say of them, and the
- * groups (rows, or places of printed stacks) that frames belong to.
+ * query_names.c: the names in a trace, each examined once: which filters match them, and which
+ * groups (rows, or places of printed stacks) frames belong to.
  */
 #include "query/query.h"
 
@@ -11,10 +11,10 @@
 static const char hidden_text[] = "[hidden]";
 static const char no_stack_text[] = "[no stack]";
 
-#define KNOWN_FOCUS  1u /* a matcher was asked ... */
+#define KNOWN_FOCUS  1u /* this matcher was asked ... */
 #define KNOWN_IGNORE 2u
 #define KNOWN_HIDE   4u
-#define IS_SHIFT     3 /* ... and its answer is in the bit that is 3 higher */
+#define IS_SHIFT     3 /* ... and its answer is the bit 3 positions higher */
 #define IS_FOCUS     (KNOWN_FOCUS << IS_SHIFT)
 #define IS_IGNORE    (KNOWN_IGNORE << IS_SHIFT)
 
@@ -82,7 +82,7 @@ uint32_t query_text(struct query_state *s, const char *text)
 	return number;
 }
 
-/* Asks a matcher, once for each text. A name that is not known matches nothing. */
+/* Asks a matcher once for each text. An unknown name matches nothing. */
 static bool text_matches(struct query_state *s, uint32_t text, const struct mayfly_match *match,
 			 unsigned int known)
 {
@@ -139,7 +139,7 @@ static uint64_t pair(uint32_t low, uint32_t high)
 	return low | (uint64_t)high << 32;
 }
 
-/* What makes two places the same row, or the same line of a printed stack. */
+/* Places with equal keys are in the same row, or are the same line of a printed stack. */
 static struct key place_key(const struct group *p, enum mayfly_by by)
 {
 	if (by == MAYFLY_BY_STACK)
@@ -156,7 +156,7 @@ static struct key place_key(const struct group *p, enum mayfly_by by)
 	return (struct key){{by, p->function}};
 }
 
-/* The group of a place. What its key leaves open is shown when all places of the group agree. */
+/* The group of a place. Fields outside the key are shown only if all places of the group agree. */
 static uint32_t place_group(struct query_state *s, const struct group *place)
 {
 	enum mayfly_by by = s->query->by;
@@ -178,7 +178,6 @@ static uint32_t place_group(struct query_state *s, const struct group *place)
 	return number;
 }
 
-/* Blocks with no code on their stack, from the start or because all of it is hidden. */
 uint32_t query_special_group(struct query_state *s, bool hides)
 {
 	uint32_t text = query_text(s, hides ? hidden_text : no_stack_text);
@@ -252,7 +251,7 @@ static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint3
 	if (frame->kind != MAYFLY_FRAME_CODE) {
 		struct group mark = {.kind = frame->kind, .address = frame->address};
 
-		/* A mark is a line of a printed stack and nothing else. */
+		/* A mark is a line of a printed stack; other groupings ignore it. */
 		return s->query->by != MAYFLY_BY_STACK || add_spot(s, f, &mark);
 	}
 	if (frame->locations == 0 && !add_location(s, f, frame, &unknown_location))
@@ -302,7 +301,7 @@ static unsigned int frame_verdict(struct query_state *s, uint32_t index)
 	return verdict;
 }
 
-/* Parents come first, so one pass over the nodes hands down what is above them. */
+/* Parents come before their children, so one pass over the nodes suffices. */
 bool query_filter_nodes(struct query_state *s)
 {
 	size_t nodes = s->info->nodes, frames = s->info->frames;

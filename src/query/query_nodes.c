@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct node_sums {
-	struct mayfly_node_sums sums; /* is first: freed through it */
+	struct mayfly_node_sums sums; /* must be first: the caller's pointer is to it */
 	struct mayfly_node_sum *sum;
 };
 

@@ -5,22 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stacks of the answer hold at most this many places in all; beyond, each is cut at its root. */
+/* The most places of all stacks of an answer; if there are more, stacks are cut at the root. */
 #define MAX_STACK_PLACES (4u << 20)
 
-/* What mayfly_result_free frees. */
+/* mayfly_result_free() frees this whole struct. */
 struct rows_answer {
-	struct mayfly_result result; /* first: the caller's pointer is to it */
+	struct mayfly_result result; /* must be first: the caller's pointer is to it */
 	struct mayfly_row *row;
 	struct mayfly_place *place;
 	size_t places;
 };
 
-/* Rows are sorted by number; then they are put in order and get their stacks. */
+/* Row numbers are sorted first; then the rows are put in that order and get their stacks. */
 struct ranking {
 	struct query_state *s;
 	struct mayfly_row *row;
-	uint32_t *source; /* of each row: a group or a stack */
+	uint32_t *source; /* row -> group or stack */
 	size_t rows;
 };
 
@@ -62,7 +62,7 @@ double query_unseen_interval(const struct query_state *s, uint64_t smallest)
 	return s->largest_interval;
 }
 
-/* Of the group or stack that has the sums 2 i and 2 i + 1. */
+/* The figures come from sums 2 i (self) and 2 i + 1 (total). */
 static void set_figures(const struct query_state *s, struct mayfly_row *row,
 			const struct sums *sums, size_t i, double interval)
 {
@@ -125,11 +125,11 @@ static bool rows_make_rows(struct ranking *r)
 }
 
 struct stack_order {
-	double first, second; /* bytes: by which rows are sorted, and the other ones */
+	double first, second; /* bytes: the sort key, and the other of self and total */
 	uint32_t node, stack;
 };
 
-/* Stacks that are equal in that stay in the order of the tree: their names are far to seek. */
+/* Ties keep the order of the tree: comparing the names of stacks is expensive. */
 static int compare_stacks(const void *x, const void *y)
 {
 	const struct stack_order *a = x, *b = y;
@@ -156,8 +156,8 @@ static struct stack_order order_of(const struct query_state *s, size_t i)
 				    s->stack[i].node, (uint32_t)i};
 }
 
-/* Puts an item into a heap of `count` others that has the last one of the order on top, from a
- * place that is free. */
+/* Puts an item into a heap whose top is the last item in sort order, from the free place `at`
+ * down. */
 static void rows_sift_down(struct stack_order *heap, size_t count, size_t at,
 			   struct stack_order item)
 {
@@ -174,7 +174,7 @@ static void rows_sift_down(struct stack_order *heap, size_t count, size_t at,
 	heap[at] = item;
 }
 
-/* The first `rows` stacks, sorted: there are many more than are asked for. */
+/* The first `rows` stacks in sort order, found with a heap: usually there are many more stacks. */
 static struct stack_order *order_stacks(struct query_state *s, size_t rows)
 {
 	struct stack_order *order = query_zeroed(s, rows, sizeof(*order));
@@ -196,7 +196,7 @@ static struct stack_order *order_stacks(struct query_state *s, size_t rows)
 	return order;
 }
 
-/* Rows of stacks, in order; as many as are asked for. */
+/* The requested number of rows of stacks, in order. */
 static bool make_stack_rows(struct ranking *r)
 {
 	struct query_state *s = r->s;
@@ -240,7 +240,7 @@ static int compare_three(const char *a1, const char *b1, const char *a2, const c
 	return order ? order : compare_text(a3, b3);
 }
 
-/* What places and rows both have. */
+/* Compares the fields that places and rows share. */
 #define COMPARE_NAMES(a, b)                                                                        \
 	compare_three((a)->function, (b)->function, (a)->file, (b)->file, (a)->module, (b)->module)
 
@@ -258,7 +258,7 @@ static int compare_names(const struct mayfly_row *a, const struct mayfly_row *b)
 	return 0;
 }
 
-/* What rows of functions without a name differ in. */
+/* Tells rows of functions without a name apart. */
 static int compare_groups(const struct query_state *s, uint32_t a, uint32_t b)
 {
 	COMPARE(s->group[a].by_address, s->group[b].by_address);
@@ -266,7 +266,7 @@ static int compare_groups(const struct query_state *s, uint32_t a, uint32_t b)
 	return 0;
 }
 
-/* Says for itself of what it is a row: qsort() hands on nothing else. */
+/* With a pointer to the ranking, because qsort() passes no context. */
 struct row_order {
 	const struct ranking *ranking;
 	uint32_t row;
@@ -293,7 +293,7 @@ static int rows_compare_rows(const void *x, const void *y)
 	return 0;
 }
 
-/* Row number `order[i].row` comes i-th: moves each along its cycle, in place. */
+/* Moves row number order[i].row to place i, in place, cycle by cycle. */
 static void put_in_order(struct ranking *r, struct row_order *order)
 {
 	for (size_t i = 0; i < r->rows; i++) {
@@ -337,7 +337,7 @@ static bool rows_sort_rows(struct ranking *r)
 
 /* ---- stacks ---- */
 
-/* How many places a stack has from a node on to the root. */
+/* The number of places of a stack, from a node to the root. */
 static size_t count_places(struct query_state *s, uint32_t node)
 {
 	size_t count = 0;
@@ -355,7 +355,7 @@ static size_t stack_length(struct query_state *s, uint32_t stack)
 	return s->stack[stack].special == NONE ? count_places(s, s->stack[stack].node) : 1;
 }
 
-/* Copies a stack leaf first, at most `limit` places; a mark says what was cut. */
+/* Copies a stack, leaf first, at most `limit` places; a mark stands for places that were cut. */
 static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint32_t stack,
 			 size_t limit)
 {
@@ -408,7 +408,7 @@ static bool make_stacks(struct query_state *s, struct rows_answer *a)
 	return true;
 }
 
-/* An unknown function's row has its frame as a stack of one. */
+/* The row of an unknown function has a stack of one place: its frame. */
 static bool make_addresses(struct query_state *s, struct rows_answer *a)
 {
 	a->place = malloc((a->result.rows + 1) * sizeof(*a->place));

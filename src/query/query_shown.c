@@ -10,7 +10,7 @@ static uint32_t shown_row_of(const struct shown *r, uint32_t source)
 	return source < r->sources ? r->row_of[source] : NONE;
 }
 
-/* `list` with a row in front, when that is shown and not on it yet. False: out of memory. */
+/* Prepends a row to a list unless it is not shown or already on it. False: out of memory. */
 static bool extend(struct query_state *s, struct shown *r, uint32_t *list, uint32_t row)
 {
 	if (row == NONE)
@@ -26,14 +26,14 @@ static bool extend(struct query_state *s, struct shown *r, uint32_t *list, uint3
 	return true;
 }
 
-/* What the walk knows of each level: the list of the shown rows on the way to it. */
+/* way: for each level of the walk the list of the shown rows from the root to it. */
 struct lists {
 	struct shown *r;
 	uint32_t *way;
 	size_t room;
 };
 
-/* The rows of the places on the way, with those of a node added to those of its parent. */
+/* The list of a node: its parent's list with the rows of its own places in front. */
 static bool list_way(struct tree_walk *w, struct lists *lists)
 {
 	struct query_state *s = w->s;
@@ -84,7 +84,7 @@ static bool list_nodes(struct query_state *s, struct shown *shown)
 	return done;
 }
 
-/* Slots that are no nodes; those of nothing count for the others. */
+/* Slots that are not nodes; those without a shown row count for the others. */
 static bool list_others(struct query_state *s, struct shown *shown)
 {
 	for (size_t i = 0; i < s->slots; i++) {
@@ -114,7 +114,7 @@ bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown)
 		uint32_t alone = NONE;
 
 		shown->row_of[s->ranked[i]] = (uint32_t)i;
-		/* The list of this row alone has its number. */
+		/* Cell i is the list with only row i. */
 		if (!extend(s, shown, &alone, (uint32_t)i))
 			return false;
 	}
@@ -129,7 +129,7 @@ void query_shown_free(struct shown *shown)
 	*shown = (struct shown){0};
 }
 
-/* ---- the row for the others ---- */
+/* ---- the row of all others ---- */
 
 static struct mayfly_figure rest_of(double whole, double part)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query_state.c: what all steps of an answer need: the first error, memory, sums. */
+/* query_state.c: the state shared by all steps of an answer: the first error, memory, sums. */
 #include "query/query.h"
 
 #include <stdlib.h>

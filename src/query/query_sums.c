@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_sums.c: what a query asks for, summed by slot.
+ * query_sums.c: sums the blocks that a query asks for by slot.
  *
- * From the per-stack counters (sums.h) when they say it, which needs a glance at each part:
+ * The per-stack counters (sums.h) are used if they can answer; this is fast:
  *
  *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
  *	                                       ^ peak
  *	 allocated, leaked, temporary, live at the end:  all parts
  *	 live at the peak:                               the parts up to it
  *
- * Else in one pass over the events. In an exact trace sums are whole numbers: a block counts from
- * its allocation on, its free takes that back, and a pass can end at the asked moment. Where it
- * matters how long blocks live or who frees them, which is known at their free, they count then,
- * and those that are never freed when all events have been seen, from the cursor, which knows them.
- * So it is for estimates, too, which know more than can be taken back (the heaviest sample).
+ * Otherwise one pass over the events is needed. In an exact trace sums are integers: a block counts
+ * from its allocation on, its free takes that back, and the pass can end at the queried moment. If
+ * lifetimes or freeing threads matter, which only the free tells, blocks count at their free;
+ * blocks that are never freed are taken from the cursor after the last event. Estimates are summed
+ * in this way too, because a sample cannot be taken back (a tally keeps the heaviest one).
  */
 #include "query/parts.h"
 #include "query/query.h"
@@ -23,11 +23,11 @@
 
 /* ---- slots ---- */
 
-#define MOST_SLOTS	 (1u << 24) /* that are no nodes */
+#define MOST_SLOTS	 (1u << 24) /* if slots are not nodes */
 #define SIZE_CLASSES	 65	    /* by bits of (size - 1) */
 #define LIFETIME_CLASSES 21 /* decades from 10 ns; the last two: from 10^18 ns; never freed */
 
-/* Threads that allocated: one more, the unknown one. That freed: and one for nobody. */
+/* Allocating threads: all threads and "unknown". Freeing threads: these and "never freed". */
 #define THREADS(s)	   ((s)->info->threads + 1)
 #define FREEING_THREADS(s) ((s)->info->threads + 2)
 
@@ -163,7 +163,7 @@ struct group query_class_group(enum mayfly_by by, uint32_t class)
 	return by == MAYFLY_BY_SIZE ? size_group(class) : lifetime_group(class);
 }
 
-/* The last one is nobody. */
+/* The last slot is "never freed". */
 static uint32_t freeing_thread(const struct query_state *s, uint32_t slot)
 {
 	return slot == s->info->threads + 1 ? NONE : slot;
@@ -192,7 +192,7 @@ static struct group slot_group(const struct query_state *s, uint32_t slot)
 	case MAYFLY_BY_LINE:
 	case MAYFLY_BY_STACK:
 	case MAYFLY_BY_MODULE:
-		break; /* query_tree.c makes theirs */
+		break; /* query_tree.c makes these */
 	}
 	return (struct group){0};
 }
@@ -207,7 +207,7 @@ uint32_t query_slot_group(struct query_state *s, uint32_t slot)
 
 /* ---- sums of slots ---- */
 
-/* The number of a slot's sum, NONE: out of memory. */
+/* The number of a slot's sum; NONE: out of memory. */
 static uint32_t sum_number(struct query_state *s, uint32_t slot)
 {
 	struct key key = {{slot}};
@@ -255,7 +255,7 @@ struct plain *query_plain(struct query_state *s, uint32_t slot)
 	return number == NONE ? NULL : &s->sum.plain[number];
 }
 
-/* The sum of a slot, made when there is none. */
+/* The sum of a slot, created if missing; NULL: out of memory. */
 static struct tally *slot_tally(struct query_state *s, uint32_t slot)
 {
 	uint32_t number = sum_number(s, slot);
@@ -296,7 +296,7 @@ static bool sums_begin(struct query_state *s)
 	return !s->error;
 }
 
-/* Whether a sum has blocks. Of a damaged trace it may have fewer than none. */
+/* Whether a sum has blocks. In a damaged trace it may be negative. */
 static bool has_blocks(struct query_state *s, size_t number)
 {
 	struct plain *p;
@@ -309,7 +309,7 @@ static bool has_blocks(struct query_state *s, size_t number)
 	return (int64_t)p->blocks > 0;
 }
 
-/* All has been added: which slots have blocks. */
+/* After everything has been added: finds the slots with blocks. */
 static bool sums_end(struct query_state *s)
 {
 	size_t count = 0;
@@ -337,7 +337,7 @@ static bool sums_end(struct query_state *s)
 	return !s->error;
 }
 
-/* ---- which blocks ---- */
+/* ---- filters of blocks ---- */
 
 struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread)
 {
@@ -366,13 +366,13 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
-/* Whether neither a filter nor the window, nor what is in the trace twice, leaves out anything. */
+/* Whether every block counts: no filter, no window, and no memory recorded twice. */
 static bool keeps_all(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
 	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
-		return false; /* memory that is in the trace twice */
+		return false;
 	return !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
 	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
 	       q->to_ns == INT64_MAX;
@@ -380,7 +380,7 @@ static bool keeps_all(const struct query_state *s)
 
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
 {
-	/* What a forked child inherited may be of before time 0. */
+	/* Blocks that a forked child inherited may be from before time 0. */
 	return (time_ns >= q->from_ns || q->from_ns == 0) &&
 	       (time_ns < q->to_ns || q->to_ns == INT64_MAX);
 }
@@ -389,12 +389,12 @@ bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
 
 struct gather {
 	struct query_state *s;
-	uint64_t events, samples; /* up to the asked moment */
-	bool fates;		  /* are asked for */
+	uint64_t events, samples; /* up to the queried moment */
+	bool fates;		  /* query_asks_fate() */
 	bool forever;		  /* blocks that are never freed may count */
-	bool at_once;  /* allocations count when they are seen: what becomes of them says nothing
-			  more, or can take that back */
-	bool all_kept; /* by the filters, but for lifetimes */
+	bool at_once;  /* allocations count when they are seen: the free adds no information, or
+			  takes them back */
+	bool all_kept; /* filters keep every block; lifetimes may still exclude some */
 	bool past;     /* the moment has passed */
 };
 
@@ -425,7 +425,7 @@ static bool is_kept(const struct gather *g, const struct cursor_block *b)
 	return g->all_kept || (query_in_window(g->s->query, b->time_ns) && query_keeps(g->s, b));
 }
 
-/* A block that was allocated up to the asked moment, as one that is never freed. */
+/* Adds a block allocated before the queried moment as one that is never freed. */
 static bool add_forever(struct gather *g, const struct cursor_block *b)
 {
 	if (!g->forever || !is_kept(g, b))
@@ -447,7 +447,7 @@ static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size
 	return add_forever(g, &block);
 }
 
-/* Whether a block that is freed now counts, were it for its metric alone. */
+/* Whether the metric, apart from all filters, counts a block that is freed now. */
 static bool metric_has_freed(const struct gather *g, uint32_t flags)
 {
 	switch (g->s->query->metric) {
@@ -457,7 +457,7 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 	case MAYFLY_TEMPORARY:
 		return flags & MAYFLY_FLAG_TEMPORARY;
 	case MAYFLY_ALLOCATED:
-		return !g->at_once; /* else it has been counted */
+		return !g->at_once; /* otherwise it has been counted already */
 	case MAYFLY_LEAKED:
 	case MAYFLY_SURVIVED:
 		break;
@@ -494,7 +494,7 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 	return !counts || !query_lifetime_fits(q, fate.lifetime) || sums_add_block(g, block, fate);
 }
 
-/* How many events of the batch there are up to the asked moment. */
+/* The number of events of the batch up to the queried moment. */
 static size_t events_before(const struct gather *g, const struct cursor_batch *b)
 {
 	const struct mayfly_query *q = g->s->query;
@@ -521,7 +521,8 @@ static size_t events_before(const struct gather *g, const struct cursor_batch *b
 	return low;
 }
 
-/* What comes later says nothing new: of samples, it says which intervals were in force. */
+/* Whether later events cannot change the answer. In a sampled trace they can: they tell which
+ * intervals were in force. */
 static bool is_done(const struct gather *g)
 {
 	return g->past && g->s->exact && !g->fates;
@@ -559,7 +560,7 @@ static void sums_take_live(void *context, uint64_t number, const struct cursor_b
 		add_forever(g, block);
 }
 
-/* Of samples, all say which intervals were in force. */
+/* In a sampled trace all events are needed: they tell which intervals were in force. */
 size_t query_first_chunk(const struct query_state *s)
 {
 	const struct mayfly_trace *t = s->trace;
@@ -587,7 +588,7 @@ static int start_in_window(struct gather *g, struct mayfly_cursor *cursor)
 	return cursor_start_at(cursor, first);
 }
 
-/* Whether nothing that is behind the chunk can count. */
+/* Whether nothing after the chunk can count. */
 static bool is_behind_window(const struct gather *g, const struct trace_chunk *chunk)
 {
 	return g->s->exact && g->at_once && g->s->query->metric == MAYFLY_ALLOCATED &&
@@ -632,7 +633,7 @@ static bool sum_events(struct query_state *s)
 	return done;
 }
 
-/* The moment when the estimate of all live bytes is largest. Filters do not move it. */
+/* The moment when the estimate of all live bytes is largest, regardless of filters. */
 static bool query_sums_find_peak(struct query_state *s)
 {
 	struct mayfly_cursor *cursor;
@@ -659,7 +660,7 @@ static bool query_sums_find_peak(struct query_state *s)
 
 /* ---- counters ---- */
 
-/* Filters and groups that counters know nothing of. */
+/* Filters and groupings for which counters do not suffice. */
 static bool asks_for_blocks(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
@@ -678,7 +679,7 @@ static bool at_time(const struct mayfly_query *q)
 	return q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END && q->at_ns != MAYFLY_AT_PEAK;
 }
 
-/* Counters know of no moments between the ends of their parts: in snapshots nobody else does. */
+/* Counters know only the ends of their parts; in a trace of snapshots nothing knows more. */
 static bool counters_say(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
@@ -690,7 +691,7 @@ static bool counters_say(const struct query_state *s)
 	return !has_window(q) && !at_time(q);
 }
 
-/* Adds what the metric counts. */
+/* Adds a part as the metric counts it. */
 static bool add_part(struct query_state *s, const struct sums_part *part)
 {
 	enum mayfly_metric metric = s->query->metric;
@@ -719,7 +720,7 @@ static bool add_part(struct query_state *s, const struct sums_part *part)
 	return true;
 }
 
-/* Windows and times of snapshots are rounded up to the end of an interval. */
+/* In snapshots, windows and times are rounded up to the end of an interval. */
 static bool part_counts(const struct query_state *s, const struct sums_part *part)
 {
 	const struct mayfly_query *q = s->query;
@@ -762,7 +763,6 @@ static bool sum_parts(struct query_state *s)
 	return more >= 0 || query_fail(s, more);
 }
 
-/* From counters, or from events. */
 static bool gather(struct query_state *s)
 {
 	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;

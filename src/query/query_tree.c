@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_tree.c: from sums per slot to groups or printed stacks; query.h draws it.
+ * query_tree.c: from sums per slot to groups or printed stacks; query.h has a drawing.
  *
- * A walk goes through the tree depth first, chain by chain (reader.h). A chain needs its nodes down
- * to the last one that has a sum or from which a needed chain starts:
+ * A walk visits the tree depth first, chain by chain (reader.h). Of each chain it needs the nodes
+ * down to the last one that has a sum or is the start of a needed chain:
  *
  *	chain 1:  1 - 2 - 3 - 4 - 5       5 has no sum and nothing below: 1 to 4 are needed
  *	                  |   |
@@ -11,8 +11,8 @@
  *	chain 3:          8 - 9
  *	chain 8:          30
  *
- * It goes down a chain to its end, and on the way back visits what starts at each node. So all that
- * it needs to know of nodes is by depth.
+ * It goes down a chain to its end, and on the way back visits the chains that start at each node.
+ * So its state is an array indexed by depth.
  */
 #include "query/query.h"
 
@@ -21,21 +21,21 @@
 
 /* ---- walking the tree ---- */
 
-/* A chain on the way from the root to the node at hand. */
+/* A chain on the way from the root to the current node. */
 struct step {
-	uint32_t chain, node; /* node: the last one of it on the way */
-	uint32_t next, end;   /* in routes.order: chains from that node to be visited */
+	uint32_t chain, node; /* node: its last one on the way */
+	uint32_t next, end;   /* in routes.order: chains from that node still to visit */
 };
 
 /* Chain 0 is the root alone; chain k + 1 is chain k of the trace. */
 struct routes {
 	size_t chains;
-	uint32_t *last;		/* of each chain: its last node that is needed, 0 when none is */
+	uint32_t *last;		/* chain -> its last needed node, or 0 */
 	struct rank_set starts; /* nodes from which needed chains start ... */
 	uint32_t *begin;	/* [rank]: the first of these chains, in order */
 	uint32_t *order;
 	struct step *step;
-	size_t steps, depth; /* how many there can be */
+	size_t steps, depth; /* capacities of step and of tree_walk.level */
 };
 
 static uint32_t first_node(const struct query_state *s, size_t chain)
@@ -68,7 +68,7 @@ static void find_needed(const struct query_state *s, struct routes *r, bool whol
 			need_node(s, r, chain_parent(s, i));
 }
 
-/* Lists the needed chains by the nodes from which they start. */
+/* Sorts the needed chains by the nodes at which they start. */
 static bool order_chains(struct query_state *s, struct routes *r)
 {
 	size_t needed = 0, before = 0;
@@ -94,7 +94,7 @@ static bool order_chains(struct query_state *s, struct routes *r)
 		r->begin[i] = (uint32_t)before;
 	}
 	r->begin[r->starts.count] = (uint32_t)before;
-	/* Each begin is where the next list begins so far. */
+	/* Each begin[] is now the end of its list; filling lists backwards makes it the start. */
 	for (size_t i = r->chains; i-- > 1;)
 		if (r->last[i])
 			r->order[--r->begin[rank_set_rank(&r->starts, chain_parent(s, i))]] =
@@ -153,7 +153,7 @@ static void leave(struct tree_walk *w)
 	w->depth--;
 }
 
-/* Makes room for what is below the levels and steps at hand. */
+/* Makes room for `nodes` more levels. */
 static bool reserve_depth(struct tree_walk *w, struct routes *r, size_t nodes)
 {
 	if (array_reserve(&w->level, &r->depth, w->depth + nodes, sizeof(*w->level)) &&
@@ -174,7 +174,6 @@ static void come_to(struct routes *r, struct step *step, uint32_t node)
 	}
 }
 
-/* Goes down a chain. */
 static bool go_down(struct tree_walk *w, struct routes *r, size_t *at, uint32_t chain)
 {
 	uint32_t first = first_node(w->s, chain), last = r->last[chain];
@@ -251,7 +250,7 @@ bool query_walk(struct tree_walk *walk, size_t walks)
 
 /* ---- from nodes to groups ---- */
 
-/* Adds what was allocated at the node itself. */
+/* Adds the blocks allocated at the node itself. */
 static bool add_own(struct tree_walk *w, uint32_t sum)
 {
 	struct query_state *s = w->s;
@@ -267,7 +266,7 @@ static bool add_own(struct tree_walk *w, uint32_t sum)
 	return true;
 }
 
-/* How many places of the way have each group. */
+/* times: for each group its number of places between the root and the current node. */
 struct on_way {
 	uint32_t *times;
 	size_t room;
@@ -332,7 +331,7 @@ static size_t stack_place(const struct query_state *s, uint64_t hash)
 	return (size_t)(hash >> 40 ^ hash) & (s->stack_slots - 1);
 }
 
-/* Of other bits of the hash than the place. */
+/* Uses other bits of the hash than stack_place(). */
 static size_t bit_of(const struct query_state *s, uint64_t hash)
 {
 	return (size_t)(hash >> 24) & (s->stack_slots * 8 - 1);
@@ -377,7 +376,7 @@ static bool grow_stacks(struct query_state *s)
 	return s->stack_slots != 0;
 }
 
-/* The number of a stack, made when there is none. NONE: out of memory. */
+/* The number of a stack, created if missing. NONE: out of memory. */
 static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, uint32_t special)
 {
 	uint32_t number = query_find_stack(s, hash);
@@ -398,7 +397,7 @@ static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, ui
 	return (uint32_t)s->stacks - 1;
 }
 
-/* A stack that has lost all its code to `hide` is one place, marks or not. */
+/* A stack whose code is all hidden is a single place, even if it has marks. */
 bool query_special_place(struct query_state *s, const struct level *l, uint32_t *place)
 {
 	*place = NONE;
@@ -408,7 +407,7 @@ bool query_special_place(struct query_state *s, const struct level *l, uint32_t 
 	return *place != NONE;
 }
 
-/* First all stacks are found, with their own sums. */
+/* The first walk finds all stacks and their own sums. */
 static bool find_stacks(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
@@ -428,7 +427,7 @@ static bool find_stacks(struct tree_walk *w)
 	return true;
 }
 
-/* Then what longer stacks have is added to the stacks that they go on from. */
+/* The second walk adds the sums of longer stacks to the stacks they extend. */
 static bool enter_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;

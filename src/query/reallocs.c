@@ -2,37 +2,37 @@
 /*
  * reallocs.c: chains of realloc, and the rows of their last blocks.
  *
- * The two halves of a realloc, a free and an allocation, stand behind one another among the events
- * of their thread. Between them the chain waits with the thread; else it is with its block:
+ * The two halves of a realloc, a free and an allocation, are consecutive events of their thread.
+ * Between them the chain is stored with the thread ("waits"); otherwise with its block:
  *
  *	thread 1  alloc #7   free #7 r   alloc #9 r        free #9 r   alloc #12 r      free #12
  *	          block 7 -> waits ----> block 9: 1 step -> waits ---> block 12: 2 steps: ends
  *
- * One pass over the events finds the chains and counts each, when it ends, for the slot of its last
- * block. The sums of bytes copied and of chains become rows like those of any other question.
+ * One pass over the events finds the chains; when a chain ends, it counts for the slot of its last
+ * block. The sums of bytes copied and of chains become rows as in any other answer.
  */
 #include "query/query.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What mayfly_reallocs_free frees. */
+/* mayfly_reallocs_free() frees this whole struct. */
 struct reallocs_answer {
-	struct mayfly_reallocs reallocs; /* first: the caller's pointer is to it */
+	struct mayfly_reallocs reallocs; /* must be first: the caller's pointer is to it */
 	struct mayfly_result *result;	 /* the rows point into it */
 	struct mayfly_row *row;
 	struct mayfly_growth *growth;
 };
 
 struct chain {
-	uint64_t block;	 /* its number, + 1; 0: an empty place of the table */
-	uint64_t steps;	 /* so far */
+	uint64_t block;	 /* its number + 1; 0: an empty place of the table */
+	uint64_t steps;	 /* reallocs so far */
 	uint64_t copied; /* bytes */
-	uint64_t first;	 /* sizes */
+	uint64_t first;	 /* size of the chain's first block */
 	uint64_t size;
 };
 
-/* Live blocks that realloc has made, by their number: open addressing. */
+/* Live blocks made by realloc, by number: open addressing. */
 struct chains {
 	struct chain *place;
 	size_t places, count; /* places: a power of two */
@@ -42,8 +42,8 @@ struct reallocs_run {
 	struct query_state *s;
 	struct reallocs_answer *a;
 	struct chains live;
-	struct chain *waiting;	      /* of each thread: between the halves of a realloc */
-	struct numbering slots;	      /* those of ended chains */
+	struct chain *waiting;	      /* [threads]: between the halves of a realloc */
+	struct numbering slots;	      /* the slots of ended chains */
 	struct mayfly_growth *growth; /* of each of these slots */
 	size_t growth_room;
 	struct shown shown;
@@ -94,7 +94,7 @@ static bool reallocs_add(struct chains *c, const struct chain *chain)
 	return true;
 }
 
-/* Takes one out and closes the gap, so that all behind it are still found. */
+/* Removes a chain and closes the gap, so that all chains after it are still found. */
 static void reallocs_take_out(struct chains *c, struct chain *chain)
 {
 	size_t gap = (size_t)(chain - c->place), mask = c->places - 1;
@@ -141,7 +141,7 @@ static bool count_chain(struct reallocs_run *r, uint32_t slot, const struct chai
 	return true;
 }
 
-/* The chain of a block that nobody reallocates any more. */
+/* Counts the chain of a block that is not reallocated any more. */
 static bool end_chain(struct reallocs_run *r, const struct chain *c, const struct cursor_block *b,
 		      struct fate fate)
 {

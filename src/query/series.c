@@ -2,9 +2,9 @@
 /*
  * series.c: the rows of an answer over time.
  *
- * First the question is answered, which says which rows there are, and for which of them each slot
- * counts (query.h). One pass over the events puts the change that each makes into the first moment
- * that sees it; in the end changes are added up from moment to moment. Memory does not follow the
+ * The answer to the question tells which rows exist, and for which of them each slot counts
+ * (query.h). One pass over the events adds the change of each event to the first moment at or after
+ * it; in the end changes are summed from moment to moment. Memory does not depend on the number of
  * events.
  */
 #include "query/query.h"
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NUMBERS (1u << 24) /* rows times points */
+#define MOST_NUMBERS (1u << 24) /* limit of rows times points */
 
-/* What mayfly_series_free frees. */
+/* mayfly_series_free() frees this whole struct. */
 struct series_answer {
-	struct mayfly_series series;  /* first: the caller's pointer is to it */
+	struct mayfly_series series;  /* must be first: the caller's pointer is to it */
 	struct mayfly_result *result; /* the rows point into it */
 	struct mayfly_row *row;
 	int64_t *time_ns;
@@ -27,12 +27,12 @@ struct series_answer {
 struct series_run {
 	struct query_state *s;
 	struct series_answer *a;
-	size_t points, rows; /* rows without the one for the others, which has this number */
-	int64_t *bound;	     /* of the moments; the last is INT64_MAX when it is the end */
+	size_t points, rows; /* rows: excludes the one for all others, which has index `rows` */
+	int64_t *bound;	     /* time of each moment; INT64_MAX if the last is the end */
 	struct shown shown;
 	double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
-	int64_t *live_count, *allocated_count; /* of samples: sums of none are 0 */
-	size_t at;			       /* the first moment that sees the event at hand */
+	int64_t *live_count, *allocated_count; /* of samples: with none the sum is exactly 0 */
+	size_t at;			       /* first moment at or after the current event */
 };
 
 /* ---- changes ---- */
@@ -67,7 +67,7 @@ static void change_row(struct series_run *r, size_t i, const struct change *c, b
 	r->allocated_count[i] += c->count;
 }
 
-/* Changes what is live from a moment on, and what was allocated too. */
+/* Changes what is live from a moment on; allocated: also what was allocated. */
 static void change(struct series_run *r, uint32_t slot, size_t point, struct change c,
 		   bool allocated)
 {
@@ -81,7 +81,7 @@ static void change(struct series_run *r, uint32_t slot, size_t point, struct cha
 		change_row(r, r->shown.cell[list].row * r->points + point, &c, allocated);
 }
 
-/* The first moment that sees an event of this time. */
+/* The first moment at or after this time. */
 static size_t point_of(const struct series_run *r, int64_t time_ns)
 {
 	size_t low = 0, high = r->points;
@@ -97,7 +97,7 @@ static size_t point_of(const struct series_run *r, int64_t time_ns)
 	return low;
 }
 
-/* An allocation counts at once as a block that is never freed. */
+/* An allocation counts at once, as a block that is never freed. */
 static void series_take_alloc(struct series_run *r, const struct cursor_block *b)
 {
 	const struct mayfly_query *q = r->s->query;
@@ -106,7 +106,7 @@ static void series_take_alloc(struct series_run *r, const struct cursor_block *b
 		change(r, query_slot(r->s, b, NEVER_FREED), r->at, change_of(r, b, 1), true);
 }
 
-/* When fates are asked for, the free takes that back; then it counts as what it is. */
+/* If fates matter, the free takes that back and counts the block with its real fate. */
 static void series_take_free(struct series_run *r, const struct cursor_block *b, struct fate fate,
 			     bool fates)
 {
@@ -161,7 +161,7 @@ static bool series_take_events(struct series_run *r)
 
 	if (more)
 		return query_fail(r->s, more);
-	/* Later frees say how long blocks lived. */
+	/* With fates, frees after the last moment are needed too: they tell lifetimes. */
 	while ((r->at < r->points || fates) && (more = cursor_next_batch(cursor, &batch)) == 1)
 		series_take_batch(r, &batch, fates);
 	mayfly_cursor_close(cursor);
@@ -184,7 +184,7 @@ static void take_part(struct series_run *r, const struct sums_part *part)
 	}
 }
 
-/* Moments are ends of intervals here: set_times(). */
+/* Moments are the ends of intervals here: set_times(). */
 static bool take_parts(struct series_run *r)
 {
 	struct sums_cursor *cursor;
@@ -216,7 +216,7 @@ static void add_up(const struct series_run *r, double *value, const int64_t *cha
 			sum += value[i];
 			count += changes[i];
 			if (count <= 0)
-				sum = 0; /* no rounding errors are left behind */
+				sum = 0; /* drops rounding errors */
 			value[i] = sum > 0 ? sum : 0;
 		}
 	}
@@ -270,7 +270,6 @@ static bool fill_numbers(struct series_run *r)
 	return true;
 }
 
-/* The shown rows, and one for the others. */
 static bool series_make_rows(struct series_run *r)
 {
 	r->a->row = query_shown_rows(r->s, r->a->result, r->rows);
@@ -288,7 +287,7 @@ static void run_end(struct series_run *r)
 	free(r->allocated_count);
 }
 
-/* What is live at a moment is asked of all blocks: there, the window says which moments alone. */
+/* Live bytes are asked of all blocks: here the window only selects the moments. */
 static struct mayfly_query ranking_query(const struct mayfly_query *query)
 {
 	struct mayfly_query q = *query;

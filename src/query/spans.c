@@ -9,12 +9,12 @@
  *	allocated	a: 1 2 3 4	b: 2	c: 4 5
  *	self		a: 1 3		b: 2	c: 4 5
  *
- * Two passes over the blocks: the first finds out which are live at the end, a bit for each, so
- * that the second can count each block once and for all when it is allocated. In the second, the
- * track events are merged in by how many events came before each.
+ * Two passes over the blocks: the first finds the blocks that are live at the end (a bit each), so
+ * that the second can count each block completely at its allocation. The second pass merges in the
+ * track events, each of which knows the number of block events before it.
  *
- * A lane has what is open on one thread: its spans in the order in which they began, each linked to
- * the one of the same type before it, and its distinct types, which are few.
+ * A lane holds the open spans of one thread: the spans in the order of their begins, each linked to
+ * the previous one of the same type, and the distinct types, which are few.
  */
 #include "query/query.h"
 
@@ -23,33 +23,33 @@
 
 #include "query/durations.h"
 
-#define MOST_OPEN  4096u /* spans on one thread at once */
-#define MOST_TYPES 256u	 /* and types of them */
+#define MOST_OPEN  4096u /* open spans of a thread */
+#define MOST_TYPES 256u	 /* and their distinct types */
 
 struct span {
 	int64_t begin_ns, self_ns;
-	uint32_t below, above; /* that began before and after; index, NONE */
-	uint32_t same;	       /* of this type, that began before; `above` of a free one is next */
+	uint32_t below, above; /* began before and after this one; free spans link by `above` */
+	uint32_t same;	       /* the previous one of this type; all three: index or NONE */
 	uint32_t type;
 	bool counts;
 };
 
 struct open_type {
 	uint32_t type;
-	uint32_t last; /* span of it that began last */
-	uint32_t over; /* ignored ones, which end first */
+	uint32_t last; /* its span that began last */
+	uint32_t over; /* number of ignored spans, over a limit; these end first */
 };
 
 struct lane {
 	struct span *span;
-	size_t spans, span_room; /* spans: with the free ones */
+	size_t spans, span_room; /* spans: includes the free ones */
 	struct open_type *open;
 	size_t types, type_room;
 	uint32_t top, free, count;
 	int64_t changed_ns; /* when `top` last changed */
 };
 
-/* What is known of a type. */
+/* The figures of a type. */
 struct sum {
 	struct durations durations; /* of the spans that have ended */
 	uint64_t open;
@@ -57,9 +57,9 @@ struct sum {
 	struct tally allocated, self, live;
 };
 
-/* What mayfly_spans_free frees. */
+/* mayfly_spans_free() frees this whole struct. */
 struct spans_answer {
-	struct mayfly_spans spans; /* first: the caller's pointer is to it */
+	struct mayfly_spans spans; /* must be first: the caller's pointer is to it */
 	struct mayfly_span_row *row;
 };
 
@@ -69,7 +69,7 @@ struct spans_run {
 	uint64_t budget;
 
 	/* first pass */
-	uint64_t *live, *fits; /* a bit for each block; fits: NULL when all lifetimes do */
+	uint64_t *live, *fits; /* a bit for each block; fits: NULL if all lifetimes fit */
 	size_t live_room, fits_room;
 	uint64_t blocks;
 
@@ -84,7 +84,7 @@ struct spans_run {
 	size_t sums, sum_room, type_room;
 };
 
-/* ---- first pass: what becomes of blocks ---- */
+/* ---- first pass: fates of blocks ---- */
 
 static bool has_bit(const uint64_t *bits, uint64_t number)
 {
@@ -167,7 +167,7 @@ static bool find_fates(struct spans_run *r)
 	return more >= 0 ? !r->s->error : query_fail(r->s, more);
 }
 
-/* ---- what is open ---- */
+/* ---- open spans ---- */
 
 static int64_t since(int64_t from_ns, int64_t to_ns)
 {
@@ -200,7 +200,7 @@ static struct open_type *find_open(struct lane *lane, uint32_t type)
 	return NULL;
 }
 
-/* Time goes to the span that began last. */
+/* Adds the time that has passed to the span that began last. */
 static void pass_time(struct lane *lane, int64_t now_ns)
 {
 	if (lane->top != NONE)
@@ -339,7 +339,7 @@ static bool next_event(struct spans_run *r)
 	return more >= 0 || query_fail(r->s, more);
 }
 
-/* All that happened before event number `events` of the blocks. */
+/* Takes all track events before block event number `events`. */
 static bool take_track(struct spans_run *r, uint64_t events)
 {
 	while (r->more && r->event.events_before <= events) {
@@ -460,13 +460,13 @@ static void fill_row(const struct spans_run *r, struct mayfly_span_row *row, siz
 	row->p90_ns = durations_percentile(d, 90);
 	row->p99_ns = durations_percentile(d, 99);
 	if (r->s->info->snapshot_ns)
-		interval = 0; /* nothing is said of blocks */
+		interval = 0; /* the trace has no blocks to estimate */
 	row->allocated = tally_estimate(&sum->allocated, interval);
 	row->self_allocated = tally_estimate(&sum->self, interval);
 	row->live = tally_estimate(&sum->live, interval);
 }
 
-/* A span from before the window may have nothing in it. */
+/* A type whose spans all began before the window may have nothing to show. */
 static bool spans_is_empty(const struct sum *sum)
 {
 	return !sum->durations.count && !sum->open && !sum->allocated.seen_blocks &&
@@ -503,7 +503,7 @@ static bool spans_fill_rows(struct spans_run *r)
 
 /* ---- the answer ---- */
 
-/* Of what is asked, what the blocks need; metric and grouping are not asked for. */
+/* The part of the question that is about blocks; metric and grouping do not apply. */
 static struct mayfly_query spans_query(const struct mayfly_query *query)
 {
 	struct mayfly_query q = *query;
@@ -541,7 +541,7 @@ static bool run_spans(struct spans_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query)
 {
 	r->budget = trace_budget(trace);
-	/* What was recorded beside no blocks at all has spans, too. */
+	/* Spans can be recorded without any blocks. */
 	if (mayfly_query_absent(trace, query) &
 	    ~(uint32_t)(MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_ALLOCATIONS))
 		return query_fail(r->s, MAYFLY_E_ABSENT);

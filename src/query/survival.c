@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * survival.c: what becomes of blocks that are allocated in OCaml's minor heap, by row.
+ * survival.c: the fates of blocks that are allocated in OCaml's minor heap, by row.
  *
  *	alloc ──> minor heap ──┬── collected there                      "collected"
  *	                       └── promoted ──> major heap ──┬── collected   } "promoted"
  *	                                                     └── live at the end
  *
- * One pass over the events writes a fate for each sampled block; fates are then put in order by
- * row, and each row's shares and quantiles are read off. Memory: 32 bytes a sample.
+ * One pass over the events writes a fate for each sampled block; fates are then sorted by row, and
+ * the shares and quantiles of each row are read off. Memory: 32 bytes per sample.
  *
- * A sample counts for its weight in bytes. The errors are those of a share of n equal samples, n =
- * (sum of weights)^2 / sum of squared weights: Wilson's interval for shares, and for a quantile the
- * values that stand where the quantile's own interval ends.
+ * A sample counts with its weight in bytes. Errors are those of a share of n equal samples, with
+ * n = (sum of weights)^2 / sum of squared weights: Wilson's interval for shares; for a quantile,
+ * the values at both ends of the interval of its share.
  */
 #include "query/query.h"
 
@@ -27,9 +27,9 @@ struct life {
 	int64_t lifetime;     /* FOREVER: live at the end */
 };
 
-/* What mayfly_survival_free frees. */
+/* mayfly_survival_free() frees this whole struct. */
 struct survival_answer {
-	struct mayfly_survival survival; /* first: the caller's pointer is to it */
+	struct mayfly_survival survival; /* must be first: the caller's pointer is to it */
 	struct mayfly_result *result;	 /* the rows point into it */
 	struct mayfly_survival_row *row;
 };
@@ -40,14 +40,14 @@ struct survival_run {
 	size_t rows, sources;
 	uint32_t *row_of;  /* group or stack -> row */
 	uint32_t *row_at;  /* node -> row */
-	uint32_t *fate_of; /* number of a sample -> fate; NONE: does not count */
+	uint32_t *fate_of; /* number of a sample -> fate; NONE: it does not count */
 	size_t samples, sample_room;
 	struct life *fate;
 	size_t fates, fate_room;
 	uint64_t budget;
 };
 
-/* ---- which row a node's blocks belong to ---- */
+/* ---- the row of a node's blocks ---- */
 
 static bool list_node(struct tree_walk *w)
 {
@@ -152,7 +152,7 @@ static double clamp(double x)
 	return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/* Of a share p of n equal samples. */
+/* The figure of a share p of n equal samples. */
 static struct mayfly_figure share(double p, double n, bool exact)
 {
 	double middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n);
@@ -180,7 +180,7 @@ static int compare_times(const void *a, const void *b)
 	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* The least time by which the share q of the weight is there; times ascend. */
+/* The smallest time up to which the share q of the weight lies; times ascend. */
 static int64_t time_at(const struct timed *t, size_t count, double whole, double q)
 {
 	double sum = 0;
@@ -206,7 +206,7 @@ static struct mayfly_quantile quantile(const struct timed *t, size_t count, doub
 		return result;
 	half = exact ? 0 : Z * sqrt(q * (1 - q) * squares) / whole;
 	result.estimate_ns = time_at(t, count, whole, q);
-	/* Beyond the outermost samples nothing is known but that times are not negative. */
+	/* Beyond the outermost samples it is only known that times are not negative. */
 	result.low_ns = q - half > 0 ? time_at(t, count, whole, q - half) : 0;
 	result.high_ns = q + half < 1 ? time_at(t, count, whole, q + half) : FOREVER;
 	if (exact)
@@ -214,7 +214,7 @@ static struct mayfly_quantile quantile(const struct timed *t, size_t count, doub
 	return result;
 }
 
-/* The fates of one row, or of all. times: room for as many. */
+/* f: the fates of one row, or of all; times: room for as many. */
 static void fill_row(const struct survival_run *r, const struct life *f, size_t count,
 		     struct timed *times, struct mayfly_survival_row *row)
 {

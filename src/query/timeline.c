@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.c: a trace as a whole: its four totals, and live bytes over time. From the per-stack
- * counters (sums.h) where they say it, else from the events.
+ * timeline.c: a trace as a whole: its four totals, and live bytes over time, from the per-stack
+ * counters (sums.h) if they suffice, otherwise from the events.
  */
 #include <mayfly/trace.h>
 
@@ -27,7 +27,7 @@ static void subtract(struct tally *t, const struct mayfly_info *info, const stru
 
 struct running {
 	struct tally allocated, live, largest, temporary;
-	double live_bytes, peak_bytes; /* summed as mayfly_query_run does: one peak */
+	double live_bytes, peak_bytes; /* summed as in mayfly_query_run(), for the same peak */
 	int64_t peak_time_ns;
 	double interval;
 };
@@ -54,7 +54,7 @@ static void add_event(struct running *s, const struct mayfly_info *info,
 	}
 }
 
-/* What a question by any kind of rows would call its total, without the rows. */
+/* The total of a query, without its rows; it does not depend on the grouping. */
 static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric,
 		     struct mayfly_estimate *total)
 {
@@ -95,7 +95,8 @@ static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_sum
 	summary->peak_time_ns = s.peak_time_ns;
 	if (s.allocated.seen_blocks == 0)
 		return 0;
-	/* Sums of samples from which some were taken away again keep the largest weights. */
+	/* Subtracting freed samples does not restore the largest weight of a tally, so these two
+	 * are queried. */
 	if (!(info->absent & MAYFLY_ABSENT_PEAK))
 		more = ask_total(trace, MAYFLY_PEAK, &summary->peak);
 	if (!more && !(info->absent & MAYFLY_ABSENT_LIVE))
@@ -129,7 +130,7 @@ static void summary_of_parts(const struct mayfly_info *info, const struct parts_
 	summary->peak_time_ns = view->peak_time_ns;
 }
 
-/* Sums of what is not known mean nothing. */
+/* Clears the sums that the trace does not know. */
 static void clear_absent(uint32_t absent, struct mayfly_summary *s)
 {
 	static const struct mayfly_estimate nothing;
@@ -165,7 +166,7 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 
 /* ---- live bytes over time ---- */
 
-/* So many events are read in no time; with more, what the index says of chunks is close enough. */
+/* Up to this many events are read (fast enough); beyond, the index of chunks is accurate enough. */
 #define FEW_EVENTS (2u << 20)
 
 struct steps {
@@ -175,7 +176,7 @@ struct steps {
 	double live;
 };
 
-/* The step that a time falls into. */
+/* The step that contains a time. */
 static size_t step_of(const struct steps *s, int64_t time_ns)
 {
 	double step;
@@ -186,7 +187,7 @@ static size_t step_of(const struct steps *s, int64_t time_ns)
 	return step < (double)s->count ? (size_t)step : s->count - 1;
 }
 
-/* Goes on to a later step. What is live when a step begins is live in it. */
+/* Advances to a later step. Bytes that are live when a step begins are live in it. */
 static void step_to(struct steps *s, size_t step)
 {
 	while (s->at < step)
@@ -219,10 +220,10 @@ static int steps_of_events(const struct mayfly_trace *trace, struct steps *s)
 }
 
 /*
- * A chunk (of snapshots: an interval) that lies in one step says what is largest there. One that
- * reaches over several says what is live at both of its ends, and between them a straight line is
- * as good as anything. Its largest belongs to one of the steps: for the peak of all it is known
- * which one, else the end that is nearer to it is taken.
+ * A chunk (of snapshots: an interval) inside one step gives the largest value of that step. A chunk
+ * across several steps gives the live bytes at both of its ends; a straight line is assumed between
+ * them. Its largest value belongs to one of the steps: for the peak of the trace this step is known
+ * (`peak`); otherwise the end with the larger value gets it.
  */
 static void step_over(struct steps *s, const struct trace_chunk *chunk, size_t peak)
 {

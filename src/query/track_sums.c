@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_sums.c: instants and counters, summed by type.
+ * track_sums.c: sums of instants and counters by type.
  *
- * A counter may stand for several events that had the same value: a field "events" says how many.
- * The counter "thread.cpu" only ever grows, for each thread by itself: it is also told by thread.
+ * A counter event may stand for several events with the same value; its field "events" is their
+ * number. The counter "thread.cpu" grows per thread, so it is also summed by thread.
  */
 #include "query/query.h"
 
@@ -15,21 +15,21 @@
 
 /* CPU time of a thread since it began. */
 struct cpu {
-	double before, last; /* at the latest point before the window, and in it */
-	bool known;	     /* there is one in it */
-	bool several;	     /* the value fell: threads of several runs that were merged to one */
+	double before, last; /* at the latest point before the window, and inside it */
+	bool known;	     /* there is a point inside it */
+	bool several;	     /* the value decreased: threads of several runs merged into one */
 };
 
-/* What mayfly_track_sums_free frees. */
+/* mayfly_track_sums_free() frees this whole struct. */
 struct track_sums_answer {
-	struct mayfly_track_sums sums; /* first: the caller's pointer is to it */
+	struct mayfly_track_sums sums; /* must be first: the caller's pointer is to it */
 	struct mayfly_track_sum *row;
-	uint64_t *numbers; /* [types] events whose value is a finite number */
+	uint64_t *numbers; /* [types] number of events with a finite value */
 	struct cpu *cpu;   /* [threads] */
 	struct mayfly_thread_cpu *thread;
 };
 
-/* How many events this one stands for. */
+/* The number of events that this one stands for. */
 static uint64_t events_of(const struct mayfly_track_event *e, const struct mayfly_track_type *type)
 {
 	for (size_t i = 1; i < type->fields; i++)
@@ -182,7 +182,7 @@ static bool track_sums_make_rows(struct query_state *s, struct track_sums_answer
 		if (a->numbers[i])
 			sum->mean = sum->total / (double)a->numbers[i];
 		if (!isfinite(sum->total))
-			sum->total = sum->mean = 0; /* larger than any number */
+			sum->total = sum->mean = 0; /* the sum overflowed */
 		a->row[rows++] = *sum;
 	}
 	if (rows)
