@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC-32, eight bytes at a time. Table k says what a byte that k more bytes follow does to the
- * checksum. A checksum is linear, so an entry is the sum (xor) of those of the byte's single bits,
- * and only those 8 x 8 numbers stand here.
+ * CRC-32, eight bytes at a time. Table k says what a byte that is followed by k more bytes adds to
+ * the checksum. A checksum is linear, so an entry is the xor of the entries of the byte's single
+ * bits, and only those 8 x 8 numbers stand here.
  */
 #include "format/bytes.h"
 #include "format/format.h"

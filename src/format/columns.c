@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks and columns, both ways.
- *
- * Writing tries every coding and keeps the shortest. For long columns the choice is made at a low
- * level of compression; and as chunks of one type are much alike, it is kept for the next chunks
- * of that type, until it is old or the column costs more than it did.
- *
- * Reading stores numbers as narrow as the caller wants them (1, 4 or 8 bytes); the loops are
- * compiled once for each width.
+ * Chunks and columns, both ways. Writing tries every coding and keeps the shortest. For long
+ * columns the choice is made at a low level of compression. Chunks of one type are much alike, so
+ * the choice is kept for the next chunks of that type, until it is old or the column costs more
+ * than it did. Reading stores numbers as narrow as the caller wants them (1, 4 or 8 bytes); the
+ * loops are compiled once for each width.
  */
 #include "format/columns.h"
 
@@ -21,11 +18,11 @@
 #include "format/numbering.h"
 
 #define PACK_LIMIT     8192 /* values in a chunk that is worth trying to compress as a whole */
-#define LONG_COLUMN    2048 /* values, from which on a choice is made at QUICK_LEVEL */
-#define SHORT_COLUMN   64   /* values, from which on a choice is kept, if any is */
+#define LONG_COLUMN    2048 /* values; columns of so many or more choose at QUICK_LEVEL */
+#define SHORT_COLUMN   64   /* values; columns of so many or more keep their choice, if any do */
 #define QUICK_LEVEL    3
-#define SAMPLE	       32768 /* values that a choice for more than twice as many looks at */
-#define QUICK_SAMPLE   8192  /* likewise, where choices are kept */
+#define SAMPLE	       32768 /* values in the sample of a column of more than twice as many */
+#define QUICK_SAMPLE   8192  /* the same where choices are kept */
 #define FIRST_LOOK     1024  /* values of a sample that rule out most codings */
 #define MEMORIES       256   /* choices kept: a table by hash, the last one wins */
 #define MEMORY_AGE     32    /* chunks after which a choice is made anew */
@@ -275,7 +272,8 @@ static void code_runs(struct column_writer *w, struct bytes *b, const uint64_t *
 	put_numbers(w, b, length, run, RUN_LENGTHS);
 }
 
-/* What a candidate costs: in a chunk that is compressed as a whole, about what it does alone. */
+/* What a candidate costs. In a chunk that is compressed as a whole: about what it would cost alone.
+ * */
 static size_t cost(struct column_writer *w, const struct bytes *b)
 {
 	size_t room = compress_bound(b->used), length = 0;
@@ -310,7 +308,8 @@ static void offer_coding(struct column_writer *w, struct choice *c, unsigned cod
 	begin_stream(c->candidate);
 }
 
-/* Most numbers are small: where a large one comes does not disturb the pattern of the others. */
+/* For columns of mostly small numbers: a large one then does not disturb the pattern of the others.
+ * */
 static void code_split(struct column_writer *w, struct bytes *b, const uint64_t *value,
 		       size_t count, unsigned limit)
 {
@@ -325,7 +324,7 @@ static void code_split(struct column_writer *w, struct bytes *b, const uint64_t 
 		b->failed = true;
 		return;
 	}
-	/* Without jumps; what does not count is written over. */
+	/* Branch-free: a value that does not count is overwritten by the next. */
 	for (size_t i = 0; i < count; i++) {
 		small[i] = (uint8_t)(value[i] < limit ? value[i] : limit);
 		large[larges] = value[i] - limit;
@@ -396,7 +395,7 @@ static unsigned possible_ways(uint64_t all, size_t runs, size_t count, bool nest
 	return possible;
 }
 
-/* Of these ways, those that are not much longer than the best for a few of the values. */
+/* Keeps those of the ways that are not much longer than the best for a few of the values. */
 static unsigned rule_out(struct column_writer *w, struct choice *c, unsigned possible,
 			 const uint64_t *value, size_t count)
 {
@@ -464,7 +463,7 @@ static bool code_as_before(struct column_writer *w, struct choice *c, const uint
 	code_as(w, c->best, m->coding, m->parameter, value, count);
 	c->coding = m->coding;
 	c->cost = c->best->failed ? SIZE_MAX : c->best->used;
-	/* When it costs much more or less than then, the next chunk chooses anew. */
+	/* If it costs much more or less than it did then, the next chunk chooses anew. */
 	if ((double)c->best->used > 1.3 * m->cost * (double)count + 64 ||
 	    (double)c->best->used < 0.6 * m->cost * (double)count - 64)
 		m->age = MEMORY_AGE;
@@ -650,7 +649,7 @@ void chunk_fail(struct chunk_reader *r, int error)
 		r->error = error;
 }
 
-/* Memory from the budget, one item more than asked for, so never of no size. */
+/* Memory from the budget; one item more than asked for, so the size is never 0. */
 static void *take_memory(struct chunk_reader *r, uint64_t count, size_t item, bool zeroed)
 {
 	uint64_t bytes;
@@ -737,7 +736,7 @@ static const uint8_t *read_stream(struct chunk_reader *r, struct varint_in *in, 
 	return expanded;
 }
 
-/* Where numbers go: `width` is a constant wherever this is used. */
+/* Stores a number. `width` is a constant in every caller. */
 static ALWAYS_INLINE void store(void *to, size_t i, uint64_t value, unsigned width)
 {
 	if (width == 1)
@@ -818,7 +817,7 @@ struct bit_reader {
 	size_t size, bit;
 };
 
-/* At most 64 bits; behind the end there are zeros. */
+/* At most 64 bits; bits after the end are 0. */
 static ALWAYS_INLINE uint64_t read_bits(struct bit_reader *r, unsigned count)
 {
 	size_t byte = r->bit >> 3;

@@ -32,12 +32,12 @@ void column_writer_free(struct column_writer *w);
 void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 		 const struct bytes *head, const struct column *column, size_t columns);
 
-/* How long a set of columns would be, about: to choose between ways of saying the same. way: a
- * small number; how columns are coded best is kept for each. */
+/* About how long a set of columns would be, to choose between ways of saying the same. way: a small
+ * number; the best codings are kept for each way. */
 size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,
 		    uint32_t way);
 
-/* How long this column of the chunk written last is, 0 when absent. */
+/* The length of this column in the chunk written last; 0: absent. */
 size_t column_written(const struct column_writer *w, unsigned id);
 
 /* ---- reading ---- */
@@ -70,7 +70,7 @@ int chunk_find(const uint8_t *data, size_t size, bool check, struct chunk_header
 /* r->compress and r->budget are set by the caller, the rest zero. Then r->head stands at the
  * chunk's first byte: read the head's numbers, then call chunk_columns(). */
 bool chunk_begin(struct chunk_reader *r, const struct chunk_header *h);
-/* known: bit i is set when column i may come. */
+/* known: bit i is set if column i may be there. */
 bool chunk_columns(struct chunk_reader *r, uint64_t known);
 /* Numbers of a column, all zero when it is absent; NULL when it failed. They belong to the chunk.
  */

@@ -119,7 +119,7 @@ void compress_give_back(struct compress *c, void *memory)
 		return;
 	}
 	if (c->kept_count == KEPT_BLOCKS) {
-		/* The oldest ones go: chunks may have become of another size. */
+		/* The oldest ones are freed: the sizes of chunks may have changed. */
 		c->kept_bytes -= c->kept[0]->size;
 		free(c->kept[0]);
 		c->kept[0] = c->kept[--c->kept_count];

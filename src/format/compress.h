@@ -21,12 +21,12 @@ size_t compress_bound(size_t size);
 /* Returns the compressed size, 0 when it failed. */
 size_t compress_block(struct compress *c, void *to, size_t room, const void *from, size_t size);
 
-/* True when `from` was sound and became exactly `size` bytes. */
+/* True if `from` was sound and became exactly `size` bytes. */
 bool compress_expand(struct compress *c, void *to, size_t size, const void *from,
 		     size_t compressed);
 
-/* Memory of `size` bytes, with any contents unless `zeroed`; NULL when there is none.
- * compress_free() frees what was given back, so give it back before. */
+/* Memory of `size` bytes, with any contents unless `zeroed`; NULL: out of memory. compress_free()
+ * frees only memory that was given back before. */
 void *compress_take(struct compress *c, size_t size, bool zeroed);
 void compress_give_back(struct compress *c, void *memory);
 

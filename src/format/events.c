@@ -2,15 +2,16 @@
 /*
  * The EVNT chunk, both ways. doc/FORMAT.md, "EVNT", says what the columns mean.
  *
- * What an allocation is has three forms. Sampled traces have few events and many stacks, so each
- * allocation says its own stack (FORM_DIRECT). Exact traces have few stacks and many events, so the
- * chunk has a dictionary: of stacks, with sizes apart (FORM_SITES), or of stacks and sizes together
- * (FORM_PAIRS).
+ * Allocations are written in one of three forms. Sampled traces have few events and many stacks, so
+ * each allocation says its own stack (FORM_DIRECT). Exact traces have few stacks and many events, so
+ * the chunk has a dictionary: of stacks, with sizes apart (FORM_SITES), or of stacks and sizes
+ * together (FORM_PAIRS).
  *
- * Which block a free names has four ways: how far back it is, how far from the one before, its
- * place on the stack of live blocks of this chunk, or, told by the allocation, after how many
- * events it comes. What is shortest differs from program to program and from one phase to the
- * next, so a writer tries all of them now and then and stays with the best for some chunks.
+ * Frees name their blocks in one of four ways: by the distance to the allocation, by the distance
+ * from the block freed before, by the place on the stack of live blocks of this chunk, or the
+ * allocation says after how many events its free comes. Which one is shortest differs from program
+ * to program and from phase to phase, so a writer tries all of them now and then and stays with the
+ * best for some chunks.
  *
  *	alloc a, alloc b, alloc c, free b, free c, free a
  *	back:	1 0 2		(allocations after it)
@@ -32,9 +33,9 @@
 #define UNIT_MOST	 1000000000u
 #define FINEST_ERROR	 10000	/* ns, of times in exact traces */
 #define COARSEST_ERROR	 640000 /* at most this; doubled from the finest */
-#define RANK_ESCAPE	 64	/* a block deeper than this is named otherwise */
-#define MANY_EVENTS	 32768	/* in a chunk after which choices are kept */
-#define ERROR_UNITS	 5	/* units of time that times of exact traces may be wrong by */
+#define RANK_ESCAPE	 64	/* a deeper block is named in another way */
+#define MANY_EVENTS	 32768	/* in a chunk that makes choices for the next ones */
+#define ERROR_UNITS	 5	/* units of time; the largest error of times in exact traces */
 #define TRIAL_CHUNKS	 16	/* chunks until all ways are tried again */
 #define TRIAL_PART	 16	/* a trial looks at this part of a large chunk */
 #define COLUMNS_KNOWN	 (UINT64_C(0x0000aaaaaaaaaaaa) | UINT64_C(1) << COLUMN_ALLOC_LABELS)
@@ -48,15 +49,15 @@ enum question { FORM, WAY, KIND, QUESTIONS }; /* what a writer decides */
 
 /* ---- what both sides keep while they go through the events ---- */
 
-/* The last two distinct sizes at a site (of a frame, with FORM_DIRECT), of this chunk only. */
+/* The last two distinct sizes at a site (with FORM_DIRECT: of a frame) in this chunk. */
 struct recent_sizes {
 	uint64_t last, before;
 	uint32_t chunk;
 };
 
 /*
- * The chunk's live blocks, youngest on top. A block that was freed by another name than its rank is
- * only marked, and taken off when a search comes by.
+ * The chunk's live blocks, youngest on top. A block that was not freed by its rank is only marked,
+ * and taken off when a search meets it.
  */
 struct live_stack {
 	uint32_t *block; /* indices of allocations, ascending */
@@ -89,7 +90,7 @@ static inline void live_take_out(struct live_stack *s, size_t at)
 		s->block[at] = s->block[at + 1];
 }
 
-/* Takes off the dead ones among the youngest, down to the live one at this rank. */
+/* Takes off the dead blocks above the live one at this rank. */
 static void live_clean(struct live_stack *s, size_t rank)
 {
 	size_t from = s->count, live = 0, to;
@@ -105,7 +106,7 @@ static void live_clean(struct live_stack *s, size_t rank)
 	s->count = to;
 }
 
-/* Takes off the block that has `rank` live ones above it. False: there are not so many. */
+/* Takes off the block that has `rank` live ones above it. False: there are fewer. */
 static inline bool live_take(struct live_stack *s, size_t rank, uint32_t *index)
 {
 	if (rank >= s->count || s->block[s->count - 1 - rank] < s->dead_most) {
@@ -118,14 +119,15 @@ static inline bool live_take(struct live_stack *s, size_t rank, uint32_t *index)
 	return true;
 }
 
-/* The inverse: takes the block off and returns its rank. From RANK_ESCAPE on: it is marked. */
+/* The inverse: takes the block off and returns its rank. If that is RANK_ESCAPE or more, the block
+ * is only marked. */
 static size_t live_find(struct live_stack *s, uint32_t index)
 {
 	size_t rank = 0;
 
 	if (s->count >= RANK_ESCAPE && s->block[s->count - RANK_ESCAPE] > index &&
 	    s->block[s->count - RANK_ESCAPE] >= s->dead_most) {
-		live_mark(s, index); /* so many live ones are above it */
+		live_mark(s, index); /* the live blocks above it */
 		return RANK_ESCAPE;
 	}
 	if (index < s->dead_most)
@@ -140,8 +142,8 @@ static size_t live_find(struct live_stack *s, uint32_t index)
 	return RANK_ESCAPE;
 }
 
-/* Flags that need not be said: a realloc frees and allocates at once, and a temporary block is the
- * last one that its thread has allocated. */
+/* Flags that follow from other columns: a realloc frees and allocates at the same moment, and a
+ * temporary block is the last one that its thread has allocated. */
 static inline uint8_t expected_free_flags(bool realloc_follows, bool is_last)
 {
 	return (uint8_t)((realloc_follows ? MAYFLY_FLAG_REALLOC : 0) |
@@ -160,11 +162,11 @@ struct number_of_node {
 	uint32_t chunk, id;
 };
 
-/* Which of several ways was best in a chunk, for how many more to use it without a trial. */
+/* The way that was best in a chunk, and for how many more chunks to use it without a trial. */
 struct decision {
 	unsigned best, left, pause;
 	double cost;	  /* bytes per event since the last trial; 0: not yet known */
-	uint64_t columns; /* ids that it has decided about in this chunk */
+	uint64_t columns; /* columns that it has chosen between in this chunk */
 };
 
 struct event_coder {
@@ -260,7 +262,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	while (table < 2 * b->allocs)
 		table *= 2;
 	if (++c->chunk == 0) {
-		/* The marks of 2^32 chunks ago would count. */
+		/* Marks of 2^32 chunks ago must not count. */
 		c->chunk = 1;
 		c->recent_size = c->number_size = c->pair_size = 0;
 	}
@@ -289,7 +291,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 
 /* ---- writing: choices ---- */
 
-/* Columns that together say something, in one of several ways. */
+/* Columns that together express one thing in one of several ways. */
 struct alternative {
 	struct column column[4];
 	size_t columns;
@@ -302,13 +304,13 @@ static void add_column(struct alternative *a, unsigned id, const uint64_t *value
 	a->possible = true;
 }
 
-/* Whether a way has to be prepared: it is the one, or all are to be tried. */
+/* Whether the columns of a way are needed: it is the chosen one, or all are tried. */
 static bool wanted_columns(const struct decision *d, unsigned way)
 {
 	return !d->left || d->best == way;
 }
 
-/* What an alternative costs, in large chunks only for a part of each of its columns. */
+/* What an alternative costs; in large chunks, only for a part of each of its columns. */
 static size_t size_of_sample(struct event_coder *c, const struct alternative *a, bool large,
 			     enum question question, unsigned way)
 {
@@ -352,7 +354,7 @@ static unsigned decide(struct event_coder *c, enum question question, const stru
 			d->best = i;
 		}
 	}
-	/* The first chunks, where programs start, say little about the later ones. */
+	/* The first chunks, in which programs start, say little about later ones. */
 	d->pause = d->pause ? d->pause * 2 : 1;
 	if (d->pause > TRIAL_CHUNKS)
 		d->pause = TRIAL_CHUNKS;
@@ -361,8 +363,8 @@ static unsigned decide(struct event_coder *c, enum question question, const stru
 	return note_columns(d, &a[d->best]);
 }
 
-/* The chunk is written. When what was decided costs much more or less than it did, the program does
- * something else, and the next chunk tries again. */
+/* To be called when the chunk is written. If the chosen way costs much more or less than before,
+ * the program has entered another phase, and the next chunk tries all ways again. */
 static void check_decision(struct event_coder *c, struct decision *d, size_t events)
 {
 	size_t size = 0;
@@ -425,8 +427,8 @@ static void put_times(struct event_columns *e, const struct event_batch *b, int6
 }
 
 /*
- * A broken line through the times of the events, never further from one than the error. `now` is
- * where its last corner is; [low, high] are the slopes that a next part may have so far.
+ * A line of straight parts through the times of the events, never further from a time than the
+ * error. `now` is its last corner; [low, high] are the slopes that the next part may still have.
  */
 struct broken_line {
 	int64_t unit, now;
@@ -466,8 +468,8 @@ static void end_part(struct event_columns *e, const struct event_batch *b, struc
 }
 
 /*
- * Returns where the line ends. A corner lies in a whole unit, so up to half of one beside its best
- * place, and where a chunk begins it may have to be moved up by a unit.
+ * Returns where the line ends. A corner lies on a whole unit, so it may be off its best place by
+ * half a unit, and at the beginning of a chunk it may have to be moved up by a unit.
  */
 static int64_t put_line(struct event_columns *e, const struct event_batch *b, int64_t unit,
 			int64_t base)
@@ -479,7 +481,7 @@ static int64_t put_line(struct event_columns *e, const struct event_batch *b, in
 		double gap = ns_between(l.now, b->time_ns[i]), events = (double)(i - l.event);
 		double low = gap - within, high = gap + within > 0 ? gap + within : 0;
 
-		/* Few events make the slopes narrower, and only those need a division. */
+		/* Only the few events that make the slopes narrower need a division. */
 		if (low > l.high * events || high < l.low * events) {
 			end_part(e, b, &l, i - 1);
 			continue;
@@ -547,13 +549,14 @@ static inline struct recent_sizes *sizes_at(struct recent_sizes *recent, uint32_
 	return r;
 }
 
-/* Where FORM_DIRECT keeps the sizes of a node. */
+/* The place where FORM_DIRECT keeps the last sizes of a node's frame. */
 static inline size_t size_place(const struct event_context *x, uint32_t node)
 {
 	return node ? x->node[node].frame : x->frames;
 }
 
-/* Without jumps, as sizes are hard to foretell: a new one that does not count is written over. */
+/* Branch-free, because sizes are unpredictable: a value that does not count is overwritten by the
+ * next. */
 static inline void put_size(struct event_columns *e, size_t i, struct recent_sizes *r,
 			    uint64_t size)
 {
@@ -584,7 +587,7 @@ static void put_direct(struct event_coder *c, struct event_columns *e,
 	}
 }
 
-/* What is mostly zero in exact traces. */
+/* The columns that are mostly zero in exact traces. */
 static void put_rare(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
 {
 	if (!bytes_all_zero(b->hits, b->allocs * sizeof(*b->hits)))
@@ -628,7 +631,7 @@ static void put_sizes(struct event_coder *c, struct event_columns *e, const stru
 		put_size(e, i, sizes_at(c->recent, c->chunk, e->id[i]), b->size[i]);
 }
 
-/* False: there are so many pairs that it is not worth while. */
+/* False: there are too many pairs for this form to pay. */
 static bool put_pairs(struct event_coder *c, struct event_columns *e, const struct event_batch *b,
 		      bool give_up)
 {
@@ -660,7 +663,7 @@ static bool put_pairs(struct event_coder *c, struct event_columns *e, const stru
 
 /* ---- writing: frees ---- */
 
-/* How deep on the stack of live blocks; what is not among the first is escaped. */
+/* Ranks on the stack of live blocks; those from RANK_ESCAPE on are escaped. */
 static void put_ranks(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
 {
 	struct live_stack live = {.block = c->stack, .dead = c->dead};
@@ -688,8 +691,8 @@ static void put_ranks(struct event_coder *c, struct event_columns *e, const stru
 	}
 }
 
-/* Each way alone, without jumps, as kinds are hard to foretell: what does not count is written
- * over. */
+/* One loop for each way, branch-free, because event kinds are unpredictable: a value that does not
+ * count is overwritten by the next. */
 static void put_back_distances(struct event_columns *e, const struct event_batch *b)
 {
 	const size_t all_frees = b->events - b->allocs;
@@ -714,7 +717,7 @@ static void put_steps(struct event_columns *e, const struct event_batch *b)
 	}
 }
 
-/* Lifetimes, and the kinds of those events that no lifetime foretells. */
+/* Lifetimes, and the kinds of those events that no lifetime predicts. */
 static void put_lives(struct event_coder *c, struct event_columns *e, const struct event_batch *b)
 {
 	uint64_t last = b->first_sample;
@@ -780,7 +783,7 @@ static inline bool realloc_follows(const struct event_batch *b, size_t event, si
 	       (!b->is_free[event + 1] & !!(b->alloc_flags[allocs] & MAYFLY_FLAG_REALLOC));
 }
 
-/* False: all are of thread 0, and their column is left out. */
+/* False: all events are of thread 0, and the column is left out. */
 static bool many_threads(const struct event_batch *b)
 {
 	return !bytes_all_zero(b->thread, b->allocs * sizeof(*b->thread)) ||
@@ -814,8 +817,8 @@ static void put_thread_column(struct event_coder *c, struct event_columns *e,
 	}
 }
 
-/* The same for a chunk of thread 0 only. Without jumps, as kinds are hard to foretell; columns have
- * room for one number more. */
+/* The same for a chunk of thread 0 only. Branch-free, because event kinds are unpredictable; writes
+ * one number past the end, which the columns have room for. */
 static void put_one_thread(struct event_columns *e, const struct event_batch *b)
 {
 	uint64_t last = b->first_sample - 1;
@@ -878,7 +881,7 @@ static void put_head(struct bytes *to, const struct event_head *h, const struct 
 	bytes_put_s(to, h->base);
 }
 
-/* The chunk's columns, as they are found. */
+/* The chunk's columns, as they are read. */
 struct chunk_columns {
 	struct column column[ROOM_FOR_COLUMNS];
 	size_t count;
@@ -940,7 +943,7 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 		use_column(to, COLUMN_ALLOC_FLAGS, e->flags, b->allocs);
 }
 
-/* The kinds of all events, for the ways that do not foretell frees. */
+/* The kinds of all events, for the ways that do not predict frees. */
 static void choose_kinds(struct event_coder *c, struct event_columns *e,
 			 const struct event_batch *b, bool remember, struct event_head *h,
 			 struct alternative *chosen)
@@ -966,7 +969,7 @@ static void write_frees(struct event_coder *c, struct event_columns *e, const st
 	const size_t frees = b->events - b->allocs;
 	struct alternative way[WAYS] = {0}, kinds = {0};
 
-	/* WAY_LIFE says kinds by itself. */
+	/* With WAY_LIFE, lifetimes say the kinds. */
 	if (!c->decision[WAY].left || c->decision[WAY].best != WAY_LIFE)
 		choose_kinds(c, e, b, to->remember, h, &kinds);
 	else
@@ -1001,7 +1004,7 @@ static void write_frees(struct event_coder *c, struct event_columns *e, const st
 	use_column(to, COLUMN_FREE_FLAGS, e->free_flags, frees);
 }
 
-/* Times may take an eighth of the chunk; a coarser or finer error is for the next one. */
+/* Times may take an eighth of the chunk; the next chunk gets a coarser or finer error. */
 static void adapt_error(struct event_coder *c, size_t chunk)
 {
 	size_t times = column_written(c->columns, COLUMN_TIME_STEP) +
@@ -1022,7 +1025,7 @@ static void choose_unit(struct event_coder *c, const struct event_batch *b, stru
 	for (;; c->error *= 2) {
 		unit = c->error / ERROR_UNITS;
 		h->base = to_units(first, unit);
-		/* Far above: these are events of another trace. */
+		/* Too far above: not rounding, but events of another trace. */
 		above = c->chunk > 1 && c->last_ns > first ? c->last_ns - first : 0;
 		if (c->chunk > 1 && c->last_ns > h->base * unit && above <= 2 * COARSEST_ERROR)
 			h->base = -to_units(-c->last_ns, unit);
@@ -1239,7 +1242,7 @@ static uint32_t *read_sites(struct event_reader *e)
 	return e->r->error ? NULL : node;
 }
 
-/* Sizes apart: place[i] says which two sizes are the last ones for allocation i. */
+/* Reads sizes that stand apart: place[i] says where the last two sizes of allocation i are kept. */
 static bool read_sizes(struct event_reader *e, const uint32_t *place, size_t places)
 {
 	const size_t allocs = e->b->allocs, new_sizes = (size_t)e->h.new_sizes;
@@ -1339,7 +1342,7 @@ static bool read_by_pair(struct event_reader *e, const uint32_t *dictionary)
 	return true;
 }
 
-/* With FORM_DIRECT hits are told by how they differ from what is expected. */
+/* With FORM_DIRECT, hits are coded as the difference from the expected number. */
 static bool read_expected_hits(struct event_reader *e)
 {
 	struct event_batch *b = e->b;
@@ -1415,7 +1418,7 @@ static bool read_allocs(struct event_reader *e)
 	return good && read_hits(e) && read_flags(e);
 }
 
-/* Kinds that are all said: true when there are as many of each as the head says. */
+/* Reads kinds that are written for all events. True: there are as many of each as the head says. */
 static bool read_runs(struct event_reader *e, uint8_t *kind)
 {
 	const size_t runs = (size_t)e->h.runs;
@@ -1453,7 +1456,8 @@ static bool read_bits(struct event_reader *e, uint8_t *kind)
 	return frees == e->frees || events_wrong(e);
 }
 
-/* Every free said by itself: how far back, or how far from the one before. */
+/* Reads frees that are each written as a distance: to the allocation, or from the block freed
+ * before. */
 static bool read_places(struct event_reader *e)
 {
 	const bool back = e->h.way == WAY_BACK;
@@ -1466,7 +1470,8 @@ static bool read_places(struct event_reader *e)
 
 	if (!place)
 		return false;
-	/* Without jumps, as kinds are hard to foretell; arrays have one item more than needed. */
+	/* Branch-free, because event kinds are unpredictable; reads one item past the end, which
+	 * the arrays have. */
 	for (size_t i = 0; i < e->b->events; i++) {
 		uint64_t number =
 		    back ? next - 1 - place[frees] : last + varint_unzigzag(place[frees]);
@@ -1525,7 +1530,7 @@ static bool read_ranks(struct event_reader *e)
 	return used == olds || events_wrong(e);
 }
 
-/* Lifetimes: frees[i] is 1 + the allocation that is freed by event i, where that is foretold. */
+/* Lifetimes: frees[i] is 1 + the allocation that event i frees, where a lifetime predicts that. */
 static bool read_lives(struct event_reader *e, uint8_t *kind)
 {
 	const size_t events = e->b->events, runs = (size_t)e->h.runs, olds = (size_t)e->h.olds;
@@ -1616,7 +1621,7 @@ static bool read_direct_threads(struct event_reader *e)
 	return true;
 }
 
-/* What is not said is that the chunk's only thread is number 0. */
+/* An absent column means that thread 0 is the only one in the chunk. */
 static bool read_one_thread(struct event_reader *e)
 {
 	struct event_batch *b = e->b;
@@ -1628,7 +1633,7 @@ static bool read_one_thread(struct event_reader *e)
 	b->free_thread = chunk_memory(e->r, e->frees, sizeof(*b->free_thread));
 	if (!b->thread || !b->free_thread)
 		return false;
-	/* Without jumps, as in read_places(). */
+	/* Branch-free, as in read_places(). */
 	for (size_t i = 0; i < b->events; i++) {
 		uint8_t expected = expected_free_flags(realloc_follows(b, i, allocs),
 						       allocs && b->freed[frees] == last);

@@ -28,8 +28,9 @@ struct event_batch {
 	int64_t time_error_ns;	/* read: no time is wrong by more */
 };
 
-/* What both sides know of the tree when they come to the chunk. Nodes are numbered chain after
- * chain (doc/FORMAT.md, "TREE"); a writer numbers them in the order in which events need them. */
+/* What writer and reader know of the tree when they come to the chunk. Nodes are numbered chain
+ * after chain (doc/FORMAT.md, "TREE"); a writer numbers them in the order in which events need
+ * them. */
 struct event_context {
 	const uint32_t *chain_end; /* last node of each chain, ascending */
 	size_t chains;
@@ -39,8 +40,8 @@ struct event_context {
 	uint32_t threads; /* numbers below */
 	uint32_t frames;
 	uint32_t label_sets; /* numbers below */
-	uint32_t unit_ns; /* written: times are whole numbers of this, but those of exact traces */
-	bool exact;	  /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
+	uint32_t unit_ns;    /* written: times are multiples of this, except in exact traces */
+	bool exact;	     /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
 };
 
 struct event_coder; /* scratch memory of a writer */
@@ -51,10 +52,10 @@ void event_coder_free(struct event_coder *c);
 void events_write(struct event_coder *c, const struct event_context *context,
 		  const struct event_batch *batch, struct bytes *out);
 
-/* Decodes the chunk that r has begun. The arrays belong to r until chunk_end(). False: r->error.
- * Checked: every node, thread, set of labels, interval (0 to TRACE_MAX_INTERVAL), that times ascend
- * within +-2^62, that freed numbers are below first_sample + the allocations so far. Not checked:
- * that no block is freed twice. */
+/* Decodes the chunk that r has begun. The arrays belong to r until chunk_end(). False: r->error. It
+ * checks every node, thread, set of labels and interval (0 to TRACE_MAX_INTERVAL), that times
+ * ascend within +-2^62, and that freed numbers are below first_sample + the allocations so far. It
+ * does not check that no block is freed twice. */
 bool events_read(struct chunk_reader *r, const struct event_context *context,
 		 struct event_batch *batch);
 

@@ -69,7 +69,7 @@ static inline bool rank_set_has(const struct rank_set *r, size_t number)
 	return r->bits[number / 64] >> number % 64 & 1;
 }
 
-/* How many bits are set. Not every x86-64 has an instruction for it. */
+/* The number of bits that are set. Not every x86-64 has an instruction for it. */
 static inline uint32_t count_bits(uint64_t x)
 {
 	x -= x >> 1 & 0x5555555555555555u;

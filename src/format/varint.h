@@ -17,7 +17,7 @@ struct varint_in {
 
 static inline struct varint_in varint_begin(const void *data, size_t size)
 {
-	/* Nothing may come without an address, on which no sum may be formed. */
+	/* An empty input may have no address, to which nothing may be added. */
 	static const uint8_t nothing = 0;
 
 	if (!data)
@@ -89,7 +89,7 @@ static inline int64_t varint_s(struct varint_in *in)
 	return (int64_t)varint_unzigzag(varint_u(in));
 }
 
-/* A run of bytes, NULL when there are not so many. */
+/* A run of bytes; NULL: there are fewer. */
 static inline const uint8_t *varint_bytes(struct varint_in *in, uint64_t count)
 {
 	const uint8_t *bytes = in->at;

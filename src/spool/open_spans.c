@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which spans of a thread are open, so that none stays open for ever when events are missing: all
- * that its thread allocates later would count as allocated inside.
+ * Which spans of a thread are open. When events are missing, no span must stay open for ever: all
+ * later allocations of its thread would count as made inside it.
  *
  *	begin a		a
  *	begin b		a b
  *	LOST		a? b?		they may have ended
  *	end a		-		b has ended, too: it was inside
  *
- * Events that are left out for want of room: the end of a span whose begin was kept is kept as
- *well; that of one whose begin was left out is left out.
+ * Where events are left out because there is no room: the end of a span is kept if its begin was
+ * kept, and left out if its begin was.
  */
 #include "spool/spool_internal.h"
 

@@ -2,10 +2,13 @@
 /*
  * The packets of a spool: which there are, in which order, and when they may be used again.
  *
- *	file's places:	0   1   2   3   4  ...
- *	unbegun             x           x	looked at in each round, until begun (or begun
- *again) held		x       x   x    	found, in its writer's queue; then consumed done()
- *when its events are in the sink: unbegun again
+ *	places in the file	0   1   2   3   4  ...
+ *	unbegun			    x           x	looked at in each round until a packet
+ *							begins there (or begins again)
+ *	held			x       x   x		found: in its writer's queue, later consumed
+ *
+ * Once the events of a consumed packet are in the sink, it is given back with done(), and its place
+ * is unbegun again.
  */
 #ifndef MAYFLY_SPOOL_PACKETS_H
 #define MAYFLY_SPOOL_PACKETS_H

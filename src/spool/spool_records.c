@@ -5,11 +5,12 @@
  *	packet: | THREAD | SAMPLE | FREE | TRACK | ...
  *		  at ------^				read_due(): when; then read_...(): what
  *
- * What a record says of time, id and address is relative to the one before it in its packet, so a
- * writer keeps those, and decodes a record's time twice at most: to know when it is due and to
- * apply it.
+ * Time, id and address of a record are relative to those of the record before it in its packet, so
+ * each writer keeps the last ones. A record's time is read first, to know when the record is due; the
+ * rest is read when it is applied.
  *
- * The spool is memory of the program, which may change it at any time: each byte is read once.
+ * The spool is memory that the program may change at any time. Some bytes, such as tags, are read
+ * twice and may differ the second time; whatever they say, no read leaves the packet.
  */
 #include "spool/spool_internal.h"
 

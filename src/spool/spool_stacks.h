@@ -7,8 +7,8 @@
  *	                               `--> mapped ranges --> module, address in its file
  *	node of the frames below, frame --> node
  *
- * What is mapped changes when modules come and go; each change begins a new epoch, and a frame
- *found in an older one is looked up again.
+ * The mappings change when modules are loaded and unloaded. Each change begins a new epoch, and a
+ * frame that was found in an older epoch is looked up again.
  */
 #ifndef MAYFLY_SPOOL_STACKS_H
 #define MAYFLY_SPOOL_STACKS_H

@@ -8,7 +8,7 @@
  *						  |  a run from one writer, until another's is due
  *						apply: live table, tables, trace_writer
  *
- * Here is who comes next; what the records say is in the other parts, see spool_internal.h.
+ * This file decides whose record comes next. The other parts read the records: spool_internal.h.
  */
 #include "spool/spool_stream.h"
 

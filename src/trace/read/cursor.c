@@ -6,9 +6,12 @@
  *	                                      |
  *	          blocks of this chunk, and of earlier ones what is still live:
  *
- *	shelf 0 (of chunk 0)  index in the chunk | 3 | 17 | 90 | ...	a free finds its shelf by
- *the block              | . | x  | .  |	block's number, then its place, shelf 1 (of chunk 1)
- *...					and marks it; a shelf that is half empty closes its gaps
+ *	shelf 0 (of chunk 0)	index in the chunk | 3 | 17 | 90 | ...
+ *				the block          | . | x  | .  |	x: freed
+ *	shelf 1 (of chunk 1)	...
+ *
+ * A free finds its shelf by the block's number, then the block's place on the shelf, and marks it as
+ * freed; a shelf that is half empty closes its gaps.
  *
  * So memory is bounded by one chunk and what is live. Blocks are mostly freed in the order of their
  * numbers, or against it, so the place beside the last one is tried first.

@@ -6,12 +6,12 @@
  *
  *	(time since the event before, in the trace's unit) << 2 | kind
  *	alloc	node, thread, size, hits, interval_log2, flags, labels
- *	free	how many blocks ago it was allocated, thread, flags; of exact traces node, size,
- *		flags of the allocation
- *	promote	how many blocks ago
+ *	free	number of blocks since its allocation, thread, flags; in exact traces also node,
+ *		size, flags of the allocation
+ *	promote	number of blocks since its allocation
  *
- * Nodes, threads and sets of labels are the merged ones already. Track events (track_copy.h) come
- * where they were among the blocks of their trace.
+ * Nodes, threads and sets of labels are the merged ones already. Track events (track_copy.h) keep
+ * their places among the blocks of their trace.
  */
 #include "trace/rewrite/merge.h"
 
@@ -45,7 +45,7 @@ struct source {
 	struct varint_in in;
 	int64_t unit, time_ns;
 	uint64_t allocs;
-	/* A large one, or one of snapshots. */
+	/* Of a large trace, or one of snapshots. */
 	const struct mayfly_trace *trace;
 	struct merge_map map;
 	struct mayfly_cursor *cursor;
@@ -60,7 +60,8 @@ struct source {
 	size_t serial_room;
 };
 
-/* When the next event of a source is: beside each other, as they are compared all the time. */
+/* The times of the sources' next events, side by side in memory, as they are compared all the time.
+ * */
 struct turn {
 	int64_t time_ns;
 	uint32_t source;
@@ -168,7 +169,8 @@ void trace_merge_free(struct trace_merge *m)
 
 /* ---- events of a cursor ---- */
 
-/* Of an interval that is 2^log2 or, in OCaml's heaps, that times the scale: 1 up to 2. */
+/* The scale of an interval, 1 to 2: the interval is 2^log2 or, in OCaml's heaps, that times the
+ * scale. */
 static uint8_t log2_of(double interval)
 {
 	return interval < 2 ? 0 : (uint8_t)(63 - __builtin_clzll((uint64_t)interval));
@@ -248,7 +250,7 @@ static bool scratch_room(struct trace_merge *m, size_t used)
 	return true;
 }
 
-/* Sampled traces have times in whole units; what comes before the start may not. */
+/* Times of sampled traces are whole units, except those before the start. */
 static int64_t unit_of(const struct mayfly_trace *trace)
 {
 	return is_exact(merge_kind_of(&trace->info)) ? 1 : TRACE_UNIT_NS;
@@ -360,7 +362,7 @@ static bool command_stays(const struct recording *r, const struct mayfly_info *i
 	return true;
 }
 
-/* The coarsest rate; all that have blocks of OCaml's have the same scale. */
+/* The coarsest rate. All traces with OCaml blocks have the same scale. */
 static void add_ocaml(struct trace_merge *m, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = &trace->info;
@@ -372,11 +374,11 @@ static void add_ocaml(struct trace_merge *m, const struct mayfly_trace *trace)
 	if (!first && m->info.ocaml_interval_bytes >= info->ocaml_interval_bytes)
 		return;
 	m->info.ocaml_interval_bytes = info->ocaml_interval_bytes;
-	/* Without a rate, as of traces that have none, the scale is 1. */
+	/* Without a rate, as in traces without OCaml blocks, the scale is 1. */
 	m->info.ocaml_rate = trace->ocaml_scale > 1 ? info->ocaml_rate : 0;
 }
 
-/* Times and sums; what only one process can have is kept while all have the same. */
+/* Adds times and sums. What only one process can have is kept as long as all traces agree on it. */
 static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 {
 	struct recording *r = m->tables.r;
@@ -384,7 +386,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 
 	if (m->sources == 0) {
 		*all = *info;
-		all->ocaml_interval_bytes = 0; /* of those that have OCaml's blocks: add_ocaml() */
+		all->ocaml_interval_bytes = 0; /* only from traces with OCaml blocks: add_ocaml() */
 		all->ocaml_rate = 0;
 		m->same_program = m->same_command = true;
 		m->least_interval = info->interval_bytes;
@@ -413,7 +415,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 	all->dropped_events += info->dropped_events;
 	all->nested_blocks += info->nested_blocks;
 	all->nested_bytes += info->nested_bytes;
-	/* A parent's are its children's too, so a sum would count some twice. */
+	/* A parent's figures include its children's, so a sum would count some twice. */
 	all->pid = all->parent_pid = 0;
 	all->seed = all->program_cpu_ns = all->program_max_rss_bytes = 0;
 	return true;
@@ -438,7 +440,7 @@ static int open_events(struct source *s, const struct mayfly_trace *trace)
 	return error;
 }
 
-/* The times of the events of a source, from those of its trace. */
+/* Converts a time of the source's trace to one of the merged trace. */
 static int64_t offset_of(const struct trace_merge *m, const struct mayfly_info *info)
 {
 	int64_t start = info->start_real_ns;
@@ -520,7 +522,8 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 
 /* ---- the earliest event ---- */
 
-/* Whether a track event comes before the next event of a block. In snapshots only times tell. */
+/* Whether a track event comes before the next event of a block. In snapshots only their times are
+ * compared. */
 static bool track_comes(const struct source *s)
 {
 	const struct track_copy *t = &s->tracks;
@@ -563,7 +566,7 @@ static void sift(struct trace_merge *m, size_t at)
 	heap[at] = item;
 }
 
-/* On to the next event or interval: s->more. 0 or an error. */
+/* Goes to the next event or interval; s->more says whether there is one. 0 or an error. */
 static int advance_source(struct source *s)
 {
 	int more = s->sums     ? sums_cursor_next(s->sums, &s->part)
@@ -594,7 +597,7 @@ static int fill_heap(struct trace_merge *m)
 	return 0;
 }
 
-/* The first source has stepped on. */
+/* To be called after the first source went to its next event. */
 static void next_in_heap(struct trace_merge *m)
 {
 	uint32_t source = m->heap[0].source;
@@ -640,7 +643,7 @@ static int write_merged_event(struct trace_writer *w, struct source *s)
 	return trace_writer_free(w, time_ns, s->serial[e->number], &e->block, e->thread, e->flags);
 }
 
-/* An interval's counters belong to the interval of the merged trace that its end lies in. */
+/* The counters of an interval go to the interval of the merged trace in which it ends. */
 static int write_part(struct trace_writer *w, struct source *s)
 {
 	const struct sums_part *p = &s->part;
@@ -657,7 +660,7 @@ static int write_part(struct trace_writer *w, struct source *s)
 	return error == MAYFLY_E_RANGE ? MAYFLY_E_DAMAGED : error; /* more freed than there was */
 }
 
-/* What comes next of a source. */
+/* Writes the next event of a source. */
 static int write_next(struct trace_writer *w, struct source *s)
 {
 	int error;

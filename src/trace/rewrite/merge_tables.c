@@ -38,7 +38,7 @@ void merge_map_free(struct merge_map *map)
 
 /* ---- strings ---- */
 
-/* Texts of a trace stand once in it, so most are known by their address. */
+/* Each text is in a trace only once, so most are recognised by their address. */
 static uint32_t merge_string(struct merge_tables *t, struct merge_map *map, const char *text)
 {
 	bool fresh;
@@ -111,7 +111,7 @@ static bool add_modules(struct merge_tables *t, struct merge_map *map,
 
 /* ---- threads ---- */
 
-/* The how-manyth of its name a thread is; of those without one, its number in the process. */
+/* The ordinal of a thread among those of its name; without a name, its number in the process. */
 static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, uint32_t tid)
 {
 	bool fresh;
@@ -127,7 +127,7 @@ static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, 
 	return count[number]++;
 }
 
-/* own: the number of the trace whose spans it has, or 0. */
+/* own: for a thread with spans, the number of its trace; else 0. */
 static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
 			     uint32_t tid)
 {
@@ -186,7 +186,7 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 
 /* ---- frames ---- */
 
-/* The number of all that a frame says of its places, 0 when it says nothing. */
+/* The number that stands for all locations of a frame; 0: it has none. */
 static uint32_t say_places(struct merge_tables *t, struct merge_map *map,
 			   const struct mayfly_frame *f)
 {
@@ -237,8 +237,9 @@ static bool copy_locations(struct merge_tables *t, struct merge_map *map,
 }
 
 /*
- * A new frame of the recording. One at the same address that says something else, as of a module
- * without a build-id that was built again, keeps its place: this one gets an address far from all.
+ * A new frame of the recording. The address may be taken by a frame with other names, as when a
+ * module without a build-id was built again. Then that one keeps it, and the new frame gets an
+ * address far from all others.
  */
 static uint32_t new_frame(struct merge_tables *t, struct merge_map *map,
 			  const struct mayfly_frame *f, uint32_t module)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of several traces as one: what says the same becomes the same.
+ * The tables of several traces as one: rows that say the same become one row.
  *
  *	modules		path and build-id
- *	threads		name, and the how-manyth of that name it is in its trace; without a name,
- *tid frames		with names: module's path, functions, files, lines; without: module and
- *address nodes		the frames from the root on
+ *	threads		name, plus its ordinal among threads of that name in its trace; tid when it
+ *			has no name
+ *	frames		with names: module's path, functions, files, lines
+ *			without: module and address
+ *	nodes		the frames from the root on
  *
- * A thread with spans stays one of its own: spans of two traces overlap in time, and an end belongs
- * to the latest begin of its thread.
+ * A thread with spans is never joined with one of another trace: their spans overlap in time, and an
+ * end belongs to the latest begin of its thread.
  *
- * So stacks of two builds of a program are one where their names are.
+ * So the stacks of two builds of a program become one where their names are equal.
  */
 #ifndef MAYFLY_MERGE_TABLES_H
 #define MAYFLY_MERGE_TABLES_H
@@ -23,7 +25,7 @@ struct merge_tables {
 	uint32_t traces; /* added so far */
 	/* Keys -> numbers. The items of the recording stand beside them. */
 	struct numbering modules, threads, names, places, frames;
-	uint32_t *frame; /* of each number of `frames`: the recording's */
+	uint32_t *frame; /* of each number of `frames`: the frame of the recording */
 	size_t frame_room;
 };
 
@@ -40,7 +42,7 @@ struct merge_map {
 bool merge_tables_begin(struct merge_tables *t);
 void merge_tables_end(struct merge_tables *t);
 
-/* Adds the tables of a trace. 0, MAYFLY_E_MEMORY, or what its track events cannot be read for. */
+/* Adds the tables of a trace. 0, MAYFLY_E_MEMORY, or the error in reading its track events. */
 int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 		     struct merge_map *map);
 void merge_map_free(struct merge_map *map);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thinning a trace. Which blocks stay is one bit for each of its allocations, from which the new
- * number of a block follows: how many bits before it are set.
+ * Thinning a trace. One bit for each allocation says whether its block stays. The new number of a
+ * block is the number of set bits before its own.
  *
  *	bits	1 0 0 1 1 ... | 0 1 ...		one word for 64 blocks
  *	before	0             | 37		set bits before each word
@@ -58,7 +58,7 @@ uint64_t thin_map_serial(const struct thin_map *map, uint64_t serial)
 	return map->before[word] + (uint64_t)__builtin_popcountll(map->bits[word] & (bit - 1));
 }
 
-/* Blocks come in the order of their numbers; `number` is the new one. */
+/* To be called for all blocks in the order of their numbers. `number` is the new one. */
 static void note_block(struct thin_map *map, uint64_t serial, bool kept, uint64_t number)
 {
 	if (serial % 64 == 0)
@@ -80,7 +80,7 @@ struct thinning {
 	uint64_t kept;
 };
 
-/* The tables have all nodes already; this finds where. */
+/* Finds the numbers of the trace's nodes in the tables, which have all of them. */
 static int find_nodes(struct thinning *t)
 {
 	const struct mayfly_trace *trace = t->trace;
@@ -135,7 +135,7 @@ static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i,
 				 b->e.free_flags[i]);
 }
 
-/* The track events that come before event number `events` of a block. */
+/* Copies the track events that come before event number `events` of a block. */
 static int copy_tracks(struct thinning *t, uint64_t events)
 {
 	int error = 0;
@@ -185,7 +185,7 @@ static int copy_events(struct thinning *t)
 	return error ? error : copy_tracks(t, UINT64_MAX);
 }
 
-/* One moment after the other, as they came: so they are told once for all counters. */
+/* In order of time, so that the writer notes each moment once for all counters. */
 static int copy_counters(struct thinning *t)
 {
 	const struct mayfly_trace *trace = t->trace;

@@ -104,7 +104,7 @@ static int step_in_trace(struct track_copy *c)
 	return result;
 }
 
-/* How many values the event at hand has. */
+/* The number of values of the current event. */
 static uint32_t values_of(const struct track_copy *c)
 {
 	return c->next.kind == MAYFLY_TRACK_END ? 0 : c->to->track_type[c->next.type].fields;

@@ -15,13 +15,13 @@
 struct track_copy {
 	const struct mayfly_trace *from;
 	struct recording *to;
-	const uint32_t *thread, *node; /* of the trace: those of the tables; or NULL: the same */
+	const uint32_t *thread, *node; /* the tables' numbers; NULL: the same */
 	uint32_t *type;	  /* of each of the trace's types: that of the tables, or RECORDING_NONE */
-	uint32_t *labels; /* of each set; what no longer fits: 0 */
+	uint32_t *labels; /* of each set of labels; 0: the tables had no room for it */
 	struct mayfly_track_cursor *cursor;
 	struct bytes packed;
 	struct varint_in in;
-	uint64_t lost; /* events whose type no longer fits */
+	uint64_t lost; /* events whose type the tables had no room for */
 
 	/* The next event, as the tables have it; `more` says whether there is one. */
 	struct trace_track next;
@@ -30,8 +30,8 @@ struct track_copy {
 	bool more;
 };
 
-/* Adds the trace's types and sets of labels to the tables. The numbers of threads and nodes stay
- * the caller's, and must stay until the copy ends or is packed. 0 or an error. */
+/* Adds the trace's types and sets of labels to the tables. `thread` and `node` belong to the caller
+ * and must stay valid until the copy ends or is packed. 0 or an error. */
 int track_copy_begin(struct track_copy *c, const struct mayfly_trace *from, struct recording *to,
 		     const uint32_t *thread, const uint32_t *node);
 void track_copy_end(struct track_copy *c);
@@ -39,7 +39,8 @@ void track_copy_end(struct track_copy *c);
 /* Reads all events; from then on the trace is not needed. 0 or an error. */
 int track_copy_pack(struct track_copy *c);
 
-/* Writes the next event, so much later, and steps on. 0 or an error. */
+/* Writes the next event with its time moved by offset_ns, and goes to the one after it. 0 or an
+ * error. */
 int track_copy_next(struct track_copy *c, struct trace_writer *w, int64_t offset_ns);
 
 #endif

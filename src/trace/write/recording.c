@@ -273,16 +273,17 @@ bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, 
 		if (have->kind == f->kind && have->module == module && have->address == address)
 			return false;
 	}
-	/* The slot under its old name stays until the table grows; lookups compare and pass by. It
-	 * moves at most once, so the slots, more than twice as many as frames, do not run out. */
+	/* The slot of its old place stays in use until the table grows; lookups compare it and go
+	 * on. A frame moves at most once and there are more than twice as many slots as frames, so
+	 * the slots do not run out. */
 	f->module = module;
 	f->address = address;
 	r->frame_hash[slot] = frame + 1;
 	return true;
 }
 
-/* Frames of a stack are looked up one after the other, millions of times a second, each with the
- * node that was found before: so the slots hold what is compared, and few are full. */
+/* The frames of a stack are looked up one after the other, each below the node found before,
+ * millions of times a second. So the slots themselves hold what is compared, and few are in use. */
 static size_t edge_slot(const struct recording *r, uint32_t parent, uint32_t frame)
 {
 	unsigned __int128 product =
@@ -324,9 +325,9 @@ static void remember_child(struct recording_children *latest, uint32_t frame, ui
 	latest->node[0] = node;
 }
 
-/* The nodes of a stack were mostly made one after the other, and mostly a stack goes on from a node
- * to one of the children that it had of late: they are looked at first, which costs far fewer cache
- * misses. */
+/* The nodes of a stack were mostly made one after the other, and the next frame is mostly one of
+ * the children that the node was found with last. Those are tried first, which costs far fewer
+ * cache misses. */
 uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 {
 	struct recording_edge *edge;

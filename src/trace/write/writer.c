@@ -6,8 +6,8 @@
  *	                  |                                                  |
  *	                  +--> live bytes, span of counters --span full--> SUMS
  *
- * The header and the first INFO wait for the first chunk: a trace of one chunk then has all of
- * INFO, and all strings, in one place.
+ * The header and the first INFO are written with the first chunk of events. So a trace of only one
+ * chunk has all of INFO, and all strings, in one place.
  */
 #include "trace/write/writer.h"
 
@@ -37,7 +37,7 @@ struct index_entry {
 	uint64_t live_bytes, largest_bytes;
 };
 
-/* A block that moves to OCaml's major heap, when so many events of the chunk have been. */
+/* A block that moves to OCaml's major heap, after `event` events of the chunk. */
 struct promotion {
 	size_t event;
 	uint64_t block;
@@ -49,7 +49,7 @@ struct trace_writer {
 	trace_sink *sink;
 	void *context;
 	struct table_writer tables;
-	size_t first_chain; /* that the latest chunk of events did not know */
+	size_t first_chain; /* the first chain that is newer than the latest chunk of events */
 	struct recording *r;
 	int error; /* the first one, or what the sink said */
 
@@ -74,12 +74,12 @@ struct trace_writer {
 	uint64_t track_bytes;	       /* of what was given: track events and their tables */
 
 	struct counter_writer counters;
-	struct fragments fragments[FRAGMENTS_KINDS]; /* waiting; with nodes of the file */
+	struct fragments fragments[FRAGMENTS_KINDS]; /* not yet written; nodes are the file's */
 	bool fragments_wait[FRAGMENTS_KINDS];
 
 	struct sums_span span;
 	uint64_t span_events;
-	int64_t snapshot_from_ns; /* of the interval at hand */
+	int64_t snapshot_from_ns; /* of the current interval */
 
 	struct index_entry *index;
 	size_t chunks, chunk_room;
@@ -102,7 +102,7 @@ static bool new_batch(struct trace_writer *w)
 	struct event_batch *b = &w->batch;
 	const size_t room = TRACE_CHUNK_EVENTS;
 
-	/* Memory that no event has reached costs nothing. */
+	/* Pages that are never written to cost nothing. */
 	b->is_free = malloc(room * sizeof(*b->is_free));
 	b->time_ns = malloc(room * sizeof(*b->time_ns));
 	b->node = malloc(room * sizeof(*b->node));
@@ -306,7 +306,7 @@ static void count_sums(struct trace_writer *w, struct index_entry *entry)
 	w->span_events += w->batch.events;
 }
 
-/* What is true of the chunk of events before it. */
+/* Belongs to the chunk of events before it. */
 static void write_promotions(struct trace_writer *w)
 {
 	size_t count = w->promotions;
@@ -383,7 +383,7 @@ static void write_event_chunk(struct trace_writer *w)
 	w->chunks++;
 }
 
-/* What happened beside the events, after them. */
+/* Writes the track events, after the events of blocks. */
 static void write_track_chunk(struct trace_writer *w)
 {
 	size_t before = w->out.used;
@@ -393,7 +393,7 @@ static void write_track_chunk(struct trace_writer *w)
 	w->track_bytes += w->out.used - before;
 }
 
-/* What was measured beside the events. */
+/* Writes counters and nearly empty pages. */
 static void write_measured_chunks(struct trace_writer *w)
 {
 	counters_write(&w->counters, w->r, w->columns, &w->out);
@@ -406,7 +406,8 @@ static void write_measured_chunks(struct trace_writer *w)
 	}
 }
 
-/* A reader that does not know pools would add their blocks to malloc's: this it refuses. */
+/* A reader that does not know pools would add their blocks to malloc's. This chunk makes it refuse
+ * the trace. */
 static void tell_pools(struct trace_writer *w)
 {
 	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
@@ -418,7 +419,7 @@ static void tell_pools(struct trace_writer *w)
 	w->pools_told = true;
 }
 
-/* The rows of all tables that are new. */
+/* Writes the new rows of all tables. */
 static int write_tables(struct trace_writer *w, bool last)
 {
 	struct column_writer *columns;
@@ -447,7 +448,7 @@ static int write_tables(struct trace_writer *w, bool last)
 	return w->out.failed ? writer_fail(w, MAYFLY_E_MEMORY) : 0;
 }
 
-/* Ends the chunk at hand. last: with names, and all that is left. */
+/* Ends the current chunk. last: with the names and everything else that is left. */
 static int write_group(struct trace_writer *w, bool last)
 {
 	if (w->error || (!last && !w->batch.events && !w->tracks.events))
@@ -499,13 +500,13 @@ static int write_snapshot(struct trace_writer *w, int64_t to_ns, bool last)
 	return give_to_sink(w);
 }
 
-/* Between two snapshots. */
+/* Writes track events between two snapshots. */
 static int write_waiting_tracks(struct trace_writer *w)
 {
 	if (w->error || !w->tracks.events || write_tables(w, false))
 		return w->error;
 	write_track_chunk(w);
-	w->groups += !w->span.after.events; /* else they wait on */
+	w->groups += !w->span.after.events; /* not while events of the interval wait */
 	return give_to_sink(w);
 }
 
@@ -691,7 +692,8 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 	return 0;
 }
 
-/* Those after the last event of all are left out: there is no chunk that they could belong to. */
+/* Promotions after the very last event are left out: there is no chunk that they could belong to.
+ * */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial)
 {
 	if (w->error || serial == TRACE_THINNED || w->options.snapshot_ns)
