@@ -3,8 +3,8 @@
  * The EVNT chunk, both ways. doc/FORMAT.md, "EVNT", says what the columns mean.
  *
  * Allocations are written in one of three forms. Sampled traces have few events and many stacks, so
- * each allocation says its own stack (FORM_DIRECT). Exact traces have few stacks and many events, so
- * the chunk has a dictionary: of stacks, with sizes apart (FORM_SITES), or of stacks and sizes
+ * each allocation says its own stack (FORM_DIRECT). Exact traces have few stacks and many events,
+ * so the chunk has a dictionary: of stacks, with sizes apart (FORM_SITES), or of stacks and sizes
  * together (FORM_PAIRS).
  *
  * Frees name their blocks in one of four ways: by the distance to the allocation, by the distance

@@ -204,9 +204,9 @@ enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
 enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
 
 /*
- * The fields of INFO: varint id, varint length, that many bytes: a varint, zigzag where the member is
- * signed, or a text. Odd ids must be understood. X(name, id, member of struct mayfly_info), in the
- * order in which they are written.
+ * The fields of INFO: varint id, varint length, that many bytes: a varint, zigzag where the member
+ * is signed, or a text. Odd ids must be understood. X(name, id, member of struct mayfly_info), in
+ * the order in which they are written.
  */
 #define TRACE_INFO_FIELDS(X)                                                                       \
 	X(MODE, 1, mode)                                                                           \

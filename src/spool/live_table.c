@@ -9,7 +9,7 @@
 #include "format/numbering.h"
 
 #define LEAST_SIZE   64u
-#define LEAST_SHRINK 4096u /* blocks: below, it is not worth the while */
+#define LEAST_SHRINK 4096u /* blocks: a smaller table is not worth shrinking */
 
 static bool table_room(void *array, size_t used, size_t *size, size_t item)
 {

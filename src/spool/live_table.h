@@ -8,10 +8,10 @@
  *						    those whose keys differ in the last 4 bits
  *
  * Blocks that are allocated or freed together have addresses close to each other, so the parts of
- * this table that are used one after the other are close, too. A hash of the keys alone would have a
- * cache miss for each block. Regions, leaves and blocks are numbers in arrays that grow. Free blocks
- * and leaves are used again, the last one first. When few blocks are left, the table is built anew,
- * so that its memory follows their number.
+ * this table that are used one after the other are close, too. A hash of the keys alone would have
+ * a cache miss for each block. Regions, leaves and blocks are numbers in arrays that grow. Free
+ * blocks and leaves are used again, the last one first. When few blocks are left, the table is
+ * built anew, so that its memory follows their number.
  */
 #ifndef MAYFLY_LIVE_TABLE_H
 #define MAYFLY_LIVE_TABLE_H

@@ -13,14 +13,15 @@
 #include "spool/fragments_measure.h"
 #include "trace/write/thin_rule.h"
 
-#define MOST_FORK_BLOCKS (4u << 20) /* in all forks together; the newest is kept in any case */
+#define MOST_FORK_BLOCKS (4u << 20) /* of all forks together; the newest fork is always kept */
 #define PEAK_OVER	 0.98
 #define PEAK_HIGHER	 1.1
 #define PEAK_LEAST	 1048576.0
 
 /* ---- events ---- */
 
-/* What it adds to what is live. A block of a pool lies in one of malloc, which counts already. */
+/* The bytes that a block adds to the live ones. A block of a pool lies in a malloc block, which
+ * counts already. */
 static double live_weight(const struct spool_stream *s, const struct live_block *b)
 {
 	double interval, rate, bytes, blocks;
@@ -87,8 +88,8 @@ void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_bloc
 	}
 }
 
-/* If the key is live, the free of the block before went
- * past the hooks (or, sampled, the spool is damaged): it is freed now. */
+/* If the key is live, the block before was freed past the hooks (or, when sampled, the spool is
+ * damaged), so it is freed now. */
 struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_t ns,
 				    uint32_t thread, uint32_t flags)
 {
@@ -124,10 +125,10 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 }
 
 /*
- * Blocks of one address follow each other, so the one that is live at a RELEASE is nearly always
- * the one that is released. Not so when the record was written late, by a signal handler: it is
- * older than the live block. Nor when the ticks of two CPUs are at odds, and the block's ALLOC came
- * before this RELEASE of the block before it, which was taken for missed then.
+ * Blocks of one address follow each other, so the block that is live at a RELEASE is nearly always
+ * the one that is released. There are two exceptions. A record that a signal handler wrote late is
+ * older than the live block. And where the ticks of two CPUs differ, the live block's ALLOC may
+ * have come before this RELEASE of the block before it, which was then taken for missed.
  */
 static void exact_release(struct spool_stream *s, const struct stream_waiting *e)
 {
@@ -164,8 +165,8 @@ void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
 		stream_fail(s, error);
 }
 
-/* The peak is known when it is over: just after it pages are looked at. Not after each of many
- * growing ones, and what never falls is looked at in the end. */
+/* A peak is known only when it is over, so pages are measured just after it. Not after each of many
+ * growing peaks; and if live bytes never fall, pages are measured at the end. */
 static void watch_peak(struct spool_stream *s)
 {
 	if (s->live_bytes >= s->most_live) {
@@ -251,7 +252,7 @@ void stream_keep_fork(struct spool_stream *s, uint64_t ticks)
 	s->forks++;
 }
 
-/* The child's set of labels for one of the parent's; sets: those that are known already. */
+/* The child's set of labels for one of the parent's. sets: those found before. */
 static uint32_t inherit_labels(struct spool_stream *s, const struct recording *parent,
 			       uint32_t labels, uint32_t *sets)
 {

@@ -153,7 +153,7 @@ double spool_ocaml_rate(const struct spool_header *mapped)
 	return interval >= least && interval < 2 * least ? rate : 8 / least;
 }
 
-/* What is known only when the program has begun, or later still. */
+/* Reads what is known only after the program has begun. */
 static int describe_late(const struct spool_source *source, const struct spool_header *mapped,
 			 bool beginning_missing, struct recording *tables)
 {
@@ -181,7 +181,7 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	info->frees = totals->frees;
 	info->inherited = totals->inherited;
 	info->truncated_stacks = totals->truncated;
-	/* Of those that were dropped last, no LOST record tells. */
+	/* The last drops are in no LOST record. */
 	info->dropped_samples = larger(atomic_load(&mapped->dropped_samples), totals->lost_samples);
 	info->dropped_frees = larger(atomic_load(&mapped->dropped_frees), totals->lost_frees);
 	info->dropped_events = larger(atomic_load(&mapped->dropped_events), totals->lost_events) +

@@ -24,8 +24,8 @@
 #define STREAM_MOST_WAITING 64u
 #define STREAM_MOST_FORKS   64u
 
-/* What the types or labels of a packet mean, by their ids. Slots of another epoch are free: with
- * each packet all is forgotten. */
+/* What the types or labels of a packet mean, by their ids. Each packet begins a new epoch; slots of
+ * older ones are free. */
 struct stream_id {
 	uint32_t id, epoch;
 	uint32_t first, second; /* type: in the tables, its layout; label: strings */
@@ -49,10 +49,10 @@ struct stream_open {
 struct stream_writer {
 	uint32_t number;
 	uint32_t tid, thread;		   /* thread: in the tables, RECORDING_NONE until needed */
-	struct spool_queued *first, *last; /* first: the one at hand */
-	bool begun;			   /* the first one's state has been set up */
-	bool over;			   /* nothing more of it is read: its end, or damaged */
-	const uint8_t *at, *end, *limit;   /* limit: of what may be read at all */
+	struct spool_queued *first, *last; /* first: the current one */
+	bool begun;			   /* the state for the first one has been set up */
+	bool over;			   /* the packet is at its end, or damaged */
+	const uint8_t *at, *end, *limit;   /* limit: of all bytes that may be read */
 	uint64_t ticks, turned, id;
 	uint32_t interval_log2;
 	uint32_t labels; /* set of the tables */
@@ -62,8 +62,8 @@ struct stream_writer {
 	struct stream_open open;
 };
 
-/* An ALLOC or RELEASE that has been decoded. Its block is in the form that the writer takes: were
- * it made just before, reading it would wait for the stores. */
+/* An ALLOC or RELEASE that has been decoded. Its block already has the form that the writer takes:
+ * made just before it is used, reading it would have to wait for the stores. */
 struct stream_waiting {
 	uint64_t ticks, key;
 	struct trace_block block; /* RELEASE: only thread and flags */
@@ -100,7 +100,7 @@ struct spool_stream {
 	struct trace_writer *trace; /* NULL: only what is live is wanted */
 	bool exact, final;
 	bool settled;	 /* the clock of a whole spool */
-	bool unfinished; /* the round at hand was left early: the next call goes on with it */
+	bool unfinished; /* the current round was left early: the next call goes on with it */
 	bool beginning_missing;
 	int error; /* sticks */
 
@@ -126,9 +126,9 @@ struct spool_stream {
 	bool stopped; /* nothing more is read */
 
 	size_t label_texts;	 /* strings that labels have brought */
-	struct stream_ids ahead; /* types told behind a realloc whose outcome is looked for */
+	struct stream_ids ahead; /* types defined after the current realloc */
 
-	struct stream_note *note; /* by time; those before first_note have been handed over */
+	struct stream_note *note; /* by time; those before first_note are with the writer */
 	size_t first_note, notes, notes_size;
 	uint64_t note_due; /* ticks of the first one; UINT64_MAX: none */
 
@@ -137,11 +137,11 @@ struct spool_stream {
 	uint64_t inversion_ticks;
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees, lost_events;
-	uint64_t unkept_events;		/* read or noted, but senseless or too many */
+	uint64_t unkept_events;		/* read or noted, but invalid or too many */
 	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
-	uint64_t unmeasured;		/* events whose bytes are a guess in event_bytes */
+	uint64_t unmeasured;		/* events whose bytes are only estimated in event_bytes */
 	double live_bytes;
-	double most_live, measured_live; /* largest so far, and when pages were last looked at */
+	double most_live, measured_live; /* largest so far, and at the last look at pages */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */
 	uint64_t thin_seed;
 };
@@ -179,7 +179,7 @@ static inline uint32_t stream_this_thread(struct spool_stream *s, struct stream_
 	return w->thread;
 }
 
-/* The moment of a record: never before what has been handed over already. */
+/* The moment of a record; never before that of an event that the writer has already. */
 static inline int64_t stream_moment(struct spool_stream *s, uint64_t ticks)
 {
 	int64_t ns = tick_clock_ns(&s->clock, ticks);
@@ -200,20 +200,21 @@ bool stream_run_writer(struct spool_stream *s, struct stream_writer *w, uint64_t
 
 /* ---- spool_blocks.c ---- */
 
-/* Applies the events that wait. To be called before anything that depends on them. */
+/* Applies the waiting events. To be called before anything that depends on them. */
 void stream_apply_waiting(struct spool_stream *s);
 
 /* The table's block for a new allocation, with its key, thread and flags. NULL: s->error is set. */
 struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_t ns,
 				    uint32_t thread, uint32_t flags);
-/* Hands over a block whose fields are set but its serial. block: the same for the writer. */
+/* Gives the writer a block of which all fields but the serial are set. block: the same in the
+ * writer's form. */
 void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 		       struct trace_block *block);
 void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
 		      uint32_t thread, uint32_t flags);
 struct trace_block stream_block(const struct spool_stream *s, const struct live_block *b);
 
-/* Nothing more is known of the blocks in OCaml's heaps: for the trace they end here. */
+/* From now on nothing is known of the blocks in OCaml's heaps, so the trace frees them here. */
 void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);
 
 /* Which stacks hold nearly empty pages now. */
@@ -224,7 +225,7 @@ void stream_forget_fork(struct spool_stream *s, size_t index);
 /* What was live in the parent at the fork is live here. */
 int stream_inherit(struct spool_stream *s, struct spool_stream *parent);
 
-/* 0 marks free places. */
+/* A key for a number; 0 would mark a free place. */
 static inline uint64_t stream_key(uint64_t number)
 {
 	return number ? number : UINT64_MAX;
@@ -238,18 +239,18 @@ static inline uint64_t stream_id_key(uint64_t id)
 
 /* ---- spool_tracks.c ---- */
 
-/* TYPE, LABEL, LABELS: what is behind their tag. */
+/* TYPE, LABEL, LABELS: what comes after their tags. */
 void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
 void stream_read_label(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
 void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
-/* TRACK, behind its first byte. */
+/* TRACK: what comes after its first byte. */
 void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t tag,
 		       struct varint_in *in);
 
-/* To see what is behind records that say nothing of blocks: begins anew, in this or in the next
- * packet. */
+/* To be called before looking past records that are not about blocks, in this packet or in the
+ * next: forgets what the last look has found. */
 void stream_look_ahead(struct spool_stream *s);
-/* Goes past a TYPE, LABEL, LABELS or TRACK record. known: types of the packet at hand, or NULL.
+/* Goes past a TYPE, LABEL, LABELS or TRACK record. known: types of the current packet, or NULL.
  * False: it is none of these. */
 bool stream_skip_track(struct spool_stream *s, const struct stream_ids *known,
 		       struct varint_in *in);
@@ -259,9 +260,9 @@ void stream_forget_ids(struct stream_writer *w);
 void stream_free_ids(struct stream_writer *w);
 size_t stream_ids_bytes(const struct stream_writer *w);
 
-/* Sets when the first note is due, by the clock's line at hand. */
+/* Sets when the first note is due, by the clock's current line. */
 void stream_time_notes(struct spool_stream *s);
-/* Hands over the notes due up to `last`. */
+/* Gives the writer the notes due up to `last`. */
 void stream_hand_notes(struct spool_stream *s, uint64_t last);
 
 /* open_spans.c. type: of the tables. */
@@ -272,6 +273,6 @@ enum stream_end {
 };
 void stream_open_begin(struct spool_stream *s, struct stream_writer *w, uint32_t type, bool kept);
 enum stream_end stream_open_end(struct spool_stream *s, struct stream_writer *w, uint32_t type);
-void stream_open_doubt(struct stream_writer *w); /* some of its events are lost */
+void stream_open_doubt(struct stream_writer *w); /* to be called when events are lost */
 
 #endif

@@ -9,7 +9,7 @@
 #include "format/format.h"
 
 #define MOST_PACKET_BYTES  (1u << 30)
-#define LEAST_PACKET_BYTES 4096u /* what is kept for each writer is in proportion to this */
+#define LEAST_PACKET_BYTES 4096u /* the memory for each writer is in proportion to this */
 
 size_t spool_readable(const struct spool_source *source, uint64_t offset, size_t most)
 {
@@ -94,8 +94,8 @@ static int add_unbegun(struct spool_packets *p, uint64_t index)
 	return 0;
 }
 
-/* Places that the file has now. Claims beyond the reserved ones are drops, which the header counts.
- */
+/* The places that the file has now. A claim beyond the reserved ones is a drop, which the header
+ * counts. */
 static int find_places(struct spool_packets *p, bool whole)
 {
 	uint64_t claimed = atomic_load(&p->header->packets_claimed);
@@ -138,8 +138,8 @@ static int look_at(struct spool_packets *p, uint64_t index, uint64_t latest, boo
 	if (!magic)
 		return 0;
 	sequence = __atomic_load_n(&packet->sequence, __ATOMIC_RELAXED);
-	/* Of the packets that were claimed after the search began, one may have been found too late
-	 * and the writer's next one not: all wait. */
+	/* Packets that were claimed after the search began wait for the next one: of a writer's two
+	 * packets, the search may have missed the first and found the second. */
 	if (sequence == p->sequence[index] || sequence > latest)
 		return 0;
 	if (magic != SPOOL_PACKET_MAGIC || packet->interval_log2 > TRACE_MAX_INTERVAL) {

@@ -19,7 +19,7 @@
 struct spool_queued {
 	struct spool_queued *next;
 	uint64_t index, sequence;
-	uint64_t chunks; /* consumed: that were written then */
+	uint64_t chunks; /* of a consumed packet: chunks written by then */
 	const struct spool_packet *packet;
 	size_t readable; /* bytes of its body that the file has */
 };
@@ -45,7 +45,7 @@ bool spool_recognise(const void *data, size_t size);
  * mayfly_error: it is no spool, of another version, still waiting, damaged. */
 int spool_read_header(const struct spool_source *source, const struct spool_header **mapped,
 		      struct spool_header *copy);
-/* How many of the `most` bytes at `offset` the file has. */
+/* The number of bytes at `offset` that the file has, at most `most`. */
 size_t spool_readable(const struct spool_source *source, uint64_t offset, size_t most);
 
 void packets_begin(struct spool_packets *p, const struct spool_source *source,
@@ -58,9 +58,9 @@ void packets_free(struct spool_packets *p);
 int packets_find(struct spool_packets *p, bool whole,
 		 int (*found)(void *context, struct spool_queued *q), void *context);
 
-/* All of it has been handed over while so many chunks were written. */
+/* All of the packet is with the trace_writer, which had written `chunks` chunks by then. */
 void packets_consumed(struct spool_packets *p, struct spool_queued *q, uint64_t chunks);
-/* Gives back those whose events are in the sink now that so many chunks are. */
+/* Gives back the packets whose events are in the sink, when `chunks` chunks are. */
 int packets_release(struct spool_packets *p, uint64_t chunks);
 
 #endif

@@ -6,8 +6,8 @@
  *		  at ------^				read_due(): when; then read_...(): what
  *
  * Time, id and address of a record are relative to those of the record before it in its packet, so
- * each writer keeps the last ones. A record's time is read first, to know when the record is due; the
- * rest is read when it is applied.
+ * each writer keeps the last ones. A record's time is read first, to know when the record is due;
+ * the rest is read when it is applied.
  *
  * The spool is memory that the program may change at any time. Some bytes, such as tags, are read
  * twice and may differ the second time; whatever they say, no read leaves the packet.
@@ -20,7 +20,7 @@
 
 static const uint64_t width_mask[4] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
 
-/* A field of 1 << code bytes; what lies beyond the limit counts as 0. */
+/* A field of 1 << code bytes; bytes beyond the limit count as 0. */
 static inline uint64_t load_field(const uint8_t *at, unsigned code, const uint8_t *limit)
 {
 	uint64_t value = 0;
@@ -59,7 +59,7 @@ static bool without_time(uint8_t tag)
 	return false;
 }
 
-/* When the record at hand is due. False: it is damaged. */
+/* Sets when the current record is due. False: it is damaged. */
 static inline bool read_due(struct stream_writer *w)
 {
 	uint8_t tag = *w->at;
@@ -109,7 +109,7 @@ static void begin_writer_packet(struct spool_stream *s, struct stream_writer *w)
 	stack_begin_packet(&w->stack, s->packets.packet_bytes);
 }
 
-/* What has been written to the packet at hand by now. */
+/* Looks how much has been written to the current packet by now. */
 static void look_again(struct spool_stream *s, struct stream_writer *w)
 {
 	const struct spool_packet *p = w->first->packet;
@@ -141,8 +141,8 @@ bool stream_next_record(struct spool_stream *s, struct stream_writer *w)
 				return true;
 			stream_damaged(s, w);
 		}
-		/* A packet is finished when its writer has a later one; known before `used` was
-		 * read, for it not to grow afterwards. */
+		/* A packet is finished once its writer has a later one. That must have been known
+		 * before `used` was read, so that the packet cannot have grown since. */
 		if (!q->next)
 			return false;
 		w->first = q->next;
@@ -153,7 +153,7 @@ bool stream_next_record(struct spool_stream *s, struct stream_writer *w)
 	return false;
 }
 
-/* What the address of an ALLOC says of its heap: flags of the block. */
+/* The flags that the address of an ALLOC gives its block: its heap. */
 static inline uint32_t flags_of_heap(uint64_t address)
 {
 	if (__builtin_expect(!(address & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED)), 1))
@@ -162,7 +162,8 @@ static inline uint32_t flags_of_heap(uint64_t address)
 	       << MAYFLY_FLAG_HEAP_SHIFT;
 }
 
-/* Events are applied many at a time: their slots and blocks come into the cache together. */
+/* Events are applied many at a time, so that their slots and blocks are fetched into the cache
+ * together. */
 static inline struct stream_waiting *add_waiting(struct spool_stream *s, struct stream_writer *w,
 						 uint64_t address, uint32_t flags)
 {
@@ -180,8 +181,8 @@ static inline struct stream_waiting *add_waiting(struct spool_stream *s, struct 
 
 enum outcome { GONE, UNDONE, UNKNOWN };
 
-/* One record that is no event of a block, on the way to what became of a realloc. known: types of
- * the packet. */
+/* Goes past one record that is not an event of a block, on the way to the outcome of a realloc.
+ * known: types of the packet. */
 static bool skip_record(struct spool_stream *s, const struct stream_ids *known,
 			struct varint_in *in)
 {
@@ -214,7 +215,8 @@ static bool is_undo(const struct varint_in *in)
 	return spool_alloc_flags(at[offset] | (uint32_t)at[offset + 1] << 8) & SPOOL_FLAG_UNDO;
 }
 
-/* What became of the realloc whose RELEASE ends at `at`: it stands in the writer's next record. */
+/* The outcome of the realloc whose RELEASE ends at `at`. The writer's next event of a block tells
+ * it. */
 static enum outcome realloc_outcome(struct spool_stream *s, struct stream_writer *w,
 				    const uint8_t *at)
 {
@@ -250,7 +252,8 @@ static enum outcome realloc_outcome(struct spool_stream *s, struct stream_writer
 	}
 }
 
-/* The packet's stack, by the frames at *in. False: it cannot be, and the packet ends here. */
+/* Changes the packet's stack by the frames at *in. False: they are damaged, and the packet ends
+ * here. */
 static inline bool change_stack(struct spool_stream *s, struct stream_writer *w, uint32_t pop,
 				uint32_t push, struct varint_in *in)
 {
@@ -311,7 +314,7 @@ static void read_alloc_record(struct spool_stream *s, struct stream_writer *w, c
 	s->truncated += stack_truncated(&w->stack);
 }
 
-/* ALLOC or RELEASE. False: it has to wait for what comes after it. */
+/* ALLOC or RELEASE. False: it has to wait for the records after it. */
 static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
 {
 	const uint8_t *at = w->at + 1 + (1u << spool_time_width(tag));
@@ -589,6 +592,7 @@ static void read_allocator(struct spool_stream *s, struct stream_writer *w, stru
 		if (allocator_counters[whose][i])
 			add_counter(s, ns, allocator_counters[whose][i], value[i]);
 }
+
 static void read_fork(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	varint_s(in);
@@ -684,7 +688,7 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		w->at = in.at;
 }
 
-#define FAST_BYTES 64u /* that must be readable for fields to be loaded without looking */
+#define FAST_BYTES 64u /* that must be readable before fields are loaded without a check */
 
 static inline uint64_t load_fast(const uint8_t *at, unsigned code)
 {
@@ -695,9 +699,9 @@ static inline uint64_t load_fast(const uint8_t *at, unsigned code)
 }
 
 /*
- * The common records, one after the other: ALLOC with few frames popped and pushed, RELEASE without
- * realloc. Stops before anything else, which the careful functions above then look at: other
- * records, records not due, damage, the end of what is there.
+ * Takes the common records: ALLOC with few frames popped and pushed, RELEASE without realloc. Stops
+ * before anything else (other records, records not yet due, damage, the end), which is left to the
+ * careful functions above.
  */
 static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t last,
 		      uint64_t *records)

@@ -71,7 +71,8 @@ static bool insert_range(struct spool_stacks *t, size_t at, struct stacks_range 
 	return true;
 }
 
-/* Makes place: modules whose start is covered are no longer mapped, of others a part remains. */
+/* Makes place in the ranges. A module whose start is covered is no longer mapped; of others a part
+ * remains. */
 static bool carve_out(struct spool_stacks *t, uint64_t start, uint64_t end, int64_t now_ns)
 {
 	for (;;) {
@@ -113,7 +114,7 @@ static bool same_module(const struct recording *r, uint32_t index, const struct 
 	       memcmp(path, m->path, m->path_length) == 0;
 }
 
-/* The parent's module that this one is, which has not been seen since. */
+/* The module of the parent that equals this one and has not been seen in the child so far. */
 static uint32_t inherited_module(const struct spool_stacks *t, const struct stacks_module *m)
 {
 	for (uint32_t i = 0; i < t->inherited; i++)
@@ -170,7 +171,7 @@ bool stacks_module_seen(struct spool_stacks *t, const struct stacks_module *m, i
 	if (module.build_id_length > sizeof(t->tables->module->build_id))
 		module.build_id_length = 0;
 	if (index != RECORDING_NONE && same_module(t->tables, index, &module))
-		return true; /* another writer has said so before */
+		return true; /* another writer has reported it before */
 	if (m->start == m->end || t->ranges >= MOST_RANGES)
 		return true;
 	if (!carve_out(t, m->start, m->end, now_ns))
@@ -264,7 +265,7 @@ static bool grow_addresses(struct spool_stacks *t)
 	return true;
 }
 
-/* The frame of an address as things are mapped now. */
+/* The frame of an address by the current mappings. */
 static uint32_t find_frame(struct spool_stacks *t, uint64_t address)
 {
 	struct stacks_address *found;
@@ -442,7 +443,7 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 
 /* ---- places ---- */
 
-/* A text of the record as a string of the tables. */
+/* Reads a text of the record: a string of the tables. */
 static uint32_t read_place_text(struct spool_stacks *t, struct varint_in *in)
 {
 	uint64_t length = varint_u(in);
@@ -451,8 +452,8 @@ static uint32_t read_place_text(struct spool_stacks *t, struct varint_in *in)
 	return text && length ? recording_string(t->tables, (const char *)text, (size_t)length) : 0;
 }
 
-/* OCaml has Stdlib__List.map for what programs call Stdlib.List.map. Changes the name in place; its
- * new length. What comes after the module's '.' is the program's own. */
+/* OCaml's symbol for Stdlib.List.map is Stdlib__List.map. Changes such a name in place and returns
+ * its new length. What comes after the module's '.' stays as it is. */
 static size_t join_modules(char *name, size_t length)
 {
 	size_t used = 0, i = 0;
@@ -522,7 +523,7 @@ enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct 
 
 /* ---- forks ---- */
 
-/* Each made when first needed: a child inherits few of them. */
+/* Each is made when first needed, as a child inherits few of them. */
 struct stacks_heritage {
 	struct spool_stacks *child;
 	const struct recording *parent;
@@ -565,7 +566,7 @@ void heritage_end(struct stacks_heritage *h)
 	free(h);
 }
 
-/* It counts as unmapped until the child says otherwise. */
+/* It counts as unmapped until the child reports it. */
 static uint32_t heritage_module(struct stacks_heritage *h, uint32_t module)
 {
 	struct recording_module m = h->parent->module[module];
@@ -582,8 +583,8 @@ static uint32_t heritage_module(struct stacks_heritage *h, uint32_t module)
 	return h->module[module];
 }
 
-/* Places that the parent's runtime has told; the child's does not tell them again before it meets
- * them. */
+/* Copies the locations that the parent's runtime has reported. The child's reports a place again
+ * only when it meets it. */
 static bool heritage_locations(struct stacks_heritage *h, const struct recording_frame *from,
 			       uint32_t frame)
 {

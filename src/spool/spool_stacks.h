@@ -30,7 +30,7 @@ struct stacks_address {
 	uint32_t epoch; /* 0: free slot */
 };
 
-/* A frame in no module, in the hope that its module comes before the frame is written. */
+/* A frame in no module so far. Its module may come before the frame is written. */
 struct stacks_pending {
 	uint64_t address;
 	uint64_t chunks; /* written when the frame was made */
@@ -67,7 +67,7 @@ bool stacks_module_gone(struct spool_stacks *t, uint64_t start, int64_t now_ns);
 /* One writer's stack, and the cache of its packet. */
 struct stack_frame {
 	uint64_t address;
-	uint32_t node; /* of this frame on those before it */
+	uint32_t node; /* of this frame, below those before it */
 };
 
 struct spool_stack {
@@ -75,7 +75,7 @@ struct spool_stack {
 	struct stack_frame *frame;
 	uint32_t depth, size;
 	uint32_t epoch;
-	bool used;    /* the cache has something */
+	bool used;    /* the cache is in use */
 	int64_t work; /* frames that may still be looked up again in this packet */
 };
 
@@ -88,7 +88,8 @@ enum stack_result { STACK_DONE, STACK_DAMAGED, STACK_MEMORY };
 enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, uint64_t pop,
 			       uint64_t push, struct varint_in *in);
 
-/* The rest of a PLACE record: what the program's own runtime says of the code at this address. */
+/* Reads the rest of a PLACE record: names that the program's runtime gives the code at this
+ * address. */
 enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct varint_in *in);
 
 static inline uint32_t stack_node(const struct spool_stack *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all parts of the stream share: its writers and threads by their numbers, and the way of a
- * track event to the trace_writer. See spool_internal.h.
+ * What all parts of the stream share: finding its writers and threads by their numbers, and giving
+ * track events to the trace_writer. See spool_internal.h.
  */
 #include "spool/spool_internal.h"
 

@@ -19,8 +19,8 @@
 #include "spool/spool_describe.h"
 #include "spool/spool_internal.h"
 
-#define ROUND_RECORDS 262144u /* after about so many, advance() returns for once */
-#define INVERSION_NS  1000    /* by how much the ticks of two CPUs may be wrong */
+#define ROUND_RECORDS 262144u /* after about this many, advance() returns once */
+#define INVERSION_NS  1000    /* the largest difference between the ticks of two CPUs */
 
 /* ---- who comes next ---- */
 
@@ -43,7 +43,7 @@ static void sift_writer(struct stream_writer **heap, size_t count, size_t i)
 	heap[i] = w;
 }
 
-/* Up to when the first writer of the heap may go on. */
+/* The ticks up to which the first writer of the heap may go on. */
 static uint64_t run_until(const struct spool_stream *s, uint64_t last)
 {
 	uint64_t until = s->note_due < last ? s->note_due : last;
@@ -54,7 +54,7 @@ static uint64_t run_until(const struct spool_stream *s, uint64_t last)
 	return until;
 }
 
-/* All records up to `last`, oldest first. */
+/* Takes all records up to `last`, oldest first. */
 static bool merge_writers(struct spool_stream *s, uint64_t last, uint64_t records)
 {
 	s->heaped = 0;
@@ -106,7 +106,7 @@ static int enqueue(void *context, struct spool_queued *q)
 		w->last = q;
 		return 0;
 	}
-	/* Not before the one at hand. */
+	/* Not before the current one. */
 	place = w->begun ? &w->first->next : &w->first;
 	while (*place && (*place)->sequence <= q->sequence)
 		place = &(*place)->next;
@@ -138,7 +138,7 @@ static int add_clock_points(struct spool_stream *s)
 	return error;
 }
 
-/* A whole spool: all packets are found, all its clock pairs too. */
+/* Of a whole spool: finds all packets and all clock pairs. */
 static int take_whole(struct spool_stream *s)
 {
 	int error = packets_find(&s->packets, true, enqueue, s);
@@ -146,7 +146,8 @@ static int take_whole(struct spool_stream *s)
 	return error ? error : add_clock_points(s);
 }
 
-/* The MODULE records of consumed packets are not in the spool any more. */
+/* The MODULE records of consumed packets are no longer in the spool; the trace has their modules.
+ * */
 static int know_modules(struct spool_stream *s, const struct mayfly_trace *before)
 {
 	size_t modules = before ? mayfly_trace_info(before)->modules : 0;
@@ -232,7 +233,7 @@ int spool_stream_writer_options(const struct spool_source *source,
 
 static int release_packets(struct spool_stream *s)
 {
-	/* Without a writer nothing is waited for. */
+	/* Without a writer, packets need not wait. */
 	bool waits = s->trace && !s->options.release_early;
 
 	return packets_release(&s->packets, waits ? trace_writer_chunks(s->trace) : UINT64_MAX);
@@ -256,7 +257,7 @@ static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 	return more && !s->error && !s->stopped;
 }
 
-/* Events up to the round's time have been taken, so its time is where the history is. */
+/* All events up to the round's time have been taken, so the history has come to that time. */
 static void reach_round(struct spool_stream *s)
 {
 	int error;
@@ -267,7 +268,7 @@ static void reach_round(struct spool_stream *s)
 		stream_fail(s, error);
 }
 
-/* With the first record, or with what the recorder knows of the end. */
+/* To be called with the first record, or with what the recorder knows of the end. */
 static void settle_clock(struct spool_stream *s, const struct spool_ending *ending)
 {
 	int error = 0;

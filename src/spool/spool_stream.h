@@ -49,17 +49,17 @@ struct spool_stream_options {
 	 * NULL. What was live in it at the fork is live here. */
 	struct spool_stream *parent;
 	const struct spool_ending *ending; /* of a whole spool, when it is known; or NULL */
-	/* Of a spool from which packets were consumed: the trace that they became, for the modules
-	 * that it names; or NULL. */
+	/* Of a spool from which packets were consumed: the trace made of them, for its modules; or
+	 * NULL. */
 	const struct mayfly_trace *before;
-	/* Packets are done() once they are read, also when their events are not in the sink yet:
-	 * for snapshots, which may come once in hours. */
+	/* Packets are done() once they are read, even if their events are not in the sink yet: for
+	 * snapshots, which may be hours apart. */
 	bool release_early;
 	bool keep_forks; /* keep what is live at each FORK record, for children's streams */
-	/* What track events may need of the trace, about; further ones are left out. 0: no limit.
-	 */
+	/* About the bytes of the trace that track events may take; further events are left out. 0:
+	 * no limit. */
 	uint64_t event_bytes;
-	/* Ticks of the only one to keep, after which nothing more is read; 0: none. */
+	/* Ticks of the only fork to keep; nothing is read after it. 0: none. */
 	uint64_t only_fork;
 };
 

@@ -17,12 +17,12 @@
 #include "format/numbering.h"
 #include "trace/track_kinds.h"
 
-#define MOST_NOTES	 65536u /* that wait for their round */
+#define MOST_NOTES	 65536u /* that may wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
-#define EVENT_BYTES	 16u  /* that one needs in a trace, at most, but for texts */
-#define WORTH_A_LOOK	 256u /* events that may need less than that: write them and see */
+#define EVENT_BYTES	 16u  /* that an event needs in a trace at most, without texts */
+#define WORTH_A_LOOK	 256u /* after so many estimated events, write them and measure */
 #define LEAST_IDS	 16u
-#define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that say that it is one */
+#define TRACK_BITS	 0xe0u /* of TRACK's first byte: those that mark it */
 
 _Static_assert((int)SPOOL_BEGIN == MAYFLY_TRACK_BEGIN && (int)SPOOL_END == MAYFLY_TRACK_END &&
 		   (int)SPOOL_INSTANT == MAYFLY_TRACK_INSTANT &&
@@ -41,7 +41,7 @@ _Static_assert(SPOOL_EVENT_VALUES == RECORDING_FIELDS && SPOOL_LABELS_MOST == RE
 
 /* ---- what ids mean ---- */
 
-/* Its slot, or the free one where it belongs. */
+/* The slot of the id, or the free one where it belongs. */
 static struct stream_id *find_slot(struct stream_id *slot, size_t size, uint32_t epoch, uint32_t id)
 {
 	size_t i = (id * 0x9e3779b1u >> 8) & (size - 1);
@@ -153,7 +153,8 @@ static uint32_t add_type_string(struct spool_stream *s, const char *text, size_t
 	return string;
 }
 
-/* One of which the program may have any number: beyond some it becomes another. */
+/* A text of which the program may have any number: after too many, recording_event_text() replaces
+ * new ones. */
 static uint32_t add_event_text(struct spool_stream *s, const char *text, size_t length)
 {
 	uint32_t string = recording_event_text(s->tables, text, length);
@@ -165,7 +166,7 @@ static uint32_t add_event_text(struct spool_stream *s, const char *text, size_t 
 	return string;
 }
 
-/* A text of a label: a process has only so many, however many texts its events have. */
+/* A text of a label. A process has a limited number of those, whatever texts its events have. */
 static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t length)
 {
 	size_t before = s->tables->strings;
@@ -180,7 +181,7 @@ static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t 
 
 /* ---- types ---- */
 
-/* As the record has it. */
+/* A type as the record has it. */
 struct told_type {
 	uint64_t id;
 	/* kind, number of fields, the type of each: 3 bits each */
@@ -248,7 +249,7 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 
 	if (!take_told_type(in, &t))
 		return;
-	/* A process cannot have so many; what they are called is not kept either. */
+	/* A process cannot have more types; the names of this one are not kept either. */
 	if (s->tables->track_types == MAYFLY_TRACK_TYPES) {
 		set_id(s, &w->types, t.id, RECORDING_NONE, t.layout);
 		return;
@@ -266,8 +267,8 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 		type.field[i].type = layout_field(t.layout, i);
 		type.field[i].name = text[3 + i];
 	}
-	/* RECORDING_NONE: it can be none, as a counter without a number; its events are not kept.
-	 */
+	/* RECORDING_NONE: the type is invalid, as a counter without a number; its events are not
+	 * kept. */
 	set_id(s, &w->types, t.id, recording_track_type(s->tables, &type), t.layout);
 }
 
@@ -313,7 +314,7 @@ void stream_read_labels(struct spool_stream *s, struct stream_writer *w, struct 
 
 /* ---- track events ---- */
 
-/* What the events need indeed, which is mostly far less than feared. */
+/* Measures what the events really need, which is mostly far less than estimated. */
 static void measure_events(struct spool_stream *s)
 {
 	int error = trace_writer_flush(s->trace);
@@ -324,7 +325,7 @@ static void measure_events(struct spool_stream *s)
 		stream_fail(s, error);
 }
 
-/* There is room for one more event; without, it is counted. */
+/* Whether there is room for one more event; if not, it is counted as left out. */
 static bool has_room(struct spool_stream *s)
 {
 	uint64_t most = s->options.event_bytes;
@@ -337,14 +338,14 @@ static bool has_room(struct spool_stream *s)
 	return false;
 }
 
-/* It has been kept; so many bytes of texts were there before. */
+/* Counts an event that is kept. text_bytes: of all texts before it. */
 static void count_event(struct spool_stream *s, size_t text_bytes)
 {
 	s->unmeasured++;
 	s->event_bytes += EVENT_BYTES + (s->tables->string_bytes_used - text_bytes);
 }
 
-/* A span's end is kept when its begin was, whatever the room. */
+/* A span's end is kept if its begin was, even without room. */
 static bool keep_end(struct spool_stream *s, struct stream_writer *w, uint32_t type)
 {
 	enum stream_end end = stream_open_end(s, w, type);
@@ -353,7 +354,7 @@ static bool keep_end(struct spool_stream *s, struct stream_writer *w, uint32_t t
 	return end == STREAM_END_KEPT || (end == STREAM_END_UNKNOWN && has_room(s));
 }
 
-/* keep: texts are worth to be remembered. */
+/* keep: the event is kept, so its texts are needed. */
 static void read_event_values(struct spool_stream *s, struct varint_in *in, uint32_t layout,
 			      bool keep, uint64_t *value)
 {
@@ -578,7 +579,7 @@ static uint32_t note_type(struct spool_stream *s, const struct mayfly_track_type
 	return s->error ? RECORDING_NONE : recording_track_type(s->tables, &t);
 }
 
-/* Room for one more; those that have been handed over go first. */
+/* Room for one more note; those that the writer has are removed first. */
 static bool note_room(struct spool_stream *s)
 {
 	if (s->first_note && s->notes == s->notes_size) {

@@ -11,7 +11,7 @@
 
 #define DEFAULT_TICKS 2.5      /* per ns, when a spool says nothing better */
 #define STEADY_GAP    10000000 /* ns between points that are worth a line of their own */
-#define LEAST_SPAN    20000    /* ns from which on a line says anything */
+#define LEAST_SPAN    20000    /* ns; a shorter line says nothing */
 
 void tick_clock_begin(struct tick_clock *c, bool tsc, uint64_t start_ticks, uint64_t start_mono_ns)
 {
@@ -145,7 +145,7 @@ int tick_clock_settle(struct tick_clock *c)
 	qsort(c->point, c->points, sizeof(*c->point), compare_point);
 	last = c->point[c->points - 1];
 	if (last.ns < STEADY_GAP) {
-		/* Too short for anything but the whole line. */
+		/* Too short for more than one line. */
 		c->points = 1;
 		if (last.ns >= LEAST_SPAN)
 			c->ticks_per_ns = slope(&c->point[0], &last);
@@ -168,7 +168,7 @@ void tick_clock_find_line(struct tick_clock *c, uint64_t ticks)
 	const struct tick_clock_point *a;
 	size_t low = 0, high = c->points;
 
-	if (!c->points) /* one line; what is before it counts as its beginning */
+	if (!c->points) /* one line; earlier ticks count as its beginning */
 		return;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;

@@ -39,18 +39,19 @@ struct tick_clock {
 void tick_clock_begin(struct tick_clock *c, bool tsc, uint64_t start_ticks, uint64_t start_mono_ns);
 void tick_clock_free(struct tick_clock *c);
 
-/* A whole spool: all points in any order, then once settle(). 0 or MAYFLY_E_MEMORY. Points from
- * before the start (and 0, 0) are ignored. */
+/* For a whole spool: add all points in any order, then call settle() once. 0 or MAYFLY_E_MEMORY.
+ * Points from before the start (and 0, 0) are ignored. */
 int tick_clock_add(struct tick_clock *c, uint64_t ticks, uint64_t mono_ns);
 int tick_clock_settle(struct tick_clock *c);
 
-/* A spool that grows: now it is this moment. The line at hand goes from the one before to it. */
+/* For a spool that grows: sets the current moment. The current line goes from the one before to it.
+ * */
 void tick_clock_now(struct tick_clock *c, uint64_t ticks, uint64_t mono_ns);
 
 void tick_clock_find_line(struct tick_clock *c, uint64_t ticks);
 
-/* The other way round, about; what is before the line at hand of a spool that grows counts as its
- * beginning. */
+/* About the ticks of a moment. In a spool that grows, a moment before the current line counts as
+ * its beginning. */
 uint64_t tick_clock_ticks(const struct tick_clock *c, int64_t ns);
 
 /* A moment in ns since the start; never less than 0. */

@@ -119,8 +119,8 @@ static bool join_builds(struct sums_build *to, struct sums_build *from)
 	return true;
 }
 
-/* The largest live bytes of a chunk, after how many events they come first, and the largest behind
- * that. */
+/* The largest live bytes of a chunk, the number of events after which they come first, and the
+ * largest after that. */
 struct summit {
 	uint64_t largest, behind;
 	size_t events;
@@ -133,8 +133,8 @@ static struct summit find_summit(struct sums_events *e, const uint64_t *size, ui
 	struct summit s = {0};
 
 	for (size_t i = 0; i < b->events; i++) {
-		/* Without jumps, as kinds are hard to foretell. The arrays have room for one number
-		 * more. */
+		/* Branch-free, because event kinds are unpredictable; reads one number past the
+		 * end, which the arrays have. */
 		const bool is_free = b->is_free[i];
 
 		live += is_free ? -*freed : *size;
@@ -227,7 +227,7 @@ static void raise_largest(struct sums_build *b, uint64_t bytes)
 		b->largest_bytes = bytes;
 }
 
-/* Its sizes are those that count. */
+/* size: those of the allocations, 0 where a block does not count. */
 static bool add_counting_chunk(struct sums_span *s, struct sums_events *e, const uint64_t *size,
 			       size_t nodes)
 {

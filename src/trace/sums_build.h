@@ -6,8 +6,9 @@
  *	events of a span of chunks: |--------- before ---------|------ after ------|
  *	                                                       ^ the largest live bytes so far
  *
- * The two become parts of a SUMS chunk when the span ends. When a chunk reaches a new maximum, what came
- * after the old one joins `before`. So a span has at most two parts, and a state at the peak.
+ * The two become parts of a SUMS chunk when the span ends. When a chunk reaches a new maximum, what
+ * came after the old one is added to `before`. So a span has at most two parts, and the state at
+ * the peak is known.
  */
 #ifndef MAYFLY_SUMS_BUILD_H
 #define MAYFLY_SUMS_BUILD_H

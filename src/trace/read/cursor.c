@@ -10,11 +10,11 @@
  *				the block          | . | x  | .  |	x: freed
  *	shelf 1 (of chunk 1)	...
  *
- * A free finds its shelf by the block's number, then the block's place on the shelf, and marks it as
- * freed; a shelf that is half empty closes its gaps.
+ * A free finds its shelf by the block's number, then the block's place on the shelf, and marks it
+ * as freed; a shelf that is half empty closes its gaps.
  *
- * So memory is bounded by one chunk and what is live. Blocks are mostly freed in the order of their
- * numbers, or against it, so the place beside the last one is tried first.
+ * So memory is bounded by one chunk and what is live. Blocks are mostly freed in ascending or in
+ * descending order of their numbers, so the places beside the last one are tried first.
  */
 #include "trace/read/cursor.h"
 
@@ -39,11 +39,11 @@ struct mayfly_cursor {
 	const struct mayfly_trace *t;
 	uint64_t budget;
 	int error;
-	/* Chunk k is decoded by decoder k modulo their number; those of next_chunk to started have
-	 * been begun. */
+	/* Chunk k is decoded by decoder k modulo their number. Chunks from next_chunk to before
+	 * `started` have been begun. */
 	struct decoder *decoder;
 	size_t decoders, started;
-	struct decoder *at; /* of the chunk at hand */
+	struct decoder *at; /* of the current chunk */
 	size_t next_chunk, first_chunk;
 	uint64_t first_known; /* number of the first block that is known */
 
@@ -76,7 +76,7 @@ static void run_decoder(void *decoder)
 	decoder_run(decoder);
 }
 
-/* Memory of a decoder that cannot be had is an error of its chunk. */
+/* Without memory for a decoder, its chunk gets the error. */
 static void start_decoder(struct mayfly_cursor *c)
 {
 	struct decoder *d = &c->decoder[c->started % c->decoders];
@@ -90,7 +90,7 @@ static void start_decoder(struct mayfly_cursor *c)
 		d->task = helper->start(helper->context, run_decoder, d);
 }
 
-/* One chunk ahead at first, more the longer it goes on: many cursors go through a few chunks. */
+/* One chunk ahead at first, then more and more: many cursors read only a few chunks. */
 static void start_decoders(struct mayfly_cursor *c)
 {
 	size_t ahead = c->next_chunk - c->first_chunk;
@@ -101,7 +101,7 @@ static void start_decoders(struct mayfly_cursor *c)
 		start_decoder(c);
 }
 
-/* The next chunk's, done. */
+/* The decoder of the next chunk, when it has finished. */
 static struct decoder *take_decoder(struct mayfly_cursor *c)
 {
 	struct decoder *d = &c->decoder[c->next_chunk % c->decoders];
@@ -141,7 +141,7 @@ static void free_shelf(struct mayfly_cursor *c, struct shelf *s)
 	c->budget += (uint64_t)s->room * SHELF_ITEM;
 }
 
-/* Takes shelves without blocks out. */
+/* Removes shelves without blocks. */
 static void drop_empty(struct mayfly_cursor *c)
 {
 	size_t kept = 0;
@@ -276,7 +276,7 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 	return s;
 }
 
-/* What is live of the chunk at hand goes to a shelf. */
+/* The live blocks of the current chunk go to a shelf. */
 static int keep_live(struct mayfly_cursor *c)
 {
 	const struct event_batch *e = &c->b.e;
@@ -295,7 +295,7 @@ static int keep_live(struct mayfly_cursor *c)
 	return 0;
 }
 
-/* Finds the blocks from before that the chunk's frees name. */
+/* Finds the blocks of earlier chunks that this chunk's frees name. */
 static int match_early(struct mayfly_cursor *c)
 {
 	struct decoder *d = c->at;
@@ -315,7 +315,7 @@ static int match_early(struct mayfly_cursor *c)
 
 /* ---- promotions ---- */
 
-/* The block as it is before the frees of the chunk at hand. False: it is not live. */
+/* The block as it is before the frees of the current chunk. False: it is not live. */
 static bool look_at_block(struct mayfly_cursor *c, struct cursor_promotion *p)
 {
 	const struct event_batch *e = &c->b.e;
@@ -337,7 +337,7 @@ static bool look_at_block(struct mayfly_cursor *c, struct cursor_promotion *p)
 	return true;
 }
 
-/* Between the events that it lies between. */
+/* Moves the time between those of the events around it. */
 static int64_t bound_promotion(const struct event_batch *e, size_t event, int64_t time_ns)
 {
 	if (event < e->events && time_ns > e->time_ns[event])
@@ -347,7 +347,7 @@ static int64_t bound_promotion(const struct event_batch *e, size_t event, int64_
 	return time_ns;
 }
 
-/* The chunk that r has begun. Those of blocks that are not known are left out. */
+/* Reads the chunk that r has begun. Promotions of unknown blocks are left out. */
 static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 {
 	uint64_t count = varint_u(&r->head), unit = varint_u(&r->head), at = 0;
@@ -379,7 +379,7 @@ static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 	}
 }
 
-/* A chunk of promotions stands right behind that of the events. */
+/* A chunk of promotions stands right after that of the events. */
 static void load_promotions(struct mayfly_cursor *c, const struct chunk_header *events)
 {
 	const uint8_t *at = events->bytes + events->stored;
@@ -570,7 +570,7 @@ int mayfly_cursor_next(struct mayfly_cursor *c, struct mayfly_event *event)
 		return 1;
 	}
 	i = c->alloc++;
-	/* The cursor's own copy may say already that it will be freed. */
+	/* In the cursor's own copy the block may be marked as freed already. */
 	decode_block(e, i, c->b.alloc_time_ns[i], &block);
 	event->kind = MAYFLY_ALLOC;
 	event->flags = block.flags;

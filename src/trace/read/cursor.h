@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events by whole chunks, for those who go through many. mayfly_cursor_next() is made of this.
+ * Events by whole chunks, for callers that read many. mayfly_cursor_next() is built on this.
  *
  *	struct cursor_batch b;
  *	while ((result = cursor_next_batch(c, &b)) == 1) {
@@ -18,8 +18,8 @@
 #include "format/events.h"
 #include "trace/read/reader.h"
 
-/* A block that is freed, as it was allocated. There are many: the last four share one word
- * (TRACE_MAX_HITS, MAYFLY_LABEL_SETS, TRACE_MAX_INTERVAL). */
+/* A block that is freed, as it was allocated. There are many, so the last four share one word;
+ * their limits are TRACE_MAX_HITS, MAYFLY_LABEL_SETS and TRACE_MAX_INTERVAL. */
 struct cursor_block {
 	uint64_t size;
 	int64_t time_ns;
@@ -50,13 +50,13 @@ struct cursor_batch {
 int cursor_next_batch(struct mayfly_cursor *cursor, struct cursor_batch *batch);
 
 /*
- * The next batch will be that of this chunk (trace->chunk[]). Blocks from before it are not known
- * then: a free of one, which cannot be checked, gets a cursor_block with node UINT32_MAX. Only
- * before the first call.
+ * The next batch will be that of this chunk (trace->chunk[]). Blocks from before it are then
+ * unknown: a free of one cannot be checked, and gets a cursor_block with node UINT32_MAX. To be
+ * called before the first batch.
  */
 int cursor_start_at(struct mayfly_cursor *cursor, size_t chunk);
 
-/* The blocks that are live after the last batch, in no order: calls live() with each. */
+/* Calls live() with each block that is live after the last batch, in any order. */
 void cursor_live(const struct mayfly_cursor *cursor,
 		 void (*live)(void *context, uint64_t number, const struct cursor_block *block),
 		 void *context);

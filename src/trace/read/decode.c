@@ -88,7 +88,7 @@ void decoder_end(struct decoder *d)
 
 /* ---- a chunk ---- */
 
-/* What the index said of the chunk must be so. */
+/* The chunk must be as the index said. */
 static bool as_expected(const struct event_batch *e, const struct trace_chunk *chunk)
 {
 	size_t inherited = 0;
@@ -101,7 +101,8 @@ static bool as_expected(const struct event_batch *e, const struct trace_chunk *c
 	return inherited == chunk->inherited;
 }
 
-/* Times of events may be rounded, those of chunks are not: the events lie between them. */
+/* Times of events may be rounded; those of chunks are not, so events are moved to lie between them.
+ * */
 static void bound_times(const struct event_batch *e, const struct trace_chunk *chunk)
 {
 	for (size_t i = 0; i < e->events && e->time_ns[i] < chunk->from_ns; i++)
@@ -129,7 +130,7 @@ void decode_block(const struct event_batch *e, size_t alloc, int64_t time_ns,
 	};
 }
 
-#define AHEAD 16 /* frees, for the processor to fetch what they will need */
+#define AHEAD 16 /* frees ahead, whose blocks the processor shall fetch */
 
 static void look_ahead(const struct decoder *d, size_t freed, size_t frees)
 {

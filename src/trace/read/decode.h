@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One chunk of events, decoded, as far as that needs no other chunk: with the blocks of those frees
- * whose allocation is in the chunk, too. So several chunks can be decoded at a time; cursor.c puts
- * them together.
+ * Decodes one chunk of events as far as that is possible without other chunks: frees whose
+ * allocation is in the same chunk get their blocks. So several chunks can be decoded at the same
+ * time; cursor.c puts them together.
  */
 #ifndef MAYFLY_DECODE_H
 #define MAYFLY_DECODE_H
@@ -25,7 +25,7 @@ struct decoder {
 	uint32_t *early; /* frees that name a block from before the chunk: not yet in named[] */
 	size_t own_room, named_room;
 	size_t own_live, earlies;
-	void *task; /* the cursor's: somebody else decodes */
+	void *task; /* the cursor's: a helper decodes this chunk */
 };
 
 bool decoder_begin(struct decoder *d, const struct mayfly_trace *t);
@@ -38,7 +38,7 @@ void decoder_clear(struct decoder *d);
 void decode_block(const struct event_batch *e, size_t alloc, int64_t time_ns,
 		  struct cursor_block *block);
 
-/* An array of at least `want` items whose contents do not matter. False: *error. */
+/* Replaces the array by one of at least `want` items with any contents. False: *error is set. */
 bool decode_room(uint64_t *budget, int *error, void *array, size_t room, size_t want, size_t item);
 
 #endif

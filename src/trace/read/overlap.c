@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * overlap.c: memory that a trace has twice. Where an OCaml runtime has its heaps from malloc, a
- * block of malloc's holds thousands of blocks that are recorded themselves:
+ * overlap.c: memory that is in a trace twice. An OCaml runtime that takes its heaps from malloc
+ * allocates malloc blocks that each hold thousands of OCaml blocks, which are recorded themselves:
  *
  *	malloc    |  a  |  chunk for the major heap: [b][c][d]...  |  e  |  data of a Bigarray  |
  *	OCaml                                         b  c  d
  *	external                                                          what the Bigarray holds
  *
- * Summed over all heaps each byte shall count once: a, b, c, d, e, and the data as malloc's. So
- * blocks that the runtime made for its heaps are left out, told by their stacks, and what blocks
- * say that they hold outside both heaps, which malloc has recorded. Without malloc's blocks, as in
- * a file of Memtrace's, nothing is there twice.
+ * In sums over all heaps each byte shall count once: a, b, c, d, e, and the Bigarray's data as a
+ * malloc block. So two kinds of blocks are left out: malloc blocks that the runtime made for its
+ * heaps, recognised by their stacks, and external memory of OCaml blocks, which malloc has
+ * recorded. Without malloc blocks, as in a Memtrace file, nothing is there twice.
  *
- * Blocks of a pool of the program's that lies in blocks of malloc's are left out, too; those tell
- * so themselves (MAYFLY_HEAP_POOL).
+ * Blocks of a memory pool of the program that lies in malloc blocks are left out, too. They are
+ * marked (MAYFLY_HEAP_POOL).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/read/reader.h"
 
-/* Of the runtimes of OCaml 4: who allocates chunks of the major heap, and the minor heap. */
+/* The functions of OCaml 4 runtimes that allocate chunks of the major heap, and the minor heap. */
 static const char *const pool_functions[] = {
     "caml_alloc_for_heap",
     "caml_set_minor_heap_size", /* 4.13 */

@@ -6,9 +6,9 @@
  *	header  INFO  | STRS MODS THRD FRMS TREE EVNT | FRMS TREE EVNT SUMS | ...  INFO  indx
  *	                 tables_read.c            listed with what the tables have there
  *
- * What the index says of each chunk is taken as it is; a cursor that finds something else there
- * says that the trace is damaged. Without an index, as when the trace was cut off, all events are
- * gone through once, and what is not sound is cut off too.
+ * Opening believes what the index says of each chunk. A cursor that finds something else in a chunk
+ * reports that the trace is damaged. Without an index, as when the trace was cut off, opening goes
+ * through all events once and also cuts off what is damaged.
  *
  * Hostile input: all memory that depends on the file is taken from a budget of 64 MiB + 4096 times
  * the size of the file, one for opening and another for each cursor.
@@ -27,7 +27,7 @@
 struct opening {
 	struct mayfly_trace *t;
 	struct table_reader tables;
-	uint32_t group_chains; /* how many there were when the group began */
+	uint32_t group_chains; /* chains before the current group */
 	bool seen_info, indexed, damaged;
 	bool finished; /* the trailer is right */
 	int stopped;   /* why no further chunk was read */
@@ -159,7 +159,7 @@ static bool read_other_chunk(struct opening *o, const struct chunk_header *h, si
 		o->indexed = o->finished && read_index(o);
 		o->damaged |= o->finished && !o->indexed;
 	} else if (h->type == TRACE_POOLS) {
-		; /* is for readers that do not know pools */
+		; /* for readers that do not know pools */
 	} else if (h->type == TRACE_COUNTERS) {
 		counters_read(o->t, c);
 	} else if (h->type == TRACE_FRAGMENTS) {
@@ -201,7 +201,7 @@ static int read_chunks(struct opening *o)
 
 /* ---- counting what is there ---- */
 
-/* Where each chunk stands in the whole. */
+/* Adds up the chunks: what came before each, and the totals. */
 static void add_up_chunks(struct opening *o)
 {
 	struct mayfly_trace *t = o->t;
@@ -221,7 +221,7 @@ static void add_up_chunks(struct opening *o)
 	}
 }
 
-/* Fills in what an index would say. */
+/* Fills in what an index would have said of the chunk. */
 static int count_chunk(struct opening *o, struct trace_chunk *chunk, int64_t *last_ns)
 {
 	const struct event_context context = trace_context(o->t, chunk);

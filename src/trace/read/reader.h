@@ -23,7 +23,7 @@
 struct trace_chunk {
 	uint64_t offset; /* of the chunk's header in the file */
 	uint64_t events, allocs, inherited;
-	uint64_t first_event, first_alloc; /* how many came before */
+	uint64_t first_event, first_alloc; /* those that came before */
 	int64_t from_ns, to_ns;		   /* of its first and last event */
 	/* Exact traces: live bytes at the end of the chunk, and the largest at any of its events.
 	 */
@@ -62,9 +62,9 @@ struct mayfly_trace {
 	uint8_t *owned; /* the trace made of a spool */
 	struct mayfly_info info;
 	struct mayfly_helper helper; /* all zero: none */
-	double ocaml_scale; /* what intervals of OCaml's heaps are, in powers of two: 1 to 2 */
+	double ocaml_scale; /* intervals of OCaml's heaps are powers of two times this: 1 to 2 */
 
-	uint8_t *pool; /* of each node a bit: overlap.c; NULL: nothing is there twice */
+	uint8_t *pool; /* a bit for each node: overlap.c; NULL: nothing is in the trace twice */
 
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;
@@ -111,16 +111,16 @@ int trace_open(const void *data, size_t size, struct mayfly_trace **trace);
 /* All memory that depends on the file comes from a budget: of opening, and of each walk. */
 uint64_t trace_budget(const struct mayfly_trace *t);
 
-/* Memory that grows with the file and stays: *room items of which `used` are in use become at
- * least used + more. New memory is zero. False: *error is set. */
+/* Memory that grows with the file and stays: *room items of which `used` are in use become at least
+ * used + more. New memory is zero. False: *error is set. */
 bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
 		size_t item);
 
-/* The same; new memory may hold anything. Pages that nobody writes to cost nothing. */
+/* The same, but new memory may hold anything: pages that are never written to cost nothing. */
 bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
 		      uint64_t more, size_t item);
 
-/* The interval of a block whose flags and log2 these are. */
+/* The interval of a block with these flags and this log2. */
 static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags, uint32_t log2)
 {
 	double interval = (double)((uint64_t)1 << log2);
@@ -128,8 +128,7 @@ static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags
 	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? interval * t->ocaml_scale : interval;
 }
 
-/* Whether a block counts where all heaps are summed: false, its memory is in the trace once more.
- */
+/* Whether a block counts in sums over all heaps. False: another block has the same memory. */
 static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
 {
 	if (heap == MAYFLY_HEAP_POOL)
@@ -140,26 +139,27 @@ static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uin
 	       !(node < t->info.nodes && t->pool[node / 8] >> node % 8 & 1);
 }
 
-/* Whether some of its blocks may not count where all heaps are summed. A trace that was cut off
+/* Whether some of the trace's blocks may not count in sums over all heaps. A trace that was cut off
  * does not say which heaps it has. */
 static inline bool trace_leaves_out(const struct mayfly_trace *t)
 {
 	return t->pool || !t->info.heaps || t->info.heaps >> MAYFLY_HEAP_POOL & 1;
 }
 
-/* What events_read() needs to know of the tables at a chunk. */
+/* The state of the tables at a chunk, as events_read() needs it. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 
-/* How many parts the trace has (sums.h): counted from the heads of SUMS, or by going through. */
+/* Counts the parts of the trace (sums.h): from the heads of the SUMS chunks or, where there is
+ * none, by counting the events. */
 int sums_count(const struct mayfly_trace *t, size_t *parts);
 
 /* ---- opening, overlap.c ---- */
 
-/* Fills t->pool, when names and heaps are known. 0 or MAYFLY_E_MEMORY. */
+/* Fills t->pool, once names and heaps are known. 0 or MAYFLY_E_MEMORY. */
 int overlap_find(struct mayfly_trace *t);
 
-/* Whether all of the trace's blocks count, but would not if others of OCaml's and of malloc's were
- * in it, too: merged with them, its sums are smaller. */
+/* Whether all blocks of the trace count now, but some would not if the trace also had the OCaml
+ * blocks and malloc blocks of others: merged with those, its sums become smaller. */
 bool overlap_would_hide(const struct mayfly_trace *t);
 
 /* ---- opening, counters_read.c and fragments_read.c ---- */
@@ -176,7 +176,7 @@ struct successor;
 
 struct table_reader {
 	struct mayfly_trace *t;
-	struct chunk_reader chunk; /* the one at hand */
+	struct chunk_reader chunk; /* the current one */
 	uint64_t budget;
 	uint32_t next_string;
 	bool named;

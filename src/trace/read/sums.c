@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading per-stack counters: doc/FORMAT.md, "SUMS". Of events that no SUMS covers, because the
- * trace was cut off before it came, the parts are counted anew (sums_build.c).
+ * Reading per-stack counters: doc/FORMAT.md, "SUMS". If the trace was cut off, no SUMS chunk covers
+ * its last events; their parts are counted here (sums_build.c).
  *
  *	SUMS 0, SUMS 1, ...			decoded, one chunk at a time
- *	EVNT chunks after the last SUMS		a cursor goes through all; those behind are counted
+ *	EVNT chunks after the last SUMS		a cursor reads all; those after it are counted
  */
 #include "trace/read/sums.h"
 
@@ -46,11 +46,11 @@ struct sums_cursor {
 	int64_t last_ns;
 
 	struct part_head head[MOST_PARTS];
-	size_t parts, part; /* of the chunk at hand; the next one */
+	size_t parts, part; /* in the current chunk; the next one */
 	struct counters all;
 	size_t first; /* of the next part, in all */
 
-	/* Behind the last SUMS. */
+	/* After the last SUMS. */
 	struct mayfly_cursor *events;
 	struct sums_span span;
 	uint64_t span_events;
@@ -179,7 +179,8 @@ static bool merge_nodes(const struct sums_cursor *c, const struct trace_sums *s,
 	return true;
 }
 
-/* A column of which not all entries have a value: its length is known when it is come to. */
+/* A column in which only some entries have a value. Its length follows from the columns before it.
+ * */
 struct partial {
 	const uint64_t *value;
 	size_t used, count;
@@ -225,7 +226,7 @@ struct sums_columns {
 	struct partial new_size, rest, freed, temps, temp_bytes;
 };
 
-/* The columns whose lengths the counts of allocations and frees say. */
+/* The columns whose lengths follow from the counts of allocations and frees. */
 static bool read_partial(struct sums_cursor *c, struct sums_columns *p, size_t count)
 {
 	size_t sized = count_nonzero(c->all.value[0], count), news = 0;
@@ -340,7 +341,7 @@ static int load_sums(struct sums_cursor *c)
 
 /* ---- events that no SUMS covers ---- */
 
-/* Counts a chunk up, unless a SUMS has it. */
+/* Adds up a chunk that no SUMS covers. */
 static int count_batch(struct sums_cursor *c, const struct cursor_batch *b)
 {
 	size_t frees = b->e.events - b->e.allocs;
@@ -413,7 +414,7 @@ static bool grow_spare(struct sums_cursor *c, size_t entries)
 	return done;
 }
 
-/* The next part of the span becomes that of the cursor. */
+/* The next part of the span becomes the cursor's current one. */
 static int take_span_part(struct sums_cursor *c, struct sums_build *b)
 {
 	if (!grow_spare(c, b->entries))
@@ -507,7 +508,8 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	return 1;
 }
 
-/* From the heads: a part in which live bytes reach a new maximum ends where they do. 1: found. */
+/* Looks at the heads alone: a part with a new maximum of live bytes ends where they reach it. 1:
+ * found. */
 static int peak_of_heads(struct sums_cursor *c, uint64_t most, struct sums_part *part)
 {
 	for (size_t i = 0; i < c->t->sums_chunks; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per-stack counters over a part of the history: what makes questions about an exact trace cheap,
- * and all that a trace of snapshots has. doc/FORMAT.md, "SUMS".
+ * Per-stack counters over parts of the history. They make questions about an exact trace cheap, and
+ * a trace of snapshots has nothing else. doc/FORMAT.md, "SUMS".
  *
  *	EVNT 0 | EVNT 1 | EVNT 2 | EVNT 3 || EVNT 4 | EVNT 5 ...
  *	|------- part 0 -------|- part 1 -||---- part 2 ----
@@ -39,8 +39,8 @@ int sums_cursor_open(const struct mayfly_trace *trace, struct sums_cursor **curs
 int sums_cursor_next(struct sums_cursor *cursor, struct sums_part *part);
 void sums_cursor_close(struct sums_cursor *cursor);
 
-/* The first part of an exact trace in which so much is live: at its end. 1: found, and of *part,
- * end_event and to_ns are set; 0: there is none; negative: error. */
+/* Finds the first part of an exact trace at whose end `most` bytes are live. 1: found; only
+ * end_event and to_ns of *part are set. 0: there is none; negative: error. */
 int sums_find_peak(const struct mayfly_trace *trace, uint64_t most, struct sums_part *part);
 
 #endif

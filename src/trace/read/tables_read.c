@@ -262,7 +262,7 @@ static void read_frames(struct table_reader *r)
 
 /* ---- the tree ---- */
 
-/* Which frames followed a frame, most recent first; see tables.c. */
+/* An entry of the list of frames that followed a frame, most recent first; see tables.c. */
 struct successor {
 	uint32_t frame, next;
 };
@@ -430,7 +430,7 @@ static void read_locations(struct table_reader *r, size_t count)
 		l->line = last[file[i]];
 		l->first_char = (uint32_t)first[i];
 		l->last_char = l->first_char + (uint32_t)varint_unzigzag(length[i]);
-		l->inlined = inlined[i] != 0; /* so far: differs from what is expected */
+		l->inlined = inlined[i] != 0; /* until then: is unexpected */
 	}
 }
 

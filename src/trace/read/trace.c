@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all files that read a trace need of it: memory within the budget, what its tables are at a
- * chunk, and what it is.
+ * What all files that read a trace share: memory within a budget, the state of the tables at a
+ * chunk, and access to what the tables hold.
  *
  * Hostile input: all memory that depends on the file is taken from a budget of 64 MiB + 4096 times
  * the size of the file, one for opening and another for each cursor.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going through the track events of a trace, chunk by chunk. A chunk is checked and decoded as a
- * whole; then its events only have to be picked up.
+ * Reads the track events of a trace, chunk by chunk. A chunk is checked and decoded as a whole;
+ * then its events are handed out one by one.
  *
  *	type	| A A B A |		value	| A.0 A.0 A.0 | A.1 A.1 A.1 | B.0 |
  *	place	of type A: ^ the next event's first value; its others stand `count` after each other
@@ -19,9 +19,9 @@ struct mayfly_track_cursor {
 	int error;
 	struct chunk_reader chunk;
 	size_t next_chunk;
-	uint64_t last_ns, last_at; /* of the chunks before; ns from the earliest time there is */
+	uint64_t last_ns, last_at; /* of the chunks before; ns since the earliest possible time */
 
-	/* Of the chunk at hand. */
+	/* Of the current chunk. */
 	size_t events, event, types;
 	uint64_t first_text;
 	uint64_t *time, *at; /* sums, once checked */
@@ -134,14 +134,14 @@ static bool read_event_types(struct mayfly_track_cursor *c, size_t *values)
 	return true;
 }
 
-/* The columns of values, and how many of them are used so far. */
+/* The columns of values, and the number of values used so far. */
 struct value_columns {
 	const uint64_t *number, *real, *text;
 	size_t numbers, reals, texts;
 	uint64_t next_text;
 };
 
-/* How many values each column has; false: a form that cannot be. */
+/* Counts the values of each column. False: an unknown form. */
 static bool count_values(struct mayfly_track_cursor *c, const uint8_t *form,
 			 struct value_columns *v)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening: the types of track events, sets of labels, and where the track events are. See
- * track_read.h.
- */
+/* Opening: types of track events, sets of labels, and the places of the trak chunks. See
+ * track_read.h. */
 #include "trace/read/track_read.h"
 
 #include <stdlib.h>
@@ -60,7 +59,7 @@ struct type_columns {
 	size_t all_fields, used;
 };
 
-/* False: it cannot be, or is of a kind that only later versions know. */
+/* False: it is invalid, or of a kind that only later versions know. */
 static bool read_type(struct table_reader *r, struct type_columns *c, size_t i,
 		      struct mayfly_track_type *type)
 {
@@ -122,7 +121,7 @@ static void read_track_types(struct table_reader *r)
 
 /* ---- labels ---- */
 
-/* Of a key that is there twice, the last counts. */
+/* If a key is there twice, the last one counts. */
 static bool label_counts(const struct mayfly_label *label, size_t count, size_t i)
 {
 	for (size_t k = i + 1; k < count; k++)
@@ -131,7 +130,7 @@ static bool label_counts(const struct mayfly_label *label, size_t count, size_t 
 	return true;
 }
 
-/* How long the text of a set is, with its zero; and the text. */
+/* The length of the text of a set, with its zero. */
 static size_t text_length(const struct mayfly_trace *t, const struct trace_labels *set)
 {
 	const struct mayfly_label *label = set->count ? t->label + set->first : NULL;

@@ -9,8 +9,8 @@
  *			without: module and address
  *	nodes		the frames from the root on
  *
- * A thread with spans is never joined with one of another trace: their spans overlap in time, and an
- * end belongs to the latest begin of its thread.
+ * A thread with spans is never joined with one of another trace: their spans overlap in time, and
+ * an end belongs to the latest begin of its thread.
  *
  * So the stacks of two builds of a program become one where their names are equal.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters of a trace: series of (time, value) with a name and a unit. What the recorder and the
- * agent measure beside the blocks; any number of further ones.
+ * Counters of a trace: series of (time, value) with a name and a unit, as the recorder and the
+ * agent measure them beside the blocks.
  *
  *	counter 0 "rss"		o   o   o   o		points of all counters, in the order in
  *	counter 1 "threads"	o   o       o		which they come; most were read at one
@@ -37,8 +37,8 @@ struct counter_writer {
 };
 
 void counters_free(struct counter_writer *w);
-/* False: no memory. What is no number is left out; a time before the counter's last one counts as
- * that. */
+/* False: no memory. A value that is not a finite number is left out; a time before the counter's
+ * last one counts as that. */
 bool counters_add(struct counter_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
 		  double value);
 static inline bool counters_due(const struct counter_writer *w)

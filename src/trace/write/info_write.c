@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing INFO: each field of TRACE_INFO_FIELDS (format.h) by the type of its member. A field that is
- * absent is 0 or empty; one that comes again, in a later INFO, replaces the first.
+ * Writing INFO: each field of TRACE_INFO_FIELDS (format.h) by the type of its member. A field that
+ * is absent is 0 or empty; one that comes again, in a later INFO, replaces the first.
  */
 #include "trace/write/info_write.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of a trace that is being made: strings, modules, threads, frames, the calling-context
- * tree. Who makes a trace (spool_stream.c, a converter) adds to them as he meets things, and hands
- * the events, which name nodes and threads by index, to a trace_writer (writer.h), which writes new
- * rows of the tables before the events that need them. Indices, not pointers, link the arrays;
- * strings are numbers of the string table (0 is "").
+ * tree. The maker of a trace (spool_stream.c, a converter) adds rows as it meets new things, and
+ * gives the events to a trace_writer (writer.h). Events name nodes and threads by index; the writer
+ * writes new rows of the tables before the events that need them. Indices, not pointers, link the
+ * arrays; strings are numbers of the string table (0 is "").
  */
 #ifndef MAYFLY_RECORDING_H
 #define MAYFLY_RECORDING_H
@@ -125,23 +125,22 @@ void recording_free(struct recording *r);
 uint32_t recording_string(struct recording *r, const char *text, size_t length);
 uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address);
 uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame);
-/* A frame that was in no module turns out to be in this one. Only before it is written. False, and
- * nothing done, when there is such a frame or this one is in a module already. */
+/* Puts a frame that was in no module into this one. Only before the frame is written. False, and
+ * nothing is done: there is such a frame already, or this one is in a module. */
 bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address);
 /* These append. */
 uint32_t recording_module(struct recording *r, const struct recording_module *m);
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
 uint32_t recording_location(struct recording *r, const struct recording_location *l);
 
-/* Of types and of sets of labels that are equal there is one. At most MAYFLY_TRACK_TYPES and
- * MAYFLY_LABEL_SETS: RECORDING_NONE beyond that, too (the caller goes on without), and for a type
- * that can be none (a counter without a number), or more than RECORDING_LABELS labels. No labels:
- * 0. */
+/* Equal types, and equal sets of labels, are one. RECORDING_NONE also beyond MAYFLY_TRACK_TYPES or
+ * MAYFLY_LABEL_SETS (the caller goes on without), for an invalid type (a counter without a number),
+ * and for more than RECORDING_LABELS labels. No labels: 0. */
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
 
-/* The string of a text value of a track event. Values may be different in each event, and strings
- * stay: beyond RECORDING_EVENT_TEXTS of them, those that are new become "(more)". */
+/* The string of a text value of a track event. Each event may bring a new text, and strings are
+ * never freed: after RECORDING_EVENT_TEXTS of them, new ones become "(more)". */
 #define RECORDING_EVENT_TEXTS 262144u
 uint32_t recording_event_text(struct recording *r, const char *text, size_t length);
 

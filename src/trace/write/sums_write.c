@@ -27,7 +27,7 @@ static void put_value(struct sums_columns *c, unsigned column, uint64_t value)
 	c->value[column][c->count[column]++] = value;
 }
 
-/* Which node: the end of a chain mostly. */
+/* Puts a node: mostly the end of a chain. */
 static void put_node(struct sums_columns *c, uint32_t node)
 {
 	const struct sums_tables *t = c->tables;

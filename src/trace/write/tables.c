@@ -10,8 +10,8 @@
 #include "trace/frame_order.h"
 
 /*
- * An entry of the list of frames that followed one frame, most recent first. Both sides look at
- * the first TRACE_MAX_RANK entries only.
+ * An entry of the list of frames that followed a frame, most recent first. Writer and reader look
+ * at the first TRACE_MAX_RANK entries only.
  */
 struct successor {
 	uint32_t frame, next; /* next: entry + 1 */
@@ -447,7 +447,8 @@ static void add_tree_node(struct table_writer *w, struct node_columns *c, struct
 	c->rank[c->count] = find_successor(w, first, n->frame);
 	if (c->rank[c->count++])
 		return;
-	/* What follows one call is mostly in one function, so close to what followed. */
+	/* The frames that follow one call are mostly in one function, so their numbers are close.
+	 * */
 	if (front)
 		c->beside[c->besides++] = varint_zigzag((int64_t)n->frame - (front - 1));
 	else
@@ -563,7 +564,8 @@ static void name_lines(struct batch *b, struct name_columns *c)
 		for (uint32_t k = 0; k < count; k++, used++) {
 			c->line[used] = varint_zigzag((int64_t)l[k].line - last[l[k].file]);
 			last[l[k].file] = l[k].line;
-			/* What is expected: all but the outermost one. */
+			/* Written as the difference from what is expected: all but the outermost
+			 * one are inlined. */
 			c->inlined[used] = l[k].inlined != (k + 1 < count);
 			c->first[used] = l[k].first_char;
 			c->length[used] = varint_zigzag((int64_t)l[k].last_char - l[k].first_char);

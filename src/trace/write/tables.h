@@ -10,9 +10,9 @@
  *	frames	   group after group, within one sorted by kind, module and address
  *	nodes	   in the order in which events first need them
  *
- * Nodes so numbered are a list of chains: each event with a new stack adds one chain of new nodes
- * below a node that exists. The event's place is then the end of the next chain, which costs
- * nothing to say.
+ * Nodes in this order are a list of chains: each event with a new stack adds one chain of new nodes
+ * below an existing node. The event's node is then the end of the next chain, which need not be
+ * written.
  *
  *	event 0: main > parse > read		chain 0: parent 0, nodes 1 2 3
  *	event 1: main > parse > copy		chain 1: parent 2, node	 4

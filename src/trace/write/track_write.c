@@ -5,8 +5,8 @@
  *	event 0: request 7, 120 bytes		values wait: 7 120 8 99 9 ...
  *	event 1: request 8, 99 bytes		the chunk has them field by field: 7 8 9 | 120 99
  *
- * Those of one field are alike, and each field's stand in the form that is shortest: as they are,
- * or as differences.
+ * The values of one field are alike. Each field's are written in the form that is shortest: as they
+ * are, or as differences.
  */
 #include "trace/write/track_write.h"
 
@@ -43,7 +43,7 @@ void tracks_free(struct track_writer *w)
 
 /* ---- events wait ---- */
 
-/* Memory that no event has reached costs nothing. */
+/* Pages that are never written to cost nothing. */
 static bool events_room(struct track_writer *w)
 {
 	const size_t bytes = TRACKS_HELD * sizeof(uint64_t);

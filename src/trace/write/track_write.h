@@ -14,8 +14,8 @@
 
 #define TRACKS_HELD TRACE_CHUNK_EVENTS /* events that wait, at most */
 
-/* Events that wait, as the columns of their chunk have them but for nodes and values, which are
- * those of the tables. */
+/* Events that wait, as in the columns of their chunk, except that nodes and values are those of the
+ * tables. */
 struct track_writer {
 	const struct recording *r;
 	size_t types, sets; /* written so far */
@@ -47,18 +47,19 @@ static inline bool tracks_due(const struct track_writer *w)
 	return w->events == TRACKS_HELD;
 }
 
-/* at: how many events came before it in the trace. Only when none are due. 0, or MAYFLY_E_MEMORY or
- * MAYFLY_E_RANGE. */
+/* at: the number of events before it in the trace. Not to be called when a chunk is due. 0, or
+ * MAYFLY_E_MEMORY or MAYFLY_E_RANGE. */
 int tracks_add(struct track_writer *w, const struct trace_track *event, uint64_t at);
 
-/* Before the tables of a group: gives the nodes of the events their numbers, behind those of the
- * blocks, which count on theirs. 0 or an error. */
+/* Numbers the nodes of the events that wait. To be called before the tables of a group are written;
+ * blocks have numbered theirs by then. 0 or an error. */
 int tracks_number_nodes(struct track_writer *w, struct table_writer *tables);
 
-/* What is new of texts, types and sets of labels; it prepares the events, too. */
+/* Writes new texts, types and sets of labels, and prepares the events. */
 void tracks_write_tables(struct track_writer *w, struct column_writer *columns, struct bytes *out);
 
-/* The events, after tracks_write_tables(). few: the trace is small, and may be compressed well. */
+/* The events, after tracks_write_tables(). few: the trace is small, so that slow compression pays.
+ * */
 void tracks_write_events(struct track_writer *w, struct column_writer *columns, bool few,
 			 struct bytes *out);
 
