@@ -136,7 +136,7 @@ def heaptrack_cut_off():
     text[middle] = "+ zzz"
     path = write("damaged.heaptrack", "\n".join(text))
     said = mayfly("info", "--json", path, lines=1)
-    check("line %d " % (middle + 1) in said.message, said.message)
+    check("line %d;" % (middle + 1) in said.message, said.message)
     same(json.loads(said.text)["samples"],
          profiles.heaptrack_facts("\n".join(text[:middle]))["allocs"], "allocations before it")
 
@@ -376,7 +376,8 @@ def pprof_of_something_else():
     path = write("cpu.pb", profiles.pprof([("samples", "count"), ("cpu", "nanoseconds")],
                                           [([[("f", "f.c", 1)]], [1, 2])]))
     result = mayfly("report", path, code=1, lines=1)
-    check("not of a heap" in result.message and "samples, cpu" in result.message, result.message)
+    check("not a heap profile" in result.message and "samples, cpu" in result.message,
+          result.message)
     path = write("space.pb", profiles.pprof([("inuse_space", "bytes")], [([[("f", "f.c", 1)]], [7])]))
     got = facts(path)
     same(got["live_at_end"]["blocks"], None, "blocks")
@@ -502,7 +503,8 @@ def views_say_what_is_missing():
         check("does not have " + lack in result.message, to, result.message)
     cut = write("cut.pb", profiles.small_pprof()[:60])
     result = mayfly("report", cut, code=1, lines=1)
-    check("cut off" in result.message and "not of a heap" not in result.message, result.message)
+    check("cut off" in result.message and "not a heap profile" not in result.message,
+          result.message)
 
 
 @case

@@ -375,7 +375,7 @@ static void heaptrack_damaged(void)
 		struct made m;
 
 		snprintf(text, sizeof(text), HEAPTRACK "c 1\n+ 0\n%s\n+ 1\n", lines[i]);
-		snprintf(wanted, sizeof(wanted), "line 17 of it");
+		snprintf(wanted, sizeof(wanted), "line 17");
 		m = import_text(text);
 		CHECK(!m.error, "(%s: %d)", lines[i], m.error);
 		CHECK(m.info && m.info->samples == 1 && !m.info->complete, "(%s)", lines[i]);
@@ -651,7 +651,7 @@ static void text_damaged(void)
 			 "2: 16 [2: 16] @ 0x5\n%s\nMAPPED_LIBRARIES:\n",
 			 bad[i]);
 		m = import_text(text);
-		CHECK(!m.error && strcmp(m.report.problem, "line 3 of it") == 0, "(%s: %d, %s)",
+		CHECK(!m.error && strcmp(m.report.problem, "line 3") == 0, "(%s: %d, %s)",
 		      bad[i], m.error, m.report.problem);
 		CHECK(m.info && !m.info->complete && near(total(&m, MAYFLY_LIVE), 16), "(%s)",
 		      bad[i]);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memtrace's trace files: what reading (import/memtrace_read.h) and writing (export/memtrace_write.h)
- * share.
+ * Memtrace's trace files: declarations shared by reading (import/memtrace_read.h) and writing
+ * (export/memtrace_write.h).
  *
- * Such a file is a sequence of packets, of a header and events each:
+ * A file is a sequence of packets; each has a header and events:
  *
  *	packet: trace info | packet: locations | packet: events | packet: events | ...
  *
- * The events are allocations of sampled blocks, with their stacks, their promotions and their
- * collections. Stacks are codes, which stand for places in the program; what a code means was
- * written (as a location event) before the first allocation that needs it. Version 3 has several
- * domains, whose packets are independent of each other.
+ * Events are the allocations of sampled blocks (with their stacks), their promotions and their
+ * collections. Stacks consist of codes, which stand for places in the program; the meaning of a
+ * code is written, as a location event, before the first allocation that uses it. Version 3 has
+ * several domains, whose packets are independent of each other.
  *
- * Files are untrusted. Memory stays below some constant plus a small multiple of the file's size.
- * No input or output here: bytes come from memory and go to a sink.
+ * Files are untrusted. Memory stays below a constant plus a small multiple of the file's size.
+ * There is no input or output here: bytes come from memory and go to a sink.
  */
 #ifndef MAYFLY_MEMTRACE_H
 #define MAYFLY_MEMTRACE_H
@@ -26,7 +26,7 @@ enum memtrace_source { MEMTRACE_MINOR = 0, MEMTRACE_MAJOR = 1, MEMTRACE_EXTERNAL
 
 struct memtrace_info {
 	unsigned version;
-	double sample_rate; /* chance of each word, a block's header included, to be a sample */
+	double sample_rate; /* probability that a word is sampled; headers of blocks count too */
 	unsigned word_size; /* bits */
 	const char *executable, *host, *runtime_parameters;
 	const char *context; /* "" when there is none */

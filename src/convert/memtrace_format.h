@@ -2,22 +2,22 @@
 /*
  * The numbers of Memtrace's format that reading and writing share.
  *
- * Stacks are coded with a cache of 2^14 buckets, each of a code and a prediction: the bucket that
- * followed it last time.
+ * Stacks are coded with a cache of 2^14 buckets. A bucket holds a code and a prediction: the bucket
+ * that followed it the last time.
  *
  *	codeword (u16): bucket << 2 | tag
  *	tag	0 HIT	  the frame is slot[bucket]
- *		1 HIT_1	  and the next one is as predicted
- *		2 HIT_N	  and the next n (u8) are as predicted
+ *		1 HIT_1	  like HIT, and the next frame is as predicted
+ *		2 HIT_N	  like HIT, and the next n (u8) frames are as predicted
  *		3 MISS	  slot[bucket] = the code (u64) that follows; no predictions
  *
- * A prediction starts from the bucket of the frame before; before the first frame, from bucket 0.
+ * A prediction starts from the bucket of the previous frame; for the first frame, from bucket 0.
  */
 #ifndef MAYFLY_MEMTRACE_FORMAT_H
 #define MAYFLY_MEMTRACE_FORMAT_H
 
 #define PACKET_MAGIC 0xc1fc1fc1u
-#define HEADER_BYTES 66 /* one field more, of 2 bytes, from version 3 on */
+#define HEADER_BYTES 66 /* from version 3 on, one more field of 2 bytes */
 
 #define TIME_BITS 25
 #define TIME_MASK ((1u << TIME_BITS) - 1)
@@ -42,7 +42,7 @@ enum {
 
 enum { TAG_HIT = 0, TAG_HIT_1 = 1, TAG_HIT_N = 2, TAG_MISS = 3 };
 
-/* Names of files and functions are coded by their place in lists of the most recent ones. */
+/* Names of files and functions are coded by their places in lists of recent names. */
 #define NAMES	 31
 #define NAME_NEW 31
 

@@ -18,7 +18,7 @@
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 
-/* libiberty refuses names longer than 1 KiB unless told not to limit itself, and then needs some
+/* libiberty refuses names longer than 1 KiB unless its limit is switched off; then it needs some
  * 300 bytes of stack for each byte of the name. */
 #define UNLIMITED_FROM ((size_t)1000)
 #define LONGEST_NAME   ((size_t)8 << 10)
@@ -84,7 +84,7 @@ static char *arena_copy(struct demangle *d, const char *text, size_t length)
 			return NULL;
 		b->size = size;
 		b->used = 0;
-		/* A block for one long string goes behind the current one, which has room left. */
+		/* A block for one long string goes after the current one, which has room left. */
 		if (size != BLOCK_SIZE && d->blocks) {
 			b->next = d->blocks->next;
 			d->blocks->next = b;
@@ -140,7 +140,7 @@ static bool demangle_grow(struct demangle *d)
 	return true;
 }
 
-/* The entry stays where it is until the next call. */
+/* The entry is valid until the next call. */
 static struct entry *find_or_add(struct demangle *d, const char *text, size_t length)
 {
 	uint32_t hash = hash_bytes(text, length);
@@ -185,7 +185,7 @@ static char *readable_copy(const char *name, size_t length)
 		free(out);
 		return NULL;
 	}
-	/* Anything else is a plain C name, which some old mangling styles would misread. */
+	/* Any other name is plain C, which decoders of old mangling styles would misread. */
 	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2) && strncmp(name, "___Z", 4))
 		return NULL;
 	if (length > LONGEST_NAME)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DWARF by libdw, one walk for each compilation unit (CU) that is needed.
+ * DWARF read with libdw, in one walk for each compilation unit (CU) that is needed.
  *
- * The addresses that are looked up are known and sorted, so nothing is indexed that nobody asks
- * for. First each CU's ranges claim addresses. Then each CU that claimed some is walked once, top
- * down; a function or inlined function whose ranges hold wanted addresses becomes a scope, and
- * those addresses point to it. Subtrees without wanted addresses are skipped. In the end an
- * address points to its innermost scope:
+ * The wanted addresses are known and sorted, so only what they need is read. First the ranges of
+ * each CU claim addresses. Then each CU that claimed some is walked once, top down; a function or
+ * inlined function whose ranges contain wanted addresses becomes a scope, and those addresses point
+ * to it. Subtrees without wanted addresses are skipped. In the end each address points to its
+ * innermost scope:
  *
  *   wanted  0x1010 --------------> scope 0  f()
  *           0x1034 --> scope 2  h()    ^
@@ -14,8 +14,8 @@
  *                         +-> scope 1 g(), called from line 7 of its parent
  *           0x1050 ------------^
  *
- * Lines come from one run of the CU's line program (dwarf_lines.c). What libdw keeps for all CUs is
- * dropped from time to time by opening the DWARF again, and so are the pages of the file.
+ * Lines come from one run of the CU's line program (dwarf_lines.c). From time to time the DWARF is
+ * opened again, to drop libdw's caches of all CUs and the pages of the file.
  */
 #include "symbols/dwarf_index.h"
 
@@ -31,11 +31,11 @@
 #include "symbols/dwarf_lines.h"
 
 #define NONE		   UINT32_MAX
-#define DEEPEST_TREE	   200	/* levels of a DIE tree */
-#define LONGEST_REFERENCES 16	/* abstract_origin, specification, one after the other */
-#define DEEPEST_NAME	   32	/* enclosing namespaces, classes and functions */
-#define LONGEST_NAME	   8192 /* of a name put together here */
-#define MOST_INLINED	   256	/* functions inlined at one address */
+#define DEEPEST_TREE	   200			/* levels of a DIE tree */
+#define LONGEST_REFERENCES 16			/* chain of abstract_origin and specification */
+#define DEEPEST_NAME	   32			/* enclosing namespaces, classes and functions */
+#define LONGEST_NAME	   8192			/* of a qualified name composed here */
+#define MOST_INLINED	   256			/* functions inlined at one address */
 #define REOPEN_AFTER_BYTES ((uint64_t)16 << 20) /* of .debug_info walked */
 
 struct scope {
@@ -43,7 +43,7 @@ struct scope {
 	uint32_t parent; /* the scope it is inlined into, NONE for a function */
 	uint32_t call_file, call_line, call_column;
 	const char *name;
-	bool named; /* name was looked for */
+	bool named; /* the name has been looked up */
 };
 
 struct unit {
@@ -51,7 +51,7 @@ struct unit {
 	bool no_ranges; /* its functions may be anywhere */
 };
 
-/* Remembers the interned string for something in the DWARF, by its address in memory. */
+/* A cache: address in memory of something in the DWARF -> interned string. */
 struct memo {
 	const void **key;
 	const char **value;
@@ -61,7 +61,7 @@ struct memo {
 struct dwarf {
 	struct elf_file *file;
 	Dwarf *dbg;
-	struct elf_file alt_file; /* dwz: what several files share */
+	struct elf_file alt_file; /* dwz: the part that several files share */
 	Dwarf *alt;
 	struct demangle *names;
 	struct memo memo;
@@ -78,8 +78,8 @@ struct walk {
 	size_t count, missing;	 /* missing: still NONE */
 	struct scope *scope;
 	size_t scopes, scopes_size;
-	uint64_t visits_left; /* a DIE takes a byte or more; a tree with more is a loop */
-	bool deep;	      /* look for functions inside everything */
+	uint64_t visits_left; /* a DIE takes at least a byte; more visits mean a loop */
+	bool deep;	      /* look for functions inside all DIEs */
 	bool in_classes;      /* this language defines functions inside classes */
 	bool failed;
 };
@@ -107,7 +107,7 @@ static const char *memo_get(const struct memo *m, const void *key)
 	return m->slots ? m->value[memo_slot(m, key)] : NULL;
 }
 
-/* Forgetting, when there is no memory, only costs time. */
+/* Out of memory, entries are forgotten; that only costs time. */
 static void memo_put(struct memo *m, const void *key, const char *value)
 {
 	size_t at;
@@ -165,7 +165,7 @@ static bool follow(Dwarf_Die *die, unsigned name, Dwarf_Die *to)
 	return dwarf_attr(die, name, &attribute) && dwarf_formref_die(&attribute, to);
 }
 
-/* A sibling before its brother would be a loop. */
+/* Refuses a sibling at a lower offset, which would be a loop. */
 static bool next_sibling(Dwarf_Die *die)
 {
 	const char *here = die->addr;
@@ -207,8 +207,9 @@ static bool has_qualified_names(Dwarf_Die *cu)
 	}
 }
 
-/* The DIEs around `die` whose names qualify its name, outermost first. libdw knows no parents, so
- * this goes down from the CU: at each level into the last DIE that begins before the wanted one. */
+/* The DIEs around `die` whose names qualify its name, outermost first. libdw cannot return parents,
+ * so this descends from the CU: at each level into the last DIE that begins before the wanted one.
+ */
 static size_t find_containers(Dwarf_Die *die, Dwarf_Die container[DEEPEST_NAME])
 {
 	Dwarf_Die cu, at, last;
@@ -234,7 +235,7 @@ static size_t find_containers(Dwarf_Die *die, Dwarf_Die container[DEEPEST_NAME])
 	return 0;
 }
 
-/* Stands for the missing name of something around the function `member`. */
+/* A substitute for the missing name of a DIE around the function `member`. */
 static void anonymous_name(Dwarf_Die *die, const char *member, char *name, size_t size)
 {
 	int line;
@@ -289,7 +290,7 @@ static const char *qualified_name(struct dwarf *d, Dwarf_Die *die, const char *n
 		const char *part;
 
 		if (dwarf_tag(&container[i]) == DW_TAG_subprogram) {
-			/* The name of a function is whole by itself. */
+			/* A function's name is already qualified. */
 			part = level < 4 ? function_name(d, &container[i], level + 1) : NULL;
 			if (!part)
 				continue;
@@ -308,7 +309,7 @@ static const char *qualified_name(struct dwarf *d, Dwarf_Die *die, const char *n
 	return demangle_intern(d->names, text, used);
 }
 
-/* The readable name of a subprogram, itself or by what it refers to; NULL when it has none. */
+/* The readable name of a subprogram, its own or that of a DIE it refers to; NULL: it has none. */
 static const char *function_name(struct dwarf *d, Dwarf_Die *die, int level)
 {
 	const char *name = NULL, *linkage, *result;
@@ -331,7 +332,7 @@ static const char *function_name(struct dwarf *d, Dwarf_Die *die, int level)
 		at = next;
 	}
 	if (!result && name && *name) {
-		/* The assembler's own DWARF has symbols for names: OCaml's, mangled. */
+		/* DWARF made by the assembler has symbols as names: here OCaml's mangled ones. */
 		if (!strncmp(name, "caml", 4))
 			result = demangle_name(d->names, name);
 		else
@@ -346,12 +347,12 @@ static const char *function_name(struct dwarf *d, Dwarf_Die *die, int level)
 
 /* ---- file names ---- */
 
-/* Takes out "//", "/./" and "name/../", in place. A relative path keeps the ".." it begins with. */
+/* Removes "//", "/./" and "name/../", in place. A relative path keeps its leading "..". */
 static void normalise(char *path)
 {
 	bool absolute = *path == '/';
 	char *to = path + absolute, *from = path;
-	char *keep = to; /* ".." does not go back before this */
+	char *keep = to; /* ".." never removes anything before this */
 
 	while (*from) {
 		size_t length;
@@ -382,7 +383,7 @@ static void normalise(char *path)
 	*to = 0;
 }
 
-/* The files of a CU: from its line table, or, for code in another file, from libdw. */
+/* The files of a CU: from its line table, or from libdw if its code is in another file. */
 struct files {
 	struct dwarf_lines lines;
 	Dwarf_Files *split;
@@ -393,7 +394,7 @@ static const char *dwarf_index_join(struct dwarf *d, const char *a, const char *
 {
 	char path[PATH_MAX];
 
-	/* Each part counts from the last one that is absolute. */
+	/* An absolute part replaces all parts before it. */
 	if (*c == '/')
 		a = b = NULL;
 	else if (b && *b == '/')
@@ -450,8 +451,8 @@ static uint32_t new_scope(struct walk *w, const Dwarf_Die *die, uint32_t parent)
 	return (uint32_t)w->scopes++;
 }
 
-/* Gives the wanted addresses in the ranges of a DIE that now belong to `parent` a scope of their
- * own; returns it, or NONE when there are none. Of brothers that overlap the first wins. */
+/* Makes a new scope for the wanted addresses in the ranges of a DIE that so far belong to `parent`;
+ * returns it, or NONE if there are no such addresses. If siblings overlap, the first one wins. */
 static uint32_t dwarf_index_take(struct walk *w, Dwarf_Die *die, uint32_t parent)
 {
 	uint32_t scope = NONE;
@@ -459,7 +460,7 @@ static uint32_t dwarf_index_take(struct walk *w, Dwarf_Die *die, uint32_t parent
 	ptrdiff_t at = 0;
 
 	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
-		/* Linkers leave dropped functions at 0. */
+		/* Functions dropped by the linker are at 0. */
 		if (!low || low >= high)
 			continue;
 		for (size_t i = elf_file_lower_bound(w->address, w->count, low);
@@ -477,7 +478,7 @@ static uint32_t dwarf_index_take(struct walk *w, Dwarf_Die *die, uint32_t parent
 	return scope;
 }
 
-/* Whether a block may hold addresses of `scope`. Blocks without ranges are looked into. */
+/* Whether a block may contain addresses of `scope`; one without ranges may. */
 static bool block_is_wanted(const struct walk *w, Dwarf_Die *die, uint32_t scope)
 {
 	Dwarf_Addr base, low, high;
@@ -556,8 +557,8 @@ static void walk_children(struct walk *w, Dwarf_Die *parent, uint32_t scope, int
 	} while (next_sibling(&die));
 }
 
-/* GCC and Clang keep C++ functions that have code out of classes. If that fails for some address,
- * look everywhere. */
+/* GCC and Clang put C++ functions with code outside of classes. Only if an address is not found
+ * there, everything is searched. */
 static void walk_unit(struct walk *w, Dwarf_Die *cu, uint64_t size)
 {
 	int language = dwarf_srclang(cu);
@@ -607,7 +608,7 @@ static void answer(struct walk *w, size_t i, size_t index, struct files *files,
 	d->found(d->context, index, list, count ? count : 1);
 }
 
-/* A unit with its code in another file (-gsplit-dwarf) only has the ranges and lines here. */
+/* A unit whose code is described in another file (-gsplit-dwarf) has only ranges and lines here. */
 static Dwarf_Die code_die(Dwarf_Die *cu)
 {
 	Dwarf_Die split;
@@ -633,8 +634,8 @@ static void read_lines(struct walk *w, Dwarf_Die *cu, Dwarf_Die *code, struct fi
 	dwarf_lines_read(&files->lines, &w->d->line_sections, offset, w->address, w->count, row);
 }
 
-/* address[i] are those that the CU has claimed; index[i] their places in the caller's list. Sets
- * left[i] when no function was found for it. */
+/* address[]: the addresses claimed by the CU; index[]: their places in the caller's list. Sets
+ * left[i] if no function was found for address[i]. */
 static bool resolve_unit(struct dwarf *d, const struct unit *u, const uint64_t *address,
 			 const size_t *index, size_t count, bool *left)
 {
@@ -675,7 +676,7 @@ static void set_alt(struct dwarf *d)
 		dwarf_setalt(d->dbg, d->alt);
 }
 
-/* Drops what libdw has cached. */
+/* Opens the DWARF again once libdw has cached a lot. */
 static void reopen_if_large(struct dwarf *d)
 {
 	if (d->bytes_walked < REOPEN_AFTER_BYTES)
@@ -688,7 +689,7 @@ static void reopen_if_large(struct dwarf *d)
 	set_alt(d);
 }
 
-/* The file with the parts that dwz moved out of several files. */
+/* Opens the file with the parts that dwz moved out of several files. */
 static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
 {
 	const void *id = NULL;
@@ -718,7 +719,7 @@ static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
 	set_alt(d);
 }
 
-/* Gives the addresses in the ranges of the CU that have no owner to it. */
+/* Makes the CU the owner of all addresses in its ranges that have no owner. */
 static bool claim(Dwarf_Die *cu, uint32_t number, const uint64_t *address, size_t count,
 		  uint32_t *owner)
 {
@@ -740,7 +741,7 @@ static bool claim(Dwarf_Die *cu, uint32_t number, const uint64_t *address, size_
 }
 
 struct units {
-	struct unit *unit; /* those that own addresses, or have no ranges */
+	struct unit *unit; /* the CUs that own addresses or have no ranges */
 	size_t count, size;
 };
 
@@ -784,7 +785,7 @@ static bool list_units(struct dwarf *d, const uint64_t *address, size_t count, u
 	return true;
 }
 
-/* The addresses with this owner, in the order that they have. */
+/* Selects the addresses with this owner; keeps their order. */
 static size_t gather(uint32_t wanted, const uint32_t *owner, const uint64_t *address, size_t count,
 		     uint64_t *to, size_t *index)
 {
@@ -870,7 +871,7 @@ static void resolve_all(struct dwarf *d, const uint64_t *address, size_t count, 
 			resolve_unit(d, &units.unit[u], s->address, order, owned, s->left);
 		reopen_if_large(d);
 	}
-	/* Units without ranges get what nobody has claimed. */
+	/* Units without ranges get the addresses that no unit has claimed. */
 	for (size_t u = 0; u < units.count && d->dbg; u++) {
 		size_t owned;
 

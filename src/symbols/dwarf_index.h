@@ -9,17 +9,13 @@
 #include "symbols/elf_file.h"
 #include "symbols/symbols.h"
 
-/*
- * One answer, for address[index]. count is at least 1; the function of the last symbol is NULL when
- * only the line is known.
- */
+/* The result for address[index]. count is at least 1; the function of the last symbol is NULL if
+ * only the line is known. */
 typedef void dwarf_index_found(void *context, size_t index, const struct symbol *list,
 			       size_t count);
 
-/*
- * Looks up sorted, distinct addresses in the DWARF of file (loaded from path), in any order; calls
- * found() for those of which something is known. debug_dir as in symbols_options.
- */
+/* Looks up sorted, distinct addresses in the DWARF of file (loaded from path). Calls found() in any
+ * order for the addresses with some information. debug_dir: as in symbols_options. */
 void dwarf_index_resolve(struct elf_file *file, const char *path, const char *debug_dir,
 			 struct demangle *names, const uint64_t *address, size_t count,
 			 dwarf_index_found *found, void *context);

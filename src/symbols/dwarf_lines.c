@@ -2,9 +2,9 @@
 /*
  * Reading of line tables.
  *
- * A line program makes rows (address, file, line, column) in sequences of rising addresses. A row
- * covers the addresses from its own up to the next row's. So two rows are enough to give the wanted
- * addresses between them their line, and no table is kept:
+ * A line program generates rows (address, file, line, column) in sequences with rising addresses. A
+ * row covers the addresses from its own up to the next row's. So two consecutive rows are enough to
+ * find the line of the wanted addresses between them, and no table is kept:
  *
  *   rows of a sequence   0x10 f.c:3      0x18 f.c:4      0x18 f.c:5      0x30 end
  *   wanted                    0x14 -> 3       |               0x20 -> 5
@@ -21,7 +21,7 @@
 
 #define MOST_FORMATS 16
 
-/* Reads on; after an overrun everything is 0 and `failed` stays set. */
+/* After an overrun, all values read are 0 and `failed` stays set. */
 struct reader {
 	const uint8_t *at, *end;
 	bool failed;
@@ -39,12 +39,12 @@ struct state {
 	uint64_t file, column;
 };
 
-/* The wanted addresses, while a sequence goes by. */
+/* The wanted addresses during a sequence. */
 struct target {
 	const uint64_t *address;
-	size_t count, next; /* next: first address that is not below the last row */
+	size_t count, next; /* next: the first address at or above the last row's */
 	struct dwarf_line_row *row;
-	struct state last; /* last row of the sequence */
+	struct state last; /* the last row so far */
 	bool have_last, dead;
 };
 
@@ -203,7 +203,7 @@ static bool read_old_file(struct dwarf_lines *l, struct reader *r, const char *n
 	return !r->failed && add_file(l, name, directory);
 }
 
-/* Before DWARF 5: lists that end with an empty name. */
+/* Before DWARF 5, lists end with an empty name. */
 static bool read_old_names(struct dwarf_lines *l, struct reader *r)
 {
 	const char *name;
@@ -262,7 +262,7 @@ static void read_field(const struct dwarf_lines *l, struct reader *r, uint64_t f
 	}
 }
 
-/* DWARF 5: a list says itself what its entries are made of. */
+/* In DWARF 5 a list describes the format of its entries. */
 static bool read_list(struct dwarf_lines *l, struct reader *r, unsigned offset_size, bool files)
 {
 	struct format format[MOST_FORMATS];
@@ -276,7 +276,7 @@ static bool read_list(struct dwarf_lines *l, struct reader *r, unsigned offset_s
 		format[i].form = take_uleb(r);
 	}
 	count = take_uleb(r);
-	/* Entries of no bytes could be any number. */
+	/* Entries of 0 bytes would allow any count. */
 	if (r->failed || count > (uint64_t)(r->end - r->at))
 		return false;
 	while (count--) {
@@ -346,7 +346,7 @@ static bool read_header(struct dwarf_lines *l, struct reader *r, struct header *
 	names = (struct reader){.at = r->at, .end = h->program};
 	h->least_step = (uint8_t)take_fixed(&names, 1);
 	if (l->version >= 4)
-		take_fixed(&names, 1); /* operations per instruction: 1, but for VLIW */
+		take_fixed(&names, 1); /* operations per instruction: 1 except for VLIW */
 	take_fixed(&names, 1);	       /* whether rows begin as statements */
 	h->line_base = (int8_t)take_fixed(&names, 1);
 	h->line_range = (uint8_t)take_fixed(&names, 1);
@@ -364,7 +364,7 @@ static uint32_t limited(uint64_t value)
 	return value > UINT32_MAX ? 0 : (uint32_t)value;
 }
 
-/* The last row covers what lies before this address. */
+/* The last row covers the wanted addresses below `end`. */
 static void cover(struct target *t, uint64_t end)
 {
 	for (; t->next < t->count && t->address[t->next] < end; t->next++) {
@@ -415,7 +415,7 @@ static bool run_extended(struct reader *r, struct target *t, struct state *s, st
 		if (length - 1 > sizeof(s->address))
 			return false;
 		s->address = take_fixed(&operand, (unsigned)length - 1);
-		/* Linkers leave dropped functions at 0. */
+		/* Functions dropped by the linker are at 0. */
 		t->dead = s->address == 0;
 		break;
 	case DW_LNE_define_file:

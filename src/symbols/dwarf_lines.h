@@ -2,8 +2,8 @@
 /*
  * The line table (.debug_line) of one compilation unit, DWARF 2 to 5.
  *
- * libdw keeps and sorts every row of a table; this reader runs the line program once and keeps
- * only the rows of the addresses that are looked up.
+ * libdw stores and sorts all rows of a table; this reader runs the line program once and keeps only
+ * the rows of the wanted addresses.
  */
 #ifndef MAYFLY_DWARF_LINES_H
 #define MAYFLY_DWARF_LINES_H
@@ -29,7 +29,7 @@ struct dwarf_line_row {
 
 struct dwarf_line_file {
 	const char *name;
-	const char *path; /* for the user of the table; begins NULL */
+	const char *path; /* for the caller's use; initially NULL */
 	uint64_t directory;
 };
 
@@ -42,20 +42,20 @@ struct dwarf_lines {
 	unsigned version;
 };
 
-/* Call it when libdw has opened the file, which decompresses sections. The bytes belong to elf. */
+/* Call it after libdw has opened the file (this decompresses sections). The bytes belong to elf. */
 void dwarf_lines_sections(struct dwarf_line_sections *s, Elf *elf);
 
 /* Reads the table at this offset: its files, and for each address (sorted, distinct) the row that
- * covers it. row[] begins zeroed. False when the table is damaged; what was read before counts. */
+ * covers it. The caller zeroes row[]. False: the table is damaged; rows read before are valid. */
 bool dwarf_lines_read(struct dwarf_lines *l, const struct dwarf_line_sections *s, uint64_t offset,
 		      const uint64_t *address, size_t count, struct dwarf_line_row *row);
 void dwarf_lines_free(struct dwarf_lines *l);
 
-/* A file by the number that rows and DW_AT_call_file use; NULL when there is none. */
+/* The file with this number, as in rows and DW_AT_call_file; NULL: there is none. */
 struct dwarf_line_file *dwarf_lines_file(struct dwarf_lines *l, uint32_t number);
 
-/* The directory of a file, NULL for that of the compilation; relative ones are relative to it,
- * but in DWARF 5 number 0 is that itself. */
+/* The directory of a file; NULL: that of the compilation, to which others may be relative (in DWARF
+ * 5, directory 0 is that of the compilation). */
 const char *dwarf_lines_directory(const struct dwarf_lines *l, const struct dwarf_line_file *file);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ELF files by libelf. A file is mapped here and given to libelf as memory, so that no file
- * descriptor stays open and its pages can be given back.
+ * ELF files read with libelf. A file is mapped here and passed to libelf as memory, so that no file
+ * descriptor stays open and its pages can be released.
  *
- * Symbol tables are not copied or sorted: one pass over a table offers each symbol to the sorted
- * addresses that are looked up. A symbol with a size is offered to the addresses it covers; any
- * symbol is also offered to the first address at or after its start, and elf_file_match_end()
- * carries the nearest one on to the addresses that follow:
+ * Symbol tables are neither copied nor sorted: one pass over a table offers each symbol to the
+ * sorted wanted addresses. A symbol with a size is offered to the addresses it covers; any symbol
+ * is also offered to the first address at or after its start, and elf_file_match_end() carries the
+ * nearest one on to the following addresses:
  *
  *   address   10      25      40      41         symbols  f 8..18   g 30.. (no size)
  *   name       f                                 f covers 10
@@ -56,8 +56,8 @@ static bool note_build_id(struct elf_file *f, Elf_Data *notes)
 	return false;
 }
 
-/* Segments first: they are there in a stripped file too. In a debug file made by objcopy the
- * segments point at bytes that were left out, and only the section is right. */
+/* Segments first: stripped files have them too. In a debug file made by objcopy, the segments point
+ * at bytes that were left out, and only the section is right. */
 static void find_build_id(struct elf_file *f)
 {
 	Elf_Scn *section = NULL;
@@ -101,7 +101,7 @@ static enum elf_file_status elf_file_begin(struct elf_file *f)
 
 enum elf_file_status elf_file_open(struct elf_file *f, const char *path)
 {
-	/* A fifo must not make us wait, nor a terminal become ours. */
+	/* Do not wait for a FIFO, and do not acquire a controlling terminal. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
 
@@ -113,7 +113,7 @@ enum elf_file_status elf_file_open(struct elf_file *f, const char *path)
 		return ELF_FILE_NOT_ELF;
 	}
 	f->size = (size_t)status.st_size;
-	/* Writable: libelf notes in the section headers what it has decompressed. */
+	/* Writable: libelf marks decompressed sections in the section headers. */
 	f->image = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
 	close(fd);
 	if (f->image == MAP_FAILED) {
@@ -124,8 +124,8 @@ enum elf_file_status elf_file_open(struct elf_file *f, const char *path)
 	return elf_file_begin(f);
 }
 
-/* The kernel's own headers say how long the image is: to the end of the section headers, which
- * come last, or of the longest segment. */
+/* The length of the image follows from its headers: it ends with the section headers, which come
+ * last, or with the longest segment. */
 enum elf_file_status elf_file_open_vdso(struct elf_file *f)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
@@ -174,7 +174,7 @@ static void release(const struct elf_file *f, uint64_t from, uint64_t to)
 		madvise((char *)f->image + from, to - from, MADV_DONTNEED);
 }
 
-/* All but the section headers, which libelf may have written to. */
+/* Releases all pages except the section headers, which libelf may have modified. */
 void elf_file_release_pages(const struct elf_file *f)
 {
 	GElf_Ehdr header;
@@ -186,7 +186,7 @@ void elf_file_release_pages(const struct elf_file *f)
 		release(f, 0, f->size);
 		return;
 	}
-	/* With very many sections their number is not in the header: keep all that follows. */
+	/* If there are very many sections, the header lacks their number: keep all that follows. */
 	end = header.e_shnum ? header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize
 			     : f->size;
 	release(f, 0, header.e_shoff);
@@ -277,7 +277,7 @@ static uint32_t crc32_of(const uint8_t *bytes, size_t size)
 	return ~crc;
 }
 
-/* A debug file fits by build-id when both have one, else by the checksum in the link. */
+/* A debug file fits if the build-ids are equal, or, if one file has none, the link's checksum. */
 static bool open_link_target(struct elf_file *debug, const struct elf_file *f, const char *path,
 			     uint32_t crc)
 {
@@ -354,8 +354,8 @@ size_t elf_file_lower_bound(const uint64_t *address, size_t count, uint64_t valu
 	return low;
 }
 
-/* Which of several symbols at one place to show: functions before labels, global before local,
- * `write` before `__write`, strong before weak, the shorter name. */
+/* Decides which of several symbols at one place is shown: functions before labels, global before
+ * local, `write` before `__write`, strong before weak, the shorter name. */
 static uint32_t symbol_rank(const GElf_Sym *symbol, const char *name)
 {
 	unsigned bind = GELF_ST_BIND(symbol->st_info), type = GELF_ST_TYPE(symbol->st_info);
@@ -396,7 +396,7 @@ static void offer(const GElf_Sym *symbol, const char *name, uint64_t section_end
 	uint32_t rank;
 	struct elf_match *m;
 
-	/* Nothing that is looked up lies in the section after the start. */
+	/* No wanted address lies in the section at or after the start. */
 	if (first == count || address[first] >= section_end)
 		return;
 	if (end < start || end > section_end)
@@ -421,7 +421,7 @@ static void offer(const GElf_Sym *symbol, const char *name, uint64_t section_end
 	}
 }
 
-/* Executable sections by number: where each ends, 0 for others. */
+/* For each section its end if it is executable, otherwise 0. */
 static uint64_t *section_ends(const struct elf_file *f, size_t *count)
 {
 	Elf_Scn *section = NULL;
@@ -445,7 +445,8 @@ static uint64_t *section_ends(const struct elf_file *f, size_t *count)
 	return end;
 }
 
-/* The labels around the code of an OCaml unit: what follows the last one is of somebody else. */
+/* The labels around the code of an OCaml unit: code after the last one belongs to something else.
+ */
 static bool bounds_ocaml_unit(const char *name)
 {
 	static const char begin[] = "__code_begin", end[] = "__code_end";
@@ -463,7 +464,7 @@ static bool is_code_name(const GElf_Sym *symbol, const char *name)
 	case STT_GNU_IFUNC:
 		return name[0] != 0;
 	case STT_NOTYPE:
-		/* Not the mapping symbols ($x) and labels (.L1) of assemblers. */
+		/* Skip assemblers' mapping symbols ($x) and labels (.L1). */
 		return name[0] != 0 && name[0] != '$' && name[0] != '.' && !bounds_ocaml_unit(name);
 	default:
 		return false;

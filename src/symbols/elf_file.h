@@ -15,7 +15,7 @@ struct elf_file {
 	void *image; /* the bytes: mapped, or (vdso) malloc'ed */
 	size_t size;
 	bool mapped;
-	const uint8_t *build_id; /* in image; NULL: none */
+	const uint8_t *build_id; /* points into image; NULL: none */
 	size_t build_id_length;
 };
 
@@ -26,27 +26,27 @@ enum elf_file_status {
 	ELF_FILE_NOT_ELF,
 };
 
-/* On any other status than ELF_FILE_OPEN the file is zeroed; closing it is harmless. */
+/* On any status other than ELF_FILE_OPEN, *f is zeroed, and may be closed. */
 enum elf_file_status elf_file_open(struct elf_file *f, const char *path);
-enum elf_file_status elf_file_open_vdso(struct elf_file *f); /* that of this process */
+enum elf_file_status elf_file_open_vdso(struct elf_file *f); /* the vdso of this process */
 void elf_file_close(struct elf_file *f);
 
 bool elf_file_has_build_id(const struct elf_file *f, const uint8_t *id, size_t length);
 bool elf_file_has_dwarf(const struct elf_file *f);
 
-/* Gives the pages read so far back to the system; they are read again when needed. */
+/* Releases the pages read so far; they are read again when needed. */
 void elf_file_release_pages(const struct elf_file *f);
 
-/* Opens the separate debug file with this build-id, looking below debug_dir (may be NULL) and the
- * system's directory. */
+/* Opens the separate debug file with this build-id, from debug_dir (may be NULL) or the system's
+ * directory. */
 bool elf_file_open_by_build_id(struct elf_file *f, const char *debug_dir, const uint8_t *id,
 			       size_t length);
 
-/* Opens the file that f, loaded from path, names in .gnu_debuglink, when it fits f. */
+/* Opens the file named by .gnu_debuglink of f (loaded from path), if it fits f. */
 bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, const char *path,
 			     const char *debug_dir);
 
-/* What the symbol tables say about one address. name is in the file: valid while that is open. */
+/* The best symbol for one address. name points into the file: valid while it is open. */
 struct elf_match {
 	const char *name; /* NULL: no symbol covers the address; may end in @VERSION */
 	uint64_t start;
@@ -55,17 +55,18 @@ struct elf_match {
 	uint32_t open_rank;
 	const char *open_name; /* the nearest symbol that starts at or before the address ... */
 	uint64_t open_start;
-	uint64_t open_end; /* ... and where it ends at the latest */
+	uint64_t open_end; /* ... and its latest possible end */
 };
 
-/* Adds what the table of this type (SHT_SYMTAB, SHT_DYNSYM) says about the addresses (sorted,
- * distinct) to match[], which begins zeroed. False when there is no such table. */
+/* Matches the symbols of the table of this type (SHT_SYMTAB, SHT_DYNSYM) with the addresses
+ * (sorted, distinct) and updates match[], which the caller zeroes first. False: there is no such
+ * table. */
 bool elf_file_match(const struct elf_file *f, uint32_t type, const uint64_t *address, size_t count,
 		    struct elf_match *match);
-/* After all tables: decides the addresses that only symbols without a size may cover. */
+/* Call it after all tables: resolves the addresses that only symbols without a size may cover. */
 void elf_file_match_end(const uint64_t *address, size_t count, struct elf_match *match);
 
-/* The first of the sorted addresses that is not below value; count when there is none. */
+/* The index of the first of the sorted addresses that is not below value; count: there is none. */
 size_t elf_file_lower_bound(const uint64_t *address, size_t count, uint64_t value);
 
 #endif

@@ -26,7 +26,7 @@ struct part {
 	size_t length;
 };
 
-/* Splits at "__"; how many parts there are, the last one taking what is too much. */
+/* Splits at "__" and returns the number of parts; the last part takes everything that is left. */
 static size_t split(const char *text, size_t length, struct part *part)
 {
 	const char *end = text + length, *from = text;
@@ -43,7 +43,7 @@ static size_t split(const char *text, size_t length, struct part *part)
 	return parts;
 }
 
-/* Numbers that make symbols distinct. */
+/* The length without the trailing number that makes symbols distinct. */
 static size_t without_stamp(const char *text, size_t length)
 {
 	size_t n = length;
@@ -76,7 +76,7 @@ static int ocaml_names_hex(char c)
 	return digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A character that no symbol may have is $ and its code. */
+/* A character not allowed in symbols is coded as $ and its code. */
 static void put_decoded(struct text *t, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -105,7 +105,7 @@ static void put_function(struct text *t, const char *text, size_t length)
 		ocaml_names_put(t, ')');
 }
 
-/* Units of the standard library are Stdlib__list, those of others Library__Unit. */
+/* Units of the standard library are Stdlib__list, those of other libraries Library__Unit. */
 static bool is_module(const struct part *part, size_t i, size_t parts)
 {
 	return part[i].length &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols of OCaml's as programs write the names.
+ * OCaml's symbols as the names in programs.
  *
  *	camlStdlib__list__map_455	Stdlib.List.map
  *	camlMain__$3e$7c_12		Main.(>|)
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The readable form of a symbol, zero-terminated, in out[0 .. size). False: it is none of OCaml's,
- * or too long. */
+/* Writes the readable form of a symbol, zero-terminated, to out[0 .. size). False: it is not an
+ * OCaml symbol, or too long. */
 bool ocaml_demangle(const char *symbol, size_t length, char *out, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols of one object: which files to read (the object itself, its separate debug file), then
- * symbol tables for all addresses and DWARF for those it knows; DWARF's answer is preferred.
+ * Symbols of one object, from its files (the object itself, its separate debug file): first symbol
+ * tables, then DWARF; where both have an answer, DWARF's is preferred.
  *
  *   addresses, any order, with repeats --> entry[] sorted --> address[] sorted, distinct
  *                                                              |            |
@@ -27,7 +27,7 @@ struct symbols {
 };
 
 struct object {
-	struct elf_file main;  /* as loaded; not open when it is gone or another one */
+	struct elf_file main;  /* as loaded; not open if it is gone or was replaced */
 	struct elf_file debug; /* separate debug file */
 	const char *path;      /* of main */
 };
@@ -37,13 +37,13 @@ struct entry {
 	size_t index;
 };
 
-/* One symbols_resolve(). */
+/* The state of one symbols_resolve(). */
 struct request {
 	struct symbols *s;
 	struct entry *entry;
 	size_t count;
 	uint64_t *address; /* distinct */
-	size_t *first;	   /* of each address in entry[]; one more at the end */
+	size_t *first;	   /* for each address its first entry[]; one more at the end */
 	size_t distinct;
 	struct elf_match *match;
 	bool *answered;
@@ -119,7 +119,7 @@ static const char *open_main(struct symbols *s, struct object *o, const uint8_t 
 	return NULL;
 }
 
-/* Opens what there is. Returns why there is nothing, or NULL. */
+/* Opens the files that exist. Returns NULL, or the reason why there are none. */
 static const char *open_object(struct symbols *s, struct object *o, const uint8_t *id,
 			       size_t length)
 {
@@ -184,7 +184,7 @@ static bool request_new(struct request *r, const uint64_t *addresses)
 
 /* ---- answers ---- */
 
-/* The name of the symbol table, without the version. */
+/* The name from the symbol table, without its version. */
 static const char *match_name(struct symbols *s, const struct elf_match *m)
 {
 	size_t length;
@@ -200,8 +200,8 @@ static const char *match_name(struct symbols *s, const struct elf_match *m)
 }
 
 /*
- * In C, a library's source often calls a function __libc_x or __GI_x that it exports as x: then the
- * symbol table knows the better name. Not so f.cold for f.
+ * In C, a library's source often names a function __libc_x or __GI_x that it exports as x: then the
+ * symbol table has the better name. This does not hold for f.cold instead of f.
  */
 static bool prefer_match(const char *name, const struct elf_match *m)
 {

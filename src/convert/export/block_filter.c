@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that a question is about: see block_filter.h. */
+/* The blocks that a query is about: see block_filter.h. */
 #include "convert/export/block_filter.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "convert/export/event_walk.h"
 #include "convert/export/exports.h"
 
-/* A set passes when one of its labels does, as "key=value". */
+/* A set passes if one of its labels matches as "key=value". */
 static bool choose_labels(struct block_filter *f)
 {
 	const struct mayfly_match *match = &f->query->label;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which blocks a question is about, asked of one event after the other: for exports of single
- * blocks, and for what sums do not tell. Whether a stack passes the filters is asked of a query
- * that has no others: a stack that it has a sum for, passes.
+ * Decides event by event which blocks a query is about: for exports of single blocks, and for
+ * figures that sums do not give. To find the stacks that pass, it runs a query with only the stack
+ * filters: a stack with a sum passes.
  */
 #ifndef MAYFLY_BLOCK_FILTER_H
 #define MAYFLY_BLOCK_FILTER_H
@@ -15,24 +15,24 @@ struct block_filter {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
-	struct rank_set nodes;	 /* whose stacks pass */
-	struct rank_set threads; /* that pass */
-	struct rank_set labels;	 /* sets that pass */
-	struct rank_set freed;	 /* samples, so far */
+	struct rank_set nodes;	 /* nodes whose stacks pass */
+	struct rank_set threads; /* threads that pass */
+	struct rank_set labels;	 /* sets of labels that pass */
+	struct rank_set freed;	 /* samples freed so far */
 };
 
-/* 0 or a negative enum mayfly_error; block_filter_end() is to be called in both cases. */
+/* 0 or a negative enum mayfly_error; call block_filter_end() in both cases. */
 int block_filter_begin(struct block_filter *f, const struct mayfly_trace *trace,
 		       const struct mayfly_query *query);
 void block_filter_end(struct block_filter *f);
 
-/* By everything but metric and lifetime. */
+/* Applies all filters except metric and lifetime. */
 bool block_filter_keeps(const struct block_filter *f, const struct mayfly_event *e);
 bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_ns);
 
 /*
- * Each block once: those that are freed at their FREE, on the first way through the trace, then, on
- * the second, at their ALLOC those that never were. take() returns 0, or an error, which ends it.
+ * Calls take() once for each block: in a first pass, at their FREE, for blocks that are freed; in a
+ * second pass, at their ALLOC, for all others. An error from take() ends the walk.
  */
 int block_filter_walk(struct block_filter *f,
 		      int (*take)(void *context, const struct mayfly_event *e, bool freed),

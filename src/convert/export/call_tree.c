@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calling-context tree as people see it: see call_tree.h. */
+/* The calling-context tree of functions: see call_tree.h. */
 #include "convert/export/call_tree.h"
 
 #include <stdlib.h>
 
 #include "format/numbering.h"
 
-#define NEEDED	   1u /* of flags: blocks come from it or from below */
-#define SHOWS_CODE 2u /* on the way to it */
+#define NEEDED	   1u /* flag: blocks come from the node or its descendants */
+#define SHOWS_CODE 2u /* flag: some code is shown between the root and the node */
 #define HIDES	   4u
 
 struct making {
 	struct call_tree *tree;
 	struct shown_stacks *stacks;
-	struct numbering children; /* number + 1 is the node */
-	uint32_t *of;		   /* node of the trace -> ours */
-	uint8_t *flags;		   /* of nodes of the trace */
+	struct numbering children; /* number + 1: the node */
+	uint32_t *of;		   /* node of the trace -> node of this tree */
+	uint8_t *flags;		   /* of the trace's nodes */
 	bool by_file;
 };
 
 static uint32_t child_of(struct making *m, uint32_t parent, const struct shown_line *line,
 			 uint32_t module)
 {
-	/* Never all zero, which is no key. */
+	/* The leading 1 keeps it from being all zero, which is not a valid key. */
 	struct key key = {{1, parent, line->name, m->by_file ? line->file : 0}};
 	struct call_tree *t = m->tree;
 	uint32_t number;
@@ -39,7 +39,7 @@ static uint32_t child_of(struct making *m, uint32_t parent, const struct shown_l
 	return number + 1;
 }
 
-/* Goes down by the lines of a frame, the outermost first. */
+/* Descends by the lines of a frame, outermost first. */
 static uint32_t step_down(struct making *m, uint32_t at, uint32_t frame, uint32_t module)
 {
 	const struct shown_frame *f = &m->stacks->frame[frame];
@@ -149,8 +149,8 @@ struct ranked {
 	uint32_t node, parent;
 };
 
-/* By parent, then the smallest first: linked in front of one another, they end up the other way
- * round. */
+/* By parent, then smallest first: each node is prepended to its siblings, so the largest ends up
+ * first. */
 static int in_order(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
@@ -175,7 +175,7 @@ double *call_tree_totals(const struct call_tree *t, int value)
 	return total;
 }
 
-/* In order: each goes in front of its siblings so far. */
+/* Prepends each node to its siblings so far. */
 static void link_nodes(struct call_tree *t, const struct ranked *ranked, size_t count)
 {
 	for (size_t i = 0; i < t->count; i++)

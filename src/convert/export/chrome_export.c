@@ -4,16 +4,17 @@
  *
  *	M	names of the process and its threads
  *	C	"live heap", "live blocks", "allocated": over time, STEPS points; "live heap by
- *		function": the functions that have the most at the peak, and the others; "live heap
- *		by KEY" of each label's key; and what was measured of the process
- *	i	"peak"; "allocated by KEY" at the end, with what each value has and its errors; and
- *with options->samples each sample and its free B E	spans, each inside the one before it on its
- *thread: where spans overlap otherwise, those above one that ends are closed with it and go on as
- *new slices i C	instants, on their thread; values of counters
- *	s t f	flows: the first, next and last event of each, bound to the slice around it
+ *		function": the functions with the most at the peak, and all others; "live heap by
+ *		KEY" for each label key; measurements of the process
+ *	i	"peak"; "allocated by KEY" at the end, with the figures of each value and their
+ *		errors; with options->samples each sample and its free
+ *	B E	spans, each nested in the open one of its thread; if spans overlap otherwise, those
+ *		above one that ends are closed with it and continue as new slices
+ *	i C	instants, on their thread; values of counters
+ *	s t f	flows: the first, next and last event of each, bound to the enclosing slice
  *
- * Times are microseconds since the program's start, with three decimals: no nanosecond is lost.
- * Perfetto's importer knows the file by its first two bytes, `{"`.
+ * Times are microseconds since the program's start, with three decimals to keep nanoseconds.
+ * Perfetto's importer recognises the file by its first two bytes, `{"`.
  */
 #include "convert/export/exports.h"
 
@@ -31,7 +32,7 @@
 #define STEPS	  1000
 #define FUNCTIONS 12
 
-#define OWN_CATEGORY "program" /* of what the program defined itself */
+#define OWN_CATEGORY "program" /* of event types that the program defined */
 
 struct chrome {
 	const struct mayfly_trace *trace;
@@ -40,11 +41,11 @@ struct chrome {
 	struct track_survey survey;
 	struct out out;
 	uint32_t pid;
-	bool any; /* an event was written */
+	bool any; /* some event has been written */
 };
 
-/* What all events have; name: or NULL. The caller adds members, each after a comma, and calls end.
- */
+/* Writes the common members of an event; name may be NULL. The caller adds members, each after a
+ * comma, and calls chrome_end(). */
 static void chrome_begin(struct chrome *c, const char *phase, const char *name)
 {
 	out_text(&c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
@@ -178,7 +179,7 @@ static void write_counters(struct chrome *c, const struct curve *curve)
 	for (size_t i = 0; i < curve->steps && !c->out.error; i++) {
 		const struct curve_step *step = &curve->step[i];
 
-		/* Largest of the step, from its start on. */
+		/* The largest value of the step is drawn from its start. */
 		write_counter(c, "live heap", step->from_ns, "bytes", step->largest);
 		if (curve->peak_ns >= step->from_ns &&
 		    (curve->peak_ns < step->to_ns || i + 1 == curve->steps))
@@ -265,7 +266,7 @@ static int write_labels(struct chrome *c, const struct mayfly_query *query)
 
 /* ---- samples ---- */
 
-/* Root first. False: out of memory. */
+/* Writes a stack, root first. False: out of memory. */
 static bool chrome_put_stack(struct chrome *c, uint32_t node)
 {
 	const uint32_t *path;
@@ -346,7 +347,7 @@ static int chrome_write_samples(struct chrome *c)
 
 /* ---- track events ---- */
 
-/* Numbers as they are: what JSON has none for is text. */
+/* Numbers that JSON cannot express become text. */
 static void chrome_put_value(struct chrome *c, uint32_t type, union mayfly_value value)
 {
 	if (type == MAYFLY_FIELD_INT)
@@ -361,7 +362,7 @@ static void chrome_put_value(struct chrome *c, uint32_t type, union mayfly_value
 		out_format(&c->out, "\"%f\"", value.f);
 }
 
-/* Up to where its arguments follow. */
+/* Writes a track event up to its arguments. */
 static void begin_track(struct chrome *c, const char *phase, const struct mayfly_track_event *e,
 			const char *name, int64_t time_ns)
 {
@@ -420,7 +421,7 @@ static bool begin_slice(struct chrome *c, const struct mayfly_track_event *e, in
 	return done;
 }
 
-/* Of the innermost slice: it needs no name. */
+/* Ends the innermost slice, so no name is needed. */
 static void end_slice(struct chrome *c, uint32_t thread, int64_t time_ns)
 {
 	chrome_begin(c, "E", NULL);
@@ -429,7 +430,7 @@ static void end_slice(struct chrome *c, uint32_t thread, int64_t time_ns)
 	chrome_end(c);
 }
 
-/* Bound to the slice that its thread has at this time. */
+/* Viewers bind a flow to the slice of its thread at this time. */
 static void write_flows(struct chrome *c, const struct mayfly_track_event *e)
 {
 	static const char *const phases[] = {
@@ -474,7 +475,7 @@ static bool write_begin(struct chrome *c, const struct event_walk *w)
 	return true;
 }
 
-/* A flow needs a slice: where there is none around an instant, it is one of no length itself. */
+/* A flow needs a slice: an instant outside of any slice becomes a slice of length 0. */
 static bool write_instant(struct chrome *c, const struct event_walk *w)
 {
 	const struct mayfly_track_event *e = &w->track;
@@ -497,8 +498,8 @@ static bool write_instant(struct chrome *c, const struct event_walk *w)
 	return done;
 }
 
-/* To viewers a counter is the process's, and each of its arguments a line: names tell apart those
- * that threads have of their own, and what else an event has is no value. */
+/* Viewers assign counters to the process and draw a line for each argument. So counters of threads
+ * are told apart by name, and only the value of the event is written. */
 static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
@@ -549,7 +550,7 @@ static int write_tracks(struct chrome *c, const struct mayfly_query *query)
 	return item;
 }
 
-/* What was measured of the process, and the recording's other counters. */
+/* Measurements of the process, and the recording's other counters. */
 static void write_measured(struct chrome *c, const struct mayfly_query *q)
 {
 	for (size_t i = 0; i < c->info->counters; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables for spreadsheets, as RFC 4180 has them: a row for each stack, the largest first, or for
- * each sample, in the order of their frees and then those that were never freed. Line ends are CR
- * LF, the first row has the names of the columns.
+ * Tables for spreadsheets (RFC 4180): a row for each stack, largest first, or for each sample, in
+ * the order of their frees with samples never freed at the end. Lines end with CR LF; the first row
+ * has the names of the columns.
  */
 #include "convert/export/block_filter.h"
 #include "convert/export/exports.h"
@@ -15,9 +15,9 @@
 
 #include "format/numbering.h"
 
-/* Stacks come again and again: those of a node of this number, modulo the slots. */
+/* Stacks repeat: their text is cached in the slot (node modulo CACHE_SLOTS). */
 #define CACHE_SLOTS 4096u
-#define CACHE_BYTES 16384u /* longer ones are not kept */
+#define CACHE_BYTES 16384u /* longer texts are not cached */
 
 struct cached {
 	uint32_t node; /* 0: none */
@@ -32,7 +32,7 @@ struct csv_table {
 	struct out out;
 	char *text; /* of a stack */
 	size_t text_capacity;
-	struct cached *cache; /* of the last columns */
+	struct cached *cache; /* texts of the last columns */
 	struct block_filter filter;
 };
 
@@ -102,7 +102,7 @@ static bool write_place(struct csv_table *t, struct out *o, uint32_t node)
 	return true;
 }
 
-/* The same for who asks for the same nodes often. */
+/* The same with a cache, for callers that repeat nodes. */
 static bool write_place_again(struct csv_table *t, uint32_t node)
 {
 	struct cached *c = &t->cache[node % CACHE_SLOTS];
@@ -147,7 +147,7 @@ static const struct mayfly_node_sum **rank(const struct mayfly_node_sums *sums)
 	return ranked;
 }
 
-/* What the trace does not know stays empty. */
+/* Columns that the trace does not know stay empty. */
 static void print_errors(struct csv_table *t, const struct mayfly_figure *f, uint32_t absent)
 {
 	if (export_knows(t->trace, absent | MAYFLY_ABSENT_ERRORS))
@@ -215,7 +215,7 @@ static void print_thread(struct csv_table *t, uint32_t index)
 static const char *const heap_names[MAYFLY_HEAPS] = {"malloc",	 "ocaml-minor", "ocaml-major",
 						     "external", "pool",	"pool-mapped"};
 
-/* `freed`: or NULL, when it never was. */
+/* freed: NULL if the block is never freed. */
 static bool print_sample(struct csv_table *t, const struct mayfly_event *e,
 			 const struct mayfly_event *freed)
 {

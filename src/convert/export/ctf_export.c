@@ -2,16 +2,16 @@
 /*
  * From traces of mayfly to CTF 1.8.
  *
- *	OUT/metadata		what everything below means: ctf_metadata.c
+ *	OUT/metadata		declares everything below: ctf_metadata.c
  *	OUT/thread-0-1234	a stream for each thread: packets of about PACKET_BYTES
  *	OUT/thread-1-1240
  *
- * What an event refers to (stack, its frames, their modules) is an event of its own, written in the
- * same stream just before the first event of the whole trace that needs it, with the same time. So
- * names are written once, and memory is a bit for each stack and frame, and a packet for each
- * thread. Track events are merged with the thread's blocks by their times. A packet is given to its
- *file when it is full; files are not kept open, since there may be more threads than a process may
- *have files.
+ * The things that an event refers to (a stack, its frames, their modules) are events of their own.
+ * Each is written into the same stream just before the first event of the whole trace that needs
+ * it, with the same time. So names are written once, and memory is a bit for each stack and frame,
+ * and a packet for each thread. Track events are merged with the thread's blocks by time. A packet
+ * is appended to its file when it is full; files are not kept open, since there may be more threads
+ * than a process may have open files.
  *
  *	event:	| id 5 bits, time 27 bits | fields ...		ids below 31
  *	or	| 31 5 bits, padding to a byte | id 32 | time 64 | fields ...
@@ -30,11 +30,11 @@
 #include <string.h>
 
 #define PACKET_BYTES	 65536
-#define ALL_PACKET_BYTES (64u << 20) /* of all threads: with many, packets are smaller */
+#define ALL_PACKET_BYTES (64u << 20) /* all threads together: with many, packets are smaller */
 #define LEAST_PACKET	 4096
 
 struct stream {
-	struct bytes packet; /* head and events so far; used 0: none is begun */
+	struct bytes packet; /* header and events so far; used 0: no packet is open */
 	int64_t begin_ns, last_ns;
 	uint64_t packets;
 };
@@ -45,15 +45,15 @@ struct ctf {
 	const char *folder;
 	uint8_t uuid[CTF_UUID_BYTES];
 	bool begun;
-	int64_t zero_ns; /* of the first event when that is before the start, else 0 */
+	int64_t zero_ns; /* time of the first event if it is before the start, else 0 */
 	size_t packet_bytes;
 	struct stream *stream;					/* one for each thread */
 	uint8_t *node_written, *frame_written, *module_written; /* bits */
-	uint32_t *path;						/* of a node: frames, leaf first */
+	uint32_t *path;						/* a node's frames, leaf first */
 	size_t path_room;
-	struct ctf_track_class *class; /* of each type of track events */
-	uint64_t discarded;	       /* said in packets from here on */
-	/* Through the same blocks in the order of events, not of times: which spans they are in. */
+	struct ctf_track_class *class; /* for each type of track events */
+	uint64_t discarded;	       /* count for the headers of further packets */
+	/* Visits the same blocks in the order of events, not of times: finds their spans. */
 	struct event_walk order;
 	bool has_spans;
 };
@@ -81,7 +81,7 @@ static void put_double(struct bytes *b, double value)
 	bytes_put_fixed(b, bits, 8);
 }
 
-/* Where the sizes stand in a packet's head, which is known at its end. */
+/* Offsets in a packet's header of fields that are known only at its end. */
 #define AT_END_TIME 40
 #define AT_CONTENT  48
 #define AT_PACKET   56
@@ -165,7 +165,7 @@ static int ctf_end_packet(struct ctf *c, uint32_t thread)
 	return error;
 }
 
-/* Begins an event, and a packet when there is none. */
+/* Begins an event, and a packet if none is open. */
 static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, int64_t time_ns)
 {
 	struct stream *s = &c->stream[thread];
@@ -186,7 +186,7 @@ static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, in
 	return b;
 }
 
-/* ---- what events refer to ---- */
+/* ---- modules, frames, stacks ---- */
 
 static void write_module(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t index)
 {
@@ -316,7 +316,7 @@ static void ctf_put_span(struct bytes *b, const struct open_span *span)
 	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
 }
 
-/* Has c->order at the block that is at hand. 0 or an error. */
+/* Moves c->order to the current block. 0 or an error. */
 static int follow_order(struct ctf *c)
 {
 	int item = WALK_TRACK;
@@ -347,7 +347,7 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 	}
 	if (e->kind != MAYFLY_PROMOTE)
 		bytes_put_fixed(b, flags_of(e), 1);
-	/* Not empty: babeltrace2 would show the text before again. */
+	/* Never an empty text: babeltrace2 would repeat the previous one. */
 	if (e->kind == MAYFLY_ALLOC && c->info->label_sets > 1)
 		put_string(b, e->labels ? mayfly_trace_label_text(c->trace, e->labels) : "-");
 	if (e->kind == MAYFLY_ALLOC && c->has_spans)
@@ -409,8 +409,8 @@ static int write_empty(struct ctf *c, int64_t time_ns)
 	return ctf_end_packet(c, 0);
 }
 
-/* How many events were lost is said by a packet more than by the one before it. Which threads' they
- * were is unknown: at the end of one. */
+/* Lost events: readers take the increase of a packet's count over the previous packet's. Their
+ * threads are unknown, so they are reported at the end of stream 0. */
 static int write_discarded(struct ctf *c)
 {
 	int64_t last_ns = 0;
@@ -428,7 +428,7 @@ static int write_discarded(struct ctf *c)
 	return error ? error : write_empty(c, last_ns);
 }
 
-/* A folder without any stream is no trace to readers. */
+/* Readers reject a folder without any stream. */
 static int end_streams(struct ctf *c)
 {
 	int error = c->begun ? 0 : write_empty(c, 0);
@@ -456,7 +456,7 @@ static int ctf_write_events(struct ctf *c, const struct mayfly_query *query)
 	return item ? item : end_streams(c);
 }
 
-/* Ids for the types, and which of them have stacks: others have no field for it. */
+/* Gives types their ids, and finds which of them have stacks: others get no field for them. */
 static int make_classes(struct ctf *c, const struct mayfly_query *query)
 {
 	uint32_t id = CTF_FIRST_TRACK;
@@ -498,7 +498,7 @@ static int write_metadata(const struct ctf *c, const char *purpose)
 	return error;
 }
 
-/* The same trace gets the same one. */
+/* The same trace always gets the same UUID. */
 static void make_uuid(struct ctf *c)
 {
 	uint64_t state[2] = {(uint64_t)c->info->start_real_ns,
@@ -557,6 +557,6 @@ const char *ctf_left_out(const struct mayfly_trace *trace, const struct export_o
 {
 	(void)options;
 	return mayfly_trace_info(trace)->snapshot_ns
-		   ? "blocks, as a trace of snapshots has none; its other events are in it"
+		   ? "blocks (a trace of snapshots has none); all other events are included"
 		   : NULL;
 }

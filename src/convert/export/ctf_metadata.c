@@ -53,7 +53,7 @@ static const char streams[] = "typealias integer {\n"
 
 static const char events[] =
     "\n"
-    "/* Modules, frames and stacks come once in the whole trace, before they are needed. */\n"
+    "/* Each module, frame and stack occurs once in the whole trace, before it is needed. */\n"
     "event {\n"
     "	name = \"module\"; id = 0; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -66,8 +66,8 @@ static const char events[] =
     "	};\n"
     "};\n"
     "\n"
-    "/* address: in the module's file; in the process it is more by the module's bias. module:\n"
-    "   0xffffffff for none. Functions: several when inlined, the innermost first. */\n"
+    "/* address: in the module's file; add the module's bias for the address in the process.\n"
+    "   module: 0xffffffff for none. Functions: several if inlined, innermost first. */\n"
     "event {\n"
     "	name = \"frame\"; id = 1; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -79,7 +79,7 @@ static const char events[] =
     "	};\n"
     "};\n"
     "\n"
-    "/* The leaf first. addresses: in the process. */\n"
+    "/* Leaf first. addresses: in the process. */\n"
     "event {\n"
     "	name = \"stack\"; id = 2; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -92,8 +92,8 @@ static const char events[] =
     "\n"
     "/* weight: what the block stands for. stack: 0 for none. flags: 1 part of a realloc,\n"
     "   2 temporary, 4 inherited from the parent process, 8 kept by chance when thinned.\n"
-    "   labels: key=value of each, - for none. span: the innermost one that its thread had open;\n"
-    "   times of blocks are rounded, so a block may stand in front of what began before it. */\n"
+    "   labels: key=value of each, - for none. span: the innermost open span of the thread;\n"
+    "   times of blocks are rounded, so a block may precede the begin of its span. */\n"
     "event {\n"
     "	name = \"alloc\"; id = 3; stream_id = 0;\n"
     "	fields := struct {\n"
@@ -142,7 +142,7 @@ static void put_uuid(struct out *out, const uint8_t uuid[CTF_UUID_BYTES])
 	out_char(out, '"');
 }
 
-/* As in C, without escapes but for quotes: readers differ in the others. */
+/* Quoted as in C, but only quotes are escaped: readers differ in other escapes. */
 static void put_quoted(struct out *out, const char *text)
 {
 	for (; *text; text++) {
@@ -200,8 +200,8 @@ static void put_clock(struct out *out, const uint8_t uuid[CTF_UUID_BYTES], int64
 
 /* ---- track events ---- */
 
-/* An identifier for any name. The '_' in front, which readers take away, makes it none of TSDL's
- * own words. */
+/* An identifier for any name. The leading '_', which readers remove, keeps it from being a keyword
+ * of TSDL. */
 static void field_identifier(char *buffer, size_t size, const char *name)
 {
 	size_t used = 0;
@@ -218,7 +218,7 @@ static void field_identifier(char *buffer, size_t size, const char *name)
 
 #define IDENTIFIER_BYTES 256
 
-/* Whether a field before this one, or our own, is called so. */
+/* Whether an earlier field or one of mayfly's own has this name. */
 static bool is_taken(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], size_t field)
 {
 	for (size_t i = 0; i < field; i++)
@@ -227,7 +227,7 @@ static bool is_taken(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], siz
 	return strcmp(identifier[field], "_stack") == 0 || strcmp(identifier[field], "_span") == 0;
 }
 
-#define MOST_TAKEN (MAYFLY_TRACK_VALUES + 1) /* the other fields' names, and our own */
+#define MOST_TAKEN (MAYFLY_TRACK_VALUES + 1) /* names of the other fields and mayfly's own */
 
 static void name_field(char identifier[MAYFLY_TRACK_VALUES][IDENTIFIER_BYTES], size_t field,
 		       const char *name)
@@ -275,8 +275,8 @@ static void put_fields(struct out *out, const struct mayfly_track_type *type, si
 	out_text(out, "	};\n");
 }
 
-/* What the program did not define itself has its category in front, as providers do elsewhere; not
- * "thread.start", which says so already. */
+/* Types that the program did not define get their category as a prefix, like providers elsewhere;
+ * except "thread.start", whose name contains it already. */
 static bool needs_category(const struct mayfly_track_type *type)
 {
 	size_t length = strlen(type->category);
@@ -305,11 +305,12 @@ static void put_track_classes(struct out *out, const struct mayfly_trace *trace,
 	size_t count = mayfly_trace_info(trace)->track_types;
 
 	if (count)
-		out_text(out,
-			 "\n/* What the program and its threads did beside: spans begin and end, "
-			 "the latest of its\n   thread first; instants; values of counters. stack: "
-			 "0 for none.\n   span: its number, from 1; 0 of an end without a "
-			 "begin. */\n");
+		out_text(
+		    out,
+		    "\n/* Track events: spans begin and end (an end closes the latest open span "
+		    "of its type and\n   thread); instants; values of counters. stack: "
+		    "0 for none.\n   span: its number, from 1; 0 for an end without a "
+		    "begin. */\n");
 	for (size_t i = 0; i < count; i++) {
 		const struct mayfly_track_type *type = mayfly_trace_track_type(trace, i);
 		bool has_end = type->kind == MAYFLY_TYPE_SPAN;

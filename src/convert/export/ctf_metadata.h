@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the streams of an exported CTF trace look like: numbers that ctf_export.c writes, and the
- * text (TSDL) that declares them to readers. The two have to agree. */
+/* The layout of the streams of an exported CTF trace: numbers that ctf_export.c writes, and the
+ * text (TSDL) that declares them to readers. The two must agree. */
 #ifndef MAYFLY_CTF_METADATA_H
 #define MAYFLY_CTF_METADATA_H
 
@@ -11,8 +11,8 @@
 #define CTF_MAGIC      0xc1fc1fc1u
 #define CTF_UUID_BYTES 16
 
-/* The event's id and the low bits of its time share 32 bits. When an event comes later after the
- * one before than these bits can tell, it has the extended header. */
+/* The event's id and the low bits of its time share 32 bits. An event whose distance from the
+ * previous one does not fit into these bits has the extended header. */
 #define CTF_ID_BITS   5
 #define CTF_TIME_BITS 27
 #define CTF_EXTENDED  31u
@@ -24,26 +24,26 @@ enum ctf_event {
 	CTF_ALLOC = 3,
 	CTF_FREE = 4,
 	CTF_PROMOTE = 5,
-	CTF_FIRST_TRACK = 6, /* and up: of track events, see struct ctf_track_class */
+	CTF_FIRST_TRACK = 6, /* and up: track events, see struct ctf_track_class */
 };
 
-/* The events of a type: a span's begin and end are two. */
+/* The events of a type: the begin and end of a span are two. */
 struct ctf_track_class {
-	uint32_t id;	/* of BEGIN, or of the only one; END has the next */
-	bool has_stack; /* an event of it has one */
+	uint32_t id;	/* of BEGIN or of the only event; END has the next id */
+	bool has_stack; /* some event of the type has a stack */
 };
 
-/* Whether events of the trace have spans to name. */
+/* Whether events of the trace can be inside spans. */
 bool ctf_has_spans(const struct mayfly_trace *trace);
 
-/* Of flags in events. */
+/* Flags of events. */
 #define CTF_FLAG_REALLOC   1u
 #define CTF_FLAG_TEMPORARY 2u
 #define CTF_FLAG_INHERITED 4u
 #define CTF_FLAG_THINNED   8u
 
-/* class: of each type of track events. Time 0 of the streams is `zero_ns` after that of the trace:
- * not above 0. */
+/* class: one for each type of track events. Time 0 of the streams is at zero_ns of the trace;
+ * zero_ns <= 0. */
 void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
 		  const struct ctf_track_class *class, const char *purpose,
 		  const uint8_t uuid[CTF_UUID_BYTES], int64_t zero_ns);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the query asks for some of the blocks only. */
+/* Whether the query is about only some of the blocks. */
 static bool is_of_part(const struct mayfly_query *q)
 {
 	return q->focus.matches || q->ignore.matches || q->thread.matches || q->label.matches ||
@@ -107,7 +107,7 @@ void curve_free(struct curve *c)
 
 const char *curve_function_name(const struct mayfly_row *r, char *buffer, size_t size)
 {
-	/* A row without a function has its address in its only place. */
+	/* The row of an unknown function has its address in its only place. */
 	const struct mayfly_place *place = r->stack_length > 0 ? &r->stack[0] : NULL;
 
 	if (*r->function)
@@ -132,7 +132,7 @@ const char *curve_row_name(const struct curve *c, size_t row, char *buffer, size
 	if (row + 1 == c->series->rows)
 		return "(others)";
 	name = curve_function_name(r, buffer, size);
-	/* Functions of one name in several files are several rows. */
+	/* Functions with one name in several files have several rows. */
 	for (size_t i = 0; i < row; i++)
 		same += is_same(&c->series->row[i], r);
 	if (same == 1)

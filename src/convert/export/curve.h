@@ -9,9 +9,8 @@
  *	  t0       t1       t2       t3       t4
  *
  * `largest` of a step is the most that was live at any time in it, so that no spike is lost however
- * few steps there are; where the trace cannot say (a question about a part of the blocks), it is
- * the larger one of both ends. What is live and was allocated in all stands at the end of each
- *step.
+ * few steps there are. If the trace cannot tell (for a query about only some blocks), it is the
+ * larger value of both ends. All other figures are those at the end of the step.
  */
 #ifndef MAYFLY_CURVE_H
 #define MAYFLY_CURVE_H
@@ -28,20 +27,20 @@ struct curve_step {
 struct curve {
 	size_t steps;
 	struct curve_step *step;
-	struct mayfly_series *series; /* the same moments, by the functions that have the most */
+	struct mayfly_series *series; /* the same moments, for the largest functions */
 	struct mayfly_estimate peak;
 	int64_t peak_ns;
 };
 
-/* Filters and window are the query's. rows: how many functions. Of a trace without any allocations
- * there are no steps, and no series. */
+/* Filters and window come from the query. rows: the number of functions. A trace without any
+ * allocations has no steps, and no series. */
 int curve_make(const struct mayfly_trace *trace, const struct mayfly_query *query, size_t steps,
 	       size_t rows, struct curve *curve);
 void curve_free(struct curve *curve);
 
-/* What a row by function is called: the function, or its address when that is unknown. */
+/* The name of a row by function: the function, or its address if it is unknown. */
 const char *curve_function_name(const struct mayfly_row *row, char *buffer, size_t size);
-/* The same for a row of the series: distinct, and one for the others. */
+/* The same for a row of the series: names are distinct, and the row of all others has one too. */
 const char *curve_row_name(const struct curve *curve, size_t row, char *buffer, size_t size);
 
 #endif

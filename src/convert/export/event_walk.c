@@ -12,8 +12,8 @@
 #include "format/numbering.h"
 #include "trace/track_kinds.h"
 
-/* A trace of a few bytes may say that spans begin and begin. Those beyond are not followed: their
- * ends are not known. On one thread, and on all. */
+/* Limits of open spans, on one thread and on all threads: a small hostile trace can begin any
+ * number of spans. Further spans are not followed: their ends are not known. */
 #define OPEN_MOST     4096u
 #define ALL_OPEN_MOST (1u << 18)
 
@@ -36,7 +36,7 @@ const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t t
 	return s->depth ? &s->span[s->depth - 1] : NULL;
 }
 
-/* The latest open span of a type; NULL: there is none. */
+/* The latest open span of a type, or NULL. */
 static struct open_span *latest_of(const struct span_stack *s, uint32_t type)
 {
 	for (size_t i = s->depth; i-- > 0;)
@@ -87,7 +87,7 @@ static struct walk_nesting nest(struct open_span *span, size_t above)
 	return n;
 }
 
-/* False: there is no BEGIN to it, or none that is followed. */
+/* False: it has no BEGIN, or its span is not followed. */
 static bool end_span(struct event_walk *w)
 {
 	struct span_stack *s = stack_of(w, w->track.thread);
@@ -175,8 +175,8 @@ static int fetch_track(struct event_walk *w)
 	return more < 0 ? more : 0;
 }
 
-/* Whether the next track event comes before the next block. A promotion is not counted where
- * events say how many came before them: its time decides. */
+/* Whether the next track event comes before the next block. Promotions are not included in
+ * events_before, so they are ordered by time. */
 static bool track_is_next(const struct event_walk *w)
 {
 	bool by_time = w->what & WALK_BY_TIME;
@@ -206,7 +206,7 @@ static bool is_kept(const struct event_walk *w, const struct mayfly_track_event 
 	       (!w->thread_kept || w->thread_kept[e->thread]);
 }
 
-/* 1: w->track is one to show; 0: it is left out. */
+/* 1: w->track is to be shown; 0: it is left out. */
 static int take_track(struct event_walk *w)
 {
 	int error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of foreign formats that can be written. A new one is a file of its own and a row here. */
+/* The table of foreign formats that can be written. A new format is a new file and a row here. */
 #include "convert/export/exporter.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #ifdef HAVE_SQLITE
 #define SQLITE_IN_BUILD .convert_at = export_sqlite
 #else
-#define SQLITE_IN_BUILD .missing = "SQLite; install libsqlite3-dev and build it again"
+#define SQLITE_IN_BUILD .missing = "SQLite; install libsqlite3-dev and build mayfly again"
 #endif
 
 #define TAKES_ALL (EXPORT_TAKES_BLOCKS | EXPORT_TAKES_HIDE)
@@ -18,20 +18,20 @@
 static const struct export_format exports[] = {
     {.name = "pprof",
      .suffix = ".pb.gz",
-     .help = "pprof's profile.proto: for go tool pprof and viewers that read it",
+     .help = "pprof's profile.proto: for go tool pprof and compatible viewers",
      .takes = TAKES_ALL,
      .metrics = EXPORT_ALL_METRICS,
      .convert = export_pprof},
     {.name = "heap_v2",
      .suffix = ".heap",
-     .help = "heap profile of gperftools: for jeprof and google-pprof",
+     .help = "gperftools heap profile: for jeprof and google-pprof",
      .text = true,
      .takes = TAKES_ALL,
      .metrics = EXPORT_ALL_METRICS & ~EXPORT_METRIC(MAYFLY_TEMPORARY),
      .convert = export_heap_v2},
     {.name = "folded",
      .suffix = ".folded",
-     .help = "a line for each stack: for flamegraph.pl and inferno",
+     .help = "one line per stack: for flamegraph.pl and inferno",
      .text = true,
      .takes = TAKES_ALL,
      .metrics = EXPORT_ALL_METRICS,
@@ -45,27 +45,27 @@ static const struct export_format exports[] = {
      .convert = export_speedscope},
     {.name = "flamegraph",
      .suffix = ".svg",
-     .help = "a picture to click through in any browser",
+     .help = "interactive picture (SVG) for any browser",
      .text = true,
      .takes = TAKES_ALL,
      .metrics = EXPORT_ALL_METRICS,
      .convert = export_flamegraph},
     {.name = "csv",
      .suffix = ".csv",
-     .help = "a table for spreadsheets",
+     .help = "table for spreadsheets",
      .text = true,
      .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
      .metrics = EXPORT_ALL_METRICS,
      .convert = export_csv},
     {.name = "chrome",
      .suffix = ".trace.json",
-     .help = "the heap over time, spans: for chrome://tracing, ui.perfetto.dev",
+     .help = "heap over time, spans: for chrome://tracing, ui.perfetto.dev",
      .text = true,
      .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
      .convert = export_chrome},
     {.name = "perfetto",
      .suffix = ".pftrace",
-     .help = "the same with heap profiles: for ui.perfetto.dev",
+     .help = "the same plus heap profiles: for ui.perfetto.dev",
      .takes = TAKES_ALL | EXPORT_TAKES_ROWS,
      .convert = export_perfetto},
     {.name = "massif",
@@ -76,7 +76,7 @@ static const struct export_format exports[] = {
      .convert = export_massif},
     {.name = "ctf",
      .suffix = ".ctf.d",
-     .help = "folder of every event: for babeltrace2 and Trace Compass",
+     .help = "folder with every event: for babeltrace2 and Trace Compass",
      .shape = EXPORT_FOLDER,
      .events = true,
      .tracks = true,
@@ -85,13 +85,13 @@ static const struct export_format exports[] = {
      .convert_at = export_ctf},
     {.name = "sqlite",
      .suffix = ".sqlite",
-     .help = "database of every event: any question is a query",
+     .help = "database with every event, for any SQL query",
      .shape = EXPORT_FILE,
      .takes = EXPORT_TAKES_HIDE,
      SQLITE_IN_BUILD},
     {.name = "memtrace",
      .suffix = ".ctf",
-     .help = "Memtrace, version 2: for its tools and viewer",
+     .help = "Memtrace version 2: for its tools and viewer",
      .events = true,
      .takes = EXPORT_TAKES_HEAPS,
      .convert = memtrace_export,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the exports of stacks and sums share: see exports.h. */
+/* Functions shared by the exports of stacks and sums: see exports.h. */
 #include "convert/export/exports.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *t
 		snprintf(buffer, size, "freed before the next allocation");
 		break;
 	case MAYFLY_ALLOCATED:
-	case MAYFLY_SURVIVED: /* no export offers it */
+	case MAYFLY_SURVIVED: /* not offered by any export */
 		snprintf(buffer, size, "allocated");
 		break;
 	}

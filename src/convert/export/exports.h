@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exports, each a convert() or a convert_at() of struct export_format; and what those share
- * that are made of stacks and sums. */
+/* The exports, each a convert() or convert_at() of struct export_format; and functions shared by
+ * those that are made of stacks and sums. */
 #ifndef MAYFLY_EXPORTS_H
 #define MAYFLY_EXPORTS_H
 
@@ -16,7 +16,7 @@ export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, e
 typedef int export_convert_at(const struct mayfly_trace *trace,
 			      const struct export_options *options, const char *path);
 
-#define CTF_METADATA "metadata" /* a file that each folder of CTF has */
+#define CTF_METADATA "metadata" /* a file in each CTF folder */
 export_convert_at export_ctf, export_sqlite;
 
 typedef const char *export_left_out(const struct mayfly_trace *trace,
@@ -24,19 +24,19 @@ typedef const char *export_left_out(const struct mayfly_trace *trace,
 export_left_out ctf_left_out, memtrace_left_out;
 
 /*
- * The questions of formats that hold two: what the user asked, and what was allocated. Who asked
- * for that gets what is live at the peak as the other.
+ * The queries of formats that hold two metrics: the user's, and "allocated". If the user asked for
+ * that, the other one is "live at the peak".
  */
 void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
 			  struct mayfly_query *other);
-/* What a metric is called where people read it: "live at the peak, 1.234 s". */
+/* A metric as text for users: "live at the peak, 1.234 s". */
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query, int64_t time_ns);
-/* Whether a trace has these of enum mayfly_absent. */
+/* Whether a trace lacks none of these (enum mayfly_absent). */
 bool export_knows(const struct mayfly_trace *trace, uint32_t absent);
-/* Whether a filter by thread keeps this one: by its name or its number. */
+/* Whether a filter keeps this thread, by its name or its number. */
 bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread);
-/* What the trace is of: the command, or the program's name. */
+/* A title for the trace: its purpose, or the program's name. */
 const char *export_title(const struct export_options *options, const struct mayfly_trace *trace);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as one SVG file that needs nothing else: the call tree from the top down, each
- * function as wide as what was allocated in it and in what it calls. It is a picture for who shows
- * pictures; browsers run the script in it (flamegraph.js), which zooms and searches.
+ * A flame graph as one self-contained SVG file: the call tree from the top down; the width of a
+ * function is what was allocated in it and its callees. Image viewers show it as a picture;
+ * browsers also run its script (flamegraph.js), which zooms and searches.
  *
  *	title                                     Search
  *	what is shown, with its error
@@ -25,22 +25,22 @@
 #include "flamegraph_script.h"
 #include "format/numbering.h"
 
-#define WIDTH	    1200.0 /* without a script; with it, the window's */
+#define WIDTH	    1200.0 /* without a script; with it, the window's width */
 #define MARGIN	    10.0
 #define ROOM	    (WIDTH - 2 * MARGIN)
 #define TOP	    96 /* of the first row */
 #define ROW	    17
 #define CHAR	    6.65 /* of the 11 px font; all three as in flamegraph.js */
 #define LEAST_WIDTH 0.1	 /* narrower frames are left out */
-#define COLOURED    6	 /* modules that have a colour of their own */
+#define COLOURED    6	 /* number of modules with their own colour */
 
 struct flamegraph {
 	struct shown_stacks stacks;
 	struct call_tree tree;
 	struct out out;
-	bool counts;	 /* of blocks are known */
+	bool counts;	 /* numbers of blocks are known */
 	double *blocks;	 /* totals of nodes */
-	uint8_t *colour; /* of modules: COLOURED and above have none */
+	uint8_t *colour; /* module -> colour; COLOURED and above: none */
 	uint32_t coloured[COLOURED];
 	size_t colours;
 	double *next; /* by depth: where the next frame begins, in bytes */
@@ -93,7 +93,7 @@ static const char *module_name(const struct flamegraph *f, uint32_t index)
 
 /* ---- colours ---- */
 
-/* Of the modules by the area that they have in the picture. */
+/* Colours of modules, by their area in the picture. */
 static const struct {
 	double hue, saturation;
 } palette[COLOURED + 1] = {{26, .88}, {206, .62}, {142, .42}, {276, .48},
@@ -122,7 +122,7 @@ static size_t colour_of(const struct flamegraph *f, uint32_t module)
 	return module < f->stacks.info->modules ? f->colour[module] : COLOURED;
 }
 
-/* Neighbours of one module differ a little. */
+/* Adjacent frames of one module differ a little. */
 static double lightness_of(uint32_t name)
 {
 	return .70 + .13 * (double)(numbering_mix(name) % 64) / 63;
@@ -169,7 +169,7 @@ static size_t letters_of(const char *text)
 	return letters;
 }
 
-/* What a name is nested in goes first, as it says less than the rest. */
+/* Shortens a label if needed, first by its enclosing scopes, which say the least. */
 static void print_label(struct out *o, const char *label, double width)
 {
 	size_t room = width > 6 ? (size_t)((width - 6) / CHAR) : 0, at = 0;
@@ -222,7 +222,7 @@ static void print_frame(struct flamegraph *f, uint32_t node, size_t depth, doubl
 	out_text(o, "</text></g>\n");
 }
 
-/* From left to right; frames too narrow to be seen are left out with all that they call. */
+/* From left to right; frames too narrow to be seen are left out with all their callees. */
 static bool print_frames(struct flamegraph *f)
 {
 	double least = f->tree.total[0] * LEAST_WIDTH / ROOM;

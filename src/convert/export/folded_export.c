@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folded stacks, as flamegraph.pl, inferno and speedscope read them: a line for each stack, root
- * first.
+ * Folded stacks for flamegraph.pl, inferno and speedscope: a line for each stack, root first.
  *
  *	main;parse;read_line 4096
  */

@@ -8,17 +8,18 @@
  *	MAPPED_LIBRARIES:
  *	start-end r-xp offset 00:00 0 path
  *
- * The first pair is what is live, the one in brackets what was allocated. Of a pair n: s with the
- * interval R the tools make
+ * The first pair is what is live, the pair in brackets is what was allocated. From a pair n: s and
+ * the interval R the tools compute
  *
  *	N = n f, S = s f	f = 1 / (1 - exp(-(s / n) / R))
  *
- * which is to undo sampling of Poisson's kind, summed before it is weighted. Ours is undone
- * already, so the file says R = 1: f is 1 for blocks of some dozen bytes and more, and numbers for
- * smaller ones are chosen such that N and S come out. Numbers are whole; what one line has too much
- * or too little, the next ones make up for.
+ * This is to undo Poisson sampling, after summing. Mayfly's figures are weighted already, so the
+ * file says R = 1: then f is 1 for blocks of some dozen bytes and more; for smaller blocks n and s
+ * are chosen so that N and S are right. Numbers are integers; the rounding error of a line is
+ * carried over to the next ones.
  *
- * Addresses are those behind the call, but for the first, as the tools take one off all others.
+ * Addresses are return addresses except for the first, because the tools subtract one from all
+ * others.
  */
 #include "convert/export/exports.h"
 #include "convert/export/out.h"
@@ -26,7 +27,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* What is still to be given of one column. */
+/* The part of one column that is not yet written. */
 struct owed {
 	double blocks, bytes;
 };
@@ -39,8 +40,8 @@ struct heap_v2 {
 	const struct mayfly_trace *trace;
 	struct shown_stacks stacks;
 	struct stack_sums sums;
-	int allocated; /* column of the sums; the other is what is live */
-	bool counts;   /* of blocks are known; else each stack has one */
+	int allocated; /* column of the sums; the other column is what is live */
+	bool counts;   /* numbers of blocks are known; otherwise each stack gets 1 */
 	struct out out;
 };
 
@@ -49,7 +50,7 @@ static double tool_factor(double blocks, double bytes)
 	return -1 / expm1(-bytes / blocks);
 }
 
-/* How far from what is owed the tools would be. */
+/* The distance between the tools' result for this pair and what is owed. */
 static double miss(const struct owed *owed, double blocks, double bytes)
 {
 	double f = blocks > 0 && bytes > 0 ? tool_factor(blocks, bytes) : 0;
@@ -57,13 +58,13 @@ static double miss(const struct owed *owed, double blocks, double bytes)
 	return fabs(bytes * f - owed->bytes) + fabs(blocks * f - owed->blocks);
 }
 
-/* What is beyond all numbers of bytes, as sums of a damaged trace may be, is the largest. */
+/* Saturates: sums of a damaged trace may be too large. */
 static uint64_t heap_v2_whole(double x)
 {
 	return x < 0x1p63 ? (uint64_t)x : INT64_MAX;
 }
 
-/* The best of the whole numbers around the exact ones. */
+/* The best pair of integers around the exact values. */
 static struct pair whole_pair(const struct owed *owed)
 {
 	double f, blocks, bytes, best = miss(owed, 0, 0);
@@ -92,7 +93,7 @@ static struct pair heap_v2_give(const struct heap_v2 *h, struct owed *owed,
 	struct pair pair;
 	double f;
 
-	/* The tools divide by the bytes: blocks of nothing cannot be said. */
+	/* Blocks of 0 bytes cannot be expressed: the tools divide by the bytes. */
 	if (!(estimate->bytes.estimate > 0))
 		return (struct pair){0, 0};
 	owed->blocks += h->counts ? estimate->blocks.estimate : 1;
@@ -161,7 +162,7 @@ static int heap_v2_print_stacks(struct heap_v2 *h)
 	return 0;
 }
 
-/* The sums of the lines' numbers, as the tools' own files have them. */
+/* The header has the sums of all lines, as in the tools' own files. */
 static void print_header(struct heap_v2 *h)
 {
 	struct pair lives = {0, 0}, all = {0, 0};
@@ -183,7 +184,7 @@ static void print_header(struct heap_v2 *h)
 	out_text(&h->out, " heap_v2/1\n");
 }
 
-/* A line of /proc/PID/maps for each module. */
+/* Each module gets a line as in /proc/PID/maps. */
 static void print_modules(struct heap_v2 *h)
 {
 	size_t modules = mayfly_trace_info(h->trace)->modules;

@@ -11,10 +11,10 @@ struct adding {
 	struct block_filter filter;
 	const struct mayfly_query *query;
 	int column;
-	int64_t time_ns; /* of what is live */
+	int64_t time_ns; /* for metrics of live blocks: the moment */
 };
 
-/* Whether the question is about a block that was freed at this time; INT64_MAX: never. */
+/* Whether the query is about a block that was freed at this time; INT64_MAX: never. */
 static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64_t free_ns)
 {
 	switch (a->query->metric) {
@@ -26,7 +26,7 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 	case MAYFLY_TEMPORARY:
 		return free_ns != INT64_MAX && e->flags & MAYFLY_FLAG_TEMPORARY;
 	case MAYFLY_ALLOCATED:
-	case MAYFLY_SURVIVED: /* no export offers it */
+	case MAYFLY_SURVIVED: /* not offered by any export */
 		break;
 	}
 	return true;

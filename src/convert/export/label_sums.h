@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a node's blocks has which labels: shares of the sums that one or two questions have, for
- * formats that show labels beside stacks.
+ * The labels of each node's blocks: shares of the sums of one or two queries, for formats that show
+ * labels with stacks.
  *
  *	node 7: 3 MB	{request=page} 2 MB   {request=search} 1 MB	shares 2/3 and 1/3
  *
- * Sums come from the questions, with all their care; shares from the weights of the blocks that
- * they are about.
+ * The sums come from the queries; only the shares are computed here, from the weights of the blocks
+ * that the queries are about.
  */
 #ifndef MAYFLY_LABEL_SUMS_H
 #define MAYFLY_LABEL_SUMS_H
@@ -26,18 +26,18 @@ struct label_sum {
 struct label_sums {
 	struct label_sum *sum; /* by ascending node, then set */
 	size_t count, room;
-	size_t at; /* what has been looked at */
+	size_t at; /* position of label_sums_of() */
 	struct numbering pairs;
 };
 
-/* asked: the questions of the columns, whose answers are in `sums`. 0 or a negative enum
- * mayfly_error; label_sums_end() is to be called in both cases. Not of snapshots. */
+/* asked: the queries of the columns, whose answers are in `sums`. 0 or a negative enum
+ * mayfly_error; call label_sums_end() in both cases. Not for snapshots. */
 int label_sums_begin(struct label_sums *l, const struct mayfly_trace *trace,
 		     const struct mayfly_query *const asked[STACK_COLUMNS],
 		     const struct stack_sums *sums);
 void label_sums_end(struct label_sums *l);
 
-/* The sets of a node, in an array of *count. Nodes have to ascend. */
+/* The sets of a node, an array of *count. Call it with ascending nodes. */
 const struct label_sum *label_sums_of(struct label_sums *l, uint32_t node, size_t *count);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The format of Valgrind's Massif: live bytes at moments, and at some of them a tree of who holds
- * them, from the functions that allocate to their callers.
+ * The format of Valgrind's Massif: live bytes at moments, and at some moments a tree of the code
+ * that holds them, from the allocating functions to their callers.
  *
  *	desc: ...			snapshot=2		the whole file is text
  *	cmd: ...			time=120		ms
@@ -14,10 +14,10 @@
  *					  n0: 200 0x4012AA: main (main.c:10)
  *					 n0: 100 in 3 places, all below the threshold (1.00%)
  *
- * The tree is never built: a level's sites are sorted by the line that they are called from, and
- * only groups that are large enough are followed, so memory is that of the sites.
+ * The tree is never built: the sites of a level are sorted by the line that calls them, and only
+ * large enough groups are followed, so memory is proportional to the sites.
  *
- *	site: where blocks were allocated -> the line at hand, further up at each level
+ *	site: where blocks were allocated -> the current line, one level further up each time
  */
 #include "convert/export/exports.h"
 
@@ -32,21 +32,21 @@
 #include <string.h>
 
 #define SNAPSHOTS   100
-#define DETAILED    10	 /* one in so many has a tree */
-#define THRESHOLD   0.01 /* of the total: what a place needs to be in the tree; Massif's own */
-#define DEPTH	    30	 /* of the tree: Massif's own */
+#define DETAILED    10	 /* one of this many snapshots has a tree */
+#define THRESHOLD   0.01 /* least share of the total for a place in the tree; as in Massif */
+#define DEPTH	    30	 /* limit of the tree; as in Massif */
 #define NANO_PER_MS 1000000
 
 struct site {
-	uint32_t node;	/* 0: the line is the last one */
-	uint32_t frame; /* of the line at hand: index of a shown frame */
+	uint32_t node;	/* 0: the current line is the last one */
+	uint32_t frame; /* of the current line: index of a shown frame */
 	uint32_t line;	/* in the frame: 0 is the innermost; NO_LINE: past the root */
 	double bytes;
 };
 
 #define NO_LINE UINT32_MAX
 
-struct group { /* of sites with the same line at hand */
+struct group { /* of sites with the same current line */
 	size_t first, count;
 	double bytes;
 };
@@ -58,7 +58,7 @@ struct massif {
 	struct out out;
 	struct site *site;
 	size_t sites;
-	double least; /* bytes of a place in the tree */
+	double least; /* bytes that a place needs to be in the tree */
 };
 
 /* ---- sites ---- */
@@ -68,7 +68,7 @@ static const struct shown_line *line_of(const struct massif *m, const struct sit
 	return &m->stacks.line[m->stacks.frame[s->frame].first + s->line];
 }
 
-/* To the next frame above that shows something. */
+/* Moves to the next frame above with a shown line. */
 static void climb(const struct massif *m, struct site *s)
 {
 	while (s->node) {
@@ -98,7 +98,7 @@ static bool begin_site(struct massif *m, struct site *s, const struct mayfly_nod
 	if (!length)
 		return false;
 	if (path[0] >= m->stacks.info->frames) {
-		/* It shows no code: one line says why. */
+		/* It shows no code: its only line says why. */
 		s->node = 0;
 		s->frame = path[0];
 		return true;
@@ -141,8 +141,8 @@ static bool is_large(const struct massif *m, const struct group *g)
 	return g->bytes >= m->least && m->site[g->first].line != NO_LINE;
 }
 
-/* Sorts sites into groups, those of the largest bytes first. What no line is left of is last.
- * False: out of memory. */
+/* Sorts sites into groups, largest bytes first; the group without a line is last. False: out of
+ * memory. */
 static bool make_groups(struct massif *m, size_t first, size_t count, struct group **groups,
 			size_t *made)
 {
@@ -180,7 +180,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Without what would end the line, and what is not UTF-8. */
+/* Replaces line ends and bytes that are not UTF-8. */
 static void massif_put_text(struct massif *m, const char *text)
 {
 	while (*text) {
@@ -214,7 +214,7 @@ static void put_place(struct massif *m, const struct site *s)
 	out_char(&m->out, '\n');
 }
 
-/* A line of the tree up to what it says, with the number of lines below it. */
+/* Begins a line of the tree; below: the number of its children. */
 static void begin_line(struct massif *m, int depth, size_t below, double bytes)
 {
 	indent(m, depth);
@@ -228,7 +228,7 @@ static void put_small(struct massif *m, int depth, size_t places, double bytes)
 		   places == 1 ? "" : "s", places == 1 ? "" : "all", THRESHOLD * 100);
 }
 
-/* The groups of callers that have lines of their own, and what the others are in all. */
+/* The groups of callers with their own lines, and the sum of all others. */
 struct callers {
 	struct group *group;
 	size_t groups, large, small;
@@ -253,8 +253,8 @@ static bool find_callers(struct massif *m, const struct group *g, struct callers
 	return true;
 }
 
-/* place: of the line; NULL for the top. The line at hand of the group's sites is that of their
- * callers. False: out of memory. */
+/* place: what the line shows; NULL for the top. The current line of the group's sites is that of
+ * their callers. False: out of memory. */
 static bool put_tree(struct massif *m, const struct group *g, const struct site *place, int depth)
 {
 	struct callers c = {0};
@@ -320,7 +320,7 @@ static int put_tree_at(struct massif *m, int64_t time_ns)
 enum tree { NO_TREE, TREE, PEAK_TREE };
 
 struct massif_moment {
-	int64_t time_ns; /* of the trace */
+	int64_t time_ns; /* in the trace */
 	double bytes;
 	enum tree tree;
 };
@@ -339,7 +339,7 @@ static int put_snapshot(struct massif *m, size_t number, const struct massif_mom
 	return put_tree_at(m, at->tree == PEAK_TREE ? MAYFLY_AT_PEAK : at->time_ns);
 }
 
-/* The moments in order: the start, the ends of all steps, and the peak where it belongs. */
+/* The moments in order of time: the start, the ends of all steps, and the peak. */
 static size_t choose_moments(const struct curve *curve, const struct mayfly_query *query,
 			     struct massif_moment moments[SNAPSHOTS + 2])
 {

@@ -2,18 +2,18 @@
 /*
  * From traces of mayfly to Memtrace's files.
  *
- * Memtrace knows one chance r for each word of the whole run, and takes each sample of a block for
- * 1 / r words. That is how blocks in OCaml's heaps are sampled, so they get their rate and their
- * numbers of samples as they are. Any other block, which stands for `bytes`, gets
+ * In Memtrace every word of the whole run has the same probability r to be sampled, and each sample
+ * of a block stands for 1 / r words. Blocks in OCaml's heaps are sampled like this, so their rate
+ * and numbers of samples are kept. Any other block, which stands for `bytes`, gets
  *
  *	n = bytes / 8 * r	samples
  *
- * rounded up or down by a coin, so that sums stay unbiased; r is then that of the shortest
- *interval. A block that gets none is left out; that can only be one that the trace has with a
- *weight below that of a sample.
+ * with the r of the shortest interval, rounded up or down at random so that sums stay unbiased.
+ * A block with no sample is left out; this can only happen to a block whose weight in the trace is
+ * below that of a sample.
  *
- * A frame's code is half of its address in the process, as OCaml's codes are; where two frames
- * would get the same one, the later gets a number that no address is.
+ * A frame's code is half of its address in the process, like OCaml's codes; if two frames would get
+ * the same code, the second one gets a number that is not an address.
  */
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define WORD_BYTES   8
-#define CODE_MADE_UP ((int64_t)1 << 61) /* above all addresses, and still 63 bits with its sign */
+#define CODE_MADE_UP ((int64_t)1 << 61) /* above all addresses; fits into 63 bits with sign */
 
 struct export
 {
@@ -33,20 +33,20 @@ struct export
 	struct memtrace_writer *writer;
 	double rate;
 	bool exact; /* rate 1 */
-	bool kept;  /* rate and samples as the trace has them */
+	bool kept;  /* rate and samples are the trace's */
 	uint32_t heaps;
 
 	int64_t *code;	   /* by frame */
 	uint32_t *by_code; /* hash table: frame + 1 */
 	size_t by_code_size;
 
-	int64_t *stack; /* of last_node, main first */
+	int64_t *stack; /* codes of last_node's stack, main first */
 	size_t stack_size, depth;
 	uint32_t last_node;
 	uint64_t *left_out; /* samples, ascending */
 	size_t left_outs, left_out_size;
 
-	struct memtrace_location *location; /* of the frame asked for last */
+	struct memtrace_location *location; /* result of the last locate() */
 	size_t location_size;
 	char text[64];
 };
@@ -59,7 +59,7 @@ static uint64_t memtrace_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* ---- codes and what they mean ---- */
+/* ---- codes and their meanings ---- */
 
 static size_t find_code(const struct export *x, int64_t code)
 {
@@ -109,7 +109,7 @@ static const char *or_else(const char *text, const char *other)
 	return *text ? text : other;
 }
 
-/* Frames that stand for what is not known of a stack say so where a function's name would be. */
+/* Frames that stand for an unknown part of a stack have a text instead of a function's name. */
 static const struct memtrace_location *locate_gap(struct export *x, const struct mayfly_frame *f)
 {
 	if (f->kind == MAYFLY_FRAME_ELIDED)
@@ -149,7 +149,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 		*count = 1;
 		return locate_gap(x, f);
 	}
-	/* Nothing known: Memtrace then prints the code, as it does for such frames of its own. */
+	/* Nothing is known: Memtrace prints the code then, as for its own unknown frames. */
 	if (!f->locations || (!*f->location[0].function && !*f->location[0].file))
 		return NULL;
 	*count = f->locations;
@@ -168,10 +168,10 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 
 /* ---- rate and samples ---- */
 
-/* What there is to know of the blocks that are to be written. */
+/* Facts about the blocks to be written. */
 struct survey {
-	double shortest, longest; /* intervals of those that were sampled */
-	bool words;		  /* all are in OCaml's heaps, and sampled */
+	double shortest, longest; /* intervals of the sampled blocks */
+	bool words;		  /* all blocks are in OCaml's heaps, and sampled */
 	bool any;
 };
 
@@ -217,7 +217,7 @@ static int choose_rate(struct export *x)
 	x->kept = s.words && s.shortest == s.longest && s.shortest >= WORD_BYTES;
 	x->exact = !x->kept && s.shortest <= WORD_BYTES;
 	x->rate = x->exact ? 1 : WORD_BYTES / s.shortest;
-	/* Not thinned: the rate itself, which a division may have rounded. */
+	/* If not thinned, take the recorded rate: the division may have rounded. */
 	if (x->kept && WORD_BYTES / rate == s.shortest)
 		x->rate = rate;
 	return 0;
@@ -239,8 +239,7 @@ static int64_t count_samples(const struct export *x, const struct mayfly_event *
 
 	if (x->kept)
 		return (int64_t)e->hits;
-	/* Every block of a trace of all blocks stays, also those of a part of a word, or of none.
-	 */
+	/* An exact trace keeps every block, also one of less than a word. */
 	if (x->exact && e->hits == 0)
 		return all ? (int64_t)all : 1;
 	if (!(samples < 0x1p60))
@@ -294,7 +293,7 @@ static int leave_out(struct export *x, uint64_t sample)
 	return 0;
 }
 
-/* A block's id is how many blocks before it were not left out; -1: it was. */
+/* A block's id is the number of written blocks before it; -1: the block was left out. */
 static int64_t memtrace_find_id(const struct export *x, uint64_t sample)
 {
 	size_t from = 0, to = x->left_outs;

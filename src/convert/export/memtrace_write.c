@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing Memtrace's files. All choices that the format leaves open (which bucket, how many
- * predictions, when a packet ends) are made as Memtrace's own writer makes them, so that the same
- * events give the same bytes.
+ * Writing Memtrace's files. Choices that the format leaves open (which bucket, how many
+ * predictions, when a packet ends) are made as in Memtrace's own writer, so that the same events
+ * give the same bytes.
  *
  *	alloc -> stack -> common prefix with the last one -> cache -> codewords -> packet
  *						| miss
  *						+-> pending codes
- *	flush:	pending codes -> their locations, in packets of their own; then the packet of events
+ *	flush:	pending codes -> their locations, in separate packets; then the packet of events
  *
  * The names of files and functions are coded by their places in lists of the 31 most recent ones:
  *
@@ -24,14 +24,14 @@
 #define WRITTEN_VERSION 2
 #define PACKET_BYTES	32768
 #define PACKET_TIME_US	30000000 /* less than the 2^25 us that an event's time can span */
-#define EVENT_BYTES	100	 /* more than all of an event but its stack */
+#define EVENT_BYTES	100	 /* more than an event without its stack */
 #define STACK_BYTES	4096
 #define CODEWORD_BYTES	10 /* the largest: a miss with its code */
 #define LOCATION_BYTES	4096
 #define LOCATIONS_MAX	255
-#define INFO_TEXT_BYTES 8000 /* so that all four fit into a packet */
+#define INFO_TEXT_BYTES 8000 /* limit of each text, so that all four fit into a packet */
 
-/* Codes that a packet ends for; those of one more stack can come on top. */
+/* With this many pending codes a packet ends; one more stack may exceed it. */
 #define PENDING_ENOUGH 128
 #define PENDING_MAX    (PENDING_ENOUGH + 1 + STACK_BYTES / CODEWORD_BYTES + 1)
 
@@ -100,7 +100,7 @@ static void put_vint(struct packet *p, int64_t value)
 	}
 }
 
-/* With its zero. */
+/* Writes a text with its terminating zero. */
 static void memtrace_write_put_text(struct packet *p, const char *text, size_t most)
 {
 	size_t length = strnlen(text, most);
@@ -129,7 +129,7 @@ static void memtrace_write_begin_packet(const struct memtrace_writer *w, struct 
 	memtrace_write_put(p, 0, 8);
 }
 
-/* Lets readers find out whether their cache is as it was here. */
+/* Lets readers check that their cache equals the writer's. */
 static void put_check(struct memtrace_writer *w, struct packet *p)
 {
 	unsigned bucket = w->check_bucket;
@@ -194,7 +194,7 @@ static void free_file(struct file *f)
 	free(f);
 }
 
-/* The name's place before it moves to the front, NAME_NEW when it had none; -1: no memory. */
+/* The name's place before it moves to the front, NAME_NEW if it had none; -1: out of memory. */
 static int code_file(struct memtrace_writer *w, const char *name)
 {
 	struct file *f;
@@ -275,7 +275,7 @@ static int memtrace_write_put_location(struct memtrace_writer *w, struct packet 
 	return 0;
 }
 
-/* Whether they fit even when no name is in the lists. */
+/* Whether the locations fit even if no name is in the lists. */
 static bool locations_fit(const struct memtrace_location *l, size_t count)
 {
 	size_t bytes = 8 + 1;
@@ -363,7 +363,8 @@ static unsigned hash(int64_t code, uint64_t factor, unsigned shift)
 	return (unsigned)(product >> shift) & (CACHE_SIZE - 1);
 }
 
-/* The bucket that has the code, or the one of the two that it may have that is longer unused. */
+/* True: *bucket holds the code. False: *bucket is the one of its two possible buckets that has been
+ * unused for longer. */
 static bool find_bucket(const struct memtrace_writer *w, int64_t code, unsigned *bucket)
 {
 	unsigned first = hash(code, 0x4983723, 11), second = hash(code, 0xfdea731, 21);
@@ -387,7 +388,7 @@ static void put_hit(struct packet *p, unsigned bucket, unsigned predictions)
 		memtrace_write_put(p, predictions, 1);
 }
 
-/* Codes stack[at] and on, as far as they fit; returns how many codewords that takes. */
+/* Writes codes from stack[at] on, as far as they fit; returns the number of codewords. */
 static unsigned memtrace_write_put_stack(struct memtrace_writer *w, const int64_t *stack, size_t at,
 					 size_t depth)
 {
@@ -399,8 +400,7 @@ static unsigned memtrace_write_put_stack(struct memtrace_writer *w, const int64_
 	while (at < depth && (known || p->used <= limit)) {
 		int64_t code = stack[at++];
 
-		/* After 255 predictions the next one begins another run, at its predicted bucket.
-		 */
+		/* After 255 predictions a new run begins with the next predicted bucket. */
 		if (!known)
 			known = find_bucket(w, code, &bucket);
 		w->date[bucket] = w->next_id;
@@ -523,7 +523,7 @@ int memtrace_writer_flush(struct memtrace_writer *w)
 	return w->error ? w->error : flush_at(w, w->end_us);
 }
 
-/* Memtrace's own writer ends every file with the packet at hand, be it empty. */
+/* Like Memtrace's own writer, ends the file with the current packet, even if it is empty. */
 int memtrace_writer_finish(struct memtrace_writer *w)
 {
 	return memtrace_writer_flush(w);

@@ -99,14 +99,14 @@ size_t utf8_length(const char *text)
 	return length;
 }
 
-/* What a byte may mean, a bit for each. */
+/* Special meanings of a byte, a bit for each. */
 enum byte_kind {
 	IN_JSON = 1,
 	IN_XML = 2,
 	IN_CSV = 4,
 	IN_FOLDED = 8,
 	CONTROL = 16,
-	LONG = 32, /* part of a character of several bytes, maybe */
+	LONG = 32, /* perhaps part of a character of several bytes */
 	END = 64,
 };
 
@@ -129,7 +129,7 @@ static uint8_t kind_of(const char *text)
 	return kinds[(unsigned char)*text];
 }
 
-/* Writes characters as long as they mean nothing special, and returns where they end. */
+/* Writes characters up to the first one with a special meaning, and returns its place. */
 static const char *plain(struct out *o, const char *text, enum byte_kind special)
 {
 	const char *end = text;
@@ -174,7 +174,7 @@ void out_xml(struct out *o, const char *text)
 		if (*text == '\t' || *text == '\n' || *text == '\r')
 			out_char(o, ' ');
 		else if (!(kind_of(text) & IN_XML))
-			out_text(o, UTF8_REPLACEMENT); /* XML has no way to say other controls */
+			out_text(o, UTF8_REPLACEMENT); /* XML cannot express other controls */
 		else
 			out_format(o, "&#%d;", *text);
 		text++;

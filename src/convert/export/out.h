@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text and bytes on their way to a sink, with the quoting that formats of text need. What is not
- * UTF-8 becomes U+FFFD. Functions return nothing: after an error they do nothing, and out_end()
- * tells.
+ * A buffer of text and bytes before a sink, with the quoting that text formats need. Bytes that are
+ * not UTF-8 become U+FFFD. Functions return nothing: after an error they do nothing, and out_end()
+ * returns it.
  */
 #ifndef MAYFLY_OUT_H
 #define MAYFLY_OUT_H
@@ -22,7 +22,7 @@ struct out {
 };
 
 void out_begin(struct out *o, trace_sink *sink, void *context);
-/* Gives the rest to the sink. 0 or the sink's error. */
+/* Passes the rest to the sink. 0 or the sink's error. */
 int out_end(struct out *o);
 
 void out_bytes(struct out *o, const void *bytes, size_t size);
@@ -33,12 +33,12 @@ void out_format(struct out *o, const char *format, ...) __attribute__((format(pr
 
 void out_json(struct out *o, const char *text); /* with its quotes */
 void out_xml(struct out *o, const char *text);	/* of an element or attribute */
-void out_csv(struct out *o, const char *text);	/* RFC 4180: in quotes where it has to be */
-/* A frame of a folded stack: ';' separates frames there, and a line's end stacks. */
+void out_csv(struct out *o, const char *text);	/* RFC 4180: with quotes if needed */
+/* A frame of a folded stack, where ';' separates frames and line ends separate stacks. */
 void out_folded(struct out *o, const char *text);
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-/* Bytes of the character of UTF-8 that text begins with; 0: it begins with none. */
+/* The bytes of the UTF-8 character at the beginning of text; 0: it is not valid UTF-8. */
 size_t utf8_length(const char *text);
 
 #endif

@@ -5,15 +5,16 @@
  *	ClockSnapshot			all clocks are CLOCK_REALTIME here
  *	TrackDescriptor ...		the process, its threads, counters
  *	TrackEvent ...			live heap, live blocks, allocated, the largest functions;
- *					what was measured of the process; values of labels
+ *					measurements of the process; values of labels
  *	ProfilePacket ...		the heap by stack at MOMENTS times and at the peak: flame
  *					graphs
  *	TrackEvent ...			spans, instants and counters of threads
  *	TrackEvent ...			with options->samples: each sample, with its stack
  *
- * A ProfilePacket holds what each stack has allocated and freed since the start; readers take
- * differences and what is not freed, and drop a stack whose sums go down. Ours are estimates at
- * several moments, rounded one by one, so sums are kept from going down; what is live stays right.
+ * A ProfilePacket holds the bytes that each stack has allocated and freed since the start. Readers
+ * use differences between packets and what is not freed, and drop a stack whose sums decrease.
+ * Mayfly's figures are estimates, rounded separately for each moment, so sums are kept from
+ * decreasing; what is live stays right.
  *
  * Field numbers are those of protos/perfetto/trace of the Perfetto project.
  */
@@ -38,25 +39,25 @@
 #define STEPS	       1000
 #define FUNCTIONS      12
 #define MOMENTS	       10
-#define PACKET_BYTES   (256u << 10) /* of one dump: more goes into the next packet */
-#define SOME_TIME      1000000000   /* instead of an unknown start: readers leave out time 0 */
+#define PACKET_BYTES   (256u << 10) /* limit of a dump's packet: the rest goes into further ones */
+#define SOME_TIME      1000000000   /* instead of an unknown start: readers skip time 0 */
 #define TRACK_PROCESS  1
 #define TRACK_COUNTER  100		   /* and up */
 #define TRACK_THREAD   10000		   /* and up */
-#define TRACK_COUNTED  ((uint64_t)1 << 40) /* and up: counters that the program or a thread has */
-#define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, beside TRACK_COUNTER */
-#define TRACK_LABELLED ((uint64_t)1 << 42) /* and up, beside TRACK_COUNTER */
-#define OWN_CATEGORY   "program"	   /* of what the program defined itself */
+#define TRACK_COUNTED  ((uint64_t)1 << 40) /* and up: counters of the program or a thread */
+#define TRACK_MEASURED ((uint64_t)1 << 41) /* and up, added to TRACK_COUNTER */
+#define TRACK_LABELLED ((uint64_t)1 << 42) /* and up, added to TRACK_COUNTER */
+#define OWN_CATEGORY   "program"	   /* of event types that the program defined */
 
-/* What a stack had at the dump before. */
+/* The figures of a stack in the previous dump. */
 struct dumped {
 	uint64_t allocated, freed, allocs, frees;
 };
 
 struct heap {
-	const char *name; /* that of the first is known to readers */
+	const char *name; /* readers know the name of the first heap */
 	bool used;
-	uint32_t heaps; /* of the trace: as in struct mayfly_query */
+	uint32_t heaps; /* the trace's heaps in it, as in struct mayfly_query */
 	struct dumped *dumped;
 };
 
@@ -68,14 +69,14 @@ struct perfetto {
 	struct out out;
 	struct bytes packet, message, inner, dump;
 	uint32_t pid;
-	uint64_t zero; /* of our times */
+	uint64_t zero; /* the file's time at the trace's time 0 */
 	uint64_t profiles;
 	struct heap heap[3];
 	struct track_survey survey;
-	struct texts names;  /* of types, categories and fields: number + 1 is their iid */
-	uint8_t *name_known; /* of each: bits of the fields of InternedData that have it */
+	struct texts names;  /* of types, categories and fields: number + 1 is the iid */
+	uint8_t *name_known; /* for each: bits for the fields of InternedData that have it */
 	size_t name_room;
-	struct numbering counters; /* of a type and thread */
+	struct numbering counters; /* pairs of type and thread */
 };
 
 /* ---- packets ---- */
@@ -97,7 +98,7 @@ static void perfetto_begin_packet(struct perfetto *p, int64_t time_ns, unsigned 
 	p->message.used = 0;
 }
 
-/* The packet's message is p->message. */
+/* Writes p->message as the packet's message. */
 static int perfetto_end_packet(struct perfetto *p, uint32_t field)
 {
 	uint8_t head[2 * 10];
@@ -113,7 +114,7 @@ static int perfetto_end_packet(struct perfetto *p, uint32_t field)
 	return p->out.error;
 }
 
-/* What stacks have that is new goes with the packet that needs it first. */
+/* New interned data of stacks goes into the first packet that needs it. */
 static void add_interned(struct perfetto *p)
 {
 	if (p->stacks.fresh.used)
@@ -172,7 +173,7 @@ static int perfetto_put_threads(struct perfetto *p)
 	return error;
 }
 
-/* unit: "" of plain numbers. */
+/* unit: "" for plain numbers. */
 static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
 			   const char *unit)
 {
@@ -236,7 +237,7 @@ static int perfetto_put_counter(struct perfetto *p, int64_t time_ns, uint64_t tr
 	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-/* What was measured of the process, and the recording's other counters. */
+/* Measurements of the process, and the recording's other counters. */
 static int put_measured(struct perfetto *p)
 {
 	const struct mayfly_query *q = p->query;
@@ -259,7 +260,7 @@ static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
 	const struct curve_step *step = &curve->step[i];
 	const struct mayfly_series *s = curve->series;
 	bool last = i + 1 == curve->steps;
-	/* Largest of the step, from its start on. */
+	/* The largest value of the step is drawn from its start. */
 	int error = perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
 
 	if (!error && curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
@@ -304,7 +305,7 @@ static int put_label_counters(struct perfetto *p, const struct by_label *b, uint
 	return error;
 }
 
-/* A dictionary for each value. */
+/* Each value of a label is a dictionary. */
 static void annotate_label(struct perfetto *p, const struct label_value *v)
 {
 	struct label_figure figure[LABEL_FIGURES];
@@ -360,7 +361,7 @@ static int perfetto_put_labels(struct perfetto *p)
 
 /* ---- heap dumps ---- */
 
-/* More is allocated than before, and more freed; what is left is `live`. */
+/* Raises *allocated and *freed so that neither decreases and their difference is now_live. */
 static void keep_up(uint64_t *allocated, uint64_t *freed, double now_allocated, double now_live)
 {
 	uint64_t live = perfetto_whole(now_live), before = *freed;
@@ -451,7 +452,7 @@ static int put_dump(struct perfetto *p, struct heap *h, const struct perfetto_mo
 	live.at_ns = at->peak ? MAYFLY_AT_PEAK : at->time_ns;
 	live.from_ns = allocated.from_ns = 0;
 	live.to_ns = INT64_MAX;
-	/* Up to and with the moment; snapshots count up to the end of an interval, which it is. */
+	/* Includes the moment itself; in snapshots it is the end of an interval already. */
 	allocated.to_ns = at->time_ns + (p->info->snapshot_ns == 0 && at->time_ns < INT64_MAX);
 	error = stack_sums_begin(&sums, p->trace, &allocated, &live);
 	if (error)
@@ -461,7 +462,7 @@ static int put_dump(struct perfetto *p, struct heap *h, const struct perfetto_mo
 	return error;
 }
 
-/* Ends of equal parts of the run, and the peak. */
+/* The moments of dumps: the ends of equal parts of the run, and the peak. */
 static size_t choose_moments(const struct perfetto *p, const struct curve *curve,
 			     struct perfetto_moment moments[MOMENTS + 1])
 {
@@ -495,7 +496,8 @@ static int put_dumps(struct perfetto *p, const struct curve *curve)
 	return error;
 }
 
-/* Traces of snapshots do not tell heaps apart: where there is one, none is asked for. */
+/* A trace with malloc's heap only is queried without a filter by heap, because snapshots cannot
+ * tell heaps apart. */
 static void choose_heaps(struct perfetto *p)
 {
 	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
@@ -540,7 +542,7 @@ static bool perfetto_make_room(struct perfetto *p, uint32_t number)
 	return true;
 }
 
-/* The iid of a text, which goes with the next packet when it is new. 0: out of memory. */
+/* The iid of a text; a new text goes into the next packet. 0: out of memory. */
 static uint64_t perfetto_intern(struct perfetto *p, uint32_t field, const char *text)
 {
 	uint32_t number = texts_number(&p->names, text);
@@ -559,7 +561,7 @@ static uint64_t perfetto_intern(struct perfetto *p, uint32_t field, const char *
 	return (uint64_t)number + 1;
 }
 
-/* What is new to readers has to be there before the packet that uses it is made. */
+/* The iids of an event, interned before its packet is made, because new texts are part of it. */
 struct track_iids {
 	uint64_t category, name, field[MAYFLY_TRACK_VALUES], continued;
 };
@@ -617,7 +619,7 @@ static uint64_t thread_track(const struct perfetto *p, uint32_t thread)
 	return thread < p->info->threads ? TRACK_THREAD + (uint64_t)thread : TRACK_PROCESS;
 }
 
-/* A slice begins, also again, or an instant. */
+/* Writes an instant, or the begin of a slice, perhaps repeated. */
 static int put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
 		     int64_t time_ns, bool again)
 {
@@ -670,7 +672,7 @@ static int put_end(struct perfetto *p, const struct event_walk *w)
 	return error;
 }
 
-/* A counter of a thread is a track below the thread's, any other below the process's. */
+/* The track of a thread's counter is a child of the thread's track, any other of the process's. */
 static int perfetto_put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);

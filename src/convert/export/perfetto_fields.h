@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Field numbers and values of Perfetto's messages: protos/perfetto/trace. */
+/* Field numbers and values of Perfetto's messages, from protos/perfetto/trace. */
 #ifndef MAYFLY_PERFETTO_FIELDS_H
 #define MAYFLY_PERFETTO_FIELDS_H
 

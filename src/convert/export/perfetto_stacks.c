@@ -84,7 +84,7 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 		return 0;
 	if (!take_bit(s->module_known, module))
 		return iid;
-	/* Readers put a '/' in front of each part of a path. */
+	/* Readers add a '/' before each part of a path. */
 	path = m->path[0] == '/' ? m->path + 1 : m->path;
 	perfetto_stacks_add_string(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
 	if (m->build_id_length)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pprof's profile.proto, in gzip: for go tool pprof and all that reads the same.
+ * pprof's profile.proto, gzipped: for go tool pprof and compatible tools.
  *
  *	Profile --> sample_type  alloc_objects, alloc_space, inuse_objects, inuse_space
- *	        --> sample       location ids, leaf first; four values; labels: of a stack whose
- *	                         blocks have different ones, several samples
+ *	        --> sample       location ids, leaf first; four values; labels: a stack whose blocks
+ *	                         have different labels has several samples
  *	        --> location     one for each frame of the trace, id = frame + 1: address, mapping,
  *	                         lines, the innermost inlined function first
  *	        --> function     one for each name and file
  *	        --> mapping      one for each module, id = module + 1
  *	        --> string_table all texts by number; 0 is ""
  *
- * Fields of a message may come in any order, so samples are written as they come, each marking the
- * locations that it needs, and everything else behind them.
+ * Fields of a message may come in any order, so samples are written first, each marking the
+ * locations that it needs; everything else follows.
  */
 #include "convert/export/event_walk.h"
 #include "convert/export/exports.h"
@@ -90,11 +90,11 @@ struct pprof {
 	struct shown_stacks stacks;
 	struct stack_sums sums;
 	struct label_sums labels;
-	int allocated; /* column of the sums; the other is what is live */
-	bool counts;   /* of blocks are known */
+	int allocated; /* column of the sums; the other column is what is live */
+	bool counts;   /* numbers of blocks are known */
 	struct texts strings;
 	struct numbering functions;
-	uint8_t *used; /* of each frame, and the specials behind them */
+	uint8_t *used; /* for each frame, then for each special location */
 	struct bytes message, part, line;
 	struct rounding rounding[2 * STACK_COLUMNS];
 	struct zip zip;
@@ -137,7 +137,7 @@ static int zip_begin(struct zip *z, trace_sink *sink, void *context)
 
 /* ---- parts of the profile ---- */
 
-/* Hands over p->message as a field of the profile. */
+/* Writes p->message as a field of the profile. */
 static void write_message(struct pprof *p, uint32_t field)
 {
 	if (p->message.failed || p->part.failed || p->line.failed)
@@ -171,7 +171,7 @@ static void write_value_type(struct pprof *p, uint32_t field, const char *type, 
 	write_message(p, field);
 }
 
-/* What the figures besides those of allocations are called. */
+/* The name of the other column's figures in pprof. */
 static const char *live_name(enum mayfly_metric metric)
 {
 	return metric == MAYFLY_LEAKED	    ? "leaked"
@@ -179,7 +179,7 @@ static const char *live_name(enum mayfly_metric metric)
 					    : "inuse";
 }
 
-/* "alloc_objects" and "alloc_space", as far as they are known. */
+/* "alloc_objects" if blocks are known, and "alloc_space". */
 static void write_types_of(struct pprof *p, const char *name, int column)
 {
 	char objects[32], space[32];
@@ -190,7 +190,7 @@ static void write_types_of(struct pprof *p, const char *name, int column)
 		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
 	if (p->sums.of[column])
 		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
-	if (column == 0) /* what was asked for */
+	if (column == 0) /* the user's query */
 		write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, space));
 }
 
@@ -203,7 +203,7 @@ static void write_types(struct pprof *p, const struct mayfly_query *live)
 		     p->info->interval_bytes ? (int64_t)p->info->interval_bytes : 1);
 }
 
-/* Which part of a sum a sample has. */
+/* A sample's share of the sums of a stack. */
 struct pprof_share {
 	double bytes, blocks;
 };
@@ -267,7 +267,7 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum,
 	return true;
 }
 
-/* What all sets of a stack have together. */
+/* The totals of all sets of a stack. */
 static void add_weights(struct label_weights total[STACK_COLUMNS], const struct label_sum *sum,
 			size_t count)
 {
@@ -278,7 +278,8 @@ static void add_weights(struct label_weights total[STACK_COLUMNS], const struct 
 		}
 }
 
-/* A sample for each set of labels. What no block was found for has none, and goes to the first. */
+/* A sample for each set of labels. A column without blocks has no shares: the first sample gets its
+ * whole sum. */
 static void write_stack(struct pprof *p, const struct stack_sum *sum)
 {
 	struct label_weights total[STACK_COLUMNS] = {0};
@@ -347,8 +348,8 @@ static void write_location(struct pprof *p, uint32_t index)
 	write_message(p, PROFILE_LOCATION);
 }
 
-/* Names are as shown, without what the linker called them: they serve as both, by which pprof
- * shortens them as it does with its own. */
+/* The shown name is also written as the system name (the linker's name is not known); then pprof
+ * shortens it like its own names. */
 static void write_functions(struct pprof *p)
 {
 	for (size_t i = 0; i < p->functions.count && !p->zip.error; i++) {
@@ -364,7 +365,7 @@ static void write_functions(struct pprof *p)
 	}
 }
 
-/* pprof looks for no symbols of its own: each location has a name, if only "module+0x1234". */
+/* pprof needs no symbols: each location has a name, at least "module+0x1234". */
 static void write_mapping(struct pprof *p, size_t index)
 {
 	const struct mayfly_module *m = mayfly_trace_module(p->trace, index);
@@ -384,7 +385,7 @@ static void write_mapping(struct pprof *p, size_t index)
 	write_message(p, PROFILE_MAPPING);
 }
 
-/* pprof takes the first one for the program itself. */
+/* pprof takes the first mapping for the program itself. */
 static void write_mappings(struct pprof *p)
 {
 	size_t main_module = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file format of speedscope (https://www.speedscope.app/file-format-schema.json): frames, and
- * profiles that refer to them. Each profile is "evented": the call tree walked from left to right,
- * where a function is as wide as what it allocated,
+ * profiles that refer to them. Each profile is "evented": a walk of the call tree from left to
+ * right, where the width of a function is what it allocated,
  *
  *	{"type":"O","frame":0,"at":0}, {"type":"O","frame":5,"at":0}, {"type":"C","frame":5,
  *	"at":4096}, ...
  *
- * which is as long as the tree. Lists of whole stacks ("sampled") would be as long as the sum of
- * their depths.
+ * so the file is proportional to the tree. Lists of whole stacks ("sampled") would be proportional
+ * to the sum of their depths.
  */
 #include "convert/export/call_tree.h"
 #include "convert/export/exports.h"
@@ -23,7 +23,7 @@ struct speedscope {
 	struct shown_stacks stacks;
 	struct call_tree tree;
 	struct numbering frames; /* by name and file */
-	uint32_t *frame_of;	 /* of each node of the tree */
+	uint32_t *frame_of;	 /* node of the tree -> frame */
 	struct out out;
 };
 
@@ -74,7 +74,7 @@ static void print_event(struct speedscope *s, char type, uint32_t node, uint64_t
 	*any = true;
 }
 
-/* A node begins with what it allocates itself, and ends behind its children. Returns the end. */
+/* A node begins with its own allocations, followed by its children. Returns its end. */
 static uint64_t print_events(struct speedscope *s, int value)
 {
 	const struct call_tree *t = &s->tree;
@@ -115,7 +115,7 @@ static int print_profile(struct speedscope *s, const char *metric, bool blocks, 
 	return 0;
 }
 
-/* A metric without a name has no answer. */
+/* A metric without a name was not queried. */
 static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
 {
 	int error = 0;

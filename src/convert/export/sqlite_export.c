@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From traces of mayfly to SQLite databases: sqlite_schema.c has the tables.
+ * From traces of mayfly to SQLite databases; sqlite_schema.c has the tables.
  *
- * A block's row is inserted when it is freed, or at the end, so that it is written once and nothing
- * has to be found again. Which blocks were live at the peak is known by then: a pass over the
- * events comes first that finds the event that reached it. Track events have a pass of their own
- * (sqlite_tracks.c). Everything is one transaction into a
- * file that has no readers yet, so there is no journal, and SQLite's cache bounds the memory.
+ * A block's row is inserted when the block is freed, or at the end, so that each row is written
+ * once and never updated. A first pass over the events finds the peak, so that it is known whether
+ * a block was live then. Track events have a separate pass (sqlite_tracks.c). Everything is one
+ * transaction into a file without readers, so there is no journal, and SQLite's cache bounds the
+ * memory.
  */
 #include "convert/export/exports.h"
 
@@ -32,7 +32,7 @@ static const char settings[] = "PRAGMA page_size = 16384; PRAGMA journal_mode = 
 			       "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
 			       "PRAGMA cache_size = -32768; BEGIN;";
 
-/* ---- what samples refer to ---- */
+/* ---- tables that samples refer to ---- */
 
 static void put_modules(struct database *d)
 {
@@ -146,7 +146,7 @@ static void put_frames(struct database *d)
 	database_end_rows(d);
 }
 
-/* A parent's number is below its children's, so what it shows is known when they come. */
+/* Parents come before their children, so a parent's symbols are known. */
 static void put_stacks(struct database *d)
 {
 	database_begin_rows(d, "INSERT INTO stacks VALUES(?,?,?,?)");
@@ -170,7 +170,7 @@ static void put_stacks(struct database *d)
 
 /* ---- samples ---- */
 
-/* Added up as mayfly_trace_summary() does: the same peak. */
+/* Sums up like mayfly_trace_summary(), to find the same peak. */
 static void sqlite_find_peak(struct database *d)
 {
 	struct mayfly_cursor *cursor;
@@ -200,7 +200,7 @@ static void sqlite_find_peak(struct database *d)
 		d->error = more;
 }
 
-struct release { /* of a block; NULL: it is still there */
+struct release { /* of a block; a NULL pointer means that it is never freed */
 	int64_t time_ns;
 	uint32_t thread;
 	uint8_t flags;
@@ -373,7 +373,7 @@ static void sqlite_put_counter(struct database *d, int64_t time_ns, const char *
 	database_end_row(d);
 }
 
-/* What was measured of the process, and the recording's other counters. */
+/* Measurements of the process, and the recording's other counters. */
 static void put_measured(struct database *d)
 {
 	for (size_t i = 0; i < d->info->counters && !d->error; i++) {
@@ -446,7 +446,7 @@ static void put_metric(struct database *d, enum mayfly_metric metric, const char
 	mayfly_result_free(result);
 }
 
-/* With what functions call: that would be slow to ask a database for. */
+/* Totals including callees, which would be slow to compute in SQL. */
 static void put_functions(struct database *d)
 {
 	if (d->info->absent & MAYFLY_ABSENT_ALLOCATIONS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a database that is being made: see sqlite_rows.h. */
+/* Inserting rows into a new database: see sqlite_rows.h. */
 #include "convert/export/sqlite_rows.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A database that is being made, and its rows. After an error functions do nothing: d->error has
- * the first one, an errno or a negative enum mayfly_error.
+ * Inserting rows into a new database. After an error functions do nothing: d->error has the first
+ * one, an errno or a negative enum mayfly_error.
  *
  *	database_begin_rows, { database_bind_... for each column, database_end_row } ...,
  *	database_end_rows
@@ -21,16 +21,16 @@ struct database {
 	sqlite3 *db;
 	sqlite3_stmt *insert;
 	int error;
-	int column; /* of the row at hand */
+	int column; /* of the current row */
 	uint64_t allocs_at_peak, events_at_peak;
 	int64_t peak_ns;
 	double peak_bytes;
 	uint64_t events; /* so far */
-	int64_t *symbol; /* of a frame: that callers see first, -1 when all are hidden */
-	int64_t *leaf;	 /* of a node: the symbol of the place that allocates, -1 for none */
+	int64_t *symbol; /* frame -> its first shown symbol, or -1 if all are hidden */
+	int64_t *leaf;	 /* node -> symbol of the allocating place, or -1 */
 };
 
-/* What SQLite returned. */
+/* code: what SQLite returned. */
 void database_fail(struct database *d, int code);
 void database_run(struct database *d, const char *sql);
 
@@ -38,18 +38,19 @@ void database_begin_rows(struct database *d, const char *sql);
 void database_end_row(struct database *d);
 void database_end_rows(struct database *d);
 
-/* For rows of several tables in turn: a statement for each, which sqlite3_finalize() ends. */
+/* For inserting into several tables in turn: a statement for each; the caller frees it with
+ * sqlite3_finalize(). */
 sqlite3_stmt *database_prepare(struct database *d, const char *sql);
 void database_into(struct database *d, sqlite3_stmt *insert);
 
 void database_bind_integer(struct database *d, int64_t value);
-/* SQLite's integers are signed: what is larger is a REAL. */
+/* SQLite's integers are signed: a larger value becomes a REAL. */
 void database_bind_unsigned(struct database *d, uint64_t value);
 void database_bind_real(struct database *d, double value);
 void database_bind_null(struct database *d);
-/* A time that may be forever: NULL. */
+/* A time; "never" (INT64_MAX) becomes NULL. */
 void database_bind_time(struct database *d, int64_t ns);
-/* What is not UTF-8 becomes U+FFFD: readers would stop at it. */
+/* Bytes that are not UTF-8 become U+FFFD: some readers would stop at them. */
 void database_bind_string(struct database *d, const char *text);
 /* A name: "" is NULL. */
 void database_bind_text(struct database *d, const char *text);

@@ -13,9 +13,9 @@
  *	   v
  *	spans, instants, counter_events --type--> track_types, track_fields
  *
- * A stack is where it was called from (parent) and one frame more, so stacks share what they have
- * in common. What most questions need of it, the function that allocates, is its symbol: the first
- * one that is not the allocator's own.
+ * A stack is its parent (the caller's stack) and one more frame, so stacks share common parts. Its
+ * `symbol` is the allocating function, which most queries need: the first one that does not belong
+ * to the allocator.
  */
 #include "convert/export/sqlite_schema.h"
 
@@ -60,8 +60,7 @@ const char sqlite_tables[] =
     " total_bytes_error REAL, total_blocks REAL, total_blocks_error REAL, total_samples INTEGER);"
     "CREATE TABLE counters(time_ns INTEGER, name TEXT, value REAL);";
 
-/* What every stack has to a question, from single blocks or from counters; a trace has one of
- * both. */
+/* The sums of every stack, from single blocks or from counters; a trace has one or the other. */
 #define BY_STACK(name, samples_where, bytes, blocks, intervals_where)                              \
 	"CREATE VIEW " name " AS SELECT stack, sum(bytes) AS bytes, sum(blocks) AS blocks,"        \
 	" sum(samples) AS samples FROM"                                                            \
@@ -113,7 +112,7 @@ const char sqlite_views[] = BY_STACK(
     " FROM samples AS s JOIN threads AS t USING(thread) WHERE s.counted GROUP BY s.thread"
     " ORDER BY allocated_bytes DESC;"
 
-    /* self: without what spans inside took and allocated. */
+    /* self: without the time and allocations of nested spans. */
     "CREATE VIEW by_span AS"
     " SELECT t.name, t.category, count(s.duration_ns) AS spans,"
     " count(*) - count(s.duration_ns) AS open, total(s.duration_ns) AS total_ns,"
@@ -135,7 +134,7 @@ const char sqlite_views[] = BY_STACK(
     " FROM samples AS s JOIN labels AS l USING(label_set) WHERE s.counted"
     " GROUP BY l.key, l.value ORDER BY l.key, allocated_bytes DESC;"
 
-    /* Every function on each stack that allocated, from the leaf (0) to the root. */
+    /* Every function on each allocating stack, from the leaf (0) to the root. */
     "CREATE VIEW stack_functions AS"
     " WITH RECURSIVE up(stack, depth, at) AS (SELECT stack, 0, stack FROM allocated"
     " UNION ALL SELECT up.stack, up.depth + 1, s.parent FROM up JOIN stacks AS s"

@@ -3,9 +3,9 @@
 #ifndef MAYFLY_SQLITE_SCHEMA_H
 #define MAYFLY_SQLITE_SCHEMA_H
 
-/* Before the rows. */
+/* SQL to run before inserting rows. */
 extern const char sqlite_tables[];
-/* After them: views. */
+/* SQL to run after inserting rows: views. */
 extern const char sqlite_views[];
 
 #endif

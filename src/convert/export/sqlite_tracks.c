@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Track events and labels as rows: sqlite_schema.c has the tables.
+ * Track events and labels as rows; sqlite_schema.c has the tables.
  *
  * A span's row is inserted when it ends, or after the last event, so that it is written once.
- * Meanwhile blocks that its thread allocates are told to be inside it: blocks and track events are
- * walked through in the order in which they happened.
+ * Blocks and track events are visited in the order in which they happened, so the open spans of an
+ * allocating thread are known.
  */
 #include "convert/export/sqlite_tracks.h"
 
@@ -102,7 +102,7 @@ static void bind_value(struct database *d, uint32_t type, union mayfly_value val
 	case MAYFLY_FIELD_UINT:
 		database_bind_unsigned(d, value.u);
 		break;
-	default: /* a flow's number has to stay the same number, if only with a sign */
+	default: /* a flow's number stays distinct as a signed integer */
 		database_bind_integer(d, value.i);
 	}
 }
@@ -141,7 +141,7 @@ static uint64_t inside(const struct tracks *t, uint32_t thread)
 	return span ? span->number : SPAN_NONE;
 }
 
-/* end: or NULL, when it is open at the end. */
+/* end: NULL if the span is still open at the end. */
 static void sqlite_tracks_put_span(struct tracks *t, const struct open_span *s,
 				   const int64_t *end_ns)
 {
@@ -225,7 +225,7 @@ static void put_track(struct tracks *t)
 	switch (e->kind) {
 	case MAYFLY_TRACK_BEGIN:
 		put_flows(t, e, t->walk.span.number, NULL);
-		/* One of more than are followed. */
+		/* Its span is beyond the limit of followed ones. */
 		if (t->walk.span.cut)
 			sqlite_tracks_put_span(t, &t->walk.span, NULL);
 		break;

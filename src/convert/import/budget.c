@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that reading a file may take: see budget.h. */
+/* A limit for the memory that reading a file takes: see budget.h. */
 #include "convert/import/budget.h"
 
 #include <mayfly/trace.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that reading a file may take, so that a small file cannot claim a lot of it. */
+/* A limit for the memory that reading a file takes, so that a small file cannot claim a lot. */
 #ifndef MAYFLY_BUDGET_H
 #define MAYFLY_BUDGET_H
 
@@ -13,7 +13,7 @@ struct budget {
 /* Both return 0, MAYFLY_E_TOO_LARGE or MAYFLY_E_MEMORY. */
 
 int budget_spend(struct budget *b, uint64_t bytes);
-/* Room for one more item of the array that the pointer at `array` points to; new memory is zero. */
+/* Makes room for one more item; array: the address of the array's pointer. New memory is zero. */
 int budget_grow(struct budget *b, void *array, size_t used, size_t *room, size_t item);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An eventlog becomes a trace of track events. See eventlog.h.
+ * Converts an eventlog to a trace of track events. See eventlog.h.
  *
  *	entry, exit	span, named as the phase
  *	counter, alloc	counter, named as the counter or the bucket
@@ -8,9 +8,9 @@
  *
  * Each process is a thread of the trace.
  *
- * The runtime asks for a collection again with every block that it promotes until it gets one:
- * events by the million that all say the same. Such requests that follow one another at once, of
- * one value, within a millisecond, become one event with how many they were.
+ * Until a collection happens, the runtime requests it again for every block that it promotes: this
+ * gives millions of equal events. Consecutive requests with one value within a millisecond become
+ * one event with their number.
  */
 #include "convert/import/eventlog.h"
 
@@ -23,7 +23,7 @@
 
 #define NONE	      RECORDING_NONE
 #define PROCESSES_MAX 4096
-#define REQUEST	      "request_" /* how their names begin */
+#define REQUEST	      "request_" /* prefix of the names of requests */
 #define REQUESTS_NS   1000000
 #define NAME_BYTES    255
 #define NOT_OPEN      INT64_MAX
@@ -34,8 +34,8 @@ struct process {
 };
 
 struct type {
-	uint32_t name;	/* string; 0: it has none */
-	uint32_t index; /* of the trace's type, plus 1; 0: not yet */
+	uint32_t name;	/* string; 0: no name */
+	uint32_t index; /* of the trace's type, plus 1; 0: not yet made */
 	bool request;
 };
 
@@ -45,12 +45,12 @@ struct eventlog_input {
 	struct trace_writer *writer;
 	struct type *type[EVENTLOG_LISTS]; /* EVENTLOG_NUMBERS of each */
 	uint32_t flush_type, value_name, events_name, category;
-	struct process *process; /* by key */
+	struct process *process; /* sorted by key */
 	size_t processes;
 	struct process latest;
 	int64_t last_ns;
 
-	/* Requests that are not written yet. */
+	/* Requests not yet written. */
 	struct eventlog_event request;
 	uint64_t requests;
 	uint32_t request_thread;
@@ -128,7 +128,7 @@ static int add_texts(struct eventlog_input *c)
 
 /* ---- processes ---- */
 
-/* The place of the first key that is not below. */
+/* The place of the first key that is not less than `key`. */
 static size_t place_of(const struct eventlog_input *c, uint64_t key)
 {
 	size_t low = 0, high = c->processes;
@@ -153,7 +153,7 @@ static int add_process(struct eventlog_input *c, size_t at, uint64_t key)
 
 	if (c->processes == PROCESSES_MAX)
 		return MAYFLY_E_TOO_LARGE;
-	/* Its true number is not in the file. */
+	/* Its real pid is not in the file. */
 	length = snprintf(text, sizeof(text), "process %" PRIu32, lane + 1);
 	if (lane)
 		name = recording_string(c->tables, text, (size_t)length);
@@ -228,7 +228,7 @@ static int put_flush_end(struct eventlog_input *c, int64_t time_ns)
 static int take_flush(struct eventlog_input *c, const struct eventlog_event *e, uint32_t thread)
 {
 	int64_t now = trace_time(e->time_ns);
-	/* Two processes can flush at once; the first one's span is cut short then. */
+	/* Two processes can flush at the same time; then the span of the first is cut short. */
 	int error = put_flush_end(c, now);
 
 	if (!error)
@@ -377,14 +377,14 @@ int eventlog_import(const void *data, size_t size, const struct import_options *
 	int error = eventlog_open(data, size, &c.log);
 
 	if (error == MAYFLY_E_VERSION)
-		snprintf(report->problem, sizeof(report->problem),
-			 "of a version that is not known here");
+		snprintf(report->problem, sizeof(report->problem), "of an unsupported version");
 	if (error)
 		return error;
 	snprintf(report->problem, sizeof(report->problem), "%s", eventlog_problem(c.log));
 	if (eventlog_skipped(c.log))
 		snprintf(report->left_out, sizeof(report->left_out),
-			 "%" PRIu64 " bytes that are no events, as of processes that wrote at once",
+			 "%" PRIu64
+			 " bytes that are not events; maybe processes wrote at the same time",
 			 eventlog_skipped(c.log));
 	error =
 	    allocate(&c) ? eventlog_convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;

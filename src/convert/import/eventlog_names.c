@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names in an eventlog. See eventlog.h. Of the metadata, the lists that count are
+ * Names in an eventlog. See eventlog.h. These lists of the metadata are used:
  *
  *	enum gc_phase : uint16_t {
  *		"compact/main" = 0,
- *		"compact/recompact",		(one more than the one before)
+ *		"compact/recompact",		(the previous number plus 1)
  *		"several" = 7 ... 9,
  *	};
  *
- * and gc_counter and alloc_bucket. All else in it is the layout of the stream, which does not vary.
+ * and likewise gc_counter and alloc_bucket. The rest is the layout of the stream, which never
+ * varies.
  */
 #include "convert/import/eventlog.h"
 
@@ -73,7 +74,7 @@ static const char *const counters[] = {
     "request_minor/realloc_custom_table",
 };
 
-/* Words of a block; there is no bucket 0. */
+/* Sizes of blocks in words; there is no bucket 0. */
 static const char *const buckets[] = {
     NULL,	   "alloc 01",	  "alloc 02",	 "alloc 03",	"alloc 04",
     "alloc 05",	   "alloc 06",	  "alloc 07",	 "alloc 08",	"alloc 09",
@@ -100,13 +101,13 @@ static int tell_known(enum eventlog_list list, eventlog_name *tell, void *contex
 	return error;
 }
 
-/* ---- the metadata's words ---- */
+/* ---- tokens of the metadata ---- */
 
 enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_TEXT, TOKEN_NUMBER, TOKEN_DOTS, TOKEN_SIGN };
 
 struct token {
 	enum token_kind kind;
-	const char *at; /* of TEXT, inside the quotes */
+	const char *at; /* TEXT: inside the quotes */
 	size_t length;
 	int64_t number;
 };
@@ -135,7 +136,7 @@ static bool begins(const struct scanner *s, const char *text)
 	return (size_t)(s->end - s->at) >= length && memcmp(s->at, text, length) == 0;
 }
 
-/* Goes on behind the next `text`, or to the end. */
+/* Skips to after the next `text`, or to the end. */
 static void skip_behind(struct scanner *s, const char *text)
 {
 	const char *found = memmem(s->at, (size_t)(s->end - s->at), text, strlen(text));
@@ -156,7 +157,7 @@ static void skip_space(struct scanner *s)
 	}
 }
 
-/* Numbers too large for a list are as good as any other that is too large. */
+/* Stops growing once the number is too large for any list. */
 static int64_t number(const char *at, size_t length)
 {
 	unsigned int base = 10, digit;
@@ -230,9 +231,9 @@ static bool is(const struct token *t, const char *text)
 	       memcmp(t->at, text, t->length) == 0;
 }
 
-/* ---- its lists ---- */
+/* ---- lists of the metadata ---- */
 
-/* Ranges are short to write: no more numbers than this are named. */
+/* A short range can cover many numbers, so the number of named ones is limited. */
 #define NAMED_MAX (4u * EVENTLOG_NUMBERS)
 
 struct names {
@@ -257,7 +258,7 @@ static int tell_range(struct names *n, enum eventlog_list list, const struct tok
 	return n->tell(n->context, list, (uint32_t)first, (uint32_t)last, label->at, label->length);
 }
 
-/* From behind "{" to "}". What is no list of labels ends it, too. */
+/* Reads from after "{" to "}". Anything that is not a list of labels ends it too. */
 static int eventlog_names_read_labels(struct names *n, enum eventlog_list list)
 {
 	const struct token *t = eventlog_names_next(&n->scanner);
@@ -286,7 +287,7 @@ static int eventlog_names_read_labels(struct names *n, enum eventlog_list list)
 	return error;
 }
 
-/* From behind ":" to "{": "uint16_t", "integer { size = 16; }". */
+/* Skips from after ":" to "{": "uint16_t", "integer { size = 16; }". */
 static const struct token *skip_integer(struct scanner *s)
 {
 	const struct token *t = eventlog_names_next(s);
@@ -301,7 +302,7 @@ static const struct token *skip_integer(struct scanner *s)
 	return eventlog_names_next(s);
 }
 
-/* Behind "enum": its name, the integer's type, "{". A name alone is a use of the list. */
+/* Reads after "enum": its name, the integer's type, "{". A name alone is a use of the list. */
 static int read_enum(struct names *n)
 {
 	const struct token *t = eventlog_names_next(&n->scanner);

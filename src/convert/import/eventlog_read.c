@@ -2,19 +2,19 @@
 /*
  * Reading an eventlog, event by event in order of time. See eventlog.h.
  *
- * Times ascend, but for one case: what a process forks goes on in the same file, with its parent's
- * number, and each of them writes what it has when its buffer is full or when it ends, at last a
- * flush event. So the file is looked through first; behind a flush, and where times go back, a new
- * run begins, and the runs are merged:
+ * Times ascend, with one exception: a forked child continues in the same file with its parent's
+ * pid, and each process writes its buffer when it is full or the process ends; a flush event comes
+ * last. So the file is scanned first: after a flush, and where times go back, a new run begins;
+ * then the runs are merged:
  *
  *	file	| 0 ..... 57 | 5 ..... 80 | 58 ... 90 |
  *	lane	      0             1            0
  *
- * A run belongs to the process whose last event is the latest before it. That is a guess, but a
- * better one than that of one process in two phases at once.
+ * A run is assigned to the process whose last event is the latest before it. This is a guess, but
+ * it avoids a process in two phases at once.
  *
- * Two processes that write at the same time write into each other's events. What makes no sense is
- * skipped, up to the next place where several events in a row do.
+ * Two processes that write at the same time write into each other's events. Bytes that make no
+ * sense are skipped, up to the next place with several plausible events in a row.
  */
 #include "convert/import/eventlog.h"
 
@@ -26,10 +26,10 @@
 #define HEADER_BYTES   8u
 #define EVENT_BYTES    16u /* without its payload */
 #define VERSION	       1
-#define BELOW_MEMTRACE 528	  /* bits; that format has the length of the first packet there */
-#define CHAIN	       4	  /* events in a row that are believed */
-#define PID_LARGEST    (1u << 22) /* Linux has no larger ones */
-#define NUMBER_LIKELY  1024	  /* of phases, counters, buckets: there are some 30 */
+#define BELOW_MEMTRACE 528	  /* bits; Memtrace has the length of the first packet there */
+#define CHAIN	       4	  /* events in a row needed to trust them */
+#define PID_LARGEST    (1u << 22) /* on Linux */
+#define NUMBER_LIKELY  1024	  /* limit for phases, counters, buckets; there are some 30 */
 #define RUNS_MAX       ((size_t)1 << 20)
 #define LANES_MAX      64
 #define PAYLOADS       (sizeof(payload_bytes) / sizeof(*payload_bytes))
@@ -55,9 +55,9 @@ struct eventlog {
 
 	struct eventlog_read_run *run;
 	size_t runs, run_room;
-	uint64_t lane_time_ns[LANES_MAX]; /* of its latest event */
+	uint64_t lane_time_ns[LANES_MAX]; /* of each lane's latest event */
 	uint32_t lanes;
-	uint32_t *heap; /* runs with events left, by their times */
+	uint32_t *heap; /* runs with events left, ordered by time */
 	size_t heap_used;
 };
 
@@ -87,7 +87,7 @@ static inline uint64_t get_64(const uint8_t *at, bool swapped)
 	return swapped ? bswap_64(value) : value;
 }
 
-/* How many bytes the event has; 0: its end is not in the file, or nobody knows where it is. */
+/* The size of the event in bytes; 0: the file ends inside it, or its kind is unknown. */
 static inline size_t event_bytes(const struct eventlog *l, size_t at)
 {
 	uint32_t kind;
@@ -100,7 +100,7 @@ static inline size_t event_bytes(const struct eventlog *l, size_t at)
 	return EVENT_BYTES + payload_bytes[kind];
 }
 
-/* Of an event that is whole. Returns how many bytes it has. */
+/* Reads an event that is complete. Returns its size in bytes. */
 static inline size_t get_event(const struct eventlog *l, size_t at, struct eventlog_event *e)
 {
 	const uint8_t *p = l->data + at;
@@ -179,7 +179,7 @@ static inline uint32_t pid_at(const struct eventlog *l, size_t at)
 	return get_32(l->data + at + 8, l->swapped);
 }
 
-/* Most of what is in an event is zeros, so a shifted one is of some kind mostly. */
+/* Most bytes of an event are zeros, so a shifted event often has a valid kind: check more. */
 static bool is_likely(const struct eventlog *l, size_t at)
 {
 	struct eventlog_event e;
@@ -188,7 +188,8 @@ static bool is_likely(const struct eventlog *l, size_t at)
 	return e.pid > 0 && e.pid <= PID_LARGEST && e.number < NUMBER_LIKELY;
 }
 
-/* Is there an event of this process, and do others follow, up to the end, a flush, or several? */
+/* Whether there is an event of this process, followed by others up to the end or a flush, or by
+ * enough of them. */
 static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
 {
 	for (int i = 0; i < CHAIN; i++) {
@@ -205,7 +206,8 @@ static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
 	return true;
 }
 
-/* The bytes of the event; 0: there is none that makes sense. Another process writes several. */
+/* The size of the event; 0: there is no plausible one. An event of another process counts only if
+ * others follow it. */
 static inline size_t sound_event(struct eventlog *l, size_t at)
 {
 	size_t bytes = event_bytes(l, at);
@@ -218,7 +220,7 @@ static inline size_t sound_event(struct eventlog *l, size_t at)
 	return bytes;
 }
 
-/* Where events go on behind a place that makes no sense; the size: nowhere. */
+/* The place after a damaged one where events continue, or the file's size. */
 static size_t find_events(const struct eventlog *l, size_t at)
 {
 	while (++at < l->size && l->size - at >= EVENT_BYTES)
@@ -234,19 +236,19 @@ static void say_problem(struct eventlog *l, size_t at)
 	l->problem =
 	    l->size - at >= EVENT_BYTES && get_32(l->data + at + 12, l->swapped) >= PAYLOADS
 		? "an event of an unknown kind"
-		: "cut off in an event";
+		: "cut off inside an event";
 }
 
-/* ---- looking through ---- */
+/* ---- scanning the file ---- */
 
 struct look {
-	size_t at, before; /* the event at hand, and the one before it; 0: no run is open */
+	size_t at, before; /* the current event, and the previous one; 0: no run is open */
 	uint64_t last_ns, before_ns;
-	bool begins; /* a run */
+	bool begins; /* a run begins here */
 };
 
-/* Goes on behind damage. False: there is nothing more. What comes before a place where an event of
- * no process begins is half of one. */
+/* Continues after damage. False: nothing follows. If the damaged place has the pid of no process,
+ * the event before it is torn. */
 static bool skip_damage(struct eventlog *l, struct look *k)
 {
 	size_t next = find_events(l, k->at);
@@ -295,7 +297,7 @@ static int find_runs(struct eventlog *l)
 		size_t bytes = sound_event(l, k.at);
 
 		if (bytes && l->runs == RUNS_MAX) {
-			l->problem = "times that go back all the time";
+			l->problem = "times go back too often";
 			break;
 		}
 		if (bytes)
@@ -310,7 +312,7 @@ static int find_runs(struct eventlog *l)
 	return error;
 }
 
-/* ---- their merge ---- */
+/* ---- merging the runs ---- */
 
 static bool is_before(const struct eventlog *l, uint32_t a, uint32_t b)
 {
@@ -358,7 +360,7 @@ bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
 	r = &l->run[l->heap[0]];
 	r->at += get_event(l, r->at, event);
 	event->lane = r->lane;
-	/* Whoever writes to the file meanwhile may have changed what was looked at. */
+	/* The file may have been written to since it was scanned. */
 	if (r->at < r->end && event_bytes(l, r->at))
 		r->time_ns = get_64(l->data + r->at, l->swapped);
 	else
@@ -370,7 +372,7 @@ bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
 
 /* ---- opening ---- */
 
-/* Like eventlog_recognise(); fills *swapped. */
+/* Like eventlog_recognise(); sets *swapped. */
 static bool has_header(const uint8_t *data, size_t size, bool *swapped)
 {
 	if (size < HEADER_BYTES)

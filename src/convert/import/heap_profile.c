@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heap profiles become traces: see heap_profile.h. */
+/* Converts heap profiles to traces: see heap_profile.h. */
 #include "convert/import/heap_profile.h"
 
 #include <math.h>
@@ -13,9 +13,9 @@
 #define MEMORY_FREE	((uint64_t)128 << 20)
 #define MEMORY_PER_BYTE 64
 
-#define NODE_COST 128 /* in the tables of a recording, which double as they grow */
+#define NODE_COST 128 /* bytes of a node in a recording's tables, which double as they grow */
 
-/* Samples that become events of their own; error bars of more are of no use to anybody. */
+/* With more samples they are not written as events: their error bars would be negligible. */
 #define SAMPLES_MAX ((uint64_t)2 << 20)
 
 bool heap_profile_begin(struct heap_profile *p, size_t size)
@@ -59,7 +59,7 @@ int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 
 /* ---- stacks ---- */
 
-/* Functions by which programs enter the allocator, in builds that have it inside. */
+/* Functions by which programs enter an allocator that is linked into them. */
 static bool is_entry(const char *name)
 {
 	static const char *const entries[] = {
@@ -98,7 +98,7 @@ bool heap_profile_is_allocator(const void *context, const struct recording *t, u
 	return false;
 }
 
-/* How many frames at the leaf are left out. */
+/* The number of frames to leave out at the leaf. */
 static uint32_t heap_profile_cut(const struct heap_profile *p, const uint8_t *is_cut,
 				 const struct heap_row *row)
 {
@@ -113,7 +113,7 @@ static uint32_t heap_profile_cut(const struct heap_profile *p, const uint8_t *is
 	return count;
 }
 
-/* The node of a row, NONE: out of memory. Of stacks that are too deep, the root is left out. */
+/* The node of a row; NONE: out of memory. Stacks that are too deep lose their root. */
 static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
 {
 	uint32_t from = heap_profile_cut(p, is_cut, row), depth = row->depth, node = 0, mark;
@@ -131,7 +131,7 @@ static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const str
 
 /* ---- events ---- */
 
-/* Blocks whose mean is that of the row: sizes are whole numbers, so some are larger by 1. */
+/* Blocks with the row's mean size: sizes are integers, so some blocks are larger by 1. */
 struct heap_profile_share {
 	uint64_t blocks, bytes;
 };
@@ -180,7 +180,7 @@ static int heap_profile_write_samples(struct heap_profile *p, struct trace_write
 	return error ? error : write_blocks(w, block, kept_of(p, &row->figures), false);
 }
 
-/* Bytes without a block are no row of a trace. */
+/* A trace cannot hold bytes without a block. */
 static struct heap_profile_share heap_profile_whole(struct heap_profile_share s)
 {
 	if (s.bytes && !s.blocks)
@@ -188,7 +188,7 @@ static struct heap_profile_share heap_profile_whole(struct heap_profile_share s)
 	return s;
 }
 
-/* jemalloc's and tcmalloc's own way: the chance of a block of mean size. */
+/* Weights like jemalloc and tcmalloc: by the sampling probability of a block of mean size. */
 static struct heap_profile_share weighted(const struct heap_profile *p, struct heap_profile_share s)
 {
 	double mean, factor;
@@ -198,7 +198,7 @@ static struct heap_profile_share weighted(const struct heap_profile *p, struct h
 	mean = (double)s.bytes / (double)s.blocks;
 	factor = mean > 0 ? 1 / -expm1(-mean / (double)p->interval) : 1;
 	if (factor * (double)(s.bytes | s.blocks) >= (double)TRACE_COUNTS_MAX)
-		return s; /* is found to be out of range */
+		return s; /* the writer will reject it as out of range */
 	return (struct heap_profile_share){(uint64_t)llround((double)s.blocks * factor),
 					   (uint64_t)llround((double)s.bytes * factor)};
 }
@@ -221,7 +221,7 @@ static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t
 
 /* ---- the trace ---- */
 
-/* How many blocks there are, if they can become events: else 0. */
+/* Whether the samples can become events. */
 static bool fit_for_events(const struct heap_profile *p)
 {
 	uint64_t blocks = 0;
@@ -258,8 +258,8 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 
 		if (node == NONE)
 			error = MAYFLY_E_MEMORY;
-		/* Stacks share most of their nodes: those that are new cost memory, and a row
-		 * has at most TRACE_MAX_DEPTH of them. */
+		/* Stacks share most of their nodes: only new ones cost memory, at most
+		 * TRACE_MAX_DEPTH per row. */
 		if (!error)
 			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
 		if (!error)
@@ -270,7 +270,7 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 	return error;
 }
 
-/* Those that have a name, from the file or from the programs on this machine. */
+/* Counts the frames with a name, from the file or from the programs on this machine. */
 static void count_named(struct recording *t)
 {
 	t->info.frames_symbolized = 0;
@@ -297,7 +297,7 @@ int heap_profile_write(struct heap_profile *p, const struct import_options *opti
 		return error;
 	count_named(p->tables);
 	if (!events)
-		how.snapshot_ns = 1; /* of no meaning without times */
+		how.snapshot_ns = 1; /* any value: there are no times */
 	else
 		how.interval_log2 = (uint32_t)(63 - __builtin_clzll(p->interval));
 	p->tables->info.interval_bytes = p->interval ? p->interval : 1;

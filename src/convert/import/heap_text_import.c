@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heap profiles as text. Both kinds name stacks by addresses of the process and end with its memory
- * map; the first number of each pair is of blocks, the second of bytes; first what is live, then
- * what was allocated in all.
+ * Heap profiles as text. Both kinds give stacks as addresses in the process and end with its memory
+ * map. The numbers of a pair are blocks and bytes; the first pair is what is live, the second what
+ * was allocated in total.
  *
- * gperftools: a row is a line. @ heapprofile: all was counted; heap_v2/N and heap/N: samples, of
- *one in N bytes (with heap, in N / 2). Go has this form, too, and names instead of a map.
+ * gperftools: a row is a line. "@ heapprofile": everything was counted; heap_v2/N and heap/N: a
+ * sample every N bytes (heap: N / 2). Go uses this form too, with names instead of a map.
  *
  *	heap profile:   13:   104 [  20:   412] @ heap_v2/524288
  *	    2:    64 [     9:      372] @ 0x4005d3 0x4007be ...
@@ -13,8 +13,8 @@
  *	MAPPED_LIBRARIES:
  *	00400000-00401000 r-xp 00000000 fe:00 332383    /usr/bin/a
  *
- * jemalloc: after the stack, a line for all threads (t*) and one for each. In all: 0 unless the
- * program ran with prof_accum.
+ * jemalloc: after the stack, a line for all threads (t*) and one for each thread. What was
+ * allocated in total is 0 unless the program ran with prof_accum.
  *
  *	heap_v2/524288
  *	  t*: 3: 28672 [0: 0]
@@ -24,8 +24,8 @@
  *
  *	MAPPED_LIBRARIES:
  *
- * Addresses are looked up in the files of this machine. The map does not say which build of a file
- * was loaded: one that was replaced since gives wrong names.
+ * Addresses are looked up in the files of this machine. The map does not tell which build of a file
+ * was loaded: a file that was replaced since then gives wrong names.
  */
 #include "convert/import/heap_text.h"
 
@@ -43,7 +43,7 @@
 #define JEMALLOC   "heap_v2/"
 #define GPERFTOOLS "heap profile:"
 
-/* Programs that are not moved when they are loaded lie below this, all others above. */
+/* Programs loaded at a fixed address lie below this, relocated ones above. */
 #define FIXED_BELOW ((uint64_t)1 << 32)
 
 /* Code that is mapped from a file. */
@@ -58,15 +58,15 @@ struct heap_text_input {
 	struct import_report *report;
 	bool jemalloc;
 	uint64_t interval; /* of samples; 0: everything was counted */
-	const char *kind;  /* as the header calls it */
+	const char *kind;  /* the allocator, from the header */
 
 	struct heap_text_mapping *map;
 	size_t maps, map_room;
-	bool has_map, has_all, has_total; /* has_all: what was allocated ever is known */
-	bool names;			  /* there are remarks */
-	bool named_any;			  /* and of them, names */
-	uint32_t named;			  /* the frame that the last remark named */
-	bool row_open;			  /* jemalloc: a stack waits for its figures */
+	bool has_map, has_all, has_total; /* has_all: total allocations are known */
+	bool names;			  /* there are comment lines (#) */
+	bool named_any;			  /* and some of them are names */
+	uint32_t named;			  /* the frame named by the last comment line */
+	bool row_open;			  /* jemalloc: a stack has no figures yet */
 	struct heap_figures total, sum;
 };
 
@@ -136,7 +136,7 @@ static bool is_map_title(const char *line)
 	       strncmp(line, "--- Memory map:", 15) == 0;
 }
 
-/* The last module, when it is of this file; else a new one. */
+/* The last module if it is from this file, otherwise a new one. */
 static int heap_text_find_module(struct heap_text_input *c, const char *path, size_t length,
 				 uint64_t start, uint64_t offset, uint32_t *module)
 {
@@ -169,7 +169,7 @@ static int add_mapping(struct heap_text_input *c, struct heap_text_mapping m)
 	return 0;
 }
 
-/* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines mean nothing.
+/* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines are ignored.
  */
 static int take_mapping(struct heap_text_input *c, const char *at)
 {
@@ -207,7 +207,7 @@ static int compare_mapping(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* The map comes last and is needed first. */
+/* The map is at the end but needed first. */
 static int read_map(struct heap_text_input *c, const void *data, size_t size)
 {
 	int error = 0;
@@ -248,7 +248,7 @@ static const struct heap_text_mapping *find_mapping(const struct heap_text_input
 
 /* ---- rows ---- */
 
-/* Addresses are those to return to. */
+/* Adds a return address. */
 static int add_address(struct heap_text_input *c, uint64_t address)
 {
 	struct recording *t = c->profile.tables;
@@ -294,8 +294,8 @@ static int heap_text_add_row(struct heap_text_input *c, struct heap_figures f)
 	return heap_profile_row(&c->profile, &f);
 }
 
-/* "  t*: 3: 28672 [0: 0]", before the first stack the total; those of single threads add up to the
- * same. */
+/* "  t*: 3: 28672 [0: 0]"; before the first stack it is the total. Lines of single threads add up
+ * to it and are ignored. */
 static int take_threads(struct heap_text_input *c, const char *at)
 {
 	struct heap_figures f;
@@ -316,7 +316,7 @@ static int take_threads(struct heap_text_input *c, const char *at)
 	return 0;
 }
 
-/* Adds a function, which the ones before are inlined into, to a frame. */
+/* Adds a function to a frame; the earlier ones are inlined into it. */
 static int heap_text_name_frame(struct heap_text_input *c, uint32_t frame,
 				const struct recording_location *place)
 {
@@ -336,8 +336,8 @@ static int heap_text_name_frame(struct heap_text_input *c, uint32_t frame,
 	return 0;
 }
 
-/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first, at an
- * address that is the call's. Other remarks mean nothing. */
+/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first; the
+ * address is that of the call. Other comment lines are ignored. */
 static int heap_text_take_name(struct heap_text_input *c, const char *at)
 {
 	struct recording *t = c->profile.tables;
@@ -368,7 +368,7 @@ static int heap_text_take_name(struct heap_text_input *c, const char *at)
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, address);
 	if (frame == NONE || place.function == NONE || place.file == NONE)
 		return MAYFLY_E_MEMORY;
-	/* On no stack, or named with an earlier one. */
+	/* The frame is on no stack, or was named with an earlier stack. */
 	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
 		return 0;
 	return heap_text_name_frame(c, frame, &place);
@@ -401,8 +401,9 @@ static int heap_text_take_line(struct heap_text_input *c, const char *line)
 
 /* ---- the header ---- */
 
-/* At 1, every block is a sample. (The tools weigh even those, and so does who writes for them with
- * gperftools' header: then a block of one byte counts for 1.6.) */
+/* With jemalloc and an interval of 1, every block is a sample and weights are 1. (The tools weight
+ * even these, and programs that write gperftools' header rely on it: there a block of one byte
+ * counts as 1.6.) */
 static int take_period(struct heap_text_input *c, const char *at, uint64_t divide)
 {
 	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
@@ -463,7 +464,7 @@ static int take_lines(struct heap_text_input *c)
 	if (error && error != MAYFLY_E_DAMAGED)
 		return error;
 	if (error)
-		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64 " of it",
+		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64,
 			 c->lines.number);
 	else if (*c->lines.problem)
 		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
@@ -472,24 +473,22 @@ static int take_lines(struct heap_text_input *c)
 	return 0;
 }
 
-/* gperftools writes into a buffer of 1 MiB and leaves out, without a word, what does not fit. */
+/* gperftools writes into a buffer of 1 MiB and silently drops what does not fit. */
 static void heap_text_say_left_out(struct heap_text_input *c)
 {
 	if (c->has_total && c->sum.live_bytes < c->total.live_bytes)
-		snprintf(
-		    c->report->left_out, sizeof(c->report->left_out),
-		    "by %s itself: %" PRIu64 " of the %" PRIu64
-		    " live bytes that its first line counts, as their stacks are not in the file",
-		    c->kind, c->total.live_bytes - c->sum.live_bytes, c->total.live_bytes);
+		snprintf(c->report->left_out, sizeof(c->report->left_out),
+			 "%" PRIu64 " of the %" PRIu64
+			 " live bytes, whose stacks %s did not write to the file",
+			 c->total.live_bytes - c->sum.live_bytes, c->total.live_bytes, c->kind);
 	else if (c->has_total && c->has_all && c->sum.all_bytes < c->total.all_bytes)
 		snprintf(c->report->left_out, sizeof(c->report->left_out),
-			 "by %s itself: %" PRIu64 " of the %" PRIu64
-			 " allocated bytes that its first line counts, as their stacks are not in "
-			 "the file",
-			 c->kind, c->total.all_bytes - c->sum.all_bytes, c->total.all_bytes);
+			 "%" PRIu64 " of the %" PRIu64
+			 " allocated bytes, whose stacks %s did not write to the file",
+			 c->total.all_bytes - c->sum.all_bytes, c->total.all_bytes, c->kind);
 }
 
-/* Go gives no names to frames of its runtime from the leaf on. */
+/* Go does not name the frames of its runtime at the leaf. */
 static bool is_runtime(const void *context, const struct recording *t, uint32_t frame)
 {
 	(void)context;

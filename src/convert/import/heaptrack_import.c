@@ -2,27 +2,27 @@
 /*
  * From heaptrack's files to traces of mayfly.
  *
- * A line each; numbers are hexadecimal, and name earlier lines of a kind by their place (strings,
- * places and stacks from 1, kinds of block from 0):
+ * The file has one item per line. Numbers are hexadecimal and refer to earlier lines of a kind by
+ * their ordinal (strings, places and stacks from 1, kinds of block from 0):
  *
  *	v 10400 3		heaptrack's version, the file's
  *	X jq -n ...		the program's command line
  *	I 1000 5e2990		bytes of a page, pages of the machine
  *	s f ./elf/dl-init.c	a string, with its length since version 3
- *	i 7fa58 9 e f 79 ...	a place in code: address, module, then for each function, innermost
- *				inlined first: function, file, line
+ *	i 7fa58 9 e f 79 ...	a place in code: address, module, then function, file, line for each
+ *				function, innermost inlined first
  *	t 2 1			a stack: place, stack of its caller or 0
  *	a 11c00 4		a kind of block: size, stack
  *	+ 0			a block of that kind is allocated
- *	- 0			one is freed
- *	c 14			so many ms have passed since the start
- *	R 5d8			so many pages are resident
+ *	- 0			a block of that kind is freed
+ *	c 14			the time since the start in ms
+ *	R 5d8			the number of resident pages
  *
  * In version 0 blocks have addresses: "+ size stack address", "- address".
  *
- * Which block of a kind is freed is not said. It is taken to be the youngest, which makes the
- * temporary ones right: a block that is freed by the next event. All sums are right either way, and
- * so is the mean lifetime of a kind, but not how lifetimes are spread.
+ * The file does not tell which block of a kind is freed. The youngest is assumed; this is right for
+ * temporary blocks, which are freed by the next event. All sums and the mean lifetime of a kind are
+ * right in any case, but not the distribution of lifetimes.
  *
  *	kind 7: size, node, youngest -> block (number) -> older block -> ... all live ones of it
  */
@@ -39,7 +39,7 @@
 
 #define NONE RECORDING_NONE
 
-/* Memory that tables and live blocks may take, so that a small file cannot become a large one. */
+/* Limit of the memory of tables and live blocks, so that a small file cannot take a lot. */
 #define MEMORY_FREE	((uint64_t)256 << 20)
 #define MEMORY_PER_BYTE 64
 
@@ -53,15 +53,15 @@ struct stack {
 struct kind {
 	uint64_t size;
 	uint32_t node;
-	uint32_t youngest; /* live block, NONE */
+	uint32_t youngest; /* live block, or NONE */
 };
 
 struct live {
 	uint64_t serial;
-	uint32_t older; /* of the same kind, or the next free place */
+	uint32_t older; /* the next older block of the kind; in a free place, the next free one */
 };
 
-/* Version 0: an address and what is there. Freed entries stay, so that searches go on. */
+/* Version 0: an address and its block. Freed entries stay, so that probing does not stop there. */
 struct pointer {
 	uint64_t address; /* 0: free */
 	struct kind kind;
@@ -80,27 +80,27 @@ struct heaptrack_input {
 	int64_t now_ns;
 	uint64_t unmatched;
 
-	uint32_t *string, *place; /* strings and frames of the tables */
+	uint32_t *string, *place; /* number in the file -> string, frame of the tables */
 	struct stack *stack;
 	struct kind *kind;
 	struct live *live;
 	size_t strings, places, stacks, kinds, lives;
 	size_t string_room, place_room, stack_room, kind_room, live_room;
 	uint32_t free_live;
-	uint32_t *module; /* of the tables, by string */
+	uint32_t *module; /* string -> module of the tables */
 	size_t module_room;
 
 	struct pointer *pointer;
 	size_t pointers, pointer_room; /* a power of two */
 
-	bool in_command; /* its lines may go on */
+	bool in_command; /* further lines may belong to the command */
 	uint64_t last;	 /* kind or address that the last event allocated ... */
 	bool last_was_alloc;
 };
 
 /* ---- numbers ---- */
 
-/* A field of a line: false, and *at stays, when there is none. */
+/* Reads a field of a line; false: there is none, and *at does not move. */
 static bool heaptrack_hex(const char **at, uint64_t *value)
 {
 	const char *p = *at;
@@ -126,7 +126,7 @@ static bool heaptrack_hex(const char **at, uint64_t *value)
 	return true;
 }
 
-/* Lines that cannot be: what comes before counts. */
+/* An impossible line: everything before it is used. */
 #define BAD MAYFLY_E_DAMAGED
 
 static bool one(const char *at, uint64_t *a)
@@ -166,7 +166,7 @@ static int heaptrack_add_string(struct heaptrack_input *c, const char *at, size_
 	return c->string[c->strings++] == NONE ? MAYFLY_E_MEMORY : 0;
 }
 
-/* The string of the tables that has this number in the file. */
+/* The tables' string for this number of the file. */
 static bool string_of(const struct heaptrack_input *c, uint64_t number, uint32_t *string)
 {
 	if (number > c->strings)
@@ -175,7 +175,7 @@ static bool string_of(const struct heaptrack_input *c, uint64_t number, uint32_t
 	return true;
 }
 
-/* The file does not say where a module begins: addresses in it stay those of the process. */
+/* The file does not tell where a module begins, so addresses remain those of the process. */
 static int heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uint32_t *module)
 {
 	struct recording_module fresh = {.to_ns = INT64_MAX};
@@ -204,7 +204,7 @@ static int heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uin
 	return 0;
 }
 
-/* The functions at a place: innermost first, as here. The last ones may lack file and line. */
+/* The functions at a place, innermost first as in a trace. The last ones may lack file and line. */
 static int name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
 {
 	struct recording *t = c->tables;
@@ -315,7 +315,7 @@ static struct trace_block block_of(const struct kind *k)
 	return (struct trace_block){.size = k->size, .node = k->node};
 }
 
-/* Keeps c->last; whether the block that is freed now is the one that was allocated last. */
+/* Whether the block that is freed now was allocated by the previous event; updates c->last. */
 static bool is_temporary(struct heaptrack_input *c, uint64_t what)
 {
 	bool temporary = c->last_was_alloc && c->last == what;
@@ -400,7 +400,7 @@ static struct pointer *find_pointer(const struct heaptrack_input *c, uint64_t ad
 	return &c->pointer[at & (c->pointer_room - 1)];
 }
 
-/* At least half of the places are free. */
+/* Keeps at least half of the places free. */
 static int grow_pointers(struct heaptrack_input *c)
 {
 	struct pointer *old = c->pointer;
@@ -471,13 +471,13 @@ static int begin_version(struct heaptrack_input *c, const char *at)
 
 	if (!heaptrack_hex(&at, &heaptrack))
 		return BAD;
-	/* The first version that had a number did not say it. */
+	/* The first numbered version did not write its number. */
 	if (!heaptrack_hex(&at, &c->version))
 		c->version = heaptrack == 0x10200;
 	return c->version > NEWEST_VERSION ? MAYFLY_E_VERSION : 0;
 }
 
-/* Arguments stand with a space between them; those with a space inside cannot be told apart. */
+/* Arguments are separated by spaces; an argument that contains spaces is split. */
 static int add_words(struct heaptrack_input *c, char *text)
 {
 	struct recording *t = c->tables;
@@ -528,7 +528,7 @@ static int heaptrack_take_event(struct heaptrack_input *c, const char *at, bool 
 	return alloc_kind(c, number);
 }
 
-/* Rare lines. */
+/* Handles rare lines. */
 static int take_fact(struct heaptrack_input *c, char kind, char *at)
 {
 	uint64_t a, b;
@@ -551,7 +551,7 @@ static int take_fact(struct heaptrack_input *c, char kind, char *at)
 		if (a > c->most_pages)
 			c->most_pages = a;
 		return 0;
-	case '#': /* a remark */
+	case '#': /* a comment */
 	case 'A': /* attached to a running program */
 	case 'S': /* a suppression */
 		return 0;
@@ -595,7 +595,7 @@ static int take_lines(struct heaptrack_input *c)
 		char kind = *line;
 
 		error = heaptrack_take_line(c, line, length);
-		/* An argument with several lines. */
+		/* An argument may contain line ends. */
 		if (error == BAD && c->in_command)
 			error = add_words(c, line);
 		else if (kind != 'X' && kind != '#' && kind)
@@ -605,11 +605,11 @@ static int take_lines(struct heaptrack_input *c)
 		return c->lines.error;
 	if (error == MAYFLY_E_VERSION)
 		snprintf(c->report->problem, sizeof(c->report->problem),
-			 "made by a newer version of heaptrack than is known here");
+			 "made by an unsupported newer version of heaptrack");
 	if (error && error != BAD)
 		return error;
 	if (error)
-		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64 " of it",
+		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64,
 			 c->lines.number);
 	else
 		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
@@ -625,8 +625,8 @@ static int heaptrack_describe(struct heaptrack_input *c)
 
 	snprintf(note, sizeof(note),
 		 "converted from a heaptrack file, version %" PRIu64
-		 "; times are in its steps of 10 ms, "
-		 "and of equal blocks the youngest counts as freed%s%s",
+		 "; times have its resolution of 10 ms, "
+		 "and of equal blocks the youngest is assumed to be freed%s%s",
 		 c->version, *c->report->problem ? "; it is damaged: " : "", c->report->problem);
 	t->note = recording_string(t, note, strlen(note));
 	if (t->note == NONE)

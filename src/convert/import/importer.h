@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Foreign files that can be read: a row of a table for each format. Commands know only the table. */
+/* Foreign formats that can be read: each is a row of a table. Commands use only the table. */
 #ifndef MAYFLY_IMPORTER_H
 #define MAYFLY_IMPORTER_H
 
@@ -7,37 +7,37 @@
 
 #include "trace/write/writer.h"
 
-/* What the user should know of a file that was read, or why it could not be: phrases to follow the
- * file's name and a colon, "" when there is nothing to say. */
+/* What the user should know about a file that was read, or why reading failed: phrases that follow
+ * the file's name and a colon; "" if there is nothing to tell. */
 struct import_report {
 	char left_out[256];
 	char problem[128];
 };
 
-/* What readers of foreign files need from outside. */
+/* Inputs of readers besides the file itself. */
 struct import_options {
-	/* Adds names to code frames that lie in modules and have none, from the programs on this
-	 * machine; 0 or a negative enum mayfly_error. NULL: there is nobody to ask. */
+	/* Names code frames that lie in modules and have no name, from the programs on this
+	 * machine; 0 or a negative enum mayfly_error. NULL: names are not looked up. */
 	int (*symbolise)(void *context, struct recording *tables);
 	void *context;
-	/* What is in the file import_format.beside; size 0: there is none. */
+	/* The content of the file import_format.beside; size 0: there is no such file. */
 	const void *beside;
 	size_t beside_size;
 };
 
 struct import_format {
-	const char *name; /* as in "a ... file" */
+	const char *name; /* for "a ... file" */
 	bool (*recognise)(const void *data, size_t size);
-	/* Writes the trace. What a damaged file holds before the damage is converted: that is no
-	 * error, and the report says so. What the format does not have is marked absent. */
+	/* Writes the trace. A damaged file is converted up to the damage: this is not an error,
+	 * and the report mentions it. Information that the format lacks is marked absent. */
 	int (*convert)(const void *data, size_t size, const struct import_options *options,
 		       trace_sink *sink, void *context, struct import_report *report);
-	/* Name of a file that may stand beside such a file and tells more of it; the two in a
-	 * folder are then one input, too. NULL: there is none. */
+	/* The name of an additional file in the same folder with more information; a folder with
+	 * both files is an input too. NULL: the format has none. */
 	const char *beside;
 };
 
-/* The format that a file begins like, or NULL. */
+/* The format, recognised by the beginning of the file, or NULL. */
 const struct import_format *import_recognise(const void *data, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of foreign files that can be read. A new format is a file of its own and a row here. */
+/* The table of foreign formats that can be read. A new format is a new file and a row here. */
 #include "convert/import/importer.h"
 
 #include "convert/import/eventlog.h"
@@ -9,7 +9,7 @@
 #include "convert/import/pprof.h"
 
 static const struct import_format imports[] = {
-    /* Before Memtrace: both are CTF and begin alike. */
+    /* Before Memtrace: both are CTF and begin with the same bytes. */
     {"OCaml eventlog", eventlog_recognise, eventlog_import, EVENTLOG_METADATA},
     {"Memtrace", memtrace_recognise, memtrace_import, NULL},
     {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},

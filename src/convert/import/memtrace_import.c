@@ -5,14 +5,14 @@
  * Sizes are those in memory: (words + header) times the word size; blocks outside the OCaml heap
  * have no header.
  *
- * Weights. OCaml chooses each word with the same chance r, and so does the trace: a block that was
- * chosen n times has n hits, and the interval is the bytes of a word / r. That need be no power of
- * two: what is beyond one is the same for all blocks, and stands in the trace once (doc/FORMAT.md,
- * "OCaml"). At rate 1 all blocks are there, with weight 1.
+ * Weights. OCaml samples each word with the same probability r, and the trace keeps this: a block
+ * that was sampled n times has n hits, and the interval is the bytes of a word / r. It need not be
+ * a power of two: the factor to a power of two is the same for all blocks and is stored once in the
+ * trace (doc/FORMAT.md, "OCaml"). At rate 1 all blocks are present, with weight 1.
  *
- * Domains of version 3 write independently of each other, so events are collected first and then
- * sorted by time. Codes get frames without a module, whose address is the code shifted left by 1
- * (which is where OCaml's runtime has the description of the call).
+ * Domains of version 3 are written independently of each other, so events are collected first and
+ * then sorted by time. Codes become frames without a module, whose address is the code shifted left
+ * by 1 (OCaml's runtime keeps the description of the call there).
  */
 #include "convert/import/memtrace_read.h"
 
@@ -25,13 +25,13 @@
 #include "format/format.h"
 #include "format/numbering.h"
 
-#define WORD_BYTES   8 /* that rates of traces are told by */
+#define WORD_BYTES   8 /* of rates in traces */
 #define LENGTH_MAX   ((int64_t)1 << 48)
 #define TIME_MAX_US  (INT64_MAX / 4000)
 #define INTERVAL_MAX 40 /* log2 */
 #define HITS_MAX     0x3fffffff
 
-/* Nodes that a file may make: far more than real ones do, as its bytes can name 85 frames each. */
+/* Limit of nodes, because a byte of a file can add 85 frames; real files have far fewer. */
 #define NODES_FREE     (1u << 20)
 #define NODES_PER_BYTE 16
 
@@ -47,7 +47,7 @@ enum change { ALLOCATED, PROMOTED, FREED };
 struct event {
 	int64_t time_us;
 	uint64_t order;
-	int64_t id;	/* of the block when it is freed or promoted: resolved below */
+	int64_t id;	/* of a block that is freed or promoted: see resolve_blocks() */
 	uint64_t block; /* NO_BLOCK: not known yet */
 	uint32_t thread;
 	enum change change;
@@ -55,11 +55,11 @@ struct event {
 
 #define NO_BLOCK UINT64_MAX
 
-/* The nodes of a domain's last stack, so that the next one begins where they differ. */
+/* The nodes of a domain's last stack, so that the next stack can reuse the common part. */
 struct path {
 	uint32_t thread;
 	uint32_t *node;
-	size_t size, known; /* known: as many of its nodes, from the root, are here */
+	size_t size, known; /* known: the number of valid nodes, from the root */
 };
 
 struct memtrace_input {
@@ -70,8 +70,8 @@ struct memtrace_input {
 	uint64_t nodes_max;
 
 	bool exact;
-	bool weighted;	 /* though the rate is 1, blocks stand for others */
-	double interval; /* bytes for each sample */
+	bool weighted;	 /* the rate is 1, but some block has more samples than words */
+	double interval; /* bytes per sample */
 	unsigned interval_log2;
 
 	struct path *path; /* by domain_index */
@@ -161,7 +161,8 @@ static bool reserve_path(struct path *path, size_t depth)
 	return true;
 }
 
-/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
+/* A stack deeper than a trace can hold keeps both ends; a mark between them tells the number of
+ * frames left out. */
 static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
@@ -188,7 +189,7 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 	return error;
 }
 
-/* Innermost first here, innermost last there. */
+/* A trace has the innermost function first, Memtrace has it last. */
 static bool memtrace_name_frame(struct recording *t, struct recording_frame *f,
 				const struct memtrace_location *l, size_t count)
 {
@@ -314,7 +315,7 @@ static size_t memtrace_import_find_id(const struct memtrace_input *c, int64_t id
 	return at;
 }
 
-/* The first block with an id is the one that is meant. */
+/* If several blocks have one id, the first one is meant. */
 static int resolve_blocks(struct memtrace_input *c)
 {
 	c->by_id_size = 256;
@@ -382,8 +383,8 @@ static int memtrace_import_write_event(struct memtrace_input *c, struct trace_wr
 	return trace_writer_free(w, e->time_us * 1000, b->serial, &b->b, e->thread, 0);
 }
 
-/* A file of rate 1 may be made of traces some of which were sampled. Each block then counts as
- * often as the file says; nobody knows which of them are samples, so not how certain sums are. */
+/* A file with rate 1 may have been made from sampled traces. Blocks then count with their numbers
+ * of samples; which of them are samples is unknown, so the errors of sums are unknown too. */
 static void settle_weights(struct memtrace_input *c)
 {
 	if (!c->exact)
@@ -419,7 +420,7 @@ static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *
 	return error;
 }
 
-/* What the file says of itself and a trace has no field for. */
+/* Information about the file for which a trace has no field. */
 static void write_note(const struct memtrace_input *c, char *note, size_t size)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
@@ -461,7 +462,8 @@ static int memtrace_describe(struct memtrace_input *c)
 	t->command[0] = t->program;
 	t->command_count = 1;
 	t->info.pid = (uint32_t)from->pid;
-	t->info.absent |= MAYFLY_ABSENT_TEMPORARY; /* collections are later than the last use */
+	t->info.absent |=
+	    MAYFLY_ABSENT_TEMPORARY; /* a block is collected some time after its last use */
 	t->info.interval_bytes = c->exact ? 1 : (uint64_t)(c->interval + 0.5);
 	if (!c->exact) {
 		t->info.ocaml_interval_bytes = t->info.interval_bytes;
@@ -481,7 +483,7 @@ static bool is_of_memory(int error)
 	return error == MAYFLY_E_MEMORY || error == MAYFLY_E_TOO_LARGE;
 }
 
-/* Collects events up to the end, or to where the file is damaged. */
+/* Collects events up to the end of the file, or to its damage. */
 static int memtrace_collect(struct memtrace_input *c)
 {
 	struct memtrace_event e;
@@ -587,7 +589,7 @@ int memtrace_import(const void *data, size_t size, const struct import_options *
 	(void)options; /* names are in the file */
 	if (error == MAYFLY_E_VERSION)
 		snprintf(report->problem, sizeof(report->problem),
-			 "made by a newer version of Memtrace than is known here");
+			 "made by an unsupported newer version of Memtrace");
 	if (error)
 		return error;
 	error = memtrace_to_trace(r, sink, context, &converted);

@@ -2,14 +2,14 @@
 /*
  * Reading Memtrace's files, event by event.
  *
- *	reader ----> packet at hand, meaning of codes (one hash table for the file)
+ *	reader ----> current packet, meanings of codes (one hash table for the file)
  *	  |
- *	  +--> domain, one for each that has packets:
+ *	  +--> domain, one for each domain with packets:
  *		cache		slot[bucket] = code, next[bucket] = bucket predicted after it
- *		stack		of the last allocation; the next one keeps its first frames
+ *		stack		of the last allocation; the next one shares its first frames
  *		names		the 31 most recent files; for each, its 31 most recent functions
  *
- * Names stay where they are in the file's bytes, which end each with a zero.
+ * Names are not copied: in the file each ends with a zero byte.
  */
 #include "convert/import/memtrace_read.h"
 
@@ -18,12 +18,12 @@
 
 #include "convert/memtrace_format.h"
 
-/* No real stack comes near; a damaged file can make one grow by 85 frames for each of its bytes. */
+/* Far deeper than real stacks; in a damaged file each byte can add 85 frames. */
 #define FRAMES_MAX (1u << 22)
-/* Frames that one codeword can stand for. */
+/* The most frames that a codeword stands for. */
 #define CODEWORD_FRAMES 256
 
-/* Domains cost 170 KiB each, and a packet of 68 bytes can begin one. */
+/* A domain takes 170 KiB, and a packet of 68 bytes can begin one. */
 #define DOMAINS_FREE	 256
 #define BYTES_PER_DOMAIN 8192
 
@@ -33,7 +33,7 @@ struct input {
 
 struct file_name {
 	const char *name;
-	unsigned functions; /* which list of functions is its own */
+	unsigned functions; /* the number of its list of functions */
 };
 
 struct domain {
@@ -42,7 +42,7 @@ struct domain {
 	int64_t *stack;
 	size_t depth, stack_size;
 
-	unsigned files; /* names in use, of all and in each list of functions */
+	unsigned files; /* names in use, here and in each list of functions */
 	struct file_name file[NAMES];
 	unsigned functions[NAMES];
 	const char *function[NAMES][NAMES];
@@ -53,7 +53,7 @@ struct domain {
 
 struct meaning {
 	int64_t code;
-	uint32_t first, count; /* of locations; first: ABSENT in a free place */
+	uint32_t first, count; /* its locations; first: ABSENT in a free place */
 };
 
 #define ABSENT UINT32_MAX
@@ -64,7 +64,7 @@ struct packet {
 	int64_t pid, id_begin, id_end;
 	uint32_t check_bucket, check_next;
 	int64_t check_slot;
-	size_t header, size; /* bytes, `size` with the header */
+	size_t header, size; /* bytes; `size` includes the header */
 };
 
 struct memtrace_reader {
@@ -72,8 +72,8 @@ struct memtrace_reader {
 	size_t size;
 	struct memtrace_info info;
 
-	struct input file;   /* packets that are to come */
-	struct input events; /* of the packet at hand that are to come */
+	struct input file;   /* the packets to come */
+	struct input events; /* the events to come of the current packet */
 	bool in_packet;
 	struct packet packet;
 	int64_t next_id;
@@ -81,7 +81,7 @@ struct memtrace_reader {
 
 	struct domain **domain;
 	unsigned domains, domains_max;
-	uint16_t *domain_of; /* by number: index + 1, 0 for none */
+	uint16_t *domain_of; /* number -> index + 1, or 0 */
 
 	struct memtrace_location *location;
 	size_t locations, locations_size;
@@ -158,7 +158,7 @@ static int damaged(struct memtrace_reader *r, const char *problem)
 	return memtrace_read_fail(r, MAYFLY_E_DAMAGED, problem);
 }
 
-/* ---- what codes mean ---- */
+/* ---- meanings of codes ---- */
 
 static size_t hash_code(int64_t code)
 {
@@ -206,7 +206,7 @@ static bool same_location(const struct memtrace_location *a, const struct memtra
 	       strcmp(a->file, b->file) == 0 && strcmp(a->function, b->function) == 0;
 }
 
-/* Gives the last `count` locations to the code, or drops them when it has the same ones. */
+/* Gives the last `count` locations to the code, or drops them if it has the same ones already. */
 static int define(struct memtrace_reader *r, int64_t code, size_t count)
 {
 	size_t first = r->locations - count;
@@ -250,7 +250,7 @@ static struct memtrace_location *new_location(struct memtrace_reader *r)
 	return &r->location[r->locations++];
 }
 
-/* The name that `code` stands for in the list of files, brought to its front. */
+/* The name that `code` stands for in the list of files; it moves to the front. */
 static const struct file_name *file_name(struct domain *d, struct input *in, unsigned code)
 {
 	struct file_name name;
@@ -260,9 +260,9 @@ static const struct file_name *file_name(struct domain *d, struct input *in, uns
 		if (!name.name)
 			return NULL;
 		/*
-		 * When the list is full the new name gets the functions of the one that falls out,
-		 * with what is in them: writers of version 1 count on it by accident, later ones
-		 * only use what they have put in front of that themselves.
+		 * If the list is full, the new name inherits the functions of the name that drops
+		 * out: writers of version 1 rely on this by accident; later writers use only the
+		 * names that they have put in front of these.
 		 */
 		name.functions = d->files < NAMES ? d->files++ : d->file[NAMES - 1].functions;
 		code = d->files - 1;
@@ -342,7 +342,7 @@ static int read_location(struct memtrace_reader *r, struct domain *d, struct inp
 
 /* ---- stacks ---- */
 
-/* Room for what one codeword can add behind `depth` frames. */
+/* Makes room for the frames that one codeword can add after `depth` frames. */
 static int reserve_frames(struct memtrace_reader *r, struct domain *d, size_t depth)
 {
 	size_t size = d->stack_size ? d->stack_size * 2 : 4 * CODEWORD_FRAMES;
@@ -399,8 +399,8 @@ static size_t decode_frames(struct memtrace_reader *r, struct domain *d, struct 
 static int read_stack(struct memtrace_reader *r, struct domain *d, struct input *in,
 		      unsigned codewords, struct memtrace_event *e)
 {
-	/* An over-long prefix: what is decoded only serves to keep the cache as the writer has it,
-	 * and goes where it does no harm, behind the old stack. */
+	/* If the prefix is too long (not known), frames are decoded only to keep the cache in step
+	 * with the writer's; they are put after the old stack, where they do no harm. */
 	bool known = (uint64_t)e->common_prefix <= d->depth;
 	size_t depth;
 
@@ -443,7 +443,7 @@ static int read_alloc(struct memtrace_reader *r, struct domain *d, struct input 
 
 /* ---- packets ---- */
 
-/* 0: not a whole header; else the bytes of the header. */
+/* The size of the header in bytes; 0: it is not complete. */
 static size_t read_header(const struct input *file, struct packet *p)
 {
 	struct input in = *file;
@@ -480,7 +480,7 @@ static int check_header(struct memtrace_reader *r, const struct packet *p)
 {
 	if (p->version < 1 || p->version > MEMTRACE_NEWEST)
 		return memtrace_read_fail(r, MAYFLY_E_VERSION,
-					  "made by a version of Memtrace that is not known");
+					  "made by an unsupported version of Memtrace");
 	if (p->size < p->header || p->size > INT32_MAX / 8)
 		return damaged(r, "a packet of impossible size");
 	if (p->begin_us > p->end_us)
@@ -511,7 +511,7 @@ static int find_domain(struct memtrace_reader *r, unsigned number)
 	return 0;
 }
 
-/* Whether to read this packet of a version up to 2: there, all packets are one sequence. */
+/* Whether the packet follows the previous one: up to version 2, all packets are one sequence. */
 static bool in_sequence(const struct memtrace_reader *r, const struct packet *p)
 {
 	int64_t last = r->domains ? r->domain[0]->last_us : r->info.start_us;
@@ -526,7 +526,7 @@ static bool cache_agrees(const struct domain *d, const struct packet *p)
 		d->slot[p->check_bucket] == p->check_slot);
 }
 
-/* Goes to the next packet that is to be read. 1, 0 at the end, or an error. */
+/* Moves to the next packet to be read. 1, 0 at the end, or an error. */
 static int next_packet(struct memtrace_reader *r)
 {
 	struct packet *p = &r->packet;
@@ -537,7 +537,7 @@ static int next_packet(struct memtrace_reader *r)
 			return 0;
 		}
 		if (!has_magic(&r->file))
-			return damaged(r, "not a packet where one should begin");
+			return damaged(r, "no packet where one should begin");
 		if (check_header(r, p))
 			return r->error;
 		if (!in_sequence(r, p)) {
@@ -552,7 +552,7 @@ static int next_packet(struct memtrace_reader *r)
 			if (find_domain(r, p->domain))
 				return r->error;
 			if (!cache_agrees(r->domain[r->domain_index], p))
-				return damaged(r, "the stack cache is not what the writer had");
+				return damaged(r, "the stack cache differs from the writer's");
 			r->in_packet = true;
 			return 1;
 		}
@@ -589,7 +589,7 @@ static int read_of_block(struct memtrace_reader *r, struct input *in, unsigned c
 	return 1;
 }
 
-/* 1: an event for the caller; 0: a location, which is ours. */
+/* 1: an event for the caller; 0: a location, which is handled here. */
 static int read_event(struct memtrace_reader *r, struct memtrace_event *e)
 {
 	struct domain *d = r->domain[r->domain_index];
@@ -639,7 +639,8 @@ int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event)
 		}
 		r->in_packet = false;
 		if (r->next_id != r->packet.id_end)
-			return damaged(r, "a packet with another number of blocks than it says");
+			return damaged(r,
+				       "a packet whose number of blocks differs from its header");
 	}
 }
 

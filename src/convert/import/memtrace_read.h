@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading Memtrace's files, versions 1 to 3; printing what Memtrace's dump tool prints; converting
+ * Reading Memtrace's files, versions 1 to 3; printing them like Memtrace's dump tool; converting
  * them to traces.
  */
 #ifndef MAYFLY_MEMTRACE_READ_H
@@ -14,49 +14,48 @@ enum memtrace_event_kind { MEMTRACE_ALLOC, MEMTRACE_PROMOTE, MEMTRACE_COLLECT };
 struct memtrace_event {
 	enum memtrace_event_kind kind;
 	int64_t time_us; /* since info.start_us */
-	int64_t id;	 /* of the block; the file's word for it, may be of no block at all */
-	/* How many domains were seen before this one, and its number in the file. */
+	int64_t id;	 /* of the block, unchecked: there may be no such block */
+	/* The domain's ordinal by first appearance, from 0; and its number in the file. */
 	unsigned domain_index, domain;
-	/* ALLOC only. Numbers as the file has them: may be negative in a damaged one. */
+	/* ALLOC only. Numbers are unchecked: they may be negative in a damaged file. */
 	int64_t length; /* words, without the header */
 	int64_t samples;
 	enum memtrace_source source;
 	const int64_t *stack; /* codes, main first; valid until the next call */
 	size_t depth;
-	/* Its first frames that are those of the domain's previous allocation. */
+	/* The number of first frames that it shares with the domain's previous allocation. */
 	size_t shared;
-	/* The same as the file says it. More than `shared` when Memtrace had to cut the previous
-	 * stack; then this stack is not known, and the previous one stands for it. */
+	/* The same number in the file. It is larger than `shared` if Memtrace had to cut the
+	 * previous stack; then this stack is unknown, and the previous one stands for it. */
 	int64_t common_prefix;
 };
 
-/* What was left out, because it is what a fork, a crash or a full disk leaves behind. */
+/* What was skipped: it can be the result of a fork, a crash or a full disk. */
 struct memtrace_skipped {
 	uint64_t wrong_pid; /* packets of another process */
-	uint64_t misplaced; /* of another time or with other block ids than expected */
+	uint64_t misplaced; /* packets with unexpected times or block ids */
 	uint64_t truncated; /* 1: the file ends inside a packet */
 };
 
 struct memtrace_reader;
 
-/* True when it begins like a file of Memtrace. */
+/* True if the data begins like a Memtrace file. */
 bool memtrace_recognise(const void *data, size_t size);
 
-/* Opens a file of `size` bytes at `data`, which stay there unchanged until close. */
+/* Opens a file of `size` bytes at `data`, which must stay unchanged until close. */
 int memtrace_open(const void *data, size_t size, struct memtrace_reader **reader);
 const struct memtrace_info *memtrace_info(const struct memtrace_reader *r);
 
 /* 1: *event is the next one; 0: no more; negative: the error, now and for all later calls. */
 int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event);
 
-/* The places that a code stands for, `*count` of them, innermost last: several when functions were
- * inlined, none when nothing is known. Grows while events are read; valid until the next call of
- * memtrace_next(). */
+/* The `*count` places that a code stands for, innermost last: several if functions were inlined,
+ * none if the code is unknown so far. Valid until the next call of memtrace_next(). */
 const struct memtrace_location *memtrace_locate(const struct memtrace_reader *r, int64_t code,
 						size_t *count);
 uint64_t memtrace_size(const struct memtrace_reader *r); /* of the file */
 struct memtrace_skipped memtrace_skipped(const struct memtrace_reader *r);
-/* What is wrong with a file that gave an error, for people; "" otherwise. Static text. */
+/* What is wrong with a file that gave an error, as text for users; "" otherwise. Static. */
 const char *memtrace_problem(const struct memtrace_reader *r);
 void memtrace_close(struct memtrace_reader *r); /* NULL is allowed */
 
@@ -67,17 +66,16 @@ int memtrace_print(const struct memtrace_reader *r, const struct memtrace_event 
 struct memtrace_converted {
 	uint64_t blocks, frees;
 	uint64_t promotions;
-	uint64_t unmatched; /* promotions and collections of blocks that are not in the file */
-	const char
-	    *problem; /* what is wrong with a file of which only a part was converted, or "" */
+	uint64_t unmatched;  /* promotions and collections of blocks missing in the file */
+	const char *problem; /* if only a part of the file was converted, what is wrong; or "" */
 };
 
-/* Reads to the end and writes a trace. What a damaged file holds before the damage is converted:
- * then the trace's note says so and the result is 0 all the same. */
+/* Reads to the end and writes a trace. A damaged file is converted up to the damage: the result is
+ * 0 then too, and the trace's note mentions it. */
 int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
 		      struct memtrace_converted *converted);
 
-/* The same for the table of importers. */
+/* The same, for the table of importers. */
 int memtrace_import(const void *data, size_t size, const struct import_options *options,
 		    trace_sink *sink, void *context, struct import_report *report);
 

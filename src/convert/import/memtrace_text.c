@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of Memtrace's files as the lines that its dump tool prints. */
+/* Prints events of Memtrace's files as lines like those of its dump tool. */
 #include "convert/import/memtrace_read.h"
 
 #include <inttypes.h>

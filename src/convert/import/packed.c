@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compressed input as what it holds: see packed.h. */
+/* Reading compressed input: see packed.h. */
 #include "convert/import/packed.h"
 
 #include <mayfly/trace.h>
@@ -9,7 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define WINDOW_LOG 27 /* what zstd itself uses at its highest levels; more must be asked for */
+#define WINDOW_LOG 27 /* the largest window of zstd's levels; larger ones need an option */
 #define GZIP_BITS  (15 + 16)
 
 enum packing { PLAIN, ZSTD, GZIP };
@@ -20,7 +20,7 @@ struct packed {
 	size_t size, at;
 	ZSTD_DStream *zstd;
 	z_stream gzip;
-	bool inside; /* of a frame or member, which has not ended */
+	bool inside; /* a frame or member has begun and not ended */
 	const char *problem;
 };
 
@@ -66,7 +66,7 @@ static struct packed *open_packed(const void *data, size_t size)
 	if (packed_begin(p))
 		return p;
 	if (p->packing == GZIP)
-		p->packing = PLAIN; /* there is nothing to end */
+		p->packing = PLAIN; /* there is no decoder to free */
 	close_packed(p);
 	return NULL;
 }
@@ -86,7 +86,7 @@ static size_t read_zstd(struct packed *p, void *to, size_t size)
 	ZSTD_outBuffer out = {to, size, 0};
 	ZSTD_inBuffer in = {p->data, p->size, p->at};
 
-	/* A frame that has ended is not to be begun again at the end. */
+	/* At the end of the input, no new frame may be begun. */
 	while (!out.pos && (p->inside || in.pos < in.size)) {
 		size_t taken = in.pos, result = ZSTD_decompressStream(p->zstd, &out, &in);
 
@@ -107,13 +107,13 @@ static size_t read_zstd(struct packed *p, void *to, size_t size)
 	return out.pos;
 }
 
-/* zlib counts in unsigned int. */
+/* zlib's sizes are unsigned int. */
 static unsigned piece(size_t size)
 {
 	return size > 1u << 30 ? 1u << 30 : (unsigned)size;
 }
 
-/* Behind a member there may be another one, or zeros. */
+/* After a member there may be another one, or zeros. */
 static bool next_member(struct packed *p)
 {
 	while (p->at < p->size && p->data[p->at] == 0)
@@ -180,7 +180,7 @@ size_t packed_peek(const void *data, size_t size, void *to, size_t want)
 	return used;
 }
 
-/* Twice the room, or enough to find out that it is too much. */
+/* Doubles the room, up to most + 1 bytes: if the last byte is used, the input is too large. */
 static int widen(uint8_t **bytes, size_t *room, size_t most)
 {
 	size_t want = *room ? *room * 2 : 65536;
@@ -250,7 +250,7 @@ void packed_lines_close(struct packed_lines *l)
 	l->buffer = NULL;
 }
 
-/* More bytes behind those that are there; false: no more. */
+/* Appends more bytes to the buffer; false: there are no more. */
 static bool packed_fill(struct packed_lines *l)
 {
 	size_t more;
@@ -267,7 +267,7 @@ static bool packed_fill(struct packed_lines *l)
 		if (!bigger) {
 			if (l->room < PACKED_LINE_MAX)
 				l->error = MAYFLY_E_MEMORY;
-			l->problem = "a line longer than any that makes sense";
+			l->problem = "a line that is too long";
 			return false;
 		}
 		l->buffer = bigger;
@@ -292,7 +292,7 @@ char *packed_lines_next(struct packed_lines *l, size_t *length)
 		if (!end && packed_fill(l))
 			continue;
 		if (!end) {
-			/* The last line may lack its end, unless that was lost. */
+			/* The last line may lack its end, unless the input was cut off. */
 			l->ended = true;
 			if (*l->problem || l->begin == l->end)
 				break;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heap profiles of pprof: one message (profile.proto) whose parts name each other by numbers that
- * the writer chose, in any order. So it is read twice: first all tables, then the samples.
+ * Heap profiles of pprof: one message (profile.proto) whose parts refer to each other by numbers
+ * chosen by the writer, in any order. So it is read twice: first all tables, then the samples.
  *
  *	sample: location ids, leaf first; a value for each sample type
  *	location: mapping id, address, lines (innermost inlined first): function id, line
  *	function: name, file name; mapping: range, file, build-id
- *	texts are numbers of strings, which come in order
+ *	texts are indices of strings, which come in order
  *
- * Values are taken as they are: who writes such a file has weighted his samples, and does not say
- * how many there were. So how certain the figures are is absent, unless the period is 1.
+ * Values are taken as they are: writers of such files have weighted the samples already, and do not
+ * give their number. So the errors of the figures are absent, unless the period is 1.
  */
 #include "convert/import/pprof.h"
 
@@ -25,7 +25,7 @@
 
 #define NONE RECORDING_NONE
 
-/* What a packed file may become. */
+/* Limit of the unpacked size. */
 #define PLAIN_FREE     ((size_t)64 << 20)
 #define PLAIN_PER_BYTE 128
 
@@ -48,7 +48,7 @@ enum {
 
 #define FIXED_BELOW ((uint64_t)1 << 32) /* as in heap_text_import.c */
 
-/* What the types of values are called, and what they are here. */
+/* The names of value types, and what they mean here. */
 enum { LIVE, LIVE_BYTES, ALL, ALL_BYTES, KINDS };
 static const struct {
 	const char *name;
@@ -68,12 +68,12 @@ static const struct {
     {"Total malloc size", ALL_BYTES},
 };
 
-/* A row of a table: its id in the file, and its part of the file or what was made of that. */
+/* A row of a table: its id in the file, its message, and what it was converted to. */
 struct item {
 	uint64_t id;
 	const uint8_t *bytes;
 	size_t size;
-	uint32_t made; /* frame or module; NONE: not yet */
+	uint32_t made; /* frame or module; NONE: not yet made */
 };
 
 struct items {
@@ -96,20 +96,20 @@ struct pprof_input {
 	size_t strings, string_room;
 	struct items mappings, locations, functions;
 
-	uint64_t *type; /* names of the types of values: strings */
+	uint64_t *type; /* names of the value types, as indices of strings */
 	size_t types, type_room;
-	int column[KINDS]; /* which value it is, -1 */
-	uint64_t *value;   /* of the sample at hand */
+	int column[KINDS]; /* kind -> index of the value, or -1 */
+	uint64_t *value;   /* of the current sample */
 	size_t values;
 
 	uint64_t drop, keep, period_unit, period, comment;
 	int64_t time_ns;
-	uint64_t negative; /* samples that are left out */
+	uint64_t negative; /* samples left out because they are negative */
 };
 
 /* ---- tables ---- */
 
-/* The value of a field of a message, 0 when it is not there. */
+/* The value of a field of a message; 0: the field is missing. */
 static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 {
 	struct protobuf in = protobuf_begin(bytes, size);
@@ -273,7 +273,7 @@ static unsigned nibble(char c)
 				      : 16;
 }
 
-/* Text, in hexadecimal; what is not (Go has ids of its own) is none. */
+/* Takes a build-id in hexadecimal; other ids (Go has its own kind) are ignored. */
 static void set_build_id(struct recording_module *m, const struct text *text)
 {
 	if (text->size % 2 || text->size / 2 > sizeof(m->build_id))
@@ -321,7 +321,7 @@ static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *modul
 	return 0;
 }
 
-/* One function of a place. */
+/* Adds one function of a place. */
 static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t *index)
 {
 	uint64_t id = number_in(f->bytes, f->size, 1), line = number_in(f->bytes, f->size, 2);
@@ -356,7 +356,7 @@ static int pprof_name_frame(struct pprof_input *c, const struct item *location, 
 		error = pprof_add_line(c, &f, &index);
 		count++;
 	}
-	/* A line without a function says nothing. */
+	/* A line without a function is useless. */
 	if (error || !count || (count == 1 && !t->location[index].function))
 		return error;
 	t->frame[frame].locations = count;
@@ -364,8 +364,7 @@ static int pprof_name_frame(struct pprof_input *c, const struct item *location, 
 	return 0;
 }
 
-/* Some writers have no addresses, or several places at one: those get addresses that nothing has.
- */
+/* Some writers have no addresses, or several places at one: such places get unused addresses. */
 static int pprof_make_frame(struct pprof_input *c, struct item *location)
 {
 	struct recording *t = c->profile.tables;
@@ -424,7 +423,7 @@ static int pprof_add_row(struct pprof_input *c)
 	struct heap_figures f = {value_of(c, LIVE), value_of(c, LIVE_BYTES), value_of(c, ALL),
 				 value_of(c, ALL_BYTES)};
 
-	/* The differences of two profiles, which this cannot hold. */
+	/* A difference of two profiles has negative values, which a trace cannot hold. */
 	if ((int64_t)f.live < 0 || (int64_t)f.live_bytes < 0 || (int64_t)f.all < 0 ||
 	    (int64_t)f.all_bytes < 0) {
 		c->negative++;
@@ -471,27 +470,27 @@ static int read_samples(struct pprof_input *c)
 	if (error != MAYFLY_E_MEMORY && error != MAYFLY_E_TOO_LARGE && error) {
 		if (!*c->report->problem)
 			snprintf(c->report->problem, sizeof(c->report->problem),
-				 "a sample with an unknown place");
+				 "a sample with an unknown location");
 		c->profile.frames = c->profile.row_first;
 		error = 0;
 	}
 	return error;
 }
 
-/* ---- what it is ---- */
+/* ---- the kind of profile ---- */
 
-/* Puts the names of its values into the reason. */
+/* Names the values of a profile that is not of memory in the report. */
 static int say_not_of_memory(struct pprof_input *c)
 {
 	char *text = c->report->problem;
 	size_t size = sizeof(c->report->problem), used;
 
-	/* Of a file that was cut off, these names may be what is missing. */
+	/* If the file was cut off, the names may be in the missing part. */
 	if (*text || c->strings <= 1) {
-		snprintf(text, size, "cut off before the names of its values; make it again");
+		snprintf(text, size, "cut off before the names of its values; create it again");
 		return MAYFLY_E_DAMAGED;
 	}
-	snprintf(text, size, "but not of a heap; its values are");
+	snprintf(text, size, "but not a heap profile; its values are");
 	for (size_t i = 0; i < c->types && i < 8; i++) {
 		const struct text *name = c->type[i] < c->strings ? &c->string[c->type[i]] : NULL;
 
@@ -540,7 +539,7 @@ static bool compile(const struct pprof_input *c, uint64_t number, regex_t *expre
 	return good;
 }
 
-/* Frames that the file itself asks to be left out, with all that they call. */
+/* Frames that the file itself asks to leave out, with all their callees. */
 static bool is_dropped(const void *context, const struct recording *t, uint32_t frame)
 {
 	const regex_t *const *expression = context;
@@ -562,7 +561,8 @@ static int pprof_describe(struct pprof_input *c)
 
 	if (c->negative)
 		snprintf(c->report->left_out, sizeof(c->report->left_out),
-			 "%" PRIu64 " stacks with less than nothing: a difference of two profiles",
+			 "%" PRIu64
+			 " stacks with negative values: it is a difference of two profiles",
 			 c->negative);
 	snprintf(note, sizeof(note), "converted from a pprof heap profile%s%.*s%s%s",
 		 c->comment && c->comment < c->strings ? ", comment " : "",
@@ -580,7 +580,7 @@ static int pprof_describe(struct pprof_input *c)
 		t->info.start_real_ns = c->time_ns;
 	else
 		c->profile.absent |= MAYFLY_ABSENT_START;
-	/* A period of 1: everything. None, or one of something else: nobody knows. */
+	/* A period of 1: everything was counted. No period, or one in another unit: unknown. */
 	if (!is_text(c, c->period_unit, "bytes") || c->period > (uint64_t)1 << 50)
 		c->period = 0;
 	if (c->period != 1)
@@ -653,7 +653,7 @@ int pprof_import(const void *data, size_t size, const struct import_options *opt
 	return error;
 }
 
-/* A type of values: a message of one or two small numbers. */
+/* Whether it can be a value type: a message of one or two small numbers. */
 static bool is_type(const struct protobuf_field *f)
 {
 	struct protobuf in = protobuf_begin(f->bytes, f->size);
@@ -685,8 +685,8 @@ static bool is_profile_field(const struct protobuf_field *f)
 	return f->number <= PROFILE_LAST && !f->bytes;
 }
 
-/* There is no magic number: the first fields must be ones of a profile, and a type of values among
- * them. Go's begins with the period, others with that. */
+/* There is no magic number: the first fields must be fields of a profile and include a value type.
+ * Go's profiles begin with the period, others with the value type. */
 bool pprof_recognise(const void *data, size_t size)
 {
 	uint8_t bytes[512];

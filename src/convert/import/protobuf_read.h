@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Protocol buffers, field by field, from untrusted bytes.
+ * Reading protocol buffers, field by field, from untrusted bytes.
  *
  *	struct protobuf in = protobuf_begin(bytes, size);
  *	struct protobuf_field f;
@@ -15,13 +15,13 @@
 
 struct protobuf {
 	struct varint_in in;
-	bool bad; /* damage: there was no next field although the bytes went on */
+	bool bad; /* damage: there are bytes, but no valid next field */
 };
 
 struct protobuf_field {
 	uint32_t number;
-	uint64_t value;	      /* of numbers */
-	const uint8_t *bytes; /* of texts, messages and packed lists; else NULL */
+	uint64_t value;	      /* for numbers */
+	const uint8_t *bytes; /* for texts, messages and packed lists; otherwise NULL */
 	size_t size;
 };
 
@@ -60,8 +60,8 @@ static inline bool protobuf_next(struct protobuf *p, struct protobuf_field *f)
 	return !p->bad;
 }
 
-/* The numbers of a repeated field, packed or each by itself: calls take() for each until it returns
- * other than 0, and returns that. */
+/* Calls take() for each number of a repeated field, packed or not, until it returns other than 0,
+ * and returns that. */
 static inline int protobuf_numbers(const struct protobuf_field *f,
 				   int (*take)(void *context, uint64_t value), void *context)
 {
