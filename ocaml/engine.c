@@ -66,7 +66,7 @@ void engine_stop_inherited(void)
 	if (engine_running() || !inherited)
 		return;
 	inherited = false;
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 }
 
 /* ---- sessions ---- */
@@ -106,7 +106,7 @@ static bool allocated(const struct memprof_block *block, intptr_t *kept)
 	else if (!sink->failed())
 		followed = sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
 	else
-		memprof_runtime.stop(NONE); /* allowed in a callback */
+		memprof_runtime.stop(MEMPROF_NONE); /* allowed in a callback */
 	errno = error;
 	return followed;
 }

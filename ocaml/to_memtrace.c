@@ -227,7 +227,7 @@ const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 {
 	struct memtrace_info info = {
 	    .sample_rate = how->rate,
-	    .word_size = 8 * sizeof(value),
+	    .word_size = 8 * sizeof(memprof_value),
 	    .executable = how->executable,
 	    .host = how->host,
 	    .runtime_parameters = how->parameters,

@@ -165,7 +165,7 @@ static void yield(void)
 	if (!sampling)
 		return;
 	sampling = false;
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 	if (path_enter()) {
 		struct writer *w = life_thread_ready() ? path_writer() : NULL;
 
@@ -178,13 +178,14 @@ static void yield(void)
 	errno = error;
 }
 
-static value yield_start(value sampling_rate, value frames, value their_tracker)
+static memprof_value yield_start(memprof_value sampling_rate, memprof_value frames,
+				 memprof_value their_tracker)
 {
 	yield();
 	return memprof_runtime.start(sampling_rate, frames, their_tracker);
 }
 
-static value yield_stop(value unit)
+static memprof_value yield_stop(memprof_value unit)
 {
 	yield();
 	return memprof_runtime.stop(unit); /* raises, since nobody has started it */
@@ -265,7 +266,7 @@ static const char *start_sampling(void)
 	}
 	if (patch_stop.at) /* the second one failed */
 		write_code(patch_start.at, patch_start.original);
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 	atomic_store(&spool_header->ocaml_interval_log2, 0);
 	return "OCaml blocks are not recorded: this system does not let code be changed, which "
 	       "the program's own use of Gc.Memprof would need";

@@ -21,12 +21,12 @@ struct ocaml_blocks ocaml_blocks = {
 
 void ocaml_blocks_set_rate(double rate)
 {
-	double least = sizeof(value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
+	double least = sizeof(memprof_value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
 	uint32_t log2 = 0;
 
 	if (rate < least)
 		rate = least;
-	bytes = sizeof(value) / rate;
+	bytes = sizeof(memprof_value) / rate;
 	while (log2 < SPOOL_INTERVAL_MAX_LOG2 && bytes >= (double)(2ull << log2))
 		log2++;
 	ocaml_blocks.rate = rate;
