@@ -46,13 +46,13 @@ static struct {
 	memprof_value kept;
 } some = {HEADER(1, 0), MEMPROF_NONE};
 
-static memprof_value keep(intptr_t kept)
+static memprof_value keep_value(intptr_t kept)
 {
 	some.kept = MEMPROF_INT_VALUE(kept);
 	return (memprof_value)&some.kept;
 }
 
-static memprof_value allocated(memprof_value allocation, bool major)
+static memprof_value tell_allocated(memprof_value allocation, bool major)
 {
 	struct memprof_block block = {
 	    .hits = (uint64_t)MEMPROF_VALUE_INT(MEMPROF_FIELD(allocation, ALLOCATION_SAMPLES)),
@@ -66,7 +66,7 @@ static memprof_value allocated(memprof_value allocation, bool major)
 
 	/* The header is sampled like the rest. */
 	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(memprof_value);
-	return watcher->allocated(&block, &kept) ? keep(kept) : MEMPROF_NONE;
+	return watcher->allocated(&block, &kept) ? keep_value(kept) : MEMPROF_NONE;
 }
 
 /* What OCaml calls, and the C function that it leads to. */
@@ -83,18 +83,18 @@ THUNK(memprof_enter_collected, memprof_called_collected);
 
 CALLED memprof_value memprof_called_minor(memprof_value allocation)
 {
-	return allocated(allocation, false);
+	return tell_allocated(allocation, false);
 }
 
 CALLED memprof_value memprof_called_major(memprof_value allocation)
 {
-	return allocated(allocation, true);
+	return tell_allocated(allocation, true);
 }
 
 CALLED memprof_value memprof_called_promoted(memprof_value kept)
 {
 	watcher->promoted(MEMPROF_VALUE_INT(kept));
-	return keep(MEMPROF_VALUE_INT(kept));
+	return keep_value(MEMPROF_VALUE_INT(kept));
 }
 
 CALLED memprof_value memprof_called_collected(memprof_value kept)
