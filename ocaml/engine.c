@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/ocaml/ocaml_service.h"
+#include "agent/sampler.h"
 
 static const struct library_sink *sink; /* NULL: no session */
 static bool inherited;			/* the runtime still samples for the parent's session */
@@ -30,7 +31,7 @@ static volatile uint32_t *same_process; /* NULL until the first session */
 static bool wiped;			/* by the kernel, in children */
 static pid_t session_pid;
 
-static bool make_same_process(void)
+static bool make_fork_page(void)
 {
 	if (!same_process) {
 		void *p =
@@ -66,14 +67,14 @@ void engine_stop_inherited(void)
 	if (engine_running() || !inherited)
 		return;
 	inherited = false;
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 }
 
 /* ---- sessions ---- */
 
 bool engine_begin(const struct library_sink *to)
 {
-	if (!make_same_process()) {
+	if (!make_fork_page()) {
 		to->close();
 		return false;
 	}
@@ -96,7 +97,7 @@ const struct mayfly_agent_calls *engine_calls(void)
 
 /* ---- what the runtime tells ---- */
 
-static bool allocated(const struct memprof_block *block, intptr_t *kept)
+static bool pass_allocated(const struct memprof_block *block, intptr_t *kept)
 {
 	int error = errno;
 	bool followed = false;
@@ -106,12 +107,12 @@ static bool allocated(const struct memprof_block *block, intptr_t *kept)
 	else if (!sink->failed())
 		followed = sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
 	else
-		memprof_runtime.stop(NONE); /* allowed in a callback */
+		memprof_runtime.stop(MEMPROF_NONE); /* allowed in a callback */
 	errno = error;
 	return followed;
 }
 
-static void promoted(intptr_t kept)
+static void pass_promoted(intptr_t kept)
 {
 	int error = errno;
 
@@ -120,7 +121,7 @@ static void promoted(intptr_t kept)
 	errno = error;
 }
 
-static void collected(intptr_t kept)
+static void pass_collected(intptr_t kept)
 {
 	int error = errno;
 
@@ -129,7 +130,7 @@ static void collected(intptr_t kept)
 	errno = error;
 }
 
-const struct memprof_watcher engine_watcher = {allocated, promoted, collected};
+const struct memprof_watcher engine_watcher = {pass_allocated, pass_promoted, pass_collected};
 
 /* ---- the agent ---- */
 
@@ -186,23 +187,19 @@ void engine_freed_outside(intptr_t kept)
 		a->freed(kept);
 }
 
-/* splitmix64 */
-static uint64_t draw(void)
+static uint64_t draw_word(void)
 {
 	static uint64_t state;
-	uint64_t z;
 
 	if (!state && getrandom(&state, sizeof(state), GRND_NONBLOCK) != sizeof(state))
-		state = (uint64_t)(uintptr_t)&z ^ (uint64_t)getpid() << 40;
-	z = state += 0x9e3779b97f4a7c15u;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
+		state = (uint64_t)(uintptr_t)__builtin_frame_address(0) ^ (uint64_t)getpid() << 40;
+	state += SAMPLER_SPLITMIX_STEP;
+	return sampler_splitmix(state);
 }
 
 int64_t engine_gap(double rate)
 {
-	double uniform = ((double)(draw() >> 11) + 0.5) * 0x1p-53, gap;
+	double uniform = ((double)(draw_word() >> 11) + 0.5) * 0x1p-53, gap;
 
 	if (rate >= 1)
 		return 1;

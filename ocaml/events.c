@@ -31,7 +31,7 @@ static struct named *slot[SLOTS];
 static uint32_t types;
 
 /* FNV-1a */
-static uint32_t hash(uint32_t seed, const char *text, size_t length)
+static uint32_t hash_name(uint32_t seed, const char *text, size_t length)
 {
 	uint32_t h = 2166136261u ^ seed;
 
@@ -70,11 +70,11 @@ static struct named *make(enum kind kind, const char *field, const char *name, c
 
 /* NULL: there are too many. The fields' letters are as in mayfly.h; literals, told apart by their
  * addresses. */
-static const struct mayfly_event_type *find(enum kind kind, const char *field, value name,
-					    const char *unit)
+static const struct mayfly_event_type *find_type(enum kind kind, const char *field, value name,
+						 const char *unit)
 {
 	const char *text = String_val(name);
-	struct named **at = &slot[hash(kind, text, strlen(text)) % SLOTS];
+	struct named **at = &slot[hash_name(kind, text, strlen(text)) % SLOTS];
 	struct named *n;
 
 	for (n = *at; n; n = n->next)
@@ -115,7 +115,7 @@ CAMLprim value mayfly_ocaml_active(value unit)
 CAMLprim value mayfly_ocaml_span_begin(value name)
 {
 	const struct mayfly_agent_calls *c = active();
-	const struct mayfly_event_type *type = c ? find(KIND_SPAN, NULL, name, "") : NULL;
+	const struct mayfly_event_type *type = c ? find_type(KIND_SPAN, NULL, name, "") : NULL;
 
 	if (!type)
 		return Val_long(0);
@@ -135,7 +135,7 @@ CAMLprim value mayfly_ocaml_span_end(value begun)
 CAMLprim value mayfly_ocaml_instant(value name)
 {
 	const struct mayfly_agent_calls *c = active();
-	const struct mayfly_event_type *type = c ? find(KIND_INSTANT, NULL, name, "") : NULL;
+	const struct mayfly_event_type *type = c ? find_type(KIND_INSTANT, NULL, name, "") : NULL;
 
 	if (type)
 		c->instant(type, 0, 0, 0, 0);
@@ -146,7 +146,7 @@ static value counter(const char *field, value unit, value name, uint64_t bits)
 {
 	const struct mayfly_agent_calls *c = active();
 	const struct mayfly_event_type *type =
-	    c ? find(KIND_COUNTER, field, name, String_val(unit)) : NULL;
+	    c ? find_type(KIND_COUNTER, field, name, String_val(unit)) : NULL;
 
 	if (type)
 		c->counter(type, bits);

@@ -69,7 +69,7 @@ CAMLprim value mayfly_ocaml_agent_frames(value unit)
 static double session_rate;
 static bool session_in_spool;
 
-static value begin(const struct library_sink *sink, double rate, const char *problem)
+static value begin_session(const struct library_sink *sink, double rate, const char *problem)
 {
 	if (sink && !engine_begin(sink))
 		problem = strerror(ENOMEM);
@@ -96,7 +96,7 @@ CAMLprim value mayfly_ocaml_open_memtrace(value path, value executable, value pa
 	know_runtime();
 	session_in_spool = false;
 	sink = to_memtrace_open(&how, &problem);
-	return begin(sink, how.rate, problem);
+	return begin_session(sink, how.rate, problem);
 }
 
 CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, value most,
@@ -115,7 +115,7 @@ CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, val
 	know_runtime();
 	session_in_spool = true;
 	sink = to_spool_open(&how, &problem);
-	return begin(sink, ocaml_blocks.rate, problem);
+	return begin_session(sink, ocaml_blocks.rate, problem);
 }
 
 CAMLprim value mayfly_ocaml_start(value frames)

@@ -77,7 +77,7 @@ static int put_packet(void *context, const void *bytes, size_t size)
 }
 
 /* Pipes are refused: when their reader goes, a write would end the program. */
-static bool open_file(const char *path, const char **problem)
+static bool open_memtrace(const char *path, const char **problem)
 {
 	struct stat s;
 
@@ -129,7 +129,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 
 /* ---- blocks ---- */
 
-static void fail(int error)
+static void fail_memtrace(int error)
 {
 	snprintf(problem_text, sizeof(problem_text), "%s",
 		 strerror(error > 0		     ? error
@@ -142,7 +142,7 @@ static void fail(int error)
 static int64_t stack[TO_MEMTRACE_FRAMES];
 
 /* The leaf-most frames, from the root. */
-static size_t take_stack(const struct memprof_block *block)
+static size_t take_slots(const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack), n = 0;
 	size_t skip = block->skip < given ? block->skip : given, end = given;
@@ -158,7 +158,7 @@ static size_t take_stack(const struct memprof_block *block)
 	return n;
 }
 
-static bool allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
+static bool to_memtrace_allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
 {
 	enum memtrace_source source = outside	     ? MEMTRACE_EXTERNAL
 				      : block->major ? MEMTRACE_MAJOR
@@ -169,32 +169,32 @@ static bool allocated(const struct memprof_block *block, bool outside, intptr_t 
 	if (!writer)
 		return false;
 	error = memtrace_writer_alloc(writer, now_us(), (int64_t)block->words, (int64_t)block->hits,
-				      source, stack, take_stack(block), &id);
+				      source, stack, take_slots(block), &id);
 	if (error) {
-		fail(error);
+		fail_memtrace(error);
 		return false;
 	}
 	*kept = (intptr_t)id;
 	return true;
 }
 
-static void promoted(intptr_t kept)
+static void to_memtrace_promoted(intptr_t kept)
 {
 	int error = writer ? memtrace_writer_promote(writer, now_us(), kept) : 0;
 
 	if (error)
-		fail(error);
+		fail_memtrace(error);
 }
 
-static void collected(intptr_t kept)
+static void to_memtrace_collected(intptr_t kept)
 {
 	int error = writer ? memtrace_writer_collect(writer, now_us(), kept) : 0;
 
 	if (error)
-		fail(error);
+		fail_memtrace(error);
 }
 
-static bool failed(void)
+static bool to_memtrace_failed(void)
 {
 	return !writer;
 }
@@ -210,24 +210,26 @@ static void let_go(void)
 	file = -1;
 }
 
-static const char *finish(void)
+static const char *to_memtrace_finish(void)
 {
 	int error = writer ? memtrace_writer_finish(writer) : 0;
 
 	if (error)
-		fail(error);
+		fail_memtrace(error);
 	let_go();
 	return problem_text[0] ? problem_text : NULL;
 }
 
-static const struct library_sink sink = {allocated, promoted, collected, failed, finish, let_go};
+static const struct library_sink sink = {to_memtrace_allocated, to_memtrace_promoted,
+					 to_memtrace_collected, to_memtrace_failed,
+					 to_memtrace_finish,	let_go};
 
 const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 					    const char **problem)
 {
 	struct memtrace_info info = {
 	    .sample_rate = how->rate,
-	    .word_size = 8 * sizeof(value),
+	    .word_size = 8 * sizeof(memprof_value),
 	    .executable = how->executable,
 	    .host = how->host,
 	    .runtime_parameters = how->parameters,
@@ -240,12 +242,12 @@ const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 	problem_text[0] = 0;
 	written = 0;
 	start_ns = agent_clock_ns(CLOCK_MONOTONIC);
-	if (!open_file(how->path, problem))
+	if (!open_memtrace(how->path, problem))
 		return NULL;
 	error = memtrace_writer_new(&info, locate, NULL, put_packet, NULL, &writer);
 	if (!error)
 		return &sink;
-	fail(error);
+	fail_memtrace(error);
 	let_go();
 	*problem = problem_text;
 	return NULL;

@@ -106,7 +106,7 @@ static struct writer *take_writer(void)
 
 /* ---- blocks ---- */
 
-static bool allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
+static bool to_spool_allocated(const struct memprof_block *block, bool outside, intptr_t *kept)
 {
 	struct writer *w;
 
@@ -121,84 +121,84 @@ static bool allocated(const struct memprof_block *block, bool outside, intptr_t 
 	    w, block, outside ? SPOOL_HEAP_EXTERNAL : ocaml_blocks_heap(block), kept);
 }
 
-static void promoted(intptr_t kept)
+static void to_spool_promoted(intptr_t kept)
 {
 	if (!off())
 		ocaml_blocks_promoted(take_writer(), kept);
 }
 
-static void collected(intptr_t kept)
+static void to_spool_collected(intptr_t kept)
 {
 	if (!off())
 		ocaml_blocks_collected(take_writer(), kept);
 }
 
-static bool failed(void)
+static bool to_spool_failed(void)
 {
 	return off();
 }
 
 /* ---- events and labels ---- */
 
-static void span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
-		       uint64_t d)
+static void to_spool_span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b,
+				uint64_t c, uint64_t d)
 {
 	if (take_writer())
 		tracks_span_begin(type, a, b, c, d);
 }
 
-static void span_end(const struct mayfly_event_type *type)
+static void to_spool_span_end(const struct mayfly_event_type *type)
 {
 	if (take_writer())
 		tracks_span_end(type);
 }
 
-static void instant(const struct mayfly_event_type *type, uint64_t a, uint64_t b, uint64_t c,
-		    uint64_t d)
+static void to_spool_instant(const struct mayfly_event_type *type, uint64_t a, uint64_t b,
+			     uint64_t c, uint64_t d)
 {
 	if (take_writer())
 		tracks_instant(type, a, b, c, d);
 }
 
-static void counter(const struct mayfly_event_type *type, uint64_t number)
+static void to_spool_counter(const struct mayfly_event_type *type, uint64_t number)
 {
 	if (take_writer())
 		tracks_counter(type, number);
 }
 
-static void label_push(const char *key, const char *text)
+static void to_spool_label_push(const char *key, const char *text)
 {
 	take_writer();
 	labels_push(labels_number(key, text));
 	keep_labels();
 }
 
-static void label_pop(void)
+static void to_spool_label_pop(void)
 {
 	take_writer();
 	labels_pop();
 	keep_labels();
 }
 
-static int active(void)
+static int to_spool_active(void)
 {
 	return tracks_wanted();
 }
 
 /* OCaml code has no pools. */
 static const struct mayfly_agent_calls calls = {
-    .span_begin = span_begin,
-    .span_end = span_end,
-    .instant = instant,
-    .counter = counter,
-    .label_push = label_push,
-    .label_pop = label_pop,
-    .active = active,
+    .span_begin = to_spool_span_begin,
+    .span_end = to_spool_span_end,
+    .instant = to_spool_instant,
+    .counter = to_spool_counter,
+    .label_push = to_spool_label_push,
+    .label_pop = to_spool_label_pop,
+    .active = to_spool_active,
 };
 
 /* ---- the session ---- */
 
-static void forget(void)
+static void to_spool_forget(void)
 {
 	self.tid = (uint32_t)sys_gettid();
 	self.writer = writer;
@@ -210,7 +210,7 @@ static void forget(void)
 	ocaml_blocks_forget();
 }
 
-static const char *finish(void)
+static const char *to_spool_finish(void)
 {
 	static char text[sizeof(((struct spool_header *)0)->off_text)];
 
@@ -219,17 +219,17 @@ static const char *finish(void)
 	if (off())
 		memcpy(text, spool_header->off_text, sizeof(text) - 1);
 	spool_end();
-	forget();
+	to_spool_forget();
 	return text[0] ? text : NULL;
 }
 
 static const struct library_sink sink = {
-    .allocated = allocated,
-    .promoted = promoted,
-    .collected = collected,
-    .failed = failed,
-    .close = finish,
-    .abandon = forget,
+    .allocated = to_spool_allocated,
+    .promoted = to_spool_promoted,
+    .collected = to_spool_collected,
+    .failed = to_spool_failed,
+    .close = to_spool_finish,
+    .abandon = to_spool_forget,
     .calls = &calls,
 };
 

@@ -107,7 +107,7 @@ static uint32_t ask_tcmalloc(uint64_t *value)
 }
 
 /* No signal handler may come: it might allocate, and wait for the lock that we hold. */
-static uint32_t ask(uint64_t *value, uint32_t *count)
+static uint32_t ask_allocator(uint64_t *value, uint32_t *count)
 {
 	uint64_t all = UINT64_MAX, before = 0;
 	uint32_t whose = SPOOL_OF_PROCESS;
@@ -213,14 +213,14 @@ static bool too_early(uint64_t ticks)
 	return ticks < since + to_ticks(wait_of(expected_cost()), ticks);
 }
 
-static void look(struct writer *w, uint64_t ticks)
+static void look_at_allocator(struct writer *w, uint64_t ticks)
 {
 	/* Its own time: others may have had the CPU meanwhile. */
 	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = agent_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint32_t count, whose;
 
 	atomic_store(&most_blocks, atomic_load(&live_blocks));
-	whose = ask(value, &count);
+	whose = ask_allocator(value, &count);
 	last_ticks = ticks;
 	last_cost_ns = agent_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 	atomic_store(&allocator_next, next_look(ticks, last_cost_ns));
@@ -251,7 +251,7 @@ COLD void allocator_look(struct writer *w, uint64_t ticks)
 	if (ticks < due || !atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
 		return;
 	if (!too_early(ticks) && may_ask(w))
-		look(w, ticks);
+		look_at_allocator(w, ticks);
 	else
 		atomic_store(&allocator_next, next_look(ticks, 0));
 	errno = error;
@@ -302,7 +302,7 @@ void allocator_end(struct writer *w)
 	ticks = agent_ticks();
 	/* In exact mode each of those blocks has cost as much before. */
 	if ((agent_exact ? last_cost_ns : expected_cost()) < SLOW_NS)
-		look(w, ticks);
+		look_at_allocator(w, ticks);
 	if (read_resident(&value[0], &value[1]))
 		records_allocator(w, ticks, SPOOL_OF_PROCESS, value, 2);
 }

@@ -30,8 +30,8 @@
 
 /* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
  * byte last. */
-static inline uint8_t *put_start(struct writer *w, uint64_t ticks, const void *block,
-				 uint32_t *first)
+static inline uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const void *block,
+				       uint32_t *first)
 {
 	uint64_t address = SPOOL_TURN((uintptr_t)block);
 	uint32_t time_width, address_width;
@@ -64,7 +64,7 @@ static inline void put_release(struct writer *w, uint64_t ticks, const void *blo
 	uint8_t *start = w->at;
 	uint32_t first;
 
-	w->at = put_start(w, ticks, block, &first);
+	w->at = put_exact_start(w, ticks, block, &first);
 	*start = (uint8_t)(first | SPOOL_EXACT_RELEASE | flags << SPOOL_EXACT_LAST_SHIFT);
 	spool_check_clock(w, ticks);
 	spool_commit(w);
@@ -87,7 +87,7 @@ static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block
 	uint32_t first, width;
 
 	fetch_ahead(start);
-	at = put_start(w, ticks, block, &first);
+	at = put_exact_start(w, ticks, block, &first);
 	at = put_field(at, size, &width);
 	at = put_u16(at, spool_alloc_word(pop, push, flags));
 	if (UNLIKELY(pop >= SPOOL_ALLOC_MORE))
@@ -234,7 +234,7 @@ static INLINE bool record_release(const void *block, uint64_t ticks, uint32_t fl
 }
 
 /* A free that a signal handler has left to the end of the path. */
-static void free_later(const struct deferred_free *d)
+static void free_exact_later(const struct deferred_free *d)
 {
 	record_release((void *)d->block, d->ticks, 0, RELEASE_BYTES);
 }
@@ -272,7 +272,7 @@ HOT void exact_free(void *block)
 				allocator_look(self.writer, ticks);
 			path_leave();
 		} else {
-			path_defer_free(block, free_later);
+			path_defer_free(block, free_exact_later);
 		}
 	}
 	real.free(block);
@@ -298,7 +298,7 @@ void exact_pool_free(void *block)
 			self.writer->new_blocks++;
 		path_leave();
 	} else {
-		path_defer_free(block, free_later);
+		path_defer_free(block, free_exact_later);
 	}
 }
 
@@ -335,7 +335,7 @@ static COLD void end_of_realloc(bool released, bool failed)
 /* In a signal handler that has interrupted the path. */
 static COLD void *nested_realloc(void *block, size_t size)
 {
-	bool deferred = path_defer_free(block, free_later);
+	bool deferred = path_defer_free(block, free_exact_later);
 	void *result = real.realloc(block, size);
 
 	if (result)

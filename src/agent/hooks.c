@@ -25,7 +25,7 @@ EXPORT void *malloc(size_t size)
 	return agent_exact ? exact_malloc(size) : sampled_malloc(size);
 }
 
-EXPORT void free(void *block)
+static INLINE void free_block(void *block)
 {
 	if (LIKELY(!live_maybe(block)))
 		real.free(block);
@@ -33,6 +33,11 @@ EXPORT void free(void *block)
 		exact_free(block);
 	else
 		sampled_free(block);
+}
+
+EXPORT void free(void *block)
+{
+	free_block(block);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
@@ -114,21 +119,11 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void free_sized(void *block, size_t size)
 {
 	(void)size;
-	if (LIKELY(!live_maybe(block)))
-		real.free(block);
-	else if (agent_exact)
-		exact_free(block);
-	else
-		sampled_free(block);
+	free_block(block);
 }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
 	(void)alignment, (void)size;
-	if (LIKELY(!live_maybe(block)))
-		real.free(block);
-	else if (agent_exact)
-		exact_free(block);
-	else
-		sampled_free(block);
+	free_block(block);
 }

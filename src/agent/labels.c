@@ -23,7 +23,7 @@ static _Atomic uint32_t latest;
 
 /* ---- numbers ---- */
 
-static uint32_t hash(uint32_t h, const char *text, uint32_t length)
+static uint32_t hash_label(uint32_t h, const char *text, uint32_t length)
 {
 	for (uint32_t i = 0; i < length; i++)
 		h = (h ^ (uint8_t)text[i]) * 0x01000193u;
@@ -45,7 +45,7 @@ static COLD void note_full(void)
 		spool_note("there are too many different labels: some are not recorded");
 }
 
-static COLD uint32_t add(const struct label *given)
+static COLD uint32_t add_label(const struct label *given)
 {
 	uint32_t number = atomic_load(&latest);
 	struct label *label;
@@ -71,7 +71,7 @@ uint32_t labels_number(const char *key, const char *value)
 	    .key_length = (uint8_t)names_length(key),
 	    .value_length = (uint8_t)names_length(value),
 	};
-	uint32_t h = hash(hash(0, key, given.key_length), value, given.value_length);
+	uint32_t h = hash_label(hash_label(0, key, given.key_length), value, given.value_length);
 	uint32_t added = 0;
 
 	for (uint32_t i = h >> 15;;) {
@@ -79,7 +79,7 @@ uint32_t labels_number(const char *key, const char *value)
 		uint32_t number = atomic_load_explicit(slot, memory_order_acquire);
 
 		if (!number) {
-			if (!added && !(added = add(&given)))
+			if (!added && !(added = add_label(&given)))
 				return 0;
 			if (atomic_compare_exchange_strong(slot, &number, added))
 				return added;
@@ -159,7 +159,7 @@ static void put_label(struct writer *w, uint32_t number)
 }
 
 /* The most that these need. */
-static size_t bytes_of(const uint32_t *number, uint32_t count)
+static size_t label_bytes(const uint32_t *number, uint32_t count)
 {
 	size_t bytes = 16;
 
@@ -178,7 +178,7 @@ COLD bool labels_write(struct writer *w, size_t bytes)
 	uint32_t number[SPOOL_LABELS_MOST], count = collect(number);
 
 	/* A new packet has none in force. */
-	if (!in_force(w, number, count) && !spool_room(w, bytes + bytes_of(number, count)))
+	if (!in_force(w, number, count) && !spool_room(w, bytes + label_bytes(number, count)))
 		return false;
 	if (!in_force(w, number, count)) {
 		for (uint32_t i = 0; i < count; i++)

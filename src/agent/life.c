@@ -72,7 +72,7 @@ static bool make_same_process(void)
 	return true;
 }
 
-static void start(void)
+static void start_agent(void)
 {
 	uint32_t reason = SPOOL_OFF_NONE;
 	int error = 0;
@@ -115,20 +115,13 @@ bool life_start(void)
 	/* ld.so allocates before libc knows the environment: too early. */
 	if (!environ || atomic_exchange(&starting, 1))
 		return false;
-	start();
+	start_agent();
 	return atomic_load(&agent_state) == AGENT_ON;
 }
 
 /* ---- threads ---- */
 
-static void forked(void);
-
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
+static void adapt_to_fork(void);
 
 static void apply_control(void)
 {
@@ -152,7 +145,7 @@ static void thread_begin(void)
 	self.control_generation = atomic_load(&spool_header->control_generation);
 	self.state = THREAD_ACTIVE;
 	sampler_init(&self.sampler, agent_config.sampler, agent_exact ? 0 : spool_interval_log2(),
-		     mix(seed + 0x9e3779b97f4a7c15u * self.number));
+		     sampler_splitmix(seed + SAMPLER_SPLITMIX_STEP * self.number));
 	if (atomic_load(&spool_header->control_overhead))
 		sampler_begin_budget(&self.sampler);
 	if (exit_key_made)
@@ -167,7 +160,7 @@ bool life_thread_ready(void)
 		return false;
 	}
 	if (UNLIKELY(!*agent_same_process))
-		forked();
+		adapt_to_fork();
 	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
 		self.sampler.left = LEFT_FOREVER;
 		return false;
@@ -246,7 +239,7 @@ static void end_in_child(void)
 }
 
 /* Adapts the agent to this process if it is a fork()ed copy that has not done so yet. */
-static void forked(void)
+static void adapt_to_fork(void)
 {
 	uint32_t reason;
 	int error;
@@ -283,7 +276,7 @@ static void after_fork_child(void)
 {
 	if (agent_same_process && atomic_load(&agent_state) != AGENT_NEW) {
 		*agent_same_process = 0; /* on a kernel that does not wipe */
-		forked();
+		adapt_to_fork();
 	}
 	path_give_back_writer();
 	self.busy = busy_before_fork;

@@ -33,7 +33,7 @@ static struct live_block *table;
 static size_t table_size, table_used;
 static _Atomic uint32_t changes; /* odd while the table is being changed */
 
-static size_t home(uintptr_t block)
+static size_t home_of(uintptr_t block)
 {
 	return (size_t)live_hash(block) & (table_size - 1);
 }
@@ -89,9 +89,9 @@ static void set_entry(struct live_block *to, const struct live_block *from)
 	__atomic_store_n(&to->block, from->block, __ATOMIC_RELEASE);
 }
 
-static void put(const struct live_block *added)
+static void put_block(const struct live_block *added)
 {
-	size_t i = home(added->block);
+	size_t i = home_of(added->block);
 
 	assert(added->block && table_used < table_size);
 	while (table[i].block)
@@ -99,7 +99,7 @@ static void put(const struct live_block *added)
 	set_entry(&table[i], added);
 }
 
-static bool grow_table(void)
+static bool grow_live(void)
 {
 	struct live_block *old = table;
 	size_t old_size = table_size;
@@ -113,7 +113,7 @@ static bool grow_table(void)
 	__atomic_store_n(&table_size, 2 * old_size, __ATOMIC_RELEASE);
 	for (size_t i = 0; i < old_size; i++) {
 		if (old[i].block)
-			put(&old[i]);
+			put_block(&old[i]);
 	}
 	/* Unmapping could pull it from under a look without the lock; give back the memory only. */
 	sys_madvise(old, old_size * sizeof(*old), MADV_DONTNEED);
@@ -128,9 +128,10 @@ bool live_init(void)
 	return table && grow_filter();
 }
 
-static size_t find(uintptr_t block)
+static size_t find_block(uintptr_t block)
 {
-	for (size_t i = home(block), n = 0; n < table_size; i = (i + 1) & (table_size - 1), n++) {
+	for (size_t i = home_of(block), n = 0; n < table_size;
+	     i = (i + 1) & (table_size - 1), n++) {
 		if (!table[i].block)
 			return SIZE_MAX;
 		if (table[i].block == block)
@@ -142,7 +143,7 @@ static size_t find(uintptr_t block)
 /* Is another live block behind the same bit? It would be in the same run of the table. */
 static bool bit_is_shared(uintptr_t block, uint64_t bit)
 {
-	for (size_t i = home(block); table[i].block; i = (i + 1) & (table_size - 1)) {
+	for (size_t i = home_of(block); table[i].block; i = (i + 1) & (table_size - 1)) {
 		if (table[i].block != block && (live_hash(table[i].block) & filter_mask()) == bit)
 			return true;
 	}
@@ -150,7 +151,7 @@ static bool bit_is_shared(uintptr_t block, uint64_t bit)
 }
 
 /* Closes the gap at i so that every entry stays reachable from its home. */
-static void take_out(size_t i)
+static void take_block_out(size_t i)
 {
 	uint64_t bit = live_hash(table[i].block) & filter_mask();
 	size_t hole = i;
@@ -164,7 +165,7 @@ static void take_out(size_t i)
 		i = (i + 1) & (table_size - 1);
 		if (!table[i].block)
 			break;
-		size_t wanted = home(table[i].block);
+		size_t wanted = home_of(table[i].block);
 		/* Can the entry at i move to the hole? Only when its home is not in (hole, i]. */
 		if (((i - wanted) & (table_size - 1)) >= ((i - hole) & (table_size - 1))) {
 			set_entry(&table[hole], &table[i]);
@@ -183,13 +184,13 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 		return false;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 	assert(atomic_load(&changes) & 1);
-	size_t i = find(added->block);
+	size_t i = find_block(added->block);
 	if (i != SIZE_MAX) {
 		*stale = table[i];
 		set_entry(&table[i], added);
 		found = true;
-	} else if (4 * (table_used + 1) <= 3 * table_size || grow_table()) {
-		put(added);
+	} else if (4 * (table_used + 1) <= 3 * table_size || grow_live()) {
+		put_block(added);
 		table_used++;
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
 			   live_hash(added->block) & filter_mask(), true);
@@ -238,12 +239,12 @@ bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed
 		return false;
 	if (!agent_lock(&lock))
 		return false;
-	size_t i = find(block);
+	size_t i = find_block(block);
 	if (i != SIZE_MAX && table[i].id < before_id) {
 		assert(table[i].block == block);
 		*removed = table[i];
 		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
-		take_out(i);
+		take_block_out(i);
 		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 		found = true;
 	}

@@ -45,7 +45,7 @@ static bool hooks_are_called(void)
 
 /* Nothing stays mapped: valgrind reads all that is, also where the spool has not grown yet, which
  * takes it minutes. A thread that was faster may have a packet. */
-static void leave(void)
+static void leave_program(void)
 {
 	agent_off(SPOOL_OFF_OWN_MALLOC, 0,
 		  "the program brings its own malloc, which cannot be seen from here");
@@ -61,7 +61,7 @@ __attribute__((constructor)) static void loaded(void)
 		self.busy = BUSY_AGENT;
 		life_watch();
 		if (!hooks_are_called())
-			leave();
+			leave_program();
 		self.busy = BUSY_NOT;
 	}
 	errno = error;

@@ -80,7 +80,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 }
 
 /* A free that a signal handler has left to the end of the path. */
-static void free_later(const struct deferred_free *d)
+static void free_sampled_later(const struct deferred_free *d)
 {
 	struct live_block b;
 
@@ -165,7 +165,7 @@ static bool take_live(void *block, struct live_block *taken)
 	int error = errno;
 
 	if (!path_enter()) {
-		path_defer_free(block, free_later);
+		path_defer_free(block, free_sampled_later);
 		return false;
 	}
 	if (life_thread_ready())

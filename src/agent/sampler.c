@@ -36,7 +36,7 @@ static uint64_t rotate_left(uint64_t x, unsigned int bits)
 	return x << bits | x >> (64 - bits);
 }
 
-static uint64_t draw(struct sampler *s)
+static uint64_t draw_random(struct sampler *s)
 {
 	uint64_t *r = s->random;
 	uint64_t result = rotate_left(r[1] * 5, 7) * 9;
@@ -55,11 +55,8 @@ static void seed_random(struct sampler *s, uint64_t seed)
 {
 	/* The steps are a bijection, so the four words cannot all be zero. */
 	for (int i = 0; i < 4; i++) {
-		uint64_t z = seed += 0x9e3779b97f4a7c15u;
-
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		s->random[i] = z ^ z >> 31;
+		seed += SAMPLER_SPLITMIX_STEP;
+		s->random[i] = sampler_splitmix(seed);
 	}
 }
 
@@ -67,7 +64,7 @@ static void seed_random(struct sampler *s, uint64_t seed)
 static uint64_t draw_point(struct sampler *s)
 {
 	assert(s->step_log2 && s->step_log2 < 64);
-	return draw(s) >> (64 - s->step_log2);
+	return draw_random(s) >> (64 - s->step_log2);
 }
 
 /* Blocks that live alike, mostly: the same caller, the same size to a quarter of a power of two. Of
@@ -92,7 +89,7 @@ static bool take_turn(struct sampler *s, uint8_t *turn)
 
 	assert(last < 1u << SAMPLER_GROUP_LOG2 && seen <= last);
 	if (seen == 0 && last > 0)
-		taken = (uint32_t)(draw(s) >> 60) & last;
+		taken = (uint32_t)(draw_random(s) >> 60) & last;
 	*turn = (uint8_t)(((seen + 1) & last) << 4 | taken);
 	return seen == taken;
 }
@@ -137,7 +134,7 @@ static double natural_log(double x)
  */
 static uint64_t draw_exponential(struct sampler *s)
 {
-	double u = ((double)(draw(s) >> 11) + 0.5) * 0x1p-53;
+	double u = ((double)(draw_random(s) >> 11) + 0.5) * 0x1p-53;
 	double way = -natural_log(u) * (double)(1ull << s->interval_log2);
 
 	assert(way >= 0);

@@ -37,6 +37,16 @@ struct sampler {
 	uint8_t turn[SAMPLER_CLASSES];
 };
 
+/* splitmix64: the numbers of a stream are sampler_splitmix(seed + n * step). */
+#define SAMPLER_SPLITMIX_STEP 0x9e3779b97f4a7c15u
+
+static inline uint64_t sampler_splitmix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
 #define SAMPLER_SKIP (-1)
 
 /* interval_log2 0..40. With interval 1 left stays 0, so every allocation reaches sampler_take and

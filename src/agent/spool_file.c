@@ -44,7 +44,7 @@ static size_t packet_offset(uint64_t index)
 }
 
 /* RLIMIT_FSIZE must be asked first: going beyond it raises SIGXFSZ in the program. */
-static int reserve(int fd, size_t from, size_t to)
+static int reserve_blocks(int fd, size_t from, size_t to)
 {
 	if (sys_soft_limit(RLIMIT_FSIZE) < to)
 		return EFBIG;
@@ -99,12 +99,13 @@ static int extend(uint64_t index)
 			} else {
 				if (index >= reserved) {
 					uint64_t to = index + EXTEND_PACKETS;
-					error = reserve((int)fd, packet_offset(reserved),
-							packet_offset(to));
+					error = reserve_blocks((int)fd, packet_offset(reserved),
+							       packet_offset(to));
 					if (error) { /* perhaps there is room for just one */
 						to = index + 1;
-						error = reserve((int)fd, packet_offset(reserved),
-								packet_offset(to));
+						error =
+						    reserve_blocks((int)fd, packet_offset(reserved),
+								   packet_offset(to));
 					}
 					/* The recorder may have gone further meanwhile. */
 					while (!error && reserved < to &&
@@ -276,7 +277,7 @@ static void fill_header(struct spool_header *h, uint32_t image)
 }
 
 /* The spool that the recorder made for us, if it is still waiting; else one of our own. */
-static long open_file(uint32_t *image, bool *fresh, uint32_t pid)
+static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 {
 	make_path(path, false, pid, 0);
 	*fresh = false;
@@ -323,13 +324,13 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	bool fresh;
 
 	*reason = SPOOL_OFF_NO_SPACE;
-	long fd = open_file(&image, &fresh, pid);
+	long fd = open_or_make(&image, &fresh, pid);
 	if (sys_failed(fd)) {
 		*error = (int)-fd;
 		return false;
 	}
 	if (fresh) {
-		*error = reserve((int)fd, 0, packet_offset(EXTEND_PACKETS));
+		*error = reserve_blocks((int)fd, 0, packet_offset(EXTEND_PACKETS));
 		struct spool_header *h =
 		    *error ? NULL
 			   : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,

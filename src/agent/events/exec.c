@@ -117,7 +117,7 @@ static int fails(void)
 }
 
 /* An exec that succeeds does not come back. */
-static int failed(int result, const struct walk_start *at)
+static int came_back(int result, const struct walk_start *at)
 {
 	note_failed(at);
 	return result;
@@ -130,7 +130,7 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 
 	WITH_OURS(env);
 	note_exec(path, &at);
-	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
+	return came_back(next.execve ? next.execve(path, argv, env) : fails(), &at);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
@@ -140,7 +140,7 @@ EXPORT int execv(const char *path, char *const argv[])
 
 	WITH_OURS(env);
 	note_exec(path, &at);
-	return failed(next.execve ? next.execve(path, argv, env) : fails(), &at);
+	return came_back(next.execve ? next.execve(path, argv, env) : fails(), &at);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
@@ -150,7 +150,7 @@ EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 
 	WITH_OURS(env);
 	note_exec(file, &at);
-	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+	return came_back(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
@@ -160,7 +160,7 @@ EXPORT int execvp(const char *file, char *const argv[])
 
 	WITH_OURS(env);
 	note_exec(file, &at);
-	return failed(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+	return came_back(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
@@ -170,7 +170,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 
 	WITH_OURS(env);
 	note_fd(fd, &at);
-	return failed(next.fexecve ? next.fexecve(fd, argv, env) : fails(), &at);
+	return came_back(next.fexecve ? next.fexecve(fd, argv, env) : fails(), &at);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
@@ -180,7 +180,7 @@ EXPORT int execveat(int fd, const char *path, char *const argv[], char *const en
 
 	WITH_OURS(env);
 	note_exec(path, &at);
-	return failed(next.execveat ? next.execveat(fd, path, argv, env, flags) : fails(), &at);
+	return came_back(next.execveat ? next.execveat(fd, path, argv, env, flags) : fails(), &at);
 }
 
 /* The arguments of the execl family as an array in the caller's frame. */

@@ -96,7 +96,7 @@ __attribute__((constructor)) static void look_up(void)
 
 /* ---- events ---- */
 
-static bool wanted(void)
+static bool mapping_wanted(void)
 {
 	return agent_map_least != AGENT_MAP_EVENTS_OFF && tracks_wanted();
 }
@@ -172,7 +172,7 @@ static void note_map(void *got, size_t length, int protection, int flags,
 {
 	char access[10];
 
-	if (!wanted())
+	if (!mapping_wanted())
 		return;
 	uint64_t text = access_text(access, protection, flags);
 	if (got == MAP_FAILED) {
@@ -211,7 +211,7 @@ static COLD int slow_munmap(void *address, size_t length)
 	WALK_CALLER(at);
 
 	/* Not what is bound to fail. */
-	if (wanted() && (uintptr_t)address % CPU_PAGE_LEAST == 0 &&
+	if (mapping_wanted() && (uintptr_t)address % CPU_PAGE_LEAST == 0 &&
 	    length <= 1ull << CPU_USER_BITS) {
 		uint64_t values[] = {(uintptr_t)address, length};
 
@@ -225,7 +225,7 @@ static COLD void *slow_mremap(void *address, size_t old_length, size_t length, i
 	WALK_CALLER(at);
 	void *got = next.mremap(address, old_length, length, flags, to);
 
-	if (!wanted())
+	if (!mapping_wanted())
 		return got;
 	if (got == MAP_FAILED) {
 		uint64_t failed[] = {length, (uintptr_t)address, old_length, (uint64_t)errno};
@@ -244,7 +244,7 @@ static COLD int slow_madvise(void *address, size_t length, int advice)
 	WALK_CALLER(at);
 	int result = next.madvise(address, length, advice);
 
-	if (wanted()) {
+	if (mapping_wanted()) {
 		uint64_t values[] = {(uintptr_t)address, length, advice_text(advice),
 				     result ? (uint64_t)errno : 0};
 
@@ -258,7 +258,7 @@ static void note_break(int64_t bytes, bool failed, const struct walk_start *at)
 {
 	int error = failed ? errno : 0;
 
-	if (!wanted())
+	if (!mapping_wanted())
 		return;
 	uint64_t values[] = {(uintptr_t)next.sbrk(0), (uint64_t)bytes, (uint64_t)error};
 

@@ -17,7 +17,7 @@
 #define NO_LABEL UINT32_MAX /* there was no room for its name */
 
 /* The block under the address that the agent knows it by. */
-static inline void *key_of(const struct mayfly_pool *pool, const void *block)
+static inline void *pool_key(const struct mayfly_pool *pool, const void *block)
 {
 	uint64_t bit =
 	    pool->flags & MAYFLY_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : SPOOL_ADDRESS_POOL;
@@ -50,9 +50,9 @@ static COLD void slow_alloc(const struct mayfly_pool *pool, const void *block, s
 	int error = errno;
 
 	if (agent_exact)
-		exact_pool_alloc(key_of(pool, block), size, &at, label_of(pool));
+		exact_pool_alloc(pool_key(pool, block), size, &at, label_of(pool));
 	else
-		sampled_block(key_of(pool, block), size, &at,
+		sampled_block(pool_key(pool, block), size, &at,
 			      heap_of(pool) << SPOOL_FLAG_HEAP_SHIFT, label_of(pool));
 	errno = error;
 }
@@ -66,7 +66,7 @@ void pools_alloc(const struct mayfly_pool *pool, const void *block, size_t size)
 
 void pools_free(const struct mayfly_pool *pool, const void *block)
 {
-	void *key = key_of(pool, block);
+	void *key = pool_key(pool, block);
 
 	if (LIKELY(!live_maybe(key)) || UNLIKELY(!block))
 		return;

@@ -74,7 +74,7 @@ static uint32_t find_type(const struct type *given)
 	return REFUSED;
 }
 
-static const char *keep(const char *text)
+static const char *keep_text(const char *text)
 {
 	return names_keep(text, names_length(text));
 }
@@ -91,10 +91,11 @@ static uint32_t add_type(const struct type *given)
 	} while (!atomic_compare_exchange_weak(&latest, &number, number + 1));
 	type = &types[++number];
 	*type = *given;
-	good = (type->name = keep(given->name)) && (type->category = keep(given->category)) &&
-	       (type->unit = keep(given->unit));
+	good = (type->name = keep_text(given->name)) &&
+	       (type->category = keep_text(given->category)) &&
+	       (type->unit = keep_text(given->unit));
 	for (uint32_t i = 0; i < given->fields; i++)
-		good = good && (type->field[i] = keep(given->field[i]));
+		good = good && (type->field[i] = keep_text(given->field[i]));
 	if (!good)
 		return REFUSED;
 	atomic_store_explicit(&type->ready, true, memory_order_release);
@@ -209,8 +210,8 @@ static bool put_type(struct writer *w, uint32_t number, size_t bytes)
 /* ---- events ---- */
 
 /* The first byte, time and type. */
-static INLINE uint8_t *put_start(struct writer *w, uint32_t kind, uint32_t number, uint32_t stack,
-				 uint64_t ticks)
+static INLINE uint8_t *put_event_start(struct writer *w, uint32_t kind, uint32_t number,
+				       uint32_t stack, uint64_t ticks)
 {
 	uint32_t width;
 	uint8_t *at = put_field(w->at + 1, zigzag(ticks - w->last_ticks), &width);
@@ -273,7 +274,7 @@ static bool write_event(struct writer *w, uint32_t kind, uint32_t number, const 
 	}
 	if (!spool_room(w, bytes) || (!w->type_said[number] && !put_type(w, number, bytes)))
 		return false;
-	at = put_start(w, kind, number, from ? SPOOL_TRACK_STACK : 0, agent_ticks());
+	at = put_event_start(w, kind, number, from ? SPOOL_TRACK_STACK : 0, agent_ticks());
 	if (kind != SPOOL_END)
 		at = put_values(at, type, value);
 	if (from)
@@ -304,8 +305,8 @@ static COLD void drop_nested(void)
 }
 
 /* On the path. */
-static void record(uint32_t kind, uint32_t number, const uint64_t *value,
-		   const struct walk_start *from)
+static void record_event(uint32_t kind, uint32_t number, const uint64_t *value,
+			 const struct walk_start *from)
 {
 	struct writer *w = path_writer();
 
@@ -338,7 +339,7 @@ void tracks_add(uint32_t kind, struct track_type *type, const uint64_t *values,
 			number = number_track_type(type);
 			atomic_store_explicit(&type->id, number, memory_order_relaxed);
 		}
-		record(kind, number, values, from);
+		record_event(kind, number, values, from);
 	}
 	path_leave();
 	errno = error;
@@ -363,7 +364,7 @@ static COLD void careful(uint32_t kind, const struct mayfly_event_type *type, ui
 			number = number_event_type(type);
 			__atomic_store_n(type->number, number, __ATOMIC_RELAXED);
 		}
-		record(kind, number, value, NULL);
+		record_event(kind, number, value, NULL);
 	}
 	path_leave();
 	errno = error;
@@ -420,7 +421,7 @@ static INLINE void event(uint32_t kind, const struct mayfly_event_type *type, ui
 		return;
 	}
 	ticks = cpu_ticks();
-	at = put_start(w, kind, number, 0, ticks);
+	at = put_event_start(w, kind, number, 0, ticks);
 	if (kind == SPOOL_COUNT) {
 		at = put_number(at, a);
 	} else if (kind != SPOOL_END) {

@@ -10,7 +10,7 @@
 #define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
 #define TAG_CLOSURE	   247u
 #define TAG_DOUBLE	   253u
-#define CLOSURE_INFO_1	   ((value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
+#define CLOSURE_INFO_1	   ((memprof_value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
 
 /* Gc.Memprof.allocation */
 enum { ALLOCATION_SAMPLES, ALLOCATION_SIZE, ALLOCATION_SOURCE, ALLOCATION_CALLSTACK };
@@ -43,35 +43,36 @@ uint32_t memprof_places(uintptr_t slot, struct memprof_location *place, uint32_t
 
 static struct {
 	uintptr_t header;
-	value kept;
-} some = {HEADER(1, 0), NONE};
+	memprof_value kept;
+} some = {HEADER(1, 0), MEMPROF_NONE};
 
-static value keep(intptr_t kept)
+static memprof_value keep_value(intptr_t kept)
 {
-	some.kept = INT_VALUE(kept);
-	return (value)&some.kept;
+	some.kept = MEMPROF_INT_VALUE(kept);
+	return (memprof_value)&some.kept;
 }
 
-static value allocated(value allocation, bool major)
+static memprof_value tell_allocated(memprof_value allocation, bool major)
 {
 	struct memprof_block block = {
-	    .hits = (uint64_t)VALUE_INT(FIELD(allocation, ALLOCATION_SAMPLES)),
-	    .words = (uint64_t)VALUE_INT(FIELD(allocation, ALLOCATION_SIZE)),
-	    .source = (enum memprof_source)VALUE_INT(FIELD(allocation, ALLOCATION_SOURCE)),
+	    .hits = (uint64_t)MEMPROF_VALUE_INT(MEMPROF_FIELD(allocation, ALLOCATION_SAMPLES)),
+	    .words = (uint64_t)MEMPROF_VALUE_INT(MEMPROF_FIELD(allocation, ALLOCATION_SIZE)),
+	    .source = (enum memprof_source)MEMPROF_VALUE_INT(
+		MEMPROF_FIELD(allocation, ALLOCATION_SOURCE)),
 	    .major = major,
-	    .callstack = FIELD(allocation, ALLOCATION_CALLSTACK),
+	    .callstack = MEMPROF_FIELD(allocation, ALLOCATION_CALLSTACK),
 	};
 	intptr_t kept;
 
 	/* The header is sampled like the rest. */
-	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(value);
-	return watcher->allocated(&block, &kept) ? keep(kept) : NONE;
+	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(memprof_value);
+	return watcher->allocated(&block, &kept) ? keep_value(kept) : MEMPROF_NONE;
 }
 
 /* What OCaml calls, and the C function that it leads to. */
 #define THUNK(name, function)                                                                      \
 	void name(void);                                                                           \
-	value function(value);                                                                     \
+	memprof_value function(memprof_value);                                                     \
 	CPU_OCAML_THUNK(name, function)
 #define CALLED __attribute__((visibility("hidden"), used))
 
@@ -80,26 +81,26 @@ THUNK(memprof_enter_major, memprof_called_major);
 THUNK(memprof_enter_promoted, memprof_called_promoted);
 THUNK(memprof_enter_collected, memprof_called_collected);
 
-CALLED value memprof_called_minor(value allocation)
+CALLED memprof_value memprof_called_minor(memprof_value allocation)
 {
-	return allocated(allocation, false);
+	return tell_allocated(allocation, false);
 }
 
-CALLED value memprof_called_major(value allocation)
+CALLED memprof_value memprof_called_major(memprof_value allocation)
 {
-	return allocated(allocation, true);
+	return tell_allocated(allocation, true);
 }
 
-CALLED value memprof_called_promoted(value kept)
+CALLED memprof_value memprof_called_promoted(memprof_value kept)
 {
-	watcher->promoted(VALUE_INT(kept));
-	return keep(VALUE_INT(kept));
+	watcher->promoted(MEMPROF_VALUE_INT(kept));
+	return keep_value(MEMPROF_VALUE_INT(kept));
 }
 
-CALLED value memprof_called_collected(value kept)
+CALLED memprof_value memprof_called_collected(memprof_value kept)
 {
-	watcher->collected(VALUE_INT(kept));
-	return NONE;
+	watcher->collected(MEMPROF_VALUE_INT(kept));
+	return MEMPROF_NONE;
 }
 
 /* ---- blocks that the runtime is given ---- */
@@ -109,7 +110,7 @@ enum { MINOR, MAJOR, PROMOTED, COLLECTED, CLOSURES };
 static struct {
 	uintptr_t header;
 	void (*code)(void);
-	value info;
+	memprof_value info;
 } closure[CLOSURES] = {
     [MINOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_minor, CLOSURE_INFO_1},
     [MAJOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_major, CLOSURE_INFO_1},
@@ -134,5 +135,6 @@ void memprof_start(double sampling_rate, uint32_t frames, const struct memprof_w
 {
 	watcher = by;
 	rate.number = sampling_rate;
-	memprof_runtime.start((value)&rate.number, INT_VALUE(frames), (value)&tracker.function);
+	memprof_runtime.start((memprof_value)&rate.number, MEMPROF_INT_VALUE(frames),
+			      (memprof_value)&tracker.function);
 }

@@ -20,13 +20,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef intptr_t value; /* as OCaml 4 has them on 64-bit machines */
+typedef intptr_t memprof_value; /* as OCaml 4 has them on 64-bit machines */
 
-#define INT_VALUE(n) ((value)((uintptr_t)(n) << 1 | 1))
-#define VALUE_INT(v) ((intptr_t)(v) >> 1)
-#define FIELD(v, i)  (((const value *)(v))[i])
-#define WORDS(v)     ((size_t)((const uintptr_t *)(v))[-1] >> 10)
-#define NONE	     INT_VALUE(0) /* unit, too */
+#define MEMPROF_INT_VALUE(n) ((memprof_value)((uintptr_t)(n) << 1 | 1))
+#define MEMPROF_VALUE_INT(v) ((intptr_t)(v) >> 1)
+#define MEMPROF_FIELD(v, i)  (((const memprof_value *)(v))[i])
+#define MEMPROF_WORDS(v)     ((size_t)((const uintptr_t *)(v))[-1] >> 10)
+#define MEMPROF_NONE	     MEMPROF_INT_VALUE(0) /* unit, too */
 
 /* struct caml_loc_info of caml/backtrace.h */
 struct memprof_location {
@@ -38,8 +38,8 @@ struct memprof_location {
 
 /* The runtime's functions, filled in by whoever starts. */
 struct memprof_runtime {
-	value (*start)(value rate, value frames, value tracker);
-	value (*stop)(value unit);
+	memprof_value (*start)(memprof_value rate, memprof_value frames, memprof_value tracker);
+	memprof_value (*stop)(memprof_value unit);
 	void *(*debuginfo)(uintptr_t slot);
 	void *(*debuginfo_next)(void *debuginfo);
 	void (*debuginfo_location)(void *debuginfo, struct memprof_location *location);
@@ -53,9 +53,9 @@ struct memprof_block {
 	uint64_t bytes; /* with the header; of a custom block, what it holds outside the heaps */
 	uint64_t words; /* without the header */
 	enum memprof_source source;
-	bool major;	 /* allocated in the major heap */
-	value callstack; /* see memprof_slot() */
-	size_t skip;	 /* frames at its leaf that are not the program's */
+	bool major;		 /* allocated in the major heap */
+	memprof_value callstack; /* see memprof_slot() */
+	size_t skip;		 /* frames at its leaf that are not the program's */
 };
 
 /*
@@ -77,14 +77,14 @@ void memprof_start(double rate, uint32_t frames, const struct memprof_watcher *w
  * whose first word is the return address, or, of the allocating function itself, the place's debug
  * information with bit 1 set.
  */
-static inline size_t memprof_frames(value callstack)
+static inline size_t memprof_frames(memprof_value callstack)
 {
-	return WORDS(callstack);
+	return MEMPROF_WORDS(callstack);
 }
 
-static inline uintptr_t memprof_slot(value callstack, size_t i)
+static inline uintptr_t memprof_slot(memprof_value callstack, size_t i)
 {
-	return (uintptr_t)VALUE_INT(FIELD(callstack, i)) << 1;
+	return (uintptr_t)MEMPROF_VALUE_INT(MEMPROF_FIELD(callstack, i)) << 1;
 }
 
 /* An address like those of C stacks ("address - 1 is the place"); 0: there is none. */

@@ -6,8 +6,8 @@
  *	                                           ├─> memprof_start(rate, frames)
  *	                                           └─> ocaml_gc_start()
  *	runtime samples a block ──> memprof.c ──> allocated() ──> ocaml_blocks.c ──> SAMPLE
- *	                                          promoted()  ──────────────────> PROMOTE
- *	                                          collected() ──────────────────> FREE
+ *	                                          record_promoted()  ──────────────────> PROMOTE
+ *	                                          record_collected() ──────────────────> FREE
  *
  * ocamlopt links programs with -E, so the runtime's functions can be looked up by name, in stripped
  * programs too. The lseek() of a new channel is the earliest call of the runtime's into libc that
@@ -46,7 +46,7 @@
 static bool started;
 static bool sampling = true; /* false: the program has Memprof for itself now */
 
-static bool record(const struct memprof_block *block, uint32_t heap, intptr_t *kept)
+static bool record_block(const struct memprof_block *block, uint32_t heap, intptr_t *kept)
 {
 	int error = errno;
 	bool recorded = false;
@@ -66,12 +66,12 @@ static bool record(const struct memprof_block *block, uint32_t heap, intptr_t *k
 	return recorded;
 }
 
-static bool allocated(const struct memprof_block *block, intptr_t *kept)
+static bool record_allocated(const struct memprof_block *block, intptr_t *kept)
 {
-	return record(block, ocaml_blocks_heap(block), kept);
+	return record_block(block, ocaml_blocks_heap(block), kept);
 }
 
-static void promoted(intptr_t kept)
+static void record_promoted(intptr_t kept)
 {
 	int error = errno;
 
@@ -83,7 +83,7 @@ static void promoted(intptr_t kept)
 	errno = error;
 }
 
-static void collected(intptr_t kept)
+static void record_collected(intptr_t kept)
 {
 	int error = errno;
 
@@ -95,7 +95,7 @@ static void collected(intptr_t kept)
 	errno = error;
 }
 
-static const struct memprof_watcher watcher = {allocated, promoted, collected};
+static const struct memprof_watcher watcher = {record_allocated, record_promoted, record_collected};
 
 /* ---- the OCaml library's way to here ---- */
 
@@ -106,7 +106,7 @@ static double service_rate(void)
 
 static bool service_allocated(const struct memprof_block *block, intptr_t *kept)
 {
-	return started && record(block, SPOOL_HEAP_EXTERNAL, kept);
+	return started && record_block(block, SPOOL_HEAP_EXTERNAL, kept);
 }
 
 EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
@@ -115,7 +115,7 @@ EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
 	    .rate = service_rate,
 	    .frames = ocaml_blocks_frames,
 	    .allocated = service_allocated,
-	    .freed = collected,
+	    .freed = record_collected,
 	};
 
 	return version == OCAML_SERVICE_VERSION && atomic_load(&agent_state) == AGENT_ON ? &service
@@ -165,7 +165,7 @@ static void yield(void)
 	if (!sampling)
 		return;
 	sampling = false;
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 	if (path_enter()) {
 		struct writer *w = life_thread_ready() ? path_writer() : NULL;
 
@@ -178,13 +178,14 @@ static void yield(void)
 	errno = error;
 }
 
-static value yield_start(value sampling_rate, value frames, value their_tracker)
+static memprof_value yield_start(memprof_value sampling_rate, memprof_value frames,
+				 memprof_value their_tracker)
 {
 	yield();
 	return memprof_runtime.start(sampling_rate, frames, their_tracker);
 }
 
-static value yield_stop(value unit)
+static memprof_value yield_stop(memprof_value unit)
 {
 	yield();
 	return memprof_runtime.stop(unit); /* raises, since nobody has started it */
@@ -242,7 +243,7 @@ static const char *objection(void)
 }
 
 /* The child's spool has none of the places yet. */
-static void forked(void)
+static void tell_forked_child(void)
 {
 	ocaml_blocks_forget();
 	if (started && sampling)
@@ -253,7 +254,7 @@ static const char *start_sampling(void)
 {
 	ocaml_blocks_set_rate(agent_config.ocaml_rate);
 	ocaml_blocks.frames = agent_config.ocaml_frames;
-	life_on_fork = forked;
+	life_on_fork = tell_forked_child;
 	ocaml_blocks_tell_rate();
 	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames(), &watcher);
 	if (redirect(&patch_start, (void *)(uintptr_t)memprof_runtime.start,
@@ -265,7 +266,7 @@ static const char *start_sampling(void)
 	}
 	if (patch_stop.at) /* the second one failed */
 		write_code(patch_start.at, patch_start.original);
-	memprof_runtime.stop(NONE);
+	memprof_runtime.stop(MEMPROF_NONE);
 	atomic_store(&spool_header->ocaml_interval_log2, 0);
 	return "OCaml blocks are not recorded: this system does not let code be changed, which "
 	       "the program's own use of Gc.Memprof would need";
@@ -317,7 +318,7 @@ static bool settle(const void *caller)
 	return true;
 }
 
-static COLD void look(const void *caller)
+static COLD void look_for_runtime(const void *caller)
 {
 	uint32_t state = atomic_load(&agent_state);
 	int error = errno;
@@ -335,13 +336,13 @@ static COLD void look(const void *caller)
 EXPORT off_t lseek(int fd, off_t offset, int whence)
 {
 	if (UNLIKELY(!atomic_load_explicit(&settled, memory_order_relaxed)))
-		look(__builtin_return_address(0));
+		look_for_runtime(__builtin_return_address(0));
 	return real.lseek(fd, offset, whence);
 }
 
 EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
 {
 	if (UNLIKELY(!atomic_load_explicit(&settled, memory_order_relaxed)))
-		look(__builtin_return_address(0));
+		look_for_runtime(__builtin_return_address(0));
 	return real.lseek(fd, offset, whence);
 }

@@ -21,12 +21,12 @@ struct ocaml_blocks ocaml_blocks = {
 
 void ocaml_blocks_set_rate(double rate)
 {
-	double least = sizeof(value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
+	double least = sizeof(memprof_value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
 	uint32_t log2 = 0;
 
 	if (rate < least)
 		rate = least;
-	bytes = sizeof(value) / rate;
+	bytes = sizeof(memprof_value) / rate;
 	while (log2 < SPOOL_INTERVAL_MAX_LOG2 && bytes >= (double)(2ull << log2))
 		log2++;
 	ocaml_blocks.rate = rate;
@@ -119,7 +119,7 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 static uint64_t stack[SPOOL_OCAML_FRAMES + 1];
 
 /* The stack from its root into stack[]; how many frames. */
-static uint32_t take_stack(struct writer *w, const struct memprof_block *block)
+static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack);
 	size_t skip = block->skip < given ? block->skip : given, end = given;
@@ -150,7 +150,7 @@ static uint32_t take_stack(struct writer *w, const struct memprof_block *block)
 #define ID_BITS	  44
 #define HITS_MOST ((1u << (62 - ID_BITS)) - 1)
 
-static int64_t weight(uint64_t hits)
+static int64_t ocaml_weight(uint64_t hits)
 {
 	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) * ocaml_blocks.interval_bytes);
 }
@@ -176,14 +176,14 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 		spool_drop_sample(w);
 		return false;
 	}
-	depth = take_stack(w, block);
+	depth = take_ocaml_stack(w, block);
 	ticks = agent_ticks();
 	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
 	if (!records_ocaml_sample(w, ticks, id, block->bytes, hits, heap, stack, depth))
 		return false;
 	if (hits > HITS_MOST)
 		hits = HITS_MOST;
-	atomic_fetch_add_explicit(&h->live_bytes, weight(hits), memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->live_bytes, ocaml_weight(hits), memory_order_relaxed);
 	atomic_fetch_add_explicit(&h->live_samples, 1, memory_order_relaxed);
 	*kept = (intptr_t)(hits << ID_BITS | (id & ((1ull << ID_BITS) - 1)));
 	return true;
@@ -199,7 +199,7 @@ void ocaml_blocks_collected(struct writer *w, intptr_t kept)
 {
 	struct spool_header *h = spool_header;
 
-	atomic_fetch_sub_explicit(&h->live_bytes, weight((uint64_t)kept >> ID_BITS),
+	atomic_fetch_sub_explicit(&h->live_bytes, ocaml_weight((uint64_t)kept >> ID_BITS),
 				  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&h->live_samples, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&h->frees, 1, memory_order_relaxed);

@@ -97,14 +97,14 @@ static struct phase {
   major = {"caml_major_slice_begin_hook", "caml_major_slice_end_hook", NULL, NULL, PHASE("major")},
   finalise = {"caml_finalise_begin_hook", "caml_finalise_end_hook", NULL, NULL, PHASE("finalise")};
 
-static void begin(struct phase *p)
+static void begin_phase(struct phase *p)
 {
 	tracks_add(SPOOL_BEGIN, &p->type, NULL, NULL);
 	if (p->begin_before)
 		p->begin_before();
 }
 
-static void end(struct phase *p)
+static void end_phase(struct phase *p)
 {
 	if (p->end_before)
 		p->end_before();
@@ -113,23 +113,23 @@ static void end(struct phase *p)
 
 static void minor_begins(void)
 {
-	begin(&minor);
+	begin_phase(&minor);
 }
 
 static void minor_ends(void)
 {
-	end(&minor);
+	end_phase(&minor);
 	add_figures();
 }
 
 static void major_begins(void)
 {
-	begin(&major);
+	begin_phase(&major);
 }
 
 static void major_ends(void)
 {
-	end(&major);
+	end_phase(&major);
 	add_figures();
 }
 
@@ -141,13 +141,13 @@ static void finalise_begins(void)
 	if (in_finalise)
 		tracks_add(SPOOL_END, &finalise.type, NULL, NULL);
 	in_finalise = true;
-	begin(&finalise);
+	begin_phase(&finalise);
 }
 
 static void finalise_ends(void)
 {
 	in_finalise = false;
-	end(&finalise);
+	end_phase(&finalise);
 }
 
 /* Both or none: half of a span says nothing. */

@@ -37,7 +37,7 @@ struct cursor {
 	bool bad;
 };
 
-static const uint8_t *take(struct cursor *c, uint64_t count)
+static const uint8_t *take_bytes(struct cursor *c, uint64_t count)
 {
 	const uint8_t *at = c->at;
 
@@ -52,7 +52,7 @@ static const uint8_t *take(struct cursor *c, uint64_t count)
 
 static uint64_t take_fixed(struct cursor *c, unsigned bytes)
 {
-	const uint8_t *at = take(c, bytes);
+	const uint8_t *at = take_bytes(c, bytes);
 	uint64_t value = 0;
 
 	if (at)
@@ -167,7 +167,7 @@ static int32_t table_field(const uint8_t *table, uint64_t entry, unsigned field)
 static uint64_t find_fde(const struct cfi_object *object, uintptr_t pc)
 {
 	struct cursor c = cursor_at(object, (uintptr_t)object->header);
-	const uint8_t *head = take(&c, 4), *table;
+	const uint8_t *head = take_bytes(&c, 4), *table;
 	int64_t wanted = (int64_t)((uint64_t)pc - (uint64_t)(uintptr_t)object->header);
 	uint64_t count, low = 0;
 
@@ -227,7 +227,7 @@ static bool read_augmentation(struct cie *cie, struct cursor *c, const char *let
 	uint64_t length = take_uleb(c);
 
 	data.at = c->at;
-	if (!take(c, length))
+	if (!take_bytes(c, length))
 		return false;
 	data.end = c->at;
 	for (; *letters; letters++) {
@@ -330,7 +330,7 @@ static struct cfi_expression take_expression(struct cursor *c)
 {
 	struct cfi_expression e = {NULL, 0};
 	uint64_t length = take_uleb(c);
-	const uint8_t *code = take(c, length);
+	const uint8_t *code = take_bytes(c, length);
 
 	if (code && length <= UINT32_MAX) {
 		e.code = code;
@@ -459,7 +459,7 @@ static bool run_state(struct machine *m, uint8_t op)
 }
 
 /* The location after an instruction that advances it; the same one for all others. */
-static uint64_t advance(struct machine *m, struct cursor *c, uint8_t op)
+static uint64_t advance_location(struct machine *m, struct cursor *c, uint8_t op)
 {
 	switch (op) {
 	case 0x01: /* set_loc */
@@ -475,7 +475,7 @@ static uint64_t advance(struct machine *m, struct cursor *c, uint8_t op)
 }
 
 /* Runs up to the row that holds pc. false: malformed, or beyond what is understood. */
-static bool run(struct machine *m, struct cursor c)
+static bool run_program(struct machine *m, struct cursor c)
 {
 	while (c.at < c.end && !c.bad) {
 		uint8_t op = take_byte(&c);
@@ -494,7 +494,7 @@ static bool run(struct machine *m, struct cursor c)
 			break;
 		default:
 			if (op >= 0x01 && op <= 0x04)
-				m->location = advance(m, &c, op);
+				m->location = advance_location(m, &c, op);
 			else if (op == 0x0a || op == 0x0b)
 				known = run_state(m, op);
 			else
@@ -560,7 +560,7 @@ void cfi_find(const struct cfi_object *object, uintptr_t pc, struct cfi_rule *ru
 	size = take_number(&fde, cie.encoding);
 	if (fde.bad || pc < first || pc - first >= size)
 		return;
-	if (cie.has_length && !take(&fde, take_uleb(&fde)))
+	if (cie.has_length && !take_bytes(&fde, take_uleb(&fde)))
 		return;
 	if (cie.is_signal) {
 		rule->kind = CFI_SIGNAL;
@@ -574,10 +574,10 @@ void cfi_find(const struct cfi_object *object, uintptr_t pc, struct cfi_rule *ru
 	__builtin_memset(&m.row, 0, sizeof(m.row));
 	m.row.cfa_register = ~0ull;
 	m.first = m.row;
-	if (!run(&m, cie.program))
+	if (!run_program(&m, cie.program))
 		return;
 	m.first = m.row;
-	if (!run(&m, fde))
+	if (!run_program(&m, fde))
 		return;
 	conclude(&m.row, rule);
 }
@@ -592,7 +592,7 @@ struct stack {
 	bool bad;
 };
 
-static void push(struct stack *s, uint64_t value)
+static void push_operand(struct stack *s, uint64_t value)
 {
 	if (s->depth == STACK_MAX)
 		s->bad = true;
@@ -600,7 +600,7 @@ static void push(struct stack *s, uint64_t value)
 		s->value[s->depth++] = value;
 }
 
-static uint64_t pop(struct stack *s)
+static uint64_t pop_operand(struct stack *s)
 {
 	if (s->depth == 0) {
 		s->bad = true;
@@ -614,13 +614,13 @@ static void push_register(struct stack *s, const struct cfi_registers *r, uint64
 {
 	switch (reg) {
 	case CPU_DWARF_BP:
-		push(s, r->bp + (uint64_t)offset);
+		push_operand(s, r->bp + (uint64_t)offset);
 		return;
 	case CPU_DWARF_SP:
-		push(s, r->sp + (uint64_t)offset);
+		push_operand(s, r->sp + (uint64_t)offset);
 		return;
 	case CPU_DWARF_PC:
-		push(s, r->pc + (uint64_t)offset);
+		push_operand(s, r->pc + (uint64_t)offset);
 		return;
 	}
 	s->bad = true;
@@ -630,9 +630,9 @@ static void push_memory(struct stack *s, const struct cfi_registers *r)
 {
 	uintptr_t value = 0;
 
-	if (!r->read(r->context, (uintptr_t)pop(s), &value))
+	if (!r->read(r->context, (uintptr_t)pop_operand(s), &value))
 		s->bad = true;
-	push(s, value);
+	push_operand(s, value);
 }
 
 /* Constants and stack shuffles. false: another operation. */
@@ -641,58 +641,58 @@ static bool run_operand(struct stack *s, struct cursor *c, uint8_t op)
 	uint64_t a, b;
 
 	if (op >= 0x30 && op <= 0x4f) { /* lit0..31 */
-		push(s, op - 0x30u);
+		push_operand(s, op - 0x30u);
 		return true;
 	}
 	switch (op) {
 	case 0x08: /* const1u .. const8s */
-		push(s, take_fixed(c, 1));
+		push_operand(s, take_fixed(c, 1));
 		return true;
 	case 0x09:
-		push(s, (uint64_t)(int64_t)(int8_t)take_fixed(c, 1));
+		push_operand(s, (uint64_t)(int64_t)(int8_t)take_fixed(c, 1));
 		return true;
 	case 0x0a:
-		push(s, take_fixed(c, 2));
+		push_operand(s, take_fixed(c, 2));
 		return true;
 	case 0x0b:
-		push(s, (uint64_t)(int64_t)(int16_t)take_fixed(c, 2));
+		push_operand(s, (uint64_t)(int64_t)(int16_t)take_fixed(c, 2));
 		return true;
 	case 0x0c:
-		push(s, take_fixed(c, 4));
+		push_operand(s, take_fixed(c, 4));
 		return true;
 	case 0x0d:
-		push(s, (uint64_t)(int64_t)(int32_t)take_fixed(c, 4));
+		push_operand(s, (uint64_t)(int64_t)(int32_t)take_fixed(c, 4));
 		return true;
 	case 0x0e:
 	case 0x0f:
-		push(s, take_fixed(c, 8));
+		push_operand(s, take_fixed(c, 8));
 		return true;
 	case 0x10: /* constu, consts */
-		push(s, take_uleb(c));
+		push_operand(s, take_uleb(c));
 		return true;
 	case 0x11:
-		push(s, (uint64_t)take_sleb(c));
+		push_operand(s, (uint64_t)take_sleb(c));
 		return true;
 	case 0x12: /* dup */
-		a = pop(s);
-		push(s, a);
-		push(s, a);
+		a = pop_operand(s);
+		push_operand(s, a);
+		push_operand(s, a);
 		return true;
 	case 0x13: /* drop */
-		pop(s);
+		pop_operand(s);
 		return true;
 	case 0x14: /* over */
-		a = pop(s);
-		b = pop(s);
-		push(s, b);
-		push(s, a);
-		push(s, b);
+		a = pop_operand(s);
+		b = pop_operand(s);
+		push_operand(s, b);
+		push_operand(s, a);
+		push_operand(s, b);
 		return true;
 	case 0x16: /* swap */
-		a = pop(s);
-		b = pop(s);
-		push(s, a);
-		push(s, b);
+		a = pop_operand(s);
+		b = pop_operand(s);
+		push_operand(s, a);
+		push_operand(s, b);
 		return true;
 	case 0x96: /* nop */
 		return true;
@@ -707,8 +707,8 @@ static bool run_binary(struct stack *s, uint8_t op)
 
 	if (op < 0x1a || op > 0x2e || op == 0x1f || op == 0x20 || op == 0x23 || op == 0x28)
 		return false;
-	a = pop(s);
-	b = pop(s);
+	a = pop_operand(s);
+	b = pop_operand(s);
 	switch (op) {
 	case 0x1a:
 		r = b & a;
@@ -758,7 +758,7 @@ static bool run_binary(struct stack *s, uint8_t op)
 	default: /* div, mod */
 		return false;
 	}
-	push(s, r);
+	push_operand(s, r);
 	return true;
 }
 
@@ -774,13 +774,13 @@ static void run_operation(struct stack *s, struct cursor *c, const struct cfi_re
 		push_memory(s, r);
 		return;
 	case 0x1f: /* neg */
-		push(s, 0 - pop(s));
+		push_operand(s, 0 - pop_operand(s));
 		return;
 	case 0x20: /* not */
-		push(s, ~pop(s));
+		push_operand(s, ~pop_operand(s));
 		return;
 	case 0x23: /* plus_uconst */
-		push(s, pop(s) + take_uleb(c));
+		push_operand(s, pop_operand(s) + take_uleb(c));
 		return;
 	}
 	if (!run_operand(s, c, op) && !run_binary(s, op))
@@ -796,9 +796,9 @@ bool cfi_evaluate(const struct cfi_expression *expression, const struct cfi_regi
 	if (!expression->code)
 		return false;
 	if (initial)
-		push(&s, *initial);
+		push_operand(&s, *initial);
 	while (c.at < c.end && !s.bad && !c.bad)
 		run_operation(&s, &c, registers, take_byte(&c));
-	*result = (uintptr_t)pop(&s);
+	*result = (uintptr_t)pop_operand(&s);
 	return !s.bad && !c.bad;
 }

@@ -202,32 +202,32 @@ bool modules_segment(const struct dl_find_object *found, uint64_t address, uint6
 	return true;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
 	return hash ^ hash >> 29;
 }
 
-static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t length)
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes;
 	uint64_t word;
 
 	for (; length >= 8; length -= 8, at += 8) {
 		__builtin_memcpy(&word, at, 8);
-		hash = mix(hash, word);
+		hash = hash_word(hash, word);
 	}
 	for (word = length; length; length--)
 		word = word << 8 | *at++;
-	return mix(hash, word);
+	return hash_word(hash, word);
 }
 
 static uint64_t words_of(const struct dl_find_object *found)
 {
 	const struct link_map *map = found->dlfo_link_map;
-	uint64_t hash = mix((uintptr_t)map->l_ld, (uintptr_t)found->dlfo_eh_frame);
+	uint64_t hash = hash_word((uintptr_t)map->l_ld, (uintptr_t)found->dlfo_eh_frame);
 
-	return mix(hash, (uintptr_t)map->l_name);
+	return hash_word(hash, (uintptr_t)map->l_name);
 }
 
 static void describe(const struct dl_find_object *found, struct description *d)
@@ -240,8 +240,8 @@ static void describe(const struct dl_find_object *found, struct description *d)
 	while (d->path_length < PATH_BYTES - 1 && d->path[d->path_length])
 		d->path_length++;
 	find_build_id(d);
-	d->fingerprint = mix_bytes(words_of(found), d->path, d->path_length);
-	d->fingerprint = mix_bytes(d->fingerprint, d->build_id, d->build_id_length);
+	d->fingerprint = hash_bytes(words_of(found), d->path, d->path_length);
+	d->fingerprint = hash_bytes(d->fingerprint, d->build_id, d->build_id_length);
 }
 
 /* ---- readers ---- */
@@ -298,7 +298,7 @@ static bool is_known(const struct description *d)
 
 /* ---- the writer ---- */
 
-static void *carve(size_t bytes)
+static void *carve_node(size_t bytes)
 {
 	void *piece;
 
@@ -325,7 +325,7 @@ static struct node *vacant_node(size_t path_bytes)
 	}
 	if (n == NODES_MAX)
 		return NULL;
-	node = carve(sizeof(*node) + capacity);
+	node = carve_node(sizeof(*node) + capacity);
 	if (!node)
 		return NULL;
 	node->path = (char *)(node + 1);
@@ -335,7 +335,7 @@ static struct node *vacant_node(size_t path_bytes)
 	return node;
 }
 
-static void tell(struct node *node, void (*seen)(const struct module *))
+static void tell_node(struct node *node, void (*seen)(const struct module *))
 {
 	struct module m = {
 	    .start = atomic_load_explicit(&node->start, memory_order_relaxed),
@@ -349,7 +349,7 @@ static void tell(struct node *node, void (*seen)(const struct module *))
 	seen(&m);
 }
 
-static void retire(struct node *node)
+static void retire_node(struct node *node)
 {
 	atomic_store_explicit(&node->live, false, memory_order_release);
 	if (watch_gone)
@@ -370,13 +370,13 @@ static bool retire_overlapping(const struct dl_find_object *found)
 		    atomic_load_explicit(&node->start, memory_order_relaxed) >= end ||
 		    atomic_load_explicit(&node->end, memory_order_relaxed) <= start)
 			continue;
-		retire(node);
+		retire_node(node);
 		any = true;
 	}
 	return any;
 }
 
-static bool enter(const struct description *d)
+static bool enter_node(const struct description *d)
 {
 	const struct dl_find_object *found = d->found;
 	uint64_t start = (uintptr_t)found->dlfo_map_start;
@@ -398,7 +398,7 @@ static bool enter(const struct description *d)
 	atomic_store_explicit(&node->live, true, memory_order_release);
 	atomic_store_explicit(recent_of(start), node, memory_order_release);
 	if (watch_seen)
-		tell(node, watch_seen);
+		tell_node(node, watch_seen);
 	return replaced;
 }
 
@@ -433,7 +433,7 @@ bool modules_note(const struct dl_find_object *found)
 		cpu_relax();
 	}
 	if (!is_known(&d))
-		replaced = enter(&d);
+		replaced = enter_node(&d);
 	unlock();
 	return replaced;
 }
@@ -464,7 +464,7 @@ void modules_check(void)
 		struct node *node = atomic_load_explicit(&nodes[i], memory_order_relaxed);
 
 		if (atomic_load_explicit(&node->live, memory_order_relaxed) && !is_mapped(node))
-			retire(node);
+			retire_node(node);
 	}
 	unlock();
 }
@@ -481,7 +481,7 @@ bool modules_each(void (*seen)(const struct module *))
 		struct node *node = atomic_load_explicit(&nodes[i], memory_order_acquire);
 
 		if (atomic_load_explicit(&node->live, memory_order_acquire))
-			tell(node, seen);
+			tell_node(node, seen);
 	}
 	unlock();
 	return true;

@@ -134,7 +134,7 @@ static struct table *new_table(uint64_t slots)
 	return t;
 }
 
-static uint64_t key_of(uint64_t entry)
+static uint64_t key_bits(uint64_t entry)
 {
 	return entry << (64 - CPU_ADDRESS_BITS);
 }
@@ -155,7 +155,7 @@ static uint64_t find_entry(struct table *t, uintptr_t pc)
 		uint64_t entry =
 		    atomic_load_explicit(&t->slots[(pc + i) & t->mask], memory_order_relaxed);
 
-		if (entry == 0 || key_of(entry ^ pc) == 0)
+		if (entry == 0 || key_bits(entry ^ pc) == 0)
 			return entry;
 	}
 	return 0;
@@ -172,7 +172,7 @@ static void put_entry(struct table *t, uint64_t entry)
 			atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
 			return;
 		}
-		if (key_of(there ^ entry) == 0)
+		if (key_bits(there ^ entry) == 0)
 			return;
 	}
 }
@@ -198,7 +198,7 @@ static void give_back(struct table *t)
 
 /* The old table stays mapped, for readers still in it, but gives its pages back: there they find
  * nothing and go on to the new one. */
-static void grow_table(struct table *old)
+static void grow_frame_table(struct table *old)
 {
 	uint32_t born = atomic_load(&generation);
 	uint64_t slots = (old->mask + 1) * 2;
@@ -234,7 +234,7 @@ static void keep_entry(uint64_t entry, uint32_t born)
 	struct table *t = atomic_load_explicit(&table, memory_order_acquire);
 
 	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 4 > t->mask) {
-		grow_table(t);
+		grow_frame_table(t);
 		t = atomic_load_explicit(&table, memory_order_acquire);
 	}
 	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 8 > t->mask * 7)
@@ -495,7 +495,7 @@ static bool next_lap(struct pass *p)
 	return p->laps < FRAMES_MOST / WALK_ROOT;
 }
 
-static bool advance(struct pass *p)
+static bool advance_out(struct pass *p)
 {
 	p->out++;
 	return p->out != p->w->scratch + WALK_KEEP || next_lap(p);
@@ -513,7 +513,7 @@ static bool step_signal(struct pass *p)
 
 	if (!read_word(p, p->sp + CPU_UCONTEXT_PC, &pc) ||
 	    !read_word(p, p->sp + CPU_UCONTEXT_SP, &sp) ||
-	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) || !advance(p))
+	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) || !advance_out(p))
 		return false;
 	set_barrier(p);
 	p->w->interrupted = 1;
@@ -595,7 +595,7 @@ static bool step_wide(struct pass *p)
 		 (rule->bp.how == CFI_AT_OFFSET && bp_slot >= inner_sp && bp_slot < cfa));
 	/* The CFA's base is marked for plain rules by the caller; mark all others. */
 	p->out->bp_slot |= !rule->cfa_is_expression && rule->cfa_from_bp;
-	if (!advance(p))
+	if (!advance_out(p))
 		return false;
 	if (!plain)
 		set_barrier(p);
@@ -653,7 +653,7 @@ static bool joins(struct pass *p, uintptr_t pc, uintptr_t sp, uintptr_t bp, uint
 
 /* Atomic so that the compiler does not make vectors of several of them: pc and sp would go to a
  * vector register and back before the next lookup. */
-static inline void set(uintptr_t *place, uintptr_t value)
+static inline void store_word(uintptr_t *place, uintptr_t value)
 {
 	__atomic_store_n(place, value, __ATOMIC_RELAXED);
 }
@@ -664,7 +664,7 @@ static inline void set(uintptr_t *place, uintptr_t value)
  *
  * true: joined the verified part of the last walk. false: came to an end, see p.
  */
-static inline bool run(struct pass *p)
+static inline bool run_walk(struct pass *p)
 {
 	uintptr_t pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot, high = p->high;
 	uintptr_t join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
@@ -683,26 +683,26 @@ static inline bool run(struct pass *p)
 			return true;
 		}
 		entry = atomic_load_explicit(&slots[pc & mask], memory_order_relaxed);
-		if (UNLIKELY(key_of(entry ^ pc) != 0)) {
+		if (UNLIKELY(key_bits(entry ^ pc) != 0)) {
 			entry = atomic_load_explicit(&slots[(pc + 1) & mask], memory_order_relaxed);
-			if (UNLIKELY(key_of(entry ^ pc) != 0)) {
+			if (UNLIKELY(key_bits(entry ^ pc) != 0)) {
 				entry = look_up(pc);
 				t = atomic_load_explicit(&table, memory_order_acquire);
 				slots = t->slots;
 				mask = t->mask;
 			}
 		}
-		set(&out->address, pc);
-		set(&out->cfa, sp);
-		set(&out->bp, bp);
-		set(&out->bp_slot, bp_slot | (entry >> (RULE_SHIFT + 3) & 1));
+		store_word(&out->address, pc);
+		store_word(&out->cfa, sp);
+		store_word(&out->bp, bp);
+		store_word(&out->bp_slot, bp_slot | (entry >> (RULE_SHIFT + 3) & 1));
 		if (UNLIKELY(entry >> OFFSET_SHIFT >= CODE_FIRST)) {
 			enum ending ending;
 
 			out->bp_slot = bp_slot;
-			set(&p->pc, pc);
-			set(&p->sp, sp);
-			set(&p->bp, bp);
+			store_word(&p->pc, pc);
+			store_word(&p->sp, sp);
+			store_word(&p->bp, bp);
 			p->high = high;
 			p->out = out;
 			ending = step_coded(p, entry >> OFFSET_SHIFT);
@@ -710,7 +710,7 @@ static inline bool run(struct pass *p)
 				p->truncated = ending == CUT;
 				/* The frame where it was cut is known. */
 				if (ending == CUT && p->out == out)
-					advance(p);
+					advance_out(p);
 				return false;
 			}
 			pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot;
@@ -761,7 +761,7 @@ static inline bool run(struct pass *p)
 cut:
 	p->out = out;
 	p->truncated = true;
-	advance(p);
+	advance_out(p);
 	return false;
 }
 
@@ -826,7 +826,7 @@ struct sink {
 };
 
 /* Words are not needed behind a mark: nothing there is joined. */
-static void put(struct sink *s, const struct walk_frame *frame)
+static void put_frame(struct sink *s, const struct walk_frame *frame)
 {
 	struct walk *w = s->w;
 
@@ -841,7 +841,7 @@ static void put_mark(struct sink *s, uint64_t mark)
 {
 	struct walk_frame frame = {.address = mark};
 
-	put(s, &frame);
+	put_frame(s, &frame);
 }
 
 static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uintptr_t at,
@@ -936,13 +936,13 @@ static inline void assemble(struct pass *p, uint32_t kept, uint32_t n)
 			put_walked(&s, n - (WALK_ROOT - stay), n, p->bp_slot);
 		put_mark(&s, SPOOL_MARK(SPOOL_MARK_ELIDED, total - WALK_KEEP));
 		for (uint32_t i = n < leaf ? kept - (leaf - n) : kept; i < kept; i++)
-			put(&s, &w->frames[i]);
+			put_frame(&s, &w->frames[i]);
 		put_walked(&s, 0, n < leaf ? n : leaf, 0);
 	}
 	w->depth = s.at;
 }
 
-static inline void finish(struct pass *p, bool joined)
+static inline void finish_walk(struct pass *p, bool joined)
 {
 	struct walk *w = p->w;
 	uint32_t kept = joined ? p->join : 0, n;
@@ -951,7 +951,7 @@ static inline void finish(struct pass *p, bool joined)
 	if (p->truncated) {
 		p->out->address = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
 		p->out->cfa = p->out->bp = p->out->bp_slot = 0;
-		advance(p);
+		advance_out(p);
 	}
 	if (joined) {
 		last = &w->frames[kept - 1];
@@ -971,7 +971,7 @@ static inline void finish(struct pass *p, bool joined)
 
 /* ---- interface ---- */
 
-static inline bool begin(struct pass *p, struct walk *w, const struct walk_start *start)
+static inline bool begin_walk(struct pass *p, struct walk *w, const struct walk_start *start)
 {
 	uint32_t now = atomic_load_explicit(&generation, memory_order_acquire);
 
@@ -1011,10 +1011,10 @@ static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct w
 
 	/* Once more when the code changed meanwhile. One loop, so that all is inlined here. */
 	do
-		joined = begin(&p, w, start) && run(&p);
+		joined = begin_walk(&p, w, start) && run_walk(&p);
 	while (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
 	       tries++ == 0);
-	finish(&p, joined);
+	finish_walk(&p, joined);
 	return w->common;
 }
 
