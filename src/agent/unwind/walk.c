@@ -1023,9 +1023,12 @@ static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct w
 static inline bool same_again(struct walk *w, const struct walk_start *start)
 {
 	uint32_t n = w->reusable;
-	struct walk_frame *last = &w->frames[n - 1];
+	struct walk_frame *last;
 
-	if (n == 0 || n != w->depth || last->cfa != start->sp || last->address != start->pc ||
+	if (n == 0 || n != w->depth)
+		return false;
+	last = &w->frames[n - 1];
+	if (last->cfa != start->sp || last->address != start->pc ||
 	    ((last->bp_slot & 1) && last->bp != start->bp) ||
 	    w->generation != atomic_load_explicit(&generation, memory_order_acquire) ||
 	    verify(w, start->sp) != n - 1)
