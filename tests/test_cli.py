@@ -11,12 +11,13 @@ import subprocess
 import termios
 import unicodedata
 
-from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program,
-                     run, same)
+from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, need,
+                     program, run, same)
 
 METRICS = ["live", "peak", "allocated", "leaked", "temporary"]
 KEYS = ["function", "line", "stack", "module", "thread", "size", "lifetime"]
-COMMANDS = ["record", "receive", "report", "leaks", "diff", "check", "merge", "info", "dump"]
+COMMANDS = ["record", "receive", "report", "leaks", "diff", "check", "merge", "info", "dump", "plan",
+            "import", "export"]
 KINDS = ["sampled", "exact", "strange", "none", "deep"]
 
 folder = Folder()
@@ -108,16 +109,101 @@ def unknown_command():
     failing("--frobnicate", code=2, said=["--frobnicate"])
 
 
+def options_of_help(command):
+    """What `--help` lists: {"--output": "FILE"}, {"-o": "FILE"}; None: the option takes no value."""
+    found = {}
+    for letter, name, value in re.findall(r"^  (?:(-\w), |    )(--[a-z][a-z-]*)( \S+|\[=\S+)?(?=  |$)",
+                                          mayfly(command, "--help").text, re.M):
+        found[name] = value.strip() or None
+        if letter:
+            found[letter] = found[name]
+    return found
+
+
+def options_of_page(command):
+    """The same of the man page: lines such as "*-o*, *--output* _FILE_" with text below them."""
+    with open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)) as file:
+        page = file.read()
+    found = {}
+    for line in re.findall(r"^(\*-.*)\n(?=\t|\*-.*\n\t)", page, re.M):
+        names = []
+        for name, value in re.findall(r"\*(--?[a-z][a-z-]*)\*(\[=\S+| .*?)?(?=, \*-|,\+\+$|$)", line):
+            names.append(name)
+            found[name] = re.sub(r"[*_ ]", "", value) or None
+        if len(names) == 2 and len(names[0]) == 2:
+            found[names[0]] = found[names[1]]
+    return found
+
+
+@cases(COMMANDS)
+def options_are_documented(command):
+    """The options of the help are those of the man page, with the same arguments, and no others;
+    the completion knows them, and which of them take a value."""
+    options = options_of_help(command)
+    check("--help" in options, options)
+    same(options, options_of_page(command), "options of help and man page")
+    completion = dict(line.split(" ", 1) if " " in line else (line, None)
+                      for line in mayfly("--complete", command).text.splitlines())
+    same(set(completion), set(options), "options of the completion")
+    for option, value in options.items():
+        takes = value is not None and not value.startswith("[")
+        same(completion[option] is not None, takes, "a value of %s in the completion" % option)
+
+
+@cases(COMMANDS)
+def options_of_help_are_taken(command):
+    """Each is known by its name, its letter and its name's beginning."""
+    options = options_of_help(command)
+    for option, value in options.items():
+        if value and not value.startswith("["):
+            failing(command, option, code=125 if command == "record" else 2,
+                    said=[option, "needs a value"])
+        elif not value and option.startswith("--"):
+            failing(command, option + "=1", code=125 if command == "record" else 2,
+                    said=[option, "takes no value"])
+            if not [other for other in options if other != option and
+                    other.startswith(option[:-1])]:
+                same(mayfly(command, option[:-1], "--help").text, mayfly(command, "--help").text,
+                     "help after " + option[:-1])
+
+
+def completed(*words):
+    """What bash offers for the last of these words."""
+    script = """
+        source "$1" || exit 1
+        COMP_WORDS=("${@:2}"); COMP_CWORD=$(($# - 2))
+        _mayfly "$2" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    result = run(["bash", "--norc", "-c", script, "bash",
+                  os.path.join(SOURCE, "src/cli/completion/mayfly.bash"), MAYFLY, *words])
+    same(result.code, 0, "bash: %r" % result)
+    return result.out.decode().split()
+
+
 @case
-def help_lists_the_options_that_exist():
-    """Every option of the help is taken, and the man page and the completion know it."""
-    completion = open(os.path.join(SOURCE, "src/cli/completion/mayfly.bash")).read()
-    for command in COMMANDS:
-        page = open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)).read()
-        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", mayfly(command, "--help").text))
-        for option in options:
-            check("*%s*" % option in page, option, "is not in the man page of", command)
-            check(option in completion, option, "is not in the completion")
+def completion():
+    need("bash")
+    same(set(completed("")), set(COMMANDS + ["help", "version", "--help", "--version"]), "commands")
+    same(completed("rep"), ["report"], "a command")
+    same(completed("help", "pl"), ["plan"], "a command for help")
+    same(set(completed("report", "--m")), {"--metric", "--min-size", "--max-size", "--min-lifetime",
+                                           "--max-lifetime"}, "options")
+    same(completed("report", "--metric", "l"), ["live", "leaked"], "a choice")
+    same(completed("report", "--at", ""), ["peak", "end"], "words")
+    same(completed("report", "--sort", ""), ["self", "total"], "orders")
+    same(completed("report", "--events", "--sort", ""), ["self", "total", "count"], "of events")
+    same(completed("report", "--spans", "--sort", "a"), ["allocated"], "orders of spans")
+    same(completed("export", "--to", "f"), ["folded", "flamegraph"], "formats")
+    same(completed("record", "--sampler", ""), ["stratified", "poisson"], "samplers")
+    same(completed("record", "-i", ""), [], "for an interval")
+    check("bash" in completed("record", "-o", "x", "bas"), "no program for record")
+    same(completed("record", "--", "ls", "--a"), [], "for the program's own options")
+    with Folder() as here:
+        open(here / "a.trace", "w").close()
+        os.mkdir(here / "folder")
+        same(completed("info", here / "a.t"), [here / "a.trace"], "a file")
+        same(completed("record", "--debug-dir", here.path + "/"), [here / "folder"], "folders")
 
 
 # ---- files that are no traces ----

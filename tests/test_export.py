@@ -825,7 +825,7 @@ def to_is_a_format_or_a_time():
     same(sum(c for _, c in folded_stacks(with_window)),
          total_of(trace(), "--from", "0.1", "--to", "0.3", "--metric", "allocated")[0], "bytes")
     refused(2, ["'sheet'", "pprof"], "--to", "sheet", trace())
-    refused(2, ["which format"], "--to", "1s", trace())
+    refused(2, ["no format given", "pprof"], "--to", "1s", trace())
     refused(2, ["--to", "1 parsec"], "--to", "folded", "--to", "1 parsec", trace())
 
 
@@ -836,8 +836,8 @@ def every_format_is_documented():
     check({n for n, _ in names} >= set(FORMATS) | {"memtrace"}, names)
     with open(os.path.join(SOURCE, "doc/man/mayfly-export.1.scd")) as f:
         page = f.read()
-    with open(os.path.join(SOURCE, "src/cli/completion/mayfly.bash")) as f:
-        completion = re.search(r'\$command == export .*?-W "(.*?)"', f.read(), re.S)[1].split()
+    words = run([MAYFLY, "--complete", "export"]).out.decode()
+    completion = re.search(r"^--to (.*)$", words, re.M)[1].split()
     for name, suffix in names:
         check("*%s* (_%s_)" % (name, suffix) in page, name, suffix, "is not in the man page")
         check(name in completion, name, "is not in the completion")

@@ -353,20 +353,6 @@ def plan_takes_only_exact_files():
     failing("plan", memtrace_file(), code=1, said=["made.ctf"])
 
 
-@cases(["import", "export"])
-def help_man_page_and_completion(command):
-    text = mayfly(command, "--help").text
-    check(text.startswith("Usage: mayfly %s " % command), text)
-    check(re.search("^  %s +[a-z]" % command, mayfly("help").text, re.M), "mayfly help")
-    with open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)) as f:
-        page = f.read()
-    with open(os.path.join(SOURCE, "src/cli/completion/mayfly.bash")) as f:
-        completion = f.read()
-    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
-        check("*%s*" % option in page, option, "is not in the man page")
-        check(option in completion, option, "is not in the completion")
-
-
 # ---- real files ----
 
 @case

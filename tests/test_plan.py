@@ -339,17 +339,6 @@ def text_fits():
     same(result.out.decode(), plan(), "from standard input")
 
 
-@case
-def help_and_man_page():
-    text = run([MAYFLY, "plan", "--help"]).out.decode()
-    check(text.startswith("Usage: mayfly plan "), text)
-    page = open(os.path.join(SOURCE, "doc/man/mayfly-plan.1.scd")).read()
-    completion = open(os.path.join(SOURCE, "src/cli/completion/mayfly.bash")).read()
-    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
-        check("*%s*" % option in page, option, "is not in the man page")
-        check(option in completion, option, "is not in the completion")
-
-
 # ---- refusals ----
 
 def refused(said, *arguments, code=1):

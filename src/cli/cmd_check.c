@@ -16,74 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_text[] =
-    "Usage: mayfly check [OPTIONS] FILE\n"
-    "\n"
-    "Fails (exit status 1) when a program needed more memory than it may, and shows the guilty\n"
-    "stacks. Exit status 2: it could not be checked.\n"
-    "\n"
-    "Limits:\n"
-    "  --max-peak B         live bytes at the peak\n"
-    "  --max-allocated B    bytes allocated in all\n"
-    "  --max-leaked B       bytes never freed, but for what 'mayfly leaks' suppresses\n"
-    "  --max-blocks N       blocks allocated in all\n"
-    "  --limits LIST        limits from a file, one on each line: METRIC LIMIT [function RE];\n"
-    "                       METRIC is peak, allocated, leaked, temporary or blocks; LIMIT is a\n"
-    "                       size, or +10% (of the baseline); may be repeated\n"
-    "  --baseline FILE      a trace to compare with, for --max-increase and limits like +10%\n"
-    "  --max-increase P%    how much the peak may be above the baseline's; or peak=10%,blocks=5%\n"
-    "\n"
-    "How to decide:\n"
-    "  --confident          fail only when it is certain: when also the low end of the 95 %\n"
-    "                       interval is above the limit (default: when the estimate is)\n"
-    "  --suppressions LIST, --no-default-suppressions   as of 'mayfly leaks'\n"
-    "\n"
-    "How to show it:\n"
-    "  --junit OUT          also write a JUnit report (XML), which CI systems show\n"
-    "  --top N              guilty stacks to show (default 5)\n"
-    "  --all-frames         also operator new, malloc and other allocator frames\n"
-    "  --wide               names in full, lines as long as they get\n"
-    "  --json               one JSON object\n"
-    "  -h, --help           this text\n";
-
 #define DEFAULT_TOP 5
-
-enum {
-	OPT_PEAK = 256,
-	OPT_ALLOCATED,
-	OPT_LEAKED,
-	OPT_BLOCKS,
-	OPT_LIMITS,
-	OPT_BASELINE,
-	OPT_INCREASE,
-	OPT_CONFIDENT,
-	OPT_SUPPRESSIONS,
-	OPT_NO_DEFAULT,
-	OPT_JUNIT,
-	OPT_TOP,
-	OPT_WIDE,
-	OPT_JSON,
-};
-
-static const struct option long_options[] = {
-    {"max-peak", required_argument, NULL, OPT_PEAK},
-    {"max-allocated", required_argument, NULL, OPT_ALLOCATED},
-    {"max-leaked", required_argument, NULL, OPT_LEAKED},
-    {"max-blocks", required_argument, NULL, OPT_BLOCKS},
-    {"limits", required_argument, NULL, OPT_LIMITS},
-    {"baseline", required_argument, NULL, OPT_BASELINE},
-    {"max-increase", required_argument, NULL, OPT_INCREASE},
-    {"confident", no_argument, NULL, OPT_CONFIDENT},
-    {"suppressions", required_argument, NULL, OPT_SUPPRESSIONS},
-    {"no-default-suppressions", no_argument, NULL, OPT_NO_DEFAULT},
-    {"junit", required_argument, NULL, OPT_JUNIT},
-    {"top", required_argument, NULL, OPT_TOP},
-    {"all-frames", no_argument, NULL, QUESTION_ALL_FRAMES},
-    {"wide", no_argument, NULL, OPT_WIDE},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
 
 struct check {
 	struct report report;
@@ -96,59 +29,63 @@ struct check {
 
 /* ---- options ---- */
 
-static bool set_limit(struct check *c, int option, const char *value)
+static int take_limit(struct check *c, enum check_metric metric, const char *option,
+		      const char *value)
 {
-	switch (option) {
-	case OPT_PEAK:
-		return limits_add(&c->limits, "--max-peak", CHECK_PEAK, value);
-	case OPT_ALLOCATED:
-		return limits_add(&c->limits, "--max-allocated", CHECK_ALLOCATED, value);
-	case OPT_LEAKED:
-		return limits_add(&c->limits, "--max-leaked", CHECK_LEAKED, value);
-	case OPT_BLOCKS:
-		return limits_add(&c->limits, "--max-blocks", CHECK_BLOCKS, value);
-	case OPT_LIMITS:
-		return limits_add_file(&c->limits, value);
-	}
-	return limits_add_increases(&c->limits, "--max-increase", value);
+	return limits_add(&c->limits, option, metric, value) ? CLI_OK : CLI_USAGE;
 }
 
-static bool set_option(struct check *c, int option, const char *value)
+static int take_peak(const struct option_row *row, const char *option, const char *value, void *to)
 {
-	struct report *r = &c->report;
-
-	switch (option) {
-	case OPT_BASELINE:
-		c->baseline_path = value;
-		break;
-	case OPT_CONFIDENT:
-		c->confident = true;
-		break;
-	case OPT_SUPPRESSIONS:
-		return suppressions_add_file(&c->suppressions, value);
-	case OPT_NO_DEFAULT:
-		c->no_default = true;
-		break;
-	case OPT_JUNIT:
-		c->junit = value;
-		break;
-	case OPT_TOP:
-		return option_count("--top", value, &r->top);
-	case OPT_WIDE:
-		r->out.wide = true;
-		break;
-	case OPT_JSON:
-		r->json = true;
-		break;
-	case QUESTION_ALL_FRAMES:
-		return question_set(&r->q, option, value);
-	default:
-		return set_limit(c, option, value);
-	}
-	return true;
+	(void)row;
+	return take_limit(to, CHECK_PEAK, option, value);
 }
 
-static bool check_options(const struct check *c)
+static int take_allocated(const struct option_row *row, const char *option, const char *value,
+			  void *to)
+{
+	(void)row;
+	return take_limit(to, CHECK_ALLOCATED, option, value);
+}
+
+static int take_leaked(const struct option_row *row, const char *option, const char *value,
+		       void *to)
+{
+	(void)row;
+	return take_limit(to, CHECK_LEAKED, option, value);
+}
+
+static int take_blocks(const struct option_row *row, const char *option, const char *value,
+		       void *to)
+{
+	(void)row;
+	return take_limit(to, CHECK_BLOCKS, option, value);
+}
+
+static int take_limits(const struct option_row *row, const char *option, const char *value,
+		       void *to)
+{
+	(void)row;
+	(void)option;
+	return limits_add_file(to, value) ? CLI_OK : CLI_USAGE;
+}
+
+static int take_increases(const struct option_row *row, const char *option, const char *value,
+			  void *to)
+{
+	(void)row;
+	return limits_add_increases(to, option, value) ? CLI_OK : CLI_USAGE;
+}
+
+static int take_suppressions(const struct option_row *row, const char *option, const char *value,
+			     void *to)
+{
+	(void)row;
+	(void)option;
+	return suppressions_add_file(to, value) ? CLI_OK : CLI_USAGE;
+}
+
+static bool limits_agree(const struct check *c)
 {
 	if (c->limits.count == 0) {
 		cli_usage("no limit named; there are --max-peak, --max-allocated, --max-leaked, "
@@ -166,25 +103,54 @@ static bool check_options(const struct check *c)
 	return true;
 }
 
-/* Returns true when the command is to go on; else *status is its exit status. */
-static bool parse(struct check *c, int argc, char **argv, int *status)
-{
-	int option;
+static const struct option_row check_rows[] = {
+    OPTION_HEADING("Limits:"),
+    {"max-peak", .argument = "BYTES", .help = "live bytes at the peak", OPTION_OWN(take_peak)},
+    {"max-allocated", .argument = "BYTES", .help = "all allocated bytes",
+     OPTION_OWN(take_allocated)},
+    {"max-leaked", .argument = "BYTES",
+     .help = "bytes never freed, except for those that 'mayfly leaks' suppresses",
+     OPTION_OWN(take_leaked)},
+    {"max-blocks", .argument = "N", .help = "all allocated blocks", OPTION_OWN(take_blocks)},
+    {"limits", .argument = "LIST", .words = OPTION_FILES,
+     .help = "limits from a file, one on each line: METRIC LIMIT [function RE]; METRIC is peak, "
+	     "allocated, leaked, temporary or blocks; LIMIT is a size, or +10% (of the baseline); "
+	     "may be repeated",
+     OPTION_IN(take_limits, struct limits, struct check, limits)},
+    {"baseline", .argument = "FILE", .words = OPTION_FILES,
+     .help = "a trace to compare with, for --max-increase and limits such as +10%",
+     OPTION_TEXT(struct check, baseline_path)},
+    {"max-increase", .argument = "P%",
+     .help = "increase of the peak over the baseline's; or peak=10%,blocks=5%",
+     OPTION_IN(take_increases, struct limits, struct check, limits)},
+    OPTION_HEADING("How to decide:"),
+    {"confident",
+     .help = "fail only when it is certain: when the low end of the 95 % interval is above the "
+	     "limit, too (default: when the estimate is)",
+     OPTION_FLAG(struct check, confident)},
+    {"suppressions", .argument = "LIST", .words = OPTION_FILES,
+     .help = "leave out leaks that this file matches, as 'mayfly leaks' does; may be repeated",
+     OPTION_IN(take_suppressions, struct suppressions, struct check, suppressions)},
+    {"no-default-suppressions", .help = "do not leave out what libc keeps",
+     OPTION_FLAG(struct check, no_default)},
+    OPTION_HEADING("How to show it:"),
+    {"junit", .argument = "OUT", .words = OPTION_FILES,
+     .help = "also write a JUnit report (XML), which CI systems show",
+     OPTION_TEXT(struct check, junit)},
+    {"top", .argument = "N", .help = "number of guilty stacks to show (default 5)",
+     OPTION_COUNT(struct check, report.top)},
+    OPTION_ALL_FRAMES(struct check, report.q.hidden.all_frames),
+    OPTION_WIDE(struct check, report.out.wide),
+    OPTION_JSON(struct check, report.json),
+    OPTION_END,
+};
 
-	opterr = 0;
-	*status = CLI_USAGE;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (option == 'h' || option == '?' || option == ':') {
-			if (option == 'h')
-				fputs(usage_text, stdout);
-			*status = option == 'h' ? cli_finish() : cli_bad_option(option, argv);
-			return false;
-		}
-		if (!set_option(c, option, optarg))
-			return false;
-	}
-	return check_options(c) && question_check(&c->report.q) && one_trace_named(argc, argv);
-}
+const struct option_table check_option_table = {
+    .usage = "check [OPTIONS] FILE",
+    .about = "Fails (exit status 1) when a program needed more memory than it may, and shows the\n"
+	     "guilty stacks. Exit status 2: it could not be checked.\n",
+    .rows = check_rows,
+};
 
 /* ---- judging ---- */
 
@@ -406,8 +372,12 @@ int cmd_check(int argc, char **argv)
 
 	question_init(&c.report.q);
 	c.report.out = output_detect();
-	if (parse(&c, argc, argv, &status))
-		status = open_and_run(&c, argv[optind]);
+	status = options_take(&check_option_table, &c, argc, argv);
+	if (status == OPTIONS_TAKEN)
+		status =
+		    limits_agree(&c) && question_check(&c.report.q) && one_trace_named(argc, argv)
+			? open_and_run(&c, argv[optind])
+			: CLI_USAGE;
 	limits_free(&c.limits);
 	suppressions_free(&c.suppressions);
 	question_free(&c.report.q);

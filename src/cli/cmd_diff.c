@@ -18,41 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_text[] =
-    "Usage: mayfly diff [OPTIONS] BEFORE AFTER\n"
-    "\n"
-    "Shows what changed from one trace to another: how much, the 95 % interval of the change, and\n"
-    "whether it is significant or may be chance. Functions, lines and stacks are matched by name,\n"
-    "so that they are found again in a rebuilt program.\n"
-    "\n"
-    "What to show:\n"
-    "  --metric METRIC      peak (default), live, allocated, leaked or temporary\n"
-    "  --by KEY             function (default), line, stack, module, thread, size, lifetime,\n"
-    "                       heap, label or label:KEY\n"
-    "  --sort self|total    compare what a key allocates itself, or with all that it calls\n"
-    "  --at TIME|peak|end   the moment for --metric live (default end)\n"
-    "  --from TIME, --to TIME   only blocks allocated in this time\n"
-    "  --per N              divide all figures by N, as of requests served;\n"
-    "  --per N,M            by N before and by M after\n"
-    "\n" QUESTION_FILTER_HELP "\n"
-    "How to show it:\n"
-    "  --top N              rows to show (default 20; 0: all)\n"
-    "  --all                all rows, also those that did not change or have few samples\n"
-    "  --depth N            frames to show of each stack (default 24; 0: all)\n"
-    "  --all-frames         also operator new, malloc and other allocator frames\n"
-    "  --wide               names in full, lines as long as they get\n"
-    "  --json               one JSON object\n"
-    "  -h, --help           this text\n";
-
-enum { OPT_PER = 256 };
-
-static const struct option long_options[] = {
-    QUESTION_METRIC_OPTIONS, QUESTION_ROW_OPTIONS,
-    QUESTION_FILTER_OPTIONS, {"per", required_argument, NULL, OPT_PER},
-    REPORT_OPTIONS,	     {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 enum { BEFORE, AFTER };
 
 struct comparison {
@@ -66,11 +31,12 @@ struct comparison {
 
 /* ---- options ---- */
 
-static bool set_per(struct comparison *c, const char *text)
+static int take_per(const struct option_row *row, const char *option, const char *text, void *to)
 {
+	struct comparison *c = to;
 	char *end;
 
-	c->per_given = true;
+	(void)row;
 	c->per.before = c->per.after = strtod(text, &end);
 	if (end > text && *end == ',') {
 		text = end + 1;
@@ -78,32 +44,38 @@ static bool set_per(struct comparison *c, const char *text)
 	}
 	if (end > text && !*end && c->per.before > 0 && c->per.after > 0 &&
 	    isfinite(c->per.before) && isfinite(c->per.after))
-		return true;
-	cli_usage("--per: '%s' is not a count above 0, nor two as in 1000,1200", text);
-	return false;
+		return CLI_OK;
+	return cli_usage("%s: '%s' is not a count above 0, nor two counts such as 1000,1200",
+			 option, text);
 }
 
-/* Returns true when the command is to go on; else *status is its exit status. */
-static bool parse(struct comparison *c, int argc, char **argv, int *status)
-{
-	struct question *q = &c->side[BEFORE].q;
-	int option;
+static const struct option_row diff_rows[] = {
+    OPTION_HEADING("What to compare:"),
+    OPTION_GROUP(question_metric_rows, struct comparison, side[BEFORE].q),
+    OPTION_GROUP(question_window_rows, struct comparison, side[BEFORE].q),
+    OPTION_GROUP(question_by_rows, struct comparison, side[BEFORE].q),
+    OPTION_GROUP(question_sort_rows, struct comparison, side[BEFORE].q),
+    {"per", .argument = "N|N,M", OPTION_OWN(take_per), OPTION_GIVEN(struct comparison, per_given),
+     .help = "divide all figures by N, such as requests served; or those of BEFORE by N and those "
+	     "of AFTER by M"},
+    OPTION_GROUP(question_filter_rows, struct comparison, side[BEFORE].q),
+    OPTION_HEADING("How to show it:"),
+    OPTION_GROUP(report_show_rows, struct comparison, side[BEFORE]),
+    OPTION_END,
+};
 
-	opterr = 0;
-	*status = CLI_USAGE;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (option == 'h' || option == '?' || option == ':') {
-			if (option == 'h')
-				fputs(usage_text, stdout);
-			*status = option == 'h' ? cli_finish() : cli_bad_option(option, argv);
-			return false;
-		}
-		if (!(option == OPT_PER ? set_per(c, optarg)
-					: report_set(&c->side[BEFORE], option, optarg)))
-			return false;
-	}
+const struct option_table diff_option_table = {
+    .usage = "diff [OPTIONS] BEFORE AFTER",
+    .about = "Shows what changed from one trace to another: how much, the 95 % interval of the\n"
+	     "change, and whether it is significant or may be chance. Functions, lines and stacks\n"
+	     "are matched by name, so they are found again in a rebuilt program.\n",
+    .rows = diff_rows,
+};
+
+static bool two_traces_named(int argc, char **argv)
+{
 	if (argc - optind != 2) {
-		cli_usage(argc - optind < 2 ? "which two traces? name BEFORE and AFTER"
+		cli_usage(argc - optind < 2 ? "two traces are needed: BEFORE and AFTER"
 					    : "only two traces can be compared");
 		return false;
 	}
@@ -111,7 +83,7 @@ static bool parse(struct comparison *c, int argc, char **argv, int *status)
 		cli_usage("only one of the traces can come from standard input");
 		return false;
 	}
-	return question_check(q);
+	return true;
 }
 
 /* ---- figures as text ---- */
@@ -626,28 +598,38 @@ static int run(struct comparison *c)
 	return status;
 }
 
+static int open_and_run(struct comparison *c, char **path)
+{
+	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
+	int status = CLI_FAILED;
+
+	*after = *before;
+	before->path = path[BEFORE];
+	after->path = path[AFTER];
+	if (open_trace(before->path, &before->file)) {
+		if (open_trace(after->path, &after->file)) {
+			status = run(c);
+			close_trace(&after->file);
+		}
+		close_trace(&before->file);
+	}
+	return status;
+}
+
 int cmd_diff(int argc, char **argv)
 {
 	struct comparison c = {
 	    .per = {1, 1}, .side = {{.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}}};
-	struct report *before = &c.side[BEFORE], *after = &c.side[AFTER];
+	struct question *q = &c.side[BEFORE].q;
 	int status;
 
-	question_init(&before->q);
-	before->out = output_detect();
-	if (parse(&c, argc, argv, &status)) {
-		*after = *before;
-		before->path = argv[optind];
-		after->path = argv[optind + 1];
-		status = CLI_FAILED;
-		if (open_trace(before->path, &before->file)) {
-			if (open_trace(after->path, &after->file)) {
-				status = run(&c);
-				close_trace(&after->file);
-			}
-			close_trace(&before->file);
-		}
-	}
-	question_free(&before->q);
+	question_init(q);
+	c.side[BEFORE].out = output_detect();
+	status = options_take(&diff_option_table, &c, argc, argv);
+	if (status == OPTIONS_TAKEN)
+		status = two_traces_named(argc, argv) && question_check(q)
+			     ? open_and_run(&c, argv + optind)
+			     : CLI_USAGE;
+	question_free(q);
 	return status;
 }

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/open_trace.h"
+#include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/places.h"
 #include "cli/track_text.h"
@@ -16,39 +17,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char usage_text[] =
-    "Usage: mayfly dump [OPTIONS] FILE\n"
-    "\n"
-    "Prints every event of a trace in time order, one a line, fields separated by spaces:\n"
-    "\n"
-    "  SECONDS alloc TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS STACK\n"
-    "  SECONDS free TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS\n"
-    "\n"
-    "SAMPLE numbers the blocks. weight is how many bytes of the program the block stands for.\n"
-    "FLAGS: r part of a realloc, t temporary, i inherited from the parent process, - none.\n"
-    "Behind them, heap=HEAP when it is not malloc's, and labels=\"KEY=VALUE, ...\" of an alloc.\n"
-    "STACK: functions from the root to the leaf, separated by ';', to the end of the line.\n"
-    "\n"
-    "What happened beside the blocks stands between them, in the order in which it happened:\n"
-    "\n"
-    "  SECONDS begin|end|instant|count TID \"NAME\" category=\"CATEGORY\" FIELD=VALUE ...\n"
-    "      STACK    (all on one line)\n"
-    "\n"
-    "begin and end are of spans, count of counters. Texts are in double quotes, with \\\" and\n"
-    "\\\\ for a quote and a backslash.\n"
-    "\n"
-    "A trace of snapshots has no blocks. Of it, prints what each stack did in each interval:\n"
-    "\n"
-    "  FROM TO counts #NODE allocs=N alloc_bytes=BYTES frees=N free_bytes=BYTES\n"
-    "      temps=N temp_bytes=BYTES STACK    (all on one line)\n"
-    "\n"
-    "NODE numbers the stacks. temps: those of the frees that were of temporary blocks.\n"
-    "\n"
-    "  --no-stacks      without STACK\n"
-    "  --json           one JSON object a line\n"
-    "  --like-memtrace  what Memtrace's own tool prints of such a file; traces are converted\n"
-    "  -h, --help       this text\n";
 
 /* Names of frames as they are printed, made when first used. */
 struct frame_texts {
@@ -643,45 +611,67 @@ static int dump_like_memtrace(const char *path)
 	return status;
 }
 
+struct settings {
+	bool json, no_stacks, like_memtrace;
+};
+
+static const struct option_row dump_rows[] = {
+    {"no-stacks", .help = "leave STACK out", OPTION_FLAG(struct settings, no_stacks)},
+    {"json", .help = "print one JSON object on each line", OPTION_FLAG(struct settings, json)},
+    {"like-memtrace", .help = "print what Memtrace's own tool prints; traces are converted",
+     OPTION_FLAG(struct settings, like_memtrace)},
+    OPTION_END,
+};
+
+const struct option_table dump_option_table = {
+    .usage = "dump [OPTIONS] FILE",
+    .about =
+	"Prints every event of a trace in time order, one a line, fields separated by spaces:\n"
+	"\n"
+	"  SECONDS alloc TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS STACK\n"
+	"  SECONDS free TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS\n"
+	"\n"
+	"SAMPLE numbers the blocks. weight is how many bytes of the program the block stands for.\n"
+	"FLAGS: r part of a realloc, t temporary, i inherited from the parent process, - none.\n"
+	"After them: heap=HEAP when it is not malloc's, and labels=\"KEY=VALUE, ...\" of an "
+	"alloc.\n"
+	"STACK: functions from the root to the leaf, separated by ';', to the end of the line.\n"
+	"\n"
+	"Other events stand between them, in time order:\n"
+	"\n"
+	"  SECONDS begin|end|instant|count TID \"NAME\" category=\"CATEGORY\" FIELD=VALUE ...\n"
+	"      STACK    (all on one line)\n"
+	"\n"
+	"begin and end are of spans, count of counters. Texts are in double quotes, with \\\" and\n"
+	"\\\\ for a quote and a backslash.\n"
+	"\n"
+	"A trace of snapshots has no blocks. For it, each line is what a stack did in an "
+	"interval:\n"
+	"\n"
+	"  FROM TO counts #NODE allocs=N alloc_bytes=BYTES frees=N free_bytes=BYTES\n"
+	"      temps=N temp_bytes=BYTES STACK    (all on one line)\n"
+	"\n"
+	"NODE numbers the stacks. temps: frees of temporary blocks.\n",
+    .rows = dump_rows,
+};
+
 int cmd_dump(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
-						     {"no-stacks", no_argument, NULL, 'n'},
-						     {"like-memtrace", no_argument, NULL, 'm'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
+	struct settings set = {0};
 	struct opened_trace file;
-	bool json = false, stacks = true, like_memtrace = false;
-	int option, status;
+	int status = options_take(&dump_option_table, &set, argc, argv);
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'n':
-			stacks = false;
-			break;
-		case 'm':
-			like_memtrace = true;
-			break;
-		case 'h':
-			fputs(usage_text, stdout);
-			return cli_finish();
-		default:
-			return cli_bad_option(option, argv);
-		}
-	}
+	if (status != OPTIONS_TAKEN)
+		return status;
 	if (!one_trace_named(argc, argv))
 		return CLI_USAGE;
-	if (like_memtrace && (json || !stacks))
-		return cli_usage("--like-memtrace goes with no other option");
-	if (like_memtrace)
+	if (set.like_memtrace && (set.json || set.no_stacks))
+		return cli_usage("--like-memtrace cannot be combined with other options");
+	if (set.like_memtrace)
 		return dump_like_memtrace(argv[optind]);
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
-	status = dump(&file, json, stacks);
+	status = dump(&file, set.json, !set.no_stacks);
 	close_trace(&file);
 	return status;
 }

@@ -15,58 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage_head[] = "Usage: mayfly export --to FORMAT [OPTIONS] FILE\n"
-				 "\n"
-				 "Writes a trace as a file for another tool.\n"
-				 "\n"
-				 "  --to FORMAT        one of:\n";
-static const char usage_tail[] =
-    "  -o, --output OUT   the file; default FILE with the format's suffix; - is standard\n"
-    "                     output\n"
-    "      --force        replace OUT when it exists\n"
-    "      --rows R       csv: a row for each of the stacks (default) or samples; chrome and\n"
-    "                     perfetto: with the samples\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "Which memory, in formats that are made of stacks:\n"
-    "  --metric M         peak (default): live at the largest total; live: at the end or\n"
-    "                     at --at; allocated; leaked; temporary. Formats that hold what was\n"
-    "                     allocated beside what is live take this for the latter.\n"
-    "  --at TIME          peak, end, or a time, such as 2.5s: with --metric live\n"
-    "  --from TIME, --to TIME   only what was allocated from then, up to then\n"
-    "\n" QUESTION_FILTER_HELP
-    "  --all-frames         show the allocator's own frames (operator new, malloc) too\n";
-
 struct export
 {
 	const struct export_format *format;
 	const char *output;
 	bool force, rows_given, samples;
+	int rows; /* of row_names */
 	struct question q;
 	struct opened_trace file;
 };
-
-enum { OPT_TO = 't', OPT_FORCE = 'f', OPT_ROWS = 'r' };
-
-static const struct option long_options[] = {{"to", required_argument, NULL, OPT_TO},
-					     {"output", required_argument, NULL, 'o'},
-					     {"force", no_argument, NULL, OPT_FORCE},
-					     {"rows", required_argument, NULL, OPT_ROWS},
-					     {"metric", required_argument, NULL, QUESTION_METRIC},
-					     {"at", required_argument, NULL, QUESTION_AT},
-					     {"from", required_argument, NULL, QUESTION_FROM},
-					     QUESTION_FILTER_OPTIONS,
-					     {"help", no_argument, NULL, 'h'},
-					     {NULL, 0, NULL, 0}};
-
-static int print_usage(void)
-{
-	fputs(usage_head, stdout);
-	for (const struct export_format *f = export_formats(); f->name; f++)
-		printf("      %-12s %s (%s)\n", f->name, f->help, f->suffix);
-	fputs(usage_tail, stdout);
-	return cli_finish();
-}
 
 /* ---- options ---- */
 
@@ -80,51 +37,65 @@ static int unknown_format(const char *name)
 			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
 						 used ? ", " : "", f->name);
 	if (!name)
-		return cli_usage("which format? --to is one of: %s", list);
+		return cli_usage("no format given; --to is one of: %s", list);
 	return cli_usage("--to: '%s' is none of: %s", name, list);
 }
 
+static void list_formats(FILE *to)
+{
+	for (const struct export_format *f = export_formats(); f->name; f++)
+		fprintf(to, " %s", f->name);
+}
+
+static void print_formats(void)
+{
+	for (const struct export_format *f = export_formats(); f->name; f++)
+		printf("      %-10s %s (%s)\n", f->name, f->help, f->suffix);
+}
+
 /* A format, or the end of a window as in other commands: no format begins with a digit. */
-static bool set_to(struct export *x, const char *value)
+static int take_to(const struct option_row *row, const char *option, const char *value, void *to)
 {
-	if (isdigit((unsigned char)*value))
-		return question_set(&x->q, QUESTION_TO, value);
-	x->format = export_find(value);
-	if (!x->format)
-		unknown_format(value);
-	return x->format != NULL;
-}
+	struct export *x = to;
 
-static bool set_rows(struct export *x, const char *value)
-{
-	static const char *const rows[] = {"stacks", "samples", NULL};
-	int choice;
-
-	if (!option_choice("--rows", value, rows, &choice))
-		return false;
-	x->rows_given = true;
-	x->samples = choice == 1;
-	return true;
-}
-
-static bool set_option(struct export *x, int option, const char *value)
-{
-	switch (option) {
-	case OPT_TO:
-		return set_to(x, value);
-	case OPT_ROWS:
-		return set_rows(x, value);
-	case OPT_FORCE:
-		x->force = true;
-		return true;
-	case 'o':
-		x->output = value;
-		if (!*value)
-			cli_usage("--output: the name is empty");
-		return *value != 0;
+	(void)row;
+	(void)option;
+	if (isdigit((unsigned char)*value)) {
+		x->q.window_given = true;
+		return options_take_one(question_window_rows, "to", option, value, &x->q);
 	}
-	return question_set(&x->q, option, value);
+	x->format = export_find(value);
+	return x->format ? CLI_OK : unknown_format(value);
 }
+
+static const char *const row_names[] = {"stacks", "samples", NULL};
+
+static const struct option_row export_rows[] = {
+    {"to", .argument = "FORMAT|TIME", .list_words = list_formats, OPTION_OWN(take_to),
+     .help = "the format of OUT, one of the above; a value that begins with a digit is the end "
+	     "of the time window, see --from"},
+    {"output", 'o', "OUT", OPTION_FILE(struct export, output), .words = OPTION_FILES,
+     .help = "the file (default FILE with the format's suffix); - is standard output"},
+    {"force", .help = "replace OUT when it exists", OPTION_FLAG(struct export, force)},
+    {"rows", .argument = "stacks|samples", OPTION_CHOICE(row_names, struct export, rows),
+     OPTION_GIVEN(struct export, rows_given),
+     .help = "csv: one row for each stack (default) or sample; chrome and perfetto: with the "
+	     "samples"},
+    OPTION_HEADING("Which memory, in formats that are made of stacks (formats with both allocated\n"
+		   "and live memory use --metric for the latter):"),
+    OPTION_GROUP(question_metric_rows, struct export, q),
+    OPTION_GROUP(question_from_rows, struct export, q),
+    OPTION_GROUP(question_filter_rows, struct export, q),
+    OPTION_ALL_FRAMES(struct export, q.hidden.all_frames),
+    OPTION_END,
+};
+
+const struct option_table export_option_table = {
+    .usage = "export --to FORMAT [OPTIONS] FILE",
+    .about = "Writes a trace as a file for another tool. FORMAT is one of:\n\n",
+    .print_more = print_formats,
+    .rows = export_rows,
+};
 
 static bool only_by_heap(const struct question *q)
 {
@@ -173,10 +144,11 @@ static bool set_metric_of_samples(struct export *x)
 	return false;
 }
 
-static bool check_options(struct export *x)
+static bool options_agree(struct export *x)
 {
 	const char *name;
 
+	x->samples = x->rows == 1;
 	if (!x->format) {
 		unknown_format(NULL);
 		return false;
@@ -299,7 +271,7 @@ static int export(struct export *x, const char *path, const char *output)
 
 	if (strcmp(output, "-") == 0 && x->format->shape == EXPORT_STREAM && !x->format->text &&
 	    isatty(STDOUT_FILENO))
-		return cli_error("this format is nothing for a terminal; name a file with -o");
+		return cli_error("not writing a binary file to a terminal; use -o FILE");
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
 	question_fit(&x->q, x->file.info);
@@ -330,31 +302,17 @@ static int export_to(struct export *x, const char *path)
 	return status;
 }
 
-static int parse_and_export(struct export *x, int argc, char **argv)
-{
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		if (option == 'h')
-			return print_usage();
-		if (option == '?' || option == ':')
-			return cli_bad_option(option, argv);
-		if (!set_option(x, option, optarg))
-			return CLI_USAGE;
-	}
-	if (!check_options(x) || !one_trace_named(argc, argv))
-		return CLI_USAGE;
-	return export_to(x, argv[optind]);
-}
-
 int cmd_export(int argc, char **argv)
 {
 	struct export x = {0};
 	int status;
 
 	question_init(&x.q);
-	status = parse_and_export(&x, argc, argv);
+	status = options_take(&export_option_table, &x, argc, argv);
+	if (status == OPTIONS_TAKEN)
+		status = options_agree(&x) && one_trace_named(argc, argv)
+			     ? export_to(&x, argv[optind])
+			     : CLI_USAGE;
 	question_free(&x.q);
 	return status;
 }

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "convert/import/importer.h"
 #include "cli/open_trace.h"
+#include "cli/option_table.h"
 #include "cli/target.h"
 
 #include <getopt.h>
@@ -10,25 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char usage_text[] =
-    "Usage: mayfly import [OPTIONS] INPUT\n"
-    "\n"
-    "Makes a trace of a file, or a folder, that another tool wrote:\n"
-    "\n"
-    "  Memtrace     versions 1 to 3\n"
-    "  heaptrack    all versions, .zst, .gz or plain\n"
-    "  jemalloc     heap profiles (heap_v2)\n"
-    "  gperftools   heap profiles, and Go's as text\n"
-    "  pprof        heap profiles (profile.proto), .gz or plain\n"
-    "  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
-    "\n"
-    "All commands read such a file directly too; a trace is smaller and faster. What a file\n"
-    "does not have is absent from the trace, not zero.\n"
-    "\n"
-    "  -o, --output FILE  the trace; default INPUT.mayfly; - is standard output\n"
-    "      --force        replace FILE when it exists\n"
-    "  -h, --help         this text\n";
 
 static int convert(const char *path, const struct loaded_file *file, const char *output, bool force)
 {
@@ -39,7 +21,7 @@ static int convert(const char *path, const struct loaded_file *file, const char 
 	if (!format)
 		return cli_error("%s: not a file that can be imported", path);
 	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
-		return cli_error("a trace is nothing for a terminal; name a file with -o");
+		return cli_error("not writing a binary trace to a terminal; use -o FILE");
 	if (!target_open(&target, output, force))
 		return CLI_FAILED;
 	error = convert_foreign(path, format, file, target_sink, &target);
@@ -95,37 +77,45 @@ static int import(const char *path, const char *output, bool force)
 	return status;
 }
 
+struct settings {
+	const char *output;
+	bool force;
+};
+
+static const struct option_row import_rows[] = {
+    {"output", 'o', "FILE", OPTION_FILE(struct settings, output), .words = OPTION_FILES,
+     .help = "the trace (default INPUT.mayfly); - is standard output"},
+    {"force", .help = "replace FILE when it exists", OPTION_FLAG(struct settings, force)},
+    OPTION_END,
+};
+
+const struct option_table import_option_table = {
+    .usage = "import [OPTIONS] INPUT",
+    .about =
+	"Makes a trace of a file, or a folder, that another tool wrote:\n"
+	"\n"
+	"  Memtrace     versions 1 to 3\n"
+	"  heaptrack    all versions, .zst, .gz or plain\n"
+	"  jemalloc     heap profiles (heap_v2)\n"
+	"  gperftools   heap profiles, and Go's as text\n"
+	"  pprof        heap profiles (profile.proto), .gz or plain\n"
+	"  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
+	"\n"
+	"All commands read such a file directly, too; a trace is smaller and faster. What a\n"
+	"file does not have is absent from the trace, not zero.\n",
+    .rows = import_rows,
+};
+
 int cmd_import(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
-						     {"force", no_argument, NULL, 'f'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
-	const char *output = NULL;
-	bool force = false;
-	int option;
+	struct settings set = {0};
+	int status = options_take(&import_option_table, &set, argc, argv);
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'o':
-			output = optarg;
-			break;
-		case 'f':
-			force = true;
-			break;
-		case 'h':
-			fputs(usage_text, stdout);
-			return cli_finish();
-		default:
-			return cli_bad_option(option, argv);
-		}
-	}
-	if (output && !*output)
-		return cli_usage("--output: the name is empty");
+	if (status != OPTIONS_TAKEN)
+		return status;
 	if (optind == argc)
 		return cli_usage("no input named");
 	if (optind + 1 < argc)
 		return cli_usage("one input at a time: '%s' is too many", argv[optind + 1]);
-	return import(argv[optind], output, force);
+	return import(argv[optind], set.output, set.force);
 }

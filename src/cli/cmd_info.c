@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/open_trace.h"
+#include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/places.h"
 #include "cli/report/report_rss.h"
@@ -12,17 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char usage_text[] =
-    "Usage: mayfly info [OPTIONS] FILE\n"
-    "\n"
-    "Shows what a trace is: the program, times, how it was sampled, what it holds, what was\n"
-    "lost, and for which modules there are no symbols.\n"
-    "\n"
-    "  --modules    all modules, not only those that lack symbols\n"
-    "  --json       one JSON object\n"
-    "  --wide       long lines stay whole\n"
-    "  -h, --help   this text\n";
 
 #define TEXT_BYTES   4096
 #define MOST_THREADS 8 /* that are named */
@@ -319,38 +309,35 @@ static int print_json(const struct opened_trace *file, const struct mayfly_summa
 	return json_print(o);
 }
 
+struct settings {
+	struct output out;
+	bool json, modules;
+};
+
+static const struct option_row info_rows[] = {
+    {"modules", .help = "list all modules, not only those that lack symbols",
+     OPTION_FLAG(struct settings, modules)},
+    OPTION_WIDE(struct settings, out.wide),
+    OPTION_JSON(struct settings, json),
+    OPTION_END,
+};
+
+const struct option_table info_option_table = {
+    .usage = "info [OPTIONS] FILE",
+    .about = "Shows what a trace is: the program, times, how it was sampled, what it holds, what\n"
+	     "was lost, and which modules have no symbols.\n",
+    .rows = info_rows,
+};
+
 int cmd_info(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
-						     {"modules", no_argument, NULL, 'm'},
-						     {"wide", no_argument, NULL, 'w'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
-	struct output out = output_detect();
-	struct opened_trace file;
+	struct settings set = {.out = output_detect()};
 	struct mayfly_summary summary;
-	bool json = false, modules = false;
-	int option, status;
+	struct opened_trace file;
+	int status = options_take(&info_option_table, &set, argc, argv);
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'm':
-			modules = true;
-			break;
-		case 'w':
-			out.wide = true;
-			break;
-		case 'h':
-			fputs(usage_text, stdout);
-			return cli_finish();
-		default:
-			return cli_bad_option(option, argv);
-		}
-	}
+	if (status != OPTIONS_TAKEN)
+		return status;
 	if (!one_trace_named(argc, argv))
 		return CLI_USAGE;
 	if (!open_trace(argv[optind], &file))
@@ -358,10 +345,10 @@ int cmd_info(int argc, char **argv)
 	status = mayfly_trace_summary(file.trace, &summary);
 	if (status)
 		status = cli_error("%s: %s", argv[optind], mayfly_error_text(status));
-	else if (json)
+	else if (set.json)
 		status = print_json(&file, &summary);
 	else
-		status = print_text(&out, &file, &summary, modules);
+		status = print_text(&set.out, &file, &summary, set.modules);
 	close_trace(&file);
 	return status;
 }

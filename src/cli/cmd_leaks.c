@@ -17,52 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_text[] =
-    "Usage: mayfly leaks [OPTIONS] FILE\n"
-    "\n"
-    "Shows which blocks were never freed, by the stack that allocated them. Whether the program\n"
-    "still had pointers to them is not known: what it keeps on purpose is shown, too.\n"
-    "\n"
-    "What is left out:\n"
-    "  --suppressions LIST      leave out stacks that a pattern of this file matches: lines\n"
-    "                           of leak:PATTERN, as LeakSanitizer's; may be repeated\n"
-    "  --no-default-suppressions   do not leave out what libc keeps\n"
-    "  --print-suppressions     print the list that is built in\n"
-    "\n" QUESTION_FILTER_HELP "  --from TIME, --to TIME   only blocks allocated in this time\n"
-    "\n"
-    "How to show it:\n"
-    "  --exit-code N            exit with this status when anything leaks (default 0)\n"
-    "  --by KEY                 stack (default), function, line, module, thread, size,\n"
-    "                           heap, label or label:KEY\n"
-    "  --top N                  rows to show (default 20; 0: all)\n"
-    "  --all                    all rows, also those with too few samples to rank\n"
-    "  --depth N                frames to show of each stack (default 24; 0: all)\n"
-    "  --all-frames             also operator new, malloc and other allocator frames\n"
-    "  --wide                   names in full, lines as long as they get\n"
-    "  --json                   one JSON object\n"
-    "  -h, --help               this text\n";
-
-enum {
-	OPT_SUPPRESSIONS = 256,
-	OPT_NO_DEFAULT,
-	OPT_PRINT,
-	OPT_EXIT_CODE,
-};
-
-static const struct option long_options[] = {
-    QUESTION_FILTER_OPTIONS,
-    {"from", required_argument, NULL, QUESTION_FROM},
-    {"to", required_argument, NULL, QUESTION_TO},
-    {"by", required_argument, NULL, QUESTION_BY},
-    {"suppressions", required_argument, NULL, OPT_SUPPRESSIONS},
-    {"no-default-suppressions", no_argument, NULL, OPT_NO_DEFAULT},
-    {"print-suppressions", no_argument, NULL, OPT_PRINT},
-    {"exit-code", required_argument, NULL, OPT_EXIT_CODE},
-    REPORT_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 struct leaks {
 	struct report report;
 	struct suppressions suppressions;
@@ -74,32 +28,45 @@ struct leaks {
 
 /* ---- options ---- */
 
-static bool set_exit_code(struct leaks *l, const char *text)
+static int take_suppressions(const struct option_row *row, const char *option, const char *value,
+			     void *to)
 {
-	if (!option_count("--exit-code", text, &l->exit_code))
-		return false;
-	if (l->exit_code <= 255)
-		return true;
-	cli_usage("--exit-code: '%s' is not a number from 0 to 255", text);
-	return false;
+	(void)row;
+	(void)option;
+	return suppressions_add_file(to, value) ? CLI_OK : CLI_FAILED;
 }
 
-static bool set_option(struct leaks *l, int option, const char *value)
-{
-	switch (option) {
-	case OPT_SUPPRESSIONS:
-		return suppressions_add_file(&l->suppressions, value);
-	case OPT_NO_DEFAULT:
-		l->no_default = true;
-		break;
-	case OPT_PRINT:
-		l->print_list = true;
-		break;
-	case OPT_EXIT_CODE:
-		return set_exit_code(l, value);
-	}
-	return true;
-}
+static const struct option_row leaks_rows[] = {
+    OPTION_HEADING("What is left out:"),
+    {"suppressions", .argument = "LIST", .words = OPTION_FILES,
+     .help = "leave out stacks that a pattern of this file matches: lines of leak:PATTERN, as for "
+	     "LeakSanitizer; may be repeated",
+     OPTION_IN(take_suppressions, struct suppressions, struct leaks, suppressions)},
+    {"no-default-suppressions", .help = "do not leave out what libc keeps",
+     OPTION_FLAG(struct leaks, no_default)},
+    {"print-suppressions", .help = "print the list that is built in",
+     OPTION_FLAG(struct leaks, print_list)},
+    OPTION_GROUP(question_filter_rows, struct leaks, report.q),
+    OPTION_GROUP(question_window_rows, struct leaks, report.q),
+    OPTION_HEADING("How to show it:"),
+    {"exit-code", .argument = "N", .most = 255, OPTION_COUNT(struct leaks, exit_code),
+     .help = "exit with this status when anything leaks (default 0)"},
+    {"by", .argument = "KEY", .choices = by_names,
+     .help = "one row for each stack (default), function, line, module, thread, size, heap, label "
+	     "or label:KEY",
+     OPTION_IN(question_take_by, struct question, struct leaks, report.q),
+     OPTION_GIVEN(struct leaks, report.q.by_given)},
+    OPTION_GROUP(report_show_rows, struct leaks, report),
+    OPTION_END,
+};
+
+const struct option_table leaks_option_table = {
+    .usage = "leaks [OPTIONS] FILE",
+    .about =
+	"Shows which blocks were never freed, by the stack that allocated them. Whether the\n"
+	"program still had pointers to them is not known: blocks kept on purpose are shown, too.\n",
+    .rows = leaks_rows,
+};
 
 /* Either of the two makes a stack ignored. */
 static int is_ignored(void *context, const char *text)
@@ -109,38 +76,6 @@ static int is_ignored(void *context, const char *text)
 	if (l->ignore.matches && l->ignore.matches(l->ignore.context, text))
 		return 1;
 	return suppressions_find(&l->suppressions, text) != SUPPRESSIONS_NONE;
-}
-
-/* Returns true when the command is to go on; else *status is its exit status. */
-static bool parse(struct leaks *l, int argc, char **argv, int *status)
-{
-	struct report *r = &l->report;
-	int option;
-
-	opterr = 0;
-	*status = CLI_USAGE;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		bool good;
-
-		if (option == 'h' || option == '?' || option == ':') {
-			if (option == 'h')
-				fputs(usage_text, stdout);
-			*status = option == 'h' ? cli_finish() : cli_bad_option(option, argv);
-			return false;
-		}
-		*status = option == OPT_SUPPRESSIONS ? CLI_FAILED : CLI_USAGE;
-		good = report_has(option) ? report_set(r, option, optarg)
-					  : set_option(l, option, optarg);
-		if (!good)
-			return false;
-	}
-	*status = CLI_USAGE;
-	if (l->print_list) {
-		fputs(suppressions_default, stdout);
-		*status = cli_finish();
-		return false;
-	}
-	return question_check(&r->q) && one_trace_named(argc, argv);
 }
 
 /* ---- the answer ---- */
@@ -259,6 +194,29 @@ static int run(struct leaks *l)
 	return status;
 }
 
+static int open_and_run(struct leaks *l, const char *path)
+{
+	struct report *r = &l->report;
+	int status = CLI_FAILED;
+
+	l->ignore = r->q.query.ignore;
+	r->path = path;
+	if ((l->no_default || suppressions_add_default(&l->suppressions)) &&
+	    open_trace(path, &r->file)) {
+		if (l->suppressions.count)
+			r->q.query.ignore = (struct mayfly_match){is_ignored, l};
+		status = run(l);
+		close_trace(&r->file);
+	}
+	return status;
+}
+
+static int print_suppressions(void)
+{
+	fputs(suppressions_default, stdout);
+	return cli_finish();
+}
+
 int cmd_leaks(int argc, char **argv)
 {
 	struct leaks l = {.report = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}};
@@ -269,19 +227,13 @@ int cmd_leaks(int argc, char **argv)
 	r->out = output_detect();
 	r->q.query.metric = MAYFLY_LEAKED;
 	r->q.query.by = MAYFLY_BY_STACK;
-	if (parse(&l, argc, argv, &status)) {
-		l.ignore = r->q.query.ignore;
-		r->path = argv[optind];
-		status = CLI_FAILED;
-		r->path = argv[optind];
-		if ((l.no_default || suppressions_add_default(&l.suppressions)) &&
-		    open_trace(r->path, &r->file)) {
-			if (l.suppressions.count)
-				r->q.query.ignore = (struct mayfly_match){is_ignored, &l};
-			status = run(&l);
-			close_trace(&r->file);
-		}
-	}
+	status = options_take(&leaks_option_table, &l, argc, argv);
+	if (status == OPTIONS_TAKEN && l.print_list)
+		status = print_suppressions();
+	else if (status == OPTIONS_TAKEN)
+		status = question_check(&r->q) && one_trace_named(argc, argv)
+			     ? open_and_run(&l, argv[optind])
+			     : CLI_USAGE;
 	suppressions_free(&l.suppressions);
 	question_free(&r->q);
 	return status;

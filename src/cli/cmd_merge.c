@@ -2,7 +2,7 @@
 /* mayfly merge: many traces as one. trace/merge.h does it; this opens and closes files. */
 #include "cli/cli.h"
 #include "cli/open_trace.h"
-#include "cli/options.h"
+#include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/target.h"
 #include "trace/rewrite/merge.h"
@@ -14,19 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char usage_text[] =
-    "Usage: mayfly merge [OPTIONS] -o OUT FILE...\n"
-    "\n"
-    "Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each\n"
-    "sample keeps its own weight, so the figures of OUT are the sums of those of the files.\n"
-    "\n"
-    "  -o, --output OUT     the file; - is standard output\n"
-    "      --align start|clock   times count from each trace's own start (default), or from the\n"
-    "                       earliest start, by the clocks of the hosts\n"
-    "      --force          replace OUT when it exists\n"
-    "  -h, --help           this text\n";
-
 struct merging {
+	const char *output;
+	bool force;
 	struct trace_merge *merge;
 	enum merge_align align;
 	char **path;
@@ -157,20 +147,20 @@ static void make_note(const struct merging *m, char *note, size_t size)
 		 m->align == MERGE_BY_CLOCK ? "the earliest start" : "each one's own start");
 }
 
-static int write_merged(struct merging *m, const char *output, bool force)
+static int write_merged(struct merging *m)
 {
 	struct target target;
 	char note[512];
 	int error;
 
-	if (!target_open(&target, output, force))
+	if (!target_open(&target, m->output, m->force))
 		return CLI_FAILED;
 	make_note(m, note, sizeof(note));
 	error = trace_merge_write(m->merge, note, target_sink, &target);
 	if (!error)
 		return target_finish(&target) ? CLI_OK : CLI_FAILED;
 	target_drop(&target, error > 0 ? error : 0);
-	return error < 0 ? cli_error("%s: %s", output, mayfly_error_text(error)) : CLI_FAILED;
+	return error < 0 ? cli_error("%s: %s", m->output, mayfly_error_text(error)) : CLI_FAILED;
 }
 
 /* Sums count OCaml's blocks in place of the memory that they lie in. */
@@ -184,7 +174,7 @@ static void say_left_out(const struct merging *m)
 			  m->around_path);
 }
 
-static int merge(struct merging *m, const char *output, bool force)
+static int merge(struct merging *m)
 {
 	int status = CLI_OK;
 
@@ -196,7 +186,7 @@ static int merge(struct merging *m, const char *output, bool force)
 	for (size_t i = 0; i < m->files && status == CLI_OK; i++)
 		status = add_file(m, i);
 	if (status == CLI_OK)
-		status = write_merged(m, output, force);
+		status = write_merged(m);
 	if (status == CLI_OK)
 		say_left_out(m);
 	trace_merge_free(m->merge);
@@ -207,56 +197,41 @@ static int merge(struct merging *m, const char *output, bool force)
 	return status;
 }
 
-static bool set_align(struct merging *m, const char *value)
-{
-	static const char *const names[] = {"start", "clock", NULL};
-	int choice;
+static const char *const align_names[] = {
+    [MERGE_FROM_START] = "start", [MERGE_BY_CLOCK] = "clock", NULL};
 
-	if (!option_choice("--align", value, names, &choice))
-		return false;
-	m->align = choice ? MERGE_BY_CLOCK : MERGE_FROM_START;
-	return true;
-}
+static const struct option_row merge_rows[] = {
+    {"output", 'o', "OUT", OPTION_FILE(struct merging, output), .words = OPTION_FILES,
+     .help = "the merged trace; - is standard output"},
+    {"align", .argument = "start|clock", OPTION_CHOICE(align_names, struct merging, align),
+     .help = "times count from each trace's own start (default), or from the earliest start, by "
+	     "the hosts' clocks"},
+    {"force", .help = "replace OUT when it exists", OPTION_FLAG(struct merging, force)},
+    OPTION_END,
+};
+
+const struct option_table merge_option_table = {
+    .usage = "merge [OPTIONS] -o OUT FILE...",
+    .about =
+	"Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each\n"
+	"sample keeps its own weight, so the figures of OUT are the sums of those of the files.\n",
+    .rows = merge_rows,
+};
 
 int cmd_merge(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
-						     {"align", required_argument, NULL, 'a'},
-						     {"force", no_argument, NULL, 'f'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
 	struct merging m = {0};
-	const char *output = NULL;
-	bool force = false;
-	int option;
+	int status = options_take(&merge_option_table, &m, argc, argv);
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'o':
-			output = optarg;
-			break;
-		case 'a':
-			if (!set_align(&m, optarg))
-				return CLI_USAGE;
-			break;
-		case 'f':
-			force = true;
-			break;
-		case 'h':
-			fputs(usage_text, stdout);
-			return cli_finish();
-		default:
-			return cli_bad_option(option, argv);
-		}
-	}
-	if (!output || !*output)
-		return cli_usage("where to? name the merged trace with -o");
+	if (status != OPTIONS_TAKEN)
+		return status;
+	if (!m.output)
+		return cli_usage("no output file given; use -o FILE");
 	if (optind == argc)
 		return cli_usage("no traces named");
-	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
-		return cli_error("a trace is nothing for a terminal; name a file with -o");
+	if (strcmp(m.output, "-") == 0 && isatty(STDOUT_FILENO))
+		return cli_error("not writing a binary trace to a terminal; use -o FILE");
 	m.path = argv + optind;
 	m.files = (size_t)(argc - optind);
-	return merge(&m, output, force);
+	return merge(&m);
 }

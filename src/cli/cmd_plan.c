@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/open_trace.h"
+#include "cli/question.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/places.h"
@@ -15,26 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char usage_text[] =
-    "Usage: mayfly plan [OPTIONS] FILE\n"
-    "\n"
-    "From an exact trace (mayfly record -x): how many samples each sampling interval would\n"
-    "give, what they would cost, and how far off the figures would be. Marks the coarsest\n"
-    "interval whose error is small enough.\n"
-    "\n"
-    "  --error PERCENT     the standard error wanted for the peak and for half of the top\n"
-    "                      rows (10)\n"
-    "  --sampler NAME      stratified, or poisson (stratified)\n"
-    "  --by GROUP          the rows: function, line, stack, module, thread, size (function)\n"
-    "  --sort ORDER        what of the rows: self, or total (self)\n"
-    "  --metric METRIC     of what: peak, or allocated (peak)\n"
-    "  --all-frames        also functions of the allocator's interface\n"
-    "  --cost TIME         CPU time of one sample and its free (2us)\n"
-    "  --sample-bytes N    bytes of trace for one sample and its free (10)\n"
-    "  --time TIME         how long the program runs without mayfly (as the trace was recorded)\n"
-    "  --json              one JSON object\n"
-    "  -h, --help          this text\n";
 
 /*
  * What a sample costs beyond the hook that every allocation goes through anyway: draw, stack
@@ -49,6 +30,7 @@ static const char usage_text[] =
 struct settings {
 	double error; /* a share, not percent */
 	int sampler;  /* enum mayfly_sampler */
+	int metric;   /* of `metrics` */
 	int64_t cost_ns, run_ns;
 	size_t sample_bytes;
 	bool all_frames, json;
@@ -153,7 +135,7 @@ static char *text_error(char *buffer, size_t size, double error)
 	return buffer;
 }
 
-static const char *const by_names[] = {"function", "line", "stack", "module",
+static const char *const plan_keys[] = {"function", "line", "stack", "module",
 				       "thread",   "size", NULL};
 static const char *const by_plural[] = {"functions", "lines",	"stacks",
 					"modules",   "threads", "size classes"};
@@ -163,7 +145,7 @@ static char *rows_text(char *buffer, size_t size, const struct plan *plan,
 		       const struct settings *set, const char *amount)
 {
 	if (plan->rows == 1)
-		snprintf(buffer, size, "the largest %s", by_names[set->query.by]);
+		snprintf(buffer, size, "the largest %s", plan_keys[set->query.by]);
 	else
 		snprintf(buffer, size, "%sthe top %zu %s", amount, plan->rows,
 			 by_plural[set->query.by]);
@@ -396,7 +378,7 @@ static int print_json(const struct opened_trace *file, const struct mayfly_resul
 	return json_print(json_pack(
 	    "{s:s, s:f, s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o}",
 	    "sampler", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified", "wanted_error",
-	    set->error, "recommended_interval_bytes", interval, "by", by_names[set->query.by],
+	    set->error, "recommended_interval_bytes", interval, "by", plan_keys[set->query.by],
 	    "metric", set->query.metric == MAYFLY_PEAK ? "peak" : "allocated", "cost_ns",
 	    (json_int_t)set->cost_ns, "run_ns", (json_int_t)set->run_ns, "sample_bytes",
 	    json_unsigned(set->sample_bytes), "blocks", json_unsigned(plan->blocks),
@@ -460,119 +442,81 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	return status;
 }
 
-static bool option_error(const char *text, double *error)
+static int take_error(const struct option_row *row, const char *option, const char *value, void *to)
 {
 	char *end;
-	double percent = strtod(text, &end);
+	double percent = strtod(value, &end);
 
+	(void)row;
 	if (*end == '%')
 		end++;
-	if (end == text || *end || !(percent > 0 && percent <= 1000)) {
-		cli_usage("--error: '%s' is not a percentage above 0, as in 5", text);
-		return false;
-	}
-	*error = percent / 100;
-	return true;
+	if (end == value || *end || !(percent > 0 && percent <= 1000))
+		return cli_usage("%s: '%s' is not a percentage above 0, such as 5", option, value);
+	*(double *)to = percent / 100;
+	return CLI_OK;
 }
 
 /* A plain number is nanoseconds here, not seconds as elsewhere. */
-static bool option_cost(const char *text, int64_t *ns)
+static int take_cost(const struct option_row *row, const char *option, const char *value, void *to)
 {
 	char with_unit[64];
 
-	if (*text && strspn(text, "0123456789.") == strlen(text) && strlen(text) < 32) {
-		snprintf(with_unit, sizeof(with_unit), "%sns", text);
-		text = with_unit;
+	if (*value && strspn(value, "0123456789.") == strlen(value) && strlen(value) < 32) {
+		snprintf(with_unit, sizeof(with_unit), "%sns", value);
+		value = with_unit;
 	}
-	return option_time("--cost", text, ns);
+	return option_take_time(row, option, value, to);
 }
 
-static bool option_run(const char *text, int64_t *ns)
-{
-	if (!option_time("--time", text, ns))
-		return false;
-	if (*ns > 0)
-		return true;
-	cli_usage("--time: '%s' is no time above 0", text);
-	return false;
-}
+static const char *const samplers[] = {"stratified", "poisson", NULL};
+static const char *const metrics[] = {"peak", "allocated", NULL};
 
-static bool take_option(int option, struct settings *set)
-{
-	static const char *const samplers[] = {"stratified", "poisson", NULL};
-	static const char *const sorts[] = {"self", "total", NULL};
-	static const char *const metrics[] = {"peak", "allocated", NULL};
-	int index;
+static const struct option_row plan_rows[] = {
+    {"error", .argument = "PERCENT", OPTION_IN(take_error, double, struct settings, error),
+     .help = "the standard error wanted for the peak and for half of the top rows (default 10)"},
+    {"sampler", .argument = "stratified|poisson", OPTION_CHOICE(samplers, struct settings, sampler),
+     .help = "the sampler to plan for (default stratified)"},
+    {"by", .argument = "KEY", OPTION_CHOICE(plan_keys, struct settings, query.by),
+     .help = "the rows: function (default), line, stack, module, thread or size"},
+    {"sort", .argument = "self|total", OPTION_CHOICE(sort_names, struct settings, query.sort),
+     .help = "what a key allocates itself (default), or including all that it calls"},
+    {"metric", .argument = "peak|allocated", OPTION_CHOICE(metrics, struct settings, metric),
+     .help = "what the rows are ranked by (default peak)"},
+    OPTION_ALL_FRAMES(struct settings, all_frames),
+    {"cost", .argument = "TIME", OPTION_IN(take_cost, int64_t, struct settings, cost_ns),
+     .help = "CPU time of one sample and its free (default 2us)"},
+    {"sample-bytes", .argument = "N", OPTION_COUNT(struct settings, sample_bytes),
+     .help = "bytes of trace for one sample and its free (default 10)"},
+    {"time", .argument = "TIME", .least = 1, OPTION_TIME(struct settings, run_ns),
+     .help = "how long the program runs without mayfly (default: as in the trace)"},
+    OPTION_JSON(struct settings, json),
+    OPTION_END,
+};
 
-	switch (option) {
-	case 'e':
-		return option_error(optarg, &set->error);
-	case 's':
-		return option_choice("--sampler", optarg, samplers, &set->sampler);
-	case 'b':
-		if (!option_choice("--by", optarg, by_names, &index))
-			return false;
-		set->query.by = (enum mayfly_by)index;
-		return true;
-	case 'o':
-		if (!option_choice("--sort", optarg, sorts, &index))
-			return false;
-		set->query.sort = (enum mayfly_sort)index;
-		return true;
-	case 'm':
-		if (!option_choice("--metric", optarg, metrics, &index))
-			return false;
-		set->query.metric = index ? MAYFLY_ALLOCATED : MAYFLY_PEAK;
-		return true;
-	case 'c':
-		return option_cost(optarg, &set->cost_ns);
-	case 't':
-		return option_run(optarg, &set->run_ns);
-	case 'n':
-		return option_count("--sample-bytes", optarg, &set->sample_bytes);
-	case 'a':
-		set->all_frames = true;
-		return true;
-	default:
-		set->json = true;
-		return true;
-	}
-}
+const struct option_table plan_option_table = {
+    .usage = "plan [OPTIONS] FILE",
+    .about =
+	"From an exact trace (mayfly record -x): how many samples each sampling interval would\n"
+	"give, what they would cost, and how far off the figures would be. Marks the largest\n"
+	"interval whose error is small enough.\n",
+    .rows = plan_rows,
+};
 
 int cmd_plan(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"error", required_argument, NULL, 'e'},
-						     {"sampler", required_argument, NULL, 's'},
-						     {"by", required_argument, NULL, 'b'},
-						     {"sort", required_argument, NULL, 'o'},
-						     {"metric", required_argument, NULL, 'm'},
-						     {"cost", required_argument, NULL, 'c'},
-						     {"time", required_argument, NULL, 't'},
-						     {"sample-bytes", required_argument, NULL, 'n'},
-						     {"all-frames", no_argument, NULL, 'a'},
-						     {"json", no_argument, NULL, 'j'},
-						     {"help", no_argument, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
 	struct settings set = {.error = DEFAULT_ERROR / 100,
 			       .sampler = MAYFLY_STRATIFIED,
 			       .cost_ns = DEFAULT_COST_NS,
 			       .sample_bytes = DEFAULT_SAMPLE_BYTES};
 	struct output out = output_detect();
 	struct opened_trace file;
-	int option, status;
+	int status;
 
 	mayfly_query_defaults(&set.query);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(usage_text, stdout);
-			return cli_finish();
-		}
-		if (option == '?' || option == ':')
-			return cli_bad_option(option, argv);
-		if (!take_option(option, &set))
-			return CLI_USAGE;
-	}
+	status = options_take(&plan_option_table, &set, argc, argv);
+	if (status != OPTIONS_TAKEN)
+		return status;
+	set.query.metric = set.metric ? MAYFLY_ALLOCATED : MAYFLY_PEAK;
 	if (!one_trace_named(argc, argv))
 		return CLI_USAGE;
 	if (!open_trace(argv[optind], &file))

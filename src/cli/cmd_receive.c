@@ -20,7 +20,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/option_table.h"
 #include "cli/output.h"
 #include "record/part.h"
 #include "cli/record_stream.h"
@@ -48,20 +48,6 @@ struct receive {
 	bool said_lost;
 	uint64_t lost_at; /* stored when the connection was lost */
 };
-
-static const char usage_text[] =
-    "Usage: mayfly receive [OPTIONS] ADDRESS\n"
-    "\n"
-    "Takes the trace that 'mayfly record --stream ADDRESS' sends from a host without a disk, or\n"
-    "from one that may die. ADDRESS is unix:PATH, :PORT on this machine, or HOST:PORT. Ends when\n"
-    "the trace is complete. Until then FILE.part is a trace of what has arrived.\n"
-    "\n"
-    "  -o, --output FILE   the trace (received.mayfly)\n"
-    "      --force         replace FILE even when it is no trace, and FILE.part\n"
-    "      --key FILE      the key that the sender has, too; needed for other machines\n"
-    "      --timeout TIME  wait so long for a sender to come back (10m); 0: for ever\n"
-    "  -q, --quiet         say only what went wrong\n"
-    "  -h, --help          this text\n";
 
 /* ---- which recording the part is of ---- */
 
@@ -370,59 +356,39 @@ static int receive(struct receive *r)
 	return status;
 }
 
-enum { OPTION_FORCE = 256, OPTION_KEY_FILE, OPTION_TIMEOUT };
+static const struct option_row receive_rows[] = {
+    {"output", 'o', "FILE", OPTION_FILE(struct receive, output), .words = OPTION_FILES,
+     .help = "the trace (default " DEFAULT_OUTPUT ")"},
+    {"force", .help = "replace FILE even when it is not a trace, and FILE.part",
+     OPTION_FLAG(struct receive, force)},
+    {"key", .argument = "FILE", OPTION_TEXT(struct receive, key_file), .words = OPTION_FILES,
+     .help = "the key that the sender also has; needed for other machines"},
+    {"timeout", .argument = "TIME", OPTION_TIME(struct receive, timeout_ns),
+     .help = "how long to wait for a lost sender (default 10m; 0: for ever)"},
+    {"quiet", 'q', .help = "report only errors", OPTION_FLAG(struct receive, quiet)},
+    OPTION_END,
+};
 
-/* -1: go on. Otherwise the exit status. */
-static int take_option(struct receive *r, int option, char **argv)
-{
-	switch (option) {
-	case 'o':
-		r->output = optarg;
-		return -1;
-	case OPTION_FORCE:
-		r->force = true;
-		return -1;
-	case OPTION_KEY_FILE:
-		r->key_file = optarg;
-		return -1;
-	case OPTION_TIMEOUT:
-		return option_time("--timeout", optarg, &r->timeout_ns) ? -1 : CLI_USAGE;
-	case 'q':
-		r->quiet = true;
-		return -1;
-	case 'h':
-		fputs(usage_text, stdout);
-		return cli_finish();
-	default:
-		return cli_bad_option(option, argv);
-	}
-}
+const struct option_table receive_option_table = {
+    .usage = "receive [OPTIONS] ADDRESS",
+    .about =
+	"Takes the trace that 'mayfly record --stream ADDRESS' sends from a host without a disk,\n"
+	"or from one that may die. ADDRESS is unix:PATH, :PORT on this machine, or HOST:PORT.\n"
+	"Ends when the trace is complete. Until then FILE.part is a trace of what has arrived.\n",
+    .rows = receive_rows,
+};
 
 int cmd_receive(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-	    {"output", required_argument, NULL, 'o'},
-	    {"force", no_argument, NULL, OPTION_FORCE},
-	    {"key", required_argument, NULL, OPTION_KEY_FILE},
-	    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
-	    {"quiet", no_argument, NULL, 'q'},
-	    {"help", no_argument, NULL, 'h'},
-	    {NULL, 0, NULL, 0}};
 	struct receive r = {.output = DEFAULT_OUTPUT, .timeout_ns = DEFAULT_TIMEOUT_NS};
-	int option, status;
+	int status = options_take(&receive_option_table, &r, argc, argv);
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":o:qh", long_options, NULL)) != -1) {
-		status = take_option(&r, option, argv);
-		if (status >= 0)
-			return status;
-	}
-	if (!*r.output)
-		return cli_usage("--output: the name is empty");
+	if (status != OPTIONS_TAKEN)
+		return status;
 	if (strcmp(r.output, "-") == 0)
 		return cli_usage("--output: a trace that may come in parts needs a file");
 	if (optind == argc)
-		return cli_usage("at which address? 'mayfly receive unix:PATH' or :PORT");
+		return cli_usage("no address given; use unix:PATH or :PORT");
 	if (optind + 1 < argc)
 		return cli_usage("one address: '%s' is too many", argv[optind + 1]);
 	r.to = argv[optind];

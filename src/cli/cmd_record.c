@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +40,6 @@ static void set_environment(void *context)
 	if (setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))
 		cli_error("out of memory; the program runs without the agent");
 	free(settings);
-}
-
-void record_wait_for_signal(const struct record *r, int milliseconds)
-{
-	struct pollfd poll_fd = {.fd = r->child.signals, .events = POLLIN};
-
-	poll(&poll_fd, 1, milliseconds);
 }
 
 static void look_last(void *context)

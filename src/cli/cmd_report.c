@@ -15,79 +15,7 @@
 #include "cli/track_text.h"
 
 #include <getopt.h>
-
-static const char usage_text[] =
-    "Usage: mayfly report [OPTIONS] FILE\n"
-    "\n"
-    "Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
-    "FILE is a trace, or what was left behind by a recording that was killed; - reads\n"
-    "standard input.\n"
-    "\n"
-    "What to show:\n"
-    "  --metric METRIC      live, peak (default), allocated, leaked, temporary or survived\n"
-    "                       (allocated from --from on and still live at --to)\n"
-    "  --by KEY             function (default), line, stack, module, thread, size, lifetime,\n"
-    "                       heap, freeing-thread, threads (that allocated, that freed),\n"
-    "                       label (all of a block's) or label:KEY (the values of one key)\n"
-    "  --sort self|total    rank by what a key allocates itself, or with all that it calls\n"
-    "  --at TIME|peak|end   the moment for --metric live (default end)\n"
-    "  --from TIME, --to TIME   only blocks allocated in this time\n"
-    "  --survival           of blocks in OCaml's minor heap: how many are promoted, how soon,\n"
-    "                       and how long they live; --by line (default), function, stack\n"
-    "                       or module\n"
-    "  --series N           what is live at N moments, evenly spaced, for each of the top rows\n"
-    "  --histogram size|lifetime   for each of the top rows, how its blocks are spread\n"
-    "  --churn              how much each of the top rows allocates to keep how much alive\n"
-    "  --reallocs           chains of realloc: how often blocks grow, and what is copied\n"
-    "  --rss                why RSS is larger than the heap: what it consists of\n"
-    "  --fragmentation      whose blocks hold nearly empty pages, of exact traces\n"
-    "  --spans              the program's spans: how often, how long, what is allocated inside\n"
-    "                       and what of it is still live; --sort total (default), self, count,\n"
-    "                       allocated or live\n"
-    "  --events             spans, instants and counters; pauses of OCaml's collector\n"
-    "\n" QUESTION_FILTER_HELP "\n"
-    "How to show it:\n"
-    "  --top N              rows to show (default 20; 0: all)\n"
-    "  --all                all rows, also those with too few samples to rank\n"
-    "  --depth N            frames to show of each stack (default 24; 0: all)\n"
-    "  --all-frames         also operator new, malloc and other allocator frames\n"
-    "  --wide               names in full, lines as long as they get\n"
-    "  --json               one JSON object\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n";
-
-/* ---- options ---- */
-
-enum {
-	OPT_SERIES = 256,
-	OPT_HISTOGRAM,
-	OPT_CHURN,
-	OPT_REALLOCS,
-	OPT_SURVIVAL,
-	OPT_RSS,
-	OPT_FRAGMENTATION,
-	OPT_SPANS,
-	OPT_EVENTS,
-};
-
-static const struct option long_options[] = {
-    QUESTION_METRIC_OPTIONS,
-    QUESTION_ROW_OPTIONS,
-    QUESTION_FILTER_OPTIONS,
-    {"series", required_argument, NULL, OPT_SERIES},
-    {"histogram", required_argument, NULL, OPT_HISTOGRAM},
-    {"churn", no_argument, NULL, OPT_CHURN},
-    {"reallocs", no_argument, NULL, OPT_REALLOCS},
-    {"rss", no_argument, NULL, OPT_RSS},
-    {"fragmentation", no_argument, NULL, OPT_FRAGMENTATION},
-    {"survival", no_argument, NULL, OPT_SURVIVAL},
-    {"spans", no_argument, NULL, OPT_SPANS},
-    {"events", no_argument, NULL, OPT_EVENTS},
-    REPORT_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
+#include <string.h>
 
 /* ---- views ---- */
 
@@ -143,80 +71,100 @@ static bool set_view(struct report *r, enum report_view view)
 	return true;
 }
 
-static bool set_series(struct report *r, const char *text)
+static int take_view(const struct option_row *row, const char *option, const char *value, void *to)
 {
-	if (!set_view(r, VIEW_SERIES) || !option_count("--series", text, &r->moments))
-		return false;
-	if (r->moments >= 1 && r->moments <= MOST_MOMENTS)
-		return true;
-	cli_usage("--series: '%s' is not a number of moments from 1 to %d", text, MOST_MOMENTS);
-	return false;
+	enum report_view view;
+
+	(void)row;
+	(void)value;
+	for (view = VIEW_SERIES; strcmp(report_view_option(view), option) != 0; view++)
+		;
+	return set_view(to, view) ? CLI_OK : CLI_USAGE;
 }
 
-static bool set_histogram(struct report *r, const char *text)
+static int take_series(const struct option_row *row, const char *option, const char *value,
+		       void *to)
 {
-	static const char *const names[] = {"size", "lifetime", NULL};
+	struct report *r = to;
+
+	if (!set_view(r, VIEW_SERIES))
+		return CLI_USAGE;
+	return option_take_count(row, option, value, &r->moments);
+}
+
+static const char *const class_names[] = {"size", "lifetime", NULL};
+
+static int take_histogram(const struct option_row *row, const char *option, const char *value,
+			  void *to)
+{
+	struct report *r = to;
 	int choice;
 
-	if (!set_view(r, VIEW_HISTOGRAM) || !option_choice("--histogram", text, names, &choice))
-		return false;
+	if (!set_view(r, VIEW_HISTOGRAM) || !option_choice(option, value, row->choices, &choice))
+		return CLI_USAGE;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
-	return true;
+	return CLI_OK;
 }
 
-bool report_has(int option)
-{
-	return question_has(option) || (option >= REPORT_TOP && option < REPORT_OPTION_END);
-}
+#define REPORT_TEXT_1(x) #x
+#define REPORT_TEXT(x)	 REPORT_TEXT_1(x)
 
-bool report_set(struct report *r, int option, const char *value)
-{
-	switch (option) {
-	case REPORT_TOP:
-		r->top_given = true;
-		return option_count("--top", value, &r->top);
-	case REPORT_DEPTH:
-		r->depth_given = true;
-		return option_count("--depth", value, &r->depth);
-	case REPORT_ALL:
-		r->all = true;
-		break;
-	case REPORT_WIDE:
-		r->out.wide = true;
-		break;
-	case REPORT_JSON:
-		r->json = true;
-		break;
-	default:
-		return question_set(&r->q, option, value);
-	}
-	return true;
-}
+const struct option_row report_show_rows[] = {
+    {"top", .argument = "N",
+     .help = "number of rows to show (default " REPORT_TEXT(REPORT_DEFAULT_TOP) "; 0: all)",
+     OPTION_COUNT(struct report, top), OPTION_GIVEN(struct report, top_given)},
+    {"all", .help = "show all rows, also uncertain ones: few samples, or no change",
+     OPTION_FLAG(struct report, all)},
+    {"depth", .argument = "N",
+     .help = "frames to show of each stack (default " REPORT_TEXT(REPORT_DEFAULT_DEPTH) "; 0: all)",
+     OPTION_COUNT(struct report, depth), OPTION_GIVEN(struct report, depth_given)},
+    OPTION_ALL_FRAMES(struct report, q.hidden.all_frames),
+    OPTION_WIDE(struct report, out.wide),
+    OPTION_JSON(struct report, json),
+    OPTION_END,
+};
 
-static bool set_option(struct report *r, int option, const char *value)
-{
-	switch (option) {
-	case OPT_SERIES:
-		return set_series(r, value);
-	case OPT_HISTOGRAM:
-		return set_histogram(r, value);
-	case OPT_CHURN:
-		return set_view(r, VIEW_CHURN);
-	case OPT_REALLOCS:
-		return set_view(r, VIEW_REALLOCS);
-	case OPT_SURVIVAL:
-		return set_view(r, VIEW_SURVIVAL);
-	case OPT_RSS:
-		return set_view(r, VIEW_RSS);
-	case OPT_FRAGMENTATION:
-		return set_view(r, VIEW_FRAGMENTATION);
-	case OPT_SPANS:
-		return set_view(r, VIEW_SPANS);
-	case OPT_EVENTS:
-		return set_view(r, VIEW_EVENTS);
-	}
-	return true;
-}
+static const struct option_row report_rows[] = {
+    OPTION_HEADING("What to show:"),
+    OPTION_GROUP(question_metric_rows, struct report, q),
+    OPTION_GROUP(question_window_rows, struct report, q),
+    OPTION_GROUP(question_by_rows, struct report, q),
+    {"sort", .argument = "self|total", .words = "self total", OPTION_TEXT(struct report, sort),
+     .help = "rank by what a key allocates itself (default), or including all that it calls"},
+    OPTION_HEADING("Other views:"),
+    {"survival", OPTION_OWN(take_view),
+     .help = "blocks of OCaml's minor heap: how many are promoted, how soon, and how long they "
+	     "live; --by line (default), function, stack or module"},
+    {"series", .argument = "N", .least = 1, .most = MOST_MOMENTS, OPTION_OWN(take_series),
+     .help = "what is live at N moments, evenly spaced, for each of the top rows"},
+    {"histogram", .argument = "size|lifetime", .choices = class_names, OPTION_OWN(take_histogram),
+     .help = "for each of the top rows, how its blocks are distributed"},
+    {"churn", OPTION_OWN(take_view),
+     .help = "for each of the top rows, how much it allocates and how much of that stays live"},
+    {"reallocs", OPTION_OWN(take_view),
+     .help = "chains of realloc: how often blocks grow, and how much is copied"},
+    {"rss", OPTION_OWN(take_view), .help = "why RSS is larger than the heap: what it consists of"},
+    {"fragmentation", OPTION_OWN(take_view),
+     .help = "which blocks hold nearly empty pages; exact traces only"},
+    {"spans", OPTION_OWN(take_view),
+     .help = "the program's spans: how often, how long, what is allocated inside and what of it "
+	     "is still live; --sort total (default), self, count, allocated or live"},
+    {"events", OPTION_OWN(take_view),
+     .help = "spans, instants and counters; pauses of OCaml's garbage collector"},
+    OPTION_GROUP(question_filter_rows, struct report, q),
+    OPTION_HEADING("How to show it:"),
+    {.group = report_show_rows},
+    OPTION_END,
+};
+
+const struct option_table report_option_table = {
+    .usage = "report [OPTIONS] FILE",
+    .about =
+	"Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
+	"FILE is a trace, or the spool of a recording that was killed; - is standard input.\n",
+    .rows = report_rows,
+    .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
+};
 
 /* Whether the view takes what was asked with it. */
 static bool view_fits(struct report *r)
@@ -239,8 +187,8 @@ static bool view_fits(struct report *r)
 	    {q->query.min_lifetime_ns > 0 || q->query.max_lifetime_ns < INT64_MAX, TAKES_LIFETIME,
 	     "--min-lifetime and --max-lifetime"},
 	    {q->chooses_more, TAKES_FILTERS, "options that choose blocks"},
-	    {q->thread.count > 0, TAKES_THREAD, "options that choose blocks"},
-	    {q->filtered && !q->chooses_blocks, TAKES_HIDE, "--hide"},
+	    {q->thread_given, TAKES_THREAD, "options that choose blocks"},
+	    {q->hide_given && !q->chooses_more && !q->thread_given, TAKES_HIDE, "--hide"},
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
@@ -253,18 +201,25 @@ static bool view_fits(struct report *r)
 	return true;
 }
 
-/* What it may be depends on the view. */
-static bool set_sort(struct report *r, const char *text)
+/* The values of --sort depend on the view. */
+static bool set_sort(struct report *r)
 {
 	bool spans = r->view == VIEW_SPANS || r->view == VIEW_EVENTS;
+	int choice;
 
-	if (!text || !spans)
-		return !text || question_set(&r->q, QUESTION_SORT, text);
+	if (!r->sort)
+		return true;
 	r->q.sort_given = true;
-	if (!report_set_span_sort(r, text))
+	if (!spans) {
+		if (!option_choice("--sort", r->sort, sort_names, &choice))
+			return false;
+		r->q.query.sort = (enum mayfly_sort)choice;
+		return true;
+	}
+	if (!report_set_span_sort(r, r->sort))
 		return false;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s goes with --spans, not with --events", text), false;
+		return cli_usage("--sort %s goes with --spans, not with --events", r->sort), false;
 	return true;
 }
 
@@ -281,38 +236,10 @@ static bool survival_key_fits(struct question *q)
 	return true;
 }
 
-/* Returns true when the command is to go on; else *status is its exit status. */
-static bool parse(struct report *r, int argc, char **argv, int *status)
+static bool check_options(struct report *r)
 {
-	const char *sort = NULL;
-	int option;
-
-	opterr = 0;
-	*status = CLI_USAGE;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		bool good;
-
-		if (option == 'h') {
-			fputs(usage_text, stdout);
-			*status = cli_finish();
-			return false;
-		}
-		if (option == '?' || option == ':') {
-			*status = cli_bad_option(option, argv);
-			return false;
-		}
-		if (option == QUESTION_SORT) {
-			sort = optarg;
-			continue;
-		}
-		good = report_has(option) ? report_set(r, option, optarg)
-					  : set_option(r, option, optarg);
-		if (!good)
-			return false;
-	}
-	return set_sort(r, sort) && view_fits(r) &&
-	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_check(&r->q) &&
-	       one_trace_named(argc, argv);
+	return set_sort(r) && view_fits(r) &&
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_check(&r->q);
 }
 
 /* ---- the command ---- */
@@ -367,6 +294,18 @@ static int run(struct report *r)
 	return views[r->view].print(r);
 }
 
+static int open_and_run(struct report *r, const char *path)
+{
+	int status = CLI_FAILED;
+
+	r->path = path;
+	if (open_trace(path, &r->file)) {
+		status = run(r);
+		close_trace(&r->file);
+	}
+	return status;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct report r = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH};
@@ -374,14 +313,11 @@ int cmd_report(int argc, char **argv)
 
 	question_init(&r.q);
 	r.out = output_detect();
-	if (parse(&r, argc, argv, &status)) {
-		status = CLI_FAILED;
-		r.path = argv[optind];
-		if (open_trace(r.path, &r.file)) {
-			status = run(&r);
-			close_trace(&r.file);
-		}
-	}
+	status = options_take(&report_option_table, &r, argc, argv);
+	if (status == OPTIONS_TAKEN)
+		status = check_options(&r) && one_trace_named(argc, argv)
+			     ? open_and_run(&r, argv[optind])
+			     : CLI_USAGE;
 	question_free(&r.q);
 	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mayfly program: finds the command and runs it. */
 #include "cli/cli.h"
+#include "cli/option_table.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -13,22 +14,30 @@ static int cmd_version(int argc, char **argv);
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
+	const struct option_table *options;
 	const char *help;
 } commands[] = {
-    {"record", cmd_record, "run a program and write a trace of its memory"},
-    {"receive", cmd_receive, "take a trace that record --stream sends from elsewhere"},
-    {"report", cmd_report, "where the memory is: by function, line, stack, ..."},
-    {"leaks", cmd_leaks, "what was never freed, by stack"},
-    {"diff", cmd_diff, "what changed from one trace to another, and whether it is chance"},
-    {"check", cmd_check, "fail when a program needs more memory than it may, for CI"},
-    {"merge", cmd_merge, "one trace of many: runs, builds, hosts, intervals"},
-    {"info", cmd_info, "what a trace is: program, times, counts, quality"},
-    {"dump", cmd_dump, "every event of a trace, one a line"},
-    {"plan", cmd_plan, "from an exact trace: what each sampling interval gives and costs"},
-    {"import", cmd_import, "a trace from a file of heaptrack, jemalloc, pprof, Memtrace, ..."},
-    {"export", cmd_export, "a trace as another tool's file: pprof, flame graph, csv, ..."},
-    {"help", cmd_help, "this list, or the help of one command"},
-    {"version", cmd_version, "the version of mayfly"},
+    {"record", cmd_record, &record_option_table, "run a program and write a trace of its memory"},
+    {"receive", cmd_receive, &receive_option_table,
+     "take a trace that record --stream sends from elsewhere"},
+    {"report", cmd_report, &report_option_table,
+     "where the memory is: by function, line, stack, ..."},
+    {"leaks", cmd_leaks, &leaks_option_table, "what was never freed, by stack"},
+    {"diff", cmd_diff, &diff_option_table,
+     "what changed from one trace to another, and whether it is chance"},
+    {"check", cmd_check, &check_option_table,
+     "fail when a program needs more memory than it may, for CI"},
+    {"merge", cmd_merge, &merge_option_table, "one trace of many: runs, builds, hosts, intervals"},
+    {"info", cmd_info, &info_option_table, "what a trace is: program, times, counts, quality"},
+    {"dump", cmd_dump, &dump_option_table, "every event of a trace, one a line"},
+    {"plan", cmd_plan, &plan_option_table,
+     "from an exact trace: what each sampling interval gives and costs"},
+    {"import", cmd_import, &import_option_table,
+     "a trace from a file of heaptrack, jemalloc, pprof, Memtrace, ..."},
+    {"export", cmd_export, &export_option_table,
+     "a trace as another tool's file: pprof, flame graph, csv, ..."},
+    {"help", cmd_help, NULL, "this list, or the help of one command"},
+    {"version", cmd_version, NULL, "the version of mayfly"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -131,7 +140,7 @@ static int cmd_help(int argc, char **argv)
 	command = find_command(argv[1]);
 	if (!command)
 		return unknown_command(argv[1]);
-	if (command->run == cmd_help || command->run == cmd_version) {
+	if (!command->options) {
 		print_help(stdout);
 		return cli_finish();
 	}
@@ -150,6 +159,18 @@ static int cmd_version(int argc, char **argv)
 	return cli_finish();
 }
 
+/* For the completion of the shell: the commands, or the options of one. */
+static int complete(const char *name)
+{
+	const struct command *command = name ? find_command(name) : NULL;
+
+	if (command && command->options)
+		options_print_words(command->options);
+	for (size_t i = 0; i < COMMANDS && !name; i++)
+		puts(commands[i].name);
+	return cli_finish();
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
@@ -163,6 +184,8 @@ int main(int argc, char **argv)
 		return cmd_help(1, argv);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		return cmd_version(1, argv);
+	if (strcmp(argv[1], "--complete") == 0)
+		return complete(argv[2]);
 	if (argv[1][0] == '-')
 		return cli_usage("unknown option '%s'", argv[1]);
 	command = find_command(argv[1]);

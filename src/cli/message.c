@@ -3,10 +3,8 @@
 #include "cli/message.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *current_command = "";
@@ -45,24 +43,6 @@ int cli_usage(const char *format, ...)
 	fprintf(stderr, " (see 'mayfly%s%s --help')\n", space, current_command);
 	va_end(arguments);
 	return CLI_USAGE;
-}
-
-int cli_bad_option(int result, char **argv)
-{
-	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
-	const char *argument = optind > 0 ? argv[optind - 1] : "";
-	bool has_value = strchr(argument, '=') != NULL;
-	bool is_long =
-	    strncmp(argument, "--", 2) == 0 && (result == ':' || optopt == 0 || has_value);
-	char letter[3] = {'-', (char)optopt, 0};
-	const char *name = is_long ? argument : letter;
-	int length = (int)strcspn(name, "=");
-
-	if (result == ':')
-		return cli_usage("option '%.*s' needs a value", length, name);
-	if (is_long && optopt)
-		return cli_usage("option '%.*s' takes no value", length, name);
-	return cli_usage("unknown option '%.*s'", length, name);
 }
 
 int cli_finish(void)

@@ -3,8 +3,6 @@
 #ifndef MAYFLY_MESSAGE_H
 #define MAYFLY_MESSAGE_H
 
-#include <stdbool.h>
-
 enum cli_exit {
 	CLI_OK = 0,
 	CLI_FAILED = 1, /* the command could not do what it was asked to do */
@@ -19,10 +17,6 @@ int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* One line on stderr, "mayfly COMMAND: ... (see 'mayfly COMMAND --help')"; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* For getopt_long with opterr = 0 and an option string that begins with ':' ("+:" too): reports the
- * error when it returned '?' or ':'; returns CLI_USAGE. */
-int cli_bad_option(int result, char **argv);
 
 /* Flushes standard output; CLI_FAILED with a line on stderr when not everything could be written.
  */

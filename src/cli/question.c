@@ -28,65 +28,43 @@ void question_free(struct question *q)
 	pattern_free(&q->label);
 }
 
-bool question_has(int option)
+static int take_moment(const struct option_row *row, const char *option, const char *value,
+		       void *to)
 {
-	return option >= QUESTION_METRIC && option < QUESTION_END;
-}
+	struct question *q = to;
 
-static bool set_moment(struct question *q, const char *text)
-{
-	q->at_given = true;
-	if (strcmp(text, "peak") == 0)
+	(void)row;
+	if (strcmp(value, "peak") == 0)
 		q->query.at_ns = MAYFLY_AT_PEAK;
-	else if (strcmp(text, "end") == 0)
+	else if (strcmp(value, "end") == 0)
 		q->query.at_ns = MAYFLY_AT_END;
 	else
-		return option_time("--at", text, &q->query.at_ns);
-	return true;
+		return option_time(option, value, &q->query.at_ns) ? CLI_OK : CLI_USAGE;
+	return CLI_OK;
 }
 
-static bool set_metric(struct question *q, const char *value)
+int question_take_by(const struct option_row *row, const char *option, const char *value, void *to)
 {
+	struct question *q = to;
 	int choice;
 
-	q->metric_given = true;
-	if (!option_choice("--metric", value, metric_names, &choice))
-		return false;
-	q->query.metric = (enum mayfly_metric)choice;
-	return true;
-}
-
-static bool set_by(struct question *q, const char *value)
-{
-	int choice;
-
-	q->by_given = true;
+	(void)row;
 	if (strncmp(value, "label:", strlen("label:")) == 0) {
 		q->query.by = MAYFLY_BY_LABEL;
 		q->query.label_key = value + strlen("label:");
-		return *q->query.label_key ||
-		       (cli_usage("--by label: no key behind the ':'"), false);
+		return *q->query.label_key ? CLI_OK
+					   : cli_usage("%s label: no key after the ':'", option);
 	}
 	q->query.label_key = NULL;
-	if (!option_choice("--by", value, by_names, &choice))
-		return false;
+	if (!option_choice(option, value, by_names, &choice))
+		return CLI_USAGE;
 	q->query.by = (enum mayfly_by)choice;
-	return true;
+	return CLI_OK;
 }
 
-static bool set_sort(struct question *q, const char *value)
+static int take_heaps(const struct option_row *row, const char *option, const char *list, void *to)
 {
-	int choice;
-
-	q->sort_given = true;
-	if (!option_choice("--sort", value, sort_names, &choice))
-		return false;
-	q->query.sort = (enum mayfly_sort)choice;
-	return true;
-}
-
-static bool set_heaps(const char *list, uint32_t *heaps)
-{
+	struct question *q = to;
 	static const struct {
 		const char *name;
 		uint32_t heaps;
@@ -102,80 +80,109 @@ static bool set_heaps(const char *list, uint32_t *heaps)
 	};
 	const char *at = list;
 
+	(void)row;
 	do {
 		size_t length = strcspn(at, ","), i;
 
 		for (i = 0; i < sizeof(known) / sizeof(*known); i++)
 			if (strlen(known[i].name) == length && !memcmp(known[i].name, at, length))
 				break;
-		if (i == sizeof(known) / sizeof(*known)) {
-			cli_usage("--heap: '%.*s' is none of malloc, ocaml, ocaml-minor, "
-				  "ocaml-major, external, pool, pool-mapped, all",
-				  (int)length, at);
-			return false;
-		}
-		*heaps |= known[i].heaps;
+		if (i == sizeof(known) / sizeof(*known))
+			return cli_usage("%s: '%.*s' is none of malloc, ocaml, ocaml-minor, "
+					 "ocaml-major, external, pool, pool-mapped, all",
+					 option, (int)length, at);
+		q->query.heaps |= known[i].heaps;
 		at += length;
 	} while (*at++);
-	return true;
+	return CLI_OK;
 }
 
-/* Options that choose blocks and frames. */
-static bool set_filter(struct question *q, int option, const char *value)
+static int take_thread(const struct option_row *row, const char *option, const char *value,
+		       void *to)
 {
-	struct mayfly_query *query = &q->query;
-
-	q->filtered = true;
-	q->chooses_blocks |= option != QUESTION_HIDE;
-	q->chooses_more |= option != QUESTION_HIDE && option != QUESTION_THREAD;
-	switch (option) {
-	case QUESTION_FOCUS:
-		return pattern_add(&q->focus, "--focus", value);
-	case QUESTION_IGNORE:
-		return pattern_add(&q->ignore, "--ignore", value);
-	case QUESTION_HIDE:
-		return pattern_add(&q->hide, "--hide", value);
-	case QUESTION_THREAD:
-		return pattern_add_thread(&q->thread, "--thread", value);
-	case QUESTION_HEAP:
-		return set_heaps(value, &query->heaps);
-	case QUESTION_LABEL:
-		return pattern_add(&q->label, "--label", value);
-	case QUESTION_MIN_SIZE:
-		return option_bytes("--min-size", value, &query->min_size);
-	case QUESTION_MAX_SIZE:
-		return option_bytes("--max-size", value, &query->max_size);
-	case QUESTION_MIN_LIFETIME:
-		return option_time("--min-lifetime", value, &query->min_lifetime_ns);
-	case QUESTION_MAX_LIFETIME:
-		return option_time("--max-lifetime", value, &query->max_lifetime_ns);
-	}
-	return false;
+	(void)row;
+	return pattern_add_thread(to, option, value) ? CLI_OK : CLI_USAGE;
 }
 
-bool question_set(struct question *q, int option, const char *value)
-{
-	switch (option) {
-	case QUESTION_METRIC:
-		return set_metric(q, value);
-	case QUESTION_BY:
-		return set_by(q, value);
-	case QUESTION_SORT:
-		return set_sort(q, value);
-	case QUESTION_AT:
-		return set_moment(q, value);
-	case QUESTION_FROM:
-		q->window_given = true;
-		return option_time("--from", value, &q->query.from_ns);
-	case QUESTION_TO:
-		q->window_given = true;
-		return option_time("--to", value, &q->query.to_ns);
-	case QUESTION_ALL_FRAMES:
-		q->hidden.all_frames = true;
-		return true;
+/* ---- the options ---- */
+
+#define FROM_ROW                                                                                   \
+	{                                                                                          \
+		"from", .argument = "TIME", .help = "only blocks allocated at TIME or later",      \
+			OPTION_TIME(struct question, query.from_ns),                               \
+			OPTION_GIVEN(struct question, window_given)                                \
 	}
-	return set_filter(q, option, value);
-}
+#define CHOOSES_BLOCKS OPTION_GIVEN(struct question, chooses_more)
+
+const struct option_row question_metric_rows[] = {
+    {"metric", .argument = "METRIC",
+     .help = "live, peak (default), allocated, leaked, temporary or survived (allocated since "
+	     "--from and still live at --to)",
+     OPTION_CHOICE(metric_names, struct question, query.metric),
+     OPTION_GIVEN(struct question, metric_given)},
+    {"at", .argument = "TIME|peak|end", .words = "peak end",
+     .help = "the moment for --metric live (default end)", OPTION_OWN(take_moment),
+     OPTION_GIVEN(struct question, at_given)},
+    OPTION_END,
+};
+
+const struct option_row question_from_rows[] = {FROM_ROW, OPTION_END};
+
+const struct option_row question_window_rows[] = {
+    FROM_ROW,
+    {"to", .argument = "TIME", .help = "only blocks allocated before TIME",
+     OPTION_TIME(struct question, query.to_ns), OPTION_GIVEN(struct question, window_given)},
+    OPTION_END,
+};
+
+const struct option_row question_by_rows[] = {
+    {"by", .argument = "KEY", .choices = by_names,
+     .help = "one row for each function (default), line, stack, module, thread, size, lifetime, "
+	     "heap, freeing-thread, threads (that allocated and freed), label (all labels of a "
+	     "block) or label:KEY (the values of one key)",
+     OPTION_OWN(question_take_by), OPTION_GIVEN(struct question, by_given)},
+    OPTION_END,
+};
+
+const struct option_row question_sort_rows[] = {
+    {"sort", .argument = "self|total",
+     .help = "rank by what a key allocates itself (default), or including all that it calls",
+     OPTION_CHOICE(sort_names, struct question, query.sort),
+     OPTION_GIVEN(struct question, sort_given)},
+    OPTION_END,
+};
+
+const struct option_row question_filter_rows[] = {
+    OPTION_HEADING(
+	"Which blocks (RE: POSIX extended regular expression; may be given more than once):"),
+    {"focus", .argument = "RE", .help = "only stacks with a matching function, file or module",
+     OPTION_PATTERN(struct question, focus), CHOOSES_BLOCKS},
+    {"ignore", .argument = "RE", .help = "no stacks with a matching function, file or module",
+     OPTION_PATTERN(struct question, ignore), CHOOSES_BLOCKS},
+    {"hide", .argument = "RE", .help = "leave matching frames out of the stacks",
+     OPTION_PATTERN(struct question, hide), OPTION_GIVEN(struct question, hide_given)},
+    {"thread", .argument = "NAME|TID", .help = "only what this thread allocated (RE for names)",
+     OPTION_IN(take_thread, struct pattern, struct question, thread),
+     OPTION_GIVEN(struct question, thread_given)},
+    {"heap", .argument = "LIST",
+     .words = "malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
+     .help = "only blocks of these heaps, separated by commas: malloc, ocaml (minor and major), "
+	     "ocaml-minor, ocaml-major, external (memory outside the heap that OCaml blocks hold), "
+	     "pool (the program's own allocators), pool-mapped (pools that malloc does not know) "
+	     "or all (also memory that is recorded twice: see the man page)",
+     OPTION_OWN(take_heaps), CHOOSES_BLOCKS},
+    {"label", .argument = "RE", .help = "only blocks with a label KEY=VALUE that matches",
+     OPTION_PATTERN(struct question, label), CHOOSES_BLOCKS},
+    {"min-size", .argument = "BYTES", .help = "only blocks of this size or larger",
+     OPTION_BYTES(struct question, query.min_size), CHOOSES_BLOCKS},
+    {"max-size", .argument = "BYTES", .help = "only blocks of this size or smaller",
+     OPTION_BYTES(struct question, query.max_size), CHOOSES_BLOCKS},
+    {"min-lifetime", .argument = "TIME", .help = "only blocks that lived this long or longer",
+     OPTION_TIME(struct question, query.min_lifetime_ns), CHOOSES_BLOCKS},
+    {"max-lifetime", .argument = "TIME", .help = "only blocks that lived this long or shorter",
+     OPTION_TIME(struct question, query.max_lifetime_ns), CHOOSES_BLOCKS},
+    OPTION_END,
+};
 
 static void set_matches(struct question *q)
 {
@@ -191,6 +198,8 @@ bool question_check(struct question *question)
 {
 	struct mayfly_query *q = &question->query;
 
+	question->chooses_blocks = question->chooses_more || question->thread_given;
+	question->filtered = question->chooses_blocks || question->hide_given;
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE) {

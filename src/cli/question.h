@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options with which a user asks a trace something: which metric, which moment, which blocks.
- * All commands that answer such questions take the same ones, or a part of them:
+ * All commands that answer such questions have the same ones, or some of them, in their table:
  *
- *	static const struct option long_options[] = {QUESTION_METRIC_OPTIONS,
- *						     QUESTION_FILTER_OPTIONS, ...};
+ *	OPTION_GROUP(question_filter_rows, struct settings, q),
  *	...
- *	if (question_has(option))
- *		good = question_set(&q, option, optarg);
- *	...
- *	if (question_check(&q))
- *		mayfly_query_run(trace, &q.query, &result);
+ *	if (question_check(&set.q))
+ *		mayfly_query_run(trace, &set.q.query, &result);
  */
 #ifndef MAYFLY_QUESTION_H
 #define MAYFLY_QUESTION_H
 
-#include "cli/options.h"
+#include "cli/option_table.h"
 #include "cli/places.h"
 
-#include <getopt.h>
 #include <mayfly/trace.h>
 
 struct question {
@@ -26,70 +21,16 @@ struct question {
 	struct pattern focus, ignore, hide, thread, label;
 	struct hidden_frames hidden;
 	bool metric_given, by_given, sort_given, at_given, window_given;
-	bool filtered;	     /* any of QUESTION_FILTER_OPTIONS but --all-frames */
-	bool chooses_blocks; /* and but --hide */
-	bool chooses_more;   /* and but --thread */
+	bool filtered;	     /* any of question_filter_rows; question_check() sets it */
+	bool chooses_blocks; /* any of them but --hide; likewise */
+	bool thread_given, hide_given;
+	bool chooses_more; /* any of the others */
 };
 
-enum question_option {
-	QUESTION_METRIC = 1000,
-	QUESTION_BY,
-	QUESTION_SORT,
-	QUESTION_AT,
-	QUESTION_FROM,
-	QUESTION_TO,
-	QUESTION_FOCUS,
-	QUESTION_IGNORE,
-	QUESTION_HIDE,
-	QUESTION_THREAD,
-	QUESTION_HEAP,
-	QUESTION_LABEL,
-	QUESTION_MIN_SIZE,
-	QUESTION_MAX_SIZE,
-	QUESTION_MIN_LIFETIME,
-	QUESTION_MAX_LIFETIME,
-	QUESTION_ALL_FRAMES,
-	QUESTION_END,
-};
-
-/* clang-format off */
-#define QUESTION_METRIC_OPTIONS                                                                    \
-	{"metric", required_argument, NULL, QUESTION_METRIC},                                      \
-	{"at", required_argument, NULL, QUESTION_AT},                                              \
-	{"from", required_argument, NULL, QUESTION_FROM},                                          \
-	{"to", required_argument, NULL, QUESTION_TO}
-#define QUESTION_ROW_OPTIONS                                                                       \
-	{"by", required_argument, NULL, QUESTION_BY},                                              \
-	{"sort", required_argument, NULL, QUESTION_SORT}
-#define QUESTION_FILTER_OPTIONS                                                                    \
-	{"focus", required_argument, NULL, QUESTION_FOCUS},                                        \
-	{"ignore", required_argument, NULL, QUESTION_IGNORE},                                      \
-	{"hide", required_argument, NULL, QUESTION_HIDE},                                          \
-	{"thread", required_argument, NULL, QUESTION_THREAD},                                      \
-	{"heap", required_argument, NULL, QUESTION_HEAP},                                          \
-	{"label", required_argument, NULL, QUESTION_LABEL},                                        \
-	{"min-size", required_argument, NULL, QUESTION_MIN_SIZE},                                  \
-	{"max-size", required_argument, NULL, QUESTION_MAX_SIZE},                                  \
-	{"min-lifetime", required_argument, NULL, QUESTION_MIN_LIFETIME},                          \
-	{"max-lifetime", required_argument, NULL, QUESTION_MAX_LIFETIME},                          \
-	{"all-frames", no_argument, NULL, QUESTION_ALL_FRAMES}
-/* clang-format on */
-
-/* For usage texts: the filters, a line each. */
-#define QUESTION_FILTER_HELP                                                                       \
-	"Which blocks (RE: POSIX extended regular expression; options may be repeated):\n"         \
-	"  --focus RE           only stacks with a matching function, file or module\n"            \
-	"  --ignore RE          no stacks with a matching function, file or module\n"              \
-	"  --hide RE            leave matching frames out of the stacks\n"                         \
-	"  --thread NAME|TID    only what this thread allocated (RE for names)\n"                  \
-	"  --heap LIST          only blocks of these heaps: malloc, ocaml (minor and major),\n"    \
-	"                       ocaml-minor, ocaml-major, external (held by OCaml blocks),\n"      \
-	"                       pool (of allocators of the program's own), pool-mapped (those\n"   \
-	"                       that malloc does not know), all (also memory that is recorded\n"   \
-	"                       twice: see the man page)\n"                                        \
-	"  --label RE           only blocks with a label KEY=VALUE that matches\n"                 \
-	"  --min-size B, --max-size B           only blocks of this size\n"                        \
-	"  --min-lifetime T, --max-lifetime T   only blocks that lived this long\n"
+/* Rows whose struct is struct question: --focus and all others that choose blocks and frames;
+ * --metric and --at; --from and --to; --by; --sort. */
+extern const struct option_row question_filter_rows[], question_metric_rows[],
+    question_window_rows[], question_from_rows[], question_by_rows[], question_sort_rows[];
 
 /* As options say them, in the order of the enums; the lists end with NULL. */
 extern const char *const metric_names[], *const by_names[], *const sort_names[];
@@ -98,10 +39,8 @@ extern const char *const metric_names[], *const by_names[], *const sort_names[];
 void question_init(struct question *q);
 void question_free(struct question *q);
 
-/* Whether a value of getopt_long() is one of the options above. */
-bool question_has(int option);
-/* False after a line on stderr. */
-bool question_set(struct question *q, int option, const char *value);
+/* The value of --by. */
+option_take question_take_by;
 /* After all options, before q->query is used: finds those that contradict one another. False after
  * a line on stderr. q must stay where it is from now on. */
 bool question_check(struct question *q);

@@ -73,9 +73,6 @@ extern const char *const record_sampler_names[]; /* by enum spool_sampler; ends 
 /* Never fails: without memory for a path nothing can be recorded, and nothing is lost by ending. */
 char *record_format(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
-/* Whatever the child tells comes, or so much time passes. */
-void record_wait_for_signal(const struct record *r, int milliseconds);
-
 /* ---- record_options.c ---- */
 
 /* -1: go on. Otherwise the exit status. */
@@ -112,6 +109,10 @@ struct recorder **record_idle_children(const struct record *r, const struct reco
 bool record_is_last_image(const struct record *r, const struct recorder *one);
 /* What only the recorder knows about how this image ended. */
 struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last);
+/* Returns when the child has sent a signal, or after this time. */
+void record_wait_for_signal(const struct record *r, int milliseconds);
+/* Reports, once, that a trace cannot be kept below --max-size. */
+void record_tell_thinning(struct record *r, struct recorder *one);
 /* Looks after all spools. Returns the milliseconds after which to do so again. */
 unsigned int record_serve(struct record *r);
 /* No trace is made of the first spool. */

@@ -3,6 +3,7 @@
 #include "cli/record.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,6 +363,13 @@ static void sweep(struct record *r)
 	}
 }
 
+void record_wait_for_signal(const struct record *r, int milliseconds)
+{
+	struct pollfd poll_fd = {.fd = r->child.signals, .events = POLLIN};
+
+	poll(&poll_fd, 1, milliseconds);
+}
+
 static void tick(struct record *r, struct recorder *one)
 {
 	int error = recorder_tick(one);
@@ -371,6 +379,17 @@ static void tick(struct record *r, struct recorder *one)
 	record_clear_progress(r);
 	cli_error("cannot extend '%s': %s; what mayfly cannot read in time is dropped", one->spool,
 		  strerror(error));
+}
+
+void record_tell_thinning(struct record *r, struct recorder *one)
+{
+	if (!one->thin_error || one->thin_said)
+		return;
+	one->thin_said = true;
+	record_clear_progress(r);
+	cli_error("'%s' grows beyond --max-size: it cannot be thinned: %s", one->part_path,
+		  one->thin_error > 0 ? strerror(one->thin_error)
+				      : mayfly_error_text(one->thin_error));
 }
 
 static void tell_stream_news(struct record *r)
@@ -409,6 +428,7 @@ unsigned int record_serve(struct record *r)
 		if (recorder_is_due(one))
 			begin_with_ancestors(r, one, 0);
 		more |= recorder_round(one);
+		record_tell_thinning(r, one);
 		if (recorder_wait(one) < wait)
 			wait = recorder_wait(one);
 	}

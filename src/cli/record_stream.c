@@ -10,7 +10,6 @@
 
 #include "cli/message.h"
 #include "record/clock.h"
-#include "cli/options.h"
 #include "cli/output.h"
 
 #define DEFAULT_BUFFER	   (64ull << 20)
@@ -79,34 +78,23 @@ bool read_stream_address(struct stream_address *a, const char *text, bool keyed)
 
 /* ---- options ---- */
 
-bool record_stream_option(struct record_stream *s, int option, const char *value)
-{
-	switch (option) {
-	case OPTION_STREAM:
-		s->to = value;
-		return true;
-	case OPTION_STREAM_BUFFER:
-		if (!option_bytes("--stream-buffer", value, &s->buffer_bytes))
-			return false;
-		if (s->buffer_bytes >= LEAST_BUFFER && s->buffer_bytes <= MOST_BUFFER)
-			return true;
-		cli_usage("--stream-buffer: '%s' is outside of 64K to 64G", value);
-		return false;
-	case OPTION_STREAM_TIMEOUT:
-		if (!option_time("--stream-timeout", value, &s->timeout_ns))
-			return false;
-		if (s->timeout_ns > 0)
-			return true;
-		cli_usage("--stream-timeout: '%s' is no time to wait", value);
-		return false;
-	case OPTION_KEY:
-		s->key_file = value;
-		return true;
-	default:
-		s->spool_dir = value;
-		return true;
-	}
-}
+const struct option_row record_stream_rows[] = {
+    {"stream", .argument = "ADDRESS", OPTION_TEXT(struct record_stream, to),
+     .help =
+	 "send the trace to 'mayfly receive' at unix:PATH or HOST:PORT; without -o, only there"},
+    {"key", .argument = "FILE", OPTION_TEXT(struct record_stream, key_file), .words = OPTION_FILES,
+     .help = "the key that the receiver also has; needed for other machines"},
+    {"stream-buffer", .argument = "BYTES", .least = LEAST_BUFFER, .most = MOST_BUFFER,
+     OPTION_BYTES(struct record_stream, buffer_bytes),
+     .help = "without -o, size of the trace that may wait in memory (default 64M); after that the "
+	     "spool grows, up to --max-spool"},
+    {"stream-timeout", .argument = "TIME", .least = 1,
+     OPTION_TIME(struct record_stream, timeout_ns),
+     .help = "how long to wait for a lost receiver at the end (default 10s)"},
+    {"spool-dir", .argument = "DIR", OPTION_TEXT(struct record_stream, spool_dir),
+     .words = OPTION_FOLDERS, .help = "without -o, the folder of the spool (default /dev/shm)"},
+    OPTION_END,
+};
 
 bool record_stream_check(struct record_stream *s, const char *output)
 {

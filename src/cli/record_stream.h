@@ -13,24 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/option_table.h"
 #include "stream/sender.h"
-
-enum {
-	OPTION_STREAM = 512,
-	OPTION_STREAM_BUFFER,
-	OPTION_STREAM_TIMEOUT,
-	OPTION_KEY,
-	OPTION_SPOOL_DIR,
-};
-
-#define RECORD_STREAM_OPTIONS                                                                      \
-	{"stream", required_argument, NULL, OPTION_STREAM},                                        \
-	    {"stream-buffer", required_argument, NULL, OPTION_STREAM_BUFFER},                      \
-	    {"stream-timeout", required_argument, NULL, OPTION_STREAM_TIMEOUT},                    \
-	    {"key", required_argument, NULL, OPTION_KEY},                                          \
-	{                                                                                          \
-		"spool-dir", required_argument, NULL, OPTION_SPOOL_DIR                             \
-	}
 
 struct record_stream {
 	const char *to; /* NULL: no stream */
@@ -47,8 +31,8 @@ struct record_stream {
 	bool failed; /* the receiver does not have all of it */
 };
 
-/* Of an option above: false after a line on stderr. */
-bool record_stream_option(struct record_stream *s, int option, const char *value);
+/* The options; their struct is struct record_stream. */
+extern const struct option_row record_stream_rows[];
 
 /* When all are known; output: of -o, or NULL. False after a line on stderr. */
 bool record_stream_check(struct record_stream *s, const char *output);

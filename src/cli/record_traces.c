@@ -254,6 +254,7 @@ static void finish_recorder(struct record *r, struct pieces *list, struct record
 	}
 	free(child);
 	recorder_finish(one, parent, &ending);
+	record_tell_thinning(r, one);
 }
 
 /* All, ancestors first. */

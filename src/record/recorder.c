@@ -14,7 +14,6 @@
 #include <x86intrin.h>
 #endif
 
-#include "cli/message.h"
 #include "record/clock.h"
 #include "record/finalise.h"
 #include "stream/sender.h"
@@ -558,15 +557,6 @@ static int thin(struct recorder *r, double share)
 	return error;
 }
 
-static void say_not_thinned(struct recorder *r, int error)
-{
-	if (r->thin_failed)
-		return;
-	r->thin_failed = true;
-	cli_error("'%s' grows beyond --max-size: it cannot be thinned: %s", r->part_path,
-		  error > 0 ? strerror(error) : mayfly_error_text(error));
-}
-
 static uint64_t names_bytes(const struct recorder *r)
 {
 	return TAIL_BYTES + (uint64_t)r->tables->frames * NAME_BYTES;
@@ -586,7 +576,7 @@ static void keep_size(struct recorder *r)
 		int error = thin(r, (double)goal / (double)(bytes + names));
 
 		if (error) {
-			say_not_thinned(r, error);
+			r->thin_error = error;
 			r->thin_next = 2 * bytes;
 			return;
 		}

@@ -69,7 +69,8 @@ struct recorder {
 
 	uint32_t thin_log2; /* events are thinned to this interval; 0: not thinned */
 	uint64_t thin_next; /* thin when the file has grown to this */
-	bool thin_failed;   /* said so */
+	int thin_error;	    /* like `error`: the trace grows beyond max_size */
+	bool thin_said;	    /* the caller's: it has reported thin_error */
 	uint64_t thin_seed;
 
 	uint64_t read_ns;    /* time spent reading */

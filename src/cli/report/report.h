@@ -57,37 +57,17 @@ struct report {
 	size_t top, depth;
 	size_t moments;		/* of the series */
 	enum mayfly_by classes; /* of the histogram */
+	const char *sort;	/* --sort, whose values depend on the view */
 	int span_sort;		/* of spans: report_set_span_sort() */
 };
 
 /* ---- cmd_report.c ---- */
 
-/* How rows are shown: options of all commands that show rows. */
-enum report_option {
-	REPORT_TOP = 2000,
-	REPORT_ALL,
-	REPORT_DEPTH,
-	REPORT_WIDE,
-	REPORT_JSON,
-	REPORT_OPTION_END,
-};
-
-/* clang-format off */
-#define REPORT_OPTIONS                                                                             \
-	{"top", required_argument, NULL, REPORT_TOP},                                              \
-	{"all", no_argument, NULL, REPORT_ALL},                                                    \
-	{"depth", required_argument, NULL, REPORT_DEPTH},                                          \
-	{"wide", no_argument, NULL, REPORT_WIDE},                                                  \
-	{"json", no_argument, NULL, REPORT_JSON}
-/* clang-format on */
-
 #define REPORT_DEFAULT_TOP   20
 #define REPORT_DEFAULT_DEPTH 24
 
-/* Whether a value of getopt_long() is one of these or one of a question (question.h). */
-bool report_has(int option);
-/* False after a line on stderr. */
-bool report_set(struct report *r, int option, const char *value);
+/* How rows are shown: options of all commands that show rows. Their struct is struct report. */
+extern const struct option_row report_show_rows[];
 
 /* ---- report_failed.c ---- */
 
