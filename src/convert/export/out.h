@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "answer/utf8.h"
 #include "trace/write/writer.h"
 
 struct out {
@@ -36,9 +37,5 @@ void out_xml(struct out *o, const char *text);	/* of an element or attribute */
 void out_csv(struct out *o, const char *text);	/* RFC 4180: in quotes where it has to be */
 /* A frame of a folded stack: ';' separates frames there, and a line's end stacks. */
 void out_folded(struct out *o, const char *text);
-
-#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-/* Bytes of the character of UTF-8 that text begins with; 0: it begins with none. */
-size_t utf8_length(const char *text);
 
 #endif
