@@ -502,7 +502,7 @@ def text_shows_uncertainty():
     check(re.search(r"^ *\d+\. seen, 2 samples, at most \d", stacks, re.M), stacks)
     check(re.search(r"^ *\d+\. seen, 1 sample, at most \d", stacks, re.M), stacks)
     nothing = mayfly("report", "--focus", "no such function", trace()).text
-    check(re.search(r": < 192 KB, 0 samples, filtered\n  No block fits", nothing), nothing)
+    check(re.search(r": < 192 KB, 0 samples, filtered\n  No block matches", nothing), nothing)
 
 
 @case

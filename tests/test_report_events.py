@@ -287,7 +287,7 @@ def a_trace_without_blocks_shows_its_events():
     same(text("report", trace("gc")), text("report", "--events", trace("gc")), "report")
     same(parsed("report", trace("gc")), parsed("report", "--events", trace("gc")), "JSON")
     out = text("report", "--spans", trace("gc"))
-    check("ALLOCATED" not in out and "Single blocks are not known" in out, out)
+    check("ALLOCATED" not in out and "This trace has no single blocks" in out, out)
     check("allocated" not in parsed("report", "--spans", trace("gc"))["spans"][0], "JSON")
     for options in (["--by", "stack"], ["--series", "3"], ["--metric", "live"], ["--churn"],
                     ["--histogram", "size"]):
@@ -298,7 +298,7 @@ def a_trace_without_blocks_shows_its_events():
 @case
 def snapshots_have_events_too():
     out = text("report", "--spans", trace("snapshots"))
-    check("Single blocks are not known" in out and "ALLOCATED" not in out, out)
+    check("This trace has no single blocks" in out and "ALLOCATED" not in out, out)
     overview = text("report", trace("snapshots"))
     check("Events" in overview and "--by label" not in overview, overview)
     check("Labels" in text("info", trace("snapshots")), "labels")
@@ -310,14 +310,14 @@ def snapshots_have_events_too():
 def nonsense_gets_one_line():
     for options, code, words in (
             (["--spans", "--events"], 2, "only one of them"),
-            (["--spans", "--by", "thread"], 2, "--spans goes without --by"),
-            (["--spans", "--at", "1"], 2, "--spans goes without --at"),
-            (["--spans", "--metric", "live"], 2, "--spans goes without --metric"),
-            (["--spans", "--hide", "x"], 2, "--spans goes without --hide"),
+            (["--spans", "--by", "thread"], 2, "--spans cannot be combined with --by"),
+            (["--spans", "--at", "1"], 2, "--spans cannot be combined with --at"),
+            (["--spans", "--metric", "live"], 2, "--spans cannot be combined with --metric"),
+            (["--spans", "--hide", "x"], 2, "--spans cannot be combined with --hide"),
             (["--spans", "--sort", "name"], 2, "'name' is none of"),
-            (["--events", "--sort", "live"], 2, "goes with --spans"),
+            (["--events", "--sort", "live"], 2, "works with --spans"),
             (["--events", "--focus", "x"], 2, "options that choose blocks"),
-            (["--events", "--heap", "malloc"], 2, "--events goes without --heap"),
+            (["--events", "--heap", "malloc"], 2, "--events cannot be combined with --heap"),
             (["--sort", "count"], 2, "'count' is none of self or total"),
             (["--spans", "--from", "2", "--to", "1"], 2, "must be before"),
             (["--by", "label:"], 2, "no key"),

@@ -4,8 +4,9 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "answer/text_format.h"
 
 size_t label_keys(const struct mayfly_trace *trace, const char **key, size_t most)
 {
@@ -24,6 +25,20 @@ size_t label_keys(const struct mayfly_trace *trace, const char **key, size_t mos
 		}
 	}
 	return keys;
+}
+
+bool trace_has_label(const struct mayfly_trace *trace, const char *key)
+{
+	size_t sets = mayfly_trace_info(trace)->label_sets, count;
+
+	for (size_t set = 1; set < sets; set++) {
+		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
+
+		for (size_t i = 0; i < count; i++)
+			if (!key || strcmp(label[i].key, key) == 0)
+				return true;
+	}
+	return false;
 }
 
 /* What a value is called; one that is called as our own words is told apart from them. */
@@ -172,7 +187,7 @@ void by_label_title(char *buffer, size_t size, const char *of, const struct by_l
 {
 	bool taken = strcmp(b->key, "function") == 0;
 
-	snprintf(buffer, size, "%s by %s%s", of, taken ? "label " : "", b->key);
+	text_format(buffer, size, "%s by %s%s", of, taken ? "label " : "", b->key);
 }
 
 static uint64_t rounded(double value)

@@ -12,6 +12,7 @@
 #define MAYFLY_BY_LABEL_H
 
 #include <mayfly/trace.h>
+#include <stdbool.h>
 
 #define BY_LABEL_KEYS	8  /* most that formats show, */
 #define BY_LABEL_VALUES 20 /* and values of each, beside the others */
@@ -35,6 +36,8 @@ struct by_label {
 
 /* The distinct keys of a trace's labels, the first `most` in order of its sets. How many. */
 size_t label_keys(const struct mayfly_trace *trace, const char **key, size_t most);
+/* Whether any label has this key; NULL: any key. */
+bool trace_has_label(const struct mayfly_trace *trace, const char *key);
 
 /* Filters and window are the query's; live is what is at the window's end. There are no values
  * where no block has the label, and where the trace does not tell, as one of snapshots. 0 or a

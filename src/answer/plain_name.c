@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Length of the operator's name at `s` when it holds brackets ("operator<<", "operator()"). */
@@ -58,7 +57,7 @@ unsigned name_collapse(char *buffer, size_t size, const char *name, unsigned lev
 				deepest = depth;
 		} else if (!literal && *s == '>' && depth > 0) {
 			if (depth-- == level && parentheses == 0)
-				used += (size_t)snprintf(buffer + used, size - used, "%s", inside);
+				used = (size_t)(stpcpy(buffer + used, inside) - buffer);
 			hidden = depth >= level || parentheses > 0;
 		} else if (!literal && *s == '(' && depth < level) {
 			parentheses++;

@@ -8,8 +8,9 @@
 #define NAME_NO_LEVEL 1000u
 
 /*
- * Copies a name without what is inside parentheses, and without what is inside angle brackets that
- * are nested at least `level` deep. Returns the deepest nesting of angle brackets.
+ * Copies a name without what is inside parentheses, and with `inside` (less than 8 bytes) in place
+ * of what is inside angle brackets that are nested at least `level` deep. Returns the deepest
+ * nesting of angle brackets.
  *
  *	level:	    1       2                      NAME_NO_LEVEL
  *		a<...>::f() a<b<...>, d>::f()      a<b<c>, d>::f()

@@ -2,34 +2,15 @@
 /* Stacks as other tools show them: see shown_stacks.h. */
 #include "answer/shown_stacks.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/trace_names.h"
 #include "format/numbering.h"
 
 #define ASKED  1u /* of verdict */
 #define HIDDEN 2u
-
-const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const char *function,
-			     const char *module, uint64_t address)
-{
-	const char *slash = module ? strrchr(module, '/') : NULL;
-
-	if (kind == MAYFLY_FRAME_TRUNCATED)
-		return "[stack cut]";
-	if (kind == MAYFLY_FRAME_CODE && function && *function)
-		return function;
-	if (kind == MAYFLY_FRAME_ELIDED)
-		snprintf(buffer, size, "[%" PRIu64 " frames left out]", address);
-	else if (module && *module)
-		snprintf(buffer, size, "%s+0x%" PRIx64, slash ? slash + 1 : module, address);
-	else
-		snprintf(buffer, size, "0x%" PRIx64, address);
-	return buffer;
-}
 
 /* ---- frames ---- */
 

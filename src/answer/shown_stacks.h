@@ -84,11 +84,4 @@ struct rounding {
 
 uint64_t rounding_next(struct rounding *r, double value);
 
-/* ---- names ---- */
-
-/* What frames without a function are called: "module+0x1234", "[stack cut]", "[12 frames left
- * out]". Writes into the buffer and returns it; or returns the function. */
-const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const char *function,
-			     const char *module, uint64_t address);
-
 #endif

@@ -12,57 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const check_metric_names[] = {"peak",      "allocated", "leaked",
-					  "temporary", "blocks",    NULL};
-
-/* ---- the list ---- */
-
-static struct limit *new_limit(struct limits *l, enum check_metric metric, const char *where)
+static void end_focus(void *context)
 {
-	size_t room = l->room ? 2 * l->room : 8;
-	struct limit *item;
-
-	if (l->count == l->room) {
-		item = realloc(l->item, room * sizeof(*item));
-		if (!item)
-			return NULL;
-		l->item = item;
-		l->room = room;
-	}
-	item = &l->item[l->count];
-	*item = (struct limit){.metric = metric, .where = strdup(where)};
-	if (!item->where)
-		return NULL;
-	l->count++;
-	return item;
+	pattern_free(context);
+	free(context);
 }
 
-static void free_limit(struct limit *limit)
+void check_free(struct limits *l)
 {
-	for (size_t i = 0; i < limit->guilty; i++) {
-		free(limit->guilt[i].text);
-		json_decref(limit->guilt[i].places);
-	}
-	free(limit->guilt);
-	free(limit->function);
-	free(limit->where);
-	pattern_free(&limit->focus);
+	limits_free(l, end_focus);
 }
 
-void limits_free(struct limits *l)
+static struct limit *new_limit(struct limits *l, enum limit_metric metric, const char *where)
 {
-	for (size_t i = 0; i < l->count; i++)
-		free_limit(&l->item[i]);
-	free(l->item);
-	*l = (struct limits){0};
-}
+	struct limit *limit = limits_new(l, metric, where);
 
-bool limits_are_relative(const struct limits *l)
-{
-	for (size_t i = 0; i < l->count; i++)
-		if (l->item[i].relative)
-			return true;
-	return false;
+	if (!limit)
+		cli_error("out of memory");
+	return limit;
 }
 
 /* ---- values ---- */
@@ -75,7 +42,7 @@ static bool percent_value(const char *where, const char *text, double *value)
 	*value = strtod(text, &end) / 100;
 	if (end > text && (!*end || strcmp(end, "%") == 0) && *value >= 0 && isfinite(*value))
 		return true;
-	cli_error("%s: '%s' is not a percentage; write it as in 10%%", where, text);
+	cli_error("%s: '%s' is not a percentage; write it like 10%%", where, text);
 	return false;
 }
 
@@ -89,7 +56,7 @@ static bool set_value(struct limit *limit, const char *text)
 		limit->relative = true;
 		return percent_value(limit->where, text + 1, &limit->value);
 	}
-	if (limit->metric == CHECK_BLOCKS) {
+	if (limit->metric == LIMIT_BLOCKS) {
 		if (!option_count(limit->where, text, &blocks))
 			return false;
 		limit->value = (double)blocks;
@@ -101,51 +68,33 @@ static bool set_value(struct limit *limit, const char *text)
 	return true;
 }
 
-bool limits_add(struct limits *l, const char *option, enum check_metric metric, const char *value)
+bool check_add(struct limits *l, const char *option, enum limit_metric metric, const char *value)
 {
 	struct limit *limit = new_limit(l, metric, option);
 
-	if (!limit) {
-		cli_error("out of memory");
-		return false;
-	}
-	return set_value(limit, value);
-}
-
-static bool find_metric(const char *text, size_t length, enum check_metric *metric)
-{
-	for (size_t i = 0; check_metric_names[i]; i++) {
-		if (strlen(check_metric_names[i]) == length &&
-		    memcmp(check_metric_names[i], text, length) == 0) {
-			*metric = (enum check_metric)i;
-			return true;
-		}
-	}
-	return false;
+	return limit && set_value(limit, value);
 }
 
 /* One of "10%" and "peak=10%". */
 static bool add_increase(struct limits *l, const char *option, const char *text)
 {
 	const char *equals = strchr(text, '=');
-	enum check_metric metric = CHECK_PEAK;
+	enum limit_metric metric = LIMIT_PEAK;
 	struct limit *limit;
 
-	if (equals && !find_metric(text, (size_t)(equals - text), &metric)) {
-		cli_usage("%s: '%.*s' is none of peak, allocated, leaked, temporary, blocks",
+	if (equals && !limit_metric_named(text, (size_t)(equals - text), &metric)) {
+		cli_usage("%s: '%.*s' is not one of peak, allocated, leaked, temporary, blocks",
 			  option, (int)(equals - text), text);
 		return false;
 	}
 	limit = new_limit(l, metric, option);
-	if (!limit) {
-		cli_error("out of memory");
+	if (!limit)
 		return false;
-	}
 	limit->relative = true;
 	return percent_value(option, equals ? equals + 1 : text, &limit->value);
 }
 
-bool limits_add_increases(struct limits *l, const char *option, const char *list)
+bool check_add_increases(struct limits *l, const char *option, const char *list)
 {
 	char *copy = strdup(list), *save = NULL;
 	bool done = copy != NULL, any = false;
@@ -188,32 +137,40 @@ static bool bad_line(const char *where, const char *what, const char *word)
 /* The pattern is all that is left of the line. */
 static bool set_function(struct limit *limit, char *rest)
 {
+	struct pattern *pattern;
+
 	rest += strspn(rest, " \t");
 	if (!*rest)
-		return bad_line(limit->where, "a pattern is missing behind 'function'", NULL);
+		return bad_line(limit->where, "a pattern is missing after 'function'", NULL);
 	limit->function = strdup(rest);
-	return limit->function && pattern_add(&limit->focus, limit->where, rest);
+	pattern = calloc(1, sizeof(*pattern));
+	if (!limit->function || !pattern) {
+		free(pattern);
+		cli_error("out of memory");
+		return false;
+	}
+	limit->focus.context = pattern; /* limits_free() ends it */
+	if (!pattern_add(pattern, limit->where, rest))
+		return false;
+	limit->focus = pattern_match(pattern);
+	return true;
 }
 
 static bool add_line(struct limits *l, const char *where, char *line)
 {
 	char *word = next_word(&line), *value, *function;
-	enum check_metric metric;
+	enum limit_metric metric;
 	struct limit *limit;
 
 	if (!word || *word == '#')
 		return true;
-	if (!find_metric(word, strlen(word), &metric))
+	if (!limit_metric_named(word, strlen(word), &metric))
 		return bad_line(where, "unknown metric", word);
 	value = next_word(&line);
 	if (!value)
-		return bad_line(where, "no limit behind", word);
+		return bad_line(where, "no limit after", word);
 	limit = new_limit(l, metric, where);
-	if (!limit) {
-		cli_error("out of memory");
-		return false;
-	}
-	if (!set_value(limit, value))
+	if (!limit || !set_value(limit, value))
 		return false;
 	function = next_word(&line);
 	if (!function || *function == '#')
@@ -223,7 +180,7 @@ static bool add_line(struct limits *l, const char *where, char *line)
 	return set_function(limit, line);
 }
 
-bool limits_add_file(struct limits *l, const char *path)
+bool check_add_file(struct limits *l, const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char *line = NULL, *where = NULL;

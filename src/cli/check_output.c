@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_output.c: verdicts as text, JSON and JUnit's XML. */
+/* check_output.c: verdicts as text and as JUnit's XML. */
 #include "cli/check.h"
 
+#include "answer/utf8.h"
 #include "cli/target.h"
+#include "cli/trace_fields.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 
 static char *amount(char *buffer, size_t size, const struct limit *limit, double value)
 {
-	if (limit->metric == CHECK_BLOCKS)
+	if (limit->metric == LIMIT_BLOCKS)
 		return text_count(buffer, size, value);
 	return text_bytes(buffer, size, value);
 }
@@ -27,8 +28,8 @@ static char *found_text(char *buffer, size_t size, const struct report *r,
 	const struct mayfly_figure *f = limit_figure(limit, e);
 	char low[FIGURE_TEXT], high[FIGURE_TEXT], value[FIGURE_TEXT];
 
-	if (limit->metric != CHECK_BLOCKS)
-		return report_say_figure(buffer, size, &r->out, e);
+	if (limit->metric != LIMIT_BLOCKS)
+		return text_estimate(buffer, size, r->out.utf8, e);
 	if (f->low == f->high)
 		return text_count(buffer, size, f->estimate);
 	snprintf(buffer, size, "%s (%s..%s)", text_count(value, sizeof(value), f->estimate),
@@ -47,16 +48,16 @@ static char *name_limit(const struct limit *limit)
 	amount(bound, sizeof(bound), limit, limit->bound);
 	if (limit->relative)
 		length = asprintf(&text, "%s%s%s at most %g %% above the baseline, %s",
-				  check_metric_names[limit->metric], of, function,
+				  limit_metric_names[limit->metric], of, function,
 				  100 * limit->value, bound);
 	else
-		length = asprintf(&text, "%s%s%s at most %s", check_metric_names[limit->metric], of,
+		length = asprintf(&text, "%s%s%s at most %s", limit_metric_names[limit->metric], of,
 				  function, bound);
 	return length < 0 ? NULL : text;
 }
 
 /* What is to be said of it besides: how far above, and whether that is certain. */
-static char *verdict_text(const struct report *r, const struct limit *limit)
+static char *limit_verdict_text(const struct report *r, const struct limit *limit)
 {
 	char found[128], by[FIGURE_TEXT], *text = NULL;
 	const char *sure = limit->blind ? "; not certain: the file does not say how sure it is"
@@ -79,38 +80,12 @@ static char *verdict_text(const struct report *r, const struct limit *limit)
 }
 
 /* Names are as short as the line, in the JUnit file too; JSON has them whole. */
-static char *stack_text(const struct output *o, const struct mayfly_row *row)
+static void print_plain_stack(FILE *to, const struct output *o, const struct mayfly_row *row)
 {
 	struct output plain = *o;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *to = open_memstream(&text, &size);
 
-	if (!to)
-		return NULL;
 	plain.colour = false;
 	write_stack(to, &plain, row->stack, row->stack_length, STACK_DEPTH);
-	if (fclose(to) != 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-bool check_add_guilt(const struct report *r, struct limit *limit, const struct mayfly_row *row,
-		     double change)
-{
-	struct guilt *bigger = realloc(limit->guilt, (limit->guilty + 1) * sizeof(*bigger));
-	struct guilt *g;
-
-	if (!bigger)
-		return false;
-	limit->guilt = bigger;
-	g = &bigger[limit->guilty++];
-	*g = (struct guilt){row->self, change, stack_text(&r->out, row), NULL};
-	if (r->json)
-		g->places = json_places(row->stack, row->stack_length);
-	return g->text && (!r->json || g->places);
 }
 
 /* "12.3 MB +-18 %", "+2.1 MB, now 12.3 MB +-18 %" */
@@ -120,8 +95,8 @@ static char *guilt_title(char *buffer, size_t size, const struct report *r,
 	char figure[128], change[FIGURE_TEXT];
 	const char *blocks = "";
 
-	found_text(figure, sizeof(figure), r, limit, &g->estimate);
-	if (limit->metric == CHECK_BLOCKS)
+	found_text(figure, sizeof(figure), r, limit, &g->row->self);
+	if (limit->metric == LIMIT_BLOCKS)
 		blocks = strcmp(figure, "1") == 0 ? " block" : " blocks";
 	if (g->change > 0)
 		snprintf(buffer, size, "+%s, now %s%s",
@@ -140,19 +115,16 @@ static void print_guilt(const struct report *r, const struct limit *limit)
 	for (size_t i = 0; i < limit->guilty; i++) {
 		printf("%3zu. %s\n", i + 1,
 		       guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
-		fputs(limit->guilt[i].text, stdout);
+		print_plain_stack(stdout, &r->out, limit->guilt[i].row);
 	}
 }
 
 void check_print_text(const struct report *r, const struct limits *limits)
 {
-	size_t failed = 0;
-
 	for (size_t i = 0; i < limits->count; i++) {
 		const struct limit *limit = &limits->item[i];
-		char *name = name_limit(limit), *verdict = verdict_text(r, limit);
+		char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit);
 
-		failed += limit->exceeded;
 		print_styled(&r->out, limit->exceeded ? STYLE_MORE : STYLE_LESS,
 			     limit->exceeded ? "FAIL" : "ok  ");
 		printf(" %s (%s): %s\n", name ? name : "", limit->where, verdict ? verdict : "");
@@ -161,105 +133,54 @@ void check_print_text(const struct report *r, const struct limits *limits)
 		free(verdict);
 	}
 	print_notes(&r->out, r->file.info);
-	printf("%zu of %zu %s exceeded\n", failed, limits->count,
+	printf("%zu of %zu %s exceeded\n", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
-}
-
-/* ---- JSON ---- */
-
-static json_t *json_number(double value)
-{
-	return json_integer(fabs(value) < 0x1p62 ? (json_int_t)llround(value) : INT64_MAX);
-}
-
-static json_t *json_guilt(const struct limit *limit)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < limit->guilty; i++) {
-		const struct guilt *g = &limit->guilt[i];
-		json_t *change = limit->relative ? json_number(g->change) : json_null();
-		bool blocks = limit->metric == CHECK_BLOCKS;
-
-		if (json_array_append_new(
-			list, json_pack("{s:O, s:o, s:o, s:o}", "stack", g->places, "self",
-					json_estimate(&g->estimate), "change_bytes",
-					blocks ? json_null() : change, "change_blocks",
-					blocks ? change : json_null())) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-static json_t *json_limit(const struct limit *limit)
-{
-	json_t *function = limit->function ? json_text(limit->function) : json_null();
-	json_t *base = limit->relative ? json_estimate(&limit->base) : json_null();
-	json_t *increase = limit->relative ? json_real(limit->value) : json_null();
-
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:b, s:b, s:o}",
-			 "metric", check_metric_names[limit->metric], "function", function, "where",
-			 json_text(limit->where), "limit", json_number(limit->bound),
-			 "max_increase", increase, "found", json_estimate(&limit->found),
-			 "baseline", base, "excess", "estimate", json_number(limit->excess), "low",
-			 json_number(limit->excess_low), "high", json_number(limit->excess_high),
-			 "exceeded", (int)limit->exceeded, "certain", !limit_straddles(limit),
-			 "stacks", json_guilt(limit));
-}
-
-int check_print_json(const struct report *r, const struct limits *limits, bool confident)
-{
-	json_t *list = json_array();
-	size_t failed = 0;
-
-	for (size_t i = 0; i < limits->count; i++) {
-		failed += limits->item[i].exceeded;
-		if (json_array_append_new(list, json_limit(&limits->item[i])) != 0) {
-			json_decref(list);
-			list = NULL;
-		}
-	}
-	return json_print(json_pack("{s:b, s:b, s:o, s:b, s:o}", "passed", failed == 0, "confident",
-				    (int)confident, "exceeded", json_unsigned(failed), "complete",
-				    (int)r->file.info->complete, "limits", list));
 }
 
 /* ---- JUnit ---- */
 
-/* Characters that XML 1.0 cannot have, and bytes that are not UTF-8, become question marks. */
+/* Characters that XML 1.0 cannot have become question marks; bytes that are not UTF-8, U+FFFD. */
 static void put_xml(FILE *to, const char *text)
 {
-	json_t *valid = json_text(text);
+	while (*text) {
+		size_t length = utf8_length(text);
 
-	text = valid ? json_string_value(valid) : "";
-	for (; *text; text++) {
-		switch (*text) {
-		case '&':
+		if (length == 0)
+			fputs(UTF8_REPLACEMENT, to);
+		else if (*text == '&')
 			fputs("&amp;", to);
-			break;
-		case '<':
+		else if (*text == '<')
 			fputs("&lt;", to);
-			break;
-		case '>':
+		else if (*text == '>')
 			fputs("&gt;", to);
-			break;
-		case '"':
+		else if (*text == '"')
 			fputs("&quot;", to);
-			break;
-		default:
-			fputc((unsigned char)*text < 0x20 && !strchr("\t\n", *text) ? '?' : *text,
-			      to);
-		}
+		else if ((unsigned char)*text < 0x20 && !strchr("\t\n", *text))
+			fputc('?', to);
+		else
+			fwrite(text, 1, length, to);
+		text += length ? length : 1;
 	}
-	json_decref(valid);
+}
+
+static void put_xml_stack(FILE *to, const struct report *r, const struct mayfly_row *row)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return;
+	print_plain_stack(stream, &r->out, row);
+	if (fclose(stream) == 0)
+		put_xml(to, text);
+	free(text);
 }
 
 static void put_case(FILE *to, const struct report *r, const struct limit *limit,
 		     const char *program)
 {
-	char *name = name_limit(limit), *verdict = verdict_text(r, limit), title[256];
+	char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit), title[256];
 
 	fputs("    <testcase classname=\"", to);
 	put_xml(to, program);
@@ -274,7 +195,7 @@ static void put_case(FILE *to, const struct report *r, const struct limit *limit
 			fprintf(to, "\n%3zu. ", i + 1);
 			put_xml(to, guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
 			fputc('\n', to);
-			put_xml(to, limit->guilt[i].text);
+			put_xml_stack(to, r, limit->guilt[i].row);
 		}
 		fputs("</failure>\n    </testcase>\n", to);
 	} else {
@@ -290,19 +211,16 @@ int check_write_junit(const char *path, const struct report *r, const struct lim
 {
 	char program[4096];
 	struct target target;
-	size_t failed = 0;
 
 	/* A report of a test run replaces the one before. */
 	if (!target_open(&target, path, true))
 		return CLI_FAILED;
-	for (size_t i = 0; i < limits->count; i++)
-		failed += limits->item[i].exceeded;
 	command_line(program, sizeof(program), r->file.info);
 	fprintf(target.file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
 	fprintf(target.file,
 		"  <testsuite name=\"mayfly check\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
 		"skipped=\"0\" time=\"%.3f\">\n",
-		limits->count, failed, (double)r->file.info->duration_ns / 1e9);
+		limits->count, limits_exceeded(limits), (double)r->file.info->duration_ns / 1e9);
 	for (size_t i = 0; i < limits->count; i++)
 		put_case(target.file, r, &limits->item[i], program);
 	fprintf(target.file, "  </testsuite>\n</testsuites>\n");

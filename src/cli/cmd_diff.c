@@ -5,11 +5,13 @@
  * options -> one query to both traces -> rows side by side (query/diff.h) -> three lines of a
  * summary, then a table, a list of stacks, or JSON.
  */
+#include "cli/cli.h"
 #include "cli/report/report.h"
 
-#include "cli/absent.h"
-#include "cli/cli.h"
+#include "answer/json_parts.h"
+#include "answer/trace_facts.h"
 #include "cli/options.h"
+#include "cli/trace_fields.h"
 #include "query/diff.h"
 
 #include <getopt.h>
@@ -169,7 +171,7 @@ static char *side_text(char *buffer, size_t size, const struct output *o,
 				    f->high / per, f->certain / per};
 
 	if (with_error)
-		return text_figure(buffer, size, o, &one, samples);
+		return text_figure(buffer, size, o->utf8, &one, samples);
 	return text_figure_value(buffer, size, &one, samples);
 }
 
@@ -227,18 +229,27 @@ static void print_total(const struct comparison *c, const char *name,
 	    text_relative(percent, sizeof(percent), &d), more);
 }
 
-static int print_summary(const struct comparison *c)
+/* An exit status. */
+static int summaries(const struct comparison *c, struct mayfly_summary s[2])
 {
-	struct mayfly_info both = {.absent = c->absent};
-	const struct output *o = &c->side[BEFORE].out;
-	struct mayfly_summary s[2];
-
 	for (int i = 0; i < 2; i++) {
 		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
 
 		if (error)
 			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
 	}
+	return CLI_OK;
+}
+
+static int print_both_summaries(const struct comparison *c)
+{
+	struct mayfly_info both = {.absent = c->absent};
+	const struct output *o = &c->side[BEFORE].out;
+	struct mayfly_summary s[2];
+	int error = summaries(c, s);
+
+	if (error)
+		return error;
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
 	if (c->per_given)
@@ -266,7 +277,7 @@ static const struct mayfly_row *row_of(const struct diff_row *row)
 	return row->after ? row->after : row->before;
 }
 
-static bool is_shown(const struct comparison *c, const struct diff_row *row)
+static bool diff_is_shown(const struct comparison *c, const struct diff_row *row)
 {
 	if (c->side[BEFORE].all)
 		return true;
@@ -278,7 +289,7 @@ static size_t shown_rows(const struct comparison *c, const struct trace_diff *d)
 {
 	size_t count = 0, top = c->side[BEFORE].top;
 
-	while (count < d->rows && is_shown(c, &d->row[count]) && (!top || count < top))
+	while (count < d->rows && diff_is_shown(c, &d->row[count]) && (!top || count < top))
 		count++;
 	return count;
 }
@@ -311,19 +322,26 @@ static void key_text(char *buffer, size_t size, const struct comparison *c,
 	snprintf(buffer + used, size - used, "  %.*s%s", 4096, place, moved);
 }
 
-static bool put_row(struct table *t, const struct comparison *c, const struct diff_row *row,
-		    const struct trace_diff *d)
+struct diff_table {
+	const struct comparison *c;
+	const struct trace_diff *d;
+};
+
+static bool put_diff(struct table *t, const void *context, size_t i)
 {
+	const struct comparison *c = ((const struct diff_table *)context)->c;
+	const struct trace_diff *d = ((const struct diff_table *)context)->d;
+	const struct diff_row *row = &d->row[i];
+	const struct mayfly_query *query = &c->side[BEFORE].q.query;
 	const struct output *o = &c->side[BEFORE].out;
-	bool total = c->side[BEFORE].q.query.sort == MAYFLY_SORT_TOTAL;
 	const struct mayfly_estimate *a = &d->before->nothing, *b = &d->after->nothing;
 	const struct diff_figure *f = &row->bytes;
 	char text[NAME_BYTES];
 
 	if (row->before)
-		a = total ? &row->before->total : &row->before->self;
+		a = sorted_by(query, row->before);
 	if (row->after)
-		b = total ? &row->after->total : &row->after->self;
+		b = sorted_by(query, row->after);
 	if (!table_cell(t, text_change(text, sizeof(text), f->change)) ||
 	    (!c->exact && !table_cell(t, text_interval(text, sizeof(text), f))) ||
 	    !table_cell(t, text_relative(text, sizeof(text), f)) ||
@@ -337,12 +355,10 @@ static bool put_row(struct table *t, const struct comparison *c, const struct di
 	return table_cell(t, text) && table_row_style(t, verdict_style(f));
 }
 
-static bool print_table(const struct comparison *c, const struct trace_diff *d, size_t rows)
+static bool print_diff_table(const struct comparison *c, const struct trace_diff *d, size_t rows)
 {
 	struct column column[8];
 	size_t n = 0;
-	struct table *t;
-	bool done = true;
 
 	column[n++] = (struct column){"CHANGE", true, 0, STYLE_PLAIN, false};
 	if (!c->exact)
@@ -354,16 +370,12 @@ static bool print_table(const struct comparison *c, const struct trace_diff *d, 
 		column[n++] = (struct column){"", false, 0, STYLE_PLAIN, false};
 	column[n++] =
 	    (struct column){report_key_title(&c->side[BEFORE]), false, 0, STYLE_PLAIN, false};
-	t = table_new(column, n);
-	for (size_t i = 0; t && done && i < rows; i++)
-		done = put_row(t, c, &d->row[i], d);
-	if (t && done && rows)
-		table_print(t, &c->side[BEFORE].out, 0);
-	table_free(t);
-	return t && done;
+	return table_print_rows(&c->side[BEFORE].out, column, n, rows, put_diff,
+				&(struct diff_table){c, d});
 }
 
-static void print_stacks(const struct comparison *c, const struct trace_diff *d, size_t rows)
+static void print_changed_stacks(const struct comparison *c, const struct trace_diff *d,
+				 size_t rows)
 {
 	const struct report *r = &c->side[BEFORE];
 
@@ -388,7 +400,7 @@ static void print_stacks(const struct comparison *c, const struct trace_diff *d,
 	}
 }
 
-static void print_title(const struct comparison *c, const struct trace_diff *d)
+static void print_change_title(const struct comparison *c, const struct trace_diff *d)
 {
 	const struct report *r = &c->side[BEFORE];
 	const struct diff_figure *f = &d->bytes;
@@ -402,7 +414,7 @@ static void print_title(const struct comparison *c, const struct trace_diff *d)
 		      c->exact ? "" : verdict_text(f), r->q.filtered ? ", filtered" : "");
 }
 
-static void print_rest(const struct comparison *c, const struct trace_diff *d, size_t rows)
+static void print_other_rows(const struct comparison *c, const struct trace_diff *d, size_t rows)
 {
 	const struct output *o = &c->side[BEFORE].out;
 	size_t real = count_verdict(d, DIFF_REAL), noise = count_verdict(d, DIFF_NOISE);
@@ -412,7 +424,7 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 	for (int i = BEFORE; i <= AFTER; i++)
 		blind[i] = c->side[i].file.info->absent & MAYFLY_ABSENT_ERRORS;
 	if (d->rows == 0) {
-		puts("  No block fits, in neither trace.");
+		puts("  No block matches, in either trace.");
 		return;
 	}
 	if (rows == 0)
@@ -444,42 +456,49 @@ static void print_rest(const struct comparison *c, const struct trace_diff *d, s
 			      noise);
 }
 
-static int print_text(const struct comparison *c, const struct trace_diff *d)
+static int print_diff(const struct comparison *c, const struct trace_diff *d)
 {
 	size_t rows = shown_rows(c, d);
-	int status = print_summary(c);
+	int status = print_both_summaries(c);
 
 	if (status)
 		return status;
-	print_title(c, d);
+	print_change_title(c, d);
 	if (c->side[BEFORE].q.query.by == MAYFLY_BY_STACK)
-		print_stacks(c, d, rows);
-	else if (!print_table(c, d, rows))
+		print_changed_stacks(c, d, rows);
+	else if (!print_diff_table(c, d, rows))
 		return cli_error("out of memory");
-	print_rest(c, d, rows);
+	print_other_rows(c, d, rows);
 	return cli_finish();
 }
 
 /* ---- JSON ---- */
 
 /* Whole bytes, unless they are divided by something. */
-static json_t *json_value(const struct comparison *c, double value)
+static void put_change_value(struct json *j, const char *key, const struct comparison *c,
+			     double value)
 {
 	if (c->per_given)
-		return json_real(value);
-	return json_integer(fabs(value) < 0x1p62 ? (json_int_t)llround(value) : 0);
+		json_real(j, key, value);
+	else
+		json_integer(j, key, fabs(value) < 0x1p62 ? llround(value) : 0);
 }
 
-static json_t *json_change(const struct comparison *c, const struct diff_figure *f)
+static void put_change(struct json *j, const char *key, const struct comparison *c,
+		       const struct diff_figure *f)
 {
-	bool unknown = c->absent & MAYFLY_ABSENT_ERRORS;
+	bool known = !(c->absent & MAYFLY_ABSENT_ERRORS);
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "before",
-			 json_value(c, f->before), "after", json_value(c, f->after), "change",
-			 json_value(c, f->change), "stderr", json_value(c, f->stderror), "low",
-			 json_value(c, f->low), "high", json_value(c, f->high), "p",
-			 unknown ? json_null() : json_real(f->p), "adjusted_p",
-			 unknown ? json_null() : json_real(f->adjusted));
+	json_object(j, key);
+	put_change_value(j, "before", c, f->before);
+	put_change_value(j, "after", c, f->after);
+	put_change_value(j, "change", c, f->change);
+	put_change_value(j, "stderr", c, f->stderror);
+	put_change_value(j, "low", c, f->low);
+	put_change_value(j, "high", c, f->high);
+	json_real(j, "p", known ? f->p : NAN); /* null */
+	json_real(j, "adjusted_p", known ? f->adjusted : NAN);
+	json_end(j);
 }
 
 static const char *verdict_name(const struct diff_figure *f)
@@ -490,82 +509,65 @@ static const char *verdict_name(const struct diff_figure *f)
 	return name[f->verdict];
 }
 
-static json_t *json_both(const struct comparison *c, const struct diff_figure *bytes,
-			 const struct diff_figure *blocks)
+static void put_both(struct json *j, const char *key, const struct comparison *c,
+		     const struct diff_figure *bytes, const struct diff_figure *blocks)
 {
-	return json_pack("{s:s, s:o, s:o}", "verdict", verdict_name(bytes), "bytes",
-			 json_change(c, bytes), "blocks", json_change(c, blocks));
+	json_object(j, key);
+	json_text(j, "verdict", verdict_name(bytes));
+	put_change(j, "bytes", c, bytes);
+	put_change(j, "blocks", c, blocks);
+	json_end(j);
 }
 
-static json_t *json_total(const struct comparison *c, const struct mayfly_estimate *a,
-			  const struct mayfly_estimate *b)
+static void put_total(struct json *j, const char *key, const struct comparison *c,
+		      const struct mayfly_estimate *a, const struct mayfly_estimate *b)
 {
 	struct diff_figure bytes = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
 	struct diff_figure blocks = compare(c, &a->blocks, a->samples, &b->blocks, b->samples);
 
-	return json_both(c, &bytes, &blocks);
+	put_both(j, key, c, &bytes, &blocks);
 }
 
-static json_t *json_side(const struct comparison *c, const struct mayfly_row *row)
+static void put_diff_row(struct json *j, const struct comparison *c, const struct diff_row *row)
 {
-	bool total = c->side[BEFORE].q.query.sort == MAYFLY_SORT_TOTAL;
+	const struct report *r = report_of(c, row);
+	const struct mayfly_query *query = &c->side[BEFORE].q.query;
 
-	return row ? json_estimate(total ? &row->total : &row->self) : json_null();
+	json_object(j, NULL);
+	json_row_key(j, r->file.trace, query->by, row_of(row));
+	json_estimate(j, "before", row->before ? sorted_by(query, row->before) : NULL);
+	json_estimate(j, "after", row->after ? sorted_by(query, row->after) : NULL);
+	if (query->by == MAYFLY_BY_LINE && row->before && row->after)
+		json_unsigned(j, "line_before", row->before->line);
+	put_both(j, "change", c, &row->bytes, &row->blocks);
+	json_end(j);
 }
 
-static json_t *json_row(const struct comparison *c, const struct diff_row *row)
+static int print_diff_json(const struct comparison *c, const struct trace_diff *d)
 {
-	json_t *object = report_json_key(report_of(c, row), row_of(row));
-	bool moved = c->side[BEFORE].q.query.by == MAYFLY_BY_LINE && row->before && row->after;
-
-	if (json_object_set_new(object, "before", json_side(c, row->before)) == 0 &&
-	    json_object_set_new(object, "after", json_side(c, row->after)) == 0 &&
-	    (!moved ||
-	     json_object_set_new(object, "line_before", json_unsigned(row->before->line)) == 0) &&
-	    json_object_set_new(object, "change", json_both(c, &row->bytes, &row->blocks)) == 0)
-		return object;
-	json_decref(object);
-	return NULL;
-}
-
-static json_t *json_rows(const struct comparison *c, const struct trace_diff *d)
-{
-	size_t count = d->rows, top = c->side[BEFORE].top;
-	json_t *list = json_array();
-
-	if (c->side[BEFORE].top_given && top && top < count)
-		count = top;
-	for (size_t i = 0; list && i < count; i++) {
-		if (json_array_append_new(list, json_row(c, &d->row[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-static int print_json(const struct comparison *c, const struct trace_diff *d)
-{
-	const struct mayfly_query *q = &c->side[BEFORE].q.query;
+	const struct report *r = &c->side[BEFORE];
+	struct json j = report_document(c->absent);
 	struct mayfly_summary s[2];
-	json_t *summary;
+	int error = summaries(c, s);
 
-	for (int i = 0; i < 2; i++) {
-		int error = mayfly_trace_summary(c->side[i].file.trace, &s[i]);
-
-		if (error)
-			return cli_error("%s: %s", c->side[i].path, mayfly_error_text(error));
-	}
-	summary = json_pack("{s:o, s:o, s:o}", "allocated",
-			    json_total(c, &s[0].allocated, &s[1].allocated), "peak",
-			    json_total(c, &s[0].peak, &s[1].peak), "live_at_end",
-			    json_total(c, &s[0].live_at_end, &s[1].live_at_end));
-	return json_print(json_drop_absent(
-	    json_pack("{s:s, s:s, s:s, s:{s:f, s:f}, s:o, s:o, s:o}", "metric",
-		      metric_names[q->metric], "by", by_names[q->by], "sort", sort_names[q->sort],
-		      "per", "before", c->per.before, "after", c->per.after, "summary", summary,
-		      "total", json_both(c, &d->bytes, &d->blocks), "rows", json_rows(c, d)),
-	    c->absent));
+	if (error)
+		return error;
+	json_question(&j, &r->q.query, true);
+	json_object(&j, "per");
+	json_real(&j, "before", c->per.before);
+	json_real(&j, "after", c->per.after);
+	json_end(&j);
+	json_object(&j, "summary");
+	put_total(&j, "allocated", c, &s[0].allocated, &s[1].allocated);
+	put_total(&j, "peak", c, &s[0].peak, &s[1].peak);
+	put_total(&j, "live_at_end", c, &s[0].live_at_end, &s[1].live_at_end);
+	json_end(&j);
+	put_both(&j, "total", c, &d->bytes, &d->blocks);
+	json_array(&j, "rows");
+	for (size_t i = 0; i < d->rows && !(r->top_given && r->top && i >= r->top); i++)
+		put_diff_row(&j, c, &d->row[i]);
+	json_end(&j);
+	return json_print(&j);
 }
 
 /* ---- the command ---- */
@@ -593,7 +595,7 @@ static int run(struct comparison *c)
 		return report_failed(
 		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
 		    error);
-	status = before->json ? print_json(c, d) : print_text(c, d);
+	status = before->json ? print_diff_json(c, d) : print_diff(c, d);
 	trace_diff_free(d);
 	return status;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly dump: every event, one a line; of snapshots, every counter. */
 #include "cli/cli.h"
-#include "cli/json.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
-#include "cli/places.h"
-#include "cli/track_text.h"
+#include "cli/print_json.h"
 
+#include "answer/json_parts.h"
+#include "answer/trace_names.h"
+#include "answer/trace_facts.h"
 #include "convert/import/eventlog.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/import/memtrace_read.h"
@@ -30,8 +31,6 @@ struct path {
 	uint32_t *frame;
 	size_t length, room;
 };
-
-#define NAME_BYTES 65536 /* a longer name is cut */
 
 /* ';' separates frames, so it cannot stay in names (Rust's arrays have it). */
 static void clean_name(char *buffer, size_t size, const char *name)
@@ -200,45 +199,61 @@ static bool print_event(struct frame_texts *t, const struct mayfly_event *e, str
 	return true;
 }
 
-static json_t *json_stack(struct frame_texts *t, const struct path *path)
+/* Root to leaf, unless nothing is known. */
+static bool put_stack(struct json *j, struct frame_texts *t, uint32_t node, struct path *path)
 {
-	json_t *list = json_array();
-
-	for (size_t i = path->length; list && i-- > 0;) {
+	if (!read_path(t->trace, node, path))
+		return false;
+	json_array(j, "stack");
+	for (size_t i = path->length; i-- > 0;) {
 		const char *text = frame_text(t, path->frame[i]);
 
-		if (!text || json_array_append_new(list, json_text(text)) != 0) {
-			json_decref(list);
-			return NULL;
-		}
+		if (!text)
+			return false;
+		json_text(j, NULL, text);
 	}
-	return list;
+	json_end(j);
+	return true;
+}
+
+static struct json line_document(void)
+{
+	struct json j = {.one_line = true};
+
+	json_object(&j, NULL);
+	return j;
+}
+
+/* stack: of this node; 0: none is wanted. */
+static bool end_line(struct json *j, struct frame_texts *t, bool stack, uint32_t node,
+		     struct path *path)
+{
+	if (stack && !put_stack(j, t, node, path)) {
+		bytes_free(&j->bytes);
+		return false;
+	}
+	return json_print_line(j) == CLI_OK;
 }
 
 static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
 			     bool stacks)
 {
-	json_t *o = json_pack("{s:I, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:b, s:b, s:b}", "time_ns",
-			      (json_int_t)e->time_ns, "event", kind_text(e->kind), "heap",
-			      heap_name(e->heap), "tid", json_unsigned(tid_of(t->trace, e->thread)),
-			      "sample", json_unsigned(e->sample), "size", json_unsigned(e->size),
-			      "weight_bytes", e->weight_bytes, "weight_blocks", e->weight_blocks,
-			      "realloc", (e->flags & MAYFLY_FLAG_REALLOC) != 0, "temporary",
-			      (e->flags & MAYFLY_FLAG_TEMPORARY) != 0, "inherited",
-			      (e->flags & MAYFLY_FLAG_INHERITED) != 0);
+	struct json j = line_document();
 
-	if (o && e->kind == MAYFLY_ALLOC && e->labels &&
-	    json_object_set_new(o, "labels", json_labels(t->trace, e->labels)) != 0) {
-		json_decref(o);
-		return false;
-	}
-	if (o && e->kind == MAYFLY_ALLOC && stacks &&
-	    (!read_path(t->trace, e->node, path) ||
-	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
-		json_decref(o);
-		return false;
-	}
-	return o && json_print_line(o) == CLI_OK;
+	json_integer(&j, "time_ns", e->time_ns);
+	json_text(&j, "event", kind_text(e->kind));
+	json_text(&j, "heap", heap_name(e->heap));
+	json_unsigned(&j, "tid", tid_of(t->trace, e->thread));
+	json_unsigned(&j, "sample", e->sample);
+	json_unsigned(&j, "size", e->size);
+	json_real(&j, "weight_bytes", e->weight_bytes);
+	json_real(&j, "weight_blocks", e->weight_blocks);
+	json_bool(&j, "realloc", e->flags & MAYFLY_FLAG_REALLOC);
+	json_bool(&j, "temporary", e->flags & MAYFLY_FLAG_TEMPORARY);
+	json_bool(&j, "inherited", e->flags & MAYFLY_FLAG_INHERITED);
+	if (e->kind == MAYFLY_ALLOC && e->labels)
+		json_labels(&j, "labels", t->trace, e->labels);
+	return end_line(&j, t, e->kind == MAYFLY_ALLOC && stacks, e->node, path);
 }
 
 /* ---- beside the blocks ---- */
@@ -303,41 +318,22 @@ static bool print_track(struct frame_texts *t, const struct mayfly_track_event *
 	return true;
 }
 
-static json_t *json_values(const struct mayfly_track_type *type, const struct mayfly_track_event *e)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; o && i < e->values; i++) {
-		json_t *name = json_text(type->field[i].name); /* keys must be UTF-8, too */
-		bool done = name && json_object_set_new(o, json_string_value(name),
-							json_track_value(type, e, i)) == 0;
-
-		json_decref(name);
-		if (!done) {
-			json_decref(o);
-			return NULL;
-		}
-	}
-	return o;
-}
-
 static bool print_track_json(struct frame_texts *t, const struct mayfly_track_event *e,
 			     struct path *path, bool stacks)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
-	json_t *o =
-	    json_pack("{s:I, s:s, s:o, s:o, s:o, s:o}", "time_ns", (json_int_t)e->time_ns, "event",
-		      track_kind(e->kind), "name", json_text(type->name), "category",
-		      json_text_or_null(type->category), "tid",
-		      json_unsigned(tid_of(t->trace, e->thread)), "values", json_values(type, e));
+	struct json j = line_document();
 
-	if (o && e->node && stacks &&
-	    (!read_path(t->trace, e->node, path) ||
-	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
-		json_decref(o);
-		return false;
-	}
-	return o && json_print_line(o) == CLI_OK;
+	json_integer(&j, "time_ns", e->time_ns);
+	json_text(&j, "event", track_kind(e->kind));
+	json_text(&j, "name", type->name);
+	json_text_or_null(&j, "category", type->category);
+	json_unsigned(&j, "tid", tid_of(t->trace, e->thread));
+	json_object(&j, "values");
+	for (size_t i = 0; i < e->values; i++)
+		json_track_value(&j, type, e, i);
+	json_end(&j);
+	return end_line(&j, t, e->node && stacks, e->node, path);
 }
 
 /* ---- snapshots ---- */
@@ -368,20 +364,18 @@ static bool print_counts(struct frame_texts *t, const struct counts *c, struct p
 static bool print_counts_json(struct frame_texts *t, const struct counts *c, struct path *path,
 			      bool stacks)
 {
-	json_t *o = json_pack(
-	    "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "from_ns", (json_int_t)c->from_ns,
-	    "to_ns", (json_int_t)c->to_ns, "node", json_unsigned(c->node), "allocs",
-	    json_unsigned(c->allocs), "alloc_bytes", json_unsigned(c->alloc_bytes), "frees",
-	    json_unsigned(c->frees), "free_bytes", json_unsigned(c->free_bytes), "temps",
-	    json_unsigned(c->temps), "temp_bytes", json_unsigned(c->temp_bytes));
+	struct json j = line_document();
 
-	if (o && stacks &&
-	    (!read_path(t->trace, c->node, path) ||
-	     json_object_set_new(o, "stack", json_stack(t, path)) != 0)) {
-		json_decref(o);
-		return false;
-	}
-	return o && json_print_line(o) == CLI_OK;
+	json_integer(&j, "from_ns", c->from_ns);
+	json_integer(&j, "to_ns", c->to_ns);
+	json_unsigned(&j, "node", c->node);
+	json_unsigned(&j, "allocs", c->allocs);
+	json_unsigned(&j, "alloc_bytes", c->alloc_bytes);
+	json_unsigned(&j, "frees", c->frees);
+	json_unsigned(&j, "free_bytes", c->free_bytes);
+	json_unsigned(&j, "temps", c->temps);
+	json_unsigned(&j, "temp_bytes", c->temp_bytes);
+	return end_line(&j, t, stacks, c->node, path);
 }
 
 /* ---- the command ---- */

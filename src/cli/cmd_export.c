@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly export: a trace as another tool's file. */
-#include "cli/absent.h"
+#include "answer/trace_names.h"
 #include "cli/cli.h"
 #include "convert/export/exporter.h"
 #include "cli/open_trace.h"
-#include "cli/places.h"
 #include "cli/question.h"
 #include "cli/target.h"
 

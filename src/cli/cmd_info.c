@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly info: what a trace is, and how good. */
 #include "cli/cli.h"
-#include "cli/json.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
-#include "cli/places.h"
-#include "cli/report/report_rss.h"
-#include "cli/track_text.h"
+#include "cli/print_json.h"
+#include "cli/trace_fields.h"
+
+#include "answer/absent.h"
+#include "answer/json_parts.h"
+#include "answer/trace_names.h"
+#include "answer/text_format.h"
+#include "answer/trace_facts.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -150,7 +154,7 @@ static void print_one_figure(const struct output *o, const struct mayfly_info *i
 {
 	char figure[FIGURE_TEXT], blocks[FIGURE_TEXT];
 
-	text_figure(figure, sizeof(figure), o, &e->bytes, e->samples);
+	text_figure(figure, sizeof(figure), o->utf8, &e->bytes, e->samples);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
 	if (info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s%s", figure, more);
@@ -195,8 +199,8 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 
 #define ID_DIGITS 12 /* of a build-id: enough to tell one from another */
 
-static bool put_module(struct table *t, const struct mayfly_module *m,
-		       const struct module_frames *count, const struct output *o)
+static bool put_module_cells(struct table *t, const struct mayfly_module *m,
+			     const struct module_frames *count, const struct output *o)
 {
 	char id[65] = "", path[TEXT_BYTES], text[TEXT_BYTES];
 	size_t bytes = o->wide ? 32 : ID_DIGITS / 2;
@@ -219,14 +223,15 @@ static bool put_module(struct table *t, const struct mayfly_module *m,
 					    : "none of these functions has a symbol");
 }
 
-static bool put_modules(struct table *t, const struct output *o, const struct mayfly_trace *trace,
-			const struct mayfly_info *info, const struct module_frames *count, bool all)
+static bool put_module_rows(struct table *t, const struct output *o,
+			    const struct mayfly_trace *trace, const struct mayfly_info *info,
+			    const struct module_frames *count, bool all)
 {
 	for (size_t i = 0; i < info->modules; i++) {
 		const struct mayfly_module *m = mayfly_trace_module(trace, i);
 
 		if ((all || *m->problem || count[i].named < count[i].frames) &&
-		    !put_module(t, m, &count[i], o))
+		    !put_module_cells(t, m, &count[i], o))
 			return false;
 	}
 	return true;
@@ -261,7 +266,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 						{"PROBLEM", false, 0, STYLE_PLAIN, false}};
 	struct module_frames *count = count_module_frames(trace);
 	struct table *t = table_new(columns, 5);
-	bool done = count && t && put_modules(t, o, trace, info, count, all);
+	bool done = count && t && put_module_rows(t, o, trace, info, count, all);
 
 	if (done) {
 		print_module_count(o, trace, info, count);
@@ -277,7 +282,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 	return done;
 }
 
-static int print_text(const struct output *o, const struct opened_trace *file,
+static int print_info(const struct output *o, const struct opened_trace *file,
 		      const struct mayfly_summary *s, bool all_modules)
 {
 	print_program(o, file->info);
@@ -294,19 +299,16 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 	return cli_finish();
 }
 
-static int print_json(const struct opened_trace *file, const struct mayfly_summary *s)
+static int print_info_json(const struct opened_trace *file, const struct mayfly_summary *s)
 {
-	json_t *o = json_info(file->trace, s, trace_stacks(file->trace));
-	json_t *from = file->foreign ? json_string(file->foreign) : json_null();
+	struct json j = json_document();
 
-	/* Of the file that was named, not of the trace that was made of it in memory. */
-	if (o && (json_object_set_new(o, "converted_from", from) ||
-		  (file->foreign &&
-		   json_object_set_new(o, "file_bytes", json_unsigned(file->foreign_bytes))))) {
-		json_decref(o);
-		o = NULL;
-	}
-	return json_print(o);
+	j.is_null = absent_key;
+	j.null_context = file->info->absent;
+	/* The size is that of the file that was named, not of a trace that was made of it. */
+	json_info(&j, file->trace, s, file->foreign ? file->foreign_bytes : file->info->file_bytes);
+	json_text_or_null(&j, "converted_from", file->foreign);
+	return json_print(&j);
 }
 
 struct settings {
@@ -346,9 +348,9 @@ int cmd_info(int argc, char **argv)
 	if (status)
 		status = cli_error("%s: %s", argv[optind], mayfly_error_text(status));
 	else if (set.json)
-		status = print_json(&file, &summary);
+		status = print_info_json(&file, &summary);
 	else
-		status = print_text(&set.out, &file, &summary, set.modules);
+		status = print_info(&set.out, &file, &summary, set.modules);
 	close_trace(&file);
 	return status;
 }

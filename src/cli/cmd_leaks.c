@@ -5,12 +5,14 @@
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
  */
-#include "cli/absent.h"
 #include "cli/cli.h"
 #include "cli/report/report.h"
 
 #include "cli/options.h"
-#include "cli/suppressions.h"
+#include "cli/suppression_lists.h"
+
+#include "answer/json_parts.h"
+#include "answer/trace_facts.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -80,29 +82,9 @@ static int is_ignored(void *context, const char *text)
 
 /* ---- the answer ---- */
 
-struct suppressed {
-	size_t stacks, patterns;
-	uint64_t samples;
-	double bytes, blocks;
-};
-
-static struct suppressed sum_suppressed(const struct suppressions *s)
-{
-	struct suppressed sum = {0};
-
-	for (size_t i = 0; i < s->count; i++) {
-		sum.stacks += s->item[i].stacks;
-		sum.samples += s->item[i].samples;
-		sum.bytes += s->item[i].bytes;
-		sum.blocks += s->item[i].blocks;
-		sum.patterns += s->item[i].stacks > 0;
-	}
-	return sum;
-}
-
 static void print_suppressed(const struct leaks *l)
 {
-	struct suppressed s = sum_suppressed(&l->suppressions);
+	struct suppressed s = suppressions_sum(&l->suppressions);
 	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT];
 
 	text_count(blocks, sizeof(blocks), s.blocks);
@@ -115,7 +97,7 @@ static void print_suppressed(const struct leaks *l)
 			      l->suppressions.count);
 }
 
-static int print_text(struct leaks *l, const struct mayfly_result *result)
+static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
 
@@ -126,43 +108,17 @@ static int print_text(struct leaks *l, const struct mayfly_result *result)
 	return cli_finish();
 }
 
-static json_t *json_suppression(const struct suppression *s)
-{
-	json_t *line = s->file ? json_unsigned(s->line) : json_null();
-
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pattern", json_text(s->pattern),
-			 "file", json_text_or_null(s->file), "line", line, "stacks",
-			 json_unsigned(s->stacks), "samples", json_unsigned(s->samples), "bytes",
-			 json_unsigned((uint64_t)s->bytes), "blocks",
-			 json_unsigned((uint64_t)s->blocks));
-}
-
-static json_t *json_suppressed(const struct suppressions *s)
-{
-	struct suppressed sum = sum_suppressed(s);
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < s->count; i++)
-		if (s->item[i].stacks &&
-		    json_array_append_new(list, json_suppression(&s->item[i])) != 0) {
-			json_decref(list);
-			list = NULL;
-		}
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "stacks", json_unsigned(sum.stacks),
-			 "samples", json_unsigned(sum.samples), "bytes",
-			 json_unsigned((uint64_t)sum.bytes), "blocks",
-			 json_unsigned((uint64_t)sum.blocks), "suppressions", list);
-}
-
-static int print_json(const struct leaks *l, const struct mayfly_result *result)
+static int print_leaks_json(const struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
+	struct json j = report_document(r->file.info->absent);
 
-	return json_print(json_drop_absent(
-	    json_pack("{s:s, s:s, s:o, s:o, s:o}", "metric", "leaked", "by",
-		      by_names[r->q.query.by], "total", json_estimate(&result->total), "rows",
-		      report_json_rows(r, result), "suppressed", json_suppressed(&l->suppressions)),
-	    r->file.info->absent));
+	json_text(&j, "metric", "leaked");
+	json_text(&j, "by", by_names[r->q.query.by]);
+	json_estimate(&j, "total", &result->total);
+	report_json_rows(&j, r, result);
+	json_suppressed(&j, "suppressed", &l->suppressions);
+	return json_print(&j);
 }
 
 static int run(struct leaks *l)
@@ -187,7 +143,7 @@ static int run(struct leaks *l)
 	if (error)
 		status = report_failed(r, error);
 	else
-		status = r->json ? print_json(l, result) : print_text(l, result);
+		status = r->json ? print_leaks_json(l, result) : print_leaks(l, result);
 	mayfly_result_free(result);
 	if (status == CLI_OK && l->leaked)
 		return (int)l->exit_code;

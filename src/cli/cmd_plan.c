@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly plan: from an exact trace, what each sampling interval would give and cost. */
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "answer/allocator_frames.h"
+#include "answer/json_parts.h"
+#include "answer/trace_names.h"
+#include "answer/query_words.h"
+#include "answer/trace_facts.h"
 #include "cli/open_trace.h"
 #include "cli/question.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/places.h"
-#include "cli/track_text.h"
+#include "cli/print_json.h"
+#include "cli/trace_fields.h"
 
 #include "query/plan.h"
 
@@ -136,7 +140,7 @@ static char *text_error(char *buffer, size_t size, double error)
 }
 
 static const char *const plan_keys[] = {"function", "line", "stack", "module",
-				       "thread",   "size", NULL};
+					"thread",   "size", NULL};
 static const char *const by_plural[] = {"functions", "lines",	"stacks",
 					"modules",   "threads", "size classes"};
 
@@ -175,8 +179,8 @@ static bool put_row(struct table *t, const struct expectation *e, bool mark,
 	       table_cell(t, text_error(text, sizeof(text), e->worst));
 }
 
-static bool print_table(const struct output *o, const struct plan *plan, const struct settings *set,
-			int best)
+static bool print_plan_table(const struct output *o, const struct plan *plan,
+			     const struct settings *set, int best)
 {
 	static const struct column columns[] = {
 	    {"INTERVAL", true, 0, STYLE_BOLD, false},	{"SAMPLES", true, 0, STYLE_PLAIN, false},
@@ -274,13 +278,13 @@ static void print_explanation(const struct output *o, const struct plan *plan,
 		      set->sample_bytes);
 }
 
-static int print_text(const struct output *o, const struct opened_trace *file,
+static int print_plan(const struct output *o, const struct opened_trace *file,
 		      const struct plan *plan, const struct settings *set, bool own_time)
 {
 	int best = recommended(plan, set);
 
 	print_head(o, file, plan, set);
-	if (!print_table(o, plan, set, best))
+	if (!print_plan_table(o, plan, set, best))
 		return cli_error("out of memory");
 	putchar('\n');
 	print_sentence(o, plan, set, best);
@@ -290,49 +294,42 @@ static int print_text(const struct output *o, const struct opened_trace *file,
 
 /* ---- JSON ---- */
 
-static json_t *json_reals(const double *value, size_t count)
+static void put_scheme(struct json *j, const char *key, const struct expectation *e,
+		       const struct plan *plan)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < count; i++) {
-		if (json_array_append_new(list, json_real(value[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
+	json_object(j, key);
+	json_real(j, "samples", e->samples);
+	json_unsigned(j, "cost_ns", (uint64_t)llround(e->cost_ns));
+	json_unsigned(j, "trace_bytes", (uint64_t)llround(e->trace_bytes));
+	json_real(j, "peak_error", e->peak);
+	json_real(j, "allocated_error", e->allocated);
+	json_real(j, "row_error_median", e->median);
+	json_real(j, "row_error_worst", e->worst);
+	json_array(j, "row_errors");
+	for (size_t i = 0; i < plan->rows; i++)
+		json_real(j, NULL, e->row[i]);
+	json_end(j);
+	json_end(j);
 }
 
-static json_t *json_scheme(const struct expectation *e, const struct plan *plan)
+static void put_levels(struct json *j, const struct plan *plan, const struct settings *set)
 {
-	return json_pack("{s:f, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", e->samples,
-			 "cost_ns", json_unsigned((uint64_t)llround(e->cost_ns)), "trace_bytes",
-			 json_unsigned((uint64_t)llround(e->trace_bytes)), "peak_error", e->peak,
-			 "allocated_error", e->allocated, "row_error_median", e->median,
-			 "row_error_worst", e->worst, "row_errors", json_reals(e->row, plan->rows));
-}
-
-static json_t *json_levels(const struct plan *plan, const struct settings *set)
-{
-	json_t *list = json_array();
-
-	for (size_t l = 0; list && l < PLAN_LEVELS; l++) {
+	json_array(j, "intervals");
+	for (size_t l = 0; l < PLAN_LEVELS; l++) {
 		struct expectation s = expect(plan, l, MAYFLY_STRATIFIED, set);
 		struct expectation p = expect(plan, l, MAYFLY_POISSON, set);
-		json_t *one = json_pack("{s:o, s:o, s:o}", "interval_bytes",
-					json_unsigned(s.interval), "stratified",
-					json_scheme(&s, plan), "poisson", json_scheme(&p, plan));
 
-		if (json_array_append_new(list, one) != 0) {
-			json_decref(list);
-			return NULL;
-		}
+		json_object(j, NULL);
+		json_unsigned(j, "interval_bytes", s.interval);
+		put_scheme(j, "stratified", &s, plan);
+		put_scheme(j, "poisson", &p, plan);
+		json_end(j);
 	}
-	return list;
+	json_end(j);
 }
 
-static json_t *json_row(const struct mayfly_row *row, enum mayfly_by by, uint64_t bytes,
-			const struct mayfly_trace *trace)
+static void put_plan_row(struct json *j, const struct mayfly_row *row, enum mayfly_by by,
+			 uint64_t bytes, const struct mayfly_trace *trace)
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(trace, row->thread);
 	char name[4096];
@@ -347,46 +344,40 @@ static json_t *json_row(const struct mayfly_row *row, enum mayfly_by by, uint64_
 		place_name(name, sizeof(name), &row->stack[0]);
 	else
 		row_name(name, sizeof(name), row);
-	return json_pack("{s:o, s:o, s:i, s:o}", "name", json_text(name), "file",
-			 json_text_or_null(row->file), "line", (int)row->line, "bytes",
-			 json_unsigned(bytes));
+	json_object(j, NULL);
+	json_text(j, "name", name);
+	json_text_or_null(j, "file", row->file);
+	json_integer(j, "line", row->line);
+	json_unsigned(j, "bytes", bytes);
+	json_end(j);
 }
 
-static json_t *json_rows(const struct mayfly_trace *trace, const struct mayfly_result *result,
-			 const struct plan *plan, enum mayfly_by by)
-{
-	json_t *list = json_array();
-
-	for (size_t r = 0; list && r < plan->rows; r++) {
-		json_t *row = json_row(&result->row[r], by, plan->row_bytes[r], trace);
-
-		if (json_array_append_new(list, row) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-static int print_json(const struct opened_trace *file, const struct mayfly_result *result,
-		      const struct plan *plan, const struct settings *set)
+static int print_plan_json(const struct opened_trace *file, const struct mayfly_result *result,
+			   const struct plan *plan, const struct settings *set)
 {
 	int best = recommended(plan, set);
-	json_t *interval =
-	    best < 0 ? json_null() : json_unsigned(1ull << (PLAN_FIRST_LOG2 + (unsigned int)best));
+	struct json j = json_document();
 
-	return json_print(json_pack(
-	    "{s:s, s:f, s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o}",
-	    "sampler", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified", "wanted_error",
-	    set->error, "recommended_interval_bytes", interval, "by", plan_keys[set->query.by],
-	    "metric", set->query.metric == MAYFLY_PEAK ? "peak" : "allocated", "cost_ns",
-	    (json_int_t)set->cost_ns, "run_ns", (json_int_t)set->run_ns, "sample_bytes",
-	    json_unsigned(set->sample_bytes), "blocks", json_unsigned(plan->blocks),
-	    "allocated_bytes", json_unsigned(plan->allocated_bytes), "peak_bytes",
-	    json_unsigned(plan->peak_bytes), "peak_blocks", json_unsigned(plan->peak_blocks),
-	    "peak_time_ns", (json_int_t)plan->peak_ns, "rows",
-	    json_rows(file->trace, result, plan, set->query.by), "intervals",
-	    json_levels(plan, set)));
+	json_text(&j, "sampler", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified");
+	json_real(&j, "wanted_error", set->error);
+	json_unsigned_or_null(&j, "recommended_interval_bytes", best >= 0,
+			      1ull << (PLAN_FIRST_LOG2 + (best < 0 ? 0u : (unsigned int)best)));
+	json_text(&j, "by", plan_keys[set->query.by]);
+	json_text(&j, "metric", set->query.metric == MAYFLY_PEAK ? "peak" : "allocated");
+	json_integer(&j, "cost_ns", set->cost_ns);
+	json_integer(&j, "run_ns", set->run_ns);
+	json_unsigned(&j, "sample_bytes", set->sample_bytes);
+	json_unsigned(&j, "blocks", plan->blocks);
+	json_unsigned(&j, "allocated_bytes", plan->allocated_bytes);
+	json_unsigned(&j, "peak_bytes", plan->peak_bytes);
+	json_unsigned(&j, "peak_blocks", plan->peak_blocks);
+	json_integer(&j, "peak_time_ns", plan->peak_ns);
+	json_array(&j, "rows");
+	for (size_t r = 0; r < plan->rows; r++)
+		put_plan_row(&j, &result->row[r], set->query.by, plan->row_bytes[r], file->trace);
+	json_end(&j);
+	put_levels(&j, plan, set);
+	return json_print(&j);
 }
 
 /* ---- the command ---- */
@@ -413,8 +404,7 @@ static int not_exact(const char *path, const struct mayfly_info *info)
 static int plan_trace(const struct opened_trace *file, const char *path, struct settings *set,
 		      const struct output *o)
 {
-	struct pattern nothing = {0};
-	struct hidden_frames hidden = {&nothing, set->all_frames};
+	struct hidden_frames hidden = {.all_frames = set->all_frames};
 	struct mayfly_result *result;
 	bool own_time = set->run_ns > 0;
 	struct plan plan;
@@ -435,9 +425,9 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	else if (plan.blocks == 0)
 		status = cli_error("%s: holds no allocation", path);
 	else if (set->json)
-		status = print_json(file, result, &plan, set);
+		status = print_plan_json(file, result, &plan, set);
 	else
-		status = print_text(o, file, &plan, set, own_time);
+		status = print_plan(o, file, &plan, set, own_time);
 	mayfly_result_free(result);
 	return status;
 }

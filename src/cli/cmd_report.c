@@ -5,14 +5,12 @@
  * options -> struct mayfly_query -> rows -> a table, a list of stacks, or JSON; report.h says which
  * file does what.
  */
+#include "cli/cli.h"
 #include "cli/report/report.h"
 
-#include "cli/absent.h"
-#include "cli/cli.h"
 #include "cli/options.h"
-#include "cli/report/report_fragmentation.h"
-#include "cli/report/report_rss.h"
-#include "cli/track_text.h"
+
+#include "answer/trace_facts.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -35,8 +33,6 @@ enum takes {
 };
 
 static int print_rows(struct report *r);
-static int print_rss(struct report *r);
-static int print_fragmentation(struct report *r);
 
 static const struct view_kind {
 	unsigned takes;	     /* enum takes */
@@ -52,8 +48,8 @@ static const struct view_kind {
 		       .print = report_print_reallocs},
     [VIEW_SURVIVAL] = {TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE,
 		       .print = report_print_survival},
-    [VIEW_RSS] = {0, .print = print_rss},
-    [VIEW_FRAGMENTATION] = {TAKES_HIDE, .print = print_fragmentation},
+    [VIEW_RSS] = {0, .print = report_print_rss},
+    [VIEW_FRAGMENTATION] = {TAKES_HIDE, .print = report_print_fragmentation},
     [VIEW_SPANS] = {TAKES_SORT | TAKES_WINDOW | TAKES_HEAP | TAKES_LIFETIME | TAKES_FILTERS |
 			TAKES_THREAD,
 		    .print = report_print_spans},
@@ -193,8 +189,8 @@ static bool view_fits(struct report *r)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
-			return cli_usage("%s goes without %s", report_view_option(r->view),
-					 options[i].text),
+			return cli_usage("%s cannot be combined with %s",
+					 report_view_option(r->view), options[i].text),
 			       false;
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
@@ -216,10 +212,11 @@ static bool set_sort(struct report *r)
 		r->q.query.sort = (enum mayfly_sort)choice;
 		return true;
 	}
-	if (!report_set_span_sort(r, r->sort))
+	if (!option_choice("--sort", r->sort, span_sort_names, &choice))
 		return false;
+	r->span_sort = (enum span_sort)choice;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s goes with --spans, not with --events", r->sort), false;
+		return cli_usage("--sort %s works with --spans, not with --events", r->sort), false;
 	return true;
 }
 
@@ -232,7 +229,7 @@ static bool survival_key_fits(struct question *q)
 		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
-		return cli_usage("--survival: --by is line, function, stack or module"), false;
+		return cli_usage("--survival: --by must be line, function, stack or module"), false;
 	return true;
 }
 
@@ -264,18 +261,6 @@ static int print_rows(struct report *r)
 		return status;
 	report_print_legend(r);
 	return cli_finish();
-}
-
-static int print_rss(struct report *r)
-{
-	return report_rss(&r->file, r->path, &r->out, r->json);
-}
-
-static int print_fragmentation(struct report *r)
-{
-	const struct fragmentation_request pages = {r->path, &r->q.hidden, r->top, r->json};
-
-	return report_fragmentation(&r->file, &r->out, &pages);
 }
 
 /* A trace without blocks has events alone: what nobody asked further of shows them. */

@@ -2,7 +2,9 @@
 /* Text for people. */
 #include "cli/output.h"
 
+#include "answer/trace_names.h"
 #include "answer/plain_name.h"
+#include "answer/utf8.h"
 
 #include <ctype.h>
 #include <langinfo.h>
@@ -16,7 +18,6 @@
 #define PIPE_WIDTH    100 /* when nobody says how wide the reader's lines are */
 #define LEAST_WIDTH   40
 #define LARGEST_WIDTH 1000
-#define NAME_BYTES    65536 /* a longer name is cut */
 #define LINE_BYTES    8192
 
 struct output output_detect(void)
@@ -44,200 +45,12 @@ struct output output_detect(void)
 	return o;
 }
 
-/* ---- figures ---- */
-
-/* Three significant digits, never four: what rounds to 1000 is the caller's next unit. */
-static char *three_digits(char *buffer, size_t size, double value)
-{
-	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-
-	if (value == floor(value) && value < 1000)
-		decimals = 0;
-	snprintf(buffer, size, "%.*f", decimals, value);
-	return buffer;
-}
-
-static double scaled(double value, double step, size_t last, size_t *unit)
-{
-	for (*unit = 0; *unit < last && value >= 999.5; ++*unit)
-		value /= step;
-	return value;
-}
-
-static char *with_unit(char *buffer, size_t size, double value, double step,
-		       const char *const *units, size_t last)
-{
-	char digits[FIGURE_TEXT];
-	size_t unit;
-
-	if (!(value >= 0)) /* also not a number */
-		value = 0;
-	value = scaled(value, step, last, &unit);
-	if (unit == 0)
-		value = round(value);
-	three_digits(digits, sizeof(digits), value);
-	/* Where a column is aligned, "2.00 MB" among "2.13 MB" reads better than "2 MB". */
-	if (unit > 0 && !strchr(digits, '.') && value < 99.95)
-		snprintf(digits, sizeof(digits), "%.*f", value < 9.995 ? 2 : 1, value);
-	snprintf(buffer, size, "%s%s%s", digits, *units[unit] ? " " : "", units[unit]);
-	return buffer;
-}
-
-static const char *const byte_units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
-
-char *text_bytes(char *buffer, size_t size, double bytes)
-{
-	return with_unit(buffer, size, bytes, 1024, byte_units, 6);
-}
-
-char *text_count(char *buffer, size_t size, double count)
-{
-	static const char *const units[] = {"", "k", "M", "G", "T"};
-
-	if (count > 0 && count < 0.5)
-		count = 1; /* an estimate of part of a block is still a block that was there */
-	return with_unit(buffer, size, count, 1000, units, 4);
-}
-
-char *text_duration(char *buffer, size_t size, double ns)
-{
-	static const char *const units[] = {"ns", "us", "ms", "s"};
-
-	if (ns < 600e9)
-		return with_unit(buffer, size, ns, 1000, units, 3);
-	if (ns < 7200e9)
-		snprintf(buffer, size, "%.0f min", ns / 60e9);
-	else
-		snprintf(buffer, size, "%.1f h", ns / 3600e9);
-	return buffer;
-}
-
-char *text_percent(char *buffer, size_t size, double part, double whole)
-{
-	double percent = whole > 0 ? 100 * part / whole : 0;
-
-	if (!(percent > 0))
-		snprintf(buffer, size, "0 %%");
-	else if (percent < 0.095)
-		snprintf(buffer, size, "<0.1 %%");
-	else if (percent < 99.95)
-		snprintf(buffer, size, "%.1f %%", percent);
-	else
-		snprintf(buffer, size, "%.0f %%", percent);
-	return buffer;
-}
-
-static double half_interval(const struct mayfly_figure *f)
-{
-	return (f->high - f->low) / 2;
-}
-
-enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
-{
-	if (!(f->estimate > 0))
-		return f->high > 0 ? FIGURE_NOTHING : FIGURE_EXACT;
-	if (f->stderror <= 0)
-		return FIGURE_EXACT;
-	/* Few samples can be sure enough when most of the figure was recorded exactly. */
-	if (samples >= 10 || half_interval(f) <= 0.7 * f->estimate)
-		return FIGURE_GOOD;
-	return samples >= 4 ? FIGURE_RANGE : FIGURE_FEW;
-}
-
-static char *text_range(char *buffer, size_t size, double low, double high)
-{
-	char first[FIGURE_TEXT], second[FIGURE_TEXT];
-	char *unit_low, *unit_high;
-
-	text_bytes(first, sizeof(first), low);
-	text_bytes(second, sizeof(second), high);
-	unit_low = strchr(first, ' ');
-	unit_high = strchr(second, ' ');
-	if (unit_low && unit_high && strcmp(unit_low, unit_high) == 0)
-		*unit_low = 0;
-	snprintf(buffer, size, "%s..%s", first, second);
-	return buffer;
-}
-
-char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples)
-{
-	char value[FIGURE_TEXT];
-
-	switch (figure_sureness(f, samples)) {
-	case FIGURE_NOTHING:
-		snprintf(buffer, size, "< %s", text_bytes(value, sizeof(value), f->high));
-		break;
-	case FIGURE_FEW:
-		snprintf(buffer, size, "<= %s", text_bytes(value, sizeof(value), f->high));
-		break;
-	case FIGURE_RANGE:
-		text_range(buffer, size, f->low, f->high);
-		break;
-	default:
-		text_bytes(buffer, size, f->estimate);
-	}
-	return buffer;
-}
-
-char *text_figure_error(char *buffer, size_t size, const struct output *o,
-			const struct mayfly_figure *f, uint64_t samples)
-{
-	double percent;
-
-	buffer[0] = 0;
-	if (figure_sureness(f, samples) != FIGURE_GOOD)
-		return buffer;
-	percent = 100 * half_interval(f) / f->estimate;
-	if (percent < 0.05)
-		return buffer;
-	snprintf(buffer, size, "%s%.*f %%", o->utf8 ? "±" : "+-", percent < 0.95 ? 1 : 0, percent);
-	return buffer;
-}
-
-char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,
-		  uint64_t samples)
-{
-	char error[FIGURE_TEXT];
-
-	text_figure_value(buffer, size, f, samples);
-	text_figure_error(error, sizeof(error), o, f, samples);
-	if (*error) {
-		size_t used = strlen(buffer);
-
-		snprintf(buffer + used, size - used, " %s", error);
-	}
-	return buffer;
-}
-
 /* ---- names ---- */
 
-/* Bytes of the valid UTF-8 character at `s`, 0 when there is none. */
-static size_t character_length(const unsigned char *s)
+/* Also false of the C1 controls, which terminals obey. */
+static bool is_shown_as_it_is(const unsigned char *s, size_t length)
 {
-	uint32_t code;
-	size_t length;
-
-	if (*s < 0x80)
-		return 1;
-	if (*s >= 0xc2 && *s <= 0xdf)
-		length = 2;
-	else if ((*s & 0xf0) == 0xe0)
-		length = 3;
-	else if (*s >= 0xf0 && *s <= 0xf4)
-		length = 4;
-	else
-		return 0;
-	code = *s & (0xffu >> (length + 1));
-	for (size_t i = 1; i < length; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	/* Overlong, surrogates, too large, and the C1 controls that terminals obey. */
-	if ((length == 3 && code < 0x800) || (length == 4 && code < 0x10000) || code > 0x10ffff ||
-	    (code >= 0xd800 && code < 0xe000) || code < 0xa0)
-		return 0;
-	return length;
+	return length && *s >= 0x20 && *s != 0x7f && !(s[0] == 0xc2 && s[1] < 0xa0);
 }
 
 char *text_clean(char *buffer, size_t size, const char *text)
@@ -246,8 +59,8 @@ char *text_clean(char *buffer, size_t size, const char *text)
 	size_t used = 0;
 
 	while (*s) {
-		size_t length = character_length(s);
-		bool bad = length == 0 || *s < 0x20 || *s == 0x7f;
+		size_t length = utf8_length((const char *)s);
+		bool bad = !is_shown_as_it_is(s, length);
 
 		if (bad)
 			length = 1;
@@ -341,23 +154,23 @@ char *name_fit(char *buffer, size_t size, const struct output *o, const char *na
 	return buffer;
 }
 
-const char *path_base(const char *path)
+char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns)
 {
-	const char *slash = strrchr(path, '/');
+	const char *mark = o->utf8 ? "…" : "...";
+	size_t mark_columns = text_columns(mark);
+	size_t column = 0;
+	char *s = buffer;
 
-	return slash && slash[1] ? slash + 1 : path;
-}
-
-const char *path_tail(const char *path)
-{
-	const char *base = path_base(path);
-
-	if (base - path < 2)
-		return path;
-	for (const char *s = base - 2; s > path; s--)
-		if (*s == '/')
-			return s + 1;
-	return path;
+	text_clean(buffer, size, text);
+	if (o->wide || text_columns(buffer) <= columns)
+		return buffer;
+	while (column + mark_columns < columns || (*s & 0xc0) == 0x80)
+		column += (*++s & 0xc0) != 0x80;
+	if ((size_t)(s - buffer) + strlen(mark) < size)
+		strcpy(s, mark);
+	else
+		*s = 0;
+	return buffer;
 }
 
 /* ---- bars ---- */
@@ -647,4 +460,19 @@ void table_print(const struct table *t, const struct output *o, int indent)
 	print_line(t, o, indent, width, left, -1);
 	for (size_t row = 0; row < table_rows(t); row++)
 		print_line(t, o, indent, width, left, (long)row);
+}
+
+bool table_print_rows(const struct output *o, const struct column *columns, size_t count,
+		      size_t rows, bool (*put)(struct table *t, const void *context, size_t row),
+		      const void *context)
+{
+	struct table *t = table_new(columns, count);
+	bool done = t != NULL;
+
+	for (size_t i = 0; done && i < rows; i++)
+		done = put(t, context, i);
+	if (done && table_rows(t))
+		table_print(t, o, 0);
+	table_free(t);
+	return done;
 }

@@ -10,6 +10,8 @@
 #include <mayfly/trace.h>
 #include <stdio.h>
 
+#include "answer/figures.h"
+
 struct output {
 	int width;   /* columns */
 	bool colour; /* a terminal, and NO_COLOR is not set */
@@ -20,31 +22,6 @@ struct output {
 /* Looks at standard output, COLUMNS, NO_COLOR and the locale (which must have been set). */
 struct output output_detect(void);
 
-#define FIGURE_TEXT 64 /* enough for every text of one figure */
-
-/* Three significant digits: "12.3 MB" (1024-based), "1.23 s", "4.56 M". */
-char *text_bytes(char *buffer, size_t size, double bytes);
-char *text_duration(char *buffer, size_t size, double ns);
-char *text_count(char *buffer, size_t size, double count);
-char *text_percent(char *buffer, size_t size, double part, double whole);
-
-/* How sure a figure is, which decides how it is shown. */
-enum sureness {
-	FIGURE_NOTHING, /* no sample: "< 1.5 MB" */
-	FIGURE_FEW,	/* "seen, 2 samples, at most 3.8 MB" */
-	FIGURE_RANGE,	/* "1.1..6.2 MB" */
-	FIGURE_GOOD,	/* "12.3 MB +-18 %" */
-	FIGURE_EXACT,	/* "12.3 MB" */
-};
-
-enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples);
-char *text_figure(char *buffer, size_t size, const struct output *o, const struct mayfly_figure *f,
-		  uint64_t samples);
-/* Its two halves, to align them in columns: "12.3 MB" and "+-18 %", which may be "". */
-char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples);
-char *text_figure_error(char *buffer, size_t size, const struct output *o,
-			const struct mayfly_figure *f, uint64_t samples);
-
 /* What is printed comes from an untrusted file: control characters and broken UTF-8 become '?'. */
 char *text_clean(char *buffer, size_t size, const char *text);
 size_t text_columns(const char *text);
@@ -54,9 +31,8 @@ size_t text_columns(const char *text);
  * little of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
 
-const char *path_base(const char *path);
-/* The last two components. */
-const char *path_tail(const char *path);
+/* Shortens a line that is no name: cleaned, its end left out. */
+char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns);
 
 /* A bar of `part` of `whole` in at most `columns`. */
 char *text_bar(char *buffer, size_t size, const struct output *o, double part, double whole,
@@ -107,5 +83,11 @@ bool table_row_style(struct table *t, enum style style);
 size_t table_rows(const struct table *t);
 void table_print(const struct table *t, const struct output *o, int indent);
 void table_free(struct table *t);
+
+/* The same in one call: put() adds the cells of one row, or none to leave it out. Nothing is
+ * printed when there are no rows. False: out of memory. */
+bool table_print_rows(const struct output *o, const struct column *columns, size_t count,
+		      size_t rows, bool (*put)(struct table *t, const void *context, size_t row),
+		      const void *context);
 
 #endif

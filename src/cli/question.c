@@ -2,16 +2,11 @@
 /* From options to a query. */
 #include "cli/question.h"
 
+#include "answer/absent.h"
 #include "cli/message.h"
 #include "query/grouping.h"
 
 #include <string.h>
-
-const char *const metric_names[] = {"live",	 "peak",     "allocated", "leaked",
-				    "temporary", "survived", NULL};
-#define GROUPING_NAME(key, name, title, flags, absent) [MAYFLY_BY_##key] = name,
-const char *const by_names[GROUPING_COUNT + 1] = {GROUPINGS(GROUPING_NAME)};
-const char *const sort_names[] = {"self", "total", NULL};
 
 void question_init(struct question *q)
 {
@@ -65,33 +60,18 @@ int question_take_by(const struct option_row *row, const char *option, const cha
 static int take_heaps(const struct option_row *row, const char *option, const char *list, void *to)
 {
 	struct question *q = to;
-	static const struct {
-		const char *name;
-		uint32_t heaps;
-	} known[] = {
-	    {"all", (1u << MAYFLY_HEAPS) - 1},
-	    {"malloc", 1u << MAYFLY_HEAP_MALLOC},
-	    {"ocaml", 1u << MAYFLY_HEAP_OCAML_MINOR | 1u << MAYFLY_HEAP_OCAML_MAJOR},
-	    {"ocaml-minor", 1u << MAYFLY_HEAP_OCAML_MINOR},
-	    {"ocaml-major", 1u << MAYFLY_HEAP_OCAML_MAJOR},
-	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
-	    {"pool", 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED},
-	    {"pool-mapped", 1u << MAYFLY_HEAP_POOL_MAPPED},
-	};
 	const char *at = list;
 
 	(void)row;
 	do {
-		size_t length = strcspn(at, ","), i;
+		size_t length = strcspn(at, ",");
+		uint32_t named = heaps_named(at, length);
 
-		for (i = 0; i < sizeof(known) / sizeof(*known); i++)
-			if (strlen(known[i].name) == length && !memcmp(known[i].name, at, length))
-				break;
-		if (i == sizeof(known) / sizeof(*known))
-			return cli_usage("%s: '%.*s' is none of malloc, ocaml, ocaml-minor, "
+		if (!named)
+			return cli_usage("%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
 					 "ocaml-major, external, pool, pool-mapped, all",
 					 option, (int)length, at);
-		q->query.heaps |= known[i].heaps;
+		q->query.heaps |= named;
 		at += length;
 	} while (*at++);
 	return CLI_OK;
@@ -186,7 +166,7 @@ const struct option_row question_filter_rows[] = {
 
 static void set_matches(struct question *q)
 {
-	q->hidden.pattern = &q->hide;
+	q->hidden.pattern = pattern_match(&q->hide);
 	q->query.focus = pattern_match(&q->focus);
 	q->query.ignore = pattern_match(&q->ignore);
 	q->query.thread = pattern_match(&q->thread);
@@ -203,7 +183,7 @@ bool question_check(struct question *question)
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE) {
-		cli_usage("--at: goes with --metric live, not with --metric %s",
+		cli_usage("--at works with --metric live, not with --metric %s",
 			  metric_names[q->metric]);
 		return false;
 	}
@@ -251,4 +231,26 @@ const char *question_needs_blocks(const struct question *question)
 	if (question->window_given && q->metric != MAYFLY_ALLOCATED)
 		return "--from or --to with this metric";
 	return NULL;
+}
+
+bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
+{
+	uint32_t absent = mayfly_query_absent(trace, &q->query);
+	uint32_t has = ~mayfly_trace_info(trace)->absent;
+	char text[512];
+
+	if (!absent)
+		return false;
+	/* A command without --metric cannot be told to use it. */
+	cli_error("%s: the file that it comes from does not have %s%s", path,
+		  absent_text(text, sizeof(text), absent),
+		  absent & MAYFLY_ABSENT_ALLOCATIONS
+		      ? "; it has events: see 'mayfly report --events'"
+		  : !q->metric_given ? ""
+		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
+			      MAYFLY_ABSENT_ALLOCATED)
+		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"
+						  : "; ask for --metric allocated")
+		      : "");
+	return true;
 }

@@ -11,8 +11,9 @@
 #ifndef MAYFLY_QUESTION_H
 #define MAYFLY_QUESTION_H
 
+#include "answer/allocator_frames.h"
+#include "answer/query_words.h"
 #include "cli/option_table.h"
-#include "cli/places.h"
 
 #include <mayfly/trace.h>
 
@@ -32,9 +33,6 @@ struct question {
 extern const struct option_row question_filter_rows[], question_metric_rows[],
     question_window_rows[], question_from_rows[], question_by_rows[], question_sort_rows[];
 
-/* As options say them, in the order of the enums; the lists end with NULL. */
-extern const char *const metric_names[], *const by_names[], *const sort_names[];
-
 /* Everything, at the peak. */
 void question_init(struct question *q);
 void question_free(struct question *q);
@@ -51,5 +49,9 @@ void question_fit(struct question *q, const struct mayfly_info *info);
 
 /* Of what was asked, what a trace of snapshots does not hold: "--by thread"; NULL: nothing. */
 const char *question_needs_blocks(const struct question *q);
+
+/* Whether the question needs what the trace lacks because of the file that it was converted from:
+ * then a line on stderr has said so. */
+bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q);
 
 #endif

@@ -2,32 +2,39 @@
 /*
  * mayfly report, in parts:
  *
- *	cmd_report.c		options, and which of these answers
- *	report_overview.c	nothing was asked for: a summary and the first tables
- *	report_failed.c		why the trace has no answer
- *	report_rank.c		rows -> ranked rows, and one line for those that are too uncertain
- *	report_rows.c		a table or a list of stacks
- *	report_series.c		rows over time
- *	report_histogram.c	rows by class of size or lifetime
- *	report_churn.c		rows and what they keep alive of what they allocate
- *	report_reallocs.c	rows of chains of realloc
- *	report_json.c		rows as JSON
- *	report_rss.c		what the resident memory consists of
- *	report_fragmentation.c	whose blocks hold nearly empty pages
- *	report_survival.c	what becomes of blocks in OCaml's minor heap
- *	report_events.c		spans and what they allocate; spans, instants and counters
+ *	cmd_report.c			options, and which of these answers
+ *	report_overview.c		nothing was asked for: a summary and the first tables
+ *	report_rows.c			a table or a list of stacks
+ *	report_series.c			rows over time
+ *	report_histogram.c		rows by class of size or lifetime
+ *	report_churn.c			rows and what they keep alive of what they allocate
+ *	report_reallocs.c		rows of chains of realloc
+ *	report_json.c			rows as JSON
+ *	report_rss.c			what the resident memory consists of
+ *	report_fragmentation.c		whose blocks hold nearly empty pages
+ *	report_survival.c		what becomes of blocks in OCaml's minor heap
+ *	report_spans.c			spans and what they allocate
+ *	report_events.c			all events: spans, and
+ *	  report_pauses.c		pauses of OCaml's collector
+ *	  report_counters.c		instants, counters, CPU time by thread
+ *	report_failed.c			why there is no answer
+ *
+ * What is printed here is computed below: in query/, and in answer/ (ranking, names, RSS, JSON).
  */
 #ifndef MAYFLY_REPORT_H
 #define MAYFLY_REPORT_H
 
+#include "answer/event_rows.h"
+#include "answer/figures.h"
+#include "answer/trace_names.h"
+#include "answer/rank.h"
 #include "cli/message.h"
-#include "cli/json.h"
 #include "cli/open_trace.h"
 #include "cli/output.h"
-#include "cli/places.h"
+#include "cli/print_json.h"
 #include "cli/question.h"
+#include "cli/stack_lines.h"
 
-#define NAME_BYTES   65536 /* for one name; C++ has names of many KB */
 #define MOST_MOMENTS 10000 /* of a series */
 
 /* What is shown. */
@@ -55,10 +62,10 @@ struct report {
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
 	size_t top, depth;
-	size_t moments;		/* of the series */
-	enum mayfly_by classes; /* of the histogram */
-	const char *sort;	/* --sort, whose values depend on the view */
-	int span_sort;		/* of spans: report_set_span_sort() */
+	size_t moments;		  /* of the series */
+	const char *sort;	  /* --sort, whose values depend on the view */
+	enum mayfly_by classes;	  /* of the histogram */
+	enum span_sort span_sort; /* --sort of spans, when it was given */
 };
 
 /* ---- cmd_report.c ---- */
@@ -69,49 +76,35 @@ struct report {
 /* How rows are shown: options of all commands that show rows. Their struct is struct report. */
 extern const struct option_row report_show_rows[];
 
+/* --sort of spans. */
+static inline enum span_sort report_span_sort(const struct report *r)
+{
+	return r->q.sort_given ? r->span_sort : SPAN_SORT_TOTAL;
+}
+
+static inline bool report_sorts_blocks(const struct report *r) /* by what spans allocate */
+{
+	return r->span_sort == SPAN_SORT_ALLOCATED || r->span_sort == SPAN_SORT_LIVE;
+}
+
+static inline struct rank_options report_rank_options(const struct report *r, size_t top)
+{
+	return (struct rank_options){.top = top, .all = r->all, .sorted = r->q.sort_given};
+}
+
 /* ---- report_failed.c ---- */
 
-/* "--churn"; "" for VIEW_ROWS */
+/* The option that asks for a view: "--churn"; "" for VIEW_ROWS. */
 const char *report_view_option(enum report_view view);
-/* Prints why a question has no answer; returns an exit status. */
+/* Says why a question has no answer; returns an exit status. */
 int report_failed(const struct report *r, int error);
 
 /* ---- report_overview.c ---- */
 
 int report_print_overview(struct report *r);
 
-/* ---- report_rank.c ---- */
-
-/* A sum of rows whose blocks are distinct. */
-struct sum {
-	size_t rows;
-	uint64_t samples;
-	double bytes, variance, seen;
-};
-
-/* Rows in the order in which they are shown, and what was left out. */
-struct ranking {
-	const struct mayfly_row **row;
-	size_t rows;
-	struct sum few;	 /* too few samples to be ranked */
-	struct sum more; /* ranked, but beyond --top */
-};
-
-const struct mayfly_estimate *report_sorted_by(const struct report *r,
-					       const struct mayfly_row *row);
-enum sureness report_sureness(const struct report *r, const struct mayfly_row *row);
-struct mayfly_figure report_sum_figure(const struct sum *sum);
-/* False: out of memory. ranking->row is to be freed. */
-bool report_rank(const struct report *r, const struct mayfly_result *result, size_t top,
-		 struct ranking *ranking);
-
 /* ---- report_rows.c ---- */
 
-/* A figure in a sentence. */
-char *report_say_figure(char *buffer, size_t size, const struct output *o,
-			const struct mayfly_estimate *e);
-/* "worker (4711)" */
-void report_thread_name(char *buffer, size_t size, const struct report *r, uint32_t index);
 /* What a row is called, but for its source line. */
 void report_row_key(char *buffer, size_t size, const struct report *r,
 		    const struct mayfly_row *row);
@@ -124,12 +117,31 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 		     const struct mayfly_row *row, bool others);
 /* "Live at the peak (1.82 s)", with the window. */
 void report_metric_text(char *buffer, size_t size, const struct report *r, int64_t time_ns);
-/* Value, error, percent: three cells. */
+/* Cells. Value and error; these and the percentage; the source line in at most `columns`;
+ * report_full_key(). */
+bool report_put_figure(struct table *t, const struct report *r, const struct mayfly_estimate *e);
 bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
 			 const struct mayfly_estimate *whole);
-/* Rows by stack have their number in the table; the stacks stand below it. */
-void report_print_numbered_stacks(const struct report *r, const struct mayfly_row *row,
-				  size_t rows);
+bool report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
+			 size_t columns);
+bool report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
+		    bool others);
+
+/* A table of rows by key, with columns of its own before the key, which is the last column. */
+struct keyed_rows {
+	struct column *column; /* the last one is filled in */
+	size_t columns;
+	const struct mayfly_row *row; /* [rows], the last one: all others */
+	size_t rows;
+	const void *answer;
+	/* Adds the cells before the key. */
+	bool (*put)(struct table *t, const struct report *r, const void *answer, size_t row);
+	/* Whether there is something to show; NULL: when its figure is above 0. */
+	bool (*has)(const void *answer, size_t row);
+};
+
+/* Rows by stack have their number in the table; the stacks stand below it. False: out of memory. */
+bool report_print_rows(const struct report *r, const struct keyed_rows *rows);
 /* False: out of memory. */
 bool report_print_table(const struct report *r, const struct mayfly_result *result,
 			const struct ranking *ranking);
@@ -152,21 +164,17 @@ int report_print_reallocs(struct report *r);
 
 /* ---- report_json.c ---- */
 
-/* Each returns NULL when out of memory. The key alone; with its figures; all rows. */
-json_t *report_json_key(const struct report *r, const struct mayfly_row *row);
-json_t *report_json_row(const struct report *r, const struct mayfly_row *row);
-json_t *report_json_rows(const struct report *r, const struct mayfly_result *result);
+/* A document in which the values of what is absent are null. */
+struct json report_document(uint32_t absent);
+/* All rows, or as many as --top says. */
+void report_json_rows(struct json *j, const struct report *r, const struct mayfly_result *result);
 int report_print_json(struct report *r);
 
-/* ---- report_survival.c ---- */
+/* ---- one file each ---- */
 
 int report_print_survival(struct report *r);
-
-/* ---- report_events.c ---- */
-
-/* --sort, which has more choices there. False after a line on stderr. */
-bool report_set_span_sort(struct report *r, const char *value);
-bool report_sorts_blocks(const struct report *r); /* by what spans allocate */
+int report_print_rss(struct report *r);
+int report_print_fragmentation(struct report *r);
 int report_print_spans(struct report *r);
 int report_print_events(struct report *r);
 

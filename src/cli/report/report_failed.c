@@ -2,7 +2,7 @@
 /* mayfly report: why the trace has no answer. */
 #include "cli/report/report.h"
 
-#include "cli/absent.h"
+#include "answer/absent.h"
 
 static const struct {
 	const char *option;

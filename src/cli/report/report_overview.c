@@ -2,9 +2,9 @@
 /* report_overview.c: what is shown when nothing is asked for. */
 #include "cli/report/report.h"
 
-#include "cli/report/report_rss.h"
-#include "cli/track_text.h"
+#include "cli/trace_fields.h"
 
+#include "answer/trace_facts.h"
 #include "query/query_two.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 /* ---- summary ---- */
 
-static void print_program(const struct report *r)
+static void print_overview_program(const struct report *r)
 {
 	char line[NAME_BYTES], fitted[NAME_BYTES];
 
@@ -76,7 +76,7 @@ static void print_estimate(const struct report *r, const char *name,
 	const struct output *o = &r->out;
 	char text[128], blocks[FIGURE_TEXT];
 
-	report_say_figure(text, sizeof(text), o, e);
+	text_estimate(text, sizeof(text), o->utf8, e);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
 	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
@@ -115,7 +115,7 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 			    text_bytes(bytes, sizeof(bytes), highest));
 }
 
-static int print_summary(const struct report *r)
+static int print_overview_summary(const struct report *r)
 {
 	uint32_t absent = r->file.info->absent;
 	struct mayfly_summary s;
@@ -125,7 +125,7 @@ static int print_summary(const struct report *r)
 	if (error)
 		return cli_error("%s", mayfly_error_text(error));
 	if (!(absent & MAYFLY_ABSENT_COMMAND))
-		print_program(r);
+		print_overview_program(r);
 	print_recorded(r);
 	if (!(absent & MAYFLY_ABSENT_ALLOCATED))
 		print_estimate(r, "Allocated", &s.allocated, "");
@@ -163,7 +163,7 @@ static bool says_nothing_new(const struct report *r, const struct mayfly_row *ro
 	double total = row->total.bytes.estimate;
 
 	return total >= 0.95 * result->total.bytes.estimate || total <= row->self.bytes.estimate ||
-	       report_sureness(r, row) < FIGURE_RANGE;
+	       row_sureness(&r->q.query, row) < FIGURE_RANGE;
 }
 
 #define NOT_ON_STACKS	SIZE_MAX
@@ -239,7 +239,7 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 	r.callers = true;
 	r.q.query.by = MAYFLY_BY_FUNCTION;
 	r.q.query.sort = MAYFLY_SORT_TOTAL;
-	if (!report_rank(&r, functions, 0, &ranking))
+	if (!rank_rows(&r.q.query, functions, report_rank_options(&r, 0), &ranking))
 		return false;
 	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
 	keep_callers(&r, &ranking, functions, stacks, top);
@@ -277,7 +277,7 @@ int report_print_overview(struct report *r)
 {
 	struct mayfly_result *result[2];
 	struct mayfly_query query[2];
-	int status = print_summary(r), error;
+	int status = print_overview_summary(r), error;
 
 	if (status)
 		return status;

@@ -8,17 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *report_say_figure(char *buffer, size_t size, const struct output *o,
-			const struct mayfly_estimate *e)
-{
-	char text[FIGURE_TEXT];
-
-	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
-		return text_figure(buffer, size, o, &e->bytes, e->samples);
-	snprintf(buffer, size, "seen, %" PRIu64 " %s, at most %s", e->samples,
-		 samples_word(e->samples), text_bytes(text, sizeof(text), e->bytes.high));
-	return buffer;
-}
+#include "answer/by_label.h"
+#include "answer/trace_facts.h"
+#include "cli/trace_fields.h"
 
 /* A time as a trace of snapshots sees it: query.h of the library rounds the same way. */
 static int64_t rounded_time(const struct report *r, int64_t ns)
@@ -97,7 +89,7 @@ static void print_rounding(const struct report *r)
 			      text_duration(step, sizeof(step), (double)r->file.info->snapshot_ns));
 }
 
-static void print_title(const struct report *r, const struct mayfly_result *result)
+static void print_answer_title(const struct report *r, const struct mayfly_result *result)
 {
 	const struct mayfly_estimate *e = &result->total;
 	bool exact = r->exact;
@@ -110,26 +102,26 @@ static void print_title(const struct report *r, const struct mayfly_result *resu
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
 	print_wrapped(&r->out, STYLE_BOLD, 0, "%s by %s: %s%s%s", metric, report_by_text(r),
-		      report_say_figure(figure, sizeof(figure), &r->out, e), samples,
+		      text_estimate(figure, sizeof(figure), r->out.utf8, e), samples,
 		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
 }
 
-static void print_rest(const struct report *r, const struct ranking *ranking)
+static void print_unshown(const struct report *r, const struct ranking *ranking)
 {
 	bool sums = r->q.query.sort == MAYFLY_SORT_SELF; /* totals overlap: no sum */
 	char text[128];
 
 	if (ranking->more.rows) {
-		struct mayfly_figure f = report_sum_figure(&ranking->more);
+		struct mayfly_figure f = sum_figure(&ranking->more);
 		struct mayfly_estimate e = {.bytes = f, .samples = ranking->more.samples};
 
 		print_wrapped(&r->out, STYLE_DIM, 2, "  %zu more%s%s (--top 0 shows all)",
 			      ranking->more.rows, sums ? ": " : "",
-			      sums ? report_say_figure(text, sizeof(text), &r->out, &e) : "");
+			      sums ? text_estimate(text, sizeof(text), r->out.utf8, &e) : "");
 	}
 	if (ranking->few.rows) {
-		struct mayfly_figure f = report_sum_figure(&ranking->few);
+		struct mayfly_figure f = sum_figure(&ranking->few);
 		struct mayfly_estimate e = {.bytes = f, .samples = ranking->few.samples};
 
 		print_wrapped(&r->out, STYLE_DIM, 2,
@@ -138,31 +130,19 @@ static void print_rest(const struct report *r, const struct ranking *ranking)
 			      !sums		       ? " each"
 			      : ranking->few.rows == 1 ? ": "
 						       : ", together ",
-			      sums ? report_say_figure(text, sizeof(text), &r->out, &e) : "");
+			      sums ? text_estimate(text, sizeof(text), r->out.utf8, &e) : "");
 	}
 }
 
 /* ---- tables ---- */
 
-void report_thread_name(char *buffer, size_t size, const struct report *r, uint32_t index)
-{
-	const struct mayfly_thread *thread = mayfly_trace_thread(r->file.trace, index);
-
-	if (thread && *thread->name)
-		snprintf(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
-	else if (thread)
-		snprintf(buffer, size, "%" PRIu32, thread->tid);
-	else
-		snprintf(buffer, size, "[unknown thread]");
-}
-
-static void freeing_name(char *buffer, size_t size, const struct report *r,
-			 const struct mayfly_row *row)
+static void freeing_thread_name(char *buffer, size_t size, const struct report *r,
+				const struct mayfly_row *row)
 {
 	if (row->free_thread == UINT32_MAX)
 		snprintf(buffer, size, "never freed");
 	else
-		report_thread_name(buffer, size, r, row->free_thread);
+		thread_name(buffer, size, r->file.trace, row->free_thread);
 }
 
 /* The grouping's own columns come last. */
@@ -178,7 +158,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 				      : "[no module]");
 		break;
 	case MAYFLY_BY_THREAD:
-		report_thread_name(buffer, size, r, row->thread);
+		thread_name(buffer, size, r->file.trace, row->thread);
 		break;
 	case MAYFLY_BY_SIZE:
 		if (row->high <= 1)
@@ -200,14 +180,14 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 				 text_duration(high, sizeof(high), (double)row->high));
 		break;
 	case MAYFLY_BY_FREEING_THREAD:
-		freeing_name(buffer, size, r, row);
+		freeing_thread_name(buffer, size, r, row);
 		break;
 	case MAYFLY_BY_THREADS:
-		report_thread_name(buffer, size, r, row->thread);
+		thread_name(buffer, size, r->file.trace, row->thread);
 		used = strlen(buffer);
 		snprintf(buffer + used, size - used, "%s", r->out.utf8 ? " → " : " -> ");
 		used = strlen(buffer);
-		freeing_name(buffer + used, size - used, r, row);
+		freeing_thread_name(buffer + used, size - used, r, row);
 		break;
 	case MAYFLY_BY_HEAP:
 		snprintf(buffer, size, "%s", heap_name((uint32_t)row->low));
@@ -241,6 +221,15 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 	snprintf(buffer + used, size - used, " %s", location);
 }
 
+bool report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
+		    bool others)
+{
+	char text[NAME_BYTES];
+
+	report_full_key(text, sizeof(text), r, row, others);
+	return table_cell(t, text);
+}
+
 const char *report_by_text(const struct report *r)
 {
 	if (r->q.query.by == MAYFLY_BY_LABEL && r->q.query.label_key)
@@ -265,17 +254,23 @@ const char *report_key_title(const struct report *r)
 	return titles[r->q.query.by];
 }
 
+bool report_put_figure(struct table *t, const struct report *r, const struct mayfly_estimate *e)
+{
+	char value[FIGURE_TEXT], error[FIGURE_TEXT];
+
+	text_figure_value(value, sizeof(value), &e->bytes, e->samples);
+	text_figure_error(error, sizeof(error), r->out.utf8, &e->bytes, e->samples);
+	return table_cell(t, value) && table_cell(t, error);
+}
+
 bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
 			 const struct mayfly_estimate *whole)
 {
-	const struct mayfly_figure *f = &e->bytes;
-	char value[FIGURE_TEXT], error[FIGURE_TEXT], percent[FIGURE_TEXT] = "";
+	char percent[FIGURE_TEXT] = "";
 
-	text_figure_value(value, sizeof(value), f, e->samples);
-	text_figure_error(error, sizeof(error), &r->out, f, e->samples);
-	if (figure_sureness(f, e->samples) >= FIGURE_RANGE)
-		text_percent(percent, sizeof(percent), f->estimate, whole->bytes.estimate);
-	return table_cell(t, value) && table_cell(t, error) && table_cell(t, percent);
+	if (figure_sureness(&e->bytes, e->samples) >= FIGURE_RANGE)
+		text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
+	return report_put_figure(t, r, e) && table_cell(t, percent);
 }
 
 #define BAR_COLUMNS 10
@@ -290,13 +285,25 @@ static bool has_total(const struct report *r)
 /* A location wider than this would leave nothing for the function. */
 #define LOCATION_COLUMNS 36
 
-static bool put_row(struct table *t, const struct report *r, const struct mayfly_row *row,
-		    const struct mayfly_result *result)
+bool report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
+			 size_t columns)
 {
-	const struct mayfly_estimate *first = report_sorted_by(r, row);
-	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
-	bool few = report_sureness(r, row) < FIGURE_RANGE;
 	char text[NAME_BYTES], fitted[NAME_BYTES];
+
+	/* Without a function, the name is the module already. */
+	location_text(text, sizeof(text), row->file, row->line, *row->function ? row->module : "-",
+		      r->out.wide);
+	return table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
+				      columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
+}
+
+static bool put_row_cells(struct table *t, const struct report *r, const struct mayfly_row *row,
+			  const struct mayfly_result *result)
+{
+	const struct mayfly_estimate *first = sorted_by(&r->q.query, row);
+	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
+	bool few = row_sureness(&r->q.query, row) < FIGURE_RANGE;
+	char text[NAME_BYTES];
 
 	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
 		 result->total.bytes.estimate, BAR_COLUMNS);
@@ -309,23 +316,16 @@ static bool put_row(struct table *t, const struct report *r, const struct mayfly
 	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
 	if (!r->exact && !table_cell(t, text))
 		return false;
-	if (r->q.query.by == MAYFLY_BY_LINE) {
-		/* Without a function, the name below is the module already. */
-		location_text(text, sizeof(text), row->file, row->line,
-			      *row->function ? row->module : "-", r->out.wide);
-		if (!table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
-					    (size_t)r->out.width / 3 < LOCATION_COLUMNS
-						? (size_t)r->out.width / 3
-						: LOCATION_COLUMNS)))
-			return false;
-	}
+	if (r->q.query.by == MAYFLY_BY_LINE &&
+	    !report_put_location(t, r, row, (size_t)r->out.width / 3))
+		return false;
 	report_row_key(text, sizeof(text), r, row);
 	return table_cell(t, text);
 }
 
 #define MOST_COLUMNS 11
 
-static size_t set_columns(struct column *c, const struct report *r)
+static size_t answer_columns(struct column *c, const struct report *r)
 {
 	bool total_first = r->q.query.sort == MAYFLY_SORT_TOTAL;
 	bool exact = r->exact;
@@ -353,24 +353,26 @@ static size_t set_columns(struct column *c, const struct report *r)
 	return n;
 }
 
+struct ranked_table {
+	const struct report *r;
+	const struct mayfly_result *result;
+	const struct ranking *ranking;
+};
+
+static bool put_ranked_row(struct table *t, const void *context, size_t row)
+{
+	const struct ranked_table *c = context;
+
+	return put_row_cells(t, c->r, c->ranking->row[row], c->result);
+}
+
 bool report_print_table(const struct report *r, const struct mayfly_result *result,
 			const struct ranking *ranking)
 {
 	struct column columns[MOST_COLUMNS];
-	struct table *t = table_new(columns, set_columns(columns, r));
 
-	for (size_t i = 0; t && i < ranking->rows; i++) {
-		if (!put_row(t, r, ranking->row[i], result)) {
-			table_free(t);
-			return false;
-		}
-	}
-	if (!t)
-		return false;
-	if (ranking->rows)
-		table_print(t, &r->out, 0);
-	table_free(t);
-	return true;
+	return table_print_rows(&r->out, columns, answer_columns(columns, r), ranking->rows,
+				put_ranked_row, &(struct ranked_table){r, result, ranking});
 }
 
 /* ---- stacks ---- */
@@ -382,7 +384,7 @@ static void print_stack_title(const struct report *r, size_t number,
 	char figure[128], percent[FIGURE_TEXT], blocks[FIGURE_TEXT], samples[64] = "", line[400];
 	uint64_t count = e->samples;
 
-	report_say_figure(figure, sizeof(figure), &r->out, e);
+	text_estimate(figure, sizeof(figure), r->out.utf8, e);
 	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
 	if (!r->exact)
@@ -398,8 +400,8 @@ static void print_stack_title(const struct report *r, size_t number,
 	putchar('\n');
 }
 
-static void print_stacks(const struct report *r, const struct mayfly_result *result,
-			 const struct ranking *ranking, size_t depth)
+static void print_answer_stacks(const struct report *r, const struct mayfly_result *result,
+				const struct ranking *ranking, size_t depth)
 {
 	bool rest = ranking->more.rows || ranking->few.rows;
 
@@ -411,7 +413,8 @@ static void print_stacks(const struct report *r, const struct mayfly_result *res
 	}
 }
 
-void report_print_numbered_stacks(const struct report *r, const struct mayfly_row *row, size_t rows)
+/* Their numbers stand in the table above. */
+static void print_numbered_stacks(const struct report *r, const struct mayfly_row *row, size_t rows)
 {
 	char title[32];
 
@@ -424,27 +427,74 @@ void report_print_numbered_stacks(const struct report *r, const struct mayfly_ro
 	}
 }
 
+/* ---- rows with other columns ---- */
+
+struct keyed_table {
+	const struct report *r;
+	const struct keyed_rows *rows;
+};
+
+/* With totals, what the others have is not a sum that a reader could check. */
+static bool keyed_row_is_shown(const struct report *r, const struct keyed_rows *rows, size_t row)
+{
+	if (row + 1 == rows->rows && r->q.query.sort == MAYFLY_SORT_TOTAL)
+		return false;
+	if (rows->has)
+		return rows->has(rows->answer, row);
+	return sorted_by(&r->q.query, &rows->row[row])->bytes.estimate > 0;
+}
+
+static bool put_keyed_row(struct table *t, const void *context, size_t row)
+{
+	const struct keyed_table *k = context;
+	bool others = row + 1 == k->rows->rows;
+	char number[32];
+
+	if (!keyed_row_is_shown(k->r, k->rows, row))
+		return true;
+	if (!k->rows->put(t, k->r, k->rows->answer, row))
+		return false;
+	snprintf(number, sizeof(number), "%zu.", row + 1);
+	if (k->r->q.query.by == MAYFLY_BY_STACK && !others)
+		return table_cell(t, number);
+	return report_put_key(t, k->r, &k->rows->row[row], others);
+}
+
+bool report_print_rows(const struct report *r, const struct keyed_rows *rows)
+{
+	bool stacks = r->q.query.by == MAYFLY_BY_STACK;
+
+	rows->column[rows->columns - 1] =
+	    (struct column){stacks ? "STACK" : report_key_title(r), false, 0, STYLE_PLAIN, false};
+	if (!table_print_rows(&r->out, rows->column, rows->columns, rows->rows, put_keyed_row,
+			      &(struct keyed_table){r, rows}))
+		return false;
+	if (stacks)
+		print_numbered_stacks(r, rows->row, rows->rows - 1);
+	return true;
+}
+
 bool report_show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
 			size_t depth)
 {
 	struct ranking ranking;
 	bool printed = true;
 
-	if (!report_rank(r, result, top, &ranking))
+	if (!rank_rows(&r->q.query, result, report_rank_options(r, top), &ranking))
 		return false;
-	print_title(r, result);
+	print_answer_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
-		puts(r->q.filtered || r->q.window_given	     ? "  No block fits these options."
+		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
 		     : !r->exact			     ? "  No block was sampled."
 		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block is left."
 		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
 							     : "  No block was recorded.");
 	} else {
 		if (r->q.query.by == MAYFLY_BY_STACK)
-			print_stacks(r, result, &ranking, depth);
+			print_answer_stacks(r, result, &ranking, depth);
 		else
 			printed = report_print_table(r, result, &ranking);
-		print_rest(r, &ranking);
+		print_unshown(r, &ranking);
 	}
 	free(ranking.row);
 	return printed;
@@ -477,36 +527,21 @@ static bool hides_pools(const struct report *r)
 	       (q->by == MAYFLY_BY_LABEL && (!q->label_key || strcmp(q->label_key, "pool") == 0));
 }
 
-static bool has_label_key(const struct mayfly_trace *trace, const char *key)
-{
-	size_t sets = mayfly_trace_info(trace)->label_sets, count;
-
-	for (size_t set = 1; set < sets; set++) {
-		const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
-
-		for (size_t i = 0; i < count; i++)
-			if (!key || strcmp(label[i].key, key) == 0)
-				return true;
-	}
-	return false;
-}
-
 /* That no row has a label may be a wrong key. */
 static void print_label_hint(const struct report *r)
 {
 	const struct mayfly_trace *trace = r->file.trace;
 	const char *key = r->q.query.label_key;
 
-	if (r->q.query.by != MAYFLY_BY_LABEL || has_label_key(trace, key))
+	if (r->q.query.by != MAYFLY_BY_LABEL || trace_has_label(trace, key))
 		return;
 	putchar('\n');
-	if (has_label_key(trace, NULL))
-		print_wrapped(
-		    &r->out, STYLE_PLAIN, 0,
-		    "No label has the key '%s'; 'mayfly info' names those that there are.", key);
+	if (trace_has_label(trace, NULL))
+		print_wrapped(&r->out, STYLE_PLAIN, 0,
+			      "No label has the key '%s'; 'mayfly info' lists the keys.", key);
 	else
 		print_wrapped(&r->out, STYLE_PLAIN, 0,
-			      "This trace has no labels; a program sets some with mayfly.h.");
+			      "This trace has no labels; programs set labels with mayfly.h.");
 }
 
 int report_print_answer(struct report *r)

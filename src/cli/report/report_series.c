@@ -2,10 +2,9 @@
 /* report_series.c: rows over time. */
 #include "cli/report/report.h"
 
-#include <math.h>
 #include <string.h>
 
-/* ---- text ---- */
+#include "answer/json_views.h"
 
 /*
  * Rows are scaled each by its own largest, which stands before it: the shape is what a series is
@@ -29,18 +28,24 @@ static bool has_bars(const struct report *r)
 	return r->out.utf8 && (r->out.wide || r->moments + SERIES_OTHERS <= (size_t)r->out.width);
 }
 
-static bool put_series(struct table *t, const struct report *r, const struct mayfly_series *s,
-		       size_t row)
-{
-	char text[NAME_BYTES];
-	const double *live = s->live_bytes + row * s->points;
+struct series_table {
+	const struct report *r;
+	const struct mayfly_series *s;
+};
 
-	if (!table_cell(t, text_bytes(text, sizeof(text), largest_of(s, row))) ||
-	    !table_cell(t, text_sparkline(text, sizeof(text), &r->out, live, s->points)) ||
-	    !table_cell(t, text_bytes(text, sizeof(text), live[s->points - 1])))
-		return false;
-	report_full_key(text, sizeof(text), r, &s->row[row], row + 1 == s->rows);
-	return table_cell(t, text);
+static bool put_series_cells(struct table *t, const void *context, size_t row)
+{
+	const struct series_table *c = context;
+	const double *live = c->s->live_bytes + row * c->s->points;
+	double largest = largest_of(c->s, row);
+	char text[MOST_MOMENTS * 4 + 1];
+
+	if (!(largest > 0))
+		return true;
+	return table_cell(t, text_bytes(text, sizeof(text), largest)) &&
+	       table_cell(t, text_sparkline(text, sizeof(text), &c->r->out, live, c->s->points)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), live[c->s->points - 1])) &&
+	       report_put_key(t, c->r, &c->s->row[row], row + 1 == c->s->rows);
 }
 
 static bool print_bars(const struct report *r, const struct mayfly_series *s)
@@ -49,16 +54,9 @@ static bool print_bars(const struct report *r, const struct mayfly_series *s)
 				   {"LIVE", false, 0, STYLE_BAR, false},
 				   {"LAST", true, 1, STYLE_PLAIN, false},
 				   {report_key_title(r), false, 0, STYLE_PLAIN, false}};
-	struct table *t = table_new(columns, 4);
-	bool done = t != NULL;
 
-	for (size_t i = 0; done && i < s->rows; i++)
-		if (largest_of(s, i) > 0)
-			done = put_series(t, r, s, i);
-	if (done && table_rows(t))
-		table_print(t, &r->out, 0);
-	table_free(t);
-	return done;
+	return table_print_rows(&r->out, columns, 4, s->rows, put_series_cells,
+				&(struct series_table){r, s});
 }
 
 /* Numbers, filled into lines. */
@@ -148,76 +146,6 @@ static int print_series_text(const struct report *r, const struct mayfly_series 
 	return cli_finish();
 }
 
-/* ---- JSON ---- */
-
-static json_t *json_numbers(const double *value, size_t count)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < count; i++) {
-		if (json_array_append_new(list, json_integer((json_int_t)llround(value[i]))) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-/* Adds the numbers of row number `row` to its object. */
-static json_t *add_numbers(json_t *object, const struct mayfly_series *s, size_t row)
-{
-	size_t first = row * s->points;
-
-	if (object &&
-	    json_object_set_new(object, "live_bytes",
-				json_numbers(s->live_bytes + first, s->points)) == 0 &&
-	    json_object_set_new(object, "live_blocks",
-				json_numbers(s->live_blocks + first, s->points)) == 0 &&
-	    json_object_set_new(object, "allocated_bytes",
-				json_numbers(s->allocated_bytes + first, s->points)) == 0 &&
-	    json_object_set_new(object, "allocated_blocks",
-				json_numbers(s->allocated_blocks + first, s->points)) == 0)
-		return object;
-	json_decref(object);
-	return NULL;
-}
-
-static json_t *json_series_rows(const struct report *r, const struct mayfly_series *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i + 1 < s->rows; i++) {
-		json_t *row = add_numbers(report_json_row(r, &s->row[i]), s, i);
-
-		if (json_array_append_new(list, row) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-static json_t *json_times(const struct mayfly_series *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < s->points; i++) {
-		if (json_array_append_new(list, json_integer(s->time_ns[i])) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-static int print_json_series(const struct report *r, const struct mayfly_series *s)
-{
-	return json_print(json_pack(
-	    "{s:s, s:s, s:s, s:o, s:o, s:o}", "metric", metric_names[r->q.query.metric], "by",
-	    by_names[r->q.query.by], "sort", sort_names[r->q.query.sort], "times_ns", json_times(s),
-	    "rows", json_series_rows(r, s), "others", add_numbers(json_object(), s, s->rows - 1)));
-}
-
 int report_print_series(struct report *r)
 {
 	struct mayfly_series *s;
@@ -228,7 +156,14 @@ int report_print_series(struct report *r)
 				  r->top ? r->top : SIZE_MAX, &s);
 	if (error)
 		return report_failed(r, error);
-	status = r->json ? print_json_series(r, s) : print_series_text(r, s);
+	if (r->json) {
+		struct json j = json_document();
+
+		json_series(&j, r->file.trace, &r->q.query, s);
+		status = json_print(&j);
+	} else {
+		status = print_series_text(r, s);
+	}
 	mayfly_series_free(s);
 	return status;
 }

@@ -6,11 +6,10 @@
 #include "cli/report/report.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#define LOCATION_COLUMNS 36
+#include "answer/json_views.h"
 
-struct view {
+struct survival_view {
 	const struct report *r;
 	const struct mayfly_survival *survival;
 };
@@ -50,7 +49,7 @@ static void time_texts(char *value, char *range, size_t size, const struct mayfl
 			 time_text(high, sizeof(high), q->high_ns));
 }
 
-static bool put_share(struct table *t, const struct mayfly_figure *f)
+static bool put_share_cells(struct table *t, const struct mayfly_figure *f)
 {
 	char value[FIGURE_TEXT], range[FIGURE_TEXT];
 
@@ -58,7 +57,7 @@ static bool put_share(struct table *t, const struct mayfly_figure *f)
 	return table_cell(t, value) && table_cell(t, range);
 }
 
-static bool put_time(struct table *t, const struct mayfly_quantile *q)
+static bool put_quantile_cells(struct table *t, const struct mayfly_quantile *q)
 {
 	char value[2 * FIGURE_TEXT + 2], range[2 * FIGURE_TEXT + 2];
 
@@ -68,40 +67,27 @@ static bool put_time(struct table *t, const struct mayfly_quantile *q)
 
 /* ---- the table ---- */
 
-static bool put_location(struct table *t, const struct view *v, const struct mayfly_row *key)
+static bool put_survival_cells(struct table *t, const struct survival_view *v,
+			       const struct mayfly_survival_row *row)
 {
-	char text[NAME_BYTES], fitted[NAME_BYTES];
-	size_t room = (size_t)v->r->out.width / 4;
-
-	location_text(text, sizeof(text), key->file, key->line, *key->function ? key->module : "-",
-		      v->r->out.wide);
-	return table_cell(t, line_fit(fitted, sizeof(fitted), &v->r->out, text,
-				      room < LOCATION_COLUMNS ? room : LOCATION_COLUMNS));
-}
-
-static bool put_row(struct table *t, const struct view *v, const struct mayfly_survival_row *row)
-{
-	const struct mayfly_figure *bytes = &row->allocated.bytes;
 	char text[NAME_BYTES];
 
-	text_figure_value(text, sizeof(text), bytes, row->allocated.samples);
-	if (!table_cell(t, text))
-		return false;
-	text_figure_error(text, sizeof(text), &v->r->out, bytes, row->allocated.samples);
-	if (!table_cell(t, text) || !put_share(t, &row->promoted) ||
-	    !put_time(t, &row->promotion_median) || !put_time(t, &row->promotion_p90) ||
-	    !put_time(t, &row->lifetime_median) || !put_share(t, &row->collected))
+	if (!report_put_figure(t, v->r, &row->allocated) || !put_share_cells(t, &row->promoted) ||
+	    !put_quantile_cells(t, &row->promotion_median) ||
+	    !put_quantile_cells(t, &row->promotion_p90) ||
+	    !put_quantile_cells(t, &row->lifetime_median) || !put_share_cells(t, &row->collected))
 		return false;
 	snprintf(text, sizeof(text), "%" PRIu64, row->allocated.samples);
 	if (!table_cell(t, text))
 		return false;
-	if (v->r->q.query.by == MAYFLY_BY_LINE && !put_location(t, v, row->key))
+	if (v->r->q.query.by == MAYFLY_BY_LINE &&
+	    !report_put_location(t, v->r, row->key, (size_t)v->r->out.width / 4))
 		return false;
 	row_name(text, sizeof(text), row->key);
 	return table_cell(t, text);
 }
 
-static size_t set_columns(struct column *c, const struct view *v)
+static size_t survival_columns(struct column *c, const struct survival_view *v)
 {
 	enum mayfly_by by = v->r->q.query.by;
 	size_t n = 0;
@@ -128,26 +114,25 @@ static size_t set_columns(struct column *c, const struct view *v)
 
 /* ---- which rows ---- */
 
-struct rest {
+struct left_rows {
 	size_t few, more;
 };
 
 /* Calls show() with each row that is shown, in their order. */
-static bool each_row(const struct view *v, struct rest *rest,
+static bool each_row(const struct survival_view *v, struct left_rows *rest,
 		     bool (*show)(void *context, const struct mayfly_survival_row *row),
 		     void *context)
 {
 	size_t top = v->r->all ? 0 : v->r->top, shown = 0;
 	bool few_too = v->r->all || !top;
 
-	*rest = (struct rest){0};
+	*rest = (struct left_rows){0};
 	for (size_t i = 0; i < v->survival->rows; i++) {
 		const struct mayfly_survival_row *row = &v->survival->row[i];
 
 		if (!(row->allocated.bytes.estimate > 0))
 			continue; /* on stacks only */
-		if (!few_too &&
-		    figure_sureness(&row->allocated.bytes, row->allocated.samples) < FIGURE_RANGE)
+		if (!few_too && !survival_is_ranked(row))
 			rest->few++;
 		else if (top && shown >= top)
 			rest->more++;
@@ -157,7 +142,7 @@ static bool each_row(const struct view *v, struct rest *rest,
 	return true;
 }
 
-static void print_rest(const struct rest *rest)
+static void print_left_rows(const struct left_rows *rest)
 {
 	if (rest->more)
 		printf("  %zu more (--top 0 shows all)\n", rest->more);
@@ -170,23 +155,23 @@ static void print_rest(const struct rest *rest)
 
 #define MOST_COLUMNS 16
 
-struct put {
-	const struct view *v;
+struct put_context {
+	const struct survival_view *v;
 	struct table *table;
 	size_t number;
 };
 
 static bool show_in_table(void *context, const struct mayfly_survival_row *row)
 {
-	struct put *p = context;
+	struct put_context *p = context;
 
-	return put_row(p->table, p->v, row);
+	return put_survival_cells(p->table, p->v, row);
 }
 
-static bool print_table(const struct view *v, struct rest *rest)
+static bool print_survival_table(const struct survival_view *v, struct left_rows *rest)
 {
 	struct column columns[MOST_COLUMNS];
-	struct put p = {.v = v, .table = table_new(columns, set_columns(columns, v))};
+	struct put_context p = {.v = v, .table = table_new(columns, survival_columns(columns, v))};
 	bool done = p.table && each_row(v, rest, show_in_table, &p);
 
 	if (done && table_rows(p.table))
@@ -196,7 +181,7 @@ static bool print_table(const struct view *v, struct rest *rest)
 }
 
 /* What the whole, or a stack, comes to, in a sentence. */
-static void row_text(char *buffer, size_t size, const struct view *v,
+static void row_text(char *buffer, size_t size, const struct survival_view *v,
 		     const struct mayfly_survival_row *row)
 {
 	char figure[FIGURE_TEXT], promoted[2][FIGURE_TEXT], young[2][FIGURE_TEXT];
@@ -204,7 +189,7 @@ static void row_text(char *buffer, size_t size, const struct view *v,
 	bool good = row->promotion_median.samples > 0;
 	bool to_end = row->lifetime_median.estimate_ns == INT64_MAX;
 
-	text_figure(figure, sizeof(figure), &v->r->out, &row->allocated.bytes,
+	text_figure(figure, sizeof(figure), v->r->out.utf8, &row->allocated.bytes,
 		    row->allocated.samples);
 	share_texts(promoted[0], promoted[1], sizeof(promoted[0]), &row->promoted);
 	share_texts(young[0], young[1], sizeof(young[0]), &row->collected);
@@ -221,7 +206,7 @@ static void row_text(char *buffer, size_t size, const struct view *v,
 
 static bool show_stack(void *context, const struct mayfly_survival_row *row)
 {
-	struct put *p = context;
+	struct put_context *p = context;
 	char text[1024];
 
 	row_text(text, sizeof(text), p->v, row);
@@ -232,10 +217,10 @@ static bool show_stack(void *context, const struct mayfly_survival_row *row)
 	return true;
 }
 
-static int print_text(const struct view *v)
+static int print_survival(const struct survival_view *v)
 {
-	struct put stacks = {.v = v};
-	struct rest rest = {0};
+	struct put_context stacks = {.v = v};
+	struct left_rows rest = {0};
 	char text[1024];
 
 	row_text(text, sizeof(text), v, &v->survival->all);
@@ -245,9 +230,9 @@ static int print_text(const struct view *v)
 		puts("  No such block was sampled.");
 	else if (v->r->q.query.by == MAYFLY_BY_STACK)
 		each_row(v, &rest, show_stack, &stacks);
-	else if (!print_table(v, &rest))
+	else if (!print_survival_table(v, &rest))
 		return cli_error("out of memory");
-	print_rest(&rest);
+	print_left_rows(&rest);
 	putchar('\n');
 	print_wrapped(
 	    &v->r->out, STYLE_DIM, 0,
@@ -259,81 +244,13 @@ static int print_text(const struct view *v)
 	return cli_finish();
 }
 
-/* ---- JSON ---- */
-
-static json_t *json_share(const struct mayfly_figure *f)
-{
-	return json_pack("{s:f, s:f, s:f, s:f}", "estimate", f->estimate, "stderr", f->stderror,
-			 "low", f->low, "high", f->high);
-}
-
-static json_t *json_time(int64_t ns)
-{
-	return ns == INT64_MAX ? json_null() : json_integer(ns);
-}
-
-static json_t *json_quantile(const struct mayfly_quantile *q)
-{
-	if (!q->samples)
-		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o}", "estimate", json_time(q->estimate_ns), "low",
-			 json_time(q->low_ns), "high", json_time(q->high_ns), "samples",
-			 json_unsigned(q->samples));
-}
-
-static json_t *json_figures(const struct mayfly_survival_row *row)
-{
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "allocated",
-			 json_estimate(&row->allocated), "promoted", json_share(&row->promoted),
-			 "died_young", json_share(&row->collected), "promotion_median_ns",
-			 json_quantile(&row->promotion_median), "promotion_p90_ns",
-			 json_quantile(&row->promotion_p90), "lifetime_median_ns",
-			 json_quantile(&row->lifetime_median));
-}
-
-struct list {
-	const struct view *v;
-	json_t *rows;
-};
-
-static bool add_row(void *context, const struct mayfly_survival_row *row)
-{
-	struct list *l = context;
-	json_t *o = report_json_key(l->v->r, row->key), *figures = json_figures(row);
-	bool done = o && figures && json_object_update(o, figures) == 0;
-
-	json_decref(figures);
-	if (done)
-		return json_array_append_new(l->rows, o) == 0;
-	json_decref(o);
-	return false;
-}
-
-static int print_json(const struct view *v)
-{
-	struct report all = *v->r;
-	struct view every = {&all, v->survival};
-	struct list l = {.v = v, .rows = json_array()};
-	json_t *total = json_figures(&v->survival->all);
-	struct rest rest;
-
-	all.all = !v->r->top_given;
-	if (!l.rows || !total || !each_row(&every, &rest, add_row, &l)) {
-		json_decref(l.rows);
-		json_decref(total);
-		return cli_error("out of memory");
-	}
-	return json_print(json_pack("{s:s, s:o, s:o}", "by", by_names[v->r->q.query.by], "total",
-				    total, "rows", l.rows));
-}
-
 /* ---- the answer ---- */
 
 int report_print_survival(struct report *r)
 {
 	const struct mayfly_info *info = r->file.info;
 	struct mayfly_survival *survival;
-	struct view v = {.r = r};
+	struct survival_view v = {.r = r};
 	int error, status;
 
 	if (info->snapshot_ns && info->absent)
@@ -346,14 +263,20 @@ int report_print_survival(struct report *r)
 				 r->path);
 	/* A trace that was cut off does not say which heaps it has. */
 	if ((info->heaps || info->complete) && !(info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
-		return cli_error("%s: has no blocks of OCaml's minor heap, which --survival is "
-				 "about",
+		return cli_error("%s: has no blocks of OCaml's minor heap for --survival to show",
 				 r->path);
 	error = mayfly_survival_run(r->file.trace, &r->q.query, &survival);
 	if (error)
 		return report_failed(r, error);
 	v.survival = survival;
-	status = r->json ? print_json(&v) : print_text(&v);
+	if (r->json) {
+		struct json j = json_document();
+
+		json_survival(&j, r->file.trace, &r->q.query, survival, r->top_given ? r->top : 0);
+		status = json_print(&j);
+	} else {
+		status = print_survival(&v);
+	}
 	mayfly_survival_free(survival);
 	return status;
 }

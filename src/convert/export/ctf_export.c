@@ -20,6 +20,7 @@
 
 #include "convert/export/ctf_metadata.h"
 #include "convert/export/event_walk.h"
+#include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 #include "format/bytes.h"
 

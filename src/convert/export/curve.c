@@ -2,6 +2,7 @@
 /* The heap over time. */
 #include "convert/export/curve.h"
 
+#include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 
 #include <stdio.h>

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "answer/utf8.h"
 #include "trace/write/writer.h"
 
 struct out {
@@ -36,9 +37,5 @@ void out_xml(struct out *o, const char *text);	/* of an element or attribute */
 void out_csv(struct out *o, const char *text);	/* RFC 4180: with quotes if needed */
 /* A frame of a folded stack, where ';' separates frames and line ends separate stacks. */
 void out_folded(struct out *o, const char *text);
-
-#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-/* The bytes of the UTF-8 character at the beginning of text; 0: it is not valid UTF-8. */
-size_t utf8_length(const char *text);
 
 #endif

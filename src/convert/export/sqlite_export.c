@@ -11,6 +11,7 @@
 #include "convert/export/exports.h"
 
 #include "convert/export/curve.h"
+#include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 #include "convert/export/sqlite_rows.h"
 #include "convert/export/sqlite_schema.h"

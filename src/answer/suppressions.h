@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which leaks nobody wants to hear of: lists in the syntax of LeakSanitizer.
+ * Leaks that are not to be reported: lists in the syntax of LeakSanitizer.
  *
  *	# a comment
  *	leak:libfontconfig
@@ -14,6 +14,8 @@
 
 #include <mayfly/trace.h>
 #include <stddef.h>
+
+#include "answer/json_writer.h"
 
 struct suppression {
 	char *pattern;
@@ -35,9 +37,15 @@ struct suppressions {
 /* What libc, the dynamic loader and the C++ library keep until the end of every program. */
 extern const char suppressions_default[];
 
-/* Both return false after a line on stderr. The name of the file must stay. */
-bool suppressions_add_default(struct suppressions *s);
-bool suppressions_add_file(struct suppressions *s, const char *path);
+struct suppression_line {
+	const char *text; /* without spaces around it; NULL: there was no memory for it */
+	size_t length, number;
+};
+
+/* Adds a list. file: its name, which must stay; NULL: it is built in. False: a line is no
+ * suppression. */
+bool suppressions_add(struct suppressions *s, const char *text, size_t size, const char *file,
+		      struct suppression_line *bad);
 void suppressions_free(struct suppressions *s);
 
 /* The first pattern that fits; SUPPRESSIONS_NONE. */
@@ -48,5 +56,15 @@ struct mayfly_match suppressions_match(struct suppressions *s);
 /* Fills what each has suppressed of the answer. 0 or a negative enum mayfly_error. */
 int suppressions_account(struct suppressions *s, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query);
+
+/* What all together have suppressed. */
+struct suppressed {
+	size_t stacks, patterns;
+	uint64_t samples;
+	double bytes, blocks;
+};
+
+struct suppressed suppressions_sum(const struct suppressions *s);
+void json_suppressed(struct json *j, const char *key, const struct suppressions *s);
 
 #endif

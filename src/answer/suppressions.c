@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suppressions.c: reading lists, matching names, and counting what was suppressed. */
-#include "cli/suppressions.h"
-
-#include "cli/message.h"
-#include "cli/open_trace.h"
+/* suppressions.c: lists, matching names, and counting what was suppressed. */
+#include "answer/suppressions.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "answer/json_writer.h"
+#include "format/numbering.h"
 
 /*
  * Functions that call nothing of the program's, but for the constructors of shared libraries: what
@@ -93,7 +91,7 @@ static const char *find_piece(const char *from, const char *piece, size_t length
 
 /* The pieces between asterisks, each at the first place that is left to it; one that is tied to
  * the end stands there. */
-static bool fits(const char *pattern, const char *text)
+static bool pattern_fits(const char *pattern, const char *text)
 {
 	bool tied = *pattern == '^';
 	const char *at = text;
@@ -124,12 +122,12 @@ static bool fits(const char *pattern, const char *text)
 size_t suppressions_find(const struct suppressions *s, const char *text)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (fits(s->item[i].pattern, text))
+		if (pattern_fits(s->item[i].pattern, text))
 			return i;
 	return SUPPRESSIONS_NONE;
 }
 
-static int matches(void *context, const char *text)
+static int is_suppressed(void *context, const char *text)
 {
 	return suppressions_find(context, text) != SUPPRESSIONS_NONE;
 }
@@ -138,24 +136,18 @@ struct mayfly_match suppressions_match(struct suppressions *s)
 {
 	if (!s->count)
 		return (struct mayfly_match){0};
-	return (struct mayfly_match){matches, s};
+	return (struct mayfly_match){is_suppressed, s};
 }
 
 /* ---- lists ---- */
 
-static bool add(struct suppressions *s, const char *pattern, size_t length, const char *file,
-		size_t line)
+static bool add_pattern(struct suppressions *s, const char *pattern, size_t length,
+			const char *file, size_t line)
 {
-	size_t room = s->room ? 2 * s->room : 32;
 	struct suppression *item;
 
-	if (s->count == s->room) {
-		item = realloc(s->item, room * sizeof(*item));
-		if (!item)
-			return false;
-		s->item = item;
-		s->room = room;
-	}
+	if (!array_reserve(&s->item, &s->room, s->count, sizeof(*item)))
+		return false;
 	item = &s->item[s->count];
 	*item =
 	    (struct suppression){.pattern = strndup(pattern, length), .file = file, .line = line};
@@ -165,10 +157,12 @@ static bool add(struct suppressions *s, const char *pattern, size_t length, cons
 	return true;
 }
 
-static bool add_line(struct suppressions *s, const char *text, size_t length, const char *file,
-		     size_t line)
+/* False: `line` says what is wrong; without text: out of memory. */
+static bool add_line(struct suppressions *s, const char *file, struct suppression_line *line)
 {
 	static const char type[] = "leak:";
+	const char *text = line->text;
+	size_t length = line->length;
 
 	while (length && isspace((unsigned char)*text)) {
 		text++;
@@ -178,77 +172,30 @@ static bool add_line(struct suppressions *s, const char *text, size_t length, co
 		length--;
 	if (!length || *text == '#')
 		return true;
-	if (length <= strlen(type) || strncmp(text, type, strlen(type)) != 0) {
-		cli_error("%s:%zu: '%.*s' is no suppression of a leak; a line is leak:PATTERN or "
-			  "# a comment",
-			  file, line, (int)(length < 60 ? length : 60), text);
+	*line = (struct suppression_line){text, length, line->number};
+	if (length <= strlen(type) || strncmp(text, type, strlen(type)) != 0)
 		return false;
-	}
-	if (add(s, text + strlen(type), length - strlen(type), file, line))
+	if (add_pattern(s, text + strlen(type), length - strlen(type), file, line->number))
 		return true;
-	cli_error("out of memory");
+	line->text = NULL;
 	return false;
 }
 
-static bool add_text(struct suppressions *s, const char *text, size_t size, const char *file)
+bool suppressions_add(struct suppressions *s, const char *text, size_t size, const char *file,
+		      struct suppression_line *bad)
 {
-	size_t line = 0;
-
-	while (size) {
+	for (size_t number = 1; size; number++) {
 		const char *end = memchr(text, '\n', size);
 		size_t length = end ? (size_t)(end - text) : size;
 
-		if (!add_line(s, text, length, file, ++line))
+		*bad = (struct suppression_line){text, length, number};
+		if (!add_line(s, file, bad))
 			return false;
 		length += end != NULL;
 		text += length;
 		size -= length;
 	}
 	return true;
-}
-
-bool suppressions_add_default(struct suppressions *s)
-{
-	return add_text(s, suppressions_default, strlen(suppressions_default), NULL);
-}
-
-#define MOST_BYTES ((size_t)16 << 20)
-
-bool suppressions_add_file(struct suppressions *s, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *text = NULL;
-	size_t size = 0, room = 0;
-	bool done;
-
-	if (!file) {
-		cli_error("%s: %s", path, strerror(errno));
-		return false;
-	}
-	for (;;) {
-		if (size == room) {
-			char *bigger = room < MOST_BYTES ? realloc(text, room + 65536) : NULL;
-
-			if (!bigger) {
-				cli_error("%s: too large for a list of suppressions", path);
-				break;
-			}
-			text = bigger;
-			room += 65536;
-		}
-		size_t got = fread(text + size, 1, room - size, file);
-
-		if (!got)
-			break;
-		size += got;
-	}
-	done = feof(file) && !ferror(file);
-	if (ferror(file))
-		cli_error("%s: %s", path, strerror(errno));
-	done = done && add_text(s, text, size, path);
-	fclose(file);
-	free(text);
-	return done;
 }
 
 void suppressions_free(struct suppressions *s)
@@ -335,4 +282,50 @@ int suppressions_account(struct suppressions *s, const struct mayfly_trace *trac
 	mayfly_node_sums_free(sums);
 	free(verdict);
 	return error;
+}
+
+struct suppressed suppressions_sum(const struct suppressions *s)
+{
+	struct suppressed sum = {0};
+
+	for (size_t i = 0; i < s->count; i++) {
+		sum.stacks += s->item[i].stacks;
+		sum.samples += s->item[i].samples;
+		sum.bytes += s->item[i].bytes;
+		sum.blocks += s->item[i].blocks;
+		sum.patterns += s->item[i].stacks > 0;
+	}
+	return sum;
+}
+
+/* ---- JSON ---- */
+
+static void put_suppression(struct json *j, const struct suppression *s)
+{
+	json_object(j, NULL);
+	json_text(j, "pattern", s->pattern);
+	json_text_or_null(j, "file", s->file);
+	json_unsigned_or_null(j, "line", s->file, s->line);
+	json_unsigned(j, "stacks", s->stacks);
+	json_unsigned(j, "samples", s->samples);
+	json_unsigned(j, "bytes", (uint64_t)s->bytes);
+	json_unsigned(j, "blocks", (uint64_t)s->blocks);
+	json_end(j);
+}
+
+void json_suppressed(struct json *j, const char *key, const struct suppressions *s)
+{
+	struct suppressed sum = suppressions_sum(s);
+
+	json_object(j, key);
+	json_unsigned(j, "stacks", sum.stacks);
+	json_unsigned(j, "samples", sum.samples);
+	json_unsigned(j, "bytes", (uint64_t)sum.bytes);
+	json_unsigned(j, "blocks", (uint64_t)sum.blocks);
+	json_array(j, "suppressions");
+	for (size_t i = 0; i < s->count; i++)
+		if (s->item[i].stacks)
+			put_suppression(j, &s->item[i]);
+	json_end(j);
+	json_end(j);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What converted traces do not have: see absent.h. */
-#include "cli/absent.h"
+#include "answer/absent.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "cli/message.h"
+#include "answer/text_format.h"
 
 /* In sentences, and in JSON. */
 static const struct {
@@ -32,7 +31,7 @@ static const struct {
 #define THINGS (sizeof(things) / sizeof(*things))
 #define ANY    UINT32_MAX
 
-/* Where there are no blocks at all, it goes without saying that nothing is known of them. */
+/* Not mentioned where there are no blocks at all. */
 #define OF_BLOCKS                                                                                  \
 	(MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED |                       \
 	 MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |                 \
@@ -40,56 +39,16 @@ static const struct {
 
 char *absent_text(char *buffer, size_t size, uint32_t absent)
 {
-	size_t used = 0;
-
 	if (absent & MAYFLY_ABSENT_ALLOCATIONS)
 		absent &= ~OF_BLOCKS;
 	*buffer = 0;
-	for (size_t i = 0; i < THINGS && used < size; i++) {
-		int added = 0;
-
+	for (size_t i = 0; i < THINGS; i++)
 		if (absent & things[i].bit)
-			added = snprintf(buffer + used, size - used, "%s%s", used ? ", " : "",
-					 things[i].text);
-		used += added > 0 ? (size_t)added : 0;
-	}
+			text_append(buffer, size, "%s%s", *buffer ? ", " : "", things[i].text);
 	return buffer;
 }
 
-void print_absent(const struct output *o, const struct mayfly_info *info)
-{
-	char text[512];
-
-	if (info->absent)
-		print_field(o, "Unknown", "%s: the file that this comes from does not have them",
-			    absent_text(text, sizeof(text), info->absent));
-}
-
-bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
-{
-	uint32_t absent = mayfly_query_absent(trace, &q->query);
-	uint32_t has = ~mayfly_trace_info(trace)->absent;
-	char text[512];
-
-	if (!absent)
-		return false;
-	/* Who named no metric may have no option for it. */
-	cli_error("%s: the file that it comes from does not have %s%s", path,
-		  absent_text(text, sizeof(text), absent),
-		  absent & MAYFLY_ABSENT_ALLOCATIONS
-		      ? "; it has events: see 'mayfly report --events'"
-		  : !q->metric_given ? ""
-		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
-			      MAYFLY_ABSENT_ALLOCATED)
-		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"
-						  : "; ask for --metric allocated")
-		      : "");
-	return true;
-}
-
-/* ---- JSON ---- */
-
-/* What keys depend on: one of these being absent makes them null. */
+/* What keys of JSON depend on: one of these being absent makes them null. */
 static const struct {
 	const char *key;
 	uint32_t absent;
@@ -130,7 +89,7 @@ static const struct {
     {"program_cpu_ns", ANY},
 };
 
-static bool is_absent(const char *key, uint32_t absent)
+bool absent_key(const char *key, uint32_t absent)
 {
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (keys[i].absent & absent && strcmp(keys[i].key, key) == 0)
@@ -138,43 +97,11 @@ static bool is_absent(const char *key, uint32_t absent)
 	return false;
 }
 
-/* Objects within objects and lists are few levels deep. */
-static void drop(json_t *value, uint32_t absent)
+void json_absent(struct json *j, const char *key, uint32_t absent)
 {
-	const char *key;
-	json_t *part;
-	size_t i;
-
-	if (json_is_array(value))
-		json_array_foreach(value, i, part) drop(part, absent);
-	if (!json_is_object(value))
-		return;
-	json_object_foreach(value, key, part)
-	{
-		if (is_absent(key, absent))
-			json_object_set_new(value, key, json_null());
-		else
-			drop(part, absent);
-	}
-}
-
-json_t *json_drop_absent(json_t *object, uint32_t absent)
-{
-	if (object && absent)
-		drop(object, absent);
-	return object;
-}
-
-json_t *json_absent(uint32_t absent)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < THINGS; i++) {
-		if (absent & things[i].bit &&
-		    json_array_append_new(list, json_string(things[i].name)) != 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
+	json_array(j, key);
+	for (size_t i = 0; i < THINGS; i++)
+		if (absent & things[i].bit)
+			json_text(j, NULL, things[i].name);
+	json_end(j);
 }

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_rank.c: rows in the order in which they are shown, and what is left out. */
-#include "cli/report/report.h"
+/* Rows in the order in which they are shown, and what is left out. */
+#include "answer/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-const struct mayfly_estimate *report_sorted_by(const struct report *r, const struct mayfly_row *row)
+const struct mayfly_estimate *sorted_by(const struct mayfly_query *query,
+					const struct mayfly_row *row)
 {
-	return r->q.query.sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
+	return query->sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
 }
 
-enum sureness report_sureness(const struct report *r, const struct mayfly_row *row)
+enum sureness row_sureness(const struct mayfly_query *query, const struct mayfly_row *row)
 {
-	const struct mayfly_estimate *e = report_sorted_by(r, row);
+	const struct mayfly_estimate *e = sorted_by(query, row);
 
 	return figure_sureness(&e->bytes, e->samples);
 }
 
-static void sum_add(struct sum *sum, const struct mayfly_estimate *e)
+static void sum_add(struct rank_sum *sum, const struct mayfly_estimate *e)
 {
 	sum->rows++;
 	sum->samples += e->samples;
@@ -26,7 +27,7 @@ static void sum_add(struct sum *sum, const struct mayfly_estimate *e)
 	sum->seen += e->bytes.estimate > 0 ? e->bytes.low : 0;
 }
 
-struct mayfly_figure report_sum_figure(const struct sum *sum)
+struct mayfly_figure sum_figure(const struct rank_sum *sum)
 {
 	double stderror = sqrt(sum->variance);
 	double low = sum->bytes - 2 * stderror;
@@ -36,9 +37,9 @@ struct mayfly_figure report_sum_figure(const struct sum *sum)
 	return f;
 }
 
-static bool has_classes(const struct report *r)
+static bool has_classes(const struct mayfly_query *query)
 {
-	return r->q.query.by == MAYFLY_BY_SIZE || r->q.query.by == MAYFLY_BY_LIFETIME;
+	return query->by == MAYFLY_BY_SIZE || query->by == MAYFLY_BY_LIFETIME;
 }
 
 static int compare_class(const void *a, const void *b)
@@ -51,25 +52,24 @@ static int compare_class(const void *a, const void *b)
 	return (x->high > y->high) - (x->high < y->high);
 }
 
-static bool any_sure(const struct report *r, const struct mayfly_result *result)
+static bool any_sure(const struct mayfly_query *query, const struct mayfly_result *result)
 {
 	for (size_t i = 0; i < result->rows; i++)
-		if (report_sureness(r, &result->row[i]) >= FIGURE_RANGE)
+		if (row_sureness(query, &result->row[i]) >= FIGURE_RANGE)
 			return true;
 	return false;
 }
 
-static void rank_row(const struct report *r, struct ranking *ranking, const struct mayfly_row *row,
-		     size_t top, bool few_too)
+static void rank_row(const struct mayfly_query *query, const struct rank_options *options,
+		     struct ranking *ranking, const struct mayfly_row *row)
 {
-	enum sureness sure = report_sureness(r, row);
-	const struct mayfly_estimate *e = report_sorted_by(r, row);
+	const struct mayfly_estimate *e = sorted_by(query, row);
 
-	if (!r->all && !(e->bytes.estimate > 0))
+	if (!options->all && !(e->bytes.estimate > 0))
 		return; /* on stacks only: allocates nothing itself, as far as was seen */
-	if (!few_too && sure < FIGURE_RANGE)
+	if (!options->few && row_sureness(query, row) < FIGURE_RANGE)
 		sum_add(&ranking->few, e);
-	else if (top && ranking->rows >= top)
+	else if (options->top && ranking->rows >= options->top)
 		sum_add(&ranking->more, e);
 	else
 		ranking->row[ranking->rows++] = row;
@@ -91,23 +91,23 @@ static void add_left_out(struct ranking *ranking, const struct mayfly_result *re
 	ranking->more.samples += samples;
 }
 
-bool report_rank(const struct report *r, const struct mayfly_result *result, size_t top,
-		 struct ranking *ranking)
+bool rank_rows(const struct mayfly_query *query, const struct mayfly_result *result,
+	       struct rank_options options, struct ranking *ranking)
 {
-	/* --top 0 asks for all; and rows that nobody can rank are better than none. */
-	bool few_too = r->all || top == 0 || has_classes(r) || !any_sure(r, result);
-
+	/* A top of 0 asks for all; and rows that nobody can rank are better than none. */
+	options.few =
+	    options.all || options.top == 0 || has_classes(query) || !any_sure(query, result);
+	if (options.all || has_classes(query))
+		options.top = 0;
 	*ranking = (struct ranking){0};
 	ranking->row = calloc(result->rows + 1, sizeof(*ranking->row));
 	if (!ranking->row)
 		return false;
-	if (r->all || has_classes(r))
-		top = 0;
 	for (size_t i = 0; i < result->rows; i++)
-		rank_row(r, ranking, &result->row[i], top, few_too);
+		rank_row(query, &options, ranking, &result->row[i]);
 	if (result->all_rows > result->rows)
 		add_left_out(ranking, result);
-	if (has_classes(r) && !r->q.sort_given)
+	if (has_classes(query) && !options.sorted)
 		qsort(ranking->row, ranking->rows, sizeof(*ranking->row), compare_class);
 	return true;
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes one JSON document into a growing block of bytes, in order:
+ *
+ *	json_object(&j, NULL);			{
+ *	json_text(&j, "name", "f");		  "name": "f",
+ *	json_array(&j, "sizes");		  "sizes": [
+ *	json_unsigned(&j, NULL, 3);		    3
+ *	json_end(&j);				  ]
+ *	json_end(&j);				}
+ *
+ * The key is NULL in an array and for the document itself. When memory runs out, `bytes.failed` is
+ * set and the rest is ignored, so only the end needs a check.
+ */
+#ifndef MAYFLY_JSON_WRITER_H
+#define MAYFLY_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/bytes.h"
+
+struct json {
+	struct bytes bytes;
+	bool one_line;
+	/* Keys of which this says so have the value null, whatever is written for them. */
+	bool (*is_null)(const char *key, uint32_t context);
+	uint32_t null_context;
+
+	/* The writer's own. */
+	uint64_t arrays; /* a bit for each level that is open, the innermost lowest: an array */
+	unsigned int depth, hidden; /* levels that are open, and levels within a null */
+	bool filled;		    /* the innermost level has a member */
+};
+
+void json_object(struct json *j, const char *key);
+void json_array(struct json *j, const char *key);
+/* Closes the innermost object or array. */
+void json_end(struct json *j);
+
+/* Bytes that are not UTF-8 become U+FFFD, in keys, too. */
+void json_text(struct json *j, const char *key, const char *text);
+void json_text_or_null(struct json *j, const char *key, const char *text); /* "" is null */
+void json_integer(struct json *j, const char *key, int64_t value);
+void json_unsigned(struct json *j, const char *key, uint64_t value); /* at most INT64_MAX */
+void json_unsigned_or_null(struct json *j, const char *key, bool known, uint64_t value);
+void json_real(struct json *j, const char *key, double value); /* null when it is not finite */
+void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
+
+#endif

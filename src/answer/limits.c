@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits, and verdicts on them: see limits.h. */
+#include "answer/limits.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer/json_parts.h"
+#include "format/numbering.h"
+#include "query/diff.h"
+
+const char *const limit_metric_names[] = {"peak",      "allocated", "leaked",
+					  "temporary", "blocks",    NULL};
+
+/* ---- the list ---- */
+
+struct limit *limits_new(struct limits *l, enum limit_metric metric, const char *where)
+{
+	struct limit *item;
+
+	if (!array_reserve(&l->item, &l->room, l->count, sizeof(*item)))
+		return NULL;
+	item = &l->item[l->count];
+	*item = (struct limit){.metric = metric, .where = strdup(where)};
+	if (!item->where)
+		return NULL;
+	l->count++;
+	return item;
+}
+
+void limits_free(struct limits *l, void (*end_focus)(void *context))
+{
+	for (size_t i = 0; i < l->count; i++) {
+		struct limit *limit = &l->item[i];
+
+		free(limit->guilt);
+		mayfly_result_free(limit->result);
+		trace_diff_free(limit->growth);
+		free(limit->function);
+		free(limit->where);
+		if (limit->focus.context)
+			end_focus(limit->focus.context);
+	}
+	free(l->item);
+	*l = (struct limits){0};
+}
+
+bool limits_are_relative(const struct limits *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (l->item[i].relative)
+			return true;
+	return false;
+}
+
+size_t limits_exceeded(const struct limits *l)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < l->count; i++)
+		count += l->item[i].exceeded;
+	return count;
+}
+
+bool limit_metric_named(const char *text, size_t length, enum limit_metric *metric)
+{
+	for (size_t i = 0; limit_metric_names[i]; i++) {
+		if (strlen(limit_metric_names[i]) == length &&
+		    memcmp(limit_metric_names[i], text, length) == 0) {
+			*metric = (enum limit_metric)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- verdicts ---- */
+
+struct mayfly_query limit_query(const struct limit *limit, const struct limit_case *c)
+{
+	static const enum mayfly_metric metrics[LIMIT_METRICS] = {
+	    MAYFLY_PEAK, MAYFLY_ALLOCATED, MAYFLY_LEAKED, MAYFLY_TEMPORARY, MAYFLY_ALLOCATED};
+	struct mayfly_query q = c->query;
+
+	q.metric = metrics[limit->metric];
+	q.by = MAYFLY_BY_STACK;
+	/* Rows come by bytes: those with the most blocks may be any of them. */
+	if (limit->metric != LIMIT_BLOCKS)
+		q.stack_rows = c->top ? c->top : 1;
+	q.focus = limit->focus;
+	if (limit->metric == LIMIT_LEAKED)
+		q.ignore = c->suppressed;
+	return q;
+}
+
+static bool add_guilt(struct limit *limit, const struct mayfly_row *row, double change)
+{
+	struct guilt *bigger = realloc(limit->guilt, (limit->guilty + 1) * sizeof(*bigger));
+
+	if (!bigger)
+		return false;
+	limit->guilt = bigger;
+	bigger[limit->guilty++] = (struct guilt){row, change};
+	return true;
+}
+
+static void judge(const struct limit_case *c, struct limit *limit)
+{
+	const struct mayfly_figure *found = limit_figure(limit, &limit->found);
+	const struct mayfly_figure *base = limit_figure(limit, &limit->base);
+	double factor = 1 + limit->value;
+
+	limit->bound = limit->value;
+	limit->excess = found->estimate - limit->value;
+	limit->excess_low = found->low - limit->value;
+	limit->excess_high = found->high - limit->value;
+	if (limit->relative) {
+		/* The baseline counts times `factor`: as if it were per 1 / factor. */
+		struct diff_figure d =
+		    diff_compare(base, limit->base.samples, found, limit->found.samples,
+				 (struct diff_per){1 / factor, 1});
+
+		limit->bound = base->estimate * factor;
+		limit->excess = d.change;
+		limit->excess_low = d.low;
+		limit->excess_high = d.high;
+	}
+	limit->blind =
+	    mayfly_trace_info(c->trace)->absent & MAYFLY_ABSENT_ERRORS ||
+	    (limit->relative && mayfly_trace_info(c->baseline)->absent & MAYFLY_ABSENT_ERRORS);
+	limit->exceeded = limit->excess > 0;
+	if (c->confident)
+		limit->exceeded = limit->excess_low > 0 && !limit->blind;
+}
+
+static int compare_growth(const void *x, const void *y)
+{
+	const struct diff_row *a = x, *b = y;
+
+	return (a->bytes.change < b->bytes.change) - (a->bytes.change > b->bytes.change);
+}
+
+static int compare_growth_of_blocks(const void *x, const void *y)
+{
+	const struct diff_row *a = x, *b = y;
+
+	return (a->blocks.change < b->blocks.change) - (a->blocks.change > b->blocks.change);
+}
+
+static int compare_blocks(const void *x, const void *y)
+{
+	const struct mayfly_row *const *a = x, *const *b = y;
+	double m = (*a)->self.blocks.estimate, n = (*b)->self.blocks.estimate;
+
+	return m != n ? (m < n) - (m > n) : (*a > *b) - (*a < *b);
+}
+
+/* The stacks that grew most, largest first. */
+static int find_growth(const struct limit_case *c, struct limit *limit,
+		       const struct mayfly_query *query)
+{
+	struct mayfly_query all = *query;
+	struct trace_diff *d;
+	bool done = true;
+	int error;
+
+	all.stack_rows = 0;
+	error = trace_diff_run(c->baseline, c->trace, &all, (struct diff_per){1, 1}, &d);
+	if (error)
+		return error;
+	limit->growth = d;
+	qsort(d->row, d->rows, sizeof(*d->row),
+	      limit->metric == LIMIT_BLOCKS ? compare_growth_of_blocks : compare_growth);
+	for (size_t i = 0; done && i < d->rows && limit->guilty < c->top; i++) {
+		const struct diff_row *row = &d->row[i];
+		double change =
+		    limit->metric == LIMIT_BLOCKS ? row->blocks.change : row->bytes.change;
+
+		if (row->after && change > 0)
+			done = add_guilt(limit, row->after, change);
+	}
+	return done ? 0 : MAYFLY_E_MEMORY;
+}
+
+/* The stacks with most blocks, the most first. */
+static int find_most_blocks(const struct limit_case *c, struct limit *limit,
+			    const struct mayfly_result *result)
+{
+	const struct mayfly_row **row = calloc(result->rows + 1, sizeof(*row));
+	bool done = row;
+
+	for (size_t i = 0; done && i < result->rows; i++)
+		row[i] = &result->row[i];
+	if (done)
+		qsort(row, result->rows, sizeof(*row), compare_blocks);
+	for (size_t i = 0; done && i < result->rows && i < c->top; i++)
+		done = add_guilt(limit, row[i], 0);
+	free(row);
+	return done ? 0 : MAYFLY_E_MEMORY;
+}
+
+static int find_guilt(const struct limit_case *c, struct limit *limit,
+		      const struct mayfly_query *query, const struct mayfly_result *result)
+{
+	if (!limit->exceeded)
+		return 0;
+	if (limit->relative)
+		return find_growth(c, limit, query);
+	if (limit->metric == LIMIT_BLOCKS)
+		return find_most_blocks(c, limit, result);
+	for (size_t i = 0; i < result->rows && i < c->top; i++)
+		if (!add_guilt(limit, &result->row[i], 0))
+			return MAYFLY_E_MEMORY;
+	return 0;
+}
+
+static int find_base(const struct limit_case *c, struct limit *limit,
+		     const struct mayfly_query *query)
+{
+	struct mayfly_result *result;
+	int error;
+
+	if (!limit->relative)
+		return 0;
+	error = mayfly_query_run(c->baseline, query, &result);
+	if (error)
+		return error;
+	limit->base = result->total;
+	mayfly_result_free(result);
+	return 0;
+}
+
+int limit_judge(struct limit *limit, const struct limit_case *c)
+{
+	struct mayfly_query query = limit_query(limit, c);
+	int error = find_base(c, limit, &query);
+
+	if (!error)
+		error = mayfly_query_run(c->trace, &query, &limit->result);
+	if (error)
+		return error;
+	limit->found = limit->result->total;
+	judge(c, limit);
+	return find_guilt(c, limit, &query, limit->result);
+}
+
+/* ---- JSON ---- */
+
+static int64_t whole(double value)
+{
+	return fabs(value) < 0x1p62 ? llround(value) : INT64_MAX;
+}
+
+static void put_guilt(struct json *j, const struct limit *limit)
+{
+	bool blocks = limit->metric == LIMIT_BLOCKS;
+
+	json_array(j, "stacks");
+	for (size_t i = 0; i < limit->guilty; i++) {
+		const struct guilt *g = &limit->guilt[i];
+		const char *known = blocks ? "change_blocks" : "change_bytes";
+
+		json_object(j, NULL);
+		json_places(j, "stack", g->row->stack, g->row->stack_length);
+		json_estimate(j, "self", &g->row->self);
+		if (blocks)
+			json_null(j, "change_bytes");
+		if (limit->relative)
+			json_integer(j, known, whole(g->change));
+		else
+			json_null(j, known);
+		if (!blocks)
+			json_null(j, "change_blocks");
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void put_limit(struct json *j, const struct limit *limit)
+{
+	json_object(j, NULL);
+	json_text(j, "metric", limit_metric_names[limit->metric]);
+	json_text_or_null(j, "function", limit->function);
+	json_text(j, "where", limit->where);
+	json_integer(j, "limit", whole(limit->bound));
+	json_real(j, "max_increase", limit->relative ? limit->value : NAN);
+	json_estimate(j, "found", &limit->found);
+	json_estimate(j, "baseline", limit->relative ? &limit->base : NULL);
+	json_object(j, "excess");
+	json_integer(j, "estimate", whole(limit->excess));
+	json_integer(j, "low", whole(limit->excess_low));
+	json_integer(j, "high", whole(limit->excess_high));
+	json_end(j);
+	json_bool(j, "exceeded", limit->exceeded);
+	json_bool(j, "certain", !limit_straddles(limit));
+	put_guilt(j, limit);
+	json_end(j);
+}
+
+void json_limits(struct json *j, const struct limits *l, const struct limit_case *c)
+{
+	size_t exceeded = limits_exceeded(l);
+
+	json_bool(j, "passed", exceeded == 0);
+	json_bool(j, "confident", c->confident);
+	json_unsigned(j, "exceeded", exceeded);
+	json_bool(j, "complete", mayfly_trace_info(c->trace)->complete);
+	json_array(j, "limits");
+	for (size_t i = 0; i < l->count; i++)
+		put_limit(j, &l->item[i]);
+	json_end(j);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about a trace as a whole: see trace_facts.h. */
+#include "answer/trace_facts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer/figures.h"
+#include "answer/text_format.h"
+#include "trace/read/sums.h"
+
+bool trace_has_no_blocks(const struct mayfly_info *info)
+{
+	return info->absent & MAYFLY_ABSENT_ALLOCATIONS;
+}
+
+bool trace_is_exact(const struct mayfly_info *info)
+{
+	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
+}
+
+bool trace_is_ocaml_alone(const struct mayfly_info *info)
+{
+	return info->heaps && !(info->heaps & ~MAYFLY_HEAPS_OCAML);
+}
+
+bool trace_overlaps(const struct mayfly_info *info)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	/* A trace that was cut off does not say which heaps it has. */
+	return info->ocaml_interval_bytes &&
+	       (!info->heaps || (info->heaps & malloc_heap && info->heaps & MAYFLY_HEAPS_OCAML));
+}
+
+bool trace_has_pools(const struct mayfly_info *info)
+{
+	return info->heaps >> MAYFLY_HEAP_POOL & info->heaps >> MAYFLY_HEAP_MALLOC & 1;
+}
+
+/* ---- how it was recorded ---- */
+
+size_t trace_snapshots(const struct mayfly_trace *trace)
+{
+	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
+}
+
+/* The largest interval that was in force; 0: nothing was sampled. */
+static double largest_interval(const struct mayfly_trace *trace)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+	double largest = 0;
+
+	if (mayfly_cursor_open(trace, &cursor) != 0)
+		return 0;
+	while (mayfly_cursor_next(cursor, &event) == 1)
+		if (event.kind == MAYFLY_ALLOC && event.heap == MAYFLY_HEAP_MALLOC &&
+		    event.interval > largest)
+			largest = event.interval;
+	mayfly_cursor_close(cursor);
+	return largest;
+}
+
+char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	char first[FIGURE_TEXT], last[FIGURE_TEXT];
+	double largest = largest_interval(trace);
+
+	text_bytes(first, sizeof(first), (double)info->interval_bytes);
+	if (largest > (double)info->interval_bytes)
+		return text_format(buffer, size, "1 byte in %s at the start, in up to %s later",
+				   first, text_bytes(last, sizeof(last), (double)largest));
+	return text_format(buffer, size, "1 byte in %s", first);
+}
+
+char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const char *what = info->absent & MAYFLY_ABSENT_LIVE	    ? "every allocation"
+			   : info->absent & MAYFLY_ABSENT_ALLOCATED ? "every live block"
+								    : "every allocation";
+	char interval[160] = "";
+
+	if (info->mode == MAYFLY_EXACT)
+		return text_format(buffer, size, "%s", what);
+	if (info->interval_bytes > 1)
+		interval_text(interval, sizeof(interval), trace);
+	else
+		text_format(interval, sizeof(interval), "how finely is not known");
+	return text_format(buffer, size, "%s%s", interval,
+			   info->absent & MAYFLY_ABSENT_ERRORS ? "; estimates as the file has them"
+							       : " (Poisson)");
+}
+
+/* ---- counts ---- */
+
+struct module_frames *count_module_frames(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	struct module_frames *count = calloc(info->modules + 1, sizeof(*count));
+
+	for (size_t i = 0; count && i < info->frames; i++) {
+		const struct mayfly_frame *f = mayfly_trace_frame(trace, i);
+
+		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules)
+			continue;
+		count[f->module].frames++;
+		count[f->module].named += f->locations > 0 && *f->location[0].function;
+	}
+	return count;
+}
+
+static void mark_nodes_of_events(const struct mayfly_trace *trace, bool *seen, size_t nodes)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+
+	if (mayfly_cursor_open(trace, &cursor) != 0)
+		return;
+	while (mayfly_cursor_next(cursor, &event) == 1)
+		if (event.kind == MAYFLY_ALLOC && event.node < nodes)
+			seen[event.node] = true;
+	mayfly_cursor_close(cursor);
+}
+
+static void mark_nodes_of_counters(const struct mayfly_trace *trace, bool *seen, size_t nodes)
+{
+	struct sums_cursor *cursor;
+	struct sums_part part;
+
+	if (sums_cursor_open(trace, &cursor) != 0)
+		return;
+	while (sums_cursor_next(cursor, &part) == 1)
+		for (size_t i = 0; i < part.nodes; i++)
+			if (part.allocs[i] && part.node[i] < nodes)
+				seen[part.node[i]] = true;
+	sums_cursor_close(cursor);
+}
+
+size_t trace_stacks(const struct mayfly_trace *trace)
+{
+	size_t nodes = mayfly_trace_info(trace)->nodes, stacks = 0;
+	bool *seen = calloc(nodes + 1, sizeof(*seen));
+
+	if (!seen)
+		return 0;
+	if (trace_sums_parts(trace))
+		mark_nodes_of_counters(trace, seen, nodes);
+	else
+		mark_nodes_of_events(trace, seen, nodes);
+	for (size_t i = 0; i < nodes; i++)
+		stacks += seen[i];
+	free(seen);
+	return stacks;
+}
+
+/* Spans that began, and of how many types. */
+static int count_spans(const struct mayfly_trace *trace, struct track_counts *counts)
+{
+	size_t types = mayfly_trace_info(trace)->track_types;
+	bool *seen = calloc(types + 1, sizeof(*seen));
+	struct mayfly_track_cursor *cursor;
+	struct mayfly_track_event e;
+	int more = seen ? mayfly_track_cursor_open(trace, &cursor) : MAYFLY_E_MEMORY;
+
+	if (more) {
+		free(seen);
+		return more;
+	}
+	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1) {
+		if (e.kind != MAYFLY_TRACK_BEGIN || e.type >= types)
+			continue;
+		counts->spans++;
+		counts->span_types += !seen[e.type];
+		seen[e.type] = true;
+	}
+	mayfly_track_cursor_close(cursor);
+	free(seen);
+	return more;
+}
+
+static int count_others(const struct mayfly_trace *trace, struct track_counts *counts)
+{
+	struct mayfly_track_sums *sums;
+	struct mayfly_query all;
+	int error;
+
+	mayfly_query_defaults(&all);
+	error = mayfly_track_sums_run(trace, &all, &sums);
+	if (error)
+		return error;
+	for (size_t i = 0; i < sums->rows; i++) {
+		if (mayfly_trace_track_type(trace, sums->row[i].type)->kind == MAYFLY_TYPE_COUNTER)
+			counts->values += sums->row[i].count;
+		else
+			counts->instants += sums->row[i].count;
+	}
+	mayfly_track_sums_free(sums);
+	return 0;
+}
+
+int count_tracks(const struct mayfly_trace *trace, struct track_counts *counts)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	int error;
+
+	*counts = (struct track_counts){.label_sets = info->label_sets ? info->label_sets - 1 : 0};
+	if (!info->track_events)
+		return 0;
+	error = count_spans(trace, counts);
+	return error ? error : count_others(trace, counts);
+}
+
+/* Appends "3 THINGs" to a list. */
+static void add_count(char *buffer, size_t size, uint64_t count, const char *thing)
+{
+	if (count)
+		text_append(buffer, size, "%s%" PRIu64 " %s%s", *buffer ? ", " : "", count, thing,
+			    count == 1 ? "" : "s");
+}
+
+char *track_counts_text(char *buffer, size_t size, const struct track_counts *counts)
+{
+	*buffer = 0;
+	add_count(buffer, size, counts->spans, "span");
+	if (counts->span_types > 1)
+		text_append(buffer, size, " of %zu types", counts->span_types);
+	add_count(buffer, size, counts->instants, "instant");
+	add_count(buffer, size, counts->values, "counter value");
+	return buffer;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints JSON. */
+#include "cli/print_json.h"
+
+#include <stdio.h>
+
+#include "cli/message.h"
+
+int json_print_line(struct json *j)
+{
+	bool failed;
+
+	json_end(j);
+	failed = j->bytes.failed;
+	if (!failed) {
+		fwrite(j->bytes.at, 1, j->bytes.used, stdout);
+		putchar('\n');
+	}
+	bytes_free(&j->bytes);
+	return failed ? cli_error("out of memory") : CLI_OK;
+}
+
+int json_print(struct json *j)
+{
+	return json_print_line(j) ? CLI_FAILED : cli_finish();
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report_spans.c: types of spans, with what their threads allocated meanwhile. */
+#include "cli/report/report_event_cells.h"
+
+#include <inttypes.h>
+
+#include "answer/trace_facts.h"
+
+/* Of spans that ended. */
+static bool put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
+{
+	return row->count ? put_event_time(t, ns) : table_cell(t, "-");
+}
+
+static bool put_span_cells(struct table *t, const void *view, size_t i)
+{
+	const struct event_view *v = view;
+	const struct mayfly_span_row *row = v->rows.row[i];
+
+	if (!put_event_count(t, row->count) || !put_of_ended(t, row, (double)row->total_ns) ||
+	    !put_of_ended(t, row, (double)row->self_ns))
+		return false;
+	if (!v->rows.blocks && !put_of_ended(t, row, (double)row->total_ns / (double)row->count))
+		return false;
+	if (!put_of_ended(t, row, (double)row->p50_ns) ||
+	    (!v->rows.blocks && !put_of_ended(t, row, (double)row->p90_ns)) ||
+	    !put_of_ended(t, row, (double)row->p99_ns) ||
+	    !put_of_ended(t, row, (double)row->max_ns))
+		return false;
+	if (v->rows.blocks && (!report_put_figure(t, v->r, &row->allocated) ||
+			       !report_put_figure(t, v->r, &row->live)))
+		return false;
+	return put_event_type(t, v, row->type);
+}
+
+static size_t span_columns(const struct event_view *v, struct column *c)
+{
+	size_t n = 0;
+
+	c[n++] = (struct column){"COUNT", true, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){"TOTAL", true, 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){"SELF", true, 4, STYLE_PLAIN, false};
+	if (!v->rows.blocks)
+		c[n++] = (struct column){"MEAN", true, 2, STYLE_PLAIN, false};
+	c[n++] = (struct column){"P50", true, v->rows.blocks ? 5 : 0, STYLE_PLAIN, false};
+	if (!v->rows.blocks)
+		c[n++] = (struct column){"P90", true, 5, STYLE_PLAIN, false};
+	c[n++] = (struct column){"P99", true, v->rows.blocks ? 2 : 0, STYLE_PLAIN, false};
+	c[n++] = (struct column){"MAX", true, 1, STYLE_PLAIN, false};
+	if (v->rows.blocks) {
+		c[n++] = (struct column){"ALLOCATED", true, 0, STYLE_PLAIN, false};
+		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+		c[n++] = (struct column){"LIVE", true, 0, STYLE_PLAIN, false};
+		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+	}
+	return add_type_columns(v, c, n, "SPAN");
+}
+
+/* What the figures leave out. */
+static void print_left_out(const struct event_view *v)
+{
+	const struct mayfly_spans *s = v->rows.spans;
+	uint64_t open = open_spans(s), lost = v->rows.sums ? 0 : v->r->file.info->dropped_events;
+
+	if (lost)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64
+			      " %s could not be recorded: some spans may lack their begin "
+			      "or end",
+			      lost, lost == 1 ? "event" : "events");
+	if (open)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64 " %s not ended: left out of COUNT and the times", open,
+			      open == 1 ? "span had" : "spans had");
+	if (s->unmatched)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64 " %s of spans whose begin is not recorded", s->unmatched,
+			      s->unmatched == 1 ? "end" : "ends");
+	if (s->ignored)
+		print_wrapped(&v->r->out, STYLE_DIM, 2,
+			      "  %" PRIu64 " %s left out: too many were open on their thread",
+			      s->ignored, s->ignored == 1 ? "span is" : "spans are");
+}
+
+bool print_span_table(struct event_view *v)
+{
+	struct column columns[EVENT_COLUMNS];
+	size_t rows = v->rows.spans->rows;
+
+	v->categories = false;
+	for (size_t i = 0; i < rows; i++)
+		v->categories |= *event_type(v, v->rows.spans->row[i].type)->category != 0;
+	if (!table_print_rows(&v->r->out, columns, span_columns(v, columns), events_shown(v, rows),
+			      put_span_cells, v))
+		return false;
+	events_print_more(v, rows);
+	print_left_out(v);
+	return true;
+}
+
+static const char *sort_text(enum span_sort sort)
+{
+	static const char *const texts[] = {"self time", "total time", "count",
+					    "what they allocate", "what is live of them"};
+
+	return texts[sort];
+}
+
+static void print_spans_legend(const struct event_view *v)
+{
+	putchar('\n');
+	if (v->rows.blocks)
+		print_wrapped(&v->r->out, STYLE_DIM, 0,
+			      "ALLOCATED: by its thread while a span was open, spans inside it "
+			      "included; LIVE: what of that is live at the end. TOTAL and SELF: "
+			      "time, SELF without spans inside.");
+	else
+		print_wrapped(&v->r->out, STYLE_DIM, 0,
+			      "This trace has no single blocks, so what spans allocate is unknown. "
+			      "SELF: time without spans inside.");
+	if (v->rows.blocks && !v->r->exact)
+		print_wrapped(&v->r->out, STYLE_DIM, 0,
+			      "%s and a..b: 95 %% interval; <=: its upper end. 1 KB is 1024 B.",
+			      v->r->out.utf8 ? "±" : "+-");
+}
+
+static int print_spans_text(struct event_view *v)
+{
+	uint64_t count = all_spans(v->rows.spans);
+	char window[192];
+
+	print_wrapped(&v->r->out, STYLE_BOLD, 0, "Spans by %s: %" PRIu64 " of %zu %s%s%s",
+		      sort_text(v->rows.sort), count, v->rows.spans->rows,
+		      v->rows.spans->rows == 1 ? "type" : "types",
+		      event_window_text(window, sizeof(window), v->r),
+		      v->r->q.filtered ? "; filtered" : "");
+	if (!v->rows.spans->rows)
+		puts("  No span matches these options.");
+	if (!print_span_table(v))
+		return cli_error("out of memory");
+	print_spans_legend(v);
+	return cli_finish();
+}
+
+int report_print_spans(struct report *r)
+{
+	struct event_view v = {.r = r};
+	enum span_sort sort = report_span_sort(r);
+	bool blocks = trace_has_span_blocks(r->file.info);
+	int error, status;
+
+	if (!trace_has_spans(r->file.trace))
+		return cli_error(
+		    "%s: has no spans for --spans to show; programs create spans with mayfly.h",
+		    r->path);
+	if (!blocks && report_sorts_blocks(r))
+		return cli_error("%s: has no single blocks, which --sort %s needs", r->path,
+				 span_sort_names[sort]);
+	if (!blocks && r->q.chooses_more)
+		return cli_error(
+		    "%s: has no single blocks, so options that choose blocks do not work", r->path);
+	error = event_rows_of_spans(&v.rows, r->file.trace, &r->q.query, sort);
+	status = error ? report_failed(r, error) : print_event_view(&v, print_spans_text);
+	event_rows_end(&v.rows);
+	return status;
+}
