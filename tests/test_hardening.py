@@ -6,7 +6,7 @@ own, beside the one under test."""
 import glob
 import os
 import re
-import subprocess
+import shutil
 
 from harness import (BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info, main, need,
                      run, same)
@@ -137,7 +137,8 @@ def fuzzing(name):
                    "-Db_sanitize=address,undefined", "-Db_lundef=false",
                    "-Dc_args=-fsanitize=fuzzer-no-link", CC="clang-14", CXX="clang++-14")
     corpus = os.path.join(folder, "corpus", name)
-    os.makedirs(corpus, exist_ok=True)
+    shutil.rmtree(corpus, ignore_errors=True)  # what an earlier run found is not this run's start
+    os.makedirs(corpus)
     result = run([os.path.join(SOURCE, "tests", "make_corpus"), "fuzz_" + name, corpus, BUILD])
     check(result.code == 0, "make_corpus:", result)
     check(os.listdir(corpus), "no input to begin with")
