@@ -651,8 +651,8 @@ static void text_damaged(void)
 			 "2: 16 [2: 16] @ 0x5\n%s\nMAPPED_LIBRARIES:\n",
 			 bad[i]);
 		m = import_text(text);
-		CHECK(!m.error && strcmp(m.report.problem, "line 3") == 0, "(%s: %d, %s)",
-		      bad[i], m.error, m.report.problem);
+		CHECK(!m.error && strcmp(m.report.problem, "line 3") == 0, "(%s: %d, %s)", bad[i],
+		      m.error, m.report.problem);
 		CHECK(m.info && !m.info->complete && near(total(&m, MAYFLY_LIVE), 16), "(%s)",
 		      bad[i]);
 		drop(&m);
