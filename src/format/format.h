@@ -164,9 +164,9 @@ enum trace_column {
 	COLUMN_ALLOC_PAIR = 47,
 	COLUMN_ALLOC_LABELS = 50, /* set of labels: 0 as its thread's last, else 1 + set */
 
-	COLUMN_TEXT_BYTES = 1, /* text: the strings of the three below, which have no others */
+	COLUMN_TEXT_BYTES = 1, /* text: all strings of the three chunk types below */
 
-	COLUMN_TYPE_NAME = 1, /* type: texts, each as zigzag of its step, and how many fields */
+	COLUMN_TYPE_NAME = 1, /* type: texts, each as zigzag of its step; number of fields */
 	COLUMN_TYPE_KIND = 3,
 	COLUMN_TYPE_CATEGORY = 5,
 	COLUMN_TYPE_UNIT = 7,
@@ -174,7 +174,7 @@ enum trace_column {
 	COLUMN_FIELD_NAME = 11, /* of all types' fields */
 	COLUMN_FIELD_TYPE = 13,
 
-	COLUMN_SET_LABELS = 1, /* labl: how many; then of all sets' labels, texts as steps */
+	COLUMN_SET_LABELS = 1, /* labl: their number; the labels of all sets, texts as steps */
 	COLUMN_LABEL_KEY = 3,
 	COLUMN_LABEL_VALUE = 5,
 

@@ -60,7 +60,7 @@ enum spool_off_reason {
 /* How blocks are named. */
 enum spool_mode {
 	SPOOL_SAMPLED = 0, /* SAMPLE and FREE: by the sample's id; the agent knows what is live */
-	SPOOL_EXACT = 1,   /* ALLOC and RELEASE: by address; who reads the spool matches them */
+	SPOOL_EXACT = 1,   /* ALLOC and RELEASE: by address; the spool's reader matches them */
 };
 
 enum spool_clock {
@@ -118,15 +118,15 @@ struct spool_header {
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
 	_Atomic uint32_t control_interval_log2;		  /* (c) */
-	_Atomic uint32_t recorder_pid;			  /* (c) who extends the file; 0 nobody */
+	_Atomic uint32_t recorder_pid;			  /* (c) extends the file; 0: nobody */
 	/* (c) the share of a thread's time that samples may cost, in 1/10000; 0: the interval is
 	 * fixed. Else each thread doubles or halves its interval, never below the one above. */
 	_Atomic uint32_t control_overhead;
 	/* (c) packets that the file may have; 0 no limit. Beyond it records are dropped, counted.
 	 */
 	_Atomic uint64_t control_max_packets;
-	/* (c) packets that the recorder has taken out of the spool, because what they held is in
-	 * the trace that it writes. 0: the spool is whole. */
+	/* (c) packets that the recorder has taken out of the spool, because their events are in the
+	 * trace that it writes. 0: the spool is whole. */
 	_Atomic uint64_t consumed_packets;
 
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
@@ -158,10 +158,10 @@ struct spool_header {
 	_Atomic uint64_t end_mono_ns;
 
 	/* Packets that the recorder has consumed and gives back: a ring of their numbers. The
-	 * recorder stores a number, then adds 1 to recycled_head; who needs a packet takes the
-	 * number at recycled_tail, then adds 1 to that by compare-and-swap (and tries again if it
-	 * failed). The ring is full when head - tail is SPOOL_RECYCLED. A recycled packet's magic
-	 * is 0 until it is begun again. */
+	 * recorder stores a number, then adds 1 to recycled_head; a writer that needs a packet
+	 * reads the number at recycled_tail, then adds 1 to recycled_tail by compare-and-swap (and
+	 * tries again if that failed). The ring is full when head - tail is SPOOL_RECYCLED. A
+	 * recycled packet's magic is 0 until it is begun again. */
 	_Alignas(64) _Atomic uint64_t recycled_head; /* (c) */
 	_Alignas(64) _Atomic uint64_t recycled_tail; /* (a) */
 	_Alignas(64) _Atomic uint64_t claims;	     /* (a) gives packets their sequence */
@@ -180,9 +180,9 @@ struct spool_packet {
 	uint32_t pad0;
 	/* A later pair of both clocks, renewed about each second; 0, 0 at first. */
 	_Atomic uint64_t late_ticks, late_mono_ns;
-	/* Counted from 1 over all packets ever begun: as packets are used again, their order in the
-	 * file says nothing. A writer's packets in this order are its records in order; all but the
-	 * last are finished. */
+	/* Counted from 1 over all packets ever begun: packets are used again, so their order in the
+	 * file has no meaning. A writer's packets in this order are its records in order; all but
+	 * the last are finished. */
 	uint64_t sequence;
 };
 
@@ -302,7 +302,7 @@ enum spool_field {
 #define SPOOL_LABEL_IDS	   65536u
 #define SPOOL_TEXT_BYTES   255u /* of a text value, a name, a label's key or value */
 
-/* ALLOCATOR: whose figures these are, and their order. All are bytes, but where said. */
+/* ALLOCATOR: the source of the figures, and their order. All are bytes. */
 enum spool_allocator {
 	SPOOL_OF_PROCESS = 0, /* resident, resident and of a file or shared */
 	/* mallinfo2(): arena, hblkhd, uordblks, fordblks, fsmblks, keepcost */
@@ -369,7 +369,7 @@ static inline uint32_t spool_alloc_flags(uint32_t word)
 	return word >> SPOOL_ALLOC_FLAGS_SHIFT;
 }
 
-/* Blocks are aligned, so the low bits say nothing: they go to the top. */
+/* Blocks are aligned, so the low bits are 0: they go to the top. */
 #define SPOOL_TURN(address)  ((uint64_t)(address) >> 4 | (uint64_t)(address) << 60)
 #define SPOOL_UNTURN(turned) ((uint64_t)(turned) << 4 | (uint64_t)(turned) >> 60)
 
@@ -384,8 +384,8 @@ enum spool_heap {
 	SPOOL_HEAP_MALLOC = 0,
 	SPOOL_HEAP_MINOR = 1,	    /* of OCaml */
 	SPOOL_HEAP_MAJOR = 2,	    /* of OCaml, allocated there directly */
-	SPOOL_HEAP_EXTERNAL = 3,    /* what an OCaml block holds outside both heaps */
-	SPOOL_HEAP_POOL = 4,	    /* of an allocator of the program's, inside blocks of malloc */
+	SPOOL_HEAP_EXTERNAL = 3,    /* memory outside both heaps that an OCaml block holds */
+	SPOOL_HEAP_POOL = 4,	    /* of a pool of the program, inside malloc blocks */
 	SPOOL_HEAP_POOL_MAPPED = 5, /* the same, in memory that malloc does not know */
 };
 
@@ -406,7 +406,7 @@ static inline uint32_t spool_cache_slot(uint64_t address)
 	return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> (64 - SPOOL_CACHE_BITS));
 }
 
-/* Kinds of marks: TRUNCATED, the root-most frame: the walk could not go on, the rest is unknown;
+/* Kinds of marks: TRUNCATED, as the root-most frame: the walk could not go on, the rest is unknown;
  * ELIDED: `count` frames between the root part and the leaf part were left out. */
 #define SPOOL_MARK_BIT	     (1ull << 63)
 #define SPOOL_MARK_TRUNCATED 1u

@@ -6,7 +6,7 @@
 
 #define WORD 8.0 /* bytes, of OCaml */
 
-/* A point only falls into blocks that have bytes; the guard is for traces that say otherwise. */
+/* Sampling points only fall into blocks that have bytes; damaged traces may say otherwise. */
 static double positive(uint64_t size)
 {
 	return size > 0 ? (double)size : 1;
@@ -23,7 +23,7 @@ struct weight weigh_sample(enum mayfly_sampler sampler, double r, uint64_t size,
 	} else if (sampler == ESTIMATE_WORDS) {
 		w.bytes = hits * r;
 		w.blocks = hits * (r / z);
-		/* At one sample per word nothing is left to chance. */
+		/* At one sample per word there is no variance. */
 		w.variance_bytes = hits * r * r * fmax(0, 1 - WORD / r);
 		w.variance_blocks = hits * (r / z) * (r / z) * fmax(0, 1 - WORD / r);
 	} else if (sampler == MAYFLY_POISSON) {
@@ -35,8 +35,9 @@ struct weight weigh_sample(enum mayfly_sampler sampler, double r, uint64_t size,
 		w.variance_blocks = w.blocks * w.blocks * (1 - p);
 	} else {
 		/*
-		 * A block with the share p of a stratum has one point with the chance p, or lies
-		 * across two strata; over all places, the variance of its hits is p - p^2 + p^3/3.
+		 * A block whose size is the share p of a stratum has one point with the chance p,
+		 * or lies across two strata. Averaged over all places, the variance of its hits is
+		 * p - p^2 + p^3/3.
 		 */
 		double p = fmin(z / r, 1), v = hits * (1 - p + p * p / 3);
 

@@ -48,7 +48,7 @@ void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval,
 	if (t->seen_blocks == 0)
 		return;
 	t->seen_blocks--;
-	if (t->seen_blocks == 0) { /* no rounding errors are left behind */
+	if (t->seen_blocks == 0) { /* so that no rounding errors stay */
 		t->sampled_bytes = t->sampled_blocks = 0;
 		t->variance_bytes = t->variance_blocks = 0;
 		t->seen_bytes = t->largest_interval = t->heaviest_block = 0;
@@ -265,7 +265,7 @@ struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interv
 	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
 
 	if (t->seen_blocks > 0) {
-		/* The row's own samples may be of a time when more were taken. */
+		/* The row's own samples may come from a time with a smaller interval. */
 		double unseen = fmax(t->largest_interval, trace_interval);
 
 		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes, t->variance_bytes,
@@ -277,7 +277,8 @@ struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interv
 	e.bytes = exact_figure(t->exact_bytes);
 	e.blocks = exact_figure(t->exact_blocks);
 	if (trace_interval > 1) {
-		/* Not seen is less than 3 R with 95 %: e^-3 = .05. A block has at least a byte. */
+		/* A sum without a sample is below 3 R with 95 %: e^-3 = .05. A block has at least a
+		 * byte. */
 		e.bytes.high += 3 * trace_interval;
 		e.blocks.high += 3 * trace_interval;
 	}

@@ -21,7 +21,7 @@ struct sum {
 	uint64_t last_page;
 };
 
-/* What a stack has in the page at hand. */
+/* The bytes of a stack in the current page. */
 struct share {
 	uint32_t node;
 	uint64_t bytes;
@@ -76,7 +76,7 @@ static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t 
 		m->share[m->shares++] = (struct share){node, bytes};
 }
 
-/* What lies in a block of malloc is not looked at: that block holds the page. */
+/* Blocks inside a malloc block are skipped: that block holds the page. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
@@ -96,15 +96,15 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	add_share(m, first, b->node, head < size ? head : size);
 	if (last == first)
 		return;
-	/* Those between are this block's alone. */
+	/* The pages between belong to this block alone. */
 	m->sum[b->node].held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
 	m->sum[b->node].f.pages += last - first - 1;
 	m->pages += last - first - 1;
 	add_share(m, last, b->node, end - (last << PAGE_SHIFT));
 }
 
-/* By ascending address, but for blocks less than 16 bytes apart, and for those of mapped pools,
- * which come last: the pages of their mappings are their own. */
+/* By ascending address. Exceptions: blocks less than 16 bytes apart, and blocks of mapped pools,
+ * which come last and have pages of their own. */
 static void add_region(struct measure *m, const struct live_table *t,
 		       const struct live_region *region)
 {
@@ -159,7 +159,7 @@ static int compare_nodes(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Stacks that waste something, those that waste most. */
+/* Keeps the stacks that waste most. */
 static bool choose(struct fragments *f, const struct measure *m)
 {
 	size_t count = 0;

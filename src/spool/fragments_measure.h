@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks' blocks hold nearly empty pages. Known where blocks have addresses: while a spool of
- * exact mode is read.
+ * Which stacks' blocks hold nearly empty pages. This needs the blocks' addresses, which are known
+ * while a spool of exact mode is read.
  *
  *	page	|aa      b   |            |  a         |   a and b: blocks of two stacks
  *	held	 a 2/3, b 1/3	(nobody)	a all		of a page each
  *
- * A page is held by the stacks of its live blocks, in proportion to their bytes in it. So what all
- * stacks hold adds up to the pages that have live blocks.
+ * The stacks of a page's live blocks hold the page in proportion to their bytes in it. So the sum
+ * over all stacks is the number of pages that have live blocks.
  */
 #ifndef MAYFLY_FRAGMENTS_MEASURE_H
 #define MAYFLY_FRAGMENTS_MEASURE_H

@@ -4,15 +4,15 @@
  *
  *	packets of many writers --merge by time--> allocations, frees --match--> trace_writer
  *
- * The stream reads each packet once, keeps only what is live (by address or id), the tables and
- * what the writer holds of the chunk at hand, so its memory does not grow with the length of the
- * run.
+ * The stream reads each packet once. It keeps only the live blocks (by address or id), the tables,
+ * and what the writer holds of the current chunk. So its memory does not grow with the length of
+ * the run.
  *
  * Order. One call of spool_stream_advance() is a round. Its caller reads the spool's clock BEFORE
  * it calls; only records older than that are taken, all others wait for a later round. A record
- * that was committed too late for its time is taken in the next round, with its time moved up to
- * where the history is by then. So nothing is seen before what caused it: an allocation is
- * committed before anybody can know the block, a free before the block is really freed.
+ * that was committed too late for its time is taken in the next round; its time becomes the one
+ * that the history has reached by then. So no event comes before its cause: an allocation is
+ * committed before any other thread can know the block, a free before the block is really freed.
  */
 #ifndef MAYFLY_SPOOL_STREAM_H
 #define MAYFLY_SPOOL_STREAM_H
@@ -20,7 +20,7 @@
 #include "trace/write/recording.h"
 #include "trace/write/writer.h"
 
-/* How the stream reads the spool's bytes. No function may fail otherwise than by NULL. */
+/* How the stream reads the spool's bytes. Functions report failure only by NULL. */
 struct spool_source {
 	void *context;
 	/* `bytes` bytes at `offset` in the file, that stay readable until the stream is closed or,
@@ -31,7 +31,7 @@ struct spool_source {
 	void (*done)(void *context, uint64_t index);
 };
 
-struct spool_ending {	 /* what the recorder knows and the spool does not */
+struct spool_ending {	 /* known to the recorder only */
 	uint32_t ending; /* enum mayfly_ending */
 	int32_t code;
 	int64_t duration_ns; /* since spool start, 0 when unknown: then the last event's time */
@@ -86,15 +86,15 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
  * ending may be NULL. */
 int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending);
 
-/* What the recorder has seen itself (a thread that began, CPU time): a track event of thread `tid`
- * at this moment of CLOCK_MONOTONIC, merged with those of the spool by time; one that is late
- * counts as of now. value: as of struct trace_track, but TEXT: a const char *. All is copied. 0 or
- * a negative enum mayfly_error. */
+/* Adds a track event that the recorder itself has seen (a thread that began, CPU time): of thread
+ * `tid`, at this moment of CLOCK_MONOTONIC. It is merged with those of the spool by time; a late
+ * one counts as of now. value: as in struct trace_track, but TEXT is a const char *. All is copied.
+ * 0 or a negative enum mayfly_error. */
 int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, uint32_t kind,
 		      const struct mayfly_track_type *type, const uint64_t *value);
 
-/* What the recorder takes a thread to be called, unless the spool says it, before or after. 0 or a
- * negative enum mayfly_error. */
+/* The name of a thread by the recorder. A name from the spool, earlier or later, takes precedence.
+ * 0 or a negative enum mayfly_error. */
 int spool_stream_name(struct spool_stream *s, uint32_t tid, const char *name);
 
 /* For the progress line and bounds: at the latest round. */
@@ -106,7 +106,7 @@ struct spool_stream_status {
 	uint64_t live_bytes;   /* their sizes; sampled: their weights */
 	uint64_t dropped;      /* records, by the agent */
 	uint64_t left_out;     /* track events, beyond event_bytes */
-	uint64_t held_packets; /* consumed in part or whole, not yet done() */
+	uint64_t held_packets; /* consumed wholly or in part, but not yet done() */
 	uint64_t memory_bytes; /* of the stream and the tables, about */
 };
 void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status);
@@ -117,8 +117,8 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 			   uint64_t (*renumber)(void *context, uint64_t serial), void *context);
 
-/* Blocks that come from now on are thinned to this interval (thin_block() and thin_coin() of
- * thin.h) before they are handed over; the frees of those that were dropped are not. */
+/* From now on blocks are thinned to this interval (thin_rule.h) before the writer gets them; it
+ * does not get the frees of dropped blocks. */
 void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t seed);
 
 void spool_stream_close(struct spool_stream *s);

@@ -9,12 +9,12 @@
 #include "format/format.h"
 
 #define FRAGMENT_PAGE_BYTES 4096u
-#define FRAGMENTS_MOST	    4096u /* stacks that are kept: those that waste most */
+#define FRAGMENTS_MOST	    4096u /* the most stacks that are kept: those that waste most */
 
 struct fragments {
 	int64_t time_ns;
 	uint64_t blocks, bytes, pages; /* in all */
-	struct mayfly_fragment *entry; /* by node; of a recording: of its tables */
+	struct mayfly_fragment *entry; /* by node: the file's, or of a recording, its tables' */
 	size_t entries;
 };
 

@@ -56,12 +56,12 @@ struct trace_block {
 /* *serial: the block's number, counted from 0 over the whole trace; with snapshots, always 0. */
 int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct trace_block *block,
 		       uint64_t *serial);
-/* block: as it was allocated. thread: that frees. flags: MAYFLY_FLAG_... of the free. */
+/* block: as it was allocated. thread: the one that frees. flags: MAYFLY_FLAG_... of the free. */
 int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 		      const struct trace_block *block, uint32_t thread, uint32_t flags);
 
-/* With snapshots: what one node's blocks add up to in an interval, where single ones are not known.
- * How much was live between the ends of intervals is then not known either. */
+/* With snapshots: the sums of one node's blocks in an interval, where single blocks are not known.
+ * Live bytes between the ends of intervals are then not known either. */
 struct trace_counts {
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
 };
@@ -72,15 +72,15 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 /* The block is moved to OCaml's major heap. */
 int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t serial);
 
-/* A counter's value from this time on; times of one counter ascend, those of several need not. name
- * and unit: strings of the tables. What is not a finite number is left out. */
+/* A counter's value from this time on. Times of one counter ascend; those of different counters may
+ * be in any order. name and unit: strings of the tables. A value that is not a finite number is
+ * left out. */
 int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
 			 double value);
 
-/* Something beside the blocks: a span's begin or end, an instant, a counter's value. In one order
- * with the blocks: it has happened after the latest event that was handed over. Its time is kept to
- * the nanosecond, whatever the unit of times; one before that of the latest track event counts as
- * that. With snapshots, too. */
+/* A track event: a span's begin or end, an instant, a counter's value. It has happened after the
+ * latest event of a block that was handed over. Its time is kept to the nanosecond, whatever the
+ * unit of times; a time before the latest track event's counts as that. Also with snapshots. */
 struct trace_track {
 	int64_t time_ns;
 	uint32_t kind;	       /* enum mayfly_track_kind */
@@ -96,10 +96,10 @@ int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
 struct fragments;
 int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
 
-/* Time has come to this without events: closes snapshots that are due. */
+/* Time has passed without events: closes the snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 
-/* Ends the chunk at hand although it is not full. Small chunks cost size. */
+/* Ends the current chunk although it is not full. Small chunks make the trace larger. */
 int trace_writer_flush(struct trace_writer *w);
 
 /* Writes names, INFO from tables->info (mode, sampler, counts of events are the writer's own),
@@ -107,9 +107,8 @@ int trace_writer_flush(struct trace_writer *w);
 int trace_writer_finish(struct trace_writer *w);
 void trace_writer_free_all(struct trace_writer *w); /* NULL is allowed */
 
-uint64_t trace_writer_bytes(const struct trace_writer *w); /* given to the sink so far */
-uint64_t
-trace_writer_track_bytes(const struct trace_writer *w); /* of those, what track events need */
+uint64_t trace_writer_bytes(const struct trace_writer *w);	 /* given to the sink so far */
+uint64_t trace_writer_track_bytes(const struct trace_writer *w); /* of them, for track events */
 /* Groups of chunks given to the sink so far. An event, of a block or of a track, that was handed
  * over while this was n is in the sink once it is > n. */
 uint64_t trace_writer_chunks(const struct trace_writer *w);
