@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c,
- * agent/ocaml/ocaml_blocks.c and what they need). It is set up for one writer, handed from thread to
- * thread, as the runtime lock is held. What that code needs of other parts of the agent, which are
- * not in the program, is here: no C stacks are walked, and a session that has not failed is ready.
+ * agent/ocaml/ocaml_blocks.c and what they need). It is set up for one writer, handed from thread
+ * to thread, as the runtime lock is held. What that code needs of other parts of the agent, which
+ * are not in the program, is here: no C stacks are walked, and a session that has not failed is
+ * ready.
  *
  * Events and labels of the program's, too, by agent/events/tracks.c and agent/labels.c; a thread's
  * labels are put into the one `self` when it comes here.
