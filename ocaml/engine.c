@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands between OCaml's sampler and the file: the session, forks, and memory outside the
- * heaps.
+ * The part between OCaml's sampler and the file: the session, forks, and memory outside the heaps.
  *
  *	no session ── engine_begin() ──> session ── engine_end() ──> no session
  *	                                    └── fork, in the child ──────^
  *
- * A fork is noticed at the next event, by a page that the kernel wipes in the child: handlers of
- * libc's would miss children that are made without it.
+ * A fork is noticed at the next event, by a page that the kernel wipes in the child: libc's fork
+ * handlers would miss children that are made without libc.
  */
 #include "library.h"
 
@@ -28,7 +27,7 @@ static bool inherited;			/* the runtime still samples for the parent's session *
 /* ---- forks ---- */
 
 static volatile uint32_t *same_process; /* NULL until the first session */
-static bool wiped;			/* by the kernel, in children */
+static bool wiped;			/* the kernel wipes the page in children */
 static pid_t session_pid;
 
 static bool make_fork_page(void)
@@ -95,7 +94,7 @@ const struct mayfly_agent_calls *engine_calls(void)
 	return engine_running() && !sink->failed() ? sink->calls : NULL;
 }
 
-/* ---- what the runtime tells ---- */
+/* ---- calls from the runtime ---- */
 
 static bool pass_allocated(const struct memprof_block *block, intptr_t *kept)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program tells of itself: the calls of mayfly/mayfly.h, with types of events that are
- * found by their names. For native programs and for bytecode, of every runtime.
+ * Events and labels of the program: the calls of mayfly/mayfly.h, with types of events that are
+ * found by their names. For native programs and bytecode, with any runtime.
  *
  * No primitive here allocates on OCaml's heaps or raises. All run with the runtime lock held.
  */
@@ -23,7 +23,7 @@ struct named {
 	char texts[];	    /* name, unit */
 };
 
-/* The agent knows 4095 types; a program that makes up names without end gets no further. */
+/* The agent has room for 4095 types; a program that invents more names gets no further types. */
 #define TYPES_MAX 4096u
 #define SLOTS	  1024u
 
@@ -68,8 +68,7 @@ static struct named *make(enum kind kind, const char *field, const char *name, c
 	return n;
 }
 
-/* NULL: there are too many. The fields' letters are as in mayfly.h; literals, told apart by their
- * addresses. */
+/* NULL: there are too many. field is as in mayfly.h, and a literal: fields are compared by address. */
 static const struct mayfly_event_type *find_type(enum kind kind, const char *field, value name,
 						 const char *unit)
 {
@@ -110,8 +109,8 @@ CAMLprim value mayfly_ocaml_active(value unit)
 	return Val_bool(active() != NULL);
 }
 
-/* The type, to be given to mayfly_ocaml_span_end(); 0: nothing has begun. A pointer to what malloc
- * gave is even, so it is an integer to OCaml once its lowest bit is set. */
+/* The type, to be passed to mayfly_ocaml_span_end(); 0: no span has begun. A pointer from malloc is
+ * even; with its lowest bit set it is an integer to OCaml. */
 CAMLprim value mayfly_ocaml_span_begin(value name)
 {
 	const struct mayfly_agent_calls *c = active();
@@ -174,7 +173,7 @@ CAMLprim value mayfly_ocaml_counter_float_boxed(value unit, value name, value nu
 	return mayfly_ocaml_counter_float(unit, name, Double_val(number));
 }
 
-/* Labels hold while recording is dormant, too: what is allocated later has them. */
+/* Labels are kept while recording is dormant, too, as later allocations have them. */
 CAMLprim value mayfly_ocaml_label_push(value key, value text)
 {
 	const struct mayfly_agent_calls *c = calls();

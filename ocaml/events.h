@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mayfly.ml calls for events and labels, and where they go when there is no agent. */
+/* The primitives of mayfly.ml for events and labels, and where these go without an agent. */
 #ifndef MAYFLY_EVENTS_H
 #define MAYFLY_EVENTS_H
 
@@ -16,8 +16,7 @@ value mayfly_ocaml_counter_float_boxed(value unit, value name, value number);
 value mayfly_ocaml_label_push(value key, value text);
 value mayfly_ocaml_label_pop(value unit);
 
-/* Of primitives.c, or refusing.c: the calls of a session that writes a spool; NULL: there is none.
- */
+/* In primitives.c, or refusing.c: the calls of a session that writes a spool; NULL: there is none. */
 struct mayfly_agent_calls;
 const struct mayfly_agent_calls *events_session(void);
 

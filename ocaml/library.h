@@ -2,25 +2,25 @@
 /*
  * The C half of the OCaml library `mayfly`.
  *
- *	mayfly.ml ──> events.c ──────────┐
- *	mayfly.ml ──> primitives.c ──> engine.c ──> to_memtrace.c   a Memtrace file
- *	runtime   ──> agent/ocaml/memprof.c ──┘    ├────> to_spool.c      a spool of mayfly's
- *	                                     └────> the agent       when `mayfly record` runs us
+ *	mayfly.ml ──> events.c ──> the agent, or the session in engine.c
+ *	mayfly.ml ──> primitives.c ─────────┬─> engine.c ─┬─> to_memtrace.c   a Memtrace file
+ *	runtime ──> agent/ocaml/memprof.c ──┘             ├─> to_spool.c      a spool
+ *	                                                  └─> the agent       under `mayfly record`
  *
- * All runs with OCaml's runtime lock held and lets no other OCaml code run meanwhile, so nothing
- * here needs a lock. Only primitives.c, events.c and refusing.c know the runtime's headers.
+ * Everything runs with OCaml's runtime lock held, and no other OCaml code runs meanwhile, so no
+ * locks are needed. Only primitives.c, events.c and refusing.c include the runtime's headers.
  */
 #ifndef MAYFLY_LIBRARY_H
 #define MAYFLY_LIBRARY_H
 
 #include "agent/ocaml/memprof.h"
 
-/* Where a session's blocks go. As struct memprof_watcher. */
+/* The destination of a session's blocks. Functions as struct memprof_watcher. */
 struct library_sink {
 	bool (*allocated)(const struct memprof_block *block, bool outside, intptr_t *kept);
 	void (*promoted)(intptr_t kept);
 	void (*collected)(intptr_t kept);
-	bool (*failed)(void); /* nothing more is recorded */
+	bool (*failed)(void); /* true: nothing more is recorded */
 	/* NULL, or why the file is not complete: static text, valid until the next session. */
 	const char *(*close)(void);
 	/* In the child of a fork: lets go of the file, which is the parent's. */
@@ -48,7 +48,7 @@ const struct library_sink *to_memtrace_open(const struct library_memtrace *how,
 const struct library_sink *to_spool_open(const struct library_spool *how, const char **problem);
 
 /* The most frames that a stack may have in a file of the format. */
-#define TO_MEMTRACE_FRAMES 400u /* more, and the format could lose the leaf */
+#define TO_MEMTRACE_FRAMES 400u /* with more, the format could lose the leaf */
 #define TO_SPOOL_FRAMES	   1024u
 
 /*
@@ -62,21 +62,21 @@ const char *engine_end(void); /* as library_sink.close */
 /* To start the runtime's sampler with. */
 extern const struct memprof_watcher engine_watcher;
 
-/* Those of the session; NULL: there is none, or it takes no events. */
+/* The calls of the session; NULL: there is none, or it takes no events. */
 struct mayfly_agent_calls;
 const struct mayfly_agent_calls *engine_calls(void);
 
-/* What a fork has left running in the runtime; before it is started anew. */
+/* Stops the sampler that a fork has left running in the runtime; before it is started anew. */
 void engine_stop_inherited(void);
 
 bool engine_allocated_outside(const struct memprof_block *block, intptr_t *kept);
 void engine_freed_outside(intptr_t kept);
 
-/* What follows the last sampled word up to the next, itself included. */
+/* The number of words from the last sampled word to the next one, that one included. */
 int64_t engine_gap(double rate);
 
-/* The rate at which the agent records OCaml's heaps; 0: it does not; negative: there is none. */
+/* The rate at which the agent records OCaml's heaps; 0: it does not; negative: there is no agent. */
 double engine_agent_rate(void);
-uint32_t engine_agent_frames(void); /* what to ask the runtime for, of a stack */
+uint32_t engine_agent_frames(void); /* of a stack, to ask the runtime for */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mayfly.ml calls, for runtimes that have been tested: see primitives.h.
+ * The primitives of mayfly.ml, for runtimes that have been tested: see primitives.h.
  */
 #include "primitives.h"
 

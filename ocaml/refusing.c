@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mayfly.ml calls, where programs cannot be traced: bytecode, runtimes that have not been
- * tested, other CPUs. Says why, and does nothing.
+ * The primitives of mayfly.ml where programs cannot be traced: bytecode, runtimes that have not
+ * been tested, other CPUs. They give the reason, and do nothing.
  */
 #include "primitives.h"
 

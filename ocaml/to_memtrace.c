@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks into a Memtrace file, while the program runs: events gather in packets of at most 32 KiB,
- * each is written when it is full or half a minute old. Memory is that of Memtrace's codec, whose
- * tables have fixed sizes.
+ * Writes blocks to a Memtrace file while the program runs. Events are collected in packets of at
+ * most 32 KiB; each packet is written when it is full or half a minute old. The only memory used is
+ * that of Memtrace's codec, whose tables have fixed sizes.
  *
- * Only whole packets are ever in the file. When one cannot be written, the session's file ends
- * before it.
+ * The file always consists of whole packets. When one cannot be written, the file ends before it.
  */
 #include "library.h"
 
@@ -53,7 +52,7 @@ static int put_packet(void *context, const void *bytes, size_t size)
 	size_t left = size;
 
 	(void)context;
-	if (getpid() != pid) /* never a child's events in the parent's file */
+	if (getpid() != pid) /* a child must not write to the parent's file */
 		return ECHILD;
 	if (!fits(size))
 		return EFBIG;
@@ -76,7 +75,7 @@ static int put_packet(void *context, const void *bytes, size_t size)
 	return 0;
 }
 
-/* Pipes are refused: when their reader goes, a write would end the program. */
+/* Pipes are refused: when the reader has gone, a write would kill the program. */
 static bool open_memtrace(const char *path, const char **problem)
 {
 	struct stat s;

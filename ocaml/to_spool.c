@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks into a spool, as the agent writes it, by the agent's own code (agent/spool.c,
- * agent/ocaml/ocaml_blocks.c and what they need). It is set up for one writer, handed from thread to
- * thread, as the runtime lock is held. What that code needs of other parts of the agent, which are
- * not in the program, is here: no C stacks are walked, and a session that has not failed is ready.
+ * Writes blocks to a spool by the agent's own code (agent/spool.c, agent/ocaml/ocaml_blocks.c and
+ * what they need). There is one writer, handed from thread to thread, as the runtime lock is held.
+ * The parts of the agent that are not in the program are replaced here: no C stacks are walked, and
+ * a thread is ready while the session has not failed.
  *
- * Events and labels of the program's, too, by agent/events/tracks.c and agent/labels.c; a thread's
- * labels are put into the one `self` when it comes here.
+ * Events and labels of the program are written, too, by agent/events/tracks.c and agent/labels.c. A
+ * thread's labels are copied into the one `self` when the thread comes here.
  */
 #include "library.h"
 
@@ -55,14 +55,14 @@ bool life_thread_ready(void)
 
 /* ---- threads ---- */
 
-static __thread uint32_t thread; /* its id; 0: not asked for yet */
+static __thread uint32_t thread; /* its id; 0: not known yet */
 
-/* Of this thread, in the session in which it pushed them. */
+/* The labels of this thread, and the session in which it pushed them. */
 static __thread struct {
 	uint32_t session, labels, label[SPOOL_LABELS_MOST];
 } mine;
 static uint32_t session;
-static uint32_t labels_owner; /* whose are in self; 0: nobody's */
+static uint32_t labels_owner; /* the thread whose labels are in self; 0: none */
 
 static void take_labels(void)
 {

@@ -15,22 +15,21 @@
  * reports about itself (mayfly/mayfly.h) comes in by calls.c: events go to tracks.c, labels to
  * labels.c, blocks of its own allocators to pools.c.
  *
- * The files from the bottom to the top; each uses only files of lines above its own:
+ * The files, from the bottom to the top: each needs only files above its own line.
  *
- *	cpu/		the CPU and system calls
- *	unwind/		stacks
- *	agent.c		the shared state		real.c	the functions underneath the hooks
- *	live_filter.c	is the block perhaps sampled?	sampler.c  which allocations to sample
- *	live.c		the table of sampled blocks	spool_file.c  the mapped file
- *	settings.c	the variable MAYFLY		environment.c  hiding it from the program
- *	spool.c		packets and their writers	names.c	kept copies of texts
- *	labels.c	labels				records.c  records about blocks
- *	allocator.c	the allocator's own figures
- *	life.c		start, threads, fork
- *	path.c		entering and leaving the sample path
- *	exact.c, sampled.c	the two modes
- *	hooks.c, sandbox.c, load.c	the functions that the program calls instead
- *	events/, ocaml/
+ *	cpu/ unwind/			the CPU and system calls; stacks
+ *	live_filter.c			may this block be a live sample?
+ *	agent.c real.c			the shared state; the functions underneath the hooks
+ *	sampler.c live.c		which allocations to sample; the table of live samples
+ *	settings.c environment.c	the variable MAYFLY; hiding it from the program
+ *	spool_file.c spool.c		the mapped file; packets and their writers
+ *	names.c labels.c records.c	copies of texts; labels; records about blocks
+ *	allocator.c			the allocator's own figures
+ *	path.c				entering and leaving the sample path
+ *	life.c				start, threads, fork
+ *	exact.c sampled.c		the two modes
+ *	hooks.c sandbox.c load.c	malloc and free; seccomp; the agent's constructor
+ *	events/ ocaml/			events and pools; OCaml's heaps
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals. errno is what the real function left. Any failure leads to one

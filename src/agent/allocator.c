@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocator's own view: see allocator.h. */
+/* The allocator's own figures: see allocator.h. */
 #include "agent/allocator.h"
 
 #include <errno.h>
@@ -14,26 +14,26 @@
 #include "agent/records.h"
 
 #define LONGEST_WAIT_NS	 1000000000ull
-#define SHORTEST_WAIT_NS 10000000ull /* at first: short programs have something to tell, too */
+#define SHORTEST_WAIT_NS 10000000ull /* at first, for the sake of short programs */
 #define COST_SHARE	 1000	     /* it may cost a thousandth of the time */
-/* After one that took some milliseconds: their square times this. */
+/* The wait after one that took some milliseconds: the square of their number, times this. */
 #define SLOW_WAIT_NS	  10000000000ull
 #define MOST_MILLISECONDS 1000
 #define SLOW_NS		  2000000
 
-/* What glibc takes for one free block: they are in a cache at first, and then they are not. */
+/* glibc's time for one free block: the first ones fit into a cache, the others do not. */
 #define NEAR_BLOCKS   32768
 #define NEAR_BLOCK_NS 10
 #define FAR_BLOCK_NS  300
-/* Of an interval, one block in so many bytes may be free and no sample shows it. */
+/* In each interval one block per 2^this bytes may be free without a sample that shows it. */
 #define UNSEEN_LOG2 7
 
 _Atomic uint64_t allocator_next;
 static _Atomic uint64_t last_cost_ns, last_ticks;
 static _Atomic int64_t live_blocks, most_blocks; /* most: since the last look */
 
-/* Whatever allocator is underneath has its own; bound when the agent is loaded. A dlsym() that
- * finds nothing would leave an error for the program's dlerror(). */
+/* Each allocator has its own function; the loader binds those that exist. A dlsym() that finds
+ * nothing would leave an error for the program's dlerror(). */
 extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
 extern void mi_process_info(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *, size_t *,
 			    size_t *) __attribute__((weak));
@@ -63,7 +63,7 @@ static uint32_t ask_jemalloc(uint64_t *value)
 	size_t size = sizeof(epoch);
 	uint32_t n = sizeof(names) / sizeof(*names);
 
-	/* What it tells stands still until it is told to look again. */
+	/* Its figures stay the same until a new epoch begins. */
 	if (mallctl("epoch", &epoch, &size, &epoch, size))
 		return 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -106,7 +106,7 @@ static uint32_t ask_tcmalloc(uint64_t *value)
 	return n;
 }
 
-/* No signal handler may come: it might allocate, and wait for the lock that we hold. */
+/* Signals are blocked: a handler might allocate, and wait for the lock that we hold. */
 static uint32_t ask_allocator(uint64_t *value, uint32_t *count)
 {
 	uint64_t all = UINT64_MAX, before = 0;
@@ -141,7 +141,7 @@ static uint64_t elapsed_ns(void)
 	return now > start ? now - start : 0;
 }
 
-/* In ticks, as fast as they have come so far. */
+/* In ticks, at the rate measured so far. */
 static uint64_t to_ticks(uint64_t ns, uint64_t now)
 {
 	uint64_t passed = elapsed_ns();
@@ -151,8 +151,8 @@ static uint64_t to_ticks(uint64_t ns, uint64_t now)
 	return (uint64_t)((unsigned __int128)ns * (now - spool_header->start_ticks) / passed);
 }
 
-/* From one look to the next, where one takes so long. With very many free blocks all threads may
- * have to wait for it, so that it is hardly ever done. */
+/* The wait between two looks that take cost_ns each. With very many free blocks all threads may
+ * have to wait for a look, so looks become very rare. */
 static uint64_t wait_of(uint64_t cost_ns)
 {
 	uint64_t wait = cost_ns * COST_SHARE, milliseconds = cost_ns / 1000000, slow;
@@ -163,7 +163,8 @@ static uint64_t wait_of(uint64_t cost_ns)
 	return wait > slow ? wait : slow;
 }
 
-/* The next time, after one that took so long: soon at first, then each second, or more seldom. */
+/* When to look next, after a look that took cost_ns: soon at first, then every second or less
+ * often. */
 static uint64_t next_look(uint64_t ticks, uint64_t cost_ns)
 {
 	uint64_t wait = elapsed_ns() / 4, least = wait_of(cost_ns);
@@ -186,9 +187,9 @@ void allocator_blocks(int64_t change)
 }
 
 /*
- * What a look is going to take: as long as the last one, and the time for as many free blocks as
- * there are fewer live ones than there have been since. That many places are free at most: what
- * was free before is in the last one's time, and free neighbours become one.
+ * The expected time of a look: that of the last one, and the time for each block by which the
+ * number of live blocks has fallen from its maximum since then. No more blocks than that have
+ * become free: earlier ones are in the last look's time, and free neighbours merge.
  */
 static uint64_t expected_cost(void)
 {
@@ -196,7 +197,7 @@ static uint64_t expected_cost(void)
 	int64_t fewer = atomic_load(&most_blocks) - atomic_load(&live_blocks);
 	uint64_t freed = unseen + (fewer > 0 ? (uint64_t)fewer : 0);
 
-	/* Others know the sums of their free memory. */
+	/* The other allocators keep sums of their free memory. */
 	if (mallctl || mi_process_info || MallocExtension_GetNumericProperty)
 		return last_cost_ns;
 	ns = (freed < NEAR_BLOCKS ? freed : NEAR_BLOCKS) * NEAR_BLOCK_NS;
@@ -205,7 +206,7 @@ static uint64_t expected_cost(void)
 	return last_cost_ns + ns;
 }
 
-/* The wait is as long as if the last look had taken what this one will. */
+/* The wait is computed as if the last look had taken as long as this one will. */
 static bool too_early(uint64_t ticks)
 {
 	uint64_t since = last_ticks ? last_ticks : spool_header->start_ticks;
@@ -215,7 +216,7 @@ static bool too_early(uint64_t ticks)
 
 static void look_at_allocator(struct writer *w, uint64_t ticks)
 {
-	/* Its own time: others may have had the CPU meanwhile. */
+	/* CPU time, as other threads may have had the CPU meanwhile. */
 	uint64_t value[SPOOL_ALLOCATOR_VALUES], began = agent_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint32_t count, whose;
 
@@ -228,8 +229,8 @@ static void look_at_allocator(struct writer *w, uint64_t ticks)
 		records_allocator(w, ticks, whose, value, count);
 }
 
-/* Not where a signal handler may have interrupted the allocator, nor where nobody knows. The walk's
- * latest capture is not that of the packet's stack any more. */
+/* False: a signal handler has perhaps interrupted the allocator. This walk replaces the latest
+ * capture, so the packet's stack is no longer known. */
 static bool may_ask(struct writer *w)
 {
 	struct walk_start at;
@@ -247,7 +248,7 @@ COLD void allocator_look(struct writer *w, uint64_t ticks)
 	uint64_t due = atomic_load(&allocator_next);
 	int error = errno;
 
-	/* One thread does it. Where it cannot be done, another try soon. */
+	/* One thread looks. If it cannot be done now, it is tried again soon. */
 	if (ticks < due || !atomic_compare_exchange_strong(&allocator_next, &due, UINT64_MAX))
 		return;
 	if (!too_early(ticks) && may_ask(w))
@@ -271,7 +272,7 @@ static const char *read_number(const char *at, uint64_t *value)
 	return *at == ' ' ? at + 1 : at;
 }
 
-/* What the kernel counts; afterwards nobody can ask it. Size, resident, shared, in pages. */
+/* The kernel's figures, which are gone after the exit. Size, resident, shared, in pages. */
 static bool read_resident(uint64_t *resident, uint64_t *of_files)
 {
 	char text[128] = "";
@@ -300,7 +301,8 @@ void allocator_end(struct writer *w)
 	if (!may_ask(w))
 		return;
 	ticks = agent_ticks();
-	/* In exact mode each of those blocks has cost as much before. */
+	/* In exact mode the time of expected free blocks does not matter: recording each of them
+	 * took as long. */
 	if ((agent_exact ? last_cost_ns : expected_cost()) < SLOW_NS)
 		look_at_allocator(w, ticks);
 	if (read_resident(&value[0], &value[1]))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator's own view of its memory: how much it has from the kernel, how much of that is
+ * The allocator's own figures: how much memory it has from the kernel, and how much of that is
  * free. Asked for on the sample path, at most about once a second.
  *
- * Asking takes the allocator's locks, which this thread does not hold: the real function has
- * returned or has not been called yet. Only a signal handler may have interrupted it, so none must
- * be on the stack, and none may come while we ask.
+ * Asking takes the allocator's locks. This thread does not hold them, as the real function has
+ * returned or has not been called yet, unless a signal handler has interrupted it: so no handler
+ * may be on the stack, and signals are blocked meanwhile.
  *
- * glibc goes through all its free blocks, and who calls malloc meanwhile waits. What that would
- * take is guessed before, from the blocks that have become fewer since it was asked last.
+ * glibc walks all its free blocks, and threads that call malloc meanwhile wait. How long that will
+ * take is estimated first, from the decrease in the number of blocks since the last time.
  */
 #ifndef MAYFLY_ALLOCATOR_H
 #define MAYFLY_ALLOCATOR_H
@@ -23,16 +23,17 @@ static inline bool allocator_due(uint64_t ticks)
 	return UNLIKELY(ticks >= atomic_load_explicit(&allocator_next, memory_order_relaxed));
 }
 
-/* The program has so many blocks more, or fewer, as far as is known. Rarely: it is shared. */
+/* The program has `change` blocks more. Call it rarely: the count is shared by all threads. */
 void allocator_blocks(int64_t change);
 
-/* Not between a RELEASE for a realloc and what becomes of it. */
+/* Asks and writes a record if it is due. Not between the RELEASE of a realloc and the record that
+ * tells what became of the block. */
 void allocator_look(struct writer *w, uint64_t ticks);
 
-/* The program leaves by exit(). */
+/* The last figures, when the program leaves by exit(). */
 void allocator_end(struct writer *w);
 
-/* In the child. */
+/* In the child of a fork. */
 void allocator_forked(void);
 
 #endif

@@ -2,12 +2,11 @@
 /*
  * What the program sees of us in its environment: nothing.
  *
- * `mayfly record` gets the agent into the program by LD_PRELOAD and MAYFLY. Unless children are
- * followed, both are taken out of the environment as soon as the agent has read them, so that the
- * program, and all that it starts, find what they would find without us. Only when the recorded
- * process itself goes on with another program (a wrapper script's exec, env, nice) are they put
- * back, for that one exec. In a vfork child the process id differs from ours, so its exec passes
- * untouched.
+ * `mayfly record` loads the agent into the program by LD_PRELOAD and MAYFLY. Unless children are
+ * followed, the agent removes both from the environment as soon as it has read them, so the program
+ * and all that it starts find the environment that they would have without us. They are put back
+ * only for an exec in the recorded process itself (a wrapper script's exec, env, nice). In a vfork
+ * child the process id differs from ours, so its exec passes untouched.
  */
 #include "agent/environment.h"
 
@@ -72,7 +71,7 @@ void environment_hide(void)
 	*out = NULL;
 }
 
-/* In a sandbox nobody may be asked who this is. */
+/* In a sandbox the process id cannot be asked for. */
 bool environment_goes_on(void)
 {
 	return !agent_sandboxed && our_settings[0] && our_preload[0] &&

@@ -14,8 +14,8 @@ void environment_hide(void);
 /* True: what was hidden is to be put back for this exec. */
 bool environment_goes_on(void);
 
-/* env with what is ours put back into larger[], which has room for 3 entries more. theirs: the value
- * of the program's own LD_PRELOAD, or NULL; both: room for it and ENVIRONMENT_BYTES + 2. */
+/* env with what is ours put back into larger[], which has room for 3 entries more. theirs: the
+ * value of the program's own LD_PRELOAD, or NULL; both: room for it and ENVIRONMENT_BYTES + 2. */
 char *const *environment_put_ours(char **larger, char *both, char *const *env, const char *theirs);
 
 #endif

@@ -5,8 +5,9 @@
  *   malloc ──> real malloc ──> walk the stack ──> read the clock ──> ALLOC record
  *   free   ──> read the clock ──> RELEASE record ──> real free
  *
- * So on one address the times of all records are in order, whatever thread writes them: a block is
- * known to nobody else before its ALLOC, and its address to no other block before its RELEASE.
+ * So the times of all records about one address are in order, whichever threads write them: no
+ * other thread knows a block before its ALLOC, and no other block has its address before its
+ * RELEASE.
  */
 #include "agent/exact.h"
 
@@ -22,14 +23,14 @@
 #include "agent/spool.h"
 #include "agent/unwind/walk.h"
 
-/* The fields of a record, and what is stored beyond the end of the last of them. */
+/* The most that a record takes, with the bytes that put_field() stores after its end. */
 #define RELEASE_BYTES 32u
 #define ALLOC_BYTES   48u
 
-#define TOLD_BLOCKS 256 /* so many at once */
+#define TOLD_BLOCKS 256 /* changes that are passed on to allocator.h together */
 
-/* The first byte, time and address, which ALLOC and RELEASE have in common. The caller stores the
- * byte last. */
+/* Writes time and address, which ALLOC and RELEASE have in common. The caller adds its own bits to
+ * *first, and stores that byte last. */
 static inline uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const void *block,
 				       uint32_t *first)
 {
@@ -45,9 +46,9 @@ static inline uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const v
 	return at;
 }
 
-/* As long as there is one thread, its records are in order however early the CPU reads the clock.
- * A second thread is counted before it allocates; what it gives us to free is loaded before this
- * looks at the count. */
+/* While there is one thread, its records are in order even if the CPU reads the clock early. A
+ * second thread is counted before it allocates, and this reads the count after the pointer to any
+ * block that the second thread has passed to us to free. */
 static inline uint64_t read_clock(void)
 {
 	if (UNLIKELY(!agent_use_tsc))
@@ -70,13 +71,13 @@ static inline void put_release(struct writer *w, uint64_t ticks, const void *blo
 	spool_commit(w);
 }
 
-/* A packet that the recorder has read lies in another CPU's cache. */
+/* The next part of the packet may be in another CPU's cache: the recorder has read it there. */
 static inline void fetch_ahead(const uint8_t *at)
 {
 	__builtin_prefetch(at + 256, 1);
 }
 
-/* With the walk's latest capture. */
+/* The stack is the walk's latest capture. */
 static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block, uint64_t size,
 			     uint32_t flags)
 {
@@ -104,7 +105,7 @@ static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block
 	spool_commit(w);
 }
 
-/* Differences of 0: whoever reads it may take its fields or leave them. */
+/* All differences are 0, so a reader may apply the fields or ignore them. */
 static void put_undo(struct writer *w)
 {
 	w->new_blocks++;
@@ -114,8 +115,9 @@ static void put_undo(struct writer *w)
 	spool_commit(w);
 }
 
-/* After a release for a realloc: the block is gone, and who knows when the next record would say
- * so. Any record does; this one changes nothing. */
+/* After the RELEASE of a realloc: the writer's next record tells what became of the block, and it
+ * may be long until there is one. Any record says that the block is gone; this one changes nothing
+ * else. */
 static COLD void put_gone(struct writer *w)
 {
 	if (!spool_room(w, RELEASE_BYTES))
@@ -125,7 +127,7 @@ static COLD void put_gone(struct writer *w)
 	spool_commit(w);
 }
 
-/* ---- the way there ---- */
+/* ---- this thread's writer ---- */
 
 static COLD struct writer *prepare(void)
 {
@@ -155,7 +157,7 @@ static COLD void dropped(struct writer *w, bool is_free)
 		spool_drop_sample(w);
 }
 
-/* Blocks more or fewer. Some hundred do not matter, and what threads share is slow. */
+/* Counts a block more or fewer. The shared count may lag by some hundred, as writing it is slow. */
 static inline void count_block(struct writer *w, int64_t change)
 {
 	w->new_blocks += change;
@@ -179,7 +181,7 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 			put_gone(w);
 		return false;
 	}
-	/* Without a packet no walk: it would be in vain. */
+	/* Do not walk the stack when there is no packet to write it to. */
 	if (UNLIKELY(!spool_room(w, ALLOC_BYTES))) {
 		dropped(w, false);
 		return false;
@@ -286,7 +288,7 @@ void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uin
 	}
 	labels_set_pool(label);
 	if (record_alloc(block, size, at, 0))
-		self.writer->new_blocks--; /* the allocator knows nothing of it */
+		self.writer->new_blocks--; /* it is no block of the allocator underneath */
 	labels_set_pool(0);
 	path_leave();
 }
@@ -302,13 +304,13 @@ void exact_pool_free(void *block)
 	}
 }
 
-/* The real realloc is about to free the block, perhaps. True: a record says so. */
+/* Before the real realloc, which may free the block. True: a RELEASE was written. */
 static bool release_for_realloc(void *block)
 {
 	bool written;
 
 	path_enter();
-	/* With room for what may have to follow at once. */
+	/* With room for the record that may have to follow at once. */
 	written =
 	    record_release(block, read_clock(), SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
 	/* Not path_leave(): no other record of this writer may come before the next one. */
@@ -332,7 +334,7 @@ static COLD void end_of_realloc(bool released, bool failed)
 	path_leave();
 }
 
-/* In a signal handler that has interrupted the path. */
+/* For a signal handler that has interrupted the path. */
 static COLD void *nested_realloc(void *block, size_t size)
 {
 	bool deferred = path_defer_free(block, free_exact_later);

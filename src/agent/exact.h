@@ -2,9 +2,8 @@
 /*
  * Exact mode: every allocation and every free becomes a record, blocks are named by address.
  *
- * The hooks jump here when agent_exact is set. Nothing is looked up, nothing is shared between
- * threads, no lock is taken; only a new packet, once in about two thousand records, leaves the
- * thread's own memory.
+ * The hooks jump here when agent_exact is set. Nothing is looked up, no lock is taken, and only
+ * the thread's own memory is used, except for a new packet after about two thousand records.
  */
 #ifndef MAYFLY_EXACT_H
 #define MAYFLY_EXACT_H
@@ -12,7 +11,7 @@
 #include "agent/real.h"
 #include "agent/unwind/walk.h"
 
-/* In the place of the hooks: the caller's frame is the program's. */
+/* Called by the hooks as tail calls: the caller's frame is the program's. */
 #define EXACT_ALLOCATION(name, parameters, arguments, bytes) HIDDEN void *exact_##name parameters;
 REAL_ALLOCATIONS(EXACT_ALLOCATION)
 #undef EXACT_ALLOCATION
@@ -20,11 +19,12 @@ HIDDEN int exact_posix_memalign(void **out, size_t alignment, size_t size);
 HIDDEN void *exact_realloc(void *block, size_t size);
 HIDDEN void exact_free(void *block);
 
-/* A block of a pool, by its address with SPOOL_ADDRESS_... in it; label: the pool's, or 0. */
+/* A block of a pool; its address has SPOOL_ADDRESS_... set; label: the pool's, or 0. */
 void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label);
 void exact_pool_free(void *block);
 
-/* For the first allocation of all, which finds out what mode it is. The block is there. */
+/* Records the first allocation of the process, with which the agent starts and learns the mode. The
+ * block has been allocated. */
 void exact_allocated(void *block, size_t size, const struct walk_start *at, uint32_t flags);
 
 #endif

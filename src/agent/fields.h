@@ -10,7 +10,7 @@ static inline uint64_t zigzag(uint64_t number)
 	return number << 1 ^ (uint64_t)((int64_t)number >> 63);
 }
 
-/* A field of 1, 2, 4 or 8 bytes: always 8 are stored, the next field overwrites what is too much.
+/* A field of 1, 2, 4 or 8 bytes. 8 are always stored; the next field overwrites the rest.
  * The code of a width by the number of the top byte, two bits each, is 0 1 2 2 3 3 3 3. */
 static inline uint8_t *put_field(uint8_t *at, uint64_t number, uint32_t *code)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels: see labels.h. A label is numbered once, by a table that only grows and has no lock: who
- * finds its slot taken by another thread meanwhile compares again.
+ * Labels: see labels.h. A label gets its number from a table that only grows and has no lock. A
+ * thread that loses its slot to another thread compares with the label that is there now.
  */
 #include "agent/labels.h"
 
@@ -94,7 +94,7 @@ uint32_t labels_number(const char *key, const char *value)
 
 #define FENCE __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* A place behind the last holds 0, so a handler that comes in between finds no wrong label. */
+/* The places after the last label hold 0, so a signal handler in between finds no wrong label. */
 void labels_push(uint32_t number)
 {
 	uint32_t place = self.labels;
@@ -129,7 +129,7 @@ void labels_set_pool(uint32_t number)
 	self.label_version++;
 }
 
-/* What a block that is allocated now has. The pool's comes last. */
+/* The labels of a block that is allocated now. The pool's comes last. */
 static uint32_t collect(uint32_t *number)
 {
 	uint32_t most = self.pool_label ? SPOOL_LABELS_MOST - 1 : SPOOL_LABELS_MOST, count = 0;
@@ -158,7 +158,7 @@ static void put_label(struct writer *w, uint32_t number)
 	spool_put_text(w, labels[number].value, labels[number].value_length);
 }
 
-/* The most that these need. */
+/* The most that their records need. */
 static size_t label_bytes(const uint32_t *number, uint32_t count)
 {
 	size_t bytes = 16;

@@ -2,7 +2,7 @@
 /*
  * The agent's life: start, threads, control words, fork. See life.h.
  *
- *   NEW ── first allocation after libc is up ──> ON ── any failure, or a child not followed ──> OFF
+ *   NEW ── first allocation after libc is up ──> ON ── any failure, a child not followed ──> OFF
  *
  * It starts with the first allocation, not in a constructor, so that the blocks which other
  * libraries allocate in theirs are seen. What needs more of libc (thread keys, fork handlers) waits
@@ -42,7 +42,7 @@ static bool exit_key_made;
 
 /* ---- start ---- */
 
-/* The kernel keeps another clock when it has found the TSCs of the cores to disagree. */
+/* The kernel uses another clock when it has found that the cores' counters disagree. */
 static bool choose_tsc(void)
 {
 	char name[32] = "";
@@ -155,7 +155,7 @@ static void thread_begin(void)
 bool life_thread_ready(void)
 {
 	if (UNLIKELY(!life_start())) {
-		/* Before the start everything passes; the first allocation after it comes here. */
+		/* Before the start nothing is counted; the first allocation after it comes here. */
 		self.sampler.left = atomic_load(&agent_state) == AGENT_OFF ? LEFT_FOREVER : 0;
 		return false;
 	}
@@ -197,13 +197,13 @@ static void thread_exit(void *unused)
 
 /* ---- fork ---- */
 
-/* What the forking thread was doing. When it forks from a signal handler on the sample path it may
- * hold the locks itself; the child gives them back by force. */
+/* What the forking thread was doing. If it forks from a signal handler on the sample path, it may
+ * hold the locks itself; the child then resets them. */
 static __thread uint8_t busy_before_fork __attribute__((tls_model("initial-exec")));
 static __thread bool locked_for_fork __attribute__((tls_model("initial-exec")));
 static uint64_t fork_ticks; /* of the FORK record; 0: there is none. Written under the locks. */
 
-/* The FORK record stands where the locks are held, as near to the fork as can be. */
+/* The FORK record is written while the locks are held, as close to the fork as possible. */
 static void before_fork(void)
 {
 	bool announce = false;
@@ -230,7 +230,7 @@ static void after_fork_parent(void)
 	self.busy = busy_before_fork;
 }
 
-/* Off without a word in the header: it is the parent's. */
+/* Off, without a reason in the header, which is the parent's. */
 static void end_in_child(void)
 {
 	spool_forget();

@@ -13,9 +13,9 @@
  * gets the same few addresses again and again, and a bit left behind would send each of those frees
  * the slow way.
  *
- * A filter that has become too full is replaced by a larger one, filled for both masks: a reader may
- * use the new bits with the old mask. Replaced arrays stay mapped, for late readers; all together
- * are smaller than the one in use.
+ * A filter that has become too full is replaced by a larger one, filled for both masks: a reader
+ * may use the new bits with the old mask. Replaced arrays stay mapped, for late readers; all
+ * together are smaller than the one in use.
  */
 #include "agent/live.h"
 
@@ -115,7 +115,8 @@ static bool grow_live(void)
 		if (old[i].block)
 			put_block(&old[i]);
 	}
-	/* Unmapping could pull it from under a look without the lock; give back the memory only. */
+	/* It stays mapped, as another thread may look into it without the lock; only its memory is
+	 * given back. */
 	sys_madvise(old, old_size * sizeof(*old), MADV_DONTNEED);
 	return true;
 }
@@ -140,7 +141,7 @@ static size_t find_block(uintptr_t block)
 	return SIZE_MAX;
 }
 
-/* Is another live block behind the same bit? It would be in the same run of the table. */
+/* Does another live block have the same bit? It would be in the same run of the table. */
 static bool bit_is_shared(uintptr_t block, uint64_t bit)
 {
 	for (size_t i = home_of(block); table[i].block; i = (i + 1) & (table_size - 1)) {
@@ -197,7 +198,7 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 		if (32 * table_used > filter_mask() + 1)
 			grow_filter();
 	} else {
-		*stale = *added; /* no room: let it go at once, the trace shows it as freed */
+		*stale = *added; /* no room: it is not followed, and the trace shows it as freed */
 		found = true;
 	}
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
@@ -205,7 +206,7 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	return found;
 }
 
-/* The look without the lock: true when the block is certainly not in the table. Its loads acquire,
+/* Looks without the lock. True: the block is certainly not in the table. Its loads acquire,
  * so that each comes before the last one of `changes`, which says whether they can be trusted. */
 static bool surely_absent(uintptr_t block)
 {

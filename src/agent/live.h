@@ -24,7 +24,7 @@ bool live_init(void);
  * the hooks): it is handed back in *stale and true is returned. */
 bool live_add(const struct live_block *added, struct live_block *stale);
 
-/* Takes the block out if it is there and its sample is older than before_id. */
+/* Takes the block out if it is there and its sample is older than before_id. False: it is not. */
 bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed);
 
 void live_lock(void);

@@ -2,8 +2,8 @@
 /*
  * The bit filter that every free() reads, without a lock: a clear bit proves that the block is not
  * a live sample. live.c sets and clears the bits, and replaces the filter by a larger one: bits
- * first, then mask. A reader loads mask, then bits, so it can combine the old mask with the new bits
- * but never the reverse.
+ * first, then mask. A reader loads mask, then bits, so it can combine the old mask with the new
+ * bits but never the reverse.
  */
 #ifndef MAYFLY_LIVE_FILTER_H
 #define MAYFLY_LIVE_FILTER_H

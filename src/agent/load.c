@@ -12,8 +12,8 @@
 #include "agent/real.h"
 #include "agent/spool.h"
 
-/* Its tools that do so preload a library, beside one that all have. A dlsym that fails would leave
- * its message to the program's dlerror. */
+/* Valgrind's tools that do so preload a library of their own beside the core's. A dlsym that fails
+ * would leave its message for the program's dlerror. */
 static bool valgrind_replaces_malloc(void)
 {
 	for (char **e = environ; e && *e; e++) {
@@ -26,8 +26,8 @@ static bool valgrind_replaces_malloc(void)
 	return false;
 }
 
-/* A program with a malloc of its own never calls ours. What dlsym finds first may also be the
- * program's table of jumps to ours: then its symbol there is undefined. */
+/* False for a program with its own malloc, which never calls ours. The first malloc that dlsym
+ * finds may also be the program's jump (PLT) to ours: then the symbol is undefined there. */
 static bool hooks_are_called(void)
 {
 	if (valgrind_replaces_malloc())
@@ -43,8 +43,8 @@ static bool hooks_are_called(void)
 	return there.dli_fbase == here.dli_fbase || !symbol || symbol->st_shndx == SHN_UNDEF;
 }
 
-/* Nothing stays mapped: valgrind reads all that is, also where the spool has not grown yet, which
- * takes it minutes. A thread that was faster may have a packet. */
+/* Unmaps everything, because valgrind reads all that is mapped, also the part that the file does
+ * not reach yet, which takes it minutes. Not when another thread may already have a packet. */
 static void leave_program(void)
 {
 	agent_off(SPOOL_OFF_OWN_MALLOC, 0,

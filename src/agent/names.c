@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of the program's texts: see names.h. Chunks that are filled from their start; the first
- * one is there from the beginning, and when no other can be had any more.
+ * Copies of the program's texts: see names.h. Chunks are filled from their start; the first one is
+ * static, and so also there when no memory can be mapped.
  */
 #include "agent/names.h"
 
@@ -25,7 +25,7 @@ uint32_t names_length(const char *text)
 	return text ? (uint32_t)strnlen(text, SPOOL_TEXT_BYTES) : 0;
 }
 
-/* The chunk behind a full one: ours, or that of a thread that was faster. */
+/* Makes a chunk to follow a full one, unless another thread was faster. */
 static bool next_chunk(struct chunk *full)
 {
 	struct chunk *chunk = agent_sandboxed ? NULL : sys_memory(sizeof(*chunk));

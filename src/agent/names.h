@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of the program's texts: names of types, labels. They are kept for good, since the plugin
- * that they came with may be closed.
+ * that they came from may be closed.
  *
- * No locks: a signal handler, or a forked child, can find nothing taken.
+ * There are no locks that a signal handler or a forked child could find taken.
  */
 #ifndef MAYFLY_NAMES_H
 #define MAYFLY_NAMES_H
 
 #include "agent/agent.h"
 
-/* So much of the text as is kept; NULL is "". */
+/* The number of bytes of the text that are kept; NULL is "". */
 uint32_t names_length(const char *text);
 
 /* A copy of `length` bytes, at most SPOOL_TEXT_BYTES, that ends with a zero. NULL: no memory. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libmayfly-cxx.so: operator new and delete of allocators that define them beside malloc.
+ * libmayfly-cxx.so: operator new and delete, for allocators that define them beside malloc.
  *
  * libstdc++'s operators call malloc and free, which libmayfly.so sees. Those of jemalloc, tcmalloc
- * and mimalloc go straight to the allocator's inside. This library, preloaded only when one of them
- * is there, leads them through malloc and free of the same allocator. Where the next operator new
- * belongs to another object than the next malloc (libstdc++, or a program's own operators) calls
- * are handed on untouched.
+ * and mimalloc call the allocator's internals directly. This library, preloaded only with one of
+ * them, implements the operators by malloc and free of the same allocator. If the next operator new
+ * is not in the same object as the next malloc (libstdc++, or a program's own operators), calls are
+ * passed on unchanged.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -56,7 +56,7 @@ static void *aligned(size_t size, size_t alignment)
 	return posix_memalign(&block, alignment, size ? size : 1) ? NULL : block;
 }
 
-/* When memory runs out the next operator decides: new handler, exception or NULL. */
+/* When memory runs out, the next operator decides: new handler, exception or NULL. */
 #define NEW(symbol)                                                                                \
 	void *symbol(size_t size);                                                                 \
 	EXPORT void *symbol(size_t size)                                                           \
@@ -101,7 +101,7 @@ static void *aligned(size_t size, size_t alignment)
 		return next ? next(size, alignment, nothrow) : NULL;                               \
 	}
 
-/* The forms of delete differ in hints that free() does not need; a next one gets them all. */
+/* The forms of delete differ in hints, which free() does not need; the next operator gets them all. */
 #define DELETE(symbol)                                                                             \
 	void symbol(void *block, size_t a, size_t b);                                              \
 	EXPORT void symbol(void *block, size_t a, size_t b)                                        \

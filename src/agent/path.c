@@ -2,7 +2,6 @@
 /* Entering and leaving the sample path: see path.h. */
 #include "agent/path.h"
 
-/* A signal handler allocates while this thread is on the sample path. */
 void path_count_nested(size_t size)
 {
 	if (self.busy != BUSY_SAMPLING || atomic_load(&agent_state) != AGENT_ON)
@@ -27,7 +26,7 @@ bool path_defer_free(void *block, void (*handle)(const struct deferred_free *fre
 	return true;
 }
 
-/* A thread past its destructor cannot keep a writer: nobody would take it back. */
+/* After its destructor a thread cannot keep a writer: nothing would return it to the pool. */
 void path_give_back_writer(void)
 {
 	if (UNLIKELY(self.state == THREAD_EXITING) && self.writer) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entering and leaving the sample path: what a thread does for itself between two calls of the
- * program's. While self.busy is set, a signal handler that allocates or frees does not get in.
+ * Entering and leaving the sample path: the part of a call in which the thread works for the
+ * agent. While self.busy is set, a signal handler that allocates or frees does not get in.
  */
 #ifndef MAYFLY_PATH_H
 #define MAYFLY_PATH_H
@@ -11,7 +11,7 @@
 #include "agent/spool.h"
 #include "agent/unwind/walk.h"
 
-/* False: a signal handler, while the thread is on the path already. */
+/* False: this is a signal handler, and its thread is on the path already. */
 static inline bool path_enter(void)
 {
 	if (UNLIKELY(self.busy))
@@ -21,7 +21,7 @@ static inline bool path_enter(void)
 	return true;
 }
 
-/* Handles what signal handlers have freed meanwhile; gives a borrowed writer back. */
+/* Handles the blocks that signal handlers have freed meanwhile; gives a borrowed writer back. */
 void path_finish(void);
 void path_give_back_writer(void);
 
@@ -50,7 +50,7 @@ static inline struct writer *path_writer(void)
 	return self.writer;
 }
 
-/* Does the countdown cover the block? Then nothing else is to be done. */
+/* True: the countdown covers the block, and nothing else is to be done. */
 static inline bool path_covered(size_t size)
 {
 	uint64_t left = self.sampler.left;
@@ -61,8 +61,8 @@ static inline bool path_covered(size_t size)
 	return true;
 }
 
-/* Is the address that of a pool's block? The allocator below is not asked anything then: who knows
- * what locks the pool holds. */
+/* True: the block is a pool's. The allocator is not asked for its figures then, because the pool
+ * may hold any lock. */
 static inline bool path_is_pool(uintptr_t block)
 {
 	return block & (SPOOL_ADDRESS_POOL | SPOOL_ADDRESS_POOL_MAPPED);

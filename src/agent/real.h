@@ -48,8 +48,8 @@ HIDDEN extern struct real real;
  * us. */
 void *real_dlsym(void *handle, const char *name);
 
-/* Puts the next function `name` after ours into `place`, or leaves it as it is. The compiler knows no
- * conversion between object and function pointers; POSIX does. */
+/* Puts the next function `name` after ours into `place`, or leaves it as it is. The compiler knows
+ * no conversion between object and function pointers; POSIX does. */
 #define REAL_LOOK_UP(place, name)                                                                  \
 	do {                                                                                       \
 		void *found_ = real_dlsym(RTLD_NEXT, #name);                                       \

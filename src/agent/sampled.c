@@ -45,7 +45,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 		atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
 		return;
 	}
-	/* Without a packet no walk: it would be in vain. */
+	/* Do not walk the stack when there is no packet to write it to. */
 	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
 		spool_drop_sample(w);
 		return;
@@ -62,7 +62,8 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	    .id = id,
 	    .position = sampler_position(&self.sampler),
 	    .thread = self.number,
-	    /* What lies in blocks of malloc counts there. The allocator knows of no pool's. */
+	    /* A pool's block inside a block of malloc is counted with that; the allocator
+	     * knows no blocks of pools. */
 	    .weight = (uintptr_t)block & SPOOL_ADDRESS_POOL ? 0 : (float)weight,
 	    .blocks = pool ? 0 : (float)(size && weight > size ? weight / size : 1),
 	};
@@ -96,8 +97,8 @@ static uint32_t budget_share(void)
 	return atomic_load_explicit(&spool_header->control_overhead, memory_order_relaxed);
 }
 
-/* What was begun at `began` is over. A thread that was taken off the CPU meanwhile has not worked
- * all that time. */
+/* Charges the time since `began`. A thread that was taken off the CPU meanwhile has not worked all
+ * that time, hence the limit. */
 static uint64_t charge(uint64_t began, uint64_t since)
 {
 	uint64_t now = agent_ticks(), cost = now - began;
@@ -129,7 +130,7 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 	}
 	labels_set_pool(label);
 	if (!life_thread_ready()) {
-		/* Too early, or off. */
+		/* It is too early, or the agent is off. */
 	} else if (UNLIKELY(agent_exact)) {
 		exact_allocated(block, size, at, flags);
 	} else if (!life_dormant()) {
@@ -139,10 +140,10 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 		int32_t hits = SAMPLER_SKIP;
 
 		if (UNLIKELY(self.dormant)) {
-			self.dormant = 0; /* awake again: a countdown to a real point */
+			self.dormant = 0; /* enabled again: count down to a real point */
 			sampler_set_interval(s, s->interval_log2);
 		}
-		if (size < s->left) { /* the thread's first allocation, or just awake */
+		if (size < s->left) { /* the thread's first allocation, or just enabled */
 			s->left -= size;
 		} else {
 			hits = sampler_take(s, size, at->pc);
@@ -157,8 +158,8 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 	errno = error;
 }
 
-/* Takes a block that may be sampled out of the live table, before it is really freed: afterwards
- * its address may be another thread's. True when it was; then *taken is it. */
+/* Takes a block out of the live table, before it is really freed: afterwards another thread may
+ * have its address. True: it was there, and is in *taken. */
 static bool take_live(void *block, struct live_block *taken)
 {
 	bool found = false;
@@ -243,8 +244,8 @@ COLD void sampled_free(void *block)
 	real.free(block);
 }
 
-/* One sample ends where the block was, another may begin where it is. A realloc that fails leaves
- * both the block and its sample as they were. */
+/* The sample of the old place ends, and the new place may be sampled anew. A realloc that fails
+ * leaves both the block and its sample as they were. */
 COLD void *sampled_realloc(void *block, size_t size)
 {
 	WALK_CALLER(at);

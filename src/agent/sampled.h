@@ -9,7 +9,7 @@
 #include "agent/real.h"
 #include "agent/unwind/walk.h"
 
-/* In the place of the hooks: the caller's frame is the program's. */
+/* Called by the hooks as tail calls: the caller's frame is the program's. */
 #define SAMPLED_ALLOCATION(name, parameters, arguments, bytes)                                     \
 	HIDDEN void *sampled_##name parameters;
 REAL_ALLOCATIONS(SAMPLED_ALLOCATION)

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sampler.c: which allocations to sample. doc/INTERNALS.md, "Estimates", says why these rules.
+ * Which allocations to sample: see sampler.h. doc/INTERNALS.md, "Estimates", has the reasons.
  *
  * The bytes that a thread allocates in blocks smaller than R = 2^interval_log2 form one long line.
  * Stratified: the line is cut into strata of S = R/16 bytes, and each has one point, at a place u
- * drawn uniformly. Of 16 successive points in blocks of one class one is taken, drawn at random:
+ * drawn uniformly. One of 16 successive points in blocks of one class is taken, drawn at random:
  *
  *	|........x..............|..x....................|..................x....|
  *	 <- u0 ->x<---- S - u0 ---->u1-> ...
  *	 class:  a                 b                                       a
  *	 turn:   3 of 16           9 of 16: taken                          4 of 16
  *
- * So the way from one point to the next is (S - u) + u'. Unbiased: a byte is a point with the
- * chance 1/S, and where the points lie alone says which class and turn each of them has. Which
- * turn is taken is drawn independently of that, so each point is taken with the chance 1/16, each
- * byte with 1/R. Blocks that live alike are of one class mostly, so the groups of 16 are like
- * strata of R bytes of alike blocks only; doc/INTERNALS.md has what it gains. Points are at
- * least 4 KiB apart, since each costs some time: groups are smaller when R < 64 KiB, and of 1 when
- * R <= 4 KiB or the thread has a budget.
+ * So the distance from one point to the next is (S - u) + u'. This is unbiased: each byte is a
+ * point with probability 1/S, and the places of the points alone determine the class and turn of
+ * each. The turn that is taken is drawn independently of them, so each point is taken with
+ * probability 1/16, and each byte with 1/R. Blocks of one class mostly have similar lives, so a
+ * group of 16 is like a stratum of R bytes in similar blocks; doc/INTERNALS.md has the gain. S is
+ * at least 4 KiB, since each point costs some time: groups are smaller when R < 64 KiB, and consist
+ * of one point when R <= 4 KiB or the thread has a budget.
  *
- * Blocks of R bytes or more are not on the line: they are all recorded. Poisson: every block is on
- * the line, the ways are exponential.
+ * Blocks of R bytes or more are not on the line: they are all recorded. With the Poisson sampler
+ * every block is on the line, and the distances are exponential.
  *
  * `left` counts down to the next point, that byte included. It is never more than R, so that each
- * block of R bytes or more comes here; what is beyond R of a long way waits in `carried`.
+ * block of R bytes or more comes here; the rest of a longer distance waits in `carried`.
  */
 #include "agent/sampler.h"
 
@@ -67,9 +67,9 @@ static uint64_t draw_point(struct sampler *s)
 	return draw_random(s) >> (64 - s->step_log2);
 }
 
-/* Blocks that live alike, mostly: the same caller, the same size to a quarter of a power of two. Of
- * the caller the place in its page, which is the same wherever the program is loaded: so a seed
- * gives the same samples in each run. */
+/* The class: the caller, and the size in four steps per power of two. Such blocks mostly have
+ * similar lives. Only the caller's place in its page counts, which is the same wherever the program
+ * is loaded: so a seed gives the same samples in each run. */
 static uint8_t class_of(uint64_t size, uintptr_t caller)
 {
 	if (size > 8) {
@@ -81,7 +81,7 @@ static uint8_t class_of(uint64_t size, uintptr_t caller)
 	return (uint8_t)(((uint64_t)(caller & 0xfff) << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56);
 }
 
-/* A point has fallen into a block of the class. Is it the one of its group that is taken? */
+/* A point lies in a block of the class. True: it is the one of its group that is taken. */
 static bool take_turn(struct sampler *s, uint8_t *turn)
 {
 	uint32_t last = (1u << (s->interval_log2 - s->step_log2)) - 1;
@@ -129,8 +129,8 @@ static double natural_log(double x)
 }
 
 /*
- * Bytes up to and including the next point. The exponential way rounded up, which makes the chance
- * that a block of Z bytes has no point exactly exp(-Z / R).
+ * Bytes up to and including the next point: an exponential distance, rounded up, which makes the
+ * probability that a block of Z bytes has no point exactly exp(-Z / R).
  */
 static uint64_t draw_exponential(struct sampler *s)
 {
@@ -141,7 +141,7 @@ static uint64_t draw_exponential(struct sampler *s)
 	return (uint64_t)way + 1;
 }
 
-/* Puts as much of a way, which begins at `position`, into left as may be there. */
+/* Puts as much of a distance that begins at `position` into left as is allowed. */
 static void hand_out(struct sampler *s, uint64_t position, uint64_t way)
 {
 	uint64_t most = 1ull << s->interval_log2;
@@ -185,7 +185,7 @@ void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint
 	sampler_set_interval(s, interval_log2);
 }
 
-/* The way has no memory: after a hit the next one may begin at the end of the block. */
+/* An exponential distance has no memory: after a hit the next may begin at the end of the block. */
 static int32_t take_poisson(struct sampler *s, uint64_t size)
 {
 	uint64_t position = sampler_position(s) + size;
@@ -208,7 +208,7 @@ static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t calle
 	uint64_t step = 1ull << s->step_log2;
 	int32_t hits = 0;
 
-	/* Now `size` is what remains of the block behind the end of left. */
+	/* From here on `size` is the part of the block after the end of left. */
 	assert(size >= s->left);
 	size -= s->left;
 	for (;;) {
@@ -246,10 +246,10 @@ int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller)
 
 /* ---- the budget ---- */
 
-/* How many bytes there are between looks. A look costs some 50 ns. */
+/* The number of bytes between looks. A look costs some 50 ns. */
 #define LOOK_BYTES (256u << 10)
 
-#define WAIT_MOST (1ull << 40) /* longer waits are taken for this, so that nothing overflows */
+#define WAIT_MOST (1ull << 40) /* longer waits count as this, so that nothing overflows */
 
 void sampler_begin_budget(struct sampler *s)
 {
@@ -257,14 +257,14 @@ void sampler_begin_budget(struct sampler *s)
 	sampler_set_interval(s, s->interval_log2);
 }
 
-/* The position where the stratum at hand ends. The next point lies in it, or in the one behind. */
+/* The position where the current stratum ends. The next point lies in it, or in the next one. */
 static uint64_t stratum_end(const struct sampler *s)
 {
 	uint64_t position = sampler_position(s), interval = 1ull << s->interval_log2;
 	int64_t next = (int64_t)(s->left + s->carried - 1 - s->point);
 
 	if (s->kind == SAMPLER_POISSON || s->interval_log2 == 0)
-		return position; /* the way to the next point has no memory; there is no way */
+		return position; /* no memory (Poisson), or no strata */
 	return position + (uint64_t)(next > 0 ? next : next + (int64_t)interval);
 }
 
@@ -312,7 +312,7 @@ static uint32_t choose_interval(const struct sampler *s, const struct sampler_bu
 
 	if (spent > allowed)
 		return log2 < SAMPLER_BUDGET_MOST ? log2 + 1 : log2;
-	/* A step for each window that has passed; halving doubles what it would have cost. */
+	/* One step for each window that has passed; each halving doubles the expected cost. */
 	for (uint64_t steps = elapsed / window; steps && log2 > least_log2 && 4 * spent < allowed;
 	     steps--) {
 		log2--;
@@ -338,7 +338,7 @@ void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uin
 	close_strata(s, b);
 
 	uint64_t elapsed = now - b->start < WAIT_MOST ? now - b->start : WAIT_MOST;
-	/* A whole window's budget may be used up early. */
+	/* The budget of a whole window may be used up before its end. */
 	bool early = elapsed < window;
 	if (!early || b->spent * SAMPLER_SHARE_ONE > window * share) {
 		uint32_t log2 =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which allocations to sample: one sampler per thread, seeing the thread's allocations as one long
- * run of bytes. The rules, with their estimators, are in doc/FORMAT.md, "Weights".
+ * Which allocations to sample. Each thread has one sampler, which sees the thread's allocations as
+ * one long sequence of bytes. The rules, with their estimators, are in doc/FORMAT.md, "Weights".
  *
  * Fast path, in the hook (one compare):
  *	if (size < s->left) { s->left -= size; return; }	// not sampled
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* Of the points of one class of blocks one in 16 is taken; points are at least 4 KiB apart. */
+/* One in 16 points of a class of blocks is taken; points are at least 4 KiB apart on average. */
 #define SAMPLER_CLASSES		256u
 #define SAMPLER_GROUP_LOG2	4u
 #define SAMPLER_LEAST_STEP_LOG2 12u
@@ -27,13 +27,13 @@ struct sampler {
 	uint64_t carried; /* stratified, Poisson: rest of the gap, not yet handed out in left */
 	uint64_t point;	  /* stratified: place of the last point in its stratum, [0, step) */
 	uint64_t handed;  /* all that was ever put into left, plus 1 per weight-1 block */
-	uint64_t check; /* left is used up at this position at the latest; UINT64_MAX: never mind */
+	uint64_t check;	  /* left is used up at this position at the latest; UINT64_MAX: no limit */
 	uint64_t random[4];
 	uint32_t kind;
 	uint32_t interval_log2;
 	uint32_t step_log2; /* stratified: length of a stratum */
 	uint32_t limited;   /* there is a budget: strata are as long as the interval */
-	/* By class: how many points of the open group were seen << 4 | which of them is taken. */
+	/* By class: the number of points seen of the open group << 4 | the one that is taken. */
 	uint8_t turn[SAMPLER_CLASSES];
 };
 
@@ -54,36 +54,36 @@ static inline uint64_t sampler_splitmix(uint64_t z)
 void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint64_t seed);
 
 /*
- * Another interval from now on, with a fresh first point. Estimates stay unbiased as long as
- * nothing that led to the change depends on where the point of the stratum at hand lies, nor on
- * which points of the open groups are taken: the rest of both is given up.
+ * Another interval from now on, with a fresh first point. The rest of the current stratum and of
+ * the open groups is given up, so estimates stay unbiased only if the reason for the change depends
+ * neither on where the stratum's point lies nor on which points of the groups are taken.
  */
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2);
 
 /* The slow path: size >= s->left. SAMPLER_SKIP: not sampled after all. 0: record with weight 1.
- * n > 0: record, n points in the block were taken (Poisson: always 1). caller: of the allocator;
- * blocks of one caller and about one size are a class. */
+ * n > 0: record, n points in the block were taken (Poisson: always 1). caller: the return
+ * address in the program; blocks of one caller and about one size are a class. */
 int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller);
 
-/* A number that every allocation of at least one byte changes: two equal readings mean that the
- * thread allocated nothing in between. */
+/* Every allocation of at least one byte changes this number: two equal readings mean that the
+ * thread has allocated nothing in between. */
 static inline uint64_t sampler_position(const struct sampler *s)
 {
 	return s->handed - s->left;
 }
 
 /*
- * A thread's budget: the share of its time that samples may cost. The interval is doubled when a
- * window of time was more expensive, halved when it was four times cheaper.
+ * A thread's budget: the share of its time that samples may cost. The interval is doubled after a
+ * window of time that cost more, and halved after one that cost less than a quarter.
  *
  *	window          |<------------------------------>|<---------- ...
  *	looks (bytes)   |    |    |    |    |    |    |  |
  *	strata          |-----x-------|----------x---|----   x: a sample, which costs time
  *
  * Looks come at fixed distances in the thread's bytes, whatever is sampled, and count the cost of
- * finished strata only. So a change depends on no point of the stratum that it cuts off. A group of
- * 16 points may stay open for ever, so while there is a budget each stratum is one of R bytes, and
- * its point is taken.
+ * finished strata only. So a change does not depend on the point of the stratum that it cuts off.
+ * As a group of 16 points may stay open forever, each stratum has R bytes while there is a budget,
+ * and its point is always taken.
  */
 struct sampler_budget {
 	uint64_t start;	    /* of the window, in ticks; 0: not begun */
@@ -96,11 +96,11 @@ struct sampler_budget {
 #define SAMPLER_SHARE_ONE   10000u /* shares are in 1/10000 */
 #define SAMPLER_BUDGET_MOST 30u	   /* log2 of the longest interval that is chosen */
 
-/* There is a budget from now on. Like a change of the interval. */
+/* There is a budget from now on. Otherwise like a change of the interval. */
 void sampler_begin_budget(struct sampler *s);
 
-/* Something has cost so many ticks. since: the sampler_position when it was brought about; 0 for
- * what had to come, wherever the points lie. */
+/* Charges `cost` ticks. since: the sampler_position of the allocation that caused the cost; 0 if it
+ * did not depend on where the points lie. */
 void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, uint64_t since);
 
 /*
@@ -110,7 +110,7 @@ void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, 
 void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uint64_t window,
 		  uint32_t share, uint32_t least_log2, uint64_t size, int32_t hits);
 
-/* No budget any more. Like a change of the interval. */
+/* There is no budget any more. Otherwise like a change of the interval. */
 void sampler_end_budget(struct sampler *s, struct sampler_budget *b);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The program gives up rights: hooks of prctl() and syscall(), which install seccomp filters.
- */
+/* Hooks of prctl() and syscall(), by which a program installs seccomp filters. */
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -13,15 +11,15 @@
 #include "agent/real.h"
 #include "agent/unwind/walk.h"
 
-/* A filter may kill on any call that the program itself does not make: be quiet from here on. */
+/* A filter may kill the process for any system call that the program itself does not make. */
 static void enter_sandbox(void)
 {
 	atomic_store(&agent_sandboxed, 1);
 	walk_enter_sandbox();
 }
 
-/* From here on, reading the time stamp counter would be the end of the thread: also in
- * clock_gettime, and for strict mode, too. */
+/* From here on, reading the time stamp counter would kill the thread, also inside clock_gettime();
+ * the same holds for strict mode. */
 static void lose_clock(void)
 {
 	agent_off(SPOOL_OFF_SANDBOX, 0, "the program has given up its right to read the clock");

@@ -3,23 +3,24 @@
  * The agent's settings: the variable MAYFLY, which holds KEY=VALUE, separated by commas.
  *
  *	output=PATH	   the spool; %p in it is the pid, %2c and the like a character
- *	interval=BYTES	   a sample in so many bytes on average; 1: exact
+ *	interval=BYTES	   one sample per this number of bytes on average; 1: exact
  *	exact=1		   every allocation and free
  *	sampler=NAME	   stratified or poisson
- *	overhead=PERCENT   the share of a thread's time that samples may cost; the interval grows to
- *			   keep to it. 1, 0.5, ...; not in exact mode
- *	max_spool=BYTES	   the most that the spool's packets may take; what does not fit is dropped
- *	start=dormant	   records nothing until it is told to
- *	follow=1	   children, too
+ *	overhead=PERCENT   the share of a thread's time that samples may cost (1, 0.5, ...); the
+ *			   interval grows to keep within it; not in exact mode
+ *	max_spool=BYTES	   the limit of the spool's packets; records beyond it are dropped
+ *	start=dormant	   nothing is recorded until it is switched on
+ *	follow=1	   children are recorded, too
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
  *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
- *	map_events=BYTES   mmap, munmap and the like of so many bytes or more are recorded (1M), or
- *			   off
- *	ocaml_frames=N	   the most frames of an OCaml stack (128), leaf-most ones first
+ *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
+ *			   (1M), or off
+ *	ocaml_frames=N	   the number of frames kept of an OCaml stack (128), from the leaf
  *
- * overhead and max_spool are for a spool that the agent makes itself; a recorder puts its own into
- * the one that it makes. BYTES may end with K, M or G.
+ * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
+ * itself. In one that a recorder has made, the header has them already, and they count. BYTES may
+ * end with K, M or G.
  */
 #include "agent/settings.h"
 
@@ -159,7 +160,7 @@ static double power_of_ten(unsigned int n)
 	return power;
 }
 
-/* "1e-5", "0.001", "1": with up to 15 digits, and as small as rates may be, to the last bit. */
+/* "1e-5", "0.001", "1". Exact to the last bit for up to 15 digits and the smallest rates allowed. */
 static bool parse_rate(const char *text, size_t length, double *rate)
 {
 	int exponent = 0, decimals = 0;

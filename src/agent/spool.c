@@ -47,8 +47,8 @@ static void forget_said(struct writer *w)
 	w->types_said = w->labels_said = false;
 }
 
-/* A record that finds no packet leaves the writer without one, so that what was lost is told at the
- * start of the next. */
+/* If there is no packet, the writer is left without one; the LOST record then comes at the start of
+ * its next packet. */
 static bool begin_packet(struct writer *w)
 {
 	struct spool_packet *p = spool_file_claim();
@@ -112,8 +112,8 @@ void spool_drop_event(struct writer *w)
 	atomic_fetch_add_explicit(&spool_header->dropped_events, 1, memory_order_relaxed);
 }
 
-/* Spans may have ended meanwhile, which nobody has told or counted. Where the interval has changed
- * it was that, and not dormant. */
+/* While recording was dormant, spans may have ended without a record or a count. If the interval
+ * has changed, the new generation was for that, and recording was not dormant. */
 COLD void spool_tell_gap(struct writer *w)
 {
 	uint32_t interval = atomic_load(&spool_header->control_interval_log2);
@@ -150,7 +150,7 @@ void spool_note(const char *text)
 
 /* ---- modules ---- */
 
-/* Set when a module's record found no room: all are written again as soon as there is some. */
+/* A module's record found no room: all are written again as soon as there is some. */
 static _Atomic bool module_missed;
 
 static void put_module(const struct module *m, const char *folder, size_t before, const char *name)
@@ -177,8 +177,8 @@ static void put_module(const struct module *m, const char *folder, size_t before
 	spool_commit(w);
 }
 
-/* A library found by a relative path: later nobody knows relative to what. Apart, because the
- * folder is large, and the program's stack may be small. */
+/* A library loaded by a relative path: the folder must be recorded now. In a function of its own,
+ * because of the large buffer: the program's stack may be small. */
 static COLD void put_relative_module(const struct module *m, const char *name)
 {
 	char folder[PATH_MAX];
@@ -191,8 +191,8 @@ static COLD void put_relative_module(const struct module *m, const char *name)
 	put_module(m, folder, before, name);
 }
 
-/* Modules are met while a stack is walked: the walking thread's own writer takes the record. Its
- * packet may have to change for it, which loses nothing: the sample being made follows later. */
+/* Modules are found while a stack is walked, and the walking thread's writer takes the record. This
+ * may begin a new packet, which is harmless, as the sample itself is written later. */
 static void module_seen(const struct module *m)
 {
 	const char *name = spool_file_program(m->path);
@@ -271,7 +271,7 @@ struct writer *spool_acquire(void)
 	read_name(w);
 	if (w->packet && room(w, SPOOL_RECORD_BYTES)) {
 		put_thread(w);
-		/* The packet's interval is that of its last user: say ours. */
+		/* The interval in force in the packet is that of its last thread. */
 		*w->at++ = SPOOL_INTERVAL;
 		*w->at++ = (uint8_t)w->interval_log2;
 		spool_commit(w);
@@ -279,7 +279,7 @@ struct writer *spool_acquire(void)
 	return w;
 }
 
-/* A name given after the thread's first sample is recorded when the thread ends. */
+/* Records, at the thread's end, a name that it was given after its first sample. */
 static void last_name(struct writer *w)
 {
 	char before[sizeof(w->name)];
@@ -320,7 +320,7 @@ uint64_t spool_fork(struct writer *w)
 	return ticks;
 }
 
-/* Writers of threads that do not exist here are lost memory, as their stacks are. */
+/* In a forked child. The writers of other threads are lost memory, as their stacks are. */
 static void forget_writers(void)
 {
 	pool = NULL;

@@ -27,13 +27,13 @@ struct writer {
 	bool stack_known;      /* the packet's stack is the walk's latest capture */
 	uint32_t interval_log2;
 	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
-	uint32_t control_generation, control_interval;	/* when it last told of events */
+	uint32_t control_generation, control_interval;	/* at its last event */
 	struct writer *next;				/* in the pool */
 	uint32_t number;
 	uint32_t tid;
 	char name[16]; /* of the thread, as last recorded */
-	/* What is in force in the packet: labels (of self.label_version), and which TYPE and LABEL
-	 * records it has. */
+	/* The labels in force in the packet (of self.label_version), and which TYPE and LABEL
+	 * records the packet has. */
 	uint64_t label_version;
 	uint32_t label[SPOOL_LABELS_MOST], label_count;
 	bool labels_said, types_said;
@@ -54,8 +54,8 @@ bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 struct writer *spool_acquire(void);	   /* NULL: no memory */
 void spool_release(struct writer *writer); /* also writes the thread's last name */
 
-/* Room for a record of `bytes` more, in the packet or in a new one, whose state is then empty.
- * False: the record must be dropped. May be asked again with the next one; errno is kept. */
+/* Makes room for a record of `bytes`, in the packet or in a new one, whose state is then empty.
+ * False: the record must be dropped; a later record may try again. errno is kept. */
 bool spool_make_room(struct writer *w, size_t bytes);
 
 static inline bool spool_room(struct writer *w, size_t bytes)
@@ -66,13 +66,13 @@ static inline bool spool_room(struct writer *w, size_t bytes)
 #define SPOOL_FRAME_BYTES  10u /* the most that a frame takes */
 #define SPOOL_RECORD_BYTES 80u /* the most of all other fields of a record, without its texts */
 
-/* Root-most frames of the walk's latest capture that the packet's current stack has, too. */
+/* The number of root-most frames that the latest capture shares with the packet's current stack. */
 static inline uint32_t spool_common(const struct writer *w)
 {
 	return w->stack_known ? w->walk.common : 0;
 }
 
-/* Room for `bytes` and the frames of the latest capture. A new packet knows none of them. */
+/* Makes room for `bytes` and the frames of the latest capture: all of them, in a new packet. */
 static inline bool spool_stack_room(struct writer *w, size_t bytes)
 {
 	size_t frames = w->walk.depth - spool_common(w);
@@ -85,7 +85,7 @@ static inline bool spool_stack_room(struct writer *w, size_t bytes)
 void spool_drop_sample(struct writer *w);
 void spool_drop_free(struct writer *w);
 void spool_drop_event(struct writer *w); /* NULL: there is none */
-void spool_tell_gap(struct writer *w);	 /* the recording may have been dormant meanwhile */
+void spool_tell_gap(struct writer *w);	 /* recording may have been dormant meanwhile */
 
 /* A clock pair about once a second, so that ticks can be converted to nanoseconds however the
  * program ends. */
@@ -98,7 +98,7 @@ static inline void spool_check_clock(struct writer *w, uint64_t ticks)
 		spool_note_clock(w);
 }
 
-/* Makes what was put since the last commit part of the spool. */
+/* Makes all that was put since the last commit part of the spool. */
 static inline void spool_commit(struct writer *w)
 {
 	atomic_store_explicit(&w->packet->used,
@@ -162,15 +162,15 @@ void spool_note(const char *text);
 /* Writes a MODULE record for each module known: into the spool of a forked child, for example. */
 void spool_tell_modules(void);
 
-/* Fork: a FORK record's ticks, or 0 when it could not be written. spool_fork_room() makes room for
- * it before the lock of the live blocks is taken. The spool's own locks are not held meanwhile: a
- * thread may be in an allocator that has mapped memory, with the allocator's lock, which the fork
- * waits for. The child drops what it inherited, locks too. */
+/* Writes a FORK record; returns its ticks. spool_fork_room() makes room for it before the lock of
+ * the live blocks is taken. The spool's own locks are not held during the fork, which may wait for
+ * an allocator's lock whose holder is waiting for the spool. spool_forget() is for the child, which
+ * drops all that it has inherited, locks included. */
 bool spool_fork_room(struct writer *w);
 uint64_t spool_fork(struct writer *w);
 void spool_forget(void);
 
-/* exit(): the clock pair, so that times are exact to the end. */
+/* At exit(): the clock pair that makes times exact to the end. */
 void spool_end(void);
 
 #endif

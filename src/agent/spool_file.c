@@ -20,9 +20,8 @@
 
 #include "agent/cpu/sys.h"
 
-/* Address space is mapped in windows of 64 MiB, so that a program which has changed its root or its
- * user, and cannot open the file again, still has room for millions of samples; of 4 MiB where
- * address space is limited. */
+/* A window is 64 MiB, so that a program which has changed its root or its user, and cannot open the
+ * file again, still has room for millions of samples. Where address space is limited: 4 MiB. */
 #define WINDOW_PACKETS	       1024u
 #define WINDOW_PACKETS_LIMITED 64u
 #define WINDOWS		       4096u
@@ -43,7 +42,7 @@ static size_t packet_offset(uint64_t index)
 	return SPOOL_HEADER_BYTES + (size_t)index * SPOOL_PACKET_BYTES;
 }
 
-/* RLIMIT_FSIZE must be asked first: going beyond it raises SIGXFSZ in the program. */
+/* RLIMIT_FSIZE must be checked first: growing beyond it raises SIGXFSZ in the program. */
 static int reserve_blocks(int fd, size_t from, size_t to)
 {
 	if (sys_soft_limit(RLIMIT_FSIZE) < to)
@@ -53,8 +52,8 @@ static int reserve_blocks(int fd, size_t from, size_t to)
 		return 0;
 	if (result != -EOPNOTSUPP && result != -ENOSYS)
 		return (int)-result;
-	/* A filesystem without fallocate: append zeros. The recorder may be doing the same; who
-	 * writes at a place instead could wipe out a packet that is already in use. */
+	/* A filesystem without fallocate: append zeros. The recorder may do the same at this
+	 * moment, and writing at a fixed place could overwrite a packet that is already in use. */
 	static const uint8_t zeros[4096];
 	long size = sys_lseek(fd, 0, SEEK_END);
 	sys_fcntl(fd, F_SETFL, O_APPEND);
@@ -107,7 +106,7 @@ static int extend(uint64_t index)
 						    reserve_blocks((int)fd, packet_offset(reserved),
 								   packet_offset(to));
 					}
-					/* The recorder may have gone further meanwhile. */
+					/* The recorder may have reserved more meanwhile. */
 					while (!error && reserved < to &&
 					       !atomic_compare_exchange_weak(
 						   &spool_header->packets_reserved, &reserved, to))
@@ -210,8 +209,8 @@ static size_t read_text(const char *name, char *out, size_t size, bool link, boo
 }
 
 /*
- * The program under the name that it was started by: redis-server, where the kernel says
- * redis-check-rdb, to which that is a link. program_link is what modules.c knows it by.
+ * program_name is the name that the program was started by: redis-server, for example, where the
+ * kernel's link (program_link, the path in modules.c) says redis-check-rdb, the file behind it.
  */
 static char program_link[PATH_MAX], program_name[PATH_MAX];
 
@@ -222,7 +221,7 @@ static void name_program(void)
 	size_t length = read_text("/proc/self/exe", program_link, PATH_MAX - 1, true, &more);
 
 	program_link[length] = 0;
-	/* For a script the kernel's word is the script; the program is its interpreter. */
+	/* For a script AT_EXECFN is the script, but the program is its interpreter. */
 	if (started_as && started_as[0] == '/' && strlen(started_as) < PATH_MAX &&
 	    sys_same_file(started_as, "/proc/self/exe"))
 		strcpy(program_name, started_as);
@@ -424,7 +423,7 @@ static bool make_usable(uint64_t index)
 	return !error;
 }
 
-/* A packet that the recorder has given back: its disk blocks and its pages are there already. */
+/* A packet that the recorder has given back: its disk blocks and its pages exist already. */
 static struct spool_packet *claim_recycled(void)
 {
 	struct spool_header *h = spool_header;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table that programs find by mayfly/mayfly.h. Each call keeps errno.
- */
+/* The table that programs find by mayfly/mayfly.h. Each call keeps errno. */
 #include "agent/events/calls.h"
 
 #include <errno.h>
@@ -11,7 +9,7 @@
 #include "agent/spool.h"
 #include "agent/events/tracks.h"
 
-/* Labels are kept while nothing is recorded, too: it may be switched on below them. */
+/* Labels are kept even while nothing is recorded, as recording may be enabled while they hold. */
 static void label_push(const char *key, const char *value)
 {
 	int error = errno;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What programs call by mayfly/mayfly.h: the table mayfly_agent_calls, and what of it is in
- * tracks.c.
- */
+/* The functions that programs call by mayfly/mayfly.h: their table, and those in tracks.c. */
 #ifndef MAYFLY_CALLS_H
 #define MAYFLY_CALLS_H
 

@@ -90,7 +90,7 @@ static void note_failed(const struct walk_start *at)
 
 /* ---- the hooks ---- */
 
-/* env with what is ours put back, in the caller's frame: it may be about to run out of memory. */
+/* Makes env one with our variables put back, in the caller's frame, as memory may be short. */
 #define WITH_OURS(env)                                                                             \
 	do {                                                                                       \
 		size_t entries_ = 0;                                                               \
@@ -116,7 +116,7 @@ static int fails(void)
 	return -1;
 }
 
-/* An exec that succeeds does not come back. */
+/* Only an exec that has failed returns. */
 static int came_back(int result, const struct walk_start *at)
 {
 	note_failed(at);

@@ -2,12 +2,12 @@
 /*
  * Large changes of the address space that the program makes itself.
  *
- *	mmap, munmap, mremap, madvise, brk, sbrk ── fewer bytes than agent_map_least ──> the real one
+ *	mmap, munmap, mremap, madvise, brk, sbrk ── below agent_map_least ──> the real one
  *	                                             └─ else: it, and an event with the stack
  *
- * Calls of the C library's own (malloc's, the loader's) do not come here. What gives memory back is
- * noted before it happens, for afterwards the address may be another mapping's; what takes memory
- * is noted once it has it.
+ * Calls inside the C library (malloc's, the loader's) do not come here. A call that gives memory
+ * back is recorded before it happens, as afterwards another mapping may have the address; a call
+ * that takes memory, afterwards.
  */
 #undef _FILE_OFFSET_BITS /* mmap and mmap64 are two names here */
 #include <errno.h>
@@ -46,7 +46,7 @@ static int first_madvise(void *address, size_t length, int advice)
 	return (int)sys_as_libc(sys_madvise(address, length, advice));
 }
 
-/* The break is also in a variable of the C library's, which malloc goes by. */
+/* The C library keeps the break in a variable of its own, which malloc uses. */
 extern void *__sbrk(intptr_t) __attribute__((weak));
 
 static void *first_sbrk(intptr_t increment)
@@ -210,7 +210,7 @@ static COLD int slow_munmap(void *address, size_t length)
 {
 	WALK_CALLER(at);
 
-	/* Not what is bound to fail. */
+	/* Not calls that are bound to fail. */
 	if (mapping_wanted() && (uintptr_t)address % CPU_PAGE_LEAST == 0 &&
 	    length <= 1ull << CPU_USER_BITS) {
 		uint64_t values[] = {(uintptr_t)address, length};
@@ -253,7 +253,7 @@ static COLD int slow_madvise(void *address, size_t length, int advice)
 	return result;
 }
 
-/* bytes: by how much the break should have moved; where it is now is asked where it is used. */
+/* bytes: by how much the break should have moved. */
 static void note_break(int64_t bytes, bool failed, const struct walk_start *at)
 {
 	int error = failed ? errno : 0;
@@ -308,7 +308,7 @@ EXPORT int munmap(void *address, size_t length)
 	return slow_munmap(address, length);
 }
 
-/* Its last argument is there or not: its register is passed on as it came. */
+/* The last argument is optional: its register is passed on as it came. */
 void *hook_mremap(void *address, size_t old_length, size_t length, int flags,
 		  void *to) __asm__("mremap");
 

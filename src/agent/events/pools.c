@@ -16,7 +16,7 @@
 
 #define NO_LABEL UINT32_MAX /* there was no room for its name */
 
-/* The block under the address that the agent knows it by. */
+/* The address under which the agent keeps the block. */
 static inline void *pool_key(const struct mayfly_pool *pool, const void *block)
 {
 	uint64_t bit =
@@ -30,7 +30,7 @@ static inline uint32_t heap_of(const struct mayfly_pool *pool)
 	return pool->flags & MAYFLY_POOL_MAPPED ? SPOOL_HEAP_POOL_MAPPED : SPOOL_HEAP_POOL;
 }
 
-/* pool=NAME, numbered with the pool's first block that is recorded. */
+/* The label pool=NAME, numbered when the first block of the pool is recorded. */
 static uint32_t label_of(const struct mayfly_pool *pool)
 {
 	uint32_t number = __atomic_load_n(pool->number, __ATOMIC_RELAXED);
@@ -57,7 +57,7 @@ static COLD void slow_alloc(const struct mayfly_pool *pool, const void *block, s
 	errno = error;
 }
 
-/* The tail call leaves the program's frame as the caller's. */
+/* A tail call, so that the caller's frame is the program's. */
 void pools_alloc(const struct mayfly_pool *pool, const void *block, size_t size)
 {
 	if (LIKELY(block) && UNLIKELY(!path_covered(size)))

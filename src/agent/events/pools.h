@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of the program's own allocators (mayfly/mayfly.h, MAYFLY_POOL): on the same line of bytes
- * as those of malloc, with the same table of what is live. Their address has a bit that no address
- * of a program has, as a pool's block may begin where a block of malloc does.
+ * Blocks of the program's own allocators (mayfly/mayfly.h, MAYFLY_POOL): sampled by the same
+ * countdown and kept in the same table as those of malloc. As a pool's block may begin where a
+ * block of malloc does, its address is marked by a bit that no address of a program has.
  */
 #ifndef MAYFLY_POOLS_H
 #define MAYFLY_POOLS_H

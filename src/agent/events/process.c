@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that comes and goes, and other processes.
+ * Events of loading code, and of other processes. What fork needs of the agent is in life.c.
  *
  *	dlopen, vfork		event, then a jump to the real one (CPU_JUMP_HOOK): no frame of ours
  *	fork, posix_spawn	the real one, then the event with the child's number
- *	dlclose			event, then the real one, then a look at what has gone
+ *	dlclose			event, the real one, then a check of what is still mapped
  *	malloc_trim		the real one, then the event
  *
  * The child of a vfork writes nothing: it runs on its parent's memory, but is another process.
@@ -130,7 +130,7 @@ static void note_dlclose(void *handle, const struct walk_start *at)
 	tracks_add(SPOOL_INSTANT, &closed, values, at);
 }
 
-/* Code that goes away takes its frame rules with it. New code is found when it is first met. */
+/* Frame rules of unmapped code must be forgotten. New code is found when it is first on a stack. */
 EXPORT int dlclose(void *handle)
 {
 	WALK_CALLER(at);
@@ -186,7 +186,7 @@ void process_vfork_first(uint64_t a, uint64_t b, const void *return_address)
 
 CPU_JUMP_HOOK("vfork", "process_real_vfork", "process_vfork_first");
 
-/* It came to the program, so its path could be read. */
+/* The call has succeeded, so the path can be read. */
 static void note_spawn(pid_t child, const char *path, const struct walk_start *at)
 {
 	if (!tracks_wanted() || !process_is_this())

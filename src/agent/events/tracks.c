@@ -5,11 +5,11 @@
  *	a type's number (a word of its owner) ──> types[] (here, with its texts)
  *	                                      └─> writer->type_said[]: is TYPE in the packet?
  *
- * The first event of a type numbers it, which takes no lock: two threads at once may number one
- * type twice, and whoever reads the spool finds them equal.
+ * The first event of a type numbers it, without a lock: two threads may give one type two numbers,
+ * and the reader of the spool finds the two equal.
  *
- * An event of numbers, of a type that the packet knows, goes straight there (the fast way);
- * everything else takes the careful way.
+ * An event with numbers only, of a type that the packet has, is written at once (the fast way); all
+ * others take the careful way.
  */
 #include "agent/events/tracks.h"
 
@@ -26,7 +26,7 @@
 
 #define REFUSED UINT32_MAX /* the number of a type for which there is no room */
 
-/* A record without texts and stack, and what is stored beyond its end. */
+/* A record without texts and stack, with the bytes that put_field() stores after its end. */
 #define EVENT_BYTES 64u
 
 /* One cache line. */
@@ -183,7 +183,7 @@ static size_t type_bytes(const struct type *type)
 	return bytes;
 }
 
-/* With room for `bytes` behind it. */
+/* Writes TYPE, with room for `bytes` after it. */
 static bool put_type(struct writer *w, uint32_t number, size_t bytes)
 {
 	const struct type *type = &types[number];
@@ -253,7 +253,7 @@ static uint8_t *put_stack(struct writer *w, uint8_t *at)
 	return at;
 }
 
-/* The most that the record may take, but its frames. */
+/* The most that the record may take, without its frames. */
 static size_t event_bytes(const struct type *type)
 {
 	return EVENT_BYTES + (type->texts ? SPOOL_EVENT_VALUES * (1 + SPOOL_TEXT_BYTES) : 0);
@@ -296,8 +296,8 @@ bool tracks_wanted(void)
 	return on() && spool_enabled();
 }
 
-/* A signal handler that has interrupted the agent. What the agent itself does while it starts or
- * forks does not count. */
+/* For a signal handler that has interrupted the sample path. Events that the agent itself causes
+ * while it starts or forks do not count. */
 static COLD void drop_nested(void)
 {
 	if (self.busy == BUSY_SAMPLING && on() && spool_enabled())
@@ -370,7 +370,7 @@ static COLD void careful(uint32_t kind, const struct mayfly_event_type *type, ui
 	errno = error;
 }
 
-/* The ends of the fast way that are not. */
+/* The rare ends of the fast way. */
 static COLD void leave_slowly(void)
 {
 	struct writer *w = self.writer;
@@ -381,7 +381,7 @@ static COLD void leave_slowly(void)
 	errno = error;
 }
 
-/* Whether the packet at hand can take an event of numbers as it is. */
+/* True: the packet can take an event with numbers only as it is. */
 static INLINE bool is_plain(const struct writer *w, uint32_t number)
 {
 	return LIKELY(w && agent_use_tsc && number < SPOOL_EVENT_TYPES &&
@@ -395,7 +395,7 @@ static INLINE uint8_t *put_number(uint8_t *at, uint64_t number)
 	return at + 8;
 }
 
-/* No call is made on the fast way but the last, so it needs no frame. */
+/* On the fast way all calls are tail calls, so it needs no frame. */
 static INLINE void event(uint32_t kind, const struct mayfly_event_type *type, uint64_t a,
 			 uint64_t b, uint64_t c, uint64_t d)
 {

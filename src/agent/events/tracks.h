@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Track events: what happens beside the blocks. TRACK and TYPE records of format/spool_format.h.
+ * Track events: what happens besides allocations. TRACK and TYPE records of format/spool_format.h.
  *
  *	program: mayfly.h ──> calls.c ──┐
  *	hooks of the process ───────────┼──> tracks.c ──> this thread's packet
  *	OCaml's runtime: ocaml_gc.c ────┘
  *
- * One event is one record in the packet of its thread: no lock, no system call. What finds no room
- * is dropped and counted. Every function keeps errno, may be called from any thread at any time
- * (before the agent runs, in a signal handler, in a forked child), and then does nothing, or counts
- * a dropped event, where it cannot record.
+ * One event is one record in the packet of its thread: no lock, no system call. An event that finds
+ * no room is dropped and counted. Every function keeps errno and may be called from any thread at
+ * any time (before the agent runs, in a signal handler, in a forked child); where it cannot record,
+ * it does nothing, or counts a dropped event.
  */
 #ifndef MAYFLY_TRACKS_H
 #define MAYFLY_TRACKS_H
@@ -17,7 +17,7 @@
 #include "agent/agent.h"
 #include "agent/unwind/walk.h"
 
-/* A type of the agent's own. Static, zero `id`: it is registered with its first event. */
+/* A type of the agent's own: static, with `id` 0 until its first event registers it. */
 struct track_type {
 	const char *name, *category, *unit;
 	uint8_t kind; /* enum spool_type */
@@ -29,7 +29,7 @@ struct track_type {
 	_Atomic uint32_t id;
 };
 
-/* An instant's type: so many fields, each {type, name}. */
+/* The type of an instant; after the number of fields, each as {type, name}. */
 #define TRACK_INSTANT(variable, its_category, its_name, count, ...)                                \
 	static struct track_type variable = {                                                      \
 	    .name = its_name,                                                                      \
@@ -46,7 +46,7 @@ struct track_type {
 void tracks_add(uint32_t kind, struct track_type *type, const uint64_t *values,
 		const struct walk_start *from);
 
-/* Whether an event would be recorded now; asked before what it needs is computed. */
+/* True: an event would be recorded now. To be asked before its values are computed. */
 bool tracks_wanted(void);
 
 #endif

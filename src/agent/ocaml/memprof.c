@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OCaml's own sampler, driven from C: see memprof.h. What the runtime is given, the tracker and its
- * closures, are static blocks with black headers; the code of a closure is two instructions.
+ * OCaml's own sampler, driven from C: see memprof.h. The tracker and its closures, which the
+ * runtime is given, are static blocks with black headers; the code of a closure is two
+ * instructions.
  */
 #include "agent/ocaml/memprof.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OCaml's own sampler (Gc.Memprof), driven from C: shared by the agent (ocaml.c) and the OCaml
- * library (ocaml/), which find the runtime's functions each in its way and record what they are
+ * OCaml's own sampler (Gc.Memprof), driven from C. The agent (ocaml.c) and the OCaml library
+ * (ocaml/) share this; each finds the runtime's functions in its own way and records what it is
  * told.
  *
  *	runtime samples a block ──> tracker's closure ──> thunk ──> watcher->allocated()
@@ -10,8 +10,8 @@
  *
  * The callbacks run with the runtime lock held, one at a time, so what is static here needs no lock
  * of its own. They allocate nothing in the OCaml heap and raise nothing, so neither the collector
- * nor another OCaml thread runs while one does. What they return is a static block, that the
- * runtime reads before it calls the next one.
+ * nor another OCaml thread runs meanwhile. They return a static block, which the runtime reads
+ * before it calls the next one.
  */
 #ifndef MAYFLY_MEMPROF_H
 #define MAYFLY_MEMPROF_H
@@ -49,8 +49,8 @@ extern struct memprof_runtime memprof_runtime;
 enum memprof_source { MEMPROF_NORMAL = 0, MEMPROF_MARSHAL = 1, MEMPROF_CUSTOM = 2 };
 
 struct memprof_block {
-	uint64_t hits;	/* of its words, those that were chosen */
-	uint64_t bytes; /* with the header; of a custom block, what it holds outside the heaps */
+	uint64_t hits;	/* the number of its words that were chosen */
+	uint64_t bytes; /* with the header; custom blocks: what they hold outside the heaps */
 	uint64_t words; /* without the header */
 	enum memprof_source source;
 	bool major;		 /* allocated in the major heap */
@@ -59,8 +59,8 @@ struct memprof_block {
 };
 
 /*
- * Whoever records. *kept comes back with what happens to the block later; the runtime stores it as
- * an OCaml integer, so it has 63 bits. False: the block is not followed.
+ * The recording side. *kept is passed to the later calls for the block; the runtime stores it as an
+ * OCaml integer, so it has 63 bits. False: the block is not followed.
  */
 struct memprof_watcher {
 	bool (*allocated)(const struct memprof_block *block, intptr_t *kept);
@@ -73,9 +73,9 @@ struct memprof_watcher {
 void memprof_start(double rate, uint32_t frames, const struct memprof_watcher *watcher);
 
 /*
- * Each frame of a callstack, which begins at the leaf, comes as a slot: the frame's descriptor,
- * whose first word is the return address, or, of the allocating function itself, the place's debug
- * information with bit 1 set.
+ * A callstack begins at the leaf. Each frame is a slot: the frame's descriptor, whose first word is
+ * the return address, or, for the allocating function itself, the debug information of the place,
+ * with bit 1 set.
  */
 static inline size_t memprof_frames(memprof_value callstack)
 {
@@ -90,8 +90,8 @@ static inline uintptr_t memprof_slot(memprof_value callstack, size_t i)
 /* An address like those of C stacks ("address - 1 is the place"); 0: there is none. */
 uint64_t memprof_address(uintptr_t slot);
 
-/* What the runtime knows of a slot: the place in the source, innermost first when functions were
- * inlined; how many. */
+/* The places in the source that the runtime knows for a slot, innermost first when functions were
+ * inlined. Returns their number. */
 uint32_t memprof_places(uintptr_t slot, struct memprof_location *place, uint32_t most);
 
 #endif

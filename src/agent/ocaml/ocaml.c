@@ -10,13 +10,13 @@
  *	                                          record_collected() ──────────────────> FREE
  *
  * ocamlopt links programs with -E, so the runtime's functions can be looked up by name, in stripped
- * programs too. The lseek() of a new channel is the earliest call of the runtime's into libc that
- * comes from OCaml code, with the runtime fully up and its lock held.
+ * programs too. The lseek() for a new channel is the runtime's earliest call into libc from OCaml
+ * code, with the runtime fully initialised and its lock held.
  *
- * The runtime has one sampler for all. A program that starts it itself (Memtrace, Gc.Memprof) gets
- * it: the first bytes of caml_memprof_start and caml_memprof_stop are replaced by a jump to
- * yield_start() and yield_stop(), which put them back, stop our sampling and go on with the real
- * function. Calls inside the executable cannot be seen otherwise.
+ * The runtime has only one sampler. A program that starts it itself (Memtrace, Gc.Memprof) gets it:
+ * the first bytes of caml_memprof_start and caml_memprof_stop are replaced by a jump to
+ * yield_start() and yield_stop(), which restore them, stop our sampling and call the real function.
+ * There is no other way to see calls inside the executable.
  */
 #undef _FILE_OFFSET_BITS /* lseek and lseek64 are two names here */
 #include <dlfcn.h>
@@ -135,7 +135,7 @@ static bool write_code(uint8_t *at, const uint8_t *bytes)
 	uintptr_t page = (uintptr_t)at & -getauxval(AT_PAGESZ);
 	size_t length = (uintptr_t)at + CPU_JUMP_BYTES - page;
 
-	/* Other threads may be running what else is in the page. */
+	/* Executable meanwhile, as other threads may be running code in the page. */
 	if (sys_failed(sys_mprotect((void *)page, length, PROT_READ | PROT_WRITE | PROT_EXEC)))
 		return false;
 	memcpy(at, bytes, CPU_JUMP_BYTES);
@@ -153,7 +153,7 @@ static bool redirect(struct patch *p, void *function, void *to)
 	return write_code(p->at, jump);
 }
 
-/* The runtime is as it would be without us, but for what the program allocates meanwhile. */
+/* Hands the sampler over: the runtime is then as it would be without us. */
 static void yield(void)
 {
 	static const char text[] = "the program uses Gc.Memprof itself: its OCaml blocks are "
@@ -203,8 +203,8 @@ static void *look_up(const char *name, void *function)
 }
 
 /*
- * The runtime tells its version nowhere that a stripped program keeps, but each version brings
- * functions that are always linked: caml_erfc came with 4.13, caml_ml_set_buffered with 4.14,
+ * A stripped program does not contain the runtime's version, but each version has new functions
+ * that are always linked: caml_erfc came with 4.13, caml_ml_set_buffered with 4.14,
  * caml_domain_spawn with 5.0 (and the multicore branch of 4.12).
  */
 enum version { VERSION_OTHER, VERSION_4_13, VERSION_4_14 };
@@ -225,7 +225,7 @@ static bool is_tested_version(void)
 	       look_up("caml_debuginfo_location", &memprof_runtime.debuginfo_location);
 }
 
-/* Why this OCaml program's blocks are not recorded; NULL: nothing is in the way. */
+/* Why this OCaml program's blocks are not recorded; NULL: they can be. */
 static const char *objection(void)
 {
 	if (look_up("caml_interprete", NULL))
@@ -242,7 +242,7 @@ static const char *objection(void)
 	return NULL;
 }
 
-/* The child's spool has none of the places yet. */
+/* The child's spool has no PLACE records yet. */
 static void tell_forked_child(void)
 {
 	ocaml_blocks_forget();
@@ -286,9 +286,9 @@ static bool same_object(const void *a, const void *b)
 	       !_dl_find_object((void *)(uintptr_t)b, &y) && x.dlfo_link_map == y.dlfo_link_map;
 }
 
-static _Atomic bool settled; /* nothing is left to be found out */
+static _Atomic bool settled; /* lseek() need not look any more */
 
-/* Or does something of the program's call, before the runtime is up? */
+/* False: the caller is not the runtime, or the runtime is not initialised yet. */
 static bool runtime_is_up(const void *caller)
 {
 	void **state = look_up("Caml_state", NULL);
@@ -297,7 +297,7 @@ static bool runtime_is_up(const void *caller)
 	       same_object(caller, (void *)(uintptr_t)memprof_runtime.start);
 }
 
-/* Looks whether lseek() was called by an OCaml runtime. True: it is settled for good. */
+/* Starts sampling if an OCaml runtime called lseek(). True: no further call needs to be looked at. */
 static bool settle(const void *caller)
 {
 	const char *why;

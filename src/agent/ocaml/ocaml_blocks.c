@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampled blocks of OCaml's heaps: their stacks, the places of these, and the records.
+ * Sampled blocks of OCaml's heaps: their records, stacks, and the source places of the stacks.
  */
 #include "agent/ocaml/ocaml_blocks.h"
 
@@ -83,8 +83,8 @@ void ocaml_blocks_forget(void)
 	known_used = 0;
 }
 
-/* The first time that an address is met: its module and its place go to the spool. Without memory
- * for the table they are left to whoever looks up symbols. */
+/* When an address is seen for the first time, writes its module and its place to the spool. Without
+ * memory for the table this is left to the recorder's lookup of symbols. */
 static void know(struct writer *w, uint64_t address, uintptr_t slot)
 {
 	struct memprof_location at[SPOOL_OCAML_PLACES];
@@ -118,7 +118,7 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 
 static uint64_t stack[SPOOL_OCAML_FRAMES + 1];
 
-/* The stack from its root into stack[]; how many frames. */
+/* Puts the stack into stack[], from its root. Returns the number of frames. */
 static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack);
@@ -146,7 +146,7 @@ static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *b
 
 /* ---- blocks ---- */
 
-/* What is kept of a block: its number and, for the sum of what is live, hits. */
+/* `kept` holds a block's id and, for the sum of live bytes, its hits. */
 #define ID_BITS	  44
 #define HITS_MOST ((1u << (62 - ID_BITS)) - 1)
 

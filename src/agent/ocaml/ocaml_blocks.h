@@ -13,28 +13,28 @@ struct ocaml_blocks {
 	double rate;		 /* samples for each word: ocaml_blocks_set_rate() */
 	uint32_t interval_log2;	 /* of the bytes for each sample, rounded down */
 	uint64_t interval_bytes; /* rounded down */
-	uint32_t frames;	 /* of a stack; of more than these, the leaf-most ones are kept */
+	uint32_t frames;	 /* that are kept of a stack, from the leaf */
 };
 extern struct ocaml_blocks ocaml_blocks;
 
-/* rate: above 0, to 1. Rates so small that there would be no sample become the smallest. */
+/* rate: above 0, at most 1. Smaller rates than the spool can express become the smallest. */
 void ocaml_blocks_set_rate(double rate);
 /* Into the spool's header: from now on OCaml's blocks are recorded. */
 void ocaml_blocks_tell_rate(void);
 
-/* How many frames to ask the runtime for: one more tells that there are more. */
+/* The number of frames to ask the runtime for: one more shows that the stack is longer. */
 static inline uint32_t ocaml_blocks_frames(void)
 {
 	return ocaml_blocks.frames + 1;
 }
 
-/* *kept is for the two others. False: the block is not recorded, or its sample was dropped. */
+/* *kept is passed to the other two later. False: the sample was dropped. */
 bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
 			    intptr_t *kept);
 void ocaml_blocks_promoted(struct writer *w, intptr_t kept);
 void ocaml_blocks_collected(struct writer *w, intptr_t kept);
 
-/* A sample for which there is no writer. */
+/* Counts a sample for which there is no writer. */
 void ocaml_blocks_drop(void);
 
 /* enum spool_heap */
@@ -45,7 +45,7 @@ static inline uint32_t ocaml_blocks_heap(const struct memprof_block *block)
 					       : SPOOL_HEAP_MINOR;
 }
 
-/* The spool is another one: it has none of the places yet. */
+/* The spool is a new one, without PLACE records. */
 void ocaml_blocks_forget(void);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What OCaml's garbage collector does, as spans and counters of the thread that it runs in. The
+ * Work of OCaml's garbage collector, as spans and counters of the thread that it runs in. The
  * runtime calls hooks, which are variables that any program may set:
  *
  *	caml_minor_gc_begin_hook, ..._end_hook		span "minor"
  *	caml_major_slice_begin_hook, ..._end_hook	span "major"
  *	caml_finalise_begin_hook, ..._end_hook		span "finalise"
  *
- * "minor" and "major" are what OCaml's eventlog calls the same phases. Whoever set a hook before
- * is called from ours; who sets one later takes our place, or calls us.
+ * OCaml's eventlog calls these phases "minor" and "major", too. A hook that was set before is
+ * called from ours; one that is set later takes our place, or calls us.
  *
- * Behind the collections, the figures that have changed, named as in Gc.stat. They are read where
- * they lie: asking the runtime for them would allocate, which a hook must not.
+ * After each collection, counters give the figures that have changed, named as in Gc.stat. They are
+ * read from the runtime's memory: asking the runtime would allocate, which a hook must not.
  */
 #include "agent/ocaml/ocaml_gc.h"
 
@@ -133,7 +133,7 @@ static void major_ends(void)
 	add_figures();
 }
 
-/* A finaliser that raises an exception ends the phase without a word. */
+/* A finaliser that raises an exception ends the phase without a call of the end hook. */
 static bool in_finalise;
 
 static void finalise_begins(void)
@@ -150,7 +150,7 @@ static void finalise_ends(void)
 	end_phase(&finalise);
 }
 
-/* Both or none: half of a span says nothing. */
+/* Sets both hooks or none, as half of a span is useless. */
 static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_end)
 {
 	timing_hook **begin_hook = dlsym(RTLD_DEFAULT, p->begin_name);

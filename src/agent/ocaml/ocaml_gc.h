@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* With the runtime up and its lock held; once. Where the runtime shows no hooks, nothing happens.
- * figures: the layout of its figures is known (OCaml 4.13). */
+/* To be called once, with the runtime initialised and its lock held. A runtime whose hooks cannot
+ * be found is left alone. figures: the layout of its figures is known (OCaml 4.13). */
 void ocaml_gc_start(bool figures);
 
 #endif

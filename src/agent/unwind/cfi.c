@@ -7,8 +7,8 @@
  *	      v
  *	FDE: pc range, instructions --> CIE: alignment factors, augmentation, first instructions
  *
- * The instructions of the CIE, then those of the FDE, are run up to the row that holds pc. Of all
- * registers only the base pointer, the stack pointer and the return address are followed.
+ * The instructions of the CIE, then those of the FDE, are run up to the row that holds pc. Only the
+ * base pointer, the stack pointer and the return address are followed.
  */
 #include "agent/unwind/cfi.h"
 
@@ -24,7 +24,7 @@
 #define PE_DATA	    0x30u
 #define PE_INDIRECT 0x80u
 
-/* What an .eh_frame_hdr has in all objects that ld, gold, lld and mold make. */
+/* The table encoding in all objects that ld, gold, lld and mold make. */
 #define PE_TABLE (PE_DATA | 0x0bu)
 
 #define REMEMBERED_MAX 6
@@ -65,7 +65,7 @@ static uint8_t take_byte(struct cursor *c)
 	return (uint8_t)take_fixed(c, 1);
 }
 
-/* LEB128. *last: its last byte, whose bit 6 is the sign of signed ones; *bits: how many it has. */
+/* LEB128. *last: its last byte, whose bit 6 is the sign of a signed one; *bits: its number of bits. */
 static uint64_t take_leb(struct cursor *c, uint8_t *last, unsigned *bits)
 {
 	uint64_t value = 0;
@@ -245,7 +245,7 @@ static bool read_augmentation(struct cie *cie, struct cursor *c, const char *let
 			cie->is_signal = true;
 			break;
 		default:
-			/* The length lets unknown letters be skipped, but not what follows. */
+			/* The length lets us skip this letter's data only with all that follows. */
 			return !data.bad;
 		}
 	}
@@ -524,8 +524,8 @@ static void conclude(const struct row *row, struct cfi_rule *rule)
 		rule->kind = CFI_ROOT;
 		return;
 	}
-	/* The return address in a register, or a stack pointer that is not the CFA: the
-	 * compilers make neither. */
+	/* The return address in a register, or a stack pointer that is not the CFA: compilers make
+	 * neither. */
 	if (rule->ra.how == CFI_SAME)
 		return;
 	if (sp->how != CFI_SAME && !(sp->how == CFI_IS_OFFSET && sp->offset == 0))

@@ -59,14 +59,14 @@ struct cfi_object {
 /* The rule in force at pc. */
 void cfi_find(const struct cfi_object *object, uintptr_t pc, struct cfi_rule *rule);
 
-/* What an expression sees. read() fetches 8 bytes of memory or says that it cannot. */
+/* What an expression can use. read() fetches 8 bytes of memory; false: it cannot. */
 struct cfi_registers {
 	uintptr_t pc, sp, bp;
 	bool (*read)(void *context, uintptr_t address, uintptr_t *value);
 	void *context;
 };
 
-/* With `initial` pushed first unless NULL. false: an unknown register or operation. */
+/* Evaluates, with *initial pushed first unless it is NULL. false: an unknown register or operation. */
 bool cfi_evaluate(const struct cfi_expression *expression, const struct cfi_registers *registers,
 		  const uintptr_t *initial, uintptr_t *result);
 

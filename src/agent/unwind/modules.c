@@ -6,10 +6,10 @@
  *	                        v
  *	nodes[0 .. count) --> node: range, bias, link map, fingerprint, path, build-id; live or not
  *
- * Readers compare a node's words with what the loader says and take no lock. One writer at a time
- * holds `busy`; who finds it taken waits, with its object safe on its own stack. Nodes are never
- * given back, but one of an unloaded object is used again: a reader who meets it half written sees
- * a difference and becomes a writer, which is right in any case.
+ * Readers take no lock: they compare a node's words with what the loader says. One writer at a time
+ * holds `busy`; others wait, and their objects stay mapped, as their code is on the stack. Nodes
+ * are never given back, but the node of an unloaded object is used again: a reader that finds it
+ * half written sees a difference and becomes a writer, which is always correct.
  *
  * Memory is a fixed arena in .bss (untouched pages cost nothing): no system call, so that new
  * objects can be noted inside a sandbox as well.
@@ -151,8 +151,8 @@ static bool headers_at(const uint8_t *base, struct headers *h)
 	return true;
 }
 
-/* What the loader calls an object's range is all of it where its segments have no holes between
- * them: then it begins with the ELF header. Otherwise it is one segment. */
+/* The loader's range is the whole object if its segments have no holes between them: then it begins
+ * with the ELF header. Otherwise it is one segment. */
 static bool find_headers(const struct dl_find_object *found, struct headers *h)
 {
 	const struct link_map *map = found->dlfo_link_map;
@@ -267,8 +267,8 @@ static bool is_node_of(struct node *node, const struct description *d)
 	       atomic_load_explicit(&node->fingerprint, memory_order_relaxed) == d->fingerprint;
 }
 
-/* The usual answer, without a look at the object's own bytes, which may be far from any cache.
- * Two objects that are alike in all this are told apart after a dlclose, by modules_check(). */
+/* The usual case, without a look at the object's own bytes, which may be in no cache. Two objects
+ * that are alike in all this are told apart after a dlclose, by modules_check(). */
 static bool is_recent(const struct dl_find_object *found)
 {
 	struct node *node =
@@ -356,7 +356,7 @@ static void retire_node(struct node *node)
 		watch_gone(atomic_load_explicit(&node->start, memory_order_relaxed));
 }
 
-/* Retires all that lies where the object lies now. */
+/* Retires all nodes whose ranges overlap the object's. */
 static bool retire_overlapping(const struct dl_find_object *found)
 {
 	uint64_t start = (uintptr_t)found->dlfo_map_start, end = (uintptr_t)found->dlfo_map_end;

@@ -2,7 +2,7 @@
 /*
  * The loaded objects whose code was seen on a stack, found without the loader's lock.
  *
- * Written by whichever thread first meets an address of the object; readers take no lock.
+ * The thread that first meets an address of an object enters it; readers take no lock.
  */
 #ifndef MAYFLY_MODULES_H
 #define MAYFLY_MODULES_H
@@ -28,8 +28,8 @@ void modules_init(void);
 void modules_forked(void);
 
 /* Notes the object that `found` describes. true: it takes the place of another one that has been
- * unloaded, so what is known of addresses in its range is void. A thread that finds
- * the table busy waits for some 50 ms at most; then the object is noted by a later call. */
+ * unloaded, so all that is known about addresses in its range is invalid. A thread that finds the
+ * table busy waits for some 50 ms at most; then the object is noted by a later call. */
 bool modules_note(const struct dl_find_object *found);
 
 /* The readable segment of the object that holds an address. The range in `found` is only one
@@ -44,7 +44,7 @@ void modules_check(void);
  * table is being changed, by this thread or another one. */
 bool modules_each(void (*seen)(const struct module *));
 
-/* Who is told of each change from now on. */
+/* The functions that are called for each change from now on. */
 void modules_watch(void (*seen)(const struct module *), void (*gone)(uint64_t start));
 
 #endif

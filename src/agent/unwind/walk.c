@@ -70,7 +70,7 @@
 #define CODE_UNKNOWN	0xffeu
 #define CODE_ROOT	0xfffu
 #define OFFSET_MOST	((CODE_FIRST - 1) * 8u)
-#define TAKEN_OUT	(~0ull) /* an entry that was removed: a key that nobody looks up */
+#define TAKEN_OUT	(~0ull) /* an entry that was removed: a key that is never looked up */
 #define TABLE_SMALLEST	(1u << 14)
 #define TABLE_LARGEST	(1u << 24)
 #define PROBES_MOST	64u
@@ -217,7 +217,7 @@ static void grow_frame_table(struct table *old)
 	}
 	if (atomic_load(&generation) != born)
 		empty_table(new);
-	/* When two threads grow the table, one of them was in vain. */
+	/* Another thread may have been faster. */
 	if (!atomic_compare_exchange_strong(&table, &expected, new)) {
 		sys_munmap(new, table_bytes(slots));
 		return;
@@ -227,8 +227,8 @@ static void grow_frame_table(struct table *old)
 	give_back(old);
 }
 
-/* Enters a rule that was read from .eh_frame while `born` was the generation. Rules of code that
- * has gone in between are taken out again. */
+/* Enters a rule that was read from .eh_frame while `born` was the generation. If code has been
+ * unmapped since then, it is taken out again. */
 static void keep_entry(uint64_t entry, uint32_t born)
 {
 	struct table *t = atomic_load_explicit(&table, memory_order_acquire);
@@ -340,7 +340,7 @@ static bool find_object(uintptr_t pc, struct dl_find_object *found)
 	return pc != 0 && pc >> CPU_USER_BITS == 0 && _dl_find_object((void *)(pc - 1), found) == 0;
 }
 
-/* Is that what the instructions at pc are? */
+/* True: the instructions at pc are `code`. */
 static bool is_code(const struct dl_find_object *found, uintptr_t pc, const char *code)
 {
 	uintptr_t end = (uintptr_t)found->dlfo_map_end;
@@ -383,7 +383,7 @@ static __attribute__((noinline)) uint64_t look_up(uintptr_t pc)
 	if (entry != 0)
 		return entry;
 	born = atomic_load(&generation);
-	/* Not kept: code may be loaded here later, of which nobody tells us. */
+	/* Not kept: code may be loaded here later without our notice. */
 	if (!find_object(pc, &found))
 		return coded(pc, CODE_UNKNOWN);
 	if (modules_note(&found))
@@ -408,9 +408,9 @@ static bool on_main_stack(uintptr_t sp)
 }
 
 /* The stack of a thread that glibc made ends at the thread's control block, and is one mapping.
- * Other stacks may lie below it, but not without a hole between: so pages are tried from the top
- * down, each one once, and what was reached is kept. Some more below sp are tried at once, as no
- * trial is possible any more inside a sandbox. */
+ * Other stacks may lie below it, but only after a hole: so pages are tried from the top down, each
+ * one once, and the lowest one reached is remembered. Some pages below sp are tried as well, as no
+ * trial is possible later inside a sandbox. */
 static bool on_thread_stack(struct walk *w, uintptr_t sp)
 {
 	uintptr_t top = cpu_thread_pointer();
@@ -501,7 +501,7 @@ static bool advance_out(struct pass *p)
 	return p->out != p->w->scratch + WALK_KEEP || next_lap(p);
 }
 
-/* The step that was just made read other words than the next walk would verify. */
+/* The step just made has read words that the next walk does not verify. */
 static void set_barrier(struct pass *p)
 {
 	p->barrier = walked(p) + 1;
@@ -620,8 +620,8 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 	case CODE_WIDE:
 		return step_wide(p) ? GO_ON : CUT;
 	case CODE_UNKNOWN:
-		/* The loader's entry code has no CFI, but nothing called it: its frame is the first
-		 * thing on the main stack. */
+		/* The loader's entry code has no CFI, but it is the root: its frame is the first on
+		 * the main stack. */
 		if (main_stack_end - p->sp <= ENTRY_FRAME_MOST) {
 			p->out++;
 			return AT_ROOT;
@@ -633,7 +633,7 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 
 /* ---- the walk ---- */
 
-/* Has the walk come to a boundary that the last one had, outside of which all is the same? */
+/* True: the walk has reached a boundary of the last walk, outside of which all is unchanged. */
 static bool joins(struct pass *p, uintptr_t pc, uintptr_t sp, uintptr_t bp, uintptr_t *join_sp)
 {
 	const struct walk_frame *frames = p->w->frames, *f;
@@ -659,8 +659,8 @@ static inline void store_word(uintptr_t *place, uintptr_t value)
 }
 
 /*
- * The loop that everything is about. Its chain of dependent loads per frame is: return address,
- * table entry, next return address.
+ * The loop that decides what a walk costs. Its chain of dependent loads per frame is: return
+ * address, table entry, next return address.
  *
  * true: joined the verified part of the last walk. false: came to an end, see p.
  */
@@ -765,8 +765,8 @@ cut:
 	return false;
 }
 
-/* How many boundaries of the last walk, from the root, still hold: all words that were read to get
- * from one to the next have the same values. The loads do not depend on one another. */
+/* The number of boundaries of the last walk, from the root, that still hold: all words that were
+ * read to get from one to the next have the same values. The loads do not depend on one another. */
 static inline uint32_t verify(const struct walk *w, uintptr_t sp)
 {
 	const struct walk_frame *f = w->frames;
@@ -819,13 +819,13 @@ static bool skip_own(struct pass *p)
 
 /* ---- from scratch to frames ---- */
 
-/* Where frames are put, from the root on. As long as w->common == at, all are as they were. */
+/* Where frames are put, from the root on. As long as w->common == at, all are as before. */
 struct sink {
 	struct walk *w;
 	uint32_t at, old_depth;
 };
 
-/* Words are not needed behind a mark: nothing there is joined. */
+/* After a mark no words are needed, as the next walk cannot join there. */
 static void put_frame(struct sink *s, const struct walk_frame *frame)
 {
 	struct walk *w = s->w;
@@ -853,8 +853,8 @@ static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uint
 	return k + 1;
 }
 
-/* The words of frames[i]: its return address, and its base pointer where that matters and came
- * from memory. */
+/* The words of frames[i]: its return address, and its base pointer if that matters and came from
+ * memory. */
 static inline void put_words(struct walk *w, uint32_t i)
 {
 	const struct walk_frame *f = &w->frames[i];
@@ -866,9 +866,9 @@ static inline void put_words(struct walk *w, uint32_t i)
 	w->words_end[i] = (uint16_t)k;
 }
 
-/* Puts scratch frames that lie one behind the other, last[0] the root-most. Works out from the
- * outside in where the base pointer matters: to a frame that uses it, or that leaves it as it is
- * for one outside. Returns the slot that the inner-most of them names. */
+/* Puts consecutive scratch frames, last[0] the root-most. Finds, from the outside in, where the
+ * base pointer matters: to a frame that uses it, or that leaves it unchanged for one outside.
+ * Returns the slot that the inner-most of them names. */
 static inline __attribute__((always_inline)) uintptr_t
 put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t outer_slot)
 {
@@ -980,11 +980,11 @@ static inline bool begin_walk(struct pass *p, struct walk *w, const struct walk_
 		w->reusable = 0;
 		w->depth = 0;
 	}
-	/* What is joined, or the same again, has no signal frame: that is a barrier. */
+	/* Frames that are reused have no signal frame among them, since that is a barrier. */
 	w->interrupted = 0;
 	*p = (struct pass){.w = w, .pc = start->pc, .sp = start->sp, .bp = start->bp};
 	p->out = w->scratch;
-	/* Mostly it is the stack of the last walk. */
+	/* Usually it is the stack of the last walk. */
 	if (LIKELY(p->sp - w->stack_low < w->stack_high - w->stack_low && p->sp % 8 == 0)) {
 		p->native = true;
 		p->high = w->stack_high & -8ul;
@@ -1009,7 +1009,7 @@ static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct w
 	bool joined;
 	int tries = 0;
 
-	/* Once more when the code changed meanwhile. One loop, so that all is inlined here. */
+	/* Once more if the code has changed meanwhile. A loop, so that all is inlined once. */
 	do
 		joined = begin_walk(&p, w, start) && run_walk(&p);
 	while (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
@@ -1018,8 +1018,8 @@ static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct w
 	return w->common;
 }
 
-/* The call comes from where the last one came from, and nothing has changed outside: a loop. The
- * inner-most boundary is the call's own, given by start; verify() goes up to the one before. */
+/* True: a call from the same place as the last one, with the same stack outside, as in a loop. The
+ * inner-most boundary is given by start; verify() covers those outside of it. */
 static inline bool same_again(struct walk *w, const struct walk_start *start)
 {
 	uint32_t n = w->reusable;

@@ -3,10 +3,10 @@
  * Stack capture.
  *
  * walk_capture() follows the call stack through .eh_frame rules kept in a process-wide table from
- * return address to an 8-byte rule, filled on demand, and through what it knows of the thread's
- * previous walk: every stack word that the previous walk read is read again, from the root; as far
- * as they are unchanged the outer frames are the same (a walk is a pure function of its start and
- * of the words it reads).
+ * return address to an 8-byte rule, filled on demand. It also uses the thread's previous walk:
+ * every stack word that the previous walk read is read again, from the root. As long as they are
+ * unchanged, the outer frames are the same, as a walk is a pure function of its start and of the
+ * words that it reads.
  *
  * Signal safety: may run in a signal handler as long as one struct walk is not used by two
  * captures at once. No locks shared with the loader, no malloc, no libc call that can block.
@@ -21,8 +21,8 @@
 
 #include "agent/cpu/cpu.h"
 
-/* What is kept of a stack: all frames up to WALK_KEEP; of deeper ones the WALK_ROOT root-most and
- * the rest leaf-most, with one SPOOL_MARK_ELIDED mark between them. */
+/* All frames of a stack are kept up to WALK_KEEP. A deeper stack keeps its WALK_ROOT root-most
+ * frames, one SPOOL_MARK_ELIDED mark, and as many leaf-most frames as fit. */
 #define WALK_KEEP 2047u
 #define WALK_ROOT 512u
 
@@ -48,18 +48,18 @@ struct walk_word {
 /* One per writer, zero-initialised by its owner (mmap), never shared between threads at a time. */
 struct walk {
 	uint32_t depth;	      /* frames of the latest capture */
-	uint32_t common;      /* of them, root-most ones equal to those of the capture before it */
+	uint32_t common;      /* root-most frames equal to those of the capture before it */
 	uint32_t truncated;   /* 1 when frames[0] is a SPOOL_MARK_TRUNCATED mark */
-	uint32_t interrupted; /* 1 when a signal handler is on the stack, as far as it is known */
+	uint32_t interrupted; /* 1 when a signal handler is on the part that was walked */
 	/* private */
 	uint32_t reusable;
 	uint32_t generation;
 	uintptr_t stack_low, stack_high;
 	struct walk_frame frames[WALK_KEEP + 1]; /* frames[0] is the root */
 	struct walk_frame scratch[WALK_KEEP + 1];
-	/* The words behind frames[], from the root: one or two of each frame. */
+	/* The words that frames[] follow from, from the root: one or two for each frame. */
 	uint16_t words_end[WALK_KEEP + 1];	/* of frames[0 .. i]: words[0 .. words_end[i]) */
-	uint16_t word_frame[2 * WALK_KEEP + 2]; /* whose word it is */
+	uint16_t word_frame[2 * WALK_KEEP + 2]; /* the frame of each word */
 	struct walk_word words[2 * WALK_KEEP + 2];
 };
 
@@ -68,7 +68,7 @@ struct walk {
 	struct walk_start at;                                                                      \
 	cpu_caller(at.pc, at.sp, at.bp)
 
-/* Makes the tables. is_main_thread-independent. false: no memory or no _dl_find_object. */
+/* Makes the tables; may be called on any thread. false: no memory or no _dl_find_object. */
 bool walk_init(void);
 
 /* Forgets the previous walk (another thread takes over the struct, the child of a fork). */
@@ -78,10 +78,10 @@ void walk_forget(struct walk *w);
  * are left out. Returns w->common. The caller encodes frames[common .. depth). */
 uint32_t walk_capture(struct walk *w, const struct walk_start *start);
 
-/* Call before and after the real dlclose: rules of unmapped code must not be used again. */
+/* To be called before and after the real dlclose: rules of unmapped code must not be used again. */
 void walk_code_changed(void);
 
-/* After this no system call is made (a seccomp sandbox was installed): a stack whose bounds are
+/* After this no system call is made, as a seccomp sandbox was installed: a stack whose bounds are
  * not known yet is captured as its leaf frame and a truncation mark. */
 void walk_enter_sandbox(void);
 
