@@ -24,7 +24,6 @@
 #include "cli/output.h"
 #include "record/part.h"
 #include "cli/record_stream.h"
-#include "cli/replace.h"
 #include "stream/receiver.h"
 
 #define DEFAULT_OUTPUT	   "received.mayfly"
@@ -324,13 +323,15 @@ static int receive_with(struct receive *r, int listener, int stop)
 static int receive(struct receive *r)
 {
 	int listener, stop, status = CLI_FAILED;
+	const char *obstacle;
 
 	if (!stream_keys_start())
 		return cli_error("no random numbers can be had here");
 	if (r->key_file && !read_key_file(&r->key, r->key_file))
 		return CLI_FAILED;
-	if (!replace_allowed(r->output, r->force))
-		return CLI_FAILED;
+	obstacle = part_obstacle(r->output, r->force);
+	if (obstacle)
+		return cli_error("'%s' %s", r->output, obstacle);
 	listener = stream_listen(&r->address);
 	if (listener < 0)
 		return cli_error("cannot listen at %s: %s", r->to,

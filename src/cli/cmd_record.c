@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +31,14 @@
 static void set_environment(void *context)
 {
 	struct record *r = context;
-	char *settings;
+	char *settings = NULL;
 
 	r->child.pid = getpid();
-	record_choose_names(r);
 	if (r->program.breaks)
 		return;
-	settings = record_agent_settings(r);
-	if (setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))
+	if (record_choose_names(r))
+		settings = record_agent_settings(r);
+	if (!settings || setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))
 		cli_error("out of memory; the program runs without the agent");
 	free(settings);
 }
@@ -51,9 +52,10 @@ static void look_last(void *context)
 			recorder_last(r->recorder[i]);
 }
 
-static void watch_program(struct record *r)
+static void watch_program(struct record_command *command)
 {
-	bool progress = record_wants_progress(r);
+	bool progress = record_wants_progress(command);
+	struct record *r = &command->record;
 	struct child *c = &r->child;
 	int wait = 1;
 
@@ -65,15 +67,15 @@ static void watch_program(struct record *r)
 		if (c->ended)
 			break;
 		if (c->stop_signal) {
-			record_clear_progress(r);
+			record_clear_progress(command);
 			child_stop_too(c);
 			continue;
 		}
 		wait = (int)record_serve(r);
 		if (progress)
-			record_show_progress(r);
+			record_show_progress(command);
 	}
-	record_clear_progress(r);
+	record_clear_progress(command);
 }
 
 static int say_not_started(const struct record *r, int error)
@@ -109,8 +111,7 @@ static int start_program(struct record *r)
 		cli_error("cannot start a process: %s", strerror(error));
 		return RECORD_FAILED;
 	}
-	record_choose_names(r);
-	if (!record_make_spool(r)) {
+	if (!(record_choose_names(r) || record_no_memory(r)) || !record_make_spool(r)) {
 		child_cancel(&r->child);
 		return RECORD_FAILED;
 	}
@@ -129,6 +130,39 @@ static int start_program(struct record *r)
 
 /* ---- the end ---- */
 
+static char *interruption; /* what the handler prints; NULL: out of memory */
+
+/* For SIGINT and the like while the trace is made. */
+static void abandon(int number)
+{
+	ssize_t n;
+
+	recorder_abandon();
+	if (interruption) {
+		n = write(STDERR_FILENO, interruption, strlen(interruption));
+		(void)n;
+	}
+	_exit(128 + number);
+}
+
+static void allow_interruption(struct record *r)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action = {.sa_handler = abandon}, before;
+	char *places = record_places(r->recorder[0]);
+
+	/* On a terminal it comes after a ^C. */
+	interruption = record_format("%smayfly: interrupted; the recording stays in %s\n",
+				     isatty(STDERR_FILENO) ? "\n" : "", places ? places : r->spool);
+	free(places);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		sigaction(numbers[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+	child_release_signals(&r->child);
+}
+
 /* Returns mayfly's exit status. */
 static int finish(struct record *r)
 {
@@ -141,7 +175,7 @@ static int finish(struct record *r)
 	record_serve(r);
 	if (r->follow)
 		record_wait_for_children(r);
-	record_allow_interruption(r);
+	allow_interruption(r);
 	if (!record_collect_pieces(r, &list)) {
 		cli_error("out of memory; the recording stays in '%s'", r->spool);
 		return RECORD_FAILED;
@@ -155,7 +189,7 @@ static int finish(struct record *r)
 	else if (!main_one)
 		record_say_not_attached(r);
 	if (!main_one)
-		record_stream_finish(&r->stream, false);
+		record_finish_stream(r, false);
 	record_free_pieces(&list);
 	return good ? status : RECORD_FAILED;
 }
@@ -175,35 +209,38 @@ static bool occupy_standard_descriptors(void)
 	}
 }
 
-int cmd_record(int argc, char **argv)
+static void say(void *context, const char *text)
 {
-	struct record r = {0};
-	int status = record_take_options(&r, argc, argv);
+	record_clear_progress(context);
+	cli_error("%s", text);
+}
 
-	if (status >= 0)
-		return status;
-	if (!occupy_standard_descriptors() || !(r.folder = getcwd(NULL, 0))) {
+static int record(struct record_command *c)
+{
+	struct record *r = &c->record;
+	int status = RECORD_FAILED;
+
+	if (!occupy_standard_descriptors() || !(r->folder = getcwd(NULL, 0))) {
 		cli_error("cannot start: %s", strerror(errno));
 		return RECORD_FAILED;
 	}
-	program_inspect(&r.program, r.argv[0]);
-	status = RECORD_FAILED;
-	if (record_choose_preload(&r) && record_take_settings(&r))
-		status = start_program(&r);
-	if (status < 0) {
-		watch_program(&r);
-		status = finish(&r);
-	}
-	program_free(&r.program);
-	free(r.folder);
-	free(r.file);
-	free(r.spool);
-	free(r.preload);
-	free(r.user_settings);
-	for (size_t i = 0; i < r.recorders; i++)
-		recorder_free(r.recorder[i]);
-	free(r.recorder);
-	record_stream_close(&r.stream);
-	symbols_free(r.symbols);
+	program_inspect(&r->program, r->argv[0]);
+	if (record_choose_preload(r) && record_take_settings(c))
+		status = start_program(r);
+	if (status >= 0)
+		return status;
+	watch_program(c);
+	return finish(r);
+}
+
+int cmd_record(int argc, char **argv)
+{
+	struct record_command c = {.record = {.say = say, .say_context = &c}};
+	int status = record_take_options(&c, argc, argv);
+
+	if (status >= 0)
+		return status;
+	status = record(&c);
+	record_free(&c.record);
 	return status;
 }

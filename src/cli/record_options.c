@@ -16,14 +16,12 @@
 #define LEAST_MAX_SIZE	  (64ull << 10)
 #define LEAST_SNAPSHOT_NS 1000000ll
 
-const char *const record_sampler_names[] = {"stratified", "poisson", NULL};
-
 /* Stores log2 of the nearest power of two. */
 static int take_interval(const struct option_row *row, const char *option, const char *value,
 			 void *to)
 {
 	char wanted[FIGURE_TEXT], taken[FIGURE_TEXT];
-	struct record *r = to;
+	struct record *r = &((struct record_command *)to)->record;
 	uint64_t bytes, power = 1;
 	uint32_t log2 = 0;
 	int status = option_take_bytes(row, option, value, &bytes);
@@ -62,12 +60,13 @@ static int take_overhead(const struct option_row *row, const char *option, const
 /* "off", a rate, or nothing, which asks for the default. */
 static int take_ocaml(const struct option_row *row, const char *option, const char *value, void *to)
 {
-	struct record *r = to;
+	struct record_command *c = to;
+	struct record *r = &c->record;
 	char *end;
 	double rate;
 
 	(void)row;
-	r->ocaml = true;
+	c->ocaml_given = true;
 	if (!value)
 		return CLI_OK;
 	if (!strcmp(value, "off")) {
@@ -87,37 +86,38 @@ static int take_ocaml(const struct option_row *row, const char *option, const ch
 static int take_map_events(const struct option_row *row, const char *option, const char *value,
 			   void *to)
 {
-	struct record *r = to;
+	struct record *r = &((struct record_command *)to)->record;
 
 	r->map_events_off = !strcmp(value, "off");
 	return r->map_events_off ? CLI_OK : option_take_bytes(row, option, value, &r->map_events);
 }
 
 static const struct option_row record_rows[] = {
-    {"output", 'o', "FILE", OPTION_FILE(struct record, output), .words = OPTION_FILES,
-     .help = "write the trace to FILE (default mayfly.NAME.PID.mayfly)"},
+    {"output", 'o', "FILE", OPTION_FILE(struct record_command, record.output),
+     .words = OPTION_FILES, .help = "write the trace to FILE (default mayfly.NAME.PID.mayfly)"},
     {"force", .help = "replace FILE even when it is not a trace",
-     OPTION_FLAG(struct record, force)},
+     OPTION_FLAG(struct record_command, record.force)},
     {"interval", 'i', "BYTES", OPTION_OWN(take_interval), .least = 1,
-     .most = 1ull << SPOOL_INTERVAL_MAX_LOG2, OPTION_GIVEN(struct record, interval_given),
+     .most = 1ull << SPOOL_INTERVAL_MAX_LOG2, OPTION_GIVEN(struct record_command, interval_given),
      .help = "mean bytes between samples (default 512K), rounded to a power of two; K, M and G are "
 	     "powers of 1024"},
     {"exact", 'x', .help = "record every allocation; the same as -i 1",
-     OPTION_FLAG(struct record, exact)},
+     OPTION_FLAG(struct record_command, record.exact)},
     {"snapshots", .argument = "TIME", .least = LEAST_SNAPSHOT_NS,
-     OPTION_TIME(struct record, snapshot_ns),
+     OPTION_TIME(struct record_command, record.snapshot_ns),
      .help = "keep no blocks but count every allocation by stack, with a snapshot each TIME"},
-    {"overhead", .argument = "PERCENT", OPTION_IN(take_overhead, uint32_t, struct record, overhead),
+    {"overhead", .argument = "PERCENT",
+     OPTION_IN(take_overhead, uint32_t, struct record_command, record.overhead),
      .help = "raise the interval where samples would cost more CPU time than that"},
     {"max-size", .argument = "BYTES", .least = LEAST_MAX_SIZE,
-     OPTION_BYTES(struct record, max_size),
+     OPTION_BYTES(struct record_command, record.max_size),
      .help = "keep the trace below this size by keeping fewer samples"},
     {"max-spool", .argument = "BYTES", .least = (uint64_t)SPOOL_LEAST_PACKETS * SPOOL_PACKET_BYTES,
-     OPTION_BYTES(struct record, max_spool),
+     OPTION_BYTES(struct record_command, record.max_spool),
      .help = "size of data that may wait to be read (default 8G); more is dropped and counted"},
     {"sampler", .argument = "stratified|poisson",
-     OPTION_CHOICE(record_sampler_names, struct record, sampler),
-     OPTION_GIVEN(struct record, sampler_given),
+     OPTION_CHOICE(record_sampler_names, struct record_command, record.sampler),
+     OPTION_GIVEN(struct record_command, sampler_given),
      .help = "how samples are drawn (default stratified)"},
     {"ocaml", .argument = "[=RATE|off]", OPTION_OWN(take_ocaml),
      .help = "also sample the heap of native OCaml programs from 4.13 on: RATE samples per word "
@@ -125,18 +125,18 @@ static const struct option_row record_rows[] = {
     {"map-events", .argument = "BYTES|off", .words = "off", .least = 1, OPTION_OWN(take_map_events),
      .help = "record calls such as mmap and munmap of this size or more (default 1M)"},
     OPTION_HEADING("Sending the trace elsewhere:"),
-    {.group = record_stream_rows, .at = offsetof(struct record, stream)},
+    {.group = record_stream_rows, .at = offsetof(struct record_command, record.stream)},
     OPTION_HEADING("What is recorded and shown:"),
     {"follow", 'f', .help = "also record child processes: FILE with .PID before its suffix",
-     OPTION_FLAG(struct record, follow)},
-    {"debug-dir", .argument = "DIR", OPTION_TEXT(struct record, debug_dir), .words = OPTION_FOLDERS,
-     .help = "also look for separate debug files in DIR/.build-id"},
+     OPTION_FLAG(struct record_command, record.follow)},
+    {"debug-dir", .argument = "DIR", OPTION_TEXT(struct record_command, record.debug_dir),
+     .words = OPTION_FOLDERS, .help = "also look for separate debug files in DIR/.build-id"},
     {"progress", .help = "show progress even when COMMAND's output is a terminal",
-     OPTION_FLAG(struct record, progress)},
+     OPTION_FLAG(struct record_command, progress)},
     {"quiet", 'q',
      .help = "report only errors: no progress, no line at the end (default when standard error is "
 	     "not a terminal)",
-     OPTION_FLAG(struct record, quiet)},
+     OPTION_FLAG(struct record_command, record.quiet)},
     OPTION_END,
 };
 
@@ -150,13 +150,15 @@ const struct option_table record_option_table = {
 };
 
 /* Whether the options can be combined. */
-static bool options_agree(struct record *r)
+static bool options_agree(struct record_command *c)
 {
-	if (r->exact && r->interval_given && r->interval_log2) {
+	struct record *r = &c->record;
+
+	if (r->exact && c->interval_given && r->interval_log2) {
 		cli_usage("--exact records every allocation; it does not go with --interval");
 		return false;
 	}
-	if (r->snapshot_ns && r->interval_given && r->interval_log2) {
+	if (r->snapshot_ns && c->interval_given && r->interval_log2) {
 		cli_usage("--snapshots counts every allocation; it does not go with --interval");
 		return false;
 	}
@@ -176,7 +178,7 @@ static bool options_agree(struct record *r)
 	}
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
-	if (r->ocaml && !r->ocaml_off && !r->interval_log2) {
+	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2) {
 		cli_usage("--ocaml samples the heap of OCaml; it does not go with every allocation "
 			  "(--exact, --interval 1, --snapshots)");
 		return false;
@@ -190,15 +192,16 @@ static bool options_agree(struct record *r)
 	return true;
 }
 
-int record_take_options(struct record *r, int argc, char **argv)
+int record_take_options(struct record_command *c, int argc, char **argv)
 {
+	struct record *r = &c->record;
 	int status;
 
 	r->interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2;
-	status = options_take(&record_option_table, r, argc, argv);
+	status = options_take(&record_option_table, c, argc, argv);
 	if (status != OPTIONS_TAKEN)
 		return status == CLI_OK ? CLI_OK : RECORD_FAILED;
-	if (!options_agree(r))
+	if (!options_agree(c))
 		return RECORD_FAILED;
 	if (optind >= argc) {
 		cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'");
@@ -219,15 +222,17 @@ static bool is_key(const char *setting, size_t length, const char *key)
 }
 
 /* A setting that is the recorder's, too: an option takes precedence. */
-static bool take_user_setting(struct record *r, const char *setting, const char *value, bool *taken)
+static bool take_user_setting(struct record_command *c, const char *setting, const char *value,
+			      bool *taken)
 {
-	bool free_mode = !r->interval_given && !r->exact && !r->snapshot_ns;
+	struct record *r = &c->record;
+	bool free_mode = !c->interval_given && !r->exact && !r->snapshot_ns;
 	const struct {
 		const char *key, *option, *said;
 		bool overridden;
 	} shared[] = {
 	    {"interval", "interval", "interval in MAYFLY", !free_mode},
-	    {"sampler", "sampler", "sampler in MAYFLY", r->sampler_given},
+	    {"sampler", "sampler", "sampler in MAYFLY", c->sampler_given},
 	    {"overhead", "overhead", "overhead in MAYFLY", r->overhead || !r->interval_log2},
 	    {"max_spool", "max-spool", "max_spool in MAYFLY", r->max_spool != 0},
 	};
@@ -238,7 +243,7 @@ static bool take_user_setting(struct record *r, const char *setting, const char 
 		if (is_key(setting, length, shared[i].key))
 			return shared[i].overridden ||
 			       options_take_one(record_rows, shared[i].option, shared[i].said,
-						value, r) == CLI_OK;
+						value, c) == CLI_OK;
 	if (is_key(setting, length, "exact")) {
 		if (free_mode && !r->overhead && (!strcmp(value, "1") || !strcmp(value, "yes")))
 			r->interval_log2 = 0;
@@ -246,35 +251,39 @@ static bool take_user_setting(struct record *r, const char *setting, const char 
 	}
 	*taken = is_key(setting, length, "output") || is_key(setting, length, "pid") ||
 		 is_key(setting, length, "follow") ||
-		 (r->ocaml && is_key(setting, length, "ocaml")) ||
+		 (c->ocaml_given && is_key(setting, length, "ocaml")) ||
 		 ((r->map_events || r->map_events_off) && is_key(setting, length, "map_events"));
 	return true;
 }
 
 /* The user's own settings go on to the agent, except for those that the recorder gives. */
-bool record_take_settings(struct record *r)
+bool record_take_settings(struct record_command *c)
 {
 	const char *text = getenv("MAYFLY");
-	bool good = true, taken;
+	struct record *r = &c->record;
+	size_t used = 0;
 
-	r->user_settings = record_format("%s", "");
-	while (text && *text && good) {
+	text = text ? text : "";
+	r->user_settings = calloc(1, strlen(text) + 2);
+	while (*text && r->user_settings) {
 		size_t length = strcspn(text, ",");
-		char *setting = record_format("%.*s", (int)length, text), *longer;
-		const char *value = strchr(setting, '=');
+		char *setting = strndup(text, length);
+		const char *value = setting ? strchr(setting, '=') : NULL;
+		bool taken, good;
 
-		good = take_user_setting(r, setting, value ? value + 1 : "", &taken);
-		if (length && !taken) {
-			longer = record_format("%s,%s", r->user_settings, setting);
-			free(r->user_settings);
-			r->user_settings = longer;
-		}
+		if (!setting)
+			return record_no_memory(r);
+		good = take_user_setting(c, setting, value ? value + 1 : "", &taken);
+		if (length && !taken)
+			used += (size_t)sprintf(r->user_settings + used, ",%s", setting);
 		free(setting);
+		if (!good)
+			return false;
 		text += length + (text[length] == ',');
 	}
 	if (!r->interval_log2)
 		r->exact = true;
 	if (!r->max_spool)
 		r->max_spool = DEFAULT_MAX_SPOOL;
-	return good;
+	return r->user_settings || record_no_memory(r);
 }

@@ -12,10 +12,9 @@
 
 #define PROGRESS_NS 200000000ll
 
-char *record_count_text(uint64_t count)
+char *record_count_text(char buffer[COUNT_TEXT], uint64_t count)
 {
-	char digits[32];
-	char *text = record_format("%*s", 32, ""), *to = text;
+	char digits[COUNT_TEXT], *to = buffer;
 	int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
 
 	for (int i = 0; i < length; i++) {
@@ -24,29 +23,29 @@ char *record_count_text(uint64_t count)
 		*to++ = digits[i];
 	}
 	*to = 0;
-	return text;
+	return buffer;
 }
 
-void record_clear_progress(struct record *r)
+void record_clear_progress(struct record_command *c)
 {
-	if (r->progress_ns)
+	if (c->progress_ns)
 		fputs("\r\033[K", stderr);
 	fflush(stderr);
-	r->progress_ns = 0;
+	c->progress_ns = 0;
 }
 
 /* On a terminal that the program does not write to itself: a line in the middle of its output, or
  * of a screen that it draws, would do harm. */
-bool record_wants_progress(const struct record *r)
+bool record_wants_progress(const struct record_command *c)
 {
-	return !r->quiet && isatty(STDERR_FILENO) && (r->progress || !isatty(STDOUT_FILENO));
+	return !c->record.quiet && isatty(STDERR_FILENO) && (c->progress || !isatty(STDOUT_FILENO));
 }
 
-/* Of the image that runs now: "1,234 samples  live about 12 MB". NULL: there is nothing to say. */
-static char *counts_text(const struct record *r)
+/* Counts of the image that runs now: "1,234 samples  live about 12 MB". False: none yet. */
+static bool counts_text(const struct record *r, char *text, size_t size)
 {
 	const struct recorder *one = NULL;
-	char live[FIGURE_TEXT], *count, *text;
+	char live[FIGURE_TEXT], count[COUNT_TEXT];
 	struct spool_glance g;
 	bool exact;
 
@@ -54,44 +53,37 @@ static char *counts_text(const struct record *r)
 		if (r->recorder[i]->pid == r->child.pid)
 			one = r->recorder[i];
 	if (!one || !one->watch.header)
-		return NULL;
+		return false;
 	spool_glance_at(one->watch.header, &g);
 	exact = g.exact;
 	if (g.state == SPOOL_WAITING)
-		return NULL;
+		return false;
 	if (exact) {
 		g.samples = one->status.allocations;
 		g.live_bytes = (int64_t)one->status.live_bytes;
 	}
-	count = record_count_text(g.samples);
-	text = record_format(
-	    "%s %s  live %s%s%s", count, exact ? "allocations" : "samples", exact ? "" : "about ",
-	    text_bytes(live, sizeof(live), g.live_bytes > 0 ? (double)g.live_bytes : 0),
-	    g.dropped ? "  (some dropped)" : "");
-	free(count);
-	return text;
+	snprintf(text, size, "%s %s  live %s%s%s", record_count_text(count, g.samples),
+		 exact ? "allocations" : "samples", exact ? "" : "about ",
+		 text_bytes(live, sizeof(live), g.live_bytes > 0 ? (double)g.live_bytes : 0),
+		 g.dropped ? "  (some dropped)" : "");
+	return true;
 }
 
-void record_show_progress(struct record *r)
+void record_show_progress(struct record_command *c)
 {
-	char time[FIGURE_TEXT], line[256];
+	char time[FIGURE_TEXT], counts[192], line[256];
 	struct winsize window;
 	int64_t now = now_ns();
 	int columns = 80;
-	char *counts;
 
-	if (now - r->progress_ns < PROGRESS_NS)
-		return;
-	counts = counts_text(r);
-	if (!counts)
+	if (now - c->progress_ns < PROGRESS_NS || !counts_text(&c->record, counts, sizeof(counts)))
 		return;
 	snprintf(line, sizeof(line), "mayfly: %s  %s",
-		 text_duration(time, sizeof(time), (double)(now - r->start_ns)), counts);
-	free(counts);
+		 text_duration(time, sizeof(time), (double)(now - c->record.start_ns)), counts);
 	/* A line that wraps could not be taken back. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
 		columns = window.ws_col;
 	fprintf(stderr, "\r\033[K%.*s", columns - 1, line);
 	fflush(stderr);
-	r->progress_ns = now;
+	c->progress_ns = now;
 }

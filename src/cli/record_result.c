@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mayfly record: what is said at the end. */
+/* mayfly record: what is reported at the end. */
 #include "cli/record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 
-#define BEHIND_NS 500000000ll /* the recorder's being late that is worth a word */
+#define LATE_NS 500000000ll /* a shorter delay of the recorder is not reported */
 
 const struct piece *record_main_piece(const struct record *r, const struct pieces *list)
 {
@@ -19,30 +20,29 @@ const struct piece *record_main_piece(const struct record *r, const struct piece
 	return NULL;
 }
 
-/* "; 3 child processes -> out.*.mayfly", or "". */
-static char *children_text(const struct record *r, const struct pieces *list)
+/* The remarks of the last line: each begins with "; ". */
+
+static void put_children(FILE *to, const struct record *r, const struct pieces *list)
 {
 	size_t children = 0;
-	char *pattern, *text;
+	char *pattern;
 
 	for (size_t i = 0; i < list->count; i++)
 		children += list->piece[i].pid != r->child.pid && list->piece[i].last &&
 			    !list->piece[i].kept;
-	if (!children)
-		return record_format("%s", "");
-	pattern = record_name_with(r->file, ".*");
-	text = record_format("; %zu child process%s -> %s", children, children == 1 ? "" : "es",
-			     pattern);
+	pattern = children ? record_name_with(r->file, ".*") : NULL;
+	if (pattern)
+		fprintf(to, "; %zu child process%s -> %s", children, children == 1 ? "" : "es",
+			pattern);
 	free(pattern);
-	return text;
 }
 
-/* What the program did before it became another one: "; ..." or "". */
-static char *earlier_text(const struct record *r, const struct pieces *list)
+/* What the program did before it became another one. */
+static void put_earlier(FILE *to, const struct record *r, const struct pieces *list)
 {
 	uint64_t earlier = 0;
 	bool exact = false;
-	char *count, *text;
+	char count[COUNT_TEXT];
 
 	for (size_t i = 0; i < list->count && !r->follow; i++) {
 		const struct piece *p = &list->piece[i];
@@ -53,109 +53,85 @@ static char *earlier_text(const struct record *r, const struct pieces *list)
 		exact |= p->glance.exact;
 	}
 	if (exact)
-		return record_format(
-		    "; what was allocated before an exec is left out (--follow keeps it)");
-	if (!earlier)
-		return record_format("%s", "");
-	count = record_count_text(earlier);
-	text =
-	    record_format("; %s samples from before an exec left out (--follow keeps them)", count);
-	free(count);
-	return text;
+		fputs("; what was allocated before an exec is left out (--follow keeps it)", to);
+	else if (earlier)
+		fprintf(to, "; %s samples from before an exec left out (--follow keeps them)",
+			record_count_text(count, earlier));
 }
 
-/* What the agent could not hand over, and what helps: "; ..." or "". */
-static char *dropped_text(const struct record *r, const struct recorder *one)
+/* What the agent could not hand over, and what helps. There is one count of the events for which
+ * there was no room and of those of signal handlers that had interrupted the agent. */
+static void put_dropped(FILE *to, const struct record *r, const struct recorder *one)
 {
-	char *count, *text, spool[FIGURE_TEXT];
+	char count[COUNT_TEXT], spool[FIGURE_TEXT];
 
-	if (!one->dropped)
-		return record_format("%s", "");
-	count = record_count_text(one->dropped);
-	if (r->exact)
-		text =
-		    record_format("; %s allocation%s dropped, as mayfly could not keep up: raise "
-				  "--max-spool (%s), or sample with -i",
-				  count, one->dropped == 1 ? "" : "s",
-				  text_bytes(spool, sizeof(spool), (double)r->max_spool));
-	else
-		text = record_format("; %s samples dropped", count);
-	free(count);
-	return text;
+	if (one->dropped && r->exact)
+		fprintf(to,
+			"; %s allocation%s dropped, as mayfly could not keep up: raise --max-spool "
+			"(%s), or sample with -i",
+			record_count_text(count, one->dropped), one->dropped == 1 ? "" : "s",
+			text_bytes(spool, sizeof(spool), (double)r->max_spool));
+	else if (one->dropped)
+		fprintf(to, "; %s samples dropped", record_count_text(count, one->dropped));
+	if (one->dropped_events)
+		fprintf(to, "; %s event%s dropped%s", record_count_text(count, one->dropped_events),
+			one->dropped_events == 1 ? "" : "s",
+			r->exact && one->dropped ? ""
+						 : ": of signal handlers, or mayfly could not keep "
+						   "up (raise --max-spool)");
 }
 
-/* The same of track events: "; ..." or "". The agent has one count of those for which there was no
- * room and those of signal handlers that had interrupted it. */
-static char *dropped_events_text(const struct record *r, const struct recorder *one)
-{
-	char *count, *text;
-
-	if (!one->dropped_events)
-		return record_format("%s", "");
-	count = record_count_text(one->dropped_events);
-	text = record_format("; %s event%s dropped%s", count, one->dropped_events == 1 ? "" : "s",
-			     r->exact && one->dropped
-				 ? ""
-				 : ": of signal handlers, or mayfly could not keep "
-				   "up (raise --max-spool)");
-	free(count);
-	return text;
-}
-
-/* Reading went on for a while after the program's end: "; ..." or "". */
-static char *behind_text(const struct record *r, const struct recorder *one)
+/* Reading went on for a while after the program's end. */
+static void put_late(FILE *to, const struct record *r, const struct recorder *one)
 {
 	char late[FIGURE_TEXT], rate[FIGURE_TEXT];
 	double events = (double)(one->status.allocations + one->status.frees);
 
-	if (!r->exact || one->late_ns < BEHIND_NS || !one->read_ns)
-		return record_format("%s", "");
-	return record_format("; mayfly was behind by %s, it reads %s events a second",
-			     text_duration(late, sizeof(late), (double)one->late_ns),
-			     text_count(rate, sizeof(rate), events / ((double)one->read_ns / 1e9)));
+	if (r->exact && one->late_ns >= LATE_NS && one->read_ns)
+		fprintf(to, "; mayfly was behind by %s, it reads %s events a second",
+			text_duration(late, sizeof(late), (double)one->late_ns),
+			text_count(rate, sizeof(rate), events / ((double)one->read_ns / 1e9)));
 }
 
-/* All that is to be said of how it went; each begins with "; ". */
+/* NULL: out of memory. */
 static char *remarks_text(const struct record *r, const struct pieces *list, const struct piece *p)
 {
-	char *earlier = earlier_text(r, list), *dropped = dropped_text(r, p->recorder);
-	char *events = dropped_events_text(r, p->recorder);
-	char *behind = behind_text(r, p->recorder), *text;
-	char reason[2 * sizeof(p->glance.off_text)];
-	bool off = p->glance.state == SPOOL_OFF;
+	char reason[2 * sizeof(p->glance.off_text)], *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
 
-	text = record_format("%s%s%s%s%s%s", earlier, dropped, events, behind,
-			     off ? "; recording stopped early: " : "",
-			     off ? text_clean(reason, sizeof(reason), p->glance.off_text) : "");
-	free(earlier);
-	free(dropped);
-	free(events);
-	free(behind);
-	return text;
+	if (!to)
+		return NULL;
+	put_children(to, r, list);
+	put_earlier(to, r, list);
+	put_dropped(to, r, p->recorder);
+	put_late(to, r, p->recorder);
+	if (p->glance.state == SPOOL_OFF)
+		fprintf(to, "; recording stopped early: %s",
+			text_clean(reason, sizeof(reason), p->glance.off_text));
+	return fclose(to) ? NULL : text;
 }
 
 void record_say_result(const struct record *r, const struct pieces *list, const struct piece *p)
 {
 	char time[FIGURE_TEXT], size[FIGURE_TEXT], name[256];
 	const struct recorder *one = p->recorder;
-	char *count = record_count_text(one->status.allocations),
-	     *children = children_text(r, list);
-	char *remarks = remarks_text(r, list, p);
+	char count[COUNT_TEXT], *remarks = remarks_text(r, list, p);
 
 	/* Away from a terminal only what went wrong is said: the program's own messages stay as
 	 * they are without mayfly. */
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
 	    (one->dropped && r->exact) || one->dropped_events)
 		cli_error(
-		    "%s %s%s of %s in %s -> %s (%s)%s%s%s%s", count,
+		    "%s %s%s of %s in %s -> %s (%s)%s%s%s",
+		    record_count_text(count, one->status.allocations),
 		    r->exact ? "allocation" : "sample", one->status.allocations == 1 ? "" : "s",
 		    text_clean(name, sizeof(name), r->argv[0]),
 		    text_duration(time, sizeof(time), (double)(r->child.ended_ns - r->start_ns)),
 		    r->stream.only ? r->stream.to : p->trace,
-		    text_bytes(size, sizeof(size), (double)one->trace_bytes), children, remarks,
-		    r->stream.only ? "" : "; next: mayfly report ", r->stream.only ? "" : p->trace);
-	free(count);
-	free(children);
+		    text_bytes(size, sizeof(size), (double)one->trace_bytes),
+		    remarks ? remarks : "", r->stream.only ? "" : "; next: mayfly report ",
+		    r->stream.only ? "" : p->trace);
 	free(remarks);
 }
 

@@ -9,17 +9,12 @@
 #include <unistd.h>
 
 #include "cli/message.h"
-#include "record/clock.h"
-#include "cli/output.h"
 
 #define DEFAULT_BUFFER	   (64ull << 20)
 #define LEAST_BUFFER	   (64ull << 10)
 #define MOST_BUFFER	   (64ull << 30)
 #define DEFAULT_TIMEOUT_NS 10000000000ll
 #define DEFAULT_SPOOL_DIR  "/dev/shm"
-
-/* A break that is over so soon is not worth a word. */
-#define OUTAGE_NS 2000000000ll
 
 /* ---- keys and addresses ---- */
 
@@ -122,113 +117,4 @@ bool record_stream_check(struct record_stream *s, const char *output)
 		s->spool_dir = DEFAULT_SPOOL_DIR;
 	return read_stream_address(&s->address, s->to, s->key_file != NULL) &&
 	       (!s->key_file || read_key_file(&s->key, s->key_file));
-}
-
-bool record_stream_open(struct record_stream *s)
-{
-	struct stream_sender_options options = {
-	    .address = &s->address,
-	    .key = s->key_file ? &s->key : NULL,
-	    .ring_bytes = s->buffer_bytes,
-	    .timeout_ns = s->timeout_ns,
-	};
-	int error;
-
-	if (!s->to)
-		return true;
-	error = stream_keys_start() ? stream_sender_new(&options, &s->sender) : EIO;
-	if (error)
-		cli_error("cannot stream: %s", strerror(error));
-	return !error;
-}
-
-void record_stream_close(struct record_stream *s)
-{
-	stream_sender_free(s->sender);
-	s->sender = NULL;
-	stream_key_clear(&s->key);
-}
-
-/* ---- what is said ---- */
-
-static const char *reason(const struct stream_sender_status *status)
-{
-	switch (status->fault) {
-	case STREAM_FINE:
-		break;
-	case STREAM_OTHER_VERSION:
-		return "the receiver is of another version of mayfly";
-	case STREAM_NO_KEY_THERE:
-		return "the receiver has no key";
-	case STREAM_KEY_NEEDED:
-		return "the receiver wants a key, --key FILE";
-	case STREAM_WRONG_KEY:
-		return "the receiver has another key";
-	case STREAM_BUSY:
-		return "the receiver has another recording";
-	case STREAM_BEGINNING_GONE:
-		return "the receiver does not have the beginning of the trace, nor do we any more";
-	case STREAM_NO_STREAM:
-		return "what answers is no 'mayfly receive'";
-	case STREAM_BROKEN:
-		return "the receiver answers what makes no sense";
-	case STREAM_NO_MEMORY:
-		return "out of memory";
-	}
-	if (status->error == ECONNREFUSED || status->error == ENOENT)
-		return "no receiver is there";
-	return status->error ? strerror(status->error) : "no answer";
-}
-
-char *record_stream_news(struct record_stream *s)
-{
-	struct stream_sender_status status;
-	char *text = NULL;
-
-	if (!s->sender)
-		return NULL;
-	stream_sender_status(s->sender, &status);
-	if (status.connected && s->said_lost) {
-		s->said_lost = false;
-		if (asprintf(&text, "the receiver at %s is there again", s->to) < 0)
-			text = NULL;
-	} else if (!status.connected && !s->said_lost && (status.error || status.fault) &&
-		   now_ns() - status.since_ns > OUTAGE_NS) {
-		s->said_lost = true;
-		if (asprintf(&text, "no connection to %s: %s; it is tried again and again", s->to,
-			     reason(&status)) < 0)
-			text = NULL;
-	}
-	return text;
-}
-
-bool record_stream_finish(struct record_stream *s, bool whole)
-{
-	struct stream_sender_status status;
-	char most[FIGURE_TEXT];
-
-	if (!s->sender)
-		return true;
-	stream_sender_status(s->sender, &status);
-	if (!status.connected && s->said_lost && isatty(STDERR_FILENO))
-		cli_error("waiting for the receiver, for %s at most; Ctrl-C stops waiting",
-			  text_duration(most, sizeof(most), (double)s->timeout_ns));
-	if (!stream_sender_finish(s->sender, whole) || !whole)
-		s->failed = true;
-	return !s->failed;
-}
-
-char *record_stream_why(const struct record_stream *s)
-{
-	char got[FIGURE_TEXT], waited[FIGURE_TEXT], *text;
-	struct stream_sender_status status;
-
-	stream_sender_status(s->sender, &status);
-	if (asprintf(&text, "%s has %s%s of the trace after %s: %s", s->to,
-		     status.stored ? "only " : "nothing",
-		     status.stored ? text_bytes(got, sizeof(got), (double)status.stored) : "",
-		     text_duration(waited, sizeof(waited), (double)s->timeout_ns),
-		     reason(&status)) < 0)
-		return NULL;
-	return text;
 }

@@ -2,13 +2,13 @@
 /* What the kernel says of a process: see memory_watch.h. */
 #include "record/memory_watch.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "record/clock.h"
-#include "record/process_file.h"
 #include "format/numbering.h"
 
 #define SECOND_NS   1000000000ll
@@ -90,6 +90,31 @@ static const struct {
     [KIND_RESIDENT + OTHER] = {"maps.other.resident", "bytes"},
     [KIND_RESIDENT + OWN] = {"maps.mayfly.resident", "bytes"},
 };
+
+/* ---- files of a process ---- */
+
+int process_file_open(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
+{
+	int fd = process_file_open(pid, name);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, text, size - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	return true;
+}
 
 /* ---- points ---- */
 

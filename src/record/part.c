@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mayfly/trace.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -244,4 +246,44 @@ void part_close(struct part *p, bool remove_it)
 	free(p->buffer);
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
+}
+
+/* ---- what is there already ---- */
+
+/* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
+static bool may_replace(const char *file, const struct stat *st)
+{
+	struct mayfly_trace *trace;
+	void *data;
+	int fd, error;
+
+	if (!st->st_size)
+		return true;
+	fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	data = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (data == MAP_FAILED)
+		return false;
+	error = mayfly_trace_open(data, (size_t)st->st_size, &trace);
+	if (!error)
+		mayfly_trace_close(trace);
+	munmap(data, (size_t)st->st_size);
+	return error != MAYFLY_E_NOT_A_TRACE;
+}
+
+const char *part_obstacle(const char *file, bool force)
+{
+	struct stat st;
+
+	if (stat(file, &st))
+		return NULL;
+	if (S_ISDIR(st.st_mode))
+		return "is a folder; use -o FILE";
+	if (!S_ISREG(st.st_mode))
+		return "is not a regular file, which the recording needs";
+	if (force || may_replace(file, &st))
+		return NULL;
+	return "exists and is not a trace; use another name or --force";
 }

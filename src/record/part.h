@@ -58,4 +58,8 @@ int part_clear(struct part *p);
 /* What waits is lost. The file stays, or is removed; what a receiver got is then void. */
 void part_close(struct part *p, bool remove_it);
 
+/* Why a new trace must not take the place of a file, to follow the file's name: "is a folder; ...".
+ * NULL: nothing is there, or an empty file, or one that mayfly wrote, or `force` is set. */
+const char *part_obstacle(const char *file, bool force);
+
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "record/clock.h"
-#include "record/process_file.h"
+#include "record/memory_watch.h"
 #include "format/numbering.h"
 
 #define SECOND_NS    1000000000ll

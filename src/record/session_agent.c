@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: what the program finds in its environment, the agent and its settings. */
-#include "cli/record.h"
+#include "record/session.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cli/message.h"
 
 /* Where the build was told to install; another build system may leave that open. */
 #ifndef MAYFLY_PREFIX
@@ -36,7 +34,7 @@ static char *find_agent(const char *name)
 	for (size_t i = 0; places[i]; i++) {
 		char *path =
 		    record_format("%s%s%s", *places[i] == '/' ? "" : self, places[i], name);
-		char *real = realpath(path, NULL);
+		char *real = path ? realpath(path, NULL) : NULL;
 
 		free(path);
 		if (real && !access(real, R_OK))
@@ -52,9 +50,9 @@ static bool preload_brings_new(const char *list)
 
 	while (*list && !brings) {
 		size_t length = strcspn(list, ": ");
-		char *library = record_format("%.*s", (int)length, list);
+		char *library = strndup(list, length);
 
-		brings = program_library_brings_new(library);
+		brings = library && program_library_brings_new(library);
 		free(library);
 		list += length + (list[length] != 0);
 	}
@@ -71,13 +69,13 @@ bool record_choose_preload(struct record *r)
 	if (!user)
 		user = "";
 	if (!agent) {
-		cli_error("libmayfly.so is neither beside mayfly nor where it was installed");
+		record_say(r, "libmayfly.so is neither beside mayfly nor where it was installed");
 		return false;
 	}
 	if (r->program.brings_new || preload_brings_new(user))
 		cxx = find_agent("libmayfly-cxx.so");
 	if (strpbrk(agent, ": ") || (cxx && strpbrk(cxx, ": "))) {
-		cli_error("'%s' cannot be preloaded: its path has a space or a colon", agent);
+		record_say(r, "'%s' cannot be preloaded: its path has a space or a colon", agent);
 		free(agent);
 		free(cxx);
 		return false;
@@ -86,15 +84,16 @@ bool record_choose_preload(struct record *r)
 				   *user ? ":" : "", user);
 	free(agent);
 	free(cxx);
-	return true;
+	return r->preload || record_no_memory(r);
 }
 
-/* A value of MAYFLY ends at a comma, and '%' escapes. */
+/* A value of MAYFLY ends at a comma, and '%' escapes. NULL: out of memory. */
 static char *escape(const char *text)
 {
-	char *escaped = record_format("%*s", (int)strlen(text) * 3 + 1, "");
-	char *to = escaped;
+	char *escaped = malloc(3 * strlen(text) + 1), *to = escaped;
 
+	if (!escaped)
+		return NULL;
 	for (; *text; text++) {
 		if (*text == ',' || *text == '%')
 			to += sprintf(to, "%%%02x", (unsigned char)*text);
@@ -105,12 +104,15 @@ static char *escape(const char *text)
 	return escaped;
 }
 
+const char *const record_sampler_names[] = {"stratified", "poisson", NULL};
+
 /* The agent's settings. */
 char *record_agent_settings(const struct record *r)
 {
 	char *path = *r->spool == '/' ? record_format("%s", r->spool)
 				      : record_format("%s/%s", r->folder, r->spool);
-	char *escaped = escape(path), *settings, overhead[64] = "", ocaml[64] = "", maps[64] = "";
+	char *escaped = path ? escape(path) : NULL, *settings = NULL, overhead[64] = "",
+	     ocaml[64] = "", maps[64] = "";
 
 	if (r->overhead)
 		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
@@ -123,11 +125,13 @@ char *record_agent_settings(const struct record *r)
 		snprintf(maps, sizeof(maps), ",map_events=off");
 	else if (r->map_events)
 		snprintf(maps, sizeof(maps), ",map_events=%" PRIu64, r->map_events);
-	settings = record_format(
-	    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64 "%s%s%s%s%s",
-	    escaped, 1ull << r->interval_log2, record_sampler_names[r->sampler], (long)r->child.pid,
-	    r->follow, r->max_spool, r->exact ? ",exact=1" : "", overhead, ocaml, maps,
-	    r->user_settings);
+	if (escaped)
+		settings = record_format(
+		    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64
+		    "%s%s%s%s%s",
+		    escaped, 1ull << r->interval_log2, record_sampler_names[r->sampler],
+		    (long)r->child.pid, r->follow, r->max_spool, r->exact ? ",exact=1" : "",
+		    overhead, ocaml, maps, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: the spools of the processes, and a recorder for each. */
-#include "cli/record.h"
+#include "record/session.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/message.h"
-#include "cli/replace.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */
@@ -20,7 +18,7 @@
 
 /* ---- files ---- */
 
-void record_choose_names(struct record *r)
+bool record_choose_names(struct record *r)
 {
 	const char *slash = strrchr(r->argv[0], '/');
 	const char *name = slash ? slash + 1 : r->argv[0];
@@ -31,7 +29,8 @@ void record_choose_names(struct record *r)
 		r->file = record_format("%s%smayfly.%s.%ld.mayfly",
 					r->stream.only ? r->stream.spool_dir : "",
 					r->stream.only ? "/" : "", name, (long)r->child.pid);
-	r->spool = record_format("%s.spool", r->file);
+	r->spool = r->file ? record_format("%s.spool", r->file) : NULL;
+	return r->spool;
 }
 
 /* FILE.PID.K.spool becomes FILE.PID.K.part. */
@@ -40,11 +39,12 @@ static char *part_name(const char *spool)
 	return record_format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
 }
 
-static bool refuse_old_spool(const char *path)
+static bool refuse_old_spool(const struct record *r, const char *path)
 {
-	cli_error("'%s' is there from a recording that was cut off or still runs; "
-		  "'mayfly report' reads it; remove it or use --force",
-		  path);
+	record_say(r,
+		   "'%s' is left from a recording that was cut off or still runs; "
+		   "'mayfly report' reads it; remove it or use --force",
+		   path);
 	return false;
 }
 
@@ -53,10 +53,12 @@ static bool clear_old_part(const struct record *r, const char *spool)
 	char *part = part_name(spool);
 	bool good = true;
 
+	if (!part)
+		return record_no_memory(r);
 	if (r->force)
 		unlink(part);
 	else if (!access(part, F_OK))
-		good = refuse_old_spool(part);
+		good = refuse_old_spool(r, part);
 	free(part);
 	return good;
 }
@@ -70,10 +72,10 @@ static bool clear_old_spools(const struct record *r)
 	if (r->force)
 		unlink(r->spool);
 	if (!spool_list_read(&list, r->file))
-		return false;
+		return record_no_memory(r);
 	for (size_t i = 0; i < list.count && good; i++) {
 		if (!r->force || spool_in_use(&list.entry[i])) {
-			good = refuse_old_spool(list.entry[i].path);
+			good = refuse_old_spool(r, list.entry[i].path);
 		} else {
 			unlink(list.entry[i].path);
 			good = clear_old_part(r, list.entry[i].path);
@@ -112,13 +114,13 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 	char *part = part_name(spool);
 	struct recorder *made = NULL;
 
-	if (grown) {
+	if (grown)
 		r->recorder = grown;
+	if (grown && part)
 		made = recorder_new(spool, part, pid, &options);
-	}
 	free(part);
 	if (!made) {
-		cli_error("out of memory; '%s' is not read while %s runs", spool, r->argv[0]);
+		record_say(r, "out of memory; '%s' is not read while %s runs", spool, r->argv[0]);
 		return NULL;
 	}
 	grown[r->recorders++] = made;
@@ -135,25 +137,33 @@ bool record_make_spool(struct record *r)
 	    .max_packets = r->max_spool / SPOOL_PACKET_BYTES,
 	};
 	struct symbols_options symbols = {.debug_dir = r->debug_dir};
+	const char *obstacle;
 	struct recorder *first;
 	int error;
 
 	r->symbols = symbols_new(&symbols);
-	if (!r->symbols) {
-		cli_error("out of memory");
+	if (!r->symbols)
+		return record_no_memory(r);
+	error = record_stream_open(&r->stream);
+	if (error) {
+		record_say(r, "cannot stream: %s", strerror(error));
 		return false;
 	}
-	if (!record_stream_open(&r->stream) || !replace_allowed(r->file, r->force) ||
-	    !clear_old_spools(r))
+	obstacle = part_obstacle(r->file, r->force);
+	if (obstacle) {
+		record_say(r, "'%s' %s", r->file, obstacle);
+		return false;
+	}
+	if (!clear_old_spools(r))
 		return false;
 	first = record_add(r, r->spool, r->child.pid);
 	if (!first)
 		return false;
 	error = recorder_create(first, &settings);
 	if (error == EEXIST)
-		return refuse_old_spool(r->spool);
+		return refuse_old_spool(r, r->spool);
 	if (error) {
-		cli_error("cannot make '%s': %s", r->spool, strerror(error));
+		record_say(r, "cannot make '%s': %s", r->spool, strerror(error));
 		return false;
 	}
 	return true;
@@ -296,7 +306,7 @@ static void find_image(struct record *r)
 	struct recorder *made;
 	struct spool_glance g;
 
-	if (spool_glance(next, &g) && g.state != SPOOL_WAITING) {
+	if (next && spool_glance(next, &g) && g.state != SPOOL_WAITING) {
 		r->images++;
 		made = record_add(r, next, r->child.pid);
 		if (made)
@@ -370,26 +380,24 @@ void record_wait_for_signal(const struct record *r, int milliseconds)
 	poll(&poll_fd, 1, milliseconds);
 }
 
-static void tick(struct record *r, struct recorder *one)
+static void tick(const struct record *r, struct recorder *one)
 {
 	int error = recorder_tick(one);
 
 	if (!error)
 		return;
-	record_clear_progress(r);
-	cli_error("cannot extend '%s': %s; what mayfly cannot read in time is dropped", one->spool,
-		  strerror(error));
+	record_say(r, "cannot extend '%s': %s; what mayfly cannot read in time is dropped",
+		   one->spool, strerror(error));
 }
 
-void record_tell_thinning(struct record *r, struct recorder *one)
+void record_tell_thinning(const struct record *r, struct recorder *one)
 {
 	if (!one->thin_error || one->thin_said)
 		return;
 	one->thin_said = true;
-	record_clear_progress(r);
-	cli_error("'%s' grows beyond --max-size: it cannot be thinned: %s", one->part_path,
-		  one->thin_error > 0 ? strerror(one->thin_error)
-				      : mayfly_error_text(one->thin_error));
+	record_say(r, "'%s' grows beyond --max-size: it cannot be thinned: %s", one->part_path,
+		   one->thin_error > 0 ? strerror(one->thin_error)
+				       : mayfly_error_text(one->thin_error));
 }
 
 static void tell_stream_news(struct record *r)
@@ -398,9 +406,8 @@ static void tell_stream_news(struct record *r)
 
 	if (!news)
 		return;
-	record_clear_progress(r);
 	if (!r->quiet)
-		cli_error("%s", news);
+		record_say(r, "%s", news);
 	free(news);
 }
 
@@ -442,4 +449,19 @@ void record_drop_spool(struct record *r)
 {
 	recorder_drop(r->recorder[0]);
 	unlink(r->spool);
+}
+
+void record_free(struct record *r)
+{
+	program_free(&r->program);
+	free(r->folder);
+	free(r->file);
+	free(r->spool);
+	free(r->preload);
+	free(r->user_settings);
+	for (size_t i = 0; i < r->recorders; i++)
+		recorder_free(r->recorder[i]);
+	free(r->recorder);
+	record_stream_close(&r->stream);
+	symbols_free(r->symbols);
 }

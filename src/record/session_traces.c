@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly record: when the program has ended, spools become traces. */
-#include "cli/record.h"
+#include "record/session.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,15 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/message.h"
-
 static bool add_piece(struct pieces *list, char *spool, pid_t pid, const struct spool_glance *g)
 {
 	struct piece *grown = realloc(list->piece, (list->count + 1) * sizeof(*grown));
 
-	if (!grown)
+	if (grown)
+		list->piece = grown;
+	if (!grown || !spool) {
+		free(spool);
 		return false;
-	list->piece = grown;
+	}
 	grown[list->count++] = (struct piece){.spool = spool, .pid = pid, .glance = *g};
 	return true;
 }
@@ -47,29 +48,27 @@ char *record_name_with(const char *file, const char *tail)
 
 /* A process's last image gets its plain name. Of the ones before, which exec replaced, only those
  * with samples are worth a file, and only with --follow. In exact mode all have some. */
-static void name_pieces(const struct record *r, struct pieces *list)
+static bool name_pieces(const struct record *r, struct pieces *list)
 {
 	unsigned int image = 0;
 
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; i < list->count; i++, image++) {
 		struct piece *p = &list->piece[i];
-		bool is_main = p->pid == r->child.pid;
-		char *tail;
+		char tail[64] = "";
 
 		if (i && list->piece[i - 1].pid != p->pid)
 			image = 0;
 		p->last = i + 1 == list->count || list->piece[i + 1].pid != p->pid;
 		p->wanted = p->last || (r->follow && (p->glance.samples || p->glance.exact));
-		if (p->last && is_main)
-			tail = record_format("%s", "");
-		else if (p->last)
-			tail = record_format(".%ld", (long)p->pid);
-		else
-			tail = record_format(".%ld.%u", (long)p->pid, image);
+		if (!p->last)
+			snprintf(tail, sizeof(tail), ".%ld.%u", (long)p->pid, image);
+		else if (p->pid != r->child.pid)
+			snprintf(tail, sizeof(tail), ".%ld", (long)p->pid);
 		p->trace = record_name_with(r->file, tail);
-		free(tail);
-		image++;
+		if (!p->trace)
+			return false;
 	}
+	return true;
 }
 
 /* All spools of this recording that an agent has taken: those of the program first, in the order of
@@ -84,7 +83,7 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 	if (!spool_list_read(&others, r->file))
 		return false;
 	if (spool_glance(r->spool, &g) && g.state != SPOOL_WAITING)
-		good = add_piece(list, record_format("%s", r->spool), r->child.pid, &g);
+		good = add_piece(list, strdup(r->spool), r->child.pid, &g);
 	for (int mains = 1; mains >= 0; mains--) {
 		for (size_t i = 0; i < others.count && good; i++) {
 			struct spool_entry *e = &others.entry[i];
@@ -92,17 +91,16 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 			if ((e->pid == r->child.pid) != mains || (!mains && !r->follow) ||
 			    e->glance.state == SPOOL_WAITING)
 				continue;
-			good = add_piece(list, record_format("%s", e->path), e->pid, &e->glance);
+			good = add_piece(list, strdup(e->path), e->pid, &e->glance);
 			if (good && !mains)
 				list->piece[list->count - 1].alive = spool_in_use(e);
 		}
 	}
 	spool_list_free(&others);
-	if (!good) {
+	if (!good || !name_pieces(r, list)) {
 		record_free_pieces(list);
 		return false;
 	}
-	name_pieces(r, list);
 	for (size_t i = 0; i < list->count; i++) {
 		struct piece *p = &list->piece[i];
 
@@ -133,10 +131,11 @@ static void say_waiting(const struct record *r, size_t alive)
 	if (r->quiet)
 		return;
 	if (alive)
-		cli_error("waiting for %zu child process%s of %s; Ctrl-C stops waiting", alive,
-			  alive == 1 ? "" : "es", r->argv[0]);
+		record_say(r, "waiting for %zu child process%s of %s; Ctrl-C stops waiting", alive,
+			   alive == 1 ? "" : "es", r->argv[0]);
 	else
-		cli_error("waiting for a child process of %s; Ctrl-C stops waiting", r->argv[0]);
+		record_say(r, "waiting for a child process of %s; Ctrl-C stops waiting",
+			   r->argv[0]);
 }
 
 /* Looks after the spools for so long, or until a signal comes. */
@@ -179,7 +178,7 @@ void record_wait_for_children(struct record *r)
 }
 
 /* Where a recording is that did not become a trace. */
-static char *places_text(const struct recorder *one)
+char *record_places(const struct recorder *one)
 {
 	if (recorder_has_part(one) && one->options.no_file)
 		return record_format("'%s', but for what was read of it before; "
@@ -189,37 +188,6 @@ static char *places_text(const struct recorder *one)
 		return record_format("'%s' and, from there on, '%s'; 'mayfly report' reads both",
 				     one->part_path, one->spool);
 	return record_format("'%s'; 'mayfly report' reads it", one->spool);
-}
-
-static char *interruption; /* what the handler says */
-
-/* SIGINT and the like while the trace is made. */
-static void abandon(int number)
-{
-	ssize_t n;
-
-	recorder_abandon();
-	n = write(STDERR_FILENO, interruption, strlen(interruption));
-	(void)n;
-	_exit(128 + number);
-}
-
-void record_allow_interruption(struct record *r)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	struct sigaction action = {.sa_handler = abandon}, before;
-	char *places = places_text(r->recorder[0]);
-
-	/* On a terminal it comes behind a ^C. */
-	interruption = record_format("%smayfly: interrupted; the recording stays in %s\n",
-				     isatty(STDERR_FILENO) ? "\n" : "", places);
-	free(places);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		sigaction(numbers[i], NULL, &before);
-		if (before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
-	}
-	child_release_signals(&r->child);
 }
 
 static struct piece *piece_of(struct pieces *list, const struct recorder *one)
@@ -279,7 +247,7 @@ static void finish_recorders(struct record *r, struct pieces *list)
 			finish_recorder(r, list, list->piece[i].recorder, NULL);
 }
 
-static bool name_trace(const struct piece *p)
+static bool name_trace(const struct record *r, const struct piece *p)
 {
 	struct recorder *one = p->recorder;
 	int error;
@@ -288,31 +256,28 @@ static bool name_trace(const struct piece *p)
 		return false; /* said */
 	if (one->state != RECORDER_FINISHED) {
 		if (one->error > 0)
-			cli_error("cannot write '%s': %s", p->trace, strerror(one->error));
+			record_say(r, "cannot write '%s': %s", p->trace, strerror(one->error));
 		else
-			cli_error("'%s': %s", p->spool, mayfly_error_text(one->error));
+			record_say(r, "'%s': %s", p->spool, mayfly_error_text(one->error));
 		return false;
 	}
 	error = recorder_become(one, p->trace);
 	if (error)
-		cli_error("cannot write '%s': %s; it is complete in '%s'", p->trace,
-			  strerror(error), one->part_path);
+		record_say(r, "cannot write '%s': %s; it is complete in '%s'", p->trace,
+			   strerror(error), one->part_path);
 	return !error;
 }
 
-static void say_alive(const struct piece *p)
+static void say_where(const struct record *r, const struct piece *p)
 {
-	char *places = p->recorder ? places_text(p->recorder) : record_format("'%s'", p->spool);
+	char *places = p->recorder ? record_places(p->recorder) : NULL;
+	const char *text = places ? places : p->spool;
 
-	cli_error("process %ld still runs; its recording stays in %s", (long)p->pid, places);
-	free(places);
-}
-
-static void say_kept(const struct piece *p)
-{
-	char *places = p->recorder ? places_text(p->recorder) : record_format("'%s'", p->spool);
-
-	cli_error("the recording stays in %s", places);
+	if (p->alive)
+		record_say(r, "process %ld still runs; its recording stays in %s", (long)p->pid,
+			   text);
+	else
+		record_say(r, "the recording stays in %s", text);
 	free(places);
 }
 
@@ -321,7 +286,7 @@ static char *save_rest(const struct record *r, const struct piece *p, uint64_t *
 {
 	const struct recorder *one = p->recorder;
 	char *rest = record_format("%s.rest", p->trace), *whole;
-	int fd = open(rest, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int fd = rest ? open(rest, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
 	bool good = fd >= 0 && !stream_sender_save(r->stream.sender, fd, from);
 
 	if (good && one->part)
@@ -333,8 +298,8 @@ static char *save_rest(const struct record *r, const struct piece *p, uint64_t *
 	if (!good && fd >= 0)
 		unlink(rest);
 	/* From its beginning on it is a trace. */
-	whole = record_format("%s", one->state == RECORDER_FINISHED ? p->trace : one->part_path);
-	good = good && !rename(rest, whole);
+	whole = strdup(one->state == RECORDER_FINISHED ? p->trace : one->part_path);
+	good = good && whole && !rename(rest, whole);
 	free(rest);
 	if (good)
 		return whole;
@@ -352,16 +317,24 @@ static bool keep_rest(const struct record *r, const struct piece *p, bool consum
 
 	rest = finished || consumed ? save_rest(r, p, &from) : NULL;
 	if (rest && !from)
-		cli_error("%s; %s in '%s'", text, finished ? "all of it is" : "its beginning is",
-			  rest);
+		record_say(r, "%s; %s in '%s'", text,
+			   finished ? "all of it is" : "its beginning is", rest);
 	else if (rest)
-		cli_error("%s; what follows its first %" PRIu64 " bytes is in '%s'", text, from,
-			  rest);
+		record_say(r, "%s; what follows its first %" PRIu64 " bytes is in '%s'", text, from,
+			   rest);
 	else
-		cli_error("%s%s", text, consumed ? "; some of it is lost" : "");
+		record_say(r, "%s%s", text, consumed ? "; some of it is lost" : "");
 	free(why);
 	free(rest);
 	return !finished || (!rest && !consumed);
+}
+
+void record_finish_stream(struct record *r, bool whole)
+{
+	if (record_stream_is_lost(&r->stream) && isatty(STDERR_FILENO))
+		record_say(r, "waiting up to %.3g s for the receiver; Ctrl-C stops waiting",
+			   (double)r->stream.timeout_ns / 1e9);
+	record_stream_finish(&r->stream, whole);
 }
 
 /* The receiver gets the rest. Its failing is no error of the program's run, which has been as it
@@ -371,16 +344,17 @@ static void finish_stream(struct record *r, struct piece *p, bool consumed)
 	const struct recorder *one = p->recorder;
 	char *why;
 
-	if (record_stream_finish(&r->stream, one->state == RECORDER_FINISHED))
+	record_finish_stream(r, one->state == RECORDER_FINISHED);
+	if (!r->stream.failed)
 		return;
 	if (r->stream.only) {
 		p->kept = keep_rest(r, p, consumed);
 		if (p->kept)
-			say_kept(p);
+			say_where(r, p);
 		return;
 	}
 	why = record_stream_why(&r->stream);
-	cli_error("%s; all of it is in '%s'", why ? why : "out of memory", p->trace);
+	record_say(r, "%s; all of it is in '%s'", why ? why : "out of memory", p->trace);
 	free(why);
 }
 
@@ -392,8 +366,8 @@ static bool end_trace(struct record *r, struct piece *p)
 	bool gave_up = one && one->state == RECORDER_FAILED && r->stream.only &&
 		       stream_sender_gave_up(r->stream.sender);
 
-	if (!gave_up && !name_trace(p)) {
-		record_stream_finish(&r->stream, one && one->state == RECORDER_FINISHED);
+	if (!gave_up && !name_trace(r, p)) {
+		record_finish_stream(r, one && one->state == RECORDER_FINISHED);
 		return false;
 	}
 	if (r->stream.sender)
@@ -446,13 +420,13 @@ bool record_finalise_pieces(struct record *r, struct pieces *list)
 
 		if (p->alive) {
 			p->kept = true;
-			say_alive(p);
+			say_where(r, p);
 		} else if (p->wanted && !end_trace(r, p)) {
 			all = false;
 			if (p->recorder && p->recorder->state == RECORDER_FINISHED)
 				continue; /* its part is complete */
 			p->kept = true;
-			say_kept(p);
+			say_where(r, p);
 		}
 	}
 	keep_ancestors(list);

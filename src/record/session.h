@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One `mayfly record`: a program, the spools of its processes, and the traces made from them.
+ *
+ *	session_agent.c		what the program finds in its environment
+ *	session_spools.c	while it runs: a spool and a recorder for each image of each process
+ *	session_traces.c	afterwards: spools become traces
+ *	session_text.c		texts, and reports to the command
+ *	outgoing.c		the receiver elsewhere
+ *
+ * Nothing here prints: what the user should know goes to record.say, or is left in a piece.
+ */
+#ifndef MAYFLY_SESSION_H
+#define MAYFLY_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "record/child.h"
+#include "record/clock.h"
+#include "record/outgoing.h"
+#include "record/program.h"
+#include "record/recorder.h"
+
+#define MOST_ANCESTORS 64 /* of a child of a child of ... */
+
+/* How often spools are looked after: at first, and then at least. */
+#define TICK_SOON_MS 50
+#define TICK_MS	     200
+
+struct record {
+	/* What the command sets. */
+	const char *output;
+	const char *debug_dir;
+	uint32_t interval_log2;
+	int sampler; /* enum spool_sampler */
+	bool exact;
+	bool ocaml_off;
+	double ocaml_rate; /* 0: the agent's own */
+	bool force, follow, quiet;
+	int64_t snapshot_ns;
+	uint64_t max_size, max_spool; /* 0: not given */
+	uint32_t overhead;	      /* 1/10000; 0: not given */
+	uint64_t map_events;	      /* 0: the agent's own */
+	bool map_events_off;
+	struct record_stream stream;
+	char **argv;
+	char *user_settings; /* ",key=value..." of MAYFLY that go on to the agent */
+	/* Gets a line for the user, without "mayfly: " and the line's end. */
+	void (*say)(void *context, const char *text);
+	void *say_context;
+
+	struct program program;
+	struct child child;
+	struct recorder **recorder; /* the first is of the program as it was started */
+	size_t recorders;
+	struct symbols *symbols;
+	char *file;    /* the trace, as the user wrote it */
+	char *spool;   /* beside it */
+	char *folder;  /* in which mayfly was started */
+	char *preload; /* LD_PRELOAD */
+	int64_t start_ns;
+	int64_t found_ns, swept_ns;
+	unsigned long images; /* of the program that followed the first */
+};
+
+/* Releases all that this struct owns. */
+void record_free(struct record *r);
+
+/* ---- session_text.c ---- */
+
+/* NULL: out of memory. */
+char *record_format(const char *text, ...) __attribute__((format(printf, 1, 2)));
+void record_say(const struct record *r, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Says that memory is short; false. */
+bool record_no_memory(const struct record *r);
+
+/* ---- session_agent.c ---- */
+
+extern const char *const record_sampler_names[]; /* by enum spool_sampler; ends with NULL */
+
+/* Sets r->preload. False: record_say() has been told. */
+bool record_choose_preload(struct record *r);
+/* The value of MAYFLY for the program; NULL: out of memory. */
+char *record_agent_settings(const struct record *r);
+
+/* ---- session_spools.c ---- */
+
+/* Sets r->file and r->spool. False: out of memory. */
+bool record_choose_names(struct record *r);
+const char *record_base_name(const char *path);
+/* NULL: there is none for this spool yet. */
+struct recorder *record_find(const struct record *r, const char *spool);
+/* NULL: record_say() has been told. */
+struct recorder *record_add(struct record *r, const char *spool, pid_t pid);
+/* The first spool and its recorder. False: record_say() has been told. */
+bool record_make_spool(struct record *r);
+/* Of a forked child: the recorder of the process that it came from. NULL when there is none. */
+struct recorder *record_parent_of(const struct record *r, const struct recorder *child);
+/* 0: it was not forked. */
+uint64_t record_fork_ticks(const struct recorder *one);
+/* The forked children that have not been begun, by the time of the fork. NULL: none. */
+struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
+				       size_t *count);
+/* None of the same process came after it. */
+bool record_is_last_image(const struct record *r, const struct recorder *one);
+/* What only the recorder knows about how this image ended. */
+struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last);
+/* Returns when the child has sent a signal, or after this time. */
+void record_wait_for_signal(const struct record *r, int milliseconds);
+/* Reports, once, that a trace cannot be kept below --max-size. */
+void record_tell_thinning(const struct record *r, struct recorder *one);
+/* Looks after all spools. Returns the milliseconds after which to do so again. */
+unsigned int record_serve(struct record *r);
+/* No trace is made of the first spool. */
+void record_drop_spool(struct record *r);
+
+/* ---- session_traces.c ---- */
+
+/* One spool on its way to a trace. */
+struct piece {
+	char *spool, *trace;
+	pid_t pid;
+	struct spool_glance glance;
+	bool last;   /* image of its process */
+	bool wanted; /* becomes a trace */
+	bool alive;  /* its process still writes */
+	bool kept;   /* the spool must stay */
+	struct recorder *recorder;
+};
+
+struct pieces {
+	struct piece *piece;
+	size_t count;
+};
+
+void record_free_pieces(struct pieces *list);
+/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
+char *record_name_with(const char *file, const char *tail);
+/* All spools of this recording that an agent has taken, those of the program first. False: no
+ * memory. */
+bool record_collect_pieces(struct record *r, struct pieces *list);
+/* Until those that are followed have ended, or a signal comes. */
+void record_wait_for_children(struct record *r);
+/* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". NULL: out of
+ * memory. */
+char *record_places(const struct recorder *one);
+/* Waits until the receiver, if there is one, has what was sent. */
+void record_finish_stream(struct record *r, bool whole);
+/* Makes the traces, then removes the spools. False when one failed: its spool stays. */
+bool record_finalise_pieces(struct record *r, struct pieces *list);
+
+#endif
