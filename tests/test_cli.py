@@ -145,6 +145,11 @@ def options_are_documented(command):
     completion = dict(line.split(" ", 1) if " " in line else (line, None)
                       for line in mayfly("--complete", command).text.splitlines())
     same(set(completion), set(options), "options of the completion")
+    if command == "report":  # those of leaks and diff refer to it
+        with open(os.path.join(SOURCE, "doc/man/mayfly-report.1.scd")) as file:
+            page = file.read()
+        for key in completion["--by"].split():
+            check("*%s*" % key in page, "--by", key, "is not in the man page")
     for option, value in options.items():
         takes = value is not None and not value.startswith("[")
         same(completion[option] is not None, takes, "a value of %s in the completion" % option)

@@ -335,7 +335,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 {
 	int error;
 
-	assert(r->state == RECORDER_IDLE && !r->part && !r->stream && r->watch.header);
+	assert(r->state == RECORDER_IDLE && !r->part && !r->stream);
 	r->part = calloc(1, sizeof(*r->part));
 	if (!r->part) {
 		r->error = MAYFLY_E_MEMORY;
@@ -355,6 +355,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 		r->error = error;
 		return false;
 	}
+	assert(r->watch.header);
 	r->offline = !online;
 	if (r->watch.header->seed)
 		r->thin_seed = r->watch.header->seed;
