@@ -617,7 +617,7 @@ static int take_lines(struct heaptrack_input *c)
 	return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static int heaptrack_describe(struct heaptrack_input *c)
 {
