@@ -10,11 +10,7 @@
 
 static size_t first_slot(const struct texts *t, const char *text)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-	return (size_t)numbering_mix(h) & (t->slots - 1);
+	return (size_t)numbering_text(text) & (t->slots - 1);
 }
 
 static bool grow(struct texts *t)

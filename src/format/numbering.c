@@ -41,6 +41,15 @@ bool array_reserve_filled(void *array, size_t *capacity, size_t count, size_t it
 	return true;
 }
 
+uint64_t numbering_text(const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+	return numbering_mix(h);
+}
+
 static size_t key_hash(const struct key *k)
 {
 	uint64_t h = k->word[0] * 0x9e3779b97f4a7c15u + k->word[1];

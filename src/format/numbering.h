@@ -40,6 +40,9 @@ static inline uint64_t numbering_mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
+/* A hash of a text that ends with a zero. */
+uint64_t numbering_text(const char *text);
+
 /*
  * A set of numbers below a limit. A number's rank is how many smaller ones are in the set, so that
  * arrays have an item for each member instead of one for each number:

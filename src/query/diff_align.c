@@ -507,7 +507,7 @@ static void number_functions(struct align *a, struct sites *s)
 	}
 }
 
-/* ---- all ---- */
+/* ---- the result ---- */
 
 static bool join_rows(struct align *a, const struct mayfly_trace *before,
 		      const struct mayfly_trace *after, enum mayfly_by by)

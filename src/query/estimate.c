@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * estimate.c: sums of samples and their 95 % intervals. doc/INTERNALS.md, "Estimates" and
- * "Uncertainty", has the reasons and what simulations say of them.
+ * "Uncertainty", has the reasons and the results of simulations.
  */
 #include "query/estimate.h"
 
@@ -117,7 +117,7 @@ static double gamma_fraction(double a, double x, double front)
 	return value * front;
 }
 
-/* P(a, x) - q without the loss of digits that 1 - Q would mean for q near 1. */
+/* P(a, x) - q; for q near 1, 1 - Q would lose digits. */
 static double gamma_excess(double a, double x, double q, double front)
 {
 	if (x < a + 1)
@@ -132,7 +132,7 @@ static double normal_quantile(double q)
 
 	if (tail >= 0.5)
 		return 0;
-	z = sqrt(-2 * log(2 * tail)); /* never below the answer, so Newton's steps go one way */
+	z = sqrt(-2 * log(2 * tail)); /* not below the answer: Newton's steps all go down */
 	for (int i = 0; i < 60; i++) {
 		double error = 0.5 * erfc(z * M_SQRT1_2) - tail;
 		double density = exp(-z * z / 2) * 0.39894228040143267794;
@@ -175,7 +175,7 @@ double gamma_quantile(double q, double a)
 		return 0;
 	if (!(q < 1))
 		return INFINITY;
-	/* The two that intervals ask for, then any. */
+	/* The two quantiles that intervals use, otherwise any. */
 	z = q == 0.975 ? 1.9599639845400542 : q == 0.92 ? 1.4050715603096329 : normal_quantile(q);
 	if (a > 5000)
 		return gamma_expansion(z, a);
@@ -189,7 +189,7 @@ double gamma_quantile(double q, double a)
 			high = x;
 		else
 			low = x;
-		/* Halley's form of Newton's step, and a bisection where it leaves the bounds. */
+		/* Halley's form of Newton's step, or a bisection if it leaves the bounds. */
 		step /= fmax(0.5, 1 - step * ((a - 1) / x - 1) / 2);
 		next = x - step;
 		if (!(next > low && next < high))
@@ -205,7 +205,7 @@ double gamma_quantile(double q, double a)
 
 /* ---- intervals ---- */
 
-/* Blocks of R bytes have (1 - p) / p = .582 for their v/y (Poisson); larger ones have less. */
+/* The v/y of blocks of R bytes: (1 - p) / p = .582 (Poisson); larger blocks have less. */
 #define SAYS_NOTHING 0.582
 
 static struct mayfly_figure exact_figure(double value)
@@ -214,11 +214,12 @@ static struct mayfly_figure exact_figure(double value)
 }
 
 /*
- * The interval of a sum y with variance v that n samples gave, `seen` of it with their own eyes.
- * Lower end: as if y were a count of y^2/v equal samples; with few samples, what was seen. Upper
- * end: the same after one more sample, of weight `unseen`, that might as well have been drawn (Fay
- * and Feuer, Statistics in Medicine 16, 1997). With a certain lower end, all 5 % are above; a
- * little more with one sample, which is more often a small sum that was lucky than a large one.
+ * The interval of a sum y with variance v from n samples, whose own unweighted sum is `seen`. Lower
+ * end: as if y were a count of y^2/v equal samples; with few samples, `seen`. Upper end: the same
+ * after one more sample of weight `unseen`, which might just as well have been drawn (Fay and
+ * Feuer, Statistics in Medicine 16, 1997). If the lower end is certain, all 5 % are above the upper
+ * end; a little more with a single sample, which is more often from a small sum than from a large
+ * one.
  */
 static struct mayfly_figure sampled_figure(double exact, double y, double v, double seen,
 					   uint32_t n, double unseen)
@@ -239,10 +240,10 @@ static struct mayfly_figure sampled_figure(double exact, double y, double v, dou
 }
 
 /*
- * How heavy an unseen sample could be in blocks: small blocks are seen rarely and count for many.
- * As heavy as the heaviest seen when all seem to have one size, up to 3.5 times that when not. Few
- * samples of blocks near R or above say nothing of small ones: then as if nothing had been seen.
- * Where another interval may have been in force, it is as much heavier.
+ * The possible weight, in blocks, of an unseen sample: small blocks are sampled rarely and stand
+ * for many. It is the heaviest weight seen if all blocks seem to have one size, otherwise up to 3.5
+ * times that. A few samples of blocks near R or above say nothing about small blocks: then it is as
+ * if nothing had been seen. If a larger interval may have been in force, the weight grows with it.
  */
 static double unseen_blocks(const struct tally *t, double interval)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From samples to figures with their 95 % intervals. Weight each sample first (weights.h), then sum.
+ * From samples to figures with 95 % intervals. Weight each sample first (weights.h), then sum.
  *
- * The rules and where they come from: doc/INTERNALS.md, "Estimates" and "Uncertainty".
+ * doc/INTERNALS.md, "Estimates" and "Uncertainty", has the rules and their sources.
  */
 #ifndef MAYFLY_ESTIMATE_H
 #define MAYFLY_ESTIMATE_H
@@ -16,22 +16,22 @@ struct tally {
 	double exact_bytes, exact_blocks;     /* recorded with weight 1 */
 	double sampled_bytes, sampled_blocks; /* weighted */
 	double variance_bytes, variance_blocks;
-	double seen_bytes;    /* unweighted bytes of the sampled ones */
-	uint32_t seen_blocks; /* how many sampled ones */
+	double seen_bytes;    /* unweighted bytes of the sampled blocks */
+	uint32_t seen_blocks; /* number of sampled blocks */
 	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
 };
 
-/* One block of `size` bytes as the trace has it: hits 0 = weight 1. */
+/* Adds a block of `size` bytes; hits 0: its weight is 1. */
 void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits);
-/* Undoes one tally_add, except that largest_interval and heaviest_block stay as they are. */
+/* Undoes one tally_add(), except that largest_interval and heaviest_block do not change. */
 void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 		  uint32_t hits);
 void tally_merge(struct tally *into, const struct tally *from);
 
-/* trace_interval: R of the trace, for the upper end of a sum of nothing (3 R). */
+/* trace_interval: R of the trace, for the upper end of a sum without samples (3 R). */
 struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval);
 
 /* The quantile q of the gamma distribution with this shape and scale 1. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.c: one question to a trace. query.h says how the answer is found. */
+/* query.c: one question to a trace. query.h explains how the answer is found. */
 #include "query/query.h"
 
 #include "query/query_two.h"

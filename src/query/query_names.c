@@ -22,11 +22,7 @@ static const char no_stack_text[] = "[no stack]";
 
 static size_t text_slot(const struct query_state *s, const char *text)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-	return (size_t)numbering_mix(h) & (s->text_hash_size - 1);
+	return (size_t)numbering_text(text) & (s->text_hash_size - 1);
 }
 
 static void chain_text(struct query_state *s, uint32_t number)

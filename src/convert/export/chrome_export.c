@@ -563,7 +563,7 @@ static void write_measured(struct chrome *c, const struct mayfly_query *q)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static void write_head(struct chrome *c, const struct export_options *options)
 {

@@ -23,6 +23,7 @@
 #include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 #include "format/bytes.h"
+#include "format/numbering.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -249,15 +250,8 @@ static bool ctf_read_path(struct ctf *c, uint32_t node, size_t *depth)
 	while (node) {
 		struct mayfly_node n = mayfly_trace_node(c->trace, node);
 
-		if (*depth == c->path_room) {
-			size_t room = c->path_room ? c->path_room * 2 : 256;
-			uint32_t *grown = reallocarray(c->path, room, sizeof(*grown));
-
-			if (!grown)
-				return false;
-			c->path = grown;
-			c->path_room = room;
-		}
+		if (!array_reserve(&c->path, &c->path_room, *depth, sizeof(*c->path)))
+			return false;
 		c->path[(*depth)++] = n.frame;
 		node = n.parent;
 	}

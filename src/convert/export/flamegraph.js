@@ -18,7 +18,7 @@
   var background = document.getElementById("background"), height = +svg.getAttribute("height");
   var at = frames[0], bare = details.textContent;
 
-  // What a name is nested in goes first, as it says less than the rest.
+  // Shortens a label if needed, first by its enclosing scopes, which say the least.
   function fit(label, letters) {
     if (letters < 3) return "";
     for (var at; label.length > letters && (at = label.indexOf("::")) >= 0;)
@@ -56,7 +56,7 @@
     layout();
   }
 
-  // What is matched by several frames of a stack counts once.
+  // Memory matched by several frames of a stack counts once.
   function mark(pattern) {
     var sum = 0, end = -1, test = null;
     if (pattern) {

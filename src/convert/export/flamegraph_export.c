@@ -67,7 +67,7 @@ static char *bytes_text(char *buffer, size_t size, double bytes)
 	return buffer;
 }
 
-/* "1.23 MB (4.5 %) in 12 blocks, 0.5 % of its own" */
+/* "1.23 MB (4.5 %) in 12 blocks, self 56.7 KB" */
 static char *figures_text(char *buffer, size_t size, const struct flamegraph *f, uint32_t node)
 {
 	double all = f->tree.total[0], own = f->tree.node[node].self[CALL_BYTES(0)];
@@ -76,7 +76,7 @@ static char *figures_text(char *buffer, size_t size, const struct flamegraph *f,
 	if (f->counts)
 		snprintf(blocks, sizeof(blocks), " in %.0f %s", f->blocks[node],
 			 round(f->blocks[node]) == 1 ? "block" : "blocks");
-	snprintf(buffer, size, "%s (%.1f %%)%s, of its own %s",
+	snprintf(buffer, size, "%s (%.1f %%)%s, self %s",
 		 bytes_text(bytes, sizeof(bytes), f->tree.total[node]),
 		 all > 0 ? f->tree.total[node] / all * 100 : 0, blocks,
 		 bytes_text(own_bytes, sizeof(own_bytes), own));

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 #define WORD_BYTES   8
 #define CODE_MADE_UP ((int64_t)1 << 61) /* above all addresses; fits into 63 bits with sign */
 
@@ -51,19 +53,11 @@ struct export
 	char text[64];
 };
 
-static uint64_t memtrace_mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
 /* ---- codes and their meanings ---- */
 
 static size_t find_code(const struct export *x, int64_t code)
 {
-	size_t at = memtrace_mix((uint64_t)code) & (x->by_code_size - 1);
+	size_t at = numbering_mix((uint64_t)code) & (x->by_code_size - 1);
 
 	while (x->by_code[at] && x->code[x->by_code[at] - 1] != code)
 		at = (at + 1) & (x->by_code_size - 1);
@@ -232,6 +226,17 @@ static uint64_t words(const struct mayfly_event *e)
 	return words - (header && words);
 }
 
+/* From 0 to below 1, always the same for a sample. */
+static double coin(uint64_t sample)
+{
+	uint64_t x = sample + 0x9e3779b97f4a7c15u;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	x ^= x >> 31;
+	return (double)(x >> 11) * 0x1p-53;
+}
+
 static int64_t count_samples(const struct export *x, const struct mayfly_event *e)
 {
 	double samples = e->weight_bytes / WORD_BYTES * x->rate, whole = floor(samples);
@@ -244,7 +249,7 @@ static int64_t count_samples(const struct export *x, const struct mayfly_event *
 		return all ? (int64_t)all : 1;
 	if (!(samples < 0x1p60))
 		return (int64_t)1 << 60;
-	if ((double)(memtrace_mix(e->sample) >> 11) * 0x1p-53 < samples - whole)
+	if (coin(e->sample) < samples - whole)
 		whole++;
 	return (int64_t)whole;
 }
@@ -259,14 +264,8 @@ static int find_stack(struct export *x, uint32_t node)
 		return 0;
 	for (uint32_t n = node; n; n = mayfly_trace_node(x->trace, n).parent)
 		count++;
-	if (count > x->stack_size) {
-		int64_t *bigger = reallocarray(x->stack, count * 2, sizeof(*bigger));
-
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		x->stack = bigger;
-		x->stack_size = count * 2;
-	}
+	if (!array_reserve(&x->stack, &x->stack_size, count, sizeof(*x->stack)))
+		return MAYFLY_E_MEMORY;
 	x->last_node = node;
 	x->depth = count;
 	for (uint32_t n = node; n;) {
@@ -280,15 +279,8 @@ static int find_stack(struct export *x, uint32_t node)
 
 static int leave_out(struct export *x, uint64_t sample)
 {
-	if (x->left_outs == x->left_out_size) {
-		size_t size = x->left_out_size ? x->left_out_size * 2 : 64;
-		uint64_t *bigger = reallocarray(x->left_out, size, sizeof(*bigger));
-
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		x->left_out = bigger;
-		x->left_out_size = size;
-	}
+	if (!array_reserve(&x->left_out, &x->left_out_size, x->left_outs, sizeof(*x->left_out)))
+		return MAYFLY_E_MEMORY;
 	x->left_out[x->left_outs++] = sample;
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "convert/memtrace_format.h"
+#include "format/numbering.h"
 
 #define WRITTEN_VERSION 2
 #define PACKET_BYTES	32768
@@ -442,15 +443,8 @@ static size_t common_prefix(const struct memtrace_writer *w, const int64_t *stac
 static int remember_stack(struct memtrace_writer *w, const int64_t *stack, size_t from,
 			  size_t depth)
 {
-	if (depth > w->last_size) {
-		size_t size = depth + depth / 2 + 64;
-		int64_t *bigger = realloc(w->last, size * sizeof(*bigger));
-
-		if (!bigger)
-			return w->error = MAYFLY_E_MEMORY;
-		w->last = bigger;
-		w->last_size = size;
-	}
+	if (!array_reserve(&w->last, &w->last_size, depth, sizeof(*w->last)))
+		return w->error = MAYFLY_E_MEMORY;
 	if (depth > from)
 		memcpy(w->last + from, stack + from, (depth - from) * sizeof(*stack));
 	w->last_depth = depth;

@@ -794,7 +794,7 @@ static int put_samples(struct perfetto *p)
 	return error;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 {

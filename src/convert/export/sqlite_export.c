@@ -508,7 +508,7 @@ static void put_info(struct database *d, const char *purpose)
 	database_end_rows(d);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static void sqlite_fill(struct database *d, const char *purpose)
 {

@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
+
 #define MAGIC	       0xc1fc1fc1u
 #define HEADER_BYTES   8u
 #define EVENT_BYTES    16u /* without its payload */
@@ -151,16 +153,8 @@ static uint32_t choose_lane(struct eventlog *l, uint64_t time_ns)
 
 static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
 {
-	size_t room = l->run_room ? 2 * l->run_room : 4;
-	struct eventlog_read_run *bigger;
-
-	if (l->runs == l->run_room) {
-		bigger = reallocarray(l->run, room, sizeof(*bigger));
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		l->run = bigger;
-		l->run_room = room;
-	}
+	if (!array_reserve(&l->run, &l->run_room, l->runs, sizeof(*l->run)))
+		return MAYFLY_E_MEMORY;
 	l->run[l->runs++] = (struct eventlog_read_run){
 	    .at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)};
 	return 0;

@@ -445,7 +445,7 @@ static int take_header(struct heap_text_input *c, const char *line)
 	return take_period(c, slash + 1, memmem(at, (size_t)(slash - at), "_v2", 3) ? 1 : 2);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static int take_lines(struct heap_text_input *c)
 {

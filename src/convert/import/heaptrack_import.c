@@ -36,6 +36,7 @@
 #include "convert/import/budget.h"
 #include "convert/import/packed.h"
 #include "format/format.h"
+#include "format/numbering.h"
 
 #define NONE RECORDING_NONE
 
@@ -392,7 +393,7 @@ static int free_kind(struct heaptrack_input *c, uint64_t number)
 
 static struct pointer *find_pointer(const struct heaptrack_input *c, uint64_t address)
 {
-	uint64_t at = (address * 0x9e3779b97f4a7c15u) >> 20;
+	uint64_t at = numbering_mix(address);
 
 	while (c->pointer[at & (c->pointer_room - 1)].address &&
 	       c->pointer[at & (c->pointer_room - 1)].address != address)
@@ -616,7 +617,7 @@ static int take_lines(struct heaptrack_input *c)
 	return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static int heaptrack_describe(struct heaptrack_input *c)
 {

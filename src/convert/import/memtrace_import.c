@@ -146,21 +146,6 @@ static int go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, ui
 	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
 }
 
-static bool reserve_path(struct path *path, size_t depth)
-{
-	size_t size = depth + depth / 2 + 64;
-	uint32_t *bigger;
-
-	if (depth <= path->size)
-		return true;
-	bigger = reallocarray(path->node, size, sizeof(*bigger));
-	if (!bigger)
-		return false;
-	path->node = bigger;
-	path->size = size;
-	return true;
-}
-
 /* A stack deeper than a trace can hold keeps both ends; a mark between them tells the number of
  * frames left out. */
 static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
@@ -171,7 +156,7 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 	size_t at = e->shared < path->known ? e->shared : path->known;
 	int error = 0;
 
-	if (!reserve_path(path, head))
+	if (!array_reserve(&path->node, &path->size, head, sizeof(*path->node)))
 		return MAYFLY_E_MEMORY;
 	at = at < head ? at : head;
 	*node = at ? path->node[at - 1] : 0;

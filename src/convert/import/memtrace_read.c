@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "convert/memtrace_format.h"
+#include "format/numbering.h"
 
 /* Far deeper than real stacks; in a damaged file each byte can add 85 frames. */
 #define FRAMES_MAX (1u << 22)
@@ -160,14 +161,9 @@ static int damaged(struct memtrace_reader *r, const char *problem)
 
 /* ---- meanings of codes ---- */
 
-static size_t hash_code(int64_t code)
-{
-	return (size_t)(((uint64_t)code * 0x9e3779b97f4a7c15u) >> 20);
-}
-
 static struct meaning *find_meaning(const struct memtrace_reader *r, int64_t code)
 {
-	size_t at = hash_code(code) & (r->meanings_size - 1);
+	size_t at = numbering_mix((uint64_t)code) & (r->meanings_size - 1);
 
 	while (r->meaning[at].first != ABSENT && r->meaning[at].code != code)
 		at = (at + 1) & (r->meanings_size - 1);

@@ -22,29 +22,13 @@
 #include "convert/import/heap_profile.h"
 #include "convert/import/packed.h"
 #include "convert/import/protobuf_read.h"
+#include "convert/pprof_fields.h"
 
 #define NONE RECORDING_NONE
 
 /* Limit of the unpacked size. */
 #define PLAIN_FREE     ((size_t)64 << 20)
 #define PLAIN_PER_BYTE 128
-
-/* profile.proto */
-enum {
-	PROFILE_SAMPLE_TYPE = 1,
-	PROFILE_SAMPLE = 2,
-	PROFILE_MAPPING = 3,
-	PROFILE_LOCATION = 4,
-	PROFILE_FUNCTION = 5,
-	PROFILE_STRING = 6,
-	PROFILE_DROP = 7,
-	PROFILE_KEEP = 8,
-	PROFILE_TIME = 9,
-	PROFILE_PERIOD_TYPE = 11,
-	PROFILE_PERIOD = 12,
-	PROFILE_COMMENT = 13,
-	PROFILE_LAST = 14
-};
 
 #define FIXED_BELOW ((uint64_t)1 << 32) /* as in heap_text_import.c */
 
@@ -193,20 +177,20 @@ static int take_type(struct pprof_input *c, const struct protobuf_field *f)
 	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
 
 	if (!error)
-		c->type[c->types++] = number_in(f->bytes, f->size, 1);
+		c->type[c->types++] = number_in(f->bytes, f->size, VALUE_TYPE);
 	return error;
 }
 
 static void take_number(struct pprof_input *c, const struct protobuf_field *f)
 {
 	switch (f->number) {
-	case PROFILE_DROP:
+	case PROFILE_DROP_FRAMES:
 		c->drop = f->value;
 		break;
-	case PROFILE_KEEP:
+	case PROFILE_KEEP_FRAMES:
 		c->keep = f->value;
 		break;
-	case PROFILE_TIME:
+	case PROFILE_TIME_NANOS:
 		c->time_ns = (int64_t)f->value;
 		break;
 	case PROFILE_PERIOD:
@@ -236,7 +220,7 @@ static int take_table(struct pprof_input *c, const struct protobuf_field *f)
 	case PROFILE_STRING:
 		return take_string(c, f);
 	case PROFILE_PERIOD_TYPE:
-		c->period_unit = number_in(f->bytes, f->size, 2);
+		c->period_unit = number_in(f->bytes, f->size, VALUE_UNIT);
 		return 0;
 	case PROFILE_COMMENT:
 		protobuf_numbers(f, take_comment, c);
@@ -299,11 +283,11 @@ static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *modul
 	if (!item)
 		return 0;
 	if (item->made == NONE) {
-		m.start = number_in(item->bytes, item->size, 2);
-		m.end = number_in(item->bytes, item->size, 3);
-		offset = number_in(item->bytes, item->size, 4);
-		m.path = pprof_intern(c, number_in(item->bytes, item->size, 5));
-		build_id = number_in(item->bytes, item->size, 6);
+		m.start = number_in(item->bytes, item->size, MAPPING_START);
+		m.end = number_in(item->bytes, item->size, MAPPING_LIMIT);
+		offset = number_in(item->bytes, item->size, MAPPING_OFFSET);
+		m.path = pprof_intern(c, number_in(item->bytes, item->size, MAPPING_FILENAME));
+		build_id = number_in(item->bytes, item->size, MAPPING_BUILD_ID);
 		if (m.path == NONE)
 			return MAYFLY_E_MEMORY;
 		if (m.end < m.start)
@@ -324,13 +308,16 @@ static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *modul
 /* Adds one function of a place. */
 static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t *index)
 {
-	uint64_t id = number_in(f->bytes, f->size, 1), line = number_in(f->bytes, f->size, 2);
+	uint64_t id = number_in(f->bytes, f->size, LINE_FUNCTION);
+	uint64_t line = number_in(f->bytes, f->size, LINE_LINE);
 	struct item *function = pprof_find(&c->functions, id);
 	struct recording_location place = {.line = line > UINT32_MAX ? 0 : (uint32_t)line};
 
 	if (function) {
-		place.function = pprof_intern(c, number_in(function->bytes, function->size, 2));
-		place.file = pprof_intern(c, number_in(function->bytes, function->size, 4));
+		place.function =
+		    pprof_intern(c, number_in(function->bytes, function->size, FUNCTION_NAME));
+		place.file =
+		    pprof_intern(c, number_in(function->bytes, function->size, FUNCTION_FILENAME));
 	}
 	if (place.function == NONE || place.file == NONE)
 		return MAYFLY_E_TOO_LARGE;
@@ -368,11 +355,12 @@ static int pprof_name_frame(struct pprof_input *c, const struct item *location, 
 static int pprof_make_frame(struct pprof_input *c, struct item *location)
 {
 	struct recording *t = c->profile.tables;
-	uint64_t address = number_in(location->bytes, location->size, 3);
+	uint64_t address = number_in(location->bytes, location->size, LOCATION_ADDRESS);
 	uint64_t number = (uint64_t)(location - c->locations.item);
 	size_t before = t->frames;
 	uint32_t module, frame = NONE;
-	int error = pprof_find_module(c, number_in(location->bytes, location->size, 2), &module);
+	int error = pprof_find_module(
+	    c, number_in(location->bytes, location->size, LOCATION_MAPPING), &module);
 
 	if (!error)
 		error = budget_spend(&c->profile.budget, 96);
@@ -445,9 +433,9 @@ static int take_sample(struct pprof_input *c, const struct protobuf_field *sampl
 	c->values = 0;
 	memset(c->value, 0, c->types * sizeof(*c->value));
 	while (!error && protobuf_next(&in, &f)) {
-		if (f.number == 1)
+		if (f.number == SAMPLE_LOCATION)
 			error = protobuf_numbers(&f, take_location, c);
-		else if (f.number == 2)
+		else if (f.number == SAMPLE_VALUE)
 			error = protobuf_numbers(&f, take_value, c);
 	}
 	if (!error && in.bad)
