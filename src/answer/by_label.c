@@ -53,8 +53,8 @@ static const char *name_of(const char *value)
 
 /* ---- sums of rows ---- */
 
-/* Sets of blocks that have nothing in common: variances add, and so do the squares of how far the
- * ends of the intervals are from their estimates. */
+/* The sets of blocks are disjoint: variances add, and so do the squares of the distances between
+ * the estimates and the ends of their intervals. */
 static void add_figure(struct mayfly_figure *sum, const struct mayfly_figure *f)
 {
 	double below = hypot(sum->estimate - sum->low, f->estimate - f->low);
@@ -85,7 +85,7 @@ static size_t shown_rows(const struct mayfly_result *r)
 	return r->rows < BY_LABEL_VALUES ? r->rows : BY_LABEL_VALUES;
 }
 
-/* Behind the shown ones, made when asked for. */
+/* After the shown ones; created when it is first needed. */
 static struct label_value *others(struct by_label *b)
 {
 	size_t shown = shown_rows(b->allocated);
@@ -130,7 +130,7 @@ static void take_live(struct by_label *b, const struct mayfly_result *live)
 	}
 }
 
-/* That of pools is only on blocks that are not asked for by default. */
+/* The label of pools is only on blocks that queries leave out by default. */
 static bool is_without_label(const struct mayfly_result *r)
 {
 	return r->rows == 0 || (r->rows == 1 && *r->row[0].function == 0);

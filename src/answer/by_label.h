@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each value of a label has, for formats that draw it: its live heap over time, and in the end
- * what it allocated and what of it is live, with their errors.
+ * Memory by the values of a label, for formats that draw it: the live heap over time, and what was
+ * allocated and is still live at the end, with their errors.
  *
  *	request=page	 allocated 116 MB	 live  |  __/\__/\_
  *	request=search	 allocated	20 MB	 live  |  _________
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #define BY_LABEL_KEYS	8  /* most that formats show, */
-#define BY_LABEL_VALUES 20 /* and values of each, beside the others */
+#define BY_LABEL_VALUES 20 /* and values of each key, not counting the others */
 
 struct label_value {
 	const char *name; /* to show: never empty */
@@ -24,8 +24,8 @@ struct label_value {
 
 struct by_label {
 	const char *key;
-	/* Those that allocated the most, the most first; behind them, if they have any, the others
-	 * together. */
+	/* Those that allocated the most, in descending order; then the sum of the others, if they
+	 * allocated anything. */
 	size_t values;
 	struct label_value value[BY_LABEL_VALUES + 1];
 	/* Live bytes of value v at point i: series->live_bytes[v * series->points + i]. It may have
@@ -34,7 +34,8 @@ struct by_label {
 	struct mayfly_result *allocated; /* texts are its */
 };
 
-/* The distinct keys of a trace's labels, the first `most` in order of its sets. How many. */
+/* The distinct keys of a trace's labels, the first `most` in the order of its sets. Returns their
+ * number. */
 size_t label_keys(const struct mayfly_trace *trace, const char **key, size_t most);
 /* Whether any label has this key; NULL: any key. */
 bool trace_has_label(const struct mayfly_trace *trace, const char *key);
@@ -46,7 +47,7 @@ int by_label_begin(struct by_label *b, const struct mayfly_trace *trace,
 		   const struct mayfly_query *query, const char *key, size_t points);
 void by_label_end(struct by_label *b);
 
-/* What is told of a value, with the names it has in all formats: rounded as --json does. */
+/* The figures of a value, with their names in all formats; rounded as in --json. */
 enum { LABEL_FIGURES = 9 };
 struct label_figure {
 	const char *name;
@@ -54,7 +55,7 @@ struct label_figure {
 };
 void label_figures(const struct label_value *value, struct label_figure figure[LABEL_FIGURES]);
 
-/* What is drawn is called this: never as what is drawn by function. */
+/* The title of a drawing, which differs from the title of the same by function. */
 void by_label_title(char *buffer, size_t size, const char *of, const struct by_label *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened beside the blocks: see event_rows.h. */
+/* Events other than allocations: see event_rows.h. */
 #include "answer/event_rows.h"
 
 #include <stdlib.h>
@@ -80,7 +80,7 @@ int event_rows_of_all(struct event_rows *e, const struct mayfly_trace *trace,
 
 	*e = (struct event_rows){.trace = trace, .sort = sort};
 	if (!(mayfly_trace_info(trace)->absent & MAYFLY_ABSENT_SIZES)) {
-		times.min_size = 1; /* of no block */
+		times.min_size = 1; /* matches no block */
 		times.max_size = 0;
 	}
 	error = mayfly_spans_run(trace, &times, &e->spans);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happened beside the blocks, ready to be shown: types of spans with what their threads
+ * Events other than allocations, ready to be shown: types of spans with what their threads
  * allocated meanwhile; instants, counters, CPU time by thread.
  */
 #ifndef MAYFLY_EVENT_ROWS_H
@@ -51,7 +51,7 @@ bool is_pause(const struct mayfly_track_type *type);
 enum event_section {
 	SECTION_INSTANTS,
 	SECTION_COUNTERS,
-	SECTION_BUCKETS, /* how many blocks OCaml's runtime allocated of a class of sizes */
+	SECTION_BUCKETS, /* numbers of blocks that OCaml's runtime allocated, by class of size */
 	SECTION_THREADS, /* CPU time */
 };
 enum event_section event_section(const struct mayfly_track_type *type);

@@ -101,7 +101,7 @@ void json_labels(struct json *j, const char *key, const struct mayfly_trace *tra
 	json_end(j);
 }
 
-/* Readers take whole numbers up to INT64_MAX; a larger one is a text of digits, and exact. */
+/* Many readers take whole numbers only up to INT64_MAX; larger ones are texts of digits. */
 static void put_exact(struct json *j, const char *key, uint64_t value)
 {
 	char digits[24];

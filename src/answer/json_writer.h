@@ -23,7 +23,7 @@
 struct json {
 	struct bytes bytes;
 	bool one_line;
-	/* Keys of which this says so have the value null, whatever is written for them. */
+	/* Keys for which this returns true have the value null, whatever is written for them. */
 	bool (*is_null)(const char *key, uint32_t context);
 	uint32_t null_context;
 

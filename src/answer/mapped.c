@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has mapped memory beside malloc: see mapped.h. */
+/* Memory that was mapped, but not by malloc: see mapped.h. */
 #include "answer/mapped.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct ranges {
 
 /* ---- ranges ---- */
 
-/* The first that ends behind this address. */
+/* The first range that ends after this address. */
 static size_t find(const struct ranges *r, uint64_t address)
 {
 	size_t low = 0, high = r->count;
@@ -124,7 +124,7 @@ static bool unmap(struct ranges *r, uint64_t address, uint64_t bytes)
 
 enum what { MMAP, MUNMAP, MREMAP, BRK, NONE };
 
-/* What an event of this type is, by its name and fields. */
+/* Which of them an event of this type is, by its name and fields. */
 static enum what what_is(const struct mayfly_track_type *type)
 {
 	static const struct {
@@ -154,7 +154,7 @@ static enum what what_is(const struct mayfly_track_type *type)
 	return NONE;
 }
 
-/* The content keeps the access that it had. */
+/* The moved range keeps its access. */
 static bool remap(struct ranges *r, const struct mayfly_track_event *e)
 {
 	size_t at = find(r, e->value[2].u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has mapped memory beside malloc: what the track events "mmap", "munmap", "mremap" and "brk"
- * of a trace leave mapped at some moments, by the function that called.
+ * Memory that was mapped, but not by malloc: what the track events "mmap", "munmap", "mremap" and
+ * "brk" leave mapped at given moments, by calling function.
  *
  *	mmap [a, b)	a ───────────── b
  *	munmap		      ▒▒▒▒		ranges that do not overlap, in order
@@ -16,7 +16,7 @@
 #define MAPPED_ACCESS  16
 
 struct mapped_row {
-	const struct mayfly_frame *frame; /* of who called; NULL: unknown */
+	const struct mayfly_frame *frame; /* of the caller; NULL: unknown */
 	const struct mayfly_location *location;
 	char access[MAPPED_ACCESS]; /* as in /proc/PID/maps, or "brk" */
 	uint64_t bytes[MAPPED_MOMENTS];

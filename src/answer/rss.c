@@ -36,7 +36,7 @@ const struct mayfly_counter *counter_named(const struct mayfly_trace *trace, con
 	return NULL;
 }
 
-/* The last point at or before this time; of those before the first one, that. */
+/* The last point at or before this time; the first point for earlier times. */
 static size_t point_at(const struct mayfly_counter *c, int64_t ns)
 {
 	size_t low = 0, high = c->points;
@@ -73,7 +73,7 @@ double largest_value(const struct mayfly_counter *c)
 	return most;
 }
 
-/* The largest of each step; where no point lies, what holds there. */
+/* The largest value in each step; a step without a point has the value before it. */
 bool counter_steps(const struct mayfly_trace *trace, const char *name, double *value, size_t steps)
 {
 	const struct mayfly_counter *c = counter_named(trace, name);
@@ -95,7 +95,7 @@ bool counter_steps(const struct mayfly_trace *trace, const char *name, double *v
 
 /* ---- the parts ---- */
 
-/* What malloc has handed out at this time. Blocks of OCaml's heaps lie in such blocks. */
+/* Live blocks of malloc at this time. OCaml's heaps lie in such blocks. */
 static int malloc_live_at(const struct mayfly_trace *trace, int64_t ns,
 			  struct mayfly_estimate *live)
 {
@@ -117,7 +117,7 @@ static int malloc_live_at(const struct mayfly_trace *trace, int64_t ns,
 	return 0;
 }
 
-/* What the allocator says it has. */
+/* The allocator's own figures. */
 struct allocator_view {
 	double in_use, metadata, fragmented, kept, mapped_blocks;
 };
@@ -162,7 +162,7 @@ static bool ask_allocator(struct rss *r, struct rss_moment *m, struct allocator_
 			  value_at(t, "tcmalloc.transfer_free", ns) +
 			  value_at(t, "tcmalloc.thread_free", ns);
 	} else {
-		/* It does not tell what is in use and what is free. */
+		/* It does not report what is in use and what is free. */
 		struct mayfly_estimate live = {0};
 
 		malloc_live_at(t, ns, &live);
@@ -172,8 +172,8 @@ static bool ask_allocator(struct rss *r, struct rss_moment *m, struct allocator_
 	return true;
 }
 
-/* What the heap's mappings have resident beyond live blocks is free, whatever happened since glibc
- * was asked. */
+/* Resident memory of the heap's mappings beyond live blocks is free, whatever has happened since
+ * glibc reported its figures. */
 static void split_glibc(struct rss_moment *m, const struct allocator_view *v, double heap,
 			double anonymous)
 {
@@ -183,7 +183,7 @@ static void split_glibc(struct rss_moment *m, const struct allocator_view *v, do
 	m->part[RSS_ANONYMOUS] = fmax(0, anonymous - v->mapped_blocks);
 }
 
-/* Splits what is resident of the heap's (and arenas') and of anonymous mappings. */
+/* Splits the resident memory of the heap's (and arenas') and of anonymous mappings. */
 static int split_anonymous(struct rss *r, struct rss_moment *m, double heap, double anonymous)
 {
 	struct mayfly_estimate then = {0};
@@ -195,12 +195,12 @@ static int split_anonymous(struct rss *r, struct rss_moment *m, double heap, dou
 		return error;
 	m->part[RSS_LIVE] = m->live.bytes.estimate;
 	if (ask_allocator(r, m, &v)) {
-		/* Both at the time when it was asked. */
+		/* Both at the time of the allocator's figures. */
 		error = malloc_live_at(r->trace, m->allocator_ns, &then);
 		m->part[RSS_OVERHEAD] = fmax(0, v.in_use - then.bytes.estimate);
 		m->part[RSS_METADATA] = v.metadata;
 		m->part[RSS_FRAGMENTED] = v.fragmented;
-		/* What was freed since then, it has; it may have given it back. */
+		/* It has got what was freed since then, and may have given it back. */
 		m->part[RSS_KEPT] = v.kept + fmax(0, then.bytes.estimate - m->live.bytes.estimate);
 		if (!strcmp(r->allocator, "glibc") && m->mappings)
 			split_glibc(m, &v, heap, anonymous);
@@ -234,7 +234,7 @@ static int fill_moment(struct rss *r, struct rss_moment *m)
 	return split_anonymous(r, m, heap + arenas, anonymous);
 }
 
-/* Nobody has watched the process: what the agent saw when it left. */
+/* No recorder watched the process: what the agent saw at exit. */
 static int fill_own(struct rss *r, struct rss_moment *m)
 {
 	double files = value_at(r->trace, "self.resident_files", m->time_ns);

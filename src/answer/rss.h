@@ -8,9 +8,9 @@
  *	    + stacks, files, shared, ...	mappings by kind (counters of the recorder)
  *	    + not explained
  *
- * The kernel counts pages that were touched, the allocator what it has handed out. Where less is
- * resident than the allocator says it has, the difference stands as a negative row: never touched,
- * or given back. So the rows always add up.
+ * The kernel counts pages that were touched, the allocator counts what it has handed out. If less
+ * is resident than the allocator reports, the difference is a negative row: never touched, or given
+ * back. So the rows always add up.
  */
 #ifndef MAYFLY_RSS_H
 #define MAYFLY_RSS_H
@@ -49,7 +49,7 @@ struct rss_moment {
 	double rss, part[RSS_PARTS];
 	struct mayfly_estimate live;
 	double arenas, stacks, top; /* arenas, stacks: their numbers; top: free at the heap's end */
-	int64_t allocator_ns;	    /* when the allocator was asked; < 0: never */
+	int64_t allocator_ns;	    /* time of the allocator's figures; < 0: none */
 	bool mappings;		    /* by kind */
 };
 
@@ -59,12 +59,12 @@ struct rss {
 	struct rss_moment moment[2];
 	size_t moments;
 	struct mapped mapped; /* at these moments */
-	double highest;	      /* that the kernel knows of; 0: unknown */
+	double highest;	      /* the kernel's own maximum; 0: unknown */
 };
 
-/* Whether the trace holds what was resident. */
+/* Whether the trace records resident memory. */
 bool rss_is_known(const struct mayfly_trace *trace);
-/* The trace holds it. 0 or a negative enum mayfly_error; rss_end() is to be called in both cases. */
+/* For such traces. 0 or a negative enum mayfly_error; call rss_end() in both cases. */
 int rss_begin(struct rss *r, const struct mayfly_trace *trace);
 void rss_end(struct rss *r);
 

@@ -139,7 +139,11 @@ enum rss_part rss_advice(const struct rss *r, const struct rss_moment *m, char *
 			    "%s is shared memory, which counts in each process that has it mapped.",
 			    bytes);
 		break;
-	default:
+	case RSS_UNTOUCHED:
+	case RSS_OTHER:
+	case RSS_OWN:
+	case RSS_UNEXPLAINED:
+	case RSS_PARTS:
 		return RSS_PARTS;
 	}
 	return which;

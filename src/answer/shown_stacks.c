@@ -62,7 +62,7 @@ static bool add_location(struct shown_stacks *s, struct shown_frame *f,
 	if (function == TEXTS_FAILED || in == TEXTS_FAILED || line.name == TEXTS_FAILED ||
 	    line.file == TEXTS_FAILED)
 		return false;
-	/* Marks have no names that anybody could want to hide. */
+	/* Marks such as "[stack cut]" are never hidden. */
 	if (hide->matches && frame->kind == MAYFLY_FRAME_CODE &&
 	    (is_hidden(s, function, hide) || is_hidden(s, line.file, hide) ||
 	     is_hidden(s, in, hide))) {
@@ -85,7 +85,7 @@ static bool make_frame(struct shown_stacks *s, size_t index, const struct mayfly
 	for (size_t i = 0; i < frame->locations; i++)
 		if (!add_location(s, f, frame, &frame->location[i], hide))
 			return false;
-	/* What its last line was inlined into is hidden. */
+	/* The function that the last line was inlined into is hidden. */
 	if (f->count)
 		s->line[s->lines - 1].inlined = false;
 	return true;

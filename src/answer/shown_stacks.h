@@ -27,23 +27,24 @@ struct shown_frame {
 	bool hides;	       /* some of it is not shown */
 };
 
-/* Lines instead of a frame's, for stacks that show no code: all of it is hidden; there is none. */
+/* What stacks show that have no code to show: all of it is hidden; or there is none. */
 enum shown_special { SHOWN_HIDDEN = 0, SHOWN_NONE = 1, SHOWN_SPECIALS = 2 };
 
 struct shown_stacks {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	struct texts texts;
-	struct shown_frame *frame; /* of each frame of the trace, and behind them the specials */
+	struct shown_frame *frame; /* one for each frame of the trace, then the specials */
 	struct shown_line *line;
 	size_t lines, line_capacity;
-	uint8_t *verdict; /* of each text: was the matcher of hidden frames asked, what it said */
+	/* For each text: whether it was matched against hidden frames, and the result. */
+	uint8_t *verdict;
 	size_t verdict_capacity;
 	uint32_t *path; /* the frames of one stack */
 	size_t path_capacity;
 };
 
-/* 0 or a negative enum mayfly_error, and then shown_end() is still to be called. */
+/* 0 or a negative enum mayfly_error; call shown_end() in both cases. */
 int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
 		const struct mayfly_query *query);
 void shown_end(struct shown_stacks *s);
@@ -58,7 +59,7 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 
 #define STACK_COLUMNS 2
 
-/* What one or two questions say of each node, by ascending node. */
+/* The answers to one or two queries for each node, by ascending node. */
 struct stack_sums {
 	struct mayfly_node_sums *of[STACK_COLUMNS]; /* NULL: there is no answer */
 	size_t at[STACK_COLUMNS];
@@ -69,7 +70,7 @@ struct stack_sum {
 	const struct mayfly_estimate *of[STACK_COLUMNS]; /* never NULL */
 };
 
-/* The second question may be NULL, or one that the trace cannot answer. */
+/* The second query may be NULL, or one that the trace cannot answer. */
 int stack_sums_begin(struct stack_sums *s, const struct mayfly_trace *trace,
 		     const struct mayfly_query *first, const struct mayfly_query *second);
 bool stack_sums_next(struct stack_sums *s, struct stack_sum *sum);

@@ -11,8 +11,8 @@
 #include "format/numbering.h"
 
 /*
- * Functions that call nothing of the program's, but for the constructors of shared libraries: what
- * they keep they keep once. (Those of the executable itself are called by libc.)
+ * These functions call no code of the program, except for the constructors of shared libraries,
+ * and those allocate only once. (Constructors of the executable itself are called by libc.)
  */
 const char suppressions_default[] =
     "# What libc, the dynamic loader and the C++ library keep until a program ends.\n"
@@ -83,14 +83,14 @@ const char suppressions_default[] =
 
 /* ---- patterns ---- */
 
-/* Where `length` bytes of a piece are found in the text from `from` on; NULL. */
+/* Where the first `length` bytes of a piece occur in the text; NULL: nowhere. */
 static const char *find_piece(const char *from, const char *piece, size_t length)
 {
 	return memmem(from, strlen(from), piece, length);
 }
 
-/* The pieces between asterisks, each at the first place that is left to it; one that is tied to
- * the end stands there. */
+/* Matches the pieces between asterisks in order, each at the first place after the one before it; a
+ * piece that is tied to the end must stand there. */
 static bool pattern_fits(const char *pattern, const char *text)
 {
 	bool tied = *pattern == '^';
@@ -157,7 +157,7 @@ static bool add_pattern(struct suppressions *s, const char *pattern, size_t leng
 	return true;
 }
 
-/* False: `line` says what is wrong; without text: out of memory. */
+/* False: `line` is the bad line; without text: out of memory. */
 static bool add_line(struct suppressions *s, const char *file, struct suppression_line *line)
 {
 	static const char type[] = "leak:";

@@ -19,9 +19,9 @@
 
 struct suppression {
 	char *pattern;
-	const char *file; /* NULL: of the list that is built in */
+	const char *file; /* NULL: the built-in list */
 	size_t line;
-	/* What it suppressed. A stack counts for the first pattern on the way from its leaf. */
+	/* What it suppressed. A stack counts for the first match, searched from its leaf. */
 	size_t stacks;
 	uint64_t samples;
 	double bytes, blocks;
@@ -42,22 +42,22 @@ struct suppression_line {
 	size_t length, number;
 };
 
-/* Adds a list. file: its name, which must stay; NULL: it is built in. False: a line is no
- * suppression. */
+/* Adds a list. file: its name, which must stay valid; NULL: the built-in list. False: a line is not
+ * a suppression. */
 bool suppressions_add(struct suppressions *s, const char *text, size_t size, const char *file,
 		      struct suppression_line *bad);
 void suppressions_free(struct suppressions *s);
 
-/* The first pattern that fits; SUPPRESSIONS_NONE. */
+/* The first pattern that matches; SUPPRESSIONS_NONE. */
 size_t suppressions_find(const struct suppressions *s, const char *text);
-/* As a query takes it, to ignore what is suppressed. */
+/* For queries, to ignore what is suppressed. */
 struct mayfly_match suppressions_match(struct suppressions *s);
 
-/* Fills what each has suppressed of the answer. 0 or a negative enum mayfly_error. */
+/* Counts what each pattern suppresses of the answer. 0 or a negative enum mayfly_error. */
 int suppressions_account(struct suppressions *s, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query);
 
-/* What all together have suppressed. */
+/* The sum over all patterns. */
 struct suppressed {
 	size_t stacks, patterns;
 	uint64_t samples;

@@ -46,7 +46,7 @@ static bool percent_value(const char *where, const char *text, double *value)
 	return false;
 }
 
-/* "10M", of blocks a plain number; "+10%": more than in the baseline. */
+/* "10M", or a plain number for blocks; "+10%": more than in the baseline. */
 static bool set_value(struct limit *limit, const char *text)
 {
 	size_t blocks;
@@ -114,7 +114,7 @@ bool check_add_increases(struct limits *l, const char *option, const char *list)
 
 /* ---- files ---- */
 
-/* The next word of the line, ended by a zero; *line goes behind it. NULL: there is none. */
+/* The next word of the line, ended by a zero; *line moves past it. NULL: there is none. */
 static char *next_word(char **line)
 {
 	char *word = *line + strspn(*line, " \t"), *end = word + strcspn(word, " \t");
@@ -134,7 +134,7 @@ static bool bad_line(const char *where, const char *what, const char *word)
 	return false;
 }
 
-/* The pattern is all that is left of the line. */
+/* The pattern is the rest of the line. */
 static bool set_function(struct limit *limit, char *rest)
 {
 	struct pattern *pattern;

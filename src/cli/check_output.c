@@ -56,7 +56,7 @@ static char *name_limit(const struct limit *limit)
 	return length < 0 ? NULL : text;
 }
 
-/* What is to be said of it besides: how far above, and whether that is certain. */
+/* What was found, by how much that is too much, and whether it is certain. */
 static char *limit_verdict_text(const struct report *r, const struct limit *limit)
 {
 	char found[128], by[FIGURE_TEXT], *text = NULL;
@@ -212,7 +212,7 @@ int check_write_junit(const char *path, const struct report *r, const struct lim
 	char program[4096];
 	struct target target;
 
-	/* A report of a test run replaces the one before. */
+	/* The report of a test run replaces the previous one. */
 	if (!target_open(&target, path, true))
 		return CLI_FAILED;
 	command_line(program, sizeof(program), r->file.info);

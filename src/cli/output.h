@@ -22,7 +22,7 @@ struct output {
 /* Looks at standard output, COLUMNS, NO_COLOR and the locale (which must have been set). */
 struct output output_detect(void);
 
-/* What is printed comes from an untrusted file: control characters and broken UTF-8 become '?'. */
+/* Texts come from untrusted files: control characters and invalid UTF-8 become '?'. */
 char *text_clean(char *buffer, size_t size, const char *text);
 size_t text_columns(const char *text);
 
@@ -31,7 +31,7 @@ size_t text_columns(const char *text);
  * little of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
 
-/* Shortens a line that is no name: cleaned, its end left out. */
+/* Cleans a line that is not a name, and shortens it at its end. */
 char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns);
 
 /* A bar of `part` of `whole` in at most `columns`. */
@@ -46,7 +46,7 @@ enum style {
 	STYLE_DIM,
 	STYLE_BAR,
 	STYLE_NOTE,
-	STYLE_MORE, /* it became more, which is rarely wanted */
+	STYLE_MORE, /* an increase, which is rarely wanted */
 	STYLE_LESS,
 };
 

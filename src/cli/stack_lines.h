@@ -6,8 +6,8 @@
 #include "cli/output.h"
 
 #define STACK_INDENT 5
-/* Prints a stack, leaf first, a line for each place; only the first `depth`, and how many more
- * there are; 0: all. */
+/* Prints a stack, leaf first, one line for each place; only the first `depth` places, then the
+ * number of the others; 0: all. */
 void write_stack(FILE *to, const struct output *o, const struct mayfly_place *stack, size_t length,
 		 size_t depth);
 /* On standard output. */

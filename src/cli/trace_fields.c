@@ -14,7 +14,7 @@
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
 
-#define FEW_SAMPLES 100 /* fewer say little about anything but the total */
+#define FEW_SAMPLES 100 /* with fewer, only the total is known well */
 #define TEXT_BYTES  1024
 
 char *start_text(char *buffer, size_t size, const struct mayfly_info *info)
@@ -91,7 +91,7 @@ static void print_label_field(const struct output *o, const struct mayfly_trace 
 			    hints ? " (--by label, --by label:KEY, --label RE)" : "");
 }
 
-/* When threads begin and end, and their CPU time: every recording has that. */
+/* Every recording has the beginning, the end and the CPU time of threads. */
 static bool only_of_threads(const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -120,7 +120,7 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 			    : counts.spans   ? " (--events, --spans)"
 					     : " (--events)");
 	}
-	/* Counters of stacks have no labels that an option could choose. */
+	/* Snapshots cannot be filtered by label. */
 	if (info->label_sets > 1 && !(hints && info->snapshot_ns))
 		print_label_field(o, trace, hints);
 }
@@ -129,7 +129,7 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 
 /* ---- notes ---- */
 
-/* With every allocation recorded, losses are the one thing that can make figures wrong. */
+/* If every allocation is recorded, only losses can make figures wrong. */
 static void note_lost_records(const struct output *o, const struct mayfly_info *info)
 {
 	if (info->dropped_samples && info->dropped_frees)
@@ -180,7 +180,7 @@ static uint64_t finer_interval(const struct mayfly_info *info)
 {
 	uint64_t interval = info->interval_bytes;
 
-	/* Down to what would have given about ten times the few samples. */
+	/* Small enough to give about ten times FEW_SAMPLES. */
 	for (uint64_t samples = info->samples ? info->samples : 1;
 	     samples < 10 * FEW_SAMPLES && interval > 256; samples *= 2)
 		interval /= 2;
@@ -201,7 +201,7 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 {
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
 
-	/* Nobody can record it again with these options. */
+	/* Other traces cannot be recorded again with these options. */
 	bool recorded = !trace_is_ocaml_alone(info) && !info->absent;
 
 	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {

@@ -3,7 +3,7 @@
  * mayfly report, in parts:
  *
  *	cmd_report.c			options, and which of these answers
- *	report_overview.c		nothing was asked for: a summary and the first tables
+ *	report_overview.c		without options: a summary and the first tables
  *	report_rows.c			a table or a list of stacks
  *	report_series.c			rows over time
  *	report_histogram.c		rows by class of size or lifetime
@@ -39,7 +39,7 @@
 
 /* What is shown. */
 enum report_view {
-	VIEW_ROWS, /* or the overview, when nothing was asked for */
+	VIEW_ROWS, /* or the overview, when there are no options */
 	VIEW_SERIES,
 	VIEW_HISTOGRAM,
 	VIEW_CHURN,
@@ -96,7 +96,7 @@ static inline struct rank_options report_rank_options(const struct report *r, si
 
 /* The option that asks for a view: "--churn"; "" for VIEW_ROWS. */
 const char *report_view_option(enum report_view view);
-/* Says why a question has no answer; returns an exit status. */
+/* Prints why a question has no answer; returns an exit status. */
 int report_failed(const struct report *r, int error);
 
 /* ---- report_overview.c ---- */
@@ -105,14 +105,14 @@ int report_print_overview(struct report *r);
 
 /* ---- report_rows.c ---- */
 
-/* What a row is called, but for its source line. */
+/* The name of a row, without its source line. */
 void report_row_key(char *buffer, size_t size, const struct report *r,
 		    const struct mayfly_row *row);
-/* "function", "thread that frees": as sentences say it. */
+/* "function", "thread that freed": for sentences. */
 const char *report_by_text(const struct report *r);
 const char *report_key_title(const struct report *r);
-/* The same with the source line, where that is part of the key. others: the row for what is not
- * shown. */
+/* The name with the source line, if that is part of the key. others: the row is the sum of those
+ * that are not shown. */
 void report_full_key(char *buffer, size_t size, const struct report *r,
 		     const struct mayfly_row *row, bool others);
 /* "Live at the peak (1.82 s)", with the window. */
@@ -147,7 +147,7 @@ bool report_print_table(const struct report *r, const struct mayfly_result *resu
 			const struct ranking *ranking);
 bool report_show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
 			size_t depth);
-/* Exact traces have very many stacks, and those that are shown are the first ones. */
+/* Exact traces have very many stacks; only the first ones are shown, and needed. */
 size_t report_stacks_needed(const struct report *r, size_t rows);
 int report_print_answer(struct report *r);
 void report_print_legend(const struct report *r);
@@ -164,7 +164,7 @@ int report_print_reallocs(struct report *r);
 
 /* ---- report_json.c ---- */
 
-/* A document in which the values of what is absent are null. */
+/* A document in which absent values are null. */
 struct json report_document(uint32_t absent);
 /* All rows, or as many as --top says. */
 void report_json_rows(struct json *j, const struct report *r, const struct mayfly_result *result);

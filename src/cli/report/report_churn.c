@@ -2,7 +2,7 @@
 /*
  * report_churn.c: what each row allocated, and how much of it was live on average.
  *
- * Rows are ranked by what they allocated. Ranked by churn, those would come first that allocate a
+ * Rows are ranked by what they allocated. A ranking by churn would begin with rows that allocate a
  * few bytes for a moment.
  */
 #include "cli/report/report.h"

@@ -18,7 +18,7 @@ static bool put_instant_cells(struct table *t, const struct event_view *v,
 	       put_event_time(t, (double)sum->last_ns) && put_event_type(t, v, sum->type);
 }
 
-/* A sum says something where values are of events, as in an eventlog, and not of moments. */
+/* A sum is meaningful if values belong to events, as in an eventlog, and not to moments. */
 static bool has_sums(const struct event_view *v)
 {
 	return trace_has_no_blocks(v->r->file.info);
@@ -98,7 +98,7 @@ bool print_counters(struct event_view *v)
 			  put_counter_cells);
 }
 
-/* Names of buckets are in the order of their sizes. */
+/* The names of buckets sort by size. */
 static int compare_buckets(const void *a, const void *b, void *view)
 {
 	const struct mayfly_track_sum *x = *(const struct mayfly_track_sum *const *)a;

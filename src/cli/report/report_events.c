@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_events.c: what happened beside the blocks: spans, pauses of OCaml's collector, instants,
+ * report_events.c: events other than allocations: spans, pauses of OCaml's collector, instants,
  * counters, CPU time by thread.
  */
 #include "cli/report/report_event_cells.h"

@@ -25,7 +25,7 @@ const char *report_view_option(enum report_view view)
 	return views[view].option;
 }
 
-/* Views of a converted trace that need what its file does not have: then a line has said so. */
+/* Whether the view needs what the original file of a converted trace lacks: then prints a line. */
 static bool view_lacks(const struct report *r)
 {
 	uint32_t absent = r->file.info->absent;

@@ -11,7 +11,7 @@
 
 #include "answer/page_holders.h"
 
-/* What a place must leave empty for a sentence about it: of the heap's pages, and bytes. */
+/* A place gets a sentence if it leaves this much empty: share of the heap's pages, and bytes. */
 #define SENTENCE_SHARE 0.05
 #define SENTENCE_BYTES (256 << 10)
 

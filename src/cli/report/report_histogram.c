@@ -2,8 +2,7 @@
 /*
  * report_histogram.c: how the blocks of each row are spread over sizes or lifetimes.
  *
- * Each row has a bar for each class, scaled by its own largest: the shape is what a histogram is
- * asked for.
+ * Each row has a bar for each class, scaled to the row's largest: a histogram is about the shape.
  */
 #include "cli/report/report.h"
 
@@ -12,7 +11,7 @@
 
 #include "answer/json_views.h"
 
-/* Bars for terminals without them: the denser the character, the higher. */
+/* Bars in ASCII: the denser the character, the higher the bar. */
 static char *ascii_bars(char *buffer, size_t size, const double *value, size_t count)
 {
 	static const char level[] = " .:-=+*#@";
@@ -30,7 +29,7 @@ static char *ascii_bars(char *buffer, size_t size, const double *value, size_t c
 
 #define MOST_CLASSES 80 /* there are 65 of sizes */
 
-/* [classes], and whether it is of blocks. */
+/* value: [classes], of blocks or of bytes. */
 static void class_values(const struct mayfly_histogram *h, size_t row, bool blocks, double *value)
 {
 	for (size_t i = 0; i < h->classes; i++) {
@@ -50,7 +49,7 @@ static void class_text(char *buffer, size_t size, const struct report *r,
 	report_row_key(buffer, size, &by_class, &row);
 }
 
-/* The class with most bytes, and how many of the row's: "512 B to 1 KB 62 %". */
+/* The class with the most bytes, and its share of the row's: "512 B to 1 KB  62 %". */
 static void text_mostly(char *buffer, size_t size, const struct report *r,
 			const struct mayfly_histogram *h, const double *bytes)
 {
@@ -112,7 +111,7 @@ static bool print_histogram_rows(const struct report *r, const struct mayfly_his
 							 h->rows, h, put_histogram_cells, NULL});
 }
 
-/* What the columns of the bars are. */
+/* Explains the columns of the bars. */
 static void print_scale(const struct report *r, const struct mayfly_histogram *h)
 {
 	bool never = h->high[h->classes - 1] == INT64_MAX && r->classes == MAYFLY_BY_LIFETIME;

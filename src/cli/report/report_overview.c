@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_overview.c: what is shown when nothing is asked for. */
+/* report_overview.c: the report without options. */
 #include "cli/report/report.h"
 
 #include "cli/trace_fields.h"
@@ -88,7 +88,7 @@ static void print_estimate(const struct report *r, const char *name,
 
 static void print_timeline(const struct report *r)
 {
-	size_t room = (size_t)r->out.width - FIELD_INDENT - 16; /* the time stands behind it */
+	size_t room = (size_t)r->out.width - FIELD_INDENT - 16; /* the time follows it */
 	size_t steps = room < SPARKLINE_STEPS ? room : SPARKLINE_STEPS;
 	double live[SPARKLINE_STEPS];
 	char line[SPARKLINE_STEPS * 4 + 1], end[FIGURE_TEXT];
@@ -103,7 +103,7 @@ static void print_timeline(const struct report *r)
 	printf("  0 to %s\n", text_duration(end, sizeof(end), (double)r->file.info->duration_ns));
 }
 
-/* Between snapshots no stack is known, but how much was live at most. */
+/* Between snapshots no stacks are known, but the highest number of live bytes is. */
 static void print_highest(const struct report *r, const struct mayfly_summary *s)
 {
 	char bytes[FIGURE_TEXT];
@@ -153,9 +153,9 @@ static int print_overview_summary(const struct report *r)
 /* ---- callers ---- */
 
 /*
- * Below the functions that allocate, the overview shows those that call them, without what says
- * nothing new: what almost all memory goes through (main), what only allocates itself, and of a
- * chain of calls that hands on the same memory all but the one nearest to the leaf.
+ * Below the functions that allocate, the overview shows their callers, without those that add
+ * nothing: functions that almost all memory passes through (main), functions that only allocate
+ * themselves, and in a chain of calls with the same memory all but the one nearest to the leaf.
  */
 static bool says_nothing_new(const struct report *r, const struct mayfly_row *row,
 			     const struct mayfly_result *result)
@@ -272,7 +272,7 @@ static bool show_tables(struct report *r, const struct mayfly_result *functions,
 				  r->depth_given ? r->depth : OVERVIEW_DEPTH);
 }
 
-/* Without options: the summary, and the tables that are asked for most. */
+/* The summary, and the tables that users need most often. */
 int report_print_overview(struct report *r)
 {
 	struct mayfly_result *result[2];

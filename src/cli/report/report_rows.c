@@ -12,7 +12,7 @@
 #include "answer/trace_facts.h"
 #include "cli/trace_fields.h"
 
-/* A time as a trace of snapshots sees it: query.h of the library rounds the same way. */
+/* A time in a trace of snapshots, rounded as queries round it (query.h). */
 static int64_t rounded_time(const struct report *r, int64_t ns)
 {
 	int64_t step = r->file.info->snapshot_ns, end = r->file.info->duration_ns;
@@ -74,7 +74,7 @@ void report_metric_text(char *buffer, size_t size, const struct report *r, int64
 	}
 }
 
-/* Times that were asked for lie between two snapshots. */
+/* When the times in the question lie between two snapshots. */
 static void print_rounding(const struct report *r)
 {
 	const struct mayfly_query *q = &r->q.query;
@@ -434,7 +434,7 @@ struct keyed_table {
 	const struct keyed_rows *rows;
 };
 
-/* With totals, what the others have is not a sum that a reader could check. */
+/* Totals overlap, so the others have no sum that a reader could check. */
 static bool keyed_row_is_shown(const struct report *r, const struct keyed_rows *rows, size_t row)
 {
 	if (row + 1 == rows->rows && r->q.query.sort == MAYFLY_SORT_TOTAL)
@@ -505,7 +505,7 @@ size_t report_stacks_needed(const struct report *r, size_t rows)
 	return r->exact && !r->all ? rows : 0;
 }
 
-/* Whether the rows have malloc's blocks and others, those that overlap, too. */
+/* Whether the rows hold malloc's blocks as well as blocks that lie in them. */
 static bool shows_twice(const struct report *r)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
@@ -516,7 +516,7 @@ static bool shows_twice(const struct report *r)
 			 : q->by == MAYFLY_BY_HEAP);
 }
 
-/* Whether it asks for labels that blocks of pools have, and these are left out. */
+/* Whether the question is about labels of pool blocks, which are left out. */
 static bool hides_pools(const struct report *r)
 {
 	const struct mayfly_query *q = &r->q.query;
@@ -527,7 +527,7 @@ static bool hides_pools(const struct report *r)
 	       (q->by == MAYFLY_BY_LABEL && (!q->label_key || strcmp(q->label_key, "pool") == 0));
 }
 
-/* That no row has a label may be a wrong key. */
+/* No row has the label: the key may be wrong. */
 static void print_label_hint(const struct report *r)
 {
 	const struct mayfly_trace *trace = r->file.trace;

@@ -11,7 +11,7 @@
 #include "answer/text_format.h"
 
 #define SPARKLINE_STEPS 48
-#define PEAK_MISSED	1.05 /* the kernel's own maximum is so much above what was seen */
+#define PEAK_MISSED	1.05 /* the kernel's own maximum is above what was seen by this factor */
 #define MAPPED_ROWS	8
 #define FAR_NS		1500000000ll
 

@@ -7,8 +7,8 @@
 #include "answer/json_views.h"
 
 /*
- * Rows are scaled each by its own largest, which stands before it: the shape is what a series is
- * asked for, and among rows of very different size one scale would leave most of them empty.
+ * Each row is scaled to its own largest value, which stands before it: a series is about the shape,
+ * and one scale for rows of very different size would leave most of them empty.
  */
 static double largest_of(const struct mayfly_series *s, size_t row)
 {
@@ -20,7 +20,7 @@ static double largest_of(const struct mayfly_series *s, size_t row)
 	return largest;
 }
 
-#define SERIES_OTHERS 60 /* columns that are not for the moments */
+#define SERIES_OTHERS 60 /* columns of the line besides the moments */
 
 /* Bars need a terminal that has them, and room. */
 static bool has_bars(const struct report *r)
@@ -80,7 +80,7 @@ static void print_numbers(const struct report *r, const double *value, size_t co
 	putchar('\n');
 }
 
-/* A stack, or a row where there is no room for bars: a line of its own, then what it has live. */
+/* A stack, or a row without room for bars: a line of its own, then its live bytes. */
 static void print_series_row(const struct report *r, const struct mayfly_series *s, size_t row)
 {
 	const double *live = s->live_bytes + row * s->points;

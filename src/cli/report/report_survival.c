@@ -35,7 +35,7 @@ static const char *time_text(char *buffer, size_t size, int64_t ns)
 	return buffer;
 }
 
-/* "1.2 ms" and "0.9 ms..1.6 ms"; a time that the recording did not see is its end. */
+/* "1.2 ms" and "0.9 ms..1.6 ms"; times after the end of the recording are "end". */
 static void time_texts(char *value, char *range, size_t size, const struct mayfly_quantile *q)
 {
 	char low[FIGURE_TEXT], high[FIGURE_TEXT];
@@ -180,7 +180,7 @@ static bool print_survival_table(const struct survival_view *v, struct left_rows
 	return done;
 }
 
-/* What the whole, or a stack, comes to, in a sentence. */
+/* The figures of all rows, or of a stack, in a sentence. */
 static void row_text(char *buffer, size_t size, const struct survival_view *v,
 		     const struct mayfly_survival_row *row)
 {
