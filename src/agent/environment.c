@@ -55,7 +55,6 @@ static bool split_preload(char *entry)
 	return !*value;
 }
 
-/* Takes what is ours out of the environment, in place: nobody has looked at it yet. */
 void environment_hide(void)
 {
 	char **out = environ;

@@ -8,7 +8,7 @@
 #define ENVIRONMENT_PRELOAD "LD_PRELOAD="
 #define ENVIRONMENT_BYTES   8192 /* the most of one variable of ours */
 
-/* Takes what is ours out of the environment, in place: nobody has looked at it yet. */
+/* Removes our variables from the environment, in place, before anything has read it. */
 void environment_hide(void);
 
 /* True: what was hidden is to be put back for this exec. */

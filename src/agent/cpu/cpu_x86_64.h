@@ -187,7 +187,7 @@ static inline void cpu_relax(void)
 /* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, ...: where a coroutine's function returns to. */
 #define CPU_CONTEXT_CODE "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85"
 
-/* jmp *0(%rip), and behind it the address */
+/* jmp *0(%rip), followed by the address */
 #define CPU_JUMP_BYTES 14u
 
 static inline void cpu_put_jump(uint8_t *code, const void *to)

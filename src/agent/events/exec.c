@@ -123,64 +123,42 @@ static int came_back(int result, const struct walk_start *at)
 	return result;
 }
 
+/* The body of a hook: `call` is the real function, with env for the environment. */
+#define EXEC(environment, note, call, ...)                                                         \
+	WALK_CALLER(at);                                                                           \
+	char *const *env = (environment);                                                          \
+	WITH_OURS(env);                                                                            \
+	note;                                                                                      \
+	return came_back(next.call ? next.call(__VA_ARGS__) : fails(), &at)
+
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	WALK_CALLER(at);
-	char *const *env = envp;
-
-	WITH_OURS(env);
-	note_exec(path, &at);
-	return came_back(next.execve ? next.execve(path, argv, env) : fails(), &at);
+	EXEC(envp, note_exec(path, &at), execve, path, argv, env);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-	WALK_CALLER(at);
-	char *const *env = environ;
-
-	WITH_OURS(env);
-	note_exec(path, &at);
-	return came_back(next.execve ? next.execve(path, argv, env) : fails(), &at);
+	EXEC(environ, note_exec(path, &at), execve, path, argv, env);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	WALK_CALLER(at);
-	char *const *env = envp;
-
-	WITH_OURS(env);
-	note_exec(file, &at);
-	return came_back(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+	EXEC(envp, note_exec(file, &at), execvpe, file, argv, env);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-	WALK_CALLER(at);
-	char *const *env = environ;
-
-	WITH_OURS(env);
-	note_exec(file, &at);
-	return came_back(next.execvpe ? next.execvpe(file, argv, env) : fails(), &at);
+	EXEC(environ, note_exec(file, &at), execvpe, file, argv, env);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-	WALK_CALLER(at);
-	char *const *env = envp;
-
-	WITH_OURS(env);
-	note_fd(fd, &at);
-	return came_back(next.fexecve ? next.fexecve(fd, argv, env) : fails(), &at);
+	EXEC(envp, note_fd(fd, &at), fexecve, fd, argv, env);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-	WALK_CALLER(at);
-	char *const *env = envp;
-
-	WITH_OURS(env);
-	note_exec(path, &at);
-	return came_back(next.execveat ? next.execveat(fd, path, argv, env, flags) : fails(), &at);
+	EXEC(envp, note_exec(path, &at), execveat, fd, path, argv, env, flags);
 }
 
 /* The arguments of the execl family as an array in the caller's frame. */

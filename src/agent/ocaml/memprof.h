@@ -36,7 +36,7 @@ struct memprof_location {
 	int inlined;
 };
 
-/* The runtime's functions, filled in by whoever starts. */
+/* The runtime's functions, filled in before memprof_start(). */
 struct memprof_runtime {
 	memprof_value (*start)(memprof_value rate, memprof_value frames, memprof_value tracker);
 	memprof_value (*stop)(memprof_value unit);

@@ -188,7 +188,7 @@ static memprof_value yield_start(memprof_value sampling_rate, memprof_value fram
 static memprof_value yield_stop(memprof_value unit)
 {
 	yield();
-	return memprof_runtime.stop(unit); /* raises, since nobody has started it */
+	return memprof_runtime.stop(unit); /* raises, since it is not running */
 }
 
 /* ---- start ---- */

@@ -135,7 +135,7 @@ static bool find_in_notes(const uint8_t *note, uint64_t left, struct description
 	return false;
 }
 
-/* The program headers behind the ELF header that lies at base, in a page that is mapped. */
+/* The program headers after the ELF header at base, all in one page, which is mapped. */
 static bool headers_at(const uint8_t *base, struct headers *h)
 {
 	const Elf64_Ehdr *elf = (const Elf64_Ehdr *)base;
