@@ -88,8 +88,8 @@ static int take_suppressions(const struct option_row *row, const char *option, c
 static bool limits_agree(const struct check *c)
 {
 	if (c->limits.count == 0) {
-		cli_usage("no limit named; there are --max-peak, --max-allocated, --max-leaked, "
-			  "--max-blocks, --limits and --max-increase");
+		cli_usage("no limit given; use --max-peak, --max-allocated, --max-leaked, "
+			  "--max-blocks, --limits or --max-increase");
 		return false;
 	}
 	if (limits_are_relative(&c->limits) && !c->baseline_path) {

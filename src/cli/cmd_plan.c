@@ -136,7 +136,7 @@ static char *text_error(char *buffer, size_t size, double error)
 }
 
 static const char *const plan_keys[] = {"function", "line", "stack", "module",
-				       "thread",   "size", NULL};
+					"thread",   "size", NULL};
 static const char *const by_plural[] = {"functions", "lines",	"stacks",
 					"modules",   "threads", "size classes"};
 

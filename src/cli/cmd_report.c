@@ -63,7 +63,7 @@ static const struct view_kind {
 static bool set_view(struct report *r, enum report_view view)
 {
 	if (r->view != VIEW_ROWS && r->view != view) {
-		cli_usage("%s and %s: only one of them at a time", report_view_option(r->view),
+		cli_usage("%s cannot be combined with %s", report_view_option(r->view),
 			  report_view_option(view));
 		return false;
 	}
@@ -181,7 +181,7 @@ static bool view_fits(struct report *r)
 	    {q->by_given, TAKES_BY, "--by"},
 	    {q->sort_given, TAKES_SORT, "--sort"},
 	    {q->at_given, TAKES_AT,
-	     view->takes & TAKES_WINDOW ? "--at: choose a time with --from and --to" : "--at"},
+	     view->takes & TAKES_WINDOW ? "--at; use --from and --to instead" : "--at"},
 	    {q->window_given, TAKES_WINDOW, "--from and --to"},
 	    {q->query.heaps != 0, TAKES_HEAP, "--heap"},
 	    {q->query.min_lifetime_ns > 0 || q->query.max_lifetime_ns < INT64_MAX, TAKES_LIFETIME,
@@ -193,8 +193,8 @@ static bool view_fits(struct report *r)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
-			return cli_usage("%s goes without %s", report_view_option(r->view),
-					 options[i].text),
+			return cli_usage("%s cannot be combined with %s",
+					 report_view_option(r->view), options[i].text),
 			       false;
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
@@ -219,7 +219,9 @@ static bool set_sort(struct report *r)
 	if (!report_set_span_sort(r, r->sort))
 		return false;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s goes with --spans, not with --events", r->sort), false;
+		return cli_usage("--sort %s needs --spans; it cannot be combined with --events",
+				 r->sort),
+		       false;
 	return true;
 }
 
@@ -232,7 +234,7 @@ static bool survival_key_fits(struct question *q)
 		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
-		return cli_usage("--survival: --by is line, function, stack or module"), false;
+		return cli_usage("--survival needs --by line, function, stack or module"), false;
 	return true;
 }
 

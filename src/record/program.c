@@ -200,7 +200,7 @@ static void check_elf(struct program *p, const struct image *i)
 	if (!e)
 		return;
 	if (e->e_machine != OUR_MACHINE) {
-		set_why(p, "it is for another kind of processor");
+		set_why(p, "it is for another kind of CPU");
 		return;
 	}
 	if (e->e_phentsize != sizeof(*ph) || e->e_phoff % sizeof(uint64_t))
