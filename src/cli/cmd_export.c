@@ -192,9 +192,10 @@ static bool open_target(const struct export *x, struct target *target, const cha
 		return target_open_named(target, output, x->force);
 	case EXPORT_FOLDER:
 		return target_open_folder(target, output, x->format->landmark, x->force);
-	default:
-		return target_open(target, output, x->force);
+	case EXPORT_STREAM:
+		break;
 	}
+	return target_open(target, output, x->force);
 }
 
 static int say_failed(const struct export *x, const char *path, int error)

@@ -6,7 +6,7 @@
  *	                                     FILE.part.id: which recording it is of
  *
  * Between two connections, and after a receiver that was killed, the part and its id are all that
- *is needed to go on.
+ * is needed to go on.
  */
 #include "cli/cli.h"
 

@@ -173,7 +173,8 @@ char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f
 	case FIGURE_RANGE:
 		text_range(buffer, size, f->low, f->high);
 		break;
-	default:
+	case FIGURE_GOOD:
+	case FIGURE_EXACT:
 		text_bytes(buffer, size, f->estimate);
 	}
 	return buffer;
