@@ -229,7 +229,7 @@ def bad_files(command):
     failing(command, empty, code=1, said=["empty: empty file"])
     failing(command, cut, code=1, said=["cut: "])
     failing(command, "/dev/null", code=1, said=["/dev/null: empty file"])
-    failing(command, code=2, said=["no trace named"])
+    failing(command, code=2, said=["no trace given"])
     failing(command, trace(), "other", code=2, said=["'other'"])
     if os.geteuid() != 0:
         os.chmod(garbage, 0)
@@ -333,8 +333,8 @@ def bad_options():
 @case
 def views_refuse_what_they_do_not_take():
     for arguments, said in [
-            (["--series", "3", "--churn"], ["--series", "--churn", "one of them"]),
-            (["--rss", "--fragmentation"], ["--rss", "--fragmentation", "one of them"]),
+            (["--series", "3", "--churn"], ["--series", "--churn", "cannot be combined"]),
+            (["--rss", "--fragmentation"], ["--rss", "--fragmentation", "cannot be combined"]),
             (["--churn", "--metric", "live"], ["--churn", "--metric"]),
             (["--churn", "--at", "1s"], ["--churn", "--at", "--from"]),
             (["--reallocs", "--at", "peak"], ["--reallocs", "--at", "--from"]),

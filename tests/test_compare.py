@@ -245,7 +245,7 @@ def merge_refuses():
     failing("merge", "-o", out, sampled, sampled, code=1, said=["twice"])
     failing("merge", "-o", out, sampled, "/nowhere", code=1, said=["/nowhere"])
     failing("merge", sampled, code=2, said=["-o"])
-    failing("merge", "-o", out, code=2, said=["no traces"])
+    failing("merge", "-o", out, code=2, said=["no trace given"])
     check(not os.path.exists(out), "something was written")
     shutil.copy(sampled, out)
     failing("merge", "-o", out, sampled, trace("before"), code=1, said=["--force"])

@@ -807,7 +807,7 @@ def options_that_have_no_place():
     refused(2, ["--from", "memtrace"], "--to", "memtrace", "--from", "1s", trace())
     refused(2, ["--hide", "memtrace"], "--to", "memtrace", "--hide", "x", trace())
     refused(2, ["--all-frames", "memtrace"], "--to", "memtrace", "--all-frames", trace())
-    refused(2, ["choice of blocks"], "--to", "memtrace", "--focus", "x", trace())
+    refused(2, ["options that choose blocks"], "--to", "memtrace", "--focus", "x", trace())
     refused(2, ["--rows", "folded"], "--to", "folded", "--rows", "samples", trace())
     refused(2, ["--rows", "'columns'"], "--to", "csv", "--rows", "columns", trace())
     refused(2, ["temporary", "heap_v2"], "--to", "heap_v2", "--metric", "temporary", trace())

@@ -309,13 +309,13 @@ def snapshots_have_events_too():
 @case
 def nonsense_gets_one_line():
     for options, code, words in (
-            (["--spans", "--events"], 2, "only one of them"),
+            (["--spans", "--events"], 2, "cannot be combined with"),
             (["--spans", "--by", "thread"], 2, "--spans cannot be combined with --by"),
             (["--spans", "--at", "1"], 2, "--spans cannot be combined with --at"),
             (["--spans", "--metric", "live"], 2, "--spans cannot be combined with --metric"),
             (["--spans", "--hide", "x"], 2, "--spans cannot be combined with --hide"),
             (["--spans", "--sort", "name"], 2, "'name' is none of"),
-            (["--events", "--sort", "live"], 2, "works with --spans"),
+            (["--events", "--sort", "live"], 2, "needs --spans"),
             (["--events", "--focus", "x"], 2, "options that choose blocks"),
             (["--events", "--heap", "malloc"], 2, "--events cannot be combined with --heap"),
             (["--sort", "count"], 2, "'count' is none of self or total"),

@@ -384,7 +384,7 @@ def receiver_never(how):
         said = recorder(here / "socket", "300" if how == "small" else "300000",
                         options=["-x", "--stream-timeout", "100ms", "--stream-buffer",
                                  "8M" if how == "fits" else "64K", *output])
-        check("no receiver is there" in said, said)
+        check("no receiver is listening" in said, said)
         if how == "-o":
             check("all of it is in" in said and sane(here / "local"), said)
         elif how == "small":
@@ -646,7 +646,7 @@ def another_recording():
                         "600000", "?" + here / "go") as p:
             readable(here / "got.part")
             said = recorder(address, "100", options=["-x", "-o", here / "other", "--stream-timeout", SHORT])
-            check("has another recording" in said, said)
+            check("busy with another recording" in said, said)
             touch(here / "go")
             p.end(7)
             check("another recording" in r.end(), r.said())
@@ -665,7 +665,7 @@ def wrong_key(how):
         with receiver(address, here / "got", *theirs) as r:
             said = recorder(address, "1000", options=["-x", "-o", here / "local", "--stream-timeout",
                                                       SHORT, *mine])
-            check({"other": "has another key", "none": "wants a key",
+            check({"other": "has another key", "none": "needs a key",
                    "receiver none": "has no key"}[how] in said, said)
             r.says("refused 127.0.0.1")
             r.send(signal.SIGTERM)
@@ -686,7 +686,7 @@ def key_files():
                 check(word in result.err.decode(), result)
 
         os.chmod(key, 0o644)
-        refused("no secret")
+        refused("is not secret")
         make_key(key, b"too short")
         refused("too short")
         make_key(key, b"k" * 5000)
@@ -694,7 +694,7 @@ def key_files():
         os.unlink(key)
         refused("No such file")
         os.mkdir(key)
-        refused("no ordinary file")
+        refused("not a regular file")
 
 
 @case
@@ -706,7 +706,7 @@ def other_machines_need_a_key():
                                 (["record", "--stream", "192.0.2.1:9", "--", program(), "+" + ran], 125)):
             result = run([MAYFLY, *arguments])
             same(result.code, code, repr(result))
-            check(b"needs a key" in result.err and result.err.count(b"\n") == 1, result)
+            check(b"both ends need the same key" in result.err and result.err.count(b"\n") == 1, result)
         check(not os.path.exists(ran), "the program ran")
         with receiver("0.0.0.0:%d" % free_port(), here / "got", "--key", make_key(here / "key")) as r:
             r.send(signal.SIGINT)
@@ -733,7 +733,7 @@ def bad_options():
             same(result.err.count(b"\n"), 1, repr(result))
         for options in (["--key", "x"], ["--stream-buffer", "1M"], ["--stream-timeout", "1s"]):
             result = run([MAYFLY, "record", *options, "--", "true"])
-            check(result.code == 125 and b"with --stream only" in result.err, result)
+            check(result.code == 125 and b"needs --stream" in result.err, result)
         for arguments in ([], [":1", ":2"], ["--timeout", "x", ":1"], ["-o", "", ":1"], ["-o", "-", ":1"],
                           ["--what", ":1"]):
             result = run([MAYFLY, "receive", *arguments])
@@ -756,7 +756,7 @@ def places_that_are_taken():
         result = run([MAYFLY, "receive", here / "text"])
         check(result.code == 1 and b"a file of that name" in result.err, result)
         result = run([MAYFLY, "receive", "-o", here / "text", here / "socket3"])
-        check(result.code == 1 and b"is no trace" in result.err, result)
+        check(result.code == 1 and b"is not a trace" in result.err, result)
         same(read(here / "text"), b"not a trace")
         # A receiver that was killed leaves its socket, which the next one takes.
         with receiver(here / "socket4", here / "d") as r:

@@ -292,7 +292,7 @@ static void print_value(const struct mayfly_track_type *type, const struct mayfl
 	case MAYFLY_FIELD_FLOAT:
 		printf("%.17g", e->value[i].f);
 		break;
-	default:
+	case MAYFLY_FIELD_TEXT:
 		print_quoted(e->value[i].text);
 		break;
 	}

@@ -123,7 +123,7 @@ static const char *not_taken(const struct export *x)
 		return "--all-frames";
 	if (q->filtered && !q->hide.count && !(takes & EXPORT_TAKES_BLOCKS) &&
 	    !(takes & EXPORT_TAKES_HEAPS && only_by_heap(q)))
-		return "a choice of blocks";
+		return "options that choose blocks";
 	if (x->rows_given && !(takes & EXPORT_TAKES_ROWS))
 		return "--rows";
 	return NULL;
@@ -138,8 +138,8 @@ static bool set_metric_of_samples(struct export *x)
 		q->metric = MAYFLY_ALLOCATED;
 	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_LIVE)
 		return true;
-	cli_usage("--rows samples: has the times of each; goes with --metric allocated, leaked or "
-		  "temporary");
+	cli_usage("--rows samples needs --metric allocated, leaked or temporary, as each row has "
+		  "its times");
 	return false;
 }
 
@@ -156,13 +156,13 @@ static bool options_agree(struct export *x)
 		return false;
 	name = not_taken(x);
 	if (name) {
-		cli_usage("%s: nothing that --to %s can follow", name, x->format->name);
+		cli_usage("%s cannot be combined with --to %s", name, x->format->name);
 		return false;
 	}
 	if (x->samples && !set_metric_of_samples(x))
 		return false;
 	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric))) {
-		cli_usage("--metric %s: --to %s has no place for it",
+		cli_usage("--metric %s cannot be combined with --to %s",
 			  metric_names[x->q.query.metric], x->format->name);
 		return false;
 	}

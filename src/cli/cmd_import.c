@@ -46,7 +46,7 @@ static char *default_output(const char *path)
 	last = last ? last + 1 : path;
 	if (last == path + length ||
 	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last))) {
-		cli_error("%s: name the trace with -o", path);
+		cli_error("%s: no name for the trace; use -o FILE", path);
 		return NULL;
 	}
 	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0) {
@@ -66,7 +66,7 @@ static int import(const char *path, const char *output, bool force)
 		return CLI_FAILED;
 	if (is_trace(&file)) {
 		unload_file(&file);
-		return cli_error("%s: is a trace of mayfly already", path);
+		return cli_error("%s: is already a trace of mayfly", path);
 	}
 	if (!output)
 		output = name = default_output(path);
@@ -114,8 +114,8 @@ int cmd_import(int argc, char **argv)
 	if (status != OPTIONS_TAKEN)
 		return status;
 	if (optind == argc)
-		return cli_usage("no input named");
+		return cli_usage("no input given");
 	if (optind + 1 < argc)
-		return cli_usage("one input at a time: '%s' is too many", argv[optind + 1]);
+		return cli_usage("only one input can be given, not also '%s'", argv[optind + 1]);
 	return import(argv[optind], set.output, set.force);
 }

@@ -49,16 +49,16 @@ static int say_mixed(const struct merging *m, const char *path, enum merge_kind 
 {
 	if (kind == MERGE_SNAPSHOTS || m->kind == MERGE_SNAPSHOTS)
 		return cli_error("%s %s and %s %s: traces of snapshots have no single blocks; "
-				 "merge them with their own kind only",
+				 "merge only traces of one kind",
 				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
 	if (kind == MERGE_EVENTS || m->kind == MERGE_EVENTS)
-		return cli_error("%s %s and %s %s: the sums of blocks would not be of all; merge "
-				 "them with their own kind only",
-				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
-	return cli_error(
-	    "%s %s and %s %s: samples of both kinds weigh differently; merge them with "
-	    "their own kind only",
-	    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+		return cli_error(
+		    "%s %s and %s %s: sums of blocks would leave out the latter; merge "
+		    "only traces of one kind",
+		    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+	return cli_error("%s %s and %s %s: samples of both kinds weigh differently; merge only "
+			 "traces of one kind",
+			 m->kind_path, kind_text(m->kind), path, kind_text(kind));
 }
 
 static int say_rates(const struct merging *m, const char *path, const struct mayfly_info *info)
@@ -228,7 +228,7 @@ int cmd_merge(int argc, char **argv)
 	if (!m.output)
 		return cli_usage("no output file given; use -o FILE");
 	if (optind == argc)
-		return cli_usage("no traces named");
+		return cli_usage("no trace given");
 	if (strcmp(m.output, "-") == 0 && isatty(STDOUT_FILENO))
 		return cli_error("not writing a binary trace to a terminal; use -o FILE");
 	m.path = argv + optind;

@@ -6,7 +6,7 @@
  *	                                     FILE.part.id: which recording it is of
  *
  * Between two connections, and after a receiver that was killed, the part and its id are all that
- *is needed to go on.
+ * is needed to go on.
  */
 #include "cli/cli.h"
 
@@ -206,13 +206,13 @@ static bool finish(void *context, bool whole)
 static void say_refused(struct receive *r, const char *peer, enum stream_fault fault)
 {
 	static const char *const text[] = {
-	    [STREAM_OTHER_VERSION] = "is of another version of mayfly",
+	    [STREAM_OTHER_VERSION] = "is another version of mayfly",
 	    [STREAM_NO_KEY_THERE] = "has a key and this receiver has none",
 	    [STREAM_KEY_NEEDED] = "has no key",
 	    [STREAM_WRONG_KEY] = "has another key",
-	    [STREAM_BUSY] = "sends another recording than the one that is being received",
+	    [STREAM_BUSY] = "sends another recording, while one is being received",
 	    [STREAM_BEGINNING_GONE] = "sends a trace whose beginning went elsewhere",
-	    [STREAM_NO_STREAM] = "is no 'mayfly record'",
+	    [STREAM_NO_STREAM] = "is not 'mayfly record'",
 	};
 
 	/* Each kind once: who knocks again and again must not fill a log. */
@@ -231,8 +231,8 @@ static void say_event(void *context, enum stream_event event, const char *peer,
 	if (event == STREAM_EVENT_REFUSED) {
 		say_refused(r, peer, fault);
 	} else if (event == STREAM_EVENT_FULL) {
-		cli_error("cannot write '%s': %s; the sender waits while it is tried again",
-			  r->part_path, strerror(error));
+		cli_error("cannot write '%s': %s; the sender waits; trying again", r->part_path,
+			  strerror(error));
 	} else if (r->quiet) {
 		return;
 	} else if (event == STREAM_EVENT_ROOM) {
@@ -244,7 +244,7 @@ static void say_event(void *context, enum stream_event event, const char *peer,
 		   !(r->said_lost && r->lost_at == r->intake.stored)) {
 		r->said_lost = true;
 		r->lost_at = r->intake.stored;
-		cli_error("the connection broke after %s; waiting for the sender",
+		cli_error("the connection was lost after %s; waiting for the sender",
 			  text_bytes(size, sizeof(size), (double)r->intake.stored));
 	}
 }
@@ -326,7 +326,7 @@ static int receive(struct receive *r)
 	const char *obstacle;
 
 	if (!stream_keys_start())
-		return cli_error("no random numbers can be had here");
+		return cli_error("no random numbers are available");
 	if (r->key_file && !read_key_file(&r->key, r->key_file))
 		return CLI_FAILED;
 	obstacle = part_obstacle(r->output, r->force);
@@ -335,8 +335,7 @@ static int receive(struct receive *r)
 	listener = stream_listen(&r->address);
 	if (listener < 0)
 		return cli_error("cannot listen at %s: %s", r->to,
-				 errno == EEXIST ? "a file of that name is there"
-						 : strerror(errno));
+				 errno == EEXIST ? "a file of that name exists" : strerror(errno));
 	r->intake.context = r;
 	r->intake.restart = take_restart;
 	r->intake.store = take_bytes;
@@ -391,7 +390,7 @@ int cmd_receive(int argc, char **argv)
 	if (optind == argc)
 		return cli_usage("no address given; use unix:PATH or :PORT");
 	if (optind + 1 < argc)
-		return cli_usage("one address: '%s' is too many", argv[optind + 1]);
+		return cli_usage("only one address can be given, not also '%s'", argv[optind + 1]);
 	r.to = argv[optind];
 	if (!read_stream_address(&r.address, r.to, r.key_file != NULL))
 		return CLI_USAGE;

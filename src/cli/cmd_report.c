@@ -59,7 +59,7 @@ static const struct view_kind {
 static bool set_view(struct report *r, enum report_view view)
 {
 	if (r->view != VIEW_ROWS && r->view != view) {
-		cli_usage("%s and %s: only one of them at a time", report_view_option(r->view),
+		cli_usage("%s cannot be combined with %s", report_view_option(r->view),
 			  report_view_option(view));
 		return false;
 	}
@@ -177,7 +177,7 @@ static bool view_fits(struct report *r)
 	    {q->by_given, TAKES_BY, "--by"},
 	    {q->sort_given, TAKES_SORT, "--sort"},
 	    {q->at_given, TAKES_AT,
-	     view->takes & TAKES_WINDOW ? "--at: choose a time with --from and --to" : "--at"},
+	     view->takes & TAKES_WINDOW ? "--at; use --from and --to instead" : "--at"},
 	    {q->window_given, TAKES_WINDOW, "--from and --to"},
 	    {q->query.heaps != 0, TAKES_HEAP, "--heap"},
 	    {q->query.min_lifetime_ns > 0 || q->query.max_lifetime_ns < INT64_MAX, TAKES_LIFETIME,
@@ -216,7 +216,9 @@ static bool set_sort(struct report *r)
 		return false;
 	r->span_sort = (enum span_sort)choice;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s works with --spans, not with --events", r->sort), false;
+		return cli_usage("--sort %s needs --spans; it cannot be combined with --events",
+				 r->sort),
+		       false;
 	return true;
 }
 
@@ -229,7 +231,7 @@ static bool survival_key_fits(struct question *q)
 		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
-		return cli_usage("--survival: --by must be line, function, stack or module"), false;
+		return cli_usage("--survival needs --by line, function, stack or module"), false;
 	return true;
 }
 

@@ -154,7 +154,7 @@ static int cmd_version(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "--help") == 0)
 		return cmd_help(1, argv);
 	if (argc > 1)
-		return cli_usage("takes no arguments");
+		return cli_usage("no arguments are allowed");
 	puts("mayfly " MAYFLY_VERSION);
 	return cli_finish();
 }

@@ -137,7 +137,7 @@ void unload_file(struct loaded_file *file)
 static void say_unreadable(const char *path, int error)
 {
 	if (error == EISDIR)
-		cli_error("%s: is a folder; name the trace file in it", path);
+		cli_error("%s: is a folder; name the trace in it", path);
 	else if (error == ENOENT)
 		cli_error("%s: no such file; 'mayfly record -o FILE -- PROGRAM' makes one", path);
 	else if (error == EACCES)
@@ -250,9 +250,9 @@ static bool open_foreign(const char *path, const struct import_format *format,
 bool one_trace_named(int argc, char **argv)
 {
 	if (optind == argc)
-		cli_usage("no trace named");
+		cli_usage("no trace given");
 	else if (optind + 1 < argc)
-		cli_usage("one trace at a time: '%s' is too many", argv[optind + 1]);
+		cli_usage("only one trace can be given, not also '%s'", argv[optind + 1]);
 	return optind + 1 == argc;
 }
 

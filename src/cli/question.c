@@ -183,20 +183,20 @@ bool question_check(struct question *question)
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE) {
-		cli_usage("--at works with --metric live, not with --metric %s",
+		cli_usage("--at needs --metric live; it cannot be combined with --metric %s",
 			  metric_names[q->metric]);
 		return false;
 	}
 	if (q->from_ns >= q->to_ns) {
-		cli_usage("--from: must be before --to");
+		cli_usage("--from must be before --to");
 		return false;
 	}
 	if (q->min_size > q->max_size) {
-		cli_usage("--min-size: must not be above --max-size");
+		cli_usage("--min-size must not be above --max-size");
 		return false;
 	}
 	if (q->min_lifetime_ns > q->max_lifetime_ns) {
-		cli_usage("--min-lifetime: must not be above --max-lifetime");
+		cli_usage("--min-lifetime must not be above --max-lifetime");
 		return false;
 	}
 	set_matches(question);

@@ -155,38 +155,40 @@ static bool options_agree(struct record_command *c)
 	struct record *r = &c->record;
 
 	if (r->exact && c->interval_given && r->interval_log2) {
-		cli_usage("--exact records every allocation; it does not go with --interval");
+		cli_usage(
+		    "--exact records every allocation; it cannot be combined with --interval");
 		return false;
 	}
 	if (r->snapshot_ns && c->interval_given && r->interval_log2) {
-		cli_usage("--snapshots counts every allocation; it does not go with --interval");
+		cli_usage(
+		    "--snapshots counts every allocation; it cannot be combined with --interval");
 		return false;
 	}
 	if (r->snapshot_ns && r->max_size) {
-		cli_usage("--snapshots keeps no blocks that --max-size could thin out; "
-			  "choose a longer interval");
+		cli_usage("--snapshots cannot be combined with --max-size, as it keeps no blocks; "
+			  "use a longer interval instead");
 		return false;
 	}
 	if (r->stream.to && r->follow) {
-		cli_usage("--stream sends one trace; it does not go with --follow");
+		cli_usage("--stream sends one trace; it cannot be combined with --follow");
 		return false;
 	}
 	if (r->stream.to && r->max_size) {
-		cli_usage("--stream cannot take back what --max-size thins out; "
-			  "choose a larger interval");
+		cli_usage("--stream cannot be combined with --max-size, as what was sent cannot be "
+			  "thinned; use a larger interval instead");
 		return false;
 	}
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
 	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2) {
-		cli_usage("--ocaml samples the heap of OCaml; it does not go with every allocation "
-			  "(--exact, --interval 1, --snapshots)");
+		cli_usage("--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
+			  "--interval 1 or --snapshots");
 		return false;
 	}
 	if (r->overhead && !r->interval_log2) {
 		cli_usage(
-		    "--overhead adapts the interval of a sampler; %s records every allocation",
-		    r->snapshot_ns ? "--snapshots" : "--exact, or --interval 1,");
+		    "--overhead adapts the interval of samples; it cannot be combined with %s",
+		    r->snapshot_ns ? "--snapshots" : "--exact or --interval 1");
 		return false;
 	}
 	return true;

@@ -21,7 +21,7 @@
 bool read_key_file(struct stream_key *key, const char *path)
 {
 	if (!stream_keys_start()) {
-		cli_error("--key: no random numbers can be had here");
+		cli_error("--key: no random numbers are available");
 		return false;
 	}
 	if (!stream_keys_supported()) {
@@ -36,10 +36,10 @@ bool read_key_file(struct stream_key *key, const char *path)
 		cli_error("cannot read the key '%s': %s", path, strerror(errno));
 		break;
 	case STREAM_KEY_NO_FILE:
-		cli_error("the key '%s' is no ordinary file", path);
+		cli_error("the key '%s' is not a regular file", path);
 		break;
 	case STREAM_KEY_OPEN:
-		cli_error("the key '%s' is no secret: others may read or change it; "
+		cli_error("the key '%s' is not secret: other users may read or change it; "
 			  "'chmod 600' it",
 			  path);
 		break;
@@ -65,7 +65,7 @@ bool read_stream_address(struct stream_address *a, const char *text, bool keyed)
 	}
 	if (a->local || keyed)
 		return true;
-	cli_usage("'%s' is not on this machine: that needs a key that both ends have, %s", text,
+	cli_usage("'%s' is not on this machine: both ends need the same key, %s", text,
 		  stream_keys_supported() ? "--key FILE"
 					  : "and this build of mayfly lacks libsodium for it");
 	return false;
@@ -95,17 +95,15 @@ bool record_stream_check(struct record_stream *s, const char *output)
 {
 	if (!s->to) {
 		if (s->key_file || s->buffer_bytes || s->timeout_ns || s->spool_dir)
-			cli_usage("%s is of use with --stream only",
-				  s->key_file	    ? "--key"
-				  : s->buffer_bytes ? "--stream-buffer"
-				  : s->timeout_ns   ? "--stream-timeout"
-						    : "--spool-dir");
+			cli_usage("%s needs --stream", s->key_file	 ? "--key"
+						       : s->buffer_bytes ? "--stream-buffer"
+						       : s->timeout_ns	 ? "--stream-timeout"
+									 : "--spool-dir");
 		return !s->key_file && !s->buffer_bytes && !s->timeout_ns && !s->spool_dir;
 	}
 	if (output && s->spool_dir) {
 		cli_usage(
-		    "--spool-dir is for --stream without -o; with it, the spool is beside the "
-		    "file");
+		    "--spool-dir cannot be combined with -o, which puts the spool beside the file");
 		return false;
 	}
 	s->only = !output;

@@ -170,7 +170,7 @@ bool target_open(struct target *t, const char *path, bool force)
 	}
 	exists = stat(path, &st) == 0;
 	if (exists && S_ISDIR(st.st_mode)) {
-		cli_error("'%s' is a folder; name a file with -o", path);
+		cli_error("'%s' is a folder; use -o FILE", path);
 		return false;
 	}
 	if (exists && S_ISREG(st.st_mode) && st.st_size > 0 && !force) {
@@ -223,7 +223,7 @@ bool target_open_named(struct target *t, const char *path, bool force)
 		return refuse("this format cannot go to standard output%s; name a file with -o",
 			      "");
 	if (exists && S_ISDIR(st.st_mode))
-		return refuse("'%s' is a folder; name a file with -o", path);
+		return refuse("'%s' is a folder; use -o FILE", path);
 	if (exists && !S_ISREG(st.st_mode))
 		return refuse("'%s' is no plain file, which this format needs", path);
 	if (exists && st.st_size > 0 && !force)

@@ -204,7 +204,7 @@ static bool adjust(struct trace_diff *d)
 	for (size_t k = tests; k > 0; k--) {
 		struct diff_figure *f = &order[k - 1]->bytes;
 
-		least = fmin(least, f->p * (double)tests / (double)k);
+		least = fmin(least, f->p * ((double)tests / (double)k));
 		f->adjusted = least;
 		f->verdict = least <= DIFF_LEVEL ? DIFF_REAL : DIFF_NOISE;
 	}

@@ -107,12 +107,13 @@ bool record_stream_finish(struct record_stream *s, bool whole)
 char *record_stream_why(const struct record_stream *s)
 {
 	struct stream_sender_status status;
-	char *text;
+	char got[32] = "nothing", *text;
 
 	stream_sender_status(s->sender, &status);
-	if (asprintf(&text,
-		     "%s has received %" PRIu64 " bytes of the trace and no more in %.3g s: %s",
-		     s->to, status.stored, (double)s->timeout_ns / 1e9, fault_text(&status)) < 0)
+	if (status.stored)
+		snprintf(got, sizeof(got), "only %" PRIu64 " bytes", status.stored);
+	if (asprintf(&text, "%s has received %s of the trace after %.3g s: %s", s->to, got,
+		     (double)s->timeout_ns / 1e9, fault_text(&status)) < 0)
 		return NULL;
 	return text;
 }

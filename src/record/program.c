@@ -18,16 +18,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "record/machine.h"
+
 /* Interpreters of interpreters, as deep as the kernel goes. */
 #define MAX_SCRIPTS 5
-
-#if defined(__x86_64__)
-#define OUR_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define OUR_MACHINE EM_AARCH64
-#else
-#error "which ELF machine is this?"
-#endif
 
 struct image {
 	const uint8_t *data;
@@ -199,8 +193,8 @@ static void check_elf(struct program *p, const struct image *i)
 	}
 	if (!e)
 		return;
-	if (e->e_machine != OUR_MACHINE) {
-		set_why(p, "it is for another kind of processor");
+	if (e->e_machine != MACHINE_ELF) {
+		set_why(p, "it is for another kind of CPU");
 		return;
 	}
 	if (e->e_phentsize != sizeof(*ph) || e->e_phoff % sizeof(uint64_t))

@@ -10,12 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 #include "record/clock.h"
 #include "record/finalise.h"
+#include "record/machine.h"
 #include "stream/sender.h"
 #include "trace/rewrite/thin.h"
 #include "trace/write/thin_rule.h"
@@ -30,7 +28,6 @@
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
 #define STREAM_BEGIN_NS 1000000000u
-#define MAX_LOG2	40u
 /* A name's share of the trace, compressed, for each place in the program; and what else comes. */
 #define NAME_BYTES 32
 #define TAIL_BYTES 8192
@@ -46,13 +43,12 @@ void recorder_abandon(void)
 
 void recorder_clock(const struct spool_header *h, uint64_t *ticks, uint64_t *mono_ns)
 {
-#if defined(__x86_64__)
-	if (h->clock == SPOOL_CLOCK_TSC) {
+	if (MACHINE_HAS_TICKS && h->clock == SPOOL_CLOCK_TSC) {
 		uint64_t best = UINT64_MAX;
 
 		/* An interruption between the two would set them apart: the quickest of a few. */
 		for (int i = 0; i < 4; i++) {
-			uint64_t before = __rdtsc(), ns = now_ns(), after = __rdtsc();
+			uint64_t before = machine_ticks(), ns = now_ns(), after = machine_ticks();
 
 			if (after - before >= best)
 				continue;
@@ -62,8 +58,6 @@ void recorder_clock(const struct spool_header *h, uint64_t *ticks, uint64_t *mon
 		}
 		return;
 	}
-#endif
-	(void)h;
 	*ticks = *mono_ns = now_ns();
 }
 
@@ -375,7 +369,7 @@ bool recorder_begin(struct recorder *r, struct recorder *parent)
 
 /* How many of the trace's allocations an interval of 2^log2 would keep, for each log2; as thin.h
  * says, Poisson about so. */
-static int count_kept(const struct mayfly_trace *trace, double kept[MAX_LOG2 + 1])
+static int count_kept(const struct mayfly_trace *trace, double kept[SPOOL_INTERVAL_MAX_LOG2 + 1])
 {
 	double sampled[64] = {0}, blocks[64] = {0}, bytes[64] = {0};
 	struct mayfly_cursor *cursor;
@@ -397,7 +391,7 @@ static int count_kept(const struct mayfly_trace *trace, double kept[MAX_LOG2 + 1
 		}
 	}
 	mayfly_cursor_close(cursor);
-	for (unsigned int k = 0; k <= MAX_LOG2; k++) {
+	for (unsigned int k = 0; k <= SPOOL_INTERVAL_MAX_LOG2; k++) {
 		kept[k] = 0;
 		for (unsigned int i = 0; i < 64; i++)
 			kept[k] +=
@@ -412,12 +406,12 @@ static int choose_interval(struct recorder *r, const struct mayfly_trace *trace,
 			   uint32_t *log2)
 {
 	uint32_t least = r->thin_log2 ? r->thin_log2 : r->writer_options.interval_log2;
-	double kept[MAX_LOG2 + 1];
+	double kept[SPOOL_INTERVAL_MAX_LOG2 + 1];
 	int error = count_kept(trace, kept);
 
 	if (error)
 		return error;
-	for (*log2 = least + 1; *log2 < MAX_LOG2; ++*log2)
+	for (*log2 = least + 1; *log2 < SPOOL_INTERVAL_MAX_LOG2; ++*log2)
 		if (kept[*log2] <= share * kept[0])
 			break;
 	return 0;
@@ -583,7 +577,7 @@ static void keep_size(struct recorder *r)
 		}
 		bytes = trace_writer_bytes(r->writer);
 		/* The stacks alone may need more than that: then thinning is of no more use. */
-		if (bytes > before - before / 8 || r->thin_log2 >= MAX_LOG2)
+		if (bytes > before - before / 8 || r->thin_log2 >= SPOOL_INTERVAL_MAX_LOG2)
 			break;
 	}
 	r->thin_next = bytes + names > most ? bytes + bytes / 2 : 0;

@@ -386,7 +386,7 @@ static void tick(const struct record *r, struct recorder *one)
 
 	if (!error)
 		return;
-	record_say(r, "cannot extend '%s': %s; what mayfly cannot read in time is dropped",
+	record_say(r, "cannot extend '%s': %s; samples that mayfly cannot read in time are dropped",
 		   one->spool, strerror(error));
 }
 
