@@ -305,9 +305,10 @@ static void chrome_put_labels(struct chrome *c, uint32_t set)
 	out_char(&c->out, '}');
 }
 
-static bool write_sample(struct chrome *c, const struct mayfly_event *e)
+static int chrome_write_sample(void *context, const struct mayfly_event *e)
 {
 	static const char *const kinds[] = {"alloc", "free", "promote"};
+	struct chrome *c = context;
 	bool done = true;
 
 	chrome_begin(c, "i", kinds[e->kind]);
@@ -324,25 +325,7 @@ static bool write_sample(struct chrome *c, const struct mayfly_event *e)
 	}
 	out_char(&c->out, '}');
 	chrome_end(c);
-	return done;
-}
-
-static int chrome_write_samples(struct chrome *c)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int more = mayfly_cursor_open(c->trace, &cursor);
-
-	if (more)
-		return more;
-	mayfly_cursor_promotions(cursor);
-	while (!c->out.error && (more = mayfly_cursor_next(cursor, &e)) == 1)
-		if (!write_sample(c, &e)) {
-			more = MAYFLY_E_MEMORY;
-			break;
-		}
-	mayfly_cursor_close(cursor);
-	return more < 0 ? more : 0;
+	return done ? c->out.error : MAYFLY_E_MEMORY;
 }
 
 /* ---- track events ---- */
@@ -599,7 +582,7 @@ int export_chrome(const struct mayfly_trace *trace, const struct export_options 
 	if (!error)
 		error = write_tracks(&c, options->query);
 	if (!error && options->samples)
-		error = chrome_write_samples(&c);
+		error = export_each_event(trace, true, chrome_write_sample, &c);
 	out_text(&c.out, "\n]}\n");
 	finished = out_end(&c.out);
 	track_survey_end(&c.survey);

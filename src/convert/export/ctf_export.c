@@ -193,6 +193,7 @@ static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, in
 static void write_module(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t index)
 {
 	const struct mayfly_module *m = mayfly_trace_module(c->trace, index);
+	char build_id[BUILD_ID_TEXT];
 	struct bytes *b;
 
 	if (!m || !take_bit(c->module_written, index))
@@ -200,13 +201,7 @@ static void write_module(struct ctf *c, uint32_t thread, int64_t time_ns, uint32
 	b = begin_event(c, thread, CTF_MODULE, time_ns);
 	bytes_put_fixed(b, index, 4);
 	put_string(b, m->path);
-	for (size_t i = 0; i < m->build_id_length; i++) {
-		char hex[3];
-
-		snprintf(hex, sizeof(hex), "%02x", m->build_id[i]);
-		bytes_put(b, hex, 2);
-	}
-	put_string(b, "");
+	put_string(b, export_build_id(build_id, m));
 	bytes_put_fixed(b, m->start, 8);
 	bytes_put_fixed(b, m->end, 8);
 	bytes_put_fixed(b, m->bias, 8);

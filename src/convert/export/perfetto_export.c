@@ -756,9 +756,10 @@ static void annotate_labels(struct perfetto *p, uint32_t set)
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
 }
 
-static int put_sample(struct perfetto *p, const struct mayfly_event *e)
+static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 {
 	static const char *const kinds[] = {"alloc", "free", "promote"};
+	struct perfetto *p = context;
 	uint64_t stack = e->kind == MAYFLY_ALLOC ? perfetto_stack(&p->stacks, e->node) : 0;
 
 	if (e->kind == MAYFLY_ALLOC && !stack)
@@ -779,22 +780,7 @@ static int put_sample(struct perfetto *p, const struct mayfly_event *e)
 	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int put_samples(struct perfetto *p)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int error = mayfly_cursor_open(p->trace, &cursor), more;
-
-	if (error)
-		return error;
-	mayfly_cursor_promotions(cursor);
-	while (!error && (more = mayfly_cursor_next(cursor, &e)) != 0)
-		error = more < 0 ? more : put_sample(p, &e);
-	mayfly_cursor_close(cursor);
-	return error;
-}
-
-/* ---- the whole file ---- */
+/* ---- all of it ---- */
 
 static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 {
@@ -816,7 +802,9 @@ static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
 		error = put_dumps(p, curve);
 	if (!error)
 		error = put_tracks(p);
-	return error || !samples ? error : put_samples(p);
+	if (!error && samples)
+		error = export_each_event(p->trace, true, perfetto_put_sample, p);
+	return error;
 }
 
 static void end_perfetto(struct perfetto *p)
