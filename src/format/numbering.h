@@ -30,6 +30,8 @@ struct numbering {
 
 /* The number of a key; *is_new when it was not there. NUMBERING_NONE: out of memory. */
 uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new);
+/* The number that a key has; NUMBERING_NONE: it has none. */
+uint32_t numbering_find(const struct numbering *n, struct key key);
 void numbering_free(struct numbering *n);
 
 /* A good hash of a number. */

@@ -21,7 +21,7 @@
 #include "answer/by_label.h"
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "answer/shown_stacks.h"
 
 #include <inttypes.h>

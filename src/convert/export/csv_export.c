@@ -6,7 +6,7 @@
  */
 #include "convert/export/block_filter.h"
 #include "convert/export/exports.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <inttypes.h>
 #include <stdio.h>

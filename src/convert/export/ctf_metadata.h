@@ -4,7 +4,7 @@
 #ifndef MAYFLY_CTF_METADATA_H
 #define MAYFLY_CTF_METADATA_H
 
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <mayfly/trace.h>
 

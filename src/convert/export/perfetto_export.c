@@ -23,7 +23,7 @@
 #include "answer/by_label.h"
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "convert/export/perfetto_fields.h"
 #include "convert/export/perfetto_stacks.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 static const char settings[] = "PRAGMA page_size = 16384; PRAGMA journal_mode = OFF;"
 			       "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"

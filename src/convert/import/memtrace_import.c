@@ -75,7 +75,7 @@ struct memtrace_input {
 	unsigned interval_log2;
 
 	struct path *path; /* by domain_index */
-	size_t paths;
+	size_t paths, path_room;
 	struct block *block;
 	size_t blocks, blocks_size;
 	struct event *event;
@@ -111,11 +111,8 @@ static int memtrace_choose_interval(struct memtrace_input *c)
 static int find_path(struct memtrace_input *c, const struct memtrace_event *e, struct path **path)
 {
 	while (c->paths <= e->domain_index) {
-		struct path *bigger = reallocarray(c->path, c->paths + 1, sizeof(*bigger));
-
-		if (!bigger)
+		if (!array_reserve(&c->path, &c->path_room, c->paths, sizeof(*c->path)))
 			return MAYFLY_E_MEMORY;
-		c->path = bigger;
 		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
 	}
 	*path = &c->path[e->domain_index];
@@ -146,8 +143,7 @@ static int go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, ui
 	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
 }
 
-/* A stack deeper than a trace can hold keeps both ends; a mark between them tells the number of
- * frames left out. */
+/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
 static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
