@@ -69,6 +69,15 @@ static inline void rank_set_add(struct rank_set *r, size_t number)
 	r->bits[number / 64] |= (uint64_t)1 << number % 64;
 }
 
+/* Adds a number; false: it was there. */
+static inline bool rank_set_take(struct rank_set *r, size_t number)
+{
+	uint64_t before = r->bits[number / 64];
+
+	rank_set_add(r, number);
+	return r->bits[number / 64] != before;
+}
+
 static inline bool rank_set_has(const struct rank_set *r, size_t number)
 {
 	return r->bits[number / 64] >> number % 64 & 1;

@@ -66,7 +66,9 @@ struct event_walk {
 	struct span_stack *stack; /* one for each thread, and one for unknown threads */
 	uint8_t *thread_kept;	  /* for each thread: does the query keep it? NULL: all */
 
-	/* The result of event_walk_next(). */
+	enum walk_item item; /* event_walk_run(): what take() is called for */
+
+	/* What event_walk_next() has found. */
 	struct mayfly_event block;
 	struct mayfly_track_event track;
 	struct open_span span; /* BEGIN: now open; END: now closed */
@@ -84,7 +86,12 @@ int event_walk_begin(struct event_walk *w, const struct mayfly_trace *trace,
 int event_walk_next(struct event_walk *w);
 void event_walk_end(struct event_walk *w);
 
-/* The open spans of a thread. */
+/* All of it: take() is called for each item, w->item, and ends it by an error. 0 or the error. */
+typedef int event_walk_take(void *context, const struct event_walk *w);
+int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		   unsigned what, event_walk_take *take, void *context);
+
+/* The spans that a thread has open. */
 const struct span_stack *event_walk_stack(const struct event_walk *w, uint32_t thread);
 /* The innermost open span of a thread, or NULL. */
 const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t thread);
