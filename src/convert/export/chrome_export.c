@@ -41,7 +41,7 @@ struct chrome {
 	struct track_survey survey;
 	struct out out;
 	uint32_t pid;
-	bool any;     /* an event was written */
+	bool any;     /* some event has been written */
 	bool members; /* its arguments have some */
 };
 

@@ -212,7 +212,7 @@ static void print_thread(struct csv_table *t, uint32_t index)
 	out_char(&t->out, ',');
 }
 
-/* `freed`: or NULL, when it never was. */
+/* freed: NULL if the block is never freed. */
 static bool print_sample(struct csv_table *t, const struct mayfly_event *e,
 			 const struct mayfly_event *freed)
 {

@@ -36,8 +36,8 @@ struct ctf_track_class {
 /* Whether events of the trace can be inside spans. */
 bool ctf_has_spans(const struct mayfly_trace *trace);
 
-/* class: of each type of track events. Time 0 of the streams is `zero_ns` after that of the trace:
- * not above 0. */
+/* class: one for each type of track events. Time 0 of the streams is at zero_ns of the trace;
+ * zero_ns <= 0. */
 void ctf_metadata(struct out *out, const struct mayfly_trace *trace,
 		  const struct ctf_track_class *class, const char *purpose,
 		  const uint8_t uuid[CTF_UUID_BYTES], int64_t zero_ns);

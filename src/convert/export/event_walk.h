@@ -68,7 +68,7 @@ struct event_walk {
 
 	enum walk_item item; /* event_walk_run(): what take() is called for */
 
-	/* What event_walk_next() has found. */
+	/* The result of event_walk_next(). */
 	struct mayfly_event block;
 	struct mayfly_track_event track;
 	struct open_span span; /* BEGIN: now open; END: now closed */
@@ -91,7 +91,7 @@ typedef int event_walk_take(void *context, const struct event_walk *w);
 int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		   unsigned what, event_walk_take *take, void *context);
 
-/* The spans that a thread has open. */
+/* The open spans of a thread. */
 const struct span_stack *event_walk_stack(const struct event_walk *w, uint32_t thread);
 /* The innermost open span of a thread, or NULL. */
 const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t thread);

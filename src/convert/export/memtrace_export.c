@@ -141,8 +141,8 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 /* Facts about the blocks to be written. */
 struct survey {
 	const struct export *x;
-	double shortest, longest; /* intervals of those that were sampled */
-	bool words;		  /* all are in OCaml's heaps, and sampled */
+	double shortest, longest; /* intervals of the sampled blocks */
+	bool words;		  /* all blocks are in OCaml's heaps, and sampled */
 	bool any;
 };
 

@@ -197,7 +197,7 @@ static void free_name(struct name *n)
 	free(n->text);
 }
 
-/* The place of a name before it moves to the front, NAME_NEW when it had none; -1: no memory. */
+/* The name's place before it moves to the front, NAME_NEW if it had none; -1: out of memory. */
 static int code_name(struct names *n, const char *text, bool is_file)
 {
 	struct name name;

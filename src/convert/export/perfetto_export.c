@@ -105,7 +105,7 @@ static void perfetto_fail(struct perfetto *p, int error)
 		p->out.error = error;
 }
 
-/* The packet's message is p->message. */
+/* Writes p->message as the packet's message. */
 static void perfetto_end_packet(struct perfetto *p, uint32_t field)
 {
 	uint8_t head[2 * 10];
@@ -188,7 +188,7 @@ static void perfetto_put_threads(struct perfetto *p)
 	}
 }
 
-/* unit: "" of plain numbers. */
+/* unit: "" for plain numbers. */
 static void put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
 			    const char *unit)
 {
@@ -247,7 +247,7 @@ static void perfetto_put_counter(struct perfetto *p, int64_t time_ns, uint64_t t
 	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-/* What was measured of the process, and the recording's other counters. */
+/* Measurements of the process, and the recording's other counters. */
 static void put_measured(struct perfetto *p)
 {
 	const struct mayfly_query *q = p->query;
@@ -268,7 +268,7 @@ static void put_step(struct perfetto *p, const struct curve *curve, size_t i)
 	const struct curve_step *step = &curve->step[i];
 	const struct mayfly_series *s = curve->series;
 	bool last = i + 1 == curve->steps;
-	/* Largest of the step, from its start on. */
+	/* The largest value of the step is drawn from its start. */
 	perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
 	if (curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
 		perfetto_put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
@@ -615,7 +615,7 @@ static uint64_t thread_track(const struct perfetto *p, uint32_t thread)
 	return thread < p->info->threads ? TRACK_THREAD + (uint64_t)thread : TRACK_PROCESS;
 }
 
-/* A slice begins, also again, or an instant. */
+/* Writes an instant, or the begin of a slice, perhaps repeated. */
 static void put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
 		      int64_t time_ns, bool again)
 {
@@ -663,7 +663,7 @@ static void put_end(struct perfetto *p, const struct event_walk *w)
 			put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
 }
 
-/* A counter of a thread is a track below the thread's, any other below the process's. */
+/* The track of a thread's counter is a child of the thread's track, any other of the process's. */
 static void perfetto_put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
@@ -752,7 +752,7 @@ static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 	return p->out.error;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static void put_all(struct perfetto *p, const struct curve *curve, bool samples)
 {

@@ -19,9 +19,9 @@
 
 struct perfetto_stacks {
 	struct shown_stacks shown;
-	struct rank_set stack_known, line_known, module_known; /* were written */
+	struct rank_set stack_known, line_known, module_known; /* bits: has it been written? */
 	struct rank_set name_known, file_known;		       /* of texts */
-	struct bytes fresh; /* InternedData: what is new since the caller took it */
+	struct bytes fresh; /* InternedData added since the caller last took it */
 	struct bytes inner, ids;
 	uint32_t *line_frame; /* shown line -> its frame in the trace */
 };

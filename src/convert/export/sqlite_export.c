@@ -24,7 +24,7 @@
 
 #define STEPS 1000
 
-/* ---- what samples refer to ---- */
+/* ---- tables that samples refer to ---- */
 
 static void put_modules(struct database *d)
 {
@@ -130,7 +130,7 @@ struct peak_search {
 	uint64_t events, allocs;
 };
 
-/* Added up as mayfly_trace_summary() does: the same peak. */
+/* Sums up like mayfly_trace_summary(), to find the same peak. */
 static int look_for_peak(void *context, const struct mayfly_event *e)
 {
 	struct peak_search *s = context;

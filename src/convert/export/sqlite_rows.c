@@ -19,7 +19,7 @@ void database_error(struct database *d, int error)
 		d->error = error;
 }
 
-/* What SQLite returned. */
+/* code: what SQLite returned. */
 static void check_result(struct database *d, int code)
 {
 	if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)

@@ -74,10 +74,10 @@ struct cell {
 };
 
 #define INTEGER(x) ((struct cell){CELL_INTEGER, {.i = (x)}})
-/* SQLite's integers are signed: what is larger is a REAL. */
+/* SQLite's integers are signed: a larger value becomes a REAL. */
 #define UNSIGNED(x) ((struct cell){CELL_UNSIGNED, {.u = (x)}})
 #define REAL(x)	    ((struct cell){CELL_REAL, {.f = (x)}})
-/* What is not UTF-8 becomes U+FFFD: readers would stop at it. */
+/* Bytes that are not UTF-8 become U+FFFD: some readers would stop at them. */
 #define STRING(x) ((struct cell){CELL_STRING, {.text = (x)}})
 #define NOTHING	  ((struct cell){.kind = CELL_NULL})
 /* A name: "" is NULL. */

@@ -60,7 +60,7 @@ static void put_fields(struct database *d)
 
 /* ---- events ---- */
 
-/* Value i of an event. A flow's number has to stay the same number, if only with a sign. */
+/* Value i of an event. A flow's number stays distinct as a signed integer. */
 static struct cell value_cell(const struct tracks *t, const struct mayfly_track_event *e, size_t i)
 {
 	static const enum cell_kind kinds[] = {
@@ -135,7 +135,7 @@ static void put_track(struct tracks *t)
 	switch (e->kind) {
 	case MAYFLY_TRACK_BEGIN:
 		put_flows(t, e, t->walk.span.number, NOTHING);
-		/* One of more than are followed. */
+		/* Its span is beyond the limit of followed ones. */
 		if (t->walk.span.cut)
 			sqlite_tracks_put_span(t, &t->walk.span, NULL);
 		break;

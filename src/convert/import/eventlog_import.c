@@ -137,7 +137,7 @@ static int find_thread(struct eventlog_input *c, const struct eventlog_event *e,
 		return 0;
 	if (*thread == PROCESSES_MAX)
 		return MAYFLY_E_TOO_LARGE;
-	/* Its true number is not in the file. */
+	/* Its real pid is not in the file. */
 	snprintf(text, sizeof(text), "process %" PRIu32, e->lane + 1);
 	if (e->lane)
 		name = recording_string(c->tables, text, strlen(text));

@@ -82,7 +82,7 @@ static inline size_t event_bytes(const struct eventlog *l, size_t at)
 
 	if (l->size - at < EVENT_BYTES)
 		return 0;
-	kind = (uint32_t)get_number(l->data + at + 12, 4, l->swapped);
+	kind = get_number(l->data + at + 12, 4, l->swapped);
 	if (kind >= PAYLOADS || l->size - at - EVENT_BYTES < payload_bytes[kind])
 		return 0;
 	return EVENT_BYTES + payload_bytes[kind];
@@ -95,19 +95,19 @@ static inline size_t get_event(const struct eventlog *l, size_t at, struct event
 	bool swapped = l->swapped;
 
 	e->time_ns = get_number(p, 8, swapped);
-	e->pid = (uint32_t)get_number(p + 8, 4, swapped);
-	e->kind = (uint8_t)(uint32_t)get_number(p + 12, 4, swapped);
+	e->pid = get_number(p + 8, 4, swapped);
+	e->kind = (uint8_t)get_number(p + 12, 4, swapped);
 	e->number = 0;
 	e->value = 0;
 	p += EVENT_BYTES;
 	switch (e->kind) {
 	case EVENTLOG_ENTRY:
 	case EVENTLOG_EXIT:
-		e->number = (uint16_t)get_number(p, 2, swapped);
+		e->number = get_number(p, 2, swapped);
 		break;
 	case EVENTLOG_COUNTER:
 		e->value = get_number(p, 8, swapped);
-		e->number = (uint16_t)get_number(p + 8, 2, swapped);
+		e->number = get_number(p + 8, 2, swapped);
 		break;
 	case EVENTLOG_ALLOC:
 		e->value = get_number(p, 8, swapped);
@@ -156,7 +156,7 @@ static void end_run(struct eventlog *l, size_t at, uint64_t last_ns)
 
 static inline uint32_t pid_at(const struct eventlog *l, size_t at)
 {
-	return (uint32_t)get_number(l->data + at + 8, 4, l->swapped);
+	return get_number(l->data + at + 8, 4, l->swapped);
 }
 
 /* Most bytes of an event are zeros, so a shifted event often has a valid kind: check more. */
@@ -179,7 +179,7 @@ static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
 			return i > 0 && at == l->size;
 		if (pid_at(l, at) != pid || !is_likely(l, at))
 			return false;
-		if ((uint32_t)get_number(l->data + at + 12, 4, l->swapped) == EVENTLOG_FLUSH)
+		if (get_number(l->data + at + 12, 4, l->swapped) == EVENTLOG_FLUSH)
 			return true;
 		at += bytes;
 	}
@@ -213,10 +213,10 @@ static void say_problem(struct eventlog *l, size_t at)
 {
 	if (at == l->size)
 		return;
-	l->problem = l->size - at >= EVENT_BYTES &&
-			     (uint32_t)get_number(l->data + at + 12, 4, l->swapped) >= PAYLOADS
-			 ? "an event of an unknown kind"
-			 : "cut off in an event";
+	l->problem =
+	    l->size - at >= EVENT_BYTES && get_number(l->data + at + 12, 4, l->swapped) >= PAYLOADS
+		? "an event of an unknown kind"
+		: "cut off inside an event";
 }
 
 /* ---- scanning the file ---- */
@@ -260,7 +260,7 @@ static int eventlog_read_take_event(struct eventlog *l, struct look *k, size_t b
 	k->before = k->at;
 	k->before_ns = k->last_ns;
 	k->last_ns = time_ns;
-	k->begins = (uint32_t)get_number(l->data + k->at + 12, 4, l->swapped) == EVENTLOG_FLUSH;
+	k->begins = get_number(l->data + k->at + 12, 4, l->swapped) == EVENTLOG_FLUSH;
 	k->at += bytes;
 	l->events++;
 	return error;
@@ -357,11 +357,10 @@ static bool has_header(const uint8_t *data, size_t size, bool *swapped)
 {
 	if (size < HEADER_BYTES)
 		return false;
-	*swapped = (uint32_t)get_number(data, 4, true) == MAGIC;
-	return (uint32_t)get_number(data, 4, *swapped) == MAGIC &&
-	       (uint16_t)get_number(data + 4, 2, *swapped) > 0 &&
-	       (uint16_t)get_number(data + 4, 2, *swapped) < BELOW_MEMTRACE &&
-	       (uint16_t)get_number(data + 6, 2, *swapped) == 0;
+	*swapped = get_number(data, 4, true) == MAGIC;
+	return get_number(data, 4, *swapped) == MAGIC && get_number(data + 4, 2, *swapped) > 0 &&
+	       get_number(data + 4, 2, *swapped) < BELOW_MEMTRACE &&
+	       get_number(data + 6, 2, *swapped) == 0;
 }
 
 bool eventlog_recognise(const void *data, size_t size)
@@ -377,7 +376,7 @@ static int eventlog_read_start(struct eventlog *l)
 
 	if (!has_header(l->data, l->size, &l->swapped))
 		return MAYFLY_E_NOT_A_TRACE;
-	if ((uint16_t)get_number(l->data + 4, 2, l->swapped) != VERSION)
+	if (get_number(l->data + 4, 2, l->swapped) != VERSION)
 		return MAYFLY_E_VERSION;
 	error = find_runs(l);
 	if (!error && !build_heap(l))

@@ -316,8 +316,8 @@ static int take_threads(struct heap_text_input *c, const char *at)
 	return 0;
 }
 
-/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first, at an
- * address that is the call's. Other remarks mean nothing. */
+/* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first; the
+ * address is that of the call. Other comment lines are ignored. */
 static int heap_text_take_name(struct heap_text_input *c, const char *at)
 {
 	struct recording *t = c->profile.tables;

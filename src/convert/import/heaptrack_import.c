@@ -62,7 +62,7 @@ struct live {
 	uint32_t older; /* the next older block of the kind; in a free place, the next free one */
 };
 
-/* Version 0: what is at an address. Those of freed blocks stay, so that numbers do. */
+/* Version 0: the block at an address. Freed entries stay: each address keeps its number. */
 struct pointer {
 	struct kind kind;
 	uint64_t serial;
@@ -595,8 +595,8 @@ static int heaptrack_describe(struct heaptrack_input *c)
 	struct recording *t = c->tables;
 	int error = import_describe(t, c->report->problem,
 				    "converted from a heaptrack file, version %" PRIu64
-				    "; times are in its steps of 10 ms, "
-				    "and of equal blocks the youngest counts as freed",
+				    "; times have its resolution of 10 ms, "
+				    "and of equal blocks the youngest is assumed to be freed",
 				    c->version);
 
 	import_count_named(t);

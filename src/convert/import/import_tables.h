@@ -8,7 +8,7 @@
 
 #include "trace/write/recording.h"
 
-/* Memory that reading a file may take, so that a small file cannot claim a lot of it. */
+/* A limit for the memory that reading a file takes, so that a small file cannot claim a lot. */
 struct budget {
 	uint64_t left; /* bytes */
 };
@@ -16,13 +16,13 @@ struct budget {
 /* Both return 0, MAYFLY_E_TOO_LARGE or MAYFLY_E_MEMORY. */
 
 int budget_spend(struct budget *b, uint64_t bytes);
-/* Room for one more item of the array that the pointer at `array` points to; new memory is zero. */
+/* Makes room for one more item; array: the address of the array's pointer. New memory is zero. */
 int budget_grow(struct budget *b, void *array, size_t used, size_t *room, size_t item);
 
-/* Adds a function, which the ones before are inlined into, to a frame: no other frame may get one
- * in between. 0 or MAYFLY_E_MEMORY. */
+/* Adds a function to a frame; the earlier ones are inlined into it. No other frame may get one in
+ * between. 0 or MAYFLY_E_MEMORY. */
 int import_function(struct recording *t, uint32_t frame, const struct recording_location *place);
-/* Those that have a name. */
+/* Counts the frames with a name, from the file or from the programs on this machine. */
 void import_count_named(struct recording *t);
 /* Sets the note, and whether the trace is complete: it is when there is no problem. 0 or
  * MAYFLY_E_MEMORY. */

@@ -144,7 +144,8 @@ static int go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, ui
 	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
 }
 
-/* A stack deeper than a trace can hold keeps its ends; a mark says how much is between them. */
+/* A stack deeper than a trace can hold keeps both ends; a mark between them tells the number of
+ * frames left out. */
 static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
 		     uint32_t *node)
 {
@@ -171,7 +172,7 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 	return error;
 }
 
-/* Innermost first here, innermost last there. */
+/* A trace has the innermost function first, Memtrace has it last. */
 static int memtrace_name_frame(struct recording *t, uint32_t frame,
 			       const struct memtrace_location *l, size_t count)
 {

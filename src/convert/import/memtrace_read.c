@@ -53,7 +53,7 @@ struct domain {
 };
 
 struct meaning {
-	uint32_t first, count; /* of locations */
+	uint32_t first, count; /* its locations */
 };
 
 struct packet {
@@ -157,7 +157,7 @@ static int damaged(struct memtrace_reader *r, const char *problem)
 	return memtrace_read_fail(r, MAYFLY_E_DAMAGED, problem);
 }
 
-/* ---- what codes mean ---- */
+/* ---- meanings of codes ---- */
 
 static struct key key_of(int64_t code)
 {

@@ -39,7 +39,7 @@ struct memtrace_skipped {
 
 struct memtrace_reader;
 
-/* Opens a file of `size` bytes at `data`, which stay there unchanged until close. */
+/* Opens a file of `size` bytes at `data`, which must stay unchanged until close. */
 int memtrace_open(const void *data, size_t size, struct memtrace_reader **reader);
 const struct memtrace_info *memtrace_info(const struct memtrace_reader *r);
 

@@ -11,7 +11,7 @@
 
 #include "format/numbering.h"
 
-#define WINDOW_LOG 27 /* what zstd itself uses at its highest levels; more must be asked for */
+#define WINDOW_LOG 27 /* the largest window of zstd's levels; larger ones need an option */
 #define GZIP_BITS  (15 + 16)
 #define PIECE	   65536
 

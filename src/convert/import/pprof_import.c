@@ -305,7 +305,7 @@ static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *modul
 	return 0;
 }
 
-/* One function of a place. */
+/* Adds one function of a place. */
 static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t frame)
 {
 	uint64_t id = number_in(f->bytes, f->size, LINE_FUNCTION);
@@ -335,7 +335,7 @@ static int pprof_name_frame(struct pprof_input *c, const struct item *location, 
 	while (!error && protobuf_next(&in, &f))
 		if (f.number == 4 && f.bytes)
 			error = pprof_add_line(c, &f, frame);
-	/* A line without a function says nothing. */
+	/* A line without a function is useless. */
 	if (made->locations == 1 && !t->location[made->first_location].function)
 		made->first_location = made->locations = 0;
 	return error;
