@@ -2,7 +2,7 @@
 /* Fuzz target: opens any bytes as a trace and exports it to each format that is one file; a
  * database is one in memory. */
 #include "convert/export/exporter.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <stdlib.h>
 #include <string.h>

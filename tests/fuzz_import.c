@@ -7,9 +7,7 @@
 
 #include "convert/import/eventlog.h"
 #include "convert/import/importer.h"
-#include "convert/import/heap_text.h"
-#include "convert/import/heaptrack.h"
-#include "convert/import/pprof.h"
+#include "convert/import/imports.h"
 
 #include "fuzz_main.h"
 

@@ -8,10 +8,8 @@
 #include <zstd.h>
 
 #include "convert/import/importer.h"
-#include "convert/import/heap_text.h"
-#include "convert/import/heaptrack.h"
+#include "convert/import/imports.h"
 #include "convert/import/packed.h"
-#include "convert/import/pprof.h"
 #include "format/bytes.h"
 
 #include "test.h"

@@ -90,6 +90,17 @@ static bool grow_numbering(struct numbering *n)
 	return true;
 }
 
+/* The slot of a key, or the free one where it belongs. */
+static size_t find_slot(const struct numbering *n, const struct key *key)
+{
+	size_t i = key_hash(key) & (n->slots - 1);
+
+	assert(n->count < n->slots); /* so that each search ends */
+	while (n->slot[i] && !key_equal(&n->key[n->slot[i] - 1], key))
+		i = (i + 1) & (n->slots - 1);
+	return i;
+}
+
 uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 {
 	size_t i;
@@ -97,19 +108,23 @@ uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
 	*is_new = false;
 	if (n->count * 2 >= n->slots && !grow_numbering(n))
 		return NUMBERING_NONE;
-	assert(n->count < n->slots); /* so that each search ends */
-	for (i = key_hash(&key) & (n->slots - 1); n->slot[i]; i = (i + 1) & (n->slots - 1)) {
-		if (key_equal(&n->key[n->slot[i] - 1], &key))
-			return n->slot[i] - 1;
-	}
+	i = find_slot(n, &key);
+	if (n->slot[i])
+		return n->slot[i] - 1;
 	if (n->count >= NUMBERING_NONE - 1 ||
 	    !array_reserve(&n->key, &n->capacity, n->count, sizeof(*n->key)))
 		return NUMBERING_NONE;
 	n->key[n->count] = key;
-	assert(!n->slot[i]);
 	n->slot[i] = (uint32_t)++n->count;
 	*is_new = true;
 	return (uint32_t)n->count - 1;
+}
+
+uint32_t numbering_find(const struct numbering *n, struct key key)
+{
+	size_t i = n->slots ? find_slot(n, &key) : 0;
+
+	return n->slots && n->slot[i] ? n->slot[i] - 1 : NUMBERING_NONE;
 }
 
 void numbering_free(struct numbering *n)

@@ -30,6 +30,8 @@ struct numbering {
 
 /* The number of a key; *is_new when it was not there. NUMBERING_NONE: out of memory. */
 uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new);
+/* The number that a key has; NUMBERING_NONE: it has none. */
+uint32_t numbering_find(const struct numbering *n, struct key key);
 void numbering_free(struct numbering *n);
 
 /* A good hash of a number. */
@@ -65,6 +67,15 @@ static inline void rank_set_add(struct rank_set *r, size_t number)
 {
 	assert(number / 64 < r->words);
 	r->bits[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+/* Adds a number; false: it was there. */
+static inline bool rank_set_take(struct rank_set *r, size_t number)
+{
+	uint64_t before = r->bits[number / 64];
+
+	rank_set_add(r, number);
+	return r->bits[number / 64] != before;
 }
 
 static inline bool rank_set_has(const struct rank_set *r, size_t number)

@@ -90,39 +90,33 @@ bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_
 	return lifetime_ns >= f->query->min_lifetime_ns && lifetime_ns <= f->query->max_lifetime_ns;
 }
 
-typedef int take_block(void *context, const struct mayfly_event *e, bool freed);
+struct filter_walk {
+	struct block_filter *f;
+	block_filter_take *take;
+	void *context;
+	bool second;
+};
 
-static int block_filter_take_event(struct block_filter *f, const struct mayfly_event *e,
-				   bool second, take_block *take, void *context)
+static int block_filter_take_event(void *context, const struct mayfly_event *e)
 {
-	if (e->sample >= f->info->samples)
+	const struct filter_walk *w = context;
+
+	if (e->sample >= w->f->info->samples)
 		return 0;
-	if (e->kind == MAYFLY_FREE && !second) {
-		rank_set_add(&f->freed, e->sample);
-		return take(context, e, true);
+	if (e->kind == MAYFLY_FREE && !w->second) {
+		rank_set_add(&w->f->freed, e->sample);
+		return w->take(w->context, e, true);
 	}
-	if (e->kind == MAYFLY_ALLOC && second && !rank_set_has(&f->freed, e->sample))
-		return take(context, e, false);
+	if (e->kind == MAYFLY_ALLOC && w->second && !rank_set_has(&w->f->freed, e->sample))
+		return w->take(w->context, e, false);
 	return 0;
 }
 
-static int walk_once(struct block_filter *f, bool second, take_block *take, void *context)
+int block_filter_walk(struct block_filter *f, block_filter_take *take, void *context)
 {
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int result = mayfly_cursor_open(f->trace, &cursor), error = 0;
+	struct filter_walk w = {f, take, context, false};
+	int error = export_each_event(f->trace, false, block_filter_take_event, &w);
 
-	if (result)
-		return result;
-	while (!error && (result = mayfly_cursor_next(cursor, &e)) == 1)
-		error = block_filter_take_event(f, &e, second, take, context);
-	mayfly_cursor_close(cursor);
-	return error ? error : result;
-}
-
-int block_filter_walk(struct block_filter *f, take_block *take, void *context)
-{
-	int error = walk_once(f, false, take, context);
-
-	return error ? error : walk_once(f, true, take, context);
+	w.second = true;
+	return error ? error : export_each_event(f->trace, false, block_filter_take_event, &w);
 }

@@ -34,8 +34,7 @@ bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_
  * Calls take() once for each block: in a first pass, at their FREE, for blocks that are freed; in a
  * second pass, at their ALLOC, for all others. An error from take() ends the walk.
  */
-int block_filter_walk(struct block_filter *f,
-		      int (*take)(void *context, const struct mayfly_event *e, bool freed),
-		      void *context);
+typedef int block_filter_take(void *context, const struct mayfly_event *e, bool freed);
+int block_filter_walk(struct block_filter *f, block_filter_take *take, void *context);
 
 #endif

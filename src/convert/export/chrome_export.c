@@ -21,7 +21,7 @@
 #include "answer/by_label.h"
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "answer/shown_stacks.h"
 
 #include <inttypes.h>
@@ -41,7 +41,8 @@ struct chrome {
 	struct track_survey survey;
 	struct out out;
 	uint32_t pid;
-	bool any; /* some event has been written */
+	bool any;     /* some event has been written */
+	bool members; /* its arguments have some */
 };
 
 /* Writes the common members of an event; name may be NULL. The caller adds members, each after a
@@ -76,10 +77,31 @@ static void chrome_put_time(struct chrome *c, int64_t ns)
 	out_bytes(&c->out, digits, sizeof(digits));
 }
 
+/* Up to the first of an event's arguments; they end with end_arguments(). */
+static void begin_arguments(struct chrome *c)
+{
+	out_text(&c->out, ",\"args\":{");
+	c->members = false;
+}
+
+/* In front of each member of the arguments. */
+static void comma(struct chrome *c)
+{
+	if (c->members)
+		out_char(&c->out, ',');
+	c->members = true;
+}
+
 static void chrome_put_number(struct chrome *c, const char *name, double value)
 {
+	comma(c);
 	out_json(&c->out, name);
 	out_format(&c->out, ":%.0f", isfinite(value) ? value : 0);
+}
+
+static void end_arguments(struct chrome *c)
+{
+	out_text(&c->out, "}}");
 }
 
 static uint32_t tid_of(const struct chrome *c, uint32_t index)
@@ -95,14 +117,6 @@ static void chrome_put_thread(struct chrome *c, uint32_t index)
 	out_unsigned(&c->out, tid_of(c, index));
 }
 
-/* Between two members. */
-static void comma(struct chrome *c, bool *any)
-{
-	if (*any)
-		out_char(&c->out, ',');
-	*any = true;
-}
-
 /* ---- names ---- */
 
 static void write_names(struct chrome *c)
@@ -113,8 +127,7 @@ static void write_names(struct chrome *c)
 	chrome_begin(c, "M", "process_name");
 	out_text(&c->out, ",\"args\":{\"name\":");
 	out_json(&c->out, *program ? program : "program");
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 	for (uint32_t i = 0; i < c->info->threads; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(c->trace, i);
 
@@ -135,10 +148,9 @@ static void write_counter(struct chrome *c, const char *name, int64_t time_ns, c
 {
 	chrome_begin(c, "C", name);
 	chrome_put_time(c, time_ns);
-	out_text(&c->out, ",\"args\":{");
+	begin_arguments(c);
 	chrome_put_number(c, series, value);
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 }
 
 static void write_functions(struct chrome *c, const struct curve *curve, size_t step)
@@ -148,15 +160,11 @@ static void write_functions(struct chrome *c, const struct curve *curve, size_t 
 
 	chrome_begin(c, "C", "live heap by function");
 	chrome_put_time(c, s->time_ns[step]);
-	out_text(&c->out, ",\"args\":{");
-	for (size_t row = 0; row < s->rows; row++) {
-		if (row)
-			out_char(&c->out, ',');
+	begin_arguments(c);
+	for (size_t row = 0; row < s->rows; row++)
 		chrome_put_number(c, curve_row_name(curve, row, name, sizeof(name)),
 				  s->live_bytes[row * s->points + step]);
-	}
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 }
 
 static void write_peak(struct chrome *c, const struct curve *curve)
@@ -164,11 +172,10 @@ static void write_peak(struct chrome *c, const struct curve *curve)
 	write_counter(c, "live heap", curve->peak_ns, "bytes", curve->peak.bytes.estimate);
 	chrome_begin(c, "i", "peak");
 	chrome_put_time(c, curve->peak_ns);
-	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
+	out_text(&c->out, ",\"s\":\"p\"");
+	begin_arguments(c);
 	chrome_put_number(c, "live bytes", curve->peak.bytes.estimate);
-	out_char(&c->out, ',');
 	chrome_put_number(c, "standard error", curve->peak.bytes.stderror);
-	out_char(&c->out, ',');
 	chrome_put_number(c, "live blocks", curve->peak.blocks.estimate);
 	out_format(&c->out, ",\"samples\":%" PRIu64 "}", curve->peak.samples);
 	chrome_end(c);
@@ -203,14 +210,10 @@ static void write_values(struct chrome *c, const struct by_label *b, size_t step
 	by_label_title(name, sizeof(name), "live heap", b);
 	chrome_begin(c, "C", name);
 	chrome_put_time(c, s->time_ns[step]);
-	out_text(&c->out, ",\"args\":{");
-	for (size_t i = 0; i < b->values; i++) {
-		if (i)
-			out_char(&c->out, ',');
+	begin_arguments(c);
+	for (size_t i = 0; i < b->values; i++)
 		chrome_put_number(c, b->value[i].name, s->live_bytes[i * s->points + step]);
-	}
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 }
 
 static void put_label_value(struct chrome *c, const struct label_value *v)
@@ -235,14 +238,13 @@ static void write_sums(struct chrome *c, const struct by_label *b)
 	by_label_title(name, sizeof(name), "allocated", b);
 	chrome_begin(c, "i", name);
 	chrome_put_time(c, b->series->time_ns[b->series->points - 1]);
-	out_text(&c->out, ",\"s\":\"p\",\"args\":{");
+	out_text(&c->out, ",\"s\":\"p\"");
+	begin_arguments(c);
 	for (size_t i = 0; i < b->values; i++) {
-		if (i)
-			out_char(&c->out, ',');
+		comma(c);
 		put_label_value(c, &b->value[i]);
 	}
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 }
 
 static int write_labels(struct chrome *c, const struct mayfly_query *query)
@@ -291,58 +293,44 @@ static void chrome_put_labels(struct chrome *c, uint32_t set)
 {
 	size_t count;
 	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
-	bool any = false;
 
-	out_text(&c->out, ",\"labels\":{");
+	comma(c);
+	out_text(&c->out, "\"labels\":{");
+	c->members = false;
 	for (size_t i = 0; i < count; i++) {
 		if (!label_counts(label, i, count))
 			continue;
-		comma(c, &any);
+		comma(c);
 		out_json(&c->out, label[i].key);
 		out_char(&c->out, ':');
 		out_json(&c->out, label[i].value);
 	}
 	out_char(&c->out, '}');
+	c->members = true;
 }
 
-static bool write_sample(struct chrome *c, const struct mayfly_event *e)
+static int chrome_write_sample(void *context, const struct mayfly_event *e)
 {
 	static const char *const kinds[] = {"alloc", "free", "promote"};
+	struct chrome *c = context;
 	bool done = true;
 
 	chrome_begin(c, "i", kinds[e->kind]);
 	chrome_put_time(c, e->time_ns);
-	out_format(&c->out, ",\"s\":\"t\",\"tid\":%" PRIu32 ",\"args\":{\"sample\":%" PRIu64,
-		   tid_of(c, e->thread), e->sample);
-	out_format(&c->out, ",\"size\":%" PRIu64 ",", e->size);
+	out_text(&c->out, ",\"s\":\"t\"");
+	chrome_put_thread(c, e->thread);
+	begin_arguments(c);
+	comma(c);
+	out_format(&c->out, "\"sample\":%" PRIu64 ",\"size\":%" PRIu64, e->sample, e->size);
 	chrome_put_number(c, "weight", e->weight_bytes);
 	if (e->labels)
 		chrome_put_labels(c, e->labels);
 	if (e->kind == MAYFLY_ALLOC) {
-		out_char(&c->out, ',');
+		comma(c);
 		done = chrome_put_stack(c, e->node);
 	}
-	out_char(&c->out, '}');
-	chrome_end(c);
-	return done;
-}
-
-static int chrome_write_samples(struct chrome *c)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int more = mayfly_cursor_open(c->trace, &cursor);
-
-	if (more)
-		return more;
-	mayfly_cursor_promotions(cursor);
-	while (!c->out.error && (more = mayfly_cursor_next(cursor, &e)) == 1)
-		if (!write_sample(c, &e)) {
-			more = MAYFLY_E_MEMORY;
-			break;
-		}
-	mayfly_cursor_close(cursor);
-	return more < 0 ? more : 0;
+	end_arguments(c);
+	return done ? c->out.error : MAYFLY_E_MEMORY;
 }
 
 /* ---- track events ---- */
@@ -387,23 +375,23 @@ static bool has_field(const struct mayfly_track_type *type, const char *name)
 static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, bool again)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
-	bool any = false, done = true;
+	bool done = true;
 
 	if (!e->values && !e->node && !again)
 		return true;
-	out_text(&c->out, ",\"args\":{");
+	begin_arguments(c);
 	for (size_t i = 0; i < e->values; i++) {
-		comma(c, &any);
+		comma(c);
 		out_json(&c->out, type->field[i].name);
 		out_char(&c->out, ':');
 		chrome_put_value(c, type->field[i].type, e->value[i]);
 	}
 	if (again) {
-		comma(c, &any);
+		comma(c);
 		out_text(&c->out, "\"continued\":true");
 	}
 	if (e->node && !has_field(type, "stack")) {
-		comma(c, &any);
+		comma(c);
 		done = chrome_put_stack(c, e->node);
 	}
 	out_char(&c->out, '}');
@@ -510,44 +498,42 @@ static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 		return;
 	begin_track(c, "C", e, track_counter_name(name, sizeof(name), c->trace, &c->survey, e),
 		    e->time_ns);
-	out_text(&c->out, ",\"args\":{");
+	begin_arguments(c);
 	out_json(&c->out, *type->unit ? type->unit : "value");
 	out_char(&c->out, ':');
 	chrome_put_value(c, type->field[0].type, e->value[0]);
-	out_char(&c->out, '}');
-	chrome_end(c);
+	end_arguments(c);
 }
 
-static bool write_track(struct chrome *c, const struct event_walk *w)
+static int chrome_write_track(void *context, const struct event_walk *w)
 {
+	struct chrome *c = context;
+	bool done = true;
+
 	switch (w->track.kind) {
 	case MAYFLY_TRACK_BEGIN:
-		return write_begin(c, w);
+		done = write_begin(c, w);
+		break;
 	case MAYFLY_TRACK_END:
-		return write_end(c, w);
+		done = write_end(c, w);
+		break;
 	case MAYFLY_TRACK_INSTANT:
-		return write_instant(c, w);
+		done = write_instant(c, w);
+		break;
 	default:
 		write_count(c, &w->track);
-		return true;
 	}
+	return done ? c->out.error : MAYFLY_E_MEMORY;
 }
 
 static int write_tracks(struct chrome *c, const struct mayfly_query *query)
 {
-	struct event_walk walk;
-	int item;
+	int error;
 
 	if (!c->info->track_events)
 		return 0;
-	item = track_survey_begin(&c->survey, c->trace, query);
-	if (item)
-		return item;
-	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS);
-	while (!item && !c->out.error && (item = event_walk_next(&walk)) == WALK_TRACK)
-		item = write_track(c, &walk) ? 0 : MAYFLY_E_MEMORY;
-	event_walk_end(&walk);
-	return item;
+	error = track_survey_begin(&c->survey, c->trace, query);
+	return error ? error : event_walk_run(c->trace, query, WALK_TRACKS, chrome_write_track, c);
 }
 
 /* Measurements of the process, and the recording's other counters. */
@@ -599,7 +585,7 @@ int export_chrome(const struct mayfly_trace *trace, const struct export_options 
 	if (!error)
 		error = write_tracks(&c, options->query);
 	if (!error && options->samples)
-		error = chrome_write_samples(&c);
+		error = export_each_event(trace, true, chrome_write_sample, &c);
 	out_text(&c.out, "\n]}\n");
 	finished = out_end(&c.out);
 	track_survey_end(&c.survey);

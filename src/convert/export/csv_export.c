@@ -6,7 +6,7 @@
  */
 #include "convert/export/block_filter.h"
 #include "convert/export/exports.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,18 +212,14 @@ static void print_thread(struct csv_table *t, uint32_t index)
 	out_char(&t->out, ',');
 }
 
-static const char *const heap_names[MAYFLY_HEAPS] = {"malloc",	 "ocaml-minor", "ocaml-major",
-						     "external", "pool",	"pool-mapped"};
-
 /* freed: NULL if the block is never freed. */
 static bool print_sample(struct csv_table *t, const struct mayfly_event *e,
 			 const struct mayfly_event *freed)
 {
 	out_format(&t->out, "%" PRIu64 ",%" PRId64 ",", e->sample, e->alloc_time_ns);
 	print_thread(t, e->alloc_thread);
-	out_format(&t->out, "%s,%" PRIu64 ",%.15g,%.15g,",
-		   heap_names[e->heap < MAYFLY_HEAPS ? e->heap : 0], e->size, e->weight_bytes,
-		   e->weight_blocks);
+	out_format(&t->out, "%s,%" PRIu64 ",%.15g,%.15g,", export_heap_name(e->heap), e->size,
+		   e->weight_bytes, e->weight_blocks);
 	if (freed) {
 		out_format(&t->out, "%" PRId64 ",%" PRId64 ",", freed->time_ns,
 			   freed->time_ns - e->alloc_time_ns);

@@ -49,9 +49,9 @@ struct ctf {
 	bool begun;
 	int64_t zero_ns; /* time of the first event if it is before the start, else 0 */
 	size_t packet_bytes;
-	struct stream *stream;					/* one for each thread */
-	uint8_t *node_written, *frame_written, *module_written; /* bits */
-	uint32_t *path;						/* a node's frames, leaf first */
+	struct stream *stream; /* one for each thread */
+	struct rank_set node_written, frame_written, module_written;
+	uint32_t *path; /* of a node: frames, leaf first */
 	size_t path_room;
 	struct ctf_track_class *class; /* for each type of track events */
 	uint64_t discarded;	       /* count for the headers of further packets */
@@ -59,14 +59,6 @@ struct ctf {
 	struct event_walk order;
 	bool has_spans;
 };
-
-static bool take_bit(uint8_t *bits, size_t i)
-{
-	bool was = bits[i / 8] >> i % 8 & 1;
-
-	bits[i / 8] |= (uint8_t)(1u << i % 8);
-	return !was;
-}
 
 /* ---- packets ---- */
 
@@ -133,17 +125,18 @@ static int to_file(void *file, const void *bytes, size_t size)
 	return errno ? errno : EIO;
 }
 
-static int ctf_append(const char *path, const void *bytes, size_t size)
+static int close_file(FILE *file, int error)
 {
-	FILE *file = fopen(path, "ab");
-	int error;
-
-	if (!file)
-		return errno;
-	error = to_file(file, bytes, size);
 	if (fclose(file) != 0 && !error)
 		error = errno ? errno : EIO;
 	return error;
+}
+
+static int ctf_append(const char *path, const void *bytes, size_t size)
+{
+	FILE *file = fopen(path, "ab");
+
+	return file ? close_file(file, to_file(file, bytes, size)) : errno;
 }
 
 static int ctf_end_packet(struct ctf *c, uint32_t thread)
@@ -193,20 +186,15 @@ static struct bytes *begin_event(struct ctf *c, uint32_t thread, uint32_t id, in
 static void write_module(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t index)
 {
 	const struct mayfly_module *m = mayfly_trace_module(c->trace, index);
+	char build_id[BUILD_ID_TEXT];
 	struct bytes *b;
 
-	if (!m || !take_bit(c->module_written, index))
+	if (!m || !rank_set_take(&c->module_written, index))
 		return;
 	b = begin_event(c, thread, CTF_MODULE, time_ns);
 	bytes_put_fixed(b, index, 4);
 	put_string(b, m->path);
-	for (size_t i = 0; i < m->build_id_length; i++) {
-		char hex[3];
-
-		snprintf(hex, sizeof(hex), "%02x", m->build_id[i]);
-		bytes_put(b, hex, 2);
-	}
-	put_string(b, "");
+	put_string(b, export_build_id(build_id, m));
 	bytes_put_fixed(b, m->start, 8);
 	bytes_put_fixed(b, m->end, 8);
 	bytes_put_fixed(b, m->bias, 8);
@@ -229,7 +217,7 @@ static void write_frame(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_
 	const struct mayfly_frame *f = mayfly_trace_frame(c->trace, index);
 	struct bytes *b;
 
-	if (!f || !take_bit(c->frame_written, index))
+	if (!f || !rank_set_take(&c->frame_written, index))
 		return;
 	write_module(c, thread, time_ns, f->module);
 	b = begin_event(c, thread, CTF_FRAME, time_ns);
@@ -273,7 +261,7 @@ static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t
 	struct bytes *b;
 	size_t depth;
 
-	if (node == 0 || node >= c->info->nodes || !take_bit(c->node_written, node))
+	if (node == 0 || node >= c->info->nodes || !rank_set_take(&c->node_written, node))
 		return 0;
 	if (!ctf_read_path(c, node, &depth))
 		return MAYFLY_E_MEMORY;
@@ -291,19 +279,16 @@ static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t
 
 /* ---- events ---- */
 
+/* The bits that the metadata explains. */
 static uint8_t flags_of(const struct mayfly_event *e)
 {
-	uint8_t flags = 0;
+	static const uint32_t flags[] = {MAYFLY_FLAG_REALLOC, MAYFLY_FLAG_TEMPORARY,
+					 MAYFLY_FLAG_INHERITED, MAYFLY_FLAG_THINNED};
+	uint8_t bits = 0;
 
-	if (e->flags & MAYFLY_FLAG_REALLOC)
-		flags |= CTF_FLAG_REALLOC;
-	if (e->flags & MAYFLY_FLAG_TEMPORARY)
-		flags |= CTF_FLAG_TEMPORARY;
-	if (e->flags & MAYFLY_FLAG_INHERITED)
-		flags |= CTF_FLAG_INHERITED;
-	if (e->flags & MAYFLY_FLAG_THINNED)
-		flags |= CTF_FLAG_THINNED;
-	return flags;
+	for (int i = 0; i < 4; i++)
+		bits |= (uint8_t)((e->flags & flags[i] ? 1 : 0) << i);
+	return bits;
 }
 
 static void ctf_put_span(struct bytes *b, const struct open_span *span)
@@ -380,18 +365,19 @@ static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_n
 	return 0;
 }
 
-static int ctf_write_event(struct ctf *c, const struct event_walk *w, enum walk_item item)
+static int ctf_write_event(void *context, const struct event_walk *w)
 {
-	int64_t time_ns = item == WALK_BLOCK ? w->block.time_ns : w->track.time_ns;
-	uint32_t thread = item == WALK_BLOCK ? w->block.thread : w->track.thread;
+	struct ctf *c = context;
+	bool block = w->item == WALK_BLOCK;
+	int64_t time_ns = block ? w->block.time_ns : w->track.time_ns;
+	uint32_t thread = block ? w->block.thread : w->track.thread;
 	int error;
 
 	if (!c->begun && time_ns < 0)
 		c->zero_ns = time_ns;
 	c->begun = true;
 	time_ns -= c->zero_ns;
-	error =
-	    item == WALK_BLOCK ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
+	error = block ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
 	if (error)
 		return error;
 	return c->stream[thread].packet.used < c->packet_bytes ? 0 : ctf_end_packet(c, thread);
@@ -436,39 +422,37 @@ static int end_streams(struct ctf *c)
 static int ctf_write_events(struct ctf *c, const struct mayfly_query *query)
 {
 	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
-	struct event_walk walk;
-	int item = event_walk_begin(&walk, c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED);
+	int error = 0;
 
 	c->has_spans = ctf_has_spans(c->trace);
-	if (!item && c->has_spans)
-		item = event_walk_begin(&c->order, c->trace, query, all);
-
-	while (!item && (item = event_walk_next(&walk)) > 0)
-		item = ctf_write_event(c, &walk, (enum walk_item)item);
-	event_walk_end(&walk);
+	if (c->has_spans)
+		error = event_walk_begin(&c->order, c->trace, query, all);
+	if (!error)
+		error = event_walk_run(c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED,
+				       ctf_write_event, c);
 	if (c->has_spans)
 		event_walk_end(&c->order);
-	return item ? item : end_streams(c);
+	return error ? error : end_streams(c);
+}
+
+static int note_stack(void *context, const struct event_walk *w)
+{
+	struct ctf *c = context;
+
+	c->class[w->track.type].has_stack |= w->track.node != 0;
+	return 0;
 }
 
 /* Gives types their ids, and finds which of them have stacks: others get no field for them. */
 static int make_classes(struct ctf *c, const struct mayfly_query *query)
 {
 	uint32_t id = CTF_FIRST_TRACK;
-	struct event_walk walk;
-	int item;
 
 	for (size_t i = 0; i < c->info->track_types; i++) {
 		c->class[i].id = id++;
 		id += mayfly_trace_track_type(c->trace, i)->kind == MAYFLY_TYPE_SPAN;
 	}
-	item = event_walk_begin(&walk, c->trace, query, WALK_TRACKS | WALK_UNMATCHED);
-	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK) {
-		c->class[walk.track.type].has_stack |= walk.track.node != 0;
-		item = 0;
-	}
-	event_walk_end(&walk);
-	return item;
+	return event_walk_run(c->trace, query, WALK_TRACKS | WALK_UNMATCHED, note_stack, c);
 }
 
 static int write_metadata(const struct ctf *c, const char *purpose)
@@ -487,10 +471,7 @@ static int write_metadata(const struct ctf *c, const char *purpose)
 		return error;
 	out_begin(&out, to_file, file);
 	ctf_metadata(&out, c->trace, c->class, purpose, c->uuid, c->zero_ns);
-	error = out_end(&out);
-	if (fclose(file) != 0 && !error)
-		error = errno ? errno : EIO;
-	return error;
+	return close_file(file, out_end(&out));
 }
 
 /* The same trace always gets the same UUID. */
@@ -510,16 +491,15 @@ static void make_uuid(struct ctf *c)
 static int make_tables(struct ctf *c)
 {
 	c->stream = calloc(c->info->threads + 1, sizeof(*c->stream));
-	c->node_written = calloc(c->info->nodes / 8 + 1, 1);
-	c->frame_written = calloc(c->info->frames / 8 + 1, 1);
-	c->module_written = calloc(c->info->modules / 8 + 1, 1);
 	c->class = calloc(c->info->track_types + 1, sizeof(*c->class));
 	c->packet_bytes = ALL_PACKET_BYTES / (c->info->threads + 1);
 	if (c->packet_bytes > PACKET_BYTES)
 		c->packet_bytes = PACKET_BYTES;
 	if (c->packet_bytes < LEAST_PACKET)
 		c->packet_bytes = LEAST_PACKET;
-	return c->stream && c->node_written && c->frame_written && c->module_written && c->class
+	return c->stream && c->class && rank_set_begin(&c->node_written, c->info->nodes) &&
+		       rank_set_begin(&c->frame_written, c->info->frames) &&
+		       rank_set_begin(&c->module_written, c->info->modules)
 		   ? 0
 		   : MAYFLY_E_MEMORY;
 }
@@ -540,9 +520,9 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	for (size_t i = 0; c.stream && i < c.info->threads + 1; i++)
 		bytes_free(&c.stream[i].packet);
 	free(c.stream);
-	free(c.node_written);
-	free(c.frame_written);
-	free(c.module_written);
+	rank_set_free(&c.node_written);
+	rank_set_free(&c.frame_written);
+	rank_set_free(&c.module_written);
 	free(c.class);
 	free(c.path);
 	return error;

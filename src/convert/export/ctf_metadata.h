@@ -4,7 +4,7 @@
 #ifndef MAYFLY_CTF_METADATA_H
 #define MAYFLY_CTF_METADATA_H
 
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <mayfly/trace.h>
 
@@ -35,12 +35,6 @@ struct ctf_track_class {
 
 /* Whether events of the trace can be inside spans. */
 bool ctf_has_spans(const struct mayfly_trace *trace);
-
-/* Flags of events. */
-#define CTF_FLAG_REALLOC   1u
-#define CTF_FLAG_TEMPORARY 2u
-#define CTF_FLAG_INHERITED 4u
-#define CTF_FLAG_THINNED   8u
 
 /* class: one for each type of track events. Time 0 of the streams is at zero_ns of the trace;
  * zero_ns <= 0. */

@@ -248,6 +248,20 @@ int event_walk_next(struct event_walk *w)
 	return WALK_END_OF_TRACE;
 }
 
+int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		   unsigned what, event_walk_take *take, void *context)
+{
+	struct event_walk w;
+	int result = event_walk_begin(&w, trace, query, what);
+
+	while (!result && (result = event_walk_next(&w)) > 0) {
+		w.item = (enum walk_item)result;
+		result = take(context, &w);
+	}
+	event_walk_end(&w);
+	return result;
+}
+
 /* ---- the survey ---- */
 
 #define FLOWS_MOST ((size_t)1 << 20)
@@ -300,9 +314,10 @@ static bool count_flow(struct track_survey *s, uint64_t flow)
 	return true;
 }
 
-static bool survey_event(struct track_survey *s, const struct mayfly_trace *trace,
-			 const struct mayfly_track_event *e)
+static int survey_event(void *context, const struct event_walk *w)
 {
+	const struct mayfly_track_event *e = &w->track;
+	struct track_survey *s = context;
 	uint64_t flow;
 
 	s->events++;
@@ -310,31 +325,25 @@ static bool survey_event(struct track_survey *s, const struct mayfly_trace *trac
 		uint32_t *thread = &s->thread[e->type];
 
 		*thread = *thread == SURVEY_NONE || *thread == e->thread ? e->thread : SURVEY_MANY;
-		return true;
+		return 0;
 	}
-	for (size_t at = 0; track_flow(trace, e, &at, &flow);)
+	for (size_t at = 0; track_flow(w->trace, e, &at, &flow);)
 		if (!count_flow(s, flow))
-			return false;
-	return true;
+			return MAYFLY_E_MEMORY;
+	return 0;
 }
 
 int track_survey_begin(struct track_survey *s, const struct mayfly_trace *trace,
 		       const struct mayfly_query *query)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct event_walk walk;
-	int result;
 
 	*s = (struct track_survey){0};
 	s->thread = malloc((info->track_types + 1) * sizeof(*s->thread));
 	if (!s->thread)
 		return MAYFLY_E_MEMORY;
 	memset(s->thread, 0xff, (info->track_types + 1) * sizeof(*s->thread));
-	result = event_walk_begin(&walk, trace, query, WALK_TRACKS);
-	while (!result && (result = event_walk_next(&walk)) == WALK_TRACK)
-		result = survey_event(s, trace, &walk.track) ? 0 : MAYFLY_E_MEMORY;
-	event_walk_end(&walk);
-	return result;
+	return event_walk_run(trace, query, WALK_TRACKS, survey_event, s);
 }
 
 void track_survey_end(struct track_survey *s)

@@ -66,6 +66,8 @@ struct event_walk {
 	struct span_stack *stack; /* one for each thread, and one for unknown threads */
 	uint8_t *thread_kept;	  /* for each thread: does the query keep it? NULL: all */
 
+	enum walk_item item; /* event_walk_run(): what take() is called for */
+
 	/* The result of event_walk_next(). */
 	struct mayfly_event block;
 	struct mayfly_track_event track;
@@ -83,6 +85,11 @@ int event_walk_begin(struct event_walk *w, const struct mayfly_trace *trace,
 /* enum walk_item, or a negative enum mayfly_error. */
 int event_walk_next(struct event_walk *w);
 void event_walk_end(struct event_walk *w);
+
+/* All of it: take() is called for each item, w->item, and ends it by an error. 0 or the error. */
+typedef int event_walk_take(void *context, const struct event_walk *w);
+int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		   unsigned what, event_walk_take *take, void *context);
 
 /* The open spans of a thread. */
 const struct span_stack *event_walk_stack(const struct event_walk *w, uint32_t thread);

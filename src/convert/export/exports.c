@@ -66,3 +66,36 @@ const char *export_title(const struct export_options *options, const struct mayf
 	name = slash ? slash + 1 : name;
 	return *name ? name : "unknown program";
 }
+
+int export_each_event(const struct mayfly_trace *trace, bool promotions, export_event *take,
+		      void *context)
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event event;
+	int more = mayfly_cursor_open(trace, &cursor), error = 0;
+
+	if (more)
+		return more;
+	if (promotions)
+		mayfly_cursor_promotions(cursor);
+	while (!error && (more = mayfly_cursor_next(cursor, &event)) == 1)
+		error = take(context, &event);
+	mayfly_cursor_close(cursor);
+	return error ? error : more < 0 ? more : 0;
+}
+
+const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module *module)
+{
+	*text = 0;
+	for (size_t i = 0; i < module->build_id_length && i < 64; i++)
+		snprintf(text + 2 * i, 3, "%02x", module->build_id[i]);
+	return text;
+}
+
+const char *export_heap_name(uint32_t heap)
+{
+	static const char *const names[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
+							"external", "pool",	   "pool-mapped"};
+
+	return names[heap < MAYFLY_HEAPS ? heap : 0];
+}

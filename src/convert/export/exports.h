@@ -39,4 +39,14 @@ bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_th
 /* A title for the trace: its purpose, or the program's name. */
 const char *export_title(const struct export_options *options, const struct mayfly_trace *trace);
 
+/* Each event of blocks in turn, as a cursor has them: 0 or an error of take(), which ends it, or of
+ * the trace. */
+typedef int export_event(void *context, const struct mayfly_event *event);
+int export_each_event(const struct mayfly_trace *trace, bool promotions, export_event *take,
+		      void *context);
+/* A module's build-id in hexadecimal. */
+#define BUILD_ID_TEXT (2 * 64 + 1)
+const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module *module);
+const char *export_heap_name(uint32_t heap);
+
 #endif

@@ -14,7 +14,7 @@
  */
 #include "convert/export/call_tree.h"
 #include "convert/export/exports.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "answer/plain_name.h"
 
 #include <math.h>

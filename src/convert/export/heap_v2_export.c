@@ -22,7 +22,7 @@
  * others.
  */
 #include "convert/export/exports.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <inttypes.h>
 #include <math.h>

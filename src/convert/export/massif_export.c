@@ -22,7 +22,7 @@
 #include "convert/export/exports.h"
 
 #include "convert/export/curve.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "answer/shown_stacks.h"
 #include "format/numbering.h"
 

@@ -17,6 +17,7 @@
  */
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
+#include "format/numbering.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,9 +39,7 @@ struct export
 	bool kept;  /* rate and samples are the trace's */
 	uint32_t heaps;
 
-	int64_t *code;	   /* by frame */
-	uint32_t *by_code; /* hash table: frame + 1 */
-	size_t by_code_size;
+	struct numbering codes; /* a code's number is its frame */
 
 	int64_t *stack; /* codes of last_node's stack, main first */
 	size_t stack_size, depth;
@@ -55,13 +54,9 @@ struct export
 
 /* ---- codes and their meanings ---- */
 
-static size_t find_code(const struct export *x, int64_t code)
+static struct key key_of(int64_t code)
 {
-	size_t at = numbering_mix((uint64_t)code) & (x->by_code_size - 1);
-
-	while (x->by_code[at] && x->code[x->by_code[at] - 1] != code)
-		at = (at + 1) & (x->by_code_size - 1);
-	return at;
+	return (struct key){{1, (uint64_t)code}};
 }
 
 static int64_t wanted_code(const struct export *x, const struct mayfly_frame *f)
@@ -78,22 +73,16 @@ static int memtrace_number_frames(struct export *x)
 {
 	size_t frames = x->info->frames;
 
-	x->by_code_size = 64;
-	while (x->by_code_size < frames * 2)
-		x->by_code_size *= 2;
-	x->code = calloc(frames + 1, sizeof(*x->code));
-	x->by_code = calloc(x->by_code_size, sizeof(*x->by_code));
-	if (!x->code || !x->by_code)
-		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < frames; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(x->trace, i);
 		int64_t code = f ? wanted_code(x, f) : 0;
+		bool is_new;
 
 		if (!code || (code >= CODE_MADE_UP && (uint64_t)(code - CODE_MADE_UP) < frames) ||
-		    x->by_code[find_code(x, code)])
+		    numbering_find(&x->codes, key_of(code)) != NUMBERING_NONE)
 			code = CODE_MADE_UP + (int64_t)i;
-		x->code[i] = code;
-		x->by_code[find_code(x, code)] = (uint32_t)i + 1;
+		if (numbering_of(&x->codes, key_of(code), &is_new) == NUMBERING_NONE)
+			return MAYFLY_E_MEMORY;
 	}
 	return 0;
 }
@@ -115,29 +104,16 @@ static const struct memtrace_location *locate_gap(struct export *x, const struct
 	return x->location;
 }
 
-static bool reserve_locations(struct export *x, size_t count)
-{
-	struct memtrace_location *bigger;
-
-	if (count <= x->location_size)
-		return true;
-	bigger = reallocarray(x->location, count, sizeof(*bigger));
-	if (!bigger)
-		return false;
-	x->location = bigger;
-	x->location_size = count;
-	return true;
-}
-
 static const struct memtrace_location *locate(void *context, int64_t code, size_t *count)
 {
 	struct export *x = context;
-	uint32_t index = x->by_code[find_code(x, code)];
-	const struct mayfly_frame *f = index ? mayfly_trace_frame(x->trace, index - 1) : NULL;
+	const struct mayfly_frame *f =
+	    mayfly_trace_frame(x->trace, numbering_find(&x->codes, key_of(code)));
 	const struct mayfly_module *m = f ? mayfly_trace_module(x->trace, f->module) : NULL;
 
 	*count = 0;
-	if (!f || !reserve_locations(x, f->locations + 1))
+	if (!f ||
+	    !array_reserve(&x->location, &x->location_size, f->locations, sizeof(*x->location)))
 		return NULL;
 	if (f->kind != MAYFLY_FRAME_CODE) {
 		*count = 1;
@@ -164,6 +140,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 
 /* Facts about the blocks to be written. */
 struct survey {
+	const struct export *x;
 	double shortest, longest; /* intervals of the sampled blocks */
 	bool words;		  /* all blocks are in OCaml's heaps, and sampled */
 	bool any;
@@ -174,32 +151,24 @@ static bool is_wanted(const struct export *x, const struct mayfly_event *e)
 	return x->heaps >> e->heap & 1;
 }
 
-static int look_at_blocks(const struct export *x, struct survey *s)
+static int look_at_block(void *context, const struct mayfly_event *e)
 {
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int result = mayfly_cursor_open(x->trace, &cursor);
+	struct survey *s = context;
 
-	*s = (struct survey){.shortest = INFINITY, .words = true};
-	if (result)
-		return result;
-	while ((result = mayfly_cursor_next(cursor, &e)) == 1) {
-		if (e.kind != MAYFLY_ALLOC || !is_wanted(x, &e))
-			continue;
-		s->any = true;
-		s->words = s->words && e.heap != MAYFLY_HEAP_MALLOC && e.hits;
-		s->shortest = fmin(s->shortest, e.interval);
-		s->longest = fmax(s->longest, e.interval);
-	}
-	mayfly_cursor_close(cursor);
-	return result;
+	if (e->kind != MAYFLY_ALLOC || !is_wanted(s->x, e))
+		return 0;
+	s->any = true;
+	s->words = s->words && e->heap != MAYFLY_HEAP_MALLOC && e->hits;
+	s->shortest = fmin(s->shortest, e->interval);
+	s->longest = fmax(s->longest, e->interval);
+	return 0;
 }
 
 static int choose_rate(struct export *x)
 {
 	double rate = x->info->ocaml_rate;
-	struct survey s;
-	int error = look_at_blocks(x, &s);
+	struct survey s = {.x = x, .shortest = INFINITY, .words = true};
+	int error = export_each_event(x->trace, false, look_at_block, &s);
 
 	if (error)
 		return error;
@@ -256,6 +225,11 @@ static int64_t count_samples(const struct export *x, const struct mayfly_event *
 
 /* ---- events ---- */
 
+static int64_t code_of(const struct export *x, uint32_t frame)
+{
+	return frame < x->codes.count ? (int64_t)x->codes.key[frame].word[1] : CODE_MADE_UP;
+}
+
 static int find_stack(struct export *x, uint32_t node)
 {
 	size_t count = 0;
@@ -271,7 +245,7 @@ static int find_stack(struct export *x, uint32_t node)
 	for (uint32_t n = node; n;) {
 		struct mayfly_node at = mayfly_trace_node(x->trace, n);
 
-		x->stack[--count] = at.frame < x->info->frames ? x->code[at.frame] : CODE_MADE_UP;
+		x->stack[--count] = code_of(x, at.frame);
 		n = at.parent;
 	}
 	return 0;
@@ -325,8 +299,9 @@ static int memtrace_write_alloc(struct export *x, const struct mayfly_event *e, 
 				     sources[e->heap], x->stack, x->depth, &id);
 }
 
-static int memtrace_write_event(struct export *x, const struct mayfly_event *e)
+static int memtrace_write_event(void *context, const struct mayfly_event *e)
 {
+	struct export *x = context;
 	int64_t time_us = e->time_ns > 0 ? e->time_ns / 1000 : 0, id;
 
 	if (e->kind == MAYFLY_ALLOC)
@@ -336,21 +311,6 @@ static int memtrace_write_event(struct export *x, const struct mayfly_event *e)
 		return 0;
 	return e->kind == MAYFLY_PROMOTE ? memtrace_writer_promote(x->writer, time_us, id)
 					 : memtrace_writer_collect(x->writer, time_us, id);
-}
-
-static int memtrace_write_events(struct export *x)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int error = mayfly_cursor_open(x->trace, &cursor), result;
-
-	if (error)
-		return error;
-	mayfly_cursor_promotions(cursor);
-	while (!error && (result = mayfly_cursor_next(cursor, &e)) != 0)
-		error = result < 0 ? result : memtrace_write_event(x, &e);
-	mayfly_cursor_close(cursor);
-	return error ? error : memtrace_writer_finish(x->writer);
 }
 
 static int export(struct export *x, const char *purpose, trace_sink *sink, void *context)
@@ -370,7 +330,9 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 		return error;
 	info.sample_rate = x->rate;
 	error = memtrace_writer_new(&info, locate, x, sink, context, &x->writer);
-	return error ? error : memtrace_write_events(x);
+	if (!error)
+		error = export_each_event(x->trace, true, memtrace_write_event, x);
+	return error ? error : memtrace_writer_finish(x->writer);
 }
 
 uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
@@ -392,8 +354,7 @@ int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, u
 	error = export(&x, purpose, sink, context);
 
 	memtrace_writer_free(x.writer);
-	free(x.code);
-	free(x.by_code);
+	numbering_free(&x.codes);
 	free(x.stack);
 	free(x.left_out);
 	free(x.location);

@@ -46,10 +46,15 @@ struct packet {
 	size_t used;
 };
 
-struct file {
-	char *name;
-	unsigned functions;
-	char *function[NAMES];
+struct name {
+	char *text;
+	struct names *inner; /* of a file: its functions */
+};
+
+/* The most recent one first. */
+struct names {
+	unsigned count;
+	struct name name[NAMES];
 };
 
 struct memtrace_writer {
@@ -73,8 +78,7 @@ struct memtrace_writer {
 	int64_t date[CACHE_SIZE]; /* block id of its last use */
 	uint16_t next[CACHE_SIZE];
 
-	unsigned files;
-	struct file *file[NAMES];
+	struct names files;
 };
 
 /* ---- bytes ---- */
@@ -185,67 +189,38 @@ static int write_info(struct memtrace_writer *w, const struct memtrace_info *inf
 
 /* ---- locations ---- */
 
-static void free_file(struct file *f)
+static void free_name(struct name *n)
 {
-	if (!f)
-		return;
-	for (unsigned i = 0; i < f->functions; i++)
-		free(f->function[i]);
-	free(f->name);
-	free(f);
+	for (unsigned i = 0; n->inner && i < n->inner->count; i++)
+		free_name(&n->inner->name[i]);
+	free(n->inner);
+	free(n->text);
 }
 
 /* The name's place before it moves to the front, NAME_NEW if it had none; -1: out of memory. */
-static int code_file(struct memtrace_writer *w, const char *name)
+static int code_name(struct names *n, const char *text, bool is_file)
 {
-	struct file *f;
-	unsigned at = 0;
+	struct name name;
+	unsigned at = 0, code;
 
-	while (at < w->files && strcmp(w->file[at]->name, name) != 0)
+	while (at < n->count && strcmp(n->name[at].text, text) != 0)
 		at++;
-	if (at < w->files) {
-		f = w->file[at];
-		memmove(&w->file[1], &w->file[0], at * sizeof(f));
-		w->file[0] = f;
-		return (int)at;
+	code = at < n->count ? at : NAME_NEW;
+	if (code == NAME_NEW) {
+		name = (struct name){strdup(text), is_file ? calloc(1, sizeof(*n)) : NULL};
+		if (!name.text || (is_file && !name.inner)) {
+			free_name(&name);
+			return -1;
+		}
+		if (n->count == NAMES)
+			free_name(&n->name[--n->count]);
+		at = n->count++;
+	} else {
+		name = n->name[at];
 	}
-	f = calloc(1, sizeof(*f));
-	if (f)
-		f->name = strdup(name);
-	if (!f || !f->name) {
-		free_file(f);
-		return -1;
-	}
-	if (w->files == NAMES)
-		free_file(w->file[--w->files]);
-	memmove(&w->file[1], &w->file[0], w->files * sizeof(f));
-	w->file[0] = f;
-	w->files++;
-	return NAME_NEW;
-}
-
-static int code_function(struct file *f, const char *name)
-{
-	char *copy;
-	unsigned at = 0;
-
-	while (at < f->functions && strcmp(f->function[at], name) != 0)
-		at++;
-	if (at < f->functions) {
-		copy = f->function[at];
-		memmove(&f->function[1], &f->function[0], at * sizeof(copy));
-		f->function[0] = copy;
-		return (int)at;
-	}
-	copy = strdup(name);
-	if (!copy)
-		return -1;
-	if (f->functions == NAMES)
-		free(f->function[--f->functions]);
-	memmove(&f->function[1], &f->function[0], f->functions * sizeof(copy));
-	f->function[0] = copy;
-	f->functions++;
-	return NAME_NEW;
+	memmove(&n->name[1], &n->name[0], at * sizeof(name));
+	n->name[0] = name;
+	return (int)code;
 }
 
 static uint64_t at_most(uint64_t value, unsigned bits)
@@ -258,8 +233,8 @@ static uint64_t at_most(uint64_t value, unsigned bits)
 static int memtrace_write_put_location(struct memtrace_writer *w, struct packet *p,
 				       const struct memtrace_location *l)
 {
-	int file = code_file(w, l->file);
-	int function = file < 0 ? -1 : code_function(w->file[0], l->function);
+	int file = code_name(&w->files, l->file, true);
+	int function = file < 0 ? -1 : code_name(w->files.name[0].inner, l->function, false);
 	uint64_t word;
 
 	if (function < 0)
@@ -554,8 +529,8 @@ void memtrace_writer_free(struct memtrace_writer *w)
 {
 	if (!w)
 		return;
-	for (unsigned i = 0; i < w->files; i++)
-		free_file(w->file[i]);
+	for (unsigned i = 0; i < w->files.count; i++)
+		free_name(&w->files.name[i]);
 	free(w->last);
 	free(w);
 }

@@ -23,7 +23,7 @@
 #include "answer/by_label.h"
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 #include "convert/export/perfetto_fields.h"
 #include "convert/export/perfetto_stacks.h"
 
@@ -98,20 +98,26 @@ static void perfetto_begin_packet(struct perfetto *p, int64_t time_ns, unsigned 
 	p->message.used = 0;
 }
 
+/* After an error packets are not written: p->out.error has the first one. */
+static void perfetto_fail(struct perfetto *p, int error)
+{
+	if (!p->out.error)
+		p->out.error = error;
+}
+
 /* Writes p->message as the packet's message. */
-static int perfetto_end_packet(struct perfetto *p, uint32_t field)
+static void perfetto_end_packet(struct perfetto *p, uint32_t field)
 {
 	uint8_t head[2 * 10];
 	size_t size;
 
 	protobuf_message(&p->packet, field, &p->message);
 	if (p->packet.failed)
-		return MAYFLY_E_MEMORY;
+		perfetto_fail(p, MAYFLY_E_MEMORY);
 	size = varint_store(head, TRACE_PACKET << 3 | 2);
 	size += varint_store(head + size, p->packet.used);
 	out_bytes(&p->out, head, size);
 	out_bytes(&p->out, p->packet.at, p->packet.used);
-	return p->out.error;
 }
 
 /* New interned data of stacks goes into the first packet that needs it. */
@@ -122,7 +128,18 @@ static void add_interned(struct perfetto *p)
 	p->stacks.fresh.used = 0;
 }
 
-static int put_clocks(struct perfetto *p)
+/* An event up to what else it has. */
+static void begin_event(struct perfetto *p, int64_t time_ns, unsigned flags, unsigned type,
+			uint64_t track)
+{
+	perfetto_begin_packet(p, time_ns, flags);
+	if (flags)
+		add_interned(p);
+	protobuf_unsigned(&p->message, EVENT_TYPE, type);
+	protobuf_unsigned(&p->message, EVENT_TRACK, track);
+}
+
+static void put_clocks(struct perfetto *p)
 {
 	static const uint32_t clocks[] = {REALTIME, MONOTONIC, MONOTONIC_COARSE, BOOTTIME};
 
@@ -133,12 +150,12 @@ static int put_clocks(struct perfetto *p)
 		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
 		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
 	}
-	return perfetto_end_packet(p, PACKET_CLOCKS);
+	perfetto_end_packet(p, PACKET_CLOCKS);
 }
 
 /* ---- tracks ---- */
 
-static int put_process(struct perfetto *p)
+static void put_process(struct perfetto *p)
 {
 	const char *slash = strrchr(p->info->program, '/');
 
@@ -150,14 +167,13 @@ static int put_process(struct perfetto *p)
 		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
 	protobuf_text(&p->inner, PROCESS_NAME, slash ? slash + 1 : p->info->program);
 	protobuf_message(&p->message, TRACK_OF_PROCESS, &p->inner);
-	return perfetto_end_packet(p, PACKET_TRACK);
+	perfetto_end_packet(p, PACKET_TRACK);
 }
 
-static int perfetto_put_threads(struct perfetto *p)
+static void perfetto_put_threads(struct perfetto *p)
 {
-	int error = 0;
 
-	for (size_t i = 0; !error && i < p->info->threads; i++) {
+	for (size_t i = 0; i < p->info->threads; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(p->trace, i);
 
 		perfetto_begin_packet(p, 0, 0);
@@ -168,14 +184,13 @@ static int perfetto_put_threads(struct perfetto *p)
 		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
 		protobuf_text(&p->inner, THREAD_NAME, t->name);
 		protobuf_message(&p->message, TRACK_OF_THREAD, &p->inner);
-		error = perfetto_end_packet(p, PACKET_TRACK);
+		perfetto_end_packet(p, PACKET_TRACK);
 	}
-	return error;
 }
 
 /* unit: "" for plain numbers. */
-static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
-			   const char *unit)
+static void put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, const char *name,
+			    const char *unit)
 {
 	perfetto_begin_packet(p, 0, 0);
 	protobuf_unsigned(&p->message, TRACK_UUID, track);
@@ -191,34 +206,31 @@ static int put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent, 
 	else
 		protobuf_text(&p->inner, COUNTER_UNIT_NAME, unit);
 	protobuf_message(&p->message, TRACK_OF_COUNTER, &p->inner);
-	return perfetto_end_packet(p, PACKET_TRACK);
+	perfetto_end_packet(p, PACKET_TRACK);
 }
 
-static int put_counter_track(struct perfetto *p, uint64_t track, const char *name, const char *unit)
+static void put_counter_track(struct perfetto *p, uint64_t track, const char *name,
+			      const char *unit)
 {
-	return put_any_counter(p, TRACK_COUNTER + track, TRACK_PROCESS, name, unit);
+	put_any_counter(p, TRACK_COUNTER + track, TRACK_PROCESS, name, unit);
 }
 
 enum counter { LIVE_BYTES = 0, LIVE_BLOCKS, ALLOCATED_BYTES, FIRST_FUNCTION };
 
-static int put_counter_tracks(struct perfetto *p, const struct curve *curve)
+static void put_counter_tracks(struct perfetto *p, const struct curve *curve)
 {
 	char name[4096], text[4096 + 32];
-	int error;
 
 	if (!curve->steps)
-		return 0;
-	error = put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
-	if (!error)
-		error = put_counter_track(p, LIVE_BLOCKS, "live blocks", "");
-	if (!error)
-		error = put_counter_track(p, ALLOCATED_BYTES, "allocated", "bytes");
-	for (size_t row = 0; !error && row < curve->series->rows; row++) {
+		return;
+	put_counter_track(p, LIVE_BYTES, "live heap", "bytes");
+	put_counter_track(p, LIVE_BLOCKS, "live blocks", "");
+	put_counter_track(p, ALLOCATED_BYTES, "allocated", "bytes");
+	for (size_t row = 0; row < curve->series->rows; row++) {
 		snprintf(text, sizeof(text), "live heap of %s",
 			 curve_row_name(curve, row, name, sizeof(name)));
-		error = put_counter_track(p, FIRST_FUNCTION + row, text, "bytes");
+		put_counter_track(p, FIRST_FUNCTION + row, text, "bytes");
 	}
-	return error;
 }
 
 /* ---- counters ---- */
@@ -228,81 +240,76 @@ static uint64_t perfetto_whole(double value)
 	return value > 0 ? value < 0x1p63 ? (uint64_t)llround(value) : INT64_MAX : 0;
 }
 
-static int perfetto_put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
+static void perfetto_put_counter(struct perfetto *p, int64_t time_ns, uint64_t track, double value)
 {
-	perfetto_begin_packet(p, time_ns, 0);
-	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
-	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_COUNTER + track);
+	begin_event(p, time_ns, 0, TYPE_COUNTER, TRACK_COUNTER + track);
 	protobuf_unsigned(&p->message, EVENT_COUNTER, perfetto_whole(value));
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
 /* Measurements of the process, and the recording's other counters. */
-static int put_measured(struct perfetto *p)
+static void put_measured(struct perfetto *p)
 {
 	const struct mayfly_query *q = p->query;
-	int error = 0;
 
-	for (size_t i = 0; !error && i < p->info->counters; i++) {
+	for (size_t i = 0; i < p->info->counters; i++) {
 		const struct mayfly_counter *m = mayfly_trace_counter(p->trace, i);
 		uint64_t track = TRACK_MEASURED + i;
 
-		error = put_counter_track(p, track, m->name, m->unit);
-		for (size_t k = 0; !error && k < m->points; k++)
+		put_counter_track(p, track, m->name, m->unit);
+		for (size_t k = 0; k < m->points; k++)
 			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
-				error = perfetto_put_counter(p, m->time_ns[k], track, m->value[k]);
+				perfetto_put_counter(p, m->time_ns[k], track, m->value[k]);
 	}
-	return error;
 }
 
-static int put_step(struct perfetto *p, const struct curve *curve, size_t i)
+static void put_step(struct perfetto *p, const struct curve *curve, size_t i)
 {
 	const struct curve_step *step = &curve->step[i];
 	const struct mayfly_series *s = curve->series;
 	bool last = i + 1 == curve->steps;
 	/* The largest value of the step is drawn from its start. */
-	int error = perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
-
-	if (!error && curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
-		error =
-		    perfetto_put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
-	if (!error && last)
-		error = perfetto_put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
-	if (!error)
-		error = perfetto_put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
-	if (!error)
-		error =
-		    perfetto_put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
-	for (size_t row = 0; !error && row < s->rows; row++)
-		error = perfetto_put_counter(p, step->to_ns, FIRST_FUNCTION + row,
-					     s->live_bytes[row * s->points + i]);
-	return error;
+	perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
+	if (curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
+		perfetto_put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
+	if (last)
+		perfetto_put_counter(p, step->to_ns, LIVE_BYTES, step->live_bytes);
+	perfetto_put_counter(p, step->to_ns, LIVE_BLOCKS, step->live_blocks);
+	perfetto_put_counter(p, step->to_ns, ALLOCATED_BYTES, step->allocated_bytes);
+	for (size_t row = 0; row < s->rows; row++)
+		perfetto_put_counter(p, step->to_ns, FIRST_FUNCTION + row,
+				     s->live_bytes[row * s->points + i]);
 }
 
 /* ---- labels ---- */
 
-static int put_label_tracks(struct perfetto *p, const struct by_label *b, uint64_t first)
+static void put_label_tracks(struct perfetto *p, const struct by_label *b, uint64_t first)
 {
 	char name[4096];
-	int error = 0;
 
-	for (size_t i = 0; !error && i < b->values; i++) {
+	for (size_t i = 0; i < b->values; i++) {
 		snprintf(name, sizeof(name), "live heap of %s=%s", b->key, b->value[i].name);
-		error = put_counter_track(p, first + i, name, "bytes");
+		put_counter_track(p, first + i, name, "bytes");
 	}
-	return error;
 }
 
-static int put_label_counters(struct perfetto *p, const struct by_label *b, uint64_t first)
+static void put_label_counters(struct perfetto *p, const struct by_label *b, uint64_t first)
 {
 	const struct mayfly_series *s = b->series;
-	int error = 0;
 
 	for (size_t step = 0; step < s->points; step++)
-		for (size_t i = 0; !error && i < b->values; i++)
-			error = perfetto_put_counter(p, s->time_ns[step], first + i,
-						     s->live_bytes[i * s->points + step]);
-	return error;
+		for (size_t i = 0; i < b->values; i++)
+			perfetto_put_counter(p, s->time_ns[step], first + i,
+					     s->live_bytes[i * s->points + step]);
+}
+
+static void annotate(struct perfetto *p, struct bytes *to, uint32_t field, const char *name,
+		     uint64_t value)
+{
+	p->inner.used = 0;
+	protobuf_text(&p->inner, ANNOTATION_NAME, name);
+	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
+	protobuf_message(to, field, &p->inner);
 }
 
 /* Each value of a label is a dictionary. */
@@ -313,50 +320,41 @@ static void annotate_label(struct perfetto *p, const struct label_value *v)
 	label_figures(v, figure);
 	p->dump.used = 0;
 	protobuf_text(&p->dump, ANNOTATION_NAME, v->name);
-	for (size_t i = 0; i < LABEL_FIGURES; i++) {
-		p->inner.used = 0;
-		protobuf_text(&p->inner, ANNOTATION_NAME, figure[i].name);
-		protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, figure[i].value);
-		protobuf_message(&p->dump, ANNOTATION_DICT, &p->inner);
-	}
+	for (size_t i = 0; i < LABEL_FIGURES; i++)
+		annotate(p, &p->dump, ANNOTATION_DICT, figure[i].name, figure[i].value);
 	protobuf_message(&p->message, EVENT_ANNOTATION, &p->dump);
 }
 
-static int put_label_sums(struct perfetto *p, const struct by_label *b)
+static void put_label_sums(struct perfetto *p, const struct by_label *b)
 {
 	char name[4096];
 
 	by_label_title(name, sizeof(name), "allocated", b);
-	perfetto_begin_packet(p, b->series->time_ns[b->series->points - 1], 0);
-	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
-	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_PROCESS);
+	begin_event(p, b->series->time_ns[b->series->points - 1], 0, TYPE_INSTANT, TRACK_PROCESS);
 	protobuf_text(&p->message, EVENT_CATEGORY, "labels");
 	protobuf_text(&p->message, EVENT_NAME, name);
 	for (size_t i = 0; i < b->values; i++)
 		annotate_label(p, &b->value[i]);
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int perfetto_put_labels(struct perfetto *p)
+static void perfetto_put_labels(struct perfetto *p)
 {
 	const char *key[BY_LABEL_KEYS];
 	size_t keys = label_keys(p->trace, key, BY_LABEL_KEYS);
-	int error = 0;
 
-	for (size_t i = 0; !error && i < keys; i++) {
+	for (size_t i = 0; i < keys && !p->out.error; i++) {
 		uint64_t first = TRACK_LABELLED + i * (BY_LABEL_VALUES + 1);
 		struct by_label b;
 
-		error = by_label_begin(&b, p->trace, p->query, key[i], STEPS);
-		if (!error && b.values)
-			error = put_label_tracks(p, &b, first);
-		if (!error && b.values)
-			error = put_label_counters(p, &b, first);
-		if (!error && b.values)
-			error = put_label_sums(p, &b);
+		perfetto_fail(p, by_label_begin(&b, p->trace, p->query, key[i], STEPS));
+		if (b.values) {
+			put_label_tracks(p, &b, first);
+			put_label_counters(p, &b, first);
+			put_label_sums(p, &b);
+		}
 		by_label_end(&b);
 	}
-	return error;
 }
 
 /* ---- heap dumps ---- */
@@ -389,7 +387,7 @@ static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns
 	protobuf_unsigned(&p->dump, DUMP_FIRST_INTERVAL, interval);
 }
 
-static int end_dump(struct perfetto *p, int64_t time_ns, bool continued)
+static void end_dump(struct perfetto *p, int64_t time_ns, bool continued)
 {
 	perfetto_begin_packet(p, time_ns, FLAG_NEEDS_STATE);
 	add_interned(p);
@@ -397,7 +395,7 @@ static int end_dump(struct perfetto *p, int64_t time_ns, bool continued)
 	if (continued)
 		protobuf_unsigned(&p->message, PROFILE_CONTINUED, 1);
 	protobuf_unsigned(&p->message, PROFILE_INDEX, p->profiles++);
-	return perfetto_end_packet(p, PACKET_PROFILE);
+	perfetto_end_packet(p, PACKET_PROFILE);
 }
 
 static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_sum *sum)
@@ -418,21 +416,20 @@ static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_su
 	return stack > 0;
 }
 
-static int put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums, int64_t time_ns)
+static void put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums, int64_t time_ns)
 {
 	struct stack_sum sum;
-	int error = 0;
 
 	begin_dump(p, h, time_ns);
-	while (!error && stack_sums_next(sums, &sum)) {
+	while (!p->out.error && stack_sums_next(sums, &sum)) {
 		if (p->dump.used + p->stacks.fresh.used > PACKET_BYTES) {
-			error = end_dump(p, time_ns, true);
+			end_dump(p, time_ns, true);
 			begin_dump(p, h, time_ns);
 		}
-		if (!error && !add_sample(p, h, &sum))
-			error = MAYFLY_E_MEMORY;
+		if (!add_sample(p, h, &sum))
+			perfetto_fail(p, MAYFLY_E_MEMORY);
 	}
-	return error ? error : end_dump(p, time_ns, false);
+	end_dump(p, time_ns, false);
 }
 
 struct perfetto_moment {
@@ -440,7 +437,7 @@ struct perfetto_moment {
 	bool peak;
 };
 
-static int put_dump(struct perfetto *p, struct heap *h, const struct perfetto_moment *at)
+static void put_dump(struct perfetto *p, struct heap *h, const struct perfetto_moment *at)
 {
 	struct mayfly_query allocated = *p->query, live = *p->query;
 	struct stack_sums sums;
@@ -455,11 +452,12 @@ static int put_dump(struct perfetto *p, struct heap *h, const struct perfetto_mo
 	/* Includes the moment itself; in snapshots it is the end of an interval already. */
 	allocated.to_ns = at->time_ns + (p->info->snapshot_ns == 0 && at->time_ns < INT64_MAX);
 	error = stack_sums_begin(&sums, p->trace, &allocated, &live);
-	if (error)
-		return error;
-	error = put_sums(p, h, &sums, at->time_ns);
+	if (error) {
+		perfetto_fail(p, error);
+		return;
+	}
+	put_sums(p, h, &sums, at->time_ns);
 	stack_sums_end(&sums);
-	return error;
 }
 
 /* The moments of dumps: the ends of equal parts of the run, and the peak. */
@@ -483,17 +481,15 @@ static size_t choose_moments(const struct perfetto *p, const struct curve *curve
 	return count;
 }
 
-static int put_dumps(struct perfetto *p, const struct curve *curve)
+static void put_dumps(struct perfetto *p, const struct curve *curve)
 {
 	struct perfetto_moment moments[MOMENTS + 1];
 	size_t count = choose_moments(p, curve, moments);
-	int error = 0;
 
-	for (size_t i = 0; !error && i < count; i++)
-		for (size_t h = 0; !error && h < sizeof(p->heap) / sizeof(p->heap[0]); h++)
+	for (size_t i = 0; i < count; i++)
+		for (size_t h = 0; h < sizeof(p->heap) / sizeof(p->heap[0]); h++)
 			if (p->heap[h].used)
-				error = put_dump(p, &p->heap[h], &moments[i]);
-	return error;
+				put_dump(p, &p->heap[h], &moments[i]);
 }
 
 /* A trace with malloc's heap only is queried without a filter by heap, because snapshots cannot
@@ -620,19 +616,18 @@ static uint64_t thread_track(const struct perfetto *p, uint32_t thread)
 }
 
 /* Writes an instant, or the begin of a slice, perhaps repeated. */
-static int put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
-		     int64_t time_ns, bool again)
+static void put_named(struct perfetto *p, const struct mayfly_track_event *e, unsigned event_type,
+		      int64_t time_ns, bool again)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
 	uint64_t stack = e->node ? perfetto_stack(&p->stacks, e->node) : 0;
 	struct track_iids iid;
 
-	if ((e->node && !stack) || !intern_type(p, type, again, &iid))
-		return MAYFLY_E_MEMORY;
-	perfetto_begin_packet(p, time_ns, FLAG_NEEDS_STATE);
-	add_interned(p);
-	protobuf_unsigned(&p->message, EVENT_TYPE, event_type);
-	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, e->thread));
+	if ((e->node && !stack) || !intern_type(p, type, again, &iid)) {
+		perfetto_fail(p, MAYFLY_E_MEMORY);
+		return;
+	}
+	begin_event(p, time_ns, FLAG_NEEDS_STATE, event_type, thread_track(p, e->thread));
 	protobuf_unsigned(&p->message, EVENT_CATEGORY_IID, iid.category);
 	protobuf_unsigned(&p->message, EVENT_NAME_IID, iid.name);
 	for (size_t i = 0; i < e->values; i++)
@@ -647,33 +642,29 @@ static int put_named(struct perfetto *p, const struct mayfly_track_event *e, uns
 	}
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
+static void end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
 {
-	perfetto_begin_packet(p, time_ns, 0);
-	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_END);
-	protobuf_unsigned(&p->message, EVENT_TRACK, thread_track(p, thread));
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	begin_event(p, time_ns, 0, TYPE_END, thread_track(p, thread));
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int put_end(struct perfetto *p, const struct event_walk *w)
+static void put_end(struct perfetto *p, const struct event_walk *w)
 {
 	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
 	int64_t time_ns = w->track.time_ns;
-	int error = 0;
 
-	for (size_t i = 0; !error && i < w->nesting.close; i++)
-		error = end_slice(p, w->track.thread, time_ns);
-	for (size_t i = w->nesting.first; !error && w->nesting.reopen && i < stack->depth; i++)
+	for (size_t i = 0; i < w->nesting.close; i++)
+		end_slice(p, w->track.thread, time_ns);
+	for (size_t i = w->nesting.first; w->nesting.reopen && i < stack->depth; i++)
 		if (!stack->span[i].cut)
-			error = put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
-	return error;
+			put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
 }
 
 /* The track of a thread's counter is a child of the thread's track, any other of the process's. */
-static int perfetto_put_count(struct perfetto *p, const struct mayfly_track_event *e)
+static void perfetto_put_count(struct perfetto *p, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(p->trace, e->type);
 	bool of_threads = track_is_of_threads(p->trace, type);
@@ -682,141 +673,102 @@ static int perfetto_put_count(struct perfetto *p, const struct mayfly_track_even
 	uint64_t track;
 	uint32_t number;
 	double value;
-	int error = 0;
 
 	if (!track_counter_value(p->trace, e, &value))
-		return 0;
+		return;
 	number = numbering_of(&p->counters, key, &is_new);
-	if (number == NUMBERING_NONE)
-		return MAYFLY_E_MEMORY;
+	if (number == NUMBERING_NONE) {
+		perfetto_fail(p, MAYFLY_E_MEMORY);
+		return;
+	}
 	track = TRACK_COUNTED + number;
 	if (is_new)
-		error = put_any_counter(p, track,
-					of_threads ? thread_track(p, e->thread) : TRACK_PROCESS,
-					type->name, type->unit);
-	if (error)
-		return error;
-	perfetto_begin_packet(p, e->time_ns, 0);
-	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_COUNTER);
-	protobuf_unsigned(&p->message, EVENT_TRACK, track);
+		put_any_counter(p, track, of_threads ? thread_track(p, e->thread) : TRACK_PROCESS,
+				type->name, type->unit);
+	begin_event(p, e->time_ns, 0, TYPE_COUNTER, track);
 	if (real || (type->field[0].type != MAYFLY_FIELD_INT && e->value[0].u > INT64_MAX))
 		protobuf_double(&p->message, EVENT_DOUBLE_COUNTER, value);
 	else
 		protobuf_signed(&p->message, EVENT_COUNTER, e->value[0].i);
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static int put_track(struct perfetto *p, const struct event_walk *w)
+static int put_track(void *context, const struct event_walk *w)
 {
+	struct perfetto *p = context;
+
 	switch (w->track.kind) {
 	case MAYFLY_TRACK_BEGIN:
-		return w->span.cut ? 0
-				   : put_named(p, &w->track, TYPE_BEGIN, w->track.time_ns, false);
+		if (!w->span.cut)
+			put_named(p, &w->track, TYPE_BEGIN, w->track.time_ns, false);
+		break;
 	case MAYFLY_TRACK_END:
-		return put_end(p, w);
+		put_end(p, w);
+		break;
 	case MAYFLY_TRACK_INSTANT:
-		return put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
+		put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
+		break;
 	default:
-		return perfetto_put_count(p, &w->track);
+		perfetto_put_count(p, &w->track);
 	}
+	return p->out.error;
 }
 
-static int put_tracks(struct perfetto *p)
+static void put_tracks(struct perfetto *p)
 {
-	struct event_walk walk;
-	int item;
-
-	if (!p->info->track_events)
-		return 0;
-	item = track_survey_begin(&p->survey, p->trace, p->query);
-	if (item)
-		return item;
-	item = event_walk_begin(&walk, p->trace, p->query, WALK_TRACKS);
-	while (!item && (item = event_walk_next(&walk)) == WALK_TRACK)
-		item = put_track(p, &walk);
-	event_walk_end(&walk);
-	return item;
+	if (!p->info->track_events || p->out.error)
+		return;
+	perfetto_fail(p, track_survey_begin(&p->survey, p->trace, p->query));
+	if (!p->out.error)
+		perfetto_fail(p, event_walk_run(p->trace, p->query, WALK_TRACKS, put_track, p));
 }
 
 /* ---- samples ---- */
 
-static void annotate(struct perfetto *p, const char *name, uint64_t value)
-{
-	p->inner.used = 0;
-	protobuf_text(&p->inner, ANNOTATION_NAME, name);
-	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
-	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
-}
-
-static void annotate_labels(struct perfetto *p, uint32_t set)
-{
-	p->inner.used = 0;
-	protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
-	protobuf_text(&p->inner, ANNOTATION_TEXT, mayfly_trace_label_text(p->trace, set));
-	protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
-}
-
-static int put_sample(struct perfetto *p, const struct mayfly_event *e)
+static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 {
 	static const char *const kinds[] = {"alloc", "free", "promote"};
+	struct perfetto *p = context;
 	uint64_t stack = e->kind == MAYFLY_ALLOC ? perfetto_stack(&p->stacks, e->node) : 0;
 
 	if (e->kind == MAYFLY_ALLOC && !stack)
 		return MAYFLY_E_MEMORY;
-	perfetto_begin_packet(p, e->time_ns, FLAG_NEEDS_STATE);
-	add_interned(p);
-	protobuf_unsigned(&p->message, EVENT_TYPE, TYPE_INSTANT);
-	protobuf_unsigned(&p->message, EVENT_TRACK, TRACK_THREAD + e->thread);
+	begin_event(p, e->time_ns, FLAG_NEEDS_STATE, TYPE_INSTANT, TRACK_THREAD + e->thread);
 	protobuf_text(&p->message, EVENT_CATEGORY, "heap");
 	protobuf_text(&p->message, EVENT_NAME, kinds[e->kind]);
-	annotate(p, "sample", e->sample);
-	annotate(p, "size", e->size);
-	annotate(p, "weight", perfetto_whole(e->weight_bytes));
-	if (e->labels)
-		annotate_labels(p, e->labels);
+	annotate(p, &p->message, EVENT_ANNOTATION, "sample", e->sample);
+	annotate(p, &p->message, EVENT_ANNOTATION, "size", e->size);
+	annotate(p, &p->message, EVENT_ANNOTATION, "weight", perfetto_whole(e->weight_bytes));
+	if (e->labels) {
+		p->inner.used = 0;
+		protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
+		protobuf_text(&p->inner, ANNOTATION_TEXT,
+			      mayfly_trace_label_text(p->trace, e->labels));
+		protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
+	}
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
-	return perfetto_end_packet(p, PACKET_TRACK_EVENT);
-}
-
-static int put_samples(struct perfetto *p)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int error = mayfly_cursor_open(p->trace, &cursor), more;
-
-	if (error)
-		return error;
-	mayfly_cursor_promotions(cursor);
-	while (!error && (more = mayfly_cursor_next(cursor, &e)) != 0)
-		error = more < 0 ? more : put_sample(p, &e);
-	mayfly_cursor_close(cursor);
-	return error;
+	perfetto_end_packet(p, PACKET_TRACK_EVENT);
+	return p->out.error;
 }
 
 /* ---- the whole file ---- */
 
-static int put_all(struct perfetto *p, const struct curve *curve, bool samples)
+static void put_all(struct perfetto *p, const struct curve *curve, bool samples)
 {
-	int error = put_clocks(p);
-
-	if (!error)
-		error = put_process(p);
-	if (!error)
-		error = perfetto_put_threads(p);
-	if (!error)
-		error = put_counter_tracks(p, curve);
-	for (size_t i = 0; !error && i < curve->steps; i++)
-		error = put_step(p, curve, i);
-	if (!error)
-		error = put_measured(p);
-	if (!error && curve->steps)
-		error = perfetto_put_labels(p);
-	if (!error)
-		error = put_dumps(p, curve);
-	if (!error)
-		error = put_tracks(p);
-	return error || !samples ? error : put_samples(p);
+	put_clocks(p);
+	put_process(p);
+	perfetto_put_threads(p);
+	put_counter_tracks(p, curve);
+	for (size_t i = 0; i < curve->steps; i++)
+		put_step(p, curve, i);
+	put_measured(p);
+	if (curve->steps)
+		perfetto_put_labels(p);
+	put_dumps(p, curve);
+	put_tracks(p);
+	if (!p->out.error && samples)
+		perfetto_fail(p, export_each_event(p->trace, true, perfetto_put_sample, p));
 }
 
 static void end_perfetto(struct perfetto *p)
@@ -840,18 +792,20 @@ int export_perfetto(const struct mayfly_trace *trace, const struct export_option
 	struct perfetto p = {
 	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
 	struct curve curve;
-	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve), written;
+	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve);
 
 	if (error)
 		return error;
 	p.pid = p.info->pid ? p.info->pid : 1;
 	p.zero = p.info->start_real_ns > 0 ? (uint64_t)p.info->start_real_ns : SOME_TIME;
 	out_begin(&p.out, sink, context);
-	error = perfetto_stacks_begin(&p.stacks, trace, options->query);
-	if (!error)
-		error = begin_heaps(&p) ? put_all(&p, &curve, options->samples) : MAYFLY_E_MEMORY;
-	written = out_end(&p.out);
+	perfetto_fail(&p, perfetto_stacks_begin(&p.stacks, trace, options->query));
+	if (!p.out.error && !begin_heaps(&p))
+		perfetto_fail(&p, MAYFLY_E_MEMORY);
+	if (!p.out.error)
+		put_all(&p, &curve, options->samples);
+	error = out_end(&p.out);
 	end_perfetto(&p);
 	curve_free(&curve);
-	return error ? error : written;
+	return error;
 }

@@ -7,14 +7,6 @@
 
 #include "convert/export/perfetto_fields.h"
 
-static bool take_bit(uint8_t *bits, size_t i)
-{
-	bool was = bits[i / 8] >> i % 8 & 1;
-
-	bits[i / 8] |= (uint8_t)(1u << i % 8);
-	return !was;
-}
-
 int perfetto_stacks_begin(struct perfetto_stacks *s, const struct mayfly_trace *trace,
 			  const struct mayfly_query *query)
 {
@@ -24,14 +16,12 @@ int perfetto_stacks_begin(struct perfetto_stacks *s, const struct mayfly_trace *
 	error = shown_begin(&s->shown, trace, query);
 	if (error)
 		return error;
-	s->stack_known = calloc(s->shown.info->nodes / 8 + 1, 1);
-	s->line_known = calloc(s->shown.lines / 8 + 1, 1);
-	s->module_known = calloc(s->shown.info->modules / 8 + 1, 1);
-	s->name_known = calloc(s->shown.texts.count / 8 + 1, 1);
-	s->file_known = calloc(s->shown.texts.count / 8 + 1, 1);
 	s->line_frame = calloc(s->shown.lines + 1, sizeof(*s->line_frame));
-	if (!s->stack_known || !s->line_known || !s->module_known || !s->name_known ||
-	    !s->file_known || !s->line_frame)
+	if (!s->line_frame || !rank_set_begin(&s->stack_known, s->shown.info->nodes) ||
+	    !rank_set_begin(&s->line_known, s->shown.lines) ||
+	    !rank_set_begin(&s->module_known, s->shown.info->modules) ||
+	    !rank_set_begin(&s->name_known, s->shown.texts.count) ||
+	    !rank_set_begin(&s->file_known, s->shown.texts.count))
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < s->shown.info->frames + SHOWN_SPECIALS; i++)
 		for (uint32_t k = 0; k < s->shown.frame[i].count; k++)
@@ -42,11 +32,11 @@ int perfetto_stacks_begin(struct perfetto_stacks *s, const struct mayfly_trace *
 void perfetto_stacks_end(struct perfetto_stacks *s)
 {
 	shown_end(&s->shown);
-	free(s->stack_known);
-	free(s->line_known);
-	free(s->module_known);
-	free(s->name_known);
-	free(s->file_known);
+	rank_set_free(&s->stack_known);
+	rank_set_free(&s->line_known);
+	rank_set_free(&s->module_known);
+	rank_set_free(&s->name_known);
+	rank_set_free(&s->file_known);
 	free(s->line_frame);
 	bytes_free(&s->fresh);
 	bytes_free(&s->inner);
@@ -63,12 +53,12 @@ static uint64_t perfetto_stacks_add_string(struct perfetto_stacks *s, uint32_t f
 	return iid;
 }
 
-static uint64_t perfetto_stacks_add_text(struct perfetto_stacks *s, uint32_t field, uint8_t *known,
-					 uint32_t text)
+static uint64_t perfetto_stacks_add_text(struct perfetto_stacks *s, uint32_t field,
+					 struct rank_set *known, uint32_t text)
 {
 	const char *of = shown_text(&s->shown, text);
 
-	if (take_bit(known, text))
+	if (rank_set_take(known, text))
 		perfetto_stacks_add_string(s, field, (uint64_t)text + 1, of, strlen(of));
 	return (uint64_t)text + 1;
 }
@@ -82,7 +72,7 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 
 	if (!m)
 		return 0;
-	if (!take_bit(s->module_known, module))
+	if (!rank_set_take(&s->module_known, module))
 		return iid;
 	/* Readers add a '/' before each part of a path. */
 	path = m->path[0] == '/' ? m->path + 1 : m->path;
@@ -108,11 +98,11 @@ static void perfetto_stacks_add_line(struct perfetto_stacks *s, uint32_t number)
 	bool code = f && f->kind == MAYFLY_FRAME_CODE;
 	uint64_t name, file = 0, mapping;
 
-	if (!take_bit(s->line_known, number))
+	if (!rank_set_take(&s->line_known, number))
 		return;
-	name = perfetto_stacks_add_text(s, DATA_FUNCTION_NAMES, s->name_known, line->name);
+	name = perfetto_stacks_add_text(s, DATA_FUNCTION_NAMES, &s->name_known, line->name);
 	if (*shown_text(&s->shown, line->file))
-		file = perfetto_stacks_add_text(s, DATA_SOURCE_PATHS, s->file_known, line->file);
+		file = perfetto_stacks_add_text(s, DATA_SOURCE_PATHS, &s->file_known, line->file);
 	mapping = code ? add_mapping(s, f->module) : 0;
 	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, FRAME_IID, (uint64_t)number + 1);
@@ -136,7 +126,7 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t node)
 
 	if (node >= s->shown.info->nodes)
 		node = 0;
-	if (!take_bit(s->stack_known, node))
+	if (!rank_set_take(&s->stack_known, node))
 		return iid;
 	length = shown_path(&s->shown, node, &path);
 	if (!length)

@@ -15,11 +15,12 @@
 
 #include "convert/export/protobuf.h"
 #include "answer/shown_stacks.h"
+#include "format/numbering.h"
 
 struct perfetto_stacks {
 	struct shown_stacks shown;
-	uint8_t *stack_known, *line_known, *module_known; /* bits: has it been written? */
-	uint8_t *name_known, *file_known;		  /* of texts */
+	struct rank_set stack_known, line_known, module_known; /* bits: has it been written? */
+	struct rank_set name_known, file_known;		       /* of texts */
 	struct bytes fresh; /* InternedData added since the caller last took it */
 	struct bytes inner, ids;
 	uint32_t *line_frame; /* shown line -> its frame in the trace */

@@ -321,15 +321,13 @@ static void write_functions(struct pprof *p)
 static void write_mapping(struct pprof *p, size_t index)
 {
 	const struct mayfly_module *m = mayfly_trace_module(p->trace, index);
-	char build_id[2 * 64 + 1] = "";
+	char build_id[BUILD_ID_TEXT];
 
-	for (size_t i = 0; i < m->build_id_length && i < 64; i++)
-		snprintf(build_id + 2 * i, 3, "%02x", m->build_id[i]);
 	protobuf_unsigned(&p->message, MAPPING_ID, index + 1);
 	protobuf_unsigned(&p->message, MAPPING_START, m->start);
 	protobuf_unsigned(&p->message, MAPPING_LIMIT, m->end);
 	protobuf_unsigned(&p->message, MAPPING_FILENAME, string(p, m->path));
-	protobuf_unsigned(&p->message, MAPPING_BUILD_ID, string(p, build_id));
+	protobuf_unsigned(&p->message, MAPPING_BUILD_ID, string(p, export_build_id(build_id, m)));
 	protobuf_unsigned(&p->message, MAPPING_HAS_FUNCTIONS, 1);
 	protobuf_unsigned(&p->message, MAPPING_HAS_FILENAMES, 1);
 	protobuf_unsigned(&p->message, MAPPING_HAS_LINE_NUMBERS, 1);

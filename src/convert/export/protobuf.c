@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 enum wire_type { VARINT = 0, FIXED = 1, BYTES = 2 };
 

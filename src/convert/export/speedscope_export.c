@@ -12,7 +12,7 @@
  */
 #include "convert/export/call_tree.h"
 #include "convert/export/exports.h"
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <stdio.h>
 #include <stdlib.h>

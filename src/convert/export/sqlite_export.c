@@ -14,61 +14,38 @@
 #include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 #include "convert/export/sqlite_rows.h"
-#include "convert/export/sqlite_schema.h"
-#include "convert/export/sqlite_tracks.h"
 #include "trace/read/cursor.h"
 #include "query/estimate.h"
 #include "trace/read/reader.h"
 #include "trace/read/sums.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STEPS 1000
 
-static const char settings[] = "PRAGMA page_size = 16384; PRAGMA journal_mode = OFF;"
-			       "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
-			       "PRAGMA cache_size = -32768; BEGIN;";
-
 /* ---- tables that samples refer to ---- */
 
 static void put_modules(struct database *d)
 {
-	database_begin_rows(d, "INSERT INTO modules VALUES(?,?,?,?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->modules && !d->error; i++) {
 		const struct mayfly_module *m = mayfly_trace_module(d->trace, i);
-		char hex[2 * 64 + 1] = "";
+		char hex[BUILD_ID_TEXT];
 
-		for (size_t k = 0; k < m->build_id_length && k < 64; k++)
-			snprintf(hex + 2 * k, 3, "%02x", m->build_id[k]);
-		database_bind_unsigned(d, i);
-		database_bind_text(d, m->path);
-		database_bind_text(d, hex);
-		database_bind_unsigned(d, m->start);
-		database_bind_unsigned(d, m->end);
-		database_bind_unsigned(d, m->bias);
-		database_bind_integer(d, m->from_ns);
-		database_bind_time(d, m->to_ns);
-		database_end_row(d);
+		DATABASE_ROW(d, MODULES, UNSIGNED(i), TEXT(m->path), TEXT(export_build_id(hex, m)),
+			     UNSIGNED(m->start), UNSIGNED(m->end), UNSIGNED(m->bias),
+			     INTEGER(m->from_ns),
+			     m->to_ns == INT64_MAX ? NOTHING : INTEGER(m->to_ns));
 	}
-	database_end_rows(d);
 }
 
 static void sqlite_put_threads(struct database *d)
 {
-	database_begin_rows(d, "INSERT INTO threads VALUES(?,?,?)");
 	for (size_t i = 0; i < d->info->threads && !d->error; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(d->trace, i);
 
-		database_bind_unsigned(d, i);
-		database_bind_unsigned(d, t->tid);
-		database_bind_text(d, t->name);
-		database_end_row(d);
+		DATABASE_ROW(d, THREADS, UNSIGNED(i), UNSIGNED(t->tid), TEXT(t->name));
 	}
-	database_end_rows(d);
 }
 
 static bool sqlite_is_hidden(const struct database *d, const char *function, const char *file,
@@ -85,26 +62,19 @@ static void put_symbol(struct database *d, int64_t number, const struct mayfly_f
 		       const struct mayfly_location *l, bool hidden)
 {
 	const struct mayfly_module *m = mayfly_trace_module(d->trace, f->module);
-	char name[4096];
+	char buffer[4096];
+	const char *name = frame_shown_name(buffer, sizeof(buffer), f->kind, l ? l->function : "",
+					    m ? m->path : "", f->address);
 
-	database_bind_integer(d, number);
-	database_bind_text(d, frame_shown_name(name, sizeof(name), f->kind, l ? l->function : "",
-					       m ? m->path : "", f->address));
-	database_bind_text(d, l ? l->file : "");
-	if (l && l->line)
-		database_bind_unsigned(d, l->line);
-	else
-		database_bind_null(d);
-	database_bind_integer(d, l && l->inlined);
-	database_bind_integer(d, hidden);
-	database_end_row(d);
+	DATABASE_ROW(d, SYMBOLS, INTEGER(number), TEXT(name), l ? TEXT(l->file) : NOTHING,
+		     l && l->line ? UNSIGNED(l->line) : NOTHING, INTEGER(l && l->inlined),
+		     INTEGER(hidden));
 }
 
 static void put_symbols(struct database *d)
 {
 	int64_t number = 0;
 
-	database_begin_rows(d, "INSERT INTO symbols VALUES(?,?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->frames && !d->error; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(d->trace, i);
 		const struct mayfly_module *m = mayfly_trace_module(d->trace, f->module);
@@ -121,84 +91,60 @@ static void put_symbols(struct database *d)
 				d->symbol[i] = number;
 		}
 	}
-	database_end_rows(d);
 }
 
 static void put_frames(struct database *d)
 {
 	int64_t number = 0;
 
-	database_begin_rows(d, "INSERT INTO frames VALUES(?,?,?,?,?)");
 	for (size_t i = 0; i < d->info->frames && !d->error; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(d->trace, i);
-		size_t count = f->locations ? f->locations : 1;
+		int64_t count = f->locations ? f->locations : 1;
 
-		database_bind_unsigned(d, i);
-		if (f->module < d->info->modules)
-			database_bind_unsigned(d, f->module);
-		else
-			database_bind_null(d);
-		database_bind_unsigned(d, f->address);
-		database_bind_integer(d, number);
-		database_bind_unsigned(d, count);
-		database_end_row(d);
-		number += (int64_t)count;
+		DATABASE_ROW(d, FRAMES, UNSIGNED(i),
+			     f->module < d->info->modules ? UNSIGNED(f->module) : NOTHING,
+			     UNSIGNED(f->address), INTEGER(number), INTEGER(count));
+		number += count;
 	}
-	database_end_rows(d);
 }
 
 /* Parents come before their children, so a parent's symbols are known. */
 static void put_stacks(struct database *d)
 {
-	database_begin_rows(d, "INSERT INTO stacks VALUES(?,?,?,?)");
 	d->leaf[0] = -1;
 	for (size_t i = 1; i < d->info->nodes && !d->error; i++) {
 		struct mayfly_node n = mayfly_trace_node(d->trace, i);
 		int64_t own = n.frame < d->info->frames ? d->symbol[n.frame] : -1;
 
 		d->leaf[i] = own >= 0 ? own : n.parent < i ? d->leaf[n.parent] : -1;
-		database_bind_unsigned(d, i);
-		database_bind_unsigned(d, n.parent);
-		database_bind_unsigned(d, n.frame);
-		if (d->leaf[i] < 0)
-			database_bind_null(d);
-		else
-			database_bind_integer(d, d->leaf[i]);
-		database_end_row(d);
+		DATABASE_ROW(d, STACKS, UNSIGNED(i), UNSIGNED(n.parent), UNSIGNED(n.frame),
+			     d->leaf[i] < 0 ? NOTHING : INTEGER(d->leaf[i]));
 	}
-	database_end_rows(d);
 }
 
 /* ---- samples ---- */
 
-/* Sums up like mayfly_trace_summary(), to find the same peak. */
-static void sqlite_find_peak(struct database *d)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	double live = 0, most = 0;
-	uint64_t events = 0, allocs = 0;
-	int more = mayfly_cursor_open(d->trace, &cursor);
+struct peak_search {
+	struct database *d;
+	double live, most;
+	uint64_t events, allocs;
+};
 
-	if (more) {
-		d->error = more;
-		return;
+/* Sums up like mayfly_trace_summary(), to find the same peak. */
+static int look_for_peak(void *context, const struct mayfly_event *e)
+{
+	struct peak_search *s = context;
+
+	s->events++;
+	s->allocs += e->kind == MAYFLY_ALLOC;
+	if (mayfly_event_counts(s->d->trace, e))
+		s->live += e->kind == MAYFLY_ALLOC ? e->weight_bytes : -e->weight_bytes;
+	if (s->live > s->most) {
+		s->most = s->live;
+		s->d->events_at_peak = s->events;
+		s->d->allocs_at_peak = s->allocs;
 	}
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
-		events++;
-		allocs += e.kind == MAYFLY_ALLOC;
-		if (!mayfly_event_counts(d->trace, &e))
-			continue;
-		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
-		if (live > most) {
-			most = live;
-			d->events_at_peak = events;
-			d->allocs_at_peak = allocs;
-		}
-	}
-	mayfly_cursor_close(cursor);
-	if (more < 0)
-		d->error = more;
+	return 0;
 }
 
 struct release { /* of a block; a NULL pointer means that it is never freed */
@@ -207,52 +153,25 @@ struct release { /* of a block; a NULL pointer means that it is never freed */
 	uint8_t flags;
 };
 
-static void bind_weight(struct database *d, const struct cursor_block *b)
+static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
+		       const struct release *r)
 {
+	bool at_peak = number < d->allocs_at_peak && (!r || d->events > d->events_at_peak);
+	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
 	struct tally t = {0};
 
 	tally_add(&t, estimate_sampler(d->info->sampler, b->flags),
 		  trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
-	database_bind_real(d, t.exact_bytes + t.sampled_bytes);
-	database_bind_real(d, t.exact_blocks + t.sampled_blocks);
-	database_bind_real(d, t.variance_bytes);
-	database_bind_real(d, t.variance_blocks);
-}
-
-static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
-		       const struct release *r)
-{
-	static const char *const heaps[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
-							"external", "pool",	   "pool-mapped"};
-
-	database_bind_unsigned(d, number);
-	database_bind_integer(d, b->time_ns);
-	database_bind_unsigned(d, b->thread);
-	database_bind_unsigned(d, b->node);
-	if (!d->error)
-		database_fail(d, sqlite3_bind_text(d->insert, ++d->column,
-						   heaps[MAYFLY_FLAG_HEAP(b->flags)], -1,
-						   SQLITE_STATIC));
-	database_bind_unsigned(d, b->size);
-	bind_weight(d, b);
-	database_bind_integer(d,
-			      number < d->allocs_at_peak && (!r || d->events > d->events_at_peak));
-	database_bind_integer(d, (b->flags & MAYFLY_FLAG_REALLOC) != 0);
-	database_bind_integer(d, (b->flags & MAYFLY_FLAG_INHERITED) != 0);
-	if (r) {
-		database_bind_integer(d, r->time_ns);
-		database_bind_unsigned(d, r->thread);
-		database_bind_integer(d, (r->flags & MAYFLY_FLAG_REALLOC) != 0);
-		database_bind_integer(d, (r->flags & MAYFLY_FLAG_TEMPORARY) != 0);
-	} else {
-		database_bind_null(d);
-		database_bind_null(d);
-		database_bind_null(d);
-		database_bind_integer(d, 0);
-	}
-	database_bind_integer(d, trace_counts(d->trace, MAYFLY_FLAG_HEAP(b->flags), b->node));
-	database_bind_unsigned(d, b->labels);
-	database_end_row(d);
+	DATABASE_ROW(d, SAMPLES, UNSIGNED(number), INTEGER(b->time_ns), UNSIGNED(b->thread),
+		     UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size),
+		     REAL(t.exact_bytes + t.sampled_bytes), REAL(t.exact_blocks + t.sampled_blocks),
+		     REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(at_peak),
+		     INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
+		     INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0),
+		     r ? INTEGER(r->time_ns) : NOTHING, r ? UNSIGNED(r->thread) : NOTHING,
+		     r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING,
+		     INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY),
+		     INTEGER(trace_counts(d->trace, heap, b->node)), UNSIGNED(b->labels));
 }
 
 static void put_batch(struct database *d, const struct cursor_batch *b)
@@ -281,97 +200,75 @@ static void put_samples(struct database *d)
 {
 	struct mayfly_cursor *cursor;
 	struct cursor_batch batch;
-	int more = d->error ? d->error : mayfly_cursor_open(d->trace, &cursor);
+	int more = mayfly_cursor_open(d->trace, &cursor);
 
 	if (more) {
-		d->error = more;
+		database_error(d, more);
 		return;
 	}
-	database_begin_rows(d, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = cursor_next_batch(cursor, &batch)) == 1)
 		put_batch(d, &batch);
 	if (!d->error && more == 0)
 		cursor_live(cursor, put_live, d);
-	database_end_rows(d);
 	mayfly_cursor_close(cursor);
-	if (more < 0 && !d->error)
-		d->error = more;
+	if (more < 0)
+		database_error(d, more);
 }
 
-static void put_promotions(struct database *d)
+static int put_promotion(void *context, const struct mayfly_event *e)
 {
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int more;
+	struct database *d = context;
 
-	if (d->error || !d->info->ocaml_interval_bytes)
-		return;
-	more = mayfly_cursor_open(d->trace, &cursor);
-	if (more) {
-		d->error = more;
-		return;
-	}
-	mayfly_cursor_promotions(cursor);
-	database_begin_rows(d, "INSERT INTO promotions VALUES(?,?)");
-	while (!d->error && (more = mayfly_cursor_next(cursor, &e)) == 1) {
-		if (e.kind != MAYFLY_PROMOTE)
-			continue;
-		database_bind_unsigned(d, e.sample);
-		database_bind_integer(d, e.time_ns);
-		database_end_row(d);
-	}
-	database_end_rows(d);
-	mayfly_cursor_close(cursor);
-	if (more < 0 && !d->error)
-		d->error = more;
+	if (e->kind == MAYFLY_PROMOTE)
+		DATABASE_ROW(d, PROMOTIONS, UNSIGNED(e->sample), INTEGER(e->time_ns));
+	return d->error;
+}
+
+static void put_blocks(struct database *d)
+{
+	struct peak_search search = {.d = d};
+
+	database_error(d, export_each_event(d->trace, false, look_for_peak, &search));
+	if (!d->error)
+		put_samples(d);
+	if (!d->error && d->info->ocaml_interval_bytes)
+		database_error(d, export_each_event(d->trace, true, put_promotion, d));
 }
 
 /* ---- snapshots ---- */
 
 static void sqlite_put_part(struct database *d, const struct sums_part *part)
 {
-	for (size_t i = 0; i < part->nodes && !d->error; i++) {
-		database_bind_integer(d, part->from_ns);
-		database_bind_integer(d, part->to_ns);
-		database_bind_unsigned(d, part->node[i]);
-		database_bind_integer(d, part->to_ns <= d->peak_ns);
-		database_bind_unsigned(d, part->allocs[i]);
-		database_bind_unsigned(d, part->alloc_bytes[i]);
-		database_bind_unsigned(d, part->frees[i]);
-		database_bind_unsigned(d, part->free_bytes[i]);
-		database_bind_unsigned(d, part->temps[i]);
-		database_bind_unsigned(d, part->temp_bytes[i]);
-		database_end_row(d);
-	}
+	for (size_t i = 0; i < part->nodes && !d->error; i++)
+		DATABASE_ROW(d, INTERVALS, INTEGER(part->from_ns), INTEGER(part->to_ns),
+			     UNSIGNED(part->node[i]), INTEGER(part->to_ns <= d->peak_ns),
+			     UNSIGNED(part->allocs[i]), UNSIGNED(part->alloc_bytes[i]),
+			     UNSIGNED(part->frees[i]), UNSIGNED(part->free_bytes[i]),
+			     UNSIGNED(part->temps[i]), UNSIGNED(part->temp_bytes[i]));
 }
 
 static void put_intervals(struct database *d)
 {
 	struct sums_cursor *cursor;
 	struct sums_part part;
-	int more = d->error ? d->error : sums_cursor_open(d->trace, &cursor);
+	int more = sums_cursor_open(d->trace, &cursor);
 
 	if (more) {
-		d->error = more;
+		database_error(d, more);
 		return;
 	}
-	database_begin_rows(d, "INSERT INTO intervals VALUES(?,?,?,?,?,?,?,?,?,?)");
 	while (!d->error && (more = sums_cursor_next(cursor, &part)) == 1)
 		sqlite_put_part(d, &part);
-	database_end_rows(d);
 	sums_cursor_close(cursor);
-	if (more < 0 && !d->error)
-		d->error = more;
+	if (more < 0)
+		database_error(d, more);
 }
 
 /* ---- info and counters ---- */
 
 static void sqlite_put_counter(struct database *d, int64_t time_ns, const char *name, double value)
 {
-	database_bind_integer(d, time_ns);
-	database_bind_text(d, name);
-	database_bind_real(d, value);
-	database_end_row(d);
+	DATABASE_ROW(d, COUNTERS, INTEGER(time_ns), TEXT(name), REAL(value));
 }
 
 /* Measurements of the process, and the recording's other counters. */
@@ -396,7 +293,6 @@ static void put_counters(struct database *d)
 		return;
 	d->peak_ns = curve.peak_ns;
 	d->peak_bytes = curve.peak.bytes.estimate;
-	database_begin_rows(d, "INSERT INTO counters VALUES(?,?,?)");
 	for (size_t i = 0; i < curve.steps && !d->error; i++) {
 		const struct curve_step *s = &curve.step[i];
 
@@ -407,18 +303,12 @@ static void put_counters(struct database *d)
 		sqlite_put_counter(d, s->to_ns, "allocated_blocks", s->allocated_blocks);
 	}
 	put_measured(d);
-	database_end_rows(d);
 	curve_free(&curve);
 }
 
-static void bind_estimate(struct database *d, const struct mayfly_estimate *e)
-{
-	database_bind_real(d, e->bytes.estimate);
-	database_bind_real(d, e->bytes.stderror);
-	database_bind_real(d, e->blocks.estimate);
-	database_bind_real(d, e->blocks.stderror);
-	database_bind_unsigned(d, e->samples);
-}
+#define ESTIMATE(e)                                                                                \
+	REAL((e).bytes.estimate), REAL((e).bytes.stderror), REAL((e).blocks.estimate),             \
+	    REAL((e).blocks.stderror), UNSIGNED((e).samples)
 
 static void put_metric(struct database *d, enum mayfly_metric metric, const char *name)
 {
@@ -435,14 +325,10 @@ static void put_metric(struct database *d, enum mayfly_metric metric, const char
 		return;
 	for (size_t i = 0; i < result->rows && !d->error; i++) {
 		const struct mayfly_row *row = &result->row[i];
+		const char *function = curve_function_name(row, buffer, sizeof(buffer));
 
-		database_bind_text(d, name);
-		database_bind_text(d, curve_function_name(row, buffer, sizeof(buffer)));
-		database_bind_text(d, row->file);
-		database_bind_text(d, row->module);
-		bind_estimate(d, &row->self);
-		bind_estimate(d, &row->total);
-		database_end_row(d);
+		DATABASE_ROW(d, FUNCTIONS, TEXT(name), TEXT(function), TEXT(row->file),
+			     TEXT(row->module), ESTIMATE(row->self), ESTIMATE(row->total));
 	}
 	mayfly_result_free(result);
 }
@@ -452,68 +338,53 @@ static void put_functions(struct database *d)
 {
 	if (d->info->absent & MAYFLY_ABSENT_ALLOCATIONS)
 		return;
-	database_begin_rows(d, "INSERT INTO functions VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	put_metric(d, MAYFLY_PEAK, "peak");
 	put_metric(d, MAYFLY_LIVE, "live");
 	put_metric(d, MAYFLY_ALLOCATED, "allocated");
 	put_metric(d, MAYFLY_TEMPORARY, "temporary");
-	database_end_rows(d);
-}
-
-static void put_fact(struct database *d, const char *name, const char *text)
-{
-	database_bind_text(d, name);
-	database_bind_text(d, text);
-	database_end_row(d);
-}
-
-static void sqlite_put_number(struct database *d, const char *name, int64_t value)
-{
-	database_bind_text(d, name);
-	database_bind_integer(d, value);
-	database_end_row(d);
 }
 
 static void put_info(struct database *d, const char *purpose)
 {
 	const struct mayfly_info *info = d->info;
+	const struct {
+		const char *name;
+		struct cell value;
+	} facts[] = {
+	    {"made_by", TEXT("mayfly " MAYFLY_VERSION)},
+	    {"recorded_by", TEXT(info->version)},
+	    {"program", TEXT(info->program)},
+	    {"command", TEXT(purpose)},
+	    {"mode", TEXT(info->mode == MAYFLY_EXACT ? "exact" : "sampled")},
+	    {"sampler", TEXT(info->sampler == MAYFLY_POISSON ? "poisson" : "stratified")},
+	    {"note", TEXT(info->note)},
+	    {"pid", UNSIGNED(info->pid)},
+	    {"interval_bytes", INTEGER((int64_t)info->interval_bytes)},
+	    {"ocaml_interval_bytes", INTEGER((int64_t)info->ocaml_interval_bytes)},
+	    {"snapshot_ns", INTEGER(info->snapshot_ns)},
+	    {"start_real_ns", INTEGER(info->start_real_ns)},
+	    {"duration_ns", INTEGER(info->duration_ns)},
+	    {"samples", INTEGER((int64_t)info->samples)},
+	    {"frees", INTEGER((int64_t)info->frees)},
+	    {"dropped_samples", INTEGER((int64_t)info->dropped_samples)},
+	    {"dropped_frees", INTEGER((int64_t)info->dropped_frees)},
+	    {"track_events", INTEGER((int64_t)info->track_events)},
+	    {"dropped_events", INTEGER((int64_t)info->dropped_events)},
+	    {"truncated_stacks", INTEGER((int64_t)info->truncated_stacks)},
+	    {"complete", INTEGER(info->complete)},
+	    {"thinned", INTEGER(info->thinned)},
+	    {"peak_ns", INTEGER(d->peak_ns)},
+	    {"peak_bytes", REAL(d->peak_bytes)},
+	};
 
-	database_begin_rows(d, "INSERT INTO info VALUES(?,?)");
-	put_fact(d, "made_by", "mayfly " MAYFLY_VERSION);
-	put_fact(d, "recorded_by", info->version);
-	put_fact(d, "program", info->program);
-	put_fact(d, "command", purpose);
-	put_fact(d, "mode", info->mode == MAYFLY_EXACT ? "exact" : "sampled");
-	put_fact(d, "sampler", info->sampler == MAYFLY_POISSON ? "poisson" : "stratified");
-	put_fact(d, "note", info->note);
-	sqlite_put_number(d, "pid", info->pid);
-	sqlite_put_number(d, "interval_bytes", (int64_t)info->interval_bytes);
-	sqlite_put_number(d, "ocaml_interval_bytes", (int64_t)info->ocaml_interval_bytes);
-	sqlite_put_number(d, "snapshot_ns", info->snapshot_ns);
-	sqlite_put_number(d, "start_real_ns", info->start_real_ns);
-	sqlite_put_number(d, "duration_ns", info->duration_ns);
-	sqlite_put_number(d, "samples", (int64_t)info->samples);
-	sqlite_put_number(d, "frees", (int64_t)info->frees);
-	sqlite_put_number(d, "dropped_samples", (int64_t)info->dropped_samples);
-	sqlite_put_number(d, "dropped_frees", (int64_t)info->dropped_frees);
-	sqlite_put_number(d, "track_events", (int64_t)info->track_events);
-	sqlite_put_number(d, "dropped_events", (int64_t)info->dropped_events);
-	sqlite_put_number(d, "truncated_stacks", (int64_t)info->truncated_stacks);
-	sqlite_put_number(d, "complete", info->complete);
-	sqlite_put_number(d, "thinned", info->thinned);
-	sqlite_put_number(d, "peak_ns", d->peak_ns);
-	database_bind_text(d, "peak_bytes");
-	database_bind_real(d, d->peak_bytes);
-	database_end_row(d);
-	database_end_rows(d);
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+		DATABASE_ROW(d, INFO, TEXT(facts[i].name), facts[i].value);
 }
 
 /* ---- the whole file ---- */
 
 static void sqlite_fill(struct database *d, const char *purpose)
 {
-	database_run(d, settings);
-	database_run(d, sqlite_tables);
 	put_modules(d);
 	sqlite_put_threads(d);
 	put_symbols(d);
@@ -521,18 +392,13 @@ static void sqlite_fill(struct database *d, const char *purpose)
 	put_stacks(d);
 	put_counters(d);
 	put_functions(d);
-	if (d->info->snapshot_ns) {
+	if (!d->error && d->info->snapshot_ns)
 		put_intervals(d);
-	} else if (!d->error) {
-		sqlite_find_peak(d);
-		put_samples(d);
-		put_promotions(d);
-	}
+	else if (!d->error)
+		put_blocks(d);
 	sqlite_put_labels(d);
 	sqlite_put_tracks(d);
 	put_info(d, purpose);
-	database_run(d, sqlite_views);
-	database_run(d, "COMMIT");
 }
 
 int export_sqlite(const struct mayfly_trace *trace, const struct export_options *options,
@@ -545,11 +411,10 @@ int export_sqlite(const struct mayfly_trace *trace, const struct export_options 
 	d.leaf = calloc(d.info->nodes + 1, sizeof(*d.leaf));
 	if (!d.symbol || !d.leaf)
 		d.error = MAYFLY_E_MEMORY;
-	else
-		database_fail(&d, sqlite3_open_v2(path, &d.db, SQLITE_OPEN_READWRITE, NULL));
+	database_begin(&d, path);
 	if (!d.error)
 		sqlite_fill(&d, options->purpose);
-	database_fail(&d, sqlite3_close(d.db));
+	database_end(&d);
 	free(d.symbol);
 	free(d.leaf);
 	return d.error;

@@ -3,127 +3,118 @@
 #include "convert/export/sqlite_rows.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/export/out.h"
+#include "convert/out.h"
 
-void database_fail(struct database *d, int code)
+static const char settings[] = "PRAGMA page_size = 16384; PRAGMA journal_mode = OFF;"
+			       "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
+			       "PRAGMA cache_size = -32768; BEGIN;";
+
+void database_error(struct database *d, int error)
 {
-	if (d->error || code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
+	if (!d->error)
+		d->error = error;
+}
+
+/* code: what SQLite returned. */
+static void check_result(struct database *d, int code)
+{
+	if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
 		return;
-	if (code == SQLITE_NOMEM)
-		d->error = MAYFLY_E_MEMORY;
-	else if (code == SQLITE_TOOBIG)
-		d->error = MAYFLY_E_TOO_LARGE;
-	else
-		d->error = code == SQLITE_FULL ? ENOSPC : EIO;
+	database_error(d, code == SQLITE_NOMEM	  ? MAYFLY_E_MEMORY
+			  : code == SQLITE_TOOBIG ? MAYFLY_E_TOO_LARGE
+			  : code == SQLITE_FULL	  ? ENOSPC
+						  : EIO);
 }
 
 void database_run(struct database *d, const char *sql)
 {
 	if (!d->error)
-		database_fail(d, sqlite3_exec(d->db, sql, NULL, NULL, NULL));
+		check_result(d, sqlite3_exec(d->db, sql, NULL, NULL, NULL));
 }
 
-sqlite3_stmt *database_prepare(struct database *d, const char *sql)
+void database_begin(struct database *d, const char *path)
 {
-	sqlite3_stmt *insert = NULL;
+	char sql[1024];
 
 	if (!d->error)
-		database_fail(d, sqlite3_prepare_v2(d->db, sql, -1, &insert, NULL));
-	return insert;
-}
-
-void database_into(struct database *d, sqlite3_stmt *insert)
-{
-	d->insert = insert;
-	d->column = 0;
-}
-
-void database_begin_rows(struct database *d, const char *sql)
-{
-	database_into(d, database_prepare(d, sql));
-}
-
-void database_end_rows(struct database *d)
-{
-	sqlite3_finalize(d->insert);
-	d->insert = NULL;
-}
-
-void database_end_row(struct database *d)
-{
-	if (!d->error)
-		database_fail(d, sqlite3_step(d->insert));
-	if (!d->error)
-		database_fail(d, sqlite3_reset(d->insert));
-	d->column = 0;
-}
-
-void database_bind_integer(struct database *d, int64_t value)
-{
-	if (!d->error)
-		database_fail(d, sqlite3_bind_int64(d->insert, ++d->column, value));
-}
-
-void database_bind_unsigned(struct database *d, uint64_t value)
-{
-	if (d->error)
-		return;
-	if (value <= INT64_MAX)
-		database_fail(d, sqlite3_bind_int64(d->insert, ++d->column, (int64_t)value));
-	else
-		database_fail(d, sqlite3_bind_double(d->insert, ++d->column, (double)value));
-}
-
-void database_bind_real(struct database *d, double value)
-{
-	if (!d->error)
-		database_fail(d, sqlite3_bind_double(d->insert, ++d->column, value));
-}
-
-void database_bind_null(struct database *d)
-{
-	if (!d->error)
-		database_fail(d, sqlite3_bind_null(d->insert, ++d->column));
-}
-
-void database_bind_time(struct database *d, int64_t ns)
-{
-	if (ns == INT64_MAX)
-		database_bind_null(d);
-	else
-		database_bind_integer(d, ns);
-}
-
-void database_bind_string(struct database *d, const char *text)
-{
-	size_t length = strlen(text), used = 0;
-	char *clean;
-
-	if (d->error)
-		return;
-	clean = malloc(length * 3 + 1);
-	if (!clean) {
-		d->error = MAYFLY_E_MEMORY;
-		return;
+		check_result(d, sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE, NULL));
+	database_run(d, settings);
+	for (int i = 0; i < TABLES; i++) {
+		snprintf(sql, sizeof(sql), "CREATE TABLE %s;", sqlite_tables[i]);
+		database_run(d, sql);
 	}
+}
+
+void database_end(struct database *d)
+{
+	for (int i = 0; i < TABLES; i++)
+		sqlite3_finalize(d->insert[i]);
+	database_run(d, sqlite_views);
+	database_run(d, "COMMIT");
+	check_result(d, sqlite3_close(d->db));
+}
+
+static void prepare(struct database *d, enum table table, int count)
+{
+	const char *name = sqlite_tables[table];
+	char sql[256];
+	int used =
+	    snprintf(sql, sizeof(sql), "INSERT INTO %.*s VALUES(?", (int)strcspn(name, "("), name);
+
+	while (--count > 0)
+		used += snprintf(sql + used, sizeof(sql) - (size_t)used, ",?");
+	snprintf(sql + used, sizeof(sql) - (size_t)used, ")");
+	check_result(d, sqlite3_prepare_v2(d->db, sql, -1, &d->insert[table], NULL));
+}
+
+static int bind_string(sqlite3_stmt *insert, int column, const char *text)
+{
+	char *clean = malloc(strlen(text) * 3 + 1);
+	size_t used = 0;
+
+	if (!clean)
+		return SQLITE_NOMEM;
 	while (*text) {
 		size_t valid = utf8_length(text);
 
-		memcpy(clean + used, valid ? text : "\xef\xbf\xbd", valid ? valid : 3);
+		memcpy(clean + used, valid ? text : UTF8_REPLACEMENT, valid ? valid : 3);
 		used += valid ? valid : 3;
 		text += valid ? valid : 1;
 	}
-	database_fail(d,
-		      sqlite3_bind_text64(d->insert, ++d->column, clean, used, free, SQLITE_UTF8));
+	return sqlite3_bind_text64(insert, column, clean, used, free, SQLITE_UTF8);
 }
 
-void database_bind_text(struct database *d, const char *text)
+static int bind(sqlite3_stmt *insert, int column, const struct cell *c)
 {
-	if (*text)
-		database_bind_string(d, text);
-	else
-		database_bind_null(d);
+	switch (c->kind) {
+	case CELL_UNSIGNED:
+		if (c->value.u > INT64_MAX)
+			return sqlite3_bind_double(insert, column, (double)c->value.u);
+		break;
+	case CELL_REAL:
+		return sqlite3_bind_double(insert, column, c->value.f);
+	case CELL_STRING:
+		return bind_string(insert, column, c->value.text);
+	case CELL_NULL:
+		return sqlite3_bind_null(insert, column);
+	case CELL_INTEGER:
+		break;
+	}
+	return sqlite3_bind_int64(insert, column, c->value.i);
+}
+
+void database_put(struct database *d, enum table table, const struct cell *cell, int count)
+{
+	if (!d->error && !d->insert[table])
+		prepare(d, table, count);
+	for (int i = 0; i < count && !d->error; i++)
+		check_result(d, bind(d->insert[table], i + 1, &cell[i]));
+	if (!d->error)
+		check_result(d, sqlite3_step(d->insert[table]));
+	if (!d->error)
+		check_result(d, sqlite3_reset(d->insert[table]));
 }

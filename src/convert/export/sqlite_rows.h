@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inserting rows into a new database. After an error functions do nothing: d->error has the first
- * one, an errno or a negative enum mayfly_error.
+ * A database that is being made: its tables (sqlite_schema.c) and their rows. After an error
+ * functions do nothing: d->error has the first one, an errno or a negative enum mayfly_error.
  *
- *	database_begin_rows, { database_bind_... for each column, database_end_row } ...,
- *	database_end_rows
+ *	database_begin
+ *	DATABASE_ROW(d, THREADS, INTEGER(1), INTEGER(tid), TEXT(name)) ...
+ *	database_end
  */
 #ifndef MAYFLY_SQLITE_ROWS_H
 #define MAYFLY_SQLITE_ROWS_H
@@ -14,14 +15,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum table {
+	INFO,
+	MODULES,
+	THREADS,
+	FRAMES,
+	SYMBOLS,
+	STACKS,
+	SAMPLES,
+	LABELS,
+	TRACK_TYPES,
+	TRACK_FIELDS,
+	SPANS,
+	INSTANTS,
+	COUNTER_EVENTS,
+	FLOWS,
+	SAMPLE_SPANS,
+	PROMOTIONS,
+	INTERVALS,
+	FUNCTIONS,
+	COUNTERS,
+	TABLES,
+};
+
+/* What follows "CREATE TABLE ", in the order in which they are made. */
+extern const char *const sqlite_tables[TABLES];
+/* To be made after the rows. */
+extern const char sqlite_views[];
+
 struct database {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
 	sqlite3 *db;
-	sqlite3_stmt *insert;
+	sqlite3_stmt *insert[TABLES]; /* NULL: there is no row yet */
 	int error;
-	int column; /* of the current row */
 	uint64_t allocs_at_peak, events_at_peak;
 	int64_t peak_ns;
 	double peak_bytes;
@@ -30,29 +58,39 @@ struct database {
 	int64_t *leaf;	 /* node -> symbol of the allocating place, or -1 */
 };
 
-/* code: what SQLite returned. */
-void database_fail(struct database *d, int code);
+/* An error of ours, or 0. */
+void database_error(struct database *d, int error);
 void database_run(struct database *d, const char *sql);
+/* The file at `path` gets empty tables. */
+void database_begin(struct database *d, const char *path);
+/* Makes the views, and closes the file. */
+void database_end(struct database *d);
 
-void database_begin_rows(struct database *d, const char *sql);
-void database_end_row(struct database *d);
-void database_end_rows(struct database *d);
+enum cell_kind { CELL_NULL, CELL_INTEGER, CELL_UNSIGNED, CELL_REAL, CELL_STRING };
 
-/* For inserting into several tables in turn: a statement for each; the caller frees it with
- * sqlite3_finalize(). */
-sqlite3_stmt *database_prepare(struct database *d, const char *sql);
-void database_into(struct database *d, sqlite3_stmt *insert);
+struct cell {
+	enum cell_kind kind;
+	union mayfly_value value;
+};
 
-void database_bind_integer(struct database *d, int64_t value);
+#define INTEGER(x) ((struct cell){CELL_INTEGER, {.i = (x)}})
 /* SQLite's integers are signed: a larger value becomes a REAL. */
-void database_bind_unsigned(struct database *d, uint64_t value);
-void database_bind_real(struct database *d, double value);
-void database_bind_null(struct database *d);
-/* A time; "never" (INT64_MAX) becomes NULL. */
-void database_bind_time(struct database *d, int64_t ns);
+#define UNSIGNED(x) ((struct cell){CELL_UNSIGNED, {.u = (x)}})
+#define REAL(x)	    ((struct cell){CELL_REAL, {.f = (x)}})
 /* Bytes that are not UTF-8 become U+FFFD: some readers would stop at them. */
-void database_bind_string(struct database *d, const char *text);
+#define STRING(x) ((struct cell){CELL_STRING, {.text = (x)}})
+#define NOTHING	  ((struct cell){.kind = CELL_NULL})
 /* A name: "" is NULL. */
-void database_bind_text(struct database *d, const char *text);
+#define TEXT(x) (*(x) ? STRING(x) : NOTHING)
+
+void database_put(struct database *d, enum table table, const struct cell *cell, int count);
+#define DATABASE_ROW(d, table, ...)                                                                \
+	database_put(d, table, (const struct cell[]){__VA_ARGS__},                                 \
+		     sizeof((const struct cell[]){__VA_ARGS__}) / sizeof(struct cell))
+
+/* ---- rows of track events and labels: sqlite_tracks.c ---- */
+
+void sqlite_put_labels(struct database *d);
+void sqlite_put_tracks(struct database *d);
 
 #endif

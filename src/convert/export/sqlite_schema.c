@@ -17,48 +17,52 @@
  * `symbol` is the allocating function, which most queries need: the first one that does not belong
  * to the allocator.
  */
-#include "convert/export/sqlite_schema.h"
+#include "convert/export/sqlite_rows.h"
 
-const char sqlite_tables[] =
-    "CREATE TABLE info(name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
-    "CREATE TABLE modules(module INTEGER PRIMARY KEY, path TEXT, build_id TEXT,"
-    " start INTEGER, end INTEGER, bias INTEGER, loaded_ns INTEGER, unloaded_ns INTEGER);"
-    "CREATE TABLE threads(thread INTEGER PRIMARY KEY, tid INTEGER, name TEXT);"
-    "CREATE TABLE frames(frame INTEGER PRIMARY KEY, module INTEGER, address INTEGER,"
-    " first_symbol INTEGER, symbols INTEGER);"
-    "CREATE TABLE symbols(symbol INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER,"
-    " inlined INTEGER, hidden INTEGER);"
-    "CREATE TABLE stacks(stack INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER,"
-    " symbol INTEGER);"
-    "CREATE TABLE samples(sample INTEGER PRIMARY KEY, time_ns INTEGER, thread INTEGER,"
-    " stack INTEGER, heap TEXT, size INTEGER, bytes REAL, blocks REAL,"
-    " bytes_variance REAL, blocks_variance REAL, at_peak INTEGER, realloc INTEGER,"
-    " inherited INTEGER, free_ns INTEGER, free_thread INTEGER, free_realloc INTEGER,"
-    " temporary INTEGER, counted INTEGER, label_set INTEGER);"
-    "CREATE TABLE labels(label_set INTEGER, place INTEGER, key TEXT, value TEXT,"
-    " PRIMARY KEY(label_set, place)) WITHOUT ROWID;"
-    "CREATE TABLE track_types(type INTEGER PRIMARY KEY, kind TEXT, name TEXT, category TEXT,"
-    " unit TEXT);"
-    "CREATE TABLE track_fields(type INTEGER, field INTEGER, name TEXT, kind TEXT,"
-    " PRIMARY KEY(type, field)) WITHOUT ROWID;"
-    "CREATE TABLE spans(span INTEGER PRIMARY KEY, type INTEGER, thread INTEGER, begin_ns INTEGER,"
-    " end_ns INTEGER, duration_ns INTEGER, parent INTEGER, depth INTEGER, stack INTEGER,"
-    " value1, value2, value3, value4);"
-    "CREATE TABLE instants(instant INTEGER PRIMARY KEY, type INTEGER, thread INTEGER,"
-    " time_ns INTEGER, span INTEGER, stack INTEGER, value1, value2, value3, value4);"
-    "CREATE TABLE counter_events(time_ns INTEGER, type INTEGER, thread INTEGER, span INTEGER,"
-    " stack INTEGER, value, value2, value3, value4);"
-    "CREATE TABLE flows(flow INTEGER, time_ns INTEGER, thread INTEGER, span INTEGER,"
-    " instant INTEGER);"
-    "CREATE TABLE sample_spans(sample INTEGER PRIMARY KEY, span INTEGER);"
-    "CREATE TABLE promotions(sample INTEGER, time_ns INTEGER);"
-    "CREATE TABLE intervals(from_ns INTEGER, to_ns INTEGER, stack INTEGER, at_peak INTEGER,"
-    " blocks INTEGER, bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
-    " temporary_blocks INTEGER, temporary_bytes INTEGER);"
-    "CREATE TABLE functions(metric TEXT, function TEXT, file TEXT, module TEXT, bytes REAL,"
-    " bytes_error REAL, blocks REAL, blocks_error REAL, samples INTEGER, total_bytes REAL,"
-    " total_bytes_error REAL, total_blocks REAL, total_blocks_error REAL, total_samples INTEGER);"
-    "CREATE TABLE counters(time_ns INTEGER, name TEXT, value REAL);";
+const char *const sqlite_tables[TABLES] = {
+    [INFO] = "info(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    [MODULES] =
+	"modules(module INTEGER PRIMARY KEY, path TEXT, build_id TEXT,"
+	" start INTEGER, end INTEGER, bias INTEGER, loaded_ns INTEGER, unloaded_ns INTEGER)",
+    [THREADS] = "threads(thread INTEGER PRIMARY KEY, tid INTEGER, name TEXT)",
+    [FRAMES] = "frames(frame INTEGER PRIMARY KEY, module INTEGER, address INTEGER,"
+	       " first_symbol INTEGER, symbols INTEGER)",
+    [SYMBOLS] = "symbols(symbol INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER,"
+		" inlined INTEGER, hidden INTEGER)",
+    [STACKS] = "stacks(stack INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER,"
+	       " symbol INTEGER)",
+    [SAMPLES] = "samples(sample INTEGER PRIMARY KEY, time_ns INTEGER, thread INTEGER,"
+		" stack INTEGER, heap TEXT, size INTEGER, bytes REAL, blocks REAL,"
+		" bytes_variance REAL, blocks_variance REAL, at_peak INTEGER, realloc INTEGER,"
+		" inherited INTEGER, free_ns INTEGER, free_thread INTEGER, free_realloc INTEGER,"
+		" temporary INTEGER, counted INTEGER, label_set INTEGER)",
+    [LABELS] = "labels(label_set INTEGER, place INTEGER, key TEXT, value TEXT,"
+	       " PRIMARY KEY(label_set, place)) WITHOUT ROWID",
+    [TRACK_TYPES] = "track_types(type INTEGER PRIMARY KEY, kind TEXT, name TEXT, category TEXT,"
+		    " unit TEXT)",
+    [TRACK_FIELDS] = "track_fields(type INTEGER, field INTEGER, name TEXT, kind TEXT,"
+		     " PRIMARY KEY(type, field)) WITHOUT ROWID",
+    [SPANS] = "spans(span INTEGER PRIMARY KEY, type INTEGER, thread INTEGER, begin_ns INTEGER,"
+	      " end_ns INTEGER, duration_ns INTEGER, parent INTEGER, depth INTEGER, stack INTEGER,"
+	      " value1, value2, value3, value4)",
+    [INSTANTS] = "instants(instant INTEGER PRIMARY KEY, type INTEGER, thread INTEGER,"
+		 " time_ns INTEGER, span INTEGER, stack INTEGER, value1, value2, value3, value4)",
+    [COUNTER_EVENTS] = "counter_events(time_ns INTEGER, type INTEGER, thread INTEGER, span INTEGER,"
+		       " stack INTEGER, value, value2, value3, value4)",
+    [FLOWS] = "flows(flow INTEGER, time_ns INTEGER, thread INTEGER, span INTEGER,"
+	      " instant INTEGER)",
+    [SAMPLE_SPANS] = "sample_spans(sample INTEGER PRIMARY KEY, span INTEGER)",
+    [PROMOTIONS] = "promotions(sample INTEGER, time_ns INTEGER)",
+    [INTERVALS] = "intervals(from_ns INTEGER, to_ns INTEGER, stack INTEGER, at_peak INTEGER,"
+		  " blocks INTEGER, bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
+		  " temporary_blocks INTEGER, temporary_bytes INTEGER)",
+    [FUNCTIONS] =
+	"functions(metric TEXT, function TEXT, file TEXT, module TEXT, bytes REAL,"
+	" bytes_error REAL, blocks REAL, blocks_error REAL, samples INTEGER, total_bytes REAL,"
+	" total_bytes_error REAL, total_blocks REAL, total_blocks_error REAL, total_samples "
+	"INTEGER)",
+    [COUNTERS] = "counters(time_ns INTEGER, name TEXT, value REAL)",
+};
 
 /* The sums of every stack, from single blocks or from counters; a trace has one or the other. */
 #define BY_STACK(name, samples_where, bytes, blocks, intervals_where)                              \

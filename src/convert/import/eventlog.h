@@ -20,13 +20,9 @@
 #ifndef MAYFLY_EVENTLOG_H
 #define MAYFLY_EVENTLOG_H
 
-#include "convert/import/importer.h"
+#include "convert/import/imports.h"
 
 #define EVENTLOG_METADATA "metadata"
-
-bool eventlog_recognise(const void *data, size_t size);
-int eventlog_import(const void *data, size_t size, const struct import_options *options,
-		    trace_sink *sink, void *context, struct import_report *report);
 
 /* ---- reading: eventlog_read.c ---- */
 

@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/import/import_tables.h"
 #include "format/format.h"
+#include "format/numbering.h"
 
 #define NONE	      RECORDING_NONE
 #define PROCESSES_MAX 4096
@@ -27,11 +29,6 @@
 #define REQUESTS_NS   1000000
 #define NAME_BYTES    255
 #define NOT_OPEN      INT64_MAX
-
-struct process {
-	uint64_t key; /* pid and lane */
-	uint32_t thread;
-};
 
 struct type {
 	uint32_t name;	/* string; 0: no name */
@@ -45,9 +42,7 @@ struct eventlog_input {
 	struct trace_writer *writer;
 	struct type *type[EVENTLOG_LISTS]; /* EVENTLOG_NUMBERS of each */
 	uint32_t flush_type, value_name, events_name, category;
-	struct process *process; /* sorted by key */
-	size_t processes;
-	struct process latest;
+	struct numbering processes; /* a pid and lane's number is its thread */
 	int64_t last_ns;
 
 	/* Requests not yet written. */
@@ -128,59 +123,26 @@ static int add_texts(struct eventlog_input *c)
 
 /* ---- processes ---- */
 
-/* The place of the first key that is not less than `key`. */
-static size_t place_of(const struct eventlog_input *c, uint64_t key)
-{
-	size_t low = 0, high = c->processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->process[middle].key < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int add_process(struct eventlog_input *c, size_t at, uint64_t key)
-{
-	uint32_t lane = (uint32_t)key, name = 0;
-	struct process *p = &c->process[at];
-	char text[32];
-	int length;
-
-	if (c->processes == PROCESSES_MAX)
-		return MAYFLY_E_TOO_LARGE;
-	/* Its real pid is not in the file. */
-	length = snprintf(text, sizeof(text), "process %" PRIu32, lane + 1);
-	if (lane)
-		name = recording_string(c->tables, text, (size_t)length);
-	if (name == NONE)
-		return MAYFLY_E_MEMORY;
-	memmove(p + 1, p, (c->processes - at) * sizeof(*p));
-	c->processes++;
-	p->key = key;
-	p->thread = recording_thread(c->tables, (uint32_t)(key >> 32), name);
-	return p->thread == NONE ? MAYFLY_E_MEMORY : 0;
-}
-
 static int find_thread(struct eventlog_input *c, const struct eventlog_event *e, uint32_t *thread)
 {
-	uint64_t key = (uint64_t)e->pid << 32 | e->lane;
-	size_t at;
-	int error = 0;
+	const struct key key = {{1, e->pid, e->lane}};
+	uint32_t name = 0;
+	char text[32];
+	bool is_new;
 
-	if (key != c->latest.key || !c->processes) {
-		at = place_of(c, key);
-		if (at == c->processes || c->process[at].key != key)
-			error = add_process(c, at, key);
-		if (error)
-			return error;
-		c->latest = c->process[at];
-	}
-	*thread = c->latest.thread;
+	*thread = numbering_of(&c->processes, key, &is_new);
+	if (*thread == NUMBERING_NONE)
+		return MAYFLY_E_MEMORY;
+	if (!is_new)
+		return 0;
+	if (*thread == PROCESSES_MAX)
+		return MAYFLY_E_TOO_LARGE;
+	/* Its real pid is not in the file. */
+	snprintf(text, sizeof(text), "process %" PRIu32, e->lane + 1);
+	if (e->lane)
+		name = recording_string(c->tables, text, strlen(text));
+	if (name == NONE || recording_thread(c->tables, e->pid, name) != *thread)
+		return MAYFLY_E_MEMORY;
 	return 0;
 }
 
@@ -317,15 +279,12 @@ static int take_all(struct eventlog_input *c)
 static int eventlog_describe(struct eventlog_input *c, const struct import_report *report)
 {
 	struct recording *t = c->tables;
-	char note[640];
-	int length = snprintf(
-	    note, sizeof(note),
-	    "converted from an eventlog of OCaml's runtime, %" PRIu64 " events%s%s%s%s",
-	    eventlog_events(c->log), *report->left_out ? "; left out: " : "", report->left_out,
-	    *report->problem ? "; it is damaged: " : "", report->problem);
+	int error = import_describe(
+	    t, report->problem,
+	    "converted from an eventlog of OCaml's runtime, %" PRIu64 " events%s%s",
+	    eventlog_events(c->log), *report->left_out ? "; left out: " : "", report->left_out);
 
-	t->note = recording_string(t, note, (size_t)length);
-	if (t->note == NONE || (!t->threads && recording_thread(t, 0, 0) == NONE))
+	if (error || (!t->threads && recording_thread(t, 0, 0) == NONE))
 		return MAYFLY_E_MEMORY;
 	t->info.pid = t->thread[0].tid;
 	t->info.interval_bytes = 1;
@@ -336,7 +295,7 @@ static int eventlog_describe(struct eventlog_input *c, const struct import_repor
 			 MAYFLY_ABSENT_MODULES;
 	t->info.duration_ns = c->last_ns;
 	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete = !*report->problem && !*report->left_out;
+	t->info.complete &= !*report->left_out;
 	return 0;
 }
 
@@ -361,13 +320,12 @@ static int eventlog_convert(struct eventlog_input *c, const struct import_option
 static bool allocate(struct eventlog_input *c)
 {
 	c->tables = recording_new();
-	c->process = calloc(PROCESSES_MAX + 1, sizeof(*c->process));
 	for (int i = 0; i < EVENTLOG_LISTS; i++) {
 		c->type[i] = calloc(EVENTLOG_NUMBERS, sizeof(**c->type));
 		if (!c->type[i])
 			return false;
 	}
-	return c->tables && c->process;
+	return c->tables != NULL;
 }
 
 int eventlog_import(const void *data, size_t size, const struct import_options *options,
@@ -390,7 +348,7 @@ int eventlog_import(const void *data, size_t size, const struct import_options *
 	    allocate(&c) ? eventlog_convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;
 	trace_writer_free_all(c.writer);
 	recording_free(c.tables);
-	free(c.process);
+	numbering_free(&c.processes);
 	for (int i = 0; i < EVENTLOG_LISTS; i++)
 		free(c.type[i]);
 	eventlog_close(c.log);

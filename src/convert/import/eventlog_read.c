@@ -18,6 +18,8 @@
  */
 #include "convert/import/eventlog.h"
 
+#include "format/numbering.h"
+
 #include <byteswap.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,28 +67,12 @@ struct eventlog {
 
 /* ---- bytes ---- */
 
-static inline uint16_t get_16(const uint8_t *at, bool swapped)
+static inline uint64_t get_number(const uint8_t *at, unsigned bytes, bool swapped)
 {
-	uint16_t value;
+	uint64_t value = 0;
 
-	memcpy(&value, at, sizeof(value));
-	return swapped ? bswap_16(value) : value;
-}
-
-static inline uint32_t get_32(const uint8_t *at, bool swapped)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return swapped ? bswap_32(value) : value;
-}
-
-static inline uint64_t get_64(const uint8_t *at, bool swapped)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return swapped ? bswap_64(value) : value;
+	memcpy(&value, at, bytes);
+	return swapped ? bswap_64(value) >> (64 - 8 * bytes) : value;
 }
 
 /* The size of the event in bytes; 0: the file ends inside it, or its kind is unknown. */
@@ -96,7 +82,7 @@ static inline size_t event_bytes(const struct eventlog *l, size_t at)
 
 	if (l->size - at < EVENT_BYTES)
 		return 0;
-	kind = get_32(l->data + at + 12, l->swapped);
+	kind = get_number(l->data + at + 12, 4, l->swapped);
 	if (kind >= PAYLOADS || l->size - at - EVENT_BYTES < payload_bytes[kind])
 		return 0;
 	return EVENT_BYTES + payload_bytes[kind];
@@ -108,27 +94,27 @@ static inline size_t get_event(const struct eventlog *l, size_t at, struct event
 	const uint8_t *p = l->data + at;
 	bool swapped = l->swapped;
 
-	e->time_ns = get_64(p, swapped);
-	e->pid = get_32(p + 8, swapped);
-	e->kind = (uint8_t)get_32(p + 12, swapped);
+	e->time_ns = get_number(p, 8, swapped);
+	e->pid = get_number(p + 8, 4, swapped);
+	e->kind = (uint8_t)get_number(p + 12, 4, swapped);
 	e->number = 0;
 	e->value = 0;
 	p += EVENT_BYTES;
 	switch (e->kind) {
 	case EVENTLOG_ENTRY:
 	case EVENTLOG_EXIT:
-		e->number = get_16(p, swapped);
+		e->number = get_number(p, 2, swapped);
 		break;
 	case EVENTLOG_COUNTER:
-		e->value = get_64(p, swapped);
-		e->number = get_16(p + 8, swapped);
+		e->value = get_number(p, 8, swapped);
+		e->number = get_number(p + 8, 2, swapped);
 		break;
 	case EVENTLOG_ALLOC:
-		e->value = get_64(p, swapped);
+		e->value = get_number(p, 8, swapped);
 		e->number = p[8];
 		break;
 	case EVENTLOG_FLUSH:
-		e->value = get_64(p, swapped);
+		e->value = get_number(p, 8, swapped);
 		break;
 	default:
 		return EVENT_BYTES;
@@ -170,7 +156,7 @@ static void end_run(struct eventlog *l, size_t at, uint64_t last_ns)
 
 static inline uint32_t pid_at(const struct eventlog *l, size_t at)
 {
-	return get_32(l->data + at + 8, l->swapped);
+	return get_number(l->data + at + 8, 4, l->swapped);
 }
 
 /* Most bytes of an event are zeros, so a shifted event often has a valid kind: check more. */
@@ -193,7 +179,7 @@ static bool has_chain(const struct eventlog *l, size_t at, uint32_t pid)
 			return i > 0 && at == l->size;
 		if (pid_at(l, at) != pid || !is_likely(l, at))
 			return false;
-		if (get_32(l->data + at + 12, l->swapped) == EVENTLOG_FLUSH)
+		if (get_number(l->data + at + 12, 4, l->swapped) == EVENTLOG_FLUSH)
 			return true;
 		at += bytes;
 	}
@@ -228,7 +214,7 @@ static void say_problem(struct eventlog *l, size_t at)
 	if (at == l->size)
 		return;
 	l->problem =
-	    l->size - at >= EVENT_BYTES && get_32(l->data + at + 12, l->swapped) >= PAYLOADS
+	    l->size - at >= EVENT_BYTES && get_number(l->data + at + 12, 4, l->swapped) >= PAYLOADS
 		? "an event of an unknown kind"
 		: "cut off inside an event";
 }
@@ -263,7 +249,7 @@ static bool skip_damage(struct eventlog *l, struct look *k)
 
 static int eventlog_read_take_event(struct eventlog *l, struct look *k, size_t bytes)
 {
-	uint64_t time_ns = get_64(l->data + k->at, l->swapped);
+	uint64_t time_ns = get_number(l->data + k->at, 8, l->swapped);
 	int error = 0;
 
 	if (k->begins || time_ns < k->last_ns) {
@@ -274,7 +260,7 @@ static int eventlog_read_take_event(struct eventlog *l, struct look *k, size_t b
 	k->before = k->at;
 	k->before_ns = k->last_ns;
 	k->last_ns = time_ns;
-	k->begins = get_32(l->data + k->at + 12, l->swapped) == EVENTLOG_FLUSH;
+	k->begins = get_number(l->data + k->at + 12, 4, l->swapped) == EVENTLOG_FLUSH;
 	k->at += bytes;
 	l->events++;
 	return error;
@@ -356,7 +342,7 @@ bool eventlog_next(struct eventlog *l, struct eventlog_event *event)
 	event->lane = r->lane;
 	/* The file may have been written to since it was scanned. */
 	if (r->at < r->end && event_bytes(l, r->at))
-		r->time_ns = get_64(l->data + r->at, l->swapped);
+		r->time_ns = get_number(l->data + r->at, 8, l->swapped);
 	else
 		l->heap[0] = l->heap[--l->heap_used];
 	if (l->heap_used > 1)
@@ -371,9 +357,10 @@ static bool has_header(const uint8_t *data, size_t size, bool *swapped)
 {
 	if (size < HEADER_BYTES)
 		return false;
-	*swapped = get_32(data, true) == MAGIC;
-	return get_32(data, *swapped) == MAGIC && get_16(data + 4, *swapped) > 0 &&
-	       get_16(data + 4, *swapped) < BELOW_MEMTRACE && get_16(data + 6, *swapped) == 0;
+	*swapped = get_number(data, 4, true) == MAGIC;
+	return get_number(data, 4, *swapped) == MAGIC && get_number(data + 4, 2, *swapped) > 0 &&
+	       get_number(data + 4, 2, *swapped) < BELOW_MEMTRACE &&
+	       get_number(data + 6, 2, *swapped) == 0;
 }
 
 bool eventlog_recognise(const void *data, size_t size)
@@ -389,7 +376,7 @@ static int eventlog_read_start(struct eventlog *l)
 
 	if (!has_header(l->data, l->size, &l->swapped))
 		return MAYFLY_E_NOT_A_TRACE;
-	if (get_16(l->data + 4, l->swapped) != VERSION)
+	if (get_number(l->data + 4, 2, l->swapped) != VERSION)
 		return MAYFLY_E_VERSION;
 	error = find_runs(l);
 	if (!error && !build_heap(l))

@@ -270,18 +270,6 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 	return error;
 }
 
-/* Counts the frames with a name, from the file or from the programs on this machine. */
-static void count_named(struct recording *t)
-{
-	t->info.frames_symbolized = 0;
-	for (size_t i = 0; i < t->frames; i++) {
-		const struct recording_frame *f = &t->frame[i];
-
-		t->info.frames_symbolized +=
-		    f->locations && t->location[f->first_location].function;
-	}
-}
-
 int heap_profile_write(struct heap_profile *p, const struct import_options *options,
 		       trace_sink *sink, void *context)
 {
@@ -295,7 +283,7 @@ int heap_profile_write(struct heap_profile *p, const struct import_options *opti
 		error = options->symbolise(options->context, p->tables);
 	if (error)
 		return error;
-	count_named(p->tables);
+	import_count_named(p->tables);
 	if (!events)
 		how.snapshot_ns = 1; /* any value: there are no times */
 	else

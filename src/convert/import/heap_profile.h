@@ -11,7 +11,7 @@
 #ifndef MAYFLY_HEAP_PROFILE_H
 #define MAYFLY_HEAP_PROFILE_H
 
-#include "convert/import/budget.h"
+#include "convert/import/import_tables.h"
 #include "convert/import/importer.h"
 #include "trace/write/recording.h"
 

@@ -27,7 +27,7 @@
  * Addresses are looked up in the files of this machine. The map does not tell which build of a file
  * was loaded: a file that was replaced since then gives wrong names.
  */
-#include "convert/import/heap_text.h"
+#include "convert/import/imports.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -316,26 +316,6 @@ static int take_threads(struct heap_text_input *c, const char *at)
 	return 0;
 }
 
-/* Adds a function to a frame; the earlier ones are inlined into it. */
-static int heap_text_name_frame(struct heap_text_input *c, uint32_t frame,
-				const struct recording_location *place)
-{
-	struct recording *t = c->profile.tables;
-	struct recording_frame *f = &t->frame[frame];
-	uint32_t index = recording_location(t, place);
-
-	if (index == NONE)
-		return MAYFLY_E_MEMORY;
-	if (f->locations)
-		t->location[index - 1].inlined = true;
-	else
-		f->first_location = index;
-	f->locations++;
-	c->named = frame;
-	c->named_any = true;
-	return 0;
-}
-
 /* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first; the
  * address is that of the call. Other comment lines are ignored. */
 static int heap_text_take_name(struct heap_text_input *c, const char *at)
@@ -371,7 +351,9 @@ static int heap_text_take_name(struct heap_text_input *c, const char *at)
 	/* The frame is on no stack, or was named with an earlier stack. */
 	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
 		return 0;
-	return heap_text_name_frame(c, frame, &place);
+	c->named = frame;
+	c->named_any = true;
+	return import_function(t, frame, &place);
 }
 
 static int heap_text_take_line(struct heap_text_input *c, const char *line)
@@ -498,17 +480,14 @@ static bool is_runtime(const void *context, const struct recording *t, uint32_t 
 static int heap_text_describe(struct heap_text_input *c)
 {
 	struct recording *t = c->profile.tables;
-	char note[512], how[96] = "every block counted";
+	char how[96] = "every block counted";
 
 	if (c->interval)
 		snprintf(how, sizeof(how), "sampled at 1 in %" PRIu64 " bytes", c->interval);
-	snprintf(note, sizeof(note), "converted from a %s heap profile, %s%s%s%s%s", c->kind, how,
-		 *c->report->left_out ? "; left out " : "", c->report->left_out,
-		 *c->report->problem ? "; it is damaged: " : "", c->report->problem);
-	t->note = recording_string(t, note, strlen(note));
-	if (t->note == NONE)
+	if (import_describe(t, c->report->problem, "converted from a %s heap profile, %s%s%s",
+			    c->kind, how, *c->report->left_out ? "; left out " : "",
+			    c->report->left_out))
 		return MAYFLY_E_MEMORY;
-	t->info.complete = !*c->report->problem;
 	c->profile.interval = c->interval;
 	c->profile.plain_counts = true;
 	c->profile.cut_only_leaves = c->named_any;

@@ -26,14 +26,14 @@
  *
  *	kind 7: size, node, youngest -> block (number) -> older block -> ... all live ones of it
  */
-#include "convert/import/heaptrack.h"
+#include "convert/import/imports.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/import/budget.h"
+#include "convert/import/import_tables.h"
 #include "convert/import/packed.h"
 #include "format/format.h"
 #include "format/numbering.h"
@@ -62,9 +62,8 @@ struct live {
 	uint32_t older; /* the next older block of the kind; in a free place, the next free one */
 };
 
-/* Version 0: an address and its block. Freed entries stay, so that probing does not stop there. */
+/* Version 0: the block at an address. Freed entries stay: each address keeps its number. */
 struct pointer {
-	uint64_t address; /* 0: free */
 	struct kind kind;
 	uint64_t serial;
 	bool live;
@@ -91,8 +90,9 @@ struct heaptrack_input {
 	uint32_t *module; /* string -> module of the tables */
 	size_t module_room;
 
-	struct pointer *pointer;
-	size_t pointers, pointer_room; /* a power of two */
+	struct numbering addresses;
+	struct pointer *pointer; /* of each */
+	size_t pointer_room;
 
 	bool in_command; /* further lines may belong to the command */
 	uint64_t last;	 /* kind or address that the last event allocated ... */
@@ -208,9 +208,8 @@ static int heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uin
 /* The functions at a place, innermost first as in a trace. The last ones may lack file and line. */
 static int name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
 {
-	struct recording *t = c->tables;
-	uint32_t first = NONE, index = NONE, count = 0;
 	uint64_t function, file, line;
+	int error;
 
 	while (heaptrack_hex(&at, &function)) {
 		struct recording_location place = {0};
@@ -221,25 +220,15 @@ static int name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
 		if (!string_of(c, function, &place.function) || !string_of(c, file, &place.file))
 			return BAD;
 		place.line = line > UINT32_MAX ? 0 : (uint32_t)line;
-		if (budget_spend(&c->budget, 2 * sizeof(place)))
-			return MAYFLY_E_TOO_LARGE;
-		if (count)
-			t->location[index].inlined = true;
-		index = recording_location(t, &place);
-		if (index == NONE)
-			return MAYFLY_E_MEMORY;
-		if (!count++)
-			first = index;
+		error = budget_spend(&c->budget, 2 * sizeof(place));
+		if (!error)
+			error = import_function(c->tables, frame, &place);
+		if (error)
+			return error;
 	}
 	while (*at == ' ')
 		at++;
-	if (*at)
-		return BAD;
-	if (!count)
-		return 0;
-	t->frame[frame].first_location = first;
-	t->frame[frame].locations = count;
-	return 0;
+	return *at ? BAD : 0;
 }
 
 static int add_place(struct heaptrack_input *c, const char *at)
@@ -263,7 +252,12 @@ static int add_place(struct heaptrack_input *c, const char *at)
 	if (frame == NONE)
 		return MAYFLY_E_MEMORY;
 	c->place[c->places++] = frame;
-	return c->tables->frames > frames ? name_place(c, at, frame) : 0;
+	if (c->tables->frames == frames)
+		return 0;
+	error = name_place(c, at, frame);
+	if (error)
+		c->tables->frame[frame].first_location = c->tables->frame[frame].locations = 0;
+	return error;
 }
 
 static int add_stack(struct heaptrack_input *c, const char *at)
@@ -391,44 +385,23 @@ static int free_kind(struct heaptrack_input *c, uint64_t number)
 
 /* ---- events of version 0 ---- */
 
-static struct pointer *find_pointer(const struct heaptrack_input *c, uint64_t address)
+#define ADDRESS_COST 96 /* as a key, with its slots and room to grow */
+
+static int add_pointer(struct heaptrack_input *c, uint64_t address, struct pointer **pointer)
 {
-	uint64_t at = numbering_mix(address);
+	size_t before = c->addresses.count;
+	bool is_new;
+	uint32_t number;
+	int error =
+	    budget_grow(&c->budget, &c->pointer, before, &c->pointer_room, sizeof(*c->pointer));
 
-	while (c->pointer[at & (c->pointer_room - 1)].address &&
-	       c->pointer[at & (c->pointer_room - 1)].address != address)
-		at++;
-	return &c->pointer[at & (c->pointer_room - 1)];
-}
-
-/* Keeps at least half of the places free. */
-static int grow_pointers(struct heaptrack_input *c)
-{
-	struct pointer *old = c->pointer;
-	size_t room = c->pointer_room, live = 0, want = 1024;
-	int error;
-
-	if (2 * (c->pointers + 1) <= room)
-		return 0;
-	for (size_t i = 0; i < room; i++)
-		live += old[i].live;
-	while (want < 4 * (live + 1))
-		want *= 2;
-	error = want > room ? budget_spend(&c->budget, (want - room) * sizeof(*old)) : 0;
 	if (error)
 		return error;
-	c->pointer = calloc(want, sizeof(*old));
-	if (!c->pointer) {
-		c->pointer = old;
+	number = numbering_of(&c->addresses, (struct key){{1, address}}, &is_new);
+	if (number == NUMBERING_NONE)
 		return MAYFLY_E_MEMORY;
-	}
-	c->pointer_room = want;
-	c->pointers = live;
-	for (size_t i = 0; i < room; i++)
-		if (old[i].live)
-			*find_pointer(c, old[i].address) = old[i];
-	free(old);
-	return 0;
+	*pointer = &c->pointer[number];
+	return is_new ? budget_spend(&c->budget, ADDRESS_COST) : 0;
 }
 
 static int alloc_pointer(struct heaptrack_input *c, const char *at)
@@ -440,20 +413,18 @@ static int alloc_pointer(struct heaptrack_input *c, const char *at)
 	if (!heaptrack_hex(&at, &size) || !heaptrack_hex(&at, &stack) ||
 	    !heaptrack_hex(&at, &address) || stack > c->stacks || !address)
 		return BAD;
-	error = grow_pointers(c);
+	error = add_pointer(c, address, &p);
 	if (error)
 		return error;
-	p = find_pointer(c, address);
-	c->pointers += !p->address;
-	*p = (struct pointer){.address = address,
-			      .live = true,
+	*p = (struct pointer){.live = true,
 			      .kind = {size, stack ? c->stack[stack - 1].node : 0, NONE}};
 	return heaptrack_write_alloc(c, &p->kind, address, &p->serial);
 }
 
 static int free_pointer(struct heaptrack_input *c, uint64_t address)
 {
-	struct pointer *p = c->pointer_room && address ? find_pointer(c, address) : NULL;
+	uint32_t number = numbering_find(&c->addresses, (struct key){{1, address}});
+	struct pointer *p = number == NUMBERING_NONE ? NULL : &c->pointer[number];
 
 	if (!p || !p->live) {
 		c->unmatched++;
@@ -622,31 +593,24 @@ static int take_lines(struct heaptrack_input *c)
 static int heaptrack_describe(struct heaptrack_input *c)
 {
 	struct recording *t = c->tables;
-	char note[512];
+	int error = import_describe(t, c->report->problem,
+				    "converted from a heaptrack file, version %" PRIu64
+				    "; times have its resolution of 10 ms, "
+				    "and of equal blocks the youngest is assumed to be freed",
+				    c->version);
 
-	snprintf(note, sizeof(note),
-		 "converted from a heaptrack file, version %" PRIu64
-		 "; times have its resolution of 10 ms, "
-		 "and of equal blocks the youngest is assumed to be freed%s%s",
-		 c->version, *c->report->problem ? "; it is damaged: " : "", c->report->problem);
-	t->note = recording_string(t, note, strlen(note));
-	if (t->note == NONE)
-		return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < t->frames; i++)
-		t->info.frames_symbolized +=
-		    t->frame[i].locations && t->location[t->frame[i].first_location].function;
+	import_count_named(t);
 	t->info.absent = MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_PROCESS | MAYFLY_ABSENT_START |
 			 MAYFLY_ABSENT_MODULES;
 	t->info.interval_bytes = 1;
 	t->info.duration_ns = c->now_ns;
 	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete = !*c->report->problem;
 	if (c->page_bytes && c->most_pages <= UINT64_MAX / c->page_bytes)
 		t->info.program_max_rss_bytes = c->most_pages * c->page_bytes;
 	if (c->unmatched)
 		snprintf(c->report->left_out, sizeof(c->report->left_out),
 			 "%" PRIu64 " frees of blocks that are not in the file", c->unmatched);
-	return 0;
+	return error;
 }
 
 static int heaptrack_convert(struct heaptrack_input *c)
@@ -673,6 +637,7 @@ static void free_all(struct heaptrack_input *c)
 	free(c->live);
 	free(c->module);
 	free(c->pointer);
+	numbering_free(&c->addresses);
 }
 
 int heaptrack_import(const void *data, size_t size, const struct import_options *options,

@@ -3,10 +3,7 @@
 #include "convert/import/importer.h"
 
 #include "convert/import/eventlog.h"
-#include "convert/import/heap_text.h"
-#include "convert/import/heaptrack.h"
-#include "convert/import/memtrace_read.h"
-#include "convert/import/pprof.h"
+#include "convert/import/imports.h"
 
 static const struct import_format imports[] = {
     /* Before Memtrace: both are CTF and begin with the same bytes. */

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/import/import_tables.h"
 #include "format/format.h"
 #include "format/numbering.h"
 
@@ -75,7 +76,7 @@ struct memtrace_input {
 	unsigned interval_log2;
 
 	struct path *path; /* by domain_index */
-	size_t paths;
+	size_t paths, path_room;
 	struct block *block;
 	size_t blocks, blocks_size;
 	struct event *event;
@@ -111,11 +112,8 @@ static int memtrace_choose_interval(struct memtrace_input *c)
 static int find_path(struct memtrace_input *c, const struct memtrace_event *e, struct path **path)
 {
 	while (c->paths <= e->domain_index) {
-		struct path *bigger = reallocarray(c->path, c->paths + 1, sizeof(*bigger));
-
-		if (!bigger)
+		if (!array_reserve(&c->path, &c->path_room, c->paths, sizeof(*c->path)))
 			return MAYFLY_E_MEMORY;
-		c->path = bigger;
 		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
 	}
 	*path = &c->path[e->domain_index];
@@ -175,14 +173,13 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 }
 
 /* A trace has the innermost function first, Memtrace has it last. */
-static bool memtrace_name_frame(struct recording *t, struct recording_frame *f,
-				const struct memtrace_location *l, size_t count)
+static int memtrace_name_frame(struct recording *t, uint32_t frame,
+			       const struct memtrace_location *l, size_t count)
 {
 	struct recording_location place = {0};
-	uint32_t index = 0;
+	int error = 0;
 
-	f->locations = (uint32_t)(count ? count : 1);
-	for (size_t i = f->locations; i-- > 0;) {
+	for (size_t i = count ? count : 1; i-- > 0 && !error;) {
 		if (count) {
 			place.function = recording_string(t, l[i].function, strlen(l[i].function));
 			place.file = recording_string(t, l[i].file, strlen(l[i].file));
@@ -190,22 +187,20 @@ static bool memtrace_name_frame(struct recording *t, struct recording_frame *f,
 			place.first_char = l[i].start_char;
 			place.last_char = l[i].end_char;
 		}
-		place.inlined = i > 0;
-		index = recording_location(t, &place);
-		if (place.function == RECORDING_NONE || place.file == RECORDING_NONE ||
-		    index == RECORDING_NONE)
-			return false;
+		if (place.function == RECORDING_NONE || place.file == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+		error = import_function(t, frame, &place);
 	}
-	f->first_location = index + 1 - f->locations;
 	t->info.frames_symbolized += count != 0;
-	return true;
+	return error;
 }
 
 static int memtrace_name_frames(struct memtrace_input *c)
 {
 	struct recording *t = c->tables;
+	int error = 0;
 
-	for (size_t i = 0; i < t->frames; i++) {
+	for (size_t i = 0; i < t->frames && !error; i++) {
 		int64_t code = (int64_t)t->frame[i].address >> 1;
 		const struct memtrace_location *l;
 		size_t count;
@@ -213,10 +208,9 @@ static int memtrace_name_frames(struct memtrace_input *c)
 		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
 			continue;
 		l = memtrace_locate(c->r, code, &count);
-		if (!memtrace_name_frame(t, &t->frame[i], l, count))
-			return MAYFLY_E_MEMORY;
+		error = memtrace_name_frame(t, (uint32_t)i, l, count);
 	}
-	return 0;
+	return error;
 }
 
 /* ---- collecting events ---- */
@@ -405,44 +399,28 @@ static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *
 	return error;
 }
 
-/* Information about the file for which a trace has no field. */
-static void write_note(const struct memtrace_input *c, char *note, size_t size)
-{
-	struct memtrace_skipped skipped = memtrace_skipped(c->r);
-	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
-	const struct memtrace_info *from = c->info;
-	FILE *f = fmemopen(note, size, "w");
-
-	*note = 0;
-	if (!f)
-		return;
-	fprintf(f, "converted from a Memtrace file, version %u, rate %g per word", from->version,
-		from->sample_rate);
-	if (*from->host)
-		fprintf(f, ", host %.64s", from->host);
-	if (*from->context)
-		fprintf(f, ", context %.256s", from->context);
-	if (*from->runtime_parameters)
-		fprintf(f, ", OCAMLRUNPARAM %.256s", from->runtime_parameters);
-	if (lost)
-		fprintf(f, "; %" PRIu64 " of its packets could not be used", lost);
-	if (*c->counts->problem)
-		fprintf(f, "; it is damaged: %s", c->counts->problem);
-	fclose(f);
-}
-
 static int memtrace_describe(struct memtrace_input *c)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	const struct memtrace_info *from = c->info;
 	struct recording *t = c->tables;
-	char note[1024];
+	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
+	char unused[64] = "";
 
-	write_note(c, note, sizeof(note));
+	if (lost)
+		snprintf(unused, sizeof(unused), "; %" PRIu64 " of its packets could not be used",
+			 lost);
+	if (import_describe(t, c->counts->problem,
+			    "converted from a Memtrace file, version %u, rate %g per "
+			    "word%s%.64s%s%.256s%s%.256s%s",
+			    from->version, from->sample_rate, *from->host ? ", host " : "",
+			    from->host, *from->context ? ", context " : "", from->context,
+			    *from->runtime_parameters ? ", OCAMLRUNPARAM " : "",
+			    from->runtime_parameters, unused))
+		return MAYFLY_E_MEMORY;
 	t->program = recording_string(t, from->executable, strlen(from->executable));
-	t->note = recording_string(t, note, strlen(note));
 	t->command = malloc(sizeof(*t->command));
-	if (t->program == RECORDING_NONE || t->note == RECORDING_NONE || !t->command)
+	if (t->program == RECORDING_NONE || !t->command)
 		return MAYFLY_E_MEMORY;
 	t->command[0] = t->program;
 	t->command_count = 1;
@@ -459,7 +437,7 @@ static int memtrace_describe(struct memtrace_input *c)
 		t->info.start_real_ns = from->start_us * 1000;
 	t->info.duration_ns = c->last_us * 1000;
 	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete = !*c->counts->problem && !skipped.truncated;
+	t->info.complete &= !skipped.truncated;
 	return 0;
 }
 

@@ -53,11 +53,8 @@ struct domain {
 };
 
 struct meaning {
-	int64_t code;
-	uint32_t first, count; /* its locations; first: ABSENT in a free place */
+	uint32_t first, count; /* its locations */
 };
-
-#define ABSENT UINT32_MAX
 
 struct packet {
 	unsigned version, domain;
@@ -86,8 +83,9 @@ struct memtrace_reader {
 
 	struct memtrace_location *location;
 	size_t locations, locations_size;
-	struct meaning *meaning; /* hash table, open addressing */
-	size_t meanings, meanings_size;
+	struct numbering codes;
+	struct meaning *meaning; /* of each code */
+	size_t meanings_size;
 
 	struct memtrace_skipped skipped;
 	int error;
@@ -161,39 +159,18 @@ static int damaged(struct memtrace_reader *r, const char *problem)
 
 /* ---- meanings of codes ---- */
 
-static struct meaning *find_meaning(const struct memtrace_reader *r, int64_t code)
+static struct key key_of(int64_t code)
 {
-	size_t at = numbering_mix((uint64_t)code) & (r->meanings_size - 1);
-
-	while (r->meaning[at].first != ABSENT && r->meaning[at].code != code)
-		at = (at + 1) & (r->meanings_size - 1);
-	return &r->meaning[at];
-}
-
-static int grow_meanings(struct memtrace_reader *r)
-{
-	size_t old_size = r->meanings_size, size = old_size ? old_size * 2 : 256;
-	struct meaning *old = r->meaning, *fresh = malloc(size * sizeof(*fresh));
-
-	if (!fresh)
-		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
-	memset(fresh, 0xff, size * sizeof(*fresh));
-	r->meaning = fresh;
-	r->meanings_size = size;
-	for (size_t i = 0; i < old_size; i++)
-		if (old[i].first != ABSENT)
-			*find_meaning(r, old[i].code) = old[i];
-	free(old);
-	return 0;
+	return (struct key){{1, (uint64_t)code}};
 }
 
 const struct memtrace_location *memtrace_locate(const struct memtrace_reader *r, int64_t code,
 						size_t *count)
 {
-	const struct meaning *m = r->meanings ? find_meaning(r, code) : NULL;
+	uint32_t number = numbering_find(&r->codes, key_of(code));
 
-	*count = m && m->first != ABSENT ? m->count : 0;
-	return *count ? r->location + m->first : NULL;
+	*count = number == NUMBERING_NONE ? 0 : r->meaning[number].count;
+	return *count ? r->location + r->meaning[number].first : NULL;
 }
 
 static bool same_location(const struct memtrace_location *a, const struct memtrace_location *b)
@@ -207,13 +184,15 @@ static int define(struct memtrace_reader *r, int64_t code, size_t count)
 {
 	size_t first = r->locations - count;
 	struct meaning *m;
+	uint32_t number;
+	bool is_new;
 
-	if (r->meanings >= r->meanings_size / 2 && grow_meanings(r))
-		return r->error;
-	m = find_meaning(r, code);
-	if (m->first == ABSENT) {
-		*m = (struct meaning){code, (uint32_t)first, (uint32_t)count};
-		r->meanings++;
+	if (!array_reserve(&r->meaning, &r->meanings_size, r->codes.count, sizeof(*m)) ||
+	    (number = numbering_of(&r->codes, key_of(code), &is_new)) == NUMBERING_NONE)
+		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
+	m = &r->meaning[number];
+	if (is_new) {
+		*m = (struct meaning){(uint32_t)first, (uint32_t)count};
 		return 0;
 	}
 	if (m->count != count)
@@ -227,21 +206,10 @@ static int define(struct memtrace_reader *r, int64_t code, size_t count)
 
 static struct memtrace_location *new_location(struct memtrace_reader *r)
 {
-	if (r->locations == r->locations_size) {
-		size_t size = r->locations_size ? r->locations_size * 2 : 256;
-		struct memtrace_location *bigger;
-
-		if (size >= ABSENT) {
-			memtrace_read_fail(r, MAYFLY_E_TOO_LARGE, "");
-			return NULL;
-		}
-		bigger = realloc(r->location, size * sizeof(*bigger));
-		if (!bigger) {
-			memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
-			return NULL;
-		}
-		r->location = bigger;
-		r->locations_size = size;
+	if (r->locations >= UINT32_MAX ||
+	    !array_reserve(&r->location, &r->locations_size, r->locations, sizeof(*r->location))) {
+		memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
+		return NULL;
 	}
 	return &r->location[r->locations++];
 }
@@ -341,18 +309,10 @@ static int read_location(struct memtrace_reader *r, struct domain *d, struct inp
 /* Makes room for the frames that one codeword can add after `depth` frames. */
 static int reserve_frames(struct memtrace_reader *r, struct domain *d, size_t depth)
 {
-	size_t size = d->stack_size ? d->stack_size * 2 : 4 * CODEWORD_FRAMES;
-	int64_t *bigger;
-
-	if (d->stack_size - depth >= CODEWORD_FRAMES)
-		return 0;
-	if (size > FRAMES_MAX)
+	if (depth + CODEWORD_FRAMES > FRAMES_MAX)
 		return memtrace_read_fail(r, MAYFLY_E_TOO_LARGE, "a stack of millions of frames");
-	bigger = realloc(d->stack, size * sizeof(*bigger));
-	if (!bigger)
+	if (!array_reserve(&d->stack, &d->stack_size, depth + CODEWORD_FRAMES, sizeof(*d->stack)))
 		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
-	d->stack = bigger;
-	d->stack_size = size;
 	return 0;
 }
 
@@ -742,6 +702,7 @@ void memtrace_close(struct memtrace_reader *r)
 	free(r->domain_of);
 	free(r->location);
 	free(r->meaning);
+	numbering_free(&r->codes);
 	free(r);
 }
 

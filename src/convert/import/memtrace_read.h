@@ -6,7 +6,7 @@
 #ifndef MAYFLY_MEMTRACE_READ_H
 #define MAYFLY_MEMTRACE_READ_H
 
-#include "convert/import/importer.h"
+#include "convert/import/imports.h"
 #include "convert/memtrace.h"
 
 enum memtrace_event_kind { MEMTRACE_ALLOC, MEMTRACE_PROMOTE, MEMTRACE_COLLECT };
@@ -38,9 +38,6 @@ struct memtrace_skipped {
 };
 
 struct memtrace_reader;
-
-/* True if the data begins like a Memtrace file. */
-bool memtrace_recognise(const void *data, size_t size);
 
 /* Opens a file of `size` bytes at `data`, which must stay unchanged until close. */
 int memtrace_open(const void *data, size_t size, struct memtrace_reader **reader);
@@ -74,9 +71,5 @@ struct memtrace_converted {
  * 0 then too, and the trace's note mentions it. */
 int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
 		      struct memtrace_converted *converted);
-
-/* The same, for the table of importers. */
-int memtrace_import(const void *data, size_t size, const struct import_options *options,
-		    trace_sink *sink, void *context, struct import_report *report);
 
 #endif

@@ -9,8 +9,11 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "format/numbering.h"
+
 #define WINDOW_LOG 27 /* the largest window of zstd's levels; larger ones need an option */
 #define GZIP_BITS  (15 + 16)
+#define PIECE	   65536
 
 enum packing { PLAIN, ZSTD, GZIP };
 
@@ -180,24 +183,6 @@ size_t packed_peek(const void *data, size_t size, void *to, size_t want)
 	return used;
 }
 
-/* Doubles the room, up to most + 1 bytes: if the last byte is used, the input is too large. */
-static int widen(uint8_t **bytes, size_t *room, size_t most)
-{
-	size_t want = *room ? *room * 2 : 65536;
-	uint8_t *bigger;
-
-	if (*room > most)
-		return MAYFLY_E_TOO_LARGE;
-	if (want > most + 1)
-		want = most + 1;
-	bigger = realloc(*bytes, want);
-	if (!bigger)
-		return MAYFLY_E_MEMORY;
-	*bytes = bigger;
-	*room = want;
-	return 0;
-}
-
 int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size_t *used,
 	       const char **problem)
 {
@@ -209,8 +194,10 @@ int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size
 	*used = 0;
 	*problem = "";
 	while (!error && more) {
-		if (*used == room)
-			error = widen(bytes, &room, most);
+		if (*used > most)
+			error = MAYFLY_E_TOO_LARGE;
+		else if (!array_reserve(bytes, &room, *used + PIECE, 1))
+			error = MAYFLY_E_MEMORY;
 		if (error)
 			break;
 		more = read_packed(p, *bytes + *used, room - *used);

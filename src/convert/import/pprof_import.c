@@ -11,7 +11,7 @@
  * Values are taken as they are: writers of such files have weighted the samples already, and do not
  * give their number. So the errors of the figures are absent, unless the period is 1.
  */
-#include "convert/import/pprof.h"
+#include "convert/import/imports.h"
 
 #include <inttypes.h>
 #include <regex.h>
@@ -306,7 +306,7 @@ static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *modul
 }
 
 /* Adds one function of a place. */
-static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t *index)
+static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t frame)
 {
 	uint64_t id = number_in(f->bytes, f->size, LINE_FUNCTION);
 	uint64_t line = number_in(f->bytes, f->size, LINE_LINE);
@@ -319,36 +319,26 @@ static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f,
 		place.file =
 		    pprof_intern(c, number_in(function->bytes, function->size, FUNCTION_FILENAME));
 	}
-	if (place.function == NONE || place.file == NONE)
+	if (place.function == NONE || place.file == NONE || budget_spend(&c->profile.budget, 64))
 		return MAYFLY_E_TOO_LARGE;
-	if (budget_spend(&c->profile.budget, 64))
-		return MAYFLY_E_TOO_LARGE;
-	*index = recording_location(c->profile.tables, &place);
-	return *index == NONE ? MAYFLY_E_MEMORY : 0;
+	return import_function(c->profile.tables, frame, &place);
 }
 
 static int pprof_name_frame(struct pprof_input *c, const struct item *location, uint32_t frame)
 {
 	struct recording *t = c->profile.tables;
+	struct recording_frame *made = &t->frame[frame];
 	struct protobuf in = protobuf_begin(location->bytes, location->size);
 	struct protobuf_field f;
-	uint32_t index = 0, count = 0;
 	int error = 0;
 
-	while (!error && protobuf_next(&in, &f)) {
-		if (f.number != 4 || !f.bytes)
-			continue;
-		if (count)
-			t->location[index].inlined = true;
-		error = pprof_add_line(c, &f, &index);
-		count++;
-	}
+	while (!error && protobuf_next(&in, &f))
+		if (f.number == 4 && f.bytes)
+			error = pprof_add_line(c, &f, frame);
 	/* A line without a function is useless. */
-	if (error || !count || (count == 1 && !t->location[index].function))
-		return error;
-	t->frame[frame].locations = count;
-	t->frame[frame].first_location = index + 1 - count;
-	return 0;
+	if (made->locations == 1 && !t->location[made->first_location].function)
+		made->first_location = made->locations = 0;
+	return error;
 }
 
 /* Some writers have no addresses, or several places at one: such places get unused addresses. */
@@ -545,24 +535,20 @@ static bool is_dropped(const void *context, const struct recording *t, uint32_t 
 static int pprof_describe(struct pprof_input *c)
 {
 	struct recording *t = c->profile.tables;
-	char note[640];
+	bool known = c->comment && c->comment < c->strings;
+	const struct text none = {(const uint8_t *)"", 0}, *comment = &none;
 
+	if (known)
+		comment = &c->string[c->comment];
 	if (c->negative)
 		snprintf(c->report->left_out, sizeof(c->report->left_out),
 			 "%" PRIu64
 			 " stacks with negative values: it is a difference of two profiles",
 			 c->negative);
-	snprintf(note, sizeof(note), "converted from a pprof heap profile%s%.*s%s%s",
-		 c->comment && c->comment < c->strings ? ", comment " : "",
-		 c->comment < c->strings && c->string[c->comment].size < 256
-		     ? (int)c->string[c->comment].size
-		     : 0,
-		 c->comment < c->strings ? (const char *)c->string[c->comment].bytes : "",
-		 *c->report->problem ? "; it is damaged: " : "", c->report->problem);
-	t->note = recording_string(t, note, strlen(note));
-	if (t->note == NONE)
+	if (import_describe(t, c->report->problem, "converted from a pprof heap profile%s%.*s",
+			    known ? ", comment " : "", comment->size < 256 ? (int)comment->size : 0,
+			    (const char *)comment->bytes))
 		return MAYFLY_E_MEMORY;
-	t->info.complete = !*c->report->problem;
 	c->profile.absent |= MAYFLY_ABSENT_COMMAND;
 	if (c->time_ns > 0)
 		t->info.start_real_ns = c->time_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text on its way to a sink: see out.h. */
-#include "convert/export/out.h"
+#include "convert/out.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

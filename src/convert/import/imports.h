@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The imports, each a recognise() and a convert() of struct import_format. */
+#ifndef MAYFLY_IMPORTS_H
+#define MAYFLY_IMPORTS_H
+
+#include "convert/import/importer.h"
+
+typedef bool import_recognises(const void *data, size_t size);
+import_recognises eventlog_recognise, memtrace_recognise, heaptrack_recognise, heap_text_recognise,
+    pprof_recognise;
+
+typedef int import_convert(const void *data, size_t size, const struct import_options *options,
+			   trace_sink *sink, void *context, struct import_report *report);
+import_convert eventlog_import, memtrace_import, heaptrack_import, heap_text_import, pprof_import;
+
+#endif
