@@ -143,7 +143,7 @@ static bool set_metric_of_samples(struct export *x)
 	return false;
 }
 
-static bool options_agree(struct export *x)
+static bool export_options_agree(struct export *x)
 {
 	const char *name;
 
@@ -172,7 +172,7 @@ static bool options_agree(struct export *x)
 /* ---- writing ---- */
 
 /* The trace's name, with the format's suffix instead of ".mayfly". */
-static char *default_output(const char *path, const struct export_format *format)
+static char *export_default_output(const char *path, const struct export_format *format)
 {
 	size_t length = strlen(path);
 	char *name;
@@ -224,7 +224,7 @@ static int say_failed(const struct export *x, const char *path, int error)
 			 path, what);
 }
 
-static int convert(const struct export *x, const char *path, struct target *target)
+static int export_convert_trace(const struct export *x, const char *path, struct target *target)
 {
 	const struct export_format *format = x->format;
 	const struct mayfly_info *info = x->file.info;
@@ -282,7 +282,7 @@ static int export(struct export *x, const char *path, const char *output)
 			  "of; record without --snapshots",
 			  path, x->format->name);
 	else if (open_target(x, &target, output))
-		status = convert(x, path, &target);
+		status = export_convert_trace(x, path, &target);
 	close_trace(&x->file);
 	return status;
 }
@@ -295,7 +295,7 @@ static int export_to(struct export *x, const char *path)
 	if (x->format->missing)
 		return cli_error("--to %s: this build of mayfly lacks %s", x->format->name,
 				 x->format->missing);
-	name = x->output ? strdup(x->output) : default_output(path, x->format);
+	name = x->output ? strdup(x->output) : export_default_output(path, x->format);
 	status = name ? export(x, path, name) : cli_error("out of memory");
 
 	free(name);
@@ -310,7 +310,7 @@ int cmd_export(int argc, char **argv)
 	question_init(&x.q);
 	status = options_take(&export_option_table, &x, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = options_agree(&x) && one_trace_named(argc, argv)
+		status = export_options_agree(&x) && one_trace_named(argc, argv)
 			     ? export_to(&x, argv[optind])
 			     : CLI_USAGE;
 	question_free(&x.q);

@@ -132,7 +132,7 @@ static bool go_on_with_part(struct receive *r)
 	return true;
 }
 
-static bool open_part(struct receive *r)
+static bool receive_open_part(struct receive *r)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int error;
@@ -187,7 +187,7 @@ static int flush(void *context)
 	return error;
 }
 
-static bool finish(void *context, bool whole)
+static bool receive_finish(void *context, bool whole)
 {
 	struct receive *r = context;
 	int error;
@@ -302,7 +302,7 @@ static int receive_with(struct receive *r, int listener, int stop)
 	    .timeout_ns = r->timeout_ns,
 	    .intake = &r->intake,
 	    .flush = flush,
-	    .finish = finish,
+	    .finish = receive_finish,
 	    .event = say_event,
 	    .context = r,
 	};
@@ -344,7 +344,7 @@ static int receive(struct receive *r)
 	stop = take_signals();
 	if (stop < 0)
 		cli_error("cannot take signals: %s", strerror(errno));
-	else if (open_part(r))
+	else if (receive_open_part(r))
 		status = receive_with(r, listener, stop);
 	part_close(&r->part, false);
 	stream_unlisten(&r->address, listener);

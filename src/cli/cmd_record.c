@@ -164,7 +164,7 @@ static void allow_interruption(struct record *r)
 }
 
 /* Returns mayfly's exit status. */
-static int finish(struct record *r)
+static int record_finish(struct record *r)
 {
 	int status = child_exit_status(&r->child);
 	const struct piece *main_one;
@@ -230,7 +230,7 @@ static int record(struct record_command *c)
 	if (status >= 0)
 		return status;
 	watch_program(c);
-	return finish(r);
+	return record_finish(r);
 }
 
 int cmd_record(int argc, char **argv)

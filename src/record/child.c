@@ -81,7 +81,7 @@ static int make_pipes(int *go, int *failed)
 	return 0;
 }
 
-static int watch_signals(struct child *c)
+static int child_watch_signals(struct child *c)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
 	sigset_t set;
@@ -110,7 +110,7 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 	error = make_pipes(go, failed);
 	if (error)
 		return error;
-	error = watch_signals(c);
+	error = child_watch_signals(c);
 	if (!error) {
 		c->pid = fork();
 		if (c->pid < 0)
@@ -164,7 +164,7 @@ void child_cancel(struct child *c)
 	reap(c);
 }
 
-static void look_last(struct child *c)
+static void child_look_last(struct child *c)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -175,13 +175,13 @@ static void look_last(struct child *c)
 	c->ending = NULL;
 }
 
-static void look(struct child *c)
+static void child_look(struct child *c)
 {
 	struct rusage usage;
 	int status;
 	pid_t pid;
 
-	look_last(c);
+	child_look_last(c);
 	while (!c->ended &&
 	       (pid = wait4(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage))) {
 		if (pid < 0) {
@@ -243,7 +243,7 @@ void child_signals(struct child *c)
 				forward(c, &info);
 		}
 	}
-	look(c);
+	child_look(c);
 }
 
 enum place { NO_TERMINAL, BACKGROUND, FOREGROUND };
@@ -293,7 +293,7 @@ void child_stop_too(struct child *c)
 		return;
 	stop_by(number);
 	/* The shell continues the whole group; somebody else perhaps only mayfly. */
-	look(c);
+	child_look(c);
 	if (c->stopped && !c->ended)
 		kill(c->pid, SIGCONT);
 	c->stop_signal = 0;

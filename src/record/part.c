@@ -20,7 +20,7 @@
 #define COPY_BYTES    (1u << 20)
 
 /* Blocks behind the end, for what comes. Not having them is no error: writing will tell. */
-static void reserve(struct part *p)
+static void part_reserve(struct part *p)
 {
 	if (p->reserved > p->written && p->reserved - p->written >= RESERVE_BYTES / 2)
 		return;
@@ -55,7 +55,7 @@ int part_open(struct part *p, const char *path)
 		unlink(path);
 		return error;
 	}
-	reserve(p);
+	part_reserve(p);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ int part_flush(struct part *p)
 	}
 	if (done) {
 		went(p, done);
-		reserve(p);
+		part_reserve(p);
 		if (p->sender)
 			stream_sender_grown(p->sender, p->written);
 	}

@@ -279,8 +279,8 @@ bool recorder_is_due(const struct recorder *r)
 		is_due_for_receiver(r));
 }
 
-static int open_stream(struct recorder *r, struct recorder *parent, bool online,
-		       const struct spool_ending *ending)
+static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
+				const struct spool_ending *ending)
 {
 	struct spool_stream_options options = {
 	    .online = online,
@@ -307,7 +307,7 @@ static int open_stream(struct recorder *r, struct recorder *parent, bool online,
 	return spool_stream_open(&r->source, &options, r->tables, r->writer, &r->stream);
 }
 
-static int open_part(struct recorder *r)
+static int recorder_open_part(struct recorder *r)
 {
 	int error;
 
@@ -324,8 +324,8 @@ static int open_part(struct recorder *r)
 	return error;
 }
 
-static bool begin(struct recorder *r, struct recorder *parent, bool online,
-		  const struct spool_ending *ending)
+static bool recorder_start_reading(struct recorder *r, struct recorder *parent, bool online,
+				   const struct spool_ending *ending)
 {
 	int error;
 
@@ -335,14 +335,14 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 		r->error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	error = open_part(r);
+	error = recorder_open_part(r);
 	if (error) {
 		free(r->part);
 		r->part = NULL;
 		r->error = error;
 		return false;
 	}
-	error = open_stream(r, parent, online, ending);
+	error = recorder_open_stream(r, parent, online, ending);
 	if (error) {
 		close_stream(r);
 		close_part(r, true);
@@ -359,7 +359,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 
 bool recorder_begin(struct recorder *r, struct recorder *parent)
 {
-	if (begin(r, parent, true, NULL))
+	if (recorder_start_reading(r, parent, true, NULL))
 		return true;
 	r->retry = RETRY_ROUNDS;
 	return false;
@@ -402,8 +402,8 @@ static int count_kept(const struct mayfly_trace *trace, double kept[SPOOL_INTERV
 }
 
 /* The smallest interval above the one in force that keeps at most this share of the events. */
-static int choose_interval(struct recorder *r, const struct mayfly_trace *trace, double share,
-			   uint32_t *log2)
+static int recorder_choose_interval(struct recorder *r, const struct mayfly_trace *trace,
+				    double share, uint32_t *log2)
 {
 	uint32_t least = r->thin_log2 ? r->thin_log2 : r->writer_options.interval_log2;
 	double kept[SPOOL_INTERVAL_MAX_LOG2 + 1];
@@ -538,7 +538,7 @@ static int thin(struct recorder *r, double share)
 		return errno;
 	error = mayfly_trace_open(data, size, &trace);
 	if (!error) {
-		error = choose_interval(r, trace, share, &log2);
+		error = recorder_choose_interval(r, trace, share, &log2);
 		if (!error)
 			error = make_thinned(r, trace, log2, &thinned);
 		if (!error)
@@ -740,7 +740,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 }
 
 /* All that the spool had is in memory or in the part: it can make room, piece by piece. */
-static int make_room(struct recorder *r)
+static int recorder_make_room(struct recorder *r)
 {
 	uint64_t packets = atomic_load(&r->watch.header->packets_reserved);
 	int error = r->part->error;
@@ -767,7 +767,7 @@ static int complete(struct recorder *r, const struct spool_ending *ending)
 	if (!error)
 		error = trace_writer_finish(r->writer);
 	if (!error && part_flush(r->part))
-		error = make_room(r);
+		error = recorder_make_room(r);
 	return error;
 }
 
@@ -783,7 +783,7 @@ bool recorder_begin_last(struct recorder *r, struct recorder *parent,
 		if (error)
 			return fail(r, error);
 	}
-	return begin(r, parent, false, ending) || fail(r, r->error);
+	return recorder_start_reading(r, parent, false, ending) || fail(r, r->error);
 }
 
 bool recorder_finish(struct recorder *r, struct recorder *parent, const struct spool_ending *ending)

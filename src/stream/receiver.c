@@ -32,7 +32,7 @@ struct receiver {
 	int64_t retry_ns, lost_ns, finished_ns;
 };
 
-static int64_t now_ns(void)
+static int64_t receiver_now_ns(void)
 {
 	struct timespec t;
 
@@ -40,23 +40,23 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-static void tell(struct receiver *r, enum stream_event event, const char *peer,
-		 enum stream_fault fault, int error)
+static void receiver_tell(struct receiver *r, enum stream_event event, const char *peer,
+			  enum stream_fault fault, int error)
 {
 	r->options->event(r->options->context, event, peer, fault, error);
 }
 
 /* ---- connections ---- */
 
-static void drop(struct receiver *r, struct connection *c)
+static void receiver_drop(struct receiver *r, struct connection *c)
 {
 	if (c->fd < 0)
 		return;
 	if (r->open == c) {
 		r->open = NULL;
-		r->lost_ns = now_ns();
+		r->lost_ns = receiver_now_ns();
 		if (!r->finished)
-			tell(r, STREAM_EVENT_LOST, c->peer, c->session.fault, 0);
+			receiver_tell(r, STREAM_EVENT_LOST, c->peer, c->session.fault, 0);
 	}
 	receive_session_free(&c->session);
 	close(c->fd);
@@ -76,7 +76,7 @@ static struct connection *receiver_find_place(struct receiver *r)
 		if (c != r->open && (!oldest || c->since_ns < oldest->since_ns))
 			oldest = c;
 	}
-	drop(r, oldest);
+	receiver_drop(r, oldest);
 	return oldest;
 }
 
@@ -92,13 +92,13 @@ static void take_connection(struct receiver *r)
 	c = receiver_find_place(r);
 	memcpy(c->peer, peer, sizeof(peer));
 	c->fd = fd;
-	c->since_ns = c->heard_ns = now_ns();
+	c->since_ns = c->heard_ns = receiver_now_ns();
 	stream_random(nonce, sizeof(nonce));
 	receive_session_begin(&c->session, r->options->key, r->options->intake, nonce);
 }
 
 /* False: the connection is no more. */
-static bool send_waiting(struct connection *c)
+static bool receiver_send_waiting(struct connection *c)
 {
 	size_t size;
 	const uint8_t *bytes = stream_wire_waiting(&c->session.wire, &size);
@@ -126,7 +126,7 @@ static bool read_some(struct connection *c)
 	if (n <= 0)
 		return n < 0 && (errno == EAGAIN || errno == EINTR);
 	stream_wire_came(&c->session.wire, (size_t)n);
-	c->heard_ns = now_ns();
+	c->heard_ns = receiver_now_ns();
 	return true;
 }
 
@@ -138,9 +138,9 @@ static void take_over(struct receiver *r, struct connection *c)
 
 	r->open = NULL;
 	if (before)
-		drop(r, before);
+		receiver_drop(r, before);
 	r->open = c;
-	tell(r, STREAM_EVENT_BEGUN, c->peer, STREAM_FINE, 0);
+	receiver_tell(r, STREAM_EVENT_BEGUN, c->peer, STREAM_FINE, 0);
 }
 
 static void listen_to(struct receiver *r, struct connection *c)
@@ -151,31 +151,32 @@ static void listen_to(struct receiver *r, struct connection *c)
 	if (c->session.state == RECEIVE_OPEN && !was_open)
 		take_over(r, c);
 	if (c->session.fault && c->session.fault <= STREAM_NO_STREAM)
-		tell(r, STREAM_EVENT_REFUSED, c->peer, c->session.fault, 0);
+		receiver_tell(r, STREAM_EVENT_REFUSED, c->peer, c->session.fault, 0);
 	if (c->session.fault)
-		send_waiting(c); /* a refusal; it fits */
+		receiver_send_waiting(c); /* a refusal; it fits */
 	if (c->session.state == RECEIVE_OVER && c == r->open)
 		r->told = r->finished;
 	if (!alive || c->session.fault || c->session.state == RECEIVE_OVER)
-		drop(r, c);
+		receiver_drop(r, c);
 }
 
 /* ---- storing ---- */
 
-static void store(struct receiver *r)
+static void receiver_store(struct receiver *r)
 {
 	const struct stream_intake *in = r->options->intake;
 	int error;
 
 	if (in->stored == in->taken && !r->full)
 		return;
-	if (r->full && now_ns() < r->retry_ns)
+	if (r->full && receiver_now_ns() < r->retry_ns)
 		return;
 	error = r->options->flush(r->options->context);
 	if (!error != !r->full)
-		tell(r, error ? STREAM_EVENT_FULL : STREAM_EVENT_ROOM, "", STREAM_FINE, error);
+		receiver_tell(r, error ? STREAM_EVENT_FULL : STREAM_EVENT_ROOM, "", STREAM_FINE,
+			      error);
 	r->full = error != 0;
-	r->retry_ns = now_ns() + RETRY_NS;
+	r->retry_ns = receiver_now_ns() + RETRY_NS;
 }
 
 /* False: it could not get its name. */
@@ -186,11 +187,11 @@ static bool receiver_finish(struct receiver *r)
 	if (r->finished || !in->ended || in->stored != in->taken)
 		return true;
 	r->finished = true;
-	r->finished_ns = now_ns();
+	r->finished_ns = receiver_now_ns();
 	return r->options->finish(r->options->context, in->whole);
 }
 
-static void answer(struct receiver *r)
+static void receiver_answer(struct receiver *r)
 {
 	struct connection *c = r->open;
 	size_t waiting;
@@ -239,7 +240,7 @@ static void receiver_collect(struct receiver *r, struct polled *p)
 
 static void drop_silent(struct receiver *r)
 {
-	int64_t now = now_ns();
+	int64_t now = receiver_now_ns();
 
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		struct connection *c = &r->connection[i];
@@ -248,7 +249,7 @@ static void drop_silent(struct receiver *r)
 			continue;
 		if (c != r->open ? now - c->since_ns > HANDSHAKE_NS
 				 : !r->full && now - c->heard_ns > SILENCE_NS)
-			drop(r, c);
+			receiver_drop(r, c);
 	}
 }
 
@@ -259,8 +260,8 @@ static void serve(struct receiver *r, const struct polled *p)
 
 		if (c->fd != p->fd[i].fd)
 			continue; /* dropped meanwhile */
-		if (p->fd[i].revents & POLLOUT && !send_waiting(c))
-			drop(r, c);
+		if (p->fd[i].revents & POLLOUT && !receiver_send_waiting(c))
+			receiver_drop(r, c);
 		else if (p->fd[i].revents & (POLLIN | POLLHUP | POLLERR))
 			listen_to(r, c);
 	}
@@ -272,13 +273,14 @@ static bool is_timed_out(const struct receiver *r)
 {
 	int64_t most = r->options->timeout_ns;
 
-	return most && r->options->intake->begun && !r->open && now_ns() - r->lost_ns > most;
+	return most && r->options->intake->begun && !r->open &&
+	       receiver_now_ns() - r->lost_ns > most;
 }
 
 /* The sender knows of the end, or has had its time. */
-static bool is_over(const struct receiver *r)
+static bool receiver_is_over(const struct receiver *r)
 {
-	return r->finished && (r->told || now_ns() - r->finished_ns > LINGER_NS);
+	return r->finished && (r->told || receiver_now_ns() - r->finished_ns > LINGER_NS);
 }
 
 static enum stream_outcome loop(struct receiver *r)
@@ -286,13 +288,13 @@ static enum stream_outcome loop(struct receiver *r)
 	struct polled p;
 
 	for (;;) {
-		store(r);
+		receiver_store(r);
 		if (!receiver_finish(r)) {
 			errno = 0;
 			return STREAM_FAILED;
 		}
-		answer(r);
-		if (is_over(r))
+		receiver_answer(r);
+		if (receiver_is_over(r))
 			return STREAM_RECEIVED;
 		if (is_timed_out(r))
 			return STREAM_TIMED_OUT;
@@ -315,14 +317,14 @@ enum stream_outcome stream_receive(const struct stream_receiver_options *options
 	if (!r)
 		return STREAM_FAILED;
 	r->options = options;
-	r->lost_ns = now_ns();
+	r->lost_ns = receiver_now_ns();
 	for (size_t i = 0; i < CONNECTIONS; i++)
 		r->connection[i].fd = -1;
 	outcome = loop(r);
 	error = errno;
 	r->finished = true; /* nothing is to be told of what is closed now */
 	for (size_t i = 0; i < CONNECTIONS; i++)
-		drop(r, &r->connection[i]);
+		receiver_drop(r, &r->connection[i]);
 	free(r);
 	errno = error;
 	return outcome;

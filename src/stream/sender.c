@@ -50,7 +50,7 @@ struct stream_sender {
 	uint8_t piece[STREAM_MOST_DATA];
 };
 
-static int64_t now_ns(void)
+static int64_t sender_now_ns(void)
 {
 	struct timespec t;
 
@@ -102,12 +102,12 @@ static bool wait_for(struct stream_sender *s, int fd, short events, int64_t ns)
 static int connect_to(struct stream_sender *s, unsigned int n)
 {
 	int fd = stream_connect(s->options.address, n);
-	int64_t end = now_ns() + CONNECT_NS, left;
+	int64_t end = sender_now_ns() + CONNECT_NS, left;
 	int error = ETIMEDOUT;
 
 	if (fd < 0)
 		return -1;
-	while ((left = end - now_ns()) > 0 && !is_stopped(s)) {
+	while ((left = end - sender_now_ns()) > 0 && !is_stopped(s)) {
 		if (!wait_for(s, fd, POLLOUT, left))
 			continue;
 		error = stream_connected(fd);
@@ -141,7 +141,7 @@ static bool begin_session(struct stream_sender *s)
 	offer.first = s->file >= 0 ? 0 : s->stored;
 	offer.available = s->given;
 	pthread_mutex_unlock(&s->lock);
-	s->said_ns = s->heard_ns = now_ns();
+	s->said_ns = s->heard_ns = sender_now_ns();
 	return send_session_begin(&s->session, s->options.key, &offer, nonce);
 }
 
@@ -155,13 +155,13 @@ static bool take_progress(struct stream_sender *s)
 	same = session->offer.generation == s->generation;
 	if (same && open) {
 		if (session->acked > s->stored || session->state == SEND_DONE)
-			s->progress_ns = now_ns();
+			s->progress_ns = sender_now_ns();
 		if (s->file >= 0 || session->acked > s->stored)
 			s->stored = session->acked;
 		s->done |= session->state == SEND_DONE;
 		if (!s->status.connected) {
 			s->status.connected = true;
-			s->status.since_ns = now_ns();
+			s->status.since_ns = sender_now_ns();
 		}
 		s->status.fault = STREAM_FINE;
 		s->status.error = 0;
@@ -211,13 +211,13 @@ static bool say_more(struct stream_sender *s)
 		return send_session_data(&s->session, s->piece, size);
 	if (end)
 		return send_session_end(&s->session, whole);
-	if (now_ns() - s->said_ns >= PING_NS)
+	if (sender_now_ns() - s->said_ns >= PING_NS)
 		return send_session_ping(&s->session);
 	return true;
 }
 
 /* 0 or the errno of a connection that is no more. */
-static int send_waiting(struct stream_sender *s)
+static int sender_send_waiting(struct stream_sender *s)
 {
 	const uint8_t *bytes;
 	size_t size;
@@ -230,11 +230,11 @@ static int send_waiting(struct stream_sender *s)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : errno;
 	stream_wire_went(&s->session.wire, (size_t)n);
-	s->said_ns = now_ns();
+	s->said_ns = sender_now_ns();
 	return 0;
 }
 
-static int receive(struct stream_sender *s)
+static int sender_receive(struct stream_sender *s)
 {
 	uint8_t *room = stream_wire_room(&s->session.wire, READ_BYTES);
 	ssize_t n;
@@ -247,7 +247,7 @@ static int receive(struct stream_sender *s)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : errno;
 	stream_wire_came(&s->session.wire, (size_t)n);
-	s->heard_ns = now_ns();
+	s->heard_ns = sender_now_ns();
 	send_session_take(&s->session);
 	return 0;
 }
@@ -258,7 +258,7 @@ static bool is_silent(const struct stream_sender *s)
 	bool waits = session->state != SEND_OPEN || session->acked < session->sent ||
 		     s->said_ns > s->heard_ns;
 
-	return waits && now_ns() - s->heard_ns > SILENCE_NS;
+	return waits && sender_now_ns() - s->heard_ns > SILENCE_NS;
 }
 
 /* Until it breaks or all is done. Returns the errno of a broken connection, or 0. */
@@ -273,7 +273,7 @@ static int run_session(struct stream_sender *s)
 		if (!before && !say_more(s))
 			break;
 		stream_wire_waiting(wire, &before);
-		error = send_waiting(s);
+		error = sender_send_waiting(s);
 		if (!take_progress(s) || s->session.state == SEND_DONE)
 			break;
 		stream_wire_waiting(wire, &after);
@@ -282,7 +282,7 @@ static int run_session(struct stream_sender *s)
 		/* What has gone may be followed by more at once. */
 		if (!error && wait_for(s, s->fd, after ? POLLIN | POLLOUT : POLLIN,
 				       before && !after ? -1 : PING_NS / 2))
-			error = receive(s);
+			error = sender_receive(s);
 	}
 	return error;
 }
@@ -293,7 +293,7 @@ static void note_end(struct stream_sender *s, enum stream_fault fault, int error
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->status.connected)
-		s->status.since_ns = now_ns();
+		s->status.since_ns = sender_now_ns();
 	s->status.connected = false;
 	s->status.fault = fault;
 	s->status.error = error;
@@ -315,7 +315,7 @@ static bool connect_once(struct stream_sender *s)
 		error = run_session(s);
 		opened = s->session.state >= SEND_OPEN;
 		if (s->session.fault)
-			send_waiting(s); /* why */
+			sender_send_waiting(s); /* why */
 	}
 	note_end(s, s->session.fault, error);
 	send_session_free(&s->session);
@@ -334,7 +334,7 @@ static bool is_ending(struct stream_sender *s)
 	return ending;
 }
 
-static bool is_over(struct stream_sender *s)
+static bool sender_is_over(struct stream_sender *s)
 {
 	bool over;
 
@@ -347,10 +347,10 @@ static bool is_over(struct stream_sender *s)
 /* Before it is tried again. True: the end has come meanwhile, which makes it urgent. */
 static bool rest(struct stream_sender *s, int64_t ns)
 {
-	int64_t end = now_ns() + ns, left;
+	int64_t end = sender_now_ns() + ns, left;
 	bool ending = is_ending(s);
 
-	while ((left = end - now_ns()) > 0 && !is_over(s)) {
+	while ((left = end - sender_now_ns()) > 0 && !sender_is_over(s)) {
 		wait_for(s, -1, 0, left);
 		if (!ending && is_ending(s))
 			return true;
@@ -363,7 +363,7 @@ static void *sender_run(void *context)
 	struct stream_sender *s = context;
 	int64_t wait = FIRST_WAIT_NS;
 
-	while (!is_over(s)) {
+	while (!sender_is_over(s)) {
 		if (connect_once(s))
 			wait = FIRST_WAIT_NS;
 		if (rest(s, wait))
@@ -400,7 +400,7 @@ static void init_lock(struct stream_sender *s)
 	pthread_condattr_destroy(&attributes);
 }
 
-static void release(struct stream_sender *s)
+static void sender_release(struct stream_sender *s)
 {
 	if (s->ring)
 		munmap(s->ring, s->options.ring_bytes);
@@ -422,7 +422,7 @@ int stream_sender_new(const struct stream_sender_options *options, struct stream
 		return ENOMEM;
 	s->options = *options;
 	s->file = s->fd = -1;
-	s->status.since_ns = now_ns();
+	s->status.since_ns = sender_now_ns();
 	stream_random(s->id, sizeof(s->id));
 	init_lock(s);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -436,7 +436,7 @@ int stream_sender_new(const struct stream_sender_options *options, struct stream
 		error = ENOMEM;
 	}
 	if (error)
-		release(s);
+		sender_release(s);
 	else
 		*out = s;
 	return error;
@@ -448,7 +448,7 @@ int stream_sender_start(struct stream_sender *s)
 
 	if (s->started)
 		return 0;
-	s->status.since_ns = now_ns();
+	s->status.since_ns = sender_now_ns();
 	error = start_thread(s);
 	s->started = !error;
 	return error;
@@ -464,7 +464,7 @@ void stream_sender_free(struct stream_sender *s)
 	wake(s);
 	if (s->started)
 		pthread_join(s->thread, NULL);
-	release(s);
+	sender_release(s);
 }
 
 /* Under the lock: until something changes. False: it is given up. */
@@ -473,7 +473,7 @@ static bool wait_for_change(struct stream_sender *s)
 	int64_t end = s->progress_ns + s->options.timeout_ns;
 	struct timespec until = {end / 1000000000, end % 1000000000};
 
-	if (now_ns() >= end)
+	if (sender_now_ns() >= end)
 		s->gave_up = true;
 	else
 		pthread_cond_timedwait(&s->change, &s->lock, &until);
@@ -548,7 +548,7 @@ void stream_sender_ending(struct stream_sender *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!s->ending)
-		s->progress_ns = now_ns();
+		s->progress_ns = sender_now_ns();
 	s->ending = true;
 	pthread_mutex_unlock(&s->lock);
 	wake(s);
