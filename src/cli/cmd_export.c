@@ -105,7 +105,7 @@ static bool only_by_heap(const struct question *q)
 	       b->max_lifetime_ns == INT64_MAX;
 }
 
-/* Of the options given, one that the format does not heed; NULL: none. */
+/* The first option given that the format does not support; NULL: none. */
 static const char *not_taken(const struct export *x)
 {
 	unsigned int takes = x->format->takes;
@@ -129,7 +129,7 @@ static const char *not_taken(const struct export *x)
 	return NULL;
 }
 
-/* Each sample has its times: what is live at a moment is among them. */
+/* Each sample has its times, which also tell what is live at a moment. */
 static bool set_metric_of_samples(struct export *x)
 {
 	struct mayfly_query *q = &x->q.query;
@@ -253,7 +253,8 @@ static int export_convert_trace(const struct export *x, const char *path, struct
 	return error < 0 ? say_failed(x, path, error) : CLI_FAILED;
 }
 
-/* Of single events, which a trace of snapshots has no others of than track events. */
+/* Whether the trace has the single events that the format needs. A trace of snapshots has only
+ * track events. */
 static bool has_events(const struct export *x)
 {
 	const struct export_format *f = x->format;

@@ -32,7 +32,7 @@ static int import_convert(const char *path, const struct loaded_file *file, cons
 	return CLI_FAILED;
 }
 
-/* INPUT.mayfly, beside a folder and not in it; NULL after a line on stderr. */
+/* INPUT.mayfly, next to a folder rather than in it; NULL after a line on stderr. */
 static char *import_default_output(const char *path)
 {
 	size_t length = strlen(path);

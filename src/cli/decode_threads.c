@@ -2,8 +2,8 @@
 /*
  * decode_threads.c: a queue of tasks and some threads that take them from it, oldest first.
  *
- * Whoever waits for a task that nobody has begun runs it: so there is never a wait for threads that
- * are busy with something else, or could not be started.
+ * A caller that waits for a task which no thread has begun runs it itself, so it never waits for
+ * threads that are busy with something else, or could not be started.
  */
 #include "cli/decode_threads.h"
 

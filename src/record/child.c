@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 
 /* All are blocked in mayfly while the program runs, and read from a signalfd. */
 static const int watched[] = {SIGCHLD, SIGINT,	SIGQUIT, SIGTERM, SIGHUP, SIGUSR1,
@@ -51,7 +51,8 @@ static void become(struct child *c, char **argv, const int *go, const int *faile
 	_exit(126);
 }
 
-/* The limits that the program was given are not meant for what mayfly writes. */
+/* The limits that mayfly was started with are the program's; they are not meant for what mayfly
+ * writes. */
 static void raise_limit(int which, struct rlimit *before)
 {
 	struct rlimit raised;
@@ -207,11 +208,11 @@ static void child_look(struct child *c)
 	}
 }
 
-/* What the terminal sends (SI_KERNEL) goes to the whole process group, so the program has it
- * already; likewise what the program sends to its group. A signal for mayfly alone is meant for the
- * program. It cannot be told from one that somebody else sent to the group: then the program gets
- * it twice, which matters for the two that ask for an interactive stop. So those are not forwarded
- * when they come from within the group. */
+/* Signals from the terminal (SI_KERNEL) go to the whole process group, so the program has them
+ * already; the same is true of signals that the program sends to its group. A signal for mayfly
+ * alone is meant for the program. Such a signal looks like one that another process sent to the
+ * group: in that case the program gets it twice. This matters for the two signals that ask for an
+ * interactive stop, so they are not forwarded when they come from within the group. */
 static void forward(const struct child *c, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
@@ -286,9 +287,9 @@ void child_stop_too(struct child *c)
 	int number = c->stop_signal;
 
 	c->stop_signal = 0;
-	/* Without a terminal there is no shell that would continue both. SIGSTOP is what programs
-	 * stop themselves with after they have tidied up the screen, but also what somebody
-	 * elsewhere holds a program with for a while. */
+	/* Without a terminal there is no shell that would continue both. Programs stop themselves
+	 * with SIGSTOP after they have tidied up the screen, but other processes also use it to
+	 * hold a program for a while. */
 	if (place == NO_TERMINAL || (number == SIGSTOP && place != FOREGROUND))
 		return;
 	stop_by(number);
@@ -304,7 +305,7 @@ void child_release_signals(struct child *c)
 	struct signalfd_siginfo info;
 	sigset_t mask = c->mask;
 
-	/* The Ctrl-C that ended the program is not meant for what comes now. */
+	/* The Ctrl-C that ended the program must not end what follows. */
 	while (read(c->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
 	close(c->signals);

@@ -20,7 +20,7 @@
 
 /* ---- symbols ---- */
 
-struct adding { /* what symbols_resolve() fills, for one module */
+struct adding { /* filled by symbols_resolve(), for one module */
 	struct recording *r;
 	const uint32_t *frame; /* frame of each address that was asked for */
 	bool out_of_memory;
@@ -46,7 +46,8 @@ static void found(void *context, size_t index, const struct symbol *list, size_t
 
 	if (a->out_of_memory || frame->locations)
 		return;
-	/* Nothing known is no location, so that what has a name can be counted. */
+	/* A frame about which nothing is known gets no location, so that named frames can be
+	 * counted. */
 	if (count == 1 && !list[0].function && !list[0].file)
 		return;
 	for (size_t i = 0; i < count; i++) {
@@ -188,8 +189,8 @@ static char *parent_path(const void *data, size_t size)
 	return strndup((const char *)data + h.parent_spool_offset, h.parent_spool_length);
 }
 
-/* Maps the parent's spool: from beside the child's when one of that name is there, else from where
- * it was. *name is the path that worked. */
+/* Maps the parent's spool: a file of that name beside the child's, or else the original path. *name
+ * is the path that worked. */
 static bool map_parent(const char *child, const char *parent, struct mapping *map, char **name)
 {
 	const char *slash = child ? strrchr(child, '/') : NULL;
@@ -210,7 +211,7 @@ static bool map_parent(const char *child, const char *parent, struct mapping *ma
 	return false;
 }
 
-/* A spool in memory and what is made of it. */
+/* A spool in memory and the trace made of it. */
 struct conversion {
 	struct mapping map;
 	struct spool_source source;
@@ -246,8 +247,8 @@ static void conversion_free(struct conversion *c)
 static int finalise_open_stream(struct conversion *c, const char *path,
 				const struct spool_ending *ending, unsigned int depth);
 
-/* The parent's spool, read up to the fork. Not being able to read it costs the inherited blocks, no
- * more. */
+/* The parent's spool, read up to the fork. If it cannot be read, only the inherited blocks are
+ * lost. */
 static void open_parent(struct conversion *c, const char *path, unsigned int depth)
 {
 	struct spool_header h;
@@ -276,8 +277,8 @@ static void open_parent(struct conversion *c, const char *path, unsigned int dep
 	free(name);
 }
 
-/* What `mayfly record` had taken out of the spool when it was cut off: FILE.part beside FILE.spool.
- * NULL when there is none. */
+/* The part that `mayfly record` had taken out of the spool when it was cut off: FILE.part beside
+ * FILE.spool. NULL when there is none. */
 static struct mayfly_trace *finalise_open_part(const struct mapping *spool, const char *path,
 					       struct mapping *map)
 {
@@ -303,7 +304,7 @@ static struct mayfly_trace *finalise_open_part(const struct mapping *spool, cons
 	return NULL;
 }
 
-/* Without a writer only what is live is followed, for a child. */
+/* Without a writer, only live blocks are followed, for a child. */
 static int finalise_open_stream(struct conversion *c, const char *path,
 				const struct spool_ending *ending, unsigned int depth)
 {

@@ -8,13 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "format/numbering.h"
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll
-/* Reading mappings may cost so much of a CPU: 1/1000; in the first second, and the next ones, more.
- */
+/* Reading mappings may use this share of a CPU: 1/1000; more in the first seconds. */
 #define COST_SHARE  1000
 #define FIRST_SHARE 50
 #define EARLY_SHARE 300
@@ -268,9 +267,9 @@ static bool is_anonymous(const struct memory_mapping *p, const char *access)
 	return p->kind == ANONYMOUS && !p->is_file && !strcmp(p->access, access);
 }
 
-/* The kernel knows no stacks of threads and no arenas, but how the C library lays them out: a stack
- * has a small forbidden range below it; an arena begins at a multiple of its largest size, and what
- * it does not use of that is forbidden. */
+/* The kernel does not mark stacks of threads or arenas, but the C library has a layout for them: a
+ * stack has a small inaccessible range below it; an arena begins at a multiple of its largest size,
+ * and its unused part is inaccessible. */
 static void refine(struct mappings *m, const struct memory_mapping *after)
 {
 	struct memory_mapping *p = &m->now;

@@ -19,7 +19,8 @@
 #define RESERVE_BYTES (2u << 20)
 #define COPY_BYTES    (1u << 20)
 
-/* Blocks behind the end, for what comes. Not having them is no error: writing will tell. */
+/* Reserves blocks after the end for future writes. A failure here is not an error: writing will
+ * report it. */
 static void part_reserve(struct part *p)
 {
 	if (p->reserved > p->written && p->reserved - p->written >= RESERVE_BYTES / 2)
@@ -168,7 +169,7 @@ int part_sink(void *part, const void *bytes, size_t size)
 	return 0;
 }
 
-/* For a name on another file system: that file is written beside its name and renamed. */
+/* For a name on another file system: the file is written beside its name and then renamed. */
 static int copy_to(int fd, const char *path)
 {
 	char *temporary = NULL, *buffer = malloc(COPY_BYTES);

@@ -11,28 +11,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "record/finalise.h"
 #include "record/machine.h"
 #include "stream/sender.h"
 #include "trace/rewrite/thin.h"
 #include "trace/write/thin_rule.h"
 
-/* Reading begins with so many packets: 2 MiB. What is smaller is quickly read at the end. */
+/* Reading begins at this number of packets: 2 MiB. Smaller spools are quickly read at the end. */
 #define DUE_PACKETS 32
-/* So many packets that have been read are worth ending a chunk early. */
+/* With this number of packets read but not written, ending a chunk early is worth it. */
 #define MANY_HELD 8
 /* After a failure to write or to begin: rounds until it is tried again. */
 #define RETRY_ROUNDS 64
-/* A receiver is told at least so often what is new, and nothing while a program may just be a short
+/* A receiver gets new data at least this often, and none at first, as the program may be a short
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
 #define STREAM_BEGIN_NS 1000000000u
-/* A name's share of the trace, compressed, for each place in the program; and what else comes. */
+/* Compressed bytes in the trace for the name of each place in the program, and for everything else
+ * at the end. */
 #define NAME_BYTES 32
 #define TAIL_BYTES 8192
 
-/* Of the recorder that is finishing, when its spool is still whole. */
+/* The part of the recorder that is finishing, while its spool is still whole. */
 static const char *volatile needless_part;
 
 void recorder_abandon(void)
@@ -195,7 +196,7 @@ void recorder_drop(struct recorder *r)
 
 /* ---- packets ---- */
 
-/* Nobody but a receiver has what is no longer in the spool. */
+/* Only a receiver has what is no longer in the spool. */
 static bool is_sent_only(const struct recorder *r)
 {
 	return r->options.sender && r->options.no_file;
@@ -215,8 +216,8 @@ static void give_back_waiting(struct recorder *r)
 	r->waits = 0;
 }
 
-/* On a full disk a packet must go before what it became can be written. While the program runs, it
- * stays instead: mayfly might be killed. */
+/* On a full disk, a packet must be given back before its events can be written. While the program
+ * runs the packet stays, as mayfly might be killed. */
 static bool let_wait(struct recorder *r, uint64_t index)
 {
 	if (r->waits == r->wait_room) {
@@ -250,7 +251,7 @@ static void packet_done(void *context, uint64_t index)
 		spool_watch_punch(&r->watch, index);
 		part_flush(r->part);
 	} else if (!let_wait(r, index)) {
-		give_back(r, index); /* neither memory nor disk: the larger part is kept */
+		give_back(r, index); /* neither memory nor disk is left: keep the rest */
 	}
 }
 
@@ -516,8 +517,7 @@ static void thin_ahead(struct recorder *r, uint32_t log2)
 	}
 }
 
-/* The events in the file become fewer, about this share of what they are, and so do those to
- * come. */
+/* Thins the events in the file to about this share, and likewise those to come. */
 static int thin(struct recorder *r, double share)
 {
 	struct mayfly_trace *trace;
@@ -557,8 +557,8 @@ static uint64_t names_bytes(const struct recorder *r)
 	return TAIL_BYTES + (uint64_t)r->tables->frames * NAME_BYTES;
 }
 
-/* Keeps the trace below the size that the user gave. Each step leaves about half of it, so that
- * the work is in proportion to what is recorded. */
+/* Keeps the trace below the size that the user gave. Each step keeps about half of it, so the total
+ * work is proportional to what is recorded. */
 static void keep_size(struct recorder *r)
 {
 	uint64_t most = r->options.max_size, names = names_bytes(r);
@@ -576,7 +576,8 @@ static void keep_size(struct recorder *r)
 			return;
 		}
 		bytes = trace_writer_bytes(r->writer);
-		/* The stacks alone may need more than that: then thinning is of no more use. */
+		/* The stacks alone may be larger than the limit: then more thinning does not help.
+		 */
 		if (bytes > before - before / 8 || r->thin_log2 >= SPOOL_INTERVAL_MAX_LOG2)
 			break;
 	}
@@ -608,7 +609,7 @@ static int give_more(struct recorder *r)
 	return trace_writer_flush(r->writer);
 }
 
-/* A receiver is to have what is known, also when it is little. */
+/* Sends what is known to the receiver from time to time, even if it is little. */
 static int tell_receiver(struct recorder *r)
 {
 	uint64_t now = now_ns();
@@ -629,7 +630,7 @@ static int hand_memory(struct recorder *r)
 				 r->writer);
 }
 
-/* Before the round that takes what is as old. */
+/* To be called before the round that takes records of the same age. */
 static int hand_threads(struct recorder *r)
 {
 	return thread_watch_hand(&r->threads, (int64_t)r->watch.header->start_mono_ns, r->stream);
@@ -695,7 +696,8 @@ void recorder_read_until(struct recorder *r, uint64_t ticks)
 
 /* ---- the end ---- */
 
-/* What it has no place for waits in memory; so nothing more is read meanwhile. 0 or an errno. */
+/* Bytes for which the receiver's buffer has no room wait in memory, and nothing more is read until
+ * they are sent. 0 or an errno. */
 static int wait_for_receiver(struct recorder *r)
 {
 	if (!r->part->error)
@@ -801,7 +803,7 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 	needless_part = NULL;
 	if (error) {
 		part_flush(r->part);
-		/* Made from a spool that is still whole, it is of no use. */
+		/* The spool is still whole, so the part made from it is not needed. */
 		if (error < 0 && !recorder_has_part(r))
 			close_part(r, true);
 		return fail(r, error);

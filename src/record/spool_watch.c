@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
 #define LEAST_AHEAD   16
@@ -39,7 +39,7 @@
 #define WINDOW_PACKETS 1024u
 #define WINDOW_BYTES   ((size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES)
 
-/* Left free on the disk, or half of what is free: the trace needs some space, too. */
+/* Left free on the disk (or half of what is free), as the trace needs some space, too. */
 #define MARGIN_BYTES  (4u << 20)
 #define PAUSE_TICKS   32
 #define MOST_PACKETS  (1u << 22) /* 256 GiB */
@@ -93,7 +93,7 @@ static void publish(struct spool_header *h, uint64_t packets)
 		;
 }
 
-/* How many of so many packets there is space for, with some left for others. */
+/* The number of these packets for which there is disk space, leaving some for others. */
 static uint64_t affordable(int fd, uint64_t packets)
 {
 	struct statvfs st;
@@ -107,8 +107,8 @@ static uint64_t affordable(int fd, uint64_t packets)
 	return packets < available ? packets : available;
 }
 
-/* The agent must not go where the disk ends: there it would have to give up. It drops what has no
- * place instead, until packets come back. */
+/* Limits the agent to the disk space that there is; beyond it, it would have to give up. It drops
+ * what does not fit instead, until packets are given back. */
 static void set_limit(struct spool_watch *w, uint64_t packets)
 {
 	uint64_t most = w->max_packets;
@@ -534,7 +534,7 @@ static bool add_entry(struct spool_list *list, const struct spool_entry *e)
 	return true;
 }
 
-/* In `folder`, those whose name is `base` with ".PID.K.spool" behind. */
+/* The entries of `folder` whose name is `base` followed by ".PID.K.spool". */
 static bool read_folder(struct spool_list *list, DIR *dir, const char *folder, const char *base)
 {
 	size_t length = strlen(base);

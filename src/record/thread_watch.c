@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "record/memory_watch.h"
 #include "format/numbering.h"
 
@@ -132,7 +132,7 @@ static bool read_file(pid_t pid, uint32_t tid, const char *name, char *text, siz
 	return process_file_read(pid, path, text, size);
 }
 
-/* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields behind the state
+/* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields after the state
  * are utime and stime, the 19th is the start, all in clock ticks. */
 struct stat_line {
 	char name[THREAD_NAME];
@@ -241,7 +241,7 @@ static void note_cpu(struct thread_watch *t, struct watched_thread *thread, pid_
 		note->cpu_ns = thread->cpu_ns = cpu_ns;
 }
 
-/* `known` threads are in order, behind them come new ones. */
+/* The first `known` threads are in order; new ones follow. */
 static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, int64_t now)
 {
 	struct watched_thread key = {.tid = tid}, *thread = NULL;

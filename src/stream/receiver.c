@@ -9,11 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stream/clock.h"
+
 #define CONNECTIONS  16u
 #define HANDSHAKE_NS 5000000000ll
 #define SILENCE_NS   20000000000ll
 #define RETRY_NS     200000000ll /* to store what could not be */
-/* After the end: for a sender whose connection broke before it heard of that. */
+/* After the end: how long to stay for a sender whose connection broke before it learned of that. */
 #define LINGER_NS  3000000000ll
 #define READ_BYTES (64u << 10)
 
@@ -32,14 +34,6 @@ struct receiver {
 	int64_t retry_ns, lost_ns, finished_ns;
 };
 
-static int64_t receiver_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 static void receiver_tell(struct receiver *r, enum stream_event event, const char *peer,
 			  enum stream_fault fault, int error)
 {
@@ -54,7 +48,7 @@ static void receiver_drop(struct receiver *r, struct connection *c)
 		return;
 	if (r->open == c) {
 		r->open = NULL;
-		r->lost_ns = receiver_now_ns();
+		r->lost_ns = now_ns();
 		if (!r->finished)
 			receiver_tell(r, STREAM_EVENT_LOST, c->peer, c->session.fault, 0);
 	}
@@ -63,7 +57,7 @@ static void receiver_drop(struct receiver *r, struct connection *c)
 	c->fd = -1;
 }
 
-/* A free place, or that of who has waited longest. */
+/* A free place, or else the one that has waited longest. */
 static struct connection *receiver_find_place(struct receiver *r)
 {
 	struct connection *oldest = NULL;
@@ -92,12 +86,12 @@ static void take_connection(struct receiver *r)
 	c = receiver_find_place(r);
 	memcpy(c->peer, peer, sizeof(peer));
 	c->fd = fd;
-	c->since_ns = c->heard_ns = receiver_now_ns();
+	c->since_ns = c->heard_ns = now_ns();
 	stream_random(nonce, sizeof(nonce));
 	receive_session_begin(&c->session, r->options->key, r->options->intake, nonce);
 }
 
-/* False: the connection is no more. */
+/* False: the connection is closed. */
 static bool receiver_send_waiting(struct connection *c)
 {
 	size_t size;
@@ -113,7 +107,7 @@ static bool receiver_send_waiting(struct connection *c)
 	return true;
 }
 
-/* False: nothing more will come, or nothing of use. */
+/* False: no more useful data will come. */
 static bool read_some(struct connection *c)
 {
 	size_t most = c->session.state == RECEIVE_OPEN ? READ_BYTES : 2 * STREAM_MOST_SMALL;
@@ -126,12 +120,12 @@ static bool read_some(struct connection *c)
 	if (n <= 0)
 		return n < 0 && (errno == EAGAIN || errno == EINTR);
 	stream_wire_came(&c->session.wire, (size_t)n);
-	c->heard_ns = receiver_now_ns();
+	c->heard_ns = now_ns();
 	return true;
 }
 
-/* It has shown that it brings the recording: so the one before is dead, although nobody has said
- * so yet. */
+/* The connection has shown that it brings the recording, so the one before it is dead, even if no
+ * error has been seen yet. */
 static void take_over(struct receiver *r, struct connection *c)
 {
 	struct connection *before = r->open;
@@ -169,14 +163,14 @@ static void receiver_store(struct receiver *r)
 
 	if (in->stored == in->taken && !r->full)
 		return;
-	if (r->full && receiver_now_ns() < r->retry_ns)
+	if (r->full && now_ns() < r->retry_ns)
 		return;
 	error = r->options->flush(r->options->context);
 	if (!error != !r->full)
 		receiver_tell(r, error ? STREAM_EVENT_FULL : STREAM_EVENT_ROOM, "", STREAM_FINE,
 			      error);
 	r->full = error != 0;
-	r->retry_ns = receiver_now_ns() + RETRY_NS;
+	r->retry_ns = now_ns() + RETRY_NS;
 }
 
 /* False: it could not get its name. */
@@ -187,7 +181,7 @@ static bool receiver_finish(struct receiver *r)
 	if (r->finished || !in->ended || in->stored != in->taken)
 		return true;
 	r->finished = true;
-	r->finished_ns = receiver_now_ns();
+	r->finished_ns = now_ns();
 	return r->options->finish(r->options->context, in->whole);
 }
 
@@ -240,7 +234,7 @@ static void receiver_collect(struct receiver *r, struct polled *p)
 
 static void drop_silent(struct receiver *r)
 {
-	int64_t now = receiver_now_ns();
+	int64_t now = now_ns();
 
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		struct connection *c = &r->connection[i];
@@ -273,14 +267,13 @@ static bool is_timed_out(const struct receiver *r)
 {
 	int64_t most = r->options->timeout_ns;
 
-	return most && r->options->intake->begun && !r->open &&
-	       receiver_now_ns() - r->lost_ns > most;
+	return most && r->options->intake->begun && !r->open && now_ns() - r->lost_ns > most;
 }
 
 /* The sender knows of the end, or has had its time. */
 static bool receiver_is_over(const struct receiver *r)
 {
-	return r->finished && (r->told || receiver_now_ns() - r->finished_ns > LINGER_NS);
+	return r->finished && (r->told || now_ns() - r->finished_ns > LINGER_NS);
 }
 
 static enum stream_outcome loop(struct receiver *r)
@@ -317,7 +310,7 @@ enum stream_outcome stream_receive(const struct stream_receiver_options *options
 	if (!r)
 		return STREAM_FAILED;
 	r->options = options;
-	r->lost_ns = receiver_now_ns();
+	r->lost_ns = now_ns();
 	for (size_t i = 0; i < CONNECTIONS; i++)
 		r->connection[i].fd = -1;
 	outcome = loop(r);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stream/send_session.h"
+#include "stream/clock.h"
 
 #define CONNECT_NS    5000000000ll
 #define FIRST_WAIT_NS 50000000ll
@@ -49,14 +50,6 @@ struct stream_sender {
 	int64_t said_ns, heard_ns;
 	uint8_t piece[STREAM_MOST_DATA];
 };
-
-static int64_t sender_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static void wake(struct stream_sender *s)
 {
@@ -102,12 +95,12 @@ static bool wait_for(struct stream_sender *s, int fd, short events, int64_t ns)
 static int connect_to(struct stream_sender *s, unsigned int n)
 {
 	int fd = stream_connect(s->options.address, n);
-	int64_t end = sender_now_ns() + CONNECT_NS, left;
+	int64_t end = now_ns() + CONNECT_NS, left;
 	int error = ETIMEDOUT;
 
 	if (fd < 0)
 		return -1;
-	while ((left = end - sender_now_ns()) > 0 && !is_stopped(s)) {
+	while ((left = end - now_ns()) > 0 && !is_stopped(s)) {
 		if (!wait_for(s, fd, POLLOUT, left))
 			continue;
 		error = stream_connected(fd);
@@ -141,11 +134,11 @@ static bool begin_session(struct stream_sender *s)
 	offer.first = s->file >= 0 ? 0 : s->stored;
 	offer.available = s->given;
 	pthread_mutex_unlock(&s->lock);
-	s->said_ns = s->heard_ns = sender_now_ns();
+	s->said_ns = s->heard_ns = now_ns();
 	return send_session_begin(&s->session, s->options.key, &offer, nonce);
 }
 
-/* What has changed on the other side. False: this connection is of no use any more. */
+/* Handles what has changed on the other side. False: this connection cannot be used any more. */
 static bool take_progress(struct stream_sender *s)
 {
 	const struct send_session *session = &s->session;
@@ -155,13 +148,13 @@ static bool take_progress(struct stream_sender *s)
 	same = session->offer.generation == s->generation;
 	if (same && open) {
 		if (session->acked > s->stored || session->state == SEND_DONE)
-			s->progress_ns = sender_now_ns();
+			s->progress_ns = now_ns();
 		if (s->file >= 0 || session->acked > s->stored)
 			s->stored = session->acked;
 		s->done |= session->state == SEND_DONE;
 		if (!s->status.connected) {
 			s->status.connected = true;
-			s->status.since_ns = sender_now_ns();
+			s->status.since_ns = now_ns();
 		}
 		s->status.fault = STREAM_FINE;
 		s->status.error = 0;
@@ -171,7 +164,7 @@ static bool take_progress(struct stream_sender *s)
 	return same;
 }
 
-/* Copies what comes next into s->piece. With nothing left, *end says whether that is all. */
+/* Copies the next bytes into s->piece. If there are none, *end says whether the trace has ended. */
 static size_t next_piece(struct stream_sender *s, bool *end, bool *whole)
 {
 	uint64_t at = s->session.sent, size, offset;
@@ -198,7 +191,7 @@ static size_t next_piece(struct stream_sender *s, bool *end, bool *whole)
 	return size;
 }
 
-/* Puts more into what waits to be sent. */
+/* Adds more to the bytes that wait to be sent. */
 static bool say_more(struct stream_sender *s)
 {
 	bool end, whole;
@@ -211,12 +204,12 @@ static bool say_more(struct stream_sender *s)
 		return send_session_data(&s->session, s->piece, size);
 	if (end)
 		return send_session_end(&s->session, whole);
-	if (sender_now_ns() - s->said_ns >= PING_NS)
+	if (now_ns() - s->said_ns >= PING_NS)
 		return send_session_ping(&s->session);
 	return true;
 }
 
-/* 0 or the errno of a connection that is no more. */
+/* 0 or the errno of a closed connection. */
 static int sender_send_waiting(struct stream_sender *s)
 {
 	const uint8_t *bytes;
@@ -230,7 +223,7 @@ static int sender_send_waiting(struct stream_sender *s)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : errno;
 	stream_wire_went(&s->session.wire, (size_t)n);
-	s->said_ns = sender_now_ns();
+	s->said_ns = now_ns();
 	return 0;
 }
 
@@ -247,7 +240,7 @@ static int sender_receive(struct stream_sender *s)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : errno;
 	stream_wire_came(&s->session.wire, (size_t)n);
-	s->heard_ns = sender_now_ns();
+	s->heard_ns = now_ns();
 	send_session_take(&s->session);
 	return 0;
 }
@@ -258,7 +251,7 @@ static bool is_silent(const struct stream_sender *s)
 	bool waits = session->state != SEND_OPEN || session->acked < session->sent ||
 		     s->said_ns > s->heard_ns;
 
-	return waits && sender_now_ns() - s->heard_ns > SILENCE_NS;
+	return waits && now_ns() - s->heard_ns > SILENCE_NS;
 }
 
 /* Until it breaks or all is done. Returns the errno of a broken connection, or 0. */
@@ -293,7 +286,7 @@ static void note_end(struct stream_sender *s, enum stream_fault fault, int error
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->status.connected)
-		s->status.since_ns = sender_now_ns();
+		s->status.since_ns = now_ns();
 	s->status.connected = false;
 	s->status.fault = fault;
 	s->status.error = error;
@@ -347,10 +340,10 @@ static bool sender_is_over(struct stream_sender *s)
 /* Before it is tried again. True: the end has come meanwhile, which makes it urgent. */
 static bool rest(struct stream_sender *s, int64_t ns)
 {
-	int64_t end = sender_now_ns() + ns, left;
+	int64_t end = now_ns() + ns, left;
 	bool ending = is_ending(s);
 
-	while ((left = end - sender_now_ns()) > 0 && !sender_is_over(s)) {
+	while ((left = end - now_ns()) > 0 && !sender_is_over(s)) {
 		wait_for(s, -1, 0, left);
 		if (!ending && is_ending(s))
 			return true;
@@ -422,13 +415,13 @@ int stream_sender_new(const struct stream_sender_options *options, struct stream
 		return ENOMEM;
 	s->options = *options;
 	s->file = s->fd = -1;
-	s->status.since_ns = sender_now_ns();
+	s->status.since_ns = now_ns();
 	stream_random(s->id, sizeof(s->id));
 	init_lock(s);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake < 0)
 		error = errno;
-	/* Only what is used of it takes memory. */
+	/* Only the used part takes memory. */
 	s->ring = mmap(NULL, options->ring_bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->ring == MAP_FAILED) {
@@ -448,7 +441,7 @@ int stream_sender_start(struct stream_sender *s)
 
 	if (s->started)
 		return 0;
-	s->status.since_ns = sender_now_ns();
+	s->status.since_ns = now_ns();
 	error = start_thread(s);
 	s->started = !error;
 	return error;
@@ -473,7 +466,7 @@ static bool wait_for_change(struct stream_sender *s)
 	int64_t end = s->progress_ns + s->options.timeout_ns;
 	struct timespec until = {end / 1000000000, end % 1000000000};
 
-	if (sender_now_ns() >= end)
+	if (now_ns() >= end)
 		s->gave_up = true;
 	else
 		pthread_cond_timedwait(&s->change, &s->lock, &until);
@@ -485,7 +478,8 @@ static size_t put_some(struct stream_sender *s, const uint8_t *bytes, size_t siz
 {
 	uint64_t room = s->options.ring_bytes, offset, first;
 
-	/* An empty ring is used from its beginning again: what it never needed stays untouched. */
+	/* An empty ring is filled from its beginning again, so pages that were never needed stay
+	 * untouched. */
 	if (s->given == s->stored)
 		s->ring_from = s->given;
 	if (size > room - (s->given - s->stored))
@@ -548,7 +542,7 @@ void stream_sender_ending(struct stream_sender *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!s->ending)
-		s->progress_ns = sender_now_ns();
+		s->progress_ns = now_ns();
 	s->ending = true;
 	pthread_mutex_unlock(&s->lock);
 	wake(s);
