@@ -163,7 +163,7 @@ static enum style verdict_style(const struct diff_figure *d)
 	return d->change > 0 ? STYLE_MORE : STYLE_LESS;
 }
 
-/* An estimate, divided by what it is counted per. */
+/* An estimate, divided by the count of --per. */
 static char *side_text(char *buffer, size_t size, const struct output *o,
 		       const struct mayfly_figure *f, uint64_t samples, double per, bool with_error)
 {
@@ -284,7 +284,7 @@ static bool diff_is_shown(const struct comparison *c, const struct diff_row *row
 	return row->bytes.verdict >= DIFF_UNKNOWN;
 }
 
-/* How many of the first rows are shown. */
+/* The number of rows that are shown. */
 static size_t shown_rows(const struct comparison *c, const struct trace_diff *d)
 {
 	size_t count = 0, top = c->side[BEFORE].top;
@@ -303,7 +303,7 @@ static size_t count_verdict(const struct trace_diff *d, enum diff_verdict verdic
 	return count;
 }
 
-/* The name, and the line: that of before, too, when it has moved. */
+/* The name and the line; also the line of before, when it has moved. */
 static void key_text(char *buffer, size_t size, const struct comparison *c,
 		     const struct diff_row *row)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mayfly dump: every event, one a line; of snapshots, every counter. */
+/* mayfly dump: every event on a line of its own; for snapshots, every counter. */
 #include "cli/cli.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
@@ -129,7 +129,7 @@ static uint32_t tid_of(const struct mayfly_trace *trace, uint32_t thread)
 
 static void print_seconds(int64_t time_ns)
 {
-	/* Only what a forked child inherited may be before its start. */
+	/* Only events that a forked child inherited may be before its start. */
 	uint64_t ns = time_ns < 0 ? -(uint64_t)time_ns : (uint64_t)time_ns;
 
 	printf("%s%" PRIu64 ".%09" PRIu64, time_ns < 0 ? "-" : "", ns / 1000000000,
@@ -265,7 +265,7 @@ static const char *track_kind(uint32_t kind)
 	return names[kind < 4 ? kind : 2];
 }
 
-/* A field's name without what separates fields. */
+/* A field's name, without characters that separate fields. */
 static void print_field_name(const char *text)
 {
 	char name[NAME_BYTES];
@@ -338,7 +338,7 @@ static bool print_track_json(struct frame_texts *t, const struct mayfly_track_ev
 
 /* ---- snapshots ---- */
 
-/* What one stack did in one interval. */
+/* The counters of one stack in one interval. */
 struct counts {
 	int64_t from_ns, to_ns;
 	uint32_t node;
@@ -384,7 +384,7 @@ struct dump {
 	struct frame_texts texts;
 	struct path path;
 	bool json, stacks;
-	bool printed; /* nothing has gone wrong but, perhaps, reading */
+	bool printed; /* no error, except perhaps one of reading */
 	struct mayfly_track_cursor *track;
 	struct mayfly_track_event next; /* when there is one */
 	bool more;
@@ -405,7 +405,7 @@ static int begin_tracks(struct dump *d)
 	return error ? error : next_track(d);
 }
 
-/* Those that happened before this number of events, and to this time. */
+/* Prints those before this number of events and this time. */
 static int dump_tracks(struct dump *d, uint64_t events, int64_t to_ns)
 {
 	int error = 0;
@@ -431,7 +431,7 @@ static void dump_part(struct dump *d, const struct sums_part *part)
 	}
 }
 
-/* Both return what reading came to: 0, or a negative error. */
+/* Both return the result of reading: 0, or a negative error. */
 static int dump_snapshots(struct dump *d)
 {
 	struct sums_cursor *cursor;

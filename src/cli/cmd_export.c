@@ -105,7 +105,7 @@ static bool only_by_heap(const struct question *q)
 	       b->max_lifetime_ns == INT64_MAX;
 }
 
-/* Of the options given, one that the format does not heed; NULL: none. */
+/* The first option given that the format does not support; NULL: none. */
 static const char *not_taken(const struct export *x)
 {
 	unsigned int takes = x->format->takes;
@@ -129,7 +129,7 @@ static const char *not_taken(const struct export *x)
 	return NULL;
 }
 
-/* Each sample has its times: what is live at a moment is among them. */
+/* Each sample has its times, which also tell what is live at a moment. */
 static bool set_metric_of_samples(struct export *x)
 {
 	struct mayfly_query *q = &x->q.query;
@@ -143,7 +143,7 @@ static bool set_metric_of_samples(struct export *x)
 	return false;
 }
 
-static bool options_agree(struct export *x)
+static bool export_options_agree(struct export *x)
 {
 	const char *name;
 
@@ -172,7 +172,7 @@ static bool options_agree(struct export *x)
 /* ---- writing ---- */
 
 /* The trace's name, with the format's suffix instead of ".mayfly". */
-static char *default_output(const char *path, const struct export_format *format)
+static char *export_default_output(const char *path, const struct export_format *format)
 {
 	size_t length = strlen(path);
 	char *name;
@@ -224,7 +224,7 @@ static int say_failed(const struct export *x, const char *path, int error)
 			 path, what);
 }
 
-static int convert(const struct export *x, const char *path, struct target *target)
+static int export_convert_trace(const struct export *x, const char *path, struct target *target)
 {
 	const struct export_format *format = x->format;
 	const struct mayfly_info *info = x->file.info;
@@ -253,7 +253,8 @@ static int convert(const struct export *x, const char *path, struct target *targ
 	return error < 0 ? say_failed(x, path, error) : CLI_FAILED;
 }
 
-/* Of single events, which a trace of snapshots has no others of than track events. */
+/* Whether the trace has the single events that the format needs. A trace of snapshots has only
+ * track events. */
 static bool has_events(const struct export *x)
 {
 	const struct export_format *f = x->format;
@@ -282,7 +283,7 @@ static int export(struct export *x, const char *path, const char *output)
 			  "of; record without --snapshots",
 			  path, x->format->name);
 	else if (open_target(x, &target, output))
-		status = convert(x, path, &target);
+		status = export_convert_trace(x, path, &target);
 	close_trace(&x->file);
 	return status;
 }
@@ -295,7 +296,7 @@ static int export_to(struct export *x, const char *path)
 	if (x->format->missing)
 		return cli_error("--to %s: this build of mayfly lacks %s", x->format->name,
 				 x->format->missing);
-	name = x->output ? strdup(x->output) : default_output(path, x->format);
+	name = x->output ? strdup(x->output) : export_default_output(path, x->format);
 	status = name ? export(x, path, name) : cli_error("out of memory");
 
 	free(name);
@@ -310,7 +311,7 @@ int cmd_export(int argc, char **argv)
 	question_init(&x.q);
 	status = options_take(&export_option_table, &x, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = options_agree(&x) && one_trace_named(argc, argv)
+		status = export_options_agree(&x) && one_trace_named(argc, argv)
 			     ? export_to(&x, argv[optind])
 			     : CLI_USAGE;
 	question_free(&x.q);

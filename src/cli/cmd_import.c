@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int convert(const char *path, const struct loaded_file *file, const char *output, bool force)
+static int import_convert(const char *path, const struct loaded_file *file, const char *output,
+			  bool force)
 {
 	const struct import_format *format = import_recognise(file->data, file->size);
 	struct target target;
@@ -31,8 +32,8 @@ static int convert(const char *path, const struct loaded_file *file, const char 
 	return CLI_FAILED;
 }
 
-/* INPUT.mayfly, beside a folder and not in it; NULL after a line on stderr. */
-static char *default_output(const char *path)
+/* INPUT.mayfly, next to a folder rather than in it; NULL after a line on stderr. */
+static char *import_default_output(const char *path)
 {
 	size_t length = strlen(path);
 	const char *last;
@@ -69,23 +70,23 @@ static int import(const char *path, const char *output, bool force)
 		return cli_error("%s: is already a trace of mayfly", path);
 	}
 	if (!output)
-		output = name = default_output(path);
+		output = name = import_default_output(path);
 	if (output)
-		status = convert(path, &file, output, force);
+		status = import_convert(path, &file, output, force);
 	free(name);
 	unload_file(&file);
 	return status;
 }
 
-struct settings {
+struct import_settings {
 	const char *output;
 	bool force;
 };
 
 static const struct option_row import_rows[] = {
-    {"output", 'o', "FILE", OPTION_FILE(struct settings, output), .words = OPTION_FILES,
+    {"output", 'o', "FILE", OPTION_FILE(struct import_settings, output), .words = OPTION_FILES,
      .help = "the trace (default INPUT.mayfly); - is standard output"},
-    {"force", .help = "replace FILE when it exists", OPTION_FLAG(struct settings, force)},
+    {"force", .help = "replace FILE when it exists", OPTION_FLAG(struct import_settings, force)},
     OPTION_END,
 };
 
@@ -108,7 +109,7 @@ const struct option_table import_option_table = {
 
 int cmd_import(int argc, char **argv)
 {
-	struct settings set = {0};
+	struct import_settings set = {0};
 	int status = options_take(&import_option_table, &set, argc, argv);
 
 	if (status != OPTIONS_TAKEN)

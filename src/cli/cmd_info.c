@@ -119,7 +119,7 @@ static void print_events(const struct output *o, const struct opened_trace *file
 			    *info->version ? info->version : "of unknown version");
 }
 
-/* Of each heap, when there is more than malloc's. */
+/* A line on each heap, when there is more than malloc's. */
 static void print_heaps(const struct output *o, const struct mayfly_trace *trace,
 			const struct mayfly_info *info)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mayfly leaks: what was never freed, by stack, without what nobody wants to hear of.
+ * mayfly leaks: what was never freed, by stack, without known harmless leaks.
  *
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
@@ -70,7 +70,7 @@ const struct option_table leaks_option_table = {
     .rows = leaks_rows,
 };
 
-/* Either of the two makes a stack ignored. */
+/* A stack is ignored if the user's option or a suppression matches. */
 static int is_ignored(void *context, const char *text)
 {
 	const struct leaks *l = context;

@@ -36,7 +36,7 @@ struct merging {
 	uint32_t heaps;
 };
 
-static const char *kind_text(enum merge_kind kind)
+static const char *merge_kind_text(enum merge_kind kind)
 {
 	static const char *const text[] = {"is exact", "was sampled (stratified)",
 					   "was sampled (Poisson)", "holds snapshots",
@@ -50,15 +50,16 @@ static int say_mixed(const struct merging *m, const char *path, enum merge_kind 
 	if (kind == MERGE_SNAPSHOTS || m->kind == MERGE_SNAPSHOTS)
 		return cli_error("%s %s and %s %s: traces of snapshots have no single blocks; "
 				 "merge only traces of one kind",
-				 m->kind_path, kind_text(m->kind), path, kind_text(kind));
+				 m->kind_path, merge_kind_text(m->kind), path,
+				 merge_kind_text(kind));
 	if (kind == MERGE_EVENTS || m->kind == MERGE_EVENTS)
 		return cli_error(
 		    "%s %s and %s %s: sums of blocks would leave out the latter; merge "
 		    "only traces of one kind",
-		    m->kind_path, kind_text(m->kind), path, kind_text(kind));
+		    m->kind_path, merge_kind_text(m->kind), path, merge_kind_text(kind));
 	return cli_error("%s %s and %s %s: samples of both kinds weigh differently; merge only "
 			 "traces of one kind",
-			 m->kind_path, kind_text(m->kind), path, kind_text(kind));
+			 m->kind_path, merge_kind_text(m->kind), path, merge_kind_text(kind));
 }
 
 static int say_rates(const struct merging *m, const char *path, const struct mayfly_info *info)
@@ -147,7 +148,7 @@ static void make_note(const struct merging *m, char *note, size_t size)
 		 m->align == MERGE_BY_CLOCK ? "the earliest start" : "each one's own start");
 }
 
-static int write_merged(struct merging *m)
+static int merge_write_merged(struct merging *m)
 {
 	struct target target;
 	char note[512];
@@ -164,7 +165,7 @@ static int write_merged(struct merging *m)
 }
 
 /* Sums count OCaml's blocks in place of the memory that they lie in. */
-static void say_left_out(const struct merging *m)
+static void merge_say_left_out(const struct merging *m)
 {
 	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
 
@@ -186,9 +187,9 @@ static int merge(struct merging *m)
 	for (size_t i = 0; i < m->files && status == CLI_OK; i++)
 		status = add_file(m, i);
 	if (status == CLI_OK)
-		status = write_merged(m);
+		status = merge_write_merged(m);
 	if (status == CLI_OK)
-		say_left_out(m);
+		merge_say_left_out(m);
 	trace_merge_free(m->merge);
 	while (m->opened)
 		close_trace(&m->open[--m->opened]);

@@ -21,11 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * What a sample costs beyond the hook that every allocation goes through anyway: draw, stack
- * capture with cold caches, record, table of live blocks, and its free. bench/RESULTS.md,
- * "Estimators", has what real programs were measured at.
- */
+/* The cost of a sample in addition to the hook that every allocation calls: draw, stack capture
+ * with cold caches, record, table of live blocks, and its free. bench/RESULTS.md, "Estimators", has
+ * the measurements of real programs. */
 #define DEFAULT_COST_NS 2000
 /* Trace bytes for each sampled block, all included: bench/RESULTS.md, "Files". */
 #define DEFAULT_SAMPLE_BYTES 10
@@ -123,7 +121,7 @@ static char *interval_option(char *buffer, size_t size, uint64_t bytes)
 	return buffer;
 }
 
-/* Two significant digits; what is beyond the figure itself is not worth more. */
+/* Two significant digits: more would not be accurate. */
 static char *text_error(char *buffer, size_t size, double error)
 {
 	double percent = 100 * error;

@@ -3,7 +3,7 @@
  * mayfly receive: takes the trace that `mayfly record --stream` sends.
  *
  *	connections ──> stream_receive() ──> FILE.part ──> FILE
- *	                                     FILE.part.id: which recording it is of
+ *	                                     FILE.part.id: the recording that it belongs to
  *
  * Between two connections, and after a receiver that was killed, the part and its id are all that
  * is needed to go on.
@@ -100,7 +100,7 @@ static bool read_id(struct receive *r)
 
 /* ---- the part ---- */
 
-/* One of a receiver that was stopped goes on; of one that runs, it would be damaged. */
+/* The part of a stopped receiver is continued; that of a running one would be damaged. */
 static bool go_on_with_part(struct receive *r)
 {
 	char size[FIGURE_TEXT];
@@ -132,7 +132,7 @@ static bool go_on_with_part(struct receive *r)
 	return true;
 }
 
-static bool open_part(struct receive *r)
+static bool receive_open_part(struct receive *r)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int error;
@@ -187,7 +187,7 @@ static int flush(void *context)
 	return error;
 }
 
-static bool finish(void *context, bool whole)
+static bool receive_finish(void *context, bool whole)
 {
 	struct receive *r = context;
 	int error;
@@ -215,7 +215,7 @@ static void say_refused(struct receive *r, const char *peer, enum stream_fault f
 	    [STREAM_NO_STREAM] = "is not 'mayfly record'",
 	};
 
-	/* Each kind once: who knocks again and again must not fill a log. */
+	/* Each kind is reported once: repeated connections must not fill a log. */
 	if (fault > STREAM_NO_STREAM || r->refused >> fault & 1)
 		return;
 	r->refused |= 1u << fault;
@@ -258,7 +258,7 @@ static void say_result(const struct receive *r, uint64_t bytes)
 			  text_bytes(size, sizeof(size), (double)bytes), r->output);
 }
 
-/* What there is of a trace that did not come to its end. */
+/* Reports the part of a trace that did not come to its end. */
 static int say_cut_off(struct receive *r, enum stream_outcome outcome)
 {
 	const char *why = outcome == STREAM_STOPPED	? "stopped"
@@ -289,7 +289,7 @@ static int take_signals(void)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN); /* who reads our messages may go; the trace goes on */
+	signal(SIGPIPE, SIG_IGN); /* the reader of our messages may go away; the trace continues */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -302,7 +302,7 @@ static int receive_with(struct receive *r, int listener, int stop)
 	    .timeout_ns = r->timeout_ns,
 	    .intake = &r->intake,
 	    .flush = flush,
-	    .finish = finish,
+	    .finish = receive_finish,
 	    .event = say_event,
 	    .context = r,
 	};
@@ -344,7 +344,7 @@ static int receive(struct receive *r)
 	stop = take_signals();
 	if (stop < 0)
 		cli_error("cannot take signals: %s", strerror(errno));
-	else if (open_part(r))
+	else if (receive_open_part(r))
 		status = receive_with(r, listener, stop);
 	part_close(&r->part, false);
 	stream_unlisten(&r->address, listener);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mayfly record: runs a program with the agent in it and makes a trace of what it leaves behind.
+ * mayfly record: runs a program with the agent in it and makes a trace of what the agent recorded.
  *
  *	options ──> child waits ──> FILE.spool ──> child becomes the program
  *	                                              │  now and then: reserve space, read packets,
@@ -27,7 +27,8 @@
 
 /* ---- running the program ---- */
 
-/* In the child. Its number is part of the default name, so the names are made again here. */
+/* Runs in the child. Its process id is part of the default name, so the names are made again here.
+ */
 static void set_environment(void *context)
 {
 	struct record *r = context;
@@ -164,7 +165,7 @@ static void allow_interruption(struct record *r)
 }
 
 /* Returns mayfly's exit status. */
-static int finish(struct record *r)
+static int record_finish(struct record *r)
 {
 	int status = child_exit_status(&r->child);
 	const struct piece *main_one;
@@ -194,7 +195,8 @@ static int finish(struct record *r)
 	return good ? status : RECORD_FAILED;
 }
 
-/* Descriptors 0 to 2 that are closed stay so for the program, but must not become files of ours. */
+/* Descriptors 0 to 2 that are closed stay closed for the program, but files of ours must not get
+ * these numbers. */
 static bool occupy_standard_descriptors(void)
 {
 	for (;;) {
@@ -230,7 +232,7 @@ static int record(struct record_command *c)
 	if (status >= 0)
 		return status;
 	watch_program(c);
-	return finish(r);
+	return record_finish(r);
 }
 
 int cmd_record(int argc, char **argv)

@@ -17,7 +17,7 @@
 
 /* ---- views ---- */
 
-/* Options of a question that not every view takes. */
+/* Options of a question that only some views take. */
 enum takes {
 	TAKES_METRIC = 1u << 0,
 	TAKES_BY = 1u << 1,
@@ -162,7 +162,7 @@ const struct option_table report_option_table = {
     .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
 };
 
-/* Whether the view takes what was asked with it. */
+/* Whether the view can be combined with the options given. */
 static bool view_fits(struct report *r)
 {
 	const struct view_kind *view = &views[r->view];
@@ -265,7 +265,8 @@ static int print_rows(struct report *r)
 	return cli_finish();
 }
 
-/* A trace without blocks has events alone: what nobody asked further of shows them. */
+/* A trace without blocks has only events; they are shown unless the user asks for something else.
+ */
 static bool shows_events(const struct report *r)
 {
 	return trace_has_no_blocks(r->file.info) && r->file.info->track_events &&

@@ -2,8 +2,8 @@
 /*
  * decode_threads.c: a queue of tasks and some threads that take them from it, oldest first.
  *
- * Whoever waits for a task that nobody has begun runs it: so there is never a wait for threads that
- * are busy with something else, or could not be started.
+ * A caller that waits for a task which no thread has begun runs it itself, so it never waits for
+ * threads that are busy with something else, or could not be started.
  */
 #include "cli/decode_threads.h"
 
@@ -85,7 +85,7 @@ static void add_thread(struct decode_threads *h)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void *start(void *context, void (*run)(void *argument), void *argument)
+static void *decode_start(void *context, void (*run)(void *argument), void *argument)
 {
 	struct decode_threads *h = context;
 	struct task *t = malloc(sizeof(*t));
@@ -121,7 +121,7 @@ static void take_out(struct decode_threads *h, struct task *task)
 		h->last = before;
 }
 
-static void finish(void *context, void *task, bool needed)
+static void decode_finish(void *context, void *task, bool needed)
 {
 	struct decode_threads *h = context;
 	struct task *t = task;
@@ -150,7 +150,7 @@ static size_t other_processors(void)
 struct decode_threads *decode_threads_lend(struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct mayfly_helper helper = {.start = start, .finish = finish};
+	struct mayfly_helper helper = {.start = decode_start, .finish = decode_finish};
 	size_t others = other_processors();
 	struct decode_threads *h;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that decode a trace's events ahead of who asks: struct mayfly_helper of mayfly/trace.h.
+/* Threads that decode a trace's events ahead of the reader: struct mayfly_helper of mayfly/trace.h.
  */
 #ifndef MAYFLY_DECODE_THREADS_H
 #define MAYFLY_DECODE_THREADS_H

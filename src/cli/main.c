@@ -52,8 +52,8 @@ static const struct command *find_command(const char *name)
 
 #define LONGEST_GUESS 32
 
-/* How many letters must be put in, taken out, changed or swapped with the next to get from one
- * word to the other (Damerau and Levenshtein). */
+/* The number of letters that must be inserted, deleted, changed or swapped with the next to get
+ * from one word to the other (Damerau-Levenshtein distance). */
 static size_t distance(const char *a, const char *b)
 {
 	size_t rows[3][LONGEST_GUESS + 1];
@@ -90,7 +90,7 @@ static size_t distance(const char *a, const char *b)
 static int unknown_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	size_t least = 4; /* more than 3 changes is no typing error */
+	size_t least = 4; /* more than 3 changes are not a typing error */
 
 	for (size_t i = 0; i < COMMANDS; i++) {
 		size_t d = distance(name, commands[i].name);

@@ -33,7 +33,7 @@ static void on_bus_error(int signal_number)
 	_exit(CLI_FAILED);
 }
 
-/* What is read of a pipe or a device before it must be like a file that is known. */
+/* Bytes that are read from a pipe or device to see whether its format is known. */
 #define LOOKED_AT ((size_t)1 << 20)
 
 static bool is_known(const uint8_t *data, size_t size)
@@ -43,7 +43,7 @@ static bool is_known(const uint8_t *data, size_t size)
 	return is_trace(&begin) || import_recognise(data, size);
 }
 
-/* Devices as /dev/zero have no end: of what is no trace, only the beginning is read. */
+/* Devices such as /dev/zero have no end: if the data is not a trace, only the beginning is read. */
 static bool read_all(int fd, struct loaded_file *file)
 {
 	size_t room = 0;
@@ -169,7 +169,7 @@ static void say_not_opened(const char *path, int error)
 /* Turns the loaded spool into the trace that the recorder would have made of it. */
 static int finalise(const char *path, struct loaded_file *file)
 {
-	/* Nobody keeps the result: no time for compressing it well. */
+	/* The result is not kept, so no time is spent on compressing it well. */
 	struct finalise_options options = {.path = strcmp(path, "-") ? path : NULL, .level = 1};
 	struct finalised made;
 	int error = finalise_spool(file->data, file->size, &options, &made);
@@ -273,7 +273,7 @@ bool is_trace(const struct loaded_file *file)
 
 #define BESIDE_MAX ((size_t)1 << 20) /* bytes: it is text by people, for a few names */
 
-/* NULL: there is none, or nothing that can be it. */
+/* NULL: there is none, or no file that can be it. */
 static void *read_beside(const char *folder, const char *name, size_t *size)
 {
 	char path[PATH_MAX];
@@ -312,8 +312,8 @@ static const struct import_format *recognise_at(const char *path)
 	return got > 0 ? import_recognise(begin, (size_t)got) : NULL;
 }
 
-/* The file in the folder that is of a format with one beside it. 0: none; above 1: several, and
- * `path` is one of them. */
+/* Looks for the file in the folder whose format has a second file beside it. Returns the number of
+ * such files; `path` is one of them. */
 static size_t find_in_folder(const char *folder, char *path, size_t size)
 {
 	char candidate[PATH_MAX];
@@ -416,7 +416,7 @@ bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace
 	}
 	opened->info = mayfly_trace_info(opened->trace);
 	opened->threads = decode_threads_lend(opened->trace);
-	/* Opening has read all of it once; hardly anything of that is read again. */
+	/* Opening has read the whole file once; little of it is read again. */
 	if (opened->file.mapped)
 		madvise(opened->file.data, opened->file.size, MADV_DONTNEED);
 	return true;

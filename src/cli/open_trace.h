@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the file that a command was given: a trace, a spool that an agent left behind (finalised
+ * Opening the file that a command was given: a trace, a spool of an agent (finalised
  * in memory), a file of another tool (converted in memory), a folder that such a file is in with
  * one that tells more of it, or standard input ("-").
  */
@@ -22,17 +22,17 @@ struct loaded_file {
 struct opened_trace {
 	struct mayfly_trace *trace;
 	const struct mayfly_info *info;
-	const char *foreign;		/* whose file it was converted from, or NULL */
+	const char *foreign;		/* the tool whose file it was converted from, or NULL */
 	uint64_t foreign_bytes;		/* size of that */
 	struct loaded_file file;	/* that the trace is in */
 	struct decode_threads *threads; /* that decode it, or NULL */
 };
 
-/* Is exactly one file left behind the options, at optind? False after saying what is wrong. */
+/* Is exactly one file given after the options, at optind? False after a line on stderr. */
 bool one_trace_named(int argc, char **argv);
 
-/* False after saying in one line on stderr what is wrong. What could not be used of another tool's
- * file is said on stderr too. */
+/* False after a line on stderr. Parts of another tool's file that cannot be used are reported on
+ * stderr, too. */
 bool open_trace(const char *path, struct opened_trace *opened);
 void close_trace(struct opened_trace *opened);
 
@@ -45,8 +45,8 @@ bool is_trace(const struct loaded_file *file); /* or a spool; damaged or not */
 /* Takes the file over, also when it fails. */
 bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace *opened);
 
-/* Converts another tool's file. Says on stderr what could not be used of it. 0; an error of the
- * sink's (positive); or a negative enum mayfly_error, after a line on stderr. */
+/* Converts another tool's file. Reports on stderr the parts that cannot be used. 0; an error of the
+ * sink (positive); or a negative enum mayfly_error, after a line on stderr. */
 int convert_foreign(const char *path, const struct import_format *format,
 		    const struct loaded_file *file, trace_sink *sink, void *context);
 

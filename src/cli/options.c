@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A decimal number without sign, space, hexadecimal, "inf" or "nan", all of which strtod takes. */
+/* A decimal number. Unlike strtod, it rejects signs, spaces, hexadecimal, "inf" and "nan". */
 static bool read_number(const char *text, double *value, const char **end)
 {
 	char *after;

@@ -3,7 +3,7 @@
  * Values of options: sizes, times, counts, names, patterns.
  *
  * Each function takes the option as the user knows it ("--top") for the message. When the value is
- * bad it says so in one line on stderr and returns false.
+ * invalid, it prints one line on stderr and returns false.
  */
 #ifndef MAYFLY_OPTIONS_H
 #define MAYFLY_OPTIONS_H

@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define PIPE_WIDTH    100 /* when nobody says how wide the reader's lines are */
+#define PIPE_WIDTH    100 /* when the width of the reader's terminal is not known */
 #define LEAST_WIDTH   40
 #define LARGEST_WIDTH 1000
 #define LINE_BYTES    8192
@@ -105,7 +105,7 @@ static void cut_middle(char *text, const struct output *o, size_t columns)
 	from = to;
 	for (column = head; *from && column < all - tail; from++)
 		column += (from[1] & 0xc0) != 0x80;
-	/* What is left out is longer than the mark in columns, but maybe not in bytes. */
+	/* The omitted text is wider than the mark, but maybe not longer in bytes. */
 	if ((size_t)(from - to) >= strlen(mark)) {
 		memcpy(to, mark, strlen(mark));
 		to += strlen(mark);
@@ -297,7 +297,7 @@ struct table {
 	size_t columns;
 	char **cell;
 	size_t cells, room;
-	enum style *row_style; /* [row_styles]; rows behind them are plain */
+	enum style *row_style; /* [row_styles]; later rows are plain */
 	size_t row_styles;
 };
 
@@ -354,7 +354,7 @@ bool table_row_style(struct table *t, enum style style)
 	return true;
 }
 
-/* A style of the column comes before that of the row. */
+/* The style of the column takes precedence over that of the row. */
 static enum style cell_style(const struct table *t, const struct column *column, long row)
 {
 	if (row < 0)
@@ -382,7 +382,8 @@ static size_t gap_before(const struct table *t, size_t column)
 	return column == 0 ? 0 : t->column[column].close ? 1 : GAP;
 }
 
-/* Decides which columns are printed: width 0 is not. Returns what is left for the last one. */
+/* Decides which columns are printed; others get width 0. Returns the width that is left for the
+ * last one. */
 static size_t fit_columns(const struct table *t, const struct output *o, int indent, size_t *width)
 {
 	size_t last = t->columns - 1, wanted = (size_t)o->width * 2 / 5;

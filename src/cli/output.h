@@ -26,9 +26,9 @@ struct output output_detect(void);
 char *text_clean(char *buffer, size_t size, const char *text);
 size_t text_columns(const char *text);
 
-/* A C++ or Rust name in at most `columns`: without parameters, then with template arguments
- * collapsed from the inside, then without what it is nested in, then without its middle; as
- * little of that as needed. */
+/* Shortens a C++ or Rust name to at most `columns`: first without parameters, then with template
+ * arguments collapsed from the inside, then without the scopes it is nested in, then without its
+ * middle; only as much of that as needed. */
 char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
 
 /* Cleans a line that is not a name, and shortens it at its end. */

@@ -58,7 +58,8 @@ static int take_overhead(const struct option_row *row, const char *option, const
 }
 
 /* "off", a rate, or nothing, which asks for the default. */
-static int take_ocaml(const struct option_row *row, const char *option, const char *value, void *to)
+static int record_take_ocaml(const struct option_row *row, const char *option, const char *value,
+			     void *to)
 {
 	struct record_command *c = to;
 	struct record *r = &c->record;
@@ -119,7 +120,7 @@ static const struct option_row record_rows[] = {
      OPTION_CHOICE(record_sampler_names, struct record_command, record.sampler),
      OPTION_GIVEN(struct record_command, sampler_given),
      .help = "how samples are drawn (default stratified)"},
-    {"ocaml", .argument = "[=RATE|off]", OPTION_OWN(take_ocaml),
+    {"ocaml", .argument = "[=RATE|off]", OPTION_OWN(record_take_ocaml),
      .help = "also sample the heap of native OCaml programs from 4.13 on: RATE samples per word "
 	     "(default 1e-5, when the program is one)"},
     {"map-events", .argument = "BYTES|off", .words = "off", .least = 1, OPTION_OWN(take_map_events),
@@ -150,7 +151,7 @@ const struct option_table record_option_table = {
 };
 
 /* Whether the options can be combined. */
-static bool options_agree(struct record_command *c)
+static bool record_options_agree(struct record_command *c)
 {
 	struct record *r = &c->record;
 
@@ -203,7 +204,7 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 	status = options_take(&record_option_table, c, argc, argv);
 	if (status != OPTIONS_TAKEN)
 		return status == CLI_OK ? CLI_OK : RECORD_FAILED;
-	if (!options_agree(c))
+	if (!record_options_agree(c))
 		return RECORD_FAILED;
 	if (optind >= argc) {
 		cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'");

@@ -34,8 +34,8 @@ void record_clear_progress(struct record_command *c)
 	c->progress_ns = 0;
 }
 
-/* On a terminal that the program does not write to itself: a line in the middle of its output, or
- * of a screen that it draws, would do harm. */
+/* Shows progress only on a terminal that the program does not write to: a line in the middle of its
+ * output, or of a screen that it draws, would do harm. */
 bool record_wants_progress(const struct record_command *c)
 {
 	return !c->record.quiet && isatty(STDERR_FILENO) && (c->progress || !isatty(STDOUT_FILENO));

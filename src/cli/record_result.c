@@ -37,7 +37,7 @@ static void put_children(FILE *to, const struct record *r, const struct pieces *
 	free(pattern);
 }
 
-/* What the program did before it became another one. */
+/* The samples of the program before it became another one by exec. */
 static void put_earlier(FILE *to, const struct record *r, const struct pieces *list)
 {
 	uint64_t earlier = 0;
@@ -59,8 +59,8 @@ static void put_earlier(FILE *to, const struct record *r, const struct pieces *l
 			record_count_text(count, earlier));
 }
 
-/* What the agent could not hand over, and what helps. There is one count of the events for which
- * there was no room and of those of signal handlers that had interrupted the agent. */
+/* What the agent could not deliver, and what helps. Events without room and events of signal
+ * handlers that had interrupted the agent have one common count. */
 static void put_dropped(FILE *to, const struct record *r, const struct recorder *one)
 {
 	char count[COUNT_TEXT], spool[FIGURE_TEXT];
@@ -118,8 +118,7 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 	const struct recorder *one = p->recorder;
 	char count[COUNT_TEXT], *remarks = remarks_text(r, list, p);
 
-	/* Away from a terminal only what went wrong is said: the program's own messages stay as
-	 * they are without mayfly. */
+	/* Away from a terminal, only errors are reported, so the output is the program's alone. */
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
 	    (one->dropped && r->exact) || one->dropped_events)
 		cli_error(

@@ -23,7 +23,8 @@ static bool failed(const struct target *t, int error)
 	return false;
 }
 
-/* Removes a folder of files. What is no plain file stays, and the folder with it. 0 or an errno. */
+/* Removes a folder of regular files. If it holds anything else, that stays, and so does the folder.
+ * 0 or an errno. */
 static int remove_folder(const char *path)
 {
 	DIR *folder = opendir(path);
@@ -44,16 +45,16 @@ static int remove_folder(const char *path)
 
 /* ---- what has a name goes when a signal ends mayfly ---- */
 
-/* Of the one target that somebody else writes to by its name. */
+/* The one target that a library writes to by its name. */
 static char *volatile unfinished;
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGXCPU};
 #define ENDINGS (sizeof(ending) / sizeof(*ending))
 
-/* readdir() may allocate, which no handler of a signal may do. */
+/* readdir() may allocate memory, which signal handlers must not do. */
 static void remove_entries(int folder)
 {
-	/* As getdents64(2) has it: inode, offset, length of the entry, type, name. */
+	/* The layout of getdents64(2): inode, offset, length of the entry, type, name. */
 	enum { LENGTH_AT = 16, NAME_AT = 19 };
 	char buffer[4096];
 	long got;
@@ -138,7 +139,8 @@ static char *temporary_name(const struct target *t)
 	return asprintf(&name, "%s.%ld.tmp", t->real, (long)getpid()) < 0 ? NULL : name;
 }
 
-/* Without a name, what is left of a killed mayfly goes by itself; not every file system can. */
+/* Without a name, the file of a killed mayfly disappears by itself; not every file system supports
+ * that. */
 static int open_new(struct target *t)
 {
 	int fd = open_unnamed(t);
@@ -198,7 +200,7 @@ bool target_open(struct target *t, const char *path, bool force)
 
 /* ---- what is written by name ---- */
 
-/* A line on stderr why there is no folder or file by this name to be had. */
+/* Prints on stderr why a folder or file of this name cannot be made. */
 static bool refuse(const char *format, const char *path)
 {
 	cli_error(format, path);
@@ -247,8 +249,8 @@ bool target_open_named(struct target *t, const char *path, bool force)
 	return true;
 }
 
-/* Whether a folder holds nothing; whether it is one that an export made: plain files alone, one of
- * them the landmark. */
+/* Whether a folder is empty; whether an export made it: only regular files, one of them the
+ * landmark. */
 static bool look_into(const char *path, const char *landmark, bool *empty, bool *ours)
 {
 	DIR *folder = opendir(path);
@@ -380,7 +382,7 @@ static int take_name(struct target *t)
 	}
 	if (t->replace ? rename(t->temporary, t->real)
 		       : renameat2(AT_FDCWD, t->temporary, AT_FDCWD, t->real, RENAME_NOREPLACE)) {
-		/* A file system that cannot promise not to replace: nothing was there before. */
+		/* The file system cannot promise not to replace a file; there was none before. */
 		if (t->replace || errno != EINVAL || rename(t->temporary, t->real))
 			return errno;
 	}

@@ -24,11 +24,11 @@ struct target {
  * The path must stay. */
 bool target_open(struct target *t, const char *path, bool force);
 
-/* The same for who writes by name: an empty file that t->temporary names. There is no standard
- * output, pipe or device for this. */
+/* The same for a caller that writes by name: an empty file that t->temporary names. Not for
+ * standard output, pipes or devices. */
 bool target_open_named(struct target *t, const char *path, bool force);
-/* And for a new, empty folder. `landmark`: a file that all folders of this kind hold; with `force`
- * a folder that has it and no folders in it is replaced, and no other. */
+/* The same for a new, empty folder. `landmark`: a file that all folders of this kind hold; with
+ * `force`, only a folder that has it and no folders in it is replaced. */
 bool target_open_folder(struct target *t, const char *path, const char *landmark, bool force);
 
 /* A trace_sink: 0 or an errno. */
@@ -36,7 +36,7 @@ int target_sink(void *target, const void *bytes, size_t size);
 
 /* It is complete and takes its name. False after a line on stderr. */
 bool target_finish(struct target *t);
-/* It is not wanted. error: of the sink, to be told on stderr; 0: nothing to tell. */
+/* Gives the target up. error: of the sink, to be reported on stderr; 0: nothing to report. */
 void target_drop(struct target *t, int error);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 
 /* All are blocked in mayfly while the program runs, and read from a signalfd. */
 static const int watched[] = {SIGCHLD, SIGINT,	SIGQUIT, SIGTERM, SIGHUP, SIGUSR1,
@@ -51,7 +51,8 @@ static void become(struct child *c, char **argv, const int *go, const int *faile
 	_exit(126);
 }
 
-/* The limits that the program was given are not meant for what mayfly writes. */
+/* The limits that mayfly was started with are the program's; they are not meant for what mayfly
+ * writes. */
 static void raise_limit(int which, struct rlimit *before)
 {
 	struct rlimit raised;
@@ -81,7 +82,7 @@ static int make_pipes(int *go, int *failed)
 	return 0;
 }
 
-static int watch_signals(struct child *c)
+static int child_watch_signals(struct child *c)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
 	sigset_t set;
@@ -110,7 +111,7 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 	error = make_pipes(go, failed);
 	if (error)
 		return error;
-	error = watch_signals(c);
+	error = child_watch_signals(c);
 	if (!error) {
 		c->pid = fork();
 		if (c->pid < 0)
@@ -164,7 +165,7 @@ void child_cancel(struct child *c)
 	reap(c);
 }
 
-static void look_last(struct child *c)
+static void child_look_last(struct child *c)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -175,13 +176,13 @@ static void look_last(struct child *c)
 	c->ending = NULL;
 }
 
-static void look(struct child *c)
+static void child_look(struct child *c)
 {
 	struct rusage usage;
 	int status;
 	pid_t pid;
 
-	look_last(c);
+	child_look_last(c);
 	while (!c->ended &&
 	       (pid = wait4(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage))) {
 		if (pid < 0) {
@@ -207,11 +208,11 @@ static void look(struct child *c)
 	}
 }
 
-/* What the terminal sends (SI_KERNEL) goes to the whole process group, so the program has it
- * already; likewise what the program sends to its group. A signal for mayfly alone is meant for the
- * program. It cannot be told from one that somebody else sent to the group: then the program gets
- * it twice, which matters for the two that ask for an interactive stop. So those are not forwarded
- * when they come from within the group. */
+/* Signals from the terminal (SI_KERNEL) go to the whole process group, so the program has them
+ * already; the same is true of signals that the program sends to its group. A signal for mayfly
+ * alone is meant for the program. Such a signal looks like one that another process sent to the
+ * group: in that case the program gets it twice. This matters for the two signals that ask for an
+ * interactive stop, so they are not forwarded when they come from within the group. */
 static void forward(const struct child *c, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
@@ -243,7 +244,7 @@ void child_signals(struct child *c)
 				forward(c, &info);
 		}
 	}
-	look(c);
+	child_look(c);
 }
 
 enum place { NO_TERMINAL, BACKGROUND, FOREGROUND };
@@ -286,14 +287,14 @@ void child_stop_too(struct child *c)
 	int number = c->stop_signal;
 
 	c->stop_signal = 0;
-	/* Without a terminal there is no shell that would continue both. SIGSTOP is what programs
-	 * stop themselves with after they have tidied up the screen, but also what somebody
-	 * elsewhere holds a program with for a while. */
+	/* Without a terminal there is no shell that would continue both. Programs stop themselves
+	 * with SIGSTOP after they have tidied up the screen, but other processes also use it to
+	 * hold a program for a while. */
 	if (place == NO_TERMINAL || (number == SIGSTOP && place != FOREGROUND))
 		return;
 	stop_by(number);
 	/* The shell continues the whole group; somebody else perhaps only mayfly. */
-	look(c);
+	child_look(c);
 	if (c->stopped && !c->ended)
 		kill(c->pid, SIGCONT);
 	c->stop_signal = 0;
@@ -304,7 +305,7 @@ void child_release_signals(struct child *c)
 	struct signalfd_siginfo info;
 	sigset_t mask = c->mask;
 
-	/* The Ctrl-C that ended the program is not meant for what comes now. */
+	/* The Ctrl-C that ended the program must not end what follows. */
 	while (read(c->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
 	close(c->signals);

@@ -42,7 +42,7 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 /* 0: the program runs. Otherwise the errno of execvp(); the process is gone. */
 int child_run(struct child *c);
 
-/* Instead of child_run(): the process goes away. */
+/* Instead of child_run(): ends the process. */
 void child_cancel(struct child *c);
 
 /* Takes the signals that are there: forwards, notes that the child stopped or ended. */
@@ -51,8 +51,8 @@ void child_signals(struct child *c);
 /* The child has stopped for job control: so does mayfly, until somebody continues it. */
 void child_stop_too(struct child *c);
 
-/* After the end: signals have their usual effect on mayfly again, except for those that the program
- * was sent and mayfly has no use for. */
+/* After the end: signals have their usual effect on mayfly again, except for those meant for the
+ * program that mayfly has no use for. */
 void child_release_signals(struct child *c);
 
 /* What the shell would show: the exit status, or 128 + the signal. */

@@ -20,7 +20,7 @@
 
 /* ---- symbols ---- */
 
-struct adding { /* what symbols_resolve() fills, for one module */
+struct adding { /* filled by symbols_resolve(), for one module */
 	struct recording *r;
 	const uint32_t *frame; /* frame of each address that was asked for */
 	bool out_of_memory;
@@ -46,7 +46,8 @@ static void found(void *context, size_t index, const struct symbol *list, size_t
 
 	if (a->out_of_memory || frame->locations)
 		return;
-	/* Nothing known is no location, so that what has a name can be counted. */
+	/* A frame about which nothing is known gets no location, so that named frames can be
+	 * counted. */
 	if (count == 1 && !list[0].function && !list[0].file)
 		return;
 	for (size_t i = 0; i < count; i++) {
@@ -156,7 +157,7 @@ struct mapping {
 	size_t size;
 };
 
-static bool map_file(const char *path, struct mapping *map)
+static bool finalise_map_file(const char *path, struct mapping *map)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -188,8 +189,8 @@ static char *parent_path(const void *data, size_t size)
 	return strndup((const char *)data + h.parent_spool_offset, h.parent_spool_length);
 }
 
-/* Maps the parent's spool: from beside the child's when one of that name is there, else from where
- * it was. *name is the path that worked. */
+/* Maps the parent's spool: a file of that name beside the child's, or else the original path. *name
+ * is the path that worked. */
 static bool map_parent(const char *child, const char *parent, struct mapping *map, char **name)
 {
 	const char *slash = child ? strrchr(child, '/') : NULL;
@@ -199,18 +200,18 @@ static bool map_parent(const char *child, const char *parent, struct mapping *ma
 	*name = NULL;
 	if (child && asprintf(name, "%.*s%s", folder, child, base ? base + 1 : parent) < 0)
 		*name = NULL;
-	if (*name && strcmp(*name, child) && map_file(*name, map))
+	if (*name && strcmp(*name, child) && finalise_map_file(*name, map))
 		return true;
 	free(*name);
 	*name = strdup(parent);
-	if (*name && (!child || strcmp(parent, child)) && map_file(parent, map))
+	if (*name && (!child || strcmp(parent, child)) && finalise_map_file(parent, map))
 		return true;
 	free(*name);
 	*name = NULL;
 	return false;
 }
 
-/* A spool in memory and what is made of it. */
+/* A spool in memory and the trace made of it. */
 struct conversion {
 	struct mapping map;
 	struct spool_source source;
@@ -243,11 +244,11 @@ static void conversion_free(struct conversion *c)
 	free(c);
 }
 
-static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
-		       unsigned int depth);
+static int finalise_open_stream(struct conversion *c, const char *path,
+				const struct spool_ending *ending, unsigned int depth);
 
-/* The parent's spool, read up to the fork. Not being able to read it costs the inherited blocks, no
- * more. */
+/* The parent's spool, read up to the fork. If it cannot be read, only the inherited blocks are
+ * lost. */
 static void open_parent(struct conversion *c, const char *path, unsigned int depth)
 {
 	struct spool_header h;
@@ -265,7 +266,7 @@ static void open_parent(struct conversion *c, const char *path, unsigned int dep
 	c->parent = calloc(1, sizeof(*c->parent));
 	if (c->parent) {
 		c->parent->map = c->parent_map;
-		error = open_stream(c->parent, name, NULL, depth + 1);
+		error = finalise_open_stream(c->parent, name, NULL, depth + 1);
 		while (!error && more && h.fork_ticks < UINT64_MAX)
 			error = spool_stream_advance(c->parent->stream, h.fork_ticks + 1, 0, &more);
 		if (error) {
@@ -276,10 +277,10 @@ static void open_parent(struct conversion *c, const char *path, unsigned int dep
 	free(name);
 }
 
-/* What `mayfly record` had taken out of the spool when it was cut off: FILE.part beside FILE.spool.
- * NULL when there is none. */
-static struct mayfly_trace *open_part(const struct mapping *spool, const char *path,
-				      struct mapping *map)
+/* The part that `mayfly record` had taken out of the spool when it was cut off: FILE.part beside
+ * FILE.spool. NULL when there is none. */
+static struct mayfly_trace *finalise_open_part(const struct mapping *spool, const char *path,
+					       struct mapping *map)
 {
 	size_t stem = path ? strlen(path) : 0;
 	struct mayfly_trace *trace;
@@ -292,7 +293,7 @@ static struct mayfly_trace *open_part(const struct mapping *spool, const char *p
 	if (!atomic_load(&h.consumed_packets) ||
 	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
 		return NULL;
-	if (!map_file(part, map)) {
+	if (!finalise_map_file(part, map)) {
 		free(part);
 		return NULL;
 	}
@@ -303,9 +304,9 @@ static struct mayfly_trace *open_part(const struct mapping *spool, const char *p
 	return NULL;
 }
 
-/* Without a writer only what is live is followed, for a child. */
-static int open_stream(struct conversion *c, const char *path, const struct spool_ending *ending,
-		       unsigned int depth)
+/* Without a writer, only live blocks are followed, for a child. */
+static int finalise_open_stream(struct conversion *c, const char *path,
+				const struct spool_ending *ending, unsigned int depth)
 {
 	struct spool_stream_options options = {.keep_forks = !c->writer, .ending = ending};
 	struct mayfly_trace *before;
@@ -319,7 +320,7 @@ static int open_stream(struct conversion *c, const char *path, const struct spoo
 		c->tables = recording_new();
 	if (!c->tables)
 		return MAYFLY_E_MEMORY;
-	before = open_part(&c->map, path, &part);
+	before = finalise_open_part(&c->map, path, &part);
 	options.before = before;
 	error = spool_stream_open(&c->source, &options, c->tables, c->writer, &c->stream);
 	if (before) {
@@ -340,8 +341,8 @@ static int add_symbols(struct recording *r, const char *debug_dir)
 }
 
 /* Everything but the trace's end. */
-static int convert(struct conversion *c, const struct finalise_options *options,
-		   struct trace_buffer *buffer)
+static int finalise_convert(struct conversion *c, const struct finalise_options *options,
+			    struct trace_buffer *buffer)
 {
 	struct trace_writer_options writer_options = {.level = options->level};
 	int error;
@@ -355,7 +356,7 @@ static int convert(struct conversion *c, const struct finalise_options *options,
 		c->writer = trace_writer_new(&writer_options, c->tables, trace_buffer_sink, buffer);
 	if (!c->writer)
 		return MAYFLY_E_MEMORY;
-	error = open_stream(c, options->path, options->ending, 0);
+	error = finalise_open_stream(c, options->path, options->ending, 0);
 	if (!error)
 		error = spool_stream_finish(c->stream, options->ending);
 	if (!error && !options->no_symbols)
@@ -395,7 +396,7 @@ int finalise_spool(const void *data, size_t size, const struct finalise_options 
 	if (!options)
 		options = &defaults;
 	c->map = (struct mapping){(void *)(uintptr_t)data, size};
-	error = convert(c, options, &buffer);
+	error = finalise_convert(c, options, &buffer);
 	if (!error) {
 		note_consumed(c->tables, data, size);
 		error = trace_writer_finish(c->writer);

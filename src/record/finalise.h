@@ -21,7 +21,7 @@ struct finalise_options {
 	/* The spool's own path, or NULL. A forked child's spool names that of its parent, which is
 	 * looked for in this path's folder first: so a folder of spools can be moved. */
 	const char *path;
-	const struct spool_ending *ending; /* NULL: nobody saw how the program ended */
+	const struct spool_ending *ending; /* NULL: it is not known how the program ended */
 	const char *debug_dir;		   /* for symbols_new(), or NULL */
 	bool no_symbols;		   /* leave addresses as they are */
 	int level;			   /* for the trace_writer; 0: its default */
@@ -39,7 +39,7 @@ int finalise_spool(const void *data, size_t size, const struct finalise_options 
 struct symbols;
 
 /* Adds functions, files, lines and inlined frames to all code frames of r that have none, from the
- * objects on this machine. A module that is of no use gets its `problem`. */
+ * objects on this machine. A module that cannot be used gets its `problem`. */
 int finalise_symbols(struct recording *r, struct symbols *session);
 
 #endif

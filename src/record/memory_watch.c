@@ -8,13 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "format/numbering.h"
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll
-/* Reading mappings may cost so much of a CPU: 1/1000; in the first second, and the next ones, more.
- */
+/* Reading mappings may use this share of a CPU: 1/1000; more in the first seconds. */
 #define COST_SHARE  1000
 #define FIRST_SHARE 50
 #define EARLY_SHARE 300
@@ -118,7 +117,7 @@ bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
 
 /* ---- points ---- */
 
-static void put(struct memory_watch *m, int64_t now, unsigned int counter, double value)
+static void memory_put(struct memory_watch *m, int64_t now, unsigned int counter, double value)
 {
 	/* The sum of all mappings marks a moment at which they were read. */
 	if (m->known[counter] && m->last[counter] == value && counter != MAPS_RESIDENT)
@@ -194,9 +193,9 @@ static bool look_at_status(struct memory_watch *m, pid_t pid, int64_t now)
 		return false;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		if (field(text, lines[i].name, &value))
-			put(m, now, lines[i].counter, value * 1024);
+			memory_put(m, now, lines[i].counter, value * 1024);
 	if (field(text, "\nThreads:", &value))
-		put(m, now, THREADS, value);
+		memory_put(m, now, THREADS, value);
 	return true;
 }
 
@@ -215,15 +214,15 @@ static void look_at_stat(struct memory_watch *m, pid_t pid, int64_t now)
 	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu",
 			  &minor, &major, &user, &kernel) != 4)
 		return;
-	put(m, now, MINOR_FAULTS, (double)minor);
-	put(m, now, MAJOR_FAULTS, (double)major);
-	put(m, now, CPU_USER, (double)user * tick);
-	put(m, now, CPU_SYSTEM, (double)kernel * tick);
+	memory_put(m, now, MINOR_FAULTS, (double)minor);
+	memory_put(m, now, MAJOR_FAULTS, (double)major);
+	memory_put(m, now, CPU_USER, (double)user * tick);
+	memory_put(m, now, CPU_SYSTEM, (double)kernel * tick);
 }
 
 /* ---- mappings ---- */
 
-struct mapping {
+struct memory_mapping {
 	uint64_t start, end;
 	char access[5];
 	bool is_file; /* has a path */
@@ -233,12 +232,12 @@ struct mapping {
 
 struct mappings {
 	const char *spool; /* base name */
-	struct mapping before, now;
+	struct memory_mapping before, now;
 	bool any;
 	uint64_t count, proportional, kinds[KINDS], size[KINDS], resident[KINDS];
 };
 
-static bool begins(const char *text, const char *with)
+static bool memory_begins(const char *text, const char *with)
 {
 	return !strncmp(text, with, strlen(with));
 }
@@ -250,30 +249,30 @@ static enum kind kind_of_path(const struct mappings *m, const char *path, char s
 	const char *base = strrchr(path, '/');
 
 	for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
-		if (begins(path, shared[i]))
+		if (memory_begins(path, shared[i]))
 			return SHARED;
 	if (base)
-		return begins(base + 1, m->spool) ? OWN : FILES;
+		return memory_begins(base + 1, m->spool) ? OWN : FILES;
 	if (!strcmp(path, "[heap]"))
 		return HEAP;
-	if (begins(path, "[stack"))
+	if (memory_begins(path, "[stack"))
 		return STACK;
 	if (!*path)
 		return sharing == 's' ? SHARED : ANONYMOUS;
-	return begins(path, "[anon") ? ANONYMOUS : OTHER;
+	return memory_begins(path, "[anon") ? ANONYMOUS : OTHER;
 }
 
-static bool is_anonymous(const struct mapping *p, const char *access)
+static bool is_anonymous(const struct memory_mapping *p, const char *access)
 {
 	return p->kind == ANONYMOUS && !p->is_file && !strcmp(p->access, access);
 }
 
-/* The kernel knows no stacks of threads and no arenas, but how the C library lays them out: a stack
- * has a small forbidden range below it; an arena begins at a multiple of its largest size, and what
- * it does not use of that is forbidden. */
-static void refine(struct mappings *m, const struct mapping *after)
+/* The kernel does not mark stacks of threads or arenas, but the C library has a layout for them: a
+ * stack has a small inaccessible range below it; an arena begins at a multiple of its largest size,
+ * and its unused part is inaccessible. */
+static void refine(struct mappings *m, const struct memory_mapping *after)
 {
-	struct mapping *p = &m->now;
+	struct memory_mapping *p = &m->now;
 	uint64_t end = p->start + ARENA_BYTES;
 
 	if (!is_anonymous(p, "rw-p"))
@@ -287,7 +286,7 @@ static void refine(struct mappings *m, const struct mapping *after)
 		p->kind = STACK;
 }
 
-static void close_mapping(struct mappings *m, const struct mapping *after)
+static void close_mapping(struct mappings *m, const struct memory_mapping *after)
 {
 	if (!m->any)
 		return;
@@ -302,7 +301,7 @@ static void close_mapping(struct mappings *m, const struct mapping *after)
 
 static void take_line(struct mappings *m, const char *line)
 {
-	struct mapping next = {0};
+	struct memory_mapping next = {0};
 	int at = 0;
 
 	if (!strncmp(line, "Rss:", 4)) {
@@ -365,15 +364,15 @@ static bool look_at_mappings(struct memory_watch *m, pid_t pid, const char *spoo
 	if (!read_mappings(pid, &all))
 		return false;
 	for (unsigned int i = 0; i < KINDS; i++) {
-		put(m, now, KIND_SIZE + i, (double)all.size[i]);
-		put(m, now, KIND_RESIDENT + i, (double)all.resident[i]);
+		memory_put(m, now, KIND_SIZE + i, (double)all.size[i]);
+		memory_put(m, now, KIND_RESIDENT + i, (double)all.resident[i]);
 		resident += all.resident[i];
 	}
-	put(m, now, MAPS_COUNT, (double)all.count);
-	put(m, now, ARENA_COUNT, (double)all.kinds[ARENA]);
-	put(m, now, STACK_COUNT, (double)all.kinds[STACK]);
-	put(m, now, PROPORTIONAL, (double)all.proportional);
-	put(m, now, MAPS_RESIDENT, (double)resident);
+	memory_put(m, now, MAPS_COUNT, (double)all.count);
+	memory_put(m, now, ARENA_COUNT, (double)all.kinds[ARENA]);
+	memory_put(m, now, STACK_COUNT, (double)all.kinds[STACK]);
+	memory_put(m, now, PROPORTIONAL, (double)all.proportional);
+	memory_put(m, now, MAPS_RESIDENT, (double)resident);
 	return true;
 }
 
@@ -385,7 +384,7 @@ static bool look_at_rollup(struct memory_watch *m, pid_t pid, int64_t now)
 	if (!process_file_read(pid, "smaps_rollup", text, sizeof(text)) ||
 	    !field(text, "\nPss:", &value))
 		return false;
-	put(m, now, PROPORTIONAL, value * 1024);
+	memory_put(m, now, PROPORTIONAL, value * 1024);
 	return true;
 }
 

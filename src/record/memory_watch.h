@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of a process that is recorded: how much memory is resident, in mappings of
+ * What the kernel reports about a recorded process: how much memory is resident, in mappings of
  * which kind, page faults, CPU time. It is read from /proc, from outside; the process notices
  * nothing.
  *
  *	status, stat	some 20 us			each second
- *	smaps		each mapping: 0.1 to 100 ms	each second, more seldom where it takes long
+ *	smaps		each mapping: 0.1 to 100 ms	each second, less often where it takes long
  *	smaps_rollup	where smaps takes too long	PSS alone
  *
  * In the first second all of this comes sooner: a short program has something to tell, too.
@@ -33,19 +33,21 @@ struct memory_watch {
 	bool begun;
 	int64_t begun_ns;		     /* on CLOCK_MONOTONIC, as all of these */
 	int64_t next_ns, maps_ns, rollup_ns; /* when each is due */
-	double last[MEMORY_COUNTERS]; /* what was put in last; a point says what has changed */
+	double last
+	    [MEMORY_COUNTERS]; /* the last values that were written; a point says what has changed */
 	bool known[MEMORY_COUNTERS];
 	struct memory_point *point;
 	size_t points, room;
 };
 
-/* Reads what is due. spool: the name of the file that the agent has mapped there. */
+/* Reads the files that are due. spool: the name of the file that the agent has mapped there. */
 void memory_watch_look(struct memory_watch *m, pid_t pid, const char *spool);
 
-/* There is so much waiting that it should be written. */
+/* True: enough points are waiting to be written. */
 bool memory_watch_is_full(const struct memory_watch *m);
 
-/* Hands over what waits. start_mono_ns: time 0 of the trace. 0 or a negative enum mayfly_error. */
+/* Hands over the waiting points. start_mono_ns: time 0 of the trace. 0 or a negative enum
+ * mayfly_error. */
 int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct recording *tables,
 		      struct trace_writer *to);
 
@@ -54,7 +56,7 @@ void memory_watch_free(struct memory_watch *m);
 /* Files below /proc/PID. */
 /* A file descriptor, or -1 with errno. */
 int process_file_open(pid_t pid, const char *name);
-/* A small file as a text; false: there is none, or nothing in it. */
+/* A small file as text; false: it does not exist or is empty. */
 bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
 
 #endif

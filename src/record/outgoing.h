@@ -2,10 +2,10 @@
 /*
  * A trace on its way to a receiver, while it is recorded.
  *
- * With -o the trace is written to its file and sent from there. Without, nothing of it touches this
- * machine's disks: the spool is in memory (/dev/shm), and what the receiver has not stored waits in
- * a buffer. When that is full, the spool is not read on; when the spool is full, the agent drops
- * and counts samples. The program never waits.
+ * With -o the trace is written to its file and sent from there. Without -o, nothing touches this
+ * machine's disks: the spool is in memory (/dev/shm), and bytes that the receiver has not stored
+ * wait in a buffer. When the buffer is full, reading the spool pauses; when the spool is full, the
+ * agent drops and counts samples. The program never waits.
  */
 #ifndef MAYFLY_OUTGOING_H
 #define MAYFLY_OUTGOING_H

@@ -19,8 +19,9 @@
 #define RESERVE_BYTES (2u << 20)
 #define COPY_BYTES    (1u << 20)
 
-/* Blocks behind the end, for what comes. Not having them is no error: writing will tell. */
-static void reserve(struct part *p)
+/* Reserves blocks after the end for future writes. A failure here is not an error: writing will
+ * report it. */
+static void part_reserve(struct part *p)
 {
 	if (p->reserved > p->written && p->reserved - p->written >= RESERVE_BYTES / 2)
 		return;
@@ -55,7 +56,7 @@ int part_open(struct part *p, const char *path)
 		unlink(path);
 		return error;
 	}
-	reserve(p);
+	part_reserve(p);
 	return 0;
 }
 
@@ -138,7 +139,7 @@ int part_flush(struct part *p)
 	}
 	if (done) {
 		went(p, done);
-		reserve(p);
+		part_reserve(p);
 		if (p->sender)
 			stream_sender_grown(p->sender, p->written);
 	}
@@ -168,7 +169,7 @@ int part_sink(void *part, const void *bytes, size_t size)
 	return 0;
 }
 
-/* For a name on another file system: that file is written beside its name and renamed. */
+/* For a name on another file system: the file is written beside its name and then renamed. */
 static int copy_to(int fd, const char *path)
 {
 	char *temporary = NULL, *buffer = malloc(COPY_BYTES);

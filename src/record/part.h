@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace file while it is made: FILE.part, written at its end only, which takes its name at last.
+ * A trace file while it is made: FILE.part, written only at its end, then renamed.
  *
- * What cannot be written, because the disk is full, waits in memory: nothing that was handed over
+ * Bytes that cannot be written because the disk is full wait in memory: nothing that was handed over
  * is lost while mayfly lives. Some blocks are always reserved ahead, so that on a full disk a piece
  * of the trace can still be written, after which the larger piece of the spool that it was made
  * from can go.
@@ -39,23 +39,24 @@ int part_reopen(struct part *p, const char *path);
 /* No file. The sender must live longer than the part. */
 void part_open_stream(struct part *p, struct stream_sender *sender);
 
-/* Before anything is written: the sender sends what comes to the file. 0 or an errno. */
+/* To be called before anything is written: the sender sends what is written to the file. 0 or an
+ * errno. */
 int part_stream(struct part *p, struct stream_sender *sender);
 
 /* A trace_sink: 0, or ENOMEM. */
 int part_sink(void *part, const void *bytes, size_t size);
 
-/* Writes what waits. 0 or an errno. */
+/* Writes the waiting bytes. 0 or an errno. */
 int part_flush(struct part *p);
 
 /* The file is complete: it becomes `path`, through symbolic links. 0 or an errno, and then it is
  * still there. */
 int part_become(struct part *p, const char *path);
 
-/* Begins anew: nothing is in it. 0 or an errno. */
+/* Starts again with an empty part. 0 or an errno. */
 int part_clear(struct part *p);
 
-/* What waits is lost. The file stays, or is removed; what a receiver got is then void. */
+/* Discards the waiting bytes. The file stays, or is removed; then what a receiver got is void. */
 void part_close(struct part *p, bool remove_it);
 
 /* Why a new trace must not take the place of a file, to follow the file's name: "is a folder; ...".

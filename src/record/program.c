@@ -100,8 +100,8 @@ bool program_library_brings_new(const char *library)
 	return false;
 }
 
-/* The kernel sets AT_SECURE and the loader then forgets LD_PRELOAD when starting the file changes
- * who the process is. */
+/* If starting the file changes the identity of the process, the kernel sets AT_SECURE, and the
+ * loader then ignores LD_PRELOAD. */
 static void check_privileges(struct program *p, const char *path)
 {
 	struct statvfs fs;
@@ -254,7 +254,7 @@ static void inspect_file(struct program *p, const char *path, unsigned int depth
 	struct image i;
 
 	if (!map_image(path, &i)) {
-		check_privileges(p, path); /* may well be executable and not readable */
+		check_privileges(p, path); /* it may be executable but not readable */
 		return;
 	}
 	if (i.size > EI_CLASS && !memcmp(i.data, ELFMAG, SELFMAG)) {

@@ -10,7 +10,7 @@
 
 struct program {
 	char *path;    /* the file that execvp() will find, or NULL */
-	bool ordinary; /* nothing speaks against the agent */
+	bool ordinary; /* the agent can be loaded */
 	/* A script's interpreter, "" when the program is a binary itself. */
 	char interpreter[256];
 	/* Why the agent cannot be loaded, to follow the program's name and a colon; "" when it can.
@@ -20,7 +20,7 @@ struct program {
 	bool brings_new; /* it is linked with an allocator library that has its own operator new */
 };
 
-/* Looks at what execvp(command) would start. What cannot be read is taken to be ordinary. */
+/* Looks at what execvp(command) would start. A file that cannot be read is assumed to be ordinary. */
 void program_inspect(struct program *p, const char *command);
 void program_free(struct program *p);
 

@@ -11,28 +11,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "record/finalise.h"
 #include "record/machine.h"
 #include "stream/sender.h"
 #include "trace/rewrite/thin.h"
 #include "trace/write/thin_rule.h"
 
-/* Reading begins with so many packets: 2 MiB. What is smaller is quickly read at the end. */
+/* Reading begins at this number of packets: 2 MiB. Smaller spools are quickly read at the end. */
 #define DUE_PACKETS 32
-/* So many packets that have been read are worth ending a chunk early. */
+/* With this number of packets read but not written, ending a chunk early is worth it. */
 #define MANY_HELD 8
 /* After a failure to write or to begin: rounds until it is tried again. */
 #define RETRY_ROUNDS 64
-/* A receiver is told at least so often what is new, and nothing while a program may just be a short
+/* A receiver gets new data at least this often, and none at first, as the program may be a short
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
 #define STREAM_BEGIN_NS 1000000000u
-/* A name's share of the trace, compressed, for each place in the program; and what else comes. */
+/* Compressed bytes in the trace for the name of each place in the program, and for everything else
+ * at the end. */
 #define NAME_BYTES 32
 #define TAIL_BYTES 8192
 
-/* Of the recorder that is finishing, when its spool is still whole. */
+/* The part of the recorder that is finishing, while its spool is still whole. */
 static const char *volatile needless_part;
 
 void recorder_abandon(void)
@@ -195,7 +196,7 @@ void recorder_drop(struct recorder *r)
 
 /* ---- packets ---- */
 
-/* Nobody but a receiver has what is no longer in the spool. */
+/* Only a receiver has what is no longer in the spool. */
 static bool is_sent_only(const struct recorder *r)
 {
 	return r->options.sender && r->options.no_file;
@@ -215,8 +216,8 @@ static void give_back_waiting(struct recorder *r)
 	r->waits = 0;
 }
 
-/* On a full disk a packet must go before what it became can be written. While the program runs, it
- * stays instead: mayfly might be killed. */
+/* On a full disk, a packet must be given back before its events can be written. While the program
+ * runs the packet stays, as mayfly might be killed. */
 static bool let_wait(struct recorder *r, uint64_t index)
 {
 	if (r->waits == r->wait_room) {
@@ -250,7 +251,7 @@ static void packet_done(void *context, uint64_t index)
 		spool_watch_punch(&r->watch, index);
 		part_flush(r->part);
 	} else if (!let_wait(r, index)) {
-		give_back(r, index); /* neither memory nor disk: the larger part is kept */
+		give_back(r, index); /* neither memory nor disk is left: keep the rest */
 	}
 }
 
@@ -279,8 +280,8 @@ bool recorder_is_due(const struct recorder *r)
 		is_due_for_receiver(r));
 }
 
-static int open_stream(struct recorder *r, struct recorder *parent, bool online,
-		       const struct spool_ending *ending)
+static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
+				const struct spool_ending *ending)
 {
 	struct spool_stream_options options = {
 	    .online = online,
@@ -307,7 +308,7 @@ static int open_stream(struct recorder *r, struct recorder *parent, bool online,
 	return spool_stream_open(&r->source, &options, r->tables, r->writer, &r->stream);
 }
 
-static int open_part(struct recorder *r)
+static int recorder_open_part(struct recorder *r)
 {
 	int error;
 
@@ -324,8 +325,8 @@ static int open_part(struct recorder *r)
 	return error;
 }
 
-static bool begin(struct recorder *r, struct recorder *parent, bool online,
-		  const struct spool_ending *ending)
+static bool recorder_start_reading(struct recorder *r, struct recorder *parent, bool online,
+				   const struct spool_ending *ending)
 {
 	int error;
 
@@ -335,14 +336,14 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 		r->error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	error = open_part(r);
+	error = recorder_open_part(r);
 	if (error) {
 		free(r->part);
 		r->part = NULL;
 		r->error = error;
 		return false;
 	}
-	error = open_stream(r, parent, online, ending);
+	error = recorder_open_stream(r, parent, online, ending);
 	if (error) {
 		close_stream(r);
 		close_part(r, true);
@@ -359,7 +360,7 @@ static bool begin(struct recorder *r, struct recorder *parent, bool online,
 
 bool recorder_begin(struct recorder *r, struct recorder *parent)
 {
-	if (begin(r, parent, true, NULL))
+	if (recorder_start_reading(r, parent, true, NULL))
 		return true;
 	r->retry = RETRY_ROUNDS;
 	return false;
@@ -402,8 +403,8 @@ static int count_kept(const struct mayfly_trace *trace, double kept[SPOOL_INTERV
 }
 
 /* The smallest interval above the one in force that keeps at most this share of the events. */
-static int choose_interval(struct recorder *r, const struct mayfly_trace *trace, double share,
-			   uint32_t *log2)
+static int recorder_choose_interval(struct recorder *r, const struct mayfly_trace *trace,
+				    double share, uint32_t *log2)
 {
 	uint32_t least = r->thin_log2 ? r->thin_log2 : r->writer_options.interval_log2;
 	double kept[SPOOL_INTERVAL_MAX_LOG2 + 1];
@@ -516,8 +517,7 @@ static void thin_ahead(struct recorder *r, uint32_t log2)
 	}
 }
 
-/* The events in the file become fewer, about this share of what they are, and so do those to
- * come. */
+/* Thins the events in the file to about this share, and likewise those to come. */
 static int thin(struct recorder *r, double share)
 {
 	struct mayfly_trace *trace;
@@ -538,7 +538,7 @@ static int thin(struct recorder *r, double share)
 		return errno;
 	error = mayfly_trace_open(data, size, &trace);
 	if (!error) {
-		error = choose_interval(r, trace, share, &log2);
+		error = recorder_choose_interval(r, trace, share, &log2);
 		if (!error)
 			error = make_thinned(r, trace, log2, &thinned);
 		if (!error)
@@ -557,8 +557,8 @@ static uint64_t names_bytes(const struct recorder *r)
 	return TAIL_BYTES + (uint64_t)r->tables->frames * NAME_BYTES;
 }
 
-/* Keeps the trace below the size that the user gave. Each step leaves about half of it, so that
- * the work is in proportion to what is recorded. */
+/* Keeps the trace below the size that the user gave. Each step keeps about half of it, so the total
+ * work is proportional to what is recorded. */
 static void keep_size(struct recorder *r)
 {
 	uint64_t most = r->options.max_size, names = names_bytes(r);
@@ -576,7 +576,8 @@ static void keep_size(struct recorder *r)
 			return;
 		}
 		bytes = trace_writer_bytes(r->writer);
-		/* The stacks alone may need more than that: then thinning is of no more use. */
+		/* The stacks alone may be larger than the limit: then more thinning does not help.
+		 */
 		if (bytes > before - before / 8 || r->thin_log2 >= SPOOL_INTERVAL_MAX_LOG2)
 			break;
 	}
@@ -608,7 +609,7 @@ static int give_more(struct recorder *r)
 	return trace_writer_flush(r->writer);
 }
 
-/* A receiver is to have what is known, also when it is little. */
+/* Sends what is known to the receiver from time to time, even if it is little. */
 static int tell_receiver(struct recorder *r)
 {
 	uint64_t now = now_ns();
@@ -629,7 +630,7 @@ static int hand_memory(struct recorder *r)
 				 r->writer);
 }
 
-/* Before the round that takes what is as old. */
+/* To be called before the round that takes records of the same age. */
 static int hand_threads(struct recorder *r)
 {
 	return thread_watch_hand(&r->threads, (int64_t)r->watch.header->start_mono_ns, r->stream);
@@ -695,7 +696,8 @@ void recorder_read_until(struct recorder *r, uint64_t ticks)
 
 /* ---- the end ---- */
 
-/* What it has no place for waits in memory; so nothing more is read meanwhile. 0 or an errno. */
+/* Bytes for which the receiver's buffer has no room wait in memory, and nothing more is read until
+ * they are sent. 0 or an errno. */
 static int wait_for_receiver(struct recorder *r)
 {
 	if (!r->part->error)
@@ -740,7 +742,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 }
 
 /* All that the spool had is in memory or in the part: it can make room, piece by piece. */
-static int make_room(struct recorder *r)
+static int recorder_make_room(struct recorder *r)
 {
 	uint64_t packets = atomic_load(&r->watch.header->packets_reserved);
 	int error = r->part->error;
@@ -767,7 +769,7 @@ static int complete(struct recorder *r, const struct spool_ending *ending)
 	if (!error)
 		error = trace_writer_finish(r->writer);
 	if (!error && part_flush(r->part))
-		error = make_room(r);
+		error = recorder_make_room(r);
 	return error;
 }
 
@@ -783,7 +785,7 @@ bool recorder_begin_last(struct recorder *r, struct recorder *parent,
 		if (error)
 			return fail(r, error);
 	}
-	return begin(r, parent, false, ending) || fail(r, r->error);
+	return recorder_start_reading(r, parent, false, ending) || fail(r, r->error);
 }
 
 bool recorder_finish(struct recorder *r, struct recorder *parent, const struct spool_ending *ending)
@@ -801,7 +803,7 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 	needless_part = NULL;
 	if (error) {
 		part_flush(r->part);
-		/* Made from a spool that is still whole, it is of no use. */
+		/* The spool is still whole, so the part made from it is not needed. */
 		if (error < 0 && !recorder_has_part(r))
 			close_part(r, true);
 		return fail(r, error);

@@ -29,10 +29,10 @@ struct recorder_options {
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
 	bool follow;		 /* forked children have spools of their own */
-	/* Gets the trace while it is made; NULL: nobody does. Of several recorders with the same
-	 * one, only one at a time may be reading, and before the next one it must be dropped. */
+	/* Receives the trace while it is made; may be NULL. If several recorders share a sender,
+	 * only one at a time may be reading, and it must be dropped before the next one starts. */
 	struct stream_sender *sender;
-	bool no_file; /* nobody else gets it */
+	bool no_file; /* only the sender gets the trace */
 };
 
 enum recorder_state {
@@ -89,13 +89,13 @@ void recorder_free(struct recorder *r);
 int recorder_create(struct recorder *r, const struct spool_settings *settings);
 int recorder_attach(struct recorder *r);
 
-/* The opposite, while nothing is read of it. */
+/* Undoes them, as long as nothing has been read. */
 void recorder_detach(struct recorder *r);
 
 /* 0, or the errno when space for the spool has run out for the first time. */
 int recorder_tick(struct recorder *r);
 
-/* The process has ended and nobody has waited for it yet. */
+/* To be called when the process has ended but has not been waited for. */
 void recorder_last(struct recorder *r);
 
 /* The spool is large enough for reading to begin, and it has not begun. */
@@ -110,7 +110,7 @@ bool recorder_begin(struct recorder *r, struct recorder *parent);
 bool recorder_begin_last(struct recorder *r, struct recorder *parent,
 			 const struct spool_ending *ending);
 
-/* Reads what is older than this moment of the spool's clock. */
+/* Reads records older than this moment of the spool's clock. */
 void recorder_read_until(struct recorder *r, uint64_t ticks);
 
 /* True: there is more to read at once. */
@@ -136,7 +136,7 @@ void recorder_drop(struct recorder *r);
 /* Some of the recording is in the part and no longer in the spool. */
 bool recorder_has_part(const struct recorder *r);
 
-/* For a signal handler: a part that holds only what is in the spool, too, is removed. */
+/* For a signal handler: removes a part whose contents are also in the spool. */
 void recorder_abandon(void);
 
 /* A moment on the spool's clock and on CLOCK_MONOTONIC. */

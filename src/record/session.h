@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "record/child.h"
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "record/outgoing.h"
 #include "record/program.h"
 #include "record/recorder.h"

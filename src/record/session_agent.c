@@ -59,8 +59,9 @@ static bool preload_brings_new(const char *list)
 	return brings;
 }
 
-/* Sets r->preload: the agent before what the user preloads. An allocator that defines operator new
- * itself does not go through malloc; then the agent's own, which do, come with it. */
+/* Sets r->preload: the agent, then the libraries that the user preloads. An allocator that defines
+ * operator new itself does not call malloc for it; in that case the agent's own operators are
+ * preloaded, too. */
 bool record_choose_preload(struct record *r)
 {
 	const char *user = getenv("LD_PRELOAD");

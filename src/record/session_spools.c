@@ -284,8 +284,8 @@ struct spool_ending record_ending_of(const struct record *r, const struct record
 	return e;
 }
 
-/* Its image is gone while other processes run on: what has been begun is completed now, so that
- * many processes, one after the other, do not add up. */
+/* The image has ended while other processes run on: finishes it now, so that many processes, one
+ * after the other, do not pile up. */
 static void retire(const struct record *r, struct recorder *one, bool last)
 {
 	struct spool_ending ending = record_ending_of(r, one, last);
@@ -299,7 +299,7 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	recorder_detach(one);
 }
 
-/* After an exec the program goes on in the spool of the new image. */
+/* After an exec, the program continues in the spool of the new image. */
 static void find_image(struct record *r)
 {
 	char *next = record_format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);

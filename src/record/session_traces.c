@@ -46,8 +46,8 @@ char *record_name_with(const char *file, const char *tail)
 	return record_format("%.*s%s%s", (int)(dot - file), file, tail, dot);
 }
 
-/* A process's last image gets its plain name. Of the ones before, which exec replaced, only those
- * with samples are worth a file, and only with --follow. In exact mode all have some. */
+/* A process's last image gets its plain name. Earlier images, which exec replaced, get a file only
+ * with --follow and if they have samples. In exact mode all have some. */
 static bool name_pieces(const struct record *r, struct pieces *list)
 {
 	unsigned int image = 0;
@@ -198,8 +198,8 @@ static struct piece *piece_of(struct pieces *list, const struct recorder *one)
 	return NULL;
 }
 
-/* Reads all that is left of a spool, and before its end the spools of its forked children: each
- * takes over what is live at its fork. */
+/* Reads the rest of a spool and, before its end, the spools of its forked children: each takes over
+ * the blocks that are live at its fork. */
 static void finish_recorder(struct record *r, struct pieces *list, struct recorder *one,
 			    struct recorder *parent)
 {
@@ -281,7 +281,7 @@ static void say_where(const struct record *r, const struct piece *p)
 	free(places);
 }
 
-/* What no receiver took, to a file beside the spool. NULL: that cannot be had. */
+/* Writes what the receiver did not take to a file beside the spool. NULL: that failed. */
 static char *save_rest(const struct record *r, const struct piece *p, uint64_t *from)
 {
 	const struct recorder *one = p->recorder;
@@ -307,7 +307,8 @@ static char *save_rest(const struct record *r, const struct piece *p, uint64_t *
 	return NULL;
 }
 
-/* The receiver does not have all: what of the recording stays, and where. True: the spool must. */
+/* The receiver does not have the whole trace: saves the rest and reports where it is. True: the
+ * spool must stay. */
 static bool keep_rest(const struct record *r, const struct piece *p, bool consumed)
 {
 	bool finished = p->recorder->state == RECORDER_FINISHED;
@@ -337,8 +338,8 @@ void record_finish_stream(struct record *r, bool whole)
 	record_stream_finish(&r->stream, whole);
 }
 
-/* The receiver gets the rest. Its failing is no error of the program's run, which has been as it
- * should. */
+/* Sends the rest to the receiver. A failure does not change the exit status, as the program itself
+ * ran as it should. */
 static void finish_stream(struct record *r, struct piece *p, bool consumed)
 {
 	const struct recorder *one = p->recorder;
@@ -358,7 +359,7 @@ static void finish_stream(struct record *r, struct piece *p, bool consumed)
 	free(why);
 }
 
-/* False: there is no trace, for a reason that is not the receiver's. */
+/* False: there is no trace, for a reason other than the receiver. */
 static bool end_trace(struct record *r, struct piece *p)
 {
 	const struct recorder *one = p->recorder;
@@ -398,8 +399,8 @@ static void keep_ancestors(struct pieces *list)
 	}
 }
 
-/* A receiver takes the trace of the program's last image for what it was told of the ones before,
- * so those must go first. */
+/* The receiver takes the trace of the program's last image as a replacement for the earlier ones,
+ * so those must be dropped first. */
 static void drop_unwanted(struct pieces *list)
 {
 	for (size_t i = 0; i < list->count; i++)

@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
 #define LEAST_AHEAD   16
@@ -39,7 +39,7 @@
 #define WINDOW_PACKETS 1024u
 #define WINDOW_BYTES   ((size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES)
 
-/* Left free on the disk, or half of what is free: the trace needs some space, too. */
+/* Left free on the disk (or half of what is free), as the trace needs some space, too. */
 #define MARGIN_BYTES  (4u << 20)
 #define PAUSE_TICKS   32
 #define MOST_PACKETS  (1u << 22) /* 256 GiB */
@@ -93,7 +93,7 @@ static void publish(struct spool_header *h, uint64_t packets)
 		;
 }
 
-/* How many of so many packets there is space for, with some left for others. */
+/* The number of these packets for which there is disk space, leaving some for others. */
 static uint64_t affordable(int fd, uint64_t packets)
 {
 	struct statvfs st;
@@ -107,8 +107,8 @@ static uint64_t affordable(int fd, uint64_t packets)
 	return packets < available ? packets : available;
 }
 
-/* The agent must not go where the disk ends: there it would have to give up. It drops what has no
- * place instead, until packets come back. */
+/* Limits the agent to the disk space that there is; beyond it, it would have to give up. It drops
+ * what does not fit instead, until packets are given back. */
 static void set_limit(struct spool_watch *w, uint64_t packets)
 {
 	uint64_t most = w->max_packets;
@@ -120,7 +120,7 @@ static void set_limit(struct spool_watch *w, uint64_t packets)
 }
 
 /* Reserves up to `packets` in all; when the space is short, as much of it as there is. */
-static int reserve(struct spool_watch *w, uint64_t packets)
+static int spool_watch_reserve(struct spool_watch *w, uint64_t packets)
 {
 	uint64_t have = atomic_load(&w->header->packets_reserved), more;
 	int error = 0;
@@ -200,7 +200,8 @@ int spool_watch_create(struct spool_watch *w, const char *path, const struct spo
 		w->max_packets = s->max_packets;
 		fill_header(w->header, s);
 		choose_ahead(w);
-		error = reserve(w, w->least_ahead > FIRST_PACKETS ? w->least_ahead : FIRST_PACKETS);
+		error = spool_watch_reserve(w, w->least_ahead > FIRST_PACKETS ? w->least_ahead
+									      : FIRST_PACKETS);
 		/* Less will do to begin with. */
 		if (error && atomic_load(&w->header->packets_reserved))
 			error = 0;
@@ -290,7 +291,7 @@ static uint64_t ring_holds(const struct spool_header *h)
 	return atomic_load(&h->recycled_head) - atomic_load(&h->recycled_tail);
 }
 
-static void push(struct spool_header *h, uint32_t index)
+static void spool_watch_push(struct spool_header *h, uint32_t index)
 {
 	uint64_t head = atomic_load_explicit(&h->recycled_head, memory_order_relaxed);
 
@@ -347,7 +348,7 @@ void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse)
 	if (!reuse)
 		return;
 	if (ring_holds(w->header) < RING_KEEPS)
-		push(w->header, (uint32_t)index);
+		spool_watch_push(w->header, (uint32_t)index);
 	else
 		spool_watch_punch(w, index);
 }
@@ -367,7 +368,7 @@ static int fill_ring(struct spool_watch *w, uint64_t packets)
 			return error;
 		w->holes--;
 		w->in_hole[index / 8] &= (uint8_t) ~(1u << index % 8);
-		push(w->header, index);
+		spool_watch_push(w->header, index);
 		packets--;
 	}
 	return 0;
@@ -416,7 +417,7 @@ int spool_watch_tick(struct spool_watch *w)
 		available = reserved - claimed + ring_holds(h);
 	}
 	if (available < ahead && !error)
-		error = reserve(w, reserved + 2 * ahead - available);
+		error = spool_watch_reserve(w, reserved + 2 * ahead - available);
 	if (!error)
 		return 0;
 	w->pause = PAUSE_TICKS;
@@ -513,7 +514,7 @@ static bool parse_tail(const char *tail, struct spool_entry *e)
 	return !strcmp(end, ".spool");
 }
 
-static int compare(const void *a, const void *b)
+static int spool_watch_compare(const void *a, const void *b)
 {
 	const struct spool_entry *x = a, *y = b;
 
@@ -533,7 +534,7 @@ static bool add_entry(struct spool_list *list, const struct spool_entry *e)
 	return true;
 }
 
-/* In `folder`, those whose name is `base` with ".PID.K.spool" behind. */
+/* The entries of `folder` whose name is `base` followed by ".PID.K.spool". */
 static bool read_folder(struct spool_list *list, DIR *dir, const char *folder, const char *base)
 {
 	size_t length = strlen(base);
@@ -580,7 +581,7 @@ bool spool_list_read(struct spool_list *list, const char *file)
 	if (!good)
 		spool_list_free(list);
 	else if (list->count)
-		qsort(list->entry, list->count, sizeof(*list->entry), compare);
+		qsort(list->entry, list->count, sizeof(*list->entry), spool_watch_compare);
 	return good;
 }
 

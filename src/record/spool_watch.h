@@ -44,7 +44,7 @@ struct spool_watch {
 	uint64_t file_bytes; /* as far as known */
 	uint64_t begun,
 	    begun_at;	      /* packets that the agent had begun when last looked at, and when */
-	uint64_t max_packets; /* that the user allows; 0: no limit */
+	uint64_t max_packets; /* limit set by the user; 0: none */
 	uint64_t least_ahead; /* packets */
 	unsigned int wait_ms; /* after which the next look is worth it */
 	unsigned int pause;   /* ticks to go until space is asked for again */
@@ -91,7 +91,7 @@ struct spool_glance {
 	char off_text[sizeof(((struct spool_header *)0)->off_text)];
 };
 
-/* samples and live_bytes are 0 in exact mode, where only who reads the packets knows them. */
+/* samples and live_bytes are 0 in exact mode, where only the reader of the packets knows them. */
 bool spool_glance(const char *path, struct spool_glance *g); /* false: not a spool */
 void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
 
@@ -111,8 +111,8 @@ struct spool_list {
 	size_t count;
 };
 
-/* All FILE.PID.K.spool there are. `file` is the trace's path without ".spool". False: no memory.
- * A folder that cannot be read has none. */
+/* Lists all FILE.PID.K.spool. `file` is the trace's path without ".spool". False: out of memory. A
+ * folder that cannot be read has none. */
 bool spool_list_read(struct spool_list *list, const char *file);
 void spool_list_free(struct spool_list *list);
 

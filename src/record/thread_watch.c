@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/clock.h"
+#include "stream/clock.h"
 #include "record/memory_watch.h"
 #include "format/numbering.h"
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll
 #define NAMED_NS     2000000000ll /* at first a thread has the name of the one that made it */
-#define EARLY_PART   8	 /* of the time passed, until the next look, while that is no second */
+#define EARLY_PART   8	 /* of the time passed, until the next look, while that is below a second */
 #define COST_SHARE   500 /* looking may cost 1/500 of a CPU; in the first second more */
 #define FIRST_SHARE  20
 #define MOST_THREADS 8192 /* further ones are not watched */
@@ -49,8 +49,8 @@ static const struct mayfly_track_type types[] = {
 
 /* ---- notes ---- */
 
-static struct thread_note *put(struct thread_watch *t, int64_t mono_ns, uint32_t tid,
-			       enum what what)
+static struct thread_note *thread_put(struct thread_watch *t, int64_t mono_ns, uint32_t tid,
+				      enum what what)
 {
 	if (t->notes == MOST_NOTES ||
 	    !array_reserve(&t->note, &t->note_room, t->notes, sizeof(*t->note)))
@@ -132,7 +132,7 @@ static bool read_file(pid_t pid, uint32_t tid, const char *name, char *text, siz
 	return process_file_read(pid, path, text, size);
 }
 
-/* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields behind the state
+/* "TID (NAME) S ...", where the name may hold anything. The 11th and 12th fields after the state
  * are utime and stime, the 19th is the start, all in clock ticks. */
 struct stat_line {
 	char name[THREAD_NAME];
@@ -195,7 +195,7 @@ static int by_tid(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-static bool make_room(struct thread_watch *t)
+static bool thread_make_room(struct thread_watch *t)
 {
 	return t->threads < MOST_THREADS &&
 	       array_reserve(&t->thread, &t->thread_room, t->threads, sizeof(*t->thread));
@@ -222,7 +222,7 @@ static size_t add_name(struct thread_watch *t, uint32_t tid, const char *name)
 static void note_start(struct thread_watch *t, uint32_t tid, const struct stat_line *s, int64_t now)
 {
 	int64_t ns = s->start_ns > t->looked_ns ? s->start_ns : t->looked_ns;
-	struct thread_note *note = put(t, ns < now ? ns : now, tid, START);
+	struct thread_note *note = thread_put(t, ns < now ? ns : now, tid, START);
 
 	if (note)
 		memcpy(note->name, s->name, sizeof(note->name));
@@ -236,12 +236,12 @@ static void note_cpu(struct thread_watch *t, struct watched_thread *thread, pid_
 	if (!read_cpu(t, pid, thread->tid, &cpu_ns) ||
 	    (thread->cpu_ns != NOT_YET && cpu_ns <= thread->cpu_ns))
 		return;
-	note = put(t, now, thread->tid, CPU);
+	note = thread_put(t, now, thread->tid, CPU);
 	if (note)
 		note->cpu_ns = thread->cpu_ns = cpu_ns;
 }
 
-/* `known` threads are in order, behind them come new ones. */
+/* The first `known` threads are in order; new ones follow. */
 static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, int64_t now)
 {
 	struct watched_thread key = {.tid = tid}, *thread = NULL;
@@ -250,7 +250,7 @@ static void see(struct thread_watch *t, size_t known, uint32_t tid, pid_t pid, i
 	if (known)
 		thread = bsearch(&key, t->thread, known, sizeof(key), by_tid);
 	if (!thread) {
-		if (!read_stat(t, pid, tid, &s) || !make_room(t))
+		if (!read_stat(t, pid, tid, &s) || !thread_make_room(t))
 			return;
 		thread = &t->thread[t->threads++];
 		*thread = (struct watched_thread){
@@ -274,12 +274,12 @@ static void note_exits(struct thread_watch *t, int64_t now)
 		if (t->thread[i].seen)
 			t->thread[left++] = t->thread[i];
 		else
-			put(t, now, t->thread[i].tid, EXIT);
+			thread_put(t, now, t->thread[i].tid, EXIT);
 	}
 	t->threads = left;
 }
 
-static void look(struct thread_watch *t, pid_t pid, int64_t now)
+static void thread_look(struct thread_watch *t, pid_t pid, int64_t now)
 {
 	size_t known = t->threads;
 	struct dirent *entry;
@@ -302,7 +302,7 @@ static void look(struct thread_watch *t, pid_t pid, int64_t now)
 	t->looked_ns = now;
 }
 
-static void begin(struct thread_watch *t, int64_t now)
+static void thread_start(struct thread_watch *t, int64_t now)
 {
 	if (t->begun_ns)
 		return;
@@ -316,9 +316,9 @@ void thread_watch_look(struct thread_watch *t, pid_t pid)
 
 	if (now < t->next_ns)
 		return;
-	begin(t, now);
+	thread_start(t, now);
 	before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	look(t, pid, now);
+	thread_look(t, pid, now);
 	passed = now - t->begun_ns;
 	least = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) *
 		(passed < SECOND_NS ? FIRST_SHARE : COST_SHARE);
@@ -332,6 +332,6 @@ void thread_watch_last(struct thread_watch *t, pid_t pid)
 {
 	int64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	begin(t, now);
+	thread_start(t, now);
 	see(t, t->threads, (uint32_t)pid, pid, now);
 }

@@ -59,13 +59,15 @@ struct thread_watch {
 /* Looks when it is due. */
 void thread_watch_look(struct thread_watch *t, pid_t pid);
 
-/* The process has ended and nobody has waited for it yet: the last figures of its first thread. */
+/* To be called when the process has ended but has not been waited for: the last figures of its
+ * first thread. */
 void thread_watch_last(struct thread_watch *t, pid_t pid);
 
-/* There is so much waiting that it should be written. */
+/* True: enough figures are waiting to be written. */
 bool thread_watch_is_full(const struct thread_watch *t);
 
-/* Hands over what waits. start_mono_ns: time 0 of the trace. 0 or a negative enum mayfly_error. */
+/* Hands over the waiting figures. start_mono_ns: time 0 of the trace. 0 or a negative enum
+ * mayfly_error. */
 int thread_watch_hand(struct thread_watch *t, int64_t start_mono_ns, struct spool_stream *to);
 
 void thread_watch_free(struct thread_watch *t);

@@ -127,7 +127,8 @@ static bool remove_dead(const struct stream_address *a)
 	return error == ECONNREFUSED && !unlink(a->path);
 }
 
-/* Of a name's several addresses one is listened at, and senders try all: IPv4, as with no name. */
+/* A name may have several addresses. The receiver listens at one, preferring IPv4 as it does
+ * without a name; senders try all. */
 static unsigned int choose(const struct stream_address *a)
 {
 	for (unsigned int n = 0; n < a->count; n++)

@@ -21,15 +21,15 @@ struct stream_address {
 		socklen_t size;
 	} at[STREAM_ADDRESSES];
 	unsigned int count;
-	bool local;	/* no other machine can reach it: none of them leads off this one */
+	bool local;	/* other machines cannot reach it */
 	char path[108]; /* of a Unix socket, or "" */
 };
 
 /* NULL, or what is wrong with the text. */
 const char *stream_address_read(struct stream_address *a, const char *text);
 
-/* A socket that listens, or -1 with errno. What a Unix socket's listener that is gone left behind
- * is removed; a file that is no socket is EEXIST. */
+/* A listening socket, or -1 with errno. A Unix socket whose listener is gone is removed first; a
+ * file that is not a socket is EEXIST. */
 int stream_listen(const struct stream_address *a);
 void stream_unlisten(const struct stream_address *a, int fd);
 

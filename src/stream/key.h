@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What both ends of a stream know, and how they prove it: HMAC-SHA-256, of libsodium.
+ * The secret that both ends of a stream share, and how they prove to know it: HMAC-SHA-256, of libsodium.
  *
  *	key file ──┬─> session ──┬─> key of what the sender says
  *	HELLO ─────┤             └─> key of what the receiver says
  *	WELCOME ───┘
  *
- * Both messages hold a nonce, so each connection has keys of its own, and nothing of one can be
- * said again in another one, nor to who said it.
+ * Both messages hold a nonce, so each connection has keys of its own: a message cannot be
+ * replayed in another connection or sent back to its sender.
  */
 #ifndef MAYFLY_STREAM_KEY_H
 #define MAYFLY_STREAM_KEY_H
@@ -30,9 +30,9 @@ struct stream_keys {
 	uint8_t sender[STREAM_TAG], receiver[STREAM_TAG];
 };
 
-/* To be called once before anything else here. False: this machine gives no random numbers. */
+/* Must be called once before anything else here. False: no random numbers are available. */
 bool stream_keys_start(void);
-/* False: this build has no libsodium, so no keys. */
+/* False: this build has no libsodium and therefore no keys. */
 bool stream_keys_supported(void);
 
 /* Up to 256 bytes. */
@@ -47,15 +47,15 @@ enum stream_key_fault {
 	STREAM_KEY_LONG,
 };
 
-/* The file's bytes but for a line's end behind them. */
+/* The file's bytes without a line end after them. */
 enum stream_key_fault stream_key_read(struct stream_key *key, const char *path);
 void stream_key_clear(struct stream_key *key);
 
 void stream_keys_derive(struct stream_keys *keys, const struct stream_key *key, const void *hello,
 			size_t hello_size, const void *welcome, size_t welcome_size);
 
-/* Of one message: its number among the tagged ones of its direction, then its bytes in two parts.
- */
+/* The tag of one message: made from its number among the tagged ones of its direction, then its
+ * bytes in two parts. */
 void stream_tag(uint8_t tag[STREAM_TAG], const uint8_t key[STREAM_TAG], uint64_t number,
 		const void *head, size_t head_size, const void *payload, size_t size);
 

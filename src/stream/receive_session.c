@@ -84,7 +84,7 @@ static bool take_hello(struct receive_session *s, const struct stream_message *m
 	return say_welcome(s, m);
 }
 
-/* A recording that the sender began anew replaces what came of it before. */
+/* A recording that the sender starts again replaces what arrived of it before. */
 static bool take_start(struct receive_session *s)
 {
 	struct stream_intake *in = s->intake;

@@ -36,7 +36,7 @@ struct receive_session {
 	struct stream_intake *intake;
 	uint8_t nonce[STREAM_NONCE];
 	enum { RECEIVE_WANTS_HELLO, RECEIVE_WANTS_START, RECEIVE_OPEN, RECEIVE_OVER } state;
-	enum stream_fault fault; /* not FINE: close when what waits is sent */
+	enum stream_fault fault; /* not FINE: close after sending what waits */
 	uint8_t id[STREAM_ID];
 	uint32_t generation;
 	uint64_t first;
@@ -51,8 +51,8 @@ void receive_session_free(struct receive_session *s);
 /* After stream_wire_came(). False: s->fault. */
 bool receive_session_take(struct receive_session *s);
 
-/* While open: says how far it has been stored. Call it when nothing else waits to be sent: so who
- * asks again and again and never reads fills no memory. */
+/* While open: reports how much has been stored. To be called only when nothing else waits to be
+ * sent: a peer that keeps asking and never reads must not fill the memory. */
 bool receive_session_ack(struct receive_session *s);
 
 /* The recording is complete and has its name. */

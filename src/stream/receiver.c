@@ -9,11 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stream/clock.h"
+
 #define CONNECTIONS  16u
 #define HANDSHAKE_NS 5000000000ll
 #define SILENCE_NS   20000000000ll
 #define RETRY_NS     200000000ll /* to store what could not be */
-/* After the end: for a sender whose connection broke before it heard of that. */
+/* After the end: how long to stay for a sender whose connection broke before it learned of that. */
 #define LINGER_NS  3000000000ll
 #define READ_BYTES (64u << 10)
 
@@ -32,23 +34,15 @@ struct receiver {
 	int64_t retry_ns, lost_ns, finished_ns;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-static void tell(struct receiver *r, enum stream_event event, const char *peer,
-		 enum stream_fault fault, int error)
+static void receiver_tell(struct receiver *r, enum stream_event event, const char *peer,
+			  enum stream_fault fault, int error)
 {
 	r->options->event(r->options->context, event, peer, fault, error);
 }
 
 /* ---- connections ---- */
 
-static void drop(struct receiver *r, struct connection *c)
+static void receiver_drop(struct receiver *r, struct connection *c)
 {
 	if (c->fd < 0)
 		return;
@@ -56,14 +50,14 @@ static void drop(struct receiver *r, struct connection *c)
 		r->open = NULL;
 		r->lost_ns = now_ns();
 		if (!r->finished)
-			tell(r, STREAM_EVENT_LOST, c->peer, c->session.fault, 0);
+			receiver_tell(r, STREAM_EVENT_LOST, c->peer, c->session.fault, 0);
 	}
 	receive_session_free(&c->session);
 	close(c->fd);
 	c->fd = -1;
 }
 
-/* A free place, or that of who has waited longest. */
+/* A free place, or else the one that has waited longest. */
 static struct connection *receiver_find_place(struct receiver *r)
 {
 	struct connection *oldest = NULL;
@@ -76,7 +70,7 @@ static struct connection *receiver_find_place(struct receiver *r)
 		if (c != r->open && (!oldest || c->since_ns < oldest->since_ns))
 			oldest = c;
 	}
-	drop(r, oldest);
+	receiver_drop(r, oldest);
 	return oldest;
 }
 
@@ -97,8 +91,8 @@ static void take_connection(struct receiver *r)
 	receive_session_begin(&c->session, r->options->key, r->options->intake, nonce);
 }
 
-/* False: the connection is no more. */
-static bool send_waiting(struct connection *c)
+/* False: the connection is closed. */
+static bool receiver_send_waiting(struct connection *c)
 {
 	size_t size;
 	const uint8_t *bytes = stream_wire_waiting(&c->session.wire, &size);
@@ -113,7 +107,7 @@ static bool send_waiting(struct connection *c)
 	return true;
 }
 
-/* False: nothing more will come, or nothing of use. */
+/* False: no more useful data will come. */
 static bool read_some(struct connection *c)
 {
 	size_t most = c->session.state == RECEIVE_OPEN ? READ_BYTES : 2 * STREAM_MOST_SMALL;
@@ -130,17 +124,17 @@ static bool read_some(struct connection *c)
 	return true;
 }
 
-/* It has shown that it brings the recording: so the one before is dead, although nobody has said
- * so yet. */
+/* The connection has shown that it brings the recording, so the one before it is dead, even if no
+ * error has been seen yet. */
 static void take_over(struct receiver *r, struct connection *c)
 {
 	struct connection *before = r->open;
 
 	r->open = NULL;
 	if (before)
-		drop(r, before);
+		receiver_drop(r, before);
 	r->open = c;
-	tell(r, STREAM_EVENT_BEGUN, c->peer, STREAM_FINE, 0);
+	receiver_tell(r, STREAM_EVENT_BEGUN, c->peer, STREAM_FINE, 0);
 }
 
 static void listen_to(struct receiver *r, struct connection *c)
@@ -151,18 +145,18 @@ static void listen_to(struct receiver *r, struct connection *c)
 	if (c->session.state == RECEIVE_OPEN && !was_open)
 		take_over(r, c);
 	if (c->session.fault && c->session.fault <= STREAM_NO_STREAM)
-		tell(r, STREAM_EVENT_REFUSED, c->peer, c->session.fault, 0);
+		receiver_tell(r, STREAM_EVENT_REFUSED, c->peer, c->session.fault, 0);
 	if (c->session.fault)
-		send_waiting(c); /* a refusal; it fits */
+		receiver_send_waiting(c); /* a refusal; it fits */
 	if (c->session.state == RECEIVE_OVER && c == r->open)
 		r->told = r->finished;
 	if (!alive || c->session.fault || c->session.state == RECEIVE_OVER)
-		drop(r, c);
+		receiver_drop(r, c);
 }
 
 /* ---- storing ---- */
 
-static void store(struct receiver *r)
+static void receiver_store(struct receiver *r)
 {
 	const struct stream_intake *in = r->options->intake;
 	int error;
@@ -173,7 +167,8 @@ static void store(struct receiver *r)
 		return;
 	error = r->options->flush(r->options->context);
 	if (!error != !r->full)
-		tell(r, error ? STREAM_EVENT_FULL : STREAM_EVENT_ROOM, "", STREAM_FINE, error);
+		receiver_tell(r, error ? STREAM_EVENT_FULL : STREAM_EVENT_ROOM, "", STREAM_FINE,
+			      error);
 	r->full = error != 0;
 	r->retry_ns = now_ns() + RETRY_NS;
 }
@@ -190,7 +185,7 @@ static bool receiver_finish(struct receiver *r)
 	return r->options->finish(r->options->context, in->whole);
 }
 
-static void answer(struct receiver *r)
+static void receiver_answer(struct receiver *r)
 {
 	struct connection *c = r->open;
 	size_t waiting;
@@ -248,7 +243,7 @@ static void drop_silent(struct receiver *r)
 			continue;
 		if (c != r->open ? now - c->since_ns > HANDSHAKE_NS
 				 : !r->full && now - c->heard_ns > SILENCE_NS)
-			drop(r, c);
+			receiver_drop(r, c);
 	}
 }
 
@@ -259,8 +254,8 @@ static void serve(struct receiver *r, const struct polled *p)
 
 		if (c->fd != p->fd[i].fd)
 			continue; /* dropped meanwhile */
-		if (p->fd[i].revents & POLLOUT && !send_waiting(c))
-			drop(r, c);
+		if (p->fd[i].revents & POLLOUT && !receiver_send_waiting(c))
+			receiver_drop(r, c);
 		else if (p->fd[i].revents & (POLLIN | POLLHUP | POLLERR))
 			listen_to(r, c);
 	}
@@ -276,7 +271,7 @@ static bool is_timed_out(const struct receiver *r)
 }
 
 /* The sender knows of the end, or has had its time. */
-static bool is_over(const struct receiver *r)
+static bool receiver_is_over(const struct receiver *r)
 {
 	return r->finished && (r->told || now_ns() - r->finished_ns > LINGER_NS);
 }
@@ -286,13 +281,13 @@ static enum stream_outcome loop(struct receiver *r)
 	struct polled p;
 
 	for (;;) {
-		store(r);
+		receiver_store(r);
 		if (!receiver_finish(r)) {
 			errno = 0;
 			return STREAM_FAILED;
 		}
-		answer(r);
-		if (is_over(r))
+		receiver_answer(r);
+		if (receiver_is_over(r))
 			return STREAM_RECEIVED;
 		if (is_timed_out(r))
 			return STREAM_TIMED_OUT;
@@ -322,7 +317,7 @@ enum stream_outcome stream_receive(const struct stream_receiver_options *options
 	error = errno;
 	r->finished = true; /* nothing is to be told of what is closed now */
 	for (size_t i = 0; i < CONNECTIONS; i++)
-		drop(r, &r->connection[i]);
+		receiver_drop(r, &r->connection[i]);
 	free(r);
 	errno = error;
 	return outcome;

@@ -2,8 +2,8 @@
 /*
  * Receives one recording over as many connections as it takes.
  *
- * Whoever connects has a short time to show that it is a sender with the key; the few places for
- * that are taken from who has waited longest. One connection brings the recording: the newest.
+ * A new connection has a short time to show that it is a sender with the key; when the few places for
+ * that are taken, the one that has waited longest is closed. One connection brings the recording: the newest.
  */
 #ifndef MAYFLY_STREAM_RECEIVER_H
 #define MAYFLY_STREAM_RECEIVER_H
@@ -25,7 +25,7 @@ struct stream_receiver_options {
 	const struct stream_key *key;
 	int64_t timeout_ns; /* for the sender to come back; 0: for ever */
 	struct stream_intake *intake;
-	/* Stores what waits; sets intake->stored. 0 or an errno. */
+	/* Stores the waiting bytes; sets intake->stored. 0 or an errno. */
 	int (*flush)(void *context);
 	/* All is stored, and this is the end. False: it failed, and that was said. */
 	bool (*finish)(void *context, bool whole);

@@ -49,7 +49,7 @@ void send_session_free(struct send_session *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* So that the other side knows, too, why nothing comes. */
+/* Tells the other side, too, why nothing comes. */
 static bool refuse_key(struct send_session *s)
 {
 	static const uint8_t reason[8] = {STREAM_WRONG_KEY};
@@ -98,7 +98,8 @@ static bool take_ack(struct send_session *s, uint64_t offset)
 	return true;
 }
 
-/* Only instead of opening: what says so has no tag, and who is on the way could say it, too. */
+/* Valid only in place of an opening message: a refusal has no tag, so an attacker on the way could
+ * forge it. */
 static bool take_refusal(struct send_session *s, const struct stream_message *m)
 {
 	uint64_t reason = m->size == 8 ? bytes_load(m->payload) : 0;

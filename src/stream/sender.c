@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stream/send_session.h"
+#include "stream/clock.h"
 
 #define CONNECT_NS    5000000000ll
 #define FIRST_WAIT_NS 50000000ll
@@ -49,14 +50,6 @@ struct stream_sender {
 	int64_t said_ns, heard_ns;
 	uint8_t piece[STREAM_MOST_DATA];
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static void wake(struct stream_sender *s)
 {
@@ -145,7 +138,7 @@ static bool begin_session(struct stream_sender *s)
 	return send_session_begin(&s->session, s->options.key, &offer, nonce);
 }
 
-/* What has changed on the other side. False: this connection is of no use any more. */
+/* Handles what has changed on the other side. False: this connection cannot be used any more. */
 static bool take_progress(struct stream_sender *s)
 {
 	const struct send_session *session = &s->session;
@@ -171,7 +164,7 @@ static bool take_progress(struct stream_sender *s)
 	return same;
 }
 
-/* Copies what comes next into s->piece. With nothing left, *end says whether that is all. */
+/* Copies the next bytes into s->piece. If there are none, *end says whether the trace has ended. */
 static size_t next_piece(struct stream_sender *s, bool *end, bool *whole)
 {
 	uint64_t at = s->session.sent, size, offset;
@@ -198,7 +191,7 @@ static size_t next_piece(struct stream_sender *s, bool *end, bool *whole)
 	return size;
 }
 
-/* Puts more into what waits to be sent. */
+/* Adds more to the bytes that wait to be sent. */
 static bool say_more(struct stream_sender *s)
 {
 	bool end, whole;
@@ -216,8 +209,8 @@ static bool say_more(struct stream_sender *s)
 	return true;
 }
 
-/* 0 or the errno of a connection that is no more. */
-static int send_waiting(struct stream_sender *s)
+/* 0 or the errno of a closed connection. */
+static int sender_send_waiting(struct stream_sender *s)
 {
 	const uint8_t *bytes;
 	size_t size;
@@ -234,7 +227,7 @@ static int send_waiting(struct stream_sender *s)
 	return 0;
 }
 
-static int receive(struct stream_sender *s)
+static int sender_receive(struct stream_sender *s)
 {
 	uint8_t *room = stream_wire_room(&s->session.wire, READ_BYTES);
 	ssize_t n;
@@ -273,7 +266,7 @@ static int run_session(struct stream_sender *s)
 		if (!before && !say_more(s))
 			break;
 		stream_wire_waiting(wire, &before);
-		error = send_waiting(s);
+		error = sender_send_waiting(s);
 		if (!take_progress(s) || s->session.state == SEND_DONE)
 			break;
 		stream_wire_waiting(wire, &after);
@@ -282,7 +275,7 @@ static int run_session(struct stream_sender *s)
 		/* What has gone may be followed by more at once. */
 		if (!error && wait_for(s, s->fd, after ? POLLIN | POLLOUT : POLLIN,
 				       before && !after ? -1 : PING_NS / 2))
-			error = receive(s);
+			error = sender_receive(s);
 	}
 	return error;
 }
@@ -315,7 +308,7 @@ static bool connect_once(struct stream_sender *s)
 		error = run_session(s);
 		opened = s->session.state >= SEND_OPEN;
 		if (s->session.fault)
-			send_waiting(s); /* why */
+			sender_send_waiting(s); /* why */
 	}
 	note_end(s, s->session.fault, error);
 	send_session_free(&s->session);
@@ -334,7 +327,7 @@ static bool is_ending(struct stream_sender *s)
 	return ending;
 }
 
-static bool is_over(struct stream_sender *s)
+static bool sender_is_over(struct stream_sender *s)
 {
 	bool over;
 
@@ -350,7 +343,7 @@ static bool rest(struct stream_sender *s, int64_t ns)
 	int64_t end = now_ns() + ns, left;
 	bool ending = is_ending(s);
 
-	while ((left = end - now_ns()) > 0 && !is_over(s)) {
+	while ((left = end - now_ns()) > 0 && !sender_is_over(s)) {
 		wait_for(s, -1, 0, left);
 		if (!ending && is_ending(s))
 			return true;
@@ -363,7 +356,7 @@ static void *sender_run(void *context)
 	struct stream_sender *s = context;
 	int64_t wait = FIRST_WAIT_NS;
 
-	while (!is_over(s)) {
+	while (!sender_is_over(s)) {
 		if (connect_once(s))
 			wait = FIRST_WAIT_NS;
 		if (rest(s, wait))
@@ -400,7 +393,7 @@ static void init_lock(struct stream_sender *s)
 	pthread_condattr_destroy(&attributes);
 }
 
-static void release(struct stream_sender *s)
+static void sender_release(struct stream_sender *s)
 {
 	if (s->ring)
 		munmap(s->ring, s->options.ring_bytes);
@@ -428,7 +421,7 @@ int stream_sender_new(const struct stream_sender_options *options, struct stream
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake < 0)
 		error = errno;
-	/* Only what is used of it takes memory. */
+	/* Only the used part takes memory. */
 	s->ring = mmap(NULL, options->ring_bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->ring == MAP_FAILED) {
@@ -436,7 +429,7 @@ int stream_sender_new(const struct stream_sender_options *options, struct stream
 		error = ENOMEM;
 	}
 	if (error)
-		release(s);
+		sender_release(s);
 	else
 		*out = s;
 	return error;
@@ -464,7 +457,7 @@ void stream_sender_free(struct stream_sender *s)
 	wake(s);
 	if (s->started)
 		pthread_join(s->thread, NULL);
-	release(s);
+	sender_release(s);
 }
 
 /* Under the lock: until something changes. False: it is given up. */
@@ -485,7 +478,8 @@ static size_t put_some(struct stream_sender *s, const uint8_t *bytes, size_t siz
 {
 	uint64_t room = s->options.ring_bytes, offset, first;
 
-	/* An empty ring is used from its beginning again: what it never needed stays untouched. */
+	/* An empty ring is filled from its beginning again, so pages that were never needed stay
+	 * untouched. */
 	if (s->given == s->stored)
 		s->ring_from = s->given;
 	if (size > room - (s->given - s->stored))

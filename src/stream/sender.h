@@ -29,7 +29,7 @@ struct stream_sender_options {
 
 struct stream_sender;
 
-/* Connects to nobody yet. 0 or an errno. */
+/* Does not connect yet. 0 or an errno. */
 int stream_sender_new(const struct stream_sender_options *options, struct stream_sender **out);
 
 /* Begins to. 0 or an errno; it is done anyway, at the latest, when it is asked to finish. */
@@ -48,8 +48,8 @@ void stream_sender_grown(struct stream_sender *s, uint64_t size);
 /* What was sent is void: another trace comes in its place. */
 void stream_sender_restart(struct stream_sender *s);
 
-/* From now on put() waits for place, but no longer than the timeout for a receiver that stores
- * nothing; then it takes no more for ever. */
+/* From now on put() waits for room, but not longer than the timeout while the receiver stores
+ * nothing; after that it accepts nothing more. */
 void stream_sender_ending(struct stream_sender *s);
 
 /* It has done so. */
@@ -59,8 +59,8 @@ bool stream_sender_gave_up(struct stream_sender *s);
  * complete. */
 bool stream_sender_finish(struct stream_sender *s, bool whole);
 
-/* What the receiver does not have goes to a file instead, from the trace's byte *from on; nothing
- * more is sent. 0 or an errno. */
+/* Saves what the receiver does not have to a file, from the trace's byte *from on; nothing more is
+ * sent. 0 or an errno. */
 int stream_sender_save(struct stream_sender *s, int fd, uint64_t *from);
 
 struct stream_sender_status {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A build without libsodium has no keys, so that nothing but the first of these is called. */
+/* A build without libsodium has no keys, so only the first of these functions is called. */
 #include "stream/key.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@ void stream_wire_free(struct stream_wire *w)
 	*w = (struct stream_wire){0};
 }
 
-/* Makes the place of what is done with free again. */
+/* Frees the space of messages that have been handled. */
 static void move_up(struct bytes *b, size_t *at)
 {
 	if (*at && b->used > *at)

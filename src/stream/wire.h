@@ -4,7 +4,7 @@
  *
  *	length u32 │ type u8 │ 3 zeros │ payload ... │ tag, 32 bytes, when there is a key
  *
- * What comes is hostile: a message longer than `most` ends the connection before any of it is kept.
+ * Incoming data is untrusted: a message longer than `most` ends the connection before any of it is kept.
  */
 #ifndef MAYFLY_STREAM_WIRE_H
 #define MAYFLY_STREAM_WIRE_H
@@ -23,7 +23,7 @@
 #define STREAM_HELLO_BYTES   80u
 #define STREAM_WELCOME_BYTES 40u
 #define STREAM_MOST_DATA     (128u << 10)
-/* No message of the handshake, nor any of the receiver, has a longer payload. */
+/* Messages of the handshake and of the receiver have no longer payload. */
 #define STREAM_MOST_SMALL STREAM_HELLO_BYTES
 #define STREAM_MOST_LARGE (8u + STREAM_MOST_DATA)
 
@@ -40,7 +40,7 @@ enum stream_type {
 	STREAM_BYE,
 };
 
-/* Why a connection is of no use. The first ones are said in REFUSE. */
+/* Why a connection cannot be used. The first ones are sent in REFUSE. */
 enum stream_fault {
 	STREAM_FINE,
 	STREAM_OTHER_VERSION,
@@ -48,9 +48,9 @@ enum stream_fault {
 	STREAM_KEY_NEEDED,     /* the receiver wants one */
 	STREAM_WRONG_KEY,      /* it is not the same */
 	STREAM_BUSY,	       /* with another recording */
-	STREAM_BEGINNING_GONE, /* it lacks what the sender does not have any more */
+	STREAM_BEGINNING_GONE, /* it lacks bytes that the sender no longer has */
 	STREAM_LAST_REASON = STREAM_BEGINNING_GONE,
-	STREAM_NO_STREAM, /* what came is none of these messages */
+	STREAM_NO_STREAM, /* the data is not one of these messages */
 	STREAM_BROKEN,	  /* one of them, where it must not be */
 	STREAM_NO_MEMORY,
 };
@@ -75,7 +75,8 @@ struct stream_wire {
 void stream_wire_begin(struct stream_wire *w, bool keyed, size_t most);
 void stream_wire_free(struct stream_wire *w);
 
-/* Room for bytes from the other side; then say how many came. NULL: no memory. */
+/* Room for bytes from the other side; the caller then reports how many came. NULL: out of memory.
+ */
 uint8_t *stream_wire_room(struct stream_wire *w, size_t size);
 void stream_wire_came(struct stream_wire *w, size_t size);
 
@@ -83,10 +84,10 @@ void stream_wire_came(struct stream_wire *w, size_t size);
  * checked, except while the keys are not known. */
 int stream_wire_next(struct stream_wire *w, struct stream_message *m, enum stream_fault *fault);
 
-/* The same check, for the message that told what the keys depend on. */
+/* The same check for the message that the keys depend on. */
 bool stream_wire_check(struct stream_wire *w, const struct stream_message *m);
 
-/* Puts a message behind what waits to be sent; its payload in two parts. False: no memory. */
+/* Adds a message to what waits to be sent; its payload is in two parts. False: out of memory. */
 bool stream_wire_say(struct stream_wire *w, enum stream_type type, const void *first,
 		     size_t first_size, const void *second, size_t second_size);
 
