@@ -7,7 +7,7 @@
  * Prints one JSON object: what the program allocates, and for each rule the standard errors of a
  * list of figures ("domains"): all bytes, those live at the peak, and the top 20 functions and
  * stacks of either. Rules whose variance can be written down are computed; the others are
- *simulated, RUNS times each, which is said ("simulated") together with a test for bias.
+ * simulated RUNS times each; the output marks them ("simulated") and has a test for bias.
  *
  * All rules are compared at the same expected number of samples, that of per-byte Poisson sampling
  * at the interval. Rules that record blocks of R bytes or more always therefore get an R of their
@@ -18,8 +18,7 @@
  *
  *	end[]	   12      30    38                 99	 last byte + 1 of each block
  *	line  |....x.......|.....|.x................|
- *	bucket[]  0       0       0       1       3	 first block that ends behind a multiple of
- *1 KiB
+ *	bucket[]  0       0       0       1       3	 first block that ends after a multiple of 1 KiB
  */
 #include <mayfly/trace.h>
 

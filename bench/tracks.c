@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Track events in a trace: bytes for each, and nanoseconds of CPU time to write and to read it,
- *from memory to memory.
+ * from memory to memory.
  *
  *	bench_tracks EVENTS ROUNDS	of each kind of sequence below, as JSON; the fastest round
  *	bench_tracks EVENTS FILE	a trace of a server's events

@@ -381,6 +381,37 @@ def sources_are_formatted():
 
 
 @case
+def comments_keep_their_drawings():
+    """A line of a comment begins with " * " or " *<tab>": formatting once joined others to them."""
+    bad = []
+    for path in sources():
+        with open(path, errors="replace") as file:
+            bad += ["%s:%d" % (os.path.relpath(path, SOURCE), number)
+                    for number, line in enumerate(file, 1) if re.match(r" \*[^\s*/]", line)]
+    same(bad, [], "lines of comments that begin without a space")
+
+
+LONGEST = 100
+
+
+@case
+def functions_are_short():
+    """No function's body has more lines than LONGEST."""
+    bad = []
+    for path in source_files(".c", ".h"):
+        start = None
+        with open(os.path.join(SOURCE, "src", path)) as file:
+            for number, line in enumerate(file, 1):
+                if line == "{\n":
+                    start = number
+                elif line == "}\n" and start:
+                    if number - start - 1 > LONGEST:
+                        bad.append("%s:%d: %d lines" % (path, start, number - start - 1))
+                    start = None
+    same(bad, [], "functions of more than %d lines" % LONGEST)
+
+
+@case
 def every_test_file_is_registered():
     """A renamed or new test must not be left out silently: each file is a test that meson knows."""
     result = run(["meson", "introspect", "--tests", BUILD])

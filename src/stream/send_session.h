@@ -3,8 +3,8 @@
  * The sender's side of one connection; no input or output. Bytes come in, bytes wait to go out
  * (stream_wire_waiting()).
  *
- *	HELLO ──> WELCOME <── START ──> ACK <──	(open) DATA, PING ──> ACK <── END ──> DONE <── BYE
- *──>
+ *	HELLO ──> WELCOME <── START ──> ACK <──		then the session is open
+ *	DATA, PING ──> ACK <── END ──> DONE <── BYE ──>
  */
 #ifndef MAYFLY_STREAM_SEND_SESSION_H
 #define MAYFLY_STREAM_SEND_SESSION_H
