@@ -115,11 +115,12 @@ const struct option_row question_window_rows[] = {
     OPTION_END,
 };
 
+#define GROUPING_WORD(key, name, ...) name ", "
+
 const struct option_row question_by_rows[] = {
     {"by", .argument = "KEY", .choices = by_names,
-     .help = "one row for each function (default), line, stack, module, thread, size, lifetime, "
-	     "heap, freeing-thread, threads (that allocated and freed), label (all labels of a "
-	     "block) or label:KEY (the values of one key)",
+     .help = "what the rows are: " GROUPINGS(GROUPING_WORD) "label:KEY (the values of one key) "
+							    "(default function)",
      OPTION_OWN(question_take_by), OPTION_GIVEN(struct question, by_given)},
     OPTION_END,
 };
