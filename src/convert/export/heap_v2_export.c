@@ -126,13 +126,10 @@ static void print_addresses(struct heap_v2 *h, const uint32_t *path, size_t leng
 
 	for (size_t i = 0; i < length; i++) {
 		const struct mayfly_frame *frame = mayfly_trace_frame(h->trace, path[i]);
-		const struct mayfly_module *module;
 
 		if (!frame || frame->kind != MAYFLY_FRAME_CODE)
 			continue;
-		module = mayfly_trace_module(h->trace, frame->module);
-		out_format(&h->out, " 0x%" PRIx64,
-			   frame->address + (module ? module->bias : 0) + !first);
+		out_format(&h->out, " 0x%" PRIx64, export_address(h->trace, frame) + !first);
 		first = false;
 	}
 	/* A line without any address would be skipped. */

@@ -279,13 +279,10 @@ static void write_location(struct pprof *p, uint32_t index)
 
 	protobuf_unsigned(&p->message, LOCATION_ID, (uint64_t)index + 1);
 	if (frame && frame->kind == MAYFLY_FRAME_CODE) {
-		const struct mayfly_module *m = mayfly_trace_module(p->trace, frame->module);
-
-		if (m)
+		if (frame->module < p->info->modules)
 			protobuf_unsigned(&p->message, LOCATION_MAPPING,
 					  (uint64_t)frame->module + 1);
-		protobuf_unsigned(&p->message, LOCATION_ADDRESS,
-				  frame->address + (m ? m->bias : 0));
+		protobuf_unsigned(&p->message, LOCATION_ADDRESS, export_address(p->trace, frame));
 	}
 	for (uint32_t i = 0; i < shown->count; i++) {
 		const struct shown_line *line = &p->stacks.line[shown->first + i];

@@ -108,13 +108,9 @@ static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 
 static int add_item(struct pprof_input *c, struct items *items, const struct protobuf_field *f)
 {
-	int error = budget_grow(&c->profile.budget, &items->item, items->count, &items->room,
-				sizeof(*items->item));
-
-	if (!error)
-		items->item[items->count++] =
-		    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE};
-	return error;
+	return BUDGET_APPEND(
+	    &c->profile.budget, items->item, items->count, items->room,
+	    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE});
 }
 
 static int compare_item(const void *a, const void *b)
@@ -161,26 +157,6 @@ static int take_comment(void *context, uint64_t value)
 	return 0;
 }
 
-static int take_string(struct pprof_input *c, const struct protobuf_field *f)
-{
-	int error = budget_grow(&c->profile.budget, &c->string, c->strings, &c->string_room,
-				sizeof(*c->string));
-
-	if (!error)
-		c->string[c->strings++] = (struct text){f->bytes, f->size};
-	return error;
-}
-
-static int take_type(struct pprof_input *c, const struct protobuf_field *f)
-{
-	int error =
-	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
-
-	if (!error)
-		c->type[c->types++] = number_in(f->bytes, f->size, VALUE_TYPE);
-	return error;
-}
-
 static int take_table(struct pprof_input *c, const struct protobuf_field *f)
 {
 	if (f->number == PROFILE_COMMENT) {
@@ -194,13 +170,15 @@ static int take_table(struct pprof_input *c, const struct protobuf_field *f)
 	}
 	switch (f->number) {
 	case PROFILE_SAMPLE_TYPE:
-		return take_type(c, f);
+		return BUDGET_APPEND(&c->profile.budget, c->type, c->types, c->type_room,
+				     number_in(f->bytes, f->size, VALUE_TYPE));
 	case PROFILE_MAPPING:
 	case PROFILE_LOCATION:
 	case PROFILE_FUNCTION:
 		return add_item(c, &c->table[f->number], f);
 	case PROFILE_STRING:
-		return take_string(c, f);
+		return BUDGET_APPEND(&c->profile.budget, c->string, c->strings, c->string_room,
+				     (struct text){f->bytes, f->size});
 	case PROFILE_PERIOD_TYPE:
 		c->period_unit = number_in(f->bytes, f->size, VALUE_UNIT);
 		return 0;
