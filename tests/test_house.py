@@ -119,7 +119,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "spool": {"format", "trace", "trace/read", "trace/write"},
     "query": {"format", "trace", "trace/read"},
     "answer": {"format", "trace/read", "query"},
-    "convert": {"trace/write"},
+    "convert": {"format", "trace/write"},
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
                        "convert"},

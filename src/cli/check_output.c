@@ -2,7 +2,7 @@
 /* check_output.c: verdicts as text and as JUnit's XML. */
 #include "cli/check.h"
 
-#include "answer/utf8.h"
+#include "format/utf8.h"
 #include "cli/target.h"
 #include "cli/trace_fields.h"
 

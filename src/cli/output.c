@@ -4,7 +4,7 @@
 
 #include "answer/trace_names.h"
 #include "answer/plain_name.h"
-#include "answer/utf8.h"
+#include "format/utf8.h"
 
 #include <ctype.h>
 #include <langinfo.h>

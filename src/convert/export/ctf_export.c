@@ -246,16 +246,6 @@ static bool ctf_read_path(struct ctf *c, uint32_t node, size_t *depth)
 	return true;
 }
 
-static uint64_t process_address(const struct ctf *c, uint32_t frame)
-{
-	const struct mayfly_frame *f = mayfly_trace_frame(c->trace, frame);
-	const struct mayfly_module *m = f ? mayfly_trace_module(c->trace, f->module) : NULL;
-
-	if (!f || f->kind != MAYFLY_FRAME_CODE)
-		return 0;
-	return f->address + (m ? m->bias : 0);
-}
-
 static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t node)
 {
 	struct bytes *b;
@@ -271,7 +261,8 @@ static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t
 	bytes_put_fixed(b, node, 4);
 	bytes_put_fixed(b, depth, 4);
 	for (size_t i = 0; i < depth; i++)
-		bytes_put_fixed(b, process_address(c, c->path[i]), 8);
+		bytes_put_fixed(
+		    b, export_address(c->trace, mayfly_trace_frame(c->trace, c->path[i])), 8);
 	for (size_t i = 0; i < depth; i++)
 		bytes_put_fixed(b, c->path[i], 4);
 	return 0;

@@ -267,50 +267,27 @@ int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *
 #define FLOWS_MOST ((size_t)1 << 20)
 
 struct survey_flow {
-	uint64_t flow;
-	uint32_t events, seen; /* events 0: a free slot */
+	uint32_t events, seen;
 };
 
-/* The slot of a flow, or a free one. */
-static struct survey_flow *find_flow(const struct track_survey *s, uint64_t flow)
+static struct key key_of(uint64_t flow)
 {
-	size_t i = numbering_mix(flow) & (s->slots - 1);
-
-	while (s->flow[i].events && s->flow[i].flow != flow)
-		i = (i + 1) & (s->slots - 1);
-	return &s->flow[i];
-}
-
-static bool grow_flows(struct track_survey *s)
-{
-	struct track_survey grown = *s;
-
-	grown.slots = s->slots ? s->slots * 2 : 256;
-	grown.flow = calloc(grown.slots, sizeof(*grown.flow));
-	if (!grown.flow)
-		return false;
-	for (size_t i = 0; i < s->slots; i++)
-		if (s->flow[i].events)
-			*find_flow(&grown, s->flow[i].flow) = s->flow[i];
-	free(s->flow);
-	*s = grown;
-	return true;
+	return (struct key){{1, flow}};
 }
 
 static bool count_flow(struct track_survey *s, uint64_t flow)
 {
-	struct survey_flow *f;
+	bool is_new = false, full = s->flows.count >= FLOWS_MOST;
+	uint32_t number = full ? numbering_find(&s->flows, key_of(flow))
+			       : numbering_of(&s->flows, key_of(flow), &is_new);
 
-	if (s->flows * 2 >= s->slots && !grow_flows(s))
+	if (number == NUMBERING_NONE)
+		return full;
+	if (!array_reserve(&s->flow, &s->flow_room, number, sizeof(*s->flow)))
 		return false;
-	f = find_flow(s, flow);
-	if (f->events == 0) {
-		if (s->flows >= FLOWS_MOST)
-			return true;
-		f->flow = flow;
-		s->flows++;
-	}
-	f->events += f->events < UINT32_MAX;
+	if (is_new)
+		s->flow[number] = (struct survey_flow){0};
+	s->flow[number].events += s->flow[number].events < UINT32_MAX;
 	return true;
 }
 
@@ -350,12 +327,14 @@ void track_survey_end(struct track_survey *s)
 {
 	free(s->thread);
 	free(s->flow);
+	numbering_free(&s->flows);
 	*s = (struct track_survey){0};
 }
 
 enum flow_step track_survey_flow(struct track_survey *s, uint64_t flow)
 {
-	struct survey_flow *f = s->slots ? find_flow(s, flow) : NULL;
+	uint32_t number = numbering_find(&s->flows, key_of(flow));
+	struct survey_flow *f = number == NUMBERING_NONE ? NULL : &s->flow[number];
 
 	if (!f || f->events < 2)
 		return FLOW_NONE;

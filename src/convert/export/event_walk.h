@@ -15,6 +15,8 @@
 
 #include <mayfly/trace.h>
 
+#include "format/numbering.h"
+
 enum walk_what {
 	WALK_BLOCKS = 1,
 	WALK_PROMOTIONS = 2, /* among the blocks */
@@ -105,8 +107,9 @@ const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t t
 struct track_survey {
 	uint64_t events;  /* the number of events of the walk */
 	uint32_t *thread; /* type -> the only thread with values, SURVEY_NONE or SURVEY_MANY */
-	struct survey_flow *flow;
-	size_t flows, slots;
+	struct numbering flows;
+	struct survey_flow *flow; /* by number */
+	size_t flow_room;
 };
 #define SURVEY_NONE UINT32_MAX
 #define SURVEY_MANY (UINT32_MAX - 1)

@@ -99,3 +99,12 @@ const char *export_heap_name(uint32_t heap)
 
 	return names[heap < MAYFLY_HEAPS ? heap : 0];
 }
+
+uint64_t export_address(const struct mayfly_trace *trace, const struct mayfly_frame *frame)
+{
+	const struct mayfly_module *m = frame ? mayfly_trace_module(trace, frame->module) : NULL;
+
+	if (!frame || frame->kind != MAYFLY_FRAME_CODE)
+		return 0;
+	return frame->address + (m ? m->bias : 0);
+}

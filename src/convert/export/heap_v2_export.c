@@ -126,20 +126,18 @@ static void print_addresses(struct heap_v2 *h, const uint32_t *path, size_t leng
 
 	for (size_t i = 0; i < length; i++) {
 		const struct mayfly_frame *frame = mayfly_trace_frame(h->trace, path[i]);
-		const struct mayfly_module *module;
 
 		if (!frame || frame->kind != MAYFLY_FRAME_CODE)
 			continue;
-		module = mayfly_trace_module(h->trace, frame->module);
-		out_format(&h->out, " 0x%" PRIx64,
-			   frame->address + (module ? module->bias : 0) + !first);
+		out_format(&h->out, " 0x%" PRIx64, export_address(h->trace, frame) + !first);
 		first = false;
 	}
 	/* A line without any address would be skipped. */
 	out_text(&h->out, first ? " 0x0\n" : "\n");
 }
 
-static int heap_v2_print_stacks(struct heap_v2 *h)
+/* Prints a line for each stack, or adds up what the lines have. */
+static int heap_v2_print_stacks(struct heap_v2 *h, struct pair total[2], bool print)
 {
 	struct owed live = {0}, allocated = {0};
 	struct stack_sum sum;
@@ -151,7 +149,11 @@ static int heap_v2_print_stacks(struct heap_v2 *h)
 		const uint32_t *path;
 		size_t length;
 
-		if (!lives.blocks && !all.blocks)
+		total[0].blocks += lives.blocks;
+		total[0].bytes += lives.bytes;
+		total[1].blocks += all.blocks;
+		total[1].bytes += all.bytes;
+		if (!print || (!lives.blocks && !all.blocks))
 			continue;
 		length = shown_path(&h->stacks, sum.node, &path);
 		if (!length)
@@ -160,28 +162,6 @@ static int heap_v2_print_stacks(struct heap_v2 *h)
 		print_addresses(h, path, length);
 	}
 	return 0;
-}
-
-/* The header has the sums of all lines, as in the tools' own files. */
-static void print_header(struct heap_v2 *h)
-{
-	struct pair lives = {0, 0}, all = {0, 0};
-	struct owed live = {0}, allocated = {0};
-	struct stack_sum sum;
-
-	stack_sums_rewind(&h->sums);
-	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair a = heap_v2_give(h, &live, sum.of[!h->allocated]);
-		struct pair b = heap_v2_give(h, &allocated, sum.of[h->allocated]);
-
-		lives.blocks += a.blocks;
-		lives.bytes += a.bytes;
-		all.blocks += b.blocks;
-		all.bytes += b.bytes;
-	}
-	out_text(&h->out, "heap profile: ");
-	print_pairs(&h->out, &lives, &all);
-	out_text(&h->out, " heap_v2/1\n");
 }
 
 /* Each module gets a line as in /proc/PID/maps. */
@@ -206,6 +186,7 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 {
 	struct heap_v2 h = {.trace = trace};
 	struct mayfly_query asked, other;
+	struct pair total[2] = {0};
 	int error, written;
 
 	export_two_questions(options->query, &asked, &other);
@@ -217,8 +198,12 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 	out_begin(&h.out, sink, context);
 	error = shown_begin(&h.stacks, trace, options->query);
 	if (!error) {
-		print_header(&h);
-		error = heap_v2_print_stacks(&h);
+		/* The header has the sums of all lines, as in the tools' own files. */
+		heap_v2_print_stacks(&h, total, false);
+		out_text(&h.out, "heap profile: ");
+		print_pairs(&h.out, &total[0], &total[1]);
+		out_text(&h.out, " heap_v2/1\n");
+		error = heap_v2_print_stacks(&h, total, true);
 		print_modules(&h);
 	}
 	written = out_end(&h.out);

@@ -200,7 +200,7 @@ static void put_place(struct massif *m, const struct site *s)
 	const char *file = shown_text(&m->stacks, line->file);
 
 	if (f && f->kind == MAYFLY_FRAME_CODE)
-		out_format(&m->out, "0x%" PRIX64 ": ", f->address + (module ? module->bias : 0));
+		out_format(&m->out, "0x%" PRIX64 ": ", export_address(m->trace, f));
 	massif_put_text(m, shown_text(&m->stacks, line->name));
 	if (*file) {
 		out_text(&m->out, " (");

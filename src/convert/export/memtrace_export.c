@@ -59,23 +59,13 @@ static struct key key_of(int64_t code)
 	return (struct key){{1, (uint64_t)code}};
 }
 
-static int64_t wanted_code(const struct export *x, const struct mayfly_frame *f)
-{
-	const struct mayfly_module *m = mayfly_trace_module(x->trace, f->module);
-	uint64_t address = f->address + (m ? m->bias : 0);
-
-	if (f->kind != MAYFLY_FRAME_CODE)
-		return 0;
-	return (int64_t)address >> 1;
-}
-
 static int memtrace_number_frames(struct export *x)
 {
 	size_t frames = x->info->frames;
 
 	for (size_t i = 0; i < frames; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(x->trace, i);
-		int64_t code = f ? wanted_code(x, f) : 0;
+		int64_t code = (int64_t)export_address(x->trace, f) >> 1;
 		bool is_new;
 
 		if (!code || (code >= CODE_MADE_UP && (uint64_t)(code - CODE_MADE_UP) < frames) ||

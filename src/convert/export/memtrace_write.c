@@ -119,19 +119,15 @@ static void memtrace_write_put_text(struct packet *p, const char *text, size_t m
 
 static void memtrace_write_begin_packet(const struct memtrace_writer *w, struct packet *p)
 {
+	/* Size, times, block ids: end_packet(). */
+	memset(p->bytes, 0, HEADER_BYTES);
 	p->used = 0;
 	memtrace_write_put(p, PACKET_MAGIC, 4);
-	memtrace_write_put(p, 0, 4); /* size, times and block ids: end_packet() */
-	memtrace_write_put(p, 0, 8);
-	memtrace_write_put(p, 0, 8);
-	memtrace_write_put(p, 0, 4);
+	p->used = 28;
 	memtrace_write_put(p, WRITTEN_VERSION, 2);
 	memtrace_write_put(p, (uint64_t)w->pid, 8);
 	memtrace_write_put(p, CACHE_NO_CHECK, 2);
-	memtrace_write_put(p, 0, 2);
-	memtrace_write_put(p, 0, 8);
-	memtrace_write_put(p, 0, 8);
-	memtrace_write_put(p, 0, 8);
+	p->used = HEADER_BYTES;
 }
 
 /* Lets readers check that their cache equals the writer's. */

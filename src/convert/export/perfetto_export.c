@@ -95,7 +95,6 @@ static void perfetto_begin_packet(struct perfetto *p, int64_t time_ns, unsigned 
 	protobuf_unsigned(&p->packet, PACKET_SEQUENCE, 1);
 	if (flags)
 		protobuf_unsigned(&p->packet, PACKET_FLAGS, flags);
-	p->message.used = 0;
 }
 
 /* After an error packets are not written: p->out.error has the first one. */
@@ -125,7 +124,6 @@ static void add_interned(struct perfetto *p)
 {
 	if (p->stacks.fresh.used)
 		protobuf_message(&p->packet, PACKET_INTERNED, &p->stacks.fresh);
-	p->stacks.fresh.used = 0;
 }
 
 /* An event up to what else it has. */
@@ -145,7 +143,6 @@ static void put_clocks(struct perfetto *p)
 
 	perfetto_begin_packet(p, 0, FLAG_CLEARED);
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
-		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, CLOCK_ID, clocks[i]);
 		protobuf_unsigned(&p->inner, CLOCK_TIME, p->zero);
 		protobuf_message(&p->message, SNAPSHOT_CLOCK, &p->inner);
@@ -161,7 +158,6 @@ static void put_process(struct perfetto *p)
 
 	perfetto_begin_packet(p, 0, 0);
 	protobuf_unsigned(&p->message, TRACK_UUID, TRACK_PROCESS);
-	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, PROCESS_PID, p->pid);
 	for (size_t i = 0; i < p->info->command_count; i++)
 		protobuf_text(&p->inner, PROCESS_COMMAND, p->info->command[i]);
@@ -179,7 +175,6 @@ static void perfetto_put_threads(struct perfetto *p)
 		perfetto_begin_packet(p, 0, 0);
 		protobuf_unsigned(&p->message, TRACK_UUID, TRACK_THREAD + i);
 		protobuf_unsigned(&p->message, TRACK_PARENT, TRACK_PROCESS);
-		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, THREAD_PID, p->pid);
 		protobuf_unsigned(&p->inner, THREAD_TID, t->tid);
 		protobuf_text(&p->inner, THREAD_NAME, t->name);
@@ -196,7 +191,6 @@ static void put_any_counter(struct perfetto *p, uint64_t track, uint64_t parent,
 	protobuf_unsigned(&p->message, TRACK_UUID, track);
 	protobuf_text(&p->message, TRACK_NAME, name);
 	protobuf_unsigned(&p->message, TRACK_PARENT, parent);
-	p->inner.used = 0;
 	if (strcmp(unit, "bytes") == 0)
 		protobuf_unsigned(&p->inner, COUNTER_UNIT, UNIT_BYTES);
 	else if (strcmp(unit, "ns") == 0)
@@ -306,7 +300,6 @@ static void put_label_counters(struct perfetto *p, const struct by_label *b, uin
 static void annotate(struct perfetto *p, struct bytes *to, uint32_t field, const char *name,
 		     uint64_t value)
 {
-	p->inner.used = 0;
 	protobuf_text(&p->inner, ANNOTATION_NAME, name);
 	protobuf_unsigned(&p->inner, ANNOTATION_UNSIGNED, value);
 	protobuf_message(to, field, &p->inner);
@@ -318,7 +311,6 @@ static void annotate_label(struct perfetto *p, const struct label_value *v)
 	struct label_figure figure[LABEL_FIGURES];
 
 	label_figures(v, figure);
-	p->dump.used = 0;
 	protobuf_text(&p->dump, ANNOTATION_NAME, v->name);
 	for (size_t i = 0; i < LABEL_FIGURES; i++)
 		annotate(p, &p->dump, ANNOTATION_DICT, figure[i].name, figure[i].value);
@@ -378,7 +370,6 @@ static void begin_dump(struct perfetto *p, const struct heap *h, int64_t time_ns
 
 	if (h == &p->heap[1])
 		interval = p->info->ocaml_interval_bytes;
-	p->dump.used = 0;
 	protobuf_unsigned(&p->dump, DUMP_PID, p->pid);
 	protobuf_unsigned(&p->dump, DUMP_FROM_STARTUP, 1);
 	protobuf_unsigned(&p->dump, DUMP_TIME, time_of(p, time_ns));
@@ -406,7 +397,6 @@ static bool add_sample(struct perfetto *p, struct heap *h, const struct stack_su
 
 	keep_up(&d->allocated, &d->freed, sum->of[0]->bytes.estimate, sum->of[1]->bytes.estimate);
 	keep_up(&d->allocs, &d->frees, sum->of[0]->blocks.estimate, sum->of[1]->blocks.estimate);
-	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, SAMPLE_STACK, stack);
 	protobuf_unsigned(&p->inner, SAMPLE_ALLOCATED, d->allocated);
 	protobuf_unsigned(&p->inner, SAMPLE_FREED, d->freed);
@@ -549,7 +539,6 @@ static uint64_t perfetto_intern(struct perfetto *p, uint32_t field, const char *
 	known = &p->name_known[number];
 	if (!(*known >> field & 1)) {
 		*known |= (uint8_t)(1u << field);
-		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, STRING_IID, (uint64_t)number + 1);
 		protobuf_text(&p->inner, STRING_STR, text);
 		protobuf_message(&p->stacks.fresh, field, &p->inner);
@@ -582,7 +571,6 @@ static bool intern_type(struct perfetto *p, const struct mayfly_track_type *type
 static void perfetto_put_value(struct perfetto *p, uint64_t name,
 			       const struct mayfly_track_field *field, union mayfly_value value)
 {
-	p->inner.used = 0;
 	protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, name);
 	if (field->type == MAYFLY_FIELD_INT)
 		protobuf_signed(&p->inner, ANNOTATION_SIGNED, value.i);
@@ -633,7 +621,6 @@ static void put_named(struct perfetto *p, const struct mayfly_track_event *e, un
 	for (size_t i = 0; i < e->values; i++)
 		perfetto_put_value(p, iid.field[i], &type->field[i], e->value[i]);
 	if (again) {
-		p->inner.used = 0;
 		protobuf_unsigned(&p->inner, ANNOTATION_NAME_IID, iid.continued);
 		protobuf_unsigned(&p->inner, ANNOTATION_BOOL, 1);
 		protobuf_message(&p->message, EVENT_ANNOTATION, &p->inner);
@@ -740,7 +727,6 @@ static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 	annotate(p, &p->message, EVENT_ANNOTATION, "size", e->size);
 	annotate(p, &p->message, EVENT_ANNOTATION, "weight", perfetto_whole(e->weight_bytes));
 	if (e->labels) {
-		p->inner.used = 0;
 		protobuf_text(&p->inner, ANNOTATION_NAME, "labels");
 		protobuf_text(&p->inner, ANNOTATION_TEXT,
 			      mayfly_trace_label_text(p->trace, e->labels));

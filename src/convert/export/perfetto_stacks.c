@@ -46,7 +46,6 @@ void perfetto_stacks_end(struct perfetto_stacks *s)
 static uint64_t perfetto_stacks_add_string(struct perfetto_stacks *s, uint32_t field, uint64_t iid,
 					   const void *bytes, size_t size)
 {
-	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, STRING_IID, iid);
 	protobuf_bytes(&s->inner, STRING_STR, bytes, size);
 	protobuf_message(&s->fresh, field, &s->inner);
@@ -79,7 +78,6 @@ static uint64_t add_mapping(struct perfetto_stacks *s, uint32_t module)
 	perfetto_stacks_add_string(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
 	if (m->build_id_length)
 		perfetto_stacks_add_string(s, DATA_BUILD_IDS, iid, m->build_id, m->build_id_length);
-	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, MAPPING_IID, iid);
 	if (m->build_id_length)
 		protobuf_unsigned(&s->inner, MAPPING_BUILD_ID, iid);
@@ -104,7 +102,6 @@ static void perfetto_stacks_add_line(struct perfetto_stacks *s, uint32_t number)
 	if (*shown_text(&s->shown, line->file))
 		file = perfetto_stacks_add_text(s, DATA_SOURCE_PATHS, &s->file_known, line->file);
 	mapping = code ? add_mapping(s, f->module) : 0;
-	s->inner.used = 0;
 	protobuf_unsigned(&s->inner, FRAME_IID, (uint64_t)number + 1);
 	protobuf_unsigned(&s->inner, FRAME_FUNCTION, name);
 	if (mapping)
@@ -131,7 +128,6 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t node)
 	length = shown_path(&s->shown, node, &path);
 	if (!length)
 		return 0;
-	s->ids.used = 0;
 	protobuf_unsigned(&s->ids, CALLSTACK_IID, iid);
 	while (length-- > 0) {
 		const struct shown_frame *f = &s->shown.frame[path[length]];

@@ -96,7 +96,6 @@ static void write_message(struct pprof *p, uint32_t field)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
 	p->part.used = 0;
 	protobuf_message(&p->part, field, &p->message);
-	p->message.used = 0;
 	zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
 }
 
@@ -186,7 +185,6 @@ static void add_labels(struct pprof *p, uint32_t set)
 	for (size_t i = 0; i < count; i++) {
 		if (!label_counts(label, i, count))
 			continue;
-		p->line.used = 0;
 		protobuf_unsigned(&p->line, LABEL_KEY, string(p, label[i].key));
 		protobuf_unsigned(&p->line, LABEL_TEXT, string(p, label[i].value));
 		protobuf_message(&p->message, SAMPLE_LABEL, &p->line);
@@ -203,13 +201,13 @@ static bool make_sample(struct pprof *p, const struct stack_sum *sum,
 
 	if (!length)
 		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
-	p->line.used = 0;
 	any = add_values(p, sum, p->allocated, share);
 	any |= add_values(p, sum, !p->allocated, share);
-	if (!any)
+	if (!any) {
+		p->line.used = 0;
 		return false;
+	}
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
-	p->line.used = 0;
 	for (size_t i = 0; i < length; i++) {
 		p->used[path[i]] = 1;
 		bytes_put_u(&p->line, (uint64_t)path[i] + 1);
@@ -281,18 +279,14 @@ static void write_location(struct pprof *p, uint32_t index)
 
 	protobuf_unsigned(&p->message, LOCATION_ID, (uint64_t)index + 1);
 	if (frame && frame->kind == MAYFLY_FRAME_CODE) {
-		const struct mayfly_module *m = mayfly_trace_module(p->trace, frame->module);
-
-		if (m)
+		if (frame->module < p->info->modules)
 			protobuf_unsigned(&p->message, LOCATION_MAPPING,
 					  (uint64_t)frame->module + 1);
-		protobuf_unsigned(&p->message, LOCATION_ADDRESS,
-				  frame->address + (m ? m->bias : 0));
+		protobuf_unsigned(&p->message, LOCATION_ADDRESS, export_address(p->trace, frame));
 	}
 	for (uint32_t i = 0; i < shown->count; i++) {
 		const struct shown_line *line = &p->stacks.line[shown->first + i];
 
-		p->line.used = 0;
 		protobuf_unsigned(&p->line, LINE_FUNCTION, function_id(p, line));
 		protobuf_unsigned(&p->line, LINE_LINE, line->line);
 		protobuf_message(&p->message, LOCATION_LINE, &p->line);

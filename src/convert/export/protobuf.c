@@ -66,8 +66,9 @@ void protobuf_text(struct bytes *p, uint32_t field, const char *text)
 	}
 }
 
-void protobuf_message(struct bytes *p, uint32_t field, const struct bytes *inner)
+void protobuf_message(struct bytes *p, uint32_t field, struct bytes *inner)
 {
 	p->failed |= inner->failed;
 	protobuf_bytes(p, field, inner->at, inner->used);
+	inner->used = 0;
 }

@@ -18,7 +18,7 @@ void protobuf_double(struct bytes *p, uint32_t field, double value);
 void protobuf_bytes(struct bytes *p, uint32_t field, const void *bytes, size_t size);
 /* Bytes that are not UTF-8 become U+FFFD. */
 void protobuf_text(struct bytes *p, uint32_t field, const char *text);
-/* A nested message, or a packed field made with bytes_put_u(); `inner` is not changed. */
-void protobuf_message(struct bytes *p, uint32_t field, const struct bytes *inner);
+/* A nested message, or a packed field made with bytes_put_u(); `inner` is emptied. */
+void protobuf_message(struct bytes *p, uint32_t field, struct bytes *inner);
 
 #endif

@@ -34,27 +34,15 @@ void heap_profile_end(struct heap_profile *p)
 
 int heap_profile_frame(struct heap_profile *p, uint32_t frame)
 {
-	int error =
-	    budget_grow(&p->budget, &p->frame, p->frames, &p->frame_room, sizeof(*p->frame));
-
-	if (!error)
-		p->frame[p->frames++] = frame;
-	return error;
+	return BUDGET_APPEND(&p->budget, p->frame, p->frames, p->frame_room, frame);
 }
 
 int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 {
-	int error = budget_grow(&p->budget, &p->row, p->rows, &p->row_room, sizeof(*p->row));
+	const struct heap_row row = {p->row_first, (uint32_t)(p->frames - p->row_first), *figures};
 
-	if (error)
-		return error;
-	p->row[p->rows++] = (struct heap_row){
-	    .first = p->row_first,
-	    .depth = (uint32_t)(p->frames - p->row_first),
-	    .figures = *figures,
-	};
 	p->row_first = p->frames;
-	return 0;
+	return BUDGET_APPEND(&p->budget, p->row, p->rows, p->row_room, row);
 }
 
 /* ---- stacks ---- */

@@ -158,17 +158,6 @@ static int heap_text_find_module(struct heap_text_input *c, const char *path, si
 	return *module == NONE ? MAYFLY_E_MEMORY : 0;
 }
 
-static int add_mapping(struct heap_text_input *c, struct heap_text_mapping m)
-{
-	int error =
-	    budget_grow(&c->profile.budget, &c->map, c->maps, &c->map_room, sizeof(*c->map));
-
-	if (error)
-		return error;
-	c->map[c->maps++] = m;
-	return 0;
-}
-
 /* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines are ignored.
  */
 static int take_mapping(struct heap_text_input *c, const char *at)
@@ -197,7 +186,9 @@ static int take_mapping(struct heap_text_input *c, const char *at)
 		return error;
 	if (t->module[m.module].end < m.end)
 		t->module[m.module].end = m.end;
-	return memchr(rights, 'x', strcspn(rights, " ")) ? add_mapping(c, m) : 0;
+	return memchr(rights, 'x', strcspn(rights, " "))
+		   ? BUDGET_APPEND(&c->profile.budget, c->map, c->maps, c->map_room, m)
+		   : 0;
 }
 
 static int compare_mapping(const void *a, const void *b)

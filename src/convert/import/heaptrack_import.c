@@ -291,16 +291,11 @@ static int add_stack(struct heaptrack_input *c, const char *at)
 static int add_kind(struct heaptrack_input *c, const char *at)
 {
 	uint64_t size, stack;
-	int error;
 
 	if (!two(at, &size, &stack) || stack > c->stacks)
 		return BAD;
-	error = budget_grow(&c->budget, &c->kind, c->kinds, &c->kind_room, sizeof(*c->kind));
-	if (error)
-		return error;
-	c->kind[c->kinds++] =
-	    (struct kind){size, stack ? c->stack[stack - 1].node : 0, .youngest = NONE};
-	return 0;
+	return BUDGET_APPEND(&c->budget, c->kind, c->kinds, c->kind_room,
+			     (struct kind){size, stack ? c->stack[stack - 1].node : 0, NONE});
 }
 
 /* ---- events ---- */

@@ -13,11 +13,19 @@ struct budget {
 	uint64_t left; /* bytes */
 };
 
-/* Both return 0, MAYFLY_E_TOO_LARGE or MAYFLY_E_MEMORY. */
+/* They return 0, MAYFLY_E_TOO_LARGE or MAYFLY_E_MEMORY. */
 
 int budget_spend(struct budget *b, uint64_t bytes);
 /* Makes room for one more item; array: the address of the array's pointer. New memory is zero. */
 int budget_grow(struct budget *b, void *array, size_t used, size_t *room, size_t item);
+/* Adds an item, the last argument, to an array of `count` ones. */
+#define BUDGET_APPEND(b, array, count, room, ...)                                                  \
+	({                                                                                         \
+		int grown = budget_grow(b, &(array), count, &(room), sizeof(*(array)));            \
+		if (!grown)                                                                        \
+			(array)[(count)++] = __VA_ARGS__;                                          \
+		grown;                                                                             \
+	})
 
 /* Adds a function to a frame; the earlier ones are inlined into it. No other frame may get one in
  * between. 0 or MAYFLY_E_MEMORY. */

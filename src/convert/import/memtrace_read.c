@@ -32,9 +32,14 @@ struct input {
 	const uint8_t *at, *end;
 };
 
-struct file_name {
-	const char *name;
-	unsigned functions; /* the number of its list of functions */
+struct name {
+	const char *text;
+	unsigned functions; /* of a file: the index of its list of functions */
+};
+
+struct names {
+	unsigned count;
+	struct name name[NAMES]; /* the most recent one first */
 };
 
 struct domain {
@@ -43,10 +48,7 @@ struct domain {
 	int64_t *stack;
 	size_t depth, stack_size;
 
-	unsigned files; /* names in use, here and in each list of functions */
-	struct file_name file[NAMES];
-	unsigned functions[NAMES];
-	const char *function[NAMES][NAMES];
+	struct names files, functions[NAMES];
 
 	int64_t slot[CACHE_SIZE];
 	uint16_t next[CACHE_SIZE];
@@ -214,51 +216,31 @@ static struct memtrace_location *new_location(struct memtrace_reader *r)
 	return &r->location[r->locations++];
 }
 
-/* The name that `code` stands for in the list of files; it moves to the front. */
-static const struct file_name *file_name(struct domain *d, struct input *in, unsigned code)
+/* The name that `code` stands for in a list, moved to its front; NULL: there is none. */
+static const struct name *recent_name(struct names *names, struct input *in, unsigned code)
 {
-	struct file_name name;
+	struct name name;
 
 	if (code == NAME_NEW) {
-		name.name = get_text(in);
-		if (!name.name)
+		name.text = get_text(in);
+		if (!name.text)
 			return NULL;
 		/*
 		 * If the list is full, the new name inherits the functions of the name that drops
 		 * out: writers of version 1 rely on this by accident; later writers use only the
 		 * names that they have put in front of these.
 		 */
-		name.functions = d->files < NAMES ? d->files++ : d->file[NAMES - 1].functions;
-		code = d->files - 1;
+		name.functions =
+		    names->count < NAMES ? names->count++ : names->name[NAMES - 1].functions;
+		code = names->count - 1;
 	} else {
-		if (code >= d->files)
+		if (code >= names->count)
 			return NULL;
-		name = d->file[code];
+		name = names->name[code];
 	}
-	memmove(&d->file[1], &d->file[0], code * sizeof(name));
-	d->file[0] = name;
-	return &d->file[0];
-}
-
-static const char *function_name(struct domain *d, struct input *in, unsigned list, unsigned code)
-{
-	const char *name;
-
-	if (code == NAME_NEW) {
-		name = get_text(in);
-		if (!name)
-			return NULL;
-		if (d->functions[list] < NAMES)
-			d->functions[list]++;
-		code = d->functions[list] - 1;
-	} else {
-		if (code >= d->functions[list])
-			return NULL;
-		name = d->function[list][code];
-	}
-	memmove(&d->function[list][1], &d->function[list][0], code * sizeof(name));
-	d->function[list][0] = name;
-	return name;
+	memmove(&names->name[1], &names->name[0], code * sizeof(name));
+	names->name[0] = name;
+	return &names->name[0];
 }
 
 static uint32_t take_bits(uint64_t *word, unsigned bits)
@@ -271,7 +253,7 @@ static uint32_t take_bits(uint64_t *word, unsigned bits)
 
 static int read_location(struct memtrace_reader *r, struct domain *d, struct input *in)
 {
-	const struct file_name *file;
+	const struct name *file, *function;
 	struct memtrace_location *l;
 	unsigned count;
 	uint64_t word;
@@ -291,11 +273,12 @@ static int read_location(struct memtrace_reader *r, struct domain *d, struct inp
 		l->line = take_bits(&word, LINE_BITS);
 		l->start_char = take_bits(&word, START_BITS);
 		l->end_char = take_bits(&word, END_BITS);
-		file = file_name(d, in, take_bits(&word, NAME_BITS));
-		l->file = file ? file->name : NULL;
-		l->function =
-		    file ? function_name(d, in, file->functions, take_bits(&word, NAME_BITS))
-			 : NULL;
+		file = recent_name(&d->files, in, take_bits(&word, NAME_BITS));
+		function = file ? recent_name(&d->functions[file->functions], in,
+					      take_bits(&word, NAME_BITS))
+				: NULL;
+		l->file = file ? file->text : NULL;
+		l->function = function ? function->text : NULL;
 		if (!l->function) {
 			r->locations--;
 			return damaged(r, "a location without a name");

@@ -78,7 +78,7 @@ struct pprof_input {
 
 	struct text *string;
 	size_t strings, string_room;
-	struct items mappings, locations, functions;
+	struct items table[PROFILE_FUNCTION + 1]; /* by field */
 
 	uint64_t *type; /* names of the value types, as indices of strings */
 	size_t types, type_room;
@@ -86,8 +86,8 @@ struct pprof_input {
 	uint64_t *value;   /* of the current sample */
 	size_t values;
 
-	uint64_t drop, keep, period_unit, period, comment;
-	int64_t time_ns;
+	uint64_t fact[PROFILE_LAST + 1]; /* its own numbers, by field */
+	uint64_t period_unit, comment;
 	uint64_t negative; /* samples left out because they are negative */
 };
 
@@ -108,13 +108,9 @@ static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 
 static int add_item(struct pprof_input *c, struct items *items, const struct protobuf_field *f)
 {
-	int error = budget_grow(&c->profile.budget, &items->item, items->count, &items->room,
-				sizeof(*items->item));
-
-	if (!error)
-		items->item[items->count++] =
-		    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE};
-	return error;
+	return BUDGET_APPEND(
+	    &c->profile.budget, items->item, items->count, items->room,
+	    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE});
 }
 
 static int compare_item(const void *a, const void *b)
@@ -161,69 +157,30 @@ static int take_comment(void *context, uint64_t value)
 	return 0;
 }
 
-static int take_string(struct pprof_input *c, const struct protobuf_field *f)
-{
-	int error = budget_grow(&c->profile.budget, &c->string, c->strings, &c->string_room,
-				sizeof(*c->string));
-
-	if (!error)
-		c->string[c->strings++] = (struct text){f->bytes, f->size};
-	return error;
-}
-
-static int take_type(struct pprof_input *c, const struct protobuf_field *f)
-{
-	int error =
-	    budget_grow(&c->profile.budget, &c->type, c->types, &c->type_room, sizeof(*c->type));
-
-	if (!error)
-		c->type[c->types++] = number_in(f->bytes, f->size, VALUE_TYPE);
-	return error;
-}
-
-static void take_number(struct pprof_input *c, const struct protobuf_field *f)
-{
-	switch (f->number) {
-	case PROFILE_DROP_FRAMES:
-		c->drop = f->value;
-		break;
-	case PROFILE_KEEP_FRAMES:
-		c->keep = f->value;
-		break;
-	case PROFILE_TIME_NANOS:
-		c->time_ns = (int64_t)f->value;
-		break;
-	case PROFILE_PERIOD:
-		c->period = f->value;
-		break;
-	case PROFILE_COMMENT:
-		take_comment(c, f->value);
-		break;
-	}
-}
-
 static int take_table(struct pprof_input *c, const struct protobuf_field *f)
 {
+	if (f->number == PROFILE_COMMENT) {
+		protobuf_numbers(f, take_comment, c);
+		return 0;
+	}
 	if (!f->bytes) {
-		take_number(c, f);
+		if (f->number <= PROFILE_LAST)
+			c->fact[f->number] = f->value;
 		return 0;
 	}
 	switch (f->number) {
 	case PROFILE_SAMPLE_TYPE:
-		return take_type(c, f);
+		return BUDGET_APPEND(&c->profile.budget, c->type, c->types, c->type_room,
+				     number_in(f->bytes, f->size, VALUE_TYPE));
 	case PROFILE_MAPPING:
-		return add_item(c, &c->mappings, f);
 	case PROFILE_LOCATION:
-		return add_item(c, &c->locations, f);
 	case PROFILE_FUNCTION:
-		return add_item(c, &c->functions, f);
+		return add_item(c, &c->table[f->number], f);
 	case PROFILE_STRING:
-		return take_string(c, f);
+		return BUDGET_APPEND(&c->profile.budget, c->string, c->strings, c->string_room,
+				     (struct text){f->bytes, f->size});
 	case PROFILE_PERIOD_TYPE:
 		c->period_unit = number_in(f->bytes, f->size, VALUE_UNIT);
-		return 0;
-	case PROFILE_COMMENT:
-		protobuf_numbers(f, take_comment, c);
 		return 0;
 	}
 	return 0;
@@ -239,12 +196,10 @@ static int read_tables(struct pprof_input *c)
 		error = take_table(c, &f);
 	if (in.bad && !*c->report->problem)
 		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
-	if (c->mappings.count)
-		qsort(c->mappings.item, c->mappings.count, sizeof(struct item), compare_item);
-	if (c->locations.count)
-		qsort(c->locations.item, c->locations.count, sizeof(struct item), compare_item);
-	if (c->functions.count)
-		qsort(c->functions.item, c->functions.count, sizeof(struct item), compare_item);
+	for (int i = PROFILE_MAPPING; i <= PROFILE_FUNCTION; i++)
+		if (c->table[i].count)
+			qsort(c->table[i].item, c->table[i].count, sizeof(struct item),
+			      compare_item);
 	return error;
 }
 
@@ -275,7 +230,7 @@ static void set_build_id(struct recording_module *m, const struct text *text)
 
 static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *module)
 {
-	struct item *item = id ? pprof_find(&c->mappings, id) : NULL;
+	struct item *item = id ? pprof_find(&c->table[PROFILE_MAPPING], id) : NULL;
 	struct recording_module m = {.to_ns = INT64_MAX};
 	uint64_t offset, build_id;
 
@@ -310,7 +265,7 @@ static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f,
 {
 	uint64_t id = number_in(f->bytes, f->size, LINE_FUNCTION);
 	uint64_t line = number_in(f->bytes, f->size, LINE_LINE);
-	struct item *function = pprof_find(&c->functions, id);
+	struct item *function = pprof_find(&c->table[PROFILE_FUNCTION], id);
 	struct recording_location place = {.line = line > UINT32_MAX ? 0 : (uint32_t)line};
 
 	if (function) {
@@ -346,7 +301,7 @@ static int pprof_make_frame(struct pprof_input *c, struct item *location)
 {
 	struct recording *t = c->profile.tables;
 	uint64_t address = number_in(location->bytes, location->size, LOCATION_ADDRESS);
-	uint64_t number = (uint64_t)(location - c->locations.item);
+	uint64_t number = (uint64_t)(location - c->table[PROFILE_LOCATION].item);
 	size_t before = t->frames;
 	uint32_t module, frame = NONE;
 	int error = pprof_find_module(
@@ -373,7 +328,7 @@ static int pprof_make_frame(struct pprof_input *c, struct item *location)
 static int take_location(void *context, uint64_t id)
 {
 	struct pprof_input *c = context;
-	struct item *location = pprof_find(&c->locations, id);
+	struct item *location = pprof_find(&c->table[PROFILE_LOCATION], id);
 	int error;
 
 	if (!location)
@@ -535,6 +490,7 @@ static bool is_dropped(const void *context, const struct recording *t, uint32_t 
 static int pprof_describe(struct pprof_input *c)
 {
 	struct recording *t = c->profile.tables;
+	uint64_t period = c->fact[PROFILE_PERIOD];
 	bool known = c->comment && c->comment < c->strings;
 	const struct text none = {(const uint8_t *)"", 0}, *comment = &none;
 
@@ -550,15 +506,15 @@ static int pprof_describe(struct pprof_input *c)
 			    (const char *)comment->bytes))
 		return MAYFLY_E_MEMORY;
 	c->profile.absent |= MAYFLY_ABSENT_COMMAND;
-	if (c->time_ns > 0)
-		t->info.start_real_ns = c->time_ns;
+	if ((int64_t)c->fact[PROFILE_TIME_NANOS] > 0)
+		t->info.start_real_ns = (int64_t)c->fact[PROFILE_TIME_NANOS];
 	else
 		c->profile.absent |= MAYFLY_ABSENT_START;
 	/* A period of 1: everything was counted. No period, or one in another unit: unknown. */
-	if (!is_text(c, c->period_unit, "bytes") || c->period > (uint64_t)1 << 50)
-		c->period = 0;
-	if (c->period != 1)
-		c->profile.interval = c->period ? c->period : 1;
+	if (!is_text(c, c->period_unit, "bytes") || period > (uint64_t)1 << 50)
+		period = 0;
+	if (period != 1)
+		c->profile.interval = period ? period : 1;
 	return 0;
 }
 
@@ -578,7 +534,8 @@ static int write_out(struct pprof_input *c, const struct import_options *options
 {
 	regex_t drop, keep;
 	const regex_t *both[2] = {&drop, NULL};
-	bool drops = compile(c, c->drop, &drop), keeps = drops && compile(c, c->keep, &keep);
+	bool drops = compile(c, c->fact[PROFILE_DROP_FRAMES], &drop),
+	     keeps = drops && compile(c, c->fact[PROFILE_KEEP_FRAMES], &keep);
 	int error;
 
 	if (keeps)
@@ -599,9 +556,8 @@ static void free_all(struct pprof_input *c)
 {
 	heap_profile_end(&c->profile);
 	free(c->string);
-	free(c->mappings.item);
-	free(c->locations.item);
-	free(c->functions.item);
+	for (int i = PROFILE_MAPPING; i <= PROFILE_FUNCTION; i++)
+		free(c->table[i].item);
 	free(c->type);
 	free(c->value);
 }

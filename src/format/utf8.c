@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether bytes are UTF-8. */
-#include "answer/utf8.h"
+#include "format/utf8.h"
 
 size_t utf8_length(const char *text)
 {
