@@ -151,6 +151,10 @@ void query_end(struct query_state *s)
 	free(s->sum_at);
 	rank_set_free(&s->summed);
 	free(s->summed_at);
+	free(s->shown.head);
+	free(s->shown.cell);
+	free(s->shown.row_of);
+	query_scratch_free(s);
 }
 
 int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],
