@@ -138,7 +138,8 @@ void query_end(struct query_state *s)
 	forget_rows(s);
 	numbering_free(&s->text_address);
 	free(s->text);
-	free(s->text_hash);
+	numbering_free(&s->text_content);
+	free(s->text_first);
 	free(s->node_kept);
 	free(s->thread_kept);
 	free(s->label_kept);

@@ -67,7 +67,6 @@ struct fate {
 struct text {
 	const char *text;
 	uint32_t same; /* the first of all equal texts */
-	uint32_t next; /* among first texts: the next one with the same hash, or NONE */
 	uint8_t verdict;
 };
 
@@ -163,8 +162,9 @@ struct query_state {
 	struct numbering text_address;
 	struct text *text;
 	size_t text_capacity;
-	uint32_t *text_hash; /* first of a chain, or NONE */
-	size_t text_hash_size, distinct_texts;
+	struct numbering text_content;
+	uint32_t *text_first; /* for each content the first text */
+	size_t text_first_room;
 
 	/* frames; spot[] holds the groups of their places */
 	struct frame_spots *frame;
