@@ -461,9 +461,6 @@ static inline uint64_t query_push(uint64_t hash, uint32_t place)
 
 /* The stack with this hash, or NONE. */
 uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
-/* The single place that is shown for a stack without code, even if it has marks; NONE: the stack
- * has code. False: out of memory. */
-bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
 
 /* The group or stack of the blocks that are allocated at the current node. special: it is not a
  * place of the node. Call it only after the rows are made. */
