@@ -17,7 +17,8 @@ const char *path_base(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-const char *path_tail(const char *path)
+/* The last two components. */
+static const char *path_tail(const char *path)
 {
 	const char *base = path_base(path);
 

@@ -25,8 +25,6 @@ char *location_text(char *buffer, size_t size, const char *file, uint32_t line, 
 		    bool wide);
 
 const char *path_base(const char *path);
-/* The last two components. */
-const char *path_tail(const char *path);
 
 char *command_line(char *buffer, size_t size, const struct mayfly_info *info);
 const char *heap_name(uint32_t heap); /* enum mayfly_heap; as options say it */

@@ -350,8 +350,8 @@ static void put_plan_row(struct json *j, const struct mayfly_row *row, enum mayf
 	json_end(j);
 }
 
-static int print_plan_json(const struct opened_trace *file, const struct mayfly_result *result,
-			   const struct plan *plan, const struct settings *set)
+static int print_plan_json(const struct opened_trace *file, const struct plan *plan,
+			   const struct settings *set)
 {
 	int best = recommended(plan, set);
 	struct json j = json_document();
@@ -372,7 +372,8 @@ static int print_plan_json(const struct opened_trace *file, const struct mayfly_
 	json_integer(&j, "peak_time_ns", plan->peak_ns);
 	json_array(&j, "rows");
 	for (size_t r = 0; r < plan->rows; r++)
-		put_plan_row(&j, &result->row[r], set->query.by, plan->row_bytes[r], file->trace);
+		put_plan_row(&j, &plan->result->row[r], set->query.by, plan->row_bytes[r],
+			     file->trace);
 	json_end(&j);
 	put_levels(&j, plan, set);
 	return json_print(&j);
@@ -403,30 +404,26 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 		      const struct output *o)
 {
 	struct hidden_frames hidden = {.all_frames = set->all_frames};
-	struct mayfly_result *result;
 	bool own_time = set->run_ns > 0;
-	struct plan plan;
+	struct plan *plan;
 	int status;
 
 	if (file->info->mode != MAYFLY_EXACT || file->info->thinned || file->info->snapshot_ns ||
 	    trace_has_no_blocks(file->info))
 		return not_exact(path, file->info);
 	set->query.hide = hidden_frames_match(&hidden);
-	status = mayfly_query_run(file->trace, &set->query, &result);
-	if (status)
-		return cli_error("%s: %s", path, mayfly_error_text(status));
 	if (!own_time)
 		set->run_ns = file->info->duration_ns;
-	status = plan_make(file->trace, &set->query, result, &plan);
+	status = plan_make(file->trace, &set->query, &plan);
 	if (status)
-		status = cli_error("%s: %s", path, mayfly_error_text(status));
-	else if (plan.blocks == 0)
+		return cli_error("%s: %s", path, mayfly_error_text(status));
+	if (plan->blocks == 0)
 		status = cli_error("%s: holds no allocation", path);
 	else if (set->json)
-		status = print_plan_json(file, result, &plan, set);
+		status = print_plan_json(file, plan, set);
 	else
-		status = print_plan(o, file, &plan, set, own_time);
-	mayfly_result_free(result);
+		status = print_plan(o, file, plan, set, own_time);
+	plan_free(plan);
 	return status;
 }
 

@@ -11,22 +11,12 @@
  */
 #include "query/query.h"
 
-#include <stdlib.h>
-
-/* mayfly_churn_free() frees this whole struct. */
-struct churn_answer {
-	struct mayfly_churn churn;    /* must be first: the caller's pointer is to it */
-	struct mayfly_result *result; /* the rows point into it */
-	struct mayfly_row *row;
-	double *mean_live;
-};
-
 struct churn_run {
 	struct query_state *s;
-	struct churn_answer *a;
-	struct shown shown;
+	struct mayfly_churn *a;
 	double *sum; /* [rows + 1] bytes times ns; the last one is of all other rows */
 	double total;
+	bool fates; /* query_asks_fate() */
 };
 
 static double bytes_of(const struct churn_run *r, const struct cursor_block *b)
@@ -43,10 +33,10 @@ static double bytes_of(const struct churn_run *r, const struct cursor_block *b)
 static void churn_take_block(struct churn_run *r, const struct cursor_block *b, struct fate fate)
 {
 	const struct mayfly_query *q = r->s->query;
-	int64_t from_ns = r->a->churn.from_ns, to_ns = r->a->churn.to_ns;
+	const struct shown *shown = &r->s->shown;
+	int64_t from_ns = r->a->from_ns, to_ns = r->a->to_ns;
 	int64_t died = fate.lifetime < to_ns - b->time_ns ? b->time_ns + fate.lifetime : to_ns;
 	int64_t lived = died - (b->time_ns > from_ns ? b->time_ns : from_ns);
-	uint32_t list;
 	double sum;
 
 	if (!query_in_window(q, b->time_ns) || !query_lifetime_fits(q, fate.lifetime) ||
@@ -54,26 +44,23 @@ static void churn_take_block(struct churn_run *r, const struct cursor_block *b, 
 		return;
 	sum = bytes_of(r, b) * (double)lived;
 	r->total += sum;
-	list = r->shown.head[query_slot(r->s, b, fate)];
-	if (list == NONE)
-		r->sum[r->shown.rows] += sum;
-	for (; list != NONE; list = r->shown.cell[list].next)
-		r->sum[r->shown.cell[list].row] += sum;
+	for (uint32_t i = shown->head[query_slot(r->s, b, fate)]; i != NONE;
+	     i = shown->cell[i].next)
+		r->sum[shown->cell[i].row] += sum;
 }
 
-static void churn_take_batch(struct churn_run *r, const struct cursor_batch *b)
+static bool churn_take_free(void *context, const struct cursor_batch *b, size_t event, size_t freed)
 {
-	size_t freed = 0;
+	churn_take_block(context, &b->freed[freed], query_fate(b, event, freed));
+	return true;
+}
 
-	for (size_t i = 0; i < b->e.events; i++) {
-		const struct cursor_block *block = &b->freed[freed];
+/* A block that outlives the window counts up to its end; its later fate does not matter. */
+static bool churn_goes_on(void *context, const struct cursor_batch *b)
+{
+	const struct churn_run *r = context;
 
-		if (!b->e.is_free[i])
-			continue;
-		churn_take_block(r, block,
-				 query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]));
-		freed++;
-	}
+	return r->fates || b->chunk->from_ns < r->a->to_ns;
 }
 
 static void churn_take_live(void *context, uint64_t number, const struct cursor_block *block)
@@ -82,63 +69,40 @@ static void churn_take_live(void *context, uint64_t number, const struct cursor_
 	churn_take_block(context, block, NEVER_FREED);
 }
 
-static bool churn_take_events(struct churn_run *r)
-{
-	bool fates = query_asks_fate(r->s);
-	struct mayfly_cursor *cursor;
-	struct cursor_batch batch;
-	int more = mayfly_cursor_open(r->s->trace, &cursor);
-
-	if (more)
-		return query_fail(r->s, more);
-	cursor_start_at(cursor, query_first_chunk(r->s));
-	/* A block that outlives the window counts up to its end; its later fate does not matter. */
-	while ((more = cursor_next_batch(cursor, &batch)) == 1) {
-		churn_take_batch(r, &batch);
-		if (!fates && batch.chunk->from_ns >= r->a->churn.to_ns)
-			break;
-	}
-	if (more >= 0)
-		cursor_live(cursor, churn_take_live, r);
-	mayfly_cursor_close(cursor);
-	return more >= 0 || query_fail(r->s, more);
-}
-
-static bool make_answer(struct churn_run *r, size_t rows)
-{
-	struct mayfly_churn *c = &r->a->churn;
-	double time = (double)(c->to_ns - c->from_ns);
-
-	r->sum = query_zeroed(r->s, rows + 1, sizeof(*r->sum));
-	c->row = r->a->row = query_shown_rows(r->s, r->a->result, rows);
-	c->mean_live = r->a->mean_live = query_zeroed(r->s, rows + 1, sizeof(*c->mean_live));
-	if (r->s->error || !churn_take_events(r))
-		return false;
-	for (size_t i = 0; i <= rows; i++)
-		r->a->mean_live[i] = r->sum[i] / time;
-	c->mean_live_total = r->total / time;
-	c->total = r->a->result->total;
-	c->rows = rows + 1;
-	return true;
-}
-
-static bool run_churn(struct churn_run *r, const struct mayfly_trace *trace,
+static void run_churn(struct churn_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query, size_t rows)
 {
-	r->a->result = query_answer(r->s, trace, query);
-	if (!r->a->result)
-		return false;
-	if (r->s->info->snapshot_ns)
-		return query_fail(r->s, MAYFLY_E_ABSENT);
-	if (r->a->result->rows < rows)
-		rows = r->a->result->rows;
-	return query_shown_make(r->s, rows, &r->shown) && make_answer(r, rows);
+	struct mayfly_churn *c = r->a;
+	const struct mayfly_result *result = query_shown(r->s, c, trace, query, rows);
+	struct event_pass pass = {
+	    .context = r,
+	    .freed = churn_take_free,
+	    .after = churn_goes_on,
+	    .live = churn_take_live,
+	};
+	double *mean, time = (double)(c->to_ns - c->from_ns);
+
+	if (!result)
+		return;
+	c->rows = r->s->shown.rows + 1;
+	c->row = query_shown_rows(r->s, c, result);
+	c->mean_live = mean = answer_array(r->s, c, c->rows, sizeof(*mean));
+	r->sum = query_scratch(r->s, c->rows, sizeof(*r->sum));
+	r->fates = query_asks_fate(r->s);
+	pass.first_chunk = query_first_chunk(r->s);
+	if (r->s->error || !query_pass(r->s, &pass))
+		return;
+	for (size_t i = 0; i < c->rows; i++)
+		mean[i] = r->sum[i] / time;
+	c->mean_live_total = r->total / time;
+	c->total = result->total;
 }
 
 int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     size_t rows, struct mayfly_churn **churn)
 {
-	int64_t end = mayfly_trace_info(trace)->duration_ns;
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	int64_t end = info->duration_ns;
 	struct mayfly_query q = *query;
 	struct query_state s = {0};
 	struct churn_run r = {.s = &s};
@@ -148,30 +112,18 @@ int mayfly_churn_run(const struct mayfly_trace *trace, const struct mayfly_query
 		end = q.to_ns;
 	if (q.from_ns < 0 || q.from_ns >= end)
 		return MAYFLY_E_RANGE;
-	r.a = calloc(1, sizeof(*r.a));
-	if (!r.a)
-		return MAYFLY_E_MEMORY;
-	r.a->churn.from_ns = q.from_ns;
-	r.a->churn.to_ns = end;
-	run_churn(&r, trace, &q, rows);
-	query_shown_free(&r.shown);
-	free(r.sum);
-	query_end(&s);
-	if (s.error)
-		mayfly_churn_free(&r.a->churn);
-	else
-		*churn = &r.a->churn;
-	return s.error;
+	if (info->snapshot_ns)
+		return MAYFLY_E_ABSENT;
+	r.a = answer_new(&s, sizeof(*r.a));
+	if (r.a) {
+		r.a->from_ns = q.from_ns;
+		r.a->to_ns = end;
+		run_churn(&r, trace, &q, rows);
+	}
+	return answer_finish(&s, r.a, churn);
 }
 
 void mayfly_churn_free(struct mayfly_churn *churn)
 {
-	struct churn_answer *a = (struct churn_answer *)churn;
-
-	if (!a)
-		return;
-	mayfly_result_free(a->result);
-	free(a->row);
-	free(a->mean_live);
-	free(a);
+	answer_free(churn);
 }

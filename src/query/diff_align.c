@@ -11,10 +11,10 @@
  */
 #include "query/diff.h"
 
-#include "format/numbering.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "query/query.h"
 
 struct site {
 	uint32_t routine, line;
@@ -30,14 +30,15 @@ struct sites {
 };
 
 struct align {
+	struct query_state s; /* for its memory and its error */
 	struct numbering texts, routines, paths, loose_paths;
 	bool *same_build; /* for each routine: is its module the same in both traces? */
 	size_t same_builds, same_build_room;
 	struct numbering unchanged; /* the names of such modules, as numbers of texts */
 	int64_t *shift;		    /* for each routine, in lines */
 	struct sites before, after;
-	size_t *pair;
-	bool failed;
+	size_t *pair; /* row of `before` -> row of `after`, or SIZE_MAX */
+	bool *taken;  /* of `after` */
 };
 
 /* ---- names ---- */
@@ -75,7 +76,8 @@ static uint32_t number_of(struct align *a, struct numbering *n, uint64_t w0, uin
 	bool fresh;
 	uint32_t number = numbering_of(n, (struct key){{w0, w1, w2, 0}}, &fresh);
 
-	a->failed |= number == NUMBERING_NONE;
+	if (number == NONE)
+		query_fail(&a->s, MAYFLY_E_MEMORY);
 	return number;
 }
 
@@ -138,10 +140,10 @@ static void find_unchanged(struct align *a, const struct mayfly_trace *before,
 
 static void note_build(struct align *a, uint32_t routine, const char *module)
 {
-	if (a->failed || routine < a->same_builds)
+	if (a->s.error || routine < a->same_builds)
 		return;
 	if (!array_reserve(&a->same_build, &a->same_build_room, routine, sizeof(*a->same_build))) {
-		a->failed = true;
+		query_fail(&a->s, MAYFLY_E_MEMORY);
 		return;
 	}
 	a->same_builds = routine + 1;
@@ -187,11 +189,11 @@ static bool make_sites(struct align *a, struct sites *s, const struct mayfly_res
 	s->result = result;
 	for (size_t i = 0; i < result->rows; i++)
 		places += stacks ? result->row[i].stack_length : 1;
-	s->site = malloc((places + 1) * sizeof(*s->site));
-	s->first = malloc((result->rows + 1) * sizeof(*s->first));
-	s->exact = malloc((result->rows + 1) * sizeof(*s->exact));
-	s->loose = malloc((result->rows + 1) * sizeof(*s->loose));
-	if (!s->site || !s->first || !s->exact || !s->loose)
+	s->site = query_scratch(&a->s, places, sizeof(*s->site));
+	s->first = query_scratch(&a->s, result->rows + 1, sizeof(*s->first));
+	s->exact = query_scratch(&a->s, result->rows, sizeof(*s->exact));
+	s->loose = query_scratch(&a->s, result->rows, sizeof(*s->loose));
+	if (a->s.error)
 		return false;
 	for (size_t i = 0; i < result->rows; i++) {
 		const struct mayfly_row *row = &result->row[i];
@@ -202,15 +204,7 @@ static bool make_sites(struct align *a, struct sites *s, const struct mayfly_res
 			s->site[s->sites++] = site_of(a, stacks ? &row->stack[k] : &own);
 	}
 	s->first[result->rows] = s->sites;
-	return !a->failed;
-}
-
-static void free_sites(struct sites *s)
-{
-	free(s->site);
-	free(s->first);
-	free(s->exact);
-	free(s->loose);
+	return !a->s.error;
 }
 
 /* ---- how far routines have moved ---- */
@@ -225,9 +219,9 @@ static int compare_sites(const void *x, const void *y)
 }
 
 /* The sites of all rows with a line, each once, sorted. */
-static struct site *distinct_sites(const struct sites *s, size_t *count)
+static struct site *distinct_sites(struct align *a, const struct sites *s, size_t *count)
 {
-	struct site *d = malloc((s->sites + 1) * sizeof(*d));
+	struct site *d = query_scratch(&a->s, s->sites, sizeof(*d));
 	size_t lines = 0;
 
 	*count = 0;
@@ -291,11 +285,11 @@ static int64_t best_shift(const struct site *a, size_t na, const struct site *b,
 static bool find_shifts(struct align *a)
 {
 	size_t na, nb, i = 0, k = 0;
-	struct site *before = distinct_sites(&a->before, &na);
-	struct site *after = distinct_sites(&a->after, &nb);
+	struct site *before = distinct_sites(a, &a->before, &na);
+	struct site *after = distinct_sites(a, &a->after, &nb);
 
-	a->shift = calloc(a->routines.count + 1, sizeof(*a->shift));
-	while (before && after && a->shift && i < na && k < nb) {
+	a->shift = query_scratch(&a->s, a->routines.count, sizeof(*a->shift));
+	while (!a->s.error && i < na && k < nb) {
 		size_t ni = of_routine(before, na, i), nk = of_routine(after, nb, k);
 		uint32_t routine = before[i].routine;
 
@@ -306,9 +300,7 @@ static bool find_shifts(struct align *a)
 		if (routine >= after[k].routine)
 			k += nk;
 	}
-	free(before);
-	free(after);
-	return before && after && a->shift;
+	return !a->s.error;
 }
 
 /* ---- pairs ---- */
@@ -333,42 +325,35 @@ static void number_rows(struct align *a, struct sites *s, bool shifted)
 	}
 }
 
-struct numbered {
-	uint32_t number;
-	size_t row;
+/* Rows without a pair, by number: first[number], and next[] of each row, ascending; or SIZE_MAX. */
+struct by_number {
+	size_t *first, *next;
 };
 
-static int compare_numbered(const void *x, const void *y)
+static bool list_rows(struct align *a, struct by_number *l, const uint32_t *number, size_t numbers,
+		      size_t rows, bool after)
 {
-	const struct numbered *a = x, *b = y;
-
-	if (a->number != b->number)
-		return a->number < b->number ? -1 : 1;
-	return a->row < b->row ? -1 : a->row > b->row;
+	l->first = query_scratch(&a->s, numbers, sizeof(*l->first));
+	l->next = query_scratch(&a->s, rows, sizeof(*l->next));
+	if (a->s.error)
+		return false;
+	memset(l->first, 0xff, numbers * sizeof(*l->first));
+	for (size_t i = rows; i-- > 0;) {
+		if (after ? a->taken[i] : a->pair[i] != SIZE_MAX)
+			continue;
+		l->next[i] = l->first[number[i]];
+		l->first[number[i]] = i;
+	}
+	return true;
 }
 
-/* Rows without a pair, sorted by number. */
-static struct numbered *diff_align_sort_rows(const uint32_t *number, const bool *taken, size_t rows,
-					     size_t *count)
+static size_t list_length(const struct by_number *l, uint32_t number)
 {
-	struct numbered *n = malloc((rows + 1) * sizeof(*n));
+	size_t count = 0;
 
-	*count = 0;
-	for (size_t i = 0; n && i < rows; i++)
-		if (!taken[i])
-			n[(*count)++] = (struct numbered){number[i], i};
-	if (n)
-		qsort(n, *count, sizeof(*n), compare_numbered);
-	return n;
-}
-
-static size_t same_number(const struct numbered *n, size_t count, size_t from)
-{
-	size_t same = 0;
-
-	while (from + same < count && n[from + same].number == n[from].number)
-		same++;
-	return same;
+	for (size_t i = l->first[number]; i != SIZE_MAX; i = l->next[i])
+		count++;
+	return count;
 }
 
 struct candidate {
@@ -407,69 +392,71 @@ static uint64_t distance(const struct align *a, size_t before, size_t after)
 	return sum;
 }
 
-struct taken {
-	bool *before, *after;
-};
-
-static void diff_align_join(struct align *a, struct taken *t, size_t before, size_t after)
+static void diff_align_join(struct align *a, size_t before, size_t after)
 {
 	a->pair[before] = after;
-	t->before[before] = t->after[after] = true;
+	a->taken[after] = true;
 }
 
 #define MOST_CANDIDATES 250000 /* groups with more possible pairs are skipped */
 
-static bool join_nearest(struct align *a, struct taken *t, const struct numbered *b, size_t nb,
-			 const struct numbered *f, size_t nf)
+static bool join_nearest(struct align *a, const struct by_number *b, const struct by_number *f,
+			 uint32_t number)
 {
+	size_t nb = list_length(b, number), nf = list_length(f, number), count = 0;
 	struct candidate *c;
-	size_t count = 0;
 
-	if (nb > MOST_CANDIDATES / nf)
+	if (!nb || !nf || nb > MOST_CANDIDATES / nf)
 		return true;
-	c = malloc(nb * nf * sizeof(*c));
+	c = query_zeroed(&a->s, nb * nf, sizeof(*c));
 	if (!c)
 		return false;
-	for (size_t i = 0; i < nb; i++) {
-		for (size_t k = 0; k < nf; k++) {
-			uint64_t d = distance(a, b[i].row, f[k].row);
+	for (size_t i = b->first[number]; i != SIZE_MAX; i = b->next[i]) {
+		for (size_t k = f->first[number]; k != SIZE_MAX; k = f->next[k]) {
+			uint64_t d = distance(a, i, k);
 
 			if (d != TOO_FAR)
-				c[count++] = (struct candidate){d, b[i].row, f[k].row};
+				c[count++] = (struct candidate){d, i, k};
 		}
 	}
 	qsort(c, count, sizeof(*c), compare_candidates);
 	for (size_t i = 0; i < count; i++)
-		if (!t->before[c[i].before] && !t->after[c[i].after])
-			diff_align_join(a, t, c[i].before, c[i].after);
+		if (a->pair[c[i].before] == SIZE_MAX && !a->taken[c[i].after])
+			diff_align_join(a, c[i].before, c[i].after);
 	free(c);
 	return true;
 }
 
-static bool join_equal(struct align *a, struct taken *t, const uint32_t *before,
-		       const uint32_t *after, bool nearest)
+static size_t count_numbers(const uint32_t *number, size_t rows, size_t most)
 {
-	size_t nb, nf, i = 0, k = 0;
-	struct numbered *b = diff_align_sort_rows(before, t->before, a->before.result->rows, &nb);
-	struct numbered *f = diff_align_sort_rows(after, t->after, a->after.result->rows, &nf);
-	bool done = b && f;
+	for (size_t i = 0; i < rows; i++)
+		if (most <= number[i])
+			most = (size_t)number[i] + 1;
+	return most;
+}
 
-	while (done && i < nb && k < nf) {
-		size_t ni = same_number(b, nb, i), nk = same_number(f, nf, k);
-		uint32_t x = b[i].number, y = f[k].number;
+/* Pairs of rows with equal numbers: in order, or the nearest first. */
+static bool join_equal(struct align *a, const uint32_t *before, const uint32_t *after, bool nearest)
+{
+	size_t rows = a->before.result->rows, rows_after = a->after.result->rows;
+	size_t numbers = count_numbers(after, rows_after, count_numbers(before, rows, 0));
+	struct by_number b, f;
 
-		if (x == y && nearest)
-			done = join_nearest(a, t, &b[i], ni, &f[k], nk);
-		for (size_t n = 0; x == y && !nearest && n < ni && n < nk; n++)
-			diff_align_join(a, t, b[i + n].row, f[k + n].row);
-		if (x <= y)
-			i += ni;
-		if (x >= y)
-			k += nk;
+	if (!list_rows(a, &b, before, numbers, rows, false) ||
+	    !list_rows(a, &f, after, numbers, rows_after, true))
+		return false;
+	for (uint32_t n = 0; nearest && n < numbers; n++)
+		if (!join_nearest(a, &b, &f, n))
+			return false;
+	for (size_t i = 0; !nearest && i < rows; i++) {
+		size_t k = a->pair[i] == SIZE_MAX ? f.first[before[i]] : SIZE_MAX;
+
+		if (k == SIZE_MAX)
+			continue;
+		f.first[before[i]] = f.next[k];
+		diff_align_join(a, i, k);
 	}
-	free(b);
-	free(f);
-	return done;
+	return true;
 }
 
 /* ---- rows that do not stand for code ---- */
@@ -512,53 +499,50 @@ static void number_functions(struct align *a, struct sites *s)
 static bool join_rows(struct align *a, const struct mayfly_trace *before,
 		      const struct mayfly_trace *after, enum mayfly_by by)
 {
-	struct taken t = {calloc(a->before.result->rows + 1, sizeof(bool)),
-			  calloc(a->after.result->rows + 1, sizeof(bool))};
 	bool code = by == MAYFLY_BY_FUNCTION || by == MAYFLY_BY_LINE || by == MAYFLY_BY_STACK;
-	bool done = t.before && t.after && find_shifts(a);
 
-	if (done && code) {
+	if (!find_shifts(a))
+		return false;
+	if (code) {
 		number_rows(a, &a->before, true);
 		number_rows(a, &a->after, false);
-	} else if (done) {
+	} else {
 		number_plain(a, &a->before, before, by);
 		number_plain(a, &a->after, after, by);
 	}
-	done = done && !a->failed && join_equal(a, &t, a->before.exact, a->after.exact, false);
-	if (done && by == MAYFLY_BY_FUNCTION) {
+	if (a->s.error || !join_equal(a, a->before.exact, a->after.exact, false))
+		return false;
+	if (by == MAYFLY_BY_FUNCTION) {
 		number_functions(a, &a->before);
 		number_functions(a, &a->after);
 	}
-	if (done && code)
-		done = join_equal(a, &t, a->before.loose, a->after.loose, by != MAYFLY_BY_FUNCTION);
-	free(t.before);
-	free(t.after);
-	return done && !a->failed;
+	return !a->s.error &&
+	       (!code || join_equal(a, a->before.loose, a->after.loose, by != MAYFLY_BY_FUNCTION));
 }
 
 size_t *diff_align(const struct mayfly_trace *before_trace, const struct mayfly_result *before,
 		   const struct mayfly_trace *after_trace, const struct mayfly_result *after,
 		   enum mayfly_by by)
 {
-	struct align a = {.pair = malloc((before->rows + 1) * sizeof(*a.pair))};
-	bool stacks = by == MAYFLY_BY_STACK, done = a.pair != NULL;
+	struct align a = {.s = {0}};
+	bool stacks = by == MAYFLY_BY_STACK;
 
-	for (size_t i = 0; done && i < before->rows; i++)
+	a.pair = query_zeroed(&a.s, before->rows, sizeof(*a.pair));
+	a.taken = query_scratch(&a.s, after->rows, sizeof(*a.taken));
+	for (size_t i = 0; a.pair && i < before->rows; i++)
 		a.pair[i] = SIZE_MAX;
 	find_unchanged(&a, before_trace, after_trace);
-	done = done && !a.failed && make_sites(&a, &a.before, before, stacks) &&
-	       make_sites(&a, &a.after, after, stacks) &&
-	       join_rows(&a, before_trace, after_trace, by);
+	if (!a.s.error && make_sites(&a, &a.before, before, stacks) &&
+	    make_sites(&a, &a.after, after, stacks))
+		join_rows(&a, before_trace, after_trace, by);
 	numbering_free(&a.texts);
 	numbering_free(&a.routines);
 	numbering_free(&a.paths);
 	numbering_free(&a.loose_paths);
 	numbering_free(&a.unchanged);
 	free(a.same_build);
-	free(a.shift);
-	free_sites(&a.before);
-	free_sites(&a.after);
-	if (!done) {
+	query_end(&a.s);
+	if (a.s.error) {
 		free(a.pair);
 		return NULL;
 	}

@@ -30,18 +30,20 @@ struct plan {
 	uint64_t blocks, allocated_bytes;
 	uint64_t peak_blocks, peak_bytes;
 	int64_t peak_ns;
+	const struct mayfly_result *result; /* the query's answer, freed with the plan */
 	size_t rows;
 	uint64_t row_bytes[PLAN_ROWS];		   /* exact bytes of the query's rows */
 	struct plan_scheme scheme[PLAN_LEVELS][2]; /* [..][enum mayfly_sampler] */
 };
 
 /*
- * result: the answer of mayfly_query_run() to `query`. The query must have the metric PEAK or
- * ALLOCATED and no filter except `hide`, and must not be BY_LIFETIME. The plan covers its first
- * PLAN_ROWS rows: their `self`, or with MAYFLY_SORT_TOTAL their `total`. MAYFLY_E_RANGE for another
- * query, MAYFLY_E_ABSENT when the trace is not exact.
+ * The query must have the metric PEAK or ALLOCATED and no filter except `hide`, and its rows must not
+ * depend on how blocks end. The plan covers the first PLAN_ROWS rows of its answer: their `self`, or
+ * with MAYFLY_SORT_TOTAL their `total`. MAYFLY_E_RANGE for another query, MAYFLY_E_ABSENT when the
+ * trace is not exact.
  */
 int plan_make(const struct mayfly_trace *trace, const struct mayfly_query *query,
-	      const struct mayfly_result *result, struct plan *plan);
+	      struct plan **plan);
+void plan_free(struct plan *plan);
 
 #endif

@@ -138,7 +138,8 @@ void query_end(struct query_state *s)
 	forget_rows(s);
 	numbering_free(&s->text_address);
 	free(s->text);
-	free(s->text_hash);
+	numbering_free(&s->text_content);
+	free(s->text_first);
 	free(s->node_kept);
 	free(s->thread_kept);
 	free(s->label_kept);
@@ -151,6 +152,10 @@ void query_end(struct query_state *s)
 	free(s->sum_at);
 	rank_set_free(&s->summed);
 	free(s->summed_at);
+	free(s->shown.head);
+	free(s->shown.cell);
+	free(s->shown.row_of);
+	query_scratch_free(s);
 }
 
 int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],

@@ -9,6 +9,7 @@
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
  *	query_nodes.c	instead of rows: the sums of the nodes themselves
+ *	query_events.c	a pass over the events
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	series.c	rows over time
  *	histogram.c	rows by class
@@ -66,7 +67,6 @@ struct fate {
 struct text {
 	const char *text;
 	uint32_t same; /* the first of all equal texts */
-	uint32_t next; /* among first texts: the next one with the same hash, or NONE */
 	uint8_t verdict;
 };
 
@@ -107,11 +107,37 @@ struct sums {
 	size_t room;
 };
 
+/*
+ * Which of the first rows of an answer each slot counts for: a list of rows, with at most one row
+ * or, with totals, all shown rows on the stack; without any of these, the row of all others. Lists
+ * share their tails, as stacks do:
+ *
+ *	main            -> [main]
+ *	 +- parse       -> [parse] -> [main]
+ *	 |   +- grow    -> as parse, if grow has no shown row
+ *	 +- load        -> [load] -> [main]
+ */
+struct shown_cell {
+	uint32_t row, next; /* next: a cell, or NONE */
+};
+
+struct shown {
+	size_t rows;	/* without the one of all others, which has this number */
+	uint32_t *head; /* slot -> first cell */
+	/* Cell i is the list of row i alone, up to cell `rows`. */
+	struct shown_cell *cell;
+	size_t cells, room;
+	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
+	size_t sources;
+};
+
 /* A moment between two events. */
 struct moment {
 	uint64_t events; /* the number of events before it */
 	int64_t time_ns;
 };
+
+struct owned;
 
 struct query_state {
 	const struct mayfly_trace *trace;
@@ -136,8 +162,9 @@ struct query_state {
 	struct numbering text_address;
 	struct text *text;
 	size_t text_capacity;
-	uint32_t *text_hash; /* first of a chain, or NONE */
-	size_t text_hash_size, distinct_texts;
+	struct numbering text_content;
+	uint32_t *text_first; /* for each content the first text */
+	size_t text_first_room;
 
 	/* frames; spot[] holds the groups of their places */
 	struct frame_spots *frame;
@@ -177,6 +204,9 @@ struct query_state {
 	struct sums stack_sums; /* numbered like group_sums */
 
 	uint32_t *ranked; /* row of the answer -> group or stack */
+
+	struct shown shown;    /* after query_shown() */
+	struct owned *scratch; /* query_scratch()'s blocks */
 };
 
 /* ---- query_state.c ---- */
@@ -184,6 +214,23 @@ struct query_state {
 /* Both keep the first error. query_fail() returns false, so that callers can return its result. */
 bool query_fail(struct query_state *s, int error);
 void *query_zeroed(struct query_state *s, size_t count, size_t bytes);
+
+/* The same, freed by query_end(). */
+void *query_scratch(struct query_state *s, size_t count, size_t bytes);
+void query_scratch_free(struct query_state *s);
+
+/*
+ * An answer, a struct of <mayfly/trace.h>, and its arrays: all zero, and freed together. NULL: out
+ * of memory.
+ */
+void *answer_new(struct query_state *s, size_t bytes);
+void *answer_array(struct query_state *s, void *answer, size_t count, size_t bytes);
+/* Makes another answer, with its arrays, part of the first. */
+void answer_adopt(void *answer, void *other);
+void answer_free(void *answer);
+/* Last step: frees the state, and without an error stores the answer in the pointer at `to`; else
+ * frees the answer. Returns the error. */
+int answer_finish(struct query_state *s, void *answer, void *to);
 
 /* Makes room for item number `used` of an array that grows with the number of events. A hostile
  * file can claim many events cheaply, so all such arrays share a budget of bytes. New memory is
@@ -228,6 +275,16 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
 				   const struct mayfly_query *query);
 void query_end(struct query_state *s);
+
+static inline bool query_has_bit(const uint64_t *bits, uint64_t number)
+{
+	return bits[number / 64] >> number % 64 & 1;
+}
+
+static inline void query_set_bit(uint64_t *bits, uint64_t number)
+{
+	bits[number / 64] |= (uint64_t)1 << number % 64;
+}
 
 static inline struct cursor_block query_block(const struct cursor_batch *b, size_t alloc)
 {
@@ -290,6 +347,23 @@ static inline int64_t query_rounded(const struct query_state *s, int64_t time_ns
 	return rest < end - time_ns ? time_ns + rest : end;
 }
 
+/* ---- query_events.c ---- */
+
+/* What a pass does; each function may be NULL. false: the pass ends, with or without s->error. */
+struct event_pass {
+	void *context;
+	size_t first_chunk;
+	bool (*before)(void *context, const struct cursor_batch *b); /* of the events of a batch */
+	/* event: its index in the batch; alloc, freed: among its allocations or frees. */
+	bool (*alloc)(void *context, const struct cursor_batch *b, size_t event, size_t alloc);
+	bool (*freed)(void *context, const struct cursor_batch *b, size_t event, size_t freed);
+	bool (*after)(void *context, const struct cursor_batch *b);
+	/* With each block that is live after the last batch. */
+	void (*live)(void *context, uint64_t number, const struct cursor_block *block);
+};
+
+bool query_pass(struct query_state *s, const struct event_pass *pass);
+
 /* ---- query_names.c ---- */
 
 /* Interns the text: equal texts get equal numbers. 0 is "". */
@@ -330,8 +404,8 @@ bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
 /* The number of slots; slots are numbered from 0. */
 size_t query_slots(const struct query_state *s);
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
-/* The first chunk with a block that the window may keep. Earlier frees are not needed; later frees
- * of blocks from earlier chunks have node UINT32_MAX (cursor.h). */
+/* The first chunk with a block that the window may keep, or 0. Earlier frees are not needed; later
+ * frees of blocks from earlier chunks have node UINT32_MAX (cursor.h). */
 size_t query_first_chunk(const struct query_state *s);
 /* The group of a class of sizes or lifetimes, with its bounds; and the number of classes. */
 struct group query_class_group(enum mayfly_by by, uint32_t class);
@@ -340,7 +414,9 @@ size_t query_classes(enum mayfly_by by);
 struct plain *query_plain(struct query_state *s, uint32_t slot);
 /* The group of a slot that is not a node. */
 uint32_t query_slot_group(struct query_state *s, uint32_t slot);
-struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread);
+struct fate query_fate(const struct cursor_batch *b, size_t event, size_t freed);
+/* Raises s->largest_interval to that of the batch's allocations. */
+void query_note_intervals(struct query_state *s, const struct cursor_batch *b);
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
 
 /* The index in s->sum of a slot's sum; NONE when the slot has no blocks. */
@@ -385,9 +461,6 @@ static inline uint64_t query_push(uint64_t hash, uint32_t place)
 
 /* The stack with this hash, or NONE. */
 uint32_t query_find_stack(const struct query_state *s, uint64_t hash);
-/* The single place that is shown for a stack without code, even if it has marks; NONE: the stack
- * has code. False: out of memory. */
-bool query_special_place(struct query_state *s, const struct level *level, uint32_t *place);
 
 /* The group or stack of the blocks that are allocated at the current node. special: it is not a
  * place of the node. Call it only after the rows are made. */
@@ -398,34 +471,14 @@ bool query_make_groups(struct query_state *s);
 
 /* ---- query_shown.c ---- */
 
-/*
- * Which of the first rows of an answer each slot counts for: a list of rows, with at most one row
- * or, with totals, all shown rows on the stack. Lists share their tails, as stacks do:
- *
- *	main            -> [main]
- *	 +- parse       -> [parse] -> [main]
- *	 |   +- grow    -> as parse, if grow has no shown row
- *	 +- load        -> [load] -> [main]
- */
-struct shown_cell {
-	uint32_t row, next; /* next: a cell, or NONE */
-};
-
-struct shown {
-	size_t rows;
-	uint32_t *head; /* slot -> first cell; NONE: counts for the row of all others */
-	struct shown_cell *cell;
-	size_t cells, room;
-	uint32_t *row_of; /* group or stack -> row; NONE: not shown */
-	size_t sources;
-};
-
-/* Call it after query_make_result(); `rows`: the number of its rows that are shown. */
-bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown);
-void query_shown_free(struct shown *shown);
-/* The shown rows and the row of all others; the caller frees them. NULL: out of memory. */
-struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
-				    size_t rows);
+/* Asks the question and prepares s->shown for its first `rows` rows. The result becomes part of the
+ * answer, which may be NULL. NULL: s->error. */
+struct mayfly_result *query_shown(struct query_state *s, void *answer,
+				  const struct mayfly_trace *trace,
+				  const struct mayfly_query *query, size_t rows);
+/* The shown rows and the row of all others, as part of the answer. NULL: out of memory. */
+struct mayfly_row *query_shown_rows(struct query_state *s, void *answer,
+				    const struct mayfly_result *result);
 
 /* ---- query_rows.c ---- */
 

@@ -20,62 +20,48 @@ static const char no_stack_text[] = "[no stack]";
 
 /* ---- texts ---- */
 
-static size_t text_slot(const struct query_state *s, const char *text)
+/* The first text that reads like this one, which is that itself if there is none. Other texts with
+ * its hash have other counters in their keys. NONE: out of memory. */
+static uint32_t first_text(struct query_state *s, uint32_t number)
 {
-	return (size_t)numbering_text(text) & (s->text_hash_size - 1);
-}
+	const char *text = s->text[number].text;
+	struct key key = {{numbering_text(text)}};
+	bool is_new;
 
-static void chain_text(struct query_state *s, uint32_t number)
-{
-	size_t slot = text_slot(s, s->text[number].text);
+	for (;; key.word[1]++) {
+		uint32_t content = numbering_of(&s->text_content, key, &is_new);
 
-	s->text[number].next = s->text_hash[slot];
-	s->text_hash[slot] = number;
-}
-
-static bool grow_text_hash(struct query_state *s)
-{
-	size_t size = s->text_hash_size ? s->text_hash_size * 2 : 256;
-	uint32_t *hash = malloc(size * sizeof(*hash));
-
-	if (!hash)
-		return query_fail(s, MAYFLY_E_MEMORY);
-	memset(hash, 0xff, size * sizeof(*hash));
-	free(s->text_hash);
-	s->text_hash = hash;
-	s->text_hash_size = size;
-	for (size_t i = 0; i < s->text_address.count; i++) {
-		if (s->text[i].same == i)
-			chain_text(s, (uint32_t)i);
+		if (content == NONE ||
+		    !array_reserve(&s->text_first, &s->text_first_room, content, sizeof(number)))
+			return NONE;
+		if (is_new)
+			s->text_first[content] = number;
+		if (strcmp(s->text[s->text_first[content]].text, text) == 0)
+			return s->text_first[content];
 	}
-	return true;
 }
 
 uint32_t query_text(struct query_state *s, const char *text)
 {
 	struct key key = {{(uintptr_t)text}};
-	uint32_t number, other;
+	uint32_t number = NONE, same;
 	bool is_new;
 
-	if (s->distinct_texts >= s->text_hash_size && !grow_text_hash(s))
-		return 0;
-	if (!array_reserve(&s->text, &s->text_capacity, s->text_address.count, sizeof(*s->text)) ||
-	    (number = numbering_of(&s->text_address, key, &is_new)) == NONE) {
+	if (array_reserve(&s->text, &s->text_capacity, s->text_address.count, sizeof(*s->text)))
+		number = numbering_of(&s->text_address, key, &is_new);
+	if (number == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return 0;
 	}
 	if (!is_new)
 		return s->text[number].same;
-	s->text[number] = (struct text){.text = text, .same = number, .next = NONE};
-	for (other = s->text_hash[text_slot(s, text)]; other != NONE; other = s->text[other].next) {
-		if (strcmp(s->text[other].text, text) == 0) {
-			s->text[number].same = other;
-			return other;
-		}
-	}
-	s->distinct_texts++;
-	chain_text(s, number);
-	return number;
+	s->text[number] = (struct text){.text = text, .same = number};
+	same = first_text(s, number);
+	if (same != NONE)
+		s->text[number].same = same;
+	else
+		query_fail(s, MAYFLY_E_MEMORY);
+	return s->text[number].same;
 }
 
 /* Asks a matcher once for each text. An unknown name matches nothing. */

@@ -2,14 +2,8 @@
 /* query_nodes.c: an answer by node of the calling-context tree, without names. */
 #include "query/query.h"
 
-#include <stdlib.h>
-
-struct node_sums {
-	struct mayfly_node_sums sums; /* must be first: the caller's pointer is to it */
-	struct mayfly_node_sum *sum;
-};
-
-static void add_node(struct query_state *s, struct node_sums *n, uint32_t node)
+static void add_node(struct query_state *s, struct mayfly_node_sums *a, struct mayfly_node_sum *sum,
+		     uint32_t node)
 {
 	uint32_t at = query_summed(s, node);
 	struct tally t;
@@ -19,26 +13,22 @@ static void add_node(struct query_state *s, struct node_sums *n, uint32_t node)
 	t = query_tally(s, &s->sum, at);
 	if (t.seen_blocks == 0 && t.exact_count == 0)
 		return;
-	n->sum[n->sums.count++] = (struct mayfly_node_sum){
+	sum[a->count++] = (struct mayfly_node_sum){
 	    .node = node,
 	    .self = tally_estimate(&t, query_unseen_interval(s, 0)),
 	};
 }
 
-static struct node_sums *make_sums(struct query_state *s)
+static void make_sums(struct query_state *s, struct mayfly_node_sums *a)
 {
-	struct node_sums *n = query_zeroed(s, 1, sizeof(*n));
+	struct mayfly_node_sum *sum = answer_array(s, a, s->summed.count, sizeof(*sum));
 	struct tally all = query_tally(s, &s->all, 0);
 
-	if (!n)
-		return NULL;
-	n->sum = query_zeroed(s, s->summed.count, sizeof(*n->sum));
-	for (size_t node = 0; n->sum && node < query_slots(s); node++)
-		add_node(s, n, (uint32_t)node);
-	n->sums.sum = n->sum;
-	n->sums.time_ns = query_answer_time(s);
-	n->sums.total = tally_estimate(&all, query_unseen_interval(s, 0));
-	return n;
+	for (size_t node = 0; sum && node < query_slots(s); node++)
+		add_node(s, a, sum, (uint32_t)node);
+	a->sum = sum;
+	a->time_ns = query_answer_time(s);
+	a->total = tally_estimate(&all, query_unseen_interval(s, 0));
 }
 
 int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
@@ -46,26 +36,16 @@ int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_q
 {
 	struct query_state s = {0};
 	struct mayfly_query by_node = *query;
-	struct node_sums *n = NULL;
+	struct mayfly_node_sums *a = answer_new(&s, sizeof(*a));
 
 	by_node.by = MAYFLY_BY_FUNCTION;
 	by_node.hide = (struct mayfly_match){0};
-	if (query_begin(&s, trace, &by_node))
-		n = make_sums(&s);
-	if (!s.error)
-		*sums = &n->sums;
-	else if (n)
-		mayfly_node_sums_free(&n->sums);
-	query_end(&s);
-	return s.error;
+	if (a && query_begin(&s, trace, &by_node))
+		make_sums(&s, a);
+	return answer_finish(&s, a, sums);
 }
 
 void mayfly_node_sums_free(struct mayfly_node_sums *sums)
 {
-	struct node_sums *n = (struct node_sums *)sums;
-
-	if (!n)
-		return;
-	free(n->sum);
-	free(n);
+	answer_free(sums);
 }

@@ -8,17 +8,10 @@
 /* The most places of all stacks of an answer; if there are more, stacks are cut at the root. */
 #define MAX_STACK_PLACES (4u << 20)
 
-/* mayfly_result_free() frees this whole struct. */
-struct rows_answer {
-	struct mayfly_result result; /* must be first: the caller's pointer is to it */
-	struct mayfly_row *row;
-	struct mayfly_place *place;
-	size_t places;
-};
-
 /* Row numbers are sorted first; then the rows are put in that order and get their stacks. */
 struct ranking {
 	struct query_state *s;
+	struct mayfly_result *a;
 	struct mayfly_row *row;
 	uint32_t *source; /* row -> group or stack */
 	size_t rows;
@@ -101,9 +94,9 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, size_t
 
 static bool ranking_begin(struct ranking *r, size_t rows)
 {
-	r->row = malloc((rows + 1) * sizeof(*r->row));
-	r->source = malloc((rows + 1) * sizeof(*r->source));
-	return (r->row && r->source) || query_fail(r->s, MAYFLY_E_MEMORY);
+	r->row = answer_array(r->s, r->a, rows, sizeof(*r->row));
+	r->source = query_zeroed(r->s, rows, sizeof(*r->source));
+	return r->row && r->source;
 }
 
 static bool rows_make_rows(struct ranking *r)
@@ -385,45 +378,43 @@ static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint
 	return count;
 }
 
-static bool make_stacks(struct query_state *s, struct rows_answer *a)
+static bool make_stacks(struct ranking *r)
 {
-	size_t rows = a->result.rows, places = 0, limit = SIZE_MAX;
+	struct query_state *s = r->s;
+	size_t places = 0, limit = SIZE_MAX;
+	struct mayfly_place *place;
 
-	for (size_t i = 0; i < rows; i++)
+	for (size_t i = 0; i < r->rows; i++)
 		places += stack_length(s, s->ranked[i]);
 	if (places > MAX_STACK_PLACES) {
-		limit = MAX_STACK_PLACES / rows + 2;
-		places = rows * limit;
+		limit = MAX_STACK_PLACES / r->rows + 2;
+		places = r->rows * limit;
 	}
-	a->place = malloc((places + 1) * sizeof(*a->place));
-	if (!a->place)
-		return query_fail(s, MAYFLY_E_MEMORY);
-	for (size_t i = 0; i < rows; i++) {
-		struct mayfly_row *row = &a->row[i];
-
-		row->stack = &a->place[a->places];
-		row->stack_length = copy_stack(s, &a->place[a->places], s->ranked[i], limit);
-		a->places += row->stack_length;
+	place = answer_array(s, r->a, places, sizeof(*place));
+	for (size_t i = 0; place && i < r->rows; i++) {
+		r->row[i].stack = place;
+		r->row[i].stack_length = copy_stack(s, place, s->ranked[i], limit);
+		place += r->row[i].stack_length;
 	}
-	return true;
+	return place != NULL;
 }
 
 /* The row of an unknown function has a stack of one place: its frame. */
-static bool make_addresses(struct query_state *s, struct rows_answer *a)
+static bool make_addresses(struct ranking *r)
 {
-	a->place = malloc((a->result.rows + 1) * sizeof(*a->place));
-	if (!a->place)
-		return query_fail(s, MAYFLY_E_MEMORY);
-	for (size_t i = 0; i < a->result.rows; i++) {
+	struct query_state *s = r->s;
+	struct mayfly_place *place = answer_array(s, r->a, r->rows, sizeof(*place));
+
+	for (size_t i = 0; place && i < r->rows; i++) {
 		const struct group *g = &s->group[s->ranked[i]];
 
 		if (!g->by_address || s->query->by == MAYFLY_BY_MODULE)
 			continue;
-		a->place[a->places] = group_place(s, g);
-		a->row[i].stack = &a->place[a->places++];
-		a->row[i].stack_length = 1;
+		*place = group_place(s, g);
+		r->row[i].stack = place++;
+		r->row[i].stack_length = 1;
 	}
-	return true;
+	return place != NULL;
 }
 
 /* ---- the answer ---- */
@@ -444,37 +435,27 @@ int64_t query_answer_time(const struct query_state *s)
 struct mayfly_result *query_make_result(struct query_state *s)
 {
 	bool stacks = s->query->by == MAYFLY_BY_STACK;
-	struct rows_answer *a = query_zeroed(s, 1, sizeof(*a));
-	struct ranking r = {.s = s};
-	struct tally all, none = {0};
-	bool done;
+	struct ranking r = {.s = s, .a = answer_new(s, sizeof(*r.a))};
+	struct mayfly_result *a = r.a;
+	struct tally all = query_tally(s, &s->all, 0), none = {0};
+	bool done = a && (stacks ? make_stack_rows(&r) && make_stacks(&r)
+				 : rows_make_rows(&r) && rows_sort_rows(&r) && make_addresses(&r));
 
-	if (!a)
-		return NULL;
-	done = stacks ? make_stack_rows(&r) : rows_make_rows(&r) && rows_sort_rows(&r);
 	free(r.source);
-	a->row = r.row;
-	a->result.row = r.row;
-	a->result.rows = r.rows;
-	a->result.all_rows = stacks ? s->stacks : r.rows;
-	if (!done || !(stacks ? make_stacks(s, a) : make_addresses(s, a))) {
-		mayfly_result_free(&a->result);
+	if (!done) {
+		answer_free(a);
 		return NULL;
 	}
-	a->result.time_ns = query_answer_time(s);
-	all = query_tally(s, &s->all, 0);
-	a->result.total = tally_estimate(&all, query_unseen_interval(s, 0));
-	a->result.nothing = tally_estimate(&none, query_unseen_interval(s, 0));
-	return &a->result;
+	a->row = r.row;
+	a->rows = r.rows;
+	a->all_rows = stacks ? s->stacks : r.rows;
+	a->time_ns = query_answer_time(s);
+	a->total = tally_estimate(&all, query_unseen_interval(s, 0));
+	a->nothing = tally_estimate(&none, query_unseen_interval(s, 0));
+	return a;
 }
 
 void mayfly_result_free(struct mayfly_result *result)
 {
-	struct rows_answer *a = (struct rows_answer *)result;
-
-	if (!a)
-		return;
-	free(a->row);
-	free(a->place);
-	free(a);
+	answer_free(result);
 }

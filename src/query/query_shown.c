@@ -60,17 +60,14 @@ static bool list_way(struct tree_walk *w, struct lists *lists)
 static bool list_node(struct tree_walk *w)
 {
 	struct lists *lists = w->context;
-	struct shown *r = lists->r;
-	uint32_t source, *list = &r->head[w->level[w->depth].node];
+	uint32_t source, list;
 	bool special, totals = w->s->query->sort == MAYFLY_SORT_TOTAL;
 
 	if ((totals && !list_way(w, lists)) || !query_own(w, &source, &special))
 		return false;
-	if (totals && !special) {
-		*list = lists->way[w->depth];
-		return true;
-	}
-	*list = shown_row_of(r, source);
+	list = totals && !special ? lists->way[w->depth] : shown_row_of(lists->r, source);
+	if (list != NONE)
+		lists->r->head[w->level[w->depth].node] = list;
 	return true;
 }
 
@@ -84,24 +81,28 @@ static bool list_nodes(struct query_state *s, struct shown *shown)
 	return done;
 }
 
-/* Slots that are not nodes; those without a shown row count for the others. */
+/* Slots that are not nodes. */
 static bool list_others(struct query_state *s, struct shown *shown)
 {
 	for (size_t i = 0; i < s->slots; i++) {
-		uint32_t group;
+		uint32_t group, row;
 
 		if (query_summed(s, (uint32_t)i) == NONE)
 			continue;
 		group = query_slot_group(s, (uint32_t)i);
 		if (group == NONE)
 			return false;
-		shown->head[i] = shown_row_of(shown, group);
+		row = shown_row_of(shown, group);
+		if (row != NONE)
+			shown->head[i] = row;
 	}
 	return true;
 }
 
-bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown)
+static bool make_shown(struct query_state *s, size_t rows)
 {
+	struct shown *shown = &s->shown;
+
 	shown->rows = rows;
 	shown->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
 	shown->row_of = malloc((shown->sources + 1) * sizeof(*shown->row_of));
@@ -109,24 +110,29 @@ bool query_shown_make(struct query_state *s, size_t rows, struct shown *shown)
 	if (!shown->row_of || !shown->head)
 		return query_fail(s, MAYFLY_E_MEMORY);
 	memset(shown->row_of, 0xff, (shown->sources + 1) * sizeof(*shown->row_of));
-	memset(shown->head, 0xff, (s->slots + 1) * sizeof(*shown->head));
-	for (size_t i = 0; i < rows; i++) {
+	for (size_t i = 0; i <= rows; i++) {
 		uint32_t alone = NONE;
 
-		shown->row_of[s->ranked[i]] = (uint32_t)i;
-		/* Cell i is the list with only row i. */
+		if (i < rows)
+			shown->row_of[s->ranked[i]] = (uint32_t)i;
 		if (!extend(s, shown, &alone, (uint32_t)i))
 			return false;
 	}
+	for (size_t i = 0; i < s->slots; i++)
+		shown->head[i] = (uint32_t)rows;
 	return query_by_node(s->query) ? list_nodes(s, shown) : list_others(s, shown);
 }
 
-void query_shown_free(struct shown *shown)
+struct mayfly_result *query_shown(struct query_state *s, void *answer,
+				  const struct mayfly_trace *trace,
+				  const struct mayfly_query *query, size_t rows)
 {
-	free(shown->head);
-	free(shown->cell);
-	free(shown->row_of);
-	*shown = (struct shown){0};
+	struct mayfly_result *result = answer ? query_answer(s, trace, query) : NULL;
+
+	if (!result)
+		return NULL;
+	answer_adopt(answer, result);
+	return make_shown(s, rows < result->rows ? rows : result->rows) ? result : NULL;
 }
 
 /* ---- the row of all others ---- */
@@ -138,10 +144,11 @@ static struct mayfly_figure rest_of(double whole, double part)
 	return (struct mayfly_figure){.estimate = rest, .low = rest, .high = rest};
 }
 
-struct mayfly_row *query_shown_rows(struct query_state *s, const struct mayfly_result *result,
-				    size_t rows)
+struct mayfly_row *query_shown_rows(struct query_state *s, void *answer,
+				    const struct mayfly_result *result)
 {
-	struct mayfly_row *row = query_zeroed(s, rows + 1, sizeof(*row)), *rest;
+	size_t rows = s->shown.rows;
+	struct mayfly_row *row = answer_array(s, answer, rows + 1, sizeof(*row)), *rest;
 	double bytes = 0, blocks = 0;
 	uint64_t samples = 0;
 

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A block of memory that is freed with others; the first block of an answer is the answer. */
+struct owned {
+	struct owned *next;
+	max_align_t item[];
+};
+
 bool query_fail(struct query_state *s, int error)
 {
 	if (!s->error)
@@ -20,6 +26,90 @@ void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
 		query_fail(s, MAYFLY_E_MEMORY);
 	return p;
 }
+
+/* ---- memory that is freed together ---- */
+
+/* Links a new block behind the pointer at `after`. */
+static void *owned_new(struct query_state *s, struct owned **after, size_t count, size_t bytes)
+{
+	struct owned *o = NULL;
+	size_t size;
+
+	if (!__builtin_mul_overflow(count, bytes, &size) &&
+	    !__builtin_add_overflow(size, sizeof(*o), &size))
+		o = calloc(1, size);
+	if (!o) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return NULL;
+	}
+	o->next = *after;
+	*after = o;
+	return o->item;
+}
+
+static void owned_free(struct owned *o)
+{
+	while (o) {
+		struct owned *next = o->next;
+
+		free(o);
+		o = next;
+	}
+}
+
+static struct owned *owned_of(void *item)
+{
+	return (struct owned *)((char *)item - offsetof(struct owned, item));
+}
+
+void *query_scratch(struct query_state *s, size_t count, size_t bytes)
+{
+	return owned_new(s, &s->scratch, count, bytes);
+}
+
+void *answer_new(struct query_state *s, size_t bytes)
+{
+	struct owned *none = NULL;
+
+	return owned_new(s, &none, 1, bytes);
+}
+
+void *answer_array(struct query_state *s, void *answer, size_t count, size_t bytes)
+{
+	return owned_new(s, &owned_of(answer)->next, count, bytes);
+}
+
+void answer_adopt(void *answer, void *other)
+{
+	struct owned *last = owned_of(answer);
+
+	while (last->next)
+		last = last->next;
+	last->next = owned_of(other);
+}
+
+void answer_free(void *answer)
+{
+	if (answer)
+		owned_free(owned_of(answer));
+}
+
+void query_scratch_free(struct query_state *s)
+{
+	owned_free(s->scratch);
+}
+
+int answer_finish(struct query_state *s, void *answer, void *to)
+{
+	query_end(s);
+	if (s->error)
+		answer_free(answer);
+	else
+		memcpy(to, &answer, sizeof(answer));
+	return s->error;
+}
+
+/* ---- growing arrays, sums ---- */
 
 bool query_grow(struct query_state *s, uint64_t *budget, void *array, size_t *room, size_t used,
 		size_t item)

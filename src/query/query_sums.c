@@ -339,9 +339,11 @@ static bool sums_end(struct query_state *s)
 
 /* ---- filters of blocks ---- */
 
-struct fate query_fate(const struct cursor_block *b, int64_t free_ns, uint32_t thread)
+struct fate query_fate(const struct cursor_batch *b, size_t event, size_t freed)
 {
-	return (struct fate){free_ns > b->time_ns ? free_ns - b->time_ns : 0, thread};
+	int64_t time_ns = b->e.time_ns[event], born_ns = b->freed[freed].time_ns;
+
+	return (struct fate){time_ns > born_ns ? time_ns - born_ns : 0, b->e.free_thread[freed]};
 }
 
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime)
@@ -433,14 +435,21 @@ static bool add_forever(struct gather *g, const struct cursor_block *b)
 	return sums_add_block(g, b, NEVER_FREED);
 }
 
+void query_note_intervals(struct query_state *s, const struct cursor_batch *b)
+{
+	for (size_t i = 0; i < b->e.allocs; i++) {
+		double interval =
+		    trace_interval(s->trace, b->e.alloc_flags[i], b->e.interval_log2[i]);
+
+		if (b->e.hits[i] > 0 && s->largest_interval < interval)
+			s->largest_interval = interval;
+	}
+}
+
 static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size_t alloc)
 {
-	double interval =
-	    trace_interval(g->s->trace, b->e.alloc_flags[alloc], b->e.interval_log2[alloc]);
 	struct cursor_block block;
 
-	if (b->e.hits[alloc] > 0 && g->s->largest_interval < interval)
-		g->s->largest_interval = interval;
 	if (g->past || !g->at_once)
 		return true;
 	block = query_block(b, alloc);
@@ -476,8 +485,8 @@ static bool take_back(struct gather *g, const struct cursor_block *b)
 	return true;
 }
 
-static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_t freed,
-			   int64_t time_ns)
+static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_t event,
+			   size_t freed)
 {
 	const struct mayfly_query *q = g->s->query;
 	const struct cursor_block *block = &b->freed[freed];
@@ -490,7 +499,7 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 		return true;
 	if (back && !take_back(g, block))
 		return false;
-	fate = query_fate(block, time_ns, b->e.free_thread[freed]);
+	fate = query_fate(b, event, freed);
 	return !counts || !query_lifetime_fits(q, fate.lifetime) || sums_add_block(g, block, fate);
 }
 
@@ -528,17 +537,27 @@ static bool is_done(const struct gather *g)
 	return g->past && g->s->exact && !g->fates;
 }
 
-static bool sums_take_batch(struct gather *g, const struct cursor_batch *b)
+/* Whether nothing after the chunk can count. */
+static bool is_behind_window(const struct gather *g, const struct trace_chunk *chunk)
 {
+	return g->s->exact && g->at_once && g->s->query->metric == MAYFLY_ALLOCATED &&
+	       chunk->to_ns >= g->s->query->to_ns;
+}
+
+static bool sums_take_batch(void *context, const struct cursor_batch *b)
+{
+	struct gather *g = context;
 	size_t alloc = 0, freed = 0, before = events_before(g, b);
 
+	if (!g->s->exact)
+		query_note_intervals(g->s, b);
 	for (size_t i = 0; i < b->e.events; i++) {
 		if (i == before)
 			g->past = true;
 		if (is_done(g))
 			break;
 		if (b->e.is_free[i]) {
-			if (!sums_take_free(g, b, freed, b->e.time_ns[i]))
+			if (!sums_take_free(g, b, i, freed))
 				return false;
 			freed++;
 		} else {
@@ -549,7 +568,7 @@ static bool sums_take_batch(struct gather *g, const struct cursor_batch *b)
 		}
 	}
 	g->events += before;
-	return true;
+	return !is_done(g) && !is_behind_window(g, b->chunk);
 }
 
 static void sums_take_live(void *context, uint64_t number, const struct cursor_block *block)
@@ -574,63 +593,25 @@ size_t query_first_chunk(const struct query_state *s)
 		else
 			high = middle;
 	}
-	return low;
-}
-
-static int start_in_window(struct gather *g, struct mayfly_cursor *cursor)
-{
-	size_t first = query_first_chunk(g->s);
-
-	if (first == 0 || first == g->s->trace->chunks)
-		return 0;
-	g->events = g->s->trace->chunk[first].first_event;
-	g->samples = g->s->trace->chunk[first].first_alloc;
-	return cursor_start_at(cursor, first);
-}
-
-/* Whether nothing after the chunk can count. */
-static bool is_behind_window(const struct gather *g, const struct trace_chunk *chunk)
-{
-	return g->s->exact && g->at_once && g->s->query->metric == MAYFLY_ALLOCATED &&
-	       chunk->to_ns >= g->s->query->to_ns;
-}
-
-static bool sums_take_events(struct gather *g, struct mayfly_cursor *cursor)
-{
-	struct cursor_batch batch;
-	int more = start_in_window(g, cursor);
-
-	if (more)
-		return query_fail(g->s, more);
-	while (!is_done(g) && (more = cursor_next_batch(cursor, &batch)) == 1) {
-		if (!sums_take_batch(g, &batch))
-			return false;
-		if (is_behind_window(g, batch.chunk))
-			break;
-	}
-	if (more < 0)
-		return query_fail(g->s, more);
-	if (!g->at_once)
-		cursor_live(cursor, sums_take_live, g);
-	return !g->s->error;
+	return low < t->chunks ? low : 0;
 }
 
 static bool sum_events(struct query_state *s)
 {
 	struct gather g = {.s = s};
-	struct mayfly_cursor *cursor;
-	int error = mayfly_cursor_open(s->trace, &cursor);
-	bool done;
+	struct event_pass pass = {.context = &g, .before = sums_take_batch};
 
-	if (error)
-		return query_fail(s, error);
 	g.fates = query_asks_fate(s);
 	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
 	g.all_kept = keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
-	done = sums_take_events(&g, cursor);
-	mayfly_cursor_close(cursor);
-	return done;
+	pass.live = g.at_once ? NULL : sums_take_live;
+	pass.first_chunk = query_first_chunk(s);
+	if (pass.first_chunk) {
+		g.events = s->trace->chunk[pass.first_chunk].first_event;
+		g.samples = s->trace->chunk[pass.first_chunk].first_alloc;
+	}
+	return query_pass(s, &pass);
 }
 
 /* The moment when the estimate of all live bytes is largest, regardless of filters. */

@@ -397,8 +397,9 @@ static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, ui
 	return (uint32_t)s->stacks - 1;
 }
 
-/* A stack whose code is all hidden is a single place, even if it has marks. */
-bool query_special_place(struct query_state *s, const struct level *l, uint32_t *place)
+/* The single place that is shown for a stack without visible code, even if it has marks; NONE: the
+ * stack has code. False: out of memory. */
+static bool special_place(struct query_state *s, const struct level *l, uint32_t *place)
 {
 	*place = NONE;
 	if (l->has_code || (l->leaf != NONE && !l->hides))
@@ -416,7 +417,7 @@ static bool find_stacks(struct tree_walk *w)
 
 	if (sum == NONE)
 		return true;
-	if (!query_special_place(s, l, &special))
+	if (!special_place(s, l, &special))
 		return false;
 	stack = stack_of(s, special == NONE ? l->hash : query_push(0, special), l->node, special);
 	if (stack == NONE)
@@ -436,7 +437,7 @@ static bool enter_totals(struct tree_walk *w)
 
 	if (sum == NONE)
 		return true;
-	if (!query_special_place(s, l, &special))
+	if (!special_place(s, l, &special))
 		return false;
 	if (special == NONE)
 		query_sum_add(s, &w->below, w->depth, &s->sum, sum);
@@ -506,7 +507,7 @@ bool query_own(struct tree_walk *w, uint32_t *source, bool *special)
 	uint32_t place;
 
 	if (s->query->by == MAYFLY_BY_STACK) {
-		if (!query_special_place(s, l, &place))
+		if (!special_place(s, l, &place))
 			return false;
 		*special = place != NONE;
 		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);

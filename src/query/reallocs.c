@@ -14,15 +14,6 @@
 #include "query/query.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* mayfly_reallocs_free() frees this whole struct. */
-struct reallocs_answer {
-	struct mayfly_reallocs reallocs; /* must be first: the caller's pointer is to it */
-	struct mayfly_result *result;	 /* the rows point into it */
-	struct mayfly_row *row;
-	struct mayfly_growth *growth;
-};
 
 struct chain {
 	uint64_t block;	 /* its number + 1; 0: an empty place of the table */
@@ -40,13 +31,12 @@ struct chains {
 
 struct reallocs_run {
 	struct query_state *s;
-	struct reallocs_answer *a;
+	struct mayfly_reallocs *a;
 	struct chains live;
 	struct chain *waiting;	      /* [threads]: between the halves of a realloc */
 	struct numbering slots;	      /* the slots of ended chains */
 	struct mayfly_growth *growth; /* of each of these slots */
 	size_t growth_room;
-	struct shown shown;
 };
 
 /* ---- chains by block ---- */
@@ -153,9 +143,10 @@ static bool end_chain(struct reallocs_run *r, const struct chain *c, const struc
 	return count_chain(r, query_slot(r->s, b, fate), c);
 }
 
-static bool reallocs_take_free(struct reallocs_run *r, const struct cursor_batch *b, size_t freed,
-			       int64_t time_ns)
+static bool reallocs_take_free(void *context, const struct cursor_batch *b, size_t event,
+			       size_t freed)
 {
+	struct reallocs_run *r = context;
 	uint32_t thread = b->e.free_thread[freed];
 	struct chain *known = reallocs_find(&r->live, b->e.freed[freed] + 1), c = {.block = 1};
 	const struct cursor_block *block = &b->freed[freed];
@@ -172,44 +163,29 @@ static bool reallocs_take_free(struct reallocs_run *r, const struct cursor_batch
 			r->waiting[thread] = c;
 		return true;
 	}
-	return !known || end_chain(r, &c, block, query_fate(block, time_ns, thread));
+	return !known || end_chain(r, &c, block, query_fate(b, event, freed));
 }
 
-static bool reallocs_take_alloc(struct reallocs_run *r, uint64_t number,
-				const struct cursor_block *b)
+static bool reallocs_take_alloc(void *context, const struct cursor_batch *b, size_t event,
+				size_t alloc)
 {
+	struct reallocs_run *r = context;
+	uint64_t size = b->e.size[alloc];
 	struct chain *waiting, c;
 
-	if (b->thread >= r->s->info->threads)
+	(void)event;
+	if (b->e.thread[alloc] >= r->s->info->threads)
 		return true;
-	waiting = &r->waiting[b->thread];
+	waiting = &r->waiting[b->e.thread[alloc]];
 	c = *waiting;
 	waiting->block = 0;
-	if (!(b->flags & MAYFLY_FLAG_REALLOC) || !c.block)
+	if (!(b->e.alloc_flags[alloc] & MAYFLY_FLAG_REALLOC) || !c.block)
 		return true;
-	c.block = number + 1;
+	c.block = b->e.first_sample + alloc + 1;
 	c.steps++;
-	c.copied += b->size < c.size ? b->size : c.size;
-	c.size = b->size;
+	c.copied += size < c.size ? size : c.size;
+	c.size = size;
 	return reallocs_add(&r->live, &c) || query_fail(r->s, MAYFLY_E_MEMORY);
-}
-
-static bool reallocs_take_batch(struct reallocs_run *r, const struct cursor_batch *b)
-{
-	size_t alloc = 0, freed = 0;
-	bool taken = true;
-
-	for (size_t i = 0; taken && i < b->e.events; i++) {
-		if (b->e.is_free[i]) {
-			taken = reallocs_take_free(r, b, freed++, b->e.time_ns[i]);
-		} else {
-			struct cursor_block block = query_block(b, alloc);
-
-			taken = reallocs_take_alloc(r, b->e.first_sample + alloc, &block);
-			alloc++;
-		}
-	}
-	return taken;
 }
 
 static void reallocs_take_live(void *context, uint64_t number, const struct cursor_block *block)
@@ -224,56 +200,46 @@ static void reallocs_take_live(void *context, uint64_t number, const struct curs
 static bool reallocs_fill(struct query_state *s)
 {
 	struct reallocs_run *r = s->fill_context;
-	struct mayfly_cursor *cursor;
-	struct cursor_batch batch;
-	int more = mayfly_cursor_open(s->trace, &cursor);
+	const struct event_pass pass = {
+	    .context = r,
+	    .alloc = reallocs_take_alloc,
+	    .freed = reallocs_take_free,
+	    .live = reallocs_take_live,
+	};
 
-	if (more)
-		return query_fail(s, more);
-	r->waiting = query_zeroed(s, s->info->threads, sizeof(*r->waiting));
-	while (r->waiting && (more = cursor_next_batch(cursor, &batch)) == 1)
-		if (!reallocs_take_batch(r, &batch))
-			break;
-	if (more == 0 && !s->error)
-		cursor_live(cursor, reallocs_take_live, r);
-	mayfly_cursor_close(cursor);
-	return more >= 0 ? !s->error : query_fail(s, more);
+	r->waiting = query_scratch(s, s->info->threads, sizeof(*r->waiting));
+	return r->waiting && query_pass(s, &pass);
 }
 
 /* ---- the answer ---- */
 
-static void spread(struct reallocs_run *r)
+static void spread(struct reallocs_run *r, struct mayfly_growth *growth)
 {
-	for (size_t i = 0; i < r->slots.count; i++) {
-		uint32_t list = r->shown.head[r->slots.key[i].word[0]];
+	const struct shown *shown = &r->s->shown;
 
-		add_growth(&r->a->reallocs.total, &r->growth[i]);
-		if (list == NONE)
-			add_growth(&r->a->growth[r->shown.rows], &r->growth[i]);
-		for (; list != NONE; list = r->shown.cell[list].next)
-			add_growth(&r->a->growth[r->shown.cell[list].row], &r->growth[i]);
+	for (size_t i = 0; i < r->slots.count; i++) {
+		uint32_t list = shown->head[r->slots.key[i].word[0]];
+
+		add_growth(&r->a->total, &r->growth[i]);
+		for (; list != NONE; list = shown->cell[list].next)
+			add_growth(&growth[shown->cell[list].row], &r->growth[i]);
 	}
 }
 
-static bool run_reallocs(struct reallocs_run *r, const struct mayfly_trace *trace,
+static void run_reallocs(struct reallocs_run *r, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query, size_t rows)
 {
-	struct mayfly_reallocs *out = &r->a->reallocs;
+	struct mayfly_reallocs *out = r->a;
+	const struct mayfly_result *result = query_shown(r->s, out, trace, query, rows);
+	struct mayfly_growth *growth;
 
-	r->s->fill = reallocs_fill;
-	r->s->fill_context = r;
-	r->a->result = query_answer(r->s, trace, query);
-	if (!r->a->result)
-		return false;
-	if (r->a->result->rows < rows)
-		rows = r->a->result->rows;
-	out->row = r->a->row = query_shown_rows(r->s, r->a->result, rows);
-	out->growth = r->a->growth = query_zeroed(r->s, rows + 1, sizeof(*out->growth));
-	if (r->s->error || !query_shown_make(r->s, rows, &r->shown))
-		return false;
-	out->rows = rows + 1;
-	spread(r);
-	return true;
+	if (!result)
+		return;
+	out->rows = r->s->shown.rows + 1;
+	out->row = query_shown_rows(r->s, out, result);
+	out->growth = growth = answer_array(r->s, out, out->rows, sizeof(*growth));
+	if (growth)
+		spread(r, growth);
 }
 
 int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
@@ -287,31 +253,17 @@ int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_qu
 	if (info->mode != MAYFLY_EXACT || info->thinned || info->snapshot_ns)
 		return MAYFLY_E_ABSENT;
 	q.metric = MAYFLY_ALLOCATED;
-	r.a = calloc(1, sizeof(*r.a));
-	if (!r.a)
-		return MAYFLY_E_MEMORY;
+	s.fill = reallocs_fill;
+	s.fill_context = &r;
+	r.a = answer_new(&s, sizeof(*r.a));
 	run_reallocs(&r, trace, &q, rows);
-	query_shown_free(&r.shown);
 	numbering_free(&r.slots);
 	free(r.live.place);
-	free(r.waiting);
 	free(r.growth);
-	query_end(&s);
-	if (s.error)
-		mayfly_reallocs_free(&r.a->reallocs);
-	else
-		*reallocs = &r.a->reallocs;
-	return s.error;
+	return answer_finish(&s, r.a, reallocs);
 }
 
 void mayfly_reallocs_free(struct mayfly_reallocs *reallocs)
 {
-	struct reallocs_answer *a = (struct reallocs_answer *)reallocs;
-
-	if (!a)
-		return;
-	mayfly_result_free(a->result);
-	free(a->row);
-	free(a->growth);
-	free(a);
+	answer_free(reallocs);
 }

@@ -10,29 +10,17 @@
 #include "query/query.h"
 #include "trace/read/sums.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define MOST_NUMBERS (1u << 24) /* limit of rows times points */
-
-/* mayfly_series_free() frees this whole struct. */
-struct series_answer {
-	struct mayfly_series series;  /* must be first: the caller's pointer is to it */
-	struct mayfly_result *result; /* the rows point into it */
-	struct mayfly_row *row;
-	int64_t *time_ns;
-	double *numbers;
-};
 
 struct series_run {
 	struct query_state *s;
-	struct series_answer *a;
-	size_t points, rows; /* rows: excludes the one for all others, which has index `rows` */
-	int64_t *bound;	     /* time of each moment; INT64_MAX if the last is the end */
-	struct shown shown;
+	struct mayfly_series *a;
+	size_t points;
+	int64_t *bound; /* time of each moment; INT64_MAX if the last is the end */
 	double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
 	int64_t *live_count, *allocated_count; /* of samples: with none the sum is exactly 0 */
 	size_t at;			       /* first moment at or after the current event */
+	bool fates;			       /* query_asks_fate() */
 };
 
 /* ---- changes ---- */
@@ -71,14 +59,12 @@ static void change_row(struct series_run *r, size_t i, const struct change *c, b
 static void change(struct series_run *r, uint32_t slot, size_t point, struct change c,
 		   bool allocated)
 {
-	uint32_t list = r->shown.head[slot];
+	const struct shown *shown = &r->s->shown;
 
 	if (point >= r->points)
 		return;
-	if (list == NONE)
-		change_row(r, r->rows * r->points + point, &c, allocated);
-	for (; list != NONE; list = r->shown.cell[list].next)
-		change_row(r, r->shown.cell[list].row * r->points + point, &c, allocated);
+	for (uint32_t i = shown->head[slot]; i != NONE; i = shown->cell[i].next)
+		change_row(r, shown->cell[i].row * r->points + point, &c, allocated);
 }
 
 /* The first moment at or after this time. */
@@ -97,29 +83,43 @@ static size_t point_of(const struct series_run *r, int64_t time_ns)
 	return low;
 }
 
-/* An allocation counts at once, as a block that is never freed. */
-static void series_take_alloc(struct series_run *r, const struct cursor_block *b)
+static void advance(struct series_run *r, int64_t time_ns)
 {
-	const struct mayfly_query *q = r->s->query;
+	while (r->at < r->points && r->bound[r->at] < time_ns)
+		r->at++;
+}
 
-	if (query_keeps(r->s, b) && query_lifetime_fits(q, FOREVER))
-		change(r, query_slot(r->s, b, NEVER_FREED), r->at, change_of(r, b, 1), true);
+/* An allocation counts at once, as a block that is never freed. */
+static bool series_take_alloc(void *context, const struct cursor_batch *batch, size_t event,
+			      size_t alloc)
+{
+	struct series_run *r = context;
+	const struct cursor_block b = query_block(batch, alloc);
+
+	advance(r, batch->e.time_ns[event]);
+	if (query_keeps(r->s, &b) && query_lifetime_fits(r->s->query, FOREVER))
+		change(r, query_slot(r->s, &b, NEVER_FREED), r->at, change_of(r, &b, 1), true);
+	return true;
 }
 
 /* If fates matter, the free takes that back and counts the block with its real fate. */
-static void series_take_free(struct series_run *r, const struct cursor_block *b, struct fate fate,
-			     bool fates)
+static bool series_take_free(void *context, const struct cursor_batch *batch, size_t event,
+			     size_t freed)
 {
+	struct series_run *r = context;
 	const struct mayfly_query *q = r->s->query;
+	const struct cursor_block *b = &batch->freed[freed];
+	struct fate fate = query_fate(batch, event, freed);
 	uint32_t slot;
 	size_t born;
 
+	advance(r, batch->e.time_ns[event]);
 	if (!query_keeps(r->s, b))
-		return;
+		return true;
 	slot = query_slot(r->s, b, fate);
-	if (!fates) {
+	if (!r->fates) {
 		change(r, slot, r->at, change_of(r, b, -1), false);
-		return;
+		return true;
 	}
 	born = point_of(r, b->time_ns);
 	if (query_lifetime_fits(q, FOREVER))
@@ -128,44 +128,29 @@ static void series_take_free(struct series_run *r, const struct cursor_block *b,
 		change(r, slot, born, change_of(r, b, 1), true);
 		change(r, slot, r->at, change_of(r, b, -1), false);
 	}
+	return true;
 }
 
-static void series_take_batch(struct series_run *r, const struct cursor_batch *b, bool fates)
+/* With fates, frees after the last moment are needed too: they tell lifetimes. */
+static bool series_goes_on(void *context, const struct cursor_batch *b)
 {
-	size_t alloc = 0, freed = 0;
+	const struct series_run *r = context;
 
-	for (size_t i = 0; i < b->e.events; i++) {
-		while (r->at < r->points && r->bound[r->at] < b->e.time_ns[i])
-			r->at++;
-		if (b->e.is_free[i]) {
-			const struct cursor_block *block = &b->freed[freed];
-
-			series_take_free(
-			    r, block, query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]),
-			    fates);
-			freed++;
-		} else {
-			struct cursor_block block = query_block(b, alloc++);
-
-			series_take_alloc(r, &block);
-		}
-	}
+	(void)b;
+	return r->at < r->points || r->fates;
 }
 
 static bool series_take_events(struct series_run *r)
 {
-	bool fates = query_asks_fate(r->s);
-	struct mayfly_cursor *cursor;
-	struct cursor_batch batch;
-	int more = mayfly_cursor_open(r->s->trace, &cursor);
+	const struct event_pass pass = {
+	    .context = r,
+	    .alloc = series_take_alloc,
+	    .freed = series_take_free,
+	    .after = series_goes_on,
+	};
 
-	if (more)
-		return query_fail(r->s, more);
-	/* With fates, frees after the last moment are needed too: they tell lifetimes. */
-	while ((r->at < r->points || fates) && (more = cursor_next_batch(cursor, &batch)) == 1)
-		series_take_batch(r, &batch, fates);
-	mayfly_cursor_close(cursor);
-	return more >= 0 || query_fail(r->s, more);
+	r->fates = query_asks_fate(r->s);
+	return query_pass(r->s, &pass);
 }
 
 static void take_part(struct series_run *r, const struct sums_part *part)
@@ -208,7 +193,7 @@ static bool take_parts(struct series_run *r)
 
 static void add_up(const struct series_run *r, double *value, const int64_t *changes)
 {
-	for (size_t row = 0; row <= r->rows; row++) {
+	for (size_t row = 0; row < r->a->rows; row++) {
 		double sum = 0;
 		int64_t count = 0;
 
@@ -222,7 +207,7 @@ static void add_up(const struct series_run *r, double *value, const int64_t *cha
 	}
 }
 
-static void set_times(struct series_run *r)
+static void set_times(struct series_run *r, int64_t *time_ns)
 {
 	const struct mayfly_query *q = r->s->query;
 	int64_t end = q->to_ns < r->s->info->duration_ns ? q->to_ns : r->s->info->duration_ns;
@@ -232,59 +217,37 @@ static void set_times(struct series_run *r)
 
 		r->bound[i] =
 		    query_rounded(r->s, q->from_ns + (int64_t)(way / (__int128)r->points));
-		r->a->time_ns[i] = r->bound[i];
+		time_ns[i] = r->bound[i];
 	}
 	if (q->to_ns >= r->s->info->duration_ns)
 		r->bound[r->points - 1] = INT64_MAX;
 }
 
-static bool make_numbers(struct series_run *r)
+static void fill_series(struct series_run *r, const struct mayfly_result *result)
 {
-	size_t numbers = (r->rows + 1) * r->points;
-	struct mayfly_series *series = &r->a->series;
+	struct mayfly_series *a = r->a;
+	struct query_state *s = r->s;
+	size_t numbers = a->rows * r->points;
+	int64_t *time_ns = answer_array(s, a, r->points, sizeof(*time_ns));
 
-	r->a->time_ns = query_zeroed(r->s, r->points, sizeof(*r->a->time_ns));
-	r->a->numbers = query_zeroed(r->s, numbers, 4 * sizeof(double));
-	r->bound = query_zeroed(r->s, r->points, sizeof(*r->bound));
-	r->live_count = query_zeroed(r->s, numbers, sizeof(*r->live_count));
-	r->allocated_count = query_zeroed(r->s, numbers, sizeof(*r->allocated_count));
-	if (!r->a->time_ns || !r->a->numbers || !r->bound || !r->live_count || !r->allocated_count)
-		return false;
-	series->time_ns = r->a->time_ns;
-	series->live_bytes = r->live_bytes = r->a->numbers;
-	series->live_blocks = r->live_blocks = r->a->numbers + numbers;
-	series->allocated_bytes = r->allocated_bytes = r->a->numbers + 2 * numbers;
-	series->allocated_blocks = r->allocated_blocks = r->a->numbers + 3 * numbers;
-	return true;
-}
-
-static bool fill_numbers(struct series_run *r)
-{
-	set_times(r);
-	if (r->s->info->snapshot_ns ? !take_parts(r) : !series_take_events(r))
-		return false;
+	a->time_ns = time_ns;
+	a->row = query_shown_rows(s, a, result);
+	a->live_bytes = r->live_bytes = answer_array(s, a, numbers, sizeof(double));
+	a->live_blocks = r->live_blocks = answer_array(s, a, numbers, sizeof(double));
+	a->allocated_bytes = r->allocated_bytes = answer_array(s, a, numbers, sizeof(double));
+	a->allocated_blocks = r->allocated_blocks = answer_array(s, a, numbers, sizeof(double));
+	r->bound = query_scratch(s, r->points, sizeof(*r->bound));
+	r->live_count = query_scratch(s, numbers, sizeof(*r->live_count));
+	r->allocated_count = query_scratch(s, numbers, sizeof(*r->allocated_count));
+	if (s->error)
+		return;
+	set_times(r, time_ns);
+	if (s->info->snapshot_ns ? !take_parts(r) : !series_take_events(r))
+		return;
 	add_up(r, r->live_bytes, r->live_count);
 	add_up(r, r->live_blocks, r->live_count);
 	add_up(r, r->allocated_bytes, r->allocated_count);
 	add_up(r, r->allocated_blocks, r->allocated_count);
-	return true;
-}
-
-static bool series_make_rows(struct series_run *r)
-{
-	r->a->row = query_shown_rows(r->s, r->a->result, r->rows);
-	r->a->series.points = r->points;
-	r->a->series.rows = r->rows + 1;
-	r->a->series.row = r->a->row;
-	return r->a->row != NULL;
-}
-
-static void run_end(struct series_run *r)
-{
-	free(r->bound);
-	query_shown_free(&r->shown);
-	free(r->live_count);
-	free(r->allocated_count);
 }
 
 /* Live bytes are asked of all blocks: here the window only selects the moments. */
@@ -299,61 +262,35 @@ static struct mayfly_query ranking_query(const struct mayfly_query *query)
 	return q;
 }
 
-static int run_series(struct query_state *s, const struct mayfly_trace *trace,
-		      const struct mayfly_query *query, size_t points, size_t rows,
-		      struct series_answer *a)
-{
-	struct mayfly_query ranking = ranking_query(query);
-	struct series_run r = {.s = s, .a = a, .points = points};
-	bool done;
-
-	a->result = query_answer(s, trace, &ranking);
-	if (!a->result)
-		return s->error;
-	s->query = query;
-	r.rows = rows < a->result->rows ? rows : a->result->rows;
-	if (r.rows + 1 > MOST_NUMBERS / points)
-		return MAYFLY_E_TOO_LARGE;
-	done = make_numbers(&r) && series_make_rows(&r) && query_shown_make(s, r.rows, &r.shown) &&
-	       fill_numbers(&r);
-	run_end(&r);
-	return done ? s->error : s->error ? s->error : MAYFLY_E_MEMORY;
-}
-
 int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		      size_t points, size_t rows, struct mayfly_series **series)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const struct mayfly_query ranking = ranking_query(query);
 	struct query_state s = {0};
-	struct series_answer *a;
-	int error;
+	struct series_run r = {.s = &s, .points = points};
+	const struct mayfly_result *result;
 
 	if (points == 0 || points > MOST_NUMBERS || query->from_ns >= query->to_ns ||
 	    query->from_ns < 0 || query->from_ns > info->duration_ns)
 		return MAYFLY_E_RANGE;
 	if (info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE))
 		return MAYFLY_E_ABSENT;
-	a = calloc(1, sizeof(*a));
-	if (!a)
-		return MAYFLY_E_MEMORY;
-	error = run_series(&s, trace, query, points, rows, a);
-	query_end(&s);
-	if (error)
-		mayfly_series_free(&a->series);
-	else
-		*series = &a->series;
-	return error;
+	r.a = answer_new(&s, sizeof(*r.a));
+	result = query_shown(&s, r.a, trace, &ranking, rows);
+	if (result) {
+		s.query = query;
+		r.a->points = points;
+		r.a->rows = s.shown.rows + 1;
+		if (r.a->rows > MOST_NUMBERS / points)
+			query_fail(&s, MAYFLY_E_TOO_LARGE);
+		else
+			fill_series(&r, result);
+	}
+	return answer_finish(&s, r.a, series);
 }
 
 void mayfly_series_free(struct mayfly_series *series)
 {
-	struct series_answer *a = (struct series_answer *)series;
-
-	if (!a)
-		return;
-	mayfly_result_free(a->result);
-	free(a->row);
-	free(a->time_ns);
-	free(a->numbers);
-	free(a);
+	answer_free(series);
 }

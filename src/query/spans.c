@@ -57,21 +57,15 @@ struct sum {
 	struct tally allocated, self, live;
 };
 
-/* mayfly_spans_free() frees this whole struct. */
-struct spans_answer {
-	struct mayfly_spans spans; /* must be first: the caller's pointer is to it */
-	struct mayfly_span_row *row;
-};
-
 struct spans_run {
 	struct query_state *s;
-	struct spans_answer *a;
+	struct mayfly_spans *a;
 	uint64_t budget;
 
 	/* first pass */
 	uint64_t *live, *fits; /* a bit for each block; fits: NULL if all lifetimes fit */
 	size_t live_room, fits_room;
-	uint64_t blocks;
+	uint64_t blocks, events; /* events: before the current one, in the second pass */
 
 	/* second pass */
 	struct mayfly_track_cursor *track;
@@ -86,16 +80,6 @@ struct spans_run {
 
 /* ---- first pass: fates of blocks ---- */
 
-static bool has_bit(const uint64_t *bits, uint64_t number)
-{
-	return bits[number / 64] >> number % 64 & 1;
-}
-
-static void set_bit(uint64_t *bits, uint64_t number)
-{
-	bits[number / 64] |= (uint64_t)1 << number % 64;
-}
-
 static void spans_take_live(void *context, uint64_t number, const struct cursor_block *block)
 {
 	struct spans_run *r = context;
@@ -103,68 +87,35 @@ static void spans_take_live(void *context, uint64_t number, const struct cursor_
 	(void)block;
 	if (number >= r->blocks)
 		return;
-	set_bit(r->live, number);
+	query_set_bit(r->live, number);
 	if (r->fits && query_lifetime_fits(r->s->query, FOREVER))
-		set_bit(r->fits, number);
+		query_set_bit(r->fits, number);
 }
 
-static void take_lifetimes(struct spans_run *r, const struct cursor_batch *b)
+static bool take_lifetime(void *context, const struct cursor_batch *b, size_t event, size_t freed)
 {
-	size_t freed = 0;
+	struct spans_run *r = context;
 
-	for (size_t i = 0; i < b->e.events; i++) {
-		const struct cursor_block *block = &b->freed[freed];
-		struct fate fate;
-
-		if (!b->e.is_free[i])
-			continue;
-		fate = query_fate(block, b->e.time_ns[i], b->e.free_thread[freed]);
-		if (b->e.freed[freed] < r->blocks &&
-		    query_lifetime_fits(r->s->query, fate.lifetime))
-			set_bit(r->fits, b->e.freed[freed]);
-		freed++;
-	}
+	if (r->fits && b->e.freed[freed] < r->blocks &&
+	    query_lifetime_fits(r->s->query, query_fate(b, event, freed).lifetime))
+		query_set_bit(r->fits, b->e.freed[freed]);
+	return true;
 }
 
-static bool take_fates(struct spans_run *r, const struct cursor_batch *b)
+static bool take_allocs(void *context, const struct cursor_batch *b)
 {
+	struct spans_run *r = context;
 	const struct mayfly_query *q = r->s->query;
 
 	r->blocks = b->e.first_sample + b->e.allocs;
 	if (!query_grow(r->s, &r->budget, &r->live, &r->live_room, r->blocks / 64,
 			sizeof(*r->live)))
 		return false;
-	for (size_t i = 0; i < b->e.allocs; i++) {
-		double interval =
-		    trace_interval(r->s->trace, b->e.alloc_flags[i], b->e.interval_log2[i]);
-
-		if (b->e.hits[i] > 0 && r->s->largest_interval < interval)
-			r->s->largest_interval = interval;
-	}
+	query_note_intervals(r->s, b);
 	if (q->min_lifetime_ns == 0 && q->max_lifetime_ns == INT64_MAX)
 		return true;
-	if (!query_grow(r->s, &r->budget, &r->fits, &r->fits_room, r->blocks / 64,
-			sizeof(*r->fits)))
-		return false;
-	take_lifetimes(r, b);
-	return true;
-}
-
-static bool find_fates(struct spans_run *r)
-{
-	struct mayfly_cursor *cursor;
-	struct cursor_batch batch;
-	int more = mayfly_cursor_open(r->s->trace, &cursor);
-
-	if (more)
-		return query_fail(r->s, more);
-	while ((more = cursor_next_batch(cursor, &batch)) == 1)
-		if (!take_fates(r, &batch))
-			break;
-	if (more == 0)
-		cursor_live(cursor, spans_take_live, r);
-	mayfly_cursor_close(cursor);
-	return more >= 0 ? !r->s->error : query_fail(r->s, more);
+	return query_grow(r->s, &r->budget, &r->fits, &r->fits_room, r->blocks / 64,
+			  sizeof(*r->fits));
 }
 
 /* ---- open spans ---- */
@@ -253,7 +204,7 @@ static bool spans_begin(struct spans_run *r, struct lane *lane)
 
 	pass_time(lane, e->time_ns);
 	if (lane->count >= MOST_OPEN || (!open && lane->types >= MOST_TYPES)) {
-		r->a->spans.ignored += counts;
+		r->a->ignored += counts;
 		if (open)
 			open->over++;
 		return true;
@@ -292,7 +243,7 @@ static bool spans_end(struct spans_run *r, struct lane *lane)
 	int error;
 
 	if (!open) {
-		r->a->spans.unmatched += query_in_window(r->s->query, e->time_ns);
+		r->a->unmatched += query_in_window(r->s->query, e->time_ns);
 		return true;
 	}
 	if (open->over) {
@@ -354,12 +305,12 @@ static bool take_track(struct spans_run *r, uint64_t events)
 static void spans_take_block(struct spans_run *r, const struct cursor_block *b, uint64_t number)
 {
 	const struct lane *lane = &r->lane[b->thread];
-	bool live = has_bit(r->live, number);
+	bool live = query_has_bit(r->live, number);
 	struct tally one = {0};
 	uint32_t innermost;
 
 	if (!query_in_window(r->s->query, b->time_ns) || !query_keeps(r->s, b) ||
-	    (r->fits && !has_bit(r->fits, number)))
+	    (r->fits && !query_has_bit(r->fits, number)))
 		return;
 	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),
 		  trace_interval(r->s->trace, b->flags, b->interval_log2), b->size, b->hits);
@@ -374,55 +325,64 @@ static void spans_take_block(struct spans_run *r, const struct cursor_block *b, 
 	tally_merge(&r->sum[r->sum_of[innermost]].self, &one);
 }
 
-static bool spans_take_batch(struct spans_run *r, const struct cursor_batch *b, uint64_t *events)
+/* Takes the track events before a block event. */
+static bool spans_step(struct spans_run *r)
 {
-	size_t alloc = 0;
+	uint64_t events = r->events++;
 
-	for (size_t i = 0; i < b->e.events; i++, ++*events) {
-		if (r->more && r->event.events_before <= *events && !take_track(r, *events))
-			return false;
-		if (b->e.is_free[i])
-			continue;
-		if (b->e.thread[alloc] < r->s->info->threads &&
-		    r->lane[b->e.thread[alloc]].top != NONE) {
-			struct cursor_block block = query_block(b, alloc);
+	return !r->more || r->event.events_before > events || take_track(r, events);
+}
 
-			spans_take_block(r, &block, b->e.first_sample + alloc);
-		}
-		alloc++;
+static bool spans_take_free(void *context, const struct cursor_batch *b, size_t event, size_t freed)
+{
+	(void)b;
+	(void)event;
+	(void)freed;
+	return spans_step(context);
+}
+
+static bool spans_take_alloc(void *context, const struct cursor_batch *b, size_t event,
+			     size_t alloc)
+{
+	struct spans_run *r = context;
+	uint32_t thread = b->e.thread[alloc];
+
+	(void)event;
+	if (!spans_step(r))
+		return false;
+	if (thread < r->s->info->threads && r->lane[thread].top != NONE) {
+		struct cursor_block block = query_block(b, alloc);
+
+		spans_take_block(r, &block, b->e.first_sample + alloc);
 	}
 	return true;
 }
 
-static bool join_blocks(struct spans_run *r)
-{
-	struct mayfly_cursor *cursor;
-	struct cursor_batch batch;
-	uint64_t events = 0;
-	int more = mayfly_cursor_open(r->s->trace, &cursor);
-
-	if (more)
-		return query_fail(r->s, more);
-	while ((more = cursor_next_batch(cursor, &batch)) == 1)
-		if (!spans_take_batch(r, &batch, &events))
-			break;
-	mayfly_cursor_close(cursor);
-	return more >= 0 ? !r->s->error : query_fail(r->s, more);
-}
-
 static bool spans_join(struct spans_run *r)
 {
+	const struct event_pass fates = {
+	    .context = r,
+	    .before = take_allocs,
+	    .freed = take_lifetime,
+	    .live = spans_take_live,
+	};
+	const struct event_pass blocks = {
+	    .context = r,
+	    .alloc = spans_take_alloc,
+	    .freed = spans_take_free,
+	};
 	const struct mayfly_query *q = r->s->query;
-	bool blocks = !r->s->info->snapshot_ns && q->min_size <= q->max_size;
+	bool has_blocks = !r->s->info->snapshot_ns && q->min_size <= q->max_size;
 	bool done;
 	int error;
 
-	if (blocks && !find_fates(r))
+	if (has_blocks && !query_pass(r->s, &fates))
 		return false;
 	error = mayfly_track_cursor_open(r->s->trace, &r->track);
 	if (error)
 		return query_fail(r->s, error);
-	done = next_event(r) && (!blocks || join_blocks(r)) && take_track(r, UINT64_MAX);
+	done = next_event(r) && (!has_blocks || query_pass(r->s, &blocks)) &&
+	       take_track(r, UINT64_MAX);
 	mayfly_track_cursor_close(r->track);
 	return done;
 }
@@ -484,21 +444,19 @@ static int spans_compare_rows(const void *a, const void *b)
 	return (x->type > y->type) - (x->type < y->type);
 }
 
-static bool spans_fill_rows(struct spans_run *r)
+static void spans_fill_rows(struct spans_run *r)
 {
-	struct mayfly_spans *spans = &r->a->spans;
+	struct mayfly_span_row *row = answer_array(r->s, r->a, r->sums, sizeof(*row));
 
+	if (!row)
+		return;
 	count_open(r);
-	r->a->row = query_zeroed(r->s, r->sums, sizeof(*r->a->row));
-	if (!r->a->row)
-		return false;
 	for (size_t i = 0; i < r->sums; i++)
 		if (!spans_is_empty(&r->sum[i]))
-			fill_row(r, &r->a->row[spans->rows++], i);
-	if (spans->rows)
-		qsort(r->a->row, spans->rows, sizeof(*r->a->row), spans_compare_rows);
-	spans->row = r->a->row;
-	return true;
+			fill_row(r, &row[r->a->rows++], i);
+	if (r->a->rows)
+		qsort(row, r->a->rows, sizeof(*row), spans_compare_rows);
+	r->a->row = row;
 }
 
 /* ---- the answer ---- */
@@ -519,8 +477,8 @@ static bool make_lanes(struct spans_run *r)
 {
 	size_t threads = r->s->info->threads, types = r->s->info->track_types;
 
-	r->lane = query_zeroed(r->s, threads, sizeof(*r->lane));
-	r->sum_of = query_zeroed(r->s, types, sizeof(*r->sum_of));
+	r->lane = query_scratch(r->s, threads, sizeof(*r->lane));
+	r->sum_of = query_scratch(r->s, types, sizeof(*r->sum_of));
 	if (r->s->error)
 		return false;
 	memset(r->sum_of, 0xff, types * sizeof(*r->sum_of));
@@ -537,17 +495,17 @@ static bool has_spans(const struct mayfly_trace *trace, const struct mayfly_info
 	return false;
 }
 
-static bool run_spans(struct spans_run *r, const struct mayfly_trace *trace,
+static void run_spans(struct spans_run *r, const struct mayfly_trace *trace,
 		      const struct mayfly_query *query)
 {
 	r->budget = trace_budget(trace);
 	/* Spans can be recorded without any blocks. */
 	if (mayfly_query_absent(trace, query) &
 	    ~(uint32_t)(MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_ALLOCATIONS))
-		return query_fail(r->s, MAYFLY_E_ABSENT);
-	if (!query_choose(r->s, trace, query) || !make_lanes(r))
-		return false;
-	return !has_spans(trace, r->s->info) || (spans_join(r) && spans_fill_rows(r));
+		query_fail(r->s, MAYFLY_E_ABSENT);
+	else if (query_choose(r->s, trace, query) && make_lanes(r) &&
+		 has_spans(trace, r->s->info) && spans_join(r))
+		spans_fill_rows(r);
 }
 
 static void free_run(struct spans_run *r)
@@ -558,8 +516,6 @@ static void free_run(struct spans_run *r)
 	}
 	for (size_t i = 0; i < r->sums; i++)
 		durations_free(&r->sum[i].durations);
-	free(r->lane);
-	free(r->sum_of);
 	free(r->sum);
 	free(r->type_of);
 	free(r->live);
@@ -571,27 +527,15 @@ int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query
 {
 	struct mayfly_query q = spans_query(query);
 	struct query_state s = {0};
-	struct spans_run r = {.s = &s};
+	struct spans_run r = {.s = &s, .a = answer_new(&s, sizeof(*r.a))};
 
-	r.a = calloc(1, sizeof(*r.a));
-	if (!r.a)
-		return MAYFLY_E_MEMORY;
-	run_spans(&r, trace, &q);
+	if (r.a)
+		run_spans(&r, trace, &q);
 	free_run(&r);
-	query_end(&s);
-	if (s.error)
-		mayfly_spans_free(&r.a->spans);
-	else
-		*spans = &r.a->spans;
-	return s.error;
+	return answer_finish(&s, r.a, spans);
 }
 
 void mayfly_spans_free(struct mayfly_spans *spans)
 {
-	struct spans_answer *a = (struct spans_answer *)spans;
-
-	if (!a)
-		return;
-	free(a->row);
-	free(a);
+	answer_free(spans);
 }

@@ -17,7 +17,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct life {
 	uint32_t row;
@@ -27,56 +26,15 @@ struct life {
 	int64_t lifetime;     /* FOREVER: live at the end */
 };
 
-/* mayfly_survival_free() frees this whole struct. */
-struct survival_answer {
-	struct mayfly_survival survival; /* must be first: the caller's pointer is to it */
-	struct mayfly_result *result;	 /* the rows point into it */
-	struct mayfly_survival_row *row;
-};
-
 struct survival_run {
 	struct query_state *s;
-	struct survival_answer *a;
-	size_t rows, sources;
-	uint32_t *row_of;  /* group or stack -> row */
-	uint32_t *row_at;  /* node -> row */
+	struct mayfly_survival *a;
 	uint32_t *fate_of; /* number of a sample -> fate; NONE: it does not count */
 	size_t samples, sample_room;
 	struct life *fate;
 	size_t fates, fate_room;
 	uint64_t budget;
 };
-
-/* ---- the row of a node's blocks ---- */
-
-static bool list_node(struct tree_walk *w)
-{
-	struct survival_run *r = w->context;
-	uint32_t source;
-	bool special;
-
-	if (!query_own(w, &source, &special))
-		return false;
-	r->row_at[w->level[w->depth].node] = source < r->sources ? r->row_of[source] : NONE;
-	return true;
-}
-
-static bool list_nodes(struct survival_run *r)
-{
-	struct query_state *s = r->s;
-	struct tree_walk w = {.s = s, .whole = true, .enter = list_node, .context = r};
-
-	r->sources = s->query->by == MAYFLY_BY_STACK ? s->stacks : s->group_key.count;
-	r->row_of = malloc((r->sources + 1) * sizeof(*r->row_of));
-	r->row_at = malloc((s->slots + 1) * sizeof(*r->row_at));
-	if (!r->row_of || !r->row_at)
-		return query_fail(s, MAYFLY_E_MEMORY);
-	memset(r->row_of, 0xff, (r->sources + 1) * sizeof(*r->row_of));
-	memset(r->row_at, 0xff, (s->slots + 1) * sizeof(*r->row_at));
-	for (size_t i = 0; i < r->rows; i++)
-		r->row_of[s->ranked[i]] = (uint32_t)i;
-	return query_walk(&w, 1);
-}
 
 /* ---- events ---- */
 
@@ -92,14 +50,15 @@ static bool survival_take_alloc(struct survival_run *r, const struct mayfly_even
 	    .flags = (uint8_t)(e->heap << MAYFLY_FLAG_HEAP_SHIFT),
 	    .labels = e->labels,
 	};
-	uint32_t row = e->node < r->s->slots ? r->row_at[e->node] : NONE;
+	const struct shown *shown = &r->s->shown;
+	uint32_t row = shown->cell[shown->head[e->node < r->s->slots ? e->node : 0]].row;
 
 	if (!query_grow(r->s, &r->budget, &r->fate_of, &r->sample_room, r->samples,
 			sizeof(*r->fate_of)))
 		return false;
 	r->fate_of[r->samples++] = NONE;
-	if (row == NONE || !query_keeps(r->s, &b) || e->time_ns < q->from_ns ||
-	    (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
+	if (row == shown->rows || e->node >= r->s->slots || !query_keeps(r->s, &b) ||
+	    e->time_ns < q->from_ns || (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
 		return true;
 	if (r->fates >= NONE ||
 	    !query_grow(r->s, &r->budget, &r->fate, &r->fate_room, r->fates, sizeof(*r->fate)))
@@ -249,35 +208,31 @@ static int survival_compare_rows(const void *a, const void *b)
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static bool survival_fill_rows(struct survival_run *r)
+static void survival_fill_rows(struct survival_run *r, const struct mayfly_result *result)
 {
-	struct survival_answer *a = r->a;
-	struct timed *times = query_zeroed(r->s, r->fates, sizeof(*times));
+	struct mayfly_survival *a = r->a;
+	struct timed *times = query_scratch(r->s, r->fates, sizeof(*times));
+	struct mayfly_survival_row *row = answer_array(r->s, a, result->rows, sizeof(*row));
 	size_t at = 0;
 
-	a->row = query_zeroed(r->s, r->rows, sizeof(*a->row));
-	if (!times || !a->row) {
-		free(times);
-		return false;
-	}
-	fill_row(r, r->fate, r->fates, times, &a->survival.all);
-	a->survival.all.allocated = a->result->total;
+	if (!times || !row)
+		return;
+	fill_row(r, r->fate, r->fates, times, &a->all);
+	a->all.allocated = result->total;
 	if (r->fates)
 		qsort(r->fate, r->fates, sizeof(*r->fate), survival_compare_rows);
-	for (size_t i = 0; i < r->rows; i++) {
+	for (size_t i = 0; i < result->rows; i++) {
 		size_t end = at;
 
 		while (end < r->fates && r->fate[end].row == i)
 			end++;
-		fill_row(r, r->fate + at, end - at, times, &a->row[i]);
-		a->row[i].key = &a->result->row[i];
-		a->row[i].allocated = a->result->row[i].self;
+		fill_row(r, r->fate + at, end - at, times, &row[i]);
+		row[i].key = &result->row[i];
+		row[i].allocated = result->row[i].self;
 		at = end;
 	}
-	free(times);
-	a->survival.rows = r->rows;
-	a->survival.row = a->row;
-	return true;
+	a->rows = result->rows;
+	a->row = row;
 }
 
 /* ---- the answer ---- */
@@ -293,51 +248,27 @@ static struct mayfly_query survival_query(const struct mayfly_query *query)
 	return q;
 }
 
-static bool survive(struct survival_run *r, const struct mayfly_trace *trace,
-		    const struct mayfly_query *q)
-{
-	r->a->result = query_answer(r->s, trace, q);
-	if (!r->a->result)
-		return false;
-	r->rows = r->a->result->rows;
-	r->budget = trace_budget(trace);
-	return list_nodes(r) && survival_take_events(r) && survival_fill_rows(r);
-}
-
 int mayfly_survival_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 			struct mayfly_survival **survival)
 {
-	struct mayfly_query q = survival_query(query);
+	const struct mayfly_query q = survival_query(query);
 	struct query_state s = {0};
-	struct survival_run r = {.s = &s};
+	struct survival_run r = {.s = &s, .budget = trace_budget(trace)};
+	const struct mayfly_result *result;
 
 	if (!query_by_node(query) || query->min_lifetime_ns > 0 ||
 	    query->max_lifetime_ns < INT64_MAX)
 		return MAYFLY_E_RANGE;
-	r.a = calloc(1, sizeof(*r.a));
-	if (!r.a)
-		return MAYFLY_E_MEMORY;
-	if (!survive(&r, trace, &q) && !s.error)
-		s.error = MAYFLY_E_MEMORY;
-	free(r.row_of);
-	free(r.row_at);
+	r.a = answer_new(&s, sizeof(*r.a));
+	result = query_shown(&s, r.a, trace, &q, SIZE_MAX);
+	if (result && survival_take_events(&r))
+		survival_fill_rows(&r, result);
 	free(r.fate_of);
 	free(r.fate);
-	query_end(&s);
-	if (s.error)
-		mayfly_survival_free(&r.a->survival);
-	else
-		*survival = &r.a->survival;
-	return s.error;
+	return answer_finish(&s, r.a, survival);
 }
 
 void mayfly_survival_free(struct mayfly_survival *survival)
 {
-	struct survival_answer *a = (struct survival_answer *)survival;
-
-	if (!a)
-		return;
-	mayfly_result_free(a->result);
-	free(a->row);
-	free(a);
+	answer_free(survival);
 }

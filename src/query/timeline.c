@@ -12,51 +12,9 @@
 
 /* ---- totals ---- */
 
-static void timeline_add(struct tally *t, const struct mayfly_info *info,
-			 const struct mayfly_event *e)
-{
-	tally_add(t, estimate_sampler(info->sampler, e->heap << MAYFLY_FLAG_HEAP_SHIFT),
-		  e->interval, e->size, e->hits);
-}
-
-static void subtract(struct tally *t, const struct mayfly_info *info, const struct mayfly_event *e)
-{
-	tally_remove(t, estimate_sampler(info->sampler, e->heap << MAYFLY_FLAG_HEAP_SHIFT),
-		     e->interval, e->size, e->hits);
-}
-
-struct running {
-	struct tally allocated, live, largest, temporary;
-	double live_bytes, peak_bytes; /* summed as in mayfly_query_run(), for the same peak */
-	int64_t peak_time_ns;
-	double interval;
-};
-
-static void add_event(struct running *s, const struct mayfly_info *info,
-		      const struct mayfly_event *e)
-{
-	if (e->kind == MAYFLY_ALLOC) {
-		timeline_add(&s->allocated, info, e);
-		timeline_add(&s->live, info, e);
-		s->live_bytes += e->weight_bytes;
-		if (e->hits > 0 && s->interval < e->interval)
-			s->interval = e->interval;
-	} else {
-		subtract(&s->live, info, e);
-		s->live_bytes -= e->weight_bytes;
-		if (e->flags & MAYFLY_FLAG_TEMPORARY)
-			timeline_add(&s->temporary, info, e);
-	}
-	if (s->live_bytes > s->peak_bytes) {
-		s->peak_bytes = s->live_bytes;
-		s->largest = s->live;
-		s->peak_time_ns = e->time_ns;
-	}
-}
-
 /* The total of a query, without its rows; it does not depend on the grouping. */
 static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric,
-		     struct mayfly_estimate *total)
+		     struct mayfly_estimate *total, int64_t *time_ns)
 {
 	struct query_state s = {0};
 	struct mayfly_query query;
@@ -67,40 +25,43 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 		struct tally all = query_tally(&s, &s.all, 0);
 
 		*total = tally_estimate(&all, query_unseen_interval(&s, 0));
+		*time_ns = query_answer_time(&s);
 	}
 	query_end(&s);
-	return s.error;
+	return s.error == MAYFLY_E_ABSENT ? 0 : s.error;
 }
 
 static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct running s = {.interval = (double)info->interval_bytes};
+	struct tally allocated = {0}, temporary = {0};
+	double interval = (double)info->interval_bytes;
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
+	int64_t end_ns;
 	int more = mayfly_cursor_open(trace, &cursor);
 
 	if (more)
 		return more;
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1)
-		if (trace_counts(trace, e.heap, e.node))
-			add_event(&s, info, &e);
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		bool is_alloc = e.kind == MAYFLY_ALLOC;
+
+		if (!trace_counts(trace, e.heap, e.node))
+			continue;
+		if (is_alloc && e.hits > 0 && interval < e.interval)
+			interval = e.interval;
+		if (is_alloc || e.flags & MAYFLY_FLAG_TEMPORARY)
+			tally_add(is_alloc ? &allocated : &temporary,
+				  estimate_sampler(info->sampler, e.heap << MAYFLY_FLAG_HEAP_SHIFT),
+				  e.interval, e.size, e.hits);
+	}
 	mayfly_cursor_close(cursor);
-	if (more)
-		return more;
-	summary->allocated = tally_estimate(&s.allocated, s.interval);
-	summary->temporary = tally_estimate(&s.temporary, s.interval);
-	summary->peak = tally_estimate(&s.largest, s.interval);
-	summary->live_at_end = tally_estimate(&s.live, s.interval);
-	summary->peak_time_ns = s.peak_time_ns;
-	if (s.allocated.seen_blocks == 0)
-		return 0;
-	/* Subtracting freed samples does not restore the largest weight of a tally, so these two
-	 * are queried. */
-	if (!(info->absent & MAYFLY_ABSENT_PEAK))
-		more = ask_total(trace, MAYFLY_PEAK, &summary->peak);
-	if (!more && !(info->absent & MAYFLY_ABSENT_LIVE))
-		more = ask_total(trace, MAYFLY_LIVE, &summary->live_at_end);
+	summary->allocated = tally_estimate(&allocated, interval);
+	summary->temporary = tally_estimate(&temporary, interval);
+	if (!more)
+		more = ask_total(trace, MAYFLY_LIVE, &summary->live_at_end, &end_ns);
+	if (!more)
+		more = ask_total(trace, MAYFLY_PEAK, &summary->peak, &summary->peak_time_ns);
 	return more;
 }
 

@@ -20,13 +20,10 @@ struct cpu {
 	bool several;	     /* the value decreased: threads of several runs merged into one */
 };
 
-/* mayfly_track_sums_free() frees this whole struct. */
-struct track_sums_answer {
-	struct mayfly_track_sums sums; /* must be first: the caller's pointer is to it */
-	struct mayfly_track_sum *row;
-	uint64_t *numbers; /* [types] number of events with a finite value */
-	struct cpu *cpu;   /* [threads] */
-	struct mayfly_thread_cpu *thread;
+struct track_sums_run {
+	struct mayfly_track_sum *row; /* [types] */
+	uint64_t *numbers;	      /* [types] number of events with a finite value */
+	struct cpu *cpu;	      /* [threads] */
 };
 
 /* The number of events that this one stands for. */
@@ -45,7 +42,7 @@ static void add_count(uint64_t *sum, uint64_t events)
 		*sum = UINT64_MAX;
 }
 
-static void add_value(struct track_sums_answer *a, uint32_t type, double value, uint64_t events)
+static void add_value(struct track_sums_run *a, uint32_t type, double value, uint64_t events)
 {
 	struct mayfly_track_sum *sum = &a->row[type];
 
@@ -60,7 +57,7 @@ static void add_value(struct track_sums_answer *a, uint32_t type, double value, 
 	add_count(&a->numbers[type], events);
 }
 
-static void track_sums_take(struct track_sums_answer *a, const struct mayfly_track_event *e,
+static void track_sums_take(struct track_sums_run *a, const struct mayfly_track_event *e,
 			    const struct mayfly_track_type *type)
 {
 	struct mayfly_track_sum *sum = &a->row[e->type];
@@ -81,7 +78,7 @@ static bool is_cpu(const struct mayfly_track_type *type)
 	       strcmp(type->name, "thread.cpu") == 0;
 }
 
-static void take_cpu(struct query_state *s, struct track_sums_answer *a,
+static void take_cpu(struct query_state *s, struct track_sums_run *a,
 		     const struct mayfly_track_event *e, const struct mayfly_track_type *type)
 {
 	double value = track_value(e, type);
@@ -106,7 +103,7 @@ static bool is_wanted(const struct query_state *s, const struct mayfly_track_eve
 	return !s->thread_kept || (e->thread < s->info->threads && s->thread_kept[e->thread]);
 }
 
-static bool sum_events(struct query_state *s, struct track_sums_answer *a)
+static bool sum_events(struct query_state *s, struct track_sums_run *a)
 {
 	struct mayfly_track_cursor *cursor;
 	struct mayfly_track_event e;
@@ -147,49 +144,48 @@ static int compare_cpu(const void *a, const void *b)
 	return (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-static void make_threads(struct query_state *s, struct track_sums_answer *a)
+static void make_threads(struct query_state *s, const struct cpu *cpu, struct mayfly_track_sums *a)
 {
-	size_t threads = 0;
+	struct mayfly_thread_cpu *thread = answer_array(s, a, s->info->threads, sizeof(*thread));
 
-	for (size_t i = 0; i < s->info->threads; i++) {
-		double ns = a->cpu[i].last - a->cpu[i].before;
+	for (size_t i = 0; thread && i < s->info->threads; i++) {
+		double ns = cpu[i].last - cpu[i].before;
 
-		if (a->cpu[i].known && !a->cpu[i].several && ns >= 0 && ns < (double)INT64_MAX)
-			a->thread[threads++] = (struct mayfly_thread_cpu){(uint32_t)i, (int64_t)ns};
+		if (cpu[i].known && !cpu[i].several && ns >= 0 && ns < (double)INT64_MAX)
+			thread[a->threads++] = (struct mayfly_thread_cpu){(uint32_t)i, (int64_t)ns};
 	}
-	if (threads)
-		qsort(a->thread, threads, sizeof(*a->thread), compare_cpu);
-	a->sums.threads = threads;
-	a->sums.thread = a->thread;
+	if (a->threads)
+		qsort(thread, a->threads, sizeof(*thread), compare_cpu);
+	a->thread = thread;
 }
 
-static bool track_sums_make_rows(struct query_state *s, struct track_sums_answer *a)
+static void track_sums_make_rows(struct query_state *s, struct mayfly_track_sums *a)
 {
-	size_t types = s->info->track_types, rows = 0;
+	size_t types = s->info->track_types;
+	struct track_sums_run r = {
+	    .row = answer_array(s, a, types, sizeof(*r.row)),
+	    .numbers = query_scratch(s, types, sizeof(*r.numbers)),
+	    .cpu = query_scratch(s, s->info->threads, sizeof(*r.cpu)),
+	};
 
-	a->row = query_zeroed(s, types, sizeof(*a->row));
-	a->numbers = query_zeroed(s, types, sizeof(*a->numbers));
-	a->cpu = query_zeroed(s, s->info->threads, sizeof(*a->cpu));
-	a->thread = query_zeroed(s, s->info->threads, sizeof(*a->thread));
-	if (!a->row || !a->numbers || !a->cpu || !a->thread || !sum_events(s, a))
-		return false;
+	if (s->error || !sum_events(s, &r))
+		return;
 	for (size_t i = 0; i < types; i++) {
-		struct mayfly_track_sum *sum = &a->row[i];
+		struct mayfly_track_sum *sum = &r.row[i];
 
 		if (sum->count == 0)
 			continue;
 		sum->type = (uint32_t)i;
-		if (a->numbers[i])
-			sum->mean = sum->total / (double)a->numbers[i];
+		if (r.numbers[i])
+			sum->mean = sum->total / (double)r.numbers[i];
 		if (!isfinite(sum->total))
 			sum->total = sum->mean = 0; /* the sum overflowed */
-		a->row[rows++] = *sum;
+		r.row[a->rows++] = *sum;
 	}
-	if (rows)
-		qsort(a->row, rows, sizeof(*a->row), track_sums_compare);
-	a->sums = (struct mayfly_track_sums){.rows = rows, .row = a->row};
-	make_threads(s, a);
-	return true;
+	if (a->rows)
+		qsort(r.row, a->rows, sizeof(*r.row), track_sums_compare);
+	a->row = r.row;
+	make_threads(s, r.cpu, a);
 }
 
 int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
@@ -200,29 +196,14 @@ int mayfly_track_sums_run(const struct mayfly_trace *trace, const struct mayfly_
 	    .info = mayfly_trace_info(trace),
 	    .query = query,
 	};
-	struct track_sums_answer *a = calloc(1, sizeof(*a));
+	struct mayfly_track_sums *a = answer_new(&s, sizeof(*a));
 
-	if (!a)
-		return MAYFLY_E_MEMORY;
-	if (query_filter_threads(&s))
+	if (a && query_filter_threads(&s))
 		track_sums_make_rows(&s, a);
-	query_end(&s);
-	if (s.error)
-		mayfly_track_sums_free(&a->sums);
-	else
-		*sums = &a->sums;
-	return s.error;
+	return answer_finish(&s, a, sums);
 }
 
 void mayfly_track_sums_free(struct mayfly_track_sums *sums)
 {
-	struct track_sums_answer *a = (struct track_sums_answer *)sums;
-
-	if (!a)
-		return;
-	free(a->row);
-	free(a->numbers);
-	free(a->cpu);
-	free(a->thread);
-	free(a);
+	answer_free(sums);
 }
