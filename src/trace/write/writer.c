@@ -870,23 +870,9 @@ struct recording *trace_writer_tables(const struct trace_writer *w)
 int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
 {
 	struct trace_buffer *b = buffer;
-	size_t room = b->size ? b->size : 4096;
-	uint8_t *bigger;
+	struct bytes all = {b->bytes, b->used, b->size, false};
 
-	assert(b->used <= room);
-	while (room - b->used < size) {
-		if (room > SIZE_MAX / 4)
-			return MAYFLY_E_MEMORY;
-		room *= 2;
-	}
-	if (room != b->size) {
-		bigger = realloc(b->bytes, room);
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		b->bytes = bigger;
-		b->size = room;
-	}
-	memcpy(b->bytes + b->used, bytes, size);
-	b->used += size;
-	return 0;
+	bytes_put(&all, bytes, size);
+	*b = (struct trace_buffer){all.at, all.used, all.size};
+	return all.failed ? MAYFLY_E_MEMORY : 0;
 }
