@@ -626,6 +626,31 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 		put_chunk(out, type, &w->by_stream, 0);
 }
 
+uint64_t *chunk_add(struct chunk_maker *c, unsigned id, size_t count)
+{
+	uint64_t *value = calloc(count + 1, sizeof(*value));
+
+	assert(c->columns < sizeof(c->column) / sizeof(*c->column));
+	c->failed |= !value;
+	c->column[c->columns++] = (struct column){.id = id, .value = value, .count = count};
+	return value;
+}
+
+void chunk_drop(struct chunk_maker *c)
+{
+	bytes_free(&c->head);
+	while (c->columns)
+		free((void *)(uintptr_t)c->column[--c->columns].value);
+}
+
+void chunk_finish(struct chunk_maker *c, struct column_writer *w, uint32_t type, struct bytes *out)
+{
+	out->failed |= c->failed || c->head.failed;
+	if (!out->failed)
+		chunk_write(w, out, type, &c->head, c->column, c->columns);
+	chunk_drop(c);
+}
+
 size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,
 		    uint32_t way)
 {

@@ -32,6 +32,20 @@ void column_writer_free(struct column_writer *w);
 void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 		 const struct bytes *head, const struct column *column, size_t columns);
 
+/* A chunk while it is made: its head, and its columns in the order in which they are written. */
+struct chunk_maker {
+	struct bytes head;
+	struct column column[10];
+	size_t columns;
+	bool failed; /* no memory */
+};
+
+/* A new column of `count` zeros for the caller to fill in. NULL: the chunk has failed. */
+uint64_t *chunk_add(struct chunk_maker *c, unsigned id, size_t count);
+/* Appends the chunk to *out as chunk_write() does, and frees it. */
+void chunk_finish(struct chunk_maker *c, struct column_writer *w, uint32_t type, struct bytes *out);
+void chunk_drop(struct chunk_maker *c);
+
 /* About how long a set of columns would be, to choose between ways of saying the same. way: a small
  * number; the best codings are kept for each way. */
 size_t columns_size(struct column_writer *w, const struct column *column, size_t columns,

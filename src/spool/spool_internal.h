@@ -15,6 +15,7 @@
 #define MAYFLY_SPOOL_INTERNAL_H
 
 #include "spool/live_table.h"
+#include "format/numbering.h"
 #include "format/spool_format.h"
 #include "spool/spool_packets.h"
 #include "spool/spool_stacks.h"
@@ -106,8 +107,7 @@ struct spool_stream {
 
 	struct stream_writer **writer;
 	size_t writers, writers_size;
-	uint32_t *writer_slot; /* hash of number -> index + 1 */
-	size_t writer_slots;
+	struct numbering writer_numbers;
 	struct stream_writer **heap;
 	size_t heaped;
 
@@ -116,8 +116,7 @@ struct spool_stream {
 	size_t waiting_count;
 	struct stream_thread *thread;
 	size_t threads, threads_size;
-	uint32_t *thread_slot; /* hash of tid -> index + 1 */
-	size_t thread_slots;
+	struct numbering thread_tids;
 	uint64_t *last_key; /* [tables' threads]: of the thread's latest allocation, 0 none */
 	size_t last_keys;
 

@@ -11,57 +11,17 @@
 
 #include "format/numbering.h"
 
-/* ---- small hash tables: numbers to indices ---- */
-
-static size_t number_slot(const uint32_t *slot, size_t slots, uint32_t number,
-			  uint32_t (*number_at)(const struct spool_stream *s, uint32_t index),
-			  const struct spool_stream *s)
-{
-	size_t i = (number * 0x9e3779b1u >> 4) & (slots - 1);
-
-	while (slot[i] && number_at(s, slot[i] - 1) != number)
-		i = (i + 1) & (slots - 1);
-	return i;
-}
-
-/* Room for one more number. */
-static bool grow_number_slots(struct spool_stream *s, uint32_t **slot, size_t *slots, size_t items,
-			      uint32_t (*number_at)(const struct spool_stream *s, uint32_t index))
-{
-	size_t size = *slots ? 2 * *slots : 64;
-	uint32_t *fresh;
-
-	if (items < *slots / 2)
-		return true;
-	fresh = calloc(size, sizeof(*fresh));
-	if (!fresh)
-		return false;
-	for (size_t i = 0; i < items; i++)
-		fresh[number_slot(fresh, size, number_at(s, (uint32_t)i), number_at, s)] =
-		    (uint32_t)i + 1;
-	free(*slot);
-	*slot = fresh;
-	*slots = size;
-	return true;
-}
-
 /* ---- writers ---- */
-
-static uint32_t writer_number(const struct spool_stream *s, uint32_t index)
-{
-	return s->writer[index]->number;
-}
 
 struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number)
 {
+	struct key key = {{number}};
+	uint32_t index = numbering_find(&s->writer_numbers, key);
 	struct stream_writer *w;
-	size_t slot;
+	bool fresh;
 
-	if (!grow_number_slots(s, &s->writer_slot, &s->writer_slots, s->writers, writer_number))
-		return NULL;
-	slot = number_slot(s->writer_slot, s->writer_slots, number, writer_number, s);
-	if (s->writer_slot[slot])
-		return s->writer[s->writer_slot[slot] - 1];
+	if (index != NUMBERING_NONE)
+		return s->writer[index];
 	if (s->writers == s->writers_size) {
 		struct stream_writer **bigger;
 		size_t size = s->writers_size;
@@ -75,37 +35,34 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 		}
 		s->heap = bigger;
 	}
-	assert(s->writers < s->writers_size && s->writers < s->writer_slots);
 	w = calloc(1, sizeof(*w));
-	if (!w)
+	if (!w || numbering_of(&s->writer_numbers, key, &fresh) == NUMBERING_NONE) {
+		free(w);
 		return NULL;
+	}
+	assert(fresh && s->writers < s->writers_size);
 	w->number = number;
 	w->thread = RECORDING_NONE;
 	s->writer[s->writers++] = w;
-	s->writer_slot[slot] = (uint32_t)s->writers;
 	return w;
 }
 
 /* ---- threads ---- */
 
-static uint32_t thread_number(const struct spool_stream *s, uint32_t index)
-{
-	return s->thread[index].tid;
-}
-
 static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
 {
-	size_t slot;
+	uint32_t index;
+	bool fresh;
 
-	if (!grow_number_slots(s, &s->thread_slot, &s->thread_slots, s->threads, thread_number) ||
-	    !array_reserve(&s->thread, &s->threads_size, s->threads, sizeof(*s->thread)))
+	if (!array_reserve(&s->thread, &s->threads_size, s->threads, sizeof(*s->thread)))
 		return NULL;
-	slot = number_slot(s->thread_slot, s->thread_slots, tid, thread_number, s);
-	if (!s->thread_slot[slot]) {
+	index = numbering_of(&s->thread_tids, (struct key){{tid}}, &fresh);
+	if (index == NUMBERING_NONE)
+		return NULL;
+	assert(index <= s->threads);
+	if (fresh)
 		s->thread[s->threads++] = (struct stream_thread){tid, RECORDING_NONE, 0, false};
-		s->thread_slot[slot] = (uint32_t)s->threads;
-	}
-	return &s->thread[s->thread_slot[slot] - 1];
+	return &s->thread[index];
 }
 
 static void name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length,

@@ -365,14 +365,12 @@ static uint64_t tables_bytes(const struct recording *r)
 	       r->frame_size * sizeof(*r->frame) + r->location_size * sizeof(*r->location) +
 	       r->node_size * sizeof(*r->node) + r->string_bytes_size +
 	       r->strings_size * sizeof(*r->string_start) +
-	       r->string_hash_size * sizeof(*r->string_hash) +
 	       r->node_hash_size * sizeof(*r->node_hash) + r->latest_size * sizeof(*r->latest) +
-	       r->frame_hash_size * sizeof(*r->frame_hash) +
+	       (r->string_index.slots + r->frame_index.slots + r->track_type_index.slots +
+		r->label_set_index.slots) *
+		   sizeof(*r->string_index.slot) +
 	       r->track_type_size * sizeof(*r->track_type) +
-	       r->track_type_hash_size * sizeof(*r->track_type_hash) +
-	       r->label_set_size * sizeof(*r->label_set) +
-	       r->label_set_hash_size * sizeof(*r->label_set_hash) +
-	       r->label_size * sizeof(*r->label);
+	       r->label_set_size * sizeof(*r->label_set) + r->label_size * sizeof(*r->label);
 }
 
 void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status)
@@ -449,10 +447,10 @@ void spool_stream_close(struct spool_stream *s)
 	stacks_free(&s->stacks);
 	live_free(&s->live);
 	free(s->writer);
-	free(s->writer_slot);
+	numbering_free(&s->writer_numbers);
 	free(s->heap);
 	free(s->thread);
-	free(s->thread_slot);
+	numbering_free(&s->thread_tids);
 	free(s->last_key);
 	free(s->note);
 	free(s->ahead.slot);

@@ -90,7 +90,7 @@ static int64_t moment_time(int64_t ns)
 	return ns / UNIT_NS - (ns % UNIT_NS < 0);
 }
 
-/* The columns of one chunk while it is made. */
+/* The columns of one chunk. */
 struct chunk {
 	uint64_t *number, *count, *form; /* [series] */
 	size_t series;
@@ -168,57 +168,48 @@ static void put_names(struct counter_writer *w, const struct recording *tables, 
 }
 
 static void put_counter_chunk(struct counter_writer *w, const struct recording *tables,
-			      const struct chunk *k, struct column_writer *columns,
-			      struct bytes *out)
+			      struct column_writer *columns, struct bytes *out)
 {
-	struct bytes head = {0}, names = {0};
+	struct counter_point *sorted = malloc((w->points + 1) * sizeof(*sorted));
+	size_t *first = malloc((w->counters + 1) * sizeof(*first)), new = w->counters - w->named;
+	struct chunk_maker c = {.failed = !sorted || !first};
+	struct bytes names = {0};
+	struct chunk k = {0};
+	size_t series = 0;
 
-	bytes_put_u(&head, w->counters - w->named);
+	for (size_t i = 0; i < w->counters; i++)
+		series += w->counter[i].points != 0;
 	put_names(w, tables, &names);
-	bytes_put_u(&head, k->series);
-	bytes_put_u(&head, w->moments);
-	bytes_put_u(&head, w->points);
-	bytes_put_u(&head, UNIT_NS);
-	const struct column column[] = {
-	    {.id = COLUMN_COUNTER_NAMES, .bytes = names.at, .size = names.used},
-	    {COLUMN_SERIES_COUNTER, k->number, k->series},
-	    {COLUMN_SERIES_POINTS, k->count, k->series},
-	    {COLUMN_SERIES_FORM, k->form, k->series},
-	    {COLUMN_MOMENT_TIME, k->time, w->moments},
-	    {COLUMN_POINT_MOMENT, k->moment, w->points},
-	    {COLUMN_POINT_VALUE, k->value, w->points},
-	};
-	out->failed |= head.failed | names.failed;
-	chunk_write(columns, out, TRACE_COUNTERS, &head, column + !names.used,
-		    sizeof(column) / sizeof(*column) - !names.used);
-	bytes_free(&head);
+	if (names.used)
+		c.column[c.columns++] = (struct column){
+		    .id = COLUMN_COUNTER_NAMES, .bytes = names.at, .size = names.used};
+	k.number = chunk_add(&c, COLUMN_SERIES_COUNTER, series);
+	k.count = chunk_add(&c, COLUMN_SERIES_POINTS, series);
+	k.form = chunk_add(&c, COLUMN_SERIES_FORM, series);
+	k.time = chunk_add(&c, COLUMN_MOMENT_TIME, w->moments);
+	k.moment = chunk_add(&c, COLUMN_POINT_MOMENT, w->points);
+	k.value = chunk_add(&c, COLUMN_POINT_VALUE, w->points);
+	c.failed |= names.failed;
+	if (!c.failed) {
+		sort_points(w, sorted, first);
+		fill_chunk(&k, w, sorted, first);
+	}
+	bytes_put_u(&c.head, new);
+	bytes_put_u(&c.head, series);
+	bytes_put_u(&c.head, w->moments);
+	bytes_put_u(&c.head, w->points);
+	bytes_put_u(&c.head, UNIT_NS);
+	chunk_finish(&c, columns, TRACE_COUNTERS, out);
 	bytes_free(&names);
+	free(sorted);
+	free(first);
 }
 
 void counters_write(struct counter_writer *w, const struct recording *tables,
 		    struct column_writer *columns, struct bytes *out)
 {
-	size_t series = w->counters, points = w->points, moments = w->moments;
-	uint64_t *number = malloc((3 * series + moments + 2 * points + 1) * sizeof(*number));
-	struct counter_point *sorted = malloc((points + 1) * sizeof(*sorted));
-	size_t *first = malloc((series + 1) * sizeof(*first));
-	struct chunk k = {.number = number};
-
-	if (!number || !sorted || !first) {
-		out->failed = true;
-	} else if (points) {
-		k.count = number + series;
-		k.form = k.count + series;
-		k.time = k.form + series;
-		k.moment = k.time + moments;
-		k.value = k.moment + points;
-		sort_points(w, sorted, first);
-		fill_chunk(&k, w, sorted, first);
-		put_counter_chunk(w, tables, &k, columns, out);
-	}
-	free(number);
-	free(sorted);
-	free(first);
+	if (w->points)
+		put_counter_chunk(w, tables, columns, out);
 	w->points = w->moments = 0;
 	for (size_t i = 0; i < w->counters; i++)
 		w->counter[i].points = w->counter[i].last_moment = 0;

@@ -18,39 +18,31 @@ void fragments_write(const struct fragments *f, enum fragments_kind kind,
 		     struct column_writer *columns, struct bytes *out)
 {
 	size_t n = f->entries;
-	uint64_t *number = malloc((5 * n + 1) * sizeof(*number));
-	struct bytes head = {0};
+	struct chunk_maker c = {0};
+	uint64_t *node = chunk_add(&c, COLUMN_FRAGMENT_NODE, n);
+	uint64_t *blocks = chunk_add(&c, COLUMN_FRAGMENT_BLOCKS, n);
+	uint64_t *bytes = chunk_add(&c, COLUMN_FRAGMENT_BYTES, n);
+	uint64_t *pages = chunk_add(&c, COLUMN_FRAGMENT_PAGES, n);
+	uint64_t *held = chunk_add(&c, COLUMN_FRAGMENT_HELD, n);
 	uint32_t next = 0;
 
-	if (!number) {
-		out->failed = true;
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !c.failed; i++) {
 		const struct mayfly_fragment *e = &f->entry[i];
 
-		number[i] = e->node - next;
+		node[i] = e->node - next;
 		next = e->node + 1;
-		number[n + i] = e->blocks;
-		number[2 * n + i] = e->bytes;
-		number[3 * n + i] = e->pages;
-		number[4 * n + i] = e->held_bytes;
+		blocks[i] = e->blocks;
+		bytes[i] = e->bytes;
+		pages[i] = e->pages;
+		held[i] = e->held_bytes;
 	}
-	bytes_put_u(&head, kind);
-	bytes_put_u(&head, UNIT_NS);
-	bytes_put_s(&head, f->time_ns / UNIT_NS);
-	bytes_put_u(&head, FRAGMENT_PAGE_BYTES);
-	bytes_put_u(&head, f->blocks);
-	bytes_put_u(&head, f->bytes);
-	bytes_put_u(&head, f->pages);
-	bytes_put_u(&head, n);
-	const struct column column[] = {
-	    {COLUMN_FRAGMENT_NODE, number, n},		{COLUMN_FRAGMENT_BLOCKS, number + n, n},
-	    {COLUMN_FRAGMENT_BYTES, number + 2 * n, n}, {COLUMN_FRAGMENT_PAGES, number + 3 * n, n},
-	    {COLUMN_FRAGMENT_HELD, number + 4 * n, n},
-	};
-	out->failed |= head.failed;
-	chunk_write(columns, out, TRACE_FRAGMENTS, &head, column, sizeof(column) / sizeof(*column));
-	bytes_free(&head);
-	free(number);
+	bytes_put_u(&c.head, kind);
+	bytes_put_u(&c.head, UNIT_NS);
+	bytes_put_s(&c.head, f->time_ns / UNIT_NS);
+	bytes_put_u(&c.head, FRAGMENT_PAGE_BYTES);
+	bytes_put_u(&c.head, f->blocks);
+	bytes_put_u(&c.head, f->bytes);
+	bytes_put_u(&c.head, f->pages);
+	bytes_put_u(&c.head, n);
+	chunk_finish(&c, columns, TRACE_FRAGMENTS, out);
 }

@@ -47,26 +47,24 @@ static uint64_t hash_string_at(const struct recording *r, uint32_t index)
 	return hash_text(text, strlen(text));
 }
 
-static uint64_t hash_frame(uint32_t kind, uint32_t module, uint64_t address)
+static uint64_t hash_frame(const struct recording_frame *f)
 {
-	return numbering_mix(address ^ numbering_mix((uint64_t)kind << 32 | module));
+	return numbering_mix(f->address ^ numbering_mix((uint64_t)f->kind << 32 | f->module));
 }
 
 static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
 {
-	const struct recording_frame *f = &r->frame[index];
-
-	return hash_frame(f->kind, f->module, f->address);
+	return hash_frame(&r->frame[index]);
 }
 
 /* Doubles a hash table when more than half of it would be used by `items`. */
-static bool rehash(const struct recording *r, uint32_t **table, size_t *size, size_t items,
+static bool rehash(const struct recording *r, struct recording_index *x, size_t items,
 		   uint64_t (*hash_at)(const struct recording *, uint32_t))
 {
-	size_t bigger = *size ? *size * 2 : 64;
+	size_t bigger = x->slots ? x->slots * 2 : 64;
 	uint32_t *fresh;
 
-	if (items < *size / 2)
+	if (items < x->slots / 2)
 		return true;
 	fresh = calloc(bigger, sizeof(*fresh));
 	if (!fresh)
@@ -78,10 +76,21 @@ static bool rehash(const struct recording *r, uint32_t **table, size_t *size, si
 			slot = (slot + 1) & (bigger - 1);
 		fresh[slot] = (uint32_t)i + 1;
 	}
-	free(*table);
-	*table = fresh;
-	*size = bigger;
+	free(x->slot);
+	*x = (struct recording_index){fresh, bigger};
 	return true;
+}
+
+/* The slot of the item that equals the key, or the free one where it belongs. The table has room. */
+static inline uint32_t *
+recording_slot(const struct recording *r, const struct recording_index *x, uint64_t hash,
+	       const void *key, bool (*same)(const struct recording *, uint32_t, const void *))
+{
+	size_t mask = x->slots - 1, i = hash & mask;
+
+	while (x->slot[i] && !same(r, x->slot[i] - 1, key))
+		i = (i + 1) & mask;
+	return &x->slot[i];
 }
 
 /* Makes room for one more node; false when out of memory. */
@@ -136,14 +145,14 @@ void recording_free(struct recording *r)
 	free(r->node);
 	free(r->string_bytes);
 	free(r->string_start);
-	free(r->string_hash);
+	free(r->string_index.slot);
 	free(r->node_hash);
 	free(r->latest);
-	free(r->frame_hash);
+	free(r->frame_index.slot);
 	free(r->track_type);
-	free(r->track_type_hash);
+	free(r->track_type_index.slot);
 	free(r->label_set);
-	free(r->label_set_hash);
+	free(r->label_set_index.slot);
 	free(r->label);
 	free(r);
 }
@@ -167,18 +176,23 @@ static bool string_room(struct recording *r, size_t bytes)
 	return true;
 }
 
-/* Where the text is, or would be, in the hash; its table has room. */
-static size_t string_slot(const struct recording *r, const char *text, size_t length)
+struct string_key {
+	const char *text;
+	size_t length;
+};
+
+static bool same_string(const struct recording *r, uint32_t string, const void *key)
 {
-	size_t mask = r->string_hash_size - 1, slot = hash_text(text, length) & mask;
+	const struct string_key *k = key;
+	const char *present = recording_text(r, string);
 
-	for (; r->string_hash[slot]; slot = (slot + 1) & mask) {
-		const char *present = recording_text(r, r->string_hash[slot] - 1);
+	return strncmp(present, k->text, k->length) == 0 && !present[k->length];
+}
 
-		if (strncmp(present, text, length) == 0 && !present[length])
-			break;
-	}
-	return slot;
+static uint32_t *string_slot(const struct recording *r, const char *text, size_t length)
+{
+	return recording_slot(r, &r->string_index, hash_text(text, length),
+			      &(struct string_key){text, length}, same_string);
 }
 
 static size_t length_of(const char *text, size_t length)
@@ -190,16 +204,16 @@ static size_t length_of(const char *text, size_t length)
 
 uint32_t recording_string(struct recording *r, const char *text, size_t length)
 {
-	size_t slot;
+	uint32_t *slot;
 
 	if (!length)
 		text = "";
 	length = length_of(text, length);
-	if (!rehash(r, &r->string_hash, &r->string_hash_size, r->strings, hash_string_at))
+	if (!rehash(r, &r->string_index, r->strings, hash_string_at))
 		return RECORDING_NONE;
 	slot = string_slot(r, text, length);
-	if (r->string_hash[slot])
-		return r->string_hash[slot] - 1;
+	if (*slot)
+		return *slot - 1;
 	if (!items_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
 	    !string_room(r, length + 1))
 		return RECORDING_NONE;
@@ -208,8 +222,8 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 		memcpy(r->string_bytes + r->string_bytes_used, text, length);
 	r->string_bytes[r->string_bytes_used + length] = 0;
 	r->string_bytes_used += length + 1;
-	r->string_hash[slot] = (uint32_t)++r->strings;
-	return (uint32_t)(r->strings - 1);
+	*slot = (uint32_t)++r->strings;
+	return *slot - 1;
 }
 
 uint32_t recording_event_text(struct recording *r, const char *text, size_t length)
@@ -220,7 +234,7 @@ uint32_t recording_event_text(struct recording *r, const char *text, size_t leng
 
 	if (r->event_texts >= RECORDING_EVENT_TEXTS) {
 		length = length_of(text, length);
-		string = length ? r->string_hash[string_slot(r, text, length)] : 1;
+		string = length ? *string_slot(r, text, length) : 1;
 		return string ? string - 1 : recording_string(r, more, sizeof(more) - 1);
 	}
 	string = recording_string(r, text, length);
@@ -233,52 +247,45 @@ const char *recording_text(const struct recording *r, uint32_t string)
 	return string < r->strings ? r->string_bytes + r->string_start[string] : "";
 }
 
+static bool same_frame(const struct recording *r, uint32_t frame, const void *key)
+{
+	const struct recording_frame *a = &r->frame[frame], *b = key;
+
+	return a->kind == b->kind && a->module == b->module && a->address == b->address;
+}
+
 uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address)
 {
-	size_t slot, mask;
+	struct recording_frame frame = {.kind = kind, .module = module, .address = address};
+	uint32_t *slot;
 
-	if (!rehash(r, &r->frame_hash, &r->frame_hash_size, r->frames, hash_frame_at))
+	if (!rehash(r, &r->frame_index, r->frames, hash_frame_at))
 		return RECORDING_NONE;
-	mask = r->frame_hash_size - 1;
-	slot = hash_frame(kind, module, address) & mask;
-	for (; r->frame_hash[slot]; slot = (slot + 1) & mask) {
-		uint32_t index = r->frame_hash[slot] - 1;
-		const struct recording_frame *f = &r->frame[index];
-
-		if (f->kind == kind && f->module == module && f->address == address)
-			return index;
-	}
+	slot = recording_slot(r, &r->frame_index, hash_frame(&frame), &frame, same_frame);
+	if (*slot)
+		return *slot - 1;
 	if (!items_room(&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
 		return RECORDING_NONE;
-	r->frame[r->frames] = (struct recording_frame){
-	    .kind = kind,
-	    .module = module,
-	    .address = address,
-	};
-	r->frame_hash[slot] = (uint32_t)++r->frames;
-	return (uint32_t)(r->frames - 1);
+	r->frame[r->frames++] = frame;
+	*slot = (uint32_t)r->frames;
+	return *slot - 1;
 }
 
 bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address)
 {
-	struct recording_frame *f = &r->frame[frame];
-	size_t slot, mask = r->frame_hash_size - 1;
+	struct recording_frame *f = &r->frame[frame], moved = *f;
+	uint32_t *slot;
 
-	if (f->module != RECORDING_NONE)
+	moved.module = module;
+	moved.address = address;
+	slot = recording_slot(r, &r->frame_index, hash_frame(&moved), &moved, same_frame);
+	if (f->module != RECORDING_NONE || *slot)
 		return false;
-	slot = hash_frame(f->kind, module, address) & mask;
-	for (; r->frame_hash[slot]; slot = (slot + 1) & mask) {
-		const struct recording_frame *have = &r->frame[r->frame_hash[slot] - 1];
-
-		if (have->kind == f->kind && have->module == module && have->address == address)
-			return false;
-	}
 	/* The slot of its old place stays in use until the table grows; lookups compare it and go
 	 * on. A frame moves at most once and there are more than twice as many slots as frames, so
 	 * the slots do not run out. */
-	f->module = module;
-	f->address = address;
-	r->frame_hash[slot] = frame + 1;
+	*f = moved;
+	*slot = frame + 1;
 	return true;
 }
 
@@ -386,7 +393,7 @@ uint32_t recording_location(struct recording *r, const struct recording_location
 	return (uint32_t)r->locations++;
 }
 
-/* ---- types of track events, sets of labels ---- */
+/* ---- types of track events ---- */
 
 static uint64_t hash_type(const struct recording_track_type *t)
 {
@@ -403,9 +410,10 @@ static uint64_t hash_type_at(const struct recording *r, uint32_t index)
 	return hash_type(&r->track_type[index]);
 }
 
-static bool same_track_type(const struct recording_track_type *a,
-			    const struct recording_track_type *b)
+static bool same_track_type(const struct recording *r, uint32_t type, const void *key)
 {
+	const struct recording_track_type *a = &r->track_type[type], *b = key;
+
 	if (a->kind != b->kind || a->name != b->name || a->category != b->category ||
 	    a->unit != b->unit || a->fields != b->fields)
 		return false;
@@ -429,24 +437,28 @@ static bool type_can_be(const struct recording *r, const struct recording_track_
 
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type)
 {
-	size_t slot, mask;
+	uint32_t *slot;
 
-	if (!type_can_be(r, type) ||
-	    !rehash(r, &r->track_type_hash, &r->track_type_hash_size, r->track_types, hash_type_at))
+	if (!type_can_be(r, type) || !rehash(r, &r->track_type_index, r->track_types, hash_type_at))
 		return RECORDING_NONE;
-	mask = r->track_type_hash_size - 1;
-	slot = hash_type(type) & mask;
-	for (; r->track_type_hash[slot]; slot = (slot + 1) & mask)
-		if (same_track_type(&r->track_type[r->track_type_hash[slot] - 1], type))
-			return r->track_type_hash[slot] - 1;
+	slot = recording_slot(r, &r->track_type_index, hash_type(type), type, same_track_type);
+	if (*slot)
+		return *slot - 1;
 	if (r->track_types == MAYFLY_TRACK_TYPES ||
 	    !items_room(&r->track_type, r->track_types, &r->track_type_size,
 			sizeof(*r->track_type)))
 		return RECORDING_NONE;
-	r->track_type[r->track_types] = *type;
-	r->track_type_hash[slot] = (uint32_t)++r->track_types;
-	return (uint32_t)(r->track_types - 1);
+	r->track_type[r->track_types++] = *type;
+	*slot = (uint32_t)r->track_types;
+	return *slot - 1;
 }
+
+/* ---- sets of labels ---- */
+
+struct labels_key {
+	const struct recording_label *label;
+	uint32_t count;
+};
 
 static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
 {
@@ -464,16 +476,16 @@ static uint64_t hash_labels_at(const struct recording *r, uint32_t index)
 	return hash_labels(s->count ? r->label + s->first : NULL, s->count);
 }
 
-static bool same_labels(const struct recording *r, uint32_t set,
-			const struct recording_label *label, uint32_t count)
+static bool same_labels(const struct recording *r, uint32_t set, const void *key)
 {
 	const struct recording_labels *s = &r->label_set[set];
+	const struct labels_key *k = key;
 
-	if (s->count != count)
+	if (s->count != k->count)
 		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (r->label[s->first + i].key != label[i].key ||
-		    r->label[s->first + i].value != label[i].value)
+	for (uint32_t i = 0; i < k->count; i++)
+		if (r->label[s->first + i].key != k->label[i].key ||
+		    r->label[s->first + i].value != k->label[i].value)
 			return false;
 	return true;
 }
@@ -496,24 +508,22 @@ static uint32_t new_labels(struct recording *r, const struct recording_label *la
 
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count)
 {
-	size_t slot, mask;
-	uint32_t set;
+	uint32_t *slot, set;
 
 	if (!count)
 		return 0;
 	if (count > RECORDING_LABELS ||
-	    !rehash(r, &r->label_set_hash, &r->label_set_hash_size, r->label_sets, hash_labels_at))
+	    !rehash(r, &r->label_set_index, r->label_sets, hash_labels_at))
 		return RECORDING_NONE;
 	for (uint32_t i = 0; i < count; i++)
 		if (label[i].key >= r->strings || label[i].value >= r->strings)
 			return RECORDING_NONE;
-	mask = r->label_set_hash_size - 1;
-	slot = hash_labels(label, count) & mask;
-	for (; r->label_set_hash[slot]; slot = (slot + 1) & mask)
-		if (same_labels(r, r->label_set_hash[slot] - 1, label, count))
-			return r->label_set_hash[slot] - 1;
+	slot = recording_slot(r, &r->label_set_index, hash_labels(label, count),
+			      &(struct labels_key){label, count}, same_labels);
+	if (*slot)
+		return *slot - 1;
 	set = new_labels(r, label, count);
 	if (set != RECORDING_NONE)
-		r->label_set_hash[slot] = set + 1;
+		*slot = set + 1;
 	return set;
 }

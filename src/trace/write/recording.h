@@ -72,6 +72,12 @@ struct recording_labels {
 	uint32_t first, count; /* in label[] */
 };
 
+/* A hash table beside an array of distinct items. */
+struct recording_index {
+	uint32_t *slot; /* index + 1; 0: free */
+	size_t slots;
+};
+
 struct recording {
 	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
 	uint32_t *command;	 /* strings */
@@ -100,19 +106,15 @@ struct recording {
 	size_t string_bytes_used, string_bytes_size;
 	uint32_t *string_start;
 	size_t strings, strings_size;
-	uint32_t *string_hash; /* private to recording.c */
-	size_t string_hash_size;
 
 	size_t module_size, thread_size, frame_size, location_size, node_size;
 	/* Private to recording.c. */
 	struct recording_edge *node_hash;
 	struct recording_children *latest; /* of each node */
 	size_t latest_size;
-	uint32_t *frame_hash;
-	size_t node_hash_size, frame_hash_size;
+	size_t node_hash_size;
 	size_t track_type_size, label_set_size, label_size;
-	uint32_t *track_type_hash, *label_set_hash;
-	size_t track_type_hash_size, label_set_hash_size;
+	struct recording_index string_index, frame_index, track_type_index, label_set_index;
 	size_t event_texts;
 };
 

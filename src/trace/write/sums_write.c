@@ -113,24 +113,17 @@ static void put_sums_part(struct sums_columns *c, struct bytes *head, struct sum
 	*last_ns = b->to_ns;
 }
 
-static bool write_parts(struct sums_columns *c, struct sums_build *const part[2],
-			struct column_writer *columns, struct bytes *out)
+static void put_parts(struct sums_columns *c, struct chunk_maker *chunk,
+		      struct sums_build *const part[2])
 {
-	struct column column[COLUMNS];
-	struct bytes head = {0};
 	int64_t last_ns = 0;
 
-	bytes_put_u(&head, (part[0]->events != 0) + (part[1]->events != 0));
+	bytes_put_u(&chunk->head, (part[0]->events != 0) + (part[1]->events != 0));
 	for (unsigned i = 0; i < 2; i++)
 		if (part[i]->events)
-			put_sums_part(c, &head, part[i], &last_ns);
+			put_sums_part(c, &chunk->head, part[i], &last_ns);
 	for (unsigned i = 0; i < COLUMNS; i++)
-		column[i] =
-		    (struct column){.id = 2 * i + 1, .value = c->value[i], .count = c->count[i]};
-	chunk_write(columns, out, TRACE_SUMS, &head, column, COLUMNS);
-	out->failed |= head.failed;
-	bytes_free(&head);
-	return !out->failed;
+		chunk->column[i].count = c->count[i];
 }
 
 bool sums_write(struct sums_build *const part[2], const struct sums_tables *tables,
@@ -138,20 +131,19 @@ bool sums_write(struct sums_build *const part[2], const struct sums_tables *tabl
 {
 	size_t entries = part[0]->entries + part[1]->entries;
 	struct sums_columns c = {.tables = tables};
-	bool done = true;
+	struct chunk_maker chunk = {0};
 
 	if (!part[0]->events && !part[1]->events)
 		return true;
 	c.recent = calloc(tables->frames + 1, sizeof(*c.recent));
-	for (unsigned i = 0; i < COLUMNS; i++) {
-		c.value[i] = malloc((entries + 1) * sizeof(*c.value[i]));
-		done &= c.value[i] != NULL;
-	}
-	done = done && c.recent && write_parts(&c, part, columns, out);
 	for (unsigned i = 0; i < COLUMNS; i++)
-		free(c.value[i]);
+		c.value[i] = chunk_add(&chunk, 2 * i + 1, entries);
+	chunk.failed |= !c.recent;
+	if (!chunk.failed)
+		put_parts(&c, &chunk, part);
+	chunk_finish(&chunk, columns, TRACE_SUMS, out);
 	free(c.recent);
 	sums_clear(part[0]);
 	sums_clear(part[1]);
-	return done;
+	return !out->failed;
 }

@@ -64,39 +64,32 @@ void tables_free(struct table_writer *w)
 	memset(w, 0, sizeof(*w));
 }
 
-/* ---- the columns of one group, until they are written ---- */
+/* ---- the chunks of one group ---- */
 
 struct batch {
 	struct table_writer *w;
 	struct column_writer *columns;
 	struct bytes *out;
-	uint64_t *column[32];
-	size_t used;
 };
 
-static uint64_t *new_column(struct batch *b, size_t count)
+static uint64_t *new_column(struct batch *b, struct chunk_maker *c, unsigned id, size_t count)
 {
-	uint64_t *value = calloc(count + 1, sizeof(*value));
+	uint64_t *value = chunk_add(c, id, count);
 
 	if (!value)
 		tables_fail(b->w, MAYFLY_E_MEMORY);
-	return b->column[b->used++] = value;
+	return value;
 }
 
-static void free_columns(struct batch *b)
+/* Writes the chunk if it has rows. */
+static void write_chunk(struct batch *b, struct chunk_maker *c, uint32_t type, bool rows)
 {
-	while (b->used)
-		free(b->column[--b->used]);
-}
-
-static void write_chunk(struct batch *b, uint32_t type, struct bytes *head,
-			const struct column *column, size_t columns)
-{
-	if (!b->w->error)
-		chunk_write(b->columns, b->out, type, head, column, columns);
-	if (head->failed || b->out->failed)
+	if (rows && !b->w->error)
+		chunk_finish(c, b->columns, type, b->out);
+	else
+		chunk_drop(c);
+	if (b->out->failed)
 		tables_fail(b->w, MAYFLY_E_MEMORY);
-	bytes_free(head);
 }
 
 /* ---- strings ---- */
@@ -144,16 +137,16 @@ static void add_reference(struct table_writer *w, struct reference_column *c, ui
 static void write_strings(struct batch *b, size_t count)
 {
 	struct table_writer *w = b->w;
-	const struct column column = {
-	    .id = COLUMN_STRING_BYTES, .bytes = w->text.at, .size = w->text.used};
-	struct bytes head = {0};
+	struct chunk_maker c = {.columns = 1};
 
+	c.column[0] =
+	    (struct column){.id = COLUMN_STRING_BYTES, .bytes = w->text.at, .size = w->text.used};
 	if (w->text.failed)
 		tables_fail(w, MAYFLY_E_MEMORY);
 	if (!count)
 		return;
-	bytes_put_u(&head, count);
-	write_chunk(b, TRACE_STRINGS, &head, &column, 1);
+	bytes_put_u(&c.head, count);
+	write_chunk(b, &c, TRACE_STRINGS, true);
 	w->text.used = 0;
 }
 
@@ -164,26 +157,29 @@ static int64_t module_time(int64_t ns)
 	return ns / TRACE_UNIT_NS - (ns % TRACE_UNIT_NS < 0);
 }
 
-static uint64_t *module_paths(struct batch *b)
+static void refer_to_paths(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
-	struct reference_column path = {.value = new_column(b, w->r->modules - w->modules)};
+	struct reference_column path = {
+	    .value = new_column(b, c, COLUMN_MODULE_PATH, w->r->modules - w->modules)};
 
 	for (size_t i = w->modules; !w->error && i < w->r->modules; i++)
 		add_reference(w, &path, w->r->module[i].path);
-	return path.value;
 }
 
-static void write_modules(struct batch *b, const uint64_t *path)
+/* c: has the paths. */
+static void write_modules(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
 	const struct recording_module *module = w->r->module;
 	size_t count = w->r->modules - w->modules;
-	uint64_t *start = new_column(b, count), *size = new_column(b, count);
-	uint64_t *bias = new_column(b, count), *from = new_column(b, count);
-	uint64_t *id_length = new_column(b, count);
-	struct bytes head = {0}, ids = {0};
+	uint64_t *start = new_column(b, c, COLUMN_MODULE_START, count);
+	uint64_t *size = new_column(b, c, COLUMN_MODULE_SIZE, count);
+	uint64_t *bias = new_column(b, c, COLUMN_MODULE_BIAS, count);
+	uint64_t *from = new_column(b, c, COLUMN_MODULE_FROM, count);
+	uint64_t *id_length = new_column(b, c, COLUMN_MODULE_BUILD_ID_LENGTH, count);
 	uint64_t last = w->modules ? module[w->modules - 1].start : 0;
+	struct bytes ids = {0};
 
 	for (size_t i = 0; !w->error && i < count; i++) {
 		const struct recording_module *m = &module[w->modules + i];
@@ -201,64 +197,34 @@ static void write_modules(struct batch *b, const uint64_t *path)
 	}
 	if (ids.failed)
 		tables_fail(w, MAYFLY_E_MEMORY);
-	if (count) {
-		const struct column column[] = {
-		    {COLUMN_MODULE_PATH, path, count},
-		    {COLUMN_MODULE_START, start, count},
-		    {COLUMN_MODULE_SIZE, size, count},
-		    {COLUMN_MODULE_BIAS, bias, count},
-		    {COLUMN_MODULE_FROM, from, count},
-		    {COLUMN_MODULE_BUILD_ID_LENGTH, id_length, count},
-		    {COLUMN_MODULE_BUILD_ID, NULL, 0, ids.at, ids.used},
-		};
-
-		bytes_put_u(&head, count);
-		bytes_put_u(&head, TRACE_UNIT_NS);
-		write_chunk(b, TRACE_MODULES, &head, column, ids.used ? 7 : 6);
-	}
+	if (ids.used)
+		c->column[c->columns++] = (struct column){
+		    .id = COLUMN_MODULE_BUILD_ID, .bytes = ids.at, .size = ids.used};
+	bytes_put_u(&c->head, count);
+	bytes_put_u(&c->head, TRACE_UNIT_NS);
+	write_chunk(b, c, TRACE_MODULES, count);
 	bytes_free(&ids);
 	w->modules += count;
 }
 
-static uint64_t *thread_names(struct batch *b)
-{
-	struct table_writer *w = b->w;
-	struct reference_column name = {.value = new_column(b, w->r->threads - w->threads)};
-
-	tables_reserve(w, &w->thread_name, &w->thread_room, w->r->threads, sizeof(*w->thread_name),
-		       0);
-	for (size_t i = w->threads; !w->error && i < w->r->threads; i++) {
-		w->thread_name[i] = w->r->thread[i].name;
-		add_reference(w, &name, w->r->thread[i].name);
-	}
-	return name.value;
-}
-
-static void write_threads(struct batch *b, const uint64_t *name)
+static void list_threads(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
 	const struct recording_thread *thread = w->r->thread;
 	size_t count = w->r->threads - w->threads;
-	uint64_t *tid = new_column(b, count);
+	uint64_t *tid = new_column(b, c, COLUMN_THREAD_TID, count);
+	struct reference_column name = {.value = new_column(b, c, COLUMN_THREAD_NAME, count)};
 	uint32_t last = w->threads ? thread[w->threads - 1].tid : 0;
-	struct bytes head = {0};
 
-	for (size_t i = 0; !w->error && i < count; i++) {
-		uint32_t tid_now = thread[w->threads + i].tid;
-
-		tid[i] = varint_zigzag((int64_t)tid_now - last);
-		last = tid_now;
+	tables_reserve(w, &w->thread_name, &w->thread_room, w->r->threads, sizeof(*w->thread_name),
+		       0);
+	for (size_t i = w->threads; !w->error && i < w->r->threads; i++) {
+		*tid++ = varint_zigzag((int64_t)thread[i].tid - last);
+		last = thread[i].tid;
+		w->thread_name[i] = thread[i].name;
+		add_reference(w, &name, thread[i].name);
 	}
-	if (count) {
-		const struct column column[] = {
-		    {COLUMN_THREAD_TID, tid, count},
-		    {COLUMN_THREAD_NAME, name, count},
-		};
-
-		bytes_put_u(&head, count);
-		write_chunk(b, TRACE_THREADS, &head, column, 2);
-	}
-	w->threads += count;
+	bytes_put_u(&c->head, count);
 }
 
 /* ---- frames ---- */
@@ -322,9 +288,10 @@ static void write_frames(struct batch *b)
 {
 	struct table_writer *w = b->w;
 	size_t count = w->frames - w->frames_written;
-	uint64_t *kind = new_column(b, count), *module = new_column(b, count);
-	uint64_t *address = new_column(b, count), last = 0;
-	struct bytes head = {0};
+	struct chunk_maker c = {0};
+	uint64_t *kind = new_column(b, &c, COLUMN_FRAME_KIND, count);
+	uint64_t *module = new_column(b, &c, COLUMN_FRAME_MODULE, count);
+	uint64_t *address = new_column(b, &c, COLUMN_FRAME_ADDRESS, count), last = 0;
 
 	for (size_t i = 0; !w->error && i < count; i++) {
 		const struct recording_frame *f =
@@ -337,16 +304,8 @@ static void write_frames(struct batch *b)
 		address[i] = f->address - last;
 		last = f->address;
 	}
-	if (count) {
-		const struct column column[] = {
-		    {COLUMN_FRAME_KIND, kind, count},
-		    {COLUMN_FRAME_MODULE, module, count},
-		    {COLUMN_FRAME_ADDRESS, address, count},
-		};
-
-		bytes_put_u(&head, count);
-		write_chunk(b, TRACE_FRAMES, &head, column, 3);
-	}
+	bytes_put_u(&c.head, count);
+	write_chunk(b, &c, TRACE_FRAMES, count);
 	w->frames_written = w->frames;
 }
 
@@ -459,10 +418,15 @@ static void write_tree(struct batch *b)
 {
 	struct table_writer *w = b->w;
 	size_t count = w->nodes - w->nodes_written, chains = w->chains - w->chains_written;
-	uint64_t *parent = new_column(b, chains), *length = new_column(b, chains);
-	struct node_columns c = {new_column(b, count), new_column(b, count), new_column(b, count)};
+	struct chunk_maker tree = {0};
+	uint64_t *parent = new_column(b, &tree, COLUMN_CHAIN_PARENT, chains);
+	uint64_t *length = new_column(b, &tree, COLUMN_CHAIN_LENGTH, chains);
+	struct node_columns c = {
+	    .rank = new_column(b, &tree, COLUMN_NODE_RANK, count),
+	    .missed = new_column(b, &tree, COLUMN_NODE_FRAME, count),
+	    .beside = new_column(b, &tree, COLUMN_NODE_BESIDE, count),
+	};
 	size_t start = w->nodes_written;
-	struct bytes head = {0};
 
 	tables_reserve(w, &w->successors, &w->successors_room, w->frames + 1,
 		       sizeof(*w->successors), 0);
@@ -475,33 +439,18 @@ static void write_tree(struct batch *b)
 	}
 	for (size_t i = w->nodes_written; !w->error && i < w->nodes; i++)
 		add_tree_node(w, &c, &w->node[i]);
-	if (count) {
-		const struct column column[] = {
-		    {COLUMN_CHAIN_PARENT, parent, chains},
-		    {COLUMN_CHAIN_LENGTH, length, chains},
-		    {COLUMN_NODE_RANK, c.rank, count},
-		    {COLUMN_NODE_FRAME, c.missed, c.misses},
-		    {COLUMN_NODE_BESIDE, c.beside, c.besides},
-		};
-
-		bytes_put_u(&head, count);
-		bytes_put_u(&head, chains);
-		bytes_put_u(&head, c.misses);
-		bytes_put_u(&head, c.besides);
-		write_chunk(b, TRACE_TREE, &head, column, 5);
-	}
+	tree.column[3].count = c.misses;
+	tree.column[4].count = c.besides;
+	bytes_put_u(&tree.head, count);
+	bytes_put_u(&tree.head, chains);
+	bytes_put_u(&tree.head, c.misses);
+	bytes_put_u(&tree.head, c.besides);
+	write_chunk(b, &tree, TRACE_TREE, count);
 	w->nodes_written = w->nodes;
 	w->chains_written = w->chains;
 }
 
 /* ---- names ---- */
-
-struct name_columns {
-	uint64_t *to, *problem, *renamed, *listed, *function, *file, *line, *inlined;
-	uint64_t *first, *length; /* characters */
-	uint32_t *frame;	  /* all frames in use, sorted */
-	size_t locations;
-};
 
 /* The locations of a frame of the tables. */
 static const struct recording_location *locations_of(struct table_writer *w, uint32_t frame,
@@ -518,126 +467,107 @@ static const struct recording_location *locations_of(struct table_writer *w, uin
 	return *count ? &w->r->location[f->first_location] : NULL;
 }
 
-static void name_modules(struct batch *b, struct name_columns *c)
+static void name_modules(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
-	struct reference_column problem = {.value = new_column(b, w->r->modules)};
+	uint64_t *to = new_column(b, c, COLUMN_MODULE_TO, w->r->modules);
+	struct reference_column problem = {
+	    .value = new_column(b, c, COLUMN_MODULE_PROBLEM, w->r->modules)};
 
-	c->to = new_column(b, w->r->modules);
-	c->problem = problem.value;
 	for (size_t i = 0; !w->error && i < w->r->modules; i++) {
 		const struct recording_module *m = &w->r->module[i];
 
 		if (m->to_ns != INT64_MAX)
-			c->to[i] =
-			    1 + varint_zigzag(module_time(m->to_ns) - module_time(m->from_ns));
+			to[i] = 1 + varint_zigzag(module_time(m->to_ns) - module_time(m->from_ns));
 		add_reference(w, &problem, m->problem);
 	}
 }
 
-static void rename_threads(struct batch *b, struct name_columns *c)
+static void rename_threads(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
-	struct reference_column name = {.value = new_column(b, w->r->threads)};
+	struct reference_column name = {.value =
+					    new_column(b, c, COLUMN_THREAD_RENAMED, w->r->threads)};
 
-	c->renamed = name.value;
-	for (size_t i = 0; !w->error && i < w->threads; i++)
+	for (size_t i = 0; !w->error && i < w->r->threads; i++)
 		if (w->r->thread[i].name != w->thread_name[i])
 			name.value[i] = 1 + refer_to(w, &name, w->r->thread[i].name);
 }
 
-static void name_lines(struct batch *b, struct name_columns *c)
+/* frame: all frames in use, sorted. */
+static void name_lines(struct batch *b, struct chunk_maker *c, const uint32_t *frame,
+		       size_t locations)
 {
 	struct table_writer *w = b->w;
+	uint64_t *line = new_column(b, c, COLUMN_LOCATION_LINE, locations);
+	uint64_t *inlined = new_column(b, c, COLUMN_LOCATION_INLINED, locations);
+	uint64_t *first = new_column(b, c, COLUMN_LOCATION_FIRST, locations);
+	uint64_t *length = new_column(b, c, COLUMN_LOCATION_LENGTH, locations);
 	uint32_t *last = calloc(w->r->strings + 1, sizeof(*last)), count;
 	size_t used = 0;
 
-	c->line = new_column(b, c->locations);
-	c->inlined = new_column(b, c->locations);
-	c->first = new_column(b, c->locations);
-	c->length = new_column(b, c->locations);
 	if (!last)
 		tables_fail(w, MAYFLY_E_MEMORY);
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
-		const struct recording_location *l = locations_of(w, c->frame[i], &count);
+		const struct recording_location *l = locations_of(w, frame[i], &count);
 
 		for (uint32_t k = 0; k < count; k++, used++) {
-			c->line[used] = varint_zigzag((int64_t)l[k].line - last[l[k].file]);
+			line[used] = varint_zigzag((int64_t)l[k].line - last[l[k].file]);
 			last[l[k].file] = l[k].line;
 			/* Written as the difference from what is expected: all but the outermost
 			 * one are inlined. */
-			c->inlined[used] = l[k].inlined != (k + 1 < count);
-			c->first[used] = l[k].first_char;
-			c->length[used] = varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
+			inlined[used] = l[k].inlined != (k + 1 < count);
+			first[used] = l[k].first_char;
+			length[used] = varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
 		}
 	}
 	free(last);
 }
 
-static void list_frame_names(struct batch *b, struct name_columns *c)
+static void list_frame_names(struct batch *b, struct chunk_maker *c)
 {
 	struct table_writer *w = b->w;
+	uint64_t *listed = new_column(b, c, COLUMN_FRAME_LOCATIONS, w->frames);
+	uint32_t *frame = malloc((w->frames + 1) * sizeof(*frame)), count;
 	struct reference_column function = {0}, file = {0};
-	uint32_t count;
+	size_t locations = 0;
 
-	c->listed = new_column(b, w->frames);
-	c->frame = malloc((w->frames + 1) * sizeof(*c->frame));
-	if (!c->frame)
+	if (!frame)
 		tables_fail(w, MAYFLY_E_MEMORY);
 	if (w->error)
-		return;
+		goto out;
 	if (w->frames)
-		memcpy(c->frame, w->frame_order, w->frames * sizeof(*c->frame));
-	sort_frames(w, c->frame, w->frames);
+		memcpy(frame, w->frame_order, w->frames * sizeof(*frame));
+	sort_frames(w, frame, w->frames);
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
-		const struct recording_location *l = locations_of(w, c->frame[i], &count);
+		const struct recording_location *l = locations_of(w, frame[i], &count);
 
 		for (uint32_t k = 0; k < count; k++)
 			if (l[k].function >= w->r->strings || l[k].file >= w->r->strings)
 				tables_fail(w, MAYFLY_E_RANGE);
-		c->listed[i] = count;
-		c->locations += count;
+		listed[i] = count;
+		locations += count;
 	}
-	c->function = function.value = new_column(b, c->locations);
-	c->file = file.value = new_column(b, c->locations);
+	function.value = new_column(b, c, COLUMN_LOCATION_FUNCTION, locations);
+	file.value = new_column(b, c, COLUMN_LOCATION_FILE, locations);
 	/* Column by column, as the reader meets them. */
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
-		const struct recording_location *l = locations_of(w, c->frame[i], &count);
+		const struct recording_location *l = locations_of(w, frame[i], &count);
 
 		for (uint32_t k = 0; k < count; k++)
 			add_reference(w, &function, l[k].function);
 	}
 	for (size_t i = 0; !w->error && i < w->frames; i++) {
-		const struct recording_location *l = locations_of(w, c->frame[i], &count);
+		const struct recording_location *l = locations_of(w, frame[i], &count);
 
 		for (uint32_t k = 0; k < count; k++)
 			add_reference(w, &file, l[k].file);
 	}
-	name_lines(b, c);
-}
-
-static void write_name_chunk(struct batch *b, const struct name_columns *c)
-{
-	const struct table_writer *w = b->w;
-	const struct column column[] = {
-	    {COLUMN_MODULE_TO, c->to, w->modules},
-	    {COLUMN_MODULE_PROBLEM, c->problem, w->modules},
-	    {COLUMN_THREAD_RENAMED, c->renamed, w->threads},
-	    {COLUMN_FRAME_LOCATIONS, c->listed, w->frames},
-	    {COLUMN_LOCATION_FUNCTION, c->function, c->locations},
-	    {COLUMN_LOCATION_FILE, c->file, c->locations},
-	    {COLUMN_LOCATION_LINE, c->line, c->locations},
-	    {COLUMN_LOCATION_INLINED, c->inlined, c->locations},
-	    {COLUMN_LOCATION_FIRST, c->first, c->locations},
-	    {COLUMN_LOCATION_LENGTH, c->length, c->locations},
-	};
-	struct bytes head = {0};
-
-	if (w->error)
-		return;
-	bytes_put_u(&head, c->locations);
-	bytes_put_u(&head, TRACE_UNIT_NS);
-	write_chunk(b, TRACE_NAMES, &head, column, 10);
+	name_lines(b, c, frame, locations);
+	bytes_put_u(&c->head, locations);
+	bytes_put_u(&c->head, TRACE_UNIT_NS);
+out:
+	free(frame);
 }
 
 /* ---- a group ---- */
@@ -646,23 +576,23 @@ void tables_write(struct table_writer *w, struct column_writer *columns, struct 
 		  bool names)
 {
 	struct batch b = {.w = w, .columns = columns, .out = out};
-	struct name_columns c = {0};
+	struct chunk_maker module_chunk = {0}, thread_chunk = {0}, name_chunk = {0};
 	uint32_t strings = w->next_string;
-	uint64_t *path = module_paths(&b), *name = thread_names(&b);
 
+	/* All references come first: the strings must be written before them. */
+	refer_to_paths(&b, &module_chunk);
+	list_threads(&b, &thread_chunk);
 	number_new_frames(w);
 	if (names) {
-		name_modules(&b, &c);
-		rename_threads(&b, &c);
-		list_frame_names(&b, &c);
+		name_modules(&b, &name_chunk);
+		rename_threads(&b, &name_chunk);
+		list_frame_names(&b, &name_chunk);
 	}
 	write_strings(&b, w->next_string - strings);
-	write_modules(&b, path);
-	write_threads(&b, name);
+	write_modules(&b, &module_chunk);
+	write_chunk(&b, &thread_chunk, TRACE_THREADS, w->r->threads > w->threads);
+	w->threads = w->r->threads;
 	write_frames(&b);
 	write_tree(&b);
-	if (names)
-		write_name_chunk(&b, &c);
-	free_columns(&b);
-	free(c.frame);
+	write_chunk(&b, &name_chunk, TRACE_NAMES, names);
 }

@@ -172,8 +172,8 @@ static void write_texts(struct track_writer *w, uint32_t count, struct column_wr
 
 /* Of what is new. */
 struct new_rows {
-	size_t types, fields, sets, labels;
-	uint64_t *memory;
+	struct chunk_maker types, sets;
+	size_t type_count, set_count, fields, labels;
 	uint64_t *kind, *type_fields, *field_type, *set_labels;
 	struct text_column name, category, unit, field_name, key, value;
 };
@@ -181,35 +181,35 @@ struct new_rows {
 static bool begin_rows(struct track_writer *w, struct new_rows *n)
 {
 	const struct recording *r = w->r;
-	uint64_t *at;
+	size_t types = r->track_types - w->types, sets = r->label_sets - w->sets;
 
-	*n = (struct new_rows){.types = r->track_types - w->types, .sets = r->label_sets - w->sets};
+	*n = (struct new_rows){.type_count = types, .set_count = sets};
 	for (size_t i = w->types; i < r->track_types; i++)
 		n->fields += r->track_type[i].fields;
 	for (size_t i = w->sets; i < r->label_sets; i++)
 		n->labels += r->label_set[i].count;
-	at = n->memory =
-	    calloc(5 * n->types + 2 * n->fields + n->sets + 2 * n->labels + 1, sizeof(*at));
-	if (!at)
-		return false;
-	n->kind = at;
-	n->type_fields = at += n->types;
-	n->name.value = at += n->types;
-	n->category.value = at += n->types;
-	n->unit.value = at += n->types;
-	n->field_type = at += n->types;
-	n->field_name.value = at += n->fields;
-	n->set_labels = at += n->fields;
-	n->key.value = at += n->sets;
-	n->value.value = at + n->labels;
-	return true;
+	n->name.value = chunk_add(&n->types, COLUMN_TYPE_NAME, types);
+	n->kind = chunk_add(&n->types, COLUMN_TYPE_KIND, types);
+	n->category.value = chunk_add(&n->types, COLUMN_TYPE_CATEGORY, types);
+	n->unit.value = chunk_add(&n->types, COLUMN_TYPE_UNIT, types);
+	n->type_fields = chunk_add(&n->types, COLUMN_TYPE_FIELDS, types);
+	n->field_name.value = chunk_add(&n->types, COLUMN_FIELD_NAME, n->fields);
+	n->field_type = chunk_add(&n->types, COLUMN_FIELD_TYPE, n->fields);
+	n->set_labels = chunk_add(&n->sets, COLUMN_SET_LABELS, sets);
+	n->key.value = chunk_add(&n->sets, COLUMN_LABEL_KEY, n->labels);
+	n->value.value = chunk_add(&n->sets, COLUMN_LABEL_VALUE, n->labels);
+	if (!n->types.failed && !n->sets.failed)
+		return true;
+	chunk_drop(&n->types);
+	chunk_drop(&n->sets);
+	return false;
 }
 
 static void fill_new_rows(struct track_writer *w, struct new_rows *n)
 {
 	const struct recording *r = w->r;
 
-	for (size_t i = 0; i < n->types; i++) {
+	for (size_t i = 0; i < n->type_count; i++) {
 		const struct recording_track_type *t = &r->track_type[w->types + i];
 
 		add_track_text(w, &n->name, t->name);
@@ -222,7 +222,7 @@ static void fill_new_rows(struct track_writer *w, struct new_rows *n)
 			add_track_text(w, &n->field_name, t->field[k].name);
 		}
 	}
-	for (size_t i = 0; i < n->sets; i++) {
+	for (size_t i = 0; i < n->set_count; i++) {
 		const struct recording_labels *s = &r->label_set[w->sets + i];
 
 		n->set_labels[i] = s->count;
@@ -235,47 +235,15 @@ static void fill_new_rows(struct track_writer *w, struct new_rows *n)
 	w->sets = r->label_sets;
 }
 
-static void write_type_chunk(const struct new_rows *n, struct column_writer *columns,
-			     struct bytes *out)
+static void write_rows(struct chunk_maker *c, uint32_t type, size_t rows, size_t parts,
+		       struct column_writer *columns, struct bytes *out)
 {
-	const struct column column[] = {
-	    {COLUMN_TYPE_NAME, n->name.value, n->types},
-	    {COLUMN_TYPE_KIND, n->kind, n->types},
-	    {COLUMN_TYPE_CATEGORY, n->category.value, n->types},
-	    {COLUMN_TYPE_UNIT, n->unit.value, n->types},
-	    {COLUMN_TYPE_FIELDS, n->type_fields, n->types},
-	    {COLUMN_FIELD_NAME, n->field_name.value, n->fields},
-	    {COLUMN_FIELD_TYPE, n->field_type, n->fields},
-	};
-	struct bytes head = {0};
-
-	if (!n->types)
-		return;
-	bytes_put_u(&head, n->types);
-	bytes_put_u(&head, n->fields);
-	out->failed |= head.failed;
-	chunk_write(columns, out, TRACE_TRACK_TYPES, &head, column,
-		    sizeof(column) / sizeof(*column));
-	bytes_free(&head);
-}
-
-static void write_label_chunk(const struct new_rows *n, struct column_writer *columns,
-			      struct bytes *out)
-{
-	const struct column column[] = {
-	    {COLUMN_SET_LABELS, n->set_labels, n->sets},
-	    {COLUMN_LABEL_KEY, n->key.value, n->labels},
-	    {COLUMN_LABEL_VALUE, n->value.value, n->labels},
-	};
-	struct bytes head = {0};
-
-	if (!n->sets)
-		return;
-	bytes_put_u(&head, n->sets);
-	bytes_put_u(&head, n->labels);
-	out->failed |= head.failed;
-	chunk_write(columns, out, TRACE_LABELS, &head, column, 3);
-	bytes_free(&head);
+	bytes_put_u(&c->head, rows);
+	bytes_put_u(&c->head, parts);
+	if (rows)
+		chunk_finish(c, columns, type, out);
+	else
+		chunk_drop(c);
 }
 
 /* ---- values ---- */
@@ -468,9 +436,8 @@ void tracks_write_tables(struct track_writer *w, struct column_writer *columns, 
 	if (w->events && !fill_values(w))
 		out->failed = true;
 	write_texts(w, w->next_text - before, columns, out);
-	write_type_chunk(&n, columns, out);
-	write_label_chunk(&n, columns, out);
-	free(n.memory);
+	write_rows(&n.types, TRACE_TRACK_TYPES, n.type_count, n.fields, columns, out);
+	write_rows(&n.sets, TRACE_LABELS, n.set_count, n.labels, columns, out);
 }
 
 void tracks_write_events(struct track_writer *w, struct column_writer *columns, bool few,

@@ -97,48 +97,39 @@ static int writer_fail(struct trace_writer *w, int error)
 
 /* ---- memory ---- */
 
+/* The arrays that every batch has. */
+#define BATCH_ARRAYS(ARRAY)                                                                        \
+	ARRAY(w->batch.is_free)                                                                    \
+	ARRAY(w->batch.time_ns)                                                                    \
+	ARRAY(w->batch.node)                                                                       \
+	ARRAY(w->batch.thread)                                                                     \
+	ARRAY(w->batch.size)                                                                       \
+	ARRAY(w->batch.hits)                                                                       \
+	ARRAY(w->batch.interval_log2)                                                              \
+	ARRAY(w->batch.alloc_flags)                                                                \
+	ARRAY(w->batch.freed)                                                                      \
+	ARRAY(w->batch.free_thread)                                                                \
+	ARRAY(w->batch.free_flags)                                                                 \
+	ARRAY(w->free_node)                                                                        \
+	ARRAY(w->free_size)
+
 static bool new_batch(struct trace_writer *w)
 {
-	struct event_batch *b = &w->batch;
-	const size_t room = TRACE_CHUNK_EVENTS;
+	bool done = true;
 
 	/* Pages that are never written to cost nothing. */
-	b->is_free = malloc(room * sizeof(*b->is_free));
-	b->time_ns = malloc(room * sizeof(*b->time_ns));
-	b->node = malloc(room * sizeof(*b->node));
-	b->thread = malloc(room * sizeof(*b->thread));
-	b->size = malloc(room * sizeof(*b->size));
-	b->hits = malloc(room * sizeof(*b->hits));
-	b->interval_log2 = malloc(room * sizeof(*b->interval_log2));
-	b->alloc_flags = malloc(room * sizeof(*b->alloc_flags));
-	b->freed = malloc(room * sizeof(*b->freed));
-	b->free_thread = malloc(room * sizeof(*b->free_thread));
-	b->free_flags = malloc(room * sizeof(*b->free_flags));
-	w->free_node = malloc(room * sizeof(*w->free_node));
-	w->free_size = malloc(room * sizeof(*w->free_size));
-	return b->is_free && b->time_ns && b->node && b->thread && b->size && b->hits &&
-	       b->interval_log2 && b->alloc_flags && b->freed && b->free_thread && b->free_flags &&
-	       w->free_node && w->free_size;
+#define MAKE(array) done &= (array = malloc(TRACE_CHUNK_EVENTS * sizeof(*array))) != NULL;
+	BATCH_ARRAYS(MAKE)
+#undef MAKE
+	return done;
 }
 
 static void free_batch(struct trace_writer *w)
 {
-	struct event_batch *b = &w->batch;
-
-	free(b->is_free);
-	free(b->time_ns);
-	free(b->node);
-	free(b->thread);
-	free(b->size);
-	free(b->hits);
-	free(b->interval_log2);
-	free(b->alloc_flags);
-	free(b->labels);
-	free(b->freed);
-	free(b->free_thread);
-	free(b->free_flags);
-	free(w->free_node);
-	free(w->free_size);
+#define FREE(array) free(array);
+	BATCH_ARRAYS(FREE)
+#undef FREE
+	free(w->batch.labels);
 	free(w->promotion);
 }
 
@@ -310,21 +301,13 @@ static void count_sums(struct trace_writer *w, struct index_entry *entry)
 static void write_promotions(struct trace_writer *w)
 {
 	size_t count = w->promotions;
-	uint64_t *number = calloc(3 * count + 1, sizeof(*number));
-	uint64_t *event = number, *block = number + count, *time = number + 2 * count;
-	const struct column column[] = {
-	    {COLUMN_PROMOTION_EVENT, event, count},
-	    {COLUMN_PROMOTION_BLOCK, block, count},
-	    {COLUMN_PROMOTION_TIME, time, count},
-	};
+	struct chunk_maker c = {0};
+	uint64_t *event = chunk_add(&c, COLUMN_PROMOTION_EVENT, count);
+	uint64_t *block = chunk_add(&c, COLUMN_PROMOTION_BLOCK, count);
+	uint64_t *time = chunk_add(&c, COLUMN_PROMOTION_TIME, count);
 	struct promotion last = {.time_ns = w->batch.time_ns[0]};
-	struct bytes head = {0};
 
-	if (!number) {
-		writer_fail(w, MAYFLY_E_MEMORY);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && !c.failed; i++) {
 		const struct promotion *p = &w->promotion[i];
 
 		assert(p->event >= last.event && p->event <= w->batch.events);
@@ -333,12 +316,9 @@ static void write_promotions(struct trace_writer *w)
 		time[i] = varint_zigzag((p->time_ns - last.time_ns) / w->unit);
 		last = *p;
 	}
-	bytes_put_u(&head, count);
-	bytes_put_u(&head, (uint64_t)w->unit);
-	w->out.failed |= head.failed;
-	chunk_write(w->columns, &w->out, TRACE_PROMOTIONS, &head, column, 3);
-	bytes_free(&head);
-	free(number);
+	bytes_put_u(&c.head, count);
+	bytes_put_u(&c.head, (uint64_t)w->unit);
+	chunk_finish(&c, w->columns, TRACE_PROMOTIONS, &w->out);
 	w->promotions = 0;
 }
 
@@ -870,23 +850,9 @@ struct recording *trace_writer_tables(const struct trace_writer *w)
 int trace_buffer_sink(void *buffer, const void *bytes, size_t size)
 {
 	struct trace_buffer *b = buffer;
-	size_t room = b->size ? b->size : 4096;
-	uint8_t *bigger;
+	struct bytes all = {b->bytes, b->used, b->size, false};
 
-	assert(b->used <= room);
-	while (room - b->used < size) {
-		if (room > SIZE_MAX / 4)
-			return MAYFLY_E_MEMORY;
-		room *= 2;
-	}
-	if (room != b->size) {
-		bigger = realloc(b->bytes, room);
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
-		b->bytes = bigger;
-		b->size = room;
-	}
-	memcpy(b->bytes + b->used, bytes, size);
-	b->used += size;
-	return 0;
+	bytes_put(&all, bytes, size);
+	*b = (struct trace_buffer){all.at, all.used, all.size};
+	return all.failed ? MAYFLY_E_MEMORY : 0;
 }
