@@ -81,19 +81,15 @@ static int take_suppressions(const struct option_row *row, const char *option, c
 
 static bool limits_agree(const struct check *c)
 {
-	if (c->limits.count == 0) {
-		cli_usage("no limit given; use --max-peak, --max-allocated, --max-leaked, "
-			  "--max-blocks, --limits or --max-increase");
-		return false;
-	}
-	if (limits_are_relative(&c->limits) && !c->baseline_path) {
-		cli_usage("a limit on an increase needs a trace to compare with: --baseline FILE");
-		return false;
-	}
-	if (c->baseline_path && !limits_are_relative(&c->limits)) {
-		cli_usage("--baseline: nothing is compared with it; add --max-increase 10%%");
-		return false;
-	}
+	if (c->limits.count == 0)
+		return cli_refuse("no limit given; use --max-peak, --max-allocated, --max-leaked, "
+				  "--max-blocks, --limits or --max-increase");
+	if (limits_are_relative(&c->limits) && !c->baseline_path)
+		return cli_refuse(
+		    "a limit on an increase needs a trace to compare with: --baseline FILE");
+	if (c->baseline_path && !limits_are_relative(&c->limits))
+		return cli_refuse(
+		    "--baseline: nothing is compared with it; add --max-increase 10%%");
 	return true;
 }
 

@@ -76,15 +76,11 @@ const struct option_table diff_option_table = {
 
 static bool two_traces_named(int argc, char **argv)
 {
-	if (argc - optind != 2) {
-		cli_usage(argc - optind < 2 ? "two traces are needed: BEFORE and AFTER"
-					    : "only two traces can be compared");
-		return false;
-	}
-	if (strcmp(argv[optind], "-") == 0 && strcmp(argv[optind + 1], "-") == 0) {
-		cli_usage("only one of the traces can come from standard input");
-		return false;
-	}
+	if (argc - optind != 2)
+		return cli_refuse(argc - optind < 2 ? "two traces are needed: BEFORE and AFTER"
+						    : "only two traces can be compared");
+	if (strcmp(argv[optind], "-") == 0 && strcmp(argv[optind + 1], "-") == 0)
+		return cli_refuse("only one of the traces can come from standard input");
 	return true;
 }
 

@@ -138,9 +138,9 @@ static bool set_metric_of_samples(struct export *x)
 		q->metric = MAYFLY_ALLOCATED;
 	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_LIVE)
 		return true;
-	cli_usage("--rows samples needs --metric allocated, leaked or temporary, as each row has "
-		  "its times");
-	return false;
+	return cli_refuse(
+	    "--rows samples needs --metric allocated, leaked or temporary, as each row has "
+	    "its times");
 }
 
 static bool export_options_agree(struct export *x)
@@ -155,17 +155,13 @@ static bool export_options_agree(struct export *x)
 	if (!question_check(&x->q))
 		return false;
 	name = not_taken(x);
-	if (name) {
-		cli_usage("%s cannot be combined with --to %s", name, x->format->name);
-		return false;
-	}
+	if (name)
+		return cli_refuse("%s cannot be combined with --to %s", name, x->format->name);
 	if (x->samples && !set_metric_of_samples(x))
 		return false;
-	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric))) {
-		cli_usage("--metric %s cannot be combined with --to %s",
-			  metric_names[x->q.query.metric], x->format->name);
-		return false;
-	}
+	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric)))
+		return cli_refuse("--metric %s cannot be combined with --to %s",
+				  metric_names[x->q.query.metric], x->format->name);
 	return true;
 }
 

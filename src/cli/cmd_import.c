@@ -46,14 +46,10 @@ static char *import_default_output(const char *path)
 	last = memrchr(path, '/', length);
 	last = last ? last + 1 : path;
 	if (last == path + length ||
-	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last))) {
-		cli_error("%s: no name for the trace; use -o FILE", path);
-		return NULL;
-	}
-	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0) {
-		cli_error("out of memory");
-		return NULL;
-	}
+	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last)))
+		return cli_error("%s: no name for the trace; use -o FILE", path), NULL;
+	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0)
+		return cli_error("out of memory"), NULL;
 	return name;
 }
 

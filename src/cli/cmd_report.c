@@ -58,11 +58,9 @@ static const struct view_kind {
 
 static bool set_view(struct report *r, enum report_view view)
 {
-	if (r->view != VIEW_ROWS && r->view != view) {
-		cli_usage("%s cannot be combined with %s", report_view_option(r->view),
-			  report_view_option(view));
-		return false;
-	}
+	if (r->view != VIEW_ROWS && r->view != view)
+		return cli_refuse("%s cannot be combined with %s", report_view_option(r->view),
+				  report_view_option(view));
 	r->view = view;
 	return true;
 }
@@ -189,9 +187,8 @@ static bool view_fits(struct report *r)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
-			return cli_usage("%s cannot be combined with %s",
-					 report_view_option(r->view), options[i].text),
-			       false;
+			return cli_refuse("%s cannot be combined with %s",
+					  report_view_option(r->view), options[i].text);
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
 	return true;
@@ -216,9 +213,8 @@ static bool set_sort(struct report *r)
 		return false;
 	r->span_sort = (enum span_sort)choice;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s needs --spans; it cannot be combined with --events",
-				 r->sort),
-		       false;
+		return cli_refuse("--sort %s needs --spans; it cannot be combined with --events",
+				  r->sort);
 	return true;
 }
 
@@ -231,7 +227,7 @@ static bool survival_key_fits(struct question *q)
 		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
-		return cli_usage("--survival needs --by line, function, stack or module"), false;
+		return cli_refuse("--survival needs --by line, function, stack or module");
 	return true;
 }
 

@@ -182,23 +182,16 @@ bool question_check(struct question *question)
 	question->filtered = question->chooses_blocks || question->hide_given;
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
-	if (question->at_given && q->metric != MAYFLY_LIVE) {
-		cli_usage("--at needs --metric live; it cannot be combined with --metric %s",
-			  metric_names[q->metric]);
-		return false;
-	}
-	if (q->from_ns >= q->to_ns) {
-		cli_usage("--from must be before --to");
-		return false;
-	}
-	if (q->min_size > q->max_size) {
-		cli_usage("--min-size must not be above --max-size");
-		return false;
-	}
-	if (q->min_lifetime_ns > q->max_lifetime_ns) {
-		cli_usage("--min-lifetime must not be above --max-lifetime");
-		return false;
-	}
+	if (question->at_given && q->metric != MAYFLY_LIVE)
+		return cli_refuse(
+		    "--at needs --metric live; it cannot be combined with --metric %s",
+		    metric_names[q->metric]);
+	if (q->from_ns >= q->to_ns)
+		return cli_refuse("--from must be before --to");
+	if (q->min_size > q->max_size)
+		return cli_refuse("--min-size must not be above --max-size");
+	if (q->min_lifetime_ns > q->max_lifetime_ns)
+		return cli_refuse("--min-lifetime must not be above --max-lifetime");
 	set_matches(question);
 	return true;
 }

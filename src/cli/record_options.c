@@ -155,43 +155,33 @@ static bool record_options_agree(struct record_command *c)
 {
 	struct record *r = &c->record;
 
-	if (r->exact && c->interval_given && r->interval_log2) {
-		cli_usage(
-		    "--exact records every allocation; it cannot be combined with --interval");
-		return false;
-	}
-	if (r->snapshot_ns && c->interval_given && r->interval_log2) {
-		cli_usage(
-		    "--snapshots counts every allocation; it cannot be combined with --interval");
-		return false;
-	}
-	if (r->snapshot_ns && r->max_size) {
-		cli_usage("--snapshots cannot be combined with --max-size, as it keeps no blocks; "
-			  "use a longer interval instead");
-		return false;
-	}
-	if (r->stream.to && r->follow) {
-		cli_usage("--stream sends one trace; it cannot be combined with --follow");
-		return false;
-	}
-	if (r->stream.to && r->max_size) {
-		cli_usage("--stream cannot be combined with --max-size, as what was sent cannot be "
-			  "thinned; use a larger interval instead");
-		return false;
-	}
+	if (r->exact && c->interval_given && r->interval_log2)
+		return cli_refuse("--exact records every allocation; it cannot be combined with "
+				  "--interval");
+	if (r->snapshot_ns && c->interval_given && r->interval_log2)
+		return cli_refuse("--snapshots counts every allocation; it cannot be combined with "
+				  "--interval");
+	if (r->snapshot_ns && r->max_size)
+		return cli_refuse(
+		    "--snapshots cannot be combined with --max-size, as it keeps no blocks; "
+		    "use a longer interval instead");
+	if (r->stream.to && r->follow)
+		return cli_refuse("--stream sends one trace; it cannot be combined with --follow");
+	if (r->stream.to && r->max_size)
+		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
+				  "cannot be "
+				  "thinned; use a larger interval instead");
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
-	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2) {
-		cli_usage("--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
-			  "--interval 1 or --snapshots");
-		return false;
-	}
-	if (r->overhead && !r->interval_log2) {
-		cli_usage(
-		    "--overhead adapts the interval of samples; it cannot be combined with %s",
+	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2)
+		return cli_refuse(
+		    "--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
+		    "--interval 1 or --snapshots");
+	if (r->overhead && !r->interval_log2)
+		return cli_refuse(
+		    "--overhead adapts the interval of samples; it cannot be combined "
+		    "with %s",
 		    r->snapshot_ns ? "--snapshots" : "--exact or --interval 1");
-		return false;
-	}
 	return true;
 }
 
@@ -206,15 +196,13 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 		return status == CLI_OK ? CLI_OK : RECORD_FAILED;
 	if (!record_options_agree(c))
 		return RECORD_FAILED;
-	if (optind >= argc) {
-		cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'");
-		return RECORD_FAILED;
-	}
+	if (optind >= argc)
+		return cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'"),
+		       RECORD_FAILED;
 	r->argv = argv + optind;
-	if (r->output && strcmp(r->output, "-") == 0) {
-		cli_usage("--output: standard output belongs to the program; name a file");
-		return RECORD_FAILED;
-	}
+	if (r->output && strcmp(r->output, "-") == 0)
+		return cli_usage("--output: standard output belongs to the program; name a file"),
+		       RECORD_FAILED;
 	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;
 }
 

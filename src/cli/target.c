@@ -171,14 +171,10 @@ bool target_open(struct target *t, const char *path, bool force)
 		return true;
 	}
 	exists = stat(path, &st) == 0;
-	if (exists && S_ISDIR(st.st_mode)) {
-		cli_error("'%s' is a folder; use -o FILE", path);
-		return false;
-	}
-	if (exists && S_ISREG(st.st_mode) && st.st_size > 0 && !force) {
-		cli_error("'%s' exists; use another name or --force", path);
-		return false;
-	}
+	if (exists && S_ISDIR(st.st_mode))
+		return cli_fail("'%s' is a folder; use -o FILE", path);
+	if (exists && S_ISREG(st.st_mode) && st.st_size > 0 && !force)
+		return cli_fail("'%s' exists; use another name or --force", path);
 	if (exists && !S_ISREG(st.st_mode)) {
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	} else {
@@ -203,8 +199,7 @@ bool target_open(struct target *t, const char *path, bool force)
 /* Prints on stderr why a folder or file of this name cannot be made. */
 static bool refuse(const char *format, const char *path)
 {
-	cli_error(format, path);
-	return false;
+	return cli_fail(format, path);
 }
 
 static bool open_failed(struct target *t, int error)
@@ -280,10 +275,8 @@ static bool may_replace_folder(const char *path, const char *landmark, bool forc
 {
 	bool empty, ours;
 
-	if (!look_into(path, landmark, &empty, &ours)) {
-		cli_error("cannot read '%s': %s", path, strerror(errno));
-		return false;
-	}
+	if (!look_into(path, landmark, &empty, &ours))
+		return cli_fail("cannot read '%s': %s", path, strerror(errno));
 	if (empty)
 		return true;
 	if (!force)

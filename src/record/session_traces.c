@@ -34,7 +34,6 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
 char *record_name_with(const char *file, const char *tail)
 {
 	const char *slash = strrchr(file, '/');
@@ -177,7 +176,6 @@ void record_wait_for_children(struct record *r)
 	}
 }
 
-/* Where a recording is that did not become a trace. */
 char *record_places(const struct recorder *one)
 {
 	if (recorder_has_part(one) && one->options.no_file)
@@ -408,7 +406,6 @@ static void drop_unwanted(struct pieces *list)
 			recorder_drop(list->piece[i].recorder);
 }
 
-/* Makes the traces, then removes the spools. False when one failed: its spool stays. */
 bool record_finalise_pieces(struct record *r, struct pieces *list)
 {
 	bool all = true;
