@@ -110,9 +110,7 @@ int cmd_import(int argc, char **argv)
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	if (optind == argc)
-		return cli_usage("no input given");
-	if (optind + 1 < argc)
-		return cli_usage("only one input can be given, not also '%s'", argv[optind + 1]);
+	if (!one_named(argc, argv, "input"))
+		return CLI_USAGE;
 	return import(argv[optind], set.output, set.force);
 }

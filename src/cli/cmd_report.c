@@ -32,7 +32,27 @@ enum takes {
 	TAKES_ALL = (1u << 10) - 1,
 };
 
-static int print_rows(struct report *r);
+static bool is_overview(const struct report *r)
+{
+	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
+	       !r->q.window_given && !r->q.filtered;
+}
+
+static int print_rows(struct report *r)
+{
+	int status;
+
+	if (r->json)
+		return report_print_json(r);
+	if (is_overview(r))
+		status = report_print_overview(r);
+	else
+		status = report_print_answer(r);
+	if (status)
+		return status;
+	report_print_legend(r);
+	return cli_finish();
+}
 
 static const struct view_kind {
 	unsigned takes;	     /* enum takes */
@@ -65,36 +85,33 @@ static bool set_view(struct report *r, enum report_view view)
 	return true;
 }
 
-static int take_view(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_view(const struct given *given, void *to)
 {
 	enum report_view view;
 
-	(void)row;
-	(void)value;
-	for (view = VIEW_SERIES; strcmp(report_view_option(view), option) != 0; view++)
+	for (view = VIEW_SERIES; strcmp(report_view_option(view), given->option) != 0; view++)
 		;
 	return set_view(to, view) ? CLI_OK : CLI_USAGE;
 }
 
-static int take_series(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_series(const struct given *given, void *to)
 {
 	struct report *r = to;
 
 	if (!set_view(r, VIEW_SERIES))
 		return CLI_USAGE;
-	return option_take_count(row, option, value, &r->moments);
+	return option_take_count(given, &r->moments);
 }
 
 static const char *const class_names[] = {"size", "lifetime", NULL};
 
-static int take_histogram(const struct option_row *row, const char *option, const char *value,
-			  void *to)
+static int take_histogram(const struct given *given, void *to)
 {
 	struct report *r = to;
 	int choice;
 
-	if (!set_view(r, VIEW_HISTOGRAM) || !option_choice(option, value, row->choices, &choice))
+	if (!set_view(r, VIEW_HISTOGRAM) ||
+	    !option_choice(given->option, given->value, given->row->choices, &choice))
 		return CLI_USAGE;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
 	return CLI_OK;
@@ -239,28 +256,6 @@ static bool check_options(struct report *r)
 
 /* ---- the command ---- */
 
-static bool is_overview(const struct report *r)
-{
-	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
-	       !r->q.window_given && !r->q.filtered;
-}
-
-static int print_rows(struct report *r)
-{
-	int status;
-
-	if (r->json)
-		return report_print_json(r);
-	if (is_overview(r))
-		status = report_print_overview(r);
-	else
-		status = report_print_answer(r);
-	if (status)
-		return status;
-	report_print_legend(r);
-	return cli_finish();
-}
-
 /* A trace without blocks has only events; they are shown unless the user asks for something else.
  */
 static bool shows_events(const struct report *r)
@@ -299,7 +294,7 @@ int cmd_report(int argc, char **argv)
 	r.out = output_detect();
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = check_options(&r) && one_trace_named(argc, argv)
+		status = check_options(&r) && one_named(argc, argv, "trace")
 			     ? open_and_run(&r, argv[optind])
 			     : CLI_USAGE;
 	question_free(&r.q);

@@ -23,46 +23,44 @@ void question_free(struct question *q)
 	pattern_free(&q->label);
 }
 
-static int take_moment(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_moment(const struct given *given, void *to)
 {
 	struct question *q = to;
 
-	(void)row;
-	if (strcmp(value, "peak") == 0)
+	if (strcmp(given->value, "peak") == 0)
 		q->query.at_ns = MAYFLY_AT_PEAK;
-	else if (strcmp(value, "end") == 0)
+	else if (strcmp(given->value, "end") == 0)
 		q->query.at_ns = MAYFLY_AT_END;
 	else
-		return option_time(option, value, &q->query.at_ns) ? CLI_OK : CLI_USAGE;
+		return option_time(given->option, given->value, &q->query.at_ns) ? CLI_OK
+										 : CLI_USAGE;
 	return CLI_OK;
 }
 
-int question_take_by(const struct option_row *row, const char *option, const char *value, void *to)
+int question_take_by(const struct given *given, void *to)
 {
 	struct question *q = to;
 	int choice;
 
-	(void)row;
-	if (strncmp(value, "label:", strlen("label:")) == 0) {
+	if (strncmp(given->value, "label:", strlen("label:")) == 0) {
 		q->query.by = MAYFLY_BY_LABEL;
-		q->query.label_key = value + strlen("label:");
-		return *q->query.label_key ? CLI_OK
-					   : cli_usage("%s label: no key after the ':'", option);
+		q->query.label_key = given->value + strlen("label:");
+		return *q->query.label_key
+			   ? CLI_OK
+			   : cli_usage("%s label: no key after the ':'", given->option);
 	}
 	q->query.label_key = NULL;
-	if (!option_choice(option, value, by_names, &choice))
+	if (!option_choice(given->option, given->value, by_names, &choice))
 		return CLI_USAGE;
 	q->query.by = (enum mayfly_by)choice;
 	return CLI_OK;
 }
 
-static int take_heaps(const struct option_row *row, const char *option, const char *list, void *to)
+static int take_heaps(const struct given *given, void *to)
 {
 	struct question *q = to;
-	const char *at = list;
+	const char *at = given->value;
 
-	(void)row;
 	do {
 		size_t length = strcspn(at, ",");
 		uint32_t named = heaps_named(at, length);
@@ -70,18 +68,16 @@ static int take_heaps(const struct option_row *row, const char *option, const ch
 		if (!named)
 			return cli_usage("%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
 					 "ocaml-major, external, pool, pool-mapped, all",
-					 option, (int)length, at);
+					 given->option, (int)length, at);
 		q->query.heaps |= named;
 		at += length;
 	} while (*at++);
 	return CLI_OK;
 }
 
-static int take_thread(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_thread(const struct given *given, void *to)
 {
-	(void)row;
-	return pattern_add_thread(to, option, value) ? CLI_OK : CLI_USAGE;
+	return pattern_add_thread(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
 }
 
 /* ---- the options ---- */

@@ -20,8 +20,7 @@
 
 bool record_choose_names(struct record *r)
 {
-	const char *slash = strrchr(r->argv[0], '/');
-	const char *name = slash ? slash + 1 : r->argv[0];
+	const char *name = spool_base_name(r->argv[0]);
 
 	if (r->output)
 		r->file = record_format("%s", r->output);
@@ -87,17 +86,10 @@ static bool clear_old_spools(const struct record *r)
 
 /* ---- recorders ---- */
 
-const char *record_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 struct recorder *record_find(const struct record *r, const char *spool)
 {
 	for (size_t i = 0; i < r->recorders; i++)
-		if (!strcmp(record_base_name(r->recorder[i]->spool), record_base_name(spool)))
+		if (!strcmp(spool_base_name(r->recorder[i]->spool), spool_base_name(spool)))
 			return r->recorder[i];
 	return NULL;
 }
