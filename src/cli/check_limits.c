@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +41,7 @@ static bool percent_value(const char *where, const char *text, double *value)
 	*value = strtod(text, &end) / 100;
 	if (end > text && (!*end || strcmp(end, "%") == 0) && *value >= 0 && isfinite(*value))
 		return true;
-	cli_error("%s: '%s' is not a percentage; write it like 10%%", where, text);
-	return false;
+	return cli_fail("%s: '%s' is not a percentage; write it like 10%%", where, text);
 }
 
 /* "10M", or a plain number for blocks; "+10%": more than in the baseline. */
@@ -82,11 +80,10 @@ static bool add_increase(struct limits *l, const char *option, const char *text)
 	enum limit_metric metric = LIMIT_PEAK;
 	struct limit *limit;
 
-	if (equals && !limit_metric_named(text, (size_t)(equals - text), &metric)) {
-		cli_usage("%s: '%.*s' is not one of peak, allocated, leaked, temporary, blocks",
-			  option, (int)(equals - text), text);
-		return false;
-	}
+	if (equals && !limit_metric_named(text, (size_t)(equals - text), &metric))
+		return cli_refuse(
+		    "%s: '%.*s' is not one of peak, allocated, leaked, temporary, blocks", option,
+		    (int)(equals - text), text);
 	limit = new_limit(l, metric, option);
 	if (!limit)
 		return false;
@@ -128,10 +125,9 @@ static char *next_word(char **line)
 
 static bool bad_line(const char *where, const char *what, const char *word)
 {
-	cli_error(
-	    "%s: %s%s%s; a limit is METRIC LIMIT [function RE], as in peak 10M function ^parse",
-	    where, what, word ? " " : "", word ? word : "");
-	return false;
+	return cli_fail("%s: %s%s%s; a limit is METRIC LIMIT [function RE], as in peak 10M "
+			"function ^parse",
+			where, what, word ? " " : "", word ? word : "");
 }
 
 /* The pattern is the rest of the line. */
@@ -146,8 +142,7 @@ static bool set_function(struct limit *limit, char *rest)
 	pattern = calloc(1, sizeof(*pattern));
 	if (!limit->function || !pattern) {
 		free(pattern);
-		cli_error("out of memory");
-		return false;
+		return cli_fail("out of memory");
 	}
 	limit->focus.context = pattern; /* limits_free() ends it */
 	if (!pattern_add(pattern, limit->where, rest))
@@ -188,10 +183,8 @@ bool check_add_file(struct limits *l, const char *path)
 	ssize_t length;
 	bool done = true;
 
-	if (!file) {
-		cli_error("%s: %s", path, strerror(errno));
-		return false;
-	}
+	if (!file)
+		return cli_fail("%s: %s", path, strerror(errno));
 	while (done && (errno = 0, length = getline(&line, &room, file)) >= 0) {
 		while (length && isspace((unsigned char)line[length - 1]))
 			line[--length] = 0;

@@ -6,7 +6,6 @@
 #include "cli/target.h"
 #include "cli/trace_fields.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #include "answer/trace_facts.h"
 
 #include <getopt.h>
+#include <string.h>
 
 #define DEFAULT_TOP 5
 
@@ -23,89 +24,56 @@ struct check {
 
 /* ---- options ---- */
 
-static int take_limit(struct check *c, enum limit_metric metric, const char *option,
-		      const char *value)
+/* "max-" and the metric's name. */
+static int take_limit(const struct given *given, void *to)
 {
-	return check_add(&c->limits, option, metric, value) ? CLI_OK : CLI_USAGE;
+	const char *name = given->row->name + strlen("max-");
+	enum limit_metric metric = LIMIT_PEAK;
+
+	limit_metric_named(name, strlen(name), &metric);
+	return check_add(to, given->option, metric, given->value) ? CLI_OK : CLI_USAGE;
 }
 
-static int take_peak(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_limits(const struct given *given, void *to)
 {
-	(void)row;
-	return take_limit(to, LIMIT_PEAK, option, value);
+	return check_add_file(to, given->value) ? CLI_OK : CLI_USAGE;
 }
 
-static int take_allocated(const struct option_row *row, const char *option, const char *value,
-			  void *to)
+static int take_increases(const struct given *given, void *to)
 {
-	(void)row;
-	return take_limit(to, LIMIT_ALLOCATED, option, value);
+	return check_add_increases(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
 }
 
-static int take_leaked(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_suppressions(const struct given *given, void *to)
 {
-	(void)row;
-	return take_limit(to, LIMIT_LEAKED, option, value);
-}
-
-static int take_blocks(const struct option_row *row, const char *option, const char *value,
-		       void *to)
-{
-	(void)row;
-	return take_limit(to, LIMIT_BLOCKS, option, value);
-}
-
-static int take_limits(const struct option_row *row, const char *option, const char *value,
-		       void *to)
-{
-	(void)row;
-	(void)option;
-	return check_add_file(to, value) ? CLI_OK : CLI_USAGE;
-}
-
-static int take_increases(const struct option_row *row, const char *option, const char *value,
-			  void *to)
-{
-	(void)row;
-	return check_add_increases(to, option, value) ? CLI_OK : CLI_USAGE;
-}
-
-static int take_suppressions(const struct option_row *row, const char *option, const char *value,
-			     void *to)
-{
-	(void)row;
-	(void)option;
-	return suppressions_add_file(to, value) ? CLI_OK : CLI_USAGE;
+	return suppressions_add_file(to, given->value) ? CLI_OK : CLI_USAGE;
 }
 
 static bool limits_agree(const struct check *c)
 {
-	if (c->limits.count == 0) {
-		cli_usage("no limit given; use --max-peak, --max-allocated, --max-leaked, "
-			  "--max-blocks, --limits or --max-increase");
-		return false;
-	}
-	if (limits_are_relative(&c->limits) && !c->baseline_path) {
-		cli_usage("a limit on an increase needs a trace to compare with: --baseline FILE");
-		return false;
-	}
-	if (c->baseline_path && !limits_are_relative(&c->limits)) {
-		cli_usage("--baseline: nothing is compared with it; add --max-increase 10%%");
-		return false;
-	}
+	if (c->limits.count == 0)
+		return cli_refuse("no limit given; use --max-peak, --max-allocated, --max-leaked, "
+				  "--max-blocks, --limits or --max-increase");
+	if (limits_are_relative(&c->limits) && !c->baseline_path)
+		return cli_refuse(
+		    "a limit on an increase needs a trace to compare with: --baseline FILE");
+	if (c->baseline_path && !limits_are_relative(&c->limits))
+		return cli_refuse(
+		    "--baseline: nothing is compared with it; add --max-increase 10%%");
 	return true;
 }
 
 static const struct option_row check_rows[] = {
     OPTION_HEADING("Limits:"),
-    {"max-peak", .argument = "BYTES", .help = "live bytes at the peak", OPTION_OWN(take_peak)},
+    {"max-peak", .argument = "BYTES", .help = "live bytes at the peak",
+     OPTION_IN(take_limit, struct limits, struct check, limits)},
     {"max-allocated", .argument = "BYTES", .help = "all allocated bytes",
-     OPTION_OWN(take_allocated)},
+     OPTION_IN(take_limit, struct limits, struct check, limits)},
     {"max-leaked", .argument = "BYTES",
      .help = "bytes never freed, except for those that 'mayfly leaks' suppresses",
-     OPTION_OWN(take_leaked)},
-    {"max-blocks", .argument = "N", .help = "all allocated blocks", OPTION_OWN(take_blocks)},
+     OPTION_IN(take_limit, struct limits, struct check, limits)},
+    {"max-blocks", .argument = "N", .help = "all allocated blocks",
+     OPTION_IN(take_limit, struct limits, struct check, limits)},
     {"limits", .argument = "LIST", .words = OPTION_FILES,
      .help = "limits from a file, one on each line: METRIC LIMIT [function RE]; METRIC is peak, "
 	     "allocated, leaked, temporary or blocks; LIMIT is a size, or +10% (of the baseline); "
@@ -220,10 +188,10 @@ int cmd_check(int argc, char **argv)
 	c.report.out = output_detect();
 	status = options_take(&check_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status =
-		    limits_agree(&c) && question_check(&c.report.q) && one_trace_named(argc, argv)
-			? open_and_run(&c, argv[optind])
-			: CLI_USAGE;
+		status = limits_agree(&c) && question_check(&c.report.q) &&
+				 one_named(argc, argv, "trace")
+			     ? open_and_run(&c, argv[optind])
+			     : CLI_USAGE;
 	check_free(&c.limits);
 	suppressions_free(&c.suppressions);
 	question_free(&c.report.q);

@@ -33,12 +33,12 @@ struct comparison {
 
 /* ---- options ---- */
 
-static int take_per(const struct option_row *row, const char *option, const char *text, void *to)
+static int take_per(const struct given *given, void *to)
 {
 	struct comparison *c = to;
+	const char *text = given->value;
 	char *end;
 
-	(void)row;
 	c->per.before = c->per.after = strtod(text, &end);
 	if (end > text && *end == ',') {
 		text = end + 1;
@@ -48,7 +48,7 @@ static int take_per(const struct option_row *row, const char *option, const char
 	    isfinite(c->per.before) && isfinite(c->per.after))
 		return CLI_OK;
 	return cli_usage("%s: '%s' is not a count above 0, nor two counts such as 1000,1200",
-			 option, text);
+			 given->option, text);
 }
 
 static const struct option_row diff_rows[] = {
@@ -76,15 +76,11 @@ const struct option_table diff_option_table = {
 
 static bool two_traces_named(int argc, char **argv)
 {
-	if (argc - optind != 2) {
-		cli_usage(argc - optind < 2 ? "two traces are needed: BEFORE and AFTER"
-					    : "only two traces can be compared");
-		return false;
-	}
-	if (strcmp(argv[optind], "-") == 0 && strcmp(argv[optind + 1], "-") == 0) {
-		cli_usage("only one of the traces can come from standard input");
-		return false;
-	}
+	if (argc - optind != 2)
+		return cli_refuse(argc - optind < 2 ? "two traces are needed: BEFORE and AFTER"
+						    : "only two traces can be compared");
+	if (strcmp(argv[optind], "-") == 0 && strcmp(argv[optind + 1], "-") == 0)
+		return cli_refuse("only one of the traces can come from standard input");
 	return true;
 }
 

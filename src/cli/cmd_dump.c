@@ -12,6 +12,7 @@
 #include "convert/import/eventlog.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/import/memtrace_read.h"
+#include "format/numbering.h"
 #include "trace/read/sums.h"
 
 #include <getopt.h>
@@ -30,6 +31,16 @@ struct frame_texts {
 struct path {
 	uint32_t *frame;
 	size_t length, room;
+};
+
+struct dump {
+	struct frame_texts texts;
+	struct path path;
+	bool json, stacks;
+	bool printed; /* no error, except perhaps one of reading */
+	struct mayfly_track_cursor *track;
+	struct mayfly_track_event next; /* when there is one */
+	bool more;
 };
 
 /* ';' separates frames, so it cannot stay in names (Rust's arrays have it). */
@@ -87,15 +98,8 @@ static bool read_path(const struct mayfly_trace *trace, uint32_t node, struct pa
 	while (node != 0) {
 		struct mayfly_node n = mayfly_trace_node(trace, node);
 
-		if (path->length == path->room) {
-			size_t room = path->room ? path->room * 2 : 256;
-			uint32_t *grown = realloc(path->frame, room * sizeof(*grown));
-
-			if (!grown)
-				return false;
-			path->frame = grown;
-			path->room = room;
-		}
+		if (!array_reserve(&path->frame, &path->room, path->length, sizeof(*path->frame)))
+			return false;
 		path->frame[path->length++] = n.frame;
 		if (n.parent >= node)
 			break;
@@ -137,14 +141,16 @@ static void print_seconds(int64_t time_ns)
 }
 
 /* Root to leaf, with a space in front. */
-static bool print_node(struct frame_texts *t, uint32_t node, struct path *path)
+static bool print_node(struct dump *d, uint32_t node)
 {
-	if (!read_path(t->trace, node, path))
+	struct path *path = &d->path;
+
+	if (!read_path(d->texts.trace, node, path))
 		return false;
 	if (path->length == 0)
 		fputs(" [no stack]", stdout);
 	for (size_t i = path->length; i-- > 0;) {
-		const char *text = frame_text(t, path->frame[i]);
+		const char *text = frame_text(&d->texts, path->frame[i]);
 
 		if (!text)
 			return false;
@@ -180,33 +186,34 @@ static void print_labels(const struct mayfly_trace *trace, uint32_t set)
 	print_quoted(mayfly_trace_label_text(trace, set));
 }
 
-static bool print_event(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
-			bool stacks)
+static bool print_event(struct dump *d, const struct mayfly_event *e)
 {
 	char flags[8];
 
 	print_seconds(e->time_ns);
 	printf(" %s %" PRIu32 " #%" PRIu64 " size=%" PRIu64 " weight=%.0f flags=%s",
-	       kind_text(e->kind), tid_of(t->trace, e->thread), e->sample, e->size, e->weight_bytes,
-	       flags_text(e->flags, flags));
+	       kind_text(e->kind), tid_of(d->texts.trace, e->thread), e->sample, e->size,
+	       e->weight_bytes, flags_text(e->flags, flags));
 	if (e->heap)
 		printf(" heap=%s", heap_name(e->heap));
 	if (e->kind == MAYFLY_ALLOC && e->labels)
-		print_labels(t->trace, e->labels);
-	if (e->kind == MAYFLY_ALLOC && stacks && !print_node(t, e->node, path))
+		print_labels(d->texts.trace, e->labels);
+	if (e->kind == MAYFLY_ALLOC && d->stacks && !print_node(d, e->node))
 		return false;
 	putchar('\n');
 	return true;
 }
 
 /* Root to leaf, unless nothing is known. */
-static bool put_stack(struct json *j, struct frame_texts *t, uint32_t node, struct path *path)
+static bool put_stack(struct json *j, struct dump *d, uint32_t node)
 {
-	if (!read_path(t->trace, node, path))
+	struct path *path = &d->path;
+
+	if (!read_path(d->texts.trace, node, path))
 		return false;
 	json_array(j, "stack");
 	for (size_t i = path->length; i-- > 0;) {
-		const char *text = frame_text(t, path->frame[i]);
+		const char *text = frame_text(&d->texts, path->frame[i]);
 
 		if (!text)
 			return false;
@@ -225,25 +232,23 @@ static struct json line_document(void)
 }
 
 /* stack: of this node; 0: none is wanted. */
-static bool end_line(struct json *j, struct frame_texts *t, bool stack, uint32_t node,
-		     struct path *path)
+static bool end_line(struct json *j, struct dump *d, bool stack, uint32_t node)
 {
-	if (stack && !put_stack(j, t, node, path)) {
+	if (stack && !put_stack(j, d, node)) {
 		bytes_free(&j->bytes);
 		return false;
 	}
 	return json_print_line(j) == CLI_OK;
 }
 
-static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e, struct path *path,
-			     bool stacks)
+static bool print_event_json(struct dump *d, const struct mayfly_event *e)
 {
 	struct json j = line_document();
 
 	json_integer(&j, "time_ns", e->time_ns);
 	json_text(&j, "event", kind_text(e->kind));
 	json_text(&j, "heap", heap_name(e->heap));
-	json_unsigned(&j, "tid", tid_of(t->trace, e->thread));
+	json_unsigned(&j, "tid", tid_of(d->texts.trace, e->thread));
 	json_unsigned(&j, "sample", e->sample);
 	json_unsigned(&j, "size", e->size);
 	json_real(&j, "weight_bytes", e->weight_bytes);
@@ -252,8 +257,8 @@ static bool print_event_json(struct frame_texts *t, const struct mayfly_event *e
 	json_bool(&j, "temporary", e->flags & MAYFLY_FLAG_TEMPORARY);
 	json_bool(&j, "inherited", e->flags & MAYFLY_FLAG_INHERITED);
 	if (e->kind == MAYFLY_ALLOC && e->labels)
-		json_labels(&j, "labels", t->trace, e->labels);
-	return end_line(&j, t, e->kind == MAYFLY_ALLOC && stacks, e->node, path);
+		json_labels(&j, "labels", d->texts.trace, e->labels);
+	return end_line(&j, d, e->kind == MAYFLY_ALLOC && d->stacks, e->node);
 }
 
 /* ---- beside the blocks ---- */
@@ -298,13 +303,12 @@ static void print_value(const struct mayfly_track_type *type, const struct mayfl
 	}
 }
 
-static bool print_track(struct frame_texts *t, const struct mayfly_track_event *e,
-			struct path *path, bool stacks)
+static bool print_track(struct dump *d, const struct mayfly_track_event *e)
 {
-	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
+	const struct mayfly_track_type *type = mayfly_trace_track_type(d->texts.trace, e->type);
 
 	print_seconds(e->time_ns);
-	printf(" %s %" PRIu32 " ", track_kind(e->kind), tid_of(t->trace, e->thread));
+	printf(" %s %" PRIu32 " ", track_kind(e->kind), tid_of(d->texts.trace, e->thread));
 	print_quoted(type->name);
 	if (*type->category) {
 		fputs(" category=", stdout);
@@ -312,28 +316,27 @@ static bool print_track(struct frame_texts *t, const struct mayfly_track_event *
 	}
 	for (size_t i = 0; i < e->values; i++)
 		print_value(type, e, i);
-	if (stacks && e->node && !print_node(t, e->node, path))
+	if (d->stacks && e->node && !print_node(d, e->node))
 		return false;
 	putchar('\n');
 	return true;
 }
 
-static bool print_track_json(struct frame_texts *t, const struct mayfly_track_event *e,
-			     struct path *path, bool stacks)
+static bool print_track_json(struct dump *d, const struct mayfly_track_event *e)
 {
-	const struct mayfly_track_type *type = mayfly_trace_track_type(t->trace, e->type);
+	const struct mayfly_track_type *type = mayfly_trace_track_type(d->texts.trace, e->type);
 	struct json j = line_document();
 
 	json_integer(&j, "time_ns", e->time_ns);
 	json_text(&j, "event", track_kind(e->kind));
 	json_text(&j, "name", type->name);
 	json_text_or_null(&j, "category", type->category);
-	json_unsigned(&j, "tid", tid_of(t->trace, e->thread));
+	json_unsigned(&j, "tid", tid_of(d->texts.trace, e->thread));
 	json_object(&j, "values");
 	for (size_t i = 0; i < e->values; i++)
 		json_track_value(&j, type, e, i);
 	json_end(&j);
-	return end_line(&j, t, e->node && stacks, e->node, path);
+	return end_line(&j, d, e->node && d->stacks, e->node);
 }
 
 /* ---- snapshots ---- */
@@ -345,8 +348,7 @@ struct counts {
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
 };
 
-static bool print_counts(struct frame_texts *t, const struct counts *c, struct path *path,
-			 bool stacks)
+static bool print_counts(struct dump *d, const struct counts *c)
 {
 	print_seconds(c->from_ns);
 	putchar(' ');
@@ -355,14 +357,13 @@ static bool print_counts(struct frame_texts *t, const struct counts *c, struct p
 	       " free_bytes=%" PRIu64 " temps=%" PRIu64 " temp_bytes=%" PRIu64,
 	       c->node, c->allocs, c->alloc_bytes, c->frees, c->free_bytes, c->temps,
 	       c->temp_bytes);
-	if (stacks && !print_node(t, c->node, path))
+	if (d->stacks && !print_node(d, c->node))
 		return false;
 	putchar('\n');
 	return true;
 }
 
-static bool print_counts_json(struct frame_texts *t, const struct counts *c, struct path *path,
-			      bool stacks)
+static bool print_counts_json(struct dump *d, const struct counts *c)
 {
 	struct json j = line_document();
 
@@ -375,20 +376,10 @@ static bool print_counts_json(struct frame_texts *t, const struct counts *c, str
 	json_unsigned(&j, "free_bytes", c->free_bytes);
 	json_unsigned(&j, "temps", c->temps);
 	json_unsigned(&j, "temp_bytes", c->temp_bytes);
-	return end_line(&j, t, stacks, c->node, path);
+	return end_line(&j, d, d->stacks, c->node);
 }
 
 /* ---- the command ---- */
-
-struct dump {
-	struct frame_texts texts;
-	struct path path;
-	bool json, stacks;
-	bool printed; /* no error, except perhaps one of reading */
-	struct mayfly_track_cursor *track;
-	struct mayfly_track_event next; /* when there is one */
-	bool more;
-};
 
 static int next_track(struct dump *d)
 {
@@ -412,8 +403,7 @@ static int dump_tracks(struct dump *d, uint64_t events, int64_t to_ns)
 
 	while (!error && d->more && d->printed && !ferror(stdout) &&
 	       d->next.events_before <= events && d->next.time_ns <= to_ns) {
-		d->printed = d->json ? print_track_json(&d->texts, &d->next, &d->path, d->stacks)
-				     : print_track(&d->texts, &d->next, &d->path, d->stacks);
+		d->printed = d->json ? print_track_json(d, &d->next) : print_track(d, &d->next);
 		error = next_track(d);
 	}
 	return error;
@@ -426,8 +416,7 @@ static void dump_part(struct dump *d, const struct sums_part *part)
 				   part->allocs[i],	part->alloc_bytes[i], part->frees[i],
 				   part->free_bytes[i], part->temps[i],	      part->temp_bytes[i]};
 
-		d->printed = d->json ? print_counts_json(&d->texts, &c, &d->path, d->stacks)
-				     : print_counts(&d->texts, &c, &d->path, d->stacks);
+		d->printed = d->json ? print_counts_json(d, &c) : print_counts(d, &c);
 	}
 }
 
@@ -456,8 +445,7 @@ static int dump_event(struct dump *d, const struct mayfly_event *event, uint64_t
 
 	*events += event->kind != MAYFLY_PROMOTE;
 	if (!error && d->printed)
-		d->printed = d->json ? print_event_json(&d->texts, event, &d->path, d->stacks)
-				     : print_event(&d->texts, event, &d->path, d->stacks);
+		d->printed = d->json ? print_event_json(d, event) : print_event(d, event);
 	return error;
 }
 
@@ -657,7 +645,7 @@ int cmd_dump(int argc, char **argv)
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	if (!one_trace_named(argc, argv))
+	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
 	if (set.like_memtrace && (set.json || set.no_stacks))
 		return cli_usage("--like-memtrace cannot be combined with other options");

@@ -53,18 +53,17 @@ static void print_formats(void)
 }
 
 /* A format, or the end of a window as in other commands: no format begins with a digit. */
-static int take_to(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_to(const struct given *given, void *to)
 {
 	struct export *x = to;
 
-	(void)row;
-	(void)option;
-	if (isdigit((unsigned char)*value)) {
+	if (isdigit((unsigned char)*given->value)) {
 		x->q.window_given = true;
-		return options_take_one(question_window_rows, "to", option, value, &x->q);
+		return options_take_one(question_window_rows, "to", given->option, given->value,
+					&x->q);
 	}
-	x->format = export_find(value);
-	return x->format ? CLI_OK : unknown_format(value);
+	x->format = export_find(given->value);
+	return x->format ? CLI_OK : unknown_format(given->value);
 }
 
 static const char *const row_names[] = {"stacks", "samples", NULL};
@@ -138,9 +137,9 @@ static bool set_metric_of_samples(struct export *x)
 		q->metric = MAYFLY_ALLOCATED;
 	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_LIVE)
 		return true;
-	cli_usage("--rows samples needs --metric allocated, leaked or temporary, as each row has "
-		  "its times");
-	return false;
+	return cli_refuse(
+	    "--rows samples needs --metric allocated, leaked or temporary, as each row has "
+	    "its times");
 }
 
 static bool export_options_agree(struct export *x)
@@ -155,17 +154,13 @@ static bool export_options_agree(struct export *x)
 	if (!question_check(&x->q))
 		return false;
 	name = not_taken(x);
-	if (name) {
-		cli_usage("%s cannot be combined with --to %s", name, x->format->name);
-		return false;
-	}
+	if (name)
+		return cli_refuse("%s cannot be combined with --to %s", name, x->format->name);
 	if (x->samples && !set_metric_of_samples(x))
 		return false;
-	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric))) {
-		cli_usage("--metric %s cannot be combined with --to %s",
-			  metric_names[x->q.query.metric], x->format->name);
-		return false;
-	}
+	if (x->format->metrics && !(x->format->metrics & EXPORT_METRIC(x->q.query.metric)))
+		return cli_refuse("--metric %s cannot be combined with --to %s",
+				  metric_names[x->q.query.metric], x->format->name);
 	return true;
 }
 
@@ -311,7 +306,7 @@ int cmd_export(int argc, char **argv)
 	question_init(&x.q);
 	status = options_take(&export_option_table, &x, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = export_options_agree(&x) && one_trace_named(argc, argv)
+		status = export_options_agree(&x) && one_named(argc, argv, "trace")
 			     ? export_to(&x, argv[optind])
 			     : CLI_USAGE;
 	question_free(&x.q);

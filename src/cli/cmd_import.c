@@ -46,14 +46,10 @@ static char *import_default_output(const char *path)
 	last = memrchr(path, '/', length);
 	last = last ? last + 1 : path;
 	if (last == path + length ||
-	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last))) {
-		cli_error("%s: no name for the trace; use -o FILE", path);
-		return NULL;
-	}
-	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0) {
-		cli_error("out of memory");
-		return NULL;
-	}
+	    (path + length - last <= 2 && strspn(last, "./") >= (size_t)(path + length - last)))
+		return cli_error("%s: no name for the trace; use -o FILE", path), NULL;
+	if (asprintf(&name, "%.*s.mayfly", (int)length, path) < 0)
+		return cli_error("out of memory"), NULL;
 	return name;
 }
 
@@ -114,9 +110,7 @@ int cmd_import(int argc, char **argv)
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	if (optind == argc)
-		return cli_usage("no input given");
-	if (optind + 1 < argc)
-		return cli_usage("only one input can be given, not also '%s'", argv[optind + 1]);
+	if (!one_named(argc, argv, "input"))
+		return CLI_USAGE;
 	return import(argv[optind], set.output, set.force);
 }

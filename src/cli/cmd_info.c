@@ -16,7 +16,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TEXT_BYTES   4096
 #define MOST_THREADS 8 /* that are named */
@@ -340,7 +339,7 @@ int cmd_info(int argc, char **argv)
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	if (!one_trace_named(argc, argv))
+	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;

@@ -15,7 +15,6 @@
 #include "answer/trace_facts.h"
 
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +29,9 @@ struct leaks {
 
 /* ---- options ---- */
 
-static int take_suppressions(const struct option_row *row, const char *option, const char *value,
-			     void *to)
+static int take_suppressions(const struct given *given, void *to)
 {
-	(void)row;
-	(void)option;
-	return suppressions_add_file(to, value) ? CLI_OK : CLI_FAILED;
+	return suppressions_add_file(to, given->value) ? CLI_OK : CLI_FAILED;
 }
 
 static const struct option_row leaks_rows[] = {
@@ -187,7 +183,7 @@ int cmd_leaks(int argc, char **argv)
 	if (status == OPTIONS_TAKEN && l.print_list)
 		status = print_suppressions();
 	else if (status == OPTIONS_TAKEN)
-		status = question_check(&r->q) && one_trace_named(argc, argv)
+		status = question_check(&r->q) && one_named(argc, argv, "trace")
 			     ? open_and_run(&l, argv[optind])
 			     : CLI_USAGE;
 	suppressions_free(&l.suppressions);

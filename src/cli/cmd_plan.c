@@ -427,30 +427,32 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	return status;
 }
 
-static int take_error(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_error(const struct given *given, void *to)
 {
 	char *end;
-	double percent = strtod(value, &end);
+	double percent = strtod(given->value, &end);
 
-	(void)row;
 	if (*end == '%')
 		end++;
-	if (end == value || *end || !(percent > 0 && percent <= 1000))
-		return cli_usage("%s: '%s' is not a percentage above 0, such as 5", option, value);
+	if (end == given->value || *end || !(percent > 0 && percent <= 1000))
+		return cli_usage("%s: '%s' is not a percentage above 0, such as 5", given->option,
+				 given->value);
 	*(double *)to = percent / 100;
 	return CLI_OK;
 }
 
 /* A plain number is nanoseconds here, not seconds as elsewhere. */
-static int take_cost(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_cost(const struct given *given, void *to)
 {
+	struct given cost = *given;
 	char with_unit[64];
 
-	if (*value && strspn(value, "0123456789.") == strlen(value) && strlen(value) < 32) {
-		snprintf(with_unit, sizeof(with_unit), "%sns", value);
-		value = with_unit;
+	if (*cost.value && strspn(cost.value, "0123456789.") == strlen(cost.value) &&
+	    strlen(cost.value) < 32) {
+		snprintf(with_unit, sizeof(with_unit), "%sns", cost.value);
+		cost.value = with_unit;
 	}
-	return option_take_time(row, option, value, to);
+	return option_take_time(&cost, to);
 }
 
 static const char *const samplers[] = {"stratified", "poisson", NULL};
@@ -502,7 +504,7 @@ int cmd_plan(int argc, char **argv)
 	if (status != OPTIONS_TAKEN)
 		return status;
 	set.query.metric = set.metric ? MAYFLY_ALLOCATED : MAYFLY_PEAK;
-	if (!one_trace_named(argc, argv))
+	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;

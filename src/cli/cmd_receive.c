@@ -108,20 +108,14 @@ static bool go_on_with_part(struct receive *r)
 	int error = part_reopen(&r->part, r->part_path);
 	bool known = !error && read_id(r);
 
-	if (!error && !known && r->part.written) {
-		cli_error("'%s' is there, and is not of a recording that was being received; "
-			  "'mayfly report' reads it; remove it or use --force",
-			  r->part_path);
-		return false;
-	}
-	if (error) {
-		cli_error("cannot go on with '%s': %s", r->part_path, strerror(error));
-		return false;
-	}
-	if (fcntl(r->part.fd, F_SETLK, &lock)) {
-		cli_error("'%s' is being received by another 'mayfly receive'", r->part_path);
-		return false;
-	}
+	if (!error && !known && r->part.written)
+		return cli_fail("'%s' is there, and is not of a recording that was being received; "
+				"'mayfly report' reads it; remove it or use --force",
+				r->part_path);
+	if (error)
+		return cli_fail("cannot go on with '%s': %s", r->part_path, strerror(error));
+	if (fcntl(r->part.fd, F_SETLK, &lock))
+		return cli_fail("'%s' is being received by another 'mayfly receive'", r->part_path);
 	if (!known)
 		return true; /* nothing had come */
 	r->intake.begun = true;
@@ -138,10 +132,8 @@ static bool receive_open_part(struct receive *r)
 	int error;
 
 	if (asprintf(&r->part_path, "%s.part", r->output) < 0 ||
-	    asprintf(&r->id_path, "%s.part.id", r->output) < 0) {
-		cli_error("out of memory");
-		return false;
-	}
+	    asprintf(&r->id_path, "%s.part.id", r->output) < 0)
+		return cli_fail("out of memory");
 	if (r->force) {
 		unlink(r->part_path);
 		unlink(r->id_path);
@@ -149,10 +141,8 @@ static bool receive_open_part(struct receive *r)
 	error = part_open(&r->part, r->part_path);
 	if (error == EEXIST)
 		return go_on_with_part(r);
-	if (error) {
-		cli_error("cannot make '%s': %s", r->part_path, strerror(error));
-		return false;
-	}
+	if (error)
+		return cli_fail("cannot make '%s': %s", r->part_path, strerror(error));
 	fcntl(r->part.fd, F_SETLK, &lock); /* so that another one sees that it is in use */
 	return true;
 }

@@ -108,10 +108,8 @@ static int start_program(struct record *r)
 {
 	int error = child_fork(&r->child, r->argv, set_environment, r);
 
-	if (error) {
-		cli_error("cannot start a process: %s", strerror(error));
-		return RECORD_FAILED;
-	}
+	if (error)
+		return cli_error("cannot start a process: %s", strerror(error)), RECORD_FAILED;
 	if (!(record_choose_names(r) || record_no_memory(r)) || !record_make_spool(r)) {
 		child_cancel(&r->child);
 		return RECORD_FAILED;
@@ -177,10 +175,9 @@ static int record_finish(struct record *r)
 	if (r->follow)
 		record_wait_for_children(r);
 	allow_interruption(r);
-	if (!record_collect_pieces(r, &list)) {
-		cli_error("out of memory; the recording stays in '%s'", r->spool);
-		return RECORD_FAILED;
-	}
+	if (!record_collect_pieces(r, &list))
+		return cli_error("out of memory; the recording stays in '%s'", r->spool),
+		       RECORD_FAILED;
 	main_one = record_main_piece(r, &list);
 	if (!main_one)
 		record_drop_spool(r);
@@ -222,10 +219,8 @@ static int record(struct record_command *c)
 	struct record *r = &c->record;
 	int status = RECORD_FAILED;
 
-	if (!occupy_standard_descriptors() || !(r->folder = getcwd(NULL, 0))) {
-		cli_error("cannot start: %s", strerror(errno));
-		return RECORD_FAILED;
-	}
+	if (!occupy_standard_descriptors() || !(r->folder = getcwd(NULL, 0)))
+		return cli_error("cannot start: %s", strerror(errno)), RECORD_FAILED;
 	program_inspect(&r->program, r->argv[0]);
 	if (record_choose_preload(r) && record_take_settings(c))
 		status = start_program(r);

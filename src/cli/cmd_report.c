@@ -32,7 +32,27 @@ enum takes {
 	TAKES_ALL = (1u << 10) - 1,
 };
 
-static int print_rows(struct report *r);
+static bool is_overview(const struct report *r)
+{
+	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
+	       !r->q.window_given && !r->q.filtered;
+}
+
+static int print_rows(struct report *r)
+{
+	int status;
+
+	if (r->json)
+		return report_print_json(r);
+	if (is_overview(r))
+		status = report_print_overview(r);
+	else
+		status = report_print_answer(r);
+	if (status)
+		return status;
+	report_print_legend(r);
+	return cli_finish();
+}
 
 static const struct view_kind {
 	unsigned takes;	     /* enum takes */
@@ -58,45 +78,40 @@ static const struct view_kind {
 
 static bool set_view(struct report *r, enum report_view view)
 {
-	if (r->view != VIEW_ROWS && r->view != view) {
-		cli_usage("%s cannot be combined with %s", report_view_option(r->view),
-			  report_view_option(view));
-		return false;
-	}
+	if (r->view != VIEW_ROWS && r->view != view)
+		return cli_refuse("%s cannot be combined with %s", report_view_option(r->view),
+				  report_view_option(view));
 	r->view = view;
 	return true;
 }
 
-static int take_view(const struct option_row *row, const char *option, const char *value, void *to)
+static int take_view(const struct given *given, void *to)
 {
 	enum report_view view;
 
-	(void)row;
-	(void)value;
-	for (view = VIEW_SERIES; strcmp(report_view_option(view), option) != 0; view++)
+	for (view = VIEW_SERIES; strcmp(report_view_option(view), given->option) != 0; view++)
 		;
 	return set_view(to, view) ? CLI_OK : CLI_USAGE;
 }
 
-static int take_series(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_series(const struct given *given, void *to)
 {
 	struct report *r = to;
 
 	if (!set_view(r, VIEW_SERIES))
 		return CLI_USAGE;
-	return option_take_count(row, option, value, &r->moments);
+	return option_take_count(given, &r->moments);
 }
 
 static const char *const class_names[] = {"size", "lifetime", NULL};
 
-static int take_histogram(const struct option_row *row, const char *option, const char *value,
-			  void *to)
+static int take_histogram(const struct given *given, void *to)
 {
 	struct report *r = to;
 	int choice;
 
-	if (!set_view(r, VIEW_HISTOGRAM) || !option_choice(option, value, row->choices, &choice))
+	if (!set_view(r, VIEW_HISTOGRAM) ||
+	    !option_choice(given->option, given->value, given->row->choices, &choice))
 		return CLI_USAGE;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
 	return CLI_OK;
@@ -189,9 +204,8 @@ static bool view_fits(struct report *r)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
-			return cli_usage("%s cannot be combined with %s",
-					 report_view_option(r->view), options[i].text),
-			       false;
+			return cli_refuse("%s cannot be combined with %s",
+					  report_view_option(r->view), options[i].text);
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
 	return true;
@@ -216,9 +230,8 @@ static bool set_sort(struct report *r)
 		return false;
 	r->span_sort = (enum span_sort)choice;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
-		return cli_usage("--sort %s needs --spans; it cannot be combined with --events",
-				 r->sort),
-		       false;
+		return cli_refuse("--sort %s needs --spans; it cannot be combined with --events",
+				  r->sort);
 	return true;
 }
 
@@ -231,7 +244,7 @@ static bool survival_key_fits(struct question *q)
 		q->query.by = MAYFLY_BY_LINE;
 	else if (by != MAYFLY_BY_LINE && by != MAYFLY_BY_FUNCTION && by != MAYFLY_BY_STACK &&
 		 by != MAYFLY_BY_MODULE)
-		return cli_usage("--survival needs --by line, function, stack or module"), false;
+		return cli_refuse("--survival needs --by line, function, stack or module");
 	return true;
 }
 
@@ -242,28 +255,6 @@ static bool check_options(struct report *r)
 }
 
 /* ---- the command ---- */
-
-static bool is_overview(const struct report *r)
-{
-	return !r->q.metric_given && !r->q.by_given && !r->q.sort_given && !r->q.at_given &&
-	       !r->q.window_given && !r->q.filtered;
-}
-
-static int print_rows(struct report *r)
-{
-	int status;
-
-	if (r->json)
-		return report_print_json(r);
-	if (is_overview(r))
-		status = report_print_overview(r);
-	else
-		status = report_print_answer(r);
-	if (status)
-		return status;
-	report_print_legend(r);
-	return cli_finish();
-}
 
 /* A trace without blocks has only events; they are shown unless the user asks for something else.
  */
@@ -303,7 +294,7 @@ int cmd_report(int argc, char **argv)
 	r.out = output_detect();
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = check_options(&r) && one_trace_named(argc, argv)
+		status = check_options(&r) && one_named(argc, argv, "trace")
 			     ? open_and_run(&r, argv[optind])
 			     : CLI_USAGE;
 	question_free(&r.q);

@@ -247,13 +247,14 @@ static bool open_foreign(const char *path, const struct import_format *format,
 	return true;
 }
 
-bool one_trace_named(int argc, char **argv)
+bool one_named(int argc, char **argv, const char *what)
 {
 	if (optind == argc)
-		cli_usage("no trace given");
-	else if (optind + 1 < argc)
-		cli_usage("only one trace can be given, not also '%s'", argv[optind + 1]);
-	return optind + 1 == argc;
+		return cli_refuse("no %s given", what);
+	if (optind + 1 < argc)
+		return cli_refuse("only one %s can be given, not also '%s'", what,
+				  argv[optind + 1]);
+	return true;
 }
 
 bool is_trace(const struct loaded_file *file)

@@ -29,7 +29,7 @@ struct opened_trace {
 };
 
 /* Is exactly one file given after the options, at optind? False after a line on stderr. */
-bool one_trace_named(int argc, char **argv);
+bool one_named(int argc, char **argv, const char *what);
 
 /* False after a line on stderr. Parts of another tool's file that cannot be used are reported on
  * stderr, too. */

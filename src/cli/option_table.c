@@ -15,28 +15,24 @@ static const struct option_row help_row = {"help", 'h', .help = "print this text
 
 /* ---- values ---- */
 
-int option_take_flag(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_flag(const struct given *given, void *to)
 {
-	(void)row;
-	(void)option;
-	(void)value;
+	(void)given;
 	*(bool *)to = true;
 	return CLI_OK;
 }
 
-int option_take_text(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_text(const struct given *given, void *to)
 {
-	(void)row;
-	(void)option;
-	*(const char **)to = value;
+	*(const char **)to = given->value;
 	return CLI_OK;
 }
 
-int option_take_file(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_file(const struct given *given, void *to)
 {
-	if (!*value)
-		return cli_usage("%s: the name is empty", option);
-	return option_take_text(row, option, value, to);
+	if (!*given->value)
+		return cli_usage("%s: the name is empty", given->option);
+	return option_take_text(given, to);
 }
 
 typedef char *limit_text(char *buffer, size_t size, double limit);
@@ -47,58 +43,57 @@ static char *count_text(char *buffer, size_t size, double count)
 	return buffer;
 }
 
-static int check_range(const struct option_row *row, const char *option, const char *value,
-		       uint64_t number, limit_text *text)
+static int check_range(const struct given *given, uint64_t number, limit_text *text)
 {
+	const struct option_row *row = given->row;
 	char least[FIGURE_TEXT], most[FIGURE_TEXT];
 
 	if (number >= row->least && (!row->most || number <= row->most))
 		return CLI_OK;
 	text(least, sizeof(least), (double)row->least);
 	if (!row->most)
-		return cli_usage("%s: '%s' is too small; the minimum is %s", option, value, least);
-	return cli_usage("%s: '%s' is out of range: %s to %s", option, value, least,
+		return cli_usage("%s: '%s' is too small; the minimum is %s", given->option,
+				 given->value, least);
+	return cli_usage("%s: '%s' is out of range: %s to %s", given->option, given->value, least,
 			 text(most, sizeof(most), (double)row->most));
 }
 
-int option_take_bytes(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_bytes(const struct given *given, void *to)
 {
 	uint64_t *bytes = to;
 
-	if (!option_bytes(option, value, bytes))
+	if (!option_bytes(given->option, given->value, bytes))
 		return CLI_USAGE;
-	return check_range(row, option, value, *bytes, text_bytes);
+	return check_range(given, *bytes, text_bytes);
 }
 
-int option_take_time(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_time(const struct given *given, void *to)
 {
 	int64_t *ns = to;
 
-	if (!option_time(option, value, ns))
+	if (!option_time(given->option, given->value, ns))
 		return CLI_USAGE;
-	return check_range(row, option, value, (uint64_t)*ns, text_duration);
+	return check_range(given, (uint64_t)*ns, text_duration);
 }
 
-int option_take_count(const struct option_row *row, const char *option, const char *value, void *to)
+int option_take_count(const struct given *given, void *to)
 {
 	size_t *count = to;
 
-	if (!option_count(option, value, count))
+	if (!option_count(given->option, given->value, count))
 		return CLI_USAGE;
-	return check_range(row, option, value, *count, count_text);
+	return check_range(given, *count, count_text);
 }
 
-int option_take_pattern(const struct option_row *row, const char *option, const char *value,
-			void *to)
+int option_take_pattern(const struct given *given, void *to)
 {
-	(void)row;
-	return pattern_add(to, option, value) ? CLI_OK : CLI_USAGE;
+	return pattern_add(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
 }
 
-int option_take_choice(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+int option_take_choice(const struct given *given, void *to)
 {
-	return option_choice(option, value, row->choices, to) ? CLI_OK : CLI_USAGE;
+	return option_choice(given->option, given->value, given->row->choices, to) ? CLI_OK
+										   : CLI_USAGE;
 }
 
 /* ---- the rows, one after the other ---- */
@@ -129,11 +124,12 @@ static size_t flatten(const struct option_row *rows, size_t base, struct flat_ro
 
 static int take(const struct flat_row *f, const char *said, const char *value, void *into)
 {
+	const struct given given = {f->row, said, value};
 	char *base = (char *)into + f->base;
 
 	if (f->row->given)
 		*(bool *)(base + f->row->given - 1) = true;
-	return f->row->take(f->row, said, value, base + f->row->at);
+	return f->row->take(&given, base + f->row->at);
 }
 
 int options_take_one(const struct option_row *rows, const char *name, const char *said,
@@ -146,7 +142,8 @@ int options_take_one(const struct option_row *rows, const char *name, const char
 		const struct option_row *row = flat[i].row;
 
 		if (row->name && !strcmp(row->name, name))
-			return row->take(row, said, value, (char *)into + flat[i].base + row->at);
+			return row->take(&(struct given){row, said, value},
+					 (char *)into + flat[i].base + row->at);
 	}
 	return CLI_USAGE;
 }

@@ -29,10 +29,16 @@
 
 struct option_row;
 
-/* Stores a value. `option` is the option as the user knows it ("--top"), for messages; `to` is the
- * command's struct plus row->at. CLI_OK, or an exit status after a line on stderr. */
-typedef int option_take(const struct option_row *row, const char *option, const char *value,
-			void *to);
+/* An option with its value. */
+struct given {
+	const struct option_row *row;
+	const char *option; /* as the user knows it, "--top", for messages */
+	const char *value;  /* NULL: without one */
+};
+
+/* Stores a value. `to` is the command's struct plus row->at. CLI_OK, or an exit status after a line
+ * on stderr. */
+typedef int option_take(const struct given *given, void *to);
 
 struct option_row {
 	const char *name;     /* NULL: a heading in the help, a group, or the end of the table */

@@ -62,11 +62,10 @@ bool option_bytes(const char *option, const char *text, uint64_t *bytes)
 	if (whole_number(text, bytes))
 		return true;
 	if (!read_number(text, &number, &suffix) || !unit_of_bytes(suffix, &factor) ||
-	    number * factor >= 0x1p64) {
-		cli_usage("%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
-			  option, text);
-		return false;
-	}
+	    number * factor >= 0x1p64)
+		return cli_refuse(
+		    "%s: '%s' is not a size; write bytes, or use K, M or G as in 512K", option,
+		    text);
 	*bytes = (uint64_t)(number * factor);
 	return true;
 }
@@ -91,19 +90,17 @@ bool option_time(const char *option, const char *text, int64_t *ns)
 			return true;
 		}
 	}
-	cli_usage("%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as in 250ms",
-		  option, text);
-	return false;
+	return cli_refuse("%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as "
+			  "in 250ms",
+			  option, text);
 }
 
 bool option_count(const char *option, const char *text, size_t *count)
 {
 	uint64_t value;
 
-	if (!whole_number(text, &value) || value > SIZE_MAX / 2) {
-		cli_usage("%s: '%s' is not a whole number", option, text);
-		return false;
-	}
+	if (!whole_number(text, &value) || value > SIZE_MAX / 2)
+		return cli_refuse("%s: '%s' is not a whole number", option, text);
 	*count = (size_t)value;
 	return true;
 }
@@ -124,8 +121,7 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", comma,
 						 choices[i]);
 	}
-	cli_usage("%s: '%s' is none of %s", option, text, list);
-	return false;
+	return cli_refuse("%s: '%s' is none of %s", option, text, list);
 }
 
 bool pattern_add(struct pattern *p, const char *option, const char *text)
@@ -134,16 +130,13 @@ bool pattern_add(struct pattern *p, const char *option, const char *text)
 	char reason[128];
 	int error;
 
-	if (!grown) {
-		cli_error("out of memory");
-		return false;
-	}
+	if (!grown)
+		return cli_fail("out of memory");
 	p->expression = grown;
 	error = regcomp(&grown[p->count], text, REG_EXTENDED | REG_NOSUB);
 	if (error) {
 		regerror(error, &grown[p->count], reason, sizeof(reason));
-		cli_usage("%s: '%s' is not a regular expression: %s", option, text, reason);
-		return false;
+		return cli_refuse("%s: '%s' is not a regular expression: %s", option, text, reason);
 	}
 	p->count++;
 	return true;

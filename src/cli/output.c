@@ -4,9 +4,9 @@
 
 #include "answer/trace_names.h"
 #include "answer/plain_name.h"
+#include "format/numbering.h"
 #include "format/utf8.h"
 
-#include <ctype.h>
 #include <langinfo.h>
 #include <math.h>
 #include <stdarg.h>
@@ -316,15 +316,8 @@ struct table *table_new(const struct column *columns, size_t count)
 
 bool table_cell(struct table *t, const char *text)
 {
-	if (t->cells == t->room) {
-		size_t room = t->room ? t->room * 2 : 64;
-		char **grown = realloc(t->cell, room * sizeof(*grown));
-
-		if (!grown)
-			return false;
-		t->cell = grown;
-		t->room = room;
-	}
+	if (!array_reserve(&t->cell, &t->room, t->cells, sizeof(*t->cell)))
+		return false;
 	t->cell[t->cells] = strdup(text);
 	return t->cell[t->cells] && ++t->cells;
 }

@@ -23,46 +23,44 @@ void question_free(struct question *q)
 	pattern_free(&q->label);
 }
 
-static int take_moment(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_moment(const struct given *given, void *to)
 {
 	struct question *q = to;
 
-	(void)row;
-	if (strcmp(value, "peak") == 0)
+	if (strcmp(given->value, "peak") == 0)
 		q->query.at_ns = MAYFLY_AT_PEAK;
-	else if (strcmp(value, "end") == 0)
+	else if (strcmp(given->value, "end") == 0)
 		q->query.at_ns = MAYFLY_AT_END;
 	else
-		return option_time(option, value, &q->query.at_ns) ? CLI_OK : CLI_USAGE;
+		return option_time(given->option, given->value, &q->query.at_ns) ? CLI_OK
+										 : CLI_USAGE;
 	return CLI_OK;
 }
 
-int question_take_by(const struct option_row *row, const char *option, const char *value, void *to)
+int question_take_by(const struct given *given, void *to)
 {
 	struct question *q = to;
 	int choice;
 
-	(void)row;
-	if (strncmp(value, "label:", strlen("label:")) == 0) {
+	if (strncmp(given->value, "label:", strlen("label:")) == 0) {
 		q->query.by = MAYFLY_BY_LABEL;
-		q->query.label_key = value + strlen("label:");
-		return *q->query.label_key ? CLI_OK
-					   : cli_usage("%s label: no key after the ':'", option);
+		q->query.label_key = given->value + strlen("label:");
+		return *q->query.label_key
+			   ? CLI_OK
+			   : cli_usage("%s label: no key after the ':'", given->option);
 	}
 	q->query.label_key = NULL;
-	if (!option_choice(option, value, by_names, &choice))
+	if (!option_choice(given->option, given->value, by_names, &choice))
 		return CLI_USAGE;
 	q->query.by = (enum mayfly_by)choice;
 	return CLI_OK;
 }
 
-static int take_heaps(const struct option_row *row, const char *option, const char *list, void *to)
+static int take_heaps(const struct given *given, void *to)
 {
 	struct question *q = to;
-	const char *at = list;
+	const char *at = given->value;
 
-	(void)row;
 	do {
 		size_t length = strcspn(at, ",");
 		uint32_t named = heaps_named(at, length);
@@ -70,18 +68,16 @@ static int take_heaps(const struct option_row *row, const char *option, const ch
 		if (!named)
 			return cli_usage("%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
 					 "ocaml-major, external, pool, pool-mapped, all",
-					 option, (int)length, at);
+					 given->option, (int)length, at);
 		q->query.heaps |= named;
 		at += length;
 	} while (*at++);
 	return CLI_OK;
 }
 
-static int take_thread(const struct option_row *row, const char *option, const char *value,
-		       void *to)
+static int take_thread(const struct given *given, void *to)
 {
-	(void)row;
-	return pattern_add_thread(to, option, value) ? CLI_OK : CLI_USAGE;
+	return pattern_add_thread(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
 }
 
 /* ---- the options ---- */
@@ -183,23 +179,16 @@ bool question_check(struct question *question)
 	question->filtered = question->chooses_blocks || question->hide_given;
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
-	if (question->at_given && q->metric != MAYFLY_LIVE) {
-		cli_usage("--at needs --metric live; it cannot be combined with --metric %s",
-			  metric_names[q->metric]);
-		return false;
-	}
-	if (q->from_ns >= q->to_ns) {
-		cli_usage("--from must be before --to");
-		return false;
-	}
-	if (q->min_size > q->max_size) {
-		cli_usage("--min-size must not be above --max-size");
-		return false;
-	}
-	if (q->min_lifetime_ns > q->max_lifetime_ns) {
-		cli_usage("--min-lifetime must not be above --max-lifetime");
-		return false;
-	}
+	if (question->at_given && q->metric != MAYFLY_LIVE)
+		return cli_refuse(
+		    "--at needs --metric live; it cannot be combined with --metric %s",
+		    metric_names[q->metric]);
+	if (q->from_ns >= q->to_ns)
+		return cli_refuse("--from must be before --to");
+	if (q->min_size > q->max_size)
+		return cli_refuse("--min-size must not be above --max-size");
+	if (q->min_lifetime_ns > q->max_lifetime_ns)
+		return cli_refuse("--min-lifetime must not be above --max-lifetime");
 	set_matches(question);
 	return true;
 }

@@ -17,14 +17,13 @@
 #define LEAST_SNAPSHOT_NS 1000000ll
 
 /* Stores log2 of the nearest power of two. */
-static int take_interval(const struct option_row *row, const char *option, const char *value,
-			 void *to)
+static int take_interval(const struct given *given, void *to)
 {
 	char wanted[FIGURE_TEXT], taken[FIGURE_TEXT];
 	struct record *r = &((struct record_command *)to)->record;
 	uint64_t bytes, power = 1;
 	uint32_t log2 = 0;
-	int status = option_take_bytes(row, option, value, &bytes);
+	int status = option_take_bytes(given, &bytes);
 
 	if (status != CLI_OK)
 		return status;
@@ -42,55 +41,52 @@ static int take_interval(const struct option_row *row, const char *option, const
 	return CLI_OK;
 }
 
-static int take_overhead(const struct option_row *row, const char *option, const char *value,
-			 void *to)
+static int take_overhead(const struct given *given, void *to)
 {
 	char *end = NULL;
-	double percent = *value >= '0' && *value <= '9' ? strtod(value, &end) : -1;
+	double percent =
+	    *given->value >= '0' && *given->value <= '9' ? strtod(given->value, &end) : -1;
 
-	(void)row;
 	if (end && *end == '%')
 		end++;
 	if (!end || *end || !(percent >= 0.01 && percent <= 50))
-		return cli_usage("%s: '%s' is not a percentage from 0.01 to 50", option, value);
+		return cli_usage("%s: '%s' is not a percentage from 0.01 to 50", given->option,
+				 given->value);
 	*(uint32_t *)to = (uint32_t)(percent * 100 + 0.5);
 	return CLI_OK;
 }
 
 /* "off", a rate, or nothing, which asks for the default. */
-static int record_take_ocaml(const struct option_row *row, const char *option, const char *value,
-			     void *to)
+static int record_take_ocaml(const struct given *given, void *to)
 {
 	struct record_command *c = to;
 	struct record *r = &c->record;
 	char *end;
 	double rate;
 
-	(void)row;
 	c->ocaml_given = true;
-	if (!value)
+	if (!given->value)
 		return CLI_OK;
-	if (!strcmp(value, "off")) {
+	if (!strcmp(given->value, "off")) {
 		r->ocaml_off = true;
 		return CLI_OK;
 	}
-	rate = strtod(value, &end);
-	if (end == value || *end || !(rate >= 1e-11 && rate <= 1))
+	rate = strtod(given->value, &end);
+	if (end == given->value || *end || !(rate >= 1e-11 && rate <= 1))
 		return cli_usage(
 		    "%s: '%s' is neither a rate from 1e-11 to 1 (samples per word) nor "
 		    "off",
-		    option, value);
+		    given->option, given->value);
 	r->ocaml_rate = rate;
 	return CLI_OK;
 }
 
-static int take_map_events(const struct option_row *row, const char *option, const char *value,
-			   void *to)
+static int take_map_events(const struct given *given, void *to)
 {
 	struct record *r = &((struct record_command *)to)->record;
 
-	r->map_events_off = !strcmp(value, "off");
-	return r->map_events_off ? CLI_OK : option_take_bytes(row, option, value, &r->map_events);
+	r->map_events_off = !strcmp(given->value, "off");
+	return r->map_events_off ? CLI_OK : option_take_bytes(given, &r->map_events);
 }
 
 static const struct option_row record_rows[] = {
@@ -155,43 +151,33 @@ static bool record_options_agree(struct record_command *c)
 {
 	struct record *r = &c->record;
 
-	if (r->exact && c->interval_given && r->interval_log2) {
-		cli_usage(
-		    "--exact records every allocation; it cannot be combined with --interval");
-		return false;
-	}
-	if (r->snapshot_ns && c->interval_given && r->interval_log2) {
-		cli_usage(
-		    "--snapshots counts every allocation; it cannot be combined with --interval");
-		return false;
-	}
-	if (r->snapshot_ns && r->max_size) {
-		cli_usage("--snapshots cannot be combined with --max-size, as it keeps no blocks; "
-			  "use a longer interval instead");
-		return false;
-	}
-	if (r->stream.to && r->follow) {
-		cli_usage("--stream sends one trace; it cannot be combined with --follow");
-		return false;
-	}
-	if (r->stream.to && r->max_size) {
-		cli_usage("--stream cannot be combined with --max-size, as what was sent cannot be "
-			  "thinned; use a larger interval instead");
-		return false;
-	}
+	if (r->exact && c->interval_given && r->interval_log2)
+		return cli_refuse("--exact records every allocation; it cannot be combined with "
+				  "--interval");
+	if (r->snapshot_ns && c->interval_given && r->interval_log2)
+		return cli_refuse("--snapshots counts every allocation; it cannot be combined with "
+				  "--interval");
+	if (r->snapshot_ns && r->max_size)
+		return cli_refuse(
+		    "--snapshots cannot be combined with --max-size, as it keeps no blocks; "
+		    "use a longer interval instead");
+	if (r->stream.to && r->follow)
+		return cli_refuse("--stream sends one trace; it cannot be combined with --follow");
+	if (r->stream.to && r->max_size)
+		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
+				  "cannot be "
+				  "thinned; use a larger interval instead");
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
-	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2) {
-		cli_usage("--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
-			  "--interval 1 or --snapshots");
-		return false;
-	}
-	if (r->overhead && !r->interval_log2) {
-		cli_usage(
-		    "--overhead adapts the interval of samples; it cannot be combined with %s",
+	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2)
+		return cli_refuse(
+		    "--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
+		    "--interval 1 or --snapshots");
+	if (r->overhead && !r->interval_log2)
+		return cli_refuse(
+		    "--overhead adapts the interval of samples; it cannot be combined "
+		    "with %s",
 		    r->snapshot_ns ? "--snapshots" : "--exact or --interval 1");
-		return false;
-	}
 	return true;
 }
 
@@ -206,15 +192,13 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 		return status == CLI_OK ? CLI_OK : RECORD_FAILED;
 	if (!record_options_agree(c))
 		return RECORD_FAILED;
-	if (optind >= argc) {
-		cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'");
-		return RECORD_FAILED;
-	}
+	if (optind >= argc)
+		return cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'"),
+		       RECORD_FAILED;
 	r->argv = argv + optind;
-	if (r->output && strcmp(r->output, "-") == 0) {
-		cli_usage("--output: standard output belongs to the program; name a file");
-		return RECORD_FAILED;
-	}
+	if (r->output && strcmp(r->output, "-") == 0)
+		return cli_usage("--output: standard output belongs to the program; name a file"),
+		       RECORD_FAILED;
 	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;
 }
 

@@ -20,15 +20,12 @@
 
 bool read_key_file(struct stream_key *key, const char *path)
 {
-	if (!stream_keys_start()) {
-		cli_error("--key: no random numbers are available");
-		return false;
-	}
-	if (!stream_keys_supported()) {
-		cli_error("--key: this build of mayfly lacks libsodium; install libsodium-dev and "
-			  "build it again");
-		return false;
-	}
+	if (!stream_keys_start())
+		return cli_fail("--key: no random numbers are available");
+	if (!stream_keys_supported())
+		return cli_fail(
+		    "--key: this build of mayfly lacks libsodium; install libsodium-dev and "
+		    "build it again");
 	switch (stream_key_read(key, path)) {
 	case STREAM_KEY_GOOD:
 		return true;
@@ -59,16 +56,14 @@ bool read_stream_address(struct stream_address *a, const char *text, bool keyed)
 {
 	const char *problem = stream_address_read(a, text);
 
-	if (problem) {
-		cli_usage("the address '%s': %s", text, problem);
-		return false;
-	}
+	if (problem)
+		return cli_refuse("the address '%s': %s", text, problem);
 	if (a->local || keyed)
 		return true;
-	cli_usage("'%s' is not on this machine: both ends need the same key, %s", text,
-		  stream_keys_supported() ? "--key FILE"
-					  : "and this build of mayfly lacks libsodium for it");
-	return false;
+	return cli_refuse("'%s' is not on this machine: both ends need the same key, %s", text,
+			  stream_keys_supported()
+			      ? "--key FILE"
+			      : "and this build of mayfly lacks libsodium for it");
 }
 
 /* ---- options ---- */
@@ -101,11 +96,9 @@ bool record_stream_check(struct record_stream *s, const char *output)
 									 : "--spool-dir");
 		return !s->key_file && !s->buffer_bytes && !s->timeout_ns && !s->spool_dir;
 	}
-	if (output && s->spool_dir) {
-		cli_usage(
-		    "--spool-dir cannot be combined with -o, which puts the spool beside the file");
-		return false;
-	}
+	if (output && s->spool_dir)
+		return cli_refuse("--spool-dir cannot be combined with -o, which puts the spool "
+				  "beside the file");
 	s->only = !output;
 	if (!s->buffer_bytes)
 		s->buffer_bytes = DEFAULT_BUFFER;

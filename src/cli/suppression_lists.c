@@ -38,10 +38,8 @@ bool suppressions_add_file(struct suppressions *s, const char *path)
 	size_t size = 0, room = 0;
 	bool done;
 
-	if (!file) {
-		cli_error("%s: %s", path, strerror(errno));
-		return false;
-	}
+	if (!file)
+		return cli_fail("%s: %s", path, strerror(errno));
 	for (;;) {
 		if (size == room) {
 			char *bigger = room < MOST_BYTES ? realloc(text, room + 65536) : NULL;

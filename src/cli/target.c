@@ -132,11 +132,36 @@ static int open_unnamed(const struct target *t)
 	return fd;
 }
 
+/* Keeps errno. */
+static void drop_temporary_name(struct target *t)
+{
+	int error = errno;
+
+	free(t->temporary);
+	t->temporary = NULL;
+	errno = error;
+}
+
 static char *temporary_name(const struct target *t)
 {
 	char *name;
 
 	return asprintf(&name, "%s.%ld.tmp", t->real, (long)getpid()) < 0 ? NULL : name;
+}
+
+/* -1 with errno: nothing was made. */
+static int open_temporary(struct target *t)
+{
+	int fd;
+
+	t->temporary = temporary_name(t);
+	if (!t->temporary)
+		return -1;
+	unlink(t->temporary); /* of a process that was killed */
+	fd = open(t->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		drop_temporary_name(t); /* not ours: forget() must not remove it */
+	return fd;
 }
 
 /* Without a name, the file of a killed mayfly disappears by itself; not every file system supports
@@ -147,16 +172,7 @@ static int open_new(struct target *t)
 
 	if (fd >= 0)
 		return fd;
-	t->temporary = temporary_name(t);
-	if (!t->temporary)
-		return -1;
-	unlink(t->temporary); /* of a process that was killed */
-	fd = open(t->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		free(t->temporary);
-		t->temporary = NULL;
-	}
-	return fd;
+	return open_temporary(t);
 }
 
 bool target_open(struct target *t, const char *path, bool force)
@@ -171,14 +187,10 @@ bool target_open(struct target *t, const char *path, bool force)
 		return true;
 	}
 	exists = stat(path, &st) == 0;
-	if (exists && S_ISDIR(st.st_mode)) {
-		cli_error("'%s' is a folder; use -o FILE", path);
-		return false;
-	}
-	if (exists && S_ISREG(st.st_mode) && st.st_size > 0 && !force) {
-		cli_error("'%s' exists; use another name or --force", path);
-		return false;
-	}
+	if (exists && S_ISDIR(st.st_mode))
+		return cli_fail("'%s' is a folder; use -o FILE", path);
+	if (exists && S_ISREG(st.st_mode) && st.st_size > 0 && !force)
+		return cli_fail("'%s' exists; use another name or --force", path);
 	if (exists && !S_ISREG(st.st_mode)) {
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	} else {
@@ -200,13 +212,6 @@ bool target_open(struct target *t, const char *path, bool force)
 
 /* ---- what is written by name ---- */
 
-/* Prints on stderr why a folder or file of this name cannot be made. */
-static bool refuse(const char *format, const char *path)
-{
-	cli_error(format, path);
-	return false;
-}
-
 static bool open_failed(struct target *t, int error)
 {
 	failed(t, error);
@@ -222,28 +227,17 @@ bool target_open_named(struct target *t, const char *path, bool force)
 
 	*t = (struct target){.path = path, .replace = force || exists};
 	if (strcmp(path, "-") == 0)
-		return refuse("this format cannot go to standard output%s; name a file with -o",
-			      "");
+		return cli_fail("this format cannot go to standard output; name a file with -o");
 	if (exists && S_ISDIR(st.st_mode))
-		return refuse("'%s' is a folder; use -o FILE", path);
+		return cli_fail("'%s' is a folder; use -o FILE", path);
 	if (exists && !S_ISREG(st.st_mode))
-		return refuse("'%s' is no plain file, which this format needs", path);
+		return cli_fail("'%s' is no plain file, which this format needs", path);
 	if (exists && st.st_size > 0 && !force)
-		return refuse("'%s' exists; use another name or --force", path);
+		return cli_fail("'%s' exists; use another name or --force", path);
 	t->real = exists ? realpath(path, NULL) : strdup(path);
-	t->temporary = t->real ? temporary_name(t) : NULL;
-	if (!t->temporary)
+	fd = t->real ? open_temporary(t) : -1;
+	if (fd < 0)
 		return open_failed(t, errno);
-	unlink(t->temporary);
-	fd = open(t->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		int error = errno;
-
-		/* Not ours: forget() must not remove it. */
-		free(t->temporary);
-		t->temporary = NULL;
-		return open_failed(t, error);
-	}
 	close(fd);
 	watch_signals(t->temporary);
 	return true;
@@ -280,16 +274,15 @@ static bool may_replace_folder(const char *path, const char *landmark, bool forc
 {
 	bool empty, ours;
 
-	if (!look_into(path, landmark, &empty, &ours)) {
-		cli_error("cannot read '%s': %s", path, strerror(errno));
-		return false;
-	}
+	if (!look_into(path, landmark, &empty, &ours))
+		return cli_fail("cannot read '%s': %s", path, strerror(errno));
 	if (empty)
 		return true;
 	if (!force)
-		return refuse("'%s' exists; use another name or --force", path);
+		return cli_fail("'%s' exists; use another name or --force", path);
 	if (!ours)
-		return refuse("'%s' holds other things than such a trace; use another name", path);
+		return cli_fail("'%s' holds other things than such a trace; use another name",
+				path);
 	return true;
 }
 
@@ -301,9 +294,9 @@ bool target_open_folder(struct target *t, const char *path, const char *landmark
 
 	*t = (struct target){.path = path, .folder = true, .replace = force || exists};
 	if (strcmp(path, "-") == 0)
-		return refuse("this format is a folder%s; name it with -o", "");
+		return cli_fail("this format is a folder; name it with -o");
 	if (exists && !S_ISDIR(st.st_mode))
-		return refuse("'%s' is no folder, which this format is; use another name", path);
+		return cli_fail("'%s' is no folder, which this format is; use another name", path);
 	if (exists && !may_replace_folder(path, landmark, force))
 		return false;
 	while (length > 1 && path[length - 1] == '/')
@@ -314,11 +307,8 @@ bool target_open_folder(struct target *t, const char *path, const char *landmark
 		return open_failed(t, errno);
 	remove_folder(t->temporary); /* of a process that was killed */
 	if (mkdir(t->temporary, 0777) != 0) {
-		int error = errno;
-
-		free(t->temporary);
-		t->temporary = NULL;
-		return open_failed(t, error);
+		drop_temporary_name(t);
+		return open_failed(t, errno);
 	}
 	watch_signals(t->temporary);
 	return true;
@@ -338,8 +328,7 @@ static int take_folder_name(struct target *t)
 											     : 0;
 	}
 	let_signals_be();
-	free(t->temporary);
-	t->temporary = NULL;
+	drop_temporary_name(t);
 	return 0;
 }
 
@@ -387,8 +376,7 @@ static int take_name(struct target *t)
 			return errno;
 	}
 	let_signals_be();
-	free(t->temporary);
-	t->temporary = NULL;
+	drop_temporary_name(t);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stream/clock.h"
+#include "format/numbering.h"
 #include "record/finalise.h"
 #include "record/machine.h"
 #include "stream/sender.h"
@@ -220,15 +221,8 @@ static void give_back_waiting(struct recorder *r)
  * runs the packet stays, as mayfly might be killed. */
 static bool let_wait(struct recorder *r, uint64_t index)
 {
-	if (r->waits == r->wait_room) {
-		size_t room = r->wait_room ? 2 * r->wait_room : 64;
-		uint64_t *grown = realloc(r->waiting, room * sizeof(*grown));
-
-		if (!grown)
-			return false;
-		r->waiting = grown;
-		r->wait_room = room;
-	}
+	if (!array_reserve(&r->waiting, &r->wait_room, r->waits, sizeof(*r->waiting)))
+		return false;
 	r->waiting[r->waits++] = index;
 	return true;
 }

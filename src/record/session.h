@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "record/child.h"
 #include "stream/clock.h"
@@ -91,7 +90,6 @@ char *record_agent_settings(const struct record *r);
 
 /* Sets r->file and r->spool. False: out of memory. */
 bool record_choose_names(struct record *r);
-const char *record_base_name(const char *path);
 /* NULL: there is none for this spool yet. */
 struct recorder *record_find(const struct record *r, const char *spool);
 /* NULL: record_say() has been told. */
@@ -134,7 +132,7 @@ struct piece {
 
 struct pieces {
 	struct piece *piece;
-	size_t count;
+	size_t count, room;
 };
 
 void record_free_pieces(struct pieces *list);

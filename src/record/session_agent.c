@@ -107,7 +107,6 @@ static char *escape(const char *text)
 
 const char *const record_sampler_names[] = {"stratified", "poisson", NULL};
 
-/* The agent's settings. */
 char *record_agent_settings(const struct record *r)
 {
 	char *path = *r->spool == '/' ? record_format("%s", r->spool)

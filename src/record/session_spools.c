@@ -20,8 +20,7 @@
 
 bool record_choose_names(struct record *r)
 {
-	const char *slash = strrchr(r->argv[0], '/');
-	const char *name = slash ? slash + 1 : r->argv[0];
+	const char *name = spool_base_name(r->argv[0]);
 
 	if (r->output)
 		r->file = record_format("%s", r->output);
@@ -87,17 +86,10 @@ static bool clear_old_spools(const struct record *r)
 
 /* ---- recorders ---- */
 
-const char *record_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 struct recorder *record_find(const struct record *r, const char *spool)
 {
 	for (size_t i = 0; i < r->recorders; i++)
-		if (!strcmp(record_base_name(r->recorder[i]->spool), record_base_name(spool)))
+		if (!strcmp(spool_base_name(r->recorder[i]->spool), spool_base_name(spool)))
 			return r->recorder[i];
 	return NULL;
 }
@@ -169,7 +161,6 @@ bool record_make_spool(struct record *r)
 	return true;
 }
 
-/* Of a forked child: the recorder of the process that it came from. NULL when there is none. */
 struct recorder *record_parent_of(const struct record *r, const struct recorder *child)
 {
 	char *name = r->follow ? spool_parent_name(child->spool) : NULL;
@@ -203,7 +194,6 @@ static int compare_forks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The forked children that have not been begun, by the time of the fork. NULL: none. */
 struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
 				       size_t *count)
 {
@@ -260,7 +250,6 @@ static uint64_t nanoseconds(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-/* What only the recorder knows about how this image ended. */
 struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last)
 {
 	const struct spool_header *h = one->watch.header;
@@ -411,7 +400,6 @@ static void tell_stream_news(struct record *r)
 	free(news);
 }
 
-/* Looks after all spools. Returns the milliseconds after which to do so again. */
 unsigned int record_serve(struct record *r)
 {
 	int64_t now = now_ns();

@@ -6,30 +6,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static char *format_list(const char *text, va_list arguments)
+{
+	char *made;
+
+	return vasprintf(&made, text, arguments) < 0 ? NULL : made;
+}
+
 char *record_format(const char *text, ...)
 {
 	va_list arguments;
 	char *made;
-	int length;
 
 	va_start(arguments, text);
-	length = vasprintf(&made, text, arguments);
+	made = format_list(text, arguments);
 	va_end(arguments);
-	return length < 0 ? NULL : made;
+	return made;
 }
 
 void record_say(const struct record *r, const char *text, ...)
 {
 	va_list arguments;
 	char *made;
-	int length;
 
 	va_start(arguments, text);
-	length = vasprintf(&made, text, arguments);
+	made = format_list(text, arguments);
 	va_end(arguments);
-	r->say(r->say_context, length < 0 ? "out of memory" : made);
-	if (length >= 0)
-		free(made);
+	r->say(r->say_context, made ? made : "out of memory");
+	free(made);
 }
 
 bool record_no_memory(const struct record *r)

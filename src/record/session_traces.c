@@ -10,17 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/numbering.h"
+
 static bool add_piece(struct pieces *list, char *spool, pid_t pid, const struct spool_glance *g)
 {
-	struct piece *grown = realloc(list->piece, (list->count + 1) * sizeof(*grown));
-
-	if (grown)
-		list->piece = grown;
-	if (!grown || !spool) {
+	if (!spool ||
+	    !array_reserve(&list->piece, &list->room, list->count, sizeof(*list->piece))) {
 		free(spool);
 		return false;
 	}
-	grown[list->count++] = (struct piece){.spool = spool, .pid = pid, .glance = *g};
+	list->piece[list->count++] = (struct piece){.spool = spool, .pid = pid, .glance = *g};
 	return true;
 }
 
@@ -34,12 +33,9 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
 char *record_name_with(const char *file, const char *tail)
 {
-	const char *slash = strrchr(file, '/');
-	const char *base = slash ? slash + 1 : file;
-	const char *dot = strrchr(base, '.');
+	const char *base = spool_base_name(file), *dot = strrchr(base, '.');
 
 	if (!dot || dot == base)
 		dot = file + strlen(file);
@@ -177,7 +173,6 @@ void record_wait_for_children(struct record *r)
 	}
 }
 
-/* Where a recording is that did not become a trace. */
 char *record_places(const struct recorder *one)
 {
 	if (recorder_has_part(one) && one->options.no_file)
@@ -389,7 +384,7 @@ static void keep_ancestors(struct pieces *list)
 
 			for (size_t j = 0; parent && j < list->count; j++) {
 				if (list->piece[j].kept ||
-				    strcmp(record_base_name(list->piece[j].spool), parent) != 0)
+				    strcmp(spool_base_name(list->piece[j].spool), parent) != 0)
 					continue;
 				list->piece[j].kept = true;
 				changed = true;
@@ -408,7 +403,6 @@ static void drop_unwanted(struct pieces *list)
 			recorder_drop(list->piece[i].recorder);
 }
 
-/* Makes the traces, then removes the spools. False when one failed: its spool stays. */
 bool record_finalise_pieces(struct record *r, struct pieces *list)
 {
 	bool all = true;

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "format/numbering.h"
 #include "stream/clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
@@ -40,10 +41,9 @@
 #define WINDOW_BYTES   ((size_t)WINDOW_PACKETS * SPOOL_PACKET_BYTES)
 
 /* Left free on the disk (or half of what is free), as the trace needs some space, too. */
-#define MARGIN_BYTES  (4u << 20)
-#define PAUSE_TICKS   32
-#define MOST_PACKETS  (1u << 22) /* 256 GiB */
-#define BITS_IN_CHUNK (8u * 4096)
+#define MARGIN_BYTES (4u << 20)
+#define PAUSE_TICKS  32
+#define MOST_PACKETS (1u << 22) /* 256 GiB */
 
 static off_t packets_end(uint64_t packets)
 {
@@ -266,15 +266,8 @@ const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes)
 		return NULL;
 	if (offset % WINDOW_BYTES + bytes > WINDOW_BYTES)
 		return NULL;
-	if (window >= w->windows) {
-		uint8_t **grown = realloc(w->window, (window + 1) * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		memset(grown + w->windows, 0, (window + 1 - w->windows) * sizeof(*grown));
-		w->window = grown;
-		w->windows = window + 1;
-	}
+	if (!array_reserve_filled(&w->window, &w->windows, window, sizeof(*w->window), 0))
+		return NULL;
 	if (!w->window[window]) {
 		void *map = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd,
 				 packets_end(window * WINDOW_PACKETS));
@@ -301,26 +294,8 @@ static void spool_watch_push(struct spool_header *h, uint32_t index)
 
 static bool make_hole_room(struct spool_watch *w, uint64_t index)
 {
-	if (w->holes == w->hole_room) {
-		size_t room = w->hole_room ? 2 * w->hole_room : 256;
-		uint32_t *grown = realloc(w->hole, room * sizeof(*grown));
-
-		if (!grown)
-			return false;
-		w->hole = grown;
-		w->hole_room = room;
-	}
-	if (index / 8 >= w->in_hole_bytes) {
-		size_t bytes = (index / BITS_IN_CHUNK + 1) * (BITS_IN_CHUNK / 8);
-		uint8_t *grown = realloc(w->in_hole, bytes);
-
-		if (!grown)
-			return false;
-		memset(grown + w->in_hole_bytes, 0, bytes - w->in_hole_bytes);
-		w->in_hole = grown;
-		w->in_hole_bytes = bytes;
-	}
-	return true;
+	return array_reserve(&w->hole, &w->hole_room, w->holes, sizeof(*w->hole)) &&
+	       array_reserve_filled(&w->in_hole, &w->in_hole_bytes, index / 8, 1, 0);
 }
 
 void spool_watch_punch(struct spool_watch *w, uint64_t index)
@@ -479,6 +454,13 @@ bool spool_glance(const char *path, struct spool_glance *g)
 	return good;
 }
 
+const char *spool_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 char *spool_parent_name(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -495,7 +477,7 @@ char *spool_parent_name(const char *path)
 	if (n <= 0)
 		return NULL;
 	name[n] = 0;
-	return strdup(strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
+	return strdup(spool_base_name(name));
 }
 
 /* "PID.K.spool" */
@@ -523,17 +505,6 @@ static int spool_watch_compare(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static bool add_entry(struct spool_list *list, const struct spool_entry *e)
-{
-	struct spool_entry *grown = realloc(list->entry, (list->count + 1) * sizeof(*grown));
-
-	if (!grown)
-		return false;
-	list->entry = grown;
-	grown[list->count++] = *e;
-	return true;
-}
-
 /* The entries of `folder` whose name is `base` followed by ".PID.K.spool". */
 static bool read_folder(struct spool_list *list, DIR *dir, const char *folder, const char *base)
 {
@@ -552,24 +523,23 @@ static bool read_folder(struct spool_list *list, DIR *dir, const char *folder, c
 			free(e.path);
 			continue;
 		}
-		if (!add_entry(list, &e)) {
+		if (!array_reserve(&list->entry, &list->room, list->count, sizeof(*list->entry))) {
 			free(e.path);
 			return false;
 		}
+		list->entry[list->count++] = e;
 	}
 	return true;
 }
 
 bool spool_list_read(struct spool_list *list, const char *file)
 {
-	const char *slash = strrchr(file, '/');
-	const char *base = slash ? slash + 1 : file;
+	const char *base = spool_base_name(file);
 	char *folder = strndup(file, (size_t)(base - file));
 	DIR *dir;
 	bool good = true;
 
-	list->entry = NULL;
-	list->count = 0;
+	*list = (struct spool_list){0};
 	if (!folder)
 		return false;
 	dir = opendir(*folder ? folder : ".");
@@ -590,8 +560,7 @@ void spool_list_free(struct spool_list *list)
 	for (size_t i = 0; i < list->count; i++)
 		free(list->entry[i].path);
 	free(list->entry);
-	list->entry = NULL;
-	list->count = 0;
+	*list = (struct spool_list){0};
 }
 
 /* Whether a line of /proc/PID/maps is of this file. */
@@ -635,8 +604,7 @@ bool spool_in_use(const struct spool_entry *e)
 /* "/folder/FILE." as the kernel writes it. */
 static char *real_prefix(const char *file)
 {
-	const char *slash = strrchr(file, '/');
-	const char *base = slash ? slash + 1 : file;
+	const char *base = spool_base_name(file);
 	char *folder = strndup(file, (size_t)(base - file));
 	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
 	char *prefix = NULL;

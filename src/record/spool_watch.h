@@ -95,6 +95,8 @@ struct spool_glance {
 bool spool_glance(const char *path, struct spool_glance *g); /* false: not a spool */
 void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
 
+const char *spool_base_name(const char *path);
+
 /* A forked child's samples from before the fork are in its parent's spool: that one's file name,
  * without folder, or NULL. The caller frees it. */
 char *spool_parent_name(const char *path);
@@ -108,7 +110,7 @@ struct spool_entry {
 
 struct spool_list {
 	struct spool_entry *entry; /* by pid, then number */
-	size_t count;
+	size_t count, room;
 };
 
 /* Lists all FILE.PID.K.spool. `file` is the trace's path without ".spool". False: out of memory. A

@@ -69,14 +69,14 @@ static void drain_wake(struct stream_sender *s)
 
 /* ---- one connection ---- */
 
-static bool is_stopped(struct stream_sender *s)
+static bool is_set(struct stream_sender *s, const bool *flag)
 {
-	bool stop;
+	bool set;
 
 	pthread_mutex_lock(&s->lock);
-	stop = s->stop;
+	set = *flag;
 	pthread_mutex_unlock(&s->lock);
-	return stop;
+	return set;
 }
 
 /* Waits for the socket or a call of the sender's functions, at most so long. True: the socket. */
@@ -100,7 +100,7 @@ static int connect_to(struct stream_sender *s, unsigned int n)
 
 	if (fd < 0)
 		return -1;
-	while ((left = end - now_ns()) > 0 && !is_stopped(s)) {
+	while ((left = end - now_ns()) > 0 && !is_set(s, &s->stop)) {
 		if (!wait_for(s, fd, POLLOUT, left))
 			continue;
 		error = stream_connected(fd);
@@ -261,7 +261,7 @@ static int run_session(struct stream_sender *s)
 	size_t before, after;
 	int error = 0;
 
-	while (!error && !s->session.fault && !is_stopped(s)) {
+	while (!error && !s->session.fault && !is_set(s, &s->stop)) {
 		stream_wire_waiting(wire, &before);
 		if (!before && !say_more(s))
 			break;
@@ -317,35 +317,20 @@ static bool connect_once(struct stream_sender *s)
 	return opened;
 }
 
-static bool is_ending(struct stream_sender *s)
-{
-	bool ending;
-
-	pthread_mutex_lock(&s->lock);
-	ending = s->ending;
-	pthread_mutex_unlock(&s->lock);
-	return ending;
-}
-
 static bool sender_is_over(struct stream_sender *s)
 {
-	bool over;
-
-	pthread_mutex_lock(&s->lock);
-	over = s->stop || s->done;
-	pthread_mutex_unlock(&s->lock);
-	return over;
+	return is_set(s, &s->stop) || is_set(s, &s->done);
 }
 
 /* Before it is tried again. True: the end has come meanwhile, which makes it urgent. */
 static bool rest(struct stream_sender *s, int64_t ns)
 {
 	int64_t end = now_ns() + ns, left;
-	bool ending = is_ending(s);
+	bool ending = is_set(s, &s->ending);
 
 	while ((left = end - now_ns()) > 0 && !sender_is_over(s)) {
 		wait_for(s, -1, 0, left);
-		if (!ending && is_ending(s))
+		if (!ending && is_set(s, &s->ending))
 			return true;
 	}
 	return false;
@@ -550,12 +535,7 @@ void stream_sender_ending(struct stream_sender *s)
 
 bool stream_sender_gave_up(struct stream_sender *s)
 {
-	bool gave_up;
-
-	pthread_mutex_lock(&s->lock);
-	gave_up = s->gave_up;
-	pthread_mutex_unlock(&s->lock);
-	return gave_up;
+	return is_set(s, &s->gave_up);
 }
 
 bool stream_sender_finish(struct stream_sender *s, bool whole)

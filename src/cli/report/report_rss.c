@@ -2,7 +2,6 @@
 /* report_rss.c: what the resident memory consists of (answer/rss.h). */
 #include "cli/report/report.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
