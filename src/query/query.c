@@ -5,6 +5,7 @@
 #include "query/query_two.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the question ---- */
 
@@ -156,6 +157,16 @@ void query_end(struct query_state *s)
 	free(s->shown.cell);
 	free(s->shown.row_of);
 	query_scratch_free(s);
+}
+
+int answer_finish(struct query_state *s, void *answer, void *to)
+{
+	query_end(s);
+	if (s->error)
+		answer_free(answer);
+	else
+		memcpy(to, &answer, sizeof(answer));
+	return s->error;
 }
 
 int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],

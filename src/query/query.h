@@ -228,9 +228,6 @@ void *answer_array(struct query_state *s, void *answer, size_t count, size_t byt
 /* Makes another answer, with its arrays, part of the first. */
 void answer_adopt(void *answer, void *other);
 void answer_free(void *answer);
-/* Last step: frees the state, and without an error stores the answer in the pointer at `to`; else
- * frees the answer. Returns the error. */
-int answer_finish(struct query_state *s, void *answer, void *to);
 
 /* Makes room for item number `used` of an array that grows with the number of events. A hostile
  * file can claim many events cheaply, so all such arrays share a budget of bytes. New memory is
@@ -275,6 +272,9 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
 				   const struct mayfly_query *query);
 void query_end(struct query_state *s);
+/* Last step: frees the state, and without an error stores the answer in the pointer at `to`; else
+ * frees the answer. Returns the error. */
+int answer_finish(struct query_state *s, void *answer, void *to);
 
 static inline bool query_has_bit(const uint64_t *bits, uint64_t number)
 {

@@ -99,16 +99,6 @@ void query_scratch_free(struct query_state *s)
 	owned_free(s->scratch);
 }
 
-int answer_finish(struct query_state *s, void *answer, void *to)
-{
-	query_end(s);
-	if (s->error)
-		answer_free(answer);
-	else
-		memcpy(to, &answer, sizeof(answer));
-	return s->error;
-}
-
 /* ---- growing arrays, sums ---- */
 
 bool query_grow(struct query_state *s, uint64_t *budget, void *array, size_t *room, size_t used,
