@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "convert/memtrace_format.h"
-#include "format/numbering.h"
 
 #define WRITTEN_VERSION 2
 #define PACKET_BYTES	32768
@@ -414,8 +413,16 @@ static size_t common_prefix(const struct memtrace_writer *w, const int64_t *stac
 static int remember_stack(struct memtrace_writer *w, const int64_t *stack, size_t from,
 			  size_t depth)
 {
-	if (!array_reserve(&w->last, &w->last_size, depth, sizeof(*w->last)))
-		return w->error = MAYFLY_E_MEMORY;
+	/* Not array_reserve(): the OCaml package has this file without format/numbering.c. */
+	if (depth > w->last_size) {
+		size_t size = depth + depth / 2 + 64;
+		int64_t *bigger = realloc(w->last, size * sizeof(*bigger));
+
+		if (!bigger)
+			return w->error = MAYFLY_E_MEMORY;
+		w->last = bigger;
+		w->last_size = size;
+	}
 	if (depth > from)
 		memcpy(w->last + from, stack + from, (depth - from) * sizeof(*stack));
 	w->last_depth = depth;
