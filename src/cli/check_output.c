@@ -2,6 +2,7 @@
 /* check_output.c: verdicts as text and as JUnit's XML. */
 #include "cli/check.h"
 
+#include "answer/text_format.h"
 #include "format/utf8.h"
 #include "cli/target.h"
 #include "cli/trace_fields.h"
@@ -31,9 +32,9 @@ static char *found_text(char *buffer, size_t size, const struct report *r,
 		return text_estimate(buffer, size, r->out.utf8, e);
 	if (f->low == f->high)
 		return text_count(buffer, size, f->estimate);
-	snprintf(buffer, size, "%s (%s..%s)", text_count(value, sizeof(value), f->estimate),
-		 text_count(low, sizeof(low), f->low), text_count(high, sizeof(high), f->high));
-	return buffer;
+	return text_format(
+	    buffer, size, "%s (%s..%s)", text_count(value, sizeof(value), f->estimate),
+	    text_count(low, sizeof(low), f->low), text_count(high, sizeof(high), f->high));
 }
 
 /* "peak at most 60.0 MB", "peak of ^parse at most 10 % above the baseline, 60.0 MB" */
@@ -98,11 +99,10 @@ static char *guilt_title(char *buffer, size_t size, const struct report *r,
 	if (limit->metric == LIMIT_BLOCKS)
 		blocks = strcmp(figure, "1") == 0 ? " block" : " blocks";
 	if (g->change > 0)
-		snprintf(buffer, size, "+%s, now %s%s",
-			 amount(change, sizeof(change), limit, g->change), figure, blocks);
-	else
-		snprintf(buffer, size, "%s%s", figure, blocks);
-	return buffer;
+		return text_format(buffer, size, "+%s, now %s%s",
+				   amount(change, sizeof(change), limit, g->change), figure,
+				   blocks);
+	return text_format(buffer, size, "%s%s", figure, blocks);
 }
 
 /* ---- text ---- */

@@ -125,8 +125,6 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 		print_label_field(o, trace, hints);
 }
 
-/* ---- names and values ---- */
-
 /* ---- notes ---- */
 
 /* If every allocation is recorded, only losses can make figures wrong. */
