@@ -12,8 +12,6 @@
 
 #define STACK_DEPTH 24
 
-/* ---- pieces ---- */
-
 static char *amount(char *buffer, size_t size, const struct limit *limit, double value)
 {
 	if (limit->metric == LIMIT_BLOCKS)
@@ -105,8 +103,6 @@ static char *guilt_title(char *buffer, size_t size, const struct report *r,
 	return text_format(buffer, size, "%s%s", figure, blocks);
 }
 
-/* ---- text ---- */
-
 static void print_guilt(const struct report *r, const struct limit *limit)
 {
 	char title[256];
@@ -135,8 +131,6 @@ void check_print_text(const struct report *r, const struct limits *limits)
 	printf("%zu of %zu %s exceeded\n", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
 }
-
-/* ---- JUnit ---- */
 
 /* Characters that XML 1.0 cannot have become question marks; bytes that are not UTF-8, U+FFFD. */
 static void put_xml(FILE *to, const char *text)
