@@ -31,8 +31,6 @@ static struct limit *new_limit(struct limits *l, enum limit_metric metric, const
 	return limit;
 }
 
-/* ---- values ---- */
-
 /* "10%" or "10" -> .1 */
 static bool percent_value(const char *where, const char *text, double *value)
 {
@@ -108,8 +106,6 @@ bool check_add_increases(struct limits *l, const char *option, const char *list)
 	free(copy);
 	return done;
 }
-
-/* ---- files ---- */
 
 /* The next word of the line, ended by a zero; *line moves past it. NULL: there is none. */
 static char *next_word(char **line)

@@ -2,6 +2,7 @@
 /* check_output.c: verdicts as text and as JUnit's XML. */
 #include "cli/check.h"
 
+#include "answer/text_format.h"
 #include "format/utf8.h"
 #include "cli/target.h"
 #include "cli/trace_fields.h"
@@ -10,8 +11,6 @@
 #include <string.h>
 
 #define STACK_DEPTH 24
-
-/* ---- pieces ---- */
 
 static char *amount(char *buffer, size_t size, const struct limit *limit, double value)
 {
@@ -31,9 +30,9 @@ static char *found_text(char *buffer, size_t size, const struct report *r,
 		return text_estimate(buffer, size, r->out.utf8, e);
 	if (f->low == f->high)
 		return text_count(buffer, size, f->estimate);
-	snprintf(buffer, size, "%s (%s..%s)", text_count(value, sizeof(value), f->estimate),
-		 text_count(low, sizeof(low), f->low), text_count(high, sizeof(high), f->high));
-	return buffer;
+	return text_format(
+	    buffer, size, "%s (%s..%s)", text_count(value, sizeof(value), f->estimate),
+	    text_count(low, sizeof(low), f->low), text_count(high, sizeof(high), f->high));
 }
 
 /* "peak at most 60.0 MB", "peak of ^parse at most 10 % above the baseline, 60.0 MB" */
@@ -98,14 +97,11 @@ static char *guilt_title(char *buffer, size_t size, const struct report *r,
 	if (limit->metric == LIMIT_BLOCKS)
 		blocks = strcmp(figure, "1") == 0 ? " block" : " blocks";
 	if (g->change > 0)
-		snprintf(buffer, size, "+%s, now %s%s",
-			 amount(change, sizeof(change), limit, g->change), figure, blocks);
-	else
-		snprintf(buffer, size, "%s%s", figure, blocks);
-	return buffer;
+		return text_format(buffer, size, "+%s, now %s%s",
+				   amount(change, sizeof(change), limit, g->change), figure,
+				   blocks);
+	return text_format(buffer, size, "%s%s", figure, blocks);
 }
-
-/* ---- text ---- */
 
 static void print_guilt(const struct report *r, const struct limit *limit)
 {
@@ -135,8 +131,6 @@ void check_print_text(const struct report *r, const struct limits *limits)
 	printf("%zu of %zu %s exceeded\n", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
 }
-
-/* ---- JUnit ---- */
 
 /* Characters that XML 1.0 cannot have become question marks; bytes that are not UTF-8, U+FFFD. */
 static void put_xml(FILE *to, const char *text)

@@ -22,8 +22,6 @@ struct check {
 	bool no_default;
 };
 
-/* ---- options ---- */
-
 /* "max-" and the metric's name. */
 static int take_limit(const struct given *given, void *to)
 {
@@ -113,8 +111,6 @@ const struct option_table check_option_table = {
 	     "guilty stacks. Exit status 2: it could not be checked.\n",
     .rows = check_rows,
 };
-
-/* ---- the command ---- */
 
 static int judge_failed(struct check *c, const struct limit *limit, int error)
 {

@@ -10,6 +10,7 @@
 
 #include "answer/json_parts.h"
 #include "answer/trace_facts.h"
+#include "answer/text_format.h"
 #include "cli/options.h"
 #include "cli/trace_fields.h"
 #include "query/diff.h"
@@ -91,12 +92,11 @@ static char *text_change(char *buffer, size_t size, double change)
 {
 	char bytes[FIGURE_TEXT];
 
-	snprintf(buffer, size, "%s%s",
-		 change > 0   ? "+"
-		 : change < 0 ? "-"
-			      : "",
-		 text_bytes(bytes, sizeof(bytes), fabs(change)));
-	return buffer;
+	return text_format(buffer, size, "%s%s",
+			   change > 0	? "+"
+			   : change < 0 ? "-"
+					: "",
+			   text_bytes(bytes, sizeof(bytes), fabs(change)));
 }
 
 /* "+8.1..+16 MB" */
@@ -111,8 +111,7 @@ static char *text_interval(char *buffer, size_t size, const struct diff_figure *
 	unit_high = strchr(high, ' ');
 	if (unit_low && unit_high && strcmp(unit_low, unit_high) == 0)
 		*unit_low = 0;
-	snprintf(buffer, size, "%s..%s", low, high);
-	return buffer;
+	return text_format(buffer, size, "%s..%s", low, high);
 }
 
 /* "+18 %", "new", "gone", "x12", "0 %" */
@@ -306,16 +305,14 @@ static void key_text(char *buffer, size_t size, const struct comparison *c,
 	const struct report *r = report_of(c, row);
 	const struct mayfly_row *key = row_of(row);
 	char place[NAME_BYTES], moved[32] = "";
-	size_t used;
 
 	report_row_key(buffer, size, r, key);
 	if (r->q.query.by != MAYFLY_BY_LINE || !key->line)
 		return;
 	if (row->before && row->after && row->before->line != row->after->line)
 		snprintf(moved, sizeof(moved), " (was %" PRIu32 ")", row->before->line);
-	used = strlen(buffer);
 	location_text(place, sizeof(place), key->file, key->line, key->module, r->out.wide);
-	snprintf(buffer + used, size - used, "  %.*s%s", 4096, place, moved);
+	text_append(buffer, size, "  %.*s%s", 4096, place, moved);
 }
 
 struct diff_table {
@@ -575,9 +572,8 @@ static int run(struct comparison *c)
 	struct trace_diff *d;
 	int error, status;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
-	}
 	both.absent = c->absent = before->file.info->absent | after->file.info->absent;
 	c->exact = (before->exact && after->exact) || c->absent & MAYFLY_ABSENT_ERRORS;
 	question_fit(&before->q, &both);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly export: a trace as another tool's file. */
 #include "answer/trace_names.h"
+#include "answer/text_format.h"
 #include "cli/cli.h"
 #include "convert/export/exporter.h"
 #include "cli/open_trace.h"
@@ -29,12 +30,9 @@ struct export
 static int unknown_format(const char *name)
 {
 	char list[256] = "";
-	size_t used = 0;
 
 	for (const struct export_format *f = export_formats(); f->name; f++)
-		if (used < sizeof(list))
-			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-						 used ? ", " : "", f->name);
+		text_append(list, sizeof(list), "%s%s", *list ? ", " : "", f->name);
 	if (!name)
 		return cli_usage("no format given; --to is one of: %s", list);
 	return cli_usage("--to: '%s' is none of: %s", name, list);

@@ -24,8 +24,7 @@ static const char *parent_text(char *buffer, size_t size, const struct mayfly_in
 {
 	if (!info->parent_pid) /* not known */
 		return "";
-	snprintf(buffer, size, ", parent %" PRIu32, info->parent_pid);
-	return buffer;
+	return text_format(buffer, size, ", parent %" PRIu32, info->parent_pid);
 }
 
 static void print_program(const struct output *o, const struct mayfly_info *info)
@@ -126,7 +125,6 @@ static void print_heaps(const struct output *o, const struct mayfly_trace *trace
 	struct mayfly_query query;
 	struct mayfly_result *result;
 	char text[512] = "", bytes[FIGURE_TEXT];
-	size_t used = 0;
 
 	if (!info->ocaml_interval_bytes && !(info->heaps & pools))
 		return;
@@ -135,14 +133,13 @@ static void print_heaps(const struct output *o, const struct mayfly_trace *trace
 	query.by = MAYFLY_BY_HEAP;
 	if (mayfly_query_run(trace, &query, &result) != 0)
 		return;
-	for (size_t i = 0; i < result->rows && used < sizeof(text) - 1; i++) {
+	for (size_t i = 0; i < result->rows; i++) {
 		const struct mayfly_row *row = &result->row[i];
-		int n = snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64 " %s (%s)",
-				 i ? ", " : "", heap_name((uint32_t)row->low), row->self.samples,
-				 samples_word(row->self.samples),
-				 text_bytes(bytes, sizeof(bytes), row->self.bytes.estimate));
 
-		used += n > 0 ? (size_t)n : 0;
+		text_append(text, sizeof(text), "%s%s %" PRIu64 " %s (%s)", i ? ", " : "",
+			    heap_name((uint32_t)row->low), row->self.samples,
+			    samples_word(row->self.samples),
+			    text_bytes(bytes, sizeof(bytes), row->self.bytes.estimate));
 	}
 	mayfly_result_free(result);
 	print_field(o, "Heaps", "%s", text);
@@ -180,19 +177,16 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 			  const struct mayfly_info *info)
 {
 	char list[1024] = "", name[128];
-	size_t used = 0;
 
 	for (size_t i = 0; i < info->threads && i < MOST_THREADS; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
-		int added;
 
 		text_clean(name, sizeof(name), t->name);
-		added = snprintf(list + used, sizeof(list) - used, "%s%s%s%" PRIu32 "%s",
-				 i ? ", " : "", name, *name ? " (" : "", t->tid, *name ? ")" : "");
-		used += added > 0 ? (size_t)added : 0;
+		text_append(list, sizeof(list), "%s%s%s%" PRIu32 "%s", i ? ", " : "", name,
+			    *name ? " (" : "", t->tid, *name ? ")" : "");
 	}
 	if (info->threads > MOST_THREADS)
-		snprintf(list + used, sizeof(list) - used, ", ...");
+		text_append(list, sizeof(list), ", ...");
 	print_field(o, "Threads", "%zu: %s", info->threads, list);
 }
 
@@ -293,9 +287,8 @@ static int print_info(const struct output *o, const struct opened_trace *file,
 	print_resident(o, file->trace);
 	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))
 		print_threads(o, file->trace, file->info);
-	if (!print_modules(o, file->trace, file->info, all_modules))
-		return cli_error("out of memory");
-	return cli_finish();
+	return print_modules(o, file->trace, file->info, all_modules) ? cli_finish()
+								      : cli_error("out of memory");
 }
 
 static int print_info_json(const struct opened_trace *file, const struct mayfly_summary *s)

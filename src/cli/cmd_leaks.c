@@ -27,8 +27,6 @@ struct leaks {
 	uint64_t leaked; /* samples that are left */
 };
 
-/* ---- options ---- */
-
 static int take_suppressions(const struct given *given, void *to)
 {
 	return suppressions_add_file(to, given->value) ? CLI_OK : CLI_FAILED;
@@ -75,8 +73,6 @@ static int is_ignored(void *context, const char *text)
 		return 1;
 	return suppressions_find(&l->suppressions, text) != SUPPRESSIONS_NONE;
 }
-
-/* ---- the answer ---- */
 
 static void print_suppressed(const struct leaks *l)
 {

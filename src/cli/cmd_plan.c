@@ -6,6 +6,7 @@
 #include "answer/trace_names.h"
 #include "answer/query_words.h"
 #include "answer/trace_facts.h"
+#include "answer/text_format.h"
 #include "cli/open_trace.h"
 #include "cli/question.h"
 #include "cli/options.h"
@@ -115,10 +116,8 @@ static int recommended(const struct plan *plan, const struct settings *set)
 static char *interval_option(char *buffer, size_t size, uint64_t bytes)
 {
 	if (bytes >= 1 << 20)
-		snprintf(buffer, size, "%" PRIu64 "M", bytes >> 20);
-	else
-		snprintf(buffer, size, "%" PRIu64 "K", bytes >> 10);
-	return buffer;
+		return text_format(buffer, size, "%" PRIu64 "M", bytes >> 20);
+	return text_format(buffer, size, "%" PRIu64 "K", bytes >> 10);
 }
 
 /* Two significant digits: more would not be accurate. */
@@ -127,14 +126,12 @@ static char *text_error(char *buffer, size_t size, double error)
 	double percent = 100 * error;
 
 	if (percent < 0.05)
-		snprintf(buffer, size, "0 %%");
-	else if (percent < 9.95)
-		snprintf(buffer, size, "%.1f %%", percent);
-	else if (percent <= 99.5)
-		snprintf(buffer, size, "%.0f %%", percent);
-	else
-		snprintf(buffer, size, ">100 %%");
-	return buffer;
+		return text_format(buffer, size, "0 %%");
+	if (percent < 9.95)
+		return text_format(buffer, size, "%.1f %%", percent);
+	if (percent <= 99.5)
+		return text_format(buffer, size, "%.0f %%", percent);
+	return text_format(buffer, size, ">100 %%");
 }
 
 static const char *const plan_keys[] = {"function", "line", "stack", "module",
@@ -147,11 +144,9 @@ static char *rows_text(char *buffer, size_t size, const struct plan *plan,
 		       const struct settings *set, const char *amount)
 {
 	if (plan->rows == 1)
-		snprintf(buffer, size, "the largest %s", plan_keys[set->query.by]);
-	else
-		snprintf(buffer, size, "%sthe top %zu %s", amount, plan->rows,
-			 by_plural[set->query.by]);
-	return buffer;
+		return text_format(buffer, size, "the largest %s", plan_keys[set->query.by]);
+	return text_format(buffer, size, "%sthe top %zu %s", amount, plan->rows,
+			   by_plural[set->query.by]);
 }
 
 static bool put_row(struct table *t, const struct expectation *e, bool mark,

@@ -25,8 +25,6 @@
 #include "cli/cli.h"
 #include "symbols/symbols.h"
 
-/* ---- running the program ---- */
-
 /* Runs in the child. Its process id is part of the default name, so the names are made again here.
  */
 static void set_environment(void *context)
@@ -126,8 +124,6 @@ static int start_program(struct record *r)
 	record_drop_spool(r);
 	return say_not_started(r, error);
 }
-
-/* ---- the end ---- */
 
 static char *interruption; /* what the handler prints; NULL: out of memory */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "answer/text_format.h"
 
 #define MOST_OPTIONS 64
 #define HELP_COLUMNS 90
@@ -39,8 +40,7 @@ typedef char *limit_text(char *buffer, size_t size, double limit);
 
 static char *count_text(char *buffer, size_t size, double count)
 {
-	snprintf(buffer, size, "%.0f", count);
-	return buffer;
+	return text_format(buffer, size, "%.0f", count);
 }
 
 static int check_range(const struct given *given, uint64_t number, limit_text *text)

@@ -3,6 +3,7 @@
 #include "cli/options.h"
 
 #include "cli/message.h"
+#include "answer/text_format.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -108,7 +109,6 @@ bool option_count(const char *option, const char *text, size_t *count)
 bool option_choice(const char *option, const char *text, const char *const *choices, int *index)
 {
 	char list[256] = "";
-	size_t used = 0;
 
 	for (int i = 0; choices[i]; i++) {
 		const char *comma = i == 0 ? "" : choices[i + 1] ? ", " : " or ";
@@ -117,9 +117,7 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 			*index = i;
 			return true;
 		}
-		if (used < sizeof(list))
-			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", comma,
-						 choices[i]);
+		text_append(list, sizeof(list), "%s%s", comma, choices[i]);
 	}
 	return cli_refuse("%s: '%s' is none of %s", option, text, list);
 }

@@ -80,8 +80,6 @@ static int take_thread(const struct given *given, void *to)
 	return pattern_add_thread(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
 }
 
-/* ---- the options ---- */
-
 #define FROM_ROW                                                                                   \
 	{                                                                                          \
 		"from", .argument = "TIME", .help = "only blocks allocated at TIME or later",      \

@@ -16,8 +16,6 @@
 #define DEFAULT_TIMEOUT_NS 10000000000ll
 #define DEFAULT_SPOOL_DIR  "/dev/shm"
 
-/* ---- keys and addresses ---- */
-
 bool read_key_file(struct stream_key *key, const char *path)
 {
 	if (!stream_keys_start())
@@ -65,8 +63,6 @@ bool read_stream_address(struct stream_address *a, const char *text, bool keyed)
 			      ? "--key FILE"
 			      : "and this build of mayfly lacks libsodium for it");
 }
-
-/* ---- options ---- */
 
 const struct option_row record_stream_rows[] = {
     {"stream", .argument = "ADDRESS", OPTION_TEXT(struct record_stream, to),

@@ -71,8 +71,6 @@ void print_overlap(const struct output *o, const struct mayfly_info *info, bool 
 			    "malloc's; --by heap shows all heaps beside each other");
 }
 
-/* ---- events and labels ---- */
-
 static void print_label_field(const struct output *o, const struct mayfly_trace *trace, bool hints)
 {
 	const char *key[MOST_LABEL_KEYS + 1];
@@ -124,10 +122,6 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 	if (info->label_sets > 1 && !(hints && info->snapshot_ns))
 		print_label_field(o, trace, hints);
 }
-
-/* ---- names and values ---- */
-
-/* ---- notes ---- */
 
 /* If every allocation is recorded, only losses can make figures wrong. */
 static void note_lost_records(const struct output *o, const struct mayfly_info *info)

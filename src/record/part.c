@@ -249,8 +249,6 @@ void part_close(struct part *p, bool remove_it)
 	p->fd = -1;
 }
 
-/* ---- what is there already ---- */
-
 /* Something that mayfly wrote, or empty as from mktemp: a new recording may take its place. */
 static bool may_replace(const char *file, const struct stat *st)
 {

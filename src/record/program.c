@@ -27,10 +27,8 @@ struct image {
 	size_t size;
 };
 
-static void set_why(struct program *p, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void set_why(struct program *p, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void set_why(struct program *p, const char *format,
+							  ...)
 {
 	va_list arguments;
 

@@ -105,8 +105,6 @@ const char *stream_address_read(struct stream_address *a, const char *text)
 	return resolve(a, *host ? host : "127.0.0.1", colon + 1);
 }
 
-/* ---- the receiver's ---- */
-
 /* Nobody listens there any more: the name may be had again. */
 static bool remove_dead(const struct stream_address *a)
 {
@@ -206,8 +204,6 @@ int stream_accept(int listener, char peer[STREAM_PEER_TEXT])
 		snprintf(peer, STREAM_PEER_TEXT, "%s port %s", host, port);
 	return fd;
 }
-
-/* ---- the sender's ---- */
 
 int stream_connect(const struct stream_address *a, unsigned int n)
 {

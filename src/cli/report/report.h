@@ -99,10 +99,6 @@ const char *report_view_option(enum report_view view);
 /* Prints why a question has no answer; returns an exit status. */
 int report_failed(const struct report *r, int error);
 
-/* ---- report_overview.c ---- */
-
-int report_print_overview(struct report *r);
-
 /* ---- report_rows.c ---- */
 
 /* The name of a row, without its source line. */
@@ -152,16 +148,6 @@ size_t report_stacks_needed(const struct report *r, size_t rows);
 int report_print_answer(struct report *r);
 void report_print_legend(const struct report *r);
 
-/* ---- report_series.c ---- */
-
-int report_print_series(struct report *r);
-
-/* ---- report_histogram.c, report_churn.c, report_reallocs.c ---- */
-
-int report_print_histogram(struct report *r);
-int report_print_churn(struct report *r);
-int report_print_reallocs(struct report *r);
-
 /* ---- report_json.c ---- */
 
 /* A document in which absent values are null. */
@@ -172,6 +158,11 @@ int report_print_json(struct report *r);
 
 /* ---- one file each ---- */
 
+int report_print_overview(struct report *r);
+int report_print_series(struct report *r);
+int report_print_histogram(struct report *r);
+int report_print_churn(struct report *r);
+int report_print_reallocs(struct report *r);
 int report_print_survival(struct report *r);
 int report_print_rss(struct report *r);
 int report_print_fragmentation(struct report *r);

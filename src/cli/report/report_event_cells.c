@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables of events share: see report_event_cells.h. */
 #include "cli/report/report_event_cells.h"
+#include "answer/text_format.h"
 
 #include <inttypes.h>
 
@@ -75,8 +76,7 @@ char *event_window_text(char *buffer, size_t size, const struct report *r)
 	text_duration(from, sizeof(from), (double)q->from_ns);
 	if (q->to_ns < r->file.info->duration_ns)
 		text_duration(to, sizeof(to), (double)q->to_ns);
-	snprintf(buffer, size, ", from %s to %s", from, to);
-	return buffer;
+	return text_format(buffer, size, ", from %s to %s", from, to);
 }
 
 int print_event_view(struct event_view *v, int (*text)(struct event_view *))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "answer/page_holders.h"
+#include "answer/text_format.h"
 
 /* A place gets a sentence if it leaves this much empty: share of the heap's pages, and bytes. */
 #define SENTENCE_SHARE 0.05
@@ -22,10 +23,8 @@ static char *holder_text(char *buffer, size_t size, const struct report *r,
 	const struct mayfly_module *module;
 	size_t used;
 
-	if (!row->frame) {
-		snprintf(buffer, size, "[unknown]");
-		return buffer;
-	}
+	if (!row->frame)
+		return text_format(buffer, size, "[unknown]");
 	frame_name(buffer, size, r->file.trace, row->frame, row->location);
 	used = strlen(buffer);
 	module = mayfly_trace_module(r->file.trace, row->frame->module);

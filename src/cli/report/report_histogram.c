@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "answer/json_views.h"
+#include "answer/text_format.h"
 
 /* Bars in ASCII: the denser the character, the higher the bar. */
 static char *ascii_bars(char *buffer, size_t size, const double *value, size_t count)
@@ -55,7 +56,7 @@ static void text_mostly(char *buffer, size_t size, const struct report *r,
 {
 	char percent[FIGURE_TEXT];
 	double whole = 0;
-	size_t most = 0, used;
+	size_t most = 0;
 
 	for (size_t i = 0; i < h->classes; i++) {
 		whole += bytes[i];
@@ -63,9 +64,8 @@ static void text_mostly(char *buffer, size_t size, const struct report *r,
 			most = i;
 	}
 	class_text(buffer, size, r, h, most);
-	used = strlen(buffer);
-	snprintf(buffer + used, size - used, "  %s",
-		 text_percent(percent, sizeof(percent), bytes[most], whole));
+	text_append(buffer, size, "  %s",
+		    text_percent(percent, sizeof(percent), bytes[most], whole));
 }
 
 static bool put_bars(struct table *t, const struct report *r, const double *value, size_t count)

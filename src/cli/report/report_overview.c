@@ -16,8 +16,6 @@
 #define OVERVIEW_DEPTH	10
 #define SPARKLINE_STEPS 48
 
-/* ---- summary ---- */
-
 static void print_overview_program(const struct report *r)
 {
 	char line[NAME_BYTES], fitted[NAME_BYTES];
@@ -149,8 +147,6 @@ static int print_overview_summary(const struct report *r)
 	print_notes(&r->out, r->file.info);
 	return CLI_OK;
 }
-
-/* ---- callers ---- */
 
 /*
  * Below the functions that allocate, the overview shows their callers, without those that add

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "answer/json_views.h"
+#include "answer/text_format.h"
 
 static double mean(uint64_t sum, uint64_t count)
 {
@@ -17,11 +18,10 @@ static char *text_growth(char *buffer, size_t size, const struct report *r,
 {
 	char first[FIGURE_TEXT], last[FIGURE_TEXT];
 
-	snprintf(buffer, size, "%s %s %s",
-		 text_bytes(first, sizeof(first), mean(g->first_bytes, g->chains)),
-		 r->out.utf8 ? "→" : "->",
-		 text_bytes(last, sizeof(last), mean(g->last_bytes, g->chains)));
-	return buffer;
+	return text_format(buffer, size, "%s %s %s",
+			   text_bytes(first, sizeof(first), mean(g->first_bytes, g->chains)),
+			   r->out.utf8 ? "→" : "->",
+			   text_bytes(last, sizeof(last), mean(g->last_bytes, g->chains)));
 }
 
 static bool put_chain_cells(struct table *t, const struct report *r, const void *answer, size_t row)
@@ -84,9 +84,7 @@ static int print_reallocs(const struct report *r, const struct mayfly_reallocs *
 	}
 	print_wrapped(&r->out, STYLE_DIM, 2,
 		      "LONGEST: the most reallocs of one block; SIZE: first and last, on average");
-	if (!print_chain_rows(r, a))
-		return cli_error("out of memory");
-	return cli_finish();
+	return print_chain_rows(r, a) ? cli_finish() : cli_error("out of memory");
 }
 
 int report_print_reallocs(struct report *r)

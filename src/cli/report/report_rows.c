@@ -10,6 +10,7 @@
 
 #include "answer/by_label.h"
 #include "answer/trace_facts.h"
+#include "answer/text_format.h"
 #include "cli/trace_fields.h"
 
 /* A time in a trace of snapshots, rounded as queries round it (query.h). */
@@ -63,14 +64,12 @@ void report_metric_text(char *buffer, size_t size, const struct report *r, int64
 		break;
 	}
 	if (r->q.window_given) {
-		size_t used = strlen(buffer);
-
 		text_duration(from, sizeof(from), (double)rounded_time(r, q->from_ns));
 		if (q->to_ns < r->file.info->duration_ns)
 			text_duration(time, sizeof(time), (double)rounded_time(r, q->to_ns));
 		else
 			snprintf(time, sizeof(time), "the end");
-		snprintf(buffer + used, size - used, ", allocated from %s to %s", from, time);
+		text_append(buffer, size, ", allocated from %s to %s", from, time);
 	}
 }
 
@@ -184,8 +183,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 		break;
 	case MAYFLY_BY_THREADS:
 		thread_name(buffer, size, r->file.trace, row->thread);
-		used = strlen(buffer);
-		snprintf(buffer + used, size - used, "%s", r->out.utf8 ? " → " : " -> ");
+		text_append(buffer, size, "%s", r->out.utf8 ? " → " : " -> ");
 		used = strlen(buffer);
 		freeing_thread_name(buffer + used, size - used, r, row);
 		break;
@@ -207,18 +205,16 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 		     const struct mayfly_row *row, bool others)
 {
 	char location[NAME_BYTES];
-	size_t used;
 
 	if (others) {
 		snprintf(buffer, size, "[all others]");
 		return;
 	}
 	report_row_key(buffer, size, r, row);
-	used = strlen(buffer);
 	if (r->q.query.by != MAYFLY_BY_LINE || !row->line)
 		return;
 	location_text(location, sizeof(location), row->file, row->line, "-", r->out.wide);
-	snprintf(buffer + used, size - used, " %s", location);
+	text_append(buffer, size, " %s", location);
 }
 
 bool report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,

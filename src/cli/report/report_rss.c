@@ -22,8 +22,8 @@ static char *part_text(char *buffer, size_t size, const struct output *out,
 	if (i == RSS_LIVE)
 		return text_figure(buffer, size, out->utf8, &m->live.bytes, m->live.samples);
 	text_bytes(bytes, sizeof(bytes), fabs(m->part[i]));
-	snprintf(buffer, size, "%s%s", m->part[i] < 0 && strcmp(bytes, "0 B") ? "-" : "", bytes);
-	return buffer;
+	return text_format(buffer, size, "%s%s", m->part[i] < 0 && strcmp(bytes, "0 B") ? "-" : "",
+			   bytes);
 }
 
 static bool part_is_shown(const struct rss *r, unsigned int part)

@@ -14,8 +14,6 @@ struct survival_view {
 	const struct mayfly_survival *survival;
 };
 
-/* ---- figures ---- */
-
 /* "41 %" and "35..47 %". */
 static void share_texts(char *value, char *range, size_t size, const struct mayfly_figure *f)
 {
@@ -65,8 +63,6 @@ static bool put_quantile_cells(struct table *t, const struct mayfly_quantile *q)
 	return table_cell(t, value) && table_cell(t, range);
 }
 
-/* ---- the table ---- */
-
 static bool put_survival_cells(struct table *t, const struct survival_view *v,
 			       const struct mayfly_survival_row *row)
 {
@@ -112,8 +108,6 @@ static size_t survival_columns(struct column *c, const struct survival_view *v)
 	return n;
 }
 
-/* ---- which rows ---- */
-
 struct left_rows {
 	size_t few, more;
 };
@@ -150,8 +144,6 @@ static void print_left_rows(const struct left_rows *rest)
 		printf("  %zu other%s with fewer than 4 samples (--all shows %s)\n", rest->few,
 		       rest->few == 1 ? "" : "s", rest->few == 1 ? "it" : "them");
 }
-
-/* ---- text ---- */
 
 #define MOST_COLUMNS 16
 
@@ -243,8 +235,6 @@ static int print_survival(const struct survival_view *v)
 	    v->r->out.utf8 ? "±, " : "+-, ");
 	return cli_finish();
 }
-
-/* ---- the answer ---- */
 
 int report_print_survival(struct report *r)
 {
