@@ -7,17 +7,11 @@
 #include "format/format.h"
 #include "trace/read/reader.h"
 
-static bool counters_grow(struct chunk_reader *c, void *array, size_t *room, size_t used,
-			  uint64_t more, size_t item)
-{
-	return !c->error && trace_grow(c->budget, &c->error, array, room, used, more, item);
-}
-
 static void read_counter_names(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count)
 {
-	size_t size = 0, room = 0, at = 0;
+	size_t size = 0, at = 0;
 	const uint8_t *bytes = chunk_bytes(c, COLUMN_COUNTER_NAMES, &size);
-	char *text = NULL;
+	char *text;
 
 	if (!bytes || (!count && !size))
 		return;
@@ -25,13 +19,11 @@ static void read_counter_names(struct mayfly_trace *t, struct chunk_reader *c, u
 		chunk_fail(c, MAYFLY_E_DAMAGED);
 		return;
 	}
-	if (!counters_grow(c, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !counters_grow(c, &text, &room, 0, size, 1))
+	text = trace_keep(t, c, size, 1);
+	if (!text || !chunk_grow(c, &t->counter, &t->counter_room, t->info.counters, count,
+				 sizeof(*t->counter)))
 		return;
-	t->block[t->blocks++] = memcpy(text, bytes, size);
-	if (!counters_grow(c, &t->counter, &t->counter_room, t->info.counters, count,
-			   sizeof(*t->counter)))
-		return;
+	memcpy(text, bytes, size);
 	for (; count && at < size; count--) {
 		struct trace_counter *k = &t->counter[t->info.counters];
 
@@ -55,15 +47,12 @@ static const int64_t *read_moments(struct chunk_reader *c, size_t count, uint64_
 
 	if (!step || !ns)
 		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (__builtin_add_overflow(last, (int64_t)(step[i] >> 1 ^ -(step[i] & 1)), &last) ||
-		    __builtin_mul_overflow(last, (int64_t)unit, &ns[i]) ||
-		    ns[i] > TRACE_LATEST_NS || ns[i] < -TRACE_LATEST_NS) {
+	for (size_t i = 0; i < count && !c->error; i++) {
+		if (__builtin_add_overflow(last, (int64_t)varint_unzigzag(step[i]), &last))
 			chunk_fail(c, MAYFLY_E_DAMAGED);
-			return NULL;
-		}
+		ns[i] = chunk_time(c, last, unit);
 	}
-	return ns;
+	return c->error ? NULL : ns;
 }
 
 struct points {
@@ -75,7 +64,7 @@ struct points {
 static bool read_value(uint64_t number, uint64_t form, uint64_t *last, double *value)
 {
 	if (form == SERIES_INTEGERS) {
-		*last += number >> 1 ^ -(number & 1);
+		*last += varint_unzigzag(number);
 		*value = (double)(int64_t)*last;
 		return true;
 	}
@@ -91,8 +80,8 @@ static void read_series(struct chunk_reader *c, struct trace_counter *k, const s
 	uint64_t last = 0, moment = UINT64_MAX;
 	int64_t last_ns = used ? k->time_ns[used - 1] : -TRACE_LATEST_NS;
 
-	if (!counters_grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
-	    !counters_grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
+	if (!chunk_grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
+	    !chunk_grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
 		return;
 	k->shown.time_ns = k->time_ns;
 	k->shown.value = k->value;
@@ -134,13 +123,13 @@ void counters_read(struct mayfly_trace *t, struct chunk_reader *c)
 {
 	uint64_t added = varint_u(&c->head), series = varint_u(&c->head);
 	uint64_t moments = varint_u(&c->head), points = varint_u(&c->head);
-	uint64_t unit = varint_u(&c->head);
+	uint64_t unit = chunk_unit(c);
 	struct points p = {.moments = (size_t)moments};
 
 	if (!chunk_columns(c, 0x2aaa))
 		return;
-	if (unit < 1 || unit > 1000000000 || added > UINT32_MAX || series > UINT32_MAX ||
-	    moments > UINT32_MAX || points > UINT32_MAX || series > points || moments > points) {
+	if (added > UINT32_MAX || series > UINT32_MAX || moments > UINT32_MAX ||
+	    points > UINT32_MAX || series > points || moments > points) {
 		chunk_fail(c, MAYFLY_E_DAMAGED);
 		return;
 	}

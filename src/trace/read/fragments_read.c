@@ -43,13 +43,10 @@ void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
 	count = varint_u(&c->head);
 	if (!chunk_columns(c, 0x2aa) || kind >= FRAGMENTS_KINDS)
 		return; /* a kind of moment that is not known here */
-	if (unit < 1 || unit > 1000000000 || !f.page_bytes || count > t->info.nodes ||
-	    __builtin_mul_overflow(time, (int64_t)unit, &f.time_ns) ||
-	    f.time_ns > TRACE_LATEST_NS || f.time_ns < -TRACE_LATEST_NS) {
+	if (unit < 1 || unit > 1000000000 || !f.page_bytes || count > t->info.nodes)
 		chunk_fail(c, MAYFLY_E_DAMAGED);
-		return;
-	}
-	if (!trace_grow(c->budget, &c->error, &entry, &room, 0, count + 1, sizeof(*entry)))
+	f.time_ns = chunk_time(c, time, unit);
+	if (!chunk_grow(c, &entry, &room, 0, count + 1, sizeof(*entry)))
 		return;
 	if (!read_entries(t, c, entry, (size_t)count)) {
 		free(entry);

@@ -11,16 +11,11 @@
 /* A copy that ends with a zero. */
 static char *keep_info_text(struct table_reader *r, const uint8_t *bytes, size_t length)
 {
-	struct mayfly_trace *t = r->t;
-	char *text = NULL;
-	size_t room = 0;
+	char *text = trace_keep(r->t, &r->chunk, length, 1);
 
-	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !tables_grow(r, &text, &room, 0, (uint64_t)length + 1, 1))
+	if (!text)
 		return NULL;
-	memcpy(text, bytes, length);
-	t->block[t->blocks++] = text;
-	return text;
+	return memcpy(text, bytes, length);
 }
 
 static void get_info_command(struct table_reader *r, const uint8_t *bytes, size_t length,

@@ -153,6 +153,23 @@ struct event_context trace_context(const struct mayfly_trace *t, const struct tr
  * none, by counting the events. */
 int sums_count(const struct mayfly_trace *t, size_t *parts);
 
+/* ---- opening ---- */
+
+/* trace_grow() on the chunk's budget, unless the chunk has failed. */
+static inline bool chunk_grow(struct chunk_reader *c, void *array, size_t *room, size_t used,
+			      uint64_t more, size_t item)
+{
+	return !c->error && trace_grow(c->budget, &c->error, array, room, used, more, item);
+}
+
+/* `count` items and one more, all zero, that live as long as the trace. NULL: c->error is set. */
+void *trace_keep(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count, size_t item);
+
+/* The unit of a chunk's times, in ns. */
+uint64_t chunk_unit(struct chunk_reader *c);
+/* A time from its number of units; 0 when it is out of range, and the chunk is damaged. */
+int64_t chunk_time(struct chunk_reader *c, int64_t count, uint64_t unit);
+
 /* ---- opening, overlap.c ---- */
 
 /* Fills t->pool, once names and heaps are known. 0 or MAYFLY_E_MEMORY. */
@@ -194,12 +211,10 @@ static inline void tables_damaged(struct table_reader *r)
 	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
 }
 
-/* trace_grow() on the reader's budget. */
 static inline bool tables_grow(struct table_reader *r, void *array, size_t *room, size_t used,
 			       uint64_t more, size_t item)
 {
-	return !r->chunk.error &&
-	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
+	return chunk_grow(&r->chunk, array, room, used, more, item);
 }
 
 /* INFO, whose first byte r->chunk stands at (info_read.c); r->chunk.error tells how it went. */

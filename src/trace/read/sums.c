@@ -54,7 +54,7 @@ struct sums_cursor {
 	struct mayfly_cursor *events;
 	struct sums_span span;
 	uint64_t span_events;
-	bool span_ready, events_over;
+	bool events_over;
 	struct counters spare; /* of room for spare_room */
 	size_t spare_room;
 };

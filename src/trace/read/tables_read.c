@@ -19,15 +19,13 @@ static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t
 	       trace_grow_dirty(&r->budget, &r->chunk.error, array, room, used, more, item);
 }
 
-/* Memory that lives as long as the trace. */
-static void *keep_memory(struct table_reader *r, uint64_t count, size_t item)
+void *trace_keep(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count, size_t item)
 {
-	struct mayfly_trace *t = r->t;
 	void *memory = NULL;
 	size_t room = 0;
 
-	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !tables_grow(r, &memory, &room, 0, count + 1, item))
+	if (!chunk_grow(c, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
+	    !chunk_grow(c, &memory, &room, 0, count + 1, item))
 		return NULL;
 	return t->block[t->blocks++] = memory;
 }
@@ -65,7 +63,7 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 		tables_damaged(r);
 		return;
 	}
-	kept = keep_memory(r, size, 1);
+	kept = trace_keep(r->t, &r->chunk, size, 1);
 	if (!kept || !tables_grow(r, text, room, *texts, count, sizeof(**text)))
 		return;
 	memcpy(kept, bytes, size);
@@ -116,26 +114,24 @@ static const uint32_t *string_column(struct table_reader *r, unsigned id, size_t
 
 /* ---- modules and threads ---- */
 
-static uint64_t read_unit(struct table_reader *r)
+uint64_t chunk_unit(struct chunk_reader *c)
 {
-	uint64_t unit = varint_u(&r->chunk.head);
+	uint64_t unit = varint_u(&c->head);
 
 	if (unit < 1 || unit > 1000000000)
-		tables_damaged(r);
+		chunk_fail(c, MAYFLY_E_DAMAGED);
 	return unit;
 }
 
-/* A time from its number of units. */
-static int64_t to_ns(struct table_reader *r, int64_t count, uint64_t unit)
+int64_t chunk_time(struct chunk_reader *c, int64_t count, uint64_t unit)
 {
 	int64_t ns;
 
-	if (__builtin_mul_overflow(count, (int64_t)unit, &ns) || ns > TRACE_LATEST_NS ||
-	    ns < -TRACE_LATEST_NS) {
-		tables_damaged(r);
-		return 0;
-	}
-	return ns;
+	if (!__builtin_mul_overflow(count, (int64_t)unit, &ns) && ns <= TRACE_LATEST_NS &&
+	    ns >= -TRACE_LATEST_NS)
+		return ns;
+	chunk_fail(c, MAYFLY_E_DAMAGED);
+	return 0;
 }
 
 static void read_build_ids(struct table_reader *r, struct mayfly_module *m, size_t count)
@@ -143,7 +139,7 @@ static void read_build_ids(struct table_reader *r, struct mayfly_module *m, size
 	const uint64_t *length = chunk_numbers(&r->chunk, COLUMN_MODULE_BUILD_ID_LENGTH, count);
 	size_t size = 0, used = 0;
 	const uint8_t *ids = length ? chunk_bytes(&r->chunk, COLUMN_MODULE_BUILD_ID, &size) : NULL;
-	uint8_t *kept = ids ? keep_memory(r, size, 1) : NULL;
+	uint8_t *kept = ids ? trace_keep(r->t, &r->chunk, size, 1) : NULL;
 
 	if (!kept)
 		return;
@@ -164,7 +160,7 @@ static void read_modules(struct table_reader *r)
 	struct mayfly_trace *t = r->t;
 	struct chunk_reader *c = &r->chunk;
 	size_t count = read_count(r, t->info.modules);
-	uint64_t unit = read_unit(r), last;
+	uint64_t unit = chunk_unit(&r->chunk), last;
 	const uint64_t *start, *size, *bias, *from;
 	const uint32_t *path;
 	struct mayfly_module *m;
@@ -188,7 +184,7 @@ static void read_modules(struct table_reader *r)
 		last = m[i].start;
 		m[i].end = m[i].start + size[i];
 		m[i].bias = m[i].start + varint_unzigzag(bias[i]);
-		m[i].from_ns = to_ns(r, (int64_t)varint_unzigzag(from[i]), unit);
+		m[i].from_ns = chunk_time(&r->chunk, (int64_t)varint_unzigzag(from[i]), unit);
 		m[i].to_ns = INT64_MAX;
 	}
 	read_build_ids(r, m, count);
@@ -393,7 +389,8 @@ static void read_module_names(struct table_reader *r, uint64_t unit)
 
 		m->problem = t->string[problem[i]];
 		if (to[i])
-			m->to_ns = m->from_ns + to_ns(r, (int64_t)varint_unzigzag(to[i] - 1), unit);
+			m->to_ns = m->from_ns +
+				   chunk_time(&r->chunk, (int64_t)varint_unzigzag(to[i] - 1), unit);
 	}
 }
 
@@ -420,7 +417,7 @@ static void read_locations(struct table_reader *r, size_t count)
 	const uint64_t *length = chunk_numbers(c, COLUMN_LOCATION_LENGTH, count);
 	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
 
-	t->location = keep_memory(r, count, sizeof(*t->location));
+	t->location = trace_keep(t, c, count, sizeof(*t->location));
 	for (size_t i = 0; !c->error && i < count; i++) {
 		struct mayfly_location *l = &t->location[i];
 
@@ -480,7 +477,7 @@ static void set_frame_names(struct table_reader *r, size_t locations)
 static void read_name_chunk(struct table_reader *r)
 {
 	size_t locations = read_count(r, 0);
-	uint64_t unit = read_unit(r);
+	uint64_t unit = chunk_unit(&r->chunk);
 
 	if (r->named)
 		tables_damaged(r);

@@ -161,16 +161,14 @@ static void put_label_text(const struct mayfly_trace *t, struct trace_labels *se
 static void make_texts(struct table_reader *r, size_t first)
 {
 	struct mayfly_trace *t = r->t;
-	size_t room = 0;
 	uint64_t size = 0;
-	char *text = NULL;
+	char *text;
 
 	for (size_t i = first; i < t->info.label_sets && size <= r->budget; i++)
 		size += text_length(t, &t->label_set[i]);
-	if (!tables_grow(r, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !tables_grow(r, &text, &room, 0, size, 1))
+	text = trace_keep(t, &r->chunk, size, 1);
+	if (!text)
 		return;
-	t->block[t->blocks++] = text;
 	for (size_t i = first; i < t->info.label_sets; i++) {
 		size_t length = text_length(t, &t->label_set[i]);
 

@@ -148,10 +148,7 @@ static void free_source(struct source *s)
 	sums_cursor_close(s->sums);
 	track_copy_end(&s->tracks);
 	free(s->serial);
-	s->packed = NULL;
-	s->cursor = NULL;
-	s->sums = NULL;
-	s->serial = NULL;
+	*s = (struct source){0};
 }
 
 void trace_merge_free(struct trace_merge *m)

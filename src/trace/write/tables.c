@@ -134,20 +134,18 @@ static void add_reference(struct table_writer *w, struct reference_column *c, ui
 	c->value[c->count++] = refer_to(w, c, string);
 }
 
-static void write_strings(struct batch *b, size_t count)
+void tables_write_texts(struct bytes *text, size_t count, uint32_t type,
+			struct column_writer *columns, struct bytes *out)
 {
-	struct table_writer *w = b->w;
-	struct chunk_maker c = {.columns = 1};
+	struct chunk_maker c = {.failed = text->failed, .columns = 1};
 
-	c.column[0] =
-	    (struct column){.id = COLUMN_STRING_BYTES, .bytes = w->text.at, .size = w->text.used};
-	if (w->text.failed)
-		tables_fail(w, MAYFLY_E_MEMORY);
 	if (!count)
 		return;
+	c.column[0] =
+	    (struct column){.id = COLUMN_STRING_BYTES, .bytes = text->at, .size = text->used};
 	bytes_put_u(&c.head, count);
-	write_chunk(b, &c, TRACE_STRINGS, true);
-	w->text.used = 0;
+	chunk_finish(&c, columns, type, out);
+	text->used = 0;
 }
 
 /* ---- modules and threads ---- */
@@ -588,7 +586,8 @@ void tables_write(struct table_writer *w, struct column_writer *columns, struct 
 		rename_threads(&b, &name_chunk);
 		list_frame_names(&b, &name_chunk);
 	}
-	write_strings(&b, w->next_string - strings);
+	if (!w->error)
+		tables_write_texts(&w->text, w->next_string - strings, TRACE_STRINGS, columns, out);
 	write_modules(&b, &module_chunk);
 	write_chunk(&b, &thread_chunk, TRACE_THREADS, w->r->threads > w->threads);
 	w->threads = w->r->threads;

@@ -76,6 +76,10 @@ static inline uint32_t tables_node(struct table_writer *w, uint32_t node)
 	return tables_new_node(w, node);
 }
 
+/* Appends a chunk of `count` texts, if there are any, and empties *text. */
+void tables_write_texts(struct bytes *text, size_t count, uint32_t type,
+			struct column_writer *columns, struct bytes *out);
+
 /* Appends the chunks of all new rows. names: NAME too, after the others. */
 void tables_write(struct table_writer *w, struct column_writer *columns, struct bytes *out,
 		  bool names);

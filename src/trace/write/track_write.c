@@ -29,12 +29,7 @@ void tracks_free(struct track_writer *w)
 {
 	free(w->text_number);
 	bytes_free(&w->text);
-	free(w->type);
-	free(w->time);
-	free(w->at);
-	free(w->thread);
-	free(w->node);
-	free(w->value);
+	free(w->type);	 /* and the others of an event, which lie in it */
 	free(w->number); /* and the others, which lie in it */
 	free(w->form);
 	column_writer_free(w->columns);
@@ -46,17 +41,17 @@ void tracks_free(struct track_writer *w)
 /* Pages that are never written to cost nothing. */
 static bool events_room(struct track_writer *w)
 {
-	const size_t bytes = TRACKS_HELD * sizeof(uint64_t);
-
-	if (w->value)
+	if (w->type)
 		return true;
-	w->type = malloc(bytes);
-	w->time = malloc(bytes);
-	w->at = malloc(bytes);
-	w->thread = malloc(bytes);
-	w->node = malloc(bytes);
-	w->value = malloc(RECORDING_FIELDS * bytes);
-	return w->type && w->time && w->at && w->thread && w->node && w->value;
+	w->type = malloc((5 + RECORDING_FIELDS) * TRACKS_HELD * sizeof(*w->type));
+	if (!w->type)
+		return false;
+	w->time = w->type + TRACKS_HELD;
+	w->at = w->time + TRACKS_HELD;
+	w->thread = w->at + TRACKS_HELD;
+	w->node = w->thread + TRACKS_HELD;
+	w->value = w->node + TRACKS_HELD;
+	return true;
 }
 
 static bool event_can_be(const struct recording *r, const struct trace_track *e)
@@ -149,23 +144,6 @@ static void add_track_text(struct track_writer *w, struct text_column *c, uint32
 
 	c->value[c->count++] = varint_zigzag((int64_t)number - c->last);
 	c->last = number;
-}
-
-static void write_texts(struct track_writer *w, uint32_t count, struct column_writer *columns,
-			struct bytes *out)
-{
-	const struct column column = {
-	    .id = COLUMN_TEXT_BYTES, .bytes = w->text.at, .size = w->text.used};
-	struct bytes head = {0};
-
-	out->failed |= w->text.failed;
-	if (!count || out->failed)
-		return;
-	bytes_put_u(&head, count);
-	out->failed |= head.failed;
-	chunk_write(columns, out, TRACE_TEXTS, &head, &column, 1);
-	bytes_free(&head);
-	w->text.used = 0;
 }
 
 /* ---- types and labels ---- */
@@ -435,7 +413,7 @@ void tracks_write_tables(struct track_writer *w, struct column_writer *columns, 
 	w->first_text = w->next_text;
 	if (w->events && !fill_values(w))
 		out->failed = true;
-	write_texts(w, w->next_text - before, columns, out);
+	tables_write_texts(&w->text, w->next_text - before, TRACE_TEXTS, columns, out);
 	write_rows(&n.types, TRACE_TRACK_TYPES, n.type_count, n.fields, columns, out);
 	write_rows(&n.sets, TRACE_LABELS, n.set_count, n.labels, columns, out);
 }
