@@ -363,7 +363,7 @@ static uint64_t tables_bytes(const struct recording *r)
 {
 	return r->module_size * sizeof(*r->module) + r->thread_size * sizeof(*r->thread) +
 	       r->frame_size * sizeof(*r->frame) + r->location_size * sizeof(*r->location) +
-	       r->node_size * sizeof(*r->node) + r->string_bytes_size +
+	       r->node_size * sizeof(*r->node) + r->text.size +
 	       r->strings_size * sizeof(*r->string_start) +
 	       r->node_hash_size * sizeof(*r->node_hash) + r->latest_size * sizeof(*r->latest) +
 	       (r->string_index.slots + r->frame_index.slots + r->track_type_index.slots +

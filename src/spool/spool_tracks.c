@@ -342,7 +342,7 @@ static bool has_room(struct spool_stream *s)
 static void count_event(struct spool_stream *s, size_t text_bytes)
 {
 	s->unmeasured++;
-	s->event_bytes += EVENT_BYTES + (s->tables->string_bytes_used - text_bytes);
+	s->event_bytes += EVENT_BYTES + (s->tables->text.used - text_bytes);
 }
 
 /* A span's end is kept if its begin was, even without room. */
@@ -396,7 +396,7 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	uint32_t kind = tag & 3;
 	uint64_t value[SPOOL_EVENT_VALUES] = {0};
 	struct trace_track event = {.kind = kind, .value = value};
-	size_t text_bytes = s->tables->string_bytes_used;
+	size_t text_bytes = s->tables->text.used;
 	const struct stream_id *type;
 	bool known, keep;
 
@@ -606,7 +606,7 @@ int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, ui
 		      const struct mayfly_track_type *type, const uint64_t *value)
 {
 	struct stream_note n = {.tid = tid, .kind = kind};
-	size_t text_bytes = s->tables->string_bytes_used;
+	size_t text_bytes = s->tables->text.used;
 	uint64_t start = s->header.start_mono_ns;
 
 	if (s->error || !s->trace)

@@ -38,22 +38,13 @@ static void opening_fail(struct opening *o, int error)
 	chunk_fail(&o->tables.chunk, error);
 }
 
-static bool opening_grow(struct opening *o, void *array, size_t *room, size_t used, uint64_t more,
-			 size_t item)
-{
-	struct table_reader *r = &o->tables;
-
-	return !r->chunk.error &&
-	       trace_grow(&r->budget, &r->chunk.error, array, room, used, more, item);
-}
-
 /* ---- chunks of events and sums ---- */
 
 static void note_chunk(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!opening_grow(o, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
+	if (!tables_grow(&o->tables, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
 		return;
 	t->chunk[t->chunks++] = (struct trace_chunk){
 	    .offset = offset,
@@ -70,7 +61,7 @@ static void note_sums(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!opening_grow(o, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
+	if (!tables_grow(&o->tables, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
 		return;
 	t->sums[t->sums_chunks++] = (struct trace_sums){
 	    .offset = offset,
@@ -393,10 +384,10 @@ static int begin_opening(struct opening *o)
 	info->program = info->version = info->off_text = info->note = "";
 	if (!o->tables.chunk.compress)
 		return MAYFLY_E_MEMORY;
-	if (!opening_grow(o, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
-	    !opening_grow(o, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
-	    !opening_grow(o, &o->tables.depth, &o->tables.depth_room, 0, 1,
-			  sizeof(*o->tables.depth)))
+	if (!tables_grow(&o->tables, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
+	    !tables_grow(&o->tables, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
+	    !tables_grow(&o->tables, &o->tables.depth, &o->tables.depth_room, 0, 1,
+			 sizeof(*o->tables.depth)))
 		return o->tables.chunk.error;
 	t->string[0] = "";
 	t->strings = 1;

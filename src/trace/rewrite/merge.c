@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "trace/read/cursor.h"
+#include "format/bytes.h"
 #include "format/format.h"
 #include "trace/rewrite/merge_tables.h"
 #include "trace/read/sums.h"
@@ -75,8 +76,7 @@ struct trace_merge {
 	size_t sources, source_room;
 	struct turn *heap; /* the source with the earliest event is first */
 	size_t heaped;
-	uint8_t *scratch;
-	size_t scratch_bytes;
+	struct bytes scratch;
 
 	struct mayfly_info info;
 	bool same_command, same_program; /* of all so far */
@@ -159,7 +159,7 @@ void trace_merge_free(struct trace_merge *m)
 		free_source(&m->source[i]);
 	free(m->source);
 	free(m->heap);
-	free(m->scratch);
+	bytes_free(&m->scratch);
 	merge_tables_end(&m->tables);
 	free(m);
 }
@@ -232,21 +232,6 @@ static size_t pack_event(uint8_t *to, const struct source *s, const struct event
 	return used;
 }
 
-static bool scratch_room(struct trace_merge *m, size_t used)
-{
-	size_t size = m->scratch_bytes ? 2 * m->scratch_bytes : (size_t)1 << 20;
-	uint8_t *bigger;
-
-	if (used + PACKED_BYTES <= m->scratch_bytes)
-		return true;
-	bigger = realloc(m->scratch, size);
-	if (!bigger)
-		return false;
-	m->scratch = bigger;
-	m->scratch_bytes = size;
-	return true;
-}
-
 /* Times of sampled traces are whole units, except those before the start. */
 static int64_t unit_of(const struct mayfly_trace *trace)
 {
@@ -256,32 +241,34 @@ static int64_t unit_of(const struct mayfly_trace *trace)
 static int pack_source(struct trace_merge *m, struct source *s, const struct merge_map *map,
 		       bool exact)
 {
-	size_t used = 0;
+	struct bytes *all = &m->scratch;
 	bool first = true;
 	int more;
 
+	all->used = 0;
 	while ((more = cursor_event(s, map)) == 1) {
 		const struct event *e = &s->event;
+		uint8_t *to = bytes_extend(all, PACKED_BYTES);
 
-		if (!scratch_room(m, used))
+		if (!to)
 			return MAYFLY_E_MEMORY;
 		if (first)
 			s->start_ns = s->time_ns = e->time_ns;
 		first = false;
 		if ((uint64_t)e->time_ns - (uint64_t)s->start_ns > LONGEST_NS)
 			return MAYFLY_E_DAMAGED;
-		used += pack_event(m->scratch + used, s, e, exact);
+		all->used += pack_event(to, s, e, exact);
 		s->time_ns += (e->time_ns - s->time_ns) / s->unit * s->unit;
 		s->allocs += e->kind == MAYFLY_ALLOC;
 	}
 	if (more)
 		return more;
-	s->packed = malloc(used ? used : 1);
+	s->packed = malloc(all->used ? all->used : 1);
 	if (!s->packed)
 		return MAYFLY_E_MEMORY;
-	if (used)
-		memcpy(s->packed, m->scratch, used);
-	s->in = varint_begin(s->packed, used);
+	if (all->used)
+		memcpy(s->packed, all->at, all->used);
+	s->in = varint_begin(s->packed, all->used);
 	s->time_ns = s->start_ns;
 	s->allocs = 0;
 	return 0;

@@ -143,7 +143,7 @@ void recording_free(struct recording *r)
 	free(r->frame);
 	free(r->location);
 	free(r->node);
-	free(r->string_bytes);
+	bytes_free(&r->text);
 	free(r->string_start);
 	free(r->string_index.slot);
 	free(r->node_hash);
@@ -155,25 +155,6 @@ void recording_free(struct recording *r)
 	free(r->label_set_index.slot);
 	free(r->label);
 	free(r);
-}
-
-static bool string_room(struct recording *r, size_t bytes)
-{
-	size_t size = r->string_bytes_size ? r->string_bytes_size : 256;
-	char *bigger;
-
-	if (bytes > UINT32_MAX - r->string_bytes_used)
-		return false;
-	while (size - r->string_bytes_used < bytes)
-		size *= 2;
-	if (size == r->string_bytes_size)
-		return true;
-	bigger = realloc(r->string_bytes, size);
-	if (!bigger)
-		return false;
-	r->string_bytes = bigger;
-	r->string_bytes_size = size;
-	return true;
 }
 
 struct string_key {
@@ -215,13 +196,11 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	if (*slot)
 		return *slot - 1;
 	if (!items_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
-	    !string_room(r, length + 1))
+	    length >= UINT32_MAX - r->text.used || !bytes_extend(&r->text, length + 1))
 		return RECORDING_NONE;
-	r->string_start[r->strings] = (uint32_t)r->string_bytes_used;
-	if (length)
-		memcpy(r->string_bytes + r->string_bytes_used, text, length);
-	r->string_bytes[r->string_bytes_used + length] = 0;
-	r->string_bytes_used += length + 1;
+	r->string_start[r->strings] = (uint32_t)r->text.used;
+	bytes_put(&r->text, text, length);
+	bytes_put(&r->text, "", 1);
 	*slot = (uint32_t)++r->strings;
 	return *slot - 1;
 }
@@ -244,7 +223,7 @@ uint32_t recording_event_text(struct recording *r, const char *text, size_t leng
 
 const char *recording_text(const struct recording *r, uint32_t string)
 {
-	return string < r->strings ? r->string_bytes + r->string_start[string] : "";
+	return string < r->strings ? (const char *)r->text.at + r->string_start[string] : "";
 }
 
 static bool same_frame(const struct recording *r, uint32_t frame, const void *key)

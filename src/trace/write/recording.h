@@ -11,6 +11,7 @@
 
 #include <mayfly/trace.h>
 
+#include "format/bytes.h"
 #include "format/format.h"
 
 #define RECORDING_NONE UINT32_MAX
@@ -102,8 +103,7 @@ struct recording {
 	struct recording_label *label; /* of all sets */
 	size_t labels;
 
-	char *string_bytes; /* zero-terminated strings one after the other; string 0 is "" */
-	size_t string_bytes_used, string_bytes_size;
+	struct bytes text; /* zero-terminated strings one after the other; string 0 is "" */
 	uint32_t *string_start;
 	size_t strings, strings_size;
 

@@ -407,7 +407,7 @@ static int write_tables(struct trace_writer *w, bool last)
 	size_t before;
 
 	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
-			? (w->r->string_bytes_used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
+			? (w->r->text.used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
 			: 0;
 	begin_file(w, last);
 	if (w->error)
