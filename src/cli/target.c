@@ -222,12 +222,11 @@ bool target_open_named(struct target *t, const char *path, bool force)
 
 	*t = (struct target){.path = path, .replace = force || exists};
 	if (strcmp(path, "-") == 0)
-		return refuse("this format cannot go to standard output%s; name a file with -o",
-			      "");
+		return refuse("this format cannot go to standard output%s; use -o FILE", "");
 	if (exists && S_ISDIR(st.st_mode))
 		return refuse("'%s' is a folder; use -o FILE", path);
 	if (exists && !S_ISREG(st.st_mode))
-		return refuse("'%s' is no plain file, which this format needs", path);
+		return refuse("'%s' is not a regular file, which this format needs", path);
 	if (exists && st.st_size > 0 && !force)
 		return refuse("'%s' exists; use another name or --force", path);
 	t->real = exists ? realpath(path, NULL) : strdup(path);
