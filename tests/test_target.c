@@ -106,7 +106,7 @@ static void named(void)
 	put(t.temporary, "linked");
 	CHECK(target_finish(&t) && holds("b", "linked") && things_here() == 3, "to the file");
 	CHECK(!target_open_named(&t, "-", true) && strstr(said, "standard output"), "%s", said);
-	CHECK(!target_open_named(&t, "/dev/null", true) && strstr(said, "plain"), "%s", said);
+	CHECK(!target_open_named(&t, "/dev/null", true) && strstr(said, "regular"), "%s", said);
 	CHECK(!target_open_named(&t, ".", true) && strstr(said, "folder"), "%s", said);
 	CHECK(!target_open_named(&t, "no/where", true) && strstr(said, "cannot write"), "%s", said);
 	CHECK(system("rm a b link") == 0 && things_here() == 0, "nothing left over");

@@ -227,11 +227,11 @@ bool target_open_named(struct target *t, const char *path, bool force)
 
 	*t = (struct target){.path = path, .replace = force || exists};
 	if (strcmp(path, "-") == 0)
-		return cli_fail("this format cannot go to standard output; name a file with -o");
+		return cli_fail("this format cannot go to standard output; use -o FILE");
 	if (exists && S_ISDIR(st.st_mode))
 		return cli_fail("'%s' is a folder; use -o FILE", path);
 	if (exists && !S_ISREG(st.st_mode))
-		return cli_fail("'%s' is no plain file, which this format needs", path);
+		return cli_fail("'%s' is not a regular file, which this format needs", path);
 	if (exists && st.st_size > 0 && !force)
 		return cli_fail("'%s' exists; use another name or --force", path);
 	t->real = exists ? realpath(path, NULL) : strdup(path);

@@ -337,8 +337,11 @@ static bool recorder_start_reading(struct recorder *r, struct recorder *parent, 
 		r->error = error;
 		return false;
 	}
+	if (!online)
+		needless_part = r->part->path; /* NULL when the part is only sent */
 	error = recorder_open_stream(r, parent, online, ending);
 	if (error) {
+		needless_part = NULL;
 		close_stream(r);
 		close_part(r, true);
 		r->error = error;
