@@ -94,7 +94,7 @@ static void add_left_out(struct ranking *ranking, const struct mayfly_result *re
 bool rank_rows(const struct mayfly_query *query, const struct mayfly_result *result,
 	       struct rank_options options, struct ranking *ranking)
 {
-	/* A top of 0 asks for all; and rows that nobody can rank are better than none. */
+	/* A top of 0 asks for all rows. Rows too uncertain to rank are better than none. */
 	options.few =
 	    options.all || options.top == 0 || has_classes(query) || !any_sure(query, result);
 	if (options.all || has_classes(query))

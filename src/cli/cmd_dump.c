@@ -608,7 +608,7 @@ static const struct option_row dump_rows[] = {
 const struct option_table dump_option_table = {
     .usage = "dump [OPTIONS] FILE",
     .about =
-	"Prints every event of a trace in time order, one a line, fields separated by spaces:\n"
+	"Prints every event of a trace in time order, one per line, fields separated by spaces:\n"
 	"\n"
 	"  SECONDS alloc TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS STACK\n"
 	"  SECONDS free TID #SAMPLE size=BYTES weight=BYTES flags=FLAGS\n"

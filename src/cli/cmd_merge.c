@@ -214,7 +214,7 @@ static const struct option_row merge_rows[] = {
 const struct option_table merge_option_table = {
     .usage = "merge [OPTIONS] -o OUT FILE...",
     .about =
-	"Makes one trace of many: of several runs, builds, hosts or sampling intervals. Each\n"
+	"Combines traces of several runs, builds, hosts or sampling intervals into one. Each\n"
 	"sample keeps its own weight, so the figures of OUT are the sums of those of the files.\n",
     .rows = merge_rows,
 };

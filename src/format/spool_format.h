@@ -172,7 +172,7 @@ struct spool_header {
 struct spool_packet {
 	uint32_t magic;	       /* SPOOL_PACKET_MAGIC; 0 in a packet that was never begun */
 	uint32_t writer;       /* packets of one writer are in order; writers outlive threads */
-	_Atomic uint32_t used; /* bytes of whole records behind this header */
+	_Atomic uint32_t used; /* bytes of whole records after this header */
 	uint32_t tid;	       /* the thread at the start; SPOOL_THREAD records change it */
 	uint64_t ticks;	       /* time base of the first record */
 	uint64_t mono_ns;      /* CLOCK_MONOTONIC at `ticks`: calibrates the TSC */
@@ -202,7 +202,7 @@ struct spool_packet {
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
  *   GONE      time, q start: the module that was mapped at start is no longer
- *   LOST      time, u samples, u frees, u events: so many records of this thread were dropped
+ *   LOST      time, u samples, u frees, u events: numbers of this thread's records that were dropped
  *             before this (events: TRACK records)
  *   FORK      time: the process forks a child that will be followed; what is live is the child's
  *             too

@@ -29,7 +29,7 @@ void *query_zeroed(struct query_state *s, size_t count, size_t bytes)
 
 /* ---- memory that is freed together ---- */
 
-/* Links a new block behind the pointer at `after`. */
+/* Links a new block into the list at `after`. */
 static void *owned_new(struct query_state *s, struct owned **after, size_t count, size_t bytes)
 {
 	struct owned *o = NULL;

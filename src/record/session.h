@@ -96,7 +96,7 @@ struct recorder *record_find(const struct record *r, const char *spool);
 struct recorder *record_add(struct record *r, const char *spool, pid_t pid);
 /* The first spool and its recorder. False: record_say() has been told. */
 bool record_make_spool(struct record *r);
-/* Of a forked child: the recorder of the process that it came from. NULL when there is none. */
+/* The recorder of a forked child's parent; NULL when there is none. */
 struct recorder *record_parent_of(const struct record *r, const struct recorder *child);
 /* 0: it was not forked. */
 uint64_t record_fork_ticks(const struct recorder *one);

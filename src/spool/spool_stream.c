@@ -138,7 +138,7 @@ static int add_clock_points(struct spool_stream *s)
 	return error;
 }
 
-/* Of a whole spool: finds all packets and all clock pairs. */
+/* Finds all packets and all clock pairs of a whole spool. */
 static int take_whole(struct spool_stream *s)
 {
 	int error = packets_find(&s->packets, true, enqueue, s);

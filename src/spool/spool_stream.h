@@ -45,12 +45,12 @@ struct spool_stream_options {
 	/* Live watching: the caller gives clock pairs with each round. Else (false) the spool is
 	 * whole and no longer grows: its own clock pairs are collected first. */
 	bool online;
-	/* Of a forked child: the stream of its parent, which has been advanced past the fork, or
-	 * NULL. What was live in it at the fork is live here. */
+	/* For a forked child, the stream of its parent, advanced past the fork: what was live in
+	 * it at the fork is live here. NULL: not forked. */
 	struct spool_stream *parent;
 	const struct spool_ending *ending; /* of a whole spool, when it is known; or NULL */
-	/* Of a spool from which packets were consumed: the trace made of them, for its modules; or
-	 * NULL. */
+	/* When packets of the spool were consumed before: the trace made of them, for its modules.
+	 * NULL: none were. */
 	const struct mayfly_trace *before;
 	/* Packets are done() once they are read, even if their events are not in the sink yet: for
 	 * snapshots, which may be hours apart. */

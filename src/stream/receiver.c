@@ -224,7 +224,7 @@ static void receiver_collect(struct receiver *r, struct polled *p)
 		stream_wire_waiting(&c->session.wire, &waiting);
 		if (waiting)
 			events |= POLLOUT;
-		/* Who brings more than can be stored waits. */
+		/* A sender with more data than can be stored waits. */
 		if (c != r->open || !r->full)
 			events |= POLLIN;
 		p->connection[p->count] = c;

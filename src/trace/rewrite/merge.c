@@ -46,7 +46,7 @@ struct source {
 	struct varint_in in;
 	int64_t unit, time_ns;
 	uint64_t allocs;
-	/* Of a large trace, or one of snapshots. */
+	/* Only for a large trace or one of snapshots, which stays open. */
 	const struct mayfly_trace *trace;
 	struct merge_map map;
 	struct mayfly_cursor *cursor;

@@ -148,7 +148,7 @@ static void add_track_text(struct track_writer *w, struct text_column *c, uint32
 
 /* ---- types and labels ---- */
 
-/* Of what is new. */
+/* The rows that are new since the last chunk. */
 struct new_rows {
 	struct chunk_maker types, sets;
 	size_t type_count, set_count, fields, labels;

@@ -31,7 +31,7 @@ struct track_writer {
 	int64_t first_ns, last_ns;
 	uint64_t first_at, last_at;
 
-	/* Of the chunk that is being made; used again. */
+	/* The columns of the current chunk; used again for the next one. */
 	uint64_t *number, *real, *words, *form;
 	size_t column_room, form_room;
 	size_t numbers, reals, texts, forms;

@@ -32,7 +32,7 @@ struct trace_writer_options {
 	int level; /* of compression; 0: chosen by size */
 };
 
-/* The level of compression that suits a whole trace of so many blocks. */
+/* The level of compression for a whole trace with this number of blocks. */
 #define TRACE_LEVEL_FAST 1
 int trace_writer_level(uint64_t allocs);
 
