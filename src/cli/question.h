@@ -47,7 +47,7 @@ bool question_check(struct question *q);
  * question_check(). */
 void question_fit(struct question *q, const struct mayfly_info *info);
 
-/* The option that needs single blocks, which a trace of snapshots lacks: "--by thread"; NULL: none. */
+/* The option that needs single blocks, which snapshots lack: "--by thread"; NULL: none. */
 const char *question_needs_blocks(const struct question *q);
 
 /* Whether the question needs what the trace lacks because of the file that it was converted from:

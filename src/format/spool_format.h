@@ -202,7 +202,7 @@ struct spool_packet {
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
  *   GONE      time, q start: the module that was mapped at start is no longer
- *   LOST      time, u samples, u frees, u events: numbers of this thread's records that were dropped
+ *   LOST      time, u samples, u frees, u events: how many of this thread's were dropped
  *             before this (events: TRACK records)
  *   FORK      time: the process forks a child that will be followed; what is live is the child's
  *             too
