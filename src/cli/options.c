@@ -151,7 +151,7 @@ bool pattern_add_thread(struct pattern *p, const char *option, const char *text)
 	return pattern_add(p, option, text);
 }
 
-bool pattern_matches(const struct pattern *p, const char *text)
+static bool pattern_matches(const struct pattern *p, const char *text)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (regexec(&p->expression[i], text, 0, NULL, 0) == 0)

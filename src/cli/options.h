@@ -31,7 +31,6 @@ struct pattern {
 bool pattern_add(struct pattern *p, const char *option, const char *text);
 /* As above, but a text of digits only matches that number and no longer one. */
 bool pattern_add_thread(struct pattern *p, const char *option, const char *text);
-bool pattern_matches(const struct pattern *p, const char *text);
 void pattern_free(struct pattern *p);
 
 /* The pattern as the library takes it; "no match function" when the pattern is empty. */

@@ -92,7 +92,8 @@ static const struct {
 
 /* ---- files of a process ---- */
 
-int process_file_open(pid_t pid, const char *name)
+/* A file descriptor, or -1 with errno. */
+static int process_file_open(pid_t pid, const char *name)
 {
 	char path[64];
 

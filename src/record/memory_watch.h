@@ -54,8 +54,6 @@ int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct reco
 void memory_watch_free(struct memory_watch *m);
 
 /* Files below /proc/PID. */
-/* A file descriptor, or -1 with errno. */
-int process_file_open(pid_t pid, const char *name);
 /* A small file as text; false: it does not exist or is empty. */
 bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
 

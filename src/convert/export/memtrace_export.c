@@ -325,7 +325,8 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 	return error ? error : memtrace_writer_finish(x->writer);
 }
 
-uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
+/* `asked`, or the heaps that 0 stands for. */
+static uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
 {
 	const uint32_t all = (1u << MAYFLY_HEAPS) - 1 - (1u << MAYFLY_HEAP_POOL);
 

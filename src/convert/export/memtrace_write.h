@@ -40,7 +40,5 @@ void memtrace_writer_free(struct memtrace_writer *w); /* NULL is allowed */
  */
 int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, uint32_t heaps,
 			trace_sink *sink, void *context);
-/* `asked`, or the heaps that 0 stands for. */
-uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked);
 
 #endif

@@ -30,7 +30,7 @@ static void check_result(struct database *d, int code)
 						  : EIO);
 }
 
-void database_run(struct database *d, const char *sql)
+static void database_run(struct database *d, const char *sql)
 {
 	if (!d->error)
 		check_result(d, sqlite3_exec(d->db, sql, NULL, NULL, NULL));

@@ -60,7 +60,6 @@ struct database {
 
 /* An error of ours, or 0. */
 void database_error(struct database *d, int error);
-void database_run(struct database *d, const char *sql);
 /* The file at `path` gets empty tables. */
 void database_begin(struct database *d, const char *path);
 /* Makes the views, and closes the file. */
