@@ -136,7 +136,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
             "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
 }
 # Of format's headers the agent uses these.
-AGENT_FORMAT = {"format/spool_format.h", "format/varint.h"}
+AGENT_FORMAT = {"format/spool_format.h", "format/strata.h", "format/varint.h"}
 
 
 def room_of(path):

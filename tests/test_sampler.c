@@ -44,7 +44,7 @@ static void test_mean(void)
 			uint64_t random = seed, bytes = 0, hits[2] = {0};
 			uint64_t interval = 1ull << log2, limit = interval * 2000;
 			/* Sizes up to 2099 are in at most 41 classes. */
-			double slack = log2 <= SAMPLER_LEAST_STEP_LOG2 ? 1.01 : 42.01;
+			double slack = log2 <= STRATA_LEAST_STEP_LOG2 ? 1.01 : 42.01;
 			struct sampler s[2];
 
 			sampler_init(&s[0], SAMPLER_STRATIFIED, log2, seed);

@@ -119,7 +119,8 @@ struct mayfly_info {
 	 * events. Queries by thread, size or lifetime, or with such filters, return
 	 * MAYFLY_E_ABSENT, as do cursors; times are rounded up to the end of an interval. */
 	int64_t snapshot_ns;
-	bool thinned;	       /* samples were dropped and weights raised, to keep within a size */
+	bool grouped; /* points were drawn from groups of one class (doc/FORMAT.md, "Weights") */
+	bool thinned; /* samples were dropped and weights raised, to keep within a size */
 	int64_t start_real_ns; /* CLOCK_REALTIME of time 0 */
 	int64_t duration_ns;   /* time of the end */
 	uint32_t ending;       /* enum mayfly_ending */

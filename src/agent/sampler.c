@@ -67,27 +67,13 @@ static uint64_t draw_point(struct sampler *s)
 	return draw_random(s) >> (64 - s->step_log2);
 }
 
-/* The class: the caller, and the size in four steps per power of two. Such blocks mostly have
- * similar lives. Only the caller's place in its page counts, which is the same wherever the program
- * is loaded: so a seed gives the same samples in each run. */
-static uint8_t class_of(uint64_t size, uintptr_t caller)
-{
-	if (size > 8) {
-		unsigned int shift = 61 - (unsigned int)__builtin_clzll(size);
-
-		size = (uint64_t)(shift + 1) << 3 | size >> shift;
-	}
-	/* The product's top bits depend on all bits. */
-	return (uint8_t)(((uint64_t)(caller & 0xfff) << 9 ^ size) * 0x9e3779b97f4a7c15u >> 56);
-}
-
 /* A point lies in a block of the class. True: it is the one of its group that is taken. */
 static bool take_turn(struct sampler *s, uint8_t *turn)
 {
 	uint32_t last = (1u << (s->interval_log2 - s->step_log2)) - 1;
 	uint32_t seen = *turn >> 4, taken = *turn & 15;
 
-	assert(last < 1u << SAMPLER_GROUP_LOG2 && seen <= last);
+	assert(last < 1u << STRATA_GROUP_LOG2 && seen <= last);
 	if (seen == 0 && last > 0)
 		taken = (uint32_t)(draw_random(s) >> 60) & last;
 	*turn = (uint8_t)(((seen + 1) & last) << 4 | taken);
@@ -96,11 +82,7 @@ static bool take_turn(struct sampler *s, uint8_t *turn)
 
 static uint32_t choose_step(const struct sampler *s, uint32_t interval_log2)
 {
-	if (s->limited || interval_log2 <= SAMPLER_LEAST_STEP_LOG2)
-		return interval_log2;
-	if (interval_log2 <= SAMPLER_LEAST_STEP_LOG2 + SAMPLER_GROUP_LOG2)
-		return SAMPLER_LEAST_STEP_LOG2;
-	return interval_log2 - SAMPLER_GROUP_LOG2;
+	return interval_log2 - (s->limited ? 0 : strata_group_log2(interval_log2));
 }
 
 /*
@@ -160,7 +142,7 @@ void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 
 	s->interval_log2 = interval_log2;
 	s->step_log2 = choose_step(s, interval_log2);
-	for (uint32_t i = 0; i < SAMPLER_CLASSES; i++)
+	for (uint32_t i = 0; i < STRATA_CLASSES; i++)
 		s->turn[i] = 0;
 	s->point = 0;
 	if (interval_log2 == 0) {
@@ -204,7 +186,7 @@ static int32_t take_poisson(struct sampler *s, uint64_t size)
 
 static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t caller)
 {
-	uint8_t *turn = &s->turn[class_of(size, caller)];
+	uint8_t *turn = &s->turn[strata_class(size, caller)];
 	uint64_t step = 1ull << s->step_log2;
 	int32_t hits = 0;
 

@@ -15,10 +15,7 @@
 
 #include <stdint.h>
 
-/* One in 16 points of a class of blocks is taken; points are at least 4 KiB apart on average. */
-#define SAMPLER_CLASSES		256u
-#define SAMPLER_GROUP_LOG2	4u
-#define SAMPLER_LEAST_STEP_LOG2 12u
+#include "format/strata.h"
 
 enum sampler_kind { SAMPLER_STRATIFIED = 0, SAMPLER_POISSON = 1 }; /* = enum spool_sampler */
 
@@ -34,7 +31,7 @@ struct sampler {
 	uint32_t step_log2; /* stratified: length of a stratum */
 	uint32_t limited;   /* there is a budget: strata are as long as the interval */
 	/* By class: the number of points seen of the open group << 4 | the one that is taken. */
-	uint8_t turn[SAMPLER_CLASSES];
+	uint8_t turn[STRATA_CLASSES];
 };
 
 /* splitmix64: the numbers of a stream are sampler_splitmix(seed + n * step). */

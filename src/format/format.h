@@ -239,7 +239,8 @@ enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
 	X(CPU, 44, program_cpu_ns)                                                                 \
 	X(RESIDENT, 46, program_max_rss_bytes)                                                     \
 	X(ABSENT, 50, absent)                                                                      \
-	X(LOST_EVENTS, 56, dropped_events)
+	X(LOST_EVENTS, 56, dropped_events)                                                         \
+	X(GROUPED, 58, grouped)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

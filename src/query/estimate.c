@@ -69,6 +69,8 @@ void tally_merge(struct tally *into, const struct tally *from)
 	into->sampled_blocks += from->sampled_blocks;
 	into->variance_bytes += from->variance_bytes;
 	into->variance_blocks += from->variance_blocks;
+	into->shared_bytes += from->shared_bytes;
+	into->shared_blocks += from->shared_blocks;
 	into->seen_bytes += from->seen_bytes;
 	into->seen_blocks += from->seen_blocks;
 	into->exact_count += from->exact_count;
@@ -269,9 +271,11 @@ struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interv
 		/* The row's own samples may come from a time with a smaller interval. */
 		double unseen = fmax(t->largest_interval, trace_interval);
 
-		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes, t->variance_bytes,
+		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes,
+					 fmax(0, t->variance_bytes - t->shared_bytes),
 					 t->seen_bytes, t->seen_blocks, unseen);
-		e.blocks = sampled_figure(t->exact_blocks, t->sampled_blocks, t->variance_blocks,
+		e.blocks = sampled_figure(t->exact_blocks, t->sampled_blocks,
+					  fmax(0, t->variance_blocks - t->shared_blocks),
 					  t->seen_blocks, t->seen_blocks, unseen_blocks(t, unseen));
 		return e;
 	}

@@ -13,9 +13,11 @@
 
 /* A running sum of samples. All zero is the empty sum; two sums add field by field. */
 struct tally {
-	double exact_bytes, exact_blocks;     /* recorded with weight 1 */
-	double sampled_bytes, sampled_blocks; /* weighted */
-	double variance_bytes, variance_blocks;
+	double exact_bytes, exact_blocks;	/* recorded with weight 1 */
+	double sampled_bytes, sampled_blocks;	/* weighted */
+	double variance_bytes, variance_blocks; /* as if samples were independent */
+	/* What of that does not exist, as samples of one stratum exclude each other: strata.h. */
+	double shared_bytes, shared_blocks;
 	double seen_bytes;    /* unweighted bytes of the sampled blocks */
 	uint32_t seen_blocks; /* number of sampled blocks */
 	uint64_t exact_count;

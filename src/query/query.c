@@ -97,12 +97,17 @@ bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
 	return query_sum(s) && !s->error;
 }
 
+static bool make_groups(struct query_state *s)
+{
+	return query_make_groups(s) && (!query_by_node(s->query) || strata_share(s)) && !s->error;
+}
+
 struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_trace *trace,
 				   const struct mayfly_query *query)
 {
 	struct mayfly_result *result = NULL;
 
-	if (query_begin(s, trace, query) && query_make_groups(s) && !s->error)
+	if (query_begin(s, trace, query) && make_groups(s))
 		result = query_make_result(s);
 	if (s->error) {
 		mayfly_result_free(result);
@@ -156,6 +161,7 @@ void query_end(struct query_state *s)
 	free(s->shown.head);
 	free(s->shown.cell);
 	free(s->shown.row_of);
+	strata_end(s);
 	query_scratch_free(s);
 }
 
@@ -181,7 +187,7 @@ int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query qu
 	if (result[0]) {
 		forget_rows(&s);
 		s.query = &query[1];
-		if (query_make_groups(&s) && !s.error)
+		if (make_groups(&s))
 			result[1] = query_make_result(&s);
 	}
 	query_end(&s);

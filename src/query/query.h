@@ -6,6 +6,8 @@
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
  *	query_sums.c	the sums by slot: a node, a thread, or a class
+ *	strata.c	samples of one stratum's line that count for the same sum
+ *	strata_rows.c	the same for rows made from several slots
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
  *	query_nodes.c	instead of rows: the sums of the nodes themselves
@@ -138,6 +140,7 @@ struct moment {
 };
 
 struct owned;
+struct strata;
 
 struct query_state {
 	const struct mayfly_trace *trace;
@@ -157,6 +160,7 @@ struct query_state {
 
 	double largest_interval;
 	struct moment peak;
+	struct strata *strata; /* NULL: samples are independent */
 
 	/* texts, by address and by content */
 	struct numbering text_address;
@@ -426,6 +430,33 @@ static inline uint32_t query_summed(const struct query_state *s, uint32_t slot)
 		return NONE;
 	return s->summed_at[rank_set_rank(&s->summed, slot)];
 }
+
+/* ---- strata.c, strata_rows.c ---- */
+
+/*
+ * Stratified samples exclude each other: when the sample before one on the line of its thread and
+ * class counts for the same sum, it is likely that each group there has a sample for it, and less
+ * variance remains. A pair of successive samples of which both count takes R^2 off the variance of
+ * their sum, which on average is not too much (doc/INTERNALS.md, "From samples to rows").
+ */
+bool strata_begin(struct query_state *s);
+void strata_end(struct query_state *s);
+/* With every batch of the pass that sums, in order. */
+void strata_note(struct query_state *s, const struct cursor_batch *b);
+/* Sample `number` counts for a slot. */
+void strata_count(struct query_state *s, uint64_t number, uint32_t slot);
+/* After the pass: makes the pairs. */
+bool strata_join(struct query_state *s);
+/* After the rows are made from nodes: pairs of different nodes. */
+bool strata_share(struct query_state *s);
+
+struct strata_pair {
+	uint32_t slot[2];     /* may be equal */
+	double bytes, blocks; /* what pairs of them take off the variances */
+};
+
+/* The next pair of slots; *at is 0 at first. */
+bool strata_next_pair(const struct query_state *s, size_t *at, struct strata_pair *pair);
 
 /* ---- query_tree.c ---- */
 

@@ -400,7 +400,8 @@ struct gather {
 	bool past;     /* the moment has passed */
 };
 
-static bool sums_add_block(struct gather *g, const struct cursor_block *b, struct fate fate)
+static bool sums_add_block(struct gather *g, uint64_t number, const struct cursor_block *b,
+			   struct fate fate)
 {
 	uint32_t slot = query_slot(g->s, b, fate);
 	struct tally *t;
@@ -414,6 +415,7 @@ static bool sums_add_block(struct gather *g, const struct cursor_block *b, struc
 		sum->bytes += b->size;
 		return true;
 	}
+	strata_count(g->s, number, slot);
 	t = slot_tally(g->s, slot);
 	if (t)
 		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
@@ -428,11 +430,11 @@ static bool is_kept(const struct gather *g, const struct cursor_block *b)
 }
 
 /* Adds a block allocated before the queried moment as one that is never freed. */
-static bool add_forever(struct gather *g, const struct cursor_block *b)
+static bool add_forever(struct gather *g, uint64_t number, const struct cursor_block *b)
 {
 	if (!g->forever || !is_kept(g, b))
 		return true;
-	return sums_add_block(g, b, NEVER_FREED);
+	return sums_add_block(g, number, b, NEVER_FREED);
 }
 
 void query_note_intervals(struct query_state *s, const struct cursor_batch *b)
@@ -453,7 +455,7 @@ static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size
 	if (g->past || !g->at_once)
 		return true;
 	block = query_block(b, alloc);
-	return add_forever(g, &block);
+	return add_forever(g, b->e.first_sample + alloc, &block);
 }
 
 /* Whether the metric, apart from all filters, counts a block that is freed now. */
@@ -500,7 +502,8 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 	if (back && !take_back(g, block))
 		return false;
 	fate = query_fate(b, event, freed);
-	return !counts || !query_lifetime_fits(q, fate.lifetime) || sums_add_block(g, block, fate);
+	return !counts || !query_lifetime_fits(q, fate.lifetime) ||
+	       sums_add_block(g, b->e.freed[freed], block, fate);
 }
 
 /* The number of events of the batch up to the queried moment. */
@@ -551,6 +554,7 @@ static bool sums_take_batch(void *context, const struct cursor_batch *b)
 
 	if (!g->s->exact)
 		query_note_intervals(g->s, b);
+	strata_note(g->s, b);
 	for (size_t i = 0; i < b->e.events; i++) {
 		if (i == before)
 			g->past = true;
@@ -576,7 +580,7 @@ static void sums_take_live(void *context, uint64_t number, const struct cursor_b
 	struct gather *g = context;
 
 	if (number < g->samples && !g->s->error)
-		add_forever(g, block);
+		add_forever(g, number, block);
 }
 
 /* In a sampled trace all events are needed: they tell which intervals were in force. */
@@ -596,6 +600,26 @@ size_t query_first_chunk(const struct query_state *s)
 	return low < t->chunks ? low : 0;
 }
 
+/* Takes off the variance what successive samples share: within a slot, and of all together. */
+static bool share_strata(struct query_state *s)
+{
+	struct strata_pair pair;
+
+	if (!strata_join(s))
+		return false;
+	for (size_t at = 0; strata_next_pair(s, &at, &pair);) {
+		struct tally *t = &s->all.tally[0];
+
+		if (pair.slot[0] == pair.slot[1])
+			t = slot_tally(s, pair.slot[0]);
+		if (!t)
+			return false;
+		t->shared_bytes += pair.bytes;
+		t->shared_blocks += pair.blocks;
+	}
+	return true;
+}
+
 static bool sum_events(struct query_state *s)
 {
 	struct gather g = {.s = s};
@@ -611,7 +635,7 @@ static bool sum_events(struct query_state *s)
 		g.events = s->trace->chunk[pass.first_chunk].first_event;
 		g.samples = s->trace->chunk[pass.first_chunk].first_alloc;
 	}
-	return query_pass(s, &pass);
+	return strata_begin(s) && query_pass(s, &pass) && share_strata(s);
 }
 
 /* The moment when the estimate of all live bytes is largest, regardless of filters. */

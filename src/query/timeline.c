@@ -33,36 +33,16 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 
 static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct tally allocated = {0}, temporary = {0};
-	double interval = (double)info->interval_bytes;
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
 	int64_t end_ns;
-	int more = mayfly_cursor_open(trace, &cursor);
+	int error = ask_total(trace, MAYFLY_ALLOCATED, &summary->allocated, &end_ns);
 
-	if (more)
-		return more;
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
-		bool is_alloc = e.kind == MAYFLY_ALLOC;
-
-		if (!trace_counts(trace, e.heap, e.node))
-			continue;
-		if (is_alloc && e.hits > 0 && interval < e.interval)
-			interval = e.interval;
-		if (is_alloc || e.flags & MAYFLY_FLAG_TEMPORARY)
-			tally_add(is_alloc ? &allocated : &temporary,
-				  estimate_sampler(info->sampler, e.heap << MAYFLY_FLAG_HEAP_SHIFT),
-				  e.interval, e.size, e.hits);
-	}
-	mayfly_cursor_close(cursor);
-	summary->allocated = tally_estimate(&allocated, interval);
-	summary->temporary = tally_estimate(&temporary, interval);
-	if (!more)
-		more = ask_total(trace, MAYFLY_LIVE, &summary->live_at_end, &end_ns);
-	if (!more)
-		more = ask_total(trace, MAYFLY_PEAK, &summary->peak, &summary->peak_time_ns);
-	return more;
+	if (!error)
+		error = ask_total(trace, MAYFLY_TEMPORARY, &summary->temporary, &end_ns);
+	if (!error)
+		error = ask_total(trace, MAYFLY_LIVE, &summary->live_at_end, &end_ns);
+	if (!error)
+		error = ask_total(trace, MAYFLY_PEAK, &summary->peak, &summary->peak_time_ns);
+	return error;
 }
 
 static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, double interval)

@@ -105,6 +105,8 @@ int spool_describe(const struct spool_source *source, const struct spool_header 
 	info->format_version = TRACE_VERSION;
 	info->mode = copy->mode == SPOOL_EXACT ? MAYFLY_EXACT : MAYFLY_SAMPLED;
 	info->sampler = copy->sampler;
+	info->grouped = copy->mode != SPOOL_EXACT && copy->sampler == SPOOL_STRATIFIED &&
+			!copy->control_overhead;
 	info->pid = copy->pid;
 	info->parent_pid = copy->parent_pid;
 	info->interval_bytes = (uint64_t)1 << copy->interval_log2;

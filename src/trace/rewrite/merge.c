@@ -391,6 +391,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 	if (all->snapshot_ns < info->snapshot_ns)
 		all->snapshot_ns = info->snapshot_ns;
 	all->thinned |= info->thinned;
+	all->grouped &= info->grouped;
 	all->absent |= info->absent;
 	all->complete &= info->complete;
 	all->truncated_stacks += info->truncated_stacks;
