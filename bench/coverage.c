@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How often is what mayfly prints right? Many runs of programs of known behaviour:
+ *
+ *	bench_coverage [--runs N] [--interval LOG2]... [--scenario NAME]... [--metric NAME]...
+ *		       [--by NAME]... [--poisson] [--seed N] [--pairs | --check] [--json]
+ *
+ *	coverage_scenarios.c	a stream of allocations and frees   ----> the truth --+
+ *	coverage_trace.c	the agent's sampler -> a trace                        |
+ *	coverage_score.c	   -> mayfly_query_run(): intervals     <-------------+
+ *	coverage_pairs.c	   -> trace_diff_run(), limit_judge(): verdicts on two runs
+ *
+ * The same seed gives the same output.
+ */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coverage_pairs.h"
+
+#define MOST 32
+
+static struct options {
+	struct coverage_plan plan;
+	uint32_t interval[MOST];
+	size_t intervals;
+	uint32_t scenarios; /* a bit each */
+	bool pairs, check, json;
+} options = {.plan = {.runs = 200, .seed = 1}};
+
+/* ---- text ---- */
+
+static double percent(double part, double whole)
+{
+	return whole > 0 ? 100 * part / whole : NAN;
+}
+
+static void interval_text(uint32_t log2, char *text, size_t size)
+{
+	if (log2 >= 20)
+		snprintf(text, size, "%u MiB", 1u << (log2 - 20));
+	else if (log2 >= 10)
+		snprintf(text, size, "%u KiB", 1u << (log2 - 10));
+	else
+		snprintf(text, size, "%u B", 1u << log2);
+}
+
+static void print_heading(uint32_t log2, const char *what)
+{
+	char interval[32];
+
+	interval_text(log2, interval, sizeof(interval));
+	printf("\n== %s, interval %s, %u %s, %s\n", what, interval, options.plan.runs,
+	       options.pairs || options.check ? "pairs" : "runs",
+	       options.plan.sampler == MAYFLY_POISSON ? "poisson" : "stratified");
+}
+
+/* With fewer rows a scenario's percentage is mostly chance. */
+#define WORST_ROWS 100
+
+static void print_worst(const struct coverage_sheet *sheet, unsigned metric, unsigned figure,
+			unsigned class)
+{
+	double worst = 101;
+	const char *name = "";
+
+	for (size_t i = 0; i < coverage_scenario_count; i++) {
+		const struct coverage_cell *c = &sheet[i].cell[metric][figure][class];
+
+		if (c->rows >= WORST_ROWS && percent(c->covered, c->rows) < worst) {
+			worst = percent(c->covered, c->rows);
+			name = coverage_scenarios[i].name;
+		}
+	}
+	if (*name)
+		printf("   %5.1f %s", worst, name);
+}
+
+static void print_cells(const struct coverage_sheet *all, const struct coverage_sheet *each)
+{
+	printf("%-9s %-6s %-6s %9s %7s %6s %6s %7s   worst scenario\n", "metric", "figure", "n",
+	       "rows", "covered", "below", "above", "var/err");
+	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
+		for (unsigned f = 0; f < COVERAGE_FIGURES; f++)
+			for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
+				const struct coverage_cell *c = &all->cell[m][f][k];
+
+				if (c->rows == 0)
+					continue;
+				printf("%-9s %-6s %-6s %9.0f %7.1f %6.1f %6.1f",
+				       coverage_metric_names[m], coverage_figure_names[f],
+				       coverage_class_names[k], c->rows,
+				       percent(c->covered, c->rows), percent(c->below, c->rows),
+				       percent(c->above, c->rows));
+				if (c->ratios > 0)
+					printf(" %7.2f", exp(c->log_ratio / c->ratios));
+				else
+					printf(" %7s", "");
+				print_worst(each, m, f, k);
+				printf("\n");
+			}
+}
+
+static void print_bias(const struct coverage_sheet *all)
+{
+	printf("\n%-9s %-6s %6s %7s %7s   %7s %7s %9s\n", "bias", "figure", "rows", "mean z",
+	       "rms z", "total z", "rms z", "total off");
+	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
+		for (unsigned f = 0; f < COVERAGE_FIGURES; f++) {
+			const struct coverage_bias *rows = &all->bias[m][f][0];
+			const struct coverage_bias *total = &all->bias[m][f][1];
+
+			if (rows->rows + total->rows == 0)
+				continue;
+			printf("%-9s %-6s %6.0f %7.2f %7.2f   %7.2f %7.2f %8.2f%%\n",
+			       coverage_metric_names[m], coverage_figure_names[f], rows->rows,
+			       rows->z / rows->rows, sqrt(rows->square / rows->rows),
+			       total->z / total->rows, sqrt(total->square / total->rows),
+			       100 * all->off[m][f] / all->scenarios);
+		}
+}
+
+/* All metrics but the peak at its true moment; and the peak's total. */
+static void print_scenarios(const struct coverage_sheet *sheet)
+{
+	printf("\n%-12s rows covered, bytes / blocks, by number of samples; peak: its total\n", "");
+	printf("%-12s", "scenario");
+	for (unsigned k = 0; k < COVERAGE_CLASSES; k++)
+		printf(" %11s", coverage_class_names[k]);
+	printf(" %7s %7s\n", "peak", "off");
+	for (size_t i = 0; i < coverage_scenario_count; i++) {
+		const struct coverage_cell *peak =
+		    &sheet[i].cell[COVERAGE_PEAK][COVERAGE_BYTES][COVERAGE_WHOLE];
+
+		if (sheet[i].scenarios == 0)
+			continue;
+		printf("%-12s", coverage_scenarios[i].name);
+		for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
+			struct coverage_cell sum[COVERAGE_FIGURES] = {{0}};
+
+			for (unsigned m = 0; m < COVERAGE_METRICS; m++)
+				for (unsigned f = 0; f < COVERAGE_FIGURES && m != COVERAGE_PEAK;
+				     f++) {
+					sum[f].rows += sheet[i].cell[m][f][k].rows;
+					sum[f].covered += sheet[i].cell[m][f][k].covered;
+				}
+			if (sum[0].rows > 0)
+				printf(" %5.1f/%5.1f", percent(sum[0].covered, sum[0].rows),
+				       percent(sum[1].covered, sum[1].rows));
+			else
+				printf(" %11s", "-");
+		}
+		printf(" %7.1f %+6.1f%%\n", percent(peak->covered, peak->rows),
+		       100 * sheet[i].off[COVERAGE_PEAK][COVERAGE_BYTES]);
+	}
+}
+
+/* ---- JSON ---- */
+
+static void json_number(const char *name, double value, const char *end)
+{
+	printf("\"%s\": ", name);
+	if (isfinite(value))
+		printf("%.9g%s", value, end);
+	else
+		printf("null%s", end);
+}
+
+static void json_metric(const struct coverage_sheet *sheet, unsigned m, unsigned f)
+{
+	const char *separator = "";
+
+	printf("{\"metric\": \"%s\", \"figure\": \"%s\", ", coverage_metric_names[m],
+	       coverage_figure_names[f]);
+	json_number("off", sheet->off[m][f], ", ");
+	for (unsigned k = 0; k < 2; k++) {
+		printf("\"%s\": {", k ? "bias_total" : "bias_rows");
+		json_number("rows", sheet->bias[m][f][k].rows, ", ");
+		json_number("z", sheet->bias[m][f][k].z, ", ");
+		json_number("square", sheet->bias[m][f][k].square, "}, ");
+	}
+	printf("\"classes\": {");
+	for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
+		const struct coverage_cell *c = &sheet->cell[m][f][k];
+
+		printf("%s\"%s\": {", separator, coverage_class_names[k]);
+		json_number("rows", c->rows, ", ");
+		json_number("covered", c->covered, ", ");
+		json_number("below", c->below, ", ");
+		json_number("above", c->above, ", ");
+		json_number("log_ratio", c->log_ratio, ", ");
+		json_number("ratios", c->ratios, "}");
+		separator = ", ";
+	}
+	printf("}}");
+}
+
+static void json_sheet(const struct coverage_sheet *sheet)
+{
+	printf("\"figures\": [");
+	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
+		for (unsigned f = 0; f < COVERAGE_FIGURES; f++) {
+			printf("%s", m || f ? ",\n  " : "\n  ");
+			json_metric(sheet, m, f);
+		}
+	printf("]");
+}
+
+static void json_pairs(const struct coverage_pairs *pairs)
+{
+	printf("\"diff\": [");
+	for (unsigned m = 0; m < COVERAGE_DIFFS; m++)
+		printf("%s{\"metric\": \"%s\", \"pairs\": %u, \"functions\": %u, \"stacks\": %u, "
+		       "\"total\": %u, \"grown\": %u, \"found\": %u}",
+		       m ? ", " : "", coverage_metric_names[coverage_diffs[m]], pairs[m].pairs,
+		       pairs[m].functions, pairs[m].stacks, pairs[m].total, pairs[m].grown,
+		       pairs[m].found);
+	printf("]");
+}
+
+typedef struct coverage_verdicts verdict_table[COVERAGE_CHECKS][COVERAGE_INCREASES];
+
+static void json_verdicts(verdict_table v)
+{
+	printf("\"check\": [");
+	for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
+		for (unsigned i = 0; i < COVERAGE_INCREASES; i++)
+			printf("%s{\"metric\": \"%s\", \"increase\": %g, \"pairs\": %u, "
+			       "\"failed\": %u, \"above\": %u, \"surely\": %u}",
+			       m || i ? ", " : "", coverage_metric_names[coverage_checks[m]],
+			       coverage_increases[i], v[m][i].pairs, v[m][i].failed, v[m][i].above,
+			       v[m][i].surely);
+	printf("]");
+}
+
+/* ---- the three modes ---- */
+
+static bool chosen(size_t scenario)
+{
+	return options.scenarios >> scenario & 1;
+}
+
+static void json_begin(size_t scenario, uint32_t log2)
+{
+	static bool more;
+
+	printf("%s\n {\"scenario\": \"%s\", \"interval_log2\": %u, ", more ? "," : "",
+	       coverage_scenarios[scenario].name, log2);
+	more = true;
+}
+
+static void cover(uint32_t log2)
+{
+	static struct coverage_sheet each[MOST], all;
+
+	memset(each, 0, sizeof(each));
+	memset(&all, 0, sizeof(all));
+	for (size_t i = 0; i < coverage_scenario_count; i++) {
+		struct coverage_stream *s;
+
+		if (!chosen(i))
+			continue;
+		s = coverage_make(&coverage_scenarios[i], 1ull << log2);
+		coverage_measure(s, &options.plan, &each[i]);
+		coverage_add(&all, &each[i]);
+		coverage_free(s);
+		if (options.json) {
+			json_begin(i, log2);
+			json_sheet(&each[i]);
+			printf("}");
+			fflush(stdout);
+		}
+	}
+	if (options.json)
+		return;
+	print_heading(log2, "coverage in %");
+	print_cells(&all, each);
+	print_bias(&all);
+	print_scenarios(each);
+}
+
+static void print_pairs(const char *name, const struct coverage_pairs *pairs)
+{
+	printf("%-12s", name);
+	for (unsigned m = 0; m < COVERAGE_DIFFS; m++)
+		printf("  %5.1f %5.1f %5.1f %5.1f", percent(pairs[m].functions, pairs[m].pairs),
+		       percent(pairs[m].stacks, pairs[m].pairs),
+		       percent(pairs[m].total, pairs[m].pairs),
+		       percent(pairs[m].found, pairs[m].grown));
+	printf("\n");
+}
+
+static void compare(uint32_t log2)
+{
+	struct coverage_pairs all[COVERAGE_DIFFS] = {{0}};
+
+	if (!options.json) {
+		print_heading(log2, "diff: % of pairs with a false alarm (any function, any stack,"
+				    " the total), and with +30 % found");
+		printf("%-12s", "");
+		for (unsigned m = 0; m < COVERAGE_DIFFS; m++)
+			printf("  %-23s", coverage_metric_names[coverage_diffs[m]]);
+		printf("\n%-12s", "scenario");
+		for (unsigned m = 0; m < COVERAGE_DIFFS; m++)
+			printf("  %5s %5s %5s %5s", "func", "stack", "total", "found");
+		printf("\n");
+	}
+	for (size_t i = 0; i < coverage_scenario_count; i++) {
+		struct coverage_pairs pairs[COVERAGE_DIFFS] = {{0}};
+		struct coverage_stream *s;
+
+		if (!chosen(i))
+			continue;
+		s = coverage_make(&coverage_scenarios[i], 1ull << log2);
+		coverage_compare(s, &options.plan, pairs);
+		coverage_free(s);
+		for (unsigned m = 0; m < COVERAGE_DIFFS; m++) {
+			all[m].pairs += pairs[m].pairs;
+			all[m].functions += pairs[m].functions;
+			all[m].stacks += pairs[m].stacks;
+			all[m].total += pairs[m].total;
+			all[m].grown += pairs[m].grown;
+			all[m].found += pairs[m].found;
+		}
+		if (options.json) {
+			json_begin(i, log2);
+			json_pairs(pairs);
+			printf("}");
+		} else {
+			print_pairs(coverage_scenarios[i].name, pairs);
+		}
+	}
+	if (!options.json)
+		print_pairs("all", all);
+}
+
+static void print_verdicts(const char *name, verdict_table v)
+{
+	printf("%-12s", name);
+	for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
+		for (unsigned i = 0; i < COVERAGE_INCREASES; i++)
+			printf("  %5.1f %5.1f %5.1f", percent(v[m][i].failed, v[m][i].pairs),
+			       percent(v[m][i].above, v[m][i].pairs),
+			       percent(v[m][i].surely, v[m][i].pairs));
+	printf("\n");
+}
+
+static void check(uint32_t log2)
+{
+	verdict_table all = {{{0}}};
+
+	if (!options.json) {
+		print_heading(log2, "check --max-increase: % of unchanged pairs that fail by"
+				    " default, are above by the estimate, and surely are");
+		printf("%-12s", "");
+		for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
+			for (unsigned i = 0; i < COVERAGE_INCREASES; i++)
+				printf("  %-12s +%.0f%%", coverage_metric_names[coverage_checks[m]],
+				       100 * coverage_increases[i]);
+		printf("\n%-12s", "scenario");
+		for (unsigned m = 0; m < COVERAGE_CHECKS * COVERAGE_INCREASES; m++)
+			printf("  %5s %5s %5s", "fails", "above", "sure");
+		printf("\n");
+	}
+	for (size_t n = 0; n < coverage_scenario_count; n++) {
+		verdict_table v = {{{0}}};
+		struct coverage_stream *s;
+
+		if (!chosen(n))
+			continue;
+		s = coverage_make(&coverage_scenarios[n], 1ull << log2);
+		coverage_check(s, &options.plan, v);
+		coverage_free(s);
+		for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
+			for (unsigned i = 0; i < COVERAGE_INCREASES; i++) {
+				all[m][i].pairs += v[m][i].pairs;
+				all[m][i].failed += v[m][i].failed;
+				all[m][i].above += v[m][i].above;
+				all[m][i].surely += v[m][i].surely;
+			}
+		if (options.json) {
+			json_begin(n, log2);
+			json_verdicts(v);
+			printf("}");
+		} else {
+			print_verdicts(coverage_scenarios[n].name, v);
+		}
+	}
+	if (!options.json)
+		print_verdicts("all", all);
+}
+
+/* ---- options ---- */
+
+static void refuse(const char *what, const char *text)
+{
+	fprintf(stderr, "bench_coverage: %s '%s'\n", what, text);
+	exit(2);
+}
+
+static uint32_t named(const char *const *names, size_t count, const char *text)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(names[i], text) == 0)
+			return 1u << i;
+	refuse("unknown name", text);
+	return 0;
+}
+
+static uint32_t scenario_named(const char *text)
+{
+	for (size_t i = 0; i < coverage_scenario_count; i++)
+		if (strcmp(coverage_scenarios[i].name, text) == 0)
+			return 1u << i;
+	for (size_t i = 0; i < coverage_scenario_count; i++)
+		fprintf(stderr, "  %-12s %s\n", coverage_scenarios[i].name,
+			coverage_scenarios[i].what);
+	refuse("these are the scenarios, and there is no", text);
+	return 0;
+}
+
+static uint64_t number(const char *text, uint64_t least, uint64_t most)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+
+	if (end == text || *end || value < least || value > most)
+		refuse("not in range:", text);
+	return value;
+}
+
+static void add_interval(const char *text)
+{
+	if (options.intervals == MOST)
+		refuse("too many intervals:", text);
+	options.interval[options.intervals++] = (uint32_t)number(text, 1, 30);
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option known[] = {
+	    {"runs", 1, NULL, 'n'},   {"interval", 1, NULL, 'i'}, {"scenario", 1, NULL, 's'},
+	    {"metric", 1, NULL, 'm'}, {"by", 1, NULL, 'b'},	  {"poisson", 0, NULL, 'p'},
+	    {"seed", 1, NULL, 'r'},   {"pairs", 0, NULL, 'd'},	  {"check", 0, NULL, 'c'},
+	    {"json", 0, NULL, 'j'},   {NULL, 0, NULL, 0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (option) {
+		case 'n':
+			options.plan.runs = (unsigned)number(optarg, 2, 1000000);
+			break;
+		case 'i':
+			add_interval(optarg);
+			break;
+		case 's':
+			options.scenarios |= scenario_named(optarg);
+			break;
+		case 'm':
+			options.plan.metrics |=
+			    named(coverage_metric_names, COVERAGE_METRICS, optarg);
+			break;
+		case 'b':
+			options.plan.bys |= named(coverage_by_names, COVERAGE_BYS, optarg);
+			break;
+		case 'p':
+			options.plan.sampler = MAYFLY_POISSON;
+			break;
+		case 'r':
+			options.plan.seed = number(optarg, 0, UINT32_MAX);
+			break;
+		case 'd':
+			options.pairs = true;
+			break;
+		case 'c':
+			options.check = true;
+			break;
+		case 'j':
+			options.json = true;
+			break;
+		default:
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		refuse("unexpected argument", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	static const uint32_t usual[] = {12, 14, 16, 19};
+
+	parse(argc, argv);
+	if (!options.plan.metrics)
+		options.plan.metrics = UINT32_MAX;
+	if (!options.plan.bys)
+		options.plan.bys = UINT32_MAX;
+	if (!options.scenarios)
+		options.scenarios = UINT32_MAX;
+	if (!options.intervals) {
+		memcpy(options.interval, usual, sizeof(usual));
+		options.intervals = sizeof(usual) / sizeof(*usual);
+	}
+	if (options.json)
+		printf("{\"runs\": %u, \"results\": [", options.plan.runs);
+	for (size_t i = 0; i < options.intervals; i++) {
+		options.plan.interval_log2 = options.interval[i];
+		if (options.pairs)
+			compare(options.interval[i]);
+		else if (options.check)
+			check(options.interval[i]);
+		else
+			cover(options.interval[i]);
+		fflush(stdout);
+	}
+	if (options.json)
+		printf("\n]}\n");
+	return 0;
+}
