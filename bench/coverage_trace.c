@@ -105,6 +105,7 @@ static void begin_recording(struct recorder *c)
 	r->info.pid = 1000;
 	r->info.seed = c->run->seed;
 	r->info.interval_bytes = 1ull << c->run->interval_log2;
+	r->info.grouped = c->run->sampler == MAYFLY_STRATIFIED;
 	r->info.duration_ns = (int64_t)(c->s->events + 1) * COVERAGE_STEP_NS;
 	r->info.ending = MAYFLY_END_EXITED;
 	r->info.complete = true;

@@ -153,7 +153,7 @@ static void run_program(int sampler, uint32_t interval_log2, const bool *doubled
 		}
 	}
 	for (int i = 0; i < SITES; i++)
-		e[i] = tally_estimate(&tally[i], 1ull << interval_log2);
+		e[i] = tally_estimate(&tally[i], (struct unseen){1ull << interval_log2, 0.5});
 }
 
 static double truth(int site)

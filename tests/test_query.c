@@ -534,6 +534,21 @@ static uint64_t unseen(const struct mayfly_trace *trace, uint64_t interval, uint
 		   : interval;
 }
 
+/* How sizes differ: within the rows' self and total, and all (estimate.h). */
+static void measure_spread(const struct tally *all, double spread[3])
+{
+	struct spread s[3] = {0};
+
+	for (size_t i = 0; i < reference_rows; i++) {
+		spread_add(&s[0], &reference[i].self);
+		spread_add(&s[1], &reference[i].total);
+	}
+	spread_add(&s[2], all);
+	spread[0] = spread_variance(&s[0]);
+	spread[1] = spread_variance(&s[1]);
+	spread[2] = spread_all(&s[2]);
+}
+
 /* asked: what is asked of `other`; q: what the reference answers from the events of `trace`. */
 static void compare_as(const struct mayfly_trace *trace, const struct history *h,
 		       const struct mayfly_query *q, const struct mayfly_trace *other,
@@ -544,6 +559,7 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 	struct mayfly_result *result = NULL;
 	struct mayfly_estimate e;
 	struct tally all = {0};
+	double spread[3];
 	char key[20000];
 	int error;
 
@@ -560,7 +576,8 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 	CHECK(error == 0, "seed %llu: %s", (unsigned long long)seed, mayfly_error_text(error));
 	if (error)
 		return;
-	e = tally_estimate(&all, unseen(trace, interval, smallest));
+	measure_spread(&all, spread);
+	e = tally_estimate(&all, (struct unseen){unseen(trace, interval, smallest), spread[2]});
 	CHECK(same_estimate(&result->total, &e, whole), "seed %llu: %g, not %g",
 	      (unsigned long long)seed, result->total.bytes.estimate, e.bytes.estimate);
 	CHECK(result->rows == reference_rows, "seed %llu by %d: %zu rows, not %zu",
@@ -576,11 +593,13 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 		      q->by, key);
 		if (q->by == MAYFLY_BY_SIZE && (uint64_t)row->low + 1 > q->min_size)
 			smallest = (uint64_t)row->low + 1;
-		e = tally_estimate(&r->self, unseen(trace, interval, smallest));
+		e = tally_estimate(&r->self,
+				   (struct unseen){unseen(trace, interval, smallest), spread[0]});
 		CHECK(same_estimate(&row->self, &e, whole), "seed %llu by %d %s: self %g, not %g",
 		      (unsigned long long)seed, q->by, key, row->self.bytes.estimate,
 		      e.bytes.estimate);
-		e = tally_estimate(&r->total, unseen(trace, interval, smallest));
+		e = tally_estimate(&r->total,
+				   (struct unseen){unseen(trace, interval, smallest), spread[1]});
 		CHECK(same_estimate(&row->total, &e, whole), "seed %llu by %d %s: total %g, not %g",
 		      (unsigned long long)seed, q->by, key, row->total.bytes.estimate,
 		      e.bytes.estimate);

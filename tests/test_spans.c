@@ -327,7 +327,7 @@ static bool near(double a, double b)
 
 static bool same_estimate(const struct mayfly_estimate *e, const struct tally *t, double interval)
 {
-	struct mayfly_estimate x = tally_estimate(t, interval);
+	struct mayfly_estimate x = tally_estimate(t, (struct unseen){interval, 0.5});
 
 	return e->samples == x.samples && near(e->bytes.estimate, x.bytes.estimate) &&
 	       near(e->bytes.stderror, x.bytes.stderror) && near(e->bytes.low, x.bytes.low) &&
@@ -353,10 +353,11 @@ static void check_row(const struct mayfly_span_row *row, struct expected *x, dou
 		classes += row->in_class[i];
 	CHECK(classes == row->count);
 	CHECK(same_estimate(&row->allocated, &x->allocated, interval), "%g %g",
-	      row->allocated.bytes.estimate, tally_estimate(&x->allocated, 0).bytes.estimate);
+	      row->allocated.bytes.estimate,
+	      tally_estimate(&x->allocated, (struct unseen){0, 0.5}).bytes.estimate);
 	CHECK(same_estimate(&row->self_allocated, &x->self, interval));
 	CHECK(same_estimate(&row->live, &x->live, interval), "%g %g", row->live.bytes.estimate,
-	      tally_estimate(&x->live, 0).bytes.estimate);
+	      tally_estimate(&x->live, (struct unseen){0, 0.5}).bytes.estimate);
 }
 
 /* What a figure of nothing may have missed. */

@@ -159,7 +159,8 @@ static void check_estimates(enum input input, const uint32_t *steps, const char 
 		random_state = (trial + 1) * 0x123456789ull + input;
 		one_trial(input, steps, tally);
 		for (unsigned part = 0; part < PARTS; part++) {
-			struct mayfly_estimate e = tally_estimate(&tally[part], 256);
+			struct mayfly_estimate e =
+			    tally_estimate(&tally[part], (struct unseen){256, 0.5});
 
 			add_figure(&bytes[part], &e.bytes);
 			add_figure(&blocks[part], &e.blocks);

@@ -13,6 +13,7 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 	       uint32_t hits)
 {
 	struct weight w = weigh_sample(sampler, interval, size, hits);
+	double log_size;
 
 	if (hits == 0) {
 		t->exact_bytes += w.bytes;
@@ -25,40 +26,14 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 	t->variance_bytes += w.variance_bytes;
 	t->variance_blocks += w.variance_blocks;
 	t->seen_bytes += (double)size;
+	log_size = log(size > 1 ? (double)size : 1);
+	t->log_size += log_size;
+	t->log_size_squared += log_size * log_size;
 	t->seen_blocks++;
 	if (t->largest_interval < interval)
 		t->largest_interval = interval;
 	if (t->heaviest_block < w.variance_blocks / w.blocks)
 		t->heaviest_block = w.variance_blocks / w.blocks;
-}
-
-void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
-		  uint32_t hits)
-{
-	struct weight w = weigh_sample(sampler, interval, size, hits);
-
-	if (hits == 0) {
-		if (t->exact_count == 0)
-			return;
-		t->exact_bytes -= w.bytes;
-		t->exact_blocks -= w.blocks;
-		t->exact_count--;
-		return;
-	}
-	if (t->seen_blocks == 0)
-		return;
-	t->seen_blocks--;
-	if (t->seen_blocks == 0) { /* so that no rounding errors stay */
-		t->sampled_bytes = t->sampled_blocks = 0;
-		t->variance_bytes = t->variance_blocks = 0;
-		t->seen_bytes = t->largest_interval = t->heaviest_block = 0;
-		return;
-	}
-	t->sampled_bytes -= w.bytes;
-	t->sampled_blocks -= w.blocks;
-	t->variance_bytes = fmax(0, t->variance_bytes - w.variance_bytes);
-	t->variance_blocks = fmax(0, t->variance_blocks - w.variance_blocks);
-	t->seen_bytes -= (double)size;
 }
 
 void tally_merge(struct tally *into, const struct tally *from)
@@ -72,6 +47,8 @@ void tally_merge(struct tally *into, const struct tally *from)
 	into->shared_bytes += from->shared_bytes;
 	into->shared_blocks += from->shared_blocks;
 	into->seen_bytes += from->seen_bytes;
+	into->log_size += from->log_size;
+	into->log_size_squared += from->log_size_squared;
 	into->seen_blocks += from->seen_blocks;
 	into->exact_count += from->exact_count;
 	if (into->largest_interval < from->largest_interval)
@@ -205,38 +182,94 @@ double gamma_quantile(double q, double a)
 	return x;
 }
 
+/* ---- how much sizes differ ---- */
+
+/* The sum of the squared distances of the sizes' logarithms from their mean. */
+static double log_squares(const struct tally *t)
+{
+	double n = t->seen_blocks;
+
+	return n > 0 ? fmax(0, t->log_size_squared - t->log_size * t->log_size / n) : 0;
+}
+
+#define MOST_FREEDOM 10 /* so that rows with many samples do not speak for all */
+
+void spread_add(struct spread *s, const struct tally *row)
+{
+	double freedom = row->seen_blocks > 1 ? row->seen_blocks - 1.0 : 0;
+	double share = fmin(1, MOST_FREEDOM / fmax(1, freedom));
+
+	s->squares += share * log_squares(row);
+	s->freedom += share * freedom;
+	tally_merge(&s->all, row);
+}
+
+/* When rows have few samples each, the sizes of all samples together have the say. */
+#define PRIOR_FREEDOM 4
+
+double spread_all(const struct spread *s)
+{
+	return s->all.seen_blocks > 1 ? log_squares(&s->all) / (s->all.seen_blocks - 1.0) : 1;
+}
+
+double spread_variance(const struct spread *s)
+{
+	return (s->squares + PRIOR_FREEDOM * spread_all(s)) / (s->freedom + PRIOR_FREEDOM);
+}
+
 /* ---- intervals ---- */
 
 /* The v/y of blocks of R bytes: (1 - p) / p = .582 (Poisson); larger blocks have less. */
 #define SAYS_NOTHING 0.582
+
+/* Up to FEW samples the lower end is what was seen. Up to SEVERAL, a row's own samples do not show
+ * well enough how its sizes differ, and many such rows are small sums that were lucky. */
+#define FEW	3
+#define SEVERAL 29
+
+/* Quantiles of the ends, in the order of doc/INTERNALS.md, "Uncertainty". */
+#define HIGH	    0.975
+#define HIGH_FEW    0.92
+#define LOW	    0.025
+#define LOW_SEVERAL 0.01
+
+#define SPREAD_WIDTH 2.2 /* standard deviations of what sizes may differ */
 
 static struct mayfly_figure exact_figure(double value)
 {
 	return (struct mayfly_figure){value, 0, value, value, value};
 }
 
+/* A sum y with variance v from n samples, whose own unweighted sum is `seen`. */
+struct sampled {
+	double exact, y, v, seen;
+	uint32_t n;
+};
+
 /*
- * The interval of a sum y with variance v from n samples, whose own unweighted sum is `seen`. Lower
- * end: as if y were a count of y^2/v equal samples; with few samples, `seen`. Upper end: the same
- * after one more sample of weight `unseen`, which might just as well have been drawn (Fay and
+ * Lower end: as if y were a count of y^2/v equal samples; with few samples, `seen`. Upper end: the
+ * same with one more sample of weight `unseen`, which might just as well have been drawn (Fay and
  * Feuer, Statistics in Medicine 16, 1997). If the lower end is certain, all 5 % are above the upper
  * end; a little more with a single sample, which is more often from a small sum than from a large
  * one.
  */
-static struct mayfly_figure sampled_figure(double exact, double y, double v, double seen,
-					   uint32_t n, double unseen)
+static struct mayfly_figure sampled_figure(const struct sampled *s, double unseen)
 {
-	bool few = n <= 3;
-	double upper = few ? 0.92 : 0.975;
-	struct mayfly_figure f = {exact + y, sqrt(v), exact + seen, exact + y, exact};
+	bool few = s->n <= FEW;
+	double y = s->y, v = s->v;
+	struct mayfly_figure f = {s->exact + y, sqrt(v), s->exact + s->seen, s->exact + y,
+				  s->exact};
 
 	if (!few && v > 0)
-		f.low = fmax(f.low, exact + v / y * gamma_quantile(0.025, y * y / v));
+		f.low =
+		    fmax(f.low, s->exact + v / y *
+					       gamma_quantile(s->n <= SEVERAL ? LOW_SEVERAL : LOW,
+							      y * y / v));
 	f.low = fmin(f.low, f.estimate);
 	y += unseen;
 	v += unseen * unseen;
 	if (v > 0)
-		f.high = exact + v / y * gamma_quantile(upper, y * y / v);
+		f.high = s->exact + v / y * gamma_quantile(few ? HIGH_FEW : HIGH, y * y / v);
 	f.high = fmax(f.high, f.estimate);
 	return f;
 }
@@ -244,48 +277,83 @@ static struct mayfly_figure sampled_figure(double exact, double y, double v, dou
 /*
  * The possible weight, in blocks, of an unseen sample: small blocks are sampled rarely and stand
  * for many. It is the heaviest weight seen if all blocks seem to have one size, otherwise up to 3.5
- * times that. A few samples of blocks near R or above say nothing about small blocks: then it is as
- * if nothing had been seen. If a larger interval may have been in force, the weight grows with it.
+ * times that. If a larger interval may have been in force, the weight grows with it.
  */
 static double unseen_blocks(const struct tally *t, double interval)
 {
-	double factor = 2.5;
+	double unequal =
+	    t->variance_blocks > 0 ? t->heaviest_block * t->sampled_blocks / t->variance_blocks : 1;
+	double factor = fmin(3.5, pow(fmax(1, unequal), 16));
 
-	if (t->seen_blocks <= 3 && t->heaviest_block < SAYS_NOTHING)
-		return interval;
-	if (t->seen_blocks > 1) {
-		double unequal = t->variance_blocks > 0
-				     ? t->heaviest_block * t->sampled_blocks / t->variance_blocks
-				     : 1;
-
-		factor = fmin(3.5, pow(fmax(1, unequal), 16));
-	}
 	return factor * fmax(1, t->heaviest_block) * (interval / t->largest_interval);
 }
 
-struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval)
+/*
+ * The upper end of the blocks of a row with few samples. The blocks of a byte are 1/Z of a sample
+ * on average. With sizes whose logarithms have the variance s^2, the mean of n samples has about
+ * that of a log-normal variable with log(1 + (e^(s^2) - 1) / n), and is mostly below its
+ * expectation. The bytes are uncertain, too, and independently of that.
+ */
+static double few_blocks_high(const struct tally *t, const struct mayfly_figure *bytes,
+			      double spread)
 {
-	struct mayfly_estimate e = {.samples = t->seen_blocks + t->exact_count};
+	double own = t->seen_blocks - 1.0;
+	double variance = (PRIOR_FREEDOM * spread + log_squares(t)) / (PRIOR_FREEDOM + own);
+	double mean = log1p(expm1(fmin(variance, 30)) / t->seen_blocks);
+	double more = log((bytes->high - t->exact_bytes) / t->sampled_bytes);
 
-	if (t->seen_blocks > 0) {
-		/* The row's own samples may come from a time with a smaller interval. */
-		double unseen = fmax(t->largest_interval, trace_interval);
+	return t->exact_blocks +
+	       t->sampled_blocks *
+		   exp(mean / 2 + sqrt(more * more + SPREAD_WIDTH * SPREAD_WIDTH * mean));
+}
 
-		e.bytes = sampled_figure(t->exact_bytes, t->sampled_bytes,
-					 fmax(0, t->variance_bytes - t->shared_bytes),
-					 t->seen_bytes, t->seen_blocks, unseen);
-		e.blocks = sampled_figure(t->exact_blocks, t->sampled_blocks,
-					  fmax(0, t->variance_blocks - t->shared_blocks),
-					  t->seen_blocks, t->seen_blocks, unseen_blocks(t, unseen));
-		return e;
-	}
+/* Whether the few samples are all of blocks near R or above: they say nothing about small blocks,
+ * and it is as if nothing had been seen. */
+static bool says_nothing(const struct tally *t)
+{
+	return t->seen_blocks <= FEW && t->heaviest_block < SAYS_NOTHING;
+}
+
+static struct mayfly_estimate sampled_estimate(const struct tally *t, struct unseen unseen)
+{
+	uint32_t n = t->seen_blocks;
+	/* Few samples are next to each other by chance, and do not show that a stratum is full. */
+	double shared = n > FEW ? 1 - pow((double)FEW / n, 1.5) : 0;
+	/* With a whole sample more the end is too high (97.5 % become 99.3): half a one is right,
+	 * as where a count's own probability is halved. */
+	double more = n > FEW ? 0.5 : 1;
+	/* The row's own samples may come from a time with a smaller interval. */
+	double interval = fmax(t->largest_interval, unseen.interval);
+	const struct sampled bytes = {t->exact_bytes, t->sampled_bytes,
+				      fmax(0, t->variance_bytes - shared * t->shared_bytes),
+				      t->seen_bytes, n};
+	const struct sampled blocks = {t->exact_blocks, t->sampled_blocks,
+				       fmax(0, t->variance_blocks - shared * t->shared_blocks), n,
+				       n};
+	struct mayfly_estimate e = {.samples = n + t->exact_count};
+
+	e.bytes = sampled_figure(&bytes, more * interval);
+	e.blocks = sampled_figure(
+	    &blocks, says_nothing(t) ? interval : (n > 9 ? 0.5 : 1) * unseen_blocks(t, interval));
+	if (n <= SEVERAL && !says_nothing(t))
+		e.blocks.high = fmax(n > FEW ? e.blocks.high : e.blocks.estimate,
+				     few_blocks_high(t, &e.bytes, unseen.spread));
+	return e;
+}
+
+struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen)
+{
+	struct mayfly_estimate e = {.samples = t->exact_count};
+
+	if (t->seen_blocks > 0)
+		return sampled_estimate(t, unseen);
 	e.bytes = exact_figure(t->exact_bytes);
 	e.blocks = exact_figure(t->exact_blocks);
-	if (trace_interval > 1) {
+	if (unseen.interval > 1) {
 		/* A sum without a sample is below 3 R with 95 %: e^-3 = .05. A block has at least a
 		 * byte. */
-		e.bytes.high += 3 * trace_interval;
-		e.blocks.high += 3 * trace_interval;
+		e.bytes.high += 3 * unseen.interval;
+		e.blocks.high += 3 * unseen.interval;
 	}
 	return e;
 }

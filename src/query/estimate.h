@@ -18,8 +18,9 @@ struct tally {
 	double variance_bytes, variance_blocks; /* as if samples were independent */
 	/* What of that does not exist, as samples of one stratum exclude each other: strata.h. */
 	double shared_bytes, shared_blocks;
-	double seen_bytes;    /* unweighted bytes of the sampled blocks */
-	uint32_t seen_blocks; /* number of sampled blocks */
+	double seen_bytes;		   /* unweighted bytes of the sampled blocks */
+	double log_size, log_size_squared; /* sums over the sampled blocks */
+	uint32_t seen_blocks;		   /* number of sampled blocks */
 	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
@@ -28,13 +29,30 @@ struct tally {
 /* Adds a block of `size` bytes; hits 0: its weight is 1. */
 void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits);
-/* Undoes one tally_add(), except that largest_interval and heaviest_block do not change. */
-void tally_remove(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
-		  uint32_t hits);
 void tally_merge(struct tally *into, const struct tally *from);
 
-/* trace_interval: R of the trace, for the upper end of a sum without samples (3 R). */
-struct mayfly_estimate tally_estimate(const struct tally *t, double trace_interval);
+/*
+ * How much the sizes of a row's samples differ: the variance of their logarithms, pooled over the
+ * rows of an answer. A row with few samples does not show how small its unseen blocks may be; rows
+ * of its kind do. All zero: no rows yet.
+ */
+struct spread {
+	double squares, freedom; /* within rows */
+	struct tally all;
+};
+
+void spread_add(struct spread *s, const struct tally *row);
+double spread_variance(const struct spread *s);
+/* Of all samples, for the sum of all rows; 1 if there are fewer than two. */
+double spread_all(const struct spread *s);
+
+/* What a sum cannot know of itself. */
+struct unseen {
+	double interval; /* R of the trace: a sum without samples has up to 3 R; 0: nothing */
+	double spread;	 /* spread_variance() of the rows that the sum is one of, or of all sizes */
+};
+
+struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen);
 
 /* The quantile q of the gamma distribution with this shape and scale 1. */
 double gamma_quantile(double q, double shape);

@@ -77,10 +77,11 @@ static size_t choose_classes(struct histogram_run *r, enum mayfly_by by)
 }
 
 /* The bound on unseen blocks of a class depends on its sizes. */
-static uint64_t unseen(const struct histogram_run *r, enum mayfly_by by, const struct group *class)
+static struct unseen unseen(const struct histogram_run *r, enum mayfly_by by,
+			    const struct group *class)
 {
-	return query_unseen_interval(&r->cells,
-				     by == MAYFLY_BY_SIZE ? (uint64_t) class->low + 1 : 0);
+	return query_unseen(&r->cells, by == MAYFLY_BY_SIZE ? (uint64_t) class->low + 1 : 0,
+			    SPREAD_SELF);
 }
 
 static void fill_answer(struct histogram_run *r, enum mayfly_by by)

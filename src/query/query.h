@@ -139,6 +139,9 @@ struct moment {
 	int64_t time_ns;
 };
 
+/* Whose sizes: of the rows' self or total, or all. */
+enum spread_of { SPREAD_SELF, SPREAD_TOTAL, SPREAD_ALL, SPREADS };
+
 struct owned;
 struct strata;
 
@@ -159,6 +162,7 @@ struct query_state {
 	void *fill_context;
 
 	double largest_interval;
+	double spread[SPREADS]; /* of sizes: estimate.h */
 	struct moment peak;
 	struct strata *strata; /* NULL: samples are independent */
 
@@ -518,6 +522,7 @@ struct mayfly_row *query_shown_rows(struct query_state *s, void *answer,
  * stratified sampler records all blocks from its interval up. OCaml's may miss blocks of any size.
  */
 double query_unseen_interval(const struct query_state *s, uint64_t smallest);
+struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of);
 int64_t query_answer_time(const struct query_state *s);
 struct mayfly_result *query_make_result(struct query_state *s);
 

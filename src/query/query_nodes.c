@@ -15,7 +15,7 @@ static void add_node(struct query_state *s, struct mayfly_node_sums *a, struct m
 		return;
 	sum[a->count++] = (struct mayfly_node_sum){
 	    .node = node,
-	    .self = tally_estimate(&t, query_unseen_interval(s, 0)),
+	    .self = tally_estimate(&t, query_unseen(s, 0, SPREAD_SELF)),
 	};
 }
 
@@ -28,7 +28,7 @@ static void make_sums(struct query_state *s, struct mayfly_node_sums *a)
 		add_node(s, a, sum, (uint32_t)node);
 	a->sum = sum;
 	a->time_ns = query_answer_time(s);
-	a->total = tally_estimate(&all, query_unseen_interval(s, 0));
+	a->total = tally_estimate(&all, query_unseen(s, 0, SPREAD_ALL));
 }
 
 int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,

@@ -55,23 +55,38 @@ double query_unseen_interval(const struct query_state *s, uint64_t smallest)
 	return s->largest_interval;
 }
 
-/* The figures come from sums 2 i (self) and 2 i + 1 (total). */
+struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of)
+{
+	return (struct unseen){query_unseen_interval(s, smallest), s->spread[of]};
+}
+
+/* Rows come from sums 2 i (self) and 2 i + 1 (total). */
+static void measure_spread(struct query_state *s, const struct sums *sums, size_t rows)
+{
+	for (int total = 0; total < 2 && !s->exact; total++) {
+		struct spread spread = {0};
+
+		for (size_t i = 0; i < rows; i++)
+			spread_add(&spread, &sums->tally[2 * i + (size_t)total]);
+		s->spread[total] = spread_variance(&spread);
+	}
+}
+
 static void set_figures(const struct query_state *s, struct mayfly_row *row,
-			const struct sums *sums, size_t i, double interval)
+			const struct sums *sums, size_t i, uint64_t smallest)
 {
 	struct tally self = query_tally(s, sums, 2 * i), total = query_tally(s, sums, 2 * i + 1);
 
-	row->self = tally_estimate(&self, interval);
+	row->self = tally_estimate(&self, query_unseen(s, smallest, SPREAD_SELF));
 	row->total = row->self;
-	if (memcmp(&self, &total, sizeof(self)) != 0)
-		row->total = tally_estimate(&total, interval);
+	if (!s->exact || memcmp(&self, &total, sizeof(self)) != 0)
+		row->total = tally_estimate(&total, query_unseen(s, smallest, SPREAD_TOTAL));
 }
 
 static void make_row(const struct query_state *s, struct mayfly_row *row, size_t group)
 {
 	const struct group *g = &s->group[group];
 	bool by_size = s->query->by == MAYFLY_BY_SIZE;
-	double interval = query_unseen_interval(s, by_size ? (uint64_t)g->low + 1 : 0);
 
 	*row = (struct mayfly_row){
 	    .function = group_text(s, g->function),
@@ -83,7 +98,7 @@ static void make_row(const struct query_state *s, struct mayfly_row *row, size_t
 	    .low = g->low,
 	    .high = g->high,
 	};
-	set_figures(s, row, &s->group_sums, group, interval);
+	set_figures(s, row, &s->group_sums, group, by_size ? (uint64_t)g->low + 1 : 0);
 }
 
 #define COMPARE(a, b)                                                                              \
@@ -108,6 +123,7 @@ static bool rows_make_rows(struct ranking *r)
 		rows += !rows_is_empty(s, i);
 	if (!ranking_begin(r, rows))
 		return false;
+	measure_spread(s, &s->group_sums, s->group_key.count);
 	for (size_t i = 0; i < s->group_key.count; i++) {
 		if (rows_is_empty(s, i))
 			continue;
@@ -203,10 +219,10 @@ static bool make_stack_rows(struct ranking *r)
 		free(order);
 		return false;
 	}
+	measure_spread(s, &s->stack_sums, s->stacks);
 	for (size_t i = 0; i < rows; i++) {
 		r->row[i] = (struct mayfly_row){.function = "", .file = "", .module = ""};
-		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack,
-			    query_unseen_interval(s, 0));
+		set_figures(s, &r->row[i], &s->stack_sums, order[i].stack, 0);
 		r->source[i] = order[i].stack;
 	}
 	free(order);
@@ -450,8 +466,8 @@ struct mayfly_result *query_make_result(struct query_state *s)
 	a->rows = r.rows;
 	a->all_rows = stacks ? s->stacks : r.rows;
 	a->time_ns = query_answer_time(s);
-	a->total = tally_estimate(&all, query_unseen_interval(s, 0));
-	a->nothing = tally_estimate(&none, query_unseen_interval(s, 0));
+	a->total = tally_estimate(&all, query_unseen(s, 0, SPREAD_ALL));
+	a->nothing = tally_estimate(&none, query_unseen(s, 0, SPREAD_SELF));
 	return a;
 }
 

@@ -312,6 +312,7 @@ static bool has_blocks(struct query_state *s, size_t number)
 /* After everything has been added: finds the slots with blocks. */
 static bool sums_end(struct query_state *s)
 {
+	struct spread spread = {0};
 	size_t count = 0;
 
 	if (!rank_set_begin(&s->summed, s->slots))
@@ -331,7 +332,11 @@ static bool sums_end(struct query_state *s)
 			continue;
 		s->summed_at[rank_set_rank(&s->summed, slot_of_sum(s, i))] = at;
 		query_sum_add(s, &s->all, 0, &s->sum, at);
+		if (!s->exact)
+			spread_add(&spread, &s->sum.tally[at]);
 	}
+	s->spread[SPREAD_SELF] = s->spread[SPREAD_TOTAL] = spread_variance(&spread);
+	s->spread[SPREAD_ALL] = spread_all(&spread);
 	numbering_free(&s->between);
 	s->between = (struct numbering){0};
 	return !s->error;

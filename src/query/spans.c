@@ -403,7 +403,7 @@ static void fill_row(const struct spans_run *r, struct mayfly_span_row *row, siz
 {
 	struct sum *sum = &r->sum[i];
 	struct durations *d = &sum->durations;
-	double interval = query_unseen_interval(r->s, 0);
+	struct unseen unseen = query_unseen(r->s, 0, SPREAD_SELF);
 
 	*row = (struct mayfly_span_row){
 	    .type = r->type_of[i],
@@ -420,10 +420,10 @@ static void fill_row(const struct spans_run *r, struct mayfly_span_row *row, siz
 	row->p90_ns = durations_percentile(d, 90);
 	row->p99_ns = durations_percentile(d, 99);
 	if (r->s->info->snapshot_ns)
-		interval = 0; /* the trace has no blocks to estimate */
-	row->allocated = tally_estimate(&sum->allocated, interval);
-	row->self_allocated = tally_estimate(&sum->self, interval);
-	row->live = tally_estimate(&sum->live, interval);
+		unseen.interval = 0; /* the trace has no blocks to estimate */
+	row->allocated = tally_estimate(&sum->allocated, unseen);
+	row->self_allocated = tally_estimate(&sum->self, unseen);
+	row->live = tally_estimate(&sum->live, unseen);
 }
 
 /* A type whose spans all began before the window may have nothing to show. */
@@ -448,9 +448,14 @@ static void spans_fill_rows(struct spans_run *r)
 {
 	struct mayfly_span_row *row = answer_array(r->s, r->a, r->sums, sizeof(*row));
 
+	struct spread spread = {0};
+
 	if (!row)
 		return;
 	count_open(r);
+	for (size_t i = 0; i < r->sums; i++)
+		spread_add(&spread, &r->sum[i].allocated);
+	r->s->spread[SPREAD_SELF] = spread_variance(&spread);
 	for (size_t i = 0; i < r->sums; i++)
 		if (!spans_is_empty(&r->sum[i]))
 			fill_row(r, &row[r->a->rows++], i);

@@ -24,7 +24,7 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 	if (query_begin(&s, trace, &query)) {
 		struct tally all = query_tally(&s, &s.all, 0);
 
-		*total = tally_estimate(&all, query_unseen_interval(&s, 0));
+		*total = tally_estimate(&all, query_unseen(&s, 0, SPREAD_ALL));
 		*time_ns = query_answer_time(&s);
 	}
 	query_end(&s);
@@ -50,7 +50,7 @@ static struct mayfly_estimate counted(uint64_t bytes, uint64_t blocks, double in
 	struct tally t = {
 	    .exact_bytes = (double)bytes, .exact_blocks = (double)blocks, .exact_count = blocks};
 
-	return tally_estimate(&t, interval);
+	return tally_estimate(&t, (struct unseen){.interval = interval});
 }
 
 static struct mayfly_estimate left(const struct parts_totals *t, double interval)
