@@ -777,6 +777,9 @@ def overview_and_tables():
                   "Temporary", "Live bytes", "Truncated"):
         check(re.search("^%s  " % field, overview, re.M), field, "is not in", overview)
     check("demo --input 'two words.txt'" in overview, overview)
+    words = " ".join(overview.split())
+    check("; freed before their thread allocated again (in heaptrack: before any thread allocated or "
+          "freed) Live bytes" in words, overview)
     check("exit status 3" in overview, overview)
     check("Live at the peak (" in overview and " by stack: " in overview, overview)
     check("Dropped" not in overview and "Stopped" not in overview, overview)

@@ -68,8 +68,9 @@ static void print_recorded(const struct report *r)
 			    trace_snapshots(r->file.trace));
 }
 
+/* more: follows the number of blocks. */
 static void print_estimate(const struct report *r, const char *name,
-			   const struct mayfly_estimate *e, const char *more)
+			   const struct mayfly_estimate *e, const char *more, const char *meaning)
 {
 	const struct output *o = &r->out;
 	char text[128], blocks[FIGURE_TEXT];
@@ -78,10 +79,10 @@ static void print_estimate(const struct report *r, const char *name,
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
 	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
-		print_field(o, name, "%s", text);
+		print_field(o, name, "%s%s", text, meaning);
 	else
-		print_field(o, name, "%s in %s %s%s", text, blocks,
-			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more);
+		print_field(o, name, "%s in %s %s%s%s", text, blocks,
+			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more, meaning);
 }
 
 static void print_timeline(const struct report *r)
@@ -113,11 +114,26 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 			    text_bytes(bytes, sizeof(bytes), highest));
 }
 
+/* heaptrack's files say nothing of threads: what is temporary is as heaptrack defines it. */
+static void print_temporary(const struct report *r, const struct mayfly_summary *s)
+{
+	const char *meaning = r->file.info->absent & MAYFLY_ABSENT_THREADS
+				  ? "; freed before any thread allocated or freed again"
+				  : "; freed before their thread allocated again (in heaptrack: "
+				    "before any thread allocated or freed)";
+	char more[128], percent[FIGURE_TEXT];
+
+	snprintf(more, sizeof(more), ", %s of all allocated",
+		 text_percent(percent, sizeof(percent), s->temporary.bytes.estimate,
+			      s->allocated.bytes.estimate));
+	print_estimate(r, "Temporary", &s->temporary, more, meaning);
+}
+
 static int print_overview_summary(const struct report *r)
 {
 	uint32_t absent = r->file.info->absent;
 	struct mayfly_summary s;
-	char more[128], time[FIGURE_TEXT], percent[FIGURE_TEXT];
+	char more[128], time[FIGURE_TEXT];
 	int error = mayfly_trace_summary(r->file.trace, &s);
 
 	if (error)
@@ -126,21 +142,18 @@ static int print_overview_summary(const struct report *r)
 		print_overview_program(r);
 	print_recorded(r);
 	if (!(absent & MAYFLY_ABSENT_ALLOCATED))
-		print_estimate(r, "Allocated", &s.allocated, "");
+		print_estimate(r, "Allocated", &s.allocated, "", "");
 	snprintf(more, sizeof(more), ", at %s",
 		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
 	if (!(absent & MAYFLY_ABSENT_PEAK)) {
-		print_estimate(r, "Peak", &s.peak, more);
+		print_estimate(r, "Peak", &s.peak, more, "");
 		print_highest(r, &s);
 	}
 	if (!(absent & MAYFLY_ABSENT_LIVE))
-		print_estimate(r, "Live at end", &s.live_at_end, "");
+		print_estimate(r, "Live at end", &s.live_at_end, "", "");
 	print_resident(&r->out, r->file.trace);
-	snprintf(more, sizeof(more), ", %s of all allocated",
-		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
-			      s.allocated.bytes.estimate));
 	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
-		print_estimate(r, "Temporary", &s.temporary, more);
+		print_temporary(r, &s);
 	print_timeline(r);
 	print_track_fields(&r->out, r->file.trace, true);
 	print_overlap(&r->out, r->file.info, false);
