@@ -4,6 +4,7 @@
 
 #include "cli/trace_fields.h"
 
+#include "answer/callers.h"
 #include "answer/trace_facts.h"
 #include "query/query_two.h"
 
@@ -161,83 +162,7 @@ static int print_overview_summary(const struct report *r)
 	return CLI_OK;
 }
 
-/*
- * Below the functions that allocate, the overview shows their callers, without those that add
- * nothing: functions that almost all memory passes through (main), functions that only allocate
- * themselves, and in a chain of calls with the same memory all but the one nearest to the leaf.
- */
-static bool says_nothing_new(const struct report *r, const struct mayfly_row *row,
-			     const struct mayfly_result *result)
-{
-	double total = row->total.bytes.estimate;
-
-	return total >= 0.95 * result->total.bytes.estimate || total <= row->self.bytes.estimate ||
-	       row_sureness(&r->q.query, row) < FIGURE_RANGE;
-}
-
-#define NOT_ON_STACKS	SIZE_MAX
-#define SEARCHED_STACKS 500
-
-/* How far the function is from the leaf in the largest stack that it is on. */
-static size_t distance_from_leaf(const struct mayfly_row *row, const struct mayfly_result *stacks)
-{
-	for (size_t i = 0; i < stacks->rows && i < SEARCHED_STACKS; i++) {
-		const struct mayfly_row *stack = &stacks->row[i];
-
-		for (size_t j = 0; j < stack->stack_length; j++)
-			if (*row->function && strcmp(stack->stack[j].function, row->function) == 0)
-				return j;
-	}
-	return NOT_ON_STACKS;
-}
-
-static bool same_memory(const struct mayfly_row *a, const struct mayfly_row *b)
-{
-	return a->total.bytes.estimate == b->total.bytes.estimate &&
-	       a->total.blocks.estimate == b->total.blocks.estimate;
-}
-
-/* Keeps at most `top` rows of the ranking. */
-static void keep_callers(const struct report *r, struct ranking *ranking,
-			 const struct mayfly_result *result, const struct mayfly_result *stacks,
-			 size_t top)
-{
-	size_t kept = 0, distance = NOT_ON_STACKS;
-
-	for (size_t i = 0; i < ranking->rows; i++) {
-		const struct mayfly_row *row = ranking->row[i];
-		size_t this_distance;
-
-		if (says_nothing_new(r, row, result))
-			continue;
-		if (kept && same_memory(ranking->row[kept - 1], row)) {
-			this_distance = distance_from_leaf(row, stacks);
-			if (this_distance >= distance)
-				continue;
-			kept--;
-		} else {
-			if (top && kept == top)
-				break;
-			this_distance = distance_from_leaf(row, stacks);
-		}
-		ranking->row[kept++] = row;
-		distance = this_distance;
-	}
-	ranking->rows = kept;
-}
-
-static int compare_total(const void *a, const void *b)
-{
-	const struct mayfly_row *x = *(const struct mayfly_row *const *)a;
-	const struct mayfly_row *y = *(const struct mayfly_row *const *)b;
-
-	if (x->total.bytes.estimate != y->total.bytes.estimate)
-		return x->total.bytes.estimate > y->total.bytes.estimate ? -1 : 1;
-	if (x->total.blocks.estimate != y->total.blocks.estimate)
-		return x->total.blocks.estimate > y->total.blocks.estimate ? -1 : 1;
-	return strcmp(x->function, y->function);
-}
-
+/* Below the functions that allocate, the overview shows the program's own ones that call them. */
 static bool show_callers(const struct report *report, const struct mayfly_result *functions,
 			 const struct mayfly_result *stacks, size_t top)
 {
@@ -248,10 +173,10 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 	r.callers = true;
 	r.q.query.by = MAYFLY_BY_FUNCTION;
 	r.q.query.sort = MAYFLY_SORT_TOTAL;
-	if (!rank_rows(&r.q.query, functions, report_rank_options(&r, 0), &ranking))
+	if (!rank_callers(&r.q.query, functions, stacks, top, &ranking)) {
+		free(ranking.row);
 		return false;
-	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
-	keep_callers(&r, &ranking, functions, stacks, top);
+	}
 	if (ranking.rows) {
 		putchar('\n');
 		print_wrapped(&r.out, STYLE_BOLD, 0,
@@ -259,8 +184,8 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 		printed = report_print_table(&r, functions, &ranking);
 		print_wrapped(
 		    &r.out, STYLE_DIM, 2,
-		    "one of each chain of calls, and none above 95 %% (--sort total shows "
-		    "all)");
+		    "the program's own functions, one of each chain of calls (--sort total "
+		    "shows all)");
 	}
 	free(ranking.row);
 	return printed;
@@ -294,7 +219,8 @@ int report_print_overview(struct report *r)
 	query[0].by = MAYFLY_BY_FUNCTION;
 	query[1].by = MAYFLY_BY_STACK;
 	query[1].stack_rows = report_stacks_needed(
-	    r, r->top_given && (!r->top || r->top > SEARCHED_STACKS) ? r->top : SEARCHED_STACKS);
+	    r, r->top_given && (!r->top || r->top > CALLERS_SEARCH_STACKS) ? r->top
+									   : CALLERS_SEARCH_STACKS);
 	error = query_run_two(r->file.trace, query, result);
 	if (error)
 		return report_failed(r, error);
