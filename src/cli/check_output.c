@@ -89,12 +89,12 @@ static char *limit_verdict_text(const struct report *r, const struct limit *limi
 /* What else would have passed, because of the errors of sampled traces; "" when nothing. */
 static char *sight_text(char *buffer, size_t size, const struct limit *limit)
 {
-	double increase = 100 * limit_certain_increase(limit);
+	double increase = fmax(0.1, 100 * limit_certain_increase(limit));
 	char least[FIGURE_TEXT];
 
 	if (limit->exceeded || limit->blind || !(limit->certain_from > limit->bound))
 		return text_format(buffer, size, "%s", "");
-	if (isfinite(increase))
+	if (isfinite(limit_certain_increase(limit)))
 		return text_format(buffer, size,
 				   "An increase below about %.*f %% would not have failed; record "
 				   "with a smaller --interval to see less.",
