@@ -6,8 +6,8 @@ import os
 import shutil
 import xml.dom.minidom
 
-from harness import MAYFLY, Folder, as_json, case, cases, check, info, main, program, record, report, \
-    run, same
+from harness import MAYFLY, Folder, as_json, case, cases, check, environment, info, main, program, \
+    record, report, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -356,17 +356,131 @@ def check_against_a_baseline():
 
 @case
 def check_knows_noise():
-    """Of a sampled trace, the estimate decides; --confident fails only beyond its interval."""
+    """A figure of a sampled trace exceeds its limit when that is certain; with --strict, when its
+    estimate does."""
     trace_ = known(1, "-i", "64K")
     leaked = json.loads(run([MAYFLY, "leaks", "--json", trace_]).out)["total"]["bytes"]
     between = str((leaked["low"] + leaked["estimate"]) // 2)
-    result = checked("--max-leaked", between, trace_, code=1)
+    result = checked("--max-leaked", between, trace_, code=0)
     check(b"not certain" in result.out, result)
-    result = checked("--max-leaked", between, "--confident", trace_, code=0)
+    result = checked("--max-leaked", between, "--strict", trace_, code=1)
     check(b"not certain" in result.out, result)
-    checked("--max-leaked", str(leaked["low"] - 2), "--confident", trace_, code=1)
+    result = checked("--max-leaked", str(leaked["low"] - 2), trace_, code=1)
+    check(b"not certain" not in result.out, result)
     # The same program again is no regression.
     checked("--baseline", known(2, "-i", "64K"), "--max-increase", "allocated=10%", trace_, code=0)
+
+
+# Fills 8 MB and frees it, TEETH times; keeps the last of them. Sizes from 16 bytes to 2 KB.
+TEETH = r"""
+#include <stdlib.h>
+static void *slot[65536];
+static unsigned long long state = 1;
+static unsigned draw(void) { return (state = state * 6364136223846793005ull + 1) >> 33; }
+__attribute__((noinline)) void fill(size_t bytes)
+{
+    for (int i = 0; bytes > 4096; i++) {
+        size_t size = 16u << draw() % 8;
+        slot[i] = malloc(size);
+        bytes -= size;
+    }
+}
+__attribute__((noinline)) void clear(void)
+{
+    for (int i = 0; slot[i]; i++) {
+        free(slot[i]);
+        slot[i] = NULL;
+    }
+}
+int main(int count, char **arguments)
+{
+    for (int tooth = atoi(arguments[1]); tooth > 0; tooth--) {
+        fill((size_t)atoi(arguments[2]) << 10);
+        if (tooth > 1)
+            clear();
+    }
+    return 0;
+}
+"""
+
+
+def teeth(count, kib, seed):
+    """A recording at 16K of the program above."""
+    binary, source = folder / "teeth", folder / "teeth.c"
+    path = folder / ("teeth-%d-%d-%d.mayfly" % (count, kib, seed))
+    if not os.path.exists(binary):
+        with open(source, "w") as file:
+            file.write(TEETH)
+        same(run(["gcc", *FLAGS, "-o", binary, source]).code, 0)
+    same(record([binary, str(count), str(kib)], path, "-i", "16K",
+                env=environment(MAYFLY="seed=%d" % seed)).code, 0)
+    return path
+
+
+def exceeded(before, after, percent, *options):
+    """The metrics that increased by more."""
+    metrics = ("peak", "allocated", "leaked", "blocks")
+    increases = ",".join("%s=%d%%" % (metric, percent) for metric in metrics)
+    result = run([MAYFLY, "check", "--json", "--baseline", before, "--max-increase", increases,
+                  *options, after])
+    return [limit["metric"] for limit in json.loads(result.out)["limits"] if limit["exceeded"]]
+
+
+@cases([1, 6])
+def check_of_unchanged_pairs(count):
+    """An unchanged program does not fail by chance, even when nothing may increase; 30 % more does
+    fail. The estimate alone fails every second pair."""
+    runs = [teeth(count, 8192, seed) for seed in range(1, 26)]
+    pairs = list(zip(runs, runs[1:]))
+    by_chance = sum(len(exceeded(a, b, 0)) for a, b in pairs)
+    strict = sum(len(exceeded(a, b, 0, "--strict")) for a, b in pairs)
+    print("# of %d limits on unchanged pairs fail: %d, with --strict %d" % (
+        4 * len(pairs), by_chance, strict))
+    check(by_chance <= 0.05 * 4 * len(pairs), by_chance, "of", 4 * len(pairs), "fail by chance")
+    check(strict >= 0.2 * 4 * len(pairs), "only", strict, "estimates are above another")
+    more = [teeth(count, 8192 * 13 // 10, seed) for seed in range(101, 111)]
+    found = [exceeded(a, b, 5) for a, b in zip(runs, more)]
+    for metric in ("peak", "allocated", "leaked"):
+        seen = sum(metric in each for each in found)
+        check(seen >= 9, metric, "seen in", seen, "of 10")
+
+
+@case
+def check_says_what_it_sees():
+    """Of a sampled trace, the increase that would have failed; of an exact one, nothing."""
+    runs = [teeth(1, 8192, seed) for seed in (1, 2)]
+    arguments = ["--baseline", runs[0], "--max-increase", "allocated=5%", "--max-peak", "1G"]
+    text = checked(*arguments, runs[1], code=0).out.decode()
+    answer = json.loads(checked("--json", *arguments, runs[1], code=0).out)
+    increase, peak = answer["limits"]
+    # 512 samples of each: the standard error of a Poisson sampler's difference is 6.3 %.
+    check(0.05 < increase["certain_from_increase"] < 0.25, increase)
+    same(peak["certain_from_increase"], None)
+    check(1.0 < peak["certain_from"] / 2 ** 30 < 1.1, peak)
+    check("An increase below about %.*f %% would not have failed" % (
+        increase["certain_from_increase"] < 0.0995, 100 * increase["certain_from_increase"])
+          in text, text)
+    check("Less than about 1.0" in text and "smaller --interval" in text, text)
+    # An increase of that size is found about every second time, one of half that size is not.
+    for part, some in ((2.0, True), (0.5, False)):
+        more = 1 + part * increase["certain_from_increase"]
+        found = [exceeded(runs[0], teeth(1, int(8192 * more), seed), 5) for seed in range(11, 16)]
+        same(sum("allocated" in each for each in found) >= 4, some, part)
+    before, after = trace("before"), trace("after")
+    text = checked("--baseline", before, "--max-increase", "200%", after, code=0).out.decode()
+    check("would not have failed" not in text, text)
+
+
+@case
+def check_of_a_file_without_errors():
+    """Nothing is certain then: the figure itself decides, and the output says so."""
+    profile, imported = folder / "known.pb.gz", folder / "imported.mayfly"
+    same(run([MAYFLY, "export", "--to", "pprof", "-o", profile, known(1, "-i", "64K")]).code, 0)
+    same(run([MAYFLY, "import", "-o", imported, profile]).code, 0)
+    figure = report(imported, "--metric", "allocated")["total"]["bytes"]["estimate"]
+    checked("--max-allocated", str(figure), imported, code=0)
+    result = checked("--max-allocated", str(figure - 1), imported, code=1)
+    check(b"the file does not say how sure it is" in result.out, result)
 
 
 @case
@@ -382,6 +496,14 @@ def check_writes_junit():
     same([len(f) for f in failures], [1, 0, 1])
     check("get" in failures[0][0].firstChild.data, failures[0][0].toxml())
     check('<&">|same' in tests[2].getAttribute("name"), tests[2].toxml())
+    # Names stay when the traces change, so that CI systems know the test again.
+    names = []
+    for baseline in (trace("before"), trace("after")):
+        checked("--junit", path, "--max-increase", "0", "--baseline", baseline, trace("after"),
+                code=int(baseline == trace("before")))
+        names += [t.getAttribute("name") for t in
+                  xml.dom.minidom.parse(path).getElementsByTagName("testcase")]
+    same(names, ["peak at most 0 % above the baseline"] * 2)
     # The next run's report takes its place.
     checked("--junit", path, "--max-peak", "1G", trace("before"), code=0)
     same(len(xml.dom.minidom.parse(path).getElementsByTagName("failure")), 0)

@@ -87,6 +87,8 @@ def heaptrack_figures_are_heaptracks():
     check(expected["temporary"] <= shown <= expected["temporary"] + zero, shown, expected)
     same(got["command"][:2], ["jq", "-n"], "command")
     same(got["converted_from"], "heaptrack", "converted from")
+    said = " ".join(run([MAYFLY, "report", path]).out.decode().split())
+    check("; freed before any thread allocated or freed again" in said, said)
     same(got["mode"], "exact", "mode")
     check(abs(got["peak_time_ns"] - expected["peak_ms"] * 1000000) <= 640000, got["peak_time_ns"])
 

@@ -78,7 +78,7 @@ static bool is_interface_name(const char *plain)
 	return false;
 }
 
-static bool is_allocator_frame(const char *text)
+bool is_allocator_frame(const char *text)
 {
 	char plain[512];
 	const char *space;

@@ -15,6 +15,9 @@ struct hidden_frames {
 	bool all_frames;
 };
 
+/* text: a function, or the path of a file or module. */
+bool is_allocator_frame(const char *text);
+
 struct mayfly_match hidden_frames_match(struct hidden_frames *hidden);
 
 #endif

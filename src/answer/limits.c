@@ -105,33 +105,58 @@ static bool add_guilt(struct limit *limit, const struct mayfly_row *row, double 
 	return true;
 }
 
-static void judge(const struct limit_case *c, struct limit *limit)
+/* How far the figure is above its bound. False: a change whose size is certain may be chance. */
+static bool measure_excess(struct limit *limit, const struct trace_diff *increase)
 {
 	const struct mayfly_figure *found = limit_figure(limit, &limit->found);
-	const struct mayfly_figure *base = limit_figure(limit, &limit->base);
-	double factor = 1 + limit->value;
+	const struct diff_figure *d;
 
-	limit->bound = limit->value;
-	limit->excess = found->estimate - limit->value;
-	limit->excess_low = found->low - limit->value;
-	limit->excess_high = found->high - limit->value;
-	if (limit->relative) {
-		/* The baseline counts times `factor`: as if it were per 1 / factor. */
-		struct diff_figure d =
-		    diff_compare(base, limit->base.samples, found, limit->found.samples,
-				 (struct diff_per){1 / factor, 1});
-
-		limit->bound = base->estimate * factor;
-		limit->excess = d.change;
-		limit->excess_low = d.low;
-		limit->excess_high = d.high;
+	if (!increase) {
+		limit->bound = limit->value;
+		limit->excess = found->estimate - limit->value;
+		limit->excess_low = found->low - limit->value;
+		limit->excess_high = found->high - limit->value;
+		return true;
 	}
+	d = limit->metric == LIMIT_BLOCKS ? &increase->blocks : &increase->bytes;
+	limit->bound = d->before;
+	limit->excess = d->change;
+	limit->excess_low = d->low;
+	limit->excess_high = d->high;
+	return d->verdict == DIFF_REAL;
+}
+
+/*
+ * The figure x whose interval would begin at the bound. Its margin m = x - bound is made of the
+ * figure's own error, whose square grows with x, and of the baseline's, which stays:
+ *
+ *	m^2 = own^2 x / found + rest
+ *
+ * Nothing found has no error to scale; its upper end, 3 intervals, is near the variance per byte.
+ */
+static double find_certain_from(const struct limit *limit)
+{
+	const struct mayfly_figure *found = limit_figure(limit, &limit->found);
+	double margin = limit->excess - limit->excess_low;
+	double own = fmin(margin, found->estimate - found->low);
+	double rest = margin * margin - own * own;
+	double slope = found->estimate > 0 ? own * own / found->estimate : found->high;
+
+	return limit->bound + (slope + sqrt(slope * slope + 4 * (slope * limit->bound + rest))) / 2;
+}
+
+static void judge(const struct limit_case *c, struct limit *limit,
+		  const struct trace_diff *increase)
+{
+	bool real = measure_excess(limit, increase);
+
 	limit->blind =
 	    mayfly_trace_info(c->trace)->absent & MAYFLY_ABSENT_ERRORS ||
 	    (limit->relative && mayfly_trace_info(c->baseline)->absent & MAYFLY_ABSENT_ERRORS);
-	limit->exceeded = limit->excess > 0;
-	if (c->confident)
-		limit->exceeded = limit->excess_low > 0 && !limit->blind;
+	limit->certain_from = find_certain_from(limit);
+	limit->certain =
+	    !limit->blind && (limit->excess_high <= 0 || (limit->excess_low > 0 && real));
+	limit->exceeded = limit->excess > 0 && (c->strict || limit->blind || limit->certain);
 }
 
 static int compare_growth(const void *x, const void *y)
@@ -200,13 +225,10 @@ static int find_most_blocks(const struct limit_case *c, struct limit *limit,
 	return done ? 0 : MAYFLY_E_MEMORY;
 }
 
+/* The largest stacks. */
 static int find_guilt(const struct limit_case *c, struct limit *limit,
-		      const struct mayfly_query *query, const struct mayfly_result *result)
+		      const struct mayfly_result *result)
 {
-	if (!limit->exceeded)
-		return 0;
-	if (limit->relative)
-		return find_growth(c, limit, query);
 	if (limit->metric == LIMIT_BLOCKS)
 		return find_most_blocks(c, limit, result);
 	for (size_t i = 0; i < result->rows && i < c->top; i++)
@@ -215,34 +237,48 @@ static int find_guilt(const struct limit_case *c, struct limit *limit,
 	return 0;
 }
 
-static int find_base(const struct limit_case *c, struct limit *limit,
-		     const struct mayfly_query *query)
+/* The baseline counts 1 + value times: as if it were per 1 / (1 + value). */
+static int judge_increase(const struct limit_case *c, struct limit *limit,
+			  const struct mayfly_query *query)
 {
-	struct mayfly_result *result;
+	struct mayfly_query totals = *query;
+	struct trace_diff *increase;
 	int error;
 
-	if (!limit->relative)
-		return 0;
-	error = mayfly_query_run(c->baseline, query, &result);
+	totals.stack_rows = 1;
+	error = trace_diff_run(c->baseline, c->trace, &totals,
+			       (struct diff_per){1 / (1 + limit->value), 1}, &increase);
 	if (error)
 		return error;
-	limit->base = result->total;
-	mayfly_result_free(result);
-	return 0;
+	limit->base = increase->before->total;
+	limit->found = increase->after->total;
+	judge(c, limit, increase);
+	trace_diff_free(increase);
+	return limit->exceeded ? find_growth(c, limit, query) : 0;
+}
+
+double limit_certain_increase(const struct limit *limit)
+{
+	const struct mayfly_figure *base = limit_figure(limit, &limit->base);
+
+	if (!limit->relative || limit->blind || !(base->estimate > 0))
+		return NAN;
+	return limit->certain_from / base->estimate - 1;
 }
 
 int limit_judge(struct limit *limit, const struct limit_case *c)
 {
 	struct mayfly_query query = limit_query(limit, c);
-	int error = find_base(c, limit, &query);
+	int error;
 
-	if (!error)
-		error = mayfly_query_run(c->trace, &query, &limit->result);
+	if (limit->relative)
+		return judge_increase(c, limit, &query);
+	error = mayfly_query_run(c->trace, &query, &limit->result);
 	if (error)
 		return error;
 	limit->found = limit->result->total;
-	judge(c, limit);
-	return find_guilt(c, limit, &query, limit->result);
+	judge(c, limit, NULL);
+	return limit->exceeded ? find_guilt(c, limit, limit->result) : 0;
 }
 
 /* ---- JSON ---- */
@@ -292,8 +328,13 @@ static void put_limit(struct json *j, const struct limit *limit)
 	json_integer(j, "low", whole(limit->excess_low));
 	json_integer(j, "high", whole(limit->excess_high));
 	json_end(j);
+	if (limit->blind)
+		json_null(j, "certain_from");
+	else
+		json_integer(j, "certain_from", whole(limit->certain_from));
+	json_real(j, "certain_from_increase", limit_certain_increase(limit));
 	json_bool(j, "exceeded", limit->exceeded);
-	json_bool(j, "certain", !limit_straddles(limit));
+	json_bool(j, "certain", limit->certain);
 	put_guilt(j, limit);
 	json_end(j);
 }
@@ -303,7 +344,7 @@ void json_limits(struct json *j, const struct limits *l, const struct limit_case
 	size_t exceeded = limits_exceeded(l);
 
 	json_bool(j, "passed", exceeded == 0);
-	json_bool(j, "confident", c->confident);
+	json_bool(j, "strict", c->strict);
 	json_unsigned(j, "exceeded", exceeded);
 	json_bool(j, "complete", mayfly_trace_info(c->trace)->complete);
 	json_array(j, "limits");

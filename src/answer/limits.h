@@ -3,6 +3,9 @@
  * Limits on what a program may need, and verdicts on them. Each limit is a query by stack: its
  * total is compared with the limit, and its largest rows are the guilty stacks. A limit on an
  * increase puts the same query to a baseline.
+ *
+ * A figure of a sampled trace exceeds its limit only when that is certain. Otherwise chance would
+ * fail unchanged programs: every second one whose limit is what it needs.
  */
 #ifndef MAYFLY_LIMITS_H
 #define MAYFLY_LIMITS_H
@@ -44,7 +47,9 @@ struct limit {
 	double bound; /* what must not be exceeded */
 	/* How far above the bound: estimate and interval. */
 	double excess, excess_low, excess_high;
+	double certain_from; /* a figure of about this much would be above the bound for certain */
 	bool exceeded;
+	bool certain;	     /* chance did not decide */
 	bool blind;	     /* a converted trace does not say how certain its figures are */
 	struct guilt *guilt; /* the guilty stacks, [guilty] */
 	size_t guilty;
@@ -63,7 +68,7 @@ struct limit_case {
 	struct mayfly_query query;		     /* which frames are hidden */
 	struct mayfly_match suppressed;		     /* leaks that do not count */
 	size_t top;				     /* guilty stacks */
-	bool confident; /* exceeded only when the low end of the interval is above the bound */
+	bool strict; /* exceeded when the estimate is above the bound, certain or not */
 };
 
 /* NULL: out of memory. */
@@ -84,12 +89,8 @@ static inline const struct mayfly_figure *limit_figure(const struct limit *limit
 	return limit->metric == LIMIT_BLOCKS ? &e->blocks : &e->bytes;
 }
 
-/* The other verdict is possible, too. */
-static inline bool limit_straddles(const struct limit *limit)
-{
-	return limit->blind || (limit->excess_low <= 0 && limit->excess_high > 0 &&
-				limit->excess_low < limit->excess_high);
-}
+/* certain_from as an increase over the baseline, .1 is 10 %; NAN: there is none, or nothing in it. */
+double limit_certain_increase(const struct limit *limit);
 
 /* Members of an object that is open. */
 void json_limits(struct json *j, const struct limits *l, const struct limit_case *c);

@@ -7,6 +7,7 @@
 #include "cli/target.h"
 #include "cli/trace_fields.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static char *found_text(char *buffer, size_t size, const struct report *r,
 	    text_count(low, sizeof(low), f->low), text_count(high, sizeof(high), f->high));
 }
 
-/* "peak at most 60.0 MB", "peak of ^parse at most 10 % above the baseline, 60.0 MB" */
+/* "peak of ^parse at most 10 % above the baseline": the same for each trace and baseline. */
 static char *name_limit(const struct limit *limit)
 {
 	char bound[FIGURE_TEXT], *text = NULL;
@@ -43,27 +44,35 @@ static char *name_limit(const struct limit *limit)
 	const char *function = limit->function ? limit->function : "";
 	int length;
 
-	amount(bound, sizeof(bound), limit, limit->bound);
 	if (limit->relative)
-		length = asprintf(&text, "%s%s%s at most %g %% above the baseline, %s",
-				  limit_metric_names[limit->metric], of, function,
-				  100 * limit->value, bound);
+		length =
+		    asprintf(&text, "%s%s%s at most %g %% above the baseline",
+			     limit_metric_names[limit->metric], of, function, 100 * limit->value);
 	else
 		length = asprintf(&text, "%s%s%s at most %s", limit_metric_names[limit->metric], of,
-				  function, bound);
+				  function, amount(bound, sizeof(bound), limit, limit->value));
 	return length < 0 ? NULL : text;
+}
+
+/* ", 60.0 MB": what the limit on an increase comes to. */
+static char *bound_text(char *buffer, size_t size, const struct limit *limit)
+{
+	char bound[FIGURE_TEXT];
+
+	if (!limit->relative)
+		return text_format(buffer, size, "%s", "");
+	return text_format(buffer, size, ", %s", amount(bound, sizeof(bound), limit, limit->bound));
 }
 
 /* What was found, by how much that is too much, and whether it is certain. */
 static char *limit_verdict_text(const struct report *r, const struct limit *limit)
 {
 	char found[128], by[FIGURE_TEXT], *text = NULL;
-	const char *sure = limit->blind ? "; not certain: the file does not say how sure it is"
-			   : !limit_straddles(limit) ? ""
-			   : limit->exceeded
-			       ? "; not certain: the limit lies within the 95 % interval"
+	const char *sure = limit->blind	     ? "; not certain: the file does not say how sure it is"
+			   : limit->certain  ? ""
+			   : limit->exceeded ? "; not certain: it may be chance"
 			   : limit->excess > 0
-			       ? "; above, but not certain: the limit lies within the 95 % interval"
+			       ? "; above, but not certain: it may be chance"
 			       : "; not certain: the limit lies within the 95 % interval";
 
 	found_text(found, sizeof(found), r, limit, &limit->found);
@@ -75,6 +84,25 @@ static char *limit_verdict_text(const struct report *r, const struct limit *limi
 		     sure) < 0)
 		return NULL;
 	return text;
+}
+
+/* What else would have passed, because of the errors of sampled traces; "" when nothing. */
+static char *sight_text(char *buffer, size_t size, const struct limit *limit)
+{
+	double increase = fmax(0.1, 100 * limit_certain_increase(limit));
+	char least[FIGURE_TEXT];
+
+	if (limit->exceeded || limit->blind || !(limit->certain_from > limit->bound))
+		return text_format(buffer, size, "%s", "");
+	if (isfinite(limit_certain_increase(limit)))
+		return text_format(buffer, size,
+				   "An increase below about %.*f %% would not have failed; record "
+				   "with a smaller --interval to see less.",
+				   increase < 9.95 ? 1 : 0, increase);
+	return text_format(buffer, size,
+			   "Less than about %s would not have failed; record with a smaller "
+			   "--interval to see less.",
+			   amount(least, sizeof(least), limit, limit->certain_from));
 }
 
 /* Names are as short as the line, in the JUnit file too; JSON has them whole. */
@@ -114,19 +142,26 @@ static void print_guilt(const struct report *r, const struct limit *limit)
 	}
 }
 
+static void print_limit(const struct report *r, const struct limit *limit)
+{
+	char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit);
+	char bound[FIGURE_TEXT + 2], sight[256];
+
+	print_styled(&r->out, limit->exceeded ? STYLE_MORE : STYLE_LESS,
+		     limit->exceeded ? "FAIL" : "ok  ");
+	printf(" %s%s (%s): %s\n", name ? name : "", bound_text(bound, sizeof(bound), limit),
+	       limit->where, verdict ? verdict : "");
+	if (*sight_text(sight, sizeof(sight), limit))
+		printf("     %s\n", sight);
+	print_guilt(r, limit);
+	free(name);
+	free(verdict);
+}
+
 void check_print_text(const struct report *r, const struct limits *limits)
 {
-	for (size_t i = 0; i < limits->count; i++) {
-		const struct limit *limit = &limits->item[i];
-		char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit);
-
-		print_styled(&r->out, limit->exceeded ? STYLE_MORE : STYLE_LESS,
-			     limit->exceeded ? "FAIL" : "ok  ");
-		printf(" %s (%s): %s\n", name ? name : "", limit->where, verdict ? verdict : "");
-		print_guilt(r, limit);
-		free(name);
-		free(verdict);
-	}
+	for (size_t i = 0; i < limits->count; i++)
+		print_limit(r, &limits->item[i]);
 	print_notes(&r->out, r->file.info);
 	printf("%zu of %zu %s exceeded\n", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
@@ -170,34 +205,60 @@ static void put_xml_stack(FILE *to, const struct report *r, const struct mayfly_
 	free(text);
 }
 
+/* "peak at most 10 % above the baseline, 60.0 MB: 63.1 MB, too much by 3.1 MB" */
+static void put_verdict(FILE *to, const struct report *r, const struct limit *limit,
+			const char *name)
+{
+	char *verdict = limit_verdict_text(r, limit), bound[FIGURE_TEXT + 2];
+
+	put_xml(to, name);
+	put_xml(to, bound_text(bound, sizeof(bound), limit));
+	fputs(": ", to);
+	put_xml(to, verdict ? verdict : "");
+	free(verdict);
+}
+
+static void put_failure(FILE *to, const struct report *r, const struct limit *limit,
+			const char *name)
+{
+	char title[256];
+
+	fputs("      <failure type=\"limit\" message=\"", to);
+	put_verdict(to, r, limit, name);
+	fputs("\">", to);
+	for (size_t i = 0; i < limit->guilty; i++) {
+		fprintf(to, "\n%3zu. ", i + 1);
+		put_xml(to, guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
+		fputc('\n', to);
+		put_xml_stack(to, r, limit->guilt[i].row);
+	}
+	fputs("</failure>\n", to);
+}
+
 static void put_case(FILE *to, const struct report *r, const struct limit *limit,
 		     const char *program)
 {
-	char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit), title[256];
+	char *text = name_limit(limit), sight[256];
+	const char *name = text ? text : "";
 
 	fputs("    <testcase classname=\"", to);
 	put_xml(to, program);
 	fputs("\" name=\"", to);
-	put_xml(to, name ? name : "");
-	fputs("\" time=\"0\"", to);
+	put_xml(to, name);
+	fputs("\" time=\"0\">\n", to);
 	if (limit->exceeded) {
-		fputs(">\n      <failure type=\"limit\" message=\"", to);
-		put_xml(to, verdict ? verdict : "");
-		fputs("\">", to);
-		for (size_t i = 0; i < limit->guilty; i++) {
-			fprintf(to, "\n%3zu. ", i + 1);
-			put_xml(to, guilt_title(title, sizeof(title), r, limit, &limit->guilt[i]));
-			fputc('\n', to);
-			put_xml_stack(to, r, limit->guilt[i].row);
-		}
-		fputs("</failure>\n    </testcase>\n", to);
+		put_failure(to, r, limit, name);
 	} else {
-		fputs(">\n      <system-out>", to);
-		put_xml(to, verdict ? verdict : "");
-		fputs("</system-out>\n    </testcase>\n", to);
+		fputs("      <system-out>", to);
+		put_verdict(to, r, limit, name);
+		if (*sight_text(sight, sizeof(sight), limit)) {
+			fputc('\n', to);
+			put_xml(to, sight);
+		}
+		fputs("</system-out>\n", to);
 	}
-	free(name);
-	free(verdict);
+	fputs("    </testcase>\n", to);
+	free(text);
 }
 
 int check_write_junit(const char *path, const struct report *r, const struct limits *limits)

@@ -84,10 +84,10 @@ static const struct option_row check_rows[] = {
      .help = "increase of the peak over the baseline's; or peak=10%,blocks=5%",
      OPTION_IN(take_increases, struct limits, struct check, limits)},
     OPTION_HEADING("How to decide:"),
-    {"confident",
-     .help = "fail only when it is certain: when the low end of the 95 % interval is above the "
-	     "limit, too (default: when the estimate is)",
-     OPTION_FLAG(struct check, judged.confident)},
+    {"strict",
+     .help = "of a sampled trace, fail when the estimate is above the limit (default: only when "
+	     "the whole 95 % interval is, so that chance does not fail an unchanged program)",
+     OPTION_FLAG(struct check, judged.strict)},
     {"suppressions", .argument = "LIST", .words = OPTION_FILES,
      .help = "leave out leaks that this file matches, as 'mayfly leaks' does; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct check, suppressions)},

@@ -90,8 +90,9 @@ static int take_thread(const struct given *given, void *to)
 
 const struct option_row question_metric_rows[] = {
     {"metric", .argument = "METRIC",
-     .help = "live, peak (default), allocated, leaked, temporary or survived (allocated since "
-	     "--from and still live at --to)",
+     .help = "live, peak (default), allocated, leaked, temporary (freed before its thread "
+	     "allocated again; in heaptrack: before any thread allocated or freed) or survived "
+	     "(allocated since --from and still live at --to)",
      OPTION_CHOICE(metric_names, struct question, query.metric),
      OPTION_GIVEN(struct question, metric_given)},
     {"at", .argument = "TIME|peak|end", .words = "peak end",

@@ -4,6 +4,7 @@
 
 #include "cli/trace_fields.h"
 
+#include "answer/callers.h"
 #include "answer/trace_facts.h"
 #include "query/query_two.h"
 
@@ -68,8 +69,9 @@ static void print_recorded(const struct report *r)
 			    trace_snapshots(r->file.trace));
 }
 
+/* more: follows the number of blocks. */
 static void print_estimate(const struct report *r, const char *name,
-			   const struct mayfly_estimate *e, const char *more)
+			   const struct mayfly_estimate *e, const char *more, const char *meaning)
 {
 	const struct output *o = &r->out;
 	char text[128], blocks[FIGURE_TEXT];
@@ -78,10 +80,10 @@ static void print_estimate(const struct report *r, const char *name,
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
 	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
-		print_field(o, name, "%s", text);
+		print_field(o, name, "%s%s", text, meaning);
 	else
-		print_field(o, name, "%s in %s %s%s", text, blocks,
-			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more);
+		print_field(o, name, "%s in %s %s%s%s", text, blocks,
+			    strcmp(blocks, "1") == 0 ? "block" : "blocks", more, meaning);
 }
 
 static void print_timeline(const struct report *r)
@@ -113,11 +115,26 @@ static void print_highest(const struct report *r, const struct mayfly_summary *s
 			    text_bytes(bytes, sizeof(bytes), highest));
 }
 
+/* heaptrack's files say nothing of threads: what is temporary is as heaptrack defines it. */
+static void print_temporary(const struct report *r, const struct mayfly_summary *s)
+{
+	const char *meaning = r->file.info->absent & MAYFLY_ABSENT_THREADS
+				  ? "; freed before any thread allocated or freed again"
+				  : "; freed before their thread allocated again (in heaptrack: "
+				    "before any thread allocated or freed)";
+	char more[128], percent[FIGURE_TEXT];
+
+	snprintf(more, sizeof(more), ", %s of all allocated",
+		 text_percent(percent, sizeof(percent), s->temporary.bytes.estimate,
+			      s->allocated.bytes.estimate));
+	print_estimate(r, "Temporary", &s->temporary, more, meaning);
+}
+
 static int print_overview_summary(const struct report *r)
 {
 	uint32_t absent = r->file.info->absent;
 	struct mayfly_summary s;
-	char more[128], time[FIGURE_TEXT], percent[FIGURE_TEXT];
+	char more[128], time[FIGURE_TEXT];
 	int error = mayfly_trace_summary(r->file.trace, &s);
 
 	if (error)
@@ -126,21 +143,18 @@ static int print_overview_summary(const struct report *r)
 		print_overview_program(r);
 	print_recorded(r);
 	if (!(absent & MAYFLY_ABSENT_ALLOCATED))
-		print_estimate(r, "Allocated", &s.allocated, "");
+		print_estimate(r, "Allocated", &s.allocated, "", "");
 	snprintf(more, sizeof(more), ", at %s",
 		 text_duration(time, sizeof(time), (double)s.peak_time_ns));
 	if (!(absent & MAYFLY_ABSENT_PEAK)) {
-		print_estimate(r, "Peak", &s.peak, more);
+		print_estimate(r, "Peak", &s.peak, more, "");
 		print_highest(r, &s);
 	}
 	if (!(absent & MAYFLY_ABSENT_LIVE))
-		print_estimate(r, "Live at end", &s.live_at_end, "");
+		print_estimate(r, "Live at end", &s.live_at_end, "", "");
 	print_resident(&r->out, r->file.trace);
-	snprintf(more, sizeof(more), ", %s of all allocated",
-		 text_percent(percent, sizeof(percent), s.temporary.bytes.estimate,
-			      s.allocated.bytes.estimate));
 	if (!(absent & MAYFLY_ABSENT_TEMPORARY))
-		print_estimate(r, "Temporary", &s.temporary, more);
+		print_temporary(r, &s);
 	print_timeline(r);
 	print_track_fields(&r->out, r->file.trace, true);
 	print_overlap(&r->out, r->file.info, false);
@@ -148,83 +162,7 @@ static int print_overview_summary(const struct report *r)
 	return CLI_OK;
 }
 
-/*
- * Below the functions that allocate, the overview shows their callers, without those that add
- * nothing: functions that almost all memory passes through (main), functions that only allocate
- * themselves, and in a chain of calls with the same memory all but the one nearest to the leaf.
- */
-static bool says_nothing_new(const struct report *r, const struct mayfly_row *row,
-			     const struct mayfly_result *result)
-{
-	double total = row->total.bytes.estimate;
-
-	return total >= 0.95 * result->total.bytes.estimate || total <= row->self.bytes.estimate ||
-	       row_sureness(&r->q.query, row) < FIGURE_RANGE;
-}
-
-#define NOT_ON_STACKS	SIZE_MAX
-#define SEARCHED_STACKS 500
-
-/* How far the function is from the leaf in the largest stack that it is on. */
-static size_t distance_from_leaf(const struct mayfly_row *row, const struct mayfly_result *stacks)
-{
-	for (size_t i = 0; i < stacks->rows && i < SEARCHED_STACKS; i++) {
-		const struct mayfly_row *stack = &stacks->row[i];
-
-		for (size_t j = 0; j < stack->stack_length; j++)
-			if (*row->function && strcmp(stack->stack[j].function, row->function) == 0)
-				return j;
-	}
-	return NOT_ON_STACKS;
-}
-
-static bool same_memory(const struct mayfly_row *a, const struct mayfly_row *b)
-{
-	return a->total.bytes.estimate == b->total.bytes.estimate &&
-	       a->total.blocks.estimate == b->total.blocks.estimate;
-}
-
-/* Keeps at most `top` rows of the ranking. */
-static void keep_callers(const struct report *r, struct ranking *ranking,
-			 const struct mayfly_result *result, const struct mayfly_result *stacks,
-			 size_t top)
-{
-	size_t kept = 0, distance = NOT_ON_STACKS;
-
-	for (size_t i = 0; i < ranking->rows; i++) {
-		const struct mayfly_row *row = ranking->row[i];
-		size_t this_distance;
-
-		if (says_nothing_new(r, row, result))
-			continue;
-		if (kept && same_memory(ranking->row[kept - 1], row)) {
-			this_distance = distance_from_leaf(row, stacks);
-			if (this_distance >= distance)
-				continue;
-			kept--;
-		} else {
-			if (top && kept == top)
-				break;
-			this_distance = distance_from_leaf(row, stacks);
-		}
-		ranking->row[kept++] = row;
-		distance = this_distance;
-	}
-	ranking->rows = kept;
-}
-
-static int compare_total(const void *a, const void *b)
-{
-	const struct mayfly_row *x = *(const struct mayfly_row *const *)a;
-	const struct mayfly_row *y = *(const struct mayfly_row *const *)b;
-
-	if (x->total.bytes.estimate != y->total.bytes.estimate)
-		return x->total.bytes.estimate > y->total.bytes.estimate ? -1 : 1;
-	if (x->total.blocks.estimate != y->total.blocks.estimate)
-		return x->total.blocks.estimate > y->total.blocks.estimate ? -1 : 1;
-	return strcmp(x->function, y->function);
-}
-
+/* Below the functions that allocate, the overview shows the program's own ones that call them. */
 static bool show_callers(const struct report *report, const struct mayfly_result *functions,
 			 const struct mayfly_result *stacks, size_t top)
 {
@@ -235,10 +173,10 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 	r.callers = true;
 	r.q.query.by = MAYFLY_BY_FUNCTION;
 	r.q.query.sort = MAYFLY_SORT_TOTAL;
-	if (!rank_rows(&r.q.query, functions, report_rank_options(&r, 0), &ranking))
+	if (!rank_callers(&r.q.query, functions, stacks, top, &ranking)) {
+		free(ranking.row);
 		return false;
-	qsort(ranking.row, ranking.rows, sizeof(*ranking.row), compare_total);
-	keep_callers(&r, &ranking, functions, stacks, top);
+	}
 	if (ranking.rows) {
 		putchar('\n');
 		print_wrapped(&r.out, STYLE_BOLD, 0,
@@ -246,8 +184,8 @@ static bool show_callers(const struct report *report, const struct mayfly_result
 		printed = report_print_table(&r, functions, &ranking);
 		print_wrapped(
 		    &r.out, STYLE_DIM, 2,
-		    "one of each chain of calls, and none above 95 %% (--sort total shows "
-		    "all)");
+		    "the program's own functions, one of each chain of calls (--sort total "
+		    "shows all)");
 	}
 	free(ranking.row);
 	return printed;
@@ -281,7 +219,8 @@ int report_print_overview(struct report *r)
 	query[0].by = MAYFLY_BY_FUNCTION;
 	query[1].by = MAYFLY_BY_STACK;
 	query[1].stack_rows = report_stacks_needed(
-	    r, r->top_given && (!r->top || r->top > SEARCHED_STACKS) ? r->top : SEARCHED_STACKS);
+	    r, r->top_given && (!r->top || r->top > CALLERS_SEARCH_STACKS) ? r->top
+									   : CALLERS_SEARCH_STACKS);
 	error = query_run_two(r->file.trace, query, result);
 	if (error)
 		return report_failed(r, error);
