@@ -394,9 +394,11 @@ void mayfly_track_cursor_close(struct mayfly_track_cursor *cursor);
 /* ---- estimates ---- */
 
 /* low and high: the 95 % interval (doc/INTERNALS.md, "Uncertainty"). An exact figure has stderror 0
- * and low = high. certain: the part of the estimate that was recorded with weight 1. */
+ * and low = high. certain: the part of the estimate that was recorded with weight 1. below, above:
+ * how much less or more the estimate is at other moments that may be the peak; else 0. */
 struct mayfly_figure {
 	double estimate, stderror, low, high, certain;
+	double below, above;
 };
 
 struct mayfly_estimate {

@@ -91,6 +91,49 @@ static double change_p(const struct side *a, const struct side *b, double change
 	return erfc(fmin(score, likelihood) * M_SQRT1_2);
 }
 
+/* The same estimate at another moment, with as much noise for each byte. */
+static struct mayfly_figure moved(const struct mayfly_figure *f, double to)
+{
+	struct mayfly_figure m = *f;
+	double scale = f->estimate > 0 ? to / f->estimate : 1;
+
+	m.estimate = to;
+	m.stderror *= sqrt(scale);
+	m.certain *= scale;
+	return m;
+}
+
+/*
+ * Figures of the peak are compared at those of the moments which may be the peak that are most like
+ * each other. 1 if some are alike.
+ */
+static double moments_p(const struct mayfly_figure *before, const struct mayfly_figure *after,
+			struct diff_per per)
+{
+	double most = (before->estimate + before->above) / per.before;
+	double least = (before->estimate - before->below) / per.before;
+	struct mayfly_figure x, y;
+	struct side a, b;
+
+	if ((after->estimate - after->below) / per.after > most) {
+		x = moved(before, most * per.before);
+		y = moved(after, after->estimate - after->below);
+	} else if ((after->estimate + after->above) / per.after < least) {
+		x = moved(before, least * per.before);
+		y = moved(after, after->estimate + after->above);
+	} else {
+		return 1;
+	}
+	a = side_of(&x, per.before);
+	b = side_of(&y, per.after);
+	return change_p(&a, &b, y.estimate / per.after - x.estimate / per.before);
+}
+
+static bool has_moments(const struct mayfly_figure *f)
+{
+	return f->below > 0 || f->above > 0;
+}
+
 struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_before,
 				const struct mayfly_figure *after, uint64_t n_after,
 				struct diff_per per)
@@ -115,7 +158,12 @@ struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_b
 		d.verdict = d.change != 0 ? DIFF_REAL : DIFF_SAME;
 	else
 		d.verdict = has_few(&a, &b, d.change, n) ? DIFF_FEW : DIFF_NOISE;
-	d.p = d.verdict == DIFF_FEW ? 1 : change_p(&a, &b, d.change);
+	if (d.verdict == DIFF_FEW)
+		d.p = 1;
+	else if (has_moments(before) || has_moments(after))
+		d.p = moments_p(before, after, per);
+	else
+		d.p = change_p(&a, &b, d.change);
 	d.adjusted = d.p;
 	if (d.verdict == DIFF_NOISE && d.p <= DIFF_LEVEL)
 		d.verdict = DIFF_REAL;

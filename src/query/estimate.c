@@ -51,6 +51,8 @@ void tally_merge(struct tally *into, const struct tally *from)
 	into->log_size_squared += from->log_size_squared;
 	into->seen_blocks += from->seen_blocks;
 	into->exact_count += from->exact_count;
+	for (int k = 0; k < PEAK_MOMENTS; k++)
+		into->at[k] += from->at[k];
 	if (into->largest_interval < from->largest_interval)
 		into->largest_interval = from->largest_interval;
 	if (into->heaviest_block < from->heaviest_block)
@@ -237,7 +239,8 @@ double spread_variance(const struct spread *s)
 
 static struct mayfly_figure exact_figure(double value)
 {
-	return (struct mayfly_figure){value, 0, value, value, value};
+	return (struct mayfly_figure){
+	    .estimate = value, .low = value, .high = value, .certain = value};
 }
 
 /* A sum y with variance v from n samples, whose own unweighted sum is `seen`. */
@@ -341,7 +344,35 @@ static struct mayfly_estimate sampled_estimate(const struct tally *t, struct uns
 	return e;
 }
 
-struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen)
+/*
+ * The peak may be at another moment. What a row has at those moments widens its interval: up to as
+ * much more, or down to the same share less.
+ */
+static void widen(struct mayfly_figure *f, double least, double most)
+{
+	f->below = f->estimate * (1 - least);
+	f->above = f->estimate * (most - 1);
+	f->low *= least;
+	f->high += f->above;
+}
+
+static void widen_peak(struct mayfly_estimate *e, const struct tally *t)
+{
+	double least = INFINITY, most = 0;
+
+	if (!(e->bytes.estimate > 0))
+		return;
+	for (int k = 0; k < PEAK_MOMENTS; k++) {
+		least = fmin(least, fmax(0, t->at[k]));
+		most = fmax(most, t->at[k]);
+	}
+	least = fmin(1, least / e->bytes.estimate);
+	most = fmax(1, most / e->bytes.estimate);
+	widen(&e->bytes, least, most);
+	widen(&e->blocks, least, most);
+}
+
+static struct mayfly_estimate plain_estimate(const struct tally *t, struct unseen unseen)
 {
 	struct mayfly_estimate e = {.samples = t->exact_count};
 
@@ -355,5 +386,14 @@ struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unsee
 		e.bytes.high += 3 * unseen.interval;
 		e.blocks.high += 3 * unseen.interval;
 	}
+	return e;
+}
+
+struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen)
+{
+	struct mayfly_estimate e = plain_estimate(t, unseen);
+
+	if (unseen.peak)
+		widen_peak(&e, t);
 	return e;
 }

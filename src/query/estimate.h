@@ -11,6 +11,9 @@
 
 #include "format/weights.h"
 
+/* The number of moments at which the peak is looked at: peak.h. */
+#define PEAK_MOMENTS 4
+
 /* A running sum of samples. All zero is the empty sum; two sums add field by field. */
 struct tally {
 	double exact_bytes, exact_blocks;	/* recorded with weight 1 */
@@ -24,6 +27,7 @@ struct tally {
 	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
+	double at[PEAK_MOMENTS]; /* only of a peak: all bytes, live at each of these moments */
 };
 
 /* Adds a block of `size` bytes; hits 0: its weight is 1. */
@@ -50,6 +54,7 @@ double spread_all(const struct spread *s);
 struct unseen {
 	double interval; /* R of the trace: a sum without samples has up to 3 R; 0: nothing */
 	double spread;	 /* spread_variance() of the rows that the sum is one of, or of all sizes */
+	bool peak;	 /* tally.at counts */
 };
 
 struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen);

@@ -5,6 +5,7 @@
  *	query_state.c	errors, memory, sums: used by all the following
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
+ *	peak.c		when the peak is, for sums of samples
  *	query_sums.c	the sums by slot: a node, a thread, or a class
  *	strata.c	samples of one stratum's line that count for the same sum
  *	strata_rows.c	the same for rows made from several slots
@@ -51,6 +52,7 @@
 #include "query/estimate.h"
 #include "format/numbering.h"
 #include "query/grouping.h"
+#include "query/peak.h"
 
 #include <mayfly/trace.h>
 
@@ -133,12 +135,6 @@ struct shown {
 	size_t sources;
 };
 
-/* A moment between two events. */
-struct moment {
-	uint64_t events; /* the number of events before it */
-	int64_t time_ns;
-};
-
 /* Whose sizes: of the rows' self or total, or all. */
 enum spread_of { SPREAD_SELF, SPREAD_TOTAL, SPREAD_ALL, SPREADS };
 
@@ -163,8 +159,8 @@ struct query_state {
 
 	double largest_interval;
 	double spread[SPREADS]; /* of sizes: estimate.h */
-	struct moment peak;
-	struct strata *strata; /* NULL: samples are independent */
+	struct peak peak;	/* exact sums: only its best moment */
+	struct strata *strata;	/* NULL: samples are independent */
 
 	/* texts, by address and by content */
 	struct numbering text_address;

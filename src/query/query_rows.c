@@ -57,7 +57,8 @@ double query_unseen_interval(const struct query_state *s, uint64_t smallest)
 
 struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of)
 {
-	return (struct unseen){query_unseen_interval(s, smallest), s->spread[of]};
+	return (struct unseen){query_unseen_interval(s, smallest), s->spread[of],
+			       query_at_peak(s->query) && !s->exact};
 }
 
 /* Rows come from sums 2 i (self) and 2 i + 1 (total). */
@@ -440,7 +441,7 @@ int64_t query_answer_time(const struct query_state *s)
 	const struct mayfly_query *q = s->query;
 
 	if (query_at_peak(q))
-		return s->peak.time_ns;
+		return s->peak.best.time_ns;
 	if (q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END)
 		return query_rounded(s, q->at_ns);
 	if (q->metric != MAYFLY_LIVE && q->to_ns < s->info->duration_ns)

@@ -394,39 +394,79 @@ bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
 
 /* ---- events ---- */
 
+/* A moment that is asked about, as the pass comes to it. */
+struct gate {
+	uint64_t events, samples; /* up to the moment */
+	uint64_t at;		  /* the number of events before it */
+	bool past;		  /* the moment has passed */
+	size_t before;		  /* events of the batch before it */
+};
+
+#define MOST_GATES (PEAK_BEST + 1) /* of a peak of samples: peak_at() */
+
 struct gather {
 	struct query_state *s;
-	uint64_t events, samples; /* up to the queried moment */
-	bool fates;		  /* query_asks_fate() */
-	bool forever;		  /* blocks that are never freed may count */
+	struct gate gate[MOST_GATES];
+	size_t gates;  /* 1, or several for a peak of samples */
+	bool fates;    /* query_asks_fate() */
+	bool forever;  /* blocks that are never freed may count */
 	bool at_once;  /* allocations count when they are seen: the free adds no information, or
 			  takes them back */
 	bool all_kept; /* filters keep every block; lifetimes may still exclude some */
-	bool past;     /* the moment has passed */
 };
 
+/* At which moments of a peak a block is live; freed: now, or else never. */
+static uint32_t moments_of(const struct gather *g, uint64_t number, bool freed)
+{
+	uint32_t moments = 0;
+
+	for (uint32_t k = 0; k < g->gates; k++)
+		if (number < g->gate[k].samples && (g->gate[k].past || !freed))
+			moments |= 1u << k;
+	return moments;
+}
+
+/* Adds a block to the sums of the moments of a peak. */
+static void add_moments(struct tally *t, double bytes, uint32_t moments)
+{
+	for (int k = 0; k < PEAK_MOMENTS; k++)
+		if (moments >> k & 1)
+			t->at[k] += bytes;
+}
+
+static bool add_sample(struct gather *g, uint64_t number, const struct cursor_block *b,
+		       uint32_t slot, uint32_t moments)
+{
+	enum mayfly_sampler sampler = estimate_sampler(g->s->info->sampler, b->flags);
+	double interval = trace_interval(g->s->trace, b->flags, b->interval_log2);
+	struct tally *t = slot_tally(g->s, slot);
+
+	if (!t)
+		return false;
+	if (g->gates > 1)
+		add_moments(t, weigh_sample(sampler, interval, b->size, b->hits).bytes, moments);
+	if (g->gates > 1 && !(moments >> peak_moment(number, b->hits) & 1))
+		return true;
+	strata_count(g->s, number, slot);
+	tally_add(t, sampler, interval, b->size, b->hits);
+	return true;
+}
+
+/* moments: those at which the block is live; 1 if there is only one. */
 static bool sums_add_block(struct gather *g, uint64_t number, const struct cursor_block *b,
-			   struct fate fate)
+			   struct fate fate, uint32_t moments)
 {
 	uint32_t slot = query_slot(g->s, b, fate);
-	struct tally *t;
+	struct plain *sum;
 
-	if (g->s->exact) {
-		struct plain *sum = query_plain(g->s, slot);
-
-		if (!sum)
-			return false;
-		sum->blocks++;
-		sum->bytes += b->size;
-		return true;
-	}
-	strata_count(g->s, number, slot);
-	t = slot_tally(g->s, slot);
-	if (t)
-		tally_add(t, estimate_sampler(g->s->info->sampler, b->flags),
-			  trace_interval(g->s->trace, b->flags, b->interval_log2), b->size,
-			  b->hits);
-	return t != NULL;
+	if (!g->s->exact)
+		return add_sample(g, number, b, slot, moments);
+	sum = query_plain(g->s, slot);
+	if (!sum)
+		return false;
+	sum->blocks++;
+	sum->bytes += b->size;
+	return true;
 }
 
 static bool is_kept(const struct gather *g, const struct cursor_block *b)
@@ -435,11 +475,12 @@ static bool is_kept(const struct gather *g, const struct cursor_block *b)
 }
 
 /* Adds a block allocated before the queried moment as one that is never freed. */
-static bool add_forever(struct gather *g, uint64_t number, const struct cursor_block *b)
+static bool add_forever(struct gather *g, uint64_t number, const struct cursor_block *b,
+			uint32_t moments)
 {
-	if (!g->forever || !is_kept(g, b))
+	if (!g->forever || !moments || !is_kept(g, b))
 		return true;
-	return sums_add_block(g, number, b, NEVER_FREED);
+	return sums_add_block(g, number, b, NEVER_FREED, moments);
 }
 
 void query_note_intervals(struct query_state *s, const struct cursor_batch *b)
@@ -457,10 +498,10 @@ static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size
 {
 	struct cursor_block block;
 
-	if (g->past || !g->at_once)
+	if (g->gate[0].past || !g->at_once)
 		return true;
 	block = query_block(b, alloc);
-	return add_forever(g, b->e.first_sample + alloc, &block);
+	return add_forever(g, b->e.first_sample + alloc, &block, 1);
 }
 
 /* Whether the metric, apart from all filters, counts a block that is freed now. */
@@ -469,7 +510,7 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 	switch (g->s->query->metric) {
 	case MAYFLY_LIVE:
 	case MAYFLY_PEAK:
-		return g->past;
+		return true; /* if it was live at the moment */
 	case MAYFLY_TEMPORARY:
 		return flags & MAYFLY_FLAG_TEMPORARY;
 	case MAYFLY_ALLOCATED:
@@ -497,31 +538,35 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 {
 	const struct mayfly_query *q = g->s->query;
 	const struct cursor_block *block = &b->freed[freed];
+	uint64_t number = b->e.freed[freed];
 	bool counts = metric_has_freed(g, b->e.free_flags[freed]);
 	bool back = g->at_once && g->forever && q->metric != MAYFLY_ALLOCATED;
+	uint32_t moments =
+	    q->metric == MAYFLY_LIVE || q->metric == MAYFLY_PEAK ? moments_of(g, number, true) : 1;
 	struct fate fate;
 
-	if ((!counts && !back) || block->node == NONE || b->e.freed[freed] >= g->samples ||
-	    !is_kept(g, block))
+	counts = counts && moments;
+	if ((!counts && !back) || block->node == NONE || !is_kept(g, block) ||
+	    (g->gates == 1 && number >= g->gate[0].samples))
 		return true;
 	if (back && !take_back(g, block))
 		return false;
 	fate = query_fate(b, event, freed);
 	return !counts || !query_lifetime_fits(q, fate.lifetime) ||
-	       sums_add_block(g, b->e.freed[freed], block, fate);
+	       sums_add_block(g, number, block, fate, moments);
 }
 
-/* The number of events of the batch up to the queried moment. */
-static size_t events_before(const struct gather *g, const struct cursor_batch *b)
+/* The number of events of the batch up to a moment. */
+static size_t events_before(const struct gather *g, const struct gate *gate,
+			    const struct cursor_batch *b)
 {
 	const struct mayfly_query *q = g->s->query;
 	size_t low = 0, high = b->e.events;
 
-	if (g->past)
+	if (gate->past)
 		return 0;
 	if (query_at_peak(q)) {
-		uint64_t peak = g->s->peak.events;
-		uint64_t left = peak > g->events ? peak - g->events : 0;
+		uint64_t left = gate->at > gate->events ? gate->at - gate->events : 0;
 
 		return left < high ? (size_t)left : high;
 	}
@@ -542,7 +587,7 @@ static size_t events_before(const struct gather *g, const struct cursor_batch *b
  * intervals were in force. */
 static bool is_done(const struct gather *g)
 {
-	return g->past && g->s->exact && !g->fates;
+	return g->gate[0].past && g->s->exact && !g->fates;
 }
 
 /* Whether nothing after the chunk can count. */
@@ -552,31 +597,35 @@ static bool is_behind_window(const struct gather *g, const struct trace_chunk *c
 	       chunk->to_ns >= g->s->query->to_ns;
 }
 
+/* Comes to event i of a batch. */
+static void pass_gates(struct gather *g, size_t i, bool is_free)
+{
+	for (size_t k = 0; k < g->gates; k++) {
+		g->gate[k].past |= i == g->gate[k].before;
+		g->gate[k].samples += !is_free && !g->gate[k].past;
+	}
+}
+
 static bool sums_take_batch(void *context, const struct cursor_batch *b)
 {
 	struct gather *g = context;
-	size_t alloc = 0, freed = 0, before = events_before(g, b);
+	size_t alloc = 0, freed = 0;
 
 	if (!g->s->exact)
 		query_note_intervals(g->s, b);
 	strata_note(g->s, b);
+	for (size_t k = 0; k < g->gates; k++) {
+		g->gate[k].before = events_before(g, &g->gate[k], b);
+		g->gate[k].events += g->gate[k].before;
+	}
 	for (size_t i = 0; i < b->e.events; i++) {
-		if (i == before)
-			g->past = true;
+		pass_gates(g, i, b->e.is_free[i]);
 		if (is_done(g))
 			break;
-		if (b->e.is_free[i]) {
-			if (!sums_take_free(g, b, i, freed))
-				return false;
-			freed++;
-		} else {
-			g->samples += !g->past;
-			if (!sums_take_alloc(g, b, alloc))
-				return false;
-			alloc++;
-		}
+		if (!(b->e.is_free[i] ? sums_take_free(g, b, i, freed++)
+				      : sums_take_alloc(g, b, alloc++)))
+			return false;
 	}
-	g->events += before;
 	return !is_done(g) && !is_behind_window(g, b->chunk);
 }
 
@@ -584,8 +633,8 @@ static void sums_take_live(void *context, uint64_t number, const struct cursor_b
 {
 	struct gather *g = context;
 
-	if (number < g->samples && !g->s->error)
-		add_forever(g, number, block);
+	if (!g->s->error)
+		add_forever(g, number, block, moments_of(g, number, false));
 }
 
 /* In a sampled trace all events are needed: they tell which intervals were in force. */
@@ -627,45 +676,26 @@ static bool share_strata(struct query_state *s)
 
 static bool sum_events(struct query_state *s)
 {
-	struct gather g = {.s = s};
+	struct gather g = {.s = s, .gates = 1};
 	struct event_pass pass = {.context = &g, .before = sums_take_batch};
 
 	g.fates = query_asks_fate(s);
 	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
 	g.all_kept = keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
+	if (query_at_peak(s->query) && !s->exact)
+		g.gates = MOST_GATES;
 	pass.live = g.at_once ? NULL : sums_take_live;
 	pass.first_chunk = query_first_chunk(s);
-	if (pass.first_chunk) {
-		g.events = s->trace->chunk[pass.first_chunk].first_event;
-		g.samples = s->trace->chunk[pass.first_chunk].first_alloc;
+	for (size_t k = 0; k < g.gates; k++) {
+		g.gate[k].at =
+		    k == PEAK_BEST || s->exact ? s->peak.best.events : s->peak.near[k].events;
+		if (!pass.first_chunk)
+			continue;
+		g.gate[k].events = s->trace->chunk[pass.first_chunk].first_event;
+		g.gate[k].samples = s->trace->chunk[pass.first_chunk].first_alloc;
 	}
 	return strata_begin(s) && query_pass(s, &pass) && share_strata(s);
-}
-
-/* The moment when the estimate of all live bytes is largest, regardless of filters. */
-static bool query_sums_find_peak(struct query_state *s)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	double live = 0, peak = 0;
-	uint64_t events = 0;
-	int more = mayfly_cursor_open(s->trace, &cursor);
-
-	if (more)
-		return query_fail(s, more);
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
-		events++;
-		if (!trace_counts(s->trace, e.heap, e.node))
-			continue;
-		live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
-		if (live > peak) {
-			peak = live;
-			s->peak = (struct moment){events, e.time_ns};
-		}
-	}
-	mayfly_cursor_close(cursor);
-	return more == 0 || query_fail(s, more);
 }
 
 /* ---- counters ---- */
@@ -745,7 +775,7 @@ static bool is_peak(struct query_state *s, const struct parts_peak *peak,
 {
 	if (!query_at_peak(s->query) || part->end_event < peak->events)
 		return false;
-	s->peak = (struct moment){part->end_event, part->to_ns};
+	s->peak.best = (struct moment){part->end_event, part->to_ns};
 	return true;
 }
 
@@ -785,12 +815,14 @@ static bool gather(struct query_state *s)
 		return sum_parts(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);
-	if (!s->exact || !has_parts)
-		return query_sums_find_peak(s) && sum_events(s);
+	if (!s->exact || !has_parts) {
+		error = peak_find(s->trace, &s->peak);
+		return error ? query_fail(s, error) : sum_events(s);
+	}
 	error = parts_find_peak(s->trace, &peak);
 	if (error)
 		return query_fail(s, error);
-	s->peak = (struct moment){peak.events, peak.time_ns};
+	s->peak.best = (struct moment){peak.events, peak.time_ns};
 	return sum_events(s);
 }
 

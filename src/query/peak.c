@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peak.c: the moments that may be the peak of a trace of samples: see peak.h. */
+#include "query/peak.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "trace/read/reader.h"
+
+/* How far below the largest sum, in standard errors of the difference, the peak may be. */
+#define WIDTH 2.0
+
+struct search {
+	const struct mayfly_trace *trace;
+	struct peak *peak;
+	uint64_t events;
+
+	/* pass 1 */
+	double exact, sampled[2]; /* live bytes, by half */
+	uint64_t live[2], live_at_best[2];
+	double largest;
+	double largest_of[2]; /* of a half alone */
+	double other[2];      /* the largest of the other half while a half is at its largest */
+	bool open[2];	      /* a half is at its largest now */
+
+	/* passes 2 and 3 */
+	uint64_t *at_best; /* a bit for each sample: it is live at the best moment */
+	uint64_t words;
+	double only_best, only_now; /* variances of the samples that only one of both moments has */
+	double bytes;
+	double farthest[2]; /* before and after the best moment */
+};
+
+static struct moment now(const struct search *s, const struct mayfly_event *e)
+{
+	return (struct moment){s->events, e->time_ns};
+}
+
+/*
+ * Half h is at its largest from one of its events to the next. Between them, the other half decides
+ * where it is counted, or else most of a rise between two samples would be lost.
+ */
+static void look_at_half(struct search *s, const struct mayfly_event *e, int h)
+{
+	double this = s->exact + 2 * s->sampled[h], other = s->exact + 2 * s->sampled[1 - h];
+	bool larger = this > s->largest_of[h];
+
+	if (this < s->largest_of[h])
+		s->open[h] = false;
+	if (larger || (s->open[h] && other > s->other[h])) {
+		s->peak->near[1 - h] = now(s, e);
+		s->other[h] = other;
+	}
+	if (larger) {
+		s->largest_of[h] = this;
+		s->open[h] = true;
+	}
+}
+
+static void find_largest(struct search *s, const struct mayfly_event *e)
+{
+	double sign = e->kind == MAYFLY_ALLOC ? 1 : -1;
+	unsigned h = peak_half(e->sample);
+	double sum;
+
+	if (e->hits == 0) {
+		s->exact += sign * e->weight_bytes;
+	} else {
+		s->sampled[h] += sign * e->weight_bytes;
+		s->live[h] += e->kind == MAYFLY_ALLOC ? 1 : UINT64_MAX;
+	}
+	sum = s->exact + s->sampled[0] + s->sampled[1];
+	if (sum > s->largest) {
+		s->largest = sum;
+		s->peak->best = now(s, e);
+		s->live_at_best[0] = s->live[0];
+		s->live_at_best[1] = s->live[1];
+	}
+	look_at_half(s, e, 0);
+	look_at_half(s, e, 1);
+}
+
+static double variance(const struct search *s, const struct mayfly_event *e)
+{
+	uint32_t flags = e->heap << MAYFLY_FLAG_HEAP_SHIFT;
+
+	if (e->hits == 0)
+		return 0;
+	return weigh_sample(estimate_sampler(s->trace->info.sampler, flags), e->interval, e->size,
+			    e->hits)
+	    .variance_bytes;
+}
+
+static void mark_best(struct search *s, const struct mayfly_event *e)
+{
+	uint64_t bit = (uint64_t)1 << e->sample % 64;
+
+	if (s->events > s->peak->best.events || e->sample / 64 >= s->words)
+		return;
+	if (e->kind == MAYFLY_ALLOC) {
+		s->at_best[e->sample / 64] |= bit;
+		s->only_best += variance(s, e);
+	} else {
+		s->at_best[e->sample / 64] &= ~bit;
+		s->only_best -= variance(s, e);
+	}
+}
+
+/* Of the moments that may be the peak, the ones with the most other samples before and after the
+ * best: rows that are the same there are the same at all of them. */
+static void look_far(struct search *s, const struct mayfly_event *e)
+{
+	bool born = e->kind == MAYFLY_ALLOC;
+	bool shared = e->sample / 64 < s->words && s->at_best[e->sample / 64] >> e->sample % 64 & 1;
+	double v = variance(s, e), missing, differ;
+	int side;
+
+	s->bytes += born ? e->weight_bytes : -e->weight_bytes;
+	if (shared)
+		s->only_best += born ? -v : v;
+	else
+		s->only_now += born ? v : -v;
+	missing = fmax(0, s->largest - s->bytes);
+	differ = s->only_best + s->only_now;
+	side = s->events > s->peak->best.events;
+	if (differ <= s->farthest[side] || missing * missing > WIDTH * WIDTH * differ)
+		return;
+	s->farthest[side] = differ;
+	s->peak->near[2 + side] = now(s, e);
+}
+
+static int pass(struct search *s, void (*look)(struct search *s, const struct mayfly_event *e))
+{
+	struct mayfly_cursor *cursor;
+	struct mayfly_event e;
+	int more = mayfly_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return more;
+	s->events = 0;
+	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
+		s->events++;
+		if (trace_counts(s->trace, e.heap, e.node))
+			look(s, &e);
+	}
+	mayfly_cursor_close(cursor);
+	return more;
+}
+
+static int find_others(struct search *s)
+{
+	int error;
+
+	s->words = s->trace->info.samples / 64 + 1;
+	/* A hostile file may claim many samples: then the other moments are left out. */
+	if (s->words > trace_budget(s->trace) / sizeof(*s->at_best))
+		return 0;
+	s->at_best = calloc(s->words, sizeof(*s->at_best));
+	if (!s->at_best)
+		return MAYFLY_E_MEMORY;
+	error = pass(s, mark_best);
+	if (!error)
+		error = pass(s, look_far);
+	free(s->at_best);
+	return error;
+}
+
+int peak_find(const struct mayfly_trace *trace, struct peak *peak)
+{
+	struct search s = {.trace = trace, .peak = peak};
+	int error;
+
+	*peak = (struct peak){0};
+	error = pass(&s, find_largest);
+	if (error)
+		return error;
+	if (!s.live_at_best[0] || !s.live_at_best[1]) /* an empty half finds nothing */
+		peak->near[0] = peak->near[1] = peak->best;
+	peak->near[2] = peak->near[3] = peak->best;
+	return s.live_at_best[0] + s.live_at_best[1] ? find_others(&s) : 0;
+}

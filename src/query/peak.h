@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The moment of the peak in a trace of samples. The largest of many noisy sums is mostly one whose
+ * samples were lucky, so that samples which are counted where they were found largest say too much.
+ * Samples of one half that are counted where the other half is largest have no such luck, but say
+ * too little, because that moment is mostly not quite the peak:
+ *
+ *	half 0	 ___/\__/\___		is largest here: samples of half 1 are counted there
+ *	half 1	 ____/\_/\\___		is largest there: samples of half 0 are counted there
+ *
+ * Both errors are about equal. So a sample in two is counted where all samples together are
+ * largest, the others where the other half is.
+ *
+ * Other moments may be the peak as well. Rows that differ between them are as uncertain as that.
+ * doc/INTERNALS.md, "The peak", has the reasons and what they gain.
+ */
+#ifndef MAYFLY_PEAK_H
+#define MAYFLY_PEAK_H
+
+#include <mayfly/trace.h>
+
+#include "format/numbering.h"
+#include "query/estimate.h"
+
+/* A moment between two events. */
+struct moment {
+	uint64_t events; /* the number of events before it */
+	int64_t time_ns;
+};
+
+struct peak {
+	/* Where the estimate of all live bytes is largest. Blocks that were recorded with weight 1
+	 * count as they are here: chance has no part in them. */
+	struct moment best;
+	/* Moments that may be the peak; in [0] and [1] samples of half 0 and 1 are counted. */
+	struct moment near[PEAK_MOMENTS];
+};
+
+static inline unsigned peak_half(uint64_t sample)
+{
+	return (unsigned)(numbering_mix(sample + 1) >> 20 & 1);
+}
+
+#define PEAK_BEST PEAK_MOMENTS
+
+/* The moment at which a block counts: an index of near[], or PEAK_BEST. */
+static inline unsigned peak_moment(uint64_t sample, uint32_t hits)
+{
+	if (hits == 0 || numbering_mix(sample + 1) >> 21 & 1)
+		return PEAK_BEST;
+	return peak_half(sample);
+}
+
+static inline struct moment peak_at(const struct peak *p, unsigned moment)
+{
+	return moment == PEAK_BEST ? p->best : p->near[moment];
+}
+
+/* 0 or a negative enum mayfly_error. All zero: nothing was ever live. */
+int peak_find(const struct mayfly_trace *trace, struct peak *peak);
+
+#endif
