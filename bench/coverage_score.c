@@ -168,7 +168,7 @@ static void sum_up(struct scorer *c, unsigned metric, unsigned figure)
 		struct coverage_cell *cell = &c->sheet->cell[metric][figure][class];
 
 		add_bias(&c->sheet->bias[metric][figure][key == keys], sums, runs);
-		if (sums->n / runs >= 9.5 && sums->square > 0 && sums->variance > 0) {
+		if (class >= COVERAGE_TEN && sums->square > 0 && sums->variance > 0) {
 			cell->log_ratio += log(sums->variance / sums->square);
 			cell->ratios++;
 		}

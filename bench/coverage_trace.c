@@ -198,7 +198,11 @@ struct coverage_trace coverage_record(const struct coverage_stream *s,
 {
 	struct recorder c = {.s = s, .run = run};
 	const struct trace_writer_options options = {
-	    .mode = MAYFLY_SAMPLED, .sampler = run->sampler, .interval_log2 = run->interval_log2};
+	    .mode = MAYFLY_SAMPLED,
+	    .sampler = run->sampler,
+	    .interval_log2 = run->interval_log2,
+	    .level = TRACE_LEVEL_FAST,
+	};
 	struct trace_buffer buffer = {0};
 	struct coverage_trace t = {0};
 
