@@ -246,8 +246,9 @@ static void json_begin(size_t scenario, uint32_t log2)
 {
 	static bool more;
 
-	printf("%s\n {\"scenario\": \"%s\", \"interval_log2\": %u, ", more ? "," : "",
-	       coverage_scenarios[scenario].name, log2);
+	printf("%s\n {\"scenario\": \"%s\", \"what\": \"%s\", \"interval_log2\": %u, ",
+	       more ? "," : "", coverage_scenarios[scenario].name,
+	       coverage_scenarios[scenario].what, log2);
 	more = true;
 }
 

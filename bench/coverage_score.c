@@ -10,6 +10,9 @@ const char *const coverage_class_names[COVERAGE_CLASSES] = {"0",     "1",     "2
 							    "10-29", "30-99", "100+", "total"};
 const char *const coverage_figure_names[COVERAGE_FIGURES] = {"bytes", "blocks"};
 
+/* Where strata and blocks are aligned there is next to no error. */
+#define MOST_RATIO 100
+
 /* Sums over runs of one row. */
 struct sums {
 	double n, error, square, variance;
@@ -169,7 +172,7 @@ static void sum_up(struct scorer *c, unsigned metric, unsigned figure)
 
 		add_bias(&c->sheet->bias[metric][figure][key == keys], sums, runs);
 		if (class >= COVERAGE_TEN && sums->square > 0 && sums->variance > 0) {
-			cell->log_ratio += log(sums->variance / sums->square);
+			cell->log_ratio += log(fmin(sums->variance / sums->square, MOST_RATIO));
 			cell->ratios++;
 		}
 	}
