@@ -153,7 +153,8 @@ static void add_bias(struct coverage_bias *bias, const struct sums *sums, double
 	/* With fewer samples in all runs the mean is too skewed; without variance it is exact. */
 	if (sums->n < 30 || !(variance > 1e-18 * sums->square))
 		return;
-	z = mean / sqrt(variance / (runs - 1));
+	/* Student's distribution has the variance (runs - 1) / (runs - 3). */
+	z = mean / sqrt(variance / (runs - 1)) * sqrt(fmax(0, runs - 3) / (runs - 1));
 	bias->rows++;
 	bias->z += z;
 	bias->square += z * z;
