@@ -4,6 +4,11 @@
  *
  *	bench_coverage [--runs N] [--interval LOG2]... [--scenario NAME]... [--metric NAME]...
  *		       [--by NAME]... [--poisson] [--seed N] [--pairs | --check] [--json]
+ *	bench_coverage --scenario NAME --interval LOG2 --write FILE
+ *	bench_coverage --scenario NAME --interval LOG2 [--json] TRACE...
+ *
+ * The second form writes what bench_replay does, with the real malloc and the real agent; the third
+ * examines recordings of that.
  *
  *	coverage_scenarios.c	a stream of allocations and frees   ----> the truth --+
  *	coverage_trace.c	the agent's sampler -> a trace                        |
@@ -19,6 +24,7 @@
 #include <string.h>
 
 #include "coverage_pairs.h"
+#include "coverage_replay.h"
 
 #define MOST 32
 
@@ -28,6 +34,7 @@ static struct options {
 	size_t intervals;
 	uint32_t scenarios; /* a bit each */
 	bool pairs, check, json;
+	const char *write;
 } options = {.plan = {.runs = 200, .seed = 1}};
 
 /* ---- text ---- */
@@ -393,6 +400,42 @@ static void check(uint32_t log2)
 		print_verdicts("all", all);
 }
 
+/* ---- recordings ---- */
+
+static bool put(FILE *file, const void *items, size_t size, size_t count)
+{
+	return fwrite(items, size, count, file) == count;
+}
+
+static int write_stream(const struct coverage_scenario *scenario, uint32_t log2, const char *path)
+{
+	struct coverage_stream *s = coverage_make(scenario, 1ull << log2);
+	const struct replay_head head = {REPLAY_MAGIC, s->blocks, s->stacks, s->events};
+	FILE *file = fopen(path, "wbe");
+	bool done = file && s->functions <= REPLAY_FUNCTIONS && s->groups <= REPLAY_GROUPS &&
+		    put(file, &head, sizeof(head), 1) &&
+		    put(file, s->block, sizeof(*s->block), s->blocks) &&
+		    put(file, s->stack, sizeof(*s->stack), s->stacks) &&
+		    put(file, s->event, sizeof(*s->event), s->events);
+
+	if (file && fclose(file) != 0)
+		done = false;
+	if (!done)
+		fprintf(stderr, "bench_coverage: %s cannot be written to %s\n", s->name, path);
+	coverage_free(s);
+	return done ? 0 : 1;
+}
+
+/* What recordings can be asked: their times are real, their lines and stacks are replay.c's. */
+static void plan_recordings(int count, char **files)
+{
+	options.plan.files = files;
+	options.plan.runs = (unsigned)count;
+	options.plan.metrics &= ~(1u << COVERAGE_MIDDLE | 1u << COVERAGE_STATED);
+	options.plan.bys &= 1u << COVERAGE_FUNCTION | 1u << COVERAGE_TOTAL | 1u << COVERAGE_SIZE |
+			    1u << COVERAGE_HEAP;
+}
+
 /* ---- options ---- */
 
 static void refuse(const char *what, const char *text)
@@ -444,8 +487,8 @@ static void parse(int argc, char **argv)
 	static const struct option known[] = {
 	    {"runs", 1, NULL, 'n'},   {"interval", 1, NULL, 'i'}, {"scenario", 1, NULL, 's'},
 	    {"metric", 1, NULL, 'm'}, {"by", 1, NULL, 'b'},	  {"poisson", 0, NULL, 'p'},
-	    {"seed", 1, NULL, 'r'},   {"pairs", 0, NULL, 'd'},	  {"check", 0, NULL, 'c'},
-	    {"json", 0, NULL, 'j'},   {NULL, 0, NULL, 0}};
+	    {"write", 1, NULL, 'w'},  {"seed", 1, NULL, 'r'},	  {"pairs", 0, NULL, 'd'},
+	    {"check", 0, NULL, 'c'},  {"json", 0, NULL, 'j'},	  {NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -478,6 +521,9 @@ static void parse(int argc, char **argv)
 		case 'c':
 			options.check = true;
 			break;
+		case 'w':
+			options.write = optarg;
+			break;
 		case 'j':
 			options.json = true;
 			break;
@@ -485,8 +531,15 @@ static void parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	if (optind < argc)
-		refuse("unexpected argument", argv[optind]);
+}
+
+static size_t only_scenario(void)
+{
+	if (__builtin_popcount(options.scenarios) != 1 || options.intervals != 1) {
+		fputs("bench_coverage: one --scenario and one --interval is needed\n", stderr);
+		exit(2);
+	}
+	return (size_t)__builtin_ctz(options.scenarios);
 }
 
 int main(int argc, char **argv)
@@ -498,6 +551,13 @@ int main(int argc, char **argv)
 		options.plan.metrics = UINT32_MAX;
 	if (!options.plan.bys)
 		options.plan.bys = UINT32_MAX;
+	if (options.write)
+		return write_stream(&coverage_scenarios[only_scenario()], options.interval[0],
+				    options.write);
+	if (optind < argc) {
+		only_scenario();
+		plan_recordings(argc - optind, argv + optind);
+	}
 	if (!options.scenarios)
 		options.scenarios = UINT32_MAX;
 	if (!options.intervals) {

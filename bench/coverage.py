@@ -13,6 +13,8 @@ import measure
 RUNS, QUICK_RUNS = 200, 10
 INTERVALS = [12, 14, 16, 19]
 MODES = {"coverage": [], "pairs": ["--pairs"], "check": ["--check"]}
+RECORDED, RECORDED_LOG2, RECORDED_RUNS = ["powerlaw", "aligned", "realloc"], 14, 20
+RECORDED_BY = ["function", "total", "size", "heap"]
 ENOUGH = 100  # with fewer rows a percentage is mostly chance
 
 EXPLANATION = """\
@@ -24,15 +26,41 @@ answers against the truth at the moment that they state. An interval should hold
 """
 
 
-def run_mode(tools, mode, log2, runs):
-    done = subprocess.run([tools.program("bench_coverage"), "--json", "--runs", str(runs), "--interval", str(log2)]
-                          + MODES[mode], capture_output=True)
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, **more)
     if done.returncode:
-        raise RuntimeError(done.stderr.decode("utf-8", "replace").strip()[-200:])
-    return json.loads(done.stdout)["results"]
+        raise RuntimeError(done.stderr.decode("utf-8", "replace").strip()[-200:] or "%s: status %d" % (
+            os.path.basename(command[0]), done.returncode))
+    return done.stdout
 
 
-def measure_all(tools, rounds, quick, _work, progress):
+def run_mode(tools, mode, log2, runs):
+    return json.loads(run([tools.program("bench_coverage"), "--json", "--runs", str(runs), "--interval", str(log2)]
+                          + MODES[mode]))["results"]
+
+
+def record(tools, runs, work):
+    """The same with the agent in the loop: bench_replay does with malloc what the simulation says."""
+    found = []
+    for name in RECORDED:
+        which = [tools.program("bench_coverage"), "--scenario", name, "--interval", str(RECORDED_LOG2)]
+        stream = os.path.join(work, name + ".stream")
+        traces = [os.path.join(work, "%s.%d.mayfly" % (name, number)) for number in range(1, runs + 1)]
+        run(which + ["--write", stream])
+        for number, trace in enumerate(traces, 1):
+            run([tools.mayfly, "record", "-q", "--force", "-i", str(1 << RECORDED_LOG2), "-o", trace, "--",
+                 tools.program("bench_replay"), stream], env={**os.environ, "MAYFLY": "seed=%d" % number})
+        by = [word for key in RECORDED_BY for word in ("--by", key)]
+        metrics = [word for key in ("allocated", "live", "leaked", "temporary", "peak") for word in ("--metric", key)]
+        for label, more in (("recorded", traces), ("simulated", ["--runs", str(runs)] + metrics)):
+            entry = json.loads(run(which + ["--json"] + by + more))["results"][0]
+            found.append({**entry, "source": label})
+        for path in [stream] + traces:
+            os.remove(path)
+    return found
+
+
+def measure_all(tools, rounds, quick, work, progress):
     runs = rounds or (QUICK_RUNS if quick else RUNS)
     result = {"rounds": runs}
     if not os.path.exists(tools.program("bench_coverage")):
@@ -43,6 +71,7 @@ def measure_all(tools, rounds, quick, _work, progress):
     with concurrent.futures.ThreadPoolExecutor(len(measure.CPUS)) as pool:
         try:
             found = list(pool.map(lambda job: run_mode(tools, *job, runs), jobs))
+            result["recorded"] = record(tools, min(runs, RECORDED_RUNS), work) if tools.has_mayfly() else []
         except RuntimeError as error:
             result["failed"] = str(error)
             return result
@@ -195,6 +224,38 @@ def check_table(data, table):
         table(["interval", "limit", "fails", "estimate above", "surely above"], rows)
 
 
+def pooled(entry, n):
+    """Coverage of bytes and blocks over all metrics but the peak."""
+    shares = []
+    for figure in ("bytes", "blocks"):
+        cells = [f["classes"][n] for f in entry["figures"] if f["figure"] == figure and f["metric"] != "peak"]
+        rows = sum(c["rows"] for c in cells)
+        if not rows:
+            return ""
+        shares.append(percent(sum(c["covered"] for c in cells), rows))
+    return "%.1f, %.1f" % tuple(shares)
+
+
+def z_cell(entry, key):
+    bias = figure_of(entry, key)["bias_rows"]
+    return "%.2f, %.2f" % (bias["z"] / bias["rows"], math.sqrt(bias["square"] / bias["rows"])) if bias["rows"] else ""
+
+
+def recorded_table(data, table):
+    if not data["recorded"]:
+        return []
+    classes = list(data["recorded"][0]["figures"][0]["classes"])
+    rows = [["%s, %s" % (e["scenario"], e["source"])] + [pooled(e, n) for n in classes]
+            + [z_cell(e, ("allocated", "bytes")), z_cell(e, ("live", "bytes")), peak_cell(e)]
+            for e in data["recorded"]]
+    return ["### The agent in the loop", "",
+            "`bench_replay` does three of the programs with the real malloc, under `mayfly record` at %s, %d times each,"
+            " beside as many simulated runs: coverage of bytes and of blocks, by function, size and heap and over all"
+            " metrics but the peak; bias (mean and root mean square of z) of allocated and live bytes; the peak's total."
+            % (interval_text(RECORDED_LOG2), min(data["rounds"], RECORDED_RUNS)), ""] + \
+        table([""] + classes + ["allocated", "live", "peak"], rows)
+
+
 def render(part, heading, table):
     """The section's lines. heading and table are render.py's."""
     data = part["data"]
@@ -209,4 +270,4 @@ def render(part, heading, table):
     for log2 in INTERVALS:
         lines += coverage_table(data, log2, table)
     return lines + ratio_table(data, table) + bias_table(data, table) + scenario_tables(data, table) + \
-        diff_table(data, table) + check_table(data, table)
+        diff_table(data, table) + check_table(data, table) + recorded_table(data, table)

@@ -204,6 +204,15 @@ static void begin_scores(struct scorer *c)
 	}
 }
 
+static struct coverage_trace next_trace(const struct coverage_stream *s,
+					const struct coverage_plan *plan, unsigned run)
+{
+	const struct coverage_run how = {plan->interval_log2, plan->sampler, plan->seed + run,
+					 COVERAGE_NOBODY};
+
+	return plan->files ? coverage_open(plan->files[run]) : coverage_record(s, &how);
+}
+
 void coverage_measure(const struct coverage_stream *s, const struct coverage_plan *plan,
 		      struct coverage_sheet *sheet)
 {
@@ -211,9 +220,7 @@ void coverage_measure(const struct coverage_stream *s, const struct coverage_pla
 
 	begin_scores(&c);
 	for (unsigned run = 0; run < plan->runs; run++) {
-		const struct coverage_run how = {plan->interval_log2, plan->sampler,
-						 plan->seed + run, COVERAGE_NOBODY};
-		struct coverage_trace t = coverage_record(s, &how);
+		struct coverage_trace t = next_trace(s, plan, run);
 
 		for (enum coverage_metric metric = 0; metric < COVERAGE_METRICS; metric++)
 			if (wants(plan->metrics, metric))

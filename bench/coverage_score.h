@@ -44,6 +44,7 @@ struct coverage_plan {
 	unsigned runs;
 	uint64_t seed;
 	uint32_t metrics, bys; /* a bit for each that is wanted */
+	char **files;	       /* traces of the same stream, one for each run; NULL: simulated */
 };
 
 void coverage_measure(const struct coverage_stream *s, const struct coverage_plan *plan,

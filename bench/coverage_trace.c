@@ -229,6 +229,29 @@ struct coverage_trace coverage_record(const struct coverage_stream *s,
 	return t;
 }
 
+struct coverage_trace coverage_open(const char *path)
+{
+	struct coverage_trace t = {0};
+	FILE *file = fopen(path, "rbe");
+	long size = -1;
+
+	if (file && fseek(file, 0, SEEK_END) == 0)
+		size = ftell(file);
+	if (size < 0 || fseek(file, 0, SEEK_SET) != 0) {
+		perror(path);
+		exit(1);
+	}
+	t.size = (size_t)size;
+	t.bytes = need(malloc(t.size + 1));
+	if (fread(t.bytes, 1, t.size, file) != t.size) {
+		perror(path);
+		exit(1);
+	}
+	fclose(file);
+	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
+	return t;
+}
+
 void coverage_close(struct coverage_trace *t)
 {
 	mayfly_trace_close(t->trace);
@@ -302,12 +325,19 @@ size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
 	return 0;
 }
 
+/* SIZE_MAX: not of the stream. A recorded program has functions of libc, too. */
 static size_t function_key(const struct coverage_stream *s, const char *name)
 {
-	size_t number = strtoul(name + 1, NULL, 10);
+	char *end = NULL;
+	size_t number;
 
-	if (name[0] == 'm')
+	if (strcmp(name, "main") == 0)
 		return s->functions + s->groups;
+	if (name[0] != 'f' && name[0] != 'g')
+		return SIZE_MAX;
+	number = strtoul(name + 1, &end, 10);
+	if (end == name + 1 || *end)
+		return SIZE_MAX;
 	return name[0] == 'g' ? s->functions + number : number;
 }
 

@@ -30,6 +30,8 @@ struct coverage_trace {
 /* Ends the program on an error. */
 struct coverage_trace coverage_record(const struct coverage_stream *s,
 				      const struct coverage_run *run);
+/* A trace in a file. */
+struct coverage_trace coverage_open(const char *path);
 void coverage_close(struct coverage_trace *t);
 
 static inline uint64_t coverage_size(const struct coverage_stream *s, uint32_t block,
