@@ -3,7 +3,7 @@
  * How often is what mayfly prints right? Many runs of programs of known behaviour:
  *
  *	bench_coverage [--runs N] [--interval LOG2]... [--scenario NAME]... [--metric NAME]...
- *		       [--by NAME]... [--poisson] [--seed N] [--pairs | --check] [--json]
+ *		       [--by NAME]... [--poisson] [--seed N] [--lowest N] [--pairs | --check] [--json]
  *	bench_coverage --scenario NAME --interval LOG2 --write FILE
  *	bench_coverage --scenario NAME --interval LOG2 [--json] TRACE...
  *
@@ -35,7 +35,8 @@ static struct options {
 	uint32_t scenarios; /* a bit each */
 	bool pairs, check, json;
 	const char *write;
-} options = {.plan = {.runs = 200, .seed = 1}};
+	unsigned lowest;
+} options = {.lowest = 20, .plan = {.runs = 200, .seed = 1}};
 
 /* ---- text ---- */
 
@@ -127,6 +128,50 @@ static void print_bias(const struct coverage_sheet *all)
 			       total->z / total->rows, sqrt(total->square / total->rows),
 			       100 * all->off[m][f] / all->scenarios);
 		}
+}
+
+struct place {
+	double covered, rows;
+	size_t scenario;
+	unsigned metric, figure, class;
+};
+
+static int by_covered(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->covered > y->covered) - (x->covered < y->covered);
+}
+
+/* The lowest percentages of single scenarios. */
+static void print_lowest(const struct coverage_sheet *sheet, unsigned most)
+{
+	static struct place place[MOST * COVERAGE_METRICS * COVERAGE_FIGURES * COVERAGE_CLASSES];
+	size_t places = 0;
+
+	for (size_t i = 0; i < coverage_scenario_count; i++)
+		for (unsigned m = 0; m < COVERAGE_METRICS; m++)
+			for (unsigned f = 0; f < COVERAGE_FIGURES && m != COVERAGE_PEAK; f++)
+				for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
+					const struct coverage_cell *c = &sheet[i].cell[m][f][k];
+
+					if (c->rows >= WORST_ROWS)
+						place[places++] =
+						    (struct place){percent(c->covered, c->rows),
+								   c->rows,
+								   i,
+								   m,
+								   f,
+								   k};
+				}
+	qsort(place, places, sizeof(*place), by_covered);
+	printf("\nlowest, of scenarios with %d rows and more\n", WORST_ROWS);
+	for (size_t i = 0; i < places && i < most; i++)
+		printf("%6.1f  %-12s %-9s %-6s %-6s %7.0f rows\n", place[i].covered,
+		       coverage_scenarios[place[i].scenario].name,
+		       coverage_metric_names[place[i].metric],
+		       coverage_figure_names[place[i].figure], coverage_class_names[place[i].class],
+		       place[i].rows);
 }
 
 /* All metrics but the peak at its true moment; and the peak's total. */
@@ -287,6 +332,7 @@ static void cover(uint32_t log2)
 	print_cells(&all, each);
 	print_bias(&all);
 	print_scenarios(each);
+	print_lowest(each, options.lowest);
 }
 
 static void print_pairs(const char *name, const struct coverage_pairs *pairs)
@@ -431,7 +477,8 @@ static void plan_recordings(int count, char **files)
 {
 	options.plan.files = files;
 	options.plan.runs = (unsigned)count;
-	options.plan.metrics &= ~(1u << COVERAGE_MIDDLE | 1u << COVERAGE_STATED);
+	options.plan.metrics &=
+	    ~(1u << COVERAGE_MIDDLE | 1u << COVERAGE_SURVIVED | 1u << COVERAGE_STATED);
 	options.plan.bys &= 1u << COVERAGE_FUNCTION | 1u << COVERAGE_TOTAL | 1u << COVERAGE_SIZE |
 			    1u << COVERAGE_HEAP;
 }
@@ -487,8 +534,9 @@ static void parse(int argc, char **argv)
 	static const struct option known[] = {
 	    {"runs", 1, NULL, 'n'},   {"interval", 1, NULL, 'i'}, {"scenario", 1, NULL, 's'},
 	    {"metric", 1, NULL, 'm'}, {"by", 1, NULL, 'b'},	  {"poisson", 0, NULL, 'p'},
-	    {"write", 1, NULL, 'w'},  {"seed", 1, NULL, 'r'},	  {"pairs", 0, NULL, 'd'},
-	    {"check", 0, NULL, 'c'},  {"json", 0, NULL, 'j'},	  {NULL, 0, NULL, 0}};
+	    {"write", 1, NULL, 'w'},  {"lowest", 1, NULL, 'l'},	  {"seed", 1, NULL, 'r'},
+	    {"pairs", 0, NULL, 'd'},  {"check", 0, NULL, 'c'},	  {"json", 0, NULL, 'j'},
+	    {NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -520,6 +568,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'c':
 			options.check = true;
+			break;
+		case 'l':
+			options.lowest = (unsigned)number(optarg, 0, 100000);
 			break;
 		case 'w':
 			options.write = optarg;

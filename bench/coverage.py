@@ -18,11 +18,12 @@ RECORDED_BY = ["function", "total", "size", "heap"]
 ENOUGH = 100  # with fewer rows a percentage is mostly chance
 
 EXPLANATION = """\
-Rows that are compared: by function (self, and with callees), stack, line, thread, size, heap, label, and by function
-under a label. Rows without a sample count when there is something to find: their interval is the one that an answer
-states for them. *total* is the total of an answer. *live*: at the end. *middle*: live when half of the events are
-past. *peak*: the total against the largest true total, rows against the true ones of that moment. *stated*: the same
-answers against the truth at the moment that they state. An interval should hold the truth 93 to 98 times of 100.
+Rows that are compared: by function (self, and with callees), stack, line, thread, size, lifetime, freeing thread,
+heap, label, and by function under a label. Rows without a sample count when there is something to find: their interval
+is the one that an answer states for them. *total* is the total of an answer. *live*: at the end. *middle*: live when
+half of the events are past. *survived*: allocated in the middle half of the events, and live after it. *peak*: the
+total against the largest true total, rows against the true ones of that moment. *stated*: the same answers against
+the truth at the moment that they state. An interval should hold the truth 93 to 98 times of 100.
 """
 
 

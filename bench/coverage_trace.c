@@ -262,9 +262,10 @@ void coverage_close(struct coverage_trace *t)
 /* ---- questions ---- */
 
 const char *const coverage_metric_names[COVERAGE_METRICS] = {
-    "allocated", "live", "middle", "leaked", "temporary", "peak", "stated"};
-const char *const coverage_by_names[COVERAGE_BYS] = {
-    "function", "total", "stack", "line", "thread", "size", "heap", "label", "labelled"};
+    "allocated", "live", "middle", "leaked", "temporary", "survived", "peak", "stated"};
+const char *const coverage_by_names[COVERAGE_BYS] = {"function", "total", "stack",    "line",
+						     "thread",	 "size",  "lifetime", "freer",
+						     "heap",	 "label", "labelled"};
 
 static int is_first_tenant(void *context, const char *text)
 {
@@ -272,15 +273,21 @@ static int is_first_tenant(void *context, const char *text)
 	return strcmp(text, "tenant=t1") == 0;
 }
 
+/* A moment between two events. */
+static int64_t after_events(size_t events)
+{
+	return (int64_t)events * COVERAGE_STEP_NS + COVERAGE_STEP_NS / 2;
+}
+
 struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverage_metric metric,
 				   enum coverage_by by)
 {
 	static const enum mayfly_metric metrics[COVERAGE_METRICS] = {
-	    MAYFLY_ALLOCATED, MAYFLY_LIVE, MAYFLY_LIVE, MAYFLY_LEAKED,
-	    MAYFLY_TEMPORARY, MAYFLY_PEAK, MAYFLY_PEAK};
+	    MAYFLY_ALLOCATED, MAYFLY_LIVE,     MAYFLY_LIVE, MAYFLY_LEAKED,
+	    MAYFLY_TEMPORARY, MAYFLY_SURVIVED, MAYFLY_PEAK, MAYFLY_PEAK};
 	static const enum mayfly_by bys[COVERAGE_BYS] = {
-	    MAYFLY_BY_FUNCTION, MAYFLY_BY_FUNCTION, MAYFLY_BY_STACK,
-	    MAYFLY_BY_LINE,	MAYFLY_BY_THREAD,   MAYFLY_BY_SIZE,
+	    MAYFLY_BY_FUNCTION, MAYFLY_BY_FUNCTION, MAYFLY_BY_STACK,	MAYFLY_BY_LINE,
+	    MAYFLY_BY_THREAD,	MAYFLY_BY_SIZE,	    MAYFLY_BY_LIFETIME, MAYFLY_BY_FREEING_THREAD,
 	    MAYFLY_BY_HEAP,	MAYFLY_BY_LABEL,    MAYFLY_BY_FUNCTION};
 	struct mayfly_query q;
 
@@ -288,7 +295,11 @@ struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverag
 	q.metric = metrics[metric];
 	q.by = bys[by];
 	if (metric == COVERAGE_MIDDLE)
-		q.at_ns = (int64_t)(s->events / 2) * COVERAGE_STEP_NS + COVERAGE_STEP_NS / 2;
+		q.at_ns = after_events(s->events / 2);
+	if (metric == COVERAGE_SURVIVED) {
+		q.from_ns = after_events(s->events / 4);
+		q.to_ns = after_events(s->events * 3 / 4);
+	}
 	if (by == COVERAGE_TOTAL)
 		q.sort = MAYFLY_SORT_TOTAL;
 	if (by == COVERAGE_LABEL)
@@ -297,6 +308,8 @@ struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverag
 		q.label.matches = is_first_tenant;
 	return q;
 }
+
+#define NEVER_CLASS 20 /* of lifetimes */
 
 /* Functions with callees: the functions, then the groups, then main. */
 size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
@@ -313,6 +326,10 @@ size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
 		return s->threads;
 	case COVERAGE_SIZE:
 		return 65;
+	case COVERAGE_LIFETIME:
+		return NEVER_CLASS + 1;
+	case COVERAGE_FREER:
+		return s->threads + 1;
 	case COVERAGE_HEAP:
 		return 1;
 	case COVERAGE_LABEL:
@@ -347,6 +364,16 @@ static size_t size_class(uint64_t size)
 	return size <= 1 ? 0 : 64 - (size_t)__builtin_clzll(size - 1);
 }
 
+/* [10^k, 10^(k+1)) ns */
+static size_t lifetime_class(int64_t lifetime_ns)
+{
+	size_t class = 0;
+
+	for (; lifetime_ns >= 10; lifetime_ns /= 10)
+		class ++;
+	return class;
+}
+
 size_t coverage_row_key(const struct coverage_stream *s, enum coverage_by by,
 			const struct mayfly_row *row)
 {
@@ -364,6 +391,10 @@ size_t coverage_row_key(const struct coverage_stream *s, enum coverage_by by,
 		return row->thread;
 	case COVERAGE_SIZE:
 		return size_class((uint64_t)row->high);
+	case COVERAGE_LIFETIME:
+		return row->high == INT64_MAX ? NEVER_CLASS : lifetime_class(row->low);
+	case COVERAGE_FREER:
+		return row->free_thread == UINT32_MAX ? s->threads : row->free_thread;
 	case COVERAGE_LABEL:
 		return *row->function ? strtoul(row->function + 1, NULL, 10) : 0;
 	case COVERAGE_HEAP:
@@ -411,6 +442,12 @@ static void count_block(const struct coverage_stream *s, const struct coverage_b
 	count(&t->row[COVERAGE_LINE][stack->site], b);
 	count(&t->row[COVERAGE_THREAD][b->thread], b);
 	count(&t->row[COVERAGE_SIZE][size_class(b->size)], b);
+	count(&t->row[COVERAGE_LIFETIME]
+		     [b->to == COVERAGE_NEVER
+			  ? NEVER_CLASS
+			  : lifetime_class((int64_t)(b->to - b->from) * COVERAGE_STEP_NS)],
+	      b);
+	count(&t->row[COVERAGE_FREER][b->to == COVERAGE_NEVER ? s->threads : b->free_thread], b);
 	count(&t->row[COVERAGE_HEAP][0], b);
 	if (s->tenants)
 		count(&t->row[COVERAGE_LABEL][tenant], b);
@@ -437,6 +474,10 @@ void coverage_truth_fill(const struct coverage_stream *s, enum coverage_metric m
 			break;
 		case COVERAGE_TEMPORARY:
 			counts = b->temporary;
+			break;
+		case COVERAGE_SURVIVED:
+			counts = b->from >= s->events / 4 && b->from < s->events * 3 / 4 &&
+				 b->to >= s->events * 3 / 4;
 			break;
 		case COVERAGE_MIDDLE:
 		case COVERAGE_PEAK:
