@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/sampler.h"
+#include "trace/rewrite/merge.h"
 #include "trace/write/writer.h"
 
 static void *need(void *p)
@@ -43,6 +44,7 @@ struct recorder {
 	struct trace_block *kept;	      /* by serial number */
 	size_t room;
 	uint32_t module, main_node, code_file;
+	uint32_t process; /* the only thread that is recorded, or COVERAGE_NOBODY */
 };
 
 static uint32_t string_of(struct recorder *c, const char *format, uint32_t number)
@@ -102,7 +104,7 @@ static void begin_recording(struct recorder *c)
 	struct recording_module m = {.start = BIAS, .end = BIAS + (1u << 31), .bias = BIAS};
 	struct recording *r = c->r;
 
-	r->info.pid = 1000;
+	r->info.pid = 1000 + (c->process == COVERAGE_NOBODY ? 0 : c->process);
 	r->info.seed = c->run->seed;
 	r->info.interval_bytes = 1ull << c->run->interval_log2;
 	r->info.grouped = c->run->sampler == MAYFLY_STRATIFIED;
@@ -118,7 +120,13 @@ static void begin_recording(struct recorder *c)
 	c->code_file = recording_string(r, "/src/code.c", 11);
 	c->main_node = recording_node(r, 0, make_frame(c, 0x1000, string_of(c, "main", 0), 7));
 	for (uint32_t i = 0; i < c->s->threads; i++)
-		recording_thread(r, 1000 + i, string_of(c, "thread %u", i));
+		if (c->process == COVERAGE_NOBODY || c->process == i)
+			recording_thread(r, 1000 + i, string_of(c, "thread %u", i));
+}
+
+static uint32_t thread_of(const struct recorder *c, uint32_t thread)
+{
+	return c->process == COVERAGE_NOBODY ? thread : 0;
 }
 
 static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
@@ -142,7 +150,7 @@ static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
 	kept = (struct trace_block){
 	    .size = size,
 	    .node = node_of(c, b->stack),
-	    .thread = b->thread,
+	    .thread = thread_of(c, b->thread),
 	    .hits = (uint32_t)hits,
 	    .interval_log2 = (uint8_t)sampler->interval_log2,
 	    .flags = b->realloc_alloc ? MAYFLY_FLAG_REALLOC : 0,
@@ -169,7 +177,8 @@ static void one_free(struct recorder *c, uint32_t number, int64_t time_ns)
 	if (b->thread == b->free_thread &&
 	    c->position[serial] == sampler_position(&c->sampler[b->thread]))
 		flags |= MAYFLY_FLAG_TEMPORARY;
-	check(trace_writer_free(c->w, time_ns, serial, &c->kept[serial], b->free_thread, flags));
+	check(trace_writer_free(c->w, time_ns, serial, &c->kept[serial],
+				thread_of(c, b->free_thread), flags));
 }
 
 static void record_events(struct recorder *c)
@@ -178,7 +187,10 @@ static void record_events(struct recorder *c)
 
 	for (size_t e = 0; e < s->events; e++) {
 		int64_t time_ns = (int64_t)(e + 1) * COVERAGE_STEP_NS;
+		uint32_t thread = s->block[s->event[e] >> 1].thread;
 
+		if (c->process != COVERAGE_NOBODY && c->process != thread)
+			continue;
 		if (s->event[e] & 1)
 			one_free(c, s->event[e] >> 1, time_ns);
 		else
@@ -196,10 +208,10 @@ static void forget(struct recorder *c)
 	recording_free(c->r);
 }
 
-struct coverage_trace coverage_record(const struct coverage_stream *s,
-				      const struct coverage_run *run)
+static struct coverage_trace record_one(const struct coverage_stream *s,
+					const struct coverage_run *run, uint32_t process)
 {
-	struct recorder c = {.s = s, .run = run};
+	struct recorder c = {.s = s, .run = run, .process = process};
 	const struct trace_writer_options options = {
 	    .mode = MAYFLY_SAMPLED,
 	    .sampler = run->sampler,
@@ -227,6 +239,36 @@ struct coverage_trace coverage_record(const struct coverage_stream *s,
 	t.size = buffer.used;
 	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
 	return t;
+}
+
+static struct coverage_trace record_processes(const struct coverage_stream *s,
+					      const struct coverage_run *run)
+{
+	struct trace_merge *merge = need(trace_merge_new(MERGE_FROM_START));
+	struct coverage_trace *part = need(calloc(s->threads, sizeof(*part)));
+	struct trace_buffer buffer = {0};
+	struct coverage_trace t = {0};
+	bool stay;
+
+	for (uint32_t i = 0; i < s->threads; i++) {
+		part[i] = record_one(s, run, i);
+		check(trace_merge_add(merge, part[i].trace, &stay));
+	}
+	check(trace_merge_write(merge, "", trace_buffer_sink, &buffer));
+	trace_merge_free(merge);
+	for (uint32_t i = 0; i < s->threads; i++)
+		coverage_close(&part[i]);
+	free(part);
+	t.bytes = buffer.bytes;
+	t.size = buffer.used;
+	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
+	return t;
+}
+
+struct coverage_trace coverage_record(const struct coverage_stream *s,
+				      const struct coverage_run *run)
+{
+	return s->processes ? record_processes(s, run) : record_one(s, run, COVERAGE_NOBODY);
 }
 
 struct coverage_trace coverage_open(const char *path)

@@ -161,7 +161,7 @@ static size_t scenario_named(const char *name)
 /* When every block is recorded, each figure is the true one. */
 static void truth_is_what_exact_answers_say(void)
 {
-	static const char *const names[] = {"labels", "realloc", "consumer", "startup"};
+	static const char *const names[] = {"labels", "realloc", "consumer", "startup", "children"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		struct coverage_sheet sheet = measure(scenario_named(names[i]), 0, 2);
