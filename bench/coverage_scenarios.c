@@ -615,6 +615,8 @@ const struct coverage_scenario coverage_scenarios[] = {
     {"interleaved", "48 classes in each stratum", tell_interleaved},
 };
 const size_t coverage_scenario_count = sizeof(coverage_scenarios) / sizeof(*coverage_scenarios);
+_Static_assert(sizeof(coverage_scenarios) / sizeof(*coverage_scenarios) <= 32,
+	       "coverage.c: a bit each");
 
 struct coverage_stream *coverage_make(const struct coverage_scenario *scenario, uint64_t interval)
 {
