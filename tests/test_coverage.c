@@ -20,14 +20,19 @@ static const struct {
 	double all[COVERAGE_FIGURES], each[COVERAGE_FIGURES];
 } least[COVERAGE_CLASSES] = {
     /* 0 */ {{93, 93}, {93, 93}},
-    /* 1 */ {{93, 93}, {93, 50}},
-    /* 2-3 */ {{93, 92}, {90, 60}},
-    /* 4-9 */ {{90, 90}, {80, 80}},
-    /* 10-29 */ {{93, 93}, {85, 80}},
-    /* 30-99 */ {{93, 93}, {85, 90}},
-    /* 100+ */ {{93, 93}, {85, 85}},
+    /* 1 */ {{93, 93}, {93, 93}},
+    /* 2-3 */ {{93, 93}, {90, 88}},
+    /* 4-9 */ {{93, 93}, {93, 93}},
+    /* 10-29 */ {{93, 93}, {90, 85}},
+    /* 30-99 */ {{93, 93}, {90, 90}},
+    /* 100+ */ {{93, 93}, {84, 90}},
     /* total */ {{93, 93}, {80, 80}},
 };
+
+/* The same of the peak at the moment that an answer states, which was chosen because the sum of
+ * the samples was large there: rows, and totals. */
+#define LEAST_STATED	   91
+#define LEAST_STATED_TOTAL 88
 
 /* Bias, of bytes: |mean z| and root mean square of z over rows, at most. */
 static const struct {
@@ -42,16 +47,19 @@ static const struct {
 /* The greatest mean error of the peak's total over all programs, in %. */
 #define MOST_PEAK_OFF 15
 
-/* False alarms of diff, and of check when the whole interval must be above the limit: in % of the
- * pairs, over all programs and of each single one. The least share in % of changes of +30 % of
- * allocated bytes that are found at 4 KiB. */
+/* False alarms of diff, over all programs and of each single one, and failures of check
+ * --max-increase: in % of the pairs of unchanged programs. The least share in % of changes of +30 %
+ * of allocated bytes that are found at 4 KiB. */
 #define MOST_ALARMS	 8
 #define MOST_ALARMS_EACH 60
+#define MOST_FAILED	 5
 #define LEAST_FOUND	 75
 
 /* ---- runs ---- */
 
-#define ENOUGH 300 /* rows, for a percentage */
+/* Rows, and totals, for a percentage. Rows of one run depend on each other. */
+#define ENOUGH	      300
+#define ENOUGH_TOTALS 100
 
 static double percent(double part, double whole)
 {
@@ -87,7 +95,8 @@ static void check_scenario(const char *name, const struct coverage_sheet *sheet)
 				rows += sheet->cell[m][f][k].rows;
 				covered += sheet->cell[m][f][k].covered;
 			}
-			CHECK(rows < ENOUGH || percent(covered, rows) >= least[k].each[f],
+			CHECK(rows < (k == COVERAGE_WHOLE ? ENOUGH_TOTALS / 2 : ENOUGH) ||
+				  percent(covered, rows) >= least[k].each[f],
 			      "%s, %s, %s samples: %.1f %% of %.0f", name, coverage_figure_names[f],
 			      coverage_class_names[k], percent(covered, rows), rows);
 		}
@@ -104,9 +113,13 @@ static void check_all(const struct coverage_sheet *all)
 		for (unsigned f = 0; f < COVERAGE_FIGURES && m != COVERAGE_PEAK; f++)
 			for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
 				const struct coverage_cell *c = &all->cell[m][f][k];
+				bool whole = k == COVERAGE_WHOLE;
+				double limit = least[k].all[f];
 
-				CHECK(c->rows < ENOUGH ||
-					  percent(c->covered, c->rows) >= least[k].all[f],
+				if (m == COVERAGE_STATED)
+					limit = whole ? LEAST_STATED_TOTAL : LEAST_STATED;
+				CHECK(c->rows < (whole ? ENOUGH_TOTALS : ENOUGH) ||
+					  percent(c->covered, c->rows) >= limit,
 				      "%s %s, %s samples: %.1f %% of %.0f",
 				      coverage_metric_names[m], coverage_figure_names[f],
 				      coverage_class_names[k], percent(c->covered, c->rows),
@@ -260,8 +273,8 @@ static void limits_hold_for_unchanged_programs(void)
 	}
 	for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
 		for (unsigned i = 0; i < COVERAGE_INCREASES; i++)
-			check_share("surely above", coverage_metric_names[coverage_checks[m]],
-				    all[m][i].surely, all[m][i].pairs, MOST_ALARMS);
+			check_share("check fails", coverage_metric_names[coverage_checks[m]],
+				    all[m][i].failed, all[m][i].pairs, MOST_FAILED);
 }
 
 int main(void)
