@@ -3,12 +3,18 @@
  * How often is what mayfly prints right? Many runs of programs of known behaviour:
  *
  *	bench_coverage [--runs N] [--interval LOG2]... [--scenario NAME]... [--metric NAME]...
- *		       [--by NAME]... [--poisson] [--seed N] [--pairs | --check] [--json]
+ *		       [--by NAME]... [--poisson] [--seed N] [--lowest N] [--pairs | --check] [--json]
+ *	bench_coverage --scenario NAME --interval LOG2 --write FILE
+ *	bench_coverage --scenario NAME --interval LOG2 [--json] TRACE...
+ *
+ * The second form writes what bench_replay does, with the real malloc and the real agent; the third
+ * examines recordings of that.
  *
  *	coverage_scenarios.c	a stream of allocations and frees   ----> the truth --+
  *	coverage_trace.c	the agent's sampler -> a trace                        |
  *	coverage_score.c	   -> mayfly_query_run(): intervals     <-------------+
  *	coverage_pairs.c	   -> trace_diff_run(), limit_judge(): verdicts on two runs
+ *	coverage_print.c	tables, JSON
  *
  * The same seed gives the same output.
  */
@@ -19,8 +25,10 @@
 #include <string.h>
 
 #include "coverage_pairs.h"
+#include "coverage_print.h"
+#include "coverage_replay.h"
 
-#define MOST 32
+#define MOST 32 /* intervals */
 
 static struct options {
 	struct coverage_plan plan;
@@ -28,14 +36,11 @@ static struct options {
 	size_t intervals;
 	uint32_t scenarios; /* a bit each */
 	bool pairs, check, json;
-} options = {.plan = {.runs = 200, .seed = 1}};
+	const char *write;
+	unsigned lowest;
+} options = {.lowest = 20, .plan = {.runs = 200, .seed = 1}};
 
 /* ---- text ---- */
-
-static double percent(double part, double whole)
-{
-	return whole > 0 ? 100 * part / whole : NAN;
-}
 
 static void interval_text(uint32_t log2, char *text, size_t size)
 {
@@ -57,156 +62,7 @@ static void print_heading(uint32_t log2, const char *what)
 	       options.plan.sampler == MAYFLY_POISSON ? "poisson" : "stratified");
 }
 
-/* With fewer rows a scenario's percentage is mostly chance. */
-#define WORST_ROWS 100
-
-static void print_worst(const struct coverage_sheet *sheet, unsigned metric, unsigned figure,
-			unsigned class)
-{
-	double worst = 101;
-	const char *name = "";
-
-	for (size_t i = 0; i < coverage_scenario_count; i++) {
-		const struct coverage_cell *c = &sheet[i].cell[metric][figure][class];
-
-		if (c->rows >= WORST_ROWS && percent(c->covered, c->rows) < worst) {
-			worst = percent(c->covered, c->rows);
-			name = coverage_scenarios[i].name;
-		}
-	}
-	if (*name)
-		printf("   %5.1f %s", worst, name);
-}
-
-static void print_cells(const struct coverage_sheet *all, const struct coverage_sheet *each)
-{
-	printf("%-9s %-6s %-6s %9s %7s %6s %6s %7s   worst scenario\n", "metric", "figure", "n",
-	       "rows", "covered", "below", "above", "var/err");
-	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
-		for (unsigned f = 0; f < COVERAGE_FIGURES; f++)
-			for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
-				const struct coverage_cell *c = &all->cell[m][f][k];
-
-				if (c->rows == 0)
-					continue;
-				printf("%-9s %-6s %-6s %9.0f %7.1f %6.1f %6.1f",
-				       coverage_metric_names[m], coverage_figure_names[f],
-				       coverage_class_names[k], c->rows,
-				       percent(c->covered, c->rows), percent(c->below, c->rows),
-				       percent(c->above, c->rows));
-				if (c->ratios > 0)
-					printf(" %7.2f", exp(c->log_ratio / c->ratios));
-				else
-					printf(" %7s", "");
-				print_worst(each, m, f, k);
-				printf("\n");
-			}
-}
-
-static void print_bias(const struct coverage_sheet *all)
-{
-	printf("\n%-9s %-6s %6s %7s %7s   %7s %7s %9s\n", "bias", "figure", "rows", "mean z",
-	       "rms z", "total z", "rms z", "total off");
-	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
-		for (unsigned f = 0; f < COVERAGE_FIGURES; f++) {
-			const struct coverage_bias *rows = &all->bias[m][f][0];
-			const struct coverage_bias *total = &all->bias[m][f][1];
-
-			if (rows->rows + total->rows == 0)
-				continue;
-			printf("%-9s %-6s %6.0f %7.2f %7.2f   %7.2f %7.2f %8.2f%%\n",
-			       coverage_metric_names[m], coverage_figure_names[f], rows->rows,
-			       rows->z / rows->rows, sqrt(rows->square / rows->rows),
-			       total->z / total->rows, sqrt(total->square / total->rows),
-			       100 * all->off[m][f] / all->scenarios);
-		}
-}
-
-/* All metrics but the peak at its true moment; and the peak's total. */
-static void print_scenarios(const struct coverage_sheet *sheet)
-{
-	printf("\n%-12s rows covered, bytes / blocks, by number of samples; peak: its total\n", "");
-	printf("%-12s", "scenario");
-	for (unsigned k = 0; k < COVERAGE_CLASSES; k++)
-		printf(" %11s", coverage_class_names[k]);
-	printf(" %7s %7s\n", "peak", "off");
-	for (size_t i = 0; i < coverage_scenario_count; i++) {
-		const struct coverage_cell *peak =
-		    &sheet[i].cell[COVERAGE_PEAK][COVERAGE_BYTES][COVERAGE_WHOLE];
-
-		if (sheet[i].scenarios == 0)
-			continue;
-		printf("%-12s", coverage_scenarios[i].name);
-		for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
-			struct coverage_cell sum[COVERAGE_FIGURES] = {{0}};
-
-			for (unsigned m = 0; m < COVERAGE_METRICS; m++)
-				for (unsigned f = 0; f < COVERAGE_FIGURES && m != COVERAGE_PEAK;
-				     f++) {
-					sum[f].rows += sheet[i].cell[m][f][k].rows;
-					sum[f].covered += sheet[i].cell[m][f][k].covered;
-				}
-			if (sum[0].rows > 0)
-				printf(" %5.1f/%5.1f", percent(sum[0].covered, sum[0].rows),
-				       percent(sum[1].covered, sum[1].rows));
-			else
-				printf(" %11s", "-");
-		}
-		printf(" %7.1f %+6.1f%%\n", percent(peak->covered, peak->rows),
-		       100 * sheet[i].off[COVERAGE_PEAK][COVERAGE_BYTES]);
-	}
-}
-
 /* ---- JSON ---- */
-
-static void json_number(const char *name, double value, const char *end)
-{
-	printf("\"%s\": ", name);
-	if (isfinite(value))
-		printf("%.9g%s", value, end);
-	else
-		printf("null%s", end);
-}
-
-static void json_metric(const struct coverage_sheet *sheet, unsigned m, unsigned f)
-{
-	const char *separator = "";
-
-	printf("{\"metric\": \"%s\", \"figure\": \"%s\", ", coverage_metric_names[m],
-	       coverage_figure_names[f]);
-	json_number("off", sheet->off[m][f], ", ");
-	for (unsigned k = 0; k < 2; k++) {
-		printf("\"%s\": {", k ? "bias_total" : "bias_rows");
-		json_number("rows", sheet->bias[m][f][k].rows, ", ");
-		json_number("z", sheet->bias[m][f][k].z, ", ");
-		json_number("square", sheet->bias[m][f][k].square, "}, ");
-	}
-	printf("\"classes\": {");
-	for (unsigned k = 0; k < COVERAGE_CLASSES; k++) {
-		const struct coverage_cell *c = &sheet->cell[m][f][k];
-
-		printf("%s\"%s\": {", separator, coverage_class_names[k]);
-		json_number("rows", c->rows, ", ");
-		json_number("covered", c->covered, ", ");
-		json_number("below", c->below, ", ");
-		json_number("above", c->above, ", ");
-		json_number("log_ratio", c->log_ratio, ", ");
-		json_number("ratios", c->ratios, "}");
-		separator = ", ";
-	}
-	printf("}}");
-}
-
-static void json_sheet(const struct coverage_sheet *sheet)
-{
-	printf("\"figures\": [");
-	for (unsigned m = 0; m < COVERAGE_METRICS; m++)
-		for (unsigned f = 0; f < COVERAGE_FIGURES; f++) {
-			printf("%s", m || f ? ",\n  " : "\n  ");
-			json_metric(sheet, m, f);
-		}
-	printf("]");
-}
 
 static void json_pairs(const struct coverage_pairs *pairs)
 {
@@ -246,14 +102,15 @@ static void json_begin(size_t scenario, uint32_t log2)
 {
 	static bool more;
 
-	printf("%s\n {\"scenario\": \"%s\", \"interval_log2\": %u, ", more ? "," : "",
-	       coverage_scenarios[scenario].name, log2);
+	printf("%s\n {\"scenario\": \"%s\", \"what\": \"%s\", \"interval_log2\": %u, ",
+	       more ? "," : "", coverage_scenarios[scenario].name,
+	       coverage_scenarios[scenario].what, log2);
 	more = true;
 }
 
 static void cover(uint32_t log2)
 {
-	static struct coverage_sheet each[MOST], all;
+	static struct coverage_sheet each[COVERAGE_MOST], all;
 
 	memset(each, 0, sizeof(each));
 	memset(&all, 0, sizeof(all));
@@ -268,7 +125,7 @@ static void cover(uint32_t log2)
 		coverage_free(s);
 		if (options.json) {
 			json_begin(i, log2);
-			json_sheet(&each[i]);
+			coverage_json(&each[i]);
 			printf("}");
 			fflush(stdout);
 		}
@@ -276,19 +133,18 @@ static void cover(uint32_t log2)
 	if (options.json)
 		return;
 	print_heading(log2, "coverage in %");
-	print_cells(&all, each);
-	print_bias(&all);
-	print_scenarios(each);
+	coverage_print(&all, each, options.lowest);
 }
 
 static void print_pairs(const char *name, const struct coverage_pairs *pairs)
 {
 	printf("%-12s", name);
 	for (unsigned m = 0; m < COVERAGE_DIFFS; m++)
-		printf("  %5.1f %5.1f %5.1f %5.1f", percent(pairs[m].functions, pairs[m].pairs),
-		       percent(pairs[m].stacks, pairs[m].pairs),
-		       percent(pairs[m].total, pairs[m].pairs),
-		       percent(pairs[m].found, pairs[m].grown));
+		printf("  %5.1f %5.1f %5.1f %5.1f",
+		       coverage_percent(pairs[m].functions, pairs[m].pairs),
+		       coverage_percent(pairs[m].stacks, pairs[m].pairs),
+		       coverage_percent(pairs[m].total, pairs[m].pairs),
+		       coverage_percent(pairs[m].found, pairs[m].grown));
 	printf("\n");
 }
 
@@ -341,9 +197,10 @@ static void print_verdicts(const char *name, verdict_table v)
 	printf("%-12s", name);
 	for (unsigned m = 0; m < COVERAGE_CHECKS; m++)
 		for (unsigned i = 0; i < COVERAGE_INCREASES; i++)
-			printf("  %5.1f %5.1f %5.1f", percent(v[m][i].failed, v[m][i].pairs),
-			       percent(v[m][i].above, v[m][i].pairs),
-			       percent(v[m][i].surely, v[m][i].pairs));
+			printf("  %5.1f %5.1f %5.1f",
+			       coverage_percent(v[m][i].failed, v[m][i].pairs),
+			       coverage_percent(v[m][i].above, v[m][i].pairs),
+			       coverage_percent(v[m][i].surely, v[m][i].pairs));
 	printf("\n");
 }
 
@@ -390,6 +247,43 @@ static void check(uint32_t log2)
 	}
 	if (!options.json)
 		print_verdicts("all", all);
+}
+
+/* ---- recordings ---- */
+
+static bool put(FILE *file, const void *items, size_t size, size_t count)
+{
+	return fwrite(items, size, count, file) == count;
+}
+
+static int write_stream(const struct coverage_scenario *scenario, uint32_t log2, const char *path)
+{
+	struct coverage_stream *s = coverage_make(scenario, 1ull << log2);
+	const struct replay_head head = {REPLAY_MAGIC, s->blocks, s->stacks, s->events};
+	FILE *file = fopen(path, "wbe");
+	bool done = file && s->functions <= REPLAY_FUNCTIONS && s->groups <= REPLAY_GROUPS &&
+		    put(file, &head, sizeof(head), 1) &&
+		    put(file, s->block, sizeof(*s->block), s->blocks) &&
+		    put(file, s->stack, sizeof(*s->stack), s->stacks) &&
+		    put(file, s->event, sizeof(*s->event), s->events);
+
+	if (file && fclose(file) != 0)
+		done = false;
+	if (!done)
+		fprintf(stderr, "bench_coverage: %s cannot be written to %s\n", s->name, path);
+	coverage_free(s);
+	return done ? 0 : 1;
+}
+
+/* What recordings can be asked: their times are real, their lines and stacks are replay.c's. */
+static void plan_recordings(int count, char **files)
+{
+	options.plan.files = files;
+	options.plan.runs = (unsigned)count;
+	options.plan.metrics &=
+	    ~(1u << COVERAGE_MIDDLE | 1u << COVERAGE_SURVIVED | 1u << COVERAGE_STATED);
+	options.plan.bys &= 1u << COVERAGE_FUNCTION | 1u << COVERAGE_TOTAL | 1u << COVERAGE_SIZE |
+			    1u << COVERAGE_HEAP;
 }
 
 /* ---- options ---- */
@@ -443,8 +337,9 @@ static void parse(int argc, char **argv)
 	static const struct option known[] = {
 	    {"runs", 1, NULL, 'n'},   {"interval", 1, NULL, 'i'}, {"scenario", 1, NULL, 's'},
 	    {"metric", 1, NULL, 'm'}, {"by", 1, NULL, 'b'},	  {"poisson", 0, NULL, 'p'},
-	    {"seed", 1, NULL, 'r'},   {"pairs", 0, NULL, 'd'},	  {"check", 0, NULL, 'c'},
-	    {"json", 0, NULL, 'j'},   {NULL, 0, NULL, 0}};
+	    {"write", 1, NULL, 'w'},  {"lowest", 1, NULL, 'l'},	  {"seed", 1, NULL, 'r'},
+	    {"pairs", 0, NULL, 'd'},  {"check", 0, NULL, 'c'},	  {"json", 0, NULL, 'j'},
+	    {NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -477,6 +372,12 @@ static void parse(int argc, char **argv)
 		case 'c':
 			options.check = true;
 			break;
+		case 'l':
+			options.lowest = (unsigned)number(optarg, 0, 100000);
+			break;
+		case 'w':
+			options.write = optarg;
+			break;
 		case 'j':
 			options.json = true;
 			break;
@@ -484,8 +385,15 @@ static void parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	if (optind < argc)
-		refuse("unexpected argument", argv[optind]);
+}
+
+static size_t only_scenario(void)
+{
+	if (__builtin_popcount(options.scenarios) != 1 || options.intervals != 1) {
+		fputs("bench_coverage: one --scenario and one --interval is needed\n", stderr);
+		exit(2);
+	}
+	return (size_t)__builtin_ctz(options.scenarios);
 }
 
 int main(int argc, char **argv)
@@ -497,6 +405,13 @@ int main(int argc, char **argv)
 		options.plan.metrics = UINT32_MAX;
 	if (!options.plan.bys)
 		options.plan.bys = UINT32_MAX;
+	if (options.write)
+		return write_stream(&coverage_scenarios[only_scenario()], options.interval[0],
+				    options.write);
+	if (optind < argc) {
+		only_scenario();
+		plan_recordings(argc - optind, argv + optind);
+	}
 	if (!options.scenarios)
 		options.scenarios = UINT32_MAX;
 	if (!options.intervals) {

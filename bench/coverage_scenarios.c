@@ -461,11 +461,12 @@ static void tell_consumer(void *context)
 	} while (end_step(m));
 }
 
-/* Six children run after each other, with samplers of their own, and begin alike. */
+/* Six children run after each other, and begin alike. */
 static void tell_children(void *context)
 {
 	struct maker *m = context;
 
+	m->s->processes = true;
 	make_code(m, 24, 2);
 	make_steps(m, 60000);
 	do {
@@ -601,7 +602,7 @@ const struct coverage_scenario coverage_scenarios[] = {
     {"realloc", "chains of realloc", tell_realloc},
     {"aligned", "each site has one power of two", tell_aligned},
     {"consumer", "blocks are freed by another thread", tell_consumer},
-    {"children", "six processes that begin alike", tell_children},
+    {"children", "six processes that begin alike, each with a trace, merged", tell_children},
     {"startup", "4,000 blocks at the start", tell_start_up},
     {"huge", "one huge block beside small ones", tell_huge},
     {"plateau", "a constant level, with short-lived blocks", tell_plateau},
@@ -614,6 +615,8 @@ const struct coverage_scenario coverage_scenarios[] = {
     {"interleaved", "48 classes in each stratum", tell_interleaved},
 };
 const size_t coverage_scenario_count = sizeof(coverage_scenarios) / sizeof(*coverage_scenarios);
+_Static_assert(sizeof(coverage_scenarios) / sizeof(*coverage_scenarios) <= 32,
+	       "coverage.c: a bit each");
 
 struct coverage_stream *coverage_make(const struct coverage_scenario *scenario, uint64_t interval)
 {

@@ -42,6 +42,7 @@ struct coverage_stream {
 	uint64_t *site_address; /* of the call, in the program's file */
 	uint32_t stacks, sites, functions, groups, threads;
 	uint32_t tenants; /* 0: no labels */
+	bool processes;	  /* each thread is a process with a trace of its own; they are merged */
 };
 
 /* The label of a request. */

@@ -10,6 +10,9 @@ const char *const coverage_class_names[COVERAGE_CLASSES] = {"0",     "1",     "2
 							    "10-29", "30-99", "100+", "total"};
 const char *const coverage_figure_names[COVERAGE_FIGURES] = {"bytes", "blocks"};
 
+/* Where strata and blocks are aligned there is next to no error. */
+#define MOST_RATIO 100
+
 /* Sums over runs of one row. */
 struct sums {
 	double n, error, square, variance;
@@ -150,7 +153,8 @@ static void add_bias(struct coverage_bias *bias, const struct sums *sums, double
 	/* With fewer samples in all runs the mean is too skewed; without variance it is exact. */
 	if (sums->n < 30 || !(variance > 1e-18 * sums->square))
 		return;
-	z = mean / sqrt(variance / (runs - 1));
+	/* Student's distribution has the variance (runs - 1) / (runs - 3). */
+	z = mean / sqrt(variance / (runs - 1)) * sqrt(fmax(0, runs - 3) / (runs - 1));
 	bias->rows++;
 	bias->z += z;
 	bias->square += z * z;
@@ -168,8 +172,8 @@ static void sum_up(struct scorer *c, unsigned metric, unsigned figure)
 		struct coverage_cell *cell = &c->sheet->cell[metric][figure][class];
 
 		add_bias(&c->sheet->bias[metric][figure][key == keys], sums, runs);
-		if (sums->n / runs >= 9.5 && sums->square > 0 && sums->variance > 0) {
-			cell->log_ratio += log(sums->variance / sums->square);
+		if (class >= COVERAGE_TEN && sums->square > 0 && sums->variance > 0) {
+			cell->log_ratio += log(fmin(sums->variance / sums->square, MOST_RATIO));
 			cell->ratios++;
 		}
 	}
@@ -200,6 +204,15 @@ static void begin_scores(struct scorer *c)
 	}
 }
 
+static struct coverage_trace next_trace(const struct coverage_stream *s,
+					const struct coverage_plan *plan, unsigned run)
+{
+	const struct coverage_run how = {plan->interval_log2, plan->sampler, plan->seed + run,
+					 COVERAGE_NOBODY};
+
+	return plan->files ? coverage_open(plan->files[run]) : coverage_record(s, &how);
+}
+
 void coverage_measure(const struct coverage_stream *s, const struct coverage_plan *plan,
 		      struct coverage_sheet *sheet)
 {
@@ -207,9 +220,7 @@ void coverage_measure(const struct coverage_stream *s, const struct coverage_pla
 
 	begin_scores(&c);
 	for (unsigned run = 0; run < plan->runs; run++) {
-		const struct coverage_run how = {plan->interval_log2, plan->sampler,
-						 plan->seed + run, COVERAGE_NOBODY};
-		struct coverage_trace t = coverage_record(s, &how);
+		struct coverage_trace t = next_trace(s, plan, run);
 
 		for (enum coverage_metric metric = 0; metric < COVERAGE_METRICS; metric++)
 			if (wants(plan->metrics, metric))

@@ -12,6 +12,7 @@ enum { COVERAGE_BYTES, COVERAGE_BLOCKS, COVERAGE_FIGURES };
 
 /* Rows with 0, 1, 2-3, 4-9, 10-29, 30-99, 100 and more samples; and totals. */
 #define COVERAGE_CLASSES 8
+#define COVERAGE_TEN	 4 /* from here on, rows have 10 samples */
 #define COVERAGE_WHOLE	 (COVERAGE_CLASSES - 1)
 
 extern const char *const coverage_class_names[COVERAGE_CLASSES];
@@ -43,6 +44,7 @@ struct coverage_plan {
 	unsigned runs;
 	uint64_t seed;
 	uint32_t metrics, bys; /* a bit for each that is wanted */
+	char **files;	       /* traces of the same stream, one for each run; NULL: simulated */
 };
 
 void coverage_measure(const struct coverage_stream *s, const struct coverage_plan *plan,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/sampler.h"
+#include "trace/rewrite/merge.h"
 #include "trace/write/writer.h"
 
 static void *need(void *p)
@@ -43,6 +44,7 @@ struct recorder {
 	struct trace_block *kept;	      /* by serial number */
 	size_t room;
 	uint32_t module, main_node, code_file;
+	uint32_t process; /* the only thread that is recorded, or COVERAGE_NOBODY */
 };
 
 static uint32_t string_of(struct recorder *c, const char *format, uint32_t number)
@@ -102,7 +104,7 @@ static void begin_recording(struct recorder *c)
 	struct recording_module m = {.start = BIAS, .end = BIAS + (1u << 31), .bias = BIAS};
 	struct recording *r = c->r;
 
-	r->info.pid = 1000;
+	r->info.pid = 1000 + (c->process == COVERAGE_NOBODY ? 0 : c->process);
 	r->info.seed = c->run->seed;
 	r->info.interval_bytes = 1ull << c->run->interval_log2;
 	r->info.grouped = c->run->sampler == MAYFLY_STRATIFIED;
@@ -111,11 +113,20 @@ static void begin_recording(struct recorder *c)
 	r->info.complete = true;
 	m.path = recording_string(r, "/bin/program", 12);
 	m.to_ns = INT64_MAX;
+	/* Two runs are of one build: in a diff, no line has moved. */
+	memset(m.build_id, 7, 20);
+	m.build_id_length = 20;
 	c->module = recording_module(r, &m);
 	c->code_file = recording_string(r, "/src/code.c", 11);
 	c->main_node = recording_node(r, 0, make_frame(c, 0x1000, string_of(c, "main", 0), 7));
 	for (uint32_t i = 0; i < c->s->threads; i++)
-		recording_thread(r, 1000 + i, string_of(c, "thread %u", i));
+		if (c->process == COVERAGE_NOBODY || c->process == i)
+			recording_thread(r, 1000 + i, string_of(c, "thread %u", i));
+}
+
+static uint32_t thread_of(const struct recorder *c, uint32_t thread)
+{
+	return c->process == COVERAGE_NOBODY ? thread : 0;
 }
 
 static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
@@ -139,7 +150,7 @@ static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
 	kept = (struct trace_block){
 	    .size = size,
 	    .node = node_of(c, b->stack),
-	    .thread = b->thread,
+	    .thread = thread_of(c, b->thread),
 	    .hits = (uint32_t)hits,
 	    .interval_log2 = (uint8_t)sampler->interval_log2,
 	    .flags = b->realloc_alloc ? MAYFLY_FLAG_REALLOC : 0,
@@ -166,7 +177,8 @@ static void one_free(struct recorder *c, uint32_t number, int64_t time_ns)
 	if (b->thread == b->free_thread &&
 	    c->position[serial] == sampler_position(&c->sampler[b->thread]))
 		flags |= MAYFLY_FLAG_TEMPORARY;
-	check(trace_writer_free(c->w, time_ns, serial, &c->kept[serial], b->free_thread, flags));
+	check(trace_writer_free(c->w, time_ns, serial, &c->kept[serial],
+				thread_of(c, b->free_thread), flags));
 }
 
 static void record_events(struct recorder *c)
@@ -175,7 +187,10 @@ static void record_events(struct recorder *c)
 
 	for (size_t e = 0; e < s->events; e++) {
 		int64_t time_ns = (int64_t)(e + 1) * COVERAGE_STEP_NS;
+		uint32_t thread = s->block[s->event[e] >> 1].thread;
 
+		if (c->process != COVERAGE_NOBODY && c->process != thread)
+			continue;
 		if (s->event[e] & 1)
 			one_free(c, s->event[e] >> 1, time_ns);
 		else
@@ -193,12 +208,16 @@ static void forget(struct recorder *c)
 	recording_free(c->r);
 }
 
-struct coverage_trace coverage_record(const struct coverage_stream *s,
-				      const struct coverage_run *run)
+static struct coverage_trace record_one(const struct coverage_stream *s,
+					const struct coverage_run *run, uint32_t process)
 {
-	struct recorder c = {.s = s, .run = run};
+	struct recorder c = {.s = s, .run = run, .process = process};
 	const struct trace_writer_options options = {
-	    .mode = MAYFLY_SAMPLED, .sampler = run->sampler, .interval_log2 = run->interval_log2};
+	    .mode = MAYFLY_SAMPLED,
+	    .sampler = run->sampler,
+	    .interval_log2 = run->interval_log2,
+	    .level = TRACE_LEVEL_FAST,
+	};
 	struct trace_buffer buffer = {0};
 	struct coverage_trace t = {0};
 
@@ -222,6 +241,59 @@ struct coverage_trace coverage_record(const struct coverage_stream *s,
 	return t;
 }
 
+static struct coverage_trace record_processes(const struct coverage_stream *s,
+					      const struct coverage_run *run)
+{
+	struct trace_merge *merge = need(trace_merge_new(MERGE_FROM_START));
+	struct coverage_trace *part = need(calloc(s->threads, sizeof(*part)));
+	struct trace_buffer buffer = {0};
+	struct coverage_trace t = {0};
+	bool stay;
+
+	for (uint32_t i = 0; i < s->threads; i++) {
+		part[i] = record_one(s, run, i);
+		check(trace_merge_add(merge, part[i].trace, &stay));
+	}
+	check(trace_merge_write(merge, "", trace_buffer_sink, &buffer));
+	trace_merge_free(merge);
+	for (uint32_t i = 0; i < s->threads; i++)
+		coverage_close(&part[i]);
+	free(part);
+	t.bytes = buffer.bytes;
+	t.size = buffer.used;
+	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
+	return t;
+}
+
+struct coverage_trace coverage_record(const struct coverage_stream *s,
+				      const struct coverage_run *run)
+{
+	return s->processes ? record_processes(s, run) : record_one(s, run, COVERAGE_NOBODY);
+}
+
+struct coverage_trace coverage_open(const char *path)
+{
+	struct coverage_trace t = {0};
+	FILE *file = fopen(path, "rbe");
+	long size = -1;
+
+	if (file && fseek(file, 0, SEEK_END) == 0)
+		size = ftell(file);
+	if (size < 0 || fseek(file, 0, SEEK_SET) != 0) {
+		perror(path);
+		exit(1);
+	}
+	t.size = (size_t)size;
+	t.bytes = need(malloc(t.size + 1));
+	if (fread(t.bytes, 1, t.size, file) != t.size) {
+		perror(path);
+		exit(1);
+	}
+	fclose(file);
+	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
+	return t;
+}
+
 void coverage_close(struct coverage_trace *t)
 {
 	mayfly_trace_close(t->trace);
@@ -232,9 +304,10 @@ void coverage_close(struct coverage_trace *t)
 /* ---- questions ---- */
 
 const char *const coverage_metric_names[COVERAGE_METRICS] = {
-    "allocated", "live", "middle", "leaked", "temporary", "peak", "stated"};
-const char *const coverage_by_names[COVERAGE_BYS] = {
-    "function", "total", "stack", "line", "thread", "size", "heap", "label", "labelled"};
+    "allocated", "live", "middle", "leaked", "temporary", "survived", "peak", "stated"};
+const char *const coverage_by_names[COVERAGE_BYS] = {"function", "total", "stack",    "line",
+						     "thread",	 "size",  "lifetime", "freer",
+						     "heap",	 "label", "labelled"};
 
 static int is_first_tenant(void *context, const char *text)
 {
@@ -242,15 +315,21 @@ static int is_first_tenant(void *context, const char *text)
 	return strcmp(text, "tenant=t1") == 0;
 }
 
+/* A moment between two events. */
+static int64_t after_events(size_t events)
+{
+	return (int64_t)events * COVERAGE_STEP_NS + COVERAGE_STEP_NS / 2;
+}
+
 struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverage_metric metric,
 				   enum coverage_by by)
 {
 	static const enum mayfly_metric metrics[COVERAGE_METRICS] = {
-	    MAYFLY_ALLOCATED, MAYFLY_LIVE, MAYFLY_LIVE, MAYFLY_LEAKED,
-	    MAYFLY_TEMPORARY, MAYFLY_PEAK, MAYFLY_PEAK};
+	    MAYFLY_ALLOCATED, MAYFLY_LIVE,     MAYFLY_LIVE, MAYFLY_LEAKED,
+	    MAYFLY_TEMPORARY, MAYFLY_SURVIVED, MAYFLY_PEAK, MAYFLY_PEAK};
 	static const enum mayfly_by bys[COVERAGE_BYS] = {
-	    MAYFLY_BY_FUNCTION, MAYFLY_BY_FUNCTION, MAYFLY_BY_STACK,
-	    MAYFLY_BY_LINE,	MAYFLY_BY_THREAD,   MAYFLY_BY_SIZE,
+	    MAYFLY_BY_FUNCTION, MAYFLY_BY_FUNCTION, MAYFLY_BY_STACK,	MAYFLY_BY_LINE,
+	    MAYFLY_BY_THREAD,	MAYFLY_BY_SIZE,	    MAYFLY_BY_LIFETIME, MAYFLY_BY_FREEING_THREAD,
 	    MAYFLY_BY_HEAP,	MAYFLY_BY_LABEL,    MAYFLY_BY_FUNCTION};
 	struct mayfly_query q;
 
@@ -258,7 +337,11 @@ struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverag
 	q.metric = metrics[metric];
 	q.by = bys[by];
 	if (metric == COVERAGE_MIDDLE)
-		q.at_ns = (int64_t)(s->events / 2) * COVERAGE_STEP_NS + COVERAGE_STEP_NS / 2;
+		q.at_ns = after_events(s->events / 2);
+	if (metric == COVERAGE_SURVIVED) {
+		q.from_ns = after_events(s->events / 4);
+		q.to_ns = after_events(s->events * 3 / 4);
+	}
 	if (by == COVERAGE_TOTAL)
 		q.sort = MAYFLY_SORT_TOTAL;
 	if (by == COVERAGE_LABEL)
@@ -267,6 +350,8 @@ struct mayfly_query coverage_query(const struct coverage_stream *s, enum coverag
 		q.label.matches = is_first_tenant;
 	return q;
 }
+
+#define NEVER_CLASS 20 /* of lifetimes */
 
 /* Functions with callees: the functions, then the groups, then main. */
 size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
@@ -283,6 +368,10 @@ size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
 		return s->threads;
 	case COVERAGE_SIZE:
 		return 65;
+	case COVERAGE_LIFETIME:
+		return NEVER_CLASS + 1;
+	case COVERAGE_FREER:
+		return s->threads + 1;
 	case COVERAGE_HEAP:
 		return 1;
 	case COVERAGE_LABEL:
@@ -295,12 +384,19 @@ size_t coverage_keys(const struct coverage_stream *s, enum coverage_by by)
 	return 0;
 }
 
+/* SIZE_MAX: not of the stream. A recorded program has functions of libc, too. */
 static size_t function_key(const struct coverage_stream *s, const char *name)
 {
-	size_t number = strtoul(name + 1, NULL, 10);
+	char *end = NULL;
+	size_t number;
 
-	if (name[0] == 'm')
+	if (strcmp(name, "main") == 0)
 		return s->functions + s->groups;
+	if (name[0] != 'f' && name[0] != 'g')
+		return SIZE_MAX;
+	number = strtoul(name + 1, &end, 10);
+	if (end == name + 1 || *end)
+		return SIZE_MAX;
 	return name[0] == 'g' ? s->functions + number : number;
 }
 
@@ -308,6 +404,16 @@ static size_t function_key(const struct coverage_stream *s, const char *name)
 static size_t size_class(uint64_t size)
 {
 	return size <= 1 ? 0 : 64 - (size_t)__builtin_clzll(size - 1);
+}
+
+/* [10^k, 10^(k+1)) ns */
+static size_t lifetime_class(int64_t lifetime_ns)
+{
+	size_t class = 0;
+
+	for (; lifetime_ns >= 10; lifetime_ns /= 10)
+		class ++;
+	return class;
 }
 
 size_t coverage_row_key(const struct coverage_stream *s, enum coverage_by by,
@@ -327,6 +433,10 @@ size_t coverage_row_key(const struct coverage_stream *s, enum coverage_by by,
 		return row->thread;
 	case COVERAGE_SIZE:
 		return size_class((uint64_t)row->high);
+	case COVERAGE_LIFETIME:
+		return row->high == INT64_MAX ? NEVER_CLASS : lifetime_class(row->low);
+	case COVERAGE_FREER:
+		return row->free_thread == UINT32_MAX ? s->threads : row->free_thread;
 	case COVERAGE_LABEL:
 		return *row->function ? strtoul(row->function + 1, NULL, 10) : 0;
 	case COVERAGE_HEAP:
@@ -374,6 +484,12 @@ static void count_block(const struct coverage_stream *s, const struct coverage_b
 	count(&t->row[COVERAGE_LINE][stack->site], b);
 	count(&t->row[COVERAGE_THREAD][b->thread], b);
 	count(&t->row[COVERAGE_SIZE][size_class(b->size)], b);
+	count(&t->row[COVERAGE_LIFETIME]
+		     [b->to == COVERAGE_NEVER
+			  ? NEVER_CLASS
+			  : lifetime_class((int64_t)(b->to - b->from) * COVERAGE_STEP_NS)],
+	      b);
+	count(&t->row[COVERAGE_FREER][b->to == COVERAGE_NEVER ? s->threads : b->free_thread], b);
 	count(&t->row[COVERAGE_HEAP][0], b);
 	if (s->tenants)
 		count(&t->row[COVERAGE_LABEL][tenant], b);
@@ -400,6 +516,10 @@ void coverage_truth_fill(const struct coverage_stream *s, enum coverage_metric m
 			break;
 		case COVERAGE_TEMPORARY:
 			counts = b->temporary;
+			break;
+		case COVERAGE_SURVIVED:
+			counts = b->from >= s->events / 4 && b->from < s->events * 3 / 4 &&
+				 b->to >= s->events * 3 / 4;
 			break;
 		case COVERAGE_MIDDLE:
 		case COVERAGE_PEAK:

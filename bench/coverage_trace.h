@@ -30,6 +30,8 @@ struct coverage_trace {
 /* Ends the program on an error. */
 struct coverage_trace coverage_record(const struct coverage_stream *s,
 				      const struct coverage_run *run);
+/* A trace in a file. */
+struct coverage_trace coverage_open(const char *path);
 void coverage_close(struct coverage_trace *t);
 
 static inline uint64_t coverage_size(const struct coverage_stream *s, uint32_t block,
@@ -48,8 +50,9 @@ enum coverage_metric {
 	COVERAGE_MIDDLE, /* live when half of the events are past */
 	COVERAGE_LEAKED,
 	COVERAGE_TEMPORARY,
-	COVERAGE_PEAK,	 /* rows are compared with those at the true peak */
-	COVERAGE_STATED, /* the same answer, compared with the truth at the moment it states */
+	COVERAGE_SURVIVED, /* allocated in the second and third quarter, and live after them */
+	COVERAGE_PEAK,	   /* rows are compared with those at the true peak */
+	COVERAGE_STATED,   /* the same answer, compared with the truth at the moment it states */
 	COVERAGE_METRICS,
 };
 
@@ -60,6 +63,8 @@ enum coverage_by {
 	COVERAGE_LINE,
 	COVERAGE_THREAD,
 	COVERAGE_SIZE,
+	COVERAGE_LIFETIME,
+	COVERAGE_FREER, /* the freeing thread */
 	COVERAGE_HEAP,
 	COVERAGE_LABEL,
 	COVERAGE_LABELLED, /* by function, blocks with the label of the first tenant */

@@ -2,6 +2,7 @@
 """The results as Markdown."""
 
 import codec
+import coverage
 import estimators
 import eventlog
 import events
@@ -464,6 +465,10 @@ def render_estimators(part):
     return estimators.render(part, heading, table, size)
 
 
+def render_coverage(part):
+    return coverage.render(part, heading, table)
+
+
 # ---- samples
 
 def render_samples(part):
@@ -511,8 +516,9 @@ def render_tracks(part):
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
-         ("estimators", render_estimators), ("codec", render_codec), ("ocaml", render_ocaml),
-         ("events", render_events), ("eventlog", render_eventlog), ("tracks", render_tracks)]
+         ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
+         ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
+         ("tracks", render_tracks)]
 
 
 # ---- targets
