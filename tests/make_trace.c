@@ -12,6 +12,7 @@
  *	snapshots the blocks of `exact`, as counters of each half second
  *	lossy	 the blocks of `exact`, with others said to be lost
  *	thinned	 the blocks of `sampled`, some of them at twice the interval
+ *	inherited, inherited-exact, inherited-snapshots	 of a forked child: see tell_inherited()
  *	events	 the blocks of `sampled`, with track events, labels and pools: see tell_events()
  *	exact-events, snapshot-events	 likewise
  */
@@ -378,7 +379,7 @@ static int compare_tracks(const void *a, const void *b)
 	return (x->track.thread > y->track.thread) - (x->track.thread < y->track.thread);
 }
 
-/* Each third block is of tenant a, each third of tenant b, in phase load; some are of pools. */
+/* Each third block is of tenant a, each third of tenant b, in phase load. */
 static void tell_labels(void)
 {
 	const struct recording_label a[] = {{string("tenant"), string("a")}};
@@ -390,10 +391,37 @@ static void tell_labels(void)
 		struct trace_block *block = &history.block[i].block;
 
 		block->labels = set[i % 3];
+	}
+}
+
+static void tell_pools(void)
+{
+	for (size_t i = 0; i < history.blocks; i++) {
+		struct trace_block *block = &history.block[i].block;
+
 		if (i % 10 == 4)
 			block->flags |= MAYFLY_HEAP_POOL << MAYFLY_FLAG_HEAP_SHIFT;
 		if (i % 10 == 7)
 			block->flags |= MAYFLY_HEAP_POOL_MAPPED << MAYFLY_FLAG_HEAP_SHIFT;
+	}
+}
+
+/* The child has inherited what is allocated in the first 120 ms; and, sampled, some blocks of
+ * `scratch`, whose frees say "temporary", as older versions wrote it. */
+static void tell_inherited(void)
+{
+	unsigned scratch = 0;
+
+	tell();
+	tell_labels();
+	for (size_t i = 0; i < history.blocks; i++) {
+		struct history_block *h = &history.block[i];
+		bool temporary = !exact && h->free_flags & MAYFLY_FLAG_TEMPORARY;
+
+		if (h->time_ns > 120 * MS && !(temporary && scratch++ < 5))
+			continue;
+		h->time_ns = 0;
+		h->block.flags |= MAYFLY_FLAG_INHERITED;
 	}
 }
 
@@ -406,6 +434,7 @@ static void tell_events(void)
 
 	tell();
 	tell_labels();
+	tell_pools();
 	t = add_types();
 	node = below(below(0, frame(demo, 0x1000, "main", "/src/demo/main.c", 10)),
 		     frame(demo, 0x3000, "handle", "/src/demo/serve.c", 77));
@@ -434,6 +463,9 @@ static const struct kind {
     {"snapshots", tell, true, 500 * MS, 0},
     {"lossy", tell_lossy, true, 0, 0},
     {"thinned", tell_thinned, false, 0, 0},
+    {"inherited", tell_inherited, false, 0, 0},
+    {"inherited-exact", tell_inherited, true, 0, 0},
+    {"inherited-snapshots", tell_inherited, true, 500 * MS, 0},
     {"events", tell_events, false, 0, 0},
     {"exact-events", tell_events, true, 0, 0},
     {"snapshot-events", tell_events, true, 500 * MS, 0},
@@ -450,7 +482,8 @@ int main(int argc, char **argv)
 	if (!kind) {
 		fprintf(stderr, "usage: make_trace "
 				"sampled|exact|strange|quotes|none|deep|groups|snapshots|"
-				"lossy|thinned|events|exact-events|snapshot-events FILE\n");
+				"lossy|thinned|inherited|inherited-exact|inherited-snapshots|"
+				"events|exact-events|snapshot-events FILE\n");
 		return 2;
 	}
 	exact = kind->exact;

@@ -280,6 +280,7 @@ class Trace:
         self.has_names = False
         self.first_chain = 0  # the first one after the last EVNT
         self.events, self.promotions, self.chunks, self.allocs = [], [], [], []
+        self.tells_inherited = False
         self.chunk_offsets, self.error_ns = [], 0
         self.parts = []
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
@@ -314,6 +315,7 @@ class Trace:
             kinds.append(kind)
             self.offset += size
         self.trailer = self.sound_trailer()
+        self.index = self.index if self.trailer else None
         usable = {"SUMS"} if self.info["snapshot_ns"] else {"EVNT"}
         need(self.trailer or (usable | {"trak"}) & set(kinds), "nothing usable")
         self.adjust_times()
@@ -655,6 +657,7 @@ class Trace:
         heads = [at.numbers("uuusuu") for _ in range(at.u())]
         need(len(heads) <= 2, "parts of SUMS")
         c = Columns(at, set(range(1, 20, 2)))
+        self.tells_inherited |= 20 in c.column
         ends, others = sum(h[0] for h in heads), sum(h[1] for h in heads)
         chains, nodes = iter(c.numbers(1, ends)), iter(c.numbers(3, others))
         entries, time = [], 0
@@ -684,11 +687,19 @@ class Trace:
         freed, temps = iter(c.signed(15, with_frees)), iter(c.numbers(17, with_frees))
         temporary = c.numbers(17, with_frees)
         temp_bytes = iter(c.signed(19, sum(t != 0 for t in temporary)))
+        inherited = c.numbers(20, with_allocs)
+        inherited_bytes = iter(c.signed(22, sum(i != 0 for i in inherited)))
+        inherited = iter(inherited)
         for (node, counts), a, f in zip(entries, allocs, frees):
             place = self.frame_of[node]
-            a_bytes = f_bytes = t = t_bytes = 0
+            a_bytes = f_bytes = t = t_bytes = i = i_bytes = 0
             if a:
                 a_bytes = a * two.next(place, next(codes)) + next(extra) & MASK
+                i = next(inherited)
+                if i:
+                    expected = a_bytes if i == a else i * two.last(place)
+                    i_bytes = next(inherited_bytes) + expected & MASK
+                    need(i <= a, "inherited blocks")
             if f:
                 expected = a_bytes if f == a else f * two.last(place)
                 difference = next(freed)
@@ -699,7 +710,7 @@ class Trace:
                 if t:
                     expected = f_bytes if t == f else t * two.last(place)
                     t_bytes = next(temp_bytes) + expected & MASK
-            counts += [a, a_bytes, f, f_bytes, t, t_bytes]
+            counts += [a, a_bytes, f, f_bytes, t, t_bytes, i, i_bytes]
 
     def read_indx(self, at):
         count, unit = at.numbers("uu")
@@ -862,6 +873,8 @@ class Trace:
             events = self.events[position:position + part.events]
             position += part.events
             node, live, most = add_up(events, live)
+            if not self.tells_inherited:  # an older version
+                node = {n: counts[:6] + [0, 0] for n, counts in node.items()}
             need(node == part.node, "SUMS and events")
             need(most == part.most, "largest moment of SUMS")
             need(abs(events[0].time - part.start) <= self.error_ns and
@@ -921,6 +934,8 @@ class Trace:
             counts = [counts for part in self.parts for counts in part.node.values()]
             facts["samples"] = sum(c[0] for c in counts)
             facts["frees"] = sum(c[2] for c in counts)
+            facts["inherited"] = sum(e["inherited"] for e in self.index) if self.index else \
+                sum(c[6] for c in counts)
             facts["stacks"] = len({node for part in self.parts for node in part.node})
         return facts
 
@@ -932,9 +947,10 @@ class Trace:
         return ";".join(names) or "[no stack]"
 
     def places(self):
-        """What is on stacks, and where that is."""
-        nodes = {e.node for e in self.allocs} | {node for part in self.parts for node in part.node
-                                                 if part.node[node][0]}
+        """What is on stacks that allocated, and where that is."""
+        nodes = {e.node for e in self.allocs if not e.flags >> 2 & 1} | {
+            node for part in self.parts for node, counts in part.node.items()
+            if not self.events and counts[0] > counts[6]}
         places = set()
         for node in nodes:
             while node:
@@ -994,9 +1010,12 @@ class Trace:
                 yield self.track_line(tracks[0])
                 tracks = tracks[1:]
             for node, counts in part.node.items():
+                a, a_bytes, *others, i, i_bytes = counts
                 yield "%s %s counts #%d allocs=%d alloc_bytes=%d frees=%d free_bytes=%d temps=%d " \
-                    "temp_bytes=%d %s" % (seconds(part.start), seconds(part.end), node, *counts,
-                                          self.stack(node))
+                    "temp_bytes=%d%s %s" % (
+                        seconds(part.start), seconds(part.end), node, a - i, a_bytes - i_bytes,
+                        *others, " inherited=%d inherited_bytes=%d" % (i, i_bytes) if i else "",
+                        self.stack(node))
         yield from map(self.track_line, tracks)
 
     def with_promotions(self):
@@ -1037,9 +1056,10 @@ def add_up(events, live):
     for e in events:
         if e.heap() != 4:
             freed = e.kind == "free"
-            counts = node.setdefault(e.alloc.node, [0] * 6)
+            counts = node.setdefault(e.alloc.node, [0] * 8)
             temporary = freed and e.flags >> 1 & 1
-            for i in [2, 4] if temporary else [2] if freed else [0]:
+            inherited = not freed and e.flags >> 2 & 1
+            for i in [2, 4] if temporary else [2] if freed else [0, 6] if inherited else [0]:
                 counts[i] += 1
                 counts[i + 1] += e.alloc.size
             live += -e.alloc.size if freed else e.alloc.size

@@ -21,6 +21,7 @@ from profiles import messages
 FORMATS = ["pprof", "heap_v2", "folded", "speedscope", "flamegraph", "csv"]
 SUFFIXES = {"pprof": ".pb.gz", "heap_v2": ".heap", "folded": ".folded",
             "speedscope": ".speedscope.json", "flamegraph": ".svg", "csv": ".csv"}
+INHERITED = ["inherited", "inherited-exact", "inherited-snapshots"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 folder = Folder()
@@ -241,7 +242,7 @@ def totals_in(form, data, metric):
     return (frames[0][2] if frames else 0), None
 
 
-@cases(["sampled", "exact", "thinned", "groups", "deep", "snapshots", "none", "quotes"])
+@cases(["sampled", "exact", "thinned", "groups", "deep", "snapshots", "none", "quotes", *INHERITED])
 def totals(kind):
     for options in QUESTIONS if kind in ("sampled", "snapshots") else QUESTIONS[:4]:
         metric = options[1] if options[:1] == ["--metric"] else "peak"
@@ -260,7 +261,7 @@ def totals(kind):
                 close(got[1], expected[1], slack, what + "blocks")
 
 
-@cases(["sampled", "exact", "thinned", "deep", "quotes"])
+@cases(["sampled", "exact", "thinned", "deep", "quotes", *INHERITED])
 def functions(kind):
     """Of each function what it allocates, and what it and its callees do."""
     for options in ([], ["--metric", "allocated", "--all-frames"], ["--hide", "parse"]):
@@ -666,15 +667,15 @@ def dumped(path):
     return found
 
 
-@cases(["sampled", "exact", "thinned", "groups"])
+@cases(["sampled", "exact", "thinned", "groups", "inherited", "inherited-exact"])
 def csv_of_samples(kind):
     rows = csv_rows(export("csv", trace(kind), "--rows", "samples"))
-    same(sorted(int(row["sample"]) for row in rows), list(range(len(rows))), "samples")
     total = total_of(trace(kind), "--metric", "allocated")
     close(sum(float(row["weight_bytes"]) for row in rows), total[0], 1, "bytes")
     close(sum(float(row["weight_blocks"]) for row in rows), total[1], 1, "blocks")
     events = dumped(trace(kind))
-    same(len(events), len(rows), "samples in the dump")
+    same(sorted(int(row["sample"]) for row in rows),
+         [number for number, (alloc, _) in events.items() if not alloc["inherited"]], "samples")
     for row in rows:
         alloc, free = events[int(row["sample"])]
         same(int(row["time_ns"]), alloc["time_ns"], "time")
@@ -682,7 +683,7 @@ def csv_of_samples(kind):
         same(row["free_time_ns"], str(free["time_ns"]) if free else "", "time of the free")
         if free:
             same(int(row["lifetime_ns"]), free["time_ns"] - alloc["time_ns"], "lifetime")
-    for options in QUESTIONS if kind == "sampled" else []:
+    for options in QUESTIONS if kind in ("sampled", "inherited") else []:
         if options[:1] == ["--metric"] and options[1] not in ("live", "peak"):
             rows = csv_rows(export("csv", trace(kind), "--rows", "samples", *options))
             close(sum(float(row["weight_bytes"]) for row in rows), total_of(trace(kind), *options)[0],

@@ -144,7 +144,8 @@ def second_reader_refuses(name):
     check(False, "was read")
 
 
-@cases(["made-groups.mayfly", "made-snapshot-events.mayfly", "exact.mayfly"])
+@cases(["made-groups.mayfly", "made-snapshot-events.mayfly", "exact.mayfly", "forked-exact.mayfly",
+        "forked-snapshots.mayfly"])
 def second_reader_agrees_when_cut(name):
     """Both give the same events of what is left of a trace, or neither does."""
     whole = read(os.path.join(FILES, name))

@@ -130,6 +130,7 @@ struct mayfly_info {
 	uint64_t program_cpu_ns, program_max_rss_bytes;
 	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */
 	uint64_t inherited;	   /* samples that a forked child took over from its parent */
+	bool inherited_allocated;  /* snapshots of an older version: they count as allocated */
 	uint64_t truncated_stacks; /* samples whose root part is unknown */
 	uint64_t dropped_samples, dropped_frees;
 	uint64_t dropped_events;	      /* track events that could not be recorded */
@@ -247,7 +248,7 @@ enum mayfly_event_kind {
 
 #define MAYFLY_FLAG_REALLOC   1u /* this event is one half of a realloc */
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
-#define MAYFLY_FLAG_INHERITED 4u /* ALLOC: done by the parent before the fork; time 0 */
+#define MAYFLY_FLAG_INHERITED 4u /* ALLOC: by the parent, before the fork; time 0: the fork */
 #define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
 /* ALLOC: enum mayfly_heap, in three bits */
 #define MAYFLY_FLAG_HEAP_SHIFT	4
@@ -295,6 +296,7 @@ struct mayfly_event {
 	double weight_bytes; /* doc/FORMAT.md, "Weights" */
 	double weight_blocks;
 	uint32_t labels; /* set that its thread had at the allocation */
+	bool inherited;	 /* a forked child took it over from its parent: not allocated here */
 };
 
 struct mayfly_cursor;
@@ -408,11 +410,13 @@ struct mayfly_estimate {
 
 /* ---- questions ---- */
 
+/* Blocks that a forked child inherited are live in it, and may leak. It has not allocated them: they
+ * do not count in ALLOCATED, TEMPORARY and SURVIVED, nor in what an answer calls allocated. */
 enum mayfly_metric {
 	MAYFLY_LIVE,	  /* live at query.at */
 	MAYFLY_PEAK,	  /* live when the estimate of live bytes was largest */
 	MAYFLY_ALLOCATED, /* allocated in [from, to) */
-	MAYFLY_LEAKED,	  /* allocated in [from, to) and never freed */
+	MAYFLY_LEAKED,	  /* allocated in [from, to), or inherited at 0, and never freed */
 	MAYFLY_TEMPORARY, /* allocated in [from, to), with MAYFLY_FLAG_TEMPORARY when freed */
 	MAYFLY_SURVIVED,  /* allocated in [from, to) and still live at `to` */
 };

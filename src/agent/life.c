@@ -121,7 +121,7 @@ bool life_start(void)
 
 /* ---- threads ---- */
 
-static void adapt_to_fork(void);
+static void adapt_to_fork(bool interrupted);
 
 static void apply_control(void)
 {
@@ -160,7 +160,7 @@ bool life_thread_ready(void)
 		return false;
 	}
 	if (UNLIKELY(!*agent_same_process))
-		adapt_to_fork();
+		adapt_to_fork(false);
 	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
 		self.sampler.left = LEFT_FOREVER;
 		return false;
@@ -201,13 +201,16 @@ static void thread_exit(void *unused)
  * hold the locks itself; the child then resets them. */
 static __thread uint8_t busy_before_fork __attribute__((tls_model("initial-exec")));
 static __thread bool locked_for_fork __attribute__((tls_model("initial-exec")));
-static uint64_t fork_ticks; /* of the FORK record; 0: there is none. Written under the locks. */
+static __thread uint64_t fork_number __attribute__((tls_model("initial-exec")));
+static _Atomic uint64_t forks; /* the last fork_number */
+static uint64_t fork_ticks;    /* of the FORK record; 0: there is none. Written under the locks. */
 
 /* The FORK record is written while the locks are held, as close to the fork as possible. */
 static void before_fork(void)
 {
 	bool announce = false;
 
+	fork_number = atomic_fetch_add(&forks, 1) + 1;
 	busy_before_fork = self.busy;
 	locked_for_fork = !self.busy && atomic_load(&agent_state) == AGENT_ON;
 	self.busy = BUSY_AGENT;
@@ -238,8 +241,20 @@ static void end_in_child(void)
 	atomic_store(&agent_state, AGENT_OFF);
 }
 
-/* Adapts the agent to this process if it is a fork()ed copy that has not done so yet. */
-static void adapt_to_fork(void)
+/* Otherwise the children of one process, and the process itself, would sample the same positions of
+ * what they allocate: the errors of their sums would not be independent. */
+static void reseed_in_child(bool interrupted)
+{
+	seed = sampler_splitmix(seed + SAMPLER_SPLITMIX_STEP * fork_number);
+	if (!agent_config.seed)
+		seed ^= self.tid; /* forks that the handlers do not see have no number */
+	if (!interrupted && self.state == THREAD_ACTIVE && !agent_exact && !self.dormant)
+		sampler_reseed(&self.sampler, sampler_splitmix(seed + self.number));
+}
+
+/* Adapts the agent to this process if it is a fork()ed copy that has not done so yet. interrupted:
+ * by the handler that forked, this thread is in the middle of a sample. */
+static void adapt_to_fork(bool interrupted)
 {
 	uint32_t reason;
 	int error;
@@ -261,6 +276,7 @@ static void adapt_to_fork(void)
 		end_in_child();
 		return;
 	}
+	reseed_in_child(interrupted);
 	if (self.writer) {
 		self.writer->tid = self.tid;
 		walk_forget(&self.writer->walk);
@@ -276,7 +292,7 @@ static void after_fork_child(void)
 {
 	if (agent_same_process && atomic_load(&agent_state) != AGENT_NEW) {
 		*agent_same_process = 0; /* on a kernel that does not wipe */
-		adapt_to_fork();
+		adapt_to_fork(busy_before_fork != BUSY_NOT);
 	}
 	path_give_back_writer();
 	self.busy = busy_before_fork;

@@ -167,6 +167,12 @@ void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint
 	sampler_set_interval(s, interval_log2);
 }
 
+void sampler_reseed(struct sampler *s, uint64_t seed)
+{
+	seed_random(s, seed);
+	sampler_set_interval(s, s->interval_log2);
+}
+
 /* An exponential distance has no memory: after a hit the next may begin at the end of the block. */
 static int32_t take_poisson(struct sampler *s, uint64_t size)
 {

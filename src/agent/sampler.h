@@ -57,6 +57,10 @@ void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint
  */
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2);
 
+/* For a forked child, which would draw the same numbers as its parent. Otherwise like a change of
+ * the interval. */
+void sampler_reseed(struct sampler *s, uint64_t seed);
+
 /* The slow path: size >= s->left. SAMPLER_SKIP: not sampled after all. 0: record with weight 1.
  * n > 0: record, n points in the block were taken (Poisson: always 1). caller: the return
  * address in the program; blocks of one caller and about one size are a class. */

@@ -150,7 +150,7 @@ static int ask(struct by_label *b, const struct mayfly_trace *trace,
 	error = mayfly_query_run(trace, &asked, &b->allocated);
 	if (!error)
 		error = mayfly_series_run(trace, &asked, points, BY_LABEL_VALUES, &b->series);
-	if (error || is_without_label(b->allocated))
+	if (error)
 		return error;
 	asked.metric = MAYFLY_LIVE;
 	asked.at_ns =
@@ -160,8 +160,10 @@ static int ask(struct by_label *b, const struct mayfly_trace *trace,
 	error = mayfly_query_run(trace, &asked, &live);
 	if (error)
 		return error;
-	take_allocated(b);
-	take_live(b, live);
+	if (!is_without_label(b->allocated) || !is_without_label(live)) {
+		take_allocated(b);
+		take_live(b, live);
+	}
 	mayfly_result_free(live);
 	return 0;
 }

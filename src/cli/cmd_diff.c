@@ -188,8 +188,9 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	if (info->absent & MAYFLY_ABSENT_ERRORS)
 		mode_text(command, sizeof(command), r->file.trace);
 	else if (r->exact)
-		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s", info->samples,
-			 info->samples == 1 ? "allocation" : "allocations");
+		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s",
+			 info->samples - info->inherited,
+			 info->samples - info->inherited == 1 ? "allocation" : "allocations");
 	else
 		snprintf(command, sizeof(command), "%s%s, %" PRIu64 " %s",
 			 interval_text(interval, sizeof(interval), r->file.trace), ocaml,

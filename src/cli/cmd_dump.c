@@ -346,6 +346,7 @@ struct counts {
 	int64_t from_ns, to_ns;
 	uint32_t node;
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+	uint64_t inherited, inherited_bytes; /* not in allocs */
 };
 
 static bool print_counts(struct dump *d, const struct counts *c)
@@ -357,6 +358,9 @@ static bool print_counts(struct dump *d, const struct counts *c)
 	       " free_bytes=%" PRIu64 " temps=%" PRIu64 " temp_bytes=%" PRIu64,
 	       c->node, c->allocs, c->alloc_bytes, c->frees, c->free_bytes, c->temps,
 	       c->temp_bytes);
+	if (c->inherited)
+		printf(" inherited=%" PRIu64 " inherited_bytes=%" PRIu64, c->inherited,
+		       c->inherited_bytes);
 	if (d->stacks && !print_node(d, c->node))
 		return false;
 	putchar('\n');
@@ -376,6 +380,8 @@ static bool print_counts_json(struct dump *d, const struct counts *c)
 	json_unsigned(&j, "free_bytes", c->free_bytes);
 	json_unsigned(&j, "temps", c->temps);
 	json_unsigned(&j, "temp_bytes", c->temp_bytes);
+	json_unsigned(&j, "inherited", c->inherited);
+	json_unsigned(&j, "inherited_bytes", c->inherited_bytes);
 	return end_line(&j, d, d->stacks, c->node);
 }
 
@@ -412,9 +418,19 @@ static int dump_tracks(struct dump *d, uint64_t events, int64_t to_ns)
 static void dump_part(struct dump *d, const struct sums_part *part)
 {
 	for (size_t i = 0; d->printed && !ferror(stdout) && i < part->nodes; i++) {
-		struct counts c = {part->from_ns,	part->to_ns,	      part->node[i],
-				   part->allocs[i],	part->alloc_bytes[i], part->frees[i],
-				   part->free_bytes[i], part->temps[i],	      part->temp_bytes[i]};
+		struct counts c = {
+		    .from_ns = part->from_ns,
+		    .to_ns = part->to_ns,
+		    .node = part->node[i],
+		    .allocs = part->allocs[i] - part->inherited[i],
+		    .alloc_bytes = part->alloc_bytes[i] - part->inherited_bytes[i],
+		    .frees = part->frees[i],
+		    .free_bytes = part->free_bytes[i],
+		    .temps = part->temps[i],
+		    .temp_bytes = part->temp_bytes[i],
+		    .inherited = part->inherited[i],
+		    .inherited_bytes = part->inherited_bytes[i],
+		};
 
 		d->printed = d->json ? print_counts_json(d, &c) : print_counts(d, &c);
 	}
@@ -631,9 +647,11 @@ const struct option_table dump_option_table = {
 	"interval:\n"
 	"\n"
 	"  FROM TO counts #NODE allocs=N alloc_bytes=BYTES frees=N free_bytes=BYTES\n"
-	"      temps=N temp_bytes=BYTES STACK    (all on one line)\n"
+	"      temps=N temp_bytes=BYTES inherited=N inherited_bytes=BYTES STACK\n"
+	"      (all on one line)\n"
 	"\n"
-	"NODE numbers the stacks. temps: frees of temporary blocks.\n",
+	"NODE numbers the stacks. temps: frees of temporary blocks. The inherited blocks of a\n"
+	"forked process are in no other count; both fields are missing where there are none.\n",
     .rows = dump_rows,
 };
 

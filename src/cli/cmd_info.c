@@ -89,17 +89,21 @@ static void print_events(const struct output *o, const struct opened_trace *file
 {
 	const struct mayfly_trace *trace = file->trace;
 	const struct mayfly_info *info = file->info;
+	bool exact = trace_is_exact(info), apart = exact && !info->inherited_allocated;
 	char inherited[96] = "", size[FIGURE_TEXT];
 
 	if (info->inherited)
 		snprintf(inherited, sizeof(inherited),
-			 " (%" PRIu64 " of them inherited at the fork)", info->inherited);
+			 apart ? ", and %" PRIu64 " blocks inherited at the fork"
+			       : " (%" PRIu64 " of them inherited at the fork)",
+			 info->inherited);
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS)))
 		print_field(o,
 			    info->absent & MAYFLY_ABSENT_ALLOCATED ? "Blocks"
-			    : trace_is_exact(info)		   ? "Allocations"
+			    : exact				   ? "Allocations"
 								   : "Samples",
-			    "%" PRIu64 "%s", info->samples, inherited);
+			    "%" PRIu64 "%s", info->samples - (apart ? info->inherited : 0),
+			    inherited);
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)))
 		print_field(o, "Frees", "%" PRIu64, info->frees);

@@ -219,6 +219,8 @@ const char *question_needs_blocks(const struct question *question)
 		return q->min_lifetime_ns > 0 ? "--min-lifetime" : "--max-lifetime";
 	if (question->window_given && q->metric != MAYFLY_ALLOCATED)
 		return "--from or --to with this metric";
+	if (q->metric == MAYFLY_SURVIVED)
+		return "--metric survived after a fork";
 	return NULL;
 }
 

@@ -160,6 +160,12 @@ static void note_losses(const struct output *o, const struct mayfly_info *info)
 			    "part of the samples was dropped to keep within --max-size, and the "
 			    "others count for them: the figures are right on average, their errors "
 			    "show the price");
+	if (info->inherited_allocated)
+		print_field(o, "Inherited",
+			    "an older version wrote these snapshots: the %" PRIu64
+			    " blocks inherited "
+			    "at the fork count as allocated",
+			    info->inherited);
 	if (info->truncated_stacks)
 		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
 			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");

@@ -35,7 +35,7 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 /* A chunk while it is made: its head, and its columns in the order in which they are written. */
 struct chunk_maker {
 	struct bytes head;
-	struct column column[10];
+	struct column column[12];
 	size_t columns;
 	bool failed; /* no memory */
 };

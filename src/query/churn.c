@@ -40,7 +40,7 @@ static void churn_take_block(struct churn_run *r, const struct cursor_block *b, 
 	double sum;
 
 	if (!query_in_window(q, b->time_ns) || !query_lifetime_fits(q, fate.lifetime) ||
-	    !query_keeps(r->s, b) || lived <= 0)
+	    !query_keeps_allocated(r->s, b) || lived <= 0)
 		return;
 	sum = bytes_of(r, b) * (double)lived;
 	r->total += sum;

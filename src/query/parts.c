@@ -21,6 +21,8 @@ static void add_part(struct parts_totals *totals, const struct sums_part *part)
 	totals->free_bytes += sum(part->free_bytes, part->nodes);
 	totals->temps += sum(part->temps, part->nodes);
 	totals->temp_bytes += sum(part->temp_bytes, part->nodes);
+	totals->inherited += sum(part->inherited, part->nodes);
+	totals->inherited_bytes += sum(part->inherited_bytes, part->nodes);
 }
 
 static void parts_look(struct parts_view *view, const struct sums_part *part, uint64_t *largest)

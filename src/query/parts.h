@@ -8,12 +8,13 @@
 /* Values wrap around in a damaged trace that frees more than it allocates. */
 struct parts_totals {
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+	uint64_t inherited, inherited_bytes; /* among allocs */
 };
 
-/* Blocks or bytes that are left; 0 when more were freed than allocated. */
-static inline uint64_t parts_left(uint64_t allocated, uint64_t freed)
+/* Blocks or bytes that are left; 0 when more were freed, or inherited, than there were. */
+static inline uint64_t parts_left(uint64_t all, uint64_t gone)
 {
-	return allocated > freed ? allocated - freed : 0;
+	return all > gone ? all - gone : 0;
 }
 
 struct parts_view {

@@ -5,7 +5,7 @@
  * Three passes over the events: the moment of the peak; which blocks are live then; the sums. Each
  * figure is about the bytes of one domain:
  *
- *	domain 0: all blocks   1: live at the peak   2...: the rows, under the query's metric
+ *	domain 0: allocated    1: live at the peak   2...: the rows, under the query's metric
  *
  * Stratified. A thread's small blocks lie on a line that is cut into strata of S bytes with one
  * point each, independent of each other. If b of a stratum's S bytes belong to a domain, the point
@@ -103,8 +103,10 @@ static bool pass_alloc(void *context, const struct cursor_batch *b, size_t event
 	struct plan *plan = r->plan;
 
 	r->events++;
-	plan->blocks++;
-	plan->allocated_bytes += b->e.size[alloc];
+	if (!(b->e.alloc_flags[alloc] & MAYFLY_FLAG_INHERITED)) {
+		plan->blocks++;
+		plan->allocated_bytes += b->e.size[alloc];
+	}
 	r->live_bytes += b->e.size[alloc];
 	r->live_blocks++;
 	if (r->live_bytes > plan->peak_bytes) {
@@ -357,10 +359,11 @@ static bool sum_alloc(void *context, const struct cursor_batch *batch, size_t ev
 	const struct cursor_block b = query_block(batch, alloc);
 	uint64_t number = batch->e.first_sample + alloc;
 	bool at_peak = number / 64 < r->live_room && query_has_bit(r->live, number);
-	bool rows_at_peak = r->s->query->metric == MAYFLY_PEAK;
-	uint32_t rows = at_peak || !rows_at_peak ? rows_of(r, &b) : 0;
-	uint32_t domains =
-	    1u << DOMAIN_ALL | (uint32_t)at_peak << DOMAIN_PEAK | rows << DOMAIN_ROWS;
+	bool allocated = !(b.flags & MAYFLY_FLAG_INHERITED);
+	bool in_rows = r->s->query->metric == MAYFLY_PEAK ? at_peak : allocated;
+	uint32_t rows = in_rows ? rows_of(r, &b) : 0;
+	uint32_t domains = (uint32_t)allocated << DOMAIN_ALL | (uint32_t)at_peak << DOMAIN_PEAK |
+			   rows << DOMAIN_ROWS;
 
 	(void)event;
 	for (; rows; rows &= rows - 1)

@@ -70,6 +70,7 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	s->trace = trace;
 	s->query = query;
 	s->info = mayfly_trace_info(trace);
+	s->own_blocks = s->info->inherited && query_of_allocated(query->metric);
 	if (query->metric == MAYFLY_SURVIVED) {
 		/* Allocated in the window and live at its end. */
 		s->own = *query;

@@ -161,6 +161,7 @@ struct query_state {
 	double spread[SPREADS]; /* of sizes: estimate.h */
 	struct peak peak;	/* exact sums: only its best moment */
 	struct strata *strata;	/* NULL: samples are independent */
+	bool own_blocks;	/* inherited ones do not count: query_of_allocated() */
 
 	/* texts, by address and by content */
 	struct numbering text_address;
@@ -304,6 +305,13 @@ static inline struct cursor_block query_block(const struct cursor_batch *b, size
 	};
 }
 
+/* Whether the metric counts what was allocated: then inherited blocks do not count. */
+static inline bool query_of_allocated(enum mayfly_metric metric)
+{
+	return metric == MAYFLY_ALLOCATED || metric == MAYFLY_TEMPORARY ||
+	       metric == MAYFLY_SURVIVED;
+}
+
 static inline bool query_by_node(const struct mayfly_query *q)
 {
 	return grouping_of(q->by).flags & GROUPING_BY_NODE;
@@ -402,8 +410,10 @@ uint32_t query_label_slot(const struct query_state *s, uint32_t set);
 /* Fills the sums. MAYFLY_E_ABSENT: only events could answer, and the trace has none. */
 bool query_sum(struct query_state *s);
 
-/* Whether the query's filters keep a block; lifetime and window are not checked. */
+/* Whether the query's filters keep a block; lifetime, window and metric are not checked. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
+/* The same for a block that counts only if it was allocated, not inherited. */
+bool query_keeps_allocated(const struct query_state *s, const struct cursor_block *b);
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
 /* The number of slots; slots are numbered from 0. */
 size_t query_slots(const struct query_state *s);

@@ -373,6 +373,11 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b)
 	return !s->node_kept || s->node_kept[b->node < s->info->nodes ? b->node : 0];
 }
 
+bool query_keeps_allocated(const struct query_state *s, const struct cursor_block *b)
+{
+	return !(b->flags & MAYFLY_FLAG_INHERITED) && query_keeps(s, b);
+}
+
 /* Whether every block counts: no filter, no window, and no memory recorded twice. */
 static bool keeps_all(const struct query_state *s)
 {
@@ -380,7 +385,7 @@ static bool keeps_all(const struct query_state *s)
 
 	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
 		return false;
-	return !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
+	return !s->own_blocks && !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
 	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
 	       q->to_ns == INT64_MAX;
 }
@@ -471,7 +476,11 @@ static bool sums_add_block(struct gather *g, uint64_t number, const struct curso
 
 static bool is_kept(const struct gather *g, const struct cursor_block *b)
 {
-	return g->all_kept || (query_in_window(g->s->query, b->time_ns) && query_keeps(g->s, b));
+	if (g->all_kept)
+		return true;
+	if (g->s->own_blocks && b->flags & MAYFLY_FLAG_INHERITED)
+		return false;
+	return query_in_window(g->s->query, b->time_ns) && query_keeps(g->s, b);
 }
 
 /* Adds a block allocated before the queried moment as one that is never freed. */
@@ -705,6 +714,9 @@ static bool asks_for_blocks(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
+	/* For SURVIVED, counters do not tell which of the live blocks are inherited. */
+	if (s->own_blocks && q->metric == MAYFLY_LIVE)
+		return true;
 	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
 	       query_asks_fate(s) || q->thread.matches || q->label.matches;
 }
@@ -752,8 +764,11 @@ static bool add_part(struct query_state *s, const struct sums_part *part)
 		}
 		sum->blocks += part->allocs[i];
 		sum->bytes += part->alloc_bytes[i];
-		if (metric == MAYFLY_ALLOCATED)
+		if (metric == MAYFLY_ALLOCATED) {
+			sum->blocks -= part->inherited[i];
+			sum->bytes -= part->inherited_bytes[i];
 			continue;
+		}
 		sum->blocks -= part->frees[i];
 		sum->bytes -= part->free_bytes[i];
 	}

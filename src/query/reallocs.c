@@ -174,7 +174,9 @@ static bool reallocs_take_alloc(void *context, const struct cursor_batch *b, siz
 	struct chain *waiting, c;
 
 	(void)event;
-	if (b->e.thread[alloc] >= r->s->info->threads)
+	/* A realloc that made an inherited block was the parent's. */
+	if (b->e.thread[alloc] >= r->s->info->threads ||
+	    b->e.alloc_flags[alloc] & MAYFLY_FLAG_INHERITED)
 		return true;
 	waiting = &r->waiting[b->e.thread[alloc]];
 	c = *waiting;

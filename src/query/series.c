@@ -89,6 +89,11 @@ static void advance(struct series_run *r, int64_t time_ns)
 		r->at++;
 }
 
+static bool is_allocated(const struct cursor_block *b)
+{
+	return !(b->flags & MAYFLY_FLAG_INHERITED);
+}
+
 /* An allocation counts at once, as a block that is never freed. */
 static bool series_take_alloc(void *context, const struct cursor_batch *batch, size_t event,
 			      size_t alloc)
@@ -98,7 +103,8 @@ static bool series_take_alloc(void *context, const struct cursor_batch *batch, s
 
 	advance(r, batch->e.time_ns[event]);
 	if (query_keeps(r->s, &b) && query_lifetime_fits(r->s->query, FOREVER))
-		change(r, query_slot(r->s, &b, NEVER_FREED), r->at, change_of(r, &b, 1), true);
+		change(r, query_slot(r->s, &b, NEVER_FREED), r->at, change_of(r, &b, 1),
+		       is_allocated(&b));
 	return true;
 }
 
@@ -123,9 +129,10 @@ static bool series_take_free(void *context, const struct cursor_batch *batch, si
 	}
 	born = point_of(r, b->time_ns);
 	if (query_lifetime_fits(q, FOREVER))
-		change(r, query_slot(r->s, b, NEVER_FREED), born, change_of(r, b, -1), true);
+		change(r, query_slot(r->s, b, NEVER_FREED), born, change_of(r, b, -1),
+		       is_allocated(b));
 	if (query_lifetime_fits(q, fate.lifetime)) {
-		change(r, slot, born, change_of(r, b, 1), true);
+		change(r, slot, born, change_of(r, b, 1), is_allocated(b));
 		change(r, slot, r->at, change_of(r, b, -1), false);
 	}
 	return true;
@@ -157,14 +164,20 @@ static void take_part(struct series_run *r, const struct sums_part *part)
 {
 	for (size_t i = 0; i < part->nodes; i++) {
 		uint32_t node = part->node[i] < r->s->slots ? part->node[i] : 0;
-		struct change born = {(double)part->alloc_bytes[i], (double)part->allocs[i],
-				      (int64_t)part->allocs[i]};
+		struct change inherited = {(double)part->inherited_bytes[i],
+					   (double)part->inherited[i], (int64_t)part->inherited[i]};
+		struct change born = {
+		    (double)(part->alloc_bytes[i] - part->inherited_bytes[i]),
+		    (double)(part->allocs[i] - part->inherited[i]),
+		    (int64_t)(part->allocs[i] - part->inherited[i]),
+		};
 		struct change died = {-(double)part->free_bytes[i], -(double)part->frees[i],
 				      -(int64_t)part->frees[i]};
 
 		if (r->s->node_kept && !r->s->node_kept[node])
 			continue;
 		change(r, node, r->at, born, true);
+		change(r, node, r->at, inherited, false);
 		change(r, node, r->at, died, false);
 	}
 }

@@ -309,7 +309,7 @@ static void spans_take_block(struct spans_run *r, const struct cursor_block *b, 
 	struct tally one = {0};
 	uint32_t innermost;
 
-	if (!query_in_window(r->s->query, b->time_ns) || !query_keeps(r->s, b) ||
+	if (!query_in_window(r->s->query, b->time_ns) || !query_keeps_allocated(r->s, b) ||
 	    (r->fits && !query_has_bit(r->fits, number)))
 		return;
 	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),

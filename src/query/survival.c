@@ -57,8 +57,9 @@ static bool survival_take_alloc(struct survival_run *r, const struct mayfly_even
 			sizeof(*r->fate_of)))
 		return false;
 	r->fate_of[r->samples++] = NONE;
-	if (row == shown->rows || e->node >= r->s->slots || !query_keeps(r->s, &b) ||
-	    e->time_ns < q->from_ns || (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
+	if (row == shown->rows || e->inherited || e->node >= r->s->slots ||
+	    !query_keeps(r->s, &b) || e->time_ns < q->from_ns ||
+	    (e->time_ns >= q->to_ns && q->to_ns != INT64_MAX))
 		return true;
 	if (r->fates >= NONE ||
 	    !query_grow(r->s, &r->budget, &r->fate, &r->fate_room, r->fates, sizeof(*r->fate)))

@@ -64,7 +64,8 @@ static void summary_of_parts(const struct mayfly_info *info, const struct parts_
 {
 	double interval = (double)info->interval_bytes;
 
-	summary->allocated = counted(view->end.alloc_bytes, view->end.allocs, interval);
+	summary->allocated = counted(parts_left(view->end.alloc_bytes, view->end.inherited_bytes),
+				     parts_left(view->end.allocs, view->end.inherited), interval);
 	summary->temporary = counted(view->end.temp_bytes, view->end.temps, interval);
 	summary->peak = left(&view->peak, interval);
 	summary->live_at_end = left(&view->end, interval);

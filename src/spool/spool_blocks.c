@@ -77,6 +77,9 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
 		      uint32_t thread, uint32_t flags)
 {
+	/* For sampled blocks the agent cannot tell that the allocation was the parent's. */
+	if (b->flags & MAYFLY_FLAG_INHERITED)
+		flags &= ~MAYFLY_FLAG_TEMPORARY;
 	s->live_bytes -= live_weight(s, b);
 	s->frees++;
 	if (s->trace && b->serial != LIVE_THINNED) {

@@ -21,10 +21,14 @@ static struct sums_entry *new_sums_entry(struct sums_build *b, uint32_t node)
 	return &b->entry[b->entries - 1];
 }
 
-static inline void count_alloc(struct sums_entry *e, uint64_t size)
+static inline void count_alloc(struct sums_entry *e, uint64_t size, uint32_t flags)
 {
+	bool inherited = flags & MAYFLY_FLAG_INHERITED;
+
 	e->allocs++;
 	e->alloc_bytes += size;
+	e->inherited += inherited;
+	e->inherited_bytes += inherited ? size : 0;
 }
 
 static inline void count_free(struct sums_entry *e, uint64_t size, bool temporary)
@@ -35,12 +39,24 @@ static inline void count_free(struct sums_entry *e, uint64_t size, bool temporar
 	e->temp_bytes += temporary ? size : 0;
 }
 
+static void add_entry(struct sums_entry *to, const struct sums_entry *e)
+{
+	to->allocs += e->allocs;
+	to->alloc_bytes += e->alloc_bytes;
+	to->frees += e->frees;
+	to->free_bytes += e->free_bytes;
+	to->temps += e->temps;
+	to->temp_bytes += e->temp_bytes;
+	to->inherited += e->inherited;
+	to->inherited_bytes += e->inherited_bytes;
+}
+
 static inline struct sums_entry *entry_of(struct sums_build *b, uint32_t node)
 {
 	return b->place[node] ? &b->entry[b->place[node] - 1] : new_sums_entry(b, node);
 }
 
-bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
+bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, uint32_t flags,
 	      size_t nodes)
 {
 	struct sums_entry *e = more_places(b, nodes) ? entry_of(b, node) : NULL;
@@ -49,9 +65,9 @@ bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, 
 		return false;
 	b->events++;
 	if (is_free)
-		count_free(e, size, temporary);
+		count_free(e, size, flags & MAYFLY_FLAG_TEMPORARY);
 	else
-		count_alloc(e, size);
+		count_alloc(e, size, flags);
 	return true;
 }
 
@@ -62,12 +78,7 @@ bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size
 	if (!e)
 		return false;
 	b->events += counts->allocs + counts->frees;
-	e->allocs += counts->allocs;
-	e->alloc_bytes += counts->alloc_bytes;
-	e->frees += counts->frees;
-	e->free_bytes += counts->free_bytes;
-	e->temps += counts->temps;
-	e->temp_bytes += counts->temp_bytes;
+	add_entry(e, counts);
 	return true;
 }
 
@@ -102,12 +113,7 @@ static bool join_builds(struct sums_build *to, struct sums_build *from)
 
 		if (!e)
 			return false;
-		e->allocs += f->allocs;
-		e->alloc_bytes += f->alloc_bytes;
-		e->frees += f->frees;
-		e->free_bytes += f->free_bytes;
-		e->temps += f->temps;
-		e->temp_bytes += f->temp_bytes;
+		add_entry(e, f);
 	}
 	if (!to->events)
 		to->from_ns = from->from_ns;
@@ -204,7 +210,7 @@ static bool add_events_until(struct sums_build *to, const struct sums_events *e,
 		entry = entry_of(to, b->node[p->alloc]);
 		if (!entry)
 			return false;
-		count_alloc(entry, b->size[p->alloc]);
+		count_alloc(entry, b->size[p->alloc], b->alloc_flags[p->alloc]);
 	}
 	for (; p->freed < last_freed; p->freed++) {
 		struct sums_entry *entry;

@@ -20,9 +20,11 @@
 /* A span ends with the chunk that makes it this long. */
 #define SUMS_SPAN_EVENTS (4 * 262144u)
 
+/* allocs: inherited blocks too, which come into the history as allocations. */
 struct sums_entry {
 	uint32_t node;
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+	uint64_t inherited, inherited_bytes;
 };
 
 struct sums_build {
@@ -60,8 +62,8 @@ struct sums_events {
 
 /* The functions that return bool: false when out of memory. nodes: numbers are below. */
 bool sums_add_chunk(struct sums_span *s, struct sums_events *events, size_t nodes);
-bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, bool temporary,
-	      size_t nodes);
+bool sums_add(struct sums_build *b, uint32_t node, uint64_t size, bool is_free, uint32_t flags,
+	      size_t nodes); /* flags: MAYFLY_FLAG_... of the event */
 /* Many blocks of one node at once. */
 bool sums_add_counts(struct sums_build *b, const struct sums_entry *counts, size_t nodes);
 void sums_clear(struct sums_build *b);

@@ -31,6 +31,8 @@ static void print_recorded(const struct report *r)
 {
 	const struct mayfly_info *info = r->file.info;
 	char start[64], duration[FIGURE_TEXT], ending[128], interval[192], ocaml[64] = "";
+	char inherited[64] = "";
+	bool apart = r->exact && !info->inherited_allocated;
 
 	if (!(info->absent & (MAYFLY_ABSENT_START | MAYFLY_ABSENT_TIMES)))
 		print_field(&r->out, "Recorded", "%s, %s; %s",
@@ -46,23 +48,27 @@ static void print_recorded(const struct report *r)
 		snprintf(
 		    ocaml, sizeof(ocaml), ", OCaml's heap 1 in %s",
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
+	if (info->inherited)
+		snprintf(inherited, sizeof(inherited),
+			 apart ? ", and %" PRIu64 " inherited" : " (%" PRIu64 " inherited)",
+			 info->inherited);
 	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
 		print_field(&r->out, info->mode == MAYFLY_EXACT ? "Exact" : "Sampled", "%s",
 			    mode_text(interval, sizeof(interval), r->file.trace));
 	else if (r->exact)
-		print_field(&r->out, "Exact", "every allocation: %" PRIu64 ", %" PRIu64 " freed",
-			    info->samples, info->frees);
+		print_field(&r->out, "Exact", "every allocation: %" PRIu64 "%s, %" PRIu64 " freed",
+			    info->samples - (apart ? info->inherited : 0), inherited, info->frees);
 	else if (trace_is_ocaml_alone(info))
 		print_field(
 		    &r->out, "Sampled",
-		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s, %" PRIu64 " freed",
+		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s%s, %" PRIu64 " freed",
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
-		    info->samples, samples_word(info->samples), info->frees);
+		    info->samples, samples_word(info->samples), inherited, info->frees);
 	else
-		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s, %" PRIu64 " freed",
+		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s%s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", ocaml,
-			    info->samples, samples_word(info->samples), info->frees);
+			    info->samples, samples_word(info->samples), inherited, info->frees);
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
 			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),

@@ -6,6 +6,7 @@
 
 #include "convert/export/event_walk.h"
 #include "convert/export/exports.h"
+#include "query/query.h"
 
 /* A set passes if one of its labels matches as "key=value". */
 static bool choose_labels(struct block_filter *f)
@@ -30,22 +31,18 @@ static bool choose_labels(struct block_filter *f)
 
 static int choose_nodes(struct block_filter *f)
 {
-	struct mayfly_node_sums *sums;
+	struct query_state s = {0};
 	struct mayfly_query q;
-	int error;
 
 	mayfly_query_defaults(&q);
-	q.metric = MAYFLY_ALLOCATED;
-	q.heaps = (1u << MAYFLY_HEAPS) - 1;
 	q.focus = f->query->focus;
 	q.ignore = f->query->ignore;
-	error = mayfly_node_sums_run(f->trace, &q, &sums);
-	if (error)
-		return error;
-	for (size_t i = 0; i < sums->count; i++)
-		rank_set_add(&f->nodes, sums->sum[i].node);
-	mayfly_node_sums_free(sums);
-	return 0;
+	if (query_choose(&s, f->trace, &q))
+		for (size_t i = 0; i < f->info->nodes; i++)
+			if (!s.node_kept || s.node_kept[i])
+				rank_set_add(&f->nodes, i);
+	query_end(&s);
+	return s.error;
 }
 
 int block_filter_begin(struct block_filter *f, const struct mayfly_trace *trace,

@@ -311,11 +311,10 @@ static void chrome_put_labels(struct chrome *c, uint32_t set)
 
 static int chrome_write_sample(void *context, const struct mayfly_event *e)
 {
-	static const char *const kinds[] = {"alloc", "free", "promote"};
 	struct chrome *c = context;
 	bool done = true;
 
-	chrome_begin(c, "i", kinds[e->kind]);
+	chrome_begin(c, "i", export_event_name(e));
 	chrome_put_time(c, e->time_ns);
 	out_text(&c->out, ",\"s\":\"t\"");
 	chrome_put_thread(c, e->thread);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "format/numbering.h"
+#include "query/query.h"
 
 /* Stacks repeat: their text is cached in the slot (node modulo CACHE_SLOTS). */
 #define CACHE_SLOTS 4096u
@@ -238,6 +239,8 @@ static int csv_take_block(void *context, const struct mayfly_event *e, bool free
 	const struct mayfly_query *q = t->query;
 	bool wanted = freed ? q->metric != MAYFLY_LEAKED : q->metric != MAYFLY_TEMPORARY;
 
+	if (query_of_allocated(q->metric) && e->inherited)
+		return 0;
 	if (freed && q->metric == MAYFLY_TEMPORARY)
 		wanted = e->flags & MAYFLY_FLAG_TEMPORARY;
 	if (!wanted ||

@@ -92,6 +92,13 @@ const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module
 	return text;
 }
 
+const char *export_event_name(const struct mayfly_event *event)
+{
+	static const char *const names[] = {"alloc", "free", "promote"};
+
+	return event->kind == MAYFLY_ALLOC && event->inherited ? "inherited" : names[event->kind];
+}
+
 const char *export_heap_name(uint32_t heap)
 {
 	static const char *const names[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",

@@ -48,6 +48,8 @@ int export_each_event(const struct mayfly_trace *trace, bool promotions, export_
 #define BUILD_ID_TEXT (2 * 64 + 1)
 const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module *module);
 const char *export_heap_name(uint32_t heap);
+/* alloc, free or promote; inherited: in place of the alloc of a block that a child inherited. */
+const char *export_event_name(const struct mayfly_event *event);
 /* Where a frame of code is in the process; 0: the frame is none. */
 uint64_t export_address(const struct mayfly_trace *trace, const struct mayfly_frame *frame);
 

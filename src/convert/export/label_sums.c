@@ -24,12 +24,12 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 	case MAYFLY_LEAKED:
 		return free_ns == INT64_MAX;
 	case MAYFLY_TEMPORARY:
-		return free_ns != INT64_MAX && e->flags & MAYFLY_FLAG_TEMPORARY;
+		return free_ns != INT64_MAX && e->flags & MAYFLY_FLAG_TEMPORARY && !e->inherited;
 	case MAYFLY_ALLOCATED:
 	case MAYFLY_SURVIVED: /* not offered by any export */
 		break;
 	}
-	return true;
+	return !e->inherited;
 }
 
 static int label_sums_add_block(void *context, const struct mayfly_event *e, bool freed)

@@ -136,9 +136,10 @@ struct survey {
 	bool any;
 };
 
+/* Memtrace's files can only say that a block was allocated, which inherited blocks were not. */
 static bool is_wanted(const struct export *x, const struct mayfly_event *e)
 {
-	return x->heaps >> e->heap & 1;
+	return x->heaps >> e->heap & 1 && !e->inherited;
 }
 
 static int look_at_block(void *context, const struct mayfly_event *e)
@@ -364,8 +365,14 @@ const char *memtrace_left_out(const struct mayfly_trace *trace,
 			      const struct export_options *options)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
+	bool heaps =
+	    info->heaps & ~memtrace_heaps(info, options->query->heaps) && !options->query->heaps;
 
-	if (!(info->heaps & ~memtrace_heaps(info, options->query->heaps)) || options->query->heaps)
-		return NULL;
-	return "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it";
+	if (info->inherited)
+		return heaps ? "malloc's blocks, as Memtrace's files have one rate, and inherited "
+			       "blocks, which were not allocated here; OCaml's own are in it"
+			     : "blocks inherited from the parent process, as Memtrace's files only "
+			       "have blocks that were allocated";
+	return heaps ? "malloc's blocks, as Memtrace's files have one rate; OCaml's are in it"
+		     : NULL;
 }

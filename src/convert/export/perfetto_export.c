@@ -714,7 +714,6 @@ static void put_tracks(struct perfetto *p)
 
 static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 {
-	static const char *const kinds[] = {"alloc", "free", "promote"};
 	struct perfetto *p = context;
 	uint64_t stack = e->kind == MAYFLY_ALLOC ? perfetto_stack(&p->stacks, e->node) : 0;
 
@@ -722,7 +721,7 @@ static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 		return MAYFLY_E_MEMORY;
 	begin_event(p, e->time_ns, FLAG_NEEDS_STATE, TYPE_INSTANT, TRACK_THREAD + e->thread);
 	protobuf_text(&p->message, EVENT_CATEGORY, "heap");
-	protobuf_text(&p->message, EVENT_NAME, kinds[e->kind]);
+	protobuf_text(&p->message, EVENT_NAME, export_event_name(e));
 	annotate(p, &p->message, EVENT_ANNOTATION, "sample", e->sample);
 	annotate(p, &p->message, EVENT_ANNOTATION, "size", e->size);
 	annotate(p, &p->message, EVENT_ANNOTATION, "weight", perfetto_whole(e->weight_bytes));

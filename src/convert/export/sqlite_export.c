@@ -162,16 +162,17 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 
 	tally_add(&t, estimate_sampler(d->info->sampler, b->flags),
 		  trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
-	DATABASE_ROW(d, SAMPLES, UNSIGNED(number), INTEGER(b->time_ns), UNSIGNED(b->thread),
-		     UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size),
-		     REAL(t.exact_bytes + t.sampled_bytes), REAL(t.exact_blocks + t.sampled_blocks),
-		     REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(at_peak),
-		     INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
-		     INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0),
-		     r ? INTEGER(r->time_ns) : NOTHING, r ? UNSIGNED(r->thread) : NOTHING,
-		     r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING,
-		     INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY),
-		     INTEGER(trace_counts(d->trace, heap, b->node)), UNSIGNED(b->labels));
+	DATABASE_ROW(
+	    d, SAMPLES, UNSIGNED(number), INTEGER(b->time_ns), UNSIGNED(b->thread),
+	    UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size),
+	    REAL(t.exact_bytes + t.sampled_bytes), REAL(t.exact_blocks + t.sampled_blocks),
+	    REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(at_peak),
+	    INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
+	    INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0), r ? INTEGER(r->time_ns) : NOTHING,
+	    r ? UNSIGNED(r->thread) : NOTHING,
+	    r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING,
+	    INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY && !(b->flags & MAYFLY_FLAG_INHERITED)),
+	    INTEGER(trace_counts(d->trace, heap, b->node)), UNSIGNED(b->labels));
 }
 
 static void put_batch(struct database *d, const struct cursor_batch *b)
@@ -242,7 +243,9 @@ static void sqlite_put_part(struct database *d, const struct sums_part *part)
 	for (size_t i = 0; i < part->nodes && !d->error; i++)
 		DATABASE_ROW(d, INTERVALS, INTEGER(part->from_ns), INTEGER(part->to_ns),
 			     UNSIGNED(part->node[i]), INTEGER(part->to_ns <= d->peak_ns),
-			     UNSIGNED(part->allocs[i]), UNSIGNED(part->alloc_bytes[i]),
+			     UNSIGNED(part->allocs[i] - part->inherited[i]),
+			     UNSIGNED(part->alloc_bytes[i] - part->inherited_bytes[i]),
+			     UNSIGNED(part->inherited[i]), UNSIGNED(part->inherited_bytes[i]),
 			     UNSIGNED(part->frees[i]), UNSIGNED(part->free_bytes[i]),
 			     UNSIGNED(part->temps[i]), UNSIGNED(part->temp_bytes[i]));
 }
@@ -365,6 +368,7 @@ static void put_info(struct database *d, const char *purpose)
 	    {"start_real_ns", INTEGER(info->start_real_ns)},
 	    {"duration_ns", INTEGER(info->duration_ns)},
 	    {"samples", INTEGER((int64_t)info->samples)},
+	    {"inherited", INTEGER((int64_t)info->inherited)},
 	    {"frees", INTEGER((int64_t)info->frees)},
 	    {"dropped_samples", INTEGER((int64_t)info->dropped_samples)},
 	    {"dropped_frees", INTEGER((int64_t)info->dropped_frees)},

@@ -54,7 +54,8 @@ const char *const sqlite_tables[TABLES] = {
     [SAMPLE_SPANS] = "sample_spans(sample INTEGER PRIMARY KEY, span INTEGER)",
     [PROMOTIONS] = "promotions(sample INTEGER, time_ns INTEGER)",
     [INTERVALS] = "intervals(from_ns INTEGER, to_ns INTEGER, stack INTEGER, at_peak INTEGER,"
-		  " blocks INTEGER, bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
+		  " blocks INTEGER, bytes INTEGER, inherited_blocks INTEGER,"
+		  " inherited_bytes INTEGER, freed_blocks INTEGER, freed_bytes INTEGER,"
 		  " temporary_blocks INTEGER, temporary_bytes INTEGER)",
     [FUNCTIONS] =
 	"functions(metric TEXT, function TEXT, file TEXT, module TEXT, bytes REAL,"
@@ -72,13 +73,18 @@ const char *const sqlite_tables[TABLES] = {
 	" UNION ALL SELECT stack, " bytes ", " blocks ", " blocks                                  \
 	" FROM intervals WHERE " intervals_where ") GROUP BY stack HAVING sum(blocks) > 0;"
 
-const char sqlite_views[] = BY_STACK(
-    "live_at_end", "counted AND free_ns IS NULL", "bytes - freed_bytes", "blocks - freed_blocks",
-    "1") BY_STACK("live_at_peak", "counted AND at_peak", "bytes - freed_bytes",
-		  "blocks - freed_blocks",
-		  "at_peak") BY_STACK("allocated", "counted", "bytes", "blocks",
-				      "1") BY_STACK("temporary", "counted AND temporary",
-						    "temporary_bytes", "temporary_blocks", "1")
+/* Inherited blocks are live, but were not allocated. */
+#define LIVE_BYTES  "bytes + inherited_bytes - freed_bytes"
+#define LIVE_BLOCKS "blocks + inherited_blocks - freed_blocks"
+#define ALLOCATED   "CASE WHEN NOT inherited THEN "
+
+/* clang-format off */
+const char sqlite_views[] =
+    BY_STACK("live_at_end", "counted AND free_ns IS NULL", LIVE_BYTES, LIVE_BLOCKS, "1")
+    BY_STACK("live_at_peak", "counted AND at_peak", LIVE_BYTES, LIVE_BLOCKS, "at_peak")
+    BY_STACK("allocated", "counted AND NOT inherited", "bytes", "blocks", "1")
+    BY_STACK("temporary", "counted AND temporary", "temporary_bytes", "temporary_blocks", "1")
+    /* clang-format on */
 
     "CREATE VIEW places AS"
     " SELECT s.stack, y.function, y.file, y.line, m.path AS module"
@@ -90,10 +96,12 @@ const char sqlite_views[] = BY_STACK(
     " FROM live_at_end AS l LEFT JOIN places AS p USING(stack) ORDER BY l.bytes DESC;"
 
     "CREATE VIEW by_function AS"
-    " SELECT s.function, sum(a.bytes) AS allocated_bytes, sum(a.blocks) AS allocated_blocks,"
+    " SELECT s.function, total(a.bytes) AS allocated_bytes, total(a.blocks) AS allocated_blocks,"
     " total(p.bytes) AS peak_bytes, total(p.blocks) AS peak_blocks,"
     " total(e.bytes) AS end_bytes, total(e.blocks) AS end_blocks"
-    " FROM allocated AS a LEFT JOIN places AS s USING(stack)"
+    " FROM (SELECT stack FROM allocated UNION SELECT stack FROM live_at_peak"
+    "  UNION SELECT stack FROM live_at_end) LEFT JOIN places AS s USING(stack)"
+    " LEFT JOIN allocated AS a USING(stack)"
     " LEFT JOIN live_at_peak AS p USING(stack) LEFT JOIN live_at_end AS e USING(stack)"
     " GROUP BY s.function ORDER BY peak_bytes DESC;"
 
@@ -101,15 +109,18 @@ const char sqlite_views[] = BY_STACK(
     "CREATE VIEW by_size AS"
     " WITH RECURSIVE class(low, high) AS (VALUES(-1, 0) UNION ALL VALUES(0, 1)"
     " UNION ALL SELECT high, high * 2 FROM class WHERE high BETWEEN 1 AND 1 << 61)"
-    " SELECT low, high, sum(bytes) AS allocated_bytes, sum(blocks) AS allocated_blocks,"
+    " SELECT low, high, total(" ALLOCATED "bytes END) AS allocated_bytes,"
+    " total(" ALLOCATED "blocks END) AS allocated_blocks,"
     " total(CASE WHEN at_peak THEN bytes END) AS peak_bytes,"
     " total(CASE WHEN free_ns IS NULL THEN bytes END) AS end_bytes, sum(n) AS samples"
-    " FROM (SELECT size, at_peak, free_ns, sum(bytes) AS bytes, sum(blocks) AS blocks,"
-    "  count(*) AS n FROM samples WHERE counted GROUP BY size, at_peak, free_ns IS NULL)"
+    " FROM (SELECT size, at_peak, inherited, free_ns, sum(bytes) AS bytes,"
+    "  sum(blocks) AS blocks, count(*) AS n FROM samples WHERE counted"
+    "  GROUP BY size, at_peak, inherited, free_ns IS NULL)"
     " JOIN class ON size > low AND size <= high GROUP BY low ORDER BY low;"
 
     "CREATE VIEW by_thread AS"
-    " SELECT t.tid, t.name, sum(s.bytes) AS allocated_bytes, sum(s.blocks) AS allocated_blocks,"
+    " SELECT t.tid, t.name, total(" ALLOCATED "s.bytes END) AS allocated_bytes,"
+    " total(" ALLOCATED "s.blocks END) AS allocated_blocks,"
     " total(CASE WHEN s.at_peak THEN s.bytes END) AS peak_bytes,"
     " total(CASE WHEN s.free_ns IS NULL THEN s.bytes END) AS end_bytes,"
     " total(CASE WHEN s.free_thread <> s.thread THEN s.bytes END) AS freed_by_others_bytes"
@@ -132,15 +143,17 @@ const char sqlite_views[] = BY_STACK(
     "  ON b.span = s.span GROUP BY s.type ORDER BY total_ns DESC;"
 
     "CREATE VIEW by_label AS"
-    " SELECT l.key, l.value, sum(s.bytes) AS allocated_bytes, sum(s.blocks) AS allocated_blocks,"
+    " SELECT l.key, l.value, total(" ALLOCATED "s.bytes END) AS allocated_bytes,"
+    " total(" ALLOCATED "s.blocks END) AS allocated_blocks,"
     " total(CASE WHEN s.at_peak THEN s.bytes END) AS peak_bytes,"
     " total(CASE WHEN s.free_ns IS NULL THEN s.bytes END) AS end_bytes"
     " FROM samples AS s JOIN labels AS l USING(label_set) WHERE s.counted"
     " GROUP BY l.key, l.value ORDER BY l.key, allocated_bytes DESC;"
 
-    /* Every function on each allocating stack, from the leaf (0) to the root. */
+    /* Every function on each stack with blocks, from the leaf (0) to the root. */
     "CREATE VIEW stack_functions AS"
-    " WITH RECURSIVE up(stack, depth, at) AS (SELECT stack, 0, stack FROM allocated"
+    " WITH RECURSIVE up(stack, depth, at) AS (SELECT stack, 0, stack FROM"
+    " (SELECT stack FROM samples WHERE counted UNION SELECT stack FROM intervals)"
     " UNION ALL SELECT up.stack, up.depth + 1, s.parent FROM up JOIN stacks AS s"
     "  ON s.stack = up.at WHERE s.parent > 0)"
     " SELECT up.stack, up.depth, y.symbol - f.first_symbol AS inline_depth, y.function, y.file,"

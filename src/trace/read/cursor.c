@@ -504,6 +504,7 @@ static void fill_event(const struct mayfly_cursor *c, const struct cursor_block 
 	event->size = b->size;
 	event->hits = b->hits;
 	event->labels = b->labels;
+	event->inherited = b->flags & MAYFLY_FLAG_INHERITED;
 	event->interval = trace_interval(c->t, b->flags, b->interval_log2);
 	event->alloc_time_ns = b->time_ns;
 	if (!b->hits) { /* what exact traces are made of */

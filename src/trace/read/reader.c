@@ -330,6 +330,7 @@ static int count_snapshots(struct opening *o)
 		chunk->to_ns = part.to_ns;
 		for (size_t i = 0; i < part.nodes; i++) {
 			chunk->allocs += part.allocs[i];
+			chunk->inherited += part.inherited[i];
 			live += part.alloc_bytes[i] - part.free_bytes[i];
 		}
 		chunk->live_bytes = live;
@@ -418,7 +419,7 @@ static int open_trace(struct opening *o)
 	if (!error && !o->indexed)
 		o->damaged |= tracks_cut_unsound(t);
 	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
-		error = sums_count(t, &t->parts);
+		error = sums_count(t);
 	if (!error)
 		error = overlap_find(t);
 	info->complete &= o->finished && !o->damaged;

@@ -150,8 +150,8 @@ static inline bool trace_leaves_out(const struct mayfly_trace *t)
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 
 /* Counts the parts of the trace (sums.h): from the heads of the SUMS chunks or, where there is
- * none, by counting the events. */
-int sums_count(const struct mayfly_trace *t, size_t *parts);
+ * none, by counting the events. Drops SUMS chunks that do not tell inherited blocks apart. */
+int sums_count(struct mayfly_trace *t);
 
 /* ---- opening ---- */
 

@@ -18,6 +18,9 @@
 #include "format/varint.h"
 
 #define MOST_PARTS 2
+#define VALUES	   8 /* of a node in a part */
+
+#define KNOWN_COLUMNS (0xaaaaau | 1u << COLUMN_SUM_INHERITED | 1u << COLUMN_SUM_INHERITED_BYTES)
 
 struct recent_sizes {
 	uint64_t last, before;
@@ -33,7 +36,8 @@ struct part_head {
 /* The counters of both parts of a span, or of a chunk, one array for each. */
 struct counters {
 	uint32_t *node;
-	uint64_t *value[6]; /* allocs, their bytes; frees, their bytes; temporary ones, bytes */
+	/* allocs, their bytes; frees, their bytes; temporary ones, bytes; inherited ones, bytes */
+	uint64_t *value[VALUES];
 };
 
 struct sums_cursor {
@@ -108,7 +112,7 @@ void sums_cursor_close(struct sums_cursor *c)
 	mayfly_cursor_close(c->events);
 	sums_free(&c->span);
 	free(c->spare.node);
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < VALUES; i++)
 		free(c->spare.value[i]);
 	free(c);
 }
@@ -208,7 +212,7 @@ static size_t count_nonzero(const uint64_t *value, size_t count)
 static bool take_counters(struct sums_cursor *c, size_t count)
 {
 	c->all.node = chunk_memory_dirty(&c->chunk, count, sizeof(*c->all.node));
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < VALUES; i++)
 		if (i != 0 && i != 2)
 			c->all.value[i] = chunk_memory(&c->chunk, count, sizeof(*c->all.value[i]));
 	/* The counts of allocations and frees stay where their columns are, which belong to the
@@ -223,7 +227,7 @@ static bool take_counters(struct sums_cursor *c, size_t count)
 struct sums_columns {
 	const uint8_t *size;
 	size_t sizes, used_sizes;
-	struct partial new_size, rest, freed, temps, temp_bytes;
+	struct partial new_size, rest, freed, temps, temp_bytes, inherited, inherited_bytes;
 };
 
 /* The columns whose lengths follow from the counts of allocations and frees. */
@@ -241,6 +245,9 @@ static bool read_partial(struct sums_cursor *c, struct sums_columns *p, size_t c
 	p->freed = partial(c, COLUMN_SUM_FREED, freed);
 	p->temps = partial(c, COLUMN_SUM_TEMPS, freed);
 	p->temp_bytes = partial(c, COLUMN_SUM_TEMP_BYTES, count_nonzero(p->temps.value, freed));
+	p->inherited = partial(c, COLUMN_SUM_INHERITED, sized);
+	p->inherited_bytes =
+	    partial(c, COLUMN_SUM_INHERITED_BYTES, count_nonzero(p->inherited.value, sized));
 	return !c->chunk.error;
 }
 
@@ -254,6 +261,19 @@ static void read_size(struct sums_columns *p, struct recent_sizes *r)
 	r->before = last;
 }
 
+static void read_inherited(struct sums_cursor *c, struct sums_columns *p, uint64_t size, size_t i)
+{
+	uint64_t *const *value = c->all.value, inherited = next_partial(&p->inherited), expected;
+
+	if (!inherited)
+		return;
+	expected = inherited == value[0][i] ? value[1][i] : inherited * size;
+	value[6][i] = inherited;
+	value[7][i] = expected + varint_unzigzag(next_partial(&p->inherited_bytes));
+	if (inherited > value[0][i])
+		chunk_fail(&c->chunk, MAYFLY_E_DAMAGED);
+}
+
 static void read_sums_entry(struct sums_cursor *c, struct sums_columns *p,
 			    struct recent_sizes *recent, size_t i)
 {
@@ -265,6 +285,7 @@ static void read_sums_entry(struct sums_cursor *c, struct sums_columns *p,
 	if (allocs) {
 		read_size(p, r);
 		value[1][i] = allocs * r->last + next_partial(&p->rest);
+		read_inherited(c, p, r->last, i);
 	}
 	if (!frees)
 		return;
@@ -312,7 +333,7 @@ static bool read_columns(struct sums_cursor *c, const struct trace_sums *s)
 	struct recent_sizes *recent;
 	size_t count = 0;
 
-	if (!read_sums_head(c) || !chunk_columns(&c->chunk, 0xaaaaa) || !read_nodes(c, s))
+	if (!read_sums_head(c) || !chunk_columns(&c->chunk, KNOWN_COLUMNS) || !read_nodes(c, s))
 		return false;
 	for (size_t i = 0; i < c->parts; i++)
 		count += c->head[i].chains + c->head[i].nodes;
@@ -321,7 +342,7 @@ static bool read_columns(struct sums_cursor *c, const struct trace_sums *s)
 		return false;
 	for (size_t i = 0; i < count; i++)
 		read_sums_entry(c, &p, recent, i);
-	return true;
+	return !c->chunk.error;
 }
 
 static int load_sums(struct sums_cursor *c)
@@ -405,7 +426,7 @@ static bool grow_spare(struct sums_cursor *c, size_t entries)
 	free(c->spare.node);
 	c->spare.node = malloc((entries + 1) * sizeof(*c->spare.node));
 	done = c->spare.node != NULL;
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < VALUES; i++) {
 		free(c->spare.value[i]);
 		c->spare.value[i] = malloc((entries + 1) * sizeof(*c->spare.value[i]));
 		done &= c->spare.value[i] != NULL;
@@ -429,6 +450,8 @@ static int take_span_part(struct sums_cursor *c, struct sums_build *b)
 		c->spare.value[3][i] = e->free_bytes;
 		c->spare.value[4][i] = e->temps;
 		c->spare.value[5][i] = e->temp_bytes;
+		c->spare.value[6][i] = e->inherited;
+		c->spare.value[7][i] = e->inherited_bytes;
 	}
 	c->all = c->spare;
 	c->head[0] = (struct part_head){.nodes = b->entries,
@@ -502,6 +525,8 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	    .free_bytes = c->all.value[3] + c->first,
 	    .temps = c->all.value[4] + c->first,
 	    .temp_bytes = c->all.value[5] + c->first,
+	    .inherited = c->all.value[6] + c->first,
+	    .inherited_bytes = c->all.value[7] + c->first,
 	};
 	c->first += part->nodes;
 	add_part_live(c, part);
@@ -551,18 +576,22 @@ int sums_find_peak(const struct mayfly_trace *t, uint64_t most, struct sums_part
 	return result;
 }
 
-/* The parts in the heads, and the events in them. False: a head is wrong. */
-static bool count_heads(struct sums_cursor *c, size_t *parts, uint64_t *events)
+/* The parts in the heads, the events in them, and whether inherited blocks are told apart. False: a
+ * head is wrong. */
+static bool count_heads(struct sums_cursor *c, size_t *parts, uint64_t *events, bool *inherited)
 {
 	struct chunk_header h;
 
 	*parts = 0;
 	*events = 0;
+	*inherited = false;
 	for (size_t i = 0; i < c->t->sums_chunks; i++) {
 		uint64_t offset = c->t->sums[i].offset;
 		bool sound = !chunk_find(c->t->data + offset, c->t->size - offset, false, &h) &&
-			     chunk_begin(&c->chunk, &h) && read_sums_head(c);
+			     chunk_begin(&c->chunk, &h) && read_sums_head(c) &&
+			     chunk_columns(&c->chunk, KNOWN_COLUMNS);
 
+		*inherited |= sound && c->chunk.column[COLUMN_SUM_INHERITED].present;
 		chunk_end(&c->chunk);
 		if (!sound)
 			return false;
@@ -574,21 +603,28 @@ static bool count_heads(struct sums_cursor *c, size_t *parts, uint64_t *events)
 	return true;
 }
 
-int sums_count(const struct mayfly_trace *t, size_t *parts)
+int sums_count(struct mayfly_trace *t)
 {
 	struct sums_cursor *c;
 	struct sums_part part;
 	uint64_t events;
+	bool inherited, whole;
 	int result = sums_cursor_open(t, &c);
 
 	if (result)
 		return result;
-	if (!count_heads(c, parts, &events) ||
-	    (!t->info.snapshot_ns && events != t->info.samples + t->info.frees)) {
+	whole = count_heads(c, &t->parts, &events, &inherited);
+	/* Older versions did not tell inherited blocks apart. Events do; snapshots have none. */
+	if (whole && t->info.inherited && !inherited) {
+		t->info.inherited_allocated = t->info.snapshot_ns != 0;
+		t->sums_chunks = t->info.snapshot_ns ? t->sums_chunks : 0;
+		whole = t->info.snapshot_ns != 0;
+	}
+	if (!whole || (!t->info.snapshot_ns && events != t->info.samples + t->info.frees)) {
 		/* The end is missing; or a walk will say what is wrong. */
 		c->parts = 0;
-		for (*parts = 0; (result = sums_cursor_next(c, &part)) == 1;)
-			++*parts;
+		for (t->parts = 0; (result = sums_cursor_next(c, &part)) == 1;)
+			t->parts++;
 	}
 	sums_cursor_close(c);
 	return result == MAYFLY_E_MEMORY ? result : 0;

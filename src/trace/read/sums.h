@@ -26,9 +26,12 @@ struct sums_part {
 	uint64_t largest_bytes; /* live bytes: the largest in it, at its events */
 	size_t nodes;		/* that have any counter other than 0 */
 	const uint32_t *node;	/* ascending; 0: no stack */
-	const uint64_t *allocs, *alloc_bytes; /* allocated in this part, by the node itself */
-	const uint64_t *frees, *free_bytes;   /* freed in this part, wherever allocated */
-	const uint64_t *temps, *temp_bytes;   /* freed in this part as temporary allocations */
+	/* New in this part, by the node itself. These are the allocations and the blocks that a
+	 * forked child inherited; subtract the latter to get what was allocated. */
+	const uint64_t *allocs, *alloc_bytes;
+	const uint64_t *frees, *free_bytes; /* freed in this part, wherever allocated */
+	const uint64_t *temps, *temp_bytes; /* freed in this part as temporary allocations */
+	const uint64_t *inherited, *inherited_bytes; /* the inherited ones among allocs */
 };
 
 size_t trace_sums_parts(const struct mayfly_trace *trace);

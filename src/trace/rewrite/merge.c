@@ -636,9 +636,10 @@ static int write_part(struct trace_writer *w, struct source *s)
 	int error = 0;
 
 	for (size_t i = 0; i < p->nodes && !error; i++) {
-		struct trace_counts counts = {p->allocs[i], p->alloc_bytes[i],
-					      p->frees[i],  p->free_bytes[i],
-					      p->temps[i],  p->temp_bytes[i]};
+		struct trace_counts counts = {
+		    p->allocs[i], p->alloc_bytes[i], p->frees[i],     p->free_bytes[i],
+		    p->temps[i],  p->temp_bytes[i],  p->inherited[i], p->inherited_bytes[i],
+		};
 
 		error = trace_writer_count(w, time_ns, s->map.node[p->node[i]], &counts);
 	}

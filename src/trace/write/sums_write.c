@@ -11,8 +11,31 @@ struct recent_sizes {
 	uint64_t last, before;
 };
 
-/* The columns of a chunk, in the order of their numbers. */
-enum { CHAIN, NODE, ALLOCS, SIZE, NEW_SIZE, REST, FREES, FREED, TEMPS, TEMP_BYTES, COLUMNS };
+/* The columns of a chunk. */
+enum {
+	CHAIN,
+	NODE,
+	ALLOCS,
+	SIZE,
+	NEW_SIZE,
+	REST,
+	FREES,
+	FREED,
+	TEMPS,
+	TEMP_BYTES,
+	INHERITED,
+	INHERITED_BYTES,
+	COLUMNS
+};
+
+static const unsigned column_id[COLUMNS] = {
+    [CHAIN] = COLUMN_SUM_CHAIN,		[NODE] = COLUMN_SUM_NODE,
+    [ALLOCS] = COLUMN_SUM_ALLOCS,	[SIZE] = COLUMN_SUM_SIZE,
+    [NEW_SIZE] = COLUMN_SUM_NEW_SIZE,	[REST] = COLUMN_SUM_REST,
+    [FREES] = COLUMN_SUM_FREES,		[FREED] = COLUMN_SUM_FREED,
+    [TEMPS] = COLUMN_SUM_TEMPS,		[TEMP_BYTES] = COLUMN_SUM_TEMP_BYTES,
+    [INHERITED] = COLUMN_SUM_INHERITED, [INHERITED_BYTES] = COLUMN_SUM_INHERITED_BYTES,
+};
 
 struct sums_columns {
 	const struct sums_tables *tables;
@@ -70,6 +93,16 @@ static uint64_t put_usual_size(struct sums_columns *c, struct recent_sizes *r,
 	return size;
 }
 
+static void put_inherited(struct sums_columns *c, const struct sums_entry *e, uint64_t size)
+{
+	uint64_t expected = e->inherited == e->allocs ? e->alloc_bytes : e->inherited * size;
+
+	put_value(c, INHERITED, e->inherited);
+	if (e->inherited)
+		put_value(c, INHERITED_BYTES,
+			  varint_zigzag((int64_t)(e->inherited_bytes - expected)));
+}
+
 static void put_sums_entry(struct sums_columns *c, const struct sums_entry *e)
 {
 	const struct mayfly_node *node = &c->tables->node[e->node];
@@ -79,6 +112,8 @@ static void put_sums_entry(struct sums_columns *c, const struct sums_entry *e)
 	put_node(c, e->node);
 	put_value(c, ALLOCS, e->allocs);
 	size = e->allocs ? put_usual_size(c, r, e) : r->last;
+	if (e->allocs)
+		put_inherited(c, e, size);
 	put_value(c, FREES, varint_zigzag((int64_t)(e->allocs - e->frees)));
 	if (!e->frees)
 		return;
@@ -137,7 +172,7 @@ bool sums_write(struct sums_build *const part[2], const struct sums_tables *tabl
 		return true;
 	c.recent = calloc(tables->frames + 1, sizeof(*c.recent));
 	for (unsigned i = 0; i < COLUMNS; i++)
-		c.value[i] = chunk_add(&chunk, 2 * i + 1, entries);
+		c.value[i] = chunk_add(&chunk, column_id[i], entries);
 	chunk.failed |= !c.recent;
 	if (!chunk.failed)
 		put_parts(&c, &chunk, part);

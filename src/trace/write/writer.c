@@ -509,11 +509,11 @@ static int close_snapshots(struct trace_writer *w, int64_t time_ns)
 }
 
 static int add_to_snapshot(struct trace_writer *w, uint32_t node, uint64_t size, bool is_free,
-			   bool temporary)
+			   uint32_t flags)
 {
 	struct sums_span *s = &w->span;
 
-	if (!sums_add(&s->after, node, size, is_free, temporary, w->tables.nodes))
+	if (!sums_add(&s->after, node, size, is_free, flags, w->tables.nodes))
 		return writer_fail(w, MAYFLY_E_MEMORY);
 	s->live_bytes = is_free ? s->live_bytes - size : s->live_bytes + size;
 	if (s->after.largest_bytes < s->live_bytes)
@@ -579,7 +579,7 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
 	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
 	if (w->options.snapshot_ns)
-		return add_to_snapshot(w, node, block->size, false, false);
+		return add_to_snapshot(w, node, block->size, false, block->flags);
 	assert(b->events < TRACE_CHUNK_EVENTS);
 	b->is_free[b->events] = 0;
 	b->time_ns[b->events++] = time_ns;
@@ -619,7 +619,7 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 		return 0;
 	w->frees++;
 	if (w->options.snapshot_ns)
-		return add_to_snapshot(w, node, block->size, true, flags & MAYFLY_FLAG_TEMPORARY);
+		return add_to_snapshot(w, node, block->size, true, flags);
 	assert(b->allocs <= b->events && b->events < TRACE_CHUNK_EVENTS);
 	b->is_free[b->events] = 1;
 	b->time_ns[b->events++] = time_ns;
@@ -638,7 +638,8 @@ static bool counts_fit(const struct trace_writer *w, const struct trace_counts *
 	return w->options.snapshot_ns && c->allocs <= most && c->alloc_bytes <= most &&
 	       w->allocs + c->allocs <= most && w->span.live_bytes + c->alloc_bytes <= most &&
 	       c->frees <= w->allocs - w->frees + c->allocs &&
-	       c->free_bytes <= w->span.live_bytes + c->alloc_bytes;
+	       c->free_bytes <= w->span.live_bytes + c->alloc_bytes && c->inherited <= c->allocs &&
+	       c->inherited_bytes <= c->alloc_bytes;
 }
 
 int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
@@ -650,7 +651,9 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 			       .frees = counts->frees,
 			       .free_bytes = counts->free_bytes,
 			       .temps = counts->temps,
-			       .temp_bytes = counts->temp_bytes};
+			       .temp_bytes = counts->temp_bytes,
+			       .inherited = counts->inherited,
+			       .inherited_bytes = counts->inherited_bytes};
 
 	if (w->error)
 		return w->error;
@@ -667,6 +670,7 @@ int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
 		return writer_fail(w, MAYFLY_E_MEMORY);
 	w->allocs += e.allocs;
 	w->frees += e.frees;
+	w->inherited += e.inherited;
 	assert(w->frees <= w->allocs && e.free_bytes <= s->live_bytes + e.alloc_bytes);
 	s->live_bytes += e.alloc_bytes - e.free_bytes;
 	return 0;

@@ -64,6 +64,7 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
  * Live bytes between the ends of intervals are then not known either. */
 struct trace_counts {
 	uint64_t allocs, alloc_bytes, frees, free_bytes, temps, temp_bytes;
+	uint64_t inherited, inherited_bytes; /* among allocs */
 };
 #define TRACE_COUNTS_MAX ((uint64_t)1 << 60) /* of all blocks, and of all bytes */
 int trace_writer_count(struct trace_writer *w, int64_t time_ns, uint32_t node,
