@@ -13,9 +13,16 @@ struct side {
 	double certain, weight, count;
 };
 
+/*
+ * The variance of a row is itself an estimate. Among many rows the ones with the largest changes
+ * are those whose variance came out too small: without this, 6 to 11 % of unchanged pairs of some
+ * programs had a row called significant.
+ */
+#define CAUTION 1.25
+
 static struct side side_of(const struct mayfly_figure *f, double per)
 {
-	double sampled = f->estimate - f->certain, v = f->stderror * f->stderror;
+	double sampled = f->estimate - f->certain, v = CAUTION * f->stderror * f->stderror;
 	struct side s = {.certain = f->certain / per};
 
 	if (sampled > 0 && v > 0) {

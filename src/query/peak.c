@@ -8,7 +8,7 @@
 #include "trace/read/reader.h"
 
 /* How far below the largest sum, in standard errors of the difference, the peak may be. */
-#define WIDTH 2.0
+#define WIDTH 1.5
 
 struct search {
 	const struct mayfly_trace *trace;
