@@ -226,7 +226,9 @@ static int fill_moment(struct rss *r, struct rss_moment *m)
 	m->arenas = value_at(t, "maps.arenas.count", ns);
 	m->stacks = value_at(t, "maps.stacks.count", ns);
 	m->part[RSS_STACKS] = value_at(t, "maps.stacks.resident", ns);
-	m->part[RSS_FILES] = value_at(t, "maps.files.resident", ns);
+	m->part[RSS_FILES] = value_at(t, "maps.files.resident", ns) +
+			     value_at(t, "maps.data.resident", ns) +
+			     value_at(t, "maps.copies.resident", ns);
 	m->part[RSS_SHARED] = value_at(t, "maps.shared.resident", ns);
 	m->part[RSS_OTHER] = value_at(t, "maps.other.resident", ns);
 	m->part[RSS_OWN] = value_at(t, "maps.mayfly.resident", ns);
