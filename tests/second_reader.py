@@ -760,11 +760,12 @@ class Trace:
 
     def read_frag(self, at):
         kind, unit, time, page, blocks, size, pages, nodes = at.numbers("uusuuuuu")
-        c = Columns(at, {1, 3, 5, 7, 9})
+        c = Columns(at, {1, 3, 5, 7, 9, 10})
         rows = zip(ascending(iter(c.numbers(1, nodes)), nodes),
                    *(c.numbers(i, nodes) for i in (3, 5, 7, 9)))
         self.fragments[kind] = {"time_ns": time * unit, "page_bytes": page, "blocks": blocks,
-                                "bytes": size, "pages": pages, "rows": list(rows)}
+                                "bytes": size, "pages": pages, "runs": c.numbers(10, 1)[0],
+                                "rows": list(rows)}
 
     def read_maps(self, at):
         kind, unit, time, resident, names, rows = at.numbers("uusuuu")

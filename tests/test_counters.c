@@ -258,8 +258,9 @@ static void thinning_keeps_counters(void)
 
 /* Byte by byte; what lies in another block counts with that. Returns how many blocks count. */
 static size_t measure_naively(const struct live_table *t, double *held, uint64_t *pages,
-			      uint64_t *all_pages)
+			      uint64_t *all_pages, uint64_t *runs)
 {
+	bool before = false;
 	uint32_t *owner = calloc((size_t)PAGES * FRAGMENT_PAGE_BYTES, sizeof(*owner));
 	size_t blocks = 0;
 
@@ -273,7 +274,7 @@ static size_t measure_naively(const struct live_table *t, double *held, uint64_t
 		for (uint64_t k = 0; k < (b->size ? b->size : 1); k++)
 			owner[at - FIRST_AT + k] = b->node + 1;
 	}
-	*all_pages = 0;
+	*all_pages = *runs = 0;
 	for (size_t p = 0; p < PAGES; p++) {
 		uint32_t count[NODES] = {0}, sum = 0;
 
@@ -285,6 +286,8 @@ static size_t measure_naively(const struct live_table *t, double *held, uint64_t
 			sum += o != 0;
 		}
 		*all_pages += sum != 0;
+		*runs += sum && !before;
+		before = sum != 0;
 		for (size_t n = 0; sum && n < NODES; n++) {
 			held[n] += (double)FRAGMENT_PAGE_BYTES * count[n] / sum;
 			pages[n] += count[n] != 0;
@@ -333,7 +336,7 @@ static void pages_are_shared_out(void)
 {
 	for (uint64_t seed = 0; seed < 8; seed++) {
 		double held[NODES] = {0}, sum = 0;
-		uint64_t pages[NODES] = {0}, all_pages;
+		uint64_t pages[NODES] = {0}, all_pages, runs;
 		struct live_table t = {0};
 		struct fragments f;
 		size_t at = 0, blocks;
@@ -341,8 +344,9 @@ static void pages_are_shared_out(void)
 		random_state = seed;
 		fill_table(&t);
 		CHECK(fragments_measure(&f, &t, NODES, 5));
-		blocks = measure_naively(&t, held, pages, &all_pages);
+		blocks = measure_naively(&t, held, pages, &all_pages, &runs);
 		CHECK(f.pages == all_pages && f.blocks == blocks && f.time_ns == 5);
+		CHECK(f.runs >= runs && f.runs <= runs + 2);
 		for (uint32_t n = 0; n < NODES; n++) {
 			if (pages[n] == 0)
 				continue;
@@ -387,7 +391,7 @@ static void fragments_survive(void)
 	struct history h;
 	struct mayfly_trace *t = NULL;
 	const struct mayfly_fragmentation *got;
-	struct fragments f = {.time_ns = 7000, .blocks = 9, .bytes = 900, .pages = 3};
+	struct fragments f = {.time_ns = 7000, .blocks = 9, .bytes = 900, .pages = 3, .runs = 2};
 	uint32_t frame, nodes[5];
 
 	begin(&h, 1);
@@ -405,7 +409,7 @@ static void fragments_survive(void)
 	CHECK(mayfly_trace_open(h.buffer.bytes, h.buffer.used, &t) == 0);
 	CHECK(!mayfly_trace_fragmentation(t, true));
 	got = mayfly_trace_fragmentation(t, false);
-	CHECK(got && got->count == 3 && got->bytes == 900 && got->pages == 3 &&
+	CHECK(got && got->count == 3 && got->bytes == 900 && got->pages == 3 && got->runs == 2 &&
 	      got->time_ns == 7000 && got->page_bytes == 4096);
 	for (size_t i = 0; got && i < got->count; i++) {
 		const struct mayfly_fragment *e = &got->fragment[i];

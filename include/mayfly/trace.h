@@ -230,6 +230,7 @@ struct mayfly_fragment {
 struct mayfly_fragmentation {
 	int64_t time_ns;
 	uint64_t blocks, bytes, pages, page_bytes; /* of all stacks */
+	uint64_t runs; /* of consecutive pages with live blocks, or a little more; 0: unknown */
 	size_t count;
 	const struct mayfly_fragment *fragment; /* by node; the worst, if there are very many */
 };

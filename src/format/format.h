@@ -140,6 +140,7 @@ enum trace_column {
 	COLUMN_FRAGMENT_BYTES = 5,
 	COLUMN_FRAGMENT_PAGES = 7,
 	COLUMN_FRAGMENT_HELD = 9,
+	COLUMN_FRAGMENT_RUNS = 10, /* one number */
 
 	COLUMN_MAPPING_NAMES = 1, /* maps */
 	COLUMN_MAPPING_KIND = 3,
@@ -213,7 +214,7 @@ enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
 /* The moment that a frag chunk is of. */
 enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
 
-/* The moment that a maps chunk is of. No END: it is the peak. */
+/* The moment that a maps chunk is of. Where one is missing, it is the other. */
 enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS };
 
 /*

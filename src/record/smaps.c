@@ -183,24 +183,21 @@ static void close_mapping(struct mappings *m, const struct memory_mapping *after
 			p->is_file ? p->name : "");
 }
 
+static void take_number(uint64_t *bytes, const char *line, const char *name, size_t length)
+{
+	if (!strncmp(line, name, length))
+		*bytes = strtoull(line + length, NULL, 10) * 1024;
+}
+
+/* "Rss:     12 kB". Each mapping has some 25 such lines. False: it is none. */
 static bool take_amount(struct memory_mapping *now, const char *line)
 {
-	static const struct {
-		const char *name;
-		size_t member;
-	} known[] = {{"Rss:", offsetof(struct memory_mapping, resident)},
-		     {"Pss:", offsetof(struct memory_mapping, proportional)},
-		     {"Anonymous:", offsetof(struct memory_mapping, anonymous)}};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		size_t length = strlen(known[i].name);
-
-		if (strncmp(line, known[i].name, length) != 0)
-			continue;
-		*(uint64_t *)((char *)now + known[i].member) =
-		    strtoull(line + length, NULL, 10) * 1024;
-		return true;
-	}
+	if (*line == 'R')
+		take_number(&now->resident, line, "Rss:", 4);
+	else if (*line == 'P')
+		take_number(&now->proportional, line, "Pss:", 4);
+	else if (*line == 'A')
+		take_number(&now->anonymous, line, "Anonymous:", 10);
 	return *line >= 'A' && *line <= 'Z';
 }
 

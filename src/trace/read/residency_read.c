@@ -108,11 +108,11 @@ void residency_close(struct mayfly_trace *t)
 
 const struct mayfly_residency *mayfly_trace_residency(const struct mayfly_trace *trace, bool at_end)
 {
-	const struct mayfly_residency *peak = &trace->residency[RESIDENCY_PEAK];
-	const struct mayfly_residency *end = &trace->residency[RESIDENCY_END];
+	const struct mayfly_residency *of[] = {&trace->residency[RESIDENCY_PEAK],
+					       &trace->residency[RESIDENCY_END]};
 
-	/* A maximum at the end is stored once. */
-	if (at_end && end->mapping)
-		return end;
-	return peak->mapping ? peak : NULL;
+	/* If both are the same moment, it is stored once. */
+	if (of[at_end]->mapping)
+		return of[at_end];
+	return of[!at_end]->mapping ? of[!at_end] : NULL;
 }

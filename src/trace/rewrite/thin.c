@@ -230,8 +230,12 @@ static int copy_fragments(struct thinning *t)
 {
 	for (uint32_t kind = 0; kind < FRAGMENTS_KINDS; kind++) {
 		const struct mayfly_fragmentation *from = &t->trace->fragments[kind];
-		struct fragments f = {from->time_ns, from->blocks, from->bytes,
-				      from->pages,   NULL,	   from->count};
+		struct fragments f = {.time_ns = from->time_ns,
+				      .blocks = from->blocks,
+				      .bytes = from->bytes,
+				      .pages = from->pages,
+				      .runs = from->runs,
+				      .entries = from->count};
 		int error;
 
 		if (!from->fragment)
