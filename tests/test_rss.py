@@ -5,6 +5,7 @@ the kernel say themselves; what is advised about it; the allocators' own figures
 nearly empty."""
 import os
 import re
+import shutil
 
 from harness import (AGENT, MAYFLY, SOURCE, Folder, Skip, as_json, case, cases, check, environment,
                      info, library, main, need, patient, program, read, record, run, same)
@@ -159,6 +160,21 @@ def memory_beside_bss():
              "static data")
         near(row_of(report, "end", "anonymous", function="make_beside"), SIZE * MEGABYTE / 2, 0.05,
              "mapped by the program")
+
+
+@case
+@patient
+def program_that_is_removed():
+    """The size of .bss is read from the file that runs, although its name is gone."""
+    with Folder() as here:
+        copy = here / "program"
+        shutil.copy(program("resident"), copy)
+        result = record(["/bin/sh", "-c", 'exec 3<"$0"; rm "$0"; exec /proc/self/fd/3 static %d' % SIZE,
+                         copy], here / "trace.mayfly")
+        check(result.code == 0, result)
+        report = as_json("report", "--rss", "--json", here / "trace.mayfly")
+        adds_up(report)
+        near(row_of(report, "end", "static_data", name=copy), (SIZE + 1) * MEGABYTE, 0.03, "static")
 
 
 @case
@@ -389,6 +405,9 @@ def without_a_recorder():
         adds_up(report)
         same([m["which"] for m in report["moments"]], ["end"], "moments")
         near(report["moments"][0]["rss"], said, 0.05, "RSS")
+        same(report["moments"][0]["advice"], None, "advice without kinds")
+        text = run([MAYFLY, "report", "--rss", here / "x.spool"]).out.decode()
+        check("anonymous: heap, stacks, .data, .bss" in text, text)
 
 
 @case

@@ -211,6 +211,7 @@ static void find_moments(struct rss *r)
 	if (peak)
 		r->highest = last_value(peak);
 	r->by_mapping = mayfly_trace_residency(r->trace, false) != NULL;
+	r->by_kind = r->by_mapping || maps;
 	if (r->by_mapping) {
 		r->moments = 2;
 		for (size_t i = 0; i < 2; i++) {

@@ -83,7 +83,8 @@ struct rss {
 	struct rss_moment moment[RSS_MOMENTS];
 	size_t moments;
 	struct mapped mapped; /* at these moments */
-	bool by_mapping;      /* rows are known, not only kinds */
+	bool by_kind;	      /* kinds of mappings are known, not only files and the rest */
+	bool by_mapping;      /* and so are rows */
 	bool data_apart;      /* static data is a kind of its own, as in all but old traces */
 	struct rss_row *row;
 	size_t rows, row_room;

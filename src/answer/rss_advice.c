@@ -350,7 +350,7 @@ bool rss_advice(const struct rss *r, const struct rss_moment *m, char *text, siz
 			which = i;
 		}
 	*text = 0;
-	if (is_much(m, most) && m->rss >= LEAST_BYTES)
+	if (r->by_kind && is_much(m, most) && m->rss >= LEAST_BYTES)
 		any = advise_kind(r, m, which, text, size);
 	if (m->fact[FACT_ABSENT] < LEAST_BYTES || !is_much(m, m->fact[FACT_ABSENT]))
 		return any;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/numbering.h"
@@ -54,7 +55,7 @@ static int open_module(pid_t pid, const char *path)
 	ssize_t n;
 
 	snprintf(target, sizeof(target), "/proc/%d/root%s", (int)pid, path);
-	fd = open(target, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open(target, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0)
 		return fd;
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
@@ -68,6 +69,7 @@ static int open_module(pid_t pid, const char *path)
 uint64_t module_bss_bytes(struct module_cache *cache, pid_t pid, const char *path)
 {
 	struct module_bss *m;
+	struct stat status;
 	uint64_t bytes = 0;
 	int fd;
 
@@ -76,7 +78,8 @@ uint64_t module_bss_bytes(struct module_cache *cache, pid_t pid, const char *pat
 			return cache->module[i].bytes;
 	fd = open_module(pid, path);
 	if (fd >= 0) {
-		bytes = read_bss(fd);
+		if (!fstat(fd, &status) && S_ISREG(status.st_mode))
+			bytes = read_bss(fd);
 		close(fd);
 	}
 	if (cache->modules == MOST_MODULES ||

@@ -33,6 +33,7 @@ struct mappings {
 	const char *spool;
 	struct memory_mapping slot[3], *before, *now, *next; /* their turns go round */
 	char module[PATH_BYTES];			     /* the latest file with code */
+	char file[PATH_BYTES];				     /* for name_of_file() */
 	bool any, failed;
 };
 
@@ -88,6 +89,18 @@ static void refine(struct mappings *m, const struct memory_mapping *after)
 		p->kind = MAYFLY_MAPPING_STACK;
 }
 
+/* A file that was removed while it is mapped stays the same row. */
+static const char *name_of_file(struct mappings *m, const char *path)
+{
+	static const char removed[] = " (deleted)";
+	size_t length = strlen(path), suffix = sizeof(removed) - 1;
+
+	if (*path != '/' || length <= suffix || strcmp(path + length - suffix, removed) != 0)
+		return path;
+	snprintf(m->file, sizeof(m->file), "%.*s", (int)(length - suffix), path);
+	return m->file;
+}
+
 static void put_row(struct mappings *m, uint64_t start, uint64_t size, uint64_t resident,
 		    enum mayfly_mapping_kind kind, const char *name)
 {
@@ -102,7 +115,7 @@ static void put_row(struct mappings *m, uint64_t start, uint64_t size, uint64_t 
 		    &to->rows,
 		    &(struct residency_row){
 			.start = start, .size = size, .resident = resident, .kind = kind},
-		    name);
+		    name_of_file(m, name));
 }
 
 /* Bytes of the range whose pages are in memory; false: not known. */

@@ -95,11 +95,13 @@ static void put_name(char *text, size_t size, const struct rss_table *c, const s
 		text_append(text, size, ", mapped by several");
 	else if (row->kind == RSS_ANONYMOUS)
 		text_append(text, size, "%s",
-			    !r->data_apart  ? ", and .bss"
-			    : r->by_mapping ? ", who mapped it is not known"
-					    : "");
+			    !r->by_kind	     ? ": heap, stacks, .data, .bss"
+			    : !r->data_apart ? ", and .bss"
+			    : r->by_mapping  ? ", who mapped it is not known"
+					     : "");
 	else if (row->kind == RSS_FILES && !r->data_apart)
-		text_append(text, size, ": code, .data, mapped files");
+		text_append(text, size,
+			    r->by_kind ? ": code, .data, mapped files" : ": code, mapped files");
 }
 
 static bool put_row_cells(struct table *t, const struct rss_table *c, const struct shown_row *shown)
