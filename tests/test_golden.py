@@ -128,10 +128,10 @@ def compare_fragments(trace, path):
                  "sum of %s of %s" % (fact, path))
 
 
-# The parts of --rss, by kind of mapping. Anonymous memory may be an arena, or an allocator's.
-PARTS = (("heap",), ("anonymous", "arenas", "allocator"), ("static_data",), ("stacks",),
-         ("changed_file_pages",), ("files",), ("shared",), ("other",), ("mayfly",))
-KINDS_OF_PARTS = ((0,), (1, 2), (4,), (3,), (5,), (6,), (7,), (8,), (9,))
+# The parts of --rss, and their kinds of mappings. What looks like an arena or a stack may be neither.
+PARTS = {("heap",): (0,), ("anonymous", "arenas", "allocator", "stacks"): (1, 2, 3),
+         ("static_data",): (4,), ("changed_file_pages",): (5,), ("files",): (6,), ("shared",): (7,),
+         ("other",): (8,), ("mayfly",): (9,)}
 
 
 def compare_mappings(trace, path):
@@ -139,7 +139,7 @@ def compare_mappings(trace, path):
     for kind, told in enumerate(moments):
         mine = trace.mappings.get(kind) or trace.mappings[1 - kind]
         same((told["time_ns"], told["rss"]), (mine["time_ns"], mine["resident"]), path)
-        for parts, kinds in zip(PARTS, KINDS_OF_PARTS):
+        for parts, kinds in PARTS.items():
             same(sum(told["parts"][part] for part in parts),
                  sum(row[3] for row in mine["rows"] if row[0] in kinds), "%s in %s" % (parts, path))
 

@@ -91,7 +91,8 @@ def sorted_by_kind(text):
 
 
 @cases(["anonymous", "half", "shared", "file", "copies", "static", "mixed", "stacks", "arenas",
-        "turns", "fragmented", "freed", "top", "blocks", "untouched"])
+        "turns", "fragmented", "freed", "top", "blocks", "large", "untouched", "pair",
+        "half-pair"])
 @patient
 def as_the_kernel_says(kind):
     """Each part is within 2 % of RSS, and 512 KB, of what the program reads in its own smaps."""
@@ -160,6 +161,23 @@ def memory_beside_bss():
              "static data")
         near(row_of(report, "end", "anonymous", function="make_beside"), SIZE * MEGABYTE / 2, 0.05,
              "mapped by the program")
+
+
+@case
+@patient
+def mapped_by_two():
+    """One mapping for the kernel. If all of it is resident, each has its part; else nobody knows."""
+    with Folder() as here:
+        _, _, report = resident(here, "pair", "-i", "64K")
+        adds_up(report)
+        for name, share in (("map_first", 1 / 3), ("map_second", 2 / 3)):
+            near(row_of(report, "end", "anonymous", function=name), share * SIZE * MEGABYTE, 0.01,
+                 name)
+        _, _, report = resident(here, "half-pair", "-i", "64K")
+        adds_up(report)
+        near(row_of(report, "end", "anonymous", several=True), SIZE * MEGABYTE / 2, 0.01, "both")
+        text = run([MAYFLY, "report", "--rss", here / "trace.mayfly"]).out.decode()
+        check("anonymous, mapped by several" in text, text)
 
 
 @case
@@ -235,6 +253,7 @@ ADVICE = {
     "file": ("file", SAMPLED, None, {"files"}),
     "copies": ("copies", SAMPLED, None, {"copies"}),
     "half": ("half", SAMPLED, None, {"mapped"}),
+    "large": ("large", SAMPLED, None, {"whose"}),
     "jemalloc-freed": ("freed", SAMPLED, "libjemalloc.so.2", {"jemalloc_keeps"}),
     "jemalloc-fragmented": ("fragmented", SAMPLED, "libjemalloc.so.2", {"jemalloc_pages"}),
     "jemalloc-blocks": ("blocks", SAMPLED, "libjemalloc.so.2", {"whose"}),
@@ -303,6 +322,44 @@ def decay_of_jemalloc():
                                 env=environment(PAUSE_MS=os.environ["PAUSE_MS"], **env))
         check("jemalloc_keeps" not in advice(report), report["moments"])
         check(moment(report, "end")["rss"] < SIZE * MEGABYTE / 2, report["moments"])
+
+
+@case
+@patient
+def python_can_use_malloc():
+    need("python3")
+    with Folder() as here:
+        trace = here / "trace.mayfly"
+        script = ("import time\nx = [float(i) for i in range(2500000)]\n"
+                  "for i in range(10): time.sleep(%s / 10000); y = bytearray(1 << 20)" %
+                  os.environ["PAUSE_MS"])
+        for malloc, expected in ((None, True), ("malloc", False)):
+            record(["python3", "-c", script], trace, "--force", env=environment(PYTHONMALLOC=malloc))
+            said = moment(as_json("report", "--rss", "--json", trace), "end")["advice"]
+            same("PYTHONMALLOC=malloc" in said, expected, said)
+
+
+@case
+@patient
+def file_in_memory():
+    """A file of tmpfs looks like any other, but the kernel cannot take its pages back."""
+    folders = [line.split()[1] for line in read("/proc/mounts").decode().splitlines()
+               if line.split()[2] == "tmpfs" and not line.split()[1].startswith("/dev")]
+    folder = next((f for f in folders if os.access(f, os.W_OK)), None)
+    if not folder:
+        raise Skip("no tmpfs to write to")
+    with Folder() as here:
+        path = os.path.join(folder, "mayfly-test-%d" % os.getpid())
+        try:
+            result = record([program("resident"), "file", "8", path], here / "trace.mayfly")
+        finally:
+            if os.path.exists(path):
+                os.unlink(path)
+        if result.code:
+            raise Skip("tmpfs has no room")
+        end = moment(as_json("report", "--rss", "--json", here / "trace.mayfly"), "end")
+        check("tmpfs" in end["advice"], end)
+        near(end["parts"]["files"], 8 * MEGABYTE, 0.4, "files")
 
 
 @case

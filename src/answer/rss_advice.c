@@ -220,8 +220,8 @@ static const struct rss_row *largest_row(const struct rss *r, const struct rss_m
 	return most;
 }
 
-static void advise_anonymous(const struct rss *r, const struct rss_moment *m, char *text,
-			     size_t size)
+/* Who mapped it, or what else it may be. */
+static void name_anonymous(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
 {
 	const struct rss_row *row = largest_row(r, m, RSS_ANONYMOUS);
 	double resident = row->resident[m - r->moment], large = m->fact[FACT_LARGE];
@@ -244,10 +244,20 @@ static void advise_anonymous(const struct rss *r, const struct rss_moment *m, ch
 			    text_bytes(mapped, sizeof(mapped), large));
 	else
 		text_append(text, size, ".");
-	if (!strncmp(path_base(mayfly_trace_info(r->trace)->program), "python", 6))
+}
+
+/* Python has small objects in mappings of its own, unless it is told to use malloc. */
+static void advise_anonymous(const struct rss *r, const struct rss_moment *m, char *text,
+			     size_t size)
+{
+	const char *program = path_base(mayfly_trace_info(r->trace)->program);
+
+	name_anonymous(r, m, text, size);
+	if (!strncmp(program, "python", 6) &&
+	    is_much(m, m->kind[RSS_ANONYMOUS] - fmax(0, m->fact[FACT_LARGE])))
 		text_append(text, size,
-			    " What Python keeps in its own arenas is seen with "
-			    "PYTHONMALLOC=malloc.");
+			    " With PYTHONMALLOC=malloc in the environment, Python's small objects "
+			    "are blocks of malloc, which mayfly records.");
 }
 
 static void advise_data(const struct rss *r, const struct rss_moment *m, char *text, size_t size)

@@ -131,7 +131,7 @@ static bool share_out(struct rss *r, size_t moment, const struct mayfly_mapping 
 	       add_mapped(r, moment, NULL, false, (double)(m->size - covered));
 }
 
-/* An arena that somebody has mapped with mmap() is none of glibc's. */
+/* glibc's own calls of mmap() have no events: what has one only looks like an arena or a stack. */
 static bool is_mapped(const struct rss *r, size_t moment, const struct mayfly_mapping *m)
 {
 	size_t at = mapped_find(&r->mapped, moment, m->start);
@@ -145,7 +145,8 @@ static bool add_mapping(struct rss *r, size_t moment, const struct mayfly_mappin
 	struct rss_row key = {.kind = kind_of[m->kind], .name = ""};
 	double resident = (double)m->resident;
 
-	if (key.kind == RSS_ARENAS && is_mapped(r, moment, m))
+	if ((key.kind == RSS_ARENAS || (key.kind == RSS_STACKS && !*m->name)) &&
+	    is_mapped(r, moment, m))
 		key.kind = RSS_ANONYMOUS;
 	if (key.kind == RSS_ANONYMOUS && !*m->name && m->size)
 		return share_out(r, moment, m);

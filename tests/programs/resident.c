@@ -220,6 +220,12 @@ static void make_blocks(size_t bytes)
 	live += bytes;
 }
 
+static void make_large(size_t bytes)
+{
+	memset(malloc(bytes), 1, bytes);
+	live += bytes;
+}
+
 static void make_untouched(size_t bytes)
 {
 	if (!malloc(bytes))
@@ -257,6 +263,40 @@ static void make_half(size_t bytes)
 	memset(p, 1, bytes);
 }
 
+__attribute__((noinline)) static void map_first(char *at, size_t bytes)
+{
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) != at)
+		exit(1);
+}
+
+__attribute__((noinline)) static void map_second(char *at, size_t bytes)
+{
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) != at)
+		exit(1);
+}
+
+/* Two parts by two functions, which the kernel makes one mapping of: the first a third of it. */
+static void make_pair(size_t bytes, size_t touched)
+{
+	char *p = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	map_first(p + 4096, bytes / 3 / 4096 * 4096);
+	map_second(p + 4096 + bytes / 3 / 4096 * 4096, bytes - bytes / 3 / 4096 * 4096);
+	memset(p + 4096, 1, touched);
+}
+
+static void make_whole_pair(size_t bytes)
+{
+	make_pair(bytes, bytes);
+}
+
+static void make_half_pair(size_t bytes)
+{
+	make_pair(bytes, bytes / 2);
+}
+
 static void make_shared(size_t bytes)
 {
 	map(bytes, MAP_SHARED | MAP_ANONYMOUS, -1);
@@ -279,11 +319,13 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*make)(size_t bytes);
-	} kinds[] = {
-	    {"anonymous", make_anonymous},   {"half", make_half},	   {"beside", make_beside},
-	    {"shared", make_shared},	     {"static", make_static},	   {"mixed", make_mixed},
-	    {"fragmented", make_fragmented}, {"freed", make_freed},	   {"top", make_top},
-	    {"blocks", make_blocks},	     {"untouched", make_untouched}};
+	} kinds[] = {{"anonymous", make_anonymous}, {"half", make_half},
+		     {"pair", make_whole_pair},	    {"half-pair", make_half_pair},
+		     {"large", make_large},	    {"beside", make_beside},
+		     {"shared", make_shared},	    {"static", make_static},
+		     {"mixed", make_mixed},	    {"fragmented", make_fragmented},
+		     {"freed", make_freed},	    {"top", make_top},
+		     {"blocks", make_blocks},	    {"untouched", make_untouched}};
 	const char *kind = argc > 2 ? argv[1] : "";
 	size_t bytes = argc > 2 ? (size_t)atoi(argv[2]) * MEGABYTE : 0;
 

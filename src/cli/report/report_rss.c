@@ -90,7 +90,8 @@ static void put_name(char *text, size_t size, const struct rss_table *c, const s
 					     row->mapper->location)
 				: "[no stack]");
 	else if (*row->name)
-		text_append(text, size, ": %s", c->out->wide ? row->name : path_base(row->name));
+		text_append(text, size, ": %s",
+			    c->out->wide || *row->name != '/' ? row->name : path_base(row->name));
 	else if (row->kind == RSS_ANONYMOUS && row->several)
 		text_append(text, size, ", mapped by several");
 	else if (row->kind == RSS_ANONYMOUS)
