@@ -53,6 +53,15 @@ static void look(const struct mayfly_trace *t)
 			if (f->fragment[k].node >= info->nodes)
 				abort();
 	}
+	for (int i = 0; i < 2; i++) {
+		const struct mayfly_residency *r = mayfly_trace_residency(t, i);
+
+		for (size_t k = 0; r && k < r->count; k++) {
+			if (r->mapping[k].start + r->mapping[k].size < r->mapping[k].start)
+				abort();
+			sum += strlen(r->mapping[k].name);
+		}
+	}
 	for (size_t i = 1; i < info->nodes; i++)
 		if (mayfly_trace_node(t, i).parent >= i ||
 		    mayfly_trace_node(t, i).frame >= info->frames)

@@ -4,6 +4,7 @@
  * Traces of every allocation with an odd seed are written as snapshots.
  */
 #include "random_tracks.h"
+#include "trace/write/residency.h"
 
 static struct source source;
 static struct track_story story;
@@ -11,10 +12,30 @@ static uint64_t seed, happened;
 static int64_t snapshot_ns;
 static const char *path;
 
+static void add_mappings(struct trace_writer *w, uint32_t moment)
+{
+	static const char *const names[] = {"", "/bin/x", "[heap]", "/lib/y.so (deleted)"};
+	struct residency r = {.time_ns = 1000 * (int64_t)below(1000000),
+			      .resident = random_bits() >> 20};
+	uint64_t at = 0;
+
+	for (uint32_t i = below(40); i > 0; i--) {
+		struct residency_row row = {.start = at += below(3) * 4096ull,
+					    .size = below(3) * 8192ull,
+					    .resident = below(5000) * 4096ull,
+					    .kind = below(MAYFLY_MAPPING_KINDS)};
+
+		CHECK(residency_add(&r, &row, names[below(4)]));
+	}
+	trace_writer_residency(w, moment, &r);
+}
+
 static void add_tracks(struct trace_writer *w, int64_t now_ns)
 {
 	for (uint32_t i = below(3); i > 0; i--)
 		write_track(w, source.r, &story, now_ns, snapshot_ns ? 0 : happened, below(4));
+	if (below(50) == 0)
+		add_mappings(w, below(RESIDENCY_MOMENTS));
 	happened++;
 }
 

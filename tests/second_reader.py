@@ -285,6 +285,7 @@ class Trace:
         self.parts = []
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
         self.counter_names, self.points, self.fragments = [], {}, {}
+        self.mappings = {}
         self.index = None
         self.read_chunks()
 
@@ -759,11 +760,23 @@ class Trace:
 
     def read_frag(self, at):
         kind, unit, time, page, blocks, size, pages, nodes = at.numbers("uusuuuuu")
-        c = Columns(at, {1, 3, 5, 7, 9})
+        c = Columns(at, {1, 3, 5, 7, 9, 10})
         rows = zip(ascending(iter(c.numbers(1, nodes)), nodes),
                    *(c.numbers(i, nodes) for i in (3, 5, 7, 9)))
         self.fragments[kind] = {"time_ns": time * unit, "page_bytes": page, "blocks": blocks,
-                                "bytes": size, "pages": pages, "rows": list(rows)}
+                                "bytes": size, "pages": pages, "runs": c.numbers(10, 1)[0],
+                                "rows": list(rows)}
+
+    def read_maps(self, at):
+        kind, unit, time, resident, names, rows = at.numbers("uusuuu")
+        c = Columns(at, {1, 3, 5, 7, 9, 11})
+        texts = [b""] + (split_texts(c.bytes(1), names) if names else [])
+        kinds, starts = c.numbers(3, rows), sums(c.numbers(5, rows))
+        sizes, amounts, numbers = (c.numbers(i, rows) for i in (7, 9, 11))
+        need(all(n < len(texts) for n in numbers), "name of a mapping")
+        self.mappings[kind] = {"time_ns": time * unit, "resident": resident, "rows": [
+            (k, start, size, amount, texts[n])
+            for k, start, size, amount, n in zip(kinds, starts, sizes, amounts, numbers)]}
 
     # ---- track events and labels (3.12, 3.13) ----
 

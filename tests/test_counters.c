@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trace holds beside its events: counters, and nearly empty pages. */
+/* What a trace holds beside its events: counters, nearly empty pages, mappings. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "spool/fragments_measure.h"
+#include "format/numbering.h"
 #include "format/spool_format.h"
+#include "spool/fragments_measure.h"
 #include "trace/rewrite/thin.h"
+#include "trace/write/residency.h"
 #include "trace/write/writer.h"
 
 #include "test.h"
@@ -256,8 +258,9 @@ static void thinning_keeps_counters(void)
 
 /* Byte by byte; what lies in another block counts with that. Returns how many blocks count. */
 static size_t measure_naively(const struct live_table *t, double *held, uint64_t *pages,
-			      uint64_t *all_pages)
+			      uint64_t *all_pages, uint64_t *runs)
 {
+	bool before = false;
 	uint32_t *owner = calloc((size_t)PAGES * FRAGMENT_PAGE_BYTES, sizeof(*owner));
 	size_t blocks = 0;
 
@@ -271,7 +274,7 @@ static size_t measure_naively(const struct live_table *t, double *held, uint64_t
 		for (uint64_t k = 0; k < (b->size ? b->size : 1); k++)
 			owner[at - FIRST_AT + k] = b->node + 1;
 	}
-	*all_pages = 0;
+	*all_pages = *runs = 0;
 	for (size_t p = 0; p < PAGES; p++) {
 		uint32_t count[NODES] = {0}, sum = 0;
 
@@ -283,6 +286,8 @@ static size_t measure_naively(const struct live_table *t, double *held, uint64_t
 			sum += o != 0;
 		}
 		*all_pages += sum != 0;
+		*runs += sum && !before;
+		before = sum != 0;
 		for (size_t n = 0; sum && n < NODES; n++) {
 			held[n] += (double)FRAGMENT_PAGE_BYTES * count[n] / sum;
 			pages[n] += count[n] != 0;
@@ -331,7 +336,7 @@ static void pages_are_shared_out(void)
 {
 	for (uint64_t seed = 0; seed < 8; seed++) {
 		double held[NODES] = {0}, sum = 0;
-		uint64_t pages[NODES] = {0}, all_pages;
+		uint64_t pages[NODES] = {0}, all_pages, runs;
 		struct live_table t = {0};
 		struct fragments f;
 		size_t at = 0, blocks;
@@ -339,8 +344,9 @@ static void pages_are_shared_out(void)
 		random_state = seed;
 		fill_table(&t);
 		CHECK(fragments_measure(&f, &t, NODES, 5));
-		blocks = measure_naively(&t, held, pages, &all_pages);
+		blocks = measure_naively(&t, held, pages, &all_pages, &runs);
 		CHECK(f.pages == all_pages && f.blocks == blocks && f.time_ns == 5);
+		CHECK(f.runs >= runs && f.runs <= runs + 2);
 		for (uint32_t n = 0; n < NODES; n++) {
 			if (pages[n] == 0)
 				continue;
@@ -385,7 +391,7 @@ static void fragments_survive(void)
 	struct history h;
 	struct mayfly_trace *t = NULL;
 	const struct mayfly_fragmentation *got;
-	struct fragments f = {.time_ns = 7000, .blocks = 9, .bytes = 900, .pages = 3};
+	struct fragments f = {.time_ns = 7000, .blocks = 9, .bytes = 900, .pages = 3, .runs = 2};
 	uint32_t frame, nodes[5];
 
 	begin(&h, 1);
@@ -403,7 +409,7 @@ static void fragments_survive(void)
 	CHECK(mayfly_trace_open(h.buffer.bytes, h.buffer.used, &t) == 0);
 	CHECK(!mayfly_trace_fragmentation(t, true));
 	got = mayfly_trace_fragmentation(t, false);
-	CHECK(got && got->count == 3 && got->bytes == 900 && got->pages == 3 &&
+	CHECK(got && got->count == 3 && got->bytes == 900 && got->pages == 3 && got->runs == 2 &&
 	      got->time_ns == 7000 && got->page_bytes == 4096);
 	for (size_t i = 0; got && i < got->count; i++) {
 		const struct mayfly_fragment *e = &got->fragment[i];
@@ -418,6 +424,73 @@ static void fragments_survive(void)
 	end(&h);
 }
 
+static void residency_survives(void)
+{
+	static const struct {
+		struct residency_row row;
+		const char *name;
+	} rows[] = {{{0, 0, 12288, MAYFLY_MAPPING_OTHER, 0}, ""},
+		    {{0x10000, 0, 4096, MAYFLY_MAPPING_DATA, 0}, "/bin/x"},
+		    {{0x10000, 8192, 8192, MAYFLY_MAPPING_FILE, 0}, "/bin/x"},
+		    {{0x20000, 4096, 4096, MAYFLY_MAPPING_ANONYMOUS, 0}, ""},
+		    {{0xffffffffff600000, 4096, 4096, MAYFLY_MAPPING_FILE, 0}, "/bin/x"}};
+	struct residency r = {.time_ns = 7000, .resident = 99};
+	const struct mayfly_residency *got;
+	struct mayfly_trace *t = NULL;
+	struct history h;
+
+	begin(&h, 1);
+	add_event(&h, 10);
+	for (size_t i = 0; i < 5; i++)
+		CHECK(residency_add(&r, &rows[i].row, rows[i].name));
+	trace_writer_residency(h.writer, RESIDENCY_PEAK, &r);
+	CHECK(!r.rows && trace_writer_finish(h.writer) == 0);
+	CHECK(mayfly_trace_open(h.buffer.bytes, h.buffer.used, &t) == 0);
+	got = mayfly_trace_residency(t, false);
+	CHECK(got && got == mayfly_trace_residency(t, true));
+	CHECK(got && got->count == 5 && got->time_ns == 7000 && got->resident == 99);
+	for (size_t i = 0; got && i < got->count; i++) {
+		const struct mayfly_mapping *m = &got->mapping[i];
+
+		CHECK(m->start == rows[i].row.start && m->size == rows[i].row.size &&
+		      m->resident == rows[i].row.resident && m->kind == rows[i].row.kind &&
+		      !strcmp(m->name, rows[i].name));
+	}
+	mayfly_trace_close(t);
+	end(&h);
+}
+
+/* The largest ones stay, in order; nothing is lost. */
+static void many_mappings_are_summed(void)
+{
+	struct residency r = {.time_ns = 3};
+	uint64_t all = 0, sum = 0;
+	size_t count = 3 * RESIDENCY_MOST, sums = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bytes = 4096 * (1 + numbering_mix(i) % 1000);
+
+		CHECK(residency_add(
+		    &r,
+		    &(struct residency_row){
+			.start = (i + 1) << 24, .size = bytes, .resident = bytes, .kind = i % 2},
+		    i % 3 ? "/lib/x" : ""));
+		all += bytes;
+	}
+	CHECK(residency_shrink(&r));
+	CHECK(r.rows <= RESIDENCY_MOST + MAYFLY_MAPPING_KINDS && r.time_ns == 3);
+	for (size_t i = 0; i < r.rows; i++) {
+		sum += r.row[i].resident;
+		sums += !r.row[i].start;
+		CHECK(!i || r.row[i].start >= r.row[i - 1].start);
+		CHECK(!r.row[i].start ||
+		      strcmp(residency_name(&r, &r.row[i]),
+			     (r.row[i].start / (1 << 24) - 1) % 3 ? "/lib/x" : "") == 0);
+	}
+	CHECK(sum == all && sums == 2 && r.rows > RESIDENCY_MOST / 2);
+	residency_free(&r);
+}
+
 int main(void)
 {
 	RUN(counters_survive);
@@ -426,5 +499,7 @@ int main(void)
 	RUN(pages_are_shared_out);
 	RUN(strange_blocks_do_no_harm);
 	RUN(fragments_survive);
+	RUN(residency_survives);
+	RUN(many_mappings_are_summed);
 	DONE();
 }

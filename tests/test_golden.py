@@ -89,6 +89,8 @@ def readers_agree(path):
         compare_counters(trace, path)
     if trace.fragments:
         compare_fragments(trace, path)
+    if trace.mappings:
+        compare_mappings(trace, path)
 
 
 def compare_places(trace, path):
@@ -124,6 +126,22 @@ def compare_fragments(trace, path):
         for column, fact in ((1, "blocks"), (2, "bytes")):
             same(sum(row[column] for row in mine["rows"]), sum(row[fact] for row in rows),
                  "sum of %s of %s" % (fact, path))
+
+
+# The parts of --rss, and their kinds of mappings. What looks like an arena or a stack may be neither.
+PARTS = {("heap",): (0,), ("anonymous", "arenas", "allocator", "stacks"): (1, 2, 3),
+         ("static_data",): (4,), ("changed_file_pages",): (5,), ("files",): (6,), ("shared",): (7,),
+         ("other",): (8,), ("mayfly",): (9,)}
+
+
+def compare_mappings(trace, path):
+    moments = json.loads(run([MAYFLY, "report", "--rss", "--json", path]).out)["moments"]
+    for kind, told in enumerate(moments):
+        mine = trace.mappings.get(kind) or trace.mappings[1 - kind]
+        same((told["time_ns"], told["rss"]), (mine["time_ns"], mine["resident"]), path)
+        for parts, kinds in PARTS.items():
+            same(sum(told["parts"][part] for part in parts),
+                 sum(row[3] for row in mine["rows"] if row[0] in kinds), "%s in %s" % (parts, path))
 
 
 def is_refused(name):

@@ -230,6 +230,7 @@ struct mayfly_fragment {
 struct mayfly_fragmentation {
 	int64_t time_ns;
 	uint64_t blocks, bytes, pages, page_bytes; /* of all stacks */
+	uint64_t runs; /* of consecutive pages with live blocks, or a little more; 0: unknown */
 	size_t count;
 	const struct mayfly_fragment *fragment; /* by node; the worst, if there are very many */
 };
@@ -237,6 +238,43 @@ struct mayfly_fragmentation {
 /* At the end, or near the peak: at most some percent below it. NULL: unknown. */
 const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
 							      bool at_end);
+
+/* ---- mappings with resident pages ---- */
+
+enum mayfly_mapping_kind {
+	MAYFLY_MAPPING_HEAP = 0,  /* brk */
+	MAYFLY_MAPPING_ARENA = 1, /* of glibc, except the first, which is in HEAP */
+	MAYFLY_MAPPING_ANONYMOUS = 2,
+	MAYFLY_MAPPING_STACK = 3,
+	MAYFLY_MAPPING_DATA =
+	    4, /* .data and .bss of a module: pages that are no longer the file's */
+	MAYFLY_MAPPING_COPIES = 5, /* likewise of another file that is mapped privately */
+	MAYFLY_MAPPING_FILE = 6,   /* pages of files, code among them */
+	MAYFLY_MAPPING_SHARED = 7,
+	MAYFLY_MAPPING_OTHER = 8,
+	MAYFLY_MAPPING_OWN = 9, /* mayfly's: its spool, the pages of its library */
+	MAYFLY_MAPPING_KINDS
+};
+
+/* A file mapping with changed pages appears twice, as DATA or COPIES and as FILE. */
+struct mayfly_mapping {
+	uint64_t start, size; /* both 0: all smaller ones of this kind */
+	uint64_t resident;    /* bytes */
+	enum mayfly_mapping_kind kind;
+	const char *name; /* as in /proc/PID/maps, of .bss its module; "": none */
+};
+
+struct mayfly_residency {
+	int64_t time_ns;
+	uint64_t resident; /* RSS as the kernel counted it, immediately before */
+	size_t count;
+	const struct mayfly_mapping *mapping; /* by address; only those with resident pages */
+};
+
+/* When mappings were read last, or when most was resident of all times that they were read. NULL:
+ * unknown. */
+const struct mayfly_residency *mayfly_trace_residency(const struct mayfly_trace *trace,
+						      bool at_end);
 
 /* ---- events, in time order ---- */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/trace_names.h"
 #include "format/numbering.h"
 
 #define PAGE_BYTES  4096u
@@ -205,6 +206,8 @@ static bool same_place(const struct mayfly_location *a, const struct mayfly_loca
 
 static bool is_row(const struct mapped_row *row, const struct mapped_row *key)
 {
+	if (row->allocator || key->allocator)
+		return row->allocator == key->allocator && !strcmp(row->access, key->access);
 	return (row->frame == key->frame || same_place(row->location, key->location)) &&
 	       !strcmp(row->access, key->access);
 }
@@ -217,7 +220,23 @@ static struct mapped_row *row_of(struct mapped *m, const struct mapped_row *key)
 	if (!array_reserve(&m->row, &m->row_room, m->rows, sizeof(*m->row)))
 		return NULL;
 	m->row[m->rows] = *key;
+	m->row[m->rows].number = m->rows;
 	return &m->row[m->rows++];
+}
+
+/* Allocators that take memory from mmap through the C library. */
+static const char *known_allocator(const struct mayfly_trace *trace,
+				   const struct mayfly_frame *frame)
+{
+	static const char *const known[] = {"jemalloc", "tcmalloc", "mimalloc"};
+	const struct mayfly_module *module =
+	    frame ? mayfly_trace_module(trace, frame->module) : NULL;
+
+	for (size_t i = 0; module && i < sizeof(known) / sizeof(*known); i++)
+		if (!strncmp(path_base(module->path), "lib", 3) &&
+		    !strncmp(path_base(module->path) + 3, known[i], strlen(known[i])))
+			return known[i];
+	return NULL;
 }
 
 /* The function that called; where its name is unknown, the next one that has a name. */
@@ -229,6 +248,8 @@ static void find_caller(const struct mayfly_trace *trace, uint32_t node, struct 
 		const struct mayfly_location *at =
 		    frame && frame->locations ? &frame->location[0] : NULL;
 
+		if (!i)
+			row->allocator = known_allocator(trace, frame);
 		if (!i || (at && *at->function)) {
 			row->frame = frame;
 			row->location = at;
@@ -242,6 +263,10 @@ static void find_caller(const struct mayfly_trace *trace, uint32_t node, struct 
 static bool count(const struct mayfly_trace *trace, const struct ranges *r, size_t moment,
 		  struct mapped *m)
 {
+	m->range[moment] = calloc(r->count + 1, sizeof(*m->range[moment]));
+	if (!m->range[moment])
+		return false;
+	m->ranges[moment] = r->count;
 	for (size_t i = 0; i < r->count; i++) {
 		const struct range *range = &r->range[i];
 		struct mapped_row key = {.frame = NULL}, *row;
@@ -252,6 +277,7 @@ static bool count(const struct mayfly_trace *trace, const struct ranges *r, size
 		if (!row)
 			return false;
 		row->bytes[moment] += range->end - range->start;
+		m->range[moment][i] = (struct mapped_range){range->start, range->end, row->number};
 	}
 	return true;
 }
@@ -264,6 +290,24 @@ static int by_size(const void *a, const void *b)
 		if (x->bytes[i] != y->bytes[i])
 			return x->bytes[i] > y->bytes[i] ? -1 : 1;
 	return 0;
+}
+
+/* Sorts the rows, and numbers them anew in the ranges. */
+static bool sort_rows(struct mapped *m)
+{
+	size_t *now = calloc(m->rows + 1, sizeof(*now));
+
+	if (!now)
+		return false;
+	if (m->rows)
+		qsort(m->row, m->rows, sizeof(*m->row), by_size);
+	for (size_t i = 0; i < m->rows; i++)
+		now[m->row[i].number] = i;
+	for (size_t k = 0; k < MAPPED_MOMENTS; k++)
+		for (size_t i = 0; i < m->ranges[k]; i++)
+			m->range[k][i].row = now[m->range[k][i].row];
+	free(now);
+	return true;
 }
 
 /* ---- all of it ---- */
@@ -307,15 +351,33 @@ int mapped_at(const struct mayfly_trace *trace, const int64_t *moment, size_t mo
 	mayfly_track_cursor_close(cursor);
 	mapped->incomplete = ranges.incomplete || mayfly_trace_info(trace)->dropped_events;
 	free(ranges.range);
-	if (mapped->rows)
-		qsort(mapped->row, mapped->rows, sizeof(*mapped->row), by_size);
+	if (!error && !sort_rows(mapped))
+		error = MAYFLY_E_MEMORY;
 	if (error)
 		mapped_free(mapped);
 	return error;
 }
 
+size_t mapped_find(const struct mapped *mapped, size_t moment, uint64_t address)
+{
+	const struct mapped_range *range = mapped->range[moment];
+	size_t low = 0, high = mapped->ranges[moment];
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (range[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 void mapped_free(struct mapped *mapped)
 {
+	for (size_t i = 0; i < MAPPED_MOMENTS; i++)
+		free(mapped->range[i]);
 	free(mapped->row);
 	*mapped = (struct mapped){0};
 }

@@ -3,298 +3,266 @@
 #include "answer/rss.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-const struct rss_part_name rss_part_names[RSS_PARTS] = {
-    [RSS_LIVE] = {"live", "live blocks"},
-    [RSS_OVERHEAD] = {"allocator_overhead", "allocator: headers, rounding, caches"},
-    [RSS_METADATA] = {"allocator_metadata", "allocator: its own tables"},
-    [RSS_FRAGMENTED] = {"allocator_fragmented", "allocator: free, in pages with live blocks"},
-    [RSS_KEPT] = {"allocator_free", "allocator: free, kept for later"},
-    [RSS_UNTOUCHED] = {"not_resident", "of these never touched, or given back"},
-    [RSS_ANONYMOUS] = {"other_anonymous", "other anonymous memory"},
-    [RSS_STACKS] = {"stacks", "stacks"},
-    [RSS_FILES] = {"files", "files: code, data, mapped files"},
-    [RSS_SHARED] = {"shared", "shared memory"},
-    [RSS_OTHER] = {"other", "other mappings"},
-    [RSS_OWN] = {"mayfly", "mayfly's spool"},
-    [RSS_UNEXPLAINED] = {"not_explained", "not explained"},
+#include "answer/counter_values.h"
+
+const struct rss_name rss_fact_names[FACTS] = {
+    [FACT_LIVE] = {"live", "live blocks of malloc"},
+    [FACT_IN_USE] = {"in_use", "in use"},
+    [FACT_LARGE] = {"in_own_mappings", "of that in mappings of their own"},
+    [FACT_FREE] = {"free", "free, kept"},
+    [FACT_TOP] = {"free_at_top", "of that at the end of the heap"},
+    [FACT_CACHED] = {"free_in_caches", "free, in caches"},
+    [FACT_FRAGMENTED] = {"free_in_used_pages", "free, in pages with live blocks"},
+    [FACT_METADATA] = {"metadata", "tables of the allocator"},
+    [FACT_COMMITTED] = {"committed", "committed for blocks"},
+    [FACT_ABSENT] = {"live_not_resident", "live blocks that are not resident"},
+    [FACT_EMPTY] = {"returnable", "whole free pages that are resident"},
 };
 
-/* ---- counters ---- */
+/* ---- blocks ---- */
 
-const struct mayfly_counter *counter_named(const struct mayfly_trace *trace, const char *name)
-{
-	size_t counters = mayfly_trace_info(trace)->counters;
-
-	for (size_t i = 0; i < counters; i++) {
-		const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
-
-		if (c->points && !strcmp(c->name, name))
-			return c;
-	}
-	return NULL;
-}
-
-/* The last point at or before this time; the first point for earlier times. */
-static size_t point_at(const struct mayfly_counter *c, int64_t ns)
-{
-	size_t low = 0, high = c->points;
-
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->time_ns[middle] <= ns)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static double value_at(const struct mayfly_trace *trace, const char *name, int64_t ns)
-{
-	const struct mayfly_counter *c = counter_named(trace, name);
-
-	return c && c->time_ns[0] <= ns ? c->value[point_at(c, ns)] : 0;
-}
-
-double last_value(const struct mayfly_counter *c)
-{
-	return c->value[c->points - 1];
-}
-
-double largest_value(const struct mayfly_counter *c)
-{
-	double most = 0;
-
-	for (size_t i = 0; i < c->points; i++)
-		most = fmax(most, c->value[i]);
-	return most;
-}
-
-/* The largest value in each step; a step without a point has the value before it. */
-bool counter_steps(const struct mayfly_trace *trace, const char *name, double *value, size_t steps)
-{
-	const struct mayfly_counter *c = counter_named(trace, name);
-	int64_t end = mayfly_trace_info(trace)->duration_ns;
-
-	if (!c)
-		return false;
-	for (size_t i = 0; i < steps; i++)
-		value[i] =
-		    value_at(trace, name, (int64_t)((double)end * (double)(i + 1) / (double)steps));
-	for (size_t i = 0; i < c->points; i++) {
-		size_t k = (size_t)((double)c->time_ns[i] / (double)end * (double)steps);
-
-		if (k < steps && value[k] < c->value[i])
-			value[k] = c->value[i];
-	}
-	return true;
-}
-
-/* ---- the parts ---- */
-
-/* Live blocks of malloc at this time. OCaml's heaps lie in such blocks. */
-static int malloc_live_at(const struct mayfly_trace *trace, int64_t ns,
-			  struct mayfly_estimate *live)
+static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
+	       int64_t from_ns, struct mayfly_estimate *total)
 {
 	struct mayfly_result *result;
 	struct mayfly_query query;
 	int error;
 
 	mayfly_query_defaults(&query);
-	query.metric = MAYFLY_LIVE;
+	query.metric = metric;
 	query.by = MAYFLY_BY_MODULE;
-	query.at_ns = ns < 0 ? 0 : ns;
+	query.at_ns = at_ns < 0 ? 0 : at_ns;
+	query.from_ns = from_ns;
+	/* OCaml's heaps lie in blocks of malloc. */
 	if (mayfly_trace_info(trace)->ocaml_interval_bytes)
 		query.heaps = 1u << MAYFLY_HEAP_MALLOC;
 	error = mayfly_query_run(trace, &query, &result);
 	if (error)
 		return error;
-	*live = result->total;
+	*total = result->total;
 	mayfly_result_free(result);
 	return 0;
 }
 
-/* The allocator's own figures. */
-struct allocator_view {
-	double in_use, metadata, fragmented, kept, mapped_blocks;
-};
+/* ---- the allocator's own figures ---- */
 
-static bool ask_allocator(struct rss *r, struct rss_moment *m, struct allocator_view *v)
+static void ask_glibc(const struct mayfly_trace *t, int64_t ns, double *fact)
 {
-	static const struct {
-		const char *name, *marker;
-	} known[] = {{"jemalloc", "jemalloc.allocated"},
-		     {"mimalloc", "mimalloc.committed"},
-		     {"tcmalloc", "tcmalloc.allocated"},
-		     {"glibc", "glibc.in_use"}};
-	const struct mayfly_trace *t = r->trace;
-	const struct mayfly_counter *c = NULL;
-	int64_t ns;
+	fact[FACT_LARGE] = counter_at(t, "glibc.mmapped", ns);
+	fact[FACT_IN_USE] = counter_at(t, "glibc.in_use", ns) + fact[FACT_LARGE];
+	fact[FACT_FREE] = counter_at(t, "glibc.free", ns);
+	fact[FACT_TOP] = counter_at(t, "glibc.top", ns);
+}
 
-	*v = (struct allocator_view){0};
+static void ask_jemalloc(const struct mayfly_trace *t, int64_t ns, double *fact)
+{
+	double active = counter_at(t, "jemalloc.active", ns); /* pages with live blocks */
+
+	fact[FACT_IN_USE] = counter_at(t, "jemalloc.allocated", ns);
+	fact[FACT_FRAGMENTED] = active - fact[FACT_IN_USE];
+	fact[FACT_METADATA] = counter_at(t, "jemalloc.metadata", ns);
+	fact[FACT_FREE] =
+	    fmax(0, counter_at(t, "jemalloc.resident", ns) - active - fact[FACT_METADATA]);
+}
+
+static void ask_tcmalloc(const struct mayfly_trace *t, int64_t ns, double *fact)
+{
+	fact[FACT_IN_USE] = counter_at(t, "tcmalloc.allocated", ns);
+	fact[FACT_FREE] = counter_at(t, "tcmalloc.page_heap_free", ns);
+	fact[FACT_CACHED] = counter_at(t, "tcmalloc.central_free", ns) +
+			    counter_at(t, "tcmalloc.transfer_free", ns) +
+			    counter_at(t, "tcmalloc.thread_free", ns);
+}
+
+static void ask_mimalloc(const struct mayfly_trace *t, int64_t ns, double *fact)
+{
+	fact[FACT_COMMITTED] = counter_at(t, "mimalloc.committed", ns);
+}
+
+static const struct {
+	const char *name, *marker;
+	void (*ask)(const struct mayfly_trace *t, int64_t ns, double *fact);
+} allocators[] = {{"jemalloc", "jemalloc.allocated", ask_jemalloc},
+		  {"mimalloc", "mimalloc.committed", ask_mimalloc},
+		  {"tcmalloc", "tcmalloc.allocated", ask_tcmalloc},
+		  {"glibc", "glibc.in_use", ask_glibc}};
+
+static void ask_allocator(struct rss *r, struct rss_moment *m)
+{
 	m->allocator_ns = -1;
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known) && !c; i++) {
-		c = counter_named(t, known[i].marker);
-		r->allocator = c ? known[i].name : NULL;
-	}
-	if (!c)
-		return false;
-	m->allocator_ns = ns = c->time_ns[point_at(c, m->time_ns)];
-	if (!strcmp(r->allocator, "glibc")) {
-		v->mapped_blocks = value_at(t, "glibc.mmapped", ns);
-		v->in_use = value_at(t, "glibc.in_use", ns) + v->mapped_blocks;
-		v->kept = value_at(t, "glibc.free", ns);
-		m->top = value_at(t, "glibc.top", ns);
-	} else if (!strcmp(r->allocator, "jemalloc")) {
-		double active = value_at(t, "jemalloc.active", ns); /* pages with live blocks */
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(*allocators); i++) {
+		const struct mayfly_counter *c = counter_named(r->trace, allocators[i].marker);
 
-		v->in_use = value_at(t, "jemalloc.allocated", ns);
-		v->fragmented = active - v->in_use;
-		v->metadata = value_at(t, "jemalloc.metadata", ns);
-		v->kept = fmax(0, value_at(t, "jemalloc.resident", ns) - active - v->metadata);
-	} else if (!strcmp(r->allocator, "tcmalloc")) {
-		v->in_use = value_at(t, "tcmalloc.allocated", ns);
-		v->kept = value_at(t, "tcmalloc.page_heap_free", ns) +
-			  value_at(t, "tcmalloc.central_free", ns) +
-			  value_at(t, "tcmalloc.transfer_free", ns) +
-			  value_at(t, "tcmalloc.thread_free", ns);
-	} else {
-		/* It does not report what is in use and what is free. */
-		struct mayfly_estimate live = {0};
-
-		malloc_live_at(t, ns, &live);
-		v->in_use = live.bytes.estimate;
-		v->kept = fmax(0, value_at(t, "mimalloc.committed", ns) - v->in_use);
+		if (!c)
+			continue;
+		r->allocator = allocators[i].name;
+		m->allocator_ns = counter_nearest(c, m->time_ns);
+		allocators[i].ask(r->trace, m->allocator_ns, m->fact);
+		return;
 	}
-	return true;
 }
 
-/* Resident memory of the heap's mappings beyond live blocks is free, whatever has happened since
- * glibc reported its figures. */
-static void split_glibc(struct rss_moment *m, const struct allocator_view *v, double heap,
-			double anonymous)
+/* ---- what can be concluded ---- */
+
+#define PAGE_BYTES 4096.0
+/* Blocks in a thread's cache of glibc look live to malloc_trim(): 7 in each of 64 classes. */
+#define CACHED_BLOCKS 448
+#define BLOCK_PAGES   2 /* that a small block may lie in */
+
+/*
+ * The heap of glibc (brk) holds its blocks only, so resident pages there in which no live block lies
+ * are free. This counts what malloc_trim() returns of them, at least, from the pages with live
+ * blocks at the end of an exact trace:
+ *
+ *	resident pages of the heap
+ *	- pages with live blocks at the end, and those of blocks that were freed before it
+ *	- a page at each end of a run of pages with live blocks: the allocator's words between blocks
+ *	- pages of blocks that threads may have in their caches
+ *
+ * In other arenas malloc_trim() does not return the end, so they do not count. The fact stays
+ * unknown if the trace cannot show it.
+ */
+static int find_empty(const struct rss *r, struct rss_moment *m)
 {
-	double in_heap = fmax(0, m->part[RSS_LIVE] - v->mapped_blocks) + m->part[RSS_OVERHEAD];
+	const struct mayfly_info *info = mayfly_trace_info(r->trace);
+	const struct mayfly_fragmentation *f = mayfly_trace_fragmentation(r->trace, true);
+	struct mayfly_estimate then = {0}, since = {0}, end = {0};
+	double freed, freed_bytes, runs, pages, threads;
+	int error;
 
-	m->part[RSS_KEPT] = fmax(m->part[RSS_KEPT], heap - in_heap);
-	m->part[RSS_ANONYMOUS] = fmax(0, anonymous - v->mapped_blocks);
-}
-
-/* Splits the resident memory of the heap's (and arenas') and of anonymous mappings. */
-static int split_anonymous(struct rss *r, struct rss_moment *m, double heap, double anonymous)
-{
-	struct mayfly_estimate then = {0};
-	struct allocator_view v;
-	double rest;
-	int error = malloc_live_at(r->trace, m->time_ns, &m->live);
-
-	if (error)
-		return error;
-	m->part[RSS_LIVE] = m->live.bytes.estimate;
-	if (ask_allocator(r, m, &v)) {
-		/* Both at the time of the allocator's figures. */
-		error = malloc_live_at(r->trace, m->allocator_ns, &then);
-		m->part[RSS_OVERHEAD] = fmax(0, v.in_use - then.bytes.estimate);
-		m->part[RSS_METADATA] = v.metadata;
-		m->part[RSS_FRAGMENTED] = v.fragmented;
-		/* It has got what was freed since then, and may have given it back. */
-		m->part[RSS_KEPT] = v.kept + fmax(0, then.bytes.estimate - m->live.bytes.estimate);
-		if (!strcmp(r->allocator, "glibc") && m->mappings)
-			split_glibc(m, &v, heap, anonymous);
-	}
-	rest = heap + anonymous;
-	for (unsigned int i = RSS_LIVE; i <= RSS_KEPT; i++)
-		rest -= m->part[i];
-	m->part[RSS_ANONYMOUS] = fmax(m->part[RSS_ANONYMOUS], rest);
-	m->part[RSS_UNTOUCHED] = rest - m->part[RSS_ANONYMOUS];
+	if (!f || !r->by_mapping || !m->at_end || info->mode != MAYFLY_EXACT || info->snapshot_ns ||
+	    info->heaps != 1u << MAYFLY_HEAP_MALLOC || info->dropped_samples || !r->allocator ||
+	    strcmp(r->allocator, "glibc") != 0)
+		return 0;
+	for (size_t i = 0; i < r->mapped.rows; i++)
+		if (!strcmp(r->mapped.row[i].access, "brk"))
+			return 0;
+	error = ask(r->trace, MAYFLY_LIVE, m->time_ns, 0, &then);
+	if (!error)
+		error = ask(r->trace, MAYFLY_ALLOCATED, 0, m->time_ns, &since);
+	if (!error)
+		error = ask(r->trace, MAYFLY_LIVE, MAYFLY_AT_END, 0, &end);
+	freed = then.blocks.estimate + since.blocks.estimate - end.blocks.estimate;
+	freed_bytes = then.bytes.estimate + since.bytes.estimate - end.bytes.estimate;
+	threads = fmax(1, counter_at(r->trace, "process.threads", m->time_ns));
+	runs = (double)(f->runs ? f->runs : f->pages) + freed + 1;
+	pages = (double)f->pages + BLOCK_PAGES * freed + freed_bytes / PAGE_BYTES + 2 * runs +
+		BLOCK_PAGES * CACHED_BLOCKS * threads;
+	m->fact[FACT_EMPTY] = fmax(0, m->kind[RSS_HEAP] - PAGE_BYTES * pages);
 	return error;
 }
 
-static int fill_moment(struct rss *r, struct rss_moment *m)
+/* More is live than what is resident where blocks can be. */
+static void find_absent(struct rss_moment *m)
 {
-	const struct mayfly_trace *t = r->trace;
-	int64_t ns = m->time_ns;
-	double heap = value_at(t, "maps.heap.resident", ns);
-	double arenas = value_at(t, "maps.arenas.resident", ns);
-	double anonymous = value_at(t, "maps.anonymous.resident", ns);
+	double room = m->kind[RSS_HEAP] + m->kind[RSS_ARENAS] + m->kind[RSS_ALLOCATOR] +
+		      m->kind[RSS_ANONYMOUS] + m->kind[RSS_STACKS] + m->kind[RSS_SHARED];
 
-	m->mappings = true;
-	m->rss = value_at(t, "process.resident", ns);
-	m->arenas = value_at(t, "maps.arenas.count", ns);
-	m->stacks = value_at(t, "maps.stacks.count", ns);
-	m->part[RSS_STACKS] = value_at(t, "maps.stacks.resident", ns);
-	m->part[RSS_FILES] = value_at(t, "maps.files.resident", ns);
-	m->part[RSS_SHARED] = value_at(t, "maps.shared.resident", ns);
-	m->part[RSS_OTHER] = value_at(t, "maps.other.resident", ns);
-	m->part[RSS_OWN] = value_at(t, "maps.mayfly.resident", ns);
-	m->part[RSS_UNEXPLAINED] = m->rss - value_at(t, "maps.resident", ns);
-	return split_anonymous(r, m, heap + arenas, anonymous);
+	m->fact[FACT_ABSENT] = fmax(0, m->live.bytes.low - room);
 }
 
-/* No recorder watched the process: what the agent saw at exit. */
-static int fill_own(struct rss *r, struct rss_moment *m)
+static int find_facts(struct rss *r, struct rss_moment *m)
 {
-	double files = value_at(r->trace, "self.resident_files", m->time_ns);
+	int error = ask(r->trace, MAYFLY_LIVE, m->time_ns, 0, &m->live);
 
-	m->rss = value_at(r->trace, "self.resident", m->time_ns);
-	m->part[RSS_FILES] = files;
-	return split_anonymous(r, m, 0, m->rss - files);
+	if (error)
+		return error;
+	for (size_t i = 0; i < FACTS; i++)
+		m->fact[i] = NAN;
+	m->fact[FACT_LIVE] = m->live.bytes.estimate;
+	ask_allocator(r, m);
+	find_absent(m);
+	return find_empty(r, m);
 }
 
-/* The moments at which the mappings were read: the one with the largest RSS, and the last. */
-static int find_moments(struct rss *r)
+/* ---- the moments ---- */
+
+/* The moments at which the mappings were read: the one with most resident, and the last. */
+static void find_read_moments(struct rss *r, const struct mayfly_counter *maps)
 {
-	const struct mayfly_counter *maps = counter_named(r->trace, "maps.resident");
-	const struct mayfly_counter *own = counter_named(r->trace, "self.resident");
-	const struct mayfly_counter *peak = counter_named(r->trace, "process.resident_peak");
 	double most = -1;
-	int error;
 
-	if (peak)
-		r->highest = last_value(peak);
-	if (!maps) {
-		r->moments = 1;
-		r->moment[0].which = "end";
-		r->moment[0].time_ns = own->time_ns[own->points - 1];
-		return fill_own(r, &r->moment[0]);
-	}
 	r->moments = 2;
 	r->moment[0].which = "peak";
 	r->moment[1].which = "end";
+	r->moment[1].at_end = true;
 	r->moment[1].time_ns = maps->time_ns[maps->points - 1];
 	for (size_t i = 0; i < maps->points; i++) {
-		double rss = value_at(r->trace, "process.resident", maps->time_ns[i]);
+		double rss = counter_at(r->trace, "process.resident", maps->time_ns[i]);
 
 		if (rss > most) {
 			most = rss;
 			r->moment[0].time_ns = maps->time_ns[i];
 		}
 	}
-	error = fill_moment(r, &r->moment[0]);
-	return error ? error : fill_moment(r, &r->moment[1]);
+	for (size_t i = 0; i < 2; i++)
+		r->moment[i].rss = counter_at(r->trace, "process.resident", r->moment[i].time_ns);
+}
+
+static void find_moments(struct rss *r)
+{
+	const struct mayfly_counter *maps = counter_named(r->trace, "maps.resident");
+	const struct mayfly_counter *own = counter_named(r->trace, "self.resident");
+	const struct mayfly_counter *peak = counter_named(r->trace, "process.resident_peak");
+
+	if (peak)
+		r->highest = last_value(peak);
+	r->by_mapping = mayfly_trace_residency(r->trace, false) != NULL;
+	r->by_kind = r->by_mapping || maps;
+	if (r->by_mapping) {
+		r->moments = 2;
+		for (size_t i = 0; i < 2; i++) {
+			const struct mayfly_residency *m = mayfly_trace_residency(r->trace, i);
+
+			r->moment[i] = (struct rss_moment){.which = i ? "end" : "peak",
+							   .time_ns = m->time_ns,
+							   .rss = (double)m->resident,
+							   .at_end = i};
+		}
+	} else if (maps) {
+		find_read_moments(r, maps);
+	} else {
+		r->moments = 1;
+		r->moment[0].which = "end";
+		r->moment[0].at_end = true;
+		r->moment[0].time_ns = own->time_ns[own->points - 1];
+		r->moment[0].rss = last_value(own);
+	}
 }
 
 bool rss_is_known(const struct mayfly_trace *trace)
 {
-	return counter_named(trace, "maps.resident") || counter_named(trace, "self.resident");
+	return mayfly_trace_residency(trace, false) || counter_named(trace, "maps.resident") ||
+	       counter_named(trace, "self.resident");
 }
 
 int rss_begin(struct rss *r, const struct mayfly_trace *trace)
 {
-	int64_t times[MAPPED_MOMENTS];
+	struct mayfly_estimate peak = {0};
+	int64_t times[RSS_MOMENTS];
 	int error;
 
-	*r = (struct rss){.trace = trace};
-	error = find_moments(r);
+	*r = (struct rss){.trace = trace, .live_peak = -1};
+	find_moments(r);
+	r->data_apart = r->by_mapping || counter_named(trace, "maps.data.resident");
 	for (size_t i = 0; i < r->moments; i++)
 		times[i] = r->moment[i].time_ns;
-	return error ? error : mapped_at(trace, times, r->moments, &r->mapped);
+	error = mapped_at(trace, times, r->moments, &r->mapped);
+	if (!error && !rss_find_rows(r))
+		error = MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < r->moments && !error; i++)
+		error = find_facts(r, &r->moment[i]);
+	if (!error)
+		error = ask(trace, MAYFLY_PEAK, 0, 0, &peak);
+	r->live_peak = peak.bytes.high;
+	return error;
 }
 
 void rss_end(struct rss *r)
 {
+	free(r->row);
 	mapped_free(&r->mapped);
 }

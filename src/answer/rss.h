@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the resident memory consists of:
+ * What the resident memory consists of, at two moments at which the mappings were read:
  *
- *	RSS = live blocks			our estimate
- *	    + allocator: overhead, free		its own figures (counters of the agent)
- *	    + other anonymous memory		what is left of the heap's and anonymous mappings
- *	    + stacks, files, shared, ...	mappings by kind (counters of the recorder)
- *	    + not explained
+ *	rows	resident pages of mappings: heap, static data, ...	they add up to RSS
+ *	facts	blocks: live, free, in pages of their own, ...		never added to pages
  *
- * The kernel counts pages that were touched, the allocator counts what it has handed out. If less
- * is resident than the allocator reports, the difference is a negative row: never touched, or given
- * back. So the rows always add up.
+ * The kernel counts pages that were touched, the allocator counts what it has handed out. 80 MB of
+ * live blocks may be in 80 MB of resident pages or in none, and no trace says which. So no row of
+ * pages is called live blocks; what can be concluded is a bound (FACT_ABSENT, FACT_EMPTY).
  */
 #ifndef MAYFLY_RSS_H
 #define MAYFLY_RSS_H
@@ -20,46 +17,79 @@
 #include "answer/json_writer.h"
 #include "answer/mapped.h"
 
-enum rss_part {
-	RSS_LIVE,
-	RSS_OVERHEAD,
-	RSS_METADATA,
-	RSS_FRAGMENTED,
-	RSS_KEPT,
-	RSS_UNTOUCHED,
+#define RSS_MOMENTS MAPPED_MOMENTS
+
+enum rss_kind {
+	RSS_HEAP,
+	RSS_ARENAS,
+	RSS_ALLOCATOR,
 	RSS_ANONYMOUS,
+	RSS_DATA,
 	RSS_STACKS,
+	RSS_COPIES,
 	RSS_FILES,
 	RSS_SHARED,
 	RSS_OTHER,
 	RSS_OWN,
 	RSS_UNEXPLAINED,
-	RSS_PARTS
+	RSS_KINDS
+};
+
+enum rss_fact {
+	FACT_LIVE,	 /* our own figure; the estimate is in rss_moment.live */
+	FACT_IN_USE,	 /* these are the allocator's own: */
+	FACT_LARGE,	 /* of that in mappings of their own */
+	FACT_FREE,	 /* kept */
+	FACT_TOP,	 /* of that at the end of the heap */
+	FACT_CACHED,	 /* free, in its caches */
+	FACT_FRAGMENTED, /* free, in pages with live blocks */
+	FACT_METADATA,
+	FACT_COMMITTED,
+	FACT_ABSENT, /* bytes of live blocks that are not resident, at least */
+	FACT_EMPTY,  /* bytes of resident pages that malloc_trim() would return, at least */
+	FACTS
 };
 
 /* In JSON, and in tables. */
-struct rss_part_name {
+struct rss_name {
 	const char *key, *name;
 };
-extern const struct rss_part_name rss_part_names[RSS_PARTS];
+extern const struct rss_name rss_kind_names[RSS_KINDS], rss_fact_names[FACTS];
+
+struct rss_row {
+	enum rss_kind kind;
+	const char *name;		 /* file, module or name of the mapping; "" */
+	const struct mapped_row *mapper; /* ANONYMOUS and ALLOCATOR: by whom; NULL: not known */
+	bool several;			 /* by several, and the pages cannot be told apart */
+	double resident[RSS_MOMENTS];
+};
 
 struct rss_moment {
 	const char *which;
 	int64_t time_ns;
-	double rss, part[RSS_PARTS];
+	double rss, kind[RSS_KINDS];
+	double fact[FACTS]; /* NAN: unknown */
 	struct mayfly_estimate live;
-	double arenas, stacks, top; /* arenas, stacks: their numbers; top: free at the heap's end */
-	int64_t allocator_ns;	    /* time of the allocator's figures; < 0: none */
-	bool mappings;		    /* by kind */
+	double arenas, stacks;	  /* their numbers */
+	double besides_two;	  /* resident in arenas but for the two largest */
+	double program_anonymous; /* of ANONYMOUS, mapped by code that is no allocator's */
+	int64_t allocator_ns;	  /* time of the allocator's figures; < 0: none */
+	bool at_end;
 };
 
 struct rss {
 	const struct mayfly_trace *trace;
 	const char *allocator; /* or NULL */
-	struct rss_moment moment[2];
+	struct rss_moment moment[RSS_MOMENTS];
 	size_t moments;
 	struct mapped mapped; /* at these moments */
-	double highest;	      /* the kernel's own maximum; 0: unknown */
+	bool by_kind;	      /* kinds of mappings are known, not only files and the rest */
+	bool by_mapping;      /* and so are rows */
+	bool data_apart;      /* static data is a kind of its own, as in all but old traces */
+	struct rss_row *row;
+	size_t rows, row_room;
+	double highest;	  /* the kernel's own maximum; 0: unknown */
+	double live_peak; /* the most that was ever live: upper end of its interval; < 0: unknown */
 };
 
 /* Whether the trace records resident memory. */
@@ -68,20 +98,17 @@ bool rss_is_known(const struct mayfly_trace *trace);
 int rss_begin(struct rss *r, const struct mayfly_trace *trace);
 void rss_end(struct rss *r);
 
-/* A sentence about the part that matters most; RSS_PARTS: none does. */
-enum rss_part rss_advice(const struct rss *r, const struct rss_moment *m, char *text, size_t size);
+/* rss_rows.c: the rows, and the kinds of each moment. False: no memory. */
+bool rss_find_rows(struct rss *r);
+
+/* What the trace shows can be done about the part that matters most. False: nothing. */
+bool rss_advice(const struct rss *r, const struct rss_moment *m, char *text, size_t size);
+
+/* "function  file.c:12" of who called mmap. */
+char *rss_mapper(char *buffer, size_t size, const struct rss *r, const struct mapped_row *row,
+		 bool wide);
 
 /* Members of an object that is open. */
 void json_rss(struct json *j, const struct rss *r);
-
-/* ---- counters ---- */
-
-/* One that has points; or NULL. */
-const struct mayfly_counter *counter_named(const struct mayfly_trace *trace, const char *name);
-double last_value(const struct mayfly_counter *c);
-double largest_value(const struct mayfly_counter *c);
-/* The largest value in each of `steps` parts of the recording, for a curve. False: there is no such
- * counter. */
-bool counter_steps(const struct mayfly_trace *trace, const char *name, double *value, size_t steps);
 
 #endif

@@ -1,238 +1,373 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rss_advice.c: what to do about the resident memory, and all of it as JSON: see rss.h. */
+/*
+ * rss_advice.c: what to do about the resident memory: see rss.h. Each sentence states what the trace
+ * shows, and promises no more: a sampled trace does not tell which pages are free, and a figure of
+ * the allocator is its own.
+ */
 #include "answer/rss.h"
 
-#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "answer/counter_values.h"
 #include "answer/figures.h"
-#include "answer/json_parts.h"
-#include "answer/trace_names.h"
 #include "answer/text_format.h"
+#include "answer/trace_names.h"
 
 #define WORTH_A_WORD 0.25 /* of RSS */
 #define MOSTLY	     0.5
 #define LEAST_BYTES  (1u << 20)
+#define FAR_NS	     3000000000ll /* between two times at which the allocator was asked */
+#define WIDTH	     512
 
-/* Free memory that is really resident, as far as it can be told. */
-static double kept(const struct rss_moment *m)
+static bool is_much(const struct rss_moment *m, double bytes)
 {
-	return fmax(0, m->part[RSS_KEPT] + m->part[RSS_UNTOUCHED]);
+	return bytes >= WORTH_A_WORD * m->rss; /* false for NAN */
 }
 
-static void advise_kept(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+static double heap_of(const struct rss_moment *m)
 {
-	char bytes[FIGURE_TEXT];
-
-	text_bytes(bytes, sizeof(bytes), kept(m));
-	if (!strcmp(r->allocator, "jemalloc"))
-		text_format(text, size,
-			    "jemalloc keeps %s of free pages: it returns them sooner with shorter "
-			    "dirty_decay_ms and muzzy_decay_ms, or background_thread:true, in "
-			    "MALLOC_CONF.",
-			    bytes);
-	else if (!strcmp(r->allocator, "tcmalloc"))
-		text_format(text, size,
-			    "tcmalloc keeps %s free: MallocExtension's ReleaseFreeMemory() returns "
-			    "it, TCMALLOC_RELEASE_RATE does so steadily.",
-			    bytes);
-	else if (!strcmp(r->allocator, "mimalloc"))
-		text_format(text, size,
-			    "mimalloc has %s more than is live, part of it free: mi_collect(true) "
-			    "returns it, a shorter MIMALLOC_PURGE_DELAY (or RESET_DELAY) sooner.",
-			    bytes);
-	else if (m->top > MOSTLY * m->part[RSS_KEPT])
-		text_format(text, size,
-			    "glibc keeps %s free, most of it at the end of its heap: "
-			    "malloc_trim(0) returns it, a smaller M_TRIM_THRESHOLD at once.",
-			    bytes);
-	else if (m->arenas >= 2)
-		text_format(text, size,
-			    "glibc keeps %s free in %.0f heaps of its arenas: MALLOC_ARENA_MAX=2 "
-			    "makes fewer of them, malloc_trim(0) returns whole free pages.",
-			    bytes, m->arenas + 1);
-	else
-		text_format(text, size,
-			    "glibc keeps %s free between live blocks: malloc_trim(0) returns whole "
-			    "free pages. Which blocks hold the others: mayfly record --exact, then "
-			    "report --fragmentation.",
-			    bytes);
+	return m->kind[RSS_HEAP] + m->kind[RSS_ARENAS] + m->kind[RSS_ALLOCATOR];
 }
 
-static bool is_python(const struct mayfly_info *info)
-{
-	return !strncmp(path_base(info->program), "python", 6);
-}
+/* ---- the heap ---- */
 
-enum rss_part rss_advice(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+/* The smaller one of what glibc said before and after the moment. NAN: not asked near it. */
+static double said_around(const struct rss *r, const struct rss_moment *m, const char *name)
 {
-	double share[RSS_PARTS], most = 0;
-	enum rss_part which = RSS_PARTS;
-	char bytes[FIGURE_TEXT];
+	const struct mayfly_counter *asked = counter_named(r->trace, "glibc.in_use");
+	const struct mayfly_counter *c = counter_named(r->trace, name);
+	int64_t before = -1, after = -1;
 
-	for (unsigned int i = 0; i < RSS_PARTS; i++)
-		share[i] = m->rss > 0 ? m->part[i] / m->rss : 0;
-	share[RSS_UNTOUCHED] = 0;
-	share[RSS_KEPT] = m->rss > 0 ? kept(m) / m->rss : 0;
-	for (unsigned int i = 0; i < RSS_PARTS; i++) {
-		if (share[i] <= most)
-			continue;
-		most = share[i];
-		which = i;
+	for (size_t i = 0; asked && i < asked->points; i++) {
+		if (asked->time_ns[i] <= m->time_ns)
+			before = asked->time_ns[i];
+		else if (after < 0)
+			after = asked->time_ns[i];
 	}
-	if (most < WORTH_A_WORD || m->rss < LEAST_BYTES)
-		return RSS_PARTS;
-	text_bytes(bytes, sizeof(bytes), m->part[which]);
-	switch (which) {
-	case RSS_LIVE:
-		if (-m->part[RSS_UNTOUCHED] > MOSTLY * m->part[RSS_LIVE])
-			text_format(text, size,
-				    "the heap is larger than what is resident: much of it was "
-				    "allocated and never written to.");
-		else
-			text_format(text, size,
-				    "the largest part is live heap: 'mayfly report' says whose.");
-		break;
-	case RSS_OVERHEAD:
-	case RSS_METADATA:
-		text_format(text, size,
-			    "%s is the allocator's overhead: small blocks have a header and are "
-			    "rounded up; fewer, larger ones cost less.",
-			    bytes);
-		break;
-	case RSS_FRAGMENTED:
+	if (!c || before < 0 || after < 0 || after - before > FAR_NS)
+		return NAN;
+	return fmin(counter_at(r->trace, name, before), counter_at(r->trace, name, after));
+}
+
+/* Of the free memory at the end of the heap, what must be resident. */
+static double resident_top(const struct rss *r, const struct rss_moment *m)
+{
+	double size = counter_at(r->trace, "maps.heap.size", m->time_ns);
+
+	return said_around(r, m, "glibc.top") - fmax(0, size - m->kind[RSS_HEAP]);
+}
+
+/* Memory of arenas that others could have used: they hold more than was ever live at once. Sharing
+ * two of them cannot save what lies in two. */
+static double needless_arenas(const struct rss *r, const struct rss_moment *m)
+{
+	double in_use = m->fact[FACT_IN_USE], live = m->live.bytes.high;
+	double overhead = in_use > live && live > 0 ? in_use / live : 1;
+
+	if (!(r->live_peak >= 0) || m->arenas <= 2)
+		return 0;
+	return fmin(m->besides_two,
+		    m->kind[RSS_HEAP] + m->kind[RSS_ARENAS] - r->live_peak * fmin(2, overhead));
+}
+
+static bool advise_glibc(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	char bytes[FIGURE_TEXT], live[FIGURE_TEXT];
+	double top = resident_top(r, m), arenas = needless_arenas(r, m);
+
+	if (is_much(m, top)) {
 		text_format(
 		    text, size,
-		    "%s are free in pages that still hold live blocks, so %s cannot give them "
-		    "back. Whose blocks those are: mayfly record --exact, then report "
+		    "At least %s of resident memory is free at the end of glibc's heap: "
+		    "malloc_trim(0) returns it; with a smaller M_TRIM_THRESHOLD free() does.",
+		    text_bytes(bytes, sizeof(bytes), top));
+		return true;
+	}
+	if (is_much(m, m->fact[FACT_EMPTY])) {
+		text_format(
+		    text, size,
+		    "At least %s of glibc's heap are whole free pages: malloc_trim(0) returns "
+		    "them.",
+		    text_bytes(bytes, sizeof(bytes), m->fact[FACT_EMPTY]));
+		return true;
+	}
+	if (!is_much(m, arenas))
+		return false;
+	text_format(text, size,
+		    "glibc's heap and its %.0f arenas hold %s, but at most %s were ever live at "
+		    "once: with MALLOC_ARENA_MAX=2 in the environment, threads reuse what others "
+		    "have freed.",
+		    m->arenas, text_bytes(bytes, sizeof(bytes), heap_of(m)),
+		    text_bytes(live, sizeof(live), r->live_peak));
+	return true;
+}
+
+/* The pages that live blocks lie in, and how full these are: in exact traces, at the end. */
+static bool advise_scattered(const struct rss *r, const struct rss_moment *m, char *text,
+			     size_t size)
+{
+	const struct mayfly_fragmentation *f =
+	    m->at_end ? mayfly_trace_fragmentation(r->trace, true) : NULL;
+	double pages = f ? (double)f->pages * (double)f->page_bytes : 0;
+	char held[FIGURE_TEXT], live[FIGURE_TEXT];
+
+	if (!f || !is_much(m, pages - (double)f->bytes) || (double)f->bytes > MOSTLY * pages)
+		return false;
+	text_format(
+	    text, size,
+	    "At the end of the recording %s of live blocks lie in %s of pages, which the "
+	    "allocator cannot give back: 'mayfly report --fragmentation' shows whose blocks "
+	    "these are.",
+	    text_bytes(live, sizeof(live), (double)f->bytes),
+	    text_bytes(held, sizeof(held), pages));
+	return true;
+}
+
+static bool advise_jemalloc(const struct rss_moment *m, char *text, size_t size)
+{
+	char bytes[FIGURE_TEXT];
+
+	if (is_much(m, m->fact[FACT_FREE])) {
+		text_format(
+		    text, size,
+		    "jemalloc reports %s of free pages that it keeps: it returns them sooner "
+		    "with shorter dirty_decay_ms and muzzy_decay_ms, or "
+		    "background_thread:true, in MALLOC_CONF.",
+		    text_bytes(bytes, sizeof(bytes), m->fact[FACT_FREE]));
+		return true;
+	}
+	if (!is_much(m, m->fact[FACT_FRAGMENTED]))
+		return false;
+	text_format(text, size,
+		    "jemalloc reports %s free in pages that still hold live blocks, so it cannot "
+		    "give them back. Whose blocks those are: mayfly record --exact, then report "
 		    "--fragmentation.",
-		    bytes, r->allocator);
-		break;
-	case RSS_KEPT:
-		advise_kept(r, m, text, size);
-		break;
-	case RSS_ANONYMOUS:
+		    text_bytes(bytes, sizeof(bytes), m->fact[FACT_FRAGMENTED]));
+	return true;
+}
+
+static bool advise_tcmalloc(const struct rss_moment *m, char *text, size_t size)
+{
+	char bytes[FIGURE_TEXT];
+
+	if (!is_much(m, m->fact[FACT_FREE]))
+		return false;
+	text_format(text, size,
+		    "tcmalloc reports %s of free pages that it keeps: MallocExtension's "
+		    "ReleaseFreeMemory() returns them, TCMALLOC_RELEASE_RATE does so steadily.",
+		    text_bytes(bytes, sizeof(bytes), m->fact[FACT_FREE]));
+	return true;
+}
+
+/* Most of the heap's pages hold no live blocks, but which do, samples do not tell. */
+static bool advise_exact(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	char bytes[FIGURE_TEXT], live[FIGURE_TEXT];
+	bool exact = mayfly_trace_info(r->trace)->mode == MAYFLY_EXACT;
+
+	if (!is_much(m, heap_of(m) - m->live.bytes.high))
+		return false;
+	text_bytes(bytes, sizeof(bytes), heap_of(m));
+	text_bytes(live, sizeof(live), m->live.bytes.high);
+	if (exact)
+		text_format(
+		    text, size,
+		    "The heap's mappings have %s resident, but only %s were live: the rest is free "
+		    "or the allocator's own.",
+		    bytes, live);
+	else
+		text_format(
+		    text, size,
+		    "The heap's mappings have %s resident, but at most %s were live: the rest "
+		    "is free or the allocator's own. Samples do not tell which pages are free; "
+		    "'mayfly record --exact' does.",
+		    bytes, live);
+	return true;
+}
+
+static bool advise_heap(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	bool asked = r->allocator && llabs(m->time_ns - m->allocator_ns) < FAR_NS;
+	const char *name = asked ? r->allocator : "";
+	char bytes[FIGURE_TEXT];
+
+	if ((!strcmp(name, "glibc") && advise_glibc(r, m, text, size)) ||
+	    (!strcmp(name, "jemalloc") && advise_jemalloc(m, text, size)) ||
+	    (!strcmp(name, "tcmalloc") && advise_tcmalloc(m, text, size)) ||
+	    advise_scattered(r, m, text, size) || advise_exact(r, m, text, size))
+		return true;
+	text_format(text, size,
+		    "The heap is the largest part, with %s resident: 'mayfly report' shows whose "
+		    "blocks are live.",
+		    text_bytes(bytes, sizeof(bytes), heap_of(m)));
+	return true;
+}
+
+/* ---- other memory ---- */
+
+static const struct rss_row *largest_row(const struct rss *r, const struct rss_moment *m,
+					 enum rss_kind kind)
+{
+	size_t moment = (size_t)(m - r->moment);
+	const struct rss_row *most = NULL;
+
+	for (size_t i = 0; i < r->rows; i++)
+		if (r->row[i].kind == kind &&
+		    (!most || r->row[i].resident[moment] > most->resident[moment]))
+			most = &r->row[i];
+	return most;
+}
+
+/* Who mapped it, or what else it may be. */
+static void name_anonymous(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	const struct rss_row *row = largest_row(r, m, RSS_ANONYMOUS);
+	double resident = row->resident[m - r->moment], large = m->fact[FACT_LARGE];
+	char bytes[FIGURE_TEXT], place[WIDTH], mapped[FIGURE_TEXT];
+
+	if (row->mapper && is_much(m, resident)) {
+		text_format(text, size, "%s are in memory that %s has mapped.",
+			    text_bytes(bytes, sizeof(bytes), resident),
+			    rss_mapper(place, sizeof(place), r, row->mapper, false));
+		return;
+	}
+	text_format(text, size, "%s is anonymous memory outside the heap",
+		    text_bytes(bytes, sizeof(bytes), m->kind[RSS_ANONYMOUS]));
+	if (!r->data_apart)
+		text_append(text, size, ", .bss and large blocks of malloc among it.");
+	else if (is_much(m, large))
+		text_append(text, size,
+			    ". glibc has large blocks of %s in such memory: 'mayfly report' shows "
+			    "whose blocks are live.",
+			    text_bytes(mapped, sizeof(mapped), large));
+	else
+		text_append(text, size, ".");
+}
+
+/* Python has small objects in mappings of its own, unless it is told to use malloc. */
+static void advise_anonymous(const struct rss *r, const struct rss_moment *m, char *text,
+			     size_t size)
+{
+	const char *program = path_base(mayfly_trace_info(r->trace)->program);
+
+	name_anonymous(r, m, text, size);
+	if (!strncmp(program, "python", 6) &&
+	    is_much(m, m->kind[RSS_ANONYMOUS] - fmax(0, m->fact[FACT_LARGE])))
+		text_append(text, size,
+			    " With PYTHONMALLOC=malloc in the environment, Python's small objects "
+			    "are blocks of malloc, which mayfly records.");
+}
+
+static void advise_data(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	const struct rss_row *row = largest_row(r, m, RSS_DATA);
+	double resident = row->resident[m - r->moment];
+	char bytes[FIGURE_TEXT];
+
+	text_bytes(bytes, sizeof(bytes), m->kind[RSS_DATA]);
+	if (resident > MOSTLY * m->kind[RSS_DATA] && *row->name)
 		text_format(text, size,
-			    "%s is anonymous memory that did not come from malloc: mapped by the "
-			    "program or by an allocator of its own%s%s.",
-			    bytes, r->mapped.rows ? ", see below" : "",
-			    is_python(mayfly_trace_info(r->trace))
-				? " (Python's is seen with PYTHONMALLOC=malloc)"
-				: "");
-		break;
+			    "%s are variables of static storage (.data, .bss), most of them of %s: "
+			    "'nm -S --size-sort' lists them by size.",
+			    bytes, path_base(row->name));
+	else
+		text_format(text, size, "%s are variables of static storage (.data, .bss).", bytes);
+}
+
+/* Files of tmpfs have names like all others; the kernel counts their pages as shared memory. */
+static bool advise_files(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
+{
+	double in_memory =
+	    counter_at(r->trace, "process.resident_shared", m->time_ns) - m->kind[RSS_SHARED];
+	char bytes[FIGURE_TEXT];
+
+	if (!r->data_apart)
+		return false; /* static data is among them */
+	text_bytes(bytes, sizeof(bytes), m->kind[RSS_FILES]);
+	if (is_much(m, in_memory))
+		text_format(
+		    text, size,
+		    "%s are pages of mapped files, most of them in a file system that is in "
+		    "memory (tmpfs): they stay there as long as the files do.",
+		    bytes);
+	else
+		text_format(
+		    text, size,
+		    "%s are pages of files, code among them: the kernel takes them back when "
+		    "memory is short, and other processes may share them (PSS counts only "
+		    "their share).",
+		    bytes);
+	return true;
+}
+
+static bool advise_kind(const struct rss *r, const struct rss_moment *m, enum rss_kind kind,
+			char *text, size_t size)
+{
+	char bytes[FIGURE_TEXT];
+
+	text_bytes(bytes, sizeof(bytes), m->kind[kind]);
+	switch (kind) {
+	case RSS_HEAP:
+	case RSS_ARENAS:
+	case RSS_ALLOCATOR:
+		return advise_heap(r, m, text, size);
+	case RSS_ANONYMOUS:
+		advise_anonymous(r, m, text, size);
+		return true;
+	case RSS_DATA:
+		advise_data(r, m, text, size);
+		return true;
 	case RSS_STACKS:
 		text_format(text, size,
 			    "%s are stacks (%.0f of them): what a thread's stack has once reached "
 			    "stays resident.",
 			    bytes, m->stacks);
-		break;
-	case RSS_FILES:
+		return true;
+	case RSS_COPIES:
 		text_format(text, size,
-			    "%s are pages of files, code among them: the kernel takes back those "
-			    "that were not changed when memory is short, and other processes may "
-			    "share them (PSS counts only their share).",
+			    "%s are pages of private file mappings that the process has changed: "
+			    "copies of its own.",
 			    bytes);
-		break;
+		return true;
+	case RSS_FILES:
+		return advise_files(r, m, text, size);
 	case RSS_SHARED:
 		text_format(text, size,
 			    "%s is shared memory, which counts in each process that has it mapped.",
 			    bytes);
-		break;
-	case RSS_UNTOUCHED:
+		return true;
 	case RSS_OTHER:
 	case RSS_OWN:
 	case RSS_UNEXPLAINED:
-	case RSS_PARTS:
-		return RSS_PARTS;
+	case RSS_KINDS:
+		break;
 	}
-	return which;
+	return false;
 }
 
-/* ---- JSON ---- */
-
-static void put_moment(struct json *j, const struct rss *r, const struct rss_moment *m)
+bool rss_advice(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
 {
-	char line[1024];
+	double most = heap_of(m);
+	enum rss_kind which = RSS_HEAP;
+	char bytes[FIGURE_TEXT];
+	bool any = false;
 
-	json_object(j, NULL);
-	json_text(j, "which", m->which);
-	json_integer(j, "time_ns", m->time_ns);
-	json_integer(j, "rss", llround(m->rss));
-	json_estimate(j, "live", &m->live);
-	json_unsigned_or_null(j, "allocator_time_ns", m->allocator_ns >= 0,
-			      (uint64_t)m->allocator_ns);
-	json_integer(j, "arenas", (int64_t)m->arenas);
-	json_integer(j, "stacks", (int64_t)m->stacks);
-	json_text_or_null(j, "advice",
-			  rss_advice(r, m, line, sizeof(line)) == RSS_PARTS ? NULL : line);
-	json_object(j, "parts");
-	for (unsigned int i = 0; i < RSS_PARTS; i++)
-		json_integer(j, rss_part_names[i].key, llround(m->part[i]));
-	json_end(j);
-	json_end(j);
-}
-
-static void put_mapped(struct json *j, const struct rss *r, const struct mapped_row *row)
-{
-	const struct mayfly_location *location = row->location;
-	char name[512];
-
-	json_object(j, NULL);
-	json_text(j, "access", row->access);
-	json_text_or_null(
-	    j, "function",
-	    row->frame ? frame_name(name, sizeof(name), r->trace, row->frame, location) : NULL);
-	if (location)
-		json_text(j, "file", location->file);
-	else
-		json_null(j, "file");
-	json_integer(j, "line", location ? location->line : 0);
-	json_array(j, "bytes");
-	for (size_t k = 0; k < r->moments; k++)
-		json_integer(j, NULL, (int64_t)row->bytes[k]);
-	json_end(j);
-	json_end(j);
-}
-
-static void put_counter(struct json *j, const struct mayfly_counter *c)
-{
-	json_object(j, NULL);
-	json_text(j, "name", c->name);
-	json_text(j, "unit", c->unit);
-	json_array(j, "time_ns");
-	for (size_t i = 0; i < c->points; i++)
-		json_integer(j, NULL, c->time_ns[i]);
-	json_end(j);
-	json_array(j, "value");
-	for (size_t i = 0; i < c->points; i++) {
-		double value = c->value[i];
-
-		if (value == floor(value) && fabs(value) < 0x1p53)
-			json_integer(j, NULL, (int64_t)value);
-		else
-			json_real(j, NULL, value);
-	}
-	json_end(j);
-	json_end(j);
-}
-
-void json_rss(struct json *j, const struct rss *r)
-{
-	size_t counters = mayfly_trace_info(r->trace)->counters;
-
-	json_text_or_null(j, "allocator", r->allocator);
-	json_real(j, "highest_rss", r->highest > 0 ? r->highest : NAN);
-	json_array(j, "moments");
-	for (size_t i = 0; i < r->moments; i++)
-		put_moment(j, r, &r->moment[i]);
-	json_end(j);
-	json_array(j, "mapped");
-	for (size_t i = 0; i < r->mapped.rows; i++)
-		put_mapped(j, r, &r->mapped.row[i]);
-	json_end(j);
-	json_array(j, "counters");
-	for (size_t i = 0; i < counters; i++)
-		put_counter(j, mayfly_trace_counter(r->trace, i));
-	json_end(j);
+	for (enum rss_kind i = RSS_ANONYMOUS; i < RSS_UNEXPLAINED; i++)
+		if (m->kind[i] > most) {
+			most = m->kind[i];
+			which = i;
+		}
+	*text = 0;
+	if (r->by_kind && is_much(m, most) && m->rss >= LEAST_BYTES)
+		any = advise_kind(r, m, which, text, size);
+	if (m->fact[FACT_ABSENT] < LEAST_BYTES || !is_much(m, m->fact[FACT_ABSENT]))
+		return any;
+	text_append(
+	    text, size,
+	    "%sAt least %s of the live blocks are not resident: never written to, given back "
+	    "or swapped out.",
+	    any ? " " : "", text_bytes(bytes, sizeof(bytes), m->fact[FACT_ABSENT]));
+	return true;
 }

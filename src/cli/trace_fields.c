@@ -10,7 +10,7 @@
 #include "answer/absent.h"
 #include "answer/by_label.h"
 #include "answer/trace_names.h"
-#include "answer/rss.h"
+#include "answer/counter_values.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
 

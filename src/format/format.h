@@ -45,6 +45,7 @@
 #define TRACE_PROMOTIONS   TRACE_TYPE('p', 'r', 'o', 'm')
 #define TRACE_COUNTERS	   TRACE_TYPE('c', 'n', 't', 'r')
 #define TRACE_FRAGMENTS	   TRACE_TYPE('f', 'r', 'a', 'g')
+#define TRACE_MAPPINGS	   TRACE_TYPE('m', 'a', 'p', 's')
 #define TRACE_TEXTS	   TRACE_TYPE('t', 'e', 'x', 't')
 #define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
@@ -139,6 +140,14 @@ enum trace_column {
 	COLUMN_FRAGMENT_BYTES = 5,
 	COLUMN_FRAGMENT_PAGES = 7,
 	COLUMN_FRAGMENT_HELD = 9,
+	COLUMN_FRAGMENT_RUNS = 10, /* one number */
+
+	COLUMN_MAPPING_NAMES = 1, /* maps */
+	COLUMN_MAPPING_KIND = 3,
+	COLUMN_MAPPING_START = 5,
+	COLUMN_MAPPING_SIZE = 7,
+	COLUMN_MAPPING_RESIDENT = 9,
+	COLUMN_MAPPING_NAME = 11,
 
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,
@@ -204,6 +213,9 @@ enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
 
 /* The moment that a frag chunk is of. */
 enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
+
+/* The moment that a maps chunk is of. Where one is missing, it is the other. */
+enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS };
 
 /*
  * The fields of INFO: varint id, varint length, that many bytes: a varint, zigzag where the member

@@ -2,14 +2,14 @@
 /* What the kernel says of a process: see memory_watch.h. */
 #include "record/memory_watch.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "stream/clock.h"
 #include "format/numbering.h"
+#include "record/process_file.h"
+#include "stream/clock.h"
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll
@@ -21,13 +21,10 @@
 	8 /* of the time passed, until it is looked at again, while that is not a second */
 #define MANY_POINTS 16384u
 #define MOST_POINTS 65536u
-#define ARENA_BYTES (64ull << 20) /* glibc's arenas but the first begin at multiples of this */
-#define MOST_GUARD  (1ull << 20)
-#define TEXT_BYTES  65536
-#define PATH_BYTES  4200
+#define PEAK_GROWTH                                                                                \
+	1.05 /* RSS above the largest seen by this factor: the mappings are read at once */
 
-/* Kinds of mappings. */
-enum kind { HEAP, ARENA, ANONYMOUS, STACK, FILES, SHARED, OTHER, OWN, KINDS };
+#define KINDS MAYFLY_MAPPING_KINDS
 
 enum counter {
 	RESIDENT,
@@ -72,49 +69,27 @@ static const struct {
     [MAPS_RESIDENT] = {"maps.resident", "bytes"},
     [ARENA_COUNT] = {"maps.arenas.count", ""},
     [STACK_COUNT] = {"maps.stacks.count", ""},
-    [KIND_SIZE + HEAP] = {"maps.heap.size", "bytes"},
-    [KIND_SIZE + ARENA] = {"maps.arenas.size", "bytes"},
-    [KIND_SIZE + ANONYMOUS] = {"maps.anonymous.size", "bytes"},
-    [KIND_SIZE + STACK] = {"maps.stacks.size", "bytes"},
-    [KIND_SIZE + FILES] = {"maps.files.size", "bytes"},
-    [KIND_SIZE + SHARED] = {"maps.shared.size", "bytes"},
-    [KIND_SIZE + OTHER] = {"maps.other.size", "bytes"},
-    [KIND_SIZE + OWN] = {"maps.mayfly.size", "bytes"},
-    [KIND_RESIDENT + HEAP] = {"maps.heap.resident", "bytes"},
-    [KIND_RESIDENT + ARENA] = {"maps.arenas.resident", "bytes"},
-    [KIND_RESIDENT + ANONYMOUS] = {"maps.anonymous.resident", "bytes"},
-    [KIND_RESIDENT + STACK] = {"maps.stacks.resident", "bytes"},
-    [KIND_RESIDENT + FILES] = {"maps.files.resident", "bytes"},
-    [KIND_RESIDENT + SHARED] = {"maps.shared.resident", "bytes"},
-    [KIND_RESIDENT + OTHER] = {"maps.other.resident", "bytes"},
-    [KIND_RESIDENT + OWN] = {"maps.mayfly.resident", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_HEAP] = {"maps.heap.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_ARENA] = {"maps.arenas.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_ANONYMOUS] = {"maps.anonymous.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_STACK] = {"maps.stacks.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_DATA] = {"maps.data.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_COPIES] = {"maps.copies.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_FILE] = {"maps.files.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_SHARED] = {"maps.shared.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_OTHER] = {"maps.other.size", "bytes"},
+    [KIND_SIZE + MAYFLY_MAPPING_OWN] = {"maps.mayfly.size", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_HEAP] = {"maps.heap.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_ARENA] = {"maps.arenas.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_ANONYMOUS] = {"maps.anonymous.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_STACK] = {"maps.stacks.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_DATA] = {"maps.data.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_COPIES] = {"maps.copies.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_FILE] = {"maps.files.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_SHARED] = {"maps.shared.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_OTHER] = {"maps.other.resident", "bytes"},
+    [KIND_RESIDENT + MAYFLY_MAPPING_OWN] = {"maps.mayfly.resident", "bytes"},
 };
-
-/* ---- files of a process ---- */
-
-/* A file descriptor, or -1 with errno. */
-static int process_file_open(pid_t pid, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
-{
-	int fd = process_file_open(pid, name);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, text, size - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return true;
-}
 
 /* ---- points ---- */
 
@@ -156,9 +131,25 @@ int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct reco
 	return error;
 }
 
+void memory_watch_hand_rows(struct memory_watch *m, int64_t start_mono_ns, struct trace_writer *to)
+{
+	struct residency *rows[RESIDENCY_MOMENTS] = {
+	    [RESIDENCY_PEAK] = &m->peak_rows, [RESIDENCY_END] = &m->last_rows};
+
+	for (uint32_t i = 0; i < RESIDENCY_MOMENTS; i++) {
+		int64_t ns = rows[i]->time_ns - start_mono_ns;
+
+		rows[i]->time_ns = ns > 0 ? ns : 0;
+		trace_writer_residency(to, i, rows[i]);
+	}
+}
+
 void memory_watch_free(struct memory_watch *m)
 {
 	free(m->point);
+	residency_free(&m->peak_rows);
+	residency_free(&m->last_rows);
+	module_cache_free(&m->modules);
 	*m = (struct memory_watch){0};
 }
 
@@ -223,157 +214,40 @@ static void look_at_stat(struct memory_watch *m, pid_t pid, int64_t now)
 
 /* ---- mappings ---- */
 
-struct memory_mapping {
-	uint64_t start, end;
-	char access[5];
-	bool is_file; /* has a path */
-	enum kind kind;
-	uint64_t resident, proportional;
-};
-
-struct mappings {
-	const char *spool; /* base name */
-	struct memory_mapping before, now;
-	bool any;
-	uint64_t count, proportional, kinds[KINDS], size[KINDS], resident[KINDS];
-};
-
-static bool memory_begins(const char *text, const char *with)
+/* The last reading, and the one with most resident: they may be the same. */
+static void keep_rows(struct memory_watch *m, struct residency *rows, uint64_t resident)
 {
-	return !strncmp(text, with, strlen(with));
-}
-
-static enum kind kind_of_path(const struct mappings *m, const char *path, char sharing)
-{
-	static const char *const shared[] = {"/dev/shm/", "/memfd:", "/SYSV", "/dev/zero",
-					     "[anon_shmem"};
-	const char *base = strrchr(path, '/');
-
-	for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
-		if (memory_begins(path, shared[i]))
-			return SHARED;
-	if (base)
-		return memory_begins(base + 1, m->spool) ? OWN : FILES;
-	if (!strcmp(path, "[heap]"))
-		return HEAP;
-	if (memory_begins(path, "[stack"))
-		return STACK;
-	if (!*path)
-		return sharing == 's' ? SHARED : ANONYMOUS;
-	return memory_begins(path, "[anon") ? ANONYMOUS : OTHER;
-}
-
-static bool is_anonymous(const struct memory_mapping *p, const char *access)
-{
-	return p->kind == ANONYMOUS && !p->is_file && !strcmp(p->access, access);
-}
-
-/* The kernel does not mark stacks of threads or arenas, but the C library has a layout for them: a
- * stack has a small inaccessible range below it; an arena begins at a multiple of its largest size,
- * and its unused part is inaccessible. */
-static void refine(struct mappings *m, const struct memory_mapping *after)
-{
-	struct memory_mapping *p = &m->now;
-	uint64_t end = p->start + ARENA_BYTES;
-
-	if (!is_anonymous(p, "rw-p"))
-		return;
-	if (p->start % ARENA_BYTES == 0 &&
-	    (p->end == end ||
-	     (after && is_anonymous(after, "---p") && after->start == p->end && after->end >= end)))
-		p->kind = ARENA;
-	else if (is_anonymous(&m->before, "---p") && m->before.end == p->start &&
-		 m->before.end - m->before.start <= MOST_GUARD)
-		p->kind = STACK;
-}
-
-static void close_mapping(struct mappings *m, const struct memory_mapping *after)
-{
-	if (!m->any)
-		return;
-	refine(m, after);
-	m->count++;
-	m->kinds[m->now.kind]++;
-	m->size[m->now.kind] += m->now.end - m->now.start;
-	m->resident[m->now.kind] += m->now.resident;
-	m->proportional += m->now.proportional;
-	m->before = m->now;
-}
-
-static void take_line(struct mappings *m, const char *line)
-{
-	struct memory_mapping next = {0};
-	int at = 0;
-
-	if (!strncmp(line, "Rss:", 4)) {
-		m->now.resident = strtoull(line + 4, NULL, 10) * 1024;
+	residency_free(&m->last_rows);
+	if (m->peak_rows.rows && resident <= m->peak_bytes) {
+		m->last_rows = *rows;
 		return;
 	}
-	if (!strncmp(line, "Pss:", 4)) {
-		m->now.proportional = strtoull(line + 4, NULL, 10) * 1024;
-		return;
-	}
-	if (*line >= 'A' && *line <= 'Z')
-		return;
-	if (sscanf(line, "%lx-%lx %4s %*x %*x:%*x %*u %n", &next.start, &next.end, next.access,
-		   &at) != 3 ||
-	    !at)
-		return;
-	next.is_file = line[at] != 0;
-	next.kind = kind_of_path(m, line + at, next.access[3]);
-	close_mapping(m, &next);
-	m->now = next;
-	m->any = true;
-}
-
-/* Line after line; the kernel gives about a page at a time. */
-static bool read_mappings(pid_t pid, struct mappings *m)
-{
-	static char text[TEXT_BYTES];
-	int fd = process_file_open(pid, "smaps");
-	size_t used = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	while ((n = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
-		char *line = text, *end;
-
-		used += (size_t)n;
-		text[used] = 0;
-		while ((end = memchr(line, '\n', (size_t)(text + used - line)))) {
-			*end = 0;
-			take_line(m, line);
-			line = end + 1;
-		}
-		used = (size_t)(text + used - line);
-		if (used >= PATH_BYTES * 4) /* no line is so long */
-			break;
-		memmove(text, line, used);
-	}
-	close(fd);
-	close_mapping(m, NULL);
-	return n == 0 && m->count;
+	residency_free(&m->peak_rows);
+	m->peak_rows = *rows;
+	m->peak_bytes = resident;
 }
 
 static bool look_at_mappings(struct memory_watch *m, pid_t pid, const char *spool, int64_t now)
 {
 	const char *base = strrchr(spool, '/');
-	struct mappings all = {.spool = base ? base + 1 : spool};
-	uint64_t resident = 0;
+	struct smaps all;
 
-	if (!read_mappings(pid, &all))
+	if (!smaps_read(&all, pid, base ? base + 1 : spool, &m->modules)) {
+		residency_free(&all.rows);
 		return false;
+	}
 	for (unsigned int i = 0; i < KINDS; i++) {
-		memory_put(m, now, KIND_SIZE + i, (double)all.size[i]);
-		memory_put(m, now, KIND_RESIDENT + i, (double)all.resident[i]);
-		resident += all.resident[i];
+		memory_put(m, now, KIND_SIZE + i, (double)all.kind_size[i]);
+		memory_put(m, now, KIND_RESIDENT + i, (double)all.kind_resident[i]);
 	}
 	memory_put(m, now, MAPS_COUNT, (double)all.count);
-	memory_put(m, now, ARENA_COUNT, (double)all.kinds[ARENA]);
-	memory_put(m, now, STACK_COUNT, (double)all.kinds[STACK]);
+	memory_put(m, now, ARENA_COUNT, (double)all.kind_count[MAYFLY_MAPPING_ARENA]);
+	memory_put(m, now, STACK_COUNT, (double)all.kind_count[MAYFLY_MAPPING_STACK]);
 	memory_put(m, now, PROPORTIONAL, (double)all.proportional);
-	memory_put(m, now, MAPS_RESIDENT, (double)resident);
+	memory_put(m, now, MAPS_RESIDENT, (double)all.resident);
+	all.rows.time_ns = now;
+	all.rows.resident = (uint64_t)m->last[RESIDENT];
+	keep_rows(m, &all.rows, all.resident);
 	return true;
 }
 
@@ -406,6 +280,14 @@ static int64_t next_time(const struct memory_watch *m, int64_t now, int64_t cost
 	return now + (wait > least ? wait : least);
 }
 
+/* RSS has grown beyond what was seen in mappings so far, and they can be read at the cost that the
+ * first second has. */
+static bool peak_is_new(const struct memory_watch *m, int64_t now)
+{
+	return m->last[RESIDENT] > PEAK_GROWTH * (double)m->peak_bytes &&
+	       now - m->maps_read_ns >= m->maps_cost_ns * FIRST_SHARE;
+}
+
 static int64_t thread_ns(void)
 {
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -426,9 +308,11 @@ void memory_watch_look(struct memory_watch *m, pid_t pid, const char *spool)
 		return;
 	look_at_stat(m, pid, now);
 	before = thread_ns();
-	if (now >= m->maps_ns) {
+	if (now >= m->maps_ns || peak_is_new(m, now)) {
 		look_at_mappings(m, pid, spool, now);
-		m->maps_ns = next_time(m, now, thread_ns() - before);
+		m->maps_read_ns = now;
+		m->maps_cost_ns = thread_ns() - before;
+		m->maps_ns = next_time(m, now, m->maps_cost_ns);
 	} else if (now >= m->rollup_ns && now - m->begun_ns > SECOND_NS) {
 		look_at_rollup(m, pid, now);
 		m->rollup_ns = next_time(m, now, thread_ns() - before);

@@ -8,6 +8,8 @@
  *	smaps		each mapping: 0.1 to 100 ms	each second, less often where it takes long
  *	smaps_rollup	where smaps takes too long	PSS alone
  *
+ * smaps is also read when RSS is 5 % above what it was at any reading before.
+ *
  * In the first second all of this comes sooner: a short program has something to tell, too.
  * Points wait here until there is a trace to put them into.
  */
@@ -19,9 +21,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "record/smaps.h"
 #include "trace/write/writer.h"
 
-#define MEMORY_COUNTERS 40 /* room for those of memory_watch.c */
+#define MEMORY_COUNTERS 48 /* room for those of memory_watch.c */
 
 struct memory_point {
 	int64_t mono_ns;
@@ -38,6 +41,11 @@ struct memory_watch {
 	bool known[MEMORY_COUNTERS];
 	struct memory_point *point;
 	size_t points, room;
+
+	int64_t maps_read_ns, maps_cost_ns;    /* the last time */
+	struct residency peak_rows, last_rows; /* no last_rows: the peak was last */
+	uint64_t peak_bytes;
+	struct module_cache modules;
 };
 
 /* Reads the files that are due. spool: the name of the file that the agent has mapped there. */
@@ -51,10 +59,10 @@ bool memory_watch_is_full(const struct memory_watch *m);
 int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct recording *tables,
 		      struct trace_writer *to);
 
-void memory_watch_free(struct memory_watch *m);
+/* Hands over the mappings at the largest RSS and at the last reading: once, when the process has
+ * ended. */
+void memory_watch_hand_rows(struct memory_watch *m, int64_t start_mono_ns, struct trace_writer *to);
 
-/* Files below /proc/PID. */
-/* A small file as text; false: it does not exist or is empty. */
-bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
+void memory_watch_free(struct memory_watch *m);
 
 #endif

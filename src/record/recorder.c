@@ -723,6 +723,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 	}
 	if (!error)
 		error = hand_memory(r);
+	memory_watch_hand_rows(&r->memory, (int64_t)r->watch.header->start_mono_ns, r->writer);
 	if (!error)
 		error = spool_stream_finish(r->stream, ending);
 	if (!error && r->options.max_size) {

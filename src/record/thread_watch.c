@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "stream/clock.h"
-#include "record/memory_watch.h"
+#include "record/process_file.h"
 #include "format/numbering.h"
 
 #define SECOND_NS    1000000000ll

@@ -35,6 +35,7 @@ struct measure {
 	size_t shares, share_room;
 	uint64_t page_bytes; /* of all shares */
 	uint64_t blocks, bytes, pages;
+	uint64_t runs, run_first, run_last; /* of pages; the current one */
 	bool failed;
 };
 
@@ -76,6 +77,19 @@ static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t 
 		m->share[m->shares++] = (struct share){node, bytes};
 }
 
+/* Where blocks are not in order, the same pages may become two runs. */
+static void add_to_run(struct measure *m, uint64_t first, uint64_t last)
+{
+	if (m->runs && first >= m->run_first && first <= m->run_last + 1) {
+		if (m->run_last < last)
+			m->run_last = last;
+		return;
+	}
+	m->runs++;
+	m->run_first = first;
+	m->run_last = last;
+}
+
 /* Blocks inside a malloc block are skipped: that block holds the page. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
@@ -93,6 +107,7 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	m->bytes += b->size;
 	m->sum[b->node].f.blocks++;
 	m->sum[b->node].f.bytes += b->size;
+	add_to_run(m, first, last);
 	add_share(m, first, b->node, head < size ? head : size);
 	if (last == first)
 		return;
@@ -192,8 +207,11 @@ bool fragments_measure(struct fragments *f, const struct live_table *live, size_
 	struct measure m = {.sum = calloc(nodes + 1, sizeof(*m.sum)), .nodes = nodes};
 	bool done = m.sum && go_through(&m, live);
 
-	*f = (struct fragments){
-	    .time_ns = time_ns, .blocks = m.blocks, .bytes = m.bytes, .pages = m.pages};
+	*f = (struct fragments){.time_ns = time_ns,
+				.blocks = m.blocks,
+				.bytes = m.bytes,
+				.pages = m.pages,
+				.runs = m.runs};
 	done = done && choose(f, &m);
 	free(m.share);
 	free(m.sum);

@@ -6,68 +6,135 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/counter_values.h"
 #include "answer/rss.h"
 #include "answer/text_format.h"
 
 #define SPARKLINE_STEPS 48
 #define PEAK_MISSED	1.05 /* the kernel's own maximum is above what was seen by this factor */
 #define MAPPED_ROWS	8
-#define FAR_NS		1500000000ll
+/* Rows of at least this share of RSS are shown; the others of a kind are one row. */
+#define MOST_ROWS   6u
+#define SMALL_SHARE 0.02
 
-static char *part_text(char *buffer, size_t size, const struct output *out,
-		       const struct rss_moment *m, unsigned int i)
-{
-	char bytes[FIGURE_TEXT];
-
-	if (i == RSS_LIVE)
-		return text_figure(buffer, size, out->utf8, &m->live.bytes, m->live.samples);
-	text_bytes(bytes, sizeof(bytes), fabs(m->part[i]));
-	return text_format(buffer, size, "%s%s", m->part[i] < 0 && strcmp(bytes, "0 B") ? "-" : "",
-			   bytes);
-}
-
-static bool part_is_shown(const struct rss *r, unsigned int part)
-{
-	for (size_t i = 0; i < r->moments; i++)
-		if (fabs(r->moment[i].part[part]) >= 1)
-			return true;
-	return part == RSS_LIVE || part == RSS_UNEXPLAINED;
-}
+struct shown_row {
+	struct rss_row row;
+	size_t others; /* it is the sum of this many small ones; 0: it is one */
+	bool beside;   /* there are larger ones of its kind */
+};
 
 /* Context of tables. */
 struct rss_table {
 	const struct output *out;
 	const struct rss *r;
+	const struct shown_row *row;
 };
 
-static bool put_part_cells(struct table *t, const struct rss_table *c, unsigned int part)
+/* ---- resident pages ---- */
+
+static double larger(const struct rss_row *row)
 {
-	char text[256];
+	return fmax(fabs(row->resident[0]), fabs(row->resident[1]));
+}
+
+static void add_other(struct shown_row *to, const struct rss_row *from, size_t moments)
+{
+	to->others++;
+	for (size_t k = 0; k < moments; k++)
+		to->row.resident[k] += from->resident[k];
+}
+
+/* The rows to be shown: small ones of a kind become one. Returns their number; there is room for
+ * all. */
+static size_t choose_rows(const struct rss *r, struct shown_row *shown)
+{
+	double whole = fmax(r->moment[0].rss, r->moment[1].rss);
+	size_t rows = 0, of_kind[RSS_KINDS] = {0};
+
+	for (size_t i = 0; i < r->rows; i++) {
+		const struct rss_row *from = &r->row[i];
+		size_t number = of_kind[from->kind]++;
+		struct shown_row *last = rows ? &shown[rows - 1] : NULL;
+
+		if (larger(from) >= SMALL_SHARE * whole && number < MOST_ROWS) {
+			shown[rows++].row = *from;
+			continue;
+		}
+		if (!last || last->row.kind != from->kind || !last->others) {
+			last = &shown[rows++];
+			*last = (struct shown_row){.row = *from, .beside = number != 0};
+			memset(last->row.resident, 0, sizeof(last->row.resident));
+		}
+		add_other(last, from, r->moments);
+	}
+	return rows;
+}
+
+static void put_name(char *text, size_t size, const struct rss_table *c, const struct rss_row *row)
+{
+	const struct rss *r = c->r;
+	const struct rss_moment *last = &r->moment[r->moments - 1];
+	char place[1024];
+
+	snprintf(text, size, "%s", rss_kind_names[row->kind].name);
+	if (row->kind == RSS_ARENAS)
+		text_append(text, size, " (%.0f)", last->arenas);
+	else if (row->kind == RSS_STACKS && last->stacks > 0)
+		text_append(text, size, " (%.0f)", last->stacks);
+	else if (row->kind == RSS_ALLOCATOR)
+		text_append(text, size, " %s", row->name);
+	else if (row->mapper)
+		text_append(text, size, ", mapped by %s",
+			    row->mapper->frame
+				? frame_name(place, sizeof(place), r->trace, row->mapper->frame,
+					     row->mapper->location)
+				: "[no stack]");
+	else if (*row->name)
+		text_append(text, size, ": %s",
+			    c->out->wide || *row->name != '/' ? row->name : path_base(row->name));
+	else if (row->kind == RSS_ANONYMOUS && row->several)
+		text_append(text, size, ", mapped by several");
+	else if (row->kind == RSS_ANONYMOUS)
+		text_append(text, size, "%s",
+			    !r->by_kind	     ? ": heap, stacks, .data, .bss"
+			    : !r->data_apart ? ", and .bss"
+			    : r->by_mapping  ? ", who mapped it is not known"
+					     : "");
+	else if (row->kind == RSS_FILES && !r->data_apart)
+		text_append(text, size,
+			    r->by_kind ? ": code, .data, mapped files" : ": code, mapped files");
+}
+
+static bool put_row_cells(struct table *t, const struct rss_table *c, const struct shown_row *shown)
+{
+	const struct rss_row *row = &shown->row;
+	char text[1024], bytes[FIGURE_TEXT];
 
 	for (size_t k = 0; k < c->r->moments; k++) {
-		const struct rss_moment *m = &c->r->moment[k];
-		bool share = m->part[part] >= 0 && m->part[part] <= m->rss;
+		double value = row->resident[k], rss = c->r->moment[k].rss;
 
-		if (!table_cell(t, part_text(text, sizeof(text), c->out, m, part)) ||
-		    !table_cell(t, share ? text_percent(text, sizeof(text), m->part[part], m->rss)
-					 : ""))
+		text_format(text, sizeof(text), "%s%s", value < 0 ? "-" : "",
+			    text_bytes(bytes, sizeof(bytes), fabs(value)));
+		if (!table_cell(t, text) ||
+		    !table_cell(t, value >= 0 ? text_percent(text, sizeof(text), value, rss) : ""))
 			return false;
 	}
-	snprintf(text, sizeof(text), "%s", rss_part_names[part].name);
-	if (part == RSS_STACKS && c->r->moment[0].mappings)
-		text_append(text, sizeof(text), " (%.0f)", c->r->moment[c->r->moments - 1].stacks);
+	if (shown->others > 1)
+		text_format(text, sizeof(text), "%s%s", rss_kind_names[row->kind].name,
+			    shown->beside ? ": others" : "");
+	else
+		put_name(text, sizeof(text), c, row);
 	return table_cell(t, text);
 }
 
-/* The parts, and RSS below them. */
-static bool put_rss_row(struct table *t, const void *context, size_t row)
+/* A row, or RSS below them. */
+static bool put_rss_row(struct table *t, const void *context, size_t i)
 {
 	const struct rss_table *c = context;
 	char text[FIGURE_TEXT];
 
-	if (row < RSS_PARTS)
-		return !part_is_shown(c->r, (unsigned int)row) ||
-		       put_part_cells(t, c, (unsigned int)row);
+	if (c->row[i].row.kind < RSS_KINDS)
+		return put_row_cells(t, c, &c->row[i]);
 	for (size_t k = 0; k < c->r->moments; k++)
 		if (!table_cell(t, text_bytes(text, sizeof(text), c->r->moment[k].rss)) ||
 		    !table_cell(t, ""))
@@ -80,20 +147,82 @@ static const char *moment_title(const struct rss_moment *m)
 	return strcmp(m->which, "peak") ? "AT THE END" : "AT THE PEAK";
 }
 
-static bool print_parts(const struct output *out, const struct rss *r)
+static bool print_rows(const struct output *out, const struct rss *r)
 {
 	struct column columns[5] = {{"", true, 0, STYLE_PLAIN, false},
 				    {"", true, 1, STYLE_DIM, true},
 				    {"", true, 0, STYLE_PLAIN, false},
 				    {"", true, 1, STYLE_DIM, true},
-				    {"WHAT", false, 0, STYLE_PLAIN, false}};
+				    {"RESIDENT PAGES OF", false, 0, STYLE_PLAIN, false}};
+	struct shown_row *row = calloc(r->rows + 2, sizeof(*row));
+	size_t rows = row ? choose_rows(r, row) : 0;
+	bool done = row != NULL;
 
 	for (size_t k = 0; k < r->moments; k++)
 		columns[2 * k].title = moment_title(&r->moment[k]);
 	columns[2 * r->moments] = columns[4];
-	return table_print_rows(out, columns, 2 * r->moments + 1, RSS_PARTS + 1, put_rss_row,
-				&(struct rss_table){out, r});
+	if (done) {
+		row[rows].row.kind = RSS_KINDS;
+		done = table_print_rows(out, columns, 2 * r->moments + 1, rows + 1, put_rss_row,
+					&(struct rss_table){out, r, row});
+	}
+	free(row);
+	return done;
 }
+
+/* ---- blocks ---- */
+
+static bool fact_is_shown(const struct rss *r, unsigned int fact)
+{
+	for (size_t i = 0; i < r->moments; i++)
+		if (r->moment[i].fact[fact] > 0)
+			return true;
+	return fact == FACT_LIVE;
+}
+
+/* How the trace knows it. */
+static const char *fact_source(const struct rss *r, unsigned int fact)
+{
+	if (fact == FACT_LIVE)
+		return mayfly_trace_info(r->trace)->mode == MAYFLY_EXACT ? "recorded" : "samples";
+	return fact >= FACT_ABSENT ? "at least" : r->allocator;
+}
+
+static bool put_fact(struct table *t, const void *context, size_t fact)
+{
+	const struct rss_table *c = context;
+	char text[256];
+
+	if (!fact_is_shown(c->r, (unsigned int)fact))
+		return true;
+	for (size_t k = 0; k < c->r->moments; k++) {
+		const struct rss_moment *m = &c->r->moment[k];
+
+		if (fact == FACT_LIVE)
+			text_figure(text, sizeof(text), c->out->utf8, &m->live.bytes,
+				    m->live.samples);
+		else
+			text_bytes(text, sizeof(text), m->fact[fact]);
+		if (!table_cell(t, isnan(m->fact[fact]) ? "" : text))
+			return false;
+	}
+	return table_cell(t, fact_source(c->r, (unsigned int)fact)) &&
+	       table_cell(t, rss_fact_names[fact].name);
+}
+
+static bool print_facts(const struct output *out, const struct rss *r)
+{
+	struct column columns[RSS_MOMENTS + 2] = {0};
+
+	for (size_t k = 0; k < r->moments; k++)
+		columns[k] = (struct column){moment_title(&r->moment[k]), .right = true};
+	columns[r->moments] = (struct column){"SOURCE"};
+	columns[r->moments + 1] = (struct column){"BLOCKS (resident or not)"};
+	return table_print_rows(out, columns, r->moments + 2, FACTS, put_fact,
+				&(struct rss_table){out, r, NULL});
+}
+
+/* ---- over time ---- */
 
 static void print_sparkline(const struct output *out, const char *name, const double *value,
 			    size_t steps)
@@ -128,25 +257,44 @@ static void print_over_time(const struct output *out, const struct rss *r)
 	putchar('\n');
 }
 
+/* It is not asked when the mappings are read. */
+static void print_allocator_times(const struct output *out, const struct rss *r)
+{
+	int64_t first = r->moment[0].allocator_ns, last = r->moment[1].allocator_ns;
+	char peak[FIGURE_TEXT], end[FIGURE_TEXT];
+
+	text_duration(peak, sizeof(peak), (double)first);
+	text_duration(end, sizeof(end), (double)last);
+	print_wrapped(out, STYLE_DIM, 0, "%s reported its own figures at %s%s%s.", r->allocator,
+		      peak, first == last ? "" : " and ", first == last ? "" : end);
+}
+
 static void print_times(const struct output *out, const struct rss *r)
 {
 	const struct mayfly_counter *maps = counter_named(r->trace, "maps.resident");
 	const struct mayfly_counter *own = counter_named(r->trace, "self.resident");
-	char peak[FIGURE_TEXT], end[FIGURE_TEXT], asked[FIGURE_TEXT];
+	char peak[FIGURE_TEXT], end[FIGURE_TEXT];
 	const struct rss_moment *m = &r->moment[0];
 
 	text_duration(peak, sizeof(peak), (double)m->time_ns);
 	if (r->moments == 2) {
+		size_t times = maps ? maps->points : 2;
+
 		text_duration(end, sizeof(end), (double)r->moment[1].time_ns);
-		print_wrapped(out, STYLE_DIM, 0,
-			      "The peak is at %s, the end at %s: of %zu moment%s at which the "
-			      "mappings were read, the one with most resident and the last.",
-			      peak, end, maps->points, maps->points == 1 ? "" : "s");
+		if (m->time_ns == r->moment[1].time_ns)
+			print_wrapped(out, STYLE_DIM, 0,
+				      "The peak is at %s, the last of %zu moment%s at which the "
+				      "mappings were read.",
+				      end, times, times == 1 ? "" : "s");
+		else
+			print_wrapped(out, STYLE_DIM, 0,
+				      "The peak is at %s, the end at %s: of %zu moments at which "
+				      "the mappings were read, the one with most resident and the "
+				      "last.",
+				      peak, end, times);
 	}
-	if (r->allocator && llabs(m->allocator_ns - m->time_ns) > FAR_NS)
-		print_wrapped(out, STYLE_DIM, 0, "For the peak, %s reported its figures at %s.",
-			      r->allocator,
-			      text_duration(asked, sizeof(asked), (double)m->allocator_ns));
+	if (r->allocator && r->moments == 2)
+		print_allocator_times(out, r);
 	if (r->moments == 2 && r->highest > PEAK_MISSED * m->rss)
 		print_wrapped(out, STYLE_NOTE, 0, "Between two of them RSS was higher: up to %s.",
 			      text_bytes(peak, sizeof(peak), r->highest));
@@ -154,26 +302,6 @@ static void print_times(const struct output *out, const struct rss *r)
 	    fabs(last_value(own) - r->moment[1].rss) > 0.05 * r->moment[1].rss)
 		print_wrapped(out, STYLE_NOTE, 0, "When the program exited, RSS was %s.",
 			      text_bytes(end, sizeof(end), last_value(own)));
-	if (!r->allocator)
-		print_wrapped(out, STYLE_NOTE, 0,
-			      "The allocator gave no figures: what it keeps free is part of the "
-			      "other anonymous memory.");
-}
-
-/* "function  file.c:12". */
-static char *caller_text(char *buffer, size_t size, const struct output *out, const struct rss *r,
-			 const struct mapped_row *row)
-{
-	char place[1024];
-
-	if (!row->frame)
-		return text_format(buffer, size, "[no stack]");
-	frame_name(buffer, size, r->trace, row->frame, row->location);
-	if (!row->location || !*row->location->file)
-		return buffer;
-	return text_append(buffer, size, "  %s",
-			   location_text(place, sizeof(place), row->location->file,
-					 row->location->line, "-", out->wide));
 }
 
 static bool put_mapped_cells(struct table *t, const void *context, size_t i)
@@ -186,7 +314,7 @@ static bool put_mapped_cells(struct table *t, const void *context, size_t i)
 		if (!table_cell(t, text_bytes(text, sizeof(text), (double)row->bytes[k])))
 			return false;
 	return table_cell(t, row->access) &&
-	       table_cell(t, caller_text(text, sizeof(text), c->out, c->r, row));
+	       table_cell(t, rss_mapper(text, sizeof(text), c->r, row, c->out->wide));
 }
 
 static bool print_mapped(const struct output *out, const struct rss *r)
@@ -204,7 +332,7 @@ static bool print_mapped(const struct output *out, const struct rss *r)
 	print_wrapped(out, STYLE_PLAIN, 0,
 		      "Memory mapped by code other than the C library, resident or not:");
 	if (!table_print_rows(out, columns, r->moments + 2, shown, put_mapped_cells,
-			      &(struct rss_table){out, r}))
+			      &(struct rss_table){out, r, NULL}))
 		return false;
 	if (more)
 		print_wrapped(out, STYLE_DIM, 0, "%zu smaller %s not shown.", more,
@@ -215,26 +343,39 @@ static bool print_mapped(const struct output *out, const struct rss *r)
 	return true;
 }
 
+/* The same sentence, with other figures. */
+static bool says_the_same(const char *a, const char *b)
+{
+	const char *const figures = "0123456789. KMGTB";
+
+	for (;; a++, b++) {
+		a += strspn(a, figures);
+		b += strspn(b, figures);
+		if (*a != *b || !*a)
+			return *a == *b;
+	}
+}
+
 static int print_rss_text(const struct output *out, const struct rss *r)
 {
 	char line[1024];
-	enum rss_part before = RSS_PARTS;
-	bool any = false;
+	char before[1024] = "";
 
 	print_over_time(out, r);
-	if (!print_parts(out, r))
+	if (!print_rows(out, r))
+		return cli_error("out of memory");
+	putchar('\n');
+	if (!print_facts(out, r))
 		return cli_error("out of memory");
 	putchar('\n');
 	for (size_t i = 0; i < r->moments; i++) {
-		enum rss_part which = rss_advice(r, &r->moment[i], line, sizeof(line));
-
-		if (which == before || which == RSS_PARTS)
+		if (!rss_advice(r, &r->moment[i], line, sizeof(line)) ||
+		    says_the_same(line, before))
 			continue;
 		print_wrapped(out, STYLE_BOLD, 0, "At the %s: %s", r->moment[i].which, line);
-		before = which;
-		any = true;
+		memcpy(before, line, sizeof(before));
 	}
-	if (any)
+	if (*before)
 		putchar('\n');
 	if (!print_mapped(out, r))
 		return cli_error("out of memory");

@@ -33,6 +33,7 @@ void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
 	uint64_t kind = varint_u(&c->head), unit = varint_u(&c->head), count;
 	struct mayfly_fragmentation f = {0};
 	struct mayfly_fragment *entry = NULL;
+	const uint64_t *runs;
 	size_t room = 0;
 	int64_t time = varint_s(&c->head);
 
@@ -41,7 +42,7 @@ void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
 	f.bytes = varint_u(&c->head);
 	f.pages = varint_u(&c->head);
 	count = varint_u(&c->head);
-	if (!chunk_columns(c, 0x2aa) || kind >= FRAGMENTS_KINDS)
+	if (!chunk_columns(c, 0x6aa) || kind >= FRAGMENTS_KINDS)
 		return; /* a kind of moment that is not known here */
 	if (unit < 1 || unit > 1000000000 || !f.page_bytes || count > t->info.nodes)
 		chunk_fail(c, MAYFLY_E_DAMAGED);
@@ -52,6 +53,12 @@ void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
 		free(entry);
 		return;
 	}
+	runs = chunk_numbers(c, COLUMN_FRAGMENT_RUNS, 1);
+	if (!runs) {
+		free(entry);
+		return;
+	}
+	f.runs = *runs;
 	f.count = (size_t)count;
 	f.fragment = entry;
 	free((void *)(uintptr_t)t->fragments[kind].fragment);

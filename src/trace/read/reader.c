@@ -155,6 +155,8 @@ static bool read_other_chunk(struct opening *o, const struct chunk_header *h, si
 		counters_read(o->t, c);
 	} else if (h->type == TRACE_FRAGMENTS) {
 		fragments_read(o->t, c);
+	} else if (h->type == TRACE_MAPPINGS) {
+		residency_read(o->t, c);
 	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
 		   TRACE_ESSENTIAL(h->type)) {
 		opening_fail(o, MAYFLY_E_VERSION);
@@ -470,6 +472,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	counters_close(t);
 	tracks_close(t);
 	fragments_close(t);
+	residency_close(t);
 	free(t->pool);
 	free(t);
 }

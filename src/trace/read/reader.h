@@ -86,6 +86,7 @@ struct mayfly_trace {
 	struct trace_counter *counter;
 	size_t counter_room;
 	struct mayfly_fragmentation fragments[FRAGMENTS_KINDS];
+	struct mayfly_residency residency[RESIDENCY_MOMENTS];
 
 	const char **text; /* of track events and labels; text[0] is "" */
 	size_t texts, text_room;
@@ -179,13 +180,15 @@ int overlap_find(struct mayfly_trace *t);
  * blocks and malloc blocks of others: merged with those, its sums become smaller. */
 bool overlap_would_hide(const struct mayfly_trace *t);
 
-/* ---- opening, counters_read.c and fragments_read.c ---- */
+/* ---- opening, counters_read.c, fragments_read.c and residency_read.c ---- */
 
 /* Each reads the chunk at whose first byte c stands; c->error tells how it went. */
 void counters_read(struct mayfly_trace *t, struct chunk_reader *c);
 void fragments_read(struct mayfly_trace *t, struct chunk_reader *c);
+void residency_read(struct mayfly_trace *t, struct chunk_reader *c);
 void counters_close(struct mayfly_trace *t);
 void fragments_close(struct mayfly_trace *t);
+void residency_close(struct mayfly_trace *t);
 
 /* ---- opening, tables_read.c ---- */
 

@@ -13,6 +13,7 @@
 
 #include "trace/read/cursor.h"
 #include "trace/write/fragments.h"
+#include "trace/write/residency.h"
 #include "trace/write/recording.h"
 #include "trace/write/thin_rule.h"
 #include "trace/rewrite/track_copy.h"
@@ -229,8 +230,12 @@ static int copy_fragments(struct thinning *t)
 {
 	for (uint32_t kind = 0; kind < FRAGMENTS_KINDS; kind++) {
 		const struct mayfly_fragmentation *from = &t->trace->fragments[kind];
-		struct fragments f = {from->time_ns, from->blocks, from->bytes,
-				      from->pages,   NULL,	   from->count};
+		struct fragments f = {.time_ns = from->time_ns,
+				      .blocks = from->blocks,
+				      .bytes = from->bytes,
+				      .pages = from->pages,
+				      .runs = from->runs,
+				      .entries = from->count};
 		int error;
 
 		if (!from->fragment)
@@ -244,6 +249,30 @@ static int copy_fragments(struct thinning *t)
 		error = trace_writer_fragments(t->to, kind, &f);
 		if (error)
 			return error;
+	}
+	return 0;
+}
+
+static int copy_residency(struct thinning *t)
+{
+	for (uint32_t i = 0; i < RESIDENCY_MOMENTS; i++) {
+		const struct mayfly_residency *from = &t->trace->residency[i];
+		struct residency to = {.time_ns = from->time_ns, .resident = from->resident};
+
+		for (size_t k = 0; k < from->count; k++) {
+			const struct mayfly_mapping *m = &from->mapping[k];
+			struct residency_row row = {.start = m->start,
+						    .size = m->size,
+						    .resident = m->resident,
+						    .kind = m->kind};
+
+			if (!residency_add(&to, &row, m->name)) {
+				residency_free(&to);
+				return MAYFLY_E_MEMORY;
+			}
+		}
+		if (from->mapping)
+			trace_writer_residency(t->to, i, &to);
 	}
 	return 0;
 }
@@ -268,6 +297,8 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 		error = copy_counters(&t);
 	if (!error)
 		error = copy_fragments(&t);
+	if (!error)
+		error = copy_residency(&t);
 	free(t.node);
 	track_copy_end(&t.tracks);
 	if (error)

@@ -24,6 +24,7 @@ void fragments_write(const struct fragments *f, enum fragments_kind kind,
 	uint64_t *bytes = chunk_add(&c, COLUMN_FRAGMENT_BYTES, n);
 	uint64_t *pages = chunk_add(&c, COLUMN_FRAGMENT_PAGES, n);
 	uint64_t *held = chunk_add(&c, COLUMN_FRAGMENT_HELD, n);
+	uint64_t *runs = chunk_add(&c, COLUMN_FRAGMENT_RUNS, 1);
 	uint32_t next = 0;
 
 	for (size_t i = 0; i < n && !c.failed; i++) {
@@ -36,6 +37,8 @@ void fragments_write(const struct fragments *f, enum fragments_kind kind,
 		pages[i] = e->pages;
 		held[i] = e->held_bytes;
 	}
+	if (!c.failed)
+		*runs = f->runs;
 	bytes_put_u(&c.head, kind);
 	bytes_put_u(&c.head, UNIT_NS);
 	bytes_put_s(&c.head, f->time_ns / UNIT_NS);

@@ -13,7 +13,7 @@
 
 struct fragments {
 	int64_t time_ns;
-	uint64_t blocks, bytes, pages; /* in all */
+	uint64_t blocks, bytes, pages, runs; /* in all */
 	struct mayfly_fragment *entry; /* by node: the file's, or of a recording, its tables' */
 	size_t entries;
 };

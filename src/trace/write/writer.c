@@ -21,6 +21,7 @@
 #include "trace/write/counters_write.h"
 #include "trace/write/fragments.h"
 #include "trace/write/info_write.h"
+#include "trace/write/residency.h"
 #include "trace/write/sums_write.h"
 #include "trace/write/tables.h"
 #include "trace/write/track_write.h"
@@ -76,6 +77,7 @@ struct trace_writer {
 	struct counter_writer counters;
 	struct fragments fragments[FRAGMENTS_KINDS]; /* not yet written; nodes are the file's */
 	bool fragments_wait[FRAGMENTS_KINDS];
+	struct residency residency[RESIDENCY_MOMENTS]; /* not yet written; no rows: none */
 
 	struct sums_span span;
 	uint64_t span_events;
@@ -170,6 +172,8 @@ void trace_writer_free_all(struct trace_writer *w)
 	counters_free(&w->counters);
 	for (size_t i = 0; i < FRAGMENTS_KINDS; i++)
 		fragments_free(&w->fragments[i]);
+	for (size_t i = 0; i < RESIDENCY_MOMENTS; i++)
+		residency_free(&w->residency[i]);
 	sums_free(&w->span);
 	free(w->index);
 	free(w);
@@ -373,7 +377,7 @@ static void write_track_chunk(struct trace_writer *w)
 	w->track_bytes += w->out.used - before;
 }
 
-/* Writes counters and nearly empty pages. */
+/* Writes counters, nearly empty pages and mappings. */
 static void write_measured_chunks(struct trace_writer *w)
 {
 	counters_write(&w->counters, w->r, w->columns, &w->out);
@@ -383,6 +387,11 @@ static void write_measured_chunks(struct trace_writer *w)
 		fragments_write(&w->fragments[i], i, w->columns, &w->out);
 		fragments_free(&w->fragments[i]);
 		w->fragments_wait[i] = false;
+	}
+	for (uint32_t i = 0; i < RESIDENCY_MOMENTS; i++) {
+		if (w->residency[i].rows)
+			residency_write(&w->residency[i], i, w->columns, &w->out);
+		residency_free(&w->residency[i]);
 	}
 }
 
@@ -740,6 +749,14 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
 	w->fragments_wait[kind] = true;
 	return w->error;
+}
+
+void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r)
+{
+	assert(moment < RESIDENCY_MOMENTS);
+	residency_free(&w->residency[moment]);
+	w->residency[moment] = *r;
+	*r = (struct residency){0};
 }
 
 int trace_writer_track(struct trace_writer *w, const struct trace_track *event)

@@ -97,6 +97,10 @@ int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
 struct fragments;
 int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
 
+/* Mappings with resident pages (residency.h). Takes what r holds. */
+struct residency;
+void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r);
+
 /* Time has passed without events: closes the snapshots that are due. */
 int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files below /proc/PID. */
+#ifndef MAYFLY_PROCESS_FILE_H
+#define MAYFLY_PROCESS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* A file descriptor, or -1 with errno. */
+int process_file_open(pid_t pid, const char *name);
+
+/* A small file as text; false: it does not exist or is empty. */
+bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading mappings with resident pages: doc/FORMAT.md, "maps". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/format.h"
+#include "trace/read/reader.h"
+
+#define MOST_RESIDENT ((uint64_t)1 << 52) /* of one mapping: more than any machine has */
+
+/* The names, the empty one first; NULL: c->error is set. */
+static const char **read_names(struct mayfly_trace *t, struct chunk_reader *c, size_t count)
+{
+	size_t size = 0, at = 0;
+	const uint8_t *bytes = chunk_bytes(c, COLUMN_MAPPING_NAMES, &size);
+	const char **name;
+	char *text;
+
+	if (!bytes || count > size || (size && bytes[size - 1])) {
+		chunk_fail(c, MAYFLY_E_DAMAGED);
+		return NULL;
+	}
+	text = trace_keep(t, c, size, 1);
+	name = chunk_memory(c, count + 1, sizeof(*name));
+	if (!text || !name)
+		return NULL;
+	memcpy(text, bytes, size);
+	name[0] = text + size; /* a zero */
+	for (size_t i = 1; i <= count; i++) {
+		if (at == size) {
+			chunk_fail(c, MAYFLY_E_DAMAGED);
+			return NULL;
+		}
+		name[i] = text + at;
+		at += strlen(text + at) + 1;
+	}
+	if (at != size)
+		chunk_fail(c, MAYFLY_E_DAMAGED);
+	return c->error ? NULL : name;
+}
+
+static bool read_rows(struct chunk_reader *c, const char *const *name, size_t names,
+		      struct mayfly_mapping *mapping, size_t count)
+{
+	const uint64_t *kind = chunk_numbers(c, COLUMN_MAPPING_KIND, count);
+	const uint64_t *start = chunk_numbers(c, COLUMN_MAPPING_START, count);
+	const uint64_t *size = chunk_numbers(c, COLUMN_MAPPING_SIZE, count);
+	const uint64_t *resident = chunk_numbers(c, COLUMN_MAPPING_RESIDENT, count);
+	const uint64_t *number = chunk_numbers(c, COLUMN_MAPPING_NAME, count);
+	uint64_t last = 0, end;
+
+	if (!kind || !start || !size || !resident || !number)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (__builtin_add_overflow(last, start[i], &last) ||
+		    __builtin_add_overflow(last, size[i], &end) || resident[i] > MOST_RESIDENT ||
+		    number[i] > names) {
+			chunk_fail(c, MAYFLY_E_DAMAGED);
+			return false;
+		}
+		mapping[i] = (struct mayfly_mapping){last, size[i], resident[i],
+						     kind[i] < MAYFLY_MAPPING_KINDS
+							 ? (enum mayfly_mapping_kind)kind[i]
+							 : MAYFLY_MAPPING_OTHER,
+						     name[number[i]]};
+	}
+	return true;
+}
+
+void residency_read(struct mayfly_trace *t, struct chunk_reader *c)
+{
+	uint64_t moment = varint_u(&c->head), unit = varint_u(&c->head), names, count;
+	struct mayfly_mapping *mapping = NULL;
+	struct mayfly_residency r = {0};
+	const char **name;
+	size_t room = 0;
+	int64_t time = varint_s(&c->head);
+
+	r.resident = varint_u(&c->head);
+	names = varint_u(&c->head);
+	count = varint_u(&c->head);
+	if (!chunk_columns(c, 0xaaa) || moment >= RESIDENCY_MOMENTS)
+		return; /* a moment that is not known here */
+	if (unit < 1 || unit > 1000000000 || r.resident > MOST_RESIDENT || names > UINT32_MAX ||
+	    count > UINT32_MAX) {
+		chunk_fail(c, MAYFLY_E_DAMAGED);
+		return;
+	}
+	r.time_ns = chunk_time(c, time, unit);
+	name = read_names(t, c, (size_t)names);
+	if (!name || !chunk_grow(c, &mapping, &room, 0, count + 1, sizeof(*mapping)))
+		return;
+	if (!read_rows(c, name, (size_t)names, mapping, (size_t)count)) {
+		free(mapping);
+		return;
+	}
+	r.count = (size_t)count;
+	r.mapping = mapping;
+	free((void *)(uintptr_t)t->residency[moment].mapping);
+	t->residency[moment] = r;
+}
+
+void residency_close(struct mayfly_trace *t)
+{
+	for (size_t i = 0; i < RESIDENCY_MOMENTS; i++)
+		free((void *)(uintptr_t)t->residency[i].mapping);
+}
+
+const struct mayfly_residency *mayfly_trace_residency(const struct mayfly_trace *trace, bool at_end)
+{
+	const struct mayfly_residency *of[] = {&trace->residency[RESIDENCY_PEAK],
+					       &trace->residency[RESIDENCY_END]};
+
+	/* If both are the same moment, it is stored once. */
+	if (of[at_end]->mapping)
+		return of[at_end];
+	return of[!at_end]->mapping ? of[!at_end] : NULL;
+}
