@@ -8,6 +8,7 @@
 #include "random_trace.h"
 #include "trace/read/cursor.h"
 #include "query/estimate.h"
+#include "query/peak.h"
 #include "query/query_two.h"
 #include "trace/read/sums.h"
 
@@ -34,6 +35,10 @@ struct history {
 	int64_t peak_time, *time;    /* of each event */
 	double *live;		     /* after each event */
 };
+
+/* The peak of a trace of samples is several moments: peak.h. */
+static struct peak peak_of_samples;
+static bool has_peak_of_samples;
 
 static struct history read_history(const struct mayfly_trace *trace)
 {
@@ -72,6 +77,9 @@ static struct history read_history(const struct mayfly_trace *trace)
 		}
 	}
 	mayfly_cursor_close(cursor);
+	has_peak_of_samples = (info->mode != MAYFLY_EXACT || info->thinned) && !info->snapshot_ns;
+	if (has_peak_of_samples)
+		CHECK(peak_find(trace, &peak_of_samples) == 0);
 	return h;
 }
 
@@ -181,13 +189,22 @@ static bool stack_matches(const struct mayfly_trace *trace, uint32_t node,
 	return false;
 }
 
+static bool asks_peak(const struct mayfly_query *q)
+{
+	return q->metric == MAYFLY_PEAK || (q->metric == MAYFLY_LIVE && q->at_ns == MAYFLY_AT_PEAK);
+}
+
 /* After how many events the live set is asked for. */
-static uint64_t asked_moment(const struct history *h, const struct mayfly_query *q)
+static uint64_t asked_moment(const struct history *h, const struct mayfly_query *q,
+			     const struct block *b)
 {
 	int64_t at_ns = q->metric == MAYFLY_SURVIVED ? q->to_ns : q->at_ns;
 	uint64_t events = 0;
 
-	if (q->metric == MAYFLY_PEAK || at_ns == MAYFLY_AT_PEAK)
+	if (asks_peak(q) && has_peak_of_samples)
+		return peak_at(&peak_of_samples, peak_moment(b->alloc.sample, b->alloc.hits))
+		    .events;
+	if (asks_peak(q))
 		return h->peak_event;
 	while (events < h->events && h->time[events] <= at_ns)
 		events++;
@@ -206,7 +223,7 @@ static bool metric_has(const struct history *h, const struct mayfly_query *q, co
 	case MAYFLY_ALLOCATED:
 		return true;
 	default:
-		moment = asked_moment(h, q);
+		moment = asked_moment(h, q, b);
 		return b->born < moment && b->died >= moment;
 	}
 }
@@ -263,8 +280,8 @@ static void label_row(char *key, size_t size, const struct mayfly_trace *trace,
 	CHECK(strcmp(key, mayfly_trace_label_text(trace, set)) == 0);
 }
 
-static bool block_kept(const struct mayfly_trace *trace, const struct history *h,
-		       const struct mayfly_query *q, const struct block *b)
+static bool filters_keep(const struct mayfly_trace *trace, const struct mayfly_query *q,
+			 const struct block *b)
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(trace, b->alloc.thread);
 	char number[16];
@@ -284,9 +301,7 @@ static bool block_kept(const struct mayfly_trace *trace, const struct history *h
 		return false;
 	if (q->focus.matches && !stack_matches(trace, b->alloc.node, &q->focus))
 		return false;
-	if (q->ignore.matches && stack_matches(trace, b->alloc.node, &q->ignore))
-		return false;
-	return metric_has(h, q, b);
+	return !q->ignore.matches || !stack_matches(trace, b->alloc.node, &q->ignore);
 }
 
 struct reference_row {
@@ -360,10 +375,35 @@ static void block_key(char *key, size_t size, enum mayfly_by by, const struct bl
 	snprintf(key, size, "%lld..%lld", (long long)low, (long long)high);
 }
 
+static bool block_kept(const struct mayfly_trace *trace, const struct history *h,
+		       const struct mayfly_query *q, const struct block *b)
+{
+	return filters_keep(trace, q, b) && metric_has(h, q, b);
+}
+
+/* How the block that is being added counts: itself, and at the moments of a peak. */
+static bool adding_counts = true;
+static uint32_t adding_moments;
+
 static void add(const struct mayfly_trace *trace, struct tally *t, const struct block *b)
 {
-	tally_add(t, mayfly_trace_info(trace)->sampler, b->alloc.interval, b->alloc.size,
-		  b->alloc.hits);
+	for (int k = 0; k < PEAK_MOMENTS; k++)
+		if (adding_moments >> k & 1)
+			t->at[k] += b->alloc.weight_bytes;
+	if (adding_counts)
+		tally_add(t, mayfly_trace_info(trace)->sampler, b->alloc.interval, b->alloc.size,
+			  b->alloc.hits);
+}
+
+static uint32_t moments_of(const struct mayfly_query *q, const struct block *b)
+{
+	uint32_t moments = 0;
+
+	for (int k = 0; k < PEAK_MOMENTS && asks_peak(q) && has_peak_of_samples; k++)
+		if (b->born < peak_of_samples.near[k].events &&
+		    b->died >= peak_of_samples.near[k].events)
+			moments |= 1u << k;
+	return moments;
 }
 
 static void add_total(const struct mayfly_trace *trace, const char *key, const struct block *b)
@@ -534,6 +574,24 @@ static uint64_t unseen(const struct mayfly_trace *trace, uint64_t interval, uint
 		   : interval;
 }
 
+/* Rows that have blocks at other moments of the peak only. */
+static void drop_empty_rows(const struct mayfly_query *q)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < reference_rows; i++) {
+		const struct tally *t =
+		    q->by == MAYFLY_BY_STACK ? &reference[i].self : &reference[i].total;
+
+		if (t->seen_blocks == 0 && t->exact_count == 0)
+			continue;
+		if (kept != i)
+			reference[kept] = reference[i];
+		kept++;
+	}
+	reference_rows = kept;
+}
+
 /* How sizes differ: within the rows' self and total, and all (estimate.h). */
 static void measure_spread(const struct tally *all, double spread[3])
 {
@@ -558,6 +616,7 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 	uint64_t interval = coarsest(trace, h), smallest = q->min_size;
 	struct mayfly_result *result = NULL;
 	struct mayfly_estimate e;
+	bool peaks = asks_peak(q) && has_peak_of_samples;
 	struct tally all = {0};
 	double spread[3];
 	char key[20000];
@@ -565,19 +624,29 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 
 	reference_rows = 0;
 	for (size_t i = 0; i < h->blocks; i++) {
-		if (block_kept(trace, h, q, &h->block[i])) {
-			refer_block(trace, q, &h->block[i]);
-			add(trace, &all, &h->block[i]);
+		const struct block *b = &h->block[i];
+
+		if (!filters_keep(trace, q, b))
+			continue;
+		adding_counts = metric_has(h, q, b);
+		adding_moments = moments_of(q, b);
+		if (adding_counts || adding_moments) {
+			refer_block(trace, q, b);
+			add(trace, &all, b);
 		}
 	}
+	adding_counts = true;
+	adding_moments = 0;
 	if (q->by == MAYFLY_BY_STACK)
 		refer_stack_totals();
+	drop_empty_rows(q);
 	error = mayfly_query_run(other, asked, &result);
 	CHECK(error == 0, "seed %llu: %s", (unsigned long long)seed, mayfly_error_text(error));
 	if (error)
 		return;
 	measure_spread(&all, spread);
-	e = tally_estimate(&all, (struct unseen){unseen(trace, interval, smallest), spread[2]});
+	e = tally_estimate(&all,
+			   (struct unseen){unseen(trace, interval, smallest), spread[2], peaks});
 	CHECK(same_estimate(&result->total, &e, whole), "seed %llu: %g, not %g",
 	      (unsigned long long)seed, result->total.bytes.estimate, e.bytes.estimate);
 	CHECK(result->rows == reference_rows, "seed %llu by %d: %zu rows, not %zu",
@@ -593,13 +662,13 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 		      q->by, key);
 		if (q->by == MAYFLY_BY_SIZE && (uint64_t)row->low + 1 > q->min_size)
 			smallest = (uint64_t)row->low + 1;
-		e = tally_estimate(&r->self,
-				   (struct unseen){unseen(trace, interval, smallest), spread[0]});
+		e = tally_estimate(
+		    &r->self, (struct unseen){unseen(trace, interval, smallest), spread[0], peaks});
 		CHECK(same_estimate(&row->self, &e, whole), "seed %llu by %d %s: self %g, not %g",
 		      (unsigned long long)seed, q->by, key, row->self.bytes.estimate,
 		      e.bytes.estimate);
-		e = tally_estimate(&r->total,
-				   (struct unseen){unseen(trace, interval, smallest), spread[1]});
+		e = tally_estimate(&r->total, (struct unseen){unseen(trace, interval, smallest),
+							      spread[1], peaks});
 		CHECK(same_estimate(&row->total, &e, whole), "seed %llu by %d %s: total %g, not %g",
 		      (unsigned long long)seed, q->by, key, row->total.bytes.estimate,
 		      e.bytes.estimate);
