@@ -47,6 +47,8 @@ struct trace_diff {
 /* The number of units that figures are divided by: requests served, files read. */
 struct diff_per {
 	double before, after;
+	double
+	    caution; /* variances are multiplied by this; 0: as they are. Set by trace_diff_run() */
 };
 
 /* The expected share of false alarms among the rows that are called significant. */
