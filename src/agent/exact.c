@@ -264,9 +264,10 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 	return result;
 }
 
+/* The allocator's own free in a guarded realloc does not count, and neither does free(NULL). */
 HOT void exact_free(void *block)
 {
-	if (LIKELY(block)) {
+	if (LIKELY(block && block != self.inside)) {
 		if (LIKELY(path_enter())) {
 			uint64_t ticks = read_clock();
 
@@ -358,6 +359,8 @@ HOT void *exact_realloc(void *block, size_t size)
 		allocated(result, size, &at, 0);
 		return result;
 	}
+	if (UNLIKELY(block == self.inside))
+		return real.realloc(block, size);
 	if (UNLIKELY(self.busy))
 		return nested_realloc(block, size);
 	released = release_for_realloc(block);

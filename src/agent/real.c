@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/nested.h"
 
 /* glibc's own names, for a call that comes while the real functions are being looked up. */
 extern void *__libc_malloc(size_t) __attribute__((weak));
@@ -130,6 +131,7 @@ static void resolve(void)
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);
+	nested_guard(&found);
 	real = found;
 	errno = error;
 }
