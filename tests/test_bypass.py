@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Ways past the hooks: what could be missed or counted twice is either right or said."""
-from harness import Folder, cases, check, environment, main, program, record, report, run, same
+from harness import Folder, cases, check, environment, info, main, mayfly, program, record, report, run, same
 
 COUNT = 4000
 SIZE = 1000
@@ -47,6 +47,28 @@ def nested(mode):
         right(trace, exact, "kept_aligned", COUNT, COUNT // 4)
         # Each block twice: SIZE / 10 at first, then SIZE.
         right(trace, exact, "kept_realloc", 2 * COUNT, COUNT // 4, COUNT * SIZE * 11 // 10)
+
+
+@cases(["exact", "sampled"])
+def hidden(mode):
+    """Frees by a function that nothing can stand in for: the next block at the address tells."""
+    exact = mode == "exact"
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        watched = record([program("bypass"), "hidden", str(COUNT)], trace,
+                         "-i", "1" if exact else "4K")
+        same((watched.code, watched.out), (0, b"done\n"), "hidden")
+        check(b"frees not seen: see mayfly info" in watched.err, watched.err)
+        missed = info(trace)["missed_frees"]
+        if exact:
+            same(missed, COUNT - 1, "missed frees")
+        else:
+            check(COUNT * SIZE / 4096 * 0.8 < missed < COUNT * SIZE / 4096 * 1.2, missed)
+        right(trace, exact, "hidden_free", COUNT, 1)
+        for command in ("info", "report", "leaks", "check --max-leaked 1G"):
+            words = command.split()
+            text = b" ".join(mayfly(words[0], *words[1:], trace).out.split())
+            check(b"blocks ended without a free that mayfly saw" in text, command, text)
 
 
 if __name__ == "__main__":

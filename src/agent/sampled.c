@@ -74,8 +74,12 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
 	allocator_blocks((int64_t)live.blocks);
-	if (live_add(&live, &stale))
+	if (live_add(&live, &stale)) {
+		if (stale.id != id) /* else the table has no room */
+			atomic_fetch_add_explicit(&spool_header->missed_frees, 1,
+						  memory_order_relaxed);
 		write_free(&stale, ticks, 0);
+	}
 	if (allocator_due(ticks) && !pool)
 		allocator_look(w, ticks);
 }

@@ -59,7 +59,7 @@ static void put_earlier(FILE *to, const struct record *r, const struct pieces *l
 			record_count_text(count, earlier));
 }
 
-/* What the agent could not deliver, and what helps. Events without room and events of signal
+/* What the agent could not deliver or see, and what helps. Events without room and events of signal
  * handlers that had interrupted the agent have one common count. */
 static void put_dropped(FILE *to, const struct record *r, const struct recorder *one)
 {
@@ -79,6 +79,10 @@ static void put_dropped(FILE *to, const struct record *r, const struct recorder 
 			r->exact && one->dropped ? ""
 						 : ": of signal handlers, or mayfly could not keep "
 						   "up (raise --max-spool)");
+	if (one->missed_frees)
+		fprintf(to, "; %s free%s not seen: see mayfly info",
+			record_count_text(count, one->missed_frees),
+			one->missed_frees == 1 ? "" : "s");
 }
 
 /* Reading went on for a while after the program's end. */
@@ -120,7 +124,7 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 
 	/* Away from a terminal, only errors are reported, so the output is the program's alone. */
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
-	    (one->dropped && r->exact) || one->dropped_events)
+	    (one->dropped && r->exact) || one->dropped_events || one->missed_frees)
 		cli_error(
 		    "%s %s%s of %s in %s -> %s (%s)%s%s%s",
 		    record_count_text(count, one->status.allocations),

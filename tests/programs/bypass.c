@@ -70,6 +70,17 @@ static void nested(void)
 	kept_aligned();
 }
 
+/* ---- frees that nothing can see ---- */
+
+extern void __libc_free(void *);
+
+/* One address, again and again. */
+NOT_KNOWN static void hidden_free(void)
+{
+	for (size_t i = 0; i < count; i++)
+		__libc_free(malloc(SIZE));
+}
+
 /* ---- all ---- */
 
 int main(int argc, char **argv)
@@ -80,6 +91,8 @@ int main(int argc, char **argv)
 	block = malloc(count * sizeof(*block));
 	if (!strcmp(argv[1], "nested"))
 		nested();
+	else if (!strcmp(argv[1], "hidden"))
+		hidden_free();
 	else
 		fail(argv[1]);
 	puts("done");
