@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Ways past the hooks: what could be missed or counted twice is either right or said."""
-from harness import Folder, cases, check, environment, info, main, mayfly, program, record, report, run, same
+from harness import (Folder, cases, check, environment, info, library, main, mayfly, program, record,
+                     report, run, same)
 
 COUNT = 4000
 SIZE = 1000
 
 
 def by_function(trace, metric):
-    return {row["function"]: row["self"] for row in report(trace, "--metric", metric)["rows"]}
+    return {row["function"]: row["total"] for row in report(trace, "--metric", metric)["rows"]}
 
 
 def right(trace, exact, function, allocated, leaked, allocated_bytes=None):
@@ -47,6 +48,50 @@ def nested(mode):
         right(trace, exact, "kept_aligned", COUNT, COUNT // 4)
         # Each block twice: SIZE / 10 at first, then SIZE.
         right(trace, exact, "kept_realloc", 2 * COUNT, COUNT // 4, COUNT * SIZE * 11 // 10)
+
+
+@cases("%s %s %s" % (mode, when, plugin) for mode in ("exact", "sampled")
+       for when in ("lazy", "now") for plugin in ("bypass_plugin", "bypass_plugin_now"))
+def deepbind(what):
+    """A library opened with RTLD_DEEPBIND: its malloc and free are those of libc, past the hooks."""
+    mode, when, plugin = what.split()
+    exact = mode == "exact"
+    with Folder() as here:
+        trace = recorded(here, exact, [program("bypass"), when, str(COUNT), program(plugin + ".so")])
+        right(trace, exact, "plugin_copies", COUNT + (100 if exact and "now" in plugin else 0), 0)
+        right(trace, exact, "gives_plugin", COUNT, 0)
+        right(trace, exact, "plugin_gives", COUNT, COUNT // 4)
+        right(trace, exact, "plugin_keeps", 2 * COUNT, COUNT // 4, COUNT * SIZE * 3 // 2)
+        same(info(trace)["missed_frees"], 0, "missed frees")
+        same(info(trace)["note"], None, "note")
+
+
+@cases(["jemalloc apart", "glibc namespace"])
+def other_heaps(what):
+    """Blocks of another allocator than the program's are left alone, and the trace says so."""
+    allocator, case = what.split()
+    plugin = program("bypass_plugin.so")
+    env = environment()
+    if allocator == "jemalloc":
+        env = environment(LD_PRELOAD=library("libjemalloc.so.2"))
+    with Folder() as here:
+        trace = recorded(here, True, [program("bypass"), case, str(COUNT), plugin], env)
+        check("plugin_keeps" not in by_function(trace, "leaked"), "not seen")
+        told = {"apart": "RTLD_DEEPBIND uses another malloc", "namespace": "dlmopen loaded"}[case]
+        check(told in info(trace)["note"], info(trace))
+        for command in ("info", "report", "leaks"):
+            text = b" ".join(mayfly(command, trace).out.split()).decode()
+            check(told in text, command, text)
+
+
+@cases(["exact", "sampled"])
+def handle(mode):
+    """malloc and free that dlsym finds in libc's handle."""
+    exact = mode == "exact"
+    with Folder() as here:
+        trace = recorded(here, exact, [program("bypass"), "handle", str(COUNT)])
+        right(trace, exact, "kept_by_handle", COUNT, COUNT // 4)
+        same(info(trace)["missed_frees"], 0, "missed frees")
 
 
 @cases(["exact", "sampled"])

@@ -13,7 +13,7 @@ extern void mi_process_info(size_t *, size_t *, size_t *, size_t *, size_t *, si
 extern int MallocExtension_GetNumericProperty(const char *, size_t *) __attribute__((weak));
 extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 
-static struct real guarded; /* the allocator's own functions */
+struct real nested_own;
 
 struct outer {
 	uint64_t left;
@@ -44,7 +44,7 @@ static INLINE void leave(struct outer outer)
 	static void *guard_##name parameters                                                       \
 	{                                                                                          \
 		struct outer outer = enter(NULL);                                                  \
-		void *block = guarded.name arguments;                                              \
+		void *block = nested_own.name arguments;                                           \
                                                                                                    \
 		leave(outer);                                                                      \
 		return block;                                                                      \
@@ -58,7 +58,7 @@ GUARD(pvalloc, (size_t size), (size))
 static int guard_posix_memalign(void **out, size_t alignment, size_t size)
 {
 	struct outer outer = enter(NULL);
-	int result = guarded.posix_memalign(out, alignment, size);
+	int result = nested_own.posix_memalign(out, alignment, size);
 
 	leave(outer);
 	return result;
@@ -67,7 +67,7 @@ static int guard_posix_memalign(void **out, size_t alignment, size_t size)
 static void *guard_realloc(void *block, size_t size)
 {
 	struct outer outer = enter(block);
-	void *result = guarded.realloc(block, size);
+	void *result = nested_own.realloc(block, size);
 
 	leave(outer);
 	return result;
@@ -94,9 +94,9 @@ static bool is_known(const void *function)
 
 void nested_guard(struct real *found)
 {
+	nested_own = *found;
 	if (is_known((void *)found->malloc))
 		return;
-	guarded = *found;
 	found->calloc = guard_calloc;
 	found->memalign = guard_memalign;
 	found->aligned_alloc = guard_aligned_alloc;

@@ -15,7 +15,10 @@
 
 #include "agent/real.h"
 
-/* Puts guards around the functions found, unless the allocator is known to need none. */
+/* The allocator's own functions. */
+HIDDEN extern struct real nested_own;
+
+/* Remembers the functions found. Puts guards around them, unless the allocator is known to need none. */
 void nested_guard(struct real *found);
 
 #endif

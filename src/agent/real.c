@@ -91,9 +91,9 @@ void *real_dlsym(void *handle, const char *name)
 	if (!function) {
 		void *p = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
 
-		function = dlsym;
-		if (p)
-			memcpy(&function, &p, sizeof(p));
+		if (!p)
+			return NULL; /* an older libc, in which the agent cannot work */
+		memcpy(&function, &p, sizeof(p));
 		atomic_store(&found, function);
 	}
 	return function(handle, name);

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that would pass the hooks by: it binds to the allocator itself, not to the first malloc in
+ * the program, which is ours.
+ *
+ *	dlopen(RTLD_DEEPBIND)	the library's malloc and free are libc's: its slots for them are led
+ *				to the hooks, once it is loaded
+ *	dlsym(handle, "free")	gives the hook where it would give the function underneath it
+ *	dlmopen			a libc and a heap of its own: remarked
+ *
+ * Without mayfly all of these are the function underneath the hook, so the program gets what it
+ * would have got. What leads anywhere else (another allocator) is left alone and remarked.
+ *
+ * dlopen must not return to us: the loader looks for the library on behalf of the caller's object.
+ * So a library's slots are changed later: when this thread calls dlsym, which it must to find
+ * anything in the library; or when the library is first found on a stack, for what its constructors
+ * do. Both must stand that another thread is just loading or unloading a library:
+ *
+ *   - a slot is changed only if its value shows that the loader is done with it: the function
+ *     underneath, or the library's own code that will look the function up at the first call;
+ *   - a page is made writable, and read-only again, only if it is read-only, which the loader makes
+ *     it when all its slots are done;
+ *   - libraries stay mapped meanwhile: in dl_iterate_phdr, or as their code is on the stack.
+ */
+#include "agent/bypass.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "agent/agent.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
+#include "agent/hooks.h"
+#include "agent/real.h"
+#include "agent/spool.h"
+
+extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
+
+/* Named by the assembly of CPU_ANSWER_HOOK only. */
+HIDDEN void *bypass_real_dlsym;
+HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
+
+static _Atomic bool deep;			    /* a library was opened with RTLD_DEEPBIND */
+static __thread bool opened;			    /* by this thread, and not looked at since */
+static _Atomic unsigned long long loaded, unloaded; /* libraries, at the last look */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* ---- what a library's dynamic section says ---- */
+
+struct image {
+	uintptr_t bias, start, end; /* of all its segments */
+	const Elf64_Sym *symbol;
+	const char *text;
+	const Elf64_Rela *rela[2];
+	size_t relas[2], relative; /* the first of rela[0] name no symbol */
+	const uint32_t *hash;
+};
+
+/* The loader has added the bias to some entries of the dynamic section, and not to others (the
+ * kernel's vdso): such an object is no library that could be changed. */
+static bool read_dynamic(const Elf64_Dyn *d, struct image *o)
+{
+	for (; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			o->symbol = (const Elf64_Sym *)d->d_un.d_ptr;
+			break;
+		case DT_STRTAB:
+			o->text = (const char *)d->d_un.d_ptr;
+			break;
+		case DT_GNU_HASH:
+			o->hash = (const uint32_t *)d->d_un.d_ptr;
+			break;
+		case DT_RELA:
+			o->rela[0] = (const Elf64_Rela *)d->d_un.d_ptr;
+			break;
+		case DT_RELASZ:
+			o->relas[0] = d->d_un.d_val / sizeof(Elf64_Rela);
+			break;
+		case DT_RELACOUNT:
+			o->relative = d->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			o->rela[1] = (const Elf64_Rela *)d->d_un.d_ptr;
+			break;
+		case DT_PLTRELSZ:
+			o->relas[1] = d->d_un.d_val / sizeof(Elf64_Rela);
+			break;
+		}
+	}
+	return (uintptr_t)o->symbol >= o->start && (uintptr_t)o->symbol < o->end &&
+	       (uintptr_t)o->text >= o->start && (uintptr_t)o->text < o->end;
+}
+
+static bool is_inside(const struct image *o, uintptr_t address)
+{
+	return address >= o->start && address < o->end;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (uint8_t)*name;
+	return hash;
+}
+
+/* Does the object define the function? Without a table to look into, it might. */
+static bool defines(const struct image *o, const char *name)
+{
+	uint32_t hash = gnu_hash(name), buckets, first, at;
+	const uint32_t *bucket, *chain;
+
+	if (!o->hash)
+		return true;
+	buckets = o->hash[0];
+	first = o->hash[1];
+	bucket = o->hash + 4 + 2 * (size_t)o->hash[2];
+	chain = bucket + buckets;
+	at = buckets ? bucket[hash % buckets] : 0;
+	for (; at >= first && at; at++) {
+		uint32_t there = chain[at - first];
+
+		if ((there | 1) == (hash | 1) && !strcmp(o->text + o->symbol[at].st_name, name))
+			return o->symbol[at].st_shndx != SHN_UNDEF;
+		if (there & 1)
+			break;
+	}
+	return false;
+}
+
+/* ---- remarks ---- */
+
+static void remark(const char *text)
+{
+	if (atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
+		spool_note(text);
+}
+
+static void remark_other(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark("a library opened with RTLD_DEEPBIND uses another malloc than the program: "
+		       "its blocks are not seen, and blocks that it frees may look leaked");
+}
+
+static void remark_unchanged(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark(
+		    "a library opened with RTLD_DEEPBIND calls malloc and free past mayfly, which "
+		    "could not be changed: blocks that it frees may look leaked");
+}
+
+/* ---- changing a slot ---- */
+
+static bool is_writable(const void *address)
+{
+	uint32_t word = 0;
+	/* Adds 0 to the word at the address, and wakes nobody. */
+	long result = sys_call6(SYS_futex, (long)&word, 5 | 128, 0, 0, (long)address, 1u << 28);
+
+	return !sys_failed(result);
+}
+
+static bool change(void **slot, void *to)
+{
+	uintptr_t size = getauxval(AT_PAGESZ), page = (uintptr_t)slot & -size;
+	bool writable;
+
+	if (agent_sandboxed)
+		return false;
+	writable = is_writable(slot);
+	if (!writable && sys_failed(sys_mprotect((void *)page, size, PROT_READ | PROT_WRITE)))
+		return false;
+	__atomic_store_n(slot, to, __ATOMIC_RELEASE);
+	if (!writable)
+		sys_mprotect((void *)page, size, PROT_READ);
+	return true;
+}
+
+/* What a slot holds when the function has not been looked up yet. */
+enum unbound {
+	UNBOUND_OURS,  /* it would be the function underneath the hook: lead it to the hook */
+	UNBOUND_OTHER, /* it may be that of another allocator */
+	UNBOUND_WAIT,  /* not known: leave it for now */
+};
+
+static void change_slot(const struct image *o, const Elf64_Rela *rela, enum unbound unbound)
+{
+	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+	const Elf64_Sym *symbol = &o->symbol[ELF64_R_SYM(rela->r_info)];
+	void **slot = (void **)(o->bias + rela->r_offset), *value;
+	const struct hook *hook;
+
+	if (!CPU_IS_FUNCTION_SLOT(type) || rela->r_addend || symbol->st_shndx != SHN_UNDEF)
+		return;
+	hook = hooks_find(o->text + symbol->st_name);
+	if (!hook)
+		return;
+	value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	/* The address in the file, or none: the loader has not come to it yet. */
+	if (value == hook->function || (uintptr_t)value < o->end - o->start)
+		return;
+	bool looked_up = !is_inside(o, (uintptr_t)value);
+
+	if (looked_up ? value == hooks_underneath(hook) : unbound == UNBOUND_OURS) {
+		if (!change(slot, hook->function))
+			remark_unchanged();
+	} else if (looked_up || unbound == UNBOUND_OTHER) {
+		remark_other();
+	}
+}
+
+static void change_slots(const struct image *o, enum unbound unbound)
+{
+	for (int table = 0; table < 2; table++)
+		for (size_t i = table ? 0 : o->relative; i < o->relas[table]; i++)
+			change_slot(o, &o->rela[table][i], unbound);
+}
+
+/* ---- the libraries ---- */
+
+static void *underneath_malloc(void)
+{
+	return hooks_underneath(hooks_find("malloc"));
+}
+
+/* Those that are meant to call the allocator itself: it, and we. */
+static bool is_exempt(const struct image *o)
+{
+	return is_inside(o, (uintptr_t)underneath_malloc()) || is_inside(o, (uintptr_t)remark) ||
+	       defines(o, "_dl_find_object") || defines(o, "malloc");
+}
+
+static bool image_of(const struct dl_phdr_info *info, struct image *o)
+{
+	const Elf64_Dyn *dynamic = NULL;
+
+	*o = (struct image){.bias = info->dlpi_addr, .start = UINTPTR_MAX};
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *h = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + h->p_vaddr;
+
+		if (h->p_type == PT_DYNAMIC)
+			dynamic = (const Elf64_Dyn *)start;
+		if (h->p_type != PT_LOAD)
+			continue;
+		o->start = start < o->start ? start : o->start;
+		o->end = start + h->p_memsz > o->end ? start + h->p_memsz : o->end;
+	}
+	return dynamic && read_dynamic(dynamic, o);
+}
+
+/*
+ * New libraries come at the end of the loader's list. Those before the first that was opened with
+ * RTLD_DEEPBIND need no look.
+ */
+static _Atomic unsigned long long before, before_gone; /* libraries then; unloaded till then */
+
+struct look {
+	bool force;		     /* even if no library has come or gone since the last look */
+	enum unbound unbound;	     /* UNBOUND_OURS, unless there is another malloc */
+	unsigned long long at, from; /* of the list */
+};
+
+static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
+{
+	struct look *look = to;
+	struct image o;
+
+	(void)size;
+	if (!look->force && info->dlpi_adds == loaded && info->dlpi_subs == unloaded)
+		return 1;
+	look->force = true;
+	loaded = info->dlpi_adds;
+	unloaded = info->dlpi_subs;
+	look->from = before - (unloaded - before_gone < before ? unloaded - before_gone : before);
+	if (image_of(info, &o) && !is_inside(&o, (uintptr_t)underneath_malloc()) &&
+	    !is_inside(&o, (uintptr_t)remark) && defines(&o, "malloc"))
+		look->unbound = UNBOUND_OTHER;
+	return 0;
+}
+
+static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
+{
+	struct look *look = to;
+	struct image o;
+
+	(void)size;
+	if (look->at++ >= look->from && image_of(info, &o) && !is_exempt(&o))
+		change_slots(&o, look->unbound);
+	return 0;
+}
+
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *to)
+{
+	(void)size;
+	++*(unsigned long long *)to;
+	before_gone = info->dlpi_subs;
+	return 0;
+}
+
+typedef int walk(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+
+/* The loader's, as a program's own may not list all. */
+static walk *libraries_walk(void)
+{
+	static walk *found;
+
+	if (!found)
+		REAL_LOOK_UP(found, dl_iterate_phdr);
+	return found;
+}
+
+static void look_at_libraries(void)
+{
+	struct look look = {.unbound = UNBOUND_OURS, .force = opened};
+	walk *walk_libraries = libraries_walk();
+	int error = errno;
+
+	if (!walk_libraries || atomic_load(&agent_state) != AGENT_ON ||
+	    atomic_flag_test_and_set(&busy))
+		return;
+	opened = false;
+	if (!walk_libraries(look_for_malloc, &look))
+		walk_libraries(look_for_slots, &look);
+	atomic_flag_clear(&busy);
+	errno = error;
+}
+
+/* The code of this object is on this thread's stack. The sample path takes no lock of the loader,
+ * so it is not known here whether another library defines a malloc. */
+static void look_at_module(uint64_t start)
+{
+	struct dl_find_object found;
+	struct image o;
+
+	if (LIKELY(!atomic_load_explicit(&deep, memory_order_relaxed)) ||
+	    _dl_find_object((void *)start, &found) || atomic_flag_test_and_set(&busy))
+		return;
+	o = (struct image){.bias = found.dlfo_link_map->l_addr,
+			   .start = (uintptr_t)found.dlfo_map_start,
+			   .end = (uintptr_t)found.dlfo_map_end};
+	if (o.bias == o.start && read_dynamic(found.dlfo_link_map->l_ld, &o) && !is_exempt(&o))
+		change_slots(&o, UNBOUND_WAIT);
+	atomic_flag_clear(&busy);
+}
+
+void bypass_dlopen(int mode)
+{
+	walk *walk_libraries;
+	unsigned long long count = 0;
+
+	if (!(mode & RTLD_DEEPBIND))
+		return;
+	opened = true;
+	if (atomic_load(&deep))
+		return;
+	walk_libraries = libraries_walk();
+	if (walk_libraries)
+		walk_libraries(count_libraries, &count);
+	before = count;
+	spool_on_module = look_at_module;
+	atomic_store(&deep, true);
+}
+
+void bypass_dlmopen(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark("dlmopen loaded a library with an allocator of its own: its blocks are not "
+		       "seen");
+}
+
+/* ---- dlsym ---- */
+
+/* What dlsym answers; NULL: what the real one does. Only RTLD_DEFAULT and RTLD_NEXT depend on the
+ * caller, and both find the hooks by themselves. */
+void *bypass_dlsym_first(void *handle, const char *name)
+{
+	const struct hook *hook;
+
+	if (!bypass_real_dlsym)
+		bypass_real_dlsym = real_dlsym(RTLD_NEXT, "dlsym");
+	if (UNLIKELY(atomic_load_explicit(&deep, memory_order_relaxed)))
+		look_at_libraries();
+	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !name ||
+	    atomic_load(&agent_state) != AGENT_ON)
+		return NULL;
+	hook = hooks_find(name);
+	return hook && real_dlsym(handle, name) == hooks_underneath(hook) ? hook->function : NULL;
+}
+
+CPU_ANSWER_HOOK("dlsym", "bypass_real_dlsym", "bypass_dlsym_first");
