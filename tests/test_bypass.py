@@ -6,6 +6,11 @@ from harness import (Folder, cases, check, environment, info, library, main, may
 
 COUNT = 4000
 SIZE = 1000
+ALLOCATORS = {
+    "jemalloc": "libjemalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+    "mimalloc": "libmimalloc.so.2",
+}
 
 
 def by_function(trace, metric):
@@ -26,11 +31,11 @@ def right(trace, exact, function, allocated, leaked, allocated_bytes=None):
                   metric, "bytes of", function, got[1], "not", size)
 
 
-def recorded(here, exact, command, env=None):
+def recorded(here, exact, command, env=None, out=b"done\n"):
     """The trace of the command, which prints what it does without mayfly."""
     env = env or environment()
     plain = run(command, env=env)
-    same((plain.code, plain.out, plain.err), (0, b"done\n", b""), "the program alone")
+    same((plain.code, plain.out, plain.err), (0, out, b""), "the program alone")
     trace = here / "t.mayfly"
     watched = record(command, trace, "-i", "1" if exact else "4K", env=env)
     same((watched.code, watched.out, watched.err), (plain.code, plain.out, plain.err), command)
@@ -91,6 +96,31 @@ def handle(mode):
     with Folder() as here:
         trace = recorded(here, exact, [program("bypass"), "handle", str(COUNT)])
         right(trace, exact, "kept_by_handle", COUNT, COUNT // 4)
+        same(info(trace)["missed_frees"], 0, "missed frees")
+
+
+@cases("%s %s %s" % (mode, name, linked) for mode in ("exact", "sampled")
+       for name in ("glibc", *ALLOCATORS) for linked in ("bypass", "bypass_lazy"))
+def allocators(what):
+    """Functions of jemalloc, tcmalloc and mimalloc beside malloc's; a program asks whether they are
+    there."""
+    mode, name, linked = what.split()
+    exact = mode == "exact"
+    env = environment()
+    if name != "glibc":
+        env = environment(LD_PRELOAD=library(ALLOCATORS[name]))
+    with Folder() as here:
+        command = [program(linked), "allocators", str(COUNT)]
+        plain = run(command, env=env)
+        found = [int(name == other) for other in ("jemalloc", "tcmalloc", "mimalloc")]
+        same((plain.code, plain.out, plain.err),
+             (0, b"%d %d %d\n1\ndone\n" % tuple(found), b""), "the program alone")
+        trace = recorded(here, exact, command, env, plain.out)
+        if name == "jemalloc":
+            right(trace, exact, "grown_jemalloc", 2 * COUNT, 0, COUNT * (2 * SIZE - 8))
+            right(trace, exact, "kept_jemalloc", 2 * COUNT, COUNT // 4, COUNT * SIZE * 3 // 2)
+        elif name != "glibc":
+            right(trace, exact, "kept_" + name, 2 * COUNT, COUNT // 4)
         same(info(trace)["missed_frees"], 0, "missed frees")
 
 

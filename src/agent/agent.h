@@ -30,6 +30,7 @@
  *	life.c				start, threads, fork
  *	exact.c sampled.c		the two modes
  *	hooks.c sandbox.c load.c	malloc and free; seccomp; the agent's constructor
+ *	image.c entries.c		loaded libraries; the allocators' own functions
  *	bypass.c			code that would pass the hooks by
  *	events/ ocaml/			events and pools; OCaml's heaps
  *

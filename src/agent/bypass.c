@@ -6,6 +6,8 @@
  *	dlopen(RTLD_DEEPBIND)	the library's malloc and free are libc's: its slots for them are led
  *				to the hooks, once it is loaded
  *	dlsym(handle, "free")	gives the hook where it would give the function underneath it
+ *	mallocx, tc_new, ...	of the program's allocator: the slots of all libraries, and what dlsym
+ *				gives, are led to entries.c
  *	dlmopen			a libc and a heap of its own: remarked
  *
  * Without mayfly all of these are the function underneath the hook, so the program gets what it
@@ -34,7 +36,9 @@
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
+#include "agent/entries.h"
 #include "agent/hooks.h"
+#include "agent/image.h"
 #include "agent/real.h"
 #include "agent/spool.h"
 
@@ -44,95 +48,11 @@ extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 HIDDEN void *bypass_real_dlsym;
 HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
 
+static bool entries;				    /* the allocator has functions of its own */
 static _Atomic bool deep;			    /* a library was opened with RTLD_DEEPBIND */
 static __thread bool opened;			    /* by this thread, and not looked at since */
 static _Atomic unsigned long long loaded, unloaded; /* libraries, at the last look */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-
-/* ---- what a library's dynamic section says ---- */
-
-struct image {
-	uintptr_t bias, start, end; /* of all its segments */
-	const Elf64_Sym *symbol;
-	const char *text;
-	const Elf64_Rela *rela[2];
-	size_t relas[2], relative; /* the first of rela[0] name no symbol */
-	const uint32_t *hash;
-};
-
-/* The loader has added the bias to some entries of the dynamic section, and not to others (the
- * kernel's vdso): such an object is no library that could be changed. */
-static bool read_dynamic(const Elf64_Dyn *d, struct image *o)
-{
-	for (; d->d_tag != DT_NULL; d++) {
-		switch (d->d_tag) {
-		case DT_SYMTAB:
-			o->symbol = (const Elf64_Sym *)d->d_un.d_ptr;
-			break;
-		case DT_STRTAB:
-			o->text = (const char *)d->d_un.d_ptr;
-			break;
-		case DT_GNU_HASH:
-			o->hash = (const uint32_t *)d->d_un.d_ptr;
-			break;
-		case DT_RELA:
-			o->rela[0] = (const Elf64_Rela *)d->d_un.d_ptr;
-			break;
-		case DT_RELASZ:
-			o->relas[0] = d->d_un.d_val / sizeof(Elf64_Rela);
-			break;
-		case DT_RELACOUNT:
-			o->relative = d->d_un.d_val;
-			break;
-		case DT_JMPREL:
-			o->rela[1] = (const Elf64_Rela *)d->d_un.d_ptr;
-			break;
-		case DT_PLTRELSZ:
-			o->relas[1] = d->d_un.d_val / sizeof(Elf64_Rela);
-			break;
-		}
-	}
-	return (uintptr_t)o->symbol >= o->start && (uintptr_t)o->symbol < o->end &&
-	       (uintptr_t)o->text >= o->start && (uintptr_t)o->text < o->end;
-}
-
-static bool is_inside(const struct image *o, uintptr_t address)
-{
-	return address >= o->start && address < o->end;
-}
-
-static uint32_t gnu_hash(const char *name)
-{
-	uint32_t hash = 5381;
-
-	for (; *name; name++)
-		hash = hash * 33 + (uint8_t)*name;
-	return hash;
-}
-
-/* Does the object define the function? Without a table to look into, it might. */
-static bool defines(const struct image *o, const char *name)
-{
-	uint32_t hash = gnu_hash(name), buckets, first, at;
-	const uint32_t *bucket, *chain;
-
-	if (!o->hash)
-		return true;
-	buckets = o->hash[0];
-	first = o->hash[1];
-	bucket = o->hash + 4 + 2 * (size_t)o->hash[2];
-	chain = bucket + buckets;
-	at = buckets ? bucket[hash % buckets] : 0;
-	for (; at >= first && at; at++) {
-		uint32_t there = chain[at - first];
-
-		if ((there | 1) == (hash | 1) && !strcmp(o->text + o->symbol[at].st_name, name))
-			return o->symbol[at].st_shndx != SHN_UNDEF;
-		if (there & 1)
-			break;
-	}
-	return false;
-}
 
 /* ---- remarks ---- */
 
@@ -156,9 +76,8 @@ static void remark_unchanged(void)
 	static _Atomic bool done;
 
 	if (!atomic_exchange(&done, true))
-		remark(
-		    "a library opened with RTLD_DEEPBIND calls malloc and free past mayfly, which "
-		    "could not be changed: blocks that it frees may look leaked");
+		remark("a library calls the allocator past mayfly, as its memory could not be "
+		       "changed: blocks that it frees may look leaked");
 }
 
 /* ---- changing a slot ---- */
@@ -172,7 +91,8 @@ static bool is_writable(const void *address)
 	return !sys_failed(result);
 }
 
-static bool change(void **slot, void *to)
+/* False: it could not be changed. Not if it is another value by now: the program's own. */
+static bool change(void **slot, void *from, void *to)
 {
 	uintptr_t size = getauxval(AT_PAGESZ), page = (uintptr_t)slot & -size;
 	bool writable;
@@ -182,50 +102,68 @@ static bool change(void **slot, void *to)
 	writable = is_writable(slot);
 	if (!writable && sys_failed(sys_mprotect((void *)page, size, PROT_READ | PROT_WRITE)))
 		return false;
-	__atomic_store_n(slot, to, __ATOMIC_RELEASE);
+	__atomic_compare_exchange_n(slot, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	if (!writable)
 		sys_mprotect((void *)page, size, PROT_READ);
 	return true;
 }
 
-/* What a slot holds when the function has not been looked up yet. */
+/* What a slot would lead to that holds no function yet: the loader will look it up when it is first
+ * called. */
 enum unbound {
-	UNBOUND_OURS,  /* it would be the function underneath the hook: lead it to the hook */
-	UNBOUND_OTHER, /* it may be that of another allocator */
-	UNBOUND_WAIT,  /* not known: leave it for now */
+	UNBOUND_OURS,  /* the function underneath */
+	UNBOUND_OTHER, /* perhaps that of another allocator */
+	UNBOUND_WAIT,  /* not known now */
 };
 
-static void change_slot(const struct image *o, const Elf64_Rela *rela, enum unbound unbound)
+/* How to look at a library. */
+struct view {
+	bool deep;	      /* it may have been opened with RTLD_DEEPBIND */
+	enum unbound unbound; /* of malloc and its relatives, in such a library */
+	enum unbound entry;   /* of the allocator's own functions */
+};
+
+static void change_slot(const struct image *o, const Elf64_Rela *rela, const struct view *view)
 {
-	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
 	const Elf64_Sym *symbol = &o->symbol[ELF64_R_SYM(rela->r_info)];
-	void **slot = (void **)(o->bias + rela->r_offset), *value;
-	const struct hook *hook;
+	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+	void **slot = (void **)(o->bias + rela->r_offset), *value, *ours, *underneath;
+	const char *name = o->text + symbol->st_name;
+	const struct hook *hook = view->deep ? hooks_find(name) : NULL;
+	const struct entry *entry = hook || !entries ? NULL : entries_find(name);
+	enum unbound unbound = hook ? view->unbound : view->entry;
 
-	if (!CPU_IS_FUNCTION_SLOT(type) || rela->r_addend || symbol->st_shndx != SHN_UNDEF)
+	if ((!hook && !entry) || (uintptr_t)slot % sizeof(*slot))
 		return;
-	hook = hooks_find(o->text + symbol->st_name);
-	if (!hook)
-		return;
+	ours = hook ? hook->function : entry->function;
+	underneath = hook ? hooks_underneath(hook) : entry->underneath;
 	value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-	/* The address in the file, or none: the loader has not come to it yet. */
-	if (value == hook->function || (uintptr_t)value < o->end - o->start)
+	/* None, or the address in the file: the loader has not come to it yet. */
+	if (value == ours || !value || (o->bias && (uintptr_t)value < o->end - o->start))
 		return;
-	bool looked_up = !is_inside(o, (uintptr_t)value);
+	bool lazy = CPU_SLOT_IS_LAZY(type) && image_has(o, value);
 
-	if (looked_up ? value == hooks_underneath(hook) : unbound == UNBOUND_OURS) {
-		if (!change(slot, hook->function))
+	if (lazy ? unbound == UNBOUND_OURS : value == underneath) {
+		if (!change(slot, value, ours))
 			remark_unchanged();
-	} else if (looked_up || unbound == UNBOUND_OTHER) {
+	} else if (hook && (lazy ? unbound == UNBOUND_OTHER : CPU_SLOT_IS_CONST(type))) {
 		remark_other();
 	}
 }
 
-static void change_slots(const struct image *o, enum unbound unbound)
+static void change_slots(const struct image *o, const struct view *view)
 {
-	for (int table = 0; table < 2; table++)
-		for (size_t i = table ? 0 : o->relative; i < o->relas[table]; i++)
-			change_slot(o, &o->rela[table][i], unbound);
+	for (int table = 0; table < 2; table++) {
+		for (size_t i = table ? 0 : o->relative; i < o->relas[table]; i++) {
+			const Elf64_Rela *rela = &o->rela[table][i];
+			uint32_t number = (uint32_t)ELF64_R_SYM(rela->r_info);
+			uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+
+			if ((CPU_SLOT_IS_CONST(type) || CPU_SLOT_IS_DATA(type)) &&
+			    !rela->r_addend && o->symbol[number].st_shndx == SHN_UNDEF)
+				change_slot(o, rela, view);
+		}
+	}
 }
 
 /* ---- the libraries ---- */
@@ -238,8 +176,8 @@ static void *underneath_malloc(void)
 /* Those that are meant to call the allocator itself: it, and we. */
 static bool is_exempt(const struct image *o)
 {
-	return is_inside(o, (uintptr_t)underneath_malloc()) || is_inside(o, (uintptr_t)remark) ||
-	       defines(o, "_dl_find_object") || defines(o, "malloc");
+	return image_has(o, underneath_malloc()) || image_has(o, remark) ||
+	       image_find(o, "_dl_find_object") || image_find(o, "malloc");
 }
 
 static bool image_of(const struct dl_phdr_info *info, struct image *o)
@@ -258,7 +196,7 @@ static bool image_of(const struct dl_phdr_info *info, struct image *o)
 		o->start = start < o->start ? start : o->start;
 		o->end = start + h->p_memsz > o->end ? start + h->p_memsz : o->end;
 	}
-	return dynamic && read_dynamic(dynamic, o);
+	return dynamic && image_read(o, dynamic);
 }
 
 /*
@@ -285,8 +223,8 @@ static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
 	loaded = info->dlpi_adds;
 	unloaded = info->dlpi_subs;
 	look->from = before - (unloaded - before_gone < before ? unloaded - before_gone : before);
-	if (image_of(info, &o) && !is_inside(&o, (uintptr_t)underneath_malloc()) &&
-	    !is_inside(&o, (uintptr_t)remark) && defines(&o, "malloc"))
+	if (image_of(info, &o) && !image_has(&o, underneath_malloc()) && !image_has(&o, remark) &&
+	    (!o.hash || image_find(&o, "malloc")))
 		look->unbound = UNBOUND_OTHER;
 	return 0;
 }
@@ -294,11 +232,13 @@ static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
 static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
 {
 	struct look *look = to;
+	bool new = deep && look->at++ >= look->from;
+	struct view view = {new, look->unbound, new ? UNBOUND_WAIT : UNBOUND_OURS};
 	struct image o;
 
 	(void)size;
-	if (look->at++ >= look->from && image_of(info, &o) && !is_exempt(&o))
-		change_slots(&o, look->unbound);
+	if ((new || entries) && image_of(info, &o) && !is_exempt(&o))
+		change_slots(&o, &view);
 	return 0;
 }
 
@@ -342,18 +282,28 @@ static void look_at_libraries(void)
  * so it is not known here whether another library defines a malloc. */
 static void look_at_module(uint64_t start)
 {
+	struct view view = {deep, UNBOUND_WAIT, deep ? UNBOUND_WAIT : UNBOUND_OURS};
 	struct dl_find_object found;
 	struct image o;
 
-	if (LIKELY(!atomic_load_explicit(&deep, memory_order_relaxed)) ||
-	    _dl_find_object((void *)start, &found) || atomic_flag_test_and_set(&busy))
+	if (_dl_find_object((void *)start, &found) || atomic_flag_test_and_set(&busy))
 		return;
 	o = (struct image){.bias = found.dlfo_link_map->l_addr,
 			   .start = (uintptr_t)found.dlfo_map_start,
 			   .end = (uintptr_t)found.dlfo_map_end};
-	if (o.bias == o.start && read_dynamic(found.dlfo_link_map->l_ld, &o) && !is_exempt(&o))
-		change_slots(&o, UNBOUND_WAIT);
+	if (o.bias == o.start && image_read(&o, found.dlfo_link_map->l_ld) && !is_exempt(&o))
+		change_slots(&o, &view);
 	atomic_flag_clear(&busy);
+}
+
+void bypass_start(void)
+{
+	real_resolve();
+	entries = entries_find_all();
+	if (!entries)
+		return;
+	spool_on_module = look_at_module;
+	look_at_libraries();
 }
 
 void bypass_dlopen(int mode)
@@ -385,21 +335,26 @@ void bypass_dlmopen(void)
 
 /* ---- dlsym ---- */
 
-/* What dlsym answers; NULL: what the real one does. Only RTLD_DEFAULT and RTLD_NEXT depend on the
- * caller, and both find the hooks by themselves. */
+/* What dlsym answers; NULL: what the real one does. RTLD_DEFAULT and RTLD_NEXT depend on the caller;
+ * where they find the function underneath malloc, they are meant to, as an allocator's do. */
 void *bypass_dlsym_first(void *handle, const char *name)
 {
+	const struct entry *entry;
 	const struct hook *hook;
 
 	if (!bypass_real_dlsym)
 		bypass_real_dlsym = real_dlsym(RTLD_NEXT, "dlsym");
-	if (UNLIKELY(atomic_load_explicit(&deep, memory_order_relaxed)))
+	if (UNLIKELY(deep || entries))
 		look_at_libraries();
-	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !name ||
-	    atomic_load(&agent_state) != AGENT_ON)
+	if (handle == RTLD_NEXT || !name || atomic_load(&agent_state) != AGENT_ON)
 		return NULL;
-	hook = hooks_find(name);
-	return hook && real_dlsym(handle, name) == hooks_underneath(hook) ? hook->function : NULL;
+	hook = handle == RTLD_DEFAULT ? NULL : hooks_find(name);
+	if (hook && real_dlsym(handle, name) == hooks_underneath(hook))
+		return hook->function;
+	entry = entries && !hook ? entries_find(name) : NULL;
+	if (entry && real_dlsym(handle, name) == entry->underneath)
+		return entry->function;
+	return NULL;
 }
 
 CPU_ANSWER_HOOK("dlsym", "bypass_real_dlsym", "bypass_dlsym_first");

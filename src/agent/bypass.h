@@ -5,6 +5,9 @@
 #ifndef MAYFLY_BYPASS_H
 #define MAYFLY_BYPASS_H
 
+/* When the agent is loaded. */
+void bypass_start(void);
+
 /* This thread is about to open a library. */
 void bypass_dlopen(int mode);
 

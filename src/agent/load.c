@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/allocator.h"
+#include "agent/bypass.h"
 #include "agent/life.h"
 #include "agent/path.h"
 #include "agent/real.h"
@@ -62,6 +63,7 @@ __attribute__((constructor)) static void loaded(void)
 		life_watch();
 		if (!hooks_are_called())
 			leave_program();
+		bypass_start();
 		self.busy = BUSY_NOT;
 	}
 	errno = error;

@@ -14,14 +14,12 @@ extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
 extern void *__libc_realloc(void *, size_t) __attribute__((weak));
 extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
 
-static void resolve(void);
-
 /* ---- before they are known ---- */
 
 #define FIRST_OTHER(type, name, parameters, arguments)                                             \
 	static type first_##name parameters                                                        \
 	{                                                                                          \
-		resolve();                                                                         \
+		real_resolve();                                                                    \
 		return real.name arguments;                                                        \
 	}
 #define FIRST_ALLOCATION(name, parameters, arguments, bytes)                                       \
@@ -103,7 +101,7 @@ void *real_dlsym(void *handle, const char *name)
 	found.name = otherwise;                                                                    \
 	REAL_LOOK_UP(found.name, name)
 
-static void resolve(void)
+void real_resolve(void)
 {
 	static _Atomic uint32_t resolving;
 	struct real found = real;

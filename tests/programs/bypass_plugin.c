@@ -12,6 +12,11 @@ static char text[SIZE];
 /* Looked up by the loader at once, and then read-only. */
 static void (*const releases[])(void *) = {free};
 
+/* A variable, which has another value by the time the library is used. */
+static void release_counted(void *block);
+static void (*volatile release)(void *) = free;
+static size_t counted;
+
 SHOWN void plugin_keeps(void **block, size_t count);
 SHOWN void plugin_copies(void **block, size_t count);
 SHOWN void plugin_takes(void **block, size_t count);
@@ -44,10 +49,25 @@ void plugin_copies(void **block, size_t count)
 void plugin_takes(void **block, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (i % 2)
+		if (i % 3 == 0)
 			releases[0](block[i]);
+		else if (i % 3 == 1)
+			release(block[i]);
 		else
 			free(block[i]);
+	if (counted != (count + 1) / 3)
+		abort();
+}
+
+static void release_counted(void *block)
+{
+	counted++;
+	free(block);
+}
+
+__attribute__((constructor)) static void choose(void)
+{
+	release = release_counted;
 }
 
 void plugin_gives(void **block, size_t count)

@@ -45,8 +45,10 @@
  *	CPU_CLOCKSOURCE		what the kernel calls the counter when it uses it as its clock
  *	CPU_TICKS_PER_NS	roughly, for limits
  *
- *	CPU_IS_FUNCTION_SLOT(relocation)
- *				the loader makes such a word the address of a symbol, unchanged
+ *	CPU_SLOT_IS_DATA(relocation), _CONST, _LAZY
+ *				the loader puts a symbol's address into such a word: a variable of the
+ *				program's, which may change; one that only the loader writes; of these
+ *				one that may hold the object's own code until it is first called
  *
  * Frames:
  *	CPU_DWARF_BP, _SP, _PC	DWARF numbers of the registers that a walk follows

@@ -137,9 +137,10 @@ static inline uintptr_t cpu_thread_pointer(void)
 		(sp_out) = (uintptr_t)((const uintptr_t *)(return_address) + 1);                   \
 	} while (0)
 
-/* The loader puts the address of the symbol there: R_X86_64_64, _GLOB_DAT, _JUMP_SLOT. */
-#define CPU_IS_FUNCTION_SLOT(relocation)                                                           \
-	((relocation) == 1 || (relocation) == 6 || (relocation) == 7)
+/* R_X86_64_64, _GLOB_DAT, _JUMP_SLOT */
+#define CPU_SLOT_IS_DATA(relocation)  ((relocation) == 1)
+#define CPU_SLOT_IS_CONST(relocation) ((relocation) == 6 || (relocation) == 7)
+#define CPU_SLOT_IS_LAZY(relocation)  ((relocation) == 7)
 
 #define CPU_KEEP(value) __asm__("" : "+r"(value))
 
