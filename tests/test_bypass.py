@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Ways past the hooks: what could be missed or counted twice is either right or said."""
-from harness import (Folder, cases, check, environment, info, library, main, mayfly, program, record,
-                     report, run, same)
+from harness import (Folder, case, cases, check, environment, info, library, main, mayfly, program,
+                     record, report, run, same)
 
 COUNT = 4000
 SIZE = 1000
@@ -44,7 +44,7 @@ def recorded(here, exact, command, env=None, out=b"done\n"):
 
 @cases(["exact", "sampled"])
 def nested(mode):
-    """An allocator whose calloc, realloc and memalign call malloc and free by their public names."""
+    """An allocator whose calloc, realloc and memalign call the public malloc and free."""
     exact = mode == "exact"
     with Folder() as here:
         trace = recorded(here, exact, [program("bypass"), "nested", str(COUNT)],
@@ -58,11 +58,12 @@ def nested(mode):
 @cases("%s %s %s" % (mode, when, plugin) for mode in ("exact", "sampled")
        for when in ("lazy", "now") for plugin in ("bypass_plugin", "bypass_plugin_now"))
 def deepbind(what):
-    """A library opened with RTLD_DEEPBIND: its malloc and free are those of libc, past the hooks."""
+    """A library opened with RTLD_DEEPBIND: its malloc and free are those of libc."""
     mode, when, plugin = what.split()
     exact = mode == "exact"
+    library_path = program(plugin + ".so")
     with Folder() as here:
-        trace = recorded(here, exact, [program("bypass"), when, str(COUNT), program(plugin + ".so")])
+        trace = recorded(here, exact, [program("bypass"), when, str(COUNT), library_path])
         right(trace, exact, "plugin_copies", COUNT + (100 if exact and "now" in plugin else 0), 0)
         right(trace, exact, "gives_plugin", COUNT, 0)
         right(trace, exact, "plugin_gives", COUNT, COUNT // 4)
@@ -122,6 +123,36 @@ def allocators(what):
         elif name != "glibc":
             right(trace, exact, "kept_" + name, 2 * COUNT, COUNT // 4)
         same(info(trace)["missed_frees"], 0, "missed frees")
+
+
+@cases(["malloc", "new"])
+def own_allocator(what):
+    """A program that brings malloc or operator new: the trace says whose it is."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        command = [program("bypass_new")]
+        if what == "malloc":
+            command = [program("bypass_own"), "nested", str(COUNT)]
+        watched = record(command, trace, "-x")
+        same((watched.code, watched.out), (0, b"done\n"), what)
+        told = {"malloc": "malloc is that of the program itself: no block is seen",
+                "new": "operator new is that of the program itself: blocks that it does not take "
+                       "from malloc are not seen"}[what]
+        same(info(trace)["note"], told, "note")
+        if what == "malloc":
+            check(b"note: " + told.encode() in watched.err, watched.err)
+        for command in ("info", "report", "leaks"):
+            text = b" ".join(mayfly(command, trace).out.split()).decode()
+            check(told in text, command, text)
+
+
+@case
+def usual_operator_new():
+    """No remark where operator new calls malloc."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        record([program("ugly_cxx"), "exceptions"], trace, "-x")
+        same(info(trace)["note"], None, "note")
 
 
 @cases(["exact", "sampled"])

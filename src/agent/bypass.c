@@ -44,6 +44,8 @@
 
 extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 
+#define PATIENCE 200000u /* looks at a taken lock */
+
 /* Named by the assembly of CPU_ANSWER_HOOK only. */
 HIDDEN void *bypass_real_dlsym;
 HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
@@ -199,16 +201,15 @@ static bool image_of(const struct dl_phdr_info *info, struct image *o)
 	return dynamic && image_read(o, dynamic);
 }
 
-/*
- * New libraries come at the end of the loader's list. Those before the first that was opened with
- * RTLD_DEEPBIND need no look.
- */
-static _Atomic unsigned long long before, before_gone; /* libraries then; unloaded till then */
+/* The last library before any was opened with RTLD_DEEPBIND: new ones come after it in the loader's
+ * list. By its program headers. */
+static const Elf64_Phdr *last_before;
 
 struct look {
-	bool force;		     /* even if no library has come or gone since the last look */
-	enum unbound unbound;	     /* UNBOUND_OURS, unless there is another malloc */
-	unsigned long long at, from; /* of the list */
+	bool force;	      /* even if no library has come or gone since the last look */
+	enum unbound unbound; /* UNBOUND_OURS, unless there is another malloc */
+	bool has_last;	      /* the list has last_before */
+	bool new;	      /* from here on libraries may be new */
 };
 
 static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
@@ -222,7 +223,7 @@ static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
 	look->force = true;
 	loaded = info->dlpi_adds;
 	unloaded = info->dlpi_subs;
-	look->from = before - (unloaded - before_gone < before ? unloaded - before_gone : before);
+	look->has_last |= info->dlpi_phdr == last_before;
 	if (image_of(info, &o) && !image_has(&o, underneath_malloc()) && !image_has(&o, remark) &&
 	    (!o.hash || image_find(&o, "malloc")))
 		look->unbound = UNBOUND_OTHER;
@@ -232,21 +233,21 @@ static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
 static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
 {
 	struct look *look = to;
-	bool new = deep && look->at++ >= look->from;
+	bool new = deep && (look->new || !look->has_last);
 	struct view view = {new, look->unbound, new ? UNBOUND_WAIT : UNBOUND_OURS};
 	struct image o;
 
 	(void)size;
+	look->new |= info->dlpi_phdr == last_before;
 	if ((new || entries) && image_of(info, &o) && !is_exempt(&o))
 		change_slots(&o, &view);
 	return 0;
 }
 
-static int count_libraries(struct dl_phdr_info *info, size_t size, void *to)
+static int remember_last(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	(void)size;
-	++*(unsigned long long *)to;
-	before_gone = info->dlpi_subs;
+	(void)size, (void)unused;
+	last_before = info->dlpi_phdr;
 	return 0;
 }
 
@@ -262,19 +263,36 @@ static walk *libraries_walk(void)
 	return found;
 }
 
+/* False: its holder waits for the loader's lock, which this thread has, or was killed. */
+static bool lock(void)
+{
+	for (unsigned i = 0; atomic_flag_test_and_set(&busy); i++) {
+		if (i == PATIENCE)
+			return false;
+		cpu_relax();
+		if (i % 64 == 63 && !agent_sandboxed)
+			sys_sched_yield();
+	}
+	return true;
+}
+
+static void unlock(void)
+{
+	atomic_flag_clear(&busy);
+}
+
 static void look_at_libraries(void)
 {
 	struct look look = {.unbound = UNBOUND_OURS, .force = opened};
 	walk *walk_libraries = libraries_walk();
 	int error = errno;
 
-	if (!walk_libraries || atomic_load(&agent_state) != AGENT_ON ||
-	    atomic_flag_test_and_set(&busy))
+	if (!walk_libraries || atomic_load(&agent_state) != AGENT_ON || !lock())
 		return;
 	opened = false;
 	if (!walk_libraries(look_for_malloc, &look))
 		walk_libraries(look_for_slots, &look);
-	atomic_flag_clear(&busy);
+	unlock();
 	errno = error;
 }
 
@@ -286,19 +304,64 @@ static void look_at_module(uint64_t start)
 	struct dl_find_object found;
 	struct image o;
 
-	if (_dl_find_object((void *)start, &found) || atomic_flag_test_and_set(&busy))
+	if (_dl_find_object((void *)start, &found) || !lock())
 		return;
 	o = (struct image){.bias = found.dlfo_link_map->l_addr,
 			   .start = (uintptr_t)found.dlfo_map_start,
 			   .end = (uintptr_t)found.dlfo_map_end};
 	if (o.bias == o.start && image_read(&o, found.dlfo_link_map->l_ld) && !is_exempt(&o))
 		change_slots(&o, &view);
-	atomic_flag_clear(&busy);
+	unlock();
+}
+
+static void append(char *text, size_t size, const char *more)
+{
+	strncat(text, more, size - 1 - strlen(text));
+}
+
+static void remark_definer(const char *function, const char *definer, const char *consequence)
+{
+	char text[256] = "";
+
+	append(text, sizeof(text), function);
+	append(text, sizeof(text), " is that of ");
+	append(text, sizeof(text), definer && *definer ? definer : "the program itself");
+	append(text, sizeof(text), consequence);
+	remark(text);
+}
+
+/* The first operator new in the loader's list is the program's. libstdc++'s calls malloc, and so do
+ * ours for other allocators. One of the executable's own may do so, too, unless it is a copy of
+ * libstdc++'s, which surely does. */
+static int look_for_new(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	bool program = !info->dlpi_name || !*info->dlpi_name;
+	struct image o;
+
+	(void)size, (void)unused;
+	if (!image_of(info, &o) || !image_find(&o, "_Znwm"))
+		return 0;
+	if (!image_imports(&o, "malloc") || (program && !image_find(&o, "_ZSt15get_new_handlerv")))
+		remark_definer("operator new", info->dlpi_name,
+			       ": blocks that it does not take from malloc are not seen");
+	return 1;
+}
+
+void bypass_own_malloc(const void *function)
+{
+	struct dl_find_object definer;
+
+	if (!_dl_find_object((void *)function, &definer))
+		remark_definer("malloc", definer.dlfo_link_map->l_name, ": no block is seen");
 }
 
 void bypass_start(void)
 {
+	walk *walk_libraries = libraries_walk();
+
 	real_resolve();
+	if (walk_libraries)
+		walk_libraries(look_for_new, NULL);
 	entries = entries_find_all();
 	if (!entries)
 		return;
@@ -308,20 +371,20 @@ void bypass_start(void)
 
 void bypass_dlopen(int mode)
 {
-	walk *walk_libraries;
-	unsigned long long count = 0;
+	walk *walk_libraries = libraries_walk();
 
 	if (!(mode & RTLD_DEEPBIND))
 		return;
 	opened = true;
-	if (atomic_load(&deep))
+	/* Another thread's first one waits, or its library would be among those before. */
+	if (deep || !lock())
 		return;
-	walk_libraries = libraries_walk();
-	if (walk_libraries)
-		walk_libraries(count_libraries, &count);
-	before = count;
-	spool_on_module = look_at_module;
-	atomic_store(&deep, true);
+	if (!deep && walk_libraries) {
+		walk_libraries(remember_last, NULL);
+		spool_on_module = look_at_module;
+		deep = true;
+	}
+	unlock();
 }
 
 void bypass_dlmopen(void)

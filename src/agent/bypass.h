@@ -8,6 +8,9 @@
 /* When the agent is loaded. */
 void bypass_start(void);
 
+/* The program calls this malloc, never ours. */
+void bypass_own_malloc(const void *function);
+
 /* This thread is about to open a library. */
 void bypass_dlopen(int mode);
 

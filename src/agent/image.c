@@ -70,3 +70,13 @@ void *image_find(const struct image *o, const char *name)
 	}
 	return NULL;
 }
+
+/* The symbols that a library does not define come before those in its table. */
+bool image_imports(const struct image *o, const char *name)
+{
+	for (uint32_t i = 1; o->hash && i < o->hash[1]; i++)
+		if (o->symbol[i].st_shndx == SHN_UNDEF &&
+		    !strcmp(o->text + o->symbol[i].st_name, name))
+			return true;
+	return false;
+}

@@ -31,6 +31,9 @@ static inline bool image_has(const struct image *o, const void *address)
 	return (uintptr_t)address >= o->start && (uintptr_t)address < o->end;
 }
 
+/* Does the library use a function of this name that another one defines? */
+bool image_imports(const struct image *o, const char *name);
+
 /* A function that the library defines; NULL: it defines none of this name, or has no table. */
 void *image_find(const struct image *o, const char *name);
 

@@ -100,7 +100,8 @@ static void put_late(FILE *to, const struct record *r, const struct recorder *on
 /* NULL: out of memory. */
 static char *remarks_text(const struct record *r, const struct pieces *list, const struct piece *p)
 {
-	char reason[2 * sizeof(p->glance.off_text)], *text = NULL;
+	char reason[2 * sizeof(p->glance.off_text)], note[2 * sizeof(p->recorder->note)];
+	char *text = NULL;
 	size_t size;
 	FILE *to = open_memstream(&text, &size);
 
@@ -110,6 +111,8 @@ static char *remarks_text(const struct record *r, const struct pieces *list, con
 	put_earlier(to, r, list);
 	put_dropped(to, r, p->recorder);
 	put_late(to, r, p->recorder);
+	if (*p->recorder->note)
+		fprintf(to, "; note: %s", text_clean(note, sizeof(note), p->recorder->note));
 	if (p->glance.state == SPOOL_OFF)
 		fprintf(to, "; recording stopped early: %s",
 			text_clean(reason, sizeof(reason), p->glance.off_text));

@@ -78,6 +78,7 @@ struct recorder {
 	unsigned int sweeps; /* the caller's, since it finished */
 	struct spool_stream_status status;
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
+	char note[512];						     /* of the agent's */
 };
 
 /* NULL: no memory. The spool is at `spool`, the trace grows at `part`. */
