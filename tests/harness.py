@@ -242,6 +242,7 @@ def sane(trace, samples=1, allow_drops=False):
         # Another tool's file does not say.
         foreign = bool(facts.get("absent"))
         same(facts["dropped_samples"], None if foreign else 0, "dropped samples")
+        same(facts["missed_frees"], None if foreign else 0, "missed frees")
     live = report(trace, "--metric", "live")
     peak = report(trace, "--metric", "peak")
     allocated = report(trace, "--metric", "allocated")

@@ -253,7 +253,8 @@ INFO = {  # id: name, kind
     30: ("program", "t"), 32: ("mayfly_version", "t"), 34: ("off_text", "t"), 36: ("note", "t"),
     38: ("recorded", "u"), 40: ("spool", "u"), 42: ("thinned", "u"), 44: ("program_cpu_ns", "u"),
     46: ("program_max_rss_bytes", "u"), 48: ("ocaml_interval_bytes", "u"), 50: ("absent", "u"),
-    52: ("ocaml_rate_bits", "u"), 54: ("heaps", "u"), 56: ("dropped_events", "u"), 58: ("grouped", "u"),
+    52: ("ocaml_rate_bits", "u"), 54: ("heaps", "u"), 56: ("dropped_events", "u"),
+    58: ("grouped", "u"), 60: ("missed_frees", "u"),
 }
 
 

@@ -715,9 +715,14 @@ static void missed_and_late_frees(void)
 	/* A signal handler's free, which was written late. */
 	spool_writer_alloc(w, 80000, 0x4000, 7, 0, deep, 1);
 	spool_writer_release(w, 79000, 0x4000, 0);
+	/* The same, of a block whose address has been allocated again meanwhile: it is not missed. */
+	spool_writer_alloc(w, 90000, 0x5000, 8, 0, deep, 1);
+	spool_writer_alloc(w, 91000, 0x5000, 9, 0, deep, 1);
+	spool_writer_release(w, 90500, 0x5000, 0);
 	r = read_file(f, NULL);
 	s = r->w->sample;
-	CHECK(r->w->samples == 7 && r->w->frees == 6 && unknown(r) == 1);
+	CHECK(r->w->samples == 9 && r->w->frees == 7 && unknown(r) == 2);
+	CHECK(r->t->info.missed_frees == 2);
 	CHECK(s[0].free_ns == 20000 && s[0].free_flags == 0);
 	CHECK(s[1].free_ns == 30000 && s[1].free_flags == MAYFLY_FLAG_TEMPORARY);
 	CHECK(s[2].free_ns == 50000 && s[3].free_ns == 50900);

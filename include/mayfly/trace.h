@@ -133,6 +133,9 @@ struct mayfly_info {
 	bool inherited_allocated;  /* snapshots of an older version: they count as allocated */
 	uint64_t truncated_stacks; /* samples whose root part is unknown */
 	uint64_t dropped_samples, dropped_frees;
+	/* Blocks (sampled: samples) whose memory was handed out again although no free of them was
+	 * seen. They count as freed at that moment; others may look leaked. */
+	uint64_t missed_frees;
 	uint64_t dropped_events;	      /* track events that could not be recorded */
 	uint64_t nested_blocks, nested_bytes; /* allocated by signal handlers inside the agent */
 	size_t command_count;		      /* argv */

@@ -19,7 +19,8 @@
  *
  *	cpu/ unwind/			the CPU and system calls; stacks
  *	live_filter.c			may this block be a live sample?
- *	agent.c real.c			the shared state; the functions underneath the hooks
+ *	agent.c				the shared state
+ *	nested.c real.c			the functions underneath the hooks
  *	sampler.c live.c		which allocations to sample; the table of live samples
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
  *	spool_file.c spool.c		the mapped file; packets and their writers
@@ -29,6 +30,8 @@
  *	life.c				start, threads, fork
  *	exact.c sampled.c		the two modes
  *	hooks.c sandbox.c load.c	malloc and free; seccomp; the agent's constructor
+ *	image.c entries.c		loaded libraries; the allocators' own functions
+ *	bypass.c			code that would pass the hooks by
  *	events/ ocaml/			events and pools; OCaml's heaps
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
@@ -100,6 +103,7 @@ struct thread {
 	volatile uint32_t label[SPOOL_LABELS_MOST];
 	uint32_t pool_label;	/* one more label while a pool's block is recorded, or 0 */
 	uint64_t label_version; /* changes with each of these */
+	void *inside;		/* the block that a guarded realloc works on (nested.h), or NULL */
 	void (*free_deferred)(const struct deferred_free *free); /* of the mode in use */
 };
 #ifndef AGENT_PER_THREAD /* the OCaml library has one for all: it runs under the runtime's lock */

@@ -207,8 +207,8 @@ void exact_allocated(void *block, size_t size, const struct walk_start *at, uint
 	record_alloc(block, size, at, flags);
 }
 
-static __attribute__((noinline)) void allocated(void *block, size_t size,
-						const struct walk_start *at, uint32_t flags)
+__attribute__((noinline)) void exact_block(void *block, size_t size, const struct walk_start *at,
+					   uint32_t flags)
 {
 	if (UNLIKELY(!block))
 		return;
@@ -249,7 +249,7 @@ static void free_exact_later(const struct deferred_free *d)
 		WALK_CALLER(at);                                                                   \
 		void *block = real.name arguments;                                                 \
                                                                                                    \
-		allocated(block, bytes, &at, 0);                                                   \
+		exact_block(block, bytes, &at, 0);                                                 \
 		return block;                                                                      \
 	}
 REAL_ALLOCATIONS(EXACT)
@@ -260,23 +260,33 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 	int result = real.posix_memalign(out, alignment, size);
 
 	if (!result)
-		allocated(*out, size, &at, 0);
+		exact_block(*out, size, &at, 0);
 	return result;
 }
 
+static INLINE void release_block(void *block)
+{
+	if (LIKELY(path_enter())) {
+		uint64_t ticks = read_clock();
+
+		if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
+			allocator_look(self.writer, ticks);
+		path_leave();
+	} else {
+		path_defer_free(block, free_exact_later);
+	}
+}
+
+void exact_free_block(void *block)
+{
+	release_block(block);
+}
+
+/* The allocator's own free in a guarded realloc does not count, and neither does free(NULL). */
 HOT void exact_free(void *block)
 {
-	if (LIKELY(block)) {
-		if (LIKELY(path_enter())) {
-			uint64_t ticks = read_clock();
-
-			if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
-				allocator_look(self.writer, ticks);
-			path_leave();
-		} else {
-			path_defer_free(block, free_exact_later);
-		}
-	}
+	if (LIKELY(block && block != self.inside))
+		release_block(block);
 	real.free(block);
 }
 
@@ -334,37 +344,55 @@ static COLD void end_of_realloc(bool released, bool failed)
 	path_leave();
 }
 
-/* For a signal handler that has interrupted the path. */
-static COLD void *nested_realloc(void *block, size_t size)
+/* Inlined, so that exact_realloc() stays fast. */
+static INLINE void begin_resize(struct resize *r, void *block)
 {
-	bool deferred = path_defer_free(block, free_exact_later);
-	void *result = real.realloc(block, size);
+	r->block = block;
+	r->nested = self.busy;
+	if (!block)
+		r->released = false;
+	else if (UNLIKELY(r->nested))
+		r->released = path_defer_free(block, free_exact_later);
+	else
+		r->released = release_for_realloc(block);
+}
 
-	if (result)
-		path_count_nested(size);
-	else if (size && deferred)
-		self.deferred_count--;
-	return result;
+static INLINE void end_resize(const struct resize *r, void *result, size_t size,
+			      const struct walk_start *at)
+{
+	if (UNLIKELY(r->nested)) {
+		if (result)
+			path_count_nested(size);
+		else if (size && r->released)
+			self.deferred_count--;
+	} else if (LIKELY(result)) {
+		exact_block(result, size, at, r->released ? SPOOL_FLAG_REALLOC : 0);
+	} else if (r->block) {
+		end_of_realloc(r->released, size != 0);
+	}
+}
+
+void exact_resize_begin(struct resize *resize, void *block)
+{
+	begin_resize(resize, block);
+}
+
+void exact_resize_end(const struct resize *resize, void *result, size_t size,
+		      const struct walk_start *at)
+{
+	end_resize(resize, result, size, at);
 }
 
 HOT void *exact_realloc(void *block, size_t size)
 {
 	WALK_CALLER(at);
-	bool released;
+	struct resize resize;
 	void *result;
 
-	if (!block || size > PTRDIFF_MAX) {
-		result = real.realloc(block, size);
-		allocated(result, size, &at, 0);
-		return result;
-	}
-	if (UNLIKELY(self.busy))
-		return nested_realloc(block, size);
-	released = release_for_realloc(block);
+	if (UNLIKELY(size > PTRDIFF_MAX) || UNLIKELY(block && block == self.inside))
+		return real.realloc(block, size);
+	begin_resize(&resize, block);
 	result = real.realloc(block, size);
-	if (LIKELY(result))
-		allocated(result, size, &at, released ? SPOOL_FLAG_REALLOC : 0);
-	else
-		end_of_realloc(released, size != 0);
+	end_resize(&resize, result, size, &at);
 	return result;
 }

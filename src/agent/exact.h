@@ -8,6 +8,7 @@
 #ifndef MAYFLY_EXACT_H
 #define MAYFLY_EXACT_H
 
+#include "agent/path.h"
 #include "agent/real.h"
 #include "agent/unwind/walk.h"
 
@@ -18,6 +19,14 @@ REAL_ALLOCATIONS(EXACT_ALLOCATION)
 HIDDEN int exact_posix_memalign(void **out, size_t alignment, size_t size);
 HIDDEN void *exact_realloc(void *block, size_t size);
 HIDDEN void exact_free(void *block);
+
+/* A block of one of the allocator's own functions (entries.h): it has been allocated; it is about to
+ * be freed, or to be resized. */
+void exact_block(void *block, size_t size, const struct walk_start *at, uint32_t flags);
+void exact_free_block(void *block);
+void exact_resize_begin(struct resize *resize, void *block);
+void exact_resize_end(const struct resize *resize, void *result, size_t size,
+		      const struct walk_start *at);
 
 /* A block of a pool; its address has SPOOL_ADDRESS_... set; label: the pool's, or 0. */
 void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label);

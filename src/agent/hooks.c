@@ -13,9 +13,12 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/exact.h"
+#include "agent/hooks.h"
 #include "agent/live_filter.h"
+#include "agent/nested.h"
 #include "agent/path.h"
 #include "agent/sampled.h"
 
@@ -127,4 +130,44 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
 	(void)alignment, (void)size;
 	free_block(block);
+}
+
+/* ---- by name ---- */
+
+/* By names of their own, as a malloc of the program's may come before ours. */
+#define OWN(name)                                                                                  \
+	HIDDEN extern const char hook_##name[];                                                    \
+	__asm__(".globl hook_" #name "\n.hidden hook_" #name "\n.set hook_" #name ", " #name);
+#define OWN_ALL(X)                                                                                 \
+	X(malloc)                                                                                  \
+	X(free)                                                                                    \
+	X(calloc)                                                                                  \
+	X(realloc)                                                                                 \
+	X(memalign)                                                                                \
+	X(aligned_alloc)                                                                           \
+	X(posix_memalign)                                                                          \
+	X(valloc)                                                                                  \
+	X(pvalloc)
+OWN_ALL(OWN)
+
+const struct hook *hooks_find(const char *name)
+{
+#define ROW(name) {#name, (void *)hook_##name, offsetof(struct real, name)},
+	static const struct hook hooks[] = {OWN_ALL(ROW)};
+#undef ROW
+
+	if (!strchr("mfcrapv", name[0]))
+		return NULL;
+	for (size_t i = 0; i < sizeof(hooks) / sizeof(*hooks); i++)
+		if (!strcmp(name, hooks[i].name))
+			return &hooks[i];
+	return NULL;
+}
+
+void *hooks_underneath(const struct hook *hook)
+{
+	void *function;
+
+	memcpy(&function, (const char *)&nested_own + hook->real, sizeof(function));
+	return function;
 }

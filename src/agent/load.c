@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/allocator.h"
+#include "agent/bypass.h"
 #include "agent/life.h"
 #include "agent/path.h"
 #include "agent/real.h"
@@ -26,9 +27,9 @@ static bool valgrind_replaces_malloc(void)
 	return false;
 }
 
-/* False for a program with its own malloc, which never calls ours. The first malloc that dlsym
- * finds may also be the program's jump (PLT) to ours: then the symbol is undefined there. */
-static bool hooks_are_called(void)
+/* False for a program that never calls ours, but *other, a malloc of its own. The first malloc that
+ * dlsym finds may also be the program's jump (PLT) to ours: then the symbol is undefined there. */
+static bool hooks_are_called(const void **other)
 {
 	if (valgrind_replaces_malloc())
 		return false;
@@ -40,6 +41,7 @@ static bool hooks_are_called(void)
 	if (!first || !dladdr((void *)hooks_are_called, &here) ||
 	    !dladdr1(first, &there, (void **)&symbol, RTLD_DL_SYMENT))
 		return true;
+	*other = first;
 	return there.dli_fbase == here.dli_fbase || !symbol || symbol->st_shndx == SHN_UNDEF;
 }
 
@@ -55,13 +57,19 @@ static void leave_program(void)
 
 __attribute__((constructor)) static void loaded(void)
 {
+	const void *other = NULL;
 	int error = errno;
 
 	if (life_start()) {
 		self.busy = BUSY_AGENT;
 		life_watch();
-		if (!hooks_are_called())
+		if (hooks_are_called(&other)) {
+			bypass_start();
+		} else {
+			if (other)
+				bypass_own_malloc(other);
 			leave_program();
+		}
 		self.busy = BUSY_NOT;
 	}
 	errno = error;

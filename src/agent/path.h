@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
+#include "agent/live.h"
 #include "agent/spool.h"
 #include "agent/unwind/walk.h"
 
@@ -74,5 +75,14 @@ void path_count_nested(size_t size);
 /* A block is freed by a handler that did not get in; `handle` is called for it when the path ends.
  * False: there are too many. */
 bool path_defer_free(void *block, void (*handle)(const struct deferred_free *free));
+
+/* A block that is being resized, from before the allocator's function until after it. */
+struct resize {
+	void *block;
+	bool nested;   /* exact: by a handler that did not get in */
+	bool released; /* exact: a RELEASE was written; nested: the free was deferred */
+	bool was_live; /* sampled: it was a live sample */
+	struct live_block old;
+};
 
 #endif

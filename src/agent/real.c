@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/nested.h"
 
 /* glibc's own names, for a call that comes while the real functions are being looked up. */
 extern void *__libc_malloc(size_t) __attribute__((weak));
@@ -13,14 +14,12 @@ extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
 extern void *__libc_realloc(void *, size_t) __attribute__((weak));
 extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
 
-static void resolve(void);
-
 /* ---- before they are known ---- */
 
 #define FIRST_OTHER(type, name, parameters, arguments)                                             \
 	static type first_##name parameters                                                        \
 	{                                                                                          \
-		resolve();                                                                         \
+		real_resolve();                                                                    \
 		return real.name arguments;                                                        \
 	}
 #define FIRST_ALLOCATION(name, parameters, arguments, bytes)                                       \
@@ -90,9 +89,9 @@ void *real_dlsym(void *handle, const char *name)
 	if (!function) {
 		void *p = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
 
-		function = dlsym;
-		if (p)
-			memcpy(&function, &p, sizeof(p));
+		if (!p)
+			return NULL; /* an older libc, in which the agent cannot work */
+		memcpy(&function, &p, sizeof(p));
 		atomic_store(&found, function);
 	}
 	return function(handle, name);
@@ -102,7 +101,7 @@ void *real_dlsym(void *handle, const char *name)
 	found.name = otherwise;                                                                    \
 	REAL_LOOK_UP(found.name, name)
 
-static void resolve(void)
+void real_resolve(void)
 {
 	static _Atomic uint32_t resolving;
 	struct real found = real;
@@ -130,6 +129,7 @@ static void resolve(void)
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);
+	nested_guard(&found);
 	real = found;
 	errno = error;
 }

@@ -44,6 +44,9 @@ struct real {
 #undef REAL_OTHER_FIELD
 HIDDEN extern struct real real;
 
+/* Looks all of them up, unless that has been done. */
+void real_resolve(void);
+
 /* The C library's dlsym, not one of the program's: that would search after the program, and find
  * us. */
 void *real_dlsym(void *handle, const char *name);

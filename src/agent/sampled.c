@@ -74,8 +74,12 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&spool_header->live_samples, 1, memory_order_relaxed);
 	allocator_blocks((int64_t)live.blocks);
-	if (live_add(&live, &stale))
+	if (live_add(&live, &stale)) {
+		if (stale.id != id) /* else the table has no room */
+			atomic_fetch_add_explicit(&spool_header->missed_frees, 1,
+						  memory_order_relaxed);
 		write_free(&stale, ticks, 0);
+	}
 	if (allocator_due(ticks) && !pool)
 		allocator_look(w, ticks);
 }
@@ -244,27 +248,40 @@ COLD void sampled_free(void *block)
 	real.free(block);
 }
 
+void sampled_resize_begin(struct resize *resize, void *block)
+{
+	resize->block = block;
+	resize->was_live = block && live_maybe(block) && take_live(block, &resize->old);
+}
+
 /* The sample of the old place ends, and the new place may be sampled anew. A realloc that fails
  * leaves both the block and its sample as they were. */
-COLD void *sampled_realloc(void *block, size_t size)
+void sampled_resize_end(const struct resize *resize, void *result, size_t size,
+			const struct walk_start *at)
 {
-	WALK_CALLER(at);
-	struct live_block old;
-	bool was_live = block && live_maybe(block) && take_live(block, &old);
-	void *result = real.realloc(block, size);
-
 	if (!result && size) {
-		if (was_live)
-			put_back(&old);
-		return NULL;
+		if (resize->was_live)
+			put_back(&resize->old);
+		return;
 	}
-	if (was_live)
-		report_free(&old, SPOOL_FLAG_REALLOC);
+	if (resize->was_live)
+		report_free(&resize->old, SPOOL_FLAG_REALLOC);
 	if (!result)
-		return NULL;
+		return;
 	if (size < self.sampler.left)
 		self.sampler.left -= size;
 	else
-		sampled_block(result, size, &at, block ? SPOOL_FLAG_REALLOC : 0, 0);
+		sampled_block(result, size, at, resize->block ? SPOOL_FLAG_REALLOC : 0, 0);
+}
+
+COLD void *sampled_realloc(void *block, size_t size)
+{
+	WALK_CALLER(at);
+	struct resize resize;
+	void *result;
+
+	sampled_resize_begin(&resize, block);
+	result = real.realloc(block, size);
+	sampled_resize_end(&resize, result, size, &at);
 	return result;
 }

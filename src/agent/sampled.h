@@ -6,6 +6,7 @@
 #ifndef MAYFLY_SAMPLED_H
 #define MAYFLY_SAMPLED_H
 
+#include "agent/path.h"
 #include "agent/real.h"
 #include "agent/unwind/walk.h"
 
@@ -22,6 +23,11 @@ HIDDEN void sampled_free(void *block);
  * that of its pool, or 0. In exact mode only the first allocation of all comes here. */
 void sampled_block(void *block, size_t size, const struct walk_start *at, uint32_t flags,
 		   uint32_t label);
+
+/* Before and after one of the allocator's own functions (entries.h) resizes a block. */
+void sampled_resize_begin(struct resize *resize, void *block);
+void sampled_resize_end(const struct resize *resize, void *result, size_t size,
+			const struct walk_start *at);
 
 /* A block that may be a live sample is about to be freed. */
 void sampled_free_block(void *block);

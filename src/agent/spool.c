@@ -150,6 +150,8 @@ void spool_note(const char *text)
 
 /* ---- modules ---- */
 
+void (*spool_on_module)(uint64_t start);
+
 /* A module's record found no room: all are written again as soon as there is some. */
 static _Atomic bool module_missed;
 
@@ -201,6 +203,14 @@ static void module_seen(const struct module *m)
 		put_relative_module(m, name);
 	else
 		put_module(m, "", 0, name);
+}
+
+/* Its code is on this thread's stack, so it stays mapped meanwhile. */
+static void module_met(const struct module *m)
+{
+	if (spool_on_module)
+		spool_on_module(m->start);
+	module_seen(m);
 }
 
 static void module_gone(uint64_t start)
@@ -343,7 +353,7 @@ void spool_forget(void)
 
 bool spool_open(uint32_t *reason, int *error)
 {
-	modules_watch(module_seen, module_gone);
+	modules_watch(module_met, module_gone);
 	return spool_file_open(reason, error);
 }
 

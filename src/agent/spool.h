@@ -159,6 +159,9 @@ static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t a
 /* One more remark for the user. */
 void spool_note(const char *text);
 
+/* Called for each object whose code is first found on a stack. NULL: nobody wants to know. */
+extern void (*spool_on_module)(uint64_t start);
+
 /* Writes a MODULE record for each module known: into the spool of a forked child, for example. */
 void spool_tell_modules(void);
 

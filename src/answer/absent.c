@@ -84,6 +84,7 @@ static const struct {
     {"dropped_samples", ANY},
     {"dropped_frees", ANY},
     {"dropped_events", ANY},
+    {"missed_frees", ANY},
     {"nested_blocks", ANY},
     {"nested_bytes", ANY},
     {"program_cpu_ns", ANY},

@@ -10,6 +10,7 @@
 
 #include "cli/options.h"
 #include "cli/suppression_lists.h"
+#include "cli/trace_fields.h"
 
 #include "answer/json_parts.h"
 #include "answer/trace_facts.h"
@@ -96,6 +97,7 @@ static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 	if (!report_show_answer(r, result, r->top, r->depth))
 		return cli_error("out of memory");
 	print_suppressed(l);
+	print_bypass(&r->out, r->file.info);
 	report_print_legend(r);
 	return cli_finish();
 }

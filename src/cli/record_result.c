@@ -59,7 +59,7 @@ static void put_earlier(FILE *to, const struct record *r, const struct pieces *l
 			record_count_text(count, earlier));
 }
 
-/* What the agent could not deliver, and what helps. Events without room and events of signal
+/* What the agent could not deliver or see, and what helps. Events without room and events of signal
  * handlers that had interrupted the agent have one common count. */
 static void put_dropped(FILE *to, const struct record *r, const struct recorder *one)
 {
@@ -79,6 +79,10 @@ static void put_dropped(FILE *to, const struct record *r, const struct recorder 
 			r->exact && one->dropped ? ""
 						 : ": of signal handlers, or mayfly could not keep "
 						   "up (raise --max-spool)");
+	if (one->missed_frees)
+		fprintf(to, "; %s free%s not seen: see mayfly info",
+			record_count_text(count, one->missed_frees),
+			one->missed_frees == 1 ? "" : "s");
 }
 
 /* Reading went on for a while after the program's end. */
@@ -96,7 +100,8 @@ static void put_late(FILE *to, const struct record *r, const struct recorder *on
 /* NULL: out of memory. */
 static char *remarks_text(const struct record *r, const struct pieces *list, const struct piece *p)
 {
-	char reason[2 * sizeof(p->glance.off_text)], *text = NULL;
+	char reason[2 * sizeof(p->glance.off_text)], note[2 * sizeof(p->recorder->note)];
+	char *text = NULL;
 	size_t size;
 	FILE *to = open_memstream(&text, &size);
 
@@ -106,6 +111,8 @@ static char *remarks_text(const struct record *r, const struct pieces *list, con
 	put_earlier(to, r, list);
 	put_dropped(to, r, p->recorder);
 	put_late(to, r, p->recorder);
+	if (*p->recorder->note)
+		fprintf(to, "; note: %s", text_clean(note, sizeof(note), p->recorder->note));
 	if (p->glance.state == SPOOL_OFF)
 		fprintf(to, "; recording stopped early: %s",
 			text_clean(reason, sizeof(reason), p->glance.off_text));
@@ -120,7 +127,7 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 
 	/* Away from a terminal, only errors are reported, so the output is the program's alone. */
 	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
-	    (one->dropped && r->exact) || one->dropped_events)
+	    (one->dropped && r->exact) || one->dropped_events || one->missed_frees)
 		cli_error(
 		    "%s %s%s of %s in %s -> %s (%s)%s%s%s",
 		    record_count_text(count, one->status.allocations),

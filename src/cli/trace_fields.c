@@ -144,6 +144,23 @@ static void note_lost_records(const struct output *o, const struct mayfly_info *
 			    info->dropped_frees);
 }
 
+void print_bypass(const struct output *o, const struct mayfly_info *info)
+{
+	char text[NAME_BYTES];
+
+	if (info->missed_frees)
+		print_field(o, "Missed",
+			    "%" PRIu64 " %s%s without a free that mayfly saw: the memory was "
+			    "handed out again. Blocks shown as live or leaked may be free, too. "
+			    "Likely causes: a library opened with RTLD_DEEPBIND, free from dlsym, "
+			    "an allocator's internal functions, a static libc (mayfly-record(1), "
+			    "WHAT MAYFLY CANNOT SEE)",
+			    info->missed_frees, trace_is_exact(info) ? "" : "sampled ",
+			    info->missed_frees == 1 ? "block ended" : "blocks ended");
+	if (*info->note)
+		print_field(o, "Note", "%s", text_clean(text, sizeof(text), info->note));
+}
+
 static void note_losses(const struct output *o, const struct mayfly_info *info)
 {
 	char bytes[FIGURE_TEXT];
@@ -244,8 +261,7 @@ void print_notes(const struct output *o, const struct mayfly_info *info)
 			    "the file was cut off or damaged; only the intact part is shown");
 	note_losses(o, info);
 	print_absent(o, info);
-	if (*info->note)
-		print_field(o, "Note", "%s", text_clean(text, sizeof(text), info->note));
+	print_bypass(o, info);
 	note_remedies(o, info);
 }
 

@@ -20,7 +20,9 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 
 /* What the trace lacks because the file that it was converted from lacks it. */
 void print_absent(const struct output *o, const struct mayfly_info *info);
-/* That, and everything else that lowers the quality of the trace. */
+/* Frees that were not seen, and the remark of whoever wrote the trace. */
+void print_bypass(const struct output *o, const struct mayfly_info *info);
+/* These, and everything else that lowers the quality of the trace. */
 void print_notes(const struct output *o, const struct mayfly_info *info);
 
 /* How much was resident. */

@@ -254,7 +254,8 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(RESIDENT, 46, program_max_rss_bytes)                                                     \
 	X(ABSENT, 50, absent)                                                                      \
 	X(LOST_EVENTS, 56, dropped_events)                                                         \
-	X(GROUPED, 58, grouped)
+	X(GROUPED, 58, grouped)                                                                    \
+	X(MISSED_FREES, 60, missed_frees)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

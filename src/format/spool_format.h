@@ -151,6 +151,9 @@ struct spool_header {
 	_Atomic int64_t live_bytes;    /* (a) sum of the weights of live samples, for progress */
 	_Atomic uint64_t live_samples; /* (a) */
 	_Atomic uint64_t last_ticks;   /* (a) of the latest event, about */
+	/* (a) sampled mode: samples whose memory was handed out again while they were live, so the
+	 * hooks have not seen their free */
+	_Atomic uint64_t missed_frees;
 
 	/* Calibration: the same moment on both clocks, or 0, 0. Used beside those of the packets.
 	 */

@@ -735,6 +735,8 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 	r->read_ns += (uint64_t)r->late_ns;
 	spool_stream_status(r->stream, &r->status);
 	r->dropped = r->tables->info.dropped_samples;
+	snprintf(r->note, sizeof(r->note), "%s", recording_text(r->tables, r->tables->note));
+	r->missed_frees = r->tables->info.missed_frees;
 	r->dropped_events = r->tables->info.dropped_events - r->status.left_out;
 	return error;
 }

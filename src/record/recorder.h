@@ -77,7 +77,8 @@ struct recorder {
 	int64_t late_ns;     /* of it, after the program's end */
 	unsigned int sweeps; /* the caller's, since it finished */
 	struct spool_stream_status status;
-	uint64_t dropped, dropped_events, trace_bytes; /* of the complete trace */
+	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
+	char note[512];						     /* of the agent's */
 };
 
 /* NULL: no memory. The spool is at `spool`, the trace grows at `part`. */

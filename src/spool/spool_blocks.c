@@ -105,6 +105,7 @@ struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_
 	}
 	if (there) {
 		stream_hand_free(s, ns, b, thread, 0);
+		s->missed_frees++;
 		flags |= LIVE_OVERLAPPED;
 	}
 	b->flags = flags & 0xff;
@@ -127,6 +128,13 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 	stream_hand_alloc(s, ns, b, &e->block);
 }
 
+/* The free of the block before at this address has been found. */
+static void missed_no_more(struct spool_stream *s, struct live_block *b)
+{
+	b->flags &= ~LIVE_OVERLAPPED;
+	s->missed_frees--;
+}
+
 /*
  * Blocks of one address follow each other, so the block that is live at a RELEASE is nearly always
  * the one that is released. There are two exceptions. A record that a signal handler wrote late is
@@ -140,12 +148,16 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 
 	if (!b || e->ticks < b->ticks) {
 		s->unknown_frees++;
+		if (b && b->flags & LIVE_OVERLAPPED)
+			missed_no_more(s, b);
 		return;
 	}
 	if (b->flags & LIVE_OVERLAPPED) {
-		b->flags &= ~LIVE_OVERLAPPED;
-		if (thread != b->thread && e->ticks - b->ticks <= s->inversion_ticks)
+		if (thread != b->thread && e->ticks - b->ticks <= s->inversion_ticks) {
+			missed_no_more(s, b);
 			return;
+		}
+		b->flags &= ~LIVE_OVERLAPPED;
 	}
 	if (thread == b->thread && s->last_key[thread] == e->key)
 		flags |= MAYFLY_FLAG_TEMPORARY;

@@ -186,6 +186,9 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	/* The last drops are in no LOST record. */
 	info->dropped_samples = larger(atomic_load(&mapped->dropped_samples), totals->lost_samples);
 	info->dropped_frees = larger(atomic_load(&mapped->dropped_frees), totals->lost_frees);
+	info->missed_frees = atomic_load(&mapped->missed_frees);
+	if (totals->missed_frees > info->dropped_frees)
+		info->missed_frees += totals->missed_frees - info->dropped_frees;
 	info->dropped_events = larger(atomic_load(&mapped->dropped_events), totals->lost_events) +
 			       totals->unkept_events;
 	info->nested_blocks = atomic_load(&mapped->nested_blocks);

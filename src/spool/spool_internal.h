@@ -136,6 +136,8 @@ struct spool_stream {
 	uint64_t inversion_ticks;
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees, lost_events;
+	uint64_t
+	    missed_frees; /* of blocks whose address was handed out again while they were live */
 	uint64_t unkept_events;		/* read or noted, but invalid or too many */
 	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
 	uint64_t unmeasured;		/* events whose bytes are only estimated in event_bytes */

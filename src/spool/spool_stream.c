@@ -347,6 +347,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	    .lost_samples = s->lost_samples,
 	    .lost_frees = s->lost_frees,
 	    .lost_events = s->lost_events,
+	    .missed_frees = s->exact ? s->missed_frees : 0,
 	    .unkept_events = s->unkept_events + s->left_out,
 	    .last_ns = s->now_ns,
 	    .damaged = s->packets.damaged,

@@ -29,6 +29,9 @@
  *	cpu_jump_caller(return_address, pc, sp, bp)
  *				in `first`, which has no arguments on the stack: the state in the
  *				caller of the hook
+ *	CPU_ANSWER_HOOK(name, real, first)
+ *				the same, but where `first` returns a pointer other than NULL, that is
+ *				the result
  *	CPU_SYSCALL_HOOK	exports syscall(): jumps to *cpu_real_syscall with registers and
  *				stack as they came (a child of clone or vfork returns through
  *				them). Before SYS_seccomp, and while cpu_real_syscall is NULL, it
@@ -41,6 +44,11 @@
  *	cpu_ticks_are_invariant() whether it runs at one rate on all cores, in all sleep states
  *	CPU_CLOCKSOURCE		what the kernel calls the counter when it uses it as its clock
  *	CPU_TICKS_PER_NS	roughly, for limits
+ *
+ *	CPU_SLOT_IS_DATA(relocation), _CONST, _LAZY
+ *				the loader puts a symbol's address into such a word: a variable of the
+ *				program's, which may change; one that only the loader writes; of these
+ *				one that may hold the object's own code until it is first called
  *
  * Frames:
  *	CPU_DWARF_BP, _SP, _PC	DWARF numbers of the registers that a walk follows

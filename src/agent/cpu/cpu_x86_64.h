@@ -117,6 +117,18 @@ static inline uintptr_t cpu_thread_pointer(void)
 							 "	.cfi_endproc\n"                         \
 							 ".size " name ", . - " name "\n")
 
+#define CPU_ANSWER_HOOK(name, real, first)                                                         \
+	__asm__(".text\n"                                                                          \
+		".globl " name "\n"                                                                \
+		".type " name ", @function\n" name ":\n"                                           \
+		"	.cfi_startproc\n"                                                                \
+		"	endbr64\n" CPU_CALL_FIRST(first) "	test %rax, %rax\n"                      \
+							 "	jne 1f\n"                               \
+							 "	jmp *" real "(%rip)\n"             \
+							 "1:	ret\n"                                \
+							 "	.cfi_endproc\n"                         \
+							 ".size " name ", . - " name "\n")
+
 #define cpu_jump_caller(return_address, pc_out, sp_out, bp_out)                                    \
 	do {                                                                                       \
 		const uintptr_t *cpu_frame_ = __builtin_frame_address(0);                          \
@@ -124,6 +136,11 @@ static inline uintptr_t cpu_thread_pointer(void)
 		(pc_out) = *(const uintptr_t *)(return_address);                                   \
 		(sp_out) = (uintptr_t)((const uintptr_t *)(return_address) + 1);                   \
 	} while (0)
+
+/* R_X86_64_64, _GLOB_DAT, _JUMP_SLOT */
+#define CPU_SLOT_IS_DATA(relocation)  ((relocation) == 1)
+#define CPU_SLOT_IS_CONST(relocation) ((relocation) == 6 || (relocation) == 7)
+#define CPU_SLOT_IS_LAZY(relocation)  ((relocation) == 7)
 
 #define CPU_KEEP(value) __asm__("" : "+r"(value))
 

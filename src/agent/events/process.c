@@ -2,6 +2,7 @@
 /*
  * Events of loading code, and of other processes. What fork needs of the agent is in life.c.
  *
+ *	dlmopen			remarked, then a jump as for dlopen
  *	dlopen, vfork		event, then a jump to the real one (CPU_JUMP_HOOK): no frame of ours
  *	fork, posix_spawn	the real one, then the event with the child's number
  *	dlclose			event, the real one, then a check of what is still mapped
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/bypass.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
 #include "agent/life.h"
@@ -42,8 +44,10 @@ static struct {
 
 /* Named by the assembly of CPU_JUMP_HOOK only. */
 HIDDEN void *process_real_dlopen;
+HIDDEN void *process_real_dlmopen;
 HIDDEN void *process_real_vfork;
 HIDDEN void process_dlopen_first(const char *file, int mode, const void *return_address);
+HIDDEN void process_dlmopen_first(Lmid_t namespace, const char *file);
 HIDDEN void process_vfork_first(uint64_t a, uint64_t b, const void *return_address);
 
 /* Before anybody may fork: dlsym has no place in the child of a vfork. */
@@ -57,6 +61,7 @@ __attribute__((constructor)) static void look_up(void)
 	REAL_LOOK_UP(next.posix_spawn, posix_spawn);
 	REAL_LOOK_UP(next.posix_spawnp, posix_spawnp);
 	process_real_dlopen = real_dlsym(RTLD_NEXT, "dlopen");
+	process_real_dlmopen = real_dlsym(RTLD_NEXT, "dlmopen");
 	process_real_vfork = real_dlsym(RTLD_NEXT, "vfork");
 	REAL_LOOK_UP(next.malloc_trim, malloc_trim);
 	errno = error;
@@ -102,7 +107,7 @@ void process_dlopen_first(const char *file, int mode, const void *return_address
 	struct walk_start at;
 	char text[SPOOL_TEXT_BYTES + 1];
 
-	(void)mode;
+	bypass_dlopen(mode);
 	cpu_jump_caller(return_address, at.pc, at.sp, at.bp);
 	if (!process_real_dlopen)
 		look_up();
@@ -114,6 +119,16 @@ void process_dlopen_first(const char *file, int mode, const void *return_address
 }
 
 CPU_JUMP_HOOK("dlopen", "process_real_dlopen", "process_dlopen_first");
+
+void process_dlmopen_first(Lmid_t namespace, const char *file)
+{
+	if (!process_real_dlmopen)
+		look_up();
+	if (namespace != LM_ID_BASE && file)
+		bypass_dlmopen();
+}
+
+CPU_JUMP_HOOK("dlmopen", "process_real_dlmopen", "process_dlmopen_first");
 
 /* A handle is the address of the loader's record of the library. */
 static void note_dlclose(void *handle, const struct walk_start *at)

@@ -372,6 +372,7 @@ static void put_info(struct database *d, const char *purpose)
 	    {"frees", INTEGER((int64_t)info->frees)},
 	    {"dropped_samples", INTEGER((int64_t)info->dropped_samples)},
 	    {"dropped_frees", INTEGER((int64_t)info->dropped_frees)},
+	    {"missed_frees", INTEGER((int64_t)info->missed_frees)},
 	    {"track_events", INTEGER((int64_t)info->track_events)},
 	    {"dropped_events", INTEGER((int64_t)info->dropped_events)},
 	    {"truncated_stacks", INTEGER((int64_t)info->truncated_stacks)},

@@ -398,6 +398,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 	all->dropped_samples += info->dropped_samples;
 	all->dropped_frees += info->dropped_frees;
 	all->dropped_events += info->dropped_events;
+	all->missed_frees += info->missed_frees;
 	all->nested_blocks += info->nested_blocks;
 	all->nested_bytes += info->nested_bytes;
 	/* A parent's figures include its children's, so a sum would count some twice. */

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that would pass the hooks by: it binds to the allocator itself, not to the first malloc in
+ * the program, which is ours.
+ *
+ *	dlopen(RTLD_DEEPBIND)	the library's malloc and free are libc's: its slots for them are led
+ *				to the hooks, once it is loaded
+ *	dlsym(handle, "free")	gives the hook where it would give the function underneath it
+ *	mallocx, tc_new, ...	of the program's allocator: the slots of all libraries, and what dlsym
+ *				gives, are led to entries.c
+ *	dlmopen			a libc and a heap of its own: remarked
+ *
+ * Without mayfly all of these are the function underneath the hook, so the program gets what it
+ * would have got. What leads anywhere else (another allocator) is left alone and remarked.
+ *
+ * dlopen must not return to us: the loader looks for the library on behalf of the caller's object.
+ * So a library's slots are changed later: when this thread calls dlsym, which it must to find
+ * anything in the library; or when the library is first found on a stack, for what its constructors
+ * do. Both must stand that another thread is just loading or unloading a library:
+ *
+ *   - a slot is changed only if its value shows that the loader is done with it: the function
+ *     underneath, or the library's own code that will look the function up at the first call;
+ *   - a page is made writable, and read-only again, only if it is read-only, which the loader makes
+ *     it when all its slots are done;
+ *   - libraries stay mapped meanwhile: in dl_iterate_phdr, or as their code is on the stack.
+ */
+#include "agent/bypass.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "agent/agent.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
+#include "agent/entries.h"
+#include "agent/hooks.h"
+#include "agent/image.h"
+#include "agent/real.h"
+#include "agent/spool.h"
+
+extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
+
+#define PATIENCE 200000u /* looks at a taken lock */
+
+/* Named by the assembly of CPU_ANSWER_HOOK only. */
+HIDDEN void *bypass_real_dlsym;
+HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
+
+static bool entries;				    /* the allocator has functions of its own */
+static _Atomic bool deep;			    /* a library was opened with RTLD_DEEPBIND */
+static __thread bool opened;			    /* by this thread, and not looked at since */
+static _Atomic unsigned long long loaded, unloaded; /* libraries, at the last look */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* ---- remarks ---- */
+
+static void remark(const char *text)
+{
+	if (atomic_load(&agent_state) == AGENT_ON && *agent_same_process)
+		spool_note(text);
+}
+
+static void remark_other(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark("a library opened with RTLD_DEEPBIND uses another malloc than the program: "
+		       "its blocks are not seen, and blocks that it frees may look leaked");
+}
+
+static void remark_unchanged(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark("a library calls the allocator past mayfly, as its memory could not be "
+		       "changed: blocks that it frees may look leaked");
+}
+
+/* ---- changing a slot ---- */
+
+static bool is_writable(const void *address)
+{
+	uint32_t word = 0;
+	/* Adds 0 to the word at the address, and wakes nobody. */
+	long result = sys_call6(SYS_futex, (long)&word, 5 | 128, 0, 0, (long)address, 1u << 28);
+
+	return !sys_failed(result);
+}
+
+/* False: it could not be changed. Not if it is another value by now: the program's own. */
+static bool change(void **slot, void *from, void *to)
+{
+	uintptr_t size = getauxval(AT_PAGESZ), page = (uintptr_t)slot & -size;
+	bool writable;
+
+	if (agent_sandboxed)
+		return false;
+	writable = is_writable(slot);
+	if (!writable && sys_failed(sys_mprotect((void *)page, size, PROT_READ | PROT_WRITE)))
+		return false;
+	__atomic_compare_exchange_n(slot, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (!writable)
+		sys_mprotect((void *)page, size, PROT_READ);
+	return true;
+}
+
+/* What a slot would lead to that holds no function yet: the loader will look it up when it is first
+ * called. */
+enum unbound {
+	UNBOUND_OURS,  /* the function underneath */
+	UNBOUND_OTHER, /* perhaps that of another allocator */
+	UNBOUND_WAIT,  /* not known now */
+};
+
+/* How to look at a library. */
+struct view {
+	bool deep;	      /* it may have been opened with RTLD_DEEPBIND */
+	enum unbound unbound; /* of malloc and its relatives, in such a library */
+	enum unbound entry;   /* of the allocator's own functions */
+};
+
+static void change_slot(const struct image *o, const Elf64_Rela *rela, const struct view *view)
+{
+	const Elf64_Sym *symbol = &o->symbol[ELF64_R_SYM(rela->r_info)];
+	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+	void **slot = (void **)(o->bias + rela->r_offset), *value, *ours, *underneath;
+	const char *name = o->text + symbol->st_name;
+	const struct hook *hook = view->deep ? hooks_find(name) : NULL;
+	const struct entry *entry = hook || !entries ? NULL : entries_find(name);
+	enum unbound unbound = hook ? view->unbound : view->entry;
+
+	if ((!hook && !entry) || (uintptr_t)slot % sizeof(*slot))
+		return;
+	ours = hook ? hook->function : entry->function;
+	underneath = hook ? hooks_underneath(hook) : entry->underneath;
+	value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	/* None, or the address in the file: the loader has not come to it yet. */
+	if (value == ours || !value || (o->bias && (uintptr_t)value < o->end - o->start))
+		return;
+	bool lazy = CPU_SLOT_IS_LAZY(type) && image_has(o, value);
+
+	if (lazy ? unbound == UNBOUND_OURS : value == underneath) {
+		if (!change(slot, value, ours))
+			remark_unchanged();
+	} else if (hook && (lazy ? unbound == UNBOUND_OTHER : CPU_SLOT_IS_CONST(type))) {
+		remark_other();
+	}
+}
+
+static void change_slots(const struct image *o, const struct view *view)
+{
+	for (int table = 0; table < 2; table++) {
+		for (size_t i = table ? 0 : o->relative; i < o->relas[table]; i++) {
+			const Elf64_Rela *rela = &o->rela[table][i];
+			uint32_t number = (uint32_t)ELF64_R_SYM(rela->r_info);
+			uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+
+			if ((CPU_SLOT_IS_CONST(type) || CPU_SLOT_IS_DATA(type)) &&
+			    !rela->r_addend && o->symbol[number].st_shndx == SHN_UNDEF)
+				change_slot(o, rela, view);
+		}
+	}
+}
+
+/* ---- the libraries ---- */
+
+static void *underneath_malloc(void)
+{
+	return hooks_underneath(hooks_find("malloc"));
+}
+
+/* Those that are meant to call the allocator itself: it, and we. */
+static bool is_exempt(const struct image *o)
+{
+	return image_has(o, underneath_malloc()) || image_has(o, remark) ||
+	       image_find(o, "_dl_find_object") || image_find(o, "malloc");
+}
+
+static bool image_of(const struct dl_phdr_info *info, struct image *o)
+{
+	const Elf64_Dyn *dynamic = NULL;
+
+	*o = (struct image){.bias = info->dlpi_addr, .start = UINTPTR_MAX};
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *h = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + h->p_vaddr;
+
+		if (h->p_type == PT_DYNAMIC)
+			dynamic = (const Elf64_Dyn *)start;
+		if (h->p_type != PT_LOAD)
+			continue;
+		o->start = start < o->start ? start : o->start;
+		o->end = start + h->p_memsz > o->end ? start + h->p_memsz : o->end;
+	}
+	return dynamic && image_read(o, dynamic);
+}
+
+/* The last library before any was opened with RTLD_DEEPBIND: new ones come after it in the loader's
+ * list. By its program headers. */
+static const Elf64_Phdr *last_before;
+
+struct look {
+	bool force;	      /* even if no library has come or gone since the last look */
+	enum unbound unbound; /* UNBOUND_OURS, unless there is another malloc */
+	bool has_last;	      /* the list has last_before */
+	bool new;	      /* from here on libraries may be new */
+};
+
+static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
+{
+	struct look *look = to;
+	struct image o;
+
+	(void)size;
+	if (!look->force && info->dlpi_adds == loaded && info->dlpi_subs == unloaded)
+		return 1;
+	look->force = true;
+	loaded = info->dlpi_adds;
+	unloaded = info->dlpi_subs;
+	look->has_last |= info->dlpi_phdr == last_before;
+	if (image_of(info, &o) && !image_has(&o, underneath_malloc()) && !image_has(&o, remark) &&
+	    (!o.hash || image_find(&o, "malloc")))
+		look->unbound = UNBOUND_OTHER;
+	return 0;
+}
+
+static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
+{
+	struct look *look = to;
+	bool new = deep && (look->new || !look->has_last);
+	struct view view = {new, look->unbound, new ? UNBOUND_WAIT : UNBOUND_OURS};
+	struct image o;
+
+	(void)size;
+	look->new |= info->dlpi_phdr == last_before;
+	if ((new || entries) && image_of(info, &o) && !is_exempt(&o))
+		change_slots(&o, &view);
+	return 0;
+}
+
+static int remember_last(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)size, (void)unused;
+	last_before = info->dlpi_phdr;
+	return 0;
+}
+
+typedef int walk(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+
+/* The loader's, as a program's own may not list all. */
+static walk *libraries_walk(void)
+{
+	static walk *found;
+
+	if (!found)
+		REAL_LOOK_UP(found, dl_iterate_phdr);
+	return found;
+}
+
+/* False: its holder waits for the loader's lock, which this thread has, or was killed. */
+static bool lock(void)
+{
+	for (unsigned i = 0; atomic_flag_test_and_set(&busy); i++) {
+		if (i == PATIENCE)
+			return false;
+		cpu_relax();
+		if (i % 64 == 63 && !agent_sandboxed)
+			sys_sched_yield();
+	}
+	return true;
+}
+
+static void unlock(void)
+{
+	atomic_flag_clear(&busy);
+}
+
+static void look_at_libraries(void)
+{
+	struct look look = {.unbound = UNBOUND_OURS, .force = opened};
+	walk *walk_libraries = libraries_walk();
+	int error = errno;
+
+	if (!walk_libraries || atomic_load(&agent_state) != AGENT_ON || !lock())
+		return;
+	opened = false;
+	if (!walk_libraries(look_for_malloc, &look))
+		walk_libraries(look_for_slots, &look);
+	unlock();
+	errno = error;
+}
+
+/* The code of this object is on this thread's stack. The sample path takes no lock of the loader,
+ * so it is not known here whether another library defines a malloc. */
+static void look_at_module(uint64_t start)
+{
+	struct view view = {deep, UNBOUND_WAIT, deep ? UNBOUND_WAIT : UNBOUND_OURS};
+	struct dl_find_object found;
+	struct image o;
+
+	if (_dl_find_object((void *)start, &found) || !lock())
+		return;
+	o = (struct image){.bias = found.dlfo_link_map->l_addr,
+			   .start = (uintptr_t)found.dlfo_map_start,
+			   .end = (uintptr_t)found.dlfo_map_end};
+	if (o.bias == o.start && image_read(&o, found.dlfo_link_map->l_ld) && !is_exempt(&o))
+		change_slots(&o, &view);
+	unlock();
+}
+
+static void append(char *text, size_t size, const char *more)
+{
+	strncat(text, more, size - 1 - strlen(text));
+}
+
+static void remark_definer(const char *function, const char *definer, const char *consequence)
+{
+	char text[256] = "";
+
+	append(text, sizeof(text), function);
+	append(text, sizeof(text), " is that of ");
+	append(text, sizeof(text), definer && *definer ? definer : "the program itself");
+	append(text, sizeof(text), consequence);
+	remark(text);
+}
+
+/* The first operator new in the loader's list is the program's. libstdc++'s calls malloc, and so do
+ * ours for other allocators. One of the executable's own may do so, too, unless it is a copy of
+ * libstdc++'s, which surely does. */
+static int look_for_new(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	bool program = !info->dlpi_name || !*info->dlpi_name;
+	struct image o;
+
+	(void)size, (void)unused;
+	if (!image_of(info, &o) || !image_find(&o, "_Znwm"))
+		return 0;
+	if (!image_imports(&o, "malloc") || (program && !image_find(&o, "_ZSt15get_new_handlerv")))
+		remark_definer("operator new", info->dlpi_name,
+			       ": blocks that it does not take from malloc are not seen");
+	return 1;
+}
+
+void bypass_own_malloc(const void *function)
+{
+	struct dl_find_object definer;
+
+	if (!_dl_find_object((void *)function, &definer))
+		remark_definer("malloc", definer.dlfo_link_map->l_name, ": no block is seen");
+}
+
+void bypass_start(void)
+{
+	walk *walk_libraries = libraries_walk();
+
+	real_resolve();
+	if (walk_libraries)
+		walk_libraries(look_for_new, NULL);
+	entries = entries_find_all();
+	if (!entries)
+		return;
+	spool_on_module = look_at_module;
+	look_at_libraries();
+}
+
+void bypass_dlopen(int mode)
+{
+	walk *walk_libraries = libraries_walk();
+
+	if (!(mode & RTLD_DEEPBIND))
+		return;
+	opened = true;
+	/* Another thread's first one waits, or its library would be among those before. */
+	if (deep || !lock())
+		return;
+	if (!deep && walk_libraries) {
+		walk_libraries(remember_last, NULL);
+		spool_on_module = look_at_module;
+		deep = true;
+	}
+	unlock();
+}
+
+void bypass_dlmopen(void)
+{
+	static _Atomic bool done;
+
+	if (!atomic_exchange(&done, true))
+		remark("dlmopen loaded a library with an allocator of its own: its blocks are not "
+		       "seen");
+}
+
+/* ---- dlsym ---- */
+
+/* What dlsym answers; NULL: what the real one does. RTLD_DEFAULT and RTLD_NEXT depend on the caller;
+ * where they find the function underneath malloc, they are meant to, as an allocator's do. */
+void *bypass_dlsym_first(void *handle, const char *name)
+{
+	const struct entry *entry;
+	const struct hook *hook;
+
+	if (!bypass_real_dlsym)
+		bypass_real_dlsym = real_dlsym(RTLD_NEXT, "dlsym");
+	if (UNLIKELY(deep || entries))
+		look_at_libraries();
+	if (handle == RTLD_NEXT || !name || atomic_load(&agent_state) != AGENT_ON)
+		return NULL;
+	hook = handle == RTLD_DEFAULT ? NULL : hooks_find(name);
+	if (hook && real_dlsym(handle, name) == hooks_underneath(hook))
+		return hook->function;
+	entry = entries && !hook ? entries_find(name) : NULL;
+	if (entry && real_dlsym(handle, name) == entry->underneath)
+		return entry->function;
+	return NULL;
+}
+
+CPU_ANSWER_HOOK("dlsym", "bypass_real_dlsym", "bypass_dlsym_first");

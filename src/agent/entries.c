@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions that jemalloc, tcmalloc and mimalloc have beside malloc and its relatives: mallocx,
+ * tc_new, mi_heap_malloc and the like. A program that calls them passes malloc by.
+ *
+ * The agent does not export these names, because programs find out with a weak symbol whether an
+ * allocator is there. Instead, the slots of the program and its libraries that hold the allocator's
+ * function are led to the one here (bypass.c). It calls the allocator's and records the block.
+ *
+ * A name has one form, and is in one list. a, b, c, d are its arguments; those that a function does
+ * not have are passed on as they came.
+ */
+#include "agent/entries.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "agent/exact.h"
+#include "agent/image.h"
+#include "agent/live_filter.h"
+#include "agent/nested.h"
+#include "agent/path.h"
+#include "agent/sampled.h"
+#include "agent/spool.h"
+
+/* X(name, bytes): returns a block of this size. */
+#define ALLOCATING(X)                                                                              \
+	X(mallocx, a)                                                                              \
+	X(tc_malloc, a)                                                                            \
+	X(tc_malloc_skip_new_handler, a)                                                           \
+	X(tc_calloc, a *b)                                                                         \
+	X(tc_memalign, b)                                                                          \
+	X(tc_valloc, a)                                                                            \
+	X(tc_pvalloc, a)                                                                           \
+	X(tc_new, a)                                                                               \
+	X(tc_new_nothrow, a)                                                                       \
+	X(tc_new_aligned, a)                                                                       \
+	X(tc_new_aligned_nothrow, a)                                                               \
+	X(tc_newarray, a)                                                                          \
+	X(tc_newarray_nothrow, a)                                                                  \
+	X(tc_newarray_aligned, a)                                                                  \
+	X(tc_newarray_aligned_nothrow, a)                                                          \
+	X(mi_malloc, a)                                                                            \
+	X(mi_zalloc, a)                                                                            \
+	X(mi_malloc_small, a)                                                                      \
+	X(mi_zalloc_small, a)                                                                      \
+	X(mi_valloc, a)                                                                            \
+	X(mi_pvalloc, a)                                                                           \
+	X(mi_new, a)                                                                               \
+	X(mi_new_nothrow, a)                                                                       \
+	X(mi_new_aligned, a)                                                                       \
+	X(mi_new_aligned_nothrow, a)                                                               \
+	X(mi_malloc_aligned, a)                                                                    \
+	X(mi_malloc_aligned_at, a)                                                                 \
+	X(mi_zalloc_aligned, a)                                                                    \
+	X(mi_zalloc_aligned_at, a)                                                                 \
+	X(mi_calloc, a *b)                                                                         \
+	X(mi_mallocn, a *b)                                                                        \
+	X(mi_new_n, a *b)                                                                          \
+	X(mi_calloc_aligned, a *b)                                                                 \
+	X(mi_calloc_aligned_at, a *b)                                                              \
+	X(mi_memalign, b)                                                                          \
+	X(mi_aligned_alloc, b)                                                                     \
+	X(mi_heap_malloc, b)                                                                       \
+	X(mi_heap_zalloc, b)                                                                       \
+	X(mi_heap_malloc_small, b)                                                                 \
+	X(mi_heap_malloc_aligned, b)                                                               \
+	X(mi_heap_malloc_aligned_at, b)                                                            \
+	X(mi_heap_zalloc_aligned, b)                                                               \
+	X(mi_heap_zalloc_aligned_at, b)                                                            \
+	X(mi_heap_alloc_new, b)                                                                    \
+	X(mi_heap_calloc, b *c)                                                                    \
+	X(mi_heap_mallocn, b *c)                                                                   \
+	X(mi_heap_alloc_new_n, b *c)                                                               \
+	X(mi_heap_calloc_aligned, b *c)                                                            \
+	X(mi_heap_calloc_aligned_at, b *c)                                                         \
+	X(mi_strdup, strlen(block) + 1)                                                            \
+	X(mi_strndup, strlen(block) + 1)                                                           \
+	X(mi_realpath, strlen(block) + 1)                                                          \
+	X(mi_heap_strdup, strlen(block) + 1)                                                       \
+	X(mi_heap_strndup, strlen(block) + 1)
+
+/* X(name): frees the block a. */
+#define FREEING(X)                                                                                 \
+	X(dallocx)                                                                                 \
+	X(sdallocx)                                                                                \
+	X(tc_free)                                                                                 \
+	X(tc_cfree)                                                                                \
+	X(tc_free_sized)                                                                           \
+	X(tc_delete)                                                                               \
+	X(tc_delete_nothrow)                                                                       \
+	X(tc_delete_sized)                                                                         \
+	X(tc_delete_aligned)                                                                       \
+	X(tc_delete_aligned_nothrow)                                                               \
+	X(tc_delete_sized_aligned)                                                                 \
+	X(tc_deletearray)                                                                          \
+	X(tc_deletearray_nothrow)                                                                  \
+	X(tc_deletearray_sized)                                                                    \
+	X(tc_deletearray_aligned)                                                                  \
+	X(tc_deletearray_aligned_nothrow)                                                          \
+	X(tc_deletearray_sized_aligned)                                                            \
+	X(mi_free)                                                                                 \
+	X(mi_cfree)                                                                                \
+	X(mi_free_size)                                                                            \
+	X(mi_free_aligned)                                                                         \
+	X(mi_free_size_aligned)
+
+/* X(name, block, bytes): as realloc. */
+#define RESIZING(X)                                                                                \
+	X(rallocx, a, b)                                                                           \
+	X(tc_realloc, a, b)                                                                        \
+	X(mi_realloc, a, b)                                                                        \
+	X(mi_reallocf, a, b)                                                                       \
+	X(mi_rezalloc, a, b)                                                                       \
+	X(mi_new_realloc, a, b)                                                                    \
+	X(mi_realloc_aligned, a, b)                                                                \
+	X(mi_realloc_aligned_at, a, b)                                                             \
+	X(mi_rezalloc_aligned, a, b)                                                               \
+	X(mi_rezalloc_aligned_at, a, b)                                                            \
+	X(mi_reallocn, a, b *c)                                                                    \
+	X(mi_reallocarray, a, b *c)                                                                \
+	X(mi_recalloc, a, b *c)                                                                    \
+	X(mi_new_reallocn, a, b *c)                                                                \
+	X(mi_recalloc_aligned, a, b *c)                                                            \
+	X(mi_heap_realloc, b, c)                                                                   \
+	X(mi_heap_reallocf, b, c)                                                                  \
+	X(mi_heap_rezalloc, b, c)                                                                  \
+	X(mi_heap_realloc_aligned, b, c)                                                           \
+	X(mi_heap_rezalloc_aligned, b, c)                                                          \
+	X(mi_heap_reallocn, b, c *d)                                                               \
+	X(mi_heap_recalloc, b, c *d)
+
+/* X(name): the others, each with a form of its own. */
+#define OTHERS(X)                                                                                  \
+	X(xallocx)                                                                                 \
+	X(mi_expand)                                                                               \
+	X(tc_posix_memalign)                                                                       \
+	X(mi_posix_memalign)                                                                       \
+	X(mi_heap_destroy)
+
+enum number {
+#define NUMBER(name, ...) ENTRY_##name,
+	ALLOCATING(NUMBER) FREEING(NUMBER) RESIZING(NUMBER) OTHERS(NUMBER) ENTRIES
+};
+
+static struct entry entries[ENTRIES];
+
+typedef size_t word(size_t a, size_t b, size_t c, size_t d, size_t e);
+
+#define PARAMETERS	 size_t a, size_t b, size_t c, size_t d, size_t e
+#define UNDERNEATH(name) ((word *)entries[ENTRY_##name].underneath)(a, b, c, d, e)
+
+/* ---- records ---- */
+
+static INLINE void record(void *block, size_t size, const struct walk_start *at, uint32_t flags)
+{
+	if (!block || LIKELY(path_covered(size)))
+		return;
+	if (agent_exact)
+		exact_block(block, size, at, flags);
+	else
+		sampled_block(block, size, at, flags, 0);
+}
+
+static INLINE void release(void *block)
+{
+	if (!block || LIKELY(!live_maybe(block)))
+		return;
+	if (agent_exact)
+		exact_free_block(block);
+	else
+		sampled_free_block(block);
+}
+
+/* The block has been resized where it is. */
+static INLINE void record_resized(void *block, size_t size, const struct walk_start *at)
+{
+	struct resize resize;
+
+	if (agent_exact)
+		exact_resize_begin(&resize, block);
+	else
+		sampled_resize_begin(&resize, block);
+	if (agent_exact)
+		exact_resize_end(&resize, block, size, at);
+	else
+		sampled_resize_end(&resize, block, size, at);
+}
+
+/* ---- in the place of the allocator's ---- */
+
+#define ALLOCATES(name, bytes)                                                                     \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		void *block = (void *)UNDERNEATH(name);                                            \
+                                                                                                   \
+		if (block)                                                                         \
+			record(block, bytes, &at, 0);                                              \
+		return (size_t)block;                                                              \
+	}
+ALLOCATING(ALLOCATES)
+
+#define FREES(name)                                                                                \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		release((void *)a);                                                                \
+		return UNDERNEATH(name);                                                           \
+	}
+FREEING(FREES)
+
+#define RESIZES(name, block, bytes)                                                                \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		struct resize resize;                                                              \
+		size_t result;                                                                     \
+                                                                                                   \
+		if (agent_exact)                                                                   \
+			exact_resize_begin(&resize, (void *)(block));                              \
+		else                                                                               \
+			sampled_resize_begin(&resize, (void *)(block));                            \
+		result = UNDERNEATH(name);                                                         \
+		if (agent_exact)                                                                   \
+			exact_resize_end(&resize, (void *)result, bytes, &at);                     \
+		else                                                                               \
+			sampled_resize_end(&resize, (void *)result, bytes, &at);                   \
+		return result;                                                                     \
+	}
+RESIZING(RESIZES)
+
+/* The size that the block has now; less than asked for: it could not grow. */
+static size_t entry_xallocx(PARAMETERS)
+{
+	WALK_CALLER(at);
+	size_t size = UNDERNEATH(xallocx);
+
+	if (size >= b)
+		record_resized((void *)a, b, &at);
+	return size;
+}
+
+static size_t entry_mi_expand(PARAMETERS)
+{
+	WALK_CALLER(at);
+	size_t block = UNDERNEATH(mi_expand);
+
+	if (block)
+		record_resized((void *)block, b, &at);
+	return block;
+}
+
+#define ALIGNS(name)                                                                               \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		size_t result = UNDERNEATH(name);                                                  \
+                                                                                                   \
+		if (!(int)result)                                                                  \
+			record(*(void **)a, c, &at, 0);                                            \
+		return result;                                                                     \
+	}
+ALIGNS(tc_posix_memalign)
+ALIGNS(mi_posix_memalign)
+
+static size_t entry_mi_heap_destroy(PARAMETERS)
+{
+	static _Atomic bool done;
+
+	if (atomic_load(&agent_state) == AGENT_ON && !atomic_exchange(&done, true))
+		spool_note("mi_heap_destroy freed all blocks of a heap at once: they look live");
+	return UNDERNEATH(mi_heap_destroy);
+}
+
+/* ---- by name ---- */
+
+static struct entry entries[ENTRIES] = {
+#define ROW(name, ...) {#name, (void *)entry_##name, NULL},
+    ALLOCATING(ROW) FREEING(ROW) RESIZING(ROW) OTHERS(ROW)};
+
+bool entries_find_all(void)
+{
+	struct dl_find_object allocator;
+	struct image image = {0};
+	bool any = false;
+
+	if (_dl_find_object((void *)nested_own.malloc, &allocator))
+		return false;
+	image.bias = allocator.dlfo_link_map->l_addr;
+	image.start = (uintptr_t)allocator.dlfo_map_start;
+	image.end = (uintptr_t)allocator.dlfo_map_end;
+	if (!image_read(&image, allocator.dlfo_link_map->l_ld))
+		return false;
+	for (size_t i = 0; i < ENTRIES; i++) {
+		entries[i].underneath = image_find(&image, entries[i].name);
+		any |= entries[i].underneath != NULL;
+	}
+	return any;
+}
+
+const struct entry *entries_find(const char *name)
+{
+	if (!strchr("mrxdst", name[0]))
+		return NULL;
+	for (size_t i = 0; i < ENTRIES; i++)
+		if (entries[i].underneath && !strcmp(entries[i].name, name))
+			return &entries[i];
+	return NULL;
+}
