@@ -23,7 +23,14 @@ struct search {
 	double other[2];      /* the largest of the other half while a half is at its largest */
 	bool open[2];	      /* a half is at its largest now */
 
-	/* passes 2 and 3 */
+	struct moment end; /* after the last event */
+	double at_end;	   /* live bytes there */
+
+	/* pass 2 */
+	double live_of[PEAK_MOMENTS + 1]; /* live bytes now, by the moment at which they count */
+	double counted;			  /* the peak, as the samples are counted */
+
+	/* passes 3 and 4 */
 	uint64_t *at_best; /* a bit for each sample: it is live at the best moment */
 	uint64_t words;
 	double only_best, only_now; /* variances of the samples that only one of both moments has */
@@ -70,6 +77,8 @@ static void find_largest(struct search *s, const struct mayfly_event *e)
 		s->live[h] += e->kind == MAYFLY_ALLOC ? 1 : UINT64_MAX;
 	}
 	sum = s->exact + s->sampled[0] + s->sampled[1];
+	s->at_end = sum;
+	s->end = now(s, e);
 	if (sum > s->largest) {
 		s->largest = sum;
 		s->peak->best = now(s, e);
@@ -78,6 +87,17 @@ static void find_largest(struct search *s, const struct mayfly_event *e)
 	}
 	look_at_half(s, e, 0);
 	look_at_half(s, e, 1);
+}
+
+/* Adds up what is live at the moments at which the samples are counted. */
+static void add_counted(struct search *s, const struct mayfly_event *e)
+{
+	unsigned moment = peak_moment(e->sample, e->hits);
+
+	s->live_of[moment] += e->kind == MAYFLY_ALLOC ? e->weight_bytes : -e->weight_bytes;
+	for (unsigned k = 0; k <= PEAK_BEST; k++)
+		if (s->events == peak_at(s->peak, k).events)
+			s->counted += s->live_of[k];
 }
 
 static double variance(const struct search *s, const struct mayfly_event *e)
@@ -165,6 +185,18 @@ static int find_others(struct search *s)
 	return error;
 }
 
+/* The peak is not below what is live at the end. */
+static int compare_with_end(struct search *s)
+{
+	int error = pass(s, add_counted);
+
+	if (!error && s->counted < s->at_end) {
+		s->peak->best = s->peak->near[0] = s->peak->near[1] = s->end;
+		s->largest = s->at_end;
+	}
+	return error;
+}
+
 int peak_find(const struct mayfly_trace *trace, struct peak *peak)
 {
 	struct search s = {.trace = trace, .peak = peak};
@@ -172,10 +204,12 @@ int peak_find(const struct mayfly_trace *trace, struct peak *peak)
 
 	*peak = (struct peak){0};
 	error = pass(&s, find_largest);
-	if (error)
-		return error;
 	if (!s.live_at_best[0] || !s.live_at_best[1]) /* an empty half finds nothing */
 		peak->near[0] = peak->near[1] = peak->best;
+	if (!error)
+		error = compare_with_end(&s);
 	peak->near[2] = peak->near[3] = peak->best;
-	return s.live_at_best[0] + s.live_at_best[1] ? find_others(&s) : 0;
+	if (!error && s.live_at_best[0] + s.live_at_best[1])
+		error = find_others(&s);
+	return error;
 }
