@@ -64,6 +64,26 @@ def exact_one_thread(seed):
         compare_exactly(here / "t.mayfly", truth)
 
 
+@case
+def strata_are_those_of_the_agent():
+    """The classes that narrow the intervals are computed again from the trace. If they were not the
+    agent's, the narrow standard errors of the total would be wrong; with --overhead there are none."""
+    with Folder() as here:
+        known_run(here / "exact", 1, 1, 30000, "-i", "1")
+        truth = report(here / "exact", "--metric", "allocated")["total"]["bytes"]["estimate"]
+        squares, runs = 0, 12
+        for seed in range(1, runs + 1):
+            known_run(here / "t", 1, 1, 30000, "-i", "64K", agent_seed=seed)
+            total = report(here / "t", "--metric", "allocated")["total"]
+            found = total["bytes"]
+            apart = 65536 * math.sqrt(total["samples"])
+            check(found["stderr"] < 0.6 * apart, "seed", seed, "stderr", found["stderr"], "of", apart)
+            squares += ((found["estimate"] - truth) / found["stderr"]) ** 2 / runs
+        check(squares < 1.6, "the standard errors are too small: mean square", squares)
+        known_run(here / "t", 1, 1, 30000, "-i", "64K", "--overhead", "50", agent_seed=1)
+        check(not info(here / "t")["grouped"], "grouped under --overhead")
+
+
 @cases(range(3))
 def exact_eight_threads(seed):
     """Eight threads free one another's blocks, through realloc chains and after their ends."""

@@ -90,6 +90,7 @@ static void put_what(struct json *j, const struct mayfly_info *i)
 	json_unsigned(j, "ocaml_interval_bytes", i->ocaml_interval_bytes);
 	json_real(j, "ocaml_rate", i->ocaml_interval_bytes ? i->ocaml_rate : NAN);
 	json_integer(j, "snapshot_ns", i->snapshot_ns);
+	json_bool(j, "grouped", i->grouped);
 	json_bool(j, "thinned", i->thinned);
 	json_unsigned(j, "seed", i->seed);
 }
