@@ -167,6 +167,8 @@ static void write_functions(struct chrome *c, const struct curve *curve, size_t 
 	end_arguments(c);
 }
 
+/* The report's figure. In a trace of samples it may be a little below or above the largest value of
+ * its step: see peak.h. */
 static void write_peak(struct chrome *c, const struct curve *curve)
 {
 	write_counter(c, "live heap", curve->peak_ns, "bytes", curve->peak.bytes.estimate);

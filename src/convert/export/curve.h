@@ -11,6 +11,9 @@
  * `largest` of a step is the most that was live at any time in it, so that no spike is lost however
  * few steps there are. If the trace cannot tell (for a query about only some blocks), it is the
  * larger value of both ends. All other figures are those at the end of the step.
+ *
+ * `peak` is the report's figure. In an exact trace it is the largest value of all steps; in a trace
+ * of samples it is a little below or above that, as not all samples count at one moment.
  */
 #ifndef MAYFLY_CURVE_H
 #define MAYFLY_CURVE_H

@@ -5,14 +5,24 @@
 #include <stdlib.h>
 
 #include "convert/export/block_filter.h"
+#include "query/peak.h"
+#include "query/query.h"
 
 struct adding {
 	struct label_sums *l;
 	struct block_filter filter;
 	const struct mayfly_query *query;
 	int column;
-	int64_t time_ns; /* for metrics of live blocks: the moment */
+	int64_t time_ns;  /* for metrics of live blocks: the moment */
+	struct peak peak; /* where each sample has its own */
 };
+
+static int64_t moment_of(const struct adding *a, const struct mayfly_event *e)
+{
+	if (!query_at_peak(a->query))
+		return a->time_ns;
+	return peak_at(&a->peak, peak_moment(e->sample, e->hits)).time_ns;
+}
 
 /* Whether the query is about a block that was freed at this time; INT64_MAX: never. */
 static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64_t free_ns)
@@ -20,7 +30,7 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 	switch (a->query->metric) {
 	case MAYFLY_LIVE:
 	case MAYFLY_PEAK:
-		return e->alloc_time_ns <= a->time_ns && free_ns > a->time_ns;
+		return e->alloc_time_ns <= moment_of(a, e) && free_ns > moment_of(a, e);
 	case MAYFLY_LEAKED:
 		return free_ns == INT64_MAX;
 	case MAYFLY_TEMPORARY:
@@ -66,6 +76,19 @@ static int by_node(const void *a, const void *b)
 	return x->set < y->set ? -1 : x->set > y->set;
 }
 
+static int label_sums_add(struct adding *a, const struct mayfly_trace *trace)
+{
+	int error = query_at_peak(a->query) ? peak_find(trace, &a->peak) : 0;
+
+	if (error)
+		return error;
+	error = block_filter_begin(&a->filter, trace, a->query);
+	if (!error)
+		error = block_filter_walk(&a->filter, label_sums_add_block, a);
+	block_filter_end(&a->filter);
+	return error;
+}
+
 int label_sums_begin(struct label_sums *l, const struct mayfly_trace *trace,
 		     const struct mayfly_query *const asked[STACK_COLUMNS],
 		     const struct stack_sums *sums)
@@ -79,10 +102,7 @@ int label_sums_begin(struct label_sums *l, const struct mayfly_trace *trace,
 		if (!sums->of[i])
 			continue;
 		a.time_ns = sums->of[i]->time_ns;
-		error = block_filter_begin(&a.filter, trace, asked[i]);
-		if (!error)
-			error = block_filter_walk(&a.filter, label_sums_add_block, &a);
-		block_filter_end(&a.filter);
+		error = label_sums_add(&a, trace);
 	}
 	if (l->count)
 		qsort(l->sum, l->count, sizeof(*l->sum), by_node);

@@ -339,7 +339,8 @@ static int put_snapshot(struct massif *m, size_t number, const struct massif_mom
 	return put_tree_at(m, at->tree == PEAK_TREE ? MAYFLY_AT_PEAK : at->time_ns);
 }
 
-/* The moments in order of time: the start, the ends of all steps, and the peak. */
+/* The moments in order of time: the start, the ends of all steps, and the peak, which has the
+ * report's figure. In a trace of samples others may have a little more: see peak.h. */
 static size_t choose_moments(const struct curve *curve, const struct mayfly_query *query,
 			     struct massif_moment moments[SNAPSHOTS + 2])
 {

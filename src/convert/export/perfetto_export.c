@@ -264,6 +264,8 @@ static void put_step(struct perfetto *p, const struct curve *curve, size_t i)
 	bool last = i + 1 == curve->steps;
 	/* The largest value of the step is drawn from its start. */
 	perfetto_put_counter(p, step->from_ns, LIVE_BYTES, step->largest);
+	/* The report's figure. In a trace of samples it may be a little below or above the largest
+	 * value of its step: see peak.h. */
 	if (curve->peak_ns >= step->from_ns && (curve->peak_ns < step->to_ns || last))
 		perfetto_put_counter(p, curve->peak_ns, LIVE_BYTES, curve->peak.bytes.estimate);
 	if (last)

@@ -3,8 +3,8 @@
  * From traces of mayfly to SQLite databases; sqlite_schema.c has the tables.
  *
  * A block's row is inserted when the block is freed, or at the end, so that each row is written
- * once and never updated. A first pass over the events finds the peak, so that it is known whether
- * a block was live then. Track events have a separate pass (sqlite_tracks.c). Everything is one
+ * once and never updated. peak_find() comes first, so that it is known whether a block counts as
+ * live at the peak. Track events have a separate pass (sqlite_tracks.c). Everything is one
  * transaction into a file without readers, so there is no journal, and SQLite's cache bounds the
  * memory.
  */
@@ -124,39 +124,25 @@ static void put_stacks(struct database *d)
 
 /* ---- samples ---- */
 
-struct peak_search {
-	struct database *d;
-	double live, most;
-	uint64_t events, allocs;
-};
-
-/* Sums up like mayfly_trace_summary(), to find the same peak. */
-static int look_for_peak(void *context, const struct mayfly_event *e)
-{
-	struct peak_search *s = context;
-
-	s->events++;
-	s->allocs += e->kind == MAYFLY_ALLOC;
-	if (mayfly_event_counts(s->d->trace, e))
-		s->live += e->kind == MAYFLY_ALLOC ? e->weight_bytes : -e->weight_bytes;
-	if (s->live > s->most) {
-		s->most = s->live;
-		s->d->events_at_peak = s->events;
-		s->d->allocs_at_peak = s->allocs;
-	}
-	return 0;
-}
-
 struct release { /* of a block; a NULL pointer means that it is never freed */
 	int64_t time_ns;
 	uint32_t thread;
 	uint8_t flags;
 };
 
+/* Whether a block counts as live at the peak, when it is freed or at the end. */
+static bool is_at_peak(const struct database *d, uint64_t number, const struct cursor_block *b,
+		       bool freed)
+{
+	unsigned moment = peak_moment(number, b->hits);
+
+	return number < d->samples_at[moment] &&
+	       (!freed || d->events > peak_at(&d->peak, moment).events);
+}
+
 static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
 		       const struct release *r)
 {
-	bool at_peak = number < d->allocs_at_peak && (!r || d->events > d->events_at_peak);
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
 	struct tally t = {0};
 
@@ -166,13 +152,20 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 	    d, SAMPLES, UNSIGNED(number), INTEGER(b->time_ns), UNSIGNED(b->thread),
 	    UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size),
 	    REAL(t.exact_bytes + t.sampled_bytes), REAL(t.exact_blocks + t.sampled_blocks),
-	    REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(at_peak),
+	    REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(is_at_peak(d, number, b, r)),
 	    INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
 	    INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0), r ? INTEGER(r->time_ns) : NOTHING,
 	    r ? UNSIGNED(r->thread) : NOTHING,
 	    r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING,
 	    INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY && !(b->flags & MAYFLY_FLAG_INHERITED)),
 	    INTEGER(trace_counts(d->trace, heap, b->node)), UNSIGNED(b->labels));
+}
+
+/* The event that the pass has come to is an allocation. */
+static void count_sample(struct database *d)
+{
+	for (unsigned moment = 0; moment <= PEAK_BEST; moment++)
+		d->samples_at[moment] += d->events <= peak_at(&d->peak, moment).events;
 }
 
 static void put_batch(struct database *d, const struct cursor_batch *b)
@@ -183,8 +176,10 @@ static void put_batch(struct database *d, const struct cursor_batch *b)
 		struct release r = {.time_ns = b->e.time_ns[i]};
 
 		d->events++;
-		if (!b->e.is_free[i])
+		if (!b->e.is_free[i]) {
+			count_sample(d);
 			continue;
+		}
 		r.thread = b->e.free_thread[freed];
 		r.flags = b->e.free_flags[freed];
 		put_sample(d, b->e.freed[freed], &b->freed[freed], &r);
@@ -227,9 +222,7 @@ static int put_promotion(void *context, const struct mayfly_event *e)
 
 static void put_blocks(struct database *d)
 {
-	struct peak_search search = {.d = d};
-
-	database_error(d, export_each_event(d->trace, false, look_for_peak, &search));
+	database_error(d, peak_find(d->trace, &d->peak));
 	if (!d->error)
 		put_samples(d);
 	if (!d->error && d->info->ocaml_interval_bytes)

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "query/peak.h"
+
 enum table {
 	INFO,
 	MODULES,
@@ -50,7 +52,8 @@ struct database {
 	sqlite3 *db;
 	sqlite3_stmt *insert[TABLES]; /* NULL: there is no row yet */
 	int error;
-	uint64_t allocs_at_peak, events_at_peak;
+	struct peak peak;
+	uint64_t samples_at[PEAK_BEST + 1]; /* before each of its moments, as far as is known */
 	int64_t peak_ns;
 	double peak_bytes;
 	uint64_t events; /* so far */

@@ -16,6 +16,9 @@
  * A stack is its parent (the caller's stack) and one more frame, so stacks share common parts. Its
  * `symbol` is the allocating function, which most queries need: the first one that does not belong
  * to the allocator.
+ *
+ * Sums of samples' variances are an upper limit: samples of one stratum exclude each other, which
+ * only `functions` takes into account. Sums over `at_peak` are the report's peak: see peak.h.
  */
 #include "convert/export/sqlite_rows.h"
 
