@@ -246,13 +246,9 @@ def sane(trace, samples=1, allow_drops=False):
     live = report(trace, "--metric", "live")
     peak = report(trace, "--metric", "peak")
     allocated = report(trace, "--metric", "allocated")
-    most = peak["total"]["bytes"]["high"]
     live, peak, allocated = (r["total"]["bytes"]["estimate"] for r in (live, peak, allocated))
     slack = 1 + allocated * 1e-9
-    if facts["mode"] == "exact" and not facts["thinned"]:
-        most = peak
-    # Not all samples of a peak count at the moment at which they have the most.
-    check(0 <= live <= most + slack, "live at the end", live, "is above the peak", peak, most)
+    check(0 <= live <= peak + slack, "live at the end", live, "is above the peak", peak)
     # What a forked child inherits is live, but not allocated.
     check(peak <= allocated + slack or facts["inherited"], "peak", peak, "is above allocated",
           allocated)

@@ -167,49 +167,49 @@ static int pass(struct search *s, void (*look)(struct search *s, const struct ma
 	return more;
 }
 
-static int find_others(struct search *s)
+static void count_and_mark(struct search *s, const struct mayfly_event *e)
 {
-	int error;
-
-	s->words = s->trace->info.samples / 64 + 1;
-	/* A hostile file may claim many samples: then the other moments are left out. */
-	if (s->words > trace_budget(s->trace) / sizeof(*s->at_best))
-		return 0;
-	s->at_best = calloc(s->words, sizeof(*s->at_best));
-	if (!s->at_best)
-		return MAYFLY_E_MEMORY;
-	error = pass(s, mark_best);
-	if (!error)
-		error = pass(s, look_far);
-	free(s->at_best);
-	return error;
+	add_counted(s, e);
+	if (s->at_best)
+		mark_best(s, e);
 }
 
 /* The peak is not below what is live at the end. */
 static int compare_with_end(struct search *s)
 {
-	int error = pass(s, add_counted);
+	int error = pass(s, count_and_mark);
 
-	if (!error && s->counted < s->at_end) {
-		s->peak->best = s->peak->near[0] = s->peak->near[1] = s->end;
-		s->largest = s->at_end;
-	}
-	return error;
+	if (error || s->counted >= s->at_end)
+		return error;
+	s->peak->best = s->peak->near[0] = s->peak->near[1] = s->end;
+	s->largest = s->at_end;
+	s->only_best = 0;
+	return s->at_best ? pass(s, mark_best) : 0;
 }
 
 int peak_find(const struct mayfly_trace *trace, struct peak *peak)
 {
-	struct search s = {.trace = trace, .peak = peak};
+	struct search s = {.trace = trace, .peak = peak, .words = trace->info.samples / 64 + 1};
+	bool sampled;
 	int error;
 
 	*peak = (struct peak){0};
 	error = pass(&s, find_largest);
+	if (error)
+		return error;
 	if (!s.live_at_best[0] || !s.live_at_best[1]) /* an empty half finds nothing */
 		peak->near[0] = peak->near[1] = peak->best;
-	if (!error)
-		error = compare_with_end(&s);
+	sampled = s.live_at_best[0] + s.live_at_best[1] > 0;
+	/* A hostile file may claim many samples: then the other moments are left out. */
+	if (sampled && s.words <= trace_budget(trace) / sizeof(*s.at_best)) {
+		s.at_best = calloc(s.words, sizeof(*s.at_best));
+		if (!s.at_best)
+			return MAYFLY_E_MEMORY;
+	}
+	error = compare_with_end(&s);
 	peak->near[2] = peak->near[3] = peak->best;
-	if (!error && s.live_at_best[0] + s.live_at_best[1])
-		error = find_others(&s);
+	if (!error && s.at_best)
+		error = pass(&s, look_far);
+	free(s.at_best);
 	return error;
 }
