@@ -454,8 +454,8 @@ struct mayfly_estimate {
 /* Blocks that a forked child inherited are live in it, and may leak. It has not allocated them: they
  * do not count in ALLOCATED, TEMPORARY and SURVIVED, nor in what an answer calls allocated. */
 enum mayfly_metric {
-	MAYFLY_LIVE,	  /* live at query.at */
-	MAYFLY_PEAK,	  /* live when the estimate of live bytes was largest */
+	MAYFLY_LIVE, /* live at query.at */
+	MAYFLY_PEAK, /* live when live bytes were at their peak (doc/INTERNALS.md, "The peak") */
 	MAYFLY_ALLOCATED, /* allocated in [from, to) */
 	MAYFLY_LEAKED,	  /* allocated in [from, to), or inherited at 0, and never freed */
 	MAYFLY_TEMPORARY, /* allocated in [from, to), with MAYFLY_FLAG_TEMPORARY when freed */

@@ -5,8 +5,9 @@
  * Samples of one half that are counted where the other half is largest have no such luck, but say
  * too little, because that moment is mostly not quite the peak:
  *
- *	half 0	 ___/\__/\___		is largest here: samples of half 1 are counted there
- *	half 1	 ____/\_/\\___		is largest there: samples of half 0 are counted there
+ *	           a       b
+ *	half 0	__/\/\_____/\___	is largest at a: samples of half 1 are counted there
+ *	half 1	__/\______/\/\__	is largest at b: samples of half 0 are counted there
  *
  * Both errors are about equal. So a sample in two is counted where all samples together are
  * largest, the others where the other half is.
