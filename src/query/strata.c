@@ -93,11 +93,14 @@ static void link_sample(struct query_state *s, const struct cursor_batch *b, siz
 				strata_class(b->e.size[i], caller_of(s, b->e.node[i])), number);
 }
 
+/* More samples than this have small errors anyway, and links take 24 bytes for each. */
+#define MOST_LINKED (1u << 22)
+
 /* A trace with too many samples is no error: those after the first ones stay without links. */
 static bool has_room(struct strata *st)
 {
 	return st->samples < st->room ||
-	       (st->samples < NONE / 2 && 4 * st->samples * sizeof(*st->sample) < st->budget &&
+	       (st->samples < MOST_LINKED && 4 * st->samples * sizeof(*st->sample) < st->budget &&
 		array_reserve(&st->sample, &st->room, st->samples, sizeof(*st->sample)));
 }
 
