@@ -34,7 +34,7 @@ struct coverage_bias {
 struct coverage_sheet {
 	struct coverage_cell cell[COVERAGE_METRICS][COVERAGE_FIGURES][COVERAGE_CLASSES];
 	struct coverage_bias bias[COVERAGE_METRICS][COVERAGE_FIGURES][2]; /* rows, total */
-	/* Of the totals, relative: the sum over scenarios, and their number. */
+	/* The relative errors of totals: their sum over scenarios, and the number of scenarios. */
 	double off[COVERAGE_METRICS][COVERAGE_FIGURES];
 	double scenarios;
 };

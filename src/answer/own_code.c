@@ -73,8 +73,8 @@ static const char *cxx_name(const char *plain)
 }
 
 /*
- * Of a method of a trait, the type decides. Types without a path are of any program; then the trait
- * decides:
+ * The type decides whose a method of a trait is. A type without a path may be of any program; then
+ * the trait decides:
  *
  *	<alloc::vec::Vec<> as core::clone::Clone>::clone	<T as alloc::string::ToString>::f
  */

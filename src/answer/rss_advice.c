@@ -51,7 +51,7 @@ static double said_around(const struct rss *r, const struct rss_moment *m, const
 	return fmin(counter_at(r->trace, name, before), counter_at(r->trace, name, after));
 }
 
-/* Of the free memory at the end of the heap, what must be resident. */
+/* The part of the free memory at the end of the heap that must be resident. */
 static double resident_top(const struct rss *r, const struct rss_moment *m)
 {
 	double size = counter_at(r->trace, "maps.heap.size", m->time_ns);

@@ -126,8 +126,8 @@ static void mark_best(struct search *s, const struct mayfly_event *e)
 	}
 }
 
-/* Of the moments that may be the peak, the ones with the most other samples before and after the
- * best: rows that are the same there are the same at all of them. */
+/* Keeps the moments before and after the best one that may be the peak and share the fewest samples
+ * with it. A row that is the same there is the same at all moments that may be the peak. */
 static void look_far(struct search *s, const struct mayfly_event *e)
 {
 	bool born = e->kind == MAYFLY_ALLOC;

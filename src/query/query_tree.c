@@ -415,7 +415,7 @@ static bool find_stacks(struct tree_walk *w)
 	const struct level *l = &w->level[w->depth];
 	uint32_t sum = query_summed(s, l->node), special, stack;
 
-	/* Of a peak, a node may have blocks at other moments only. */
+	/* When the peak is asked for, a node may have blocks at other moments only. */
 	if (sum == NONE ||
 	    (!s->exact && s->sum.tally[sum].seen_blocks == 0 && s->sum.tally[sum].exact_count == 0))
 		return true;
