@@ -10,7 +10,7 @@
 /* How far below the largest sum, in standard errors of the difference, the peak may be. */
 #define WIDTH 1.5
 
-struct search {
+struct peak_search {
 	const struct mayfly_trace *trace;
 	struct peak *peak;
 	uint64_t events;
@@ -38,7 +38,7 @@ struct search {
 	double farthest[2]; /* before and after the best moment */
 };
 
-static struct moment now(const struct search *s, const struct mayfly_event *e)
+static struct moment now(const struct peak_search *s, const struct mayfly_event *e)
 {
 	return (struct moment){s->events, e->time_ns};
 }
@@ -47,7 +47,7 @@ static struct moment now(const struct search *s, const struct mayfly_event *e)
  * Half h is at its largest from one of its events to the next. Between them, the other half decides
  * where it is counted, or else most of a rise between two samples would be lost.
  */
-static void look_at_half(struct search *s, const struct mayfly_event *e, int h)
+static void look_at_half(struct peak_search *s, const struct mayfly_event *e, int h)
 {
 	double this = s->exact + 2 * s->sampled[h], other = s->exact + 2 * s->sampled[1 - h];
 	bool larger = this > s->largest_of[h];
@@ -64,7 +64,7 @@ static void look_at_half(struct search *s, const struct mayfly_event *e, int h)
 	}
 }
 
-static void find_largest(struct search *s, const struct mayfly_event *e)
+static void find_largest(struct peak_search *s, const struct mayfly_event *e)
 {
 	double sign = e->kind == MAYFLY_ALLOC ? 1 : -1;
 	unsigned h = peak_half(e->sample);
@@ -90,7 +90,7 @@ static void find_largest(struct search *s, const struct mayfly_event *e)
 }
 
 /* Adds up what is live at the moments at which the samples are counted. */
-static void add_counted(struct search *s, const struct mayfly_event *e)
+static void add_counted(struct peak_search *s, const struct mayfly_event *e)
 {
 	unsigned moment = peak_moment(e->sample, e->hits);
 
@@ -100,7 +100,7 @@ static void add_counted(struct search *s, const struct mayfly_event *e)
 			s->counted += s->live_of[k];
 }
 
-static double variance(const struct search *s, const struct mayfly_event *e)
+static double variance(const struct peak_search *s, const struct mayfly_event *e)
 {
 	uint32_t flags = e->heap << MAYFLY_FLAG_HEAP_SHIFT;
 
@@ -111,7 +111,7 @@ static double variance(const struct search *s, const struct mayfly_event *e)
 	    .variance_bytes;
 }
 
-static void mark_best(struct search *s, const struct mayfly_event *e)
+static void mark_best(struct peak_search *s, const struct mayfly_event *e)
 {
 	uint64_t bit = (uint64_t)1 << e->sample % 64;
 
@@ -128,7 +128,7 @@ static void mark_best(struct search *s, const struct mayfly_event *e)
 
 /* Keeps the moments before and after the best one that may be the peak and share the fewest samples
  * with it. A row that is the same there is the same at all moments that may be the peak. */
-static void look_far(struct search *s, const struct mayfly_event *e)
+static void look_far(struct peak_search *s, const struct mayfly_event *e)
 {
 	bool born = e->kind == MAYFLY_ALLOC;
 	bool shared = e->sample / 64 < s->words && s->at_best[e->sample / 64] >> e->sample % 64 & 1;
@@ -149,7 +149,8 @@ static void look_far(struct search *s, const struct mayfly_event *e)
 	s->peak->near[2 + side] = now(s, e);
 }
 
-static int pass(struct search *s, void (*look)(struct search *s, const struct mayfly_event *e))
+static int pass(struct peak_search *s,
+		void (*look)(struct peak_search *s, const struct mayfly_event *e))
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event e;
@@ -167,7 +168,7 @@ static int pass(struct search *s, void (*look)(struct search *s, const struct ma
 	return more;
 }
 
-static void count_and_mark(struct search *s, const struct mayfly_event *e)
+static void count_and_mark(struct peak_search *s, const struct mayfly_event *e)
 {
 	add_counted(s, e);
 	if (s->at_best)
@@ -175,7 +176,7 @@ static void count_and_mark(struct search *s, const struct mayfly_event *e)
 }
 
 /* The peak is not below what is live at the end. */
-static int compare_with_end(struct search *s)
+static int compare_with_end(struct peak_search *s)
 {
 	int error = pass(s, count_and_mark);
 
@@ -187,9 +188,10 @@ static int compare_with_end(struct search *s)
 	return s->at_best ? pass(s, mark_best) : 0;
 }
 
-int peak_find(const struct mayfly_trace *trace, struct peak *peak)
+static int search(const struct mayfly_trace *trace, struct peak *peak)
 {
-	struct search s = {.trace = trace, .peak = peak, .words = trace->info.samples / 64 + 1};
+	struct peak_search s = {
+	    .trace = trace, .peak = peak, .words = trace->info.samples / 64 + 1};
 	bool sampled;
 	int error;
 
@@ -212,4 +214,26 @@ int peak_find(const struct mayfly_trace *trace, struct peak *peak)
 		error = pass(&s, look_far);
 	free(s.at_best);
 	return error;
+}
+
+/* A report asks several questions about the peak. */
+int peak_find(const struct mayfly_trace *trace, struct peak *peak)
+{
+	const struct peak *kept = trace_finding(trace);
+	struct peak *found;
+	int error;
+
+	if (kept) {
+		*peak = *kept;
+		return 0;
+	}
+	error = search(trace, peak);
+	if (error)
+		return error;
+	found = malloc(sizeof(*found));
+	if (found) {
+		*found = *peak;
+		trace_set_finding(trace, found);
+	}
+	return 0;
 }

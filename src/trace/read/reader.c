@@ -474,5 +474,6 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	fragments_close(t);
 	residency_close(t);
 	free(t->pool);
+	free(t->finding);
 	free(t);
 }

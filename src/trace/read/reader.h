@@ -19,6 +19,8 @@
 #include "format/events.h"
 #include "format/format.h"
 
+#include <stdatomic.h>
+
 /* A chunk of events or, in a trace of snapshots, of sums. */
 struct trace_chunk {
 	uint64_t offset; /* of the chunk's header in the file */
@@ -104,7 +106,22 @@ struct mayfly_trace {
 	struct trace_sums *sums;
 	size_t sums_chunks, sums_room;
 	size_t parts; /* in all of them */
+
+	_Atomic(void *) finding; /* trace_set_finding() */
 };
+
+/*
+ * What one question has found and others need again: the peak, which takes passes over all events.
+ * Several threads may find it at once; the first keeps it, until the trace is closed. NULL: it has
+ * not been found.
+ */
+static inline const void *trace_finding(const struct mayfly_trace *t)
+{
+	return atomic_load(&t->finding);
+}
+
+/* found: from malloc. */
+void trace_set_finding(const struct mayfly_trace *t, void *found);
 
 /* A trace that lies in memory, which must stay; not a spool. 0 or a negative enum mayfly_error. */
 int trace_open(const void *data, size_t size, struct mayfly_trace **trace);

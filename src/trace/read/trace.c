@@ -129,3 +129,15 @@ const char *mayfly_error_text(int error)
 
 	return error <= 0 && error > -known ? error_text[-error] : "unknown error";
 }
+
+/* ---- what questions have found ---- */
+
+void trace_set_finding(const struct mayfly_trace *t, void *found)
+{
+	/* A cache: no caller sees a difference, and no trace that is open is in constant memory. */
+	_Atomic(void *) *finding = (_Atomic(void *) *)&t->finding;
+	void *none = NULL;
+
+	if (!atomic_compare_exchange_strong(finding, &none, found))
+		free(found);
+}
