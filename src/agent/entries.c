@@ -173,19 +173,30 @@ static INLINE void release(void *block)
 		sampled_free_block(block);
 }
 
+static INLINE void begin_resize(struct resize *resize, void *block)
+{
+	if (agent_exact)
+		exact_resize_begin(resize, block);
+	else
+		sampled_resize_begin(resize, block);
+}
+
+static INLINE void end_resize(const struct resize *resize, void *result, size_t size,
+			      const struct walk_start *at)
+{
+	if (agent_exact)
+		exact_resize_end(resize, result, size, at);
+	else
+		sampled_resize_end(resize, result, size, at);
+}
+
 /* The block has been resized where it is. */
 static INLINE void record_resized(void *block, size_t size, const struct walk_start *at)
 {
 	struct resize resize;
 
-	if (agent_exact)
-		exact_resize_begin(&resize, block);
-	else
-		sampled_resize_begin(&resize, block);
-	if (agent_exact)
-		exact_resize_end(&resize, block, size, at);
-	else
-		sampled_resize_end(&resize, block, size, at);
+	begin_resize(&resize, block);
+	end_resize(&resize, block, size, at);
 }
 
 /* ---- in the place of the allocator's ---- */
@@ -217,15 +228,9 @@ FREEING(FREES)
 		struct resize resize;                                                              \
 		size_t result;                                                                     \
                                                                                                    \
-		if (agent_exact)                                                                   \
-			exact_resize_begin(&resize, (void *)(block));                              \
-		else                                                                               \
-			sampled_resize_begin(&resize, (void *)(block));                            \
+		begin_resize(&resize, (void *)(block));                                            \
 		result = UNDERNEATH(name);                                                         \
-		if (agent_exact)                                                                   \
-			exact_resize_end(&resize, (void *)result, bytes, &at);                     \
-		else                                                                               \
-			sampled_resize_end(&resize, (void *)result, bytes, &at);                   \
+		end_resize(&resize, (void *)result, bytes, &at);                                   \
 		return result;                                                                     \
 	}
 RESIZING(RESIZES)
