@@ -216,7 +216,7 @@ static void text_option_bytes(char *buffer, size_t size, uint64_t bytes)
 
 static void note_remedies(const struct output *o, const struct mayfly_info *info)
 {
-	char interval[FIGURE_TEXT], finer[FIGURE_TEXT];
+	char interval[FIGURE_TEXT], finer[FIGURE_TEXT], samples[32] = "no";
 
 	/* Other traces cannot be recorded again with these options. */
 	bool recorded = !trace_is_ocaml_alone(info) && !info->absent;
@@ -224,10 +224,12 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 		text_option_bytes(finer, sizeof(finer), finer_interval(info));
+		if (info->samples)
+			snprintf(samples, sizeof(samples), "only %" PRIu64, info->samples);
 		print_field(o, "Hint",
-			    "an interval of %s gave only %" PRIu64
-			    " samples; for more detail record again with -i %s",
-			    interval, info->samples, finer);
+			    "an interval of %s gave %s sample%s; for more detail record again with "
+			    "-i %s",
+			    interval, samples, info->samples == 1 ? "" : "s", finer);
 	}
 	if (info->frames && info->frames_symbolized < info->frames * 0.8)
 		print_field(
