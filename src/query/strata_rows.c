@@ -55,7 +55,7 @@ static void share(struct sums *sums, size_t i, const struct strata_pair *pair)
 }
 
 /* Rows are groups. seen: group -> the pair at which it was last seen on the first path. */
-static bool share_groups(struct query_state *s, const struct path *path, uint64_t *seen,
+static void share_groups(struct query_state *s, const struct path *path, uint64_t *seen,
 			 uint64_t number, const struct strata_pair *pair)
 {
 	for (size_t i = 0; i < path[0].places; i++)
@@ -70,7 +70,6 @@ static bool share_groups(struct query_state *s, const struct path *path, uint64_
 	}
 	if (path[0].place[0] == path[1].place[0])
 		share(&s->group_sums, 2 * (size_t)path[0].place[0], pair);
-	return true;
 }
 
 /* Rows are stacks: a row's total counts both when both stacks continue it. */
