@@ -6,7 +6,8 @@
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
  *	peak.c		when the peak is, for sums of samples
- *	query_sums.c	the sums by slot: a node, a thread, or a class
+ *	query_slots.c	the slot of a block: a node, a thread, or a class
+ *	query_sums.c	the sums by slot
  *	strata.c	samples of one stratum's line that count for the same sum
  *	strata_rows.c	the same for rows made from several slots
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
@@ -405,6 +406,17 @@ bool query_frames_begin(struct query_state *s);
 bool query_prepare_labels(struct query_state *s);
 uint32_t query_label_slot(const struct query_state *s, uint32_t set);
 
+/* ---- query_slots.c ---- */
+
+/* The number of slots; slots are numbered from 0. */
+size_t query_slots(const struct query_state *s);
+uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
+/* The group of a class of sizes or lifetimes, with its bounds; and the number of classes. */
+struct group query_class_group(enum mayfly_by by, uint32_t class);
+size_t query_classes(enum mayfly_by by);
+/* The group of a slot that is not a node. */
+uint32_t query_slot_group(struct query_state *s, uint32_t slot);
+
 /* ---- query_sums.c ---- */
 
 /* Fills the sums. MAYFLY_E_ABSENT: only events could answer, and the trace has none. */
@@ -415,19 +427,11 @@ bool query_keeps(const struct query_state *s, const struct cursor_block *b);
 /* The same for a block that counts only if it was allocated, not inherited. */
 bool query_keeps_allocated(const struct query_state *s, const struct cursor_block *b);
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
-/* The number of slots; slots are numbered from 0. */
-size_t query_slots(const struct query_state *s);
-uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);
 /* The first chunk with a block that the window may keep, or 0. Earlier frees are not needed; later
  * frees of blocks from earlier chunks have node UINT32_MAX (cursor.h). */
 size_t query_first_chunk(const struct query_state *s);
-/* The group of a class of sizes or lifetimes, with its bounds; and the number of classes. */
-struct group query_class_group(enum mayfly_by by, uint32_t class);
-size_t query_classes(enum mayfly_by by);
 /* The sum of a slot while sums are integers; NULL: out of memory. */
 struct plain *query_plain(struct query_state *s, uint32_t slot);
-/* The group of a slot that is not a node. */
-uint32_t query_slot_group(struct query_state *s, uint32_t slot);
 struct fate query_fate(const struct cursor_batch *b, size_t event, size_t freed);
 /* Raises s->largest_interval to that of the batch's allocations. */
 void query_note_intervals(struct query_state *s, const struct cursor_batch *b);
