@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the page asks and gets: the same code answers in the native reader and, compiled for
+ * WebAssembly, in the page itself. The page computes no figure.
+ *
+ * A request is a name and parameters, encoded as in a URL:
+ *
+ *	rows?by=function&metric=live&at=2s&focus=parse&top=50
+ *
+ * Parameters are named as the long options of `mayfly report` and have the same values, so each
+ * request is also a command line: metric, at, from, to, by, sort, focus, ignore, hide, show,
+ * show-from, thread, label, heap, min-size, max-size, min-lifetime, max-lifetime, all-frames. A flag
+ * has the value 1. `focus` and the other patterns may be given several times. An unknown name or
+ * parameter is refused.
+ *
+ * Answers are one JSON object, with keys and units as `mayfly report --json` writes them, or, where
+ * said so, arrays (below).
+ *
+ *	info			what the trace is: "program", "command", "info" (as in report --json),
+ *				"summary", "threads", "label_keys", "counters", "notes", "sources",
+ *				"base" (null, or the same of the trace to compare with)
+ *	overview		what the report without options says: "headline", "summary",
+ *				"functions", "callers", "stacks" (rows), "notes"
+ *	rows			top=N, skip=N: "rows", "rows_count" (of all), "total", "time_ns"
+ *	tree			the call tree, arrays; invert=1, merge=function|line, recursion=1
+ *				(fold it), blocks=1 (instead of bytes), least=SHARE (prune)
+ *	callers			function=NAME: "function" (a row), "callers", "callees" (rows)
+ *	curve			points=N: "times_ns", "live_bytes", "allocated_bytes" of what is asked
+ *	series			points=N, top=N: stacked by rows
+ *	counters		points=N: each counter's values at the same times; RSS is one
+ *	lanes			width=N: spans, instants and pauses by thread, arranged for N pixels
+ *	histogram		classes=size|lifetime, top=N
+ *	heat			size by lifetime: "sizes", "lifetimes", "cells"
+ *	spans, events, churn, reallocs, survival, rss, fragmentation, leaks
+ *				as the command's --json
+ *	source			file=PATH: "lines": line, self, total; "text", or null
+ *	diff			the rows of a difference with the base; difftree: its tree, arrays
+ *	export			to=folded|csv|pprof|flamegraph: that file
+ *
+ * Arrays: a 32-bit length, that many bytes of JSON, then, at offsets that are multiples of 8 counted
+ * from the start of the answer, little-endian arrays. The JSON says where each one lies:
+ *
+ *	{"arrays": {"parent": {"type": "u32", "offset": 4096, "count": 17896}, ...}, ...}
+ *
+ * The call tree is in preorder, callees by descending total. Node 0 is the root ("all"). Arrays, one
+ * element per node:
+ *
+ *	u32 parent, end (the number after its subtree's last), depth, name, file (texts), module
+ *	    (texts), line, samples, self_samples
+ *	u8  kind: 0 own code, 1 library of the language, 2 runtime or allocator, 3 entry, 4 no code
+ *	f64 self, total (bytes or blocks), left (where it begins, in the same unit: the root is 0)
+ *	f32 self_stderr, total_stderr
+ *
+ * and in the JSON "texts" (an array of strings), "total" (an estimate), "time_ns". difftree has
+ * also f64 before (total in the base) and u8 significant.
+ */
+#ifndef MAYFLY_VIEW_H
+#define MAYFLY_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "format/bytes.h"
+
+#include <mayfly/trace.h>
+
+struct view {
+	const struct mayfly_trace *trace;
+	const struct mayfly_trace *base; /* to compare with; NULL: none */
+	const char *path;		 /* of the trace, as the user named it */
+	const char *base_path;
+	/* Reads a source file of the program; false: it cannot be read. NULL: none can. */
+	bool (*source)(void *context, const char *path, struct bytes *text);
+	void *source_context;
+};
+
+enum view_status {
+	VIEW_OK = 200,
+	VIEW_BAD_REQUEST = 400, /* the answer is {"error": "..."} */
+	VIEW_NOT_FOUND = 404,	/* no such request */
+	VIEW_ABSENT = 422,	/* the trace does not have what this needs */
+	VIEW_FAILED = 500,	/* out of memory, damaged */
+};
+
+struct view_answer {
+	enum view_status status;
+	const char *type; /* "application/json", "application/octet-stream", "text/csv", ... */
+	struct bytes bytes;
+};
+
+/*
+ * Answers a request. In each case *answer is set; the caller frees answer->bytes. Threads: several
+ * may ask one view at a time.
+ */
+void view_ask(const struct view *view, const char *request, struct view_answer *answer);
+
+#endif

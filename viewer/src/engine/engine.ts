@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who answers the page's requests: the native reader that serves it, or the same code as
+// WebAssembly in a worker. src/view/view.h lists the requests.
+
+export interface Engine {
+	/** The answer as JSON. Throws an Error whose message is meant for the user. */
+	ask<T>(request: string): Promise<T>;
+	/** Answers that are arrays, and files. */
+	bytes(request: string): Promise<ArrayBuffer>;
+	/** Whether the program still runs: then `changed` is called when there is more to see. */
+	readonly live: boolean;
+	onChange?: (generation: number) => void;
+	close(): void;
+}
+
+export type Parameters = Record<string, string | number | boolean | string[] | undefined>;
+
+/** "rows?by=function&focus=a&focus=b"; undefined, false and "" are left out. */
+export function requestText(name: string, parameters: Parameters = {}): string {
+	const search = new URLSearchParams();
+	for (const [key, value] of Object.entries(parameters)) {
+		if (value === undefined || value === false || value === "") continue;
+		if (Array.isArray(value)) for (const one of value) search.append(key, one);
+		else search.append(key, value === true ? "1" : String(value));
+	}
+	const text = search.toString();
+	return text ? `${name}?${text}` : name;
+}
+
+/** An estimate, as `mayfly report --json` writes it (see there for the fields). */
+export interface Estimate {
+	bytes: number | null;
+	bytes_low?: number;
+	bytes_high?: number;
+	blocks?: number | null;
+	samples: number;
+	[key: string]: unknown;
+}
