@@ -119,6 +119,8 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "spool": {"format", "trace", "trace/read", "trace/write"},
     "query": {"format", "trace", "trace/read"},
     "answer": {"format", "trace/read", "query"},
+    "question": {"query", "answer"},
+    "view": {"format", "trace/read", "query", "answer", "question"},
     "convert": {"format", "trace/write"},
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
@@ -133,7 +135,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "agent/events": {"agent", "agent/cpu", "agent/unwind"},
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
     "cli": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "query", "answer",
-            "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
+            "question", "view", "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
 }
 # Of format's headers the agent uses these.
 AGENT_FORMAT = {"format/spool_format.h", "format/strata.h", "format/varint.h"}
@@ -272,8 +274,9 @@ def names_of_files_are_unique():
     same([paths for paths in seen.values() if len(paths) > 1], [], "files of one name")
 
 
-PURE = ("format", "trace", "spool", "query", "answer")
-FORMATS = {"answer/text_format.c": {"stdio"}}  # has the one call of vsnprintf()
+PURE = ("format", "trace", "spool", "query", "answer", "question")
+FORMATS = {"answer/text_format.c": {"stdio"},  # has the one call of vsnprintf()
+           "question/option_values.c": {"errno"}}  # of strtoull()
 IO = {"stdin", "stdout", "stderr", "printf", "__printf_chk", "fprintf", "__fprintf_chk", "puts",
       "putchar", "fputs", "fputc", "fwrite", "fread", "fopen", "fclose", "fflush", "getline",
       "open_memstream", "open", "close", "read", "write", "mmap", "exit", "abort", "getenv"}

@@ -3,7 +3,7 @@
 #include "cli/check.h"
 
 #include "cli/message.h"
-#include "cli/options.h"
+#include "question/option_values.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -45,6 +45,7 @@ static bool percent_value(const char *where, const char *text, double *value)
 /* "10M", or a plain number for blocks; "+10%": more than in the baseline. */
 static bool set_value(struct limit *limit, const char *text)
 {
+	struct complaint c = {""};
 	size_t blocks;
 	uint64_t bytes;
 
@@ -53,12 +54,12 @@ static bool set_value(struct limit *limit, const char *text)
 		return percent_value(limit->where, text + 1, &limit->value);
 	}
 	if (limit->metric == LIMIT_BLOCKS) {
-		if (!option_count(limit->where, text, &blocks))
-			return false;
+		if (!option_count(limit->where, text, &blocks, &c))
+			return cli_refuse("%s", c.text);
 		limit->value = (double)blocks;
 	} else {
-		if (!option_bytes(limit->where, text, &bytes))
-			return false;
+		if (!option_bytes(limit->where, text, &bytes, &c))
+			return cli_refuse("%s", c.text);
 		limit->value = (double)bytes;
 	}
 	return true;
@@ -129,6 +130,7 @@ static bool bad_line(const char *where, const char *what, const char *word)
 /* The pattern is the rest of the line. */
 static bool set_function(struct limit *limit, char *rest)
 {
+	struct complaint c = {""};
 	struct pattern *pattern;
 
 	rest += strspn(rest, " \t");
@@ -141,8 +143,8 @@ static bool set_function(struct limit *limit, char *rest)
 		return cli_fail("out of memory");
 	}
 	limit->focus.context = pattern; /* limits_free() ends it */
-	if (!pattern_add(pattern, limit->where, rest))
-		return false;
+	if (!pattern_add(pattern, limit->where, rest, &c))
+		return cli_refuse("%s", c.text);
 	limit->focus = pattern_match(pattern);
 	return true;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly check: fails when a program needs more memory than it may. For CI. */
 #include "cli/check.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
 #include "cli/cli.h"
 
-#include "cli/options.h"
+#include "question/option_values.h"
 
 #include "answer/trace_facts.h"
 
@@ -23,28 +25,28 @@ struct check {
 };
 
 /* "max-" and the metric's name. */
-static int take_limit(const struct given *given, void *to)
+static bool take_limit(const struct given *given, void *to)
 {
 	const char *name = given->row->name + strlen("max-");
 	enum limit_metric metric = LIMIT_PEAK;
 
 	limit_metric_named(name, strlen(name), &metric);
-	return check_add(to, given->option, metric, given->value) ? CLI_OK : CLI_USAGE;
+	return check_add(to, given->option, metric, given->value);
 }
 
-static int take_limits(const struct given *given, void *to)
+static bool take_limits(const struct given *given, void *to)
 {
-	return check_add_file(to, given->value) ? CLI_OK : CLI_USAGE;
+	return check_add_file(to, given->value);
 }
 
-static int take_increases(const struct given *given, void *to)
+static bool take_increases(const struct given *given, void *to)
 {
-	return check_add_increases(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
+	return check_add_increases(to, given->option, given->value);
 }
 
-static int take_suppressions(const struct given *given, void *to)
+static bool take_suppressions(const struct given *given, void *to)
 {
-	return suppressions_add_file(to, given->value) ? CLI_OK : CLI_USAGE;
+	return suppressions_add_file(to, given->value);
 }
 
 static bool limits_agree(const struct check *c)
@@ -184,7 +186,7 @@ int cmd_check(int argc, char **argv)
 	c.report.out = output_detect();
 	status = options_take(&check_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = limits_agree(&c) && question_check(&c.report.q) &&
+		status = limits_agree(&c) && question_agrees(&c.report.q) &&
 				 one_named(argc, argv, "trace")
 			     ? open_and_run(&c, argv[optind])
 			     : CLI_USAGE;

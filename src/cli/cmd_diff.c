@@ -6,12 +6,14 @@
  * summary, then a table, a list of stacks, or JSON.
  */
 #include "cli/cli.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
 #include "cli/report/report.h"
 
 #include "answer/json_parts.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
-#include "cli/options.h"
+#include "question/option_values.h"
 #include "cli/trace_fields.h"
 #include "query/diff.h"
 
@@ -34,7 +36,7 @@ struct comparison {
 
 /* ---- options ---- */
 
-static int take_per(const struct given *given, void *to)
+static bool take_per(const struct given *given, void *to)
 {
 	struct comparison *c = to;
 	const char *text = given->value;
@@ -47,9 +49,9 @@ static int take_per(const struct given *given, void *to)
 	}
 	if (end > text && !*end && c->per.before > 0 && c->per.after > 0 &&
 	    isfinite(c->per.before) && isfinite(c->per.after))
-		return CLI_OK;
-	return cli_usage("%s: '%s' is not a count above 0, nor two counts such as 1000,1200",
-			 given->option, text);
+		return true;
+	return cli_refuse("%s: '%s' is not a count above 0, nor two counts such as 1000,1200",
+			  given->option, text);
 }
 
 static const struct option_row diff_rows[] = {
@@ -622,7 +624,7 @@ int cmd_diff(int argc, char **argv)
 	c.side[BEFORE].out = output_detect();
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = two_traces_named(argc, argv) && question_check(q)
+		status = two_traces_named(argc, argv) && question_agrees(q)
 			     ? open_and_run(&c, argv + optind)
 			     : CLI_USAGE;
 	question_free(q);

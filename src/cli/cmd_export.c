@@ -3,9 +3,11 @@
 #include "answer/trace_names.h"
 #include "answer/text_format.h"
 #include "cli/cli.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
 #include "convert/export/exporter.h"
 #include "cli/open_trace.h"
-#include "cli/question.h"
+#include "question/question.h"
 #include "cli/target.h"
 
 #include <ctype.h>
@@ -27,21 +29,21 @@ struct export
 
 /* ---- options ---- */
 
-static int unknown_format(const char *name)
+static bool unknown_format(const char *name)
 {
 	char list[256] = "";
 
 	for (const struct export_format *f = export_formats(); f->name; f++)
 		text_append(list, sizeof(list), "%s%s", *list ? ", " : "", f->name);
 	if (!name)
-		return cli_usage("no format given; --to is one of: %s", list);
-	return cli_usage("--to: '%s' is none of: %s", name, list);
+		return cli_refuse("no format given; --to is one of: %s", list);
+	return cli_refuse("--to: '%s' is none of: %s", name, list);
 }
 
-static void list_formats(FILE *to)
+static void list_formats(void)
 {
 	for (const struct export_format *f = export_formats(); f->name; f++)
-		fprintf(to, " %s", f->name);
+		printf(" %s", f->name);
 }
 
 static void print_formats(void)
@@ -51,17 +53,17 @@ static void print_formats(void)
 }
 
 /* A format, or the end of a window as in other commands: no format begins with a digit. */
-static int take_to(const struct given *given, void *to)
+static bool take_to(const struct given *given, void *to)
 {
 	struct export *x = to;
 
 	if (isdigit((unsigned char)*given->value)) {
 		x->q.window_given = true;
-		return options_take_one(question_window_rows, "to", given->option, given->value,
-					&x->q);
+		return option_rows_take(question_window_rows, "to", given->option, given->value,
+					&x->q, given->complaint);
 	}
 	x->format = export_find(given->value);
-	return x->format ? CLI_OK : unknown_format(given->value);
+	return x->format || unknown_format(given->value);
 }
 
 static const char *const row_names[] = {"stacks", "samples", NULL};
@@ -145,11 +147,9 @@ static bool export_options_agree(struct export *x)
 	const char *name;
 
 	x->samples = x->rows == 1;
-	if (!x->format) {
-		unknown_format(NULL);
-		return false;
-	}
-	if (!question_check(&x->q))
+	if (!x->format)
+		return unknown_format(NULL);
+	if (!question_agrees(&x->q))
 		return false;
 	name = not_taken(x);
 	if (name)

@@ -6,9 +6,11 @@
  * ignored by the query, and accounted for in one line.
  */
 #include "cli/cli.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
 #include "cli/report/report.h"
 
-#include "cli/options.h"
+#include "question/option_values.h"
 #include "cli/suppression_lists.h"
 #include "cli/trace_fields.h"
 
@@ -28,9 +30,9 @@ struct leaks {
 	uint64_t leaked; /* samples that are left */
 };
 
-static int take_suppressions(const struct given *given, void *to)
+static bool take_suppressions(const struct given *given, void *to)
 {
-	return suppressions_add_file(to, given->value) ? CLI_OK : CLI_FAILED;
+	return suppressions_add_file(to, given->value);
 }
 
 static const struct option_row leaks_rows[] = {
@@ -181,7 +183,7 @@ int cmd_leaks(int argc, char **argv)
 	if (status == OPTIONS_TAKEN && l.print_list)
 		status = print_suppressions();
 	else if (status == OPTIONS_TAKEN)
-		status = question_check(&r->q) && one_named(argc, argv, "trace")
+		status = question_agrees(&r->q) && one_named(argc, argv, "trace")
 			     ? open_and_run(&l, argv[optind])
 			     : CLI_USAGE;
 	suppressions_free(&l.suppressions);

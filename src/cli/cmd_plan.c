@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly plan: from an exact trace, what each sampling interval would give and cost. */
 #include "cli/cli.h"
+#include "cli/option_table.h"
 #include "answer/allocator_frames.h"
 #include "answer/json_parts.h"
 #include "answer/trace_names.h"
@@ -8,8 +9,8 @@
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
 #include "cli/open_trace.h"
-#include "cli/question.h"
-#include "cli/options.h"
+#include "question/question.h"
+#include "question/option_values.h"
 #include "cli/output.h"
 #include "cli/print_json.h"
 #include "cli/trace_fields.h"
@@ -422,7 +423,7 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	return status;
 }
 
-static int take_error(const struct given *given, void *to)
+static bool take_error(const struct given *given, void *to)
 {
 	char *end;
 	double percent = strtod(given->value, &end);
@@ -430,14 +431,14 @@ static int take_error(const struct given *given, void *to)
 	if (*end == '%')
 		end++;
 	if (end == given->value || *end || !(percent > 0 && percent <= 1000))
-		return cli_usage("%s: '%s' is not a percentage above 0, such as 5", given->option,
-				 given->value);
+		return cli_refuse("%s: '%s' is not a percentage above 0, such as 5", given->option,
+				  given->value);
 	*(double *)to = percent / 100;
-	return CLI_OK;
+	return true;
 }
 
 /* A plain number is nanoseconds here, not seconds as elsewhere. */
-static int take_cost(const struct given *given, void *to)
+static bool take_cost(const struct given *given, void *to)
 {
 	struct given cost = *given;
 	char with_unit[64];

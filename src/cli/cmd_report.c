@@ -6,9 +6,11 @@
  * file does what.
  */
 #include "cli/cli.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
 #include "cli/report/report.h"
 
-#include "cli/options.h"
+#include "question/option_values.h"
 
 #include "answer/trace_facts.h"
 
@@ -85,36 +87,37 @@ static bool set_view(struct report *r, enum report_view view)
 	return true;
 }
 
-static int take_view(const struct given *given, void *to)
+static bool take_view(const struct given *given, void *to)
 {
 	enum report_view view;
 
 	for (view = VIEW_SERIES; strcmp(report_view_option(view), given->option) != 0; view++)
 		;
-	return set_view(to, view) ? CLI_OK : CLI_USAGE;
+	return set_view(to, view);
 }
 
-static int take_series(const struct given *given, void *to)
+static bool take_series(const struct given *given, void *to)
 {
 	struct report *r = to;
 
 	if (!set_view(r, VIEW_SERIES))
-		return CLI_USAGE;
+		return false;
 	return option_take_count(given, &r->moments);
 }
 
 static const char *const class_names[] = {"size", "lifetime", NULL};
 
-static int take_histogram(const struct given *given, void *to)
+static bool take_histogram(const struct given *given, void *to)
 {
 	struct report *r = to;
 	int choice;
 
 	if (!set_view(r, VIEW_HISTOGRAM) ||
-	    !option_choice(given->option, given->value, given->row->choices, &choice))
-		return CLI_USAGE;
+	    !option_choice(given->option, given->value, given->row->choices, &choice,
+			   given->complaint))
+		return false;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
-	return CLI_OK;
+	return true;
 }
 
 #define REPORT_TEXT_1(x) #x
@@ -215,19 +218,20 @@ static bool view_fits(struct report *r)
 static bool set_sort(struct report *r)
 {
 	bool spans = r->view == VIEW_SPANS || r->view == VIEW_EVENTS;
+	struct complaint c = {""};
 	int choice;
 
 	if (!r->sort)
 		return true;
 	r->q.sort_given = true;
 	if (!spans) {
-		if (!option_choice("--sort", r->sort, sort_names, &choice))
-			return false;
+		if (!option_choice("--sort", r->sort, sort_names, &choice, &c))
+			return cli_refuse("%s", c.text);
 		r->q.query.sort = (enum mayfly_sort)choice;
 		return true;
 	}
-	if (!option_choice("--sort", r->sort, span_sort_names, &choice))
-		return false;
+	if (!option_choice("--sort", r->sort, span_sort_names, &choice, &c))
+		return cli_refuse("%s", c.text);
 	r->span_sort = (enum span_sort)choice;
 	if (r->view == VIEW_EVENTS && report_sorts_blocks(r))
 		return cli_refuse("--sort %s needs --spans; it cannot be combined with --events",
@@ -251,7 +255,7 @@ static bool survival_key_fits(struct question *q)
 static bool check_options(struct report *r)
 {
 	return set_sort(r) && view_fits(r) &&
-	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_check(&r->q);
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_agrees(&r->q);
 }
 
 /* ---- the command ---- */

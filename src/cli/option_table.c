@@ -8,145 +8,10 @@
 #include "cli/output.h"
 #include "answer/text_format.h"
 
-#define MOST_OPTIONS 64
 #define HELP_COLUMNS 90
 #define MOST_INDENT  27 /* of the texts beside the options */
 
 static const struct option_row help_row = {"help", 'h', .help = "print this text"};
-
-/* ---- values ---- */
-
-int option_take_flag(const struct given *given, void *to)
-{
-	(void)given;
-	*(bool *)to = true;
-	return CLI_OK;
-}
-
-int option_take_text(const struct given *given, void *to)
-{
-	*(const char **)to = given->value;
-	return CLI_OK;
-}
-
-int option_take_file(const struct given *given, void *to)
-{
-	if (!*given->value)
-		return cli_usage("%s: the name is empty", given->option);
-	return option_take_text(given, to);
-}
-
-typedef char *limit_text(char *buffer, size_t size, double limit);
-
-static char *count_text(char *buffer, size_t size, double count)
-{
-	return text_format(buffer, size, "%.0f", count);
-}
-
-static int check_range(const struct given *given, uint64_t number, limit_text *text)
-{
-	const struct option_row *row = given->row;
-	char least[FIGURE_TEXT], most[FIGURE_TEXT];
-
-	if (number >= row->least && (!row->most || number <= row->most))
-		return CLI_OK;
-	text(least, sizeof(least), (double)row->least);
-	if (!row->most)
-		return cli_usage("%s: '%s' is too small; the minimum is %s", given->option,
-				 given->value, least);
-	return cli_usage("%s: '%s' is out of range: %s to %s", given->option, given->value, least,
-			 text(most, sizeof(most), (double)row->most));
-}
-
-int option_take_bytes(const struct given *given, void *to)
-{
-	uint64_t *bytes = to;
-
-	if (!option_bytes(given->option, given->value, bytes))
-		return CLI_USAGE;
-	return check_range(given, *bytes, text_bytes);
-}
-
-int option_take_time(const struct given *given, void *to)
-{
-	int64_t *ns = to;
-
-	if (!option_time(given->option, given->value, ns))
-		return CLI_USAGE;
-	return check_range(given, (uint64_t)*ns, text_duration);
-}
-
-int option_take_count(const struct given *given, void *to)
-{
-	size_t *count = to;
-
-	if (!option_count(given->option, given->value, count))
-		return CLI_USAGE;
-	return check_range(given, *count, count_text);
-}
-
-int option_take_pattern(const struct given *given, void *to)
-{
-	return pattern_add(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
-}
-
-int option_take_choice(const struct given *given, void *to)
-{
-	return option_choice(given->option, given->value, given->row->choices, to) ? CLI_OK
-										   : CLI_USAGE;
-}
-
-/* ---- the rows, one after the other ---- */
-
-static bool is_end(const struct option_row *row)
-{
-	return !row->name && !row->help && !row->group;
-}
-
-/* A row and where the struct that it stores into lies in the command's; headings and the rows of
- * groups, too. */
-struct flat_row {
-	const struct option_row *row;
-	size_t base;
-};
-
-static size_t flatten(const struct option_row *rows, size_t base, struct flat_row *flat,
-		      size_t used)
-{
-	for (const struct option_row *row = rows; !is_end(row) && used < MOST_OPTIONS; row++) {
-		if (row->group)
-			used = flatten(row->group, base + row->at, flat, used);
-		else
-			flat[used++] = (struct flat_row){row, base};
-	}
-	return used;
-}
-
-static int take(const struct flat_row *f, const char *said, const char *value, void *into)
-{
-	const struct given given = {f->row, said, value};
-	char *base = (char *)into + f->base;
-
-	if (f->row->given)
-		*(bool *)(base + f->row->given - 1) = true;
-	return f->row->take(&given, base + f->row->at);
-}
-
-int options_take_one(const struct option_row *rows, const char *name, const char *said,
-		     const char *value, void *into)
-{
-	struct flat_row flat[MOST_OPTIONS];
-	size_t count = flatten(rows, 0, flat, 0);
-
-	for (size_t i = 0; i < count; i++) {
-		const struct option_row *row = flat[i].row;
-
-		if (row->name && !strcmp(row->name, name))
-			return row->take(&(struct given){row, said, value},
-					 (char *)into + flat[i].base + row->at);
-	}
-	return CLI_USAGE;
-}
 
 /* ---- help ---- */
 
@@ -195,7 +60,7 @@ static void print_option(const struct option_row *row, int indent)
 static void print_help(const struct option_table *table)
 {
 	struct flat_row flat[MOST_OPTIONS];
-	size_t count = flatten(table->rows, 0, flat, 0);
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0);
 	int indent = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -273,8 +138,9 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 	struct flat_row flat[MOST_OPTIONS + 1];
 	struct option option[MOST_OPTIONS + 2] = {{0}};
 	char letters[2 * MOST_OPTIONS + 4] = "+:", *end = letters + 2;
-	size_t count = flatten(table->rows, 0, flat, 0), options = 0, number;
-	int found, status;
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0), options = 0, number;
+	struct complaint complaint = {""};
+	int found;
 
 	flat[count++] = (struct flat_row){&help_row, 0};
 	for (size_t i = 0; i < count; i++)
@@ -295,9 +161,8 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 			return cli_finish();
 		}
 		snprintf(said, sizeof(said), "--%s", flat[number].row->name);
-		status = take(&flat[number], said, optarg, into);
-		if (status != CLI_OK)
-			return status;
+		if (!option_row_take(&flat[number], said, optarg, into, &complaint))
+			return *complaint.text ? cli_usage("%s", complaint.text) : CLI_USAGE;
 	}
 	return OPTIONS_TAKEN;
 }
@@ -307,7 +172,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 static void print_words(const struct option_row *row)
 {
 	if (row->list_words)
-		row->list_words(stdout);
+		row->list_words();
 	else if (row->choices)
 		for (size_t i = 0; row->choices[i]; i++)
 			printf(" %s", row->choices[i]);
@@ -319,7 +184,7 @@ static void print_words(const struct option_row *row)
 void options_print_words(const struct option_table *table)
 {
 	struct flat_row flat[MOST_OPTIONS + 1];
-	size_t count = flatten(table->rows, 0, flat, 0);
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0);
 
 	flat[count++] = (struct flat_row){&help_row, 0};
 	for (size_t i = 0; i < count; i++) {

@@ -1,62 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of a command: one row each. From the rows come the parsing, the text of --help and
+ * The options of a command: one row each (question/option_row.h). From the rows come the parsing, the text of --help and
  * the completion of the shell; tests compare them with the man pages.
- *
- *	struct settings { const char *output; bool force; uint64_t size; };
- *
- *	static const struct option_row rows[] = {
- *	    {"output", 'o', "FILE", OPTION_TEXT(struct settings, output), .words = OPTION_FILES,
- *	     .help = "write to FILE"},
- *	    {"force", .help = "replace FILE", OPTION_FLAG(struct settings, force)},
- *	    {"size", .argument = "BYTES", OPTION_BYTES(struct settings, size), .least = 1,
- *	     .help = "..."},
- *	    OPTION_END,
- *	};
  *
  * -h, --help is an option of every command and needs no row.
  */
 #ifndef MAYFLY_OPTION_TABLE_H
 #define MAYFLY_OPTION_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "cli/message.h"
-#include "cli/options.h"
-
-struct option_row;
-
-/* An option with its value. */
-struct given {
-	const struct option_row *row;
-	const char *option; /* as the user knows it, "--top", for messages */
-	const char *value;  /* NULL: without one */
-};
-
-/* Stores a value. `to` is the command's struct plus row->at. CLI_OK, or an exit status after a line
- * on stderr. */
-typedef int option_take(const struct given *given, void *to);
-
-struct option_row {
-	const char *name;     /* NULL: a heading in the help, a group, or the end of the table */
-	char letter;	      /* 0: none */
-	const char *argument; /* "FILE"; NULL: takes no value; "[=RATE]": the value may be absent */
-	option_take *take;
-	size_t at;
-	size_t given; /* 1 + where a bool is set when the option is given; 0: nowhere */
-	const char *const *choices; /* of OPTION_CHOICE */
-	uint64_t least, most;	    /* of bytes, times (ns) and counts; most = 0: no limit */
-	const char *words; /* for the completion: "peak end", OPTION_FILES; NULL: nothing */
-	void (*list_words)(FILE *to); /* when the words are not known at compile time */
-	const char *help;
-	const struct option_row *group; /* the rows of a struct that lies at `at` */
-};
-
-#define OPTION_FILES   "@files"
-#define OPTION_FOLDERS "@folders"
+#include "question/option_row.h"
 
 struct option_table {
 	const char *usage; /* "report [OPTIONS] FILE" */
@@ -67,74 +20,10 @@ struct option_table {
 	bool stops;	   /* at the first operand: the rest belongs to another program */
 };
 
-#define OPTION_AT(kind, type, field)                                                               \
-	(offsetof(type, field) +                                                                   \
-	 0 * sizeof(                                                                               \
-		 char[__builtin_types_compatible_p(__typeof__(((type *)0)->field), kind) ? 1       \
-											 : -1]))
-
-#define OPTION_FLAG(type, field) .take = option_take_flag, .at = OPTION_AT(bool, type, field)
-#define OPTION_TEXT(type, field)                                                                   \
-	.take = option_take_text, .at = OPTION_AT(const char *, type, field)
-/* A text that is not empty. */
-#define OPTION_FILE(type, field)                                                                   \
-	.take = option_take_file, .at = OPTION_AT(const char *, type, field)
-#define OPTION_BYTES(type, field) .take = option_take_bytes, .at = OPTION_AT(uint64_t, type, field)
-#define OPTION_TIME(type, field)  .take = option_take_time, .at = OPTION_AT(int64_t, type, field)
-#define OPTION_COUNT(type, field) .take = option_take_count, .at = OPTION_AT(size_t, type, field)
-#define OPTION_PATTERN(type, field)                                                                \
-	.take = option_take_pattern, .at = OPTION_AT(struct pattern, type, field)
-/* Stores the index of the name in a list that ends with NULL, in an int or an enum. */
-#define OPTION_CHOICE(list, type, field)                                                           \
-	.take = option_take_choice, .choices = list,                                               \
-	.at = offsetof(type, field) +                                                              \
-	      0 * sizeof(char[sizeof(((type *)0)->field) == sizeof(int) ? 1 : -1])
-/* A function of the command's own, which gets a field or the whole struct. */
-#define OPTION_IN(function, kind, type, field) .take = function, .at = OPTION_AT(kind, type, field)
-#define OPTION_OWN(function)		       .take = function
-
-#define OPTION_GIVEN(type, field) .given = 1 + OPTION_AT(bool, type, field)
-#define OPTION_HEADING(text)                                                                       \
-	{                                                                                          \
-		.help = text                                                                       \
-	}
-#define OPTION_GROUP(rows, type, field)                                                            \
-	{                                                                                          \
-		.group = rows, .at = offsetof(type, field)                                         \
-	}
-#define OPTION_END                                                                                 \
-	{                                                                                          \
-		0                                                                                  \
-	}
-
-/* Rows that many commands have. */
-#define OPTION_ALL_FRAMES(type, field)                                                             \
-	{                                                                                          \
-		"all-frames", .help = "also show allocator frames, such as operator new",          \
-			      OPTION_FLAG(type, field)                                             \
-	}
-#define OPTION_WIDE(type, field)                                                                   \
-	{                                                                                          \
-		"wide", .help = "print names in full, in lines of any length",                     \
-			OPTION_FLAG(type, field)                                                   \
-	}
-#define OPTION_JSON(type, field)                                                                   \
-	{                                                                                          \
-		"json", .help = "print one JSON object", OPTION_FLAG(type, field)                  \
-	}
-
-option_take option_take_flag, option_take_text, option_take_file, option_take_bytes,
-    option_take_time, option_take_count, option_take_pattern, option_take_choice;
-
 /* Takes all options (and sets optind to the first operand). OPTIONS_TAKEN, or the exit status: after
  * --help, or after a line on stderr. */
 #define OPTIONS_TAKEN (-1)
 int options_take(const struct option_table *table, void *into, int argc, char **argv);
-
-/* Takes a value that is not an option on the command line, so `given` is not set. `said` stands for
- * the option in messages. */
-int options_take_one(const struct option_row *rows, const char *name, const char *said,
-		     const char *value, void *into);
 
 /* For the completion of the shell, a line for each option and letter: "--sampler stratified
  * poisson". "-" stands for a value that nothing is known of; options without a value stand alone. */

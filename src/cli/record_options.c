@@ -17,16 +17,15 @@
 #define LEAST_SNAPSHOT_NS 1000000ll
 
 /* Stores log2 of the nearest power of two. */
-static int take_interval(const struct given *given, void *to)
+static bool take_interval(const struct given *given, void *to)
 {
 	char wanted[FIGURE_TEXT], taken[FIGURE_TEXT];
 	struct record *r = &((struct record_command *)to)->record;
 	uint64_t bytes, power = 1;
 	uint32_t log2 = 0;
-	int status = option_take_bytes(given, &bytes);
 
-	if (status != CLI_OK)
-		return status;
+	if (!option_take_bytes(given, &bytes))
+		return false;
 	while (power * 2 <= bytes) {
 		power *= 2;
 		log2++;
@@ -38,10 +37,10 @@ static int take_interval(const struct given *given, void *to)
 		cli_error("the interval of %s is rounded to %s, a power of two",
 			  text_bytes(wanted, sizeof(wanted), (double)bytes),
 			  text_bytes(taken, sizeof(taken), (double)(1ull << log2)));
-	return CLI_OK;
+	return true;
 }
 
-static int take_overhead(const struct given *given, void *to)
+static bool take_overhead(const struct given *given, void *to)
 {
 	char *end = NULL;
 	double percent =
@@ -50,14 +49,14 @@ static int take_overhead(const struct given *given, void *to)
 	if (end && *end == '%')
 		end++;
 	if (!end || *end || !(percent >= 0.01 && percent <= 50))
-		return cli_usage("%s: '%s' is not a percentage from 0.01 to 50", given->option,
-				 given->value);
+		return cli_refuse("%s: '%s' is not a percentage from 0.01 to 50", given->option,
+				  given->value);
 	*(uint32_t *)to = (uint32_t)(percent * 100 + 0.5);
-	return CLI_OK;
+	return true;
 }
 
 /* "off", a rate, or nothing, which asks for the default. */
-static int record_take_ocaml(const struct given *given, void *to)
+static bool record_take_ocaml(const struct given *given, void *to)
 {
 	struct record_command *c = to;
 	struct record *r = &c->record;
@@ -66,27 +65,27 @@ static int record_take_ocaml(const struct given *given, void *to)
 
 	c->ocaml_given = true;
 	if (!given->value)
-		return CLI_OK;
+		return true;
 	if (!strcmp(given->value, "off")) {
 		r->ocaml_off = true;
-		return CLI_OK;
+		return true;
 	}
 	rate = strtod(given->value, &end);
 	if (end == given->value || *end || !(rate >= 1e-11 && rate <= 1))
-		return cli_usage(
+		return cli_refuse(
 		    "%s: '%s' is neither a rate from 1e-11 to 1 (samples per word) nor "
 		    "off",
 		    given->option, given->value);
 	r->ocaml_rate = rate;
-	return CLI_OK;
+	return true;
 }
 
-static int take_map_events(const struct given *given, void *to)
+static bool take_map_events(const struct given *given, void *to)
 {
 	struct record *r = &((struct record_command *)to)->record;
 
 	r->map_events_off = !strcmp(given->value, "off");
-	return r->map_events_off ? CLI_OK : option_take_bytes(given, &r->map_events);
+	return r->map_events_off || option_take_bytes(given, &r->map_events);
 }
 
 static const struct option_row record_rows[] = {
@@ -208,6 +207,15 @@ static bool is_key(const char *setting, size_t length, const char *key)
 	       setting[strlen(key)] == '=';
 }
 
+static bool setting_taken(const char *option, const char *said, const char *value,
+			  struct record_command *c)
+{
+	struct complaint complaint = {""};
+
+	return option_rows_take(record_rows, option, said, value, c, &complaint) ||
+	       cli_refuse("%s", complaint.text);
+}
+
 /* A setting that is the recorder's, too: an option takes precedence. */
 static bool take_user_setting(struct record_command *c, const char *setting, const char *value,
 			      bool *taken)
@@ -229,8 +237,7 @@ static bool take_user_setting(struct record_command *c, const char *setting, con
 	for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
 		if (is_key(setting, length, shared[i].key))
 			return shared[i].overridden ||
-			       options_take_one(record_rows, shared[i].option, shared[i].said,
-						value, c) == CLI_OK;
+			       setting_taken(shared[i].option, shared[i].said, value, c);
 	if (is_key(setting, length, "exact")) {
 		if (free_mode && !r->overhead && (!strcmp(value, "1") || !strcmp(value, "yes")))
 			r->interval_log2 = 0;

@@ -32,7 +32,7 @@
 #include "cli/open_trace.h"
 #include "cli/output.h"
 #include "cli/print_json.h"
-#include "cli/question.h"
+#include "question/question.h"
 #include "cli/stack_lines.h"
 
 #define MOST_MOMENTS 10000 /* of a series */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly report: why the trace has no answer. */
 #include "cli/report/report.h"
+#include "cli/question_said.h"
 
 #include "answer/absent.h"
 

@@ -5,7 +5,7 @@
  *
  *	OPTION_GROUP(question_filter_rows, struct settings, q),
  *	...
- *	if (question_check(&set.q))
+ *	if (question_check(&set.q, &complaint))
  *		mayfly_query_run(trace, &set.q.query, &result);
  */
 #ifndef MAYFLY_QUESTION_H
@@ -13,7 +13,7 @@
 
 #include "answer/allocator_frames.h"
 #include "answer/query_words.h"
-#include "cli/option_table.h"
+#include "question/option_row.h"
 
 #include <mayfly/trace.h>
 
@@ -39,9 +39,9 @@ void question_free(struct question *q);
 
 /* The value of --by. */
 option_take question_take_by;
-/* After all options, before q->query is used: finds those that contradict one another. False after
- * a line on stderr. q must stay where it is from now on. */
-bool question_check(struct question *q);
+/* After all options, before q->query is used: finds those that contradict one another: false, and
+ * *c says which. q must stay where it is from now on. */
+bool question_check(struct question *q, struct complaint *c);
 
 /* When no metric was asked for, and the usual one is not known of this trace, another one. After
  * question_check(). */
@@ -49,9 +49,5 @@ void question_fit(struct question *q, const struct mayfly_info *info);
 
 /* The option that needs single blocks, which snapshots lack: "--by thread"; NULL: none. */
 const char *question_needs_blocks(const struct question *q);
-
-/* Whether the question needs what the trace lacks because of the file that it was converted from:
- * then a line on stderr has said so. */
-bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q);
 
 #endif

@@ -3,24 +3,27 @@
  * Values of options: sizes, times, counts, names, patterns.
  *
  * Each function takes the option as the user knows it ("--top") for the message. When the value is
- * invalid, it prints one line on stderr and returns false.
+ * invalid, it says so in *c and returns false.
  */
-#ifndef MAYFLY_OPTIONS_H
-#define MAYFLY_OPTIONS_H
+#ifndef MAYFLY_OPTION_VALUES_H
+#define MAYFLY_OPTION_VALUES_H
+
+#include "question/complaint.h"
 
 #include <mayfly/trace.h>
 #include <regex.h>
 
 /* "4096", "512K", "1.5M", "2G", also KB and KiB: powers of 1024. */
-bool option_bytes(const char *option, const char *text, uint64_t *bytes);
+bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct complaint *c);
 
 /* "250ms", "1.5s", "10us", "3m", "2h", "100ns"; a plain number is seconds. */
-bool option_time(const char *option, const char *text, int64_t *ns);
+bool option_time(const char *option, const char *text, int64_t *ns, struct complaint *c);
 
-bool option_count(const char *option, const char *text, size_t *count);
+bool option_count(const char *option, const char *text, size_t *count, struct complaint *c);
 
 /* The index of `text` in a list that ends with NULL. */
-bool option_choice(const char *option, const char *text, const char *const *choices, int *index);
+bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
+		   struct complaint *c);
 
 /* Any number of POSIX extended regular expressions; matches when one of them does. */
 struct pattern {
@@ -28,9 +31,10 @@ struct pattern {
 	size_t count;
 };
 
-bool pattern_add(struct pattern *p, const char *option, const char *text);
+bool pattern_add(struct pattern *p, const char *option, const char *text, struct complaint *c);
 /* As above, but a text of digits only matches that number and no longer one. */
-bool pattern_add_thread(struct pattern *p, const char *option, const char *text);
+bool pattern_add_thread(struct pattern *p, const char *option, const char *text,
+			struct complaint *c);
 void pattern_free(struct pattern *p);
 
 /* The pattern as the library takes it; "no match function" when the pattern is empty. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options. */
-#include "cli/options.h"
+#include "question/option_values.h"
 
-#include "cli/message.h"
 #include "answer/text_format.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +53,7 @@ static bool whole_number(const char *text, uint64_t *value)
 	return *end == 0 && errno == 0;
 }
 
-bool option_bytes(const char *option, const char *text, uint64_t *bytes)
+bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct complaint *c)
 {
 	const char *suffix;
 	double number, factor;
@@ -64,14 +62,14 @@ bool option_bytes(const char *option, const char *text, uint64_t *bytes)
 		return true;
 	if (!read_number(text, &number, &suffix) || !unit_of_bytes(suffix, &factor) ||
 	    number * factor >= 0x1p64)
-		return cli_refuse(
-		    "%s: '%s' is not a size; write bytes, or use K, M or G as in 512K", option,
-		    text);
+		return complain(c,
+				"%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
+				option, text);
 	*bytes = (uint64_t)(number * factor);
 	return true;
 }
 
-bool option_time(const char *option, const char *text, int64_t *ns)
+bool option_time(const char *option, const char *text, int64_t *ns, struct complaint *c)
 {
 	static const struct {
 		const char *suffix;
@@ -91,22 +89,24 @@ bool option_time(const char *option, const char *text, int64_t *ns)
 			return true;
 		}
 	}
-	return cli_refuse("%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as "
-			  "in 250ms",
-			  option, text);
+	return complain(c,
+			"%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as "
+			"in 250ms",
+			option, text);
 }
 
-bool option_count(const char *option, const char *text, size_t *count)
+bool option_count(const char *option, const char *text, size_t *count, struct complaint *c)
 {
 	uint64_t value;
 
 	if (!whole_number(text, &value) || value > SIZE_MAX / 2)
-		return cli_refuse("%s: '%s' is not a whole number", option, text);
+		return complain(c, "%s: '%s' is not a whole number", option, text);
 	*count = (size_t)value;
 	return true;
 }
 
-bool option_choice(const char *option, const char *text, const char *const *choices, int *index)
+bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
+		   struct complaint *c)
 {
 	char list[256] = "";
 
@@ -119,36 +119,38 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 		}
 		text_append(list, sizeof(list), "%s%s", comma, choices[i]);
 	}
-	return cli_refuse("%s: '%s' is none of %s", option, text, list);
+	return complain(c, "%s: '%s' is none of %s", option, text, list);
 }
 
-bool pattern_add(struct pattern *p, const char *option, const char *text)
+bool pattern_add(struct pattern *p, const char *option, const char *text, struct complaint *c)
 {
 	regex_t *grown = realloc(p->expression, (p->count + 1) * sizeof(*grown));
 	char reason[128];
 	int error;
 
 	if (!grown)
-		return cli_fail("out of memory");
+		return complain(c, "out of memory");
 	p->expression = grown;
 	error = regcomp(&grown[p->count], text, REG_EXTENDED | REG_NOSUB);
 	if (error) {
 		regerror(error, &grown[p->count], reason, sizeof(reason));
-		return cli_refuse("%s: '%s' is not a regular expression: %s", option, text, reason);
+		return complain(c, "%s: '%s' is not a regular expression: %s", option, text,
+				reason);
 	}
 	p->count++;
 	return true;
 }
 
-bool pattern_add_thread(struct pattern *p, const char *option, const char *text)
+bool pattern_add_thread(struct pattern *p, const char *option, const char *text,
+			struct complaint *c)
 {
 	char number[32];
 
 	if (*text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 24) {
-		snprintf(number, sizeof(number), "^%s$", text);
+		text_format(number, sizeof(number), "^%s$", text);
 		text = number;
 	}
-	return pattern_add(p, option, text);
+	return pattern_add(p, option, text, c);
 }
 
 static bool pattern_matches(const struct pattern *p, const char *text)

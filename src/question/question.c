@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a query. */
-#include "cli/question.h"
+#include "question/question.h"
 
-#include "answer/absent.h"
-#include "cli/message.h"
 #include "query/grouping.h"
 
 #include <string.h>
@@ -23,7 +21,7 @@ void question_free(struct question *q)
 	pattern_free(&q->label);
 }
 
-static int take_moment(const struct given *given, void *to)
+static bool take_moment(const struct given *given, void *to)
 {
 	struct question *q = to;
 
@@ -32,12 +30,11 @@ static int take_moment(const struct given *given, void *to)
 	else if (strcmp(given->value, "end") == 0)
 		q->query.at_ns = MAYFLY_AT_END;
 	else
-		return option_time(given->option, given->value, &q->query.at_ns) ? CLI_OK
-										 : CLI_USAGE;
-	return CLI_OK;
+		return option_time(given->option, given->value, &q->query.at_ns, given->complaint);
+	return true;
 }
 
-int question_take_by(const struct given *given, void *to)
+bool question_take_by(const struct given *given, void *to)
 {
 	struct question *q = to;
 	int choice;
@@ -45,18 +42,17 @@ int question_take_by(const struct given *given, void *to)
 	if (strncmp(given->value, "label:", strlen("label:")) == 0) {
 		q->query.by = MAYFLY_BY_LABEL;
 		q->query.label_key = given->value + strlen("label:");
-		return *q->query.label_key
-			   ? CLI_OK
-			   : cli_usage("%s label: no key after the ':'", given->option);
+		return *q->query.label_key ||
+		       complain(given->complaint, "%s label: no key after the ':'", given->option);
 	}
 	q->query.label_key = NULL;
-	if (!option_choice(given->option, given->value, by_names, &choice))
-		return CLI_USAGE;
+	if (!option_choice(given->option, given->value, by_names, &choice, given->complaint))
+		return false;
 	q->query.by = (enum mayfly_by)choice;
-	return CLI_OK;
+	return true;
 }
 
-static int take_heaps(const struct given *given, void *to)
+static bool take_heaps(const struct given *given, void *to)
 {
 	struct question *q = to;
 	const char *at = given->value;
@@ -66,18 +62,19 @@ static int take_heaps(const struct given *given, void *to)
 		uint32_t named = heaps_named(at, length);
 
 		if (!named)
-			return cli_usage("%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
-					 "ocaml-major, external, pool, pool-mapped, all",
-					 given->option, (int)length, at);
+			return complain(given->complaint,
+					"%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
+					"ocaml-major, external, pool, pool-mapped, all",
+					given->option, (int)length, at);
 		q->query.heaps |= named;
 		at += length;
 	} while (*at++);
-	return CLI_OK;
+	return true;
 }
 
-static int take_thread(const struct given *given, void *to)
+static bool take_thread(const struct given *given, void *to)
 {
-	return pattern_add_thread(to, given->option, given->value) ? CLI_OK : CLI_USAGE;
+	return pattern_add_thread(to, given->option, given->value, given->complaint);
 }
 
 #define FROM_ROW                                                                                   \
@@ -170,7 +167,7 @@ static void set_matches(struct question *q)
 	q->query.hide = hidden_frames_match(&q->hidden);
 }
 
-bool question_check(struct question *question)
+bool question_check(struct question *question, struct complaint *c)
 {
 	struct mayfly_query *q = &question->query;
 
@@ -179,15 +176,15 @@ bool question_check(struct question *question)
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE)
-		return cli_refuse(
-		    "--at needs --metric live; it cannot be combined with --metric %s",
-		    metric_names[q->metric]);
+		return complain(c,
+				"--at needs --metric live; it cannot be combined with --metric %s",
+				metric_names[q->metric]);
 	if (q->from_ns >= q->to_ns)
-		return cli_refuse("--from must be before --to");
+		return complain(c, "--from must be before --to");
 	if (q->min_size > q->max_size)
-		return cli_refuse("--min-size must not be above --max-size");
+		return complain(c, "--min-size must not be above --max-size");
 	if (q->min_lifetime_ns > q->max_lifetime_ns)
-		return cli_refuse("--min-lifetime must not be above --max-lifetime");
+		return complain(c, "--min-lifetime must not be above --max-lifetime");
 	set_matches(question);
 	return true;
 }
@@ -222,26 +219,4 @@ const char *question_needs_blocks(const struct question *question)
 	if (q->metric == MAYFLY_SURVIVED)
 		return "--metric survived after a fork";
 	return NULL;
-}
-
-bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
-{
-	uint32_t absent = mayfly_query_absent(trace, &q->query);
-	uint32_t has = ~mayfly_trace_info(trace)->absent;
-	char text[512];
-
-	if (!absent)
-		return false;
-	/* A command without --metric cannot be told to use it. */
-	cli_error("%s: the file that it comes from does not have %s%s", path,
-		  absent_text(text, sizeof(text), absent),
-		  absent & MAYFLY_ABSENT_ALLOCATIONS
-		      ? "; it has events: see 'mayfly report --events'"
-		  : !q->metric_given ? ""
-		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
-			      MAYFLY_ABSENT_ALLOCATED)
-		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"
-						  : "; ask for --metric allocated")
-		      : "");
-	return true;
 }
