@@ -274,7 +274,7 @@ def names_of_files_are_unique():
     same([paths for paths in seen.values() if len(paths) > 1], [], "files of one name")
 
 
-PURE = ("format", "trace", "spool", "query", "answer", "question")
+PURE = ("format", "trace", "spool", "query", "answer", "question", "view")
 FORMATS = {"answer/text_format.c": {"stdio"},  # has the one call of vsnprintf()
            "question/option_values.c": {"errno"}}  # of strtoull()
 IO = {"stdin", "stdout", "stderr", "printf", "__printf_chk", "fprintf", "__fprintf_chk", "puts",

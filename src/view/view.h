@@ -22,7 +22,7 @@
  *	overview		what the report without options says: "headline", "summary",
  *				"functions", "callers", "stacks" (rows), "notes"
  *	rows			top=N, skip=N: "rows", "rows_count" (of all), "total", "time_ns"
- *	tree			the call tree, arrays; invert=1, merge=function|line, recursion=1
+ *	tree			the call tree, arrays; invert=1, merge=none|function|line, recursion=1
  *				(fold it), blocks=1 (instead of bytes), least=SHARE (prune)
  *	callers			function=NAME: "function" (a row), "callers", "callees" (rows)
  *	curve			points=N: "times_ns", "live_bytes", "allocated_bytes" of what is asked
@@ -35,7 +35,7 @@
  *				as the command's --json
  *	source			file=PATH: "lines": line, self, total; "text", or null
  *	diff			the rows of a difference with the base; difftree: its tree, arrays
- *	export			to=folded|csv|pprof|flamegraph: that file
+ *	export			format=folded|csv|pprof|flamegraph: that file
  *
  * Arrays: a 32-bit length, that many bytes of JSON, then, at offsets that are multiples of 8 counted
  * from the start of the answer, little-endian arrays. The JSON says where each one lies:

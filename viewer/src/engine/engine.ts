@@ -27,12 +27,16 @@ export function requestText(name: string, parameters: Parameters = {}): string {
 	return text ? `${name}?${text}` : name;
 }
 
-/** An estimate, as `mayfly report --json` writes it (see there for the fields). */
+/** A figure with its 95 % interval, as `mayfly report --json` writes it. */
+export interface Figure {
+	estimate: number;
+	stderr: number;
+	low: number;
+	high: number;
+}
+
 export interface Estimate {
-	bytes: number | null;
-	bytes_low?: number;
-	bytes_high?: number;
-	blocks?: number | null;
+	bytes: Figure | null;
+	blocks: Figure | null;
 	samples: number;
-	[key: string]: unknown;
 }

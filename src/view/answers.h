@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What answers each request: a function that puts the members of the answer's JSON object, which is
+ * open, or bytes of its own.
+ *
+ * A function returns 0, or a negative enum mayfly_error after which nothing of the answer is used.
+ */
+#ifndef MAYFLY_ANSWERS_H
+#define MAYFLY_ANSWERS_H
+
+#include "answer/json_writer.h"
+#include "view/request.h"
+
+typedef int view_json(struct request *r, struct json *j);
+typedef int view_bytes(struct request *r, struct view_answer *a);
+
+view_json view_info, view_overview;					     /* view_info.c */
+view_json view_rows, view_curve, view_series, view_histogram, view_leaks;    /* view_rows.c */
+view_json view_spans, view_events, view_churn, view_reallocs, view_survival, /* view_panes.c */
+    view_rss, view_fragmentation;
+view_json view_source; /* view_source.c */
+
+/* The most rows that the answer shows: r->skip and r->top of them; 0: all. */
+size_t view_rows_needed(const struct request *r);
+
+#endif

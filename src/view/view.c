@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and what answers them: see view.h. */
+#include "view/view.h"
+
+#include <string.h>
+
+#include "answer/absent.h"
+#include "view/answers.h"
+
+static const struct {
+	const char *name;
+	view_json *json; /* or: */
+	view_bytes *bytes;
+} requests[] = {
+    {"info", view_info},	 {"overview", view_overview},
+    {"rows", view_rows},	 {"curve", view_curve},
+    {"series", view_series},	 {"histogram", view_histogram},
+    {"leaks", view_leaks},	 {"spans", view_spans},
+    {"events", view_events},	 {"churn", view_churn},
+    {"reallocs", view_reallocs}, {"survival", view_survival},
+    {"rss", view_rss},		 {"fragmentation", view_fragmentation},
+    {"source", view_source},
+};
+
+#define REQUESTS (sizeof(requests) / sizeof(requests[0]))
+
+static void refuse(struct view_answer *a, enum view_status status, const char *text)
+{
+	struct json j = {.one_line = true};
+
+	bytes_free(&a->bytes);
+	json_object(&j, NULL);
+	json_text(&j, "error", text);
+	json_end(&j);
+	*a = (struct view_answer){status, "application/json", j.bytes};
+}
+
+static void refuse_error(struct view_answer *a, const struct request *r, int error)
+{
+	uint32_t absent = mayfly_query_absent(r->trace, &r->q.query);
+	const char *needs = question_needs_blocks(&r->q);
+	char text[512], names[256];
+
+	if (error != MAYFLY_E_ABSENT) {
+		refuse(a, VIEW_FAILED, mayfly_error_text(error));
+		return;
+	}
+	if (absent)
+		text_format(text, sizeof(text), "The file that it comes from does not have %s.",
+			    absent_text(names, sizeof(names), absent));
+	else if (r->info->snapshot_ns && needs)
+		text_format(text, sizeof(text), "Snapshots have no single blocks, which %s needs.",
+			    needs);
+	else
+		text_format(text, sizeof(text), "The trace does not hold what this needs.");
+	refuse(a, VIEW_ABSENT, text);
+}
+
+static int answer_json(struct request *r, view_json *put, struct view_answer *a)
+{
+	struct json j = {.one_line = true};
+	int error;
+
+	if (r->info->absent) {
+		j.is_null = absent_key;
+		j.null_context = r->info->absent;
+	}
+	json_object(&j, NULL);
+	error = put(r, &j);
+	json_end(&j);
+	a->type = "application/json";
+	a->bytes = j.bytes;
+	return error;
+}
+
+static void answer(struct request *r, struct view_answer *a)
+{
+	for (size_t i = 0; i < REQUESTS; i++) {
+		int error;
+
+		if (strcmp(r->name, requests[i].name) != 0)
+			continue;
+		a->status = VIEW_OK;
+		error = requests[i].json ? answer_json(r, requests[i].json, a)
+					 : requests[i].bytes(r, a);
+		if (!error && a->bytes.failed)
+			error = MAYFLY_E_MEMORY;
+		if (error)
+			refuse_error(a, r, error);
+		return;
+	}
+	refuse(a, VIEW_NOT_FOUND, "There is no such request.");
+}
+
+void view_ask(const struct view *view, const char *request, struct view_answer *a)
+{
+	struct complaint c = {""};
+	struct request r;
+
+	*a = (struct view_answer){0};
+	if (request_parse(&r, view, request, &c))
+		answer(&r, a);
+	else
+		refuse(a, VIEW_BAD_REQUEST, c.text);
+	request_free(&r);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the trace is, and what the report without options says of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer/callers.h"
+#include "answer/json_parts.h"
+#include "query/query_two.h"
+#include "view/answers.h"
+
+#define OVERVIEW_ROWS 12
+
+/* The newest name of the program: the last part of its path, or of the file's. */
+static const char *program_name(const struct mayfly_info *info, const char *path)
+{
+	const char *name = *info->program	 ? info->program
+			   : info->command_count ? info->command[0]
+			   : path		 ? path
+						 : "";
+	const char *slash = strrchr(name, '/');
+
+	return slash ? slash + 1 : name;
+}
+
+static void put_threads(struct json *j, const struct mayfly_trace *trace, size_t count)
+{
+	json_array(j, "threads");
+	for (size_t i = 0; i < count; i++) {
+		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
+
+		json_object(j, NULL);
+		json_unsigned(j, "tid", t->tid);
+		json_text(j, "name", t->name);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void put_counters(struct json *j, const struct mayfly_trace *trace, size_t count)
+{
+	json_array(j, "counters");
+	for (size_t i = 0; i < count; i++) {
+		const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
+
+		json_object(j, NULL);
+		json_text(j, "name", c->name);
+		json_text(j, "unit", c->unit);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static int put_trace(struct json *j, const struct mayfly_trace *trace, const char *path,
+		     bool sources)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	struct mayfly_summary s;
+	int error = mayfly_trace_summary(trace, &s);
+
+	if (error)
+		return error;
+	json_text(j, "file", path ? path : "");
+	json_text(j, "program", program_name(info, path));
+	json_array(j, "command");
+	for (size_t i = 0; i < info->command_count; i++)
+		json_text(j, NULL, info->command[i]);
+	json_end(j);
+	json_object(j, "info");
+	json_info(j, trace, &s, info->file_bytes);
+	json_end(j);
+	json_object(j, "summary");
+	json_summary(j, &s);
+	json_end(j);
+	put_threads(j, trace, info->threads);
+	put_counters(j, trace, info->counters);
+	json_bool(j, "sources", sources);
+	return 0;
+}
+
+int view_info(struct request *r, struct json *j)
+{
+	const struct view *v = r->view;
+	int error = put_trace(j, v->trace, v->path, v->source != NULL);
+
+	if (error)
+		return error;
+	if (!v->base) {
+		json_null(j, "base");
+		return 0;
+	}
+	json_object(j, "base");
+	error = put_trace(j, v->base, v->base_path, false);
+	json_end(j);
+	return error;
+}
+
+static void put_ranked(struct json *j, const char *key, const struct request *r,
+		       const struct mayfly_query *query, const struct ranking *ranking)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < ranking->rows; i++) {
+		json_object(j, NULL);
+		json_row(j, r->trace, query->by, ranking->row[i]);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static bool put_tables(struct json *j, struct request *r, const struct mayfly_query query[2],
+		       struct mayfly_result *const result[2])
+{
+	struct mayfly_query by_total = query[0];
+	struct ranking ranking = {0};
+	bool done;
+
+	done = rank_rows(&query[0], result[0],
+			 (struct rank_options){.top = OVERVIEW_ROWS, .sorted = true}, &ranking);
+	if (done)
+		put_ranked(j, "functions", r, &query[0], &ranking);
+	free(ranking.row);
+	ranking = (struct ranking){0};
+	by_total.sort = MAYFLY_SORT_TOTAL;
+	done = done && rank_callers(&by_total, result[0], result[1], OVERVIEW_ROWS, &ranking);
+	if (done)
+		put_ranked(j, "callers", r, &query[0], &ranking);
+	free(ranking.row);
+	ranking = (struct ranking){0};
+	done = done &&
+	       rank_rows(&query[1], result[1],
+			 (struct rank_options){.top = OVERVIEW_ROWS, .sorted = true}, &ranking);
+	if (done)
+		put_ranked(j, "stacks", r, &query[1], &ranking);
+	free(ranking.row);
+	return done;
+}
+
+int view_overview(struct request *r, struct json *j)
+{
+	struct mayfly_query query[2] = {r->q.query, r->q.query};
+	struct mayfly_result *result[2];
+	struct mayfly_summary s;
+	int error = mayfly_trace_summary(r->trace, &s);
+
+	if (error)
+		return error;
+	query[0].by = MAYFLY_BY_FUNCTION;
+	query[1].by = MAYFLY_BY_STACK;
+	query[1].stack_rows = r->info->mode == MAYFLY_EXACT ? CALLERS_SEARCH_STACKS : 0;
+	error = query_run_two(r->trace, query, result);
+	if (error)
+		return error;
+	json_object(j, "summary");
+	json_summary(j, &s);
+	json_end(j);
+	json_integer(j, "time_ns", result[0]->time_ns);
+	json_estimate(j, "total", &result[0]->total);
+	if (!put_tables(j, r, query, result))
+		error = MAYFLY_E_MEMORY;
+	mayfly_result_free(result[0]);
+	mayfly_result_free(result[1]);
+	return error;
+}
