@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/export/exporter.h"
 #include "view/view.h"
 
 static void *load(const char *path, struct mayfly_trace **trace)
@@ -42,7 +43,11 @@ int main(int argc, char **argv)
 		base_data = load(argv[3], &base);
 		i = 4;
 	}
-	view = (struct view){.trace = trace, .base = base, .path = argv[1], .base_path = argv[3]};
+	view = (struct view){.trace = trace,
+			     .base = base,
+			     .path = argv[1],
+			     .base_path = argv[3],
+			     .exports = export_formats()};
 	for (; i < argc; i++) {
 		struct view_answer a;
 

@@ -19,7 +19,7 @@ static const struct {
     {"events", view_events},	 {"churn", view_churn},
     {"reallocs", view_reallocs}, {"survival", view_survival},
     {"rss", view_rss},		 {"fragmentation", view_fragmentation},
-    {"source", view_source},
+    {"source", view_source},	 {"export", .bytes = view_export},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))
@@ -41,8 +41,17 @@ static void refuse_error(struct view_answer *a, const struct request *r, int err
 	const char *needs = question_needs_blocks(&r->q);
 	char text[512], names[256];
 
+	if (error == MAYFLY_E_RANGE && r->format) {
+		text_format(text, sizeof(text),
+			    "%s files of this cannot be written here; see "
+			    "'mayfly export --help'.",
+			    r->format);
+		refuse(a, VIEW_BAD_REQUEST, text);
+		return;
+	}
 	if (error != MAYFLY_E_ABSENT) {
-		refuse(a, VIEW_FAILED, mayfly_error_text(error));
+		refuse(a, error == MAYFLY_E_RANGE ? VIEW_BAD_REQUEST : VIEW_FAILED,
+		       mayfly_error_text(error));
 		return;
 	}
 	if (absent)

@@ -64,11 +64,14 @@
 
 #include <mayfly/trace.h>
 
+struct export_format;
+
 struct view {
 	const struct mayfly_trace *trace;
 	const struct mayfly_trace *base; /* to compare with; NULL: none */
 	const char *path;		 /* of the trace, as the user named it */
 	const char *base_path;
+	const struct export_format *exports; /* a table as export_formats(); NULL: none */
 	/* Reads a source file of the program; false: it cannot be read. NULL: none can. */
 	bool (*source)(void *context, const char *path, struct bytes *text);
 	void *source_context;
