@@ -236,6 +236,7 @@ struct gather {
 	bool at_once;  /* allocations count when they are seen: the free adds no information, or
 			  takes them back */
 	bool all_kept; /* filters keep every block; lifetimes may still exclude some */
+	uint64_t begin, end; /* only events with these numbers count: begin <= number < end */
 };
 
 /* At which moments of a peak a block is live; freed: now, or else never. */
@@ -436,6 +437,7 @@ static void pass_gates(struct gather *g, size_t i, bool is_free)
 static bool sums_take_batch(void *context, const struct cursor_batch *b)
 {
 	struct gather *g = context;
+	uint64_t first = g->gate[0].events;
 	size_t alloc = 0, freed = 0;
 
 	if (!g->s->exact)
@@ -449,11 +451,16 @@ static bool sums_take_batch(void *context, const struct cursor_batch *b)
 		pass_gates(g, i, b->e.is_free[i]);
 		if (is_done(g))
 			break;
+		if (first + i < g->begin || first + i >= g->end) {
+			alloc += !b->e.is_free[i];
+			freed += b->e.is_free[i];
+			continue;
+		}
 		if (!(b->e.is_free[i] ? sums_take_free(g, b, i, freed++)
 				      : sums_take_alloc(g, b, alloc++)))
 			return false;
 	}
-	return !is_done(g) && !is_behind_window(g, b->chunk);
+	return !is_done(g) && !is_behind_window(g, b->chunk) && first + b->e.events < g->end;
 }
 
 static void sums_take_live(void *context, uint64_t number, const struct cursor_block *block)
@@ -501,9 +508,10 @@ static bool share_strata(struct query_state *s)
 	return true;
 }
 
-static bool sum_events(struct query_state *s)
+/* Counts events with the numbers begin .. end - 1, which begin in this chunk or later. */
+static bool pass_events(struct query_state *s, size_t first_chunk, uint64_t begin, uint64_t end)
 {
-	struct gather g = {.s = s, .gates = 1};
+	struct gather g = {.s = s, .gates = 1, .begin = begin, .end = end};
 	struct event_pass pass = {.context = &g, .before = sums_take_batch};
 
 	g.fates = query_asks_fate(s);
@@ -513,7 +521,7 @@ static bool sum_events(struct query_state *s)
 	if (query_at_peak(s->query) && !s->exact)
 		g.gates = MOST_GATES;
 	pass.live = g.at_once ? NULL : sums_take_live;
-	pass.first_chunk = query_first_chunk(s);
+	pass.first_chunk = first_chunk;
 	for (size_t k = 0; k < g.gates; k++) {
 		g.gate[k].at =
 		    k == PEAK_BEST || s->exact ? s->peak.best.events : s->peak.near[k].events;
@@ -522,7 +530,13 @@ static bool sum_events(struct query_state *s)
 		g.gate[k].events = s->trace->chunk[pass.first_chunk].first_event;
 		g.gate[k].samples = s->trace->chunk[pass.first_chunk].first_alloc;
 	}
-	return strata_begin(s) && query_pass(s, &pass) && share_strata(s);
+	return query_pass(s, &pass);
+}
+
+static bool sum_events(struct query_state *s)
+{
+	return strata_begin(s) && pass_events(s, query_first_chunk(s), 0, UINT64_MAX) &&
+	       share_strata(s);
 }
 
 /* ---- counters ---- */
@@ -636,6 +650,56 @@ static bool sum_parts(struct query_state *s)
 	return more >= 0 || query_fail(s, more);
 }
 
+/* The last chunk that begins at this event or before it. */
+static size_t chunk_of_event(const struct mayfly_trace *t, uint64_t event)
+{
+	size_t low = 0, high = t->chunks;
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->chunk[middle].first_event <= event)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * What was allocated in a window: the parts that lie in it as a whole, and the events before and
+ * after these.
+ *
+ *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
+ *	       [ from             |            |       to [
+ *	        events    parts 1 and 2         events
+ */
+static bool sum_window(struct query_state *s)
+{
+	uint64_t before = 0, from = 0, to = 0; /* to is 0 until there is a part */
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = sums_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	while (!s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
+		if (part.from_ns >= s->query->to_ns)
+			break;
+		if (part.from_ns >= s->query->from_ns && part.to_ns < s->query->to_ns) {
+			add_part(s, &part);
+			from = to ? from : before;
+			to = part.end_event;
+		}
+		before = part.end_event;
+	}
+	sums_cursor_close(cursor);
+	if (more < 0)
+		return query_fail(s, more);
+	return !s->error && pass_events(s, query_first_chunk(s), 0, to ? from : UINT64_MAX) &&
+	       (!to || pass_events(s, chunk_of_event(s->trace, to), to, UINT64_MAX));
+}
+
 static bool gather(struct query_state *s)
 {
 	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
@@ -646,6 +710,8 @@ static bool gather(struct query_state *s)
 		return query_fail(s, MAYFLY_E_ABSENT);
 	if (counters && s->exact && (has_parts || s->info->snapshot_ns))
 		return sum_parts(s);
+	if (s->exact && has_parts && s->query->metric == MAYFLY_ALLOCATED && !asks_for_blocks(s))
+		return sum_window(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);
 	if (!s->exact || !has_parts) {
