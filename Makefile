@@ -14,6 +14,7 @@ MESON = PATH="/usr/bin:/bin:$$PATH" meson
 NINJA = PATH="/usr/bin:/bin:$$PATH" ninja
 
 all: $(BUILD)/build.ninja
+	@viewer/install
 	@$(NINJA) -C $(BUILD)
 	@ln -sfn src/cli/mayfly $(BUILD)/mayfly
 
@@ -23,13 +24,14 @@ $(BUILD)/build.ninja:
 
 # The packages that are missing, then a real program recorded and its report.
 demo:
-	@scripts/setup build demo
+	@scripts/setup build viewer demo
 	@$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
 # All tests. The last line is "N passed, N failed, N skipped".
 test:
-	@scripts/setup build test
+	@scripts/setup build viewer test
+	@viewer/install --tests
 	@$(MAKE) --no-print-directory all
 	@tests/run $(BUILD)
 
@@ -46,6 +48,7 @@ install:
 	@$(MESON) setup $(if $(wildcard $(BUILD_INSTALL)/build.ninja),--reconfigure) \
 		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Db_ndebug=true -Dtests=false -Dbench=false \
 		$(BUILD_INSTALL)
+	@viewer/install
 	@$(NINJA) -C $(BUILD_INSTALL)
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
 	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"

@@ -25,7 +25,8 @@ def built(folder, targets, *options, **compilers):
     """The folder of a build with these options, brought up to date."""
     env = environment(**compilers)
     if not os.path.exists(os.path.join(folder, "build.ninja")):
-        result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false", *options],
+        result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false",
+                      "-Dpage=disabled", *options],
                      env=env)
         check(result.code == 0, "meson:", result)
     result = run(["ninja", "-C", folder, *targets], env=env)

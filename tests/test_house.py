@@ -125,6 +125,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
                        "convert"},
+    "page": {"format", "view", "convert", "convert/import"},
     "symbols": set(),
     "stream": {"format"},
     "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",
@@ -135,7 +136,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "agent/events": {"agent", "agent/cpu", "agent/unwind"},
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
     "cli": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "query", "answer",
-            "question", "view", "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
+            "question", "view", "page", "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
 }
 # Of format's headers the agent uses these.
 AGENT_FORMAT = {"format/spool_format.h", "format/strata.h", "format/varint.h"}

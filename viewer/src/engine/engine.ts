@@ -3,10 +3,13 @@
 // WebAssembly in a worker. src/view/view.h lists the requests.
 
 export interface Engine {
-	/** The answer as JSON. Throws an Error whose message is meant for the user. */
-	ask<T>(request: string): Promise<T>;
+	/**
+	 * The answer as JSON. Throws an Error whose message is meant for the user. A request that is
+	 * aborted while it waits is never answered: the promise fails with the signal's reason.
+	 */
+	ask<T>(request: string, signal?: AbortSignal): Promise<T>;
 	/** Answers that are arrays, and files. */
-	bytes(request: string): Promise<ArrayBuffer>;
+	bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer>;
 	/** Whether the program still runs: then `changed` is called when there is more to see. */
 	readonly live: boolean;
 	onChange?: (generation: number) => void;
@@ -39,4 +42,15 @@ export interface Estimate {
 	bytes: Figure | null;
 	blocks: Figure | null;
 	samples: number;
+}
+
+/** The error that an answer with another status than 200 stands for. */
+export function errorOf(status: number, text: string): Error {
+	try {
+		const answer = JSON.parse(text) as { error?: unknown };
+		if (typeof answer.error === "string") return new Error(answer.error);
+	} catch {
+		// Not an answer of ours: a proxy's, perhaps.
+	}
+	return new Error(`no answer (status ${status})`);
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the page gets its trace from: it lies in the page (mayfly view --html), the native reader
+// serves it, or the user gives a file. The page's data blocks:
+//
+//	#main		what begin.ts starts		#worker		the worker's script
+//	#reader, #zstd	WebAssembly, as #main gzip and base64
+//	#trace, #base	traces: base64; data-name	#sources	{path: text}, JSON
+import { HttpEngine } from "./http.ts";
+import { decode, unpack } from "./unpack.ts";
+import { LocalEngine } from "./local.ts";
+import type { Engine } from "./engine.ts";
+import type { Opening, ReaderCode, TraceFile } from "./wasm.ts";
+
+/** The text of a data block, which is removed: a trace is large. "": there is none. */
+function take(id: string): { text: string; name: string } {
+	const element = document.getElementById(id);
+	const text = element?.textContent?.trim() ?? "";
+	const name = element?.dataset["name"] ?? id;
+	element?.remove();
+	return { text, name };
+}
+
+async function compile(id: string): Promise<WebAssembly.Module> {
+	return WebAssembly.compile(await unpack(decode(take(id).text)).arrayBuffer());
+}
+
+let local: Promise<{ script: string; code: ReaderCode }> | undefined;
+
+async function loadLocal(): Promise<{ script: string; code: ReaderCode }> {
+	const script = document.getElementById("worker")?.textContent ?? "";
+	const [reader, zstd] = await Promise.all([compile("reader"), compile("zstd")]);
+	return { script, code: { reader, zstd } };
+}
+
+async function openLocal(opening: Opening): Promise<Engine> {
+	local ??= loadLocal();
+	const { script, code } = await local;
+	return LocalEngine.open(script, code, opening);
+}
+
+function taken(id: string): TraceFile | undefined {
+	const { text, name } = take(id);
+	return text ? { name, bytes: decode(text) } : undefined;
+}
+
+/** The page is read to its end: what follows the scripts is there. */
+async function whole(): Promise<void> {
+	if (document.readyState !== "loading") return;
+	await new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
+}
+
+/** The trace that the page or its server has; undefined: the user gives one (openFiles). */
+export async function openPage(): Promise<Engine | undefined> {
+	await whole();
+	const trace = taken("trace");
+	if (trace) {
+		const sources = take("sources").text;
+		return openLocal({
+			trace,
+			base: taken("base"),
+			sources: sources ? JSON.parse(sources) as Record<string, string> : undefined,
+		});
+	}
+	if (document.querySelector("meta[name=mayfly-server]")) return new HttpEngine();
+	return undefined;
+}
+
+async function readFile(file: File): Promise<TraceFile> {
+	let bytes: Uint8Array;
+	try {
+		bytes = new Uint8Array(await file.arrayBuffer());
+	} catch {
+		throw new Error(`${file.name}: cannot be read; is it a file, and not too large?`);
+	}
+	if (!bytes.length) throw new Error(`${file.name}: empty file; record again`);
+	return { name: file.name, bytes };
+}
+
+/** A trace that the user chose or dropped, and perhaps one to compare with. */
+export async function openFiles(trace: File, base?: File): Promise<Engine> {
+	return openLocal({ trace: await readFile(trace), base: base && await readFile(base) });
+}
