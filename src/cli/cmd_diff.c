@@ -10,7 +10,7 @@
 #include "cli/question_said.h"
 #include "cli/report/report.h"
 
-#include "answer/json_parts.h"
+#include "answer/json_diff.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
 #include "question/option_values.h"
@@ -28,10 +28,8 @@ enum { BEFORE, AFTER };
 struct comparison {
 	/* Both have the question; [BEFORE] owns it, and has the options. */
 	struct report side[2];
-	struct diff_per per;
-	bool per_given;
-	bool exact;	 /* both are, or nobody knows */
-	uint32_t absent; /* in one of the traces */
+	struct json_diff diff;
+	bool exact; /* both are, or nobody knows */
 };
 
 /* ---- options ---- */
@@ -42,13 +40,13 @@ static bool take_per(const struct given *given, void *to)
 	const char *text = given->value;
 	char *end;
 
-	c->per.before = c->per.after = strtod(text, &end);
+	c->diff.per.before = c->diff.per.after = strtod(text, &end);
 	if (end > text && *end == ',') {
 		text = end + 1;
-		c->per.after = strtod(text, &end);
+		c->diff.per.after = strtod(text, &end);
 	}
-	if (end > text && !*end && c->per.before > 0 && c->per.after > 0 &&
-	    isfinite(c->per.before) && isfinite(c->per.after))
+	if (end > text && !*end && c->diff.per.before > 0 && c->diff.per.after > 0 &&
+	    isfinite(c->diff.per.before) && isfinite(c->diff.per.after))
 		return true;
 	return cli_refuse("%s: '%s' is not a count above 0, nor two counts such as 1000,1200",
 			  given->option, text);
@@ -60,7 +58,8 @@ static const struct option_row diff_rows[] = {
     OPTION_GROUP(question_window_rows, struct comparison, side[BEFORE].q),
     OPTION_GROUP(question_by_rows, struct comparison, side[BEFORE].q),
     OPTION_GROUP(question_sort_rows, struct comparison, side[BEFORE].q),
-    {"per", .argument = "N|N,M", OPTION_OWN(take_per), OPTION_GIVEN(struct comparison, per_given),
+    {"per", .argument = "N|N,M", OPTION_OWN(take_per),
+     OPTION_GIVEN(struct comparison, diff.per_given),
      .help = "divide all figures by N, such as requests served; or those of BEFORE by N and those "
 	     "of AFTER by M"},
     OPTION_GROUP(question_filter_rows, struct comparison, side[BEFORE].q),
@@ -132,19 +131,6 @@ static char *text_relative(char *buffer, size_t size, const struct diff_figure *
 	return buffer;
 }
 
-/* A figure of the summary. */
-static struct diff_figure compare(const struct comparison *c, const struct mayfly_figure *a,
-				  uint64_t na, const struct mayfly_figure *b, uint64_t nb)
-{
-	struct diff_figure d = diff_compare(a, na, b, nb, c->per);
-
-	if (c->absent & MAYFLY_ABSENT_ERRORS && d.verdict != DIFF_SAME) {
-		d.verdict = DIFF_UNKNOWN;
-		d.p = d.adjusted = 1;
-	}
-	return d;
-}
-
 static const char *verdict_text(const struct diff_figure *d)
 {
 	static const char *const text[] = {"no change", "few samples", "not tested", "within noise",
@@ -212,7 +198,8 @@ static void print_total(const struct comparison *c, const char *name,
 			const struct mayfly_estimate *a, const struct mayfly_estimate *b)
 {
 	const struct output *o = &c->side[BEFORE].out;
-	struct diff_figure d = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
+	struct diff_figure d =
+	    json_diff_figure(&c->diff, &a->bytes, a->samples, &b->bytes, b->samples);
 	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
 	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
 
@@ -221,8 +208,8 @@ static void print_total(const struct comparison *c, const char *name,
 		snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(&d));
 	print_field(
 	    o, name, "%s -> %s: %s (%s)%s",
-	    side_text(before, sizeof(before), o, &a->bytes, a->samples, c->per.before, true),
-	    side_text(after, sizeof(after), o, &b->bytes, b->samples, c->per.after, true),
+	    side_text(before, sizeof(before), o, &a->bytes, a->samples, c->diff.per.before, true),
+	    side_text(after, sizeof(after), o, &b->bytes, b->samples, c->diff.per.after, true),
 	    text_change(change, sizeof(change), d.change),
 	    text_relative(percent, sizeof(percent), &d), more);
 }
@@ -241,7 +228,7 @@ static int summaries(const struct comparison *c, struct mayfly_summary s[2])
 
 static int print_both_summaries(const struct comparison *c)
 {
-	struct mayfly_info both = {.absent = c->absent};
+	struct mayfly_info both = {.absent = c->diff.absent};
 	const struct output *o = &c->side[BEFORE].out;
 	struct mayfly_summary s[2];
 	int error = summaries(c, s);
@@ -250,13 +237,13 @@ static int print_both_summaries(const struct comparison *c)
 		return error;
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
-	if (c->per_given)
-		print_field(o, "Per", "%g before, %g after", c->per.before, c->per.after);
-	if (!(c->absent & MAYFLY_ABSENT_ALLOCATED))
+	if (c->diff.per_given)
+		print_field(o, "Per", "%g before, %g after", c->diff.per.before, c->diff.per.after);
+	if (!(c->diff.absent & MAYFLY_ABSENT_ALLOCATED))
 		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
-	if (!(c->absent & MAYFLY_ABSENT_PEAK))
+	if (!(c->diff.absent & MAYFLY_ABSENT_PEAK))
 		print_total(c, "Peak", &s[0].peak, &s[1].peak);
-	if (!(c->absent & MAYFLY_ABSENT_LIVE))
+	if (!(c->diff.absent & MAYFLY_ABSENT_LIVE))
 		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
 	print_absent(o, &both);
 	putchar('\n');
@@ -341,10 +328,10 @@ static bool put_diff(struct table *t, const void *context, size_t i)
 	if (!table_cell(t, text_change(text, sizeof(text), f->change)) ||
 	    (!c->exact && !table_cell(t, text_interval(text, sizeof(text), f))) ||
 	    !table_cell(t, text_relative(text, sizeof(text), f)) ||
-	    !table_cell(
-		t, side_text(text, sizeof(text), o, &a->bytes, a->samples, c->per.before, false)) ||
-	    !table_cell(
-		t, side_text(text, sizeof(text), o, &b->bytes, b->samples, c->per.after, false)) ||
+	    !table_cell(t, side_text(text, sizeof(text), o, &a->bytes, a->samples,
+				     c->diff.per.before, false)) ||
+	    !table_cell(t, side_text(text, sizeof(text), o, &b->bytes, b->samples,
+				     c->diff.per.after, false)) ||
 	    (!c->exact && !table_cell(t, verdict_text(f))))
 		return false;
 	key_text(text, sizeof(text), c, row);
@@ -428,7 +415,7 @@ static void print_other_rows(const struct comparison *c, const struct trace_diff
 	left = real + noise + count_verdict(d, DIFF_UNKNOWN) - rows;
 	if (c->side[BEFORE].all)
 		left = d->rows - rows;
-	if (c->absent & MAYFLY_ABSENT_ERRORS)
+	if (c->diff.absent & MAYFLY_ABSENT_ERRORS)
 		print_wrapped(o, STYLE_DIM, 0,
 			      "%s how certain its figures are, so which changes are chance is not "
 			      "known.",
@@ -468,101 +455,14 @@ static int print_diff(const struct comparison *c, const struct trace_diff *d)
 	return cli_finish();
 }
 
-/* ---- JSON ---- */
-
-/* Whole bytes, unless they are divided by something. */
-static void put_change_value(struct json *j, const char *key, const struct comparison *c,
-			     double value)
-{
-	if (c->per_given)
-		json_real(j, key, value);
-	else
-		json_integer(j, key, fabs(value) < 0x1p62 ? llround(value) : 0);
-}
-
-static void put_change(struct json *j, const char *key, const struct comparison *c,
-		       const struct diff_figure *f)
-{
-	bool known = !(c->absent & MAYFLY_ABSENT_ERRORS);
-
-	json_object(j, key);
-	put_change_value(j, "before", c, f->before);
-	put_change_value(j, "after", c, f->after);
-	put_change_value(j, "change", c, f->change);
-	put_change_value(j, "stderr", c, f->stderror);
-	put_change_value(j, "low", c, f->low);
-	put_change_value(j, "high", c, f->high);
-	json_real(j, "p", known ? f->p : NAN); /* null */
-	json_real(j, "adjusted_p", known ? f->adjusted : NAN);
-	json_end(j);
-}
-
-static const char *verdict_name(const struct diff_figure *f)
-{
-	static const char *const name[] = {"same", "few_samples", "unknown", "noise",
-					   "significant"};
-
-	return name[f->verdict];
-}
-
-static void put_both(struct json *j, const char *key, const struct comparison *c,
-		     const struct diff_figure *bytes, const struct diff_figure *blocks)
-{
-	json_object(j, key);
-	json_text(j, "verdict", verdict_name(bytes));
-	put_change(j, "bytes", c, bytes);
-	put_change(j, "blocks", c, blocks);
-	json_end(j);
-}
-
-static void put_total(struct json *j, const char *key, const struct comparison *c,
-		      const struct mayfly_estimate *a, const struct mayfly_estimate *b)
-{
-	struct diff_figure bytes = compare(c, &a->bytes, a->samples, &b->bytes, b->samples);
-	struct diff_figure blocks = compare(c, &a->blocks, a->samples, &b->blocks, b->samples);
-
-	put_both(j, key, c, &bytes, &blocks);
-}
-
-static void put_diff_row(struct json *j, const struct comparison *c, const struct diff_row *row)
-{
-	const struct report *r = report_of(c, row);
-	const struct mayfly_query *query = &c->side[BEFORE].q.query;
-
-	json_object(j, NULL);
-	json_row_key(j, r->file.trace, query->by, row_of(row));
-	json_estimate(j, "before", row->before ? sorted_by(query, row->before) : NULL);
-	json_estimate(j, "after", row->after ? sorted_by(query, row->after) : NULL);
-	if (query->by == MAYFLY_BY_LINE && row->before && row->after)
-		json_unsigned(j, "line_before", row->before->line);
-	put_both(j, "change", c, &row->bytes, &row->blocks);
-	json_end(j);
-}
-
 static int print_diff_json(const struct comparison *c, const struct trace_diff *d)
 {
 	const struct report *r = &c->side[BEFORE];
-	struct json j = report_document(c->absent);
-	struct mayfly_summary s[2];
-	int error = summaries(c, s);
+	struct json j = report_document(c->diff.absent);
+	int error = json_diff(&j, &c->diff, d, r->top_given ? r->top : 0);
 
 	if (error)
-		return error;
-	json_question(&j, &r->q.query, true);
-	json_object(&j, "per");
-	json_real(&j, "before", c->per.before);
-	json_real(&j, "after", c->per.after);
-	json_end(&j);
-	json_object(&j, "summary");
-	put_total(&j, "allocated", c, &s[0].allocated, &s[1].allocated);
-	put_total(&j, "peak", c, &s[0].peak, &s[1].peak);
-	put_total(&j, "live_at_end", c, &s[0].live_at_end, &s[1].live_at_end);
-	json_end(&j);
-	put_both(&j, "total", c, &d->bytes, &d->blocks);
-	json_array(&j, "rows");
-	for (size_t i = 0; i < d->rows && !(r->top_given && r->top && i >= r->top); i++)
-		put_diff_row(&j, c, &d->row[i]);
-	json_end(&j);
+		return cli_error("%s", mayfly_error_text(error));
 	return json_print(&j);
 }
 
@@ -577,11 +477,15 @@ static int run(struct comparison *c)
 
 	for (int i = 0; i < 2; i++)
 		c->side[i].exact = trace_is_exact(c->side[i].file.info);
-	both.absent = c->absent = before->file.info->absent | after->file.info->absent;
-	c->exact = (before->exact && after->exact) || c->absent & MAYFLY_ABSENT_ERRORS;
+	both.absent = c->diff.absent = before->file.info->absent | after->file.info->absent;
+	c->exact = (before->exact && after->exact) || c->diff.absent & MAYFLY_ABSENT_ERRORS;
 	question_fit(&before->q, &both);
 	after->q.query.metric = before->q.query.metric;
-	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->per, &d);
+	c->diff.before = before->file.trace;
+	c->diff.after = after->file.trace;
+	c->diff.query = &before->q.query;
+	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->diff.per,
+			       &d);
 	if (error == MAYFLY_E_ABSENT &&
 	    (absent_said(before->path, before->file.trace, &before->q) ||
 	     absent_said(after->path, after->file.trace, &before->q)))
@@ -616,7 +520,8 @@ static int open_and_run(struct comparison *c, char **path)
 int cmd_diff(int argc, char **argv)
 {
 	struct comparison c = {
-	    .per = {1, 1}, .side = {{.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}}};
+	    .diff = {.per = {1, 1}},
+	    .side = {{.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}}};
 	struct question *q = &c.side[BEFORE].q;
 	int status;
 

@@ -20,6 +20,7 @@ static const struct {
     {"reallocs", view_reallocs}, {"survival", view_survival},
     {"rss", view_rss},		 {"fragmentation", view_fragmentation},
     {"source", view_source},	 {"export", .bytes = view_export},
+    {"diff", view_diff},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))
@@ -41,6 +42,10 @@ static void refuse_error(struct view_answer *a, const struct request *r, int err
 	const char *needs = question_needs_blocks(&r->q);
 	char text[512], names[256];
 
+	if (error == MAYFLY_E_RANGE && !strcmp(r->name, "diff")) {
+		refuse(a, VIEW_BAD_REQUEST, "There is no trace to compare with.");
+		return;
+	}
 	if (error == MAYFLY_E_RANGE && r->format) {
 		text_format(text, sizeof(text),
 			    "%s files of this cannot be written here; see "
