@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page/wasm_exports.h"
 #include "view/view.h"
 
 struct source {
@@ -87,6 +88,7 @@ int reader_ask(char *request)
 	    .base = traces[1],
 	    .path = names[0],
 	    .base_path = names[1],
+	    .exports = wasm_exports(),
 	    .source = sources ? find_source : NULL,
 	};
 
