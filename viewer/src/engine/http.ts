@@ -3,13 +3,41 @@
 // which holds the token.
 import { type Engine, errorOf } from "./engine.ts";
 
-export class HttpEngine implements Engine {
-	readonly live = false;
+const EVERY_MS = 1000;
 
-	async #get(request: string, signal?: AbortSignal): Promise<Response> {
+/** The answer to "changes". */
+interface Changes {
+	generation: number;
+	live: boolean;
+}
+
+export class HttpEngine implements Engine {
+	live = false;
+	onChange?: (generation: number) => void;
+	#generation = 0;
+	#timer: ReturnType<typeof setTimeout> | undefined;
+
+	static async open(): Promise<Engine> {
+		const engine = new HttpEngine();
+		await engine.#look();
+		return engine;
+	}
+
+	/** Asks whether there is more to see, and later again, as long as the program runs. */
+	async #look(): Promise<void> {
+		const { generation, live } = await (await this.#get("changes")).json() as Changes;
+		const changed = this.#generation !== 0 && generation !== this.#generation;
+		this.live = live;
+		this.#generation = generation;
+		if (changed) this.onChange?.(generation);
+		// A server that has ended says so with the user's next request.
+		if (live) this.#timer = setTimeout(() => this.#look().catch(() => {}), EVERY_MS);
+	}
+
+	async #get(path: string, signal?: AbortSignal): Promise<Response> {
 		let response: Response;
 		try {
-			response = await fetch("ask/" + request, { signal: signal ?? null, cache: "no-store" });
+			response = await fetch(path, { signal: signal ?? null, cache: "no-store" });
 		} catch (error) {
 			if (signal?.aborted) throw error;
 			throw new Error("'mayfly view' does not answer any more; start it again");
@@ -19,12 +47,14 @@ export class HttpEngine implements Engine {
 	}
 
 	async ask<T>(request: string, signal?: AbortSignal): Promise<T> {
-		return await (await this.#get(request, signal)).json() as T;
+		return await (await this.#get("ask/" + request, signal)).json() as T;
 	}
 
 	async bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer> {
-		return (await this.#get(request, signal)).arrayBuffer();
+		return (await this.#get("ask/" + request, signal)).arrayBuffer();
 	}
 
-	close(): void {}
+	close(): void {
+		clearTimeout(this.#timer);
+	}
 }

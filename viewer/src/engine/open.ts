@@ -43,6 +43,9 @@ function taken(id: string): TraceFile | undefined {
 	return text ? { name, bytes: decode(text) } : undefined;
 }
 
+/** Where `mayfly view` serves the page: below its token. */
+const servedPath = /^\/[0-9a-f]{32}\/$/;
+
 /** The page is read to its end: what follows the scripts is there. */
 async function whole(): Promise<void> {
 	if (document.readyState !== "loading") return;
@@ -61,8 +64,7 @@ export async function openPage(): Promise<Engine | undefined> {
 			sources: sources ? JSON.parse(sources) as Record<string, string> : undefined,
 		});
 	}
-	if (document.querySelector("meta[name=mayfly-server]")) return new HttpEngine();
-	return undefined;
+	return servedPath.test(location.pathname) ? HttpEngine.open() : undefined;
 }
 
 async function readFile(file: File): Promise<TraceFile> {
