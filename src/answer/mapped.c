@@ -289,7 +289,7 @@ static int by_size(const void *a, const void *b)
 	for (size_t i = MAPPED_MOMENTS; i--;)
 		if (x->bytes[i] != y->bytes[i])
 			return x->bytes[i] > y->bytes[i] ? -1 : 1;
-	return 0;
+	return (x->number > y->number) - (x->number < y->number);
 }
 
 /* Sorts the rows, and numbers them anew in the ranges. */

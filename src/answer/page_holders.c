@@ -66,7 +66,7 @@ static int compare_waste(const void *a, const void *b)
 {
 	int64_t x = page_waste(a), y = page_waste(b);
 
-	return (x < y) - (x > y);
+	return x != y ? (x < y) - (x > y) : compare_places(a, b);
 }
 
 struct page_holder *page_holders(const struct mayfly_trace *trace,

@@ -226,7 +226,11 @@ static int compare_rows(const void *a, const void *b)
 
 	if (x->kind != y->kind)
 		return x->kind > y->kind ? 1 : -1;
-	return (larger_x < larger_y) - (larger_x > larger_y);
+	if (larger_x != larger_y)
+		return larger_x < larger_y ? 1 : -1;
+	if (strcmp(x->name, y->name) != 0)
+		return strcmp(x->name, y->name);
+	return (x->mapper > y->mapper) - (x->mapper < y->mapper);
 }
 
 static bool find_rows_of(struct rss *r, size_t moment)

@@ -160,18 +160,18 @@ static uint64_t wasted_bytes(const struct mayfly_fragment *f)
 	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
 }
 
-static int compare_most_waste(const void *a, const void *b)
-{
-	uint64_t x = wasted_bytes(a), y = wasted_bytes(b);
-
-	return (x < y) - (x > y);
-}
-
 static int compare_nodes(const void *a, const void *b)
 {
 	const struct mayfly_fragment *x = a, *y = b;
 
 	return (x->node > y->node) - (x->node < y->node);
+}
+
+static int compare_most_waste(const void *a, const void *b)
+{
+	uint64_t x = wasted_bytes(a), y = wasted_bytes(b);
+
+	return x != y ? (x < y) - (x > y) : compare_nodes(a, b);
 }
 
 /* Keeps the stacks that waste most. */
