@@ -15,6 +15,11 @@ static const char *const library_modules[] = {
     "libm.so",	      "libstdc++.so", "libc++.so",    "libc++abi.", "libgcc_s.", "libstd-",
     "libjemalloc.so", "libtcmalloc",  "libmimalloc.", "libmayfly.", NULL};
 
+/* Those among them that only allocate, or load. */
+static const char *const runtime_modules[] = {"ld-linux",	"ld-2.",       "ld-musl",
+					      "libjemalloc.so", "libtcmalloc", "libmimalloc.",
+					      "libmayfly.",	NULL};
+
 static const char *const cxx_namespaces[] = {"std::", "__gnu_cxx::", "__cxxabiv1::", NULL};
 
 static const char *const rust_crates[] = {"std::", "core::", "alloc::", "hashbrown::", NULL};
@@ -113,4 +118,18 @@ bool is_entry(const char *function)
 	const char *colons = strrchr(function, ':');
 
 	return strcmp(colons ? colons + 1 : function, "main") == 0;
+}
+
+enum code_kind code_kind(const char *function, const char *module)
+{
+	if (*function == '[')
+		return CODE_NONE;
+	if (is_entry(function) || is_one_of(function, start_functions))
+		return CODE_ENTRY;
+	if (is_own_code(function, module))
+		return CODE_OWN;
+	if (is_allocator_frame(function) ||
+	    (module && begins_with(path_base(module), runtime_modules)))
+		return CODE_RUNTIME;
+	return CODE_LIBRARY;
 }

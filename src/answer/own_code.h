@@ -9,6 +9,17 @@
  * or NULL when it is unknown. */
 bool is_own_code(const char *function, const char *module);
 
+enum code_kind {
+	CODE_OWN,
+	CODE_LIBRARY, /* of the language */
+	CODE_RUNTIME, /* the allocator, the loader */
+	CODE_ENTRY,   /* main(), and what starts programs and threads */
+	CODE_NONE,    /* a mark: "[stack cut]" */
+};
+
+/* function: as it is shown, never empty. */
+enum code_kind code_kind(const char *function, const char *module);
+
 /* The function that the language's library calls: main() of C, C++ and Rust. */
 bool is_entry(const char *function);
 

@@ -228,9 +228,10 @@ static bool diff_make_rows(struct trace_diff *d, const size_t *pair, bool total,
 
 static int compare_p(const void *a, const void *b)
 {
-	const struct diff_row *x = *(struct diff_row *const *)a, *y = *(struct diff_row *const *)b;
+	const struct diff_figure *x = *(struct diff_figure *const *)a,
+				 *y = *(struct diff_figure *const *)b;
 
-	return (x->bytes.p > y->bytes.p) - (x->bytes.p < y->bytes.p);
+	return (x->p > y->p) - (x->p < y->p);
 }
 
 /*
@@ -238,20 +239,23 @@ static int compare_p(const void *a, const void *b)
  * holds for it or for a later one; so its adjusted p is the smallest p m / k from there on. Rows
  * with too few samples are not tested and do not count in m.
  */
-static bool adjust(struct trace_diff *d)
+bool diff_adjust(struct diff_figure *first, size_t stride, size_t figures)
 {
-	struct diff_row **order = malloc((d->rows + 1) * sizeof(*order));
+	struct diff_figure **order = malloc((figures + 1) * sizeof(*order));
 	size_t tests = 0;
 	double least = 1;
 
 	if (!order)
 		return false;
-	for (size_t i = 0; i < d->rows; i++)
-		if (d->row[i].bytes.verdict == DIFF_NOISE || d->row[i].bytes.verdict == DIFF_REAL)
-			order[tests++] = &d->row[i];
+	for (size_t i = 0; i < figures; i++) {
+		struct diff_figure *f = (struct diff_figure *)((char *)first + i * stride);
+
+		if (f->verdict == DIFF_NOISE || f->verdict == DIFF_REAL)
+			order[tests++] = f;
+	}
 	qsort(order, tests, sizeof(*order), compare_p);
 	for (size_t k = tests; k > 0; k--) {
-		struct diff_figure *f = &order[k - 1]->bytes;
+		struct diff_figure *f = order[k - 1];
 
 		least = fmin(least, f->p * ((double)tests / (double)k));
 		f->adjusted = least;
@@ -294,13 +298,13 @@ static int diff_compare_rows(const void *x, const void *y)
 }
 
 /* Without standard errors nothing can be tested. */
-static bool is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
+bool diff_is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
 {
 	return (mayfly_trace_info(before)->absent | mayfly_trace_info(after)->absent) &
 	       MAYFLY_ABSENT_ERRORS;
 }
 
-static void forget_verdict(struct diff_figure *f)
+void diff_forget_verdict(struct diff_figure *f)
 {
 	f->p = f->adjusted = 1;
 	if (f->verdict != DIFF_SAME)
@@ -309,12 +313,26 @@ static void forget_verdict(struct diff_figure *f)
 
 static void forget_verdicts(struct trace_diff *d)
 {
-	forget_verdict(&d->bytes);
-	forget_verdict(&d->blocks);
+	diff_forget_verdict(&d->bytes);
+	diff_forget_verdict(&d->blocks);
 	for (size_t i = 0; i < d->rows; i++) {
-		forget_verdict(&d->row[i].bytes);
-		forget_verdict(&d->row[i].blocks);
+		diff_forget_verdict(&d->row[i].bytes);
+		diff_forget_verdict(&d->row[i].blocks);
 	}
+}
+
+/*
+ * What strata take off a variance is an estimate. Among many rows the ones with the largest changes
+ * are those of which too much was taken: without this, 6 to 11 % of unchanged pairs of some
+ * programs had a row called significant.
+ */
+#define STRATA_CAUTION 1.25
+
+double diff_caution(const struct mayfly_trace *before, const struct mayfly_trace *after)
+{
+	bool grouped = mayfly_trace_info(before)->grouped || mayfly_trace_info(after)->grouped;
+
+	return grouped ? STRATA_CAUTION : 0;
 }
 
 /* ---- the answer ---- */
@@ -325,26 +343,19 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 {
 	const struct mayfly_estimate *a = &d->before->total, *b = &d->after->total;
 	size_t *pair = diff_align(before, d->before, after, d->after, query->by);
-	bool done =
-	    pair && diff_make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) && adjust(d);
+	bool done = pair && diff_make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) &&
+		    diff_adjust(&d->row->bytes, sizeof(*d->row), d->rows);
 
 	free(pair);
 	if (!done)
 		return MAYFLY_E_MEMORY;
 	d->bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per);
 	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
-	if (is_blind(before, after))
+	if (diff_is_blind(before, after))
 		forget_verdicts(d);
 	qsort(d->row, d->rows, sizeof(*d->row), diff_compare_rows);
 	return 0;
 }
-
-/*
- * What strata take off a variance is an estimate. Among many rows the ones with the largest changes
- * are those of which too much was taken: without this, 6 to 11 % of unchanged pairs of some
- * programs had a row called significant.
- */
-#define STRATA_CAUTION 1.25
 
 int trace_diff_run(const struct mayfly_trace *before, const struct mayfly_trace *after,
 		   const struct mayfly_query *query, struct diff_per per, struct trace_diff **diff)
@@ -357,8 +368,7 @@ int trace_diff_run(const struct mayfly_trace *before, const struct mayfly_trace 
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return MAYFLY_E_MEMORY;
-	if (mayfly_trace_info(before)->grouped || mayfly_trace_info(after)->grouped)
-		per.caution = STRATA_CAUTION;
+	per.caution = diff_caution(before, after);
 	error = mayfly_query_run(before, query, &d->before);
 	if (!error)
 		error = mayfly_query_run(after, query, &d->after);

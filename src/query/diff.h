@@ -13,6 +13,8 @@
 
 #include <mayfly/trace.h>
 
+#include "format/numbering.h"
+
 enum diff_verdict {
 	DIFF_SAME,    /* no change at all */
 	DIFF_FEW,     /* too few samples to say anything */
@@ -47,8 +49,7 @@ struct trace_diff {
 /* The number of units that figures are divided by: requests served, files read. */
 struct diff_per {
 	double before, after;
-	double
-	    caution; /* variances are multiplied by this; 0: as they are. Set by trace_diff_run() */
+	double caution; /* variances are multiplied by this; 0: as they are: diff_caution() */
 };
 
 /* The expected share of false alarms among the rows that are called significant. */
@@ -58,6 +59,15 @@ struct diff_per {
 struct diff_figure diff_compare(const struct mayfly_figure *before, uint64_t n_before,
 				const struct mayfly_figure *after, uint64_t n_after,
 				struct diff_per per);
+
+/* The caution for two traces. */
+double diff_caution(const struct mayfly_trace *before, const struct mayfly_trace *after);
+/* Corrects p and the verdicts for the number of figures: the first, and each `stride` bytes on.
+ * False: out of memory. */
+bool diff_adjust(struct diff_figure *first, size_t stride, size_t figures);
+/* Traces without standard errors: nothing can be tested. */
+bool diff_is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after);
+void diff_forget_verdict(struct diff_figure *f);
 
 /* 0 or a negative enum mayfly_error. */
 int trace_diff_run(const struct mayfly_trace *before, const struct mayfly_trace *after,
@@ -71,5 +81,8 @@ void trace_diff_free(struct trace_diff *diff);
 size_t *diff_align(const struct mayfly_trace *before_trace, const struct mayfly_result *before,
 		   const struct mayfly_trace *after_trace, const struct mayfly_result *after,
 		   enum mayfly_by by);
+
+/* Equal for the same function of two traces, also of two builds. */
+struct key diff_function_key(const struct mayfly_place *place);
 
 #endif

@@ -100,6 +100,19 @@ static uint32_t text_number(struct align *a, const char *text, size_t length)
 	return number_of(a, &a->texts, key.word[0], key.word[1], 0);
 }
 
+struct key diff_function_key(const struct mayfly_place *p)
+{
+	const char *module = base_of(p->module);
+	struct key key;
+
+	if (p->kind == MAYFLY_FRAME_CODE && *p->function)
+		return text_key(p->function, stable_length(p->function));
+	key = text_key(module, strlen(module));
+	key.word[2] = p->kind + 1;
+	key.word[3] = p->address;
+	return key;
+}
+
 static bool is_unchanged(const struct align *a, const char *module)
 {
 	struct numbering *n = (struct numbering *)&a->unchanged;

@@ -317,11 +317,17 @@ static bool says_nothing(const struct tally *t)
 	return t->seen_blocks <= FEW && t->heaviest_block < SAYS_NOTHING;
 }
 
+/* The share of what strata take off the variance that n samples may count on. Few samples are next
+ * to each other by chance, and do not show that a stratum is full. */
+static double strata_say(uint32_t n)
+{
+	return n > FEW ? 1 - pow((double)FEW / n, 1.5) : 0;
+}
+
 static struct mayfly_estimate sampled_estimate(const struct tally *t, struct unseen unseen)
 {
 	uint32_t n = t->seen_blocks;
-	/* Few samples are next to each other by chance, and do not show that a stratum is full. */
-	double shared = n > FEW ? 1 - pow((double)FEW / n, 1.5) : 0;
+	double shared = strata_say(n);
 	/* With a whole sample more the end is too high (97.5 % become 99.3): half a one is right,
 	 * as where a count's own probability is halved. */
 	double more = n > FEW ? 0.5 : 1;
@@ -396,4 +402,17 @@ struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unsee
 	if (unseen.peak)
 		widen_peak(&e, t);
 	return e;
+}
+
+struct tally_brief tally_brief(const struct tally *t)
+{
+	double shared = strata_say(t->seen_blocks);
+
+	return (struct tally_brief){
+	    .bytes = t->exact_bytes + t->sampled_bytes,
+	    .blocks = t->exact_blocks + t->sampled_blocks,
+	    .bytes_stderror = sqrt(fmax(0, t->variance_bytes - shared * t->shared_bytes)),
+	    .blocks_stderror = sqrt(fmax(0, t->variance_blocks - shared * t->shared_blocks)),
+	    .samples = t->seen_blocks + t->exact_count,
+	};
 }

@@ -59,6 +59,14 @@ struct unseen {
 
 struct mayfly_estimate tally_estimate(const struct tally *t, struct unseen unseen);
 
+/* What of that needs no quantile, for answers with very many figures. */
+struct tally_brief {
+	double bytes, blocks, bytes_stderror, blocks_stderror;
+	uint64_t samples;
+};
+
+struct tally_brief tally_brief(const struct tally *t);
+
 /* The quantile q of the gamma distribution with this shape and scale 1. */
 double gamma_quantile(double q, double shape);
 

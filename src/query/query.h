@@ -163,6 +163,7 @@ struct query_state {
 	struct peak peak;	/* exact sums: only its best moment */
 	struct strata *strata;	/* NULL: samples are independent */
 	bool own_blocks;	/* inherited ones do not count: query_of_allocated() */
+	bool marks;		/* marks such as "[stack cut]" are places of frames, by any key */
 
 	/* texts, by address and by content */
 	struct numbering text_address;
@@ -464,6 +465,16 @@ bool strata_join(struct query_state *s);
 /* After the rows are made from nodes: pairs of different nodes. */
 bool strata_share(struct query_state *s);
 
+/* The places of a stack, leaf first; a stack without visible code is the one special place. */
+struct query_path {
+	uint32_t *place;
+	size_t places, room;
+	bool special;
+};
+
+/* Those of a node's stack; the caller frees p->place. */
+bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node);
+
 struct strata_pair {
 	uint32_t slot[2];     /* may be equal */
 	double bytes, blocks; /* what pairs of them take off the variances */
@@ -534,6 +545,7 @@ struct mayfly_row *query_shown_rows(struct query_state *s, void *answer,
 double query_unseen_interval(const struct query_state *s, uint64_t smallest);
 struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of);
 int64_t query_answer_time(const struct query_state *s);
+struct mayfly_place query_place(const struct query_state *s, const struct group *g);
 struct mayfly_result *query_make_result(struct query_state *s);
 
 #endif

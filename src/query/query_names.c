@@ -131,6 +131,8 @@ static struct key place_key(const struct group *p, enum mayfly_by by)
 		     p->last_char ? pair(p->first_char, p->last_char) : p->address}};
 	if (by == MAYFLY_BY_MODULE)
 		return (struct key){{by, p->module}};
+	if (p->kind != MAYFLY_FRAME_CODE)
+		return (struct key){{UINT64_MAX, p->kind, p->address, 1}};
 	if (p->by_address)
 		return (struct key){{UINT64_MAX, p->module, p->address}};
 	if (by == MAYFLY_BY_LINE)
@@ -234,7 +236,7 @@ static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint3
 		struct group mark = {.kind = frame->kind, .address = frame->address};
 
 		/* A mark is a line of a printed stack; other groupings ignore it. */
-		return s->query->by != MAYFLY_BY_STACK || add_spot(s, f, &mark);
+		return (s->query->by != MAYFLY_BY_STACK && !s->marks) || add_spot(s, f, &mark);
 	}
 	if (frame->locations == 0 && !add_location(s, f, frame, &unknown_location))
 		return false;

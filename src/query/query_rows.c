@@ -22,7 +22,7 @@ static const char *group_text(const struct query_state *s, uint32_t text)
 	return text == NONE ? "" : s->text[text].text;
 }
 
-static struct mayfly_place group_place(const struct query_state *s, const struct group *g)
+struct mayfly_place query_place(const struct query_state *s, const struct group *g)
 {
 	return (struct mayfly_place){
 	    .function = group_text(s, g->function),
@@ -372,7 +372,7 @@ static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint
 	size_t length = stack_length(s, stack), count = 0;
 
 	if (s->stack[stack].special != NONE) {
-		place[0] = group_place(s, &s->group[s->stack[stack].special]);
+		place[0] = query_place(s, &s->group[s->stack[stack].special]);
 		return 1;
 	}
 	for (uint32_t node = s->stack[stack].node; node; node = s->trace->node[node].parent) {
@@ -389,7 +389,7 @@ static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint
 				};
 				return count + 1;
 			}
-			place[count++] = group_place(s, &s->group[s->spot[f->first + i]]);
+			place[count++] = query_place(s, &s->group[s->spot[f->first + i]]);
 		}
 	}
 	return count;
@@ -427,7 +427,7 @@ static bool make_addresses(struct ranking *r)
 
 		if (!g->by_address || s->query->by == MAYFLY_BY_MODULE)
 			continue;
-		*place = group_place(s, g);
+		*place = query_place(s, g);
 		r->row[i].stack = place++;
 		r->row[i].stack_length = 1;
 	}

@@ -9,14 +9,7 @@
 
 #include <stdlib.h>
 
-/* The places of a stack, leaf first; a stack without visible code is the one special place. */
-struct path {
-	uint32_t *place;
-	size_t places, room;
-	bool special;
-};
-
-static bool push_place(struct query_state *s, struct path *p, uint32_t place)
+static bool push_place(struct query_state *s, struct query_path *p, uint32_t place)
 {
 	if (place == NONE || !array_reserve(&p->place, &p->room, p->places, sizeof(*p->place)))
 		return query_fail(s, MAYFLY_E_MEMORY);
@@ -25,7 +18,7 @@ static bool push_place(struct query_state *s, struct path *p, uint32_t place)
 }
 
 /* As tree_enter() and special_place() see the node. */
-static bool find_path(struct query_state *s, struct path *p, uint32_t node)
+bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 {
 	bool hides = false, has_code = false, by_stack = s->query->by == MAYFLY_BY_STACK;
 
@@ -55,7 +48,7 @@ static void share(struct sums *sums, size_t i, const struct strata_pair *pair)
 }
 
 /* Rows are groups. seen: group -> the pair at which it was last seen on the first path. */
-static void share_groups(struct query_state *s, const struct path *path, uint64_t *seen,
+static void share_groups(struct query_state *s, const struct query_path *path, uint64_t *seen,
 			 uint64_t number, const struct strata_pair *pair)
 {
 	for (size_t i = 0; i < path[0].places; i++)
@@ -73,7 +66,7 @@ static void share_groups(struct query_state *s, const struct path *path, uint64_
 }
 
 /* Rows are stacks: a row's total counts both when both stacks continue it. */
-static void share_stacks(struct query_state *s, const struct path *path,
+static void share_stacks(struct query_state *s, const struct query_path *path,
 			 const struct strata_pair *pair)
 {
 	size_t a = path[0].places, b = path[1].places;
@@ -95,7 +88,7 @@ static void share_stacks(struct query_state *s, const struct path *path,
 
 bool strata_share(struct query_state *s)
 {
-	struct path path[2] = {{0}, {0}};
+	struct query_path path[2] = {{0}, {0}};
 	struct strata_pair pair;
 	uint64_t *seen = NULL, number = 0;
 	size_t room = 0;
@@ -103,7 +96,8 @@ bool strata_share(struct query_state *s)
 	for (size_t at = 0; strata_next_pair(s, &at, &pair);) {
 		if (pair.slot[0] == pair.slot[1])
 			continue; /* it is in the slot's own sum */
-		if (!find_path(s, &path[0], pair.slot[0]) || !find_path(s, &path[1], pair.slot[1]))
+		if (!query_find_path(s, &path[0], pair.slot[0]) ||
+		    !query_find_path(s, &path[1], pair.slot[1]))
 			break;
 		number++;
 		if (path[0].special != path[1].special)

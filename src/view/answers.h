@@ -21,6 +21,8 @@ view_json view_spans, view_events, view_churn, view_reallocs, view_survival, /* 
 view_json view_diff;	/* view_diff.c */
 view_json view_source;	/* view_source.c */
 view_bytes view_export; /* view_export.c */
+view_json view_callers; /* view_tree.c */
+view_bytes view_tree, view_difftree;
 
 /* The most rows that the answer shows: r->skip and r->top of them; 0: all. */
 size_t view_rows_needed(const struct request *r);

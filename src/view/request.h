@@ -30,6 +30,8 @@ struct request {
 	char *text; /* that the above point into */
 };
 
+enum { REQUEST_MERGE_NONE, REQUEST_MERGE_FUNCTION, REQUEST_MERGE_LINE };
+
 extern const char *const request_classes[]; /* "size", "lifetime" */
 extern const char *const request_merges[];  /* "none", "function", "line" */
 

@@ -12,15 +12,26 @@ static const struct {
 	view_json *json; /* or: */
 	view_bytes *bytes;
 } requests[] = {
-    {"info", view_info},	 {"overview", view_overview},
-    {"rows", view_rows},	 {"curve", view_curve},
-    {"series", view_series},	 {"histogram", view_histogram},
-    {"leaks", view_leaks},	 {"spans", view_spans},
-    {"events", view_events},	 {"churn", view_churn},
-    {"reallocs", view_reallocs}, {"survival", view_survival},
-    {"rss", view_rss},		 {"fragmentation", view_fragmentation},
-    {"source", view_source},	 {"export", .bytes = view_export},
+    {"info", view_info},
+    {"overview", view_overview},
+    {"rows", view_rows},
+    {"curve", view_curve},
+    {"series", view_series},
+    {"histogram", view_histogram},
+    {"leaks", view_leaks},
+    {"spans", view_spans},
+    {"events", view_events},
+    {"churn", view_churn},
+    {"reallocs", view_reallocs},
+    {"survival", view_survival},
+    {"rss", view_rss},
+    {"fragmentation", view_fragmentation},
+    {"source", view_source},
+    {"export", .bytes = view_export},
     {"diff", view_diff},
+    {"tree", .bytes = view_tree},
+    {"difftree", .bytes = view_difftree},
+    {"callers", view_callers},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))

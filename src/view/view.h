@@ -24,7 +24,9 @@
  *	rows			top=N, skip=N: "rows", "rows_count" (of all), "total", "time_ns"
  *	tree			the call tree, arrays; invert=1, merge=none|function|line, recursion=1
  *				(fold it), blocks=1 (instead of bytes), least=SHARE (prune)
- *	callers			function=NAME: "function" (a row), "callers", "callees" (rows)
+ *	callers			function=NAME: "function" (a row, or null), "callers", "callees"
+ *				(rows by function); a block counts once for each of them; a caller's
+ *				self is what the function itself allocates when called from there
  *	curve			points=N: "times_ns", "live_bytes", "allocated_bytes" of what is asked
  *	series			points=N, top=N: stacked by rows
  *	counters		points=N: each counter's values at the same times; RSS is one
@@ -42,8 +44,10 @@
  *
  *	{"arrays": {"parent": {"type": "u32", "offset": 4096, "count": 17896}, ...}, ...}
  *
- * The call tree is in preorder, callees by descending total. Node 0 is the root ("all"). Arrays, one
- * element per node:
+ * The call tree is in preorder, callees by descending total. Node 0 is the root ("all"; its parent is
+ * 2^32 - 1). Callees below least are one node, "(12 smaller)", the last; where an inverted tree would
+ * be too large, "(deeper callers)" ends it. merge=none is as merge=function. Arrays, one element per
+ * node:
  *
  *	u32 parent, end (the number after its subtree's last), depth, name, file (texts), module
  *	    (texts), line, samples, self_samples
@@ -52,7 +56,8 @@
  *	f32 self_stderr, total_stderr
  *
  * and in the JSON "texts" (an array of strings), "total" (an estimate), "time_ns". difftree has
- * also f64 before (total in the base) and u8 significant.
+ * also f64 before (total in the base; what is only there has total 0), u8 significant (0 or 1, after
+ * the correction for many nodes), and in the JSON "base_total".
  */
 #ifndef MAYFLY_VIEW_H
 #define MAYFLY_VIEW_H
