@@ -60,7 +60,8 @@ function halfInterval(f: Figure): number {
 	return (f.high - f.low) / 2;
 }
 
-export function sureness(f: Figure, samples: number): Sureness {
+export function sureness(f: Figure | null, samples: number): Sureness {
+	if (!f) return "nothing";
 	if (!(f.estimate > 0)) return f.high > 0 ? "nothing" : "exact";
 	if (f.stderr <= 0) return "exact";
 	if (samples >= 10 || halfInterval(f) <= 0.7 * f.estimate) return "good";
@@ -73,7 +74,9 @@ function rangeText(low: number, high: number): string {
 	return `${first}${firstUnit === secondUnit ? "" : `\u00a0${firstUnit}`}..${second}\u00a0${secondUnit}`;
 }
 
-export function valueText(f: Figure, samples: number): string {
+/** What an import does not have is a dash. */
+export function valueText(f: Figure | null, samples: number): string {
+	if (!f) return "–";
 	switch (sureness(f, samples)) {
 	case "nothing":
 		return `<\u00a0${bytesText(f.high)}`;
@@ -88,14 +91,14 @@ export function valueText(f: Figure, samples: number): string {
 }
 
 /** "±18 %", or "" where the value itself says how sure it is. */
-export function errorText(f: Figure, samples: number): string {
-	if (sureness(f, samples) !== "good") return "";
+export function errorText(f: Figure | null, samples: number): string {
+	if (!f || sureness(f, samples) !== "good") return "";
 	const percent = (100 * halfInterval(f)) / f.estimate;
 	if (percent < 0.05) return "";
 	return `±${fixed(percent, percent < 0.95 ? 1 : 0)}\u00a0%`;
 }
 
-export function figureText(f: Figure, samples: number): string {
+export function figureText(f: Figure | null, samples: number): string {
 	const error = errorText(f, samples);
 	return valueText(f, samples) + (error ? ` ${error}` : "");
 }
@@ -104,17 +107,35 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 	return `${countText(count)} ${count === 1 ? one : many}`;
 }
 
+export function bytesOf(e: Estimate): number {
+	return e.bytes?.estimate ?? 0;
+}
+
+/** "43.3 k", or nothing where blocks were not counted. */
+export function blocksText(e: Estimate): string {
+	return e.blocks ? countText(e.blocks.estimate) : "";
+}
+
+/** "43.3 k blocks, 110 samples": samples are only said where not all was recorded. */
+export function countsText(e: Estimate): string {
+	const parts = [];
+	if (e.blocks) parts.push(plural(Math.round(e.blocks.estimate), "block"));
+	if ((e.bytes?.stderr ?? 0) > 0) parts.push(plural(e.samples, "sample"));
+	return parts.join(", ");
+}
+
 /** An estimate in a sentence. */
 export function estimateText(e: Estimate): string {
-	if (sureness(e.bytes, e.samples) !== "few") return figureText(e.bytes, e.samples);
+	if (!e.bytes || sureness(e.bytes, e.samples) !== "few") return figureText(e.bytes, e.samples);
 	return `seen, ${plural(e.samples, "sample")}, at most ${bytesText(e.bytes.high)}`;
 }
 
-/** What the 95 % interval is, for tooltips: "8.06 MiB, 95 % between 7.1 and 9.2 MiB; 110 samples". */
+/** For tooltips: what the 95 % interval is. */
 export function intervalText(e: Estimate): string {
 	const f = e.bytes;
-	const samples = plural(e.samples, "sample");
+	if (!f) return "not recorded";
 	if (f.stderr <= 0 && f.low === f.high) return `${exactText(f.estimate)} bytes, exact`;
+	const samples = plural(e.samples, "sample");
 	return `${bytesText(f.estimate)}; 95 % interval ${bytesText(f.low)} to ${bytesText(f.high)}; ${samples}`;
 }
 

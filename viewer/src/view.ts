@@ -17,14 +17,15 @@ export interface ViewProps {
 export interface Info {
 	program: string;
 	command: string[];
-	/** Of the trace, as the user named it. */
-	path?: string;
+	/** The trace, as the user named it. */
+	file: string;
 	info: Record<string, any>;
 	summary: Summary;
 	threads: { tid: number; name: string }[];
-	label_keys: string[];
+	label_keys?: string[];
 	counters: { name: string; unit: string }[];
-	notes: string[];
+	/** What is missing or uncertain, and what to do. */
+	notes?: string[];
 	sources: boolean;
 	base: Info | null;
 }
