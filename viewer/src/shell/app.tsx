@@ -114,7 +114,7 @@ function Opened(props: OpenedProps) {
 			{problem && problem !== closedProblem && (
 				<Notice text={problem} onClose={() => setClosedProblem(problem)} />
 			)}
-			<main id="view" class={`view view-${view.id}`} tabIndex={-1} aria-label={view.title}>
+			<main id="view" class={`view view-${view.id}${info.info.mode === "exact" ? " exact" : ""}`} tabIndex={-1} aria-label={view.title}>
 				{absent !== undefined ? (
 					<p class="empty">{absent}</p>
 				) : Component ? (

@@ -20,7 +20,7 @@ export function Dialog(props: { title: string; onClose(): void; children: Compon
 		>
 			<div class="dialog-body">
 				<header>
-					<h2>{props.title}</h2>
+					<h2 tabIndex={-1} autofocus>{props.title}</h2>
 					<button type="button" class="plain" aria-label="Close" onClick={() => dialog.current?.close()}>
 						×
 					</button>

@@ -31,11 +31,12 @@ function argumentsText(info: Info): string {
 
 export function Recording(props: { info: Info; live: boolean }) {
 	const { info } = props;
+	const words = argumentsText(info);
 	const command = info.command.map(quoted).join(" ");
 	return (
 		<div class="recording">
 			<strong title={info.program}>{baseName(info.program) || "trace"}</strong>
-			<span class="command" title={command}>{argumentsText(info)}</span>
+			{words && <span class="command" title={command}>{words}</span>}
 			<span class="dim when">{recordedText(info.info)}</span>
 			<span class="chip">{modeText(info.info)}</span>
 			{props.live && <span class="chip live">running</span>}

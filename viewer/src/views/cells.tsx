@@ -19,21 +19,29 @@ export function barStyle(share: number): CSSProperties {
 }
 
 /** Value and error each have their place, so that columns are aligned. */
-export function Bytes(props: { of: Estimate; plain?: boolean }) {
+export function Bytes(props: { of: Estimate }) {
 	const { bytes, samples } = props.of;
+	const range = sureness(bytes, samples) === "range"; // takes the place of the error too
 	return (
 		<span class="figure" title={intervalText(props.of)}>
 			<span class="value">{valueText(bytes, samples)}</span>
-			{!props.plain && <span class="error">{errorText(bytes, samples)}</span>}
+			{!range && <span class="error">{errorText(bytes, samples)}</span>}
 		</span>
 	);
+}
+
+/** What a function is called, and its parameters, which matter less. */
+function FunctionText(props: { name: string }) {
+	const match = /^(.*?[^\s(])(\((?!anonymous).*\).*)$/s.exec(props.name);
+	if (!match || match[1]!.endsWith("operator")) return <>{props.name}</>;
+	return <>{match[1]}<span class="parameters">{match[2]}</span></>;
 }
 
 export function Name(props: { of: RowName; title?: string }) {
 	const { name, detail } = props.of;
 	return (
 		<span class="name" title={props.title ?? (detail ? `${name}  ${detail}` : name)}>
-			<span class="name-text">{name}</span>
+			<span class="name-text"><FunctionText name={name} /></span>
 			{detail && <span class="detail">{detail}</span>}
 		</span>
 	);
@@ -47,8 +55,13 @@ export interface Column<R> {
 	cell(row: R): ComponentChildren;
 	/** Of 1: a bar behind the cell. */
 	share?(row: R): number;
-	/** In the width of a digit; none: as wide as it needs, or what is left. */
-	width?: number;
+	/** In digits, or as wide as a figure with its error; none: what is left. */
+	width?: number | "figure";
+}
+
+function widthStyle(width: number | "figure" | undefined): CSSProperties | undefined {
+	if (width === undefined) return undefined;
+	return { width: `calc(${width === "figure" ? "var(--figure)" : `${width}ch`} + 16px)` };
 }
 
 export interface SmallTableProps<R> {
@@ -76,7 +89,7 @@ export function SmallTable<R>(props: SmallTableProps<R>) {
 								scope="col"
 								class={column.number ? "number" : undefined}
 								title={column.hint}
-								style={column.width ? { width: `${column.width}ch` } : undefined}
+								style={widthStyle(column.width)}
 							>
 								{column.title}
 							</th>

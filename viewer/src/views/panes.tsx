@@ -50,7 +50,7 @@ function Section(props: { title: string; about?: ComponentChildren; children: Co
 	);
 }
 
-function number<R>(title: string, width: number, cell: (row: R) => ComponentChildren,
+function number<R>(title: string, width: number | "figure", cell: (row: R) => ComponentChildren,
 	more: Partial<Column<R>> = {}): Column<R> {
 	return { title, width, number: true, cell, ...more };
 }
@@ -106,8 +106,8 @@ export function SpansPane(props: ViewProps) {
 					<SmallTable caption="Spans" rows={value.spans} none="No spans"
 						columns={[
 							...spanTimes(longestOf(value.spans)),
-							number<Span>("Allocated", 17, (row) => row.allocated && <Bytes of={row.allocated} />),
-							number<Span>("Live", 17, (row) => row.live && <Bytes of={row.live} />),
+							number<Span>("Allocated", "figure", (row) => row.allocated && <Bytes of={row.allocated} />),
+							number<Span>("Live", "figure", (row) => row.live && <Bytes of={row.live} />),
 							{ title: "Span", cell: spanName },
 						]} />
 				</Section>
@@ -238,7 +238,7 @@ export function SurvivalPane(props: ViewProps) {
 						onChoose={(row) => row.function && props.go({ view: "table",
 							question: { focus: [exactly(row.function)] } })}
 						columns={[
-							number<SurvivalRow>("Allocated", 17, (row) => <Bytes of={row.allocated} />, { share: (row) =>
+							number<SurvivalRow>("Allocated", "figure", (row) => <Bytes of={row.allocated} />, { share: (row) =>
 								bytesOf(row.allocated) / (bytesOf(value.total.allocated) || 1) }),
 							number<SurvivalRow>("Promoted", 9, (row) => <Share of={row.promoted} />),
 							number<SurvivalRow>("After", 9, (row) => timeCell(row.promotion_median_ns)),
@@ -279,7 +279,7 @@ export function ChurnPane(props: ViewProps) {
 						onChoose={(row) => row.function && props.go({ view: "table",
 							question: { metric: "allocated", focus: [exactly(row.function)] } })}
 						columns={[
-							number<ChurnRow>("Allocated", 17, (row) => <Bytes of={row.self} />,
+							number<ChurnRow>("Allocated", "figure", (row) => <Bytes of={row.self} />,
 								{ share: (row) => bytesOf(row.self) / (bytesOf(value.total) || 1) }),
 							number<ChurnRow>("Mean live", 10, (row) => bytesText(row.mean_live_bytes)),
 							number<ChurnRow>("Churn", 9, (row) => (row.churn === null ? "" : countText(row.churn))),

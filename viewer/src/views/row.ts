@@ -52,7 +52,9 @@ export function frameName(frame: Partial<Frame>): RowName {
 	const name = frame.function ?? "unknown function";
 	if (frame.file && frame.line) return { name, detail: `${shortPath(frame.file)}:${frame.line}` };
 	if (frame.file) return { name, detail: shortPath(frame.file) };
-	return { name, detail: frame.module ? frame.module.split("/").pop() : undefined };
+	const module = frame.module?.split("/").pop();
+	// An address without a name is named after its module.
+	return { name, detail: module && !name.startsWith(`${module}+`) ? module : undefined };
 }
 
 function threadName(name: string | null | undefined, tid: number | null | undefined): string {
@@ -96,11 +98,25 @@ export function rowName(row: Row, by: string): RowName {
 	return frameName(row);
 }
 
-/** A key for lists that stays the same when the figures change. */
-export function rowKey(row: Row, by: string): string {
+/** All that is said of the row, to be searched in. */
+export function rowText(row: Row, by: string): string {
 	if (row.stack) return row.stack.map((f) => `${f.function} ${f.file}:${f.line}`).join(";");
 	const { name, detail } = rowName(row, by);
-	return `${name} ${row.file ?? ""}:${row.line ?? ""} ${row.module ?? ""} ${detail ?? ""}`;
+	if (!row.function) return detail ? `${name} ${detail}` : name;
+	return `${name} ${row.file ? `${row.file}${row.line ? `:${row.line}` : ""}` : (row.module ?? "")}`.trim();
+}
+
+/** FNV-1a: stacks are too long for a URL. */
+function shortHash(text: string): string {
+	let hash = 0x811c9dc5;
+	for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+	return (hash >>> 0).toString(16);
+}
+
+/** A key for lists and the URL that stays the same when the figures change. */
+export function rowKey(row: Row, by: string): string {
+	const text = rowText(row, by);
+	return row.stack ? `${row.stack[0]?.function ?? ""} ${shortHash(text)}` : text;
 }
 
 /** The filter that leaves this row; undefined: no filter says that. */

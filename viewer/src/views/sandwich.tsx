@@ -9,7 +9,7 @@ import type { Question } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
-import { frameName, rowFilter, rowKey, rowName } from "./row.ts";
+import { rowFilter, rowKey, rowName } from "./row.ts";
 import type { Row } from "./row.ts";
 
 interface Callers {
@@ -30,7 +30,7 @@ function Neighbours(props: SandwichProps & { name: string }) {
 	const parameters = { ...questionParameters(state.question), function: name };
 	const answer = useAnswer<Callers>(engine, requestText("callers", parameters), props.generation);
 	const columns: Column<Row>[] = [
-		{ title: "Bytes", number: true, width: 17, cell: (row) => <Bytes of={row.total} />,
+		{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={row.total} />,
 			share: (row) => bytesOf(row.total) / (bytesOf(props.row.total) || 1) },
 		{ title: "%", number: true, width: 7,
 			cell: (row) => percentText(bytesOf(row.total), bytesOf(props.row.total)) },
@@ -88,7 +88,7 @@ export function Sandwich(props: SandwichProps) {
 	const { row, by, go } = props;
 	const { name, detail } = rowName(row, by);
 	const calls = by === "function" || by === "line";
-	const called = calls || row.stack ? (row.stack ? row.stack[0]?.function : row.function) : undefined;
+	const called = calls ? row.function : undefined;
 	return (
 		<aside class="side" aria-label={`Chosen: ${name}`}>
 			<header>
@@ -108,11 +108,6 @@ export function Sandwich(props: SandwichProps) {
 				<dd>{countsText(row.self)}</dd>
 			</dl>
 			<Actions {...props} name={called ?? undefined} />
-			{row.stack && (
-				<ol class="stack">
-					{row.stack.map((frame, index) => <li key={index}><Name of={frameName(frame)} /></li>)}
-				</ol>
-			)}
 			{calls && called && <Neighbours {...props} name={called} />}
 		</aside>
 	);

@@ -27,7 +27,7 @@ export function Sparkline(props: { curve: Curve; peakTime: number; onOpen(): voi
 	const span = to - from || 1;
 	const highest = Math.max(1, ...curve.live_bytes);
 	const line = area(curve, from, span, highest);
-	const peak = (100 * (props.peakTime - from)) / span;
+	const peak = Math.max(0, Math.min(100, (100 * (props.peakTime - from)) / span));
 	const label = `Live bytes from ${durationText(from)} to ${durationText(to)}, at most ${bytesText(highest)}`;
 	return (
 		<button type="button" class="sparkline" title="Open the timeline" onClick={props.onOpen}>
@@ -35,10 +35,11 @@ export function Sparkline(props: { curve: Curve; peakTime: number; onOpen(): voi
 				<path class="area" d={`M0,${HEIGHT} L${line} L${WIDTH},${HEIGHT} Z`} />
 				<path class="edge" d={`M${line}`} vector-effect="non-scaling-stroke" />
 			</svg>
-			<span class="peak-mark" style={{ left: `${Math.max(0, Math.min(100, peak)).toFixed(2)}%` }} />
+			<span class="peak-mark" style={{ left: `${peak.toFixed(2)}%` }}>
+				<span class={peak > 50 ? "left" : ""}>{`peak at ${durationText(props.peakTime)}`}</span>
+			</span>
 			<span class="axis">
 				<span>{durationText(from)}</span>
-				<span>{`peak at ${durationText(props.peakTime)}`}</span>
 				<span>{durationText(to)}</span>
 			</span>
 		</button>

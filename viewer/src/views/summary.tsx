@@ -131,7 +131,7 @@ function ResidentCard(props: ViewProps) {
 
 function functionColumns(all: number, of: (row: Row) => Estimate): Column<Row>[] {
 	return [
-		{ title: "Bytes", number: true, width: 18, cell: (row) => <Bytes of={of(row)} />,
+		{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={of(row)} />,
 			share: (row) => bytesOf(of(row)) / (all || 1) },
 		{ title: "%", number: true, width: 8, cell: (row) => percentText(bytesOf(of(row)), all) },
 		{ title: "Blocks", number: true, width: 8, cell: (row) => blocksText(of(row)) },

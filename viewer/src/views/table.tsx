@@ -2,6 +2,7 @@
 // Rows by any key. The chosen function has its callers and callees beside it; stacks open.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
+import type { Estimate } from "../engine/engine.ts";
 import { blocksText, bytesOf, countText, exactText, percentText } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
@@ -9,7 +10,7 @@ import { labelKeys } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
-import { frameName, rowFilter, rowKey, rowName } from "./row.ts";
+import { frameName, rowFilter, rowKey, rowName, rowText } from "./row.ts";
 import type { Frame, Row, Rows } from "./row.ts";
 import { Sandwich } from "./sandwich.tsx";
 import { useVirtual } from "./virtual.ts";
@@ -20,27 +21,28 @@ const FIRST = 1000; // rows that are asked for at first
 interface Grouping {
 	by: string;
 	title: string;
+	head: string;
 	/** Rows have callees: self and total differ. */
 	calls?: boolean;
 }
 
 const groupings: Grouping[] = [
-	{ by: "function", title: "Functions", calls: true },
-	{ by: "line", title: "Lines", calls: true },
-	{ by: "stack", title: "Stacks" },
-	{ by: "module", title: "Modules", calls: true },
-	{ by: "thread", title: "Threads" },
-	{ by: "threads", title: "Allocating and freeing threads" },
-	{ by: "freeing-thread", title: "Freeing threads" },
-	{ by: "size", title: "Sizes" },
-	{ by: "lifetime", title: "Lifetimes" },
-	{ by: "heap", title: "Heaps" },
+	{ by: "function", title: "functions", head: "Function", calls: true },
+	{ by: "line", title: "lines", head: "Line", calls: true },
+	{ by: "stack", title: "stacks", head: "Stack" },
+	{ by: "module", title: "modules", head: "Module", calls: true },
+	{ by: "thread", title: "threads", head: "Allocated by" },
+	{ by: "freeing-thread", title: "freeing threads", head: "Freed by" },
+	{ by: "threads", title: "allocating and freeing threads", head: "Allocated by, freed by" },
+	{ by: "size", title: "sizes", head: "Size" },
+	{ by: "lifetime", title: "lifetimes", head: "Lifetime" },
+	{ by: "heap", title: "heaps", head: "Heap" },
 ];
 
 function groupingsOf(labelKeys: string[]): Grouping[] {
 	if (!labelKeys.length) return groupings;
-	const keys = labelKeys.map((key) => ({ by: `label:${key}`, title: `Label ${key}` }));
-	return [...groupings, { by: "label", title: "Labels" }, ...keys];
+	const keys = labelKeys.map((key) => ({ by: `label:${key}`, title: `label ${key}`, head: key }));
+	return [...groupings, { by: "label", title: "labels", head: "Label" }, ...keys];
 }
 
 /** A line of the list: a row, or a frame of an opened stack. */
@@ -51,7 +53,7 @@ function itemsOf(rows: Row[], by: string, opened: ReadonlySet<string>, search: s
 	const wanted = search.toLowerCase();
 	rows.forEach((row, rank) => {
 		const key = rowKey(row, by);
-		if (wanted && !key.toLowerCase().includes(wanted)) return;
+		if (wanted && !rowText(row, by).toLowerCase().includes(wanted)) return;
 		items.push({ row, key, rank });
 		if (row.stack && opened.has(key))
 			for (const frame of row.stack.slice(1)) items.push({ row, key, rank, frame });
@@ -65,10 +67,25 @@ interface LineProps {
 	index: number;
 	all: number;
 	calls: boolean;
+	/** Where there is little room, the bars say the shares. */
+	shares: boolean;
+	/** What the list is sorted by is counted, too. */
+	byTotal: boolean;
 	chosen: boolean;
 	opened: boolean;
 	onChoose(): void;
 	onOpen(): void;
+}
+
+function Amount(props: { of: Estimate; all: number; shares: boolean }) {
+	const bytes = bytesOf(props.of);
+	const dim = isNoise(props.of) ? " dim" : "";
+	return (
+		<>
+			<td class={`number bar${dim}`} style={barStyle(bytes / props.all)}><Bytes of={props.of} /></td>
+			{props.shares && <td class={`number${dim}`}>{percentText(bytes, props.all)}</td>}
+		</>
+	);
 }
 
 function Line(props: LineProps) {
@@ -78,11 +95,11 @@ function Line(props: LineProps) {
 	if (frame)
 		return (
 			<tr class="frame" id={id} aria-rowindex={props.index + 2}>
-				<td colSpan={calls ? 6 : 4} />
-				<td><Name of={frameName(frame)} />{frame.inlined && <span class="detail">inlined</span>}</td>
+				<td class="frame-name" colSpan={3 + (calls ? 2 : 1) * (props.shares ? 2 : 1)}><Name of={frameName(frame)} />{frame.inlined && <span class="detail">inlined</span>}</td>
 			</tr>
 		);
-	const noise = isNoise(calls ? row.total : row.self) && isNoise(row.self);
+	const noise = isNoise(row.self) && (!calls || isNoise(row.total));
+	const counted = props.byTotal ? row.total : row.self;
 	return (
 		<tr
 			id={id}
@@ -92,18 +109,10 @@ function Line(props: LineProps) {
 			onClick={props.onChoose}
 			onDblClick={props.onOpen}
 		>
-			<td class="number bar" style={barStyle(bytesOf(row.self) / all)}><Bytes of={row.self} /></td>
-			<td class="number">{percentText(bytesOf(row.self), all)}</td>
-			{calls && (
-				<>
-					<td class="number bar" style={barStyle(bytesOf(row.total) / all)}>
-						<Bytes of={row.total} />
-					</td>
-					<td class="number">{percentText(bytesOf(row.total), all)}</td>
-				</>
-			)}
-			<td class="number">{blocksText(row.self)}</td>
-			<td class="number dim">{countText(row.self.samples)}</td>
+			<Amount of={row.self} all={all} shares={props.shares} />
+			{calls && <Amount of={row.total} all={all} shares={props.shares} />}
+			<td class="number">{blocksText(counted)}</td>
+			<td class="number dim">{countText(counted.samples)}</td>
 			<td>
 				{row.stack && row.stack.length > 1 && (
 					<button
@@ -140,17 +149,21 @@ function callersShort(stack: Frame[]): string {
 interface HeadProps {
 	grouping: Grouping;
 	sort: string;
+	shares: boolean;
 	onSort(sort: string): void;
 }
 
 function Head(props: HeadProps) {
 	const { grouping, sort } = props;
 	const sortable = (key: string, title: string, hint: string) => (
-		<th scope="col" colSpan={2} class="number" aria-sort={sort === key ? "descending" : "none"} title={hint}>
-			<button type="button" onClick={() => props.onSort(key)}>
-				{title} <span aria-hidden="true">{sort === key ? "▼" : ""}</span>
-			</button>
-		</th>
+		<>
+			<th scope="col" class="number" aria-sort={sort === key ? "descending" : "none"} title={hint}>
+				<button type="button" onClick={() => props.onSort(key)}>
+					{title} <span aria-hidden="true">{sort === key ? "▼" : ""}</span>
+				</button>
+			</th>
+			{props.shares && <th scope="col" class="number">%</th>}
+		</>
 	);
 	return (
 		<thead>
@@ -161,11 +174,14 @@ function Head(props: HeadProps) {
 						{sortable("total", "Total", "With all that it calls")}
 					</>
 				) : (
-					<th scope="col" colSpan={2} class="number" aria-sort="descending">Bytes</th>
+					<>
+						<th scope="col" class="number" aria-sort="descending">Bytes</th>
+						{props.shares && <th scope="col" class="number">%</th>}
+					</>
 				)}
 				<th scope="col" class="number">Blocks</th>
 				<th scope="col" class="number">Samples</th>
-				<th scope="col">{grouping.title}</th>
+				<th scope="col">{grouping.head}</th>
 			</tr>
 		</thead>
 	);
@@ -174,7 +190,7 @@ function Head(props: HeadProps) {
 export default function Table(props: ViewProps) {
 	const { engine, info, state, go } = props;
 	const by = state.own.by ?? "function";
-	const grouping = groupingsOf(labelKeys(info)).find((one) => one.by === by) ?? { by, title: by };
+	const grouping = groupingsOf(labelKeys(info)).find((one) => one.by === by) ?? { by, title: by, head: by };
 	const calls = grouping.calls ?? false;
 	const sort = calls && state.own.sort === "total" ? "total" : "self";
 	const search = state.own.search ?? "";
@@ -192,10 +208,12 @@ export default function Table(props: ViewProps) {
 	const items = useMemo(() => itemsOf(rows, drawnBy, opened, search), [rows, drawnBy, opened, search]);
 	const height = matchMedia("(pointer: coarse)").matches ? 36 : 24;
 	const virtual = useVirtual(items.length, height, height + 4);
+	const shares = virtual.width >= 940 || !calls;
 	const count = answer.value?.rows_count ?? rows.length;
 	const all = answer.value ? bytesOf(answer.value.total) : 0;
 	const chosen = items.findIndex((item) => !item.frame && item.key === state.own.row);
 	const chosenRow = chosen >= 0 ? items[chosen]!.row : undefined;
+	const beside = chosenRow && !chosenRow.stack;
 
 	useEffect(() => {
 		if (virtual.end >= rows.length && rows.length < count) setWhole(true);
@@ -277,7 +295,7 @@ export default function Table(props: ViewProps) {
 				</span>
 			</div>
 			{answer.error && <p class="empty" role="status">{answer.error}</p>}
-			<div class={`table-and-side${chosenRow ? " with-side" : ""}`}>
+			<div class={`table-and-side${beside ? " with-side" : ""}`}>
 				<div class={`rows${answer.loading ? " loading" : ""}`} ref={virtual.box} aria-busy={answer.loading}>
 					<table
 						role="grid"
@@ -289,11 +307,12 @@ export default function Table(props: ViewProps) {
 						style={{ "--row": `${height}px` } as never}
 					>
 						<colgroup>
-							<col class="figure-column" /><col class="share-column" />
-							{calls && <><col class="figure-column" /><col class="share-column" /></>}
+							<col class="figure-column" />{shares && <col class="share-column" />}
+							{calls && <col class="figure-column" />}
+							{calls && shares && <col class="share-column" />}
 							<col class="count-column" /><col class="count-column" /><col />
 						</colgroup>
-						<Head grouping={grouping} sort={sort} onSort={setSort} />
+						<Head grouping={grouping} sort={sort} shares={shares} onSort={setSort} />
 						<tbody>
 							{virtual.above > 0 && <tr class="space" style={{ height: virtual.above }} aria-hidden="true" />}
 							{items.slice(virtual.first, virtual.end).map((item, at) => {
@@ -306,6 +325,8 @@ export default function Table(props: ViewProps) {
 										index={index}
 										all={all}
 										calls={calls}
+									shares={shares}
+									byTotal={sort === "total"}
 										chosen={index === chosen}
 										opened={opened.has(item.key)}
 										onChoose={() => choose(index, false)}
@@ -320,7 +341,7 @@ export default function Table(props: ViewProps) {
 						<p class="empty">{search ? "No row has this in its name" : "No block matches the filters"}</p>
 					)}
 				</div>
-				{chosenRow && <Sandwich {...props} row={chosenRow} by={drawnBy} all={all} />}
+				{beside && <Sandwich {...props} row={chosenRow} by={drawnBy} all={all} />}
 			</div>
 		</div>
 	);

@@ -15,12 +15,14 @@ export interface Virtual {
 	below: number;
 	/** Rows that fit into the box. */
 	fit: number;
+	/** Of the box, in pixels. */
+	width: number;
 	reveal(row: number): void;
 }
 
-export function useVirtual(count: number, height: number, head: number): Virtual {
+export function useVirtual(count: number, step: number, head: number): Virtual {
 	const box = useRef<HTMLDivElement>(null);
-	const [seen, setSeen] = useState({ top: 0, height: 800 });
+	const [seen, setSeen] = useState({ top: 0, height: 800, width: 1200 });
 	useLayoutEffect(() => {
 		const element = box.current;
 		if (!element) return;
@@ -28,9 +30,10 @@ export function useVirtual(count: number, height: number, head: number): Virtual
 		const look = () => {
 			frame = 0;
 			setSeen((before) => {
-				const top = Math.floor(element.scrollTop / height) * height;
-				const same = before.top === top && before.height === element.clientHeight;
-				return same ? before : { top, height: element.clientHeight };
+				const top = Math.floor(element.scrollTop / step) * step;
+				const { clientHeight: height, clientWidth: width } = element;
+				const same = before.top === top && before.height === height && before.width === width;
+				return same ? before : { top, height, width };
 			});
 		};
 		const later = () => (frame ||= requestAnimationFrame(look));
@@ -43,17 +46,19 @@ export function useVirtual(count: number, height: number, head: number): Virtual
 			element.removeEventListener("scroll", later);
 			observer.disconnect();
 		};
-	}, [height]);
-	const fit = Math.max(1, Math.floor((seen.height - head) / height));
-	const first = Math.max(0, Math.min(Math.floor(seen.top / height), count - fit) - BEYOND);
+	}, [step]);
+	const fit = Math.max(1, Math.floor((seen.height - head) / step));
+	const first = Math.max(0, Math.min(Math.floor(seen.top / step), count - fit) - BEYOND);
 	const end = Math.min(count, first + fit + 2 * BEYOND);
 	const reveal = (row: number) => {
 		const element = box.current;
 		if (!element || row < 0) return;
-		const top = row * height;
+		const top = row * step;
 		const room = element.clientHeight - head;
 		if (top < element.scrollTop) element.scrollTop = top;
-		else if (top + height > element.scrollTop + room) element.scrollTop = top + height - room;
+		else if (top + step > element.scrollTop + room) element.scrollTop = top + step - room;
 	};
-	return { box, first, end, above: first * height, below: (count - end) * height, fit, reveal };
+	const above = first * step;
+	const below = (count - end) * step;
+	return { box, first, end, above, below, fit, width: seen.width, reveal };
 }
