@@ -44,19 +44,21 @@ export function useAnswer<T>(engine: Engine, request: string | null, generation 
 	if (before !== undefined && known.current.key !== key)
 		known.current = { engine, key, value: before };
 	useEffect(() => {
-		if (key === undefined || request === null || known.current.key === key) return;
+		if (key === undefined || request === null || known.current.key === key) return undefined;
+		const abort = new AbortController();
 		const done = (next: Known<T>) => {
 			if (wanted.current !== key || known.current.engine !== engine) return;
 			known.current = { ...known.current, ...next, engine, key };
 			redraw((n) => n + 1);
 		};
-		engine.ask<T>(request).then(
+		engine.ask<T>(request, abort.signal).then(
 			(value) => {
 				keep(engine, key, value);
 				done({ value, error: undefined });
 			},
 			(error: unknown) => done({ value: undefined, error: errorMessage(error) }),
 		);
+		return () => abort.abort(); // nobody waits for it any more
 	}, [engine, key]);
 	if (key === undefined) return { loading: false };
 	const { value, error } = known.current;

@@ -252,9 +252,8 @@ export default function Table(props: ViewProps) {
 			keys: ["Enter"],
 			does: "only this row; a stack opens",
 			run: () => {
-				if (!chosenRow) return false;
-				if (chosenRow.stack) open(state.own.row!);
-				else keepOnly(chosenRow);
+				if (chosenRow?.stack) return open(state.own.row!);
+				return keepOnly(chosenRow) ? undefined : false;
 			},
 		},
 		{
