@@ -17,12 +17,13 @@ export interface KeyGroup {
 
 const groups: { current: KeyGroup }[] = [];
 
-/** Later groups come first: a view's keys win over the page's. */
-export function useKeys(title: string, keys: Key[]) {
+/** ofPage: the keys of the page, which those of a view win over. */
+export function useKeys(title: string, keys: Key[], ofPage = false) {
 	const group = useRef<KeyGroup>({ title, keys });
 	group.current = { title, keys };
 	useEffect(() => {
-		groups.push(group);
+		if (ofPage) groups.unshift(group);
+		else groups.push(group);
 		return () => void groups.splice(groups.indexOf(group), 1);
 	}, []);
 }

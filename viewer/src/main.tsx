@@ -10,4 +10,4 @@ import "./page.css";
 applyTheme(storedTheme());
 const page = document.getElementById("page") ?? document.body;
 page.replaceChildren();
-render(<App openPage={openPage} openFile={openFiles} />, page);
+render(<App openPage={openPage} openFiles={openFiles} />, page);

@@ -47,7 +47,7 @@ export function useAnswer<T>(engine: Engine, request: string | null, generation 
 		if (key === undefined || request === null || known.current.key === key) return undefined;
 		const abort = new AbortController();
 		const done = (next: Known<T>) => {
-			if (wanted.current !== key || known.current.engine !== engine) return;
+			if (abort.signal.aborted || wanted.current !== key) return;
 			known.current = { ...known.current, ...next, engine, key };
 			redraw((n) => n + 1);
 		};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the page: it holds the engine and the state, and shows one view at a time.
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Engine } from "../engine/engine.ts";
 import { listenToKeys, useKeys } from "../keyboard.ts";
 import type { Info, ViewProps } from "../view.ts";
@@ -59,6 +59,8 @@ interface OpenedProps {
 	info: Info;
 	generation: number;
 	onProblem(message: string): void;
+	openAnother(): void;
+	compare?(): void;
 }
 
 function Opened(props: OpenedProps) {
@@ -79,7 +81,7 @@ function Opened(props: OpenedProps) {
 		})),
 		{ keys: ["?"], does: "this list", run: () => setDialog("keys") },
 		{ keys: ["r"], does: "without filters", run: () => set({ ...state, question: {} }) },
-	]);
+	], true);
 	useEffect(() => {
 		const program = baseName(info.program) || "trace";
 		document.title = `${view.title} of ${program}: ${questionText(state.question)} - mayfly`;
@@ -93,7 +95,8 @@ function Opened(props: OpenedProps) {
 				Skip to the view
 			</a>
 			<header class="top">
-				<Recording info={info} live={engine.live} />
+				<Recording info={info} live={engine.live} openAnother={props.openAnother}
+					compare={props.compare} />
 				<div class="tools">
 					{notes.length > 0 && (
 						<button type="button" class="plain warning" onClick={() => setDialog("notes")}>
@@ -127,7 +130,7 @@ function Opened(props: OpenedProps) {
 	);
 }
 
-function Loaded(props: { engine: Engine; onProblem(message: string): void }) {
+function Loaded(props: Omit<OpenedProps, "info" | "generation">) {
 	const [generation, setGeneration] = useState(0);
 	const { engine } = props;
 	useEffect(() => {
@@ -136,10 +139,7 @@ function Loaded(props: { engine: Engine; onProblem(message: string): void }) {
 		return () => void (engine.onChange = undefined);
 	}, [engine]);
 	const info = useAnswer<Info>(engine, "info", generation);
-	if (info.value)
-		return (
-			<Opened engine={engine} info={info.value} generation={generation} onProblem={props.onProblem} />
-		);
+	if (info.value) return <Opened {...props} info={info.value} generation={generation} />;
 	if (info.error) return <p class="empty" role="alert">{info.error}</p>;
 	return <p class="empty" role="status">Reading the trace…</p>;
 }
@@ -147,38 +147,67 @@ function Loaded(props: { engine: Engine; onProblem(message: string): void }) {
 export interface AppProps {
 	/** Of the page itself: served, or with a trace inside; undefined: it has none. */
 	openPage(): Promise<Engine | undefined>;
-	openFile(file: File): Promise<Engine>;
+	openFiles(trace: File, base?: File): Promise<Engine>;
+}
+
+interface Given {
+	/** null: there is none; undefined: not yet known. */
+	engine: Engine | null | undefined;
+	/** The trace, when the user gave it. */
+	file?: File;
 }
 
 export function App(props: AppProps) {
-	const [engine, setEngine] = useState<Engine | null>();
+	const [given, setGiven] = useState<Given>({ engine: undefined });
 	const [opening, setOpening] = useState(false);
 	const [problem, setProblem] = useState<string>();
+	const input = useRef<HTMLInputElement>(null);
+	const asBase = useRef(false); // what the chosen file will be
 	useEffect(listenToKeys, []);
 	useEffect(() => {
-		props.openPage().then((found) => setEngine(found ?? null), (error: unknown) => {
-			setEngine(null);
+		props.openPage().then((engine) => setGiven({ engine: engine ?? null }), (error: unknown) => {
+			setGiven({ engine: null });
 			setProblem(errorMessage(error));
 		});
 	}, []);
-	/** The engine before stays until a file is known to be good. */
-	const open = async (file: File) => {
+	/** What was open stays until a file is known to be good. */
+	const open = async (file: File, base?: File) => {
 		setOpening(true);
 		setProblem(undefined);
 		try {
-			const next = await props.openFile(file);
-			engine?.close();
-			setEngine(next);
+			const engine = await props.openFiles(file, base);
+			given.engine?.close();
+			setGiven({ engine, file });
 		} catch (error) {
 			setProblem(errorMessage(error));
 		}
 		setOpening(false);
 	};
+	const choose = (base: boolean) => {
+		asBase.current = base;
+		input.current?.click();
+	};
+	const { engine, file } = given;
+	const chosen = (found: File) => (asBase.current && file ? open(file, found) : open(found));
 	return (
 		<DropTarget onFile={open}>
 			{problem !== undefined && <Notice text={problem} onClose={() => setProblem(undefined)} />}
-			{engine && <Loaded engine={engine} onProblem={setProblem} />}
-			{engine === null && <Welcome opening={opening} onFile={open} />}
+			{engine && (
+				<Loaded engine={engine} onProblem={setProblem} openAnother={() => choose(false)}
+					compare={file && (() => choose(true))} />
+			)}
+			{engine === null && <Welcome opening={opening} onChoose={() => choose(false)} />}
+			<input
+				ref={input}
+				type="file"
+				hidden
+				aria-label="Trace"
+				onChange={(event) => {
+					const found = event.currentTarget.files?.[0];
+					event.currentTarget.value = "";
+					if (found) void chosen(found);
+				}}
+			/>
 		</DropTarget>
 	);
 }

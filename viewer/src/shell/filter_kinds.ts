@@ -11,6 +11,8 @@ export interface FilterKind {
 	title: string;
 	/** In the sentence, before the value. */
 	words: string;
+	/** The same when the filter before it has a value: "size at least 1 KiB, at most 4 KiB". */
+	wordsAfter?: string;
 	list: boolean;
 	hint: string;
 	show(value: string): string;
@@ -64,15 +66,18 @@ export const filterKinds: FilterKind[] = [
 			"pool-mapped", "all"] },
 	{ option: "min-size", title: "Size, at least", words: "size at least", list: false, hint: size,
 		show: sizeText },
-	{ option: "max-size", title: "Size, at most", words: "size at most", list: false, hint: size,
+	{ option: "max-size", title: "Size, at most", words: "size at most",
+		wordsAfter: "at most", list: false, hint: size,
 		show: sizeText },
 	{ option: "min-lifetime", title: "Lifetime, at least", words: "lifetime at least", list: false,
 		hint: time, show: timeText },
-	{ option: "max-lifetime", title: "Lifetime, at most", words: "lifetime at most", list: false,
+	{ option: "max-lifetime", title: "Lifetime, at most", words: "lifetime at most",
+		wordsAfter: "at most", list: false,
 		hint: time, show: timeText },
 	{ option: "from", title: "Allocated at or after", words: "allocated from", list: false,
 		hint: time, show: timeText },
-	{ option: "to", title: "Allocated before", words: "allocated before", list: false, hint: time,
+	{ option: "to", title: "Allocated before", words: "allocated before",
+		wordsAfter: "before", list: false, hint: time,
 		show: timeText },
 ];
 
@@ -105,15 +110,24 @@ export function metricTitle(question: Question): string {
 	return metrics.find((one) => one.question.metric === metric)?.title ?? metric;
 }
 
+/** The filters that are set, in order, with what stands before their values. */
+export function phrases(question: Question): { kind: FilterKind; words: string; values: string[] }[] {
+	const all = [];
+	for (const [index, kind] of filterKinds.entries()) {
+		const value = question[kind.option];
+		if (!value?.length) continue;
+		const after = kind.wordsAfter && question[filterKinds[index - 1]!.option];
+		const words = after ? kind.wordsAfter! : kind.words;
+		all.push({ kind, words, values: Array.isArray(value) ? value : [value] });
+	}
+	return all;
+}
+
 /** The whole sentence as text, for the window's title and for screen readers. */
 export function questionText(question: Question): string {
 	const parts = [metricTitle(question)];
-	for (const kind of filterKinds) {
-		const value = question[kind.option];
-		if (!value?.length) continue;
-		const texts = (Array.isArray(value) ? value : [value]).map(kind.show);
-		parts.push(`${kind.words} ${texts.join(" or ")}`);
-	}
+	for (const { kind, words, values } of phrases(question))
+		parts.push(`${words} ${values.map(kind.show).join(" or ")}`);
 	if (question["all-frames"]) parts.push("with the allocator's frames");
 	return parts.join(", ");
 }

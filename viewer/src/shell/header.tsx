@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was recorded, and the tabs.
-import { bytesText, durationText } from "../format.ts";
+import { bytesText, durationText, exactText } from "../format.ts";
 import type { Info } from "../view.ts";
 import { views } from "../views/index.ts";
 import type { View } from "../views/index.ts";
@@ -29,13 +29,68 @@ function argumentsText(info: Info): string {
 	return info.command.slice(1).map(quoted).join(" ");
 }
 
-export function Recording(props: { info: Info; live: boolean }) {
+function endingText(ending: { reason?: string; code?: number; signal?: number } | null): string {
+	if (!ending?.reason) return "";
+	if (ending.reason === "exited") return `exit status ${ending.code ?? 0}`;
+	return [ending.reason, ending.signal ?? ending.code].filter((part) => part !== undefined).join(" ");
+}
+
+interface RecordingProps {
+	info: Info;
+	live: boolean;
+	openAnother(): void;
+	/** undefined: the trace was not given as a file. */
+	compare?(): void;
+}
+
+/** All that fits into no line. */
+function Facts(props: RecordingProps & { close(): void }) {
+	const { info } = props;
+	const facts: [string, string][] = [
+		["File", info.file],
+		["Command", info.command.map(quoted).join(" ")],
+		["Process", info.info.pid ? String(info.info.pid) : ""],
+		["Recorded", recordedText(info.info)],
+		["How", modeText(info.info)],
+		["Ended", endingText(info.info.ending)],
+		["Events", info.info.samples > 0
+			? `${exactText(info.info.samples)} allocations, ${exactText(info.info.frees)} of them freed` : ""],
+		["Size", info.info.file_bytes > 0 ? bytesText(info.info.file_bytes) : ""],
+	];
+	const then = (run: () => void) => () => {
+		props.close();
+		run();
+	};
+	return (
+		<div class="facts">
+			<dl>
+				{facts.filter(([, text]) => text).map(([title, text]) => (
+					<div key={title}>
+						<dt>{title}</dt>
+						<dd>{text}</dd>
+					</div>
+				))}
+			</dl>
+			<div class="buttons">
+				<button type="button" data-first onClick={then(props.openAnother)}>Open another trace</button>
+				{props.compare && (
+					<button type="button" onClick={then(props.compare)}>Compare with an earlier trace</button>
+				)}
+			</div>
+		</div>
+	);
+}
+
+export function Recording(props: RecordingProps) {
 	const { info } = props;
 	const words = argumentsText(info);
 	const command = info.command.map(quoted).join(" ");
 	return (
 		<div class="recording">
-			<strong title={info.program}>{baseName(info.program) || "trace"}</strong>
+			<Popover label={<strong>{baseName(info.program) || "trace"}</strong>} class="plain program"
+				title="The recording" role="dialog">
+				{(close) => <Facts {...props} close={close} />}
+			</Popover>
 			{words && <span class="command" title={command}>{words}</span>}
 			<span class="dim when">{recordedText(info.info)}</span>
 			<span class="chip">{modeText(info.info)}</span>

@@ -8,7 +8,7 @@ import { questionParameters } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import type { Info } from "../view.ts";
 import { useAnswer } from "./answer.ts";
-import { filterKinds, metricTitle, metrics, questionText } from "./filter_kinds.ts";
+import { filterKinds, metricTitle, metrics, phrases, questionText } from "./filter_kinds.ts";
 import type { FilterKind } from "./filter_kinds.ts";
 import { MenuItem, Popover } from "./popover.tsx";
 
@@ -224,7 +224,7 @@ function TotalText(props: SentenceProps) {
 
 export function Sentence(props: SentenceProps) {
 	const { question, go } = props;
-	const shown = filterKinds.filter((kind) => values(question, kind).length);
+	const shown = phrases(question);
 	const filtered = shown.length > 0 || question["all-frames"];
 	const clear = () => {
 		const none = Object.fromEntries(filterKinds.map((kind) => [kind.option, undefined]));
@@ -235,10 +235,10 @@ export function Sentence(props: SentenceProps) {
 			<span class="visually-hidden">{questionText(question)}</span>
 			<div class="parts">
 				<MetricMenu {...props} />
-				{shown.map((kind) => (
+				{shown.map(({ kind, words, values }) => (
 					<span class="phrase" key={kind.option}>
-						<span class="words">{`${kind.words} `}</span>
-						{values(question, kind).map((value, index) => (
+						<span class="words">{`${words} `}</span>
+						{values.map((value, index) => (
 							<span class="phrase" key={value}>
 								{index > 0 && <span class="words">or </span>}
 								<Part {...props} kind={kind} value={value} />

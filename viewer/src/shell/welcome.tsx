@@ -3,8 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-export function Welcome(props: { opening: boolean; onFile(file: File): void }) {
-	const input = useRef<HTMLInputElement>(null);
+export function Welcome(props: { opening: boolean; onChoose(): void }) {
 	return (
 		<main class="welcome">
 			<h1>mayfly</h1>
@@ -16,21 +15,9 @@ export function Welcome(props: { opening: boolean; onFile(file: File): void }) {
 				<p>
 					<strong>Drop a trace here</strong>, or
 				</p>
-				<button type="button" class="primary" disabled={props.opening} onClick={() => input.current?.click()}>
+				<button type="button" class="primary" disabled={props.opening} onClick={props.onChoose}>
 					{props.opening ? "Opening…" : "Choose a file"}
 				</button>
-				<input
-					ref={input}
-					type="file"
-					class="visually-hidden"
-					tabIndex={-1}
-					aria-label="Choose a trace"
-					onChange={(event) => {
-						const file = event.currentTarget.files?.[0];
-						if (file) props.onFile(file);
-						event.currentTarget.value = "";
-					}}
-				/>
 			</div>
 			<p class="dim">
 				To record one: <code>mayfly record -o program.mayfly -- ./program</code>

@@ -11,7 +11,7 @@ import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { metricTitle } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
-import type { Question } from "../state.ts";
+import type { Change, Question } from "../state.ts";
 import type { Summary as Figures, ViewProps } from "../view.ts";
 import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
@@ -139,6 +139,14 @@ function functionColumns(all: number, of: (row: Row) => Estimate): Column<Row>[]
 	];
 }
 
+function More(props: { to: string; own: Change["own"]; go(change: Change): void }) {
+	return (
+		<button type="button" class="more" onClick={() => props.go({ view: "table", own: props.own })}>
+			{props.to}
+		</button>
+	);
+}
+
 function Functions(props: ViewProps & { overview: Overview }) {
 	const { overview, go } = props;
 	const all = bytesOf(overview.total);
@@ -151,6 +159,7 @@ function Functions(props: ViewProps & { overview: Overview }) {
 				<SmallTable caption="Functions" rows={overview.functions} onChoose={show()}
 					chooseTitle="Callers and callees" dim={(row) => isNoise(row.self)}
 					none="No block matches" columns={functionColumns(all, (row) => row.self)} />
+				<More to="All functions" go={go} own={{ by: undefined, sort: undefined, row: undefined }} />
 			</section>
 			<section class="card">
 				<h2>Their callers <span class="dim">with all that they call</span></h2>
@@ -158,6 +167,7 @@ function Functions(props: ViewProps & { overview: Overview }) {
 					chooseTitle="Callers and callees" dim={(row) => isNoise(row.total)}
 					none="No callers of the program's own"
 					columns={functionColumns(all, (row) => row.total)} />
+				<More to="All callers" go={go} own={{ by: undefined, sort: "total", row: undefined }} />
 			</section>
 		</div>
 	);
@@ -183,6 +193,7 @@ export default function Summary(props: ViewProps) {
 						<section class="card">
 							<h2>Stacks <span class="dim">with the most memory</span></h2>
 							<Stacks rows={overview.stacks} all={bytesOf(overview.total)} go={go} />
+							<More to="All stacks" go={go} own={{ by: "stack", row: undefined }} />
 						</section>
 					</>
 				)}
