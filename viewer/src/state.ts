@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page shows: all of it is in the URL's fragment, so that a link shows the same.
+//
+//	#v1/table?metric=live&at=2s&focus=parse&own.by=line
 import type { Parameters } from "./engine/engine.ts";
 
 /** Which blocks, and when: the options of `mayfly report` that have the same names. */
@@ -29,6 +31,68 @@ export interface State {
 	own: Record<string, string>; // the view's own: sort, by, the chosen row, zoom
 }
 
+/** undefined removes a value; what is not named stays. */
+export interface Change {
+	view?: string;
+	question?: Partial<Question>;
+	own?: Record<string, string | undefined>;
+}
+
+export const firstState: State = { view: "summary", question: {}, own: {} };
+
+/** Options that may be given several times: one match is enough. */
+export const listOptions = ["focus", "ignore", "hide", "show", "show-from", "thread", "label"] as const;
+export const textOptions = ["metric", "at", "from", "to", "heap", "min-size", "max-size",
+	"min-lifetime", "max-lifetime"] as const;
+
 export function questionParameters(q: Question): Parameters {
 	return { ...q };
+}
+
+export function changed(state: State, change: Change): State {
+	const question: Record<string, unknown> = { ...state.question, ...change.question };
+	for (const [key, value] of Object.entries(question))
+		if (!value || (Array.isArray(value) && !value.length)) delete question[key];
+	const view = change.view ?? state.view;
+	const own: Record<string, string> = view === state.view ? { ...state.own } : {};
+	for (const [key, value] of Object.entries(change.own ?? {}))
+		if (value === undefined || value === "") delete own[key];
+		else own[key] = value;
+	return { view, question: question as Question, own };
+}
+
+export function formatHash(state: State): string {
+	const search = new URLSearchParams();
+	for (const [key, value] of Object.entries(state.question))
+		if (Array.isArray(value)) for (const one of value) search.append(key, one);
+		else if (value) search.append(key, value === true ? "1" : String(value));
+	for (const [key, value] of Object.entries(state.own)) search.append(`own.${key}`, value);
+	const text = search.toString();
+	return `#v1/${encodeURIComponent(state.view)}${text ? `?${text}` : ""}`;
+}
+
+/** What a fragment says; `problem` says what of it was not understood. */
+export function parseHash(hash: string, views: readonly string[]): { state: State; problem?: string } {
+	if (hash === "" || hash === "#") return { state: firstState };
+	const match = /^#v(\d+)\/([^?]*)(?:\?(.*))?$/s.exec(hash);
+	if (!match) return { state: firstState, problem: "The link could not be read" };
+	if (match[1] !== "1")
+		return { state: firstState, problem: "The link was made by another version of mayfly" };
+	const state: State = { view: match[2]!, question: {}, own: {} };
+	const unknown: string[] = [];
+	const question = state.question as Record<string, unknown>;
+	if (!views.includes(state.view)) {
+		unknown.push(state.view || "no view");
+		state.view = firstState.view;
+	}
+	for (const [key, value] of new URLSearchParams(match[3] ?? "")) {
+		if (key.startsWith("own.")) state.own[key.slice(4)] = value;
+		else if (key === "all-frames") state.question[key] = value === "1";
+		else if ((textOptions as readonly string[]).includes(key)) question[key] = value;
+		else if ((listOptions as readonly string[]).includes(key))
+			question[key] = [...((question[key] as string[]) ?? []), value];
+		else unknown.push(key);
+	}
+	if (!unknown.length) return { state };
+	return { state, problem: `The link has parts that this page does not know: ${unknown.join(", ")}` };
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each view is given.
-import type { Engine } from "./engine/engine.ts";
-import type { State } from "./state.ts";
+import type { Engine, Estimate } from "./engine/engine.ts";
+import type { Change, State } from "./state.ts";
 
 export interface ViewProps {
 	engine: Engine;
 	info: Info;
 	state: State;
 	/** Shows another state; replace: without a new entry in the history (while dragging). */
-	go(change: { view?: string; question?: Partial<State["question"]>; own?: Record<string, string | undefined> },
-	   replace?: boolean): void;
+	go(change: Change, replace?: boolean): void;
 	/** Grows when a running program's trace has more: ask again. */
 	generation: number;
 }
@@ -18,12 +17,24 @@ export interface ViewProps {
 export interface Info {
 	program: string;
 	command: string[];
+	/** The trace, as the user named it. */
+	file: string;
 	info: Record<string, any>;
-	summary: Record<string, any>;
+	summary: Summary;
 	threads: { tid: number; name: string }[];
-	label_keys: string[];
+	label_keys?: string[];
 	counters: { name: string; unit: string }[];
-	notes: string[];
+	/** What is missing or uncertain, and what to do. */
+	notes?: string[];
 	sources: boolean;
 	base: Info | null;
+}
+
+export interface Summary {
+	allocated: Estimate;
+	peak: Estimate;
+	peak_time_ns: number;
+	live_at_end: Estimate;
+	temporary: Estimate;
+	[key: string]: any;
 }

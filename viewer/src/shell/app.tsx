@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame of the page: it holds the engine and the state, and shows one view at a time.
+import type { ComponentType } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Engine } from "../engine/engine.ts";
+import { listenToKeys, useKeys } from "../keyboard.ts";
+import type { Info, ViewProps } from "../view.ts";
+import { views } from "../views/index.ts";
+import type { View } from "../views/index.ts";
+import { errorMessage, useAnswer } from "./answer.ts";
+import { Dialog, KeySheet } from "./dialogs.tsx";
+import { questionText } from "./filter_kinds.ts";
+import { Recording, Tabs } from "./header.tsx";
+import { useShown } from "./location.ts";
+import { Sentence } from "./sentence.tsx";
+import { baseName, ExportTool, TerminalTool, ThemeTool } from "./tools.tsx";
+import { DropTarget, Welcome } from "./welcome.tsx";
+
+const viewNames = views.map((view) => view.id);
+
+/** Of a view that was loaded once. */
+const loaded = new Map<string, ComponentType<ViewProps>>();
+
+function useView(view: View): ComponentType<ViewProps> | undefined {
+	const [, redraw] = useState(0);
+	useEffect(() => {
+		if (loaded.has(view.id)) return;
+		void view.component().then((module) => {
+			loaded.set(view.id, module.default);
+			redraw((n) => n + 1);
+		});
+	}, [view]);
+	return loaded.get(view.id);
+}
+
+function Notice(props: { text: string; onClose(): void }) {
+	return (
+		<div class="notice" role="alert">
+			<span>{props.text}</span>
+			<button type="button" class="plain" aria-label="Close" onClick={props.onClose}>
+				×
+			</button>
+		</div>
+	);
+}
+
+function Notes(props: { notes: string[]; onClose(): void }) {
+	return (
+		<Dialog title="Notes of the recording" onClose={props.onClose}>
+			<ul class="notes">
+				{props.notes.map((note) => <li key={note}>{note}</li>)}
+			</ul>
+		</Dialog>
+	);
+}
+
+interface OpenedProps {
+	engine: Engine;
+	info: Info;
+	generation: number;
+	onProblem(message: string): void;
+	openAnother(): void;
+	compare?(): void;
+}
+
+function Opened(props: OpenedProps) {
+	const { engine, info, generation } = props;
+	const { state, problem, go, set } = useShown(viewNames);
+	const [dialog, setDialog] = useState<"keys" | "notes">();
+	const [closedProblem, setClosedProblem] = useState<string>();
+	const view = views.find((one) => one.id === state.view) ?? views[0]!;
+	const Component = useView(view);
+	const absent = view.absent?.(info);
+	const notes = info.notes ?? [];
+	const show = (id: string) => go({ view: id });
+	useKeys("Everywhere", [
+		...views.filter((one) => one.key).map((one) => ({
+			keys: [one.key!],
+			does: one.title,
+			run: () => (one.absent?.(info) === undefined ? show(one.id) : undefined),
+		})),
+		{ keys: ["?"], does: "this list", run: () => setDialog("keys") },
+		{ keys: ["r"], does: "without filters", run: () => set({ ...state, question: {} }) },
+	], true);
+	useEffect(() => {
+		const program = baseName(info.program) || "trace";
+		document.title = `${view.title} of ${program}: ${questionText(state.question)} - mayfly`;
+	}, [state, view, info]);
+	return (
+		<>
+			<a class="skip" href="#view" onClick={(event) => {
+				event.preventDefault();
+				document.getElementById("view")?.focus();
+			}}>
+				Skip to the view
+			</a>
+			<header class="top">
+				<Recording info={info} live={engine.live} openAnother={props.openAnother}
+					compare={props.compare} />
+				<div class="tools">
+					{notes.length > 0 && (
+						<button type="button" class="plain warning" onClick={() => setDialog("notes")}>
+							{`Notes ${notes.length}`}
+						</button>
+					)}
+					<TerminalTool info={info} state={state} view={view} />
+					<ExportTool engine={engine} info={info} state={state} onProblem={props.onProblem} />
+					<ThemeTool />
+					<button type="button" class="plain icon" title="Keys (?)" aria-label="Keys"
+						onClick={() => setDialog("keys")}>
+						?
+					</button>
+				</div>
+				<Tabs info={info} current={view} show={show} />
+			</header>
+			<Sentence engine={engine} info={info} question={state.question} generation={generation} go={go} />
+			{problem && problem !== closedProblem && (
+				<Notice text={problem} onClose={() => setClosedProblem(problem)} />
+			)}
+			<main id="view" class={`view view-${view.id}${info.info.mode === "exact" ? " exact" : ""}`} tabIndex={-1} aria-label={view.title}>
+				{absent !== undefined ? (
+					<p class="empty">{absent}</p>
+				) : Component ? (
+					<Component engine={engine} info={info} state={state} go={go} generation={generation} />
+				) : null}
+			</main>
+			{dialog === "keys" && <KeySheet onClose={() => setDialog(undefined)} />}
+			{dialog === "notes" && <Notes notes={notes} onClose={() => setDialog(undefined)} />}
+		</>
+	);
+}
+
+function Loaded(props: Omit<OpenedProps, "info" | "generation">) {
+	const [generation, setGeneration] = useState(0);
+	const { engine } = props;
+	useEffect(() => {
+		setGeneration(0);
+		engine.onChange = setGeneration;
+		return () => void (engine.onChange = undefined);
+	}, [engine]);
+	const info = useAnswer<Info>(engine, "info", generation);
+	if (info.value) return <Opened {...props} info={info.value} generation={generation} />;
+	if (info.error) return <p class="empty" role="alert">{info.error}</p>;
+	return <p class="empty" role="status">Reading the trace…</p>;
+}
+
+export interface AppProps {
+	/** Of the page itself: served, or with a trace inside; undefined: it has none. */
+	openPage(): Promise<Engine | undefined>;
+	openFiles(trace: File, base?: File): Promise<Engine>;
+}
+
+interface Given {
+	/** null: there is none; undefined: not yet known. */
+	engine: Engine | null | undefined;
+	/** The trace, when the user gave it. */
+	file?: File;
+}
+
+export function App(props: AppProps) {
+	const [given, setGiven] = useState<Given>({ engine: undefined });
+	const [opening, setOpening] = useState(false);
+	const [problem, setProblem] = useState<string>();
+	const input = useRef<HTMLInputElement>(null);
+	const asBase = useRef(false); // what the chosen file will be
+	useEffect(listenToKeys, []);
+	useEffect(() => {
+		props.openPage().then((engine) => setGiven({ engine: engine ?? null }), (error: unknown) => {
+			setGiven({ engine: null });
+			setProblem(errorMessage(error));
+		});
+	}, []);
+	/** What was open stays until a file is known to be good. */
+	const open = async (file: File, base?: File) => {
+		setOpening(true);
+		setProblem(undefined);
+		try {
+			const engine = await props.openFiles(file, base);
+			given.engine?.close();
+			setGiven({ engine, file });
+		} catch (error) {
+			setProblem(errorMessage(error));
+		}
+		setOpening(false);
+	};
+	const choose = (base: boolean) => {
+		asBase.current = base;
+		input.current?.click();
+	};
+	const { engine, file } = given;
+	const chosen = (found: File) => (asBase.current && file ? open(file, found) : open(found));
+	return (
+		<DropTarget onFile={open}>
+			{problem !== undefined && <Notice text={problem} onClose={() => setProblem(undefined)} />}
+			{engine && (
+				<Loaded engine={engine} onProblem={setProblem} openAnother={() => choose(false)}
+					compare={file && (() => choose(true))} />
+			)}
+			{engine === null && <Welcome opening={opening} onChoose={() => choose(false)} />}
+			<input
+				ref={input}
+				type="file"
+				hidden
+				aria-label="Trace"
+				onChange={(event) => {
+					const found = event.currentTarget.files?.[0];
+					event.currentTarget.value = "";
+					if (found) void chosen(found);
+				}}
+			/>
+		</DropTarget>
+	);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cells and small tables that several views draw alike.
+import type { ComponentChildren, CSSProperties } from "preact";
+import type { Estimate } from "../engine/engine.ts";
+import { errorText, intervalText, sureness, valueText } from "../format.ts";
+import type { Answer } from "../shell/answer.ts";
+import type { RowName } from "./row.ts";
+
+/** Whether the figure is only noise: it is shown, but dim. */
+export function isNoise(estimate: Estimate): boolean {
+	const sure = sureness(estimate.bytes, estimate.samples);
+	return sure === "nothing" || sure === "few";
+}
+
+/** A bar behind a number: `share` of 1. */
+export function barStyle(share: number): CSSProperties {
+	const width = Math.max(0, Math.min(1, share || 0)) * 100;
+	return { "--share": `${width.toFixed(2)}%` } as CSSProperties;
+}
+
+/** Value and error each have their place, so that columns are aligned. */
+export function Bytes(props: { of: Estimate }) {
+	const { bytes, samples } = props.of;
+	const range = sureness(bytes, samples) === "range"; // takes the place of the error too
+	return (
+		<span class="figure" title={intervalText(props.of)}>
+			<span class="value">{valueText(bytes, samples)}</span>
+			{!range && <span class="error">{errorText(bytes, samples)}</span>}
+		</span>
+	);
+}
+
+/** What a function is called, and its parameters, which matter less. */
+function FunctionText(props: { name: string }) {
+	const match = /^(.*?[^\s(])(\((?!anonymous).*\).*)$/s.exec(props.name);
+	if (!match || match[1]!.endsWith("operator")) return <>{props.name}</>;
+	return <>{match[1]}<span class="parameters">{match[2]}</span></>;
+}
+
+export function Name(props: { of: RowName; title?: string }) {
+	const { name, detail } = props.of;
+	return (
+		<span class="name" title={props.title ?? (detail ? `${name}  ${detail}` : name)}>
+			<span class="name-text"><FunctionText name={name} /></span>
+			{detail && <span class="detail">{detail}</span>}
+		</span>
+	);
+}
+
+export interface Column<R> {
+	title: string;
+	hint?: string;
+	/** Numbers are at the right. */
+	number?: boolean;
+	cell(row: R): ComponentChildren;
+	/** Of 1: a bar behind the cell. */
+	share?(row: R): number;
+	/** In digits, or as wide as a figure with its error; none: what is left. */
+	width?: number | "figure";
+}
+
+function widthStyle(width: number | "figure" | undefined): CSSProperties | undefined {
+	if (width === undefined) return undefined;
+	return { width: `calc(${width === "figure" ? "var(--figure)" : `${width}ch`} + 16px)` };
+}
+
+export interface SmallTableProps<R> {
+	caption: string;
+	columns: Column<NoInfer<R>>[];
+	rows: R[];
+	/** What the table says when it has no row. */
+	none?: string;
+	dim?(row: R): boolean;
+	onChoose?(row: R): void;
+	chooseTitle?: string;
+}
+
+export function SmallTable<R>(props: SmallTableProps<R>) {
+	const { columns, rows, onChoose } = props;
+	if (!rows.length) return <p class="empty">{props.none ?? "Nothing"}</p>;
+	return (
+		<div class="scroll-x">
+			<table class="small" aria-label={props.caption}>
+				<thead>
+					<tr>
+						{columns.map((column) => (
+							<th
+								key={column.title}
+								scope="col"
+								class={column.number ? "number" : undefined}
+								title={column.hint}
+								style={widthStyle(column.width)}
+							>
+								{column.title}
+							</th>
+						))}
+					</tr>
+				</thead>
+				<tbody>
+					{rows.map((row, index) => (
+						<tr
+							key={index}
+							class={`${props.dim?.(row) ? "noise" : ""}${onChoose ? " choosable" : ""}`}
+							title={onChoose && props.chooseTitle}
+							onClick={onChoose && (() => onChoose(row))}
+						>
+							{columns.map((column, at) => {
+								const share = column.share?.(row);
+								const inside = column.cell(row);
+								const last = at === columns.length - 1;
+								return (
+									<td
+										key={column.title}
+										class={`${column.number ? "number" : ""}${share === undefined ? "" : " bar"}`}
+										style={share === undefined ? undefined : barStyle(share)}
+									>
+										{last && onChoose ? (
+											<button type="button" class="row-button">{inside}</button>
+										) : (
+											inside
+										)}
+									</td>
+								);
+							})}
+						</tr>
+					))}
+				</tbody>
+			</table>
+		</div>
+	);
+}
+
+/** Content of an answer: dimmed while another is on its way. */
+export function Answered<T>(props: {
+	answer: Answer<T>;
+	children(value: T): ComponentChildren;
+	waiting?: ComponentChildren;
+}) {
+	const { value, error, loading } = props.answer;
+	if (error !== undefined) return <p class="empty" role="status">{error}</p>;
+	if (value === undefined)
+		return <>{props.waiting ?? <p class="empty" role="status">Asking…</p>}</>;
+	return <div class={loading ? "answered loading" : "answered"} aria-busy={loading}>{props.children(value)}</div>;
+}

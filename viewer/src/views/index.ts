@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The views, in the order of their tabs. A view is one file; its default export is the component.
+import type { ComponentType } from "preact";
+import type { State } from "../state.ts";
+import type { Info, ViewProps } from "../view.ts";
+
+export interface View {
+	id: string; // in the URL
+	title: string;
+	/** The key that shows it; none: it is in the menu "More". */
+	key?: string;
+	component(): Promise<{ default: ComponentType<ViewProps> }>;
+	/** Why it can show nothing of this trace; undefined: it can. */
+	absent?(info: Info): string | undefined;
+	/** The words after `mayfly`, without the question's options; FILE stands for the trace. */
+	terminal?(state: State): string[];
+}
+
+/** Views of panes.tsx: one request, which is an option of the report. */
+function pane(id: string, title: string, more: Partial<View> = {}): View {
+	return {
+		id,
+		title,
+		component: () => import("./panes.tsx"),
+		terminal: () => ["report", `--${id}`, "FILE"],
+		...more,
+	};
+}
+
+function hasBlocks(info: Info): string | undefined {
+	return info.info.snapshot_ns > 0 ? "Snapshots have no single blocks" : undefined;
+}
+
+export const views: View[] = [
+	{
+		id: "summary",
+		title: "Summary",
+		key: "1",
+		component: () => import("./summary.tsx"),
+		terminal: () => ["report", "FILE"],
+	},
+	{
+		id: "table",
+		title: "Table",
+		key: "4",
+		component: () => import("./table.tsx"),
+		terminal: ({ own }) => {
+			const words = ["report", "--by", own.by ?? "function"];
+			if (own.sort === "total") words.push("--sort", "total");
+			return [...words, "FILE"];
+		},
+	},
+	pane("spans", "Spans", {
+		key: "6",
+		absent: (info) => (info.info.spans > 0 ? undefined : "No spans: programs make them with mayfly.h"),
+	}),
+	pane("events", "Events", {
+		absent: (info) => (info.info.track_events > 0 ? undefined : "No spans, instants or counters"),
+	}),
+	pane("leaks", "Leaks", { terminal: () => ["leaks", "FILE"] }),
+	pane("rss", "Resident memory", {
+		absent: (info) => (info.info.counters > 0 ? undefined : "It was not recorded"),
+	}),
+	pane("churn", "Churn", { absent: hasBlocks }),
+	pane("reallocs", "Chains of realloc", {
+		absent: (info) =>
+			info.info.mode === "exact" ? hasBlocks(info) : "Only in traces of every allocation (--exact)",
+	}),
+	pane("fragmentation", "Fragmentation", {
+		absent: (info) =>
+			info.info.mode === "exact" ? hasBlocks(info) : "Only in traces of every allocation (--exact)",
+	}),
+	pane("survival", "Survival in OCaml", { absent: hasBlocks }),
+];
