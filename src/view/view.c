@@ -20,7 +20,8 @@ static const struct {
     {"reallocs", view_reallocs}, {"survival", view_survival},
     {"rss", view_rss},		 {"fragmentation", view_fragmentation},
     {"source", view_source},	 {"export", .bytes = view_export},
-    {"diff", view_diff},
+    {"diff", view_diff},	 {"lanes", view_lanes},
+    {"counters", view_counters}, {"heat", view_heat},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))
