@@ -44,12 +44,18 @@ static size_t points_until(const struct counter_line *line, int64_t ns)
 	return low;
 }
 
+/* The program may count what is not a number, or infinite. */
+static double larger(double a, double b)
+{
+	return isfinite(b) && !(b < a) ? b : a;
+}
+
 static double most_of(const struct counter_line *line)
 {
 	double most = -INFINITY;
 
 	for (size_t i = 0; i < line->points; i++)
-		most = fmax(most, line->value[i]);
+		most = larger(most, line->value[i]);
 	return most;
 }
 
@@ -62,10 +68,10 @@ static void put_values(struct json *j, const struct counter_line *line, struct t
 	json_array(j, "values");
 	for (size_t i = 0; i < points; i++) {
 		int64_t until = moment_of(range, i, points);
-		double most = at ? line->value[at - 1] : -INFINITY;
+		double most = larger(-INFINITY, at ? line->value[at - 1] : NAN);
 
 		for (; at < line->points && line->time_ns[at] <= until; at++)
-			most = fmax(most, line->value[at]);
+			most = larger(most, line->value[at]);
 		if (!at)
 			json_null(j, NULL);
 		else

@@ -118,8 +118,10 @@ static void put_heat(struct json *j, const struct heat *heat)
 int view_heat(struct request *r, struct json *j)
 {
 	struct heat *heat;
-	int error = heat_run(r->trace, &r->q.query, &heat);
+	int error;
 
+	r->q.query.by = MAYFLY_BY_LIFETIME; /* what the message says where there are none */
+	error = heat_run(r->trace, &r->q.query, &heat);
 	if (error)
 		return error;
 	json_text(j, "metric", metric_names[r->q.query.metric]);
