@@ -120,7 +120,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "query": {"format", "trace", "trace/read"},
     "answer": {"format", "trace/read", "query"},
     "question": {"query", "answer"},
-    "view": {"format", "trace/read", "query", "answer", "question", "convert/export"},
+    "view": {"format", "trace", "trace/read", "query", "answer", "question", "convert/export"},
     "convert": {"format", "trace/write"},
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",

@@ -17,6 +17,7 @@
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	series.c	rows over time
  *	histogram.c	rows by class
+ *	heat.c		classes of size by classes of lifetime
  *	churn.c		rows and their mean live bytes
  *	reallocs.c	rows of chains of realloc
  *	survival.c	the fates of blocks in OCaml's minor heap

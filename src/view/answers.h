@@ -23,6 +23,20 @@ view_json view_source;	/* view_source.c */
 view_bytes view_export; /* view_export.c */
 view_json view_callers; /* view_tree.c */
 view_bytes view_tree, view_difftree;
+view_json view_diff;	 /* view_diff.c */
+view_json view_source;	 /* view_source.c */
+view_bytes view_export;	 /* view_export.c */
+view_json view_lanes;	 /* view_lanes.c */
+view_json view_counters; /* view_counters.c */
+view_json view_heat;	 /* view_heat.c */
+
+/* A part of the recording: [from, to), not empty. */
+struct time_range {
+	int64_t from_ns, to_ns;
+};
+
+/* The window of the question, within the recording. */
+struct time_range view_range(const struct request *r);
 
 /* The most rows that the answer shows: r->skip and r->top of them; 0: all. */
 size_t view_rows_needed(const struct request *r);

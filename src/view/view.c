@@ -32,6 +32,9 @@ static const struct {
     {"tree", .bytes = view_tree},
     {"difftree", .bytes = view_difftree},
     {"callers", view_callers},
+    {"lanes", view_lanes},
+    {"counters", view_counters},
+    {"heat", view_heat},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))

@@ -475,5 +475,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	residency_close(t);
 	free(t->pool);
 	free(t->finding);
+	if (t->index)
+		t->index->free(t->index);
 	free(t);
 }

@@ -107,7 +107,8 @@ struct mayfly_trace {
 	size_t sums_chunks, sums_room;
 	size_t parts; /* in all of them */
 
-	_Atomic(void *) finding; /* trace_set_finding() */
+	_Atomic(void *) finding;	     /* trace_set_finding() */
+	_Atomic(struct trace_index *) index; /* trace_set_index() */
 };
 
 /*
@@ -122,6 +123,22 @@ static inline const void *trace_finding(const struct mayfly_trace *t)
 
 /* found: from malloc. */
 void trace_set_finding(const struct mayfly_trace *t, void *found);
+
+/*
+ * The first member of a struct that one question made from the whole trace and later ones use, too.
+ * Closing the trace frees it.
+ */
+struct trace_index {
+	void (*free)(struct trace_index *index);
+};
+
+static inline const struct trace_index *trace_index(const struct mayfly_trace *t)
+{
+	return atomic_load(&t->index);
+}
+
+/* Keeps the index, or frees it when another thread was faster. Returns the one that is kept. */
+const struct trace_index *trace_set_index(const struct mayfly_trace *t, struct trace_index *index);
 
 /* A trace that lies in memory, which must stay; not a spool. 0 or a negative enum mayfly_error. */
 int trace_open(const void *data, size_t size, struct mayfly_trace **trace);

@@ -141,3 +141,14 @@ void trace_set_finding(const struct mayfly_trace *t, void *found)
 	if (!atomic_compare_exchange_strong(finding, &none, found))
 		free(found);
 }
+
+const struct trace_index *trace_set_index(const struct mayfly_trace *t, struct trace_index *index)
+{
+	_Atomic(struct trace_index *) *kept = (_Atomic(struct trace_index *) *)&t->index;
+	struct trace_index *first = NULL;
+
+	if (atomic_compare_exchange_strong(kept, &first, index))
+		return index;
+	index->free(index);
+	return first;
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory over time: the whole recording in a strip, the window as stacked bands with lines over them,
+// and below, on the same time axis, what the threads did.
+import { useMemo, useRef, useState } from "preact/hooks";
+import { requestText } from "../engine/engine.ts";
+import { bytesText } from "../format.ts";
+import { useKeys } from "../keyboard.ts";
+import { useAnswer } from "../shell/answer.ts";
+import { questionParameters } from "../state.ts";
+import "../timeline.css";
+import type { Counter, Counters, Curve, Points, Series } from "../timeline/answers.ts";
+import { useWidth, type Plot } from "../timeline/canvas.ts";
+import { Chart, type Band, type Line } from "../timeline/chart.tsx";
+import { descend, descentOf } from "../timeline/descent.ts";
+import { Lanes } from "../timeline/lanes.tsx";
+import { Legend } from "../timeline/legend.tsx";
+import { Overview } from "../timeline/overview.tsx";
+import { Selection } from "../timeline/selection.tsx";
+import { moved, parseTime, rangeOf, rangeOptions, tickText, timeOption, type Range }
+	from "../timeline/times.ts";
+import type { ViewProps } from "../view.ts";
+import { rowName } from "./row.ts";
+
+const BANDS = 12;
+const LINE_COLOURS = ["--timeline-line0", "--timeline-line1", "--timeline-line2", "--timeline-line3"];
+const groups: [string, string][] = [
+	["function", "function"], ["line", "line"], ["module", "module"], ["stack", "stack"],
+	["thread", "thread"], ["size", "size"], ["label", "label"], ["heap", "heap"],
+];
+
+/** Cumulated values as a rate: what each step added, per second. */
+function rates(values: number[], times: number[], from: number): number[] {
+	return values.map((value, i) => {
+		const seconds = (times[i]! - (i ? times[i - 1]! : from)) / 1e9;
+		const added = value - (i ? values[i - 1]! : 0);
+		return seconds > 0 ? Math.max(0, added) / seconds : 0;
+	});
+}
+
+interface Choices {
+	allocated: boolean;
+	blocks: boolean;
+}
+
+function pointsOf(points: Points, times: number[], from: number, choices: Choices): number[] {
+	if (choices.allocated)
+		return rates(choices.blocks ? points.allocated_blocks : points.allocated_bytes, times, from);
+	return choices.blocks ? points.live_blocks : points.live_bytes;
+}
+
+/** The lowest band is that of the first row; all others lie on top. */
+function bandsOf(series: Series, from: number, choices: Choices): { bands: Band[]; rows: number[] } {
+	const bands: Band[] = [];
+	const rows: number[] = [];
+	series.rows.forEach((row, i) => {
+		const values = pointsOf(row, series.times_ns, from, choices);
+		if (!values.some((value) => value > 0)) return;
+		bands.push({ name: rowName(row, series.by).name, colour: `--timeline-band${i % BANDS}`, values });
+		rows.push(i);
+	});
+	const values = pointsOf(series.others, series.times_ns, from, choices);
+	if (values.some((value) => value > 0)) {
+		bands.push({ name: "all others", colour: "--timeline-others", values });
+		rows.push(-1);
+	}
+	return { bands, rows };
+}
+
+/** The moment at which all bands together are highest. */
+function highestOf(bands: Band[]): number {
+	const sums = (bands[0]?.values ?? []).map((_, i) =>
+		bands.reduce((sum, band) => sum + band.values[i]!, 0));
+	return Math.max(0, sums.indexOf(Math.max(...sums)));
+}
+
+function lineOf(counter: Counter, i: number): Line {
+	return {
+		name: counter.rss ? "RSS" : counter.name,
+		colour: counter.rss ? "--text" : LINE_COLOURS[i % LINE_COLOURS.length]!,
+		dashed: counter.rss,
+		unit: counter.unit ?? "",
+		values: counter.values,
+	};
+}
+
+/** Moments at which the curve is larger than on both sides by a tenth of its largest value. */
+function peaksOf(curve: Curve | undefined): number[] {
+	if (!curve) return [];
+	const values = curve.live_bytes;
+	const least = Math.max(...values) / 10;
+	const peaks: number[] = [];
+	let top = 0;
+	let lowest = 0;
+	let rising = true;
+	values.forEach((value, i) => {
+		if (rising) {
+			if (value > values[top]!) top = i;
+			if (values[top]! - value > least) {
+				peaks.push(curve.times_ns[top]!);
+				rising = false;
+				lowest = i;
+			}
+		} else {
+			if (value < values[lowest]!) lowest = i;
+			if (value - values[lowest]! > least) {
+				rising = true;
+				top = i;
+			}
+		}
+	});
+	if (rising && values.length && values[top]! > least) peaks.push(curve.times_ns[top]!);
+	return peaks;
+}
+
+function Choice({ label, value, options, onValue }: {
+	label: string; value: string; options: [string, string][]; onValue(value: string): void;
+}) {
+	return (
+		<label class="timeline-field">
+			{label}
+			<select value={value} onChange={(event) => onValue(event.currentTarget.value)}>
+				{options.map(([id, text]) => <option key={id} value={id}>{text}</option>)}
+			</select>
+		</label>
+	);
+}
+
+function CounterMenu({ counters, chosen, onChosen }: {
+	counters: Counter[]; chosen: string[]; onChosen(names: string[]): void;
+}) {
+	if (!counters.length) return null;
+	return (
+		<details class="timeline-menu">
+			<summary>Lines: {chosen.length || "none"}</summary>
+			<fieldset>
+				<legend>Lines over the bands</legend>
+				{counters.map((counter) => (
+					<label key={`${counter.kind} ${counter.name}`}>
+						<input
+							type="checkbox"
+							checked={chosen.includes(counter.name)}
+							onChange={(event) => onChosen(event.currentTarget.checked
+								? [...chosen, counter.name]
+								: chosen.filter((name) => name !== counter.name))}
+						/>
+						{counter.rss ? "RSS (process.resident)" : counter.name}
+						{counter.unit && <small>{counter.unit}</small>}
+					</label>
+				))}
+			</fieldset>
+		</details>
+	);
+}
+
+/** Lines that are shown unless the user chooses: RSS, where it does not dwarf the bands. */
+function usualLines(counters: Counter[], most: number): string[] {
+	return counters.filter((c) => c.rss && c.most <= 4 * most).map((c) => c.name);
+}
+
+export default function Timeline(props: ViewProps) {
+	const { engine, info, state, go, generation } = props;
+	const { question, own } = state;
+	const duration = Math.max(1, Number(info.info.duration_ns ?? 0));
+	const host = useRef<HTMLDivElement>(null);
+	const width = useWidth(host);
+	const [plot, setPlot] = useState<Plot>({ left: 0, width: 0 });
+	const [point, setPoint] = useState<number | null>(null);
+	const [lit, setLit] = useState<number | null>(null);
+	const [draft, setDraft] = useState<Range | null>(null);
+	const choices = { allocated: own.show === "allocated", blocks: own.unit === "blocks" };
+	const unit = (choices.blocks ? "blocks" : "bytes") + (choices.allocated ? "/s" : "");
+	const range = rangeOf(question, duration);
+	const by = own.by ?? "function";
+	const points = Math.min(1024, Math.max(50, Math.round(width / 100) * 50));
+
+	const filters = questionParameters(question);
+	const ranking = choices.allocated ? { metric: "allocated", at: undefined }
+		: question.metric === "live" ? {} : { metric: "peak", at: undefined };
+	const ask = width > 0;
+	const series = useAnswer<Series>(engine, ask
+		? requestText("series", { ...filters, ...ranking, by, points, top: BANDS }) : null, generation);
+	const counters = useAnswer<Counters>(engine, ask
+		? requestText("counters", { from: question.from, to: question.to, points }) : null, generation);
+	const curve = useAnswer<Curve>(engine, ask ? requestText("curve", {
+		...filters, metric: "peak", at: undefined, from: undefined, to: undefined, points: 500,
+	}) : null, generation).value;
+
+	const { bands, rows } = useMemo(
+		() => series.value ? bandsOf(series.value, range.from, choices) : { bands: [], rows: [] },
+		[series.value, choices.allocated, choices.blocks]);
+	const known = counters.value?.counters ?? [];
+	const most = Math.max(1, ...(curve?.live_bytes ?? []));
+	const chosen = own.lines === undefined ? usualLines(known, most)
+		: own.lines.split(" ").filter((name) => known.some((c) => c.name === name));
+	const lines = useMemo(
+		() => known.filter((c) => chosen.includes(c.name)).map(lineOf),
+		[counters.value, chosen.join(" ")]);
+	// Both answers are of the same window and have the same moments, once both are there.
+	const fits = series.value && (!counters.value ||
+		counters.value.times_ns.length === series.value.times_ns.length);
+
+	const whole = () => go({ question: { from: undefined, to: undefined } });
+	const show = (next: Range) => {
+		setDraft(null);
+		go({ question: rangeOptions(next, duration, plot.width) });
+	};
+	const moment = (ns: number) =>
+		go({ question: { metric: "live", at: timeOption(ns, (range.to - range.from) / plot.width) } });
+	const peak = info.summary.peak_time_ns == null ? null : Number(info.summary.peak_time_ns);
+	const at = question.metric === "live" && question.at ? parseTime(question.at) : undefined;
+	const markers = useMemo(() => {
+		const marked = [];
+		const bytes = info.summary.peak?.bytes?.estimate;
+		if (peak !== null && bytes)
+			marked.push({ ns: peak, text: `peak ${bytesText(bytes)}`, colour: "--text" });
+		if (at !== undefined) marked.push({ ns: at, text: `at ${question.at}`, colour: "--accent" });
+		return marked;
+	}, [info, peak, at]);
+
+	const peaks = useMemo(() => peaksOf(curve), [curve]);
+	const toPeak = (next: boolean) => {
+		const now = at ?? (next ? -1 : duration + 1);
+		const slack = duration / 250;
+		const found = next ? peaks.find((ns) => ns > now + slack)
+			: [...peaks].reverse().find((ns) => ns < now - slack);
+		if (found !== undefined) moment(found);
+	};
+	useKeys("Timeline", [
+		{ keys: ["["], does: "go to the peak before", run: () => toPeak(false) },
+		{ keys: ["]"], does: "go to the next peak", run: () => toPeak(true) },
+		{ keys: ["+", "="], does: "zoom in", run: () => show(moved(range, 0, 0.5, duration)) },
+		{ keys: ["-"], does: "zoom out", run: () => show(moved(range, 0, 2, duration)) },
+		{ keys: ["ArrowLeft"], does: "earlier", run: () => show(moved(range, -0.25, 1, duration)) },
+		{ keys: ["ArrowRight"], does: "later", run: () => show(moved(range, 0.25, 1, duration)) },
+		{ keys: ["0"], does: "show the whole time", run: whole },
+		{ keys: ["Backspace"], does: "back to the callee", run: () => back(path.length - 1) },
+	]);
+
+	const path = descentOf(state);
+	const back = (length: number) => {
+		if (length >= 0 && length < path.length) go(descend(state, path.slice(0, length)));
+	};
+	const rowOf = (band: number) => series.value?.rows[rows[band] ?? -1];
+	const descends = (band: number) => by === "function" && Boolean(rowOf(band)?.function);
+	const down = (band: number) => {
+		const name = rowOf(band)?.function;
+		setLit(null);
+		if (name && descends(band)) go(descend(state, [...path, name]));
+	};
+	const highest = useMemo(() => highestOf(bands), [bands]);
+	const last = Math.max(0, (series.value?.times_ns.length ?? 1) - 1);
+	const index = Math.min(point ?? highest, last);
+	const when = series.value ? tickText(series.value.times_ns[index] ?? 0, range,
+		(range.to - range.from) / 500) : "";
+
+	return (
+		<section class="timeline" ref={host}>
+			<div class="timeline-tools">
+				<Choice label="Show" value={choices.allocated ? "allocated" : "live"}
+					options={[["live", "live"], ["allocated", "allocated per second"]]}
+					onValue={(show) => go({ own: { show: show === "live" ? undefined : show } })} />
+				<Choice label="in" value={choices.blocks ? "blocks" : "bytes"}
+					options={[["bytes", "bytes"], ["blocks", "blocks"]]}
+					onValue={(unit) => go({ own: { unit: unit === "bytes" ? undefined : unit } })} />
+				<Choice label="by" value={by} options={groups}
+					onValue={(by) => go({ own: { by: by === "function" ? undefined : by } })} />
+				<CounterMenu counters={known} chosen={chosen}
+					onChosen={(names) => go({ own: { lines: names.join(" ") || "none" } })} />
+				<Selection engine={engine} question={question} generation={generation} range={range}
+					duration={duration} onWindow={(window) =>
+						go({ question: { from: window.from, to: window.to } })} />
+			</div>
+			{path.length > 0 && (
+				<nav class="timeline-path" aria-label="Way to these callers">
+					<button type="button" onClick={() => back(0)}>all</button>
+					{path.map((name, i) => (
+						<>
+							<span aria-hidden="true">›</span>
+							<button key={name} type="button" disabled={i === path.length - 1}
+								onClick={() => back(i + 1)}>callers of {name}</button>
+						</>
+					))}
+				</nav>
+			)}
+			<Overview curve={curve} duration={duration} range={draft ?? range} peak={peak} plot={plot}
+				onRange={(next, dragging) => dragging ? setDraft(next)
+					: next.to - next.from >= duration ? whole() : show(next)} />
+			{series.error ? <p class="timeline-note" role="alert">{series.error}</p> : (
+				<div class="timeline-main">
+					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={fits ? lines : []}
+						unit={unit} range={range} markers={markers} lit={lit} loading={series.loading}
+						width={Math.max(300, width - (width > 900 ? 300 : 0))}
+						onPlot={(next) => {
+							if (next.left !== plot.left || next.width !== plot.width) setPlot(next);
+						}}
+						onPoint={setPoint} onLit={setLit} onBand={down} onRange={show}
+						onMoment={moment} onWhole={whole} />
+					<Legend bands={bands} lines={fits ? lines : []} unit={unit} index={index}
+						when={point === null ? `most, at ${when}` : `at ${when}`} lit={lit}
+						descends={descends} onLit={setLit} onBand={down} />
+				</div>
+			)}
+			<Lanes engine={engine} question={question} generation={generation} range={range}
+				plot={plot} turned={own.lanes ? own.lanes.split("\n") : []}
+				onTurn={(turned) => go({ own: { lanes: turned.join("\n") || undefined } }, true)}
+				onRange={show} />
+		</section>
+	);
+}
