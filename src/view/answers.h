@@ -18,9 +18,6 @@ view_json view_info, view_overview;					     /* view_info.c */
 view_json view_rows, view_curve, view_series, view_histogram, view_leaks;    /* view_rows.c */
 view_json view_spans, view_events, view_churn, view_reallocs, view_survival, /* view_panes.c */
     view_rss, view_fragmentation;
-view_json view_diff;	/* view_diff.c */
-view_json view_source;	/* view_source.c */
-view_bytes view_export; /* view_export.c */
 view_json view_callers; /* view_tree.c */
 view_bytes view_tree, view_difftree;
 view_json view_diff;	 /* view_diff.c */
