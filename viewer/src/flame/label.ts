@@ -8,6 +8,7 @@ export function amountText(value: number, blocks: boolean): string {
 }
 
 export function changeText(change: number, blocks: boolean): string {
+	if (change === 0) return "unchanged";
 	return `${change < 0 ? "−" : "+"}${amountText(Math.abs(change), blocks)}`;
 }
 

@@ -29,7 +29,7 @@ export function Legend({ palette, modules, difference }: Props) {
 						<Patch fill={palette.changes[0][STRENGTHS - 2]!.fill} name="less" />
 						<Patch fill={palette.changes[0][0]!.fill} name="within noise" />
 					</>
-				) : (
+				) : palette.forced ? null : (
 					<>
 						{modules.map((one) => (
 							<Patch key={one} fill={fill(moduleSlot(one))} name={shortPath(one, 1).replace("…/", "")}
@@ -42,7 +42,7 @@ export function Legend({ palette, modules, difference }: Props) {
 				)}
 			</ul>
 			<span class="flame-hint">
-				click: zoom · double click: only this · right click: menu · ctrl + wheel: zoom · arrows · / search
+				click: zoom · double click: focus · right click: menu · ctrl + wheel: zoom
 			</span>
 		</footer>
 	);

@@ -8,12 +8,14 @@ type Rgb = [number, number, number];
 export interface Paint {
 	fill: string;
 	text: string;
+	/** For an ImageData: as it is, of what is not in the zoomed node, of what a search leaves out. */
+	pixels: [number, number, number];
 }
 
 export interface Palette {
 	ground: string;
+	groundPixel: number;
 	text: string;
-	dim: string;
 	line: string;
 	accent: string;
 	match: Paint;
@@ -61,9 +63,21 @@ function luminance(c: Rgb): number {
 	return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
 }
 
-function painted(fill: Rgb): Paint {
-	// Black and white have equal contrast at this luminance.
-	return { fill: css(fill), text: luminance(fill) > 0.179 ? "#101418" : "#ffffff" };
+const littleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
+
+function pixel(c: Rgb): number {
+	const [r, g, b] = c.map((one) => Math.round(one)) as Rgb;
+	return (littleEndian ? (255 << 24) | (b << 16) | (g << 8) | r
+		: (r << 24) | (g << 16) | (b << 8) | 255) >>> 0;
+}
+
+function painted(fill: Rgb, ground: Rgb): Paint {
+	return {
+		fill: css(fill),
+		// Black and white have equal contrast at this luminance.
+		text: luminance(fill) > 0.179 ? "#101418" : "#ffffff",
+		pixels: [pixel(fill), pixel(blend(fill, ground, 0.45)), pixel(blend(fill, ground, 0.65))],
+	};
 }
 
 export function readPalette(element: Element): Palette {
@@ -73,29 +87,30 @@ export function readPalette(element: Element): Palette {
 	const text = read("--text");
 	const dark = luminance(ground) < 0.18;
 	const shades = (base: Rgb): Paint[] => Array.from({ length: SHADES }, (_, i) =>
-		painted(blend(base, dark ? [0, 0, 0] : [255, 255, 255], i * (dark ? 0.09 : 0.13))));
+		painted(blend(base, dark ? [0, 0, 0] : [255, 255, 255], i * (dark ? 0.09 : 0.13)), ground));
 	const modules = Array.from({ length: BASES + 1 }, (_, i) => shades(read(`--base${i}`)));
 	const grey = read("--base7");
 	modules.push(shades(blend(grey, ground, 0.4)));
 	modules.push(shades(blend(grey, ground, 0.62)));
 	const change = (name: string): Paint[] =>
 		Array.from({ length: STRENGTHS }, (_, i) => i === 0
-			? painted(blend(grey, ground, 0.45))
-			: painted(blend(ground, read(name), 0.25 + (0.75 * i) / (STRENGTHS - 1))));
+			? painted(blend(grey, ground, 0.45), ground)
+			: painted(blend(ground, read(name), 0.25 + (0.75 * i) / (STRENGTHS - 1)), ground));
 	return {
-		ground: css(ground), text: css(text), dim: css(read("--dim")), line: css(read("--line")),
-		accent: css(read("--accent")), match: painted(read("--accent")), modules,
+		ground: css(ground), groundPixel: pixel(ground), text: css(text), line: css(read("--line")),
+		accent: css(read("--accent")), match: painted(read("--accent"), ground), modules,
 		changes: [change("--significant-less"), change("--significant-more")], forced: false,
 	};
 }
 
 function forcedPalette(read: (name: string) => Rgb): Palette {
 	const [ground, text, accent] = [read("Canvas"), read("CanvasText"), read("Highlight")];
-	const plain = { fill: css(ground), text: css(text) };
-	const chosen = { fill: css(accent), text: css(read("HighlightText")) };
+	const plain = { ...painted(ground, ground), text: css(text) };
+	const chosen = { ...painted(accent, ground), text: css(read("HighlightText")) };
 	const rows = (n: number): Paint[] => Array.from({ length: n }, () => plain);
 	return {
-		ground: css(ground), text: css(text), dim: css(text), line: css(text), accent: css(accent),
+		ground: css(ground), groundPixel: pixel(ground), text: css(text), line: css(text),
+		accent: css(accent),
 		match: chosen, modules: Array.from({ length: OTHER + 1 }, () => rows(SHADES)),
 		changes: [rows(STRENGTHS), rows(STRENGTHS).map((one, i) => (i ? chosen : one))],
 		forced: true,

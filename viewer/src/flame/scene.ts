@@ -9,6 +9,7 @@ import { isMatch, type Matches } from "./matches.ts";
 import {
 	LIBRARY, OTHER, RUNTIME, SHADES, STRENGTHS, moduleSlot, type Paint, type Palette,
 } from "./palette.ts";
+import { Strips } from "./strips.ts";
 
 export const ROW = 20;
 const FONT_SIZE = 11.5;
@@ -20,7 +21,6 @@ interface Label {
 	y: number;
 	width: number;
 	color: string;
-	faded: boolean;
 }
 
 export interface Shown {
@@ -73,6 +73,17 @@ class Looks {
 	}
 }
 
+/** A box where the reader has chosen the colours: few, so that it is its outline that shows. */
+function outlined(context: CanvasRenderingContext2D, palette: Palette, paint: Paint, x: number, y: number,
+		  wide: number, tall: number): void {
+	context.fillStyle = wide > 3 ? paint.fill : palette.line;
+	context.fillRect(x, y, Math.max(1, wide - 1), tall);
+	if (wide <= 3) return;
+	context.strokeStyle = palette.line;
+	context.lineWidth = 1;
+	context.strokeRect(x + 0.5, y + 0.5, wide - 2, tall - 1);
+}
+
 export class Scene {
 	tree: Tree | null = null;
 	palette: Palette | null = null;
@@ -87,11 +98,12 @@ export class Scene {
 	hovered = -1;
 	ring = false;
 	matches: Matches | null = null;
-	/** The modules of own code that the last picture shows, by the pixels they cover. */
-	readonly modules = new Map<string, number>();
+	/** The modules (texts) of own code that the last picture shows, by the pixels they cover. */
+	readonly modules = new Map<number, number>();
 	onPaint: (() => void) | null = null;
 	private looks: Looks | null = null;
 	private walk = new Walk();
+	private strips = new Strips();
 	private labels: Label[] = [];
 	private family = "monospace";
 	private column = 7;
@@ -187,7 +199,8 @@ export class Scene {
 		context.setTransform(ratio, 0, 0, ratio, 0, 0);
 		this.paintLabels(context, tree, looks, ratio);
 		this.outline(context, this.hovered, palette.text, 1);
-		if (this.selected >= 0) this.outline(context, this.selected, palette.accent, this.ring ? 3 : 2);
+		const chosen = this.matches ? palette.text : palette.accent; // found boxes have the accent
+		if (this.selected >= 0) this.outline(context, this.selected, chosen, this.ring ? 3 : 2);
 		this.onPaint?.();
 	}
 
@@ -196,57 +209,62 @@ export class Scene {
 		this.labels.length = 0;
 		this.modules.clear();
 		const view = this.window();
+		const rows = view.lastRow - view.firstRow + 1;
 		const tall = Math.round(ROW * ratio) - 1;
-		const [fadeFrom, fadeTo] = [t.left[this.zoomed]!, t.left[this.zoomed]! + t.width[this.zoomed]!];
+		const top = (depth: number) => Math.round((this.rowTop(depth) - this.shown.top) * ratio);
 		const rest = palette.modules[OTHER]![0]!;
-		let style = "";
+		this.strips.begin(view.pixels, rows, palette.groundPixel);
 		this.walk.visit(t, view, (node, x, right, end) => {
 			const i = node < 0 ? -1 - node : node;
 			const left = Math.max(x, 0);
-			const stop = Math.min(right, view.pixels);
-			const found = this.matches !== null && (node < 0 || stop - left < 3
-				? this.matches.before[end]! > this.matches.before[i]!
-				: isMatch(t, this.matches.texts, i));
+			const wide = Math.min(right, view.pixels) - left;
+			if (wide <= 0) return;
+			const found = this.isFound(t, i, end, node < 0 || wide < 3);
 			const paint = found ? palette.match : node < 0 && !t.before ? rest : looks.paint(palette, i);
-			// Ancestors of the zoomed node, its siblings, and what a search does not find.
-			const faded = (this.matches !== null && !found && i > 0) || i < this.zoomed ||
-				t.left[i]! < fadeFrom || t.left[i]! >= fadeTo;
-			const y = Math.round((this.rowTop(t.depth[i]!) - this.shown.top) * ratio);
-			const alpha = faded && !palette.forced ? (this.matches ? 0.35 : 0.55) : 1;
-			if (context.globalAlpha !== alpha) context.globalAlpha = alpha;
-			if (paint.fill !== style) context.fillStyle = style = paint.fill;
-			const gap = right - x > 3 ? 1 : 0;
-			context.fillRect(left, y, Math.max(1, stop - left - gap), tall);
-			if (palette.forced && stop - left > 3) {
-				context.strokeStyle = palette.line;
-				context.strokeRect(left + 0.5, y + 0.5, stop - left - 2, tall - 1);
+			const fading = this.fading(t, i, found);
+			const depth = t.depth[i]!;
+			if (palette.forced) {
+				outlined(context, palette, paint, left, top(depth), wide, tall);
+			} else {
+				const to = left + wide - (right - x > 3 ? 1 : 0);
+				this.strips.box(depth - view.firstRow, left, to, paint.pixels[fading]);
 			}
-			if (node <= 0) {
-				if (node < 0) return;
-			} else if (t.kind[i] === 0) {
-				const module = t.texts[t.module[i]!]!;
-				this.modules.set(module, (this.modules.get(module) ?? 0) + stop - left);
+			if (node <= 0 && i > 0) return;
+			if (t.kind[i] === 0 && i > 0) {
+				const module = t.module[i]!;
+				this.modules.set(module, (this.modules.get(module) ?? 0) + wide);
 			}
-			const width = (stop - left) / ratio;
-			if (width >= LABEL_LEAST) {
-				this.labels.push({ node, x: left / ratio, y: y / ratio, width, color: paint.text,
-					faded: alpha < 1 });
-			}
+			if (wide / ratio < LABEL_LEAST) return;
+			this.labels.push({ node: i, x: left / ratio, y: top(depth) / ratio, width: wide / ratio,
+				color: fading && !palette.forced ? palette.text : paint.text });
 		});
-		context.globalAlpha = 1;
+		if (!palette.forced) this.strips.draw(context, rows, tall, (row) => top(row + view.firstRow));
+	}
+
+	/** 1: callers of the zoomed node and what is beside it; 2: what a search does not find. */
+	private fading(t: Tree, i: number, found: boolean): 0 | 1 | 2 {
+		if (this.matches) return found || i === 0 ? 0 : 2;
+		const outside = i < this.zoomed || i >= t.end[this.zoomed]!;
+		return outside ? 1 : 0;
+	}
+
+	/** Whether a search finds the node; inside: or one of those up to end, which have no box. */
+	private isFound(t: Tree, i: number, end: number, inside: boolean): boolean {
+		if (!this.matches) return false;
+		if (inside) return this.matches.before[end]! > this.matches.before[i]!;
+		return isMatch(t, this.matches.texts, i);
 	}
 
 	private paintLabels(context: CanvasRenderingContext2D, t: Tree, looks: Looks, ratio: number): void {
 		context.font = `${FONT_SIZE}px ${this.family}`;
 		context.textBaseline = "middle";
-		const { palette, column } = this;
+		const { column } = this;
 		let style = "";
 		for (const label of this.labels) {
 			const columns = Math.floor((label.width - 8) / column);
 			let said = fit(looks.spelled(t.name[label.node]!), columns);
 			if (said === "") continue;
-			const color = label.faded ? palette!.text : label.color;
-			if (color !== style) context.fillStyle = style = color;
+			if (label.color !== style) context.fillStyle = style = label.color;
 			const line = this.byLine ? t.line[label.node]! : 0;
 			if (line && said.length + 7 <= columns) said += `:${line}`;
 			// Half a pixel lower than the middle: names have more ascenders than descenders.

@@ -256,7 +256,7 @@ export function Stage(props: StageProps) {
 		let said = "";
 		scene.onPaint = () => {
 			const modules = [...scene.modules].sort((a, b) => b[1] - a[1]).slice(0, MODULES)
-				.map(([name]) => name).sort();
+				.map(([text]) => scene.tree!.texts[text]!).sort();
 			if (modules.join("\n") === said) return;
 			said = modules.join("\n");
 			latest.current.onModules(modules);
