@@ -38,7 +38,7 @@ export interface Tree {
 	width: Float64Array;
 	texts: string[];
 	deepest: number;
-	/** Whether callees come by descending width: then all after a thin one are thin. */
+	/** Whether callees come by descending width, except the last: then those after a thin one are. */
 	descending: boolean;
 }
 
@@ -75,7 +75,7 @@ export function decodeAnswer(buffer: ArrayBuffer): Answer {
 function checkShape(t: Tree): void {
 	const { parent, end, depth, count, width, left } = t;
 	if (count === 0) return;
-	if (depth[0] !== 0 || end[0] !== count) throw damaged("its root");
+	if (depth[0] !== 0 || end[0] !== count || !(width[0]! >= 0)) throw damaged("its root");
 	const open: number[] = [0];
 	for (let i = 1; i < count; i++) {
 		while (open.length && end[open[open.length - 1]!]! <= i) open.pop();
@@ -101,7 +101,9 @@ function checkTexts(t: Tree): void {
 function isDescending(t: Tree): boolean {
 	for (let i = 1; i < t.count; i++) {
 		const next = t.end[i]!;
-		if (next < t.end[t.parent[i]!]! && t.width[next]! > t.width[i]! * (1 + 1e-9)) return false;
+		const all = t.end[t.parent[i]!]!;
+		if (next >= all || t.end[next]! >= all) continue;
+		if (t.width[next]! > t.width[i]! * (1 + 1e-9)) return false;
 	}
 	return true;
 }

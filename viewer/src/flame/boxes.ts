@@ -4,7 +4,7 @@
 //   - the first box is found by binary search: lefts never fall in preorder. Of the nodes before it
 //     only its ancestors reach into the window;
 //   - a box thinner than half a pixel is not entered. Callees come by descending size, so its
-//     siblings after it are thin too: all of them are one sliver, and the walk goes on after them;
+//     siblings after it are thin too: they are one sliver, and the walk goes on after them;
 //   - the last visible row is not entered.
 import { firstRightOf, type Tree } from "./arrays.ts";
 
@@ -20,6 +20,12 @@ export interface Window {
 export type Visit = (node: number, x: number, right: number, rest: number) => void;
 
 const THINNEST = 0.5; // pixels
+
+function lastSibling(t: Tree, i: number): number {
+	let last = t.end[t.parent[i]!]! - 1;
+	while (t.depth[last]! > t.depth[i]!) last = t.parent[last]!;
+	return last;
+}
 
 export class Walk {
 	/** Where the last drawn box of each row ends: slivers that share a pixel are drawn once. */
@@ -51,12 +57,13 @@ export class Walk {
 		const x = (t.left[i]! - w.from) * scale;
 		const wide = t.width[i]! * scale;
 		if (wide < THINNEST && i > 0) {
-			// t.descending is false only in a difference, whose trees are small.
-			const after = t.descending ? t.end[t.parent[i]!]! : t.end[i]!;
-			const last = after - 1;
-			const right = t.descending ? (t.left[last]! + t.width[last]! - w.from) * scale : x + wide;
-			if (depth >= w.firstRow) this.sliver(depth, i, x, right, after, visit);
-			return after;
+			const last = t.descending ? lastSibling(t, i) : i;
+			// What C adds up as "(12 smaller)" is the last, and may be wide.
+			const isRest = last !== i && t.width[last]! * scale >= THINNEST;
+			const end = isRest ? last : t.end[last]!;
+			const reach = isRest ? t.left[last]! : t.left[last]! + t.width[last]!;
+			if (depth >= w.firstRow) this.sliver(depth, i, x, (reach - w.from) * scale, end, visit);
+			return end;
 		}
 		if (depth >= w.firstRow) {
 			const [from, to] = [Math.round(x), Math.max(Math.round(x) + 1, Math.round(x + wide))];

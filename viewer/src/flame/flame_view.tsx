@@ -2,17 +2,25 @@
 // The flame graph, and the difference of two traces as one: what belongs around the picture.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { percentText } from "../format.ts";
+import { exactly } from "../shell/patterns.ts";
 import type { ViewProps } from "../view.ts";
+import { rowKey, type Row } from "../views/row.ts";
 import { findKey, nodeKey, type Tree } from "./arrays.ts";
 import { Controls } from "./controls.tsx";
 import { Crumbs } from "./crumbs.tsx";
 import { Legend } from "./legend.tsx";
-import { exactly, findMatches, searchPattern, type Matches } from "./matches.ts";
+import { findMatches, searchPattern, type Matches } from "./matches.ts";
 import type { Action } from "./menu.tsx";
 import type { Palette } from "./palette.ts";
 import { Stage } from "./stage.tsx";
 import { useFound, useTree } from "./use_tree.ts";
 import "./flame.css";
+
+/** As the table of functions has it. */
+function rowOf(t: Tree, node: number): Row {
+	const text = (of: Uint32Array) => t.texts[of[node]!] || null;
+	return { function: text(t.name), file: text(t.file), line: null, module: text(t.module) } as Row;
+}
 
 function actionsOf(props: ViewProps, t: Tree, node: number, zoom: (node: number) => void): Action[] {
 	const { state, go } = props;
@@ -39,7 +47,7 @@ function actionsOf(props: ViewProps, t: Tree, node: number, zoom: (node: number)
 	}
 	actions.push(
 		{ group: "Show", name: "Callers and callees", hint: "c",
-		  run: () => go({ view: "table", own: { function: name } }) },
+		  run: () => go({ view: "table", own: { row: rowKey(rowOf(t, node), "function"), sort: "total" } }) },
 		{ group: "Copy", name: "Copy name", run: () => void navigator.clipboard?.writeText(name) },
 	);
 	return actions;
@@ -81,11 +89,11 @@ function useMatches(tree: Tree | null, text: string): { matches: Matches | null;
 	}, [tree, text]);
 }
 
-function foundText(tree: Tree | null, matches: Matches | null, found: number | null): string {
+function foundText(tree: Tree | null, matches: Matches | null, found: number | undefined): string {
 	if (!tree || !matches) return "";
 	const boxes = matches.count === 1 ? "1 box" : `${matches.count.toLocaleString("en-US")} boxes`;
 	if (matches.count === 0) return "no match";
-	return found === null ? boxes : `${percentText(found, tree.total[0]!)} in ${boxes}`;
+	return found === undefined ? boxes : `${percentText(found, tree.total[0]!)} in ${boxes}`;
 }
 
 export function FlameView(props: ViewProps & { difference: boolean }) {
@@ -94,7 +102,7 @@ export function FlameView(props: ViewProps & { difference: boolean }) {
 	const { tree, loading, problem } = useTree(props, difference);
 	const searchText = own["search"] ?? "";
 	const { matches, problem: badPattern } = useMatches(tree, searchText);
-	const found = useFound(props, searchText);
+	const found = useFound(props, searchText, tree);
 	const [step, setStep] = useState(-1);
 	const [modules, setModules] = useState<string[]>([]);
 	const [palette, setPalette] = useState<Palette | null>(null);

@@ -47,8 +47,3 @@ export function findMatches(t: Tree, pattern: RegExp): Matches {
 export function isMatch(t: Tree, texts: Uint8Array, i: number): boolean {
 	return (texts[t.name[i]!]! | texts[t.file[i]!]! | texts[t.module[i]!]!) !== 0;
 }
-
-/** A pattern that only this name matches (POSIX extended, and JavaScript's). */
-export function exactly(name: string): string {
-	return `^${name.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&")}$`;
-}

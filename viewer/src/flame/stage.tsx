@@ -3,10 +3,12 @@
 // readers read. The canvas is as large as the window onto the picture, and stays in place while the
 // picture's height scrolls by.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useKeys, type Key } from "../keyboard.ts";
+import { exactly } from "../shell/patterns.ts";
 import type { ViewProps } from "../view.ts";
 import { firstCallee, nextSibling, previousSibling, type Tree } from "./arrays.ts";
 import { Camera } from "./camera.ts";
-import { exactly, type Matches } from "./matches.ts";
+import type { Matches } from "./matches.ts";
 import { Menu, type Action } from "./menu.tsx";
 import { Mirror, mirrorId } from "./mirror.tsx";
 import { readPalette, type Palette } from "./palette.ts";
@@ -270,23 +272,22 @@ export function Stage(props: StageProps) {
 		setTip(null);
 		setMenu({ node, x: Math.max(0, scene.xOf(tree.left[node]!)) + 12, y });
 	};
-	const keys = (event: KeyboardEvent) => {
-		const { scene, camera } = parts.current!;
-		if (event.altKey || event.ctrlKey || event.metaKey) return;
-		const node = selected < 0 ? zoomed : selected;
-		const to = selected < 0 && event.key.startsWith("Arrow")
-			? zoomed : neighbour(tree, node, event.key, upright);
-		scene.ring = true;
-		if (to >= 0) {
-			setSelected(to);
-			setTip(null);
-			parts.current!.reveal(to, 6);
-		} else if (!commands(event, node, props, openMenu, camera, scene)) {
-			return;
-		}
-		event.preventDefault();
-		event.stopPropagation();
+	const chosen = selected < 0 ? zoomed : selected;
+	const choose = (node: number) => {
+		setSelected(node);
+		setTip(null);
+		parts.current!.reveal(node, 6);
 	};
+	useKeys("Flame graph", keysOf(props, chosen, upright, { choose, openMenu, parts }).map((key) => ({
+		...key,
+		run: (event) => {
+			if (key.run(event) === false) return false;
+			parts.current!.scene.ring = true;
+			parts.current!.scene.invalidate();
+			// Where screen readers follow.
+			if (!menu && key.keys[0]!.startsWith("Arrow")) element.current?.focus({ preventScroll: true });
+		},
+	})));
 	const closeMenu = () => {
 		setMenu(null);
 		element.current?.focus({ preventScroll: true });
@@ -304,8 +305,7 @@ export function Stage(props: StageProps) {
 				role="tree"
 				tabIndex={0}
 				aria-label="Call tree"
-				aria-activedescendant={mirrorId(selected < 0 ? zoomed : selected)}
-				onKeyDown={keys}
+				aria-activedescendant={mirrorId(chosen)}
 				onFocus={() => {
 					const { scene } = parts.current!;
 					scene.ring = element.current!.matches(":focus-visible");
@@ -317,7 +317,7 @@ export function Stage(props: StageProps) {
 					parts.current!.scene.invalidate();
 				}}
 			>
-				<Mirror tree={tree} node={selected < 0 ? zoomed : selected} blocks={blocks} />
+				<Mirror tree={tree} node={chosen} blocks={blocks} />
 			</div>
 			{tip && !menu && tip.node < tree.count &&
 				<Tip tree={tree} node={tip.node} x={tip.x} y={tip.y} blocks={blocks} />}
@@ -342,56 +342,44 @@ function focusOn({ tree, go }: StageProps, node: number): void {
 	});
 }
 
-/** Keys that do something with a node or the picture; the answer is whether this one does. */
-function commands(event: KeyboardEvent, node: number, props: StageProps,
-		  openMenu: (node: number) => void, camera: Camera, scene: Scene): boolean {
-	const { tree, zoomed, zoom } = props;
-	const middle = scene.width / 2;
-	switch (event.key) {
-	case "Enter":
-		if (node === zoomed) openMenu(node);
-		else zoom(node);
-		return true;
-	case "z":
-		zoom(node);
-		return true;
-	case "f":
-		focusOn(props, node);
-		return true;
-	case "c":
-		props.actions(node).find((one) => one.hint === "c")?.run();
-		return true;
-	case "F10":
-		if (!event.shiftKey) return false;
-		openMenu(node);
-		return true;
-	case "ContextMenu":
-		openMenu(node);
-		return true;
-	case "Backspace":
-	case "Escape":
-		if (zoomed === 0) return false;
-		zoom(wider(tree, zoomed));
-		return true;
-	case "+":
-	case "=":
-		camera.zoom(middle, 0.6);
-		return true;
-	case "-":
-		camera.zoom(middle, 1 / 0.6);
-		return true;
-	case "0":
-		zoom(0);
-		return true;
-	case "/":
-		props.toSearch();
-		return true;
-	case "n":
-		props.step(1);
-		return true;
-	case "N":
-		props.step(-1);
-		return true;
-	}
-	return false;
+interface Means {
+	choose(node: number): void;
+	openMenu(node: number): void;
+	parts: { current: Parts | null };
+}
+
+function keysOf(props: StageProps, node: number, upright: boolean, means: Means): Key[] {
+	const { tree, zoomed, zoom, step } = props;
+	const to = (keys: string[], does: string): Key => ({
+		keys, does,
+		run: (event) => {
+			const next = neighbour(tree, node, event.key, upright);
+			if (next < 0) return false;
+			means.choose(next);
+		},
+	});
+	const closer = (factor: number) => () => {
+		const { camera, scene } = means.parts.current!;
+		camera.zoom(scene.width / 2, factor);
+	};
+	return [
+		to(["ArrowUp", "ArrowDown"], "to the caller, to what it calls"),
+		to(["ArrowLeft", "ArrowRight"], "to the neighbours that have the same caller"),
+		to(["Home"], "to the root"),
+		{ keys: ["Enter"], does: "zoom to the box; once more: what can be done with it",
+		  run: () => (node === zoomed ? means.openMenu(node) : zoom(node)) },
+		{ keys: ["ContextMenu", "m"], does: "what can be done with the box",
+		  run: () => means.openMenu(node) },
+		{ keys: ["Backspace", "Escape"], does: "zoom out to a wider caller",
+		  run: () => (zoomed > 0 ? zoom(wider(tree, zoomed)) : false) },
+		{ keys: ["0"], does: "all of the picture", run: () => zoom(0) },
+		{ keys: ["+", "="], does: "closer", run: closer(0.6) },
+		{ keys: ["-"], does: "less close", run: closer(1 / 0.6) },
+		{ keys: ["f"], does: "only what passes through the box", run: () => focusOn(props, node) },
+		{ keys: ["c"], does: "its callers and callees",
+		  run: () => props.actions(node).find((one) => one.hint === "c")?.run() },
+		{ keys: ["/"], does: "search", run: () => props.toSearch() },
+		{ keys: ["n"], does: "next match", run: () => (props.matches ? step(1) : false) },
+		{ keys: ["N"], does: "match before", run: () => (props.matches ? step(-1) : false) },
+	];
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks for the tree. While a new one is on its way, the old one stays.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { requestText, type Estimate, type Parameters } from "../engine/engine.ts";
+import { useEffect, useState } from "preact/hooks";
+import { requestText, type Estimate } from "../engine/engine.ts";
+import { errorMessage, useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { decodeTree, type Tree } from "./arrays.ts";
@@ -26,7 +27,7 @@ export function useTree({ engine, state, generation }: ViewProps, difference: bo
 		engine.bytes(request).then(decodeTree).then(
 			(tree) => current && setAsked({ tree, loading: false, problem: "" }),
 			(error) => current && setAsked((before) => ({
-				...before, loading: false, problem: error instanceof Error ? error.message : String(error),
+				...before, loading: false, problem: errorMessage(error),
 			})),
 		);
 		return () => void (current = false);
@@ -38,30 +39,28 @@ interface Rows {
 	total: Estimate;
 }
 
-/** How much of the memory a search finds: by bytes or blocks; null: no answer yet. */
-export function useFound({ engine, state, generation }: ViewProps, text: string): number | null {
-	const [found, setFound] = useState<number | null>(null);
-	const { question, own } = state;
-	const key = JSON.stringify([question, text, own["blocks"]]);
-	const timer = useRef(0);
+function useLater(text: string): string {
+	const [later, setLater] = useState(text);
 	useEffect(() => {
-		let current = true;
-		setFound(null);
-		clearTimeout(timer.current);
-		if (!text || typeof searchPattern(text) === "string") return;
-		const total = async (more: Parameters): Promise<number> => {
-			const asked = { ...questionParameters(question), by: "function", top: 1, ...more };
-			const rows = await engine.ask<Rows>(requestText("rows", asked));
-			return (own["blocks"] ? rows.total.blocks : rows.total.bytes).estimate;
-		};
-		// Several --focus add up: inside a focus, what is found is what is left out without it.
-		const ask = async () => question.focus?.length
-			? (await total({})) - (await total({ ignore: [...(question.ignore ?? []), text] }))
-			: total({ focus: [text] });
-		timer.current = window.setTimeout(() => {
-			ask().then((value) => current && setFound(value), () => current && setFound(null));
-		}, 150);
-		return () => void (current = false);
-	}, [engine, key, generation]);
-	return found;
+		const timer = setTimeout(() => setLater(text), 150);
+		return () => clearTimeout(timer);
+	}, [text]);
+	return later;
+}
+
+/** How much of the tree's memory a search finds, in its unit; undefined: no answer yet. */
+export function useFound(props: ViewProps, text: string, tree: Tree | null): number | undefined {
+	const { engine, state: { question, own }, generation } = props;
+	const asked = useLater(text);
+	// Several --focus add up. So inside a focus, what is found is what its absence takes away.
+	const inside = (question.focus?.length ?? 0) > 0;
+	const filter = inside ? { ignore: [...(question.ignore ?? []), asked] } : { focus: [asked] };
+	const request = asked && typeof searchPattern(asked) !== "string"
+		? requestText("rows", { ...questionParameters(question), by: "function", top: 1, ...filter })
+		: null;
+	const { value, loading } = useAnswer<Rows>(engine, request, generation);
+	if (!value || !tree || loading || asked !== text) return undefined;
+	const figure = own["blocks"] ? value.total.blocks : value.total.bytes;
+	if (!figure) return undefined;
+	return inside ? Math.max(0, tree.total[0]! - figure.estimate) : figure.estimate;
 }
