@@ -137,7 +137,7 @@ export function FlameView(props: ViewProps & { difference: boolean }) {
 				onSearch={(text) => go({ own: { search: text || undefined } }, true)}
 				onStep={stepBy}
 			/>
-			{tree && <Crumbs tree={tree} node={zoomed} zoom={zoom} />}
+			{tree && !empty && <Crumbs tree={tree} node={zoomed} zoom={zoom} />}
 			{problem && <p class="flame-failed" role="alert">{problem}</p>}
 			{empty && !problem && <Empty {...props} />}
 			{tree && !empty && (

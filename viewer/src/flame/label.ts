@@ -42,15 +42,17 @@ function withoutArguments(name: string): string {
 }
 
 function lastParts(name: string, parts: number): string {
-	const all = name.split("::");
-	return all.slice(-parts).join("::");
+	const mark = /^[A-Z]\w*(\.[\w']+)+$/.test(name) ? "." : "::"; // Stdlib.List.map
+	return name.split(mark).slice(-parts).join(mark);
 }
 
 /** From the whole name to the function's alone. */
 export function spellings(name: string): string[] {
 	const address = /\+0x[0-9a-f]+$/.exec(name);
 	if (address) return [name, address[0]]; // no name is known: "libc.so.6+0x12345"
-	const plain = withoutArguments(name);
+	const implementation = /^<(.+) as .+>::(\w+)/.exec(name); // of a Rust trait
+	const plain = withoutArguments(implementation
+		? `${implementation[1]}::${implementation[2]}` : name);
 	const space = plain.lastIndexOf(" ");
 	const typed = space > 0 && !/operator|\(|\{/.test(plain.slice(0, space));
 	const named = typed && plain.includes("::") ? plain.slice(space + 1) : plain;
@@ -63,7 +65,7 @@ export function spellings(name: string): string[] {
 export function fit(all: string[], columns: number): string {
 	for (const one of all) if (one.length <= columns) return one;
 	const last = all[all.length - 1]!;
-	if (columns < 3) return "";
+	if (columns < 4) return "";
 	if (columns < 12) return `${last.slice(0, columns - 1)}…`;
 	const tail = Math.floor((columns - 1) / 3); // names of a family often differ at their end
 	return `${last.slice(0, columns - 1 - tail)}…${last.slice(last.length - tail)}`;

@@ -76,7 +76,7 @@ function painted(fill: Rgb, ground: Rgb): Paint {
 		fill: css(fill),
 		// Black and white have equal contrast at this luminance.
 		text: luminance(fill) > 0.179 ? "#101418" : "#ffffff",
-		pixels: [pixel(fill), pixel(blend(fill, ground, 0.45)), pixel(blend(fill, ground, 0.65))],
+		pixels: [pixel(fill), pixel(blend(fill, ground, 0.45)), pixel(blend(fill, ground, 0.58))],
 	};
 }
 
@@ -98,7 +98,7 @@ export function readPalette(element: Element): Palette {
 			: painted(blend(ground, read(name), 0.25 + (0.75 * i) / (STRENGTHS - 1)), ground));
 	return {
 		ground: css(ground), groundPixel: pixel(ground), text: css(text), line: css(read("--line")),
-		accent: css(read("--accent")), match: painted(read("--accent"), ground), modules,
+		accent: css(read("--accent")), match: painted(blend(read("--accent"), ground, 0.2), ground), modules,
 		changes: [change("--significant-less"), change("--significant-more")], forced: false,
 	};
 }
