@@ -40,6 +40,13 @@ export const views: View[] = [
 		terminal: () => ["report", "FILE"],
 	},
 	{
+		id: "flame",
+		title: "Flame graph",
+		key: "3",
+		component: () => import("./flame.tsx"),
+		terminal: () => ["export", "--to", "flamegraph", "FILE"],
+	},
+	{
 		id: "table",
 		title: "Table",
 		key: "4",
@@ -54,6 +61,13 @@ export const views: View[] = [
 		key: "6",
 		absent: (info) => (info.info.spans > 0 ? undefined : "No spans: programs make them with mayfly.h"),
 	}),
+	{
+		id: "difference",
+		title: "Difference",
+		component: () => import("./difference.tsx"),
+		absent: (info) => (info.base ? undefined : "No trace to compare with"),
+		terminal: () => ["diff", "BASE", "FILE"],
+	},
 	pane("events", "Events", {
 		absent: (info) => (info.info.track_events > 0 ? undefined : "No spans, instants or counters"),
 	}),
