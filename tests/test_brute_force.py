@@ -102,6 +102,7 @@ class Question:
         self.end = self.max_size = self.max_lifetime = FOREVER
         self.min_size = self.min_lifetime = 0
         self.focus, self.ignore, self.hide, self.threads = [], [], [], []
+        self.show, self.show_from = [], []
         self.options = ["--by", self.by, "--all-frames"]
         if self.view.startswith("histogram"):
             self.options += ["--histogram", self.view.split()[1], "--top", "0"]
@@ -145,11 +146,12 @@ class Question:
             self.option("max-lifetime", 0, "%dns" % self.max_lifetime)
 
     def choose_names(self, random):
-        for name, share in (("focus", .3), ("ignore", .2), ("hide", .3)):
+        for name, share in (("focus", .3), ("ignore", .2), ("hide", .3), ("show", .1),
+                            ("show-from", .1)):
             while self.history.functions and random.random() < share:
                 function = random.choice(self.history.functions)
                 self.option(name, 0, exactly(function))
-                getattr(self, name).append(function)
+                getattr(self, name.replace("-", "_")).append(function)
         if random.random() < .2:
             self.threads.append(self.option("thread", random.choice(self.history.blocks).tid))
 
@@ -159,6 +161,7 @@ class Question:
                 and self.start <= block.born < self.end
                 and (not self.threads or block.tid in self.threads)
                 and (not self.focus or any(f in block.stack for f in self.focus))
+                and (not self.show_from or any(f in block.stack for f in self.show_from))
                 and not any(f in block.stack for f in self.ignore))
 
     def blocks(self):
@@ -186,14 +189,19 @@ class Question:
         if self.by in ("size", "lifetime"):
             key = class_of(self.by, block)
             return key, {key}
-        places = [f for f in block.stack if f not in self.hide]
+        stack = list(block.stack)
+        while self.show_from and stack and stack[0] not in self.show_from:
+            del stack[0]
+        places = [f for f in stack if f not in self.hide and (not self.show or f in self.show)]
         code = [f for f in places if not f.startswith("[")]
         if self.by == "stack":
-            if not code and (len(places) < len(block.stack) or not places):
-                places = ["[hidden]" if len(places) < len(block.stack) else "[no stack]"]
+            if not code and (len(places) < len(stack) or not places):
+                places = ["[none of them]" if self.show else
+                          "[hidden]" if len(places) < len(stack) else "[no stack]"]
             return tuple(reversed(places)), {tuple(reversed(places))}
         if not code:
-            key = "[hidden]" if len(places) < len(block.stack) else "[no stack]"
+            key = "[none of them]" if self.show else \
+                "[hidden]" if len(places) < len(stack) else "[no stack]"
             return key, {key}
         return code[-1], set(code)
 

@@ -107,7 +107,8 @@ class Question:
         functions = sorted({f for b in blocks for f in b.stack if "+0x" not in f and "[" not in f})
         self.parameters = {"metric": random.choice(("allocated", "leaked")), "all-frames": 1}
         self.hide, self.show, self.start, self.focus = [], [], [], []
-        for name, names, share in (("hide", self.hide, .3), ("focus", self.focus, .2)):
+        for name, names, share in (("hide", self.hide, .3), ("focus", self.focus, .2),
+                                   ("show", self.show, .3), ("show-from", self.start, .2)):
             while random.random() < share:
                 names.append(random.choice(functions))
                 self.parameters.setdefault(name, []).append(exactly(names[-1]))
@@ -121,9 +122,16 @@ class Question:
         """As the tree shows it; None: it does not count."""
         if self.focus and not any(f in stack for f in self.focus):
             return None
-        path = [f for f in stack if f not in self.hide]
+        if self.start and not any(f in stack for f in self.start):
+            return None
+        path = list(stack)
+        while self.start and path[0] not in self.start:
+            del path[0]
+        whole = len(path)
+        path = [f for f in path if f not in self.hide and (not self.show or f in self.show)]
         if not any(not f.startswith("[") for f in path):
-            path.append("[hidden]" if len(path) < len(stack) else "[no stack]")
+            path.append("[none of them]" if self.show else
+                        "[hidden]" if len(path) < whole else "[no stack]")
         if "recursion" in self.parameters:
             folded = []
             for f in path:
@@ -193,6 +201,67 @@ def trees(name):
                 same(set(tree.answer["total_stderr"]), {0}, "errors of an exact trace")
             except AssertionError as error:
                 raise AssertionError("%s: %s" % (question.parameters, error))
+
+
+def pprof_top(profile, *options):
+    """{function: (flat, cum)} in bytes, of what go tool pprof shows."""
+    result = run(["go", "tool", "pprof", "-top", "-nodecount=100000", "-nodefraction=0", "-unit=B",
+                  "-sample_index=alloc_space", "-symbolize=none", *options, profile],
+                 env={**os.environ, "PPROF_TMPDIR": os.path.dirname(profile)})
+    check(result.code == 0, "pprof", result.err)
+    lines = result.out.decode().split("cum%\n")[1].splitlines()
+    found = {}
+    for flat, _, _, cum, _, name in (line.split(None, 5) for line in lines):
+        found[name.replace(" (inline)", "")] = (float(flat.rstrip("B")), float(cum.rstrip("B")))
+    return found
+
+
+@case
+def as_pprof():
+    """--show and --show-from are pprof's."""
+    need("go")
+    with Folder() as here:
+        trace, profile = here / "t.mayfly", here / "t.pb.gz"
+        check(record([program("recursive"), "60"], trace, "--exact").code == 0)
+        check(run([MAYFLY, "export", "--to", "pprof", "--metric", "allocated", "--all-frames",
+                   "-o", profile, trace]).code == 0, "export")
+        for show, start in (("parse|emit", None), (None, "visit"), ("parse|call", None),
+                            (None, "^main$")):
+            options = [[o, e] for o, e in (("--show", show), ("--show-from", start)) if e]
+            rows = {r["function"]: tuple(r[w]["bytes"]["estimate"] for w in ("self", "total"))
+                    for r in report(trace, "--metric", "allocated", "--all-frames",
+                                    *sum(options, []))["rows"]}
+            if show:
+                none = rows.pop("[none of them]", None)
+                check(none or show != "parse|emit", "every stack has one of", show)
+            theirs = pprof_top(profile, *["%s=%s" % (o.replace("--show-from", "-show_from")
+                                                     .replace("--show", "-show"), e)
+                                          for o, e in options])
+            same(rows, theirs, options)
+            exported = here / "cut.pb.gz"
+            check(run([MAYFLY, "export", "--force", "--to", "pprof", "--metric", "allocated",
+                       "--all-frames", *sum(options, []), "-o", exported, trace]).code == 0, "export")
+            if show and none:
+                theirs["[none of them]"] = none
+            same(pprof_top(exported), theirs, options)
+
+
+@cases(["folded", "csv", "speedscope", "massif", "flamegraph", "chrome", "perfetto"])
+def exports_cut_stacks(format):
+    """Callers above the first match are in no file, nor are frames that do not match."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        check(record([program("recursive"), "60"], trace, "--exact").code == 0)
+        for options, shown in ((["--show-from", "^call$"], True), (["--show", "^parse$"], False)):
+            out = here / "out"
+            result = run([MAYFLY, "export", "--force", "--to", format, "--all-frames", *options,
+                          "-o", out, trace])
+            check(result.code == 0, format, result.err)
+            with open(out, "rb") as file:
+                text = file.read()
+            check(b"parse" in text, "parse is not in", format)
+            same(b"emit" in text, shown, (format, options, "emit"))
+            same(b"__libc_start_main" in text, False, (format, options, "callers"))
 
 
 @cases(PROGRAMS)

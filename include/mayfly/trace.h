@@ -501,6 +501,9 @@ struct mayfly_query {
 	struct mayfly_match focus;  /* keep stacks with a matching function, file or module */
 	struct mayfly_match ignore; /* drop stacks with a match */
 	struct mayfly_match hide;   /* take matching frames out of the stacks */
+	struct mayfly_match show;   /* take all other frames out of the stacks */
+	/* Keep stacks with a match; they begin, towards the root, at the first one. */
+	struct mayfly_match show_from;
 	struct mayfly_match thread; /* keep blocks allocated by a thread of this name or number */
 	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once.
 	 * Omitted then are malloc blocks that hold OCaml's heaps and, where malloc's blocks are

@@ -9,12 +9,16 @@
 #include "answer/trace_names.h"
 #include "format/numbering.h"
 
-#define ASKED  1u /* of verdict */
-#define HIDDEN 2u
+/* Of verdict: which matcher was asked; its answer is the bit 3 positions higher. */
+#define ASKED_HIDE 1u
+#define ASKED_SHOW 2u
+#define ASKED_FROM 4u
+#define IS_SHIFT   3
 
 /* ---- frames ---- */
 
-static bool is_hidden(struct shown_stacks *s, uint32_t text, const struct mayfly_match *hide)
+static bool text_matches(struct shown_stacks *s, uint32_t text, const struct mayfly_match *match,
+			 unsigned int asked)
 {
 	size_t before = s->verdict_capacity;
 
@@ -23,14 +27,33 @@ static bool is_hidden(struct shown_stacks *s, uint32_t text, const struct mayfly
 			return false;
 		memset(s->verdict + before, 0, s->verdict_capacity - before);
 	}
-	if (!(s->verdict[text] & ASKED)) {
+	if (!(s->verdict[text] & asked)) {
 		const char *name = shown_text(s, text);
 
-		s->verdict[text] = ASKED;
-		if (*name && hide->matches(hide->context, name))
-			s->verdict[text] |= HIDDEN;
+		s->verdict[text] |= (uint8_t)asked;
+		if (*name && match->matches(match->context, name))
+			s->verdict[text] |= (uint8_t)(asked << IS_SHIFT);
 	}
-	return s->verdict[text] & HIDDEN;
+	return s->verdict[text] & asked << IS_SHIFT;
+}
+
+/* The texts of a location: function, file, module. */
+static bool any_matches(struct shown_stacks *s, const uint32_t text[3],
+			const struct mayfly_match *match, unsigned int asked)
+{
+	return match->matches &&
+	       (text_matches(s, text[0], match, asked) || text_matches(s, text[1], match, asked) ||
+		text_matches(s, text[2], match, asked));
+}
+
+/* Marks such as "[stack cut]" are hidden only by what says which frames are shown. */
+static bool is_hidden(struct shown_stacks *s, const struct mayfly_query *q, const uint32_t text[3],
+		      bool code)
+{
+	if (!code)
+		return q->show.matches;
+	return any_matches(s, text, &q->hide, ASKED_HIDE) ||
+	       (q->show.matches && !any_matches(s, text, &q->show, ASKED_SHOW));
 }
 
 static bool add_line(struct shown_stacks *s, struct shown_frame *f, const struct shown_line *line)
@@ -46,12 +69,13 @@ static const struct mayfly_location nowhere = {.function = "", .file = ""};
 
 static bool add_location(struct shown_stacks *s, struct shown_frame *f,
 			 const struct mayfly_frame *frame, const struct mayfly_location *location,
-			 const struct mayfly_match *hide)
+			 const struct mayfly_query *query)
 {
 	const struct mayfly_module *module = mayfly_trace_module(s->trace, frame->module);
 	const char *path = module ? module->path : "";
 	uint32_t function = texts_number(&s->texts, location->function);
 	uint32_t in = texts_number(&s->texts, path);
+	bool code = frame->kind == MAYFLY_FRAME_CODE;
 	struct shown_line line = {.line = location->line, .inlined = location->inlined};
 	char buffer[4096];
 
@@ -62,17 +86,22 @@ static bool add_location(struct shown_stacks *s, struct shown_frame *f,
 	if (function == TEXTS_FAILED || in == TEXTS_FAILED || line.name == TEXTS_FAILED ||
 	    line.file == TEXTS_FAILED)
 		return false;
-	/* Marks such as "[stack cut]" are never hidden. */
-	if (hide->matches && frame->kind == MAYFLY_FRAME_CODE &&
-	    (is_hidden(s, function, hide) || is_hidden(s, line.file, hide) ||
-	     is_hidden(s, in, hide))) {
+	if (is_hidden(s, query, (const uint32_t[]){function, line.file, in}, code))
 		f->hides = true;
-		return true;
+	else if (!add_line(s, f, &line))
+		return false;
+	if (s->cut && code &&
+	    any_matches(s, (const uint32_t[]){function, line.file, in}, &query->show_from,
+			ASKED_FROM)) {
+		struct shown_frame *begin = &s->frame[s->frames + (size_t)(f - s->frame)];
+
+		f->begins = true;
+		begin->count = f->count;
 	}
-	return add_line(s, f, &line);
+	return true;
 }
 
-static bool make_frame(struct shown_stacks *s, size_t index, const struct mayfly_match *hide)
+static bool make_frame(struct shown_stacks *s, size_t index, const struct mayfly_query *query)
 {
 	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
 	struct shown_frame *f = &s->frame[index];
@@ -80,11 +109,15 @@ static bool make_frame(struct shown_stacks *s, size_t index, const struct mayfly
 	f->first = (uint32_t)s->lines;
 	if (!frame)
 		return true;
-	if (frame->locations == 0 && !add_location(s, f, frame, &nowhere, hide))
+	if (frame->locations == 0 && !add_location(s, f, frame, &nowhere, query))
 		return false;
 	for (size_t i = 0; i < frame->locations; i++)
-		if (!add_location(s, f, frame, &frame->location[i], hide))
+		if (!add_location(s, f, frame, &frame->location[i], query))
 			return false;
+	if (s->cut) {
+		s->frame[s->frames + index].first = f->first;
+		s->frame[s->frames + index].hides = f->hides;
+	}
 	/* The function that the last line was inlined into is hidden. */
 	if (f->count)
 		s->line[s->lines - 1].inlined = false;
@@ -101,18 +134,56 @@ static bool make_special(struct shown_stacks *s, size_t index, const char *name)
 	return line.name != TEXTS_FAILED && line.file != TEXTS_FAILED && add_line(s, f, &line);
 }
 
+/* Parents come before their children. */
+static void cut_stacks(struct shown_stacks *s)
+{
+	for (size_t i = 1; i < s->info->nodes; i++) {
+		struct mayfly_node n = mayfly_trace_node(s->trace, i);
+		bool begins = n.frame < s->info->frames && s->frame[n.frame].begins;
+
+		if (n.parent < i && s->cut[n.parent] != SHOWN_ABOVE)
+			s->cut[i] = SHOWN_BELOW;
+		else if (begins)
+			s->cut[i] = SHOWN_HERE;
+	}
+}
+
+uint32_t shown_node(const struct shown_stacks *s, uint32_t node)
+{
+	uint32_t frame = mayfly_trace_node(s->trace, node).frame;
+
+	if (frame >= s->info->frames || (s->cut && s->cut[node] == SHOWN_ABOVE))
+		return SHOWN_NOTHING;
+	return s->cut && s->cut[node] == SHOWN_HERE ? (uint32_t)s->frames + frame : frame;
+}
+
+size_t shown_indices(const struct shown_stacks *s)
+{
+	return s->frames + (s->cut ? s->info->frames : 0);
+}
+
+uint32_t shown_trace_frame(const struct shown_stacks *s, uint32_t index)
+{
+	return index < s->frames ? index : index - (uint32_t)s->frames;
+}
+
 int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
 		const struct mayfly_query *query)
 {
 	*s = (struct shown_stacks){.trace = trace, .info = mayfly_trace_info(trace)};
-	s->frame = calloc(s->info->frames + SHOWN_SPECIALS, sizeof(*s->frame));
-	if (!s->frame)
+	s->frames = s->info->frames + SHOWN_SPECIALS;
+	if (query->show_from.matches)
+		s->cut = calloc(s->info->nodes + 1, 1);
+	s->frame = calloc(s->frames + (s->cut ? s->info->frames : 0), sizeof(*s->frame));
+	if (!s->frame || (query->show_from.matches && !s->cut))
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < s->info->frames; i++)
-		if (!make_frame(s, i, &query->hide))
+		if (!make_frame(s, i, query))
 			return MAYFLY_E_MEMORY;
-	if (!make_special(s, SHOWN_HIDDEN, "[hidden]") ||
-	    !make_special(s, SHOWN_NONE, "[no stack]"))
+	if (s->cut)
+		cut_stacks(s);
+	if (!make_special(s, SHOWN_HIDDEN, query->show.matches ? "[none of them]" : "[hidden]") ||
+	    !make_special(s, SHOWN_NONE, query->show.matches ? "[none of them]" : "[no stack]"))
 		return MAYFLY_E_MEMORY;
 	return 0;
 }
@@ -121,6 +192,7 @@ void shown_end(struct shown_stacks *s)
 {
 	texts_free(&s->texts);
 	free(s->frame);
+	free(s->cut);
 	free(s->line);
 	free(s->verdict);
 	free(s->path);
@@ -134,7 +206,7 @@ const char *shown_text(const struct shown_stacks *s, uint32_t number)
 
 static bool is_code(const struct shown_stacks *s, uint32_t frame)
 {
-	return mayfly_trace_frame(s->trace, frame)->kind == MAYFLY_FRAME_CODE;
+	return mayfly_trace_frame(s->trace, shown_trace_frame(s, frame))->kind == MAYFLY_FRAME_CODE;
 }
 
 size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames)
@@ -143,16 +215,18 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 	size_t length = 1; /* 0 is for a special one */
 
 	for (struct mayfly_node n; node > 0; node = n.parent) {
+		uint32_t frame = shown_node(s, node);
+
 		n = mayfly_trace_node(s->trace, node);
-		if (n.parent >= node || n.frame >= s->info->frames)
-			break; /* of a damaged trace */
-		hides |= s->frame[n.frame].hides;
-		if (!s->frame[n.frame].count)
+		if (n.parent >= node || frame == SHOWN_NOTHING)
+			break; /* of a damaged trace; or what is above is cut */
+		hides |= s->frame[frame].hides;
+		if (!s->frame[frame].count)
 			continue;
 		if (!array_reserve(&s->path, &s->path_capacity, length, sizeof(*s->path)))
 			return 0;
-		shows_code |= is_code(s, n.frame);
-		s->path[length++] = n.frame;
+		shows_code |= is_code(s, frame);
+		s->path[length++] = frame;
 	}
 	if (!array_reserve(&s->path, &s->path_capacity, 0, sizeof(*s->path)))
 		return 0;

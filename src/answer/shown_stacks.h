@@ -25,6 +25,7 @@ struct shown_line {
 struct shown_frame {
 	uint32_t first, count; /* of its lines; 0: nothing of it is shown */
 	bool hides;	       /* some of it is not shown */
+	bool begins;	       /* query.show_from matches it */
 };
 
 /* What stacks show that have no code to show: all of it is hidden; or there is none. */
@@ -34,15 +35,24 @@ struct shown_stacks {
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	struct texts texts;
-	struct shown_frame *frame; /* one for each frame of the trace, then the specials */
+	/* One for each frame of the trace, then the specials; if query.show_from cuts stacks, then
+	 * one more for each frame: as it is shown where a stack begins. */
+	struct shown_frame *frame;
+	size_t frames; /* without those */
+	uint8_t *cut;  /* node -> enum shown_cut; NULL: no stack is cut */
 	struct shown_line *line;
 	size_t lines, line_capacity;
-	/* For each text: whether it was matched against hidden frames, and the result. */
+	/* For each text: what it was matched against, and the results. */
 	uint8_t *verdict;
 	size_t verdict_capacity;
 	uint32_t *path; /* the frames of one stack */
 	size_t path_capacity;
 };
+
+/* Where a node is: above the frame at which stacks begin, there, or below it. */
+enum shown_cut { SHOWN_ABOVE, SHOWN_HERE, SHOWN_BELOW };
+
+#define SHOWN_NOTHING UINT32_MAX
 
 /* 0 or a negative enum mayfly_error; call shown_end() in both cases. */
 int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
@@ -50,6 +60,13 @@ int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
 void shown_end(struct shown_stacks *s);
 
 const char *shown_text(const struct shown_stacks *s, uint32_t number);
+
+/* The index in s->frame of what a node shows, or SHOWN_NOTHING. */
+uint32_t shown_node(const struct shown_stacks *s, uint32_t node);
+/* The number of such indices. */
+size_t shown_indices(const struct shown_stacks *s);
+/* The frame of the trace of such an index; s->info->frames or more: none. */
+uint32_t shown_trace_frame(const struct shown_stacks *s, uint32_t index);
 
 /* The frames of a stack that show something, leaf first: indices into s->frame, at least one;
  * valid until the next call. 0: out of memory. */

@@ -99,8 +99,8 @@ static bool only_by_heap(const struct question *q)
 {
 	const struct mayfly_query *b = &q->query;
 
-	return !q->focus.count && !q->ignore.count && !q->thread.count && b->min_size == 0 &&
-	       b->max_size == UINT64_MAX && b->min_lifetime_ns == 0 &&
+	return !q->focus.count && !q->ignore.count && !q->show_from.count && !q->thread.count &&
+	       b->min_size == 0 && b->max_size == UINT64_MAX && b->min_lifetime_ns == 0 &&
 	       b->max_lifetime_ns == INT64_MAX;
 }
 
@@ -118,9 +118,11 @@ static const char *not_taken(const struct export *x)
 		return "--from or --to TIME";
 	if (q->hide.count && !(takes & EXPORT_TAKES_HIDE))
 		return "--hide";
+	if (q->show.count && !(takes & EXPORT_TAKES_HIDE))
+		return "--show";
 	if (q->hidden.all_frames && !(takes & EXPORT_TAKES_HIDE))
 		return "--all-frames";
-	if (q->filtered && !q->hide.count && !(takes & EXPORT_TAKES_BLOCKS) &&
+	if (q->chooses_blocks && !(takes & EXPORT_TAKES_BLOCKS) &&
 	    !(takes & EXPORT_TAKES_HEAPS && only_by_heap(q)))
 		return "options that choose blocks";
 	if (x->rows_given && !(takes & EXPORT_TAKES_ROWS))

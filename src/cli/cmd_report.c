@@ -31,7 +31,8 @@ enum takes {
 	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two and --thread */
 	TAKES_HIDE = 1u << 8,
 	TAKES_THREAD = 1u << 9,
-	TAKES_ALL = (1u << 10) - 1,
+	TAKES_SHOW = 1u << 10,
+	TAKES_ALL = (1u << 11) - 1,
 };
 
 static bool is_overview(const struct report *r)
@@ -68,7 +69,8 @@ static const struct view_kind {
 		    .print = report_print_churn},
     [VIEW_REALLOCS] = {TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
 		       .print = report_print_reallocs},
-    [VIEW_SURVIVAL] = {TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE,
+    [VIEW_SURVIVAL] = {TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE |
+			   TAKES_SHOW,
 		       .print = report_print_survival},
     [VIEW_RSS] = {0, .print = report_print_rss},
     [VIEW_FRAGMENTATION] = {TAKES_HIDE, .print = report_print_fragmentation},
@@ -203,6 +205,7 @@ static bool view_fits(struct report *r)
 	    {q->chooses_more, TAKES_FILTERS, "options that choose blocks"},
 	    {q->thread_given, TAKES_THREAD, "options that choose blocks"},
 	    {q->hide_given && !q->chooses_more && !q->thread_given, TAKES_HIDE, "--hide"},
+	    {q->show_given, TAKES_SHOW, "--show"},
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)

@@ -419,8 +419,8 @@ static bool can_plan(const struct mayfly_query *q)
 {
 	if (q->metric != MAYFLY_PEAK && q->metric != MAYFLY_ALLOCATED)
 		return false;
-	if (q->focus.matches || q->ignore.matches || q->thread.matches || q->label.matches ||
-	    q->from_ns > 0)
+	if (q->focus.matches || q->ignore.matches || q->show.matches || q->show_from.matches ||
+	    q->thread.matches || q->label.matches || q->from_ns > 0)
 		return false;
 	if (q->to_ns < INT64_MAX || q->min_size > 0 || q->max_size < UINT64_MAX)
 		return false;

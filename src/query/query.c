@@ -124,13 +124,14 @@ static void forget_rows(struct query_state *s)
 	s->group_key = (struct numbering){0};
 	free(s->group);
 	free(s->frame);
+	free(s->begin);
 	free(s->spot);
 	free(s->stack);
 	free(s->stack_slot);
 	free(s->stack_bits);
 	free(s->ranked);
 	s->group = NULL;
-	s->frame = NULL;
+	s->frame = s->begin = NULL;
 	s->spot = s->stack_slot = s->ranked = NULL;
 	s->stack = NULL;
 	s->stack_bits = NULL;
@@ -148,6 +149,7 @@ void query_end(struct query_state *s)
 	numbering_free(&s->text_content);
 	free(s->text_first);
 	free(s->node_kept);
+	free(s->begins);
 	free(s->thread_kept);
 	free(s->label_kept);
 	free(s->label_slot);

@@ -73,7 +73,7 @@ struct fate {
 struct text {
 	const char *text;
 	uint32_t same; /* the first of all equal texts */
-	uint8_t verdict;
+	uint16_t verdict;
 };
 
 /* The places of a frame that are not hidden, as the answer shows them in rows or stacks. */
@@ -140,6 +140,9 @@ struct shown {
 /* Whose sizes: of the rows' self or total, or all. */
 enum spread_of { SPREAD_SELF, SPREAD_TOTAL, SPREAD_ALL, SPREADS };
 
+/* Where a node is when stacks begin at a function: query.show_from. */
+enum stack_begins { STACK_ABOVE, STACK_HERE, STACK_BELOW };
+
 struct owned;
 struct strata;
 
@@ -176,12 +179,14 @@ struct query_state {
 
 	/* frames; spot[] holds the groups of their places */
 	struct frame_spots *frame;
+	struct frame_spots *begin; /* the same where stacks begin there; or NULL */
 	uint32_t *spot;
 	size_t spots, spot_capacity;
 
 	/* filters: node, thread, set of labels -> are its blocks kept? NULL: all are */
 	uint8_t *node_kept, *thread_kept;
 	uint8_t *label_kept;
+	uint8_t *begins; /* node -> enum stack_begins; NULL: all stacks are whole */
 
 	/* by label: set -> slot, slot -> text */
 	uint32_t *label_slot, *label_text;
@@ -401,6 +406,12 @@ static inline const struct frame_spots *query_frame(struct query_state *s, uint3
 	return query_make_frame(s, index);
 }
 bool query_frames_begin(struct query_state *s);
+/* What a node adds to stacks. NULL: out of memory. */
+const struct frame_spots *query_cut_frame(struct query_state *s, uint32_t node);
+static inline const struct frame_spots *query_node_frame(struct query_state *s, uint32_t node)
+{
+	return s->begins ? query_cut_frame(s, node) : query_frame(s, s->trace->node[node].frame);
+}
 
 /* ---- query_labels.c ---- */
 

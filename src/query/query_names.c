@@ -9,14 +9,18 @@
 #include <string.h>
 
 static const char hidden_text[] = "[hidden]";
+static const char not_shown_text[] = "[none of them]";
 static const char no_stack_text[] = "[no stack]";
 
 #define KNOWN_FOCUS  1u /* this matcher was asked ... */
 #define KNOWN_IGNORE 2u
-#define KNOWN_HIDE   4u
-#define IS_SHIFT     3 /* ... and its answer is the bit 3 positions higher */
+#define KNOWN_FROM   4u
+#define KNOWN_HIDE   8u
+#define KNOWN_SHOW   16u
+#define IS_SHIFT     5 /* ... and its answer is the bit 5 positions higher */
 #define IS_FOCUS     (KNOWN_FOCUS << IS_SHIFT)
 #define IS_IGNORE    (KNOWN_IGNORE << IS_SHIFT)
+#define IS_FROM	     (KNOWN_FROM << IS_SHIFT) /* these three fit into a byte */
 
 /* ---- texts ---- */
 
@@ -75,7 +79,7 @@ static bool text_matches(struct query_state *s, uint32_t text, const struct mayf
 	if (!(t->verdict & known)) {
 		t->verdict |= known;
 		if (match->matches(match->context, t->text))
-			t->verdict |= known << IS_SHIFT;
+			t->verdict |= (uint16_t)(known << IS_SHIFT);
 	}
 	return t->verdict & known << IS_SHIFT;
 }
@@ -164,7 +168,9 @@ static uint32_t place_group(struct query_state *s, const struct group *place)
 
 uint32_t query_special_group(struct query_state *s, bool hides)
 {
-	uint32_t text = query_text(s, hides ? hidden_text : no_stack_text);
+	uint32_t text = query_text(s, s->query->show.matches ? not_shown_text
+				      : hides		     ? hidden_text
+							     : no_stack_text);
 	struct group place = {.function = text};
 
 	if (s->query->by == MAYFLY_BY_MODULE)
@@ -187,6 +193,15 @@ static bool add_spot(struct query_state *s, struct frame_spots *f, const struct 
 	return true;
 }
 
+static bool is_hidden(struct query_state *s, const struct mayfly_location *location,
+		      uint32_t module)
+{
+	const struct mayfly_query *q = s->query;
+
+	return location_matches(s, location, module, &q->hide, KNOWN_HIDE) ||
+	       (q->show.matches && !location_matches(s, location, module, &q->show, KNOWN_SHOW));
+}
+
 static bool add_location(struct query_state *s, struct frame_spots *f,
 			 const struct mayfly_frame *frame, const struct mayfly_location *location)
 {
@@ -199,7 +214,7 @@ static bool add_location(struct query_state *s, struct frame_spots *f,
 	    .inlined = location->inlined,
 	};
 
-	if (location_matches(s, location, module, &s->query->hide, KNOWN_HIDE)) {
+	if (is_hidden(s, location, module)) {
 		f->hides = true;
 		return true;
 	}
@@ -222,7 +237,12 @@ bool query_frames_begin(struct query_state *s)
 		return query_fail(s, MAYFLY_E_MEMORY);
 	for (size_t i = 0; i < s->info->frames; i++)
 		s->frame[i].first = NONE;
-	return true;
+	if (s->begins) {
+		s->begin = malloc((s->info->frames + 1) * sizeof(*s->begin));
+		for (size_t i = 0; s->begin && i < s->info->frames; i++)
+			s->begin[i].first = NONE;
+	}
+	return !s->begins || s->begin || query_fail(s, MAYFLY_E_MEMORY);
 }
 
 static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint32_t index)
@@ -235,6 +255,10 @@ static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint3
 	if (frame->kind != MAYFLY_FRAME_CODE) {
 		struct group mark = {.kind = frame->kind, .address = frame->address};
 
+		if (s->query->show.matches) {
+			f->hides = true;
+			return true;
+		}
 		/* A mark is a line of a printed stack; other groupings ignore it. */
 		return (s->query->by != MAYFLY_BY_STACK && !s->marks) || add_spot(s, f, &mark);
 	}
@@ -259,6 +283,42 @@ const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index
 	return &s->frame[index];
 }
 
+/* A frame where a stack begins: the matching function and those inlined into it. */
+static bool make_begin(struct query_state *s, struct frame_spots *b, uint32_t index)
+{
+	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
+	const struct frame_spots *whole = query_frame(s, index);
+	uint32_t module = module_text(s, frame->module), shown = 0;
+
+	if (!whole)
+		return false;
+	*b = *whole;
+	b->count = frame->locations ? 0 : whole->count;
+	for (size_t i = 0; i < frame->locations; i++) {
+		const struct mayfly_location *l = &frame->location[i];
+
+		shown += !is_hidden(s, l, module);
+		if (location_matches(s, l, module, &s->query->show_from, KNOWN_FROM))
+			b->count = shown;
+	}
+	b->has_code = b->count > 0;
+	return !s->error;
+}
+
+const struct frame_spots *query_cut_frame(struct query_state *s, uint32_t node)
+{
+	static const struct frame_spots nothing = {0};
+	uint32_t frame = s->trace->node[node].frame;
+
+	if (s->begins[node] == STACK_ABOVE || frame >= s->info->frames)
+		return &nothing;
+	if (s->begins[node] == STACK_BELOW)
+		return query_frame(s, frame);
+	if (s->begin[frame].first == NONE && !make_begin(s, &s->begin[frame], frame))
+		return NULL;
+	return &s->begin[frame];
+}
+
 /* ---- filters ---- */
 
 static unsigned int frame_verdict(struct query_state *s, uint32_t index)
@@ -274,6 +334,8 @@ static unsigned int frame_verdict(struct query_state *s, uint32_t index)
 		verdict |= IS_FOCUS;
 	if (text_matches(s, module, &s->query->ignore, KNOWN_IGNORE))
 		verdict |= IS_IGNORE;
+	if (text_matches(s, module, &s->query->show_from, KNOWN_FROM))
+		verdict |= IS_FROM;
 	for (size_t i = 0; i < frame->locations; i++) {
 		const struct mayfly_location *l = &frame->location[i];
 
@@ -281,39 +343,55 @@ static unsigned int frame_verdict(struct query_state *s, uint32_t index)
 			verdict |= IS_FOCUS;
 		if (location_matches(s, l, module, &s->query->ignore, KNOWN_IGNORE))
 			verdict |= IS_IGNORE;
+		if (location_matches(s, l, module, &s->query->show_from, KNOWN_FROM))
+			verdict |= IS_FROM;
 	}
 	return verdict;
 }
 
-/* Parents come before their children, so one pass over the nodes suffices. */
+static enum stack_begins begins_of(unsigned int parent, unsigned int verdict)
+{
+	return !(verdict & IS_FROM) ? STACK_ABOVE : parent & IS_FROM ? STACK_BELOW : STACK_HERE;
+}
+
+/* What each node's stack matches. Parents come before their children, so one pass suffices. */
+static void judge_nodes(struct query_state *s, const uint8_t *seen)
+{
+	size_t nodes = s->info->nodes, frames = s->info->frames;
+
+	for (size_t i = 1; i < nodes; i++) {
+		struct mayfly_node node = mayfly_trace_node(s->trace, i);
+		unsigned int above = node.parent < i ? s->node_kept[node.parent] : 0;
+		unsigned int verdict = above | (node.frame < frames ? seen[node.frame] : 0);
+
+		s->node_kept[i] = (uint8_t)verdict;
+		if (s->begins)
+			s->begins[i] = (uint8_t)begins_of(above, verdict);
+	}
+}
+
 bool query_filter_nodes(struct query_state *s)
 {
 	size_t nodes = s->info->nodes, frames = s->info->frames;
-	bool all = !s->query->focus.matches;
+	unsigned int needed =
+	    (s->query->focus.matches ? IS_FOCUS : 0) | (s->query->show_from.matches ? IS_FROM : 0);
 	uint8_t *seen;
 
-	if (all && !s->query->ignore.matches)
+	if (!needed && !s->query->ignore.matches)
 		return true;
 	s->node_kept = query_zeroed(s, nodes, 1);
+	if (needed & IS_FROM)
+		s->begins = query_zeroed(s, nodes, 1);
 	seen = query_zeroed(s, frames, 1);
-	if (!s->node_kept || !seen) {
-		free(seen);
-		return false;
-	}
-	for (size_t i = 0; i < frames; i++)
+	for (size_t i = 0; !s->error && i < frames; i++)
 		seen[i] = (uint8_t)frame_verdict(s, (uint32_t)i);
-	for (size_t i = 1; i < nodes; i++) {
-		struct mayfly_node node = mayfly_trace_node(s->trace, i);
-
-		s->node_kept[i] = node.parent < i ? s->node_kept[node.parent] : 0;
-		if (node.frame < frames)
-			s->node_kept[i] |= seen[node.frame];
-	}
+	if (!s->error)
+		judge_nodes(s, seen);
 	free(seen);
-	for (size_t i = 0; i < nodes; i++) {
+	for (size_t i = 0; !s->error && i < nodes; i++) {
 		unsigned int verdict = s->node_kept[i];
 
-		s->node_kept[i] = (all || verdict & IS_FOCUS) && !(verdict & IS_IGNORE);
+		s->node_kept[i] = (verdict & needed) == needed && !(verdict & IS_IGNORE);
 	}
 	return !s->error;
 }

@@ -353,7 +353,7 @@ static size_t count_places(struct query_state *s, uint32_t node)
 	size_t count = 0;
 
 	for (; node; node = s->trace->node[node].parent) {
-		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+		const struct frame_spots *f = query_node_frame(s, node);
 
 		count += f ? f->count : 0;
 	}
@@ -376,7 +376,7 @@ static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint
 		return 1;
 	}
 	for (uint32_t node = s->stack[stack].node; node; node = s->trace->node[node].parent) {
-		const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+		const struct frame_spots *f = query_node_frame(s, node);
 
 		for (uint32_t i = 0; f && i < f->count; i++) {
 			if (count + 1 >= limit && length - count > 1) {

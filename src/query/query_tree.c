@@ -126,7 +126,7 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	struct query_state *s = w->s;
 	const struct level *parent = &w->level[w->depth];
 	struct level *l = &w->level[w->depth + 1];
-	const struct frame_spots *f = query_frame(s, s->trace->node[node].frame);
+	const struct frame_spots *f = query_node_frame(s, node);
 
 	if (!f)
 		return false;

@@ -24,7 +24,7 @@ bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 
 	p->places = 0;
 	for (uint32_t n = node; n; n = s->trace->node[n].parent) {
-		const struct frame_spots *f = query_frame(s, s->trace->node[n].frame);
+		const struct frame_spots *f = query_node_frame(s, n);
 
 		if (!f)
 			return false;

@@ -17,6 +17,8 @@ void question_free(struct question *q)
 	pattern_free(&q->focus);
 	pattern_free(&q->ignore);
 	pattern_free(&q->hide);
+	pattern_free(&q->show);
+	pattern_free(&q->show_from);
 	pattern_free(&q->thread);
 	pattern_free(&q->label);
 }
@@ -134,6 +136,11 @@ const struct option_row question_filter_rows[] = {
      OPTION_PATTERN(struct question, ignore), CHOOSES_BLOCKS},
     {"hide", .argument = "RE", .help = "leave matching frames out of the stacks",
      OPTION_PATTERN(struct question, hide), OPTION_GIVEN(struct question, hide_given)},
+    {"show", .argument = "RE", .help = "leave all other frames out of the stacks",
+     OPTION_PATTERN(struct question, show), OPTION_GIVEN(struct question, show_given)},
+    {"show-from", .argument = "RE",
+     .help = "only stacks with a matching frame; leave out what calls the outermost one",
+     OPTION_PATTERN(struct question, show_from), CHOOSES_BLOCKS},
     {"thread", .argument = "NAME|TID", .help = "only what this thread allocated (RE for names)",
      OPTION_IN(take_thread, struct pattern, struct question, thread),
      OPTION_GIVEN(struct question, thread_given)},
@@ -162,6 +169,8 @@ static void set_matches(struct question *q)
 	q->hidden.pattern = pattern_match(&q->hide);
 	q->query.focus = pattern_match(&q->focus);
 	q->query.ignore = pattern_match(&q->ignore);
+	q->query.show = pattern_match(&q->show);
+	q->query.show_from = pattern_match(&q->show_from);
 	q->query.thread = pattern_match(&q->thread);
 	q->query.label = pattern_match(&q->label);
 	q->query.hide = hidden_frames_match(&q->hidden);
@@ -172,7 +181,8 @@ bool question_check(struct question *question, struct complaint *c)
 	struct mayfly_query *q = &question->query;
 
 	question->chooses_blocks = question->chooses_more || question->thread_given;
-	question->filtered = question->chooses_blocks || question->hide_given;
+	question->filtered =
+	    question->chooses_blocks || question->hide_given || question->show_given;
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE)

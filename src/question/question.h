@@ -19,12 +19,12 @@
 
 struct question {
 	struct mayfly_query query;
-	struct pattern focus, ignore, hide, thread, label;
+	struct pattern focus, ignore, hide, show, show_from, thread, label;
 	struct hidden_frames hidden;
 	bool metric_given, by_given, sort_given, at_given, window_given;
 	bool filtered;	     /* any of question_filter_rows; question_check() sets it */
-	bool chooses_blocks; /* any of them but --hide; likewise */
-	bool thread_given, hide_given;
+	bool chooses_blocks; /* any of them but --hide and --show; likewise */
+	bool thread_given, hide_given, show_given;
 	bool chooses_more; /* any of the others */
 };
 

@@ -37,6 +37,7 @@ static int choose_nodes(struct block_filter *f)
 	mayfly_query_defaults(&q);
 	q.focus = f->query->focus;
 	q.ignore = f->query->ignore;
+	q.show_from = f->query->show_from;
 	if (query_choose(&s, f->trace, &q))
 		for (size_t i = 0; i < f->info->nodes; i++)
 			if (!s.node_kept || s.node_kept[i])

@@ -73,16 +73,20 @@ static bool place_nodes(struct making *m)
 		struct mayfly_node n = mayfly_trace_node(m->stacks->trace, i);
 		const struct mayfly_frame *frame = mayfly_trace_frame(m->stacks->trace, n.frame);
 		const struct shown_frame *shown;
+		uint32_t index;
 
 		if (!(m->flags[i] & NEEDED) || n.parent >= i || !frame)
 			continue;
-		shown = &m->stacks->frame[n.frame];
+		index = shown_node(m->stacks, (uint32_t)i);
+		if (index == SHOWN_NOTHING)
+			continue;
+		shown = &m->stacks->frame[index];
 		m->flags[i] |= m->flags[n.parent] & (SHOWS_CODE | HIDES);
 		if (shown->hides)
 			m->flags[i] |= HIDES;
 		if (shown->count && frame->kind == MAYFLY_FRAME_CODE)
 			m->flags[i] |= SHOWS_CODE;
-		m->of[i] = step_down(m, m->of[n.parent], n.frame, frame->module);
+		m->of[i] = step_down(m, m->of[n.parent], index, frame->module);
 		if (m->of[i] == CALL_NONE)
 			return false;
 	}

@@ -78,14 +78,15 @@ static bool write_place(struct csv_table *t, struct out *o, uint32_t node)
 {
 	const struct shown_line *leaf;
 	const struct mayfly_module *module = NULL;
+	const struct mayfly_frame *frame;
 	const uint32_t *path;
 	size_t length = shown_path(&t->stacks, node, &path), depth;
 
 	if (!length || !join_lines(t, path, length, &depth))
 		return false;
-	if (path[0] < t->info->frames)
-		module =
-		    mayfly_trace_module(t->trace, mayfly_trace_frame(t->trace, path[0])->module);
+	frame = mayfly_trace_frame(t->trace, shown_trace_frame(&t->stacks, path[0]));
+	if (frame)
+		module = mayfly_trace_module(t->trace, frame->module);
 	leaf = &t->stacks.line[t->stacks.frame[path[0]].first];
 	out_csv(o, shown_text(&t->stacks, leaf->name));
 	out_char(o, ',');

@@ -12,9 +12,10 @@
 /* Whether the query is about only some of the blocks. */
 static bool is_of_part(const struct mayfly_query *q)
 {
-	return q->focus.matches || q->ignore.matches || q->thread.matches || q->label.matches ||
-	       q->heaps || q->from_ns > 0 || q->to_ns < INT64_MAX || q->min_size > 0 ||
-	       q->max_size < UINT64_MAX || q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX;
+	return q->focus.matches || q->ignore.matches || q->show_from.matches || q->thread.matches ||
+	       q->label.matches || q->heaps || q->from_ns > 0 || q->to_ns < INT64_MAX ||
+	       q->min_size > 0 || q->max_size < UINT64_MAX || q->min_lifetime_ns > 0 ||
+	       q->max_lifetime_ns < INT64_MAX;
 }
 
 static void fill_steps(struct curve *c, const struct mayfly_query *query)

@@ -10,7 +10,8 @@
 struct export_options {
 	const char *purpose; /* one line that describes the traced run, or "" */
 	/* The user's query, never NULL. Formats with one metric write this one; formats with
-	 * several use its window and filters. Frames that match `hide` are not shown in stacks. */
+	 * several use its window and filters. Stacks are shown as `hide`, `show` and `show_from`
+	 * say. */
 	const struct mayfly_query *query;
 	bool samples; /* a row for each sample instead of each stack */
 };

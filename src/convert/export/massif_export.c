@@ -74,10 +74,10 @@ static void climb(const struct massif *m, struct site *s)
 	while (s->node) {
 		struct mayfly_node n = mayfly_trace_node(m->trace, s->node);
 
+		s->frame = shown_node(&m->stacks, s->node);
 		s->node = n.parent < s->node ? n.parent : 0;
-		s->frame = n.frame;
 		s->line = 0;
-		if (n.frame < m->stacks.info->frames && m->stacks.frame[n.frame].count)
+		if (s->frame != SHOWN_NOTHING && m->stacks.frame[s->frame].count)
 			return;
 	}
 	s->line = NO_LINE;
@@ -97,7 +97,7 @@ static bool begin_site(struct massif *m, struct site *s, const struct mayfly_nod
 	*s = (struct site){.node = sum->node, .bytes = sum->self.bytes.estimate};
 	if (!length)
 		return false;
-	if (path[0] >= m->stacks.info->frames) {
+	if (shown_trace_frame(&m->stacks, path[0]) >= m->stacks.info->frames) {
 		/* It shows no code: its only line says why. */
 		s->node = 0;
 		s->frame = path[0];

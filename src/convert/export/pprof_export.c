@@ -275,7 +275,7 @@ static void write_location(struct pprof *p, uint32_t index)
 {
 	const struct shown_frame *shown = &p->stacks.frame[index];
 	const struct mayfly_frame *frame =
-	    index < p->info->frames ? mayfly_trace_frame(p->trace, index) : NULL;
+	    mayfly_trace_frame(p->trace, shown_trace_frame(&p->stacks, index));
 
 	protobuf_unsigned(&p->message, LOCATION_ID, (uint64_t)index + 1);
 	if (frame && frame->kind == MAYFLY_FRAME_CODE) {
@@ -388,7 +388,7 @@ static void write_profile(struct pprof *p, const struct export_options *options,
 	string(p, ""); /* number 0 */
 	write_types(p, live);
 	pprof_write_samples(p);
-	for (size_t i = 0; i < p->info->frames + SHOWN_SPECIALS && !p->zip.error; i++)
+	for (size_t i = 0; i < shown_indices(&p->stacks) && !p->zip.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
 	write_functions(p);
@@ -419,7 +419,7 @@ static int pprof_convert(struct pprof *p, const struct export_options *options)
 		error = label_sums_begin(&p->labels, p->trace, questions, &p->sums);
 	if (error)
 		return error;
-	p->used = calloc(p->info->frames + SHOWN_SPECIALS, 1);
+	p->used = calloc(shown_indices(&p->stacks), 1);
 	if (!p->used)
 		return MAYFLY_E_MEMORY;
 	write_profile(p, options, p->allocated ? &asked : &other);

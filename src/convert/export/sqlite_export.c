@@ -48,14 +48,21 @@ static void sqlite_put_threads(struct database *d)
 	}
 }
 
+static bool text_of_frame_matches(const struct mayfly_match *match, const char *function,
+				  const char *file, const char *module)
+{
+	return match->matches && ((*function && match->matches(match->context, function)) ||
+				  (*file && match->matches(match->context, file)) ||
+				  (*module && match->matches(match->context, module)));
+}
+
 static bool sqlite_is_hidden(const struct database *d, const char *function, const char *file,
 			     const char *module)
 {
-	const struct mayfly_match *hide = &d->query->hide;
+	const struct mayfly_match *hide = &d->query->hide, *show = &d->query->show;
 
-	return hide->matches && ((*function && hide->matches(hide->context, function)) ||
-				 (*file && hide->matches(hide->context, file)) ||
-				 (*module && hide->matches(hide->context, module)));
+	return text_of_frame_matches(hide, function, file, module) ||
+	       (show->matches && !text_of_frame_matches(show, function, file, module));
 }
 
 static void put_symbol(struct database *d, int64_t number, const struct mayfly_frame *f,
