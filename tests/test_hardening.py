@@ -36,13 +36,14 @@ def built(folder, targets, *options, **compilers):
 
 @case
 def without_optional_libraries():
-    """A build without SQLite and libsodium says in one line what it lacks, and does the rest."""
+    """A build without SQLite, libsodium and libmicrohttpd says in one line what it lacks, and does the rest."""
     need("meson", "ninja", "gcc")
     folder = built(BUILD + "-plain", ["src/cli/mayfly", "src/agent/libmayfly.so"], "-Dtests=false",
-                   "-Dsqlite=disabled", "-Dsodium=disabled")
+                   "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled")
     mayfly = os.path.join(folder, "src", "cli", "mayfly")
     libraries = run(["ldd", mayfly]).out
-    check(b"libzstd" in libraries and b"sqlite" not in libraries and b"sodium" not in libraries, libraries)
+    check(b"libzstd" in libraries and b"sqlite" not in libraries and b"sodium" not in libraries and
+          b"microhttpd" not in libraries, libraries)
 
     def refused(what, *arguments):
         result = run([mayfly, *arguments])
@@ -53,6 +54,7 @@ def without_optional_libraries():
         done = run([mayfly, "record", "-i", "1", "-o", here / "t.mayfly", "--", "/bin/true"])
         same(done.code, 0, repr(done))
         refused(b"libsqlite3-dev", "export", "--to", "sqlite", here / "t.mayfly")
+        refused(b"libmicrohttpd-dev", "view", here / "t.mayfly")
         with open(here / "key", "wb") as file:
             file.write(b"k" * 32)
         os.chmod(here / "key", 0o600)

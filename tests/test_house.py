@@ -121,6 +121,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "answer": {"format", "trace/read", "query"},
     "question": {"query", "answer"},
     "view": {"format", "trace", "trace/read", "query", "answer", "question", "convert/export"},
+    "serve": {"format", "view"},
     "convert": {"format", "trace/write"},
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
@@ -136,7 +137,8 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "agent/events": {"agent", "agent/cpu", "agent/unwind"},
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
     "cli": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "query", "answer",
-            "question", "view", "page", "convert", "convert/import", "convert/export", "symbols", "stream", "record"},
+            "question", "view", "page", "serve", "convert", "convert/import", "convert/export", "symbols",
+            "stream", "record"},
 }
 # Of format's headers the agent uses these.
 AGENT_FORMAT = {"format/spool_format.h", "format/strata.h", "format/varint.h"}

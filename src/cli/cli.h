@@ -17,12 +17,13 @@ int cmd_leaks(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 
 /* Their options (option_table.h). */
 struct option_table;
 extern const struct option_table record_option_table, receive_option_table, report_option_table,
     leaks_option_table, diff_option_table, check_option_table, merge_option_table,
     info_option_table, dump_option_table, plan_option_table, import_option_table,
-    export_option_table;
+    export_option_table, view_option_table;
 
 #endif

@@ -21,6 +21,7 @@ static const struct command {
     {"receive", cmd_receive, &receive_option_table, "receive a trace that record --stream sends"},
     {"report", cmd_report, &report_option_table,
      "show where the memory is, by function, line, stack, ..."},
+    {"view", cmd_view, &view_option_table, "show a trace in the browser"},
     {"leaks", cmd_leaks, &leaks_option_table, "show what was never freed, by stack"},
     {"diff", cmd_diff, &diff_option_table, "compare two traces, and tell changes from chance"},
     {"check", cmd_check, &check_option_table,
