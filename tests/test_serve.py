@@ -13,7 +13,7 @@ import stat
 import subprocess
 import tempfile
 
-from harness import (BUILD, Folder, MAYFLY, PROGRAMS, Skip, TIMEOUT, case, cases, check, environment, mayfly,
+from harness import (AGENT, Folder, MAYFLY, PROGRAMS, Skip, TIMEOUT, case, cases, check, environment, mayfly,
                      main, need, record, run, same, wait_until)
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/")
@@ -37,6 +37,9 @@ class View:
         self.process = subprocess.Popen([MAYFLY, *command, *arguments], env=environment(**changes),
                                         stdin=subprocess.DEVNULL, stdout=self.file, stderr=self.file,
                                         start_new_session=True)
+        self.find_address()
+
+    def find_address(self):
         wait_until(lambda: ADDRESS.search(self.said()) or self.process.poll() is not None, "the address")
         found = ADDRESS.search(self.said())
         check(found, "no address:", self.said())
@@ -505,6 +508,251 @@ def sources():
                 check("volatile here" in got(view, named), got(view, named))
         finally:
             os.chdir(before)
+
+
+# ---- recordings that go on ----
+
+STEPS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+__attribute__((noinline)) static void step(long count)
+{
+	for (long i = 0; i < count; i++)
+		*(char *volatile *)malloc(100) = 0;
+}
+
+/* A number on standard input: so many blocks. "exec": the program starts anew. */
+int main(int argc, char **argv)
+{
+	char line[100];
+
+	(void)argc;
+	setvbuf(stdin, NULL, _IONBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		if (line[0] == 'e')
+			execv(argv[0], argv);
+		step(atol(line));
+		puts("done");
+		fflush(stdout);
+	}
+	return 7;
+}
+"""
+
+_built = []
+
+
+def steps_program():
+    if not _built:
+        need("gcc")
+        folder = Folder()
+        folder.__enter__()
+        _built.append(folder)
+        with open(folder / "steps.c", "w") as file:
+            file.write(STEPS)
+        done = run(["gcc", "-g", "-O0", "-o", folder / "steps", folder / "steps.c"])
+        same(done.code, 0, repr(done))
+    return _built[0] / "steps"
+
+
+class Steps:
+    """A program that allocates when it is told to."""
+
+    def __init__(self, *command, **changes):
+        self.process = subprocess.Popen([*command, steps_program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, env=environment(**changes))
+        self.write("1")
+
+    def write(self, text):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+        if text != "exec":
+            same(self.process.stdout.readline(), b"done\n", "the program's output")
+
+    def end(self):
+        self.process.stdin.close()
+        same(self.process.wait(TIMEOUT), 7, "the program's exit status")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(TIMEOUT)
+
+
+def steps_of(view):
+    """Blocks that step() has allocated."""
+    rows = view.ask("rows?metric=allocated&by=function")["rows"]
+    return sum(row["self"]["samples"] for row in rows if row["function"] == "step")
+
+
+def follows(view, blocks):
+    wait_until(lambda: steps_of(view) == blocks, "%d blocks" % blocks)
+
+
+def settles(view):
+    wait_until(lambda: not view.changes()["live"], "the last change")
+
+
+def follow_to_the_end(view, program, counts=(1000, 1000, 300000)):
+    """The last is more than the recorder leaves in the spool."""
+    total = 1
+    follows(view, total)
+    generation = view.changes()["generation"]
+    for count in counts:
+        program.write(str(count))
+        total += count
+        follows(view, total)
+        now = view.changes()
+        check(now["live"] and now["generation"] > generation, now, generation)
+        generation = now["generation"]
+    program.end()
+    settles(view)
+    same(steps_of(view), total, "blocks at the end")
+
+
+@cases(["spool", "trace to come", "process", "recorder"])
+def live(named):
+    supported()
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        with Steps(MAYFLY, "record", "-x", "-o", trace, "--") as program:
+            if named in ("process", "recorder"):
+                pid = program.process.pid
+                if named == "process":
+                    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+                        pid = int(file.read())
+                name = str(pid)
+            else:
+                name = trace + (".spool" if named == "spool" else "")
+            with View(name) as view:
+                check("recorded" in view.said(), view.said())
+                follow_to_the_end(view, program)
+                same(view.ask("info")["summary"] is not None, True, "the page still works")
+                view.end()
+        same([os.path.basename(path) for path in here.files()], ["t.mayfly"], "files")
+
+
+@case
+def live_without_a_recorder():
+    supported()
+    with Folder() as here:
+        with Steps(LD_PRELOAD=AGENT, MAYFLY="exact=1,output=" + here / "t.spool") as program:
+            with View(here / "t.spool") as view:
+                follow_to_the_end(view, program)
+                view.end()
+
+
+@case
+def live_across_an_exec():
+    supported()
+    with Folder() as here:
+        with Steps(MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--") as program:
+            with View(here / "t.mayfly") as view:
+                program.write("500")
+                follows(view, 501)
+                program.write("exec")
+                program.write("700")
+                follows(view, 700)
+                program.end()
+                settles(view)
+                same(steps_of(view), 700, "blocks at the end")
+
+
+@case
+def live_until_all_is_killed():
+    """What is left is a spool, which says what it knows."""
+    supported()
+    with Folder() as here:
+        with Steps(MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--") as program:
+            pid = program.process.pid
+            with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+                child = int(file.read())
+            with View(here / "t.mayfly") as view:
+                program.write("500")
+                follows(view, 501)
+                program.process.kill()
+                os.kill(child, signal.SIGKILL)
+                settles(view)
+                same(steps_of(view), 501, "blocks at the end")
+                view.end()
+            # Afterwards, under the name of the trace that never came to be.
+            with View(here / "t.mayfly") as view:
+                same(steps_of(view), 501, "blocks of the spool")
+                same(view.changes()["live"], False)
+                view.end()
+
+
+@case
+def processes_that_are_not_recorded():
+    supported()
+    with Folder() as here:
+        before = os.getcwd()
+        os.chdir(here.path)
+        try:
+            for pid in (str(os.getpid()), str(2 ** 31 - 1)):
+                result = mayfly("view", "--no-browser", pid, code=1, lines=1)
+                check("process " + pid in result.message, result.message)
+            # A file of that name is meant.
+            same(record(["/bin/true"], here / "1", "-i", "1").code, 0)
+            with View("1") as view:
+                same(view.changes(), {"generation": 1, "live": False})
+                view.end()
+        finally:
+            os.chdir(before)
+
+
+@case
+def record_view():
+    """Follows the program that it starts; the program's output and exit status are its own."""
+    supported()
+    with Folder() as here:
+        reader, writer = os.pipe()
+        done_reader, done_writer = os.pipe()
+
+        class Recorded(View):
+            def __init__(self):
+                self.file = tempfile.TemporaryFile()
+                self.process = subprocess.Popen(
+                    [MAYFLY, "record", "--view", "-x", "-o", here / "t.mayfly", "--", steps_program()],
+                    env=environment(DISPLAY=None, WAYLAND_DISPLAY=None), stdin=reader, stdout=done_writer,
+                    stderr=self.file, start_new_session=True)
+                self.find_address()
+
+        with Recorded() as view, os.fdopen(writer, "wb", 0) as orders, os.fdopen(done_reader, "rb", 0) as out:
+            os.close(reader)
+            os.close(done_writer)
+            total = 0
+            for count in (10, 1000, 300000):
+                orders.write(b"%d\n" % count)
+                same(out.read(5), b"done\n")
+                total += count
+                follows(view, total)
+                check(view.changes()["live"], view.changes())
+            orders.close()
+            wait_until(lambda: "has ended" in view.said(), "the end")
+            same(out.read(), b"", "the rest of the program's output")
+            same(view.changes()["live"], False)
+            same(steps_of(view), total)
+            same([os.path.basename(path) for path in here.files()], ["t.mayfly"], "files")
+            view.end(code=7)
+
+
+@case
+def record_view_of_what_cannot_be_shown():
+    supported()
+    with Folder() as here:
+        result = run([MAYFLY, "record", "--view", "--stream", "unix:" + here / "socket", "--", "/bin/true"])
+        check(result.code == 125 and result.err.count(b"\n") == 1 and b"--view" in result.err, result)
+        # There is no trace, so nothing stays.
+        result = record([here / "missing"], here / "t.mayfly", "--view")
+        same(result.code, 127, repr(result))
+        if os.path.exists(os.path.join(PROGRAMS, "static")):
+            result = record([os.path.join(PROGRAMS, "static")], here / "t.mayfly", "--view")
+            check(b"not recorded" in result.err and result.code < 125, result)
 
 
 if __name__ == "__main__":

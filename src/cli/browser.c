@@ -67,8 +67,11 @@ static bool run_command(char *text)
 
 	sigemptyset(&none);
 	posix_spawnattr_init(&how);
-	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+					   POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&how, &none);
+	sigaddset(&none, SIGPIPE); /* mayfly record ignores it */
+	posix_spawnattr_setsigdefault(&how, &none);
 	posix_spawn_file_actions_init(&files);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);

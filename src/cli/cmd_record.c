@@ -222,8 +222,11 @@ static int record(struct record_command *c)
 		status = start_program(r);
 	if (status >= 0)
 		return status;
+	record_view_start(c);
 	watch_program(c);
-	return record_finish(r);
+	status = record_finish(r);
+	record_view_finish(c, status);
+	return status;
 }
 
 int cmd_record(int argc, char **argv)

@@ -2,16 +2,19 @@
 /*
  * mayfly view: shows a trace in the browser.
  *
- *	trace ──> view (view.h) ──> server (server.h) ──> the page, on 127.0.0.1
+ *	trace ──────────────────────┐
+ *	spool ──> follow.h, once ───┴─> view.h ──> server.h ──> the page, on 127.0.0.1
+ *	          a second
  */
 #include "cli/cli.h"
 
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/follow.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
@@ -34,8 +37,8 @@ static const struct option_row view_rows[] = {
 };
 
 const struct option_table view_option_table = {
-    .usage = "view [OPTIONS] FILE",
-    .about = "Shows a trace in the browser, until Ctrl-C.\n",
+    .usage = "view [OPTIONS] FILE|SPOOL|PID",
+    .about = "Shows a trace in the browser, until Ctrl-C; also one that is being recorded.\n",
     .rows = view_rows,
     .notes = "The page is served on 127.0.0.1 only, at an address that others cannot guess.\n",
 };
@@ -64,32 +67,69 @@ static bool open_with_progress(const char *path, struct opened_trace *opened)
 	return good;
 }
 
-static int view(const struct view_command *c, const char *path)
+/* What is shown, until a signal ends it. */
+static void wait_for_end(const sigset_t *ending)
 {
-	struct opened_trace opened;
-	struct viewing v;
-	sigset_t ending;
 	int number;
 
+	sigwait(ending, &number);
+	if (isatty(STDERR_FILENO))
+		fputc('\n', stderr); /* after the ^C */
+}
+
+static int view_file(struct viewing *v, const char *path, const sigset_t *ending)
+{
+	struct opened_trace opened;
+
+	if (!open_with_progress(path, &opened)) {
+		viewing_end(v, CLI_FAILED);
+		return CLI_FAILED;
+	}
+	if (!viewing_show(v, path, &opened, false)) {
+		viewing_end(v, CLI_FAILED);
+		return cli_error("out of memory");
+	}
+	viewing_announce(v, stdout, "", path, " (Ctrl-C ends)");
+	wait_for_end(ending);
+	viewing_end(v, CLI_OK);
+	return CLI_OK;
+}
+
+static int view_recording(struct viewing *v, const char *spool, const sigset_t *ending)
+{
+	struct follow *follow;
+
+	if (!follow_start(v, spool, false, &follow)) {
+		viewing_end(v, CLI_FAILED);
+		return CLI_FAILED;
+	}
+	viewing_announce(v, stdout, "", spool, " (it is being recorded; Ctrl-C ends only this)");
+	wait_for_end(ending);
+	follow_stop(follow, CLI_OK);
+	viewing_end(v, CLI_OK);
+	follow_free(follow);
+	return CLI_OK;
+}
+
+static int view(const struct view_command *c, const char *named)
+{
+	struct viewing v;
+	sigset_t ending;
+	const char *why;
+	bool goes_on;
+	char *spool = follow_find(named, &goes_on, &why);
+	int status = CLI_FAILED;
+
+	if (why)
+		return cli_error("process %s: %s", named, why);
 	/* Before any thread is started. */
 	viewing_signals(&ending);
 	sigprocmask(SIG_BLOCK, &ending, NULL);
-	if (!viewing_start(&v, &c->viewing))
-		return CLI_FAILED;
-	if (!open_with_progress(path, &opened)) {
-		viewing_end(&v, CLI_FAILED);
-		return CLI_FAILED;
-	}
-	if (!viewing_show(&v, path, &opened, false)) {
-		viewing_end(&v, CLI_FAILED);
-		return cli_error("out of memory");
-	}
-	viewing_announce(&v, stdout, "", path);
-	sigwait(&ending, &number);
-	if (isatty(STDERR_FILENO))
-		fputc('\n', stderr); /* after the ^C */
-	viewing_end(&v, CLI_OK);
-	return CLI_OK;
+	if (viewing_start(&v, &c->viewing))
+		status = goes_on ? view_recording(&v, spool, &ending)
+				 : view_file(&v, spool ? spool : named, &ending);
+	free(spool);
+	return status;
 }
 
 int cmd_view(int argc, char **argv)

@@ -7,6 +7,7 @@
  *	record_stream.c		the same of the receiver elsewhere
  *	record_progress.c	the line on the terminal
  *	record_result.c		what is reported at the end
+ *	record_view.c		shows it in the browser
  */
 #ifndef MAYFLY_RECORD_H
 #define MAYFLY_RECORD_H
@@ -19,7 +20,7 @@ enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 
 
 struct record_command {
 	struct record record;
-	bool interval_given, sampler_given, ocaml_given, progress;
+	bool interval_given, sampler_given, ocaml_given, progress, view;
 	int64_t progress_ns; /* when the line was last drawn; 0: there is none */
 };
 
@@ -40,6 +41,14 @@ void record_clear_progress(struct record_command *c);
 /* On a terminal that the program does not write to itself. */
 bool record_wants_progress(const struct record_command *c);
 void record_show_progress(struct record_command *c);
+
+/* ---- record_view.c ---- */
+
+/* Both do nothing without --view. The first is called when the program runs; when it fails, it has
+ * said so, and the recording goes on. */
+void record_view_start(const struct record_command *c);
+/* At the very end: returns when the user wants no more. status: mayfly's, if it ends here. */
+void record_view_finish(const struct record_command *c, int status);
 
 /* ---- record_result.c ---- */
 

@@ -11,6 +11,7 @@
 #include "cli/option_table.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "serve/server.h"
 
 #define DEFAULT_MAX_SPOOL (8ull << 30)
 #define LEAST_MAX_SIZE	  (64ull << 10)
@@ -127,6 +128,8 @@ static const struct option_row record_rows[] = {
      OPTION_FLAG(struct record_command, record.follow)},
     {"debug-dir", .argument = "DIR", OPTION_TEXT(struct record_command, record.debug_dir),
      .words = OPTION_FOLDERS, .help = "also look for separate debug files in DIR/.build-id"},
+    {"view", .help = "show the recording in the browser while it goes on, and then the trace",
+     OPTION_FLAG(struct record_command, view)},
     {"progress", .help = "show progress even when COMMAND's output is a terminal",
      OPTION_FLAG(struct record_command, progress)},
     {"quiet", 'q',
@@ -166,6 +169,12 @@ static bool record_options_agree(struct record_command *c)
 		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
 				  "cannot be "
 				  "thinned; use a larger interval instead");
+	if (c->view && r->stream.to && !r->output)
+		return cli_refuse("--view shows what is on this machine; use -o FILE as well as "
+				  "--stream");
+	if (c->view && !server_supported())
+		return cli_refuse("--view: this build of mayfly lacks libmicrohttpd; install "
+				  "libmicrohttpd-dev and build it again");
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
 	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2)

@@ -114,11 +114,12 @@ static void say_how_to_forward(const struct viewing *v, FILE *to, const char *pr
 		prefix, port, port, host);
 }
 
-void viewing_announce(const struct viewing *v, FILE *to, const char *prefix, const char *what)
+void viewing_announce(const struct viewing *v, FILE *to, const char *prefix, const char *what,
+		      const char *note)
 {
 	bool here = browser_is_here();
 
-	fprintf(to, "%s%s is at %s (Ctrl-C ends)\n", prefix, what, server_url(v->server));
+	fprintf(to, "%s%s is at %s%s\n", prefix, what, server_url(v->server), note);
 	if (browser_is_elsewhere() || (!here && !v->no_browser))
 		say_how_to_forward(v, to, prefix);
 	fflush(to);

@@ -32,8 +32,10 @@ bool viewing_start(struct viewing *v, const struct viewing_settings *settings);
  * out of memory. */
 bool viewing_show(struct viewing *v, const char *path, struct opened_trace *opened, bool live);
 
-/* Says where `what` is to be seen; opens the browser. prefix: of each line. */
-void viewing_announce(const struct viewing *v, FILE *to, const char *prefix, const char *what);
+/* Says where `what` is to be seen; opens the browser. prefix: of each line; note: after the
+ * address. */
+void viewing_announce(const struct viewing *v, FILE *to, const char *prefix, const char *what,
+		      const char *note);
 
 /* Signals that end the server: to be blocked before it is started. */
 void viewing_signals(sigset_t *set);

@@ -128,6 +128,9 @@ struct spool_header {
 	/* (c) packets that the recorder has taken out of the spool, because their events are in the
 	 * trace that it writes. 0: the spool is whole. */
 	_Atomic uint64_t consumed_packets;
+	/* (c) CLOCK_MONOTONIC until which somebody looks at the recording while it goes on. Until
+	 * then the recorder writes what it has every second, even if it is little. */
+	_Atomic uint64_t followed_until_ns;
 
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */

@@ -29,6 +29,7 @@
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
 #define STREAM_BEGIN_NS 1000000000u
+#define FOLLOW_FLUSH_NS 1000000000u
 /* Compressed bytes in the trace for the name of each place in the program, and for everything else
  * at the end. */
 #define NAME_BYTES 32
@@ -606,13 +607,16 @@ static int give_more(struct recorder *r)
 	return trace_writer_flush(r->writer);
 }
 
-/* Sends what is known to the receiver from time to time, even if it is little. */
+/* Sends what is known to the receiver from time to time, even if it is little; or writes it for
+ * somebody who looks at the part. */
 static int tell_receiver(struct recorder *r)
 {
 	uint64_t now = now_ns();
+	bool followed = atomic_load(&r->watch.header->followed_until_ns) > now;
 	int error;
 
-	if (!r->options.sender || now - r->flushed_ns < STREAM_FLUSH_NS)
+	if (!(r->options.sender && now - r->flushed_ns >= STREAM_FLUSH_NS) &&
+	    !(followed && now - r->flushed_ns >= FOLLOW_FLUSH_NS))
 		return 0;
 	r->flushed_ns = now;
 	error = trace_writer_flush(r->writer);

@@ -214,6 +214,19 @@ int overlap_find(struct mayfly_trace *t);
  * blocks and malloc blocks of others: merged with those, its sums become smaller. */
 bool overlap_would_hide(const struct mayfly_trace *t);
 
+/* ---- names_late.c ---- */
+
+/* Locations that a frame gets: location[first] and those after it, innermost first. */
+struct late_name {
+	size_t frame, first, count;
+};
+
+/* Names the frames of a trace that has none, as one that is still being recorded, before anything
+ * else is done with it. Takes `location` over, from malloc, also when it fails; its texts must stay
+ * as long as the trace. 0 or MAYFLY_E_MEMORY. */
+int trace_name_late(struct mayfly_trace *t, struct mayfly_location *location,
+		    const struct late_name *name, size_t names);
+
 /* ---- opening, counters_read.c, fragments_read.c and residency_read.c ---- */
 
 /* Each reads the chunk at whose first byte c stands; c->error tells how it went. */
