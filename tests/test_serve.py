@@ -375,6 +375,16 @@ def bad_files():
             check("text" in result.message, result.message)
 
 
+@case
+def options_that_exclude_each_other():
+    for options in (["--force"], ["--embed-sources"], ["--html", "out", "--port", "1"], ["--html", "out", "--no-browser"]):
+        mayfly("view", *options, "x", code=2, lines=1)
+    mayfly("view", "--html", "out", "--embed-sources", code=2, lines=1)
+    with Folder() as here:
+        mayfly("view", "--html", here / "out", here / "missing", code=1, lines=1)
+        same(here.files(), [], "files")
+
+
 # ---- the browser ----
 
 
