@@ -375,6 +375,16 @@ def bad_files():
             check("text" in result.message, result.message)
 
 
+@case
+def options_that_exclude_each_other():
+    for options in (["--force"], ["--embed-sources"], ["--html", "out", "--port", "1"], ["--html", "out", "--no-browser"]):
+        mayfly("view", *options, "x", code=2, lines=1)
+    mayfly("view", "--html", "out", "--embed-sources", code=2, lines=1)
+    with Folder() as here:
+        mayfly("view", "--html", here / "out", here / "missing", code=1, lines=1)
+        same(here.files(), [], "files")
+
+
 # ---- the browser ----
 
 
@@ -748,7 +758,7 @@ def record_view_of_what_cannot_be_shown():
         result = run([MAYFLY, "record", "--view", "--stream", "unix:" + here / "socket", "--", "/bin/true"])
         check(result.code == 125 and result.err.count(b"\n") == 1 and b"--view" in result.err, result)
         # There is no trace, so nothing stays.
-        result = record(["/nonexistent"], here / "t.mayfly", "--view")
+        result = record([here / "missing"], here / "t.mayfly", "--view")
         same(result.code, 127, repr(result))
         if os.path.exists(os.path.join(PROGRAMS, "static")):
             result = record([os.path.join(PROGRAMS, "static")], here / "t.mayfly", "--view")

@@ -18,12 +18,16 @@
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
+#include "cli/source_files.h"
+#include "cli/view_html.h"
 #include "cli/viewing.h"
 
 #define LARGE_BYTES ((off_t)256 << 20) /* takes a while to read */
 
 struct view_command {
 	struct viewing_settings viewing;
+	const char *html; /* instead of serving */
+	bool embed_sources, force;
 };
 
 static const struct option_row view_rows[] = {
@@ -33,6 +37,12 @@ static const struct option_row view_rows[] = {
      .most = UINT16_MAX, .help = "serve the page at this port (default: any that is free)"},
     {"no-browser", .help = "do not open the browser, only print the address",
      OPTION_FLAG(struct view_command, viewing.no_browser)},
+    OPTION_HEADING("Instead of serving the page:"),
+    {"html", .argument = "OUT", OPTION_FILE(struct view_command, html), .words = OPTION_FILES,
+     .help = "write the page with the trace in it to OUT; without FILE, the page alone"},
+    {"embed-sources", .help = "put the source files that the trace names into OUT, too",
+     OPTION_FLAG(struct view_command, embed_sources)},
+    {"force", .help = "replace OUT", OPTION_FLAG(struct view_command, force)},
     OPTION_END,
 };
 
@@ -132,6 +142,43 @@ static int view(const struct view_command *c, const char *named)
 	return status;
 }
 
+/* path NULL: the page alone. */
+static int write_html(const struct view_command *c, const char *path)
+{
+	const struct view_html how = {
+	    .output = c->html,
+	    .force = c->force,
+	    .path = path,
+	    .base_path = c->viewing.base,
+	    .source = c->embed_sources ? view_read_source : NULL,
+	};
+	struct opened_trace opened, base;
+	bool trace_there = path && open_with_progress(path, &opened);
+	bool base_there = trace_there && how.base_path && open_trace(how.base_path, &base);
+	int status = CLI_FAILED;
+
+	if (trace_there == (path != NULL) && base_there == (how.base_path != NULL))
+		status =
+		    view_write_html(&how, trace_there ? &opened : NULL, base_there ? &base : NULL);
+	if (base_there)
+		close_trace(&base);
+	if (trace_there)
+		close_trace(&opened);
+	return status;
+}
+
+static bool view_options_agree(const struct view_command *c, bool named)
+{
+	if (!c->html && (c->embed_sources || c->force))
+		return cli_refuse("%s needs --html", c->force ? "--force" : "--embed-sources");
+	if (c->html && (c->viewing.port || c->viewing.no_browser))
+		return cli_refuse("--html serves nothing; it cannot be combined with %s",
+				  c->viewing.port ? "--port" : "--no-browser");
+	if (!named && (c->viewing.base || c->embed_sources))
+		return cli_refuse("no trace given");
+	return true;
+}
+
 int cmd_view(int argc, char **argv)
 {
 	struct view_command c = {0};
@@ -139,7 +186,11 @@ int cmd_view(int argc, char **argv)
 
 	if (status != OPTIONS_TAKEN)
 		return status;
+	if (!view_options_agree(&c, optind < argc))
+		return CLI_USAGE;
+	if (c.html && optind == argc)
+		return write_html(&c, NULL);
 	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
-	return view(&c, argv[optind]);
+	return c.html ? write_html(&c, argv[optind]) : view(&c, argv[optind]);
 }

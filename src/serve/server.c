@@ -592,6 +592,7 @@ int server_start(const struct server_settings *settings, struct server **out)
 	if (!s)
 		return ENOMEM;
 	s->port = settings->port;
+	s->live = true; /* the first view comes */
 	s->page = settings->page;
 	s->page_size = settings->page_size;
 	pthread_condattr_init(&monotonic);
