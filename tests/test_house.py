@@ -125,7 +125,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "convert/import": {"format", "trace/write", "convert"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
                        "convert"},
-    "page": {"format", "view", "convert", "convert/import", "convert/export"},
+    "page": {"format", "trace/read", "view", "convert/export"},
     "symbols": set(),
     "stream": {"format"},
     "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",

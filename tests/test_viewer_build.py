@@ -242,16 +242,19 @@ def damaged(name):
 
 
 @case
-def spools():
-    """The page opens what an agent left behind, too."""
+def other_files():
+    """What only the native reader opens: the page says so."""
     built()
     need("node")
     with Folder() as here:
-        for packed in glob.glob(os.path.join(SOURCE, "tests", "golden", "*.spool.xz")):
-            path = here / os.path.basename(packed)[:-3]
-            with open(path, "wb") as file:
-                file.write(run(["xz", "-dc", packed]).out)
-            same_answers(path)
+        files = {"empty": b"", "text": b"Hello", "heaptrack": b"v 10500 3\nx /bin/true\n"}
+        spool = os.path.join(SOURCE, "tests", "golden", "made-exact.spool.xz")
+        files["spool"] = run(["xz", "-dc", spool]).out
+        for name, data in files.items():
+            with open(here / name, "wb") as file:
+                file.write(data)
+            page = ask_page(here / name)
+            check(b"mayfly view FILE" in page.err and b": not a mayfly trace" in page.err, page)
 
 
 # ---- building it ----

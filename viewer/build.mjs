@@ -55,7 +55,7 @@ async function bundle(esbuild, entry, options = {}) {
 
 /** zstddec's WebAssembly, which its JavaScript has as base64 (src/engine/zstd.ts says why). */
 function zstdCode() {
-	const path = library("zstddec/dist/zstddec-stream.mjs");
+	const path = library("zstddec/dist/zstddec.mjs");
 	const found = /const wasm = "([A-Za-z0-9+/=]+)"/.exec(readFileSync(path, "utf8"));
 	if (!found) fail(path + ": holds no WebAssembly where it did");
 	return Buffer.from(found[1], "base64");

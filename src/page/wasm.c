@@ -2,12 +2,11 @@
 /* The reader in the page: see wasm.h. The only file with the state of one reader in variables. */
 #include "page/wasm.h"
 
-#include <mayfly/trace.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "page/wasm_exports.h"
+#include "trace/read/reader.h"
 #include "view/view.h"
 
 struct source {
@@ -27,12 +26,13 @@ void *reader_room(size_t size)
 	return malloc(size);
 }
 
-/* What a person with a browser can do about it. */
+/* What a person with a browser can do about it. Spools and files of other tools become traces in the
+ * native reader alone: the writer and what reads those would be a fifth of the page. */
 static const char *explain(int error)
 {
 	if (error == MAYFLY_E_NOT_A_TRACE)
-		return "not a mayfly trace; 'mayfly record -o FILE -- PROGRAM' makes one, and "
-		       "'mayfly view FILE' shows files of other tools, too";
+		return "not a mayfly trace; 'mayfly view FILE' in a terminal also shows spools of "
+		       "recordings and files of other tools";
 	if (error == MAYFLY_E_VERSION)
 		return "made by another version of mayfly than this page; "
 		       "'mayfly view FILE' makes a page that fits";
@@ -46,7 +46,7 @@ int reader_open(int which, const void *data, size_t size, const char *name)
 	int error = which < 0 || which > 1 || traces[which] ? MAYFLY_E_RANGE : MAYFLY_OK;
 
 	if (!error)
-		error = mayfly_trace_open(data, size, &traces[which]);
+		error = trace_open(data, size, &traces[which]);
 	if (error)
 		the_error = explain(error);
 	else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What format/compress.c uses of zstd, for WebAssembly: Debian has no zstd for it. The page brings
- * a decoder (zstddec of npm) and lends it to the reader. Nothing is made smaller there.
+ * a decoder (zstddec of npm) and lends it to the reader. Nothing is compressed there: the linker
+ * leaves out what calls the functions for that.
  */
 #ifndef MAYFLY_WASM_ZSTD_H
 #define MAYFLY_WASM_ZSTD_H

@@ -7,8 +7,6 @@ interface ZstdExports {
 	malloc(size: number): number;
 	free(pointer: number): void;
 	ZSTD_decompress(to: number, room: number, from: number, size: number): number;
-	ZSTD_createDCtx(): number;
-	ZSTD_decompressStream(context: number, out: number, input: number): number;
 }
 
 export class Zstd {
