@@ -83,7 +83,7 @@ async function page(esbuild) {
 	const { script: main, style } = await bundle(esbuild, "main.tsx", { format: "esm" });
 	const { script: worker } = await bundle(esbuild, "engine/worker.ts");
 	const parts = {
-		style: style.trim(),
+		style: packed(style),
 		begin: inScript(begin.trim()),
 		main: packed(main),
 		worker: inScript(worker.trim()),

@@ -13,7 +13,15 @@ export class Camera {
 	private put = -1; // the scroll position that came from here
 	private still = matchMedia("(prefers-reduced-motion: reduce)");
 
-	constructor(private scene: Scene, private scroller: HTMLElement, private settled: () => void) {}
+	private scene: Scene;
+	private scroller: HTMLElement;
+	private settled: () => void;
+
+	constructor(scene: Scene, scroller: HTMLElement, settled: () => void) {
+		this.scene = scene;
+		this.scroller = scroller;
+		this.settled = settled;
+	}
 
 	stop(): void {
 		cancelAnimationFrame(this.frame);

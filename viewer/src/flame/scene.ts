@@ -35,9 +35,10 @@ class Looks {
 	readonly slot: Uint8Array;
 	readonly names: (string[] | undefined)[];
 	readonly largest: number;
+	private tree: Tree;
 
-	constructor(readonly tree: Tree) {
-		const t = tree;
+	constructor(t: Tree) {
+		this.tree = t;
 		this.shade = Uint8Array.from(t.texts, (text) => hashText(text) % SHADES);
 		this.slot = new Uint8Array(t.texts.length).fill(255);
 		this.names = new Array<string[] | undefined>(t.texts.length);
@@ -109,7 +110,11 @@ export class Scene {
 	private column = 7;
 	private frame = 0;
 
-	constructor(readonly canvas: HTMLCanvasElement) {}
+	readonly canvas: HTMLCanvasElement;
+
+	constructor(canvas: HTMLCanvasElement) {
+		this.canvas = canvas;
+	}
 
 	setTree(tree: Tree): void {
 		this.tree = tree;

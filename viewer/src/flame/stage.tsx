@@ -285,7 +285,9 @@ export function Stage(props: StageProps) {
 			parts.current!.scene.ring = true;
 			parts.current!.scene.invalidate();
 			// Where screen readers follow.
-			if (!menu && key.keys[0]!.startsWith("Arrow")) element.current?.focus({ preventScroll: true });
+			const moves = !menu && key.keys[0]!.startsWith("Arrow");
+			if (moves) element.current?.focus({ preventScroll: true });
+			return undefined;
 		},
 	})));
 	const closeMenu = () => {
@@ -355,7 +357,7 @@ function keysOf(props: StageProps, node: number, upright: boolean, means: Means)
 		run: (event) => {
 			const next = neighbour(tree, node, event.key, upright);
 			if (next < 0) return false;
-			means.choose(next);
+			return means.choose(next);
 		},
 	});
 	const closer = (factor: number) => () => {
