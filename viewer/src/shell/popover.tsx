@@ -7,7 +7,7 @@ export interface PopoverProps {
 	label: ComponentChildren;
 	title?: string;
 	class?: string;
-	/** "menu": its buttons are reached with the arrow keys. */
+	/** "dialog": also has other things than the items of a menu. */
 	role?: "menu" | "dialog";
 	children(close: () => void): ComponentChildren;
 }
@@ -65,7 +65,7 @@ export function Popover(props: PopoverProps) {
 		if (event.key === "Escape") {
 			close();
 			event.preventDefault();
-		} else if (role === "menu" && panel.current) move(panel.current, event);
+		} else if (panel.current?.querySelector("[role^=menuitem]")) move(panel.current, event);
 	};
 	return (
 		<div class="popover" ref={whole} onKeyDown={keys}>

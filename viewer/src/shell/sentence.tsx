@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The question as a sentence. Each part of it opens an editor; the last button adds a part.
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
 import type { Engine, Estimate } from "../engine/engine.ts";
 import { countsText, estimateText, intervalText } from "../format.ts";
@@ -42,6 +42,11 @@ function Editor(props: {
 	const [text, setText] = useState(value ?? "");
 	const suggestions = kind.suggest?.(props.info) ?? [];
 	const list = `suggest-${kind.option}`;
+	const input = useRef<HTMLInputElement>(null);
+	useLayoutEffect(() => {
+		input.current?.focus();
+		input.current?.select();
+	}, []);
 	return (
 		<form
 			class="editor"
@@ -53,6 +58,7 @@ function Editor(props: {
 			<label>
 				<span>{kind.title}</span>
 				<input
+					ref={input}
 					data-first
 					value={text}
 					list={suggestions.length ? list : undefined}
@@ -113,22 +119,24 @@ function MetricMenu(props: SentenceProps) {
 	const [time, setTime] = useState("");
 	const title = metricTitle(props.question);
 	return (
-		<Popover label={title} class="part-value metric" title="What is counted, and when">
+		<Popover label={title} class="part-value metric" title="What is counted, and when" role="dialog">
 			{(close) => (
 				<>
-					{metrics.map((metric) => (
-						<MenuItem
-							key={metric.title}
-							checked={metric.title === title}
-							hint={metric.hint}
-							onChoose={() => {
-								close();
-								props.go({ question: metric.question });
-							}}
-						>
-							{metric.title}
-						</MenuItem>
-					))}
+					<div role="menu" aria-label="What is counted">
+						{metrics.map((metric) => (
+							<MenuItem
+								key={metric.title}
+								checked={metric.title === title}
+								hint={metric.hint}
+								onChoose={() => {
+									close();
+									props.go({ question: metric.question });
+								}}
+							>
+								{metric.title}
+							</MenuItem>
+						))}
+					</div>
 					<form
 						class="editor"
 						onSubmit={(event) => {
@@ -154,46 +162,42 @@ function MetricMenu(props: SentenceProps) {
 	);
 }
 
-function AddMenu(props: SentenceProps) {
+function AddPanel(props: SentenceProps & { close(): void }) {
 	const [kind, setKind] = useState<FilterKind>();
-	const allFrames = props.question["all-frames"] ?? false;
+	const { close, question, go } = props;
+	const add = (change: Partial<Question>) => {
+		close();
+		go({ question: change });
+	};
+	if (kind)
+		return (
+			<Editor
+				kind={kind}
+				info={props.info}
+				onDone={(value) => (value ? add(withValue(question, kind, undefined, value)) : close())}
+			/>
+		);
+	const free = filterKinds.filter((one) => one.list || question[one.option] === undefined);
 	return (
-		<Popover label="+ filter" class="add" title="Add a filter" role={kind ? "dialog" : "menu"}>
-			{(close) =>
-				kind ? (
-					<Editor
-						key={kind.option}
-						kind={kind}
-						info={props.info}
-						onDone={(value) => {
-							setKind(undefined);
-							close();
-							if (value) props.go({ question: withValue(props.question, kind, undefined, value) });
-						}}
-					/>
-				) : (
-					<>
-						{filterKinds
-							.filter((one) => one.list || props.question[one.option] === undefined)
-							.map((one) => (
-								<MenuItem key={one.option} hint={`--${one.option}`} onChoose={() => setKind(one)}>
-									{one.title}
-								</MenuItem>
-							))}
-						{!allFrames && (
-							<MenuItem
-								hint="--all-frames"
-								onChoose={() => {
-									close();
-									props.go({ question: { "all-frames": true } });
-								}}
-							>
-								With the allocator's frames
-							</MenuItem>
-						)}
-					</>
-				)
-			}
+		<div role="menu" aria-label="Filters">
+			{free.map((one) => (
+				<MenuItem key={one.option} hint={`--${one.option}`} onChoose={() => setKind(one)}>
+					{one.title}
+				</MenuItem>
+			))}
+			{!question["all-frames"] && (
+				<MenuItem hint="--all-frames" onChoose={() => add({ "all-frames": true })}>
+					With the allocator's frames
+				</MenuItem>
+			)}
+		</div>
+	);
+}
+
+function AddMenu(props: SentenceProps) {
+	return (
+		<Popover label="+ filter" class="add" title="Add a filter" role="dialog">
+			{(close) => <AddPanel {...props} close={close} />}
 		</Popover>
 	);
 }

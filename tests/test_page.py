@@ -1,0 +1,264 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page of mayfly view in a browser: its frame, the summary and the table. What it shows is what
+`mayfly report` says of the same trace with the same filters."""
+import base64
+import glob
+import json
+import os
+import re
+import shlex
+
+from harness import BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, main, need, read, run, same
+
+PAGE = os.path.join(BUILD, "src", "page", "viewer.html")
+GOLDEN = os.path.join(SOURCE, "tests", "golden")
+DRIVER = os.path.join(SOURCE, "tests", "drive_page.mjs")
+LIBRARIES = os.path.join(SOURCE, "viewer", "node_modules")
+
+
+def golden(name):
+    return os.path.join(GOLDEN, name + ".mayfly")
+
+
+def drive(trace, *steps):
+    """What the steps find (drive_page.mjs) in the page with the trace inside; None: without one."""
+    need("node", "chromium")
+    if not os.path.exists(PAGE) or not os.path.getsize(PAGE):
+        raise Skip("the page is not built")
+    if not os.path.exists(os.path.join(LIBRARIES, "playwright-core")):
+        raise Skip("npm's playwright-core is not installed")
+    page = read(PAGE).decode()
+    if trace:
+        text = base64.b64encode(read(trace)).decode()
+        block = '<script type="text/plain" id="trace" data-name="%s">%s</script>' % (
+            os.path.basename(trace), text)
+        page = page.replace("<!-- data -->", block)
+    with Folder() as here:
+        with open(here / "page.html", "w", encoding="utf-8") as file:
+            file.write(page)
+        with open(here / "steps.json", "w", encoding="utf-8") as file:
+            json.dump([["open"]] + list(steps) if steps[0][0] != "open" else steps, file)
+        result = run(["node", DRIVER, here / "page.html", here / "steps.json"])
+    check(result.code == 0, result.err.decode(), result.out.decode())
+    return json.loads(result.out)
+
+
+def report(*words):
+    result = run([MAYFLY, *words])
+    check(result.code == 0, result)
+    return result.out.decode()
+
+
+def said(text):
+    """Figures of the terminal as the page writes them: units of bytes have their IEC names."""
+    text = re.sub(r"\b([KMGTPE])B\b", r"\1iB", text)
+    return text.replace("\u00a0", " ").replace(" us", " µs").replace("<= ", "≤ ")
+
+
+# ---- figures ----
+
+TILES = ["Peak", "Live at end", "Allocated", "Temporary"]
+
+
+@cases(sorted(os.path.basename(path)[:-7] for path in glob.glob(os.path.join(GOLDEN, "*.mayfly"))))
+def summary(name):
+    """The four figures read as in the terminal, digit by digit, errors included."""
+    result = run([MAYFLY, "report", golden(name)])
+    if result.code or b"Peak " not in result.out:
+        raise Skip("the report has no summary")
+    lines = dict(re.findall(r"^(Peak|Live at end|Allocated|Temporary) +(.*)$", result.out.decode(),
+                            re.M))
+    tiles, = drive(golden(name), ["texts", ".tile-figure"])
+    same(len(tiles), len(TILES), tiles)
+    for title, tile in zip(TILES, tiles):
+        if title not in lines:
+            continue
+        line = said(lines[title])
+        if line.startswith("seen,"):
+            line = "≤ " + line.split("at most ")[1]
+        check(re.match(re.escape(tile) + r"(?! ±)\b", line) or line.startswith(tile), title, tile,
+              "in the terminal:", line)
+
+
+QUESTIONS = [[], ["--metric", "allocated"], ["--metric", "leaked"], ["--at", "10ms"],
+             ["--metric", "temporary", "--max-size", "500"], ["--metric", "allocated", "--focus", "serve"],
+             ["--metric", "allocated", "--thread", "worker", "--min-size", "200"],
+             ["--metric", "allocated", "--label", "tenant=a", "--hide", "keep_row"],
+             ["--metric", "survived", "--from", "5ms", "--to", "15ms"]]
+
+
+def hash_of(view, words, own=""):
+    pairs = ["%s=%s" % (words[i][2:], words[i + 1]) for i in range(0, len(words), 2)]
+    return "#v1/%s?%s" % (view, "&".join(pairs + ([own] if own else [])))
+
+
+@cases([" ".join(words) or "nothing" for words in QUESTIONS])
+def totals(words):
+    """The line above the views and the table's rows are those of report --json."""
+    words = [] if words == "nothing" else words.split()
+    for by in ("function", "line", "module", "thread", "size"):
+        expected = json.loads(report("report", "--json", "--all", "--top", "0", "--by", by, *words,
+                                     golden("exact")))
+        total, cells, names = drive(
+            golden("exact"), ["open", hash_of("table", words, "own.by=" + by)],
+            ["titles", ".total > span"], ["titles", ".rows tr:not(.space) td:first-child .figure"],
+            ["texts", ".rows .name-text"])
+        exact = "{:,} bytes, exact".format
+        same(total, [exact(expected["total"]["bytes"]["estimate"])], "total")
+        same(cells, [exact(row["self"]["bytes"]["estimate"]) for row in expected["rows"]], by)
+        if by == "function":
+            same(names, [row["function"] for row in expected["rows"]], by)
+
+
+@case
+def terminal():
+    """The command that the page names prints the same total."""
+    words = ["--metric", "allocated", "--focus", "it's|serve", "--thread", "worker", "--min-size", "200"]
+    shown, total = drive(golden("exact"),
+                         ["open", hash_of("table", words, "own.by=line&own.sort=total")],
+                         ["click", "text=Terminal"], ["texts", ".terminal pre"],
+                         ["titles", ".total > span"])
+    command = shlex.split(shown[0])
+    same(command[:2], ["mayfly", "report"], command)
+    check("it's|serve" in command, command)
+    check("line" in command and "total" in command, command)
+    path = command.index("exact.mayfly")
+    expected = json.loads(report(*command[1:path], "--json", golden("exact")))
+    same(total, ["{:,} bytes, exact".format(expected["total"]["bytes"]["estimate"])], "total")
+
+
+# ---- the frame ----
+
+@case
+def sentence():
+    """Filters are added, read, changed and removed; Back takes each step back."""
+    add = [["click", "button.add"], ["click", "text=Thread"], ["type", "worker"], ["press", "Enter"]]
+    first, text, hash_after, changed, back, none = drive(
+        golden("exact"), ["texts", ".sentence .visually-hidden"],
+        *add, ["texts", ".sentence .visually-hidden"], ["hash"],
+        ["click", ".part .part-value"], ["press", "Control+a"], ["type", "demo"], ["press", "Enter"],
+        ["texts", ".sentence .visually-hidden"], ["back"], ["texts", ".sentence .visually-hidden"],
+        ["click", ".part-remove"], ["texts", ".sentence .visually-hidden"])
+    same(first, ["Live at the peak"], "first")
+    same(text, ["Live at the peak, allocated in thread worker"], "added")
+    same(hash_after, "#v1/summary?thread=worker", "hash")
+    same(changed, ["Live at the peak, allocated in thread demo"], "changed")
+    same(back, text, "back")
+    same(none, first, "removed")
+
+
+@case
+def links():
+    """A link shows the same again; one that is broken shows the summary, and says so."""
+    hash_given = "#v1/table?metric=allocated&focus=^serve$&min-size=1K&max-size=1M&own.by=line"
+    sentence_of, hash_kept, chosen, old, broken, unknown, tabs = drive(
+        golden("exact"), ["open", hash_given], ["texts", ".sentence .visually-hidden"], ["hash"],
+        ["texts", ".tabs [aria-current]"],
+        ["open", "#v7/table"], ["texts", "[role=alert]"],
+        ["open", "#%%%"], ["texts", "[role=alert]"],
+        ["open", "#v1/nosuch?metric=live&colour=red"], ["texts", "[role=alert]"],
+        ["texts", ".tabs [aria-current]"])
+    same(sentence_of, ["Allocated, inside serve, size at least 1.00 KiB, at most 1.00 MiB"], "sentence")
+    same(hash_kept, hash_given, "hash")
+    same(chosen, ["Table"], "tab")
+    check("another version" in old[0], old)
+    check("could not be read" in broken[0], broken)
+    check("nosuch, colour" in unknown[0], unknown)
+    same(tabs, ["Summary"], "tab")
+
+
+@case
+def keys():
+    """Everything by the keyboard: views, rows, callers, search, the sheet of keys."""
+    tab, first, second, focused, found, sheet, closed = drive(
+        golden("exact"), ["press", "4"], ["texts", ".tabs [aria-current]"],
+        ["press", "j"], ["texts", ".rows [aria-selected=true] .name-text"],
+        ["press", "ArrowDown"], ["texts", ".side h2"],
+        ["press", "Enter"], ["texts", ".sentence .visually-hidden"],
+        ["press", "r", "Backspace", "/"], ["type", "ALLOCATE_"], ["texts", ".rows .name-text"],
+        ["press", "Escape", "?"], ["texts", "dialog h3"], ["press", "Escape"], ["texts", "dialog"])
+    rows = json.loads(report("report", "--json", "--all", "--top", "0", golden("exact")))["rows"]
+    same(tab, ["Table"], "tab")
+    same(first, [rows[0]["function"]], "first row")
+    same(second, [rows[1]["function"]], "second row")
+    same(focused, ["Live at the peak, inside %s" % rows[1]["function"]], "focused")
+    same(found, [row["function"] for row in rows if "allocate_" in row["function"]], "found")
+    same(sheet, ["Everywhere", "Table"], "sheet")
+    same(closed, [], "closed")
+
+
+@case
+def stacks_open():
+    """A stack opens to its frames, and closes."""
+    expected = json.loads(report("report", "--json", "--by", "stack", golden("exact")))["rows"]
+    before, after, again = drive(
+        golden("exact"), ["open", "#v1/table?own.by=stack"], ["texts", ".rows .frame"],
+        ["press", "j", "Enter"], ["texts", ".rows .frame .name-text"],
+        ["press", "Enter"], ["texts", ".rows .frame"])
+    same(before, [], "closed")
+    same(after, [frame["function"] for frame in expected[0]["stack"][1:]], "frames")
+    same(again, [], "closed again")
+
+
+@case
+def files():
+    """A trace is chosen; what is no trace says so in one line, and what was open stays."""
+    with Folder() as here:
+        for name, data in [("text.txt", b"no trace\n" * 100), ("empty.mayfly", b""),
+                           ("damaged.mayfly", read(golden("exact"))[:200][::-1])]:
+            with open(here / name, "wb") as file:
+                file.write(data)
+        bad = []
+        for name in ("text.txt", "empty.mayfly", "damaged.mayfly"):
+            bad += [["give", here / name], ["wait", "[role=alert]"], ["texts", "[role=alert]"],
+                    ["texts", ".program"], ["click", "[role=alert] button"]]
+        welcome, *found = drive(None, ["texts", ".welcome h1"], ["give", golden("exact")],
+                                ["wait", ".program"], *bad)
+    same(welcome, ["mayfly"], "welcome")
+    for name, message, program in zip(("text.txt", "empty.mayfly", "damaged.mayfly"), found[::2],
+                                      found[1::2]):
+        same(len(message), 1, message)
+        check(name in message[0], message)
+        same(program, ["demo"], name)
+
+
+@case
+def dark():
+    """By preference, or as the user chose, which holds when the page is opened again."""
+    light, dark_ground, chosen, again = drive(
+        golden("exact"), ["ground"], ["scheme", "dark"], ["ground"],
+        ["click", "[title='Light or dark']"], ["click", "text=Light"], ["ground"], ["open"], ["ground"])
+    check(light != dark_ground, light)
+    same((chosen, again), (light, light), "chosen")
+
+
+@cases(["summary", "table?own.by=stack", "table?own.row=main&own.search=m", "spans", "events", "rss",
+        "leaks", "churn", "reallocs", "fragmentation"])
+def access(view):
+    """axe finds nothing serious in light and dark, and nothing is wider than the window."""
+    steps = []
+    for scheme in ("light", "dark"):
+        steps += [["scheme", scheme], ["open", "#v1/" + view], ["axe"]]
+    for width in (1024, 3840):
+        steps += [["size", width, 800], ["overflow"]]
+    light, dark_found, *wide = drive(golden("exact"), *([["open"]] + steps))
+    same((light, dark_found), ([], []), view)
+    same(wide, [False, False], "wider than the window")
+
+
+@cases(["survival", "events"])
+def panes(view):
+    found, = drive(golden("ocaml"), ["open", "#v1/" + view], ["texts", ".pane table"])
+    check(found and len(found[0]) > 40, found)
+
+
+@case
+def welcome():
+    """Without a trace, too."""
+    light, dark_found = drive(None, ["axe"], ["scheme", "dark"], ["axe"])
+    same((light, dark_found), ([], []), "axe")
+
+
+if __name__ == "__main__":
+    main()
