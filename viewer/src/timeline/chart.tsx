@@ -139,17 +139,18 @@ function scaleOf(line: Line, unit: string): string {
 	return line.unit === unit ? "y" : `unit ${line.unit}`;
 }
 
-function bandSeries(props: Props): uPlot.Series[] {
+/** lit: asked at each drawing. */
+function bandSeries(props: Props, lit: () => number | null): uPlot.Series[] {
 	return [...props.bands].reverse().map((band, turned) => {
 		const i = props.bands.length - 1 - turned;
-		const dim = props.lit !== null && props.lit !== i;
-		const fill = colour(band.colour);
+		const full = colour(band.colour);
+		const dim = `color-mix(in srgb, ${full} 35%, ${colour("--panel")})`;
 		return {
 			scale: "y",
 			width: 1,
 			points: { show: false },
 			stroke: colour("--panel"),
-			fill: dim ? `color-mix(in srgb, ${fill} 35%, ${colour("--panel")})` : fill,
+			fill: () => (lit() !== null && lit() !== i ? dim : full),
 		};
 	});
 }
@@ -170,7 +171,8 @@ interface Choice {
 	left: number;
 }
 
-function options(props: Props, choose: (choice: Choice | null) => void): uPlot.Options {
+function options(props: Props, lit: () => number | null,
+	choose: (choice: Choice | null) => void): uPlot.Options {
 	const other = props.lines.find((line) => line.unit !== props.unit);
 	const positive: uPlot.Range.Function = (_, __, most) => [0, most > 0 ? most * 1.06 : 1];
 	const scales: uPlot.Scales = {
@@ -200,7 +202,7 @@ function options(props: Props, choose: (choice: Choice | null) => void): uPlot.O
 			valueAxis(props.unit, "y", 3),
 			...(other ? [valueAxis(other.unit, scaleOf(other, props.unit), 1)] : []),
 		],
-		series: [{}, ...bandSeries(props), ...lineSeries(props)],
+		series: [{}, ...bandSeries(props, lit), ...lineSeries(props)],
 		hooks: {
 			ready: [(u) => props.onPlot({
 				left: u.bbox.left / devicePixelRatio,
@@ -251,7 +253,7 @@ export function Chart(props: Props) {
 				onPoint: (i) => now().onPoint(i),
 				onRange: (r) => now().onRange(r),
 				onWhole: () => now().onWhole(),
-			}, setChoice),
+			}, () => now().lit, setChoice),
 			[props.times, ...[...sums].reverse(), ...props.lines.map((line) => line.values)],
 			host.current,
 		);
@@ -261,7 +263,8 @@ export function Chart(props: Props) {
 			plot.current = null;
 		};
 	}, [props.times, props.bands, props.lines, props.unit, props.range.from, props.range.to,
-		props.width, props.markers, props.lit, theme]);
+		props.width, props.markers, theme]);
+	useEffect(() => plot.current?.redraw(false, false), [props.lit]);
 
 	const place = (event: MouseEvent) => {
 		const u = plot.current;
@@ -292,6 +295,8 @@ export function Chart(props: Props) {
 			class={`timeline-chart${props.loading ? " timeline-old" : ""}`}
 			ref={host}
 			style={{ height: `${CHART_HEIGHT}px` }}
+			role="img"
+			aria-label={`${props.unit} over time: ${props.bands.length} bands, listed beside`}
 			onMouseDown={(event) => (pressed.current = { x: event.clientX, y: event.clientY })}
 			onClick={onClick}
 			onMouseMove={onMove}

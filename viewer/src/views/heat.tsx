@@ -118,11 +118,15 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 			ArrowUp: { size: 1, lifetime: 0 }, ArrowDown: { size: -1, lifetime: 0 },
 			ArrowLeft: { size: 0, lifetime: -1 }, ArrowRight: { size: 0, lifetime: 1 },
 		};
+		const edges: Record<string, Cell> = {
+			Home: { ...cursor, lifetime: 0 }, End: { ...cursor, lifetime: end },
+			PageUp: { ...cursor, size: top }, PageDown: { ...cursor, size: bottom },
+		};
 		const step = steps[event.key];
-		if (step) {
-			const next = limited({
-				size: cursor.size + step.size, lifetime: cursor.lifetime + step.lifetime,
-			});
+		const next = edges[event.key] ?? (step && limited({
+			size: cursor.size + step.size, lifetime: cursor.lifetime + step.lifetime,
+		}));
+		if (next) {
 			const from = event.shiftKey && brush ? brush.from : event.shiftKey ? cursor : next;
 			setCursor(next);
 			onBrush({ from, to: next }, false);
@@ -152,13 +156,12 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 				style={{ gridTemplateColumns: `auto repeat(${end + (never ? 0 : 1)}, minmax(34px, 1fr))` +
 					(never ? " 10px minmax(54px, 1.2fr)" : "") + " minmax(90px, 160px)" }}
 			>
-				<div role="row" class="heat-row">
-					<span role="columnheader" class="heat-corner">size</span>
+				<div role="presentation" class="heat-row" aria-hidden="true">
+					<span class="heat-corner">size</span>
 					{lifetimes.map((c, k) => [
 						c.never && <span key="gap" />,
 						<span
 							key={k}
-							role="columnheader"
 							class="heat-sum heat-sum-top"
 							title={`${lifetimeText(c)}: ${estimateText(c.sum)}`}
 							onPointerDown={() => press(...tall(k))}
@@ -189,7 +192,7 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 									aria-label={`${sizeText(sizes[size]!)}, ${lifetimeText(c)}: ${
 										cells.samples[index] ? measured(value, measure) : "nothing"}`}
 									class={`heat-cell${cells.samples[index] ? "" : " heat-none"}${
-										share > 0.55 ? " heat-strong" : ""}`}
+										share > 0.71 ? " heat-strong" : share > 0.5 ? " heat-middle" : ""}`}
 									style={cells.samples[index]
 										? { background: inkShare(share) } : undefined}
 									onPointerDown={(event) => {
@@ -207,6 +210,7 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 							];
 						})}
 						<span
+							role="presentation"
 							class="heat-sum heat-sum-side"
 							title={`${sizeText(sizes[size]!)}: ${estimateText(sizes[size]!.sum)}`}
 							onPointerDown={() => press(...whole(size))}
@@ -220,10 +224,10 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 					</div>
 				))}
 				<div role="row" class="heat-row heat-axis">
-					<span role="presentation" class="heat-corner">lifetime</span>
+					<span role="columnheader" class="heat-corner">lifetime</span>
 					{lifetimes.map((c, k) => [
 						c.never && <span key="gap" />,
-						<span role="presentation" key={k}>{lifetimeText(c, true)}</span>,
+						<span role="columnheader" key={k}>{lifetimeText(c, true)}</span>,
 					])}
 					<span />
 				</div>
@@ -231,8 +235,8 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 			<p class="heat-pointed" aria-live="polite">
 				{shown ? <CellText answer={answer} cell={shown} /> : (
 					<span class="heat-hint">
-						Drag over cells or bars to keep just those blocks. Keys: arrows, with Shift
-						to extend, Enter to apply, Escape for all.
+						Drag over cells or bars to keep just those blocks. Keys: arrows, Home,
+						End and the page keys, with Shift to extend; Enter applies, Escape shows all.
 					</span>
 				)}
 			</p>

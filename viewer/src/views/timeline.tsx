@@ -22,6 +22,8 @@ import type { ViewProps } from "../view.ts";
 import { rowName } from "./row.ts";
 
 const BANDS = 12;
+const LEGEND = 290; // pixels, where there is room for it beside the chart
+const GAP = 10;
 const LINE_COLOURS = ["--timeline-line0", "--timeline-line1", "--timeline-line2", "--timeline-line3"];
 const groups: [string, string][] = [
 	["function", "function"], ["line", "line"], ["module", "module"], ["stack", "stack"],
@@ -163,6 +165,7 @@ export default function Timeline(props: ViewProps) {
 	const duration = Math.max(1, Number(info.info.duration_ns ?? 0));
 	const host = useRef<HTMLDivElement>(null);
 	const width = useWidth(host);
+	const wide = width > 860;
 	const [plot, setPlot] = useState<Plot>({ left: 0, width: 0 });
 	const [point, setPoint] = useState<number | null>(null);
 	const [lit, setLit] = useState<number | null>(null);
@@ -266,30 +269,29 @@ export default function Timeline(props: ViewProps) {
 					onValue={(by) => go({ own: { by: by === "function" ? undefined : by } })} />
 				<CounterMenu counters={known} chosen={chosen}
 					onChosen={(names) => go({ own: { lines: names.join(" ") || "none" } })} />
+				{path.length > 0 && (
+					<nav class="timeline-path" aria-label="Way to these callers">
+						<button type="button" onClick={() => back(0)}>all</button>
+						{path.map((name, i) => (
+							<button key={name} type="button" disabled={i === path.length - 1}
+								onClick={() => back(i + 1)}>callers of {name}</button>
+						))}
+					</nav>
+				)}
 				<Selection engine={engine} question={question} generation={generation} range={range}
 					duration={duration} onWindow={(window) =>
 						go({ question: { from: window.from, to: window.to } })} />
 			</div>
-			{path.length > 0 && (
-				<nav class="timeline-path" aria-label="Way to these callers">
-					<button type="button" onClick={() => back(0)}>all</button>
-					{path.map((name, i) => (
-						<>
-							<span aria-hidden="true">›</span>
-							<button key={name} type="button" disabled={i === path.length - 1}
-								onClick={() => back(i + 1)}>callers of {name}</button>
-						</>
-					))}
-				</nav>
-			)}
 			<Overview curve={curve} duration={duration} range={draft ?? range} peak={peak} plot={plot}
 				onRange={(next, dragging) => dragging ? setDraft(next)
 					: next.to - next.from >= duration ? whole() : show(next)} />
 			{series.error ? <p class="timeline-note" role="alert">{series.error}</p> : (
-				<div class="timeline-main">
+				<div class="timeline-main" style={{
+					gridTemplateColumns: wide ? `minmax(0, 1fr) ${LEGEND}px` : "minmax(0, 1fr)",
+				}}>
 					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={fits ? lines : []}
 						unit={unit} range={range} markers={markers} lit={lit} loading={series.loading}
-						width={Math.max(300, width - (width > 900 ? 300 : 0))}
+						width={Math.max(300, width - (wide ? LEGEND + GAP : 0))}
 						onPlot={(next) => {
 							if (next.left !== plot.left || next.width !== plot.width) setPlot(next);
 						}}
