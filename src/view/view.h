@@ -29,10 +29,12 @@
  *				self is what the function itself allocates when called from there
  *	curve			points=N: "times_ns", "live_bytes", "allocated_bytes" of what is asked
  *	series			points=N, top=N: stacked by rows
- *	counters		points=N: each counter's values at the same times; RSS is one
- *	lanes			width=N: spans, instants and pauses by thread, arranged for N pixels
+ *	counters		points=N: "times_ns", "counters": each one's values at the same times;
+ *				RSS is one (view_counters.c)
+ *	lanes			width=N, top=N, skip=N: spans, instants and pauses by thread, arranged
+ *				for so many pixels: "types", "lanes", "shown" (view_lanes.c)
  *	histogram		classes=size|lifetime, top=N
- *	heat			size by lifetime: "sizes", "lifetimes", "cells"
+ *	heat			size by lifetime: "sizes", "lifetimes", "cells" (view_heat.c)
  *	spans, events, churn, reallocs, survival, rss, fragmentation, leaks
  *				as the command's --json
  *	source			file=PATH: "lines": line, self, total; "text", or null

@@ -37,6 +37,7 @@ interface Props {
 	bands: Band[]; // the lowest first
 	lines: Line[];
 	unit: string; // of the bands: "bytes", "blocks", "bytes/s", "blocks/s"
+	steps: boolean; // values are those of the time from the moment before
 	range: Range;
 	markers: Marker[];
 	lit: number | null; // the band that is pointed at, here or in the legend
@@ -149,6 +150,7 @@ function bandSeries(props: Props, lit: () => number | null): uPlot.Series[] {
 			scale: "y",
 			width: 1,
 			points: { show: false },
+			...(props.steps ? { paths: uPlot.paths.stepped!({ align: -1 }) } : {}),
 			stroke: colour("--panel"),
 			fill: () => (lit() !== null && lit() !== i ? dim : full),
 		};

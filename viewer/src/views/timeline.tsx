@@ -174,7 +174,8 @@ export default function Timeline(props: ViewProps) {
 	const unit = (choices.blocks ? "blocks" : "bytes") + (choices.allocated ? "/s" : "");
 	const range = rangeOf(question, duration);
 	const by = own.by ?? "function";
-	const points = Math.min(1024, Math.max(50, Math.round(width / 100) * 50));
+	// A rate needs steps that are long enough to count in.
+	const points = Math.min(1024, Math.round(width / 100) * (choices.allocated ? 10 : 50) + 10);
 
 	const filters = questionParameters(question);
 	const ranking = choices.allocated ? { metric: "allocated", at: undefined }
@@ -290,7 +291,7 @@ export default function Timeline(props: ViewProps) {
 					gridTemplateColumns: wide ? `minmax(0, 1fr) ${LEGEND}px` : "minmax(0, 1fr)",
 				}}>
 					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={fits ? lines : []}
-						unit={unit} range={range} markers={markers} lit={lit} loading={series.loading}
+						unit={unit} steps={choices.allocated} range={range} markers={markers} lit={lit} loading={series.loading}
 						width={Math.max(300, width - (wide ? LEGEND + GAP : 0))}
 						onPlot={(next) => {
 							if (next.left !== plot.left || next.width !== plot.width) setPlot(next);
