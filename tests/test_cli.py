@@ -56,7 +56,8 @@ def failing(*arguments, code, said, **changes):
 
 
 def columns(line):
-    return sum(0 if unicodedata.combining(c) else 1 for c in line)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+               for c in line)
 
 
 def as_json(*arguments):

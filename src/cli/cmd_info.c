@@ -271,7 +271,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 		print_notes(o, info);
 		if (table_rows(t)) {
 			putchar('\n');
-			table_print(t, o, 0);
+			done = table_print(t, o, 0);
 		}
 	}
 	table_free(t);

@@ -191,7 +191,7 @@ static bool print_plan_table(const struct output *o, const struct plan *plan,
 		done = put_row(t, &e, (int)l == best, plan, set);
 	}
 	if (done)
-		table_print(t, o, 0);
+		done = table_print(t, o, 0);
 	table_free(t);
 	return done;
 }
