@@ -105,6 +105,9 @@ def unknown_command():
     failing("reprot", trace(), code=2, said=["reprot", "did you mean 'report'?"])
     failing("inof", code=2, said=["did you mean 'info'?"])
     failing("help", "dmup", code=2, said=["did you mean 'dump'?"])
+    failing("attach", "5", code=2, said=["'attach'", "mayfly record -- COMMAND"])
+    failing("record", "-p", "5", code=125, said=["'-p'", "mayfly record -- COMMAND"])
+    check("did you mean" not in mayfly("abcd", code=2).message, "another word of four letters")
     result = mayfly("quadrilateral", code=2)
     check("did you mean" not in result.message, result.message)
     failing("--frobnicate", code=2, said=["--frobnicate"])
@@ -322,6 +325,9 @@ def bad_options():
             (["--series", "10001"], ["--series", "'10001'", "10000"]),
             (["--series", "x"], ["--series", "'x'"]),
             (["--frobnicate"], ["--frobnicate"]),
+            (["--tpo", "3"], ["'--tpo'", "did you mean '--top'?"]),
+            (["--format", "pprof"], ["'--format'", "mayfly export --to FORMAT"]),
+            (["--by", "l"], ["--by", "'l'", "line, lifetime, label"]),
             (["--json=yes"], ["--json", "no value"]),
             (["-q"], ["-q"]),
             (["--json", "-qx"], ["'-q'"])]:
@@ -459,6 +465,45 @@ def report_json_known_figures():
     same(exact["total"]["bytes"]["estimate"],
          60 * 4000 + 6 * 1000 + 3 * 500 + (3 << 20) + 12 * 64 + 15 * 48 + 20 * 20000 + 14 * 256 +
          11 * 128 + 30 * 100, "exact")
+
+
+@case
+def names_may_be_short():
+    same(mayfly("report", "--by", "func", trace()).text,
+         mayfly("report", "--by", "function", trace()).text, "--by func")
+    same(mayfly("report", "--by", "thread", trace()).text.count("THREAD\n"), 1, "not threads")
+
+
+@case
+def moments_after_the_end():
+    for command in (["report"], ["report", "--metric", "live", "--by", "stack"],
+                    ["export", "--to", "folded", "-o", "-"], ["diff", trace()]):
+        failing(*command, "--at", "500s", trace(), code=1, said=["--at 500 s", "2.00 s long"])
+    mayfly("report", "--at", "2.01s", trace())
+    mayfly("report", "--at", "peak", trace())
+
+
+@case
+def threads_that_are_not_there():
+    for options in ([], ["--by", "stack"], ["--churn"], ["--histogram", "size"]):
+        text = mayfly("report", "--thread", "nosuch", *options, trace()).text
+        check("No thread matches --thread. The trace has demo (4242), worker (4250)." in
+              " ".join(text.split()), text)
+    check("No thread" not in mayfly("report", "--thread", "worker", "--min-size", "1G", trace()).text,
+          "a thread without such blocks")
+
+
+@case
+def json_says_its_schema():
+    for command in (["report"], ["report", "--churn"], ["report", "--series", "3"], ["info"], ["leaks"],
+                    ["plan"], ["check", "--max-peak", "1G"], ["diff", trace()]):
+        document = as_json(*command, "--json", trace("exact"))
+        same((next(iter(document)), document["schema"]), ("schema", 1), command)
+    facts = as_json("info", "--json", trace())
+    of = as_json("leaks", "--json", trace())["info"]
+    same((of["pid"], of["command"]), (facts["pid"], facts["command"]), "info of leaks")
+    of = as_json("diff", "--json", trace("exact"), trace())["info"]
+    same((of["before"]["mode"], of["after"]["mode"]), ("exact", "sampled"), "info of diff")
 
 
 @case

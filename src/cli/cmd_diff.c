@@ -10,6 +10,7 @@
 #include "cli/question_said.h"
 #include "cli/report/report.h"
 
+#include "answer/absent.h"
 #include "answer/json_diff.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
@@ -455,6 +456,25 @@ static int print_diff(const struct comparison *c, const struct trace_diff *d)
 	return cli_finish();
 }
 
+/* Each has what its own trace has. */
+static void put_infos(struct json *j, const struct comparison *c)
+{
+	static const char *const names[] = {[BEFORE] = "before", [AFTER] = "after"};
+
+	j->is_null = absent_key;
+	json_object(j, "info");
+	for (int i = BEFORE; i <= AFTER; i++) {
+		struct mayfly_summary s;
+
+		j->null_context = c->side[i].file.info->absent;
+		if (mayfly_trace_summary(c->side[i].file.trace, &s) == 0)
+			report_json_info(j, names[i], &c->side[i], &s);
+		else
+			j->bytes.failed = true;
+	}
+	json_end(j);
+}
+
 static int print_diff_json(const struct comparison *c, const struct trace_diff *d)
 {
 	const struct report *r = &c->side[BEFORE];
@@ -463,6 +483,7 @@ static int print_diff_json(const struct comparison *c, const struct trace_diff *
 
 	if (error)
 		return cli_error("%s", mayfly_error_text(error));
+	put_infos(&j, c);
 	return json_print(&j);
 }
 
@@ -480,6 +501,9 @@ static int run(struct comparison *c)
 	both.absent = c->diff.absent = before->file.info->absent | after->file.info->absent;
 	c->exact = (before->exact && after->exact) || c->diff.absent & MAYFLY_ABSENT_ERRORS;
 	question_fit(&before->q, &both);
+	if (!question_fits_time(&before->q, before->path, before->file.info) ||
+	    !question_fits_time(&before->q, after->path, after->file.info))
+		return CLI_FAILED;
 	after->q.query.metric = before->q.query.metric;
 	c->diff.before = before->file.trace;
 	c->diff.after = after->file.trace;

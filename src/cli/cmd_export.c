@@ -271,7 +271,9 @@ static int export(struct export *x, const char *path, const char *output)
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
 	question_fit(&x->q, x->file.info);
-	if (!has_events(x) && x->file.info->absent)
+	if (!question_fits_time(&x->q, path, x->file.info))
+		;
+	else if (!has_events(x) && x->file.info->absent)
 		say_failed(x, path, MAYFLY_E_ABSENT);
 	else if (!has_events(x))
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "

@@ -108,12 +108,17 @@ static int print_leaks_json(const struct leaks *l, const struct mayfly_result *r
 {
 	const struct report *r = &l->report;
 	struct json j = report_document(r->file.info->absent);
+	struct mayfly_summary summary;
 
 	json_text(&j, "metric", "leaked");
 	json_text(&j, "by", by_names[r->q.query.by]);
 	json_estimate(&j, "total", &result->total);
 	report_json_rows(&j, r, result);
 	json_suppressed(&j, "suppressed", &l->suppressions);
+	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
+		j.bytes.failed = true;
+	else
+		report_json_info(&j, "info", r, &summary);
 	return json_print(&j);
 }
 

@@ -173,12 +173,23 @@ static const struct option_row report_rows[] = {
     OPTION_END,
 };
 
+static const struct option_hint report_hints[] = {
+    {"--format", "'mayfly export --to FORMAT' writes files for other tools, --json prints JSON"},
+    {"--pprof", "use 'mayfly export --to pprof FILE'"},
+    {"--flamegraph", "use 'mayfly export --to flamegraph FILE'"},
+    {"--group-by", "use --by"},
+    {"--limit", "use --top"},
+    {"-n", "use --top"},
+    {NULL, NULL},
+};
+
 const struct option_table report_option_table = {
     .usage = "report [OPTIONS] FILE",
     .about =
 	"Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
 	"FILE is a trace, or the spool of a recording that was killed; - is standard input.\n",
     .rows = report_rows,
+    .hints = report_hints,
     .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
 };
 
@@ -277,6 +288,8 @@ static int run(struct report *r)
 	if (shows_events(r))
 		r->view = VIEW_EVENTS;
 	question_fit(&r->q, r->file.info);
+	if (!question_fits_time(&r->q, r->path, r->file.info))
+		return CLI_FAILED;
 	return views[r->view].print(r);
 }
 

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "answer/text_format.h"
 
@@ -114,8 +115,28 @@ static size_t number_of_letter(const struct flat_row *flat, size_t count, int le
 	return count;
 }
 
+static int say_unknown(const struct option_table *table, const char *name, int length)
+{
+	struct flat_row flat[MOST_OPTIONS];
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0);
+	char option[64];
+	struct nearest nearest;
+
+	snprintf(option, sizeof(option), "%.*s", length, name);
+	for (const struct option_hint *h = table->hints; h && h->option; h++)
+		if (strcmp(h->option, option) == 0)
+			return cli_usage("unknown option '%s'; %s", option, h->hint);
+	nearest = nearest_to(option + strspn(option, "-"));
+	for (size_t i = 0; i < count; i++)
+		if (flat[i].row->name && option[1] == '-')
+			nearest_offer(&nearest, flat[i].row->name);
+	if (nearest.best)
+		return cli_usage("unknown option '%s'; did you mean '--%s'?", option, nearest.best);
+	return cli_usage("unknown option '%.*s'", length, name);
+}
+
 /* What is wrong when getopt_long() returned '?' or ':'. */
-static int say_bad_option(int result, char **argv)
+static int say_bad_option(const struct option_table *table, int result, char **argv)
 {
 	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
 	const char *argument = optind > 0 ? argv[optind - 1] : "";
@@ -130,7 +151,7 @@ static int say_bad_option(int result, char **argv)
 		return cli_usage("option '%.*s' needs a value", length, name);
 	if (is_long && optopt)
 		return cli_usage("option '%.*s' takes no value", length, name);
-	return cli_usage("unknown option '%.*s'", length, name);
+	return say_unknown(table, name, length);
 }
 
 int options_take(const struct option_table *table, void *into, int argc, char **argv)
@@ -153,7 +174,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 		char said[64];
 
 		if (found == '?' || found == ':')
-			return say_bad_option(found, argv);
+			return say_bad_option(table, found, argv);
 		number = found >= FIRST_ROW ? (size_t)(found - FIRST_ROW)
 					    : number_of_letter(flat, count, found);
 		if (flat[number].row == &help_row) {

@@ -147,10 +147,23 @@ static const struct option_row record_rows[] = {
     OPTION_END,
 };
 
+#define NO_ATTACH "a running program cannot be joined; start it with 'mayfly record -- COMMAND'"
+
+static const struct option_hint record_hints[] = {
+    {"-p", NO_ATTACH},
+    {"--pid", NO_ATTACH},
+    {"--attach", NO_ATTACH},
+    {"-F", "use -i BYTES, the mean number of bytes between samples"},
+    {"--frequency", "use -i BYTES, the mean number of bytes between samples"},
+    {"-g", "stacks are always recorded"},
+    {NULL, NULL},
+};
+
 const struct option_table record_option_table = {
     .usage = "record [OPTIONS] [--] COMMAND [ARGUMENTS]",
     .about = "Runs COMMAND, samples its memory allocations and writes a trace.\n",
     .rows = record_rows,
+    .hints = record_hints,
     .notes = "Exit status: COMMAND's own, 128+N when signal N ended it; 125 when mayfly failed,\n"
 	     "126 when COMMAND cannot be executed, 127 when it is not found.\n",
     .stops = true,

@@ -493,11 +493,7 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 		return false;
 	print_answer_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
-		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
-		     : !r->exact			     ? "  No block was sampled."
-		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block is left."
-		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
-							     : "  No block was recorded.");
+		report_print_none(r);
 	} else {
 		if (r->q.query.by == MAYFLY_BY_STACK)
 			print_answer_stacks(r, result, &ranking, depth);
