@@ -895,7 +895,7 @@ def ascii_locale():
     check(b"3.75 MB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
 
 
-def on_terminal(arguments, width, **changes):
+def on_terminal(arguments, width, code=0, **changes):
     """What mayfly prints on a terminal of this width."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
@@ -912,7 +912,7 @@ def on_terminal(arguments, width, **changes):
             break
         text += part
     os.close(master)
-    same(process.wait(), 0, "exit status (%r)" % text)
+    same(process.wait(), code, "exit status (%r)" % text)
     return text.decode("utf-8").replace("\r\n", "\n")
 
 
@@ -927,6 +927,46 @@ def terminal():
     check("\033" not in on_terminal(["report", trace()], 72, NO_COLOR="1"), "NO_COLOR")
     check("\033" not in on_terminal(["report", trace()], 72, TERM="dumb"), "TERM=dumb")
     check(colour.search(on_terminal(["report", trace()], 72, NO_COLOR="")), "NO_COLOR empty")
+
+
+@case
+def colour_on_demand():
+    for arguments in (["report", "--color"], ["--color=always", "report"]):
+        check("\033[" in mayfly(*arguments, trace()).text, arguments)
+    plain = mayfly("report", trace(), COLUMNS="72").text
+    for arguments in (["report", "--color=never"], ["--color=never", "report"]):
+        same(on_terminal([*arguments, trace()], 72), plain, arguments)
+    failing("report", "--color=pink", trace(), code=2, said=["--color", "'pink'", "always"])
+
+
+@case
+def pager():
+    mark = {"MAYFLY_PAGER": "sed s/^/P:/", "NO_COLOR": "1"}
+    plain = mayfly("report", trace(), COLUMNS="72").text
+    paged = "".join("P:" + line for line in plain.splitlines(True))
+    same(on_terminal(["report", trace()], 72, **mark), paged, "through MAYFLY_PAGER")
+    same(on_terminal(["report", trace()], 72, NO_COLOR="1", MAYFLY_PAGER=None, PAGER="sed s/^/P:/"),
+         paged, "through PAGER")
+    for arguments in (["--no-pager", "report"], ["report", "--no-pager"]):
+        same(on_terminal([*arguments, trace()], 72, **mark), plain, arguments)
+    for arguments in (["help"], ["record", "--help"], ["info", trace()], ["dump", trace()],
+                      ["leaks", trace()], ["diff", trace(), trace()]):
+        lines = on_terminal(arguments, 72, **mark).splitlines()
+        check(lines and all(line.startswith("P:") for line in lines), arguments, lines[:3])
+    same(mayfly("report", trace(), MAYFLY_PAGER="sed s/^/P:/", COLUMNS="72").text, plain, "a pipe")
+
+
+@case
+def pager_keeps_errors():
+    mark = {"MAYFLY_PAGER": "sed s/^/P:/"}
+    text = on_terminal(["report", "/nonexistent"], 72, code=1, **mark)
+    check(text.startswith("mayfly: /nonexistent"), text)
+    same(on_terminal(["leaks", "--exit-code", "7", trace()], 72, code=7, **mark)[:2], "P:", "leaks")
+    # Whoever leaves the pager has seen enough.
+    text = on_terminal(["dump", trace()], 72, MAYFLY_PAGER="head -n 1")
+    same(len(text.splitlines()), 1, text)
+    text = on_terminal(["report", trace()], 72, code=1, MAYFLY_PAGER="no-such-pager")
+    check("no-such-pager" in text, text)
 
 
 @case

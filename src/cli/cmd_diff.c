@@ -9,6 +9,7 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/report/report.h"
+#include "cli/terminal.h"
 
 #include "answer/absent.h"
 #include "answer/json_diff.h"
@@ -66,6 +67,7 @@ static const struct option_row diff_rows[] = {
     OPTION_GROUP(question_filter_rows, struct comparison, side[BEFORE].q),
     OPTION_HEADING("How to show it:"),
     OPTION_GROUP(report_show_rows, struct comparison, side[BEFORE]),
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -518,6 +520,7 @@ static int run(struct comparison *c)
 		return report_failed(
 		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
 		    error);
+	pager_start();
 	status = before->json ? print_diff_json(c, d) : print_diff(c, d);
 	trace_diff_free(d);
 	return status;
@@ -528,6 +531,7 @@ static int open_and_run(struct comparison *c, char **path)
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
 	int status = CLI_FAILED;
 
+	output_detect(&before->out);
 	*after = *before;
 	before->path = path[BEFORE];
 	after->path = path[AFTER];
@@ -550,7 +554,6 @@ int cmd_diff(int argc, char **argv)
 	int status;
 
 	question_init(q);
-	c.side[BEFORE].out = output_detect();
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
 		status = two_traces_named(argc, argv) && question_agrees(q)

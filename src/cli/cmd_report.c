@@ -9,6 +9,7 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/report/report.h"
+#include "cli/terminal.h"
 
 #include "question/option_values.h"
 
@@ -170,6 +171,7 @@ static const struct option_row report_rows[] = {
     OPTION_GROUP(question_filter_rows, struct report, q),
     OPTION_HEADING("How to show it:"),
     {.group = report_show_rows},
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -290,6 +292,7 @@ static int run(struct report *r)
 	question_fit(&r->q, r->file.info);
 	if (!question_fits_time(&r->q, r->path, r->file.info))
 		return CLI_FAILED;
+	pager_start();
 	return views[r->view].print(r);
 }
 
@@ -298,6 +301,7 @@ static int open_and_run(struct report *r, const char *path)
 	int status = CLI_FAILED;
 
 	r->path = path;
+	output_detect(&r->out);
 	if (open_trace(path, &r->file)) {
 		status = run(r);
 		close_trace(&r->file);
@@ -311,7 +315,6 @@ int cmd_report(int argc, char **argv)
 	int status;
 
 	question_init(&r.q);
-	r.out = output_detect();
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
 		status = check_options(&r) && one_named(argc, argv, "trace")

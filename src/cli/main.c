@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/nearest.h"
 #include "cli/option_table.h"
+#include "cli/terminal.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -103,6 +104,7 @@ static int cmd_help(int argc, char **argv)
 	const struct command *command;
 
 	cli_begin("");
+	pager_start();
 	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
 		print_help(stdout);
 		return cli_finish();
@@ -141,11 +143,34 @@ static int complete(const char *name)
 	return cli_finish();
 }
 
-int main(int argc, char **argv)
+/* Options before the command, as git has: --no-pager and --color. Returns how many, or -1 after a
+ * line on stderr. */
+static int take_terminal_options(int argc, char **argv)
+{
+	struct complaint complaint = {""};
+	int taken = 0;
+
+	for (char name[16], *option; taken + 1 < argc; taken++) {
+		option = argv[taken + 1];
+		if (strncmp(option, "--no-pager", 11) != 0 && strncmp(option, "--color", 7) != 0)
+			break;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(option + 2, "="), option + 2);
+		option = strchr(option, '=');
+		if (option_rows_take(terminal_rows, name, argv[taken + 1],
+				     option ? option + 1 : NULL, NULL, &complaint))
+			continue;
+		if (!*complaint.text)
+			break;
+		cli_usage("%s", complaint.text);
+		return -1;
+	}
+	return taken;
+}
+
+static int run_command(int argc, char **argv)
 {
 	const struct command *command;
 
-	setlocale(LC_CTYPE, "");
 	if (argc < 2) {
 		print_help(stderr);
 		return CLI_USAGE;
@@ -163,4 +188,16 @@ int main(int argc, char **argv)
 		return unknown_command(argv[1]);
 	cli_begin(command->name);
 	return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int taken, status;
+
+	setlocale(LC_CTYPE, "");
+	taken = take_terminal_options(argc, argv);
+	if (taken < 0)
+		return CLI_USAGE;
+	status = run_command(argc - taken, argv + taken);
+	return pager_finish(status);
 }

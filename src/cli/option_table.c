@@ -7,6 +7,7 @@
 
 #include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/terminal.h"
 #include "answer/text_format.h"
 
 #define HELP_COLUMNS 90
@@ -178,6 +179,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 		number = found >= FIRST_ROW ? (size_t)(found - FIRST_ROW)
 					    : number_of_letter(flat, count, found);
 		if (flat[number].row == &help_row) {
+			pager_start();
 			print_help(table);
 			return cli_finish();
 		}
@@ -192,12 +194,14 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 
 static void print_words(const struct option_row *row)
 {
-	if (row->list_words)
+	if (row->argument && *row->argument == '[')
+		; /* a word after the option would not be its value */
+	else if (row->list_words)
 		row->list_words();
 	else if (row->choices)
 		for (size_t i = 0; row->choices[i]; i++)
 			printf(" %s", row->choices[i]);
-	else if (row->argument && *row->argument != '[')
+	else if (row->argument)
 		printf(" %s", row->words ? row->words : "-");
 	putchar('\n');
 }

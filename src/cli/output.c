@@ -2,6 +2,7 @@
 /* Text for people. */
 #include "cli/output.h"
 
+#include "cli/terminal.h"
 #include "format/numbering.h"
 
 #include <langinfo.h>
@@ -18,29 +19,24 @@
 #define LINE_BYTES    8192
 #define TITLE_BYTES   128
 
-struct output output_detect(void)
+void output_detect(struct output *o)
 {
-	struct output o = {.width = PIPE_WIDTH};
 	const char *columns = getenv("COLUMNS");
-	const char *no_colour = getenv("NO_COLOR");
-	const char *terminal = getenv("TERM");
-	bool is_terminal = isatty(STDOUT_FILENO);
 	struct winsize window;
 
-	if (is_terminal)
-		o.width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
-			      ? window.ws_col
-			      : 80;
+	o->width = PIPE_WIDTH;
+	if (isatty(STDOUT_FILENO))
+		o->width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
+			       ? window.ws_col
+			       : 80;
 	if (columns && atoi(columns) > 0)
-		o.width = atoi(columns);
-	if (o.width < LEAST_WIDTH)
-		o.width = LEAST_WIDTH;
-	if (o.width > LARGEST_WIDTH)
-		o.width = LARGEST_WIDTH;
-	o.colour =
-	    is_terminal && !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0;
-	o.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	return o;
+		o->width = atoi(columns);
+	if (o->width < LEAST_WIDTH)
+		o->width = LEAST_WIDTH;
+	if (o->width > LARGEST_WIDTH)
+		o->width = LARGEST_WIDTH;
+	o->colour = terminal_has_colour();
+	o->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
 /* ---- bars ---- */

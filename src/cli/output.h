@@ -15,13 +15,14 @@
 
 struct output {
 	int width;   /* columns */
-	bool colour; /* a terminal, and NO_COLOR is not set */
+	bool colour; /* see terminal.h */
 	bool utf8;   /* bars, the plus-minus sign and ellipses may be UTF-8 */
 	bool wide;   /* names in full, lines may exceed the width */
 };
 
-/* Looks at standard output, COLUMNS, NO_COLOR and the locale (which must have been set). */
-struct output output_detect(void);
+/* Looks at standard output, COLUMNS, NO_COLOR, --color and the locale (which must have been set); sets
+ * all but `wide`. To be called after the options were taken, and before pager_start(). */
+void output_detect(struct output *o);
 
 /* A bar of `part` of `whole` in at most `columns`. */
 char *text_bar(char *buffer, size_t size, const struct output *o, double part, double whole,
