@@ -193,7 +193,8 @@ def completed(*words):
 @case
 def completion():
     need("bash")
-    same(set(completed("")), set(COMMANDS + ["help", "version", "--help", "--version"]), "commands")
+    same(set(completed("")), set(COMMANDS + ["help", "version", "--help", "--version",
+                                               "--no-pager", "--color"]), "commands")
     same(completed("rep"), ["report"], "a command")
     same(completed("help", "pl"), ["plan"], "a command for help")
     same(set(completed("report", "--m")), {"--metric", "--min-size", "--max-size", "--min-lifetime",
@@ -213,6 +214,68 @@ def completion():
         os.mkdir(here / "folder")
         same(completed("info", here / "a.t"), [here / "a.trace"], "a file")
         same(completed("record", "--debug-dir", here.path + "/"), [here / "folder"], "folders")
+        open(here / "b.mayfly", "w").close()
+        same(set(completed("info", here.path + "/")), {here / "b.mayfly", here / "folder"}, "traces")
+    same(completed("report", "--heap", "ext"), ["external"], "a heap")
+    same(completed("report", "--heap", "malloc,ext"), ["malloc,external"], "a second one")
+
+
+def completed_by_zsh(*words):
+    script = """
+        compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "${(@M)@:#$PREFIX*}" }
+        compset() { PREFIX=${PREFIX##${~2}} }
+        _files() { print files $* }
+        _normal() { print program $words $CURRENT }
+        _command_names() { print programs }
+        words=("${@:2}"); CURRENT=$#words; PREFIX=$words[-1]
+        source "$1"
+    """
+    result = run(["zsh", "-f", "-c", script, "zsh",
+                  os.path.join(SOURCE, "src/cli/completion/mayfly.zsh"), MAYFLY, *words])
+    same((result.code, result.err), (0, b""), "zsh: %r" % result)
+    return [word for word in result.out.decode().split("\n") if word]
+
+
+def completed_by_fish(*words):
+    line = " ".join(["mayfly", *words])
+    result = run(["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]",
+                  os.path.join(SOURCE, "src/cli/completion/mayfly.fish"), line],
+                 env=environment(PATH=os.path.dirname(MAYFLY) + ":/usr/bin:/bin", HOME="/nonexistent"))
+    same(result.code, 0, "fish: %r" % result)
+    return [text.split("\t")[0] for text in result.out.decode().splitlines()]
+
+
+@cases(["zsh", "fish"])
+def completion_of(shell):
+    need(shell)
+    completes = {"zsh": completed_by_zsh, "fish": completed_by_fish}[shell]
+
+    def offers(*words):
+        return set(completes(*words))
+
+    check(offers("") >= set(COMMANDS + ["help", "version"]), "commands")
+    same(offers("rep"), {"report"}, "a command")
+    same(offers("help", "pl"), {"plan"}, "a command for help")
+    same(offers("--no-pager", "report", "--m"), {"--metric", "--min-size", "--max-size",
+                                                 "--min-lifetime", "--max-lifetime"}, "options")
+    same(offers("report", "--metric", "l"), {"live", "leaked"}, "a choice")
+    same({word.replace("--metric=", "") for word in offers("report", "--metric=l")},
+         {"live", "leaked"}, "a choice after =")
+    same(offers("report", "--spans", "--sort", "a"), {"allocated"}, "orders of spans")
+    same(offers("export", "--to", "f"), {"folded", "flamegraph"}, "formats")
+    same(offers("report", "--heap", "ext"), {"external"}, "a heap")
+    same({word.replace("malloc,", "") for word in offers("report", "--heap", "malloc,ext")},
+         {"external"}, "a second one")
+    same(offers("record", "-i", ""), set(), "for an interval")
+    if shell == "zsh":
+        same(offers("record", "-i", "1", "--", "ls", "-"), {"program ls - 2"}, "the program's own")
+        same(offers("info", ""), {"files -g *.mayfly*"}, "traces")
+        same(offers("record", "-o", ""), {"files"}, "files")
+        return
+    with Folder() as here:
+        open(here / "b.mayfly", "w").close()
+        same(completes("info", here.path + "/")[0], here / "b.mayfly", "traces")
+        same(offers("record", "-o", here.path + "/b"), {here / "b.mayfly"}, "files")
 
 
 # ---- files that are no traces ----

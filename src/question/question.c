@@ -146,7 +146,7 @@ const struct option_row question_filter_rows[] = {
      OPTION_IN(take_thread, struct pattern, struct question, thread),
      OPTION_GIVEN(struct question, thread_given)},
     {"heap", .argument = "LIST",
-     .words = "malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
+     .words = OPTION_LIST " malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
      .help = "only blocks of these heaps, separated by commas: malloc, ocaml (minor and major), "
 	     "ocaml-minor, ocaml-major, external (memory outside the heap that OCaml blocks hold), "
 	     "pool (the program's own allocators), pool-mapped (pools that malloc does not know) "
