@@ -1020,6 +1020,16 @@ def pager():
 
 
 @case
+def exports_say_what_they_wrote():
+    with Folder() as here:
+        for name in ("folded", "ctf"):
+            text = on_terminal(["export", "--to", name, "-o", here / name, trace()], 200)
+            check(text.startswith("mayfly: wrote %s" % (here / name)), text)
+            mayfly("export", "--to", name, "--force", "-o", here / name, trace())
+        same(on_terminal(["export", "--to", "folded", "-o", "/dev/null", trace()], 200), "", "a device")
+
+
+@case
 def pager_keeps_errors():
     mark = {"MAYFLY_PAGER": "sed s/^/P:/"}
     text = on_terminal(["report", "/nonexistent"], 72, code=1, **mark)
