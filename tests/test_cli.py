@@ -129,7 +129,7 @@ def options_of_page(command):
     with open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)) as file:
         page = file.read()
     found = {}
-    for line in re.findall(r"^(\*-.*)\n(?=\t|\*-.*\n\t)", page, re.M):
+    for line in re.findall(r"^(\*-.*)\n(?=(?:\*-.*\n)*\t)", page, re.M):
         names = []
         for name, value in re.findall(r"\*(--?[a-z][a-z-]*)\*(\[=\S+| .*?)?(?=, \*-|,\+\+$|$)", line):
             names.append(name)
