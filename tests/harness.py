@@ -153,6 +153,7 @@ def environment(**changes):
               and k not in ("TERM", "COLUMNS", "LINES")}
     result["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin"
     result["LC_ALL"] = "C.UTF-8"
+    result["MAYFLY_PAGER"] = ""
     for name, value in changes.items():
         if value is None:
             result.pop(name, None)

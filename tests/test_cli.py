@@ -56,7 +56,8 @@ def failing(*arguments, code, said, **changes):
 
 
 def columns(line):
-    return sum(0 if unicodedata.combining(c) else 1 for c in line)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+               for c in line)
 
 
 def as_json(*arguments):
@@ -104,6 +105,9 @@ def unknown_command():
     failing("reprot", trace(), code=2, said=["reprot", "did you mean 'report'?"])
     failing("inof", code=2, said=["did you mean 'info'?"])
     failing("help", "dmup", code=2, said=["did you mean 'dump'?"])
+    failing("attach", "5", code=2, said=["'attach'", "mayfly record -- COMMAND"])
+    failing("record", "-p", "5", code=125, said=["'-p'", "mayfly record -- COMMAND"])
+    check("did you mean" not in mayfly("abcd", code=2).message, "another word of four letters")
     result = mayfly("quadrilateral", code=2)
     check("did you mean" not in result.message, result.message)
     failing("--frobnicate", code=2, said=["--frobnicate"])
@@ -125,7 +129,7 @@ def options_of_page(command):
     with open(os.path.join(SOURCE, "doc/man/mayfly-%s.1.scd" % command)) as file:
         page = file.read()
     found = {}
-    for line in re.findall(r"^(\*-.*)\n(?=\t|\*-.*\n\t)", page, re.M):
+    for line in re.findall(r"^(\*-.*)\n(?=(?:\*-.*\n)*\t)", page, re.M):
         names = []
         for name, value in re.findall(r"\*(--?[a-z][a-z-]*)\*(\[=\S+| .*?)?(?=, \*-|,\+\+$|$)", line):
             names.append(name)
@@ -189,7 +193,8 @@ def completed(*words):
 @case
 def completion():
     need("bash")
-    same(set(completed("")), set(COMMANDS + ["help", "version", "--help", "--version"]), "commands")
+    same(set(completed("")), set(COMMANDS + ["help", "version", "--help", "--version",
+                                               "--no-pager", "--color"]), "commands")
     same(completed("rep"), ["report"], "a command")
     same(completed("help", "pl"), ["plan"], "a command for help")
     same(set(completed("report", "--m")), {"--metric", "--min-size", "--max-size", "--min-lifetime",
@@ -209,6 +214,68 @@ def completion():
         os.mkdir(here / "folder")
         same(completed("info", here / "a.t"), [here / "a.trace"], "a file")
         same(completed("record", "--debug-dir", here.path + "/"), [here / "folder"], "folders")
+        open(here / "b.mayfly", "w").close()
+        same(set(completed("info", here.path + "/")), {here / "b.mayfly", here / "folder"}, "traces")
+    same(completed("report", "--heap", "ext"), ["external"], "a heap")
+    same(completed("report", "--heap", "malloc,ext"), ["malloc,external"], "a second one")
+
+
+def completed_by_zsh(*words):
+    script = """
+        compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "${(@M)@:#$PREFIX*}" }
+        compset() { PREFIX=${PREFIX##${~2}} }
+        _files() { print files $* }
+        _normal() { print program $words $CURRENT }
+        _command_names() { print programs }
+        words=("${@:2}"); CURRENT=$#words; PREFIX=$words[-1]
+        source "$1"
+    """
+    result = run(["zsh", "-f", "-c", script, "zsh",
+                  os.path.join(SOURCE, "src/cli/completion/mayfly.zsh"), MAYFLY, *words])
+    same((result.code, result.err), (0, b""), "zsh: %r" % result)
+    return [word for word in result.out.decode().split("\n") if word]
+
+
+def completed_by_fish(*words):
+    line = " ".join(["mayfly", *words])
+    result = run(["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]",
+                  os.path.join(SOURCE, "src/cli/completion/mayfly.fish"), line],
+                 env=environment(PATH=os.path.dirname(MAYFLY) + ":/usr/bin:/bin", HOME="/nonexistent"))
+    same(result.code, 0, "fish: %r" % result)
+    return [text.split("\t")[0] for text in result.out.decode().splitlines()]
+
+
+@cases(["zsh", "fish"])
+def completion_of(shell):
+    need(shell)
+    completes = {"zsh": completed_by_zsh, "fish": completed_by_fish}[shell]
+
+    def offers(*words):
+        return set(completes(*words))
+
+    check(offers("") >= set(COMMANDS + ["help", "version"]), "commands")
+    same(offers("rep"), {"report"}, "a command")
+    same(offers("help", "pl"), {"plan"}, "a command for help")
+    same(offers("--no-pager", "report", "--m"), {"--metric", "--min-size", "--max-size",
+                                                 "--min-lifetime", "--max-lifetime"}, "options")
+    same(offers("report", "--metric", "l"), {"live", "leaked"}, "a choice")
+    same({word.replace("--metric=", "") for word in offers("report", "--metric=l")},
+         {"live", "leaked"}, "a choice after =")
+    same(offers("report", "--spans", "--sort", "a"), {"allocated"}, "orders of spans")
+    same(offers("export", "--to", "f"), {"folded", "flamegraph"}, "formats")
+    same(offers("report", "--heap", "ext"), {"external"}, "a heap")
+    same({word.replace("malloc,", "") for word in offers("report", "--heap", "malloc,ext")},
+         {"external"}, "a second one")
+    same(offers("record", "-i", ""), set(), "for an interval")
+    if shell == "zsh":
+        same(offers("record", "-i", "1", "--", "ls", "-"), {"program ls - 2"}, "the program's own")
+        same(offers("info", ""), {"files -g *.mayfly*"}, "traces")
+        same(offers("record", "-o", ""), {"files"}, "files")
+        return
+    with Folder() as here:
+        open(here / "b.mayfly", "w").close()
+        same(completes("info", here.path + "/")[0], here / "b.mayfly", "traces")
+        same(offers("record", "-o", here.path + "/b"), {here / "b.mayfly"}, "files")
 
 
 # ---- files that are no traces ----
@@ -321,6 +388,9 @@ def bad_options():
             (["--series", "10001"], ["--series", "'10001'", "10000"]),
             (["--series", "x"], ["--series", "'x'"]),
             (["--frobnicate"], ["--frobnicate"]),
+            (["--tpo", "3"], ["'--tpo'", "did you mean '--top'?"]),
+            (["--format", "pprof"], ["'--format'", "mayfly export --to FORMAT"]),
+            (["--by", "l"], ["--by", "'l'", "line, lifetime, label"]),
             (["--json=yes"], ["--json", "no value"]),
             (["-q"], ["-q"]),
             (["--json", "-qx"], ["'-q'"])]:
@@ -458,6 +528,45 @@ def report_json_known_figures():
     same(exact["total"]["bytes"]["estimate"],
          60 * 4000 + 6 * 1000 + 3 * 500 + (3 << 20) + 12 * 64 + 15 * 48 + 20 * 20000 + 14 * 256 +
          11 * 128 + 30 * 100, "exact")
+
+
+@case
+def names_may_be_short():
+    same(mayfly("report", "--by", "func", trace()).text,
+         mayfly("report", "--by", "function", trace()).text, "--by func")
+    same(mayfly("report", "--by", "thread", trace()).text.count("THREAD\n"), 1, "not threads")
+
+
+@case
+def moments_after_the_end():
+    for command in (["report"], ["report", "--metric", "live", "--by", "stack"],
+                    ["export", "--to", "folded", "-o", "-"], ["diff", trace()]):
+        failing(*command, "--at", "500s", trace(), code=1, said=["--at 500 s", "2.00 s long"])
+    mayfly("report", "--at", "2.01s", trace())
+    mayfly("report", "--at", "peak", trace())
+
+
+@case
+def threads_that_are_not_there():
+    for options in ([], ["--by", "stack"], ["--churn"], ["--histogram", "size"]):
+        text = mayfly("report", "--thread", "nosuch", *options, trace()).text
+        check("No thread matches --thread. The trace has demo (4242), worker (4250)." in
+              " ".join(text.split()), text)
+    check("No thread" not in mayfly("report", "--thread", "worker", "--min-size", "1G", trace()).text,
+          "a thread without such blocks")
+
+
+@case
+def json_says_its_schema():
+    for command in (["report"], ["report", "--churn"], ["report", "--series", "3"], ["info"], ["leaks"],
+                    ["plan"], ["check", "--max-peak", "1G"], ["diff", trace()]):
+        document = as_json(*command, "--json", trace("exact"))
+        same((next(iter(document)), document["schema"]), ("schema", 1), command)
+    facts = as_json("info", "--json", trace())
+    of = as_json("leaks", "--json", trace())["info"]
+    same((of["pid"], of["command"]), (facts["pid"], facts["command"]), "info of leaks")
+    of = as_json("diff", "--json", trace("exact"), trace())["info"]
+    same((of["before"]["mode"], of["after"]["mode"]), ("exact", "sampled"), "info of diff")
 
 
 @case
@@ -849,7 +958,7 @@ def ascii_locale():
     check(b"3.75 MB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
 
 
-def on_terminal(arguments, width, **changes):
+def on_terminal(arguments, width, code=0, **changes):
     """What mayfly prints on a terminal of this width."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
@@ -866,7 +975,7 @@ def on_terminal(arguments, width, **changes):
             break
         text += part
     os.close(master)
-    same(process.wait(), 0, "exit status (%r)" % text)
+    same(process.wait(), code, "exit status (%r)" % text)
     return text.decode("utf-8").replace("\r\n", "\n")
 
 
@@ -881,6 +990,56 @@ def terminal():
     check("\033" not in on_terminal(["report", trace()], 72, NO_COLOR="1"), "NO_COLOR")
     check("\033" not in on_terminal(["report", trace()], 72, TERM="dumb"), "TERM=dumb")
     check(colour.search(on_terminal(["report", trace()], 72, NO_COLOR="")), "NO_COLOR empty")
+
+
+@case
+def colour_on_demand():
+    for arguments in (["report", "--color"], ["--color=always", "report"]):
+        check("\033[" in mayfly(*arguments, trace()).text, arguments)
+    plain = mayfly("report", trace(), COLUMNS="72").text
+    for arguments in (["report", "--color=never"], ["--color=never", "report"]):
+        same(on_terminal([*arguments, trace()], 72), plain, arguments)
+    failing("report", "--color=pink", trace(), code=2, said=["--color", "'pink'", "always"])
+
+
+@case
+def pager():
+    mark = {"MAYFLY_PAGER": "sed s/^/P:/", "NO_COLOR": "1"}
+    plain = mayfly("report", trace(), COLUMNS="72").text
+    paged = "".join("P:" + line for line in plain.splitlines(True))
+    same(on_terminal(["report", trace()], 72, **mark), paged, "through MAYFLY_PAGER")
+    same(on_terminal(["report", trace()], 72, NO_COLOR="1", MAYFLY_PAGER=None, PAGER="sed s/^/P:/"),
+         paged, "through PAGER")
+    for arguments in (["--no-pager", "report"], ["report", "--no-pager"]):
+        same(on_terminal([*arguments, trace()], 72, **mark), plain, arguments)
+    for arguments in (["help"], ["record", "--help"], ["info", trace()], ["dump", trace()],
+                      ["leaks", trace()], ["diff", trace(), trace()]):
+        lines = on_terminal(arguments, 72, **mark).splitlines()
+        check(lines and all(line.startswith("P:") for line in lines), arguments, lines[:3])
+    same(mayfly("report", trace(), MAYFLY_PAGER="sed s/^/P:/", COLUMNS="72").text, plain, "a pipe")
+
+
+@case
+def exports_say_what_they_wrote():
+    with Folder() as here:
+        for name in ("folded", "ctf"):
+            text = on_terminal(["export", "--to", name, "-o", here / name, trace()], 200)
+            check(text.startswith("mayfly: wrote %s" % (here / name)), text)
+            mayfly("export", "--to", name, "--force", "-o", here / name, trace())
+        same(on_terminal(["export", "--to", "folded", "-o", "/dev/null", trace()], 200), "", "a device")
+
+
+@case
+def pager_keeps_errors():
+    mark = {"MAYFLY_PAGER": "sed s/^/P:/"}
+    text = on_terminal(["report", "/nonexistent"], 72, code=1, **mark)
+    check(text.startswith("mayfly: /nonexistent"), text)
+    same(on_terminal(["leaks", "--exit-code", "7", trace()], 72, code=7, **mark)[:2], "P:", "leaks")
+    # Whoever leaves the pager has seen enough.
+    text = on_terminal(["dump", trace()], 72, MAYFLY_PAGER="head -n 1")
+    same(len(text.splitlines()), 1, text)
+    text = on_terminal(["report", trace()], 72, code=1, MAYFLY_PAGER="no-such-pager")
+    check("no-such-pager" in text, text)
 
 
 @case

@@ -4,6 +4,7 @@
 child processes, and what is left when something is killed or the disk is full."""
 import errno
 import fcntl
+import json
 import os
 import pty
 import re
@@ -458,15 +459,18 @@ def not_executable():
     with Folder() as here:
         with open(here / "data", "w") as file:
             file.write("data\n")
-        for path in (here / "data", here.path):
+        for path, why in (here / "data", b"Permission denied"), (here.path, b"it is a folder"):
             done = record([path], here / "t.mayfly")
             same(done.code, 126, path)
             same(len(done.err.splitlines()), 1, done)
+            check(why in done.err, done)
         only_trace(here, "data")
 
 
 @cases([[], ["--no-such-option", "true"], ["-i", "0", "true"], ["-i", "x", "true"], ["-i", "2T", "true"],
-        ["--sampler", "x", "true"], ["-o"], ["-o", "", "true"], ["--ocaml=0", "true"], ["--ocaml=2", "true"], ["--ocaml=x", "true"], ["-x", "--ocaml", "true"],
+        ["--sampler", "x", "true"], ["-x", "--sampler", "poisson", "true"],
+        ["--snapshots", "1", "--sampler", "stratified", "true"], ["--ocaml", "1e-5", "true"],
+        ["--ocaml", "off", "true"], ["-o"], ["-o", "", "true"], ["--ocaml=0", "true"], ["--ocaml=2", "true"], ["--ocaml=x", "true"], ["-x", "--ocaml", "true"],
         ["-x", "-i", "64", "true"], ["--overhead", "1", "-x", "true"], ["--overhead", "1", "-i", "1", "true"],
         ["--overhead", "0", "true"], ["--overhead", "60", "true"], ["--overhead", "-1", "true"], ["--overhead", "x", "true"],
         ["--snapshots", "0", "true"], ["--snapshots", "-1", "true"], ["--snapshots", "1", "-i", "64K", "true"],
@@ -600,7 +604,7 @@ def replaces_traces():
             done = record([compiled(), "blocks", str(count), "100"], here / "t", "-i", "1")
             same((done.code, done.err), (0, b""))
             check(count <= info(here / "t")["samples"] < count + 50, info(here / "t"))
-        only_trace(here, "t")
+        only_trace(here, "t", "t.old")
 
 
 @case
@@ -629,10 +633,27 @@ def refuses_old_spools():
 
 
 @case
+def older_traces_are_kept():
+    def command(name):
+        return info(here / name)["command"]
+
+    with Folder() as here:
+        for program in ("true", "ls", "date"):
+            same(record([program], here / "t.mayfly").code, 0)
+        only_trace(here, "t.mayfly", "t.old.mayfly")
+        same([command("t.mayfly"), command("t.old.mayfly")], [["date"], ["ls"]])
+        same(record(["true"], here / "t.mayfly", "--force").code, 0)
+        same([command("t.mayfly"), command("t.old.mayfly")], [["true"], ["ls"]], "with --force")
+        same(record(["no-such-program"], here / "t.mayfly").code, 127)
+        same([command("t.mayfly"), command("t.old.mayfly")], [["true"], ["ls"]], "nothing recorded")
+
+
+@case
 def folder_missing():
     with Folder() as here:
         done = record(["touch", here / "ran"], here / "no/t.mayfly")
         same((done.code, len(done.err.splitlines())), (125, 1), done)
+        check(b"there is no folder '" in done.err and b"spool" not in done.err, done)
         only_trace(here)
 
 
@@ -1117,7 +1138,12 @@ def mayfly_is_killed():
         wait_until(lambda: info(here / "t.mayfly.spool")["samples"] > facts["samples"] + 2, "more samples")
         open(here / "go", "w").close()
         wait_until(lambda: not os.path.exists("/proc/%d" % program), "the program's end")
+        # The trace is not there; its spool is read, and said to be.
+        done = run([MAYFLY, "info", "--json", here / "t.mayfly"])
+        same((done.code, len(done.err.splitlines())), (0, 1), done)
+        check(b"is not complete" in done.err and b"t.mayfly.spool" in done.err, done)
         facts = info(here / "t.mayfly.spool")
+        same(json.loads(done.out)["samples"], facts["samples"])
         names = harness.functions_of(here / "t.mayfly.spool", "--metric", "allocated")
         check("the_allocator" in names, names)
         only_trace(here, "go", "t.mayfly.spool")

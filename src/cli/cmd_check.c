@@ -183,8 +183,8 @@ int cmd_check(int argc, char **argv)
 	int status;
 
 	question_init(&c.report.q);
-	c.report.out = output_detect();
 	status = options_take(&check_option_table, &c, argc, argv);
+	output_detect(&c.report.out);
 	if (status == OPTIONS_TAKEN)
 		status = limits_agree(&c) && question_agrees(&c.report.q) &&
 				 one_named(argc, argv, "trace")

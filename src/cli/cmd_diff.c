@@ -9,7 +9,9 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/report/report.h"
+#include "cli/terminal.h"
 
+#include "answer/absent.h"
 #include "answer/json_diff.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
@@ -65,6 +67,7 @@ static const struct option_row diff_rows[] = {
     OPTION_GROUP(question_filter_rows, struct comparison, side[BEFORE].q),
     OPTION_HEADING("How to show it:"),
     OPTION_GROUP(report_show_rows, struct comparison, side[BEFORE]),
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -455,6 +458,25 @@ static int print_diff(const struct comparison *c, const struct trace_diff *d)
 	return cli_finish();
 }
 
+/* Each has what its own trace has. */
+static void put_infos(struct json *j, const struct comparison *c)
+{
+	static const char *const names[] = {[BEFORE] = "before", [AFTER] = "after"};
+
+	j->is_null = absent_key;
+	json_object(j, "info");
+	for (int i = BEFORE; i <= AFTER; i++) {
+		struct mayfly_summary s;
+
+		j->null_context = c->side[i].file.info->absent;
+		if (mayfly_trace_summary(c->side[i].file.trace, &s) == 0)
+			report_json_info(j, names[i], &c->side[i], &s);
+		else
+			j->bytes.failed = true;
+	}
+	json_end(j);
+}
+
 static int print_diff_json(const struct comparison *c, const struct trace_diff *d)
 {
 	const struct report *r = &c->side[BEFORE];
@@ -463,6 +485,7 @@ static int print_diff_json(const struct comparison *c, const struct trace_diff *
 
 	if (error)
 		return cli_error("%s", mayfly_error_text(error));
+	put_infos(&j, c);
 	return json_print(&j);
 }
 
@@ -480,6 +503,9 @@ static int run(struct comparison *c)
 	both.absent = c->diff.absent = before->file.info->absent | after->file.info->absent;
 	c->exact = (before->exact && after->exact) || c->diff.absent & MAYFLY_ABSENT_ERRORS;
 	question_fit(&before->q, &both);
+	if (!question_fits_time(&before->q, before->path, before->file.info) ||
+	    !question_fits_time(&before->q, after->path, after->file.info))
+		return CLI_FAILED;
 	after->q.query.metric = before->q.query.metric;
 	c->diff.before = before->file.trace;
 	c->diff.after = after->file.trace;
@@ -494,6 +520,7 @@ static int run(struct comparison *c)
 		return report_failed(
 		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
 		    error);
+	pager_start();
 	status = before->json ? print_diff_json(c, d) : print_diff(c, d);
 	trace_diff_free(d);
 	return status;
@@ -504,6 +531,7 @@ static int open_and_run(struct comparison *c, char **path)
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
 	int status = CLI_FAILED;
 
+	output_detect(&before->out);
 	*after = *before;
 	before->path = path[BEFORE];
 	after->path = path[AFTER];
@@ -526,7 +554,6 @@ int cmd_diff(int argc, char **argv)
 	int status;
 
 	question_init(q);
-	c.side[BEFORE].out = output_detect();
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
 		status = two_traces_named(argc, argv) && question_agrees(q)

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
+#include "cli/terminal.h"
 #include "cli/output.h"
 #include "cli/print_json.h"
 
@@ -598,6 +599,7 @@ static int dump_like_memtrace(const char *path)
 
 	if (!load_file(path, &file))
 		return CLI_FAILED;
+	pager_start();
 	/* Eventlogs begin as Memtrace's files do, which are CTF, too. */
 	if (memtrace_recognise(file.data, file.size) && !eventlog_recognise(file.data, file.size)) {
 		status = print_memtrace(path, file.data, file.size);
@@ -618,6 +620,7 @@ static const struct option_row dump_rows[] = {
     {"json", .help = "print one JSON object on each line", OPTION_FLAG(struct settings, json)},
     {"like-memtrace", .help = "print what Memtrace's own tool prints; traces are converted",
      OPTION_FLAG(struct settings, like_memtrace)},
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -671,6 +674,7 @@ int cmd_dump(int argc, char **argv)
 		return dump_like_memtrace(argv[optind]);
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
+	pager_start();
 	status = dump(&file, set.json, !set.no_stacks);
 	close_trace(&file);
 	return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly export: a trace as another tool's file. */
 #include "answer/trace_names.h"
+#include "answer/figures.h"
 #include "answer/text_format.h"
 #include "cli/cli.h"
 #include "cli/option_table.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct export
@@ -219,6 +221,21 @@ static int say_failed(const struct export *x, const char *path, int error)
 			 path, what);
 }
 
+/* Away from a terminal, only what went wrong is said. */
+static void say_written(const struct target *target)
+{
+	char size[FIGURE_TEXT];
+	struct stat st;
+
+	if (!isatty(STDERR_FILENO) || stat(target->path, &st) != 0)
+		return;
+	if (S_ISREG(st.st_mode))
+		cli_error("wrote %s (%s)", target->path,
+			  text_bytes(size, sizeof(size), (double)st.st_size));
+	else if (S_ISDIR(st.st_mode))
+		cli_error("wrote %s", target->path);
+}
+
 static int export_convert_trace(const struct export *x, const char *path, struct target *target)
 {
 	const struct export_format *format = x->format;
@@ -240,6 +257,7 @@ static int export_convert_trace(const struct export *x, const char *path, struct
 
 		if (!target_finish(target))
 			return CLI_FAILED;
+		say_written(target);
 		if (left_out)
 			cli_error("%s: left out: %s", path, left_out);
 		return CLI_OK;
@@ -271,7 +289,9 @@ static int export(struct export *x, const char *path, const char *output)
 	if (!open_trace(path, &x->file))
 		return CLI_FAILED;
 	question_fit(&x->q, x->file.info);
-	if (!has_events(x) && x->file.info->absent)
+	if (!question_fits_time(&x->q, path, x->file.info))
+		;
+	else if (!has_events(x) && x->file.info->absent)
 		say_failed(x, path, MAYFLY_E_ABSENT);
 	else if (!has_events(x))
 		cli_error("%s: a trace of snapshots has no single blocks, which %s files are made "

@@ -20,7 +20,9 @@ static int import_convert(const char *path, const struct loaded_file *file, cons
 	int error;
 
 	if (!format)
-		return cli_error("%s: not a file that can be imported", path);
+		return cli_error("%s: not a file of Memtrace, heaptrack, jemalloc, gperftools, Go, "
+				 "pprof or OCaml's eventlog (see 'mayfly import --help')",
+				 path);
 	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
 		return cli_error("not writing a binary trace to a terminal; use -o FILE");
 	if (!target_open(&target, output, force))

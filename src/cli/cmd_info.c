@@ -5,6 +5,7 @@
 #include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/print_json.h"
+#include "cli/terminal.h"
 #include "cli/trace_fields.h"
 
 #include "answer/absent.h"
@@ -271,7 +272,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 		print_notes(o, info);
 		if (table_rows(t)) {
 			putchar('\n');
-			table_print(t, o, 0);
+			done = table_print(t, o, 0);
 		}
 	}
 	table_free(t);
@@ -317,6 +318,7 @@ static const struct option_row info_rows[] = {
      OPTION_FLAG(struct settings, modules)},
     OPTION_WIDE(struct settings, out.wide),
     OPTION_JSON(struct settings, json),
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -329,7 +331,7 @@ const struct option_table info_option_table = {
 
 int cmd_info(int argc, char **argv)
 {
-	struct settings set = {.out = output_detect()};
+	struct settings set = {0};
 	struct mayfly_summary summary;
 	struct opened_trace file;
 	int status = options_take(&info_option_table, &set, argc, argv);
@@ -338,8 +340,10 @@ int cmd_info(int argc, char **argv)
 		return status;
 	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
+	output_detect(&set.out);
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
+	pager_start();
 	status = mayfly_trace_summary(file.trace, &summary);
 	if (status)
 		status = cli_error("%s: %s", argv[optind], mayfly_error_text(status));

@@ -9,6 +9,7 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/report/report.h"
+#include "cli/terminal.h"
 
 #include "question/option_values.h"
 #include "cli/suppression_lists.h"
@@ -56,6 +57,7 @@ static const struct option_row leaks_rows[] = {
      OPTION_IN(question_take_by, struct question, struct leaks, report.q),
      OPTION_GIVEN(struct leaks, report.q.by_given)},
     OPTION_GROUP(report_show_rows, struct leaks, report),
+    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -108,12 +110,17 @@ static int print_leaks_json(const struct leaks *l, const struct mayfly_result *r
 {
 	const struct report *r = &l->report;
 	struct json j = report_document(r->file.info->absent);
+	struct mayfly_summary summary;
 
 	json_text(&j, "metric", "leaked");
 	json_text(&j, "by", by_names[r->q.query.by]);
 	json_estimate(&j, "total", &result->total);
 	report_json_rows(&j, r, result);
 	json_suppressed(&j, "suppressed", &l->suppressions);
+	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
+		j.bytes.failed = true;
+	else
+		report_json_info(&j, "info", r, &summary);
 	return json_print(&j);
 }
 
@@ -136,6 +143,7 @@ static int run(struct leaks *l)
 		error = suppressions_account(&l->suppressions, r->file.trace, &unsuppressed);
 	}
 	l->leaked = result->total.samples;
+	pager_start();
 	if (error)
 		status = report_failed(r, error);
 	else
@@ -153,6 +161,7 @@ static int open_and_run(struct leaks *l, const char *path)
 
 	l->ignore = r->q.query.ignore;
 	r->path = path;
+	output_detect(&r->out);
 	if ((l->no_default || suppressions_add_default(&l->suppressions)) &&
 	    open_trace(path, &r->file)) {
 		if (l->suppressions.count)
@@ -165,6 +174,7 @@ static int open_and_run(struct leaks *l, const char *path)
 
 static int print_suppressions(void)
 {
+	pager_start();
 	fputs(suppressions_default, stdout);
 	return cli_finish();
 }
@@ -176,7 +186,6 @@ int cmd_leaks(int argc, char **argv)
 	int status;
 
 	question_init(&r->q);
-	r->out = output_detect();
 	r->q.query.metric = MAYFLY_LEAKED;
 	r->q.query.by = MAYFLY_BY_STACK;
 	status = options_take(&leaks_option_table, &l, argc, argv);

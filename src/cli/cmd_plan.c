@@ -191,7 +191,7 @@ static bool print_plan_table(const struct output *o, const struct plan *plan,
 		done = put_row(t, &e, (int)l == best, plan, set);
 	}
 	if (done)
-		table_print(t, o, 0);
+		done = table_print(t, o, 0);
 	table_free(t);
 	return done;
 }
@@ -491,7 +491,7 @@ int cmd_plan(int argc, char **argv)
 			       .sampler = MAYFLY_STRATIFIED,
 			       .cost_ns = DEFAULT_COST_NS,
 			       .sample_bytes = DEFAULT_SAMPLE_BYTES};
-	struct output out = output_detect();
+	struct output out = {0};
 	struct opened_trace file;
 	int status;
 
@@ -499,6 +499,7 @@ int cmd_plan(int argc, char **argv)
 	status = options_take(&plan_option_table, &set, argc, argv);
 	if (status != OPTIONS_TAKEN)
 		return status;
+	output_detect(&out);
 	set.query.metric = set.metric ? MAYFLY_ALLOCATED : MAYFLY_PEAK;
 	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;

@@ -184,7 +184,7 @@ static bool receive_finish(void *context, bool whole)
 
 	if (!whole)
 		return true; /* told at the end */
-	error = part_become(&r->part, r->output);
+	error = part_become(&r->part, r->output, NULL, NULL);
 	if (error)
 		cli_error("cannot write '%s': %s; it is complete in '%s'", r->output,
 			  strerror(error), r->part_path);

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -77,10 +78,21 @@ static void watch_program(struct record_command *command)
 	record_clear_progress(command);
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int say_not_started(const struct record *r, int error)
 {
 	const char *command = r->argv[0], *interpreter = r->program.interpreter;
 
+	if (error == EACCES && is_folder(command)) {
+		cli_error("cannot run '%s': it is a folder", command);
+		return RECORD_NOT_EXECUTABLE;
+	}
 	if (error != ENOENT) {
 		cli_error("cannot run '%s': %s", command, strerror(error));
 		return RECORD_NOT_EXECUTABLE;

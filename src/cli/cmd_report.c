@@ -9,6 +9,7 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/report/report.h"
+#include "cli/terminal.h"
 
 #include "question/option_values.h"
 
@@ -209,7 +210,18 @@ static const struct option_row report_rows[] = {
     OPTION_GROUP(question_filter_rows, struct report, q),
     OPTION_HEADING("How to show it:"),
     {.group = report_show_rows},
+    {.group = terminal_rows},
     OPTION_END,
+};
+
+static const struct option_hint report_hints[] = {
+    {"--format", "'mayfly export --to FORMAT' writes files for other tools, --json prints JSON"},
+    {"--pprof", "use 'mayfly export --to pprof FILE'"},
+    {"--flamegraph", "use 'mayfly export --to flamegraph FILE'"},
+    {"--group-by", "use --by"},
+    {"--limit", "use --top"},
+    {"-n", "use --top"},
+    {NULL, NULL},
 };
 
 const struct option_table report_option_table = {
@@ -218,6 +230,7 @@ const struct option_table report_option_table = {
 	"Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
 	"FILE is a trace, or the spool of a recording that was killed; - is standard input.\n",
     .rows = report_rows,
+    .hints = report_hints,
     .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
 };
 
@@ -316,6 +329,9 @@ static int run(struct report *r)
 	if (shows_events(r))
 		r->view = VIEW_EVENTS;
 	question_fit(&r->q, r->file.info);
+	if (!question_fits_time(&r->q, r->path, r->file.info))
+		return CLI_FAILED;
+	pager_start();
 	return views[r->view].print(r);
 }
 
@@ -324,6 +340,7 @@ static int open_and_run(struct report *r, const char *path)
 	int status = CLI_FAILED;
 
 	r->path = path;
+	output_detect(&r->out);
 	if (open_trace(path, &r->file)) {
 		status = run(r);
 		close_trace(&r->file);
@@ -337,7 +354,6 @@ int cmd_report(int argc, char **argv)
 	int status;
 
 	question_init(&r.q);
-	r.out = output_detect();
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
 		status = check_options(&r) && one_named(argc, argv, "trace")

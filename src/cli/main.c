@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mayfly program: finds the command and runs it. */
 #include "cli/cli.h"
+#include "cli/nearest.h"
 #include "cli/option_table.h"
+#include "cli/terminal.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -48,59 +50,30 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-#define LONGEST_GUESS 32
-
-/* The number of letters that must be inserted, deleted, changed or swapped with the next to get
- * from one word to the other (Damerau-Levenshtein distance). */
-static size_t distance(const char *a, const char *b)
-{
-	size_t rows[3][LONGEST_GUESS + 1];
-	size_t *before = rows[0], *last = rows[1], *now = rows[2];
-	size_t length = strlen(b);
-
-	if (length > LONGEST_GUESS || strlen(a) > LONGEST_GUESS)
-		return LONGEST_GUESS;
-	for (size_t j = 0; j <= length; j++)
-		last[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		now[0] = i;
-		for (size_t j = 1; j <= length; j++) {
-			size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
-
-			if (last[j] + 1 < best)
-				best = last[j] + 1;
-			if (now[j - 1] + 1 < best)
-				best = now[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    before[j - 2] + 1 < best)
-				best = before[j - 2] + 1;
-			now[j] = best;
-		}
-		size_t *free_row = before;
-
-		before = last;
-		last = now;
-		now = free_row;
-	}
-	return last[length];
-}
+/* What other profilers have, and how to get it here. */
+static const struct hint {
+	const char *word, *hint;
+} hints[] = {
+    {"attach", "a running program cannot be joined; start it with 'mayfly record -- COMMAND'"},
+    {"run", "use 'mayfly record -- COMMAND'"},
+    {"stat", "use 'mayfly info FILE'"},
+    {"script", "use 'mayfly dump FILE'"},
+    {"annotate", "use 'mayfly report --by line FILE'"},
+    {"flamegraph", "use 'mayfly export --to flamegraph FILE'"},
+};
 
 static int unknown_command(const char *name)
 {
-	const struct command *nearest = NULL;
-	size_t least = 4; /* more than 3 changes are not a typing error */
+	struct nearest nearest = nearest_to(name);
 
-	for (size_t i = 0; i < COMMANDS; i++) {
-		size_t d = distance(name, commands[i].name);
-
-		if (d < least && d < strlen(commands[i].name)) {
-			least = d;
-			nearest = &commands[i];
-		}
-	}
-	if (nearest)
+	for (size_t i = 0; i < sizeof(hints) / sizeof(*hints); i++)
+		if (strcmp(hints[i].word, name) == 0)
+			return cli_usage("there is no command '%s'; %s", name, hints[i].hint);
+	for (size_t i = 0; i < COMMANDS; i++)
+		nearest_offer(&nearest, commands[i].name);
+	if (nearest.best)
 		return cli_usage("there is no command '%s'; did you mean '%s'?", name,
-				 nearest->name);
+				 nearest.best);
 	return cli_usage("there is no command '%s'", name);
 }
 
@@ -131,6 +104,7 @@ static int cmd_help(int argc, char **argv)
 	const struct command *command;
 
 	cli_begin("");
+	pager_start();
 	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
 		print_help(stdout);
 		return cli_finish();
@@ -169,11 +143,34 @@ static int complete(const char *name)
 	return cli_finish();
 }
 
-int main(int argc, char **argv)
+/* Options before the command, as git has: --no-pager and --color. Returns how many, or -1 after a
+ * line on stderr. */
+static int take_terminal_options(int argc, char **argv)
+{
+	struct complaint complaint = {""};
+	int taken = 0;
+
+	for (char name[16], *option; taken + 1 < argc; taken++) {
+		option = argv[taken + 1];
+		if (strncmp(option, "--no-pager", 11) != 0 && strncmp(option, "--color", 7) != 0)
+			break;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(option + 2, "="), option + 2);
+		option = strchr(option, '=');
+		if (option_rows_take(terminal_rows, name, argv[taken + 1],
+				     option ? option + 1 : NULL, NULL, &complaint))
+			continue;
+		if (!*complaint.text)
+			break;
+		cli_usage("%s", complaint.text);
+		return -1;
+	}
+	return taken;
+}
+
+static int run_command(int argc, char **argv)
 {
 	const struct command *command;
 
-	setlocale(LC_CTYPE, "");
 	if (argc < 2) {
 		print_help(stderr);
 		return CLI_USAGE;
@@ -191,4 +188,16 @@ int main(int argc, char **argv)
 		return unknown_command(argv[1]);
 	cli_begin(command->name);
 	return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int taken, status;
+
+	setlocale(LC_CTYPE, "");
+	taken = take_terminal_options(argc, argv);
+	if (taken < 0)
+		return CLI_USAGE;
+	status = run_command(argc - taken, argv + taken);
+	return pager_finish(status);
 }

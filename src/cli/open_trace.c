@@ -131,6 +131,7 @@ void unload_file(struct loaded_file *file)
 	else
 		free(file->data);
 	free(file->beside);
+	free(file->spool);
 	*file = (struct loaded_file){0};
 }
 
@@ -170,7 +171,8 @@ static void say_not_opened(const char *path, int error)
 static int finalise(const char *path, struct loaded_file *file)
 {
 	/* The result is not kept, so no time is spent on compressing it well. */
-	struct finalise_options options = {.path = strcmp(path, "-") ? path : NULL, .level = 1};
+	struct finalise_options options = {
+	    .path = strcmp(path, "-") ? file->spool ? file->spool : path : NULL, .level = 1};
 	struct finalised made;
 	int error = finalise_spool(file->data, file->size, &options, &made);
 
@@ -360,6 +362,24 @@ static bool is_folder(const char *path)
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* During a recording, and after one that was cut off, FILE.spool is what there is of FILE. */
+static bool load_spool_of(const char *path, struct loaded_file *file)
+{
+	struct loaded_file spool = {0};
+	char *name;
+
+	if (asprintf(&name, "%s.spool", path) < 0)
+		return false;
+	if (!load(name, &spool)) {
+		free(name);
+		return false;
+	}
+	cli_error("%s is not complete; this is what %s holds so far", path, name);
+	*file = spool;
+	file->spool = name;
+	return true;
+}
+
 bool load_file(const char *path, struct loaded_file *file)
 {
 	char inside[PATH_MAX];
@@ -376,7 +396,7 @@ bool load_file(const char *path, struct loaded_file *file)
 			say_unreadable(path, EISDIR);
 		return found == 1 && load_file(inside, file);
 	}
-	if (!load(path, file)) {
+	if (!load(path, file) && (errno != ENOENT || !load_spool_of(path, file))) {
 		say_unreadable(path, errno);
 		return false;
 	}

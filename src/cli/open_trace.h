@@ -17,6 +17,7 @@ struct loaded_file {
 	bool mapped;  /* not read */
 	void *beside; /* what import_format.beside holds; may be NULL */
 	size_t beside_size;
+	char *spool; /* that was read because the trace is not there yet; or NULL */
 };
 
 struct opened_trace {
@@ -38,7 +39,8 @@ void close_trace(struct opened_trace *opened);
 
 /* ---- the same in steps, for commands that want the file as it is ---- */
 
-/* A file that is not empty, or the one that a folder is about. False after a line on stderr. */
+/* A file that is not empty, the one that a folder is about, or the spool of a trace that is not
+ * complete (after a line that says so). False after a line on stderr. */
 bool load_file(const char *path, struct loaded_file *file);
 void unload_file(struct loaded_file *file);
 bool is_trace(const struct loaded_file *file); /* or a spool; damaged or not */

@@ -5,7 +5,9 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/terminal.h"
 #include "answer/text_format.h"
 
 #define HELP_COLUMNS 90
@@ -114,8 +116,28 @@ static size_t number_of_letter(const struct flat_row *flat, size_t count, int le
 	return count;
 }
 
+static int say_unknown(const struct option_table *table, const char *name, int length)
+{
+	struct flat_row flat[MOST_OPTIONS];
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0);
+	char option[64];
+	struct nearest nearest;
+
+	snprintf(option, sizeof(option), "%.*s", length, name);
+	for (const struct option_hint *h = table->hints; h && h->option; h++)
+		if (strcmp(h->option, option) == 0)
+			return cli_usage("unknown option '%s'; %s", option, h->hint);
+	nearest = nearest_to(option + strspn(option, "-"));
+	for (size_t i = 0; i < count; i++)
+		if (flat[i].row->name && option[1] == '-')
+			nearest_offer(&nearest, flat[i].row->name);
+	if (nearest.best)
+		return cli_usage("unknown option '%s'; did you mean '--%s'?", option, nearest.best);
+	return cli_usage("unknown option '%.*s'", length, name);
+}
+
 /* What is wrong when getopt_long() returned '?' or ':'. */
-static int say_bad_option(int result, char **argv)
+static int say_bad_option(const struct option_table *table, int result, char **argv)
 {
 	/* optopt is 0 for an unknown long option, and the option itself for a short one. */
 	const char *argument = optind > 0 ? argv[optind - 1] : "";
@@ -130,7 +152,7 @@ static int say_bad_option(int result, char **argv)
 		return cli_usage("option '%.*s' needs a value", length, name);
 	if (is_long && optopt)
 		return cli_usage("option '%.*s' takes no value", length, name);
-	return cli_usage("unknown option '%.*s'", length, name);
+	return say_unknown(table, name, length);
 }
 
 int options_take(const struct option_table *table, void *into, int argc, char **argv)
@@ -153,10 +175,11 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 		char said[64];
 
 		if (found == '?' || found == ':')
-			return say_bad_option(found, argv);
+			return say_bad_option(table, found, argv);
 		number = found >= FIRST_ROW ? (size_t)(found - FIRST_ROW)
 					    : number_of_letter(flat, count, found);
 		if (flat[number].row == &help_row) {
+			pager_start();
 			print_help(table);
 			return cli_finish();
 		}
@@ -171,12 +194,14 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 
 static void print_words(const struct option_row *row)
 {
-	if (row->list_words)
+	if (row->argument && *row->argument == '[')
+		; /* a word after the option would not be its value */
+	else if (row->list_words)
 		row->list_words();
 	else if (row->choices)
 		for (size_t i = 0; row->choices[i]; i++)
 			printf(" %s", row->choices[i]);
-	else if (row->argument && *row->argument != '[')
+	else if (row->argument)
 		printf(" %s", row->words ? row->words : "-");
 	putchar('\n');
 }

@@ -11,13 +11,20 @@
 #include "cli/message.h"
 #include "question/option_row.h"
 
+struct option_hint {
+	const char *option; /* "--format" */
+	const char *hint;
+};
+
 struct option_table {
 	const char *usage; /* "report [OPTIONS] FILE" */
 	const char *about;
 	void (*print_more)(void); /* after that; may be NULL */
 	const struct option_row *rows;
 	const char *notes; /* below the options; may be NULL */
-	bool stops;	   /* at the first operand: the rest belongs to another program */
+	/* Options of other programs, and how to get that here; ends with NULL. May be NULL. */
+	const struct option_hint *hints;
+	bool stops; /* at the first operand: the rest belongs to another program */
 };
 
 /* Takes all options (and sets optind to the first operand). OPTIONS_TAKEN, or the exit status: after

@@ -2,10 +2,8 @@
 /* Text for people. */
 #include "cli/output.h"
 
-#include "answer/trace_names.h"
-#include "answer/plain_name.h"
+#include "cli/terminal.h"
 #include "format/numbering.h"
-#include "format/utf8.h"
 
 #include <langinfo.h>
 #include <math.h>
@@ -19,158 +17,26 @@
 #define LEAST_WIDTH   40
 #define LARGEST_WIDTH 1000
 #define LINE_BYTES    8192
+#define TITLE_BYTES   128
 
-struct output output_detect(void)
+void output_detect(struct output *o)
 {
-	struct output o = {.width = PIPE_WIDTH};
 	const char *columns = getenv("COLUMNS");
-	const char *no_colour = getenv("NO_COLOR");
-	const char *terminal = getenv("TERM");
-	bool is_terminal = isatty(STDOUT_FILENO);
 	struct winsize window;
 
-	if (is_terminal)
-		o.width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
-			      ? window.ws_col
-			      : 80;
+	o->width = PIPE_WIDTH;
+	if (isatty(STDOUT_FILENO))
+		o->width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
+			       ? window.ws_col
+			       : 80;
 	if (columns && atoi(columns) > 0)
-		o.width = atoi(columns);
-	if (o.width < LEAST_WIDTH)
-		o.width = LEAST_WIDTH;
-	if (o.width > LARGEST_WIDTH)
-		o.width = LARGEST_WIDTH;
-	o.colour =
-	    is_terminal && !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0;
-	o.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	return o;
-}
-
-/* ---- names ---- */
-
-/* Also false of the C1 controls, which terminals obey. */
-static bool is_shown_as_it_is(const unsigned char *s, size_t length)
-{
-	return length && *s >= 0x20 && *s != 0x7f && !(s[0] == 0xc2 && s[1] < 0xa0);
-}
-
-char *text_clean(char *buffer, size_t size, const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	size_t used = 0;
-
-	while (*s) {
-		size_t length = utf8_length((const char *)s);
-		bool bad = !is_shown_as_it_is(s, length);
-
-		if (bad)
-			length = 1;
-		if (used + length >= size)
-			break;
-		if (bad)
-			buffer[used] = '?';
-		else
-			memcpy(buffer + used, s, length);
-		used += length;
-		s += length;
-	}
-	buffer[used] = 0;
-	return buffer;
-}
-
-size_t text_columns(const char *text)
-{
-	size_t columns = 0;
-
-	for (; *text; text++)
-		columns += (*text & 0xc0) != 0x80;
-	return columns;
-}
-
-#define MOST_LEVELS 16u /* that are tried one after the other; hostile names have thousands */
-
-/* Keeps both ends, the end more: it says which function it is. */
-static void cut_middle(char *text, const struct output *o, size_t columns)
-{
-	const char *mark = o->utf8 ? "…" : "...";
-	size_t mark_columns = o->utf8 ? 1 : 3;
-	size_t all = text_columns(text);
-	size_t keep = columns > mark_columns ? columns - mark_columns : 0;
-	size_t head = keep * 2 / 5, tail = keep - head, column = 0;
-	char *to = text, *from = text;
-
-	if (all <= columns)
-		return;
-	for (; *from && (column < head || (*from & 0xc0) == 0x80); from++, to++)
-		column += (from[1] & 0xc0) != 0x80;
-	from = to;
-	for (column = head; *from && column < all - tail; from++)
-		column += (from[1] & 0xc0) != 0x80;
-	/* The omitted text is wider than the mark, but maybe not longer in bytes. */
-	if ((size_t)(from - to) >= strlen(mark)) {
-		memcpy(to, mark, strlen(mark));
-		to += strlen(mark);
-	}
-	memmove(to, from, strlen(from) + 1);
-}
-
-/* Leaves out as many namespaces and classes in front as needed; false when that is not enough. */
-static bool cut_qualifiers(char *text, const struct output *o, size_t columns)
-{
-	const char *mark = o->utf8 ? "…" : "...";
-	size_t left = text_columns(text);
-
-	for (char *s = text; *s; s++) {
-		bool boundary = s > text && s[0] == ':' && s[1] == ':';
-		bool fits = left + text_columns(mark) <= columns;
-
-		left -= (*s & 0xc0) != 0x80;
-		if (!boundary || !fits)
-			continue;
-		if ((size_t)(s - text) < strlen(mark))
-			return false;
-		memmove(text + strlen(mark), s, strlen(s) + 1);
-		memcpy(text, mark, strlen(mark));
-		return true;
-	}
-	return false;
-}
-
-char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns)
-{
-	char clean[NAME_BYTES];
-	unsigned level;
-
-	text_clean(clean, sizeof(clean), name);
-	snprintf(buffer, size, "%s", clean);
-	if (o->wide || text_columns(buffer) <= columns)
-		return buffer;
-	level = name_collapse(buffer, size, clean, NAME_NO_LEVEL, "...");
-	if (level > MOST_LEVELS)
-		level = MOST_LEVELS;
-	while (text_columns(buffer) > columns && level > 0)
-		name_collapse(buffer, size, clean, level--, "...");
-	if (text_columns(buffer) > columns && !cut_qualifiers(buffer, o, columns))
-		cut_middle(buffer, o, columns);
-	return buffer;
-}
-
-char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns)
-{
-	const char *mark = o->utf8 ? "…" : "...";
-	size_t mark_columns = text_columns(mark);
-	size_t column = 0;
-	char *s = buffer;
-
-	text_clean(buffer, size, text);
-	if (o->wide || text_columns(buffer) <= columns)
-		return buffer;
-	while (column + mark_columns < columns || (*s & 0xc0) == 0x80)
-		column += (*++s & 0xc0) != 0x80;
-	if ((size_t)(s - buffer) + strlen(mark) < size)
-		strcpy(s, mark);
-	else
-		*s = 0;
-	return buffer;
+		o->width = atoi(columns);
+	if (o->width < LEAST_WIDTH)
+		o->width = LEAST_WIDTH;
+	if (o->width > LARGEST_WIDTH)
+		o->width = LARGEST_WIDTH;
+	o->colour = terminal_has_colour();
+	o->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
 /* ---- bars ---- */
@@ -414,13 +280,12 @@ static void print_cell(const struct output *o, const struct column *c, enum styl
 		printf("%*s", padding, "");
 }
 
-/* row: an index, or -1 for the titles. */
+/* row: an index, or -1 for the titles. name: what the last column holds. */
 static void print_line(const struct table *t, const struct output *o, int indent,
-		       const size_t *width, size_t left, long row)
+		       const size_t *width, const char *name, long row)
 {
 	const struct column *last = &t->column[t->columns - 1];
 	char *const *cell = row < 0 ? NULL : &t->cell[(size_t)row * t->columns];
-	char name[NAME_BYTES];
 
 	printf("%*s", indent, "");
 	for (size_t i = 0; i + 1 < t->columns; i++) {
@@ -432,9 +297,7 @@ static void print_line(const struct table *t, const struct output *o, int indent
 		print_cell(o, c, cell_style(t, c, row), cell ? cell[i] : c->title, width[i]);
 	}
 	printf("%*s", (int)gap_before(t, t->columns - 1), "");
-	print_styled(
-	    o, cell_style(t, last, row),
-	    name_fit(name, sizeof(name), o, cell ? cell[t->columns - 1] : last->title, left));
+	print_styled(o, cell_style(t, last, row), name);
 	putchar('\n');
 }
 
@@ -443,17 +306,46 @@ size_t table_rows(const struct table *t)
 	return t->cells / t->columns;
 }
 
-void table_print(const struct table *t, const struct output *o, int indent)
+/* The last cells, shortened to `columns`; NULL: out of memory. The caller frees them and the list. */
+static char **fit_last(const struct table *t, const struct output *o, size_t columns)
+{
+	size_t rows = table_rows(t);
+	char **cell = calloc(rows + 1, sizeof(*cell)), **fitted = calloc(rows + 1, sizeof(*fitted));
+
+	for (size_t row = 0; cell && row < rows; row++)
+		cell[row] = t->cell[(row + 1) * t->columns - 1];
+	if (cell && fitted && !names_fit(fitted, o, cell, rows, columns)) {
+		free(fitted);
+		fitted = NULL;
+	}
+	if (!cell) {
+		free(fitted);
+		fitted = NULL;
+	}
+	free(cell);
+	return fitted;
+}
+
+bool table_print(const struct table *t, const struct output *o, int indent)
 {
 	size_t width[16] = {0};
+	char title[TITLE_BYTES], **fitted;
 	size_t left;
 
 	if (t->columns == 0 || t->columns > 16)
-		return;
+		return true;
 	left = fit_columns(t, o, indent, width);
-	print_line(t, o, indent, width, left, -1);
-	for (size_t row = 0; row < table_rows(t); row++)
-		print_line(t, o, indent, width, left, (long)row);
+	fitted = fit_last(t, o, left);
+	if (!fitted)
+		return false;
+	print_line(t, o, indent, width,
+		   name_fit(title, sizeof(title), o, t->column[t->columns - 1].title, left), -1);
+	for (size_t row = 0; row < table_rows(t); row++) {
+		print_line(t, o, indent, width, fitted[row], (long)row);
+		free(fitted[row]);
+	}
+	free(fitted);
+	return true;
 }
 
 bool table_print_rows(const struct output *o, const struct column *columns, size_t count,
@@ -466,7 +358,7 @@ bool table_print_rows(const struct output *o, const struct column *columns, size
 	for (size_t i = 0; done && i < rows; i++)
 		done = put(t, context, i);
 	if (done && table_rows(t))
-		table_print(t, o, 0);
+		done = table_print(t, o, 0);
 	table_free(t);
 	return done;
 }

@@ -11,28 +11,18 @@
 #include <stdio.h>
 
 #include "answer/figures.h"
+#include "cli/fit_text.h"
 
 struct output {
 	int width;   /* columns */
-	bool colour; /* a terminal, and NO_COLOR is not set */
+	bool colour; /* see terminal.h */
 	bool utf8;   /* bars, the plus-minus sign and ellipses may be UTF-8 */
 	bool wide;   /* names in full, lines may exceed the width */
 };
 
-/* Looks at standard output, COLUMNS, NO_COLOR and the locale (which must have been set). */
-struct output output_detect(void);
-
-/* Texts come from untrusted files: control characters and invalid UTF-8 become '?'. */
-char *text_clean(char *buffer, size_t size, const char *text);
-size_t text_columns(const char *text);
-
-/* Shortens a C++ or Rust name to at most `columns`: first without parameters, then with template
- * arguments collapsed from the inside, then without the scopes it is nested in, then without its
- * middle; only as much of that as needed. */
-char *name_fit(char *buffer, size_t size, const struct output *o, const char *name, size_t columns);
-
-/* Cleans a line that is not a name, and shortens it at its end. */
-char *line_fit(char *buffer, size_t size, const struct output *o, const char *text, size_t columns);
+/* Looks at standard output, COLUMNS, NO_COLOR, --color and the locale (which must have been set); sets
+ * all but `wide`. To be called after the options were taken, and before pager_start(). */
+void output_detect(struct output *o);
 
 /* A bar of `part` of `whole` in at most `columns`. */
 char *text_bar(char *buffer, size_t size, const struct output *o, double part, double whole,
@@ -63,8 +53,8 @@ void print_field(const struct output *o, const char *name, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 /*
- * A table. The last column takes the rest of the line and is shortened like a name; when it would
- * get too little, those with the highest `drop` go first (0 stays).
+ * A table. The last column takes the rest of the line and is shortened like names (names_fit()); when
+ * it would get too little, those with the highest `drop` go first (0 stays).
  */
 struct column {
 	const char *title;
@@ -81,7 +71,8 @@ bool table_cell(struct table *t, const char *text);
 /* Plain cells of the row that the last cell belongs to are printed so. */
 bool table_row_style(struct table *t, enum style style);
 size_t table_rows(const struct table *t);
-void table_print(const struct table *t, const struct output *o, int indent);
+/* False: out of memory. */
+bool table_print(const struct table *t, const struct output *o, int indent);
 void table_free(struct table *t);
 
 /* The same in one call: put() adds the cells of one row, or none to leave it out. Nothing is

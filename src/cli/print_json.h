@@ -11,12 +11,17 @@
 
 #include "answer/json_writer.h"
 
+/* Of every document that commands print. It is raised when a key goes or changes its meaning; new
+ * keys do not change it. */
+#define JSON_SCHEMA 1
+
 /* A document whose object is open. */
 static inline struct json json_document(void)
 {
 	struct json j = {0};
 
 	json_object(&j, NULL);
+	json_unsigned(&j, "schema", JSON_SCHEMA);
 	return j;
 }
 

@@ -12,6 +12,13 @@ bool question_agrees(struct question *q)
 	return question_check(q, &c) || cli_refuse("%s", c.text);
 }
 
+bool question_fits_time(const struct question *q, const char *path, const struct mayfly_info *info)
+{
+	struct complaint c = {""};
+
+	return question_is_in_time(q, info, &c) || cli_fail("%s: %s", path, c.text);
+}
+
 bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
 {
 	uint32_t absent = mayfly_query_absent(trace, &q->query);

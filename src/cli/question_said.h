@@ -8,6 +8,9 @@
 /* question_check(); false after a line on stderr. */
 bool question_agrees(struct question *q);
 
+/* question_is_in_time(); false after a line on stderr. */
+bool question_fits_time(const struct question *q, const char *path, const struct mayfly_info *info);
+
 /* Whether the question needs what the trace lacks because of the file that it was converted from:
  * then a line on stderr has said so. */
 bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q);

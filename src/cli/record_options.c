@@ -56,12 +56,19 @@ static bool take_overhead(const struct given *given, void *to)
 	return true;
 }
 
+static bool read_rate(const char *text, double *rate)
+{
+	char *end;
+
+	*rate = strtod(text, &end);
+	return end != text && !*end && *rate >= 1e-11 && *rate <= 1;
+}
+
 /* "off", a rate, or nothing, which asks for the default. */
 static bool record_take_ocaml(const struct given *given, void *to)
 {
 	struct record_command *c = to;
 	struct record *r = &c->record;
-	char *end;
 	double rate;
 
 	c->ocaml_given = true;
@@ -71,8 +78,7 @@ static bool record_take_ocaml(const struct given *given, void *to)
 		r->ocaml_off = true;
 		return true;
 	}
-	rate = strtod(given->value, &end);
-	if (end == given->value || *end || !(rate >= 1e-11 && rate <= 1))
+	if (!read_rate(given->value, &rate))
 		return cli_refuse(
 		    "%s: '%s' is neither a rate from 1e-11 to 1 (samples per word) nor "
 		    "off",
@@ -92,7 +98,9 @@ static bool take_map_events(const struct given *given, void *to)
 static const struct option_row record_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE(struct record_command, record.output),
      .words = OPTION_FILES, .help = "write the trace to FILE (default mayfly.NAME.PID.mayfly)"},
-    {"force", .help = "replace FILE even when it is not a trace",
+    {"force",
+     .help = "replace FILE, even when it is not a trace, and do not keep it as FILE with .old "
+	     "before its suffix",
      OPTION_FLAG(struct record_command, record.force)},
     {"interval", 'i', "BYTES", OPTION_OWN(take_interval), .least = 1,
      .most = 1ull << SPOOL_INTERVAL_MAX_LOG2, OPTION_GIVEN(struct record_command, interval_given),
@@ -139,10 +147,23 @@ static const struct option_row record_rows[] = {
     OPTION_END,
 };
 
+#define NO_ATTACH "a running program cannot be joined; start it with 'mayfly record -- COMMAND'"
+
+static const struct option_hint record_hints[] = {
+    {"-p", NO_ATTACH},
+    {"--pid", NO_ATTACH},
+    {"--attach", NO_ATTACH},
+    {"-F", "use -i BYTES, the mean number of bytes between samples"},
+    {"--frequency", "use -i BYTES, the mean number of bytes between samples"},
+    {"-g", "stacks are always recorded"},
+    {NULL, NULL},
+};
+
 const struct option_table record_option_table = {
     .usage = "record [OPTIONS] [--] COMMAND [ARGUMENTS]",
     .about = "Runs COMMAND, samples its memory allocations and writes a trace.\n",
     .rows = record_rows,
+    .hints = record_hints,
     .notes = "Exit status: COMMAND's own, 128+N when signal N ended it; 125 when mayfly failed,\n"
 	     "126 when COMMAND cannot be executed, 127 when it is not found.\n",
     .stops = true,
@@ -156,6 +177,12 @@ static bool record_options_agree(struct record_command *c)
 	if (r->exact && c->interval_given && r->interval_log2)
 		return cli_refuse("--exact records every allocation; it cannot be combined with "
 				  "--interval");
+	if (r->exact && c->sampler_given)
+		return cli_refuse("--exact records every allocation; it cannot be combined with "
+				  "--sampler");
+	if (r->snapshot_ns && c->sampler_given)
+		return cli_refuse("--snapshots counts every allocation; it cannot be combined with "
+				  "--sampler");
 	if (r->snapshot_ns && c->interval_given && r->interval_log2)
 		return cli_refuse("--snapshots counts every allocation; it cannot be combined with "
 				  "--interval");
@@ -189,6 +216,15 @@ static bool record_options_agree(struct record_command *c)
 	return true;
 }
 
+/* As in "--ocaml 1e-5 ./program": an optional value needs a '='. */
+static bool ocaml_value_stands_apart(char **argv)
+{
+	double rate;
+
+	return optind > 1 && !strcmp(argv[optind - 1], "--ocaml") &&
+	       (!strcmp(argv[optind], "off") || read_rate(argv[optind], &rate));
+}
+
 int record_take_options(struct record_command *c, int argc, char **argv)
 {
 	struct record *r = &c->record;
@@ -202,6 +238,9 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 		return RECORD_FAILED;
 	if (optind >= argc)
 		return cli_usage("no program given; use 'mayfly record -- COMMAND ARGUMENTS'"),
+		       RECORD_FAILED;
+	if (ocaml_value_stands_apart(argv))
+		return cli_usage("--ocaml %s: write --ocaml=%s", argv[optind], argv[optind]),
 		       RECORD_FAILED;
 	r->argv = argv + optind;
 	if (r->output && strcmp(r->output, "-") == 0)

@@ -22,6 +22,15 @@ const struct piece *record_main_piece(const struct record *r, const struct piece
 
 /* The remarks of the last line: each begins with "; ". */
 
+static void put_old(FILE *to, const struct piece *p)
+{
+	char *old = p->recorder->kept_old ? record_old_name(p->trace) : NULL;
+
+	if (old)
+		fprintf(to, "; the trace that was there is now %s", old);
+	free(old);
+}
+
 static void put_children(FILE *to, const struct record *r, const struct pieces *list)
 {
 	size_t children = 0;
@@ -107,6 +116,7 @@ static char *remarks_text(const struct record *r, const struct pieces *list, con
 
 	if (!to)
 		return NULL;
+	put_old(to, p);
 	put_children(to, r, list);
 	put_earlier(to, r, list);
 	put_dropped(to, r, p->recorder);

@@ -24,7 +24,7 @@ static void write_place(FILE *to, const struct output *o, const struct mayfly_pl
 		snprintf(location + end, sizeof(location) - end, ":%" PRIu32 "-%" PRIu32,
 			 place->first_char, place->last_char);
 	}
-	line_fit(shown, sizeof(shown), o, location, room / 2);
+	place_fit(shown, sizeof(shown), o, location, room / 2);
 	if (*shown)
 		used += 2 + text_columns(shown);
 	used += strlen(inlined);

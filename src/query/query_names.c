@@ -4,6 +4,7 @@
  * groups (rows, or places of printed stacks) frames belong to.
  */
 #include "query/query.h"
+#include "query/thread_filter.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -396,7 +397,7 @@ bool query_filter_nodes(struct query_state *s)
 	return !s->error;
 }
 
-static bool thread_matches(const struct mayfly_match *match, const struct mayfly_thread *thread)
+bool query_thread_matches(const struct mayfly_match *match, const struct mayfly_thread *thread)
 {
 	char number[16], *p = number + sizeof(number);
 	uint32_t tid = thread->tid;
@@ -421,7 +422,7 @@ bool query_filter_threads(struct query_state *s)
 	for (size_t i = 0; i < s->info->threads; i++) {
 		const struct mayfly_thread *thread = mayfly_trace_thread(s->trace, i);
 
-		s->thread_kept[i] = thread && thread_matches(&s->query->thread, thread);
+		s->thread_kept[i] = thread && query_thread_matches(&s->query->thread, thread);
 	}
 	return true;
 }

@@ -53,6 +53,7 @@ struct option_row {
 
 #define OPTION_FILES   "@files"
 #define OPTION_FOLDERS "@folders"
+#define OPTION_LIST    "@list" /* before the words: any number of them, with commas between */
 
 #define OPTION_AT(kind, type, field)                                                               \
 	(offsetof(type, field) +                                                                   \

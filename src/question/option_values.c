@@ -108,7 +108,8 @@ bool option_count(const char *option, const char *text, size_t *count, struct co
 bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
 		   struct complaint *c)
 {
-	char list[256] = "";
+	char list[256] = "", several[256] = "";
+	int found = -1, begin = 0;
 
 	for (int i = 0; choices[i]; i++) {
 		const char *comma = i == 0 ? "" : choices[i + 1] ? ", " : " or ";
@@ -118,7 +119,18 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 			return true;
 		}
 		text_append(list, sizeof(list), "%s%s", comma, choices[i]);
+		if (*text && strncmp(choices[i], text, strlen(text)) == 0) {
+			text_append(several, sizeof(several), "%s%s", begin++ ? ", " : "",
+				    choices[i]);
+			found = i;
+		}
 	}
+	if (begin == 1) {
+		*index = found;
+		return true;
+	}
+	if (begin)
+		return complain(c, "%s: '%s' can be one of %s", option, text, several);
 	return complain(c, "%s: '%s' is none of %s", option, text, list);
 }
 

@@ -22,6 +22,7 @@ bool option_time(const char *option, const char *text, int64_t *ns, struct compl
 bool option_count(const char *option, const char *text, size_t *count, struct complaint *c);
 
 /* The index of `text` in a list that ends with NULL. */
+/* The beginning of a word is enough when no other word has it. */
 bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
 		   struct complaint *c);
 

@@ -2,6 +2,7 @@
 /* From options to a query. */
 #include "question/question.h"
 
+#include "answer/figures.h"
 #include "query/grouping.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ const struct option_row question_filter_rows[] = {
      OPTION_IN(take_thread, struct pattern, struct question, thread),
      OPTION_GIVEN(struct question, thread_given)},
     {"heap", .argument = "LIST",
-     .words = "malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
+     .words = OPTION_LIST " malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
      .help = "only blocks of these heaps, separated by commas: malloc, ocaml (minor and major), "
 	     "ocaml-minor, ocaml-major, external (memory outside the heap that OCaml blocks hold), "
 	     "pool (the program's own allocators), pool-mapped (pools that malloc does not know) "
@@ -205,6 +206,23 @@ void question_fit(struct question *q, const struct mayfly_info *info)
 	    !(info->absent & MAYFLY_ABSENT_PEAK))
 		return;
 	q->query.metric = info->absent & MAYFLY_ABSENT_LIVE ? MAYFLY_ALLOCATED : MAYFLY_LIVE;
+}
+
+/* Durations are printed with three digits, and a user may write them rounded up. */
+#define ROUNDED 1.01
+
+bool question_is_in_time(const struct question *q, const struct mayfly_info *info,
+			 struct complaint *c)
+{
+	char at[FIGURE_TEXT], duration[FIGURE_TEXT];
+
+	if (!q->at_given || q->query.at_ns >= MAYFLY_AT_PEAK ||
+	    info->absent & MAYFLY_ABSENT_TIMES ||
+	    (double)q->query.at_ns <= ROUNDED * (double)info->duration_ns)
+		return true;
+	return complain(c, "--at %s is after the end of the trace, which is %s long",
+			text_duration(at, sizeof(at), (double)q->query.at_ns),
+			text_duration(duration, sizeof(duration), (double)info->duration_ns));
 }
 
 const char *question_needs_blocks(const struct question *question)

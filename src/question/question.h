@@ -47,6 +47,11 @@ bool question_check(struct question *q, struct complaint *c);
  * question_check(). */
 void question_fit(struct question *q, const struct mayfly_info *info);
 
+/* Whether --at is a moment of the trace; false, and *c says how long the trace is. After
+ * question_check(). */
+bool question_is_in_time(const struct question *q, const struct mayfly_info *info,
+			 struct complaint *c);
+
 /* The option that needs single blocks, which snapshots lack: "--by thread"; NULL: none. */
 const char *question_needs_blocks(const struct question *q);
 

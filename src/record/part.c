@@ -205,7 +205,18 @@ static int copy_to(int fd, const char *path)
 	return error;
 }
 
-int part_become(struct part *p, const char *path)
+/* Gives the file at `path` a second name, which it keeps when another takes the first. */
+static bool keep_old(const char *path, const char *old)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		return false;
+	unlink(old);
+	return !link(path, old) || !rename(path, old); /* some file systems have no links */
+}
+
+int part_become(struct part *p, const char *path, const char *old, bool *kept)
 {
 	char *real;
 	int error = part_flush(p);
@@ -214,6 +225,8 @@ int part_become(struct part *p, const char *path)
 		return error;
 	free_reserve(p);
 	real = realpath(path, NULL);
+	if (old)
+		*kept = keep_old(real ? real : path, old);
 	if (rename(p->path, real ? real : path))
 		error = errno;
 	if (error == EXDEV) {

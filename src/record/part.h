@@ -49,9 +49,10 @@ int part_sink(void *part, const void *bytes, size_t size);
 /* Writes the waiting bytes. 0 or an errno. */
 int part_flush(struct part *p);
 
-/* The file is complete: it becomes `path`, through symbolic links. 0 or an errno, and then it is
- * still there. */
-int part_become(struct part *p, const char *path);
+/* The file is complete: it becomes `path`, through symbolic links. A file that was there gets the
+ * name `old`, unless that is NULL; *kept is then whether there was one. 0 or an errno, and then it is still
+ * there. */
+int part_become(struct part *p, const char *path, const char *old, bool *kept);
 
 /* Starts again with an empty part. 0 or an errno. */
 int part_clear(struct part *p);

@@ -818,12 +818,12 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 	return true;
 }
 
-int recorder_become(struct recorder *r, const char *trace)
+int recorder_become(struct recorder *r, const char *trace, const char *old)
 {
 	int error;
 
 	assert(r->state == RECORDER_FINISHED && r->part);
-	error = part_become(r->part, trace);
+	error = part_become(r->part, trace, old, &r->kept_old);
 
 	r->trace_bytes = r->part->written;
 	if (!error)

@@ -79,6 +79,7 @@ struct recorder {
 	struct spool_stream_status status;
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
 	char note[512];						     /* of the agent's */
+	bool kept_old; /* a trace of the same name, under another one */
 };
 
 /* NULL: no memory. The spool is at `spool`, the trace grows at `part`. */
@@ -125,8 +126,9 @@ unsigned int recorder_wait(const struct recorder *r);
 bool recorder_finish(struct recorder *r, struct recorder *parent,
 		     const struct spool_ending *ending);
 
-/* The trace takes its name; the caller removes the spool. 0 or an errno. */
-int recorder_become(struct recorder *r, const char *trace);
+/* The trace takes its name, and a file that has it gets the name `old`, unless that is NULL. The
+ * caller removes the spool. 0 or an errno. */
+int recorder_become(struct recorder *r, const char *trace, const char *old);
 
 /* No child will need it any more. */
 void recorder_forget(struct recorder *r);

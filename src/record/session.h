@@ -138,6 +138,8 @@ struct pieces {
 void record_free_pieces(struct pieces *list);
 /* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
 char *record_name_with(const char *file, const char *tail);
+/* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
+char *record_old_name(const char *file);
 /* All spools of this recording that an agent has taken, those of the program first. False: no
  * memory. */
 bool record_collect_pieces(struct record *r, struct pieces *list);

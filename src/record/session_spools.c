@@ -119,6 +119,17 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 	return made;
 }
 
+static void say_not_made(const struct record *r, int error)
+{
+	int length = (int)(spool_base_name(r->file) - r->file);
+
+	if (error == ENOENT && length)
+		record_say(r, "cannot write '%s': there is no folder '%.*s'", r->file, length,
+			   r->file);
+	else
+		record_say(r, "cannot make '%s': %s", r->spool, strerror(error));
+}
+
 bool record_make_spool(struct record *r)
 {
 	struct spool_settings settings = {
@@ -154,11 +165,9 @@ bool record_make_spool(struct record *r)
 	error = recorder_create(first, &settings);
 	if (error == EEXIST)
 		return refuse_old_spool(r, r->spool);
-	if (error) {
-		record_say(r, "cannot make '%s': %s", r->spool, strerror(error));
-		return false;
-	}
-	return true;
+	if (error)
+		say_not_made(r, error);
+	return !error;
 }
 
 struct recorder *record_parent_of(const struct record *r, const struct recorder *child)

@@ -42,6 +42,15 @@ char *record_name_with(const char *file, const char *tail)
 	return record_format("%.*s%s%s", (int)(dot - file), file, tail, dot);
 }
 
+char *record_old_name(const char *file)
+{
+	char *real = realpath(file, NULL);
+	char *name = record_name_with(real ? real : file, ".old");
+
+	free(real);
+	return name;
+}
+
 /* A process's last image gets its plain name. Earlier images, which exec replaced, get a file only
  * with --follow and if they have samples. In exact mode all have some. */
 static bool name_pieces(const struct record *r, struct pieces *list)
@@ -245,6 +254,7 @@ static void finish_recorders(struct record *r, struct pieces *list)
 static bool name_trace(const struct record *r, const struct piece *p)
 {
 	struct recorder *one = p->recorder;
+	char *old;
 	int error;
 
 	if (!one)
@@ -256,7 +266,9 @@ static bool name_trace(const struct record *r, const struct piece *p)
 			record_say(r, "'%s': %s", p->spool, mayfly_error_text(one->error));
 		return false;
 	}
-	error = recorder_become(one, p->trace);
+	old = r->force ? NULL : record_old_name(p->trace);
+	error = recorder_become(one, p->trace, old);
+	free(old);
 	if (error)
 		record_say(r, "cannot write '%s': %s; it is complete in '%s'", p->trace,
 			   strerror(error), one->part_path);

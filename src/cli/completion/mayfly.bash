@@ -16,7 +16,7 @@ _mayfly()
 		fi
 	done
 	if [[ -z $command ]]; then
-		COMPREPLY=($(compgen -W "$("$1" --complete 2>/dev/null) --help --version" -- "$current"))
+		COMPREPLY=($(compgen -W "$("$1" --complete 2>/dev/null) --help --version --no-pager --color" -- "$current"))
 		return
 	fi
 	if [[ $command == help ]]; then
@@ -50,6 +50,11 @@ _mayfly()
 	fi
 	case $word in
 	-) ;;
+	@list*)
+		local done=
+		[[ $current == *,* ]] && done=${current%,*},
+		COMPREPLY=($(compgen -P "$done" -W "${word#@list}" -- "${current##*,}"))
+		;;
 	@folders)
 		COMPREPLY=($(compgen -d -- "$current"))
 		;;
@@ -60,7 +65,13 @@ _mayfly()
 			COMPREPLY=($(compgen -c -- "$current"))
 		else
 			compopt -o filenames 2>/dev/null
-			COMPREPLY=($(compgen -f -- "$current"))
+			# Traces, if there are any; other tools' files have any name.
+			[[ -z $word ]] && COMPREPLY=($(compgen -f -X '!*.mayfly*' -- "$current"))
+			if ((${#COMPREPLY[@]})); then
+				COMPREPLY+=($(compgen -d -- "$current"))
+			else
+				COMPREPLY=($(compgen -f -- "$current"))
+			fi
 		fi
 		;;
 	*)

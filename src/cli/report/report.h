@@ -102,6 +102,8 @@ static inline struct rank_options report_rank_options(const struct report *r, si
 
 /* The option that asks for a view: "--churn"; "" for VIEW_ROWS. */
 const char *report_view_option(enum report_view view);
+/* Prints a line instead of a table without rows. */
+void report_print_none(const struct report *r);
 /* Prints why a question has no answer; returns an exit status. */
 int report_failed(const struct report *r, int error);
 
@@ -159,6 +161,9 @@ void report_print_legend(const struct report *r);
 /* A document in which absent values are null. */
 struct json report_document(uint32_t absent);
 /* All rows, or as many as --top says. */
+/* All that the trace says of itself, as an object. */
+void report_json_info(struct json *j, const char *key, const struct report *r,
+		      const struct mayfly_summary *s);
 void report_json_rows(struct json *j, const struct report *r, const struct mayfly_result *result);
 int report_print_json(struct report *r);
 

@@ -66,7 +66,7 @@ static int print_churn(const struct report *r, const struct mayfly_churn *c)
 		      text_bytes(live, sizeof(live), c->mean_live_total),
 		      r->q.filtered ? "; filtered" : "");
 	if (!(c->total.bytes.estimate > 0)) {
-		puts("  No block matches these options.");
+		report_print_none(r);
 		return cli_finish();
 	}
 	print_wrapped(&r->out, STYLE_DIM, 2,

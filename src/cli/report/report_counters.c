@@ -56,7 +56,7 @@ static bool print_sums(const struct event_view *v, enum event_section section,
 	}
 	if (done && rows) {
 		events_print_section(v, section == SECTION_INSTANTS ? "Instants" : "Counters");
-		table_print(t, &v->r->out, 0);
+		done = table_print(t, &v->r->out, 0);
 		events_print_more(v, rows);
 	}
 	table_free(t);

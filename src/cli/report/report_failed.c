@@ -4,6 +4,9 @@
 #include "cli/question_said.h"
 
 #include "answer/absent.h"
+#include "answer/text_format.h"
+#include "answer/trace_names.h"
+#include "query/thread_filter.h"
 
 static const struct {
 	const char *option;
@@ -27,6 +30,42 @@ static const struct {
 const char *report_view_option(enum report_view view)
 {
 	return views[view].option;
+}
+
+#define MOST_THREADS 8 /* that are named */
+
+static bool no_thread_matches(const struct report *r)
+{
+	for (size_t i = 0; r->q.thread_given && i < r->file.info->threads; i++)
+		if (query_thread_matches(&r->q.query.thread, mayfly_trace_thread(r->file.trace, i)))
+			return false;
+	return r->q.thread_given;
+}
+
+static void print_threads(const struct report *r)
+{
+	char list[1024] = "", name[128], clean[128];
+	size_t threads = r->file.info->threads;
+
+	for (size_t i = 0; i < threads && i < MOST_THREADS; i++) {
+		thread_name(name, sizeof(name), r->file.trace, (uint32_t)i);
+		text_append(list, sizeof(list), "%s%s", i ? ", " : "",
+			    text_clean(clean, sizeof(clean), name));
+	}
+	print_wrapped(&r->out, STYLE_PLAIN, 2, "No thread matches --thread. The trace has %s%s.",
+		      threads ? list : "no threads", threads > MOST_THREADS ? ", ..." : "");
+}
+
+void report_print_none(const struct report *r)
+{
+	if (no_thread_matches(r))
+		print_threads(r);
+	else
+		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
+		     : !r->exact			     ? "  No block was sampled."
+		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block is left."
+		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
+							     : "  No block was recorded.");
 }
 
 /* Whether the view needs what the original file of a converted trace lacks: then prints a line. */

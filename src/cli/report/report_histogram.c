@@ -142,7 +142,7 @@ static int print_histogram(const struct report *r, const struct mayfly_histogram
 		      text_estimate(figure, sizeof(figure), r->out.utf8, &h->total),
 		      r->q.filtered ? ", filtered" : "");
 	if (h->classes == 0 || !(h->total.bytes.estimate > 0)) {
-		puts("  No block matches these options.");
+		report_print_none(r);
 		return cli_finish();
 	}
 	print_scale(r, h);

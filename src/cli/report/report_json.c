@@ -22,6 +22,14 @@ struct json report_document(uint32_t absent)
 	return j;
 }
 
+void report_json_info(struct json *j, const char *key, const struct report *r,
+		      const struct mayfly_summary *s)
+{
+	json_object(j, key);
+	json_info(j, r->file.trace, s, r->file.info->file_bytes);
+	json_end(j);
+}
+
 /* Without --by, as in the overview, also about the trace as a whole. */
 static void put_context(struct json *j, const struct report *r)
 {
@@ -34,9 +42,7 @@ static void put_context(struct json *j, const struct report *r)
 	json_object(j, "summary");
 	json_summary(j, &s);
 	json_end(j);
-	json_object(j, "info");
-	json_info(j, r->file.trace, &s, r->file.info->file_bytes);
-	json_end(j);
+	report_json_info(j, "info", r, &s);
 }
 
 int report_print_json(struct report *r)

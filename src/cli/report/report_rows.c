@@ -145,6 +145,20 @@ static void freeing_thread_name(char *buffer, size_t size, const struct report *
 		thread_name(buffer, size, r->file.trace, row->free_thread);
 }
 
+/* The last part of its path, or all of it where that is the name of another module, too. */
+static const char *shown_module(const struct report *r, const char *module)
+{
+	const char *base = path_base(module);
+
+	for (size_t i = 0; !r->out.wide && i < r->file.info->modules; i++) {
+		const char *other = mayfly_trace_module(r->file.trace, i)->path;
+
+		if (strcmp(path_base(other), base) == 0 && strcmp(other, module) != 0)
+			return module;
+	}
+	return r->out.wide ? module : base;
+}
+
 /* The grouping's own columns come last. */
 void report_row_key(char *buffer, size_t size, const struct report *r, const struct mayfly_row *row)
 {
@@ -154,8 +168,7 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 	switch (r->q.query.by) {
 	case MAYFLY_BY_MODULE:
 		snprintf(buffer, size, "%s",
-			 *row->module ? r->out.wide ? row->module : path_base(row->module)
-				      : "[no module]");
+			 *row->module ? shown_module(r, row->module) : "[no module]");
 		break;
 	case MAYFLY_BY_THREAD:
 		thread_name(buffer, size, r->file.trace, row->thread);
@@ -290,8 +303,8 @@ bool report_put_location(struct table *t, const struct report *r, const struct m
 	/* Without a function, the name is the module already. */
 	location_text(text, sizeof(text), row->file, row->line, *row->function ? row->module : "-",
 		      r->out.wide);
-	return table_cell(t, line_fit(fitted, sizeof(fitted), &r->out, text,
-				      columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
+	return table_cell(t, place_fit(fitted, sizeof(fitted), &r->out, text,
+				       columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
 }
 
 static bool put_row_cells(struct table *t, const struct report *r, const struct mayfly_row *row,
@@ -520,11 +533,7 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 	}
 	print_answer_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
-		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
-		     : !r->exact			     ? "  No block was sampled."
-		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block is left."
-		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
-							     : "  No block was recorded.");
+		report_print_none(r);
 	} else {
 		if (r->q.query.by == MAYFLY_BY_STACK)
 			print_answer_stacks(r, result, &ranking, depth);

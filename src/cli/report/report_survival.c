@@ -167,7 +167,7 @@ static bool print_survival_table(const struct survival_view *v, struct left_rows
 	bool done = p.table && each_row(v, rest, show_in_table, &p);
 
 	if (done && table_rows(p.table))
-		table_print(p.table, &v->r->out, 0);
+		done = table_print(p.table, &v->r->out, 0);
 	table_free(p.table);
 	return done;
 }
