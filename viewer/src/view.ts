@@ -16,7 +16,7 @@ export interface ViewProps {
 /** The answer to "info". */
 export interface Info {
 	program: string;
-	command: string[];
+	command: string[] | null; // null: the file that the trace comes from does not have it
 	/** The trace, as the user named it. */
 	file: string;
 	info: Record<string, any>;

@@ -26,7 +26,7 @@ function recordedText(facts: Record<string, any>): string {
 
 /** The program's own name is said before it. */
 function argumentsText(info: Info): string {
-	return info.command.slice(1).map(quoted).join(" ");
+	return (info.command ?? []).slice(1).map(quoted).join(" ");
 }
 
 function endingText(ending: { reason?: string; code?: number; signal?: number } | null): string {
@@ -48,7 +48,7 @@ function Facts(props: RecordingProps & { close(): void }) {
 	const { info } = props;
 	const facts: [string, string][] = [
 		["File", info.file],
-		["Command", info.command.map(quoted).join(" ")],
+		["Command", (info.command ?? []).map(quoted).join(" ")],
 		["Process", info.info.pid ? String(info.info.pid) : ""],
 		["Recorded", recordedText(info.info)],
 		["How", modeText(info.info)],
@@ -84,7 +84,7 @@ function Facts(props: RecordingProps & { close(): void }) {
 export function Recording(props: RecordingProps) {
 	const { info } = props;
 	const words = argumentsText(info);
-	const command = info.command.map(quoted).join(" ");
+	const command = (info.command ?? []).map(quoted).join(" ");
 	return (
 		<div class="recording">
 			<Popover label={<strong>{baseName(info.program) || "trace"}</strong>} class="plain program"

@@ -13,7 +13,8 @@ import { MenuItem, Popover } from "./popover.tsx";
 import { applyTheme, storedTheme } from "./theme.ts";
 import type { Theme } from "./theme.ts";
 
-export function baseName(path: string): string {
+export function baseName(path: string | null): string {
+	if (!path) return "";
 	return path.replace(/\/+$/, "").split("/").pop() || path;
 }
 

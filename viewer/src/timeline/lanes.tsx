@@ -115,8 +115,7 @@ export function Lanes(props: Props) {
 	if (answer && !lanes.length)
 		return (
 			<p class="timeline-note">
-				The trace has no spans or events. The program can add them (mayfly.h), and
-				<code> mayfly record --events </code> records those of the process.
+				The trace has no spans or events. Programs make them with mayfly.h.
 			</p>
 		);
 	const point = (event: MouseEvent) => {

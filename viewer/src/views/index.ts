@@ -40,6 +40,14 @@ export const views: View[] = [
 		terminal: () => ["report", "FILE"],
 	},
 	{
+		id: "timeline",
+		title: "Timeline",
+		key: "2",
+		component: () => import("./timeline.tsx"),
+		absent: (info) => (info.info.duration_ns > 0 ? undefined : "The trace has no times"),
+		terminal: ({ own }) => ["report", "--series", "60", "--by", own.by ?? "function", "FILE"],
+	},
+	{
 		id: "flame",
 		title: "Flame graph",
 		key: "3",
@@ -56,6 +64,14 @@ export const views: View[] = [
 			if (own.sort === "total") words.push("--sort", "total");
 			return [...words, "FILE"];
 		},
+	},
+	{
+		id: "heat",
+		title: "Size × lifetime",
+		key: "5",
+		component: () => import("./heat.tsx"),
+		absent: hasBlocks,
+		terminal: () => ["report", "--by", "size", "--histogram", "lifetime", "FILE"],
 	},
 	pane("spans", "Spans", {
 		key: "6",

@@ -124,8 +124,8 @@ export function rowFilter(row: Row, by: string): Partial<Question> | undefined {
 	if (row.size) {
 		const { low, high } = row.size;
 		return {
-			"min-size": low ? String(low) : undefined,
-			"max-size": high ? String(high - 1) : undefined,
+			"min-size": low ? String(low + 1) : undefined, // sizes of a class are above its `low`
+			"max-size": high ? String(high) : undefined,
 		};
 	}
 	if (row.lifetime) {
