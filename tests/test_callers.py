@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the report's table of callers names: the program's own function that holds the memory, not the
-library below it and not main() above it."""
+"""What the report's first line and its table of callers name: the program's own function that holds
+the memory, not the library below it and not main() above it."""
+import json
 import os
 import re
 import shutil
 
-from harness import MAYFLY, Folder, Skip, case, cases, main, need, record, run, same
+from harness import (MAYFLY, Folder, Skip, case, cases, check, environment as plain, main, need, record,
+                     run, same)
 
 folder = Folder()
 folder.__enter__()
@@ -87,11 +89,19 @@ def binary(name, compiler, suffix, source):
     return path
 
 
-def named(command, *options):
-    """The functions of the table of callers with at least one percent, and their shares."""
+def report(command, *options, show=()):
     trace = folder / "callers.mayfly"
     same(record(command, trace, *(options or ["-x"])).code, 0)
-    text = run([MAYFLY, "report", "--wide", trace]).out.decode()
+    return run([MAYFLY, "report", "--wide", *show, trace]).out.decode()
+
+
+def headline(command, *options):
+    return report(command, *options).splitlines()[0]
+
+
+def named(command, *options):
+    """The functions of the table of callers with at least one percent, and their shares."""
+    text = report(command, *options)
     table = text.split("The same by function, with all that it calls\n")
     rows = []
     for line in table[1].split("\n\n")[0].splitlines()[1:] if len(table) > 1 else []:
@@ -105,7 +115,7 @@ def names(rows):
     return [re.sub(r"\(.*", "", name) for name, _ in rows]
 
 
-SHAPES = {"one": ["load"], "split": ["sixty", "forty"], "recursion": ["descend"],
+SHAPES = {"one": ["load"], "split": ["split", "sixty", "forty"], "recursion": ["descend"],
           "mixed": ["mixed", "forty"], "thread": ["load"], "direct": ["run"], "main": []}
 
 
@@ -119,13 +129,88 @@ def of_c(shape):
 @cases(["one", "main", "thread"])
 def of_cxx(shape):
     """The library's vector and map allocate. The program's function above them is named."""
-    function = "main" if shape == "main" else "fill"
-    same(names(named([binary("cxx", "g++", ".cc", CXX), shape])), [function], shape)
+    expected = {"one": r"fill\(\) \(cxx\.cc:8\), called by Cache::grow\(\)\.",
+                "main": r"main \(cxx\.cc:1[0-9]\)\.", "thread": r"fill\(\) \(cxx\.cc:8\)\."}
+    command = [binary("cxx", "g++", ".cc", CXX), shape]
+    line = headline(command)
+    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ MB was allocated in " + expected[shape], line),
+          line)
+    same(names(named(command)), ["Cache::grow"] if shape == "one" else [], shape)
+
+
+@case
+def of_the_library():
+    """The library's frames are folded, unless the user wants to see them; both say the same total."""
+    command = [binary("cxx", "g++", ".cc", CXX), "one"]
+    folded, all_frames = report(command), report(command, show=["--all-frames"])
+    check("std::" not in folded and "--all-frames shows them" in folded, folded)
+    same(folded.count("folded"), 1, "said once")
+    check("std::" in all_frames and "folded" not in all_frames, all_frames)
+    check(" fill(int)" in all_frames.splitlines()[0] or "fill()" in all_frames, all_frames)
+    totals = [re.search(r"by function: (.*)", text)[1] for text in (folded, all_frames)]
+    same(totals[0], totals[1], "total")
+
+
+@case
+def of_rules():
+    """A rule makes a function of the program a library's, another takes one of the library's back;
+    the file at home applies after those that are named. A wrong file is an error that says where."""
+    command = [binary("cxx", "g++", ".cc", CXX), "one"]
+    rules = folder / "rules"
+
+    def first(text, *options, **environment):
+        with open(rules, "w") as file:
+            file.write(text)
+        report(command)
+        return run([MAYFLY, "report", "--json", *options, folder / "callers.mayfly"],
+                   env=plain(**environment))
+
+    def functions(result):
+        same(result.code, 0, result.err)
+        return [re.sub(r"\(.*", "", row["function"]) for row in json.loads(result.out)["rows"]]
+
+    same(functions(first("library ^fill", "--mine", rules))[0], "Cache::grow")
+    check(any("_M_" in name or "std::" in name for name in
+              functions(first("# all\nmine ^std::", "--mine", rules))), "std:: is not taken back")
+    settings = os.path.join(folder / "home", "mayfly")
+    os.makedirs(settings, exist_ok=True)
+    with open(os.path.join(settings, "mine"), "w") as file:
+        file.write("library fill\n")
+    home = {"XDG_CONFIG_HOME": folder / "home"}
+    same(functions(first("", **home))[0], "Cache::grow")
+    same(functions(first("mine ^fill", "--mine", rules, **home))[0], "fill")
+    wrong = first("\nlibrary fill\nour fill", "--mine", rules)
+    check(wrong.code != 0 and b"rules:3: 'our fill' is no rule" in wrong.err, wrong)
+
+
+NOTES = {
+    "python": ("python3", "x = [str(i) * 20 for i in range(100000)]", {}, "PYTHONMALLOC=malloc"),
+    "python-malloc": ("python3", "x = [str(i) * 20 for i in range(100000)]",
+                      {"PYTHONMALLOC": "malloc"}, None),
+    "wrapper": ("sh", "/bin/true; exit 0", {}, "started 1 other process.*--follow"),
+    "exec": ("perl", "@a = map {'x' x 1000} 1..9999; exec 'sh', '-c', 'exit 0'", {},
+             "another program before this one.*--follow"),
+}
+
+
+@cases(list(NOTES))
+def notes(name):
+    """What the trace does not show is said, with what to do."""
+    program, text, environment, said = NOTES[name]
+    need(program)
+    trace = folder / "notes.mayfly"
+    result = run([MAYFLY, "record", "-q", "-o", trace, program, "-e" if program == "perl" else "-c",
+                  text], env=plain(**environment))
+    same(result.code, 0, result.err)
+    shown = " ".join(run([MAYFLY, "report", trace]).out.decode().split())
+    check(re.search(said, shown) if said else "PYTHONMALLOC" not in shown, shown)
 
 
 @case
 def of_samples():
-    same(names(named([binary("cxx", "g++", ".cc", CXX), "one"], "-i", "16K")), ["fill"])
+    line = headline([binary("cxx", "g++", ".cc", CXX), "one"], "-i", "16K")
+    check(re.match(r"At the peak, (100|9\d) % (\(±\d+\) )?of [0-9.]+ MB was allocated in fill\(\) \(cxx",
+                   line), line)
 
 
 @case

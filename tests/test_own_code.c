@@ -2,12 +2,21 @@
 /* Which functions are the program's own: names as the demanglers and compilers write them. */
 #include "answer/own_code.h"
 
+#include <string.h>
+
 #include "test.h"
+
+static struct own_code no_rules;
+
+static enum code_kind kind(const char *function, const char *file, const char *module)
+{
+	return code_kind(&no_rules, NULL, function, file, module);
+}
 
 static void check_all(const char *const *function, bool own)
 {
 	for (; *function; function++)
-		CHECK(is_own_code(*function, "/opt/demo/demo") == own, "%s", *function);
+		CHECK((kind(*function, "", "/opt/demo/demo") == CODE_OWN) == own, "%s", *function);
 }
 
 static void test_cxx(void)
@@ -71,30 +80,101 @@ static void test_rust(void)
 	check_all(library, false);
 }
 
+/* A name alone may mislead: the file tells the language, and what is of the program. */
+static void test_files(void)
+{
+	CHECK(kind("core::Engine::run", "src/engine.cc", "") == CODE_OWN);
+	CHECK(kind("core::ops::function::FnOnce::call_once", "/rustc/9fc6b/core/src/ops.rs", "") ==
+	      CODE_LIBRARY);
+	CHECK(kind("<(u8,u16) as core::hash::Hash>::hash", "", "") == CODE_LIBRARY);
+	CHECK(kind("__gthread_create(unsigned long*)", "/usr/include/c++/12/x86_64/gthr.h", "") ==
+	      CODE_LIBRARY);
+	CHECK(kind("expand_heap", "", "") == CODE_RUNTIME);
+	CHECK(kind("expand_heap", "src/heap.c", "") == CODE_OWN);
+}
+
+static void test_ocaml_and_python(void)
+{
+	static const char *const own[] = {"Demo.fill", "Stdlib_x.f",	 "Stdlibs.f",
+					  "camlx_f",   "Camlinternal.f", NULL};
+	static const char *const own_of_python[] = {"_PyObject_Call", "list_append", "PyList_New",
+						    "_PyEval_EvalFrameDefault", NULL};
+	static const char *const runtime[] = {"caml_alloc_shr",
+					      "caml_call_gc",
+					      "_PyObject_Malloc",
+					      "PyMem_Malloc",
+					      "pymalloc_alloc.isra.0",
+					      "_PyObject_GC_New",
+					      NULL};
+	static const char *const library[] = {
+	    "Stdlib.Bytes.make", "Stdlib.(@)", "Stdlib.List.map.(fun)", "Stdlib",
+	    "Stdlib__Map.add",	 "strdup",     "_IO_file_doallocate",	NULL};
+
+	check_all(own, true);
+	check_all(own_of_python, true);
+	for (const char *const *f = runtime; *f; f++)
+		CHECK(kind(*f, "", "/opt/demo/demo") == CODE_RUNTIME, "%s", *f);
+	for (const char *const *f = library; *f; f++)
+		CHECK(kind(*f, "", "/opt/demo/demo") == CODE_LIBRARY, "%s", *f);
+}
+
+/* The user's rules come first; the first one that fits decides. */
+static void test_rules(void)
+{
+	static const char rules[] = "# comment\n\n  library ^boost::\n"
+				    "mine\t^std::pmr::\r\nlibrary /libz\\.so\nlibrary ^std::pmr::x";
+	static const struct {
+		const char *text;
+		size_t line;
+	} bad[] = {{"\nlibrary", 2}, {"mine (", 1}, {"# x\n\nmines x", 3}, {"library   \n", 1}};
+	struct own_code own = {0};
+	struct own_rules_problem problem;
+
+	CHECK(own_rules_add(&own.rules, rules, sizeof(rules) - 1, &problem), "%s", problem.text);
+	CHECK(own.rules.count == 4);
+	CHECK(code_kind(&own, NULL, "boost::f()", "", "") == CODE_LIBRARY);
+	CHECK(code_kind(&own, NULL, "std::pmr::x::f()", "", "") == CODE_OWN);
+	CHECK(code_kind(&own, NULL, "std::f()", "", "") == CODE_LIBRARY);
+	CHECK(code_kind(&own, NULL, "inflate", "", "/lib/libz.so.1") == CODE_LIBRARY);
+	own_rules_free(&own.rules);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		CHECK(!own_rules_add(&own.rules, bad[i].text, strlen(bad[i].text), &problem));
+		CHECK(problem.line == bad[i].line && *problem.text, "%zu: %zu %s", i, problem.line,
+		      problem.text);
+		own_rules_free(&own.rules);
+	}
+}
+
 static void test_modules(void)
 {
 	static const char *const start[] = {"_start",	   "start_thread",	     "clone3",
 					    "[stack cut]", "__libc_start_call_main", NULL};
 
 	check_all(start, false);
-	CHECK(!is_own_code("fopen", "/lib/x86_64-linux-gnu/libc.so.6"));
-	CHECK(!is_own_code("libstdc++.so.6+0xa57b9", "/usr/lib/libstdc++.so.6"));
-	CHECK(is_own_code("cJSON_Parse", "/usr/lib/libcjson.so.1"));
-	CHECK(is_own_code("demo+0x1234", "/opt/demo/demo"));
-	CHECK(is_own_code("load", NULL) && is_own_code("load", ""));
+	CHECK(kind("fopen", "", "/lib/x86_64-linux-gnu/libc.so.6") == CODE_LIBRARY);
+	CHECK(kind("", "", "/usr/lib/libstdc++.so.6") == CODE_LIBRARY);
+	CHECK(kind("cJSON_Parse", "", "/usr/lib/libcjson.so.1") == CODE_OWN);
+	CHECK(kind("", "", "/opt/demo/demo") == CODE_OWN);
+	CHECK(kind("load", "", "") == CODE_OWN);
+	CHECK(kind("_start", "", "") == CODE_ENTRY && kind("[stack cut]", "", "") == CODE_NONE);
 }
 
 static void test_entry(void)
 {
-	CHECK(is_entry("main") && is_entry("demo::main"));
-	CHECK(!is_entry("main_loop") && !is_entry("domain") &&
-	      !is_entry("demo::main::{{closure}}"));
+	CHECK(is_entry("main", "") && is_entry("demo::main", "src/main.rs"));
+	CHECK(is_entry("Demo", "demo.ml") && is_entry("Dune.exe.Demo", "bin/demo.ml"));
+	CHECK(!is_entry("main_loop", "") && !is_entry("domain", "") &&
+	      !is_entry("demo::main::{{closure}}", "src/main.rs") && !is_entry("Demo", "demo.c") &&
+	      !is_entry("Demo.run", "demo.ml"));
 }
 
 int main(void)
 {
 	RUN(test_cxx);
 	RUN(test_rust);
+	RUN(test_files);
+	RUN(test_ocaml_and_python);
+	RUN(test_rules);
 	RUN(test_modules);
 	RUN(test_entry);
 	DONE();

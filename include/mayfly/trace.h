@@ -490,6 +490,18 @@ struct mayfly_match {
 	void *context;
 };
 
+/*
+ * Frames that are folded into their callers: they are taken out of the stacks, as hidden ones are,
+ * but a stack of which nothing else is left keeps one of them. Asked once for each distinct place in
+ * the code (module, file: "" when unknown). 0: the place stays. If nothing stays, the place with the
+ * highest answer is kept, of several the outermost.
+ */
+struct mayfly_fold {
+	unsigned (*folds)(void *context, const struct mayfly_trace *trace, const char *function,
+			  const char *file, const char *module);
+	void *context;
+};
+
 struct mayfly_query {
 	enum mayfly_metric metric;
 	enum mayfly_by by;
@@ -504,6 +516,7 @@ struct mayfly_query {
 	struct mayfly_match show;   /* take all other frames out of the stacks */
 	/* Keep stacks with a match; they begin, towards the root, at the first one. */
 	struct mayfly_match show_from;
+	struct mayfly_fold fold; /* ignored BY_MODULE, where libraries are rows, and with `show` */
 	struct mayfly_match thread; /* keep blocks allocated by a thread of this name or number */
 	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once.
 	 * Omitted then are malloc blocks that hold OCaml's heaps and, where malloc's blocks are
@@ -771,8 +784,8 @@ struct mayfly_node_sums {
 	const struct mayfly_node_sum *sum; /* by ascending node; only nodes with blocks */
 };
 
-/* The query's metric, moment, window and filters apply; `by`, `sort`, `stack_rows` and `hide` do
- * not: the caller hides frames when it prints stacks. */
+/* The query's metric, moment, window and filters apply; `by`, `sort`, `stack_rows`, `hide` and
+ * `fold` do not: the caller hides frames when it prints stacks. */
 int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 			 struct mayfly_node_sums **sums);
 void mayfly_node_sums_free(struct mayfly_node_sums *sums);

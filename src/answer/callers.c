@@ -9,39 +9,29 @@
 #include "answer/texts.h"
 #include "answer/trace_names.h"
 
-#define NEARLY_ALL	 0.95
-#define NEARLY_NOTHING	 (1 - NEARLY_ALL)
-#define NOT_ON_STACKS	 SIZE_MAX
-#define UNKNOWN_FUNCTION 256 /* bytes of a name that is made of a module and an address */
+#define NEARLY_ALL     0.95
+#define NEARLY_NOTHING (1 - NEARLY_ALL)
+#define NO_CALLER      SIZE_MAX
 
 struct caller {
 	const struct mayfly_row *row;
 	bool is_entry;
-	size_t distance; /* from the leaf, in the largest stack that it is on */
 	size_t on_stack; /* the last one that it was found on, from 1 */
-	/* Bytes of stacks: all that it is on, those where it is the innermost own function, and those
-	 * where it is the innermost of the callers. */
-	double found, innermost, innermost_caller;
+	/* Bytes of stacks: all that it is on, and those where it is the innermost own function. */
+	double found, innermost;
+	/* The caller that most of its bytes come through, directly below its innermost place on a
+	 * stack; there is one if votes of more than half are for it. Then, how many are. */
+	size_t next;
+	double votes, passed;
 };
 
 struct callers {
 	struct caller *caller; /* [count], the largest total first */
 	size_t count;
 	struct texts names; /* number: the index of the caller, or more */
-	double own;	    /* bytes of stacks with functions of the program itself */
+	const struct mayfly_trace *trace;
+	struct own_code *own;
 };
-
-static const char *place_function(char *buffer, size_t size, const struct mayfly_place *place)
-{
-	return frame_shown_name(buffer, size, place->kind, place->function, place->module,
-				place->address);
-}
-
-static const char *row_function(char *buffer, size_t size, const struct mayfly_row *row)
-{
-	return !*row->function && row->stack_length ? place_function(buffer, size, &row->stack[0])
-						    : row->function;
-}
 
 static int compare_total(const void *a, const void *b)
 {
@@ -56,13 +46,15 @@ static int compare_total(const void *a, const void *b)
 }
 
 /* A function that only allocates itself is among those that allocate. */
-static bool is_caller(const struct mayfly_query *query, const struct mayfly_row *row)
+static bool is_caller(const struct callers *c, const struct mayfly_query *query,
+		      const struct mayfly_row *row)
 {
 	char buffer[UNKNOWN_FUNCTION];
 
 	return row->total.bytes.estimate > row->self.bytes.estimate &&
 	       row_sureness(query, row) >= FIGURE_RANGE &&
-	       is_own_code(row_function(buffer, sizeof(buffer), row), row->module);
+	       code_kind(c->own, c->trace, row_function(buffer, sizeof(buffer), row), row->file,
+			 row->module) == CODE_OWN;
 }
 
 static bool find_callers(struct callers *c, const struct mayfly_query *query,
@@ -75,11 +67,12 @@ static bool find_callers(struct callers *c, const struct mayfly_query *query,
 	if (!c->caller)
 		return false;
 	for (size_t i = 0; i < functions->rows; i++)
-		if (is_caller(query, &functions->row[i]))
+		if (is_caller(c, query, &functions->row[i]))
 			c->caller[c->count++] = (struct caller){
 			    .row = &functions->row[i],
-			    .is_entry = is_entry(functions->row[i].function),
-			    .distance = NOT_ON_STACKS,
+			    .is_entry =
+				is_entry(functions->row[i].function, functions->row[i].file),
+			    .next = NO_CALLER,
 			};
 	qsort(c->caller, c->count, sizeof(*c->caller), compare_total);
 	for (size_t i = 0; i < c->count; i++) {
@@ -96,11 +89,29 @@ static bool find_callers(struct callers *c, const struct mayfly_query *query,
 	return true;
 }
 
-/* order: of the stack, from 1. False: out of memory. */
-static bool search_stack(struct callers *c, const struct mayfly_row *stack, size_t order)
+/* The stacks vote: of a caller with more than half of the votes, the last one that is left. */
+static void vote(struct caller *caller, size_t next, double bytes)
+{
+	if (caller->next == next) {
+		caller->votes += bytes;
+	} else if (bytes > caller->votes) {
+		caller->next = next;
+		caller->votes = bytes - caller->votes;
+	} else {
+		caller->votes -= bytes;
+	}
+}
+
+/*
+ * Finds the callers on a stack: from the leaf, each at its innermost place. count: whether votes
+ * are counted, the second time. order: of the stack and pass, from 1. False: out of memory.
+ */
+static bool search_stack(struct callers *c, const struct mayfly_row *stack, size_t order,
+			 bool count)
 {
 	double bytes = stack->self.bytes.estimate;
-	bool own_found = false, caller_found = false;
+	bool own_found = false;
+	size_t below = NO_CALLER;
 	char buffer[UNKNOWN_FUNCTION];
 
 	for (size_t j = 0; j < stack->stack_length; j++) {
@@ -111,77 +122,65 @@ static bool search_stack(struct callers *c, const struct mayfly_row *stack, size
 
 		if (number == TEXTS_FAILED)
 			return false;
-		if (!own_found && (caller || is_own_code(function, place->module))) {
+		if (!own_found && (caller || code_kind(c->own, c->trace, function, place->file,
+						       place->module) == CODE_OWN)) {
 			own_found = true;
-			c->own += bytes;
-			if (caller)
+			if (caller && !count)
 				caller->innermost += bytes;
 		}
-		if (!caller || caller->on_stack == order)
+		if (!caller)
 			continue;
-		caller->on_stack = order;
-		caller->found += bytes;
-		if (!caller_found)
-			caller->innermost_caller += bytes;
-		caller_found = true;
-		if (caller->distance == NOT_ON_STACKS)
-			caller->distance = j;
+		if (caller->on_stack != order) {
+			caller->on_stack = order;
+			if (!count)
+				caller->found += bytes;
+			if (!count && below != NO_CALLER)
+				vote(caller, below, bytes);
+			if (count && below != NO_CALLER && caller->next == below)
+				caller->passed += bytes;
+		}
+		below = number;
 	}
 	return true;
 }
 
-/* Its memory is nearly all of the program's, and other callers that are named hold it. main() says
- * less: it is named only for memory that no other own function has. */
-static bool only_passes_on(const struct callers *c, const struct caller *caller)
+static bool search_stacks(struct callers *c, const struct mayfly_result *stacks)
+{
+	size_t most = stacks->rows < CALLERS_SEARCH_STACKS ? stacks->rows : CALLERS_SEARCH_STACKS;
+
+	for (size_t i = 0; i < 2 * most; i++)
+		if (!search_stack(c, &stacks->row[i % most], i + 1, i >= most))
+			return false;
+	return true;
+}
+
+/* Its memory is nearly all of one function that it calls: that one says more. main() is named only
+ * for memory that no other own function has. */
+static bool only_passes_on(const struct caller *caller)
 {
 	if (caller->is_entry)
-		return caller->innermost < NEARLY_NOTHING * caller->found;
-	return caller->found >= NEARLY_ALL * c->own &&
-	       caller->innermost_caller < NEARLY_NOTHING * caller->found;
+		return caller->innermost < NEARLY_NOTHING * caller->found || !caller->found;
+	return caller->passed > 0 && caller->passed >= NEARLY_ALL * caller->found;
 }
 
-static bool same_memory(const struct mayfly_row *a, const struct mayfly_row *b)
-{
-	return a->total.bytes.estimate == b->total.bytes.estimate &&
-	       a->total.blocks.estimate == b->total.blocks.estimate;
-}
-
-/* In a chain of calls with the same memory, the one nearest to the leaf says most. */
 static void choose(const struct callers *c, size_t top, struct ranking *ranking)
 {
-	size_t kept = 0, distance = NOT_ON_STACKS;
-
-	for (size_t i = 0; i < c->count; i++) {
-		const struct caller *caller = &c->caller[i];
-
-		if (only_passes_on(c, caller))
-			continue;
-		if (kept && same_memory(ranking->row[kept - 1], caller->row)) {
-			if (caller->distance >= distance)
-				continue;
-			kept--;
-		} else if (top && kept == top) {
-			break;
-		}
-		ranking->row[kept++] = caller->row;
-		distance = caller->distance;
-	}
-	ranking->rows = kept;
+	for (size_t i = 0; i < c->count && (!top || ranking->rows < top); i++)
+		if (!only_passes_on(&c->caller[i]))
+			ranking->row[ranking->rows++] = c->caller[i].row;
 }
 
-bool rank_callers(const struct mayfly_query *query, const struct mayfly_result *functions,
+bool rank_callers(const struct caller_question *question, const struct mayfly_result *functions,
 		  const struct mayfly_result *stacks, size_t top, struct ranking *ranking)
 {
-	struct mayfly_query by_total = *query;
-	struct callers c = {0};
+	struct mayfly_query by_total = *question->query;
+	struct callers c = {.trace = question->trace, .own = question->own};
 	bool done;
 
 	by_total.sort = MAYFLY_SORT_TOTAL;
 	*ranking = (struct ranking){0};
 	ranking->row = calloc(functions->rows + 1, sizeof(*ranking->row));
-	done = ranking->row && find_callers(&c, &by_total, functions);
-	for (size_t i = 0; done && i < stacks->rows && i < CALLERS_SEARCH_STACKS; i++)
-		done = search_stack(&c, &stacks->row[i], i + 1);
+	done = ranking->row && find_callers(&c, &by_total, functions) && search_stacks(&c, stacks);
 	if (done)
 		choose(&c, top, ranking);
 	texts_free(&c.names);

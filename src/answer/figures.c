@@ -98,13 +98,15 @@ enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
 	return samples >= 4 ? FIGURE_RANGE : FIGURE_FEW;
 }
 
-static char *text_range(char *buffer, size_t size, double low, double high)
+typedef char *number_text(char *buffer, size_t size, double number);
+
+static char *text_range(char *buffer, size_t size, number_text *text, double low, double high)
 {
 	char first[FIGURE_TEXT], second[FIGURE_TEXT];
 	char *unit_low, *unit_high;
 
-	text_bytes(first, sizeof(first), low);
-	text_bytes(second, sizeof(second), high);
+	text(first, sizeof(first), low);
+	text(second, sizeof(second), high);
 	unit_low = strchr(first, ' ');
 	unit_high = strchr(second, ' ');
 	if (unit_low && unit_high && strcmp(unit_low, unit_high) == 0)
@@ -112,26 +114,37 @@ static char *text_range(char *buffer, size_t size, double low, double high)
 	return text_format(buffer, size, "%s..%s", first, second);
 }
 
-char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples)
+static char *text_value(char *buffer, size_t size, number_text *text, const struct mayfly_figure *f,
+			uint64_t samples)
 {
 	char value[FIGURE_TEXT];
 
 	switch (figure_sureness(f, samples)) {
 	case FIGURE_NOTHING:
-		text_format(buffer, size, "< %s", text_bytes(value, sizeof(value), f->high));
+		text_format(buffer, size, "< %s", text(value, sizeof(value), f->high));
 		break;
 	case FIGURE_FEW:
-		text_format(buffer, size, "<= %s", text_bytes(value, sizeof(value), f->high));
+		text_format(buffer, size, "<= %s", text(value, sizeof(value), f->high));
 		break;
 	case FIGURE_RANGE:
-		text_range(buffer, size, f->low, f->high);
+		text_range(buffer, size, text, f->low, f->high);
 		break;
 	case FIGURE_GOOD:
 	case FIGURE_EXACT:
-		text_bytes(buffer, size, f->estimate);
+		text(buffer, size, f->estimate);
 		break;
 	}
 	return buffer;
+}
+
+char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples)
+{
+	return text_value(buffer, size, text_bytes, f, samples);
+}
+
+char *text_count_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples)
+{
+	return text_value(buffer, size, text_count, f, samples);
 }
 
 char *text_figure_error(char *buffer, size_t size, bool utf8, const struct mayfly_figure *f,

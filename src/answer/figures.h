@@ -30,6 +30,8 @@ char *text_figure(char *buffer, size_t size, bool utf8, const struct mayfly_figu
 		  uint64_t samples);
 /* Its two halves, to align them in columns: "12.3 MB" and "+-18 %", which may be "". */
 char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples);
+/* The first half of a number of blocks: "1.2 k", "41..95 k", "<= 95 k". */
+char *text_count_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples);
 char *text_figure_error(char *buffer, size_t size, bool utf8, const struct mayfly_figure *f,
 			uint64_t samples);
 /* Its bytes in a sentence: text_figure(), or "seen, 2 samples, at most 3.8 MB". */

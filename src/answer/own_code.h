@@ -1,26 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which functions are the program's own, and which are of the libraries that each program has. */
+/*
+ * Whose a frame is: the program's own, or of the libraries and runtimes that each program of its
+ * language has. All commands and the page agree on it: what is not the program's own is folded into
+ * its caller, named last, and drawn in another colour.
+ */
 #ifndef MAYFLY_OWN_CODE_H
 #define MAYFLY_OWN_CODE_H
 
-#include <stdbool.h>
+#include <mayfly/trace.h>
 
-/* Not the library of C, C++ or Rust, the allocator, or what starts programs and threads. module: ""
- * or NULL when it is unknown. */
-bool is_own_code(const char *function, const char *module);
+#include "answer/own_rules.h"
 
 enum code_kind {
-	CODE_OWN,
-	CODE_LIBRARY, /* of the language */
-	CODE_RUNTIME, /* the allocator, the loader */
-	CODE_ENTRY,   /* main(), and what starts programs and threads */
-	CODE_NONE,    /* a mark: "[stack cut]" */
+	CODE_OWN = 0,
+	CODE_LIBRARY = 1, /* of the language: C, C++, Rust, OCaml's Stdlib */
+	CODE_RUNTIME = 2, /* OCaml's runtime, Python's allocator, malloc, operator new */
+	CODE_ENTRY = 3,	  /* what starts programs and threads, before the program's own code */
+	CODE_NONE = 4,	  /* no code: "[stack cut]" */
 };
 
-/* function: as it is shown, never empty. */
-enum code_kind code_kind(const char *function, const char *module);
+struct own_code {
+	struct own_rules rules;		  /* the user's; they come first */
+	const struct mayfly_trace *trace; /* the one that the next field is about; NULL: none */
+	bool starts_main;		  /* main() is of the language's runtime */
+	bool folded; /* own_code_fold() folded a frame of a library or runtime */
+};
 
-/* The function that the language's library calls: main() of C, C++ and Rust. */
-bool is_entry(const char *function);
+/* file, module: "" when unknown. */
+enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
+			 const char *function, const char *file, const char *module);
+
+/* Folds all frames that are not the program's own. `own` must outlive the queries. */
+struct mayfly_fold own_code_fold(struct own_code *own);
+
+/* Where the program's own code begins: main() of C, C++ and Rust, the code of an OCaml module, and
+ * what Python does before it runs the script. */
+bool is_entry(const char *function, const char *file);
 
 #endif

@@ -58,6 +58,18 @@ static char *copy_name(char *buffer, size_t size, uint32_t kind, const char *fun
 	return name == buffer ? buffer : text_format(buffer, size, "%s", name);
 }
 
+const char *place_function(char *buffer, size_t size, const struct mayfly_place *place)
+{
+	return frame_shown_name(buffer, size, place->kind, place->function, place->module,
+				place->address);
+}
+
+const char *row_function(char *buffer, size_t size, const struct mayfly_row *row)
+{
+	return !*row->function && row->stack_length ? place_function(buffer, size, &row->stack[0])
+						    : row->function;
+}
+
 char *place_name(char *buffer, size_t size, const struct mayfly_place *place)
 {
 	return copy_name(buffer, size, place->kind, place->function, place->module, place->address);

@@ -14,7 +14,11 @@
  * Returns the function itself, or text that it may have written into the buffer. */
 const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const char *function,
 			     const char *module, uint64_t address);
-/* The same of a place, of a row (whose module may be all that is known), and of a frame. */
+/* The same without a copy of a long name: of a place, and of a row by function or line. */
+#define UNKNOWN_FUNCTION 256 /* bytes of the buffer: a name made of a module and an address */
+const char *place_function(char *buffer, size_t size, const struct mayfly_place *place);
+const char *row_function(char *buffer, size_t size, const struct mayfly_row *row);
+/* The same, copied, of a place, of a row (whose module may be all that is known), and of a frame. */
 char *place_name(char *buffer, size_t size, const struct mayfly_place *place);
 char *row_name(char *buffer, size_t size, const struct mayfly_row *row);
 char *frame_name(char *buffer, size_t size, const struct mayfly_trace *trace,

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
+#include "cli/own_rule_files.h"
 #include "cli/report/report.h"
 #include "cli/terminal.h"
 
@@ -398,6 +399,7 @@ static void print_change_title(const struct comparison *c, const struct trace_di
 		      text_change(change, sizeof(change), f->change),
 		      text_relative(percent, sizeof(percent), f), c->exact ? "" : ", ",
 		      c->exact ? "" : verdict_text(f), r->q.filtered ? ", filtered" : "");
+	report_print_folded(r);
 }
 
 static void print_other_rows(const struct comparison *c, const struct trace_diff *d, size_t rows)
@@ -556,7 +558,8 @@ int cmd_diff(int argc, char **argv)
 	question_init(q);
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = two_traces_named(argc, argv) && question_agrees(q)
+		status = two_traces_named(argc, argv) && question_agrees(q) &&
+				 own_rules_add_default(&q->own.rules)
 			     ? open_and_run(&c, argv + optind)
 			     : CLI_USAGE;
 	question_free(q);

@@ -324,6 +324,7 @@ int cmd_export(int argc, char **argv)
 	int status;
 
 	question_init(&x.q);
+	x.q.complete = true;
 	status = options_take(&export_option_table, &x, argc, argv);
 	if (status == OPTIONS_TAKEN)
 		status = export_options_agree(&x) && one_named(argc, argv, "trace")

@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 
 #include "question/option_values.h"
+#include "cli/own_rule_files.h"
 #include "cli/suppression_lists.h"
 #include "cli/trace_fields.h"
 
@@ -192,7 +193,8 @@ int cmd_leaks(int argc, char **argv)
 	if (status == OPTIONS_TAKEN && l.print_list)
 		status = print_suppressions();
 	else if (status == OPTIONS_TAKEN)
-		status = question_agrees(&r->q) && one_named(argc, argv, "trace")
+		status = question_agrees(&r->q) && own_rules_add_default(&r->q.own.rules) &&
+				 one_named(argc, argv, "trace")
 			     ? open_and_run(&l, argv[optind])
 			     : CLI_USAGE;
 	suppressions_free(&l.suppressions);

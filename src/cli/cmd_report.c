@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
+#include "cli/own_rule_files.h"
 #include "cli/report/report.h"
 #include "cli/terminal.h"
 
@@ -157,6 +158,11 @@ static bool take_histogram(const struct given *given, void *to)
 #define REPORT_TEXT_1(x) #x
 #define REPORT_TEXT(x)	 REPORT_TEXT_1(x)
 
+static bool take_mine(const struct given *given, void *to)
+{
+	return own_rules_add_file(to, given->value);
+}
+
 const struct option_row report_show_rows[] = {
     {"top", .argument = "N",
      .help = "number of rows to show (default " REPORT_TEXT(REPORT_DEFAULT_TOP) "; 0: all)",
@@ -166,7 +172,14 @@ const struct option_row report_show_rows[] = {
     {"depth", .argument = "N",
      .help = "frames to show of each stack (default " REPORT_TEXT(REPORT_DEFAULT_DEPTH) "; 0: all)",
      OPTION_COUNT(struct report, depth), OPTION_GIVEN(struct report, depth_given)},
-    OPTION_ALL_FRAMES(struct report, q.hidden.all_frames),
+    {"mine", .argument = "FILE", .words = OPTION_FILES,
+     .help = "rules for what is the program's own code: lines of library RE and mine RE; may be "
+	     "repeated",
+     OPTION_IN(take_mine, struct own_rules, struct report, q.own.rules)},
+    {"all-frames",
+     .help = "also show frames of the standard library, the language's runtime and the allocator, "
+	     "which are folded into their callers",
+     OPTION_FLAG(struct report, q.hidden.all_frames)},
     OPTION_WIDE(struct report, out.wide),
     OPTION_JSON(struct report, json),
     OPTION_END,
@@ -356,7 +369,8 @@ int cmd_report(int argc, char **argv)
 	question_init(&r.q);
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = check_options(&r) && one_named(argc, argv, "trace")
+		status = check_options(&r) && own_rules_add_default(&r.q.own.rules) &&
+				 one_named(argc, argv, "trace")
 			     ? open_and_run(&r, argv[optind])
 			     : CLI_USAGE;
 	question_free(&r.q);

@@ -11,6 +11,7 @@
 #include "answer/by_label.h"
 #include "answer/trace_names.h"
 #include "answer/counter_values.h"
+#include "answer/hints.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
 
@@ -265,6 +266,15 @@ void print_notes(const struct output *o, const struct mayfly_info *info)
 	print_absent(o, info);
 	print_bypass(o, info);
 	note_remedies(o, info);
+}
+
+void print_hints(const struct output *o, const struct mayfly_trace *trace)
+{
+	char text[HINT_BYTES];
+
+	for (unsigned i = 0; i < HINTS; i++)
+		if (*hint_text(text, sizeof(text), trace, i))
+			print_field(o, "Hint", "%s", text);
 }
 
 void print_resident(const struct output *o, const struct mayfly_trace *trace)

@@ -24,6 +24,8 @@ void print_absent(const struct output *o, const struct mayfly_info *info);
 void print_bypass(const struct output *o, const struct mayfly_info *info);
 /* These, and everything else that lowers the quality of the trace. */
 void print_notes(const struct output *o, const struct mayfly_info *info);
+/* What the trace cannot show, and what to do. */
+void print_hints(const struct output *o, const struct mayfly_trace *trace);
 
 /* How much was resident. */
 void print_resident(const struct output *o, const struct mayfly_trace *trace);

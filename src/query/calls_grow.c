@@ -151,7 +151,7 @@ static bool enter_raw(struct tree_walk *w)
 	g->way[w->depth] = at;
 	if (at != NONE && rank_set_has(&s->summed, l->node)) {
 		if (!l->has_code)
-			at = grow_step(g, at, query_special_group(s, l->hides));
+			at = grow_step(g, at, query_special_group(s, &l->kept));
 		g->side->raw[rank_set_rank(&s->summed, l->node)] = at;
 	}
 	return at != NONE;

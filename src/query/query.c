@@ -148,6 +148,8 @@ void query_end(struct query_state *s)
 	free(s->text);
 	numbering_free(&s->text_content);
 	free(s->text_first);
+	numbering_free(&s->fold_key);
+	free(s->fold_answer);
 	free(s->node_kept);
 	free(s->begins);
 	free(s->thread_kept);

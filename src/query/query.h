@@ -79,8 +79,17 @@ struct text {
 /* The places of a frame that are not hidden, as the answer shows them in rows or stacks. */
 struct frame_spots {
 	uint32_t first, count; /* in query_state.spot, innermost first; first NONE: not yet made */
-	bool hides;	       /* some of its places are hidden */
+	bool hides;	       /* some of its places are hidden or folded */
 	bool has_code;	       /* some spot is a place in code, not a mark */
+	uint8_t folded;	       /* the highest answer of query.fold for its places; 0: none */
+	uint32_t folded_place; /* the number of the frame's location that has it */
+};
+
+/* What a stack shows when all its frames are hidden: one that is only folded, if there is one. */
+struct kept_place {
+	uint32_t frame;
+	uint8_t folded; /* frame_spots.folded; 0: no frame is kept */
+	bool hides;	/* something is hidden: the stack is not empty */
 };
 
 /* Becomes a row; its sums are in query_state.group_sums. By stack: a place of a stack. */
@@ -182,6 +191,9 @@ struct query_state {
 	struct frame_spots *begin; /* the same where stacks begin there; or NULL */
 	uint32_t *spot;
 	size_t spots, spot_capacity;
+	struct numbering fold_key; /* function, file and module ... */
+	uint8_t *fold_answer;	   /* ... -> what query.fold answered */
+	size_t fold_room;
 
 	/* filters: node, thread, set of labels -> are its blocks kept? NULL: all are */
 	uint8_t *node_kept, *thread_kept;
@@ -395,8 +407,8 @@ bool query_filter_threads(struct query_state *s);
 
 /* The group of a key; a new one is a copy of *fresh. NONE: out of memory. */
 uint32_t query_group(struct query_state *s, struct key key, const struct group *fresh);
-/* The group of blocks without code on their stack; hides: because all of it is hidden. */
-uint32_t query_special_group(struct query_state *s, bool hides);
+/* The group of blocks without visible code on their stack. */
+uint32_t query_special_group(struct query_state *s, const struct kept_place *kept);
 const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index);
 /* NULL: out of memory. */
 static inline const struct frame_spots *query_frame(struct query_state *s, uint32_t index)
@@ -503,7 +515,8 @@ struct level {
 	uint64_t hash; /* of the printed stack up to here */
 	uint32_t node;
 	uint32_t leaf; /* group of the blocks allocated here; NONE: all places are hidden */
-	bool hides, has_code;
+	bool has_code;
+	struct kept_place kept;
 };
 
 struct tree_walk {

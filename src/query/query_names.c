@@ -167,19 +167,79 @@ static uint32_t place_group(struct query_state *s, const struct group *place)
 	return number;
 }
 
-uint32_t query_special_group(struct query_state *s, bool hides)
+/* ---- frames ---- */
+
+static const struct mayfly_location unknown_location = {.function = "", .file = ""};
+
+/* A frame without names has one location, too. */
+static const struct mayfly_location *frame_location(const struct mayfly_frame *frame, size_t i)
+{
+	return frame->locations ? &frame->location[i] : &unknown_location;
+}
+
+static struct group location_place(struct query_state *s, const struct mayfly_frame *frame,
+				   const struct mayfly_location *location)
+{
+	struct group place = {
+	    .function = query_text(s, location->function),
+	    .file = query_text(s, location->file),
+	    .module = module_text(s, frame->module),
+	    .line = location->line,
+	    .inlined = location->inlined,
+	};
+
+	if (place.function == 0) {
+		place.by_address = true;
+		place.address = frame->address;
+	} else if (s->query->by == MAYFLY_BY_STACK) {
+		place.first_char = location->first_char;
+		place.last_char = location->last_char;
+	}
+	return place;
+}
+
+uint32_t query_special_group(struct query_state *s, const struct kept_place *kept)
 {
 	uint32_t text = query_text(s, s->query->show.matches ? not_shown_text
-				      : hides		     ? hidden_text
+				      : kept->hides	     ? hidden_text
 							     : no_stack_text);
 	struct group place = {.function = text};
 
-	if (s->query->by == MAYFLY_BY_MODULE)
+	if (kept->folded) {
+		const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, kept->frame);
+
+		place = location_place(s, frame,
+				       frame_location(frame, s->frame[kept->frame].folded_place));
+		place.inlined = false; /* what it was inlined into is not shown */
+	} else if (s->query->by == MAYFLY_BY_MODULE) {
 		place.module = text;
+	}
 	return place_group(s, &place);
 }
 
-/* ---- frames ---- */
+/* Asks query.fold once for each place. */
+static uint8_t fold_answer(struct query_state *s, const struct group *place)
+{
+	const struct mayfly_fold *fold = &s->query->fold;
+	struct key key = {{pair(place->function, place->file), place->module}};
+	uint32_t number;
+	unsigned answer;
+	bool is_new;
+
+	if (!fold->folds || s->query->by == MAYFLY_BY_MODULE || s->query->show.matches)
+		return 0;
+	if (!array_reserve(&s->fold_answer, &s->fold_room, s->fold_key.count, 1) ||
+	    (number = numbering_of(&s->fold_key, key, &is_new)) == NONE) {
+		query_fail(s, MAYFLY_E_MEMORY);
+		return 0;
+	}
+	if (is_new) {
+		answer = fold->folds(fold->context, s->trace, s->text[place->function].text,
+				     s->text[place->file].text, s->text[place->module].text);
+		s->fold_answer[number] = (uint8_t)(answer < UINT8_MAX ? answer : UINT8_MAX);
+	}
+	return s->fold_answer[number];
+}
 
 static bool add_spot(struct query_state *s, struct frame_spots *f, const struct group *place)
 {
@@ -204,32 +264,26 @@ static bool is_hidden(struct query_state *s, const struct mayfly_location *locat
 }
 
 static bool add_location(struct query_state *s, struct frame_spots *f,
-			 const struct mayfly_frame *frame, const struct mayfly_location *location)
+			 const struct mayfly_frame *frame, uint32_t number)
 {
-	uint32_t module = module_text(s, frame->module);
-	struct group place = {
-	    .function = query_text(s, location->function),
-	    .file = query_text(s, location->file),
-	    .module = module,
-	    .line = location->line,
-	    .inlined = location->inlined,
-	};
+	const struct mayfly_location *location = frame_location(frame, number);
+	struct group place = location_place(s, frame, location);
+	uint8_t folded;
 
-	if (is_hidden(s, location, module)) {
+	if (is_hidden(s, location, place.module)) {
 		f->hides = true;
 		return true;
 	}
-	if (place.function == 0) {
-		place.by_address = true;
-		place.address = frame->address;
-	} else if (s->query->by == MAYFLY_BY_STACK) {
-		place.first_char = location->first_char;
-		place.last_char = location->last_char;
+	folded = fold_answer(s, &place);
+	if (!folded)
+		return add_spot(s, f, &place);
+	f->hides = true;
+	if (folded >= f->folded) {
+		f->folded = folded;
+		f->folded_place = number;
 	}
-	return add_spot(s, f, &place);
+	return true;
 }
-
-static const struct mayfly_location unknown_location = {.function = "", .file = ""};
 
 bool query_frames_begin(struct query_state *s)
 {
@@ -263,12 +317,9 @@ static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint3
 		/* A mark is a line of a printed stack; other groupings ignore it. */
 		return (s->query->by != MAYFLY_BY_STACK && !s->marks) || add_spot(s, f, &mark);
 	}
-	if (frame->locations == 0 && !add_location(s, f, frame, &unknown_location))
-		return false;
-	for (size_t i = 0; i < frame->locations; i++) {
-		if (!add_location(s, f, frame, &frame->location[i]))
+	for (uint32_t i = 0; i == 0 || i < frame->locations; i++)
+		if (!add_location(s, f, frame, i))
 			return false;
-	}
 	f->has_code = f->count > 0;
 	return true;
 }

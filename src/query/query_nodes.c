@@ -40,6 +40,7 @@ int mayfly_node_sums_run(const struct mayfly_trace *trace, const struct mayfly_q
 
 	by_node.by = MAYFLY_BY_FUNCTION;
 	by_node.hide = by_node.show = (struct mayfly_match){0};
+	by_node.fold = (struct mayfly_fold){0};
 	if (a && query_begin(&s, trace, &by_node))
 		make_sums(&s, a);
 	return answer_finish(&s, a, sums);

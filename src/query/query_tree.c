@@ -136,9 +136,14 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	    .hash = parent->hash,
 	    .node = node,
 	    .leaf = f->count ? s->spot[f->first] : parent->leaf,
-	    .hides = parent->hides || f->hides,
 	    .has_code = parent->has_code || f->has_code,
+	    .kept = parent->kept,
 	};
+	l->kept.hides |= f->hides;
+	if (f->folded > l->kept.folded) {
+		l->kept.folded = f->folded;
+		l->kept.frame = s->trace->node[node].frame;
+	}
 	for (uint32_t i = f->count; i-- > 0;)
 		l->hash = query_push(l->hash, s->spot[f->first + i]);
 	query_sum_clear(s, &w->below, w->depth);
@@ -255,7 +260,7 @@ static bool add_own(struct tree_walk *w, uint32_t sum)
 {
 	struct query_state *s = w->s;
 	const struct level *l = &w->level[w->depth];
-	uint32_t leaf = l->leaf == NONE ? query_special_group(s, l->hides) : l->leaf;
+	uint32_t leaf = l->leaf == NONE ? query_special_group(s, &l->kept) : l->leaf;
 
 	if (leaf == NONE)
 		return false;
@@ -402,9 +407,9 @@ static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, ui
 static bool special_place(struct query_state *s, const struct level *l, uint32_t *place)
 {
 	*place = NONE;
-	if (l->has_code || (l->leaf != NONE && !l->hides))
+	if (l->has_code || (l->leaf != NONE && !l->kept.hides))
 		return true;
-	*place = query_special_group(s, l->hides);
+	*place = query_special_group(s, &l->kept);
 	return *place != NONE;
 }
 
@@ -516,6 +521,6 @@ bool query_own(struct tree_walk *w, uint32_t *source, bool *special)
 		return true;
 	}
 	*special = l->leaf == NONE;
-	*source = *special ? query_special_group(s, l->hides) : l->leaf;
+	*source = *special ? query_special_group(s, &l->kept) : l->leaf;
 	return !*special || *source != NONE;
 }

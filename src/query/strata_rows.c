@@ -20,7 +20,8 @@ static bool push_place(struct query_state *s, struct query_path *p, uint32_t pla
 /* As tree_enter() and special_place() see the node. */
 bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 {
-	bool hides = false, has_code = false, by_stack = s->query->by == MAYFLY_BY_STACK;
+	bool has_code = false, by_stack = s->query->by == MAYFLY_BY_STACK;
+	struct kept_place kept = {0};
 
 	p->places = 0;
 	for (uint32_t n = node; n; n = s->trace->node[n].parent) {
@@ -28,17 +29,21 @@ bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 
 		if (!f)
 			return false;
-		hides |= f->hides;
+		kept.hides |= f->hides;
+		if (f->folded && f->folded >= kept.folded) {
+			kept.folded = f->folded;
+			kept.frame = s->trace->node[n].frame;
+		}
 		has_code |= f->has_code;
 		for (uint32_t i = 0; i < f->count; i++)
 			if (!push_place(s, p, s->spot[f->first + i]))
 				return false;
 	}
-	p->special = p->places == 0 || (by_stack && !has_code && hides);
+	p->special = p->places == 0 || (by_stack && !has_code && kept.hides);
 	if (!p->special)
 		return true;
 	p->places = 0;
-	return push_place(s, p, query_special_group(s, hides));
+	return push_place(s, p, query_special_group(s, &kept));
 }
 
 static void share(struct sums *sums, size_t i, const struct strata_pair *pair)

@@ -22,6 +22,7 @@ void question_free(struct question *q)
 	pattern_free(&q->show_from);
 	pattern_free(&q->thread);
 	pattern_free(&q->label);
+	own_rules_free(&q->own.rules);
 }
 
 static bool take_moment(const struct given *given, void *to)
@@ -175,6 +176,8 @@ static void set_matches(struct question *q)
 	q->query.thread = pattern_match(&q->thread);
 	q->query.label = pattern_match(&q->label);
 	q->query.hide = hidden_frames_match(&q->hidden);
+	if (!q->hidden.all_frames && !q->complete)
+		q->query.fold = own_code_fold(&q->own);
 }
 
 bool question_check(struct question *question, struct complaint *c)

@@ -12,6 +12,7 @@
 #define MAYFLY_QUESTION_H
 
 #include "answer/allocator_frames.h"
+#include "answer/own_code.h"
 #include "answer/query_words.h"
 #include "question/option_row.h"
 
@@ -21,6 +22,8 @@ struct question {
 	struct mayfly_query query;
 	struct pattern focus, ignore, hide, show, show_from, thread, label;
 	struct hidden_frames hidden;
+	struct own_code own;
+	bool complete; /* an export's: libraries are not folded into their callers */
 	bool metric_given, by_given, sort_given, at_given, window_given;
 	bool filtered;	     /* any of question_filter_rows; question_check() sets it */
 	bool chooses_blocks; /* any of them but --hide and --show; likewise */

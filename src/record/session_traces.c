@@ -202,6 +202,20 @@ static struct piece *piece_of(struct pieces *list, const struct recorder *one)
 	return NULL;
 }
 
+/* Whether the process had an earlier image with samples, which no trace keeps. */
+static bool replaced_another(const struct record *r, const struct pieces *list,
+			     const struct piece *p)
+{
+	for (size_t i = 0; !r->follow && p->last && i < list->count; i++) {
+		const struct piece *other = &list->piece[i];
+
+		if (other->pid == p->pid && other != p &&
+		    (other->glance.samples || other->glance.exact))
+			return true;
+	}
+	return false;
+}
+
 /* Reads the rest of a spool and, before its end, the spools of its forked children: each takes over
  * the blocks that are live at its fork. */
 static void finish_recorder(struct record *r, struct pieces *list, struct recorder *one,
@@ -217,6 +231,9 @@ static void finish_recorder(struct record *r, struct pieces *list, struct record
 	if (!one->watch.header)
 		recorder_attach(one); /* it says so itself when that fails */
 	ending = record_ending_of(r, one, p->last);
+	if (replaced_another(r, list, p))
+		ending.note = "the process ran another program before this one (exec), which is "
+			      "not in this trace; 'mayfly record --follow' keeps it";
 	if (!recorder_begin_last(one, parent, &ending))
 		return;
 	child = record_idle_children(r, one, &children);

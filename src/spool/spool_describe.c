@@ -170,6 +170,25 @@ static int describe_late(const struct spool_source *source, const struct spool_h
 	return describe_note(source, &copy, beginning_missing, tables);
 }
 
+/* The recorder's note, after the agent's. */
+static int describe_ending(const char *note, struct recording *r)
+{
+	const char *agents = recording_text(r, r->note);
+	size_t length = strlen(agents), more = strlen(note);
+	char both[1024];
+
+	if (length + more + 2 > sizeof(both))
+		return 0;
+	memcpy(both, agents, length);
+	if (length) {
+		memcpy(both + length, "; ", 2);
+		length += 2;
+	}
+	memcpy(both + length, note, more);
+	r->note = recording_string(r, both, length + more);
+	return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+}
+
 int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
 		       struct tick_clock *clock, const struct spool_ending *ending,
 		       const struct spool_totals *totals, struct recording *tables)
@@ -200,6 +219,8 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 		info->program_max_rss_bytes = ending->max_rss_bytes;
 		if (ending->duration_ns > 0)
 			end = ending->duration_ns;
+		if (ending->note && describe_ending(ending->note, tables))
+			return MAYFLY_E_MEMORY;
 	}
 	if (atomic_load(&mapped->state) == SPOOL_OFF) {
 		end = tick_clock_ns(clock, atomic_load(&mapped->off_ticks));

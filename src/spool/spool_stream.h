@@ -39,6 +39,7 @@ struct spool_ending {	 /* known to the recorder only */
 	 * the machine that recorded: makes the times of short TSC recordings precise. Or both 0. */
 	uint64_t end_ticks, end_mono_ns;
 	uint64_t cpu_ns, max_rss_bytes; /* see struct mayfly_info; 0 unknown */
+	const char *note;		/* for the trace, after the agent's; NULL: none */
 };
 
 struct spool_stream_options {

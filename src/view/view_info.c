@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer/callers.h"
+#include "answer/headline.h"
+#include "answer/hints.h"
 #include "answer/json_parts.h"
 #include "query/query_two.h"
 #include "view/answers.h"
@@ -109,7 +110,8 @@ static void put_ranked(struct json *j, const char *key, const struct request *r,
 static bool put_tables(struct json *j, struct request *r, const struct mayfly_query query[2],
 		       struct mayfly_result *const result[2])
 {
-	struct mayfly_query by_total = query[0];
+	const struct caller_question question = {r->trace, &query[0], &r->q.own};
+	char headline[HEADLINE_BYTES];
 	struct ranking ranking = {0};
 	bool done;
 
@@ -119,10 +121,13 @@ static bool put_tables(struct json *j, struct request *r, const struct mayfly_qu
 		put_ranked(j, "functions", r, &query[0], &ranking);
 	free(ranking.row);
 	ranking = (struct ranking){0};
-	by_total.sort = MAYFLY_SORT_TOTAL;
-	done = done && rank_callers(&by_total, result[0], result[1], OVERVIEW_ROWS, &ranking);
-	if (done)
+	done = done && rank_callers(&question, result[0], result[1], OVERVIEW_ROWS, &ranking);
+	if (done) {
 		put_ranked(j, "callers", r, &query[0], &ranking);
+		headline_text(headline, sizeof(headline), true, &question,
+			      &(struct headline_answers){result[0], result[1], &ranking});
+		json_text_or_null(j, "headline", headline);
+	}
 	free(ranking.row);
 	ranking = (struct ranking){0};
 	done = done &&
@@ -132,6 +137,17 @@ static bool put_tables(struct json *j, struct request *r, const struct mayfly_qu
 		put_ranked(j, "stacks", r, &query[1], &ranking);
 	free(ranking.row);
 	return done;
+}
+
+static void put_hints(struct json *j, const struct mayfly_trace *trace)
+{
+	char text[HINT_BYTES];
+
+	json_array(j, "notes");
+	for (unsigned i = 0; i < HINTS; i++)
+		if (*hint_text(text, sizeof(text), trace, i))
+			json_text(j, NULL, text);
+	json_end(j);
 }
 
 int view_overview(struct request *r, struct json *j)
@@ -154,6 +170,7 @@ int view_overview(struct request *r, struct json *j)
 	json_end(j);
 	json_integer(j, "time_ns", result[0]->time_ns);
 	json_estimate(j, "total", &result[0]->total);
+	put_hints(j, r->trace);
 	if (!put_tables(j, r, query, result))
 		error = MAYFLY_E_MEMORY;
 	mayfly_result_free(result[0]);

@@ -62,11 +62,21 @@ struct named {
 };
 
 struct naming {
+	const struct mayfly_trace *trace;
+	struct own_code own; /* the request's rules */
 	const struct calls *calls;
 	struct texts texts;
 	struct named *of; /* place -> ... */
 	char *buffer;
 };
+
+/* What the page draws in other colours. main() is where the entry ends. */
+static uint8_t place_kind(struct naming *n, const char *name, const struct mayfly_place *p)
+{
+	return is_entry(name, p->file)
+		   ? CODE_ENTRY
+		   : (uint8_t)code_kind(&n->own, n->trace, name, p->file, p->module);
+}
 
 static struct named name_place(struct naming *n, const struct mayfly_place *p)
 {
@@ -74,7 +84,7 @@ static struct named name_place(struct naming *n, const struct mayfly_place *p)
 	    frame_shown_name(n->buffer, NAME_BYTES, p->kind, p->function, p->module, p->address);
 
 	return (struct named){
-	    .kind = (uint8_t)code_kind(name, p->module),
+	    .kind = place_kind(n, name, p),
 	    .name = texts_number(&n->texts, name),
 	    .file = texts_number(&n->texts, p->file),
 	    .module = texts_number(&n->texts, p->module),
@@ -166,7 +176,7 @@ static void put_members(struct json *j, const struct naming *n, const struct cal
 static int put_tree(const struct request *r, const struct calls *c, const struct calls_diff *d,
 		    struct view_answer *a)
 {
-	struct naming n = {.calls = c};
+	struct naming n = {.trace = r->trace, .own = r->q.own, .calls = c};
 	struct named *named = calloc(c->nodes + 1, sizeof(*named));
 	struct json j = {.one_line = true};
 	union view_items items[DIFF_ARRAYS];

@@ -4,7 +4,7 @@
 
 #include "cli/trace_fields.h"
 
-#include "answer/callers.h"
+#include "answer/headline.h"
 #include "answer/trace_facts.h"
 #include "query/query_two.h"
 
@@ -165,62 +165,46 @@ static int print_overview_summary(const struct report *r)
 	print_track_fields(&r->out, r->file.trace, true);
 	print_overlap(&r->out, r->file.info, false);
 	print_notes(&r->out, r->file.info);
+	print_hints(&r->out, r->file.trace);
 	return CLI_OK;
 }
 
 /* Below the functions that allocate, the overview shows the program's own ones that call them. */
 static bool show_callers(const struct report *report, const struct mayfly_result *functions,
-			 const struct mayfly_result *stacks, size_t top)
+			 const struct ranking *callers)
 {
 	struct report r = *report;
-	struct ranking ranking;
-	bool printed = true;
+	bool printed;
 
+	if (!callers->rows)
+		return true;
 	r.callers = true;
 	r.q.query.by = MAYFLY_BY_FUNCTION;
 	r.q.query.sort = MAYFLY_SORT_TOTAL;
-	if (!rank_callers(&r.q.query, functions, stacks, top, &ranking)) {
-		free(ranking.row);
-		return false;
-	}
-	if (ranking.rows) {
-		putchar('\n');
-		print_wrapped(&r.out, STYLE_BOLD, 0,
-			      "The same by function, with all that it calls");
-		printed = report_print_table(&r, functions, &ranking);
-		print_wrapped(
-		    &r.out, STYLE_DIM, 2,
-		    "the program's own functions, one of each chain of calls (--sort total "
-		    "shows all)");
-	}
-	free(ranking.row);
+	putchar('\n');
+	print_wrapped(&r.out, STYLE_BOLD, 0, "The same by function, with all that it calls");
+	printed = report_print_table(&r, functions, callers);
+	print_wrapped(&r.out, STYLE_DIM, 2,
+		      "the program's own functions, one of each chain of calls (--sort total "
+		      "shows all)");
 	return printed;
 }
 
-static bool show_tables(struct report *r, const struct mayfly_result *functions,
-			const struct mayfly_result *stacks)
-{
-	size_t rows = r->top_given ? r->top : OVERVIEW_ROWS;
+struct overview {
+	struct report *r;
+	struct mayfly_result *functions, *stacks;
+	struct ranking callers;
+};
 
-	putchar('\n');
-	r->q.query.by = MAYFLY_BY_FUNCTION;
-	if (!report_show_answer(r, functions, rows, 0) || !show_callers(r, functions, stacks, rows))
-		return false;
-	putchar('\n');
-	r->q.query.by = MAYFLY_BY_STACK;
-	return report_show_answer(r, stacks, r->top_given ? r->top : OVERVIEW_STACKS,
-				  r->depth_given ? r->depth : OVERVIEW_DEPTH);
-}
-
-/* The summary, and the tables that users need most often. */
-int report_print_overview(struct report *r)
+static int ask(struct overview *o)
 {
+	struct report *r = o->r;
+	size_t top = r->top_given ? r->top : OVERVIEW_ROWS;
+	struct caller_question question = {r->file.trace, &r->q.query, &r->q.own};
 	struct mayfly_result *result[2];
 	struct mayfly_query query[2];
-	int status = print_overview_summary(r), error;
+	int error;
 
-	if (status)
-		return status;
 	query[0] = query[1] = r->q.query;
 	query[0].by = MAYFLY_BY_FUNCTION;
 	query[1].by = MAYFLY_BY_STACK;
@@ -229,10 +213,58 @@ int report_print_overview(struct report *r)
 									   : CALLERS_SEARCH_STACKS);
 	error = query_run_two(r->file.trace, query, result);
 	if (error)
-		return report_failed(r, error);
-	if (!show_tables(r, result[0], result[1]))
+		return error;
+	o->functions = result[0];
+	o->stacks = result[1];
+	return rank_callers(&question, o->functions, o->stacks, top, &o->callers) ? 0
+										  : MAYFLY_E_MEMORY;
+}
+
+static void print_headline(const struct overview *o)
+{
+	struct report *r = o->r;
+	char text[HEADLINE_BYTES], clean[HEADLINE_BYTES];
+
+	headline_text(text, sizeof(text), r->out.utf8,
+		      &(struct caller_question){r->file.trace, &r->q.query, &r->q.own},
+		      &(struct headline_answers){o->functions, o->stacks, &o->callers});
+	if (!*text)
+		return;
+	print_wrapped(&r->out, STYLE_BOLD, 0, "%s", text_clean(clean, sizeof(clean), text));
+	putchar('\n');
+}
+
+static bool show_tables(const struct overview *o)
+{
+	struct report *r = o->r;
+
+	putchar('\n');
+	r->q.query.by = MAYFLY_BY_FUNCTION;
+	if (!report_show_answer(r, o->functions, r->top_given ? r->top : OVERVIEW_ROWS, 0) ||
+	    !show_callers(r, o->functions, &o->callers))
+		return false;
+	putchar('\n');
+	r->folding_said = true;
+	r->q.query.by = MAYFLY_BY_STACK;
+	return report_show_answer(r, o->stacks, r->top_given ? r->top : OVERVIEW_STACKS,
+				  r->depth_given ? r->depth : OVERVIEW_DEPTH);
+}
+
+/* The answer in one sentence, the summary, and the tables that users need most often. */
+int report_print_overview(struct report *r)
+{
+	struct overview o = {.r = r};
+	int error = ask(&o), status;
+
+	if (!error)
+		print_headline(&o);
+	status = print_overview_summary(r);
+	if (!status && error)
+		status = report_failed(r, error);
+	if (!status && !show_tables(&o))
 		status = cli_error("out of memory");
-	mayfly_result_free(result[0]);
-	mayfly_result_free(result[1]);
+	mayfly_result_free(o.functions);
+	mayfly_result_free(o.stacks);
+	free(o.callers.row);
 	return status;
 }

@@ -89,6 +89,19 @@ static void print_rounding(const struct report *r)
 			      text_duration(step, sizeof(step), (double)r->file.info->snapshot_ns));
 }
 
+static bool by_frames(enum mayfly_by by)
+{
+	return by == MAYFLY_BY_FUNCTION || by == MAYFLY_BY_LINE || by == MAYFLY_BY_STACK;
+}
+
+void report_print_folded(const struct report *r)
+{
+	if (r->q.own.folded && by_frames(r->q.query.by) && !r->folding_said)
+		print_wrapped(&r->out, STYLE_DIM, 2,
+			      "frames of the standard library and runtime are folded into their "
+			      "callers; --all-frames shows them");
+}
+
 static void print_answer_title(const struct report *r, const struct mayfly_result *result)
 {
 	const struct mayfly_estimate *e = &result->total;
@@ -105,6 +118,7 @@ static void print_answer_title(const struct report *r, const struct mayfly_resul
 		      text_estimate(figure, sizeof(figure), r->out.utf8, e), samples,
 		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
+	report_print_folded(r);
 }
 
 static void print_unshown(const struct report *r, const struct ranking *ranking)
@@ -307,6 +321,19 @@ bool report_put_location(struct table *t, const struct report *r, const struct m
 				       columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
 }
 
+/* Their number, and its error when it is not exact. */
+static bool put_blocks(struct table *t, const struct report *r, const struct mayfly_estimate *e)
+{
+	bool absent = r->file.info->absent & MAYFLY_ABSENT_BLOCKS;
+	char text[FIGURE_TEXT];
+
+	if (!table_cell(t, absent ? "-"
+				  : text_count_value(text, sizeof(text), &e->blocks, e->samples)))
+		return false;
+	text_figure_error(text, sizeof(text), r->out.utf8, &e->blocks, e->samples);
+	return r->exact || table_cell(t, absent ? "" : text);
+}
+
 static bool put_row_cells(struct table *t, const struct report *r, const struct mayfly_row *row,
 			  const struct mayfly_result *result)
 {
@@ -319,9 +346,7 @@ static bool put_row_cells(struct table *t, const struct report *r, const struct 
 		 result->total.bytes.estimate, BAR_COLUMNS);
 	if (!report_put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
 	    (has_total(r) && !report_put_estimate(t, r, second, &result->total)) ||
-	    !table_cell(t, r->file.info->absent & MAYFLY_ABSENT_BLOCKS
-			       ? "-"
-			       : text_count(text, sizeof(text), first->blocks.estimate)))
+	    !put_blocks(t, r, first))
 		return false;
 	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
 	if (!r->exact && !table_cell(t, text))
@@ -333,7 +358,7 @@ static bool put_row_cells(struct table *t, const struct report *r, const struct 
 	return table_cell(t, text);
 }
 
-#define MOST_COLUMNS 11
+#define MOST_COLUMNS 12
 
 static size_t answer_columns(struct column *c, const struct report *r)
 {
@@ -355,6 +380,8 @@ static size_t answer_columns(struct column *c, const struct report *r)
 		c[n++] = (struct column){"%", true, 6, STYLE_PLAIN, false};
 	}
 	c[n++] = (struct column){"BLOCKS", true, exact ? 3 : 7, STYLE_PLAIN, false};
+	if (!exact)
+		c[n++] = (struct column){"", false, 7, STYLE_DIM, true};
 	if (!exact)
 		c[n++] = (struct column){"SAMPLES", true, 3, STYLE_DIM, false};
 	if (r->q.query.by == MAYFLY_BY_LINE)
@@ -396,7 +423,7 @@ static void print_stack_title(const struct report *r, size_t number,
 
 	text_estimate(figure, sizeof(figure), r->out.utf8, e);
 	text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
-	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	text_count_value(blocks, sizeof(blocks), &e->blocks, count);
 	if (!r->exact)
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
 	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
