@@ -24,7 +24,7 @@ export function Bytes(props: { of: Estimate }) {
 	const range = sureness(bytes, samples) === "range"; // takes the place of the error too
 	return (
 		<span class="figure" title={intervalText(props.of)}>
-			<span class="value">{valueText(bytes, samples)}</span>
+			<span class="value">{valueText(bytes, samples)}</span>{" "}
 			{!range && <span class="error">{errorText(bytes, samples)}</span>}
 		</span>
 	);

@@ -57,7 +57,7 @@ function Tile(props: TileProps) {
 		>
 			<span class="tile-title">{props.title}</span>
 			<span class="tile-figure">
-				<strong>{valueText(of.bytes, of.samples)}</strong>
+				<strong>{valueText(of.bytes, of.samples)}</strong>{" "}
 				<span class="error">{errorText(of.bytes, of.samples)}</span>
 			</span>
 			<span class="tile-more">{countsText(of)}</span>
