@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cells and small tables that several views draw alike.
+import { Fragment } from "preact";
 import type { ComponentChildren, CSSProperties } from "preact";
 import type { Estimate } from "../engine/engine.ts";
 import { errorText, intervalText, sureness, valueText } from "../format.ts";
@@ -35,6 +36,12 @@ function FunctionText(props: { name: string }) {
 	const match = /^(.*?[^\s(])(\((?!anonymous).*\).*)$/s.exec(props.name);
 	if (!match || match[1]!.endsWith("operator")) return <>{props.name}</>;
 	return <>{match[1]}<span class="parameters">{match[2]}</span></>;
+}
+
+/** A long name may be broken after "::", "(", "<" and ",". */
+export function Breakable(props: { name: string }) {
+	const parts = props.name.split(/(?<=::|[(,<])/);
+	return <>{parts.map((part, index) => <Fragment key={index}>{part}<wbr /></Fragment>)}</>;
 }
 
 export function Name(props: { of: RowName; title?: string }) {

@@ -7,7 +7,7 @@ import { exactly } from "../shell/patterns.ts";
 import { questionParameters } from "../state.ts";
 import type { Question } from "../state.ts";
 import type { ViewProps } from "../view.ts";
-import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
+import { Answered, Breakable, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { rowFilter, rowKey, rowName } from "./row.ts";
 import type { Row } from "./row.ts";
@@ -32,8 +32,6 @@ function Neighbours(props: SandwichProps & { name: string }) {
 	const columns: Column<Row>[] = [
 		{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={row.total} />,
 			share: (row) => bytesOf(row.total) / (bytesOf(props.row.total) || 1) },
-		{ title: "%", number: true, width: 7,
-			cell: (row) => percentText(bytesOf(row.total), bytesOf(props.row.total)) },
 		{ title: "Function", cell: (row) => <Name of={rowName(row, "function")} /> },
 	];
 	const follow = (row: Row) => go({ own: { row: rowKey(row, "function"), by: undefined, sort: "total" } });
@@ -92,7 +90,7 @@ export function Sandwich(props: SandwichProps) {
 	return (
 		<aside class="side" aria-label={`Chosen: ${name}`}>
 			<header>
-				<h2 title={name}>{name}</h2>
+				<h2><Breakable name={name} /></h2>
 				<button type="button" class="plain" aria-label="Close" title="Close (Backspace)"
 					onClick={() => go({ own: { row: undefined } })}>
 					×
@@ -105,7 +103,7 @@ export function Sandwich(props: SandwichProps) {
 				{calls && <dt>Total</dt>}
 				{calls && <dd>{estimateText(row.total)}, {percentText(bytesOf(row.total), props.all)}</dd>}
 				<dt>Blocks</dt>
-				<dd>{countsText(row.self)}</dd>
+				<dd>{countsText(calls ? row.total : row.self)}</dd>
 			</dl>
 			<Actions {...props} name={called ?? undefined} />
 			{calls && called && <Neighbours {...props} name={called} />}

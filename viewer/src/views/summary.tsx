@@ -9,7 +9,7 @@ import {
 } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
-import { metricTitle } from "../shell/filter_kinds.ts";
+import { metricTitle, phrases } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import type { Summary as Figures, ViewProps } from "../view.ts";
@@ -75,13 +75,16 @@ function Tiles(props: ViewProps) {
 	);
 	const share = (of: Estimate) => `${percentText(bytesOf(of), bytesOf(summary.allocated))} of all allocated`;
 	return (
-		<div class="tiles" role="group" aria-label="What is shown below">
+		<div class="tiles" role="group" aria-label="The whole recording">
 			{tile("Peak", summary.peak, undefined, "Live at the peak",
 				`at ${durationText(summary.peak_time_ns)}`)}
 			{tile("Live at the end", summary.live_at_end, "live", "Live at the end",
 				`after ${durationText(props.info.info.duration_ns ?? 0)}`)}
 			{tile("Allocated", summary.allocated, "allocated", "Allocated", "in the whole run")}
 			{tile("Temporary", summary.temporary, "temporary", "Temporary", share(summary.temporary))}
+			{phrases(props.state.question).length > 0 && (
+				<p class="dim">These four are of the whole recording; below is what the filters leave.</p>
+			)}
 		</div>
 	);
 }
