@@ -34,6 +34,7 @@ struct leaks {
 
 static bool take_suppressions(const struct given *given, void *to)
 {
+	given->complaint->failed = true;
 	return suppressions_add_file(to, given->value);
 }
 

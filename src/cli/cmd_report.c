@@ -286,7 +286,7 @@ static bool view_fits(struct report *r)
 static bool set_sort(struct report *r)
 {
 	bool spans = r->view == VIEW_SPANS || r->view == VIEW_EVENTS;
-	struct complaint c = {""};
+	struct complaint c = {0};
 	int choice;
 
 	if (!r->sort)

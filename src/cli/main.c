@@ -147,7 +147,7 @@ static int complete(const char *name)
  * line on stderr. */
 static int take_terminal_options(int argc, char **argv)
 {
-	struct complaint complaint = {""};
+	struct complaint complaint = {0};
 	int taken = 0;
 
 	for (char name[16], *option; taken + 1 < argc; taken++) {

@@ -161,7 +161,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 	struct option option[MOST_OPTIONS + 2] = {{0}};
 	char letters[2 * MOST_OPTIONS + 4] = "+:", *end = letters + 2;
 	size_t count = option_rows_flatten(table->rows, 0, flat, 0), options = 0, number;
-	struct complaint complaint = {""};
+	struct complaint complaint = {0};
 	int found;
 
 	flat[count++] = (struct flat_row){&help_row, 0};
@@ -185,7 +185,9 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 		}
 		snprintf(said, sizeof(said), "--%s", flat[number].row->name);
 		if (!option_row_take(&flat[number], said, optarg, into, &complaint))
-			return *complaint.text ? cli_usage("%s", complaint.text) : CLI_USAGE;
+			return *complaint.text	  ? cli_usage("%s", complaint.text)
+			       : complaint.failed ? CLI_FAILED
+						  : CLI_USAGE;
 	}
 	return OPTIONS_TAKEN;
 }

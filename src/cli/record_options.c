@@ -258,7 +258,7 @@ static bool is_key(const char *setting, size_t length, const char *key)
 static bool setting_taken(const char *option, const char *said, const char *value,
 			  struct record_command *c)
 {
-	struct complaint complaint = {""};
+	struct complaint complaint = {0};
 
 	return option_rows_take(record_rows, option, said, value, c, &complaint) ||
 	       cli_refuse("%s", complaint.text);

@@ -11,7 +11,8 @@
 #include "answer/text_format.h"
 
 struct complaint {
-	char text[1024]; /* "": nothing is wrong */
+	char text[1024]; /* "": nothing is wrong, or a line on stderr has said it */
+	bool failed;	 /* what was asked for is right, but could not be done */
 };
 
 /* complain(c, FORMAT, ...) is false. A longer text is cut. */
