@@ -302,6 +302,91 @@ def row_name(row):
     return "%s+0x%x" % (os.path.basename(row["module"]), int(str(row["address"]), 0))
 
 
+def nested(node, path=()):
+    """{path: (self, total)} of the JSON of --by tree; sums are checked."""
+    found = {path: (node["self"]["bytes"]["estimate"], node["total"]["bytes"]["estimate"])}
+    for callee in node["callees"]:
+        found.update(nested(callee, path + (callee["name"],)))
+    same(node["total"]["bytes"]["estimate"], node["self"]["bytes"]["estimate"] +
+         sum(callee["total"]["bytes"]["estimate"] for callee in node["callees"]), path)
+    return found
+
+
+def text(trace, *options):
+    result = run([MAYFLY, "report", *options, trace], env={**os.environ, "LC_ALL": "C.UTF-8"})
+    check(result.code == 0, options, result.err)
+    return result.out.decode().splitlines()
+
+
+@case
+def tree_in_the_terminal():
+    """--by tree, and its JSON; --top and --depth."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        check(record([program("recursive"), "60"], trace, "--exact").code == 0)
+        whole = Tree(trace, metric="allocated", recursion=1)
+        got = nested(report(trace, "--by", "tree", "--metric", "allocated", "--top", "0")["tree"])
+        same({p: t for p, (_, t) in got.items()}, whole.sums("total"), "all nodes")
+        got = nested(report(trace, "--by", "tree", "--metric", "allocated")["tree"])
+        least = Tree(trace, metric="allocated", recursion=1, least=.01)
+        same({p: t for p, (_, t) in got.items()}, least.sums("total"), "pruned")
+        for top in (1, 5, 12):
+            got = nested(report(trace, "--by", "tree", "--metric", "allocated", "--top", str(top))["tree"])
+            shown = [p for p in got if p and "smaller)" not in p[-1]]
+            check(min(top, whole.nodes - 1) <= len(shown) < top + 6, len(shown), "nodes of --top", top)
+        lines = text(trace, "--by", "tree", "--metric", "allocated", "--depth", "5")
+        check("as a tree of calls" in lines[0], lines[0])
+        check(re.fullmatch(r" *\S+ [KMG]?B +100 %  all", lines[1]), lines[1])
+        same(sum(line.endswith(" _start") for line in lines), 1, "lines of _start")
+        deepest = max(len(p) for p in got)
+        check(deepest > 5 and len(lines) < len(text(trace, "--by", "tree", "--metric", "allocated")),
+              "--depth leaves nothing out")
+        check(any("├─ " in line for line in lines) and any("└─ " in line for line in lines), lines)
+        for options in (["--churn"], ["--sort", "total"], ["--callers", "call"]):
+            check(run([MAYFLY, "report", "--by", "tree", *options, trace]).code != 0, options)
+
+
+@case
+def callers_in_the_terminal():
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        check(record([program("recursive"), "60"], trace, "--exact").code == 0)
+        answer = ask(trace, "callers", function="parse", metric="allocated")
+        for name in ("parse", "^pars.$"):
+            for option in ("--callers", "--callees"):
+                got = report(trace, option, name, "--metric", "allocated")
+                for key in ("callers", "callees", "function", "total"):
+                    same(got[key], answer[key], (option, key))
+        several = report(trace, "--callers", "parse|visit", "--metric", "allocated")
+        same(several["functions"], 2, "functions")
+        # call() is the only one that calls them.
+        same([row["function"] for row in several["callers"]], ["call"], "callers of two")
+        lines = text(trace, "--callers", "parse", "--metric", "allocated")
+        check(lines[0].endswith("callers of parse") and lines[2].split()[-1] == "CALLER"
+              and lines[3].split()[-1] == "call" and "100 %" in lines[3], lines)
+        check("CALLEE" in text(trace, "--callees", "parse", "--metric", "allocated")[2])
+        for name in ("nothing_like_it", "("):
+            result = run([MAYFLY, "report", "--callers", name, trace])
+            check(result.code != 0 and result.err.count(b"\n") == 1, result)
+
+
+@case
+def sorted_by_total():
+    """The first row is the innermost that holds nearly all, not what starts the program."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        check(record([program("recursive"), "60"], trace, "--exact").code == 0)
+        for by in ("function", "line"):
+            options = ["--metric", "allocated", "--sort", "total", "--by", by]
+            lines, every = text(trace, *options), text(trace, *options, "--all")
+            check(not any(line.endswith(("_start", "main")) for line in lines), lines)
+            same(lines[2].split()[-1], "call", lines[2])
+            end = " ".join(line.strip() for line in lines[-3:])
+            check("through one another: " in end and "--all shows them" in end, end)
+            check(any(line.endswith(" _start") for line in every), every)
+            check(any(row["function"] == "_start" for row in report(trace, *options)["rows"]), "JSON")
+
+
 @case
 def difference():
     """Two traces as one tree: both sides' sums, and what is significant."""

@@ -85,8 +85,16 @@ static void open_level(struct json *j, const char *key, bool array)
 		j->hidden++;
 		return;
 	}
+	if (j->depth == JSON_LEVELS) {
+		put(j, "null");
+		j->hidden++;
+		return;
+	}
 	put(j, array ? "[" : "{");
-	j->arrays = j->arrays << 1 | array;
+	if (array)
+		j->arrays[j->depth / 64] |= (uint64_t)1 << j->depth % 64;
+	else
+		j->arrays[j->depth / 64] &= ~((uint64_t)1 << j->depth % 64);
 	j->depth++;
 	j->filled = false;
 }
@@ -110,8 +118,7 @@ void json_end(struct json *j)
 	j->depth--;
 	if (j->filled)
 		put_line(j);
-	put(j, j->arrays & 1 ? "]" : "}");
-	j->arrays >>= 1;
+	put(j, j->arrays[j->depth / 64] >> j->depth % 64 & 1 ? "]" : "}");
 	j->filled = true;
 }
 

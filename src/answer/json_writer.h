@@ -20,6 +20,9 @@
 
 #include "format/bytes.h"
 
+/* The deepest nesting; what is deeper is null. */
+#define JSON_LEVELS 4096u
+
 struct json {
 	struct bytes bytes;
 	bool one_line;
@@ -28,9 +31,9 @@ struct json {
 	uint32_t null_context;
 
 	/* The writer's own. */
-	uint64_t arrays; /* a bit for each level that is open, the innermost lowest: an array */
-	unsigned int depth, hidden; /* levels that are open, and levels within a null */
-	bool filled;		    /* the innermost level has a member */
+	uint64_t arrays[JSON_LEVELS / 64]; /* a bit for each level: an array */
+	unsigned int depth, hidden;	   /* levels that are open, and levels within a null */
+	bool filled;			   /* the innermost level has a member */
 };
 
 void json_object(struct json *j, const char *key);

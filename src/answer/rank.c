@@ -103,8 +103,12 @@ bool rank_rows(const struct mayfly_query *query, const struct mayfly_result *res
 	ranking->row = calloc(result->rows + 1, sizeof(*ranking->row));
 	if (!ranking->row)
 		return false;
-	for (size_t i = 0; i < result->rows; i++)
-		rank_row(query, &options, ranking, &result->row[i]);
+	for (size_t i = 0; i < result->rows; i++) {
+		if (options.skip && options.skip[i])
+			ranking->skipped++;
+		else
+			rank_row(query, &options, ranking, &result->row[i]);
+	}
 	if (result->all_rows > result->rows)
 		add_left_out(ranking, result);
 	if (has_classes(query) && !options.sorted)

@@ -25,11 +25,13 @@ struct ranking {
 	const struct mayfly_row **row;
 	size_t rows;
 	struct rank_sum few, more;
+	size_t skipped;
 };
 
 struct rank_options {
 	size_t top; /* 0: all */
 	bool all;   /* also rows with too few samples, and those that allocate nothing themselves */
+	const bool *skip; /* [rows]: these are not shown; NULL: none */
 	bool sorted; /* by what was asked for, so not in the order of classes of size or lifetime */
 	bool few;    /* rank_rows() sets it: rows with too few samples are ranked like others */
 };

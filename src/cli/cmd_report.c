@@ -13,6 +13,7 @@
 #include "question/option_values.h"
 
 #include "answer/trace_facts.h"
+#include "query/grouping.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -78,6 +79,9 @@ static const struct view_kind {
 			TAKES_THREAD,
 		    .print = report_print_spans},
     [VIEW_EVENTS] = {TAKES_SORT | TAKES_WINDOW | TAKES_THREAD, .print = report_print_events},
+    [VIEW_TREE] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_tree},
+    [VIEW_CALLERS] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_callers},
+    [VIEW_CALLEES] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_callers},
 };
 
 static bool set_view(struct report *r, enum report_view view)
@@ -105,6 +109,33 @@ static bool take_series(const struct given *given, void *to)
 	if (!set_view(r, VIEW_SERIES))
 		return false;
 	return option_take_count(given, &r->moments);
+}
+
+static bool take_function(const struct given *given, void *to)
+{
+	struct report *r = to;
+
+	r->function = given->value;
+	return take_view(given, to);
+}
+
+#define BY_WORD(key, name, ...) name,
+static const char *const by_words[] = {GROUPINGS(BY_WORD) "tree", NULL};
+#define BY_WORD_AND(key, name, ...) name ", "
+
+/* "tree" is a view of its own. */
+static bool take_by(const struct given *given, void *to)
+{
+	struct report *r = to;
+	int choice;
+
+	if (strncmp(given->value, "label:", strlen("label:")) != 0 &&
+	    !option_choice(given->option, given->value, by_words, &choice, given->complaint))
+		return false;
+	if (strcmp(given->value, "tree") == 0)
+		return set_view(r, VIEW_TREE);
+	r->q.by_given = true;
+	return question_take_by(given, &r->q);
 }
 
 static const char *const class_names[] = {"size", "lifetime", NULL};
@@ -144,10 +175,18 @@ static const struct option_row report_rows[] = {
     OPTION_HEADING("What to show:"),
     OPTION_GROUP(question_metric_rows, struct report, q),
     OPTION_GROUP(question_window_rows, struct report, q),
-    OPTION_GROUP(question_by_rows, struct report, q),
+    {"by", .argument = "KEY", .choices = by_words,
+     .help = "what the rows are: " GROUPINGS(BY_WORD_AND) "label:KEY (the values of one key; "
+							  "default function), or tree: a "
+							  "tree of calls",
+     OPTION_OWN(take_by)},
     {"sort", .argument = "self|total", .words = "self total", OPTION_TEXT(struct report, sort),
      .help = "rank by what a key allocates itself (default), or including all that it calls"},
     OPTION_HEADING("Other views:"),
+    {"callers", .argument = "FUNCTION", OPTION_OWN(take_function),
+     .help = "who calls this function (a name, or an RE), and what it allocates for each"},
+    {"callees", .argument = "FUNCTION", OPTION_OWN(take_function),
+     .help = "the same with what it calls"},
     {"survival", OPTION_OWN(take_view),
      .help = "blocks of OCaml's minor heap: how many are promoted, how soon, and how long they "
 	     "live; --by line (default), function, stack or module"},

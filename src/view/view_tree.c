@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The call tree, of one trace or of two, as arrays; the callers and callees of a function. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "answer/absent.h"
+#include "answer/function_choice.h"
 #include "answer/json_parts.h"
 #include "answer/own_code.h"
 #include "answer/text_format.h"
@@ -237,15 +237,6 @@ int view_difftree(struct request *r, struct view_answer *a)
 
 /* ---- one function ---- */
 
-static bool is_named(void *context, const struct mayfly_place *p)
-{
-	char buffer[512];
-
-	return strcmp(frame_shown_name(buffer, sizeof(buffer), p->kind, p->function, p->module,
-				       p->address),
-		      context) == 0;
-}
-
 static void put_rows(struct json *j, const char *key, const struct request *r,
 		     const struct mayfly_row *row, size_t rows)
 {
@@ -260,14 +251,11 @@ static void put_rows(struct json *j, const char *key, const struct request *r,
 
 int view_callers(struct request *r, struct json *j)
 {
-	char *name = strdup(r->function ? r->function : "");
+	struct function_choice choice = {.name = r->function ? r->function : ""};
 	struct calls_around *around;
-	int error = MAYFLY_E_MEMORY;
+	int error =
+	    calls_around_run(r->trace, &r->q.query, function_choice_match(&choice), &around);
 
-	if (name)
-		error = calls_around_run(r->trace, &r->q.query,
-					 (struct calls_match){is_named, name}, &around);
-	free(name);
 	if (error)
 		return error;
 	json_integer(j, "time_ns", around->time_ns);

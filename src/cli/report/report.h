@@ -17,6 +17,8 @@
  *	report_events.c			all events: spans, and
  *	  report_pauses.c		pauses of OCaml's collector
  *	  report_counters.c		instants, counters, CPU time by thread
+ *	report_tree.c			the call tree
+ *	report_callers.c		the callers or the callees of a function
  *	report_failed.c			why there is no answer
  *
  * What is printed here is computed below: in query/, and in answer/ (ranking, names, RSS, JSON).
@@ -49,6 +51,9 @@ enum report_view {
 	VIEW_FRAGMENTATION,
 	VIEW_SPANS,
 	VIEW_EVENTS,
+	VIEW_TREE,
+	VIEW_CALLERS,
+	VIEW_CALLEES,
 };
 
 struct report {
@@ -64,6 +69,7 @@ struct report {
 	size_t top, depth;
 	size_t moments;		  /* of the series */
 	const char *sort;	  /* --sort, whose values depend on the view */
+	const char *function;	  /* of --callers and --callees */
 	enum mayfly_by classes;	  /* of the histogram */
 	enum span_sort span_sort; /* --sort of spans, when it was given */
 };
@@ -168,5 +174,7 @@ int report_print_rss(struct report *r);
 int report_print_fragmentation(struct report *r);
 int report_print_spans(struct report *r);
 int report_print_events(struct report *r);
+int report_print_tree(struct report *r);
+int report_print_callers(struct report *r);
 
 #endif

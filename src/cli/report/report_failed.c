@@ -19,6 +19,9 @@ static const struct {
     [VIEW_FRAGMENTATION] = {"--fragmentation"},
     [VIEW_SPANS] = {"--spans"},
     [VIEW_EVENTS] = {"--events"},
+    [VIEW_TREE] = {"--by tree"},
+    [VIEW_CALLERS] = {"--callers"},
+    [VIEW_CALLEES] = {"--callees"},
 };
 
 const char *report_view_option(enum report_view view)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "answer/by_label.h"
+#include "answer/passing.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
 #include "cli/trace_fields.h"
@@ -470,14 +471,53 @@ bool report_print_rows(const struct report *r, const struct keyed_rows *rows)
 	return true;
 }
 
+/* ---- rows that hold everything through one another ---- */
+
+static bool collapses(const struct report *r)
+{
+	return r->q.query.sort == MAYFLY_SORT_TOTAL && !r->all &&
+	       (r->q.query.by == MAYFLY_BY_FUNCTION || r->q.query.by == MAYFLY_BY_LINE);
+}
+
+#define NAMED_PASSING 3
+
+/* "3 more hold nearly all through one another: main, run, ... (--all shows them)" */
+static void print_passing(const struct report *r, const struct mayfly_result *result,
+			  const bool *passing, size_t count)
+{
+	char names[512] = "", key[NAME_BYTES], fitted[128];
+	size_t named = 0;
+
+	for (size_t i = 0; i < result->rows && named < NAMED_PASSING; i++) {
+		if (!passing[i])
+			continue;
+		report_row_key(key, sizeof(key), r, &result->row[i]);
+		text_append(names, sizeof(names), "%s%s", named++ ? ", " : "",
+			    name_fit(fitted, sizeof(fitted), &r->out, key, 40));
+	}
+	print_wrapped(&r->out, STYLE_DIM, 2,
+		      "  %zu more %s nearly all through one another: %s%s (--all shows %s)", count,
+		      count == 1 ? "holds" : "hold", names, named < count ? ", ..." : "",
+		      count == 1 ? "it" : "them");
+}
+
 bool report_show_answer(const struct report *r, const struct mayfly_result *result, size_t top,
 			size_t depth)
 {
+	struct rank_options options = report_rank_options(r, top);
 	struct ranking ranking;
-	bool printed = true;
+	bool printed = true, *passing = NULL;
+	int error = 0;
 
-	if (!rank_rows(&r->q.query, result, report_rank_options(r, top), &ranking))
+	if (collapses(r))
+		passing = find_passing(r->file.trace, &r->q.query, result, &error);
+	if (error)
 		return false;
+	options.skip = passing;
+	if (!rank_rows(&r->q.query, result, options, &ranking)) {
+		free(passing);
+		return false;
+	}
 	print_answer_title(r, result);
 	if (!(result->total.bytes.estimate > 0)) {
 		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
@@ -491,7 +531,10 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 		else
 			printed = report_print_table(r, result, &ranking);
 		print_unshown(r, &ranking);
+		if (ranking.skipped)
+			print_passing(r, result, passing, ranking.skipped);
 	}
+	free(passing);
 	free(ranking.row);
 	return printed;
 }
