@@ -341,6 +341,7 @@ def tree_in_the_terminal():
         deepest = max(len(p) for p in got)
         check(deepest > 5 and len(lines) < len(text(trace, "--by", "tree", "--metric", "allocated")),
               "--depth leaves nothing out")
+        lines = text(trace, "--by", "tree", "--metric", "allocated")
         check(any("├─ " in line for line in lines) and any("└─ " in line for line in lines), lines)
         for options in (["--churn"], ["--sort", "total"], ["--callers", "call"]):
             check(run([MAYFLY, "report", "--by", "tree", *options, trace]).code != 0, options)

@@ -522,8 +522,28 @@ def flamegraph_nests(kind):
             for depth in range(len(stack)):
                 totals_by_stack[tuple(stack[depth:][::-1])] += count
         for stack, width in found.items():
-            if stack:
+            smaller = re.fullmatch(r"\((\d+) smaller\)", stack[-1]) if stack else None
+            if smaller:
+                those = [s for s in totals_by_stack if s[:-1] == stack[:-1] and s not in found]
+                same(len(those), int(smaller[1]), "callees joined as " + ";".join(stack))
+                close(width, sum(totals_by_stack[s] for s in those), len(found), ";".join(stack))
+            elif stack:
                 close(width, totals_by_stack[stack], len(found), ";".join(stack))
+                check(width >= frames[0][2] * .49 / 1180, stack, "is below half a pixel")
+        for stack, total in totals_by_stack.items():
+            check(stack in found or total <= frames[0][2] * .51 / 1180, stack, "is not shown")
+
+
+@case
+def flamegraph_is_pruned():
+    """What would be below half a pixel is one frame for each caller."""
+    path = folder / "narrow.mayfly"
+    same(record([program("recursive"), "4000"], path, "--exact").code, 0, "record")
+    drawn = svg_frames(export("flamegraph", path, "--metric", "allocated"))
+    whole = len({tuple(s[k:]) for s, _ in folded_stacks(export("folded", path, "--metric", "allocated"))
+                 for k in range(len(s))})
+    check(any("smaller)" in name for name, _, _, _ in drawn), "nothing is pruned")
+    check(len(drawn) < whole / 2, len(drawn), "frames for", whole, "nodes")
 
 
 @case
@@ -531,6 +551,7 @@ def flamegraph_stands_alone():
     text = export("flamegraph", trace()).decode()
     for word in ("href", "src=", "@import", "url("):
         check(word not in text, word, "leads elsewhere")
+    check(re.search(r"^<title>[^<]+</title>$", text, re.M), "no title of its own")
     same(re.findall(r"https?://[^\"' ]+", text), ["http://www.w3.org/2000/svg"], "addresses")
 
 

@@ -116,7 +116,7 @@ int report_print_callers(struct report *r)
 {
 	struct function_choice choice = {.name = r->function};
 	struct pattern pattern = {0};
-	struct complaint complaint = {0};
+	struct complaint complaint = {""};
 	struct calls_around *c;
 	int error, status;
 

@@ -105,4 +105,5 @@
   });
   [reset, search].forEach(function (button) { button.style.visibility = "visible"; });
   layout();
+  svg.setAttribute("class", "");
 })();

@@ -12,10 +12,11 @@
  *	| main                                  | start |
  *	| parse             | run       |
  */
-#include "convert/export/call_tree.h"
 #include "convert/export/exports.h"
 #include "convert/out.h"
 #include "answer/plain_name.h"
+#include "answer/texts.h"
+#include "answer/trace_names.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 
 #include "flamegraph_script.h"
 #include "format/numbering.h"
+#include "query/calls_tree.h"
 
 #define WIDTH	    1200.0 /* without a script; with it, the window's width */
 #define MARGIN	    10.0
@@ -31,21 +33,19 @@
 #define TOP	    96 /* of the first row */
 #define ROW	    17
 #define CHAR	    6.65 /* of the 11 px font; all three as in flamegraph.js */
-#define LEAST_WIDTH 0.1	 /* narrower frames are left out */
+#define LEAST_WIDTH 0.5	 /* narrower frames are one */
 #define COLOURED    6	 /* number of modules with their own colour */
 
 struct flamegraph {
-	struct shown_stacks stacks;
-	struct call_tree tree;
+	struct calls *calls;
+	struct texts modules; /* of places; number 0: none */
+	uint32_t *module_of;  /* place -> module */
 	struct out out;
 	bool counts;	 /* numbers of blocks are known */
-	double *blocks;	 /* totals of nodes */
 	uint8_t *colour; /* module -> colour; COLOURED and above: none */
 	uint32_t coloured[COLOURED];
 	size_t colours;
-	double *next; /* by depth: where the next frame begins, in bytes */
-	size_t next_capacity;
-	size_t deepest;
+	char *name; /* NAME_BYTES, of a frame */
 };
 
 /* ---- texts ---- */
@@ -70,25 +70,29 @@ static char *bytes_text(char *buffer, size_t size, double bytes)
 /* "1.23 MB (4.5 %) in 12 blocks, self 56.7 KB" */
 static char *figures_text(char *buffer, size_t size, const struct flamegraph *f, uint32_t node)
 {
-	double all = f->tree.total[0], own = f->tree.node[node].self[CALL_BYTES(0)];
+	const struct calls_node *n = &f->calls->node[node];
+	double all = f->calls->node[0].total, count = f->calls->total_of[node].blocks.estimate;
 	char bytes[32], own_bytes[32], blocks[64] = "";
 
 	if (f->counts)
-		snprintf(blocks, sizeof(blocks), " in %.0f %s", f->blocks[node],
-			 round(f->blocks[node]) == 1 ? "block" : "blocks");
+		snprintf(blocks, sizeof(blocks), " in %.0f %s", count,
+			 round(count) == 1 ? "block" : "blocks");
 	snprintf(buffer, size, "%s (%.1f %%)%s, self %s",
-		 bytes_text(bytes, sizeof(bytes), f->tree.total[node]),
-		 all > 0 ? f->tree.total[node] / all * 100 : 0, blocks,
-		 bytes_text(own_bytes, sizeof(own_bytes), own));
+		 bytes_text(bytes, sizeof(bytes), n->total), all > 0 ? n->total / all * 100 : 0,
+		 blocks, bytes_text(own_bytes, sizeof(own_bytes), n->self));
 	return buffer;
 }
 
-static const char *module_name(const struct flamegraph *f, uint32_t index)
+static const char *node_name(const struct flamegraph *f, uint32_t node)
 {
-	const struct mayfly_module *m = mayfly_trace_module(f->stacks.trace, index);
-	const char *slash = m ? strrchr(m->path, '/') : NULL;
+	const struct calls_node *n = &f->calls->node[node];
 
-	return !m ? "" : slash ? slash + 1 : m->path;
+	if (n->place != CALLS_NONE)
+		return place_name(f->name, NAME_BYTES, &f->calls->place[n->place]);
+	if (node == 0)
+		return "all";
+	snprintf(f->name, NAME_BYTES, "(%u smaller)", n->smaller);
+	return f->name;
 }
 
 /* ---- colours ---- */
@@ -117,9 +121,12 @@ static void print_colour(struct out *o, size_t colour, double lightness)
 		   (unsigned int)lround(255 * channel(hue, saturation, lightness, 4)));
 }
 
-static size_t colour_of(const struct flamegraph *f, uint32_t module)
+/* 0: of none, or of several. */
+static uint32_t node_module(const struct flamegraph *f, uint32_t node)
 {
-	return module < f->stacks.info->modules ? f->colour[module] : COLOURED;
+	uint32_t place = f->calls->node[node].place;
+
+	return place == CALLS_NONE ? 0 : f->module_of[place];
 }
 
 /* Adjacent frames of one module differ a little. */
@@ -128,9 +135,22 @@ static double lightness_of(uint32_t name)
 	return .70 + .13 * (double)(numbering_mix(name) % 64) / 63;
 }
 
+static bool number_modules(struct flamegraph *f)
+{
+	f->module_of = calloc(f->calls->places + 1, sizeof(*f->module_of));
+	if (!f->module_of || texts_number(&f->modules, "") == TEXTS_FAILED)
+		return false;
+	for (size_t i = 0; i < f->calls->places; i++) {
+		f->module_of[i] = texts_number(&f->modules, path_base(f->calls->place[i].module));
+		if (f->module_of[i] == TEXTS_FAILED)
+			return false;
+	}
+	return true;
+}
+
 static bool choose_colours(struct flamegraph *f)
 {
-	size_t modules = f->stacks.info->modules;
+	size_t modules = f->modules.count;
 	double *area = calloc(modules + 1, sizeof(*area));
 
 	f->colour = malloc(modules + 1);
@@ -139,16 +159,16 @@ static bool choose_colours(struct flamegraph *f)
 		return false;
 	}
 	memset(f->colour, COLOURED, modules + 1);
-	for (size_t i = 1; i < f->tree.count; i++)
-		if (f->tree.node[i].module < modules)
-			area[f->tree.node[i].module] += f->tree.total[i];
+	for (uint32_t i = 1; i < f->calls->nodes; i++)
+		area[node_module(f, i)] += f->calls->node[i].total;
+	area[0] = 0;
 	for (; f->colours < COLOURED; f->colours++) {
-		size_t largest = modules;
+		size_t largest = 0;
 
-		for (size_t i = 0; i < modules; i++)
-			if (area[i] > (largest < modules ? area[largest] : 0))
+		for (size_t i = 1; i < modules; i++)
+			if (area[i] > area[largest])
 				largest = i;
-		if (largest == modules)
+		if (!largest)
 			break;
 		area[largest] = 0;
 		f->colour[largest] = (uint8_t)f->colours;
@@ -195,16 +215,19 @@ static void print_label(struct out *o, const char *label, double width)
 	out_text(o, "\xe2\x80\xa6");
 }
 
-static void print_frame(struct flamegraph *f, uint32_t node, size_t depth, double begin,
-			const char *name, const char *label)
+static void print_frame(struct flamegraph *f, uint32_t node)
 {
-	double scale = ROOM / f->tree.total[0], width = f->tree.total[node] * scale;
-	double x = MARGIN + begin * scale, first = round(begin);
+	const struct calls_node *n = &f->calls->node[node];
+	double scale = ROOM / f->calls->node[0].total, width = n->total * scale;
+	double x = MARGIN + n->left * scale, first = round(n->left);
+	const char *name = node_name(f, node), *label;
 	struct out *o = &f->out;
-	char figures[128];
+	size_t y = TOP + (size_t)n->depth * ROW;
+	char figures[128], plain[512];
 
+	label = n->place == CALLS_NONE ? name : name_plain(plain, sizeof(plain), name);
 	out_format(o, "<g class=\"f\" data-b=\"%.0f\" data-w=\"%.0f\"", first,
-		   round(begin + f->tree.total[node]) - first);
+		   round(n->left + n->total) - first);
 	if (strcmp(name, label) != 0) {
 		out_text(o, " data-n=\"");
 		out_xml(o, label);
@@ -213,53 +236,12 @@ static void print_frame(struct flamegraph *f, uint32_t node, size_t depth, doubl
 	out_text(o, "><title>");
 	out_xml(o, name);
 	out_format(o, "\n%s</title><rect x=\"%.1f\" y=\"%zu\" width=\"%.1f\" fill=\"",
-		   figures_text(figures, sizeof(figures), f, node), x, TOP + depth * ROW,
-		   fmax(width - .5, .1));
-	print_colour(o, node ? colour_of(f, f->tree.node[node].module) : COLOURED,
-		     node ? lightness_of(f->tree.node[node].name) : .86);
-	out_format(o, "\"/><text x=\"%.1f\" y=\"%zu\">", x + 3, TOP + depth * ROW + 12);
+		   figures_text(figures, sizeof(figures), f, node), x, y, fmax(width - .5, .1));
+	print_colour(o, f->colour[node_module(f, node)],
+		     n->place == CALLS_NONE ? .86 : lightness_of(n->place));
+	out_format(o, "\"/><text x=\"%.1f\" y=\"%zu\">", x + 3, y + 12);
 	print_label(o, label, width);
 	out_text(o, "</text></g>\n");
-}
-
-/* From left to right; frames too narrow to be seen are left out with all their callees. */
-static bool print_frames(struct flamegraph *f)
-{
-	double least = f->tree.total[0] * LEAST_WIDTH / ROOM;
-	size_t depth = 1, left;
-	char label[512];
-
-	if (!array_reserve(&f->next, &f->next_capacity, 1, sizeof(*f->next)))
-		return false;
-	f->next[1] = 0;
-	print_frame(f, 0, 0, 0, "all", "all");
-	for (uint32_t i = call_tree_next(&f->tree, 0, &left); i != CALL_NONE; depth++) {
-		const char *name = shown_text(&f->stacks, f->tree.node[i].name);
-
-		if (!array_reserve(&f->next, &f->next_capacity, depth + 1, sizeof(*f->next)))
-			return false;
-		f->next[depth + 1] = f->next[depth];
-		if (f->tree.total[i] >= least)
-			print_frame(f, i, depth, f->next[depth], name,
-				    name_plain(label, sizeof(label), name));
-		f->next[depth] += f->tree.total[i];
-		i = call_tree_next(&f->tree, i, &left);
-		depth -= left;
-	}
-	return true;
-}
-
-static void find_deepest(struct flamegraph *f)
-{
-	double least = f->tree.total[0] * LEAST_WIDTH / ROOM;
-	size_t depth = 1, left;
-
-	for (uint32_t i = call_tree_next(&f->tree, 0, &left); i != CALL_NONE; depth++) {
-		if (depth > f->deepest && f->tree.total[i] >= least)
-			f->deepest = depth;
-		i = call_tree_next(&f->tree, i, &left);
-		depth -= left;
-	}
 }
 
 /* ---- the picture ---- */
@@ -275,7 +257,13 @@ static const char style[] =
     ".button:hover{text-decoration:underline}"
     ".f{cursor:pointer}.f rect{height:16px;rx:2px}.f text{pointer-events:none}"
     ".f:hover rect{stroke:#222;stroke-width:.7}.above{opacity:.55}"
-    ".hit rect{fill:#f06ae8}";
+    ".hit rect{fill:#f06ae8}.loading .f{display:none}";
+
+/* Browsers lay out what they have again and again while a file loads: flamegraph.js shows the frames
+ * at the end. */
+static const char while_loading[] =
+    "<script type=\"text/javascript\">"
+    "document.documentElement.setAttribute(\"class\", \"loading\")</script>\n";
 
 static void print_legend(struct flamegraph *f)
 {
@@ -283,7 +271,7 @@ static void print_legend(struct flamegraph *f)
 
 	out_text(&f->out, "<g id=\"legend\">");
 	for (size_t i = 0; i < f->colours; i++) {
-		const char *name = module_name(f, f->coloured[i]);
+		const char *name = f->modules.text[f->coloured[i]];
 		char cut[40];
 
 		snprintf(cut, sizeof(cut), "%.30s%s", name, strlen(name) > 30 ? "..." : "");
@@ -300,19 +288,26 @@ static void print_legend(struct flamegraph *f)
 
 static void print_head(struct flamegraph *f, const char *title, const char *what)
 {
-	size_t height = TOP + (f->deepest + 1) * ROW + 12;
+	size_t deepest = 0, height;
 	struct out *o = &f->out;
 
+	for (size_t i = 0; i < f->calls->nodes; i++)
+		if (f->calls->node[i].depth > deepest)
+			deepest = f->calls->node[i].depth;
+	height = TOP + (deepest + 1) * ROW + 12;
 	out_format(o,
 		   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\""
 		   "http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%zu\" viewBox=\""
-		   "0 0 %.0f %zu\">\n<style>",
+		   "0 0 %.0f %zu\">\n<title>",
 		   WIDTH, height, WIDTH, height);
+	/* Without a title of the whole, Chromium looks for it in all frames with each frame's. */
+	out_xml(o, title);
+	out_text(o, "</title>\n<style>");
 	out_text(o, style);
 	out_format(o,
-		   "</style>\n<rect id=\"background\" width=\"%.0f\" height=\"%zu\" "
+		   "</style>\n%s<rect id=\"background\" width=\"%.0f\" height=\"%zu\" "
 		   "fill=\"#fdfcf9\"/>\n<text id=\"title\" x=\"10\" y=\"26\">",
-		   WIDTH, height);
+		   while_loading, WIDTH, height);
 	out_xml(o, title);
 	out_text(o, "</text>\n<text id=\"what\" x=\"10\" y=\"45\">");
 	out_xml(o, what);
@@ -326,13 +321,14 @@ static void print_head(struct flamegraph *f, const char *title, const char *what
 
 static int print_picture(struct flamegraph *f, const char *title, const char *what)
 {
-	find_deepest(f);
-	if (!choose_colours(f))
+	f->name = malloc(NAME_BYTES);
+	if (!f->name || !number_modules(f) || !choose_colours(f))
 		return MAYFLY_E_MEMORY;
 	print_head(f, title, what);
-	if (f->tree.total[0] > 0) {
-		if (!print_frames(f))
-			return MAYFLY_E_MEMORY;
+	if (f->calls->node[0].total > 0) {
+		for (uint32_t i = 0; i < f->calls->nodes; i++)
+			if (f->calls->node[i].total > 0)
+				print_frame(f, i);
 		out_text(&f->out, "<script><![CDATA[\n");
 		out_text(&f->out, flamegraph_script);
 		out_text(&f->out, "]]></script>\n");
@@ -345,41 +341,33 @@ static int print_picture(struct flamegraph *f, const char *title, const char *wh
 
 /* "live at the peak, 1.234 s: 7.95 MB +- 13 % in 93900 blocks" */
 static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace,
-		     const struct mayfly_query *query, const struct mayfly_node_sums *sums)
+		     const struct mayfly_query *query, const struct calls *calls)
 {
-	const struct mayfly_figure *bytes = &sums->total.bytes;
+	const struct mayfly_figure *bytes = &calls->all.bytes;
 	char metric[128], value[32], error[32] = "", blocks[64] = "";
 
 	if (bytes->estimate > 0 && bytes->stderror > 0)
 		snprintf(error, sizeof(error), " \xc2\xb1%.2g %%",
 			 2 * bytes->stderror / bytes->estimate * 100);
 	if (export_knows(trace, MAYFLY_ABSENT_BLOCKS))
-		snprintf(blocks, sizeof(blocks), " in %.0f blocks", sums->total.blocks.estimate);
+		snprintf(blocks, sizeof(blocks), " in %.0f blocks", calls->all.blocks.estimate);
 	snprintf(buffer, size, "%s: %s%s%s",
-		 export_metric_text(metric, sizeof(metric), trace, query, sums->time_ns),
+		 export_metric_text(metric, sizeof(metric), trace, query, calls->time_ns),
 		 bytes_text(value, sizeof(value), bytes->estimate), error, blocks);
 }
 
 static int flamegraph_convert(struct flamegraph *f, const struct mayfly_trace *trace,
 			      const struct export_options *options)
 {
-	struct stack_sums sums;
+	const struct calls_options calls = {.least = LEAST_WIDTH / ROOM, .estimates = true};
 	char what[256];
-	int error = stack_sums_begin(&sums, trace, options->query, NULL);
+	int error = calls_run(trace, options->query, &calls, &f->calls);
 
 	if (error)
 		return error;
-	say_what(what, sizeof(what), trace, options->query, sums.of[0]);
+	say_what(what, sizeof(what), trace, options->query, f->calls);
 	f->counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
-	error = shown_begin(&f->stacks, trace, options->query);
-	if (!error)
-		error = call_tree_make(&f->tree, &f->stacks, &sums, false);
-	stack_sums_end(&sums);
-	if (error)
-		return error;
-	f->blocks = call_tree_totals(&f->tree, CALL_BLOCKS(0));
-	error = f->blocks ? call_tree_sort(&f->tree, CALL_BYTES(0)) : MAYFLY_E_MEMORY;
-	return error ? error : print_picture(f, export_title(options, trace), what);
+	return print_picture(f, export_title(options, trace), what);
 }
 
 int export_flamegraph(const struct mayfly_trace *trace, const struct export_options *options,
@@ -391,10 +379,10 @@ int export_flamegraph(const struct mayfly_trace *trace, const struct export_opti
 	out_begin(&f.out, sink, context);
 	error = flamegraph_convert(&f, trace, options);
 	written = out_end(&f.out);
-	shown_end(&f.stacks);
-	call_tree_free(&f.tree);
-	free(f.blocks);
+	calls_free(f.calls);
+	texts_free(&f.modules);
+	free(f.module_of);
 	free(f.colour);
-	free(f.next);
+	free(f.name);
 	return error ? error : written;
 }
