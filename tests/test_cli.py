@@ -256,7 +256,7 @@ def completion_of(shell):
     check(offers("") >= set(COMMANDS + ["help", "version"]), "commands")
     same(offers("rep"), {"report"}, "a command")
     same(offers("help", "pl"), {"plan"}, "a command for help")
-    same(offers("--no-pager", "report", "--m"), {"--metric", "--min-size", "--max-size",
+    same(offers("--no-pager", "report", "--m"), {"--metric", "--mine", "--min-size", "--max-size",
                                                  "--min-lifetime", "--max-lifetime"}, "options")
     same(offers("report", "--metric", "l"), {"live", "leaked"}, "a choice")
     same({word.replace("--metric=", "") for word in offers("report", "--metric=l")},

@@ -521,7 +521,7 @@ static bool collapses(const struct report *r)
 
 #define NAMED_PASSING 3
 
-/* "3 more hold nearly all through one another: main, run, ... (--all shows them)" */
+/* "3 more pass nearly all of it on: main, run, start (--all shows them)" */
 static void print_passing(const struct report *r, const struct mayfly_result *result,
 			  const bool *passing, size_t count)
 {
@@ -536,8 +536,8 @@ static void print_passing(const struct report *r, const struct mayfly_result *re
 			    name_fit(fitted, sizeof(fitted), &r->out, key, 40));
 	}
 	print_wrapped(&r->out, STYLE_DIM, 2,
-		      "  %zu more %s nearly all through one another: %s%s (--all shows %s)", count,
-		      count == 1 ? "holds" : "hold", names, named < count ? ", ..." : "",
+		      "  %zu more %s nearly all of it on: %s%s (--all shows %s)", count,
+		      count == 1 ? "passes" : "pass", names, named < count ? ", ..." : "",
 		      count == 1 ? "it" : "them");
 }
 
