@@ -36,6 +36,7 @@ static void test_cxx(void)
 	    "core::Engine::run(int)", /* a namespace of the program, as parameters tell */
 	    "alloc::Pool::get(std::size_t)",
 	    "std_init",
+	    "zmalloc_statistics",
 	    NULL,
 	};
 	static const char *const library[] = {
@@ -48,6 +49,9 @@ static void test_cxx(void)
 	    "std::function<void ()>::operator()() const",
 	    "operator new(unsigned long)",
 	    "malloc",
+	    "demo::Pooled::operator new(unsigned long, int)",
+	    "zmalloc_usable",
+	    "sqlite3Malloc.part.0",
 	    NULL,
 	};
 

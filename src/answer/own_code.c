@@ -7,177 +7,9 @@
 #include <string.h>
 
 #include "answer/allocator_frames.h"
+#include "answer/known_names.h"
 #include "answer/plain_name.h"
 #include "answer/trace_names.h"
-
-/* How names of files begin. */
-static const char *const library_modules[] = {
-    "ld-linux",	  "ld-2.",	"ld-musl",     "libc.so",     "libc-2.",     "libpthread",
-    "libdl.so",	  "librt.so",	"libm.so",     "libresolv.",  "libstdc++.",  "libc++.so",
-    "libc++abi.", "libgcc_s.",	"libunwind.",  "libstd-",     "libasan.",    "libtsan.",
-    "liblsan.",	  "libubsan.",	"libjemalloc", "libtcmalloc", "libmimalloc", "libmayfly.",
-    "libasmrun",  "libcamlrun", NULL};
-
-/* Those among them that only allocate, or load. */
-static const char *const runtime_modules[] = {
-    "ld-linux",	    "ld-2.",	 "ld-musl",    "libjemalloc.so", "libtcmalloc",
-    "libmimalloc.", "libasmrun", "libcamlrun", "libmayfly.",	 NULL};
-
-static const char *const cxx_namespaces[] = {"std::", "__gnu_cxx::", "__cxxabiv1::", NULL};
-
-static const char *const rust_crates[] = {"std::", "core::", "alloc::", "hashbrown::", NULL};
-
-/* The compiler's path of the standard library; its sources when they are installed. */
-static const char *const rust_paths[] = {"/rustc/", "/usr/src/rustc", NULL};
-
-/* OCaml's own modules, as names of its functions begin. */
-static const char *const ocaml_modules[] = {
-    "Stdlib.", "Stdlib__", "CamlinternalFormat.", "CamlinternalLazy.", "CamlinternalOO.", NULL};
-
-/* Functions of OCaml's runtime that allocate and have no prefix; they have no source file. */
-static const char *const ocaml_runtime[] = {"alloc_custom_gen",
-					    "alloc_generic_table",
-					    "realloc_generic_table",
-					    "expand_heap",
-					    "init_gc",
-					    "init_static",
-					    "intern_alloc",
-					    "intern_alloc_storage",
-					    "extern_alloc",
-					    "unlink_channel",
-					    "alloc_shr",
-					    "caml",
-					    NULL};
-
-/* What Python's objects are allocated by. */
-static const char *const python_allocators[] = {"_PyMem_RawMalloc",
-						"_PyMem_RawCalloc",
-						"_PyMem_RawRealloc",
-						"_PyMem_DebugRawAlloc",
-						"_PyMem_DebugMalloc",
-						"_PyMem_DebugRealloc",
-						"_PyMem_DebugRawMalloc",
-						"_PyMem_Strdup",
-						"_PyMem_RawStrdup",
-						"_PyMem_RawWcsdup",
-						"_PyMem_DebugRawCalloc",
-						"_PyMem_DebugCalloc",
-						"PyMem_Malloc",
-						"PyMem_Calloc",
-						"PyMem_Realloc",
-						"PyMem_RawMalloc",
-						"PyMem_RawCalloc",
-						"PyMem_RawRealloc",
-						"PyObject_Malloc",
-						"PyObject_Calloc",
-						"PyObject_Realloc",
-						"_PyObject_Malloc",
-						"_PyObject_Calloc",
-						"_PyObject_Realloc",
-						"pymalloc_alloc",
-						"pymalloc_realloc",
-						"new_arena",
-						"allocate_from_new_pool",
-						"_PyObject_ArenaMmap",
-						"_PyObject_ArenaMalloc",
-						"arena_map_get",
-						"arena_map_mark_used",
-						"_PyObject_New",
-						"_PyObject_NewVar",
-						"_PyObject_GC_New",
-						"_PyObject_GC_NewVar",
-						"_PyObject_GC_Malloc",
-						"_PyObject_GC_Alloc",
-						"_PyObject_GC_Resize",
-						"PyObject_GC_Malloc",
-						"gc_alloc",
-						"PyType_GenericAlloc",
-						"_PyType_AllocNoTrack",
-						"_PyObject_MallocWithType",
-						NULL};
-
-/* Of libc, in static programs, where they are in the program's own file. */
-static const char *const libc_functions[] = {"strdup",
-					     "__strdup",
-					     "strndup",
-					     "__strndup",
-					     "wcsdup",
-					     "asprintf",
-					     "__asprintf",
-					     "vasprintf",
-					     "__vasprintf_internal",
-					     "fopen",
-					     "fopen64",
-					     "__fopen_internal",
-					     "fdopen",
-					     "open_memstream",
-					     "getline",
-					     "getdelim",
-					     "__getdelim",
-					     "opendir",
-					     "__opendir",
-					     "fdopendir",
-					     "__alloc_dir",
-					     "realpath",
-					     "__realpath",
-					     "getcwd",
-					     "__getcwd",
-					     "setlocale",
-					     "qsort",
-					     "qsort_r",
-					     "__qsort_r",
-					     "bsearch",
-					     "scandir",
-					     "__scandir",
-					     "popen",
-					     "getaddrinfo",
-					     "setenv",
-					     "putenv",
-					     "__add_to_environ",
-					     "atexit",
-					     "__cxa_atexit",
-					     "__new_exitfn",
-					     "pthread_create",
-					     "__pthread_create_2_1",
-					     "allocate_stack",
-					     "allocate_dtv",
-					     NULL};
-
-static const char *const libc_prefixes[] = {"_IO_", "_dl_", "__libc_", "_nl_", "__gconv_", NULL};
-
-/* In a static program these are in its own file. */
-static const char *const start_functions[] = {"_start",
-					      "__libc_start_main",
-					      "__libc_start_main_impl",
-					      "__libc_start_call_main",
-					      "__libc_csu_init",
-					      "call_init",
-					      "_dl_init",
-					      "_dl_start",
-					      "_dl_start_user",
-					      "_dl_start_final",
-					      "_dl_sysdep_start",
-					      "dl_main",
-					      "start_thread",
-					      "clone",
-					      "clone3",
-					      "__clone",
-					      "__clone3",
-					      "thread_start",
-					      "caml_main",
-					      "caml_startup",
-					      "caml_startup_exn",
-					      "caml_startup_common",
-					      "caml_start_program",
-					      "caml_program",
-					      NULL};
-
-static const char *const rust_start[] = {"std::rt::lang_start",
-					 "std::sys_common::backtrace::__rust_begin_short_backtrace",
-					 "std::sys::backtrace::__rust_begin_short_backtrace", NULL};
-
-/* Entries of languages: what has them is started by a main() that is not the program's. */
-static const char *const starts_main[] = {"caml_main", "caml_startup_common", NULL};
 
 static bool begins_with(const char *text, const char *const *word)
 {
@@ -264,11 +96,20 @@ static bool has_suffix(const char *text, const char *suffix)
 static enum code_kind plain_kind(const char *function, const char *file)
 {
 	if (strncmp(function, "caml_", 5) == 0 || is_part_of(function, python_allocators) ||
+	    is_part_of(function, malloc_wrappers) ||
 	    (!*file && is_part_of(function, ocaml_runtime)))
 		return CODE_RUNTIME;
 	if (is_one_of(function, libc_functions) || begins_with(function, libc_prefixes))
 		return CODE_LIBRARY;
 	return CODE_OWN;
+}
+
+/* A class may have an allocator of its own: "llvm::User::operator new(unsigned long)". */
+static enum code_kind cxx_kind(const char *name)
+{
+	if (begins_with(name, cxx_namespaces))
+		return CODE_LIBRARY;
+	return strstr(name, "::operator new") ? CODE_RUNTIME : CODE_OWN;
 }
 
 /*
@@ -288,7 +129,7 @@ static enum code_kind named_kind(const char *function, const char *file)
 		return CODE_LIBRARY;
 	name_plain(plain, sizeof(plain), function);
 	if (*plain != '<' && strchr(plain, '('))
-		return begins_with(cxx_name(plain), cxx_namespaces) ? CODE_LIBRARY : CODE_OWN;
+		return cxx_kind(cxx_name(plain));
 	if (*plain == '<' || strstr(plain, "::"))
 		return is_rust_library(plain) && (!*file || has_suffix(file, ".rs")) ? CODE_LIBRARY
 										     : CODE_OWN;
