@@ -140,7 +140,7 @@ def near(samples, rate, expected_words, what):
 
 def of(file, name, *options):
     """The one row of a function, whether its module is written A.B or A__B."""
-    found = rows(file, "--metric", "allocated", "--all", *options)
+    found = rows(file, "--metric", "allocated", "--all", "--all-frames", *options)
     rows_of = [r for f, r in found.items() if f.replace("__", ".").endswith(name)]
     same(len(rows_of), 1, "rows of " + name + " in " + " ".join(found))
     return rows_of[0]

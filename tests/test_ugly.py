@@ -103,7 +103,7 @@ def fork_while_threads_allocate():
 
 def own_bytes(trace, function, *options):
     """What a function itself has allocated of a metric."""
-    row = rows(trace, *options).get(function)
+    row = rows(trace, "--all-frames", *options).get(function)
     return row["self"]["bytes"]["estimate"] if row else 0
 
 
