@@ -503,7 +503,7 @@ def report_json(case_name):
 
 @case
 def report_json_known_figures():
-    rows = {row["function"]: row for row in report("--metric", "allocated")["rows"]}
+    rows = {row["function"]: row for row in report("--metric", "allocated", "--own-frames")["rows"]}
     same(rows["grow_table"]["self"]["bytes"]["estimate"], 60 * 65536, "grow_table")
     same(rows["grow_table"]["self"]["blocks"]["estimate"], round(60 * 65536 / 4000), "blocks")
     # Small blocks of load_file may have gone unseen: the upper end is not the estimate.
@@ -512,7 +512,7 @@ def report_json_known_figures():
          "load_file")
     same(rows["parse"]["self"]["samples"], 20, "parse has what its std::vector allocates")
     unfolded = {row["function"]: row for row in
-                report("--metric", "allocated", "--all-frames")["rows"]}
+                report("--metric", "allocated")["rows"]}
     same(unfolded["parse"]["self"]["samples"], 0, "parse allocates nothing itself")
     same(rows["parse"]["total"]["bytes"]["estimate"], 119 * 65536, "parse")
     same(rows["main"]["total"]["bytes"]["estimate"], 160 * 65536 + (3 << 20),
@@ -665,7 +665,7 @@ def series_agree_with_questions(case_name):
 
 @case
 def series_known_figures():
-    series = report("--series", "3", "--top", "2", kind="exact")
+    series = report("--series", "3", "--top", "2", "--own-frames", kind="exact")
     same([row["function"] for row in series["rows"]], ["load_file", "parse"], "rows")
     same(series["rows"][0]["live_bytes"], [3 << 20] * 3, "load_file")
     same(series["rows"][1]["live_blocks"], [20] * 3, "all 20 in the first 400 ms")
@@ -831,7 +831,7 @@ def text_and_json_agree():
 
     for kind in ("sampled", "exact"):
         for sort in ("self", "total"):
-            answer = report("--metric", "allocated", "--sort", sort, kind=kind)
+            answer = report("--metric", "allocated", "--sort", sort, "--own-frames", kind=kind)
             text = mayfly("report", "--metric", "allocated", "--sort", sort, "--wide",
                           trace(kind)).text
             sure = [row for row in answer["rows"] if row[sort]["samples"] >= 10]

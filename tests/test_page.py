@@ -105,7 +105,7 @@ def totals(words):
         ["titles", ".rows tr:not(.space) td:first-child .figure"], ["texts", ".rows .name-text"]))))
     exact = "{:,} bytes, exact".format
     for by in keys_of:
-        expected = json.loads(report("report", "--json", "--all", "--top", "0", "--by", by, *words,
+        expected = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by", by, *words,
                                      golden("exact")))
         same(next(found), [exact(expected["total"]["bytes"]["estimate"])], "total")
         same(next(found), [exact(row["self"]["bytes"]["estimate"]) for row in expected["rows"]], by)
@@ -127,7 +127,7 @@ def terminal():
     check("it's|serve" in command, command)
     check("line" in command and "total" in command, command)
     path = command.index("exact.mayfly")
-    expected = json.loads(report(*command[1:path], "--json", golden("exact")))
+    expected = json.loads(report(*command[1:path], "--json", "--own-frames", golden("exact")))
     same(total, ["{:,} bytes, exact".format(expected["total"]["bytes"]["estimate"])], "total")
 
 
@@ -181,7 +181,7 @@ def keys():
         ["press", "Enter"], ["texts", ".sentence .visually-hidden"],
         ["press", "r", "Backspace", "/"], ["type", "ALLOCATE_"], ["texts", ".rows .name-text"],
         ["press", "Escape", "?"], ["texts", "dialog h3"], ["press", "Escape"], ["texts", "dialog"])
-    rows = json.loads(report("report", "--json", "--all", "--top", "0", golden("exact")))["rows"]
+    rows = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", golden("exact")))["rows"]
     same(tab, ["Table"], "tab")
     same(first, [rows[0]["function"]], "first row")
     same(second, [rows[1]["function"]], "second row")
@@ -194,7 +194,7 @@ def keys():
 @case
 def stacks_open():
     """A stack opens to its frames, and closes."""
-    expected = json.loads(report("report", "--json", "--by", "stack", golden("exact")))["rows"]
+    expected = json.loads(report("report", "--json", "--own-frames", "--by", "stack", golden("exact")))["rows"]
     before, after, again = drive(
         golden("exact"), ["open", "#v1/table?own.by=stack"], ["texts", ".rows .frame"],
         ["press", "j", "Enter"], ["texts", ".rows .frame .name-text"],

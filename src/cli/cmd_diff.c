@@ -558,7 +558,7 @@ int cmd_diff(int argc, char **argv)
 	question_init(q);
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = two_traces_named(argc, argv) && question_agrees(q) &&
+		status = two_traces_named(argc, argv) && report_question_agrees(&c.side[BEFORE]) &&
 				 own_rules_add_default(&q->own.rules)
 			     ? open_and_run(&c, argv + optind)
 			     : CLI_USAGE;

@@ -194,7 +194,7 @@ int cmd_leaks(int argc, char **argv)
 	if (status == OPTIONS_TAKEN && l.print_list)
 		status = print_suppressions();
 	else if (status == OPTIONS_TAKEN)
-		status = question_agrees(&r->q) && own_rules_add_default(&r->q.own.rules) &&
+		status = report_question_agrees(r) && own_rules_add_default(&r->q.own.rules) &&
 				 one_named(argc, argv, "trace")
 			     ? open_and_run(&l, argv[optind])
 			     : CLI_USAGE;

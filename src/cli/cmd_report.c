@@ -175,11 +175,14 @@ const struct option_row report_show_rows[] = {
     {"mine", .argument = "FILE", .words = OPTION_FILES,
      .help = "rules for what is the program's own code: lines of library RE and mine RE; may be "
 	     "repeated",
-     OPTION_IN(take_mine, struct own_rules, struct report, q.own.rules)},
+     OPTION_IN(take_mine, struct own_rules, struct report, q.own.rules),
+     OPTION_GIVEN(struct report, mine_given)},
     {"all-frames",
      .help = "also show frames of the standard library, the language's runtime and the allocator, "
 	     "which are folded into their callers",
      OPTION_FLAG(struct report, q.hidden.all_frames)},
+    {"own-frames", .help = "fold these frames with --json, too, which has them all otherwise",
+     OPTION_FLAG(struct report, own_frames)},
     OPTION_WIDE(struct report, out.wide),
     OPTION_JSON(struct report, json),
     OPTION_END,
@@ -320,10 +323,18 @@ static bool survival_key_fits(struct question *q)
 	return true;
 }
 
+/* JSON is for programs, which compare names: it has all frames unless somebody asks for the own ones.
+ */
+bool report_question_agrees(struct report *r)
+{
+	r->q.complete = r->json && !r->own_frames && !r->mine_given;
+	return question_agrees(&r->q);
+}
+
 static bool check_options(struct report *r)
 {
 	return set_sort(r) && view_fits(r) &&
-	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_agrees(&r->q);
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && report_question_agrees(r);
 }
 
 /* ---- the command ---- */
