@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from harness import (MAYFLY, Folder, Skip, case, cases, check, environment as plain, main, need, record,
+from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment as plain, main, need, record,
                      run, same)
 
 folder = Folder()
@@ -220,6 +220,18 @@ def of_python():
     rows = names(named(["python3", "-c", "x = [str(i) * 20 for i in range(100000)]"], "-i", "16K"))
     for name in ("main", "_start", "__libc_start_main", "__libc_start_call_main"):
         same(name in rows, False, name)
+
+
+@cases(["function", "line", "stack"])
+def stacks_that_begin_at_folded_frames(by):
+    """--show-from a function of the standard library, which is folded: it stands for what it calls."""
+    trace = os.path.join(SOURCE, "tests", "golden", "made-events.mayfly")
+    answers = [run([MAYFLY, "report", "--json", "--metric", "allocated", "--by", by, "--show-from", "^std::",
+                    *more, trace]) for more in ([], ["--all-frames"])]
+    same([a.code for a in answers], [0, 0], answers[0].err)
+    totals = [json.loads(a.out)["total"] for a in answers]
+    check(totals[0]["samples"], "no samples")
+    same(totals[0], totals[1], "total")
 
 
 if __name__ == "__main__":

@@ -958,11 +958,11 @@ def ascii_locale():
     check(b"3.75 MB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
 
 
-def on_terminal(arguments, width, code=0, **changes):
-    """What mayfly prints on a terminal of this width."""
+def on_terminal(arguments, width, code=0, prefix=(), **changes):
+    """What mayfly prints on a terminal of this width. prefix: a command that starts it."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    process = subprocess.Popen([MAYFLY, *arguments], stdin=slave, stdout=slave, stderr=slave,
+    process = subprocess.Popen([*prefix, MAYFLY, *arguments], stdin=slave, stdout=slave, stderr=slave,
                                env=environment(**{"TERM": "xterm", **changes}))
     os.close(slave)
     text = b""
@@ -1040,6 +1040,14 @@ def pager_keeps_errors():
     same(len(text.splitlines()), 1, text)
     text = on_terminal(["report", trace()], 72, code=1, MAYFLY_PAGER="no-such-pager")
     check("no-such-pager" in text, text)
+
+
+@case
+def pager_of_ignored_children():
+    """A program that does not care for its children starts mayfly: the kernel forgets the pager's status."""
+    mark = {"MAYFLY_PAGER": "sed s/^/P:/"}
+    text = on_terminal(["report", trace()], 72, prefix=["env", "--ignore-signal=CHLD"], **mark)
+    check(text.startswith("P:"), text)
 
 
 @case

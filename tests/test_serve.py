@@ -145,6 +145,17 @@ def answers():
         check("error" in json.loads(body) and heads["content-type"].startswith("application/json"), heads, body)
 
 
+@cases(["folded", "csv", "flamegraph"])
+def exports(name):
+    with viewing() as view:
+        status, _, body = view.get(view.path + "ask/export?metric=allocated&format=" + name)
+        same(status, 200, body[:300])
+        expected = mayfly("export", "--to", name, "--metric", "allocated", "-o", "-", view.trace).out
+        # The command's title has the program's arguments.
+        plain = [re.sub(rb">ugly( churn)?</t", b">ugly</t", text) for text in (body, expected)]
+        same(plain[0], plain[1], name)
+
+
 @case
 def one_connection_serves_many_requests():
     with viewing() as view:
@@ -357,6 +368,18 @@ def signals_end_it(name):
             view.end(getattr(signal, "SIG" + name))
         same(set(os.listdir(view.folder.path)), before, "files")
         same(view.said().strip().count("\n"), 0, "lines of " + view.said())
+
+
+@cases(["INT", "TERM", "HUP"])
+def signals_end_slow_reading(name):
+    number = getattr(signal, "SIG" + name)
+    with Folder() as here:
+        os.mkfifo(here / "pipe")
+        with subprocess.Popen([MAYFLY, "view", "--no-browser", here / "pipe"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL) as process:
+            with open(here / "pipe", "wb"):  # it has opened the other end
+                process.send_signal(number)
+                same(process.wait(TIMEOUT), -number, "exit status")
 
 
 @case

@@ -69,8 +69,11 @@ static const char *const interface_names[] = {
 static bool is_interface_name(const char *plain)
 {
 	for (size_t i = 0; i < sizeof(interface_names) / sizeof(interface_names[0]); i++) {
-		size_t length = strlen(interface_names[i]);
+		size_t length;
 
+		if (*interface_names[i] != *plain) /* most of them */
+			continue;
+		length = strlen(interface_names[i]);
 		if (strncmp(plain, interface_names[i], length) == 0 &&
 		    (plain[length] == 0 || plain[length] == '('))
 			return true;

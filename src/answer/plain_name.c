@@ -26,17 +26,24 @@ static size_t operator_length(const char *s)
 /* Bytes at `s` that are no bracket although they hold one; 0 when there are none. */
 static size_t literal_length(const char *s, bool word_start)
 {
-	size_t length;
+	const char *literal;
 
-	if (word_start && (length = operator_length(s)) > 0)
-		return length;
-	if (strncmp(s, "->", 2) == 0)
-		return 2;
-	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
-		return strlen(ANONYMOUS);
-	if (strncmp(s, CLOSURE, strlen(CLOSURE)) == 0)
-		return strlen(CLOSURE);
-	return 0;
+	switch (*s) {
+	case 'o':
+		return word_start ? operator_length(s) : 0;
+	case '-':
+		literal = "->";
+		break;
+	case '(':
+		literal = ANONYMOUS;
+		break;
+	case '.':
+		literal = CLOSURE;
+		break;
+	default:
+		return 0;
+	}
+	return strncmp(s, literal, strlen(literal)) == 0 ? strlen(literal) : 0;
 }
 
 unsigned name_collapse(char *buffer, size_t size, const char *name, unsigned level,

@@ -70,7 +70,8 @@ static bool run_command(char *text)
 	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
 					   POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&how, &none);
-	sigaddset(&none, SIGPIPE); /* mayfly record ignores it */
+	sigaddset(&none, SIGPIPE); /* mayfly record ignores both */
+	sigaddset(&none, SIGXFSZ);
 	posix_spawnattr_setsigdefault(&how, &none);
 	posix_spawn_file_actions_init(&files);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -77,17 +77,21 @@ static bool open_with_progress(const char *path, struct opened_trace *opened)
 	return good;
 }
 
-/* What is shown, until a signal ends it. */
-static void wait_for_end(const sigset_t *ending)
+/* Shows it until a signal comes. Before, signals end the process: reading can take long. */
+static void announce_and_wait(const struct viewing *v, const char *what, const char *note)
 {
+	sigset_t ending;
 	int number;
 
-	sigwait(ending, &number);
+	viewing_signals(&ending);
+	sigprocmask(SIG_BLOCK, &ending, NULL);
+	viewing_announce(v, stdout, "", what, note);
+	sigwait(&ending, &number);
 	if (isatty(STDERR_FILENO))
 		fputc('\n', stderr); /* after the ^C */
 }
 
-static int view_file(struct viewing *v, const char *path, const sigset_t *ending)
+static int view_file(struct viewing *v, const char *path)
 {
 	struct opened_trace opened;
 
@@ -99,13 +103,12 @@ static int view_file(struct viewing *v, const char *path, const sigset_t *ending
 		viewing_end(v, CLI_FAILED);
 		return cli_error("out of memory");
 	}
-	viewing_announce(v, stdout, "", path, " (Ctrl-C ends)");
-	wait_for_end(ending);
+	announce_and_wait(v, path, " (Ctrl-C ends)");
 	viewing_end(v, CLI_OK);
 	return CLI_OK;
 }
 
-static int view_recording(struct viewing *v, const char *spool, const sigset_t *ending)
+static int view_recording(struct viewing *v, const char *spool)
 {
 	struct follow *follow;
 
@@ -113,8 +116,7 @@ static int view_recording(struct viewing *v, const char *spool, const sigset_t *
 		viewing_end(v, CLI_FAILED);
 		return CLI_FAILED;
 	}
-	viewing_announce(v, stdout, "", spool, " (it is being recorded; Ctrl-C ends only this)");
-	wait_for_end(ending);
+	announce_and_wait(v, spool, " (it is being recorded; Ctrl-C ends only this)");
 	follow_stop(follow, CLI_OK);
 	viewing_end(v, CLI_OK);
 	follow_free(follow);
@@ -124,7 +126,6 @@ static int view_recording(struct viewing *v, const char *spool, const sigset_t *
 static int view(const struct view_command *c, const char *named)
 {
 	struct viewing v;
-	sigset_t ending;
 	const char *why;
 	bool goes_on;
 	char *spool = follow_find(named, &goes_on, &why);
@@ -132,12 +133,8 @@ static int view(const struct view_command *c, const char *named)
 
 	if (why)
 		return cli_error("process %s: %s", named, why);
-	/* Before any thread is started. */
-	viewing_signals(&ending);
-	sigprocmask(SIG_BLOCK, &ending, NULL);
 	if (viewing_start(&v, &c->viewing))
-		status = goes_on ? view_recording(&v, spool, &ending)
-				 : view_file(&v, spool ? spool : named, &ending);
+		status = goes_on ? view_recording(&v, spool) : view_file(&v, spool ? spool : named);
 	free(spool);
 	return status;
 }

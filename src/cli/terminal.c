@@ -9,6 +9,7 @@
  */
 #include "cli/terminal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,8 @@ static bool wait_for_pager(void)
 
 	pager = 0;
 	close(STDOUT_FILENO);
-	while (pid && waitpid(pid, &status, 0) < 0)
+	/* ECHILD: mayfly was started with SIGCHLD ignored, and the pager has ended. */
+	while (pid && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return !WIFEXITED(status) || WEXITSTATUS(status) < NOT_RUN;
 }

@@ -11,6 +11,7 @@
 #include "cli/message.h"
 #include "cli/source_files.h"
 #include "cli/viewer_page.h"
+#include "convert/export/exporter.h"
 
 /* How long the end waits for answers that are being made. */
 #define PATIENCE_MS 200u
@@ -95,6 +96,7 @@ bool viewing_show(struct viewing *v, const char *path, struct opened_trace *open
 	    .base = v->base_path ? v->base.trace : NULL,
 	    .path = shown->path,
 	    .base_path = v->base_path,
+	    .exports = export_formats(),
 	    .source = view_read_source,
 	    .source_context = shown->opened.trace,
 	};

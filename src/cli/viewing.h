@@ -37,7 +37,7 @@ bool viewing_show(struct viewing *v, const char *path, struct opened_trace *open
 void viewing_announce(const struct viewing *v, FILE *to, const char *prefix, const char *what,
 		      const char *note);
 
-/* Signals that end the server: to be blocked before it is started. */
+/* Signals that end the server, for sigwait(). Its threads block all signals. */
 void viewing_signals(sigset_t *set);
 
 /* Releases everything, or, when an answer is still being made, ends the process with `status`. */

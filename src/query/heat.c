@@ -68,9 +68,9 @@ static size_t list_classes(const struct tally *tally, size_t first, size_t end, 
 }
 
 /* The bound on blocks that were not seen depends on their sizes. */
-static struct unseen unseen_from(const struct heat_run *r, int64_t low)
+static struct unseen unseen_from(const struct heat_run *r, uint64_t low)
 {
-	return query_unseen(&r->s, (uint64_t)low, SPREAD_SELF);
+	return query_unseen(&r->s, low, SPREAD_SELF);
 }
 
 static void fill_cells(struct heat_run *r)
@@ -93,7 +93,7 @@ static void fill_cells(struct heat_run *r)
 	for (size_t i = 0; i < a->sizes; i++) {
 		const struct tally *row = &r->cell[r->kept_size[i] * r->all_lifetimes];
 		struct group g = query_class_group(MAYFLY_BY_SIZE, r->kept_size[i]);
-		struct unseen unseen = unseen_from(r, r->kept_size[i] ? g.low + 1 : 0);
+		struct unseen unseen = unseen_from(r, r->kept_size[i] ? (uint64_t)g.low + 1 : 0);
 
 		size[i] = (struct heat_class){g.low, g.high,
 					      tally_estimate(&r->size[r->kept_size[i]], unseen)};

@@ -87,7 +87,7 @@ struct frame_spots {
 
 /* What a stack shows when all its frames are hidden: one that is only folded, if there is one. */
 struct kept_place {
-	uint32_t frame;
+	uint32_t frame, location; /* the number of the frame's location */
 	uint8_t folded; /* frame_spots.folded; 0: no frame is kept */
 	bool hides;	/* something is hidden: the stack is not empty */
 };

@@ -208,8 +208,7 @@ uint32_t query_special_group(struct query_state *s, const struct kept_place *kep
 	if (kept->folded) {
 		const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, kept->frame);
 
-		place = location_place(s, frame,
-				       frame_location(frame, s->frame[kept->frame].folded_place));
+		place = location_place(s, frame, frame_location(frame, kept->location));
 		place.inlined = false; /* what it was inlined into is not shown */
 	} else if (s->query->by == MAYFLY_BY_MODULE) {
 		place.module = text;
@@ -285,6 +284,18 @@ static bool add_location(struct query_state *s, struct frame_spots *f,
 	return true;
 }
 
+/* The first `count` locations of a frame, which are the innermost. */
+static bool add_locations(struct query_state *s, struct frame_spots *f,
+			  const struct mayfly_frame *frame, uint32_t count)
+{
+	*f = (struct frame_spots){.first = (uint32_t)s->spots};
+	for (uint32_t i = 0; i < count; i++)
+		if (!add_location(s, f, frame, i))
+			return false;
+	f->has_code = f->count > 0;
+	return true;
+}
+
 bool query_frames_begin(struct query_state *s)
 {
 	s->frame = malloc((s->info->frames + 1) * sizeof(*s->frame));
@@ -317,11 +328,7 @@ static bool names_make_frame(struct query_state *s, struct frame_spots *f, uint3
 		/* A mark is a line of a printed stack; other groupings ignore it. */
 		return (s->query->by != MAYFLY_BY_STACK && !s->marks) || add_spot(s, f, &mark);
 	}
-	for (uint32_t i = 0; i == 0 || i < frame->locations; i++)
-		if (!add_location(s, f, frame, i))
-			return false;
-	f->has_code = f->count > 0;
-	return true;
+	return add_locations(s, f, frame, frame->locations ? (uint32_t)frame->locations : 1);
 }
 
 const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index)
@@ -339,22 +346,13 @@ const struct frame_spots *query_make_frame(struct query_state *s, uint32_t index
 static bool make_begin(struct query_state *s, struct frame_spots *b, uint32_t index)
 {
 	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
-	const struct frame_spots *whole = query_frame(s, index);
-	uint32_t module = module_text(s, frame->module), shown = 0;
+	uint32_t module = module_text(s, frame->module), count = 1;
 
-	if (!whole)
-		return false;
-	*b = *whole;
-	b->count = frame->locations ? 0 : whole->count;
-	for (size_t i = 0; i < frame->locations; i++) {
-		const struct mayfly_location *l = &frame->location[i];
-
-		shown += !is_hidden(s, l, module);
-		if (location_matches(s, l, module, &s->query->show_from, KNOWN_FROM))
-			b->count = shown;
-	}
-	b->has_code = b->count > 0;
-	return !s->error;
+	for (uint32_t i = 0; i < frame->locations; i++)
+		if (location_matches(s, &frame->location[i], module, &s->query->show_from,
+				     KNOWN_FROM))
+			count = i + 1;
+	return add_locations(s, b, frame, count) && !s->error;
 }
 
 const struct frame_spots *query_cut_frame(struct query_state *s, uint32_t node)

@@ -143,6 +143,7 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	if (f->folded > l->kept.folded) {
 		l->kept.folded = f->folded;
 		l->kept.frame = s->trace->node[node].frame;
+		l->kept.location = f->folded_place;
 	}
 	for (uint32_t i = f->count; i-- > 0;)
 		l->hash = query_push(l->hash, s->spot[f->first + i]);

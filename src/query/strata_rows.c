@@ -33,6 +33,7 @@ bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 		if (f->folded && f->folded >= kept.folded) {
 			kept.folded = f->folded;
 			kept.frame = s->trace->node[n].frame;
+			kept.location = f->folded_place;
 		}
 		has_code |= f->has_code;
 		for (uint32_t i = 0; i < f->count; i++)

@@ -16,11 +16,11 @@
  * live longer. */
 #define NEVER_FREED_OPTION "1000000h"
 
-static void put_option(struct json *j, const char *key, int64_t value, const char *unit)
+static void put_option(struct json *j, const char *key, uint64_t value, const char *unit)
 {
 	char text[32];
 
-	json_text(j, key, text_format(text, sizeof(text), "%" PRId64 "%s", value, unit));
+	json_text(j, key, text_format(text, sizeof(text), "%" PRIu64 "%s", value, unit));
 }
 
 /* Sizes of a class are above `low`, up to `high`; the first class begins with 0. */
@@ -30,11 +30,11 @@ static void put_size(struct json *j, const struct heat_class *c)
 	json_integer(j, "low", c->low);
 	json_bound(j, "high", c->high);
 	if (c->low > 0)
-		put_option(j, "min_size", c->low + 1, "");
+		put_option(j, "min_size", (uint64_t)c->low + 1, "");
 	else
 		json_null(j, "min_size");
 	if (c->high < INT64_MAX)
-		put_option(j, "max_size", c->high, "");
+		put_option(j, "max_size", (uint64_t)c->high, "");
 	else
 		json_null(j, "max_size");
 	json_estimate(j, "sum", &c->sum);
@@ -53,13 +53,13 @@ static void put_lifetime(struct json *j, const struct heat_class *c)
 	if (never)
 		json_text(j, "min_lifetime", NEVER_FREED_OPTION);
 	else if (c->low > 0)
-		put_option(j, "min_lifetime", c->low, "ns");
+		put_option(j, "min_lifetime", (uint64_t)c->low, "ns");
 	else
 		json_null(j, "min_lifetime");
 	if (never || c->high >= INT64_MAX - 1)
 		json_null(j, "max_lifetime");
 	else
-		put_option(j, "max_lifetime", c->high - 1, "ns");
+		put_option(j, "max_lifetime", (uint64_t)c->high - 1, "ns");
 	json_estimate(j, "sum", &c->sum);
 	json_end(j);
 }
