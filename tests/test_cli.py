@@ -95,6 +95,14 @@ def version():
 
 
 @case
+def names_come_with_a_new_recording():
+    """The hint about missing names says all that is to be done."""
+    result = mayfly("info", os.path.join(SOURCE, "tests", "golden", "system.mayfly"))
+    text = " ".join((result.out if hasattr(result, "out") else result).decode().split())
+    check("install debug symbols and record again;" in text, text)
+
+
+@case
 def no_command():
     result = mayfly(code=2)
     check("Usage:" in result.message, result.message)

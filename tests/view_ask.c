@@ -34,19 +34,21 @@ int main(int argc, char **argv)
 	struct mayfly_trace *trace = NULL, *base = NULL;
 	struct view view = {0};
 	void *data, *base_data = NULL;
+	const char *base_path = NULL;
 	int i = 2;
 
 	if (argc < 2)
 		return 2;
 	data = load(argv[1], &trace);
 	if (argc > 3 && strcmp(argv[2], "--base") == 0) {
-		base_data = load(argv[3], &base);
+		base_path = argv[3];
+		base_data = load(base_path, &base);
 		i = 4;
 	}
 	view = (struct view){.trace = trace,
 			     .base = base,
 			     .path = argv[1],
-			     .base_path = argv[3],
+			     .base_path = base_path,
 			     .exports = export_formats()};
 	for (; i < argc; i++) {
 		struct view_answer a;

@@ -233,11 +233,10 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 			    interval, samples, info->samples == 1 ? "" : "s", finer);
 	}
 	if (info->frames && info->frames_symbolized < info->frames * 0.8)
-		print_field(
-		    o, "Hint",
-		    "%zu of %zu code addresses have no function name: install debug symbols; "
-		    "'mayfly info' says for which modules",
-		    info->frames - info->frames_symbolized, info->frames);
+		print_field(o, "Hint",
+			    "%zu of %zu code addresses have no function name: install debug "
+			    "symbols and record again; 'mayfly info' says for which modules",
+			    info->frames - info->frames_symbolized, info->frames);
 }
 
 void print_absent(const struct output *o, const struct mayfly_info *info)

@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/setup with stand-ins for Debian's programs: which packages it asks apt for."""
+import os
+import sys
+
+from harness import Folder, SOURCE, case, cases, check, main, run, same
+
+# What the stand-ins know: $KNOWN are packages that can be had, $HAVE those that are installed.
+PROGRAMS = {
+    "dpkg-query": 'for n; do case " $HAVE " in *" $n "*) echo "install ok installed";; esac; done',
+    "apt-cache": 'for n; do :; done; case " $KNOWN " in *" $n "*) ;; *) exit 100;; esac',
+    "apt-get": 'case "$*" in *" install "*) echo "$*" >>"$ASKED";; esac',
+    # Not root, so that everything that would change the system goes to sudo, which runs apt only.
+    "id": "echo 1000",
+    "sudo": 'case $1 in env) exec "$@";; tee) cat >/dev/null;; esac',
+}
+
+
+def asked(here, known, have):
+    """The packages that apt is to install for the group `viewer`, and the run."""
+    folder = here / "bin"
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+    for name, text in PROGRAMS.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n%s\n" % text)
+        os.chmod(path, 0o755)
+    log = here / "asked"
+    with open(log, "w", encoding="ascii"):
+        pass
+    result = run(["sh", os.path.join(SOURCE, "scripts", "setup"), "viewer"],
+                 env=dict(os.environ, PATH="%s:/usr/bin:/bin" % folder, BUILD=str(here / "build"),
+                          KNOWN=known, HAVE=have, ASKED=str(log)))
+    with open(log, encoding="ascii") as file:
+        words = file.read().split()
+    return [word for word in words if "clang" in word or "lld" in word], result
+
+
+RUNTIME = "libclang-rt-%s-dev-wasm32"
+
+
+@cases([("both", "14 19", "14"), ("first", "14", "14"), ("second", "19", "19")])
+def one_of_two_names(which):
+    """Of a package with two names, one is installed: the first one that there is."""
+    _, versions, wanted = which
+    known = " ".join("clang-%s lld-%s %s" % (v, v, RUNTIME % v) for v in versions.split())
+    with Folder() as here:
+        packages, result = asked(here, known, "nodejs npm wasi-libc")
+        same(result.code, 0, result)
+        same(packages, ["clang-" + wanted, "lld-" + wanted, RUNTIME % wanted], result)
+
+
+@case
+def unknown_names_are_remembered():
+    """When neither name is known, the next run asks for neither."""
+    with Folder() as here:
+        for attempt in range(2):
+            packages, result = asked(here, "", "nodejs npm wasi-libc")
+            same((result.code, packages), (0, []), result)
+            same(b"clang-14|clang-19" in result.err, attempt == 0, result)
+
+
+@case
+def either_name_will_do():
+    """A package that is installed under its second name is not asked for."""
+    with Folder() as here:
+        packages, result = asked(here, "clang-14 lld-14", "nodejs npm wasi-libc clang-19 lld-19 " +
+                                 RUNTIME % "19")
+        same((result.code, packages), (0, []), result)
+        check(not result.out, result)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
