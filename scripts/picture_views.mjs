@@ -14,7 +14,9 @@ const pictures = [
 	["flame", "flame?metric=peak", "light", "[role=treeitem]"],
 	["heat", "heat?metric=allocated", "light", ".heat-cell"],
 ];
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({
+	executablePath: "/usr/bin/chromium", args: ["--no-sandbox"],
+});
 for (const [name, hash, colorScheme, sign] of pictures) {
 	const tab = await browser.newPage({ viewport: { width: 1200, height: 720 }, colorScheme });
 	tab.setDefaultTimeout(0);
