@@ -12,6 +12,7 @@ import micro
 import ocaml
 import samples
 import tracks
+import viewer
 
 
 def table(head, rows):
@@ -513,12 +514,16 @@ def render_tracks(part):
     return tracks.render(part, heading, table, quiet, size)
 
 
+def render_viewer(part):
+    return viewer.render(part, heading, table, size)
+
+
 PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
-         ("tracks", render_tracks)]
+         ("tracks", render_tracks), ("viewer", render_viewer)]
 
 
 # ---- targets
