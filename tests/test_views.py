@@ -287,7 +287,7 @@ def live():
 
 
 def command_of(browser):
-    browser.click("text=Terminal")
+    browser.click("button:text-is('Terminal')")
     found = shlex.split(browser.texts(".terminal pre")[0])
     browser.press("Escape")
     same(found[0], "mayfly", found)
@@ -306,7 +306,7 @@ def terminal_and_export():
             result = run([MAYFLY, command[0], "--json", *command[1:]])
             check(result.code == 0, command, result)
             same(json.loads(result.out)["total"]["bytes"]["estimate"], expected, view)
-        browser.click("text=Export")
+        browser.click("button:text-is('Export')")
         browser.save("text=Folded stacks", here / "folded")
         with open(here / "folded") as file:
             same(sum(int(line.rsplit(" ", 1)[1]) for line in file), expected, "folded stacks")
