@@ -299,11 +299,11 @@ def terminal_and_export():
     """The commands that views name give the same total; so do the exported files."""
     words = ["--metric", "allocated", "--focus", "keep_row", "--from", "1ms"]
     expected = total(words, EXACT)
-    with opened("served", EXACT) as browser, Folder() as here:
+    with opened("file", EXACT) as browser, Folder() as here:
         for view in ("summary", "table"):
             browser.open(hash_of(view, words))
             command = command_of(browser)
-            result = run([MAYFLY, command[0], "--json", *command[1:]])
+            result = run([MAYFLY, command[0], "--json", *command[1:-1], EXACT])
             check(result.code == 0, command, result)
             same(json.loads(result.out)["total"]["bytes"]["estimate"], expected, view)
         browser.click("button:text-is('Export')")
