@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// node drive_page.mjs PAGE STEPS.json: opens the page in Chromium, does the steps, and prints what
-// they found as a JSON array. tests/test_page.py says what the steps are to find.
+// node drive_page.mjs PAGE STEPS.json: opens the page, a file or an address, in Chromium, does the
+// steps, and prints what they found as a JSON array. With - for STEPS.json, steps are lines of
+// standard input, and each is answered by a line. tests/test_page.py and tests/test_views.py say
+// what the steps are to find.
 //
 // A step is [name, ...arguments], see `steps`. Fails when the page writes an error to its console,
 // or asks for anything but itself.
-import { readFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const viewer = fileURLToPath(new URL("../viewer/", import.meta.url));
@@ -14,6 +17,8 @@ const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const [page_path, steps_path] = process.argv.slice(2);
+const address = /^http:/.test(page_path) ? page_path : pathToFileURL(page_path).href;
+const own = new URL(address);
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, bypassCSP: true });
@@ -21,7 +26,9 @@ page.setDefaultTimeout(Number(process.env.STEP_MS ?? 0)); // no time decides a t
 page.on("console", (message) => message.type() === "error" && wrong.push(message.text()));
 page.on("pageerror", (error) => wrong.push(error.stack));
 page.on("request", (request) => {
-	if (!/^(file|blob|data):/.test(request.url())) wrong.push(`asks for ${request.url()}`);
+	const url = new URL(request.url());
+	const served = own.protocol === "http:" && url.host === own.host;
+	if (!served && !/^(file|blob|data):/.test(request.url())) wrong.push(`asks for ${request.url()}`);
 });
 
 /** Nothing is on its way any more. */
@@ -40,7 +47,7 @@ async function texts(selector) {
 const steps = {
 	async open(hash = "") {
 		await page.goto("about:blank");
-		await page.goto(pathToFileURL(page_path).href + hash);
+		await page.goto(address + hash);
 		await settled();
 	},
 	async press(...keys) {
@@ -55,6 +62,7 @@ const steps = {
 		await page.click(selector);
 		await settled();
 	},
+	focus: (selector) => page.focus(selector),
 	async choose(selector, value) {
 		await page.selectOption(selector, value);
 		await settled();
@@ -77,6 +85,38 @@ const steps = {
 		await page.setViewportSize({ width, height });
 		await settled();
 	},
+	/** From one place of an element to another, in shares of its width, at half of its height. */
+	async drag(selector, from, to) {
+		await page.waitForSelector(selector);
+		const box = await page.locator(selector).boundingBox();
+		const y = box.y + box.height / 2;
+		await page.mouse.move(box.x + from * box.width, y);
+		await page.mouse.down();
+		for (let i = 1; i <= 4; i++)
+			await page.mouse.move(box.x + (from + (i / 4) * (to - from)) * box.width, y);
+		await page.mouse.up();
+		await settled();
+	},
+	async fill(selector, text) {
+		await page.fill(selector, text);
+		await page.press(selector, "Enter");
+		await settled();
+	},
+	/** Waits until an element's text or title holds this. */
+	async until(selector, text) {
+		await page.waitForFunction(([selector, text]) => [...document.querySelectorAll(selector)]
+			.some((one) => `${one.textContent} ${one.title}`.replace(/\s+/g, " ").includes(text)),
+		[selector, text]);
+	},
+	async hashHas(text) {
+		await page.waitForFunction((text) =>
+			decodeURIComponent(location.hash.replaceAll("+", " ")).includes(text), text);
+		await settled();
+	},
+	async save(selector, path) {
+		const [file] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
+		copyFileSync(await file.path(), path);
+	},
 	async picture(path) {
 		await page.screenshot({ path });
 	},
@@ -87,6 +127,9 @@ const steps = {
 	},
 	hash: () => page.evaluate(() => decodeURIComponent(location.hash.replaceAll("+", " "))),
 	ground: () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor),
+	/** The number of columns that a grid is laid out in. */
+	columns: (selector) => page.evaluate((selector) => getComputedStyle(
+		document.querySelector(selector)).gridTemplateColumns.split(" ").length, selector),
 	/** Whether something is wider than the window. */
 	overflow: () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
 	async axe() {
@@ -98,13 +141,20 @@ const steps = {
 };
 
 const found = [];
-for (const [name, ...parameters] of JSON.parse(readFileSync(steps_path, "utf8"))) {
-	const result = await steps[name](...parameters);
-	if (result !== undefined) found.push(result);
+if (steps_path === "-") {
+	for await (const line of createInterface({ input: process.stdin })) {
+		const [name, ...parameters] = JSON.parse(line);
+		console.log(JSON.stringify((await steps[name](...parameters)) ?? null));
+	}
+} else {
+	for (const [name, ...parameters] of JSON.parse(readFileSync(steps_path, "utf8"))) {
+		const result = await steps[name](...parameters);
+		if (result !== undefined) found.push(result);
+	}
 }
 await browser.close();
 if (wrong.length) {
 	console.error(wrong.join("\n"));
 	process.exitCode = 1;
 }
-console.log(JSON.stringify(found));
+if (steps_path !== "-") console.log(JSON.stringify(found));

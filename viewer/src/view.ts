@@ -35,6 +35,6 @@ export interface Summary {
 	peak: Estimate;
 	peak_time_ns: number;
 	live_at_end: Estimate;
-	temporary: Estimate;
+	temporary: Estimate | null; // imports may not have it
 	[key: string]: any;
 }

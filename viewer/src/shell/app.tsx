@@ -5,11 +5,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Engine } from "../engine/engine.ts";
 import { listenToKeys, useKeys } from "../keyboard.ts";
 import type { Info, ViewProps } from "../view.ts";
+import { ignored } from "../views/applies.ts";
 import { views } from "../views/index.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage, useAnswer } from "./answer.ts";
 import { Dialog, KeySheet } from "./dialogs.tsx";
-import { questionText } from "./filter_kinds.ts";
+import { ignoredText, questionText } from "./filter_kinds.ts";
 import { Recording, Tabs } from "./header.tsx";
 import { useShown } from "./location.ts";
 import { Sentence } from "./sentence.tsx";
@@ -71,6 +72,7 @@ function Opened(props: OpenedProps) {
 	const view = views.find((one) => one.id === state.view) ?? views[0]!;
 	const Component = useView(view);
 	const absent = view.absent?.(info);
+	const notApplied = ignoredText(ignored(view.id, state.question));
 	const notes = info.notes ?? [];
 	const show = (id: string) => go({ view: id });
 	useKeys("Everywhere", [
@@ -116,6 +118,9 @@ function Opened(props: OpenedProps) {
 			<Sentence engine={engine} info={info} question={state.question} generation={generation} go={go} />
 			{problem && problem !== closedProblem && (
 				<Notice text={problem} onClose={() => setClosedProblem(problem)} />
+			)}
+			{notApplied && absent === undefined && (
+				<p class="not-applied" role="status">{`Without effect on this view: ${notApplied}`}</p>
 			)}
 			<main id="view" class={`view view-${view.id}${info.info.mode === "exact" ? " exact" : ""}`} tabIndex={-1} aria-label={view.title}>
 				{absent !== undefined ? (

@@ -123,6 +123,16 @@ export function phrases(question: Question): { kind: FilterKind; words: string; 
 	return all;
 }
 
+/** What of the question a view leaves out of account, as text; undefined: nothing. */
+export function ignoredText(question: Question): string | undefined {
+	const parts = phrases(question).map(({ kind, words, values }) =>
+		`${words} ${values.map(kind.show).join(" or ")}`);
+	if (question.metric !== undefined || question.at !== undefined)
+		parts.unshift(metricTitle(question).toLowerCase());
+	if (question["all-frames"]) parts.push("with the allocator's frames");
+	return parts.length ? parts.join(", ") : undefined;
+}
+
 /** The whole sentence as text, for the window's title and for screen readers. */
 export function questionText(question: Question): string {
 	const parts = [metricTitle(question)];

@@ -6,6 +6,7 @@ import type { Engine } from "../engine/engine.ts";
 import { questionParameters } from "../state.ts";
 import type { State } from "../state.ts";
 import type { Info } from "../view.ts";
+import { applied } from "../views/applies.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage } from "./answer.ts";
 import { commandText } from "./commands.ts";
@@ -30,7 +31,7 @@ async function copy(text: string): Promise<boolean> {
 export function TerminalTool(props: { info: Info; state: State; view: View }) {
 	const [copied, setCopied] = useState("");
 	const words = props.view.terminal?.(props.state) ?? ["report", "FILE"];
-	const text = commandText(words, props.state.question, props.info.file || "FILE");
+	const text = commandText(words, applied(props.view.id, props.state.question), props.info.file || "FILE");
 	return (
 		<Popover label="Terminal" title="The same in the terminal" class="plain" role="dialog">
 			{() => (

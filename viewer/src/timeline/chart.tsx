@@ -70,6 +70,8 @@ function stack(bands: Band[]): number[][] {
 	return sums;
 }
 
+/** For times: without 2.5, whose multiples have one digit more than the step. */
+const roundSteps = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((digit) => digit * 10 ** i)).flat();
 const powersOfTwo = Array.from({ length: 60 }, (_, i) => 2 ** i);
 
 function valueAxis(unit: string, scale: string, side: 1 | 3): uPlot.Axis {
@@ -90,6 +92,7 @@ function timeAxis(range: Range): uPlot.Axis {
 	return {
 		size: TICKS,
 		space: 90,
+		incrs: roundSteps,
 		stroke: colour("--dim"),
 		font: "12px system-ui, sans-serif",
 		grid: { stroke: colour("--line"), width: 1 },

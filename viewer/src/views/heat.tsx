@@ -85,6 +85,7 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 	const values = cells[measure];
 	const most = largest(values);
 	const never = lifetimes.length > 0 && lifetimes[lifetimes.length - 1]!.never;
+	const freed = lifetimes.length - (never ? 1 : 0);
 	const order = sizes.map((_, i) => i).reverse();
 	const bottom = 0;
 	const top = sizes.length - 1;
@@ -153,8 +154,8 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 				aria-multiselectable="true"
 				onKeyDown={onKeyDown}
 				onPointerLeave={() => setHover(null)}
-				style={{ gridTemplateColumns: `auto repeat(${end + (never ? 0 : 1)}, minmax(34px, 1fr))` +
-					(never ? " 10px minmax(54px, 1.2fr)" : "") + " minmax(90px, 160px)" }}
+				style={{ gridTemplateColumns: "auto" + // repeat(0, ...) is invalid
+					(freed ? ` repeat(${freed}, minmax(34px, 1fr))` : "") + (never ? " 10px minmax(54px, 1.2fr)" : "") + " minmax(90px, 160px)" }}
 			>
 				<div role="presentation" class="heat-row" aria-hidden="true">
 					<span class="heat-corner">size</span>

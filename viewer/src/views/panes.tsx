@@ -3,13 +3,13 @@
 // resident memory, fragmentation, leaks.
 import type { ComponentChildren, ComponentType } from "preact";
 import { requestText } from "../engine/engine.ts";
-import type { Estimate, Figure, Parameters } from "../engine/engine.ts";
+import type { Estimate, Figure } from "../engine/engine.ts";
 import { bytesOf, bytesText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { exactly } from "../shell/patterns.ts";
 import { questionParameters } from "../state.ts";
-import type { Question } from "../state.ts";
 import type { ViewProps } from "../view.ts";
+import { applied } from "./applies.ts";
 import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { Resident } from "./resident.tsx";
@@ -19,15 +19,10 @@ import type { Frame, Row } from "./row.ts";
 import { Stacks } from "./stacks.tsx";
 import "./panes.css";
 
-/** Only what the request understands: not every question goes with every filter. */
-function some(question: Question, ...keys: (keyof Question)[]): Parameters {
-	const all = questionParameters(question);
-	return Object.fromEntries(keys.map((key) => [key, all[key]]));
+/** A pane's request has only the parts of the question that it understands. */
+function paneRequest({ state }: ViewProps): string {
+	return requestText(state.view, questionParameters(applied(state.view, state.question)));
 }
-
-const stacks = ["focus", "ignore", "hide", "thread"] as const;
-const blocks = [...stacks, "label", "heap", "min-size", "max-size"] as const;
-const range = ["from", "to"] as const;
 
 interface PaneProps<T> {
 	props: ViewProps;
@@ -97,7 +92,7 @@ function longestOf(spans: Span[]): number {
 }
 
 export function SpansPane(props: ViewProps) {
-	const request = requestText("spans", some(props.state.question, ...blocks, ...range));
+	const request = paneRequest(props);
 	return (
 		<Pane<Spans> props={props} request={request}>
 			{(value) => (
@@ -152,7 +147,7 @@ function counterText(value: number, unit: string | null): string {
 }
 
 export function EventsPane(props: ViewProps) {
-	const request = requestText("events", some(props.state.question, "thread", ...range));
+	const request = paneRequest(props);
 	const at = (title: string, of: (row: Counter) => number): Column<Counter> =>
 		number(title, 10, (row) => counterText(of(row), row.unit));
 	return (
@@ -226,8 +221,7 @@ function timeCell(time: Time | null): ComponentChildren {
 }
 
 export function SurvivalPane(props: ViewProps) {
-	const request = requestText("survival", some(props.state.question, ...stacks, ...range,
-		"min-size", "max-size"));
+	const request = paneRequest(props);
 	return (
 		<Pane<{ by: string; total: SurvivalRow; rows: SurvivalRow[] }> props={props} request={request}>
 			{(value) => (
@@ -266,8 +260,7 @@ interface Churn {
 }
 
 export function ChurnPane(props: ViewProps) {
-	const request = requestText("churn", some(props.state.question, ...blocks, ...range,
-		"min-lifetime", "max-lifetime"));
+	const request = paneRequest(props);
 	return (
 		<Pane<Churn> props={props} request={request}>
 			{(value) => (
@@ -303,7 +296,7 @@ interface Chains extends Partial<Frame> {
 }
 
 export function ReallocsPane(props: ViewProps) {
-	const request = requestText("reallocs", some(props.state.question, ...blocks, ...range));
+	const request = paneRequest(props);
 	const mean = (bytes: number, row: Chains) => bytesText(row.chains ? bytes / row.chains : 0);
 	return (
 		<Pane<{ total: Chains; rows: Chains[] }> props={props} request={request}>
@@ -367,7 +360,7 @@ export function FragmentationPane(props: ViewProps) {
 			<SmallTable caption={title} columns={columns} rows={holders.rows} none="No live blocks" />
 		</Section>
 	);
-	const request = requestText("fragmentation", some(props.state.question, "hide"));
+	const request = paneRequest(props);
 	return (
 		<Pane<{ peak: Holders | null; end: Holders | null }> props={props} request={request}>
 			{(value) => (
@@ -393,7 +386,7 @@ interface Leaks {
 }
 
 export function LeaksPane(props: ViewProps) {
-	const request = requestText("leaks", some(props.state.question, ...stacks));
+	const request = paneRequest(props);
 	return (
 		<Pane<Leaks> props={props} request={request}>
 			{(value) => (

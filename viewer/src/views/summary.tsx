@@ -39,7 +39,7 @@ interface Overview {
 
 interface TileProps {
 	title: string;
-	of: Estimate;
+	of: Estimate | null; // null: the file that the trace comes from does not have it
 	more?: ComponentChildren;
 	current: boolean;
 	onChoose(): void;
@@ -47,6 +47,14 @@ interface TileProps {
 
 function Tile(props: TileProps) {
 	const { of } = props;
+	if (!of)
+		return (
+			<div class="tile">
+				<span class="tile-title">{props.title}</span>
+				<span class="tile-figure"><strong>–</strong></span>
+				<span class="tile-more">not recorded</span>
+			</div>
+		);
 	return (
 		<button
 			type="button"
@@ -69,11 +77,12 @@ function Tile(props: TileProps) {
 function Tiles(props: ViewProps) {
 	const { summary } = props.info;
 	const title = metricTitle(props.state.question);
-	const tile = (name: string, of: Estimate, metric: string | undefined, shown: string, more: string) => (
+	const tile = (name: string, of: Estimate | null, metric: string | undefined, shown: string, more: string) => (
 		<Tile title={name} of={of} more={more} current={title === shown}
 			onChoose={() => props.go({ question: { metric, at: undefined } as Partial<Question> })} />
 	);
-	const share = (of: Estimate) => `${percentText(bytesOf(of), bytesOf(summary.allocated))} of all allocated`;
+	const share = (of: Estimate | null) => of
+		? `${percentText(bytesOf(of), bytesOf(summary.allocated))} of all allocated` : "";
 	return (
 		<div class="tiles" role="group" aria-label="The whole recording">
 			{tile("Peak", summary.peak, undefined, "Live at the peak",
@@ -107,7 +116,8 @@ function LiveCurve(props: ViewProps) {
 
 /** RSS against the heap; absent where it was not recorded. */
 function ResidentCard(props: ViewProps) {
-	const answer = useAnswer<Rss>(props.engine, "rss", props.generation);
+	const recorded = props.info.info.counters > 0;
+	const answer = useAnswer<Rss>(props.engine, recorded ? "rss" : null, props.generation);
 	const moments = answer.value?.moments ?? [];
 	if (!moments.length) return null;
 	const whole = Math.max(1, ...moments.map((moment) => moment.rss));

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which parts of the question a pane understands: as the option of the report that it is.
+import { listOptions, textOptions } from "../state.ts";
+import type { Question } from "../state.ts";
+
+type Key = keyof Question;
+
+const stacks: Key[] = ["focus", "ignore", "hide", "show", "show-from", "thread", "all-frames"];
+const range: Key[] = ["from", "to"];
+const blocks: Key[] = ["label", "heap", "min-size", "max-size"];
+const lifetimes: Key[] = ["min-lifetime", "max-lifetime"];
+
+/** Views that are not here understand all. */
+const understood: Record<string, readonly Key[]> = {
+	spans: [...stacks.filter((key) => key !== "hide" && key !== "show"), ...blocks, ...range, ...lifetimes],
+	events: ["thread", ...range],
+	leaks: [...stacks, ...blocks, ...range, ...lifetimes],
+	rss: [],
+	churn: [...stacks, ...blocks, ...range, ...lifetimes],
+	reallocs: [...stacks, ...blocks, ...range, ...lifetimes],
+	fragmentation: ["hide"],
+	survival: [...stacks, "label", "min-size", "max-size", ...range],
+};
+
+/** The part of the question that the view answers. */
+export function applied(view: string, question: Question): Question {
+	const keys = understood[view];
+	if (!keys) return question;
+	return Object.fromEntries(
+		Object.entries(question).filter(([key]) => keys.includes(key as Key))) as Question;
+}
+
+/** The part that has no effect on the view. */
+export function ignored(view: string, question: Question): Question {
+	const keys = understood[view];
+	if (!keys) return {};
+	const all: readonly Key[] = [...textOptions, ...listOptions, "all-frames"];
+	return Object.fromEntries(all.filter((key) => question[key] !== undefined && !keys.includes(key))
+		.map((key) => [key, question[key]])) as Question;
+}
