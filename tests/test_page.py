@@ -21,8 +21,9 @@ def golden(name):
     return os.path.join(GOLDEN, name + ".mayfly")
 
 
-def drive(trace, *steps):
-    """What the steps find (drive_page.mjs) in the page with the trace inside; None: without one."""
+def drive(trace, *steps, sources=None):
+    """What the steps find (drive_page.mjs) in the page with the trace inside; None: without one.
+    sources: texts of source files by path, as --embed-sources puts them into the page."""
     need("node", "chromium")
     if not os.path.exists(PAGE) or not os.path.getsize(PAGE):
         raise Skip("the page is not built")
@@ -33,6 +34,9 @@ def drive(trace, *steps):
         text = base64.b64encode(read(trace)).decode()
         block = '<script type="text/plain" id="trace" data-name="%s">%s</script>' % (
             os.path.basename(trace), text)
+        if sources:
+            block += '<script type="application/json" id="sources">%s</script>' % (
+                json.dumps(sources).replace("<", "\\u003c"))
         page = page.replace("<!-- data -->", block)
     with Folder() as here:
         with open(here / "page.html", "w", encoding="utf-8") as file:
@@ -254,6 +258,70 @@ def access(view):
 def panes(view):
     found, = drive(golden("ocaml"), ["open", "#v1/" + view], ["texts", ".pane table"])
     check(found and len(found[0]) > 40, found)
+
+
+# ---- source ----
+
+HOSTILE = "<img src=x onerror=alert(1)>\t<script>&amp;</script>"
+
+
+def lines_of(path):
+    """What report says of each line of demo.c: {line: self}, and the lines from the hottest down."""
+    rows = json.loads(report("report", "--json", "--all", "--top", "0", "--by", "line", path))["rows"]
+    rows = [row for row in rows if (row["file"] or "").endswith("demo.c") and row["line"]]
+    rows.sort(key=lambda row: (-row["self"]["bytes"]["estimate"], -row["total"]["bytes"]["estimate"]))
+    return rows
+
+
+FIGURES = ".rows tr:not(.space) td.bar:first-child .figure"
+SELECTED = ".rows [aria-selected=true]"  # drawn after the list has scrolled to it
+CHOSEN = ".rows [aria-selected=true] td:nth-child(3)"
+
+
+@case
+def source():
+    """Lines with the figures of the report; the hottest is chosen; n and p go to the hot ones."""
+    rows = lines_of(golden("exact"))
+    file = rows[0]["file"]
+    numbers = sorted(row["line"] for row in rows
+                     if row["total"]["bytes"]["estimate"] > 11000)  # more than one percent
+    text = "".join("text of line %d\n" % (i + 1) for i in range(300)).replace("line 1\n", HOSTILE + "\n")
+    chosen, figures, shown, images, after, before, first, top, hostile, ended = drive(
+        golden("exact"), ["press", "7"], ["wait", SELECTED], ["texts", CHOSEN], ["titles", FIGURES],
+        ["texts", ".rows [aria-selected=true] code"], ["texts", "main img"],
+        ["press", "Home", "n"], ["wait", SELECTED], ["texts", CHOSEN], ["press", "End", "p"], ["wait", SELECTED], ["texts", CHOSEN],
+        ["press", "Home"],
+        ["wait", SELECTED], ["texts", CHOSEN], ["texts", ".rows [aria-selected=true] code"],
+        ["texts", "main img, main script"], ["press", "End", "h"], ["wait", SELECTED], ["texts", CHOSEN], sources={file: text})
+    hottest = str(rows[0]["line"])
+    same(chosen, [hottest], "hottest")
+    exact = "{:,} bytes, exact".format
+    expected = [exact(row["self"]["bytes"]["estimate"]) for row in sorted(rows, key=lambda r: r["line"])
+                if row["self"]["bytes"]["estimate"]]
+    check(set(figures) <= set(expected) and figures, figures, expected)
+    same(shown, ["text of line " + hottest], "text")
+    same(after, [str(numbers[0])], "next hot line")
+    same(before, [str(numbers[-1])], "hot line before")
+    same((first, top), (["1"], ["text of " + " ".join(HOSTILE.split())]), "first line")
+    same((images, hostile), ([], []), "elements of the text")
+    same(ended, [hottest], "hottest again")
+
+
+@case
+def source_missing():
+    """Without the text: the lines with figures, all of them, and how to get the text."""
+    rows = sorted(lines_of(golden("exact")), key=lambda row: row["line"])
+    numbers, said_text, axe, links, line = drive(
+        golden("exact"), ["press", "7"], ["texts", ".rows tr:not(.space) td:nth-child(3)"],
+        ["texts", ".source-missing"], ["axe"],
+        ["open", "#v1/table?own.by=line"], ["press", "j"], ["texts", ".side .buttons button"],
+        ["click", "text=Show source"], ["texts", CHOSEN])
+    same(numbers, [str(row["line"]) for row in rows], "lines")
+    check("--embed-sources" in said_text[0], said_text)
+    same(axe, [], "axe")
+    check("Show source" in links, links)
+    largest = max(rows, key=lambda row: row["self"]["bytes"]["estimate"])
+    same(line, [str(largest["line"])], "line of the row")
 
 
 @case

@@ -334,5 +334,28 @@ def window(name):
             same(cells["total"], want["total"], "of all cells")
 
 
+# ---- source ----
+
+@cases(["exact", "sampled", "ocaml"])
+def source_files(name):
+    """Each file has what its lines allocate themselves, the largest first."""
+    path = os.path.join(GOLDEN, name + ".mayfly")
+    expected = {}
+    for row in report(path, "--all", "--top", "0", "--by", "line", "--metric", "allocated")["rows"]:
+        if row["file"] and row["line"]:
+            self, most = expected.get(row["file"], (0, 0))
+            expected[row["file"]] = (self + row["self"]["bytes"]["estimate"],
+                                     max(most, row["total"]["bytes"]["estimate"]))
+    got = ask(path, "source?metric=allocated")["files"]
+    check(got, "no files")
+    same(sorted(f["file"] for f in got), sorted(expected), "files")
+    for file in got:
+        self, most = expected[file["file"]]
+        check(abs(file["self"]["bytes"]["estimate"] - self) <= 20, file, self)  # rounded lines
+        same(file["most"]["bytes"]["estimate"], most, file["file"])
+    sizes = [file["self"]["bytes"]["estimate"] for file in got]
+    same(sizes, sorted(sizes, reverse=True), "order")
+
+
 if __name__ == "__main__":
     main()

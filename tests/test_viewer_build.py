@@ -25,7 +25,7 @@ REQUESTS = ["info", "overview", "rows?by=function&top=20", "rows?by=line&metric=
             "rows?by=function&from=1ms&to=20ms&focus=a", "curve?points=50",
             "series?points=20&top=3", "histogram?classes=size", "histogram?classes=lifetime",
             "spans", "events", "churn", "reallocs", "survival", "rss", "fragmentation", "leaks",
-            "source?file=demo.c", "tree", "tree?invert=1&metric=allocated", "counters?points=20",
+            "source", "source?file=demo.c", "tree", "tree?invert=1&metric=allocated", "counters?points=20",
             "lanes?width=500", "heat", "callers?function=main", "export?format=folded",
             "export?format=csv", "export?format=flamegraph", "nonsense", "rows?by=nonsense"]
 

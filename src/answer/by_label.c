@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "answer/estimate_add.h"
 #include "answer/text_format.h"
 
 size_t label_keys(const struct mayfly_trace *trace, const char **key, size_t most)
@@ -51,33 +52,6 @@ static const char *name_of(const char *value)
 	return strcmp(value, "(others)") == 0 ? "\"(others)\"" : value;
 }
 
-/* ---- sums of rows ---- */
-
-/* The sets of blocks are disjoint: variances add, and so do the squares of the distances between
- * the estimates and the ends of their intervals. */
-static void add_figure(struct mayfly_figure *sum, const struct mayfly_figure *f)
-{
-	double below = hypot(sum->estimate - sum->low, f->estimate - f->low);
-	double above = hypot(sum->high - sum->estimate, f->high - f->estimate);
-
-	sum->estimate += f->estimate;
-	sum->stderror = hypot(sum->stderror, f->stderror);
-	sum->certain += f->certain;
-	sum->low = fmax(sum->estimate - below, sum->certain);
-	sum->high = sum->estimate + above;
-}
-
-static void add_estimate(struct mayfly_estimate *sum, const struct mayfly_estimate *e)
-{
-	if (sum->samples == 0) {
-		*sum = *e;
-		return;
-	}
-	add_figure(&sum->bytes, &e->bytes);
-	add_figure(&sum->blocks, &e->blocks);
-	sum->samples += e->samples;
-}
-
 /* ---- the values ---- */
 
 static size_t shown_rows(const struct mayfly_result *r)
@@ -105,7 +79,7 @@ static void take_allocated(struct by_label *b)
 
 		if (i < BY_LABEL_VALUES)
 			v->name = name_of(r->row[i].function);
-		add_estimate(&v->allocated, &r->row[i].self);
+		estimate_add(&v->allocated, &r->row[i].self);
 	}
 }
 
@@ -121,7 +95,7 @@ static struct label_value *find_value(struct by_label *b, const char *text)
 static void take_live(struct by_label *b, const struct mayfly_result *live)
 {
 	for (size_t i = 0; i < live->rows; i++)
-		add_estimate(&find_value(b, live->row[i].function)->live, &live->row[i].self);
+		estimate_add(&find_value(b, live->row[i].function)->live, &live->row[i].self);
 	for (size_t i = 0; i < b->values; i++) {
 		if (b->value[i].allocated.samples == 0)
 			b->value[i].allocated = b->allocated->nothing;

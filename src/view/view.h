@@ -37,7 +37,10 @@
  *	heat			size by lifetime: "sizes", "lifetimes", "cells" (view_heat.c)
  *	spans, events, churn, reallocs, survival, rss, fragmentation, leaks
  *				as the command's --json
- *	source			file=PATH: "lines": line, self, total; "text", or null
+ *	source			file=PATH: "lines": line, self, total (rows by line, so a line in
+ *				several functions is several); "text", or null. Without file:
+ *				"files": what each allocates itself, and the largest total of its
+ *				lines ("most"), in descending order
  *	diff			the rows of a difference with the base; difftree: its tree, arrays
  *	export			format=folded|csv|pprof|flamegraph: that file
  *

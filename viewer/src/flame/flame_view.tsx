@@ -4,7 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { percentText } from "../format.ts";
 import { exactly } from "../shell/patterns.ts";
 import type { ViewProps } from "../view.ts";
-import { rowKey, type Row } from "../views/row.ts";
+import { rowKey, sourceOf, type Row } from "../views/row.ts";
 import { findKey, nodeKey, type Tree } from "./arrays.ts";
 import { Controls } from "./controls.tsx";
 import { Crumbs } from "./crumbs.tsx";
@@ -48,6 +48,12 @@ function actionsOf(props: ViewProps, t: Tree, node: number, zoom: (node: number)
 	actions.push(
 		{ group: "Show", name: "Callers and callees", hint: "c",
 		  run: () => go({ view: "table", own: { row: rowKey(rowOf(t, node), "function"), sort: "total" } }) },
+	);
+	if (rowOf(t, node).file) {
+		actions.push({ group: "Show", name: "Show source",
+			run: () => go({ view: "source", own: sourceOf(rowOf(t, node)) }) });
+	}
+	actions.push(
 		{ group: "Copy", name: "Copy name", run: () => void navigator.clipboard?.writeText(name) },
 	);
 	return actions;

@@ -78,6 +78,13 @@ export const views: View[] = [
 		absent: (info) => (info.info.spans > 0 ? undefined : "No spans: programs make them with mayfly.h"),
 	}),
 	{
+		id: "source",
+		title: "Source",
+		key: "7",
+		component: () => import("./source.tsx"),
+		terminal: () => ["report", "--by", "line", "FILE"],
+	},
+	{
 		id: "difference",
 		title: "Difference",
 		component: () => import("./difference.tsx"),

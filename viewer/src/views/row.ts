@@ -144,3 +144,12 @@ export function rowFilter(row: Row, by: string): Partial<Question> | undefined {
 	const name = row.stack ? row.stack[0]?.function : (row.function ?? row.module);
 	return name ? { focus: [exactly(name)] } : undefined;
 }
+
+/** What the source view is to show of a function, or of its line. */
+export function sourceOf(of: Partial<Frame>): Record<string, string | undefined> {
+	return {
+		file: of.file ?? undefined,
+		line: of.line ? `${of.line}` : undefined,
+		function: of.line ? undefined : (of.function ?? undefined),
+	};
+}

@@ -9,7 +9,7 @@ import type { Question } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { Answered, Breakable, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
-import { rowFilter, rowKey, rowName } from "./row.ts";
+import { rowFilter, rowKey, rowName, sourceOf } from "./row.ts";
 import type { Row } from "./row.ts";
 
 interface Callers {
@@ -55,7 +55,7 @@ function Neighbours(props: SandwichProps & { name: string }) {
 }
 
 function Actions(props: SandwichProps & { name?: string }) {
-	const { row, by, name, go, info } = props;
+	const { row, by, name, go } = props;
 	const filter = rowFilter(row, by);
 	const add = (key: "ignore" | "hide", value: string) => {
 		const before = props.state.question[key] ?? [];
@@ -69,13 +69,12 @@ function Actions(props: SandwichProps & { name?: string }) {
 			{filter && (
 				<button type="button" onClick={() => go({ view: "flame", question: filter })}>Flame graph</button>
 			)}
-			{info.sources && row.file && (
+			{row.file && (
 				<button
 					type="button"
-					onClick={() =>
-						go({ view: "source", own: { file: row.file!, line: row.line ? `${row.line}` : undefined } })}
+					onClick={() => go({ view: "source", own: sourceOf(row) })}
 				>
-					Source
+					Show source
 				</button>
 			)}
 		</div>
