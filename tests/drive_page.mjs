@@ -128,8 +128,8 @@ const steps = {
 	hash: () => page.evaluate(() => decodeURIComponent(location.hash.replaceAll("+", " "))),
 	ground: () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor),
 	/** The number of columns that a grid is laid out in. */
-	columns: (selector) => page.evaluate((selector) => getComputedStyle(
-		document.querySelector(selector)).gridTemplateColumns.split(" ").length, selector),
+	columns: (selector) => page.locator(selector).first().evaluate((grid) =>
+		getComputedStyle(grid).gridTemplateColumns.split(" ").length),
 	/** Whether something is wider than the window. */
 	overflow: () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
 	async axe() {

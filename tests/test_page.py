@@ -109,8 +109,8 @@ def totals(words):
         ["titles", ".rows tr:not(.space) td:first-child .figure"], ["texts", ".rows .name-text"]))))
     exact = "{:,} bytes, exact".format
     for by in keys_of:
-        expected = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by", by, *words,
-                                     golden("exact")))
+        expected = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by",
+                                     by, *words, golden("exact")))
         same(next(found), [exact(expected["total"]["bytes"]["estimate"])], "total")
         same(next(found), [exact(row["self"]["bytes"]["estimate"]) for row in expected["rows"]], by)
         names = next(found)
@@ -267,7 +267,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\t<script>&amp;</script>"
 
 def lines_of(path):
     """What report says of each line of demo.c: {line: self}, and the lines from the hottest down."""
-    rows = json.loads(report("report", "--json", "--all", "--top", "0", "--by", "line", path))["rows"]
+    rows = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by", "line",
+                             path))["rows"]
     rows = [row for row in rows if (row["file"] or "").endswith("demo.c") and row["line"]]
     rows.sort(key=lambda row: (-row["self"]["bytes"]["estimate"], -row["total"]["bytes"]["estimate"]))
     return rows

@@ -156,6 +156,11 @@ def range_of_time(how):
         browser.hashHas("to=15ms")
         expected = all_agree(browser, ["--metric", "allocated", "--from", "5ms", "--to", "15ms"])
         check(expected < total(["--metric", "allocated"], EXACT), "the range leaves nothing out")
+        browser.open("#v1/timeline")
+        browser.fill(fields % 1, "5ms")
+        browser.hashHas("metric=allocated")
+        browser.click("text=Whole time")
+        check("metric" not in browser.hash(), "the peak again:", browser.hash())
 
 
 @cases(["served", "file"])
@@ -294,12 +299,12 @@ def command_of(browser):
     return found[1:]
 
 
-@case
-def terminal_and_export():
+@cases(["served", "file"])
+def terminal_and_export(how):
     """The commands that views name give the same total; so do the exported files."""
     words = ["--metric", "allocated", "--focus", "keep_row", "--from", "1ms"]
     expected = total(words, EXACT)
-    with opened("file", EXACT) as browser, Folder() as here:
+    with opened(how, EXACT) as browser, Folder() as here:
         for view in ("summary", "table"):
             browser.open(hash_of(view, words))
             command = command_of(browser)

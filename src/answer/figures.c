@@ -50,6 +50,13 @@ char *text_bytes(char *buffer, size_t size, double bytes)
 	return with_unit(buffer, size, bytes, 1024, byte_units, 6);
 }
 
+char *text_bytes_iec(char *buffer, size_t size, double bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+	return with_unit(buffer, size, bytes, 1024, units, 6);
+}
+
 char *text_count(char *buffer, size_t size, double count)
 {
 	static const char *const units[] = {"", "k", "M", "G", "T"};

@@ -12,6 +12,8 @@
 
 /* Three significant digits: "12.3 MB" (1024-based), "1.23 s", "4.56 M". */
 char *text_bytes(char *buffer, size_t size, double bytes);
+/* With the units that the page has: "16 MiB". */
+char *text_bytes_iec(char *buffer, size_t size, double bytes);
 char *text_duration(char *buffer, size_t size, double ns);
 char *text_count(char *buffer, size_t size, double count);
 char *text_percent(char *buffer, size_t size, double part, double whole);

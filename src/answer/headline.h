@@ -19,8 +19,9 @@ struct headline_answers {
 
 #define HEADLINE_BYTES 2048
 
-/* Writes the sentence, or "" when too little is known. Returns the buffer. */
-char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_question *question,
-		    const struct headline_answers *answers);
+/* Writes the sentence, or "" when too little is known. iec: with the page's units. Returns the buffer.
+ */
+char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
+		    const struct caller_question *question, const struct headline_answers *answers);
 
 #endif

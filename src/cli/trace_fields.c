@@ -235,8 +235,9 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 	if (info->frames && info->frames_symbolized < info->frames * 0.8)
 		print_field(o, "Hint",
 			    "%zu of %zu code addresses have no function name: install debug "
-			    "symbols and record again; 'mayfly info' says for which modules",
-			    info->frames - info->frames_symbolized, info->frames);
+			    "symbols%s; 'mayfly info' says for which modules",
+			    info->frames - info->frames_symbolized, info->frames,
+			    recorded ? " and record again" : "");
 }
 
 void print_absent(const struct output *o, const struct mayfly_info *info)

@@ -88,8 +88,8 @@ struct frame_spots {
 /* What a stack shows when all its frames are hidden: one that is only folded, if there is one. */
 struct kept_place {
 	uint32_t frame, location; /* the number of the frame's location */
-	uint8_t folded; /* frame_spots.folded; 0: no frame is kept */
-	bool hides;	/* something is hidden: the stack is not empty */
+	uint8_t folded;		  /* frame_spots.folded; 0: no frame is kept */
+	bool hides;		  /* something is hidden: the stack is not empty */
 };
 
 /* Becomes a row; its sums are in query_state.group_sums. By stack: a place of a stack. */

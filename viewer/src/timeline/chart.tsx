@@ -301,6 +301,7 @@ export function Chart(props: Props) {
 			ref={host}
 			style={{ height: `${CHART_HEIGHT}px` }}
 			role="img"
+			aria-busy={props.loading}
 			aria-label={`${props.unit} over time: ${props.bands.length} bands, listed beside`}
 			onMouseDown={(event) => (pressed.current = { x: event.clientX, y: event.clientY })}
 			onClick={onClick}

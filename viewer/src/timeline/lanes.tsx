@@ -134,7 +134,8 @@ export function Lanes(props: Props) {
 			onScroll={() => setTop(scroller.current!.scrollTop)}
 			role="group"
 			aria-label="Spans and events by thread"
-			tabIndex={total > height ? 0 : -1}
+			aria-busy={loading}
+			tabIndex={answer && total <= height ? -1 : 0}
 		>
 			<div style={{ height: `${total}px`, position: "relative" }}>
 				<canvas

@@ -331,7 +331,7 @@ export default function HeatView(props: ViewProps) {
 					All sizes and lifetimes
 				</button>
 			</div>
-			<div class={loading ? "heat-old" : ""}>
+			<div class={loading ? "heat-old" : ""} aria-busy={loading}>
 				{value && value.sizes.length > 0 && (
 					<HeatMap answer={value} measure={measure} brush={brush} onBrush={(next, apply) => {
 						setDraft(next);

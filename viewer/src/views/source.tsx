@@ -12,6 +12,7 @@ import type { ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
 import { shortPath } from "./row.ts";
 import type { Row } from "./row.ts";
+import { Space } from "./space.tsx";
 import { useVirtual } from "./virtual.ts";
 import "./table.css";
 import "./source.css";
@@ -254,12 +255,15 @@ export default function SourceView(props: ViewProps) {
 							</tr>
 						</thead>
 						<tbody>
-							{items.map((item, index) => {
+							<Space height={virtual.above} />
+							{items.slice(virtual.first, virtual.end).map((item, at) => {
+								const index = virtual.first + at;
 								return (
 									<Line key={index} item={item} index={index} all={all}
 										chosen={index === chosen} onChoose={() => choose(index)} />
 								);
 							})}
+							<Space height={virtual.below} />
 						</tbody>
 					</table>
 					{source && !source.lines.length && (

@@ -13,6 +13,7 @@ import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
 import { frameName, rowFilter, rowKey, rowName, rowText } from "./row.ts";
 import type { Frame, Row, Rows } from "./row.ts";
 import { Sandwich } from "./sandwich.tsx";
+import { Space } from "./space.tsx";
 import { useVirtual } from "./virtual.ts";
 import "./table.css";
 
@@ -313,7 +314,7 @@ export default function Table(props: ViewProps) {
 						</colgroup>
 						<Head grouping={grouping} sort={sort} shares={shares} onSort={setSort} />
 						<tbody>
-							{virtual.above > 0 && <tr class="space" style={{ height: virtual.above }} aria-hidden="true" />}
+							<Space height={virtual.above} />
 							{items.slice(virtual.first, virtual.end).map((item, at) => {
 								const index = virtual.first + at;
 								return (
@@ -333,7 +334,7 @@ export default function Table(props: ViewProps) {
 									/>
 								);
 							})}
-							{virtual.below > 0 && <tr class="space" style={{ height: virtual.below }} aria-hidden="true" />}
+							<Space height={virtual.below} />
 						</tbody>
 					</table>
 					{answer.value && !items.length && (

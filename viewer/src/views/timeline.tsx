@@ -203,10 +203,26 @@ export default function Timeline(props: ViewProps) {
 	const fits = series.value && (!counters.value ||
 		counters.value.times_ns.length === series.value.times_ns.length);
 
-	const whole = () => go({ question: { from: undefined, to: undefined } });
+	// What was live at one moment says little about a range: a range shows what was allocated in
+	// it, until it is given up.
+	const window = (next: { from?: string; to?: string }) => {
+		const chosen = next.from !== undefined || next.to !== undefined;
+		const live = [undefined, "peak", "live"].includes(question.metric);
+		if (chosen && live)
+			go({
+				question: { ...next, metric: "allocated", at: undefined },
+				own: { was: [question.metric ?? "peak", question.at ?? ""].join(" ").trim() },
+			});
+		else if (!chosen && own.was && question.metric === "allocated") {
+			const [metric, at] = own.was.split(" ");
+			go({ question: { ...next, metric: metric === "peak" ? undefined : metric, at },
+				own: { was: undefined } });
+		} else go({ question: next });
+	};
+	const whole = () => window({ from: undefined, to: undefined });
 	const show = (next: Range) => {
 		setDraft(null);
-		go({ question: rangeOptions(next, duration, plot.width) });
+		window(rangeOptions(next, duration, plot.width));
 	};
 	const moment = (ns: number) =>
 		go({ question: { metric: "live", at: timeOption(ns, (range.to - range.from) / plot.width) } });
@@ -280,8 +296,8 @@ export default function Timeline(props: ViewProps) {
 					</nav>
 				)}
 				<Selection engine={engine} question={question} generation={generation} range={range}
-					duration={duration} onWindow={(window) =>
-						go({ question: { from: window.from, to: window.to } })} />
+					duration={duration}
+					onWindow={({ from, to }) => window({ from, to })} />
 			</div>
 			<Overview curve={curve} duration={duration} range={draft ?? range} peak={peak} plot={plot}
 				onRange={(next, dragging) => dragging ? setDraft(next)

@@ -23,8 +23,12 @@ export interface Virtual {
 export function useVirtual(count: number, step: number, head: number): Virtual {
 	const box = useRef<HTMLDivElement>(null);
 	const [seen, setSeen] = useState({ top: 0, height: 800, width: 1200 });
+	// The box may come later than the first answer, and go with it.
+	const [element, setElement] = useState<HTMLDivElement | null>(null);
 	useLayoutEffect(() => {
-		const element = box.current;
+		if (box.current !== element) setElement(box.current);
+	});
+	useLayoutEffect(() => {
 		if (!element) return;
 		let frame = 0;
 		const look = () => {
@@ -46,7 +50,7 @@ export function useVirtual(count: number, step: number, head: number): Virtual {
 			element.removeEventListener("scroll", later);
 			observer.disconnect();
 		};
-	}, [step]);
+	}, [element, step]);
 	const fit = Math.max(1, Math.floor((seen.height - head) / step));
 	const first = Math.max(0, Math.min(Math.floor(seen.top / step), count - fit) - BEYOND);
 	const end = Math.min(count, first + fit + 2 * BEYOND);

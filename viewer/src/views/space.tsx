@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands for the rows of a table that are not drawn. A row without a cell would have no height.
+
+export function Space({ height }: { height: number }) {
+	if (height <= 0) return null;
+	return (
+		<tr class="space" aria-hidden="true">
+			<td colSpan={20} style={{ height: `${height}px`, padding: 0 }} />
+		</tr>
+	);
+}
