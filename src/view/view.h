@@ -27,7 +27,8 @@
  *	callers			function=NAME: "function" (a row, or null), "callers", "callees"
  *				(rows by function); a block counts once for each of them; a caller's
  *				self is what the function itself allocates when called from there
- *	curve			points=N: "times_ns", "live_bytes", "allocated_bytes" of what is asked
+ *	curve			points=N: "times_ns", "live_bytes" of what the filters keep; without
+ *				filters each is the largest since the one before
  *	series			points=N, top=N: stacked by rows
  *	counters		points=N: "times_ns", "counters": each one's values at the same times;
  *				RSS is one (view_counters.c)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows: tables, series, histograms, leaks. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "answer/json_parts.h"
@@ -87,12 +88,33 @@ static void put_numbers(struct json *j, const char *key, const double *value, si
 	json_end(j);
 }
 
-/* The curves of all that the filters keep: a series without rows but the last. */
+/* Everything, over the whole time: the counters of the trace suffice. */
+static int put_whole_curve(struct request *r, struct json *j)
+{
+	double *live = malloc(r->points * sizeof(*live));
+	int error = live ? mayfly_timeline(r->trace, r->points, live) : MAYFLY_E_MEMORY;
+
+	if (!error) {
+		json_array(j, "times_ns");
+		for (size_t i = 0; i < r->points; i++)
+			json_integer(j, NULL,
+				     llround((double)r->info->duration_ns * (double)(i + 1) /
+					     (double)r->points));
+		json_end(j);
+		put_numbers(j, "live_bytes", live, r->points);
+	}
+	free(live);
+	return error;
+}
+
+/* What the filters keep: a series without rows but the last. */
 int view_curve(struct request *r, struct json *j)
 {
 	struct mayfly_series *s;
 	int error;
 
+	if (!r->q.chooses_blocks && !r->q.window_given)
+		return put_whole_curve(r, j);
 	if (!(grouping_of(r->q.query.by).flags & GROUPING_BY_NODE))
 		r->q.query.by = MAYFLY_BY_FUNCTION;
 	error = mayfly_series_run(r->trace, &r->q.query, r->points, 0, &s);
@@ -103,9 +125,6 @@ int view_curve(struct request *r, struct json *j)
 		json_integer(j, NULL, s->time_ns[i]);
 	json_end(j);
 	put_numbers(j, "live_bytes", s->live_bytes, s->points);
-	put_numbers(j, "live_blocks", s->live_blocks, s->points);
-	put_numbers(j, "allocated_bytes", s->allocated_bytes, s->points);
-	put_numbers(j, "allocated_blocks", s->allocated_blocks, s->points);
 	mayfly_series_free(s);
 	return 0;
 }

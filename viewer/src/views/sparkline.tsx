@@ -5,7 +5,6 @@ import { bytesText, durationText } from "../format.ts";
 export interface Curve {
 	times_ns: number[];
 	live_bytes: number[];
-	allocated_bytes: number[];
 }
 
 const WIDTH = 1000;
