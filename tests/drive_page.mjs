@@ -74,6 +74,9 @@ const steps = {
 		await page.waitForSelector(selector);
 		await settled();
 	},
+	async gone(selector) {
+		await page.waitForSelector(selector, { state: "detached" });
+	},
 	async back() {
 		await page.goBack();
 		await settled();

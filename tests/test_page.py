@@ -184,7 +184,8 @@ def keys():
         ["press", "ArrowDown"], ["texts", ".side h2"],
         ["press", "Enter"], ["texts", ".sentence .visually-hidden"],
         ["press", "r", "Backspace", "/"], ["type", "ALLOCATE_"], ["texts", ".rows .name-text"],
-        ["press", "Escape", "?"], ["texts", "dialog h3"], ["press", "Escape"], ["texts", "dialog"])
+        ["press", "Escape", "?"], ["texts", "dialog h3"], ["press", "Escape"], ["gone", "dialog"],
+        ["texts", "dialog"])
     rows = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", golden("exact")))["rows"]
     same(tab, ["Table"], "tab")
     same(first, [rows[0]["function"]], "first row")
