@@ -276,9 +276,9 @@ char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
 	if (outer) {
 		text_append(buffer, size, "; ");
 		append_share(buffer, size, utf8, &outer->total, whole);
-		text_append(buffer, size, " in all that ");
+		text_append(buffer, size, " in ");
 		append_function(buffer, size, row_function(name, sizeof(name), outer));
-		text_append(buffer, size, " calls");
+		text_append(buffer, size, " and all that it calls");
 	}
 	text_append(buffer, size, ".");
 	return buffer;

@@ -17,10 +17,10 @@
  * said so, arrays (below).
  *
  *	info			what the trace is: "program", "command", "info" (as in report --json),
- *				"summary", "threads", "label_keys", "counters", "notes", "sources",
+ *				"summary", "counters", "notes", "sources",
  *				"base" (null, or the same of the trace to compare with)
  *	overview		what the report without options says: "headline" (or null), "summary",
- *				"functions", "callers", "stacks" (rows), "notes"
+ *				"functions", "callers", "stacks" (rows)
  *	rows			top=N, skip=N: "rows", "rows_count" (of all), "total", "time_ns"
  *	tree			the call tree, arrays; invert=1, merge=none|function|line, recursion=1
  *				(fold it), blocks=1 (instead of bytes), least=SHARE (prune)

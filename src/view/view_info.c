@@ -23,20 +23,6 @@ static const char *program_name(const struct mayfly_info *info, const char *path
 	return slash ? slash + 1 : name;
 }
 
-static void put_threads(struct json *j, const struct mayfly_trace *trace, size_t count)
-{
-	json_array(j, "threads");
-	for (size_t i = 0; i < count; i++) {
-		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
-
-		json_object(j, NULL);
-		json_unsigned(j, "tid", t->tid);
-		json_text(j, "name", t->name);
-		json_end(j);
-	}
-	json_end(j);
-}
-
 static void put_counters(struct json *j, const struct mayfly_trace *trace, size_t count)
 {
 	json_array(j, "counters");
@@ -48,6 +34,17 @@ static void put_counters(struct json *j, const struct mayfly_trace *trace, size_
 		json_text(j, "unit", c->unit);
 		json_end(j);
 	}
+	json_end(j);
+}
+
+static void put_hints(struct json *j, const struct mayfly_trace *trace)
+{
+	char text[HINT_BYTES];
+
+	json_array(j, "notes");
+	for (unsigned i = 0; i < HINTS; i++)
+		if (*hint_text(text, sizeof(text), trace, i))
+			json_text(j, NULL, text);
 	json_end(j);
 }
 
@@ -72,8 +69,8 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 	json_object(j, "summary");
 	json_summary(j, &s);
 	json_end(j);
-	put_threads(j, trace, info->threads);
 	put_counters(j, trace, info->counters);
+	put_hints(j, trace);
 	json_bool(j, "sources", sources);
 	return 0;
 }
@@ -139,17 +136,6 @@ static bool put_tables(struct json *j, struct request *r, const struct mayfly_qu
 	return done;
 }
 
-static void put_hints(struct json *j, const struct mayfly_trace *trace)
-{
-	char text[HINT_BYTES];
-
-	json_array(j, "notes");
-	for (unsigned i = 0; i < HINTS; i++)
-		if (*hint_text(text, sizeof(text), trace, i))
-			json_text(j, NULL, text);
-	json_end(j);
-}
-
 int view_overview(struct request *r, struct json *j)
 {
 	struct mayfly_query query[2] = {r->q.query, r->q.query};
@@ -170,7 +156,6 @@ int view_overview(struct request *r, struct json *j)
 	json_end(j);
 	json_integer(j, "time_ns", result[0]->time_ns);
 	json_estimate(j, "total", &result[0]->total);
-	put_hints(j, r->trace);
 	if (!put_tables(j, r, query, result))
 		error = MAYFLY_E_MEMORY;
 	mayfly_result_free(result[0]);

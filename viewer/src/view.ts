@@ -21,11 +21,9 @@ export interface Info {
 	file: string;
 	info: Record<string, any>;
 	summary: Summary;
-	threads: { tid: number; name: string }[];
-	label_keys?: string[];
 	counters: { name: string; unit: string }[];
 	/** What is missing or uncertain, and what to do. */
-	notes?: string[];
+	notes: string[];
 	sources: boolean;
 	base: Info | null;
 }

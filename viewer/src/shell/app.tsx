@@ -73,7 +73,7 @@ function Opened(props: OpenedProps) {
 	const Component = useView(view);
 	const absent = view.absent?.(info);
 	const notApplied = ignoredText(ignored(view.id, state.question));
-	const notes = info.notes ?? [];
+	const { notes } = info;
 	const show = (id: string) => go({ view: id });
 	useKeys("Everywhere", [
 		...views.filter((one) => one.key).map((one) => ({

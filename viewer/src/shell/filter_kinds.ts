@@ -36,7 +36,7 @@ export function timeText(value: string): string {
 
 /** The keys of the labels that the program gave its blocks. */
 export function labelKeys(info: Info): string[] {
-	return info.label_keys ?? info.info.label_keys ?? [];
+	return info.info.label_keys ?? [];
 }
 
 const pattern = "a regular expression; matches functions, files and modules";
@@ -56,7 +56,7 @@ export const filterKinds: FilterKind[] = [
 		hint: pattern, show: patternText },
 	{ option: "thread", title: "Thread", words: "allocated in thread", list: true,
 		hint: "a regular expression for the name, or a thread ID", show: patternText,
-		suggest: (info) => [...new Set(info.threads.map((thread) => thread.name))] },
+		suggest: (info) => [...new Set((info.info.thread_list as { name: string }[]).map((thread) => thread.name))] },
 	{ option: "label", title: "Label", words: "labelled", list: true,
 		hint: "a regular expression for KEY=VALUE", show: patternText,
 		suggest: (info) => labelKeys(info).map((key) => `^${key}=`) },

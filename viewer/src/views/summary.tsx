@@ -34,7 +34,6 @@ interface Overview {
 	functions: Row[];
 	callers: Row[];
 	stacks: Row[];
-	notes?: string[];
 }
 
 interface TileProps {
@@ -190,7 +189,7 @@ export default function Summary(props: ViewProps) {
 	const { engine, info, state, go } = props;
 	const request = requestText("overview", questionParameters(state.question));
 	const answer = useAnswer<Overview>(engine, request, props.generation);
-	const notes = [...new Set([...(info.notes ?? []), ...(answer.value?.notes ?? [])])];
+	const { notes } = info;
 	useKeys("Summary", [
 		{ keys: ["Enter"], does: "open the table", run: () => go({ view: "table" }) },
 	]);
