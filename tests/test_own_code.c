@@ -77,6 +77,8 @@ static void test_rust(void)
 	    "<T as alloc::string::ToString>::to_string",
 	    "hashbrown::raw::RawTable<T,A>::reserve_rehash",
 	    "std::rt::lang_start::{{closure}}",
+	    "<demo::Arena as core::alloc::global::GlobalAlloc>::alloc",
+	    "demo::_::__rg_realloc",
 	    NULL,
 	};
 

@@ -12,8 +12,8 @@
  * The program links nothing for this. When it runs under "mayfly record" (or with the agent
  * preloaded) the calls record. Otherwise each call is one test of a pointer that is NULL, so calls
  * may stay in released programs. They work in executables of every kind, shared libraries and
- * plugins. In static programs, and where no agent exists (other than x86-64 Linux), they do
- * nothing.
+ * plugins. In static programs without libmayfly.a, and where no agent exists (other than
+ * x86-64 Linux), they do nothing.
  *
  * Threads and signals: any thread may make any call at any time, also in signal handlers, before
  * main(), in a forked child, and while the program exits. No call takes a lock, blocks, changes
@@ -133,6 +133,34 @@ struct mayfly_pool {
 };
 
 /*
+ * ---- an allocator that takes the place of malloc ----
+ *
+ * For one that is built into the program (a Rust #[global_allocator], an operator new of its own, a
+ * static jemalloc) and gets its memory from the system: its blocks are recorded as if malloc had
+ * handed them out, with the stack of the function that calls mayfly_allocator_alloc(). Where the
+ * allocator passes single blocks on to malloc, mayfly sees those already: report nothing.
+ *
+ *	block = its_alloc(size);	mayfly_allocator_free(block);
+ *	mayfly_allocator_alloc(block, size);	its_free(block);
+ *
+ *	struct mayfly_resize resize;
+ *
+ *	mayfly_allocator_resize_begin(&resize, block);
+ *	result = its_realloc(block, size);
+ *	mayfly_allocator_resize_end(&resize, result, size);
+ *
+ * Report a block before another thread can know it, and its end before its address can be handed
+ * out again. A result of NULL says that the resize failed and the block is as it was; with size 0,
+ * that it is gone. A NULL block of resize_begin says that there was none. alloc and free ignore
+ * NULL. The calls may be made in a signal handler, but a begin and its end in one thread, with no
+ * other of these calls of that thread between them. An allocator in a language without C headers
+ * finds the table `mayfly_agent_allocator` as the code below does; examples/rust shows how.
+ */
+struct mayfly_resize {
+	uint64_t words[16]; /* the agent's */
+};
+
+/*
  * ---- calls ----
  *
  *	void mayfly_span_begin(const struct mayfly_span_type *type, values...);
@@ -144,6 +172,11 @@ struct mayfly_pool {
  *	void mayfly_label_pop(void);
  *	void mayfly_pool_alloc(const struct mayfly_pool *pool, const void *block, size_t size);
  *	void mayfly_pool_free(const struct mayfly_pool *pool, const void *block);
+ *	void mayfly_allocator_alloc(const void *block, size_t size);
+ *	void mayfly_allocator_free(const void *block);
+ *	void mayfly_allocator_resize_begin(struct mayfly_resize *resize, const void *block);
+ *	void mayfly_allocator_resize_end(const struct mayfly_resize *resize, const void *result,
+ *					 size_t size);
  *	int mayfly_active(void);
  *
  * values: one for each field of the type, in order: texts, or numbers of any type. Numbers are
@@ -202,22 +235,41 @@ struct mayfly_agent_calls {
 	const uint32_t *const *awake;
 };
 
-/* The agent's table, or NULL. A weak symbol accessed through the global offset table: the loader
- * then fills it in for executables that are not position independent, too, and the linker lets it
- * be NULL. */
+/* The agent exports this, too. An agent whose table is smaller than a member's end lacks it. */
+struct mayfly_agent_allocator {
+	size_t size; /* of this table */
+	void (*alloc)(const void *block, size_t size);
+	void (*free)(const void *block);
+	void (*resize_begin)(struct mayfly_resize *resize, const void *block);
+	void (*resize_end)(const struct mayfly_resize *resize, const void *result, size_t size);
+};
+
+/* A table of the agent's, or NULL. A weak symbol accessed through the global offset table: the
+ * loader then fills it in for executables that are not position independent, too, and the linker
+ * lets it be NULL. */
+#if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
+#define MAYFLY_TABLE_(table, name)                                                                 \
+	__asm__("{movq " name "@GOTPCREL(%%rip), %0|mov %0, QWORD PTR " name                       \
+		"@GOTPCREL[rip]}\n\t.weak " name                                                   \
+		: "=r"(table))
+#else
+#define MAYFLY_TABLE_(table, name) ((table) = MAYFLY_NULL_)
+#endif
+
 MAYFLY_INLINE_ const struct mayfly_agent_calls *mayfly_agent_(void)
 {
-#if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
 	const struct mayfly_agent_calls *calls;
 
-	__asm__("{movq mayfly_agent_calls@GOTPCREL(%%rip), %0|"
-		"mov %0, QWORD PTR mayfly_agent_calls@GOTPCREL[rip]}\n\t"
-		".weak mayfly_agent_calls"
-		: "=r"(calls));
+	MAYFLY_TABLE_(calls, "mayfly_agent_calls");
 	return calls;
-#else
-	return MAYFLY_NULL_;
-#endif
+}
+
+MAYFLY_INLINE_ const struct mayfly_agent_allocator *mayfly_allocator_(void)
+{
+	const struct mayfly_agent_allocator *allocator;
+
+	MAYFLY_TABLE_(allocator, "mayfly_agent_allocator");
+	return allocator;
 }
 
 /* For events: the same, but also NULL while the recording is dormant. */
@@ -510,6 +562,48 @@ MAYFLY_INLINE_ void mayfly_pool_free(const struct mayfly_pool *pool, const void 
 
 	if (MAYFLY_RARELY_(calls))
 		calls->pool_free(pool, block);
+}
+
+/* Macros for the same reason. */
+#ifdef __GNUC__
+#define mayfly_allocator_alloc(block, size)                                                        \
+	__extension__({                                                                            \
+		const void *mayfly_block_ = (block);                                               \
+		size_t mayfly_size_ = (size);                                                      \
+		const struct mayfly_agent_allocator *mayfly_allocator__ = mayfly_allocator_();     \
+		if (MAYFLY_RARELY_(mayfly_allocator__))                                            \
+			mayfly_allocator__->alloc(mayfly_block_, mayfly_size_);                    \
+	})
+#define mayfly_allocator_resize_end(resize, result, size)                                          \
+	__extension__({                                                                            \
+		const struct mayfly_resize *mayfly_resize_ = (resize);                             \
+		const void *mayfly_block_ = (result);                                              \
+		size_t mayfly_size_ = (size);                                                      \
+		const struct mayfly_agent_allocator *mayfly_allocator__ = mayfly_allocator_();     \
+		if (MAYFLY_RARELY_(mayfly_allocator__))                                            \
+			mayfly_allocator__->resize_end(mayfly_resize_, mayfly_block_,              \
+						       mayfly_size_);                              \
+	})
+#else
+#define mayfly_allocator_alloc(block, size) ((void)(block), (void)(size))
+#define mayfly_allocator_resize_end(resize, result, size)                                          \
+	((void)(resize), (void)(result), (void)(size))
+#endif
+
+MAYFLY_INLINE_ void mayfly_allocator_free(const void *block)
+{
+	const struct mayfly_agent_allocator *allocator = mayfly_allocator_();
+
+	if (MAYFLY_RARELY_(allocator))
+		allocator->free(block);
+}
+
+MAYFLY_INLINE_ void mayfly_allocator_resize_begin(struct mayfly_resize *resize, const void *block)
+{
+	const struct mayfly_agent_allocator *allocator = mayfly_allocator_();
+
+	if (MAYFLY_RARELY_(allocator))
+		allocator->resize_begin(resize, block);
 }
 
 MAYFLY_INLINE_ int mayfly_active(void)

@@ -13,14 +13,14 @@
  *
  * In exact mode each allocation and each free takes the shorter way through exact.c. What a program
  * reports about itself (mayfly/mayfly.h) comes in by calls.c: events go to tracks.c, labels to
- * labels.c, blocks of its own allocators to pools.c.
+ * labels.c, blocks of its own allocators to pools.c and reported.c.
  *
  * The files, from the bottom to the top: each needs only files above its own line.
  *
  *	cpu/ unwind/			the CPU and system calls; stacks
  *	live_filter.c			may this block be a live sample?
  *	agent.c				the shared state
- *	nested.c real.c			the functions underneath the hooks
+ *	dlsym.c nested.c real.c		the functions underneath the hooks
  *	sampler.c live.c		which allocations to sample; the table of live samples
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
  *	spool_file.c spool.c		the mapped file; packets and their writers
@@ -32,6 +32,7 @@
  *	hooks.c sandbox.c load.c	malloc and free; seccomp; the agent's constructor
  *	image.c entries.c		loaded libraries; the allocators' own functions
  *	bypass.c			code that would pass the hooks by
+ *	linked.c			in static programs, instead of dlsym.c and bypass.c
  *	events/ ocaml/			events and pools; OCaml's heaps
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader

@@ -32,6 +32,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
@@ -347,7 +348,47 @@ static int look_for_new(struct dl_phdr_info *info, size_t size, void *unused)
 	return 1;
 }
 
-void bypass_own_malloc(const void *function)
+static int look_for_import(struct dl_phdr_info *info, size_t size, void *name)
+{
+	struct image o;
+
+	(void)size;
+	return image_of(info, &o) && image_imports(&o, name);
+}
+
+/* Valgrind's tools that do so preload a library of their own beside the core's. A dlsym that fails
+ * would leave its message for the program's dlerror. */
+static bool valgrind_replaces_malloc(void)
+{
+	for (char **e = environ; e && *e; e++) {
+		const char *at = strncmp(*e, "LD_PRELOAD=", 11) ? NULL : *e;
+
+		while (at && (at = strstr(at, "/vgpreload_")))
+			if (strncmp(at += 11, "core", 4))
+				return true;
+	}
+	return false;
+}
+
+/* False for a program that never calls ours, but *other, a malloc of its own. The first malloc that
+ * dlsym finds may also be the program's jump (PLT) to ours: then the symbol is undefined there. */
+static bool hooks_are_called(const void **other)
+{
+	if (valgrind_replaces_malloc())
+		return false;
+
+	void *first = real_dlsym(RTLD_DEFAULT, "malloc");
+	Dl_info here, there;
+	ElfW(Sym) *symbol = NULL;
+
+	if (!first || !dladdr((void *)hooks_are_called, &here) ||
+	    !dladdr1(first, &there, (void **)&symbol, RTLD_DL_SYMENT))
+		return true;
+	*other = first;
+	return there.dli_fbase == here.dli_fbase || !symbol || symbol->st_shndx == SHN_UNDEF;
+}
+
+static void remark_own_malloc(const void *function)
 {
 	struct dl_find_object definer;
 
@@ -355,18 +396,31 @@ void bypass_own_malloc(const void *function)
 		remark_definer("malloc", definer.dlfo_link_map->l_name, ": no block is seen");
 }
 
-void bypass_start(void)
+/* Some programs report the blocks of their own malloc. */
+static bool reports_blocks(walk *walk_libraries)
+{
+	return walk_libraries && walk_libraries(look_for_import, "mayfly_agent_allocator");
+}
+
+bool bypass_start(void)
 {
 	walk *walk_libraries = libraries_walk();
+	const void *other = NULL;
 
+	if (!hooks_are_called(&other) && !reports_blocks(walk_libraries)) {
+		if (other)
+			remark_own_malloc(other);
+		return false;
+	}
 	real_resolve();
 	if (walk_libraries)
 		walk_libraries(look_for_new, NULL);
 	entries = entries_find_all();
-	if (!entries)
-		return;
-	spool_on_module = look_at_module;
-	look_at_libraries();
+	if (entries) {
+		spool_on_module = look_at_module;
+		look_at_libraries();
+	}
+	return true;
 }
 
 void bypass_dlopen(int mode)

@@ -5,11 +5,11 @@
 #ifndef MAYFLY_BYPASS_H
 #define MAYFLY_BYPASS_H
 
-/* When the agent is loaded. */
-void bypass_start(void);
+#include <stdbool.h>
 
-/* The program calls this malloc, never ours. */
-void bypass_own_malloc(const void *function);
+/* When the agent is loaded. False: the program never calls the hooks, but a malloc of its own, and
+ * reports no blocks either. */
+bool bypass_start(void);
 
 /* This thread is about to open a library. */
 void bypass_dlopen(int mode);

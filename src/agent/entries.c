@@ -16,12 +16,9 @@
 #include <link.h>
 #include <string.h>
 
-#include "agent/exact.h"
+#include "agent/blocks.h"
 #include "agent/image.h"
-#include "agent/live_filter.h"
 #include "agent/nested.h"
-#include "agent/path.h"
-#include "agent/sampled.h"
 #include "agent/spool.h"
 
 /* X(name, bytes): returns a block of this size. */
@@ -153,50 +150,13 @@ typedef size_t word(size_t a, size_t b, size_t c, size_t d, size_t e);
 
 /* ---- records ---- */
 
-static INLINE void record(void *block, size_t size, const struct walk_start *at, uint32_t flags)
-{
-	if (!block || LIKELY(path_covered(size)))
-		return;
-	if (agent_exact)
-		exact_block(block, size, at, flags);
-	else
-		sampled_block(block, size, at, flags, 0);
-}
-
-static INLINE void release(void *block)
-{
-	if (!block || LIKELY(!live_maybe(block)))
-		return;
-	if (agent_exact)
-		exact_free_block(block);
-	else
-		sampled_free_block(block);
-}
-
-static INLINE void begin_resize(struct resize *resize, void *block)
-{
-	if (agent_exact)
-		exact_resize_begin(resize, block);
-	else
-		sampled_resize_begin(resize, block);
-}
-
-static INLINE void end_resize(const struct resize *resize, void *result, size_t size,
-			      const struct walk_start *at)
-{
-	if (agent_exact)
-		exact_resize_end(resize, result, size, at);
-	else
-		sampled_resize_end(resize, result, size, at);
-}
-
 /* The block has been resized where it is. */
 static INLINE void record_resized(void *block, size_t size, const struct walk_start *at)
 {
 	struct resize resize;
 
-	begin_resize(&resize, block);
-	end_resize(&resize, block, size, at);
+	blocks_resize_begin(&resize, block);
+	blocks_resize_end(&resize, block, size, at);
 }
 
 /* ---- in the place of the allocator's ---- */
@@ -208,7 +168,7 @@ static INLINE void record_resized(void *block, size_t size, const struct walk_st
 		void *block = (void *)UNDERNEATH(name);                                            \
                                                                                                    \
 		if (block)                                                                         \
-			record(block, bytes, &at, 0);                                              \
+			blocks_allocated(block, bytes, &at);                                       \
 		return (size_t)block;                                                              \
 	}
 ALLOCATING(ALLOCATES)
@@ -216,7 +176,7 @@ ALLOCATING(ALLOCATES)
 #define FREES(name)                                                                                \
 	static size_t entry_##name(PARAMETERS)                                                     \
 	{                                                                                          \
-		release((void *)a);                                                                \
+		blocks_freed((void *)a);                                                           \
 		return UNDERNEATH(name);                                                           \
 	}
 FREEING(FREES)
@@ -228,9 +188,9 @@ FREEING(FREES)
 		struct resize resize;                                                              \
 		size_t result;                                                                     \
                                                                                                    \
-		begin_resize(&resize, (void *)(block));                                            \
+		blocks_resize_begin(&resize, (void *)(block));                                     \
 		result = UNDERNEATH(name);                                                         \
-		end_resize(&resize, (void *)result, bytes, &at);                                   \
+		blocks_resize_end(&resize, (void *)result, bytes, &at);                            \
 		return result;                                                                     \
 	}
 RESIZING(RESIZES)
@@ -263,7 +223,7 @@ static size_t entry_mi_expand(PARAMETERS)
 		size_t result = UNDERNEATH(name);                                                  \
                                                                                                    \
 		if (!(int)result)                                                                  \
-			record(*(void **)a, c, &at, 0);                                            \
+			blocks_allocated(*(void **)a, c, &at);                                     \
 		return result;                                                                     \
 	}
 ALIGNS(tc_posix_memalign)

@@ -23,6 +23,7 @@
 #include "agent/environment.h"
 #include "agent/live.h"
 #include "agent/path.h"
+#include "agent/real.h"
 #include "agent/settings.h"
 #include "agent/spool.h"
 #include "agent/unwind/modules.h"
@@ -113,7 +114,7 @@ bool life_start(void)
 	if (LIKELY(state != AGENT_NEW))
 		return state == AGENT_ON;
 	/* ld.so allocates before libc knows the environment: too early. */
-	if (!environ || atomic_exchange(&starting, 1))
+	if (!environ || !atomic_load(&real_ready) || atomic_exchange(&starting, 1))
 		return false;
 	start_agent();
 	return atomic_load(&agent_state) == AGENT_ON;

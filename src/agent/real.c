@@ -81,22 +81,6 @@ static off_t none_lseek(int fd, off_t offset, int whence)
 
 /* ---- looking them up ---- */
 
-void *real_dlsym(void *handle, const char *name)
-{
-	static void *(*_Atomic found)(void *, const char *);
-	void *(*function)(void *, const char *) = atomic_load(&found);
-
-	if (!function) {
-		void *p = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-
-		if (!p)
-			return NULL; /* an older libc, in which the agent cannot work */
-		memcpy(&function, &p, sizeof(p));
-		atomic_store(&found, function);
-	}
-	return function(handle, name);
-}
-
 #define RESOLVE(name, otherwise)                                                                   \
 	found.name = otherwise;                                                                    \
 	REAL_LOOK_UP(found.name, name)

@@ -47,6 +47,10 @@ HIDDEN extern struct real real;
 /* Looks all of them up, unless that has been done. */
 void real_resolve(void);
 
+/* False: too early to start, as libc does not know the program's code yet. Only in static programs,
+ * which allocate that early. */
+HIDDEN extern _Atomic bool real_ready;
+
 /* The C library's dlsym, not one of the program's: that would search after the program, and find
  * us. */
 void *real_dlsym(void *handle, const char *name);

@@ -114,6 +114,15 @@ static enum code_kind cxx_kind(const char *name)
 	return strstr(name, "::operator new") ? CODE_RUNTIME : CODE_OWN;
 }
 
+/* The program's own global allocator, and what the compiler makes of its #[global_allocator]. */
+static bool is_rust_allocator(const char *function)
+{
+	const char *symbol = strstr(function, "::__rg_");
+
+	return strstr(function, " as core::alloc::global::GlobalAlloc>::") ||
+	       (symbol && strncmp(symbol, "::__rg_oom", 10) != 0);
+}
+
 /*
  * By the name, which tells the language: functions of C++ have parameters, those of Rust do not. A
  * namespace core of the program is not Rust's crate.
@@ -124,7 +133,7 @@ static enum code_kind named_kind(const char *function, const char *file)
 
 	if (is_part_of(function, start_functions) || begins_with(function, rust_start))
 		return CODE_ENTRY;
-	if (is_allocator_frame(function))
+	if (is_allocator_frame(function) || is_rust_allocator(function))
 		return CODE_RUNTIME;
 	if (strcmp(function, "Stdlib") == 0 || begins_with(function, ocaml_modules) ||
 	    begins_with(file, rust_paths) || strstr(file, "/include/c++/"))

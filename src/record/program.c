@@ -178,6 +178,20 @@ static void check_libraries(struct program *p, const struct image *i, const Elf6
 	}
 }
 
+/* Is libmayfly.a linked into the program? Its note is in agent/linked.c. */
+static bool has_agent(const struct image *i, const Elf64_Ehdr *e)
+{
+	for (unsigned int n = 0; n < e->e_phnum; n++) {
+		const Elf64_Phdr *ph = at(i, e->e_phoff + (uint64_t)n * sizeof(*ph), sizeof(*ph));
+		const void *notes =
+		    ph && ph->p_type == PT_NOTE ? at(i, ph->p_offset, ph->p_filesz) : NULL;
+
+		if (notes && memmem(notes, ph->p_filesz, "mayfly", sizeof("mayfly")))
+			return true;
+	}
+	return false;
+}
+
 static void check_elf(struct program *p, const struct image *i)
 {
 	const Elf64_Ehdr *e = at(i, 0, sizeof(*e));
@@ -198,7 +212,9 @@ static void check_elf(struct program *p, const struct image *i)
 		return;
 	ph = segment(i, e, PT_INTERP);
 	if (!ph) {
-		set_why(p, "it is linked statically, so no loader is there to preload the agent");
+		if (!has_agent(i, e))
+			set_why(p, "it is linked statically, so no loader is there to preload the "
+				   "agent; link libmayfly.a into it");
 		return;
 	}
 	loader = string_at(i, ph->p_offset);

@@ -1064,8 +1064,11 @@ bool walk_init(void)
 		return true;
 	if (!_dl_find_object || _dl_find_object((void *)walk_init, &found) != 0)
 		return false;
-	own_start = (uintptr_t)found.dlfo_map_start;
-	own_size = (uintptr_t)found.dlfo_map_end - own_start;
+	/* Not the whole of a static program that we are linked into. */
+	if (found.dlfo_link_map && *found.dlfo_link_map->l_name) {
+		own_start = (uintptr_t)found.dlfo_map_start;
+		own_size = (uintptr_t)found.dlfo_map_end - own_start;
+	}
 	main_thread = cpu_thread_pointer();
 	main_stack_end = &__libc_stack_end ? (uintptr_t)__libc_stack_end & -8ul : 0;
 	/* The kernel lays out memory for the limit that is in force at exec. */
