@@ -53,6 +53,12 @@ install:
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
 	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"
 
+# The Debian packages, in $(BUILD)/packages.
+deb:
+	@scripts/setup build viewer package
+	@viewer/install
+	@scripts/make-packages $(BUILD)/packages
+
 format:
 	clang-format-14 -i $$(find include src ocaml tests bench examples -name '*.[ch]')
 
@@ -66,7 +72,8 @@ help:
 	@echo 'make test       install what is missing, build, run all tests'
 	@echo 'make bench      measure; writes bench/RESULTS.md'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make deb        Debian packages in $(BUILD)/packages'
 	@echo 'make format     clang-format all sources'
 	@echo 'make clean      remove what was built'
 
-.PHONY: all demo test bench install format clean help
+.PHONY: all demo test bench install deb format clean help

@@ -12,6 +12,14 @@
  * and is valid as long as that. Threads: several threads may read one open trace; a cursor or a
  * result belongs to one thread. No function is async-signal-safe.
  * Errors: functions that can fail return 0 or a negative enum mayfly_error.
+ *
+ * Compatibility: a program that was built with one version of libmayfly-trace.so.1 runs with every
+ * later one. For that, structs that only the library allocates, and hands out by a pointer to one
+ * (mayfly_info, mayfly_module, mayfly_thread, mayfly_frame, mayfly_counter, mayfly_track_type and all
+ * results of queries) may get members at their end: do not copy them, make arrays of them, or use
+ * their sizeof. struct mayfly_query uses up its `reserved` words, which mayfly_query_defaults() sets.
+ * All others keep their size and members: elements of arrays (rows, places, locations), and those
+ * that a caller provides (mayfly_event, mayfly_summary). Enums may get values at their end.
  */
 #ifndef MAYFLY_TRACE_H
 #define MAYFLY_TRACE_H
@@ -524,8 +532,9 @@ struct mayfly_query {
 	uint32_t heaps;
 	const char *label_key;	   /* BY_LABEL */
 	struct mayfly_match label; /* keep blocks with a matching "key=value" */
-	size_t stack_rows; /* BY_STACK: the most rows to return, as large traces have very many
+	size_t stack_rows;    /* BY_STACK: the most rows to return, as large traces have very many
 			      stacks; 0: all */
+	uint64_t reserved[8]; /* 0 */
 };
 
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
