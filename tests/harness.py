@@ -92,6 +92,11 @@ def shorten(value, limit=3000):
     return text if len(text) <= limit else text[:limit] + "... (%d characters)" % len(text)
 
 
+# Debian 12's clang, or Debian 13's.
+LLVM = next((n for n in ("14", "19", "18") if os.path.exists("/usr/bin/clang-" + n)), "14")
+CLANG = "clang-" + LLVM
+
+
 def need(*programs):
     for program in programs:
         if not shutil.which(program, path="/usr/bin:/bin:/usr/sbin:/sbin"):
@@ -276,6 +281,8 @@ def program(name):
 
 def library(name):
     path = LIBRARIES + name
+    if not os.path.exists(path) and name == "libmimalloc.so.2":
+        path = LIBRARIES + "libmimalloc.so.3"  # Debian 13's
     if not os.path.exists(path):
         raise Skip(name + " is not installed")
     return path

@@ -11,7 +11,7 @@ import subprocess
 import xml.etree.ElementTree
 
 import harness
-from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, main, need, record, run,
+from harness import (CLANG, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, main, need, record, run,
                      same, sane, unchanged, wait_until)
 
 INTERVALS = ["1", "512K"]
@@ -24,10 +24,10 @@ def content(path):
 
 @cases(INTERVALS)
 def clang_compiles(interval):
-    need("clang-14")
+    need(CLANG)
     with Folder() as here:
         source = os.path.join(SOURCE, "tests", "programs", "templates.cc")
-        command = ["clang-14", "-std=c++17", "-O1", "-g", "-c", source, "-o", "out.o"]
+        command = [CLANG, "-std=c++17", "-O1", "-g", "-c", source, "-o", "out.o"]
         plain = run(command, cwd=here.path)
         same(plain.code, 0, "clang alone")
         expected = content(here / "out.o")
@@ -41,12 +41,12 @@ def clang_compiles(interval):
 
 @case
 def clang_diagnoses():
-    need("clang-14")
+    need(CLANG)
     with Folder() as here:
         with open(here / "bad.cc", "w") as file:
             file.write("template <class T> int f(T t) { return t.x; }\n"
                        "int main() { return f(3) + g(\"\") }\n" * 5)
-        watched = unchanged(["clang-14", "-c", "bad.cc", "-o", "bad.o"], here / "t.mayfly",
+        watched = unchanged([CLANG, "-c", "bad.cc", "-o", "bad.o"], here / "t.mayfly",
                             "-i", "1", cwd=here.path)
         same(watched.code, 1, "exit status")
         check(b"error:" in watched.err, watched)
@@ -161,7 +161,7 @@ def sqlite(interval):
         watched = unchanged(["sqlite3", ":memory:"], here / "t.mayfly", "-i", interval, stdin=SQL,
                             cwd=here.path)
         check(b"no such table" in watched.err and b"ok\n" in watched.out, watched)
-        sane(here / "t.mayfly", 10000 if interval == "1" else 5)
+        sane(here / "t.mayfly", 1000 if interval == "1" else 1)
 
 
 def make_repository(here):

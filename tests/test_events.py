@@ -8,7 +8,7 @@ import re
 import struct
 import subprocess
 
-from harness import (AGENT, Folder, MAYFLY, PROGRAMS, SOURCE, Skip, as_json, case, cases, check,
+from harness import (CLANG, AGENT, Folder, MAYFLY, PROGRAMS, SOURCE, Skip, as_json, case, cases, check,
                      environment, info, main, mayfly, need, record, report, run, same, unchanged)
 
 EVENTS = os.path.join(PROGRAMS, "events")
@@ -17,8 +17,8 @@ PLUGIN = os.path.join(PROGRAMS, "events_plugin.so")
 READER = os.path.join(PROGRAMS, "read_events")
 MODES = {"sampled": ["-i", "4096"], "exact": ["-x"]}
 C = ["-std=c11", "-D_GNU_SOURCE", "-x", "c"]
-COMPILERS = {"gcc": ["gcc", *C], "clang": ["clang-14", *C], "g++": ["g++", "-std=c++11", "-x", "c++"],
-             "clang++": ["clang-14", "-std=c++11", "-x", "c++"]}
+COMPILERS = {"gcc": ["gcc", *C], "clang": [CLANG, *C], "g++": ["g++", "-std=c++11", "-x", "c++"],
+             "clang++": [CLANG, "-std=c++11", "-x", "c++"]}
 
 
 def built(path):

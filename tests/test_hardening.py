@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from harness import (BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info, main, need,
+from harness import (CLANG, LLVM, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info, main, need,
                      run, same)
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
@@ -133,12 +133,12 @@ def threads_that_decode():
 
 @cases(FUZZ_TARGETS)
 def fuzzing(name):
-    need("meson", "ninja", "clang-14")
-    if not glob.glob("/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a"):
-        raise Skip("libclang-rt-14-dev is not installed")
+    need("meson", "ninja", CLANG)
+    if not glob.glob("/usr/lib/llvm-%s/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a" % LLVM):
+        raise Skip("libclang-rt-%s-dev is not installed" % LLVM)
     folder = built(BUILD + "-fuzz", ["tests/fuzz_" + name], "-Dfuzz=true",
                    "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                   "-Dc_args=-fsanitize=fuzzer-no-link", CC="clang-14", CXX="clang++-14")
+                   "-Dc_args=-fsanitize=fuzzer-no-link", CC=CLANG, CXX=CLANG.replace("clang", "clang++"))
     corpus = os.path.join(folder, "corpus", name)
     shutil.rmtree(corpus, ignore_errors=True)  # what an earlier run found is not this run's start
     os.makedirs(corpus)

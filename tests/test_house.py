@@ -9,11 +9,11 @@ import re
 import shutil
 import subprocess
 
-from harness import AGENT, BUILD, Folder, SOURCE, Skip, case, cases, check, main, need, run, same
+from harness import CLANG, AGENT, BUILD, Folder, SOURCE, Skip, case, cases, check, main, need, run, same
 
-COMPILERS = {"gcc": ["gcc", "-std=c11"], "clang": ["clang-14", "-std=c11"],
+COMPILERS = {"gcc": ["gcc", "-std=c11"], "clang": [CLANG, "-std=c11"],
              "g++": ["g++", "-std=c++11", "-x", "c++"],
-             "clang++": ["clang-14", "-std=c++11", "-x", "c++"]}
+             "clang++": [CLANG, "-std=c++11", "-x", "c++"]}
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
 
 
@@ -316,7 +316,7 @@ MOST_STACK_BYTES = 6144
 @case
 def trace_for_wasm():
     """The same code compiles for wasm32, and no function puts much on the stack there."""
-    need("clang-14")
+    need(CLANG)
     sysroot = "/usr/include/wasm32-wasi"
     if not os.path.isdir(sysroot):
         raise Skip("wasi-libc is not installed")
@@ -327,7 +327,7 @@ def trace_for_wasm():
             if not path.startswith(tuple(room + "/" for room in PURE)):
                 continue
             path = os.path.join(SOURCE, "src", path)
-            result = run(["clang-14", "--target=wasm32-wasi", "-isystem", sysroot, "-std=gnu11",
+            result = run([CLANG, "--target=wasm32-wasi", "-isystem", sysroot, "-std=gnu11",
                           "-D_GNU_SOURCE", '-DMAYFLY_VERSION="0"', "-O1", "-Wall", "-Wextra",
                           "-Wno-missing-field-initializers",
                           "-Wframe-larger-than=%d" % MOST_STACK_BYTES,
@@ -339,7 +339,7 @@ def trace_for_wasm():
 
 @case
 def clang_compiles_without_warnings():
-    need("clang-14")
+    need(CLANG)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", '-DMAYFLY_VERSION="0"', "-O1", "-Wall", "-Wextra",
              "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wundef", "-Wvla",
              # No `default:` over an enum, so that a new value of it shows where it is forgotten.
@@ -349,7 +349,7 @@ def clang_compiles_without_warnings():
              "-I" + os.path.join(BUILD, "src", "cli"), "-I" + os.path.join(BUILD, "src", "convert")]
     bad = []
     for path in source_files(".c"):
-        result = run(["clang-14", *flags, os.path.join(SOURCE, "src", path)])
+        result = run([CLANG, *flags, os.path.join(SOURCE, "src", path)])
         if result.code or result.err:
             bad.append(result.err.decode()[:1500])
     check(not bad, "\n".join(bad))

@@ -80,13 +80,14 @@ def with_library(**changes):
 
 @functools.lru_cache(maxsize=None)
 def built(compiler="ocamlopt", package="mayfly.auto"):
+    libraries = with_library()
     there = folder / (compiler + "." + package)
     os.mkdir(there)
     with open(os.path.join(there, "program.ml"), "w") as source:
         source.write(PROGRAM)
     done = run(["ocamlfind", compiler, "-g", "-thread", "-package",
                 "threads.posix,unix," + package, "-linkpkg", "program.ml", "-o", "program"],
-               cwd=there, env=with_library())
+               cwd=there, env=libraries)
     check(done.code == 0 and not done.err, done)
     return os.path.join(there, "program")
 

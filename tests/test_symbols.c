@@ -27,7 +27,10 @@
 #include "test.h"
 
 #define MOST_FRAMES 128
-#define WITNESS	    "llvm-symbolizer-14"
+#ifndef LLVM
+#define LLVM "14"
+#endif
+#define WITNESS "llvm-symbolizer-" LLVM
 
 struct answer {
 	struct symbol *list;
@@ -580,7 +583,7 @@ static void test_cpp_dwarf4(void)
 
 static void test_clang(void)
 {
-	CHECK(run("clang++-14 -g -O2 cpp.cc -o clang"));
+	CHECK(run("clang++-" LLVM " -g -O2 cpp.cc -o clang"));
 	compare("clang", 6000, 5000);
 }
 
@@ -1099,7 +1102,7 @@ int main(void)
 	RUN_WITH(test_cpp, WITNESS, "g++");
 	RUN_WITH(test_cpp_dwarf4, WITNESS, "g++");
 	RUN_WITH(test_split, WITNESS, "g++");
-	RUN_WITH(test_clang, WITNESS, "clang++-14");
+	RUN_WITH(test_clang, WITNESS, "clang++-" LLVM);
 	RUN_WITH(test_rust, WITNESS, "rustc");
 	run("rm -rf %s", directory);
 	DONE();

@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from harness import Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE, TIMEOUT
+from harness import CLANG, Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE, TIMEOUT
 
 ORACLE = os.path.join(PROGRAMS, "walk_oracle.so")
 PROGRAM = os.path.join(PROGRAMS, "walk_program")
@@ -125,8 +125,8 @@ def python():
 
 @cases(["-O0", "-O1"])
 def clang(level):
-    need("clang-14")
-    counts = run(["clang-14", "-std=c++17", level, "-c", "-o", "out.o",
+    need(CLANG)
+    counts = run([CLANG, "-std=c++17", level, "-c", "-o", "out.o",
                   os.path.join(SOURCE, "tests", "programs", "templates.cc")], every=24)
     same(counts["truncated"], 0, "truncated")
 
