@@ -21,7 +21,7 @@ extern value caml_memprof_start(value rate, value frames, value tracker);
 extern value caml_memprof_stop(value unit);
 extern void *caml_debuginfo_extract(uintptr_t slot);
 extern void *caml_debuginfo_next(void *debuginfo);
-extern void caml_debuginfo_location(void *debuginfo, struct memprof_location *location);
+extern void caml_debuginfo_location(void *debuginfo, void *loc_info);
 
 static void know_runtime(void)
 {

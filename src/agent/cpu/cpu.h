@@ -71,8 +71,12 @@
  *				a jump to any address, which changes no register that a function's
  *				arguments are in
  *	CPU_OCAML_THUNK(name, function)
- *				a hidden function `name` that OCaml code calls with one argument:
+ *				a hidden function `name` that OCaml 4 code calls with one argument:
  *				goes on as the C function
+ *	CPU_OCAML5_THUNK(name, function, call)
+ *				the same for OCaml 5 code, which has a stack of its own: jumps to
+ *				the address in the hidden variable `call`, caml_c_call, with the
+ *				argument and the C function where that wants them
  *
  * Besides the agent, these depend on the CPU: include/mayfly/mayfly.h (how a program finds the
  * agent's table), src/record/program.c and recorder.c, ocaml/build-stubs.

@@ -222,6 +222,13 @@ static inline void cpu_put_jump(uint8_t *code, const void *to)
 		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tjmp " #function   \
 		"\n\t.size " #name ", . - " #name "\n\t.popsection")
 
+/* caml_c_call takes C's arguments where C does, and the function in rax. */
+#define CPU_OCAML5_THUNK(name, function, call)                                                     \
+	__asm__(".pushsection .text\n\t.p2align 4\n\t.hidden " #name "\n\t.globl " #name           \
+		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tlea " #function   \
+		"(%rip), %rax\n\tjmp *" #call "(%rip)\n\t.size " #name ", . - " #name              \
+		"\n\t.popsection")
+
 /* ---- frames and addresses ---- */
 
 /* DWARF register numbers */

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OCaml's own sampler, driven from C: see memprof.h. The tracker and its closures, which the
- * runtime is given, are static blocks with black headers; the code of a closure is two
- * instructions.
+ * runtime is given, are static blocks; the code of a closure is two or three instructions.
+ *
+ *	OCaml 4: OCaml and C share a stack		closure ──> thunk ──> called_...()
+ *	OCaml 5: OCaml code runs on a fiber's stack	closure ──> thunk ──> caml_c_call, which
+ *			changes to the thread's stack ──> called_...()
  */
 #include "agent/ocaml/memprof.h"
 
 #include "agent/cpu/cpu.h"
 
-#define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag)) /* black: not the GC's */
+/* Colour 3 keeps the collector away: in OCaml 4 it is black, in OCaml 5 NOT_MARKABLE. */
+#define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag))
 #define TAG_CLOSURE	   247u
 #define TAG_DOUBLE	   253u
 #define CLOSURE_INFO_1	   ((memprof_value)((uintptr_t)1 << 56 | 2u << 1 | 1)) /* arity 1 */
@@ -28,21 +32,51 @@ uint64_t memprof_address(uintptr_t slot)
 	return slot - 2 ? slot - 2 + 1 : 0;
 }
 
+/* struct caml_loc_info of caml/backtrace_prim.h, with room for more than any version has. `place` is
+ * of OCaml 4: line, first, last, inlined; of 5.2 and later: line, first, last line, last from the
+ * beginning of that, last from the beginning of the first line, inlined. */
+struct loc_info {
+	int valid, is_raise;
+	const char *file, *function;
+	int place[16];
+};
+#define LOC_UNTOUCHED 0x5eadbeef
+
+static bool read_location(void *debuginfo, struct memprof_location *location)
+{
+	const uint32_t fields = memprof_runtime.c_call ? 6 : 4;
+	struct loc_info l = {.valid = 0};
+
+	/* A runtime that writes another number of fields has another struct. */
+	for (uint32_t i = 0; i < 16; i++)
+		l.place[i] = LOC_UNTOUCHED;
+	memprof_runtime.debuginfo_location(debuginfo, &l);
+	if (!l.valid || l.place[fields - 1] == LOC_UNTOUCHED || l.place[fields] != LOC_UNTOUCHED)
+		return false;
+	*location = (struct memprof_location){
+	    .file = l.file,
+	    .function = l.function,
+	    .line = l.place[0],
+	    .first = l.place[1],
+	    .last = l.place[fields - 2],
+	};
+	return true;
+}
+
 uint32_t memprof_places(uintptr_t slot, struct memprof_location *place, uint32_t most)
 {
 	uint32_t places = 0;
 
 	for (void *d = memprof_runtime.debuginfo(slot); d && places < most;
-	     d = memprof_runtime.debuginfo_next(d)) {
-		memprof_runtime.debuginfo_location(d, &place[places]);
-		places += place[places].valid != 0;
-	}
+	     d = memprof_runtime.debuginfo_next(d))
+		places += read_location(d, &place[places]);
 	return places;
 }
 
 /* ---- the callbacks ---- */
 
-static struct {
+/* Per thread, since domains run callbacks at the same time. */
+static __thread struct {
 	uintptr_t header;
 	memprof_value kept;
 } some = {HEADER(1, 0), MEMPROF_NONE};
@@ -70,17 +104,23 @@ static memprof_value tell_allocated(memprof_value allocation, bool major)
 	return watcher->allocated(&block, &kept) ? keep_value(kept) : MEMPROF_NONE;
 }
 
-/* What OCaml calls, and the C function that it leads to. */
-#define THUNK(name, function)                                                                      \
-	void name(void);                                                                           \
-	memprof_value function(memprof_value);                                                     \
-	CPU_OCAML_THUNK(name, function)
+/* What OCaml 4 and OCaml 5 call, and the C function that both lead to. */
+#define THUNKS(what)                                                                               \
+	void memprof_enter_##what(void);                                                           \
+	void memprof_enter5_##what(void);                                                          \
+	memprof_value memprof_called_##what(memprof_value);                                        \
+	CPU_OCAML_THUNK(memprof_enter_##what, memprof_called_##what);                              \
+	CPU_OCAML5_THUNK(memprof_enter5_##what, memprof_called_##what, memprof_c_call)
 #define CALLED __attribute__((visibility("hidden"), used))
 
-THUNK(memprof_enter_minor, memprof_called_minor);
-THUNK(memprof_enter_major, memprof_called_major);
-THUNK(memprof_enter_promoted, memprof_called_promoted);
-THUNK(memprof_enter_collected, memprof_called_collected);
+/* memprof_runtime.c_call, by a name of its own for the thunks. */
+extern void (*memprof_c_call)(void);
+CALLED void (*memprof_c_call)(void);
+
+THUNKS(minor);
+THUNKS(major);
+THUNKS(promoted);
+THUNKS(collected);
 
 CALLED memprof_value memprof_called_minor(memprof_value allocation)
 {
@@ -108,15 +148,19 @@ CALLED memprof_value memprof_called_collected(memprof_value kept)
 
 enum { MINOR, MAJOR, PROMOTED, COLLECTED, CLOSURES };
 
+#define CLOSURE(code)                                                                              \
+	{                                                                                          \
+		HEADER(2, TAG_CLOSURE), (code), CLOSURE_INFO_1                                     \
+	}
 static struct {
 	uintptr_t header;
 	void (*code)(void);
 	memprof_value info;
 } closure[CLOSURES] = {
-    [MINOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_minor, CLOSURE_INFO_1},
-    [MAJOR] = {HEADER(2, TAG_CLOSURE), memprof_enter_major, CLOSURE_INFO_1},
-    [PROMOTED] = {HEADER(2, TAG_CLOSURE), memprof_enter_promoted, CLOSURE_INFO_1},
-    [COLLECTED] = {HEADER(2, TAG_CLOSURE), memprof_enter_collected, CLOSURE_INFO_1},
+    [MINOR] = CLOSURE(memprof_enter_minor),
+    [MAJOR] = CLOSURE(memprof_enter_major),
+    [PROMOTED] = CLOSURE(memprof_enter_promoted),
+    [COLLECTED] = CLOSURE(memprof_enter_collected),
 };
 
 /* Gc.Memprof.tracker: alloc_minor, alloc_major, promote, dealloc_minor, dealloc_major */
@@ -132,10 +176,33 @@ static struct {
 	double number;
 } rate = {HEADER(1, TAG_DOUBLE), 0};
 
-void memprof_start(double sampling_rate, uint32_t frames, const struct memprof_watcher *by)
+memprof_value memprof_start(double sampling_rate, uint32_t frames, const struct memprof_watcher *by)
 {
 	watcher = by;
 	rate.number = sampling_rate;
-	memprof_runtime.start((memprof_value)&rate.number, MEMPROF_INT_VALUE(frames),
-			      (memprof_value)&tracker.function);
+	memprof_c_call = memprof_runtime.c_call;
+	if (memprof_c_call) {
+		closure[MINOR].code = memprof_enter5_minor;
+		closure[MAJOR].code = memprof_enter5_major;
+		closure[PROMOTED].code = memprof_enter5_promoted;
+		closure[COLLECTED].code = memprof_enter5_collected;
+	}
+	return memprof_runtime.start((memprof_value)&rate.number, MEMPROF_INT_VALUE(frames),
+				     (memprof_value)&tracker.function);
+}
+
+/* Gc.Memprof.t of 5.3: status (0: sampling), rate, what follows from it, frames, the tracker's five. */
+enum { PROFILE_STATUS, PROFILE_RATE, PROFILE_TRACKER = 4, PROFILE_FIELDS = 9 };
+
+bool memprof_is_profile(memprof_value profile)
+{
+	if (profile & 1 || !profile || MEMPROF_WORDS(profile) != PROFILE_FIELDS ||
+	    MEMPROF_FIELD(profile, PROFILE_STATUS) != MEMPROF_INT_VALUE(0) ||
+	    MEMPROF_FIELD(profile, PROFILE_RATE) != (memprof_value)&rate.number)
+		return false;
+	for (size_t i = 0; i < 5; i++)
+		if (MEMPROF_FIELD(profile, PROFILE_TRACKER + i) !=
+		    (memprof_value)tracker.function[i])
+			return false;
+	return true;
 }

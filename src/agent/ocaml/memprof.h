@@ -8,10 +8,12 @@
  *	                            moved to the major heap  ───────> watcher->promoted()
  *	                            collected                ───────> watcher->collected()
  *
- * The callbacks run with the runtime lock held, one at a time, so what is static here needs no lock
- * of its own. They allocate nothing in the OCaml heap and raise nothing, so neither the collector
- * nor another OCaml thread runs meanwhile. They return a static block, which the runtime reads
- * before it calls the next one.
+ * The callbacks run with the lock of the thread's domain held: in OCaml 4 one at a time, in OCaml 5
+ * one at a time in each domain, so a watcher may be called by several threads at once, and for a
+ * block by another thread than the one that allocated it. Callbacks allocate nothing in the OCaml
+ * heap and raise nothing, so neither the collector nor another OCaml thread of the domain runs
+ * meanwhile. They return a block that each system thread has one of, which the runtime reads before
+ * it calls the next one.
  */
 #ifndef MAYFLY_MEMPROF_H
 #define MAYFLY_MEMPROF_H
@@ -20,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef intptr_t memprof_value; /* as OCaml 4 has them on 64-bit machines */
+typedef intptr_t memprof_value; /* as OCaml has them on 64-bit machines */
 
 #define MEMPROF_INT_VALUE(n) ((memprof_value)((uintptr_t)(n) << 1 | 1))
 #define MEMPROF_VALUE_INT(v) ((intptr_t)(v) >> 1)
@@ -28,12 +30,10 @@ typedef intptr_t memprof_value; /* as OCaml 4 has them on 64-bit machines */
 #define MEMPROF_WORDS(v)     ((size_t)((const uintptr_t *)(v))[-1] >> 10)
 #define MEMPROF_NONE	     MEMPROF_INT_VALUE(0) /* unit, too */
 
-/* struct caml_loc_info of caml/backtrace.h */
+/* A place in the source. */
 struct memprof_location {
-	int valid, is_raise;
 	const char *file, *function;
-	int line, first, last;
-	int inlined;
+	int line, first, last; /* characters, counted from the beginning of that line */
 };
 
 /* The runtime's functions, filled in before memprof_start(). */
@@ -42,7 +42,9 @@ struct memprof_runtime {
 	memprof_value (*stop)(memprof_value unit);
 	void *(*debuginfo)(uintptr_t slot);
 	void *(*debuginfo_next)(void *debuginfo);
-	void (*debuginfo_location)(void *debuginfo, struct memprof_location *location);
+	void (*debuginfo_location)(void *debuginfo, void *loc_info);
+	/* caml_c_call of OCaml 5.3 and later. NULL: the runtime is OCaml 4's. */
+	void (*c_call)(void);
 };
 extern struct memprof_runtime memprof_runtime;
 
@@ -68,9 +70,15 @@ struct memprof_watcher {
 	void (*collected)(intptr_t kept);
 };
 
-/* Starts the runtime's sampler; raises in OCaml when it runs already. frames: the most of a
- * callstack. */
-void memprof_start(double rate, uint32_t frames, const struct memprof_watcher *watcher);
+/*
+ * Starts the runtime's sampler; raises in OCaml when it runs already. frames: the most of a
+ * callstack. Returns what the runtime's start does: OCaml 4: unit; OCaml 5: the profile, a block of
+ * the OCaml heap, which discarding it needs after stop. The collector may move it.
+ */
+memprof_value memprof_start(double rate, uint32_t frames, const struct memprof_watcher *watcher);
+
+/* True: `profile` is what start of OCaml 5.3 returns for our tracker. False: unknown runtime. */
+bool memprof_is_profile(memprof_value profile);
 
 /*
  * A callstack begins at the leaf. Each frame is a slot: the frame's descriptor, whose first word is
