@@ -42,6 +42,7 @@ struct writer {
 	bool ocaml_known; /* the packet's stack is ocaml_stack */
 	uint32_t ocaml_depth;
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
+	uint64_t ocaml_taken[SPOOL_OCAML_FRAMES + 1]; /* of ocaml_blocks.c, for the next one */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };

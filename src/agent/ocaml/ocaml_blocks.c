@@ -45,42 +45,86 @@ void ocaml_blocks_tell_rate(void)
 
 /* ---- places ---- */
 
-/* The addresses whose places are in the spool: open addressing, at most half full. */
-static uint64_t *known;
-static size_t known_size, known_used;
+/*
+ * The addresses whose places are in the spool: open addressing, about half full at most. Threads
+ * change it without a lock. An address that is forgotten by a race is written twice, which does no
+ * harm.
+ */
+struct places {
+	uint64_t mask;
+	_Atomic uint64_t used;
+	_Atomic uint64_t slot[];
+};
+static _Atomic(struct places *) known;
 
-static size_t known_place(uint64_t address)
+#define PLACES_FIRST 4096u
+
+static size_t places_bytes(uint64_t slots)
 {
-	size_t i = (size_t)(address * 0x9e3779b97f4a7c15u >> 32) & (known_size - 1);
-
-	while (known[i] && known[i] != address)
-		i = (i + 1) & (known_size - 1);
-	return i;
+	return sizeof(struct places) + slots * sizeof(uint64_t);
 }
 
-static bool grow_known(void)
+/* False: it was there. */
+static bool add_place(struct places *p, uint64_t address)
 {
-	uint64_t *old = known;
-	size_t old_size = known_size, size = old_size ? 2 * old_size : 4096;
-	uint64_t *larger = agent_sandboxed ? NULL : sys_memory(size * sizeof(*known));
+	uint64_t i = address * 0x9e3779b97f4a7c15u >> 32;
+
+	for (;; i++) {
+		_Atomic uint64_t *slot = &p->slot[i & p->mask];
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(slot, &there, address)) {
+			atomic_fetch_add(&p->used, 1);
+			return true;
+		}
+		if (there == address)
+			return false;
+	}
+}
+
+/* A larger table instead of `old`, or the one that another thread has made meanwhile; NULL: there
+ * is no memory. The old one stays mapped for threads that are in it, but gives its pages back: they
+ * find nothing there. */
+static struct places *more_places(struct places *old)
+{
+	uint64_t slots = old ? 2 * (old->mask + 1) : PLACES_FIRST;
+	struct places *larger = agent_sandboxed ? NULL : sys_memory(places_bytes(slots));
+	struct places *there = old;
 
 	if (!larger)
-		return false;
-	known = larger;
-	known_size = size;
-	for (size_t i = 0; i < old_size; i++)
-		if (old[i])
-			known[known_place(old[i])] = old[i];
-	if (old)
-		sys_munmap(old, old_size * sizeof(*old));
-	return true;
+		return NULL;
+	larger->mask = slots - 1;
+	for (uint64_t i = 0; old && i <= old->mask; i++)
+		if (old->slot[i])
+			add_place(larger, old->slot[i]);
+	if (!atomic_compare_exchange_strong(&known, &there, larger)) {
+		sys_munmap(larger, places_bytes(slots));
+		return there;
+	}
+	if (old) /* all but the first page, which has the mask */
+		sys_madvise((char *)old + CPU_PAGE_LEAST,
+			    places_bytes(old->mask + 1) - CPU_PAGE_LEAST, MADV_DONTNEED);
+	return larger;
 }
 
 void ocaml_blocks_forget(void)
 {
-	if (known)
-		memset(known, 0, known_size * sizeof(*known));
-	known_used = 0;
+	struct places *p = atomic_load(&known);
+
+	for (uint64_t i = 0; p && i <= p->mask; i++)
+		atomic_store(&p->slot[i], 0);
+	if (p)
+		atomic_store(&p->used, 0);
+}
+
+/* True: seen for the first time. False also without memory for the table. */
+static bool is_new_place(uint64_t address)
+{
+	struct places *p = atomic_load(&known);
+
+	if (!p || 2 * (atomic_load(&p->used) + 1) > p->mask)
+		p = more_places(p);
+	return p && add_place(p, address);
 }
 
 /* When an address is seen for the first time, writes its module and its place to the spool. Without
@@ -91,15 +135,9 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 	struct records_place place[SPOOL_OCAML_PLACES];
 	struct dl_find_object found;
 	uint32_t places;
-	size_t i;
 
-	if (2 * (known_used + 1) > known_size && !grow_known())
+	if (!is_new_place(address))
 		return;
-	i = known_place(address);
-	if (known[i])
-		return;
-	known[i] = address;
-	known_used++;
 	if (!_dl_find_object((void *)(address - 1), &found))
 		modules_note(&found);
 	places = memprof_places(slot, at, SPOOL_OCAML_PLACES);
@@ -116,14 +154,13 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 		records_place(w, agent_ticks(), address, place, places);
 }
 
-static uint64_t stack[SPOOL_OCAML_FRAMES + 1];
-
-/* Puts the stack into stack[], from its root. Returns the number of frames. */
+/* Puts the stack into ocaml_taken[], from its root. Returns the number of frames. */
 static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack);
 	size_t skip = block->skip < given ? block->skip : given, end = given;
 	uint32_t n = 0, same = w->ocaml_depth;
+	uint64_t *stack = w->ocaml_taken;
 
 	if (given - skip > ocaml_blocks.frames) {
 		end = skip + ocaml_blocks.frames;
@@ -179,7 +216,7 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 	depth = take_ocaml_stack(w, block);
 	ticks = agent_ticks();
 	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
-	if (!records_ocaml_sample(w, ticks, id, block->bytes, hits, heap, stack, depth))
+	if (!records_ocaml_sample(w, ticks, id, block->bytes, hits, heap, w->ocaml_taken, depth))
 		return false;
 	if (hits > HITS_MOST)
 		hits = HITS_MOST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampled blocks of OCaml's heaps in the spool. Called with the runtime lock held; see memprof.h.
+ * Sampled blocks of OCaml's heaps in the spool. Domains call this at the same time; see memprof.h.
  */
 #ifndef MAYFLY_OCAML_BLOCKS_H
 #define MAYFLY_OCAML_BLOCKS_H

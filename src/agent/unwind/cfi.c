@@ -562,10 +562,6 @@ void cfi_find(const struct cfi_object *object, uintptr_t pc, struct cfi_rule *ru
 		return;
 	if (cie.has_length && !take_bytes(&fde, take_uleb(&fde)))
 		return;
-	if (cie.is_signal) {
-		rule->kind = CFI_SIGNAL;
-		return;
-	}
 	m.cie = &cie;
 	m.object = object;
 	m.location = first;
@@ -574,12 +570,15 @@ void cfi_find(const struct cfi_object *object, uintptr_t pc, struct cfi_rule *ru
 	__builtin_memset(&m.row, 0, sizeof(m.row));
 	m.row.cfa_register = ~0ull;
 	m.first = m.row;
-	if (!run_program(&m, cie.program))
-		return;
-	m.first = m.row;
-	if (!run_program(&m, fde))
-		return;
-	conclude(&m.row, rule);
+	if (run_program(&m, cie.program)) {
+		m.first = m.row;
+		if (run_program(&m, fde))
+			conclude(&m.row, rule);
+	}
+	if (cie.is_signal) {
+		rule->leads_elsewhere = rule->kind == CFI_FRAME && rule->cfa_is_expression;
+		rule->kind = CFI_SIGNAL;
+	}
 }
 
 /* ---- expressions ---- */

@@ -43,6 +43,7 @@ struct cfi_place {
 
 struct cfi_rule {
 	enum cfi_kind kind;
+	bool leads_elsewhere; /* CFI_SIGNAL: the rest is a rule, too, whose CFA is an expression */
 	bool cfa_is_expression;
 	bool cfa_from_bp; /* cfa = bp or sp, + cfa_offset */
 	int64_t cfa_offset;

@@ -361,9 +361,11 @@ static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct c
 		object.header = found->dlfo_eh_frame;
 	}
 	cfi_find(&object, pc - 1, rule);
-	/* Only the kernel's signal frame has a known layout. */
+	/* Only the kernel's signal frame has a known layout. OCaml 5 marks the functions that change
+	 * between the thread's stack and a fiber's (caml_c_call, caml_call_gc, caml_start_program,
+	 * caml_runstack) as signal frames, too, since debuggers then expect another stack. */
 	if (rule->kind == CFI_SIGNAL && !is_code(found, pc, CPU_SIGRETURN_CODE))
-		rule->kind = CFI_UNKNOWN;
+		rule->kind = rule->leads_elsewhere ? CFI_FRAME : CFI_UNKNOWN;
 	/* glibc leaves the root of a makecontext() stack without a rule. */
 	if (rule->kind == CFI_UNKNOWN && is_code(found, pc, CPU_CONTEXT_CODE))
 		rule->kind = CFI_ROOT;
