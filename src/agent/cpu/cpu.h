@@ -70,6 +70,9 @@
  *	CPU_JUMP_BYTES, cpu_put_jump(code, to)
  *				a jump to any address, which changes no register that a function's
  *				arguments are in
+ *	cpu_code_unit, CPU_CODE_LOOP
+ *				an integer as long as an instruction that jumps to itself, and that
+ *				instruction; a store of one to code changes it as a whole for others
  *	CPU_OCAML_THUNK(name, function)
  *				a hidden function `name` that OCaml 4 code calls with one argument:
  *				goes on as the C function

@@ -215,6 +215,10 @@ static inline void cpu_put_jump(uint8_t *code, const void *to)
 	__builtin_memcpy(code + sizeof(jump), &to, sizeof(to));
 }
 
+/* jmp . */
+typedef uint16_t cpu_code_unit;
+#define CPU_CODE_LOOP ((cpu_code_unit)0xfeeb)
+
 /* OCaml passes the argument in rax. The stack is aligned as C wants it; what OCaml needs to find
  * again (r14, r15) is kept by C functions; OCaml expects the result where C puts it. */
 #define CPU_OCAML_THUNK(name, function)                                                            \

@@ -11,12 +11,14 @@
  *
  * ocamlopt links programs with -E, so the runtime's functions can be looked up by name, in stripped
  * programs too. The lseek() for a new channel is the runtime's earliest call into libc from OCaml
- * code, with the runtime fully initialised and its lock held.
+ * code, with the runtime fully initialised and its lock held. OCaml 5 has released it for the call;
+ * we take it back meanwhile. Domains that are made later inherit the sampling.
  *
  * The runtime has only one sampler. A program that starts it itself (Memtrace, Gc.Memprof) gets it:
  * the first bytes of caml_memprof_start and caml_memprof_stop are replaced by a jump to
  * yield_start() and yield_stop(), which restore them, stop our sampling and call the real function.
- * There is no other way to see calls inside the executable.
+ * There is no other way to see calls inside the executable. The jumps are put there while there is
+ * one domain only; when they are taken away, other domains may be running there.
  */
 #undef _FILE_OFFSET_BITS /* lseek and lseek64 are two names here */
 #include <dlfcn.h>
@@ -44,7 +46,7 @@
 /* ---- the callbacks ---- */
 
 static bool started;
-static bool sampling = true; /* false: the program has Memprof for itself now */
+static _Atomic bool sampling = true; /* false: the program has Memprof for itself now */
 
 static bool record_block(const struct memprof_block *block, uint32_t heap, intptr_t *kept)
 {
@@ -130,15 +132,22 @@ struct patch {
 };
 static struct patch patch_start, patch_stop;
 
+/* Changes code that other threads may be calling: until all bytes are there, they wait in a loop at
+ * the first instruction. */
 static bool write_code(uint8_t *at, const uint8_t *bytes)
 {
 	uintptr_t page = (uintptr_t)at & -getauxval(AT_PAGESZ);
 	size_t length = (uintptr_t)at + CPU_JUMP_BYTES - page;
+	_Atomic cpu_code_unit *first = (void *)at;
+	cpu_code_unit unit;
 
 	/* Executable meanwhile, as other threads may be running code in the page. */
 	if (sys_failed(sys_mprotect((void *)page, length, PROT_READ | PROT_WRITE | PROT_EXEC)))
 		return false;
-	memcpy(at, bytes, CPU_JUMP_BYTES);
+	memcpy(&unit, bytes, sizeof(unit));
+	atomic_store(first, CPU_CODE_LOOP);
+	memcpy(at + sizeof(unit), bytes + sizeof(unit), CPU_JUMP_BYTES - sizeof(unit));
+	atomic_store(first, unit);
 	sys_mprotect((void *)page, length, PROT_READ | PROT_EXEC);
 	return true;
 }
@@ -147,10 +156,27 @@ static bool redirect(struct patch *p, void *function, void *to)
 {
 	uint8_t jump[CPU_JUMP_BYTES];
 
+	if ((uintptr_t)function % sizeof(cpu_code_unit))
+		return false;
 	p->at = function;
 	memcpy(p->original, function, CPU_JUMP_BYTES);
 	cpu_put_jump(jump, to);
 	return write_code(p->at, jump);
+}
+
+/* In OCaml 5 several domains may want this at once; all return when the code is as it was. */
+static void restore_code(void)
+{
+	static _Atomic uint32_t state; /* 1: under way, 2: done */
+	uint32_t before = 0;
+
+	if (atomic_compare_exchange_strong(&state, &before, 1)) {
+		write_code(patch_start.at, patch_start.original);
+		write_code(patch_stop.at, patch_stop.original);
+		atomic_store(&state, 2);
+	}
+	while (atomic_load(&state) != 2)
+		cpu_relax();
 }
 
 /* Hands the sampler over: the runtime is then as it would be without us. */
@@ -160,11 +186,9 @@ static void yield(void)
 				   "recorded up to there only";
 	int error = errno;
 
-	write_code(patch_start.at, patch_start.original);
-	write_code(patch_stop.at, patch_stop.original);
-	if (!sampling)
+	restore_code();
+	if (!atomic_exchange(&sampling, false))
 		return;
-	sampling = false;
 	memprof_runtime.stop(MEMPROF_NONE);
 	if (path_enter()) {
 		struct writer *w = life_thread_ready() ? path_writer() : NULL;
@@ -205,34 +229,78 @@ static void *look_up(const char *name, void *function)
 /*
  * A stripped program does not contain the runtime's version, but each version has new functions
  * that are always linked: caml_erfc came with 4.13, caml_ml_set_buffered with 4.14,
- * caml_domain_spawn with 5.0 (and the multicore branch of 4.12).
+ * caml_domain_spawn with 5.0 (and the multicore branch of 4.12), caml_memprof_sample_block with
+ * 5.3, where 5.0 to 5.2 had no sampler. OxCaml's runtime, which is like one of these, has other
+ * headers of blocks, and functions for stack-allocated blocks.
  */
-enum version { VERSION_OTHER, VERSION_4_13, VERSION_4_14 };
+enum version {
+	VERSION_OTHER,
+	VERSION_4_13,
+	VERSION_4_14,
+	VERSION_5_0, /* to 5.2 */
+	VERSION_5_3, /* and later */
+	VERSION_OXCAML
+};
 
-static enum version find_version(void)
+static enum version version_by_names(void)
 {
-	if (!look_up("caml_erfc", NULL) || look_up("caml_domain_spawn", NULL))
+	if (look_up("caml_local_realloc", NULL) || look_up("caml_alloc_mixed_shr", NULL) ||
+	    look_up("caml_get_local_arenas", NULL))
+		return VERSION_OXCAML;
+	if (look_up("caml_memprof_sample_block", NULL))
+		return VERSION_5_3;
+	if (look_up("caml_domain_spawn", NULL))
+		return VERSION_5_0;
+	if (!look_up("caml_erfc", NULL))
 		return VERSION_OTHER;
 	return look_up("caml_ml_set_buffered", NULL) ? VERSION_4_14 : VERSION_4_13;
 }
 
-static bool is_tested_version(void)
+/* What else OCaml 5 needs. */
+static struct {
+	void (*leave_blocking_section)(void);
+	void (*enter_blocking_section)(void);
+	const uintptr_t *domains; /* caml_num_domains_running */
+} domain_lock;
+
+static bool find_functions(enum version version)
 {
-	return find_version() == VERSION_4_13 &&
-	       look_up("caml_memprof_stop", &memprof_runtime.stop) &&
-	       look_up("caml_debuginfo_extract", &memprof_runtime.debuginfo) &&
-	       look_up("caml_debuginfo_next", &memprof_runtime.debuginfo_next) &&
-	       look_up("caml_debuginfo_location", &memprof_runtime.debuginfo_location);
+	if (!look_up("caml_memprof_start", &memprof_runtime.start) ||
+	    !look_up("caml_memprof_stop", &memprof_runtime.stop) ||
+	    !look_up("caml_debuginfo_extract", &memprof_runtime.debuginfo) ||
+	    !look_up("caml_debuginfo_next", &memprof_runtime.debuginfo_next) ||
+	    !look_up("caml_debuginfo_location", &memprof_runtime.debuginfo_location))
+		return false;
+	return version != VERSION_5_3 ||
+	       (look_up("caml_c_call", &memprof_runtime.c_call) && look_up("caml_state", NULL) &&
+		look_up("caml_num_domains_running", &domain_lock.domains) &&
+		look_up("caml_leave_blocking_section", &domain_lock.leave_blocking_section) &&
+		look_up("caml_enter_blocking_section_no_pending",
+			&domain_lock.enter_blocking_section));
+}
+
+static enum version find_version(void)
+{
+	enum version version = version_by_names();
+
+	if (version == VERSION_OXCAML || version == VERSION_5_0 || find_functions(version))
+		return version;
+	return VERSION_OTHER;
 }
 
 /* Why this OCaml program's blocks are not recorded; NULL: they can be. */
-static const char *objection(void)
+static const char *objection(enum version version)
 {
 	if (look_up("caml_interprete", NULL))
 		return "OCaml blocks are not recorded: the program is bytecode";
-	if (!is_tested_version())
+	if (version == VERSION_5_0)
+		return "OCaml blocks are not recorded: the program's runtime is that of OCaml 5.0, "
+		       "5.1 or 5.2, which cannot sample; 4.13, 4.14, and 5.3 and later can";
+	if (version == VERSION_OXCAML)
+		return "OCaml blocks are not recorded: the program's runtime is OxCaml's";
+	if (version == VERSION_OTHER)
 		return "OCaml blocks are not recorded: the program's runtime is not that of "
-		       "OCaml 4.13";
+		       "OCaml 4.13, 4.14, or 5.3 and later";
 	if (getenv("MEMTRACE") && *getenv("MEMTRACE"))
 		return "OCaml blocks are not recorded: MEMTRACE is set, the program traces them "
 		       "itself";
@@ -250,13 +318,26 @@ static void tell_forked_child(void)
 		ocaml_blocks_tell_rate();
 }
 
-static const char *start_sampling(void)
+/* Undoes it: `sampling` has begun, or not. Returns the reason. */
+static const char *give_up(const char *why)
 {
+	memprof_runtime.stop(MEMPROF_NONE);
+	atomic_store(&spool_header->ocaml_interval_log2, 0);
+	return why;
+}
+
+static const char *start_sampling(enum version version)
+{
+	memprof_value profile;
+
 	ocaml_blocks_set_rate(agent_config.ocaml_rate);
 	ocaml_blocks.frames = agent_config.ocaml_frames;
 	life_on_fork = tell_forked_child;
 	ocaml_blocks_tell_rate();
-	memprof_start(ocaml_blocks.rate, ocaml_blocks_frames(), &watcher);
+	profile = memprof_start(ocaml_blocks.rate, ocaml_blocks_frames(), &watcher);
+	if (version == VERSION_5_3 && !memprof_is_profile(profile))
+		return give_up("OCaml blocks are not recorded: this version of OCaml 5 is not "
+			       "known, its profiles differ from those of 5.3");
 	if (redirect(&patch_start, (void *)(uintptr_t)memprof_runtime.start,
 		     (void *)(uintptr_t)yield_start) &&
 	    redirect(&patch_stop, (void *)(uintptr_t)memprof_runtime.stop,
@@ -266,16 +347,15 @@ static const char *start_sampling(void)
 	}
 	if (patch_stop.at) /* the second one failed */
 		write_code(patch_start.at, patch_start.original);
-	memprof_runtime.stop(MEMPROF_NONE);
-	atomic_store(&spool_header->ocaml_interval_log2, 0);
-	return "OCaml blocks are not recorded: this system does not let code be changed, which "
-	       "the program's own use of Gc.Memprof would need";
+	return give_up("OCaml blocks are not recorded: this system does not let code be changed, "
+		       "which the program's own use of Gc.Memprof would need");
 }
 
-/* The hooks of the collector are the same in both versions. */
-static bool collector_is_known(void)
+/* The hooks of the collector are the same in all these versions. */
+static bool collector_is_known(enum version version)
 {
-	return !look_up("caml_interprete", NULL) && find_version() != VERSION_OTHER;
+	return !look_up("caml_interprete", NULL) &&
+	       (version == VERSION_4_13 || version == VERSION_4_14 || version == VERSION_5_3);
 }
 
 static bool same_object(const void *a, const void *b)
@@ -288,31 +368,63 @@ static bool same_object(const void *a, const void *b)
 
 static _Atomic bool settled; /* lseek() need not look any more */
 
-/* False: the caller is not the runtime, or the runtime is not initialised yet. */
-static bool runtime_is_up(const void *caller)
+/* In OCaml 5: the caller is the function that opens a channel, which has released the domain's lock
+ * just before. While other domains run, code must not be changed. */
+static bool opens_channel(const void *caller)
 {
-	void **state = look_up("Caml_state", NULL);
+	void *const *state = look_up("caml_state", NULL);
+	Dl_info found;
 
-	return state && *state && look_up("caml_memprof_start", &memprof_runtime.start) &&
-	       same_object(caller, (void *)(uintptr_t)memprof_runtime.start);
+	return state && !*state && __atomic_load_n(domain_lock.domains, __ATOMIC_RELAXED) == 1 &&
+	       dladdr(caller, &found) && found.dli_sname &&
+	       (strncmp(found.dli_sname, "caml_open_descriptor_", 21) == 0 ||
+		strncmp(found.dli_sname, "caml_ml_open_descriptor_", 24) == 0);
+}
+
+/* False: the caller is not the runtime, or the runtime is not initialised yet. */
+static bool runtime_is_up(enum version version, const void *caller)
+{
+	void **state;
+
+	if (!look_up("caml_memprof_start", &memprof_runtime.start) ||
+	    !same_object(caller, (void *)(uintptr_t)memprof_runtime.start))
+		return false;
+	if (version == VERSION_5_3)
+		return opens_channel(caller);
+	state = look_up("Caml_state", NULL);
+	return state && *state;
+}
+
+static const char *take_lock_and_start(enum version version)
+{
+	const char *why;
+
+	if (version != VERSION_5_3)
+		return start_sampling(version);
+	domain_lock.leave_blocking_section();
+	why = start_sampling(version);
+	domain_lock.enter_blocking_section();
+	return why;
 }
 
 /* Starts sampling if an OCaml runtime called lseek(). True: no further call needs to be looked at. */
 static bool settle(const void *caller)
 {
+	enum version version;
 	const char *why;
 	bool collector;
 
 	if (!look_up("caml_main", NULL))
 		return true;
-	why = objection();
-	collector = collector_is_known();
-	if ((!why || collector) && !runtime_is_up(caller))
+	version = find_version();
+	why = objection(version);
+	collector = collector_is_known(version);
+	if ((!why || collector) && !runtime_is_up(version, caller))
 		return false;
 	if (collector)
-		ocaml_gc_start(find_version() == VERSION_4_13);
+		ocaml_gc_start(version != VERSION_5_3);
 	if (!why)
-		why = start_sampling();
+		why = take_lock_and_start(version);
 	if (why)
 		spool_note(why);
 	return true;

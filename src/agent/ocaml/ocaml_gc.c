@@ -8,9 +8,10 @@
  *	caml_finalise_begin_hook, ..._end_hook		span "finalise"
  *
  * OCaml's eventlog calls these phases "minor" and "major", too. A hook that was set before is
- * called from ours; one that is set later takes our place, or calls us.
+ * called from ours; one that is set later takes our place, or calls us. In OCaml 5 each domain
+ * calls them in its own thread.
  *
- * After each collection, counters give the figures that have changed, named as in Gc.stat. They are
+ * In OCaml 4, after each collection, counters give the figures that have changed, named as in Gc.stat. They are
  * read from the runtime's memory: asking the runtime would allocate, which a hook must not.
  */
 #include "agent/ocaml/ocaml_gc.h"
@@ -26,7 +27,7 @@ typedef void timing_hook(void);
 
 /* ---- figures ---- */
 
-/* In Caml_state of 4.13 every field takes 8 bytes. */
+/* In Caml_state of 4.13 and 4.14 every field takes 8 bytes. */
 enum {
 	STATE_PROMOTED_WORDS = 38, /* a double */
 	STATE_MINOR_COLLECTIONS = 40,
@@ -134,7 +135,7 @@ static void major_ends(void)
 }
 
 /* A finaliser that raises an exception ends the phase without a call of the end hook. */
-static bool in_finalise;
+static __thread bool in_finalise;
 
 static void finalise_begins(void)
 {
@@ -160,8 +161,8 @@ static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_en
 		return;
 	p->begin_before = *begin_hook;
 	p->end_before = *end_hook;
-	*end_hook = on_end;
-	*begin_hook = on_begin;
+	__atomic_store_n(end_hook, on_end, __ATOMIC_RELEASE);
+	__atomic_store_n(begin_hook, on_begin, __ATOMIC_RELEASE);
 }
 
 void ocaml_gc_start(bool with_figures)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* To be called once, with the runtime initialised and its lock held. A runtime whose hooks cannot
- * be found is left alone. figures: the layout of its figures is known (OCaml 4.13). */
+ * be found is left alone. figures: the layout of its figures is known (OCaml 4.13, 4.14). */
 void ocaml_gc_start(bool figures);
 
 #endif
