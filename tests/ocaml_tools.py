@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of OCaml programs share: mayfly's library, installed, and a program that makes the
 collector work."""
+import functools
 import os
+import re
 import shutil
 
 from harness import SOURCE, Skip, check, run
@@ -14,6 +16,19 @@ let work n =
     if i mod 40 = 0 then Gc.full_major ()
   done
 """
+
+
+@functools.lru_cache(maxsize=None)
+def ocaml_version():
+    """(4, 13) and such. Skips where OCaml is missing, or its blocks are not recorded."""
+    if not shutil.which("ocamlfind"):
+        raise Skip("OCaml (ocaml-findlib) is not installed")
+    text = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
+    found = re.match(r"(\d+)\.(\d+)", text)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if version not in ((4, 13), (4, 14)) and version < (5, 3):
+        raise Skip("this OCaml is " + text + ", recorded are 4.13, 4.14, and 5.3 and later")
+    return version
 
 
 def install_library(folder):

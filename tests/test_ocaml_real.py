@@ -15,18 +15,9 @@ import tempfile
 
 from harness import (Folder, MAYFLY, Skip, case, check, environment, info, main, need, record,
                      report, rows, run, same, sane, unchanged)
+from ocaml_tools import ocaml_version
 
 WORD = 8
-
-
-def supported():
-    found = shutil.which("ocamlfind")
-    if not found:
-        raise Skip("OCaml (ocaml-findlib) is not installed")
-    version = subprocess.run([found, "ocamlopt", "-version"], capture_output=True,
-                             text=True).stdout.strip()
-    if not version.startswith("4.13."):
-        raise Skip("this OCaml is " + version + ", recorded is 4.13")
 
 
 def write(path, text):
@@ -52,7 +43,7 @@ def inside(figure, value, what, slack=1.5):
 @case
 def plugins():
     """What a .cmxs allocates has its functions and lines."""
-    supported()
+    ocaml_version()
     with Folder() as here:
         write(here / "hook.ml", "let work : (int -> int list) ref = ref (fun _ -> [])\n")
         write(here / "plug.ml", "let rec build i = if i = 0 then [] else i :: build (i - 1)\n"
@@ -74,7 +65,7 @@ def plugins():
 
 @case
 def exec_from_ocaml():
-    supported()
+    ocaml_version()
     with Folder() as here:
         write(here / "twice.ml", "let rec build i = if i = 0 then [] else i :: build (i - 1)\n"
                                  "let () =\n"
@@ -106,7 +97,7 @@ DUNE_FILES = {
 @case
 def dune_builds():
     """dune, and what it starts: all end as without us, and are recorded."""
-    supported()
+    ocaml_version()
     need("dune")
     with Folder() as here:
         for name, text in DUNE_FILES.items():
@@ -142,7 +133,7 @@ def folder():
 @functools.lru_cache(maxsize=None)
 def compiled():
     """The trace of ocamlopt.opt compiling a large file."""
-    supported()
+    ocaml_version()
     need("ocamlopt.opt")
     here = folder().name
     with open(os.path.join(here, "big.ml"), "w") as f:
@@ -314,7 +305,7 @@ def survival_is_what_the_events_say():
 def survival_of_known_blocks():
     """Three quarters of a program's lists are dropped at once, one quarter is kept: what the
     intervals hold is known, by Gc's own counters too."""
-    supported()
+    ocaml_version()
     with Folder() as here:
         write(here / "fates.ml",
               "let kept = Array.make 200000 []\n"

@@ -926,6 +926,10 @@ static void test_demangle(void)
 	    {"_start", "_start"},
 	    {"camlStdlib__list__map_455", "Stdlib.List.map"},
 	    {"camlStdlib__map__add_280", "Stdlib.Map.add"},
+	    {"camlStdlib__List.map_455", "Stdlib.List.map"},
+	    {"camlStdlib.entry", "Stdlib"},
+	    {"camlDune__exe__Main.fun_1171", "Dune__exe.Main.(fun)"},
+	    {"camlStdlib.$5e_130", "Stdlib.(^)"},
 	    {"camlStdlib__$5e_130", "Stdlib.(^)"},
 	    {"camlMain__fun_300", "Main.(fun)"},
 	    {"camlMain__entry", "Main"},
@@ -934,6 +938,7 @@ static void test_demangle(void)
 	    {"caml_alloc_shr", "caml_alloc_shr"},
 	    {"camlM", "camlM"},
 	    {"camlM__", "camlM__"},
+	    {"camlM.", "camlM."},
 	    {"i", "i"},
 	};
 	struct demangle *d = demangle_new();

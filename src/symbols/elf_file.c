@@ -449,12 +449,18 @@ static uint64_t *section_ends(const struct elf_file *f, size_t *count)
  */
 static bool bounds_ocaml_unit(const char *name)
 {
-	static const char begin[] = "__code_begin", end[] = "__code_end";
+	/* OCaml 4 separates with "__", OCaml 5 with "." */
+	static const char *const label[] = {"__code_begin", "__code_end", ".code_begin",
+					    ".code_end"};
 	size_t length = strlen(name);
 
-	return !strncmp(name, "caml", 4) &&
-	       ((length >= sizeof(begin) && !strcmp(name + length - strlen(begin), begin)) ||
-		(length >= sizeof(end) && !strcmp(name + length - strlen(end), end)));
+	if (strncmp(name, "caml", 4) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(label) / sizeof(*label); i++)
+		if (length > strlen(label[i]) &&
+		    !strcmp(name + length - strlen(label[i]), label[i]))
+			return true;
+	return false;
 }
 
 static bool is_code_name(const GElf_Sym *symbol, const char *name)

@@ -113,36 +113,49 @@ static bool is_module(const struct part *part, size_t i, size_t parts)
 		(i == 1 && parts > 2 && part[0].length == 6 && !memcmp(part[0].text, "Stdlib", 6)));
 }
 
-bool ocaml_demangle(const char *symbol, size_t length, char *out, size_t size)
+/* Units that are joined by "__" become Library.Unit. */
+static void put_modules(struct text *t, const struct part *part, size_t modules, size_t parts)
 {
-	struct text t = {out, 0, size};
-	struct part part[MOST_PARTS];
-	size_t parts, modules = 0;
-	const char *rest;
-
-	if (length < 6 || memcmp(symbol, "caml", 4) != 0 || !upper(symbol[4]))
-		return false;
-	parts = split(symbol + 4, length - 4, part);
-	for (size_t i = 0; i + 1 < parts; i++)
-		if (is_module(part, i, parts))
-			modules = i + 1;
-	if (!modules)
-		return false;
 	for (size_t i = 0; i < modules; i++) {
 		if (i && is_module(part, i, parts))
-			ocaml_names_put(&t, '.');
+			ocaml_names_put(t, '.');
 		else if (i)
-			ocaml_names_put(&t, '_'), ocaml_names_put(&t, '_');
-		ocaml_names_put_part(&t, &part[i]);
+			ocaml_names_put(t, '_'), ocaml_names_put(t, '_');
+		ocaml_names_put_part(t, &part[i]);
 		/* Stdlib.list -> Stdlib.List */
-		if (i == 1 && is_module(part, i, parts) && t.used < t.size) {
-			char *first = &out[t.used - part[i].length];
+		if (i == 1 && is_module(part, i, parts) && t->used < t->size) {
+			char *first = &t->out[t->used - part[i].length];
 
 			if (*first >= 'a' && *first <= 'z')
 				*first = (char)(*first - 'a' + 'A');
 		}
 	}
-	rest = part[modules].text;
+}
+
+/* camlStdlib__List.map_123, of OCaml 5, or camlStdlib__list__map_123, of OCaml 4. */
+bool ocaml_demangle(const char *symbol, size_t length, char *out, size_t size)
+{
+	struct text t = {out, 0, size};
+	struct part part[MOST_PARTS];
+	size_t parts, modules = 0;
+	const char *rest, *dot;
+
+	if (length < 6 || memcmp(symbol, "caml", 4) != 0 || !upper(symbol[4]))
+		return false;
+	dot = memchr(symbol, '.', length);
+	if (dot && dot + 1 < symbol + length) {
+		parts = modules = split(symbol + 4, (size_t)(dot - symbol) - 4, part);
+		rest = dot + 1;
+	} else {
+		parts = split(symbol + 4, length - 4, part);
+		for (size_t i = 0; i + 1 < parts; i++)
+			if (is_module(part, i, parts))
+				modules = i + 1;
+		if (!modules)
+			return false;
+		rest = part[modules].text;
+	}
+	put_modules(&t, part, modules, parts);
 	put_function(&t, rest, without_stamp(rest, (size_t)(symbol + length - rest)));
 	if (t.used >= size)
 		return false;

@@ -115,7 +115,7 @@ let own_memprof n =
   (match Gc.Memprof.stop () with
    | () -> say "stopped what was not started"
    | exception Failure text -> say "%s" text);
-  Gc.Memprof.start ~sampling_rate:1. tracker;
+  ignore (Gc.Memprof.start ~sampling_rate:1. tracker);
   ignore (Sys.opaque_identity (List.init n (fun i -> i)));
   Gc.Memprof.stop ();
   (match Gc.Memprof.stop () with

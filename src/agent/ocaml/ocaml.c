@@ -288,10 +288,16 @@ static enum version find_version(void)
 	return VERSION_OTHER;
 }
 
+/* In OCaml 4, and in OCaml 5. */
+static bool is_bytecode(void)
+{
+	return look_up("caml_interprete", NULL) || look_up("caml_bytecode_interpreter", NULL);
+}
+
 /* Why this OCaml program's blocks are not recorded; NULL: they can be. */
 static const char *objection(enum version version)
 {
-	if (look_up("caml_interprete", NULL))
+	if (is_bytecode())
 		return "OCaml blocks are not recorded: the program is bytecode";
 	if (version == VERSION_5_0)
 		return "OCaml blocks are not recorded: the program's runtime is that of OCaml 5.0, "
@@ -354,7 +360,7 @@ static const char *start_sampling(enum version version)
 /* The hooks of the collector are the same in all these versions. */
 static bool collector_is_known(enum version version)
 {
-	return !look_up("caml_interprete", NULL) &&
+	return !is_bytecode() &&
 	       (version == VERSION_4_13 || version == VERSION_4_14 || version == VERSION_5_3);
 }
 
