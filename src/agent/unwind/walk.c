@@ -56,7 +56,7 @@
 #define PROBE_AHEAD	  (256ul << 10)
 #define ENTRY_FRAME_MOST  64u
 #define FRAMES_MOST	  1000000u
-#define SWITCHES_MOST	  64u
+#define SWITCHES_MOST	  2048u /* an OCaml 5 program makes two where C calls OCaml */
 
 /* ---- the frame table ---- */
 

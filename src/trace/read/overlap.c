@@ -23,10 +23,8 @@
 /* The functions of OCaml 4 runtimes that allocate chunks of the major heap, and the minor heap. OCaml
  * 5 maps both, but its large blocks are malloc's. */
 static const char *const pool_functions[] = {
-    "caml_alloc_for_heap",
-    "caml_set_minor_heap_size", /* 4.13 */
-    "caml_set_minor_heap_wsz",
-    "caml_shared_try_alloc", /* 5 */
+    "caml_alloc_for_heap", "caml_set_minor_heap_size",	/* 4.13 */
+    "caml_set_minor_heap_wsz", "caml_shared_try_alloc", /* 5 */
 };
 
 static bool makes_pools(const struct mayfly_frame *frame)
