@@ -126,8 +126,8 @@ def every_word_of_two_domains():
 
 # ---- the program is not disturbed ----
 
-@cases(["domains 2000", "generations 10", "large 200", "effects 3000", "deep 100", "exceptions 500",
-        "finalisers 500", "compactions 2000"])
+@cases(["domains 2000", "generations 10", "large 200", "effects 3000", "deep 100", "stacks 50000",
+        "exceptions 500", "finalisers 500", "compactions 2000"])
 def the_same(what):
     name, n = what.split()
     _, trace = recorded(name, n, rate="1e-2")
@@ -214,6 +214,19 @@ def deep_c_stacks_through_ocaml(depth):
         same(s.count("stub_call"), int(depth), "calls of OCaml by C")
         same(s.count("Ocaml5.down"), int(depth) + 1, "calls of C by OCaml")
         check(whole(s), s)
+
+
+@case
+def stacks_grow():
+    """The runtime enlarges a stack from a function that has no frame yet."""
+    _, trace = recorded("stacks", "100000", options=("-i", "16K"))
+    stacks = c_stacks(trace, "caml_try_realloc_stack")
+    check(stacks, "no stack was enlarged")
+    for s in stacks:
+        at = s.index("caml_try_realloc_stack")
+        same(s[at + 1], "caml_call_realloc_stack", "by")
+        check(whole(s), s[:5], "...", s[-15:])
+    check(any(s.count("Ocaml5.climb") > 1000 for s in stacks), "none is deep")
 
 
 main()

@@ -92,6 +92,11 @@ let deep n =
   done;
   say "sum %d" !sum
 
+(* The runtime enlarges the stack, again and again. *)
+let rec climb depth = if depth = 0 then 0 else 1 + climb (depth - 1)
+
+let stacks n = say "depth %d" (climb n)
+
 let rec fall depth =
   ignore (Sys.opaque_identity (count 0 50));
   if depth = 0 then raise Not_found else stub_call fall (depth - 1)
@@ -175,6 +180,7 @@ let () =
   | "large" -> large n
   | "effects" -> effects n
   | "deep" -> deep n
+  | "stacks" -> stacks n
   | "exceptions" -> exceptions n
   | "finalisers" -> finalisers n
   | "own_memprof" -> own_memprof n

@@ -58,6 +58,10 @@
  *				from the stack pointer with which the handler has returned
  *	CPU_SIGRETURN_CODE	the code that a signal handler returns to, CPU_CODE_BYTES long
  *	CPU_CONTEXT_CODE	the code that the first function of a makecontext() returns to
+ *	cpu_is_stack_check(pc)	whether the code around a return address is where an OCaml 5 function
+ *				has its stack enlarged: then the CFA is the stack pointer plus
+ *				CPU_STACK_CHECK_CFA. Reads CPU_STACK_CHECK_BEFORE bytes before pc
+ *				and CPU_STACK_CHECK_AFTER from it
  *
  * Addresses:
  *	CPU_ADDRESS_BITS	a return address fits into this number of bits

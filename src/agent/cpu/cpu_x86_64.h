@@ -204,6 +204,17 @@ static inline void cpu_relax(void)
 /* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, ...: where a coroutine's function returns to. */
 #define CPU_CONTEXT_CODE "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85"
 
+/* push $words; call caml_call_realloc_stack; pop %r10; jmp to the function's start */
+#define CPU_STACK_CHECK_CFA    16
+#define CPU_STACK_CHECK_BEFORE 10u
+#define CPU_STACK_CHECK_AFTER  3u
+
+static inline bool cpu_is_stack_check(const uint8_t *pc)
+{
+	return pc[0] == 0x41 && pc[1] == 0x5a && (pc[2] == 0xe9 || pc[2] == 0xeb) &&
+	       pc[-5] == 0xe8 && (pc[-7] == 0x6a || pc[-10] == 0x68);
+}
+
 /* jmp *0(%rip), followed by the address */
 #define CPU_JUMP_BYTES 14u
 

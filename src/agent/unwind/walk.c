@@ -349,6 +349,20 @@ static bool is_code(const struct dl_find_object *found, uintptr_t pc, const char
 	       __builtin_memcmp((const void *)pc, code, CPU_CODE_BYTES) == 0;
 }
 
+/* An OCaml 5 function compares the size of its stack before it makes its frame. The code that then
+ * has the stack enlarged stands at the function's end, with the rule of a whole frame. */
+static void correct_stack_check(const struct dl_find_object *found, uintptr_t pc,
+				struct cfi_rule *rule)
+{
+	if (pc - (uintptr_t)found->dlfo_map_start < CPU_STACK_CHECK_BEFORE ||
+	    (uintptr_t)found->dlfo_map_end - pc < CPU_STACK_CHECK_AFTER ||
+	    !cpu_is_stack_check((const uint8_t *)pc))
+		return;
+	rule->cfa_is_expression = rule->cfa_from_bp = false;
+	rule->cfa_offset = CPU_STACK_CHECK_CFA;
+	rule->bp.how = CFI_SAME;
+}
+
 static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct cfi_rule *rule)
 {
 	uint64_t header = (uintptr_t)found->dlfo_eh_frame;
@@ -361,6 +375,8 @@ static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct c
 		object.header = found->dlfo_eh_frame;
 	}
 	cfi_find(&object, pc - 1, rule);
+	if (rule->kind == CFI_FRAME)
+		correct_stack_check(found, pc, rule);
 	/* Only the kernel's signal frame has a known layout. OCaml 5 marks the functions that change
 	 * between the thread's stack and a fiber's (caml_c_call, caml_call_gc, caml_start_program,
 	 * caml_runstack) as signal frames, too, since debuggers then expect another stack. */
