@@ -244,7 +244,7 @@ enum version {
 
 static enum version version_by_names(void)
 {
-	if (look_up("caml_local_realloc", NULL) || look_up("caml_alloc_mixed_shr", NULL) ||
+	if (look_up("caml_local_realloc", NULL) || look_up("caml_alloc_mixed_shr_check_gc", NULL) ||
 	    look_up("caml_get_local_arenas", NULL))
 		return VERSION_OXCAML;
 	if (look_up("caml_memprof_sample_block", NULL))

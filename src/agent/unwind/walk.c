@@ -116,6 +116,8 @@ struct pass {
 	uint32_t join;		   /* verified boundaries of the last walk, not yet passed */
 	uint32_t barrier;	   /* frames from the leaf that the next walk must not verify */
 	uint32_t switches;	   /* changes of stack */
+	uintptr_t leaf;		   /* where the walk began, if on the native stack, else 0 */
+	uintptr_t page;		   /* the last page that was tried and can be read, or 0 */
 	bool native;		   /* on the stack that the thread was born with */
 	bool truncated, zero_root; /* how it ended */
 };
@@ -446,6 +448,21 @@ static bool on_thread_stack(struct walk *w, uintptr_t sp)
 	return w->stack_low <= sp;
 }
 
+/* The same in a walk that changes stacks: what lies outside of its leaf is mapped, and neighbours on
+ * a page are tried once. */
+static bool walk_can_read(struct pass *p, uintptr_t address)
+{
+	uintptr_t page = address & -CPU_PAGE_LEAST;
+
+	if (page == p->page ||
+	    (p->leaf && address >= p->leaf && address < (p->w->stack_high & -8ul)))
+		return true;
+	if (!can_read(address))
+		return false;
+	p->page = page;
+	return true;
+}
+
 /* Finds out about the stack that p->sp points into. */
 static __attribute__((noinline)) bool enter_stack(struct pass *p)
 {
@@ -464,7 +481,7 @@ static __attribute__((noinline)) bool enter_stack(struct pass *p)
 	} else if ((p->sp >= w->stack_low && p->sp < w->stack_high) || on_thread_stack(w, p->sp)) {
 		p->native = true;
 		p->high = w->stack_high & -8ul;
-	} else if (can_read(p->sp)) {
+	} else if (walk_can_read(p, p->sp)) {
 		p->high = (p->sp & -CPU_PAGE_LEAST) + CPU_PAGE_LEAST;
 	} else {
 		return false;
@@ -487,11 +504,11 @@ static __attribute__((noinline)) bool extend_stack(struct pass *p, uintptr_t sp,
 
 static bool read_word(void *context, uintptr_t address, uintptr_t *value)
 {
-	const struct pass *p = context;
+	struct pass *p = context;
 
 	if (address % 8 != 0)
 		return false;
-	if ((address < p->sp || address >= p->high) && !can_read(address))
+	if ((address < p->sp || address >= p->high) && !walk_can_read(p, address))
 		return false;
 	*value = *(const uintptr_t *)address;
 	return true;
@@ -1005,6 +1022,7 @@ static inline bool begin_walk(struct pass *p, struct walk *w, const struct walk_
 	/* Usually it is the stack of the last walk. */
 	if (LIKELY(p->sp - w->stack_low < w->stack_high - w->stack_low && p->sp % 8 == 0)) {
 		p->native = true;
+		p->leaf = p->sp;
 		p->high = w->stack_high & -8ul;
 	} else if (!enter_stack(p)) {
 		p->truncated = true;
