@@ -144,6 +144,25 @@ def program_uses_memprof(rate):
     check(live["total"]["samples"] <= 8, "OCaml blocks after the end of their recording", live)
 
 
+# ---- runtimes that are refused, told by what they export (tests/programs/fake_ocaml.c) ----
+
+@cases(["53 on", "50 never", "58 never", "59 stopped", "99 never"])
+def runtimes_by_their_names(case_of):
+    names, sampling = case_of.split()
+    fake = folder / ("fake" + names)
+    done = run(["cc", "-g", "-O2", "-rdynamic", "-DNAMES=" + names, "-o", fake,
+                os.path.join(SOURCE, "tests", "programs", "fake_ocaml.c")])
+    same(done.code, 0, "cc: %r" % done)
+    trace = folder / ("fake%s.mayfly" % names)
+    done = record([fake], trace)
+    same((done.code, done.out), (0, b"sampling: %s\n" % sampling.encode()), "%r" % done)
+    facts = info(trace)
+    same(facts["ocaml_rate"], 1e-5 if sampling == "on" else None, "rate")
+    says = {"53": "", "50": "5.0, 5.1 or 5.2", "58": "5.3 and later", "59": "not known",
+            "99": "OxCaml"}[names]
+    check(says in (facts["note"] or ""), facts["note"])
+
+
 # ---- bytes ----
 
 @case
