@@ -41,6 +41,9 @@ static int convert(const uint8_t *data, size_t size, struct trace_buffer *out,
 					report);
 	case 'p':
 		return pprof_import(data + 1, size - 1, &options, trace_buffer_sink, out, report);
+	case 'r':
+		return runtime_events_import(data + 1, size - 1, &options, trace_buffer_sink, out,
+					     report);
 	}
 	format = import_recognise(data, size);
 	if (!format)

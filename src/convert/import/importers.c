@@ -8,6 +8,7 @@
 static const struct import_format imports[] = {
     /* Before Memtrace: both are CTF and begin with the same bytes. */
     {"OCaml eventlog", eventlog_recognise, eventlog_import, EVENTLOG_METADATA},
+    {"OCaml runtime events", runtime_rings_recognise, runtime_events_import, NULL},
     {"Memtrace", memtrace_recognise, memtrace_import, NULL},
     {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
     {"heap profile", heap_text_recognise, heap_text_import, NULL},
