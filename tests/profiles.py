@@ -244,6 +244,49 @@ def small_eventlog():
     return out
 
 
+def runtime_event(kind, number, time, *values, own=False):
+    """One event of OCaml's runtime, in words."""
+    length = 2 + len(values)
+    return [length << 54 | own << 53 | kind << 49 | number << 36, time, *values]
+
+
+def runtime_events(rings, version=1, words=64, names=(), before=0):
+    """A file of OCaml 5's runtime_events: a ring of `words` words for each list of events. Each ring
+    begins at the position `before`; as in the runtime, what is older than its size is overwritten."""
+    heads, data = b"", b""
+    for events in rings:
+        ring, head, tail, lengths = [0] * words, before, before, []
+        for event in events:
+            left = words - tail % words
+            parts = ([[left << 54]] if left < len(event) else []) + [event]
+            for part in parts:
+                size = left if part is not event else len(event)
+                while tail + size - head >= words:
+                    head += lengths.pop(0)
+                ring[tail % words:tail % words + len(part)] = part
+                lengths.append(size)
+                tail += size
+        heads += struct.pack("<10Q", head, tail, *[0] * 8)
+        data += struct.pack("<%dQ" % words, *ring)
+    rings_at = 64 + len(heads)
+    return struct.pack("<8Q", version, len(rings), 80, 8 * words, words, 64, rings_at,
+                       rings_at + len(data)) + heads + data + \
+        b"".join(name.encode().ljust(128, b"\0") for name in names)
+
+
+def small_runtime_events():
+    """Each kind of event, in two domains."""
+    first = [runtime_event(1, 0, 1000, 4711), runtime_event(2, 11, 1100), runtime_event(2, 12, 1150),
+             runtime_event(4, 4, 1200, 800), runtime_event(3, 12, 1250), runtime_event(3, 11, 1300),
+             runtime_event(2, 0, 1400, own=True), runtime_event(1, 1, 1500, 7, own=True),
+             runtime_event(3, 0, 1600, own=True), runtime_event(0, 2, 1650, own=True),
+             runtime_event(4, 3, 1700, 1, 2, 3, own=True), runtime_event(5, 0, 1750, 1, 2, 3)]
+    second = [runtime_event(1, 6, 1050, 4711), runtime_event(2, 6, 1350), runtime_event(3, 6, 1450),
+              runtime_event(1, 7, 1800, 4711)]
+    return runtime_events([first, second, []], words=128,
+                          names=["step", "items", "done", "custom"])
+
+
 def main():
     for name, first, data in (("heaptrack", b"h", HEAPTRACK.encode()),
                               ("heaptrack_0", b"h", HEAPTRACK_0.encode()),
@@ -254,6 +297,7 @@ def main():
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),
                               ("eventlog_alone", b"", small_eventlog()),
+                              ("runtime_events", b"r", small_runtime_events()),
                               ("pprof.gz", b"", gzip.compress(small_pprof(), mtime=0))):
         with open(os.path.join(sys.argv[1], name), "wb") as f:
             f.write(first + data)

@@ -13,8 +13,6 @@
  */
 #include "format/runtime_rings.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +180,22 @@ static const char *known_name(enum list list, uint32_t number)
 	return NULL;
 }
 
+/* "phase 99". The word is short. */
+static void name_by_number(char *name, const char *word, uint32_t number)
+{
+	char digits[10];
+	size_t used = 0;
+
+	do
+		digits[used++] = (char)('0' + number % 10);
+	while (number /= 10);
+	name = strcpy(name, word) + strlen(word);
+	*name++ = ' ';
+	while (used)
+		*name++ = digits[--used];
+	*name = 0;
+}
+
 static void name_type(struct named_type *n, const struct runtime_rings *r, enum list list,
 		      uint32_t number)
 {
@@ -190,11 +204,11 @@ static void name_type(struct named_type *n, const struct runtime_rings *r, enum 
 	const char *known = known_name(list, number);
 
 	if (known)
-		snprintf(n->name, sizeof(n->name), "%s", known);
+		strcpy(n->name, known);
 	else if (list >= OWN_SPANS)
 		runtime_rings_name(r, number, n->name);
 	if (!*n->name)
-		snprintf(n->name, sizeof(n->name), "%s %" PRIu32, words[list], number);
+		name_by_number(n->name, words[list], number);
 }
 
 static const struct mayfly_track_type *
