@@ -158,7 +158,8 @@ struct agent_config {
 	uint32_t ocaml_frames; /* of a stack */
 	uint64_t seed;	       /* 0: from the kernel */
 	bool follow;
-	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */
+	bool runtime_events; /* of OCaml 5 are read by the recorder */
+	char note[512];	     /* remarks for the user: unknown keys, why something is not recorded */
 };
 extern struct agent_config agent_config;
 

@@ -16,6 +16,7 @@
  *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
+ *	runtime_events=1   the recorder reads the events of an OCaml 5 program's runtime
  *	ocaml_frames=N	   the number of frames kept of an OCaml stack (128), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
@@ -231,6 +232,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 			    parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.map_events);
 	} else if (word(key, key_length, "ocaml")) {
 		good = take_ocaml(value, length);
+	} else if (word(key, key_length, "runtime_events")) {
+		agent_config.runtime_events = word(value, length, "1");
 	} else if (word(key, key_length, "ocaml_frames")) {
 		good = parse_number(value, length, &number) && number >= 1 &&
 		       number <= SPOOL_OCAML_FRAMES;

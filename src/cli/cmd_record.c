@@ -36,8 +36,10 @@ static void set_environment(void *context)
 	r->child.pid = getpid();
 	if (r->program.breaks)
 		return;
-	if (record_choose_names(r))
+	if (record_choose_names(r)) {
+		r->runtime_events_off = !record_set_events(r);
 		settings = record_agent_settings(r);
+	}
 	if (!settings || setenv("LD_PRELOAD", r->preload, 1) || setenv("MAYFLY", settings, 1))
 		cli_error("out of memory; the program runs without the agent");
 	free(settings);

@@ -95,6 +95,8 @@ static bool take_map_events(const struct given *given, void *to)
 	return r->map_events_off || option_take_bytes(given, &r->map_events);
 }
 
+static const char *const runtime_events_words[] = {"auto", "off", NULL};
+
 static const struct option_row record_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE(struct record_command, record.output),
      .words = OPTION_FILES, .help = "write the trace to FILE (default mayfly.NAME.PID.mayfly)"},
@@ -129,6 +131,10 @@ static const struct option_row record_rows[] = {
 	     "(default 1e-5, when the program is one)"},
     {"map-events", .argument = "BYTES|off", .words = "off", .least = 1, OPTION_OWN(take_map_events),
      .help = "record calls such as mmap and munmap of this size or more (default 1M)"},
+    {"runtime-events", .argument = "auto|off",
+     OPTION_CHOICE(runtime_events_words, struct record_command, record.runtime_events_off),
+     .help = "read the events of an OCaml 5 program's runtime (default auto: unless the program's "
+	     "environment asks for them)"},
     OPTION_HEADING("Sending the trace elsewhere:"),
     {.group = record_stream_rows, .at = offsetof(struct record_command, record.stream)},
     OPTION_HEADING("What is recorded and shown:"),

@@ -178,6 +178,30 @@ static void check_libraries(struct program *p, const struct image *i, const Elf6
 	}
 }
 
+/* ocamlopt exports the runtime's functions, also from stripped programs. The sampling of blocks came
+ * with 5.3, as did the numbers of events that we know. */
+static bool has_ocaml_events(const struct image *i, const Elf64_Ehdr *e)
+{
+	static const char sampling[] = "\0caml_memprof_sample_block";
+	static const char events[] = "\0caml_runtime_events_post_fork";
+	const Elf64_Phdr *ph = segment(i, e, PT_DYNAMIC);
+	const Elf64_Dyn *dynamic = ph ? at(i, ph->p_offset, ph->p_filesz) : NULL;
+	uint64_t strings = UINT64_MAX, bytes = 0;
+	const void *names;
+
+	for (size_t n = 0; dynamic && n < ph->p_filesz / sizeof(*dynamic); n++) {
+		if (dynamic[n].d_tag == DT_STRTAB)
+			strings = file_offset(i, e, dynamic[n].d_un.d_ptr);
+		else if (dynamic[n].d_tag == DT_STRSZ)
+			bytes = dynamic[n].d_un.d_val;
+		else if (dynamic[n].d_tag == DT_NULL)
+			break;
+	}
+	names = strings != UINT64_MAX ? at(i, strings, bytes) : NULL;
+	return names && memmem(names, bytes, sampling, sizeof(sampling)) &&
+	       memmem(names, bytes, events, sizeof(events));
+}
+
 /* Is libmayfly.a linked into the program? Its note is in agent/linked.c. */
 static bool has_agent(const struct image *i, const Elf64_Ehdr *e)
 {
@@ -224,6 +248,7 @@ static void check_elf(struct program *p, const struct image *i)
 		return;
 	}
 	check_libraries(p, i, e);
+	p->ocaml_events = has_ocaml_events(i, e);
 }
 
 /* The interpreter of a script's first line; false when there is none. */

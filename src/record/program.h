@@ -16,7 +16,8 @@ struct program {
 	/* Why the agent cannot be loaded, to follow the program's name and a colon; "" when it can.
 	 */
 	char why[256];
-	bool breaks;	 /* it would not even start with the agent in LD_PRELOAD */
+	bool breaks;	   /* it would not even start with the agent in LD_PRELOAD */
+	bool ocaml_events; /* it is of OCaml 5.3 or later, whose runtime can write events */
 	bool brings_new; /* it is linked with an allocator library that has its own operator new */
 };
 

@@ -78,6 +78,7 @@ struct recorder *recorder_new(const char *spool, const char *part, pid_t pid,
 	r->pid = pid;
 	r->options = *options;
 	r->watch.fd = -1;
+	runtime_watch_start(&r->runtime);
 	r->thin_seed = now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)pid;
 	if (!r->spool || !r->part_path) {
 		recorder_free(r);
@@ -116,6 +117,8 @@ void recorder_free(struct recorder *r)
 		spool_watch_close(&r->watch);
 	memory_watch_free(&r->memory);
 	thread_watch_free(&r->threads);
+	runtime_watch_free(&r->runtime);
+	free(r->events_path);
 	free(r->waiting);
 	free(r->spool);
 	free(r->part_path);
@@ -130,6 +133,13 @@ int recorder_create(struct recorder *r, const struct spool_settings *settings)
 int recorder_attach(struct recorder *r)
 {
 	return spool_watch_open(&r->watch, r->spool);
+}
+
+void recorder_watch_events(struct recorder *r, const char *folder, int fd)
+{
+	if (asprintf(&r->events_path, "%s/%ld.events", folder, (long)r->pid) < 0)
+		r->events_path = NULL;
+	r->runtime.fd = fd;
 }
 
 void recorder_detach(struct recorder *r)
@@ -161,6 +171,8 @@ int recorder_tick(struct recorder *r)
 	if (is_watched(r)) {
 		memory_watch_look(&r->memory, r->pid, r->spool);
 		thread_watch_look(&r->threads, r->pid);
+		if (r->events_path)
+			runtime_watch_look(&r->runtime, r->events_path);
 	}
 	return spool_watch_tick(&r->watch);
 }
@@ -173,7 +185,10 @@ void recorder_last(struct recorder *r)
 
 unsigned int recorder_wait(const struct recorder *r)
 {
-	return r->watch.header ? r->watch.wait_ms : UINT32_MAX;
+	if (!r->watch.header)
+		return UINT32_MAX;
+	return r->events_path && r->runtime.wait_ms < r->watch.wait_ms ? r->runtime.wait_ms
+								       : r->watch.wait_ms;
 }
 
 static bool fail(struct recorder *r, int error)
@@ -272,7 +287,7 @@ bool recorder_is_due(const struct recorder *r)
 	       atomic_load(&h->state) != SPOOL_WAITING &&
 	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
 		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads) ||
-		is_due_for_receiver(r));
+		runtime_watch_is_full(&r->runtime) || is_due_for_receiver(r));
 }
 
 static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -634,7 +649,12 @@ static int hand_memory(struct recorder *r)
 /* To be called before the round that takes records of the same age. */
 static int hand_threads(struct recorder *r)
 {
-	return thread_watch_hand(&r->threads, (int64_t)r->watch.header->start_mono_ns, r->stream);
+	uint64_t start_ns = r->watch.header->start_mono_ns;
+	int error = thread_watch_hand(&r->threads, (int64_t)start_ns, r->stream);
+
+	if (r->events_path)
+		runtime_watch_look(&r->runtime, r->events_path);
+	return error ? error : runtime_watch_hand(&r->runtime, start_ns, r->stream);
 }
 
 bool recorder_round(struct recorder *r)

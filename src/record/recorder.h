@@ -17,6 +17,7 @@
 
 #include "record/memory_watch.h"
 #include "record/part.h"
+#include "record/runtime_watch.h"
 #include "record/spool_watch.h"
 #include "record/thread_watch.h"
 #include "spool/spool_stream.h"
@@ -52,6 +53,8 @@ struct recorder {
 	struct spool_watch watch;
 	struct memory_watch memory;
 	struct thread_watch threads;
+	struct runtime_watch runtime;
+	char *events_path; /* of OCaml's runtime; NULL: not read */
 	struct spool_source source;
 	struct recording *tables;
 	struct trace_writer *writer;
@@ -90,6 +93,10 @@ void recorder_free(struct recorder *r);
 /* Makes the spool, or takes one that is there. 0 or an errno. */
 int recorder_create(struct recorder *r, const struct spool_settings *settings);
 int recorder_attach(struct recorder *r);
+
+/* The process may have a file PID.events in this folder. fd: that file, which is then the watch's, or
+ * -1. */
+void recorder_watch_events(struct recorder *r, const char *folder, int fd);
 
 /* Undoes them, as long as nothing has been read. */
 void recorder_detach(struct recorder *r);

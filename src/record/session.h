@@ -5,6 +5,7 @@
  *	session_agent.c		what the program finds in its environment
  *	session_spools.c	while it runs: a spool and a recorder for each image of each process
  *	session_traces.c	afterwards: spools become traces
+ *	session_runtime.c	files of OCaml's runtime, read while it runs
  *	session_text.c		texts, and reports to the command
  *	outgoing.c		the receiver elsewhere
  *
@@ -37,7 +38,8 @@ struct record {
 	int sampler; /* enum spool_sampler */
 	bool exact;
 	bool ocaml_off;
-	double ocaml_rate; /* 0: the agent's own */
+	int runtime_events_off; /* 0 or 1 */
+	double ocaml_rate;	/* 0: the agent's own */
 	bool force, follow, quiet;
 	int64_t snapshot_ns;
 	uint64_t max_size, max_spool; /* 0: not given */
@@ -56,10 +58,11 @@ struct record {
 	struct recorder **recorder; /* the first is of the program as it was started */
 	size_t recorders;
 	struct symbols *symbols;
-	char *file;    /* the trace, as the user wrote it */
-	char *spool;   /* beside it */
-	char *folder;  /* in which mayfly was started */
-	char *preload; /* LD_PRELOAD */
+	char *file;	     /* the trace, as the user wrote it */
+	char *spool;	     /* beside it */
+	char *folder;	     /* in which mayfly was started */
+	char *preload;	     /* LD_PRELOAD */
+	char *events_folder; /* of OCaml's runtimes; NULL: not made */
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
 	unsigned long images; /* of the program that followed the first */
@@ -85,6 +88,15 @@ extern const char *const record_sampler_names[]; /* by enum spool_sampler; ends 
 bool record_choose_preload(struct record *r);
 /* The value of MAYFLY for the program; NULL: out of memory. */
 char *record_agent_settings(const struct record *r);
+
+/* ---- session_runtime.c ---- */
+
+/* Makes the file for the program's runtime where that writes events. Before it starts. */
+void record_make_events(struct record *r, struct recorder *first);
+/* In the program, before it starts: true when its runtime writes events. */
+bool record_set_events(struct record *r);
+/* Removes the files, but those of processes that live. */
+void record_remove_events(struct record *r);
 
 /* ---- session_spools.c ---- */
 

@@ -115,6 +115,8 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 		record_say(r, "out of memory; '%s' is not read while %s runs", spool, r->argv[0]);
 		return NULL;
 	}
+	if (r->events_folder && r->follow)
+		recorder_watch_events(made, r->events_folder, -1);
 	grown[r->recorders++] = made;
 	return made;
 }
@@ -167,6 +169,8 @@ bool record_make_spool(struct record *r)
 		return refuse_old_spool(r, r->spool);
 	if (error)
 		say_not_made(r, error);
+	else
+		record_make_events(r, first);
 	return !error;
 }
 
@@ -450,6 +454,7 @@ void record_drop_spool(struct record *r)
 
 void record_free(struct record *r)
 {
+	record_remove_events(r);
 	program_free(&r->program);
 	free(r->folder);
 	free(r->file);

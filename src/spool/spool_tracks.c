@@ -17,7 +17,7 @@
 #include "format/numbering.h"
 #include "trace/track_kinds.h"
 
-#define MOST_NOTES	 65536u /* that may wait for their round */
+#define MOST_NOTES	 262144u /* that may wait for their round */
 #define MOST_LABEL_TEXTS (2 * SPOOL_LABEL_IDS)
 #define EVENT_BYTES	 16u  /* that an event needs in a trace at most, without texts */
 #define WORTH_A_LOOK	 256u /* after so many estimated events, write them and measure */

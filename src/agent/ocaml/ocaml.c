@@ -36,6 +36,7 @@
 #include "agent/ocaml/memprof.h"
 #include "agent/ocaml/ocaml_blocks.h"
 #include "agent/ocaml/ocaml_gc.h"
+#include "agent/ocaml/ocaml_ring.h"
 #include "agent/ocaml/ocaml_service.h"
 #include "agent/life.h"
 #include "agent/path.h"
@@ -427,7 +428,7 @@ static bool settle(const void *caller)
 	collector = collector_is_known(version);
 	if ((!why || collector) && !runtime_is_up(version, caller))
 		return false;
-	if (collector)
+	if (collector && !ocaml_ring_is_read())
 		ocaml_gc_start(version != VERSION_5_3);
 	if (!why)
 		why = take_lock_and_start(version);
@@ -445,8 +446,10 @@ static COLD void look_for_runtime(const void *caller)
 		return;
 	self.busy = BUSY_AGENT;
 	if (state == AGENT_OFF || agent_config.ocaml_rate == 0 || !*agent_same_process ||
-	    settle(caller))
+	    settle(caller)) {
+		ocaml_ring_hide();
 		atomic_store(&settled, true);
+	}
 	self.busy = BUSY_NOT;
 	errno = error;
 }

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly record: the files in which the runtime of an OCaml 5 program writes its events.
+ *
+ *	FILE.events/	made when the program is OCaml 5, removed at the end
+ *	  PID.events	of the program: made here, with its blocks on the disk, as a full disk
+ *			would otherwise end the program by SIGBUS; of followed children: theirs
+ *
+ * The runtime ends the program when it cannot make its file. So it is asked to make one only where
+ * nothing is in the way, and the folder stays while a process has a file in it.
+ */
+#include "record/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START	 "OCAML_RUNTIME_EVENTS_START"
+#define FOLDER	 "OCAML_RUNTIME_EVENTS_DIR"
+#define PRESERVE "OCAML_RUNTIME_EVENTS_PRESERVE"
+
+#define LONGEST_FOLDER 900 /* the runtime has 1024 bytes for the file's name */
+#define LOG2_WORDS     16  /* of a ring, unless OCAMLRUNPARAM has e=N */
+#define DOMAINS	       128 /* unless it has d=N */
+#define HEADER_BYTES   64
+#define HEAD_BYTES     80
+
+/* The number after "e=" or "d=" in OCAMLRUNPARAM. False: it is something else. */
+static bool take_parameter(char key, uint64_t most, uint64_t *number)
+{
+	const char *text = getenv("OCAMLRUNPARAM");
+
+	if (!text)
+		text = getenv("CAMLRUNPARAM");
+	while (text && *text) {
+		if (text[0] == key && text[1] == '=') {
+			char *end;
+
+			*number = strtoull(text + 2, &end, 10);
+			if (end == text + 2 || (*end && *end != ',') || *number > most || !*number)
+				return false;
+		}
+		text += strcspn(text, ",");
+		text += *text == ',';
+	}
+	return true;
+}
+
+/* Of the file. False: not known. */
+static bool find_bytes(uint64_t *bytes)
+{
+	uint64_t log2_words = LOG2_WORDS, domains = DOMAINS;
+
+	if (!take_parameter('e', 20, &log2_words) ||
+	    !take_parameter('d', RUNTIME_DOMAINS, &domains))
+		return false;
+	*bytes = HEADER_BYTES + domains * (HEAD_BYTES + ((uint64_t)8 << log2_words)) +
+		 RUNTIME_NUMBERS * RUNTIME_NAME_BYTES;
+	return true;
+}
+
+static bool is_unlimited(int which)
+{
+	struct rlimit limit;
+
+	return !getrlimit((__rlimit_resource_t)which, &limit) && limit.rlim_cur == RLIM_INFINITY;
+}
+
+/* mayfly has raised its own limit of file sizes. */
+static bool is_wanted(const struct record *r)
+{
+	return r->program.ordinary && r->program.ocaml_events && !r->ocaml_off &&
+	       !r->runtime_events_off && !getenv(START) && !getenv(FOLDER) &&
+	       r->child.file_size.rlim_cur == RLIM_INFINITY && is_unlimited(RLIMIT_AS);
+}
+
+/* With the full path: the program may change its folder. */
+static char *folder_name(const struct record *r)
+{
+	return *r->file == '/' ? record_format("%s.events", r->file)
+			       : record_format("%s/%s.events", r->folder, r->file);
+}
+
+/* Returns the open file, or -1 and errno. */
+static int make_file(const struct record *r, const char *folder, uint64_t bytes)
+{
+	char *path = record_format("%s/%ld.events", folder, (long)r->child.pid);
+	int fd, error;
+
+	if (!path)
+		return -1;
+	unlink(path); /* left by an earlier recording */
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		error = fallocate(fd, 0, 0, (off_t)bytes) ? errno : 0;
+		if (error) {
+			unlink(path);
+			close(fd);
+			fd = -1;
+			errno = error;
+		}
+	}
+	free(path);
+	return fd;
+}
+
+void record_make_events(struct record *r, struct recorder *first)
+{
+	char *folder = is_wanted(r) ? folder_name(r) : NULL;
+	uint64_t bytes;
+	int fd = -1;
+
+	if (!folder || strlen(folder) > LONGEST_FOLDER || !find_bytes(&bytes)) {
+		free(folder);
+		return;
+	}
+	if (!mkdir(folder, 0700) || errno == EEXIST)
+		fd = make_file(r, folder, bytes);
+	if (fd < 0) {
+		record_say(r,
+			   "events of OCaml's runtime are not recorded: cannot make a file in "
+			   "'%s': %s",
+			   folder, strerror(errno));
+		rmdir(folder);
+		free(folder);
+		return;
+	}
+	r->events_folder = folder;
+	recorder_watch_events(first, folder, fd);
+}
+
+bool record_set_events(struct record *r)
+{
+	char *folder = is_wanted(r) ? folder_name(r) : NULL, *path = NULL;
+	bool made;
+
+	if (folder)
+		path = record_format("%s/%ld.events", folder, (long)r->child.pid);
+	made = path && strlen(folder) <= LONGEST_FOLDER && !access(path, R_OK | W_OK) &&
+	       !setenv(FOLDER, folder, 1) && !setenv(START, "1", 1);
+	/* A followed child may end before its file is seen. */
+	if (made && r->follow)
+		made = !setenv(PRESERVE, "1", 1);
+	free(path);
+	free(folder);
+	return made;
+}
+
+/* Whether the process that made the file still needs the folder: its children make files, too. */
+static bool is_alive(const struct record *r, const char *name)
+{
+	long pid = strtol(name, NULL, 10);
+
+	return pid > 0 && !(pid == r->child.pid && r->child.ended) &&
+	       (!kill((pid_t)pid, 0) || errno != ESRCH);
+}
+
+void record_remove_events(struct record *r)
+{
+	DIR *folder = r->events_folder ? opendir(r->events_folder) : NULL;
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder))) {
+		size_t length = strlen(entry->d_name);
+
+		if (length > 7 && !strcmp(entry->d_name + length - 7, ".events") &&
+		    !is_alive(r, entry->d_name))
+			unlinkat(dirfd(folder), entry->d_name, 0);
+	}
+	if (folder)
+		closedir(folder);
+	if (r->events_folder)
+		rmdir(r->events_folder); /* fails while a file is in it */
+	free(r->events_folder);
+	r->events_folder = NULL;
+}
