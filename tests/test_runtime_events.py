@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of OCaml 5's runtime: made files through the commands, and a real program, which reads its
 own events with OCaml's library Runtime_events and prints what there is."""
+import collections
 import json
 import os
+import shutil
 import struct
 
 import profiles
-from harness import MAYFLY, Folder, case, check, main, mayfly, run, same
+from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, mayfly, need,
+                     run, same)
 from profiles import runtime_event, runtime_events
 
 folder = Folder()
@@ -24,7 +27,8 @@ def write(name, data):
 def dump(path):
     """(time, domain, event, category, name, values) of each event."""
     return [(e["time_ns"], e["tid"], e["event"], e["category"], e["name"], e["values"])
-            for e in map(json.loads, mayfly("dump", "--json", path).text.splitlines())]
+            for e in map(json.loads, mayfly("dump", "--json", path).text.splitlines())
+            if "category" in e]
 
 
 # ---- files ----
@@ -114,6 +118,135 @@ def unknown_versions_and_damage():
     for size in range(64, len(data), 97):
         got = run([MAYFLY, "info", write("cut.events", data[:size])])
         check(got.code in (0, 1) and got.err.count(b"\n") <= 1, size, got)
+
+
+# ---- recordings ----
+
+COUNTED = {"minor": "begin minor", "major/slice": "begin major_slice",
+           "minor/local_roots": "begin minor_local_roots",
+           "explicit/gc_full_major": "begin explicit_gc_full_major",
+           "domain_spawn": "life domain_spawn", "domain_terminate": "life domain_terminate",
+           "work.phase": "begin work.phase", "work.items": "count work.items"}
+
+
+def program():
+    need("ocamlfind", "ocamlopt")
+    version = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
+    if tuple(int(n) for n in version.split("+")[0].split("~")[0].split(".")[:2]) < (5, 3):
+        raise Skip("this OCaml is " + version + ", runtime events are those of 5.3")
+    path = folder / "program"
+    if not os.path.exists(path):
+        shutil.copy(os.path.join(SOURCE, "tests", "programs", "ocaml_ring.ml"), path + ".ml")
+        built = run(["ocamlfind", "ocamlopt", "-package", "unix,runtime_events", "-linkpkg",
+                     path + ".ml", "-o", path])
+        check(built.code == 0, built)
+    return path
+
+
+def record(what, *options, code=0, **variables):
+    """Records in a folder of its own, of which only the traces may be left. Returns the trace and the
+    program's output."""
+    path = program()
+    where = folder / ("run." + what + "".join(options).replace("=", ""))
+    shutil.rmtree(where, ignore_errors=True)
+    os.mkdir(where)
+    trace = os.path.join(where, "t.mayfly")
+    done = run([MAYFLY, "record", *options, "-o", trace, "--", path, what],
+               env=environment(**variables), cwd=where)
+    same(done.code, code, done)
+    check(not [f for f in os.listdir(where) if not f.endswith(".mayfly")], os.listdir(where))
+    return trace, done.out.decode()
+
+
+def ocaml_events(trace):
+    return [e for e in dump(trace) if e[3] == "ocaml" or str(e[4]).startswith("work.")]
+
+
+@cases(["", "-x"])
+def events_are_those_that_the_program_reads(option):
+    trace, out = record("count", *([option] if option else []))
+    oracle = {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in out.splitlines()}
+    same(oracle["lost"], 0, "lost by the program")
+    events = ocaml_events(trace)
+    end = [e[0] for e in events if e[4] == "work.done"]
+    same(len(end), 1, "work.done")
+    counts = collections.Counter(e[4] for e in events if e[0] <= end[0] and e[2] != "end")
+    same({name: counts[name] for name in COUNTED},
+         {name: oracle[theirs] for name, theirs in COUNTED.items()}, "counts")
+    same(counts["work.phase"], 80, "phases")
+    same(len({e[1] for e in events}), 3, "domains")
+    check("domain 2" in mayfly("export", "--to", "chrome", "-o", "-", trace).text, "names")
+    shown = mayfly("report", "--events", trace).text
+    check("Pauses" in shown and "events_lost" not in shown, shown)
+    # Within the program's run, and after its start.
+    facts = json.loads(mayfly("info", "--json", trace).text)
+    check(0 < events[0][0] <= events[-1][0] <= facts["duration_ns"], events[0], events[-1], facts)
+
+
+@case
+def more_events_than_a_ring_holds():
+    trace, _ = record("many")
+    events = ocaml_events(trace)
+    lost = sum(e[5]["words"] for e in events if e[4] == "events_lost")
+    items = sum(e[4] == "work.items" for e in events)
+    # 7 words for each time round.
+    check(items == 40000 or (lost and 3 * (40000 - items) <= lost), items, lost)
+
+
+@case
+def variables_stay_out_of_sight():
+    _, out = record("variables")
+    same(out, "0\n", "variables")
+    _, out = record("variables", OCAMLRUNPARAM="e=12,d=4")
+    same(out, "OCAMLRUNPARAM=e=12,d=4\n0\n", "variables")
+
+
+@case
+def a_killed_program():
+    trace, _ = record("killed", code=137)
+    same(sum(e[4] == "work.items" for e in ocaml_events(trace)), 20, "items")
+
+
+@cases(["off", "asked for"])
+def not_recorded(how):
+    theirs = folder / "theirs"
+    os.makedirs(theirs, exist_ok=True)
+    if how == "off":
+        trace, _ = record("work", "--runtime-events=off")
+    else:
+        trace, _ = record("work", OCAML_RUNTIME_EVENTS_START="1", OCAML_RUNTIME_EVENTS_DIR=theirs,
+                          OCAML_RUNTIME_EVENTS_PRESERVE="1")
+        same(len(os.listdir(theirs)), 1, "the user's file")
+    check("work.items" not in mayfly("dump", trace).text, "recorded")
+
+
+@case
+def forked_children():
+    trace, _ = record("fork")
+    same(sum(e[4] == "work.items" for e in ocaml_events(trace)), 10, "items of the parent")
+    trace, _ = record("fork", "--follow")
+    same(sum(e[4] == "work.items" for e in ocaml_events(trace)), 10, "items of the parent")
+    others = [f for f in os.listdir(os.path.dirname(trace)) if f != "t.mayfly"]
+    same(len(others), 1, "the child's trace")
+    child = os.path.join(os.path.dirname(trace), others[0])
+    same(sum(e[4] == "work.items" for e in ocaml_events(child)), 7, "items of the child")
+
+
+@case
+def without_room():
+    """On a small disk the program runs as ever, and a line says what is missing."""
+    path = program()
+    small = folder / "small"
+    os.makedirs(small, exist_ok=True)
+    if os.geteuid() or run(["mount", "-t", "tmpfs", "-o", "size=20m", "none", small]).code:
+        raise Skip("cannot mount a small file system")
+    try:
+        done = run([MAYFLY, "record", "-o", small + "/t.mayfly", "--", path, "work"])
+        same(done.code, 0, done)
+        check(b"events of OCaml's runtime are not recorded" in done.err, done)
+        same(os.listdir(small), ["t.mayfly"], "files")
+    finally:
+        run(["umount", small])
 
 
 if __name__ == "__main__":

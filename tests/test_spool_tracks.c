@@ -1033,7 +1033,7 @@ static void notes_are_bounded(void)
 						       0,	{{0}}};
 
 	spool_writer_sample(w, 1, 0, 8, 1, 0, deep, 2);
-	for (uint64_t i = 0; i < 65536 + 10; i++)
+	for (uint64_t i = 0; i < 262144 + 10; i++)
 		CHECK(spool_stream_note(r->s, 5000000000 + i, 9, MAYFLY_TRACK_INSTANT, &plain,
 					NULL) == 0);
 	round_at(r, 50000); /* takes those of 0 to 49999 */
@@ -1042,7 +1042,7 @@ static void notes_are_bounded(void)
 		CHECK(spool_stream_note(r->s, 5000100000 + i, 9, MAYFLY_TRACK_INSTANT, &plain,
 					NULL) == 0);
 	finish(r, NULL);
-	CHECK(r->w->tracks == 65536 + 40000 && r->t->info.dropped_events == 10);
+	CHECK(r->w->tracks == 262144 + 40000 && r->t->info.dropped_events == 10);
 	reading_free(r);
 	free(w);
 	spool_file_free(f);

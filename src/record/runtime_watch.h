@@ -27,6 +27,7 @@ struct runtime_watch {
 	int fd; /* of the file, when it is open but has no rings yet; -1: none */
 	void *map;
 	bool unknown; /* of a version that is not supported: no longer looked at */
+	bool said;    /* the caller's: it has reported that */
 	struct runtime_rings rings;
 	struct runtime_types *types;
 	struct runtime_place *place; /* of each domain */

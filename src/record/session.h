@@ -95,6 +95,8 @@ char *record_agent_settings(const struct record *r);
 void record_make_events(struct record *r, struct recorder *first);
 /* In the program, before it starts: true when its runtime writes events. */
 bool record_set_events(struct record *r);
+/* Reports, once, that events cannot be read. */
+void record_tell_events(const struct record *r, struct recorder *one);
 /* Removes the files, but those of processes that live. */
 void record_remove_events(struct record *r);
 

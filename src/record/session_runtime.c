@@ -153,6 +153,16 @@ bool record_set_events(struct record *r)
 	return made;
 }
 
+void record_tell_events(const struct record *r, struct recorder *one)
+{
+	if (!one->runtime.unknown || one->runtime.said)
+		return;
+	one->runtime.said = true;
+	record_say(r,
+		   "events of OCaml's runtime are not recorded: '%s' is of an unsupported version",
+		   one->events_path);
+}
+
 /* Whether the process that made the file still needs the folder: its children make files, too. */
 static bool is_alive(const struct record *r, const char *name)
 {

@@ -437,6 +437,7 @@ unsigned int record_serve(struct record *r)
 			begin_with_ancestors(r, one, 0);
 		more |= recorder_round(one);
 		record_tell_thinning(r, one);
+		record_tell_events(r, one);
 		if (recorder_wait(one) < wait)
 			wait = recorder_wait(one);
 	}
