@@ -88,7 +88,8 @@ def four_domains(how):
 
 @case
 def pauses_of_each_domain():
-    _, trace = recorded("domains", "5000")
+    """By the hooks; what the runtime's own events say is in test_runtime_events.py."""
+    _, trace = recorded("domains", "5000", options=["--runtime-events=off"])
     spans = collections.Counter()
     for e in events(trace):
         if e["event"] in ("begin", "end") and e.get("category") == "ocaml":
