@@ -298,8 +298,7 @@ static bool take_user_setting(struct record_command *c, const char *setting, con
 		return true;
 	}
 	*taken = is_key(setting, length, "output") || is_key(setting, length, "pid") ||
-		 is_key(setting, length, "follow") ||
-		 is_key(setting, length, "runtime_events") ||
+		 is_key(setting, length, "follow") || is_key(setting, length, "runtime_events") ||
 		 (c->ocaml_given && is_key(setting, length, "ocaml")) ||
 		 ((r->map_events || r->map_events_off) && is_key(setting, length, "map_events"));
 	return true;
