@@ -111,6 +111,20 @@ def code_without_rules():
 
 
 @case
+def code_with_frame_records():
+    counts = run([PROGRAM, "jit-records"])
+    check(counts["stacks"] >= 1000, "few stacks")
+    same(counts["truncated"], 0, "truncated")
+
+
+@case
+def code_with_and_without_frame_records():
+    counts = run([PROGRAM, "jit-mixed"], shorter=True)
+    check(counts["truncated"] >= 300, "few truncated")
+    check(counts["truncated"] < counts["stacks"], "all truncated")
+
+
+@case
 def sandbox():
     counts = run([PROGRAM, "sandbox"], shorter=True)
     check(counts["truncated"] > 1000, "stacks of unknown bounds were walked")

@@ -160,10 +160,10 @@ static NOINLINE void map_frame(unsigned depth)
 }
 
 static void (*const kinds[])(unsigned) = {
-	plain_frame<24>,    plain_frame<40>,   plain_frame<200>,     plain_frame<1000>,
-	plain_frame<33000>, plain_frame<5000>, alloca_frame,	     aligned_frame,
-	function_frame,	    sort_frame,	       exception_frame,	     map_frame,
-	qsort_frame,	    plain_frame<88>,   aligned_alloca_frame, plain_frame<300000>,
+    plain_frame<24>,	plain_frame<40>,   plain_frame<200>,	 plain_frame<1000>,
+    plain_frame<33000>, plain_frame<5000>, alloca_frame,	 aligned_frame,
+    function_frame,	sort_frame,	   exception_frame,	 map_frame,
+    qsort_frame,	plain_frame<88>,   aligned_alloca_frame, plain_frame<300000>,
 };
 
 static void descend(unsigned depth)
@@ -458,7 +458,8 @@ static void set_alternate(void *memory, size_t size)
 static void signal_thread()
 {
 	const size_t size = 1 << 17;
-	void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+	    mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char on_stack[1 << 17];
 
 	for (unsigned i = 0; i < 40; i++) {
@@ -509,6 +510,126 @@ static void jit()
 		((void (*)(void (*)(unsigned)))memory)(allocate);
 }
 
+/* Chains of functions written here, some with a frame record and some without, that call one another
+ * or go through compiled code. Their rules are registered, so that backtrace() knows the truth; the
+ * walk does not see them. */
+extern "C" void __register_frame(void *);
+
+struct jit_chain {
+	unsigned char *code, *code_end;
+	unsigned char *rules;
+	uint64_t seed = 20261123;
+
+	unsigned pick(unsigned below)
+	{
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		return (unsigned)(seed >> 40) % below;
+	}
+	void put(const void *bytes, size_t size)
+	{
+		memcpy(code, bytes, size);
+		code += size;
+	}
+	template <typename T> void put_number(T number)
+	{
+		put(&number, sizeof(number));
+	}
+	void *function(const void *next, const void *argument, bool record);
+	void rules_of(const unsigned char *start, bool record, unsigned locals);
+};
+
+/* .eh_frame of one function, in which only the rule at its call matters. */
+void jit_chain::rules_of(const unsigned char *start, bool record, unsigned locals)
+{
+	/* length, CIE, version 1, "", code 1, data -8, RA 16; CFA = rbp + 16 or rsp + n; RA, rbp */
+	unsigned char with[] = {20,   0,  0, 0,	 0,    0, 0,	0, 1, 0, 1, 0x78,
+				0x10, 12, 6, 16, 0x90, 1, 0x86, 2, 0, 0, 0, 0};
+	unsigned char without[] = {20,	 0,  0, 0, 0, 0,    0, 0, 1, 0, 1, 0x78,
+				   0x10, 12, 7, 0, 0, 0x90, 1, 0, 0, 0, 0, 0};
+	unsigned char *cie = rules;
+	uint32_t fde[2];
+	uint64_t range[2] = {(uint64_t)start, (uint64_t)(code - start)}, none = 0;
+
+	without[15] = (unsigned char)((locals + 8) & 127) | 128;
+	without[16] = (unsigned char)((locals + 8) >> 7);
+	memcpy(rules, record ? with : without, 24);
+	rules += 24;
+	fde[0] = 20;
+	fde[1] = (uint32_t)(rules + 4 - cie);
+	memcpy(rules, fde, 8);
+	memcpy(rules + 8, range, 16);
+	memcpy(rules + 24, &none, 4);
+	rules += 28;
+	__register_frame(cie);
+}
+
+void *jit_chain::function(const void *next, const void *argument, bool record)
+{
+	unsigned char *start = code;
+	unsigned locals = 8 * (2 * pick(30) + (record ? 2 : 3));
+
+	if (record)
+		put("\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp, %rbp */
+	put("\x48\x81\xec", 3);		    /* sub $locals, %rsp */
+	put_number<uint32_t>(locals);
+	for (unsigned at = 0; at < locals; at += 8) { /* movl of a number, and of 0 above it */
+		put("\xc7\x84\x24", 3);
+		put_number<uint32_t>(at);
+		put_number<uint32_t>(pick(1u << 30));
+		put("\xc7\x84\x24", 3);
+		put_number<uint32_t>(at + 4);
+		put_number<uint32_t>(0);
+	}
+	put("\x48\xbf", 2); /* mov $argument, %rdi; mov $next, %rax; call *%rax */
+	put_number(argument);
+	put("\x48\xb8", 2);
+	put_number(next);
+	put("\xff\xd0", 2);
+	if (record) {
+		put("\xc9\xc3", 2); /* leave; ret */
+	} else {
+		put("\x48\x81\xc4", 3);
+		put_number<uint32_t>(locals);
+		put("\xc3", 1);
+	}
+	rules_of(start, record, locals);
+	return start;
+}
+
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) static void relay(void *function)
+{
+	((void (*)())function)();
+	sink++;
+}
+
+static void allocate_five(void *)
+{
+	allocate(5);
+}
+
+static void jit_chains(bool all_records)
+{
+	const size_t size = 4u << 20;
+	jit_chain chain;
+
+	chain.code = (unsigned char *)mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	chain.rules = chain.code + size;
+	for (unsigned i = 0; i < 200; i++) {
+		void *next = (void *)allocate_five;
+		unsigned depth = 1 + chain.pick(12);
+
+		for (unsigned j = 0; j < depth; j++) {
+			bool record = all_records || chain.pick(3);
+
+			next = chain.pick(3) ? chain.function(next, nullptr, record)
+					     : chain.function((void *)relay, next, record);
+		}
+		for (unsigned j = 0; j < 5; j++)
+			relay(next);
+	}
+}
+
 /* ---- inside a sandbox nothing may be asked of the kernel ---- */
 
 static void sandbox()
@@ -539,6 +660,8 @@ int main(int argc, char **argv)
 		signals();
 	else if (part == "jit")
 		jit();
+	else if (part == "jit-records" || part == "jit-mixed")
+		jit_chains(part == "jit-records");
 	else if (part == "sandbox")
 		sandbox();
 	else

@@ -215,6 +215,46 @@ static inline bool cpu_is_stack_check(const uint8_t *pc)
 	       pc[-5] == 0xe8 && (pc[-7] == 0x6a || pc[-10] == 0x68);
 }
 
+/* How functions of compilers that write no unwind rules begin. 1: push %rbp; mov %rsp, %rbp makes a
+ * frame record; -1: push %rbp; sub $n, %rsp saves the register only; 0: neither. */
+#define CPU_BEGINNING_BYTES 4u
+
+static inline int cpu_function_beginning(const uint8_t *code)
+{
+	if (code[0] != 0x55 || code[1] != 0x48)
+		return 0;
+	if ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec))
+		return 1;
+	return (code[2] == 0x83 || code[2] == 0x81) && code[3] == 0xec ? -1 : 0;
+}
+
+/* The bytes before a return address. */
+#define CPU_CALL_BYTES 7u
+
+/* call *place, encoded in this number of bytes: 0xff, and then as the place needs. */
+static inline bool cpu_is_indirect_call(const uint8_t *code, unsigned bytes)
+{
+	unsigned kind = code[1] >> 6, base = code[1] & 7, index = kind != 3 && base == 4, needs;
+
+	if (code[0] != 0xff || (code[1] >> 3 & 7) != 2)
+		return false;
+	if (index)
+		base = code[2] & 7;
+	needs = 2 + index + (kind == 1) + (kind == 2 || (kind == 0 && base == 5) ? 4 : 0);
+	return needs == bytes;
+}
+
+static inline bool cpu_is_call_before(const uint8_t *code)
+{
+	if (code[2] == 0xe8)
+		return true;
+	for (unsigned bytes = 2; bytes <= CPU_CALL_BYTES; bytes++) {
+		if (cpu_is_indirect_call(code + CPU_CALL_BYTES - bytes, bytes))
+			return true;
+	}
+	return false;
+}
+
 /* jmp *0(%rip), followed by the address */
 #define CPU_JUMP_BYTES 14u
 

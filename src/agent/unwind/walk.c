@@ -36,6 +36,7 @@
 #include "agent/unwind/cfi.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
+#include "agent/unwind/frame_record.h"
 #include "agent/unwind/modules.h"
 #include "format/spool_format.h"
 
@@ -641,6 +642,26 @@ static bool step_wide(struct pass *p)
 	return !moved || (++p->switches <= SWITCHES_MOST && enter_stack(p));
 }
 
+/* Through code without rules, such as a JIT compiler's, by its frame record if it has one. */
+static bool step_record(struct pass *p)
+{
+	uintptr_t record = p->bp, cfa = record + 2 * sizeof(uintptr_t);
+
+	if (record % 8 != 0 || record < p->sp || record - p->sp > FRAME_RECORD_WORDS_MOST * 8 ||
+	    (cfa > p->high && !extend_stack(p, p->sp, cfa)) ||
+	    !frame_record_at(p->pc, p->sp, record,
+			     atomic_load_explicit(&sandboxed, memory_order_relaxed)))
+		return false;
+	p->out->bp_slot |= 1;
+	if (!advance_out(p))
+		return false;
+	p->bp = *(const uintptr_t *)record;
+	p->bp_slot = record;
+	p->pc = *(const uintptr_t *)(cfa - CPU_RETURN_AT);
+	p->sp = cfa;
+	return true;
+}
+
 enum ending { GO_ON, AT_ROOT, CUT };
 
 /* One step by a rule of the largest offsets. */
@@ -661,7 +682,7 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 			p->out++;
 			return AT_ROOT;
 		}
-		break;
+		return step_record(p) ? GO_ON : CUT;
 	}
 	return CUT;
 }
