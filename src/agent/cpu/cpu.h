@@ -62,7 +62,7 @@
  *				has its stack enlarged: then the CFA is the stack pointer plus
  *				CPU_STACK_CHECK_CFA. Reads CPU_STACK_CHECK_BEFORE bytes before pc
  *				and CPU_STACK_CHECK_AFTER from it
- *	CPU_CALL_BYTES, cpu_is_call_before(code); CPU_BEGINNING_BYTES, cpu_function_beginning(code)
+ *	CPU_CALL_BYTES, cpu_is_call_before(code); CPU_CLUE_BYTES, cpu_record_clue(code)
  *				what frame_record.c needs to go on through code without rules. A
  *				port may lack them: then stacks end there
  *

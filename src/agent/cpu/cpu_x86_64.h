@@ -215,12 +215,15 @@ static inline bool cpu_is_stack_check(const uint8_t *pc)
 	       pc[-5] == 0xe8 && (pc[-7] == 0x6a || pc[-10] == 0x68);
 }
 
-/* How functions of compilers that write no unwind rules begin. 1: push %rbp; mov %rsp, %rbp makes a
- * frame record; -1: push %rbp; sub $n, %rsp saves the register only; 0: neither. */
-#define CPU_BEGINNING_BYTES 4u
+/* What code says about the base pointer. 1: a frame record is made (push %rbp; mov %rsp, %rbp) or used
+ * (mov of a local variable at -n(%rbp)); -1: the register is only saved (push %rbp; sub $n, %rsp); 0:
+ * nothing. */
+#define CPU_CLUE_BYTES 4u
 
-static inline int cpu_function_beginning(const uint8_t *code)
+static inline int cpu_record_clue(const uint8_t *code)
 {
+	if ((code[0] == 0x48 || code[0] == 0x4c) && (code[1] == 0x8b || code[1] == 0x89))
+		return (code[2] & 0xc7) == 0x45 && code[3] >= 0x80 && code[3] % 8 == 0;
 	if (code[0] != 0x55 || code[1] != 0x48)
 		return 0;
 	if ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec))

@@ -6,14 +6,14 @@
  * function at pc keeps no record of its own. Then callers would be left out, so all of this must
  * hold:
  *
- *	- of the ways to begin a function, the one before pc that is nearest makes a record;
+ *	- the nearest instruction before pc that tells makes a record or uses one;
  *	- the word after the saved base pointer is a return address: the code before it is a call;
  *	- no word between sp and bp is one, as that would be the function's own.
  *
  * Code can be unmapped at any time, so the kernel copies it. What was seen is kept by address:
  *
  *	 63                    2   1         0
- *	| address               | makes  | after   |
+ *	| address               | has a  | after   |
  *	|  (of 62 bits)         | record | a call  |
  */
 #include "agent/unwind/frame_record.h"
@@ -29,14 +29,14 @@
 
 #ifdef CPU_CALL_BYTES
 
-#define AFTER_CALL   1u
-#define MAKES_RECORD 2u
-#define FACTS	     3u
-#define KNOWN	     4096u	   /* a power of two */
-#define CODE_NEAR    (128ul << 20) /* code of one compiler: calls reach that far */
-#define LOWEST	     65536u	   /* no code is below it */
-#define PIECE	     512ul	   /* bytes of code that are copied at a time */
-#define PIECES	     16u
+#define AFTER_CALL 1u
+#define HAS_RECORD 2u
+#define FACTS	   3u
+#define KNOWN	   4096u	 /* a power of two */
+#define CODE_NEAR  (128ul << 20) /* code of one compiler: calls reach that far */
+#define LOWEST	   65536u	 /* no code is below it */
+#define PIECE	   512ul	 /* bytes of code that are copied at a time */
+#define PIECES	   128u
 
 static _Atomic uint64_t known[KNOWN];
 
@@ -48,24 +48,24 @@ static bool copy_code(void *to, uintptr_t from, size_t bytes)
 			 (long)&there, 1, 0) == (long)bytes;
 }
 
-/* The nearest beginning of a function before pc. */
-static bool makes_record(uintptr_t pc)
+/* What the nearest clue before pc says. */
+static bool has_record(uintptr_t pc)
 {
-	uint8_t code[PIECE + CPU_BEGINNING_BYTES - 1];
-	uintptr_t end = pc - (CPU_BEGINNING_BYTES - 1);
+	uint8_t code[PIECE + CPU_CLUE_BYTES - 1];
+	uintptr_t end = pc - (CPU_CLUE_BYTES - 1);
 
 	/* Pieces do not cross pages: the page before the first function may be unreadable. */
 	for (unsigned i = 0; i < PIECES && end > LOWEST; i++) {
 		uintptr_t start = (end - 1) & -(uintptr_t)PIECE;
 		size_t bytes = end - start;
 
-		if (!copy_code(code, start, bytes + CPU_BEGINNING_BYTES - 1))
+		if (!copy_code(code, start, bytes + CPU_CLUE_BYTES - 1))
 			return false;
 		while (bytes-- > 0) {
-			int kind = cpu_function_beginning(code + bytes);
+			int clue = cpu_record_clue(code + bytes);
 
-			if (kind != 0)
-				return kind > 0;
+			if (clue != 0)
+				return clue > 0;
 		}
 		end = start;
 	}
@@ -85,8 +85,8 @@ static unsigned look_at_code(uintptr_t pc, bool sandboxed)
 		return 0;
 	if (copy_code(call, pc - sizeof(call), sizeof(call)) && cpu_is_call_before(call)) {
 		facts = AFTER_CALL;
-		if (makes_record(pc))
-			facts |= MAKES_RECORD;
+		if (has_record(pc))
+			facts |= HAS_RECORD;
 	}
 	atomic_store_explicit(slot, (uint64_t)pc << 2 | facts, memory_order_relaxed);
 	return facts;
@@ -111,7 +111,7 @@ bool frame_record_at(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed)
 	uintptr_t size = bp - sp;
 
 	if (size / 8 > FRAME_RECORD_WORDS_MOST ||
-	    look_at_code(pc, sandboxed) != (AFTER_CALL | MAKES_RECORD) || record[1] < LOWEST ||
+	    look_at_code(pc, sandboxed) != (AFTER_CALL | HAS_RECORD) || record[1] < LOWEST ||
 	    record[1] >> CPU_USER_BITS != 0 || !(look_at_code(record[1], sandboxed) & AFTER_CALL))
 		return false;
 	for (const uintptr_t *word = (const uintptr_t *)sp; word < record; word++) {
