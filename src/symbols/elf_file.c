@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
+#include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@
 #include <unistd.h>
 
 #define SYSTEM_DEBUG_DIR    "/usr/lib/debug"
+#define LARGEST_INNER	    ((size_t)64 << 20)
+#define INNER_MEMORY	    ((uint64_t)128 << 20) /* for decompression */
 #define LONGEST_BUILD_ID    64
 #define LARGEST_VDSO	    ((size_t)1 << 20)
 #define RANK_FUNCTION	    (1u << 20)
@@ -261,6 +264,50 @@ bool elf_file_open_by_build_id(struct elf_file *f, const char *debug_dir, const 
 	if (debug_dir && open_in_build_id_dir(f, debug_dir, id, length))
 		return true;
 	return open_in_build_id_dir(f, SYSTEM_DEBUG_DIR, id, length);
+}
+
+/* Grows with what the stream really holds. NULL: it is damaged, or too large. */
+static uint8_t *decompress_xz(const uint8_t *from, size_t size, size_t *used)
+{
+	lzma_stream xz = LZMA_STREAM_INIT;
+	uint8_t *bytes = NULL, *more;
+	size_t room = 0;
+	lzma_ret status;
+
+	if (lzma_stream_decoder(&xz, INNER_MEMORY, 0) != LZMA_OK)
+		return NULL;
+	xz.next_in = from;
+	xz.avail_in = size;
+	do {
+		room = room ? 2 * room : (size_t)1 << 16;
+		more = room <= LARGEST_INNER ? realloc(bytes, room) : NULL;
+		if (!more) {
+			status = LZMA_MEM_ERROR;
+			break;
+		}
+		bytes = more;
+		xz.next_out = bytes + xz.total_out;
+		xz.avail_out = room - xz.total_out;
+		status = lzma_code(&xz, LZMA_FINISH);
+	} while (status == LZMA_OK && xz.avail_out == 0);
+	*used = xz.total_out;
+	lzma_end(&xz);
+	if (status == LZMA_STREAM_END)
+		return bytes;
+	free(bytes);
+	return NULL;
+}
+
+bool elf_file_open_inner(struct elf_file *inner, const struct elf_file *f)
+{
+	Elf_Scn *section = find_section(f, ".gnu_debugdata");
+	Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
+
+	memset(inner, 0, sizeof(*inner));
+	if (!data || !data->d_buf)
+		return false;
+	inner->image = decompress_xz(data->d_buf, data->d_size, &inner->size);
+	return inner->image && elf_file_begin(inner) == ELF_FILE_OPEN;
 }
 
 static uint32_t crc32_of(const uint8_t *bytes, size_t size)

@@ -46,6 +46,10 @@ bool elf_file_open_by_build_id(struct elf_file *f, const char *debug_dir, const 
 bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, const char *path,
 			     const char *debug_dir);
 
+/* Opens the small symbol table that a stripped file may have inside (.gnu_debugdata): an ELF file,
+ * compressed by xz. */
+bool elf_file_open_inner(struct elf_file *inner, const struct elf_file *f);
+
 /* The best symbol for one address. name points into the file: valid while it is open. */
 struct elf_match {
 	const char *name; /* NULL: no symbol covers the address; may end in @VERSION */

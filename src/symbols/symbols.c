@@ -29,7 +29,9 @@ struct symbols {
 struct object {
 	struct elf_file main;  /* as loaded; not open if it is gone or was replaced */
 	struct elf_file debug; /* separate debug file */
-	const char *path;      /* of main */
+	struct elf_file
+	    inner;	  /* small symbol table inside main; its names are used while it is open */
+	const char *path; /* of main */
 };
 
 struct entry {
@@ -248,14 +250,16 @@ static void dwarf_found(void *context, size_t i, const struct symbol *list, size
 	free(copy);
 }
 
-static void match_symbols(struct request *r, const struct object *o)
+static void match_symbols(struct request *r, struct object *o)
 {
 	bool table = false;
 
 	if (o->main.elf)
 		table = elf_file_match(&o->main, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->debug.elf && !table)
-		elf_file_match(&o->debug, SHT_SYMTAB, r->address, r->distinct, r->match);
+		table = elf_file_match(&o->debug, SHT_SYMTAB, r->address, r->distinct, r->match);
+	if (o->main.elf && !table && elf_file_open_inner(&o->inner, &o->main))
+		elf_file_match(&o->inner, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->main.elf)
 		elf_file_match(&o->main, SHT_DYNSYM, r->address, r->distinct, r->match);
 	elf_file_match_end(r->address, r->distinct, r->match);
@@ -302,6 +306,7 @@ size_t symbols_resolve(struct symbols *s, const char *path, const uint8_t *build
 		answer_rest(&r);
 	}
 	request_free(&r);
+	elf_file_close(&o.inner);
 	elf_file_close(&o.debug);
 	elf_file_close(&o.main);
 	return r.named;
