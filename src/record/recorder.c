@@ -14,6 +14,7 @@
 #include "stream/clock.h"
 #include "format/numbering.h"
 #include "record/finalise.h"
+#include "record/jit_names.h"
 #include "record/machine.h"
 #include "stream/sender.h"
 #include "trace/rewrite/thin.h"
@@ -790,6 +791,8 @@ static int complete(struct recorder *r, const struct spool_ending *ending)
 
 	if (!error)
 		error = finalise_symbols(r->tables, r->options.symbols);
+	if (!error)
+		error = jit_names_add(r->tables, "/tmp");
 	if (!error)
 		error = trace_writer_finish(r->writer);
 	if (!error && part_flush(r->part))
