@@ -62,6 +62,9 @@
  *				has its stack enlarged: then the CFA is the stack pointer plus
  *				CPU_STACK_CHECK_CFA. Reads CPU_STACK_CHECK_BEFORE bytes before pc
  *				and CPU_STACK_CHECK_AFTER from it
+ *	cpu_called_by_pointer(pc)
+ *				whether the call that returns to pc went to an address in a register
+ *				or on the stack
  *
  * Addresses:
  *	CPU_ADDRESS_BITS	a return address fits into this number of bits
