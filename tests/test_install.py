@@ -38,7 +38,8 @@ def files_below(folder):
 def files():
     stage, _ = install()
     found = files_below(stage)
-    for pattern in (r"usr/bin/mayfly", r"usr/lib/.*libmayfly\.so", r"usr/include/mayfly/trace\.h",
+    for pattern in (r"usr/bin/mayfly", r"usr/lib/.*libmayfly\.so", r"usr/lib/.*libmayfly-musl\.so",
+                    r"usr/include/mayfly/trace\.h",
                     r"usr/lib/.*pkgconfig/mayfly\.pc", r"usr/lib/.*libmayfly-trace\.(a|so)",
                     r"usr/share/man/man1/mayfly\.1(\.gz)?", r"usr/share/man/man1/mayfly-record\.1.*",
                     r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",

@@ -388,11 +388,6 @@ def address_sanitizer():
 
 
 @case
-def musl_program():
-    not_watched([program("musl"), "x"])
-
-
-@case
 def setuid_program():
     need_root()
     with Folder() as here:

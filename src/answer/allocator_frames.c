@@ -87,7 +87,8 @@ bool is_allocator_frame(const char *text)
 	const char *space;
 
 	if (text[0] == '/')
-		return strcmp(path_base(text), "libmayfly.so") == 0;
+		return strcmp(path_base(text), "libmayfly.so") == 0 ||
+		       strcmp(path_base(text), "libmayfly-musl.so") == 0;
 	if (strlen(text) > 4 * sizeof(plain))
 		return false;
 	name_plain(plain, sizeof(plain), text);

@@ -6,16 +6,16 @@
 
 /* How names of files begin. */
 const char *const library_modules[] = {
-    "ld-linux",	  "ld-2.",	"ld-musl",     "libc.so",     "libc-2.",     "libpthread",
-    "libdl.so",	  "librt.so",	"libm.so",     "libresolv.",  "libstdc++.",  "libc++.so",
-    "libc++abi.", "libgcc_s.",	"libunwind.",  "libstd-",     "libasan.",    "libtsan.",
-    "liblsan.",	  "libubsan.",	"libjemalloc", "libtcmalloc", "libmimalloc", "libmayfly.",
-    "libasmrun",  "libcamlrun", NULL};
+    "ld-linux",	       "ld-2.",	    "ld-musl",	   "libc.so",	  "libc-2.",	 "libpthread",
+    "libdl.so",	       "librt.so",  "libm.so",	   "libresolv.",  "libstdc++.",	 "libc++.so",
+    "libc++abi.",      "libgcc_s.", "libunwind.",  "libstd-",	  "libasan.",	 "libtsan.",
+    "liblsan.",	       "libubsan.", "libjemalloc", "libtcmalloc", "libmimalloc", "libmayfly.",
+    "libmayfly-musl.", "libasmrun", "libcamlrun",  NULL};
 
 /* Those among them that only allocate, or load. */
 const char *const runtime_modules[] = {
-    "ld-linux",	    "ld-2.",	 "ld-musl",    "libjemalloc.so", "libtcmalloc",
-    "libmimalloc.", "libasmrun", "libcamlrun", "libmayfly.",	 NULL};
+    "ld-linux",	 "ld-2.",      "ld-musl",    "libjemalloc.so",	"libtcmalloc", "libmimalloc.",
+    "libasmrun", "libcamlrun", "libmayfly.", "libmayfly-musl.", NULL};
 
 const char *const cxx_namespaces[] = {"std::", "__gnu_cxx::", "__cxxabiv1::", NULL};
 

@@ -97,6 +97,14 @@ bool program_library_brings_new(const char *library)
 	return false;
 }
 
+const char *program_agent_for(const char *loader)
+{
+	const char *slash = strrchr(loader, '/');
+
+	return strncmp(slash ? slash + 1 : loader, "ld-musl", 7) ? "libmayfly.so"
+								 : "libmayfly-musl.so";
+}
+
 /* If starting the file changes the identity of the process, the kernel sets AT_SECURE, and the
  * loader then ignores LD_PRELOAD. */
 static void check_privileges(struct program *p, const char *path)
@@ -242,11 +250,8 @@ static void check_elf(struct program *p, const struct image *i)
 		return;
 	}
 	loader = string_at(i, ph->p_offset);
-	if (loader && strstr(loader, "ld-musl")) {
-		set_why(p, "it uses the musl C library, and the agent needs glibc");
-		p->breaks = true;
-		return;
-	}
+	if (loader)
+		p->agent = program_agent_for(loader);
 	check_libraries(p, i, e);
 	p->ocaml_events = has_ocaml_events(i, e);
 }
@@ -318,6 +323,7 @@ void program_inspect(struct program *p, const char *command)
 {
 	memset(p, 0, sizeof(*p));
 	p->ordinary = true;
+	p->agent = "libmayfly.so";
 	p->path = find_in_path(command);
 	if (p->path && runnable(p->path))
 		inspect_file(p, p->path, 0);

@@ -9,8 +9,9 @@
 #include <stdbool.h>
 
 struct program {
-	char *path;    /* the file that execvp() will find, or NULL */
-	bool ordinary; /* the agent can be loaded */
+	char *path;	   /* the file that execvp() will find, or NULL */
+	bool ordinary;	   /* the agent can be loaded */
+	const char *agent; /* the library that is to be preloaded: each C library has its own */
 	/* A script's interpreter, "" when the program is a binary itself. */
 	char interpreter[256];
 	/* Why the agent cannot be loaded, to follow the program's name and a colon; "" when it can.
@@ -24,6 +25,10 @@ struct program {
 /* Looks at what execvp(command) would start. A file that cannot be read is assumed to be ordinary. */
 void program_inspect(struct program *p, const char *command);
 void program_free(struct program *p);
+
+/* The agent for programs that this loader (PT_INTERP) starts. Another one would keep them from starting
+ * (musl), or would be a second agent (glibc). */
+const char *program_agent_for(const char *loader);
 
 /* True when a library of this path or soname is an allocator that brings its own operator new. */
 bool program_library_brings_new(const char *library);

@@ -65,15 +65,17 @@ static bool preload_brings_new(const char *list)
 bool record_choose_preload(struct record *r)
 {
 	const char *user = getenv("LD_PRELOAD");
-	char *agent = find_agent("libmayfly.so"), *cxx = NULL;
+	const bool glibc = !strcmp(r->program.agent, "libmayfly.so");
+	char *agent = find_agent(r->program.agent), *cxx = NULL;
 
 	if (!user)
 		user = "";
 	if (!agent) {
-		record_say(r, "libmayfly.so is neither beside mayfly nor where it was installed");
+		record_say(r, "%s is neither beside mayfly nor where it was installed",
+			   r->program.agent);
 		return false;
 	}
-	if (r->program.brings_new || preload_brings_new(user))
+	if (glibc && (r->program.brings_new || preload_brings_new(user)))
 		cxx = find_agent("libmayfly-cxx.so");
 	if (strpbrk(agent, ": ") || (cxx && strpbrk(cxx, ": "))) {
 		record_say(r, "'%s' cannot be preloaded: its path has a space or a colon", agent);

@@ -44,7 +44,8 @@ static bool memory_begins(const char *text, const char *with)
 
 static bool is_own(const struct mappings *m, const char *base)
 {
-	return memory_begins(base, m->spool) || memory_begins(base, "libmayfly.so");
+	return memory_begins(base, m->spool) || memory_begins(base, "libmayfly.so") ||
+	       memory_begins(base, "libmayfly-musl.so");
 }
 
 static enum mayfly_mapping_kind kind_of_path(const struct mappings *m, const char *path,

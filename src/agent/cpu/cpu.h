@@ -65,6 +65,9 @@
  *	CPU_CALL_BYTES, cpu_is_call_before(code); CPU_CLUE_BYTES, cpu_record_clue(code)
  *				what frame_record.c needs to go on through code without rules. A
  *				port may lack them: then stacks end there
+ *	cpu_called_by_pointer(pc)
+ *				whether the call that returns to pc went to an address in a register
+ *				or on the stack
  *
  * Addresses:
  *	CPU_ADDRESS_BITS	a return address fits into this number of bits

@@ -289,6 +289,20 @@ typedef uint16_t cpu_code_unit;
 
 /* ---- frames and addresses ---- */
 
+/* FF /2, of all but an address relative to rip. */
+static inline bool cpu_called_by_pointer(uintptr_t pc)
+{
+	const uint8_t *end = (const uint8_t *)pc;
+	bool in_register = end[-2] == 0xff && (end[-1] & 0xf8) == 0xd0;
+	bool at_register =
+	    end[-2] == 0xff && (end[-1] & 0xf8) == 0x10 && end[-1] != 0x14 && end[-1] != 0x15;
+	bool near_register = end[-3] == 0xff && (end[-2] & 0xf8) == 0x50 && end[-2] != 0x54;
+	bool on_stack = end[-3] == 0xff && end[-2] == 0x14 && end[-1] == 0x24;
+	bool near_stack = end[-4] == 0xff && end[-3] == 0x54 && end[-2] == 0x24;
+
+	return in_register || at_register || near_register || on_stack || near_stack;
+}
+
 /* DWARF register numbers */
 #define CPU_DWARF_BP 6u
 #define CPU_DWARF_SP 7u

@@ -99,6 +99,8 @@ struct wide_table {
 extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 extern void *__libc_stack_end __attribute__((weak));
 
+enum walk_outside (*walk_without_rule)(struct walk_start *at, uintptr_t high);
+
 static _Atomic(struct table *) table;
 static struct wide_table *wide;
 static _Atomic uint32_t generation = 1;
@@ -664,6 +666,31 @@ static bool step_record(struct pass *p)
 
 enum ending { GO_ON, AT_ROOT, CUT };
 
+static enum ending step_without_rule(struct pass *p)
+{
+	struct walk_start at = {p->pc, p->sp, p->bp};
+
+	switch (walk_without_rule(&at, p->high)) {
+	case WALK_OUTSIDE_UNKNOWN:
+		return CUT;
+	case WALK_OUTSIDE_NOTHING:
+		p->out++;
+		return AT_ROOT;
+	case WALK_OUTSIDE_SIGNAL:
+		return step_signal(p) ? GO_ON : CUT;
+	case WALK_OUTSIDE_CALL:
+		break;
+	}
+	if (!advance_out(p))
+		return CUT;
+	set_barrier(p);
+	p->pc = at.pc;
+	p->sp = at.sp;
+	p->bp = at.bp;
+	p->bp_slot = 0;
+	return GO_ON;
+}
+
 /* One step by a rule of the largest offsets. */
 static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t code)
 {
@@ -682,6 +709,8 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 			p->out++;
 			return AT_ROOT;
 		}
+		if (walk_without_rule)
+			return step_without_rule(p);
 		return step_record(p) ? GO_ON : CUT;
 	}
 	return CUT;

@@ -71,6 +71,18 @@ struct walk {
 /* Makes the tables; may be called on any thread. false: no memory or no _dl_find_object. */
 bool walk_init(void);
 
+/* What is outside a frame for which no rule is known. */
+enum walk_outside {
+	WALK_OUTSIDE_UNKNOWN,
+	WALK_OUTSIDE_NOTHING,
+	WALK_OUTSIDE_SIGNAL,
+	WALK_OUTSIDE_CALL
+};
+
+/* Finds it, for a C library without unwind tables; NULL for one that has them. `at` is the state in
+ * the frame, and then that in its caller. Memory from at->sp up to high can be read. */
+extern enum walk_outside (*walk_without_rule)(struct walk_start *at, uintptr_t high);
+
 /* Forgets the previous walk (another thread takes over the struct, the child of a fork). */
 void walk_forget(struct walk *w);
 
