@@ -66,6 +66,8 @@ struct record {
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
 	unsigned long images; /* of the program that followed the first */
+	pid_t *settled;	      /* children whose traces were made while others ran */
+	size_t settled_count, settled_room;
 };
 
 /* Releases all that this struct owns. */
@@ -111,9 +113,13 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid);
 /* The first spool and its recorder. False: record_say() has been told. */
 bool record_make_spool(struct record *r);
 /* The recorder of a forked child's parent; NULL when there is none. */
-struct recorder *record_parent_of(const struct record *r, const struct recorder *child);
+struct recorder *record_parent_of(const struct record *r, struct recorder *child);
 /* 0: it was not forked. */
-uint64_t record_fork_ticks(const struct recorder *one);
+uint64_t record_fork_ticks(struct recorder *one);
+/* Both are images of one process. */
+bool record_same_process(const struct recorder *a, const struct recorder *b);
+/* Another recorder that has not finished needs the spool of this one. */
+bool record_is_parent(const struct record *r, const struct recorder *one);
 /* The forked children that have not been begun, by the time of the fork. NULL: none. */
 struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
 				       size_t *count);
@@ -136,6 +142,7 @@ void record_drop_spool(struct record *r);
 struct piece {
 	char *spool, *trace;
 	pid_t pid;
+	unsigned long number; /* of the image */
 	struct spool_glance glance;
 	bool last;   /* image of its process */
 	bool wanted; /* becomes a trace */
@@ -157,6 +164,9 @@ char *record_old_name(const char *file);
 /* All spools of this recording that an agent has taken, those of the program first. False: no
  * memory. */
 bool record_collect_pieces(struct record *r, struct pieces *list);
+/* A child's trace that is complete gets its name. When nothing needs the spool any more, that is
+ * removed, and so can *one be: then true. */
+bool record_settle(struct record *r, struct recorder *one);
 /* Until those that are followed have ended, or a signal comes. */
 void record_wait_for_children(struct record *r);
 /* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". NULL: out of
