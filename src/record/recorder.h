@@ -51,6 +51,7 @@ struct recorder_place {
 	char *parent_name;   /* of the spool of the process that forked this one; NULL: none */
 	uint64_t fork_ticks; /* 0: it was not forked */
 	unsigned int sweeps; /* since it finished, or since its process has left the spool */
+	bool left;	     /* its process has ended, or has left the spool */
 	bool last;	     /* when it finished: no image of its process came after it */
 	bool settled;	     /* its trace has its name */
 	bool unwanted;	     /* no trace is made of it */

@@ -6,6 +6,7 @@
  *	session_spools.c	while it runs: a spool and a recorder for each image of each process
  *	session_traces.c	afterwards: spools become traces
  *	session_runtime.c	files of OCaml's runtime, read while it runs
+ *	session_names.c		the names of traces
  *	session_text.c		texts, and reports to the command
  *	outgoing.c		the receiver elsewhere
  *
@@ -157,16 +158,9 @@ struct pieces {
 };
 
 void record_free_pieces(struct pieces *list);
-/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
-char *record_name_with(const char *file, const char *tail);
-/* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
-char *record_old_name(const char *file);
 /* All spools of this recording that an agent has taken, those of the program first. False: no
  * memory. */
 bool record_collect_pieces(struct record *r, struct pieces *list);
-/* A child's trace that is complete gets its name. When nothing needs the spool any more, that is
- * removed, and so can *one be: then true. */
-bool record_settle(struct record *r, struct recorder *one);
 /* Until those that are followed have ended, or a signal comes. */
 void record_wait_for_children(struct record *r);
 /* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". NULL: out of
@@ -176,5 +170,16 @@ char *record_places(const struct recorder *one);
 void record_finish_stream(struct record *r, bool whole);
 /* Makes the traces, then removes the spools. False when one failed: its spool stays. */
 bool record_finalise_pieces(struct record *r, struct pieces *list);
+
+/* ---- session_names.c ---- */
+
+/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
+char *record_name_with(const char *file, const char *tail);
+/* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
+char *record_old_name(const char *file);
+/* Of an image of a process. NULL: out of memory. */
+char *record_trace_name(const struct record *r, pid_t pid, unsigned long number, bool last);
+/* Gives a complete trace its name. False: record_say() has been told. */
+bool record_name_trace(const struct record *r, const struct piece *p);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/numbering.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */
@@ -404,30 +405,79 @@ static bool has_left(struct recorder *one)
 	return ++one->place.sweeps > 2;
 }
 
-/* Processes that have ended. A stream is kept for a while longer: a child that was forked last may
- * not have its spool yet. */
-static void sweep(struct record *r)
+static bool note_settled(struct record *r, pid_t pid)
+{
+	if (!array_reserve(&r->settled, &r->settled_room, r->settled_count, sizeof(*r->settled)))
+		return false;
+	r->settled[r->settled_count++] = pid;
+	return true;
+}
+
+/* A child's trace that is complete gets its name. When nothing needs the spool any more, that is
+ * removed, and so can *one be: then true. */
+static bool settle(struct record *r, struct recorder *one)
+{
+	struct recorder_place *place = &one->place;
+	unsigned long number = spool_image_number(one->spool);
+	struct piece p = {.spool = one->spool, .pid = one->pid, .recorder = one};
+
+	if (place->unwanted) {
+		if (place->sweeps <= 2)
+			return false;
+	} else if (one->state != RECORDER_FINISHED) {
+		return false;
+	} else if (!place->settled) {
+		p.trace = record_trace_name(r, one->pid, number, place->last);
+		place->settled = p.trace && (!place->last || note_settled(r, one->pid)) &&
+				 record_name_trace(r, &p);
+		free(p.trace);
+	}
+	if (!(place->settled || place->unwanted) || one->keep_stream || record_is_parent(r, one))
+		return false;
+	unlink(one->spool);
+	return true;
+}
+
+static void end_streams(struct record *r)
 {
 	for (size_t i = 0; i < r->recorders; i++) {
 		struct recorder *one = r->recorder[i];
 
-		if (one->pid == r->child.pid)
-			continue;
-		if (one->place.unwanted) {
+		if (one->place.unwanted)
 			one->place.sweeps++;
-		} else if (one->state == RECORDER_FINISHED && one->keep_stream) {
-			if (!spool_stream_forks(one->stream) ||
-			    (++one->place.sweeps > 2 && !record_is_parent(r, one)))
-				recorder_forget(one);
-		} else if (one->state < RECORDER_FINISHED && one->watch.header && has_left(one)) {
-			one->place.sweeps = 0;
-			retire(r, one, record_is_last_image(r, one));
-		}
+		else if (one->state == RECORDER_FINISHED && one->keep_stream &&
+			 (!spool_stream_forks(one->stream) ||
+			  (++one->place.sweeps > 2 && !record_is_parent(r, one))))
+			recorder_forget(one);
+	}
+}
+
+/* Processes that have ended. A stream is kept for a while longer: a child that was forked last may
+ * not have its spool yet. */
+static void sweep(struct record *r)
+{
+	end_streams(r);
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		one->place.left = one->pid != r->child.pid && one->state < RECORDER_FINISHED &&
+				  one->watch.header && has_left(one);
+	}
+	/* Whatever a process that has ended became before is there by now. */
+	if (r->follow)
+		find_children(r);
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		if (!one->place.left || one->state >= RECORDER_FINISHED)
+			continue;
+		one->place.sweeps = 0;
+		retire(r, one, record_is_last_image(r, one));
 	}
 	for (size_t i = r->recorders; r->follow && i--;) {
 		struct recorder *one = r->recorder[i];
 
-		if (one->pid == r->child.pid || !record_settle(r, one))
+		if (one->pid == r->child.pid || !settle(r, one))
 			continue;
 		r->recorders--;
 		memmove(r->recorder + i, r->recorder + i + 1,
@@ -488,8 +538,6 @@ unsigned int record_serve(struct record *r)
 	}
 	if (now - r->swept_ns >= SWEEP_NS) {
 		r->swept_ns = now;
-		if (r->follow)
-			find_children(r);
 		sweep(r);
 	}
 	for (size_t i = 0; i < r->recorders; i++) {

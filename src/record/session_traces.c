@@ -35,44 +35,6 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-char *record_name_with(const char *file, const char *tail)
-{
-	const char *base = spool_base_name(file), *dot = strrchr(base, '.');
-
-	if (!dot || dot == base)
-		dot = file + strlen(file);
-	return record_format("%.*s%s%s", (int)(dot - file), file, tail, dot);
-}
-
-char *record_old_name(const char *file)
-{
-	char *real = realpath(file, NULL);
-	char *name = record_name_with(real ? real : file, ".old");
-
-	free(real);
-	return name;
-}
-
-static bool is_settled(const struct record *r, pid_t pid)
-{
-	for (size_t i = 0; i < r->settled_count; i++)
-		if (r->settled[i] == pid)
-			return true;
-	return false;
-}
-
-/* A process's last image gets its plain name, unless another process of the same number has it. */
-static char *trace_name(const struct record *r, pid_t pid, unsigned long number, bool last)
-{
-	char tail[64] = "";
-
-	if (!last || is_settled(r, pid))
-		snprintf(tail, sizeof(tail), ".%ld.%lu", (long)pid, number);
-	else if (pid != r->child.pid)
-		snprintf(tail, sizeof(tail), ".%ld", (long)pid);
-	return record_name_with(r->file, tail);
-}
-
 /* The earlier images of a process, which exec replaced, get a file only with --follow and if they
  * have samples. In exact mode all have some. */
 static bool name_pieces(const struct record *r, struct pieces *list)
@@ -83,8 +45,10 @@ static bool name_pieces(const struct record *r, struct pieces *list)
 
 		p->last = !others || (p->recorder && next->recorder &&
 				      !record_same_process(p->recorder, next->recorder));
+		if (p->recorder && (p->recorder->place.unwanted || p->recorder->place.settled))
+			p->last = p->recorder->place.last;
 		p->wanted = p->last || (r->follow && (p->glance.samples || p->glance.exact));
-		p->trace = trace_name(r, p->pid, p->number, p->last && !others);
+		p->trace = record_trace_name(r, p->pid, p->number, p->last && !others);
 		if (!p->trace)
 			return false;
 	}
@@ -306,61 +270,6 @@ static void finish_recorders(struct record *r, struct pieces *list)
 			finish_recorder(r, list, list->piece[i].recorder, NULL);
 }
 
-static bool name_trace(const struct record *r, const struct piece *p)
-{
-	struct recorder *one = p->recorder;
-	char *old;
-	int error;
-
-	if (!one)
-		return false; /* said */
-	if (one->state != RECORDER_FINISHED) {
-		if (one->error > 0)
-			record_say(r, "cannot write '%s': %s", p->trace, strerror(one->error));
-		else
-			record_say(r, "'%s': %s", p->spool, mayfly_error_text(one->error));
-		return false;
-	}
-	old = r->force ? NULL : record_old_name(p->trace);
-	error = recorder_become(one, p->trace, old);
-	free(old);
-	if (error)
-		record_say(r, "cannot write '%s': %s; it is complete in '%s'", p->trace,
-			   strerror(error), one->part_path);
-	return !error;
-}
-
-static bool note_settled(struct record *r, pid_t pid)
-{
-	if (!array_reserve(&r->settled, &r->settled_room, r->settled_count, sizeof(*r->settled)))
-		return false;
-	r->settled[r->settled_count++] = pid;
-	return true;
-}
-
-bool record_settle(struct record *r, struct recorder *one)
-{
-	struct recorder_place *place = &one->place;
-	unsigned long number = spool_image_number(one->spool);
-	struct piece p = {.spool = one->spool, .pid = one->pid, .recorder = one};
-
-	if (place->unwanted) {
-		if (place->sweeps <= 2)
-			return false;
-	} else if (one->state != RECORDER_FINISHED) {
-		return false;
-	} else if (!place->settled) {
-		p.trace = trace_name(r, one->pid, number, place->last);
-		place->settled =
-		    p.trace && (!place->last || note_settled(r, one->pid)) && name_trace(r, &p);
-		free(p.trace);
-	}
-	if (!(place->settled || place->unwanted) || one->keep_stream || record_is_parent(r, one))
-		return false;
-	unlink(one->spool);
-	return true;
-}
-
 static void say_where(const struct record *r, const struct piece *p)
 {
 	char *places = p->recorder ? record_places(p->recorder) : NULL;
@@ -460,7 +369,7 @@ static bool end_trace(struct record *r, struct piece *p)
 	bool gave_up = one && one->state == RECORDER_FAILED && r->stream.only &&
 		       stream_sender_gave_up(r->stream.sender);
 
-	if (!gave_up && !name_trace(r, p)) {
+	if (!gave_up && !record_name_trace(r, p)) {
 		record_finish_stream(r, one && one->state == RECORDER_FINISHED);
 		return false;
 	}

@@ -237,8 +237,8 @@ static int level_now(const struct trace_writer *w, bool last)
 {
 	if (w->options.level)
 		return w->options.level;
-	if (w->options.quick)
-		return TRACE_LEVEL_FAST;
+	if (w->options.quick && last)
+		return COLUMNS_LEAN;
 	if (!last)
 		return w->options.mode == MAYFLY_EXACT ? TRACE_LEVEL_FAST : LEVEL_MEDIUM;
 	return trace_writer_level(w->allocs);
