@@ -64,9 +64,11 @@ static bool preload_brings_new(const char *list)
  * preloaded, too. */
 bool record_choose_preload(struct record *r)
 {
-	const char *user = getenv("LD_PRELOAD");
+	const char *user = getenv("LD_PRELOAD"), *colon;
 	char *agent = find_agent("libmayfly.so"), *cxx = NULL;
 
+	/* Set and empty: the agent keeps it so for the program, by the colon that ends the value. */
+	colon = user ? ":" : "";
 	if (!user)
 		user = "";
 	if (!agent) {
@@ -81,8 +83,8 @@ bool record_choose_preload(struct record *r)
 		free(cxx);
 		return false;
 	}
-	r->preload = record_format("%s%s%s%s%s", agent, cxx ? ":" : "", cxx ? cxx : "",
-				   *user ? ":" : "", user);
+	r->preload =
+	    record_format("%s%s%s%s%s", agent, cxx ? ":" : "", cxx ? cxx : "", colon, user);
 	free(agent);
 	free(cxx);
 	return r->preload || record_no_memory(r);
