@@ -10,11 +10,14 @@
  */
 #include "agent/environment.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
+#include "agent/exec_file.h"
 
 #define SETTINGS "MAYFLY="
 
@@ -27,6 +30,61 @@ static bool is_ours(const char *path, size_t length)
 	size_t skip = slash ? (size_t)(slash + 1 - path) : 0;
 
 	return length - skip > 9 && !memcmp(path + skip, "libmayfly", 9);
+}
+
+/* The part of an entry LD_PRELOAD=... that follows our libraries. */
+static const char *skip_ours(const char *entry)
+{
+	const char *at = entry + sizeof(ENVIRONMENT_PRELOAD) - 1;
+	size_t length;
+
+	while ((length = strcspn(at, ": ")) && is_ours(at, length)) {
+		at += length;
+		if (!*at)
+			break;
+		at++;
+	}
+	return at;
+}
+
+static bool environment_has_ours(const char *entry)
+{
+	return skip_ours(entry) != entry + sizeof(ENVIRONMENT_PRELOAD) - 1;
+}
+
+static bool environment_ours_is_there(const char *entry)
+{
+	const char *at = entry + sizeof(ENVIRONMENT_PRELOAD) - 1;
+	size_t length = strcspn(at, ": ");
+	char path[4096];
+
+	if (agent_sandboxed || length >= sizeof(path))
+		return true;
+	memcpy(path, at, length);
+	path[length] = 0;
+	return sys_call3(SYS_faccessat, AT_FDCWD, (long)path, F_OK) != -ENOENT;
+}
+
+char *const *environment_drop_ours(char **copy, char *text, char *const *env)
+{
+	size_t n = 0;
+
+	for (; *env; env++) {
+		if (!strncmp(*env, ENVIRONMENT_PRELOAD, sizeof(ENVIRONMENT_PRELOAD) - 1)) {
+			const char *rest = skip_ours(*env);
+
+			/* "ours:" says that the program's own is set and empty. */
+			if (!*rest && rest[-1] != ':')
+				continue;
+			strcpy(text, ENVIRONMENT_PRELOAD);
+			strcat(text, rest);
+			copy[n++] = text;
+		} else {
+			copy[n++] = *env;
+		}
+	}
+	copy[n] = NULL;
+	return copy;
 }
 
 /* Splits "LD_PRELOAD=ours:theirs" in place into ours (copied) and theirs. True: nothing is left. */
@@ -47,12 +105,15 @@ static bool split_preload(char *entry)
 	size_t ours = (size_t)(rest - value);
 	if (ours == 0 || ours >= sizeof(our_preload) - sizeof(ENVIRONMENT_PRELOAD))
 		return false;
+	char last = value[ours - 1];
 	memcpy(our_preload, entry, sizeof(ENVIRONMENT_PRELOAD) - 1 + ours);
 	while (ours && (value[ours - 1] == ':' || value[ours - 1] == ' '))
 		ours--;
 	our_preload[sizeof(ENVIRONMENT_PRELOAD) - 1 + ours] = 0;
+	/* "ours:" says that the program's own is set and empty. */
+	bool set = last == ':';
 	memmove(value, rest, strlen(rest) + 1);
-	return !*value;
+	return !*value && !set;
 }
 
 void environment_hide(void)
@@ -82,7 +143,7 @@ char *const *environment_put_ours(char **larger, char *both, char *const *env, c
 	size_t n = 0;
 
 	strcpy(both, our_preload);
-	if (theirs && *theirs) {
+	if (theirs) {
 		strcat(both, ":");
 		strcat(both, theirs);
 	}
@@ -95,4 +156,19 @@ char *const *environment_put_ours(char **larger, char *both, char *const *env, c
 	larger[n++] = our_settings;
 	larger[n] = NULL;
 	return larger;
+}
+
+size_t environment_unfit(char *const *env, const char *name, bool search, size_t *text)
+{
+	size_t entries = 0;
+	bool drop = false;
+
+	for (; env && env[entries]; entries++) {
+		if (strncmp(env[entries], ENVIRONMENT_PRELOAD, sizeof(ENVIRONMENT_PRELOAD) - 1) ||
+		    !environment_has_ours(env[entries]))
+			continue;
+		drop = !environment_ours_is_there(env[entries]) || !exec_file_fits(name, search);
+		*text = strlen(env[entries]) + 1;
+	}
+	return drop && entries < ENVIRONMENT_MOST ? entries + 1 : 0;
 }

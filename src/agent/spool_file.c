@@ -234,6 +234,19 @@ const char *spool_file_program(const char *found)
 	return strcmp(found, program_link) ? found : program_name;
 }
 
+/* The inode in "pid:[4026531836]"; 0: there is no /proc. */
+static uint32_t pid_namespace(void)
+{
+	char text[32];
+	long length = sys_readlinkat(AT_FDCWD, "/proc/self/ns/pid", text, sizeof(text));
+	uint32_t inode = 0;
+
+	for (long i = 0; !sys_failed(length) && i < length; i++)
+		if (text[i] >= '0' && text[i] <= '9')
+			inode = inode * 10 + (uint32_t)(text[i] - '0');
+	return inode;
+}
+
 static void fill_header(struct spool_header *h, uint32_t image)
 {
 	char *base = (char *)h;
@@ -247,6 +260,7 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->features = 0;
 	h->pid = (uint32_t)sys_getpid();
 	h->parent_pid = (uint32_t)sys_getppid();
+	h->pid_namespace = pid_namespace();
 	h->clock = agent_use_tsc ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;
 	h->start_real_ns = agent_clock_ns(CLOCK_REALTIME);
 	h->start_mono_ns = agent_clock_ns(CLOCK_MONOTONIC);

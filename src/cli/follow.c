@@ -18,6 +18,7 @@
 #include "cli/message.h"
 #include "record/live_trace.h"
 #include "record/session.h"
+#include "record/process_watch.h"
 #include "record/spool_watch.h"
 #include "stream/clock.h"
 

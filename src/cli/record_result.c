@@ -38,7 +38,9 @@ static void put_children(FILE *to, const struct record *r, const struct pieces *
 
 	for (size_t i = 0; i < list->count; i++)
 		children += list->piece[i].pid != r->child.pid && list->piece[i].last &&
-			    !list->piece[i].kept;
+			    !list->piece[i].kept &&
+			    !(list->piece[i].recorder && list->piece[i].recorder->place.settled);
+	children += r->settled_count;
 	pattern = children ? record_name_with(r->file, ".*") : NULL;
 	if (pattern)
 		fprintf(to, "; %zu child process%s -> %s", children, children == 1 ? "" : "es",

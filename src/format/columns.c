@@ -49,6 +49,7 @@ struct column_writer {
 	bool plain;   /* streams stay as they are, as the chunk will be compressed as a whole */
 	bool quickly; /* only to find out which coding is best */
 	bool remember, choosing;
+	bool lean; /* small chunks are compressed once, as a whole, by the shortest plain codings */
 	uint32_t type; /* of the chunk at hand, or a way of columns_size() */
 	unsigned id;   /* of the column at hand */
 	size_t written[COLUMNS_MOST];
@@ -65,6 +66,9 @@ struct column_writer *column_writer_new(int level)
 
 	if (!w)
 		return NULL;
+	w->lean = level == COLUMNS_LEAN;
+	if (w->lean)
+		level = 1;
 	w->compress = compress_new(level);
 	w->quick = compress_new(level <= QUICK_LEVEL ? 1 : QUICK_LEVEL);
 	w->remember = level <= QUICK_LEVEL;
@@ -278,7 +282,7 @@ static size_t cost(struct column_writer *w, const struct bytes *b)
 {
 	size_t room = compress_bound(b->used), length = 0;
 
-	if (!w->plain)
+	if (!w->plain || w->lean)
 		return b->used;
 	w->packed.used = 0;
 	if (bytes_extend(&w->packed, room))
@@ -608,7 +612,8 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 	memset(w->written, 0, sizeof(w->written));
 	for (size_t i = 0; i < columns; i++)
 		values += column[i].count + column[i].size / 8;
-	build_chunk(w, &w->by_stream, head, column, columns);
+	if (!w->lean || values > PACK_LIMIT)
+		build_chunk(w, &w->by_stream, head, column, columns);
 	if (values > PACK_LIMIT) {
 		put_chunk(out, type, &w->by_stream, 0);
 		return;
@@ -618,9 +623,9 @@ void chunk_write(struct column_writer *w, struct bytes *out, uint32_t type,
 	build_chunk(w, &w->whole, head, column, columns);
 	w->plain = false;
 	packed = pack_whole(w);
-	if (packed && packed < w->by_stream.used)
+	if (packed && (w->lean || packed < w->by_stream.used))
 		put_chunk(out, type, &w->whole_packed, w->whole.used);
-	else if (w->whole.used && w->whole.used < w->by_stream.used)
+	else if (w->lean || (w->whole.used && w->whole.used < w->by_stream.used))
 		put_chunk(out, type, &w->whole, 0);
 	else
 		put_chunk(out, type, &w->by_stream, 0);
@@ -660,9 +665,10 @@ size_t columns_size(struct column_writer *w, const struct column *column, size_t
 	begin_stream(b);
 	w->type = way;
 	w->quickly = true;
+	w->plain = w->lean;
 	for (size_t i = 0; i < columns; i++)
 		put_column(w, b, &column[i]);
-	w->quickly = false;
+	w->quickly = w->plain = false;
 	return b->failed ? SIZE_MAX : b->used;
 }
 

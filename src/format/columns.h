@@ -24,6 +24,9 @@ struct column {
 
 struct column_writer; /* compression contexts, scratch memory; used again from chunk to chunk */
 
+/* In place of a level: for many small files, where time counts more than size. */
+#define COLUMNS_LEAN 0
+
 struct column_writer *column_writer_new(int level);
 void column_writer_free(struct column_writer *w);
 

@@ -114,6 +114,7 @@ struct spool_header {
 	/* (a) samples for each word of the heaps of OCaml, the bits of a double; before
 	 * ocaml_interval_log2, which is that of 8 / rate, rounded down */
 	_Atomic uint64_t ocaml_rate;
+	uint32_t pid_namespace; /* inode of the PID namespace of pid; 0: not known */
 
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */

@@ -77,6 +77,7 @@ struct recorder *recorder_new(const char *spool, const char *part, pid_t pid,
 	r->spool = strdup(spool);
 	r->part_path = strdup(part);
 	r->pid = pid;
+	r->process = (struct process_watch){.pid = pid, .fd = -1};
 	r->options = *options;
 	r->watch.fd = -1;
 	runtime_watch_start(&r->runtime);
@@ -120,6 +121,8 @@ void recorder_free(struct recorder *r)
 	thread_watch_free(&r->threads);
 	runtime_watch_free(&r->runtime);
 	free(r->events_path);
+	process_watch_close(&r->process);
+	free(r->place.parent_name);
 	free(r->waiting);
 	free(r->spool);
 	free(r->part_path);
@@ -160,7 +163,7 @@ void recorder_forget(struct recorder *r)
 static bool is_watched(const struct recorder *r)
 {
 	return r->watch.header && atomic_load(&r->watch.header->state) == SPOOL_RUNNING &&
-	       r->state <= RECORDER_READING && !r->ending;
+	       r->state <= RECORDER_READING && !r->ending && r->process.pid;
 }
 
 int recorder_tick(struct recorder *r)
@@ -170,8 +173,9 @@ int recorder_tick(struct recorder *r)
 	if (!r->watch.header)
 		return 0;
 	if (is_watched(r)) {
-		memory_watch_look(&r->memory, r->pid, r->spool);
-		thread_watch_look(&r->threads, r->pid);
+		memory_watch_look(&r->memory, r->process.pid, r->spool);
+		if (!r->process.foreign)
+			thread_watch_look(&r->threads, r->process.pid);
 		if (r->events_path)
 			runtime_watch_look(&r->runtime, r->events_path);
 	}
@@ -181,7 +185,7 @@ int recorder_tick(struct recorder *r)
 void recorder_last(struct recorder *r)
 {
 	if (is_watched(r))
-		thread_watch_last(&r->threads, r->pid);
+		thread_watch_last(&r->threads, r->process.pid);
 }
 
 unsigned int recorder_wait(const struct recorder *r)
@@ -310,6 +314,7 @@ static int recorder_open_stream(struct recorder *r, struct recorder *parent, boo
 	if (error)
 		return error;
 	r->writer_options.snapshot_ns = r->options.snapshot_ns;
+	r->writer_options.quick = r->options.quick;
 	r->tables = recording_new();
 	if (!r->tables)
 		return MAYFLY_E_MEMORY;
@@ -836,7 +841,7 @@ bool recorder_finish(struct recorder *r, struct recorder *parent, const struct s
 		return fail(r, error);
 	}
 	r->state = RECORDER_FINISHED;
-	if (!r->keep_stream)
+	if (!r->keep_stream || !spool_stream_forks(r->stream))
 		recorder_forget(r);
 	return true;
 }

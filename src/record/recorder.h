@@ -18,6 +18,7 @@
 #include "record/memory_watch.h"
 #include "record/part.h"
 #include "record/runtime_watch.h"
+#include "record/process_watch.h"
 #include "record/spool_watch.h"
 #include "record/thread_watch.h"
 #include "spool/spool_stream.h"
@@ -34,6 +35,7 @@ struct recorder_options {
 	 * only one at a time may be reading, and it must be dropped before the next one starts. */
 	struct stream_sender *sender;
 	bool no_file; /* only the sender gets the trace */
+	bool quick;   /* one of perhaps many: compressed with less care */
 };
 
 enum recorder_state {
@@ -43,9 +45,22 @@ enum recorder_state {
 	RECORDER_FAILED,   /* no more can be read; `error` says why */
 };
 
+/* The caller's: where a recorder stands among the others. */
+struct recorder_place {
+	bool origin_known;
+	char *parent_name;   /* of the spool of the process that forked this one; NULL: none */
+	uint64_t fork_ticks; /* 0: it was not forked */
+	unsigned int sweeps; /* since it finished, or since its process has left the spool */
+	bool left;	     /* its process has ended, or has left the spool */
+	bool last;	     /* when it finished: no image of its process came after it */
+	bool settled;	     /* its trace has its name */
+	bool unwanted;	     /* no trace is made of it */
+};
+
 struct recorder {
 	char *spool, *part_path;
-	pid_t pid;
+	pid_t pid; /* as the process itself has it */
+	struct process_watch process;
 	struct recorder_options options;
 	enum recorder_state state;
 	int error; /* negative: enum mayfly_error; positive: errno */
@@ -76,9 +91,9 @@ struct recorder {
 	bool thin_said;	    /* the caller's: it has reported thin_error */
 	uint64_t thin_seed;
 
-	uint64_t read_ns;    /* time spent reading */
-	int64_t late_ns;     /* of it, after the program's end */
-	unsigned int sweeps; /* the caller's, since it finished */
+	uint64_t read_ns; /* time spent reading */
+	int64_t late_ns;  /* of it, after the program's end */
+	struct recorder_place place;
 	struct spool_stream_status status;
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
 	char note[512];						     /* of the agent's */

@@ -6,6 +6,7 @@
  *	session_spools.c	while it runs: a spool and a recorder for each image of each process
  *	session_traces.c	afterwards: spools become traces
  *	session_runtime.c	files of OCaml's runtime, read while it runs
+ *	session_names.c		the names of traces
  *	session_text.c		texts, and reports to the command
  *	outgoing.c		the receiver elsewhere
  *
@@ -66,6 +67,8 @@ struct record {
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
 	unsigned long images; /* of the program that followed the first */
+	pid_t *settled;	      /* children whose traces were made while others ran */
+	size_t settled_count, settled_room;
 };
 
 /* Releases all that this struct owns. */
@@ -111,9 +114,13 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid);
 /* The first spool and its recorder. False: record_say() has been told. */
 bool record_make_spool(struct record *r);
 /* The recorder of a forked child's parent; NULL when there is none. */
-struct recorder *record_parent_of(const struct record *r, const struct recorder *child);
+struct recorder *record_parent_of(const struct record *r, struct recorder *child);
 /* 0: it was not forked. */
-uint64_t record_fork_ticks(const struct recorder *one);
+uint64_t record_fork_ticks(struct recorder *one);
+/* Both are images of one process. */
+bool record_same_process(const struct recorder *a, const struct recorder *b);
+/* Another recorder that has not finished needs the spool of this one. */
+bool record_is_parent(const struct record *r, const struct recorder *one);
 /* The forked children that have not been begun, by the time of the fork. NULL: none. */
 struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
 				       size_t *count);
@@ -136,6 +143,7 @@ void record_drop_spool(struct record *r);
 struct piece {
 	char *spool, *trace;
 	pid_t pid;
+	unsigned long number; /* of the image */
 	struct spool_glance glance;
 	bool last;   /* image of its process */
 	bool wanted; /* becomes a trace */
@@ -150,10 +158,6 @@ struct pieces {
 };
 
 void record_free_pieces(struct pieces *list);
-/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
-char *record_name_with(const char *file, const char *tail);
-/* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
-char *record_old_name(const char *file);
 /* All spools of this recording that an agent has taken, those of the program first. False: no
  * memory. */
 bool record_collect_pieces(struct record *r, struct pieces *list);
@@ -166,5 +170,16 @@ char *record_places(const struct recorder *one);
 void record_finish_stream(struct record *r, bool whole);
 /* Makes the traces, then removes the spools. False when one failed: its spool stays. */
 bool record_finalise_pieces(struct record *r, struct pieces *list);
+
+/* ---- session_names.c ---- */
+
+/* FILE with `tail` before its suffix: out.mayfly and ".12" make out.12.mayfly. */
+char *record_name_with(const char *file, const char *tail);
+/* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
+char *record_old_name(const char *file);
+/* Of an image of a process. NULL: out of memory. */
+char *record_trace_name(const struct record *r, pid_t pid, unsigned long number, bool last);
+/* Gives a complete trace its name. False: record_say() has been told. */
+bool record_name_trace(const struct record *r, const struct piece *p);
 
 #endif

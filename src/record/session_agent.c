@@ -64,10 +64,12 @@ static bool preload_brings_new(const char *list)
  * preloaded, too. */
 bool record_choose_preload(struct record *r)
 {
-	const char *user = getenv("LD_PRELOAD");
+	const char *user = getenv("LD_PRELOAD"), *colon;
 	const bool glibc = !strcmp(r->program.agent, "libmayfly.so");
 	char *agent = find_agent(r->program.agent), *cxx = NULL;
 
+	/* Set and empty: the agent keeps it so for the program, by the colon that ends the value. */
+	colon = user ? ":" : "";
 	if (!user)
 		user = "";
 	if (!agent) {
@@ -83,8 +85,8 @@ bool record_choose_preload(struct record *r)
 		free(cxx);
 		return false;
 	}
-	r->preload = record_format("%s%s%s%s%s", agent, cxx ? ":" : "", cxx ? cxx : "",
-				   *user ? ":" : "", user);
+	r->preload =
+	    record_format("%s%s%s%s%s", agent, cxx ? ":" : "", cxx ? cxx : "", colon, user);
 	free(agent);
 	free(cxx);
 	return r->preload || record_no_memory(r);

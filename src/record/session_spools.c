@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/numbering.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */
@@ -96,10 +97,12 @@ struct recorder *record_find(const struct record *r, const char *spool)
 
 struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 {
+	bool child = pid != r->child.pid;
 	struct recorder_options options = {.snapshot_ns = r->snapshot_ns,
 					   .max_size = r->max_size,
 					   .symbols = r->symbols,
 					   .follow = r->follow,
+					   .quick = child,
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
@@ -174,16 +177,31 @@ bool record_make_spool(struct record *r)
 	return !error;
 }
 
-struct recorder *record_parent_of(const struct record *r, const struct recorder *child)
+/* What a spool says of its parent does not change once an agent has begun it. */
+static void learn_origin(struct recorder *one)
 {
-	char *name = r->follow ? spool_parent_name(child->spool) : NULL;
-	struct recorder *parent = name ? record_find(r, name) : NULL;
+	struct recorder_place *place = &one->place;
+	struct spool_glance g;
 
-	free(name);
+	if (place->origin_known || !spool_glance(one->spool, &g) || g.state == SPOOL_WAITING)
+		return;
+	place->fork_ticks = g.fork_ticks;
+	place->parent_name = spool_parent_name(one->spool);
+	place->origin_known = true;
+}
+
+struct recorder *record_parent_of(const struct record *r, struct recorder *child)
+{
+	struct recorder *parent;
+
+	if (!r->follow)
+		return NULL;
+	learn_origin(child);
+	parent = child->place.parent_name ? record_find(r, child->place.parent_name) : NULL;
 	return parent != child ? parent : NULL;
 }
 
-static bool is_parent(const struct record *r, const struct recorder *one)
+bool record_is_parent(const struct record *r, const struct recorder *one)
 {
 	for (size_t i = 0; i < r->recorders; i++)
 		if (r->recorder[i] != one && r->recorder[i]->state != RECORDER_FINISHED &&
@@ -192,11 +210,10 @@ static bool is_parent(const struct record *r, const struct recorder *one)
 	return false;
 }
 
-uint64_t record_fork_ticks(const struct recorder *one)
+uint64_t record_fork_ticks(struct recorder *one)
 {
-	struct spool_glance g;
-
-	return spool_glance(one->spool, &g) ? g.fork_ticks : 0;
+	learn_origin(one);
+	return one->place.fork_ticks;
 }
 
 static int compare_forks(const void *a, const void *b)
@@ -250,10 +267,18 @@ static void begin_with_ancestors(const struct record *r, struct recorder *one, u
 		begin_reading(r, one, parent && parent->stream ? parent : NULL);
 }
 
+bool record_same_process(const struct recorder *a, const struct recorder *b)
+{
+	/* Short-lived namespaces use their small numbers again and again. */
+	if (a->process.foreign || b->process.foreign)
+		return a->pid == b->pid && a->process.pid && a->process.pid == b->process.pid;
+	return a->pid == b->pid;
+}
+
 bool record_is_last_image(const struct record *r, const struct recorder *one)
 {
 	for (size_t i = r->recorders; i-- && r->recorder[i] != one;)
-		if (r->recorder[i]->pid == one->pid)
+		if (record_same_process(r->recorder[i], one))
 			return false;
 	return true;
 }
@@ -291,12 +316,21 @@ struct spool_ending record_ending_of(const struct record *r, const struct record
 static void retire(const struct record *r, struct recorder *one, bool last)
 {
 	struct spool_ending ending = record_ending_of(r, one, last);
+	struct spool_glance g = {0};
+	bool wanted = last;
 
-	if (one->state == RECORDER_READING && (r->follow || last)) {
+	if (one->watch.header)
+		spool_glance_at(one->watch.header, &g);
+	wanted |= r->follow && (g.samples || g.exact);
+	one->place.last = last;
+	if (wanted && one->state == RECORDER_IDLE && one->pid != r->child.pid && one->watch.header)
+		begin_with_ancestors(r, one, 0);
+	if (one->state == RECORDER_READING && wanted) {
 		one->keep_stream = r->follow;
 		recorder_finish(one, NULL, &ending);
-	} else if (one->state == RECORDER_READING) {
+	} else if (!wanted && one->state <= RECORDER_READING) {
 		recorder_drop(one);
+		one->place.unwanted = r->follow && one->pid != r->child.pid;
 	}
 	recorder_detach(one);
 }
@@ -342,36 +376,113 @@ static void find_children(struct record *r)
 	for (size_t i = 0; i < list.count; i++) {
 		const struct spool_entry *e = &list.entry[i];
 
-		if (e->pid == r->child.pid || e->glance.state == SPOOL_WAITING ||
-		    record_find(r, e->path))
+		if ((e->pid == r->child.pid && !process_is_foreign(e)) ||
+		    e->glance.state == SPOOL_WAITING || record_find(r, e->path))
 			continue;
 		made = record_add(r, e->path, e->pid);
 		if (!made)
 			break;
+		process_watch_begin(&made->process, e);
 		if (!recorder_attach(made))
 			begin_after_parent(r, made);
 		for (size_t j = 0; j + 1 < r->recorders; j++)
-			if (r->recorder[j]->pid == e->pid)
+			if (record_same_process(r->recorder[j], made))
 				retire(r, r->recorder[j], false);
 	}
 	spool_list_free(&list);
+}
+
+/* The process has ended, or has had another spool, or none, for a while: it may be just becoming
+ * another program. */
+static bool has_left(struct recorder *one)
+{
+	if (process_watch_ended(&one->process))
+		return true;
+	if (process_watch_writes(&one->process, one->spool)) {
+		one->place.sweeps = 0;
+		return false;
+	}
+	return ++one->place.sweeps > 2;
+}
+
+static bool note_settled(struct record *r, pid_t pid)
+{
+	if (!array_reserve(&r->settled, &r->settled_room, r->settled_count, sizeof(*r->settled)))
+		return false;
+	r->settled[r->settled_count++] = pid;
+	return true;
+}
+
+/* A child's trace that is complete gets its name. When nothing needs the spool any more, that is
+ * removed, and so can *one be: then true. */
+static bool settle(struct record *r, struct recorder *one)
+{
+	struct recorder_place *place = &one->place;
+	unsigned long number = spool_image_number(one->spool);
+	struct piece p = {.spool = one->spool, .pid = one->pid, .recorder = one};
+
+	if (place->unwanted) {
+		if (place->sweeps <= 2)
+			return false;
+	} else if (one->state != RECORDER_FINISHED) {
+		return false;
+	} else if (!place->settled) {
+		p.trace = record_trace_name(r, one->pid, number, place->last);
+		place->settled = p.trace && (!place->last || note_settled(r, one->pid)) &&
+				 record_name_trace(r, &p);
+		free(p.trace);
+	}
+	if (!(place->settled || place->unwanted) || one->keep_stream || record_is_parent(r, one))
+		return false;
+	unlink(one->spool);
+	return true;
+}
+
+static void end_streams(struct record *r)
+{
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		if (one->place.unwanted)
+			one->place.sweeps++;
+		else if (one->state == RECORDER_FINISHED && one->keep_stream &&
+			 (!spool_stream_forks(one->stream) ||
+			  (++one->place.sweeps > 2 && !record_is_parent(r, one))))
+			recorder_forget(one);
+	}
 }
 
 /* Processes that have ended. A stream is kept for a while longer: a child that was forked last may
  * not have its spool yet. */
 static void sweep(struct record *r)
 {
+	end_streams(r);
 	for (size_t i = 0; i < r->recorders; i++) {
 		struct recorder *one = r->recorder[i];
 
-		if (one->pid == r->child.pid)
+		one->place.left = one->pid != r->child.pid && one->state < RECORDER_FINISHED &&
+				  one->watch.header && has_left(one);
+	}
+	/* Whatever a process that has ended became before is there by now. */
+	if (r->follow)
+		find_children(r);
+	for (size_t i = 0; i < r->recorders; i++) {
+		struct recorder *one = r->recorder[i];
+
+		if (!one->place.left || one->state >= RECORDER_FINISHED)
 			continue;
-		if (one->state == RECORDER_FINISHED && one->keep_stream && ++one->sweeps > 2 &&
-		    !is_parent(r, one))
-			recorder_forget(one);
-		else if (one->state < RECORDER_FINISHED && one->watch.header && kill(one->pid, 0) &&
-			 errno == ESRCH)
-			retire(r, one, record_is_last_image(r, one));
+		one->place.sweeps = 0;
+		retire(r, one, record_is_last_image(r, one));
+	}
+	for (size_t i = r->recorders; r->follow && i--;) {
+		struct recorder *one = r->recorder[i];
+
+		if (one->pid == r->child.pid || !settle(r, one))
+			continue;
+		r->recorders--;
+		memmove(r->recorder + i, r->recorder + i + 1,
+			(r->recorders - i) * sizeof(*r->recorder));
+		recorder_free(one);
 	}
 }
 
@@ -465,6 +576,7 @@ void record_free(struct record *r)
 	for (size_t i = 0; i < r->recorders; i++)
 		recorder_free(r->recorder[i]);
 	free(r->recorder);
+	free(r->settled);
 	record_stream_close(&r->stream);
 	symbols_free(r->symbols);
 }

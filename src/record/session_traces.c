@@ -12,14 +12,16 @@
 
 #include "format/numbering.h"
 
-static bool add_piece(struct pieces *list, char *spool, pid_t pid, const struct spool_glance *g)
+static bool add_piece(struct pieces *list, char *spool, pid_t pid, unsigned long number,
+		      const struct spool_glance *g)
 {
 	if (!spool ||
 	    !array_reserve(&list->piece, &list->room, list->count, sizeof(*list->piece))) {
 		free(spool);
 		return false;
 	}
-	list->piece[list->count++] = (struct piece){.spool = spool, .pid = pid, .glance = *g};
+	list->piece[list->count++] =
+	    (struct piece){.spool = spool, .pid = pid, .number = number, .glance = *g};
 	return true;
 }
 
@@ -33,46 +35,52 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-char *record_name_with(const char *file, const char *tail)
-{
-	const char *base = spool_base_name(file), *dot = strrchr(base, '.');
-
-	if (!dot || dot == base)
-		dot = file + strlen(file);
-	return record_format("%.*s%s%s", (int)(dot - file), file, tail, dot);
-}
-
-char *record_old_name(const char *file)
-{
-	char *real = realpath(file, NULL);
-	char *name = record_name_with(real ? real : file, ".old");
-
-	free(real);
-	return name;
-}
-
-/* A process's last image gets its plain name. Earlier images, which exec replaced, get a file only
- * with --follow and if they have samples. In exact mode all have some. */
+/* The earlier images of a process, which exec replaced, get a file only with --follow and if they
+ * have samples. In exact mode all have some. */
 static bool name_pieces(const struct record *r, struct pieces *list)
 {
-	unsigned int image = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		struct piece *p = &list->piece[i], *next = p + 1;
+		bool others = i + 1 < list->count && next->pid == p->pid;
 
-	for (size_t i = 0; i < list->count; i++, image++) {
-		struct piece *p = &list->piece[i];
-		char tail[64] = "";
-
-		if (i && list->piece[i - 1].pid != p->pid)
-			image = 0;
-		p->last = i + 1 == list->count || list->piece[i + 1].pid != p->pid;
+		p->last = !others || (p->recorder && next->recorder &&
+				      !record_same_process(p->recorder, next->recorder));
+		if (p->recorder && (p->recorder->place.unwanted || p->recorder->place.settled))
+			p->last = p->recorder->place.last;
 		p->wanted = p->last || (r->follow && (p->glance.samples || p->glance.exact));
-		if (!p->last)
-			snprintf(tail, sizeof(tail), ".%ld.%u", (long)p->pid, image);
-		else if (p->pid != r->child.pid)
-			snprintf(tail, sizeof(tail), ".%ld", (long)p->pid);
-		p->trace = record_name_with(r->file, tail);
+		p->trace = record_trace_name(r, p->pid, p->number, p->last && !others);
 		if (!p->trace)
 			return false;
 	}
+	return true;
+}
+
+/* NULL: no memory, which has been said. */
+static struct recorder *recorder_of(struct record *r, const struct spool_entry *e)
+{
+	struct recorder *one = record_find(r, e->path);
+
+	if (one)
+		return one;
+	one = record_add(r, e->path, e->pid);
+	if (one)
+		process_watch_begin(&one->process, e);
+	return one;
+}
+
+static bool add_entry(struct record *r, struct pieces *list, const struct spool_entry *e,
+		      bool is_program)
+{
+	struct recorder *one;
+	struct piece *p;
+
+	if (!add_piece(list, strdup(e->path), e->pid, e->number + is_program, &e->glance))
+		return false;
+	one = recorder_of(r, e);
+	p = &list->piece[list->count - 1];
+	p->recorder = one;
+	p->alive = !is_program && one && one->state < RECORDER_FINISHED &&
+		   process_watch_writes(&one->process, one->spool);
 	return true;
 }
 
@@ -87,18 +95,19 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 	*list = (struct pieces){0};
 	if (!spool_list_read(&others, r->file))
 		return false;
-	if (spool_glance(r->spool, &g) && g.state != SPOOL_WAITING)
-		good = add_piece(list, strdup(r->spool), r->child.pid, &g);
+	if (spool_glance(r->spool, &g) && g.state != SPOOL_WAITING) {
+		good = add_piece(list, strdup(r->spool), r->child.pid, 0, &g);
+		if (good)
+			list->piece[0].recorder = record_find(r, r->spool);
+	}
 	for (int mains = 1; mains >= 0; mains--) {
 		for (size_t i = 0; i < others.count && good; i++) {
-			struct spool_entry *e = &others.entry[i];
+			const struct spool_entry *e = &others.entry[i];
+			bool is_main = e->pid == r->child.pid && !process_is_foreign(e);
 
-			if ((e->pid == r->child.pid) != mains || (!mains && !r->follow) ||
-			    e->glance.state == SPOOL_WAITING)
-				continue;
-			good = add_piece(list, strdup(e->path), e->pid, &e->glance);
-			if (good && !mains)
-				list->piece[list->count - 1].alive = spool_in_use(e);
+			if (is_main == mains && (mains || r->follow) &&
+			    e->glance.state != SPOOL_WAITING)
+				good = add_entry(r, list, e, mains);
 		}
 	}
 	spool_list_free(&others);
@@ -106,28 +115,21 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 		record_free_pieces(list);
 		return false;
 	}
-	for (size_t i = 0; i < list->count; i++) {
-		struct piece *p = &list->piece[i];
-
-		p->recorder = record_find(r, p->spool);
-		if (!p->recorder)
-			p->recorder = record_add(r, p->spool, p->pid);
-	}
 	return true;
 }
 
 static size_t count_alive(const struct record *r)
 {
-	struct spool_list list;
 	size_t alive = 0;
 
-	if (!spool_list_read(&list, r->file))
-		return 0;
-	for (size_t i = 0; i < list.count; i++)
-		if (list.entry[i].pid != r->child.pid && list.entry[i].glance.state != SPOOL_OFF &&
-		    spool_in_use(&list.entry[i]))
-			alive++;
-	spool_list_free(&list);
+	for (size_t i = 0; i < r->recorders; i++) {
+		const struct recorder *one = r->recorder[i];
+		const struct spool_header *h = one->watch.header;
+
+		alive += one->pid != r->child.pid && one->state < RECORDER_FINISHED &&
+			 !(h && atomic_load(&h->state) == SPOOL_OFF) &&
+			 process_watch_writes(&one->process, one->spool);
+	}
 	return alive;
 }
 
@@ -268,30 +270,6 @@ static void finish_recorders(struct record *r, struct pieces *list)
 			finish_recorder(r, list, list->piece[i].recorder, NULL);
 }
 
-static bool name_trace(const struct record *r, const struct piece *p)
-{
-	struct recorder *one = p->recorder;
-	char *old;
-	int error;
-
-	if (!one)
-		return false; /* said */
-	if (one->state != RECORDER_FINISHED) {
-		if (one->error > 0)
-			record_say(r, "cannot write '%s': %s", p->trace, strerror(one->error));
-		else
-			record_say(r, "'%s': %s", p->spool, mayfly_error_text(one->error));
-		return false;
-	}
-	old = r->force ? NULL : record_old_name(p->trace);
-	error = recorder_become(one, p->trace, old);
-	free(old);
-	if (error)
-		record_say(r, "cannot write '%s': %s; it is complete in '%s'", p->trace,
-			   strerror(error), one->part_path);
-	return !error;
-}
-
 static void say_where(const struct record *r, const struct piece *p)
 {
 	char *places = p->recorder ? record_places(p->recorder) : NULL;
@@ -391,7 +369,7 @@ static bool end_trace(struct record *r, struct piece *p)
 	bool gave_up = one && one->state == RECORDER_FAILED && r->stream.only &&
 		       stream_sender_gave_up(r->stream.sender);
 
-	if (!gave_up && !name_trace(r, p)) {
+	if (!gave_up && !record_name_trace(r, p)) {
 		record_finish_stream(r, one && one->state == RECORDER_FINISHED);
 		return false;
 	}
@@ -445,7 +423,8 @@ bool record_finalise_pieces(struct record *r, struct pieces *list)
 		if (p->alive) {
 			p->kept = true;
 			say_where(r, p);
-		} else if (p->wanted && !end_trace(r, p)) {
+		} else if (p->wanted && !(p->recorder && p->recorder->place.settled) &&
+			   !end_trace(r, p)) {
 			all = false;
 			if (p->recorder && p->recorder->state == RECORDER_FINISHED)
 				continue; /* its part is complete */

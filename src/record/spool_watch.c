@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -427,6 +425,7 @@ void spool_glance_at(const struct spool_header *h, struct spool_glance *g)
 	g->state = atomic_load(&h->state);
 	g->image = h->image;
 	g->pid = (pid_t)h->pid;
+	g->pid_namespace = h->pid_namespace;
 	g->start_mono_ns = (int64_t)h->start_mono_ns;
 	g->samples = next > h->first_sample_id ? next - h->first_sample_id : 0;
 	g->dropped = atomic_load(&h->dropped_samples);
@@ -459,6 +458,15 @@ const char *spool_base_name(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
+}
+
+unsigned long spool_image_number(const char *path)
+{
+	const char *base = spool_base_name(path), *at = base + strlen(base) - strlen(".spool");
+
+	while (at > base && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return strtoul(at, NULL, 10);
 }
 
 char *spool_parent_name(const char *path)
@@ -561,92 +569,4 @@ void spool_list_free(struct spool_list *list)
 		free(list->entry[i].path);
 	free(list->entry);
 	*list = (struct spool_list){0};
-}
-
-/* Whether a line of /proc/PID/maps is of this file. */
-static bool maps_file(char *line, const struct stat *st, const char *path)
-{
-	unsigned int major_number, minor_number;
-	unsigned long inode;
-	int at = 0;
-
-	if (sscanf(line, "%*x-%*x %*s %*x %x:%x %lu %n", &major_number, &minor_number, &inode,
-		   &at) != 3 ||
-	    !at)
-		return false;
-	line[strcspn(line, "\n")] = 0;
-	/* Some file systems have other numbers here than in stat(), and some names are escaped. */
-	return (inode == st->st_ino && makedev(major_number, minor_number) == st->st_dev) ||
-	       (path && !strcmp(line + at, path));
-}
-
-bool spool_in_use(const struct spool_entry *e)
-{
-	char name[64], line[PATH_MAX + 128], *path;
-	bool used = false;
-	struct stat st;
-	FILE *maps;
-
-	if (stat(e->path, &st))
-		return false;
-	snprintf(name, sizeof(name), "/proc/%d/maps", (int)e->pid);
-	maps = fopen(name, "re");
-	if (!maps) /* not allowed to look: then whether the process is there has to do */
-		return errno == EACCES && (!kill(e->pid, 0) || errno == EPERM);
-	path = realpath(e->path, NULL);
-	while (!used && fgets(line, sizeof(line), maps))
-		used = maps_file(line, &st, path);
-	fclose(maps);
-	free(path);
-	return used;
-}
-
-/* "/folder/FILE." as the kernel writes it. */
-static char *real_prefix(const char *file)
-{
-	const char *base = spool_base_name(file);
-	char *folder = strndup(file, (size_t)(base - file));
-	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
-	char *prefix = NULL;
-
-	if (real && asprintf(&prefix, "%s/%s.", real[1] ? real : "", base) < 0)
-		prefix = NULL;
-	free(real);
-	free(folder);
-	return prefix;
-}
-
-static bool process_maps(const char *pid, const char *prefix)
-{
-	char name[sizeof("/proc//maps") + NAME_MAX], line[PATH_MAX + 128];
-	bool found = false;
-	FILE *maps;
-
-	snprintf(name, sizeof(name), "/proc/%s/maps", pid);
-	maps = fopen(name, "re");
-	if (!maps)
-		return false;
-	while (!found && fgets(line, sizeof(line), maps)) {
-		const char *at = strstr(line, prefix);
-
-		found = at && strstr(at + strlen(prefix) - 1, ".spool");
-	}
-	fclose(maps);
-	return found;
-}
-
-bool spool_anybody(const char *file)
-{
-	char *prefix = real_prefix(file);
-	DIR *dir = prefix ? opendir("/proc") : NULL;
-	struct dirent *d;
-	bool found = false;
-
-	while (dir && !found && (d = readdir(dir)))
-		found = d->d_name[0] >= '1' && d->d_name[0] <= '9' && atoi(d->d_name) != getpid() &&
-			process_maps(d->d_name, prefix);
-	if (dir)
-		closedir(dir);
-	free(prefix);
-	return found;
 }

@@ -81,7 +81,8 @@ void spool_watch_close(struct spool_watch *w);
 /* What the header of a spool says; for the recorder's messages. */
 struct spool_glance {
 	uint32_t state, image;
-	pid_t pid;
+	pid_t pid;		/* as the process itself has it */
+	uint32_t pid_namespace; /* inode of its PID namespace; 0: not known */
 	int64_t start_mono_ns;
 	uint64_t samples, dropped; /* of this image */
 	uint64_t begun;		   /* packets */
@@ -96,6 +97,9 @@ bool spool_glance(const char *path, struct spool_glance *g); /* false: not a spo
 void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
 
 const char *spool_base_name(const char *path);
+
+/* K of FILE.PID.K.spool. */
+unsigned long spool_image_number(const char *path);
 
 /* A forked child's samples from before the fork are in its parent's spool: that one's file name,
  * without folder, or NULL. The caller frees it. */
@@ -117,12 +121,5 @@ struct spool_list {
  * folder that cannot be read has none. */
 bool spool_list_read(struct spool_list *list, const char *file);
 void spool_list_free(struct spool_list *list);
-
-/* True while the process that writes this spool lives: it has the file mapped. */
-bool spool_in_use(const struct spool_entry *e);
-
-/* True when any process has any spool of this recording mapped: also a child that was forked a
- * moment ago and has not made its own yet. Slow: looks at all processes. */
-bool spool_anybody(const char *file);
 
 #endif

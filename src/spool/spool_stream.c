@@ -318,6 +318,11 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
 	return s->error;
 }
 
+size_t spool_stream_forks(const struct spool_stream *s)
+{
+	return s->forks;
+}
+
 int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending)
 {
 	struct spool_totals totals;

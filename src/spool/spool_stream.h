@@ -87,6 +87,9 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
  * ending may be NULL. */
 int spool_stream_finish(struct spool_stream *s, const struct spool_ending *ending);
 
+/* The FORK records that were read and whose children have not been opened. */
+size_t spool_stream_forks(const struct spool_stream *s);
+
 /* Adds a track event that the recorder itself has seen (a thread that began, CPU time): of thread
  * `tid`, at this moment of CLOCK_MONOTONIC. It is merged with those of the spool by time; a late
  * one counts as of now. value: as in struct trace_track, but TEXT is a const char *. All is copied.

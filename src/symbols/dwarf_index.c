@@ -61,7 +61,7 @@ struct memo {
 struct dwarf {
 	struct elf_file *file;
 	Dwarf *dbg;
-	struct elf_file alt_file; /* dwz: the part that several files share */
+	struct elf_file *alt_file; /* dwz: the part that several files share */
 	Dwarf *alt;
 	struct demangle *names;
 	struct memo memo;
@@ -699,7 +699,8 @@ static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
 
 	if (length <= 0)
 		return;
-	if (!elf_file_open_by_build_id(&d->alt_file, debug_dir, id, (size_t)length)) {
+	if (!d->alt_file->elf &&
+	    !elf_file_open_by_build_id(d->alt_file, debug_dir, id, (size_t)length)) {
 		if (*name == '/') {
 			snprintf(candidate, sizeof(candidate), "%s", name);
 		} else {
@@ -708,14 +709,14 @@ static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
 					     dirname(directory), name) >= sizeof(candidate))
 				return;
 		}
-		if (elf_file_open(&d->alt_file, candidate) != ELF_FILE_OPEN)
+		if (elf_file_open(d->alt_file, candidate) != ELF_FILE_OPEN)
 			return;
-		if (!elf_file_has_build_id(&d->alt_file, id, (size_t)length)) {
-			elf_file_close(&d->alt_file);
+		if (!elf_file_has_build_id(d->alt_file, id, (size_t)length)) {
+			elf_file_close(d->alt_file);
 			return;
 		}
 	}
-	d->alt = dwarf_begin_elf(d->alt_file.elf, DWARF_C_READ, NULL);
+	d->alt = dwarf_begin_elf(d->alt_file->elf, DWARF_C_READ, NULL);
 	set_alt(d);
 }
 
@@ -892,11 +893,12 @@ out:
 	free(units.unit);
 }
 
-void dwarf_index_resolve(struct elf_file *file, const char *path, const char *debug_dir,
-			 struct demangle *names, const uint64_t *address, size_t count,
-			 dwarf_index_found *found, void *context)
+void dwarf_index_resolve(struct elf_file *file, struct elf_file *alt, const char *path,
+			 const char *debug_dir, struct demangle *names, const uint64_t *address,
+			 size_t count, dwarf_index_found *found, void *context)
 {
-	struct dwarf d = {.file = file, .names = names, .found = found, .context = context};
+	struct dwarf d = {
+	    .file = file, .alt_file = alt, .names = names, .found = found, .context = context};
 	struct scratch s = {0};
 
 	if (!count)
@@ -914,5 +916,4 @@ void dwarf_index_resolve(struct elf_file *file, const char *path, const char *de
 		dwarf_end(d.dbg);
 	if (d.alt)
 		dwarf_end(d.alt);
-	elf_file_close(&d.alt_file);
 }

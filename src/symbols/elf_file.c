@@ -88,6 +88,21 @@ static void find_build_id(struct elf_file *f)
 	}
 }
 
+static size_t count_inflated(const struct elf_file *f)
+{
+	Elf_Scn *section = NULL;
+	size_t bytes = 0;
+	GElf_Shdr header;
+	GElf_Chdr packed;
+
+	while ((section = elf_nextscn(f->elf, section))) {
+		if (gelf_getshdr(section, &header) && header.sh_flags & SHF_COMPRESSED &&
+		    gelf_getchdr(section, &packed) && packed.ch_size <= SIZE_MAX - bytes)
+			bytes += packed.ch_size;
+	}
+	return bytes;
+}
+
 static enum elf_file_status elf_file_begin(struct elf_file *f)
 {
 	GElf_Ehdr header;
@@ -99,6 +114,7 @@ static enum elf_file_status elf_file_begin(struct elf_file *f)
 		return ELF_FILE_NOT_ELF;
 	}
 	find_build_id(f);
+	f->inflated_bytes = count_inflated(f);
 	return ELF_FILE_OPEN;
 }
 

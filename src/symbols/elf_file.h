@@ -17,6 +17,7 @@ struct elf_file {
 	bool mapped;
 	const uint8_t *build_id; /* points into image; NULL: none */
 	size_t build_id_length;
+	size_t inflated_bytes; /* of compressed sections, once they have been read */
 };
 
 enum elf_file_status {

@@ -8,30 +8,46 @@
  *                                       elf_file_match: match[]    dwarf_index_resolve
  *                                                              v            v
  *                                       found(), once for each entry of that address
+ *
+ * Processes that run one after the other have the same objects and mostly the same addresses. So
+ * answers are kept (symbol_cache.h), and some objects stay open, as opening one again inflates its
+ * compressed sections again.
  */
 #include "symbols/symbols.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "symbols/demangle.h"
 #include "symbols/dwarf_index.h"
 #include "symbols/elf_file.h"
+#include "symbols/symbol_cache.h"
 
 #define LONGEST_WHY 1024
-
-struct symbols {
-	struct demangle *names;
-	char *debug_dir;
-};
+#define LONGEST_KEY 8192
+/* Objects that stay open, and the bytes of inflated sections that they may have together. */
+#define MOST_OBJECTS  16
+#define MOST_INFLATED ((size_t)32 << 20)
 
 struct object {
 	struct elf_file main;  /* as loaded; not open if it is gone or was replaced */
 	struct elf_file debug; /* separate debug file */
-	struct elf_file
-	    inner;	  /* small symbol table inside main; its names are used while it is open */
-	const char *path; /* of main */
+	struct elf_file alt;   /* dwz: what several debug files share */
+	struct elf_file inner; /* small symbol table inside main */
+	const char *path;      /* of main */
+	const char *key;       /* of its content: path and build-id; NULL: not open */
+	struct stat seen;      /* main, when it was opened */
+	uint64_t used;	       /* a number that grows with each use */
+};
+
+struct symbols {
+	struct demangle *names;
+	char *debug_dir;
+	struct symbol_cache cache;
+	struct object object[MOST_OBJECTS];
+	uint64_t uses;
 };
 
 struct entry {
@@ -42,6 +58,7 @@ struct entry {
 /* The state of one symbols_resolve(). */
 struct request {
 	struct symbols *s;
+	const char *key; /* of the object, for the cache; NULL: no memory */
 	struct entry *entry;
 	size_t count;
 	uint64_t *address; /* distinct */
@@ -75,10 +92,22 @@ struct symbols *symbols_new(const struct symbols_options *options)
 	return s;
 }
 
+static void object_close(struct object *o)
+{
+	elf_file_close(&o->inner);
+	elf_file_close(&o->alt);
+	elf_file_close(&o->debug);
+	elf_file_close(&o->main);
+	*o = (struct object){0};
+}
+
 void symbols_free(struct symbols *s)
 {
 	if (!s)
 		return;
+	for (size_t i = 0; i < MOST_OBJECTS; i++)
+		object_close(&s->object[i]);
+	symbol_cache_free(&s->cache);
 	demangle_free(s->names);
 	free(s->debug_dir);
 	free(s);
@@ -142,6 +171,78 @@ static const char *open_object(struct symbols *s, struct object *o, const uint8_
 	return NULL;
 }
 
+/* ---- objects that stay open ---- */
+
+/* Names one content of one file. Without a build-id the file's time has to do. NULL: no memory. */
+static const char *content_key(struct symbols *s, const char *path, const struct stat *st,
+			       const uint8_t *id, size_t length)
+{
+	char text[LONGEST_KEY];
+	int used = snprintf(text, sizeof(text), "%s\n", path);
+
+	if (used < 0 || (size_t)used + 2 * length + 128 > sizeof(text))
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		used += sprintf(text + used, "%02x", id[i]);
+	if (!length)
+		used +=
+		    sprintf(text + used, "%llx %llx %llx %llx.%lx", (unsigned long long)st->st_dev,
+			    (unsigned long long)st->st_ino, (unsigned long long)st->st_size,
+			    (unsigned long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+	return demangle_intern(s->names, text, (size_t)used);
+}
+
+static size_t inflated_bytes(const struct object *o)
+{
+	return o->main.inflated_bytes + o->debug.inflated_bytes + o->alt.inflated_bytes;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The place of this object if it is still open, otherwise an empty place. A mapped file must not be
+ * read after it was changed: pages beyond its new end would be SIGBUS. */
+static struct object *object_place(struct symbols *s, const char *key, const struct stat *st)
+{
+	struct object *oldest = &s->object[0];
+
+	for (size_t i = 0; i < MOST_OBJECTS; i++) {
+		struct object *o = &s->object[i];
+
+		if (o->key && o->key == key && is_same_file(&o->seen, st))
+			return o;
+		if (o->key == key)
+			object_close(o);
+		if (o->used < oldest->used)
+			oldest = o;
+	}
+	object_close(oldest);
+	return oldest;
+}
+
+/* Closes those that were used least recently until the others are small together. */
+static void close_large_objects(struct symbols *s)
+{
+	for (;;) {
+		struct object *oldest = NULL;
+		size_t bytes = 0;
+
+		for (size_t i = 0; i < MOST_OBJECTS; i++) {
+			struct object *o = &s->object[i];
+
+			bytes += inflated_bytes(o);
+			if (inflated_bytes(o) && (!oldest || o->used < oldest->used))
+				oldest = o;
+		}
+		if (bytes <= MOST_INFLATED)
+			return;
+		object_close(oldest);
+	}
+}
+
 /* ---- addresses ---- */
 
 static int compare_entries(const void *a, const void *b)
@@ -162,17 +263,27 @@ static void request_free(struct request *r)
 	free(r->answered);
 }
 
-static bool request_new(struct request *r, const uint64_t *addresses)
+/* Answers what is known; the others become entries. */
+static bool request_new(struct request *r, const uint64_t *addresses, size_t count)
 {
-	r->entry = calloc(r->count, sizeof(*r->entry));
-	r->address = calloc(r->count, sizeof(*r->address));
-	r->first = calloc(r->count + 1, sizeof(*r->first));
-	r->match = calloc(r->count, sizeof(*r->match));
-	r->answered = calloc(r->count, sizeof(*r->answered));
+	r->entry = calloc(count, sizeof(*r->entry));
+	r->address = calloc(count, sizeof(*r->address));
+	r->first = calloc(count + 1, sizeof(*r->first));
+	r->match = calloc(count, sizeof(*r->match));
+	r->answered = calloc(count, sizeof(*r->answered));
 	if (!r->entry || !r->address || !r->first || !r->match || !r->answered)
 		return false;
-	for (size_t i = 0; i < r->count; i++)
-		r->entry[i] = (struct entry){.address = addresses[i], .index = i};
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_slot *known =
+		    r->key ? symbol_cache_find(&r->s->cache, r->key, addresses[i]) : NULL;
+
+		if (known) {
+			r->named += known->list[0].function != NULL;
+			r->found(r->context, i, known->list, known->count);
+		} else {
+			r->entry[r->count++] = (struct entry){.address = addresses[i], .index = i};
+		}
+	}
 	qsort(r->entry, r->count, sizeof(*r->entry), compare_entries);
 	for (size_t i = 0; i < r->count; i++) {
 		if (i && r->entry[i].address == r->entry[i - 1].address)
@@ -218,6 +329,8 @@ static bool prefer_match(const char *name, const struct elf_match *m)
 static void symbols_give(struct request *r, size_t i, const struct symbol *list, size_t count)
 {
 	r->answered[i] = true;
+	if (r->key)
+		symbol_cache_put(&r->s->cache, r->key, r->address[i], list, count);
 	for (size_t e = r->first[i]; e < r->first[i + 1]; e++) {
 		r->named += list[0].function != NULL;
 		r->found(r->context, r->entry[e].index, list, count);
@@ -258,7 +371,8 @@ static void match_symbols(struct request *r, struct object *o)
 		table = elf_file_match(&o->main, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->debug.elf && !table)
 		table = elf_file_match(&o->debug, SHT_SYMTAB, r->address, r->distinct, r->match);
-	if (o->main.elf && !table && elf_file_open_inner(&o->inner, &o->main))
+	if (o->main.elf && !table &&
+	    (o->inner.elf || elf_file_open_inner(&o->inner, &o->main)))
 		elf_file_match(&o->inner, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->main.elf)
 		elf_file_match(&o->main, SHT_DYNSYM, r->address, r->distinct, r->match);
@@ -277,37 +391,78 @@ static void answer_rest(struct request *r)
 	}
 }
 
+static void release_pages(struct object *o)
+{
+	elf_file_release_pages(&o->main);
+	elf_file_release_pages(&o->debug);
+	elf_file_release_pages(&o->alt);
+}
+
+/* Reads the object's files for the entries. Returns NULL, or why there are none. */
+static const char *answer_entries(struct request *r, const char *path, const struct stat *st,
+				  const uint8_t *id, size_t id_length)
+{
+	struct symbols *s = r->s;
+	struct object *o = object_place(s, r->key, st);
+	const char *why = NULL;
+	struct elf_file *dwarf;
+
+	if (!o->key) {
+		o->path = path;
+		why = open_object(s, o, id, id_length);
+	}
+	if (!why) {
+		match_symbols(r, o);
+		dwarf = o->main.elf && elf_file_has_dwarf(&o->main) ? &o->main : &o->debug;
+		if (dwarf->elf)
+			dwarf_index_resolve(dwarf, &o->alt, path, s->debug_dir, s->names,
+					    r->address, r->distinct, dwarf_found, r);
+		answer_rest(r);
+	}
+	if (why || !r->key) {
+		object_close(o);
+		return why;
+	}
+	if (!o->key) {
+		o->path = demangle_intern(s->names, path, strlen(path));
+		o->key = o->path ? r->key : NULL;
+		o->seen = *st;
+	}
+	o->used = ++s->uses;
+	release_pages(o);
+	if (!o->key)
+		object_close(o);
+	close_large_objects(s);
+	return NULL;
+}
+
 size_t symbols_resolve(struct symbols *s, const char *path, const uint8_t *build_id,
 		       size_t build_id_length, const uint64_t *addresses, size_t count,
 		       symbols_found *found, void *context, const char **why)
 {
-	struct request r = {.s = s, .count = count, .found = found, .context = context};
-	struct object o = {.path = path};
+	struct request r = {.s = s, .found = found, .context = context};
 	const struct symbol unknown = {0};
-	const char *problem;
-	struct elf_file *dwarf;
+	const char *problem = NULL;
+	struct stat st = {0};
 
 	*why = NULL;
 	if (!count)
 		return 0;
-	problem = open_object(s, &o, build_id, build_id ? build_id_length : 0);
-	if (!problem && !request_new(&r, addresses))
-		problem = "out of memory";
-	if (problem) {
+	if (!build_id)
+		build_id_length = 0;
+	if (stat(path, &st))
+		st = (struct stat){0};
+	r.key = content_key(s, path, &st, build_id, build_id_length);
+	if (!request_new(&r, addresses, count)) {
 		for (size_t i = 0; i < count; i++)
 			found(context, i, &unknown, 1);
+		*why = "out of memory";
+	} else if (r.count) {
+		problem = answer_entries(&r, path, &st, build_id, build_id_length);
+		for (size_t i = 0; problem && i < r.count; i++)
+			found(context, r.entry[i].index, &unknown, 1);
 		*why = problem;
-	} else {
-		match_symbols(&r, &o);
-		dwarf = o.main.elf && elf_file_has_dwarf(&o.main) ? &o.main : &o.debug;
-		if (dwarf->elf)
-			dwarf_index_resolve(dwarf, path, s->debug_dir, s->names, r.address,
-					    r.distinct, dwarf_found, &r);
-		answer_rest(&r);
 	}
 	request_free(&r);
-	elf_file_close(&o.inner);
-	elf_file_close(&o.debug);
-	elf_file_close(&o.main);
 	return r.named;
 }

@@ -13,11 +13,10 @@
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
 #include "agent/environment.h"
+#include "agent/exec_file.h"
 #include "agent/events/process.h"
 #include "agent/events/tracks.h"
 #include "agent/real.h"
-
-#define MOST_ENTRIES 20000u
 
 /* ---- the real functions ---- */
 
@@ -90,19 +89,26 @@ static void note_failed(const struct walk_start *at)
 
 /* ---- the hooks ---- */
 
-/* Makes env one with our variables put back, in the caller's frame, as memory may be short. */
-#define WITH_OURS(env)                                                                             \
+/* Makes env one with our variables put back, or, where the program cannot take our library, without
+ * it; in the caller's frame, as memory may be short. */
+#define WITH_OURS(env, name, search)                                                               \
 	do {                                                                                       \
 		size_t entries_ = 0;                                                               \
 		const char *theirs_ = NULL;                                                        \
-		while ((env) && (env)[entries_] && entries_ < MOST_ENTRIES) {                      \
+		while ((env) && (env)[entries_] && entries_ < ENVIRONMENT_MOST) {                  \
 			if (!strncmp((env)[entries_], ENVIRONMENT_PRELOAD,                         \
 				     sizeof(ENVIRONMENT_PRELOAD) - 1))                             \
 				theirs_ = (env)[entries_] + sizeof(ENVIRONMENT_PRELOAD) - 1;       \
 			entries_++;                                                                \
 		}                                                                                  \
 		look_up();                                                                         \
-		if (environment_goes_on() && entries_ < MOST_ENTRIES) {                            \
+		size_t text_bytes_ = 0,                                                            \
+		       copied_ = environment_unfit((env), (name), (search), &text_bytes_);         \
+		if (copied_) {                                                                     \
+			char **copy_ = alloca(copied_ * sizeof(*copy_));                           \
+			(env) = environment_drop_ours(copy_, alloca(text_bytes_), (env));          \
+		} else if (entries_ < ENVIRONMENT_MOST && environment_goes_on() &&                 \
+			   exec_file_fits((name), (search))) {                                     \
 			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));                \
 			char *both_ =                                                              \
 			    alloca(ENVIRONMENT_BYTES + 2 + (theirs_ ? strlen(theirs_) : 0));       \
@@ -124,41 +130,41 @@ static int came_back(int result, const struct walk_start *at)
 }
 
 /* The body of a hook: `call` is the real function, with env for the environment. */
-#define EXEC(environment, note, call, ...)                                                         \
+#define EXEC(environment, note, name, search, call, ...)                                           \
 	WALK_CALLER(at);                                                                           \
 	char *const *env = (environment);                                                          \
-	WITH_OURS(env);                                                                            \
+	WITH_OURS(env, name, search);                                                              \
 	note;                                                                                      \
 	return came_back(next.call ? next.call(__VA_ARGS__) : fails(), &at)
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	EXEC(envp, note_exec(path, &at), execve, path, argv, env);
+	EXEC(envp, note_exec(path, &at), path, false, execve, path, argv, env);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-	EXEC(environ, note_exec(path, &at), execve, path, argv, env);
+	EXEC(environ, note_exec(path, &at), path, false, execve, path, argv, env);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	EXEC(envp, note_exec(file, &at), execvpe, file, argv, env);
+	EXEC(envp, note_exec(file, &at), file, true, execvpe, file, argv, env);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-	EXEC(environ, note_exec(file, &at), execvpe, file, argv, env);
+	EXEC(environ, note_exec(file, &at), file, true, execvpe, file, argv, env);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-	EXEC(envp, note_fd(fd, &at), fexecve, fd, argv, env);
+	EXEC(envp, note_fd(fd, &at), NULL, false, fexecve, fd, argv, env);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-	EXEC(envp, note_exec(path, &at), execveat, fd, path, argv, env, flags);
+	EXEC(envp, note_exec(path, &at), NULL, false, execveat, fd, path, argv, env, flags);
 }
 
 /* The arguments of the execl family as an array in the caller's frame. */

@@ -12,6 +12,7 @@
  */
 #include "agent/events/process.h"
 
+#include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -22,6 +23,7 @@
 
 #include "agent/agent.h"
 #include "agent/bypass.h"
+#include "agent/environment.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
 #include "agent/life.h"
@@ -223,6 +225,13 @@ static INLINE int spawn_noted(spawn *const *entry, pid_t *child, const char *pat
 
 	if (!*entry)
 		look_up();
+	size_t bytes = 0;
+	size_t copied = environment_unfit(envp, path, entry == &next.posix_spawnp, &bytes);
+	if (copied) {
+		char **copy = alloca(copied * sizeof(*copy));
+
+		envp = environment_drop_ours(copy, alloca(bytes), envp);
+	}
 	int result = (*entry)(number, path, actions, attributes, argv, envp);
 
 	if (!result)

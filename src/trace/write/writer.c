@@ -237,6 +237,8 @@ static int level_now(const struct trace_writer *w, bool last)
 {
 	if (w->options.level)
 		return w->options.level;
+	if (w->options.quick && last)
+		return COLUMNS_LEAN;
 	if (!last)
 		return w->options.mode == MAYFLY_EXACT ? TRACE_LEVEL_FAST : LEVEL_MEDIUM;
 	return trace_writer_level(w->allocs);
@@ -415,7 +417,7 @@ static int write_tables(struct trace_writer *w, bool last)
 	int for_names, error;
 	size_t before;
 
-	for_names = w->begun && !w->options.level && !w->options.snapshot_ns
+	for_names = w->begun && !w->options.level && !w->options.quick && !w->options.snapshot_ns
 			? (w->r->text.used < SMALL_NAMES ? LEVEL_SMALL : LEVEL_MEDIUM)
 			: 0;
 	begin_file(w, last);

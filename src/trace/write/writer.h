@@ -29,7 +29,8 @@ struct trace_writer_options {
 	int64_t snapshot_ns;
 	/* Times are whole numbers of this; 0: chosen by the mode. */
 	uint32_t unit_ns;
-	int level; /* of compression; 0: chosen by size */
+	int level;  /* of compression; 0: chosen by size */
+	bool quick; /* a small trace is compressed with less care, too */
 };
 
 /* The level of compression for a whole trace with this number of blocks. */

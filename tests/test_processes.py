@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Many processes, short ones, those in namespaces, and those that the agent cannot be loaded into."""
+import os
+import shutil
+import subprocess
+
+import harness
+from harness import (AGENT, MAYFLY, Folder, Skip, case, cases, check, environment, info, main, need, record,
+                     run, same, wait_until)
+
+NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
+
+
+def namespaces():
+    need("unshare")
+    if run(NAMESPACE + ["/bin/true"]).code:
+        raise Skip("no namespaces may be made here")
+
+
+@cases([1, 3])
+def pid_namespaces(count):
+    """Their processes have numbers that others have here: the recording ends all the same."""
+    namespaces()
+    with Folder() as here:
+        script = "for i in %s; do %s /bin/bash -c '/bin/true; exit 0'; done" % (
+            " ".join(str(i) for i in range(count)), " ".join(NAMESPACE))
+        done = record(["sh", "-c", script], here / "t.mayfly", "--follow", "-x")
+        same((done.code, done.err), (0, b""))
+        same([name for name in here.files() if not name.endswith(".mayfly")], [], "left")
+        commands = [info(trace)["command"] for trace in here.files()]
+        same(commands.count(["/bin/true"]), count, commands)
+
+
+@case
+def pid_namespace_that_is_waited_for():
+    """A process of a namespace that outlives the program."""
+    namespaces()
+    with Folder() as here:
+        script = "%s bash -c 'while ! test -e %s; do sleep .05; done; exit 0' & exit 0" % (
+            " ".join(NAMESPACE), here / "go")
+        recorder = subprocess.Popen([MAYFLY, "record", "-q", "-f", "-o", here / "t.mayfly", "--", "bash", "-c", script],
+                                    env=environment(), stderr=subprocess.PIPE)
+        wait_until(lambda: any(b"test -e" in harness.read(path) for path in here.files("*.1.*spool")), "the namespace")
+        check(recorder.poll() is None, "did not wait")
+        open(here / "go", "w").close()
+        same((recorder.communicate(timeout=harness.TIMEOUT)[1], recorder.returncode), (b"", 0))
+        same([name for name in here.files("t*") if not name.endswith(".mayfly")], [], "left")
+
+
+@case
+def children_end_one_by_one():
+    """A child's trace has its name and its functions while the others run, and its spool is gone."""
+    with Folder() as here:
+        os.mkfifo(here / "go")
+        script = "%s --version > %s; read word < %s; exit 0" % (MAYFLY, here / "out", here / "go")
+        with subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", here / "t.mayfly", "--", "bash", "-c", script],
+                              env=environment()) as recorder:
+            try:
+                def first():
+                    return [t for t in here.files("t.*.mayfly") if info(t)["command"][0] == MAYFLY]
+                wait_until(first, "the child's trace")
+                check(recorder.poll() is None, "the program has ended")
+                facts = info(first()[0])
+                wait_until(lambda: not here.files("t.mayfly.%d.*" % facts["pid"]), "the end of its spool")
+                check("main" in harness.functions_of(first()[0], "--metric", "allocated", "--all", "--top", "0",
+                                                     "--sort", "total"), "no names")
+            finally:
+                with open(here / "go", "w") as go:
+                    go.write("on\n")
+            same(recorder.wait(harness.TIMEOUT), 0)
+        same([name for name in here.files("t*") if not name.endswith(".mayfly")], [], "left")
+
+
+def most_memory(here, count):
+    """The largest RSS of a recorder whose program runs that many children with much DWARF, in KiB."""
+    folder = here / str(count)
+    os.mkdir(folder)
+    recorder = subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", folder + "/t.mayfly", "--", "bash", "-c",
+                                 "for ((i = 0; i < %d; i++)); do %s --version; done" % (count, MAYFLY)],
+                                env=environment(), stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(recorder.pid, 0)
+    same(status, 0)
+    commands = [info(folder + "/" + name)["command"] for name in os.listdir(folder)[:2 * count:10]]
+    check([MAYFLY, "--version"] in commands, commands)
+    same(len([name for name in os.listdir(folder) if not name.endswith(".mayfly")]), 0, "left")
+    return usage.ru_maxrss
+
+
+@case
+def memory_of_many_children():
+    """mayfly's own does not grow with their number: it was 2 MB for each."""
+    with Folder() as here:
+        few, many = most_memory(here, 20), most_memory(here, 200)
+        print("# %d KiB with 20, %d KiB with 200" % (few, many))
+        check(many < few + 40 * 1024, few, "KiB with 20 children,", many, "KiB with 200")
+
+
+@case
+def library_that_is_not_there():
+    """A child that chroot has led away from the agent starts without a word of ld.so."""
+    need("chroot", "unshare", "ldd")
+    if run(["unshare", "-Ur", "/bin/true"]).code:
+        raise Skip("no namespaces may be made here")
+    with Folder() as here:
+        root = here / "root"
+        for path in ["/bin/true"] + [word for word in run(["ldd", "/bin/true"]).out.decode().split() if word[0] == "/"]:
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, root + path)
+        done = record(["unshare", "-Ur", "chroot", root, "/bin/true"], here / "t.mayfly", "--follow")
+        same((done.code, done.err), (0, b""))
+
+
+@cases(["exec", "spawn"])
+def another_libc(how):
+    """musl's loader would refuse the agent, and end."""
+    need("musl-gcc")
+    with Folder() as here:
+        with open(here / "p.c", "w") as file:
+            file.write('#include <stdio.h>\nint main(void) { return puts("runs") < 0; }\n')
+        same(run(["musl-gcc", here / "p.c", "-o", here / "p"]).code, 0)
+        with open(here / "script", "w") as file:
+            file.write("#!%s\n" % (here / "p"))
+        os.chmod(here / "script", 0o755)
+        program = "import os; os.waitpid(os.posix_spawn('%s', ['p'], os.environ), 0)"
+        for name in ("p", "script"):
+            command = ["sh", "-c", "%s; exit 0" % (here / name)]
+            if how == "spawn":
+                command = ["python3", "-c", program % (here / name)]
+            done = record(command, here / "t.mayfly", "--follow")
+            same((done.code, done.out, done.err), (0, b"runs\n", b""), name)
+
+
+@cases(["", "-f"])
+def empty_preload(option):
+    """LD_PRELOAD that is set and empty stays so."""
+    with Folder() as here:
+        for value, expected in (("", b"LD_PRELOAD=\n"), (None, b"")):
+            done = record(["sh", "-c", "exec env | grep ^LD_PRELOAD"], here / "t.mayfly", *option.split(),
+                          env=environment(LD_PRELOAD=value))
+            if option:
+                check(done.out.startswith(b"LD_PRELOAD=" + AGENT.encode()), done)
+            else:
+                same(done.out, expected, "LD_PRELOAD %r" % value)
+
+
+main()
