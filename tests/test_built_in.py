@@ -106,7 +106,10 @@ def linked(name):
 def linked_deep():
     with Folder() as here:
         trace, _ = recorded(here, [need("linked_recursive")], "-x")
-        same(info(trace)["truncated_stacks"], 0, "stacks that were cut")
+        # gcc 14's start-up code allocates below a function that has no unwind information.
+        same([event for event in mayfly("dump", trace).text.splitlines()
+              if "[stack cut]" in event and "[stack cut];frame_dummy;" not in event], [],
+             "stacks that were cut")
 
 
 @case

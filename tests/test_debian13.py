@@ -36,8 +36,10 @@ def main():
         match = RESULT.match(line)
         if match:
             points += 1
-            print("%s %d - %s on Debian 13: %s passed, %s failed, %s skipped" % (
-                "ok" if match.group(1) == "ok" else "not ok", points, *match.group(2, 3, 4, 5)))
+            state, _, passed, failed, _ = match.groups()
+            print("%s %d - %s on Debian 13: %s passed, %s failed, %s skipped%s" % (
+                "ok" if state == "ok" else "not ok", points, *match.group(2, 3, 4, 5),
+                " # SKIP all points of it" if passed == failed == "0" else ""))
     if done.returncode or not points:
         points += 1
         print("not ok %d - scripts/test-on" % points)

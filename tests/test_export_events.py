@@ -1272,7 +1272,9 @@ def sqlite_of_ocaml():
     for heap in "malloc", "ocaml-minor":
         close(one(db, "SELECT total(bytes) FROM samples WHERE heap = '%s'" % heap),
               total("ocaml", "allocated", "--heap", heap)["bytes"]["estimate"], heap)
-    check(one(db, "SELECT count(*) FROM samples WHERE NOT counted") > 0, "nothing is there twice")
+    # OCaml 4 gets the chunks of its heap from malloc; OCaml 5 maps them.
+    if run(["ocamlopt.opt", "-version"]).out.startswith(b"4."):
+        check(one(db, "SELECT count(*) FROM samples WHERE NOT counted") > 0, "nothing is there twice")
 
 
 @cases(["known-exact", "known-sampled", "sampled", "snapshots", *INHERITED])

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from harness import Folder, SOURCE, case, check, main, need, program, run, same
+from harness import Folder, SOURCE, Skip, case, check, main, need, program, run, same
 
 PACKAGES = ["mayfly", "libmayfly-trace1", "libmayfly-dev", "mayfly-doc"]
 # The maintainer's address is for whoever uploads the packages.
@@ -52,6 +52,17 @@ def lintian():
              if re.match(r"[EW]: ", line) and line.split()[2] not in NOT_YET
              and line.split()[3] not in NOT_YET]
     same(found, [], "lintian")
+
+
+@case
+def library_for_ocaml():
+    """It is where this system's OCaml looks for libraries."""
+    need("ocamlc")
+    folder, root = built()
+    if not any(name.startswith("mayfly-ocaml_") for name in os.listdir(folder)):
+        raise Skip("mayfly-ocaml was not built: dune or ocamlfind is missing")
+    where = run(["ocamlc", "-where"]).out.decode().strip()
+    check(os.path.exists(root + where + "/mayfly/META"), "no", where + "/mayfly/META")
 
 
 @case
