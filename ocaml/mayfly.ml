@@ -52,7 +52,7 @@ type tracer = { number : int; path : string }
 
 let default_sampling_rate = 1e-6
 let default_spool_rate = 1e-5
-let default_callstack_limit = 128
+let default_callstack_limit = 400
 let most_memtrace_frames = 400
 let most_spool_frames = 1024
 

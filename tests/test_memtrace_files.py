@@ -5,6 +5,7 @@ shared/data beside the sources; without them there is nothing to test here."""
 import glob
 import gzip
 import os
+import re
 import tempfile
 
 from harness import PROGRAMS, SOURCE, Skip, case, check, main, run
@@ -25,6 +26,12 @@ def expected_text(path):
         return text.read()
 
 
+def with_domains(path, text):
+    """The dumps of the collection were made before Memtrace printed domains."""
+    version3 = path.endswith("_v3.ctf")
+    return re.sub(rb"( len=\d+)", rb"\1 dom=0", text) if version3 else text
+
+
 def first_difference(got, expected):
     for number, (a, b) in enumerate(zip(got.split(b"\n"), expected.split(b"\n"))):
         if a != b:
@@ -36,7 +43,7 @@ def first_difference(got, expected):
 def dumps_are_those_of_memtrace():
     for path in files():
         result = run([TOOL, "dump", path])
-        expected = expected_text(path)
+        expected = with_domains(path, expected_text(path))
         check(result.code == 0, path, result)
         check(result.out == expected, path, first_difference(result.out, expected))
 
@@ -45,7 +52,8 @@ def dumps_are_those_of_memtrace():
 def copies_print_the_same():
     """Also of those whose copy is not the same bytes: other versions, and cut stacks."""
     for path in files():
-        expected = run([TOOL, "dump", path]).out
+        # A copy is of version 2, whose dump has no domains.
+        expected = run([TOOL, "dump", path]).out.replace(b" dom=0 ", b" ")
         copy = run([TOOL, "copy", path])
         check(copy.code == 0, path, copy)
         with tempfile.NamedTemporaryFile() as file:

@@ -400,9 +400,9 @@ def buffers_one_by_one():
 
 @cases(FORMATS)
 def deep_stacks(kind):
-    """Of 3000 frames, 128 are kept: those at the leaf; the program can ask for fewer."""
+    """Of 3000 frames, 400 are kept: those at the leaf; the program can ask for fewer."""
     with Folder() as here:
-        for case_name, frames, rate in (("deep", 128, "1e-2"), ("limit", 20, "1")):
+        for case_name, frames, rate in (("deep", 400, "1e-2"), ("limit", 20, "1")):
             file = here / case_name
             traced(kind, [program(), case_name, "200"], file, rate, 100)
             if kind == "MAYFLY":

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/ocaml_spelling.h"
 #include "format/numbering.h"
 
 #define MOST_RANGES                                                                                \
@@ -452,25 +453,6 @@ static uint32_t read_place_text(struct spool_stacks *t, struct varint_in *in)
 	return text && length ? recording_string(t->tables, (const char *)text, (size_t)length) : 0;
 }
 
-/* OCaml's symbol for Stdlib.List.map is Stdlib__List.map. Changes such a name in place and returns
- * its new length. What comes after the module's '.' stays as it is. */
-static size_t join_modules(char *name, size_t length)
-{
-	size_t used = 0, i = 0;
-
-	while (i < length && name[i] != '.') {
-		if (used && i + 2 < length && name[i] == '_' && name[i + 1] == '_' &&
-		    name[i + 2] >= 'A' && name[i + 2] <= 'Z') {
-			name[used++] = '.';
-			i += 2;
-		} else {
-			name[used++] = name[i++];
-		}
-	}
-	memmove(name + used, name + i, length - i);
-	return used + length - i;
-}
-
 static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 {
 	uint64_t length = varint_u(in);
@@ -480,7 +462,7 @@ static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 	if (!text || !length || length >= sizeof(name))
 		return 0;
 	memcpy(name, text, (size_t)length);
-	return recording_string(t->tables, name, join_modules(name, (size_t)length));
+	return recording_string(t->tables, name, ocaml_spelling(name, (size_t)length));
 }
 
 static uint32_t read_place_number(struct varint_in *in)

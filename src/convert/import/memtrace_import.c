@@ -25,6 +25,7 @@
 #include "convert/import/import_tables.h"
 #include "format/format.h"
 #include "format/numbering.h"
+#include "format/ocaml_spelling.h"
 
 #define WORD_BYTES   8 /* of rates in traces */
 #define LENGTH_MAX   ((int64_t)1 << 48)
@@ -172,6 +173,18 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 	return error;
 }
 
+static uint32_t spelled(struct recording *t, const char *function)
+{
+	size_t length = strlen(function);
+	char *name = strdup(function);
+	uint32_t text = RECORDING_NONE;
+
+	if (name)
+		text = recording_string(t, name, ocaml_spelling(name, length));
+	free(name);
+	return text;
+}
+
 /* A trace has the innermost function first, Memtrace has it last. */
 static int memtrace_name_frame(struct recording *t, uint32_t frame,
 			       const struct memtrace_location *l, size_t count)
@@ -181,7 +194,7 @@ static int memtrace_name_frame(struct recording *t, uint32_t frame,
 
 	for (size_t i = count ? count : 1; i-- > 0 && !error;) {
 		if (count) {
-			place.function = recording_string(t, l[i].function, strlen(l[i].function));
+			place.function = spelled(t, l[i].function);
 			place.file = recording_string(t, l[i].file, strlen(l[i].file));
 			place.line = l[i].line;
 			place.first_char = l[i].start_char;

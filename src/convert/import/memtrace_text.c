@@ -44,8 +44,12 @@ int memtrace_print(const struct memtrace_reader *r, const struct memtrace_event 
 	out_begin(&o, sink, context);
 	out_format(&o, "%010" PRId64 " %010" PRId64 " ", e->time_us, e->id);
 	if (e->kind == MEMTRACE_ALLOC) {
-		out_format(&o, "%s %" PRId64 " len=%" PRId64 " % 4" PRId64 ":", names[e->source],
-			   e->samples, e->length, e->common_prefix);
+		out_format(&o, "%s %" PRId64 " len=%" PRId64, names[e->source], e->samples,
+			   e->length);
+		/* As Memtrace does since it knows domains. */
+		if (memtrace_info(r)->version >= 3)
+			out_format(&o, " dom=%u", e->domain);
+		out_format(&o, " % 4" PRId64 ":", e->common_prefix);
 		memtrace_text_put_stack(&o, r, e);
 	} else {
 		out_text(&o, e->kind == MEMTRACE_PROMOTE ? "promote" : "collect");

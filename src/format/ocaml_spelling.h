@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One spelling of OCaml's functions, whichever way a name came in: the agent, the OCaml library, a
+ * Memtrace file. Names in symbols are symbols/ocaml_names.h's.
+ */
+#ifndef MAYFLY_OCAML_SPELLING_H
+#define MAYFLY_OCAML_SPELLING_H
+
+#include <stddef.h>
+
+/*
+ * The runtime calls a function of a library's unit Stdlib__List.map or, in some versions of OCaml 4,
+ * Stdlib__list.map; programmers call it Stdlib.List.map. Changes such a name in place and returns its
+ * new length, which is not larger. What comes after the unit's '.' stays as it is.
+ */
+size_t ocaml_spelling(char *name, size_t length);
+
+#endif
