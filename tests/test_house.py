@@ -44,11 +44,28 @@ def public_headers_alone(name):
 @case
 def private_headers_alone():
     for name in source_files(".h"):
+        other_cpu = re.search(r"/cpu_(\w+)\.h$", name)
+        if other_cpu and other_cpu.group(1) != os.uname().machine:
+            continue
         compiles(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
                   "-Wno-unused-function", "-Wno-unused-variable", "-fsyntax-only",
                   "-I" + os.path.join(SOURCE, "include"), "-I" + os.path.join(SOURCE, "src"),
                   "-I" + BUILD],
                  '#include "%s"\n' % name, name)
+
+
+@case
+def few_files_name_a_cpu():
+    """A port is a header of the agent's and the places that the end of cpu.h lists."""
+    allowed = {"src/agent/cpu/cpu.h", "src/record/machine.h", "include/mayfly/mayfly.h",
+               "ocaml/refusing.c"}
+    found = set()
+    for pattern in ("src/**/*.[ch]", "include/**/*.h", "include/**/*.hpp", "ocaml/*.[ch]"):
+        for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True):
+            with open(path) as file:
+                if re.search(r"^ *#.*\b__(x86_64|aarch64)__", file.read(), re.MULTILINE):
+                    found.add(os.path.relpath(path, SOURCE))
+    check(found <= allowed, "#if by CPU in", sorted(found - allowed))
 
 
 def symbols(*arguments):

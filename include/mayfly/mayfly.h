@@ -13,7 +13,7 @@
  * preloaded) the calls record. Otherwise each call is one test of a pointer that is NULL, so calls
  * may stay in released programs. They work in executables of every kind, shared libraries and
  * plugins. In static programs without libmayfly.a, and where no agent exists (other than
- * x86-64 Linux), they do nothing.
+ * Linux on x86-64 and arm64), they do nothing.
  *
  * Threads and signals: any thread may make any call at any time, also in signal handlers, before
  * main(), in a forked child, and while the program exits. No call takes a lock, blocks, changes
@@ -251,6 +251,10 @@ struct mayfly_agent_allocator {
 #define MAYFLY_TABLE_(table, name)                                                                 \
 	__asm__("{movq " name "@GOTPCREL(%%rip), %0|mov %0, QWORD PTR " name                       \
 		"@GOTPCREL[rip]}\n\t.weak " name                                                   \
+		: "=r"(table))
+#elif defined(__GNUC__) && defined(__linux__) && defined(__aarch64__) && defined(__LP64__)
+#define MAYFLY_TABLE_(table, name)                                                                 \
+	__asm__("adrp %0, :got:" name "\n\tldr %0, [%0, #:got_lo12:" name "]\n\t.weak " name       \
 		: "=r"(table))
 #else
 #define MAYFLY_TABLE_(table, name) ((table) = MAYFLY_NULL_)

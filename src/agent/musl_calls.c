@@ -150,7 +150,7 @@ static bool is_alive(const struct note *note, uintptr_t high)
 
 	return at->sp > (uintptr_t)note && at->sp <= high && at->sp % 8 == 0 &&
 	       at->sp - (uintptr_t)note <= NOTE_REACH &&
-	       *(const uintptr_t *)(at->sp - CPU_RETURN_AT) == at->pc;
+	       *(const uintptr_t *)(at->sp - sizeof(at->pc)) == at->pc;
 }
 
 bool musl_find_caller(uintptr_t sp, uintptr_t high, struct walk_start *outside)

@@ -20,11 +20,14 @@ static inline uint64_t machine_ticks(void)
 #elif defined(__aarch64__)
 
 #define MACHINE_ELF	  EM_AARCH64
-#define MACHINE_HAS_TICKS 0
+#define MACHINE_HAS_TICKS 1
 
 static inline uint64_t machine_ticks(void)
 {
-	return 0;
+	uint64_t ticks;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
 }
 
 #else

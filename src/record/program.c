@@ -238,6 +238,7 @@ static void check_elf(struct program *p, const struct image *i)
 		return;
 	if (e->e_machine != MACHINE_ELF) {
 		set_why(p, "it is for another kind of CPU");
+		p->breaks = true; /* its loader would print errors */
 		return;
 	}
 	if (e->e_phentsize != sizeof(*ph) || e->e_phoff % sizeof(uint64_t))

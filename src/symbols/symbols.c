@@ -371,8 +371,7 @@ static void match_symbols(struct request *r, struct object *o)
 		table = elf_file_match(&o->main, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->debug.elf && !table)
 		table = elf_file_match(&o->debug, SHT_SYMTAB, r->address, r->distinct, r->match);
-	if (o->main.elf && !table &&
-	    (o->inner.elf || elf_file_open_inner(&o->inner, &o->main)))
+	if (o->main.elf && !table && (o->inner.elf || elf_file_open_inner(&o->inner, &o->main)))
 		elf_file_match(&o->inner, SHT_SYMTAB, r->address, r->distinct, r->match);
 	if (o->main.elf)
 		elf_file_match(&o->main, SHT_DYNSYM, r->address, r->distinct, r->match);

@@ -51,13 +51,45 @@
  *				one that may hold the object's own code until it is first called
  *
  * Frames:
- *	CPU_DWARF_BP, _SP, _PC	DWARF numbers of the registers that a walk follows
- *	CPU_RETURN_AT		the return address of a frame lies at its CFA minus this
- *	CPU_UCONTEXT_BP, _SP, _PC
+ *	CPU_DWARF_BP, _SP	DWARF numbers of the registers that a walk follows
+ *	CPU_DWARF_PC		that of the return address
+ *	CPU_HAS_LINK		a call leaves the return address in a register, CPU_DWARF_PC, and each
+ *				frame's rule says where it was saved. Otherwise it is at CFA - 8
+ *	CPU_CFI_SIGNED		DW_CFA 0x2d says only that the return address is signed from here on
+ *	CPU_UCONTEXT_BP, _SP, _PC, _LINK
  *				where the kernel's signal frame has the interrupted registers,
  *				from the stack pointer with which the handler has returned
+ *				(_LINK only if CPU_HAS_LINK)
+ *	CPU_SIGRETURN_ANYWHERE	CPU_SIGRETURN_CODE may be outside of all loaded objects
+ *	cpu_frame_record(record, return_address)
+ *				reads the frame record that a base pointer points to, as compilers
+ *				make it with -fno-omit-frame-pointer: the caller's base pointer, and
+ *				the address that the frame returns to
+ *	cpu_code_address(word)	the address in a word of the stack that holds a return address
+ *
+ * Where a plain frame saved the return address and the base pointer, in a few bits. `base` is what the
+ * rule's offset is added to, and CFA = base + offset:
+ *	CPU_SAVED_BITS		how many
+ *	CPU_CFA_UNIT		the offsets of plain frames are multiples of this
+ *	cpu_pack_saved(cfa_offset, ra, bp, saved)
+ *				from the offsets to the CFA (bp: 0 if it was not saved); false: it
+ *				does not fit
+ *	cpu_saves_bp(saved)
+ *	cpu_return_slot(saved, base, cfa)
+ *	cpu_bp_slot(saved, base, cfa)
+ *				the addresses. Without a saved base pointer, the second one is that of
+ *				any word between the first one and `base`
+ *
+ *	struct cpu_return	what a walk remembers of a return address that it has read, besides
+ *				the address itself and the CFA
+ *	cpu_read_return(slot, from)
+ *				reads it: the result is a cpu_code_address
+ *	cpu_return_from(cfa, from), cpu_return_word(address, from)
+ *				where it was read, and the word there. Address 0: nowhere
  *	CPU_SIGRETURN_CODE	the code that a signal handler returns to, CPU_CODE_BYTES long
- *	CPU_CONTEXT_CODE	the code that the first function of a makecontext() returns to
+ *	cpu_is_context_end(code)
+ *				whether these CPU_CODE_BYTES are what the first function of a
+ *				makecontext() returns to
  *	cpu_is_stack_check(pc)	whether the code around a return address is where an OCaml 5 function
  *				has its stack enlarged: then the CFA is the stack pointer plus
  *				CPU_STACK_CHECK_CFA. Reads CPU_STACK_CHECK_BEFORE bytes before pc
@@ -92,13 +124,15 @@
  *				argument and the C function where that wants them
  *
  * Besides the agent, these depend on the CPU: include/mayfly/mayfly.h (how a program finds the
- * agent's table), src/record/program.c and recorder.c, ocaml/build-stubs.
+ * agent's table), src/record/machine.h (the recorder), ocaml/build-stubs and ocaml/refusing.c.
  */
 #ifndef MAYFLY_CPU_H
 #define MAYFLY_CPU_H
 
 #if defined(__x86_64__)
 #include "agent/cpu/cpu_x86_64.h"
+#elif defined(__aarch64__)
+#include "agent/cpu/cpu_aarch64.h"
 #else
 #error "this CPU has no header yet: see the list above"
 #endif

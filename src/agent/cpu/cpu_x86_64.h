@@ -190,9 +190,10 @@ static inline void cpu_relax(void)
 /* ---- signal frames ---- */
 
 /* The kernel's frame: when the handler has returned, sp points to the struct ucontext. */
-#define CPU_UCONTEXT_BP 120u /* 40 + 8 * REG_RBP */
-#define CPU_UCONTEXT_SP 160u /* 40 + 8 * REG_RSP */
-#define CPU_UCONTEXT_PC 168u /* 40 + 8 * REG_RIP */
+#define CPU_UCONTEXT_BP	  120u /* 40 + 8 * REG_RBP */
+#define CPU_UCONTEXT_SP	  160u /* 40 + 8 * REG_RSP */
+#define CPU_UCONTEXT_PC	  168u /* 40 + 8 * REG_RIP */
+#define CPU_UCONTEXT_LINK 0u
 
 /* ---- code that is recognised by its bytes, and code that is written ---- */
 
@@ -202,7 +203,10 @@ static inline void cpu_relax(void)
 #define CPU_SIGRETURN_CODE "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 
 /* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, ...: where a coroutine's function returns to. */
-#define CPU_CONTEXT_CODE "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85"
+static inline bool cpu_is_context_end(const uint8_t *code)
+{
+	return __builtin_memcmp(code, "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85", CPU_CODE_BYTES) == 0;
+}
 
 /* push $words; call caml_call_realloc_stack; pop %r10; jmp to the function's start */
 #define CPU_STACK_CHECK_CFA    16
@@ -308,7 +312,71 @@ static inline bool cpu_called_by_pointer(uintptr_t pc)
 #define CPU_DWARF_SP 7u
 #define CPU_DWARF_PC 16u
 
-#define CPU_RETURN_AT	 8u
+#define CPU_HAS_LINK	       0
+#define CPU_CFI_SIGNED	       0
+#define CPU_SIGRETURN_ANYWHERE 0
+
+static inline uintptr_t cpu_code_address(uintptr_t word)
+{
+	return word;
+}
+
+static inline uintptr_t cpu_frame_record(const uintptr_t *record, uintptr_t *return_address)
+{
+	*return_address = record[1];
+	return record[0];
+}
+
+/* The base pointer was saved at CFA - 8 * (saved + 1); 0 = it was not. */
+#define CPU_SAVED_BITS 3
+#define CPU_CFA_UNIT   8
+
+static inline bool cpu_pack_saved(int64_t cfa_offset, int64_t ra, int64_t bp, uint64_t *saved)
+{
+	(void)cfa_offset;
+	*saved = bp ? (uint64_t)(-bp / 8 - 1) : 0;
+	return ra == -8 && (!bp || (bp <= -16 && bp >= -64));
+}
+
+static inline bool cpu_saves_bp(uint64_t saved)
+{
+	return saved != 0;
+}
+
+static inline uintptr_t cpu_return_slot(uint64_t saved, uintptr_t base, uintptr_t cfa)
+{
+	(void)saved;
+	(void)base;
+	return cfa - 8;
+}
+
+static inline uintptr_t cpu_bp_slot(uint64_t saved, uintptr_t base, uintptr_t cfa)
+{
+	(void)base;
+	return cfa - 8 - saved * 8;
+}
+
+struct cpu_return {
+};
+
+static inline uintptr_t cpu_read_return(uintptr_t slot, struct cpu_return *from)
+{
+	(void)from;
+	return *(const uintptr_t *)slot;
+}
+
+static inline uintptr_t cpu_return_from(uintptr_t cfa, const struct cpu_return *from)
+{
+	(void)from;
+	return cfa - 8;
+}
+
+static inline uintptr_t cpu_return_word(uintptr_t address, const struct cpu_return *from)
+{
+	(void)from;
+	return address;
+}
+
 #define CPU_ADDRESS_BITS 48
 #define CPU_USER_BITS	 47
 #define CPU_PAGE_LEAST	 4096ul

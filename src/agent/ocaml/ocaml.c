@@ -147,8 +147,11 @@ static bool write_code(uint8_t *at, const uint8_t *bytes)
 		return false;
 	memcpy(&unit, bytes, sizeof(unit));
 	atomic_store(first, CPU_CODE_LOOP);
+	__builtin___clear_cache((char *)at, (char *)at + CPU_JUMP_BYTES);
 	memcpy(at + sizeof(unit), bytes + sizeof(unit), CPU_JUMP_BYTES - sizeof(unit));
+	__builtin___clear_cache((char *)at, (char *)at + CPU_JUMP_BYTES);
 	atomic_store(first, unit);
+	__builtin___clear_cache((char *)at, (char *)at + CPU_JUMP_BYTES);
 	sys_mprotect((void *)page, length, PROT_READ | PROT_EXEC);
 	return true;
 }

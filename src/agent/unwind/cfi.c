@@ -429,7 +429,10 @@ static bool run_register(struct machine *m, struct cursor *c, uint8_t op)
 	case 0x09: /* register: held in one that is not followed */
 		reg = take_uleb(c);
 		take_uleb(c);
-		set_place(m, reg, reg == CPU_DWARF_PC ? CFI_SAME : CFI_LOST, 0);
+		if (reg == CPU_DWARF_PC)
+			m->row.places[COLUMN_RA] = (struct cfi_place){.how = CFI_IS_EXPRESSION};
+		else
+			set_place(m, reg, CFI_LOST, 0);
 		return true;
 	case 0x10: /* expression */
 		set_expression(m, c, CFI_AT_EXPRESSION);
@@ -440,6 +443,8 @@ static bool run_register(struct machine *m, struct cursor *c, uint8_t op)
 	case 0x2e: /* GNU_args_size */
 		take_uleb(c);
 		return true;
+	case 0x2d: /* AARCH64_negate_ra_state */
+		return CPU_CFI_SIGNED;
 	}
 	return false;
 }
@@ -524,9 +529,11 @@ static void conclude(const struct row *row, struct cfi_rule *rule)
 		rule->kind = CFI_ROOT;
 		return;
 	}
-	/* The return address in a register, or a stack pointer that is not the CFA: compilers make
-	 * neither. */
-	if (rule->ra.how == CFI_SAME)
+	/* The return address in a register that is not followed, or a stack pointer that is not the
+	 * CFA: compilers make neither. */
+	if (rule->ra.how == CFI_SAME && !CPU_HAS_LINK)
+		return;
+	if (rule->ra.how == CFI_IS_EXPRESSION && !rule->ra.expression.code)
 		return;
 	if (sp->how != CFI_SAME && !(sp->how == CFI_IS_OFFSET && sp->offset == 0))
 		return;
@@ -620,6 +627,7 @@ static void push_register(struct stack *s, const struct cfi_registers *r, uint64
 		return;
 	case CPU_DWARF_PC:
 		push_operand(s, r->pc + (uint64_t)offset);
+		s->bad |= CPU_HAS_LINK;
 		return;
 	}
 	s->bad = true;

@@ -11,22 +11,23 @@
  *	      boundary 2        boundary 1              boundary 0
  *
  * The step from a boundary outwards needs the rule of pc and two words at most: the next return
- * address at CFA - 8, and the slot where the frame saved the base pointer.
+ * address, and the slot where the frame saved the base pointer.
  *
  * Frame table, an open-addressed hash with linear probing; 0 = empty:
  *
  *	 63         52   51   50    48 47                        0
- *	| CFA offset/8 | bp? | bp slot |     return address       |
+ *	| CFA offset/8 | bp? |  saved  |     return address       |
  *
- * The CFA is sp (or bp if `bp?`) + offset; the base pointer was saved at CFA - 8 * (slot + 1),
- * slot 0 = it was not. The largest offsets are codes for what does not fit. Those rules are in a
+ * The CFA is sp (or bp if `bp?`) + offset; `saved` says where the return address and the base pointer
+ * are (cpu_pack_saved). On x86-64 the return address is at CFA - 8. AArch64 has 4 bits of `saved` and
+ * offset/16. The largest offsets are codes for what does not fit. Those rules are in a
  * side table, or read from .eh_frame again at each walk when that is full. The rule of a return
  * address is the one in force at address - 1; a frame that a signal interrupted is entered as
  * pc + 1, so that one key serves both.
  *
  * frames[] of struct walk is the captured stack, and where the next walk may join it. Its private
- * words: cfa = the boundary's sp, so the return address itself lies at cfa - 8; bp = the base
- * pointer, and bp_slot = the address that it was restored from by the frame inside, with bit 0 set
+ * words: cfa = the boundary's sp; from = where the return address itself was read, if the CPU does
+ * not have it at cfa - 8; bp = the base pointer, and bp_slot = the address that it was restored from by the frame inside, with bit 0 set
  * where it matters: where the rules outside would use this base pointer before restoring another.
  * words[] lists all stack words that frames[] follows from, with their values, in one row: what the
  * next walk verifies.
@@ -62,15 +63,15 @@
 /* ---- the frame table ---- */
 
 #define RULE_SHIFT	CPU_ADDRESS_BITS
-#define SLOT_MASK	7u
-#define USES_BP		(1ull << (RULE_SHIFT + 3))
-#define OFFSET_SHIFT	(RULE_SHIFT + 4)
-#define CODE_FIRST	0xffcu
-#define CODE_WIDE	0xffcu /* in the side table */
-#define CODE_SIGNAL	0xffdu
-#define CODE_UNKNOWN	0xffeu
-#define CODE_ROOT	0xfffu
-#define OFFSET_MOST	((CODE_FIRST - 1) * 8u)
+#define SAVED_MASK	((1u << CPU_SAVED_BITS) - 1)
+#define USES_BP		(1ull << (RULE_SHIFT + CPU_SAVED_BITS))
+#define OFFSET_SHIFT	(RULE_SHIFT + CPU_SAVED_BITS + 1)
+#define CODE_ROOT	(~0ull >> OFFSET_SHIFT)
+#define CODE_UNKNOWN	(CODE_ROOT - 1)
+#define CODE_SIGNAL	(CODE_ROOT - 2)
+#define CODE_WIDE	(CODE_ROOT - 3) /* in the side table */
+#define CODE_FIRST	CODE_WIDE
+#define OFFSET_MOST	((int64_t)(CODE_FIRST - 1) * CPU_CFA_UNIT)
 #define TAKEN_OUT	(~0ull) /* an entry that was removed: a key that is never looked up */
 #define TABLE_SMALLEST	(1u << 14)
 #define TABLE_LARGEST	(1u << 24)
@@ -113,6 +114,8 @@ struct pass {
 	struct walk *w;
 	uintptr_t pc, sp, bp;
 	uintptr_t bp_slot;	   /* where the frame inside restored bp from, or 0 */
+	struct cpu_return from;	   /* where pc was read */
+	uintptr_t link, link_sp;   /* the link register of the frame at link_sp; 0: not known */
 	uintptr_t high;		   /* memory from sp up to here can be read */
 	struct walk_frame *out;	   /* next in scratch, from the leaf to the root */
 	uint32_t laps;		   /* times that the ring was filled */
@@ -315,7 +318,7 @@ static uint64_t coded(uintptr_t pc, uint64_t code)
 /* The 8-byte entry of a rule; its code is CODE_WIDE when it does not fit. */
 static uint64_t encode(uintptr_t pc, const struct cfi_rule *rule)
 {
-	uint64_t slot = 0;
+	uint64_t saved;
 
 	switch (rule->kind) {
 	case CFI_UNKNOWN:
@@ -327,17 +330,17 @@ static uint64_t encode(uintptr_t pc, const struct cfi_rule *rule)
 	case CFI_FRAME:
 		break;
 	}
-	if (rule->bp.how == CFI_AT_OFFSET && rule->bp.offset % 8 == 0 && rule->bp.offset <= -16 &&
-	    rule->bp.offset >= -64)
-		slot = (uint64_t)(-rule->bp.offset / 8 - 1);
-	else if (rule->bp.how != CFI_SAME)
+	if (rule->bp.how != CFI_SAME &&
+	    (rule->bp.how != CFI_AT_OFFSET || rule->bp.offset % 8 != 0 || rule->bp.offset == 0))
 		return coded(pc, CODE_WIDE);
-	if (rule->cfa_is_expression || rule->cfa_offset % 8 != 0 || rule->cfa_offset < 8 ||
-	    rule->cfa_offset > OFFSET_MOST || rule->ra.how != CFI_AT_OFFSET ||
-	    rule->ra.offset != -(int64_t)CPU_RETURN_AT)
+	if (rule->cfa_is_expression || rule->cfa_offset % CPU_CFA_UNIT != 0 ||
+	    rule->cfa_offset < CPU_CFA_UNIT || rule->cfa_offset > OFFSET_MOST ||
+	    rule->ra.how != CFI_AT_OFFSET ||
+	    !cpu_pack_saved(rule->cfa_offset, rule->ra.offset,
+			    rule->bp.how == CFI_SAME ? 0 : rule->bp.offset, &saved))
 		return coded(pc, CODE_WIDE);
-	return (uint64_t)rule->cfa_offset / 8 << OFFSET_SHIFT | (rule->cfa_from_bp ? USES_BP : 0) |
-	       slot << RULE_SHIFT | pc;
+	return (uint64_t)rule->cfa_offset / CPU_CFA_UNIT << OFFSET_SHIFT |
+	       (rule->cfa_from_bp ? USES_BP : 0) | saved << RULE_SHIFT | pc;
 }
 
 static bool find_object(uintptr_t pc, struct dl_find_object *found)
@@ -345,13 +348,17 @@ static bool find_object(uintptr_t pc, struct dl_find_object *found)
 	return pc != 0 && pc >> CPU_USER_BITS == 0 && _dl_find_object((void *)(pc - 1), found) == 0;
 }
 
-/* True: the instructions at pc are `code`. */
-static bool is_code(const struct dl_find_object *found, uintptr_t pc, const char *code)
+/* True: CPU_CODE_BYTES can be read at pc. */
+static bool has_code(const struct dl_find_object *found, uintptr_t pc)
 {
 	uintptr_t end = (uintptr_t)found->dlfo_map_end;
 
-	return pc <= end && end - pc >= CPU_CODE_BYTES &&
-	       __builtin_memcmp((const void *)pc, code, CPU_CODE_BYTES) == 0;
+	return pc <= end && end - pc >= CPU_CODE_BYTES;
+}
+
+static bool is_sigreturn(uintptr_t pc)
+{
+	return __builtin_memcmp((const void *)pc, CPU_SIGRETURN_CODE, CPU_CODE_BYTES) == 0;
 }
 
 /* An OCaml 5 function compares the size of its stack before it makes its frame. The code that then
@@ -385,11 +392,31 @@ static void read_rule(const struct dl_find_object *found, uintptr_t pc, struct c
 	/* Only the kernel's signal frame has a known layout. OCaml 5 marks the functions that change
 	 * between the thread's stack and a fiber's (caml_c_call, caml_call_gc, caml_start_program,
 	 * caml_runstack) as signal frames, too, since debuggers then expect another stack. */
-	if (rule->kind == CFI_SIGNAL && !is_code(found, pc, CPU_SIGRETURN_CODE))
+	if (rule->kind == CFI_SIGNAL && !(has_code(found, pc) && is_sigreturn(pc)))
 		rule->kind = rule->leads_elsewhere ? CFI_FRAME : CFI_UNKNOWN;
-	/* glibc leaves the root of a makecontext() stack without a rule. */
-	if (rule->kind == CFI_UNKNOWN && is_code(found, pc, CPU_CONTEXT_CODE))
+	/* Newer kernels of AArch64 have none for it. */
+	else if (CPU_HAS_LINK && rule->kind == CFI_UNKNOWN && has_code(found, pc) &&
+		 is_sigreturn(pc))
+		rule->kind = CFI_SIGNAL;
+	/* glibc leaves the root of a makecontext() stack without a rule of its own. */
+	if ((rule->kind == CFI_UNKNOWN ||
+	     (CPU_HAS_LINK && rule->kind == CFI_FRAME && rule->ra.how == CFI_SAME)) &&
+	    has_code(found, pc) && cpu_is_context_end((const uint8_t *)pc))
 		rule->kind = CFI_ROOT;
+}
+
+static bool can_read(uintptr_t address)
+{
+	return !atomic_load_explicit(&sandboxed, memory_order_relaxed) && sys_readable(address);
+}
+
+/* An address that is in no object: the emulator qemu has the code that signal handlers return to on a
+ * page of its own. */
+static uint64_t bare_entry(uintptr_t pc)
+{
+	if (CPU_SIGRETURN_ANYWHERE && can_read(pc & -8ul) && is_sigreturn(pc))
+		return coded(pc, CODE_SIGNAL);
+	return coded(pc, CODE_UNKNOWN);
 }
 
 /* The entry of an address that the frame table did not have where it should be. */
@@ -408,7 +435,7 @@ static __attribute__((noinline)) uint64_t look_up(uintptr_t pc)
 	born = atomic_load(&generation);
 	/* Not kept: code may be loaded here later without our notice. */
 	if (!find_object(pc, &found))
-		return coded(pc, CODE_UNKNOWN);
+		return bare_entry(pc);
 	if (modules_note(&found))
 		walk_code_changed();
 	read_rule(&found, pc, &rule);
@@ -419,11 +446,6 @@ static __attribute__((noinline)) uint64_t look_up(uintptr_t pc)
 }
 
 /* ---- which memory can be read ---- */
-
-static bool can_read(uintptr_t address)
-{
-	return !atomic_load_explicit(&sandboxed, memory_order_relaxed) && sys_readable(address);
-}
 
 static bool on_main_stack(uintptr_t sp)
 {
@@ -551,9 +573,13 @@ static bool step_signal(struct pass *p)
 
 	if (!read_word(p, p->sp + CPU_UCONTEXT_PC, &pc) ||
 	    !read_word(p, p->sp + CPU_UCONTEXT_SP, &sp) ||
-	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) || !advance_out(p))
+	    !read_word(p, p->sp + CPU_UCONTEXT_BP, &bp) ||
+	    (CPU_HAS_LINK && !read_word(p, p->sp + CPU_UCONTEXT_LINK, &p->link)) || !advance_out(p))
 		return false;
 	set_barrier(p);
+	if (CPU_HAS_LINK)
+		p->link_sp = sp;
+	p->from = (struct cpu_return){};
 	p->w->interrupted = 1;
 	p->pc = pc + 1;
 	p->sp = sp;
@@ -607,7 +633,7 @@ static bool step_wide(struct pass *p)
 	struct dl_find_object found;
 	struct cfi_rule fresh;
 	uintptr_t cfa, ra = p->pc, bp = p->bp, ra_slot, bp_slot, inner_sp = p->sp;
-	bool moved, plain;
+	bool moved, plain, leaf;
 
 	if (!rule) {
 		if (!find_object(p->pc, &found))
@@ -619,8 +645,16 @@ static bool step_wide(struct pass *p)
 	}
 	if (!wide_cfa(p, rule, &cfa) || cfa % 8 != 0)
 		return false;
+	/* The link register still has the return address: only where a signal interrupted. */
+	leaf = CPU_HAS_LINK && rule->ra.how == CFI_SAME;
+	if (leaf) {
+		if (p->link_sp != p->sp || p->link == 0)
+			return false;
+		ra = p->link;
+		p->link = 0;
+	}
 	/* A frame may lead to another stack, but only by an expression. */
-	moved = cfa <= p->sp || cfa > p->high;
+	moved = (cfa <= p->sp && !(leaf && cfa == p->sp)) || cfa > p->high;
 	if (moved && extend_stack(p, p->sp, cfa))
 		moved = false;
 	if (moved && !rule->cfa_is_expression)
@@ -628,16 +662,20 @@ static bool step_wide(struct pass *p)
 	if (!recover(p, &rule->ra, cfa, &ra, &ra_slot) ||
 	    !recover(p, &rule->bp, cfa, &bp, &bp_slot))
 		return false;
-	plain = !moved && !rule->cfa_is_expression && ra_slot == cfa - CPU_RETURN_AT &&
+	plain = !moved && !rule->cfa_is_expression &&
+		(CPU_HAS_LINK ? ra_slot >= inner_sp && ra_slot < cfa : ra_slot == cfa - 8) &&
 		(rule->bp.how == CFI_SAME ||
 		 (rule->bp.how == CFI_AT_OFFSET && bp_slot >= inner_sp && bp_slot < cfa));
 	/* The CFA's base is marked for plain rules by the caller; mark all others. */
 	p->out->bp_slot |= !rule->cfa_is_expression && rule->cfa_from_bp;
 	if (!advance_out(p))
 		return false;
-	if (!plain)
+	p->from = (struct cpu_return){};
+	if (plain)
+		cpu_read_return(ra_slot, &p->from);
+	else
 		set_barrier(p);
-	p->pc = ra;
+	p->pc = cpu_code_address(ra);
 	p->sp = cfa;
 	p->bp = bp;
 	p->bp_slot = plain ? bp_slot : 0;
@@ -657,9 +695,8 @@ static bool step_record(struct pass *p)
 	p->out->bp_slot |= 1;
 	if (!advance_out(p))
 		return false;
-	p->bp = *(const uintptr_t *)record;
+	p->bp = cpu_frame_record((const uintptr_t *)record, &p->pc);
 	p->bp_slot = record;
-	p->pc = *(const uintptr_t *)(cfa - CPU_RETURN_AT);
 	p->sp = cfa;
 	return true;
 }
@@ -753,6 +790,7 @@ static inline bool run_walk(struct pass *p)
 {
 	uintptr_t pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot, high = p->high;
 	uintptr_t join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
+	struct cpu_return from = p->from;
 	struct walk_frame *out = p->out, *const out_end = p->w->scratch + WALK_KEEP;
 	const struct table *t = atomic_load_explicit(&table, memory_order_acquire);
 	const _Atomic uint64_t *slots = t->slots;
@@ -760,11 +798,11 @@ static inline bool run_walk(struct pass *p)
 
 	for (;;) {
 		uintptr_t base, cfa, slot, saved;
-		uint64_t entry;
+		uint64_t entry, where;
 
 		if (UNLIKELY(sp >= join_sp) && joins(p, pc, sp, bp, &join_sp)) {
 			p->out = out;
-			p->bp_slot = bp_slot;
+			p->bp_slot = bp_slot, p->from = from;
 			return true;
 		}
 		entry = atomic_load_explicit(&slots[pc & mask], memory_order_relaxed);
@@ -780,7 +818,8 @@ static inline bool run_walk(struct pass *p)
 		store_word(&out->address, pc);
 		store_word(&out->cfa, sp);
 		store_word(&out->bp, bp);
-		store_word(&out->bp_slot, bp_slot | (entry >> (RULE_SHIFT + 3) & 1));
+		store_word(&out->bp_slot, bp_slot | (entry / USES_BP & 1));
+		out->from = from;
 		if (UNLIKELY(entry >> OFFSET_SHIFT >= CODE_FIRST)) {
 			enum ending ending;
 
@@ -799,7 +838,7 @@ static inline bool run_walk(struct pass *p)
 				return false;
 			}
 			pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot;
-			high = p->high, out = p->out;
+			high = p->high, out = p->out, from = p->from;
 			if (UNLIKELY(pc == 0))
 				break;
 			continue;
@@ -810,20 +849,21 @@ static inline bool run_walk(struct pass *p)
 			if (UNLIKELY(bp & 7))
 				goto cut;
 		}
-		cfa = base + (entry >> OFFSET_SHIFT) * 8;
+		cfa = base + (entry >> OFFSET_SHIFT) * CPU_CFA_UNIT;
 		if (UNLIKELY(cfa - sp - 1 >= high - sp)) {
 			p->high = high;
 			if (!extend_stack(p, sp, cfa))
 				goto cut;
 			high = p->high;
 		}
-		slot = cfa - 8 - (entry >> RULE_SHIFT & SLOT_MASK) * 8;
+		where = entry >> RULE_SHIFT & SAVED_MASK;
+		slot = cpu_bp_slot(where, base, cfa);
 		/* In an epilogue the slot may already be popped. */
 		if (UNLIKELY(slot < sp) && !can_read(slot))
 			goto cut;
-		pc = *(const uintptr_t *)(cfa - CPU_RETURN_AT);
+		pc = cpu_read_return(cpu_return_slot(where, base, cfa), &from);
 		/* Restores bp if it was saved. A branch would often be mispredicted. */
-		saved = 0 - (uintptr_t)((entry >> RULE_SHIFT & SLOT_MASK) != 0);
+		saved = 0 - (uintptr_t)cpu_saves_bp(where);
 		CPU_KEEP(saved);
 		bp ^= (bp ^ *(const uintptr_t *)slot) & saved;
 		bp_slot = slot & saved;
@@ -859,7 +899,8 @@ static inline uint32_t verify(const struct walk *w, uintptr_t sp)
 	uint32_t n = w->reusable;
 
 	/* Only what lies above the stack pointer is sure to be mapped, and alive. */
-	while (n && (f[n - 1].cfa - CPU_RETURN_AT < sp || ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
+	while (n && (cpu_return_from(f[n - 1].cfa, &f[n - 1].from) < sp ||
+		     ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
 		n--;
 	if (n == 0)
 		return 0;
@@ -880,21 +921,22 @@ static bool skip_own(struct pass *p)
 {
 	while (UNLIKELY(p->pc - 1 - own_start < own_size)) {
 		uint64_t entry = look_up(p->pc);
-		uintptr_t slot, base;
+		uint64_t where = entry >> RULE_SHIFT & SAVED_MASK;
+		uintptr_t slot, base, cfa;
 
 		if (entry >> OFFSET_SHIFT >= CODE_FIRST)
 			return false;
-		base = (entry & USES_BP ? p->bp : p->sp) + (entry >> OFFSET_SHIFT) * 8;
-		if (base % 8 != 0 || base <= p->sp ||
-		    (base > p->high && !extend_stack(p, p->sp, base)))
+		base = entry & USES_BP ? p->bp : p->sp;
+		cfa = base + (entry >> OFFSET_SHIFT) * CPU_CFA_UNIT;
+		if (cfa % 8 != 0 || cfa <= p->sp || (cfa > p->high && !extend_stack(p, p->sp, cfa)))
 			return false;
-		slot = base - 8 - (entry >> RULE_SHIFT & SLOT_MASK) * 8;
+		slot = cpu_bp_slot(where, base, cfa);
 		if (slot < p->sp)
 			return false;
-		p->pc = *(const uintptr_t *)(base - CPU_RETURN_AT);
-		p->sp = base;
+		p->pc = cpu_read_return(cpu_return_slot(where, base, cfa), &p->from);
+		p->sp = cfa;
 		p->bp_slot = 0;
-		if (slot != base - 8) {
+		if (cpu_saves_bp(where)) {
 			p->bp = *(const uintptr_t *)slot;
 			p->bp_slot = slot;
 		}
@@ -945,7 +987,8 @@ static inline void put_words(struct walk *w, uint32_t i)
 	const struct walk_frame *f = &w->frames[i];
 	uint32_t k = i ? w->words_end[i - 1] : 0;
 
-	k = put_word(w, k, i, f->cfa - CPU_RETURN_AT, f->address);
+	k = put_word(w, k, i, cpu_return_from(f->cfa, &f->from),
+		     cpu_return_word(f->address, &f->from));
 	if (f->bp_slot > 7)
 		k = put_word(w, k, i, f->bp_slot & -8ul, f->bp);
 	w->words_end[i] = (uint16_t)k;
@@ -979,6 +1022,7 @@ put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t
 		out->cfa = last->cfa;
 		out->bp = last->bp;
 		out->bp_slot = (slot | 1) & -matters;
+		out->from = last->from;
 		put_words(w, at++);
 		outer_slot = slot;
 	}
@@ -1041,6 +1085,7 @@ static inline void finish_walk(struct pass *p, bool joined)
 	if (joined) {
 		last = &w->frames[kept - 1];
 		last->bp_slot = last->bp_slot & 1 ? p->bp_slot | 1 : 0;
+		last->from = p->from;
 		put_words(w, kept - 1);
 	}
 	n = walked(p);

@@ -38,6 +38,7 @@ struct walk_frame {
 	uintptr_t cfa;	  /* the private part: what verification needs */
 	uintptr_t bp;
 	uintptr_t bp_slot;
+	struct cpu_return from;
 };
 
 /* A word that a walk has read, and what it held. */
