@@ -7,6 +7,7 @@
 #include "agent/real.h"
 
 _Atomic bool real_ready = true;
+const bool real_is_musl = false;
 
 void *real_dlsym(void *handle, const char *name)
 {

@@ -17,15 +17,10 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
+#include "agent/real.h"
 
 #define HEAD_BYTES   1024 /* of the file: what Linux reads of a script, and more */
 #define MOST_SCRIPTS 5	  /* interpreters of interpreters; the kernel follows fewer */
-
-#ifdef __x86_64__
-#define EXEC_MACHINE EM_X86_64
-#else
-#define EXEC_MACHINE EM_AARCH64
-#endif
 
 static long read_head(const char *path, char *head)
 {
@@ -39,15 +34,15 @@ static long read_head(const char *path, char *head)
 	return sys_failed(n) ? -1 : n;
 }
 
-/* The loader that we came with cannot be another library's: each names its own. */
+/* Each C library has a loader of its own, and an agent. */
 static bool loader_fits(const char *loader, size_t length)
 {
 	static const char musl[] = "ld-musl-";
 
 	for (size_t i = 0; i + sizeof(musl) - 1 <= length; i++)
 		if (!memcmp(loader + i, musl, sizeof(musl) - 1))
-			return false;
-	return true;
+			return real_is_musl;
+	return !real_is_musl;
 }
 
 static bool elf_fits(const char *head, size_t size)
@@ -58,7 +53,7 @@ static bool elf_fits(const char *head, size_t size)
 	if (head[EI_CLASS] != ELFCLASS64)
 		return false;
 	memcpy(&e, head, sizeof(e));
-	if (e.e_machine != EXEC_MACHINE)
+	if (e.e_machine != CPU_ELF_MACHINE)
 		return false;
 	if (e.e_phentsize != sizeof(p))
 		return true;

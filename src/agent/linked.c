@@ -63,6 +63,7 @@ void *real_dlsym(void *handle, const char *name)
 __attribute__((used)) static __typeof(_dl_find_object) *const needed = _dl_find_object;
 
 _Atomic bool real_ready;
+const bool real_is_musl = false;
 
 __attribute__((constructor(101))) static void ready(void)
 {

@@ -353,6 +353,7 @@ static void after_fork(void)
 /* ---- looking functions up ---- */
 
 _Atomic bool real_ready = true;
+const bool real_is_musl = true;
 
 void *real_dlsym(void *handle, const char *name)
 {

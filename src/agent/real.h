@@ -51,6 +51,9 @@ void real_resolve(void);
  * which allocate that early. */
 HIDDEN extern _Atomic bool real_ready;
 
+/* The agent for musl's programs; glibc's loader would refuse it. */
+HIDDEN extern const bool real_is_musl;
+
 /* The C library's dlsym, not one of the program's: that would search after the program, and find
  * us. */
 void *real_dlsym(void *handle, const char *name);

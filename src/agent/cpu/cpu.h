@@ -101,6 +101,8 @@
  *				whether the call that returns to pc went to an address in a register
  *				or on the stack
  *
+ *	CPU_ELF_MACHINE		e_machine of this CPU's ELF files
+ *
  * Addresses:
  *	CPU_ADDRESS_BITS	a return address fits into this number of bits
  *	CPU_USER_BITS		addresses of programs are below 1 << this

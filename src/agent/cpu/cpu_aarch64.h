@@ -334,6 +334,7 @@ static inline uintptr_t cpu_return_word(uintptr_t address, const struct cpu_retu
 	return from->word;
 }
 
+#define CPU_ELF_MACHINE	 183 /* EM_AARCH64 */
 #define CPU_ADDRESS_BITS 48
 #define CPU_USER_BITS	 48
 #define CPU_PAGE_LEAST	 4096ul

@@ -377,6 +377,7 @@ static inline uintptr_t cpu_return_word(uintptr_t address, const struct cpu_retu
 	return address;
 }
 
+#define CPU_ELF_MACHINE	 62 /* EM_X86_64 */
 #define CPU_ADDRESS_BITS 48
 #define CPU_USER_BITS	 47
 #define CPU_PAGE_LEAST	 4096ul
