@@ -235,6 +235,7 @@ def forked_children():
 @case
 def without_room():
     """On a small disk the program runs as ever, and a line says what is missing."""
+    need("mount")
     path = program()
     small = folder / "small"
     os.makedirs(small, exist_ok=True)

@@ -17,7 +17,7 @@
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
  *	runtime_events=1   the recorder reads the events of an OCaml 5 program's runtime
- *	ocaml_frames=N	   the number of frames kept of an OCaml stack (128), from the leaf
+ *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
  * itself. In one that a recorder has made, the header has them already, and they count. BYTES may
