@@ -1339,14 +1339,21 @@ def follow_forks_exactly():
 
 @case
 def exec_in_exact_mode():
-    """Only the last image counts; with --follow each has a trace."""
+    """Each image with samples has a trace; with --exec=last the last one only."""
     with Folder() as here:
         command = ["sh", "-c", "exec %s blocks 1000000 16" % compiled()]
-        done = record(command, here / "t.mayfly", "-x")
+        done = record(command, here / "t.mayfly", "-x", "--exec=last")
         same((done.code, done.out, done.err), (0, b"done\n", b""))
         check(1000000 <= info(here / "t.mayfly")["samples"] <= 1000100, "samples")
+        check("--exec=last" in info(here / "t.mayfly")["note"], "note")
         only_trace(here, "t.mayfly")
-        done = record(command, here / "t.mayfly", "-x", "-f")
+        done = record(command, here / "k.mayfly", "-x")
+        same((done.code, done.out, done.err), (0, b"done\n", b""))
+        check("beside this one" in info(here / "k.mayfly")["note"], "note")
+        earlier = here.files("k.*.0.mayfly")
+        same(len(earlier), 1, here.files())
+        same(info(earlier[0])["ending"]["reason"], "exec", "how the first one ended")
+        done = record(command, here / "t.mayfly", "-x", "-f", "--force")
         same((done.code, done.out, done.err), (0, b"done\n", b""))
         check(1000000 <= info(here / "t.mayfly")["samples"] <= 1000100, "samples")
         same(len(here.files("t.*.0.mayfly")), 1, here.files())

@@ -96,6 +96,7 @@ static bool take_map_events(const struct given *given, void *to)
 }
 
 static const char *const runtime_events_words[] = {"auto", "off", NULL};
+static const char *const exec_words[] = {"keep", "last", NULL};
 
 static const struct option_row record_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE(struct record_command, record.output),
@@ -138,6 +139,9 @@ static const struct option_row record_rows[] = {
     OPTION_HEADING("Sending the trace elsewhere:"),
     {.group = record_stream_rows, .at = offsetof(struct record_command, record.stream)},
     OPTION_HEADING("What is recorded and shown:"),
+    {"exec", .argument = "keep|last",
+     OPTION_CHOICE(exec_words, struct record_command, record.last_image_only),
+     .help = "what the process was before an exec gets a trace, too, if it has samples (keep)"},
     {"follow", 'f', .help = "also record child processes: FILE with .PID before its suffix",
      OPTION_FLAG(struct record_command, record.follow)},
     {"debug-dir", .argument = "DIR", OPTION_TEXT(struct record_command, record.debug_dir),

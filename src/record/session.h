@@ -40,6 +40,7 @@ struct record {
 	bool exact;
 	bool ocaml_off;
 	int runtime_events_off; /* 0 or 1 */
+	int last_image_only;	/* 0 or 1: of a process, what it was before an exec is not kept */
 	double ocaml_rate;	/* 0: the agent's own */
 	bool force, follow, quiet;
 	int64_t snapshot_ns;
@@ -161,6 +162,9 @@ void record_free_pieces(struct pieces *list);
 /* All spools of this recording that an agent has taken, those of the program first. False: no
  * memory. */
 bool record_collect_pieces(struct record *r, struct pieces *list);
+/* Whether an image that an exec has replaced gets a trace: it has samples, and is not unwanted. */
+bool record_keeps_image(const struct record *r, const struct spool_glance *g);
+
 /* Until those that are followed have ended, or a signal comes. */
 void record_wait_for_children(struct record *r);
 /* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". NULL: out of

@@ -321,7 +321,7 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 
 	if (one->watch.header)
 		spool_glance_at(one->watch.header, &g);
-	wanted |= r->follow && (g.samples || g.exact);
+	wanted |= record_keeps_image(r, &g);
 	one->place.last = last;
 	if (wanted && one->state == RECORDER_IDLE && one->pid != r->child.pid && one->watch.header)
 		begin_with_ancestors(r, one, 0);

@@ -35,8 +35,12 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-/* The earlier images of a process, which exec replaced, get a file only with --follow and if they
- * have samples. In exact mode all have some. */
+bool record_keeps_image(const struct record *r, const struct spool_glance *g)
+{
+	/* A stream is one trace. */
+	return !r->last_image_only && !r->stream.to && (g->samples || g->exact);
+}
+
 static bool name_pieces(const struct record *r, struct pieces *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -47,7 +51,7 @@ static bool name_pieces(const struct record *r, struct pieces *list)
 				      !record_same_process(p->recorder, next->recorder));
 		if (p->recorder && (p->recorder->place.unwanted || p->recorder->place.settled))
 			p->last = p->recorder->place.last;
-		p->wanted = p->last || (r->follow && (p->glance.samples || p->glance.exact));
+		p->wanted = p->last || record_keeps_image(r, &p->glance);
 		p->trace = record_trace_name(r, p->pid, p->number, p->last && !others);
 		if (!p->trace)
 			return false;
@@ -204,18 +208,24 @@ static struct piece *piece_of(struct pieces *list, const struct recorder *one)
 	return NULL;
 }
 
-/* Whether the process had an earlier image with samples, which no trace keeps. */
-static bool replaced_another(const struct record *r, const struct pieces *list,
-			     const struct piece *p)
+/* What the trace of a process says about what it was before an exec, as far as that has samples. */
+static const char *exec_note(const struct pieces *list, const struct piece *p)
 {
-	for (size_t i = 0; !r->follow && p->last && i < list->count; i++) {
+	const char *note = NULL;
+
+	for (size_t i = 0; p->last && i < list->count; i++) {
 		const struct piece *other = &list->piece[i];
 
-		if (other->pid == p->pid && other != p &&
-		    (other->glance.samples || other->glance.exact))
-			return true;
+		if (other->pid != p->pid || other == p ||
+		    !(other->glance.samples || other->glance.exact))
+			continue;
+		note = other->wanted
+			   ? "the process ran another program before this one (exec); its trace is "
+			     "beside this one, with the process number in its name"
+			   : "the process ran another program before this one (exec), which is not "
+			     "in this trace; record without --exec=last to keep it";
 	}
-	return false;
+	return note;
 }
 
 /* Reads the rest of a spool and, before its end, the spools of its forked children: each takes over
@@ -233,9 +243,7 @@ static void finish_recorder(struct record *r, struct pieces *list, struct record
 	if (!one->watch.header)
 		recorder_attach(one); /* it says so itself when that fails */
 	ending = record_ending_of(r, one, p->last);
-	if (replaced_another(r, list, p))
-		ending.note = "the process ran another program before this one (exec), which is "
-			      "not in this trace; 'mayfly record --follow' keeps it";
+	ending.note = exec_note(list, p);
 	if (!recorder_begin_last(one, parent, &ending))
 		return;
 	child = record_idle_children(r, one, &children);
