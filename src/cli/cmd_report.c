@@ -10,6 +10,7 @@
 #include "cli/question_said.h"
 #include "cli/own_rule_files.h"
 #include "cli/report/report.h"
+#include "cli/report/report_many.h"
 #include "cli/terminal.h"
 
 #include "question/option_values.h"
@@ -241,10 +242,11 @@ static const struct option_hint report_hints[] = {
 };
 
 const struct option_table report_option_table = {
-    .usage = "report [OPTIONS] FILE",
+    .usage = "report [OPTIONS] FILE...",
     .about =
 	"Shows where the memory is. Without options: a summary, then what was live at the peak.\n"
-	"FILE is a trace, or the spool of a recording that was killed; - is standard input.\n",
+	"FILE is a trace, or the spool of a recording that was killed; - is standard input.\n"
+	"Several files, or a folder of them: a table of the processes, and the sums.\n",
     .rows = report_rows,
     .hints = report_hints,
     .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
@@ -372,6 +374,25 @@ static int open_and_run(struct report *r, const char *path)
 	return status;
 }
 
+/* The table of processes has no question to choose blocks by. */
+static int report_many(struct report *r, int count, char **path)
+{
+	if (!is_overview(r) || r->view != VIEW_ROWS || r->depth_given || r->mine_given ||
+	    r->own_frames || r->q.hidden.all_frames)
+		return cli_usage("many traces can be combined only with --top, --all, --wide and "
+				 "--json; name one trace, or merge them with 'mayfly merge'");
+	output_detect(&r->out);
+	pager_start();
+	return report_print_many(r, count, path);
+}
+
+static int report_named(struct report *r, int argc, char **argv)
+{
+	if (report_is_many(argc - optind, argv + optind))
+		return report_many(r, argc - optind, argv + optind);
+	return one_named(argc, argv, "trace") ? open_and_run(r, argv[optind]) : CLI_USAGE;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct report r = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH};
@@ -380,9 +401,8 @@ int cmd_report(int argc, char **argv)
 	question_init(&r.q);
 	status = options_take(&report_option_table, &r, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = check_options(&r) && own_rules_add_default(&r.q.own.rules) &&
-				 one_named(argc, argv, "trace")
-			     ? open_and_run(&r, argv[optind])
+		status = check_options(&r) && own_rules_add_default(&r.q.own.rules)
+			     ? report_named(&r, argc, argv)
 			     : CLI_USAGE;
 	question_free(&r.q);
 	return status;

@@ -19,6 +19,7 @@
  *	  report_counters.c		instants, counters, CPU time by thread
  *	report_tree.c			the call tree
  *	report_callers.c		the callers or the callees of a function
+ *	report_many.c			many traces: a table of processes, and sums
  *	report_failed.c			why there is no answer
  *
  * What is printed here is computed below: in query/, and in answer/ (ranking, names, RSS, JSON).
