@@ -10,6 +10,7 @@ import macro
 import measure
 import micro
 import ocaml
+import processes
 import samples
 import tracks
 import viewer
@@ -514,6 +515,10 @@ def render_tracks(part):
     return tracks.render(part, heading, table, quiet, size)
 
 
+def render_processes(part):
+    return processes.render(part, heading, table, spread, quiet)
+
+
 def render_viewer(part):
     return viewer.render(part, heading, table, size)
 
@@ -523,7 +528,7 @@ PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
-         ("tracks", render_tracks), ("viewer", render_viewer)]
+         ("tracks", render_tracks), ("processes", render_processes), ("viewer", render_viewer)]
 
 
 # ---- targets

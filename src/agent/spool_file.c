@@ -67,13 +67,22 @@ static int reserve_blocks(int fd, size_t from, size_t to)
 	return sys_failed(size) ? (int)-size : 0;
 }
 
+/* Maps a part of the file. A fault must not read ahead: the kernel would fill a hundred pages with
+ * zeros, of which a short process uses two. */
+static uint8_t *map_part(int fd, size_t offset, size_t bytes)
+{
+	long p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (long)offset);
+
+	if (sys_failed(p))
+		return NULL;
+	sys_madvise((void *)p, bytes, MADV_RANDOM);
+	return (uint8_t *)p;
+}
+
 static uint8_t *map_window(int fd, uint32_t window)
 {
-	size_t offset = packet_offset((uint64_t)window * window_packets);
-	long p = sys_mmap(NULL, (size_t)window_packets * SPOOL_PACKET_BYTES, PROT_READ | PROT_WRITE,
-			  MAP_SHARED, fd, (long)offset);
-
-	return sys_failed(p) ? NULL : (uint8_t *)p;
+	return map_part(fd, packet_offset((uint64_t)window * window_packets),
+			(size_t)window_packets * SPOOL_PACKET_BYTES);
 }
 
 /* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
@@ -297,19 +306,17 @@ static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 	*image = 0;
 	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
-		struct spool_header *h = (void *)sys_mmap(
-		    NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+		struct spool_header *h = (void *)map_part((int)fd, 0, SPOOL_HEADER_BYTES);
 		long size = sys_lseek((int)fd, 0, SEEK_END);
-		if (!sys_failed((long)h) && size >= (long)SPOOL_HEADER_BYTES &&
-		    !memcmp(h->magic, SPOOL_MAGIC, 8) && h->version == SPOOL_VERSION &&
-		    h->packet_bytes == SPOOL_PACKET_BYTES) {
+		if (h && size >= (long)SPOOL_HEADER_BYTES && !memcmp(h->magic, SPOOL_MAGIC, 8) &&
+		    h->version == SPOOL_VERSION && h->packet_bytes == SPOOL_PACKET_BYTES) {
 			uint32_t waiting = SPOOL_WAITING;
 			if (atomic_compare_exchange_strong(&h->state, &waiting, SPOOL_RUNNING)) {
 				spool_header = h;
 				return fd;
 			}
 		}
-		if (!sys_failed((long)h))
+		if (h)
 			sys_munmap(h, SPOOL_HEADER_BYTES);
 	}
 	if (!sys_failed(fd))
@@ -345,10 +352,8 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	if (fresh) {
 		*error = reserve_blocks((int)fd, 0, packet_offset(EXTEND_PACKETS));
 		struct spool_header *h =
-		    *error ? NULL
-			   : (void *)sys_mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-					      MAP_SHARED, (int)fd, 0);
-		if (!h || sys_failed((long)h)) {
+		    *error ? NULL : (void *)map_part((int)fd, 0, SPOOL_HEADER_BYTES);
+		if (!h) {
 			if (!*error)
 				*error = ENOMEM;
 			sys_close((int)fd);

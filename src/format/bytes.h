@@ -30,4 +30,17 @@ static inline uint64_t bytes_load(const uint8_t *at)
 	       (uint64_t)at[6] << 48 | (uint64_t)at[7] << 56;
 }
 
+/* The same for a store. As a loop it would stay a loop: eight stores. */
+static inline void bytes_store(uint8_t *at, uint64_t value)
+{
+	at[0] = (uint8_t)value;
+	at[1] = (uint8_t)(value >> 8);
+	at[2] = (uint8_t)(value >> 16);
+	at[3] = (uint8_t)(value >> 24);
+	at[4] = (uint8_t)(value >> 32);
+	at[5] = (uint8_t)(value >> 40);
+	at[6] = (uint8_t)(value >> 48);
+	at[7] = (uint8_t)(value >> 56);
+}
+
 #endif

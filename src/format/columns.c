@@ -190,8 +190,7 @@ static inline void put_few_bits(struct bit_writer *w, uint64_t value, unsigned c
 {
 	w->pending |= (value & (((uint64_t)1 << count) - 1)) << w->count;
 	w->count += count;
-	for (unsigned i = 0; i < 8; i++) /* one store */
-		w->at[i] = (uint8_t)(w->pending >> (8 * i));
+	bytes_store(w->at, w->pending);
 	w->at += w->count / 8;
 	w->pending >>= w->count & ~7u;
 	w->count %= 8;

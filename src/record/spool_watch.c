@@ -163,11 +163,22 @@ static void fill_header(struct spool_header *h, const struct spool_settings *s)
 	atomic_store(&h->state, SPOOL_WAITING);
 }
 
-static int map_header(struct spool_watch *w)
+/* Without reading ahead, as the agent maps it. NULL: errno says why. */
+static void *map_part(const struct spool_watch *w, off_t offset, size_t bytes)
 {
-	void *map = mmap(NULL, SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, offset);
 
 	if (map == MAP_FAILED)
+		return NULL;
+	madvise(map, bytes, MADV_RANDOM);
+	return map;
+}
+
+static int map_header(struct spool_watch *w)
+{
+	void *map = map_part(w, 0, SPOOL_HEADER_BYTES);
+
+	if (!map)
 		return errno;
 	w->header = map;
 	w->begun_at = now_ns();
@@ -267,10 +278,9 @@ const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes)
 	if (!array_reserve_filled(&w->window, &w->windows, window, sizeof(*w->window), 0))
 		return NULL;
 	if (!w->window[window]) {
-		void *map = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd,
-				 packets_end(window * WINDOW_PACKETS));
+		void *map = map_part(w, packets_end(window * WINDOW_PACKETS), WINDOW_BYTES);
 
-		if (map == MAP_FAILED)
+		if (!map)
 			return NULL;
 		w->window[window] = map;
 	}
