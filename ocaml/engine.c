@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -23,6 +24,22 @@
 
 static const struct library_sink *sink; /* NULL: no session */
 static bool inherited;			/* the runtime still samples for the parent's session */
+
+/* ---- domains ---- */
+
+/* Domains of OCaml 5 run callbacks and primitives at the same time. The holder never waits for the
+ * runtime and never lets it raise, so the collector cannot wait for the lock's holder. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void engine_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void engine_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
 
 /* ---- forks ---- */
 
@@ -83,10 +100,15 @@ bool engine_begin(const struct library_sink *to)
 
 const char *engine_end(void)
 {
-	const struct library_sink *ended = engine_running() ? sink : NULL;
+	const struct library_sink *ended;
+	const char *problem;
 
+	engine_lock();
+	ended = engine_running() ? sink : NULL;
 	sink = NULL;
-	return ended ? ended->close() : NULL;
+	problem = ended ? ended->close() : NULL;
+	engine_unlock();
+	return problem;
 }
 
 const struct mayfly_agent_calls *engine_calls(void)
@@ -99,14 +121,18 @@ const struct mayfly_agent_calls *engine_calls(void)
 static bool pass_allocated(const struct memprof_block *block, intptr_t *kept)
 {
 	int error = errno;
-	bool followed = false;
+	bool followed = false, failed = false;
 
-	if (!engine_running())
-		engine_stop_inherited();
-	else if (!sink->failed())
-		followed = sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
-	else
-		memprof_runtime.stop(MEMPROF_NONE); /* allowed in a callback */
+	engine_lock();
+	if (engine_running()) {
+		failed = sink->failed();
+		followed = !failed && sink->allocated(block, block->source == MEMPROF_CUSTOM, kept);
+	}
+	engine_unlock();
+	engine_stop_inherited();
+	/* Allowed in a callback; in OCaml 5 another domain may have stopped it, and it would raise. */
+	if (failed && !memprof_runtime.c_call)
+		memprof_runtime.stop(MEMPROF_NONE);
 	errno = error;
 	return followed;
 }
@@ -115,8 +141,10 @@ static void pass_promoted(intptr_t kept)
 {
 	int error = errno;
 
+	engine_lock();
 	if (engine_running())
 		sink->promoted(kept);
+	engine_unlock();
 	errno = error;
 }
 
@@ -124,8 +152,10 @@ static void pass_collected(intptr_t kept)
 {
 	int error = errno;
 
+	engine_lock();
 	if (engine_running())
 		sink->collected(kept);
+	engine_unlock();
 	errno = error;
 }
 
@@ -166,9 +196,15 @@ uint32_t engine_agent_frames(void)
 bool engine_allocated_outside(const struct memprof_block *block, intptr_t *kept)
 {
 	const struct ocaml_service *a;
+	bool running, followed = false;
 
-	if (engine_running())
-		return sink->allocated(block, true, kept);
+	engine_lock();
+	running = engine_running();
+	if (running)
+		followed = sink->allocated(block, true, kept);
+	engine_unlock();
+	if (running)
+		return followed;
 	a = agent();
 	return a && a->allocated(block, kept);
 }
@@ -176,11 +212,15 @@ bool engine_allocated_outside(const struct memprof_block *block, intptr_t *kept)
 void engine_freed_outside(intptr_t kept)
 {
 	const struct ocaml_service *a;
+	bool running;
 
-	if (engine_running()) {
+	engine_lock();
+	running = engine_running();
+	if (running)
 		sink->collected(kept);
+	engine_unlock();
+	if (running)
 		return;
-	}
 	a = agent();
 	if (a)
 		a->freed(kept);
@@ -188,7 +228,7 @@ void engine_freed_outside(intptr_t kept)
 
 static uint64_t draw_word(void)
 {
-	static uint64_t state;
+	static __thread uint64_t state;
 
 	if (!state && getrandom(&state, sizeof(state), GRND_NONBLOCK) != sizeof(state))
 		state = (uint64_t)(uintptr_t)__builtin_frame_address(0) ^ (uint64_t)getpid() << 40;

@@ -9,6 +9,7 @@
 
 #include <caml/mlvalues.h>
 #include <mayfly/mayfly.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ struct named {
 
 static struct named *slot[SLOTS];
 static uint32_t types;
+/* Domains of OCaml 5 make types at the same time. */
+static pthread_mutex_t types_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* FNV-1a */
 static uint32_t hash_name(uint32_t seed, const char *text, size_t length)
@@ -68,9 +71,9 @@ static struct named *make(enum kind kind, const char *field, const char *name, c
 	return n;
 }
 
-/* NULL: there are too many. field is as in mayfly.h, and a literal: fields are compared by address. */
-static const struct mayfly_event_type *find_type(enum kind kind, const char *field, value name,
-						 const char *unit)
+/* With types_lock held. NULL: there are too many. field is as in mayfly.h, and a literal: fields are compared by address. */
+static const struct mayfly_event_type *find_or_make(enum kind kind, const char *field, value name,
+						    const char *unit)
 {
 	const char *text = String_val(name);
 	struct named **at = &slot[hash_name(kind, text, strlen(text)) % SLOTS];
@@ -85,6 +88,17 @@ static const struct mayfly_event_type *find_type(enum kind kind, const char *fie
 	n->next = *at;
 	*at = n;
 	return &n->type;
+}
+
+static const struct mayfly_event_type *find_type(enum kind kind, const char *field, value name,
+						 const char *unit)
+{
+	const struct mayfly_event_type *type;
+
+	pthread_mutex_lock(&types_lock);
+	type = find_or_make(kind, field, name, unit);
+	pthread_mutex_unlock(&types_lock);
+	return type;
 }
 
 /* ---- calls ---- */

@@ -7,8 +7,9 @@
  *	runtime ──> agent/ocaml/memprof.c ──┘             ├─> to_spool.c      a spool
  *	                                                  └─> the agent       under `mayfly record`
  *
- * Everything runs with OCaml's runtime lock held, and no other OCaml code runs meanwhile, so no
- * locks are needed. Only primitives.c, events.c and refusing.c include the runtime's headers.
+ * Everything runs with the runtime lock of the thread's domain held. In OCaml 5 other domains run
+ * meanwhile: the functions of a sink are called with engine_lock() held, and its `calls` take it.
+ * Sessions begin and end in one domain at a time. Only primitives.c, events.c and refusing.c include the runtime's headers.
  */
 #ifndef MAYFLY_LIBRARY_H
 #define MAYFLY_LIBRARY_H
@@ -58,6 +59,10 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 bool engine_begin(const struct library_sink *sink); /* false: no memory; the sink is closed */
 bool engine_running(void);
 const char *engine_end(void); /* as library_sink.close */
+
+/* Around what reads or writes a session. Not recursive. */
+void engine_lock(void);
+void engine_unlock(void);
 
 /* To start the runtime's sampler with. */
 extern const struct memprof_watcher engine_watcher;

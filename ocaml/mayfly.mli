@@ -27,7 +27,7 @@ mayfly record -- ./server                       the OCaml heaps and the C heap t
 
     {2 Supported systems}
 
-    Native programs of OCaml 4.13 on x86-64 Linux. In bytecode, with other versions of OCaml, or if
+    Native programs of OCaml 4.13, 4.14 and 5.3 or later on x86-64 Linux. In bytecode, with other versions of OCaml, or if
     the file cannot be written, a line on standard error says that tracing is not possible, and the
     program runs without it.
 

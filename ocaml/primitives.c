@@ -5,6 +5,8 @@
 #include "primitives.h"
 
 #include <caml/alloc.h>
+#include <caml/memory.h>
+#include <caml/version.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +21,63 @@
 /* caml/memprof.h and caml/backtrace_prim.h show these to the runtime alone. */
 extern value caml_memprof_start(value rate, value frames, value tracker);
 extern value caml_memprof_stop(value unit);
+#if OCAML_VERSION >= 50300
+extern value caml_memprof_discard(value profile);
+extern void caml_c_call(void) __attribute__((weak)); /* bytecode has none */
+#endif
 extern void *caml_debuginfo_extract(uintptr_t slot);
 extern void *caml_debuginfo_next(void *debuginfo);
 extern void caml_debuginfo_location(void *debuginfo, void *loc_info);
 
+#if OCAML_VERSION >= 50300
+/* What caml_memprof_start() returned; unit: no sampler of ours runs. */
+static value profile = Val_unit;
+
+static void keep_profile(value started)
+{
+	static bool registered;
+
+	if (!registered)
+		caml_register_generational_global_root(&profile);
+	registered = true;
+	caml_modify_generational_global_root(&profile, started);
+}
+
+/* Stopping a profile keeps its tables and callbacks until it is discarded. */
+static value stop_sampler(value unit)
+{
+	value stopped;
+
+	caml_memprof_stop(unit);
+	stopped = profile;
+	if (Is_block(stopped)) {
+		keep_profile(Val_unit);
+		caml_memprof_discard(stopped);
+	}
+	return Val_unit;
+}
+#else
+static void keep_profile(value started)
+{
+	(void)started;
+}
+
+static value stop_sampler(value unit)
+{
+	return caml_memprof_stop(unit);
+}
+#endif
+
 static void know_runtime(void)
 {
-	memprof_runtime = (struct memprof_runtime){
-	    .start = caml_memprof_start,
-	    .stop = caml_memprof_stop,
-	    .debuginfo = caml_debuginfo_extract,
-	    .debuginfo_next = caml_debuginfo_next,
-	    .debuginfo_location = caml_debuginfo_location,
+	memprof_runtime = (struct memprof_runtime)
+	{
+		.start = caml_memprof_start, .stop = stop_sampler,
+		.debuginfo = caml_debuginfo_extract, .debuginfo_next = caml_debuginfo_next,
+		.debuginfo_location = caml_debuginfo_location,
+#if OCAML_VERSION >= 50300
+		.c_call = caml_c_call,
+#endif
 	};
 }
 
@@ -122,14 +169,15 @@ CAMLprim value mayfly_ocaml_start(value frames)
 {
 	engine_stop_inherited();
 	ocaml_blocks.frames = (uint32_t)Long_val(frames);
-	memprof_start(session_rate, session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames,
-		      &engine_watcher);
+	keep_profile(memprof_start(session_rate,
+				   session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames,
+				   &engine_watcher));
 	return caml_copy_double(session_rate);
 }
 
 CAMLprim value mayfly_ocaml_stop(value unit)
 {
-	return engine_running() ? caml_memprof_stop(unit) : Val_unit;
+	return engine_running() ? stop_sampler(unit) : Val_unit;
 }
 
 CAMLprim value mayfly_ocaml_end(value unit)

@@ -13,7 +13,8 @@
 #ifndef __x86_64__
 #define OBJECTION "this CPU is not supported"
 #else
-#define OBJECTION "the runtime is that of OCaml " OCAML_VERSION_STRING ", and not 4.13"
+#define OBJECTION                                                                                  \
+	"the runtime is that of OCaml " OCAML_VERSION_STRING ", and not 4.13, 4.14, 5.3 or later"
 #endif
 
 #define TEXT(name, text)                                                                           \

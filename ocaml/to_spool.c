@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes blocks to a spool by the agent's own code (agent/spool.c, agent/ocaml/ocaml_blocks.c and
- * what they need). There is one writer, handed from thread to thread, as the runtime lock is held.
+ * what they need). There is one writer, handed from thread to thread, under engine_lock().
  * The parts of the agent that are not in the program are replaced here: no C stacks are walked, and
  * a thread is ready while the session has not failed.
  *
@@ -140,44 +140,59 @@ static bool to_spool_failed(void)
 
 /* ---- events and labels ---- */
 
+/* Another domain may have ended the session since the caller asked for it. */
+static bool enter(void)
+{
+	engine_lock();
+	return !off() && take_writer();
+}
+
 static void to_spool_span_begin(const struct mayfly_event_type *type, uint64_t a, uint64_t b,
 				uint64_t c, uint64_t d)
 {
-	if (take_writer())
+	if (enter())
 		tracks_span_begin(type, a, b, c, d);
+	engine_unlock();
 }
 
 static void to_spool_span_end(const struct mayfly_event_type *type)
 {
-	if (take_writer())
+	if (enter())
 		tracks_span_end(type);
+	engine_unlock();
 }
 
 static void to_spool_instant(const struct mayfly_event_type *type, uint64_t a, uint64_t b,
 			     uint64_t c, uint64_t d)
 {
-	if (take_writer())
+	if (enter())
 		tracks_instant(type, a, b, c, d);
+	engine_unlock();
 }
 
 static void to_spool_counter(const struct mayfly_event_type *type, uint64_t number)
 {
-	if (take_writer())
+	if (enter())
 		tracks_counter(type, number);
+	engine_unlock();
 }
 
 static void to_spool_label_push(const char *key, const char *text)
 {
-	take_writer();
-	labels_push(labels_number(key, text));
-	keep_labels();
+	if (enter()) {
+		labels_push(labels_number(key, text));
+		keep_labels();
+	}
+	engine_unlock();
 }
 
 static void to_spool_label_pop(void)
 {
-	take_writer();
-	labels_pop();
-	keep_labels();
+	if (enter()) {
+		labels_pop();
+		keep_labels();
+	}
+	engine_unlock();
 }
 
 static int to_spool_active(void)

@@ -97,7 +97,7 @@ let () =
       ];
     say "file %b" (Sys.file_exists Sys.argv.(3))
   | "memprof_first" ->
-    Gc.Memprof.start ~sampling_rate:1e-3 Gc.Memprof.null_tracker;
+    ignore (Gc.Memprof.start ~sampling_rate:1e-3 Gc.Memprof.null_tracker);
     Mayfly.trace_if_requested ();
     cells n;
     Gc.Memprof.stop ();

@@ -5,12 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <caml/version.h>
 #include <caml/mlvalues.h>
 
 int self = 40, sink = 1, spool_header = 1;
 
 int agent_ticks(void);
 int spool_open(void);
+#if OCAML_VERSION >= 50000
+extern void (*caml_atfork_hook)(void);
+#endif
 value stub_fork(value unit);
 value stub_wait(value child);
 value stub_kill_self(value unit);
@@ -34,8 +38,14 @@ value stub_names(value unit)
 
 value stub_fork(value unit)
 {
+	pid_t child = fork();
+
 	(void)unit;
-	return Val_int(fork());
+#if OCAML_VERSION >= 50000
+	if (!child)
+		caml_atfork_hook(); /* as Unix.fork: the domain's lock belongs to the parent's thread */
+#endif
+	return Val_int(child);
 }
 
 value stub_wait(value child)
