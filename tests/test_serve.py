@@ -788,5 +788,53 @@ def record_view_of_what_cannot_be_shown():
             check(b"not recorded" in result.err and result.code < 125, result)
 
 
+@case
+def record_view_port():
+    supported()
+    with socket.socket() as free, Folder() as here:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+        # Others may not have it meanwhile, so mayfly may not either: the program runs all the same.
+        free.listen()
+        result = record(["/bin/true"], here / "t.mayfly", "--view", "--view-port", port)
+        same(result.code, 0, repr(result))
+        check(b"port %s is in use" % port.encode() in result.err, result.err)
+        same(here.files("*.mayfly"), [here / "t.mayfly"])
+        result = record(["/bin/true"], here / "u.mayfly", "--view-port", port)
+        check(result.code == 125 and b"--view-port needs --view" in result.err, result)
+
+
+@case
+def record_view_at_a_port():
+    supported()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Folder() as here:
+        command = ("record", "--view", "--view-port", str(port), "-o", here / "t.mayfly", "--", "/bin/true")
+        with View(command=command, DISPLAY=None, WAYLAND_DISPLAY=None) as view:
+            same(view.port, port)
+            wait_until(lambda: "has ended" in view.said(), "the end")
+            view.end()
+
+
+@case
+def process_of_another_user():
+    supported()
+    if os.geteuid() != 0:
+        raise Skip("only root can become another user")
+    with subprocess.Popen(["sleep", "infinity"]) as process:
+        try:
+            result = subprocess.run([MAYFLY, "view", "--no-browser", str(process.pid)], user=65534, group=65534,
+                                    extra_groups=[], env=environment(), capture_output=True, check=False,
+                                    timeout=TIMEOUT)
+        except PermissionError as error:
+            raise Skip("others may not run this mayfly") from error
+        finally:
+            process.kill()
+    same(result.returncode, 1)
+    check(b"process %d: it belongs to user root; run 'mayfly view' as" % process.pid in result.stderr, result.stderr)
+
+
 if __name__ == "__main__":
     main()

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/message.h"
@@ -64,6 +66,31 @@ static bool goes_on(const char *spool)
 	return e.glance.state == SPOOL_WAITING || spool_in_use(&e);
 }
 
+/* Why the files of a process cannot be seen. */
+static const char *closed_process(long pid)
+{
+	static char text[160];
+	char name[32];
+	struct stat status;
+	struct passwd *owner;
+
+	snprintf(name, sizeof(name), "/proc/%ld", pid);
+	if (stat(name, &status) != 0)
+		return "there is no such process";
+	if (status.st_uid == geteuid())
+		return "the kernel does not show its files; name its FILE.spool instead";
+	owner = getpwuid(status.st_uid);
+	if (owner)
+		snprintf(text, sizeof(text),
+			 "it belongs to user %s; run 'mayfly view' as that user or as root",
+			 owner->pw_name);
+	else
+		snprintf(text, sizeof(text),
+			 "it belongs to user %u; run 'mayfly view' as that user or as root",
+			 (unsigned int)status.st_uid);
+	return text;
+}
+
 /* The first spool that a process has mapped: its own. */
 static char *spool_of_process(long pid, const char **why)
 {
@@ -73,7 +100,9 @@ static char *spool_of_process(long pid, const char **why)
 	snprintf(name, sizeof(name), "/proc/%ld/maps", pid);
 	maps = fopen(name, "re");
 	if (!maps) {
-		*why = errno == ENOENT ? "there is no such process" : strerror(errno);
+		*why = errno == EACCES || errno == EPERM ? closed_process(pid)
+		       : errno == ENOENT		 ? "there is no such process"
+							 : strerror(errno);
 		return NULL;
 	}
 	errno = 0;
@@ -84,8 +113,9 @@ static char *spool_of_process(long pid, const char **why)
 		if (path && is_spool_name(path) && goes_on(path))
 			found = strdup(path);
 	}
-	*why = found   ? NULL
-	       : errno ? strerror(errno)
+	*why = found				   ? NULL
+	       : errno == EACCES || errno == EPERM ? closed_process(pid)
+	       : errno				   ? strerror(errno)
 		       : "it is not being recorded; start it with 'mayfly record'";
 	fclose(maps);
 	return found;

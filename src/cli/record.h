@@ -21,6 +21,7 @@ enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 
 struct record_command {
 	struct record record;
 	bool interval_given, sampler_given, ocaml_given, progress, view;
+	size_t view_port;    /* 0: any */
 	int64_t progress_ns; /* when the line was last drawn; 0: there is none */
 };
 

@@ -148,6 +148,9 @@ static const struct option_row record_rows[] = {
      .words = OPTION_FOLDERS, .help = "also look for separate debug files in DIR/.build-id"},
     {"view", .help = "show the recording in the browser while it goes on, and then the trace",
      OPTION_FLAG(struct record_command, view)},
+    {"view-port", .argument = "PORT", OPTION_COUNT(struct record_command, view_port), .least = 1,
+     .most = UINT16_MAX,
+     .help = "with --view, serve the page at this port (default: any free one)"},
     {"progress", .help = "show progress even when COMMAND's output is a terminal",
      OPTION_FLAG(struct record_command, progress)},
     {"quiet", 'q',
@@ -206,6 +209,8 @@ static bool record_options_agree(struct record_command *c)
 		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
 				  "cannot be "
 				  "thinned; use a larger interval instead");
+	if (c->view_port && !c->view)
+		return cli_refuse("--view-port needs --view");
 	if (c->view && r->stream.to && !r->output)
 		return cli_refuse("--view shows what is on this machine; use -o FILE as well as "
 				  "--stream");

@@ -18,7 +18,7 @@ static struct follow *follow;
 
 void record_view_start(const struct record_command *c)
 {
-	const struct viewing_settings settings = {0};
+	const struct viewing_settings settings = {.port = c->view_port};
 
 	if (!c->view || !viewing_start(&viewing, &settings))
 		return;

@@ -32,7 +32,7 @@ struct shown_trace {
 static bool say_not_started(int error, size_t port)
 {
 	if (error == EADDRINUSE)
-		return cli_fail("port %zu is in use; choose another with --port, or leave it out",
+		return cli_fail("port %zu is in use; choose another, or leave the option out",
 				port);
 	if (error == EACCES)
 		return cli_fail("port %zu is for root only; choose one above 1023", port);
