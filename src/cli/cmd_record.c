@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,11 +243,6 @@ static int record(struct record_command *c)
 	return status;
 }
 
-/* Each process's trace needs the same large buffers for a moment. They should not be new pages for
- * each, which cost a fault per 4 KiB. */
-#define KEPT_LARGEST ((int)8 << 20)
-#define KEPT_FREE    ((int)32 << 20)
-
 int cmd_record(int argc, char **argv)
 {
 	struct record_command c = {.record = {.say = say, .say_context = &c}};
@@ -256,8 +250,6 @@ int cmd_record(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	mallopt(M_MMAP_THRESHOLD, KEPT_LARGEST);
-	mallopt(M_TRIM_THRESHOLD, KEPT_FREE);
 	status = record(&c);
 	record_free(&c.record);
 	return status;
