@@ -275,6 +275,12 @@ bool record_same_process(const struct recorder *a, const struct recorder *b)
 	return a->pid == b->pid;
 }
 
+bool record_keeps_image(const struct record *r, const struct spool_glance *g)
+{
+	/* A stream is one trace. */
+	return !r->last_image_only && !r->stream.to && (g->samples || g->exact);
+}
+
 bool record_is_last_image(const struct record *r, const struct recorder *one)
 {
 	for (size_t i = r->recorders; i-- && r->recorder[i] != one;)

@@ -35,12 +35,6 @@ void record_free_pieces(struct pieces *list)
 	*list = (struct pieces){0};
 }
 
-bool record_keeps_image(const struct record *r, const struct spool_glance *g)
-{
-	/* A stream is one trace. */
-	return !r->last_image_only && !r->stream.to && (g->samples || g->exact);
-}
-
 static bool name_pieces(const struct record *r, struct pieces *list)
 {
 	for (size_t i = 0; i < list->count; i++) {

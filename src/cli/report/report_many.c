@@ -304,17 +304,17 @@ static int print_text(const struct many *m)
 	size_t rows = rows_shown(m);
 	char unread[64] = "";
 
+	if (!table_print_rows(o, columns, sizeof(columns) / sizeof(*columns), rows, put_process, m))
+		return cli_error("out of memory");
+	if (rows < m->count)
+		printf("(%zu more; --top 0 shows all)\n", m->count - rows);
+	printf("\n");
 	if (m->unread)
 		text_format(unread, sizeof(unread), "; %zu could not be read", m->unread);
 	print_field(o, "Traces", "%zu%s", m->count, unread);
 	print_sum(m, "Allocated", &m->allocated, m->lack_allocated);
 	print_sum(m, "Live at end", &m->live, m->lack_live);
 	print_field(o, "Peak", "not summed: the processes had their peaks at different times");
-	printf("\n");
-	if (!table_print_rows(o, columns, sizeof(columns) / sizeof(*columns), rows, put_process, m))
-		return cli_error("out of memory");
-	if (rows < m->count)
-		printf("(%zu more; --top 0 shows all)\n", m->count - rows);
 	return cli_finish();
 }
 
