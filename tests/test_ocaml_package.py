@@ -15,9 +15,9 @@ import signal
 import subprocess
 import tempfile
 
-from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, case, cases, check, environment,
+from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment,
                      info, main, record, report, rows, run, same, sane)
-from ocaml_tools import install_library
+from ocaml_tools import install_library, ocaml_version
 
 WORD = 8
 FORMATS = ("MAYFLY", "MEMTRACE")
@@ -472,6 +472,30 @@ def children(kind):
         conforms(here / "child")
         holds(of(here / "child", ".count")["self"], n // 2 * 3 * WORD, "the child's cells")
         same(here.files(), [here / "child", here / "t"], "files")
+
+
+DOMAINS = """
+let rec count n acc = if n = 0 then List.length acc else count (n - 1) (n :: acc)
+let () =
+  Mayfly.trace_if_requested ();
+  let work () = Mayfly.span "work" (fun () -> ignore (Sys.opaque_identity (count 200000 []))) in
+  let others = List.init 3 (fun _ -> Domain.spawn work) in
+  work ();
+  List.iter Domain.join others
+"""
+
+
+@cases(FORMATS)
+def domains(kind):
+    if ocaml_version() < (5, 0):
+        raise Skip("this OCaml has no domains")
+    with Folder() as here:
+        put(here / "p.ml", DOMAINS)
+        done = run(["ocamlfind", "ocamlopt", "-g", "-package", "mayfly", "-linkpkg", "p.ml", "-o",
+                    "p"], env=with_library(), cwd=str(here / "."))
+        check(done.code == 0, done)
+        traced(kind, [here / "p"], here / "t", "1e-2", 1000)
+        holds(of(here / "t", "P.count")["self"], 4 * 200000 * 3 * WORD, "the cells of all domains")
 
 
 @cases(FORMATS)
