@@ -96,6 +96,23 @@ def memory_of_many_children():
         check(many < few + 40 * 1024, few, "KiB with 20 children,", many, "KiB with 200")
 
 
+@cases(["followed", "alone"])
+def execs_of_the_program(how):
+    """Each image of the program has a trace, however many follow; nothing else is left."""
+    script = "/bin/true; exec nice nice nice sh -c exit"
+    options = ["-f"] if how == "followed" else []
+    with Folder() as here:
+        done = record(["bash", "-c", script], here / "t.mayfly", "-x", *options)
+        same((done.code, done.out, done.err), (0, b"", b""))
+        files = here.files()
+        same([name for name in files if not name.endswith(".mayfly")], [], "left")
+        pid = info(here / "t.mayfly")["pid"]
+        images = here.files("t.%d.*.mayfly" % pid)
+        same(len(images), 4, files)
+        for image in images:
+            same(info(image)["ending"]["reason"], "exec", image)
+
+
 @case
 def library_that_is_not_there():
     """A child that chroot has led away from the agent starts without a word of ld.so."""

@@ -110,10 +110,16 @@ static uint64_t read_ring(struct runtime_watch *w, uint32_t domain)
 	/* The program may write as fast as we read. */
 	while (kept && p->at - before < waiting && w->tracks < MOST_TRACKS &&
 	       runtime_rings_next(&w->rings, domain, p, &e)) {
-		if (p->lost != w->told[domain])
-			kept = keep(
-			    w, track,
-			    runtime_types_lost(w->types, domain, p->lost - w->told[domain], track));
+		if (p->lost != w->told[domain]) {
+			size_t count =
+			    runtime_types_lost(w->types, domain, p->lost - w->told[domain], track);
+
+			/* Lost before any was read: no time is known but that of the first. */
+			for (size_t i = 0; i < count; i++)
+				if (!track[i].mono_ns)
+					track[i].mono_ns = e.mono_ns;
+			kept = keep(w, track, count);
+		}
 		w->told[domain] = p->lost;
 		kept &= keep(w, track, runtime_types_take(w->types, &w->rings, &e, track));
 	}

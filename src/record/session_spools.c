@@ -325,8 +325,11 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	struct spool_glance g = {0};
 	bool wanted = last;
 
+	/* It has no header any more when an earlier exec retired it. */
 	if (one->watch.header)
 		spool_glance_at(one->watch.header, &g);
+	else
+		spool_glance(one->spool, &g);
 	wanted |= record_keeps_image(r, &g);
 	one->place.last = last;
 	if (wanted && one->state == RECORDER_IDLE && one->pid != r->child.pid && one->watch.header)
