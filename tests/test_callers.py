@@ -189,7 +189,7 @@ NOTES = {
                       {"PYTHONMALLOC": "malloc"}, None),
     "wrapper": ("sh", "/bin/true; exit 0", {}, "started 1 other process.*--follow"),
     "exec": ("perl", "@a = map {'x' x 1000} 1..9999; exec 'sh', '-c', 'exit 0'", {},
-             "another program before this one.*--follow"),
+             "another program before this one.*beside"),
 }
 
 

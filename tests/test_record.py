@@ -703,7 +703,7 @@ def odd_names(name):
 def program_changes_folder():
     """A relative output is where mayfly was started, wherever the program goes."""
     with Folder() as here:
-        done = run([MAYFLY, "record", "-o", "t", "--", "sh", "-c", "cd /; exec %s blocks 50 1000000" % compiled()],
+        done = run([MAYFLY, "record", "--exec=last", "-o", "t", "--", "sh", "-c", "cd /; exec %s blocks 50 1000000" % compiled()],
                    cwd=here.path)
         same((done.code, done.err), (0, b""))
         only_trace(here, "t")
