@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames of Python in the stacks of an unmodified CPython.
+ *
+ * After each capture of the native stack, python_mix() makes the stack that is written:
+ *
+ *	native frames			the interpreter's own chain		what is written
+ *	(each with its part of		(each group ends at an address
+ *	the C stack)			on the C stack)
+ *	main				module					main
+ *	_PyEval_EvalFrameDefault  <──	f					_PyEval_EvalFrameDefault
+ *	list_sort						module, f
+ *	_PyEval_EvalFrameDefault  <──	key					list_sort
+ *	malloc									_PyEval_EvalFrameDefault, key
+ *
+ * One native call of the evaluator runs a group of Python frames, those that call one another
+ * without C in between. It has a variable on its C stack that the chain leads to: the struct
+ * _PyCFrame in 3.11, the entry frame since 3.12. So its address tells which native frame the group
+ * belongs to, and no native function needs to be known.
+ *
+ * Only the chain of the thread itself is read, which changes only in the thread's own code. The
+ * thread's state is found by its own thread-specific key while it runs without the interpreter's
+ * lock; not while the interpreter ends, as the main thread then frees the states of others.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "agent/cpu/sys.h"
+#include "agent/image.h"
+#include "agent/life.h"
+#include "agent/python/pymalloc.h"
+#include "agent/python/python.h"
+#include "agent/python/python_code.h"
+#include "agent/real.h"
+#include "agent/slots.h"
+
+#define PYTHON_FRAMES 1400u /* the most of one stack; the leaf-most ones */
+#define GROUPS_MOST   512u
+#define CHAIN_MOST    1000000u
+#define ROOT_KEPT     512u
+#define OF_C_STACK    3 /* owner of a frame: an entry frame */
+
+static struct {
+	uint32_t minor;
+	const char *(*thread)(void); /* the one that holds the lock; before 3.12: of any thread */
+	const char *(*own_thread)(void); /* of this thread, with or without the lock */
+	int (*is_initialized)(void);
+	int (*is_finalizing)(void);
+	uint64_t current, previous, executable, instruction, owner;
+} python;
+
+static uintptr_t own_start, own_size; /* this library */
+
+/* ---- the chain of frames ---- */
+
+/* The Python frames that one native call of the evaluator runs. */
+struct group {
+	uintptr_t anchor; /* on its C stack */
+	uint32_t end;	  /* of its frames, after that of the group before */
+};
+
+/* From the leaf. */
+struct chain {
+	struct writer *w;
+	uint64_t frame[PYTHON_FRAMES];
+	struct group group[GROUPS_MOST];
+	uint32_t frames, groups;
+	uint32_t seen, lost; /* all frames; those that did not fit */
+};
+
+static inline uintptr_t word_at(const char *object, uint64_t offset)
+{
+	return *(const uintptr_t *)(object + offset);
+}
+
+static void take_frame(struct chain *c, const char *frame)
+{
+	const char *code = (const char *)word_at(frame, python.executable);
+	uint64_t address;
+
+	if (c->frames == PYTHON_FRAMES) {
+		c->lost++;
+		return;
+	}
+	address = python_code_address(c->w, code, word_at(frame, python.instruction));
+	if (address)
+		c->frame[c->frames++] = address;
+}
+
+static void end_group(struct chain *c, uintptr_t anchor)
+{
+	if (c->groups < GROUPS_MOST)
+		c->group[c->groups++] = (struct group){anchor, c->frames};
+	else
+		c->group[GROUPS_MOST - 1].end = c->frames;
+}
+
+static inline bool may_read(const char *address)
+{
+	return address && !((uintptr_t)address & 7);
+}
+
+/* 3.11: struct _PyCFrame of each native call has {use_tracing, current_frame, previous}. */
+static void take_chain_311(struct chain *c, const char *thread)
+{
+	const char *native = (const char *)word_at(thread, python.current);
+
+	while (may_read(native) && c->seen < CHAIN_MOST) {
+		const char *frame = (const char *)word_at(native, 8);
+		bool entry = false;
+
+		for (; may_read(frame) && !entry && c->seen < CHAIN_MOST; c->seen++) {
+			take_frame(c, frame);
+			entry = frame[python.owner - 1]; /* is_entry */
+			frame = (const char *)word_at(frame, python.previous);
+		}
+		if (entry)
+			end_group(c, (uintptr_t)native);
+		native = (const char *)word_at(native, 16);
+	}
+}
+
+/* Since 3.12 the chain goes through the entry frames. */
+static void take_chain(struct chain *c, const char *thread)
+{
+	const char *frame = (const char *)word_at(thread, python.current);
+
+	if (python.minor == 12 && frame) /* struct _PyCFrame {current_frame, previous} */
+		frame = (const char *)word_at(frame, 0);
+	for (; may_read(frame) && c->seen < CHAIN_MOST; c->seen++) {
+		if (frame[python.owner] == OF_C_STACK)
+			end_group(c, (uintptr_t)frame);
+		else
+			take_frame(c, frame);
+		frame = (const char *)word_at(frame, python.previous);
+	}
+}
+
+/* This thread's state, or NULL. */
+static const char *own_state(void)
+{
+	const char *holder = python.thread(), *own;
+
+	if (python.minor >= 12 && holder)
+		return holder;
+	own = python.own_thread();
+	if (own && own == holder)
+		return own;
+	return own && python.is_initialized() && !python.is_finalizing() ? own : NULL;
+}
+
+/* ---- the two stacks ---- */
+
+static uint32_t put_group(const struct chain *c, uint32_t group, uint64_t *out)
+{
+	uint32_t n = 0, from = group ? c->group[group - 1].end : 0;
+
+	if (group + 1 == c->groups && c->lost)
+		out[n++] = SPOOL_MARK(SPOOL_MARK_ELIDED, c->lost);
+	for (uint32_t i = c->group[group].end; i-- > from;)
+		out[n++] = c->frame[i];
+	return n;
+}
+
+/* Takes out the middle of a stack that is too deep. */
+static uint32_t shorten(uint64_t *stack, uint32_t depth)
+{
+	const uint32_t leaf = SPOOL_MAX_FRAMES - ROOT_KEPT - 1;
+
+	if (depth <= SPOOL_MAX_FRAMES)
+		return depth;
+	stack[ROOT_KEPT] = SPOOL_MARK(SPOOL_MARK_ELIDED, depth - ROOT_KEPT - leaf);
+	memmove(stack + ROOT_KEPT + 1, stack + depth - leaf, leaf * sizeof(*stack));
+	return SPOOL_MAX_FRAMES;
+}
+
+static uint32_t merge(struct writer *w, const struct chain *c, uint64_t *out)
+{
+	const struct walk *walk = &w->walk;
+	uint32_t n = 0, group = c->groups;
+
+	for (uint32_t i = 0; i < walk->depth; i++) {
+		const struct walk_frame *f = &walk->frames[i];
+
+		/* A wrapper of pymalloc.c, which is in the middle of the stack. */
+		if (UNLIKELY(f->address - own_start < own_size))
+			continue;
+		out[n++] = f->address;
+		while (f->cfa && group && c->group[group - 1].anchor >= f->cfa)
+			n += put_group(c, --group, out + n);
+	}
+	while (group)
+		n += put_group(c, --group, out + n);
+	return shorten(out, n);
+}
+
+/* Of a writer: too large for the stack of a thread. */
+struct mixing {
+	struct chain chain;
+	uint64_t merged[SPOOL_MAX_FRAMES + PYTHON_FRAMES + 2];
+};
+
+/* When the interpreter is up, PYTHONMALLOC may have replaced its allocators. */
+static void wrap_again(const char *thread)
+{
+	static _Atomic bool done;
+
+	if (thread == python.thread() && !atomic_exchange(&done, true))
+		pymalloc_wrap(true);
+}
+
+static _Atomic uint32_t known_to; /* the process whose spool has the places */
+
+static void python_mix(struct writer *w)
+{
+	const char *thread = own_state();
+	uint32_t depth, common = 0, most;
+	uint64_t *merged;
+	struct chain *c;
+
+	if (!w->mixing && !agent_sandboxed)
+		w->mixing = sys_memory(sizeof(struct mixing));
+	if (!w->mixing)
+		return;
+	c = &w->mixing->chain;
+	merged = w->mixing->merged;
+	c->w = w;
+	c->frames = c->groups = c->seen = c->lost = 0;
+	if (UNLIKELY(known_to != spool_header->pid)) {
+		python_code_forget();
+		known_to = spool_header->pid;
+	}
+	if (thread && python.minor == 11)
+		take_chain_311(c, thread);
+	else if (thread)
+		take_chain(c, thread);
+	if (c->frames)
+		wrap_again(thread);
+	depth = merge(w, c, merged);
+	most = depth < w->mixed_depth ? depth : w->mixed_depth;
+	while (common < most && merged[common] == w->mixed[common])
+		common++;
+	memcpy(w->mixed + common, merged + common, (depth - common) * sizeof(*merged));
+	w->mixed_depth = depth;
+	w->mixed_common = common;
+	if (!w->is_mixed) { /* the packet's stack is the native one */
+		w->is_mixed = true;
+		w->stack_known = false;
+	}
+}
+
+/* ---- start ---- */
+
+static int look_for_interpreter(struct dl_phdr_info *info, size_t size, void *to)
+{
+	(void)size;
+	return slots_image(info, to) && image_find(to, "Py_GetVersion");
+}
+
+/* Finds the executable or library that has the interpreter, without dlsym: where that finds nothing,
+ * it leaves a message for the program's dlerror(), in a block of the program's malloc. */
+static bool find_interpreter(struct image *o)
+{
+	int (*walk)(int (*)(struct dl_phdr_info *, size_t, void *), void *) = NULL;
+
+	REAL_LOOK_UP(walk, dl_iterate_phdr);
+	return walk && walk(look_for_interpreter, o);
+}
+
+static bool look_up(const char *name, void *function)
+{
+	void *p = dlsym(RTLD_DEFAULT, name);
+
+	memcpy(function, &p, sizeof(p));
+	return p;
+}
+
+/* Counted in words after the cookie and the version of _Py_DebugOffsets of 3.13. */
+enum {
+	FREE_THREADED = 0,
+	CURRENT_FRAME = 21,
+	PREVIOUS = 27,
+	EXECUTABLE = 28,
+	INSTRUCTION = 29,
+	OWNER = 31,
+	FILENAME = 33,
+	QUALNAME = 35,
+	LINETABLE = 36,
+	FIRSTLINENO = 37,
+	BYTECODE = 41,
+};
+
+static const char *read_offsets(void)
+{
+	const char *runtime;
+	const uint64_t *o;
+
+	if (!look_up("_PyRuntime", &runtime) || memcmp(runtime, "xdebugpy", 8) != 0)
+		return "its layout is not known";
+	o = (const uint64_t *)(runtime + 16);
+	if (o[FREE_THREADED])
+		return "it is a free-threaded build";
+	python.current = o[CURRENT_FRAME];
+	python.previous = o[PREVIOUS];
+	python.executable = o[EXECUTABLE];
+	python.instruction = o[INSTRUCTION];
+	python.owner = o[OWNER];
+	python_layout = (struct python_layout){
+	    .code_filename = (uint32_t)o[FILENAME],
+	    .code_qualname = (uint32_t)o[QUALNAME],
+	    .code_linetable = (uint32_t)o[LINETABLE],
+	    .code_firstlineno = (uint32_t)o[FIRSTLINENO],
+	    .code_bytecode = (uint32_t)o[BYTECODE],
+	    .text = 40,
+	    .wide_text = 56,
+	};
+	return NULL;
+}
+
+#define UNKNOWN_VERSION "only those of CPython 3.11, 3.12 and 3.13 are known"
+
+/* struct _ts, _PyInterpreterFrame and PyCodeObject of 64-bit systems, without Py_DEBUG. */
+static const char *find_layout(uint32_t minor)
+{
+	python.current = 56;
+	switch (minor) {
+	case 11:
+		python.previous = 48;
+		python.executable = 32;
+		python.instruction = 56;
+		python.owner = 69;
+		python_layout = (struct python_layout){112, 128, 136, 72, 184, 48, 72};
+		return NULL;
+	case 12:
+		python.previous = 8;
+		python.executable = 0;
+		python.instruction = 56;
+		python.owner = 70;
+		python_layout = (struct python_layout){112, 128, 136, 68, 192, 40, 56};
+		return NULL;
+	case 13:
+		return read_offsets();
+	}
+	return UNKNOWN_VERSION;
+}
+
+/* NULL: the frames can be read. */
+static const char *find_python(const struct image *interpreter)
+{
+	const unsigned long *version;
+	const char *why = UNKNOWN_VERSION;
+
+	if (look_up("Py_Version", &version) && *version >> 24 == 3) {
+		python.minor = *version >> 16 & 0xff;
+		why = find_layout(python.minor);
+	}
+	if (why)
+		return why;
+	if (image_find(interpreter, "_Py_NegativeRefcount"))
+		return "it is a debug build";
+	if (!look_up(python.minor < 13 ? "_PyThreadState_UncheckedGet"
+				       : "PyThreadState_GetUnchecked",
+		     &python.thread) ||
+	    !look_up("PyGILState_GetThisThreadState", &python.own_thread) ||
+	    !look_up("Py_IsInitialized", &python.is_initialized) ||
+	    !look_up(python.minor < 13 ? "_Py_IsFinalizing" : "Py_IsFinalizing",
+		     &python.is_finalizing) ||
+	    !look_up("PyCode_Type", &python_code_type))
+		return "its functions were not found";
+	return NULL;
+}
+
+static void find(void)
+{
+	struct dl_find_object own;
+	struct image interpreter;
+	const char *why;
+
+	if (_dl_find_object((void *)find, &own) || !find_interpreter(&interpreter))
+		return;
+	own_start = (uintptr_t)own.dlfo_map_start;
+	own_size = (uintptr_t)own.dlfo_map_end - own_start;
+	why = find_python(&interpreter);
+	if (why) {
+		char note[128] = "Python frames are unknown: ";
+
+		strncat(note, why, sizeof(note) - strlen(note) - 1);
+		spool_note(note);
+		return;
+	}
+	known_to = spool_header->attached ? 0 : spool_header->pid;
+	spool_mix = python_mix;
+	pymalloc_wrap(false);
+}
+
+void python_start(void)
+{
+	find();
+}
+
+void python_stop(void)
+{
+	known_to = 0;
+	if (spool_mix)
+		pymalloc_unwrap();
+}
+
+/* The interpreter is in the executable, or in a library that it was linked with. */
+__attribute__((constructor)) static void start(void)
+{
+	if (!life_start())
+		return;
+	self.busy = BUSY_AGENT;
+	find();
+	self.busy = BUSY_NOT;
+}

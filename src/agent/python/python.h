@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames of Python, in a program that the agent was attached to while it ran: see python.c. In others
+ * this begins by itself. */
+#ifndef MAYFLY_PYTHON_H
+#define MAYFLY_PYTHON_H
+
+/* When the agent is on. Does nothing in programs without Python. */
+void python_start(void);
+/* Before it goes off. */
+void python_stop(void);
+
+#endif

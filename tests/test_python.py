@@ -1,0 +1,297 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""CPython under `mayfly record` (tests/programs/python_app.py): which lines hold the memory, compared
+with the program's own truth and with tracemalloc; stacks of C and Python; and that the interpreter does
+what it does without mayfly, also while it ends."""
+import collections
+import functools
+import os
+import re
+import subprocess
+
+from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, info, main, mayfly, record,
+                     report, run, same, sane, unchanged)
+
+PYTHON = "/usr/bin/python3"
+APP = os.path.join(SOURCE, "tests", "programs", "python_app.py")
+# What the named lines hold at the end.
+HELD = {"list": 800000, "slots": 640000, "bytes": 300000, "bytearray": 200000, "string": 400000,
+        "generator": 108000, "expression": 203000, "array": 240000, "numpy": 800000,
+        "product": 800000, "threads": 400000, "raising": 50000, "handler": 60000, "deep": 70000}
+folder = Folder()
+folder.__enter__()
+
+
+@functools.lru_cache(maxsize=None)
+def version():
+    done = run([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"])
+    if done.code or not (3, 11) <= tuple(map(int, done.out.split())) <= (3, 13):
+        raise Skip("there is no Python 3.11 to 3.13")
+    return tuple(map(int, done.out.split()))
+
+
+@functools.lru_cache(maxsize=None)
+def has_numpy():
+    return run([PYTHON, "-c", "import numpy"]).code == 0
+
+
+@functools.lru_cache(maxsize=None)
+def names_of_lines():
+    with open(APP) as file:
+        found = ((number, re.search(r"#@ (\w+)$", line)) for number, line in enumerate(file, 1))
+        return {number: match[1] for number, match in found if match}
+
+
+def recorded(*words, options=("-x",), command=(PYTHON, APP), **how):
+    version()
+    trace = folder / "t.mayfly"
+    if os.path.exists(trace):
+        os.unlink(trace)
+    done = record([*command, *words], trace, *options, **how)
+    same(done.code, 0, "exit status: %r" % done)
+    return trace
+
+
+def by_line(trace, *options):
+    """{line of the program: bytes}, live at the end; what C and libraries do is their caller's. A line
+    is of several functions when it has a comprehension."""
+    held = collections.defaultdict(collections.Counter)
+    for row in report(trace, "--metric", "live", "--by", "line", "--all", "--show", "python_app",
+                      *options)["rows"]:
+        if row["file"] and row["file"].endswith("/python_app.py"):
+            held[row["line"]].update(row["self"]["bytes"])
+    return held
+
+
+def by_name(trace):
+    names = names_of_lines()
+    return {names[line]: held for line, held in by_line(trace).items() if line in names}
+
+
+def near(got, expected, what, share=0.02):
+    check(abs(got - expected) <= share * expected, what, "is", got, "and not near", expected)
+
+
+WORDS = ["lists", "texts", "generators", "extensions", "threads", "exceptions", "recursion"]
+
+
+# ---- what the lines hold ----
+
+@case
+def each_line_holds_what_it_allocated():
+    words = WORDS + ["numbers"] * has_numpy()
+    trace = recorded(*words)
+    sane(trace, 1000)
+    held = by_name(trace)
+    for name, size in HELD.items():
+        if has_numpy() or name not in ("numpy", "product"):
+            near(held.get(name, {"estimate": 0})["estimate"], size, name)
+
+
+@case
+def tracemalloc_says_the_same():
+    """It knows the innermost line only, so lines that call others' Python code are left out."""
+    words = [word for word in WORDS if word != "extensions"]
+    ours = by_line(recorded(*words))
+    done = run([PYTHON, "-X", "tracemalloc", APP, *words], env=dict(os.environ, TRACED="1"))
+    theirs = {int(line): int(size) for line, size in
+              (text.split() for text in done.out.decode().splitlines())}
+    compared = 0
+    for line in names_of_lines():
+        if theirs.get(line, 0) > 5000:
+            near(ours[line]["estimate"], theirs[line], "line %d" % line, 0.005)
+            compared += 1
+    check(compared >= 12, "only", compared, "lines compared")
+
+
+@case
+def samples_estimate_the_same():
+    trace = recorded(*WORDS, options=["--interval=4096"])
+    sane(trace, 100)
+    held = by_name(trace)
+    for name, size in HELD.items():
+        if name in ("numpy", "product"):
+            continue
+        got = held[name]
+        slack = 2 * (got["high"] - got["low"]) + 4096
+        check(got["low"] - slack <= size <= got["high"] + slack, name, "is", got, "not", size)
+
+
+@case
+def each_byte_counts_once():
+    """Python's own allocator and malloc: the same blocks, wherever they come from."""
+    totals = {}
+    for allocator in ("pymalloc", "malloc", "pymalloc_debug"):
+        trace = recorded(*WORDS, env=dict(os.environ, PYTHONMALLOC=allocator))
+        totals[allocator] = by_line(trace)
+    for line, held in totals["malloc"].items():
+        if held["estimate"] > 20000:
+            near(totals["pymalloc"][line]["estimate"], held["estimate"], "line %d" % line)
+            # The debug allocator asks for 32 bytes more, of malloc, too.
+            near(totals["pymalloc_debug"][line]["estimate"], held["estimate"],
+                 "line %d, debug" % line, 0.3)
+
+
+@case
+def code_that_comes_and_goes_in_the_same_memory():
+    trace = recorded("reused")
+    found = {}
+    for row in report(trace, "--metric", "live", "--by", "line", "--all", "--show",
+                      r"made[0-9]+\.py")["rows"]:
+        if row["file"] and re.fullmatch(r"made\d+\.py", row["file"]):
+            if row["function"] != "<module>":
+                found[int(row["file"][4:-3])] = row
+    same(len(found), 300, "files")
+    for number, row in found.items():
+        same(row["function"], "f%d" % number, "function")
+        same(row["line"], number + 1, "line")
+        # The list `keep` grows now and then.
+        check(2000 + number <= row["self"]["bytes"]["estimate"] <= 5500 + number, row)
+
+
+# ---- stacks ----
+
+def stacks_with(trace, function):
+    """The stacks of C and Python that have it, from the leaf: [[(function, file name, line)]]."""
+    found = []
+    for row in report(trace, "--metric", "live", "--by", "stack", "--all", "--depth", "0",
+                      "--focus", "^%s$" % re.escape(function))["rows"]:
+        found.append([(f.get("function") or "?", os.path.basename(f.get("file") or ""),
+                       f.get("line")) for f in row["stack"]])
+    check(found, "no stack with", function)
+    return found
+
+
+def python_part(stack):
+    return [f[0] for f in stack if f[1].endswith(".py")]
+
+
+@case
+def a_generator_stands_below_its_caller():
+    trace = recorded("generators")
+    stack = max(stacks_with(trace, "generate"), key=len)
+    same(python_part(stack), ["generate", "generators", "main", "<module>"], "Python frames")
+    names = [f[0] for f in stack]
+    check("_PyEval_EvalFrameDefault" in names[names.index("generate"):names.index("generators")],
+          "no evaluator between the generator and its caller:", stack)
+    check("Py_BytesMain" in names[names.index("<module>"):], "the root is C:", stack)
+
+
+@case
+def a_thread_has_its_own_frames():
+    trace = recorded("threads")
+    for stack in stacks_with(trace, "work"):
+        python = python_part(stack)
+        same(python[0], "work", "innermost function")
+        check("main" not in python, "a thread under main():", stack)
+
+
+@case
+def python_frames_stand_between_c_frames():
+    """A key function is called by list.sort(), which is called by Python."""
+    program = folder / "sorting.py"
+    with open(program, "w") as file:
+        file.write("keep = []\ndef key(x):\n    keep.append(bytearray(3000))\n    return x\n"
+                   "def sort():\n    l = [3, 2, 1]\n    l.sort(key=key)\nsort()\n"
+                   "import os\nos._exit(0)\n")
+    trace = recorded(command=(PYTHON, program))
+    stack = stacks_with(trace, "key")[0]
+    names = [f[0] for f in stack]
+    same(python_part(stack), ["key", "sort", "<module>"], "Python frames")
+    check(names.index("sort") - names.index("key") > 2, "no C between key and sort", stack)
+
+
+@case
+def a_deep_recursion_keeps_both_ends():
+    trace = recorded("recursion")
+    stack = max(stacks_with(trace, "deep"), key=len)
+    python = python_part(stack)
+    same(python[0], "deep", "leaf")
+    check(len(python) > 1000, "only", len(python), "frames")
+    check("_start" in [f[0] for f in stack] or "Py_BytesMain" in [f[0] for f in stack], "root", stack[-5:])
+
+
+# ---- what a report says ----
+
+@case
+def the_report_names_the_line():
+    trace = recorded("lists", options=["--interval=4096"])
+    text = mayfly("report", trace).text
+    number = {name: line for line, name in names_of_lines().items()}
+    for name in ("list", "dict", "points", "pairs"):
+        check(re.search(r"python_app\.py:%d\b" % number[name], text), name, "is not in", text)
+    check(" lists " in text and "PyObject_Malloc" not in text, text)
+    check("PYTHONMALLOC" not in text, "a hint that is not needed:", text)
+    text = mayfly("report", "--by", "line", trace).text
+    check(re.search(r"python_app\.py:%d +lists" % number["list"], text), text)
+
+
+@case
+def an_unknown_python_is_said_to_be_unknown():
+    source, program = folder / "other.c", folder / "other"
+    with open(source, "w") as file:
+        file.write("#include <stdlib.h>\nconst unsigned long Py_Version = 0x030a00f0;\n"
+                   "const char *Py_GetVersion(void) { return \"3.10.0\"; }\n"
+                   "int main(void) { return !malloc(10000000); }\n")
+    done = run(["cc", "-rdynamic", "-o", program, source])
+    if done.code:
+        raise Skip("no C compiler")
+    trace = folder / "other.mayfly"
+    done = record([program], trace)
+    same(done.code, 0, "exit status")
+    same(info(trace)["note"], "Python frames are unknown: only those of CPython 3.11, 3.12 and "
+         "3.13 are known", "note")
+
+
+# ---- the interpreter does what it does ----
+
+def without_numbers(text):
+    return re.sub(rb" *(0x[0-9a-f]+|[0-9.]+s\b|[0-9]+)", b" N", text)
+
+
+@cases(WORDS + ["reused", "forks", "executes", "finalisation", "interpreters"])
+def behaves_the_same(word):
+    version()
+    unchanged([PYTHON, APP, word], folder / ("same-%s.mayfly" % word), "-x")
+    sane(folder / ("same-%s.mayfly" % word), 100)
+
+
+@cases(["PYTHONMALLOC=malloc", "PYTHONMALLOC=debug", "PYTHONTRACEMALLOC=5", "PYTHONDEVMODE=1",
+        "PYTHONDUMPREFS=", "PYTHONPROFILEIMPORTTIME=1"])
+def behaves_the_same_with(setting):
+    version()
+    name, value = setting.split("=")
+    unchanged([PYTHON, APP, *WORDS, "finalisation"], folder / ("%s.mayfly" % name), "-x",
+              env=dict(os.environ, **{name: value}), normalise=without_numbers)
+
+
+@case
+def a_forked_child_inherits():
+    version()
+    done = record([PYTHON, APP, "forks"], folder / "forks.mayfly", "-x", "--follow")
+    same(done.code, 0, "exit status: %r" % done)
+    held = collections.defaultdict(list)
+    for trace in folder.files("forks*.mayfly"):
+        for name, found in by_name(trace).items():
+            held[name].append(found["estimate"])
+    near(max(held["child"]), 90000, "the child's block")
+    same(len(held["before"]), 2, "the parent's and the inherited one: %r" % held)
+    for size in held["before"]:
+        near(size, 80000, "the block from before the fork")
+
+
+@case
+def the_python_after_an_exec_has_its_frames():
+    near(by_name(recorded("executes"))["bytes"]["estimate"], 300000, "bytes")
+
+
+@cases(["test_gc", "test_generators"])
+def pythons_own_tests(name):
+    version()
+    if run([PYTHON, "-c", "import test.%s" % name]).code:
+        raise Skip("libpython3-testsuite is not installed")
+    unchanged([PYTHON, "-m", "unittest", "-v", "test." + name], folder / (name + ".mayfly"), "-x",
+              normalise=without_numbers, timeout=600)
+
+
+main()
