@@ -6,32 +6,28 @@
  *	start    size name
  *
  * in hexadecimal digits. Code may be moved and its place used again: a later line replaces what an
- * earlier one said. The map is another program's, so nothing in it is trusted.
+ * earlier one said, and so it is in jit-PID.dump (jit_dump.h). The files are another program's, so
+ * nothing in them is trusted.
  */
 #include "record/jit_names.h"
 
 #include <ctype.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define LARGEST_MAP  ((off_t)1 << 30)
-#define LONGEST_NAME 4096u
+#include "record/jit_dump.h"
+
+#define LONGEST_NAME 4096
 
 struct jit_frame {
 	uint64_t address;
 	uint32_t frame;
-	uint32_t length;
-	const char *name; /* in the map; NULL: none */
+	struct jit_code code; /* in a file; name NULL: none */
 };
 
-struct jit_map {
-	const char *text;
-	size_t size;
+struct jit_list {
+	struct jit_frame *frame; /* by address */
+	size_t count;
 };
 
 static int compare_addresses(const void *a, const void *b)
@@ -41,63 +37,41 @@ static int compare_addresses(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* The code frames without name and module, by address. NULL: out of memory. */
-static struct jit_frame *frames_outside(const struct recording *r, size_t *count)
+/* The code frames without name and module. False: out of memory. */
+static bool frames_outside(const struct recording *r, struct jit_list *list)
 {
-	struct jit_frame *list = malloc((r->frames + 1) * sizeof(*list));
-
-	*count = 0;
-	if (!list)
-		return NULL;
+	list->count = 0;
+	list->frame = malloc((r->frames + 1) * sizeof(*list->frame));
+	if (!list->frame)
+		return false;
 	for (size_t i = 0; i < r->frames; i++) {
 		const struct recording_frame *f = &r->frame[i];
 
 		if (f->kind == MAYFLY_FRAME_CODE && f->module == RECORDING_NONE && !f->locations)
-			list[(*count)++] = (struct jit_frame){f->address, (uint32_t)i, 0, NULL};
+			list->frame[list->count++] =
+			    (struct jit_frame){.address = f->address, .frame = (uint32_t)i};
 	}
-	qsort(list, *count, sizeof(*list), compare_addresses);
-	return list;
+	qsort(list->frame, list->count, sizeof(*list->frame), compare_addresses);
+	return true;
 }
 
-/* A process that had the same number before may have left a file, and anybody may write to /tmp. */
-static bool map_is_ours(const struct stat *st, int64_t start_real_ns)
+/* The first frame at or after this address. */
+static size_t first_frame(const struct jit_list *list, uint64_t start)
 {
-	return S_ISREG(st->st_mode) && st->st_size > 0 && st->st_size <= LARGEST_MAP &&
-	       (st->st_uid == geteuid() || st->st_uid == 0 || geteuid() == 0) &&
-	       !(st->st_mode & S_IWOTH) && st->st_mtim.tv_sec >= start_real_ns / 1000000000;
+	size_t low = 0, high = list->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (list->frame[middle].address < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
-static bool open_jit_map(struct jit_map *map, const struct recording *r, const char *folder)
-{
-	char path[256];
-	struct stat st;
-	void *text;
-	int fd;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/perf-%u.map", folder, r->info.pid) >=
-	    sizeof(path))
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-	if (fd < 0)
-		return false;
-	text = MAP_FAILED;
-	if (!fstat(fd, &st) && map_is_ours(&st, r->info.start_real_ns)) {
-		/* Read, not mapped: its owner may cut it meanwhile. */
-		map->size = (size_t)st.st_size;
-		text = mmap(NULL, map->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
-	}
-	if (text != MAP_FAILED) {
-		size_t used = 0;
-		ssize_t n = 1;
-
-		for (; used < map->size && n > 0; used += n > 0 ? (size_t)n : 0)
-			n = read(fd, (char *)text + used, map->size - used);
-	}
-	close(fd);
-	map->text = text;
-	return text != MAP_FAILED;
-}
+/* ---- perf-PID.map ---- */
 
 static bool take_hex(const char **at, const char *end, uint64_t *number)
 {
@@ -120,41 +94,46 @@ static bool take_hex(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-static void take_map_line(struct jit_frame *list, size_t count, const char *line, const char *end)
+static void take_map_line(const struct jit_list *list, const char *line, const char *end)
 {
 	uint64_t start, size;
-	size_t low = 0, high = count;
 
 	if (!take_hex(&line, end, &start) || !take_hex(&line, end, &size) || line == end)
 		return;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list[middle].address < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < count && list[low].address - start < size; low++) {
-		list[low].name = line;
-		list[low].length =
-		    (uint32_t)(end - line < LONGEST_NAME ? end - line : LONGEST_NAME);
+	for (size_t i = first_frame(list, start);
+	     i < list->count && list->frame[i].address - start < size; i++) {
+		list->frame[i].code.name = line;
+		list->frame[i].code.name_length =
+		    (size_t)(end - line < LONGEST_NAME ? end - line : LONGEST_NAME);
 	}
 }
 
-static void read_map_lines(struct jit_frame *list, size_t count, const struct jit_map *map)
+static void read_map(const struct jit_list *list, const char *map, size_t size)
 {
-	const char *line = map->text, *end = map->text + map->size;
+	const char *line = map, *end = map + size;
 
 	while (line < end) {
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
 
 		if (!stop)
 			stop = end;
-		take_map_line(list, count, line, stop);
+		take_map_line(list, line, stop);
 		line = stop + 1;
 	}
 }
+
+/* ---- jit-PID.dump ---- */
+
+static void take_code(void *context, const struct jit_code *code)
+{
+	const struct jit_list *list = context;
+
+	for (size_t i = first_frame(list, code->start);
+	     i < list->count && list->frame[i].address - code->start < code->size; i++)
+		list->frame[i].code = *code;
+}
+
+/* ---- names ---- */
 
 /* The end of the digits before `end`, and of the ':' before them: of ":12" in "file:12". 0: none. */
 static size_t before_number(const char *text, size_t end, uint32_t *number)
@@ -202,10 +181,17 @@ static bool take_v8_name(struct recording *r, const char *name, size_t length,
 static bool name_jit_frame(struct recording *r, const struct jit_frame *f)
 {
 	struct recording_location l = {0};
+	struct jit_line line;
 	uint32_t at;
 
-	if (!take_v8_name(r, f->name, f->length, &l))
-		l.function = recording_string(r, f->name, f->length);
+	/* Lines of V8 are not used: many are of its bytecode, and file names are of freed memory. */
+	if (!take_v8_name(r, f->code.name, f->code.name_length, &l)) {
+		l.function = recording_string(r, f->code.name, f->code.name_length);
+		if (jit_code_line(&f->code, f->address, &line)) {
+			l.file = recording_string(r, line.file, line.file_length);
+			l.line = line.line;
+		}
+	}
 	if (l.function == RECORDING_NONE || l.file == RECORDING_NONE)
 		return false;
 	at = recording_location(r, &l);
@@ -216,25 +202,49 @@ static bool name_jit_frame(struct recording *r, const struct jit_frame *f)
 	return true;
 }
 
-int jit_names_add(struct recording *r, const char *folder)
+/* A reader puts the named frames outside of all modules into it: the frames have been written. */
+static bool add_jit_module(struct recording *r)
 {
-	struct jit_frame *list;
-	struct jit_map map;
-	size_t count;
-	int error = 0;
+	struct recording_module m = {
+	    .path = recording_string(r, TRACE_JIT_MODULE, strlen(TRACE_JIT_MODULE)),
+	    .to_ns = INT64_MAX};
 
-	if (!r->info.pid || !open_jit_map(&map, r, folder))
-		return 0;
-	list = frames_outside(r, &count);
-	if (list)
-		read_map_lines(list, count, &map);
-	else
-		error = MAYFLY_E_MEMORY;
-	for (size_t i = 0; list && !error && i < count; i++) {
-		if (list[i].name && !name_jit_frame(r, &list[i]))
-			error = MAYFLY_E_MEMORY;
+	return m.path != RECORDING_NONE && recording_module(r, &m) != RECORDING_NONE;
+}
+
+static bool name_frames(struct recording *r, const struct jit_list *list)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (!list->frame[i].code.name)
+			continue;
+		if (!name_jit_frame(r, &list->frame[i]))
+			return false;
+		named = true;
 	}
-	free(list);
-	munmap((void *)(uintptr_t)map.text, map.size);
-	return error;
+	return !named || add_jit_module(r);
+}
+
+int jit_names_add(struct recording *r, const struct jit_files *files)
+{
+	size_t map_size = 0, dump_size = 0;
+	char *map = jit_files_read(files, JIT_MAP, r->info.start_real_ns, &map_size);
+	char *dump = jit_files_read(files, JIT_DUMP, r->info.start_real_ns, &dump_size);
+	struct jit_list list = {0};
+	bool memory = true;
+
+	if (map || dump)
+		memory = frames_outside(r, &list);
+	if (memory && map)
+		read_map(&list, map, map_size);
+	/* It has lines, too. */
+	if (memory && dump)
+		memory = jit_dump_read((const uint8_t *)dump, dump_size, take_code, &list);
+	if (memory)
+		memory = name_frames(r, &list);
+	free(list.frame);
+	free(map);
+	free(dump);
+	return memory ? 0 : MAYFLY_E_MEMORY;
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options and the progress of what is downloaded from debuginfod servers (symbols/debug_server.h). */
+#ifndef MAYFLY_DOWNLOAD_H
+#define MAYFLY_DOWNLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "question/option_row.h"
+
+struct download {
+	bool off;
+	int64_t limit_ns; /* of all downloads together */
+};
+
+#define DOWNLOAD_DEFAULTS                                                                          \
+	{                                                                                          \
+		.limit_ns = 30000000000ll                                                          \
+	}
+
+extern const struct option_row download_rows[];
+
+/* Shows the text in place of what it showed before, on standard error; "" takes it back. The caller
+ * knows that this is a terminal. */
+void download_show(const char *text);
+
+#endif
