@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What cpu_step_code() says about an instruction: see cpu.h. */
+#ifndef MAYFLY_CPU_STEP_H
+#define MAYFLY_CPU_STEP_H
+
+#include <stdint.h>
+
+/* Where execution goes from there, in bytes; 0: it does not. */
+struct cpu_next {
+	int64_t on, branch;
+};
+
+enum cpu_step { CPU_STEP_STOP, CPU_STEP_ON, CPU_STEP_LEAVES };
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call in another process: see injection.h. */
+#include "attach/injection.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/attach.h"
+
+void (*attach_step)(unsigned int number);
+
+#define STOP_MS	 200 /* for a thread to stop: longer only when the kernel does not let it */
+#define RED_ZONE 128
+
+const bool injection_works_here = true;
+/* mov $SYS_rt_sigreturn, %rax; syscall */
+const char injection_sigreturn[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+const size_t injection_sigreturn_size = sizeof(injection_sigreturn) - 1;
+
+/* Results of a system call that the kernel begins again before the program sees them. */
+enum { RESTARTSYS = -512, RESTARTNOINTR = -513, RESTARTNOHAND = -514, RESTART_BLOCK = -516 };
+
+static void step(void)
+{
+	static unsigned int steps;
+
+	if (attach_step)
+		attach_step(steps++);
+}
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int result_of(long value)
+{
+	return value < 0 ? errno : 0;
+}
+
+/* ---- stopping ---- */
+
+/* 0, EAGAIN or ESRCH. */
+static int wait_for_stop(pid_t tid, int *status, int milliseconds)
+{
+	int64_t end = now() + milliseconds * 1000000ll;
+	pid_t got;
+
+	for (;;) {
+		got = waitpid(tid, status, __WALL | (milliseconds < 0 ? 0 : WNOHANG));
+		if (got == tid)
+			return WIFSTOPPED(*status) ? 0 : ESRCH;
+		if (got < 0 && errno != EINTR)
+			return ESRCH;
+		if (milliseconds >= 0 && now() > end)
+			return EAGAIN;
+		if (!got)
+			usleep(100);
+	}
+}
+
+static int get_state(struct injection *i)
+{
+	struct iovec state = {i->state, sizeof(i->state)};
+	int error = result_of(ptrace(PTRACE_GETREGS, i->tid, 0, &i->registers));
+
+	if (!error)
+		error = result_of(ptrace(PTRACE_GETREGSET, i->tid, (void *)NT_X86_XSTATE, &state));
+	if (!error)
+		error =
+		    result_of(ptrace(PTRACE_GETSIGMASK, i->tid, (void *)sizeof(i->mask), &i->mask));
+	i->state_bytes = state.iov_len;
+	return error;
+}
+
+/* Signals that wait to be delivered to the thread: a system call that one of them has interrupted must
+ * not be begun again. */
+static bool has_signals(const struct injection *i)
+{
+	unsigned long long pending = ~0ull, value;
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)i->pid, (int)i->tid);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	pending = 0;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigPnd: %llx", &value) == 1 ||
+		    sscanf(line, "ShdPnd: %llx", &value) == 1)
+			pending |= value;
+	fclose(file);
+	return (pending & ~i->mask) != 0;
+}
+
+static bool is_interrupted(const struct user_regs_struct *r)
+{
+	long result = (long)r->rax;
+
+	return (result <= RESTARTSYS && result >= RESTART_BLOCK) || result == -EINTR;
+}
+
+int injection_stop(struct injection *i, pid_t pid, pid_t tid)
+{
+	int status, error;
+
+	i->pid = pid;
+	i->tid = tid;
+	i->stopped = false;
+	if (ptrace(PTRACE_SEIZE, tid, 0, (void *)(long)PTRACE_O_TRACESYSGOOD))
+		return errno;
+	step();
+	i->stopped_ns = now();
+	error = result_of(ptrace(PTRACE_INTERRUPT, tid, 0, 0));
+	if (!error)
+		error = wait_for_stop(tid, &status, STOP_MS);
+	if (error == EAGAIN) {
+		/* In a wait that nothing ends. The kernel lets go of it only in a stop. */
+		return EAGAIN;
+	}
+	if (error)
+		return error;
+	step();
+	i->stopped = true;
+	/* Any other stop than ours is of a signal, which is delivered when the thread goes on. */
+	if (status >> 16 != PTRACE_EVENT_STOP || WSTOPSIG(status) != SIGTRAP) {
+		i->waits = false;
+		ptrace(PTRACE_DETACH, tid, 0,
+		       (void *)(long)(status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status)));
+		i->stopped = false;
+		return EBUSY;
+	}
+	error = get_state(i);
+	i->waits = !error && (long)i->registers.orig_rax >= 0 && is_interrupted(&i->registers);
+	i->restarts = i->waits && (int)i->registers.rax == -EINTR && !has_signals(i);
+	if (error)
+		injection_release(i);
+	return error;
+}
+
+uint64_t injection_stack(const struct injection *i)
+{
+	return i->registers.rsp;
+}
+
+/* ---- the frame ---- */
+
+/* struct ucontext of the kernel, as far as sigreturn reads it. */
+struct context {
+	uint64_t flags, link;
+	uint64_t stack;
+	uint32_t stack_flags, pad;
+	uint64_t stack_size;
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
+	uint64_t eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t err, trapno, oldmask, cr2, state, reserved[8];
+	uint64_t mask;
+};
+
+struct frame {
+	uint64_t return_address;
+	struct context context;
+	unsigned char siginfo[128];
+};
+
+#define CONTEXT_FLAGS 7u /* UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS */
+#define NO_STACK_CHANGE                                                                            \
+	0xffffffffu /* an invalid value: the kernel leaves the alternate stack alone */
+#define STATE_MAGIC1   0x46505853u
+#define STATE_MAGIC2   0x46505845u
+#define STATE_SOFTWARE 464u /* where the following struct stands */
+
+struct state_note {
+	uint32_t magic1, extended_size;
+	uint64_t features;
+	uint32_t size, padding[7];
+};
+
+/* Where the thread was, with a system call that was interrupted before its begin. */
+static struct user_regs_struct place_of(const struct injection *i)
+{
+	struct user_regs_struct r = i->registers;
+
+	if (i->waits && (i->restarts || (long)r.rax != -EINTR)) {
+		r.rax = r.orig_rax;
+		r.rip -= 2;
+	}
+	r.orig_rax = (unsigned long long)-1;
+	return r;
+}
+
+static void fill_context(const struct injection *i, struct context *c)
+{
+	const struct user_regs_struct place = place_of(i), *r = &place;
+
+	*c = (struct context){
+	    .flags = CONTEXT_FLAGS,
+	    .stack_flags = NO_STACK_CHANGE,
+	    .r8 = r->r8,
+	    .r9 = r->r9,
+	    .r10 = r->r10,
+	    .r11 = r->r11,
+	    .r12 = r->r12,
+	    .r13 = r->r13,
+	    .r14 = r->r14,
+	    .r15 = r->r15,
+	    .rdi = r->rdi,
+	    .rsi = r->rsi,
+	    .rbp = r->rbp,
+	    .rbx = r->rbx,
+	    .rdx = r->rdx,
+	    .rax = r->rax,
+	    .rcx = r->rcx,
+	    .rsp = r->rsp,
+	    .rip = r->rip,
+	    .eflags = r->eflags,
+	    .cs = (uint16_t)r->cs,
+	    .ss = (uint16_t)r->ss,
+	    .mask = i->mask,
+	};
+}
+
+static int write_memory(pid_t pid, uint64_t address, const void *data, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)data, bytes}, remote = {(void *)address, bytes};
+	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)bytes ? 0 : n < 0 ? errno : EFAULT;
+}
+
+static int read_memory(pid_t pid, uint64_t address, void *data, size_t bytes)
+{
+	struct iovec local = {data, bytes}, remote = {(void *)address, bytes};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)bytes ? 0 : n < 0 ? errno : EFAULT;
+}
+
+/* The frame, and above it the data and the registers' state. Sets *sp and *data_at. */
+static int put_frame(const struct injection *i, const void *data, size_t bytes, uint64_t *sp,
+		     uint64_t *data_at)
+{
+	uint64_t state_bytes = i->state_bytes + sizeof(uint32_t);
+	uint64_t at = i->registers.rsp - RED_ZONE;
+	struct state_note note = {.magic1 = STATE_MAGIC1,
+				  .extended_size = (uint32_t)state_bytes,
+				  .size = (uint32_t)i->state_bytes};
+	unsigned char *state = malloc(state_bytes);
+	const uint32_t magic2 = STATE_MAGIC2;
+	struct frame frame = {.return_address = i->sigreturn};
+	int error = state ? 0 : ENOMEM;
+
+	if (error)
+		return error;
+	at = (at - bytes) & ~15ull;
+	*data_at = at;
+	error = write_memory(i->pid, at, data, bytes);
+	memcpy(state, i->state, i->state_bytes);
+	/* The kernel's note about the features that are there begins this part, for ptrace. */
+	memcpy(&note.features, i->state + STATE_SOFTWARE, sizeof(note.features));
+	memcpy(state + STATE_SOFTWARE, &note, sizeof(note));
+	memcpy(state + i->state_bytes, &magic2, sizeof(magic2));
+	at = (at - state_bytes) & ~63ull;
+	if (!error)
+		error = write_memory(i->pid, at, state, state_bytes);
+	free(state);
+	fill_context(i, &frame.context);
+	frame.context.state = at;
+	/* As at the start of any function: a multiple of 16, less the return address. */
+	at = ((at - sizeof(frame)) & ~15ull) - 8;
+	*sp = at;
+	return error ? error : write_memory(i->pid, at, &frame, sizeof(frame));
+}
+
+/* ---- the call ---- */
+
+static int set_registers(const struct injection *i, const struct user_regs_struct *registers)
+{
+	return result_of(ptrace(PTRACE_SETREGS, i->tid, 0, registers));
+}
+
+static int set_mask(const struct injection *i, uint64_t mask)
+{
+	return result_of(ptrace(PTRACE_SETSIGMASK, i->tid, (void *)sizeof(mask), &mask));
+}
+
+/* Runs the thread until it is about to make the sigreturn system call: then the call has returned. */
+static int run_to_sigreturn(const struct injection *i)
+{
+	struct user_regs_struct r;
+	int status, error, number;
+
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, i->tid, 0, 0))
+			return errno;
+		error = wait_for_stop(i->tid, &status, -1);
+		if (error)
+			return error;
+		number = WSTOPSIG(status);
+		if (number != (SIGTRAP | 0x80)) {
+			/* All signals are blocked but those that a fault forces; and SIGSTOP. */
+			if (status >> 16 == 0 && (number == SIGSEGV || number == SIGBUS ||
+						  number == SIGILL || number == SIGFPE))
+				return EFAULT;
+			continue;
+		}
+		error = result_of(ptrace(PTRACE_GETREGS, i->tid, 0, &r));
+		if (error)
+			return error;
+		if (r.orig_rax == SYS_rt_sigreturn &&
+		    r.rip == i->sigreturn + injection_sigreturn_size)
+			return 0;
+	}
+}
+
+static int set_final(const struct injection *i)
+{
+	struct user_regs_struct r = i->restarts ? place_of(i) : i->registers;
+
+	return set_registers(i, &r);
+}
+
+/* Puts the thread back where it was, in the stop of a system call that is left out. */
+static int put_back(const struct injection *i)
+{
+	struct user_regs_struct r = place_of(i);
+	struct iovec state = {(void *)(uintptr_t)i->state, i->state_bytes};
+	int status, error;
+
+	/* The thread stops once more before it is back in the program: only there the kernel begins an
+	 * interrupted system call again by itself, with what is left of its time. */
+	ptrace(PTRACE_INTERRUPT, i->tid, 0, 0);
+	error = set_registers(i, &r);
+	if (!error)
+		error = result_of(ptrace(PTRACE_SETREGSET, i->tid, (void *)NT_X86_XSTATE, &state));
+	if (!error)
+		error = result_of(ptrace(PTRACE_CONT, i->tid, 0, 0));
+	if (!error)
+		error = wait_for_stop(i->tid, &status, -1);
+	return error ? error : set_final(i);
+}
+
+int injection_call(struct injection *i, uint64_t function, void *data, size_t bytes,
+		   uint64_t number)
+{
+	struct user_regs_struct r = i->registers;
+	uint64_t sp, data_at;
+	int error = put_frame(i, data, bytes, &sp, &data_at), undone;
+
+	step();
+	if (error)
+		return error;
+	r.rsp = sp;
+	r.rip = function;
+	r.rdi = data_at;
+	r.rsi = number;
+	r.rax = 0;
+	r.orig_rax = (unsigned long long)-1;
+	r.eflags &= ~0x400ull; /* DF */
+	error = set_mask(i, ~0ull);
+	if (!error)
+		error = set_registers(i, &r);
+	step();
+	if (!error)
+		error = run_to_sigreturn(i);
+	if (!error)
+		error = read_memory(i->pid, data_at, data, sizeof(uint64_t));
+	step();
+	if (error == ESRCH)
+		return error;
+	undone = put_back(i);
+	if (!undone)
+		undone = set_mask(i, i->mask);
+	step();
+	return error ? error : undone;
+}
+
+void injection_release(struct injection *i)
+{
+	if (!i->stopped)
+		return;
+	if (i->state_bytes)
+		set_final(i);
+	ptrace(PTRACE_DETACH, i->tid, 0, 0);
+	i->stopped_ns = now() - i->stopped_ns;
+	i->stopped = false;
+	step();
+}

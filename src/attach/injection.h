@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread of another process calls a function, and continues as if it had not. The part that knows the
+ * CPU.
+ *
+ *	injection_stop()	the thread stops
+ *	injection_call()	it calls the function, once or several times; other threads run
+ *	injection_release()	it continues
+ *
+ * The call runs below a signal frame that describes where the thread was, and its signals are blocked
+ * meanwhile. When the function returns, sigreturn restores the thread, even if nobody traces it any more.
+ * Source of the frame's layout: Linux, arch/x86/include/uapi/asm/sigcontext.h, signal_64.c.
+ */
+#ifndef MAYFLY_INJECTION_H
+#define MAYFLY_INJECTION_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#define INJECTION_STATE_BYTES 16384u /* of the floating-point registers, at most */
+
+/* The code that a signal handler returns to, by its bytes. */
+extern const char injection_sigreturn[];
+extern const size_t injection_sigreturn_size;
+extern const bool injection_works_here; /* on this CPU */
+
+struct injection {
+	pid_t pid, tid;
+	bool stopped;
+	bool waits;    /* it waited in a system call, which the stop has interrupted */
+	bool restarts; /* that is begun again, as the stop has interrupted it, and no signal has */
+	uint64_t sigreturn; /* where the code above is in the process */
+	int64_t stopped_ns; /* since when */
+	struct user_regs_struct registers;
+	size_t state_bytes;
+	uint64_t mask; /* of its signals */
+	_Alignas(64) unsigned char state[INJECTION_STATE_BYTES];
+};
+
+/* 0 or an errno; EAGAIN: it did not stop in time, and runs on. */
+int injection_stop(struct injection *i, pid_t pid, pid_t tid);
+
+/* The stack pointer, for a look at the room below. */
+uint64_t injection_stack(const struct injection *i);
+
+/* function(data, number), with a copy of data on the thread's stack, of which the first 8 bytes come back.
+ * What the function returns is lost. 0 or an errno: EFAULT: the call has crashed, and was undone; ESRCH:
+ * the thread has ended. */
+int injection_call(struct injection *i, uint64_t function, void *data, size_t bytes,
+		   uint64_t number);
+
+void injection_release(struct injection *i);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the agent may be loaded into a process: its user, kind, and what the kernel allows. */
+#ifndef MAYFLY_TARGET_PROCESS_H
+#define MAYFLY_TARGET_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* False: why[] says why not, and what may help. */
+bool target_process_check(pid_t pid, const char *library, char *why, size_t size);
+
+/* What to say when ptrace() has failed with this errno. */
+void target_process_explain(pid_t pid, int error, char *why, size_t size);
+
+#endif

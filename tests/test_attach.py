@@ -1,0 +1,390 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""mayfly attach and detach: a program that runs already is recorded, and runs on."""
+import contextlib
+import os
+import platform
+import signal
+import subprocess
+
+from harness import (AGENT, MAYFLY, TIMEOUT, Folder, Skip, case, cases, check, environment, functions_of, info,
+                     main, need, program, report, run, same, wait_until)
+from told import Told
+
+LIBRARY = os.path.join(os.path.dirname(AGENT), "libmayfly-attach.so")
+
+
+def need_attach():
+    if platform.machine() != "x86_64":
+        raise Skip("attaching is for x86-64")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            with Folder() as here:
+                done = run([MAYFLY, "attach", "-q", "--for", "1ms", "-o", here / "t.mayfly", str(process.pid)])
+        finally:
+            process.kill()
+    if b"the kernel does not allow" in done.err or b"ptrace_scope" in done.err:
+        raise Skip("no process may be traced here")
+
+
+@contextlib.contextmanager
+def started(*command):
+    """A program that is not recorded and ends when its standard input does."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=environment()) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+@contextlib.contextmanager
+def told():
+    with started(program("told")) as process:
+        yield Told(process)
+        process.stdin.close()
+        same(process.wait(), 0)
+
+
+@contextlib.contextmanager
+def attached(process, *options):
+    """mayfly attach, which is told to detach at the end."""
+    recorder = subprocess.Popen([MAYFLY, "attach", *options, str(process.pid)], env=environment(),
+                                stderr=subprocess.PIPE)
+    wait_until(lambda: is_recorded(process) or recorder.poll() is not None, "mayfly to attach")
+    try:
+        same(recorder.poll(), None, "the recorder has ended")
+        yield recorder
+    except BaseException:
+        recorder.kill()
+        raise
+    same(run([MAYFLY, "detach", str(process.pid)]).err, b"")
+    err = recorder.communicate(timeout=TIMEOUT)[1]
+    same((recorder.returncode, err), (0, b""))
+
+
+def maps(process):
+    with open("/proc/%d/maps" % process.pid) as file:
+        return file.read()
+
+
+def is_recorded(process):
+    done = run([MAYFLY, "ctl", str(process.pid), "status"])
+    return done.code == 0 and b"waiting" not in done.out
+
+
+def refused(*words):
+    with Folder() as here:
+        done = run([MAYFLY, "attach", "-o", here / "t.mayfly", *words])
+    same((done.code, done.err.count(b"\n")), (1, 1), done)
+    return done.err.decode()
+
+
+def said(text, part):
+    check(part in text, text)
+
+
+@cases(["--exact", "--interval=1"])
+def every_block_from_now_on(how):
+    """The program's own truth: 30 of 50 blocks of a MB; those from before may be freed."""
+    need_attach()
+    with Folder() as here, told() as p:
+        p.tell("a", 20)
+        with attached(p.process, "-o", here / "t.mayfly", how):
+            p.tell("b", 30)
+            p.tell("f", 5)
+            p.tell("-", 1000)
+        p.tell("c", 7)
+        same(".spool" in maps(p.process), False, "the recording is still mapped")
+        allocated = {row["function"]: row["self"]["blocks"]["estimate"] for row in
+                     report(here / "t.mayfly", "--metric", "allocated")["rows"]}
+        live = {row["function"]: row["self"]["blocks"]["estimate"] for row in
+                report(here / "t.mayfly", "--metric", "leaked")["rows"]}
+        same((allocated.get("keep_a"), allocated["keep_b"], allocated.get("keep_c")), (None, 30, None))
+        same(allocated["churn"], 1000)
+        same(live["keep_b"], 25)
+        about = info(here / "t.mayfly")
+        check("attached while the program ran" in about["note"], about)
+        same(about["truncated_stacks"], 0)
+
+
+@case
+def old_blocks_may_go():
+    need_attach()
+    with Folder() as here, told() as p:
+        p.tell("a", 20)
+        with attached(p.process, "-o", here / "t.mayfly", "-x"):
+            p.tell("f", 20)
+            p.tell("b", 1)
+        about = info(here / "t.mayfly")
+        same((about["samples"], about["missed_frees"]), (1, 0), about)
+
+
+def oracle_of(command, trace, *options):
+    with started(*command) as process:
+        same(process.stdout.readline(), b"ready\n")
+        for i in range(6):
+            how = ["-x"] if i % 2 else ["-i", "16K"]
+            done = run([MAYFLY, "attach", "-q", "--force", *how, "--for", "50ms", "--timeout", "60s",
+                        "-o", trace, *options, str(process.pid)])
+            same((done.code, done.err), (0, b""), "attach number %d" % i)
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        same((process.stdout.read(), process.wait()), (b"good\n", 0))
+
+
+@cases(["threads", "churn", "fork", "load", "jump"])
+def again_and_again(how):
+    """Programs that are busy with what is hard stay right, however often something is attached."""
+    need_attach()
+    with Folder() as here:
+        oracle_of([program("busy"), how], here / "t.mayfly")
+
+
+@case
+def a_server_under_load():
+    need_attach()
+    need("redis-server", "redis-benchmark", "redis-cli")
+    with Folder() as here:
+        socket = os.path.join(os.fspath(here / "."), "redis")
+        with open(here / "log", "w") as log, subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no"],
+                stdout=log, cwd=here / ".") as server:
+            try:
+                wait_until(lambda: os.path.exists(socket), "redis")
+                with subprocess.Popen(["redis-benchmark", "-s", socket, "-n", "150000", "-c", "10", "-t",
+                                       "set,lpush", "-r", "10000", "--csv"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE) as load:
+                    for i in range(4):
+                        done = run([MAYFLY, "attach", "-q", "--force", "-x" if i % 2 else "-i64K", "--for",
+                                    "100ms", "-o", here / "t.mayfly", str(server.pid)])
+                        same((done.code, done.err), (0, b""), i)
+                    out, err = load.communicate()
+                    same((load.returncode, out.count(b"\n"), err), (0, 3, b""), out)
+            finally:
+                run(["redis-cli", "-s", socket, "shutdown", "nosave"])
+                server.wait()
+        same(server.returncode, 0)
+        same(len(info(here / "t.mayfly")["command"]), 1, "arguments that redis writes its title over")
+        names = functions_of(here / "t.mayfly", "--metric", "allocated")
+        check(any("dict" in name or "sds" in name or "zmalloc" in name for name in names), names)
+
+
+@case
+def lines_of_python():
+    need_attach()
+    need("python3")
+    script = """
+import json, sys, threading
+print("ready", flush=True)
+end = []
+def work():
+    while not end:
+        json.dumps([str(i) for i in range(100)])
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+sys.stdin.read(1)
+end.append(1)
+for thread in threads:
+    thread.join()
+print("good")
+"""
+    with Folder() as here:
+        with open(here / "app.py", "w") as file:
+            file.write(script)
+        oracle_of(["python3", os.fspath(here / "app.py")], here / "t.mayfly")
+        if info(here / "t.mayfly")["note"].count("Python frames are unknown"):
+            raise Skip("this Python's frames are unknown")
+        text = run([MAYFLY, "report", "--metric", "allocated", "--by", "line", here / "t.mayfly"]).out
+        check(b"app.py:7" in text, text)
+
+
+@cases(["attach", "detach"])
+def killed_at_any_step(what):
+    """The program lives on, and can be attached to, whenever the tracer is killed."""
+    need_attach()
+    with Folder() as here, told() as p:
+        settings = "output=%s,pid=%d,interval=65536" % (here / "s.%p.spool", p.process.pid)
+        command = [program("attach_steps"), what, str(p.process.pid), LIBRARY, settings]
+        for step in range(100):
+            if what == "detach":
+                run([program("attach_steps"), "attach", str(p.process.pid), LIBRARY, settings, "-1"])
+            done = run([*command, str(step)])
+            p.tell("a", 1)
+            if done.code != 128 + signal.SIGKILL:
+                break
+            if what == "attach":
+                run([program("attach_steps"), "detach", str(p.process.pid), LIBRARY, settings, "-1"])
+            for spool in here.files("*.spool"):
+                os.unlink(here / spool)
+        check(step > 4, "it was killed in", step, "steps")
+        run([program("attach_steps"), "detach", str(p.process.pid), LIBRARY, settings, "-1"])
+        with attached(p.process, "-o", here / "t.mayfly", "-x"):
+            p.tell("b", 3)
+        same(info(here / "t.mayfly")["samples"], 3)
+
+
+@case
+def the_recorder_is_killed():
+    need_attach()
+    with Folder() as here, told() as p:
+        recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly", str(p.process.pid)],
+                                    env=environment())
+        wait_until(lambda: is_recorded(p.process), "mayfly to attach")
+        recorder.kill()
+        recorder.wait()
+        p.tell("a", 3)
+        done = run([MAYFLY, "detach", str(p.process.pid)])
+        same((done.code, b"the recording stays in" in done.err), (0, True), done)
+        p.tell("b", 3)
+        same(info(here / "t.mayfly.spool")["samples"], 3)
+
+
+def allocated_of(trace):
+    return {row["function"]: row["self"]["blocks"]["estimate"] for row in
+            report(trace, "--metric", "allocated")["rows"]}
+
+
+@cases(["detach", "end"])
+def becomes_another_program(how):
+    """An exec: the recording goes on in the next program, from its start."""
+    need_attach()
+    with Folder() as here, told() as p:
+        recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly", str(p.process.pid)],
+                                    env=environment(), stderr=subprocess.PIPE)
+        try:
+            wait_until(lambda: is_recorded(p.process), "mayfly to attach")
+            p.tell("a", 2)
+            for _ in range(2):
+                p.process.stdin.write(b"e0\n")
+                p.process.stdin.flush()
+                same(p.process.stdout.readline(), b"ready\n")
+            p.tell("b", 30)
+            if how == "detach":
+                same(run([MAYFLY, "detach", str(p.process.pid)]).err, b"")
+            elif how == "end":
+                p.process.stdin.close()
+            same((recorder.communicate(timeout=TIMEOUT)[1], recorder.returncode), (b"", 0))
+        finally:
+            recorder.kill()
+        if how == "detach":
+            p.tell("c", 1)
+        allocated = allocated_of(here / "t.mayfly")
+        same((allocated.get("keep_a"), allocated["keep_b"], allocated.get("keep_c")), (None, 30, None))
+        check("attached while" not in (info(here / "t.mayfly").get("note") or ""), "it was recorded from its start")
+        earlier = [allocated_of(here / name) for name in here.files("t.?*.mayfly")]
+        same([one["keep_a"] for one in earlier if "keep_a" in one], [2])
+
+
+@case
+def becomes_a_program_that_cannot_be_recorded():
+    need_attach()
+    with Folder() as here:
+        with started("python3", "-c", "import os; os.read(0, 1); os.execv(%r, ['static'])" % program("static")) as p:
+            recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly", str(p.pid)],
+                                        env=environment())
+            wait_until(lambda: is_recorded(p), "mayfly to attach")
+            p.stdin.write(b"x")
+            p.stdin.close()
+            p.wait()
+        same(recorder.wait(TIMEOUT), 0)
+        check("attached while" in info(here / "t.mayfly")["note"], "the trace of python3")
+
+
+@cases(["alone", "--follow"])
+def starts_a_program(how):
+    """What posix_spawn starts is recorded with --follow."""
+    need_attach()
+    with Folder() as here, told() as p:
+        with attached(p.process, "-x", "-o", here / "t.mayfly", *([how] if how[0] == "-" else [])):
+            p.tell("s", 5)
+            p.tell("b", 3)
+        same(allocated_of(here / "t.mayfly")["keep_b"], 3)
+        children = [allocated_of(here / name) for name in here.files("t.?*.mayfly")]
+        same([one["keep_a"] for one in children], [5] if how[0] == "-" else [])
+
+
+@case
+def the_program_ends():
+    need_attach()
+    with Folder() as here:
+        with told() as p:
+            recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly",
+                                         str(p.process.pid)], env=environment())
+            wait_until(lambda: is_recorded(p.process), "mayfly to attach")
+            p.tell("a", 3)
+        same(recorder.wait(TIMEOUT), 0)
+        same(info(here / "t.mayfly")["samples"], 3)
+
+
+@case
+def sleeps_are_as_long():
+    """A wait that the stop interrupts goes on with what is left of it, and does not fail."""
+    need_attach()
+    script = "import time\nprint('ready', flush=True)\nt = time.monotonic()\ntime.sleep(2)\n" \
+             "print('good' if 2 <= time.monotonic() - t else 'short')"
+    with Folder() as here, started("python3", "-c", script) as process:
+        same(process.stdout.readline(), b"ready\n")
+        done = run([MAYFLY, "attach", "-q", "--for", "1ms", "-o", here / "t.mayfly", str(process.pid)])
+        same((done.code, done.err), (0, b""))
+        same((process.stdout.read(), process.wait()), (b"good\n", 0))
+
+
+@case
+def refusals():
+    need_attach()
+    said(refused("999999999"), "there is no such process")
+    with started(program("busy"), "traced") as process:
+        process.stdout.readline()
+        wait_until(lambda: "TracerPid:\t0" not in open("/proc/%d/status" % process.pid).read(), "the tracer")
+        said(refused(str(process.pid)), "traces it already")
+        process.stdin.close()
+    with started(program("busy"), "filter") as process:
+        process.stdout.readline()
+        wait_until(lambda: "Seccomp:\t2" in open("/proc/%d/status" % process.pid).read(), "the filter")
+        said(refused(str(process.pid)), "seccomp")
+        process.stdin.close()
+    with started(program("busy"), "jump") as process:
+        process.stdout.readline()
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: "T (stopped)" in open("/proc/%d/status" % process.pid).read(), "the stop")
+        said(refused(str(process.pid)), "it is stopped")
+        os.kill(process.pid, signal.SIGCONT)
+        process.stdin.close()
+    same(run([MAYFLY, "attach", "no-number"]).code, 2)
+    same(run([MAYFLY, "detach", str(os.getpid())]).code, 1)
+
+
+@case
+def recorded_already():
+    need_attach()
+    with Folder() as here:
+        with told() as p, attached(p.process, "-o", here / "t.mayfly"):
+            said(refused(str(p.process.pid)), "already being recorded")
+        with started(MAYFLY, "record", "-q", "-o", here / "r.mayfly", program("busy"), "churn") as recorder:
+            recorder.stdout.readline()
+            inside = int(open("/proc/%d/task/%d/children" % (recorder.pid, recorder.pid)).read().split()[0])
+            said(refused(str(inside)), "mayfly ctl")
+            done = run([MAYFLY, "detach", str(inside)])
+            same((done.code, b"mayfly record" in done.err), (1, True), done)
+            recorder.stdin.close()
+
+
+@case
+def another_users():
+    need_attach()
+    need("setpriv")
+    if os.geteuid():
+        raise Skip("needs root")
+    with Folder() as here, told() as p:
+        done = run(["setpriv", "--reuid", "65534", "--clear-groups", MAYFLY, "attach", "-o", "/tmp/none",
+                    str(p.process.pid)])
+        if b"Permission denied" in done.err:
+            raise Skip("another user does not see mayfly")
+        same((done.code, b"belongs to user root" in done.err), (1, True), done)
+
+
+if __name__ == "__main__":
+    main()
