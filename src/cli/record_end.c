@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a recording: the traces are made, and what there is to say is said. */
+#include "cli/record.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "symbols/debug_server.h"
+
+static char *interruption; /* what the handler prints; NULL: out of memory */
+
+/* For SIGINT and the like while the trace is made. */
+static void abandon(int number)
+{
+	ssize_t n;
+
+	recorder_abandon();
+	if (interruption) {
+		n = write(STDERR_FILENO, interruption, strlen(interruption));
+		(void)n;
+	}
+	_exit(128 + number);
+}
+
+static void allow_interruption(struct record *r)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action = {.sa_handler = abandon}, before;
+	char *places = record_places(r->recorder[0]);
+
+	/* On a terminal it comes after a ^C. */
+	interruption = record_format("%smayfly: interrupted; the recording stays in %s\n",
+				     isatty(STDERR_FILENO) ? "\n" : "", places ? places : r->spool);
+	free(places);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		sigaction(numbers[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+	child_release_signals(&r->child);
+}
+
+bool record_end(struct record_command *c)
+{
+	struct record *r = &c->record;
+	const struct piece *main_one;
+	const char *problem;
+	struct pieces list;
+	bool good;
+
+	r->found_ns = 0;
+	record_serve(r);
+	if (r->follow)
+		record_wait_for_children(r);
+	when_finish(&c->when);
+	allow_interruption(r);
+	if (!record_collect_pieces(r, &list))
+		return cli_fail("out of memory; the recording stays in '%s'", r->spool);
+	main_one = record_main_piece(r, &list);
+	if (!main_one)
+		record_drop_spool(r);
+	good = record_finalise_pieces(r, &list);
+	if (main_one && good && !(r->stream.only && r->stream.failed))
+		record_say_result(r, &list, main_one);
+	else if (!main_one)
+		record_say_not_attached(r);
+	if (!main_one)
+		record_finish_stream(r, false);
+	problem = debug_server_problem(r->debug_server);
+	if (problem && !r->quiet)
+		record_say(r, "%s", problem);
+	record_free_pieces(&list);
+	return good;
+}

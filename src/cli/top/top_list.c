@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top_list.c: the processes that carry the agent. */
+#include "cli/top/top.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/carriers.h"
+#include "record/spool_control.h"
+#include "record/spool_status.h"
+
+static bool has_live(const struct spool_header *h)
+{
+	return h->mode == SPOOL_SAMPLED;
+}
+
+static uint64_t live_of(const struct spool_header *h)
+{
+	int64_t live = atomic_load(&h->live_bytes);
+
+	return live > 0 ? (uint64_t)live : 0;
+}
+
+static bool put_carrier(struct table *t, const void *context, size_t row)
+{
+	const struct carrier *c = &((const struct carriers *)context)->carrier[row];
+	char pid[32], live[FIGURE_TEXT] = "-", samples[32] = "-", mode[FIGURE_TEXT] = "exact";
+	static char command[NAME_BYTES];
+	struct spool_control control;
+	const struct spool_header *h;
+	bool good;
+
+	if (spool_control_open(&control, c->spool, false))
+		return true; /* it has just ended */
+	h = control.header;
+	snprintf(pid, sizeof(pid), "%d", (int)c->pid);
+	if (has_live(h)) {
+		text_bytes(mode, sizeof(mode), (double)spool_interval(h));
+		text_bytes(live, sizeof(live), (double)live_of(h));
+		snprintf(samples, sizeof(samples), "%" PRIu64, spool_samples(h));
+	}
+	good = table_cell(t, pid) && table_cell(t, spool_state_word(h)) && table_cell(t, mode) &&
+	       table_cell(t, samples) && table_cell(t, live) &&
+	       table_cell(t, text_clean(command, sizeof(command), c->command));
+	spool_control_close(&control);
+	return good;
+}
+
+static int print_table(const struct carriers *c)
+{
+	static const struct column columns[] = {
+	    {"PID", true, 0, STYLE_BOLD, false},	  {"STATE", false, 2, STYLE_PLAIN, false},
+	    {"INTERVAL", true, 4, STYLE_DIM, false},	  {"SAMPLES", true, 3, STYLE_DIM, false},
+	    {"LIVE, ABOUT", true, 0, STYLE_PLAIN, false}, {"COMMAND", false, 0, STYLE_PLAIN, false},
+	};
+	struct output o = {0};
+
+	output_detect(&o);
+	if (!c->count) {
+		print_wrapped(&o, STYLE_PLAIN, 0,
+			      "No process is being recorded, as far as you may see. "
+			      "'mayfly record -- COMMAND' starts one.");
+		return cli_finish();
+	}
+	if (!table_print_rows(&o, columns, sizeof(columns) / sizeof(*columns), c->count,
+			      put_carrier, c))
+		return cli_error("out of memory");
+	print_wrapped(&o, STYLE_DIM, 0, "'mayfly top PID' shows one of them.");
+	return cli_finish();
+}
+
+static int print_json(const struct carriers *c)
+{
+	struct json j = json_document();
+
+	json_array(&j, "processes");
+	for (size_t i = 0; i < c->count; i++) {
+		struct spool_control control;
+		const struct spool_header *h;
+
+		if (spool_control_open(&control, c->carrier[i].spool, false))
+			continue;
+		h = control.header;
+		json_object(&j, NULL);
+		json_integer(&j, "pid", c->carrier[i].pid);
+		json_text(&j, "command", c->carrier[i].command);
+		json_text(&j, "spool", c->carrier[i].spool);
+		json_text(&j, "state", spool_state_word(h));
+		json_text(&j, "mode", has_live(h) ? "sampled" : "exact");
+		json_unsigned_or_null(&j, "interval_bytes", has_live(h), spool_interval(h));
+		json_unsigned_or_null(&j, "samples", has_live(h), spool_samples(h));
+		json_unsigned_or_null(&j, "live_bytes", has_live(h), live_of(h));
+		json_end(&j);
+		spool_control_close(&control);
+	}
+	json_end(&j);
+	return json_print(&j);
+}
+
+int top_print_list(const struct top *t)
+{
+	struct carriers c;
+	int status;
+
+	if (!carriers_find(&c, NULL))
+		status = cli_error("out of memory");
+	else
+		status = t->r.json ? print_json(&c) : print_table(&c);
+	carriers_free(&c);
+	return status;
+}
