@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A question to a fleet's database as a trace: see fleet_trace.h. */
+#include "cli/fleet_trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/fleet_login.h"
+#include "trace/write/writer.h"
+#include "fleet/fleet_fetch.h"
+#include "fleet/fleet_filter.h"
+#include "fleet/fleet_schema.h"
+
+static bool fetch(struct clickhouse *c, const struct server_url *url, const char *address,
+		  const char *sql, struct loaded_file *file)
+{
+	struct trace_buffer buffer = {0};
+	enum clickhouse_failure failure;
+	char why[CLICKHOUSE_WHY];
+
+	if (!fleet_schema_check(c, url, &failure, why) ||
+	    !fleet_fetch(c, url, address, sql, trace_buffer_sink, &buffer, why)) {
+		free(buffer.bytes);
+		return cli_fail("%s: %s", url->shown, why);
+	}
+	*file = (struct loaded_file){.data = buffer.bytes, .size = buffer.used};
+	return true;
+}
+
+bool fleet_load(const char *address, struct loaded_file *file)
+{
+	struct fleet_login login = {0};
+	char why[FLEET_FILTER_WHY];
+	struct bytes sql = {0};
+	struct server_url url;
+	struct clickhouse *c;
+	bool good;
+
+	if (!fleet_filter_add(address, time(NULL), &sql, why)) {
+		bytes_free(&sql);
+		return cli_fail("the question to the database: %s", why);
+	}
+	bytes_put(&sql, "", 1);
+	c = sql.failed ? NULL : fleet_connect(address, &login, &url);
+	good = c && fetch(c, &url, address, (const char *)sql.at, file);
+	clickhouse_close(c);
+	bytes_free(&sql);
+	return good;
+}

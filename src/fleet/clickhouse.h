@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ClickHouse server, by its HTTP interface, through libcurl, which is loaded when it is first needed.
+ * For one thread at a time. Nothing here shows a user or a password in a message.
+ */
+#ifndef MAYFLY_CLICKHOUSE_H
+#define MAYFLY_CLICKHOUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fleet/server_url.h"
+
+#define CLICKHOUSE_WHY 600
+
+struct clickhouse;
+
+struct clickhouse_login {
+	const char *user, *password; /* NULL: the server's default; copied */
+};
+
+/* NULL: why[CLICKHOUSE_WHY] says so. */
+struct clickhouse *clickhouse_open(const struct server_url *url,
+				   const struct clickhouse_login *login, char *why);
+void clickhouse_close(struct clickhouse *c);
+
+enum clickhouse_failure {
+	CLICKHOUSE_GOOD,
+	CLICKHOUSE_AWAY,     /* no answer: the server may be tried again later */
+	CLICKHOUSE_NO_TABLE, /* the database or a table is not there */
+	CLICKHOUSE_REFUSED,  /* the login, or what was asked */
+};
+
+/*
+ * Runs a statement, with data for it or data NULL. *answer, if not NULL: what it printed, with a zero at
+ * its end, for the caller to free; *answer_size, if not NULL: its bytes without that. On a failure why[] is one line without a line break.
+ */
+enum clickhouse_failure clickhouse_run(struct clickhouse *c, const char *statement,
+				       const void *data, size_t size, char **answer,
+				       size_t *answer_size, char *why);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question to a fleet's database as a trace: for each stack what all windows have allocated and hold at
+ * their end, in sum. The server adds up; what comes over is a row for each stack, and the names.
+ *
+ * Such a trace is one of per-stack counters, without times, threads and sizes. Its note says how many
+ * windows of how many hosts it adds up, and the interval of the sums; single rows have none.
+ */
+#ifndef MAYFLY_FLEET_FETCH_H
+#define MAYFLY_FLEET_FETCH_H
+
+#include "fleet/clickhouse.h"
+#include "trace/write/writer.h"
+
+/* name: of the question, for the reader of the trace. sql: of fleet_filter_add(). False: why[CLICKHOUSE_WHY] says so. */
+bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
+		 const char *sql, trace_sink *sink, void *context, char *why);
+
+#endif

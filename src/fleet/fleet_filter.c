@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which windows a question is about: see fleet_filter.h. */
+#include "fleet/fleet_filter.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define VALUE_BYTES 4096
+
+struct pair {
+	char key[VALUE_BYTES], value[VALUE_BYTES];
+};
+
+static bool wrong(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool wrong(char *why, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(why, FLEET_FILTER_WHY, format, list);
+	va_end(list);
+	return false;
+}
+
+static void put(struct bytes *sql, const char *text)
+{
+	bytes_put(sql, text, strlen(text));
+}
+
+static void put_value(struct bytes *sql, const char *value)
+{
+	char digits[3];
+
+	put(sql, "unhex('");
+	for (; *value; value++) {
+		snprintf(digits, sizeof(digits), "%02X", (unsigned char)*value);
+		put(sql, digits);
+	}
+	put(sql, "')");
+}
+
+/* Text up to an end byte, with %XX decoded. The place after it; NULL: too long, or a wrong %XX. */
+static const char *decode(const char *at, const char *ends, char *to)
+{
+	size_t n = 0;
+
+	for (; *at && !strchr(ends, *at); at++) {
+		char digits[3] = {0};
+		char *end = digits;
+
+		if (n + 1 == VALUE_BYTES)
+			return NULL;
+		if (*at != '%') {
+			to[n++] = *at;
+			continue;
+		}
+		memcpy(digits, at + 1, strnlen(at + 1, 2));
+		to[n] = (char)strtoul(digits, &end, 16);
+		if (end != digits + 2 || !to[n++])
+			return NULL;
+		at += 2;
+	}
+	to[n] = 0;
+	return at;
+}
+
+static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
+{
+	static const struct {
+		char unit;
+		int64_t seconds;
+	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
+	struct tm tm = {0};
+	char *end;
+
+	if (!strcmp(text, "now")) {
+		*seconds = now_s;
+		return true;
+	}
+	end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (end && (!*end || !strcmp(end, "Z"))) {
+		*seconds = timegm(&tm);
+		return true;
+	}
+	*seconds = strtoll(text, &end, 10);
+	if (end == text || *seconds > INT32_MAX * 4ll || *seconds < -INT32_MAX)
+		return false;
+	for (size_t i = 0; *seconds <= 0 && i < sizeof(units) / sizeof(*units); i++)
+		if (end[0] == units[i].unit && !end[1]) {
+			*seconds = now_s + *seconds * units[i].seconds;
+			return true;
+		}
+	return !*end && *seconds > 0;
+}
+
+/* later: seconds to add, as the second of `to` is meant whole. */
+static bool add_time(const struct pair *p, const char *comparison, int64_t later, int64_t now_s,
+		     struct bytes *sql, char *why)
+{
+	char text[64];
+	int64_t seconds;
+
+	if (!read_time(p->value, now_s, &seconds))
+		return wrong(why, "%s: '%.40s' is not a time, as -1h, now, 2026-11-23T16:00:00",
+			     p->key, p->value);
+	snprintf(text, sizeof(text), "%s %" PRId64 "000000000", comparison, seconds + later);
+	put(sql, text);
+	return true;
+}
+
+static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, char *why)
+{
+	char text[64];
+
+	if (!strcmp(p->key, "from"))
+		return add_time(p, "end_ns >=", 0, now_s, sql, why);
+	if (!strcmp(p->key, "to"))
+		return add_time(p, "begin_ns <", 1, now_s, sql, why);
+	if (!strcmp(p->key, "version")) {
+		snprintf(text, sizeof(text), "substring(version, 1, %zu) = ", strlen(p->value));
+		put(sql, text);
+	} else if (!strcmp(p->key, "service") || !strcmp(p->key, "host") ||
+		   !strcmp(p->key, "program")) {
+		put(sql, p->key);
+		put(sql, " = ");
+	} else if (!strncmp(p->key, "label.", 6) && p->key[6]) {
+		put(sql, "labels.value[indexOf(labels.key, ");
+		put_value(sql, p->key + 6);
+		put(sql, ")] = ");
+	} else {
+		return wrong(why,
+			     "'%.40s' is not one of service, version, host, program, label.KEY, "
+			     "from, to",
+			     p->key);
+	}
+	put_value(sql, p->value);
+	return true;
+}
+
+bool fleet_filter_add(const char *url, int64_t now_s, struct bytes *sql, char *why)
+{
+	const char *at = strchr(url, '?');
+	struct pair *p = malloc(sizeof(*p));
+	bool good = p || wrong(why, "out of memory");
+
+	put(sql, "1");
+	while (good && at && *at) {
+		at = decode(at + 1, "=&", p->key);
+		if (at && *at == '=')
+			at = decode(at + 1, "&", p->value);
+		else
+			at = NULL;
+		good = at || wrong(why, "what follows '?' is not KEY=VALUE&KEY=VALUE");
+		if (good) {
+			put(sql, " AND ");
+			good = add_pair(p, now_s, sql, why);
+		}
+	}
+	free(p);
+	return good && (!sql->failed || wrong(why, "out of memory"));
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace as rows of a fleet's tables, in ClickHouse's format RowBinary.
+ *
+ *	trace ── rows by stack, of what was allocated, is live at the end, was live at the peak ──> samples
+ *	           └── their places ──> stacks, frames, whose numbers are hashes of what they are
+ *	      └── what it says of its process, and what the user says ──> windows: one row
+ */
+#ifndef MAYFLY_WINDOW_ROWS_H
+#define MAYFLY_WINDOW_ROWS_H
+
+#include <mayfly/trace.h>
+
+#include "format/bytes.h"
+
+struct window_label {
+	const char *key, *value;
+};
+
+/* What the trace does not say. */
+struct window_facts {
+	uint64_t window; /* a hash of the trace: the same trace is the same window */
+	uint64_t push;	 /* a random number, not 0: of this attempt */
+	const char *service, *version, *host;
+	const struct window_label *label;
+	size_t labels;
+	int64_t pushed_s; /* now */
+};
+
+struct window_rows {
+	struct bytes frames, stacks, samples, windows;
+	size_t stack_count;
+};
+
+/* Of the program's file: its build-id in hexadecimal, or "". to: room for 64 and a zero. */
+void window_version(const struct mayfly_trace *trace, char *to);
+
+/* 0 or a negative enum mayfly_error. The trace says when it began (MAYFLY_ABSENT_START). */
+int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
+		     const struct window_facts *facts);
+void window_rows_free(struct window_rows *w);
+
+#endif

@@ -1,0 +1,397 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""mayfly fleet and push, with a real ClickHouse server that the test starts."""
+import contextlib
+import http.server
+import math
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
+                     same, wait_until)
+
+CONFIG = """<yandex>
+<logger><level>error</level><log>{here}/log</log><errorlog>{here}/errors</errorlog></logger>
+<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
+<path>{here}/data/</path><tmp_path>{here}/tmp/</tmp_path><user_files_path>{here}/files/</user_files_path>
+<users_config>{here}/users.xml</users_config><default_profile>default</default_profile>
+<default_database>default</default_database><mark_cache_size>10000000</mark_cache_size>
+</yandex>
+"""
+USERS = """<yandex>
+<profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
+<users>
+<default><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></default>
+<pusher><password>so secret</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></pusher>
+</users>
+<quotas><default></default></quotas>
+</yandex>
+"""
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Server:
+    def __init__(self, folder):
+        self.folder = folder
+        self.http, tcp = free_ports(2)
+        for name in ("data", "tmp", "files"):
+            os.mkdir(folder / name)
+        for name, text in (("config.xml", CONFIG), ("users.xml", USERS)):
+            with open(folder / name, "w") as file:
+                file.write(text.format(here=folder.path, http=self.http, tcp=tcp))
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(["clickhouse-server", "--config-file", self.folder / "config.xml"],
+                                        cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_until(self.answers, "clickhouse-server to answer")
+
+    def answers(self):
+        check(self.process.poll() is None, "clickhouse-server has ended")
+        try:
+            return self.ask("SELECT 1") == "1"
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def stop(self):
+        if self.process:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process = None
+
+    def ask(self, statement):
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:%d/" % self.http, statement.encode()) as answer:
+                return answer.read().decode("utf-8", "replace").rstrip("\n")
+        except urllib.error.HTTPError as error:
+            raise AssertionError(statement + ": " + error.read().decode("utf-8", "replace")) from error
+
+    def url(self, database="fleet"):
+        return "clickhouse://127.0.0.1:%d/%s" % (self.http, database)
+
+
+@contextlib.contextmanager
+def server():
+    if not shutil.which("clickhouse-server"):
+        raise Skip("clickhouse-server is not installed")
+    with Folder() as here:
+        one = Server(here)
+        try:
+            one.start()
+            yield one
+        finally:
+            one.stop()
+
+
+def good(*command, **changes):
+    done = run([MAYFLY, *command], env=environment(**changes))
+    same((done.code, done.err), (0, b""), done)
+    return done.out.decode()
+
+
+def fails(*command, **changes):
+    """The one line that it says."""
+    done = run([MAYFLY, *command], env=environment(**changes))
+    same((done.code, done.err.count(b"\n")), (1, 1), done)
+    return done.err.decode()
+
+
+def push(url, *arguments, **changes):
+    return good("push", "--to", url, *arguments, **changes)
+
+
+# As doc/FLEET.md has it: the windows that count, and their samples.
+COUNTED = "push IN (SELECT min(push) FROM fleet.windows GROUP BY window)"
+
+
+# What the functions allocated that called the allocator themselves.
+LEAVES = """
+SELECT function, sum(bytes), sum(blocks) FROM (
+  SELECT frame, bytes, blocks FROM (
+    SELECT stack, sum(allocated_bytes) AS bytes, sum(allocated_blocks) AS blocks FROM fleet.samples
+    WHERE %s GROUP BY stack
+  ) ANY INNER JOIN (SELECT stack, frames[1] AS frame FROM fleet.stacks) USING stack
+) ANY INNER JOIN (SELECT frame, function FROM fleet.frames) USING frame
+WHERE function LIKE 'keep%%' GROUP BY function ORDER BY function
+""" % COUNTED
+
+
+def traces_of(here, count, *options):
+    made = []
+    for i in range(count):
+        trace = here / ("t%d.mayfly" % i)
+        same(record([program("told")], trace, *options, stdin=b"a %d\nb %d\nf 2\n- 500\n" % (3 + i, 40 - i)).code, 0)
+        made.append(trace)
+    return made
+
+
+@case
+def sums_are_those_of_merge():
+    """Three exact traces: every function's sums, and the totals, equal those of their merge."""
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 3, "-x")
+        good("merge", "-o", here / "all.mayfly", *traces)
+        good("fleet", "init", s.url())
+        push(s.url(), *traces)
+        for metric, column in (("allocated", "allocated"), ("leaked", "live")):
+            merged = report(here / "all.mayfly", "--metric", metric, "--all", "--all-frames")
+            total = s.ask("SELECT sum(%s_bytes), sum(%s_blocks) FROM fleet.samples WHERE %s" % (column, column, COUNTED))
+            same([float(word) for word in total.split()],
+                 [merged["total"]["bytes"]["estimate"], merged["total"]["blocks"]["estimate"]], metric)
+            text = s.ask(LEAVES.replace("allocated_", column + "_"))
+            expected = sorted((row["function"], row["self"]["bytes"]["estimate"], row["self"]["blocks"]["estimate"])
+                              for row in merged["rows"] if row["function"].startswith("keep"))
+            same([(name, float(a), float(b)) for name, a, b in (line.split("\t") for line in text.splitlines())],
+                 expected, metric)
+
+
+@case
+def sampled_sums_have_their_variance():
+    with server() as s, Folder() as here:
+        trace, = traces_of(here, 1, "-i", "4K")
+        good("fleet", "init", s.url())
+        push(s.url(), trace)
+        rows = report(trace, "--metric", "allocated", "--by", "stack", "--top", "0", "--all", "--all-frames")["rows"]
+        expected = sorted((row["self"]["bytes"]["estimate"], row["self"]["bytes"]["stderr"],
+                           row["self"]["samples"]) for row in rows)
+        text = s.ask("SELECT allocated_bytes, sqrt(allocated_bytes_variance), allocated_samples FROM fleet.samples "
+                     "WHERE allocated_samples > 0 ORDER BY allocated_bytes, allocated_bytes_variance")
+        got = sorted((float(a), float(b), int(c)) for a, b, c in (line.split("\t") for line in text.splitlines()))
+        same(len(got), len(expected), "stacks")
+        for one, other in zip(got, expected):
+            # The report's JSON has whole bytes.
+            check(all(math.isclose(a, b, abs_tol=0.51) for a, b in zip(one, other)), one, other)
+
+
+@case
+def twice_counts_once():
+    """Pushed again, by two at once, and after an attempt that ended in the middle."""
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-x")
+        good("fleet", "init", s.url())
+        check("already" in good("fleet", "init", s.url()), "a second init")
+        pushers = [subprocess.Popen([MAYFLY, "push", "-q", "--to", s.url(), *traces], env=environment())
+                   for _ in range(3)]
+        same([one.wait() for one in pushers], [0, 0, 0])
+        push(s.url(), *traces)
+        check("is there already" in push(s.url(), traces[0]), "said")
+        # Samples whose push has no row in windows.
+        s.ask("INSERT INTO fleet.samples (day, service, push, stack, allocated_bytes) VALUES ('2026-01-01', 'x', 7, 7, 1e9)")
+        whole = sum(report(trace, "--metric", "allocated")["total"]["bytes"]["estimate"] for trace in traces)
+        same(float(s.ask("SELECT sum(allocated_bytes) FROM fleet.samples WHERE " + COUNTED)), whole)
+        same(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"), "2")
+
+
+@case
+def stacks_of_two_hosts_are_one():
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-x")
+        good("fleet", "init", s.url())
+        push(s.url(), "--host", "one", "--label", "ring=canary", traces[0])
+        push(s.url(), "--host", "two", "--label", "ring=rest", "--label", "zone=a'b\\\t", "--service", "api", traces[1])
+        same(s.ask("SELECT host, service, labels.value[indexOf(labels.key, 'ring')] FROM fleet.windows ORDER BY host"),
+             "one\ttold\tcanary\ntwo\tapi\trest")
+        same(s.ask("SELECT length(version) > 10, program LIKE '%told', exact FROM fleet.windows LIMIT 1"), "1\t1\t1")
+        shared = s.ask("SELECT count() FROM (SELECT stack FROM fleet.samples GROUP BY stack HAVING uniq(push) = 2)")
+        check(int(shared) >= 2, "stacks of both", shared)
+        same(s.ask("SELECT hex(labels.value[2]) FROM fleet.windows WHERE host = 'two'"), b"a'b\\\t".hex().upper())
+
+
+@case
+def any_bytes_in_names():
+    """Quotes, UTF-8, control bytes, and 64 KiB."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        names = ["o'hara \"\\", "größe\n\t\x01", "x" * 65536, "'); DROP TABLE fleet.windows; --"]
+        for i, name in enumerate(names):
+            done = run([MAYFLY, "push", "-q", "--to", s.url(), "--service", name, "--host", "h%d" % i,
+                        "--label", "n=" + name, traces_of(here, 1, "-x")[0]])
+            same((done.code, done.err), (0, b""))
+            same(s.ask("SELECT hex(service), hex(labels.value[1]) FROM fleet.windows WHERE host = 'h%d'" % i),
+                 "\t".join([name.encode().hex().upper()] * 2))
+
+
+@case
+def the_server_goes_away():
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-x")
+        good("fleet", "init", s.url())
+        push(s.url(), traces[0])
+        s.stop()
+        said = fails("push", "--to", s.url(), *traces)
+        check("refused" in said or "connect" in said.lower(), said)
+        s.start()
+        out = push(s.url(), *traces)
+        check("is there already" in out and "pushed" in out, out)
+        same(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"), "2")
+
+
+@case
+def logins():
+    with server() as s, Folder() as here:
+        trace, = traces_of(here, 1, "-x")
+        right = {"MAYFLY_CLICKHOUSE_USER": "pusher", "MAYFLY_CLICKHOUSE_PASSWORD": "so secret"}
+        good("fleet", "init", s.url(), **right)
+        said = fails("push", "--to", s.url(), trace, MAYFLY_CLICKHOUSE_USER="pusher", MAYFLY_CLICKHOUSE_PASSWORD="wr0ng")
+        check("wr0ng" not in said, said)
+        with open(here / "auth", "w") as file:
+            file.write("pusher:so secret\n")
+        os.chmod(here / "auth", 0o644)
+        check("chmod 600" in fails("push", "--to", s.url(), "--auth", here / "auth", trace), "a file that others may read")
+        os.chmod(here / "auth", 0o600)
+        push(s.url(), "--auth", here / "auth", trace)
+
+
+@case
+def tables_of_another_version():
+    with server() as s, Folder() as here:
+        trace, = traces_of(here, 1, "-x")
+        check("mayfly fleet init" in fails("push", "--to", s.url(), trace), "no tables")
+        good("fleet", "init", s.url())
+        s.ask("INSERT INTO fleet.mayfly VALUES (99)")
+        for command in (("push", "--to", s.url(), trace), ("fleet", "init", s.url())):
+            check("version 99" in fails(*command), command)
+
+
+@cases(["clickhouse://", "clickhouse://host", "clickhouse://host/", "clickhouse://host/1db", "clickhouse://host/a-b",
+        "clickhouse://host:99999/db", "clickhouse://me:hidden@host/db", "http://host/db", "host/db"])
+def addresses_that_are_wrong(address):
+    with Folder() as here:
+        trace, = traces_of(here, 1, "-x")
+        said = fails("push", "--to", address, trace)
+        check("hidden" not in said and "clickhouse" in said.lower() or "database" in said or "port" in said, said)
+
+
+@case
+def questions():
+    """In the place of a trace: sums equal those of merge, and filters choose windows."""
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 3, "-x")
+        good("merge", "-o", here / "all.mayfly", *traces)
+        good("fleet", "init", s.url())
+        push(s.url(), "--host", "one", "--service", "o'hara & sons", "--label", "ring=canary", *traces[:2])
+        push(s.url(), "--host", "two", "--service", "api", "--label", "ring=rest", traces[2])
+
+        def rows(trace, *options):
+            return [(row["function"], row["self"]["bytes"]["estimate"], row["self"]["blocks"]["estimate"]) for row in
+                    report(trace, "--all", *options)["rows"]]
+        for metric in ("allocated", "leaked"):
+            same(rows(s.url(), "--metric", metric), rows(here / "all.mayfly", "--metric", metric), metric)
+            same(rows(s.url() + "?from=-1h&to=now&label.ring=rest", "--metric", metric),
+                 rows(traces[2], "--metric", metric), metric)
+            same(rows(s.url() + "?host=two&service=api&version=" + s.ask("SELECT version FROM fleet.windows LIMIT 1")[:6],
+                      "--metric", metric), rows(traces[2], "--metric", metric))
+        good("import", "-o", here / "answer.mayfly", s.url())
+        same(rows(here / "answer.mayfly"), rows(s.url()), "an answer that was kept")
+        check("-o FILE" in fails("import", s.url()), "no name")
+        good("merge", "-o", here / "two.mayfly", *traces[:2])
+        same(rows(s.url() + "?service=o%27hara %26 sons", "--metric", "leaked"), rows(here / "two.mayfly", "--metric", "leaked"))
+        text = good("report", s.url() + "?host=one")
+        check("the sum of 2 windows of 1 host" in text and "keep_b" in text, text)
+        text = good("diff", s.url() + "?host=one", s.url() + "?host=two")
+        check("keep_b" in text, text)
+        for question, word in (("?host=three", "no windows"), ("?hots=one", "hots"), ("?from=soon", "soon"),
+                               ("?host", "KEY=VALUE"), ("?host=%zz", "KEY=VALUE"), ("?label.=x", "label")):
+            check(word in fails("report", s.url() + question), question)
+
+
+@case
+def questions_of_samples():
+    """The note has the interval of the sum, and the rows say that they have none."""
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-i", "4K")
+        good("fleet", "init", s.url())
+        push(s.url(), *traces)
+        whole = sum(report(trace, "--metric", "allocated")["total"]["bytes"]["estimate"] for trace in traces)
+        got = report(s.url(), "--metric", "allocated")
+        check(abs(got["total"]["bytes"]["estimate"] - whole) < 10, got["total"], whole)
+        text = good("info", s.url())
+        check("how" in text and re.search(r"allocated [\d.]+ MB ±0\.\d*[1-9]", text), text)
+
+
+@case
+def documented_questions_work():
+    """The SQL of doc/FLEET.md, as it stands there."""
+    with open(os.path.join(SOURCE, "doc", "FLEET.md")) as file:
+        statements = re.findall(r"^```sql\n(.*?)^```$", file.read(), re.M | re.S)
+    check(len(statements) == 4, statements)
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-x")
+        good("fleet", "init", s.url())
+        push(s.url(), "--service", "api", "--host", "one", traces[0])
+        push(s.url(), "--service", "api", "--host", "two", traces[1])
+        answers = [s.ask(statement) for statement in statements]
+        function, allocated, within, samples = answers[0].splitlines()[0].split("\t")
+        same((function, float(allocated), float(within)), ("keep_b", 79 * 2.0 ** 20, 0.0))
+        check(all(answers), answers)
+
+
+@case
+def example():
+    """examples/fleet/run: the difference of two versions names the endpoint that leaks."""
+    for tool in ("clickhouse-server", "cc"):
+        if not shutil.which(tool):
+            raise Skip(tool + " is not installed")
+    with Folder() as here:
+        port = str(free_ports(1)[0])
+        done = run([os.path.join(SOURCE, "examples", "fleet", "run"), here / "fleet"],
+                   env=environment(MAYFLY=MAYFLY, PORT=port))
+        same(done.code, 0, done)
+        check(re.search(r"^ *\+[\d.]+ MB .* list_items$", done.out.decode(), re.M), done.out.decode())
+
+
+@case
+def an_answer_that_is_no_answer():
+    """Somebody else's server: one line, whatever it says."""
+    class Other(http.server.BaseHTTPRequestHandler):
+        text = b""
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.text)))
+            self.end_headers()
+            self.wfile.write(self.text)
+
+        def log_message(self, *_):
+            pass
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            for text in (b"", b"1", b"1\n", b"\xff" * 1000, b"1 2 3 4 5", b"1\t1\t1\t1\t1\n", b"\0" * 100000):
+                Other.text = text
+                done = run([MAYFLY, "report", "clickhouse://127.0.0.1:%d/fleet" % other.server_port])
+                check(done.code in (0, 1) and done.err.count(b"\n") <= 1, text[:20], done)
+        finally:
+            other.shutdown()
+            thread.join()
+
+
+@case
+def what_cannot_be_pushed():
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        with open(here / "folded", "w") as file:
+            file.write("not a trace\n")
+        fails("push", "--to", s.url(), here / "folded")
+        fails("push", "--to", s.url(), here / "nothing")
+
+
+if __name__ == "__main__":
+    main()
