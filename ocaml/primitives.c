@@ -24,6 +24,9 @@ extern value caml_memprof_stop(value unit);
 #if OCAML_VERSION >= 50300
 extern value caml_memprof_discard(value profile);
 extern void caml_c_call(void) __attribute__((weak)); /* bytecode has none */
+#if OCAML_VERSION >= 50300
+extern value caml_ml_domain_id(value unit);
+#endif
 #endif
 extern void *caml_debuginfo_extract(uintptr_t slot);
 extern void *caml_debuginfo_next(void *debuginfo);
@@ -76,7 +79,7 @@ static void know_runtime(void)
 		.debuginfo = caml_debuginfo_extract, .debuginfo_next = caml_debuginfo_next,
 		.debuginfo_location = caml_debuginfo_location,
 #if OCAML_VERSION >= 50300
-		.c_call = caml_c_call,
+		.c_call = caml_c_call, .domain_id = caml_ml_domain_id,
 #endif
 	};
 }

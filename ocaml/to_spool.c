@@ -20,6 +20,7 @@
 #include "agent/labels.h"
 #include "agent/unwind/modules.h"
 #include "agent/ocaml/ocaml_blocks.h"
+#include "agent/ocaml/ocaml_domain.h"
 #include "agent/life.h"
 #include "agent/spool.h"
 #include "agent/events/tracks.h"
@@ -101,6 +102,8 @@ static struct writer *take_writer(void)
 	if (!writer)
 		writer = spool_acquire();
 	self.writer = writer;
+	if (writer)
+		ocaml_domain_tell();
 	return writer;
 }
 
@@ -223,6 +226,7 @@ static void to_spool_forget(void)
 	self.writer = writer = NULL;
 	atomic_store(&agent_state, AGENT_OFF);
 	ocaml_blocks_forget();
+	ocaml_domain_forget();
 }
 
 static const char *to_spool_finish(void)

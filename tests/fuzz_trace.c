@@ -9,6 +9,7 @@
 
 #include "query/diff.h"
 #include "trace/rewrite/merge.h"
+#include "trace/rewrite/names_replace.h"
 #include "trace/read/sums.h"
 
 #include "fuzz_main.h"
@@ -219,6 +220,50 @@ static void merge(const struct mayfly_trace *t)
 	trace_merge_free(m);
 }
 
+/* A copy with another name for every third frame must be a sound trace, and equal but for these. */
+static void rename_frames(const struct mayfly_trace *t)
+{
+	static const struct mayfly_location place = {
+	    .function = "a name", .file = "a file", .line = 7};
+	struct trace_buffer copy = {0};
+	struct new_names names = {.location = &place};
+	struct late_name *name = calloc(t->info.frames + 1, sizeof(*name));
+	struct mayfly_trace *other;
+
+	for (size_t i = 0; name && i < t->info.frames; i += 3)
+		if (t->frame[i].kind == MAYFLY_FRAME_CODE)
+			name[names.names++] = (struct late_name){i, 0, 1};
+	names.name = name;
+	if (name && trace_replace_names(t, &names, trace_buffer_sink, &copy) == 0) {
+		int error = mayfly_trace_open(copy.bytes, copy.used, &other);
+
+		if (error == MAYFLY_E_MEMORY) {
+			free(copy.bytes);
+			free(name);
+			return;
+		}
+		if (error)
+			abort();
+		if (other->info.frames != t->info.frames || other->info.nodes != t->info.nodes ||
+		    other->info.samples != t->info.samples || other->info.frees != t->info.frees ||
+		    other->info.modules != t->info.modules ||
+		    other->info.threads != t->info.threads)
+			abort();
+		for (size_t i = 0; i < t->info.modules; i++)
+			if (strcmp(other->module[i].path, t->module[i].path) != 0)
+				abort();
+		for (size_t i = 0; i < t->info.threads; i++)
+			if (strcmp(other->thread[i].name, t->thread[i].name) != 0)
+				abort();
+		for (size_t i = 0; i < names.names; i++)
+			if (strcmp(other->frame[name[i].frame].location->function, "a name") != 0)
+				abort();
+		mayfly_trace_close(other);
+	}
+	free(copy.bytes);
+	free(name);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mayfly_trace *t;
@@ -235,6 +280,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		walk(t);
 		walk_tracks(t);
 		walk_sums(t);
+		rename_frames(t);
 		if (mayfly_trace_info(t)->samples < 20000) {
 			ask(t);
 			compare(t);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memtrace_tool dump FILE		what Memtrace's dump tool prints
- * memtrace_tool copy FILE		FILE decoded and written again, as version 2
- * memtrace_tool make FILE		writes a small file of all kinds of events to FILE
+ * memtrace_tool copy FILE		FILE decoded and written again
+ * memtrace_tool make FILE [VERSION]	writes a file of all kinds of events to FILE: a small one with
+ *					early flushes, or as Memtrace of that version would, with
+ *					several domains if it is 3
  * memtrace_tool time FILE		nanoseconds per event: decoding, and decoding and writing
  */
 #include "convert/export/memtrace_write.h"
@@ -49,8 +51,11 @@ static int dump(struct memtrace_reader *r)
 
 static int copy_event(struct memtrace_writer *w, const struct memtrace_event *e)
 {
+	int error = memtrace_writer_domain(w, e->domain);
 	int64_t id;
 
+	if (error)
+		return error;
 	if (e->kind == MEMTRACE_ALLOC)
 		return memtrace_writer_alloc(w, e->time_us, e->length, e->samples, e->source,
 					     e->stack, e->depth, &id);
@@ -91,33 +96,45 @@ static const struct memtrace_location *made_place(void *context, int64_t code, s
 	return places;
 }
 
-/* A recursion that grows and shrinks, blocks of all sources, some promoted, some collected. */
-static int make_events(struct memtrace_writer *w)
+#define MADE		  300
+#define MADE_WITH_DOMAINS 40000 /* more than the ids that a domain takes at a time */
+
+/* A recursion that grows and shrinks, blocks of all sources, some promoted, some collected. With
+ * domains, each allocates some blocks in turn, and any of them may collect a block. */
+static int make_events(struct memtrace_writer *w, unsigned version)
 {
-	int64_t stack[64], id = 0;
+	static const unsigned domains[] = {0, 7, 300};
+	static int64_t ids[MADE_WITH_DOMAINS], home[MADE_WITH_DOMAINS];
+	int made = version >= 3 ? MADE_WITH_DOMAINS : MADE;
+	int64_t stack[64];
 	int result = 0;
 
-	for (int i = 0; i < 300 && !result; i++) {
+	for (int i = 0; i < made && !result; i++) {
 		size_t depth = 2 + (size_t)(i % 50);
+		int old = home[i / 2] == i / 20 % 3 ? i / 2 : i;
 
 		for (size_t k = 0; k < depth; k++)
 			stack[k] = k + 1 < depth ? 1001 + (k > 3) : 2000 + i % 17;
-		result =
-		    memtrace_writer_alloc(w, i * 1000, 1 + i % 40, 1 + i % 11 / 10,
-					  (enum memtrace_source)(i % 7 % 3), stack, depth, &id);
+		home[i] = i / 20 % 3;
+		result = memtrace_writer_domain(w, domains[home[i]]);
+		if (!result)
+			result = memtrace_writer_alloc(w, i * 1000, 1 + i % 40, 1 + i % 11 / 10,
+						       (enum memtrace_source)(i % 7 % 3), stack,
+						       depth, &ids[i]);
 		if (!result && i % 5 == 0)
-			result = memtrace_writer_promote(w, i * 1000 + 1, id / 2);
+			result = memtrace_writer_promote(w, i * 1000 + 1, ids[old]);
 		if (!result && i % 3 == 0)
-			result = memtrace_writer_collect(w, i * 1000 + 2, id / 3);
-		if (!result && i % 100 == 99)
+			result = memtrace_writer_collect(w, i * 1000 + 2, ids[i / 3]);
+		if (!result && !version && i % 100 == 99)
 			result = memtrace_writer_flush(w);
 	}
 	return result ? result : memtrace_writer_finish(w);
 }
 
-static int make(const char *path)
+static int make(const char *path, unsigned version)
 {
-	struct memtrace_info info = {.sample_rate = 1e-3,
+	struct memtrace_info info = {.version = version,
+				     .sample_rate = 1e-3,
 				     .word_size = 64,
 				     .executable = "./main.exe",
 				     .host = "host",
@@ -132,7 +149,7 @@ static int make(const char *path)
 	if (!f)
 		return 1;
 	if (memtrace_writer_new(&info, made_place, NULL, to_file, f, &w) == 0) {
-		result = make_events(w);
+		result = make_events(w, version);
 		memtrace_writer_free(w);
 	}
 	return fclose(f) ? 1 : result;
@@ -195,8 +212,8 @@ int main(int argc, char **argv)
 	struct memtrace_reader *r = NULL;
 	int result = 1;
 
-	if (argc == 3 && strcmp(argv[1], "make") == 0)
-		return make(argv[2]);
+	if ((argc == 3 || argc == 4) && strcmp(argv[1], "make") == 0)
+		return make(argv[2], argc == 4 ? (unsigned)atoi(argv[3]) : 0);
 	if (argc != 3 || !read_file(argv[2])) {
 		fprintf(stderr, "usage: memtrace_tool dump|copy|make|time FILE\n");
 		return 2;

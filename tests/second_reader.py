@@ -254,7 +254,9 @@ INFO = {  # id: name, kind
     38: ("recorded", "u"), 40: ("spool", "u"), 42: ("thinned", "u"), 44: ("program_cpu_ns", "u"),
     46: ("program_max_rss_bytes", "u"), 48: ("ocaml_interval_bytes", "u"), 50: ("absent", "u"),
     52: ("ocaml_rate_bits", "u"), 54: ("heaps", "u"), 56: ("dropped_events", "u"),
-    58: ("grouped", "u"), 60: ("missed_frees", "u"),
+    58: ("grouped", "u"), 60: ("missed_frees", "u"), 62: ("memtrace_version", "u"),
+    64: ("memtrace_domain", "u"), 66: ("host", "t"), 68: ("runtime_parameters", "t"),
+    70: ("context", "t"), 72: ("title", "t"),
 }
 
 
@@ -431,19 +433,26 @@ class Trace:
         files = self.references(c.numbers(11, count))
         lines, last_line = c.signed(13, count), {}
         odd_inlined, first = c.numbers(15, count), c.numbers(16, count)
-        length = c.signed(18, count)
+        length, respelled = c.signed(18, count), c.numbers(20, count)
         at_location = 0
         order = sorted(range(len(self.frames)), key=lambda i: (
             self.frames[i]["kind"], self.frames[i]["module"], self.frames[i]["address"], i))
+        jit = [i for i, module in enumerate(self.modules) if module["path"] == b"[jit]"]
+        if jit and any(frame["module"] == jit[0] for frame in self.frames):
+            jit = []
         for i, locations in zip(order, c.numbers(7, len(self.frames))):
             need(locations <= count - at_location, "locations")
+            if jit and locations and (self.frames[i]["kind"], self.frames[i]["module"]) == (
+                    0, NO_MODULE):
+                self.frames[i]["module"] = jit[0]
             for j in range(at_location, at_location + locations):
                 file = files[j]
                 last_line[file] = last_line.get(file, 0) + lines[j] & 0xffffffff
                 self.frames[i]["locations"].append({
                     "function": functions[j], "file": file, "line": last_line[file],
                     "inlined": (j + 1 < at_location + locations) != bool(odd_inlined[j]),
-                    "first_char": first[j], "last_char": first[j] + length[j]})
+                    "first_char": first[j], "last_char": first[j] + length[j],
+                    "respelled": respelled[j]})
             at_location += locations
         need(at_location == count, "locations")
 
@@ -919,7 +928,7 @@ class Trace:
             "command": [text(word) for word in i["command"].split(b"\0")[:-1]],
             "start_time": start.strftime("%Y-%m-%dT%H:%M:%S") +
                           ".%03dZ" % (i["start_real_ns"] // 10 ** 6 % 1000),
-            "ending": {"reason": ["unknown", "exited", "killed", "off", "exec"][i["ending"]],
+            "ending": {"reason": ["unknown", "exited", "killed", "off", "exec", "ended"][i["ending"]],
                        "code": i["ending_code"]},
             "off_text": text(i["off_text"]) or None, "note": text(i["note"]) or None,
             "mode": ["sampled", "exact"][i["mode"]],
@@ -944,6 +953,8 @@ class Trace:
             "spans": sum(e["kind"] == BEGIN for e in self.tracks),
             "instants": kinds.count(INSTANT), "counter_values": kinds.count(COUNTER)})
         facts.update(count_frames(self.frames))
+        if i["title"]:
+            facts["title"] = text(i["title"])
         if i["snapshot_ns"]:
             counts = [counts for part in self.parts for counts in part.node.values()]
             facts["samples"] = sum(c[0] for c in counts)
@@ -1092,7 +1103,8 @@ def frame_names(frame, modules):
     if frame["kind"] == TRUNCATED:
         return ["[stack cut]"]
     if frame["kind"] == ELIDED:
-        return ["[%d frames left out]" % frame["address"]]
+        about = "about " if frame["address"] >= 16 else ""
+        return ["[%s%d frames left out]" % (about, frame["address"])]
     unknown = "0x%x" % frame["address"]
     if frame["module"] != NO_MODULE and modules[frame["module"]]["path"]:
         path = clean(modules[frame["module"]]["path"]).replace(";", ",")

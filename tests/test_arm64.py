@@ -9,6 +9,7 @@ the kernel has it, two libraries at one address in turn, the code that handlers 
 (it is on a page of qemu's own), and the counter as the kernel's clock, so times are CLOCK_MONOTONIC's.
 """
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,7 +25,8 @@ X86_AGENT = os.path.join(BUILD, "src", "agent", "libmayfly.so")
 EMULATOR = "qemu-aarch64-static"
 TARGETS = ["src/cli/mayfly", "src/agent/libmayfly.so", "src/agent/libmayfly-cxx.so",
            "tests/walk_oracle.so", "tests/walk_program", "tests/walk_plugin_1.so",
-           "tests/walk_plugin_2.so", "tests/test_races", "tests/test_sampler", "tests/ugly"]
+           "tests/walk_plugin_2.so", "tests/test_races", "tests/test_sampler", "tests/ugly",
+           "tests/jit_map", "tests/test_cfi"]
 WANTED = 100000
 
 # name -> how the program of the walk's tests is compiled
@@ -84,13 +86,23 @@ def root():
         made["why"] = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
         raise Skip(made["why"])
     folder = done.stdout.decode().strip()
-    if not os.path.exists(os.path.join(ARM, "build.ninja")):
-        build(["meson", "setup", "--cross-file", os.path.join(folder, "cross.ini"),
-               "-Dbench=false", "-Dman=false", ARM, SOURCE])
+    cross = os.path.join(folder, "cross.ini")
+    if not is_built_with(cross):
+        shutil.rmtree(ARM, ignore_errors=True)
+        build(["meson", "setup", "--cross-file", cross, "-Dbench=false", "-Dman=false", ARM, SOURCE])
     build(["ninja", "-C", ARM, *TARGETS])
     del made["why"]
     made["root"] = folder
     return folder
+
+
+def is_built_with(cross):
+    """Whether the build folder is one, and made with this cross file."""
+    try:
+        with open(os.path.join(ARM, "meson-private", "cmd_line.txt"), encoding="utf-8") as file:
+            return cross in file.read() and os.path.exists(os.path.join(ARM, "build.ninja"))
+    except OSError:
+        return False
 
 
 def build(command):
@@ -111,8 +123,8 @@ def emulated(command, folder, **variables):
     return text
 
 
-def compared(program, *part, every=8):
-    """Runs a program under the oracle: what it counted."""
+def compared(program, *part, every=8, shorter=False):
+    """Runs a program under the oracle: what it counted. shorter: stacks may lack their root part."""
     global total
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "counts")
@@ -121,7 +133,7 @@ def compared(program, *part, every=8):
         with open(out) as file:
             words = dict(word.split("=") for word in file.read().split())
     counts = {name: int(value) for name, value in words.items() if name != "depths"}
-    for name in ("mismatches", "wrong_common", "errno_changed", "shorter"):
+    for name in ("mismatches", "wrong_common", "errno_changed", *([] if shorter else ["shorter"])):
         same(counts[name], 0, "%s of %s, with output %s" % (name, part, text))
     total += counts["stacks"]
     return counts
@@ -135,7 +147,7 @@ def compile_program(folder, source, name, *flags):
     return program
 
 
-@cases(["sampler", "races"])
+@cases(["cfi", "sampler", "races"])
 def unit_tests(name):
     root()
     with tempfile.TemporaryDirectory() as folder:
@@ -165,6 +177,19 @@ def walks_of_each_way_to_compile(way):
         check(counts["signals"] > 1000, "few signal frames", counts)
         # The procedure linkage table has no rules on arm64: both end at a signal in it.
         check(counts["truncated"] < counts["stacks"] // 20, "truncated", counts)
+
+
+@cases(["jit", "jit-records", "jit-mixed"])
+def walks_through_code_without_rules(part):
+    """With frame records as compilers make them, and without."""
+    root()
+    counts = compared(os.path.join(ARM_PROGRAMS, "walk_program"), part, every=1, shorter=part != "jit-records")
+    check(counts["stacks"] >= 1000, "few stacks", counts)
+    if part == "jit-records":
+        same(counts["truncated"], 0, "truncated")
+    else:
+        check(counts["truncated"] >= 300, "few truncated", counts)
+        check(part == "jit" or counts["truncated"] < counts["stacks"], "all truncated", counts)
 
 
 @case
@@ -216,11 +241,30 @@ def records_a_real_program(name):
         same(done.returncode, 0, "status of record: %r" % done)
         same(done.stdout.strip(), {"python3": b"40", "sqlite3": b"3000"}[name], "output")
         text = names_of(trace)
-        wanted = {"python3": ["PyList_New", "Py_BytesMain"], "sqlite3": ["sqlite3_step"]}[name]
+        # Debian 13's python makes most lists by functions without a name.
+        wanted = {"python3": ["PyList_New|PyDict_New", "<module>"], "sqlite3": ["sqlite3_step"]}[name]
         for word in wanted:
-            check(word in text, word, "is not in", text)
+            check(re.search(word, text), word, "is not in", text)
         same(names_of(trace, command=[EMULATOR, "-L", root(), ARM_MAYFLY]), text,
              "the report of mayfly for arm64")
+
+
+@cases(["map", "dump"])
+def names_of_compiled_code(files):
+    """Functions made at run time, with frame records, and what perf would read about them."""
+    need_binfmt()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "t.mayfly")
+        done = subprocess.run([ARM_MAYFLY, "record", "-q", "-x", "-o", trace, "--",
+                               os.path.join(ARM_PROGRAMS, "jit_map"), files], cwd=folder,
+                              env=dict(os.environ, QEMU_LD_PREFIX=root()), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=TIMEOUT)
+        os.unlink(os.path.join(folder, done.stdout.decode().strip()))
+        same((done.returncode, done.stderr), (0, b""), "record")
+        text = names_of(trace, "--by", "stack", "--metric", "leaked")
+        for name in ("make_block", "compiled  ", "my app.js:12", "plain_compiled  [jit]",
+                     "moved  [jit]", "main  "):
+            check(name in text, name, "is not in", text)
 
 
 UGLY = ["end_return", "end_exit", "end_quick", "end_now", "end_thread_exits", "end_main_thread_first",
@@ -264,6 +308,32 @@ def reads_an_arm64_spool(flags):
         text = names_of(spool)
         for name in ("innermost_maker", "outer_caller", "main"):
             check(name in text, name, "is not in", text)
+
+
+@case
+def symbolizes_an_arm64_trace():
+    """Here, of a stripped program that is gone, from the files in another folder and in the root."""
+    root()
+    with tempfile.TemporaryDirectory() as folder:
+        source, trace = os.path.join(folder, "small.c"), os.path.join(folder, "t.mayfly")
+        with open(source, "w") as file:
+            file.write(PROGRAM)
+        program = compile_program(folder, source, "small", "-O1")
+        os.makedirs(os.path.join(folder, "other") + folder)
+        kept = os.path.join(folder, "other") + program
+        shutil.copy(program, kept)
+        build(["aarch64-linux-gnu-strip", program])
+        spool = os.path.join(folder, "t.spool")
+        emulated([program], folder, LD_PRELOAD=ARM_AGENT, MAYFLY="output=" + spool + ",interval=1")
+        os.unlink(program)
+        build([MAYFLY, "merge", "-o", trace, spool])
+        check("outer_caller" not in names_of(trace), "named already")
+        build([MAYFLY, "symbolize", "--debug-dir", root(), "--debug-dir",
+               os.path.join(folder, "other"), trace])
+        text = names_of(trace)
+        for name in ("innermost_maker", "outer_caller", "main", "__libc_start_main"):
+            check(name in text, name, "is not in", text)
+        check("small.c:5" in names_of(trace, "--by", "line"), "no lines")
 
 
 @case

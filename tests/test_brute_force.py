@@ -50,7 +50,8 @@ class History:
             self.times.append(time)
             if kind == "alloc":
                 same(number, len(self.blocks), "number of a block")
-                frames = () if stack == ["[no stack]"] else tuple(sys.intern(f) for f in stack[0].split(";"))
+                stack = re.sub("^heap=[^ ]* ", "", stack[0])
+                frames = () if stack == "[no stack]" else tuple(sys.intern(f) for f in stack.split(";"))
                 self.blocks.append(Block(time, size, tid, frames, number, event, "i" in flags[6:]))
                 live += size
                 before = waiting.pop(tid, None)

@@ -184,7 +184,7 @@ def of_rules():
 
 
 NOTES = {
-    "python": ("python3", "x = [str(i) * 20 for i in range(100000)]", {}, "PYTHONMALLOC=malloc"),
+    "python": ("python3", "x = [str(i) * 20 for i in range(100000)]", {}, None),
     "python-malloc": ("python3", "x = [str(i) * 20 for i in range(100000)]",
                       {"PYTHONMALLOC": "malloc"}, None),
     "wrapper": ("sh", "/bin/true; exit 0", {}, "started 1 other process.*--follow"),

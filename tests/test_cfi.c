@@ -5,6 +5,8 @@
  */
 #include "agent/unwind/cfi.h"
 
+#include "agent/cpu/cpu.h"
+
 #include "test.h"
 
 #include <string.h>
@@ -16,6 +18,18 @@
 #define IMAGE	  512u
 #define CODE	  0x2000u /* the function's distance from the image */
 #define CODE_SIZE 0x100u
+
+/* Registers, as instructions and operations name them. */
+#define BP	   CPU_DWARF_BP
+#define SP	   CPU_DWARF_SP
+#define RA	   CPU_DWARF_PC
+#define OFFSET_BP  (0x80 + BP)
+#define OFFSET_SP  (0x80 + SP)
+#define OFFSET_RA  (0x80 + RA)
+#define RESTORE_BP (0xc0 + BP)
+#define BREG_BP	   (0x70 + BP)
+#define BREG_SP	   (0x70 + SP)
+#define BREG_RA	   (0x70 + RA)
 
 /* Ends at an unreadable page. */
 static uint8_t *image;
@@ -52,7 +66,7 @@ static void end_record(size_t start)
  * return address at CFA - 8, as every compiler's does. */
 static void make_image(const char *augmentation, const void *program, size_t length)
 {
-	static const uint8_t initial[] = {0x0c, 7, 8, 0x90, 1};
+	static const uint8_t initial[] = {0x0c, SP, 8, OFFSET_RA, 1};
 	bool z = augmentation[0] == 'z';
 	size_t at;
 
@@ -70,7 +84,7 @@ static void make_image(const char *augmentation, const void *program, size_t len
 	put(augmentation, strlen(augmentation) + 1);
 	put_byte(1);	/* code alignment */
 	put_byte(0x78); /* data alignment -8 */
-	put_byte(16);
+	put_byte(RA);
 	if (z) {
 		at = fill++;
 		for (const char *a = augmentation + 1; *a; a++) {
@@ -123,9 +137,9 @@ static void check_simple(unsigned offset, bool from_bp, int64_t cfa, int64_t bp)
 static void rows(void)
 {
 	/* push bp; mov sp, bp; leave; ret, in all lengths of advance_loc. */
-	static const uint8_t program[] = {0x41, 0x0e, 16,   0x86, 2,	0x02, 3, 0x0d,
-					  6,	0x03, 0x20, 0,	  0xc6, 0x0c, 7, 8,
-					  0x04, 0x10, 0,    0,	  0,	0x0e, 32};
+	static const uint8_t program[] = {0x41, 0x0e, 16,   OFFSET_BP, 2,	   0x02, 3,  0x0d,
+					  BP,	0x03, 0x20, 0,	       RESTORE_BP, 0x0c, SP, 8,
+					  0x04, 0x10, 0,    0,	       0,	   0x0e, 32};
 
 	make_image("zR", program, sizeof(program));
 	check_simple(0, false, 8, 0);
@@ -143,7 +157,8 @@ static void rows(void)
 
 static void remembered_rows(void)
 {
-	static const uint8_t program[] = {0x0e, 64, 0x86, 3, 0x41, 0x0a, 0x0e, 8, 0xc6, 0x41, 0x0b};
+	static const uint8_t program[] = {0x0e, 64, OFFSET_BP,	3,    0x41, 0x0a,
+					  0x0e, 8,  RESTORE_BP, 0x41, 0x0b};
 
 	make_image("zR", program, sizeof(program));
 	check_simple(0, false, 64, -24);
@@ -154,9 +169,9 @@ static void remembered_rows(void)
 static void long_forms(void)
 {
 	/* def_cfa_sf bp 3; offset_extended bp 5; offset_extended_sf bp 6; a large offset. */
-	static const uint8_t program[] = {0x12, 6,    0x7d, 0x05, 6,	5,    0x41, 0x11, 6,	6,
+	static const uint8_t program[] = {0x12, BP,   0x7d, 0x05, BP,	5,    0x41, 0x11, BP,	6,
 					  0x41, 0x0e, 0x80, 0x80, 0x04, 0x41, 0x13, 0x70, 0x2e, 24,
-					  0x2f, 6,    0x79, 0x41, 0x06, 6,    0x41, 0x08, 6};
+					  0x2f, BP,   0x79, 0x41, 0x06, BP,   0x41, 0x08, BP};
 
 	make_image("zPLR", program, sizeof(program));
 	check_simple(0, true, 24, -40);
@@ -169,8 +184,8 @@ static void long_forms(void)
 
 static void roots_and_signals(void)
 {
-	static const uint8_t root[] = {0x07, 16}, other[] = {0x0c, 10, 8}, held[] = {0x09, 16, 3},
-			     stack[] = {0x87, 2}, lost[] = {0x09, 6, 3};
+	static const uint8_t root[] = {0x07, RA}, other[] = {0x0c, 10, 8}, held[] = {0x09, RA, 3},
+			     stack[] = {OFFSET_SP, 2}, lost[] = {0x09, BP, 3};
 
 	make_image("zR", root, sizeof(root));
 	CHECK(find(0).kind == CFI_ROOT);
@@ -184,6 +199,22 @@ static void roots_and_signals(void)
 	CHECK(find(0).kind == CFI_FRAME && find(0).bp.how == CFI_LOST);
 	make_image("zRS", NULL, 0);
 	CHECK(find(0).kind == CFI_SIGNAL);
+}
+
+/* The return address is signed from here on: so it is, and the rest stays. Elsewhere it is another
+ * processor's instruction. */
+static void signed_addresses(void)
+{
+	static const uint8_t program[] = {0x41, 0x2d, 0x41, 0x0e, 32, OFFSET_BP, 4};
+
+	make_image("zR", program, sizeof(program));
+	check_simple(0, false, 8, 0);
+	if (CPU_CFI_SIGNED) {
+		check_simple(1, false, 8, 0);
+		check_simple(2, false, 32, -32);
+	} else {
+		CHECK(find(1).kind == CFI_UNKNOWN);
+	}
 }
 
 static bool read_memory(void *context, uintptr_t address, uintptr_t *value)
@@ -216,12 +247,17 @@ static bool evaluate(const void *code, uint32_t length, uintptr_t *result)
 
 static void expressions(void)
 {
-	/* The procedure linkage table's: sp + 8, and 8 more behind its push. */
-	EVALUATES(0x7010, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22);
-	EVALUATES(0x7008, 0x77, 8, 0x80, 0x70, 0x3f, 0x1a, 0x3c, 0x2a, 0x33, 0x24, 0x22);
+	if (CPU_HAS_LINK) {
+		FAILS(BREG_RA, 0); /* the link register: not known here */
+	} else {
+		/* The procedure linkage table's: sp + 8, and 8 more behind its push. */
+		EVALUATES(0x7010, BREG_SP, 8, BREG_RA, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22);
+		EVALUATES(0x7008, BREG_SP, 8, BREG_RA, 0x70, 0x3f, 0x1a, 0x3c, 0x2a, 0x33, 0x24,
+			  0x22);
+	}
 	/* A realigned frame: what lies at bp - 8. */
-	EVALUATES(0x5ffd, 0x76, 0x78, 0x06);
-	EVALUATES(0x7123, 0x77, 0, 0x23, 0xa3, 2);
+	EVALUATES(0x5ffd, BREG_BP, 0x78, 0x06);
+	EVALUATES(0x7123, BREG_SP, 0, 0x23, 0xa3, 2);
 	EVALUATES(-3, 0x08, 4, 0x31, 0x1c, 0x1f);
 	EVALUATES(-2, 0x31, 0x20);
 	EVALUATES(0xff, 0x08, 0xff);
@@ -248,13 +284,13 @@ static void expressions(void)
 	EVALUATES(0, 0x09, 0xff, 0x31, 0x2b);
 	EVALUATES(1, 0x35, 0x35, 0x2c);
 	EVALUATES(0, 0x35, 0x35, 0x2e);
-	FAILS(0x73, 0);	   /* rbx */
+	FAILS(0x73, 0);	   /* rbx or x3 */
 	FAILS(0x06);	   /* nothing to read at */
 	FAILS(0x31, 0x06); /* misaligned */
 	FAILS(0x22);
 	FAILS(0x31, 0x22);
 	FAILS(0x0e, 1, 2);
-	FAILS(0x77);
+	FAILS(BREG_SP);
 	FAILS(0x30, 0x30, 0x1b); /* division */
 	FAILS(0x2f, 0xfd, 0xff); /* a jump */
 	FAILS(0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30, 0x30,
@@ -263,8 +299,8 @@ static void expressions(void)
 
 static void expression_rules(void)
 {
-	static const uint8_t program[] = {0x0f, 3,    0x76, 0x78, 0x06, 0x10, 6,
-					  2,	0x76, 0,    0x16, 16,	1,    0x31};
+	static const uint8_t program[] = {0x0f, 3,	 BREG_BP, 0x78, 0x06, 0x10, BP,
+					  2,	BREG_BP, 0,	  0x16, RA,   1,    0x31};
 	struct cfi_rule r;
 	uintptr_t value = 0;
 
@@ -279,7 +315,8 @@ static void expression_rules(void)
 /* Functions of 16 bytes, 32 bytes apart, each with a CFA of its own. */
 static void make_functions(unsigned count)
 {
-	static const uint8_t cie[] = {0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8};
+	static const uint8_t cie[] = {0, 0,    0,  0, 1,    'z',  'R', 0,
+				      1, 0x78, RA, 1, 0x1b, 0x0c, SP,  8};
 	size_t cie_at = 12 + count * 8;
 
 	memset(image, 0, IMAGE);
@@ -289,7 +326,8 @@ static void make_functions(unsigned count)
 	put_word(count);
 	fill = cie_at + 4;
 	put(cie, sizeof(cie));
-	put("\x90\x01", 2);
+	put_byte(OFFSET_RA);
+	put_byte(1);
 	end_record(cie_at);
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t entry[2] = {CODE + i * 32, (uint32_t)fill};
@@ -323,9 +361,9 @@ static void search(void)
 
 static void damage(void)
 {
-	static const uint8_t program[] = {0x0e, 64,   0x86, 3,	  0x41, 0x0a, 0x0e,
-					  8,	0xc6, 0x41, 0x0b, 0x0f, 3,    0x76,
-					  0x78, 0x06, 0x10, 6,	  2,	0x76, 0};
+	static const uint8_t program[] = {0x0e, 64,	    OFFSET_BP, 3,    0x41, 0x0a,    0x0e,
+					  8,	RESTORE_BP, 0x41,      0x0b, 0x0f, 3,	    BREG_BP,
+					  0x78, 0x06,	    0x10,      BP,   2,	   BREG_BP, 0};
 	unsigned still = 0;
 
 	for (unsigned at = 0; at < 200; at++) {
@@ -360,6 +398,7 @@ int main(void)
 	RUN(remembered_rows);
 	RUN(long_forms);
 	RUN(roots_and_signals);
+	RUN(signed_addresses);
 	RUN(expressions);
 	RUN(expression_rules);
 	RUN(search);

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of OCaml programs on Debian 13, which has OCaml 5, in a root of their own
-(scripts/test-on). Each test there is a point here. Skipped where such a root cannot be made; on Debian
-13 itself those tests run anyway."""
+"""The tests of OCaml and Python programs on Debian 13, which has OCaml 5 and Python 3.13, in a root of
+their own (scripts/test-on). Each test there is a point here. Skipped where such a root cannot be made;
+on Debian 13 itself those tests run anyway."""
 import os
 import re
 import subprocess
@@ -10,7 +10,7 @@ import sys
 
 from harness import SOURCE
 
-WORDS = ["ocaml", "runtime_events"]
+WORDS = ["ocaml", "runtime_events", "python"]
 RESULT = re.compile(r"^(ok|FAIL) +(\S+) +(\d+) passed, (\d+) failed, (\d+) skipped")
 
 

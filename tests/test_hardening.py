@@ -16,8 +16,8 @@ UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
 FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
                       for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
 # Inputs of each target, about half a minute of a free processor; FUZZ_INPUTS is another number.
-INPUTS = {"export": 4000, "import": 2000, "memtrace": 800, "spool": 800, "stream": 10000,
-          "symbols": 10000, "trace": 1000}
+INPUTS = {"export": 4000, "import": 2000, "jit": 50000, "memtrace": 800, "spool": 800,
+          "stream": 10000, "symbols": 10000, "trace": 1000, "watch_rules": 50000}
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 
 
@@ -36,14 +36,15 @@ def built(folder, targets, *options, **compilers):
 
 @case
 def without_optional_libraries():
-    """A build without SQLite, libsodium and libmicrohttpd says in one line what it lacks, and does the rest."""
+    """A build without SQLite, libsodium, libmicrohttpd, libcurl and ncurses says in one line what it lacks, and does the rest."""
     need("meson", "ninja", "gcc")
     folder = built(BUILD + "-plain", ["src/cli/mayfly", "src/agent/libmayfly.so"], "-Dtests=false",
-                   "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled")
+                   "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled", "-Dcurl=disabled",
+                   "-Dncurses=disabled")
     mayfly = os.path.join(folder, "src", "cli", "mayfly")
     libraries = run(["ldd", mayfly]).out
     check(b"libzstd" in libraries and b"sqlite" not in libraries and b"sodium" not in libraries and
-          b"microhttpd" not in libraries, libraries)
+          b"microhttpd" not in libraries and b"ncurses" not in libraries and b"curl" not in libraries, libraries)
 
     def refused(what, *arguments):
         result = run([mayfly, *arguments])
@@ -55,6 +56,7 @@ def without_optional_libraries():
         same(done.code, 0, repr(done))
         refused(b"libsqlite3-dev", "export", "--to", "sqlite", here / "t.mayfly")
         refused(b"libmicrohttpd-dev", "view", here / "t.mayfly")
+        refused(b"libcurl4-openssl-dev", "push", "--to", "clickhouse://localhost/fleet", here / "t.mayfly")
         with open(here / "key", "wb") as file:
             file.write(b"k" * 32)
         os.chmod(here / "key", 0o600)

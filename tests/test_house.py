@@ -148,6 +148,9 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "stream": {"format"},
     "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",
                "stream"},
+    "attach": {"format"},
+    "fleet": {"format", "trace/read", "trace/write", "query", "convert/import"},
+    "memprof": set(),
     "agent/cpu": set(),
     "agent/unwind": {"agent/cpu"},
     "agent": {"agent/cpu", "agent/unwind"},
@@ -155,10 +158,11 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
     "cli": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "query", "answer",
             "question", "view", "page", "serve", "convert", "convert/import", "convert/export", "symbols",
-            "stream", "record"},
+            "stream", "record", "attach", "fleet"},
 }
-# Of format's headers the agent uses these.
-AGENT_FORMAT = {"format/spool_format.h", "format/strata.h", "format/varint.h"}
+# Of format's headers the agent uses these, and the engine for runtimes one.
+AGENT_FORMAT = {"format/attachment.h", "format/natural_log.h", "format/spool_format.h", "format/strata.h", "format/varint.h"}
+MEMPROF_FORMAT = {"format/natural_log.h"}
 
 
 def room_of(path):
@@ -252,6 +256,8 @@ def rooms():
             if target not in files:
                 continue
             if room.startswith("agent") and target in AGENT_FORMAT:
+                continue
+            if room == "memprof" and target in MEMPROF_FORMAT:
                 continue
             if not may_use(room, room_of(target)):
                 bad.append("%s includes %s" % (path, target))

@@ -273,6 +273,20 @@ def thinned():
 
 
 @case
+def image_left_before_its_child_is_seen():
+    """The child begins to record after its parent has become another program, which then goes on after it."""
+    need("perl", "bash")
+    with Folder() as here:
+        script = ("srand(7); my @a; push @a, 'x' x (int rand 3000) for 1..5000; "
+                  "if (!fork) { select undef, undef, undef, 0.5; my $b = 'y' x 50000; exit } "
+                  "exec 'bash', '-c', 'while kill -0 $PPID 2> /dev/null && [ $((n += 1)) -lt 30 ]; do sleep 0.1; done'")
+        same(record(["perl", "-e", script], here / "t.mayfly", "--follow", "-x").code, 0)
+        inherited = [info(trace)["inherited"] for trace in here.files("t.*.mayfly")
+                     if info(trace)["command"][0] == "perl"]
+        check(max(inherited) > 5000, "inherited", inherited)
+
+
+@case
 def exact_and_sampled_merged():
     path = folder / "both.mayfly"
     mayfly("merge", "-o", path, traces("exact")["child"][0], traces("sampled")["child"][0])

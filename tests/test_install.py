@@ -45,6 +45,8 @@ def files():
                     r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",
                     r"usr/share/man/man1/mayfly-dump\.1.*",
                     r"usr/share/man/man3/mayfly\.h\.3.*",
+                    r"usr/include/mayfly/memprof\.h", r"usr/lib/.*libmayfly-memprof\.(a|so)",
+                    r"usr/share/man/man3/memprof\.h\.3.*",
                     r"usr/include/mayfly/mayfly\.h", r"usr/include/mayfly/mayfly\.hpp"):
         check(any(re.fullmatch(pattern, name) for name in found), pattern, "not among", found)
     tools = [shutil.which(name, path="/usr/bin") for name in ("ocamlfind", "ocamlopt", "dune")]

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from harness import MAYFLY, Folder, as_json, case, check, environment, info, main, record, run, same, wait_until
+from harness import AGENT, MAYFLY, Folder, as_json, case, check, environment, info, main, record, run, same, wait_until
 
 SCRIPT = "/bin/true; %s --version > /dev/null; exit 0" % MAYFLY
 
@@ -88,6 +88,19 @@ def recording_that_still_runs():
                 with open(other / "go", "w") as go:
                     go.write("on\n")
         same(recorder.returncode, 0)
+
+
+@case
+def a_spool_beside_its_trace_counts_once():
+    """As when the recorder could not remove it."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        same(run([MAYFLY, "record", "-q", "-x", "-o", trace, "--", "/bin/true"]).code, 0)
+        done = run(["/bin/true"], environment(LD_PRELOAD=AGENT, MAYFLY="exact=1,output=" + trace + ".spool"))
+        same(done.code, 0)
+        check(os.path.exists(trace + ".spool"), here.files())
+        rows = as_json("report", "--json", here.path)["processes"]
+        same([os.path.basename(row["file"]) for row in rows], ["t.mayfly"])
 
 
 @case

@@ -324,8 +324,11 @@ static const struct memtrace_location *as_read(void *reader, int64_t code, size_
 
 static int copy_event(struct memtrace_writer *w, const struct memtrace_event *e)
 {
+	int error = memtrace_writer_domain(w, e->domain);
 	int64_t id;
 
+	if (error)
+		return error;
 	if (e->kind == MEMTRACE_ALLOC)
 		return memtrace_writer_alloc(w, e->time_us, e->length, e->samples, e->source,
 					     e->stack, e->depth, &id);

@@ -182,7 +182,8 @@ def only_what_musl_has():
     for words in names("--undefined-only", MUSL_AGENT):
         check(words[0] == "w" or words[-1] in there, "musl has no", words[-1])
     ours = {words[-1] for words in names("--defined-only", MUSL_AGENT)}
-    same({name for name in ours - there if not name.startswith("mayfly_")},
+    # Since 1.2.4 the names that end with 64 are none to link with; the loader still finds ours for old programs.
+    same({name for name in ours - there if not name.startswith("mayfly_")} - {"mmap64"},
          {"free_sized", "free_aligned_sized"}, "hooks of functions that musl lacks")
     done = subprocess.run(["readelf", "-dW", MUSL_AGENT], stdout=subprocess.PIPE, check=True)
     check(b"NEEDED" not in done.stdout, done.stdout)

@@ -4,44 +4,163 @@
 symbol tables in stripped programs."""
 import os
 import platform
+import re
+import subprocess
 
-from harness import (Folder, Skip, case, check, info, main, mayfly, need, program, record, report,
-                     run, same)
+from harness import (MAYFLY, SOURCE, TIMEOUT, Folder, Skip, case, cases, check, environment, info, main, mayfly,
+                     need, program, record, report, run, same, wait_until)
 
 
-def need_x86():
-    if platform.machine() != "x86_64":
-        raise Skip("the program writes x86-64 code")
+def need_code():
+    if platform.machine() not in ("x86_64", "aarch64"):
+        raise Skip("the program writes code of x86-64 and arm64")
+
+
+def forget(out, folder):
+    """Removes the files whose names a program has printed."""
+    for path in out.decode().split():
+        if os.path.exists(os.path.join(folder, path)):
+            os.unlink(os.path.join(folder, path))
 
 
 def record_jit(here, *options):
-    done = record([program("jit_map"), *options], here / "t.mayfly", "-x")
-    path = done.out.decode().strip()
-    if path:
-        os.unlink(path)
+    done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", program("jit_map"), *options],
+               cwd=here / ".")
+    forget(done.out, here / ".")
+    same(done.code, 0, repr(done))
     return here / "t.mayfly"
 
 
-@case
-def code_of_a_compiler():
-    need_x86()
+def named(trace):
+    """All functions made at run time have their names, and the line in the last one."""
+    rows = {row["function"]: row for row in
+            report(trace, "--metric", "leaked", "--by", "function")["rows"]}
+    for name in ("make_block", "compiled", "plain_compiled", "moved"):
+        check(name in rows, "no", name, "in", sorted(rows))
+        same(rows[name]["total"]["bytes"]["estimate"], 100 * 1000, name)
+    check(rows["main"]["total"]["bytes"]["estimate"] >= 100 * 1000, "not whole")
+    check("replaced later" not in rows, "an old name is used")
+    for name in ("compiled", "plain_compiled", "moved"):
+        same(rows[name]["module"], "[jit]", name)
+    lines = mayfly("report", "--metric", "leaked", "--by", "line", "--sort", "total",
+                   "--all-frames", "--all", trace).out.decode()
+    check("my app.js:12" in lines, "no line", lines)
+    same(info(trace)["truncated_stacks"], 0, "truncated stacks")
+
+
+@cases(["map", "dump", "tmp", "map dump"])
+def code_of_a_compiler(files):
+    """perf-PID.map, jit-PID.dump where the program is started, and in /tmp."""
+    need_code()
     with Folder() as here:
-        trace = record_jit(here, "map")
-        rows = {row["function"]: row for row in
-                report(trace, "--metric", "leaked", "--by", "function")["rows"]}
-        for name in ("make_block", "compiled", "plain_compiled"):
-            same(rows[name]["total"]["bytes"]["estimate"], 100 * 1000, name)
-        check(rows["main"]["total"]["bytes"]["estimate"] >= 100 * 1000, "not whole")
-        check("replaced later" not in rows, "an old name is used")
-        lines = mayfly("report", "--metric", "leaked", "--by", "line", "--sort", "total",
-                       "--all-frames", "--all", trace).out.decode()
-        check("my app.js:12" in lines, "no line", lines)
-        same(info(trace)["truncated_stacks"], 0, "truncated stacks")
+        named(record_jit(here, *files.split()))
+
+
+@case
+def functions_of_a_compiler_are_the_programs_own():
+    need_code()
+    with Folder() as here:
+        trace = record_jit(here, "dump")
+        text = mayfly("report", "--metric", "leaked", "--by", "stack", trace).out.decode()
+        for name in ("compiled  ", "plain_compiled  [jit]", "moved  [jit]"):
+            check(name in text, name, "is not in", text)
+        other, merged = here / "other.mayfly", here / "merged.mayfly"
+        os.rename(trace, other)
+        mayfly("merge", "-o", merged, record_jit(here, "dump"), other)
+        rows = report(merged, "--metric", "leaked", "--by", "function", "--sort", "total")["rows"]
+        check(("moved", "[jit]") in [(row["function"], row["module"]) for row in rows], rows)
+
+
+def record_watched(here, files, inside=()):
+    """The files are gone when the program ends: only who opened them before knows the names."""
+    command = [MAYFLY, "record", "-q", "-f", "-x", "-o", here / "t.mayfly", "--", *inside,
+               program("jit_map"), *files, "wait", "remove"]
+    recorder = subprocess.Popen(command, env=environment(), cwd=here / ".",
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def opened():
+        links = []
+        for name in os.listdir("/proc/%d/fd" % recorder.pid):
+            try:
+                links.append(os.readlink("/proc/%d/fd/%s" % (recorder.pid, name)))
+            except OSError:
+                pass
+        return all(any("perf-" in link and link.endswith(".map") if file == "map" else
+                       "/jit-" in link and link.endswith(".dump") for link in links)
+                   for file in files)
+
+    try:
+        wait_until(opened, "mayfly to open the files")
+    finally:
+        open(here / "go", "w").close()
+    out, err = recorder.communicate(timeout=TIMEOUT)
+    same((recorder.returncode, err), (0, b""), "record")
+    return out
+
+
+@cases(["map", "dump"])
+def files_that_the_program_removes(name):
+    need_code()
+    with Folder() as here:
+        record_watched(here, [name])
+        named(here / "t.mayfly")
+
+
+@cases(["map", "dump"])
+def files_in_a_container(name):
+    """A PID namespace, and a /tmp of its own: the number in the name is that of the namespace."""
+    need_code()
+    need("unshare", "mount")
+    inside = ["unshare", "-Urm", "-p", "-f", "--mount-proc"]
+    if run([*inside, "/bin/true"]).code:
+        raise Skip("no namespaces may be made here")
+    with Folder() as here:
+        # What is in our /tmp, such as the build, is found by links. The inner shell becomes the
+        # program, with its number; were it recorded too, its recorder might be who opens the files.
+        script = """mount --rbind /tmp /mnt && mount -t tmpfs none /tmp && ln -s /mnt/* /tmp &&
+            LD_PRELOAD=$AGENT exec "$@" """
+        record_watched(here, [name], [
+            "sh", "-c", 'export AGENT="$LD_PRELOAD"; unset LD_PRELOAD; exec "$@"', "sh",
+            *inside, "sh", "-c", script, "sh"])
+        traces = [here / path for path in here.files("*.mayfly")
+                  if info(here / path)["command"][0].endswith("jit_map")]
+        same(len(traces), 1, "traces")
+        named(traces[0])
+
+
+@cases(["--perf-basic-prof", "--perf-prof"])
+def functions_of_node(option):
+    """No function is left out of a stack, and most stacks are whole."""
+    need("node")
+    with Folder() as here:
+        # Optimised code has functions inlined, of which no map tells.
+        command = ["node", option, "--interpreted-frames-native-stack", "--no-opt",
+                   os.path.join(SOURCE, "tests", "programs", "js_chain.js")]
+        done = run([MAYFLY, "record", "-q", "-i", "16K", "-o", here / "t.mayfly", "--", *command],
+                   cwd=here / ".")
+        forget(b"/tmp/perf-%d.map" % info(here / "t.mayfly")["pid"], "/")
+        same((done.code, done.err), (0, b""), "record")
+        stacks = [[place["function"] for place in row["stack"]] for row in
+                  report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--all-frames",
+                         "--all", "--top", "0")["rows"]]
+        whole = cut = 0
+        for stack in stacks:
+            numbers = [int(name[1:]) for name in stack if re.fullmatch("f[0-9]+", name or "")]
+            if not numbers:
+                continue
+            same(numbers, [numbers[0] - i for i in range(len(numbers))], stack)
+            if "cut" in stack[-1]:
+                cut += 1
+            else:
+                same(numbers[-1], 0, stack)
+                whole += 1
+        print("# %d whole stacks, %d cut" % (whole, cut))
+        check(whole > 100, "few whole stacks", whole, cut)
 
 
 @case
 def without_a_map():
-    need_x86()
+    need_code()
     with Folder() as here:
         trace = record_jit(here)
         rows = {row["function"]: row for row in

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 
 from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, info, main, record, report,
@@ -84,6 +85,67 @@ def four_domains(how):
     at = collections.Counter(e["tid"] for e in all_events
                              if e["event"] == "alloc" and e["heap"].startswith("ocaml"))
     check(len([t for t in at if at[t] > 20]) == 4, "samples by thread", at)
+
+
+def packets(data):
+    """(version, domain, bytes) of each packet of a Memtrace file: up to version 2 the domain is None."""
+    at, found = 0, []
+    while at < len(data):
+        magic, bits = struct.unpack_from("<II", data, at)
+        version, = struct.unpack_from("<H", data, at + 28)
+        same(magic, 0xc1fc1fc1, "magic number at %d" % at)
+        domain = struct.unpack_from("<H", data, at + 38)[0] if version >= 3 else None
+        found.append((version, domain, bits // 8))
+        at += bits // 8
+    same(at, len(data), "end of the last packet")
+    return found
+
+
+def memtrace_lines(path):
+    """(time in us, what, domain) of each event, as the file's reader has them."""
+    out = run([MAYFLY, "dump", "--like-memtrace", path]).out.decode()
+    return [(int(m[1]), m[2], m[3] and int(m[3])) for m in
+            re.finditer(r"(?m)^(\d+) +\d+ +(\w+)(?: .*? dom=(\d+))?", out)]
+
+
+@cases(["domains 2000", "generations 3"])
+def memtrace_files_have_the_domains(what):
+    """Each thread says its domain; the threads of a domain have one, and no two domains do."""
+    name, n = what.split()
+    _, trace = recorded(name, n, rate="1e-2")
+    out = folder / "domains.ctf"
+    same(run([MAYFLY, "export", "--force", "--to", "memtrace", "-o", out, trace]).code, 0, "export")
+    domain, expected = {}, []
+    for e in events(trace):
+        if e["event"] == "instant" and (e.get("category"), e["name"]) == ("ocaml", "domain"):
+            domain[e["tid"]] = e["values"]["domain"]
+        if e["event"] == "alloc" and e["heap"] != "malloc":
+            expected.append((e["time_ns"], domain[e["tid"]]))
+    domains = set(domain.values())
+    same(domains, set(range(4 if name == "domains" else 10)), "numbers of domains")
+    check(name == "domains" or len(domain) > len(domains), "threads of domains", domain)
+    with open(out, "rb") as f:
+        whole_file = f.read()
+    found = packets(whole_file)
+    same({version for version, _, _ in found}, {3}, "versions of the packets")
+    same({d for _, d, _ in found}, domains, "domains of the packets")
+    got = [(time, d) for time, kind, d in memtrace_lines(out) if kind.startswith("alloc")]
+    for (time, of_file), (ns, of_thread) in zip(got, expected):
+        check(time == ns // 1000 and of_file == of_thread, time, of_file, "and not", ns, of_thread)
+    same(len(got), len(expected), "blocks")
+    back = folder / "back.mayfly"
+    same(run([MAYFLY, "import", "--force", "-o", back, out]).code, 0, "import")
+    again = run([MAYFLY, "export", "--to", "memtrace", "-o", "-", back]).out
+    check(again == whole_file, "differs after import and export:", len(again), len(whole_file))
+
+
+@case
+def one_domain_is_version_2():
+    _, trace = recorded("effects", "3000")
+    out = folder / "one.ctf"
+    same(run([MAYFLY, "export", "--force", "--to", "memtrace", "-o", out, trace]).code, 0, "export")
+    with open(out, "rb") as f:
+        same({version for version, _, _ in packets(f.read())}, {2}, "versions of the packets")
 
 
 @case

@@ -499,6 +499,12 @@ def domains(kind):
         check(done.code == 0, done)
         traced(kind, [here / "p"], here / "t", "1e-2", 1000)
         holds(of(here / "t", "P.count")["self"], 4 * 200000 * 3 * WORD, "the cells of all domains")
+        if kind == "MAYFLY":
+            out = here / "t.ctf"
+            done = run([MAYFLY, "export", "--to", "memtrace", "-o", out, here / "t"])
+            check(done.code == 0, done)
+            found = re.findall(rb" dom=(\d+)", run([MAYFLY, "dump", "--like-memtrace", out]).out)
+            same(set(found), {b"0", b"1", b"2", b"3"}, "domains in the file for Memtrace")
 
 
 @cases(FORMATS)

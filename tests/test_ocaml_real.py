@@ -158,6 +158,13 @@ LINE = re.compile(r"(\d+) (\d+) (?:(alloc|alloc_major|alloc_ext) (\d+) len=(\d+)
 SOURCES = {"ocaml-minor": "alloc", "ocaml-major": "alloc_major", "external": "alloc_ext"}
 
 
+def as_shown(name):
+    """A name of the runtime, which Memtrace's files have, as reports have it."""
+    unit, dot, rest = name.partition(".")
+    unit = re.sub("^Stdlib__([a-z])", lambda match: "Stdlib__" + match.group(1).upper(), unit)
+    return re.sub("(?<=.)__([A-Z])", r".\1", unit) + dot + rest
+
+
 @case
 def export_has_the_same_events():
     """Each event of the trace but malloc's is in the file, in the same order and at its time."""
@@ -185,7 +192,7 @@ def export_has_the_same_events():
             check(abs(int(samples) / rate * WORD - e["weight_bytes"]) < 1e-6 * e["weight_bytes"],
                   e, samples)
             # Names in the file have no spaces; inlined functions stand behind each other in both.
-            names = [re.sub(r"@[^@]*$", "", name) for name in stack.split()]
+            names = [as_shown(re.sub(r"@[^@]*$", "", name)) for name in stack.split()]
             wanted = [part for name in e["stack"] for part in name.split(";")]
             wanted = ["[unknown-callers]" if name == "[stack cut]" else name for name in wanted]
             same([n for n in names if n[0] != "$"],

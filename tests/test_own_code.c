@@ -19,6 +19,18 @@ static void check_all(const char *const *function, bool own)
 		CHECK((kind(*function, "", "/opt/demo/demo") == CODE_OWN) == own, "%s", *function);
 }
 
+static void test_jit(void)
+{
+	CHECK(kind("build", "/srv/app.js", "[jit]") == CODE_OWN);
+	CHECK(kind("malloc", "/srv/app.js", "[jit]") == CODE_OWN);
+	CHECK(kind("read", "", "[jit]") == CODE_OWN);
+	CHECK(kind("py::main:/srv/app.py", "", "[jit]") == CODE_OWN);
+	CHECK(kind("FastBuffer", "node:internal/buffer", "[jit]") == CODE_LIBRARY);
+	CHECK(kind("java.util.HashMap::resize", "", "[jit]") == CODE_LIBRARY);
+	CHECK(kind("Builtin:ArrayPush", "", "[jit]") == CODE_RUNTIME);
+	CHECK(kind("Builtins_ArrayPush", "", "/usr/bin/node") == CODE_RUNTIME);
+}
+
 static void test_cxx(void)
 {
 	static const char *const own[] = {
@@ -165,6 +177,28 @@ static void test_modules(void)
 	CHECK(kind("_start", "", "") == CODE_ENTRY && kind("[stack cut]", "", "") == CODE_NONE);
 }
 
+static void test_python(void)
+{
+	static const char *const own[] = {"/srv/app.py", "app.py", "/srv/lib/python3_tools/a.py",
+					  "<string>", NULL};
+	static const char *const library[] = {
+	    "/usr/lib/python3.11/json/decoder.py",
+	    "/usr/lib/python3/dist-packages/numpy/core/numeric.py",
+	    "/srv/venv/lib/python3.13/site-packages/demo/a.py",
+	    "/usr/lib/python313.zip/json/decoder.py",
+	    "<frozen importlib._bootstrap>",
+	    NULL,
+	};
+
+	for (size_t i = 0; own[i]; i++)
+		CHECK(kind("Demo.f", own[i], "") == CODE_OWN, "%s", own[i]);
+	for (size_t i = 0; library[i]; i++)
+		CHECK(kind("Demo.f", library[i], "") == CODE_LIBRARY, "%s", library[i]);
+	CHECK(kind("<module>", "/srv/app.py", "") == CODE_OWN, "a file's code");
+	CHECK(is_entry("<module>", "/srv/app.py"), "a file's code");
+	CHECK(kind("_start", "/srv/app.py", "") == CODE_OWN, "not the program's entry");
+}
+
 static void test_entry(void)
 {
 	CHECK(is_entry("main", "") && is_entry("demo::main", "src/main.rs"));
@@ -177,11 +211,13 @@ static void test_entry(void)
 int main(void)
 {
 	RUN(test_cxx);
+	RUN(test_jit);
 	RUN(test_rust);
 	RUN(test_files);
 	RUN(test_ocaml_and_python);
 	RUN(test_rules);
 	RUN(test_modules);
+	RUN(test_python);
 	RUN(test_entry);
 	DONE();
 }

@@ -8,7 +8,7 @@ import subprocess
 
 from harness import Folder, SOURCE, Skip, case, check, main, need, program, run, same
 
-PACKAGES = ["mayfly", "libmayfly-trace1", "libmayfly-dev", "mayfly-doc"]
+PACKAGES = ["mayfly", "libmayfly-memprof1", "libmayfly-trace1", "libmayfly-dev", "mayfly-doc"]
 # The maintainer's address is for whoever uploads the packages.
 NOT_YET = ("bogus-mail-host", "bogus-mail-host-in-debian-changelog")
 

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Many processes, short ones, those in namespaces, and those that the agent cannot be loaded into."""
+import fcntl
 import os
 import shutil
+import struct
 import subprocess
+import time
 
 import harness
-from harness import (AGENT, MAYFLY, Folder, Skip, case, cases, check, environment, info, main, need, record,
-                     run, same, wait_until)
+from harness import (AGENT, MAYFLY, Folder, Skip, as_json, case, cases, check, environment, info, main, need,
+                     record, run, same, wait_until)
 
 NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
 
@@ -146,6 +149,184 @@ def another_libc(how):
                 command = ["python3", "-c", program % (here / name)]
             done = record(command, here / "t.mayfly", "--follow")
             same((done.code, done.out, done.err), (0, b"runs\n", b""), name)
+
+
+ENDINGS = """
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void none(void) {}
+
+int main(int count, char **word)
+{
+	free(malloc(1000));
+	if (!strcmp(word[1], "main"))
+		return 3;
+	if (!strcmp(word[1], "exit"))
+		exit(0x104);
+	if (!strcmp(word[1], "handlers")) {
+		for (int i = 0; i < 100; i++)
+			atexit(none);
+		exit(5);
+	}
+	if (!strcmp(word[1], "_exit"))
+		_exit(6);
+	if (!strcmp(word[1], "_Exit"))
+		_Exit(7);
+	if (!strcmp(word[1], "quick_exit"))
+		quick_exit(8);
+	if (!strcmp(word[1], "fork")) {
+		if (!fork()) {
+			free(malloc(1000));
+			_exit(9);
+		}
+		wait(NULL);
+		exit(10);
+	}
+	/* The child of a vfork has the memory of its parent. */
+	if (!vfork())
+		_exit(77);
+	wait(NULL);
+	while (count == 3 && access(word[2], F_OK))
+		usleep(10000);
+	kill(getpid(), SIGTERM);
+}
+"""
+
+
+def program_of_endings(here):
+    with open(here / "p.c", "w") as file:
+        file.write(ENDINGS)
+    same(run(["cc", "-w", "-o", here / "p", here / "p.c"]).code, 0)
+    return here / "p"
+
+
+def endings(here, program):
+    """{the child's word: how it ended}, of all whose command is the program."""
+    found = {}
+    for trace in here.files("*.mayfly"):
+        facts = info(trace)
+        if facts["command"][0] == program:
+            found.setdefault(facts["command"][1], []).append((facts["ending"]["reason"], facts["ending"]["code"]))
+    return {word: sorted(which) for word, which in found.items()}
+
+
+@case
+def exit_status_of_children():
+    """However they exit, and however short they are."""
+    expected = {"main": [3], "exit": [4], "handlers": [5], "_exit": [6], "_Exit": [7], "quick_exit": [8], "fork": [9, 10]}
+    with Folder() as here:
+        program = program_of_endings(here)
+        script = "; ".join("%s %s" % (program, word) for word in expected) + "; exit 0"
+        done = record(["sh", "-c", script], here / "t.mayfly", "-q", "--follow", "-x")
+        same((done.code, done.err), (0, b""))
+        same(endings(here, program), {word: [("exited", code) for code in codes] for word, codes in expected.items()})
+        rows = as_json("report", "--json", here.path)["processes"]
+        for codes in expected.values():
+            for code in codes:
+                check("exit %d" % code in [row["ended_by"] for row in rows], code, rows)
+
+
+@case
+def children_that_a_signal_ends():
+    """The first one ends before mayfly can see it, the second one when it is watched."""
+    with Folder() as here:
+        program = program_of_endings(here)
+        script = "%s vfork; %s vfork %s; exit 0" % (program, program, here / "go")
+
+        def watched():
+            """The recorder has stored its own number, after it has opened the process."""
+            return [spool for spool in here.files("t.mayfly.*.spool")
+                    if b"/go\0" in harness.read(spool)[:65536] and harness.read(spool)[204:208] != bytes(4)]
+
+        with subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", here / "t.mayfly", "--", "sh", "-c", script],
+                              env=environment(), stderr=subprocess.DEVNULL) as recorder:
+            try:
+                wait_until(watched, "the second child")
+            finally:
+                open(here / "go", "w").close()
+            same(recorder.wait(harness.TIMEOUT), 0)
+        found = endings(here, program)["vfork"]
+        same(len(found), 2, found)
+        check(set(found) <= {("killed", 15), ("ended", 0)}, found)
+        if kernel_keeps_status():
+            check(("killed", 15) in found, found)
+
+
+def kernel_keeps_status():
+    """Linux 6.15 and later: a pidfd tells how the process ended, also when its parent has waited for it."""
+    child = os.posix_spawn("/bin/true", ["true"], os.environ)
+    fd = os.pidfd_open(child)
+    os.waitpid(child, 0)
+    try:
+        return fcntl.ioctl(fd, 0xc040ff0b, struct.pack("<Q56x", 8))[0] & 8
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+@case
+def exit_status_without_a_recorder():
+    with Folder() as here:
+        program = program_of_endings(here)
+        done = run([program, "main"], env=environment(LD_PRELOAD=AGENT, MAYFLY="output=%s" % (here / "t")))
+        same((done.code, done.err), (3, b""))
+        spool, = here.files("t*")
+        same(info(spool)["ending"], {"reason": "exited", "code": 3})
+
+
+TITLE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int count, char **word)
+{
+	char *go = strdup(word[1]), *end = word[count - 1] + strlen(word[count - 1]);
+
+	free(malloc(1000));
+	memset(word[0], 0, (size_t)(end - word[0]));
+	strcpy(word[0], "worker: idle");
+	while (access(go, F_OK))
+		usleep(10000);
+	if (count == 3)
+		execl("/bin/true", "true", "other", NULL);
+	return 0;
+}
+"""
+
+
+@cases(["", "exec"])
+def title_of_a_child(how):
+    """What a child has called itself, but not the arguments of what replaced it."""
+    with Folder() as here:
+        with open(here / "p.c", "w") as file:
+            file.write(TITLE)
+        same(run(["cc", "-w", "-o", here / "p", here / "p.c"]).code, 0)
+        for seconds in 2.5, 10, 40:
+            trace = here / ("t%g.mayfly" % seconds)
+            script = "%s %s %s; exit 0" % (here / "p", here / ("go%g" % seconds), how)
+            with subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", trace, "--", "sh", "-c", script],
+                                  env=environment()) as recorder:
+                time.sleep(seconds)  # mayfly looks each second, when it has the time
+                open(here / ("go%g" % seconds), "w").close()
+                same(recorder.wait(harness.TIMEOUT), 0)
+            traces = here.files("t%g*.mayfly" % seconds)
+            titles = {info(trace).get("title") for trace in traces}
+            if "worker: idle" in titles:
+                break
+        same(titles, {None, "worker: idle"})
+        own, = [trace for trace in traces if info(trace).get("title")]
+        same(info(own)["command"][0], here / "p")
+        check(b"worker: idle" in run([MAYFLY, "info", own]).out, own)
+        check(b"worker: idle" in run([MAYFLY, "report", *traces]).out, traces)
+        rows = as_json("report", "--json", *traces)["processes"]
+        same([row["title"] for row in rows if row["file"] == own], ["worker: idle"])
 
 
 @cases(["", "-f"])

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from harness import Folder, SOURCE, case, check, main, run, same, wait_until
+from harness import Folder, SOURCE, Skip, case, check, main, run, same, wait_until
 
 # unshare's stand-in runs nothing in the root. $INSIDE says what it does instead; the root's folder is
 # $ROOT.
@@ -17,6 +17,19 @@ PROGRAMS = {
     "mmdebstrap": 'echo made >>"$LOG"; for last; do folder=$root; root=$last; done; mkdir -p "$folder"; $MAKING',
     "unshare": '[ $# = 2 ] && exec ${MOUNTS-true}; echo entered >>"$LOG"; eval "${INSIDE-true}"',
 }
+
+# chroot's stand-in where unshare is the real one: waits until a process that lost its parent is gone.
+ORPHAN = """#!/usr/bin/python3
+import os, subprocess, time
+pid = int(subprocess.check_output(["sh", "-c", "sleep 0.1 >/dev/null & echo $!"]))
+while True:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        break
+    time.sleep(0.01)
+raise SystemExit(5)
+"""
 
 
 class Tree:
@@ -118,6 +131,23 @@ def signals():
             process.send_signal(number)
             same(process.wait(), code, "exit status")
             wait_until(lambda: not os.path.exists("/proc/%d" % inner), "the end of what ran in the root")
+
+
+@case
+def orphans():
+    """A process in the root whose parent has ended does not stay as a zombie."""
+    enter = ["unshare", "--mount", "--fork", "--pid", "--kill-child"]
+    if os.geteuid() != 0 or run([*enter, "true"]).code != 0:
+        raise Skip("needs root and namespaces")
+    with Folder() as here:
+        tree = Tree(here)
+        os.unlink(here / "bin/unshare")
+        for name, text in ("mount", "#!/bin/sh\n"), ("chroot", ORPHAN):
+            with open(here / "bin/" + name, "w", encoding="ascii") as file:
+                file.write(text)
+            os.chmod(here / "bin/" + name, 0o755)
+        done, _ = tree.run("trixie")
+        same(done.code, 5, done)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,8 @@ def as_the_kernel_says(kind):
         for name, value in expected.items():
             check(abs(got[name] - value) <= 0.02 * end["rss"] + MEGABYTE / 2, name, "is",
                   got[name], "expected", value, "of", end)
-        near(end["rss"], sum(expected.values()), 0.03, "RSS")
+        rss = sum(expected.values())
+        check(abs(end["rss"] - rss) <= 0.03 * rss + MEGABYTE / 2, "RSS is", end["rss"], "expected", rss)
 
 
 def row_of(report, which, kind, **facts):
@@ -326,17 +327,18 @@ def decay_of_jemalloc():
 
 @case
 @patient
-def python_can_use_malloc():
+def python_needs_no_other_allocator():
+    """Its small objects are recorded as they are."""
     need("python3")
     with Folder() as here:
         trace = here / "trace.mayfly"
         script = ("import time\nx = [float(i) for i in range(2500000)]\n"
                   "for i in range(10): time.sleep(%s / 10000); y = bytearray(1 << 20)" %
                   os.environ["PAUSE_MS"])
-        for malloc, expected in ((None, True), ("malloc", False)):
+        for malloc in (None, "malloc"):
             record(["python3", "-c", script], trace, "--force", env=environment(PYTHONMALLOC=malloc))
             said = moment(as_json("report", "--rss", "--json", trace), "end")["advice"]
-            same("PYTHONMALLOC=malloc" in said, expected, said)
+            check("PYTHONMALLOC=malloc" not in said, said)
 
 
 @case
@@ -387,7 +389,9 @@ def allocators_view(name):
         allocator, counter = ALLOCATORS[name]
         same(report["allocator"], allocator, "allocator")
         values = {c["name"]: max(c["value"]) for c in report["counters"]}
-        check(live <= values[counter] * 1.01 <= 1.4 * live, counter, values[counter], "live", live)
+        # Newer versions of mimalloc commit far ahead.
+        most = 1.4 * live + (128 * MEGABYTE if counter == "mimalloc.committed" else 0)
+        check(live <= values[counter] * 1.01 <= most, counter, values[counter], "live", live)
         same([c["unit"] for c in report["counters"] if c["name"] == counter], ["bytes"], "unit")
         adds_up(report)
 

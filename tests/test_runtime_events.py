@@ -60,6 +60,16 @@ def each_kind_of_event():
     check(facts["complete"] and "allocations" in facts["absent"], facts)
     text = mayfly("report", path).text
     check("Pauses" in text and "domain_spawn" in text and "items" in text, text)
+    table = text.split("Pauses for OCaml's collector, by thread\n")[1].split("\n\n")[0]
+    same([line.split() for line in table.splitlines()],
+         ["minor TOTAL MAX major TOTAL MAX THREAD".split(), "1 200 ns 200 ns 0 0 ns 0 ns domain 0 (0)".split(),
+          "0 0 ns 0 ns 1 100 ns 100 ns domain 1 (1)".split()], "pauses by thread")
+    found = json.loads(mayfly("report", "--events", "--json", path).text)["pauses_by_thread"]
+    same([(row["thread"], [(p["name"], p["count"], p["total_ns"], p["max_ns"]) for p in row["pauses"]])
+          for row in found], [("domain 0", [("minor", 1, 200, 200), ("major", 0, 0, 0)]),
+                              ("domain 1", [("minor", 0, 0, 0), ("major", 1, 100, 100)])], "as JSON")
+    some = json.loads(mayfly("report", "--events", "--json", "--thread", "domain 1", path).text)
+    same([row["thread"] for row in some["pauses_by_thread"]], ["domain 1"], "of a thread")
     trace = folder / "small.mayfly"
     mayfly("import", "-o", trace, path)
     same(dump(trace), expected, "of the trace")
@@ -159,7 +169,7 @@ def record(what, *options, code=0, **variables):
 
 
 def ocaml_events(trace):
-    return [e for e in dump(trace) if e[3] == "ocaml" or str(e[4]).startswith("work.")]
+    return [e for e in dump(trace) if (e[3] == "ocaml" and e[4] != "domain") or str(e[4]).startswith("work.")]
 
 
 @cases(["", "-x"])
@@ -178,6 +188,9 @@ def events_are_those_that_the_program_reads(option):
     check("domain 2" in mayfly("export", "--to", "chrome", "-o", "-", trace).text, "names")
     shown = mayfly("report", "--events", trace).text
     check("Pauses" in shown and "events_lost" not in shown, shown)
+    table = shown.split("Pauses for OCaml's collector, by thread\n")[1].split("\n\n")[0]
+    same(sorted(line.split("  ")[-1] for line in table.splitlines()[1:]),
+         ["domain 0", "domain 1", "domain 2"], "domains with pauses")
     # Within the program's run, and after its start.
     facts = json.loads(mayfly("info", "--json", trace).text)
     check(0 < events[0][0] <= events[-1][0] <= facts["duration_ns"], events[0], events[-1], facts)

@@ -37,7 +37,11 @@ class View:
         self.process = subprocess.Popen([MAYFLY, *command, *arguments], env=environment(**changes),
                                         stdin=subprocess.DEVNULL, stdout=self.file, stderr=self.file,
                                         start_new_session=True)
-        self.find_address()
+        try:
+            self.find_address()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def find_address(self):
         wait_until(lambda: ADDRESS.search(self.said()) or self.process.poll() is not None, "the address")
@@ -380,6 +384,21 @@ def signals_end_slow_reading(name):
             with open(here / "pipe", "wb"):  # it has opened the other end
                 process.send_signal(number)
                 same(process.wait(TIMEOUT), -number, "exit status")
+
+
+@case
+def file_that_becomes_shorter():
+    """The threads that answer read it by a mapping, too."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        same(record([os.path.join(PROGRAMS, "ugly"), "churn"], trace, "-i", "1").code, 0)
+        with View(trace) as view:
+            os.truncate(trace, 0)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                for by in ("function", "thread", "size"):
+                    view.get(view.path + "ask/rows?metric=allocated&by=" + by + "&min-size=1")
+            same(view.process.wait(TIMEOUT), 1, "exit status; it said " + view.said())
+            check("became shorter" in view.said(), view.said())
 
 
 @case
@@ -833,7 +852,7 @@ def process_of_another_user():
         finally:
             process.kill()
     same(result.returncode, 1)
-    check(b"process %d: it belongs to user root; run 'mayfly view' as" % process.pid in result.stderr, result.stderr)
+    check(b"process %d: it belongs to user root; run mayfly as" % process.pid in result.stderr, result.stderr)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import sys
 
 from harness import Folder, SOURCE, case, cases, check, main, run, same
 
-# What the stand-ins know: $KNOWN are packages that can be had, $HAVE those that are installed.
+# What the stand-ins know: $KNOWN are packages that can be had, $NAMED those that are only names, $HAVE
+# those that are installed.
 PROGRAMS = {
     "dpkg-query": 'for n; do case " $HAVE " in *" $n "*) echo "install ok installed";; esac; done',
-    "apt-cache": 'for n; do :; done; case " $KNOWN " in *" $n "*) ;; *) exit 100;; esac',
+    "apt-cache": 'for n; do :; done; case " $KNOWN " in *" $n "*) echo "  Candidate: 1";; *) '
+                 'case " $NAMED " in *" $n "*) echo "  Candidate: (none)";; *) exit 100;; esac;; esac',
     "apt-get": 'case "$*" in *" install "*) echo "$*" >>"$ASKED";; esac',
     # Not root, so that everything that would change the system goes to sudo, which runs apt only.
     "id": "echo 1000",
@@ -17,7 +19,7 @@ PROGRAMS = {
 }
 
 
-def asked(here, known, have):
+def asked(here, known, have, named=""):
     """The packages that apt is to install for the group `viewer`, and the run."""
     folder = here / "bin"
     if not os.path.isdir(folder):
@@ -32,7 +34,7 @@ def asked(here, known, have):
         pass
     result = run(["sh", os.path.join(SOURCE, "scripts", "setup"), "viewer"],
                  env=dict(os.environ, PATH="%s:/usr/bin:/bin" % folder, BUILD=str(here / "build"),
-                          KNOWN=known, HAVE=have, ASKED=str(log)))
+                          KNOWN=known, NAMED=named, HAVE=have, ASKED=str(log)))
     with open(log, encoding="ascii") as file:
         words = file.read().split()
     return [word for word in words if "clang" in word or "lld" in word], result
@@ -50,6 +52,15 @@ def one_of_two_names(which):
         packages, result = asked(here, known, "nodejs npm wasi-libc")
         same(result.code, 0, result)
         same(packages, ["clang-" + wanted, "lld-" + wanted, RUNTIME % wanted], result)
+
+
+@case
+def names_without_a_package():
+    """A name that apt knows from other packages only is as good as none: the second one is taken."""
+    names = {v: "clang-%s lld-%s %s" % (v, v, RUNTIME % v) for v in ("14", "19")}
+    with Folder() as here:
+        packages, result = asked(here, names["19"], "nodejs npm wasi-libc", named=names["14"])
+        same((result.code, packages), (0, names["19"].split()), result)
 
 
 @case

@@ -281,18 +281,22 @@ static void marks(void)
 	struct spool_writer *w = spool_writer_new(f, 100);
 	const uint64_t cut[] = {SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0), 0x401000};
 	const uint64_t elided[] = {0x401000, SPOOL_MARK(SPOOL_MARK_ELIDED, 5000), 0x402000};
+	const uint64_t deeper[] = {0x401000, SPOOL_MARK(SPOOL_MARK_ELIDED, 5001), 0x402000};
 	struct reading *r;
 	uint32_t node;
 
 	spool_writer_sample(w, 10, 0, 8, 1, 0, cut, 2);
 	spool_writer_sample(w, 20, 1, 8, 1, 0, elided, 3);
+	spool_writer_sample(w, 30, 2, 8, 1, 0, deeper, 3);
 	r = read_file(f, NULL);
 	CHECK(r->t->info.truncated_stacks == 1);
 	node = r->t->node[r->w->sample[0].block.node].parent;
 	CHECK(r->t->frame[r->t->node[node].frame].kind == MAYFLY_FRAME_TRUNCATED);
 	node = r->t->node[r->w->sample[1].block.node].parent;
 	CHECK(r->t->frame[r->t->node[node].frame].kind == MAYFLY_FRAME_ELIDED);
-	CHECK(r->t->frame[r->t->node[node].frame].address == 5000);
+	CHECK(r->t->frame[r->t->node[node].frame].address == 4608); /* 1001 and zeros */
+	/* One stack for all depths of a recursion that are about the same. */
+	CHECK(r->w->sample[2].block.node == r->w->sample[1].block.node);
 	reading_free(r);
 	free(w);
 	spool_file_free(f);
@@ -382,6 +386,75 @@ static void short_tsc_runs(void)
 }
 
 /* ---- states ---- */
+
+/* What the kernel said counts more than what the agent had heard before. */
+static void exit_status_of_the_agent(void)
+{
+	static const struct {
+		uint32_t exited;
+		struct spool_ending known;
+		uint32_t ending;
+		int32_t code;
+	} cases[] = {
+	    {0, {MAYFLY_END_UNKNOWN, 0, 0, 0, 0}, MAYFLY_END_UNKNOWN, 0},
+	    {0, {MAYFLY_END_ENDED, 0, 0, 0, 0}, MAYFLY_END_ENDED, 0},
+	    {SPOOL_EXITED | 3, {MAYFLY_END_UNKNOWN, 0, 0, 0, 0}, MAYFLY_END_EXITED, 3},
+	    {SPOOL_EXITED, {MAYFLY_END_ENDED, 0, 0, 0, 0}, MAYFLY_END_EXITED, 0},
+	    {SPOOL_EXITED, {MAYFLY_END_KILLED, 13, 0, 0, 0}, MAYFLY_END_KILLED, 13},
+	    {SPOOL_EXITED | 5, {MAYFLY_END_EXEC, 0, 0, 0, 0}, MAYFLY_END_EXEC, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+		struct spool_writer *w = spool_writer_new(f, 100);
+		struct reading *r;
+
+		spool_writer_sample(w, 10 * MS, 0, 8, 1, 0, deep, 1);
+		atomic_store(&spool_file_header(f)->exited, cases[i].exited);
+		r = read_file(f, &cases[i].known);
+		CHECK(r->t->info.ending == cases[i].ending);
+		CHECK(r->t->info.ending_code == cases[i].code);
+		reading_free(r);
+		free(w);
+		spool_file_free(f);
+	}
+}
+
+/* It is said only where it is not argv, as far as both are known. */
+static void title_of_the_process(void)
+{
+	static const struct {
+		const char *argv, *seen, *title;
+		uint32_t argv_bytes, seen_bytes, truncated;
+	} cases[] = {
+	    {"a\0b", "a\0b", "", 4, 4, 0},
+	    {"a\0b", "a\0b\0c", "a b c", 4, 6, 0},
+	    {"a\0b", "a\0b\0c", "", 4, 6, 1},
+	    {"a\0b", "a", "a", 4, 2, 0},
+	    {"a\0b", "w: x\0\0  ", "w: x", 4, 8, 0},
+	    {"a\0b", "\0\0\0", "", 4, 4, 0},
+	    {"", "a", "a", 0, 2, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+		struct spool_writer *w = spool_writer_new(f, 100);
+		struct spool_ending ending = {.title = cases[i].seen,
+					      .title_bytes = cases[i].seen_bytes};
+		struct spool_header *h = spool_file_header(f);
+		struct reading *r;
+
+		spool_writer_sample(w, 10 * MS, 0, 8, 1, 0, deep, 1);
+		h->command_offset = spool_file_text(f, cases[i].argv, cases[i].argv_bytes);
+		h->command_length = cases[i].argv_bytes;
+		h->command_truncated = cases[i].truncated;
+		r = read_file(f, &ending);
+		CHECK(!strcmp(recording_text(r->t, r->t->title), cases[i].title));
+		reading_free(r);
+		free(w);
+		spool_file_free(f);
+	}
+}
 
 static void off_ends_the_recording(void)
 {
@@ -1417,6 +1490,8 @@ int main(void)
 	RUN(tsc_is_calibrated);
 	RUN(tsc_after_sleep);
 	RUN(short_tsc_runs);
+	RUN(exit_status_of_the_agent);
+	RUN(title_of_the_process);
 	RUN(off_ends_the_recording);
 	RUN(headers_are_checked);
 	RUN(errors_stick);

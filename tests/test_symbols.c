@@ -648,10 +648,9 @@ static void test_chain(void)
 	check_chain("mapped", "../src/x/chain.cc");
 }
 
+/* On one line, whichever instruction comes first: Ubuntu's gcc begins with endbr64. */
 static const char alias_source[] = "int __impl_thing(int i)\n"
-				   "{\n"
-				   "	return i * 3;\n"
-				   "}\n"
+				   "{ return i * 3; }\n"
 				   "int thing(int) __attribute__((alias(\"__impl_thing\")));\n"
 				   "int main(int c, char **v) { return thing(c) + !v; }\n";
 
@@ -668,7 +667,7 @@ static void test_alias(void)
 	address = symbol_address(in_directory("alias"), "__impl_thing", NULL);
 	a = resolve(s, in_directory("alias"), NULL, 0, &address, 1, &why);
 	CHECK(address != 0 && a[0].count == 1);
-	check_symbol(&a[0].list[0], "thing", in_directory("alias.c"), 3);
+	check_symbol(&a[0].list[0], "thing", in_directory("alias.c"), 2);
 	free_answers(a, 1);
 	symbols_free(s);
 }
@@ -717,7 +716,8 @@ static void hex(const uint8_t *id, size_t length, char *text)
 static void test_build_id(void)
 {
 	char store[512], name[200] = "";
-	struct symbols_options options = {.debug_dir = store};
+	const char *dirs[] = {store};
+	struct symbols_options options = {.debug_dir = dirs, .debug_dirs = 1};
 	uint8_t id[64];
 	size_t length;
 

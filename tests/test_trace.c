@@ -175,7 +175,7 @@ static void random_info(struct recording *r)
 	info->interval_bytes = (uint64_t)1 << below(41);
 	info->start_real_ns = (int64_t)(random64() >> 1);
 	info->duration_ns = (int64_t)(random64() >> below(30) >> 4);
-	info->ending = (uint32_t)below(5);
+	info->ending = (uint32_t)below(6);
 	info->ending_code = (int32_t)any64();
 	info->seed = any64();
 	info->truncated_stacks = any64();
@@ -193,6 +193,7 @@ static void random_info(struct recording *r)
 	r->program = random_string(r, "/usr/bin/program");
 	r->off_text = random_string(r, "off");
 	r->note = random_string(r, "note");
+	r->title = random_string(r, "title");
 }
 
 static struct history random_history(uint64_t seed, size_t scale)
@@ -327,6 +328,7 @@ static void compare_info(const struct history *h, const struct mayfly_info *got)
 	CHECK(same_text(r, r->program, got->program));
 	CHECK(same_text(r, r->off_text, got->off_text));
 	CHECK(same_text(r, r->note, got->note));
+	CHECK(same_text(r, r->title, got->title));
 	CHECK(strcmp(got->version, MAYFLY_VERSION) == 0);
 	CHECK(got->samples == h->blocks && got->modules == r->modules);
 	count_needed(h, &nodes, &frames);

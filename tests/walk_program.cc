@@ -499,13 +499,21 @@ static void signals()
 
 static void jit()
 {
+#ifdef __aarch64__
+	/* sub sp, sp, #16; str x30, [sp]; mov x9, x0; mov w0, #5; blr x9; ldr x30, [sp];
+	 * add sp, sp, #16; ret */
+	static const uint32_t code[] = {0xd10043ff, 0xf90003fe, 0xaa0003e9, 0x528000a0,
+					0xd63f0120, 0xf94003fe, 0x910043ff, 0xd65f03c0};
+#else
 	/* sub $8, %rsp; mov %rdi, %rax; mov $5, %edi; call *%rax; add $8, %rsp; ret */
 	static const unsigned char code[] = "\x48\x83\xec\x08\x48\x89\xf8\xbf\x05\x00\x00"
 					    "\x00\xff\xd0\x48\x83\xc4\x08\xc3";
+#endif
 	void *memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memcpy(memory, code, sizeof(code));
+	__builtin___clear_cache((char *)memory, (char *)memory + 4096);
 	for (unsigned i = 0; i < 1000; i++)
 		((void (*)(void (*)(unsigned)))memory)(allocate);
 }
@@ -518,7 +526,8 @@ extern "C" void __register_frame(void *);
 struct jit_chain {
 	unsigned char *code, *code_end;
 	unsigned char *rules;
-	uint64_t seed = 20261123;
+	uint64_t seed = 20261123, old_return = 0;
+	void (*pause)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "oracle_pause");
 
 	unsigned pick(unsigned below)
 	{
@@ -535,66 +544,183 @@ struct jit_chain {
 		put(&number, sizeof(number));
 	}
 	void *function(const void *next, const void *argument, bool record);
-	void rules_of(const unsigned char *start, bool record, unsigned locals);
+	void put_constant(unsigned target, uint64_t value);
+	void leave(unsigned locals, const unsigned char *a_return);
+	void rules_of(const unsigned char *start, const unsigned char cie[24]);
 };
 
 /* .eh_frame of one function, in which only the rule at its call matters. */
-void jit_chain::rules_of(const unsigned char *start, bool record, unsigned locals)
+void jit_chain::rules_of(const unsigned char *start, const unsigned char cie[24])
+{
+	unsigned char *first = rules;
+	uint32_t fde[2];
+	uint64_t range[2] = {(uint64_t)start, (uint64_t)(code - start)}, none = 0;
+
+	memcpy(rules, cie, 24);
+	rules += 24;
+	fde[0] = 20;
+	fde[1] = (uint32_t)(rules + 4 - first);
+	memcpy(rules, fde, 8);
+	memcpy(rules + 8, range, 16);
+	memcpy(rules + 24, &none, 4);
+	rules += 28;
+	if (pause)
+		pause(true);
+	__register_frame(first);
+	if (pause)
+		pause(false);
+}
+
+#ifdef __aarch64__
+
+/* A number of up to 14 bits in two bytes. */
+static void put_uleb(unsigned char *at, unsigned number)
+{
+	at[0] = (unsigned char)((number & 127) | 128);
+	at[1] = (unsigned char)(number >> 7);
+}
+
+/* movz, movk */
+void jit_chain::put_constant(unsigned target, uint64_t value)
+{
+	for (unsigned k = 0; k < 4; k++)
+		put_number<uint32_t>((k ? 0xf2800000 : 0xd2800000) | k << 21 | target |
+				     (uint32_t)(value >> 16 * k & 65535) << 5);
+}
+
+void *jit_chain::function(const void *next, const void *argument, bool record)
+{
+	/* length, CIE, version 1, "", code 4, data -8, RA 30; CFA; RA; x29 */
+	unsigned char cie[24] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 4, 0x78, 30, 12, 31, 0, 0, 0x9e};
+	unsigned char *start = code;
+	unsigned way = record ? pick(3) : 3, size = 16 * (pick(15) + 2);
+	unsigned below = way == 0 ? 16 * pick(4) : 0, record_at = way == 0 ? below : size - 16;
+	uint32_t imm7 = (size - 16) / 8 << 15, negative = (128 - size / 8) << 15;
+	uint32_t set[4][3] = {
+	    /* stp x29, x30, [sp, #-size]!; mov x29, sp; sub sp, sp, #below */
+	    {0xa9807bfd | negative, 0x910003fd, 0xd10003ff | below << 10},
+	    /* sub sp, sp, #size; stp x29, x30, [sp, #size-16]; add x29, sp, #size-16 */
+	    {0xd10003ff | size << 10, 0xa9007bfd | imm7, 0x910003fd | (size - 16) << 10},
+	    /* stp x1, x2, [sp, #-size]!; stp x29, x30, [sp, #size-16]; add x29, sp, #size-16 */
+	    {0xa9800be1 | negative, 0xa9007bfd | imm7, 0x910003fd | (size - 16) << 10},
+	    /* str x30, [sp, #-16]!; sub sp, sp, #size-16; nop */
+	    {0xf81f0ffe, 0xd10003ff | (size - 16) << 10, 0xd503201f},
+	};
+	uint32_t leave[4][3] = {
+	    /* mov sp, x29; ldp x29, x30, [sp], #size; ret */
+	    {0x910003bf, 0xa8c07bfd | (size / 8) << 15, 0xd65f03c0},
+	    /* ldp x29, x30, [sp, #size-16]; add sp, sp, #size; ret */
+	    {0xa9407bfd | imm7, 0x910003ff | size << 10, 0xd65f03c0},
+	    {0xa9407bfd | imm7, 0x910003ff | size << 10, 0xd65f03c0},
+	    /* add sp, sp, #size-16; ldr x30, [sp], #16; ret */
+	    {0x910003ff | (size - 16) << 10, 0xf84107fe, 0xd65f03c0},
+	};
+
+	put(set[way], sizeof(set[way]));
+	/* movz x9, #n; str x9, [sp, #at], all but the record. Or a return address, as an earlier
+	 * call left it. */
+	for (unsigned at = 0; at < below + size; at += 8) {
+		if (at >= record_at && at < record_at + 16)
+			continue;
+		if (at < below && pick(3) == 0)
+			put_constant(9, old_return);
+		else
+			put_constant(9, pick(65536));
+		put_number<uint32_t>(0xf90003e9 | at / 8 << 10);
+	}
+	put_constant(0, (uint64_t)argument);
+	put_constant(16, (uint64_t)next);
+	put_number<uint32_t>(0xd63f0200); /* blr x16 */
+	old_return = (uint64_t)code;
+	put(leave[way], sizeof(leave[way]));
+	cie[14] = record ? 29 : 31;
+	put_uleb(cie + 15, way == 1 || way == 2 ? 16 : size);
+	put_uleb(cie + 18, way == 0 ? size / 8 - 1 : way == 3 ? 2 : 1);
+	if (record) {
+		cie[20] = 0x9d;
+		put_uleb(cie + 21, way == 0 ? size / 8 : 2);
+	}
+	rules_of(start, cie);
+	__builtin___clear_cache((char *)start, (char *)code);
+	return start;
+}
+
+#else
+
+/* In one of the ways in which compilers leave a frame. */
+void jit_chain::leave(unsigned locals, const unsigned char *a_return)
+{
+	switch (pick(5)) {
+	case 0: /* leave; ret */
+		put("\xc9\xc3", 2);
+		break;
+	case 1: /* mov %rbp, %rsp; pop %rbp; ret */
+		put("\x48\x8b\xe5\x5d\xc3", 5);
+		break;
+	case 2: /* cmp %rsp, %rsp; je on; int3; on: leave; ret */
+		put("\x48\x39\xe4\x74\x01\xcc\xc9\xc3", 8);
+		break;
+	case 3: /* jmp on; back: leave; ret; on: jmp back */
+		put("\xeb\x02\xc9\xc3\xeb\xfc", 6);
+		break;
+	case 4: /* mov $a_return, %rcx; mov (%rbp), %rbp; add $locals + 8, %rsp; jmp *%rcx */
+		if (locals + 8 > 127) {
+			put("\xc9\xc3", 2);
+			break;
+		}
+		put("\x48\xb9", 2);
+		put_number(a_return);
+		put("\x48\x8b\x6d\x00\x49\x8b\xc0\x48\x83\xc4", 10);
+		put_number<uint8_t>((uint8_t)(locals + 8));
+		put("\xff\xe1", 2);
+	}
+}
+
+void *jit_chain::function(const void *next, const void *argument, bool record)
 {
 	/* length, CIE, version 1, "", code 1, data -8, RA 16; CFA = rbp + 16 or rsp + n; RA, rbp */
 	unsigned char with[] = {20,   0,  0, 0,	 0,    0, 0,	0, 1, 0, 1, 0x78,
 				0x10, 12, 6, 16, 0x90, 1, 0x86, 2, 0, 0, 0, 0};
 	unsigned char without[] = {20,	 0,  0, 0, 0, 0,    0, 0, 1, 0, 1, 0x78,
 				   0x10, 12, 7, 0, 0, 0x90, 1, 0, 0, 0, 0, 0};
-	unsigned char *cie = rules;
-	uint32_t fde[2];
-	uint64_t range[2] = {(uint64_t)start, (uint64_t)(code - start)}, none = 0;
-
-	without[15] = (unsigned char)((locals + 8) & 127) | 128;
-	without[16] = (unsigned char)((locals + 8) >> 7);
-	memcpy(rules, record ? with : without, 24);
-	rules += 24;
-	fde[0] = 20;
-	fde[1] = (uint32_t)(rules + 4 - cie);
-	memcpy(rules, fde, 8);
-	memcpy(rules + 8, range, 16);
-	memcpy(rules + 24, &none, 4);
-	rules += 28;
-	__register_frame(cie);
-}
-
-void *jit_chain::function(const void *next, const void *argument, bool record)
-{
-	unsigned char *start = code;
+	unsigned char *a_return = code, *start = code + 1;
 	unsigned locals = 8 * (2 * pick(30) + (record ? 2 : 3));
 
+	put("\xc3", 1);
 	if (record)
 		put("\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp, %rbp */
 	put("\x48\x81\xec", 3);		    /* sub $locals, %rsp */
 	put_number<uint32_t>(locals);
-	for (unsigned at = 0; at < locals; at += 8) { /* movl of a number, and of 0 above it */
-		put("\xc7\x84\x24", 3);
-		put_number<uint32_t>(at);
-		put_number<uint32_t>(pick(1u << 30));
-		put("\xc7\x84\x24", 3);
-		put_number<uint32_t>(at + 4);
-		put_number<uint32_t>(0);
+	/* movl of a number, and of 0 above it; or of a return address, as an earlier call left it */
+	for (unsigned at = 0; at < locals; at += 8) {
+		uint64_t word = record && pick(6) == 0 ? old_return : pick(1u << 30);
+
+		for (unsigned half = 0; half < 2; half++) {
+			put("\xc7\x84\x24", 3);
+			put_number<uint32_t>(at + 4 * half);
+			put_number<uint32_t>((uint32_t)(word >> 32 * half));
+		}
 	}
 	put("\x48\xbf", 2); /* mov $argument, %rdi; mov $next, %rax; call *%rax */
 	put_number(argument);
 	put("\x48\xb8", 2);
 	put_number(next);
 	put("\xff\xd0", 2);
-	if (record) {
-		put("\xc9\xc3", 2); /* leave; ret */
-	} else {
-		put("\x48\x81\xc4", 3);
+	old_return = (uint64_t)code;
+	if (record)
+		leave(locals, a_return);
+	else {
+		put("\x48\x81\xc4", 3); /* add $locals, %rsp; ret */
 		put_number<uint32_t>(locals);
 		put("\xc3", 1);
 	}
-	rules_of(start, record, locals);
+	without[15] = (unsigned char)((locals + 8) & 127) | 128;
+	without[16] = (unsigned char)((locals + 8) >> 7);
+	rules_of(start, record ? with : without);
 	return start;
 }
+
+#endif
 
 __attribute__((noinline, optimize("no-omit-frame-pointer"))) static void relay(void *function)
 {

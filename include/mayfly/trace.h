@@ -88,6 +88,8 @@ enum mayfly_ending {
 	MAYFLY_END_KILLED = 2,	/* ending_code: signal number */
 	MAYFLY_END_OFF = 3,	/* the agent gave up before the program ended: see off_text */
 	MAYFLY_END_EXEC = 4,	/* the process replaced itself by another program */
+	MAYFLY_END_ENDED = 5,	/* it ended; with what status is not known */
+	MAYFLY_END_RUNNING = 6, /* it did not: the trace was made while it ran */
 };
 
 /* What a trace lacks because the file it was converted from does not have it. Fields of mayfly_info
@@ -158,6 +160,12 @@ struct mayfly_info {
 	uint64_t file_bytes;
 	bool complete; /* the trace was finished and no part of it is damaged */
 	bool spool;    /* this is a spool, which was finalised while opening */
+	/* Of the Memtrace file that the trace was made from, so that it can be had back; else 0, "". */
+	uint32_t memtrace_version, memtrace_domain; /* the domain that began the file */
+	const char *host, *runtime_parameters;	    /* OCAMLRUNPARAM */
+	const char *context;
+	/* What the process called itself last, as ps shows it, where that is not its argv; else "". */
+	const char *title;
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
@@ -183,12 +191,15 @@ struct mayfly_location {
 	uint32_t line;			/* 0 when unknown */
 	uint32_t first_char, last_char; /* of the expression, from the line's start; 0: unknown */
 	bool inlined;			/* into the next location of the frame */
+	/* How an OCaml unit's name was changed, so that it can be had back: 2 for each "__" that became
+	 * a '.', and 1 for a capital letter (Stdlib__list.map: Stdlib.List.map). 0: it is as it was. */
+	uint16_t respelled;
 };
 
 enum mayfly_frame_kind {
 	MAYFLY_FRAME_CODE = 0,
 	MAYFLY_FRAME_TRUNCATED = 1, /* the rest of the stack, towards the root, is unknown */
-	MAYFLY_FRAME_ELIDED = 2,    /* `address` frames of a very deep stack were left out */
+	MAYFLY_FRAME_ELIDED = 2,    /* about `address` frames of a very deep stack were left out */
 };
 
 struct mayfly_frame {

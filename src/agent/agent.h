@@ -33,7 +33,7 @@
  *	image.c entries.c		loaded libraries; the allocators' own functions
  *	bypass.c			code that would pass the hooks by
  *	linked.c			in static programs, instead of dlsym.c and bypass.c
- *	events/ ocaml/			events and pools; OCaml's heaps
+ *	events/ ocaml/ python/		events and pools; OCaml's heaps; Python's frames and blocks
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals. errno is what the real function left. Any failure leads to one
@@ -157,7 +157,7 @@ struct agent_config {
 	double ocaml_rate;     /* samples for each word; 0: OCaml's blocks are not recorded */
 	uint32_t ocaml_frames; /* of a stack */
 	uint64_t seed;	       /* 0: from the kernel */
-	bool follow;
+	bool follow, attached;
 	bool runtime_events; /* of OCaml 5 are read by the recorder */
 	char note[512];	     /* remarks for the user: unknown keys, why something is not recorded */
 };

@@ -31,7 +31,6 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -41,6 +40,7 @@
 #include "agent/hooks.h"
 #include "agent/image.h"
 #include "agent/real.h"
+#include "agent/slots.h"
 #include "agent/spool.h"
 
 extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
@@ -85,32 +85,6 @@ static void remark_unchanged(void)
 
 /* ---- changing a slot ---- */
 
-static bool is_writable(const void *address)
-{
-	uint32_t word = 0;
-	/* Adds 0 to the word at the address, and wakes nobody. */
-	long result = sys_call6(SYS_futex, (long)&word, 5 | 128, 0, 0, (long)address, 1u << 28);
-
-	return !sys_failed(result);
-}
-
-/* False: it could not be changed. Not if it is another value by now: the program's own. */
-static bool change(void **slot, void *from, void *to)
-{
-	uintptr_t size = getauxval(AT_PAGESZ), page = (uintptr_t)slot & -size;
-	bool writable;
-
-	if (agent_sandboxed)
-		return false;
-	writable = is_writable(slot);
-	if (!writable && sys_failed(sys_mprotect((void *)page, size, PROT_READ | PROT_WRITE)))
-		return false;
-	__atomic_compare_exchange_n(slot, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	if (!writable)
-		sys_mprotect((void *)page, size, PROT_READ);
-	return true;
-}
-
 /* What a slot would lead to that holds no function yet: the loader will look it up when it is first
  * called. */
 enum unbound {
@@ -126,17 +100,16 @@ struct view {
 	enum unbound entry;   /* of the allocator's own functions */
 };
 
-static void change_slot(const struct image *o, const Elf64_Rela *rela, const struct view *view)
+static void change_slot(const struct image *o, void **slot, const char *name, uint32_t type,
+			void *how)
 {
-	const Elf64_Sym *symbol = &o->symbol[ELF64_R_SYM(rela->r_info)];
-	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-	void **slot = (void **)(o->bias + rela->r_offset), *value, *ours, *underneath;
-	const char *name = o->text + symbol->st_name;
+	const struct view *view = how;
+	void *value, *ours, *underneath;
 	const struct hook *hook = view->deep ? hooks_find(name) : NULL;
 	const struct entry *entry = hook || !entries ? NULL : entries_find(name);
 	enum unbound unbound = hook ? view->unbound : view->entry;
 
-	if ((!hook && !entry) || (uintptr_t)slot % sizeof(*slot))
+	if (!hook && !entry)
 		return;
 	ours = hook ? hook->function : entry->function;
 	underneath = hook ? hooks_underneath(hook) : entry->underneath;
@@ -147,25 +120,10 @@ static void change_slot(const struct image *o, const Elf64_Rela *rela, const str
 	bool lazy = CPU_SLOT_IS_LAZY(type) && image_has(o, value);
 
 	if (lazy ? unbound == UNBOUND_OURS : value == underneath) {
-		if (!change(slot, value, ours))
+		if (slots_change(o, slot, value, ours) == SLOT_UNCHANGED)
 			remark_unchanged();
 	} else if (hook && (lazy ? unbound == UNBOUND_OTHER : CPU_SLOT_IS_CONST(type))) {
 		remark_other();
-	}
-}
-
-static void change_slots(const struct image *o, const struct view *view)
-{
-	for (int table = 0; table < 2; table++) {
-		for (size_t i = table ? 0 : o->relative; i < o->relas[table]; i++) {
-			const Elf64_Rela *rela = &o->rela[table][i];
-			uint32_t number = (uint32_t)ELF64_R_SYM(rela->r_info);
-			uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-
-			if ((CPU_SLOT_IS_CONST(type) || CPU_SLOT_IS_DATA(type)) &&
-			    !rela->r_addend && o->symbol[number].st_shndx == SHN_UNDEF)
-				change_slot(o, rela, view);
-		}
 	}
 }
 
@@ -181,25 +139,6 @@ static bool is_exempt(const struct image *o)
 {
 	return image_has(o, underneath_malloc()) || image_has(o, remark) ||
 	       image_find(o, "_dl_find_object") || image_find(o, "malloc");
-}
-
-static bool image_of(const struct dl_phdr_info *info, struct image *o)
-{
-	const Elf64_Dyn *dynamic = NULL;
-
-	*o = (struct image){.bias = info->dlpi_addr, .start = UINTPTR_MAX};
-	for (size_t i = 0; i < info->dlpi_phnum; i++) {
-		const Elf64_Phdr *h = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + h->p_vaddr;
-
-		if (h->p_type == PT_DYNAMIC)
-			dynamic = (const Elf64_Dyn *)start;
-		if (h->p_type != PT_LOAD)
-			continue;
-		o->start = start < o->start ? start : o->start;
-		o->end = start + h->p_memsz > o->end ? start + h->p_memsz : o->end;
-	}
-	return dynamic && image_read(o, dynamic);
 }
 
 /* The last library before any was opened with RTLD_DEEPBIND: new ones come after it in the loader's
@@ -225,8 +164,8 @@ static int look_for_malloc(struct dl_phdr_info *info, size_t size, void *to)
 	loaded = info->dlpi_adds;
 	unloaded = info->dlpi_subs;
 	look->has_last |= info->dlpi_phdr == last_before;
-	if (image_of(info, &o) && !image_has(&o, underneath_malloc()) && !image_has(&o, remark) &&
-	    (!o.hash || image_find(&o, "malloc")))
+	if (slots_image(info, &o) && !image_has(&o, underneath_malloc()) &&
+	    !image_has(&o, remark) && (!o.hash || image_find(&o, "malloc")))
 		look->unbound = UNBOUND_OTHER;
 	return 0;
 }
@@ -240,8 +179,8 @@ static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
 
 	(void)size;
 	look->new |= info->dlpi_phdr == last_before;
-	if ((new || entries) && image_of(info, &o) && !is_exempt(&o))
-		change_slots(&o, &view);
+	if ((new || entries) && slots_image(info, &o) && !is_exempt(&o))
+		slots_each(&o, change_slot, &view);
 	return 0;
 }
 
@@ -311,7 +250,7 @@ static void look_at_module(uint64_t start)
 			   .start = (uintptr_t)found.dlfo_map_start,
 			   .end = (uintptr_t)found.dlfo_map_end};
 	if (o.bias == o.start && image_read(&o, found.dlfo_link_map->l_ld) && !is_exempt(&o))
-		change_slots(&o, &view);
+		slots_each(&o, change_slot, &view);
 	unlock();
 }
 
@@ -340,7 +279,7 @@ static int look_for_new(struct dl_phdr_info *info, size_t size, void *unused)
 	struct image o;
 
 	(void)size, (void)unused;
-	if (!image_of(info, &o) || !image_find(&o, "_Znwm"))
+	if (!slots_image(info, &o) || !image_find(&o, "_Znwm"))
 		return 0;
 	if (!image_imports(&o, "malloc") || (program && !image_find(&o, "_ZSt15get_new_handlerv")))
 		remark_definer("operator new", info->dlpi_name,
@@ -353,7 +292,7 @@ static int look_for_import(struct dl_phdr_info *info, size_t size, void *name)
 	struct image o;
 
 	(void)size;
-	return image_of(info, &o) && image_imports(&o, name);
+	return slots_image(info, &o) && image_imports(&o, name);
 }
 
 /* Valgrind's tools that do so preload a library of their own beside the core's. A dlsym that fails

@@ -6,7 +6,8 @@
  * followed, the agent removes both from the environment as soon as it has read them, so the program
  * and all that it starts find the environment that they would have without us. They are put back
  * only for an exec in the recorded process itself (a wrapper script's exec, env, nice). In a vfork
- * child the process id differs from ours, so its exec passes untouched.
+ * child the process id differs from ours, so its exec passes untouched. `mayfly attach` puts nothing
+ * into the environment of the program: only its exec, and those of followed children, bring both.
  */
 #include "agent/environment.h"
 
@@ -131,11 +132,43 @@ void environment_hide(void)
 	*out = NULL;
 }
 
+void environment_bring(const char *library, const char *settings)
+{
+	environment_bring_nothing();
+	if (strlen(settings) >= sizeof(our_settings) - sizeof(SETTINGS) ||
+	    strlen(library) >= sizeof(our_preload) - sizeof(ENVIRONMENT_PRELOAD) ||
+	    strpbrk(library, ": ") ||
+	    sys_failed(sys_call3(SYS_faccessat, AT_FDCWD, (long)library, F_OK)))
+		return;
+	strcpy(our_preload, ENVIRONMENT_PRELOAD);
+	strcat(our_preload, library);
+	/* The first byte last: another thread may be about to exec. */
+	strcpy(our_settings + 1, &SETTINGS[1]);
+	strcat(our_settings + 1, settings);
+	atomic_signal_fence(memory_order_release);
+	our_settings[0] = SETTINGS[0];
+}
+
+void environment_bring_nothing(void)
+{
+	our_settings[0] = 0;
+}
+
+static bool has_ours(void)
+{
+	return !agent_sandboxed && our_settings[0] && our_preload[0];
+}
+
 /* In a sandbox the process id cannot be asked for. */
 bool environment_goes_on(void)
 {
-	return !agent_sandboxed && our_settings[0] && our_preload[0] &&
-	       (uint32_t)sys_getpid() == agent_config.target_pid;
+	return has_ours() &&
+	       (agent_config.follow || (uint32_t)sys_getpid() == agent_config.target_pid);
+}
+
+bool environment_follows(void)
+{
+	return has_ours() && agent_config.follow;
 }
 
 char *const *environment_put_ours(char **larger, char *both, char *const *env, const char *theirs)

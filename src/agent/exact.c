@@ -81,8 +81,7 @@ static inline void fetch_ahead(const uint8_t *at)
 static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block, uint64_t size,
 			     uint32_t flags)
 {
-	const struct walk *walk = &w->walk;
-	uint32_t common = spool_common(w), depth = walk->depth;
+	uint32_t common = spool_common(w), depth = spool_depth(w);
 	uint32_t pop = w->depth - common, push = depth - common;
 	uint8_t *start = w->at, *at;
 	uint32_t first, width;
@@ -95,8 +94,7 @@ static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block
 		at = put_u16(at, pop);
 	if (UNLIKELY(push >= SPOOL_ALLOC_MORE))
 		at = put_u16(at, push);
-	for (uint32_t i = common; i < depth; i++)
-		at = spool_put_frame(w, at, walk->frames[i].address);
+	at = spool_put_stack(w, at, common);
 	*start = (uint8_t)(first | width << SPOOL_EXACT_LAST_SHIFT);
 	w->at = at;
 	w->depth = depth;
@@ -186,9 +184,9 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 		dropped(w, false);
 		return false;
 	}
-	walk_capture(&w->walk, at);
+	spool_capture(w, at);
 	if (UNLIKELY(!spool_stack_room(w, ALLOC_BYTES)) ||
-	    !labels_ready(w, ALLOC_BYTES + w->walk.depth * SPOOL_FRAME_BYTES)) {
+	    !labels_ready(w, ALLOC_BYTES + spool_depth(w) * SPOOL_FRAME_BYTES)) {
 		dropped(w, false);
 		return false;
 	}

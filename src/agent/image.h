@@ -15,6 +15,8 @@
 
 struct image {
 	uintptr_t bias, start, end; /* of all its segments */
+	uintptr_t sealed,
+	    sealed_end; /* the pages that become read-only when it is loaded; may be none */
 	const Elf64_Sym *symbol;
 	const char *text;
 	const Elf64_Rela *rela[2];

@@ -41,6 +41,9 @@ static bool exit_key_made;
 /* While dormant, the control words are looked at again after this number of bytes. */
 #define LEFT_DORMANT (1ull << 19)
 
+static uint32_t
+    attachments; /* of this process to a recorder while it ran; 0: started with the agent */
+
 /* ---- start ---- */
 
 /* The kernel uses another clock when it has found that the cores' counters disagree. */
@@ -73,6 +76,33 @@ static bool make_same_process(void)
 	return true;
 }
 
+/* agent_config is set. False: the agent cannot start; *reason and *error say why. */
+static bool begin(uint32_t *reason, int *error, void (*before)(void))
+{
+	agent_use_tsc = choose_tsc();
+	seed = agent_config.seed;
+	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = cpu_ticks();
+	if (!(agent_same_process || make_same_process()) ||
+	    !(attachments > 1 ? spool_open_again(reason, error) : spool_open(reason, error)))
+		return false;
+	agent_exact = spool_header->mode == SPOOL_EXACT;
+	bool walking = walk_init();
+	bool tables = walking && (agent_exact || live_init());
+	if (agent_exact)
+		live_filter_fill();
+	atomic_store(&spool_header->attached, attachments ? 1 : agent_config.attached ? 2 : 0);
+	if (before)
+		before();
+	atomic_store(&agent_state, AGENT_ON);
+	agent_map_least = agent_config.map_events;
+	if (!walking)
+		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
+	else if (!tables)
+		agent_off(SPOOL_OFF_NO_MEMORY, ENOMEM, "no memory for the agent's tables");
+	return true;
+}
+
 static void start_agent(void)
 {
 	uint32_t reason = SPOOL_OFF_NONE;
@@ -86,25 +116,8 @@ static void start_agent(void)
 		atomic_store(&agent_state, AGENT_OFF);
 		return;
 	}
-	agent_use_tsc = choose_tsc();
-	seed = agent_config.seed;
-	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-		seed = cpu_ticks();
-	if (!make_same_process() || !spool_open(&reason, &error)) {
+	if (!begin(&reason, &error, NULL))
 		atomic_store(&agent_state, AGENT_OFF);
-		return;
-	}
-	agent_exact = spool_header->mode == SPOOL_EXACT;
-	bool walking = walk_init();
-	bool tables = walking && (agent_exact || live_init());
-	if (agent_exact)
-		live_filter_fill();
-	atomic_store(&agent_state, AGENT_ON);
-	agent_map_least = agent_config.map_events;
-	if (!walking)
-		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
-	else if (!tables)
-		agent_off(SPOOL_OFF_NO_MEMORY, ENOMEM, "no memory for the agent's tables");
 }
 
 bool life_start(void)
@@ -118,6 +131,53 @@ bool life_start(void)
 		return false;
 	start_agent();
 	return atomic_load(&agent_state) == AGENT_ON;
+}
+
+/* A spool that takes the place of an earlier one does not know what the stacks of others told. */
+static void tell_modules(void)
+{
+	if (!life_thread_ready())
+		return;
+	if (!self.writer)
+		self.writer = spool_acquire();
+	spool_tell_modules();
+	path_give_back_writer();
+}
+
+enum attachment life_attach(const char *settings, void (*before)(void), int *error)
+{
+	static struct agent_config defaults;
+	uint32_t reason = SPOOL_OFF_NONE;
+
+	if (!attachments)
+		defaults = agent_config;
+	agent_config = defaults;
+	attachments++;
+	*error = 0;
+	atomic_store(&starting, 1); /* hooks are led here before all is ready */
+	settings_take(settings);
+	if (!begin(&reason, error, before)) {
+		atomic_store(&agent_state, AGENT_OFF);
+		return ATTACHMENT_NO_SPOOL;
+	}
+	/* For threads that were recorded before: they look at the control words again. */
+	atomic_fetch_add(&spool_header->control_generation, attachments << 16);
+	if (attachments > 1)
+		tell_modules();
+	return atomic_load(&agent_state) == AGENT_ON ? ATTACHMENT_DONE : ATTACHMENT_OFF;
+}
+
+void life_detach(void)
+{
+	agent_off(SPOOL_OFF_DETACHED, 0, "mayfly was detached from the program");
+}
+
+/* The agent is off. It may be switched on again in a program that it was attached to. */
+static void rest(void)
+{
+	if (attachments)
+		self.dormant = 1;
+	self.sampler.left = attachments ? LEFT_DORMANT : LEFT_FOREVER;
 }
 
 /* ---- threads ---- */
@@ -157,13 +217,16 @@ bool life_thread_ready(void)
 {
 	if (UNLIKELY(!life_start())) {
 		/* Before the start nothing is counted; the first allocation after it comes here. */
-		self.sampler.left = atomic_load(&agent_state) == AGENT_OFF ? LEFT_FOREVER : 0;
+		if (atomic_load(&agent_state) == AGENT_OFF)
+			rest();
+		else
+			self.sampler.left = 0;
 		return false;
 	}
 	if (UNLIKELY(!*agent_same_process))
 		adapt_to_fork(false);
 	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
-		self.sampler.left = LEFT_FOREVER;
+		rest();
 		return false;
 	}
 	if (UNLIKELY(self.state == THREAD_NEW))

@@ -4,9 +4,16 @@
 #define MAYFLY_LIFE_H
 
 #include "agent/agent.h"
+#include "format/attachment.h"
 
 /* Brings the agent up when the process is far enough for it. True when it is on. */
 bool life_start(void);
+
+/* The program was started without the agent, which now records, or records again, as `settings` say.
+ * before() is called when all is ready and nothing is recorded yet. *error: an errno, or 0. */
+enum attachment life_attach(const char *settings, void (*before)(void), int *error);
+/* Ends that recording. Threads may be in hooks. The spool is still mapped: spool_leave(). */
+void life_detach(void);
 
 /* From now on ends of threads and forks are noticed at once. Called by our constructor. */
 void life_watch(void);

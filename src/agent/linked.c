@@ -59,8 +59,9 @@ void *real_dlsym(void *handle, const char *name)
 	return NULL;
 }
 
-/* Elsewhere a weak symbol, which would leave it out of the program. */
+/* Elsewhere weak symbols, which would leave them out of the program. */
 __attribute__((used)) static __typeof(_dl_find_object) *const needed = _dl_find_object;
+__attribute__((used)) static __typeof(on_exit) *const needed_too = on_exit;
 
 _Atomic bool real_ready;
 const bool real_is_musl = false;

@@ -121,8 +121,25 @@ static bool grow_live(void)
 	return true;
 }
 
+void live_forget(void)
+{
+	if (!agent_lock(&lock))
+		return;
+	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+	live_filter_clear();
+	for (size_t i = 0; i < table_size; i++)
+		__atomic_store_n(&table[i].block, 0, __ATOMIC_RELEASE);
+	table_used = 0;
+	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
+	agent_unlock(&lock);
+}
+
 bool live_init(void)
 {
+	if (table) {
+		live_forget();
+		return true;
+	}
 	table = sys_memory(TABLE_MIN * sizeof(*table));
 	table_size = TABLE_MIN;
 	table_used = 0;

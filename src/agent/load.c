@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent does when it is loaded, and when the program exits. */
+/* What the agent does when it is loaded. */
 #include <errno.h>
 
-#include "agent/allocator.h"
 #include "agent/bypass.h"
+#include "agent/leave.h"
 #include "agent/life.h"
-#include "agent/path.h"
 #include "agent/spool.h"
 
 /* Unmaps everything, because valgrind reads all that is mapped, also the part that the file does
@@ -25,24 +24,10 @@ __attribute__((constructor)) static void loaded(void)
 	if (life_start()) {
 		self.busy = BUSY_AGENT;
 		life_watch();
+		leave_watch();
 		if (!bypass_start())
 			leave_program();
 		self.busy = BUSY_NOT;
 	}
-	errno = error;
-}
-
-__attribute__((destructor)) static void unloaded(void)
-{
-	int error = errno;
-
-	if (atomic_load(&agent_state) != AGENT_ON || !*agent_same_process)
-		return;
-	if (path_enter()) {
-		if (life_thread_ready() && path_writer())
-			allocator_end(self.writer);
-		path_leave();
-	}
-	spool_end();
 	errno = error;
 }

@@ -9,12 +9,11 @@
 bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
 		    uint32_t flags)
 {
-	const struct walk *walk = &w->walk;
 	uint32_t interval_log2 = self.sampler.interval_log2;
-	uint32_t common;
+	uint32_t common, depth = spool_depth(w);
 
 	if (!spool_stack_room(w, 2 * SPOOL_RECORD_BYTES) ||
-	    !labels_ready(w, 2 * SPOOL_RECORD_BYTES + walk->depth * SPOOL_FRAME_BYTES)) {
+	    !labels_ready(w, 2 * SPOOL_RECORD_BYTES + depth * SPOOL_FRAME_BYTES)) {
 		spool_drop_sample(w);
 		return false;
 	}
@@ -31,16 +30,15 @@ bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size
 	spool_put_u(w, size);
 	spool_put_u(w, hits);
 	spool_put_u(w, w->depth - common);
-	spool_put_u(w, walk->depth - common);
-	for (uint32_t i = common; i < walk->depth; i++)
-		w->at = spool_put_frame(w, w->at, walk->frames[i].address);
-	w->depth = walk->depth;
+	spool_put_u(w, depth - common);
+	w->at = spool_put_stack(w, w->at, common);
+	w->depth = depth;
 	w->stack_known = true;
 	w->ocaml_known = false;
 	spool_check_clock(w, ticks);
 	spool_commit(w);
 	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
-	if (walk->truncated)
+	if (w->walk.truncated)
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
 	return true;
 }

@@ -50,7 +50,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 		spool_drop_sample(w);
 		return;
 	}
-	walk_capture(&w->walk, at);
+	spool_capture(w, at);
 	uint64_t ticks = agent_ticks();
 	uint64_t id =
 	    atomic_fetch_add_explicit(&spool_header->next_sample_id, 1, memory_order_relaxed);

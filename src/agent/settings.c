@@ -17,6 +17,7 @@
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
  *	runtime_events=1   the recorder reads the events of an OCaml 5 program's runtime
+ *	attached=1	   the recording began in a program that ran already
  *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
@@ -250,6 +251,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		good = parse_number(value, length, &agent_config.seed);
 	} else if (word(key, key_length, "follow")) {
 		agent_config.follow = word(value, length, "1") || word(value, length, "yes");
+	} else if (word(key, key_length, "attached")) {
+		agent_config.attached = word(value, length, "1");
 	} else if (word(key, key_length, "start")) {
 		agent_config.dormant = word(value, length, "dormant");
 		good = agent_config.dormant || word(value, length, "on");
@@ -260,16 +263,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		agent_add_note("bad value in MAYFLY: ", key, (size_t)(value + length - key));
 }
 
-void settings_read(void)
+void settings_take(const char *text)
 {
-	const char *text = NULL;
-
-	for (char **e = environ; *e; e++) {
-		if (!strncmp(*e, "MAYFLY=", 7))
-			text = *e + 7;
-	}
-	if (!text)
-		text = "";
 	take_path("mayfly.%p.spool", 15);
 	while (*text) {
 		size_t length = strcspn(text, ",");
@@ -281,4 +276,15 @@ void settings_read(void)
 			agent_add_note("unknown key in MAYFLY: ", text, length);
 		text += length + (text[length] == ',');
 	}
+}
+
+void settings_read(void)
+{
+	const char *text = NULL;
+
+	for (char **e = environ; *e; e++) {
+		if (!strncmp(*e, "MAYFLY=", 7))
+			text = *e + 7;
+	}
+	settings_take(text ? text : "");
 }

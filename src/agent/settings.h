@@ -5,5 +5,7 @@
 
 /* Reads the variable MAYFLY into agent_config. What is wrong with it becomes a note. */
 void settings_read(void);
+/* The same of a text like that variable's value. */
+void settings_take(const char *text);
 
 #endif

@@ -12,6 +12,7 @@
 
 static struct agent_lock pool_lock; /* protects pool */
 static struct writer *pool;
+static struct writer *_Atomic all; /* writers, by `older` */
 static _Atomic uint32_t writers;
 
 /* ---- packets ---- */
@@ -51,6 +52,7 @@ static void forget_said(struct writer *w)
  * its next packet. */
 static bool begin_packet(struct writer *w)
 {
+	const struct spool_header *h = spool_header;
 	struct spool_packet *p = spool_file_claim();
 
 	w->packet = p;
@@ -82,31 +84,48 @@ static bool begin_packet(struct writer *w)
 	if (w->lost_samples || w->lost_frees || w->lost_events)
 		put_lost(w);
 	spool_commit(w);
+	if (UNLIKELY(h != spool_header)) { /* a packet of a spool that was left meanwhile */
+		w->packet = NULL;
+		w->at = w->end = NULL;
+		return false;
+	}
 	return true;
 }
 
 /* Room for `bytes` more in the packet, or a new packet. */
 static bool room(struct writer *w, size_t bytes)
 {
-	if (w->packet && (size_t)(w->end - w->at) >= bytes)
+	if (w->packet && spool_left(w) >= (ptrdiff_t)bytes)
 		return true;
 	return begin_packet(w);
 }
 
+/* Between the end of a recording and the next one, records have no place to be missed from. */
+static bool is_over(void)
+{
+	return atomic_load(&agent_state) == AGENT_OFF;
+}
+
 void spool_drop_sample(struct writer *w)
 {
+	if (is_over())
+		return;
 	w->lost_samples++;
 	atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
 }
 
 void spool_drop_free(struct writer *w)
 {
+	if (is_over())
+		return;
 	w->lost_frees++;
 	atomic_fetch_add_explicit(&spool_header->dropped_frees, 1, memory_order_relaxed);
 }
 
 void spool_drop_event(struct writer *w)
 {
+	if (is_over())
+		return;
 	if (w)
 		w->lost_events++;
 	atomic_fetch_add_explicit(&spool_header->dropped_events, 1, memory_order_relaxed);
@@ -151,6 +170,7 @@ void spool_note(const char *text)
 /* ---- modules ---- */
 
 void (*spool_on_module)(uint64_t start);
+void (*spool_mix)(struct writer *w);
 
 /* A module's record found no room: all are written again as soon as there is some. */
 static _Atomic bool module_missed;
@@ -270,6 +290,9 @@ struct writer *spool_acquire(void)
 		if (!w)
 			return NULL;
 		w->number = atomic_fetch_add(&writers, 1) + 1;
+		w->older = atomic_load(&all);
+		while (!atomic_compare_exchange_weak(&all, &w->older, w))
+			;
 	}
 	w->tid = self.tid;
 	w->label_version = LABELS_UNKNOWN;
@@ -278,6 +301,7 @@ struct writer *spool_acquire(void)
 	w->control_interval = atomic_load(&spool_header->control_interval_log2);
 	walk_forget(&w->walk);
 	w->stack_known = false;
+	w->mixed_depth = 0;
 	read_name(w);
 	if (w->packet && room(w, SPOOL_RECORD_BYTES)) {
 		put_thread(w);
@@ -357,6 +381,25 @@ bool spool_open(uint32_t *reason, int *error)
 	return spool_file_open(reason, error);
 }
 
+void spool_leave(void)
+{
+	spool_file_leave();
+}
+
+/* A writer's packet is of the spool that was left. One that is in the middle of a record goes on in
+ * memory that nobody reads. */
+bool spool_open_again(uint32_t *reason, int *error)
+{
+	if (!spool_file_open(reason, error))
+		return false;
+	for (struct writer *w = atomic_load(&all); w; w = w->older) {
+		__atomic_store_n(&w->end, w->at, __ATOMIC_RELAXED);
+		w->control_generation = atomic_load(&spool_header->control_generation);
+		w->control_interval = atomic_load(&spool_header->control_interval_log2);
+	}
+	return true;
+}
+
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
 {
 	forget_writers();
@@ -372,4 +415,12 @@ void spool_end(void)
 	uint64_t mono = agent_clock_ns(CLOCK_MONOTONIC);
 	atomic_store(&spool_header->end_ticks, agent_ticks());
 	atomic_store(&spool_header->end_mono_ns, mono);
+}
+
+void spool_exited(int status)
+{
+	struct spool_header *h = spool_header;
+
+	if (h)
+		atomic_store(&h->exited, SPOOL_EXITED | ((uint32_t)status & 0xff));
 }

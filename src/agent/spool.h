@@ -17,6 +17,8 @@
 #include "agent/spool_file.h"
 #include "agent/unwind/walk.h"
 
+struct mixing; /* python.c */
+
 struct writer {
 	struct spool_packet *packet; /* NULL: none, and at == end */
 	uint8_t *at, *end;	     /* in the packet's body */
@@ -29,6 +31,7 @@ struct writer {
 	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
 	uint32_t control_generation, control_interval;	/* at its last event */
 	struct writer *next;				/* in the pool */
+	struct writer *older;				/* of all */
 	uint32_t number;
 	uint32_t tid;
 	char name[16]; /* of the thread, as last recorded */
@@ -43,6 +46,11 @@ struct writer {
 	uint32_t ocaml_depth;
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
 	uint64_t ocaml_taken[SPOOL_OCAML_FRAMES + 1]; /* of ocaml_blocks.c, for the next one */
+	/* With Python: the latest capture with the frames of Python in it, from the root. */
+	bool is_mixed;
+	uint32_t mixed_depth, mixed_common;
+	uint64_t mixed[SPOOL_MAX_FRAMES];
+	struct mixing *mixing; /* of python.c, to make the next one */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };
@@ -52,6 +60,11 @@ bool spool_open(uint32_t *reason, int *error);
 /* The child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 
+/* Takes the mapped spool away from under all threads: what they still write is lost, and harms nobody.
+ * The agent is off. Later another spool may take its place. */
+void spool_leave(void);
+bool spool_open_again(uint32_t *reason, int *error);
+
 struct writer *spool_acquire(void);	   /* NULL: no memory */
 void spool_release(struct writer *writer); /* also writes the thread's last name */
 
@@ -59,9 +72,16 @@ void spool_release(struct writer *writer); /* also writes the thread's last name
  * False: the record must be dropped; a later record may try again. errno is kept. */
 bool spool_make_room(struct writer *w, size_t bytes);
 
+/* Bytes in the packet; fewer than 0 when spool_open_again() has taken the packet in the middle of a
+ * record. */
+static inline ptrdiff_t spool_left(const struct writer *w)
+{
+	return w->end - w->at;
+}
+
 static inline bool spool_room(struct writer *w, size_t bytes)
 {
-	return LIKELY((size_t)(w->end - w->at) >= bytes) || spool_make_room(w, bytes);
+	return LIKELY(spool_left(w) >= (ptrdiff_t)bytes) || spool_make_room(w, bytes);
 }
 
 #define SPOOL_FRAME_BYTES  10u /* the most that a frame takes */
@@ -70,17 +90,35 @@ static inline bool spool_room(struct writer *w, size_t bytes)
 /* The number of root-most frames that the latest capture shares with the packet's current stack. */
 static inline uint32_t spool_common(const struct writer *w)
 {
-	return w->stack_known ? w->walk.common : 0;
+	if (!w->stack_known)
+		return 0;
+	return UNLIKELY(w->is_mixed) ? w->mixed_common : w->walk.common;
+}
+
+/* The number of frames of the latest capture. */
+static inline uint32_t spool_depth(const struct writer *w)
+{
+	return UNLIKELY(w->is_mixed) ? w->mixed_depth : w->walk.depth;
 }
 
 /* Makes room for `bytes` and the frames of the latest capture: all of them, in a new packet. */
 static inline bool spool_stack_room(struct writer *w, size_t bytes)
 {
-	size_t frames = w->walk.depth - spool_common(w);
+	size_t frames = spool_depth(w) - spool_common(w);
 
-	return LIKELY((size_t)(w->end - w->at) >= bytes + frames * SPOOL_FRAME_BYTES) ||
+	return LIKELY(spool_left(w) >= (ptrdiff_t)(bytes + frames * SPOOL_FRAME_BYTES)) ||
 	       (spool_make_room(w, bytes + frames * SPOOL_FRAME_BYTES) &&
-		spool_room(w, bytes + (w->walk.depth - spool_common(w)) * SPOOL_FRAME_BYTES));
+		spool_room(w, bytes + (spool_depth(w) - spool_common(w)) * SPOOL_FRAME_BYTES));
+}
+
+/* Adds the frames of an interpreter to the latest capture; NULL: there is none. */
+HIDDEN extern void (*spool_mix)(struct writer *w);
+
+static inline void spool_capture(struct writer *w, const struct walk_start *at)
+{
+	walk_capture(&w->walk, at);
+	if (UNLIKELY(spool_mix))
+		spool_mix(w);
 }
 
 void spool_drop_sample(struct writer *w);
@@ -155,6 +193,21 @@ static inline uint8_t *spool_put_frame(struct writer *w, uint8_t *at, uint64_t a
 	return at + 2;
 }
 
+/* Puts the frames of the latest capture that come after the `common` ones. */
+static inline uint8_t *spool_put_stack(struct writer *w, uint8_t *at, uint32_t common)
+{
+	uint32_t depth = spool_depth(w);
+
+	if (UNLIKELY(w->is_mixed)) {
+		for (uint32_t i = common; i < depth; i++)
+			at = spool_put_frame(w, at, w->mixed[i]);
+		return at;
+	}
+	for (uint32_t i = common; i < depth; i++)
+		at = spool_put_frame(w, at, w->walk.frames[i].address);
+	return at;
+}
+
 /* ---- the whole spool ---- */
 
 /* One more remark for the user. */
@@ -176,5 +229,7 @@ void spool_forget(void);
 
 /* At exit(): the clock pair that makes times exact to the end. */
 void spool_end(void);
+/* The program is about to exit with this status. */
+void spool_exited(int status);
 
 #endif

@@ -95,6 +95,10 @@ static int extend(uint64_t index)
 		return EFBIG;
 	if (!agent_lock(&extend_lock))
 		return EDEADLK;
+	if (atomic_load(&agent_state) == AGENT_OFF) {
+		agent_unlock(&extend_lock);
+		return ECANCELED;
+	}
 	bool mapped = atomic_load(&windows[window]) != NULL;
 	uint64_t reserved = atomic_load(&spool_header->packets_reserved);
 	if (!mapped || index >= reserved) {
@@ -230,8 +234,10 @@ static void name_program(void)
 	size_t length = read_text("/proc/self/exe", program_link, PATH_MAX - 1, true, &more);
 
 	program_link[length] = 0;
-	/* For a script AT_EXECFN is the script, but the program is its interpreter. */
-	if (started_as && started_as[0] == '/' && strlen(started_as) < PATH_MAX &&
+	/* For a script AT_EXECFN is the script, but the program is its interpreter. A name in /proc, or in
+	 * /dev/fd after fexecve, means another file to everybody else. */
+	if (started_as && started_as[0] == '/' && strncmp(started_as, "/proc/", 6) &&
+	    strncmp(started_as, "/dev/fd/", 8) && strlen(started_as) < PATH_MAX &&
 	    sys_same_file(started_as, "/proc/self/exe"))
 		strcpy(program_name, started_as);
 	else
@@ -413,6 +419,27 @@ bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
 			  error);
 }
 
+static void put_memory_over(void *mapped, size_t bytes)
+{
+	sys_mmap(mapped, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void spool_file_leave(void)
+{
+	if (!agent_lock(&extend_lock))
+		return;
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		uint8_t *window = atomic_exchange(&windows[i], NULL);
+
+		if (window)
+			put_memory_over(window, (size_t)window_packets * SPOOL_PACKET_BYTES);
+	}
+	if (spool_header)
+		put_memory_over(spool_header, SPOOL_HEADER_BYTES);
+	agent_unlock(&extend_lock);
+}
+
 void spool_file_forget(void)
 {
 	atomic_store(&extend_lock.held, 0);
@@ -468,6 +495,9 @@ struct spool_packet *spool_file_claim(void)
 	struct spool_packet *p = claim_recycled();
 
 	while (!p) {
+		/* The spool may have been left, and another one may be there. */
+		if (h != spool_header || atomic_load(&agent_state) == AGENT_OFF)
+			return NULL;
 		uint64_t next = atomic_load(&h->packets_claimed);
 		uint64_t most = atomic_load_explicit(&h->control_max_packets, memory_order_relaxed);
 		if (most && next >= most)
@@ -479,5 +509,6 @@ struct spool_packet *spool_file_claim(void)
 			p = packet_at(next);
 		}
 	}
-	return p;
+	/* The windows may be those of another spool by now, where the number means another packet. */
+	return h == spool_header ? p : NULL;
 }

@@ -14,6 +14,9 @@ bool spool_file_open(uint32_t *reason, int *error);
 /* In the child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
 bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 
+/* Memory of nobody's takes the place of all that is mapped: threads may be just writing there. */
+void spool_file_leave(void);
+
 /* Unmaps all of it; there is no spool then. */
 void spool_file_forget(void);
 

@@ -86,6 +86,8 @@ int event_rows_of_all(struct event_rows *e, const struct mayfly_trace *trace,
 	error = mayfly_spans_run(trace, &times, &e->spans);
 	if (!error)
 		error = mayfly_track_sums_run(trace, query, &e->sums);
+	if (!error)
+		error = thread_pauses_find(&e->pauses, trace, query, e->spans);
 	return error ? error : sort_spans(e);
 }
 
@@ -94,6 +96,7 @@ void event_rows_end(struct event_rows *e)
 	free(e->row);
 	mayfly_spans_free(e->spans);
 	mayfly_track_sums_free(e->sums);
+	thread_pauses_free(&e->pauses);
 }
 
 /* ---- what there is ---- */
@@ -129,13 +132,6 @@ uint64_t all_spans(const struct mayfly_spans *spans)
 	for (size_t i = 0; i < spans->rows; i++)
 		count += spans->row[i].count;
 	return count;
-}
-
-bool is_pause(const struct mayfly_track_type *type)
-{
-	/* Parts of phases have a '/' in their name. */
-	return strcmp(type->category, "ocaml") == 0 && !strchr(type->name, '/') &&
-	       (strncmp(type->name, "minor", 5) == 0 || strncmp(type->name, "major", 5) == 0);
 }
 
 static bool is_bucket(const struct mayfly_track_type *type)

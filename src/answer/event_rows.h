@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events other than allocations, ready to be shown: types of spans with what their threads
- * allocated meanwhile; instants, counters, CPU time by thread.
+ * allocated meanwhile; instants, counters, CPU time and pauses by thread.
  */
 #ifndef MAYFLY_EVENT_ROWS_H
 #define MAYFLY_EVENT_ROWS_H
@@ -9,6 +9,7 @@
 #include <mayfly/trace.h>
 
 #include "answer/json_writer.h"
+#include "answer/thread_pauses.h"
 
 enum span_sort {
 	SPAN_SORT_SELF,
@@ -24,6 +25,7 @@ struct event_rows {
 	const struct mayfly_trace *trace;
 	struct mayfly_spans *spans;
 	struct mayfly_track_sums *sums;	    /* NULL: only spans were asked for */
+	struct thread_pauses pauses;	    /* likewise empty */
 	const struct mayfly_span_row **row; /* [spans->rows], sorted */
 	enum span_sort sort;
 	bool blocks; /* what spans allocate is known, and shown */
@@ -44,8 +46,6 @@ bool trace_has_span_blocks(const struct mayfly_info *info);
 /* Spans that have not ended; and all: ended, open and ignored. */
 uint64_t open_spans(const struct mayfly_spans *spans);
 uint64_t all_spans(const struct mayfly_spans *spans);
-/* Phases of OCaml's collector in which the program waits. */
-bool is_pause(const struct mayfly_track_type *type);
 
 /* The tables that a sum may stand in. */
 enum event_section {

@@ -8,11 +8,14 @@
 
 #include "answer/figures.h"
 #include "answer/text_format.h"
+#include "answer/trace_facts.h"
 #include "answer/trace_names.h"
+#include "format/format.h"
 
 #define FEW_SAMPLES	100 /* of a program that lets others work */
 #define SMALL_OBJECT	512 /* up to this, Python takes objects from its own arenas */
 #define JIT_WORTH_SHARE 0.05
+#define UNNAMED_SHARE	0.2 /* of all frames */
 
 /* ---- Python ---- */
 
@@ -28,13 +31,15 @@ static bool runs_python(const struct mayfly_trace *trace)
 	return false;
 }
 
-/* With PYTHONMALLOC=malloc, most blocks are small objects. */
+/* Of a Python whose allocator could not be followed. With PYTHONMALLOC=malloc, most blocks are small
+ * objects. */
 static void hint_python(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct mayfly_summary s;
 
-	if (info->absent || !runs_python(trace) || mayfly_trace_summary(trace, &s) != 0 ||
+	if (info->absent || !runs_python(trace) || info->heaps >> MAYFLY_HEAP_POOL_MAPPED & 1 ||
+	    mayfly_trace_summary(trace, &s) != 0 ||
 	    s.allocated.bytes.estimate < SMALL_OBJECT * s.allocated.blocks.estimate)
 		return;
 	text_format(
@@ -94,10 +99,12 @@ static void hint_exec(char *buffer, size_t size, const struct mayfly_trace *trac
 /* ---- code that was compiled at run time ---- */
 
 /* In no file, or of V8's builtins, which are made in the same way and have no unwind tables. */
-static bool is_jit(const struct mayfly_frame *frame)
+static bool is_jit(const struct mayfly_trace *trace, const struct mayfly_frame *frame)
 {
-	return frame->kind == MAYFLY_FRAME_CODE &&
-	       (frame->module == UINT32_MAX ||
+	const struct mayfly_module *module = mayfly_trace_module(trace, frame->module);
+
+	return frame->kind == MAYFLY_FRAME_CODE && !trace_is_runtime_frame(frame) &&
+	       (!module || (module && !strcmp(module->path, TRACE_JIT_MODULE)) ||
 		(frame->locations && strncmp(frame->location[0].function, "Builtins_", 9) == 0));
 }
 
@@ -119,7 +126,8 @@ static bool *find_jit(const struct mayfly_trace *trace)
 		bool cut = node.parent != 0 && above.parent == 0 &&
 			   is_cut(mayfly_trace_frame(trace, above.frame));
 
-		ends[i] = node.parent == 0 || cut ? frame && is_jit(frame) : ends[node.parent];
+		ends[i] =
+		    node.parent == 0 || cut ? frame && is_jit(trace, frame) : ends[node.parent];
 		found |= ends[i];
 	}
 	if (!found) {
@@ -149,8 +157,9 @@ static void hint_jit(char *buffer, size_t size, const struct mayfly_trace *trace
 			text_format(
 			    buffer, size,
 			    "the stacks of %s of all allocated bytes end at code that was "
-			    "compiled at run time (JIT): it has no unwind tables, so its names "
-			    "and callers are not known",
+			    "compiled at run time (JIT) and keeps no frame pointers, so its "
+			    "callers are not known; it has names if the program writes "
+			    "/tmp/perf-PID.map (node --perf-basic-prof)",
 			    text_percent(percent, sizeof(percent), bytes,
 					 sums->total.bytes.estimate));
 		mayfly_node_sums_free(sums);
@@ -158,10 +167,53 @@ static void hint_jit(char *buffer, size_t size, const struct mayfly_trace *trace
 	free(ends);
 }
 
+/* ---- files without symbols ---- */
+
+/* Frames in files that have no function name. *whole: some file has no names at all. */
+static size_t count_unnamed(const struct mayfly_trace *trace, bool *whole)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	bool *named = calloc(info->modules + 1, sizeof(*named));
+	bool *used = calloc(info->modules + 1, sizeof(*used));
+	size_t unnamed = 0;
+
+	*whole = false;
+	for (size_t i = 0; named && used && i < info->frames; i++) {
+		const struct mayfly_frame *f = mayfly_trace_frame(trace, i);
+
+		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules)
+			continue;
+		used[f->module] = true;
+		if (*f->location->function)
+			named[f->module] = true;
+		else
+			unnamed++;
+	}
+	for (size_t i = 0; named && used && i < info->modules; i++)
+		*whole |= used[i] && !named[i] && mayfly_trace_module(trace, i)->build_id_length;
+	free(named);
+	free(used);
+	return unnamed;
+}
+
+static void hint_names(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	bool whole;
+	size_t unnamed = count_unnamed(trace, &whole);
+
+	if (unnamed && (whole || (double)unnamed > UNNAMED_SHARE * (double)info->frames))
+		text_format(buffer, size,
+			    "%zu of %zu code addresses have no function name: install debug "
+			    "symbols, or use debuginfod, and run 'mayfly symbolize TRACE'; 'mayfly "
+			    "info' says for which modules",
+			    unnamed, info->frames);
+}
+
 char *hint_text(char *buffer, size_t size, const struct mayfly_trace *trace, unsigned which)
 {
 	static void (*const hints[HINTS])(char *, size_t, const struct mayfly_trace *) = {
-	    hint_python, hint_children, hint_exec, hint_jit};
+	    hint_python, hint_children, hint_exec, hint_jit, hint_names};
 
 	*buffer = 0;
 	if (which < HINTS)

@@ -9,7 +9,7 @@
 
 /* Writes hint number `which`, from 0, in one sentence; "" when it does not apply to the trace.
  * Returns the buffer. */
-#define HINTS 4
+#define HINTS 5
 char *hint_text(char *buffer, size_t size, const struct mayfly_trace *trace, unsigned which);
 
 #endif

@@ -117,6 +117,33 @@ static void put_cpu(struct json *j, const struct event_rows *e, size_t top)
 	json_end(j);
 }
 
+static void put_pauses(struct json *j, const struct event_rows *e, size_t top)
+{
+	const struct thread_pauses *p = &e->pauses;
+
+	json_array(j, "pauses_by_thread");
+	for (size_t i = 0; i < first_rows(p->rows, top); i++) {
+		const struct mayfly_thread *thread =
+		    mayfly_trace_thread(e->trace, p->row[i].thread);
+
+		json_object(j, NULL);
+		json_text(j, "thread", thread->name);
+		json_integer(j, "tid", thread->tid);
+		json_array(j, "pauses");
+		for (size_t k = 0; k < p->types; k++) {
+			json_object(j, NULL);
+			put_name(j, e, p->type[k]);
+			json_unsigned(j, "count", p->row[i].of[k].count);
+			json_integer(j, "total_ns", p->row[i].of[k].total_ns);
+			json_integer(j, "max_ns", p->row[i].of[k].max_ns);
+			json_end(j);
+		}
+		json_end(j);
+		json_end(j);
+	}
+	json_end(j);
+}
+
 void json_events(struct json *j, const struct event_rows *e, const struct mayfly_query *query,
 		 size_t top)
 {
@@ -136,6 +163,7 @@ void json_events(struct json *j, const struct event_rows *e, const struct mayfly
 		put_sums(j, "instants", e, false, top);
 		put_sums(j, "counters", e, true, top);
 		put_cpu(j, e, top);
+		put_pauses(j, e, top);
 	}
 	json_unsigned(j, "dropped_events", info->dropped_events);
 }

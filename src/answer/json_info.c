@@ -61,10 +61,11 @@ static void put_command(struct json *j, const struct mayfly_info *i)
 
 static void put_ending(struct json *j, const struct mayfly_info *i)
 {
-	static const char *const names[] = {"unknown", "exited", "killed", "off", "exec"};
+	static const char *const names[] = {"unknown", "exited", "killed", "off",
+					    "exec",    "ended",	 "running"};
 
 	json_object(j, "ending");
-	json_text(j, "reason", names[i->ending < 5 ? i->ending : 0]);
+	json_text(j, "reason", names[i->ending < sizeof(names) / sizeof(*names) ? i->ending : 0]);
 	json_integer(j, "code", i->ending_code);
 	json_end(j);
 }
@@ -75,6 +76,8 @@ static void put_what(struct json *j, const struct mayfly_info *i)
 	json_text(j, "mayfly_version", i->version);
 	put_command(j, i);
 	json_text(j, "program", i->program);
+	if (*i->title)
+		json_text(j, "title", i->title);
 	json_unsigned(j, "pid", i->pid);
 	json_unsigned(j, "parent_pid", i->parent_pid);
 	json_real_time(j, "start_time", i->start_real_ns);

@@ -198,7 +198,23 @@ const char *const malloc_wrappers[] = {"xmalloc",
 				       "_safe_emalloc",
 				       NULL};
 
-/* Of libc, in static programs, where they are in the program's own file. */
+/* How names begin of code that a runtime compiles for itself, and of functions in its libraries. */
+const char *const jit_runtime[] = {"Builtin:",
+				   "BytecodeHandler:",
+				   "Bytecode Handler:",
+				   "Stub:",
+				   "Interpreter",
+				   "StubRoutines",
+				   "vtable ",
+				   "itable ",
+				   "I2C/C2I ",
+				   "py_trampoline",
+				   NULL};
+const char *const jit_libraries[] = {"node:", "java.",	    "javax.",	  "jdk.",
+				     "sun.",  "Ljava/util", "Ljava/lang", "Ljava/io",
+				     "Ljdk/", "Lsun/",	    NULL};
+
+/* libc's functions are in the program's own file when it is static. */
 const char *const libc_functions[] = {"strdup",
 				      "__strdup",
 				      "strndup",

@@ -17,6 +17,9 @@ extern const char *const ocaml_modules[];
 extern const char *const ocaml_runtime[];
 extern const char *const python_allocators[];
 extern const char *const malloc_wrappers[];
+/* Of code compiled at run time: names of V8's own pieces and of Java's, files of node, packages. */
+extern const char *const jit_runtime[];
+extern const char *const jit_libraries[];
 extern const char *const libc_functions[];
 extern const char *const libc_prefixes[];
 extern const char *const start_functions[];

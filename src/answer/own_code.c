@@ -10,6 +10,7 @@
 #include "answer/known_names.h"
 #include "answer/plain_name.h"
 #include "answer/trace_names.h"
+#include "format/format.h"
 
 /* All names of a large program are compared with these lists: most differ in their first byte. */
 static bool begins_with(const char *text, const char *const *word)
@@ -97,8 +98,8 @@ static bool has_suffix(const char *text, const char *suffix)
 /* Names of C, OCaml and Python, which have neither "::" nor parameters. */
 static enum code_kind plain_kind(const char *function, const char *file)
 {
-	if (strncmp(function, "caml_", 5) == 0 || is_part_of(function, python_allocators) ||
-	    is_part_of(function, malloc_wrappers) ||
+	if (strncmp(function, "caml_", 5) == 0 || strncmp(function, "Builtins_", 9) == 0 ||
+	    is_part_of(function, python_allocators) || is_part_of(function, malloc_wrappers) ||
 	    (!*file && is_part_of(function, ocaml_runtime)))
 		return CODE_RUNTIME;
 	if (is_one_of(function, libc_functions) || begins_with(function, libc_prefixes))
@@ -123,6 +124,63 @@ static bool is_rust_allocator(const char *function)
 	       (symbol && strncmp(symbol, "::__rg_oom", 10) != 0);
 }
 
+/* ---- Python ---- */
+
+/* "<frozen importlib._bootstrap>", "<string>": what has no file of its own. */
+static bool is_python(const char *file)
+{
+	return has_suffix(file, ".py") || (*file == '<' && has_suffix(file, ">"));
+}
+
+/* ".../lib/python3.11/", ".../lib/python311.zip/" */
+static bool is_in_python_library(const char *path)
+{
+	const char *found = strstr(path, "/lib/python3");
+
+	if (!found)
+		return false;
+	found += strlen("/lib/python3");
+	found += strspn(found, ".0123456789");
+	return *found == '/' || strncmp(found, "zip/", 4) == 0;
+}
+
+/* True: below a folder of the interpreter's, or of installed packages. */
+static bool is_installed(const char *path)
+{
+	return strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
+	       is_in_python_library(path);
+}
+
+static enum code_kind python_kind(const char *file)
+{
+	return is_installed(file) || strncmp(file, "<frozen ", 8) == 0 ? CODE_LIBRARY : CODE_OWN;
+}
+
+/* The C code of a program whose Python frames are known: the interpreter's own, or an extension. */
+static bool is_python_runtime(const char *module)
+{
+	const char *name = path_base(module);
+
+	return strncmp(name, "libpython3", 10) == 0 ||
+	       (strncmp(name, "python3", 7) == 0 && !strstr(name, ".so"));
+}
+
+static bool has_python_frame(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	for (size_t i = 0; i < info->frames; i++) {
+		const struct mayfly_frame *frame = mayfly_trace_frame(trace, i);
+
+		for (size_t k = 0; k < frame->locations; k++)
+			if (is_python(frame->location[k].file))
+				return true;
+	}
+	return false;
+}
+
+/* ---- all languages ---- */
+
 /*
  * By the name, which tells the language: functions of C++ have parameters, those of Rust do not. A
  * namespace core of the program is not Rust's crate.
@@ -131,6 +189,8 @@ static enum code_kind named_kind(const char *function, const char *file)
 {
 	char plain[512];
 
+	if (is_python(file))
+		return python_kind(file);
 	if (is_part_of(function, start_functions) || begins_with(function, rust_start))
 		return CODE_ENTRY;
 	if (is_allocator_frame(function) || is_rust_allocator(function))
@@ -145,6 +205,15 @@ static enum code_kind named_kind(const char *function, const char *file)
 		return is_rust_library(plain) && (!*file || has_suffix(file, ".rs")) ? CODE_LIBRARY
 										     : CODE_OWN;
 	return plain_kind(function, file);
+}
+
+/* Code compiled at run time is what the program's author wrote, whatever its name: a function of
+ * JavaScript may be called malloc. But runtimes compile their own libraries, too. */
+static enum code_kind jit_kind(const char *function, const char *file)
+{
+	if (begins_with(function, jit_runtime))
+		return CODE_RUNTIME;
+	return begins_with(*file ? file : function, jit_libraries) ? CODE_LIBRARY : CODE_OWN;
 }
 
 static bool is_started(const struct mayfly_trace *trace)
@@ -172,13 +241,22 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 		return CODE_NONE;
 	if (rule)
 		return rule->mine ? CODE_OWN : CODE_LIBRARY;
+	if (strcmp(module, TRACE_JIT_MODULE) == 0)
+		return jit_kind(function, file);
 	if (trace != own->trace) {
 		own->trace = trace;
 		own->starts_main = trace && is_started(trace);
+		own->has_python = trace && has_python_frame(trace);
 	}
 	if (own->starts_main && !*file && strcmp(function, "main") == 0)
 		return CODE_ENTRY;
 	kind = named_kind(function, file);
+	if (kind == CODE_OWN && own->has_python && !is_python(file)) {
+		if (is_python_runtime(module))
+			return CODE_RUNTIME;
+		if (is_installed(module) || is_installed(file))
+			return CODE_LIBRARY;
+	}
 	if (kind != CODE_OWN || !begins_with(path_base(module), library_modules))
 		return kind;
 	return begins_with(path_base(module), runtime_modules) ? CODE_RUNTIME : CODE_LIBRARY;
@@ -219,6 +297,12 @@ static const char *const python_entries[] = {"_PyEval_EvalFrameDefault",
 					     "pymain_run_python",
 					     NULL};
 
+/* A file of Python, outside its functions. */
+static bool is_python_module(const char *function, const char *file)
+{
+	return strcmp(function, "<module>") == 0 && is_python(file);
+}
+
 /* "Main", "Dune.exe.Main": a module's code outside its functions, which the runtime calls. */
 static bool is_ocaml_module(const char *function, const char *file)
 {
@@ -239,5 +323,6 @@ bool is_entry(const char *function, const char *file)
 	const char *colons = strrchr(function, ':');
 
 	return strcmp(colons ? colons + 1 : function, "main") == 0 ||
-	       is_one_of(function, python_entries) || is_ocaml_module(function, file);
+	       is_one_of(function, python_entries) || is_ocaml_module(function, file) ||
+	       is_python_module(function, file);
 }

@@ -23,6 +23,7 @@ struct own_code {
 	struct own_rules rules;		  /* the user's; they come first */
 	const struct mayfly_trace *trace; /* the one that the next field is about; NULL: none */
 	bool starts_main;		  /* main() is of the language's runtime */
+	bool has_python;		  /* the trace has frames of Python */
 	bool folded; /* own_code_fold() folded a frame of a library or runtime */
 };
 
@@ -33,8 +34,8 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 /* Folds all frames that are not the program's own. `own` must outlive the queries. */
 struct mayfly_fold own_code_fold(struct own_code *own);
 
-/* Where the program's own code begins: main() of C, C++ and Rust, the code of an OCaml module, and
- * what Python does before it runs the script. */
+/* Where the program's own code begins: main() of C, C++ and Rust, the code of an OCaml module or a
+ * file of Python, and what Python does before it runs the script. */
 bool is_entry(const char *function, const char *file);
 
 #endif

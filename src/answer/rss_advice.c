@@ -250,10 +250,11 @@ static void name_anonymous(const struct rss *r, const struct rss_moment *m, char
 static void advise_anonymous(const struct rss *r, const struct rss_moment *m, char *text,
 			     size_t size)
 {
-	const char *program = path_base(mayfly_trace_info(r->trace)->program);
+	const struct mayfly_info *info = mayfly_trace_info(r->trace);
+	const char *program = path_base(info->program);
 
 	name_anonymous(r, m, text, size);
-	if (!strncmp(program, "python", 6) &&
+	if (!strncmp(program, "python", 6) && !(info->heaps >> MAYFLY_HEAP_POOL_MAPPED & 1) &&
 	    is_much(m, m->kind[RSS_ANONYMOUS] - fmax(0, m->fact[FACT_LARGE])))
 		text_append(text, size,
 			    " With PYTHONMALLOC=malloc in the environment, Python's small objects "

@@ -8,6 +8,7 @@
 
 #include "answer/figures.h"
 #include "answer/text_format.h"
+#include "format/spool_format.h"
 #include "trace/read/sums.h"
 
 bool trace_has_no_blocks(const struct mayfly_info *info)
@@ -37,6 +38,25 @@ bool trace_overlaps(const struct mayfly_info *info)
 bool trace_has_pools(const struct mayfly_info *info)
 {
 	return info->heaps >> MAYFLY_HEAP_POOL & info->heaps >> MAYFLY_HEAP_MALLOC & 1;
+}
+
+bool trace_is_runtime_frame(const struct mayfly_frame *frame)
+{
+	return frame->kind == MAYFLY_FRAME_CODE && frame->module == UINT32_MAX &&
+	       frame->address >> 32 == SPOOL_RUNTIME_CODE >> 32;
+}
+
+const char *trace_heap_owner(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	for (size_t i = 0; info->heaps & MAYFLY_HEAPS_OCAML && i < info->frames; i++) {
+		const struct mayfly_frame *frame = mayfly_trace_frame(trace, i);
+
+		if (frame && trace_is_runtime_frame(frame))
+			return "the runtime";
+	}
+	return "OCaml";
 }
 
 /* ---- how it was recorded ---- */

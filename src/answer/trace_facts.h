@@ -19,6 +19,11 @@ bool trace_overlaps(const struct mayfly_info *info);
 /* Whether it has blocks of malloc that those of a pool of the program's lie in. */
 bool trace_has_pools(const struct mayfly_info *info);
 
+/* A frame that a runtime with mayfly/memprof.h has named, which knows its callers, too. */
+bool trace_is_runtime_frame(const struct mayfly_frame *frame);
+/* Whose heaps those are that are not malloc's: "OCaml" or "the runtime". */
+const char *trace_heap_owner(const struct mayfly_trace *trace);
+
 /* The number of intervals that a trace of snapshots has counters for; 0 for other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);
 /* "1 byte in 512 KB", and how far the interval was raised. */

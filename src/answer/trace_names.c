@@ -9,6 +9,7 @@
 
 #include "answer/figures.h"
 #include "answer/text_format.h"
+#include "format/runtime_rings.h"
 
 const char *path_base(const char *path)
 {
@@ -42,7 +43,8 @@ const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const cha
 	if (kind == MAYFLY_FRAME_CODE && function && *function)
 		return function;
 	if (kind == MAYFLY_FRAME_ELIDED)
-		return text_format(buffer, size, "[%" PRIu64 " frames left out]", address);
+		return text_format(buffer, size, "[%s%" PRIu64 " frames left out]",
+				   address < 16 ? "" : "about ", address);
 	if (module && *module)
 		return text_format(buffer, size, "%s+0x%" PRIx64, slash ? slash + 1 : module,
 				   address);
@@ -177,6 +179,8 @@ char *thread_name(char *buffer, size_t size, const struct mayfly_trace *trace, u
 {
 	const struct mayfly_thread *thread = mayfly_trace_thread(trace, index);
 
+	if (thread && *thread->name && thread->tid >= RUNTIME_DOMAIN_TID)
+		return text_format(buffer, size, "%s", thread->name);
 	if (thread && *thread->name)
 		return text_format(buffer, size, "%s (%" PRIu32 ")", thread->name, thread->tid);
 	if (thread)

@@ -5,6 +5,7 @@
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/target.h"
+#include "fleet/server_url.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -31,6 +32,23 @@ static int import_convert(const char *path, const struct loaded_file *file, cons
 	if (!error)
 		return target_finish(&target) ? CLI_OK : CLI_FAILED;
 	target_drop(&target, error > 0 ? error : 0);
+	return CLI_FAILED;
+}
+
+/* The answer of a fleet's database is a trace already. */
+static int import_answer(const struct loaded_file *file, const char *output, bool force)
+{
+	struct target target;
+	int error;
+
+	if (!output)
+		return cli_error("name a file for the answer: -o FILE");
+	if (!target_open(&target, output, force))
+		return CLI_FAILED;
+	error = target_sink(&target, file->data, file->size);
+	if (!error)
+		return target_finish(&target) ? CLI_OK : CLI_FAILED;
+	target_drop(&target, error);
 	return CLI_FAILED;
 }
 
@@ -63,6 +81,11 @@ static int import(const char *path, const char *output, bool force)
 
 	if (!load_file(path, &file))
 		return CLI_FAILED;
+	if (server_url_is(path)) {
+		status = import_answer(&file, output, force);
+		unload_file(&file);
+		return status;
+	}
 	if (is_trace(&file)) {
 		unload_file(&file);
 		return cli_error("%s: is already a trace of mayfly", path);

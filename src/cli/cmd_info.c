@@ -17,6 +17,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TEXT_BYTES   4096
 #define MOST_THREADS 8 /* that are named */
@@ -36,6 +37,9 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 	command_line(line, sizeof(line), info);
 	if (!(info->absent & MAYFLY_ABSENT_COMMAND))
 		print_field(o, "Program", "%s", line_fit(fitted, sizeof(fitted), o, line, room));
+	if (*info->title)
+		print_field(o, "Title", "%s",
+			    line_fit(fitted, sizeof(fitted), o, info->title, room));
 	if (*info->program)
 		print_field(o, "Executable", "%s",
 			    line_fit(fitted, sizeof(fitted), o, info->program, room));
@@ -70,15 +74,16 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 	else if (trace_is_exact(info))
 		print_field(o, "Mode", "exact: every allocation");
 	else if (trace_is_ocaml_alone(info))
-		print_field(o, "Mode", "sampled, blocks of OCaml alone");
+		print_field(o, "Mode", "sampled, blocks of %s alone", trace_heap_owner(trace));
 	else
 		print_field(o, "Mode", "sampled, %s, %s%s",
 			    interval_text(text, sizeof(text), trace),
 			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
 	if (info->ocaml_interval_bytes)
-		print_field(o, "OCaml heap", "sampled, %.3g per word: 1 byte in %s",
-			    info->ocaml_rate,
-			    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
+		print_field(
+		    o, strcmp(trace_heap_owner(trace), "OCaml") ? "Runtime heap" : "OCaml heap",
+		    "sampled, %.3g per word: 1 byte in %s", info->ocaml_rate,
+		    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(o, "Snapshots",
 			    "every %s, %zu with changes: counters of each stack, not single blocks",
@@ -184,11 +189,10 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 	char list[1024] = "", name[128];
 
 	for (size_t i = 0; i < info->threads && i < MOST_THREADS; i++) {
-		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
+		char text[128];
 
-		text_clean(name, sizeof(name), t->name);
-		text_append(list, sizeof(list), "%s%s%s%" PRIu32 "%s", i ? ", " : "", name,
-			    *name ? " (" : "", t->tid, *name ? ")" : "");
+		text_clean(name, sizeof(name), thread_name(text, sizeof(text), trace, (uint32_t)i));
+		text_append(list, sizeof(list), "%s%s", i ? ", " : "", name);
 	}
 	if (info->threads > MOST_THREADS)
 		text_append(list, sizeof(list), ", ...");
@@ -268,8 +272,9 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 
 	if (done) {
 		print_module_count(o, trace, info, count);
-		print_overlap(o, info, false);
+		print_overlap(o, trace, false);
 		print_notes(o, info);
+		print_hints(o, trace);
 		if (table_rows(t)) {
 			putchar('\n');
 			done = table_print(t, o, 0);

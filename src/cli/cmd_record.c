@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "symbols/symbols.h"
 
 /* Runs in the child. Its process id is part of the default name, so the names are made again here.
  */
@@ -139,72 +137,7 @@ static int start_program(struct record *r)
 	return say_not_started(r, error);
 }
 
-static char *interruption; /* what the handler prints; NULL: out of memory */
-
-/* For SIGINT and the like while the trace is made. */
-static void abandon(int number)
-{
-	ssize_t n;
-
-	recorder_abandon();
-	if (interruption) {
-		n = write(STDERR_FILENO, interruption, strlen(interruption));
-		(void)n;
-	}
-	_exit(128 + number);
-}
-
-static void allow_interruption(struct record *r)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	struct sigaction action = {.sa_handler = abandon}, before;
-	char *places = record_places(r->recorder[0]);
-
-	/* On a terminal it comes after a ^C. */
-	interruption = record_format("%smayfly: interrupted; the recording stays in %s\n",
-				     isatty(STDERR_FILENO) ? "\n" : "", places ? places : r->spool);
-	free(places);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		sigaction(numbers[i], NULL, &before);
-		if (before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
-	}
-	child_release_signals(&r->child);
-}
-
-/* Returns mayfly's exit status. */
-static int record_finish(struct record *r)
-{
-	int status = child_exit_status(&r->child);
-	const struct piece *main_one;
-	struct pieces list;
-	bool good;
-
-	r->found_ns = 0;
-	record_serve(r);
-	if (r->follow)
-		record_wait_for_children(r);
-	allow_interruption(r);
-	if (!record_collect_pieces(r, &list))
-		return cli_error("out of memory; the recording stays in '%s'", r->spool),
-		       RECORD_FAILED;
-	main_one = record_main_piece(r, &list);
-	if (!main_one)
-		record_drop_spool(r);
-	good = record_finalise_pieces(r, &list);
-	if (main_one && good && !(r->stream.only && r->stream.failed))
-		record_say_result(r, &list, main_one);
-	else if (!main_one)
-		record_say_not_attached(r);
-	if (!main_one)
-		record_finish_stream(r, false);
-	record_free_pieces(&list);
-	return good ? status : RECORD_FAILED;
-}
-
-/* Descriptors 0 to 2 that are closed stay closed for the program, but files of ours must not get
- * these numbers. */
-static bool occupy_standard_descriptors(void)
+bool record_occupy_descriptors(void)
 {
 	for (;;) {
 		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -218,7 +151,7 @@ static bool occupy_standard_descriptors(void)
 	}
 }
 
-static void say(void *context, const char *text)
+void record_say_line(void *context, const char *text)
 {
 	record_clear_progress(context);
 	cli_error("%s", text);
@@ -229,28 +162,37 @@ static int record(struct record_command *c)
 	struct record *r = &c->record;
 	int status = RECORD_FAILED;
 
-	if (!occupy_standard_descriptors() || !(r->folder = getcwd(NULL, 0)))
+	if (!record_occupy_descriptors() || !(r->folder = getcwd(NULL, 0)))
 		return cli_error("cannot start: %s", strerror(errno)), RECORD_FAILED;
 	program_inspect(&r->program, r->argv[0]);
+	when_begin(&c->when, r);
 	if (record_choose_preload(r) && record_take_settings(c))
 		status = start_program(r);
 	if (status >= 0)
 		return status;
 	record_view_start(c);
 	watch_program(c);
-	status = record_finish(r);
+	status = record_end(c) ? child_exit_status(&r->child) : RECORD_FAILED;
 	record_view_finish(c, status);
 	return status;
 }
 
 int cmd_record(int argc, char **argv)
 {
-	struct record_command c = {.record = {.say = say, .say_context = &c}};
+	struct record_command c = {
+	    .record = {.say = record_say_line,
+		       .say_context = &c,
+		       .download_progress = record_show_download},
+	    .download = DOWNLOAD_DEFAULTS,
+	};
 	int status = record_take_options(&c, argc, argv);
 
 	if (status >= 0)
 		return status;
+	c.record.no_debuginfod = c.download.off;
+	c.record.debuginfod_ns = c.download.limit_ns;
 	status = record(&c);
+	when_free(&c.when);
 	record_free(&c.record);
 	return status;
 }

@@ -18,6 +18,7 @@
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
+#include "cli/ongoing.h"
 #include "cli/source_files.h"
 #include "cli/view_html.h"
 #include "cli/viewing.h"
@@ -128,7 +129,7 @@ static int view(const struct view_command *c, const char *named)
 	struct viewing v;
 	const char *why;
 	bool goes_on;
-	char *spool = follow_find(named, &goes_on, &why);
+	char *spool = ongoing_find(named, &goes_on, &why);
 	int status = CLI_FAILED;
 
 	if (why)

@@ -69,7 +69,8 @@ static void *work(void *context)
 	return NULL;
 }
 
-/* One more, as long as there can be. Signals are for the thread that was there before. */
+/* One more, as long as there can be. Signals are for the thread that was there before, but for SIGBUS,
+ * which a thread's own access to a mapped file raises. */
 static void add_thread(struct decode_threads *h)
 {
 	sigset_t all, before;
@@ -77,6 +78,7 @@ static void add_thread(struct decode_threads *h)
 	if (h->threads == h->most)
 		return;
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&h->thread[h->threads], NULL, work, h) == 0)
 		h->threads++;

@@ -10,13 +10,6 @@
 
 struct follow;
 
-/*
- * What the user named: a spool, the trace that will be made of it, or the number of a process that
- * is being recorded. The path of the spool, for the caller to free, and *still: whether the
- * recording goes on. NULL: it is none of them; *why then says, for a process, why it cannot be shown, or is NULL.
- */
-char *follow_find(const char *named, bool *still, const char **why);
-
 /* Begins to show it, in a thread of its own. ours: this process is the recorder, and will call
  * follow_last(). False after a line on stderr. */
 bool follow_start(struct viewing *v, const char *spool, bool ours, struct follow **out);

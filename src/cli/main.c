@@ -20,15 +20,24 @@ static const struct command {
 	const char *help;
 } commands[] = {
     {"record", cmd_record, &record_option_table, "run a program and write a trace"},
+    {"attach", cmd_attach, &attach_option_table, "record a program that runs already"},
+    {"detach", cmd_detach, &detach_option_table, "end that; the program runs on"},
     {"receive", cmd_receive, &receive_option_table, "receive a trace that record --stream sends"},
     {"report", cmd_report, &report_option_table,
      "show where the memory is, by function, line, stack, ..."},
     {"view", cmd_view, &view_option_table, "show a trace in the browser"},
+    {"top", cmd_top, &top_option_table, "show on the terminal where a running program's memory is"},
+    {"ctl", cmd_ctl, &ctl_option_table, "steer a recording that goes on: on, off, interval, ..."},
     {"leaks", cmd_leaks, &leaks_option_table, "show what was never freed, by stack"},
     {"diff", cmd_diff, &diff_option_table, "compare two traces, and tell changes from chance"},
     {"check", cmd_check, &check_option_table,
      "fail when a program exceeds its memory limits, for CI"},
     {"merge", cmd_merge, &merge_option_table, "combine traces of several runs, builds or hosts"},
+    {"push", cmd_push, &push_option_table,
+     "put traces into a database, to ask questions over many processes"},
+    {"fleet", cmd_fleet, &fleet_option_table, "make that database"},
+    {"symbolize", cmd_symbolize, &symbolize_option_table,
+     "add names to a finished trace, from symbols installed later or elsewhere"},
     {"info", cmd_info, &info_option_table, "describe a trace: program, times, counts, quality"},
     {"dump", cmd_dump, &dump_option_table, "print every event of a trace, one per line"},
     {"plan", cmd_plan, &plan_option_table, "show what each sampling interval would give and cost"},
@@ -54,7 +63,6 @@ static const struct command *find_command(const char *name)
 static const struct hint {
 	const char *word, *hint;
 } hints[] = {
-    {"attach", "a running program cannot be joined; start it with 'mayfly record -- COMMAND'"},
     {"run", "use 'mayfly record -- COMMAND'"},
     {"stat", "use 'mayfly info FILE'"},
     {"script", "use 'mayfly dump FILE'"},

@@ -4,6 +4,8 @@
 
 #include "cli/message.h"
 #include "cli/decode_threads.h"
+#include "cli/fleet_trace.h"
+#include "fleet/server_url.h"
 #include "record/finalise.h"
 #include "symbols/symbols.h"
 #include "trace/write/recording.h"
@@ -84,14 +86,20 @@ static bool read_all(int fd, struct loaded_file *file)
 	return true;
 }
 
+void guard_mapped_files(void)
+{
+	struct sigaction action = {.sa_handler = on_bus_error};
+
+	sigaction(SIGBUS, &action, NULL);
+}
+
 static bool map_file(int fd, size_t size, struct loaded_file *file)
 {
 	void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	struct sigaction action = {.sa_handler = on_bus_error};
 
 	if (data == MAP_FAILED)
 		return false;
-	sigaction(SIGBUS, &action, NULL);
+	guard_mapped_files();
 	file->data = data;
 	file->size = size;
 	file->mapped = true;
@@ -386,6 +394,8 @@ bool load_file(const char *path, struct loaded_file *file)
 	size_t found;
 
 	*file = (struct loaded_file){0};
+	if (server_url_is(path))
+		return fleet_load(path, file);
 	if (is_folder(path)) {
 		found = find_in_folder(path, inside, sizeof(inside));
 		if (found > 1)

@@ -29,6 +29,10 @@ struct opened_trace {
 	struct decode_threads *threads; /* that decode it, or NULL */
 };
 
+/* From now on, access to a mapped file that became shorter ends the process with a line on stderr, in
+ * threads that do not block SIGBUS. Reading a file does this by itself. */
+void guard_mapped_files(void);
+
 /* Is exactly one file given after the options, at optind? False after a line on stderr. */
 bool one_named(int argc, char **argv, const char *what);
 

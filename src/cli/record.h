@@ -3,6 +3,8 @@
  * mayfly record, in several files; src/record/session.h does the work.
  *
  *	cmd_record.c		runs the program
+ *	cmd_attach.c		joins one that runs
+ *	record_end.c		makes the traces
  *	record_options.c	what the user asks for
  *	record_stream.c		the same of the receiver elsewhere
  *	record_progress.c	the line on the terminal
@@ -12,7 +14,9 @@
 #ifndef MAYFLY_RECORD_H
 #define MAYFLY_RECORD_H
 
+#include "cli/download.h"
 #include "cli/record_stream.h"
+#include "cli/when.h"
 #include "record/session.h"
 
 /* As env, nohup, timeout and others that run a command. */
@@ -20,10 +24,25 @@ enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 
 
 struct record_command {
 	struct record record;
+	struct download download;
+	struct when when;
 	bool interval_given, sampler_given, ocaml_given, progress, view;
 	size_t view_port;    /* 0: any */
 	int64_t progress_ns; /* when the line was last drawn; 0: there is none */
 };
+
+/* ---- cmd_record.c ---- */
+
+/* Descriptors 0 to 2 that are closed stay closed for the program, but files of ours must not get
+ * these numbers. False: errno says why. */
+bool record_occupy_descriptors(void);
+/* For record.say. */
+void record_say_line(void *command, const char *text);
+
+/* ---- record_end.c ---- */
+
+/* The program has ended, or is no longer recorded. False after a line on stderr: a trace was not made. */
+bool record_end(struct record_command *c);
 
 /* ---- record_options.c ---- */
 
@@ -42,6 +61,8 @@ void record_clear_progress(struct record_command *c);
 /* On a terminal that the program does not write to itself. */
 bool record_wants_progress(const struct record_command *c);
 void record_show_progress(struct record_command *c);
+/* For record.download_progress. */
+void record_show_download(void *command, const char *text);
 
 /* ---- record_view.c ---- */
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cli/interval.h"
 #include "cli/option_table.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -20,24 +20,12 @@
 /* Stores log2 of the nearest power of two. */
 static bool take_interval(const struct given *given, void *to)
 {
-	char wanted[FIGURE_TEXT], taken[FIGURE_TEXT];
 	struct record *r = &((struct record_command *)to)->record;
-	uint64_t bytes, power = 1;
-	uint32_t log2 = 0;
+	uint64_t bytes;
 
 	if (!option_take_bytes(given, &bytes))
 		return false;
-	while (power * 2 <= bytes) {
-		power *= 2;
-		log2++;
-	}
-	if (bytes - power >= 2 * power - bytes && log2 < SPOOL_INTERVAL_MAX_LOG2)
-		log2++;
-	r->interval_log2 = log2;
-	if (bytes != 1ull << log2 && !r->quiet && isatty(STDERR_FILENO))
-		cli_error("the interval of %s is rounded to %s, a power of two",
-			  text_bytes(wanted, sizeof(wanted), (double)bytes),
-			  text_bytes(taken, sizeof(taken), (double)(1ull << log2)));
+	r->interval_log2 = interval_log2_of(bytes, r->quiet);
 	return true;
 }
 
@@ -144,8 +132,10 @@ static const struct option_row record_rows[] = {
      .help = "what the process was before an exec gets a trace, too, if it has samples (keep)"},
     {"follow", 'f', .help = "also record child processes: FILE with .PID before its suffix",
      OPTION_FLAG(struct record_command, record.follow)},
+    OPTION_GROUP(when_rows, struct record_command, when),
     {"debug-dir", .argument = "DIR", OPTION_TEXT(struct record_command, record.debug_dir),
-     .words = OPTION_FOLDERS, .help = "also look for separate debug files in DIR/.build-id"},
+     .words = OPTION_FOLDERS, .help = "also look for files and debug files in DIR"},
+    OPTION_GROUP(download_rows, struct record_command, download),
     {"view", .help = "show the recording in the browser while it goes on, and then the trace",
      OPTION_FLAG(struct record_command, view)},
     {"view-port", .argument = "PORT", OPTION_COUNT(struct record_command, view_port), .least = 1,
@@ -160,12 +150,12 @@ static const struct option_row record_rows[] = {
     OPTION_END,
 };
 
-#define NO_ATTACH "a running program cannot be joined; start it with 'mayfly record -- COMMAND'"
+#define USE_ATTACH "use 'mayfly attach PID' to record a program that runs already"
 
 static const struct option_hint record_hints[] = {
-    {"-p", NO_ATTACH},
-    {"--pid", NO_ATTACH},
-    {"--attach", NO_ATTACH},
+    {"-p", USE_ATTACH},
+    {"--pid", USE_ATTACH},
+    {"--attach", USE_ATTACH},
     {"-F", "use -i BYTES, the mean number of bytes between samples"},
     {"--frequency", "use -i BYTES, the mean number of bytes between samples"},
     {"-g", "stacks are always recorded"},
@@ -213,6 +203,9 @@ static bool record_options_agree(struct record_command *c)
 		return cli_refuse("--view-port needs --view");
 	if (c->view && r->stream.to && !r->output)
 		return cli_refuse("--view shows what is on this machine; use -o FILE as well as "
+				  "--stream");
+	if (c->when.list.count && r->stream.to && !r->output)
+		return cli_refuse("--when needs the trace on this machine; use -o FILE as well as "
 				  "--stream");
 	if (c->view && !server_supported())
 		return cli_refuse("--view: this build of mayfly lacks libmicrohttpd; install "

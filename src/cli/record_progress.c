@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/download.h"
 #include "cli/output.h"
 
 #define PROGRESS_NS 200000000ll
@@ -85,4 +86,16 @@ void record_show_progress(struct record_command *c)
 	fprintf(stderr, "\r\033[K%.*s", columns - 1, line);
 	fflush(stderr);
 	c->progress_ns = now;
+}
+
+void record_show_download(void *command, const char *text)
+{
+	struct record_command *c = command;
+
+	/* When the program has ended, the terminal is free. */
+	if (c->record.quiet || !isatty(STDERR_FILENO) ||
+	    (!c->record.child.ended && !record_wants_progress(c)))
+		return;
+	download_show(text);
+	c->progress_ns = *text ? now_ns() : 0;
 }

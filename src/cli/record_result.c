@@ -125,7 +125,7 @@ static char *remarks_text(const struct record *r, const struct pieces *list, con
 	put_late(to, r, p->recorder);
 	if (*p->recorder->note)
 		fprintf(to, "; note: %s", text_clean(note, sizeof(note), p->recorder->note));
-	if (p->glance.state == SPOOL_OFF)
+	if (p->glance.state == SPOOL_OFF && !r->child.adopted)
 		fprintf(to, "; recording stopped early: %s",
 			text_clean(reason, sizeof(reason), p->glance.off_text));
 	return fclose(to) ? NULL : text;
@@ -138,8 +138,9 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 	char count[COUNT_TEXT], *remarks = remarks_text(r, list, p);
 
 	/* Away from a terminal, only errors are reported, so the output is the program's alone. */
-	if ((!r->quiet && isatty(STDERR_FILENO)) || p->glance.state == SPOOL_OFF ||
-	    (one->dropped && r->exact) || one->dropped_events || one->missed_frees)
+	if ((!r->quiet && isatty(STDERR_FILENO)) ||
+	    (p->glance.state == SPOOL_OFF && !r->child.adopted) || (one->dropped && r->exact) ||
+	    one->dropped_events || one->missed_frees)
 		cli_error(
 		    "%s %s%s of %s in %s -> %s (%s)%s%s%s",
 		    record_count_text(count, one->status.allocations),

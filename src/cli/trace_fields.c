@@ -18,15 +18,35 @@
 #define FEW_SAMPLES 100 /* with fewer, only the total is known well */
 #define TEXT_BYTES  1024
 
-char *start_text(char *buffer, size_t size, const struct mayfly_info *info)
+/* "" when there is no such time. */
+static char *real_time_text(char *buffer, size_t size, int64_t ns, const char *format)
 {
-	time_t seconds = (time_t)(info->start_real_ns / 1000000000);
+	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm parts;
 
-	if (info->start_real_ns < 0 || !localtime_r(&seconds, &parts) ||
-	    !strftime(buffer, size, "%Y-%m-%d %H:%M:%S %Z", &parts))
+	if (ns < 0 || !localtime_r(&seconds, &parts) || !strftime(buffer, size, format, &parts))
+		*buffer = 0;
+	return buffer;
+}
+
+char *start_text(char *buffer, size_t size, const struct mayfly_info *info)
+{
+	if (!*real_time_text(buffer, size, info->start_real_ns, "%Y-%m-%d %H:%M:%S %Z"))
 		snprintf(buffer, size, "at an unknown time");
 	return buffer;
+}
+
+/* Of a trace that was made while the program ran. */
+static char *running_text(char *buffer, size_t size, const struct mayfly_info *info)
+{
+	int64_t end = 0;
+	char at[32];
+
+	if (info->absent & MAYFLY_ABSENT_START || info->start_real_ns < 0 ||
+	    __builtin_add_overflow(info->start_real_ns, info->duration_ns, &end) ||
+	    !*real_time_text(at, sizeof(at), end, "%H:%M:%S"))
+		return text_format(buffer, size, "the program ran on");
+	return text_format(buffer, size, "a snapshot of %s; the program ran on", at);
 }
 
 char *ending_text(char *buffer, size_t size, const struct mayfly_info *info)
@@ -47,14 +67,21 @@ char *ending_text(char *buffer, size_t size, const struct mayfly_info *info)
 	case MAYFLY_END_EXEC:
 		text = "went on with another program (exec)";
 		break;
+	case MAYFLY_END_ENDED:
+		text = "ended; with what status is not known";
+		break;
+	case MAYFLY_END_RUNNING:
+		return running_text(buffer, size, info);
 	case MAYFLY_END_UNKNOWN:
 		break;
 	}
 	return text_format(buffer, size, "%s", text);
 }
 
-void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice)
+void print_overlap(const struct output *o, const struct mayfly_trace *trace, bool twice)
 {
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
 	if (trace_has_pools(info))
 		print_field(o, "Pools", "their blocks lie in blocks of malloc: %s",
 			    twice		? "do not add them up"
@@ -64,12 +91,14 @@ void print_overlap(const struct output *o, const struct mayfly_info *info, bool 
 		return;
 	if (twice)
 		print_field(o, "Overlap",
-			    "malloc's blocks include the memory that OCaml's heaps lie in, and "
-			    "external memory that malloc gave: do not add them up");
+			    "malloc's blocks include the memory that %s's heaps lie in, and "
+			    "external memory that malloc gave: do not add them up",
+			    trace_heap_owner(trace));
 	else
 		print_field(o, "Counted",
-			    "each byte once: as OCaml's block where there is one, else as "
-			    "malloc's; --by heap shows all heaps beside each other");
+			    "each byte once: as %s's block where there is one, else as "
+			    "malloc's; --by heap shows all heaps beside each other",
+			    trace_heap_owner(trace));
 }
 
 static void print_label_field(const struct output *o, const struct mayfly_trace *trace, bool hints)
@@ -232,12 +261,6 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 			    "-i %s",
 			    interval, samples, info->samples == 1 ? "" : "s", finer);
 	}
-	if (info->frames && info->frames_symbolized < info->frames * 0.8)
-		print_field(o, "Hint",
-			    "%zu of %zu code addresses have no function name: install debug "
-			    "symbols%s; 'mayfly info' says for which modules",
-			    info->frames - info->frames_symbolized, info->frames,
-			    recorded ? " and record again" : "");
 }
 
 void print_absent(const struct output *o, const struct mayfly_info *info)

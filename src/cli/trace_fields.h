@@ -12,7 +12,7 @@ char *start_text(char *buffer, size_t size, const struct mayfly_info *info);
 char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);
 
 /* For traces with memory that is there twice: what is summed. twice: all blocks of both. */
-void print_overlap(const struct output *o, const struct mayfly_info *info, bool twice);
+void print_overlap(const struct output *o, const struct mayfly_trace *trace, bool twice);
 
 /* "Events" and "Labels". hints: for an overview, with the options that show them, and without the
  * events that every trace has. */

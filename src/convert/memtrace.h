@@ -20,7 +20,10 @@
 
 #include <mayfly/trace.h>
 
-#define MEMTRACE_NEWEST 3 /* version that can be read */
+#define MEMTRACE_NEWEST 3 /* version that can be read and written */
+
+/* How traces call the threads that stand for domains other than 0. */
+#define MEMTRACE_DOMAIN_NAME "domain "
 
 enum memtrace_source { MEMTRACE_MINOR = 0, MEMTRACE_MAJOR = 1, MEMTRACE_EXTERNAL = 2 };
 
@@ -32,6 +35,7 @@ struct memtrace_info {
 	const char *context; /* "" when there is none */
 	int64_t pid;
 	int64_t start_us; /* since 1970 */
+	unsigned domain;  /* that wrote this information; 0 up to version 2 */
 };
 
 struct memtrace_location {

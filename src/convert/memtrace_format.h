@@ -16,8 +16,9 @@
 #ifndef MAYFLY_MEMTRACE_FORMAT_H
 #define MAYFLY_MEMTRACE_FORMAT_H
 
-#define PACKET_MAGIC 0xc1fc1fc1u
-#define HEADER_BYTES 66 /* from version 3 on, one more field of 2 bytes */
+#define PACKET_MAGIC	    0xc1fc1fc1u
+#define HEADER_BYTES	    66
+#define HEADER_BYTES_DOMAIN 2 /* more from version 3 on: the domain */
 
 #define TIME_BITS 25
 #define TIME_MASK ((1u << TIME_BITS) - 1)

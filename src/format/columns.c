@@ -17,20 +17,21 @@
 #include "format/format.h"
 #include "format/numbering.h"
 
-#define PACK_LIMIT     8192 /* values in a chunk that is worth trying to compress as a whole */
-#define LONG_COLUMN    2048 /* values; columns of so many or more choose at QUICK_LEVEL */
-#define SHORT_COLUMN   64   /* values; columns of so many or more keep their choice, if any do */
-#define QUICK_LEVEL    3
-#define SAMPLE	       32768 /* values in the sample of a column of more than twice as many */
-#define QUICK_SAMPLE   8192  /* the same where choices are kept */
-#define FIRST_LOOK     1024  /* values of a sample that rule out most codings */
-#define MEMORIES       256   /* choices kept: a table by hash, the last one wins */
-#define MEMORY_AGE     32    /* chunks after which a choice is made anew */
-#define ALWAYS_INLINE  inline __attribute__((always_inline))
-#define CODING_UNKNOWN 256u
-#define PLANES_MOST    8
-#define MANTISSA_MOST  2
-#define STREAM_PLAIN   8 /* bytes of a stream that is never worth compressing */
+#define PACK_LIMIT	  8192 /* values in a chunk that is worth trying to compress as a whole */
+#define LONG_COLUMN	  2048 /* values; columns of so many or more choose at QUICK_LEVEL */
+#define SHORT_COLUMN	  64   /* values; columns of so many or more keep their choice, if any do */
+#define SHORT_LEAN_COLUMN 8    /* the same of a lean writer, whose traces are mostly short */
+#define QUICK_LEVEL	  3
+#define SAMPLE		  32768 /* values in the sample of a column of more than twice as many */
+#define QUICK_SAMPLE	  8192	/* the same where choices are kept */
+#define FIRST_LOOK	  1024	/* values of a sample that rule out most codings */
+#define MEMORIES	  256	/* choices kept: a table by hash, the last one wins */
+#define MEMORY_AGE	  32	/* chunks after which a choice is made anew */
+#define ALWAYS_INLINE	  inline __attribute__((always_inline))
+#define CODING_UNKNOWN	  256u
+#define PLANES_MOST	  8
+#define MANTISSA_MOST	  2
+#define STREAM_PLAIN	  8 /* bytes of a stream that is never worth compressing */
 
 /* ---- writing ---- */
 
@@ -501,7 +502,8 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 			size_t count, enum place place)
 {
 	const bool nested = place != WHOLE;
-	const bool keep = w->remember && !w->plain && !w->choosing && count > SHORT_COLUMN;
+	const bool keep = w->remember && (!w->plain || w->lean) && !w->choosing &&
+			  count > (w->lean ? SHORT_LEAN_COLUMN : SHORT_COLUMN);
 	struct choice c = {
 	    .best = &w->best[nested],
 	    .candidate = &w->candidate[nested],

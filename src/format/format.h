@@ -63,6 +63,9 @@
 #define TRACE_LATEST_NS	   ((int64_t)1 << 62) /* times lie within +-this */
 #define TRACE_UNIT_NS	   2000 /* of times in sampled traces, and of modules, as written */
 
+/* The path of the module of code that was compiled at run time. */
+#define TRACE_JIT_MODULE "[jit]"
+
 /* How a column's numbers are coded. */
 enum trace_coding {
 	CODING_CONSTANT = 0, /* one varint: all are this */
@@ -103,6 +106,7 @@ enum trace_column {
 	COLUMN_LOCATION_INLINED = 15,
 	COLUMN_LOCATION_FIRST = 16,
 	COLUMN_LOCATION_LENGTH = 18,
+	COLUMN_LOCATION_RESPELLED = 20,
 
 	COLUMN_CHAIN_PARENT = 1, /* TREE */
 	COLUMN_CHAIN_LENGTH = 3,
@@ -255,7 +259,13 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(ABSENT, 50, absent)                                                                      \
 	X(LOST_EVENTS, 56, dropped_events)                                                         \
 	X(GROUPED, 58, grouped)                                                                    \
-	X(MISSED_FREES, 60, missed_frees)
+	X(MISSED_FREES, 60, missed_frees)                                                          \
+	X(MEMTRACE_VERSION, 62, memtrace_version)                                                  \
+	X(MEMTRACE_DOMAIN, 64, memtrace_domain)                                                    \
+	X(HOST, 66, host)                                                                          \
+	X(RUNTIME_PARAMETERS, 68, runtime_parameters)                                              \
+	X(CONTEXT, 70, context)                                                                    \
+	X(TITLE, 72, title)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

@@ -32,6 +32,7 @@
 #define SPOOL_PACKET_BYTES 65536u
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
 #define SPOOL_RECYCLED	   1024u
+#define SPOOL_EXITED	   0x100u /* the status is in the low 8 bits */
 
 /* The interval of a recording that names none, and the longest that may be chosen: log2 of bytes */
 #define SPOOL_INTERVAL_DEFAULT_LOG2 19u
@@ -53,8 +54,9 @@ enum spool_off_reason {
 	SPOOL_OFF_LIBC = 3,	 /* a libc without _dl_find_object */
 	SPOOL_OFF_SANDBOX = 4,	 /* reserved space used up inside a seccomp sandbox */
 	SPOOL_OFF_OWN_MALLOC =
-	    5,		    /* the program defines malloc itself; the hooks are never called */
-	SPOOL_OFF_FORK = 6, /* a forked child that is not followed */
+	    5,			/* the program defines malloc itself; the hooks are never called */
+	SPOOL_OFF_FORK = 6,	/* a forked child that is not followed */
+	SPOOL_OFF_DETACHED = 7, /* from a program that runs on */
 };
 
 /* How blocks are named. */
@@ -115,6 +117,9 @@ struct spool_header {
 	 * ocaml_interval_log2, which is that of 8 / rate, rounded down */
 	_Atomic uint64_t ocaml_rate;
 	uint32_t pid_namespace; /* inode of the PID namespace of pid; 0: not known */
+	/* (a) SPOOL_EXITED and the status, once the program is about to exit; 0: it runs, or a signal
+	 * has ended it, or it ended in a way that the agent does not see */
+	_Atomic uint32_t exited;
 
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
@@ -123,6 +128,8 @@ struct spool_header {
 	/* (c) the share of a thread's time that samples may cost, in 1/10000; 0: the interval is
 	 * fixed. Else each thread doubles or halves its interval, never below the one above. */
 	_Atomic uint32_t control_overhead;
+	/* (c) 1: recording has been switched off meanwhile, so that blocks are missing. */
+	_Atomic uint32_t control_was_off;
 	/* (c) packets that the file may have; 0 no limit. Beyond it records are dropped, counted.
 	 */
 	_Atomic uint64_t control_max_packets;
@@ -136,7 +143,9 @@ struct spool_header {
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */
 	_Atomic uint32_t off_errno;	     /* (a) errno that led there, or 0 */
-	uint32_t pad0;
+	/* (a) 1: the program ran already when recording began: older blocks are not known; 2: a
+	 * program that such a one became or started by exec, recorded from its start */
+	_Atomic uint32_t attached;
 	_Atomic uint64_t off_ticks; /* (a) */
 	char off_text[112];	    /* (a) for the user, zero-terminated */
 
@@ -218,7 +227,8 @@ struct spool_packet {
  *             u first character, u last character): where the code of a frame with this address
  *             is, as the runtime knows it; innermost first, each inlined into the next one. Once
  *             for each address of an OCaml stack, before the first sample with it. (Of an
- *             allocating OCaml function the address is that of its debug information, plus 1.)
+ *             allocating OCaml function the address is that of its debug information, plus 1.) Also
+ *             for the frames of Python, whose addresses have SPOOL_CODE_PYTHON set.
  *   HEAP_END  time: blocks of the heaps of OCaml are not recorded from here on, neither their end
  *   ALLOCATOR time, u whose, u count, count x u value (at most SPOOL_ALLOCATOR_VALUES): what the
  *             allocator, or the kernel, says of the process's memory; enum spool_allocator
@@ -403,6 +413,9 @@ enum spool_heap {
 
 #define SPOOL_OCAML_FRAMES 1024u /* the most that a stack of OCaml's may have */
 #define SPOOL_OCAML_PLACES 32u	 /* of one frame */
+/* Frames of a runtime that uses mayfly/memprof.h have numbers from here on in place of addresses; the
+ * upper 32 bits are these. Above all addresses of programs. */
+#define SPOOL_RUNTIME_CODE (1ull << 48)
 
 #define SPOOL_CACHE_BITS    11
 #define SPOOL_CACHE_SIZE    (1u << SPOOL_CACHE_BITS)
@@ -422,6 +435,9 @@ static inline uint32_t spool_cache_slot(uint64_t address)
 	(SPOOL_MARK_BIT | (uint64_t)(kind) << 56 | ((uint64_t)(count)&0xffffffffu))
 #define SPOOL_MARK_KIND(address)  ((uint32_t)((address) >> 56 & 0x7f))
 #define SPOOL_MARK_COUNT(address) ((uint32_t)(address))
+
+/* In the address of a frame: it is an instruction of Python, and no address of the process. */
+#define SPOOL_CODE_PYTHON (1ull << 62)
 
 /* The largest stack of one SAMPLE record, marks included; see walk.h. */
 #define SPOOL_MAX_FRAMES 2048u

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,6 +133,27 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 	return 0;
 }
 
+int child_adopt(struct child *c, pid_t pid)
+{
+	memset(c, 0, sizeof(*c));
+	c->pid = pid;
+	c->adopted = true;
+	c->process = (int)syscall(SYS_pidfd_open, pid, 0);
+	raise_limit(RLIMIT_FSIZE, &c->file_size);
+	raise_limit(RLIMIT_NOFILE, &c->files);
+	return child_watch_signals(c);
+}
+
+static void look_at_adopted(struct child *c)
+{
+	struct pollfd poll_fd = {.fd = c->process, .events = POLLIN};
+
+	if (c->process >= 0 ? poll(&poll_fd, 1, 0) > 0 : kill(c->pid, 0) && errno == ESRCH) {
+		c->ended = true;
+		c->ended_ns = now_ns();
+	}
+}
+
 static void reap(struct child *c)
 {
 	while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
@@ -182,6 +205,10 @@ static void child_look(struct child *c)
 	int status;
 	pid_t pid;
 
+	if (c->adopted) {
+		look_at_adopted(c);
+		return;
+	}
 	child_look_last(c);
 	while (!c->ended &&
 	       (pid = wait4(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage))) {
@@ -240,7 +267,7 @@ void child_signals(struct child *c)
 			c->interrupted = true;
 			/* fall through */
 		default:
-			if (!c->ended)
+			if (!c->ended && !c->adopted)
 				forward(c, &info);
 		}
 	}

@@ -18,6 +18,8 @@
 
 struct child {
 	pid_t pid;
+	bool adopted;	/* another process has started it: see child_adopt() */
+	int process;	/* its pidfd, when it was adopted; or -1 */
 	int signals;	/* signalfd */
 	int go, failed; /* pipes */
 	sigset_t mask;	/* as mayfly was started with */
@@ -38,6 +40,10 @@ struct child {
 /* Starts a process that waits for child_run(). In the new process, and only then, prepare(context)
  * is called before it becomes argv; it may change the environment. 0 or an errno. */
 int child_fork(struct child *c, char **argv, void (*prepare)(void *context), void *context);
+
+/* Instead of child_fork(): watches a process that runs already. Signals for mayfly are not forwarded to
+ * it, and how it ends is not known. 0 or an errno. */
+int child_adopt(struct child *c, pid_t pid);
 
 /* 0: the program runs. Otherwise the errno of execvp(); the process is gone. */
 int child_run(struct child *c);

@@ -330,10 +330,9 @@ static int finalise_open_stream(struct conversion *c, const char *path,
 	return error;
 }
 
-static int add_symbols(struct recording *r, const char *debug_dir)
+static int add_symbols(struct recording *r)
 {
-	struct symbols_options options = {.debug_dir = debug_dir};
-	struct symbols *session = symbols_new(&options);
+	struct symbols *session = symbols_new(NULL);
 	int error = session ? finalise_symbols(r, session) : MAYFLY_E_MEMORY;
 
 	symbols_free(session);
@@ -360,7 +359,7 @@ static int finalise_convert(struct conversion *c, const struct finalise_options 
 	if (!error)
 		error = spool_stream_finish(c->stream, options->ending);
 	if (!error && !options->no_symbols)
-		error = add_symbols(c->tables, options->debug_dir);
+		error = add_symbols(c->tables);
 	return error;
 }
 

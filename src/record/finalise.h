@@ -22,7 +22,6 @@ struct finalise_options {
 	 * looked for in this path's folder first: so a folder of spools can be moved. */
 	const char *path;
 	const struct spool_ending *ending; /* NULL: it is not known how the program ended */
-	const char *debug_dir;		   /* for symbols_new(), or NULL */
 	bool no_symbols;		   /* leave addresses as they are */
 	int level;			   /* for the trace_writer; 0: its default */
 };

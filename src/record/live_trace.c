@@ -3,19 +3,22 @@
 #include "record/live_trace.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
 #include "record/finalise.h"
+#include "record/late_names.h"
+#include "record/part.h"
 #include "record/spool_watch.h"
 #include "spool/spool_packets.h"
 #include "stream/clock.h"
 #include "symbols/symbols.h"
 #include "trace/read/reader.h"
+#include "trace/rewrite/merge.h"
 
 #define FOLLOWED_NS 10000000000ll
 
@@ -46,114 +49,17 @@ void live_session_free(struct live_session *s)
 
 /* ---- names ---- */
 
-struct naming {
-	const struct mayfly_trace *trace;
-	const size_t *frame; /* of each address that was asked for */
-	struct mayfly_location *location;
-	struct late_name *name;
-	size_t locations, location_room, names, name_room;
-	bool failed;
-};
-
-static void take_names(void *context, size_t index, const struct symbol *list, size_t count)
+int live_trace_name(struct live_session *s, struct live_trace *live)
 {
-	struct naming *n = context;
+	struct mayfly_trace *t = live->trace;
+	struct late_names n;
+	int error = late_names_find(&n, t, s->symbols, LATE_UNNAMED);
 
-	if (n->failed || (count == 1 && !list->function && !list->file))
-		return;
-	if (!array_reserve(&n->name, &n->name_room, n->names, sizeof(*n->name))) {
-		n->failed = true;
-		return;
+	if (!error) {
+		error = trace_name_late(t, n.location, n.name, n.names);
+		n.location = NULL; /* the trace's */
 	}
-	n->name[n->names++] = (struct late_name){n->frame[index], n->locations, count};
-	for (size_t i = 0; i < count; i++) {
-		if (!array_reserve(&n->location, &n->location_room, n->locations,
-				   sizeof(*n->location))) {
-			n->failed = true;
-			return;
-		}
-		n->location[n->locations++] = (struct mayfly_location){
-		    .function = list[i].function ? list[i].function : "",
-		    .file = list[i].file ? list[i].file : "",
-		    .line = list[i].line,
-		    .inlined = list[i].inlined && i + 1 < count,
-		};
-	}
-}
-
-struct wanted {
-	uint32_t module;
-	uint64_t address;
-	size_t frame;
-};
-
-static int compare_modules(const void *a, const void *b)
-{
-	const struct wanted *x = a, *y = b;
-
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	return (x->frame > y->frame) - (x->frame < y->frame);
-}
-
-static struct wanted *frames_without_names(const struct mayfly_trace *t, size_t *count)
-{
-	struct wanted *list = malloc((t->info.frames + 1) * sizeof(*list));
-
-	*count = 0;
-	for (size_t i = 0; list && i < t->info.frames; i++) {
-		const struct mayfly_frame *f = &t->frame[i];
-
-		if (f->kind == MAYFLY_FRAME_CODE && f->module < t->info.modules &&
-		    !*f->location->function)
-			list[(*count)++] = (struct wanted){f->module, f->address, i};
-	}
-	if (list)
-		qsort(list, *count, sizeof(*list), compare_modules);
-	return list;
-}
-
-static void name_module(struct live_session *s, struct naming *n, const struct wanted *list,
-			size_t count)
-{
-	const struct mayfly_module *m = &n->trace->module[list->module];
-	uint64_t *address = malloc(count * sizeof(*address));
-	size_t *frame = malloc(count * sizeof(*frame));
-	const char *why;
-
-	for (size_t i = 0; address && frame && i < count; i++) {
-		address[i] = list[i].address;
-		frame[i] = list[i].frame;
-	}
-	n->frame = frame;
-	n->failed |= !address || !frame;
-	if (!n->failed)
-		symbols_resolve(s->symbols, m->path, m->build_id_length ? m->build_id : NULL,
-				m->build_id_length, address, count, take_names, n, &why);
-	free(address);
-	free(frame);
-}
-
-static int add_names(struct live_session *s, struct mayfly_trace *t)
-{
-	struct naming n = {.trace = t};
-	struct wanted *list;
-	size_t count, end;
-	int error;
-
-	list = frames_without_names(t, &count);
-	if (!list)
-		return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < count; i = end) {
-		for (end = i + 1; end < count && list[end].module == list[i].module;)
-			end++;
-		name_module(s, &n, list + i, end - i);
-	}
-	free(list);
-	if (n.failed)
-		free(n.location);
-	error = n.failed ? MAYFLY_E_MEMORY : trace_name_late(t, n.location, n.name, n.names);
-	free(n.name);
+	late_names_free(&n);
 	return error;
 }
 
@@ -224,10 +130,11 @@ static bool is_consumed(const struct spool_header *h)
 	return atomic_load(&h->consumed_packets) != 0;
 }
 
-int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out)
+int live_trace_open_unnamed(const char *spool, struct live_trace *out)
 {
 	struct live_trace map;
 	const struct spool_header *h;
+	int64_t opened = now_ns();
 	bool consumed;
 	int error;
 
@@ -246,12 +153,67 @@ int live_trace_open(struct live_session *s, const char *spool, struct live_trace
 	 * read. */
 	if (!error && !consumed && is_consumed(h))
 		error = MAYFLY_E_EMPTY;
+	out->opened_ns = opened - (int64_t)h->start_mono_ns;
 	live_trace_close(&map);
-	if (!error)
-		error = add_names(s, out->trace);
 	if (error)
 		live_trace_close(out);
 	return error;
+}
+
+int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out)
+{
+	int error = live_trace_open_unnamed(spool, out);
+
+	if (!error)
+		error = live_trace_name(s, out);
+	if (error)
+		live_trace_close(out);
+	return error;
+}
+
+static int write_merged(const struct live_trace *t, const char *note, struct part *part)
+{
+	struct trace_merge *merge = trace_merge_new(MERGE_FROM_START);
+	bool stay;
+	int error = merge ? trace_merge_add(merge, t->trace, &stay) : MAYFLY_E_MEMORY;
+
+	if (!error)
+		error = trace_merge_write(merge, note, part_sink, part);
+	trace_merge_free(merge);
+	return error;
+}
+
+int live_trace_save(const struct live_trace *t, const char *path, const char *note)
+{
+	struct part part;
+	char *unfinished;
+	int error;
+
+	if (asprintf(&unfinished, "%s.part", path) < 0)
+		return MAYFLY_E_MEMORY;
+	unlink(unfinished);
+	error = part_open(&part, unfinished);
+	free(unfinished);
+	if (error)
+		return error;
+	error = write_merged(t, note, &part);
+	if (!error)
+		error = part_become(&part, path, NULL, NULL);
+	part_close(&part, error != 0);
+	return error;
+}
+
+void live_trace_say_whole(struct live_trace *t)
+{
+	struct mayfly_info *info = &t->trace->info;
+
+	info->complete = true;
+	info->spool = false;
+	if (info->ending != MAYFLY_END_UNKNOWN)
+		return;
+	info->ending = MAYFLY_END_RUNNING;
+	if (info->duration_ns < t->opened_ns)
+		info->duration_ns = t->opened_ns;
 }
 
 void live_trace_close(struct live_trace *t)

@@ -22,11 +22,22 @@ struct live_trace {
 	void *data; /* that it is in */
 	size_t size;
 	bool mapped;
+	int64_t opened_ns; /* since the recording's start */
 };
 
 /* 0 or a negative enum mayfly_error. MAYFLY_E_EMPTY: nothing has been recorded so far.
  * MAYFLY_E_NOT_A_TRACE: the spool is not there any more, or is none. */
 int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out);
+/* The two halves of that: what is there now, and the names, which may take a while. After the first
+ * the program may end, and the spool may go. */
+int live_trace_open_unnamed(const char *spool, struct live_trace *out);
+int live_trace_name(struct live_session *s, struct live_trace *t);
+/* Writes it as a trace of its own, which takes the place of a file of that name. 0 or an errno or a
+ * negative enum mayfly_error. */
+int live_trace_save(const struct live_trace *t, const char *path, const char *note);
+/* To be written as a trace of its own: it is not a part of one, nor a spool, and its end is the
+ * moment at which it was opened, at which the program still ran. */
+void live_trace_say_whole(struct live_trace *t);
 void live_trace_close(struct live_trace *t);
 
 #endif

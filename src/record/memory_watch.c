@@ -15,7 +15,7 @@
 #define SHORTEST_NS 5000000ll
 /* Reading mappings may use this share of a CPU: 1/1000; more in the first seconds. */
 #define COST_SHARE  1000
-#define FIRST_SHARE 50
+#define FIRST_SHARE 100
 #define EARLY_SHARE 300
 #define EARLY_PART                                                                                 \
 	8 /* of the time passed, until it is looked at again, while that is not a second */

@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "record/process_file.h"
 
 /* Whether a line of /proc/PID/maps is of this file. */
 static bool maps_file(char *line, const struct stat *st, const char *path)
@@ -155,6 +158,46 @@ bool process_watch_writes(const struct process_watch *p, const char *spool)
 
 	free(path);
 	return writes;
+}
+
+/* Linux 6.15 and later: of a process that its parent has waited for. */
+static bool status_of_pidfd(int fd, int *status)
+{
+	struct {
+		uint64_t mask, cgroup;
+		uint32_t ids[11];
+		int32_t status;
+	} info = {.mask = 1u << 3}; /* PIDFD_INFO_EXIT */
+
+	_Static_assert(sizeof(info) == 64, "struct pidfd_info, first version");
+	/* PIDFD_GET_INFO */
+	if (fd < 0 || ioctl(fd, _IOWR(0xff, 11, info), &info) || !(info.mask & 1u << 3))
+		return false;
+	*status = info.status;
+	return true;
+}
+
+/* Of a process that its parent has not waited for. */
+static bool status_of_zombie(pid_t pid, int *status)
+{
+	char text[2048], *at, *last;
+
+	if (!process_file_read(pid, "stat", text, sizeof(text)))
+		return false;
+	at = strrchr(text, ')');
+	last = strrchr(text, ' ');
+	if (!at || strncmp(at, ") Z", 3) != 0)
+		return false;
+	*status = atoi(last + 1);
+	return true;
+}
+
+bool process_watch_status(const struct process_watch *p, int *status)
+{
+	return p->pid && p->fd >= 0 &&
+	       (status_of_pidfd(p->fd, status) || status_of_zombie(p->pid, status) ||
+		/* Its parent may have waited for it just now. */
+		status_of_pidfd(p->fd, status));
 }
 
 void process_watch_close(struct process_watch *p)

@@ -24,6 +24,8 @@ void process_watch_begin(struct process_watch *p, const struct spool_entry *e);
 bool process_watch_ended(const struct process_watch *p);
 /* It lives, and has the spool mapped; or whether it has cannot be seen. False after an exec. */
 bool process_watch_writes(const struct process_watch *p, const char *spool);
+/* How it ended, as wait() would say. False: that is not known. */
+bool process_watch_status(const struct process_watch *p, int *status);
 void process_watch_close(struct process_watch *p);
 
 /* Its PID namespace is not ours. */

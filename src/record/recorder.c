@@ -26,6 +26,8 @@
 #define MANY_HELD 8
 /* After a failure to write or to begin: rounds until it is tried again. */
 #define RETRY_ROUNDS 64
+/* Rounds for a snapshot of a program that records faster than it is read. */
+#define MOST_ROUNDS 64
 /* A receiver gets new data at least this often, and none at first, as the program may be a short
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
@@ -81,6 +83,7 @@ struct recorder *recorder_new(const char *spool, const char *part, pid_t pid,
 	r->options = *options;
 	r->watch.fd = -1;
 	runtime_watch_start(&r->runtime);
+	jit_files_start(&r->jit);
 	r->thin_seed = now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)pid;
 	if (!r->spool || !r->part_path) {
 		recorder_free(r);
@@ -119,9 +122,14 @@ void recorder_free(struct recorder *r)
 		spool_watch_close(&r->watch);
 	memory_watch_free(&r->memory);
 	thread_watch_free(&r->threads);
+	title_watch_free(&r->title);
 	runtime_watch_free(&r->runtime);
+	jit_files_close(&r->jit);
 	free(r->events_path);
 	process_watch_close(&r->process);
+	for (size_t i = 0; i < r->rules.states; i++)
+		watch_state_free(&r->rules.state[i]);
+	free(r->rules.state);
 	free(r->place.parent_name);
 	free(r->waiting);
 	free(r->spool);
@@ -159,8 +167,7 @@ void recorder_forget(struct recorder *r)
 	recorder_detach(r);
 }
 
-/* Its process is there, and an agent in it that records. */
-static bool is_watched(const struct recorder *r)
+bool recorder_is_watched(const struct recorder *r)
 {
 	return r->watch.header && atomic_load(&r->watch.header->state) == SPOOL_RUNNING &&
 	       r->state <= RECORDER_READING && !r->ending && r->process.pid;
@@ -172,19 +179,21 @@ int recorder_tick(struct recorder *r)
 		r->retry--;
 	if (!r->watch.header)
 		return 0;
-	if (is_watched(r)) {
+	if (recorder_is_watched(r)) {
 		memory_watch_look(&r->memory, r->process.pid, r->spool);
+		title_watch_look(&r->title, &r->process, r->spool);
 		if (!r->process.foreign)
 			thread_watch_look(&r->threads, r->process.pid);
 		if (r->events_path)
 			runtime_watch_look(&r->runtime, r->events_path);
+		jit_files_look(&r->jit, r->process.pid, r->pid);
 	}
 	return spool_watch_tick(&r->watch);
 }
 
 void recorder_last(struct recorder *r)
 {
-	if (is_watched(r))
+	if (recorder_is_watched(r))
 		thread_watch_last(&r->threads, r->process.pid);
 }
 
@@ -290,9 +299,10 @@ bool recorder_is_due(const struct recorder *r)
 
 	return r->state == RECORDER_IDLE && h && !r->retry &&
 	       atomic_load(&h->state) != SPOOL_WAITING &&
-	       (atomic_load(&h->packets_claimed) >= DUE_PACKETS || r->watch.full ||
-		memory_watch_is_full(&r->memory) || thread_watch_is_full(&r->threads) ||
-		runtime_watch_is_full(&r->runtime) || is_due_for_receiver(r));
+	       (atomic_load(&h->packets_claimed) >= (r->options.prompt ? 1 : DUE_PACKETS) ||
+		r->watch.full || memory_watch_is_full(&r->memory) ||
+		thread_watch_is_full(&r->threads) || runtime_watch_is_full(&r->runtime) ||
+		is_due_for_receiver(r));
 }
 
 static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -379,7 +389,8 @@ static bool recorder_start_reading(struct recorder *r, struct recorder *parent, 
 
 bool recorder_begin(struct recorder *r, struct recorder *parent)
 {
-	if (recorder_start_reading(r, parent, true, NULL))
+	if ((r->watch.header || !recorder_attach(r)) &&
+	    recorder_start_reading(r, parent, true, NULL))
 		return true;
 	r->retry = RETRY_ROUNDS;
 	return false;
@@ -693,6 +704,33 @@ bool recorder_round(struct recorder *r)
 	return more;
 }
 
+bool recorder_live_bytes(const struct recorder *r, uint64_t *bytes)
+{
+	const struct spool_header *h = r->watch.header;
+	int64_t live = h ? atomic_load(&h->live_bytes) : 0;
+
+	if (h && h->mode == SPOOL_SAMPLED)
+		*bytes = live > 0 ? (uint64_t)live : 0;
+	else
+		*bytes = r->status.live_bytes;
+	return h && (h->mode == SPOOL_SAMPLED || r->state == RECORDER_READING);
+}
+
+int recorder_write_out(struct recorder *r)
+{
+	unsigned int rounds = 0;
+	int error;
+
+	while (recorder_round(r) && rounds < MOST_ROUNDS)
+		rounds++;
+	if (r->state != RECORDER_READING)
+		return r->state == RECORDER_FAILED ? r->error : 0;
+	error = trace_writer_flush(r->writer);
+	if (error)
+		fail(r, error);
+	return error ? error : part_flush(r->part);
+}
+
 /* CLOCK_MONOTONIC at a moment between the start and now, about. */
 static uint64_t mono_at(const struct recorder *r, uint64_t ticks)
 {
@@ -796,8 +834,11 @@ static int complete(struct recorder *r, const struct spool_ending *ending)
 
 	if (!error)
 		error = finalise_symbols(r->tables, r->options.symbols);
+	if (!r->process.foreign)
+		jit_files_last(&r->jit, r->pid);
 	if (!error)
-		error = jit_names_add(r->tables, "/tmp");
+		error = jit_names_add(r->tables, &r->jit);
+	jit_files_close(&r->jit);
 	if (!error)
 		error = trace_writer_finish(r->writer);
 	if (!error && part_flush(r->part))

@@ -15,14 +15,18 @@
 #ifndef MAYFLY_RECORDER_H
 #define MAYFLY_RECORDER_H
 
+#include "record/jit_files.h"
 #include "record/memory_watch.h"
 #include "record/part.h"
 #include "record/runtime_watch.h"
 #include "record/process_watch.h"
 #include "record/spool_watch.h"
 #include "record/thread_watch.h"
+#include "record/title_watch.h"
+#include "record/watch_rules.h"
 #include "spool/spool_stream.h"
 
+struct column_writer;
 struct symbols;
 struct stream_sender;
 
@@ -31,11 +35,13 @@ struct recorder_options {
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
 	bool follow;		 /* forked children have spools of their own */
+	bool prompt; /* reading begins with the first packet: what is live must be known */
 	/* Receives the trace while it is made; may be NULL. If several recorders share a sender,
 	 * only one at a time may be reading, and it must be dropped before the next one starts. */
 	struct stream_sender *sender;
 	bool no_file; /* only the sender gets the trace */
-	bool quick;   /* one of perhaps many: compressed with less care */
+	struct column_writer
+	    *quick; /* one of perhaps many traces: see struct trace_writer_options */
 };
 
 enum recorder_state {
@@ -43,6 +49,14 @@ enum recorder_state {
 	RECORDER_READING,  /* rounds are going on */
 	RECORDER_FINISHED, /* FILE.part is complete, or all of it is on its way */
 	RECORDER_FAILED,   /* no more can be read; `error` says why */
+};
+
+/* Of watch_list.c: how the rules stand for this process. */
+struct recorder_rules {
+	struct watch_state *state;
+	size_t states;
+	uint64_t cgroup_limit; /* when it was last read; 0: none */
+	int64_t limit_ns;
 };
 
 /* The caller's: where a recorder stands among the others. */
@@ -68,7 +82,9 @@ struct recorder {
 	struct spool_watch watch;
 	struct memory_watch memory;
 	struct thread_watch threads;
+	struct title_watch title;
 	struct runtime_watch runtime;
+	struct jit_files jit;
 	char *events_path; /* of OCaml's runtime; NULL: not read */
 	struct spool_source source;
 	struct recording *tables;
@@ -94,6 +110,7 @@ struct recorder {
 	uint64_t read_ns; /* time spent reading */
 	int64_t late_ns;  /* of it, after the program's end */
 	struct recorder_place place;
+	struct recorder_rules rules;
 	struct spool_stream_status status;
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
 	char note[512];						     /* of the agent's */
@@ -118,6 +135,17 @@ void recorder_detach(struct recorder *r);
 
 /* 0, or the errno when space for the spool has run out for the first time. */
 int recorder_tick(struct recorder *r);
+
+/* Its process is there, and an agent in it that records. */
+bool recorder_is_watched(const struct recorder *r);
+
+/* What is live now, about, as the progress line has it. False: that is not known, in exact mode
+ * before reading has begun. */
+bool recorder_live_bytes(const struct recorder *r, uint64_t *bytes);
+
+/* Reads what there is now and writes it to FILE.part, if reading has begun, so that the spool, or
+ * the part, has all. 0 or an errno or a negative enum mayfly_error. */
+int recorder_write_out(struct recorder *r);
 
 /* To be called when the process has ended but has not been waited for. */
 void recorder_last(struct recorder *r);

@@ -178,7 +178,7 @@ static int name_domain(struct runtime_watch *w, uint32_t domain, struct spool_st
 		return 0;
 	w->named[domain] = true;
 	snprintf(name, sizeof(name), "domain %u", domain);
-	return spool_stream_name(to, RUNTIME_WATCH_TID + domain, name);
+	return spool_stream_name(to, RUNTIME_DOMAIN_TID + domain, name);
 }
 
 int runtime_watch_hand(struct runtime_watch *w, uint64_t start_mono_ns, struct spool_stream *to)
@@ -195,7 +195,7 @@ int runtime_watch_hand(struct runtime_watch *w, uint64_t start_mono_ns, struct s
 			continue;
 		error = name_domain(w, t->domain, to);
 		if (!error)
-			error = spool_stream_note(to, t->mono_ns, RUNTIME_WATCH_TID + t->domain,
+			error = spool_stream_note(to, t->mono_ns, RUNTIME_DOMAIN_TID + t->domain,
 						  t->kind, t->type, &t->value);
 	}
 	w->tracks = 0;

@@ -14,10 +14,6 @@
 #include "format/runtime_rings.h"
 #include "spool/spool_stream.h"
 
-/* Domains are no threads of the kernel: two threads share one, and a domain's place is used again.
- * So each has a line of its own, with a number that no thread has. */
-#define RUNTIME_WATCH_TID 0x40000000u
-
 struct watched_track {
 	struct runtime_track track;
 	uint64_t order; /* in which it was read */

@@ -24,6 +24,7 @@
 #include "record/outgoing.h"
 #include "record/program.h"
 #include "record/recorder.h"
+#include "record/watch_list.h"
 
 #define MOST_ANCESTORS 64 /* of a child of a child of ... */
 
@@ -35,6 +36,8 @@ struct record {
 	/* What the command sets. */
 	const char *output;
 	const char *debug_dir;
+	bool no_debuginfod;
+	int64_t debuginfod_ns; /* all requests together may take this long */
 	uint32_t interval_log2;
 	int sampler; /* enum spool_sampler */
 	bool exact;
@@ -49,22 +52,27 @@ struct record {
 	uint64_t map_events;	      /* 0: the agent's own */
 	bool map_events_off;
 	struct record_stream stream;
+	const struct watch_list *rules; /* --when; may be NULL */
 	char **argv;
 	char *user_settings; /* ",key=value..." of MAYFLY that go on to the agent */
 	/* Gets a line for the user, without "mayfly: " and the line's end. */
 	void (*say)(void *context, const char *text);
 	void *say_context;
+	/* Gets what is being downloaded, "" at its end; NULL: nobody wants to know. */
+	void (*download_progress)(void *context, const char *text);
 
 	struct program program;
 	struct child child;
 	struct recorder **recorder; /* the first is of the program as it was started */
 	size_t recorders;
 	struct symbols *symbols;
-	char *file;	     /* the trace, as the user wrote it */
-	char *spool;	     /* beside it */
-	char *folder;	     /* in which mayfly was started */
-	char *preload;	     /* LD_PRELOAD */
-	char *events_folder; /* of OCaml's runtimes; NULL: not made */
+	struct debug_server *debug_server;
+	struct column_writer *columns; /* of the children's traces; NULL: each has its own */
+	char *file;		       /* the trace, as the user wrote it */
+	char *spool;		       /* beside it */
+	char *folder;		       /* in which mayfly was started */
+	char *preload;		       /* LD_PRELOAD */
+	char *events_folder;	       /* of OCaml's runtimes; NULL: not made */
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
 	unsigned long images; /* of the program that followed the first */
@@ -88,6 +96,8 @@ bool record_no_memory(const struct record *r);
 
 extern const char *const record_sampler_names[]; /* by enum spool_sampler; ends with NULL */
 
+/* The path of one of the agent's libraries; NULL: it is neither beside mayfly nor installed. */
+char *record_find_agent(const char *name);
 /* Sets r->preload. False: record_say() has been told. */
 bool record_choose_preload(struct record *r);
 /* The value of MAYFLY for the program; NULL: out of memory. */

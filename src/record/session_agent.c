@@ -16,7 +16,7 @@
 #endif
 
 /* The agent: beside mayfly, in the tree where it was built, or where it was installed. */
-static char *find_agent(const char *name)
+char *record_find_agent(const char *name)
 {
 	static const char *const places[] = {"",
 					     "../agent/",
@@ -66,7 +66,7 @@ bool record_choose_preload(struct record *r)
 {
 	const char *user = getenv("LD_PRELOAD"), *colon;
 	const bool glibc = !strcmp(r->program.agent, "libmayfly.so");
-	char *agent = find_agent(r->program.agent), *cxx = NULL;
+	char *agent = record_find_agent(r->program.agent), *cxx = NULL;
 
 	/* Set and empty: the agent keeps it so for the program, by the colon that ends the value. */
 	colon = user ? ":" : "";
@@ -78,7 +78,7 @@ bool record_choose_preload(struct record *r)
 		return false;
 	}
 	if (glibc && (r->program.brings_new || preload_brings_new(user)))
-		cxx = find_agent("libmayfly-cxx.so");
+		cxx = record_find_agent("libmayfly-cxx.so");
 	if (strpbrk(agent, ": ") || (cxx && strpbrk(cxx, ": "))) {
 		record_say(r, "'%s' cannot be preloaded: its path has a space or a colon", agent);
 		free(agent);

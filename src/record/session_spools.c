@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/columns.h"
 #include "format/numbering.h"
+#include "symbols/debug_server.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */
@@ -102,7 +104,8 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .max_size = r->max_size,
 					   .symbols = r->symbols,
 					   .follow = r->follow,
-					   .quick = child,
+					   .prompt = r->exact && r->rules && r->rules->count,
+					   .quick = child ? r->columns : NULL,
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
@@ -144,12 +147,18 @@ bool record_make_spool(struct record *r)
 	    .overhead = r->overhead,
 	    .max_packets = r->max_spool / SPOOL_PACKET_BYTES,
 	};
-	struct symbols_options symbols = {.debug_dir = r->debug_dir};
+	struct symbols_options symbols = {.debug_dir = &r->debug_dir,
+					  .debug_dirs = r->debug_dir != NULL};
 	const char *obstacle;
 	struct recorder *first;
 	int error;
 
+	if (!r->no_debuginfod)
+		r->debug_server =
+		    debug_server_new(r->debuginfod_ns, r->download_progress, r->say_context);
+	symbols.server = r->debug_server;
 	r->symbols = symbols_new(&symbols);
+	r->columns = r->follow ? column_writer_new(COLUMNS_LEAN) : NULL;
 	if (!r->symbols)
 		return record_no_memory(r);
 	error = record_stream_open(&r->stream);
@@ -294,23 +303,41 @@ static uint64_t nanoseconds(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
+static void take_status(struct spool_ending *e, int status)
+{
+	bool killed = WIFSIGNALED(status);
+
+	e->ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
+	e->code = killed ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last)
 {
 	const struct spool_header *h = one->watch.header;
 	const struct child *c = &r->child;
-	struct spool_ending e = {.ending = MAYFLY_END_UNKNOWN};
+	struct spool_ending e = {.ending = MAYFLY_END_UNKNOWN,
+				 .title = one->title.text,
+				 .title_bytes = one->title.bytes};
+	int status;
 
 	if (!last) {
 		e.ending = MAYFLY_END_EXEC;
+	} else if (one->pid == c->pid && c->adopted) {
+		if (c->ended)
+			e.ending = MAYFLY_END_ENDED;
+		if (h && c->ended_ns > (int64_t)h->start_mono_ns)
+			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
 	} else if (one->pid == c->pid) {
-		bool killed = WIFSIGNALED(c->status);
-
-		e.ending = killed ? MAYFLY_END_KILLED : MAYFLY_END_EXITED;
-		e.code = killed ? WTERMSIG(c->status) : WEXITSTATUS(c->status);
+		take_status(&e, c->status);
 		e.cpu_ns = nanoseconds(c->usage.ru_utime) + nanoseconds(c->usage.ru_stime);
 		e.max_rss_bytes = (uint64_t)c->usage.ru_maxrss * 1024;
 		if (h && c->ended_ns > (int64_t)h->start_mono_ns)
 			e.duration_ns = c->ended_ns - (int64_t)h->start_mono_ns;
+	} else if (process_watch_ended(&one->process)) {
+		/* Else the spool has what the agent knows. */
+		e.ending = MAYFLY_END_ENDED;
+		if (process_watch_status(&one->process, &status))
+			take_status(&e, status);
 	}
 	if (h && h->clock == SPOOL_CLOCK_TSC)
 		recorder_clock(h, &e.end_ticks, &e.end_mono_ns);
@@ -324,6 +351,7 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	struct spool_ending ending = record_ending_of(r, one, last);
 	struct spool_glance g = {0};
 	bool wanted = last;
+	struct recorder *parent;
 
 	/* It has no header any more when an earlier exec retired it. */
 	if (one->watch.header)
@@ -332,8 +360,14 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 		spool_glance(one->spool, &g);
 	wanted |= record_keeps_image(r, &g);
 	one->place.last = last;
-	if (wanted && one->state == RECORDER_IDLE && one->pid != r->child.pid && one->watch.header)
+	if (wanted && one->state == RECORDER_IDLE && one->pid != r->child.pid &&
+	    one->watch.header) {
 		begin_with_ancestors(r, one, 0);
+		/* An image that was left before its child was seen: it had nothing to begin for. */
+		parent = record_parent_of(r, one);
+		if (parent && parent->state == RECORDER_READING && !record_is_last_image(r, parent))
+			retire(r, parent, false);
+	}
 	if (one->state == RECORDER_READING && wanted) {
 		one->keep_stream = r->follow;
 		recorder_finish(one, NULL, &ending);
@@ -558,9 +592,13 @@ unsigned int record_serve(struct record *r)
 		more |= recorder_round(one);
 		record_tell_thinning(r, one);
 		record_tell_events(r, one);
+		if (r->rules)
+			watch_list_look(r->rules, one);
 		if (recorder_wait(one) < wait)
 			wait = recorder_wait(one);
 	}
+	if (r->rules && r->rules->looked)
+		r->rules->looked(r->rules->context);
 	tell_stream_news(r);
 	if (wait > TICK_SOON_MS && now - r->start_ns < START_NS)
 		wait = TICK_SOON_MS;
@@ -588,4 +626,6 @@ void record_free(struct record *r)
 	free(r->settled);
 	record_stream_close(&r->stream);
 	symbols_free(r->symbols);
+	column_writer_free(r->columns);
+	debug_server_free(r->debug_server);
 }

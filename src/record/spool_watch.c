@@ -91,6 +91,18 @@ static void publish(struct spool_header *h, uint64_t packets)
 		;
 }
 
+int spool_extend(int fd, struct spool_header *h, uint64_t packets)
+{
+	uint64_t have = atomic_load(&h->packets_reserved);
+	int error = 0;
+
+	if (packets > have)
+		error = reserve_range(fd, packets_end(have), packets_end(packets));
+	if (!error)
+		publish(h, packets);
+	return error;
+}
+
 /* The number of these packets for which there is disk space, leaving some for others. */
 static uint64_t affordable(int fd, uint64_t packets)
 {

@@ -70,6 +70,9 @@ int spool_watch_tick(struct spool_watch *w);
 /* As spool_source.at wants it. Not for packets in holes. */
 const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes);
 
+/* For another writer of the spool: the file has this number of packets, or more. 0 or an errno. */
+int spool_extend(int fd, struct spool_header *h, uint64_t packets);
+
 /* What the packet held is elsewhere now. Unless reuse is false the agent may have it again. */
 void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse);
 

@@ -521,13 +521,14 @@ static void free_server(struct server *s)
 	free(s);
 }
 
-/* Signals are for the thread that started the server. */
+/* Signals are for the thread that started the server, but for those that its own accesses raise. */
 static int start_threads(struct server *s)
 {
 	sigset_t all, before;
 	int error;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	error = start_daemon(s);
 	for (size_t wanted = workers_wanted(); !error && s->workers < wanted; s->workers++)

@@ -9,6 +9,13 @@
 #include "spool/spool_packets.h"
 
 #define CONTINUES "the beginning of this recording is in the trace beside it"
+#define WAS_OFF                                                                                    \
+	"recording was switched off for some of the time (mayfly ctl): what was allocated then "   \
+	"is "                                                                                      \
+	"in no figure"
+
+#define ATTACHED                                                                                   \
+	"mayfly was attached while the program ran: blocks from before that are in no figure"
 
 static const char *off_reason_text(uint32_t reason)
 {
@@ -20,6 +27,7 @@ static const char *off_reason_text(uint32_t reason)
 	    [SPOOL_OFF_SANDBOX] = "the program's sandbox forbids extending the recording",
 	    [SPOOL_OFF_OWN_MALLOC] = "the program has its own malloc",
 	    [SPOOL_OFF_FORK] = "forked children are not followed",
+	    [SPOOL_OFF_DETACHED] = "mayfly was detached; the program ran on",
 	};
 
 	return text[reason < sizeof(text) / sizeof(*text) ? reason : 0];
@@ -51,6 +59,9 @@ static int describe_command(const struct spool_source *source, const struct spoo
 	uint32_t length = h->command_length;
 	const char *at = header_text(source, h, h->command_offset, &length);
 
+	/* Programs that write a title over their arguments fill what is left with zeros. */
+	while (atomic_load(&h->attached) && length > 1 && !at[length - 1] && !at[length - 2])
+		length--;
 	while (length) {
 		uint32_t argument = (uint32_t)strnlen(at, length);
 		uint32_t *bigger;
@@ -71,30 +82,35 @@ static int describe_command(const struct spool_source *source, const struct spoo
 	return 0;
 }
 
-/* The agent's note and, after it, that this is not all. */
-static int describe_note(const struct spool_source *source, const struct spool_header *h,
-			 bool beginning_missing, struct recording *r)
+/* One more sentence of the note, after a "; ". It is left out if the note becomes too long. */
+static int add_note(struct recording *r, const char *text)
 {
-	uint32_t length = h->note_length;
-	const char *note = header_text(source, h, h->note_offset, &length);
-	char *both;
+	const char *before = recording_text(r, r->note);
+	size_t length = strlen(before), more = strlen(text);
+	char both[1024];
 
-	if (!beginning_missing) {
-		r->note = recording_string(r, note, length);
-		return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
-	}
-	both = malloc(length + sizeof("; " CONTINUES));
-	if (!both)
-		return MAYFLY_E_MEMORY;
+	if (length + more + 2 > sizeof(both))
+		return 0;
+	memcpy(both, before, length);
 	if (length) {
-		memcpy(both, note, length);
 		memcpy(both + length, "; ", 2);
 		length += 2;
 	}
-	memcpy(both + length, CONTINUES, sizeof(CONTINUES) - 1);
-	r->note = recording_string(r, both, length + sizeof(CONTINUES) - 1);
-	free(both);
+	memcpy(both + length, text, more);
+	r->note = recording_string(r, both, length + more);
 	return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+/* The agent's note and, after it, what the figures lack. */
+static int describe_note(const struct spool_source *source, const struct spool_header *h,
+			 bool beginning_missing, struct recording *r)
+{
+	r->note = header_string(source, h, h->note_offset, h->note_length, r);
+	if (r->note == RECORDING_NONE || (beginning_missing && add_note(r, CONTINUES)) ||
+	    (atomic_load(&h->attached) == 1 && add_note(r, ATTACHED)) ||
+	    (atomic_load(&h->control_was_off) && add_note(r, WAS_OFF)))
+		return MAYFLY_E_MEMORY;
+	return 0;
 }
 
 int spool_describe(const struct spool_source *source, const struct spool_header *copy,
@@ -170,23 +186,38 @@ static int describe_late(const struct spool_source *source, const struct spool_h
 	return describe_note(source, &copy, beginning_missing, tables);
 }
 
-/* The recorder's note, after the agent's. */
-static int describe_ending(const char *note, struct recording *r)
+/* Nobody has said how the program ended, unless the agent did. */
+static void describe_exit(const struct spool_header *mapped, struct mayfly_info *info)
 {
-	const char *agents = recording_text(r, r->note);
-	size_t length = strlen(agents), more = strlen(note);
-	char both[1024];
+	uint32_t exited = atomic_load(&mapped->exited);
 
-	if (length + more + 2 > sizeof(both))
+	if (!(exited & SPOOL_EXITED) ||
+	    (info->ending != MAYFLY_END_UNKNOWN && info->ending != MAYFLY_END_ENDED))
+		return;
+	info->ending = MAYFLY_END_EXITED;
+	info->ending_code = exited & 0xff;
+}
+
+/* Programs write another text over their arguments, padded with spaces or zeros. */
+static int describe_title(const struct spool_source *source, const struct spool_header *h,
+			  const struct spool_ending *ending, struct recording *r)
+{
+	uint32_t length = h->command_length, bytes = ending->title_bytes, both;
+	const char *command = header_text(source, h, h->command_offset, &length);
+	char title[SPOOL_TITLE_BYTES];
+
+	both = length < bytes ? length : bytes;
+	if (bytes > sizeof(title) ||
+	    (!memcmp(command ? command : "", ending->title, both) &&
+	     (length == bytes || (bytes < length && bytes == sizeof(title)) ||
+	      (length < bytes && h->command_truncated))))
 		return 0;
-	memcpy(both, agents, length);
-	if (length) {
-		memcpy(both + length, "; ", 2);
-		length += 2;
-	}
-	memcpy(both + length, note, more);
-	r->note = recording_string(r, both, length + more);
-	return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+	for (uint32_t i = 0; i < bytes; i++)
+		title[i] = ending->title[i] ? ending->title[i] : ' ';
+	while (bytes && title[bytes - 1] == ' ')
+		bytes--;
+	r->title = recording_string(r, title, bytes);
+	return r->title == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
 }
 
 int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
@@ -219,9 +250,12 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 		info->program_max_rss_bytes = ending->max_rss_bytes;
 		if (ending->duration_ns > 0)
 			end = ending->duration_ns;
-		if (ending->note && describe_ending(ending->note, tables))
+		if (ending->note && add_note(tables, ending->note))
+			return MAYFLY_E_MEMORY;
+		if (ending->title && describe_title(source, mapped, ending, tables))
 			return MAYFLY_E_MEMORY;
 	}
+	describe_exit(mapped, info);
 	if (atomic_load(&mapped->state) == SPOOL_OFF) {
 		end = tick_clock_ns(clock, atomic_load(&mapped->off_ticks));
 		if (describe_off(mapped, tables))

@@ -217,6 +217,15 @@ static bool remember_pending(struct spool_stacks *t, uint64_t address, uint32_t 
 	return true;
 }
 
+/* Four binary digits. A recursion that allocates at each depth would otherwise have a stack of its own
+ * for each, with thousands of nodes, which needs more memory than there is. */
+static uint64_t rounded(uint32_t count)
+{
+	uint32_t bits = 32 - (uint32_t)__builtin_clz(count | 1);
+
+	return bits > 4 ? count & ~0u << (bits - 4) : count;
+}
+
 static uint32_t make_stack_frame(struct spool_stacks *t, uint64_t address)
 {
 	size_t before = t->tables->frames;
@@ -227,7 +236,7 @@ static uint32_t make_stack_frame(struct spool_stacks *t, uint64_t address)
 			return recording_frame(t->tables, MAYFLY_FRAME_TRUNCATED, RECORDING_NONE,
 					       0);
 		return recording_frame(t->tables, MAYFLY_FRAME_ELIDED, RECORDING_NONE,
-				       SPOOL_MARK_COUNT(address));
+				       rounded(SPOOL_MARK_COUNT(address)));
 	}
 	address--;
 	module = module_at(t, address);
@@ -453,7 +462,8 @@ static uint32_t read_place_text(struct spool_stacks *t, struct varint_in *in)
 	return text && length ? recording_string(t->tables, (const char *)text, (size_t)length) : 0;
 }
 
-static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
+static uint32_t read_function(struct spool_stacks *t, uint64_t address, struct varint_in *in,
+			      uint16_t *respelled)
 {
 	uint64_t length = varint_u(in);
 	const uint8_t *text = varint_bytes(in, length);
@@ -461,8 +471,10 @@ static uint32_t read_function(struct spool_stacks *t, struct varint_in *in)
 
 	if (!text || !length || length >= sizeof(name))
 		return 0;
+	if (address & SPOOL_CODE_PYTHON)
+		return recording_string(t->tables, (const char *)text, (size_t)length);
 	memcpy(name, text, (size_t)length);
-	return recording_string(t->tables, name, ocaml_spelling(name, (size_t)length));
+	return recording_string(t->tables, name, ocaml_spelling(name, (size_t)length, respelled));
 }
 
 static uint32_t read_place_number(struct varint_in *in)
@@ -483,12 +495,10 @@ enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct 
 	if (frame == RECORDING_NONE)
 		return STACK_MEMORY;
 	for (uint64_t i = 0; i < count; i++) {
-		struct recording_location l = {
-		    .function = read_function(t, in),
-		    .file = read_place_text(t, in),
-		    .inlined = i + 1 < count,
-		};
+		struct recording_location l = {.inlined = i + 1 < count};
 
+		l.function = read_function(t, address, in, &l.respelled);
+		l.file = read_place_text(t, in);
 		l.line = read_place_number(in);
 		l.first_char = read_place_number(in);
 		l.last_char = read_place_number(in);

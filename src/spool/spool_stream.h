@@ -31,6 +31,8 @@ struct spool_source {
 	void (*done)(void *context, uint64_t index);
 };
 
+#define SPOOL_TITLE_BYTES 4096u
+
 struct spool_ending {	 /* known to the recorder only */
 	uint32_t ending; /* enum mayfly_ending */
 	int32_t code;
@@ -40,6 +42,9 @@ struct spool_ending {	 /* known to the recorder only */
 	uint64_t end_ticks, end_mono_ns;
 	uint64_t cpu_ns, max_rss_bytes; /* see struct mayfly_info; 0 unknown */
 	const char *note;		/* for the trace, after the agent's; NULL: none */
+	/* The first SPOOL_TITLE_BYTES bytes of /proc/PID/cmdline when it was last read; NULL: not known */
+	const char *title;
+	uint32_t title_bytes;
 };
 
 struct spool_stream_options {

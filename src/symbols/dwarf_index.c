@@ -690,7 +690,7 @@ static void reopen_if_large(struct dwarf *d)
 }
 
 /* Opens the file with the parts that dwz moved out of several files. */
-static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
+static void open_alt(struct dwarf *d, const char *path, const struct debug_files *files)
 {
 	const void *id = NULL;
 	const char *name = NULL;
@@ -699,23 +699,19 @@ static void open_alt(struct dwarf *d, const char *path, const char *debug_dir)
 
 	if (length <= 0)
 		return;
-	if (!d->alt_file->elf &&
-	    !elf_file_open_by_build_id(d->alt_file, debug_dir, id, (size_t)length)) {
-		if (*name == '/') {
-			snprintf(candidate, sizeof(candidate), "%s", name);
-		} else {
-			snprintf(directory, sizeof(directory), "%s", path);
-			if ((size_t)snprintf(candidate, sizeof(candidate), "%s/%s",
-					     dirname(directory), name) >= sizeof(candidate))
-				return;
-		}
-		if (elf_file_open(d->alt_file, candidate) != ELF_FILE_OPEN)
+	if (*name == '/') {
+		snprintf(candidate, sizeof(candidate), "%s", name);
+	} else {
+		snprintf(directory, sizeof(directory), "%s", path);
+		if ((size_t)snprintf(candidate, sizeof(candidate), "%s/%s", dirname(directory),
+				     name) >= sizeof(candidate))
 			return;
-		if (!elf_file_has_build_id(d->alt_file, id, (size_t)length)) {
-			elf_file_close(d->alt_file);
-			return;
-		}
 	}
+	if (!d->alt_file->elf &&
+	    !elf_file_open_by_build_id(d->alt_file, &files->dirs, id, (size_t)length) &&
+	    !elf_file_open_if(d->alt_file, candidate, id, (size_t)length) &&
+	    !debug_server_open(files->server, d->alt_file, candidate, id, (size_t)length))
+		return;
 	d->alt = dwarf_begin_elf(d->alt_file->elf, DWARF_C_READ, NULL);
 	set_alt(d);
 }
@@ -894,8 +890,9 @@ out:
 }
 
 void dwarf_index_resolve(struct elf_file *file, struct elf_file *alt, const char *path,
-			 const char *debug_dir, struct demangle *names, const uint64_t *address,
-			 size_t count, dwarf_index_found *found, void *context)
+			 const struct debug_files *files, struct demangle *names,
+			 const uint64_t *address, size_t count, dwarf_index_found *found,
+			 void *context)
 {
 	struct dwarf d = {
 	    .file = file, .alt_file = alt, .names = names, .found = found, .context = context};
@@ -906,7 +903,7 @@ void dwarf_index_resolve(struct elf_file *file, struct elf_file *alt, const char
 	d.dbg = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!d.dbg)
 		return;
-	open_alt(&d, path, debug_dir);
+	open_alt(&d, path, files);
 	dwarf_lines_sections(&d.line_sections, file->elf);
 	if (scratch_new(&s, count))
 		resolve_all(&d, address, count, &s);

@@ -252,17 +252,8 @@ bool elf_file_has_dwarf(const struct elf_file *f)
 
 /* ---- separate debug files ---- */
 
-static bool open_in_build_id_dir(struct elf_file *f, const char *dir, const uint8_t *id,
-				 size_t length)
+bool elf_file_open_if(struct elf_file *f, const char *path, const uint8_t *id, size_t length)
 {
-	char path[PATH_MAX];
-	int used = snprintf(path, sizeof(path), "%s/.build-id/%02x/", dir, id[0]);
-
-	if (used < 0 || (size_t)used + 2 * length + sizeof(".debug") > sizeof(path))
-		return false;
-	for (size_t i = 1; i < length; i++)
-		used += sprintf(path + used, "%02x", id[i]);
-	strcpy(path + used, ".debug");
 	if (elf_file_open(f, path) != ELF_FILE_OPEN)
 		return false;
 	if (elf_file_has_build_id(f, id, length))
@@ -271,15 +262,70 @@ static bool open_in_build_id_dir(struct elf_file *f, const char *dir, const uint
 	return false;
 }
 
-bool elf_file_open_by_build_id(struct elf_file *f, const char *debug_dir, const uint8_t *id,
+/* DIR + BELOW/.build-id/12/3456 + ENDING. False: it is too long. */
+static bool build_id_path(char path[PATH_MAX], const char *dir, const char *below,
+			  const uint8_t *id, size_t length, const char *ending)
+{
+	int used = snprintf(path, PATH_MAX, "%s%s/.build-id/%02x/", dir, below, id[0]);
+
+	if (used < 0 || (size_t)used + 2 * length + strlen(ending) + 1 > PATH_MAX)
+		return false;
+	for (size_t i = 1; i < length; i++)
+		used += sprintf(path + used, "%02x", id[i]);
+	strcpy(path + used, ending);
+	return true;
+}
+
+static bool open_in_build_id_dir(struct elf_file *f, const char *dir, const char *below,
+				 const uint8_t *id, size_t length)
+{
+	char path[PATH_MAX];
+
+	return build_id_path(path, dir, below, id, length, ".debug") &&
+	       elf_file_open_if(f, path, id, length);
+}
+
+static bool is_build_id(size_t length)
+{
+	return length >= 2 && length <= LONGEST_BUILD_ID;
+}
+
+bool elf_file_open_by_build_id(struct elf_file *f, const struct debug_dirs *dirs, const uint8_t *id,
 			       size_t length)
 {
 	memset(f, 0, sizeof(*f));
-	if (length < 2 || length > LONGEST_BUILD_ID)
+	if (!is_build_id(length))
 		return false;
-	if (debug_dir && open_in_build_id_dir(f, debug_dir, id, length))
-		return true;
-	return open_in_build_id_dir(f, SYSTEM_DEBUG_DIR, id, length);
+	for (size_t i = 0; i < dirs->count; i++)
+		if (open_in_build_id_dir(f, dirs->dir[i], "", id, length) ||
+		    open_in_build_id_dir(f, dirs->dir[i], SYSTEM_DEBUG_DIR, id, length))
+			return true;
+	return open_in_build_id_dir(f, SYSTEM_DEBUG_DIR, "", id, length);
+}
+
+bool elf_file_open_elsewhere(struct elf_file *f, const struct debug_dirs *dirs, const char *path,
+			     const uint8_t *id, size_t length, char *found)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	memset(f, 0, sizeof(*f));
+	if (!is_build_id(length))
+		return false;
+	for (size_t i = 0; i < dirs->count; i++) {
+		const char *dir = dirs->dir[i];
+
+		if (*path == '/' && snprintf(found, PATH_MAX, "%s%s", dir, path) < PATH_MAX &&
+		    elf_file_open_if(f, found, id, length))
+			return true;
+		if (snprintf(found, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
+		    elf_file_open_if(f, found, id, length))
+			return true;
+		if (build_id_path(found, dir, "", id, length, "") &&
+		    elf_file_open_if(f, found, id, length))
+			return true;
+	}
+	return false;
 }
 
 /* Grows with what the stream really holds. NULL: it is damaged, or too large. */
@@ -358,7 +404,7 @@ static bool open_link_target(struct elf_file *debug, const struct elf_file *f, c
 }
 
 bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, const char *path,
-			     const char *debug_dir)
+			     const struct debug_dirs *dirs)
 {
 	Elf_Scn *section = find_section(f, ".gnu_debuglink");
 	Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
@@ -383,14 +429,13 @@ bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, c
 	if (!slash)
 		return false;
 
-	for (int i = 0; i < 4; i++) {
-		const char *const prefix[] = {"", "", SYSTEM_DEBUG_DIR, debug_dir};
-		const char *const below[] = {"", "/.debug", "", ""};
+	for (size_t i = 0; i < 3 + dirs->count; i++) {
+		static const char *const places[] = {"", "", SYSTEM_DEBUG_DIR};
+		const char *prefix = i < 3 ? places[i] : dirs->dir[i - 3];
 
-		if (!prefix[i] ||
-		    (size_t)snprintf(candidate, sizeof(candidate), "%s%.*s%s/%.*s", prefix[i],
-				     (int)(slash - directory), directory, below[i], (int)length,
-				     name) >= sizeof(candidate))
+		if ((size_t)snprintf(candidate, sizeof(candidate), "%s%.*s%s/%.*s", prefix,
+				     (int)(slash - directory), directory, i == 1 ? "/.debug" : "",
+				     (int)length, name) >= sizeof(candidate))
 			continue;
 		if (open_link_target(debug, f, candidate, crc))
 			return true;

@@ -31,6 +31,8 @@ enum elf_file_status {
 enum elf_file_status elf_file_open(struct elf_file *f, const char *path);
 enum elf_file_status elf_file_open_vdso(struct elf_file *f); /* the vdso of this process */
 void elf_file_close(struct elf_file *f);
+/* Opens the file if it has this build-id. */
+bool elf_file_open_if(struct elf_file *f, const char *path, const uint8_t *id, size_t length);
 
 bool elf_file_has_build_id(const struct elf_file *f, const uint8_t *id, size_t length);
 bool elf_file_has_dwarf(const struct elf_file *f);
@@ -38,14 +40,28 @@ bool elf_file_has_dwarf(const struct elf_file *f);
 /* Releases the pages read so far; they are read again when needed. */
 void elf_file_release_pages(const struct elf_file *f);
 
-/* Opens the separate debug file with this build-id, from debug_dir (may be NULL) or the system's
- * directory. */
-bool elf_file_open_by_build_id(struct elf_file *f, const char *debug_dir, const uint8_t *id,
+/*
+ * Folders in which files are looked for beside the places where they were in the recording. Each may be
+ * a folder of debug files (/usr/lib/debug), or of files by name, or another machine's root.
+ */
+struct debug_dirs {
+	const char *const *dir;
+	size_t count;
+};
+
+/* Opens the separate debug file with this build-id, from these folders or the system's: below
+ * .build-id, or below usr/lib/debug/.build-id. */
+bool elf_file_open_by_build_id(struct elf_file *f, const struct debug_dirs *dirs, const uint8_t *id,
 			       size_t length);
+
+/* Opens a file with this build-id that was at `path` in the recording: from these folders, below
+ * which it has the same path, its name alone, or its build-id. found: has room for PATH_MAX bytes. */
+bool elf_file_open_elsewhere(struct elf_file *f, const struct debug_dirs *dirs, const char *path,
+			     const uint8_t *id, size_t length, char *found);
 
 /* Opens the file named by .gnu_debuglink of f (loaded from path), if it fits f. */
 bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, const char *path,
-			     const char *debug_dir);
+			     const struct debug_dirs *dirs);
 
 /* Opens the small symbol table that a stripped file may have inside (.gnu_debugdata): an ELF file,
  * compressed by xz. */

@@ -15,11 +15,13 @@
  */
 #include "symbols/symbols.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "symbols/debug_server.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_index.h"
 #include "symbols/elf_file.h"
@@ -44,7 +46,8 @@ struct object {
 
 struct symbols {
 	struct demangle *names;
-	char *debug_dir;
+	struct debug_files files;
+	char **debug_dir;
 	struct symbol_cache cache;
 	struct object object[MOST_OBJECTS];
 	uint64_t uses;
@@ -71,6 +74,23 @@ struct request {
 	void *context;
 };
 
+static bool take_options(struct symbols *s, const struct symbols_options *options)
+{
+	struct debug_dirs *dirs = &s->files.dirs;
+
+	s->files.server = options->server;
+	s->debug_dir = calloc(options->debug_dirs + 1, sizeof(*s->debug_dir));
+	if (!s->debug_dir)
+		return false;
+	dirs->dir = (const char *const *)s->debug_dir;
+	for (; dirs->count < options->debug_dirs; dirs->count++) {
+		s->debug_dir[dirs->count] = strdup(options->debug_dir[dirs->count]);
+		if (!s->debug_dir[dirs->count])
+			return false;
+	}
+	return true;
+}
+
 struct symbols *symbols_new(const struct symbols_options *options)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
@@ -78,14 +98,7 @@ struct symbols *symbols_new(const struct symbols_options *options)
 	if (!s)
 		return NULL;
 	s->names = demangle_new();
-	if (options && options->debug_dir) {
-		s->debug_dir = strdup(options->debug_dir);
-		if (!s->debug_dir) {
-			symbols_free(s);
-			return NULL;
-		}
-	}
-	if (!s->names) {
+	if (!s->names || (options && !take_options(s, options))) {
 		symbols_free(s);
 		return NULL;
 	}
@@ -109,6 +122,8 @@ void symbols_free(struct symbols *s)
 		object_close(&s->object[i]);
 	symbol_cache_free(&s->cache);
 	demangle_free(s->names);
+	for (size_t i = 0; s->debug_dir && s->debug_dir[i]; i++)
+		free(s->debug_dir[i]);
 	free(s->debug_dir);
 	free(s);
 }
@@ -128,7 +143,8 @@ static const char *reason(struct symbols *s, const char *path, const char *what)
 	return demangle_intern(s->names, text, strlen(text));
 }
 
-static const char *open_main(struct symbols *s, struct object *o, const uint8_t *id, size_t length)
+static const char *open_as_loaded(struct symbols *s, struct object *o, const uint8_t *id,
+				  size_t length)
 {
 	enum elf_file_status status =
 	    is_vdso(o->path) ? elf_file_open_vdso(&o->main) : elf_file_open(&o->main, o->path);
@@ -150,25 +166,41 @@ static const char *open_main(struct symbols *s, struct object *o, const uint8_t 
 	return NULL;
 }
 
+static const char *open_main(struct symbols *s, struct object *o, const uint8_t *id, size_t length)
+{
+	const char *why = open_as_loaded(s, o, id, length);
+	char found[PATH_MAX];
+
+	if (!why || !length || is_vdso(o->path) ||
+	    !elf_file_open_elsewhere(&o->main, &s->files.dirs, o->path, id, length, found))
+		return why;
+	o->path = demangle_intern(s->names, found, strlen(found));
+	if (o->path)
+		return NULL;
+	elf_file_close(&o->main);
+	return "out of memory";
+}
+
 /* Opens the files that exist. Returns NULL, or the reason why there are none. */
 static const char *open_object(struct symbols *s, struct object *o, const uint8_t *id,
 			       size_t length)
 {
-	const char *why = open_main(s, o, id, length);
+	const char *path = o->path, *why = open_main(s, o, id, length);
+	const struct debug_files *files = &s->files;
 
-	if (why) {
-		if (length && elf_file_open_by_build_id(&o->debug, s->debug_dir, id, length))
-			return NULL;
-		return why;
+	if (!why && elf_file_has_dwarf(&o->main))
+		return NULL;
+	if (!length) {
+		id = o->main.build_id;
+		length = o->main.build_id_length;
 	}
-	if (elf_file_has_dwarf(&o->main))
+	if (length && elf_file_open_by_build_id(&o->debug, &files->dirs, id, length))
 		return NULL;
-	if (o->main.build_id && elf_file_open_by_build_id(&o->debug, s->debug_dir, o->main.build_id,
-							  o->main.build_id_length))
+	if (!is_vdso(path) &&
+	    ((!why && elf_file_open_debuglink(&o->debug, &o->main, o->path, &files->dirs)) ||
+	     debug_server_open(files->server, &o->debug, path, id, length)))
 		return NULL;
-	if (!is_vdso(o->path))
-		elf_file_open_debuglink(&o->debug, &o->main, o->path, s->debug_dir);
-	return NULL;
+	return why;
 }
 
 /* ---- objects that stay open ---- */
@@ -414,7 +446,7 @@ static const char *answer_entries(struct request *r, const char *path, const str
 		match_symbols(r, o);
 		dwarf = o->main.elf && elf_file_has_dwarf(&o->main) ? &o->main : &o->debug;
 		if (dwarf->elf)
-			dwarf_index_resolve(dwarf, &o->alt, path, s->debug_dir, s->names,
+			dwarf_index_resolve(dwarf, &o->alt, o->path, &s->files, s->names,
 					    r->address, r->distinct, dwarf_found, r);
 		answer_rest(r);
 	}
@@ -423,7 +455,8 @@ static const char *answer_entries(struct request *r, const char *path, const str
 		return why;
 	}
 	if (!o->key) {
-		o->path = demangle_intern(s->names, path, strlen(path));
+		if (o->path == path)
+			o->path = demangle_intern(s->names, path, strlen(path));
 		o->key = o->path ? r->key : NULL;
 		o->seen = *st;
 	}

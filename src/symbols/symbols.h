@@ -13,8 +13,12 @@
 
 struct symbols; /* a session: keeps open files, strings, indices */
 
+struct debug_server;
+
 struct symbols_options {
-	const char *debug_dir; /* extra directory with .build-id/ below it, or NULL */
+	const char *const *debug_dir; /* further folders: struct debug_dirs */
+	size_t debug_dirs;
+	struct debug_server *server; /* that is asked for debug files, or NULL; must stay */
 };
 
 struct symbol {
@@ -35,8 +39,8 @@ typedef void symbols_found(void *context, size_t index, const struct symbol *lis
 /*
  * Looks up addresses of one object. path: as loaded ("linux-vdso.so.1" or "[vdso]" for the vdso).
  * build_id may be NULL/0: then the file at path is used without a check; otherwise a file with
- * another build-id is refused, and separate debug files are searched by build-id and
- * .gnu_debuglink. addresses: ELF virtual addresses in any order; the caller has subtracted 1 from
+ * another build-id is refused, the file is looked for in debug_dir, and separate debug files are
+ * searched by build-id and .gnu_debuglink. addresses: ELF virtual addresses in any order; the caller has subtracted 1 from
  * return addresses. Calls found() once for each address. Returns the number of addresses with a
  * function name. *why is a one-line reason if the object could not be used at all ("file has
  * changed since the run"), otherwise NULL.

@@ -142,3 +142,8 @@ export function intervalText(e: Estimate): string {
 export function exactText(value: number): string {
 	return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
+
+/** A thread's number in the system; "" for a line of a recording that is no thread, such as a domain of OCaml 5. */
+export function threadNumber(tid: number): string {
+	return tid < 0x40000000 ? `${tid}` : "";
+}

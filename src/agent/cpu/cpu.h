@@ -94,9 +94,17 @@
  *				has its stack enlarged: then the CFA is the stack pointer plus
  *				CPU_STACK_CHECK_CFA. Reads CPU_STACK_CHECK_BEFORE bytes before pc
  *				and CPU_STACK_CHECK_AFTER from it
- *	CPU_CALL_BYTES, cpu_is_call_before(code); CPU_CLUE_BYTES, cpu_record_clue(code)
- *				what frame_record.c needs to go on through code without rules. A
- *				port may lack them: then stacks end there
+ *	CPU_CODE_STEP		instructions begin at multiples of this
+ *	CPU_CALL_BYTES, cpu_is_call_before(code)
+ *				whether the bytes before an address end with a call
+ *	CPU_CLUE_BYTES, cpu_record_clue(code)
+ *				whether these bytes make or use a frame record: then the number of
+ *				bytes from it to the CFA; -1: they save the register otherwise; 0:
+ *				they say nothing
+ *	CPU_STEP_BYTES, cpu_step_code(code, next)
+ *				looks at one instruction. CPU_STEP_LEAVES: the function leaves its
+ *				frame by way of the base pointer; CPU_STEP_ON: that stays as it is, and
+ *				execution can go on as `next` says; CPU_STEP_STOP: anything else
  *	cpu_called_by_pointer(pc)
  *				whether the call that returns to pc went to an address in a register
  *				or on the stack
@@ -126,7 +134,8 @@
  *				argument and the C function where that wants them
  *
  * Besides the agent, these depend on the CPU: include/mayfly/mayfly.h (how a program finds the
- * agent's table), src/record/machine.h (the recorder), ocaml/build-stubs and ocaml/refusing.c.
+ * agent's table), src/record/machine.h (the recorder), src/attach/injection.c (attaching, on x86-64 only),
+ * ocaml/build-stubs and ocaml/refusing.c.
  */
 #ifndef MAYFLY_CPU_H
 #define MAYFLY_CPU_H

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/cpu/step.h"
+
 /* ---- system calls ---- */
 
 static inline long sys_call6(long number, long a, long b, long c, long d, long e, long f)
@@ -332,6 +334,99 @@ static inline uintptr_t cpu_return_word(uintptr_t address, const struct cpu_retu
 {
 	(void)address;
 	return from->word;
+}
+
+/* ---- code without rules ---- */
+
+#define CPU_CODE_STEP  4u
+#define CPU_CALL_BYTES 4u
+
+/* bl; blr; blraaz, blrabz; blraa, blrab */
+static inline bool cpu_is_call_before(const uint8_t *code)
+{
+	uint32_t word;
+
+	__builtin_memcpy(&word, code, sizeof(word));
+	return word >> 26 == 0x25 || (word & 0xfffffc1f) == 0xd63f0000 ||
+	       (word & 0xfffff81f) == 0xd63f081f || (word & 0xfffff800) == 0xd73f0800;
+}
+
+/* A store of two registers, of which one is x30, or of x30 alone, at the stack pointer. */
+static inline bool cpu_saves_link(uint32_t word)
+{
+	bool pair = (word & 0xfe4003e0) == 0xa80003e0;
+	bool alone = (word & 0xffe00fff) == 0xf8000ffe || (word & 0xffc003ff) == 0xf90003fe;
+
+	return alone || (pair && ((word & 31) == 30 || (word >> 10 & 31) == 30));
+}
+
+/*
+ * Where x29 and x30 are stored one after the other and x29 is set at once:
+ *
+ *	stp x29, x30, [sp, #-N]!; mov x29, sp					N
+ *	sub sp, sp, #N;		stp x29, x30, [sp, #N-16]; add x29, sp, #N-16	16
+ *	stp xA, xB, [sp, #-N]!; stp x29, x30, [sp, #N-16]; add x29, sp, #N-16	16
+ *
+ * Any other place where x30 is saved says that the rest cannot be known.
+ */
+#define CPU_CLUE_BYTES 12u
+
+static inline int cpu_record_clue(const uint8_t *code)
+{
+	uint32_t word[3], size, at;
+
+	__builtin_memcpy(word, code, sizeof(word));
+	if ((word[0] & 0xffe07fff) == 0xa9a07bfd) {
+		size = 8 * (128 - (word[0] >> 15 & 127));
+		return word[1] == 0x910003fd && size % 16 == 0 ? (int)size : -1;
+	}
+	if ((word[1] & 0xffe07fff) == 0xa9007bfd) {
+		at = 8 * (word[1] >> 15 & 63);
+		size = 0;
+		if ((word[0] & 0xffc003ff) == 0xd10003ff)
+			size = word[0] >> 10 & 0xfff;
+		else if ((word[0] & 0xffe003e0) == 0xa9a003e0 && !cpu_saves_link(word[0]))
+			size = 8 * (128 - (word[0] >> 15 & 127));
+		return size == at + 16 && word[2] == (0x910003fd | at << 10) ? 16 : -1;
+	}
+	/* The store of the second and third form is seen one instruction earlier. */
+	return cpu_saves_link(word[0]) && (word[0] & 0xffe07fff) != 0xa9007bfd ? -1 : 0;
+}
+
+#define CPU_STEP_BYTES 8u
+
+/* One instruction. Those that may write x29, and those that call, return or jump elsewhere end it. */
+static inline enum cpu_step cpu_step_code(const uint8_t *code, struct cpu_next *next)
+{
+	uint32_t word[2];
+	bool store;
+
+	__builtin_memcpy(word, code, sizeof(word));
+	/* mov sp, x29; ldp x29, x30, [sp], #n */
+	if (word[0] == 0x910003bf && (word[1] & 0xffc07fff) == 0xa8c07bfd)
+		return CPU_STEP_LEAVES;
+	if (word[0] >> 26 == 5) { /* b */
+		next->branch = (int64_t)((uint64_t)word[0] << 38) >> 36;
+		return CPU_STEP_ON;
+	}
+	next->on = 4;
+	/* b.cond, cbz, cbnz have 19 bits at bit 5; tbz, tbnz 14 bits */
+	if (word[0] >> 24 == 0x54 || (word[0] & 0x7e000000) == 0x34000000) {
+		next->branch = (int64_t)((uint64_t)(word[0] >> 5) << 45) >> 43;
+		return CPU_STEP_ON;
+	}
+	if ((word[0] & 0x7e000000) == 0x36000000) {
+		next->branch = (int64_t)((uint64_t)(word[0] >> 5) << 50) >> 48;
+		return CPU_STEP_ON;
+	}
+	if ((word[0] & 0x1c000000) == 0x14000000) /* other jumps, calls, system instructions */
+		return CPU_STEP_STOP;
+	/* str and stp, without change of the base, only read registers. */
+	store = (word[0] & 0x3ac00000) == 0x28000000 || (word[0] & 0x3bc00000) == 0x39000000;
+	if (!store &&
+	    ((word[0] & 31) == 29 || (word[0] >> 10 & 31) == 29 || (word[0] >> 5 & 31) == 29))
+		return CPU_STEP_STOP;
+	return CPU_STEP_ON;
 }
 
 #define CPU_ELF_MACHINE	 183 /* EM_AARCH64 */

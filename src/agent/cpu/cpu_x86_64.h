@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/cpu/step.h"
+
 /* ---- system calls ---- */
 
 static inline long sys_call6(long number, long a, long b, long c, long d, long e, long f)
@@ -219,19 +221,20 @@ static inline bool cpu_is_stack_check(const uint8_t *pc)
 	       pc[-5] == 0xe8 && (pc[-7] == 0x6a || pc[-10] == 0x68);
 }
 
-/* What code says about the base pointer. 1: a frame record is made (push %rbp; mov %rsp, %rbp) or used
+/* What code says about the base pointer. 16: a frame record is made (push %rbp; mov %rsp, %rbp) or used
  * (mov of a local variable at -n(%rbp)); -1: the register is only saved (push %rbp; sub $n, %rsp); 0:
  * nothing. */
+#define CPU_CODE_STEP  1u
 #define CPU_CLUE_BYTES 4u
 
 static inline int cpu_record_clue(const uint8_t *code)
 {
 	if ((code[0] == 0x48 || code[0] == 0x4c) && (code[1] == 0x8b || code[1] == 0x89))
-		return (code[2] & 0xc7) == 0x45 && code[3] >= 0x80 && code[3] % 8 == 0;
+		return (code[2] & 0xc7) == 0x45 && code[3] >= 0x80 && code[3] % 8 == 0 ? 16 : 0;
 	if (code[0] != 0x55 || code[1] != 0x48)
 		return 0;
 	if ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec))
-		return 1;
+		return 16;
 	return (code[2] == 0x83 || code[2] == 0x81) && code[3] == 0xec ? -1 : 0;
 }
 
@@ -260,6 +263,175 @@ static inline bool cpu_is_call_before(const uint8_t *code)
 			return true;
 	}
 	return false;
+}
+
+#define CPU_STEP_BYTES 18u
+
+/* The number of bytes from an opcode's ModRM byte on: that, SIB and displacement. */
+static inline unsigned cpu_modrm_bytes(const uint8_t *code)
+{
+	unsigned mod = code[0] >> 6, base = code[0] & 7, sib = mod != 3 && base == 4;
+
+	if (sib)
+		base = code[1] & 7;
+	return 1 + sib + (mod == 1) + (mod == 2 || (mod == 0 && base == 5) ? 4 : 0);
+}
+
+/* Opcodes with a ModRM byte, and the number of bytes that follow that. -1: others. */
+static inline int cpu_immediate_bytes(unsigned opcode, const uint8_t *modrm)
+{
+	switch (opcode) {
+	case 0x80:
+	case 0x83:
+	case 0x6b:
+	case 0xc0:
+	case 0xc1:
+	case 0xc6:
+	case 0x0fba:
+		return 1;
+	case 0x81:
+	case 0x69:
+	case 0xc7:
+		return 4;
+	case 0xf6:
+	case 0xf7: /* test has a number */
+		return *modrm >> 3 & 6 ? 0 : opcode == 0xf6 ? 1 : 4;
+	case 0xff: /* inc, dec, push; calls and jumps are others */
+		return (*modrm >> 3 & 7) < 2 || (*modrm >> 3 & 7) == 6 ? 0 : -1;
+	case 0x63:
+	case 0x84:
+	case 0x85:
+	case 0x88:
+	case 0x89:
+	case 0x8a:
+	case 0x8b:
+	case 0x8d:
+	case 0xd0:
+	case 0xd1:
+	case 0xd2:
+	case 0xd3:
+	case 0xfe:
+	case 0x0f10:
+	case 0x0f11:
+	case 0x0f1f:
+	case 0x0f28:
+	case 0x0f29:
+	case 0x0f2e:
+	case 0x0f57:
+	case 0x0fa3:
+	case 0x0faf:
+	case 0x0fb6:
+	case 0x0fb7:
+	case 0x0fbe:
+	case 0x0fbf:
+		return 0;
+	}
+	if ((opcode < 0x40 && (opcode & 7) < 4) || (opcode & ~15u) == 0x0f40 ||
+	    (opcode & ~15u) == 0x0f90)
+		return 0;
+	return -1;
+}
+
+/* Opcodes without a ModRM byte: the number of bytes that follow. -1: others. */
+static inline int cpu_plain_bytes(unsigned opcode, unsigned rex)
+{
+	bool is_bp = (opcode & 7) == 5 && !(rex & 1);
+
+	if (opcode >= 0x50 && opcode <= 0x5f) /* push %rbp: a function begins; pop: it has ended */
+		return is_bp ? -1 : 0;
+	if (opcode < 0x40 && (opcode & 6) == 4)
+		return opcode & 1 ? 4 : 1;
+	if (opcode == 0xa8 || opcode == 0x6a || opcode >> 4 == 7)
+		return 1;
+	if (opcode == 0xa9 || opcode == 0x68 || (opcode & ~15u) == 0x0f80)
+		return 4;
+	if (opcode >= 0xb8 && opcode <= 0xbf)
+		return is_bp ? -1 : rex & 8 ? 8 : 4;
+	return opcode == 0x90 || opcode == 0x98 || opcode == 0x99 ? 0 : -1;
+}
+
+/* Whether an instruction with a ModRM byte leaves rbp as it is. Of those that name it, stores,
+ * compares and tests do. */
+static inline bool cpu_keeps_bp(unsigned opcode, unsigned rex, const uint8_t *modrm)
+{
+	bool group = opcode == 0x80 || opcode == 0x81 || opcode == 0x83 || opcode == 0xc0 ||
+		     opcode == 0xc1 || opcode == 0xc6 || opcode == 0xc7 || opcode >> 4 == 0xd ||
+		     (opcode >= 0xf6 && opcode <= 0xff) || opcode == 0x0fba;
+	bool compares = opcode == 0x39 || opcode == 0x3b || opcode == 0x85;
+
+	if (*modrm >> 6 == 3 && (*modrm & 7) == 5 && !(rex & 1) && !compares)
+		return false;
+	return group || compares || opcode == 0x89 || (*modrm >> 3 & 7) != 5 || rex & 4;
+}
+
+/*
+ * Where a function leaves its frame: leave; or mov %rbp, %rsp; pop %rbp; or, as V8's interpreter
+ * does,
+ *
+ *	mov (%rbp), %rbp; up to two mov of other registers; add $n, %rsp; jmp *register
+ *
+ * A function returns the base pointer as it came, so that was at (%rbp).
+ */
+static inline bool cpu_leaves_frame(const uint8_t *code)
+{
+	unsigned at = 4;
+
+	if (code[0] == 0xc9)
+		return true;
+	if (code[0] != 0x48)
+		return false;
+	if ((code[1] == 0x89 && code[2] == 0xec) || (code[1] == 0x8b && code[2] == 0xe5))
+		return code[3] == 0x5d;
+	if (code[1] != 0x8b || code[2] != 0x6d || code[3] != 0)
+		return false;
+	for (int i = 0; i < 2 && code[at] >> 4 == 4 && code[at + 1] == 0x8b &&
+			code[at + 2] >> 6 == 3 && ((code[at + 2] >> 3 & 6) != 4 || code[at] & 4);
+	     i++)
+		at += 3;
+	if (code[at] != 0x48 || code[at + 1] != 0x83 || code[at + 2] != 0xc4)
+		return false;
+	at += 4;
+	at += code[at] == 0x41;
+	return code[at] == 0xff && code[at + 1] >> 3 == 28;
+}
+
+/* One instruction. Many are not known here: CPU_STEP_STOP. */
+static inline enum cpu_step cpu_step_code(const uint8_t *code, struct cpu_next *next)
+{
+	unsigned at = 0, rex = 0, opcode;
+	bool short_number = false;
+	int32_t far;
+	int after;
+
+	if (cpu_leaves_frame(code))
+		return CPU_STEP_LEAVES;
+	for (; code[at] == 0x66 || code[at] == 0xf2 || code[at] == 0xf3; at++)
+		short_number |= code[at] == 0x66;
+	if (at > 2)
+		return CPU_STEP_STOP;
+	if (code[at] >> 4 == 4)
+		rex = code[at++];
+	opcode = code[at++];
+	if (opcode == 0x0f)
+		opcode = 0x0f00 | code[at++];
+	__builtin_memcpy(&far, code + at, sizeof(far));
+	if (opcode == 0xeb || opcode >> 4 == 7)
+		next->branch = (int64_t)at + 1 + (int8_t)code[at];
+	else if (opcode == 0xe9 || (opcode & ~15u) == 0x0f80)
+		next->branch = (int64_t)at + 4 + far;
+	if (opcode == 0xeb || opcode == 0xe9)
+		return CPU_STEP_ON;
+	after = cpu_plain_bytes(opcode, rex);
+	if (after < 0) {
+		after = cpu_immediate_bytes(opcode, code + at);
+		if (after < 0 || !cpu_keeps_bp(opcode, rex, code + at))
+			return CPU_STEP_STOP;
+		at += cpu_modrm_bytes(code + at);
+	}
+	if (short_number && after == 4)
+		return CPU_STEP_STOP;
+	next->on = at + (unsigned)after;
+	return CPU_STEP_ON;
 }
 
 /* jmp *0(%rip), followed by the address */

@@ -89,33 +89,6 @@ static void note_failed(const struct walk_start *at)
 
 /* ---- the hooks ---- */
 
-/* Makes env one with our variables put back, or, where the program cannot take our library, without
- * it; in the caller's frame, as memory may be short. */
-#define WITH_OURS(env, name, search)                                                               \
-	do {                                                                                       \
-		size_t entries_ = 0;                                                               \
-		const char *theirs_ = NULL;                                                        \
-		while ((env) && (env)[entries_] && entries_ < ENVIRONMENT_MOST) {                  \
-			if (!strncmp((env)[entries_], ENVIRONMENT_PRELOAD,                         \
-				     sizeof(ENVIRONMENT_PRELOAD) - 1))                             \
-				theirs_ = (env)[entries_] + sizeof(ENVIRONMENT_PRELOAD) - 1;       \
-			entries_++;                                                                \
-		}                                                                                  \
-		look_up();                                                                         \
-		size_t text_bytes_ = 0,                                                            \
-		       copied_ = environment_unfit((env), (name), (search), &text_bytes_);         \
-		if (copied_) {                                                                     \
-			char **copy_ = alloca(copied_ * sizeof(*copy_));                           \
-			(env) = environment_drop_ours(copy_, alloca(text_bytes_), (env));          \
-		} else if (entries_ < ENVIRONMENT_MOST && environment_goes_on() &&                 \
-			   exec_file_fits((name), (search))) {                                     \
-			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));                \
-			char *both_ =                                                              \
-			    alloca(ENVIRONMENT_BYTES + 2 + (theirs_ ? strlen(theirs_) : 0));       \
-			(env) = environment_put_ours(larger_, both_, (env), theirs_);              \
-		}                                                                                  \
-	} while (0)
-
 static int fails(void)
 {
 	errno = ENOSYS;
@@ -133,7 +106,8 @@ static int came_back(int result, const struct walk_start *at)
 #define EXEC(environment, note, name, search, call, ...)                                           \
 	WALK_CALLER(at);                                                                           \
 	char *const *env = (environment);                                                          \
-	WITH_OURS(env, name, search);                                                              \
+	look_up();                                                                                 \
+	ENVIRONMENT_OF_NEXT(env, name, search, environment_goes_on());                             \
 	note;                                                                                      \
 	return came_back(next.call ? next.call(__VA_ARGS__) : fails(), &at)
 

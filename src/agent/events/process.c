@@ -12,7 +12,6 @@
  */
 #include "agent/events/process.h"
 
-#include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -225,13 +224,7 @@ static INLINE int spawn_noted(spawn *const *entry, pid_t *child, const char *pat
 
 	if (!*entry)
 		look_up();
-	size_t bytes = 0;
-	size_t copied = environment_unfit(envp, path, entry == &next.posix_spawnp, &bytes);
-	if (copied) {
-		char **copy = alloca(copied * sizeof(*copy));
-
-		envp = environment_drop_ours(copy, alloca(bytes), envp);
-	}
+	ENVIRONMENT_OF_NEXT(envp, path, entry == &next.posix_spawnp, environment_follows());
 	int result = (*entry)(number, path, actions, attributes, argv, envp);
 
 	if (!result)

@@ -241,12 +241,11 @@ static uint8_t *put_values(uint8_t *at, const struct type *type, const uint64_t 
 
 static uint8_t *put_stack(struct writer *w, uint8_t *at)
 {
-	uint32_t common = spool_common(w), depth = w->walk.depth;
+	uint32_t common = spool_common(w), depth = spool_depth(w);
 
 	at = put_u(at, w->depth - common);
 	at = put_u(at, depth - common);
-	for (uint32_t i = common; i < depth; i++)
-		at = spool_put_frame(w, at, w->walk.frames[i].address);
+	at = spool_put_stack(w, at, common);
 	w->depth = depth;
 	w->stack_known = true;
 	w->ocaml_known = false;
@@ -269,8 +268,8 @@ static bool write_event(struct writer *w, uint32_t kind, uint32_t number, const 
 	if (from) {
 		if (!spool_room(w, bytes))
 			return false;
-		walk_capture(&w->walk, from);
-		bytes += w->walk.depth * SPOOL_FRAME_BYTES;
+		spool_capture(w, from);
+		bytes += spool_depth(w) * SPOOL_FRAME_BYTES;
 	}
 	if (!spool_room(w, bytes) || (!w->type_said[number] && !put_type(w, number, bytes)))
 		return false;
@@ -385,7 +384,7 @@ static COLD void leave_slowly(void)
 static INLINE bool is_plain(const struct writer *w, uint32_t number)
 {
 	return LIKELY(w && agent_use_tsc && number < SPOOL_EVENT_TYPES &&
-		      (size_t)(w->end - w->at) >= EVENT_BYTES && w->type_said[number] &&
+		      spool_left(w) >= (ptrdiff_t)EVENT_BYTES && w->type_said[number] &&
 		      !types[number].texts);
 }
 

@@ -45,6 +45,8 @@ struct memprof_runtime {
 	void (*debuginfo_location)(void *debuginfo, void *loc_info);
 	/* caml_c_call of OCaml 5.3 and later. NULL: the runtime is OCaml 4's. */
 	void (*c_call)(void);
+	/* caml_ml_domain_id of OCaml 5, or NULL. */
+	memprof_value (*domain_id)(memprof_value unit);
 };
 extern struct memprof_runtime memprof_runtime;
 

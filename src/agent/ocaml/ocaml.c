@@ -35,6 +35,7 @@
 #include "agent/cpu/sys.h"
 #include "agent/ocaml/memprof.h"
 #include "agent/ocaml/ocaml_blocks.h"
+#include "agent/ocaml/ocaml_domain.h"
 #include "agent/ocaml/ocaml_gc.h"
 #include "agent/ocaml/ocaml_ring.h"
 #include "agent/ocaml/ocaml_service.h"
@@ -54,6 +55,7 @@ static bool record_block(const struct memprof_block *block, uint32_t heap, intpt
 	int error = errno;
 	bool recorded = false;
 
+	ocaml_domain_tell();
 	if (!path_enter())
 		return false;
 	if (life_thread_ready() && sampling && !life_dormant()) {
@@ -78,6 +80,7 @@ static void record_promoted(intptr_t kept)
 {
 	int error = errno;
 
+	ocaml_domain_tell();
 	if (path_enter()) {
 		if (life_thread_ready() && sampling)
 			ocaml_blocks_promoted(path_writer(), kept);
@@ -90,6 +93,7 @@ static void record_collected(intptr_t kept)
 {
 	int error = errno;
 
+	ocaml_domain_tell();
 	if (path_enter()) {
 		if (life_thread_ready() && sampling)
 			ocaml_blocks_collected(path_writer(), kept);
@@ -275,12 +279,14 @@ static bool find_functions(enum version version)
 	    !look_up("caml_debuginfo_next", &memprof_runtime.debuginfo_next) ||
 	    !look_up("caml_debuginfo_location", &memprof_runtime.debuginfo_location))
 		return false;
-	return version != VERSION_5_3 ||
-	       (look_up("caml_c_call", &memprof_runtime.c_call) && look_up("caml_state", NULL) &&
-		look_up("caml_num_domains_running", &domain_lock.domains) &&
-		look_up("caml_leave_blocking_section", &domain_lock.leave_blocking_section) &&
-		look_up("caml_enter_blocking_section_no_pending",
-			&domain_lock.enter_blocking_section));
+	if (version != VERSION_5_3)
+		return true;
+	look_up("caml_ml_domain_id", &memprof_runtime.domain_id);
+	return (
+	    look_up("caml_c_call", &memprof_runtime.c_call) && look_up("caml_state", NULL) &&
+	    look_up("caml_num_domains_running", &domain_lock.domains) &&
+	    look_up("caml_leave_blocking_section", &domain_lock.leave_blocking_section) &&
+	    look_up("caml_enter_blocking_section_no_pending", &domain_lock.enter_blocking_section));
 }
 
 static enum version find_version(void)
@@ -324,6 +330,7 @@ static const char *objection(enum version version)
 static void tell_forked_child(void)
 {
 	ocaml_blocks_forget();
+	ocaml_domain_forget();
 	if (started && sampling)
 		ocaml_blocks_tell_rate();
 }

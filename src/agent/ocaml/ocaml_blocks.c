@@ -199,24 +199,20 @@ static uint64_t id_of(intptr_t kept)
 
 void ocaml_blocks_drop(void)
 {
-	atomic_fetch_add_explicit(&spool_header->dropped_samples, 1, memory_order_relaxed);
+	struct spool_header *h = spool_header;
+
+	if (h) /* none in a child that is not followed */
+		atomic_fetch_add_explicit(&h->dropped_samples, 1, memory_order_relaxed);
 }
 
-bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
-			    intptr_t *kept)
+bool ocaml_blocks_record(struct writer *w, uint64_t bytes, uint64_t hits, uint32_t heap,
+			 uint32_t depth, intptr_t *kept)
 {
 	struct spool_header *h = spool_header;
-	uint64_t ticks, id, hits = block->hits;
-	uint32_t depth;
+	uint64_t ticks = agent_ticks(), id;
 
-	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
-		spool_drop_sample(w);
-		return false;
-	}
-	depth = take_ocaml_stack(w, block);
-	ticks = agent_ticks();
 	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
-	if (!records_ocaml_sample(w, ticks, id, block->bytes, hits, heap, w->ocaml_taken, depth))
+	if (!records_ocaml_sample(w, ticks, id, bytes, hits, heap, w->ocaml_taken, depth))
 		return false;
 	if (hits > HITS_MOST)
 		hits = HITS_MOST;
@@ -224,6 +220,19 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 	atomic_fetch_add_explicit(&h->live_samples, 1, memory_order_relaxed);
 	*kept = (intptr_t)(hits << ID_BITS | (id & ((1ull << ID_BITS) - 1)));
 	return true;
+}
+
+bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
+			    intptr_t *kept)
+{
+	uint32_t depth;
+
+	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
+		spool_drop_sample(w);
+		return false;
+	}
+	depth = take_ocaml_stack(w, block);
+	return ocaml_blocks_record(w, block->bytes, block->hits, heap, depth, kept);
 }
 
 void ocaml_blocks_promoted(struct writer *w, intptr_t kept)

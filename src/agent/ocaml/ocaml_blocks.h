@@ -31,6 +31,9 @@ static inline uint32_t ocaml_blocks_frames(void)
 /* *kept is passed to the other two later. False: the sample was dropped. */
 bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
 			    intptr_t *kept);
+/* The same with a stack that is in w->ocaml_taken already, from its root. The writer has a packet. */
+bool ocaml_blocks_record(struct writer *w, uint64_t bytes, uint64_t hits, uint32_t heap,
+			 uint32_t depth, intptr_t *kept);
 void ocaml_blocks_promoted(struct writer *w, intptr_t kept);
 void ocaml_blocks_collected(struct writer *w, intptr_t kept);
 

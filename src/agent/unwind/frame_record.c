@@ -8,13 +8,17 @@
  *
  *	- the nearest instruction before pc that tells makes a record or uses one;
  *	- the word after the saved base pointer is a return address: the code before it is a call;
- *	- no word between sp and bp is one, as that would be the function's own.
+ *	- no word between sp and bp is one, as that would be the function's own. Frames can have old
+ *	  ones, in words that were not written so far. So it is also enough when the code from pc on
+ *	  comes to where the function leaves its frame by way of the base pointer.
  *
  * Code can be unmapped at any time, so the kernel copies it. What was seen is kept by address:
  *
- *	 63                    2   1         0
- *	| address               | has a  | after   |
- *	|  (of 62 bits)         | record | a call  |
+ *	 63                   8   7              2   1          0
+ *	| address              | bytes from the   | leaves   | after   |
+ *	|  (of 56 bits)        | record to the    | by the   | a call  |
+ *	|                      | CFA / 16; 0: no  | base     |         |
+ *	|                      | record           | pointer  |         |
  */
 #include "agent/unwind/frame_record.h"
 
@@ -23,33 +27,56 @@
 
 #include <stdatomic.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#ifdef CPU_CALL_BYTES
-
 #define AFTER_CALL 1u
-#define HAS_RECORD 2u
-#define FACTS	   3u
+#define LEAVES	   2u
+#define SIZE_SHIFT 2
+#define SIZE_UNIT  16u
+#define SIZE_MOST  63u
+#define FACTS	   255u
 #define KNOWN	   4096u	 /* a power of two */
 #define CODE_NEAR  (128ul << 20) /* code of one compiler: calls reach that far */
 #define LOWEST	   65536u	 /* no code is below it */
 #define PIECE	   512ul	 /* bytes of code that are copied at a time */
 #define PIECES	   128u
+#define STEPS	   400u /* instructions */
+#define WAYS	   32u
+#define STEP_PIECE 128u /* bytes of them that are copied at a time */
 
 static _Atomic uint64_t known[KNOWN];
+
+/* Emulators lack process_vm_readv. (Where it is refused, as in some containers, nothing is read: a
+ * program must not see a descriptor come and go.) */
+static bool copy_by_file(void *to, uintptr_t from, size_t bytes)
+{
+	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+	long got;
+
+	if (fd < 0)
+		return false;
+	got = sys_call4(SYS_pread64, fd, (long)to, (long)bytes, (long)from);
+	sys_call3(SYS_close, fd, 0, 0);
+	return got == (long)bytes;
+}
 
 static bool copy_code(void *to, uintptr_t from, size_t bytes)
 {
 	struct iovec here = {to, bytes}, there = {(void *)from, bytes};
+	long got = sys_call6(SYS_process_vm_readv, sys_call3(SYS_getpid, 0, 0, 0), (long)&here, 1,
+			     (long)&there, 1, 0);
 
-	return sys_call6(SYS_process_vm_readv, sys_call3(SYS_getpid, 0, 0, 0), (long)&here, 1,
-			 (long)&there, 1, 0) == (long)bytes;
+	if (got == -ENOSYS)
+		return copy_by_file(to, from, bytes);
+	return got == (long)bytes;
 }
 
-/* What the nearest clue before pc says. */
-static bool has_record(uintptr_t pc)
+/* What the nearest clue before pc says: the size of what the record is the low end of, or 0. */
+static unsigned record_size(uintptr_t pc)
 {
 	uint8_t code[PIECE + CPU_CLUE_BYTES - 1];
 	uintptr_t end = pc - (CPU_CLUE_BYTES - 1);
@@ -60,14 +87,66 @@ static bool has_record(uintptr_t pc)
 		size_t bytes = end - start;
 
 		if (!copy_code(code, start, bytes + CPU_CLUE_BYTES - 1))
-			return false;
+			return 0;
 		while (bytes-- > 0) {
-			int clue = cpu_record_clue(code + bytes);
+			int clue = bytes % CPU_CODE_STEP ? 0 : cpu_record_clue(code + bytes);
 
 			if (clue != 0)
-				return clue > 0;
+				return clue > 0 ? (unsigned)clue : 0;
 		}
 		end = start;
+	}
+	return 0;
+}
+
+/* Places that branches lead to: each is taken once. */
+struct ways {
+	uintptr_t place[WAYS];
+	unsigned count, taken;
+};
+
+static bool add_way(struct ways *w, uintptr_t place)
+{
+	for (unsigned i = 0; i < w->count; i++)
+		if (w->place[i] == place)
+			return false;
+	if (w->count == WAYS)
+		return false;
+	w->place[w->count++] = place;
+	return true;
+}
+
+/* Whether execution from pc on can come to the end of the function, where it leaves its frame by way
+ * of the base pointer. Pieces may cross pages: there is more code after a call. */
+static bool leaves_by_bp(uintptr_t pc)
+{
+	struct ways ways = {.count = 0};
+	uint8_t code[STEP_PIECE];
+	uintptr_t start = 0;
+	struct cpu_next next;
+
+	for (unsigned i = 0; i < STEPS; i++) {
+		enum cpu_step step;
+
+		if (pc - start > sizeof(code) - CPU_STEP_BYTES) {
+			start = pc;
+			if (!copy_code(code, start, sizeof(code)))
+				return false;
+		}
+		next = (struct cpu_next){0, 0};
+		step = cpu_step_code(code + (pc - start), &next);
+		if (step == CPU_STEP_LEAVES)
+			return true;
+		if (step == CPU_STEP_ON && next.branch != 0 &&
+		    !add_way(&ways, pc + (uintptr_t)next.branch) && next.on == 0)
+			step = CPU_STEP_STOP;
+		if (step == CPU_STEP_ON && next.on != 0) {
+			pc += (uintptr_t)next.on;
+			continue;
+		}
+		if (ways.taken == ways.count)
+			return false;
+		pc = ways.place[ways.taken++];
 	}
 	return false;
 }
@@ -77,18 +156,19 @@ static unsigned look_at_code(uintptr_t pc, bool sandboxed)
 	_Atomic uint64_t *slot = &known[(pc ^ pc >> 12) % KNOWN];
 	uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
 	uint8_t call[CPU_CALL_BYTES];
-	unsigned facts = 0;
+	unsigned facts = 0, size;
 
-	if (there >> 2 == pc)
+	if (there >> 8 == pc)
 		return there & FACTS;
-	if (sandboxed)
+	if (sandboxed || pc % CPU_CODE_STEP != 0)
 		return 0;
 	if (copy_code(call, pc - sizeof(call), sizeof(call)) && cpu_is_call_before(call)) {
-		facts = AFTER_CALL;
-		if (has_record(pc))
-			facts |= HAS_RECORD;
+		size = record_size(pc) / SIZE_UNIT;
+		facts = AFTER_CALL | (size <= SIZE_MOST ? size << SIZE_SHIFT : 0);
+		if (facts >> SIZE_SHIFT && leaves_by_bp(pc))
+			facts |= LEAVES;
 	}
-	atomic_store_explicit(slot, (uint64_t)pc << 2 | facts, memory_order_relaxed);
+	atomic_store_explicit(slot, (uint64_t)pc << 8 | facts, memory_order_relaxed);
 	return facts;
 }
 
@@ -105,31 +185,29 @@ static bool is_return_address(uintptr_t word, uintptr_t pc, bool sandboxed)
 	return look_at_code(word, sandboxed) & AFTER_CALL;
 }
 
-bool frame_record_at(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed)
+uintptr_t frame_record_cfa(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed)
 {
 	const uintptr_t *record = (const uintptr_t *)bp;
-	uintptr_t size = bp - sp;
+	uintptr_t locals = bp - sp, outer, address, cfa;
+	unsigned facts;
 
-	if (size / 8 > FRAME_RECORD_WORDS_MOST ||
-	    look_at_code(pc, sandboxed) != (AFTER_CALL | HAS_RECORD) || record[1] < LOWEST ||
-	    record[1] >> CPU_USER_BITS != 0 || !(look_at_code(record[1], sandboxed) & AFTER_CALL))
-		return false;
+	if (locals / 8 > FRAME_RECORD_WORDS_MOST)
+		return 0;
+	facts = look_at_code(pc, sandboxed);
+	outer = cpu_frame_record(record, &address);
+	cfa = bp + (facts >> SIZE_SHIFT) * SIZE_UNIT;
+	/* The caller's record is not inside this frame. */
+	if (cfa == bp || outer - sp < cfa - sp || address < LOWEST ||
+	    address >> CPU_USER_BITS != 0 || !(look_at_code(address, sandboxed) & AFTER_CALL))
+		return 0;
+	if (facts & LEAVES)
+		return cfa;
 	for (const uintptr_t *word = (const uintptr_t *)sp; word < record; word++) {
 		/* What points into the frame itself is no code. */
-		if (*word - sp < size + 2 * sizeof(*word))
+		if (*word - sp < locals + 2 * sizeof(*word))
 			continue;
 		if (is_return_address(*word, pc, sandboxed))
-			return false;
+			return 0;
 	}
-	return true;
+	return cfa;
 }
-
-#else
-
-bool frame_record_at(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed)
-{
-	(void)pc, (void)sp, (void)bp, (void)sandboxed;
-	return false;
-}
-
-#endif

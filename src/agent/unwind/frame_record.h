@@ -14,9 +14,9 @@
 
 #define FRAME_RECORD_WORDS_MOST 1024u /* the locals of a frame that is looked at */
 
-/* True: the function that is returned to at pc has its frame record at bp. Memory from sp to the end
- * of the record can be read. Without proof: false. No system call but for code that is new, and none
- * at all if `sandboxed`. */
-bool frame_record_at(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed);
+/* The function that is returned to at pc has its frame record at bp: where its frame ends (the CFA).
+ * Memory from sp to the end of the record can be read. Without proof: 0. No system call but for code
+ * that is new, and none at all if `sandboxed`. */
+uintptr_t frame_record_cfa(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandboxed);
 
 #endif

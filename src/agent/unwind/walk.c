@@ -685,17 +685,20 @@ static bool step_wide(struct pass *p)
 /* Through code without rules, such as a JIT compiler's, by its frame record if it has one. */
 static bool step_record(struct pass *p)
 {
-	uintptr_t record = p->bp, cfa = record + 2 * sizeof(uintptr_t);
+	uintptr_t record = p->bp, end = record + 2 * sizeof(uintptr_t), cfa;
 
 	if (record % 8 != 0 || record < p->sp || record - p->sp > FRAME_RECORD_WORDS_MOST * 8 ||
-	    (cfa > p->high && !extend_stack(p, p->sp, cfa)) ||
-	    !frame_record_at(p->pc, p->sp, record,
-			     atomic_load_explicit(&sandboxed, memory_order_relaxed)))
+	    (end > p->high && !extend_stack(p, p->sp, end)))
+		return false;
+	cfa = frame_record_cfa(p->pc, p->sp, record,
+			       atomic_load_explicit(&sandboxed, memory_order_relaxed));
+	if (cfa == 0 || (cfa > p->high && !extend_stack(p, p->sp, cfa)))
 		return false;
 	p->out->bp_slot |= 1;
 	if (!advance_out(p))
 		return false;
-	p->bp = cpu_frame_record((const uintptr_t *)record, &p->pc);
+	p->pc = cpu_read_return(record + sizeof(uintptr_t), &p->from);
+	p->bp = *(const uintptr_t *)record;
 	p->bp_slot = record;
 	p->sp = cfa;
 	return true;

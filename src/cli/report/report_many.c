@@ -7,6 +7,7 @@
  * figures add up, as in `mayfly merge`. Peaks were at different moments and do not.
  */
 #include "cli/report/report_many.h"
+#include "fleet/server_url.h"
 
 #include "answer/estimate_add.h"
 #include "answer/json_parts.h"
@@ -24,7 +25,7 @@
 #define LEAST_COMMAND 24
 
 struct process {
-	char *path, *command;
+	char *path, *command, *title;
 	uint32_t pid, parent_pid, absent, ending;
 	int32_t ending_code;
 	int64_t duration_ns;
@@ -68,7 +69,7 @@ static bool is_pattern(const char *path)
 {
 	struct stat status;
 
-	return strpbrk(path, "*?[") && stat(path, &status) != 0;
+	return !server_url_is(path) && strpbrk(path, "*?[") && stat(path, &status) != 0;
 }
 
 bool report_is_many(int count, char **path)
@@ -123,6 +124,20 @@ static int find_files(struct many *m, const char *path)
 
 /* ---- their figures ---- */
 
+/* FILE.spool belongs to FILE, whose figures have it, if that is there, too. */
+static bool is_of_another(const struct many *m, const char *path)
+{
+	size_t stem = strlen(path) - strlen(".spool");
+
+	if (!ends_with(path, ".spool"))
+		return false;
+	for (size_t i = 0; i < m->found.gl_pathc; i++)
+		if (strlen(m->found.gl_pathv[i]) == stem &&
+		    memcmp(m->found.gl_pathv[i], path, stem) == 0)
+			return true;
+	return false;
+}
+
 static bool seen_before(struct many *m, const char *path)
 {
 	struct stat *status = &m->seen[m->count];
@@ -169,7 +184,8 @@ static int take_figures(struct many *m, const char *path, const struct opened_tr
 	p->path = strdup(path);
 	p->command = strdup(command_line(command, sizeof(command), info));
 	m->count++;
-	if (!p->path || !p->command)
+	p->title = strdup(info->title);
+	if (!p->path || !p->command || !p->title)
 		return cli_error("out of memory");
 	add_sums(m, p);
 	return CLI_OK;
@@ -187,7 +203,7 @@ static int read_files(struct many *m)
 		const char *path = m->found.gl_pathv[i];
 		struct opened_trace file;
 
-		if (seen_before(m, path))
+		if (is_of_another(m, path) || seen_before(m, path))
 			continue;
 		if (!open_trace(path, &file)) {
 			m->unread++;
@@ -227,6 +243,10 @@ static char *short_ending(char *buffer, size_t size, const struct process *p)
 		return text_format(buffer, size, "stopped");
 	case MAYFLY_END_EXEC:
 		return text_format(buffer, size, "exec");
+	case MAYFLY_END_ENDED:
+		return text_format(buffer, size, "ended");
+	case MAYFLY_END_RUNNING:
+		return text_format(buffer, size, "runs");
 	case MAYFLY_END_UNKNOWN:
 		break;
 	}
@@ -253,6 +273,7 @@ static bool put_process(struct table *t, const void *context, size_t row)
 	const struct many *m = context;
 	const struct process *p = &m->process[row];
 	const struct output *o = &m->report->out;
+	const char *name = *p->title ? p->title : *p->command ? p->command : p->path;
 	char text[COMMAND_BYTES];
 	size_t room = COMMAND_BYTES;
 
@@ -267,8 +288,7 @@ static bool put_process(struct table *t, const void *context, size_t row)
 				 : text_duration(text, sizeof(text), (double)p->duration_ns)) &&
 	       put_number(t, p->pid) && put_number(t, p->parent_pid) &&
 	       table_cell(t, short_ending(text, sizeof(text), p)) &&
-	       table_cell(
-		   t, line_fit(text, sizeof(text), o, *p->command ? p->command : p->path, room));
+	       table_cell(t, line_fit(text, sizeof(text), o, name, room));
 }
 
 static size_t rows_shown(const struct many *m)
@@ -328,6 +348,7 @@ static void json_process(struct json *j, const struct process *p)
 	json_unsigned_or_null(j, "pid", p->pid != 0, p->pid);
 	json_unsigned_or_null(j, "parent_pid", p->parent_pid != 0, p->parent_pid);
 	json_text_or_null(j, "command_line", p->command);
+	json_text_or_null(j, "title", p->title);
 	json_text(j, "ended_by", short_ending(text, sizeof(text), p));
 	json_unsigned_or_null(j, "duration_ns", !(p->absent & MAYFLY_ABSENT_TIMES),
 			      (uint64_t)p->duration_ns);
@@ -359,6 +380,7 @@ static void free_many(struct many *m)
 	for (size_t i = 0; i < m->count; i++) {
 		free(m->process[i].path);
 		free(m->process[i].command);
+		free(m->process[i].title);
 	}
 	free(m->process);
 	free(m->seen);

@@ -46,7 +46,7 @@ static void print_recorded(const struct report *r)
 			    text_duration(duration, sizeof(duration), (double)info->duration_ns));
 	if (info->ocaml_interval_bytes)
 		snprintf(
-		    ocaml, sizeof(ocaml), ", OCaml's heap 1 in %s",
+		    ocaml, sizeof(ocaml), ", %s's heap 1 in %s", trace_heap_owner(r->file.trace),
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
 	if (info->inherited)
 		snprintf(inherited, sizeof(inherited),
@@ -61,9 +61,10 @@ static void print_recorded(const struct report *r)
 	else if (trace_is_ocaml_alone(info))
 		print_field(
 		    &r->out, "Sampled",
-		    "1 byte in %s of OCaml's heaps: %" PRIu64 " %s%s, %" PRIu64 " freed",
+		    "1 byte in %s of %s's heaps: %" PRIu64 " %s%s, %" PRIu64 " freed",
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
-		    info->samples, samples_word(info->samples), inherited, info->frees);
+		    trace_heap_owner(r->file.trace), info->samples, samples_word(info->samples),
+		    inherited, info->frees);
 	else
 		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s%s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
@@ -163,7 +164,7 @@ static int print_overview_summary(const struct report *r)
 		print_temporary(r, &s);
 	print_timeline(r);
 	print_track_fields(&r->out, r->file.trace, true);
-	print_overlap(&r->out, r->file.info, false);
+	print_overlap(&r->out, r->file.trace, false);
 	print_notes(&r->out, r->file.info);
 	print_hints(&r->out, r->file.trace);
 	return CLI_OK;

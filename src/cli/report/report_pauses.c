@@ -7,12 +7,10 @@
 
 #include "answer/trace_names.h"
 
-#define MOST_PAUSES  4 /* kinds of them, beside each other */
-#define PAUSE_BAR    12
-#define MOST_THREADS 16 /* that are asked for their pauses, those with most CPU time */
+#define PAUSE_BAR 12
 
 struct pauses {
-	const struct mayfly_span_row *row[MOST_PAUSES];
+	const struct mayfly_span_row *row[PAUSE_TYPES];
 	size_t rows;
 	uint64_t most;	    /* in a class */
 	size_t first, last; /* classes that are not empty */
@@ -31,20 +29,15 @@ static void add_pauses(struct pauses *p, const struct mayfly_span_row *row)
 	}
 }
 
-/* Those of minor collections first. */
 static struct pauses find_pauses(const struct event_view *v)
 {
 	struct pauses p = {.first = MAYFLY_SPAN_CLASSES, .out = &v->r->out};
+	const struct mayfly_spans *spans = v->rows.spans;
 
-	for (int major = 0; major < 2; major++) {
-		for (size_t i = 0; i < v->rows.spans->rows && p.rows < MOST_PAUSES; i++) {
-			const struct mayfly_span_row *row = &v->rows.spans->row[i];
-			const struct mayfly_track_type *type = event_type(v, row->type);
-
-			if (is_pause(type) && row->count && (type->name[1] == 'a') == major)
-				add_pauses(&p, row);
-		}
-	}
+	for (size_t k = 0; k < v->rows.pauses.types; k++)
+		for (size_t i = 0; i < spans->rows; i++)
+			if (spans->row[i].type == v->rows.pauses.type[k])
+				add_pauses(&p, &spans->row[i]);
 	return p;
 }
 
@@ -76,98 +69,52 @@ static bool put_pause_cells(struct table *t, const void *context, size_t row)
 
 /* ---- by thread: OCaml 5 collects in the thread of each domain ---- */
 
-struct thread_pauses {
-	char name[NAME_BYTES];
-	struct mayfly_span_row row[MOST_PAUSES]; /* as struct pauses has them */
-};
-
-struct pauses_by_thread {
-	const struct pauses *all;
-	size_t rows;
-	struct thread_pauses row[MOST_THREADS];
-};
-
-static int is_thread_number(void *context, const char *text)
-{
-	return strcmp(context, text) == 0;
-}
-
-/* Adds a row, unless the thread had no pauses. 0 or a negative enum mayfly_error. */
-static int add_thread(struct pauses_by_thread *b, const struct event_view *v, uint32_t thread)
-{
-	struct thread_pauses *row = &b->row[b->rows];
-	struct mayfly_query query = v->r->q.query;
-	struct mayfly_spans *spans;
-	char number[16];
-	bool any = false;
-	int error;
-
-	snprintf(number, sizeof(number), "%" PRIu32,
-		 mayfly_trace_thread(v->rows.trace, thread)->tid);
-	query.thread = (struct mayfly_match){is_thread_number, number};
-	query.min_size = 1;
-	query.max_size = 0; /* no blocks */
-	error = mayfly_spans_run(v->rows.trace, &query, &spans);
-	if (error)
-		return error;
-	*row = (struct thread_pauses){.name = ""};
-	for (size_t i = 0; i < spans->rows; i++)
-		for (size_t k = 0; k < b->all->rows; k++)
-			if (spans->row[i].type == b->all->row[k]->type) {
-				row->row[k] = spans->row[i];
-				any |= spans->row[i].count != 0;
-			}
-	mayfly_spans_free(spans);
-	thread_name(row->name, sizeof(row->name), v->rows.trace, thread);
-	b->rows += any;
-	return 0;
-}
-
 static bool put_thread_pauses(struct table *t, const void *context, size_t i)
 {
-	const struct pauses_by_thread *b = context;
-	const struct thread_pauses *row = &b->row[i];
-	char clean[NAME_BYTES];
+	const struct event_view *v = context;
+	const struct thread_pauses *p = &v->rows.pauses;
+	char name[NAME_BYTES], clean[NAME_BYTES];
 
-	for (size_t k = 0; k < b->all->rows; k++)
-		if (!put_event_count(t, row->row[k].count) ||
-		    !put_event_time(t, (double)row->row[k].total_ns) ||
-		    !put_event_time(t, (double)row->row[k].max_ns))
+	for (size_t k = 0; k < p->types; k++) {
+		const struct pause_sum *sum = &p->row[i].of[k];
+
+		if (!put_event_count(t, sum->count) || !put_event_time(t, (double)sum->total_ns) ||
+		    !put_event_time(t, (double)sum->max_ns))
 			return false;
-	text_clean(clean, sizeof(clean), row->name);
+	}
+	thread_name(name, sizeof(name), v->rows.trace, p->row[i].thread);
+	text_clean(clean, sizeof(clean), name);
 	return table_cell(t, clean);
 }
 
-static bool print_pauses_by_thread(const struct event_view *v, const struct pauses *all,
-				   char (*title)[64])
+static bool print_pauses_by_thread(const struct event_view *v)
 {
-	struct column columns[3 * MOST_PAUSES + 1];
-	struct pauses_by_thread b = {.all = all};
-	const struct mayfly_track_sums *sums = v->rows.sums;
+	const struct thread_pauses *p = &v->rows.pauses;
+	struct column columns[3 * PAUSE_TYPES + 1];
+	char title[PAUSE_TYPES][64];
+	size_t rows = events_shown(v, p->rows);
 
-	if (!sums || sums->threads < 2)
+	if (p->rows < 2)
 		return true;
-	for (size_t i = 0; i < sums->threads && i < MOST_THREADS; i++)
-		if (add_thread(&b, v, sums->thread[i].thread))
-			return false;
-	if (b.rows < 2)
-		return true;
-	for (size_t k = 0; k < all->rows; k++) {
+	for (size_t k = 0; k < p->types; k++) {
+		text_clean(title[k], sizeof(title[k]), event_type(v, p->type[k])->name);
 		columns[3 * k] = (struct column){title[k], true, 0, STYLE_PLAIN, false};
 		columns[3 * k + 1] = (struct column){"TOTAL", true, 0, STYLE_PLAIN, false};
 		columns[3 * k + 2] = (struct column){"MAX", true, 0, STYLE_PLAIN, false};
 	}
-	columns[3 * all->rows] = (struct column){"THREAD", false, 0, STYLE_PLAIN, false};
+	columns[3 * p->types] = (struct column){"THREAD", false, 0, STYLE_PLAIN, false};
 	events_print_section(v, "Pauses for OCaml's collector, by thread");
-	return table_print_rows(&v->r->out, columns, 3 * all->rows + 1, b.rows, put_thread_pauses,
-				&b);
+	if (!table_print_rows(&v->r->out, columns, 3 * p->types + 1, rows, put_thread_pauses, v))
+		return false;
+	events_print_more(v, p->rows);
+	return true;
 }
 
 bool print_pauses(const struct event_view *v)
 {
 	struct pauses p = find_pauses(v);
-	struct column columns[2 * MOST_PAUSES + 1];
-	char title[MOST_PAUSES][64];
+	struct column columns[2 * PAUSE_TYPES + 1];
+	char title[PAUSE_TYPES][64];
 
 	if (!p.rows)
 		return true;
@@ -180,5 +127,5 @@ bool print_pauses(const struct event_view *v)
 	events_print_section(v, "Pauses for OCaml's collector, by duration");
 	return table_print_rows(&v->r->out, columns, 2 * p.rows + 1, p.last - p.first + 1,
 				put_pause_cells, &p) &&
-	       print_pauses_by_thread(v, &p, title);
+	       print_pauses_by_thread(v);
 }

@@ -634,7 +634,7 @@ int report_print_answer(struct report *r)
 	print_label_hint(r);
 	if (shows_twice(r) || hides_pools(r)) {
 		putchar('\n');
-		print_overlap(&r->out, r->file.info, shows_twice(r));
+		print_overlap(&r->out, r->file.trace, shows_twice(r));
 	}
 	return printed ? CLI_OK : cli_error("out of memory");
 }

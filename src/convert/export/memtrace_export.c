@@ -14,20 +14,25 @@
  *
  * A frame's code is half of its address in the process, like OCaml's codes; if two frames would get
  * the same code, the second one gets a number that is not an address.
+ *
+ * The file has domains (version 3) when the trace is of a program with several, else it has version 2.
+ * A trace that was made from a Memtrace file gives the same bytes again: with the file's version,
+ * domains, and names as the runtime spells them. (Stacks that Memtrace had to cut are an exception.)
  */
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
+#include "convert/export/thread_domains.h"
 #include "format/numbering.h"
+#include "format/ocaml_spelling.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
-
-#define WORD_BYTES   8
-#define CODE_MADE_UP ((int64_t)1 << 61) /* above all addresses; fits into 63 bits with sign */
+#define WORD_BYTES	     8
+#define VERSION_WITH_DOMAINS 3
+#define CODE_MADE_UP	     ((int64_t)1 << 61) /* above all addresses; fits into 63 bits with sign */
 
 struct export
 {
@@ -44,11 +49,17 @@ struct export
 	int64_t *stack; /* codes of last_node's stack, main first */
 	size_t stack_size, depth;
 	uint32_t last_node;
-	uint64_t *left_out; /* samples, ascending */
+	struct thread_domains domains;
+	bool has_domains; /* the file: version 3 */
+	int64_t *id;	  /* of each sample, -1 for those left out; only with domains */
+	size_t ids, ids_size;
+	uint64_t *left_out; /* samples, ascending; only without domains */
 	size_t left_outs, left_out_size;
 
 	struct memtrace_location *location; /* result of the last locate() */
 	size_t location_size;
+	char *name; /* names of its functions, where they are not the trace's */
+	size_t names, names_size;
 	char text[64];
 };
 
@@ -82,6 +93,28 @@ static const char *or_else(const char *text, const char *other)
 	return *text ? text : other;
 }
 
+/* The function's name in the runtime. Room for the names of a frame was made by reserve_names(). */
+static const char *name_before(struct export *x, const struct mayfly_location *l)
+{
+	char *name = x->name + x->names;
+
+	if (!l->respelled ||
+	    !ocaml_spelled_before(l->function, l->respelled, name, x->names_size - x->names))
+		return or_else(l->function, "??");
+	x->names += strlen(name) + 1;
+	return name;
+}
+
+static bool reserve_names(struct export *x, const struct mayfly_frame *f)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < f->locations; i++)
+		room += strlen(f->location[i].function) + (f->location[i].respelled >> 1) + 1;
+	x->names = 0;
+	return array_reserve(&x->name, &x->names_size, room, 1);
+}
+
 /* Frames that stand for an unknown part of a stack have a text instead of a function's name. */
 static const struct memtrace_location *locate_gap(struct export *x, const struct mayfly_frame *f)
 {
@@ -102,7 +135,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 	const struct mayfly_module *m = f ? mayfly_trace_module(x->trace, f->module) : NULL;
 
 	*count = 0;
-	if (!f ||
+	if (!f || !reserve_names(x, f) ||
 	    !array_reserve(&x->location, &x->location_size, f->locations, sizeof(*x->location)))
 		return NULL;
 	if (f->kind != MAYFLY_FRAME_CODE) {
@@ -117,7 +150,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 		const struct mayfly_location *l = &f->location[f->locations - 1 - i];
 
 		x->location[i] = (struct memtrace_location){
-		    .function = or_else(l->function, "??"),
+		    .function = name_before(x, l),
 		    .file = or_else(l->file, m ? or_else(m->path, "<unknown>") : "<unknown>"),
 		    .line = l->line,
 		    .start_char = l->first_char,
@@ -242,19 +275,32 @@ static int find_stack(struct export *x, uint32_t node)
 	return 0;
 }
 
+static int remember_id(struct export *x, int64_t id)
+{
+	if (!array_reserve(&x->id, &x->ids_size, x->ids, sizeof(*x->id)))
+		return MAYFLY_E_MEMORY;
+	x->id[x->ids++] = id;
+	return 0;
+}
+
 static int leave_out(struct export *x, uint64_t sample)
 {
+	if (x->has_domains)
+		return remember_id(x, -1);
 	if (!array_reserve(&x->left_out, &x->left_out_size, x->left_outs, sizeof(*x->left_out)))
 		return MAYFLY_E_MEMORY;
 	x->left_out[x->left_outs++] = sample;
 	return 0;
 }
 
-/* A block's id is the number of written blocks before it; -1: the block was left out. */
+/* A block's id; -1: the block was left out. Without domains it is the number of written blocks before
+ * it. */
 static int64_t memtrace_find_id(const struct export *x, uint64_t sample)
 {
 	size_t from = 0, to = x->left_outs;
 
+	if (x->has_domains)
+		return sample < x->ids ? x->id[sample] : -1;
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
 
@@ -266,6 +312,11 @@ static int64_t memtrace_find_id(const struct export *x, uint64_t sample)
 	if (from < x->left_outs && x->left_out[from] == sample)
 		return -1;
 	return (int64_t)(sample - from);
+}
+
+static int change_domain(struct export *x, uint32_t thread)
+{
+	return memtrace_writer_domain(x->writer, thread_domains_of(&x->domains, thread));
 }
 
 static int memtrace_write_alloc(struct export *x, const struct mayfly_event *e, int64_t time_us)
@@ -284,33 +335,43 @@ static int memtrace_write_alloc(struct export *x, const struct mayfly_event *e, 
 	if (samples < 1)
 		return leave_out(x, e->sample);
 	error = find_stack(x, e->node);
-	if (error)
-		return error;
-	return memtrace_writer_alloc(x->writer, time_us, (int64_t)words(e), samples,
-				     sources[e->heap], x->stack, x->depth, &id);
+	if (!error)
+		error = change_domain(x, e->thread);
+	if (!error)
+		error = memtrace_writer_alloc(x->writer, time_us, (int64_t)words(e), samples,
+					      sources[e->heap], x->stack, x->depth, &id);
+	return error || !x->has_domains ? error : remember_id(x, id);
 }
 
 static int memtrace_write_event(void *context, const struct mayfly_event *e)
 {
 	struct export *x = context;
 	int64_t time_us = e->time_ns > 0 ? e->time_ns / 1000 : 0, id;
+	int error;
 
 	if (e->kind == MAYFLY_ALLOC)
 		return memtrace_write_alloc(x, e, time_us);
 	id = memtrace_find_id(x, e->sample);
 	if (id < 0)
 		return 0;
+	error = change_domain(x, e->thread);
+	if (error)
+		return error;
 	return e->kind == MAYFLY_PROMOTE ? memtrace_writer_promote(x->writer, time_us, id)
 					 : memtrace_writer_collect(x->writer, time_us, id);
 }
 
 static int export(struct export *x, const char *purpose, trace_sink *sink, void *context)
 {
-	struct memtrace_info info = {.word_size = WORD_BYTES * 8,
+	struct memtrace_info info = {.version = x->has_domains && !x->info->memtrace_version
+						    ? VERSION_WITH_DOMAINS
+						    : x->info->memtrace_version,
+				     .domain = x->info->memtrace_domain,
+				     .word_size = WORD_BYTES * 8,
 				     .executable = x->info->program,
-				     .host = "",
-				     .runtime_parameters = "",
-				     .context = purpose,
+				     .host = x->info->host,
+				     .runtime_parameters = x->info->runtime_parameters,
+				     .context = *purpose ? purpose : x->info->context,
 				     .pid = x->info->pid,
 				     .start_us = x->info->start_real_ns / 1000};
 	int error = memtrace_number_frames(x);
@@ -340,16 +401,21 @@ int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, u
 			trace_sink *sink, void *context)
 {
 	struct export x = {.trace = trace, .info = mayfly_trace_info(trace)};
-	int error;
+	int error = thread_domains_find(&x.domains, trace);
 
+	x.has_domains = x.domains.domain;
 	x.heaps = memtrace_heaps(x.info, heaps);
-	error = export(&x, purpose, sink, context);
+	if (!error)
+		error = export(&x, purpose, sink, context);
 
 	memtrace_writer_free(x.writer);
+	thread_domains_free(&x.domains);
 	numbering_free(&x.codes);
 	free(x.stack);
 	free(x.left_out);
 	free(x.location);
+	free(x.name);
+	free(x.id);
 	return error;
 }
 

@@ -21,10 +21,12 @@
 
 #include "convert/memtrace_format.h"
 
-#define WRITTEN_VERSION 2
+#define DEFAULT_VERSION 2 /* all tools read it */
 #define PACKET_BYTES	32768
 #define PACKET_TIME_US	30000000 /* less than the 2^25 us that an event's time can span */
-#define EVENT_BYTES	100	 /* more than an event without its stack */
+#define CHECK_FROM_END	28	 /* where a header has the check of the cache, and the ids */
+#define IDS_FROM_END	16
+#define EVENT_BYTES	100 /* more than an event without its stack */
 #define STACK_BYTES	4096
 #define CODEWORD_BYTES	10 /* the largest: a miss with its code */
 #define LOCATION_BYTES	4096
@@ -34,6 +36,9 @@
 /* With this many pending codes a packet ends; one more stack may exceed it. */
 #define PENDING_ENOUGH 128
 #define PENDING_MAX    (PENDING_ENOUGH + 1 + STACK_BYTES / CODEWORD_BYTES + 1)
+
+/* From version 3 on, a domain takes this many ids at a time from the file's. */
+#define IDS_PER_CHUNK 10000
 
 #define CHECK_FIRST 4242
 #define CHECK_STEP  5413
@@ -56,16 +61,12 @@ struct names {
 	struct name name[NAMES];
 };
 
-struct memtrace_writer {
-	memtrace_locator *locate;
-	void *locate_context;
-	trace_sink *sink;
-	void *sink_context;
-	int error;
-
-	int64_t pid, start_us, begin_us, end_us; /* of the packet */
-	int64_t begin_id, next_id;
-	struct packet events, locations;
+/* What a domain's packets depend on. Up to version 2 there is one domain. */
+struct domain {
+	unsigned number;
+	int64_t begin_us, end_us;	   /* of the packet */
+	int64_t begin_id, next_id, id_end; /* id_end: of the ids that it has taken */
+	struct packet events;
 
 	int64_t *last; /* stack */
 	size_t last_depth, last_size;
@@ -78,6 +79,22 @@ struct memtrace_writer {
 	uint16_t next[CACHE_SIZE];
 
 	struct names files;
+};
+
+struct memtrace_writer {
+	memtrace_locator *locate;
+	void *locate_context;
+	trace_sink *sink;
+	void *sink_context;
+	int error;
+
+	unsigned version, header_bytes;
+	int64_t pid, start_us;
+	int64_t taken_ids; /* by all domains */
+	struct domain **domain;
+	size_t domains;
+	struct domain *now; /* of the events to come */
+	struct packet locations;
 };
 
 /* ---- bytes ---- */
@@ -116,44 +133,47 @@ static void memtrace_write_put_text(struct packet *p, const char *text, size_t m
 
 /* ---- packets ---- */
 
-static void memtrace_write_begin_packet(const struct memtrace_writer *w, struct packet *p)
+static void memtrace_write_begin_packet(const struct memtrace_writer *w, const struct domain *d,
+					struct packet *p)
 {
 	/* Size, times, block ids: end_packet(). */
-	memset(p->bytes, 0, HEADER_BYTES);
+	memset(p->bytes, 0, w->header_bytes);
 	p->used = 0;
 	memtrace_write_put(p, PACKET_MAGIC, 4);
 	p->used = 28;
-	memtrace_write_put(p, WRITTEN_VERSION, 2);
+	memtrace_write_put(p, w->version, 2);
 	memtrace_write_put(p, (uint64_t)w->pid, 8);
+	if (w->version >= 3)
+		memtrace_write_put(p, d->number, 2);
 	memtrace_write_put(p, CACHE_NO_CHECK, 2);
-	p->used = HEADER_BYTES;
+	p->used = w->header_bytes;
 }
 
 /* Lets readers check that their cache equals the writer's. */
-static void put_check(struct memtrace_writer *w, struct packet *p)
+static void put_check(const struct memtrace_writer *w, struct domain *d, struct packet *p)
 {
-	unsigned bucket = w->check_bucket;
+	unsigned bucket = d->check_bucket;
 	size_t used = p->used;
 
-	w->check_bucket = (bucket + CHECK_STEP) % CACHE_SIZE;
-	p->used = 38;
+	d->check_bucket = (bucket + CHECK_STEP) % CACHE_SIZE;
+	p->used = w->header_bytes - CHECK_FROM_END;
 	memtrace_write_put(p, bucket, 2);
-	memtrace_write_put(p, w->next[bucket], 2);
-	memtrace_write_put(p, (uint64_t)w->slot[bucket], 8);
+	memtrace_write_put(p, d->next[bucket], 2);
+	memtrace_write_put(p, (uint64_t)d->slot[bucket], 8);
 	p->used = used;
 }
 
-static int memtrace_write_end_packet(struct memtrace_writer *w, struct packet *p, int64_t end_us,
-				     int64_t end_id)
+static int memtrace_write_end_packet(struct memtrace_writer *w, const struct domain *d,
+				     struct packet *p, int64_t end_us, int64_t end_id)
 {
 	size_t size = p->used;
 
 	p->used = 4;
 	memtrace_write_put(p, size * 8, 4);
-	memtrace_write_put(p, (uint64_t)w->begin_us, 8);
+	memtrace_write_put(p, (uint64_t)d->begin_us, 8);
 	memtrace_write_put(p, (uint64_t)end_us, 8);
-	p->used = 50;
-	memtrace_write_put(p, (uint64_t)w->begin_id, 8);
+	p->used = w->header_bytes - IDS_FROM_END;
+	memtrace_write_put(p, (uint64_t)d->begin_id, 8);
 	memtrace_write_put(p, (uint64_t)end_id, 8);
 	if (!w->error)
 		w->error = w->sink(w->sink_context, p->bytes, size);
@@ -167,9 +187,10 @@ static void put_event(struct packet *p, unsigned code, int64_t time_us)
 
 static int write_info(struct memtrace_writer *w, const struct memtrace_info *info)
 {
-	struct packet *p = &w->events;
+	struct domain *d = w->now;
+	struct packet *p = &d->events;
 
-	memtrace_write_begin_packet(w, p);
+	memtrace_write_begin_packet(w, d, p);
 	put_event(p, EVENT_INFO, w->start_us);
 	memcpy(p->bytes + p->used, &info->sample_rate, 8);
 	p->used += 8;
@@ -178,8 +199,9 @@ static int write_info(struct memtrace_writer *w, const struct memtrace_info *inf
 	memtrace_write_put_text(p, info->host, INFO_TEXT_BYTES);
 	memtrace_write_put_text(p, info->runtime_parameters, INFO_TEXT_BYTES);
 	memtrace_write_put(p, (uint64_t)info->pid, 8);
-	memtrace_write_put_text(p, info->context, INFO_TEXT_BYTES);
-	return memtrace_write_end_packet(w, p, w->start_us, 0);
+	if (w->version >= 2)
+		memtrace_write_put_text(p, info->context, INFO_TEXT_BYTES);
+	return memtrace_write_end_packet(w, d, p, w->start_us, 0);
 }
 
 /* ---- locations ---- */
@@ -225,11 +247,11 @@ static uint64_t at_most(uint64_t value, unsigned bits)
 	return value < most ? value : most;
 }
 
-static int memtrace_write_put_location(struct memtrace_writer *w, struct packet *p,
+static int memtrace_write_put_location(struct domain *d, struct packet *p,
 				       const struct memtrace_location *l)
 {
-	int file = code_name(&w->files, l->file, true);
-	int function = file < 0 ? -1 : code_name(w->files.name[0].inner, l->function, false);
+	int file = code_name(&d->files, l->file, true);
+	int function = file < 0 ? -1 : code_name(d->files.name[0].inner, l->function, false);
 	uint64_t word;
 
 	if (function < 0)
@@ -272,58 +294,73 @@ static int put_code(struct memtrace_writer *w, struct packet *p, int64_t code)
 		l = &unknown;
 		count = 1;
 	}
-	put_event(p, EVENT_LOCATION, w->begin_us);
+	put_event(p, EVENT_LOCATION, w->now->begin_us);
 	memtrace_write_put(p, (uint64_t)code, 8);
 	memtrace_write_put(p, count, 1);
 	for (size_t i = 0; i < count && !error; i++)
-		error = memtrace_write_put_location(w, p, &l[i]);
+		error = memtrace_write_put_location(w->now, p, &l[i]);
 	return error;
 }
 
 static int write_locations(struct memtrace_writer *w)
 {
 	struct packet *p = &w->locations;
+	struct domain *d = w->now;
 	size_t done = 0;
 
-	while (done < w->pendings && !w->error) {
-		memtrace_write_begin_packet(w, p);
-		while (done < w->pendings && PACKET_BYTES - p->used > LOCATION_BYTES && !w->error)
-			w->error = put_code(w, p, w->pending[done++]);
+	while (done < d->pendings && !w->error) {
+		memtrace_write_begin_packet(w, d, p);
+		while (done < d->pendings && PACKET_BYTES - p->used > LOCATION_BYTES && !w->error)
+			w->error = put_code(w, p, d->pending[done++]);
 		if (!w->error)
-			memtrace_write_end_packet(w, p, w->begin_us, w->begin_id);
+			memtrace_write_end_packet(w, d, p, d->begin_us, d->begin_id);
 	}
-	w->pendings = 0;
+	d->pendings = 0;
 	return w->error;
 }
 
 /* ---- events ---- */
 
+static void begin_ids(struct memtrace_writer *w, struct domain *d)
+{
+	if (d->next_id == d->id_end) {
+		d->next_id = w->taken_ids;
+		w->taken_ids += w->version >= 3 ? IDS_PER_CHUNK : INT64_MAX;
+		d->id_end = w->taken_ids;
+	}
+	d->begin_id = d->next_id;
+}
+
 static int flush_at(struct memtrace_writer *w, int64_t now_us)
 {
-	if (write_locations(w) || memtrace_write_end_packet(w, &w->events, w->end_us, w->next_id))
+	struct domain *d = w->now;
+
+	if (write_locations(w) ||
+	    memtrace_write_end_packet(w, d, &d->events, d->end_us, d->next_id))
 		return w->error;
-	w->begin_us = now_us;
-	w->end_us = now_us;
-	w->begin_id = w->next_id;
-	memtrace_write_begin_packet(w, &w->events);
-	put_check(w, &w->events);
+	d->begin_us = now_us;
+	d->end_us = now_us;
+	begin_ids(w, d);
+	memtrace_write_begin_packet(w, d, &d->events);
+	put_check(w, d, &d->events);
 	return 0;
 }
 
 static int begin_event(struct memtrace_writer *w, unsigned code, int64_t time_us)
 {
 	int64_t now_us = (int64_t)((uint64_t)w->start_us + (uint64_t)time_us);
+	struct domain *d = w->now;
 
-	if (now_us < w->end_us)
-		now_us = w->end_us;
-	if (PACKET_BYTES - w->events.used < EVENT_BYTES + STACK_BYTES ||
-	    w->pendings > PENDING_ENOUGH ||
-	    (uint64_t)now_us - (uint64_t)w->begin_us > PACKET_TIME_US) {
+	if (now_us < d->end_us)
+		now_us = d->end_us;
+	if (PACKET_BYTES - d->events.used < EVENT_BYTES + STACK_BYTES ||
+	    d->pendings > PENDING_ENOUGH ||
+	    (uint64_t)now_us - (uint64_t)d->begin_us > PACKET_TIME_US || d->next_id == d->id_end) {
 		if (flush_at(w, now_us))
 			return w->error;
 	}
-	w->end_us = now_us;
-	put_event(&w->events, code, now_us);
+	d->end_us = now_us;
+	put_event(&d->events, code, now_us);
 	return 0;
 }
 
@@ -336,19 +373,19 @@ static unsigned hash(int64_t code, uint64_t factor, unsigned shift)
 
 /* True: *bucket holds the code. False: *bucket is the one of its two possible buckets that has been
  * unused for longer. */
-static bool find_bucket(const struct memtrace_writer *w, int64_t code, unsigned *bucket)
+static bool find_bucket(const struct domain *d, int64_t code, unsigned *bucket)
 {
 	unsigned first = hash(code, 0x4983723, 11), second = hash(code, 0xfdea731, 21);
 
-	if (w->slot[first] == code) {
+	if (d->slot[first] == code) {
 		*bucket = first;
 		return true;
 	}
-	if (w->slot[second] == code) {
+	if (d->slot[second] == code) {
 		*bucket = second;
 		return true;
 	}
-	*bucket = w->date[first] < w->date[second] ? first : second;
+	*bucket = d->date[first] < d->date[second] ? first : second;
 	return false;
 }
 
@@ -360,10 +397,10 @@ static void put_hit(struct packet *p, unsigned bucket, unsigned predictions)
 }
 
 /* Writes codes from stack[at] on, as far as they fit; returns the number of codewords. */
-static unsigned memtrace_write_put_stack(struct memtrace_writer *w, const int64_t *stack, size_t at,
+static unsigned memtrace_write_put_stack(struct domain *d, const int64_t *stack, size_t at,
 					 size_t depth)
 {
-	struct packet *p = &w->events;
+	struct packet *p = &d->events;
 	size_t limit = p->used + STACK_BYTES - CODEWORD_BYTES;
 	unsigned codewords = 0, from = 0, bucket, predictions;
 	bool known = false;
@@ -373,59 +410,58 @@ static unsigned memtrace_write_put_stack(struct memtrace_writer *w, const int64_
 
 		/* After 255 predictions a new run begins with the next predicted bucket. */
 		if (!known)
-			known = find_bucket(w, code, &bucket);
-		w->date[bucket] = w->next_id;
-		w->next[from] = (uint16_t)bucket;
+			known = find_bucket(d, code, &bucket);
+		d->date[bucket] = d->next_id;
+		d->next[from] = (uint16_t)bucket;
 		from = bucket;
 		codewords++;
 		if (!known) {
-			w->slot[bucket] = code;
-			w->pending[w->pendings++] = code;
+			d->slot[bucket] = code;
+			d->pending[d->pendings++] = code;
 			memtrace_write_put(p, bucket << 2 | TAG_MISS, 2);
 			memtrace_write_put(p, (uint64_t)code, 8);
 			continue;
 		}
 		known = false;
 		for (predictions = 0; at < depth && p->used + 2 <= limit; predictions++, at++) {
-			if (w->slot[w->next[from]] != stack[at])
+			if (d->slot[d->next[from]] != stack[at])
 				break;
 			if (predictions == PREDICTIONS_MAX) {
 				known = true;
 				break;
 			}
-			from = w->next[from];
+			from = d->next[from];
 		}
 		put_hit(p, bucket, predictions);
-		bucket = w->next[from];
+		bucket = d->next[from];
 	}
 	return codewords;
 }
 
-static size_t common_prefix(const struct memtrace_writer *w, const int64_t *stack, size_t depth)
+static size_t common_prefix(const struct domain *d, const int64_t *stack, size_t depth)
 {
-	size_t most = depth < w->last_depth ? depth : w->last_depth, at = 0;
+	size_t most = depth < d->last_depth ? depth : d->last_depth, at = 0;
 
-	while (at < most && w->last[at] == stack[at])
+	while (at < most && d->last[at] == stack[at])
 		at++;
 	return at;
 }
 
-static int remember_stack(struct memtrace_writer *w, const int64_t *stack, size_t from,
-			  size_t depth)
+static int remember_stack(struct domain *d, const int64_t *stack, size_t from, size_t depth)
 {
 	/* Not array_reserve(): the OCaml package has this file without format/numbering.c. */
-	if (depth > w->last_size) {
+	if (depth > d->last_size) {
 		size_t size = depth + depth / 2 + 64;
-		int64_t *bigger = realloc(w->last, size * sizeof(*bigger));
+		int64_t *bigger = realloc(d->last, size * sizeof(*bigger));
 
 		if (!bigger)
-			return w->error = MAYFLY_E_MEMORY;
-		w->last = bigger;
-		w->last_size = size;
+			return MAYFLY_E_MEMORY;
+		d->last = bigger;
+		d->last_size = size;
 	}
 	if (depth > from)
-		memcpy(w->last + from, stack + from, (depth - from) * sizeof(*stack));
-	w->last_depth = depth;
+		memcpy(d->last + from, stack + from, (depth - from) * sizeof(*stack));
+	d->last_depth = depth;
 	return 0;
 }
 
@@ -441,17 +477,19 @@ int memtrace_writer_alloc(struct memtrace_writer *w, int64_t time_us, int64_t le
 			  int64_t samples, enum memtrace_source source, const int64_t *stack,
 			  size_t depth, int64_t *id)
 {
-	size_t prefix = common_prefix(w, stack, depth), count_at;
+	struct domain *d = w->now;
+	size_t prefix = common_prefix(d, stack, depth), count_at;
 	bool small = length >= 1 && length <= SHORT_LENGTH_MAX && source == MEMTRACE_MINOR &&
 		     samples == 1 && depth - prefix <= UINT8_MAX;
-	struct packet *p = &w->events;
+	struct packet *p = &d->events;
 	unsigned codewords;
 
 	if (w->error)
 		return w->error;
 	if (!codes_valid(stack, prefix, depth))
 		return MAYFLY_E_RANGE;
-	if (remember_stack(w, stack, prefix, depth) ||
+	w->error = remember_stack(d, stack, prefix, depth);
+	if (w->error ||
 	    begin_event(w, small ? EVENT_SHORT_ALLOC + (unsigned)length : EVENT_ALLOC, time_us))
 		return w->error;
 	if (!small) {
@@ -462,9 +500,9 @@ int memtrace_writer_alloc(struct memtrace_writer *w, int64_t time_us, int64_t le
 	put_vint(p, (int64_t)prefix);
 	count_at = p->used;
 	memtrace_write_put(p, 0, small ? 1 : 2);
-	codewords = memtrace_write_put_stack(w, stack, prefix, depth);
+	codewords = memtrace_write_put_stack(d, stack, prefix, depth);
 	memcpy(p->bytes + count_at, &codewords, small ? 1 : 2);
-	*id = w->next_id++;
+	*id = d->next_id++;
 	return 0;
 }
 
@@ -472,11 +510,11 @@ static int put_of_block(struct memtrace_writer *w, unsigned code, int64_t time_u
 {
 	if (w->error)
 		return w->error;
-	if (id < 0 || id >= w->next_id)
+	if (id < 0 || id >= (w->version >= 3 ? w->taken_ids : w->now->next_id))
 		return MAYFLY_E_RANGE;
 	if (begin_event(w, code, time_us))
 		return w->error;
-	put_vint(&w->events, w->next_id - 1 - id);
+	put_vint(&w->now->events, w->now->next_id - 1 - id);
 	return 0;
 }
 
@@ -492,13 +530,47 @@ int memtrace_writer_collect(struct memtrace_writer *w, int64_t time_us, int64_t 
 
 int memtrace_writer_flush(struct memtrace_writer *w)
 {
-	return w->error ? w->error : flush_at(w, w->end_us);
+	return w->error ? w->error : flush_at(w, w->now->end_us);
 }
 
 /* Like Memtrace's own writer, ends the file with the current packet, even if it is empty. */
 int memtrace_writer_finish(struct memtrace_writer *w)
 {
 	return memtrace_writer_flush(w);
+}
+
+/* ---- domains ---- */
+
+static int add_domain(struct memtrace_writer *w, unsigned number)
+{
+	struct domain **bigger = realloc(w->domain, (w->domains + 1) * sizeof(*bigger));
+	struct domain *d = calloc(1, sizeof(*d));
+
+	if (bigger)
+		w->domain = bigger;
+	if (!bigger || !d) {
+		free(d);
+		return w->error = MAYFLY_E_MEMORY;
+	}
+	d->number = number;
+	d->begin_us = d->end_us = w->start_us;
+	d->check_bucket = CHECK_FIRST;
+	w->domain[w->domains++] = w->now = d;
+	begin_ids(w, d);
+	memtrace_write_begin_packet(w, d, &d->events);
+	return 0;
+}
+
+int memtrace_writer_domain(struct memtrace_writer *w, unsigned number)
+{
+	if (w->version < 3 || w->now->number == number || memtrace_writer_flush(w))
+		return w->error;
+	for (size_t i = 0; i < w->domains; i++)
+		if (w->domain[i]->number == number) {
+			w->now = w->domain[i];
+			return 0;
+		}
+	return add_domain(w, number);
 }
 
 int memtrace_writer_new(const struct memtrace_info *info, memtrace_locator *locate,
@@ -515,15 +587,19 @@ int memtrace_writer_new(const struct memtrace_info *info, memtrace_locator *loca
 	w->locate_context = locate_context;
 	w->sink = sink;
 	w->sink_context = sink_context;
+	w->version =
+	    info->version && info->version <= MEMTRACE_NEWEST ? info->version : DEFAULT_VERSION;
+	w->header_bytes = HEADER_BYTES + (w->version >= 3 ? HEADER_BYTES_DOMAIN : 0);
 	w->pid = info->pid;
-	w->start_us = w->begin_us = w->end_us = info->start_us;
-	w->check_bucket = CHECK_FIRST;
-	error = write_info(w, info);
+	w->start_us = info->start_us;
+	error = add_domain(w, info->domain);
+	if (!error)
+		error = write_info(w, info);
 	if (error) {
 		memtrace_writer_free(w);
 		return error;
 	}
-	memtrace_write_begin_packet(w, &w->events);
+	memtrace_write_begin_packet(w, w->now, &w->now->events);
 	*writer = w;
 	return 0;
 }
@@ -532,8 +608,14 @@ void memtrace_writer_free(struct memtrace_writer *w)
 {
 	if (!w)
 		return;
-	for (unsigned i = 0; i < w->files.count; i++)
-		free_name(&w->files.name[i]);
-	free(w->last);
+	for (size_t i = 0; i < w->domains; i++) {
+		struct names *files = &w->domain[i]->files;
+
+		for (unsigned k = 0; k < files->count; k++)
+			free_name(&files->name[k]);
+		free(w->domain[i]->last);
+		free(w->domain[i]);
+	}
+	free(w->domain);
 	free(w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing Memtrace's files (version 2, one domain), and converting traces to them. */
+/* Writing Memtrace's files, and converting traces to them. */
 #ifndef MAYFLY_MEMTRACE_WRITE_H
 #define MAYFLY_MEMTRACE_WRITE_H
 
@@ -13,13 +13,17 @@ struct memtrace_writer;
 typedef const struct memtrace_location *memtrace_locator(void *context, int64_t code,
 							 size_t *count);
 
-/* info->version is ignored. The sink gets whole packets. */
+/* info->version 0 stands for 2, which all tools read. The sink gets whole packets. */
 int memtrace_writer_new(const struct memtrace_info *info, memtrace_locator *locate,
 			void *locate_context, trace_sink *sink, void *sink_context,
 			struct memtrace_writer **writer);
 
+/* The domain of the events to come, at first info->domain. Up to version 2 there is one, and this
+ * does nothing. As in Memtrace's tools, a packet ends where the domain changes. */
+int memtrace_writer_domain(struct memtrace_writer *w, unsigned number);
+
 /* time_us is since the start; a time before that of the previous event is replaced by that. *id:
- * the block's id, counted from 0. Codes must not be 0. As in Memtrace, stacks that take more than
+ * the block's id; up to version 2 they are counted from 0. Codes must not be 0. As in Memtrace, stacks that take more than
  * 4 KiB lose their innermost frames. */
 int memtrace_writer_alloc(struct memtrace_writer *w, int64_t time_us, int64_t length,
 			  int64_t samples, enum memtrace_source source, const int64_t *stack,

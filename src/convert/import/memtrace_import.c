@@ -123,7 +123,7 @@ static int find_path(struct memtrace_input *c, const struct memtrace_event *e, s
 		uint32_t text;
 
 		if (e->domain)
-			snprintf(name, sizeof(name), "domain %u", e->domain);
+			snprintf(name, sizeof(name), MEMTRACE_DOMAIN_NAME "%u", e->domain);
 		text = recording_string(c->tables, name, strlen(name));
 		(*path)->thread = recording_thread(
 		    c->tables, e->domain ? e->domain : (uint32_t)c->info->pid, text);
@@ -173,14 +173,14 @@ static int find_node(struct memtrace_input *c, struct path *path, const struct m
 	return error;
 }
 
-static uint32_t spelled(struct recording *t, const char *function)
+static uint32_t spelled(struct recording *t, const char *function, uint16_t *respelled)
 {
 	size_t length = strlen(function);
 	char *name = strdup(function);
 	uint32_t text = RECORDING_NONE;
 
 	if (name)
-		text = recording_string(t, name, ocaml_spelling(name, length));
+		text = recording_string(t, name, ocaml_spelling(name, length, respelled));
 	free(name);
 	return text;
 }
@@ -194,7 +194,7 @@ static int memtrace_name_frame(struct recording *t, uint32_t frame,
 
 	for (size_t i = count ? count : 1; i-- > 0 && !error;) {
 		if (count) {
-			place.function = spelled(t, l[i].function);
+			place.function = spelled(t, l[i].function, &place.respelled);
 			place.file = recording_string(t, l[i].file, strlen(l[i].file));
 			place.line = l[i].line;
 			place.first_char = l[i].start_char;
@@ -431,9 +431,16 @@ static int memtrace_describe(struct memtrace_input *c)
 			    *from->runtime_parameters ? ", OCAMLRUNPARAM " : "",
 			    from->runtime_parameters, unused))
 		return MAYFLY_E_MEMORY;
+	t->info.memtrace_version = from->version;
+	t->info.memtrace_domain = from->domain;
+	t->host = recording_string(t, from->host, strlen(from->host));
+	t->runtime_parameters =
+	    recording_string(t, from->runtime_parameters, strlen(from->runtime_parameters));
+	t->context = recording_string(t, from->context, strlen(from->context));
 	t->program = recording_string(t, from->executable, strlen(from->executable));
 	t->command = malloc(sizeof(*t->command));
-	if (t->program == RECORDING_NONE || !t->command)
+	if (t->host == RECORDING_NONE || t->runtime_parameters == RECORDING_NONE ||
+	    t->context == RECORDING_NONE || t->program == RECORDING_NONE || !t->command)
 		return MAYFLY_E_MEMORY;
 	t->command[0] = t->program;
 	t->command_count = 1;

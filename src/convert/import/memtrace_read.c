@@ -390,7 +390,7 @@ static size_t read_header(const struct input *file, struct packet *p)
 	if (left(&in) < HEADER_BYTES)
 		return 0;
 	p->version = (unsigned)in.at[28] | (unsigned)in.at[29] << 8;
-	p->header = HEADER_BYTES + (p->version >= 3 ? 2 : 0);
+	p->header = HEADER_BYTES + (p->version >= 3 ? HEADER_BYTES_DOMAIN : 0);
 	if (left(&in) < p->header)
 		return 0;
 	in.at += 4;
@@ -599,6 +599,7 @@ static int read_info(struct memtrace_reader *r, const struct packet *p, struct i
 		return damaged(r, "no description of the trace at its beginning");
 	info->version = p->version;
 	info->start_us = p->begin_us;
+	info->domain = p->domain;
 	memcpy(&info->sample_rate, in.at, 8);
 	in.at += 8;
 	info->word_size = (unsigned)get(&in, 1);

@@ -161,7 +161,7 @@ void info_read(struct table_reader *r)
 		chunk_fail(&r->chunk, MAYFLY_E_VERSION);
 	if (info->duration_ns < 0 || info->duration_ns > TRACE_LATEST_NS)
 		chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
-	if (info->ending > MAYFLY_END_EXEC)
+	if (info->ending > MAYFLY_END_RUNNING)
 		info->ending = MAYFLY_END_UNKNOWN;
 	info->heaps &= (1u << MAYFLY_HEAPS) - 1;
 	if (info->interval_bytes == 0)

@@ -384,7 +384,8 @@ static int begin_opening(struct opening *o)
 	o->tables.next_string = 1;
 	info->format_version = TRACE_VERSION;
 	info->file_bytes = t->size;
-	info->program = info->version = info->off_text = info->note = "";
+	info->program = info->version = info->off_text = info->note = info->title = "";
+	info->host = info->runtime_parameters = info->context = "";
 	if (!o->tables.chunk.compress)
 		return MAYFLY_E_MEMORY;
 	if (!tables_grow(&o->tables, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||

@@ -70,6 +70,9 @@ struct mayfly_trace {
 
 	const char **string; /* [strings]; string[0] is "" */
 	size_t strings, string_room;
+	/* Strings below this number, and no others, are those that other tables than NAME refer to. 0:
+	 * they refer to later ones, too, as no writer does. */
+	uint32_t table_strings;
 	const char **command;
 	struct mayfly_module *module;
 	size_t module_room;
@@ -245,7 +248,7 @@ struct table_reader {
 	struct mayfly_trace *t;
 	struct chunk_reader chunk; /* the current one */
 	uint64_t budget;
-	uint32_t next_string;
+	uint32_t next_string, string_end; /* string_end: beyond the largest that was referred to */
 	bool named;
 
 	uint16_t *depth; /* of each node */

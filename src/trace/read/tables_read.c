@@ -95,6 +95,8 @@ static uint32_t read_reference(struct reference *column, uint64_t code)
 		return 0;
 	}
 	column->last = (uint32_t)number;
+	if (number >= r->string_end)
+		r->string_end = (uint32_t)number + 1;
 	return column->last;
 }
 
@@ -415,6 +417,7 @@ static void read_locations(struct table_reader *r, size_t count)
 	const uint64_t *inlined = chunk_numbers(c, COLUMN_LOCATION_INLINED, count);
 	const uint64_t *first = chunk_numbers(c, COLUMN_LOCATION_FIRST, count);
 	const uint64_t *length = chunk_numbers(c, COLUMN_LOCATION_LENGTH, count);
+	const uint64_t *respelled = chunk_numbers(c, COLUMN_LOCATION_RESPELLED, count);
 	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
 
 	t->location = trace_keep(t, c, count, sizeof(*t->location));
@@ -427,6 +430,7 @@ static void read_locations(struct table_reader *r, size_t count)
 		l->line = last[file[i]];
 		l->first_char = (uint32_t)first[i];
 		l->last_char = l->first_char + (uint32_t)varint_unzigzag(length[i]);
+		l->respelled = (uint16_t)respelled[i];
 		l->inlined = inlined[i] != 0; /* until then: is unexpected */
 	}
 }
@@ -447,10 +451,25 @@ static const struct frame_key *sorted_frames(struct table_reader *r)
 	return key;
 }
 
+/* The module into which named frames outside of all modules belong; UINT32_MAX: none. Where frames
+ * are in it already, they were written with their names, and the others are not of it. */
+static uint32_t jit_module(const struct mayfly_trace *t)
+{
+	size_t jit = 0;
+
+	while (jit < t->info.modules && strcmp(t->module[jit].path, TRACE_JIT_MODULE) != 0)
+		jit++;
+	for (size_t i = 0; i < t->info.frames; i++)
+		if (t->frame[i].module == jit)
+			return UINT32_MAX;
+	return jit < t->info.modules ? (uint32_t)jit : UINT32_MAX;
+}
+
 static void set_frame_names(struct table_reader *r, size_t locations)
 {
 	struct mayfly_trace *t = r->t;
 	size_t count = t->info.frames, used = 0;
+	uint32_t jit = jit_module(t);
 	const uint64_t *listed = chunk_numbers(&r->chunk, COLUMN_FRAME_LOCATIONS, count);
 	const struct frame_key *key = sorted_frames(r);
 
@@ -468,10 +487,19 @@ static void set_frame_names(struct table_reader *r, size_t locations)
 		for (size_t k = 0; k < f->locations; k++)
 			t->location[used + k].inlined ^= k + 1 < f->locations;
 		used += f->locations;
+		/* It had been written before it had a name. */
+		if (f->kind == MAYFLY_FRAME_CODE && f->module == UINT32_MAX)
+			f->module = jit;
 		t->info.frames_symbolized += *f->location->function != 0;
 	}
 	if (used != locations)
 		tables_damaged(r);
+}
+
+static void note_table_strings(struct table_reader *r)
+{
+	if (r->t && !r->named)
+		r->t->table_strings = r->string_end <= r->next_string ? r->next_string : 0;
 }
 
 static void read_name_chunk(struct table_reader *r)
@@ -481,8 +509,9 @@ static void read_name_chunk(struct table_reader *r)
 
 	if (r->named)
 		tables_damaged(r);
+	note_table_strings(r);
 	r->named = true;
-	if (!chunk_columns(&r->chunk, 0x5aaaa))
+	if (!chunk_columns(&r->chunk, 0x15aaaa))
 		return;
 	read_module_names(r, unit);
 	read_thread_names(r);
@@ -521,6 +550,7 @@ bool tables_read(struct table_reader *r, uint32_t type)
 
 void tables_read_end(struct table_reader *r)
 {
+	note_table_strings(r);
 	free(r->depth);
 	free(r->successors);
 	free(r->entry);

@@ -372,6 +372,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 		*all = *info;
 		all->ocaml_interval_bytes = 0; /* only from traces with OCaml blocks: add_ocaml() */
 		all->ocaml_rate = 0;
+		all->memtrace_version = all->memtrace_domain = 0;
 		m->same_program = m->same_command = true;
 		m->least_interval = info->interval_bytes;
 		return merge_commands(r, info);

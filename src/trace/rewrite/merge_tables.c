@@ -227,6 +227,7 @@ static bool copy_locations(struct merge_tables *t, struct merge_map *map,
 		    .inlined = l->inlined,
 		    .first_char = l->first_char,
 		    .last_char = l->last_char,
+		    .respelled = l->respelled,
 		};
 
 		if (copy.function == RECORDING_NONE || copy.file == RECORDING_NONE ||

@@ -116,6 +116,10 @@ void info_write(const struct recording *r, const struct mayfly_info *info,
 	all.program = recording_text(r, r->program);
 	all.off_text = recording_text(r, r->off_text);
 	all.note = recording_text(r, r->note);
+	all.title = recording_text(r, r->title);
+	all.host = recording_text(r, r->host);
+	all.runtime_parameters = recording_text(r, r->runtime_parameters);
+	all.context = recording_text(r, r->context);
 #define PUT(name, id, member)                                                                      \
 	_Generic(&from->member, const uint32_t *: put_info_u32, const uint64_t *: put_info_u64,              \
 		 const int32_t *: put_info_s32, const int64_t *: put_info_s64, const bool *: put_info_bool,       \

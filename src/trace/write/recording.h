@@ -33,6 +33,7 @@ struct recording_location {
 	uint32_t function, file; /* strings */
 	uint32_t line;
 	bool inlined;
+	uint16_t respelled; /* of the function: see struct mayfly_location */
 	uint32_t first_char, last_char;
 };
 
@@ -83,7 +84,8 @@ struct recording {
 	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
 	uint32_t *command;	 /* strings */
 	size_t command_count;
-	uint32_t program, off_text, note;
+	uint32_t program, off_text, note, title;
+	uint32_t host, runtime_parameters, context; /* of a Memtrace file */
 
 	struct recording_module *module;
 	size_t modules;

@@ -501,6 +501,7 @@ static void name_lines(struct batch *b, struct chunk_maker *c, const uint32_t *f
 	uint64_t *inlined = new_column(b, c, COLUMN_LOCATION_INLINED, locations);
 	uint64_t *first = new_column(b, c, COLUMN_LOCATION_FIRST, locations);
 	uint64_t *length = new_column(b, c, COLUMN_LOCATION_LENGTH, locations);
+	uint64_t *respelled = new_column(b, c, COLUMN_LOCATION_RESPELLED, locations);
 	uint32_t *last = calloc(w->r->strings + 1, sizeof(*last)), count;
 	size_t used = 0;
 
@@ -515,6 +516,7 @@ static void name_lines(struct batch *b, struct chunk_maker *c, const uint32_t *f
 			/* Written as the difference from what is expected: all but the outermost
 			 * one are inlined. */
 			inlined[used] = l[k].inlined != (k + 1 < count);
+			respelled[used] = l[k].respelled;
 			first[used] = l[k].first_char;
 			length[used] = varint_zigzag((int64_t)l[k].last_char - l[k].first_char);
 		}
@@ -568,6 +570,29 @@ out:
 	free(frame);
 }
 
+static void list_names(struct batch *b, struct chunk_maker *c)
+{
+	name_modules(b, c);
+	rename_threads(b, c);
+	list_frame_names(b, c);
+}
+
+void tables_write_names(struct table_writer *w, size_t texts, struct column_writer *columns,
+			struct bytes *strings, struct bytes *name)
+{
+	struct batch b = {.w = w, .columns = columns, .out = name};
+	uint32_t before = w->next_string;
+	struct chunk_maker c = {0};
+
+	list_names(&b, &c);
+	if (!w->error)
+		tables_write_texts(&w->text, texts + w->next_string - before, TRACE_STRINGS,
+				   columns, strings);
+	write_chunk(&b, &c, TRACE_NAMES, true);
+	if (strings->failed)
+		tables_fail(w, MAYFLY_E_MEMORY);
+}
+
 /* ---- a group ---- */
 
 void tables_write(struct table_writer *w, struct column_writer *columns, struct bytes *out,
@@ -581,11 +606,8 @@ void tables_write(struct table_writer *w, struct column_writer *columns, struct 
 	refer_to_paths(&b, &module_chunk);
 	list_threads(&b, &thread_chunk);
 	number_new_frames(w);
-	if (names) {
-		name_modules(&b, &name_chunk);
-		rename_threads(&b, &name_chunk);
-		list_frame_names(&b, &name_chunk);
-	}
+	if (names)
+		list_names(&b, &name_chunk);
 	if (!w->error)
 		tables_write_texts(&w->text, w->next_string - strings, TRACE_STRINGS, columns, out);
 	write_modules(&b, &module_chunk);

@@ -80,6 +80,11 @@ static inline uint32_t tables_node(struct table_writer *w, uint32_t node)
 void tables_write_texts(struct bytes *text, size_t count, uint32_t type,
 			struct column_writer *columns, struct bytes *out);
 
+/* Appends NAME to *name and, before it, STRS to *strings, with the texts that w->text holds already
+ * (`texts` of them) and then those that are new. All rows of the tables have been written. */
+void tables_write_names(struct table_writer *w, size_t texts, struct column_writer *columns,
+			struct bytes *strings, struct bytes *name);
+
 /* Appends the chunks of all new rows. names: NAME too, after the others. */
 void tables_write(struct table_writer *w, struct column_writer *columns, struct bytes *out,
 		  bool names);

@@ -165,7 +165,8 @@ void trace_writer_free_all(struct trace_writer *w)
 	tables_free(&w->tables);
 	tracks_free(&w->tracks);
 	event_coder_free(w->coder);
-	column_writer_free(w->columns);
+	if (w->columns != w->options.quick)
+		column_writer_free(w->columns);
 	bytes_free(&w->out);
 	bytes_free(&w->info);
 	free_batch(w);
@@ -237,7 +238,7 @@ static int level_now(const struct trace_writer *w, bool last)
 {
 	if (w->options.level)
 		return w->options.level;
-	if (w->options.quick && last)
+	if (w->options.quick && (last || w->options.mode == MAYFLY_EXACT))
 		return COLUMNS_LEAN;
 	if (!last)
 		return w->options.mode == MAYFLY_EXACT ? TRACE_LEVEL_FAST : LEVEL_MEDIUM;
@@ -247,11 +248,13 @@ static int level_now(const struct trace_writer *w, bool last)
 static void begin_file(struct trace_writer *w, bool last)
 {
 	struct bytes *b = &w->out;
+	int level;
 
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->columns = column_writer_new(level_now(w, last));
+	level = level_now(w, last);
+	w->columns = level == COLUMNS_LEAN ? w->options.quick : column_writer_new(level);
 	w->coder = w->columns ? event_coder_new(w->columns) : NULL;
 	if (!w->coder) {
 		writer_fail(w, MAYFLY_E_MEMORY);

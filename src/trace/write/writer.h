@@ -29,8 +29,10 @@ struct trace_writer_options {
 	int64_t snapshot_ns;
 	/* Times are whole numbers of this; 0: chosen by the mode. */
 	uint32_t unit_ns;
-	int level;  /* of compression; 0: chosen by size */
-	bool quick; /* a small trace is compressed with less care, too */
+	int level; /* of compression; 0: chosen by size */
+	/* If not NULL, it is compressed with less care, by this one (COLUMNS_LEAN), which many traces of
+	 * one kind may share: what was best for one is tried first for the next. */
+	struct column_writer *quick;
 };
 
 /* The level of compression for a whole trace with this number of blocks. */

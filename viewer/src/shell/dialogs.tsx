@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sheet of keys, and the notes of the recording.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { keyGroups, keyName } from "../keyboard.ts";
 
 export function Dialog(props: { title: string; onClose(): void; children: ComponentChildren }) {
 	const dialog = useRef<HTMLDialogElement>(null);
-	useEffect(() => {
+	// Before anything is painted: a key that comes right after the one that opened it is the dialog's.
+	useLayoutEffect(() => {
 		const before = document.activeElement as HTMLElement | null;
 		dialog.current?.showModal();
 		return () => before?.focus?.();

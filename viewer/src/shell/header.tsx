@@ -29,10 +29,11 @@ function argumentsText(info: Info): string {
 	return (info.command ?? []).slice(1).map(quoted).join(" ");
 }
 
-function endingText(ending: { reason?: string; code?: number; signal?: number } | null): string {
+function endingText(ending: { reason?: string; code?: number } | null): string {
 	if (!ending?.reason) return "";
 	if (ending.reason === "exited") return `exit status ${ending.code ?? 0}`;
-	return [ending.reason, ending.signal ?? ending.code].filter((part) => part !== undefined).join(" ");
+	if (ending.reason === "killed") return `killed by signal ${ending.code ?? 0}`;
+	return ending.reason;
 }
 
 interface RecordingProps {

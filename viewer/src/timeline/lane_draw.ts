@@ -5,6 +5,7 @@
 //	|-- request -------|    rows of spans, by depth
 //	  |- parse -|
 //	  '    ''    '          instants
+import { threadNumber } from "../format.ts";
 import { clearCanvas, colour, type Plot } from "./canvas.ts";
 import type { Boxes, Lane, TrackType } from "./answers.ts";
 import type { Range } from "./times.ts";
@@ -37,7 +38,9 @@ export function places(lanes: Lane[], folded: (lane: Lane, index: number) => boo
 
 export function laneName(lane: Lane): string {
 	if (lane.thread === null) return "Process";
-	return lane.thread ? `${lane.thread} (${lane.tid})` : `thread ${lane.tid}`;
+	if (!lane.thread) return `thread ${lane.tid}`;
+	const number = threadNumber(lane.tid!);
+	return number ? `${lane.thread} (${number})` : lane.thread;
 }
 
 /** The same name has the same colour in each trace. */

@@ -4,7 +4,7 @@
 import type { ComponentChildren, ComponentType } from "preact";
 import { requestText } from "../engine/engine.ts";
 import type { Estimate, Figure } from "../engine/engine.ts";
-import { bytesOf, bytesText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
+import { bytesOf, bytesText, countText, durationText, estimateText, percentText, plural, threadNumber } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { exactly } from "../shell/patterns.ts";
 import { questionParameters } from "../state.ts";
@@ -133,10 +133,25 @@ interface ThreadTime {
 	cpu_ns: number;
 }
 
+interface Pauses {
+	name: string;
+	count: number;
+	total_ns: number;
+	max_ns: number;
+}
+
+/** Each thread has the same pauses, in the same order. */
+interface ThreadPauses {
+	thread: string | null;
+	tid: number;
+	pauses: Pauses[];
+}
+
 interface Events extends Spans {
 	instants: Instant[];
 	counters: Counter[];
 	cpu_by_thread: ThreadTime[];
+	pauses_by_thread: ThreadPauses[];
 	dropped_events: number;
 }
 
@@ -144,6 +159,14 @@ function counterText(value: number, unit: string | null): string {
 	if (unit === "bytes") return bytesText(value);
 	if (unit === "ns") return durationText(value);
 	return value < 0 ? `-${countText(-value)}` : countText(value);
+}
+
+function pauseColumns(kinds: Pauses[]): Column<ThreadPauses>[] {
+	return kinds.flatMap((kind, k) => [
+		number<ThreadPauses>(kind.name, 8, (row) => countText(row.pauses[k]!.count)),
+		number<ThreadPauses>("Total", 10, (row) => durationText(row.pauses[k]!.total_ns)),
+		number<ThreadPauses>("Longest", 10, (row) => durationText(row.pauses[k]!.max_ns)),
+	]);
 }
 
 export function EventsPane(props: ViewProps) {
@@ -184,6 +207,17 @@ export function EventsPane(props: ViewProps) {
 									detail: `${row.tid}` }} /> },
 							]} />
 					</Section>
+					{value.pauses_by_thread.length > 1 && (
+						<Section title="Pauses for OCaml's collector">
+							<SmallTable caption="Pauses for OCaml's collector, by thread"
+								rows={value.pauses_by_thread} none="No pauses"
+								columns={[
+									...pauseColumns(value.pauses_by_thread[0]!.pauses),
+									{ title: "Thread", cell: (row) => <Name of={{ name: row.thread || `${row.tid}`,
+										detail: threadNumber(row.tid) }} /> },
+								]} />
+						</Section>
+					)}
 				</>
 			)}
 		</Pane>
