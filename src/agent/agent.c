@@ -9,6 +9,11 @@
 #include "agent/cpu/sys.h"
 #include "agent/live_filter.h"
 
+#define LOCK_SPINS	 200000
+#define LOCK_SPINS_ALONE 20000000 /* in a sandbox, where it cannot sleep */
+#define LOCK_NAP_NS	 200000
+#define LOCK_NAPS	 10000 /* with the kernel's slack some 2.5 s */
+
 AGENT_PER_THREAD struct thread self;
 _Atomic uint32_t agent_threads;
 
@@ -31,15 +36,27 @@ uint64_t agent_ticks(void)
 	return LIKELY(agent_use_tsc) ? cpu_ticks() : agent_clock_ns(CLOCK_MONOTONIC);
 }
 
+static bool take_lock(struct agent_lock *lock)
+{
+	return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&
+	       !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
+}
+
+/* First it spins, as the sections are short. A holder that has lost its processor needs ours or some
+ * time: on a busy machine, 100 ms and more pass before it runs again. */
 bool agent_lock(struct agent_lock *lock)
 {
-	for (uint32_t i = 0; i < 2000000; i++) {
-		if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
-		    !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire))
+	for (uint32_t i = 0; i < (agent_sandboxed ? LOCK_SPINS_ALONE : LOCK_SPINS); i++) {
+		if (take_lock(lock))
 			return true;
 		cpu_relax();
 		if (i % 256 == 255 && !agent_sandboxed)
 			sys_sched_yield();
+	}
+	for (uint32_t i = 0; i < LOCK_NAPS && !agent_sandboxed; i++) {
+		if (take_lock(lock))
+			return true;
+		sys_nap(LOCK_NAP_NS);
 	}
 	agent_off(SPOOL_OFF_NO_MEMORY, EDEADLK, "a lock of the agent was never given back");
 	return false;

@@ -184,8 +184,9 @@ static inline uint64_t agent_clock_ns(clockid_t clock)
 
 /* ---- the lock ---- */
 
-/* For short sections of the sample path. False when it could not be had in about 100 ms: its holder
- * has been killed or jumped out of a signal handler; the agent then goes off. */
+/* For short sections of the sample path. False when it could not be had in some 2 s (in a
+ * sandbox, where it cannot sleep, 1 s): its holder has been killed or jumped out of a signal handler;
+ * the agent then goes off. */
 struct agent_lock {
 	_Atomic uint32_t held;
 };

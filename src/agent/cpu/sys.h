@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "agent/cpu/cpu.h"
 
@@ -118,6 +119,14 @@ static inline bool sys_same_file(const char *a, const char *b)
 static inline long sys_getcwd(char *buffer, size_t length)
 {
 	return sys_call3(SYS_getcwd, (long)buffer, (long)length, 0);
+}
+
+/* Sleeps, at most a second; a signal may end it earlier. */
+static inline void sys_nap(long ns)
+{
+	struct timespec time = {.tv_nsec = ns};
+
+	sys_call3(SYS_nanosleep, (long)&time, 0, 0);
 }
 
 static inline long sys_sched_yield(void)
