@@ -3,12 +3,14 @@
 """mayfly fleet and push, with a real ClickHouse server that the test starts."""
 import contextlib
 import http.server
+import json
 import math
 import os
 import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import threading
 import urllib.error
@@ -16,6 +18,7 @@ import urllib.request
 
 from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
                      same, wait_until)
+from told import Told, told_program
 
 CONFIG = """<yandex>
 <logger><level>error</level><log>{here}/log</log><errorlog>{here}/errors</errorlog></logger>
@@ -241,6 +244,159 @@ def the_server_goes_away():
         same(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"), "2")
 
 
+def figures(text):
+    return [float(word) for word in text.split()]
+
+
+def whole_of(trace):
+    """Bytes and blocks that were allocated, and are live at the end."""
+    totals = [report(trace, "--metric", metric)["total"] for metric in ("allocated", "leaked")]
+    return [total[what]["estimate"] for total in totals for what in ("bytes", "blocks")]
+
+
+def asked_for(s):
+    """The same of the database's only process, by a question; and by SQL, what its windows allocated."""
+    whole = whole_of(s.url())
+    same(figures(s.ask("SELECT sum(allocated_bytes), sum(allocated_blocks) FROM fleet.samples WHERE " + COUNTED)),
+         whole[:2], "allocated")
+    same(figures(s.ask("SELECT sum(a) FROM (SELECT argMin(allocated_bytes, push) AS a FROM fleet.windows GROUP BY window)")),
+         whole[:1], "allocated by windows")
+    return whole
+
+
+@contextlib.contextmanager
+def told_recording(trace, *options, of=program("told")):
+    """The program told under record, and the recorder."""
+    recorder = subprocess.Popen([MAYFLY, "record", "-q", "-o", trace, *options, "--", of],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+    try:
+        yield Told(recorder), recorder
+    finally:
+        recorder.stdin.close()
+        recorder.wait()
+        recorder.stdout.close()
+
+
+def windows(s):
+    return int(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"))
+
+
+@cases(["-x", "-i4K"])
+def snapshots_of_one_process(*options):
+    """Each push adds what the earlier ones do not have; live is what the last one has."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        with told_recording(here / "t", *options) as (told, recorder):
+            for i, (order, count) in enumerate((("a", 5), ("b", 7), ("f", 3))):
+                told.tell(order, count)
+                told.tell("-", 5000)
+                good("ctl", here / "t.spool", "snapshot", "-o", here / ("s%d" % i))
+                push(s.url(), here / ("s%d" % i))
+            told.tell("c", 2)
+        recorder.wait()
+        check("already" in push(s.url(), here / "s1"), "an older snapshot")
+        push(s.url(), here / "t")
+        check("already" in push(s.url(), here / "t"), "the trace again")
+        same(windows(s), 4)
+        same(s.ask("SELECT uniq(process), uniq(begin_ns) FROM fleet.windows"), "1\t4")
+        same([round(value) for value in asked_for(s)], [round(value) for value in whole_of(here / "t")])
+        same(s.ask("SELECT count() FROM fleet.samples WHERE allocated_bytes < -1"), "0")
+        # A question about the first two windows: what was allocated by then, and live then.
+        s.ask("CREATE TABLE fleet.old AS fleet.windows")
+        s.ask("INSERT INTO fleet.old SELECT * FROM fleet.windows ORDER BY begin_ns LIMIT 2")
+        s.ask("RENAME TABLE fleet.windows TO fleet.all, fleet.old TO fleet.windows")
+        same([round(value) for value in asked_for(s)], [round(value) for value in whole_of(here / "s1")])
+
+
+@cases(["PID", "NAME", "SPOOL", "all"])
+def windows_while_it_runs(how):
+    """push --every until the program ends: every byte is in one window."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        name = told_program(here, "fleet-told")
+
+        def so_far(trace=s.url() + "?program=%s" % name):
+            return whole_of(trace) if windows(s) else None
+
+        with told_recording(here / "t", "-x", of=name) as (told, recorder):
+            pid = json.loads(good("ctl", here / "t.spool", "status", "--json"))["pid"]
+            named = {"PID": [str(pid)], "NAME": ["fleet-told"], "SPOOL": [here / "t.spool"], "all": []}[how]
+            pusher = subprocess.Popen([MAYFLY, "push", "--to", s.url(), "--every", "1s", *named], env=environment(),
+                                      stdout=subprocess.PIPE)
+            for _ in range(2):
+                before = windows(s)
+                told.tell("a", 3)
+                wait_until(lambda: windows(s) > before, "a window")
+            check(int(s.ask("SELECT min(rss_bytes) FROM fleet.windows")) > 1e6 or how in ("SPOOL", "all"), "RSS")
+        recorder.wait()
+        if how in ("NAME", "all"):
+            wait_until(lambda: so_far() == whole_of(here / "t"), "its last window")
+            pusher.send_signal(signal.SIGTERM)
+        same(pusher.wait(), 0)
+        check("it has ended" in pusher.stdout.read().decode(), "said")
+        pusher.stdout.close()
+        same(so_far(), whole_of(here / "t"))
+        check(windows(s) >= 3, "windows")
+
+
+@case
+def windows_while_the_server_is_away():
+    """Nothing is lost, or counted twice, when the server dies, and when the pusher is killed and started again."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        command = [MAYFLY, "push", "-q", "--to", s.url(), "--every", "1s", here / "t.spool"]
+        with told_recording(here / "t", "-x") as (told, recorder):
+            pusher = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+            told.tell("a", 3)
+            wait_until(lambda: windows(s) > 0, "a window")
+            s.stop()
+            told.tell("b", 4)
+            line = pusher.stderr.readline().decode()
+            check("will be longer" in line, line)
+            told.tell("-", 1000)
+            s.start()
+            before = windows(s)
+            wait_until(lambda: windows(s) > before, "a window")
+            pusher.kill()
+            pusher.wait()
+            same(pusher.stderr.read(), b"", "says it once")
+            pusher.stderr.close()
+            told.tell("c", 5)
+            pusher = subprocess.Popen(command, env=environment())
+            before = windows(s)
+            wait_until(lambda: windows(s) > before, "a window")
+        recorder.wait()
+        same(pusher.wait(), 0)
+        same(asked_for(s), whole_of(here / "t"))
+
+
+@case
+def list_of_groups():
+    """Sums of groups, and the interval between hosts by the formula."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        traces = traces_of(here, 5, "-x")
+        for i, trace in enumerate(traces):
+            push(s.url(), "--service", "api", "--host", "h%d" % (i // 2), "--label", "ring=%d" % (i % 2), trace)
+        wholes = [whole_of(trace) for trace in traces]
+
+        def groups(*options):
+            return {one["name"]: one for one in json.loads(good("fleet", "list", "--json", *options))["groups"]}
+
+        one = groups(s.url())["api"]
+        same((one["processes"], one["hosts"]), (5, 3))
+        same((one["allocated_bytes"], one["live_bytes"]), tuple(sum(w[i] for w in wholes) for i in (0, 2)))
+        means = [statistics.mean(w[2] for w in wholes[i:i + 2]) for i in (0, 2, 4)]
+        check(math.isclose(one["live_bytes_each"], statistics.mean(means)), "mean", one)
+        check(math.isclose(one["live_bytes_each_within"], 1.96 * math.sqrt(statistics.variance(means) / 3)), one)
+        same(groups("--by", "label.ring", s.url())["1"]["live_bytes"], wholes[1][2] + wholes[3][2])
+        same(groups("--by", "host", s.url() + "?label.ring=1")["h1"]["live_bytes"], wholes[3][2])
+        same(groups("--by", "host", s.url())["h2"]["live_bytes_each_within"], None)
+        check("h2" in good("fleet", "list", "--by", "host", s.url()), "text")
+        check("no windows" in fails("fleet", "list", s.url() + "?host=x"), "none")
+        same(run([MAYFLY, "fleet", "list", "--by", "nonsense", s.url()], env=environment()).code, 2)
+
+
 @case
 def logins():
     with server() as s, Folder() as here:
@@ -302,7 +458,7 @@ def questions():
         good("merge", "-o", here / "two.mayfly", *traces[:2])
         same(rows(s.url() + "?service=o%27hara %26 sons", "--metric", "leaked"), rows(here / "two.mayfly", "--metric", "leaked"))
         text = good("report", s.url() + "?host=one")
-        check("the sum of 2 windows of 1 host" in text and "keep_b" in text, text)
+        check("the sum of 2 processes of 1 host" in text and "keep_b" in text, text)
         text = good("diff", s.url() + "?host=one", s.url() + "?host=two")
         check("keep_b" in text, text)
         for question, word in (("?host=three", "no windows"), ("?hots=one", "hots"), ("?from=soon", "soon"),

@@ -1,30 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mayfly fleet init: makes the tables that mayfly push fills. */
+/* mayfly fleet init: makes the tables that mayfly push fills. mayfly fleet list: the processes in them, in
+ * groups. */
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/fleet_login.h"
 #include "cli/option_table.h"
+#include "cli/output.h"
+#include "cli/print_json.h"
+#include "fleet/fleet_filter.h"
+#include "fleet/fleet_groups.h"
 #include "fleet/fleet_schema.h"
 
 struct fleet_command {
 	struct fleet_login login;
-	bool quiet;
+	const char *by;
+	bool quiet, json;
 };
 
 static const struct option_row fleet_rows[] = {
     OPTION_GROUP(fleet_login_rows, struct fleet_command, login),
-    {"quiet", 'q', .help = "report only errors", OPTION_FLAG(struct fleet_command, quiet)},
+    {"by", .argument = "WHAT", OPTION_TEXT(struct fleet_command, by),
+     .help = "list: a row for each service (default), version, host, program or label.KEY"},
+    OPTION_JSON(struct fleet_command, json),
+    {"quiet", 'q', .help = "init: report only errors", OPTION_FLAG(struct fleet_command, quiet)},
     OPTION_END,
 };
 
 const struct option_table fleet_option_table = {
-    .usage = "fleet init [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
-    .about = "Makes the database and its tables for 'mayfly push', in a ClickHouse server.\n",
+    .usage = "fleet init|list [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
+    .about =
+	"init makes the database and its tables for 'mayfly push', in a ClickHouse server.\n"
+	"list shows what they hold, by service, version, host, program or label; the address\n"
+	"may go on with a question, as in 'clickhouse://HOST/DATABASE?service=api&from=-1h'.\n",
     .rows = fleet_rows,
-    .notes = "A second run changes nothing. clickhouses:// uses TLS.\n",
+    .notes = "A second init changes nothing. clickhouses:// uses TLS.\n",
 };
 
 static int init(const struct fleet_command *f, const char *address)
@@ -47,16 +61,129 @@ static int init(const struct fleet_command *f, const char *address)
 	return CLI_OK;
 }
 
+/* ---- list ---- */
+
+static int print_json(const struct fleet_groups *groups)
+{
+	struct json j = json_document();
+
+	json_array(&j, "groups");
+	for (size_t i = 0; i < groups->count; i++) {
+		const struct fleet_group *g = &groups->group[i];
+
+		json_object(&j, NULL);
+		json_text(&j, "name", g->name);
+		json_unsigned(&j, "processes", g->processes);
+		json_unsigned(&j, "hosts", g->hosts);
+		json_real(&j, "allocated_bytes", g->allocated_bytes);
+		json_real(&j, "live_bytes", g->live_bytes);
+		json_real(&j, "live_bytes_each", g->live_each);
+		json_real(&j, "live_bytes_each_within", g->live_each_within);
+		json_unsigned_or_null(&j, "rss_most_bytes", g->rss_most_bytes != 0,
+				      g->rss_most_bytes);
+		json_integer(&j, "end_ns", g->end_ns);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j);
+}
+
+struct listing {
+	struct output out;
+	const struct fleet_groups *groups;
+};
+
+static bool put_group(struct table *t, const void *context, size_t row)
+{
+	const struct listing *l = context;
+	const struct fleet_group *g = &l->groups->group[row];
+	char text[FIGURE_TEXT], within[FIGURE_TEXT + 8] = "";
+	time_t end = (time_t)(g->end_ns / 1000000000);
+	struct tm tm;
+	char until[32] = "";
+
+	if (!isnan(g->live_each_within))
+		snprintf(within, sizeof(within), "%s%s", l->out.utf8 ? "±" : "+-",
+			 text_bytes(text, sizeof(text), g->live_each_within));
+	if (gmtime_r(&end, &tm))
+		strftime(until, sizeof(until), "%Y-%m-%d %H:%M", &tm);
+	return table_cell(t, text_count(text, sizeof(text), g->processes)) &&
+	       table_cell(t, text_count(text, sizeof(text), g->hosts)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->allocated_bytes)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->live_bytes)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->live_each)) &&
+	       table_cell(t, within) &&
+	       table_cell(t, g->rss_most_bytes
+				 ? text_bytes(text, sizeof(text), (double)g->rss_most_bytes)
+				 : "-") &&
+	       table_cell(t, until) && table_cell(t, *g->name ? g->name : "(none)");
+}
+
+static int print_groups(const struct fleet_groups *groups)
+{
+	static const struct column columns[] = {
+	    {"PROCESSES", true, 0, STYLE_PLAIN, false}, {"HOSTS", true, 2, STYLE_PLAIN, false},
+	    {"ALLOCATED", true, 3, STYLE_PLAIN, false}, {"LIVE", true, 0, STYLE_PLAIN, false},
+	    {"LIVE EACH", true, 0, STYLE_BOLD, false},	{"", false, 0, STYLE_PLAIN, true},
+	    {"MOST RSS", true, 1, STYLE_PLAIN, false},	{"UNTIL (UTC)", false, 4, STYLE_DIM, false},
+	    {"NAME", false, 0, STYLE_PLAIN, false}};
+	struct listing l = {.groups = groups};
+
+	output_detect(&l.out);
+	if (!table_print_rows(&l.out, columns, sizeof(columns) / sizeof(*columns), groups->count,
+			      put_group, &l))
+		return cli_error("out of memory");
+	return cli_finish();
+}
+
+static int list(const struct fleet_command *f, const char *address)
+{
+	char filter_why[FLEET_FILTER_WHY], why[CLICKHOUSE_WHY];
+	struct bytes sql = {0}, by = {0};
+	struct fleet_groups groups = {0};
+	enum clickhouse_failure failure;
+	struct clickhouse *c = NULL;
+	struct server_url url;
+	int status = CLI_FAILED;
+
+	if (!fleet_filter_group(f->by ? f->by : "service", &by)) {
+		status = cli_usage("--by: '%s' is not service, version, host, program or label.KEY",
+				   f->by);
+	} else if (!fleet_filter_add(address, time(NULL), &sql, filter_why)) {
+		cli_error("the question to the database: %s", filter_why);
+	} else {
+		bytes_put(&sql, "", 1);
+		bytes_put(&by, "", 1);
+		c = sql.failed || by.failed ? NULL : fleet_connect(address, &f->login, &url);
+	}
+	if (c && fleet_schema_check(c, &url, &failure, why) &&
+	    fleet_groups_fetch(c, &url, (const char *)by.at, (const char *)sql.at, &groups, why))
+		status = f->json	? print_json(&groups)
+			 : groups.count ? print_groups(&groups)
+					: cli_error("%s: it has no windows like that", url.shown);
+	else if (c)
+		cli_error("%s: %s", url.shown, why);
+	fleet_groups_free(&groups);
+	clickhouse_close(c);
+	bytes_free(&sql);
+	bytes_free(&by);
+	return status;
+}
+
 int cmd_fleet(int argc, char **argv)
 {
 	struct fleet_command f = {0};
 	int status = options_take(&fleet_option_table, &f, argc, argv);
+	bool listed;
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	if (optind >= argc || strcmp(argv[optind], "init"))
-		return cli_usage("say what to do: 'init'");
+	listed = optind < argc && !strcmp(argv[optind], "list");
+	if (!listed && (optind >= argc || strcmp(argv[optind], "init") != 0))
+		return cli_usage("say what to do: 'init' or 'list'");
 	if (optind + 2 != argc)
 		return cli_usage("name one database, as clickhouse://HOST/DATABASE");
-	return init(&f, argv[optind + 1]);
+	if (!listed && (f.by || f.json))
+		return cli_usage("%s is for list", f.by ? "--by" : "--json");
+	return listed ? list(&f, argv[optind + 1]) : init(&f, argv[optind + 1]);
 }

@@ -6,27 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "answer/trace_names.h"
 #include "cli/cli.h"
 #include "cli/fleet_login.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
-#include "fleet/fleet_push.h"
+#include "cli/push_every.h"
 #include "fleet/fleet_schema.h"
-#include "format/numbering.h"
 
 #define LABELS_MOST 32u
+#define LEAST_NS    1000000000
 
 struct push_command {
 	struct fleet_login login;
 	const char *to, *service, *host;
 	struct window_label label[LABELS_MOST];
 	size_t labels;
+	int64_t every_ns; /* 0: traces */
 	bool quiet;
 	char this_host[HOST_NAME_MAX + 1];
 };
@@ -61,17 +59,22 @@ static const struct option_row push_rows[] = {
     {"label", .argument = "KEY=VALUE", OPTION_OWN(take_label),
      .help = "a label of the process, to ask by; may be repeated"},
     OPTION_GROUP(fleet_login_rows, struct push_command, login),
+    {"every", .argument = "TIME", .least = LEAST_NS, OPTION_TIME(struct push_command, every_ns),
+     .help =
+	 "push what runs, every TIME: the processes named by number, name or spool, or all that "
+	 "are recorded on this machine"},
     {"quiet", 'q', .help = "report only errors", OPTION_FLAG(struct push_command, quiet)},
     OPTION_END,
 };
 
 const struct option_table push_option_table = {
-    .usage = "push --to clickhouse://HOST[:PORT]/DATABASE [OPTIONS] TRACE...",
-    .about = "Puts traces into a ClickHouse database, to ask questions over many processes.\n",
+    .usage = "push --to URL [OPTIONS] TRACE... | --every TIME [PID|NAME|SPOOL]...",
+    .about =
+	"Puts traces, or what processes do while they run, into a ClickHouse database, to ask\n"
+	"questions over many processes.\n",
     .rows = push_rows,
-    .notes =
-	"The same trace counts once, however often it is pushed. 'mayfly fleet init URL' makes\n"
-	"the database; doc/FLEET.md has its tables and questions to them.\n",
+    .notes = "Each part of a process counts once, however often it is pushed. 'mayfly fleet init'\n"
+	     "makes the database; doc/FLEET.md has its tables and questions to them.\n",
 };
 
 /* What Kubernetes tells a container, when its manifest says so. */
@@ -91,106 +94,71 @@ static void add_surroundings(struct push_command *p)
 	}
 }
 
-/* The same file is the same window. */
-static uint64_t window_of(const struct loaded_file *file)
-{
-	const uint8_t *at = file->data;
-	uint64_t hash = file->size;
-	uint8_t rest[8] = {0};
-	size_t i;
-
-	for (i = 0; i + 8 <= file->size; i += 8)
-		hash = numbering_mix(hash ^ bytes_load(at + i)) * 0x9e3779b97f4a7c15u + 1;
-	memcpy(rest, at + i, file->size - i);
-	return numbering_mix(hash ^ bytes_load(rest));
-}
-
-static bool random_number(uint64_t *number)
-{
-	do {
-		if (getrandom(number, sizeof(*number), 0) != sizeof(*number))
-			return cli_fail("no random numbers: %s", strerror(errno));
-	} while (!*number);
-	return true;
-}
-
-static const char *service_of(const struct push_command *p, const struct mayfly_info *info)
-{
-	const char *variable = getenv("MAYFLY_SERVICE");
-
-	return p->service	       ? p->service
-	       : variable && *variable ? variable
-				       : path_base(info->program);
-}
-
-static const char *why_not(const struct opened_trace *t)
-{
-	if (t->info->spool)
-		return "is a recording that goes on or was cut off; push a trace, as 'mayfly ctl "
-		       "PID "
-		       "snapshot' makes it";
-	if (t->info->absent & MAYFLY_ABSENT_START)
-		return "does not say when it was recorded, as it comes from another tool";
-	if (t->info->absent & MAYFLY_ABSENT_ALLOCATIONS)
-		return "has no blocks";
-	return NULL;
-}
-
 /* *away: there is no use in trying the next one. */
-static bool push_one(const struct push_command *p, struct clickhouse *c,
-		     const struct server_url *url, const char *path, bool *away)
+static bool push_file(const struct push_command *p, const struct push_to *to, const char *path,
+		      bool *away)
 {
-	char version[65], why[CLICKHOUSE_WHY];
-	enum clickhouse_failure failure;
-	struct window_facts facts = {
-	    .version = version,
-	    .host = p->host ? p->host : p->this_host,
-	    .label = p->label,
-	    .labels = p->labels,
-	    .pushed_s = time(NULL),
-	};
+	enum push_done done = PUSH_TRACE;
+	char why[CLICKHOUSE_WHY];
 	struct opened_trace t;
-	bool there = false;
 
 	if (!open_trace(path, &t))
 		return false;
-	if (why_not(&t)) {
-		cli_error("%s: %s", path, why_not(&t));
-		close_trace(&t);
-		return false;
-	}
-	window_version(t.trace, version);
-	facts.service = service_of(p, t.info);
-	facts.window = window_of(&t.file);
-	failure = random_number(&facts.push) ? fleet_push(c, url, t.trace, &facts, &there, why)
-					     : CLICKHOUSE_REFUSED;
-	if (failure)
-		cli_error("%s: %s: %s", url->shown, path, why);
-	else if (!p->quiet)
-		printf("%s: %s\n", path, there ? "is there already" : "pushed");
-	*away = failure != CLICKHOUSE_GOOD;
+	if (t.info->spool)
+		snprintf(why, sizeof(why),
+			 "is a recording that goes on or was cut off; 'mayfly push --every 60s' "
+			 "pushes it as it goes on");
+	else
+		done = push_window(to, t.trace, 0, why);
 	close_trace(&t);
-	return !failure;
+	switch (done) {
+	case PUSH_GOOD:
+	case PUSH_THERE:
+		if (!p->quiet)
+			printf("%s: %s\n", path,
+			       done == PUSH_THERE ? "is there already" : "pushed");
+		return true;
+	case PUSH_TRACE:
+		return cli_fail("%s: %s", path, why);
+	case PUSH_DATABASE:
+		*away = true;
+		return cli_fail("%s: %s: %s", to->url.shown, path, why);
+	}
+	return false;
 }
 
-static int push(struct push_command *p, char **paths, int count)
+static bool push_files(const struct push_command *p, const struct push_to *to, char **paths,
+		       int count)
+{
+	bool good = true, away = false;
+
+	for (int i = 0; i < count && !away; i++)
+		good &= push_file(p, to, paths[i], &away);
+	return good;
+}
+
+static int push(struct push_command *p, char **named, int count)
 {
 	enum clickhouse_failure failure;
 	char why[CLICKHOUSE_WHY];
-	struct server_url url;
-	struct clickhouse *c = fleet_connect(p->to, &p->login, &url);
-	bool good, away = false;
+	struct push_to to = {.service = p->service,
+			     .host = p->host ? p->host : p->this_host,
+			     .label = p->label,
+			     .labels = p->labels};
+	struct push_every every = {&to, p->every_ns, named, count, p->quiet};
+	int status;
 
-	if (!c)
+	to.c = fleet_connect(p->to, &p->login, &to.url);
+	if (!to.c)
 		return CLI_FAILED;
-	good = fleet_schema_check(c, &url, &failure, why);
-	if (!good)
-		cli_error("%s: %s", url.shown, why);
-	away = !good;
-	for (int i = 0; i < count && !away; i++)
-		good &= push_one(p, c, &url, paths[i], &away);
-	clickhouse_close(c);
-	return good ? CLI_OK : CLI_FAILED;
+	if (!fleet_schema_check(to.c, &to.url, &failure, why))
+		status = cli_error("%s: %s", to.url.shown, why);
+	else if (p->every_ns)
+		status = push_every(&every);
+	else
+		status = push_files(p, &to, named, count) ? CLI_OK : CLI_FAILED;
+	clickhouse_close(to.c);
+	return status;
 }
 
 int cmd_push(int argc, char **argv)
@@ -200,8 +168,8 @@ int cmd_push(int argc, char **argv)
 
 	if (status == OPTIONS_TAKEN && !p.to)
 		status = cli_usage("name the database: --to clickhouse://HOST/DATABASE");
-	else if (status == OPTIONS_TAKEN && optind == argc)
-		status = cli_usage("name the traces to push");
+	else if (status == OPTIONS_TAKEN && optind == argc && !p.every_ns)
+		status = cli_usage("name the traces to push, or push what runs with --every 60s");
 	else if (status == OPTIONS_TAKEN) {
 		gethostname(p.this_host, sizeof(p.this_host) - 1);
 		add_surroundings(&p);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "convert/import/heap_profile.h"
+#include "fleet/row_binary.h"
 #include "format/numbering.h"
 
 #define QUESTION_BYTES 65536
@@ -18,17 +19,12 @@ struct fetch {
 	struct clickhouse *c;
 	const struct server_url *url;
 	char *why;
-	char *counted; /* one on samples */
+	char *counted; /* one on samples and windows: the windows that count */
+	char *last;    /* of those the last one of each process, which has what was live */
 	struct heap_profile profile;
 	struct numbering modules, frames; /* by path, by number in the database */
 	uint32_t *frame;		  /* of the trace, by number in `frames` */
 	size_t frame_room;
-};
-
-/* An answer in RowBinary. */
-struct rows {
-	const uint8_t *at, *end;
-	bool short_; /* it ended within a value */
 };
 
 static bool no_memory(const struct fetch *f)
@@ -39,53 +35,9 @@ static bool no_memory(const struct fetch *f)
 
 /* ---- values ---- */
 
-static uint64_t take_fixed(struct rows *r, unsigned bytes)
+static uint32_t take_string(struct row_binary *r, struct recording *t, uint64_t *hash)
 {
-	uint64_t value = 0;
-
-	if ((size_t)(r->end - r->at) < bytes) {
-		r->short_ = true;
-		r->at = r->end;
-		return 0;
-	}
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)r->at[i] << 8 * i;
-	r->at += bytes;
-	return value;
-}
-
-static double take_real(struct rows *r)
-{
-	uint64_t bits = take_fixed(r, 8);
-	double value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-/* A length, of items with at least so many bytes each. */
-static size_t take_length(struct rows *r, size_t item)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		uint64_t byte = take_fixed(r, 1);
-
-		value |= (byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			break;
-	}
-	if (value > (size_t)(r->end - r->at) / item) {
-		r->short_ = true;
-		r->at = r->end;
-		return 0;
-	}
-	return (size_t)value;
-}
-
-static uint32_t take_string(struct rows *r, struct recording *t, uint64_t *hash)
-{
-	size_t length = take_length(r, 1);
+	size_t length = row_binary_length(r, 1);
 	uint32_t string = recording_string(t, (const char *)r->at, length);
 
 	r->at += length;
@@ -135,18 +87,18 @@ static uint32_t module_of(struct fetch *f, uint32_t path)
 }
 
 /* Frames that have a name need an address of their own only to differ. */
-static bool add_frame(struct fetch *f, struct rows *r)
+static bool add_frame(struct fetch *f, struct row_binary *r)
 {
 	struct recording *t = f->profile.tables;
-	uint64_t id = take_fixed(r, 8), address;
+	uint64_t id = row_binary_fixed(r, 8), address;
 	struct recording_location place = {.function = take_string(r, t, NULL),
 					   .file = take_string(r, t, NULL)};
 	uint32_t module, number, frame;
 	bool new;
 
-	place.line = (uint32_t)take_fixed(r, 4);
+	place.line = (uint32_t)row_binary_fixed(r, 4);
 	module = module_of(f, take_string(r, t, NULL));
-	address = take_fixed(r, 8);
+	address = row_binary_fixed(r, 8);
 	number = numbering_of(&f->frames, (struct key){{id}}, &new);
 	if (number == NUMBERING_NONE ||
 	    !array_reserve(&f->frame, &f->frame_room, number, sizeof(*f->frame)))
@@ -169,7 +121,7 @@ static bool fetch_frames(struct fetch *f)
 		"stack IN (SELECT stack FROM %s.samples WHERE %s)) GROUP BY frame "
 		"FORMAT RowBinary",
 		f->url->database, f->url->database, f->url->database, f->counted);
-	struct rows r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
+	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
 	bool good = answer != NULL;
 
 	while (good && r.at < r.end)
@@ -185,21 +137,22 @@ static uint64_t whole(double value)
 	return value > 0 && value < (double)((uint64_t)1 << 61) ? (uint64_t)llround(value) : 0;
 }
 
-static bool add_stack(struct fetch *f, struct rows *r)
+static bool add_stack(struct fetch *f, struct row_binary *r)
 {
-	size_t depth = take_length(r, 8);
+	size_t depth = row_binary_length(r, 8);
 	struct heap_figures figures = {0};
 
 	for (size_t i = 0; i < depth; i++) {
-		uint32_t number = numbering_find(&f->frames, (struct key){{take_fixed(r, 8)}});
+		uint32_t number =
+		    numbering_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
 
 		if (number != NUMBERING_NONE && heap_profile_frame(&f->profile, f->frame[number]))
 			return no_memory(f);
 	}
-	figures.all_bytes = whole(take_real(r));
-	figures.all = whole(take_real(r));
-	figures.live_bytes = whole(take_real(r));
-	figures.live = whole(take_real(r));
+	figures.all_bytes = whole(row_binary_real(r));
+	figures.all = whole(row_binary_real(r));
+	figures.live_bytes = whole(row_binary_real(r));
+	figures.live = whole(row_binary_real(r));
 	/* Bytes need a block: of few samples of large blocks the estimate may be below one half. */
 	figures.live += figures.live_bytes && !figures.live;
 	if (figures.all < figures.live)
@@ -215,13 +168,15 @@ static bool fetch_stacks(struct fetch *f)
 	    ask(f, &size,
 		"SELECT frames, allocated_bytes, allocated_blocks, live_bytes, live_blocks FROM ("
 		"SELECT stack, sum(allocated_bytes) AS allocated_bytes, "
-		"sum(allocated_blocks) AS allocated_blocks, sum(live_bytes) AS live_bytes, "
-		"sum(live_blocks) AS live_blocks FROM %s.samples WHERE %s GROUP BY stack"
+		"sum(allocated_blocks) AS allocated_blocks, "
+		"sum(live_bytes * (%s)) AS live_bytes, sum(live_blocks * (%s)) AS live_blocks "
+		"FROM %s.samples WHERE %s GROUP BY stack"
 		") ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
 		"stack FROM "
 		"%s.samples WHERE %s)) USING stack FORMAT RowBinary",
-		f->url->database, f->counted, f->url->database, f->url->database, f->counted);
-	struct rows r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
+		f->last, f->last, f->url->database, f->counted, f->url->database, f->url->database,
+		f->counted);
+	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
 	bool good = answer != NULL;
 
 	while (good && r.at < r.end)
@@ -243,7 +198,7 @@ struct windows {
 static bool fetch_windows(struct fetch *f, struct windows *w)
 {
 	char *answer = ask(f, NULL,
-			   "SELECT uniqExact(window), uniqExact(host), min(exact), "
+			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
 			   "max(interval_bytes), min(begin_ns), "
 			   "max(end_ns) FROM %s.windows WHERE %s",
 			   f->url->database, f->counted);
@@ -269,11 +224,11 @@ static bool describe(struct fetch *f, const char *name)
 
 	if (!fetch_windows(f, &w))
 		return false;
-	answer =
-	    ask(f, NULL,
-		"SELECT sum(allocated_bytes), 1.96 * sqrt(sum(allocated_bytes_variance)), "
-		"sum(live_bytes), 1.96 * sqrt(sum(live_bytes_variance)) FROM %s.samples WHERE %s",
-		f->url->database, f->counted);
+	answer = ask(f, NULL,
+		     "SELECT sum(allocated_bytes), 1.96 * sqrt(sum(allocated_bytes_variance)), "
+		     "sum(live_bytes * (%s)), 1.96 * sqrt(sum(live_bytes_variance * (%s))) "
+		     "FROM %s.samples WHERE %s",
+		     f->last, f->last, f->url->database, f->counted);
 	good = answer && sscanf(answer, "%lf %lf %lf %lf", &allocated, &allocated_error, &live,
 				&live_error) == 4;
 	if (answer && !good)
@@ -287,9 +242,9 @@ static bool describe(struct fetch *f, const char *name)
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(
 		   t, "",
-		   "the sum of %llu window%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
+		   "the sum of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
 		   "their ends %.4g MB ±%.2g",
-		   w.count, w.count == 1 ? "" : "s", w.hosts, w.hosts == 1 ? "" : "s",
+		   w.count, w.count == 1 ? "" : "es", w.hosts, w.hosts == 1 ? "" : "s",
 		   allocated / 0x1p20, allocated_error / 0x1p20, live / 0x1p20,
 		   live_error / 0x1p20) ||
 	       no_memory(f);
@@ -307,6 +262,11 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	good = heap_profile_begin(&f.profile, (size_t)1 << 30) &&
 	       asprintf(&f.counted,
 			"push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
+			url->database, sql) > 0 &&
+	       asprintf(&f.last,
+			"push IN (SELECT argMax(p, e) FROM (SELECT min(push) AS p, argMin(end_ns, "
+			"push) AS e, any(process) AS o FROM %s.windows WHERE %s GROUP BY window) "
+			"GROUP BY o)",
 			url->database, sql) > 0;
 	if (!good)
 		no_memory(&f);
@@ -321,5 +281,6 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	numbering_free(&f.frames);
 	free(f.frame);
 	free(f.counted);
+	free(f.last);
 	return good && !error;
 }

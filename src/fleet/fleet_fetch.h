@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question to a fleet's database as a trace: for each stack what all windows have allocated and hold at
- * their end, in sum. The server adds up; what comes over is a row for each stack, and the names.
+ * A question to a fleet's database as a trace: for each stack what all windows have allocated, and what
+ * the last one of each process holds at its end, in sum. The server adds up; what comes over is a row for each stack, and the names.
  *
  * Such a trace is one of per-stack counters, without times, threads and sizes. Its note says how many
- * windows of how many hosts it adds up, and the interval of the sums; single rows have none.
+ * processes of how many hosts it adds up, and the interval of the sums; single rows have none.
  */
 #ifndef MAYFLY_FLEET_FETCH_H
 #define MAYFLY_FLEET_FETCH_H

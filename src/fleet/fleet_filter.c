@@ -44,6 +44,18 @@ static void put_value(struct bytes *sql, const char *value)
 	put(sql, "')");
 }
 
+static bool is_label(const char *key)
+{
+	return !strncmp(key, "label.", 6) && key[6];
+}
+
+static void put_label(struct bytes *sql, const char *key)
+{
+	put(sql, "labels.value[indexOf(labels.key, ");
+	put_value(sql, key + 6);
+	put(sql, ")]");
+}
+
 /* Text up to an end byte, with %XX decoded. The place after it; NULL: too long, or a wrong %XX. */
 static const char *decode(const char *at, const char *ends, char *to)
 {
@@ -128,10 +140,9 @@ static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, cha
 		   !strcmp(p->key, "program")) {
 		put(sql, p->key);
 		put(sql, " = ");
-	} else if (!strncmp(p->key, "label.", 6) && p->key[6]) {
-		put(sql, "labels.value[indexOf(labels.key, ");
-		put_value(sql, p->key + 6);
-		put(sql, ")] = ");
+	} else if (is_label(p->key)) {
+		put_label(sql, p->key);
+		put(sql, " = ");
 	} else {
 		return wrong(why,
 			     "'%.40s' is not one of service, version, host, program, label.KEY, "
@@ -139,6 +150,19 @@ static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, cha
 			     p->key);
 	}
 	put_value(sql, p->value);
+	return true;
+}
+
+bool fleet_filter_group(const char *by, struct bytes *sql)
+{
+	if (!strcmp(by, "version"))
+		put(sql, "substring(version, 1, 12)");
+	else if (!strcmp(by, "service") || !strcmp(by, "host") || !strcmp(by, "program"))
+		put(sql, by);
+	else if (is_label(by))
+		put_label(sql, by);
+	else
+		return false;
 	return true;
 }
 

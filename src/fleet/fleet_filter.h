@@ -21,5 +21,8 @@
 /* Adds an SQL condition on the table windows, "1" when all are meant. Values are %-decoded; in the SQL they
  * are hexadecimal, so they may have any bytes. False: why[FLEET_FILTER_WHY] says what is wrong. */
 bool fleet_filter_add(const char *url, int64_t now_s, struct bytes *sql, char *why);
+/* Adds an SQL expression on the table windows, which is text: service, version (12 digits of the build-id),
+ * host, program or label.KEY. False: it is none of them. */
+bool fleet_filter_group(const char *by, struct bytes *sql);
 
 #endif

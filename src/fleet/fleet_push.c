@@ -2,25 +2,9 @@
 /* Puts a window into a fleet's database: see fleet_push.h. */
 #include "fleet/fleet_push.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define STATEMENT_BYTES 256
-
-static enum clickhouse_failure look_for_window(struct clickhouse *c, const struct server_url *url,
-					       uint64_t window, bool *there, char *why)
-{
-	char statement[STATEMENT_BYTES], *answer = NULL;
-	enum clickhouse_failure failure;
-
-	snprintf(statement, sizeof(statement),
-		 "SELECT count() FROM %s.windows WHERE window = %" PRIu64, url->database, window);
-	failure = clickhouse_run(c, statement, NULL, 0, &answer, NULL, why);
-	*there = !failure && strtoul(answer, NULL, 10) != 0;
-	free(answer);
-	return failure;
-}
 
 static enum clickhouse_failure insert(struct clickhouse *c, const struct server_url *url,
 				      const char *table, const struct bytes *rows, char *why)
@@ -38,13 +22,18 @@ enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url
 				   const struct mayfly_trace *trace,
 				   const struct window_facts *facts, bool *there, char *why)
 {
-	enum clickhouse_failure failure = look_for_window(c, url, facts->window, there, why);
+	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct window_rows rows = {0};
+	struct window_past past;
+	enum clickhouse_failure failure =
+	    window_past_fetch(c, url, window_process(trace, facts), &past, why);
 	int error;
 
+	*there = !failure && info->start_real_ns + info->duration_ns <= past.end_ns;
+	error = failure || *there ? 0 : window_rows_make(&rows, trace, facts, &past);
+	window_past_free(&past);
 	if (failure || *there)
 		return failure;
-	error = window_rows_make(&rows, trace, facts);
 	if (error) {
 		snprintf(why, CLICKHOUSE_WHY, "%s", mayfly_error_text(error));
 		failure = CLICKHOUSE_REFUSED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts a window into a fleet's database, once.
+ * Puts a window into a fleet's database, once: what the trace has beyond the windows of its process that
+ * are there.
  *
  *	frames, stacks	the same rows again do no harm
  *	samples		have the number of this push
@@ -15,7 +16,7 @@
 #include "fleet/clickhouse.h"
 #include "fleet/window_rows.h"
 
-/* *there: the database has this window already, and nothing is sent. */
+/* *there: the database has windows up to the trace's end already, and nothing is sent. */
 enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url *url,
 				   const struct mayfly_trace *trace,
 				   const struct window_facts *facts, bool *there, char *why);

@@ -31,11 +31,12 @@ static const char *const statements[] = {
     ") ENGINE = MergeTree() PARTITION BY day ORDER BY (service, push, stack)",
 
     "CREATE TABLE IF NOT EXISTS %s.windows ("
-    "day Date, service String, version String, host String, window UInt64, push UInt64, "
+    "day Date, service String, version String, host String, process UInt64, window UInt64, "
+    "push UInt64, "
     "program String, command String, pid UInt32, begin_ns Int64, end_ns Int64, "
     "exact UInt8, interval_bytes UInt64, samples UInt64, "
     "allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
-    "rss_most_bytes UInt64, cpu_ns UInt64, "
+    "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, "
     "labels Nested(key String, value String), pushed DateTime"
     ") ENGINE = MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)",
 

@@ -12,7 +12,8 @@
 
 static const enum mayfly_metric metrics[] = {MAYFLY_ALLOCATED, MAYFLY_LEAKED, MAYFLY_PEAK};
 
-#define METRICS (sizeof(metrics) / sizeof(*metrics))
+#define METRICS	  (sizeof(metrics) / sizeof(*metrics))
+#define ALLOCATED 0
 
 /* What one stack has, for each metric. */
 struct stack_sums {
@@ -154,31 +155,94 @@ static int take_metric(struct making *m, const struct mayfly_trace *trace, size_
 	return error;
 }
 
-static void put_estimate(struct bytes *b, const struct mayfly_estimate *e)
+static struct window_sum sum_of(const struct mayfly_estimate *e)
 {
-	put_real(b, e->bytes.estimate);
-	put_real(b, e->bytes.stderror * e->bytes.stderror);
-	put_real(b, e->blocks.estimate);
-	put_real(b, e->blocks.stderror * e->blocks.stderror);
-	bytes_put_fixed(b, e->samples, 8);
+	return (struct window_sum){e->bytes.estimate, e->bytes.stderror * e->bytes.stderror,
+				   e->blocks.estimate, e->blocks.stderror * e->blocks.stderror,
+				   e->samples};
 }
 
-static void put_samples(const struct making *m, const struct mayfly_info *info,
-			const struct window_facts *facts)
+static void put_sum(struct bytes *b, const struct window_sum *s)
+{
+	put_real(b, s->bytes);
+	put_real(b, s->bytes_variance);
+	put_real(b, s->blocks);
+	put_real(b, s->blocks_variance);
+	bytes_put_fixed(b, s->samples, 8);
+}
+
+/* The number of samples wraps round below zero, as its sums in the database do. */
+static void subtract(struct window_sum *s, const struct window_past *past, uint64_t stack)
+{
+	uint32_t number = numbering_find(&past->stacks, (struct key){{stack}});
+	const struct window_sum *before;
+
+	if (number == NUMBERING_NONE)
+		return;
+	before = &past->allocated[number];
+	s->bytes -= before->bytes;
+	s->bytes_variance -= before->bytes_variance;
+	s->blocks -= before->blocks;
+	s->blocks_variance -= before->blocks_variance;
+	s->samples -= before->samples;
+}
+
+static void put_stack(const struct making *m, const struct window_facts *facts, int64_t begin_ns,
+		      uint64_t stack, const struct window_sum *sums)
 {
 	struct bytes *b = &m->rows->samples;
 
+	put_day(b, begin_ns);
+	put_text(b, facts->service);
+	bytes_put_fixed(b, facts->push, 8);
+	bytes_put_fixed(b, stack, 8);
+	for (size_t k = 0; k < METRICS; k++)
+		put_sum(b, &sums[k]);
+}
+
+static bool has_something(const struct window_sum *sums)
+{
+	for (size_t k = 0; k < METRICS; k++)
+		if (sums[k].samples)
+			return true;
+	return false;
+}
+
+static void put_samples(const struct making *m, const struct window_facts *facts, int64_t begin_ns,
+			const struct window_past *past)
+{
 	for (size_t i = 0; i < m->stacks.count; i++) {
-		put_day(b, info->start_real_ns);
-		put_text(b, facts->service);
-		bytes_put_fixed(b, facts->push, 8);
-		bytes_put_fixed(b, m->sums[i].stack, 8);
+		struct window_sum sums[METRICS];
+
 		for (size_t k = 0; k < METRICS; k++)
-			put_estimate(b, &m->sums[i].of[k]);
+			sums[k] = sum_of(&m->sums[i].of[k]);
+		subtract(&sums[ALLOCATED], past, m->sums[i].stack);
+		if (has_something(sums))
+			put_stack(m, facts, begin_ns, m->sums[i].stack, sums);
+	}
+	/* A frame may have got a better name since. Then its old one gives back what it had. */
+	for (size_t i = 0; i < past->stacks.count; i++) {
+		struct window_sum sums[METRICS] = {{0}};
+		uint64_t stack = past->stacks.key[i].word[0];
+
+		if (numbering_find(&m->stacks, past->stacks.key[i]) != NUMBERING_NONE)
+			continue;
+		subtract(&sums[ALLOCATED], past, stack);
+		if (has_something(sums))
+			put_stack(m, facts, begin_ns, stack, sums);
 	}
 }
 
 /* ---- the window ---- */
+
+uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	uint64_t hash = join(numbering_text(facts->service), numbering_text(facts->host));
+
+	hash = join(join(hash, numbering_text(info->program)), info->pid);
+	return join(hash, (uint64_t)info->start_real_ns);
+}
 
 void window_version(const struct mayfly_trace *trace, char *to)
 {
@@ -215,25 +279,29 @@ static void put_command(struct bytes *b, const struct mayfly_info *info)
 }
 
 static void put_window(struct bytes *b, const struct mayfly_info *info,
-		       const struct window_facts *facts,
-		       const struct mayfly_estimate totals[METRICS])
+		       const struct window_facts *facts, uint64_t process, int64_t begin_ns,
+		       const struct window_past *past, const struct mayfly_estimate totals[METRICS])
 {
-	put_day(b, info->start_real_ns);
+	put_day(b, begin_ns);
 	put_text(b, facts->service);
 	put_text(b, facts->version);
 	put_text(b, facts->host);
-	bytes_put_fixed(b, facts->window, 8);
+	bytes_put_fixed(b, process, 8);
+	/* Two that push the next window of a process at once push the same one, so one of them counts. */
+	bytes_put_fixed(b, join(process, (uint64_t)begin_ns), 8);
 	bytes_put_fixed(b, facts->push, 8);
 	put_text(b, info->program);
 	put_command(b, info);
 	bytes_put_fixed(b, info->pid, 4);
-	bytes_put_fixed(b, (uint64_t)info->start_real_ns, 8);
+	bytes_put_fixed(b, (uint64_t)begin_ns, 8);
 	bytes_put_fixed(b, (uint64_t)(info->start_real_ns + info->duration_ns), 8);
 	bytes_put_fixed(b, info->mode == MAYFLY_EXACT && !info->thinned, 1);
 	bytes_put_fixed(b, info->interval_bytes, 8);
-	bytes_put_fixed(b, info->samples, 8);
+	bytes_put_fixed(b, info->samples - past->samples, 8);
 	for (size_t i = 0; i < METRICS; i++)
-		put_real(b, totals[i].bytes.estimate);
+		put_real(b,
+			 totals[i].bytes.estimate - (i == ALLOCATED ? past->allocated_bytes : 0));
+	bytes_put_fixed(b, facts->rss_bytes, 8);
 	bytes_put_fixed(b, info->program_max_rss_bytes, 8);
 	bytes_put_fixed(b, info->program_cpu_ns, 8);
 	bytes_put_u(b, facts->labels);
@@ -246,9 +314,10 @@ static void put_window(struct bytes *b, const struct mayfly_info *info,
 }
 
 int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
-		     const struct window_facts *facts)
+		     const struct window_facts *facts, const struct window_past *past)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
+	int64_t begin_ns = past->end_ns ? past->end_ns : info->start_real_ns;
 	struct mayfly_estimate totals[METRICS] = {{{0}}};
 	struct making m = {.rows = w};
 	int error = 0;
@@ -257,8 +326,9 @@ int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
 	for (size_t i = 0; !error && i < METRICS; i++)
 		error = take_metric(&m, trace, i, &totals[i]);
 	if (!error) {
-		put_samples(&m, info, facts);
-		put_window(&w->windows, info, facts, totals);
+		put_samples(&m, facts, begin_ns, past);
+		put_window(&w->windows, info, facts, window_process(trace, facts), begin_ns, past,
+			   totals);
 		w->stack_count = m.stacks.count;
 	}
 	numbering_free(&m.frames);

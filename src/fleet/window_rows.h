@@ -3,6 +3,7 @@
  * A trace as rows of a fleet's tables, in ClickHouse's format RowBinary.
  *
  *	trace ── rows by stack, of what was allocated, is live at the end, was live at the peak ──> samples
+ *	           │   (allocated: without what windows before it have, which are its past)
  *	           └── their places ──> stacks, frames, whose numbers are hashes of what they are
  *	      └── what it says of its process, and what the user says ──> windows: one row
  */
@@ -11,6 +12,7 @@
 
 #include <mayfly/trace.h>
 
+#include "fleet/window_past.h"
 #include "format/bytes.h"
 
 struct window_label {
@@ -19,12 +21,12 @@ struct window_label {
 
 /* What the trace does not say. */
 struct window_facts {
-	uint64_t window; /* a hash of the trace: the same trace is the same window */
-	uint64_t push;	 /* a random number, not 0: of this attempt */
+	uint64_t push; /* a random number, not 0: of this attempt */
 	const char *service, *version, *host;
 	const struct window_label *label;
 	size_t labels;
-	int64_t pushed_s; /* now */
+	int64_t pushed_s;   /* now */
+	uint64_t rss_bytes; /* at the window's end; 0: not known */
 };
 
 struct window_rows {
@@ -35,9 +37,13 @@ struct window_rows {
 /* Of the program's file: its build-id in hexadecimal, or "". to: room for 64 and a zero. */
 void window_version(const struct mayfly_trace *trace, char *to);
 
-/* 0 or a negative enum mayfly_error. The trace says when it began (MAYFLY_ABSENT_START). */
+/* The same process of the same service, in every trace of it. */
+uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts);
+
+/* What the trace has beyond the past. 0 or a negative enum mayfly_error. The trace says when it began
+ * (MAYFLY_ABSENT_START), and ends after the past. */
 int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
-		     const struct window_facts *facts);
+		     const struct window_facts *facts, const struct window_past *past);
 void window_rows_free(struct window_rows *w);
 
 #endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows of processes that run: see push_every.h. Nothing is kept here between the rounds. A window is
+ * what the trace has beyond the windows that the database has; so after a while without the server, or
+ * after another mayfly push took over, the next window is a longer one, and no byte is lost or counted
+ * twice.
+ */
+#include "cli/push_every.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/carriers.h"
+#include "cli/cli.h"
+#include "cli/ongoing.h"
+#include "format/numbering.h"
+#include "record/live_trace.h"
+#include "record/process_file.h"
+
+/* A recorder writes what it has within a second after it was asked. */
+#define ASKED_NS 1200000000
+
+struct followed {
+	struct ongoing going;
+	pid_t pid; /* here; 0: not known */
+	char *spool;
+	bool ended;
+};
+
+struct rounds {
+	const struct push_every *with;
+	struct followed *followed;
+	size_t count, room;
+	bool away; /* the last push failed, and was complained about */
+	bool failed;
+};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void on_end(int number)
+{
+	(void)number;
+	asked_to_end = 1;
+}
+
+static void take_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action = {.sa_handler = on_end}, before;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+}
+
+/* A signal ends it. */
+static void wait_for(int64_t ns)
+{
+	struct timespec left = {ns / 1000000000, ns % 1000000000};
+
+	nanosleep(&left, NULL);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- whom ---- */
+
+static bool is_followed(const struct rounds *r, const char *spool)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->followed[i].spool, spool) ||
+		    !strcmp(r->followed[i].going.spool, spool))
+			return true;
+	return false;
+}
+
+static bool follow(struct rounds *r, const char *spool, pid_t pid)
+{
+	struct followed f = {.pid = pid};
+
+	if (is_followed(r, spool))
+		return true;
+	f.spool = strdup(spool);
+	if (!f.spool || !array_reserve(&r->followed, &r->room, r->count, sizeof(f)) ||
+	    !ongoing_begin(&f.going, spool, false)) {
+		free(f.spool);
+		return cli_fail("out of memory");
+	}
+	r->followed[r->count++] = f;
+	return true;
+}
+
+static bool is_number(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+static bool follow_called(struct rounds *r, const char *name)
+{
+	struct carriers found;
+	bool good = carriers_find(&found, name);
+
+	for (size_t i = 0; good && i < found.count; i++)
+		good = follow(r, found.carrier[i].spool, found.carrier[i].pid);
+	carriers_free(&found);
+	return good;
+}
+
+/* A process by its number, or a spool. */
+static bool is_one(const char *named)
+{
+	return is_number(named) || strchr(named, '/') || !access(named, F_OK);
+}
+
+static bool follow_one(struct rounds *r, const char *named)
+{
+	bool still, good;
+	const char *why;
+	char *spool = ongoing_find(named, &still, &why);
+
+	if (spool)
+		good = follow(r, spool, is_number(named) ? atoi(named) : 0);
+	else if (why)
+		good = cli_fail("process %s: %s", named, why);
+	else
+		good = cli_fail("'%s' is neither a process nor a recording that goes on", named);
+	free(spool);
+	return good;
+}
+
+/* Those that have come since the last round. */
+static bool find_others(struct rounds *r)
+{
+	bool good = r->with->count || follow_called(r, NULL);
+
+	for (int i = 0; good && i < r->with->count; i++)
+		if (!is_one(r->with->named[i]))
+			good = follow_called(r, r->with->named[i]);
+	return good;
+}
+
+static bool may_others_come(const struct rounds *r)
+{
+	bool may = !r->with->count;
+
+	for (int i = 0; i < r->with->count; i++)
+		may |= !is_one(r->with->named[i]);
+	return may;
+}
+
+static void drop_ended(struct rounds *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		if (!r->followed[i].ended) {
+			r->followed[kept++] = r->followed[i];
+			continue;
+		}
+		ongoing_end(&r->followed[i].going);
+		free(r->followed[i].spool);
+	}
+	r->count = kept;
+}
+
+/* ---- a round ---- */
+
+static void ask_recorders(const struct rounds *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct live_trace live;
+
+		if (!live_trace_open_unnamed(r->followed[i].going.spool, &live))
+			live_trace_close(&live);
+	}
+}
+
+static uint64_t rss_of(pid_t pid)
+{
+	char text[128];
+	unsigned long long size, resident;
+
+	if (!pid || !process_file_read(pid, "statm", text, sizeof(text)) ||
+	    sscanf(text, "%llu %llu", &size, &resident) != 2)
+		return 0;
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void say_pushed(const struct rounds *r, const struct followed *f,
+		       const struct mayfly_info *info)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char at[16] = "";
+
+	if (r->with->quiet)
+		return;
+	if (localtime_r(&now, &tm))
+		strftime(at, sizeof(at), "%H:%M:%S", &tm);
+	printf("%s process %u: pushed up to %.0f s after its start%s\n", at, info->pid,
+	       (double)info->duration_ns / 1e9, f->ended ? "; it has ended" : "");
+	fflush(stdout);
+}
+
+/* A server that is away is said once, until it is back. */
+static void say_failed(struct rounds *r, const char *why)
+{
+	if (!r->away)
+		cli_error("%s: %s%s", r->with->to->url.shown, why,
+			  asked_to_end ? "" : "; the next window will be longer");
+	r->away = true;
+}
+
+static void push_one(struct rounds *r, struct followed *f)
+{
+	char why[CLICKHOUSE_WHY];
+	struct opened_trace opened;
+	enum ongoing_seen seen;
+	bool more = ongoing_look(&f->going, false, &opened, &seen);
+
+	f->ended = !more;
+	if (seen == ONGOING_UNSEEN)
+		return;
+	switch (push_window(r->with->to, opened.trace, more ? rss_of(f->pid) : 0, why)) {
+	case PUSH_GOOD:
+		say_pushed(r, f, opened.info);
+		r->away = false;
+		break;
+	case PUSH_THERE:
+		r->away = false;
+		break;
+	case PUSH_TRACE:
+		cli_error("%s: %s", f->going.file, why);
+		f->ended = true;
+		r->failed = true;
+		break;
+	case PUSH_DATABASE:
+		say_failed(r, why);
+		/* The trace of one that has ended stays: the next round tries again. */
+		f->ended = false;
+		break;
+	}
+	close_trace(&opened);
+}
+
+static void push_all(struct rounds *r)
+{
+	ask_recorders(r);
+	wait_for(ASKED_NS);
+	for (size_t i = 0; i < r->count; i++)
+		push_one(r, &r->followed[i]);
+	drop_ended(r);
+}
+
+/* What ends is seen within some seconds, as its spool goes and its trace may be moved. */
+static bool has_ended(const struct rounds *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (access(r->followed[i].going.spool, F_OK))
+			return true;
+	return false;
+}
+
+static void wait_for_next(const struct rounds *r, int64_t begun_ns)
+{
+	int64_t left;
+
+	while (!asked_to_end && (left = begun_ns + r->with->every_ns - now_ns()) > 0) {
+		wait_for(left < 1000000000 ? left : 1000000000);
+		if (!r->away && has_ended(r))
+			break;
+	}
+}
+
+int push_every(const struct push_every *p)
+{
+	struct rounds r = {.with = p};
+	bool good = true;
+
+	take_signals();
+	for (int i = 0; good && i < p->count; i++)
+		if (is_one(p->named[i]))
+			good = follow_one(&r, p->named[i]);
+	while (good && !asked_to_end) {
+		int64_t begun_ns = now_ns();
+
+		good = find_others(&r);
+		if (good && !r.count && !may_others_come(&r))
+			break;
+		if (good)
+			wait_for_next(&r, begun_ns);
+		if (good)
+			push_all(&r);
+	}
+	good &= !r.away && !r.failed;
+	for (size_t i = 0; i < r.count; i++)
+		r.followed[i].ended = true;
+	drop_ended(&r);
+	free(r.followed);
+	return good ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads an answer in ClickHouse's format RowBinary: its values one after the other, in the order of
+ * the columns. What is past the end reads as zero, and sets short_. */
+#ifndef MAYFLY_ROW_BINARY_H
+#define MAYFLY_ROW_BINARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct row_binary {
+	const uint8_t *at, *end;
+	bool short_; /* it ended within a value */
+};
+
+/* Of up to 8 bytes. */
+uint64_t row_binary_fixed(struct row_binary *r, unsigned bytes);
+double row_binary_real(struct row_binary *r);
+/* A length, of items with at least so many bytes each, which are all there. */
+size_t row_binary_length(struct row_binary *r, size_t item);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the database has of a process: see window_past.h. */
+#include "fleet/window_past.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fleet/row_binary.h"
+
+#define STATEMENT_BYTES 1024
+
+static enum clickhouse_failure not_as_asked(char *why)
+{
+	snprintf(why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
+	return CLICKHOUSE_REFUSED;
+}
+
+static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct server_url *url,
+					 uint64_t process, struct window_past *past, char *why)
+{
+	char statement[STATEMENT_BYTES], *answer = NULL;
+	enum clickhouse_failure failure;
+
+	snprintf(statement, sizeof(statement),
+		 "SELECT max(e), sum(s), sum(a) FROM (SELECT argMin(end_ns, push) AS e, "
+		 "argMin(samples, push) AS s, argMin(allocated_bytes, push) AS a FROM %s.windows "
+		 "WHERE process = %" PRIu64 " GROUP BY window)",
+		 url->database, process);
+	failure = clickhouse_run(c, statement, NULL, 0, &answer, NULL, why);
+	if (!failure && sscanf(answer, "%" SCNd64 " %" SCNu64 " %lf", &past->end_ns, &past->samples,
+			       &past->allocated_bytes) != 3)
+		failure = not_as_asked(why);
+	free(answer);
+	return failure;
+}
+
+static bool take_row(struct window_past *past, struct row_binary *r)
+{
+	struct key stack = {{row_binary_fixed(r, 8)}};
+	bool new;
+	uint32_t number = numbering_of(&past->stacks, stack, &new);
+
+	if (number == NUMBERING_NONE ||
+	    !array_reserve(&past->allocated, &past->room, number, sizeof(*past->allocated)))
+		return false;
+	past->allocated[number] = (struct window_sum){
+	    .bytes = row_binary_real(r),
+	    .bytes_variance = row_binary_real(r),
+	    .blocks = row_binary_real(r),
+	    .blocks_variance = row_binary_real(r),
+	    .samples = row_binary_fixed(r, 8),
+	};
+	return true;
+}
+
+static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct server_url *url,
+					    uint64_t process, struct window_past *past, char *why)
+{
+	char statement[STATEMENT_BYTES], *answer = NULL;
+	enum clickhouse_failure failure;
+	struct row_binary r = {0};
+	size_t size = 0;
+
+	snprintf(statement, sizeof(statement),
+		 "SELECT stack, sum(allocated_bytes), sum(allocated_bytes_variance), "
+		 "sum(allocated_blocks), sum(allocated_blocks_variance), sum(allocated_samples) "
+		 "FROM %s.samples WHERE push IN (SELECT min(push) FROM %s.windows WHERE process = "
+		 "%" PRIu64 " GROUP BY window) GROUP BY stack FORMAT RowBinary",
+		 url->database, url->database, process);
+	failure = clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
+	if (!failure)
+		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
+	while (!failure && r.at < r.end) {
+		if (!take_row(past, &r)) {
+			snprintf(why, CLICKHOUSE_WHY, "out of memory");
+			failure = CLICKHOUSE_REFUSED;
+		}
+	}
+	if (!failure && r.short_)
+		failure = not_as_asked(why);
+	free(answer);
+	return failure;
+}
+
+enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
+					  uint64_t process, struct window_past *past, char *why)
+{
+	enum clickhouse_failure failure;
+
+	*past = (struct window_past){0};
+	failure = fetch_end(c, url, process, past, why);
+	if (!failure && past->end_ns)
+		failure = fetch_stacks(c, url, process, past, why);
+	if (failure)
+		window_past_free(past);
+	return failure;
+}
+
+void window_past_free(struct window_past *past)
+{
+	numbering_free(&past->stacks);
+	free(past->allocated);
+	*past = (struct window_past){0};
+}

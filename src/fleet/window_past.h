@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a fleet's database has of a process already: the end of its last window, and what each stack
+ * had allocated by then. A trace tells from the process's start, so its window is the difference.
+ */
+#ifndef MAYFLY_WINDOW_PAST_H
+#define MAYFLY_WINDOW_PAST_H
+
+#include "fleet/clickhouse.h"
+#include "format/numbering.h"
+
+/* All may be added up and subtracted. */
+struct window_sum {
+	double bytes, bytes_variance, blocks, blocks_variance;
+	uint64_t samples;
+};
+
+struct window_past {
+	int64_t end_ns; /* since 1970; 0: it has no window */
+	uint64_t samples;
+	double allocated_bytes;
+	struct numbering stacks;
+	struct window_sum *allocated; /* by number of the stack */
+	size_t room;
+};
+
+/* On a failure it is empty. */
+enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
+					  uint64_t process, struct window_past *past, char *why);
+void window_past_free(struct window_past *past);
+
+#endif
