@@ -165,16 +165,16 @@ CAMLprim value mayfly_ocaml_open_spool(value output, value note, value rate, val
 	know_runtime();
 	session_in_spool = true;
 	sink = to_spool_open(&how, &problem);
-	return begin_session(sink, ocaml_blocks.rate, problem);
+	return begin_session(sink, runtime_blocks.rate, problem);
 }
 
 CAMLprim value mayfly_ocaml_start(value frames)
 {
 	engine_stop_inherited();
-	ocaml_blocks.frames = (uint32_t)Long_val(frames);
-	keep_profile(memprof_start(session_rate,
-				   session_in_spool ? ocaml_blocks_frames() : ocaml_blocks.frames,
-				   &engine_watcher));
+	runtime_blocks.frames = (uint32_t)Long_val(frames);
+	keep_profile(memprof_start(
+	    session_rate, session_in_spool ? runtime_blocks_frames() : runtime_blocks.frames,
+	    &engine_watcher));
 	return caml_copy_double(session_rate);
 }
 

@@ -117,7 +117,7 @@ static bool to_spool_allocated(const struct memprof_block *block, bool outside, 
 		return false;
 	w = take_writer();
 	if (!w) {
-		ocaml_blocks_drop();
+		runtime_blocks_drop();
 		return false;
 	}
 	return ocaml_blocks_allocated(
@@ -127,13 +127,13 @@ static bool to_spool_allocated(const struct memprof_block *block, bool outside, 
 static void to_spool_promoted(intptr_t kept)
 {
 	if (!off())
-		ocaml_blocks_promoted(take_writer(), kept);
+		runtime_blocks_promoted(take_writer(), kept);
 }
 
 static void to_spool_collected(intptr_t kept)
 {
 	if (!off())
-		ocaml_blocks_collected(take_writer(), kept);
+		runtime_blocks_collected(take_writer(), kept);
 }
 
 static bool to_spool_failed(void)
@@ -270,7 +270,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 	agent_add_note(scope, "", 0);
 	if (how->note[0])
 		agent_add_note(how->note, "", 0);
-	ocaml_blocks_set_rate(how->rate);
+	runtime_blocks_set_rate(how->rate);
 	self.sampler.interval_log2 = agent_config.interval_log2;
 	thread = labels_owner = 0; /* of the parent, perhaps */
 	session++;
@@ -281,7 +281,7 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 		return NULL;
 	}
 	atomic_store(&agent_state, AGENT_ON);
-	ocaml_blocks_tell_rate();
+	runtime_blocks_tell_rate();
 	spool_tell_modules();
 	return &sink;
 }

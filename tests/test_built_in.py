@@ -151,7 +151,7 @@ def one_object():
     names = [line.split()[-1] for line in done.stdout.decode().splitlines() if len(line.split()) == 3]
     for name in names:
         check(name.startswith("__wrap_") or name in
-              ("mayfly_agent_calls", "mayfly_agent_allocator", "free_sized", "free_aligned_sized",
+              ("mayfly_agent_calls", "mayfly_agent_allocator", "mayfly_agent_heaps", "free_sized", "free_aligned_sized",
                "reallocarray"), name)
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs of a runtime that uses mayfly/memprof.h (examples/minigc): by themselves, and recorded."""
+import os
 import re
 
-from harness import Folder, case, check, main, program, record, report, run, same
+from harness import Folder, Skip, case, cases, check, environment, main, program, record, report, run, same
 
 LIST_WORDS = 3 * (1000 + 2000 * 1000)
 TREE_NODES = 60 * (2 ** 14 - 1)
@@ -85,6 +86,22 @@ def sums(trace, metric):
     """{function: bytes} of the host's own functions."""
     rows = report(trace, "--metric", metric, "--by", "function", "--all", "--heap", "ocaml")["rows"]
     return {row["function"]: row["self"]["bytes"]["estimate"] for row in rows}
+
+
+@cases(["memprof_linked", "memprof_linked_static"])
+def linked(name):
+    """libmayfly.a in the program: MAYFLY alone records its heap, without mayfly record."""
+    size = 8 * 1000 * FORKED_WORDS
+    if not os.path.exists(program(name)):
+        raise Skip(name + " could not be built here")
+    with Folder() as here:
+        plain = run([program(name), "2", "1000"], cwd=here.path)
+        same((plain.code, plain.out, plain.err, here.files("*")), (0, b"child\nchild\nparent\n", b"", []), "without MAYFLY")
+        spool = here / "s.spool"
+        done = run([program(name), "2", "1000"], env=environment(MAYFLY="ocaml=1,output=%s" % spool))
+        same((done.code, done.out, done.err), (0, plain.out, b""), "output")
+        same(sums(spool, "allocated"), {"before": size, "parent": size}, "allocated")
+        same(sums(spool, "live"), {"before": size, "parent": size}, "live")
 
 
 @case

@@ -158,7 +158,8 @@ int mayfly_memprof_start(struct mayfly_memprof *profile,
 			 const struct mayfly_memprof_tracker *tracker);
 /*
  * Starts sampling for the trace of `mayfly record`, at its rate (--ocaml=RATE, per 8 bytes), with the
- * host's frames. The reports count the blocks as those of a minor and a major heap. ABSENT: there is
+ * host's frames. Without it for a spool, where the agent is linked into the program (libmayfly.a) and
+ * the variable MAYFLY names one. The reports count the blocks as those of a minor and a major heap. ABSENT: there is
  * no agent in the process, or it does not record such heaps.
  */
 int mayfly_memprof_trace(struct mayfly_memprof *profile);

@@ -45,7 +45,7 @@ struct writer {
 	bool ocaml_known; /* the packet's stack is ocaml_stack */
 	uint32_t ocaml_depth;
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
-	uint64_t ocaml_taken[SPOOL_OCAML_FRAMES + 1]; /* of ocaml_blocks.c, for the next one */
+	uint64_t ocaml_taken[SPOOL_OCAML_FRAMES + 1]; /* for the next one */
 	/* With Python: the latest capture with the frames of Python in it, from the root. */
 	bool is_mixed;
 	uint32_t mixed_depth, mixed_common;

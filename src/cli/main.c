@@ -35,7 +35,7 @@ static const struct command {
     {"merge", cmd_merge, &merge_option_table, "combine traces of several runs, builds or hosts"},
     {"push", cmd_push, &push_option_table,
      "put traces into a database, to ask questions over many processes"},
-    {"fleet", cmd_fleet, &fleet_option_table, "make that database"},
+    {"fleet", cmd_fleet, &fleet_option_table, "make that database, and list what it holds"},
     {"symbolize", cmd_symbolize, &symbolize_option_table,
      "add names to a finished trace, from symbols installed later or elsewhere"},
     {"info", cmd_info, &info_option_table, "describe a trace: program, times, counts, quality"},

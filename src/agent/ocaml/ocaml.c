@@ -64,7 +64,7 @@ static bool record_block(const struct memprof_block *block, uint32_t heap, intpt
 		if (w)
 			recorded = ocaml_blocks_allocated(w, block, heap, kept);
 		else
-			ocaml_blocks_drop();
+			runtime_blocks_drop();
 	}
 	path_leave();
 	errno = error;
@@ -83,7 +83,7 @@ static void record_promoted(intptr_t kept)
 	ocaml_domain_tell();
 	if (path_enter()) {
 		if (life_thread_ready() && sampling)
-			ocaml_blocks_promoted(path_writer(), kept);
+			runtime_blocks_promoted(path_writer(), kept);
 		path_leave();
 	}
 	errno = error;
@@ -96,7 +96,7 @@ static void record_collected(intptr_t kept)
 	ocaml_domain_tell();
 	if (path_enter()) {
 		if (life_thread_ready() && sampling)
-			ocaml_blocks_collected(path_writer(), kept);
+			runtime_blocks_collected(path_writer(), kept);
 		path_leave();
 	}
 	errno = error;
@@ -108,7 +108,7 @@ static const struct memprof_watcher watcher = {record_allocated, record_promoted
 
 static double service_rate(void)
 {
-	return started && sampling ? ocaml_blocks.rate : 0;
+	return started && sampling ? runtime_blocks.rate : 0;
 }
 
 static bool service_allocated(const struct memprof_block *block, intptr_t *kept)
@@ -120,7 +120,7 @@ EXPORT const struct ocaml_service *mayfly_agent_ocaml(uint32_t version)
 {
 	static const struct ocaml_service service = {
 	    .rate = service_rate,
-	    .frames = ocaml_blocks_frames,
+	    .frames = runtime_blocks_frames,
 	    .allocated = service_allocated,
 	    .freed = record_collected,
 	};
@@ -332,7 +332,7 @@ static void tell_forked_child(void)
 	ocaml_blocks_forget();
 	ocaml_domain_forget();
 	if (started && sampling)
-		ocaml_blocks_tell_rate();
+		runtime_blocks_tell_rate();
 }
 
 /* Undoes it: `sampling` has begun, or not. Returns the reason. */
@@ -347,11 +347,11 @@ static const char *start_sampling(enum version version)
 {
 	memprof_value profile;
 
-	ocaml_blocks_set_rate(agent_config.ocaml_rate);
-	ocaml_blocks.frames = agent_config.ocaml_frames;
+	runtime_blocks_set_rate(agent_config.ocaml_rate);
+	runtime_blocks.frames = agent_config.ocaml_frames;
 	life_on_fork = tell_forked_child;
-	ocaml_blocks_tell_rate();
-	profile = memprof_start(ocaml_blocks.rate, ocaml_blocks_frames(), &watcher);
+	runtime_blocks_tell_rate();
+	profile = memprof_start(runtime_blocks.rate, runtime_blocks_frames(), &watcher);
 	if (version == VERSION_5_3 && !memprof_is_profile(profile))
 		return give_up("OCaml blocks are not recorded: this version of OCaml 5 is not "
 			       "known, its profiles differ from those of 5.3");

@@ -1,47 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampled blocks of OCaml's heaps: their records, stacks, and the source places of the stacks.
+ * Sampled blocks of OCaml's heaps: their stacks, and the source places of the stacks.
  */
 #include "agent/ocaml/ocaml_blocks.h"
 
 #include <dlfcn.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
 #include "agent/records.h"
 #include "agent/unwind/modules.h"
-
-struct ocaml_blocks ocaml_blocks = {
-    .rate = AGENT_OCAML_RATE,
-    .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2,
-    .interval_bytes = 800000,
-    .frames = 128,
-};
-
-void ocaml_blocks_set_rate(double rate)
-{
-	double least = sizeof(memprof_value) / (double)(1ull << SPOOL_INTERVAL_MAX_LOG2), bytes;
-	uint32_t log2 = 0;
-
-	if (rate < least)
-		rate = least;
-	bytes = sizeof(memprof_value) / rate;
-	while (log2 < SPOOL_INTERVAL_MAX_LOG2 && bytes >= (double)(2ull << log2))
-		log2++;
-	ocaml_blocks.rate = rate;
-	ocaml_blocks.interval_log2 = log2;
-	ocaml_blocks.interval_bytes = (uint64_t)bytes;
-}
-
-void ocaml_blocks_tell_rate(void)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &ocaml_blocks.rate, sizeof(bits));
-	atomic_store(&spool_header->ocaml_rate, bits);
-	atomic_store(&spool_header->ocaml_interval_log2, ocaml_blocks.interval_log2);
-}
 
 /* ---- places ---- */
 
@@ -162,8 +130,8 @@ static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *b
 	uint32_t n = 0, same = w->ocaml_depth;
 	uint64_t *stack = w->ocaml_taken;
 
-	if (given - skip > ocaml_blocks.frames) {
-		end = skip + ocaml_blocks.frames;
+	if (given - skip > runtime_blocks.frames) {
+		end = skip + runtime_blocks.frames;
 		stack[n++] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
 	}
 	for (size_t i = end; i-- > skip;) {
@@ -183,45 +151,6 @@ static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *b
 
 /* ---- blocks ---- */
 
-/* `kept` holds a block's id and, for the sum of live bytes, its hits. */
-#define ID_BITS	  44
-#define HITS_MOST ((1u << (62 - ID_BITS)) - 1)
-
-static int64_t ocaml_weight(uint64_t hits)
-{
-	return (int64_t)((hits < HITS_MOST ? hits : HITS_MOST) * ocaml_blocks.interval_bytes);
-}
-
-static uint64_t id_of(intptr_t kept)
-{
-	return (uint64_t)kept & ((1ull << ID_BITS) - 1);
-}
-
-void ocaml_blocks_drop(void)
-{
-	struct spool_header *h = spool_header;
-
-	if (h) /* none in a child that is not followed */
-		atomic_fetch_add_explicit(&h->dropped_samples, 1, memory_order_relaxed);
-}
-
-bool ocaml_blocks_record(struct writer *w, uint64_t bytes, uint64_t hits, uint32_t heap,
-			 uint32_t depth, intptr_t *kept)
-{
-	struct spool_header *h = spool_header;
-	uint64_t ticks = agent_ticks(), id;
-
-	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
-	if (!records_ocaml_sample(w, ticks, id, bytes, hits, heap, w->ocaml_taken, depth))
-		return false;
-	if (hits > HITS_MOST)
-		hits = HITS_MOST;
-	atomic_fetch_add_explicit(&h->live_bytes, ocaml_weight(hits), memory_order_relaxed);
-	atomic_fetch_add_explicit(&h->live_samples, 1, memory_order_relaxed);
-	*kept = (intptr_t)(hits << ID_BITS | (id & ((1ull << ID_BITS) - 1)));
-	return true;
-}
-
 bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
 			    intptr_t *kept)
 {
@@ -232,25 +161,5 @@ bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block,
 		return false;
 	}
 	depth = take_ocaml_stack(w, block);
-	return ocaml_blocks_record(w, block->bytes, block->hits, heap, depth, kept);
-}
-
-void ocaml_blocks_promoted(struct writer *w, intptr_t kept)
-{
-	if (w)
-		records_promote(w, agent_ticks(), id_of(kept));
-}
-
-void ocaml_blocks_collected(struct writer *w, intptr_t kept)
-{
-	struct spool_header *h = spool_header;
-
-	atomic_fetch_sub_explicit(&h->live_bytes, ocaml_weight((uint64_t)kept >> ID_BITS),
-				  memory_order_relaxed);
-	atomic_fetch_sub_explicit(&h->live_samples, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&h->frees, 1, memory_order_relaxed);
-	if (w)
-		records_free(w, agent_ticks(), id_of(kept), 0);
-	else
-		atomic_fetch_add_explicit(&h->dropped_frees, 1, memory_order_relaxed);
+	return runtime_blocks_record(w, block->bytes, block->hits, heap, depth, kept);
 }

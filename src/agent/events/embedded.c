@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/events/runtime_blocks.h"
 #include "agent/life.h"
-#include "agent/ocaml/ocaml_blocks.h"
 #include "agent/path.h"
 #include "agent/records.h"
 #include "mayfly/memprof.h"
@@ -27,7 +27,7 @@ static void (*on_fork_before)(void);
 static void begin_again(void)
 {
 	atomic_fetch_add(&generation, 1);
-	ocaml_blocks_tell_rate();
+	runtime_blocks_tell_rate();
 	if (on_fork_before)
 		on_fork_before();
 }
@@ -41,15 +41,15 @@ static double begin(uint32_t *frames)
 		return 0;
 	if (atomic_compare_exchange_strong(&begun, &before, true)) {
 		if (!atomic_load(&spool_header->ocaml_interval_log2)) {
-			ocaml_blocks_set_rate(agent_config.ocaml_rate);
-			ocaml_blocks.frames = agent_config.ocaml_frames;
+			runtime_blocks_set_rate(agent_config.ocaml_rate);
+			runtime_blocks.frames = agent_config.ocaml_frames;
 		}
 		on_fork_before = life_on_fork;
 		life_on_fork = begin_again;
-		ocaml_blocks_tell_rate();
+		runtime_blocks_tell_rate();
 	}
-	*frames = ocaml_blocks_frames();
-	return ocaml_blocks.rate;
+	*frames = runtime_blocks_frames();
+	return runtime_blocks.rate;
 }
 
 static uint64_t current_generation(void)
@@ -115,8 +115,8 @@ static uint32_t take_stack(struct writer *w, const struct mayfly_memprof_block *
 {
 	uint32_t n = 0, kept = block->depth;
 
-	if (kept > ocaml_blocks.frames) {
-		kept = ocaml_blocks.frames;
+	if (kept > runtime_blocks.frames) {
+		kept = runtime_blocks.frames;
 		w->ocaml_taken[n++] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
 	}
 	while (kept > 0)
@@ -132,12 +132,12 @@ static uint64_t allocated(const struct mayfly_memprof_block *block, uint64_t byt
 	intptr_t kept = 0;
 
 	if (!w) {
-		ocaml_blocks_drop();
+		runtime_blocks_drop();
 		return 0;
 	}
 	if (!life_dormant() && (w->packet || spool_room(w, 1)))
-		ocaml_blocks_record(w, bytes, block->n_samples, heap_of[block->source],
-				    take_stack(w, block, addresses), &kept);
+		runtime_blocks_record(w, bytes, block->n_samples, heap_of[block->source],
+				      take_stack(w, block, addresses), &kept);
 	leave(error);
 	return (uint64_t)kept;
 }
@@ -148,7 +148,7 @@ static void promoted(uint64_t kept)
 	struct writer *w = enter(&error);
 
 	if (w) {
-		ocaml_blocks_promoted(w, (intptr_t)kept);
+		runtime_blocks_promoted(w, (intptr_t)kept);
 		leave(error);
 	}
 }
@@ -159,7 +159,7 @@ static void freed(uint64_t kept)
 	struct writer *w = enter(&error);
 
 	if (w) {
-		ocaml_blocks_collected(w, (intptr_t)kept);
+		runtime_blocks_collected(w, (intptr_t)kept);
 		leave(error);
 	}
 }
