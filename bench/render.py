@@ -2,6 +2,7 @@
 """The results as Markdown."""
 
 import codec
+import cpython
 import coverage
 import estimators
 import eventlog
@@ -519,6 +520,10 @@ def render_processes(part):
     return processes.render(part, heading, table, spread, quiet)
 
 
+def render_cpython(part):
+    return cpython.render(part, heading, table, spread, quiet)
+
+
 def render_viewer(part):
     return viewer.render(part, heading, table, size)
 
@@ -528,7 +533,8 @@ PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
-         ("tracks", render_tracks), ("processes", render_processes), ("viewer", render_viewer)]
+         ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
+         ("viewer", render_viewer)]
 
 
 # ---- targets

@@ -150,6 +150,7 @@ struct agent_config {
 	uint32_t overhead;  /* share of a thread's time for samples, in 1/10000; 0: no limit */
 	uint64_t max_spool; /* bytes of packets; 0: no limit */
 	bool dormant;
+	bool no_python; /* neither frames nor blocks of CPython */
 
 	uint32_t sampler;
 	uint32_t target_pid;   /* 0 any; else other processes are traced only with follow */

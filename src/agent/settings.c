@@ -13,6 +13,7 @@
  *	follow=1	   children are recorded, too
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
+ *	python=off	   neither frames nor blocks of CPython's own are recorded
  *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
@@ -233,6 +234,9 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 			    parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.map_events);
 	} else if (word(key, key_length, "ocaml")) {
 		good = take_ocaml(value, length);
+	} else if (word(key, key_length, "python")) {
+		agent_config.no_python = word(value, length, "off");
+		good = agent_config.no_python || word(value, length, "on");
 	} else if (word(key, key_length, "runtime_events")) {
 		agent_config.runtime_events = word(value, length, "1");
 	} else if (word(key, key_length, "ocaml_frames")) {

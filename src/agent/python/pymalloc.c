@@ -9,6 +9,9 @@
  * seen there: the hook has changed the countdown or, in exact mode, has recorded this address. So
  * each byte counts once, whichever allocators PYTHONMALLOC selects.
  *
+ * A wrapper cannot know before the call which allocator will serve it, so it counts after it; until a
+ * block has shown that the one underneath is pymalloc, which needs no second look (learn()).
+ *
  * The wrappers get and pass on the context of the allocator underneath, so that a thread that reads
  * the table of functions while it changes calls a right pair.
  */
@@ -18,6 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/cpu/cpu.h"
 #include "agent/exact.h"
 #include "agent/live_filter.h"
 #include "agent/path.h"
@@ -39,6 +43,10 @@ struct allocator {
 enum domain { DOMAIN_RAW, DOMAIN_MEM, DOMAIN_OBJ, DOMAINS };
 
 static struct allocator under[DOMAINS];
+
+/* The allocator underneath takes no block of up to SMALL_MOST bytes from malloc, so that the countdown
+ * can come first, and the call be the last thing that the wrapper does. */
+static _Atomic bool never_asks_malloc[DOMAINS];
 
 static inline void *key_of(const void *block)
 {
@@ -68,19 +76,29 @@ static COLD void *slow_alloc(void *block, size_t size)
 	return block;
 }
 
+/* pymalloc shows what it is by a block that it would have from malloc with any bytes of a debug
+ * allocator around it. */
+static INLINE void learn(enum domain which, size_t size, uint64_t before)
+{
+	if (size > SMALL_MOST - DEBUG_BYTES && before && !agent_exact)
+		atomic_store_explicit(&never_asks_malloc[which], true, memory_order_relaxed);
+}
+
 /* `before`: the countdown before the allocator was called. A tail call, so that the caller's frame
  * is the interpreter's. */
-static INLINE void *allocated(void *block, size_t size, uint64_t before)
+static INLINE void *allocated(enum domain which, void *block, size_t size, uint64_t before)
 {
 	if (size > SMALL_MOST || self.sampler.left != before || !block)
 		return block;
+	learn(which, size, before);
 	if (LIKELY(path_covered(size)))
 		return block;
 	return slow_alloc(block, size);
 }
 
-static COLD void slow_free(void *key)
+static COLD void slow_free(const struct allocator *a, void *context, void *block)
 {
+	void *key = key_of(block);
 	int error = errno;
 
 	if (agent_exact)
@@ -88,14 +106,7 @@ static COLD void slow_free(void *key)
 	else
 		sampled_free_block(key);
 	errno = error;
-}
-
-static INLINE void freed(void *block)
-{
-	void *key = key_of(block);
-
-	if (UNLIKELY(live_maybe(key)) && block)
-		slow_free(key);
+	a->free(context, block);
 }
 
 static COLD void *sampled_resize(const struct allocator *a, void *context, void *block, size_t size,
@@ -153,17 +164,30 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 }
 
 #define WRAPPERS(domain, which)                                                                    \
-	static void *domain##_malloc(void *context, size_t size)                                   \
+	static COLD void *domain##_malloc_first(void *context, size_t size)                        \
 	{                                                                                          \
 		uint64_t before = self.sampler.left;                                               \
                                                                                                    \
-		return allocated(under[which].malloc(context, size), size, before);                \
+		return allocated(which, under[which].malloc(context, size), size, before);         \
+	}                                                                                          \
+	static void *domain##_malloc(void *context, size_t size)                                   \
+	{                                                                                          \
+		uint64_t left = self.sampler.left;                                                 \
+                                                                                                   \
+		if (size > SMALL_MOST ||                                                           \
+		    UNLIKELY(                                                                      \
+			!atomic_load_explicit(&never_asks_malloc[which], memory_order_relaxed)) || \
+		    UNLIKELY(cpu_subtract_reaches(&left, size)))                                   \
+			return domain##_malloc_first(context, size);                               \
+		self.sampler.left = left;                                                          \
+		return under[which].malloc(context, size);                                         \
 	}                                                                                          \
 	static void *domain##_calloc(void *context, size_t count, size_t size)                     \
 	{                                                                                          \
 		uint64_t before = self.sampler.left;                                               \
                                                                                                    \
-		return allocated(under[which].calloc(context, count, size), count * size, before); \
+		return allocated(which, under[which].calloc(context, count, size), count * size,   \
+				 before);                                                          \
 	}                                                                                          \
 	static void *domain##_realloc(void *context, void *block, size_t size)                     \
 	{                                                                                          \
@@ -172,8 +196,10 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 	}                                                                                          \
 	static void domain##_free(void *context, void *block)                                      \
 	{                                                                                          \
-		freed(block);                                                                      \
-		under[which].free(context, block);                                                 \
+		if (UNLIKELY(live_maybe(key_of(block))) && block)                                  \
+			slow_free(&under[which], context, block);                                  \
+		else                                                                               \
+			under[which].free(context, block);                                         \
 	}                                                                                          \
 	static const struct allocator domain##_wrappers = {NULL, domain##_malloc, domain##_calloc, \
 							   domain##_realloc, domain##_free};
@@ -207,6 +233,7 @@ static void wrap(enum domain domain, const struct allocator *ours, exchange *get
 	get(domain, &now);
 	if (!now.malloc || (again && is_around_ours(&now, ours)))
 		return;
+	atomic_store(&never_asks_malloc[domain], false);
 	under[domain] = now;
 	wrapped.context = now.context;
 	set(domain, &wrapped);

@@ -377,7 +377,8 @@ static void find(void)
 	struct image interpreter;
 	const char *why;
 
-	if (_dl_find_object((void *)find, &own) || !find_interpreter(&interpreter))
+	if (agent_config.no_python || _dl_find_object((void *)find, &own) ||
+	    !find_interpreter(&interpreter))
 		return;
 	own_start = (uintptr_t)own.dlfo_map_start;
 	own_size = (uintptr_t)own.dlfo_map_end - own_start;
