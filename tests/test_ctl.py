@@ -149,6 +149,24 @@ def preloaded_by_hand():
         ctl(process.pid, "status", code=1)
 
 
+@case
+def snapshots_of_all():
+    """One that exists stays, and the others are made."""
+    with Folder() as here, Folder() as other:
+        with running(here, "-x") as one, running(other, "-x") as two:
+            pids = [status(folder / "t.mayfly")["pid"] for folder in (here, other)]
+            one.tell("a", 20)
+            two.tell("b", 30)
+            traces = [here / ("traces/%s-%d.mayfly" % (NAME, pid)) for pid in pids]
+            out = ctl("--all", NAME, "snapshot", "-o", here / "traces")
+            same(sorted(out.decode().splitlines()), sorted("%d %s" % pair for pair in zip(pids, map(str, traces))))
+            os.unlink(traces[0])
+            two.tell("c", 10)
+            ctl("--all", NAME, "snapshot", "-o", here / "traces", code=1)
+            same([megabytes(traces[0], "keep_a"), megabytes(traces[1], "keep_b"), megabytes(traces[1], "keep_c")], [20, 30, 0])
+            ctl("--all", NAME, "snapshot", "-o", traces[0], code=1)
+
+
 @cases([["-i", "64K"], ["-x"]])
 def marks(options):
     """As instants, also after the recorder has begun to read, and for all processes of a name."""

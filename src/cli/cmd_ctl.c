@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/carriers.h"
 #include "cli/interval.h"
@@ -43,7 +44,7 @@ static const char *const action_names[] = {[CTL_ON] = "on",
 
 static const struct option_row ctl_rows[] = {
     {"output", 'o', "OUT", OPTION_FILE(struct ctl, output), .words = OPTION_FILES,
-     .help = "the trace that snapshot writes"},
+     .help = "the trace that snapshot writes; with --all the folder of NAME-PID.mayfly"},
     {"all", .argument = "NAME", OPTION_FILE(struct ctl, all),
      .help = "every process that is recorded and whose command is NAME"},
     {"force", .help = "replace OUT", OPTION_FLAG(struct ctl, force)},
@@ -171,12 +172,11 @@ static bool take_action(const struct ctl *c, int words, char **word, enum ctl_ac
 				  *action == CTL_MARK ? "a text" : "a number of bytes");
 	if (words > 1 + needs_value)
 		return cli_refuse("'%s' is one word too many", word[words - 1]);
-	if (c->all && *action == CTL_SNAPSHOT)
-		return cli_refuse("--all makes no snapshots; name one process");
 	if (c->all && c->json)
 		return cli_refuse("--json is for one process, not --all");
 	if (*action == CTL_SNAPSHOT && !c->output)
-		return cli_refuse("no output file given; use -o FILE");
+		return cli_refuse(c->all ? "no folder given; use -o DIR"
+					 : "no output file given; use -o FILE");
 	if (*action != CTL_SNAPSHOT && (c->output || c->force))
 		return cli_refuse("%s is for snapshot alone", c->output ? "--output" : "--force");
 	if (*action != CTL_STATUS && c->json)
@@ -221,26 +221,65 @@ static int steer_one(struct ctl *c, const char *named, enum ctl_action action, c
 	return status;
 }
 
+static bool make_folder(const char *path)
+{
+	struct stat status;
+
+	if (!mkdir(path, 0777))
+		return true;
+	if (errno != EEXIST)
+		return cli_fail("%s: %s", path, strerror(errno));
+	return (!stat(path, &status) && S_ISDIR(status.st_mode)) ||
+	       cli_fail("%s: is not a folder", path);
+}
+
+static int snapshot_one(struct ctl *c, const struct carrier *carrier, const char *folder)
+{
+	char *path;
+	int status;
+
+	if (asprintf(&path, "%s/%s-%ld.mayfly", folder, c->all, (long)carrier->pid) < 0)
+		return cli_error("out of memory");
+	status = snapshot_write(c->spool, path, c->force);
+	if (status == CLI_OK)
+		printf("%ld %s\n", (long)carrier->pid, path);
+	free(path);
+	return status;
+}
+
+static int steer_found(struct ctl *c, const struct carrier *carrier, enum ctl_action action,
+		       const char *value)
+{
+	int status;
+
+	c->spool = carrier->spool;
+	if (action == CTL_SNAPSHOT)
+		return snapshot_one(c, carrier, c->output);
+	status = steer(c, action, value);
+	if (status == CLI_OK && action != CTL_STATUS)
+		printf("%ld %s\n", (long)carrier->pid, action_names[action]);
+	return status;
+}
+
 /* A line for each, where the action prints nothing itself. Goes on after one that fails. */
 static int steer_all(struct ctl *c, enum ctl_action action, const char *value)
 {
-	int status = CLI_OK, one;
+	int status = CLI_OK;
 	struct carriers found;
+	bool failed = false;
 
 	if (!carriers_find(&found, c->all))
 		status = cli_error("out of memory");
 	else if (!found.count)
 		status = cli_error("no process that is recorded is called '%s'", c->all);
-	for (size_t i = 0; i < found.count; i++) {
-		c->spool = found.carrier[i].spool;
-		one = steer(c, action, value);
-		if (one != CLI_OK)
-			status = one;
-		else if (action != CTL_STATUS)
-			printf("%ld %s\n", (long)found.carrier[i].pid, action_names[action]);
-	}
+	else if (action == CTL_SNAPSHOT && !make_folder(c->output))
+		status = CLI_FAILED;
+	for (size_t i = 0; status == CLI_OK && i < found.count; i++)
+		if (steer_found(c, &found.carrier[i], action, value) != CLI_OK)
+			failed = true;
+
 	carriers_free(&found);
-	return status == CLI_OK ? cli_finish() : status;
+	return status == CLI_OK && failed ? CLI_FAILED : status == CLI_OK ? cli_finish() : status;
 }
 
 int cmd_ctl(int argc, char **argv)
