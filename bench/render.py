@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results as Markdown."""
 
+import attach
 import codec
 import cpython
 import coverage
@@ -524,6 +525,10 @@ def render_cpython(part):
     return cpython.render(part, heading, table, spread, quiet)
 
 
+def render_attach(part):
+    return attach.render(part, heading, table)
+
+
 def render_viewer(part):
     return viewer.render(part, heading, table, size)
 
@@ -534,7 +539,7 @@ PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
          ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
-         ("viewer", render_viewer)]
+         ("attach", render_attach), ("viewer", render_viewer)]
 
 
 # ---- targets

@@ -272,11 +272,11 @@ static bool has_ended(const struct rounds *r)
 	return false;
 }
 
-static void wait_for_next(const struct rounds *r, int64_t begun_ns)
+static void wait_for_next(const struct rounds *r, int64_t next_ns)
 {
 	int64_t left;
 
-	while (!asked_to_end && (left = begun_ns + r->with->every_ns - now_ns()) > 0) {
+	while (!asked_to_end && (left = next_ns - now_ns()) > 0) {
 		wait_for(left < 1000000000 ? left : 1000000000);
 		if (!r->away && has_ended(r))
 			break;
@@ -286,6 +286,7 @@ static void wait_for_next(const struct rounds *r, int64_t begun_ns)
 int push_every(const struct push_every *p)
 {
 	struct rounds r = {.with = p};
+	int64_t next_ns = now_ns();
 	bool good = true;
 
 	take_signals();
@@ -293,13 +294,14 @@ int push_every(const struct push_every *p)
 		if (is_one(p->named[i]))
 			good = follow_one(&r, p->named[i]);
 	while (good && !asked_to_end) {
-		int64_t begun_ns = now_ns();
-
 		good = find_others(&r);
 		if (good && !r.count && !may_others_come(&r))
 			break;
+		next_ns += p->every_ns;
+		if (next_ns < now_ns())
+			next_ns = now_ns();
 		if (good)
-			wait_for_next(&r, begun_ns);
+			wait_for_next(&r, next_ns);
 		if (good)
 			push_all(&r);
 	}
