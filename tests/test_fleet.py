@@ -468,7 +468,7 @@ def questions():
 
 @case
 def questions_of_samples():
-    """The note has the interval of the sum, and the rows say that they have none."""
+    """The note has the interval of the sum; each row has its own, as the traces' rows have."""
     with server() as s, Folder() as here:
         traces = traces_of(here, 2, "-i", "4K")
         good("fleet", "init", s.url())
@@ -477,7 +477,21 @@ def questions_of_samples():
         got = report(s.url(), "--metric", "allocated")
         check(abs(got["total"]["bytes"]["estimate"] - whole) < 10, got["total"], whole)
         text = good("info", s.url())
-        check("how" in text and re.search(r"allocated [\d.]+ MB ±0\.\d*[1-9]", text), text)
+        check(re.search(r"allocated [\d.]+ MB ±0\.\d*[1-9]", text), text)
+        rows = {one["function"]: one["self"] for one in report(s.url(), "--metric", "allocated", "--all")["rows"]}
+        for name, one in rows.items():
+            parts = [row["self"] for trace in traces for row in report(trace, "--metric", "allocated", "--all")["rows"]
+                     if row["function"] == name]
+            same(one["samples"], sum(part["samples"] for part in parts), name)
+            for what in ("bytes", "blocks"):
+                error = math.sqrt(sum(part[what]["stderr"] ** 2 for part in parts))
+                # A row has samples that exclude each other; sums of windows count them as independent.
+                check(error * 0.98 - 1 <= one[what]["stderr"] <= error * 1.2 + 1, name, what, one, parts)
+                check(one[what]["low"] <= one[what]["estimate"] <= one[what]["high"], name, one)
+        check(rows["churn"]["bytes"]["stderr"] > 0, rows)
+        check("±" in good("report", s.url(), "--metric", "allocated"), "no intervals")
+        good("merge", "-o", here / "again.mayfly", s.url())
+        check(re.search(r"how\s+certain", good("info", here / "again.mayfly")), "a merge does not know them")
 
 
 @case

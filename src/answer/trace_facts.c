@@ -18,7 +18,10 @@ bool trace_has_no_blocks(const struct mayfly_info *info)
 
 bool trace_is_exact(const struct mayfly_info *info)
 {
-	return (info->mode == MAYFLY_EXACT && !info->thinned) || info->snapshot_ns;
+	bool sampled = info->mode == MAYFLY_SAMPLED && !(info->absent & MAYFLY_ABSENT_ERRORS);
+
+	/* Sums in a trace of snapshots have errors only if it says which. */
+	return info->snapshot_ns ? !sampled : info->mode == MAYFLY_EXACT && !info->thinned;
 }
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)

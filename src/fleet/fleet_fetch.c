@@ -153,6 +153,11 @@ static bool add_stack(struct fetch *f, struct row_binary *r)
 	figures.all = whole(row_binary_real(r));
 	figures.live_bytes = whole(row_binary_real(r));
 	figures.live = whole(row_binary_real(r));
+	for (size_t i = 0; i < ERROR_SUMS; i++) {
+		figures.error[i].bytes_variance = row_binary_real(r);
+		figures.error[i].blocks_variance = row_binary_real(r);
+		figures.error[i].samples = row_binary_fixed(r, 8);
+	}
 	/* Bytes need a block: of few samples of large blocks the estimate may be below one half. */
 	figures.live += figures.live_bytes && !figures.live;
 	if (figures.all < figures.live)
@@ -164,18 +169,18 @@ static bool add_stack(struct fetch *f, struct row_binary *r)
 static bool fetch_stacks(struct fetch *f)
 {
 	size_t size;
-	char *answer =
-	    ask(f, &size,
-		"SELECT frames, allocated_bytes, allocated_blocks, live_bytes, live_blocks FROM ("
-		"SELECT stack, sum(allocated_bytes) AS allocated_bytes, "
-		"sum(allocated_blocks) AS allocated_blocks, "
-		"sum(live_bytes * (%s)) AS live_bytes, sum(live_blocks * (%s)) AS live_blocks "
-		"FROM %s.samples WHERE %s GROUP BY stack"
-		") ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
-		"stack FROM "
-		"%s.samples WHERE %s)) USING stack FORMAT RowBinary",
-		f->last, f->last, f->url->database, f->counted, f->url->database, f->url->database,
-		f->counted);
+	char *answer = ask(
+	    f, &size,
+	    "SELECT frames, ab, an, lb, ln, abv, anv, toUInt64(asm), lbv, lnv, toUInt64(lsm) FROM ("
+	    "SELECT stack, sum(allocated_bytes) AS ab, sum(allocated_blocks) AS an, "
+	    "sum(live_bytes * l) AS lb, sum(live_blocks * l) AS ln, "
+	    "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks_variance) AS anv, "
+	    "sum(allocated_samples) AS asm, sum(live_bytes_variance * l) AS lbv, "
+	    "sum(live_blocks_variance * l) AS lnv, sum(live_samples * l) AS lsm "
+	    "FROM (SELECT *, (%s) AS l FROM %s.samples WHERE %s) GROUP BY stack"
+	    ") ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
+	    "stack FROM %s.samples WHERE %s)) USING stack FORMAT RowBinary",
+	    f->last, f->url->database, f->counted, f->url->database, f->url->database, f->counted);
 	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
 	bool good = answer != NULL;
 
@@ -236,8 +241,10 @@ static bool describe(struct fetch *f, const char *name)
 	free(answer);
 	if (!good)
 		return false;
-	if (!w.exact)
+	if (!w.exact) {
 		f->profile.interval = w.interval > 1 ? w.interval : 2;
+		f->profile.errors = true;
+	}
 	t->info.start_real_ns = w.begin_ns;
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(

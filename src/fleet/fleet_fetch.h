@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question to a fleet's database as a trace: for each stack what all windows have allocated, and what
- * the last one of each process holds at its end, in sum. The server adds up; what comes over is a row for each stack, and the names.
+ * A question to a fleet's database as a trace: for each stack what all windows have allocated, and
+ * what the last one of each process holds at its end, in sum. The server adds up; what comes over is a
+ * row for each stack, and the names.
  *
  * Such a trace is one of per-stack counters, without times, threads and sizes. Its note says how many
- * processes of how many hosts it adds up, and the interval of the sums; single rows have none.
+ * processes of how many hosts it adds up, and the intervals of the sums. Rows have the errors of
+ * sampling (`errs`, doc/FORMAT.md), unless all windows are exact.
  */
 #ifndef MAYFLY_FLEET_FETCH_H
 #define MAYFLY_FLEET_FETCH_H

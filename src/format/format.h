@@ -46,6 +46,7 @@
 #define TRACE_COUNTERS	   TRACE_TYPE('c', 'n', 't', 'r')
 #define TRACE_FRAGMENTS	   TRACE_TYPE('f', 'r', 'a', 'g')
 #define TRACE_MAPPINGS	   TRACE_TYPE('m', 'a', 'p', 's')
+#define TRACE_ERRORS	   TRACE_TYPE('e', 'r', 'r', 's')
 #define TRACE_TEXTS	   TRACE_TYPE('t', 'e', 'x', 't')
 #define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
@@ -153,6 +154,12 @@ enum trace_column {
 	COLUMN_MAPPING_RESIDENT = 9,
 	COLUMN_MAPPING_NAME = 11,
 
+	COLUMN_ERROR_NODE = 1, /* errs: then for each sum its three numbers */
+	COLUMN_ERROR_BYTES = 3,
+	COLUMN_ERROR_BLOCKS = 5,
+	COLUMN_ERROR_SAMPLES = 7,
+	COLUMN_ERROR_STEP = 6, /* to those of the next sum */
+
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,
 	COLUMN_ALLOC_SITE = 5,
@@ -217,6 +224,10 @@ enum series_form { SERIES_INTEGERS = 0, SERIES_DOUBLES = 1 };
 
 /* The moment that a frag chunk is of. */
 enum fragments_kind { FRAGMENTS_PEAK = 0, FRAGMENTS_END = 1, FRAGMENTS_KINDS };
+
+/* The sums whose errors an errs chunk has. */
+enum trace_error_sum { ERROR_ALLOCATED = 0, ERROR_LIVE = 1, ERROR_SUMS };
+#define ERROR_BLOCK 256 /* standard errors of blocks are in parts of a block */
 
 /* The moment that a maps chunk is of. Where one is missing, it is the other. */
 enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS };

@@ -36,6 +36,35 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 		t->heaviest_block = w.variance_blocks / w.blocks;
 }
 
+/* Of the logarithms of sizes within a row that does not show them: a factor of about 2. */
+#define UNKNOWN_SPREAD 0.5
+
+void tally_add_sum(struct tally *t, double interval, const struct estimated_sum *sum)
+{
+	double mean = sum->blocks > 0 ? fmax(1, sum->bytes / sum->blocks) : 1;
+	double n = sum->samples, heaviest;
+
+	if (sum->samples == 0 || (sum->bytes_stderror == 0 && sum->blocks_stderror == 0)) {
+		t->exact_bytes += sum->bytes;
+		t->exact_blocks += sum->blocks;
+		t->exact_count += (uint64_t)sum->blocks;
+		return;
+	}
+	t->sampled_bytes += sum->bytes;
+	t->sampled_blocks += sum->blocks;
+	t->variance_bytes += sum->bytes_stderror * sum->bytes_stderror;
+	t->variance_blocks += sum->blocks_stderror * sum->blocks_stderror;
+	t->seen_bytes += fmin(sum->bytes, n * mean);
+	t->log_size += n * log(mean);
+	t->log_size_squared += n * log(mean) * log(mean) + (n - 1) * UNKNOWN_SPREAD;
+	t->seen_blocks += sum->samples;
+	if (t->largest_interval < interval)
+		t->largest_interval = interval;
+	heaviest = sum->blocks_stderror * sum->blocks_stderror / fmax(1, sum->blocks);
+	if (t->heaviest_block < heaviest)
+		t->heaviest_block = heaviest;
+}
+
 void tally_merge(struct tally *into, const struct tally *from)
 {
 	into->exact_bytes += from->exact_bytes;

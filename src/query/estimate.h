@@ -33,6 +33,13 @@ struct tally {
 /* Adds a block of `size` bytes; hits 0: its weight is 1. */
 void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits);
+/* A sum that somebody else has estimated, from so many samples, with its standard errors. What single
+ * samples would have told is taken from the mean size. */
+struct estimated_sum {
+	double bytes, blocks, bytes_stderror, blocks_stderror;
+	uint32_t samples;
+};
+void tally_add_sum(struct tally *t, double interval, const struct estimated_sum *sum);
 void tally_merge(struct tally *into, const struct tally *from);
 
 /*

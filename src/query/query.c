@@ -78,7 +78,8 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 		s->own.at_ns = query->to_ns < s->info->duration_ns ? query->to_ns : MAYFLY_AT_END;
 		s->query = &s->own;
 	}
-	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) || s->info->snapshot_ns;
+	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) ||
+		   (s->info->snapshot_ns && !trace->sum_errors);
 	s->largest_interval = s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&

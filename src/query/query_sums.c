@@ -575,34 +575,73 @@ static bool counters_say(const struct query_state *s)
 	return !has_window(q) && !at_time(q);
 }
 
+/* What the metric counts of a part's node. */
+static struct plain part_value(enum mayfly_metric metric, const struct sums_part *part, size_t i)
+{
+	struct plain value;
+
+	if (metric == MAYFLY_TEMPORARY)
+		return (struct plain){.blocks = part->temps[i], .bytes = part->temp_bytes[i]};
+	value = (struct plain){.blocks = part->allocs[i], .bytes = part->alloc_bytes[i]};
+	if (metric == MAYFLY_ALLOCATED) {
+		value.blocks -= part->inherited[i];
+		value.bytes -= part->inherited_bytes[i];
+	} else {
+		value.blocks -= part->frees[i];
+		value.bytes -= part->free_bytes[i];
+	}
+	return value;
+}
+
+static int compare_error(const void *node, const void *error)
+{
+	uint32_t a = *(const uint32_t *)node, b = ((const struct trace_error *)error)->node;
+
+	return (a > b) - (a < b);
+}
+
+/* A node of a trace that says how certain its sums are. */
+static bool add_estimated(struct query_state *s, uint32_t node, struct plain value)
+{
+	const struct mayfly_trace *t = s->trace;
+	const struct trace_error *error =
+	    bsearch(&node, t->sum_error, t->sum_errors, sizeof(*error), compare_error);
+	int of = s->query->metric == MAYFLY_ALLOCATED ? ERROR_ALLOCATED : ERROR_LIVE;
+	struct estimated_sum sum = {.bytes = (double)value.bytes, .blocks = (double)value.blocks};
+	struct tally *tally;
+
+	if ((int64_t)value.blocks <= 0)
+		return true;
+	if (error) {
+		sum.samples = error->of[of].samples;
+		sum.bytes_stderror = error->of[of].bytes;
+		sum.blocks_stderror = error->of[of].blocks;
+	}
+	tally = slot_tally(s, node);
+	if (tally)
+		tally_add_sum(tally, (double)s->info->interval_bytes, &sum);
+	return tally != NULL;
+}
+
 /* Adds a part as the metric counts it. */
 static bool add_part(struct query_state *s, const struct sums_part *part)
 {
-	enum mayfly_metric metric = s->query->metric;
-
 	for (size_t i = 0; i < part->nodes; i++) {
 		uint32_t node = part->node[i] < s->slots ? part->node[i] : 0;
-		struct plain *sum;
+		struct plain value = part_value(s->query->metric, part, i), *sum;
 
 		if (s->node_kept && !s->node_kept[node])
 			continue;
+		if (!s->exact) {
+			if (!add_estimated(s, node, value))
+				return false;
+			continue;
+		}
 		sum = query_plain(s, node);
 		if (!sum)
 			return false;
-		if (metric == MAYFLY_TEMPORARY) {
-			sum->blocks += part->temps[i];
-			sum->bytes += part->temp_bytes[i];
-			continue;
-		}
-		sum->blocks += part->allocs[i];
-		sum->bytes += part->alloc_bytes[i];
-		if (metric == MAYFLY_ALLOCATED) {
-			sum->blocks -= part->inherited[i];
-			sum->bytes -= part->inherited_bytes[i];
-			continue;
-		}
-		sum->blocks -= part->frees[i];
-		sum->bytes -= part->free_bytes[i];
+		sum->blocks += value.blocks;
+		sum->bytes += value.bytes;
 	}
 	return true;
 }
@@ -708,7 +747,7 @@ static bool gather(struct query_state *s)
 
 	if (s->info->snapshot_ns && !counters)
 		return query_fail(s, MAYFLY_E_ABSENT);
-	if (counters && s->exact && (has_parts || s->info->snapshot_ns))
+	if (counters && (s->info->snapshot_ns || (s->exact && has_parts)))
 		return sum_parts(s);
 	if (s->exact && has_parts && s->query->metric == MAYFLY_ALLOCATED && !asks_for_blocks(s))
 		return sum_window(s);

@@ -31,7 +31,7 @@ static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric
 	return s.error == MAYFLY_E_ABSENT ? 0 : s.error;
 }
 
-static int summary_of_events(const struct mayfly_trace *trace, struct mayfly_summary *summary)
+static int summary_of_queries(const struct mayfly_trace *trace, struct mayfly_summary *summary)
 {
 	int64_t end_ns;
 	int error = ask_total(trace, MAYFLY_ALLOCATED, &summary->allocated, &end_ns);
@@ -98,8 +98,8 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 	if (error)
 		return error;
 	*summary = (struct mayfly_summary){0};
-	if (view.parts == 0 && info->snapshot_ns == 0)
-		error = summary_of_events(trace, summary);
+	if ((view.parts == 0 && info->snapshot_ns == 0) || trace->sum_errors)
+		error = summary_of_queries(trace, summary);
 	else
 		summary_of_parts(info, &view, summary);
 	clear_absent(info->absent, summary);

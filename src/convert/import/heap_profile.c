@@ -202,9 +202,16 @@ static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t
 				      .frees = freed.blocks,
 				      .free_bytes = freed.bytes};
 
+	struct error_row error = {.node = node};
+	int failed;
+
 	if (!counts.allocs)
 		return 0;
-	return trace_writer_count(w, 0, node, &counts);
+	failed = trace_writer_count(w, 0, node, &counts);
+	if (failed || !p->errors)
+		return failed;
+	memcpy(error.of, row->figures.error, sizeof(error.of));
+	return trace_writer_error(w, &error);
 }
 
 /* ---- the trace ---- */
@@ -280,7 +287,8 @@ int heap_profile_write(struct heap_profile *p, const struct import_options *opti
 	p->tables->info.absent =
 	    p->absent | MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY |
 	    MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS |
-	    MAYFLY_ABSENT_PROCESS | (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0);
+	    MAYFLY_ABSENT_PROCESS |
+	    (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0) /* `errs` takes it back */;
 	w = trace_writer_new(&how, p->tables, sink, context);
 	error = w ? write_rows(p, w, events) : MAYFLY_E_MEMORY;
 	if (!error)

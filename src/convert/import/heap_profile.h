@@ -13,11 +13,13 @@
 
 #include "convert/import/import_tables.h"
 #include "convert/import/importer.h"
+#include "trace/write/errors_write.h"
 #include "trace/write/recording.h"
 
 struct heap_figures {
-	uint64_t live, live_bytes; /* blocks and bytes now */
-	uint64_t all, all_bytes;   /* allocated ever */
+	uint64_t live, live_bytes;	    /* blocks and bytes now */
+	uint64_t all, all_bytes;	    /* allocated ever */
+	struct sum_error error[ERROR_SUMS]; /* with heap_profile.errors */
 };
 
 struct heap_row {
@@ -37,6 +39,7 @@ struct heap_profile {
 	/* Set by the reader before heap_profile_write(). */
 	uint64_t interval; /* mean bytes between samples; 0: everything was counted */
 	bool plain_counts; /* counts are unweighted samples; otherwise weighted already */
+	bool errors;	   /* rows say how certain they are; counts are weighted already */
 	uint32_t absent;   /* in addition to what all profiles lack */
 	/* Selects frames to remove from stacks, together with all frames towards the leaf; NULL:
 	 * none. */

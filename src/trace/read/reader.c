@@ -157,6 +157,8 @@ static bool read_other_chunk(struct opening *o, const struct chunk_header *h, si
 		fragments_read(o->t, c);
 	} else if (h->type == TRACE_MAPPINGS) {
 		residency_read(o->t, c);
+	} else if (h->type == TRACE_ERRORS) {
+		errors_read(o->t, c);
 	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
 		   TRACE_ESSENTIAL(h->type)) {
 		opening_fail(o, MAYFLY_E_VERSION);
@@ -425,6 +427,8 @@ static int open_trace(struct opening *o)
 		error = sums_count(t);
 	if (!error)
 		error = overlap_find(t);
+	if (!error)
+		errors_find(t);
 	info->complete &= o->finished && !o->damaged;
 	return error;
 }
@@ -474,6 +478,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	tracks_close(t);
 	fragments_close(t);
 	residency_close(t);
+	free(t->sum_error);
 	free(t->pool);
 	free(t->finding);
 	if (t->index)

@@ -58,6 +58,15 @@ struct trace_counter {
 	size_t time_room, value_room;
 };
 
+/* Of what a node allocated, and of what is live of it: estimates from so many samples. */
+struct trace_error {
+	uint32_t node;
+	struct {
+		uint32_t samples;
+		double bytes, blocks; /* standard errors */
+	} of[ERROR_SUMS];
+};
+
 struct mayfly_trace {
 	const uint8_t *data;
 	size_t size;
@@ -92,6 +101,8 @@ struct mayfly_trace {
 	size_t counter_room;
 	struct mayfly_fragmentation fragments[FRAGMENTS_KINDS];
 	struct mayfly_residency residency[RESIDENCY_MOMENTS];
+	struct trace_error *sum_error; /* by ascending node */
+	size_t sum_errors;	       /* 0: the errors of sums are unknown, or the events tell */
 
 	const char **text; /* of track events and labels; text[0] is "" */
 	size_t texts, text_room;
@@ -230,12 +241,16 @@ struct late_name {
 int trace_name_late(struct mayfly_trace *t, struct mayfly_location *location,
 		    const struct late_name *name, size_t names);
 
-/* ---- opening, counters_read.c, fragments_read.c and residency_read.c ---- */
+/* ---- opening: counters_read.c, errors_read.c, fragments_read.c and residency_read.c ---- */
 
 /* Each reads the chunk at whose first byte c stands; c->error tells how it went. */
 void counters_read(struct mayfly_trace *t, struct chunk_reader *c);
 void fragments_read(struct mayfly_trace *t, struct chunk_reader *c);
 void residency_read(struct mayfly_trace *t, struct chunk_reader *c);
+void errors_read(struct mayfly_trace *t, struct chunk_reader *c);
+/* After all chunks: whether the errors that were read are of this trace's sums. Then they count the
+ * samples, too. */
+void errors_find(struct mayfly_trace *t);
 void counters_close(struct mayfly_trace *t);
 void fragments_close(struct mayfly_trace *t);
 void residency_close(struct mayfly_trace *t);

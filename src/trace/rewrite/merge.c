@@ -363,13 +363,17 @@ static void add_ocaml(struct trace_merge *m, const struct mayfly_trace *trace)
 }
 
 /* Adds times and sums. What only one process can have is kept as long as all traces agree on it. */
-static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
+static bool add_info(struct trace_merge *m, const struct mayfly_trace *trace)
 {
+	const struct mayfly_info *info = &trace->info;
 	struct recording *r = m->tables.r;
 	struct mayfly_info *all = &m->info;
+	/* Errors of sums are not merged. */
+	uint32_t absent = info->absent | (trace->sum_errors ? MAYFLY_ABSENT_ERRORS : 0);
 
 	if (m->sources == 0) {
 		*all = *info;
+		all->absent = absent;
 		all->ocaml_interval_bytes = 0; /* only from traces with OCaml blocks: add_ocaml() */
 		all->ocaml_rate = 0;
 		all->memtrace_version = all->memtrace_domain = 0;
@@ -393,7 +397,7 @@ static bool add_info(struct trace_merge *m, const struct mayfly_info *info)
 		all->snapshot_ns = info->snapshot_ns;
 	all->thinned |= info->thinned;
 	all->grouped &= info->grouped;
-	all->absent |= info->absent;
+	all->absent |= absent;
 	all->complete &= info->complete;
 	all->truncated_stacks += info->truncated_stacks;
 	all->dropped_samples += info->dropped_samples;
@@ -488,7 +492,7 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 	if ((m->sources && !merge_fits(m->kind, kind)) || !trace_merge_rates_fit(m, trace))
 		return MAYFLY_E_RANGE;
 	s = new_source(m);
-	if (!s || !add_info(m, info))
+	if (!s || !add_info(m, trace))
 		return MAYFLY_E_MEMORY;
 	add_ocaml(m, trace);
 	if (m->sources == 0 || m->kind == MERGE_EXACT)

@@ -19,6 +19,7 @@
 #include "format/format.h"
 #include "format/numbering.h"
 #include "trace/write/counters_write.h"
+#include "trace/write/errors_write.h"
 #include "trace/write/fragments.h"
 #include "trace/write/info_write.h"
 #include "trace/write/residency.h"
@@ -77,6 +78,8 @@ struct trace_writer {
 	struct counter_writer counters;
 	struct fragments fragments[FRAGMENTS_KINDS]; /* not yet written; nodes are the file's */
 	bool fragments_wait[FRAGMENTS_KINDS];
+	struct error_row *error_row; /* not yet written; nodes are the file's */
+	size_t error_rows, error_room;
 	struct residency residency[RESIDENCY_MOMENTS]; /* not yet written; no rows: none */
 
 	struct sums_span span;
@@ -175,6 +178,7 @@ void trace_writer_free_all(struct trace_writer *w)
 		fragments_free(&w->fragments[i]);
 	for (size_t i = 0; i < RESIDENCY_MOMENTS; i++)
 		residency_free(&w->residency[i]);
+	free(w->error_row);
 	sums_free(&w->span);
 	free(w->index);
 	free(w);
@@ -392,6 +396,11 @@ static void write_measured_chunks(struct trace_writer *w)
 		fragments_write(&w->fragments[i], i, w->columns, &w->out);
 		fragments_free(&w->fragments[i]);
 		w->fragments_wait[i] = false;
+	}
+	if (w->error_rows) {
+		w->error_rows = errors_join(w->error_row, w->error_rows);
+		errors_write(w->error_row, w->error_rows, w->columns, &w->out);
+		w->error_rows = 0;
 	}
 	for (uint32_t i = 0; i < RESIDENCY_MOMENTS; i++) {
 		if (w->residency[i].rows)
@@ -754,6 +763,21 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
 	w->fragments_wait[kind] = true;
 	return w->error;
+}
+
+int trace_writer_error(struct trace_writer *w, const struct error_row *row)
+{
+	struct error_row mine = *row;
+
+	if (w->error)
+		return w->error;
+	mine.node = tables_node(&w->tables, row->node);
+	if (mine.node == RECORDING_NONE)
+		return writer_fail(w, w->tables.error);
+	if (!array_reserve(&w->error_row, &w->error_room, w->error_rows, sizeof(mine)))
+		return writer_fail(w, MAYFLY_E_MEMORY);
+	w->error_row[w->error_rows++] = mine;
+	return 0;
 }
 
 void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r)
