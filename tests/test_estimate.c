@@ -329,7 +329,7 @@ static void free_stream(struct stream *s)
  * in two steps. ADAPTIVE: the interval is the least, samples may cost a hundredth of the time; the
  * threads are slow and fast by turns, so that it goes up and comes down again.
  */
-enum way { PLAIN, THINNED, ADAPTIVE };
+enum way { PLAIN, THINNED, ADAPTIVE, SUMMED };
 
 struct study_plan {
 	int sampler;
@@ -415,6 +415,35 @@ static void run_stream(struct run *run, const struct stream *s, const struct stu
 		run_thread(run, s, t, plan);
 }
 
+/* Several processes in a fleet's database: it has each one's sums with their variances and numbers of
+ * samples, and adds them up. */
+#define PROCESSES 3
+
+static void run_fleet(struct run *run, const struct stream *s, const struct study_plan *plan)
+{
+	static struct estimated_sum sum[2][SITES];
+
+	memset(sum, 0, sizeof(sum));
+	for (int process = 0; process < PROCESSES; process++) {
+		run_stream(run, s, plan);
+		for (int i = 0; i < 2 * SITES; i++) {
+			struct mayfly_estimate e =
+			    tally_estimate(&run->tally[i / SITES][i % SITES], (struct unseen){0});
+			struct estimated_sum *to = &sum[i / SITES][i % SITES];
+
+			to->bytes += e.bytes.estimate;
+			to->blocks += e.blocks.estimate;
+			to->bytes_stderror = hypot(to->bytes_stderror, e.bytes.stderror);
+			to->blocks_stderror = hypot(to->blocks_stderror, e.blocks.stderror);
+			to->samples += (uint32_t)e.samples;
+		}
+	}
+	memset(run->tally, 0, sizeof(run->tally));
+	for (int i = 0; i < 2 * SITES; i++)
+		tally_add_sum(&run->tally[i / SITES][i % SITES], run->largest_interval,
+			      &sum[i / SITES][i % SITES]);
+}
+
 enum { CLASSES = 6 };
 static const char *const class_name[CLASSES] = {"0", "1", "2-3", "4-9", "10-29", "30+"};
 
@@ -451,24 +480,27 @@ static void add_error(struct study *study, int batch, int live, int site,
 	}
 }
 
-static void judge(struct study *study, int batch, const struct stream *s, const struct run *run)
+static void judge(struct study *study, int batch, const struct stream *s, const struct run *run,
+		  int processes)
 {
 	study->interval_log2 += log2(run->largest_interval) / (BATCHES * RUNS);
 	for (int live = 0; live < 2; live++) {
 		for (int i = 0; i < SITES; i++) {
-			const struct truth *truth = &s->truth[live][i];
+			struct truth truth = s->truth[live][i];
 			const struct tally *t = &run->tally[live][i];
 			struct mayfly_estimate e =
 			    tally_estimate(t, (struct unseen){run->largest_interval, 0.5});
 			struct coverage *c = &study->coverage[live][class_of(t->seen_blocks)];
 
-			add_error(study, batch, live, i, &e, truth);
-			if (truth->blocks == 0)
+			truth.bytes *= processes;
+			truth.blocks *= processes;
+			add_error(study, batch, live, i, &e, &truth);
+			if (truth.blocks == 0)
 				continue;
 			c->rows++;
-			c->inside[0] += e.bytes.low <= truth->bytes && truth->bytes <= e.bytes.high;
+			c->inside[0] += e.bytes.low <= truth.bytes && truth.bytes <= e.bytes.high;
 			c->inside[1] +=
-			    e.blocks.low <= truth->blocks && truth->blocks <= e.blocks.high;
+			    e.blocks.low <= truth.blocks && truth.blocks <= e.blocks.high;
 		}
 	}
 }
@@ -547,7 +579,7 @@ static void check_coverage(const struct study *study, int sampler, enum way way,
 	}
 }
 
-static const char *const way_name[] = {"", "thinned ", "adaptive "};
+static const char *const way_name[] = {"", "thinned ", "adaptive ", "summed "};
 
 static void run_study(int sampler, uint32_t interval_log2, enum way way, uint64_t seed)
 {
@@ -562,10 +594,14 @@ static void run_study(int sampler, uint32_t interval_log2, enum way way, uint64_
 	memset(&study, 0, sizeof(study));
 	make_stream(&stream, sampler, exp2(interval_log2 + (way == ADAPTIVE ? 1 : 0)), seed);
 	for (int i = 0; i < BATCHES * RUNS; i++) {
-		run_stream(&run, &stream, &plan);
-		judge(&study, i / RUNS, &stream, &run);
+		if (way == SUMMED)
+			run_fleet(&run, &stream, &plan);
+		else
+			run_stream(&run, &stream, &plan);
+		judge(&study, i / RUNS, &stream, &run, way == SUMMED ? PROCESSES : 1);
 	}
-	check_bias(&study, &stream, way, name);
+	if (way != SUMMED) /* what is summed has none */
+		check_bias(&study, &stream, way, name);
 	check_coverage(&study, sampler, way, name);
 	printf("# %s: largest interval 2^%.1f on average\n", name, study.interval_log2);
 	CHECK(way != ADAPTIVE || study.interval_log2 > interval_log2 + 1, "it hardly changed");
@@ -612,6 +648,16 @@ static void test_poisson_adaptive(void)
 	run_study(SAMPLER_POISSON, 16, ADAPTIVE, 8);
 }
 
+static void test_stratified_summed(void)
+{
+	run_study(SAMPLER_STRATIFIED, 16, SUMMED, 9);
+}
+
+static void test_poisson_summed(void)
+{
+	run_study(SAMPLER_POISSON, 19, SUMMED, 10);
+}
+
 int main(void)
 {
 	RUN(test_gamma_quantile);
@@ -628,5 +674,7 @@ int main(void)
 	RUN(test_poisson_thinned);
 	RUN(test_stratified_adaptive);
 	RUN(test_poisson_adaptive);
+	RUN(test_stratified_summed);
+	RUN(test_poisson_summed);
 	DONE();
 }
