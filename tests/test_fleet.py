@@ -344,9 +344,9 @@ def windows_while_the_server_is_away():
     """Nothing is lost, or counted twice, when the server dies, and when the pusher is killed and started again."""
     with server() as s, Folder() as here:
         good("fleet", "init", s.url())
-        command = [MAYFLY, "push", "-q", "--to", s.url(), "--every", "1s", here / "t.spool"]
+        command = [MAYFLY, "push", "-q", "--to", s.url(), "--every", "1s", "t.spool"]
         with told_recording(here / "t", "-x") as (told, recorder):
-            pusher = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+            pusher = subprocess.Popen(command, env=environment(), cwd=here.path, stderr=subprocess.PIPE)
             told.tell("a", 3)
             wait_until(lambda: windows(s) > 0, "a window")
             s.stop()
@@ -362,7 +362,7 @@ def windows_while_the_server_is_away():
             same(pusher.stderr.read(), b"", "says it once")
             pusher.stderr.close()
             told.tell("c", 5)
-            pusher = subprocess.Popen(command, env=environment())
+            pusher = subprocess.Popen(command, env=environment(), cwd=here.path)
             before = windows(s)
             wait_until(lambda: windows(s) > before, "a window")
         recorder.wait()

@@ -34,6 +34,8 @@ struct followed {
 
 struct rounds {
 	const struct push_every *with;
+	char **name; /* those that are named by name: more may come */
+	int names;
 	struct followed *followed;
 	size_t count, room;
 	bool away; /* the last push failed, and was complained about */
@@ -144,19 +146,27 @@ static bool find_others(struct rounds *r)
 {
 	bool good = r->with->count || follow_called(r, NULL);
 
-	for (int i = 0; good && i < r->with->count; i++)
-		if (!is_one(r->with->named[i]))
-			good = follow_called(r, r->with->named[i]);
+	for (int i = 0; good && i < r->names; i++)
+		good = follow_called(r, r->name[i]);
 	return good;
 }
 
-static bool may_others_come(const struct rounds *r)
+/* Sorts what is named, while it is there to be looked at. */
+static bool take_named(struct rounds *r)
 {
-	bool may = !r->with->count;
+	const struct push_every *p = r->with;
+	bool good = true;
 
-	for (int i = 0; i < r->with->count; i++)
-		may |= !is_one(r->with->named[i]);
-	return may;
+	r->name = calloc((size_t)p->count + 1, sizeof(*r->name));
+	if (!r->name)
+		return cli_fail("out of memory");
+	for (int i = 0; good && i < p->count; i++) {
+		if (is_one(p->named[i]))
+			good = follow_one(r, p->named[i]);
+		else
+			r->name[r->names++] = p->named[i];
+	}
+	return good;
 }
 
 static void drop_ended(struct rounds *r)
@@ -287,15 +297,13 @@ int push_every(const struct push_every *p)
 {
 	struct rounds r = {.with = p};
 	int64_t next_ns = now_ns();
-	bool good = true;
+	bool good;
 
 	take_signals();
-	for (int i = 0; good && i < p->count; i++)
-		if (is_one(p->named[i]))
-			good = follow_one(&r, p->named[i]);
+	good = take_named(&r);
 	while (good && !asked_to_end) {
 		good = find_others(&r);
-		if (good && !r.count && !may_others_come(&r))
+		if (good && !r.count && p->count && !r.names)
 			break;
 		next_ns += p->every_ns;
 		if (next_ns < now_ns())
@@ -310,5 +318,6 @@ int push_every(const struct push_every *p)
 		r.followed[i].ended = true;
 	drop_ended(&r);
 	free(r.followed);
+	free(r.name);
 	return good ? CLI_OK : CLI_FAILED;
 }
