@@ -383,7 +383,11 @@ def keys():
             check(row(terminal.screen, "keep_b") and not row(terminal.screen, "keep_a"), terminal.screen.text())
             terminal.type("f[\r").shows("not a regular expression")
             terminal.type("c").until(lambda s: row(s, "keep_a") and "SINCE" not in s.text(), "all rows")
-            terminal.type("h").shows("Any key closes this").type("x").shows("1-4 sort")
+            terminal.type("h").shows("Any key closes this")
+            time.sleep(0.7)  # looks at the program go on meanwhile
+            terminal.read()
+            check("Any key closes this" in terminal.screen.text(), terminal.screen.text())
+            terminal.type("x").shows("1-4 sort")
             terminal.type(" ").shows("Stopped here")
             kept.tell("c", 40)
             terminal.type("1").shows("Live by function: 50.0 MB")

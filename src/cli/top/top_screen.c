@@ -206,6 +206,7 @@ static int run(struct top_view *v)
 {
 	int64_t next = 0;
 	bool good = true, shown = true;
+	int key;
 
 	if (!v->t->source.goes_on)
 		ask(v);
@@ -222,8 +223,12 @@ static int run(struct top_view *v)
 		if (*said)
 			memcpy(v->message, said, sizeof(said));
 		shown = draw(v);
-		if (shown)
-			top_key(v, screen_key(wait_ms(v, next)));
+		if (!shown)
+			break;
+		key = screen_key(wait_ms(v, next));
+		/* Time that passes closes no help, and takes no message away. */
+		if (key != SCREEN_NONE && key != SCREEN_REDRAW)
+			top_key(v, key);
 	}
 	return good && shown ? CLI_OK : CLI_FAILED;
 }
