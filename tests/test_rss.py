@@ -477,8 +477,10 @@ def long_recordings():
     need("python3")
     with Folder() as here:
         trace = here / "trace.mayfly"
-        text = ("import random\nx = {}\nfor i in range(120000):\n"
-                "    x[random.randrange(20000)] = bytes(random.randrange(3000))\n")
+        # It waits now and then, so that its counters are read more than a few times on a fast machine, too.
+        text = ("import random, time\nx = {}\nfor i in range(120000):\n"
+                "    x[random.randrange(20000)] = bytes(random.randrange(3000))\n"
+                "    if i % 10000 == 0:\n        time.sleep(0.1)\n")
         result = record(["python3", "-c", text], trace, "--exact", "--max-size", "256K",
                         env=environment(PYTHONMALLOC="malloc"))
         check(result.code == 0, result)
