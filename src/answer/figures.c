@@ -100,7 +100,7 @@ enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
 	if (f->stderror <= 0)
 		return FIGURE_EXACT;
 	/* Few samples can be sure enough when most of the figure was recorded exactly. */
-	if (samples >= 10 || half_interval(f) <= 0.7 * f->estimate)
+	if (half_interval(f) <= (samples >= 10 ? 1 : 0.7) * f->estimate)
 		return FIGURE_GOOD;
 	return samples >= 4 ? FIGURE_RANGE : FIGURE_FEW;
 }

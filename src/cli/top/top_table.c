@@ -142,16 +142,25 @@ void frame_table_head(struct top_frame *f, const struct top *t)
 
 /* ---- rows ---- */
 
+/* A range may take the room of the error that it does not have, or shows its upper end only. */
 static void put_value(struct top_frame *f, const struct top *t, const struct mayfly_estimate *e,
 		      enum top_column column)
 {
-	char value[FIGURE_TEXT] = "-", error[FIGURE_TEXT] = "";
+	char value[FIGURE_TEXT] = "-", error[FIGURE_TEXT] = "", high[FIGURE_TEXT];
+	enum style style = column == t->facts.sorted ? STYLE_BOLD : STYLE_PLAIN;
 
 	if (e && (e->samples || t->r.exact)) {
 		text_figure_value(value, sizeof(value), &e->bytes, e->samples);
 		text_figure_error(error, sizeof(error), f->o->utf8, &e->bytes, e->samples);
 	}
-	put_right(f, column == t->facts.sorted ? STYLE_BOLD : STYLE_PLAIN, value, VALUE_COLUMNS);
+	if (text_columns(value) >= VALUE_COLUMNS && has_error(t, column) && !*error) {
+		put_right(f, style, value, VALUE_COLUMNS + ERROR_COLUMNS);
+		return;
+	}
+	if (text_columns(value) >= VALUE_COLUMNS)
+		snprintf(value, sizeof(value), "<= %s",
+			 text_bytes(high, sizeof(high), e->bytes.high));
+	put_right(f, style, value, VALUE_COLUMNS);
 	if (has_error(t, column)) {
 		frame_put(f, STYLE_PLAIN, " ");
 		put_left(f, STYLE_DIM, error, ERROR_COLUMNS - 1);

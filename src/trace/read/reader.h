@@ -58,7 +58,8 @@ struct trace_counter {
 	size_t time_room, value_room;
 };
 
-/* Of what a node allocated, and of what is live of it: estimates from so many samples. */
+/* The standard errors of a node's two sums (what it allocated, what of that is live), and the number of
+ * samples that each was estimated from. */
 struct trace_error {
 	uint32_t node;
 	struct {
