@@ -994,7 +994,7 @@ def wrapper_that_clears_the_environment():
 def exec_chain():
     with Folder() as here:
         script = "exec sh -c 'exec %s blocks 60 1000000'" % compiled()
-        done = record(["sh", "-c", script], here / "t.mayfly")
+        done = record(["sh", "-c", script], here / "t.mayfly", "--exec=last")
         same((done.code, done.out, done.err), (0, b"done\n", b""))
         facts = info(here / "t.mayfly")
         same(facts["command"], [compiled(), "blocks", "60", "1000000"])
@@ -1257,7 +1257,7 @@ def events_are_dropped():
     """Held, with no blocks to drop: of events it says the same."""
     events = program("events")
     with Folder() as here, Started(here, ["/bin/sh", "-c", "echo ready; while [ ! -e go ]; do sleep .01; done; exec %s random 2 200000 1"
-                                          % events], "--max-spool", "1M") as started:
+                                          % events], "--max-spool", "1M", "--exec=last") as started:
         child = started.child()
         hold(started.process)
         open(here / "go", "w").close()

@@ -64,7 +64,7 @@ export function sureness(f: Figure | null, samples: number): Sureness {
 	if (!f) return "nothing";
 	if (!(f.estimate > 0)) return f.high > 0 ? "nothing" : "exact";
 	if (f.stderr <= 0) return "exact";
-	if (samples >= 10 || halfInterval(f) <= 0.7 * f.estimate) return "good";
+	if (halfInterval(f) <= (samples >= 10 ? 1 : 0.7) * f.estimate) return "good";
 	return samples >= 4 ? "range" : "few";
 }
 
