@@ -8,6 +8,7 @@ import coverage
 import estimators
 import eventlog
 import events
+import instructions
 import macro
 import measure
 import micro
@@ -298,6 +299,10 @@ def render_macro(part):
     return lines
 
 
+def render_instructions(part):
+    return instructions.render(part, heading, table)
+
+
 def render_capture(part):
     """bench_capture prints tables of its own."""
     data = part["data"]
@@ -533,7 +538,7 @@ def render_viewer(part):
     return viewer.render(part, heading, table, size)
 
 
-PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
+PARTS = [("instructions", render_instructions), ("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
          ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
@@ -546,6 +551,14 @@ PARTS = [("micro", render_micro), ("capture", render_capture), ("macro", render_
 
 def target_rows(parts):
     rows = []
+    if "instructions" in parts and not parts["instructions"]["data"]["failed"]:
+        data = parts["instructions"]["data"]
+        for name, what, target in (("mayfly", "sampling at 512 KiB", "<= 9"), ("mayfly-dormant", "dormant", "<= 9"),
+                                   ("jemalloc-prof", "jemalloc prof above jemalloc", "-"),
+                                   ("tcmalloc-sampling", "tcmalloc sampling above tcmalloc", "-")):
+            if instructions.added(data, name) is not None:
+                rows.append(["instructions of a malloc and free, above forwarding: " + what if target != "-" else
+                             "for comparison: " + what, target, "%.1f" % instructions.added(data, name)])
     if "micro" in parts:
         data = parts["micro"]["data"]
         tight = data["loads"][0]

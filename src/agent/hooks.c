@@ -3,9 +3,9 @@
  * The functions that take the place of the program's.
  *
  * An allocation function whose size fits into the thread's countdown counts, and forwards by a tail
- * call: one load, one compare and one store more than forwarding alone. Otherwise it goes on to
- * sampled_NAME or exact_NAME, also by a tail call, so that their caller's frame is the program's.
- * free() looks into the bit filter once.
+ * call: three instructions more than forwarding alone. Otherwise it goes on to sampled_NAME or
+ * exact_NAME, also by a tail call, so that their caller's frame is the program's. free() tests one
+ * byte (live_filter.h), in six instructions.
  *
  * Every block handed out comes from the real function unchanged, so blocks may pass freely between
  * code that sees the hooks and code that does not.

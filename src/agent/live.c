@@ -2,8 +2,8 @@
 /*
  * The sampled blocks that are live now: see live.h.
  *
- *   free(p) ──> filter bit clear? ──> not ours (no lock, two loads)
- *                    │ set
+ *   free(p) ──> count 0, or filter bit clear? ──> not ours (no lock)
+ *                    │ otherwise
  *                    └──> table, open addressing, linear probing, under one lock;
  *                         first a look without the lock, valid when `changes` stood still
  *
@@ -126,7 +126,7 @@ void live_forget(void)
 	if (!agent_lock(&lock))
 		return;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
-	live_filter_clear();
+	live_filter_empty();
 	for (size_t i = 0; i < table_size; i++)
 		__atomic_store_n(&table[i].block, 0, __ATOMIC_RELEASE);
 	table_used = 0;
@@ -143,6 +143,7 @@ bool live_init(void)
 	table = sys_memory(TABLE_MIN * sizeof(*table));
 	table_size = TABLE_MIN;
 	table_used = 0;
+	live_filter_empty();
 	return table && grow_filter();
 }
 
@@ -175,6 +176,7 @@ static void take_block_out(size_t i)
 	size_t hole = i;
 
 	assert(table_used && table[i].block);
+	live_filter_uncount(table[i].block);
 	if (!bit_is_shared(table[i].block, bit))
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed), bit,
 			   false);
@@ -210,6 +212,7 @@ bool live_add(const struct live_block *added, struct live_block *stale)
 	} else if (4 * (table_used + 1) <= 3 * table_size || grow_live()) {
 		put_block(added);
 		table_used++;
+		live_filter_count(added->block);
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
 			   live_hash(added->block) & filter_mask(), true);
 		if (32 * table_used > filter_mask() + 1)

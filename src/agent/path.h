@@ -54,12 +54,14 @@ static inline struct writer *path_writer(void)
 /* True: the countdown covers the block, and nothing else is to be done. */
 static inline bool path_covered(size_t size)
 {
-	uint64_t left = self.sampler.left;
+	uint64_t left;
 
-	if (UNLIKELY(cpu_subtract_reaches(&left, size)))
-		return false;
-	self.sampler.left = left;
-	return true;
+	if (LIKELY(cpu_count_down(&self.sampler.left, size)))
+		return true;
+	/* Put back. A handler that came meanwhile may have used up more than there was. */
+	left = self.sampler.left + size;
+	self.sampler.left = left <= INT64_MAX ? left : 0;
+	return false;
 }
 
 /* True: the block is a pool's. The allocator is not asked for its figures then, because the pool

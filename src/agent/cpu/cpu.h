@@ -16,9 +16,11 @@
  *				this library first
  *	CPU_KEEP(value)		makes the compiler hold the value in a register, so that what
  *				follows cannot become a branch on how it was computed
- *	cpu_subtract_reaches(left, size)
- *				subtracts; true when *left reaches 0 or less: *left is then
- *				meaningless
+ *	cpu_count_down(left, size)
+ *				*left -= size; false when it was not more than size: *left has
+ *				wrapped then. In one instruction where the CPU can, so that a
+ *				signal handler comes before it or after it
+ *	cpu_is_zero(byte)	loads and tests *byte, in one instruction where the CPU can
  *	cpu_relax()		in a loop that waits for another thread
  *
  * Hooks that leave no frame of ours:

@@ -152,12 +152,17 @@ static inline uintptr_t cpu_frame_record(const uintptr_t *record, uintptr_t *ret
 
 #define CPU_KEEP(value) __asm__("" : "+r"(value))
 
-static inline bool cpu_subtract_reaches(uint64_t *left, uint64_t size)
+static inline bool cpu_count_down(uint64_t *left, uint64_t size)
 {
-	bool reached = *left <= size;
+	bool more = *left > size;
 
 	*left -= size;
-	return reached;
+	return more;
+}
+
+static inline bool cpu_is_zero(const _Atomic uint8_t *byte)
+{
+	return __atomic_load_n((const uint8_t *)byte, __ATOMIC_RELAXED) == 0;
 }
 
 /* ---- time ---- */

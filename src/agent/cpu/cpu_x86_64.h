@@ -146,14 +146,23 @@ static inline uintptr_t cpu_thread_pointer(void)
 
 #define CPU_KEEP(value) __asm__("" : "+r"(value))
 
-/* The CPU compares and subtracts in one instruction, which gcc 12 does not find by itself: it saves
- * 0.7 ns per allocation. */
-static inline bool cpu_subtract_reaches(uint64_t *left, uint64_t size)
+/* The CPU loads, compares, subtracts and stores in one instruction, which gcc 12 does not find by
+ * itself. */
+static inline bool cpu_count_down(uint64_t *left, uint64_t size)
 {
-	bool reached;
+	bool more;
 
-	__asm__("sub %2, %0" : "+r"(*left), "=@ccbe"(reached) : "r"(size));
-	return reached;
+	__asm__("sub %2, %0" : "+m"(*left), "=@cca"(more) : "er"(size));
+	return more;
+}
+
+/* gcc 12 takes two instructions for an atomic byte. */
+static inline bool cpu_is_zero(const _Atomic uint8_t *byte)
+{
+	bool zero;
+
+	__asm__ volatile("cmpb $0, %1" : "=@cce"(zero) : "m"(*byte));
+	return zero;
 }
 
 /* ---- time ---- */

@@ -172,14 +172,11 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 	}                                                                                          \
 	static void *domain##_malloc(void *context, size_t size)                                   \
 	{                                                                                          \
-		uint64_t left = self.sampler.left;                                                 \
-                                                                                                   \
 		if (size > SMALL_MOST ||                                                           \
 		    UNLIKELY(                                                                      \
 			!atomic_load_explicit(&never_asks_malloc[which], memory_order_relaxed)) || \
-		    UNLIKELY(cpu_subtract_reaches(&left, size)))                                   \
+		    UNLIKELY(!path_covered(size)))                                                 \
 			return domain##_malloc_first(context, size);                               \
-		self.sampler.left = left;                                                          \
 		return under[which].malloc(context, size);                                         \
 	}                                                                                          \
 	static void *domain##_calloc(void *context, size_t count, size_t size)                     \
