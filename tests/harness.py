@@ -151,6 +151,10 @@ class Folder:
         return sorted(glob.glob(os.path.join(self.path, pattern)))
 
 
+# What mayfly keeps of names. Each test file begins without.
+CACHE = tempfile.TemporaryDirectory(prefix="mayfly-test.")
+
+
 def environment(**changes):
     """A plain environment: what leads a program to other files or modes is left out."""
     result = {k: v for k, v in os.environ.items()
@@ -160,6 +164,7 @@ def environment(**changes):
     result["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin"
     result["LC_ALL"] = "C.UTF-8"
     result["MAYFLY_PAGER"] = ""
+    result["XDG_CACHE_HOME"] = CACHE.name
     for name, value in changes.items():
         if value is None:
             result.pop(name, None)

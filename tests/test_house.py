@@ -144,7 +144,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
                        "convert"},
     "page": {"format", "trace/read", "view", "convert/export"},
-    "symbols": set(),
+    "symbols": {"format"},
     "stream": {"format"},
     "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",
                "stream"},

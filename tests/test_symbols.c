@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "symbols/demangle.h"
+#include "format/format.h"
 #include "symbols/elf_file.h"
+#include "symbols/names_file.h"
 #include "symbols/symbols.h"
 #include "test.h"
 
@@ -1062,6 +1064,199 @@ static void test_damaged(void)
 	check_damaged("packed", 150);
 }
 
+/* ---- answers of earlier sessions ---- */
+
+static struct answer *resolve_kept(const char *program, const uint64_t *address, size_t count)
+{
+	struct symbols_options options = {.cache_folder = in_directory("kept/mayfly")};
+	struct symbols *s = symbols_new(&options);
+	struct answer *a;
+	const char *why;
+	uint8_t id[64];
+	size_t length = read_build_id(in_directory(program), id);
+
+	CHECK(length > 0);
+	a = resolve(s, in_directory(program), id, length, address, count, &why);
+	CHECK(!why, "%s", why);
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < a[i].count; k++) {
+			struct symbol *l = &a[i].list[k];
+
+			l->function = l->function ? strdup(l->function) : NULL;
+			l->file = l->file ? strdup(l->file) : NULL;
+		}
+	}
+	symbols_free(s);
+	return a;
+}
+
+static void free_kept(struct answer *a, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < a[i].count; k++) {
+			free((char *)a[i].list[k].function);
+			free((char *)a[i].list[k].file);
+		}
+	}
+	free_answers(a, count);
+}
+
+static bool equal_texts(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static size_t count_differences(const struct answer *a, const struct answer *b, size_t count)
+{
+	size_t different = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool same = a[i].count == b[i].count;
+
+		for (size_t k = 0; same && k < a[i].count; k++) {
+			const struct symbol *x = &a[i].list[k], *y = &b[i].list[k];
+
+			same = equal_texts(x->function, y->function) &&
+			       equal_texts(x->file, y->file) && x->line == y->line &&
+			       x->column == y->column && x->inlined == y->inlined;
+		}
+		different += !same;
+	}
+	return different;
+}
+
+/* The only file in kept/mayfly/names; its bytes are malloc'ed. */
+static uint8_t *read_kept(char path[1024], size_t *size)
+{
+	FILE *f = NULL;
+	uint8_t *bytes = malloc(1 << 20);
+
+	CHECK(run("ls kept/mayfly/names/* >kept.list && [ $(wc -l <kept.list) = 1 ]"));
+	f = fopen(in_directory("kept.list"), "r");
+	path[0] = 0;
+	if (f && fgets(path, 1024, f))
+		path[strcspn(path, "\n")] = 0;
+	if (f)
+		fclose(f);
+	f = fopen(in_directory(path), "r");
+	CHECK(f != NULL);
+	*size = f ? fread(bytes, 1, 1 << 20, f) : 0;
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
+/* Bytes that are damaged, with a right checksum: nothing is read beyond them. */
+static void damage_kept(const uint8_t *bytes, size_t size, const char *content)
+{
+	uint8_t *copy = malloc(size);
+	size_t taken = 0;
+	uint32_t random = 1;
+
+	for (int round = 0; round < 3000; round++) {
+		struct demangle *names = demangle_new();
+		struct symbol_cache cache = {0};
+		size_t rest = round % 2 ? size : size - (size_t)round % (size - 16);
+		uint32_t sum;
+
+		memcpy(copy, bytes, rest);
+		for (int change = 0; change < 1 + round % 3; change++) {
+			random = random * 1664525 + 1013904223;
+			copy[16 + random % (rest - 16)] = (uint8_t)(random >> 24);
+		}
+		sum = trace_checksum(0, copy + 16, rest - 16);
+		for (int i = 0; i < 4; i++)
+			copy[12 + i] = (uint8_t)(sum >> 8 * i);
+		taken += names_bytes_read(copy, rest, content, names, &cache, content);
+		symbol_cache_free(&cache);
+		demangle_free(names);
+	}
+	CHECK(taken > 0 && taken < 3000, "%zu of 3000 damaged files were taken", taken);
+	free(copy);
+}
+
+static void test_names_file(void)
+{
+	struct answer *first, *again, *stripped;
+	uint64_t *address;
+	size_t count, size, later;
+	uint8_t *bytes, *changed;
+	char path[1024], content[64];
+	struct stat st;
+
+	CHECK(run("rm -rf kept; gcc -g -gz -O2 -Wl,--build-id chain.cc -o kept-program -lstdc++"));
+	count = text_addresses(in_directory("kept-program"), 600, &address);
+	first = resolve_kept("kept-program", address, count);
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) == 0);
+	free_kept(again, count);
+
+	/* They are taken from the file: another name in it is another answer. */
+	bytes = read_kept(path, &size);
+	CHECK(size > 100 && !stat(in_directory("kept-program"), &st));
+	snprintf(content, sizeof(content), "%llu 0", (unsigned long long)st.st_size);
+	changed = memmem(bytes, size, "main", 4);
+	CHECK(changed != NULL);
+	memcpy(changed, "niam", 4);
+	for (uint32_t i = 0, sum = trace_checksum(0, bytes + 16, size - 16); i < 4; i++)
+		bytes[12 + i] = (uint8_t)(sum >> 8 * i);
+	CHECK(write_file(path, bytes, size));
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) > 0);
+	free_kept(again, count);
+	damage_kept(bytes, size, content);
+
+	/* A damaged file is replaced. */
+	bytes[size / 2] ^= 1;
+	CHECK(write_file(path, bytes, size));
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) == 0);
+	free_kept(again, count);
+	free(bytes);
+	bytes = read_kept(path, &later);
+	CHECK(later == size);
+	free(bytes);
+
+	/* Another file with this build-id: what was found in the first does not count. */
+	CHECK(run("cp kept-program whole && strip kept-program"));
+	stripped = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, stripped, count) > count / 2);
+	free_kept(stripped, count);
+	CHECK(run("cp whole kept-program"));
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) == 0);
+	free_kept(again, count);
+
+	/* More is found out later, and what was known stays. */
+	CHECK(run("rm -r kept"));
+	free_kept(resolve_kept("kept-program", address, count / 2), count / 2);
+	free(read_kept(path, &size));
+	free_kept(resolve_kept("kept-program", address + count / 2, count - count / 2),
+		  count - count / 2);
+	free(read_kept(path, &later));
+	CHECK(later > size, "%zu, then %zu bytes", size, later);
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) == 0);
+	free_kept(again, count);
+
+	/* The folder is bounded: what was not used for longest goes. */
+	CHECK(run("cd kept/mayfly/names && truncate -s 40M old older && touch -d @1 older && touch "
+		  "-d @2 old"));
+	free_kept(resolve_kept("kept-program", address, count), count);
+	CHECK(run("[ -e kept/mayfly/names/older ]")); /* nothing was written */
+	CHECK(run("rm kept/mayfly/names/[0-9a-f]*[0-9a-f]"));
+	free_kept(resolve_kept("kept-program", address, count), count);
+	CHECK(run("cd kept/mayfly/names && [ ! -e older ] && [ -e old ] && [ $(ls | wc -l) = 2 ]"));
+
+	/* A folder that cannot be made. */
+	CHECK(run("rm -r kept && touch kept"));
+	again = resolve_kept("kept-program", address, count);
+	CHECK(count_differences(first, again, count) == 0);
+	free_kept(again, count);
+	free_kept(first, count);
+	free(address);
+}
+
 /* ---- */
 
 static const char *missing(const char *const *tools)
@@ -1102,6 +1297,7 @@ int main(void)
 	RUN_WITH(test_build_id, "gcc", "objcopy", "strip");
 	RUN_WITH(test_debuglink, "gcc", "objcopy", "strip");
 	RUN_WITH(test_damaged, "gcc");
+	RUN_WITH(test_names_file, "gcc", "strip");
 	RUN_WITH(test_c, WITNESS, "gcc");
 	RUN_WITH(test_c_dwarf4_compressed, WITNESS, "gcc");
 	RUN_WITH(test_cpp, WITNESS, "g++");

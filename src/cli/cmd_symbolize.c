@@ -20,6 +20,7 @@
 #include "record/late_names.h"
 #include "spool/spool_packets.h"
 #include "symbols/debug_server.h"
+#include "symbols/names_file.h"
 #include "symbols/symbols.h"
 #include "trace/rewrite/names_replace.h"
 
@@ -234,6 +235,7 @@ static void show_download(void *context, const char *text)
 static int symbolize(struct symbolizing *s)
 {
 	struct symbols_options options = {.debug_dir = s->debug_dir, .debug_dirs = s->debug_dirs};
+	char cache_folder[PATH_MAX];
 	struct symbols *session;
 	struct opened_trace opened;
 	struct loaded_file file;
@@ -250,6 +252,7 @@ static int symbolize(struct symbolizing *s)
 	if (!s->download.off)
 		s->server = debug_server_new(s->download.limit_ns, show_download, NULL);
 	options.server = s->server;
+	options.cache_folder = names_cache_folder(cache_folder);
 	session = symbols_new(&options);
 	if (session)
 		status = add_names(s, opened.trace, session);

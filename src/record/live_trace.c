@@ -3,6 +3,7 @@
 #include "record/live_trace.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "record/spool_watch.h"
 #include "spool/spool_packets.h"
 #include "stream/clock.h"
+#include "symbols/names_file.h"
 #include "symbols/symbols.h"
 #include "trace/read/reader.h"
 #include "trace/rewrite/merge.h"
@@ -28,7 +30,8 @@ struct live_session {
 
 struct live_session *live_session_new(void)
 {
-	struct symbols_options options = {0};
+	char cache_folder[PATH_MAX];
+	struct symbols_options options = {.cache_folder = names_cache_folder(cache_folder)};
 	struct live_session *s = calloc(1, sizeof(*s));
 
 	if (!s)

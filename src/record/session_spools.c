@@ -3,6 +3,7 @@
 #include "record/session.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "format/columns.h"
 #include "format/numbering.h"
 #include "symbols/debug_server.h"
+#include "symbols/names_file.h"
 #include "symbols/symbols.h"
 
 #define START_NS 1000000000ll /* frequent ticks at first */
@@ -149,6 +151,7 @@ bool record_make_spool(struct record *r)
 	};
 	struct symbols_options symbols = {.debug_dir = &r->debug_dir,
 					  .debug_dirs = r->debug_dir != NULL};
+	char cache_folder[PATH_MAX];
 	const char *obstacle;
 	struct recorder *first;
 	int error;
@@ -157,6 +160,7 @@ bool record_make_spool(struct record *r)
 		r->debug_server =
 		    debug_server_new(r->debuginfod_ns, r->download_progress, r->say_context);
 	symbols.server = r->debug_server;
+	symbols.cache_folder = names_cache_folder(cache_folder);
 	r->symbols = symbols_new(&symbols);
 	r->columns = r->follow ? column_writer_new(COLUMNS_LEAN) : NULL;
 	if (!r->symbols)

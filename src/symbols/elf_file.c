@@ -250,6 +250,11 @@ bool elf_file_has_dwarf(const struct elf_file *f)
 	return has_section(f, ".debug_info") || has_section(f, ".zdebug_info");
 }
 
+bool elf_file_is_split(const struct elf_file *f)
+{
+	return has_section(f, ".gnu_debugaltlink") || has_section(f, ".debug_addr");
+}
+
 /* ---- separate debug files ---- */
 
 bool elf_file_open_if(struct elf_file *f, const char *path, const uint8_t *id, size_t length)

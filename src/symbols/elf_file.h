@@ -36,6 +36,8 @@ bool elf_file_open_if(struct elf_file *f, const char *path, const uint8_t *id, s
 
 bool elf_file_has_build_id(const struct elf_file *f, const uint8_t *id, size_t length);
 bool elf_file_has_dwarf(const struct elf_file *f);
+/* Part of its DWARF may be in other files: dwz's, or .dwo. */
+bool elf_file_is_split(const struct elf_file *f);
 
 /* Releases the pages read so far; they are read again when needed. */
 void elf_file_release_pages(const struct elf_file *f);

@@ -11,7 +11,7 @@
  *
  * Processes that run one after the other have the same objects and mostly the same addresses. So
  * answers are kept (symbol_cache.h), and some objects stay open, as opening one again inflates its
- * compressed sections again.
+ * compressed sections again. For later sessions, answers from DWARF are in files (names_file.h).
  */
 #include "symbols/symbols.h"
 
@@ -25,10 +25,12 @@
 #include "symbols/demangle.h"
 #include "symbols/dwarf_index.h"
 #include "symbols/elf_file.h"
+#include "symbols/names_file.h"
 #include "symbols/symbol_cache.h"
 
 #define LONGEST_WHY 1024
 #define LONGEST_KEY 8192
+#define MOST_ID	    64 /* bytes of a build-id */
 /* Objects that stay open, and the bytes of inflated sections that they may have together. */
 #define MOST_OBJECTS  16
 #define MOST_INFLATED ((size_t)32 << 20)
@@ -42,12 +44,18 @@ struct object {
 	const char *key;       /* of its content: path and build-id; NULL: not open */
 	struct stat seen;      /* main, when it was opened */
 	uint64_t used;	       /* a number that grows with each use */
+	/* Its answers are kept in a file for this content; NULL: they are not. */
+	char *content;
+	uint8_t id[MOST_ID];
+	size_t id_length;
+	bool unsaved; /* there are answers that the file does not have */
 };
 
 struct symbols {
 	struct demangle *names;
 	struct debug_files files;
 	char **debug_dir;
+	char *cache_folder; /* NULL: nothing is kept for later sessions */
 	struct symbol_cache cache;
 	struct object object[MOST_OBJECTS];
 	uint64_t uses;
@@ -79,6 +87,11 @@ static bool take_options(struct symbols *s, const struct symbols_options *option
 	struct debug_dirs *dirs = &s->files.dirs;
 
 	s->files.server = options->server;
+	if (options->cache_folder) {
+		s->cache_folder = strdup(options->cache_folder);
+		if (!s->cache_folder)
+			return false;
+	}
 	s->debug_dir = calloc(options->debug_dirs + 1, sizeof(*s->debug_dir));
 	if (!s->debug_dir)
 		return false;
@@ -105,8 +118,18 @@ struct symbols *symbols_new(const struct symbols_options *options)
 	return s;
 }
 
-static void object_close(struct object *o)
+static struct names_file names_file_of(const struct symbols *s, const struct object *o)
 {
+	return (struct names_file){s->cache_folder, o->id, o->id_length, o->content};
+}
+
+static void object_close(struct symbols *s, struct object *o)
+{
+	struct names_file file = names_file_of(s, o);
+
+	if (o->unsaved)
+		names_file_write(&file, &s->cache, o->key);
+	free(o->content);
 	elf_file_close(&o->inner);
 	elf_file_close(&o->alt);
 	elf_file_close(&o->debug);
@@ -119,9 +142,10 @@ void symbols_free(struct symbols *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < MOST_OBJECTS; i++)
-		object_close(&s->object[i]);
+		object_close(s, &s->object[i]);
 	symbol_cache_free(&s->cache);
 	demangle_free(s->names);
+	free(s->cache_folder);
 	for (size_t i = 0; s->debug_dir && s->debug_dir[i]; i++)
 		free(s->debug_dir[i]);
 	free(s->debug_dir);
@@ -247,11 +271,11 @@ static struct object *object_place(struct symbols *s, const char *key, const str
 		if (o->key && o->key == key && is_same_file(&o->seen, st))
 			return o;
 		if (o->key == key)
-			object_close(o);
+			object_close(s, o);
 		if (o->used < oldest->used)
 			oldest = o;
 	}
-	object_close(oldest);
+	object_close(s, oldest);
 	return oldest;
 }
 
@@ -271,7 +295,7 @@ static void close_large_objects(struct symbols *s)
 		}
 		if (bytes <= MOST_INFLATED)
 			return;
-		object_close(oldest);
+		object_close(s, oldest);
 	}
 }
 
@@ -422,6 +446,60 @@ static void answer_rest(struct request *r)
 	}
 }
 
+/* Takes off the addresses that are known by now. */
+static void answer_known(struct request *r)
+{
+	size_t distinct = 0, count = 0;
+
+	for (size_t i = 0; i < r->distinct; i++) {
+		const struct symbol_slot *known =
+		    symbol_cache_find(&r->s->cache, r->key, r->address[i]);
+		size_t e = r->first[i], end = r->first[i + 1];
+
+		if (known) {
+			for (; e < end; e++) {
+				r->named += known->list[0].function != NULL;
+				r->found(r->context, r->entry[e].index, known->list, known->count);
+			}
+			continue;
+		}
+		r->address[distinct] = r->address[i];
+		r->first[distinct++] = count;
+		while (e < end)
+			r->entry[count++] = r->entry[e++];
+	}
+	r->first[distinct] = count;
+	r->distinct = distinct;
+	r->count = count;
+}
+
+/* Takes the answers of earlier sessions, if they were from the same files. Where there are others
+ * beside them, that cannot be told. */
+static void read_names_file(struct request *r, struct object *o, const struct elf_file *dwarf,
+			    const uint8_t *id, size_t length)
+{
+	struct symbols *s = r->s;
+	struct names_file file;
+	char text[64];
+
+	if (!length) {
+		id = o->main.build_id;
+		length = o->main.build_id_length;
+	}
+	if (!s->cache_folder || !r->key || !dwarf->elf || !length || length > MOST_ID ||
+	    elf_file_is_split(dwarf))
+		return;
+	snprintf(text, sizeof(text), "%zu %zu", o->main.size, o->debug.size);
+	o->content = strdup(text);
+	if (!o->content)
+		return;
+	memcpy(o->id, id, length);
+	o->id_length = length;
+	file = names_file_of(s, o);
+	names_file_read(&file, s->names, &s->cache, r->key);
+	answer_known(r);
+}
+
 static void release_pages(struct object *o)
 {
 	elf_file_release_pages(&o->main);
@@ -442,16 +520,19 @@ static const char *answer_entries(struct request *r, const char *path, const str
 		o->path = path;
 		why = open_object(s, o, id, id_length);
 	}
-	if (!why) {
+	dwarf = o->main.elf && elf_file_has_dwarf(&o->main) ? &o->main : &o->debug;
+	if (!why && !o->key)
+		read_names_file(r, o, dwarf, id, id_length);
+	if (!why && r->count) {
 		match_symbols(r, o);
-		dwarf = o->main.elf && elf_file_has_dwarf(&o->main) ? &o->main : &o->debug;
+		o->unsaved = o->content != NULL;
 		if (dwarf->elf)
 			dwarf_index_resolve(dwarf, &o->alt, o->path, &s->files, s->names,
 					    r->address, r->distinct, dwarf_found, r);
 		answer_rest(r);
 	}
 	if (why || !r->key) {
-		object_close(o);
+		object_close(s, o);
 		return why;
 	}
 	if (!o->key) {
@@ -463,7 +544,7 @@ static const char *answer_entries(struct request *r, const char *path, const str
 	o->used = ++s->uses;
 	release_pages(o);
 	if (!o->key)
-		object_close(o);
+		object_close(s, o);
 	close_large_objects(s);
 	return NULL;
 }

@@ -19,6 +19,7 @@ struct symbols_options {
 	const char *const *debug_dir; /* further folders: struct debug_dirs */
 	size_t debug_dirs;
 	struct debug_server *server; /* that is asked for debug files, or NULL; must stay */
+	const char *cache_folder;    /* where answers are kept for later sessions, or NULL */
 };
 
 struct symbol {

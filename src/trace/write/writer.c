@@ -27,7 +27,7 @@
 #include "trace/write/tables.h"
 #include "trace/write/track_write.h"
 
-#define LEVEL_SMALL  19
+#define LEVEL_SMALL  12
 #define LEVEL_MEDIUM 9
 #define SMALL_TRACE  50000 /* allocations */
 #define MEDIUM_TRACE 300000
