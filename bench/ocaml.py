@@ -27,6 +27,22 @@ def compile_program(name, work):
     return out
 
 
+# OCaml's own sampling, with callbacks that do nothing: what every profiler of OCaml pays for a sample.
+NULL_TRACKER = """let () = match Sys.getenv_opt "RATE" with
+  | Some rate -> Gc.Memprof.start ~sampling_rate:(float_of_string rate) ~callstack_size:400 Gc.Memprof.null_tracker
+  | None -> ()
+"""
+SAMPLE_RATE = "1e-2"
+
+
+def compile_with_null_tracker(name, work):
+    out, source = os.path.join(work, name + "_null.exe"), os.path.join(work, name + "_null.ml")
+    with open(os.path.join(HERE, name + ".ml")) as f, open(source, "w") as to:
+        to.write(NULL_TRACKER + f.read())
+    said(["ocamlopt", "-g", source, "-o", out], work)
+    return out
+
+
 def large_source(work, functions):
     path = os.path.join(work, "big.ml")
     with open(path, "w") as f:
@@ -107,6 +123,29 @@ def measure_size(tools, name, command, rate, work, progress):
             "bytes": facts["file_bytes"], "memtrace_bytes": os.path.getsize(export)}
 
 
+def measure_sample(tools, name, argument, rounds, work, progress):
+    """Microseconds of CPU for each sample, above the program alone."""
+    command = [compile_with_null_tracker(name, work), argument]
+    spool = os.path.join(work, "sample.spool")
+    options = "output=%s,ocaml=%s" % (spool, SAMPLE_RATE)
+    environments = {"native": {}, "null": {"RATE": SAMPLE_RATE},
+                    "mayfly": {"LD_PRELOAD": tools.agent, "MAYFLY": options}}
+    runs = {which: [] for which in environments}
+    samples = 0
+    for number in range(rounds):
+        for which in measure.rotated(list(environments), number):
+            progress("%s: a sample, %s, round %d of %d" % (name, which, number + 1, rounds))
+            run = spawn(tools, command, environments[which], work)
+            if run["status"]:
+                raise RuntimeError("%s: status %d: %s" % (which, run["status"], run["complaint"]))
+            runs[which].append(run["cpu_s"])
+            if which == "mayfly":
+                samples = json.loads(said([tools.mayfly, "info", "--json", spool], work))["samples"]
+            clear(work)
+    return {"samples": samples, **{which: [1e6 * (a - b) / samples for a, b in zip(runs[which], runs["native"])]
+                                   for which in ("null", "mayfly")}}
+
+
 def measure_all(tools, rounds, quick, work, progress):
     results = {"rounds": rounds, "programs": []}
     if not shutil.which("ocamlopt.opt"):
@@ -121,6 +160,8 @@ def measure_all(tools, rounds, quick, work, progress):
             entry["runs"] = measure_cost(tools, name, command, rounds, work, progress)
             for rate in SIZED:
                 entry["sizes"][rate] = measure_size(tools, name, command, rate, work, progress)
+            if name in ("deep", "shallow"):
+                entry["sample"] = measure_sample(tools, "ocaml_" + name, command[1], rounds, work, progress)
         except RuntimeError as error:
             entry["failed"] = str(error)
     return results
@@ -173,6 +214,16 @@ def size_table(data, table):
     return table([""] + [p["name"] for p in data["programs"]], rows)
 
 
+def sample_table(data, table, spread):
+    rows = [[p["name"], "%d" % p["sample"]["samples"], spread(p["sample"]["null"], "%.2f"), spread(p["sample"]["mayfly"], "%.2f"),
+             "%.2f" % (measure.median(p["sample"]["mayfly"]) / measure.median(p["sample"]["null"]))]
+            for p in data["programs"] if p.get("sample")]
+    return ["### CPU for each sample, in microseconds", "",
+            "At %s, above the program alone. *null tracker*: the program's own `Gc.Memprof` with callbacks that do nothing, "
+            "which every profiler of OCaml pays." % SAMPLE_RATE, ""] + \
+        table(["", "samples", "null tracker", "mayfly, in the process", "ratio"], rows) if rows else []
+
+
 def render(part, heading, table, spread, quiet):
     data = part["data"]
     lines = heading("OCaml", part)
@@ -189,7 +240,7 @@ def render(part, heading, table, spread, quiet):
     lines += ["### Bytes in the file for each sampled block", "",
               "`mayfly record`, all included; the same blocks as a Memtrace file"
               " (`mayfly export --to memtrace`); how many OCaml blocks.", ""]
-    return lines + size_table(data, table)
+    return lines + size_table(data, table) + sample_table(data, table, spread)
 
 
 def target_rows(data):
