@@ -372,6 +372,47 @@ def windows_while_the_server_is_away():
 
 
 @case
+def record_pushes():
+    """record --push: windows while it runs, the rest at its end; a program that ends at once is pushed, too."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        options = ["--push", s.url(), "--push-every", "1s", "--service", "shop", "--label", "ring=canary"]
+        with told_recording(here / "t", "-x", *options) as (told, recorder):
+            told.tell("a", 3)
+            wait_until(lambda: windows(s) > 0, "a window")
+            told.tell("b", 2)
+        same(recorder.wait(), 0)
+        same(asked_for(s), whole_of(here / "t"))
+        same(s.ask("SELECT DISTINCT service, labels.key[1], labels.value[1] FROM fleet.windows"), "shop\tring\tcanary")
+        done = record(["sh", "-c", "exit 7"], here / "short", "-x", "--push", s.url())
+        same((done.code, done.err), (7, b""))
+        same(s.ask("SELECT uniq(process) FROM fleet.windows"), "2")
+
+
+@case
+def record_pushes_to_a_server_that_is_away():
+    """The program, its status and the trace are as without; two lines say what to do."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        s.stop()
+        done = record([program("told")], here / "t", "-x", "--push", s.url(), stdin=b"a 3\n")
+        same((done.code, done.out, done.err.count(b"\n")), (0, b"ready\ndone\n", 2), done)
+        command = re.search(r"'(mayfly push .*)' adds the rest", done.err.decode()).group(1).split()
+        s.start()
+        good(*command[1:])
+        same(asked_for(s), whole_of(here / "t"))
+
+
+@cases(["--push here", "--push-every 5s", "--service x", "--push clickhouse://h/d --follow",
+        "--push clickhouse://h/d --push-every 1ms", "--push clickhouse://h/d --stream unix:x"])
+def push_options_that_are_wrong(options):
+    with Folder() as here:
+        done = record(["true"], here / "t", *options.split())
+        same((done.code, done.err.count(b"\n")), (125, 1), done)
+        same(here.files(), [])
+
+
+@case
 def list_of_groups():
     """Sums of groups, and the interval between hosts by the formula."""
     with server() as s, Folder() as here:

@@ -72,6 +72,7 @@ static void watch_program(struct record_command *command)
 			continue;
 		}
 		wait = (int)record_serve(r);
+		record_push_now_and_then(&command->push, r->spool, now_ns() - r->start_ns);
 		if (progress)
 			record_show_progress(command);
 	}
@@ -161,6 +162,7 @@ static int record(struct record_command *c)
 {
 	struct record *r = &c->record;
 	int status = RECORD_FAILED;
+	bool good;
 
 	if (!record_occupy_descriptors() || !(r->folder = getcwd(NULL, 0)))
 		return cli_error("cannot start: %s", strerror(errno)), RECORD_FAILED;
@@ -172,7 +174,9 @@ static int record(struct record_command *c)
 		return status;
 	record_view_start(c);
 	watch_program(c);
-	status = record_end(c) ? child_exit_status(&r->child) : RECORD_FAILED;
+	good = record_end(c);
+	record_push_finish(&c->push, good && !access(r->file, F_OK) ? r->file : NULL);
+	status = good ? child_exit_status(&r->child) : RECORD_FAILED;
 	record_view_finish(c, status);
 	return status;
 }

@@ -7,6 +7,7 @@
  *	record_end.c		makes the traces
  *	record_options.c	what the user asks for
  *	record_stream.c		the same of the receiver elsewhere
+ *	record_push.c		windows of it into a fleet's database
  *	record_progress.c	the line on the terminal
  *	record_result.c		what is reported at the end
  *	record_view.c		shows it in the browser
@@ -15,6 +16,7 @@
 #define MAYFLY_RECORD_H
 
 #include "cli/download.h"
+#include "cli/record_push.h"
 #include "cli/record_stream.h"
 #include "cli/when.h"
 #include "record/session.h"
@@ -26,6 +28,7 @@ struct record_command {
 	struct record record;
 	struct download download;
 	struct when when;
+	struct record_push push;
 	bool interval_given, sampler_given, ocaml_given, progress, view;
 	size_t view_port;    /* 0: any */
 	int64_t progress_ns; /* when the line was last drawn; 0: there is none */

@@ -126,6 +126,7 @@ static const struct option_row record_rows[] = {
 	     "environment asks for them)"},
     OPTION_HEADING("Sending the trace elsewhere:"),
     {.group = record_stream_rows, .at = offsetof(struct record_command, record.stream)},
+    OPTION_GROUP(record_push_rows, struct record_command, push),
     OPTION_HEADING("What is recorded and shown:"),
     {"exec", .argument = "keep|last",
      OPTION_CHOICE(exec_words, struct record_command, record.last_image_only),
@@ -195,6 +196,11 @@ static bool record_options_agree(struct record_command *c)
 		    "use a longer interval instead");
 	if (r->stream.to && r->follow)
 		return cli_refuse("--stream sends one trace; it cannot be combined with --follow");
+	if (c->push.to && r->follow)
+		return cli_refuse("--push is for one process; with --follow, use 'mayfly push "
+				  "--every 60s' beside it");
+	if (c->push.to && r->stream.to)
+		return cli_refuse("--push cannot be combined with --stream");
 	if (r->stream.to && r->max_size)
 		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
 				  "cannot be "
@@ -254,6 +260,8 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 	if (r->output && strcmp(r->output, "-") == 0)
 		return cli_usage("--output: standard output belongs to the program; name a file"),
 		       RECORD_FAILED;
+	if (!record_push_check(&c->push))
+		return RECORD_FAILED;
 	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;
 }
 
