@@ -13,6 +13,7 @@ import socket
 import statistics
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -26,6 +27,7 @@ CONFIG = """<yandex>
 <path>{here}/data/</path><tmp_path>{here}/tmp/</tmp_path><user_files_path>{here}/files/</user_files_path>
 <users_config>{here}/users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>10000000</mark_cache_size>
+<remote_servers><two>{shards}</two></remote_servers>
 </yandex>
 """
 USERS = """<yandex>
@@ -47,18 +49,23 @@ def free_ports(count):
         return [one.getsockname()[1] for one in sockets]
 
 
+SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>"
+
+
 class Server:
     def __init__(self, folder):
         self.folder = folder
-        self.http, tcp = free_ports(2)
-        for name in ("data", "tmp", "files"):
-            os.mkdir(folder / name)
-        for name, text in (("config.xml", CONFIG), ("users.xml", USERS)):
-            with open(folder / name, "w") as file:
-                file.write(text.format(here=folder.path, http=self.http, tcp=tcp))
+        self.http, self.tcp = free_ports(2)
+        self.cluster = []
         self.process = None
 
     def start(self):
+        shards = "".join(SHARD % one.tcp for one in self.cluster)
+        for name in ("data", "tmp", "files"):
+            os.makedirs(self.folder / name, exist_ok=True)
+        for name, text in (("config.xml", CONFIG), ("users.xml", USERS)):
+            with open(self.folder / name, "w") as file:
+                file.write(text.format(here=self.folder.path, http=self.http, tcp=self.tcp, shards=shards))
         self.process = subprocess.Popen(["clickhouse-server", "--config-file", self.folder / "config.xml"],
                                         cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
@@ -99,6 +106,25 @@ def server():
             yield one
         finally:
             one.stop()
+
+
+@contextlib.contextmanager
+def cluster():
+    """Two servers that share the rows of their tables, which are made."""
+    if not shutil.which("clickhouse-server"):
+        raise Skip("clickhouse-server is not installed")
+    with Folder() as here, Folder() as there:
+        both = [Server(here), Server(there)]
+        try:
+            for one in both:
+                one.cluster = both
+                one.start()
+            for one in both:
+                good("fleet", "init", "-q", "--cluster", "two", one.url())
+            yield both
+        finally:
+            for one in both:
+                one.stop()
 
 
 def good(*command, **changes):
@@ -412,6 +438,71 @@ def push_options_that_are_wrong(options):
         same(here.files(), [])
 
 
+@cases(["-x", "-i4K"])
+def two_shards(options):
+    """Rows are on both servers, and the answers of both are those of one that has all."""
+    with cluster() as both, server() as alone, Folder() as here:
+        traces = traces_of(here, 12, options)
+        good("fleet", "init", alone.url())
+        for i, trace in enumerate(traces):
+            push(alone.url(), "--label", "ring=%d" % (i % 2), trace)
+            push(both[i % 2].url(), "--label", "ring=%d" % (i % 2), trace)
+        check("already" in push(both[1].url(), traces[0]), "pushed to the other")
+        with told_recording(here / "more", options, "--push", both[0].url(), "--push-every", "1s") as (told, recorder):
+            told.tell("a", 3)
+            wait_until(lambda: windows(both[1]) > 12, "a window")
+            told.tell("b", 2)
+        same(recorder.wait(), 0)
+        push(alone.url(), here / "more")
+        for table in ("windows", "samples", "stacks", "frames"):
+            counts = [int(one.ask("SELECT count() FROM fleet.%s_local" % table)) for one in both]
+            check(min(counts) > 0, table, counts)
+        for question in ("", "?label.ring=1", "?program=nobody"):
+            answers = [run([MAYFLY, "report", "--json", "--by", "function", "--top", "0", one.url() + question],
+                           env=environment()) for one in (alone, *both)]
+            if question.endswith("nobody"):
+                same([answer.code for answer in answers], [1, 1, 1])
+                continue
+            rows = [sorted((row["function"], row["self"]["samples"], round(row["self"]["bytes"]["estimate"]))
+                           for row in json.loads(answer.out)["rows"]) for answer in answers]
+            check(len(rows[0]) > 2, rows[0])
+            same(rows[1:], rows[:1] * 2, question)
+        lists = [json.loads(good("fleet", "list", "--by", "label.ring", "--json", one.url())) for one in (alone, *both)]
+        for one in lists:
+            for group in one["groups"]:
+                for key, value in group.items():
+                    group[key] = round(value, 3) if isinstance(value, float) else value
+        same(lists[1:], lists[:1] * 2)
+        same(good("fleet", "trim", "--keep", "1h", both[0].url()).split()[-3:], ["0", "processes", "forgotten"])
+        for one in both:
+            good("fleet", "trim", "--keep", "1ns", one.url())
+        same([both[0].ask("SELECT count() FROM fleet.%s" % table) for table in ("windows", "samples")], ["0", "0"])
+        check("without a cluster" in fails("fleet", "init", "--cluster", "two", alone.url()), "another init")
+
+
+@case
+def old_processes_are_forgotten():
+    """Whole processes: of one that goes on, nothing, as it would be pushed again."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        trace, = traces_of(here, 1, "-x")
+        push(s.url(), trace)
+        wait_until(lambda: time.time() * 1e9 > int(s.ask("SELECT max(end_ns) FROM fleet.windows")) + 3e9, "3 s")
+        with told_recording(here / "t", "-x", "--push", s.url(), "--push-every", "1s") as (told, recorder):
+            told.tell("a", 3)
+            wait_until(lambda: windows(s) > 1, "a window")
+            told.tell("b", 3)
+            before = windows(s)
+            wait_until(lambda: windows(s) > before, "a window")
+            check("1 process forgotten" in good("fleet", "trim", "--keep", "2s", s.url()), "one")
+            same(s.ask("SELECT uniq(process), uniq(begin_ns) > 1 FROM fleet.windows"), "1\t1")
+        same(recorder.wait(), 0)
+        same(asked_for(s), whole_of(here / "t"))
+        for wrong in (["trim", s.url()], ["trim", "--keep", "2s"], ["list", "--keep", "2s", s.url()],
+                      ["trim", "--keep", "2s", "--cluster", "x", s.url()]):
+            same(run([MAYFLY, "fleet", *wrong], env=environment()).code, 2, wrong)
+
+
 @case
 def list_of_groups():
     """Sums of groups, and the interval between hosts by the formula."""
@@ -461,7 +552,7 @@ def tables_of_another_version():
         trace, = traces_of(here, 1, "-x")
         check("mayfly fleet init" in fails("push", "--to", s.url(), trace), "no tables")
         good("fleet", "init", s.url())
-        s.ask("INSERT INTO fleet.mayfly VALUES (99)")
+        s.ask("INSERT INTO fleet.mayfly VALUES (99, '')")
         for command in (("push", "--to", s.url(), trace), ("fleet", "init", s.url())):
             check("version 99" in fails(*command), command)
 
@@ -560,9 +651,9 @@ def example():
         if not shutil.which(tool):
             raise Skip(tool + " is not installed")
     with Folder() as here:
-        port = str(free_ports(1)[0])
+        ports = " ".join(map(str, free_ports(4)))
         done = run([os.path.join(SOURCE, "examples", "fleet", "run"), here / "fleet"],
-                   env=environment(MAYFLY=MAYFLY, PORT=port))
+                   env=environment(MAYFLY=MAYFLY, PORTS=ports))
         same(done.code, 0, done)
         check(re.search(r"^ *\+[\d.]+ MB .* list_items$", done.out.decode(), re.M), done.out.decode())
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly fleet init: makes the tables that mayfly push fills. mayfly fleet list: the processes in them, in
- * groups. */
+ * groups. mayfly fleet trim: forgets old ones. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,10 +15,12 @@
 #include "fleet/fleet_filter.h"
 #include "fleet/fleet_groups.h"
 #include "fleet/fleet_schema.h"
+#include "fleet/fleet_trim.h"
 
 struct fleet_command {
 	struct fleet_login login;
-	const char *by;
+	const char *by, *cluster;
+	int64_t keep_ns;
 	bool quiet, json;
 };
 
@@ -27,16 +29,22 @@ static const struct option_row fleet_rows[] = {
     {"by", .argument = "WHAT", OPTION_TEXT(struct fleet_command, by),
      .help = "list: a row for each service (default), version, host, program or label.KEY"},
     OPTION_JSON(struct fleet_command, json),
-    {"quiet", 'q', .help = "init: report only errors", OPTION_FLAG(struct fleet_command, quiet)},
+    {"cluster", .argument = "NAME", OPTION_TEXT(struct fleet_command, cluster),
+     .help = "init: the rows are spread over the servers of this cluster of the server's "
+	     "configuration; each needs an init"},
+    {"keep", .argument = "TIME", .least = 1, OPTION_TIME(struct fleet_command, keep_ns),
+     .help = "trim: forget the processes whose last window is older, such as 30d"},
+    {"quiet", 'q', .help = "init, trim: report only errors",
+     OPTION_FLAG(struct fleet_command, quiet)},
     OPTION_END,
 };
 
 const struct option_table fleet_option_table = {
-    .usage = "fleet init|list [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
-    .about =
-	"init makes the database and its tables for 'mayfly push', in a ClickHouse server.\n"
-	"list shows what they hold, by service, version, host, program or label; the address\n"
-	"may go on with a question, as in 'clickhouse://HOST/DATABASE?service=api&from=-1h'.\n",
+    .usage = "fleet init|list|trim [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
+    .about = "init makes the database and its tables for 'mayfly push', in a ClickHouse server.\n"
+	     "list shows what they hold, by service, version, host, program or label; the address\n"
+	     "may go on with a question, as in 'clickhouse://HOST/DATABASE?service=api&from=-1h'.\n"
+	     "trim --keep 30d removes the processes that ended before.\n",
     .rows = fleet_rows,
     .notes = "A second init changes nothing. clickhouses:// uses TLS.\n",
 };
@@ -50,7 +58,7 @@ static int init(const struct fleet_command *f, const char *address)
 
 	if (!c)
 		return CLI_FAILED;
-	good = fleet_schema_make(c, url.database, &made, why);
+	good = fleet_schema_make(c, url.database, f->cluster, &made, why);
 	clickhouse_close(c);
 	if (!good)
 		return cli_error("%s: %s", url.shown, why);
@@ -58,6 +66,31 @@ static int init(const struct fleet_command *f, const char *address)
 		printf("%s: %s\n", url.shown,
 		       made ? "the tables are made; 'mayfly push --to' fills them"
 			    : "the tables are there already");
+	return CLI_OK;
+}
+
+static int trim(const struct fleet_command *f, const char *address)
+{
+	struct server_url url;
+	struct clickhouse *c = fleet_connect(address, &f->login, &url);
+	enum clickhouse_failure failure;
+	char why[CLICKHOUSE_WHY], number[FIGURE_TEXT];
+	uint64_t processes = 0;
+	struct timespec now;
+	bool good;
+
+	if (!c)
+		return CLI_FAILED;
+	clock_gettime(CLOCK_REALTIME, &now);
+	good = fleet_schema_check(c, &url, &failure, why) &&
+	       fleet_trim(c, &url, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - f->keep_ns,
+			  &processes, why);
+	clickhouse_close(c);
+	if (!good)
+		return cli_error("%s: %s", url.shown, why);
+	if (!f->quiet)
+		printf("%s: %s process%s forgotten\n", url.shown,
+		       text_count(number, sizeof(number), processes), processes == 1 ? "" : "es");
 	return CLI_OK;
 }
 
@@ -172,18 +205,29 @@ static int list(const struct fleet_command *f, const char *address)
 
 int cmd_fleet(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		int (*run)(const struct fleet_command *, const char *);
+	} jobs[] = {{"init", init}, {"list", list}, {"trim", trim}};
 	struct fleet_command f = {0};
 	int status = options_take(&fleet_option_table, &f, argc, argv);
-	bool listed;
+	size_t job = 0;
 
 	if (status != OPTIONS_TAKEN)
 		return status;
-	listed = optind < argc && !strcmp(argv[optind], "list");
-	if (!listed && (optind >= argc || strcmp(argv[optind], "init") != 0))
-		return cli_usage("say what to do: 'init' or 'list'");
+	while (job < sizeof(jobs) / sizeof(*jobs) &&
+	       (optind >= argc || strcmp(argv[optind], jobs[job].name) != 0))
+		job++;
+	if (job == sizeof(jobs) / sizeof(*jobs))
+		return cli_usage("say what to do: 'init', 'list' or 'trim'");
 	if (optind + 2 != argc)
 		return cli_usage("name one database, as clickhouse://HOST/DATABASE");
-	if (!listed && (f.by || f.json))
+	if (jobs[job].run != list && (f.by || f.json))
 		return cli_usage("%s is for list", f.by ? "--by" : "--json");
-	return listed ? list(&f, argv[optind + 1]) : init(&f, argv[optind + 1]);
+	if (jobs[job].run != init && f.cluster)
+		return cli_usage("--cluster is for init");
+	if ((jobs[job].run == trim) != (f.keep_ns != 0))
+		return cli_usage(f.keep_ns ? "--keep is for trim"
+					   : "trim: say how much to keep, as --keep 30d");
+	return jobs[job].run(&f, argv[optind + 1]);
 }

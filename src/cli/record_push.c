@@ -16,17 +16,22 @@
 #define DEFAULT_EVERY "60s"
 #define START_NS      1000000000 /* a shorter program is pushed at its end only */
 
-/* Goes on to mayfly push as it is. */
+/* Goes on to mayfly push. */
 static bool take_word(const struct given *given, void *to)
 {
-	static const char *const options[] = {"--service", "--label", "--auth"};
+	static const struct {
+		const char *option, *word; /* of record, of push */
+	} options[] = {{"--service", "--service"},
+		       {"--push-host", "--host"},
+		       {"--label", "--label"},
+		       {"--auth", "--auth"}};
 	struct record_push *p = to;
 
 	if (p->words + 2 > RECORD_PUSH_MOST)
 		return complain(given->complaint, "%s: there are too many", given->option);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
-		if (!strcmp(given->option, options[i]))
-			p->word[p->words++] = options[i];
+		if (!strcmp(given->option, options[i].option))
+			p->word[p->words++] = options[i].word;
 	p->word[p->words++] = given->value;
 	return true;
 }
@@ -46,6 +51,8 @@ const struct option_row record_push_rows[] = {
      .help = "how often (default 60s)"},
     {"service", .argument = "NAME", OPTION_OWN(take_word),
      .help = "what the program is part of (default MAYFLY_SERVICE, else the program's name)"},
+    {"push-host", .argument = "NAME", OPTION_OWN(take_word),
+     .help = "where it runs (default this machine)"},
     {"label", .argument = "KEY=VALUE", OPTION_OWN(take_word),
      .help = "a label of the process, to ask by; may be repeated"},
     {"auth", .argument = "FILE", OPTION_OWN(take_word), .words = OPTION_FILES,

@@ -42,6 +42,7 @@ struct clickhouse {
 	CURL *curl;
 	struct server_url url;
 	struct curl_slist *login; /* headers */
+	bool distributed;
 };
 
 static bool load_library(void)
@@ -119,6 +120,11 @@ void clickhouse_close(struct clickhouse *c)
 	free(c);
 }
 
+void clickhouse_distributed(struct clickhouse *c)
+{
+	c->distributed = true;
+}
+
 /* ---- one request ---- */
 
 struct reply {
@@ -186,13 +192,14 @@ static enum clickhouse_failure failure_of(const char *text)
 
 static char *address_of(struct clickhouse *c, const char *statement, bool data)
 {
+	static const char settings[] = "distributed_product_mode=global&insert_distributed_sync=1&";
 	char *escaped = data ? library.escape(c->curl, statement, 0) : NULL;
-	size_t size = strlen(c->url.base) + (escaped ? strlen(escaped) : 0) + 8;
+	size_t size = strlen(c->url.base) + (escaped ? strlen(escaped) : 0) + sizeof(settings) + 8;
 	char *address = data && !escaped ? NULL : malloc(size);
 
 	if (address)
-		snprintf(address, size, "%s%s%s", c->url.base, data ? "?query=" : "",
-			 data ? escaped : "");
+		snprintf(address, size, "%s?%s%s%s", c->url.base, c->distributed ? settings : "",
+			 data ? "query=" : "", data ? escaped : "");
 	if (escaped)
 		library.free(escaped);
 	return address;

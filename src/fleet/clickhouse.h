@@ -24,6 +24,10 @@ struct clickhouse *clickhouse_open(const struct server_url *url,
 				   const struct clickhouse_login *login, char *why);
 void clickhouse_close(struct clickhouse *c);
 
+/* From now on, tables may be spread over the servers of a cluster: a question inside another is answered
+ * once for all of them, and rows are there when the statement that inserts them has ended. */
+void clickhouse_distributed(struct clickhouse *c);
+
 enum clickhouse_failure {
 	CLICKHOUSE_GOOD,
 	CLICKHOUSE_AWAY,     /* no answer: the server may be tried again later */

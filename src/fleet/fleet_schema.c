@@ -2,56 +2,59 @@
 /* The tables of a fleet's database: see fleet_schema.h. The SQL is what servers from 18.16 on take. */
 #include "fleet/fleet_schema.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STATEMENT_BYTES 4096
 
-/* %s: the database. The version comes last: with it, all tables are there. */
-static const char *const statements[] = {
-    "CREATE DATABASE IF NOT EXISTS %s",
-
-    "CREATE TABLE IF NOT EXISTS %s.frames ("
-    "frame UInt64, function String, file String, line UInt32, module String, address UInt64"
-    ") ENGINE = ReplacingMergeTree() ORDER BY frame",
-
-    "CREATE TABLE IF NOT EXISTS %s.stacks ("
-    "stack UInt64, frames Array(UInt64)"
-    ") ENGINE = ReplacingMergeTree() ORDER BY stack",
-
-    "CREATE TABLE IF NOT EXISTS %s.samples ("
-    "day Date, service String, push UInt64, stack UInt64, "
-    "allocated_bytes Float64, allocated_bytes_variance Float64, "
-    "allocated_blocks Float64, allocated_blocks_variance Float64, allocated_samples UInt64, "
-    "live_bytes Float64, live_bytes_variance Float64, "
-    "live_blocks Float64, live_blocks_variance Float64, live_samples UInt64, "
-    "peak_bytes Float64, peak_bytes_variance Float64, "
-    "peak_blocks Float64, peak_blocks_variance Float64, peak_samples UInt64"
-    ") ENGINE = MergeTree() PARTITION BY day ORDER BY (service, push, stack)",
-
-    "CREATE TABLE IF NOT EXISTS %s.windows ("
-    "day Date, service String, version String, host String, process UInt64, window UInt64, "
-    "push UInt64, "
-    "program String, command String, pid UInt32, begin_ns Int64, end_ns Int64, "
-    "exact UInt8, interval_bytes UInt64, samples UInt64, "
-    "allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
-    "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, "
-    "labels Nested(key String, value String), pushed DateTime"
-    ") ENGINE = MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)",
-
-    "CREATE TABLE IF NOT EXISTS %s.mayfly (version UInt32) ENGINE = MergeTree() ORDER BY version",
+/* A server of a cluster has its part of NAME in NAME_local. What a push has stays together. */
+struct table {
+	const char *name, *columns, *engine, *part_by;
 };
 
+static const struct table tables[] = {
+    {"frames",
+     "frame UInt64, function String, file String, line UInt32, module String, address UInt64",
+     "ReplacingMergeTree() ORDER BY frame", "frame"},
+    {"stacks", "stack UInt64, frames Array(UInt64)", "ReplacingMergeTree() ORDER BY stack",
+     "stack"},
+    {"samples",
+     "day Date, service String, push UInt64, stack UInt64, "
+     "allocated_bytes Float64, allocated_bytes_variance Float64, "
+     "allocated_blocks Float64, allocated_blocks_variance Float64, allocated_samples UInt64, "
+     "live_bytes Float64, live_bytes_variance Float64, "
+     "live_blocks Float64, live_blocks_variance Float64, live_samples UInt64, "
+     "peak_bytes Float64, peak_bytes_variance Float64, "
+     "peak_blocks Float64, peak_blocks_variance Float64, peak_samples UInt64",
+     "MergeTree() PARTITION BY day ORDER BY (service, push, stack)", "push"},
+    {"windows",
+     "day Date, service String, version String, host String, process UInt64, window UInt64, "
+     "push UInt64, "
+     "program String, command String, pid UInt32, begin_ns Int64, end_ns Int64, "
+     "exact UInt8, interval_bytes UInt64, samples UInt64, "
+     "allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
+     "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, "
+     "labels Nested(key String, value String), pushed DateTime",
+     "MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)", "push"},
+};
+
+#define TABLES (sizeof(tables) / sizeof(*tables))
+
+/* *cluster: the tables are those of a cluster. */
 static enum clickhouse_failure version_of(struct clickhouse *c, const char *database,
-					  unsigned long *version, char *why)
+					  unsigned long *version, bool *cluster, char *why)
 {
-	char statement[STATEMENT_BYTES], *answer = NULL;
+	char statement[STATEMENT_BYTES], *answer = NULL, *name;
 	enum clickhouse_failure failure;
 
-	snprintf(statement, sizeof(statement), "SELECT max(version) FROM %s.mayfly", database);
+	snprintf(statement, sizeof(statement), "SELECT max(version), max(cluster) FROM %s.mayfly",
+		 database);
 	failure = clickhouse_run(c, statement, NULL, 0, &answer, NULL, why);
 	*version = failure ? 0 : strtoul(answer, NULL, 10);
+	name = failure ? NULL : strchr(answer, '\t');
+	*cluster = name && name[1] && name[1] != '\n';
 	free(answer);
 	return failure;
 }
@@ -65,36 +68,86 @@ static bool say_other_version(unsigned long version, char *why)
 	return false;
 }
 
-bool fleet_schema_make(struct clickhouse *c, const char *database, bool *made, char *why)
+static bool run(struct clickhouse *c, char *why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool run(struct clickhouse *c, char *why, const char *format, ...)
 {
 	char statement[STATEMENT_BYTES];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(statement, sizeof(statement), format, list);
+	va_end(list);
+	return !clickhouse_run(c, statement, NULL, 0, NULL, NULL, why);
+}
+
+/* The version comes last: with it, all tables are there. */
+static bool make_tables(struct clickhouse *c, const char *database, const char *cluster, char *why)
+{
+	bool good = run(c, why, "CREATE DATABASE IF NOT EXISTS %s", database);
+
+	for (const struct table *t = tables; good && t < tables + TABLES; t++) {
+		good = run(c, why, "CREATE TABLE IF NOT EXISTS %s.%s%s (%s) ENGINE = %s", database,
+			   t->name, cluster ? "_local" : "", t->columns, t->engine);
+		if (good && cluster)
+			good = run(c, why,
+				   "CREATE TABLE IF NOT EXISTS %s.%s (%s) ENGINE = "
+				   "Distributed('%s', '%s', '%s_local', %s)",
+				   database, t->name, t->columns, cluster, database, t->name,
+				   t->part_by);
+	}
+	return good &&
+	       run(c, why,
+		   "CREATE TABLE IF NOT EXISTS %s.mayfly (version UInt32, cluster String) "
+		   "ENGINE = MergeTree() ORDER BY version",
+		   database) &&
+	       run(c, why, "INSERT INTO %s.mayfly VALUES (%d, '%s')", database,
+		   FLEET_SCHEMA_VERSION, cluster ? cluster : "");
+}
+
+/* Any name that a configuration may have, and nothing that would have to be escaped. */
+static bool is_cluster_name(const char *name)
+{
+	return *name && strlen(name) < 200 &&
+	       !name[strspn(name,
+			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")];
+}
+
+bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster, bool *made,
+		       char *why)
+{
 	unsigned long version;
-	enum clickhouse_failure failure = version_of(c, database, &version, why);
+	bool distributed;
+	enum clickhouse_failure failure = version_of(c, database, &version, &distributed, why);
 
 	*made = false;
 	if (failure && failure != CLICKHOUSE_NO_TABLE)
 		return false;
-	if (version == FLEET_SCHEMA_VERSION)
-		return true;
-	if (version)
-		return say_other_version(version, why);
-	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++) {
-		snprintf(statement, sizeof(statement), statements[i], database);
-		if (clickhouse_run(c, statement, NULL, 0, NULL, NULL, why))
-			return false;
+	if (cluster && !is_cluster_name(cluster)) {
+		snprintf(why, CLICKHOUSE_WHY, "'%s' is no name of a cluster", cluster);
+		return false;
 	}
-	snprintf(statement, sizeof(statement), "INSERT INTO %s.mayfly VALUES (%d)", database,
-		 FLEET_SCHEMA_VERSION);
-	*made = true;
-	return !clickhouse_run(c, statement, NULL, 0, NULL, NULL, why);
+	if (version && version != FLEET_SCHEMA_VERSION)
+		return say_other_version(version, why);
+	if (version && distributed != (cluster != NULL)) {
+		snprintf(why, CLICKHOUSE_WHY, "it has tables already, %s a cluster",
+			 distributed ? "of" : "without");
+		return false;
+	}
+	*made = !version;
+	return version || make_tables(c, database, cluster, why);
 }
 
 bool fleet_schema_check(struct clickhouse *c, const struct server_url *url,
 			enum clickhouse_failure *failure, char *why)
 {
 	unsigned long version;
+	bool cluster;
 
-	*failure = version_of(c, url->database, &version, why);
+	*failure = version_of(c, url->database, &version, &cluster, why);
+	if (cluster)
+		clickhouse_distributed(c);
 	if (*failure && *failure != CLICKHOUSE_NO_TABLE)
 		return false;
 	if (version == FLEET_SCHEMA_VERSION)
