@@ -14,8 +14,8 @@ import subprocess
 import termios
 import time
 
-from harness import (MAYFLY, TIMEOUT, Folder, Skip, as_json, case, cases, check, environment, main, program, run,
-                     same, wait_until)
+from harness import (MAYFLY, TIMEOUT, Folder, Skip, as_json, case, cases, check, environment, main, program, record,
+                     report, run, same, wait_until)
 from told import Told, told_program
 
 # ---- a terminal ----
@@ -398,6 +398,41 @@ def keys():
             check(terminal.restored(), "the terminal's modes")
         facts = as_json("report", "--json", "--metric", "live", "--own-frames", here / "s.mayfly")
         same(facts["total"]["bytes"]["estimate"] >> 20, 90)
+
+
+def size_of(words, size):
+    """Whether a number and its unit say this many bytes, to three digits."""
+    said = float(words[0]) * {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[words[1]]
+    return abs(said - size) <= 0.006 * size
+
+
+@case
+def stacks_of_labels():
+    """A row of a label's value opens to the stacks that allocated under it, and to no others."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        same(record([program("labelled")], trace, "-x").code, 0)
+        with top(trace, columns=110, lines=45) as terminal:
+            terminal.type("2").shows("Allocated by function")
+            for key, values in (("kind", "abc"), ("part", ["parse"])):
+                terminal.type("l").shows("Allocated by " + key)
+                totals = {}
+                for value in values:
+                    found = report(trace, "--metric", "allocated", "--label", "%s=%s" % (key, value), "--by", "stack", "--top", "0",
+                                   "--own-frames")
+                    totals[value] = found["total"]["bytes"]["estimate"]
+                    largest = found["rows"][0]["self"]["bytes"]["estimate"]
+                    text = terminal.screen.text().splitlines()
+                    head = next(i for i, line in enumerate(text) if line.endswith("  LABEL"))
+                    line = next(i for i, line in enumerate(text) if line.endswith("  " + value))
+                    check(size_of(text[line].split()[2:4], totals[value]), text[line], totals)
+                    terminal.type("\x1bOA" * 5 + "\x1bOB" * (line - head - 1))
+                    terminal.type("\r").until(lambda s: re.search(r"^ *1\. ", s.text(), re.M), "the stacks")
+                    first = re.search(r"^ *1\. ([\d.]+) (\w+)", terminal.screen.text(), re.M)
+                    check(size_of(first.groups(), largest), first.group(0), largest, terminal.screen.text())
+                    terminal.type("\r").until(lambda s: not re.search(r"^ *1\. ", s.text(), re.M), "the stacks to close")
+                same(sorted(totals, key=totals.get, reverse=True), list(values), "order of rows")
+            same(terminal.type("q").end(), 0)
 
 
 @cases(["kept", "snapshots"])
