@@ -8,6 +8,7 @@ import coverage
 import estimators
 import eventlog
 import events
+import fleet
 import instructions
 import macro
 import measure
@@ -534,6 +535,10 @@ def render_attach(part):
     return attach.render(part, heading, table)
 
 
+def render_fleet(part):
+    return fleet.render(part, heading, table)
+
+
 def render_viewer(part):
     return viewer.render(part, heading, table, size)
 
@@ -544,7 +549,7 @@ PARTS = [("instructions", render_instructions), ("micro", render_micro), ("captu
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
          ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
-         ("attach", render_attach), ("viewer", render_viewer)]
+         ("attach", render_attach), ("fleet", render_fleet), ("viewer", render_viewer)]
 
 
 # ---- targets

@@ -213,10 +213,15 @@ static inline void cpu_relax(void)
 /* mov $SYS_rt_sigreturn, %rax; syscall: where a handler returns to. */
 #define CPU_SIGRETURN_CODE "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 
-/* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, ...: where a coroutine's function returns to. */
+/* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, ...: where a coroutine's function returns to. With
+ * control-flow enforcement (Ubuntu's glibc) it begins with endbr64. */
 static inline bool cpu_is_context_end(const uint8_t *code)
 {
-	return __builtin_memcmp(code, "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85", CPU_CODE_BYTES) == 0;
+	static const uint8_t plain[CPU_CODE_BYTES] = "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85";
+	static const uint8_t guarded[CPU_CODE_BYTES] = "\xf3\x0f\x1e\xfa\x48\x89\xdc\x48\x8b";
+
+	return __builtin_memcmp(code, plain, CPU_CODE_BYTES) == 0 ||
+	       __builtin_memcmp(code, guarded, CPU_CODE_BYTES) == 0;
 }
 
 /* push $words; call caml_call_realloc_stack; pop %r10; jmp to the function's start */
