@@ -473,7 +473,7 @@ def two_shards(options):
                 for key, value in group.items():
                     group[key] = round(value, 3) if isinstance(value, float) else value
         same(lists[1:], lists[:1] * 2)
-        same(good("fleet", "trim", "--keep", "1h", both[0].url()).split()[-3:], ["0", "processes", "forgotten"])
+        same(good("fleet", "trim", "--keep", "30d", both[0].url()).split()[-3:], ["0", "processes", "forgotten"])
         for one in both:
             good("fleet", "trim", "--keep", "1ns", one.url())
         same([both[0].ask("SELECT count() FROM fleet.%s" % table) for table in ("windows", "samples")], ["0", "0"])

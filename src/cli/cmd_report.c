@@ -249,7 +249,7 @@ const struct option_table report_option_table = {
 	"Several files, or a folder of them: a table of the processes, and the sums.\n",
     .rows = report_rows,
     .hints = report_hints,
-    .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m or h.\n",
+    .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m, h or d.\n",
 };
 
 /* Whether the view can be combined with the options given. */

@@ -74,8 +74,8 @@ bool option_time(const char *option, const char *text, int64_t *ns, struct compl
 	static const struct {
 		const char *suffix;
 		double ns;
-	} units[] = {{"", 1e9},	  {"s", 1e9},  {"ms", 1e6},  {"us", 1e3},
-		     {"ns", 1.0}, {"m", 60e9}, {"h", 3600e9}};
+	} units[] = {{"", 1e9},	  {"s", 1e9},  {"ms", 1e6},   {"us", 1e3},
+		     {"ns", 1.0}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
 	const char *suffix;
 	double number;
 
@@ -90,7 +90,7 @@ bool option_time(const char *option, const char *text, int64_t *ns, struct compl
 		}
 	}
 	return complain(c,
-			"%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m or h as "
+			"%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m, h or d as "
 			"in 250ms",
 			option, text);
 }
