@@ -68,7 +68,8 @@ bool record_push_check(const struct record_push *p)
 				  "clickhouse://HOST[:PORT]/DATABASE",
 				  strchr(p->to, '@') ? "..." : p->to);
 	if (p->every || p->words)
-		return cli_refuse("%s needs --push", p->every ? "--push-every" : p->word[0]);
+		return cli_refuse("--push-every, --push-host, --service, --label and --auth need "
+				  "--push");
 	return true;
 }
 
