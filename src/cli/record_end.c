@@ -10,16 +10,21 @@
 #include "cli/cli.h"
 #include "symbols/debug_server.h"
 
-static char *interruption; /* what the handler prints; NULL: out of memory */
+/* What the handler prints, when there is no part of the trace, and when there is one; NULL: out of memory.
+ * A part that is needed may come while the trace is made. */
+static char *interruption[2];
+static char *part_path; /* NULL: parts are only sent */
 
 /* For SIGINT and the like while the trace is made. */
 static void abandon(int number)
 {
+	const char *text;
 	ssize_t n;
 
 	recorder_abandon();
-	if (interruption) {
-		n = write(STDERR_FILENO, interruption, strlen(interruption));
+	text = interruption[part_path && !access(part_path, F_OK)];
+	if (text) {
+		n = write(STDERR_FILENO, text, strlen(text));
 		(void)n;
 	}
 	_exit(128 + number);
@@ -29,12 +34,19 @@ static void allow_interruption(struct record *r)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	struct sigaction action = {.sa_handler = abandon}, before;
-	char *places = record_places(r->recorder[0]);
+	const struct recorder *first = r->recorder[0];
 
-	/* On a terminal it comes after a ^C. */
-	interruption = record_format("%smayfly: interrupted; the recording stays in %s\n",
-				     isatty(STDERR_FILENO) ? "\n" : "", places ? places : r->spool);
-	free(places);
+	part_path = first->options.no_file ? NULL : strdup(first->part_path);
+	for (int part = 0; part < 2; part++) {
+		char *places =
+		    record_places(first, part || (!part_path && recorder_has_part(first)));
+
+		/* On a terminal it comes after a ^C. */
+		interruption[part] =
+		    record_format("%smayfly: interrupted; the recording stays in %s\n",
+				  isatty(STDERR_FILENO) ? "\n" : "", places ? places : r->spool);
+		free(places);
+	}
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		sigaction(numbers[i], NULL, &before);
 		if (before.sa_handler != SIG_IGN)

@@ -68,6 +68,7 @@ struct record {
 	struct symbols *symbols;
 	struct debug_server *debug_server;
 	struct column_writer *columns; /* of the children's traces; NULL: each has its own */
+	struct event_coder *events;    /* the same */
 	char *file;		       /* the trace, as the user wrote it */
 	char *spool;		       /* beside it */
 	char *folder;		       /* in which mayfly was started */
@@ -177,9 +178,9 @@ bool record_keeps_image(const struct record *r, const struct spool_glance *g);
 
 /* Until those that are followed have ended, or a signal comes. */
 void record_wait_for_children(struct record *r);
-/* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". NULL: out of
- * memory. */
-char *record_places(const struct recorder *one);
+/* Where a recording is that did not become a trace: "'FILE'; 'mayfly report' reads it". part: what was read
+ * of the spool is in a part of the trace. NULL: out of memory. */
+char *record_places(const struct recorder *one, bool part);
 /* Waits until the receiver, if there is one, has what was sent. */
 void record_finish_stream(struct record *r, bool whole);
 /* Makes the traces, then removes the spools. False when one failed: its spool stays. */

@@ -182,13 +182,13 @@ void record_wait_for_children(struct record *r)
 	}
 }
 
-char *record_places(const struct recorder *one)
+char *record_places(const struct recorder *one, bool part)
 {
-	if (recorder_has_part(one) && one->options.no_file)
+	if (part && one->options.no_file)
 		return record_format("'%s', but for what was read of it before; "
 				     "'mayfly report' reads it",
 				     one->spool);
-	if (recorder_has_part(one))
+	if (part)
 		return record_format("'%s' and, from there on, '%s'; 'mayfly report' reads both",
 				     one->part_path, one->spool);
 	return record_format("'%s'; 'mayfly report' reads it", one->spool);
@@ -274,7 +274,8 @@ static void finish_recorders(struct record *r, struct pieces *list)
 
 static void say_where(const struct record *r, const struct piece *p)
 {
-	char *places = p->recorder ? record_places(p->recorder) : NULL;
+	char *places =
+	    p->recorder ? record_places(p->recorder, recorder_has_part(p->recorder)) : NULL;
 	const char *text = places ? places : p->spool;
 
 	if (p->alive)
