@@ -411,6 +411,7 @@ static void budget(void)
 
 struct world {
 	struct event_context x;
+	struct event_past past;
 	struct mayfly_node node[NODES + 1];
 	uint32_t chain_end[CHAINS];
 	struct event_batch b;
@@ -625,7 +626,7 @@ static void check_batch(struct world *w, struct event_coder *coder, int64_t *fro
 	struct reading g;
 	int64_t error;
 
-	events_write(coder, &w->x, &w->b, &out);
+	events_write(coder, &w->past, &w->x, &w->b, &out);
 	CHECK(!out.failed);
 	CHECK(chunk_find(out.at, out.used, true, &h) == 0 && h.type == TRACE_EVENTS);
 	begin_reading(&g);
@@ -696,10 +697,10 @@ static void strange_events(void)
 					TRACE_LATEST_NS - 1,
 					TRACE_LATEST_NS};
 	struct column_writer *columns = column_writer_new(3);
+	struct event_coder *coder = event_coder_new(columns); /* shared, as by children's traces */
 
 	for (int exact = 0; exact < 2; exact++)
 		for (int round = 0; round < 200; round++) {
-			struct event_coder *coder = event_coder_new(columns);
 			struct world *w = malloc(sizeof(*w));
 			int64_t from = INT64_MIN;
 			size_t time = 0;
@@ -727,8 +728,8 @@ static void strange_events(void)
 			check_batch(w, coder, &from);
 			end_world(w);
 			free(w);
-			event_coder_free(coder);
 		}
+	event_coder_free(coder);
 	column_writer_free(columns);
 }
 
@@ -828,7 +829,7 @@ static void damaged_events(void)
 		w->style = (unsigned)round % STYLES;
 		make_events(w, round < 12 ? 1 + below(60) : 300 + below(7000),
 			    round % 2 ? 1 : THREADS);
-		events_write(coder, &w->x, &w->b, &out);
+		events_write(coder, &w->past, &w->x, &w->b, &out);
 		CHECK(chunk_find(out.at, out.used, true, &h) == 0);
 		plain = malloc(h.plain + 1);
 		if (h.plain)

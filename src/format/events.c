@@ -47,6 +47,10 @@ enum { KINDS_RUNS, KINDS_BITS, KINDS };
 enum question { FORM, WAY, KIND, QUESTIONS }; /* what a writer decides */
 #define MOST_WAYS 8			      /* of any of them */
 
+_Static_assert(sizeof(((struct event_past *)0)->decision) / sizeof(struct event_decision) ==
+		   QUESTIONS,
+	       "a decision for each question");
+
 /* ---- what both sides keep while they go through the events ---- */
 
 /* The last two distinct sizes at a site (with FORM_DIRECT: of a frame) in this chunk. */
@@ -162,13 +166,6 @@ struct number_of_node {
 	uint32_t chunk, id;
 };
 
-/* The way that was best in a chunk, and for how many more chunks to use it without a trial. */
-struct decision {
-	unsigned best, left, pause;
-	double cost;	  /* bytes per event since the last trial; 0: not yet known */
-	uint64_t columns; /* columns that it has chosen between in this chunk */
-};
-
 struct event_coder {
 	struct column_writer *columns;
 	struct bytes head;
@@ -187,9 +184,7 @@ struct event_coder {
 	uint8_t *site_flags;
 	size_t site_flags_size;
 	uint32_t chunk;
-	int64_t error;	 /* of times */
-	int64_t last_ns; /* time of the last event, as it will be read */
-	struct decision decision[QUESTIONS];
+	struct event_past past; /* of the trace whose chunk is being written */
 	bool failed;
 };
 
@@ -207,10 +202,8 @@ struct event_coder *event_coder_new(struct column_writer *columns)
 {
 	struct event_coder *c = calloc(1, sizeof(*c));
 
-	if (c) {
+	if (c)
 		c->columns = columns;
-		c->error = FINEST_ERROR;
-	}
 	return c;
 }
 
@@ -305,7 +298,7 @@ static void add_column(struct alternative *a, unsigned id, const uint64_t *value
 }
 
 /* Whether the columns of a way are needed: it is the chosen one, or all are tried. */
-static bool wanted_columns(const struct decision *d, unsigned way)
+static bool wanted_columns(const struct event_decision *d, unsigned way)
 {
 	return !d->left || d->best == way;
 }
@@ -325,7 +318,7 @@ static size_t size_of_sample(struct event_coder *c, const struct alternative *a,
 	return columns_size(c->columns, sample.column, sample.columns, question * MOST_WAYS + way);
 }
 
-static unsigned note_columns(struct decision *d, const struct alternative *a)
+static unsigned note_columns(struct event_decision *d, const struct alternative *a)
 {
 	d->columns = 0;
 	for (size_t i = 0; i < a->columns; i++)
@@ -336,7 +329,7 @@ static unsigned note_columns(struct decision *d, const struct alternative *a)
 static unsigned decide(struct event_coder *c, enum question question, const struct alternative *a,
 		       unsigned count, bool remember)
 {
-	struct decision *d = &c->decision[question];
+	struct event_decision *d = &c->past.decision[question];
 	size_t least = SIZE_MAX;
 
 	if (d->left) {
@@ -365,7 +358,7 @@ static unsigned decide(struct event_coder *c, enum question question, const stru
 
 /* To be called when the chunk is written. If the chosen way costs much more or less than before,
  * the program has entered another phase, and the next chunk tries all ways again. */
-static void check_decision(struct event_coder *c, struct decision *d, size_t events)
+static void check_decision(struct event_coder *c, struct event_decision *d, size_t events)
 {
 	size_t size = 0;
 	double cost;
@@ -913,15 +906,15 @@ static void write_allocs(struct event_coder *c, struct event_columns *e,
 	} else {
 		put_sites(c, e, x, b);
 		put_rare(c, e, b);
-		if (wanted_columns(&c->decision[FORM], FORM_SITES)) {
+		if (wanted_columns(&c->past.decision[FORM], FORM_SITES)) {
 			put_sizes(c, e, b);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_ID, e->id, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_SIZE, e->size, b->allocs);
 			add_column(&form[FORM_SITES], COLUMN_ALLOC_NEW_SIZE, e->new_size,
 				   e->new_sizes);
 		}
-		if (wanted_columns(&c->decision[FORM], FORM_PAIRS) &&
-		    put_pairs(c, e, b, !c->decision[FORM].left)) {
+		if (wanted_columns(&c->past.decision[FORM], FORM_PAIRS) &&
+		    put_pairs(c, e, b, !c->past.decision[FORM].left)) {
 			add_column(&form[FORM_PAIRS], COLUMN_ALLOC_PAIR, e->pair_id, b->allocs);
 			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SITE, e->pair_site, e->pairs);
 			add_column(&form[FORM_PAIRS], COLUMN_PAIR_SIZE, e->pair_size, e->pairs);
@@ -950,11 +943,11 @@ static void choose_kinds(struct event_coder *c, struct event_columns *e,
 {
 	struct alternative kinds[KINDS] = {0};
 
-	if (wanted_columns(&c->decision[KIND], KINDS_RUNS)) {
+	if (wanted_columns(&c->past.decision[KIND], KINDS_RUNS)) {
 		put_runs(e, b);
 		add_column(&kinds[KINDS_RUNS], COLUMN_EVENT_KIND, e->runs, e->run_count);
 	}
-	if (wanted_columns(&c->decision[KIND], KINDS_BITS)) {
+	if (wanted_columns(&c->past.decision[KIND], KINDS_BITS)) {
 		put_kind_bits(e, b);
 		add_column(&kinds[KINDS_BITS], COLUMN_EVENT_BITS, e->bits, e->bit_bytes);
 	}
@@ -970,26 +963,26 @@ static void write_frees(struct event_coder *c, struct event_columns *e, const st
 	struct alternative way[WAYS] = {0}, kinds = {0};
 
 	/* With WAY_LIFE, lifetimes say the kinds. */
-	if (!c->decision[WAY].left || c->decision[WAY].best != WAY_LIFE)
+	if (!c->past.decision[WAY].left || c->past.decision[WAY].best != WAY_LIFE)
 		choose_kinds(c, e, b, to->remember, h, &kinds);
 	else
-		c->decision[KIND].columns = 0;
+		c->past.decision[KIND].columns = 0;
 	for (unsigned i = 0; i < WAY_LIFE; i++)
 		way[i] = kinds;
-	if (wanted_columns(&c->decision[WAY], WAY_BACK))
+	if (wanted_columns(&c->past.decision[WAY], WAY_BACK))
 		put_back_distances(e, b);
-	if (wanted_columns(&c->decision[WAY], WAY_STEP))
+	if (wanted_columns(&c->past.decision[WAY], WAY_STEP))
 		put_steps(e, b);
 	add_column(&way[WAY_BACK], COLUMN_FREE_BACK, e->back, frees);
 	add_column(&way[WAY_STEP], COLUMN_FREE_STEP, e->step, frees);
-	if (wanted_columns(&c->decision[WAY], WAY_RANK) ||
-	    wanted_columns(&c->decision[WAY], WAY_RANK_BACK))
+	if (wanted_columns(&c->past.decision[WAY], WAY_RANK) ||
+	    wanted_columns(&c->past.decision[WAY], WAY_RANK_BACK))
 		put_ranks(c, e, b);
 	add_column(&way[WAY_RANK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK], COLUMN_FREE_STEP, e->escape_step, e->escapes);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_RANK, e->rank, frees);
 	add_column(&way[WAY_RANK_BACK], COLUMN_FREE_BACK, e->escape_back, e->escapes);
-	if (wanted_columns(&c->decision[WAY], WAY_LIFE))
+	if (wanted_columns(&c->past.decision[WAY], WAY_LIFE))
 		put_lives(c, e, b);
 	add_column(&way[WAY_LIFE], COLUMN_FREE_LIFE, e->life, b->allocs);
 	add_column(&way[WAY_LIFE], COLUMN_EVENT_KIND, e->life_runs, e->life_run_count);
@@ -1010,10 +1003,10 @@ static void adapt_error(struct event_coder *c, size_t chunk)
 	size_t times = column_written(c->columns, COLUMN_TIME_STEP) +
 		       column_written(c->columns, COLUMN_TIME_EVENTS);
 
-	if (times > chunk / 8 && c->error < COARSEST_ERROR)
-		c->error *= 2;
-	else if (times < chunk / 40 && c->error > FINEST_ERROR)
-		c->error /= 2;
+	if (times > chunk / 8 && c->past.error < COARSEST_ERROR)
+		c->past.error *= 2;
+	else if (times < chunk / 40 && c->past.error > FINEST_ERROR)
+		c->past.error /= 2;
 }
 
 /* Times must not go back, and the line of the chunk before may end above the truth. */
@@ -1022,22 +1015,23 @@ static void choose_unit(struct event_coder *c, const struct event_batch *b, stru
 	const int64_t first = b->time_ns[0];
 	int64_t unit, above;
 
-	for (;; c->error *= 2) {
-		unit = c->error / ERROR_UNITS;
+	for (;; c->past.error *= 2) {
+		unit = c->past.error / ERROR_UNITS;
 		h->base = to_units(first, unit);
 		/* Too far above: not rounding, but events of another trace. */
-		above = c->chunk > 1 && c->last_ns > first ? c->last_ns - first : 0;
-		if (c->chunk > 1 && c->last_ns > h->base * unit && above <= 2 * COARSEST_ERROR)
-			h->base = -to_units(-c->last_ns, unit);
-		if (c->error >= COARSEST_ERROR || h->base * unit - first <= c->error)
+		above = c->past.chunks && c->past.last_ns > first ? c->past.last_ns - first : 0;
+		if (c->past.chunks && c->past.last_ns > h->base * unit &&
+		    above <= 2 * COARSEST_ERROR)
+			h->base = -to_units(-c->past.last_ns, unit);
+		if (c->past.error >= COARSEST_ERROR || h->base * unit - first <= c->past.error)
 			break;
 	}
 	h->unit = (uint64_t)unit;
-	h->error = (uint64_t)c->error;
+	h->error = (uint64_t)c->past.error;
 }
 
-void events_write(struct event_coder *c, const struct event_context *x, const struct event_batch *b,
-		  struct bytes *out)
+void events_write(struct event_coder *c, struct event_past *past, const struct event_context *x,
+		  const struct event_batch *b, struct bytes *out)
 {
 	struct chunk_columns to = {.remember = b->events >= MANY_EVENTS};
 	struct event_head h = {0};
@@ -1050,13 +1044,16 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 		out->failed = true;
 		return;
 	}
+	c->past = *past;
+	if (!c->past.error)
+		c->past.error = FINEST_ERROR;
 	write_allocs(c, &e, x, b, &h, &to);
 	h.unit = h.error = x->unit_ns;
 	h.base = to_units(b->time_ns[0], x->unit_ns);
 	if (x->exact)
 		choose_unit(c, b, &h);
 	if (x->exact) {
-		c->last_ns = put_line(&e, b, (int64_t)h.unit, h.base);
+		c->past.last_ns = put_line(&e, b, (int64_t)h.unit, h.base);
 		use_column(&to, COLUMN_TIME_STEP, e.time, e.segments);
 		use_column(&to, COLUMN_TIME_EVENTS, e.time_events, e.segments);
 		if (many_threads(b)) {
@@ -1080,11 +1077,13 @@ void events_write(struct event_coder *c, const struct event_context *x, const st
 	write_frees(c, &e, b, &h, &to);
 	put_head(&c->head, &h, b);
 	chunk_write(c->columns, out, TRACE_EVENTS, &c->head, to.column, to.count);
-	if (!to.remember)
-		return;
-	for (unsigned i = 0; i < QUESTIONS; i++)
-		check_decision(c, &c->decision[i], b->events);
-	adapt_error(c, out->used - before);
+	if (to.remember) {
+		for (unsigned i = 0; i < QUESTIONS; i++)
+			check_decision(c, &c->past.decision[i], b->events);
+		adapt_error(c, out->used - before);
+	}
+	c->past.chunks++;
+	*past = c->past;
 }
 
 /* ---- reading ---- */

@@ -44,13 +44,29 @@ struct event_context {
 	bool exact;	     /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
 };
 
-struct event_coder; /* scratch memory of a writer */
+/* Scratch memory, which the writers of several traces may share. */
+struct event_coder;
 struct event_coder *event_coder_new(struct column_writer *columns);
 void event_coder_free(struct event_coder *c);
 
+/* What a writer has learned from the chunks of its trace; all zero at the beginning. */
+struct event_past {
+	uint64_t chunks;
+	int64_t error;	 /* of times */
+	int64_t last_ns; /* time of the last event, as it will be read */
+	/* For each question the way that was best, and for how many more chunks to use it without a
+	 * trial. */
+	struct event_decision {
+		unsigned best, left, pause;
+		double cost;	  /* bytes per event since the last trial; 0: not yet known */
+		uint64_t columns; /* columns that it has chosen between in this chunk */
+	} decision[3];
+};
+
 /* Appends the chunk. */
-void events_write(struct event_coder *c, const struct event_context *context,
-		  const struct event_batch *batch, struct bytes *out);
+void events_write(struct event_coder *c, struct event_past *past,
+		  const struct event_context *context, const struct event_batch *batch,
+		  struct bytes *out);
 
 /* Decodes the chunk that r has begun. The arrays belong to r until chunk_end(). False: r->error. It
  * checks every node, thread, set of labels and interval (0 to TRACE_MAX_INTERVAL), that times

@@ -325,6 +325,7 @@ static int recorder_open_stream(struct recorder *r, struct recorder *parent, boo
 		return error;
 	r->writer_options.snapshot_ns = r->options.snapshot_ns;
 	r->writer_options.quick = r->options.quick;
+	r->writer_options.quick_events = r->options.quick_events;
 	r->tables = recording_new();
 	if (!r->tables)
 		return MAYFLY_E_MEMORY;

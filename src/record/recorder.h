@@ -42,6 +42,7 @@ struct recorder_options {
 	bool no_file; /* only the sender gets the trace */
 	struct column_writer
 	    *quick; /* one of perhaps many traces: see struct trace_writer_options */
+	struct event_coder *quick_events;
 };
 
 enum recorder_state {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "format/columns.h"
+#include "format/events.h"
 #include "format/numbering.h"
 #include "symbols/debug_server.h"
 #include "symbols/names_file.h"
@@ -108,6 +109,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .follow = r->follow,
 					   .prompt = r->exact && r->rules && r->rules->count,
 					   .quick = child ? r->columns : NULL,
+					   .quick_events = child ? r->events : NULL,
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
@@ -163,6 +165,7 @@ bool record_make_spool(struct record *r)
 	symbols.cache_folder = names_cache_folder(cache_folder);
 	r->symbols = symbols_new(&symbols);
 	r->columns = r->follow ? column_writer_new(COLUMNS_LEAN) : NULL;
+	r->events = r->columns ? event_coder_new(r->columns) : NULL;
 	if (!r->symbols)
 		return record_no_memory(r);
 	error = record_stream_open(&r->stream);
@@ -630,6 +633,7 @@ void record_free(struct record *r)
 	free(r->settled);
 	record_stream_close(&r->stream);
 	symbols_free(r->symbols);
+	event_coder_free(r->events);
 	column_writer_free(r->columns);
 	debug_server_free(r->debug_server);
 }

@@ -57,6 +57,7 @@ struct trace_writer {
 
 	struct column_writer *columns;
 	struct event_coder *coder;
+	struct event_past past;
 	struct bytes out;
 	uint64_t bytes;	   /* given to the sink */
 	struct bytes info; /* the first INFO's fields */
@@ -167,7 +168,8 @@ void trace_writer_free_all(struct trace_writer *w)
 		return;
 	tables_free(&w->tables);
 	tracks_free(&w->tracks);
-	event_coder_free(w->coder);
+	if (w->coder != w->options.quick_events)
+		event_coder_free(w->coder);
 	if (w->columns != w->options.quick)
 		column_writer_free(w->columns);
 	bytes_free(&w->out);
@@ -259,7 +261,9 @@ static void begin_file(struct trace_writer *w, bool last)
 	w->begun = true;
 	level = level_now(w, last);
 	w->columns = level == COLUMNS_LEAN ? w->options.quick : column_writer_new(level);
-	w->coder = w->columns ? event_coder_new(w->columns) : NULL;
+	w->coder = level == COLUMNS_LEAN && w->options.quick_events ? w->options.quick_events
+		   : w->columns					    ? event_coder_new(w->columns)
+								    : NULL;
 	if (!w->coder) {
 		writer_fail(w, MAYFLY_E_MEMORY);
 		return;
@@ -365,7 +369,7 @@ static void write_event_chunk(struct trace_writer *w)
 	entry->from_ns = b->time_ns[0];
 	entry->to_ns = b->time_ns[b->events - 1];
 	count_sums(w, entry);
-	events_write(w->coder, &context, b, &w->out);
+	events_write(w->coder, &w->past, &context, b, &w->out);
 	if (w->promotions)
 		write_promotions(w);
 	b->events = b->allocs = 0;

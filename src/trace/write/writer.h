@@ -33,6 +33,7 @@ struct trace_writer_options {
 	/* If not NULL, it is compressed with less care, by this one (COLUMNS_LEAN), which many traces of
 	 * one kind may share: what was best for one is tried first for the next. */
 	struct column_writer *quick;
+	struct event_coder *quick_events; /* of `quick`; may be shared in the same way */
 };
 
 /* The level of compression for a whole trace with this number of blocks. */
