@@ -127,7 +127,7 @@ def question(tools, address, rounds):
 def measure_all(tools, rounds, quick, work, progress):
     if not shutil.which("clickhouse-server"):
         return {"rounds": 0, "failed": "clickhouse-server is missing."}
-    hosts, windows = (50, 4) if quick else (1000, 96)
+    hosts, windows = (50, 4) if quick else (500, 24)
     servers = [Server(os.path.join(work, "shard%d" % i)) for i in range(2)]
     result = {"rounds": rounds, "hosts": hosts, "windows": windows, "failed": None}
     try:

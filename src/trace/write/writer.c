@@ -27,7 +27,8 @@
 #include "trace/write/tables.h"
 #include "trace/write/track_write.h"
 
-#define LEVEL_SMALL  12
+#define LEVEL_SMALL  19
+#define LEVEL_EXACT  12 /* of small exact traces: 19 gains less than 1 %, and takes 20 ms */
 #define LEVEL_MEDIUM 9
 #define SMALL_TRACE  50000 /* allocations */
 #define MEDIUM_TRACE 300000
@@ -248,7 +249,9 @@ static int level_now(const struct trace_writer *w, bool last)
 		return COLUMNS_LEAN;
 	if (!last)
 		return w->options.mode == MAYFLY_EXACT ? TRACE_LEVEL_FAST : LEVEL_MEDIUM;
-	return trace_writer_level(w->allocs);
+	return w->options.mode == MAYFLY_EXACT && w->allocs <= SMALL_TRACE
+		   ? LEVEL_EXACT
+		   : trace_writer_level(w->allocs);
 }
 
 static void begin_file(struct trace_writer *w, bool last)
