@@ -414,6 +414,30 @@ def record_pushes():
         same(s.ask("SELECT uniq(process) FROM fleet.windows"), "2")
 
 
+def pushers_of(spool):
+    """The processes that push it."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit() and os.fsencode(spool) in open("/proc/%s/cmdline" % entry, "rb").read().split(b"\0")[1:]:
+                found.append(int(entry))
+    return found
+
+
+@case
+def record_is_killed_while_it_pushes():
+    """The pusher ends, too, after a last window."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        with told_recording(here / "t", "-x", "--push", s.url(), "--push-every", "1s") as (told, recorder):
+            told.tell("a", 3)
+            wait_until(lambda: windows(s) > 0, "a window")
+            check(pushers_of(here / "t.spool"), "a pusher")
+            recorder.kill()
+            recorder.wait()
+            wait_until(lambda: not pushers_of(here / "t.spool"), "the pusher's end")
+
+
 @case
 def record_pushes_to_a_server_that_is_away():
     """The program, its status and the trace are as without; two lines say what to do."""

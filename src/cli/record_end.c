@@ -30,9 +30,10 @@ static void abandon(int number)
 	_exit(128 + number);
 }
 
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
 static void allow_interruption(struct record *r)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	struct sigaction action = {.sa_handler = abandon}, before;
 	const struct recorder *first = r->recorder[0];
 
@@ -55,6 +56,18 @@ static void allow_interruption(struct record *r)
 	child_release_signals(&r->child);
 }
 
+/* The traces are there: what abandon() says is no longer so. */
+static void end_interruption(void)
+{
+	struct sigaction before;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		sigaction(numbers[i], NULL, &before);
+		if (before.sa_handler == abandon)
+			signal(numbers[i], SIG_DFL);
+	}
+}
+
 bool record_end(struct record_command *c)
 {
 	struct record *r = &c->record;
@@ -75,6 +88,8 @@ bool record_end(struct record_command *c)
 	if (!main_one)
 		record_drop_spool(r);
 	good = record_finalise_pieces(r, &list);
+	if (good)
+		end_interruption();
 	if (main_one && good && !(r->stream.only && r->stream.failed))
 		record_say_result(r, &list, main_one);
 	else if (!main_one)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,7 +82,7 @@ static pid_t start_push(const struct record_push *p, bool every, const char *wha
 	const char *argument[RECORD_PUSH_MOST + 10] = {"mayfly", "push", "-q", "--to", p->to};
 	size_t count = 5;
 	sigset_t none;
-	pid_t pid;
+	pid_t recorder = getpid(), pid;
 
 	if (every) {
 		argument[count++] = "--every";
@@ -100,6 +101,10 @@ static pid_t start_push(const struct record_push *p, bool every, const char *wha
 		signal(ignored[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Not without the recorder: then it ends after a last window. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != recorder)
+		_exit(1);
 	execv("/proc/self/exe", (char **)(size_t)argument);
 	cli_error("--push: cannot run mayfly push: %s", strerror(errno));
 	_exit(127);
