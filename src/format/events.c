@@ -252,6 +252,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	size_t table = 64;
 
 	memset(e, 0, sizeof(*e));
+	c->failed = false; /* for another trace */
 	while (table < 2 * b->allocs)
 		table *= 2;
 	if (++c->chunk == 0) {

@@ -127,7 +127,7 @@ static void object_close(struct symbols *s, struct object *o)
 {
 	struct names_file file = names_file_of(s, o);
 
-	if (o->unsaved)
+	if (o->unsaved && o->key)
 		names_file_write(&file, &s->cache, o->key);
 	free(o->content);
 	elf_file_close(&o->inner);
