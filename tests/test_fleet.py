@@ -302,8 +302,8 @@ def told_recording(trace, *options, of=program("told")):
         recorder.stdout.close()
 
 
-def windows(s):
-    return int(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"))
+def windows(s, which="1"):
+    return int(s.ask("SELECT count(DISTINCT window) FROM fleet.windows WHERE " + which))
 
 
 @cases(["-x", "-i4K"])
@@ -339,30 +339,25 @@ def windows_while_it_runs(how):
     with server() as s, Folder() as here:
         good("fleet", "init", s.url())
         name = told_program(here, "fleet-told")
-
-        def so_far(trace=s.url() + "?program=%s" % name):
-            return whole_of(trace) if windows(s) else None
-
         with told_recording(here / "t", "-x", of=name) as (told, recorder):
             pid = json.loads(good("ctl", here / "t.spool", "status", "--json"))["pid"]
             named = {"PID": [str(pid)], "NAME": ["fleet-told"], "SPOOL": [here / "t.spool"], "all": []}[how]
             pusher = subprocess.Popen([MAYFLY, "push", "--to", s.url(), "--every", "1s", *named], env=environment(),
-                                      stdout=subprocess.PIPE)
+                                      stdout=subprocess.PIPE, universal_newlines=True)
+            its = "pid = %d" % pid  # all: there are also the processes of other tests, whatever they do
             for _ in range(2):
-                before = windows(s)
+                before = windows(s, its)
                 told.tell("a", 3)
-                wait_until(lambda: windows(s) > before, "a window")
+                wait_until(lambda: windows(s, its) > before, "a window")
             check(int(s.ask("SELECT min(rss_bytes) FROM fleet.windows")) > 1e6 or how in ("SPOOL", "all"), "RSS")
         recorder.wait()
+        check(any("process %d:" % pid in line and "it has ended" in line for line in pusher.stdout), "said")
         if how in ("NAME", "all"):
-            wait_until(lambda: so_far() == whole_of(here / "t"), "its last window")
             pusher.send_signal(signal.SIGTERM)
-        code = pusher.wait()
-        check(code == 0 or how == "all", code)  # all: also those of other tests, whatever they do
-        check("it has ended" in pusher.stdout.read().decode(), "said")
-        pusher.stdout.close()
-        same(so_far(), whole_of(here / "t"))
-        check(windows(s) >= 3, "windows")
+        pusher.communicate()
+        check(pusher.returncode == 0 or how == "all", pusher.returncode)
+        same(whole_of(s.url() + "?program=%s" % name), whole_of(here / "t"))
+        check(windows(s, its) >= 3, "windows")
 
 
 @case

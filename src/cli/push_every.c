@@ -248,6 +248,8 @@ static void push_one(struct rounds *r, struct followed *f)
 		r->away = false;
 		break;
 	case PUSH_THERE:
+		if (f->ended)
+			say_pushed(r, f, opened.info);
 		r->away = false;
 		break;
 	case PUSH_TRACE:
