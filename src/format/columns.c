@@ -25,7 +25,7 @@
 #define SAMPLE		  32768 /* values in the sample of a column of more than twice as many */
 #define QUICK_SAMPLE	  8192	/* the same where choices are kept */
 #define FIRST_LOOK	  1024	/* values of a sample that rule out most codings */
-#define MEMORIES	  256	/* choices kept: a table by hash, the last one wins */
+#define MEMORIES	  1024	/* choices kept: a table by hash, the last one wins */
 #define MEMORY_AGE	  32	/* chunks after which a choice is made anew */
 #define ALWAYS_INLINE	  inline __attribute__((always_inline))
 #define CODING_UNKNOWN	  256u
@@ -41,6 +41,7 @@ enum place { WHOLE, RUN_VALUES, RUN_LENGTHS, LARGE, PLACES };
 struct memory {
 	uint32_t type;
 	unsigned id, place, age;
+	bool is_long;
 	unsigned coding, parameter;
 	double cost; /* bytes per value, when it was chosen */
 };
@@ -448,18 +449,23 @@ static void choose_coding(struct column_writer *w, struct choice *c, const uint6
 	w->choosing = choosing;
 }
 
-static struct memory *find_memory(struct column_writer *w, enum place place)
+/* The traces of short and of long processes take turns at a writer, so each has choices of its own. */
+static struct memory *find_memory(struct column_writer *w, enum place place, size_t count)
 {
-	return &w->memory[(w->type * 31 + w->id * PLACES + place) % MEMORIES];
+	uint64_t key =
+	    ((uint64_t)w->type << 32) + w->id * PLACES * 2 + place * 2 + (count > LONG_COLUMN);
+
+	return &w->memory[numbering_mix(key) % MEMORIES];
 }
 
 /* Codes a column in the way that was best before. False: choose anew. */
 static bool code_as_before(struct column_writer *w, struct choice *c, const uint64_t *value,
 			   size_t count, enum place place)
 {
-	struct memory *m = find_memory(w, place);
+	struct memory *m = find_memory(w, place, count);
 
-	if (m->type != w->type || m->id != w->id || m->place != place || m->age++ >= MEMORY_AGE ||
+	if (m->type != w->type || m->id != w->id || m->place != place ||
+	    m->is_long != (count > LONG_COLUMN) || m->age++ >= MEMORY_AGE ||
 	    m->coding == CODING_CONSTANT)
 		return false;
 	if (m->coding == CODING_RUNS && count_runs(value, count) >= count / 2)
@@ -518,10 +524,11 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 		else
 			choose_coding(w, &c, value, count, nested);
 		if (keep)
-			*find_memory(w, place) = (struct memory){
+			*find_memory(w, place, count) = (struct memory){
 			    .type = w->type,
 			    .id = w->id,
 			    .place = place,
+			    .is_long = count > LONG_COLUMN,
 			    .coding = c.coding,
 			    .parameter = c.parameter,
 			    .cost = (double)c.best->used / (double)count,

@@ -15,7 +15,6 @@
 #define SHORTEST_NS 5000000ll
 /* Reading mappings may use this share of a CPU: 1/1000; more in the first seconds. */
 #define COST_SHARE  1000
-#define FIRST_SHARE 100
 #define EARLY_SHARE 300
 #define EARLY_PART                                                                                 \
 	8 /* of the time passed, until it is looked at again, while that is not a second */
@@ -271,9 +270,7 @@ static int64_t next_time(const struct memory_watch *m, int64_t now, int64_t cost
 {
 	int64_t passed = now - m->begun_ns;
 	int64_t wait = passed / EARLY_PART < SECOND_NS ? passed / EARLY_PART : SECOND_NS;
-	int64_t least = cost * (passed < SECOND_NS		  ? FIRST_SHARE
-				: passed < EARLY_PART * SECOND_NS ? EARLY_SHARE
-								  : COST_SHARE);
+	int64_t least = cost * (passed < EARLY_PART * SECOND_NS ? EARLY_SHARE : COST_SHARE);
 
 	if (wait < SHORTEST_NS)
 		wait = SHORTEST_NS;
@@ -281,11 +278,11 @@ static int64_t next_time(const struct memory_watch *m, int64_t now, int64_t cost
 }
 
 /* RSS has grown beyond what was seen in mappings so far, and they can be read at the cost that the
- * first second has. */
+ * first seconds have. */
 static bool peak_is_new(const struct memory_watch *m, int64_t now)
 {
 	return m->last[RESIDENT] > PEAK_GROWTH * (double)m->peak_bytes &&
-	       now - m->maps_read_ns >= m->maps_cost_ns * FIRST_SHARE;
+	       now - m->maps_read_ns >= m->maps_cost_ns * EARLY_SHARE;
 }
 
 static int64_t thread_ns(void)

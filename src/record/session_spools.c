@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,9 +19,11 @@
 #include "symbols/names_file.h"
 #include "symbols/symbols.h"
 
-#define START_NS 1000000000ll /* frequent ticks at first */
-#define FIND_NS	 100000000ll  /* spools of other images and processes */
-#define SWEEP_NS 1000000000ll /* processes that have ended */
+#define START_NS     1000000000ll /* frequent ticks at first */
+#define FIND_NS	     100000000ll  /* spools of other images and processes */
+#define SWEEP_NS     1000000000ll /* processes that have ended */
+#define LARGEST_KEPT (32 << 20)	  /* bytes of a block; the most that glibc takes */
+#define FREED_KEPT   (128 << 20)  /* bytes in all */
 
 /* ---- files ---- */
 
@@ -142,6 +145,13 @@ static void say_not_made(const struct record *r, int error)
 		record_say(r, "cannot make '%s': %s", r->spool, strerror(error));
 }
 
+/* What the trace of one process has freed, the next ones use, instead of fresh pages of the kernel. */
+static void keep_freed_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT);
+	mallopt(M_TRIM_THRESHOLD, FREED_KEPT);
+}
+
 bool record_make_spool(struct record *r)
 {
 	struct spool_settings settings = {
@@ -164,6 +174,8 @@ bool record_make_spool(struct record *r)
 	symbols.server = r->debug_server;
 	symbols.cache_folder = names_cache_folder(cache_folder);
 	r->symbols = symbols_new(&symbols);
+	if (r->follow)
+		keep_freed_memory();
 	r->columns = r->follow ? column_writer_new(COLUMNS_LEAN) : NULL;
 	r->events = r->columns ? event_coder_new(r->columns) : NULL;
 	if (!r->symbols)

@@ -23,12 +23,14 @@ struct sum {
 
 /* The bytes of a stack in the current page. */
 struct share {
-	uint32_t node;
+	uint32_t sum; /* index */
 	uint64_t bytes;
 };
 
 struct measure {
-	struct sum *sum; /* [nodes] */
+	struct sum *sum; /* of the stacks that hold blocks */
+	size_t sums, sum_room;
+	uint32_t *sum_of; /* [nodes]: index + 1; 0: none yet */
 	size_t nodes;
 	uint64_t page; /* at hand */
 	struct share *share;
@@ -49,7 +51,7 @@ static int compare_regions(const void *a, const void *b)
 static void end_page(struct measure *m)
 {
 	for (size_t i = 0; i < m->shares; i++) {
-		struct sum *s = &m->sum[m->share[i].node];
+		struct sum *s = &m->sum[m->share[i].sum];
 
 		s->held +=
 		    (double)FRAGMENT_PAGE_BYTES * (double)m->share[i].bytes / (double)m->page_bytes;
@@ -61,20 +63,20 @@ static void end_page(struct measure *m)
 	m->page_bytes = 0;
 }
 
-static void add_share(struct measure *m, uint64_t page, uint32_t node, uint64_t bytes)
+static void add_share(struct measure *m, uint64_t page, uint32_t sum, uint64_t bytes)
 {
 	if (page != m->page)
 		end_page(m);
 	m->page = page;
 	m->page_bytes += bytes;
-	if (m->shares && m->share[m->shares - 1].node == node) {
+	if (m->shares && m->share[m->shares - 1].sum == sum) {
 		m->share[m->shares - 1].bytes += bytes;
 		return;
 	}
 	if (!array_reserve(&m->share, &m->share_room, m->shares, sizeof(*m->share)))
 		m->failed = true;
 	else
-		m->share[m->shares++] = (struct share){node, bytes};
+		m->share[m->shares++] = (struct share){sum, bytes};
 }
 
 /* Where blocks are not in order, the same pages may become two runs. */
@@ -90,12 +92,28 @@ static void add_to_run(struct measure *m, uint64_t first, uint64_t last)
 	m->run_last = last;
 }
 
+/* NULL: no memory. Few of the nodes hold blocks. */
+static struct sum *sum_of_node(struct measure *m, uint32_t node)
+{
+	if (!m->sum_of[node]) {
+		if (!array_reserve(&m->sum, &m->sum_room, m->sums, sizeof(*m->sum))) {
+			m->failed = true;
+			return NULL;
+		}
+		m->sum[m->sums++] = (struct sum){.f.node = node};
+		m->sum_of[node] = (uint32_t)m->sums;
+	}
+	return &m->sum[m->sum_of[node] - 1];
+}
+
 /* Blocks inside a malloc block are skipped: that block holds the page. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
 	uint64_t other = heap == MAYFLY_HEAP_POOL_MAPPED ? SPOOL_ADDRESS_POOL_MAPPED : 0;
 	uint64_t address = b->key & ~other, size = b->size ? b->size : 1, end, first, last, head;
+	struct sum *sum;
+	uint32_t at;
 
 	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
 	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL)
@@ -103,19 +121,23 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	first = address >> PAGE_SHIFT;
 	last = (end - 1) >> PAGE_SHIFT;
 	head = ((first + 1) << PAGE_SHIFT) - address;
+	sum = sum_of_node(m, b->node);
+	if (!sum)
+		return;
+	at = (uint32_t)(sum - m->sum);
 	m->blocks++;
 	m->bytes += b->size;
-	m->sum[b->node].f.blocks++;
-	m->sum[b->node].f.bytes += b->size;
+	sum->f.blocks++;
+	sum->f.bytes += b->size;
 	add_to_run(m, first, last);
-	add_share(m, first, b->node, head < size ? head : size);
+	add_share(m, first, at, head < size ? head : size);
 	if (last == first)
 		return;
 	/* The pages between belong to this block alone. */
-	m->sum[b->node].held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
-	m->sum[b->node].f.pages += last - first - 1;
+	sum->held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
+	sum->f.pages += last - first - 1;
 	m->pages += last - first - 1;
-	add_share(m, last, b->node, end - (last << PAGE_SHIFT));
+	add_share(m, last, at, end - (last << PAGE_SHIFT));
 }
 
 /* By ascending address. Exceptions: blocks less than 16 bytes apart, and blocks of mapped pools,
@@ -160,52 +182,61 @@ static uint64_t wasted_bytes(const struct mayfly_fragment *f)
 	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
 }
 
-static int compare_nodes(const void *a, const void *b)
+/* There are more than FRAGMENTS_MOST: what the last one wastes that is kept. Found bit by bit, which
+ * costs less than to sort them. */
+static uint64_t least_waste(const uint64_t *waste, size_t count)
 {
-	const struct mayfly_fragment *x = a, *y = b;
+	uint64_t least = 0;
 
-	return (x->node > y->node) - (x->node < y->node);
+	for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
+		size_t as_much = 0;
+
+		for (size_t i = 0; i < count; i++)
+			as_much += waste[i] >= (least | bit);
+		if (as_much >= FRAGMENTS_MOST)
+			least |= bit;
+	}
+	return least;
 }
 
-static int compare_most_waste(const void *a, const void *b)
+/* Keeps the stacks that waste most, and of those that waste the same the first. */
+static bool choose(struct fragments *f, struct measure *m)
 {
-	uint64_t x = wasted_bytes(a), y = wasted_bytes(b);
+	uint64_t *waste = malloc((m->sums + 1) * sizeof(*waste)), least = 0;
+	size_t equal = m->sums; /* how many of the least are kept */
 
-	return x != y ? (x < y) - (x > y) : compare_nodes(a, b);
-}
-
-/* Keeps the stacks that waste most. */
-static bool choose(struct fragments *f, const struct measure *m)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < m->nodes; i++)
-		count += m->sum[i].f.blocks != 0;
-	f->entry = malloc((count + 1) * sizeof(*f->entry));
-	if (!f->entry)
+	f->entry = malloc((m->sums + 1) * sizeof(*f->entry));
+	if (!waste || !f->entry) {
+		free(waste);
 		return false;
-	for (size_t i = 0; i < m->nodes; i++) {
-		struct mayfly_fragment e = m->sum[i].f;
+	}
+	for (size_t i = 0; i < m->sums; i++) {
+		m->sum[i].f.held_bytes = (uint64_t)(m->sum[i].held + 0.5);
+		waste[i] = wasted_bytes(&m->sum[i].f);
+	}
+	if (m->sums > FRAGMENTS_MOST) {
+		least = least_waste(waste, m->sums);
+		equal = FRAGMENTS_MOST;
+		for (size_t i = 0; i < m->sums; i++)
+			equal -= waste[i] > least;
+	}
+	for (size_t node = 0; node < m->nodes; node++) {
+		uint32_t at = m->sum_of[node];
 
-		if (!e.blocks)
+		if (!at || waste[at - 1] < least || (waste[at - 1] == least && !equal))
 			continue;
-		e.node = (uint32_t)i;
-		e.held_bytes = (uint64_t)(m->sum[i].held + 0.5);
-		f->entry[f->entries++] = e;
+		equal -= waste[at - 1] == least;
+		f->entry[f->entries++] = m->sum[at - 1].f;
 	}
-	if (f->entries > FRAGMENTS_MOST) {
-		qsort(f->entry, f->entries, sizeof(*f->entry), compare_most_waste);
-		f->entries = FRAGMENTS_MOST;
-		qsort(f->entry, f->entries, sizeof(*f->entry), compare_nodes);
-	}
+	free(waste);
 	return true;
 }
 
 bool fragments_measure(struct fragments *f, const struct live_table *live, size_t nodes,
 		       int64_t time_ns)
 {
-	struct measure m = {.sum = calloc(nodes + 1, sizeof(*m.sum)), .nodes = nodes};
-	bool done = m.sum && go_through(&m, live);
+	struct measure m = {.sum_of = calloc(nodes + 1, sizeof(*m.sum_of)), .nodes = nodes};
+	bool done = m.sum_of && go_through(&m, live);
 
 	*f = (struct fragments){.time_ns = time_ns,
 				.blocks = m.blocks,
@@ -215,5 +246,6 @@ bool fragments_measure(struct fragments *f, const struct live_table *live, size_
 	done = done && choose(f, &m);
 	free(m.share);
 	free(m.sum);
+	free(m.sum_of);
 	return done;
 }
