@@ -397,14 +397,15 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	recorder_detach(one);
 }
 
-/* After an exec, the program continues in the spool of the new image. */
-static void find_image(struct record *r)
+/* After an exec, the program continues in the spool of the new image. False: there is none. */
+static bool find_image(struct record *r)
 {
 	char *next = record_format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);
 	struct recorder *made;
 	struct spool_glance g;
+	bool found = next && spool_glance(next, &g) && g.state != SPOOL_WAITING;
 
-	if (next && spool_glance(next, &g) && g.state != SPOOL_WAITING) {
+	if (found) {
 		r->images++;
 		made = record_add(r, next, r->child.pid);
 		if (made)
@@ -414,6 +415,7 @@ static void find_image(struct record *r)
 				retire(r, r->recorder[i], false);
 	}
 	free(next);
+	return found;
 }
 
 /* A new child of a process that is being read. */
@@ -593,8 +595,9 @@ unsigned int record_serve(struct record *r)
 	bool more = false;
 
 	if (now - r->found_ns >= FIND_NS) {
-		r->found_ns = now;
-		find_image(r);
+		/* Wrappers exec several times in a row: the next round looks again, at once. */
+		more = find_image(r);
+		r->found_ns = more ? 0 : now;
 		if (r->follow)
 			find_children(r);
 	}
