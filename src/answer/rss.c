@@ -9,7 +9,7 @@
 #include "answer/counter_values.h"
 
 const struct rss_name rss_fact_names[FACTS] = {
-    [FACT_LIVE] = {"live", "live blocks of malloc"},
+    [FACT_LIVE] = {"live", "live blocks"},
     [FACT_IN_USE] = {"in_use", "in use"},
     [FACT_LARGE] = {"in_own_mappings", "of that in mappings of their own"},
     [FACT_FREE] = {"free", "free, kept"},
