@@ -317,7 +317,7 @@ def source_missing():
         golden("exact"), ["press", "7"], ["texts", ".rows tr:not(.space) td:nth-child(3)"],
         ["texts", ".source-missing"], ["axe"],
         ["open", "#v1/table?own.by=line"], ["press", "j"], ["texts", ".side .buttons button"],
-        ["click", "text=Show source"], ["texts", CHOSEN])
+        ["click", "text=Show source"], ["wait", SELECTED], ["texts", CHOSEN])
     same(numbers, [str(row["line"]) for row in rows], "lines")
     check("--embed-sources" in said_text[0], said_text)
     same(axe, [], "axe")

@@ -50,7 +50,14 @@ let print_counts cursor =
 
 let count () =
   let cursor = create_cursor None in
-  let domains = List.init 2 (fun _ -> Domain.spawn (fun () -> work 20)) in
+  (* A domain that starts after another has ended takes its ring: both live at once. *)
+  let started = Atomic.make 0 in
+  let together () =
+    Atomic.incr started;
+    while Atomic.get started < 2 do Domain.cpu_relax () done;
+    work 20
+  in
+  let domains = List.init 2 (fun _ -> Domain.spawn together) in
   for _ = 1 to 10 do
     work 4;
     ignore (read_poll cursor callbacks None)
